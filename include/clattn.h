@@ -1,0 +1,405 @@
+/* clattn: attention for every OpenCL device.
+ *
+ *     out = softmax(scale * query key^T + bias, masked) value
+ *
+ * (scaled dot-product attention: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.1).
+ *
+ * The way through this header:
+ *
+ *     context   one device and what was compiled for it
+ *     problem   what is to be computed: shapes (maxima), types, masks        (plain struct)
+ *     plan      how it is computed on that device: strategy, programs, tiles (immutable)
+ *     tensors   where the data is: buffers, offsets, strides, lengths        (plain struct)
+ *
+ *     clattn_context *context;
+ *     clattn_problem problem = CLATTN_PROBLEM_INIT;   then set the fields
+ *     clattn_plan *plan;
+ *     clattn_context_open(NULL, NULL, &context);
+ *     clattn_plan_create(context, &problem, &plan);
+ *     clattn_enqueue_forward(plan, queue, &tensors, 0, NULL, &done);
+ *
+ * Or, with plain pointers and one blocking call: clattn_attention(), clattn_forward_host().
+ *
+ * The formula. For batch entry b, query head h with its key/value head g = h / (query_heads / kv_heads),
+ * query row i and key j:
+ *
+ *     s   = scale * dot(query[b,h,i,:], key[b,g,j,:])
+ *     s   = softcap > 0 ? softcap * tanh(s / softcap) : s
+ *     s   = s + bias[b,h,i,j] - slope[b,h] * |i + offset[b] - j|
+ *     s   = allowed(b,h,i,j) ? s : -inf
+ *     lse = ln(sum_j exp(s) [+ exp(sink[h])])
+ *     p   = exp(s - lse), then dropout
+ *     out[b,h,i,:] = sum_j p * value[b,g,j,:]
+ *
+ *     allowed = every one of these that was asked for:
+ *       causal        j <= i + offset[b]
+ *       window        i + offset[b] - window_left <= j <= i + offset[b] + window_right,
+ *                     or j < always_visible_keys
+ *       key lengths   j < key_length[b]
+ *       mask          mask[b,h,i,j] != 0
+ *       varlen        query and key in the same packed sequence
+ *
+ * A row that may see no key has out = 0 and lse = -inf, never NaN. A NaN or infinity in a key or value
+ * that a row may not see never reaches that row. The same inputs on the same device give the same bits.
+ *
+ * Threads: a context and its plans may be used from any number of threads at once; each enqueue that is
+ * in flight needs its own workspace buffer. fork() after clattn_context_create is not supported: calls
+ * in the child return CLATTN_FORKED.
+ *
+ * Nothing here prints, and no enqueue function waits for the device. Objects are reference-free: who
+ * creates one destroys it; a context must outlive its plans.
+ */
+#ifndef CLATTN_H
+#define CLATTN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 120
+#endif
+#ifdef __APPLE__
+#include <OpenCL/cl.h>
+#else
+#include <CL/cl.h>
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CLATTN_VERSION_MAJOR 0
+#define CLATTN_VERSION_MINOR 1
+#define CLATTN_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define CLATTN_API __attribute__((visibility("default")))
+#else
+#define CLATTN_API
+#endif
+
+/* ---- status --------------------------------------------------------------------------------- */
+
+/* Numbers are only appended. Details of the last failure: clattn_last_error(). */
+typedef enum clattn_status {
+    CLATTN_OK = 0,
+    CLATTN_INVALID_ARGUMENT = 1,     /* a NULL, a value out of its range, a tensor that is missing */
+    CLATTN_INVALID_SHAPE = 2,        /* dimensions that do not fit each other */
+    CLATTN_UNSUPPORTED = 3,          /* legal, but this device, build or version cannot do it */
+    CLATTN_NO_DEVICE = 4,            /* no OpenCL platform or device, or none that CLATTN_DEVICE names */
+    CLATTN_OUT_OF_HOST_MEMORY = 5,
+    CLATTN_OUT_OF_DEVICE_MEMORY = 6, /* includes: more than the device has in all */
+    CLATTN_BUILD_FAILED = 7,         /* a kernel did not compile; the build log is in the message */
+    CLATTN_OPENCL_ERROR = 8,         /* another OpenCL call failed; see clattn_last_error_native() */
+    CLATTN_GEMM_ERROR = 9,           /* CLBlast failed; see clattn_last_error_native() */
+    CLATTN_FORKED = 10,              /* the context was made before fork() */
+    CLATTN_INTERNAL = 11             /* a bug in clattn */
+} clattn_status;
+
+/* The constant's name, such as "CLATTN_INVALID_SHAPE"; never NULL. */
+CLATTN_API const char *clattn_status_name(clattn_status status);
+
+/* What the last failing call of this thread had to say: field, value, rule, what to do. Valid until
+ * the next clattn call of this thread; never NULL, "" when nothing failed yet. */
+CLATTN_API const char *clattn_last_error(void);
+
+/* The OpenCL or CLBlast code behind the last failure of this thread, 0 when there was none. */
+CLATTN_API int clattn_last_error_native(void);
+
+/* "0.1.0": of the library that runs, which may be newer than the header. */
+CLATTN_API const char *clattn_version(void);
+
+/* ---- context -------------------------------------------------------------------------------- */
+
+typedef struct clattn_context clattn_context;
+
+typedef struct clattn_context_options {
+    size_t struct_size; /* set by CLATTN_CONTEXT_OPTIONS_INIT */
+    /* Folder to read the .cl files from instead of the embedded ones; NULL: the environment variable
+     * CLATTN_CL_DIR, else the embedded ones. */
+    const char *kernel_dir;
+    /* Bound on the workspace of one plan in bytes; 0: 256 MiB. Staged plans cut their work into chunks
+     * to stay below it; the bound gives way only when one row of scores does not fit. */
+    size_t workspace_limit_bytes;
+} clattn_context_options;
+
+#define CLATTN_CONTEXT_OPTIONS_INIT { sizeof(clattn_context_options), NULL, 0 }
+
+/* Makes a context for one device of the caller's cl_context. Retains both; reads the environment
+ * (CLATTN_CL_DIR) once, here; compiles nothing yet. `options` may be NULL.
+ * The caller owns *context and destroys it with clattn_context_destroy after all its plans. */
+CLATTN_API clattn_status clattn_context_create(cl_context cl, cl_device_id device,
+                                               const clattn_context_options *options,
+                                               clattn_context **context);
+
+/* Makes a context on a device chosen by name:
+ *   "gpu", "cpu", "accelerator"   the first device of that type
+ *   "<platform>:<device>"         by number, as `clattn devices` lists them, such as "0:1"
+ *   other text                    part of a device's or platform's name, upper and lower case alike
+ *   NULL                          the environment variable CLATTN_DEVICE by the same rules; where it is
+ *                                 not set: the first GPU, else accelerator, else CPU
+ * No match is CLATTN_NO_DEVICE with a message that lists what there is; another device is never taken
+ * in its place. `options` may be NULL. */
+CLATTN_API clattn_status clattn_context_open(const char *device, const clattn_context_options *options,
+                                             clattn_context **context);
+
+/* Waits for nothing: work in flight must be over. NULL is allowed. */
+CLATTN_API void clattn_context_destroy(clattn_context *context);
+
+/* The OpenCL objects behind a context, owned by it. The queue is an in-order queue of the context's
+ * own, which the blocking calls use; callers may enqueue on it too. */
+CLATTN_API cl_context clattn_context_cl(const clattn_context *context);
+CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
+CLATTN_API cl_command_queue clattn_context_queue(const clattn_context *context);
+
+/* What there is on this machine, as text: the list of devices (numbers, names, types, what each can
+ * do), which one a NULL device would choose, and why. With as_json != 0 as a JSON document. The caller
+ * frees *text with clattn_free. A machine without a platform is CLATTN_OK with a text that says so. */
+CLATTN_API clattn_status clattn_describe_devices(int as_json, char **text);
+CLATTN_API void clattn_free(void *memory);
+
+/* ---- problem -------------------------------------------------------------------------------- */
+
+/* Storage types. Sums and softmax are in float32 (in float64 for CLATTN_FLOAT64). float16 and bfloat16
+ * storage works on every device; CLATTN_FLOAT64 needs a device with fp64. */
+typedef enum clattn_type {
+    CLATTN_TYPE_NONE = 0, /* only for bias_type: no bias */
+    CLATTN_FLOAT32 = 1,
+    CLATTN_FLOAT16 = 2,
+    CLATTN_BFLOAT16 = 3,
+    CLATTN_FLOAT64 = 4
+} clattn_type;
+
+CLATTN_API size_t clattn_type_size(clattn_type type);      /* in bytes; 0 for an unknown type */
+CLATTN_API const char *clattn_type_name(clattn_type type); /* "float32", ...; never NULL */
+
+/* At which position among the keys query row 0 stands: offset[b] of the formula. Never guessed from
+ * shapes: causal, windows and slopes are an error while it is unset. */
+typedef enum clattn_alignment {
+    CLATTN_ALIGN_UNSET = 0,
+    CLATTN_ALIGN_TOP_LEFT = 1,     /* 0 */
+    CLATTN_ALIGN_BOTTOM_RIGHT = 2, /* length of the keys - length of the queries, for each batch entry:
+                                    * key_lengths and packed sequences count as they are */
+    CLATTN_ALIGN_OFFSETS = 3       /* tensors.query_offsets[b], which may be negative */
+} clattn_alignment;
+
+/* What tensors.weights receives (the four modes of ONNX's Attention, output qk_matmul_output). */
+typedef enum clattn_weights {
+    CLATTN_WEIGHTS_NONE = 0,
+    CLATTN_WEIGHTS_SCORES = 1,  /* scale * q.k, for all keys, masked ones too */
+    CLATTN_WEIGHTS_SOFTCAP = 2, /* the same after softcap */
+    CLATTN_WEIGHTS_LOGITS = 3,  /* after bias, slopes and masks: -inf where not allowed */
+    CLATTN_WEIGHTS_SOFTMAX = 4  /* p, before dropout: 0 where not allowed */
+} clattn_weights;
+
+/* Optional tensors that a problem has. Each must be given in clattn_tensors when its flag is set, and
+ * must not when it is not. */
+typedef enum clattn_feature {
+    CLATTN_WITH_MASK = 1 << 0,        /* tensors.mask, uint8 */
+    CLATTN_WITH_KEY_LENGTHS = 1 << 1, /* tensors.key_lengths */
+    CLATTN_WITH_SLOPES = 1 << 2,      /* tensors.slopes: ALiBi (Press et al., 2021) */
+    CLATTN_WITH_SINKS = 1 << 3,       /* tensors.sinks: one more logit a head that has no value */
+    CLATTN_WITH_VARLEN = 1 << 4,      /* tensors.cu_query, cu_key: packed sequences */
+    CLATTN_WITH_LSE = 1 << 5          /* tensors.lse, an output */
+} clattn_feature;
+
+/* Which matrix multiply a staged plan uses. */
+typedef enum clattn_matmul {
+    CLATTN_MATMUL_AUTO = 0,    /* CLBlast where it can serve and the matrices are not tiny, else tiles */
+    CLATTN_MATMUL_CLBLAST = 1, /* plans that CLBlast cannot serve are CLATTN_UNSUPPORTED */
+    CLATTN_MATMUL_TILES = 2    /* clattn's own tiled kernels */
+} clattn_matmul;
+
+/* Start from CLATTN_PROBLEM_INIT. The struct may grow at its end; zero in a new field is the old
+ * behaviour. Lengths are maxima: the tensors of a call may be shorter, so that decoding plans once. */
+typedef struct clattn_problem {
+    size_t struct_size;
+    clattn_type type;             /* of query, key, value and out */
+    int64_t batch;                /* or the number of packed sequences; 0 is legal, as for all lengths */
+    int64_t query_heads;          /* a multiple of kv_heads */
+    int64_t kv_heads;
+    int64_t query_len;            /* varlen: of the longest sequence */
+    int64_t key_len;
+    int64_t head_dim;             /* of queries and keys, >= 1 */
+    int64_t head_dim_v;           /* of values and out, >= 1; 0: head_dim */
+    uint32_t features;            /* clattn_feature, or-ed */
+    clattn_type bias_type;        /* of tensors.bias; CLATTN_TYPE_NONE: no bias; not float64, except with
+                                   * type CLATTN_FLOAT64 */
+    clattn_weights weights;       /* tensors.weights */
+    int causal;                   /* nonzero: key j is visible to row i iff j <= i + offset */
+    clattn_alignment alignment;   /* of causal, window and slopes */
+    int64_t window_left;          /* -1: no bound; 0: the diagonal only; W keeps W keys before it */
+    int64_t window_right;         /* -1: no bound */
+    int64_t always_visible_keys;  /* these first keys pass the window (not the other masks) */
+    double softcap;               /* 0: none; else > 0, finite */
+    double dropout;               /* probability in [0, 1) that a weight is dropped; kept ones are
+                                   * divided by 1 - dropout; 0: none */
+    int strided_columns;          /* 0: the innermost stride of query, key, value, out is 1, the fast
+                                   * case, checked in each call; 1: any */
+    clattn_matmul matmul;         /* staged plans only */
+    const char *strategy;         /* NULL: the best; else its name, such as "plain", "staged"; a strategy
+                                   * that cannot take the problem is CLATTN_UNSUPPORTED */
+} clattn_problem;
+
+#define CLATTN_PROBLEM_INIT                                                                            \
+    {                                                                                                  \
+        sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE,              \
+            CLATTN_WEIGHTS_NONE, 0, CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO,    \
+            NULL                                                                                       \
+    }
+
+/* ---- plan ----------------------------------------------------------------------------------- */
+
+typedef struct clattn_plan clattn_plan;
+
+/* Checks the problem, chooses a strategy and compiles what it needs: may take seconds the first time.
+ * Copies the problem. The caller owns *plan. Errors: CLATTN_INVALID_*, CLATTN_UNSUPPORTED (the message
+ * says why each strategy declined), CLATTN_BUILD_FAILED, out of memory. */
+CLATTN_API clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
+                                            clattn_plan **plan);
+CLATTN_API void clattn_plan_destroy(clattn_plan *plan);
+
+/* Bytes of device memory that clattn_tensors.workspace must have; 0: none needed. */
+CLATTN_API size_t clattn_plan_workspace(const clattn_plan *plan);
+
+/* The chosen strategy's name, such as "staged". Owned by the plan, as is the text of explain. */
+CLATTN_API const char *clattn_plan_strategy(const clattn_plan *plan);
+
+/* Several lines of text: the strategy, its tiles, which matrix multiply runs, the workspace, and why
+ * each other strategy was not taken. */
+CLATTN_API const char *clattn_plan_explain(const clattn_plan *plan);
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+/* Device memory: element i of the tensor's indices is at buffer[offset + sum(index * stride)], counted
+ * in elements of its type. Strides are for batch, head, row, column; 0 broadcasts an input. */
+typedef struct clattn_tensor {
+    cl_mem buffer; /* NULL: not given */
+    int64_t offset;
+    int64_t stride[4];
+} clattn_tensor;
+
+/* Host memory, same rules. */
+typedef struct clattn_host_tensor {
+    void *data; /* NULL: not given; inputs are only read */
+    int64_t offset;
+    int64_t stride[4];
+} clattn_host_tensor;
+
+/* The values of one call, the same for device and host memory. */
+typedef struct clattn_call {
+    int64_t query_len;       /* <= the problem's; -1: the problem's. Varlen: not used */
+    int64_t key_len;         /* the same for keys */
+    int64_t mask_key_len;    /* keys that the mask covers, the rest is not visible; -1: all */
+    int64_t bias_key_len;    /* the same for the bias */
+    int has_scale;           /* 0: scale is 1 / sqrt(head_dim); 1: the next field */
+    double scale;            /* any finite value, 0 and negative ones included */
+    uint64_t dropout_seed;   /* dropout draws Philox 4x32-10 (Salmon et al., 2011): key = seed, counter */
+    uint32_t dropout_offset; /* = {j / 4, i, b * query_heads + h, offset}, word j % 4 of the result;
+                              * a weight is kept where the word >= dropout * 2^32 */
+} clattn_call;
+
+#define CLATTN_CALL_INIT { -1, -1, -1, -1, 0, 0.0, 0, 0 }
+
+/* Shapes, with strides in that order:
+ *   query    [batch, query_heads, query_len, head_dim]      out [.., query_len, head_dim_v]
+ *   key      [batch, kv_heads, key_len, head_dim]           value [.., key_len, head_dim_v]
+ *            varlen: the batch stride is not used; rows of sequence b start at row cu_query[b] (cu_key[b])
+ *   lse      [batch, query_heads, query_len], float32, natural logarithm (stride[3] not used)
+ *   mask     [batch, query_heads, query_len, key_len], uint8, nonzero = may be seen
+ *   bias     the same shape, of bias_type
+ *   weights  the same shape, float32 (float64 for type CLATTN_FLOAT64), an output
+ *   slopes   [batch, query_heads], float32: stride[0], stride[1]
+ *   sinks    [query_heads], float32: stride[1]
+ *   key_lengths, query_offsets  [batch], int32, dense from offset on
+ *   cu_query, cu_key            [batch + 1], int32, dense from offset on, not falling, first 0.
+ *            Sequences longer than the problem's query_len or key_len are not computed past it.
+ * Outputs must not overlap inputs or each other. */
+typedef struct clattn_tensors {
+    size_t struct_size; /* set by CLATTN_TENSORS_INIT */
+    clattn_call call;
+    clattn_tensor query, key, value, out;
+    clattn_tensor lse, mask, bias, weights, slopes, sinks;
+    clattn_tensor key_lengths, query_offsets, cu_query, cu_key;
+    cl_mem workspace; /* clattn_plan_workspace() bytes, not shared by two calls in flight */
+} clattn_tensors;
+
+typedef struct clattn_host_tensors {
+    size_t struct_size; /* set by CLATTN_HOST_TENSORS_INIT */
+    clattn_call call;
+    clattn_host_tensor query, key, value, out;
+    clattn_host_tensor lse, mask, bias, weights, slopes, sinks;
+    clattn_host_tensor key_lengths, query_offsets, cu_query, cu_key;
+} clattn_host_tensors;
+
+#define CLATTN_TENSOR_NONE { NULL, 0, { 0, 0, 0, 0 } }
+#define CLATTN_14_TENSORS_NONE                                                                         \
+    CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                    \
+        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                \
+        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                \
+        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
+#define CLATTN_TENSORS_INIT { sizeof(clattn_tensors), CLATTN_CALL_INIT, CLATTN_14_TENSORS_NONE, NULL }
+#define CLATTN_HOST_TENSORS_INIT { sizeof(clattn_host_tensors), CLATTN_CALL_INIT, CLATTN_14_TENSORS_NONE }
+
+/* Dense strides of a [batch, head, row, column] tensor: heads before rows (BHSD), or rows before heads
+ * (BSHD, as packed projections leave them). */
+CLATTN_API void clattn_strides_bhsd(int64_t heads, int64_t rows, int64_t columns, int64_t stride[4]);
+CLATTN_API void clattn_strides_bshd(int64_t heads, int64_t rows, int64_t columns, int64_t stride[4]);
+
+/* ---- computing ------------------------------------------------------------------------------ */
+
+/* Enqueues the computation on a queue of the context's device and returns without waiting. Begins after
+ * the n_wait events of `wait`; *done (may be NULL) is an event that the caller releases. In-order and
+ * out-of-order queues are both allowed. Buffers must stay alive until it is done. After an error
+ * nothing needs undoing, but outputs may be partly written. */
+CLATTN_API clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue queue,
+                                                const clattn_tensors *tensors, cl_uint n_wait,
+                                                const cl_event *wait, cl_event *done);
+
+/* Blocking, on host memory: copies in, computes on the context's device, copies the outputs out. Plans
+ * of the last few problems are kept in the context. Only elements that the strides reach are written. */
+CLATTN_API clattn_status clattn_forward_host(clattn_context *context, const clattn_problem *problem,
+                                             const clattn_host_tensors *tensors);
+
+/* The common case in one blocking call: dense host tensors of one type,
+ *   query [batch, query_heads, query_len, head_dim], key and value [batch, kv_heads, key_len, head_dim],
+ *   out like query; scale 1 / sqrt(head_dim).
+ * `causal` is CLATTN_ALIGN_UNSET for no causal mask, else its alignment (not CLATTN_ALIGN_OFFSETS). */
+CLATTN_API clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_t batch,
+                                          int64_t query_heads, int64_t kv_heads, int64_t query_len,
+                                          int64_t key_len, int64_t head_dim, clattn_alignment causal,
+                                          const void *query, const void *key, const void *value,
+                                          void *out);
+
+/* The definition of what is right: the same computation in float64 on the CPU, without OpenCL and
+ * without a context; outputs are rounded to their types. Slow. Blocking. */
+CLATTN_API clattn_status clattn_reference_forward(const clattn_problem *problem,
+                                                  const clattn_host_tensors *tensors);
+
+/* Combines attention over two disjoint sets of keys into attention over both:
+ *     lse = ln(exp(lse_a) + exp(lse_b)),  out = exp(lse_a - lse) out_a + exp(lse_b - lse) out_b
+ * (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018, section 3.1). -inf is
+ * allowed on either side or both. out tensors are of `type` [batch, heads, rows, columns], lse float32
+ * [batch, heads, rows]; out and lse may be the same buffers as a or b. Enqueues; the first call in a
+ * context for a type compiles and so may block. */
+typedef struct clattn_partial {
+    clattn_tensor out;
+    clattn_tensor lse;
+} clattn_partial;
+
+CLATTN_API clattn_status clattn_merge(clattn_context *context, cl_command_queue queue,
+                                      clattn_type type, const int64_t shape[4],
+                                      const clattn_partial *a, const clattn_partial *b,
+                                      const clattn_partial *merged, cl_uint n_wait,
+                                      const cl_event *wait, cl_event *done);
+
+/* The standard ALiBi slopes for any number of heads: 2^(-8 (i + 1) / n) for n = heads when that is a
+ * power of two; else those of the next lower power of two, followed by every other one of the next
+ * higher (Press et al., "Train Short, Test Long", 2021, and its published code). */
+CLATTN_API clattn_status clattn_alibi_slopes(int64_t heads, float *slopes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

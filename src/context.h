@@ -1,0 +1,39 @@
+/* The context: one device, its programs, a queue of its own, and the plans that the blocking calls
+ * keep. Everything that outlives a call lives here, so that destroying it leaves nothing behind. */
+#ifndef CLATTN_SRC_CONTEXT_H
+#define CLATTN_SRC_CONTEXT_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "clattn.h"
+#include "device.h"
+
+struct program;
+
+#define PLAN_CACHE_SIZE 8
+
+struct clattn_context {
+    cl_context cl;
+    cl_command_queue queue; /* in-order */
+    struct device device;
+    char *kernel_dir; /* NULL: embedded kernels */
+    size_t workspace_limit_bytes;
+    pid_t pid; /* of the process that created it */
+
+    pthread_mutex_t program_lock;
+    pthread_cond_t program_built;
+    struct program *programs; /* a list; owned */
+
+    pthread_mutex_t plan_lock;
+    struct clattn_plan *recent_plans[PLAN_CACHE_SIZE]; /* most recent first; owned */
+};
+
+clattn_status context_create(cl_context cl, cl_device_id device,
+                             const clattn_context_options *options, clattn_context **context);
+void context_destroy(clattn_context *context);
+
+/* CLATTN_FORKED in a child process. Every public call on a context begins with it. */
+clattn_status context_check(const clattn_context *context);
+
+#endif

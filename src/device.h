@@ -1,0 +1,35 @@
+/* Devices: which there are, which one CLATTN_DEVICE names, and what one can do, read once.
+ * The only file that lists platforms; quirks of single runtimes live here too. */
+#ifndef CLATTN_SRC_DEVICE_H
+#define CLATTN_SRC_DEVICE_H
+
+#include "clattn.h"
+
+enum device_class { DEVICE_CPU, DEVICE_GPU, DEVICE_ACCELERATOR };
+
+struct device {
+    cl_device_id id;
+    cl_platform_id platform;
+    enum device_class device_class;
+    char name[256], vendor[256], version[256], driver[256], platform_name[256];
+    cl_uint compute_units;
+    size_t work_group_limit;       /* work-items a work-group, all dimensions together */
+    size_t work_item_limit[3];
+    cl_ulong local_bytes, global_bytes, allocation_bytes;
+    size_t parameter_bytes;        /* of a kernel's arguments together */
+    int has_fp64, has_fp16, has_subgroups;
+    int has_compiler;
+    int little_endian;
+};
+
+clattn_status device_read(cl_device_id id, struct device *device);
+
+/* Finds a device by the rules of clattn_context_open; `wanted` NULL: the default order. */
+clattn_status device_find(const char *wanted, cl_device_id *id);
+
+/* For clattn_describe_devices. `wanted` is CLATTN_DEVICE's value or NULL. */
+clattn_status device_describe(const char *wanted, int as_json, char **text);
+
+const char *device_class_name(enum device_class device_class); /* "CPU", "GPU", "accelerator" */
+
+#endif

@@ -1,0 +1,30 @@
+/* The per-thread record of the last failure. Every floor sets it; only api.c's callers read it. */
+#ifndef CLATTN_SRC_ERROR_H
+#define CLATTN_SRC_ERROR_H
+
+#include "clattn.h"
+
+#if defined(__GNUC__)
+#define CLATTN_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define CLATTN_PRINTF(text, first)
+#endif
+
+/* Records a message and returns `status`, so that callers write `return error_set(...)`. */
+clattn_status error_set(clattn_status status, const char *format, ...) CLATTN_PRINTF(2, 3);
+
+/* The same for a failed OpenCL call: names the call and its code, picks the status that fits the code
+ * (memory codes become CLATTN_OUT_OF_*_MEMORY). `call` is the function's name. */
+clattn_status error_opencl(cl_int code, const char *call, const char *format, ...)
+    CLATTN_PRINTF(3, 4);
+
+/* The same for CLBlast. */
+clattn_status error_gemm(int code, const char *call);
+
+const char *error_text(void);
+int error_native(void);
+
+/* "CL_OUT_OF_RESOURCES"; "unknown OpenCL error" for others. */
+const char *error_opencl_name(cl_int code);
+
+#endif

@@ -1,0 +1,24 @@
+/* The float64 CPU reference: the executable form of what clattn computes. No OpenCL calls. Used by the
+ * library (clattn_reference_forward), the command and the tests. */
+#ifndef CLATTN_SRC_REFERENCE_REFERENCE_H
+#define CLATTN_SRC_REFERENCE_REFERENCE_H
+
+#include "../problem.h"
+
+/* Computes all outputs of a validated host call. */
+clattn_status reference_forward(const struct problem *problem, const struct call *call);
+
+/* The same before rounding to storage types, with what the error bound needs. Dense, owned by the
+ * caller, [batch, query_heads, query_len, ...]; NULL where not wanted. Varlen: rows past a sequence's
+ * end are not written. */
+struct reference_detail {
+    double *out;            /* [.., head_dim_v] */
+    double *lse;            /* [..] */
+    double *magnitude;      /* Abar_i = sum_j p_ij A_ij, A_ij = |scale| sum_d |q_id k_jd| + |bias| + |alibi| */
+    double *value_spread;   /* M_id = sum_j p_ij |v_jd|, [.., head_dim_v] */
+    int64_t *allowed_keys;  /* n_i: keys allowed in row i */
+};
+clattn_status reference_forward_detail(const struct problem *problem, const struct call *call,
+                                       const struct reference_detail *detail);
+
+#endif
