@@ -1,0 +1,168 @@
+# shellcheck shell=sh
+# What ./quickstart and ./check share: steps with one line each, and the packages that clattn needs.
+# Sourced from the top of the tree, after logs=FOLDER: each step leaves its output there.
+
+: "${logs:?}"
+passed=0
+failed=0
+skipped=0
+started_at=$(date +%s)
+
+seconds_in_all() { seconds_since "$started_at"; }
+seconds_since() { echo $(($(date +%s) - $1)); }
+
+# The name of a step, padded, without the end of the line.
+step_name() { printf '  %-46s ' "$1"; }
+
+# step NAME WHAT_TO_DO COMMAND...: runs the command; stops everything with its last lines and WHAT_TO_DO
+# when it fails. A command whose last line is "N passed, N failed, N skipped" is counted as that, any
+# other as one test. Each step's output is in $step_log until the next one.
+step() {
+    step_title=$1 what_to_do=$2
+    shift 2
+    mkdir -p "$logs"
+    step_log=$logs/$(printf '%s' "$step_title" | tr -c 'A-Za-z0-9\n' '-').log
+    step_started=$(date +%s)
+    step_name "$step_title"
+    if "$@" >"$step_log" 2>&1 </dev/null; then
+        counts=$(sed -n '$s/.*\(^\| \)\([0-9][0-9]* passed, [0-9][0-9]* failed\(, [0-9][0-9]* skipped\)\{0,1\}\)$/\2/p' "$step_log")
+        add_counts "${counts:-1 passed, 0 failed}"
+        echo "ok $(printf '%4d' "$(seconds_since "$step_started")") s${counts:+   $counts}"
+        return 0
+    else
+        step_status=$?
+    fi
+    echo "FAILED after $(seconds_since "$step_started") s (exit status $step_status)"
+    echo
+    tail -n 40 "$step_log" | sed 's/^/    /'
+    echo
+    echo "The whole log: $step_log"
+    echo "What to do: $what_to_do"
+    exit 1
+}
+
+# skip_step NAME REASON: counts a step that cannot run here.
+skip_step() {
+    step_name "$1"
+    echo "skipped: $2"
+    skipped=$((skipped + 1))
+}
+
+# add_counts "N passed, N failed[, N skipped]"
+add_counts() {
+    # shellcheck disable=SC2046 # three numbers, meant to be split
+    set -- $(echo "$1" | tr -c '0-9\n' ' ')
+    passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + ${3:-0}))
+}
+
+# The package manager of this machine; its column in scripts/packages.txt is package_column.
+find_package_manager() {
+    package_column=0
+    for package_manager in apt-get:3 dnf:4 pacman:5 brew:6; do
+        if command -v "${package_manager%:*}" >/dev/null 2>&1; then
+            package_column=${package_manager#*:} package_manager=${package_manager%:*}
+            return
+        fi
+    done
+    package_manager=
+}
+
+# probe KIND:NAME: whether a line's first column of scripts/packages.txt is on this machine.
+probe() {
+    case $1 in
+    command:libtoolize) command -v libtoolize >/dev/null || command -v glibtoolize >/dev/null ;;
+    command:*) command -v "${1#*:}" >/dev/null ;;
+    library:*) pkg-config --exists "$(echo "${1#*:}" | sed 's/>=/ >= /')" ;;
+    header:*) echo "#include <${1#*:}>" | cc -E -DCL_TARGET_OPENCL_VERSION=120 - >/dev/null ;;
+    driver:*) [ -n "$(find /etc/OpenCL/vendors /usr/local/etc/OpenCL/vendors \
+        /opt/homebrew/etc/OpenCL/vendors -name "${1#*:}*.icd" 2>/dev/null)" ] ;;
+    *) echo "scripts/packages.txt: unknown probe $1" >&2; exit 1 ;;
+    esac
+}
+
+# missing_packages GROUP...: the lines of scripts/packages.txt that this machine lacks, as "probe package".
+missing_packages() {
+    for group; do
+        awk -v group="$group" -v column="$package_column" \
+            '!/^#/ && $2 == group { print $1, (column ? $column : "-") }' scripts/packages.txt
+    done | while read -r what package; do
+        probe "$what" >/dev/null 2>&1 || echo "$what $package"
+    done
+}
+
+# as_root COMMAND...: with sudo unless we are root.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+install_packages() {
+    case $package_manager in
+    apt-get)
+        as_root apt-get update &&
+            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+        ;;
+    dnf) as_root dnf install -y "$@" ;;
+    pacman) as_root pacman -S --needed --noconfirm "$@" ;;
+    brew) brew install "$@" ;;
+    *) echo "no package manager of apt-get, dnf, pacman, brew on this machine"; return 1 ;;
+    esac
+}
+
+# Installs what the groups need and this machine lacks, then looks again.
+ensure_packages() {
+    find_package_manager
+    missing=$(missing_packages "$@")
+    if [ -n "$missing" ]; then
+        echo "missing:"
+        echo "$missing"
+        # shellcheck disable=SC2046 # a list of names
+        install_packages $(echo "$missing" | awk '$2 != "-" { print $2 }' | sort -u) || return 1
+        missing=$(missing_packages "$@")
+    fi
+    [ -z "$missing" ] || { echo "still missing:"; echo "$missing"; return 1; }
+}
+
+# The same for packages that the machine can do without: never fails, and one that cannot be had does
+# not keep the others out.
+ensure_extra_packages() {
+    ensure_packages "$@" && return
+    for package in $(missing_packages "$@" | awk '$2 != "-" { print $2 }' | sort -u); do
+        install_packages "$package" || echo "going on without $package"
+    done
+}
+
+# Fails with the list of what is missing, installs nothing.
+require_packages() {
+    find_package_manager
+    missing=$(missing_packages "$@")
+    [ -z "$missing" ] || { echo "missing:"; echo "$missing"; return 1; }
+}
+
+# configure_in FOLDER OPTION...: runs configure there, unless it ran with the same options before.
+configure_in() {
+    folder=$1
+    shift
+    top=$(pwd)
+    mkdir -p "$folder"
+    if [ -f "$folder/config.status" ] && [ "$(cat "$folder/options" 2>/dev/null)" = "$*" ] &&
+        [ -n "$(find "$folder/config.status" -newer configure)" ]; then
+        echo "configured before with: $*"
+        return
+    fi
+    (cd "$folder" && "$top/configure" "$@") && echo "$*" >"$folder/options"
+}
+
+# ./configure, made when it is older than what it is made of.
+make_configure() {
+    if [ -f configure ] && [ -f Makefile.in ] &&
+        [ -z "$(find configure.ac m4 Makefile.am ./*/local.mk include/clattn.h -newer Makefile.in)" ]; then
+        echo "configure is up to date"
+        return
+    fi
+    ./autogen.sh
+}
+
+# How many compilers may run at once.
+jobs() {
+    getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2
+}

@@ -1,0 +1,59 @@
+# The library: src/, its OpenCL kernels in cl/. Included by the Makefile.am at the top.
+
+# Everything, with internal functions visible: the command, the tests and the benchmarks link this.
+noinst_LTLIBRARIES += libclattn_core.la
+libclattn_core_la_LIBADD = $(CLBLAST_LIBS) $(OPENCL_LIBS) -lm -lpthread
+libclattn_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(CLBLAST_CFLAGS)
+libclattn_core_la_SOURCES = \
+	src/call.c \
+	src/checked_math.h \
+	src/context.c \
+	src/context.h \
+	src/device.c \
+	src/device.h \
+	src/embedded_cl.h \
+	src/environment.c \
+	src/environment.h \
+	src/error.c \
+	src/error.h \
+	src/launch.c \
+	src/launch.h \
+	src/params.c \
+	src/params.h \
+	src/planner.h \
+	src/problem.c \
+	src/problem.h \
+	src/program.h \
+	src/reference/half.h \
+	src/reference/philox.h \
+	src/reference/reference.h \
+	src/strategy.h \
+	src/text.c \
+	src/text.h
+nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
+
+# The kernel files, and what they share with the host.
+KERNEL_FILES = \
+	cl/arguments.clh \
+	cl/mask.clh \
+	cl/params.h \
+	cl/philox.clh \
+	cl/types.clh
+EXTRA_DIST += $(KERNEL_FILES)
+
+src/embedded_cl.c: $(KERNEL_FILES) scripts/embed_files Makefile
+	$(AM_V_GEN)$(MKDIR_P) src && cd $(srcdir) && \
+	scripts/embed_files $(KERNEL_FILES) >$(abs_builddir)/$@.new && mv $(abs_builddir)/$@.new $(abs_builddir)/$@
+CLEANFILES += src/embedded_cl.c
+
+# What is installed: the same code, only clattn_* to be seen.
+lib_LTLIBRARIES = libclattn.la
+libclattn_la_SOURCES =
+libclattn_la_LIBADD = libclattn_core.la
+# -version-info CURRENT:REVISION:AGE. For a release, start from the last release's numbers and take the
+# first line that fits:
+#   a function or field was removed or changed its meaning   CURRENT+1 : 0 : 0
+#   only new functions, or new fields at a struct's end      CURRENT+1 : 0 : AGE+1
+#   neither, but the code changed                            CURRENT : REVISION+1 : AGE
+# It is not the package's version and does not follow it.
+libclattn_la_LDFLAGS = $(AM_LDFLAGS) -no-undefined -version-info 0:0:0
