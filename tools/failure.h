@@ -1,0 +1,31 @@
+/* What went wrong, on its way from where it was noticed to main, and the exit status that it means.
+ * Used by every file of the command. */
+#ifndef CLATTN_TOOLS_FAILURE_H
+#define CLATTN_TOOLS_FAILURE_H
+
+enum {
+    EXIT_GOOD = 0,
+    EXIT_FAILED = 1, /* the device, the computation or a check failed */
+    EXIT_MISUSE = 2  /* bad options, bad files, bad environment */
+};
+
+#if defined(__GNUC__)
+#define FAILURE_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define FAILURE_PRINTF(text, first)
+#endif
+
+struct failure {
+    int status;       /* EXIT_FAILED or EXIT_MISUSE */
+    char text[2048];  /* "FIELD VALUE: rule; what to do" */
+};
+
+/* Records a failure and returns -1, so that callers write `return failure_misuse(...)`. */
+int failure_misuse(struct failure *failure, const char *format, ...) FAILURE_PRINTF(2, 3);
+int failure_failed(struct failure *failure, const char *format, ...) FAILURE_PRINTF(2, 3);
+
+/* Prints "clattn COMMAND: text" to stderr and returns the exit status. `command` NULL: "clattn: text".
+ * Control characters, which a file may have brought in, become '?'. */
+int failure_report(const struct failure *failure, const char *command);
+
+#endif

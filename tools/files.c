@@ -1,0 +1,147 @@
+#define _XOPEN_SOURCE 700
+#define _FILE_OFFSET_BITS 64
+#include "files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int file_has_suffix(const char *path, const char *suffix)
+{
+    size_t length = strlen(path), end = strlen(suffix);
+    return length > end && strcmp(path + length - end, suffix) == 0;
+}
+
+int file_open(const char *path, int *descriptor, uint64_t *size_bytes, struct failure *failure)
+{
+    /* O_NONBLOCK: opening a pipe that nobody writes to must not wait. */
+    int opened = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat about;
+    if (opened < 0) return failure_misuse(failure, "file %s: cannot open: %s", path, strerror(errno));
+    if (fstat(opened, &about) != 0) {
+        failure_misuse(failure, "file %s: cannot read: %s", path, strerror(errno));
+    } else if (!S_ISREG(about.st_mode)) {
+        failure_misuse(failure, "file %s: must be a regular file, is a %s", path,
+                       S_ISDIR(about.st_mode) ? "directory" : "pipe or device; save it to a file");
+    } else {
+        *descriptor = opened;
+        *size_bytes = (uint64_t)about.st_size;
+        return 0;
+    }
+    close(opened);
+    return -1;
+}
+
+int file_read(const char *path, int descriptor, uint64_t position, void *data, size_t bytes,
+              struct failure *failure)
+{
+    char *to = data;
+    while (bytes > 0) {
+        size_t piece = bytes < (1u << 30) ? bytes : 1u << 30;
+        ssize_t got = pread(descriptor, to, piece, (off_t)position);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return failure_misuse(failure, "file %s: cannot read: %s", path, strerror(errno));
+        if (got == 0) return failure_misuse(failure, "file %s: became shorter while it was read", path);
+        to += got;
+        position += (uint64_t)got;
+        bytes -= (size_t)got;
+    }
+    return 0;
+}
+
+/* Where the bytes go in the end: behind a symbolic link, its target. The caller frees it. */
+static char *resolve(const char *path)
+{
+    char *target = realpath(path, NULL);
+    return target ? target : strdup(path);
+}
+
+/* Creates TARGET.tmp-PROCESS-NUMBER; *temporary is the caller's. Mode 0666 less the umask, as for any
+ * file that a program writes. */
+static int create_temporary(const char *path, const char *target, char **temporary,
+                            struct failure *failure)
+{
+    struct stat about;
+    size_t capacity = strlen(target) + 64;
+    char *name;
+    if (stat(target, &about) == 0 && !S_ISREG(about.st_mode))
+        return failure_misuse(failure, "output %s: must be a regular file or a new name, is a %s", path,
+                              S_ISDIR(about.st_mode) ? "directory" : "pipe or device");
+    name = malloc(capacity);
+    if (!name) return failure_failed(failure, "out of memory");
+    for (int number = 0; number < 100; number++) {
+        int opened;
+        snprintf(name, capacity, "%s.tmp-%ld-%d", target, (long)getpid(), number);
+        opened = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (opened >= 0) {
+            *temporary = name;
+            return opened;
+        }
+        if (errno != EEXIST) break;
+    }
+    failure_misuse(failure, "output %s: cannot create: %s", path, strerror(errno));
+    free(name);
+    return -1;
+}
+
+static int write_all(int descriptor, const char *data, size_t bytes)
+{
+    while (bytes > 0) {
+        size_t piece = bytes < (1u << 30) ? bytes : 1u << 30;
+        ssize_t put = write(descriptor, data, piece);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return -1;
+        data += put;
+        bytes -= (size_t)put;
+    }
+    return 0;
+}
+
+static int write_parts(int descriptor, size_t n_parts, const struct file_part *parts)
+{
+    for (size_t i = 0; i < n_parts; i++)
+        if (write_all(descriptor, parts[i].data, parts[i].bytes) != 0) return -1;
+    return fsync(descriptor);
+}
+
+int file_write(const char *path, size_t n_parts, const struct file_part *parts,
+               struct failure *failure)
+{
+    char *target = resolve(path), *temporary = NULL;
+    int descriptor, error = 0;
+    if (!target) return failure_failed(failure, "out of memory");
+    descriptor = create_temporary(path, target, &temporary, failure);
+    if (descriptor < 0) {
+        free(target);
+        return -1;
+    }
+    if (write_parts(descriptor, n_parts, parts) != 0) error = errno;
+    if (close(descriptor) != 0 && !error) error = errno;
+    if (!error && rename(temporary, target) != 0) error = errno;
+    if (error) {
+        unlink(temporary);
+        failure_failed(failure, "output %s: cannot write: %s", path, strerror(error));
+    }
+    free(temporary);
+    free(target);
+    return error ? -1 : 0;
+}
+
+int file_check_output(const char *path, struct failure *failure)
+{
+    char *target = resolve(path), *temporary = NULL;
+    int descriptor;
+    if (!target) return failure_failed(failure, "out of memory");
+    descriptor = create_temporary(path, target, &temporary, failure);
+    if (descriptor >= 0) {
+        close(descriptor);
+        unlink(temporary);
+        free(temporary);
+    }
+    free(target);
+    return descriptor >= 0 ? 0 : -1;
+}

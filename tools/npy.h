@@ -1,0 +1,26 @@
+/* The .npy array format, read and written without Python (numpy.lib.format describes it): versions 1.0,
+ * 2.0 and 3.0, C and Fortran order, little-endian
+ *     f2 f4 f8  i4 i8  u1  b1  V2 (bfloat16, as the ml_dtypes package stores it)
+ * and nothing else: no pickled objects, no structures. Headers are at most 10,000 bytes.
+ * Used by the command's inputs and outputs and by the tests' case solver. */
+#ifndef CLATTN_TOOLS_NPY_H
+#define CLATTN_TOOLS_NPY_H
+
+#include "failure.h"
+#include "tensor.h"
+
+#define NPY_HEADER_MAX_BYTES 10000
+
+/* Reads a whole file; Fortran order is turned into C order. The caller frees the tensor; on failure
+ * there is nothing to free. */
+int npy_read(const char *path, struct tensor *tensor, struct failure *failure);
+
+/* Writes version 1.0 (the header of a tensor here always fits). Temporary name, fsync, rename. */
+int npy_write(const char *path, const struct tensor *tensor, struct failure *failure);
+
+/* The text of a header, such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }: fills
+ * type, dims and shape of *tensor. `path` is for messages. Public for the fuzzer. */
+int npy_parse_header(const char *path, const char *header, size_t bytes, struct tensor *tensor,
+                     int *fortran_order, struct failure *failure);
+
+#endif
