@@ -11,11 +11,14 @@ libclattn_core_la_SOURCES = \
 	src/context.h \
 	src/device.c \
 	src/device.h \
+	src/device_describe.c \
 	src/embedded_cl.h \
 	src/environment.c \
 	src/environment.h \
 	src/error.c \
 	src/error.h \
+	src/kernel_source.c \
+	src/kernel_source.h \
 	src/launch.c \
 	src/launch.h \
 	src/params.c \
@@ -23,10 +26,18 @@ libclattn_core_la_SOURCES = \
 	src/planner.h \
 	src/problem.c \
 	src/problem.h \
+	src/program.c \
 	src/program.h \
+	src/reference/alibi.c \
+	src/reference/alibi.h \
+	src/reference/half.c \
 	src/reference/half.h \
+	src/reference/philox.c \
 	src/reference/philox.h \
+	src/reference/reference.c \
 	src/reference/reference.h \
+	src/reference/visibility.c \
+	src/reference/visibility.h \
 	src/strategy.h \
 	src/text.c \
 	src/text.h
@@ -38,6 +49,7 @@ KERNEL_FILES = \
 	cl/mask.clh \
 	cl/params.h \
 	cl/philox.clh \
+	cl/plain.cl \
 	cl/types.clh
 EXTRA_DIST += $(KERNEL_FILES)
 

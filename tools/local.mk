@@ -7,4 +7,12 @@ endif
 
 clattn_CPPFLAGS = $(AM_CPPFLAGS) $(CAIRO_CFLAGS) $(CJSON_CFLAGS)
 clattn_LDADD = libclattn_core.la $(CAIRO_LIBS) $(CJSON_LIBS)
-clattn_SOURCES =
+clattn_SOURCES = \
+	tools/failure.c \
+	tools/failure.h \
+	tools/files.c \
+	tools/files.h \
+	tools/npy.c \
+	tools/npy.h \
+	tools/tensor.c \
+	tools/tensor.h
