@@ -1,0 +1,83 @@
+/* The mask predicate, one rule after the other, as semantics has them. */
+#include "visibility.h"
+
+#include <math.h>
+
+#include "../../cl/params.h"
+#include "half.h"
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static int64_t read_int(const struct call *call, enum tensor_id id, int64_t index)
+{
+    const struct tensor_place *place = &call->tensor[id];
+    return ((const int32_t *)place->data)[place->offset + index];
+}
+
+struct sequence sequence_of(const struct problem *problem, const struct call *call, int64_t b)
+{
+    struct sequence sequence = { call->query_len, call->key_len, call->key_len, 0, 0, 0 };
+    if (problem->flags & CLATTN_FLAG_VARLEN) {
+        sequence.query_row = read_int(call, TENSOR_CU_QUERY, b);
+        sequence.key_row = read_int(call, TENSOR_CU_KEY, b);
+        sequence.query_len = clamp(read_int(call, TENSOR_CU_QUERY, b + 1) - sequence.query_row, 0,
+                                   call->query_len);
+        sequence.stored_keys = clamp(read_int(call, TENSOR_CU_KEY, b + 1) - sequence.key_row, 0,
+                                     call->key_len);
+        sequence.key_len = sequence.stored_keys;
+    }
+    if (problem->flags & CLATTN_FLAG_KEY_LENGTHS) {
+        sequence.key_len = clamp(read_int(call, TENSOR_KEY_LENGTHS, b), 0, sequence.stored_keys);
+    }
+    if (problem->p.alignment == CLATTN_ALIGN_BOTTOM_RIGHT) {
+        sequence.offset = sequence.key_len - sequence.query_len;
+    } else if (problem->p.alignment == CLATTN_ALIGN_OFFSETS) {
+        sequence.offset = read_int(call, TENSOR_QUERY_OFFSETS, b);
+    }
+    return sequence;
+}
+
+int64_t place_index(const struct tensor_place *place, int64_t b, int64_t h, int64_t i, int64_t c)
+{
+    return place->offset + b * place->stride[0] + h * place->stride[1] + i * place->stride[2] +
+           c * place->stride[3];
+}
+
+static int window_allows(const clattn_problem *p, int64_t position, int64_t j)
+{
+    int after_left = p->window_left < 0 || j >= position - p->window_left;
+    int before_right = p->window_right < 0 || j <= position + p->window_right;
+    return (after_left && before_right) || j < p->always_visible_keys;
+}
+
+static int mask_allows(const struct call *call, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    const struct tensor_place *mask = &call->tensor[TENSOR_MASK];
+    return j < call->mask_key_len &&
+           ((const uint8_t *)mask->data)[place_index(mask, b, h, i, j)] != 0;
+}
+
+static int bias_allows(const struct problem *problem, const struct call *call, int64_t b, int64_t h,
+                       int64_t i, int64_t j)
+{
+    const struct tensor_place *bias = &call->tensor[TENSOR_BIAS];
+    if (j >= call->bias_key_len) {
+        return 0;
+    }
+    double value = type_load(problem->p.bias_type, bias->data, place_index(bias, b, h, i, j));
+    return !(isinf(value) && value < 0);
+}
+
+int key_is_allowed(const struct problem *problem, const struct call *call,
+                   const struct sequence *sequence, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    uint32_t flags = problem->flags;
+    int64_t position = i + sequence->offset;
+    return j < sequence->key_len && (!(flags & CLATTN_FLAG_CAUSAL) || j <= position) &&
+           (!(flags & CLATTN_FLAG_WINDOW) || window_allows(&problem->p, position, j)) &&
+           (!(flags & CLATTN_FLAG_MASK) || mask_allows(call, b, h, i, j)) &&
+           (!(flags & CLATTN_FLAG_BIAS) || bias_allows(problem, call, b, h, i, j));
+}

@@ -1,0 +1,26 @@
+/* Which keys a row may see: the host twin of cl/mask.clh, without its bounds that skip blocks. Called by
+ * the reference and by tests. */
+#ifndef CLATTN_SRC_REFERENCE_VISIBILITY_H
+#define CLATTN_SRC_REFERENCE_VISIBILITY_H
+
+#include "../problem.h"
+
+/* One batch entry: what its lengths are and where its rows stand. */
+struct sequence {
+    int64_t query_len;
+    int64_t stored_keys;        /* keys that exist for it */
+    int64_t key_len;            /* those that may be seen: key lengths applied */
+    int64_t offset;             /* row i stands at key position i + offset */
+    int64_t query_row, key_row; /* first row in packed tensors, else 0 */
+};
+
+struct sequence sequence_of(const struct problem *problem, const struct call *call, int64_t b);
+
+/* Index of element (b, h, i, c) of a tensor. */
+int64_t place_index(const struct tensor_place *place, int64_t b, int64_t h, int64_t i, int64_t c);
+
+/* allowed(b, h, i, j) of the formula, for j < stored_keys. A bias of -inf hides a key as a mask does. */
+int key_is_allowed(const struct problem *problem, const struct call *call,
+                   const struct sequence *sequence, int64_t b, int64_t h, int64_t i, int64_t j);
+
+#endif
