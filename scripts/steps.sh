@@ -135,7 +135,10 @@ ensure_extra_packages() {
 require_packages() {
     find_package_manager
     missing=$(missing_packages "$@")
-    [ -z "$missing" ] || { echo "missing:"; echo "$missing"; return 1; }
+    [ -n "$missing" ] || return 0
+    echo "missing, and the package of ${package_manager:-your system} that has it:"
+    echo "$missing"
+    return 1
 }
 
 # configure_in FOLDER OPTION...: runs configure there, unless it ran with the same options before.

@@ -5,6 +5,8 @@ noinst_LTLIBRARIES += libclattn_core.la
 libclattn_core_la_LIBADD = $(CLBLAST_LIBS) $(OPENCL_LIBS) -lm -lpthread
 libclattn_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(CLBLAST_CFLAGS)
 libclattn_core_la_SOURCES = \
+	src/attention_arguments.c \
+	src/attention_arguments.h \
 	src/call.c \
 	src/checked_math.h \
 	src/context.c \
@@ -17,12 +19,16 @@ libclattn_core_la_SOURCES = \
 	src/environment.h \
 	src/error.c \
 	src/error.h \
+	src/host_call.c \
+	src/host_call.h \
+	src/host_values.c \
 	src/kernel_source.c \
 	src/kernel_source.h \
 	src/launch.c \
 	src/launch.h \
 	src/params.c \
 	src/params.h \
+	src/planner.c \
 	src/planner.h \
 	src/problem.c \
 	src/problem.h \
@@ -38,7 +44,10 @@ libclattn_core_la_SOURCES = \
 	src/reference/reference.h \
 	src/reference/visibility.c \
 	src/reference/visibility.h \
+	src/strategies.c \
 	src/strategy.h \
+	src/strategy/plain.c \
+	src/strategy/strategies.h \
 	src/text.c \
 	src/text.h
 nodist_libclattn_core_la_SOURCES = src/embedded_cl.c

@@ -14,5 +14,7 @@ clattn_SOURCES = \
 	tools/files.h \
 	tools/npy.c \
 	tools/npy.h \
+	tools/safetensors.c \
+	tools/safetensors.h \
 	tools/tensor.c \
 	tools/tensor.h
