@@ -19,6 +19,7 @@ struct clattn_context {
     struct device device;
     char *kernel_dir; /* NULL: embedded kernels */
     size_t workspace_limit_bytes;
+    const char *clblast_flags; /* environment_clblast_flags(), for explain; static */
     pid_t pid; /* of the process that created it */
 
     pthread_mutex_t program_lock;

@@ -24,10 +24,28 @@ struct device {
 
 clattn_status device_read(cl_device_id id, struct device *device);
 
+/* All devices of the machine, in the order of the platforms; no platform at all is an empty list. The
+ * caller frees items, also after a failure. */
+struct device_listed {
+    unsigned platform, number;
+    struct device device;
+};
+
+struct device_listing {
+    struct device_listed *items;
+    unsigned count;
+};
+
+clattn_status device_list(struct device_listing *listing);
+
+/* Index of the device that `wanted` (NULL: the default order) means, -1 when none matches. */
+int device_choose(const struct device_listing *listing, const char *wanted);
+
 /* Finds a device by the rules of clattn_context_open; `wanted` NULL: the default order. */
 clattn_status device_find(const char *wanted, cl_device_id *id);
 
-/* For clattn_describe_devices. `wanted` is CLATTN_DEVICE's value or NULL. */
+/* The text of clattn_describe_devices, in device_describe.c. `wanted` is CLATTN_DEVICE's value or NULL.
+ * The caller frees *text. */
 clattn_status device_describe(const char *wanted, int as_json, char **text);
 
 const char *device_class_name(enum device_class device_class); /* "CPU", "GPU", "accelerator" */

@@ -5,6 +5,7 @@ noinst_LTLIBRARIES += libclattn_core.la
 libclattn_core_la_LIBADD = $(CLBLAST_LIBS) $(OPENCL_LIBS) -lm -lpthread
 libclattn_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(CLBLAST_CFLAGS)
 libclattn_core_la_SOURCES = \
+	src/api.c \
 	src/attention_arguments.c \
 	src/attention_arguments.h \
 	src/call.c \
@@ -26,6 +27,9 @@ libclattn_core_la_SOURCES = \
 	src/kernel_source.h \
 	src/launch.c \
 	src/launch.h \
+	src/merge.c \
+	src/merge.h \
+	src/types.c \
 	src/params.c \
 	src/params.h \
 	src/planner.c \
@@ -56,6 +60,8 @@ nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
 KERNEL_FILES = \
 	cl/arguments.clh \
 	cl/mask.clh \
+	cl/merge.cl \
+	cl/merge_params.h \
 	cl/params.h \
 	cl/philox.clh \
 	cl/plain.cl \

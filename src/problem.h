@@ -9,8 +9,8 @@
 
 /* Immutable after problem_init: every default is resolved (head_dim_v, alignment). */
 struct problem {
-    clattn_problem p; /* p.strategy points to strategy_name or is NULL */
-    char strategy_name[STRATEGY_NAME_MAX];
+    clattn_problem p; /* p.strategy is NULL: strategy_name has it */
+    char strategy_name[STRATEGY_NAME_MAX]; /* "": the best */
     uint32_t flags; /* CLATTN_FLAG_* of cl/params.h */
 };
 
@@ -69,8 +69,13 @@ clattn_status call_from_device(const struct problem *problem, const clattn_tenso
 clattn_status call_from_host(const struct problem *problem, const clattn_host_tensors *tensors,
                              struct call *call);
 
+/* The int32 values of a host call that shapes depend on: seams must not fall, sequences must not be
+ * longer than the problem's lengths, key lengths must be 0 to key_len. */
+clattn_status call_check_host_values(const struct problem *problem, const struct call *call);
+
 /* What a tensor is called in messages ("query"), its element size, its extents on the four axes in
- * this call (dense int tensors: count in shape[3]); an axis that its strides do not use is 1. */
+ * this call (dense int tensors: count in shape[3]); an axis that its strides do not use is 1. Packed
+ * tensors: batch 1, and all rows on the row axis in host calls, one sequence's in device calls. */
 const char *tensor_name(enum tensor_id id);
 size_t tensor_element_bytes(const struct problem *problem, enum tensor_id id);
 void tensor_shape(const struct problem *problem, const struct call *call, enum tensor_id id,
@@ -78,7 +83,7 @@ void tensor_shape(const struct problem *problem, const struct call *call, enum t
 int tensor_is_output(enum tensor_id id);
 
 /* Lowest and one past the highest element index that a tensor's strides reach; both 0 when it has no
- * element. Varlen query, key, value, out: of sequence 0 alone (callers add the packed rows).
+ * element.
  * CLATTN_INVALID_SHAPE when it does not fit int64. */
 clattn_status tensor_extent(const struct problem *problem, const struct call *call,
                             enum tensor_id id, int64_t *low, int64_t *high);

@@ -3,6 +3,7 @@
 #ifndef CLATTN_SRC_STRATEGY_H
 #define CLATTN_SRC_STRATEGY_H
 
+#include "attention_arguments.h"
 #include "context.h"
 #include "launch.h"
 #include "params.h"

@@ -1,0 +1,36 @@
+/* 64-bit arithmetic that says when it does not fit. */
+#ifndef CLATTN_SRC_CHECKED_MATH_H
+#define CLATTN_SRC_CHECKED_MATH_H
+
+#include <stdint.h>
+
+static inline int checked_add(int64_t a, int64_t b, int64_t *sum)
+{
+    if ((b > 0 && a > INT64_MAX - b) || (b < 0 && a < INT64_MIN - b)) {
+        return 0;
+    }
+    *sum = a + b;
+    return 1;
+}
+
+static inline int checked_multiply(int64_t a, int64_t b, int64_t *product)
+{
+    if (a == 0 || b == 0) {
+        *product = 0;
+        return 1;
+    }
+    if ((a == -1 && b == INT64_MIN) || (b == -1 && a == INT64_MIN)) {
+        return 0;
+    }
+    if (a != -1 && b != -1) {
+        int64_t limit = (a > 0) == (b > 0) ? INT64_MAX : INT64_MIN;
+        int64_t most = limit / b; /* how far a may go on its own side of 0 */
+        if (a > 0 ? a > most : a < most) {
+            return 0;
+        }
+    }
+    *product = a * b;
+    return 1;
+}
+
+#endif

@@ -1,0 +1,131 @@
+/* Making and destroying a context; the only place that reads the environment. */
+#include "context.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "environment.h"
+#include "error.h"
+#include "planner.h"
+#include "program.h"
+
+#define DEFAULT_WORKSPACE_LIMIT_BYTES ((size_t)256 << 20)
+
+static clattn_status read_options(clattn_context *context, const clattn_context_options *given)
+{
+    clattn_context_options options = CLATTN_CONTEXT_OPTIONS_INIT;
+    if (given) {
+        if (given->struct_size != sizeof(options)) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "options.struct_size %zu: must be %zu, set by CLATTN_CONTEXT_OPTIONS_INIT",
+                             given->struct_size, sizeof(options));
+        }
+        options = *given;
+    }
+    const char *kernel_dir = options.kernel_dir ? options.kernel_dir : environment_kernel_dir();
+    if (kernel_dir) {
+        context->kernel_dir = strdup(kernel_dir);
+        if (!context->kernel_dir) {
+            return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the kernel folder's name");
+        }
+    }
+    context->clblast_flags = environment_clblast_flags();
+    context->workspace_limit_bytes = options.workspace_limit_bytes ? options.workspace_limit_bytes
+                                                                   : DEFAULT_WORKSPACE_LIMIT_BYTES;
+    return CLATTN_OK;
+}
+
+static clattn_status check_device(const struct device *device)
+{
+    if (!device->has_compiler) {
+        return error_set(CLATTN_UNSUPPORTED,
+                         "device \"%s\": has no online compiler, and clattn compiles its kernels at run "
+                         "time; choose another device",
+                         device->name);
+    }
+    if (!device->little_endian) {
+        return error_set(CLATTN_UNSUPPORTED, "device \"%s\": is big-endian, which clattn is not made for",
+                         device->name);
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status init(clattn_context *context, cl_context cl, cl_device_id id,
+                          const clattn_context_options *options)
+{
+    clattn_status status = device_read(id, &context->device);
+    if (status == CLATTN_OK) {
+        status = check_device(&context->device);
+    }
+    if (status == CLATTN_OK) {
+        status = read_options(context, options);
+    }
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    cl_int code = clRetainContext(cl);
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clRetainContext", "is `cl` a valid cl_context?");
+    }
+    context->cl = cl;
+    context->queue = clCreateCommandQueue(cl, id, 0, &code);
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clCreateCommandQueue", "does the device belong to the cl_context?");
+    }
+    return CLATTN_OK;
+}
+
+clattn_status context_create(cl_context cl, cl_device_id id, const clattn_context_options *options,
+                             clattn_context **result)
+{
+    clattn_context *context = calloc(1, sizeof(*context));
+    if (!context) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a context");
+    }
+    context->pid = getpid();
+    pthread_mutex_init(&context->program_lock, NULL);
+    pthread_cond_init(&context->program_built, NULL);
+    pthread_mutex_init(&context->plan_lock, NULL);
+    clattn_status status = init(context, cl, id, options);
+    if (status != CLATTN_OK) {
+        context_destroy(context);
+        return status;
+    }
+    *result = context;
+    return CLATTN_OK;
+}
+
+void context_destroy(clattn_context *context)
+{
+    /* In a forked child the driver's threads are gone: touch nothing of OpenCL there. */
+    if (context->pid == getpid()) {
+        for (int i = 0; i < PLAN_CACHE_SIZE; ++i) {
+            planner_destroy(context->recent_plans[i]);
+        }
+        program_destroy_all(context);
+        if (context->queue) {
+            clReleaseCommandQueue(context->queue);
+        }
+        if (context->cl) {
+            clReleaseContext(context->cl);
+        }
+    }
+    pthread_mutex_destroy(&context->plan_lock);
+    pthread_cond_destroy(&context->program_built);
+    pthread_mutex_destroy(&context->program_lock);
+    free(context->kernel_dir);
+    free(context);
+}
+
+clattn_status context_check(const clattn_context *context)
+{
+    if (!context) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "context: must not be NULL");
+    }
+    if (context->pid != getpid()) {
+        return error_set(CLATTN_FORKED, "this process was forked after the context was made, which "
+                                        "OpenCL does not survive; make a context in the child");
+    }
+    return CLATTN_OK;
+}

@@ -1,0 +1,226 @@
+/* From a problem to a plan: each strategy of the table is asked, one is taken, the rest is explained. */
+#include "planner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+struct choice {
+    const struct strategy *strategy;
+    double cost_ms;
+};
+
+/* Walks the table. `others` gets a line for each strategy that was not taken. */
+static struct choice choose(const clattn_context *context, const struct problem *problem,
+                            struct text *others)
+{
+    struct choice best = { NULL, 0 };
+    const char *wanted = problem->strategy_name[0] ? problem->strategy_name : NULL;
+    double *costs = calloc(strategy_count, sizeof(*costs));
+    for (size_t i = 0; costs && i < strategy_count; ++i) {
+        const struct strategy *s = strategy_table[i];
+        struct text why = TEXT_INIT;
+        costs[i] = -1;
+        if (!s->applicable(context, problem, &why)) {
+            text_append(others, "  %s: declined: %s\n", s->name, why.data ? why.data : "no reason given");
+        } else if (wanted && strcmp(wanted, s->name) != 0) {
+            text_append(others, "  %s: not asked for\n", s->name);
+        } else {
+            costs[i] = s->cost_ms(context, problem);
+            if (!best.strategy || costs[i] < best.cost_ms) {
+                best = (struct choice){ s, costs[i] };
+            }
+        }
+        text_free(&why);
+    }
+    for (size_t i = 0; costs && i < strategy_count; ++i) {
+        if (costs[i] >= 0 && strategy_table[i] != best.strategy) {
+            text_append(others, "  %s: expected to be slower (%.3g ms, against %.3g ms)\n",
+                        strategy_table[i]->name, costs[i], best.cost_ms);
+        }
+    }
+    others->failed |= costs == NULL;
+    free(costs);
+    return best;
+}
+
+static int is_known(const char *name)
+{
+    for (size_t i = 0; i < strategy_count; ++i) {
+        if (strcmp(strategy_table[i]->name, name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static clattn_status unknown_strategy(const char *name)
+{
+    struct text names = TEXT_INIT;
+    for (size_t i = 0; i < strategy_count; ++i) {
+        text_append(&names, "%s%s", i ? ", " : "", strategy_table[i]->name);
+    }
+    clattn_status status = error_set(CLATTN_INVALID_ARGUMENT, "strategy \"%s\": there is none; there are: %s",
+                                     name, names.data ? names.data : "");
+    text_free(&names);
+    return status;
+}
+
+static clattn_status check_memory(const struct clattn_plan *plan)
+{
+    const struct device *device = &plan->context->device;
+    if (plan->workspace_bytes > device->allocation_bytes ||
+        plan->workspace_bytes > device->global_bytes) {
+        return error_set(CLATTN_OUT_OF_DEVICE_MEMORY,
+                         "workspace of %zu bytes: the device allows %llu bytes in one buffer and has %llu "
+                         "in all; lower workspace_limit_bytes or choose another strategy",
+                         plan->workspace_bytes, (unsigned long long)device->allocation_bytes,
+                         (unsigned long long)device->global_bytes);
+    }
+    return CLATTN_OK;
+}
+
+/* The text of clattn_plan_explain. */
+static void explain_begin(struct text *text, const struct clattn_plan *plan)
+{
+    char line[512];
+    problem_describe(&plan->problem, line, sizeof(line));
+    text_append(text, "problem: %s\n", line);
+    text_append(text, "device: %s (%s)\n", plan->context->device.name,
+                plan->context->device.platform_name);
+    text_append(text, "strategy: %s (%s)\n", plan->strategy->name, plan->strategy->summary);
+}
+
+clattn_status planner_plan(clattn_context *context, const struct problem *problem,
+                           struct clattn_plan **result)
+{
+    if (problem->strategy_name[0] && !is_known(problem->strategy_name)) {
+        return unknown_strategy(problem->strategy_name);
+    }
+    struct text others = TEXT_INIT, explain = TEXT_INIT;
+    struct choice best = choose(context, problem, &others);
+    clattn_status status = CLATTN_OK;
+    struct clattn_plan *plan = NULL;
+    if (others.failed || !(plan = calloc(1, sizeof(*plan)))) {
+        status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    } else if (!best.strategy) {
+        status = error_set(CLATTN_UNSUPPORTED, "no strategy takes this problem on device \"%s\":\n%s",
+                           context->device.name, others.data ? others.data : "");
+    } else {
+        plan->context = context;
+        plan->problem = *problem;
+        plan->strategy = best.strategy;
+        explain_begin(&explain, plan);
+        status = best.strategy->plan(plan, &explain);
+    }
+    if (status == CLATTN_OK) {
+        status = check_memory(plan);
+    }
+    if (status == CLATTN_OK) {
+        text_append(&explain, "workspace: %zu bytes\nother strategies:\n%s", plan->workspace_bytes,
+                    others.data ? others.data : "  none\n");
+        plan->explain = text_take(&explain);
+        if (!plan->explain) {
+            status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan's explanation");
+        }
+    }
+    text_free(&others);
+    text_free(&explain);
+    if (status != CLATTN_OK) {
+        planner_destroy(plan);
+        return status;
+    }
+    *result = plan;
+    return CLATTN_OK;
+}
+
+void planner_destroy(struct clattn_plan *plan)
+{
+    if (!plan) {
+        return;
+    }
+    if (plan->strategy) {
+        plan->strategy->destroy(plan);
+    }
+    free(plan->explain);
+    free(plan);
+}
+
+static clattn_status check_workspace(const struct clattn_plan *plan, const struct call *call)
+{
+    if (plan->workspace_bytes == 0) {
+        return CLATTN_OK;
+    }
+    size_t bytes = 0;
+    if (!call->workspace) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "workspace: must be a buffer of %zu bytes (clattn_plan_workspace)",
+                         plan->workspace_bytes);
+    }
+    cl_int code = clGetMemObjectInfo(call->workspace, CL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clGetMemObjectInfo", "workspace: is it a valid cl_mem?");
+    }
+    if (bytes < plan->workspace_bytes) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "workspace of %zu bytes: must have %zu (clattn_plan_workspace)", bytes,
+                         plan->workspace_bytes);
+    }
+    return CLATTN_OK;
+}
+
+/* Every buffer must hold what its strides reach. Varlen: only as far as one sequence tells. */
+static clattn_status check_buffers(const struct clattn_plan *plan, const struct call *call)
+{
+    for (int i = 0; i < TENSOR_COUNT; ++i) {
+        const enum tensor_id id = (enum tensor_id)i;
+        const struct tensor_place *place = &call->tensor[id];
+        if (!place->buffer) {
+            continue;
+        }
+        size_t bytes = 0, element_bytes = tensor_element_bytes(&plan->problem, id);
+        cl_int code = clGetMemObjectInfo(place->buffer, CL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
+        if (code != CL_SUCCESS) {
+            return error_opencl(code, "clGetMemObjectInfo", "%s.buffer: is it a valid cl_mem?",
+                                tensor_name(id));
+        }
+        int packed = plan->problem.flags & CLATTN_FLAG_VARLEN &&
+                     (id <= TENSOR_LSE); /* rows of short sequences end before query_len */
+        int64_t low, high;
+        clattn_status status = tensor_extent(&plan->problem, call, id, &low, &high);
+        if (status != CLATTN_OK) {
+            return status;
+        }
+        if (!packed && (uint64_t)high > bytes / element_bytes) {
+            return error_set(CLATTN_INVALID_SHAPE,
+                             "%s.buffer of %zu bytes: its strides reach element %lld of %zu bytes each",
+                             tensor_name(id), bytes, (long long)(high - 1), element_bytes);
+        }
+    }
+    return CLATTN_OK;
+}
+
+clattn_status planner_enqueue(const struct clattn_plan *plan, cl_command_queue queue,
+                              const struct call *call, cl_uint n_wait, const cl_event *wait,
+                              cl_event *done)
+{
+    struct chain chain;
+    clattn_status status = chain_begin(&chain, queue, n_wait, wait, done);
+    if (status == CLATTN_OK) {
+        status = check_workspace(plan, call);
+    }
+    if (status == CLATTN_OK) {
+        status = check_buffers(plan, call);
+    }
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    const clattn_problem *p = &plan->problem.p;
+    if (p->batch > 0 && p->query_heads > 0 && call->query_len > 0) {
+        clattn_params params;
+        params_fill(&plan->problem, call, &params);
+        status = plan->strategy->enqueue(plan, call, &params, &chain);
+    }
+    return chain_end(&chain, status);
+}

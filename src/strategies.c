@@ -1,0 +1,8 @@
+/* The table of strategies. A new one is a file in src/strategy/, a line in its header, a line here. */
+#include "strategy/strategies.h"
+
+const struct strategy *const strategy_table[] = {
+    &strategy_plain,
+};
+
+const size_t strategy_count = sizeof(strategy_table) / sizeof(strategy_table[0]);

@@ -1,0 +1,131 @@
+/* plain: one work-item for a few columns of an output row; takes every problem on every device. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../attention_arguments.h"
+#include "../error.h"
+#include "strategies.h"
+
+#define COLUMNS 16 /* of cl/plain.cl */
+#define ROWS_PER_GROUP 16
+
+/* Multiply-adds that one launch may do: some seconds on a slow device, so that a watchdog does not
+ * strike. Longer calls are cut along heads and rows, which changes no bit of the result. */
+#define LAUNCH_WORK_MAX 2e10
+
+struct plain_state {
+    struct kernel *kernel;
+    size_t rows_per_group;
+};
+
+static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+{
+    if (problem->p.type == CLATTN_FLOAT64 && !context->device.has_fp64) {
+        text_append(why, "the device has no float64");
+        return 0;
+    }
+    if (context->device.parameter_bytes < sizeof(clattn_params) + 128) {
+        text_append(why, "the device takes only %zu bytes of kernel arguments",
+                    context->device.parameter_bytes);
+        return 0;
+    }
+    return 1;
+}
+
+static double row_work(const struct problem *problem, int64_t key_len)
+{
+    const clattn_problem *p = &problem->p;
+    double blocks = (double)((p->head_dim_v + COLUMNS - 1) / COLUMNS);
+    return blocks * (double)key_len * (2.0 * (double)p->head_dim + COLUMNS + 40);
+}
+
+static double cost_ms(const clattn_context *context, const struct problem *problem)
+{
+    const clattn_problem *p = &problem->p;
+    double work = row_work(problem, p->key_len) * (double)p->batch * (double)p->query_heads *
+                  (double)p->query_len;
+    /* About 0.5 multiply-adds a nanosecond and compute unit: scalar code. */
+    return 0.02 + work * 2e-6 / (double)context->device.compute_units;
+}
+
+static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+{
+    clattn_context *context = plan->context;
+    struct plain_state *state = calloc(1, sizeof(*state));
+    if (!state) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    }
+    plan->state = state;
+    char options[32];
+    snprintf(options, sizeof(options), "-D TYPE=%d", (int)plan->problem.p.type);
+    clattn_status status = program_kernel(context, "plain.cl", options, "plain", &state->kernel);
+    size_t limit = 1;
+    if (status == CLATTN_OK) {
+        status = kernel_work_group_limit(state->kernel, &limit);
+    }
+    state->rows_per_group = ROWS_PER_GROUP;
+    while (state->rows_per_group > limit ||
+           state->rows_per_group > context->device.work_item_limit[0]) {
+        state->rows_per_group /= 2;
+    }
+    text_append(explain, "  tile: %zu rows a work-group, %d columns a work-item\n",
+                state->rows_per_group, COLUMNS);
+    return status;
+}
+
+static size_t round_up(size_t value, size_t step)
+{
+    return (value + step - 1) / step * step;
+}
+
+static clattn_status enqueue(const struct clattn_plan *plan, const struct call *call,
+                             const clattn_params *params, struct chain *chain)
+{
+    const struct plain_state *state = plan->state;
+    const int64_t heads = (int64_t)params->batch * params->query_heads, rows = params->query_len;
+    const double work = row_work(&plan->problem, call->key_len + 1);
+    const double rows_at_once = LAUNCH_WORK_MAX / work;
+    const int64_t row_step = rows_at_once >= (double)rows ? rows
+                             : rows_at_once < 1           ? 1
+                                                          : (int64_t)rows_at_once;
+    const double heads_at_once = rows_at_once / (double)rows;
+    const int64_t head_step = heads_at_once >= (double)heads ? heads
+                              : heads_at_once < 1            ? 1
+                                                             : (int64_t)heads_at_once;
+    const size_t blocks = ((size_t)params->head_dim_v + COLUMNS - 1) / COLUMNS;
+    clattn_status status = CLATTN_OK;
+    for (int64_t head = 0; head < heads && status == CLATTN_OK; head += head_step) {
+        for (int64_t row = 0; row < rows && status == CLATTN_OK; row += row_step) {
+            cl_int first_row = (cl_int)row, first_head = (cl_int)head;
+            size_t row_count = (size_t)(rows - row < row_step ? rows - row : row_step);
+            size_t head_count = (size_t)(heads - head < head_step ? heads - head : head_step);
+            size_t global[3] = { round_up(row_count, state->rows_per_group), blocks, head_count };
+            size_t local[3] = { state->rows_per_group, 1, 1 };
+            struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
+            attention_arguments(params, call, arguments);
+            arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(first_row);
+            arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(first_head);
+            if (head + head_step >= heads && row + row_step >= rows) {
+                chain_final(chain);
+            }
+            status = launch(chain, state->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 2,
+                            arguments);
+        }
+    }
+    return status;
+}
+
+static void destroy(struct clattn_plan *plan)
+{
+    free(plan->state);
+}
+
+const struct strategy strategy_plain = {
+    .name = "plain",
+    .summary = "one work-item a few output columns; takes everything, any device",
+    .applicable = applicable,
+    .cost_ms = cost_ms,
+    .plan = plan,
+    .enqueue = enqueue,
+    .destroy = destroy,
+};

@@ -1,0 +1,10 @@
+/* The strategies, one variable each; strategies.c lists them. */
+#ifndef CLATTN_SRC_STRATEGY_STRATEGIES_H
+#define CLATTN_SRC_STRATEGY_STRATEGIES_H
+
+#include "../strategy.h"
+
+extern const struct strategy strategy_plain;
+extern const struct strategy strategy_staged;
+
+#endif
