@@ -211,8 +211,8 @@ static void apply_bias_and_masks(struct work *work)
     }
 }
 
-/* Logits to weights, lse, and the row's mean magnitude. A row that sees nothing, not even a sink, has
- * lse -inf; its weights are 0 as those of every hidden key. */
+/* Logits to weights, lse, and the row's mean magnitude. A row that may see no key has lse -inf, sink or
+ * not, and weights 0. */
 static void apply_softmax(struct work *work)
 {
     int has_sink = (work->problem->flags & CLATTN_FLAG_SINKS) != 0;
@@ -223,16 +223,16 @@ static void apply_softmax(struct work *work)
             maximum = work->score[j];
         }
     }
-    int sees_nothing = work->allowed_keys == 0 && !(has_sink && sink > -(long double)INFINITY);
-    long double sum = has_sink && !sees_nothing ? expl(sink - maximum) : 0;
-    work->row_magnitude = has_sink && !sees_nothing ? sum * fabsl(sink) : 0;
+    long double sum = has_sink ? expl(sink - maximum) : 0;
+    work->row_magnitude = sum * fabsl(sink);
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         work->score[j] = work->allowed[j] ? expl(work->score[j] - maximum) : 0;
         sum += work->score[j];
         work->row_magnitude += work->allowed[j] ? work->score[j] * work->magnitude[j] : 0;
     }
-    if (sees_nothing) {
+    if (work->allowed_keys == 0) {
         work->lse = -(long double)INFINITY;
+        work->row_magnitude = 0;
         return;
     }
     work->lse = maximum + logl(sum);

@@ -1,0 +1,346 @@
+/* From meta.json and .npy files to a problem and its tensors. Everything is read from the fields that
+ * the format has; nothing depends on which case it is. */
+#include "case_file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../tools/files.h"
+#include "../../tools/npy.h"
+#include "case_layout.h"
+
+#define PATH_BYTES 4096
+#define META_MAX_BYTES (1 << 20)
+
+static const struct {
+    const char *name[2]; /* two names for the same thing: either may be there */
+} input_names[CASE_INPUTS] = {
+    [CASE_Q] = { { "q", NULL } },
+    [CASE_K] = { { "k", NULL } },
+    [CASE_V] = { { "v", NULL } },
+    [CASE_MASK] = { { "mask", NULL } },
+    [CASE_PAST_KEY] = { { "past_key", NULL } },
+    [CASE_PAST_VALUE] = { { "past_value", NULL } },
+    [CASE_KEY_LENGTHS] = { { "nonpad_kv_seqlen", "kv_lens" } },
+    [CASE_SLOPES] = { { "alibi_slopes", NULL } },
+    [CASE_CU_QUERY] = { { "cu_seqlens_q", NULL } },
+    [CASE_CU_KEY] = { { "cu_seqlens_k", NULL } },
+};
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static int read_meta(const char *folder, struct attention_case *c, struct failure *failure)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/meta.json", folder);
+    int descriptor;
+    uint64_t bytes;
+    if (file_open(path, &descriptor, &bytes, failure) != 0) {
+        return -1;
+    }
+    FILE *file = fdopen(descriptor, "r");
+    char *text = file && bytes < META_MAX_BYTES ? calloc(1, (size_t)bytes + 1) : NULL;
+    int complete = text && fread(text, 1, (size_t)bytes, file) == bytes;
+    c->meta = complete ? cJSON_Parse(text) : NULL;
+    free(text);
+    if (file) {
+        fclose(file);
+    }
+    return c->meta ? 0 : failure_misuse(failure, "%s: is not a JSON document", path);
+}
+
+static const cJSON *field(const struct attention_case *c, const char *group, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(c->meta, group), name);
+}
+
+static double number(const cJSON *item, double missing)
+{
+    return cJSON_IsNumber(item) ? item->valuedouble : missing;
+}
+
+static const char *string(const cJSON *item)
+{
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+static int read_inputs(const char *folder, struct attention_case *c, struct failure *failure)
+{
+    for (int id = 0; id < CASE_INPUTS; ++id) {
+        for (int n = 0; n < 2 && input_names[id].name[n]; ++n) {
+            const cJSON *entry = field(c, "inputs", input_names[id].name[n]);
+            char path[PATH_BYTES];
+            snprintf(path, sizeof(path), "%s/%s", folder,
+                     string(cJSON_GetObjectItemCaseSensitive(entry, "file")));
+            if (entry && npy_read(path, &c->input[id], failure) != 0) {
+                return -1;
+            }
+        }
+    }
+    for (int id = CASE_Q; id <= CASE_V; ++id) {
+        if (!c->input[id].data) {
+            return failure_misuse(failure, "%s: the case has no input %s", folder,
+                                  input_names[id].name[0]);
+        }
+    }
+    return 0;
+}
+
+/* The storage type is the case's; files of bfloat16 cases hold float32. */
+static int convert_inputs(struct attention_case *c, struct failure *failure)
+{
+    const char *dtype = string(cJSON_GetObjectItemCaseSensitive(c->meta, "dtype"));
+    enum tensor_type type = TENSOR_TYPES;
+    for (int t = 0; t < TENSOR_TYPES; ++t) {
+        if (strcmp(tensor_type_name((enum tensor_type)t), dtype) == 0) {
+            type = (enum tensor_type)t;
+        }
+    }
+    if (type == TENSOR_TYPES || tensor_storage_type(type) == CLATTN_TYPE_NONE) {
+        return failure_misuse(failure, "dtype \"%s\": is not a storage type", dtype);
+    }
+    c->problem.type = tensor_storage_type(type);
+    static const enum case_input stored[] = { CASE_Q, CASE_K, CASE_V, CASE_PAST_KEY, CASE_PAST_VALUE };
+    static const enum case_input integers[] = { CASE_KEY_LENGTHS, CASE_CU_QUERY, CASE_CU_KEY };
+    int status = 0;
+    for (size_t i = 0; i < sizeof(stored) / sizeof(stored[0]) && status == 0; ++i) {
+        if (c->input[stored[i]].data) {
+            status = tensor_convert(&c->input[stored[i]], type, input_names[stored[i]].name[0], failure);
+        }
+    }
+    for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]) && status == 0; ++i) {
+        if (c->input[integers[i]].data) {
+            status = tensor_convert(&c->input[integers[i]], TENSOR_INT32,
+                                    input_names[integers[i]].name[0], failure);
+        }
+    }
+    if (status == 0 && c->input[CASE_SLOPES].data) {
+        status = tensor_convert(&c->input[CASE_SLOPES], TENSOR_FLOAT32, "alibi_slopes", failure);
+    }
+    return status;
+}
+
+/* ---- parameters ----------------------------------------------------------------------------- */
+
+static int has_tag(const struct attention_case *c, const char *tag)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(c->meta, "tags"))
+    {
+        if (strcmp(string(item), tag) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Right-aligned broadcast; a key axis that is shorter than the keys hides the rest (of one element: only
+ * where the case says so, else it is broadcast as every axis is). */
+static int place_mask(struct attention_case *c, struct failure *failure)
+{
+    struct tensor *mask = &c->input[CASE_MASK];
+    if (!mask->data) {
+        return 0;
+    }
+    const clattn_problem *p = &c->problem;
+    const int64_t full[4] = { p->batch, p->query_heads, p->query_len, p->key_len };
+    clattn_host_tensor place = { mask->data, 0, { 0, 0, 0, 0 } };
+    int64_t *key_len = &c->tensors.call.mask_key_len, dense = 1, keys = p->key_len;
+    for (int axis = 3, dim = mask->dims - 1; dim >= 0; --axis, --dim) {
+        int64_t extent = mask->shape[dim];
+        int is_short = axis == 3 && extent < full[3] && (extent != 1 || has_tag(c, "short_mask"));
+        if (axis < 0 || (extent != full[axis] && extent != 1 && !is_short)) {
+            return failure_misuse(failure, "mask: axis %d of %" PRId64 " does not fit", dim, extent);
+        }
+        keys = is_short ? extent : keys;
+        place.stride[axis] = extent == 1 ? 0 : dense;
+        dense *= extent;
+    }
+    if (mask->type == TENSOR_BOOL || mask->type == TENSOR_UINT8) {
+        c->problem.features |= CLATTN_WITH_MASK;
+        c->tensors.mask = place;
+    } else {
+        if (mask->type == TENSOR_FLOAT64 && p->type != CLATTN_FLOAT64 &&
+            tensor_convert(mask, TENSOR_FLOAT32, "mask", failure) != 0) {
+            return -1;
+        }
+        place.data = mask->data;
+        c->problem.bias_type = tensor_storage_type(mask->type);
+        c->tensors.bias = place;
+        key_len = &c->tensors.call.bias_key_len;
+    }
+    *key_len = keys;
+    return 0;
+}
+
+static int place_offsets(struct attention_case *c, struct failure *failure)
+{
+    const cJSON *offset = field(c, "params", "offset");
+    int64_t batch = c->shape.batch;
+    if (cJSON_IsArray(offset) && cJSON_GetArraySize(offset) != batch) {
+        return failure_misuse(failure, "params.offset: must be one, or one for each batch entry");
+    }
+    if (tensor_create(&c->offsets, TENSOR_INT32, 1, &batch, "offsets", failure) != 0) {
+        return -1;
+    }
+    for (int b = 0; b < batch; ++b) {
+        const cJSON *item = cJSON_IsArray(offset) ? cJSON_GetArrayItem(offset, b) : offset;
+        tensor_store(&c->offsets, b, number(item, 0));
+    }
+    c->problem.alignment = CLATTN_ALIGN_OFFSETS;
+    c->tensors.query_offsets.data = c->offsets.data;
+    return 0;
+}
+
+static void read_params(struct attention_case *c)
+{
+    clattn_problem *p = &c->problem;
+    const cJSON *window = field(c, "params", "window");
+    const cJSON *mode = field(c, "params", "qk_matmul_output_mode");
+    p->causal = cJSON_IsTrue(field(c, "params", "is_causal"));
+    p->window_left = (int64_t)number(cJSON_GetArrayItem(window, 0), -1);
+    p->window_right = (int64_t)number(cJSON_GetArrayItem(window, 1), -1);
+    p->softcap = number(field(c, "params", "softcap"), 0);
+    c->tensors.call.has_scale = cJSON_IsNumber(field(c, "params", "scale"));
+    c->tensors.call.scale = number(field(c, "params", "scale"), 0);
+    if (field(c, "outputs", "lse")) {
+        p->features |= CLATTN_WITH_LSE;
+    }
+    if (field(c, "outputs", "qk_matmul_output")) {
+        p->weights = (clattn_weights)(CLATTN_WEIGHTS_SCORES + (int)number(mode, 0));
+    }
+}
+
+static void place_lists(struct attention_case *c)
+{
+    const struct {
+        enum case_input input;
+        clattn_feature feature;
+        clattn_host_tensor *place;
+    } rows[] = {
+        { CASE_KEY_LENGTHS, CLATTN_WITH_KEY_LENGTHS, &c->tensors.key_lengths },
+        { CASE_SLOPES, CLATTN_WITH_SLOPES, &c->tensors.slopes },
+        { CASE_CU_QUERY, CLATTN_WITH_VARLEN, &c->tensors.cu_query },
+        { CASE_CU_KEY, CLATTN_WITH_VARLEN, &c->tensors.cu_key },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        if (c->input[rows[i].input].data) {
+            c->problem.features |= (uint32_t)rows[i].feature;
+            rows[i].place->data = c->input[rows[i].input].data;
+        }
+    }
+    c->tensors.slopes.stride[0] = c->input[CASE_SLOPES].dims == 2 ? c->shape.query_heads : 0;
+    c->tensors.slopes.stride[1] = 1;
+}
+
+/* ---- outputs -------------------------------------------------------------------------------- */
+
+static int create_outputs(struct attention_case *c, const struct layout *layout,
+                          struct failure *failure)
+{
+    const struct case_shape *s = &c->shape;
+    const struct tensor *q = &c->input[CASE_Q];
+    int packed = (c->problem.features & CLATTN_WITH_VARLEN) != 0;
+    int64_t shape[4];
+    memcpy(shape, q->shape, sizeof(shape));
+    shape[layout->column] = s->head_dim_v * (layout->head < 0 ? s->query_heads : 1);
+    if (tensor_create(&c->out, q->type, q->dims, shape, "out", failure) != 0) {
+        return -1;
+    }
+    const int64_t axes[4] = { 1, s->query_heads, s->packed_queries, s->head_dim_v };
+    c->tensors.out.data = c->out.data;
+    layout_strides(layout, axes, c->tensors.out.stride);
+    if (c->problem.features & CLATTN_WITH_LSE) {
+        const int64_t lse[3] = { s->batch, s->query_heads, s->packed_queries };
+        if (tensor_create(&c->lse, TENSOR_FLOAT32, packed ? 2 : 3, packed ? lse + 1 : lse, "lse",
+                          failure) != 0) {
+            return -1;
+        }
+        c->tensors.lse.data = c->lse.data;
+        clattn_strides_bhsd(s->query_heads, s->packed_queries, 1, c->tensors.lse.stride);
+    }
+    if (c->problem.weights != CLATTN_WEIGHTS_NONE) {
+        const int64_t all[4] = { s->batch, s->query_heads, s->query_len, c->problem.key_len };
+        enum tensor_type type = c->problem.type == CLATTN_FLOAT64 ? TENSOR_FLOAT64 : TENSOR_FLOAT32;
+        if (tensor_create(&c->weights, type, 4, all, "qk_matmul_output", failure) != 0) {
+            return -1;
+        }
+        c->tensors.weights.data = c->weights.data;
+        clattn_strides_bhsd(all[1], all[2], all[3], c->tensors.weights.stride);
+    }
+    return 0;
+}
+
+/* Keys and values are written out again where the case lists them. */
+static int joins_past(const struct attention_case *c)
+{
+    return c->input[CASE_PAST_KEY].data || c->input[CASE_PAST_VALUE].data ||
+           field(c, "outputs", "present_key") || field(c, "outputs", "present_value");
+}
+
+int case_read(const char *folder, struct attention_case *c, struct failure *failure)
+{
+    static const struct attention_case empty;
+    const clattn_problem problem = CLATTN_PROBLEM_INIT;
+    const clattn_host_tensors tensors = CLATTN_HOST_TENSORS_INIT;
+    *c = empty;
+    c->problem = problem;
+    c->tensors = tensors;
+    int status = read_meta(folder, c, failure);
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(c->meta, "layout");
+    const struct layout *layout = layout_find(string(name));
+    if (status == 0 && !layout) {
+        status = failure_misuse(failure, "layout: is none of BHSD, BSHD, BS(HD), THD");
+    }
+    if (status != 0 || read_inputs(folder, c, failure) != 0 || convert_inputs(c, failure) != 0 ||
+        case_read_shape(c, layout, failure) != 0 ||
+        case_place_inputs(c, layout, joins_past(c), failure) != 0 ||
+        place_mask(c, failure) != 0 || place_offsets(c, failure) != 0) {
+        case_free(c);
+        return -1;
+    }
+    read_params(c);
+    place_lists(c);
+    if (create_outputs(c, layout, failure) != 0) {
+        case_free(c);
+        return -1;
+    }
+    return 0;
+}
+
+void case_free(struct attention_case *c)
+{
+    for (int id = 0; id < CASE_INPUTS; ++id) {
+        tensor_free(&c->input[id]);
+    }
+    tensor_free(&c->key);
+    tensor_free(&c->value);
+    tensor_free(&c->offsets);
+    tensor_free(&c->out);
+    tensor_free(&c->lse);
+    tensor_free(&c->weights);
+    cJSON_Delete(c->meta);
+    c->meta = NULL;
+}
+
+int case_write(const struct attention_case *c, const char *folder, struct failure *failure)
+{
+    const struct {
+        const char *name;
+        const struct tensor *tensor;
+    } outputs[] = {
+        { "out", &c->out },           { "lse", &c->lse },         { "qk_matmul_output", &c->weights },
+        { "present_key", &c->key },   { "present_value", &c->value },
+    };
+    for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); ++i) {
+        char path[PATH_BYTES];
+        snprintf(path, sizeof(path), "%s/%s.npy", folder, outputs[i].name);
+        if (field(c, "outputs", outputs[i].name) && outputs[i].tensor->data &&
+            npy_write(path, outputs[i].tensor, failure) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* One attention case of tests/cases (its README tells the format): read from its folder into a problem
+ * and host tensors, and its outputs written. Called by tests/solve_cases. */
+#ifndef CLATTN_TESTS_SUPPORT_CASE_FILE_H
+#define CLATTN_TESTS_SUPPORT_CASE_FILE_H
+
+#include <cjson/cJSON.h>
+
+#include "../../tools/failure.h"
+#include "../../tools/tensor.h"
+#include "clattn.h"
+
+enum case_input {
+    CASE_Q,
+    CASE_K,
+    CASE_V,
+    CASE_MASK,
+    CASE_PAST_KEY,
+    CASE_PAST_VALUE,
+    CASE_KEY_LENGTHS,
+    CASE_SLOPES,
+    CASE_CU_QUERY,
+    CASE_CU_KEY,
+    CASE_INPUTS
+};
+
+/* What the layouts come down to. */
+struct case_shape {
+    int64_t batch, query_heads, kv_heads, query_len, new_keys, past_keys;
+    int64_t head_dim, head_dim_v;
+    int64_t packed_queries, packed_keys; /* varlen */
+};
+
+struct attention_case {
+    cJSON *meta;
+    struct tensor input[CASE_INPUTS];  /* data NULL: the case has none */
+    struct tensor key, value;          /* with past keys: past and new, [batch, heads, keys, dim] */
+    struct tensor offsets;
+    struct tensor out, lse, weights;   /* filled by whoever computes the case */
+    struct case_shape shape;
+    clattn_problem problem;            /* without a strategy */
+    clattn_host_tensors tensors;       /* point into the above */
+};
+
+/* On failure there is nothing to free. */
+int case_read(const char *folder, struct attention_case *c, struct failure *failure);
+void case_free(struct attention_case *c);
+
+/* Writes FOLDER/out.npy and each other output that the case lists, gradients excepted. */
+int case_write(const struct attention_case *c, const char *folder, struct failure *failure);
+
+#endif
