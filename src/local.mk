@@ -4,6 +4,7 @@
 noinst_LTLIBRARIES += libclattn_core.la
 libclattn_core_la_LIBADD = $(CLBLAST_LIBS) $(OPENCL_LIBS) -lm -lpthread
 libclattn_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(CLBLAST_CFLAGS)
+libclattn_core_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS)
 libclattn_core_la_SOURCES = \
 	src/api.c \
 	src/attention_arguments.c \
@@ -29,7 +30,6 @@ libclattn_core_la_SOURCES = \
 	src/launch.h \
 	src/merge.c \
 	src/merge.h \
-	src/types.c \
 	src/params.c \
 	src/params.h \
 	src/planner.c \
@@ -53,7 +53,11 @@ libclattn_core_la_SOURCES = \
 	src/strategy/plain.c \
 	src/strategy/strategies.h \
 	src/text.c \
-	src/text.h
+	src/tuning_table.c \
+	src/tuning.h \
+	src/tuning.c \
+	src/text.h \
+	src/types.c
 nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
 
 # The kernel files, and what they share with the host.

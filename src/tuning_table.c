@@ -1,0 +1,14 @@
+/* The tuning table: one line a tile. For one strategy and class, small head dims first; within a head
+ * dim, the best first and smaller tiles for small devices after it. */
+#include <limits.h>
+
+#include "tuning.h"
+
+const struct tuning_row tuning_table[] = {
+    /* strategy      class       head_dim  rows keys score mix items */
+    { "fused_simt", DEVICE_GPU, 64, { 64, 64, 4, 4, 256 } },
+    { "fused_simt", DEVICE_GPU, 128, { 64, 32, 4, 4, 256 } },
+    { "fused_simt", DEVICE_GPU, INT_MAX, { 32, 32, 2, 4, 128 } },
+};
+
+const size_t tuning_row_count = sizeof(tuning_table) / sizeof(tuning_table[0]);
