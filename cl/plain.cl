@@ -17,145 +17,175 @@
 #endif
 #define BLOCK 64
 
-typedef struct row_state {
+/* One output row: where its data is. */
+typedef struct row {
     sequence s;
     int b, h, i;
+    int exists; /* 0: past the end of its packed sequence */
     clattn_i64 query_at, key_at, value_at; /* first element of the row, of key 0, of value 0 */
     REAL slope;
-} row_state;
+    __global const STORAGE *query, *key, *value;
+    __global const uchar *mask;
+    __global const void *bias;
+} row;
 
-static inline REAL dot_scaled(const clattn_params *p, const row_state *row,
-                              __global const STORAGE *query, __global const STORAGE *key, int j)
+/* The softmax of a row: p_j = exp(s_j - maximum) / sum. */
+typedef struct softmax {
+    REAL maximum, sum;
+    int any_allowed;
+} softmax;
+
+static inline REAL scaled_dot(const clattn_params *p, const row *r, int j)
 {
-    clattn_i64 key_at = row->key_at + j * p->key_stride[2];
+    const clattn_i64 key_at = r->key_at + j * p->key_stride[2];
     REAL sum = 0;
     for (int c = 0; c < p->head_dim; ++c) {
-        sum = fma(LOAD(query, row->query_at + c * p->query_stride[3]),
-                  LOAD(key, key_at + c * p->key_stride[3]), sum);
+        sum = fma(LOAD(r->query, r->query_at + c * p->query_stride[3]),
+                  LOAD(r->key, key_at + c * p->key_stride[3]), sum);
     }
     return sum * PARAM_REAL(p, scale);
 }
 
-/* What weights holds at (i, j), by mode. */
-static inline REAL weight_out(int mode, REAL score, REAL softcapped, REAL logit, REAL weight)
+/* Takes one score into a softmax. The comparison with itself finds NaN, which must become the maximum:
+ * fmax would drop it. score == maximum stands for exp(0) also where both are infinite. */
+static inline void add_score(softmax *soft, REAL *block_sum, REAL score)
 {
-    return mode == CLATTN_CL_WEIGHTS_SCORES    ? score
-           : mode == CLATTN_CL_WEIGHTS_SOFTCAP ? softcapped
-           : mode == CLATTN_CL_WEIGHTS_LOGITS  ? logit
-                                               : weight;
+    if (!soft->any_allowed || score > soft->maximum || isnan(score)) {
+        const REAL rescale = soft->any_allowed ? exp(soft->maximum - score) : 0;
+        *block_sum *= rescale;
+        soft->sum *= rescale;
+        soft->maximum = score;
+        soft->any_allowed = 1;
+    }
+    *block_sum += score == soft->maximum ? 1 : exp(score - soft->maximum);
+}
+
+static inline softmax softmax_of_row(const clattn_params *p, const row *r)
+{
+    softmax soft = { -INFINITY, 0, 0 };
+    const int low = key_low(p, &r->s, r->i), high = r->exists ? key_high(p, &r->s, r->i) : 0;
+    for (int start = low; start < high; start += BLOCK) {
+        REAL block_sum = 0;
+        for (int j = start; j < min(start + BLOCK, high); ++j) {
+            if (key_allowed(p, &r->s, r->mask, r->b, r->h, r->i, j)) {
+                REAL score = apply_softcap(p, scaled_dot(p, r, j));
+                if (finish_score(p, &r->s, r->mask, r->bias, r->slope, r->b, r->h, r->i, j, &score)) {
+                    add_score(&soft, &block_sum, score);
+                }
+            }
+        }
+        soft.sum += block_sum;
+    }
+    return soft;
+}
+
+/* p_j of one key; *weight_out is what the weights output wants to know of it. */
+static inline REAL weigh_key(const clattn_params *p, const row *r, const softmax *soft, int j,
+                             int *allowed, REAL *weight_out)
+{
+    const int stored = r->exists && j < r->s.stored_len;
+    const REAL score = stored ? scaled_dot(p, r, j) : 0, softcapped = apply_softcap(p, score);
+    REAL logit = softcapped;
+    *allowed = r->exists && finish_score(p, &r->s, r->mask, r->bias, r->slope, r->b, r->h, r->i, j,
+                                         &logit);
+    const REAL weight = *allowed ? exp(logit - soft->maximum) / soft->sum : 0;
+    *weight_out = p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
+                  : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? softcapped
+                  : p->weights == CLATTN_CL_WEIGHTS_SOFTMAX ? weight
+                  : r->exists                               ? logit
+                                                            : -INFINITY;
+    return weight;
+}
+
+static inline void add_value(const clattn_params *p, const row *r, REAL weight, int j, int column,
+                             int columns, REAL *sums)
+{
+    if (HAS(DROPOUT)) {
+        weight = dropout_keeps(p, r->b, r->h, r->i, j) ? weight * PARAM_REAL(p, keep_scale) : 0;
+    }
+    const clattn_i64 at = r->value_at + j * p->value_stride[2] + column * p->value_stride[3];
+    for (int c = 0; c < columns; ++c) {
+        sums[c] = fma(weight, LOAD(r->value, at + c * p->value_stride[3]), sums[c]);
+    }
+}
+
+static inline row find_row(const clattn_params *p, int b, int h, int i, sequence s)
+{
+    const int kv_head = h / (p->query_heads / p->kv_heads);
+    row r;
+    r.s = s;
+    r.b = b;
+    r.h = h;
+    r.i = i;
+    r.exists = i < s.query_len;
+    r.query_at = p->query_offset + b * p->query_stride[0] + h * p->query_stride[1] +
+                 (s.query_row + i) * p->query_stride[2];
+    r.key_at = p->key_offset + b * p->key_stride[0] + kv_head * p->key_stride[1] +
+               s.key_row * p->key_stride[2];
+    r.value_at = p->value_offset + b * p->value_stride[0] + kv_head * p->value_stride[1] +
+                 s.key_row * p->value_stride[2];
+    return r;
 }
 
 __kernel void plain(ATTENTION_ARGUMENTS, int first_row, int first_head)
 {
     const clattn_params *p = &params;
-    row_state row;
-    row.i = first_row + (int)get_global_id(0);
-    row.b = (first_head + (int)get_global_id(2)) / p->query_heads;
-    row.h = (first_head + (int)get_global_id(2)) % p->query_heads;
-    const int column = (int)get_global_id(1) * COLUMNS;
-    if (row.i >= p->query_len) {
+    const int i = first_row + (int)get_global_id(0), column = (int)get_global_id(1) * COLUMNS;
+    const int b = (first_head + (int)get_global_id(2)) / p->query_heads;
+    const int h = (first_head + (int)get_global_id(2)) % p->query_heads;
+    if (i >= p->query_len) {
         return;
     }
-    row.s = sequence_of(p, row.b, key_lengths, query_offsets, cu_query, cu_key);
-    const int exists = row.i < row.s.query_len;
-    const int kv_head = row.h / (p->query_heads / p->kv_heads);
-    row.query_at = p->query_offset + row.b * p->query_stride[0] + row.h * p->query_stride[1] +
-                   (row.s.query_row + row.i) * p->query_stride[2];
-    row.key_at = p->key_offset + row.b * p->key_stride[0] + kv_head * p->key_stride[1] +
-                 row.s.key_row * p->key_stride[2];
-    row.value_at = p->value_offset + row.b * p->value_stride[0] + kv_head * p->value_stride[1] +
-                   row.s.key_row * p->value_stride[2];
-    row.slope = head_slope(p, slopes, row.b, row.h);
+    row r = find_row(p, b, h, i, sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key));
+    r.slope = head_slope(p, slopes, b, h);
+    r.query = query;
+    r.key = key;
+    r.value = value;
+    r.mask = mask;
+    r.bias = bias;
 
-    /* Pass 1. A NaN must become the maximum: fmax would drop it. */
-    const int low = exists ? key_low(p, &row.s, row.i) : 0;
-    const int high = exists ? key_high(p, &row.s, row.i) : 0;
-    REAL maximum = -INFINITY, sum = 0;
-    int any_allowed = 0;
-    for (int start = low; start < high; start += BLOCK) {
-        REAL block_sum = 0;
-        for (int j = start; j < min(start + BLOCK, high); ++j) {
-            if (!key_allowed(p, &row.s, mask, row.b, row.h, row.i, j)) {
-                continue;
-            }
-            REAL score = apply_softcap(p, dot_scaled(p, &row, query, key, j));
-            if (!finish_score(p, &row.s, mask, bias, row.slope, row.b, row.h, row.i, j, &score)) {
-                continue;
-            }
-            if (!any_allowed || score > maximum || isnan(score)) {
-                REAL rescale = any_allowed ? exp(maximum - score) : 0;
-                block_sum *= rescale;
-                sum *= rescale;
-                maximum = score;
-                any_allowed = 1;
-            }
-            block_sum += score == maximum ? 1 : exp(score - maximum); /* not inf - inf */
-        }
-        sum += block_sum;
+    softmax soft = softmax_of_row(p, &r);
+    if (HAS(SINKS) && soft.any_allowed) {
+        REAL sink_sum = 0;
+        add_score(&soft, &sink_sum, sinks[p->sinks_offset + h * p->sinks_stride]);
+        soft.sum += sink_sum;
     }
-    if (HAS(SINKS) && any_allowed) {
-        REAL sink = sinks[p->sinks_offset + row.h * p->sinks_stride];
-        REAL top = sink > maximum ? sink : maximum;
-        sum = sum * exp(maximum - top) + exp(sink - top);
-        maximum = top;
-    }
-    if (HAS(LSE) && column == 0 && exists) {
-        lse[p->lse_offset + row.b * p->lse_stride[0] + row.h * p->lse_stride[1] +
-            (row.s.query_row + row.i) * p->lse_stride[2]] =
-            any_allowed ? (float)(maximum + log(sum)) : -INFINITY;
+    if (HAS(LSE) && column == 0 && r.exists) {
+        lse[p->lse_offset + b * p->lse_stride[0] + h * p->lse_stride[1] +
+            (r.s.query_row + i) * p->lse_stride[2]] =
+            soft.any_allowed ? (float)(soft.maximum + log(soft.sum)) : -INFINITY;
     }
 
-    /* Pass 2. Weights go out once, by the first block of columns, and for every key. */
+    /* Weights go out once, by the first block of columns, and for every key. */
     const int writes_weights = p->weights != 0 && column == 0;
-    const int first = writes_weights ? 0 : low, last = writes_weights ? p->key_len : high;
+    const int low = writes_weights ? 0 : key_low(p, &r.s, i);
+    const int high = writes_weights ? p->key_len : r.exists ? key_high(p, &r.s, i) : 0;
     const int columns = min(COLUMNS, p->head_dim_v - column);
-    REAL total[COLUMNS];
-    for (int c = 0; c < COLUMNS; ++c) {
-        total[c] = 0;
-    }
-    for (int start = first; start < last; start += BLOCK) {
-        REAL partial[COLUMNS];
-        for (int c = 0; c < COLUMNS; ++c) {
-            partial[c] = 0;
-        }
-        for (int j = start; j < min(start + BLOCK, last); ++j) {
-            const int in_sequence = exists && j < row.s.stored_len;
-            int allowed = exists && key_allowed(p, &row.s, mask, row.b, row.h, row.i, j);
-            if (!allowed && !writes_weights) {
+    REAL total[COLUMNS] = { 0 };
+    for (int start = low; start < high; start += BLOCK) {
+        REAL sums[COLUMNS] = { 0 };
+        for (int j = start; j < min(start + BLOCK, high); ++j) {
+            if (!writes_weights && !key_allowed(p, &r.s, mask, b, h, i, j)) {
                 continue;
             }
-            REAL score = in_sequence ? dot_scaled(p, &row, query, key, j) : 0;
-            REAL softcapped = apply_softcap(p, score), logit = softcapped;
-            allowed = exists && finish_score(p, &row.s, mask, bias, row.slope, row.b, row.h, row.i, j,
-                                             &logit);
-            REAL weight = allowed ? exp(logit - maximum) / sum : 0;
+            int allowed;
+            REAL shown;
+            const REAL weight = weigh_key(p, &r, &soft, j, &allowed, &shown);
             if (writes_weights) {
-                weights[p->weights_offset + row.b * p->weights_stride[0] + row.h * p->weights_stride[1] +
-                        row.i * p->weights_stride[2] + j * p->weights_stride[3]] =
-                    weight_out(p->weights, score, softcapped, exists ? logit : -INFINITY, weight);
+                weights[p->weights_offset + b * p->weights_stride[0] + h * p->weights_stride[1] +
+                        i * p->weights_stride[2] + j * p->weights_stride[3]] = shown;
             }
-            if (!allowed) {
-                continue;
-            }
-            if (HAS(DROPOUT)) {
-                weight = dropout_keeps(p, row.b, row.h, row.i, j) ? weight * PARAM_REAL(p, keep_scale)
-                                                                   : 0;
-            }
-            clattn_i64 value_at = row.value_at + j * p->value_stride[2] + column * p->value_stride[3];
-            for (int c = 0; c < columns; ++c) {
-                partial[c] = fma(weight, LOAD(value, value_at + c * p->value_stride[3]), partial[c]);
+            if (allowed) {
+                add_value(p, &r, weight, j, column, columns, sums);
             }
         }
         for (int c = 0; c < COLUMNS; ++c) {
-            total[c] += partial[c];
+            total[c] += sums[c];
         }
     }
-    if (!exists) {
-        return;
-    }
-    clattn_i64 out_at = p->out_offset + row.b * p->out_stride[0] + row.h * p->out_stride[1] +
-                        (row.s.query_row + row.i) * p->out_stride[2] + column * p->out_stride[3];
-    for (int c = 0; c < columns; ++c) {
+    const clattn_i64 out_at = p->out_offset + b * p->out_stride[0] + h * p->out_stride[1] +
+                              (r.s.query_row + i) * p->out_stride[2] + column * p->out_stride[3];
+    for (int c = 0; c < columns && r.exists; ++c) {
         STORE(out, out_at + c * p->out_stride[3], total[c]);
     }
 }
