@@ -53,23 +53,30 @@ libclattn_core_la_SOURCES = \
 	src/strategy/plain.c \
 	src/strategy/strategies.h \
 	src/text.c \
-	src/tuning_table.c \
-	src/tuning.h \
-	src/tuning.c \
 	src/text.h \
+	src/tuning.c \
+	src/tuning.h \
+	src/tuning_table.c \
 	src/types.c
 nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
 
 # The kernel files, and what they share with the host.
 KERNEL_FILES = \
 	cl/arguments.clh \
+	cl/gemm_tile.clh \
+	cl/hidden.clh \
 	cl/mask.clh \
 	cl/merge.cl \
 	cl/merge_params.h \
+	cl/mix.cl \
 	cl/params.h \
 	cl/philox.clh \
 	cl/plain.cl \
-	cl/types.clh
+	cl/scale_mask.cl \
+	cl/score.cl \
+	cl/staged.h \
+	cl/types.clh \
+	cl/vector.clh
 EXTRA_DIST += $(KERNEL_FILES)
 
 src/embedded_cl.c: $(KERNEL_FILES) scripts/embed_files Makefile

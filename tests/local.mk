@@ -2,9 +2,35 @@
 # failed; a Check program or a last line "N passed, N failed, N skipped" is counted in detail by ./check.
 
 AM_CPPFLAGS += $(CHECK_CFLAGS)
-LDADD = libclattn_core.la $(CHECK_LIBS)
+LDADD = libclattn_test.la libclattn_tool.la libclattn_core.la $(CHECK_LIBS)
 
-# Device tests share one kernel cache and find their data in the source tree.
+# What test programs share.
+libclattn_test_la_SOURCES = \
+	tests/support/case_file.c \
+	tests/support/case_file.h \
+	tests/support/case_layout.c \
+	tests/support/case_layout.h
+
+# One source file each, of the same name; those that need no device first.
+test_programs =
+
+# Scripts; they read srcdir and builddir.
+test_scripts = \
+	tests/exports \
+	tests/rules
+EXTRA_DIST += $(test_scripts)
+
+if TESTS_ENABLED
+check_LTLIBRARIES += libclattn_test.la
+noinst_PROGRAMS += tests/solve_cases
+check_PROGRAMS += $(test_programs)
+TESTS += $(test_scripts) $(test_programs)
+else
+check-local:
+	@echo "configured with --disable-tests: nothing was tested" >&2; exit 1
+endif
+
+# Device tests share one kernel cache.
 AM_TESTS_ENVIRONMENT = \
 	POCL_CACHE_DIR=$${POCL_CACHE_DIR-$(abs_builddir)/pocl-cache}; export POCL_CACHE_DIR; \
 	CK_VERBOSITY=$${CK_VERBOSITY-normal}; export CK_VERBOSITY; \
@@ -12,22 +38,8 @@ AM_TESTS_ENVIRONMENT = \
 	builddir='$(abs_builddir)'; export builddir; \
 	mkdir -p "$$POCL_CACHE_DIR";
 
-# One source file each, of the same name; those that need a device come after those that do not.
-test_programs =
-
-# Scripts that need no build, and those that read the built library.
-check_scripts = \
-	tests/exports \
-	tests/rules
-EXTRA_DIST += $(check_scripts)
-
-if TESTS_ENABLED
-TESTS += $(check_scripts) $(test_programs)
-check_PROGRAMS += $(test_programs)
-else
-check-local:
-	@echo "configured with --disable-tests: nothing was tested" >&2; exit 1
-endif
+# The cases with their goldens, as a whole.
+EXTRA_DIST += tests/cases
 
 EXTRA_DIST += \
 	tests/consumer/CMakeLists.txt \

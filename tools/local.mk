@@ -1,20 +1,37 @@
 # The command clattn. Included by the Makefile.am at the top.
 
-if TOOL
-bin_PROGRAMS += clattn
-dist_man_MANS = man/clattn.1
-endif
-
-clattn_CPPFLAGS = $(AM_CPPFLAGS) $(CAIRO_CFLAGS) $(CJSON_CFLAGS)
-clattn_LDADD = libclattn_core.la $(CAIRO_LIBS) $(CJSON_LIBS)
-clattn_SOURCES = \
+# All of it but main, for the tests too.
+libclattn_tool_la_CPPFLAGS = $(AM_CPPFLAGS) $(CAIRO_CFLAGS) $(CJSON_CFLAGS)
+libclattn_tool_la_LIBADD = $(CAIRO_LIBS) $(CJSON_LIBS)
+libclattn_tool_la_SOURCES = \
+	tools/attention.c \
+	tools/attention.h \
 	tools/failure.c \
 	tools/failure.h \
 	tools/files.c \
 	tools/files.h \
+	tools/inputs.c \
+	tools/inputs.h \
+	tools/layout.c \
+	tools/layout.h \
 	tools/npy.c \
 	tools/npy.h \
+	tools/option_list.h \
+	tools/options.c \
+	tools/options.h \
+	tools/problem_options.c \
+	tools/problem_options.h \
 	tools/safetensors.c \
 	tools/safetensors.h \
 	tools/tensor.c \
 	tools/tensor.h
+
+clattn_LDADD = libclattn_tool.la libclattn_core.la
+clattn_SOURCES = \
+	tools/clattn.c
+
+if TOOL
+noinst_LTLIBRARIES += libclattn_tool.la
+bin_PROGRAMS += clattn
+dist_man_MANS = man/clattn.1
+endif
