@@ -65,6 +65,8 @@ KERNEL_FILES = \
 	cl/arguments.clh \
 	cl/gemm_tile.clh \
 	cl/hidden.clh \
+	cl/lane_mask.clh \
+	cl/lanes.clh \
 	cl/mask.clh \
 	cl/merge.cl \
 	cl/merge_params.h \
