@@ -17,7 +17,8 @@ test_programs =
 # Scripts; they read srcdir and builddir.
 test_scripts = \
 	tests/exports \
-	tests/rules
+	tests/rules \
+	tests/run_cases.sh
 EXTRA_DIST += $(test_scripts)
 
 if TESTS_ENABLED
