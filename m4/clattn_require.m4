@@ -15,7 +15,7 @@ AC_DEFUN([CLATTN_MISSING], [
         print "    Arch            pacman -S " $[]5
         print "    macOS           brew install " $[]6
     }' "$srcdir/scripts/packages.txt" | grep -v ' -$'`
-    AC_MSG_ERROR([$1 not found: needed for $2. Install it and run configure again:
+    AC_MSG_ERROR([m4_bpatsubst([$1], [^[a-z]*:]) not found: needed for $2. Install it and run configure again:
 $clattn_packages
 or run ./quickstart, which installs all that is needed.])
 ])
