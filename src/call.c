@@ -1,5 +1,6 @@
 /* Validation of one call against its problem: which tensors there must be, lengths, scale, strides and
  * extents. One table describes the tensors of both public structs. */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -94,7 +95,7 @@ static int64_t packed_rows(const struct problem *problem, const struct call *cal
                            int64_t one)
 {
     const struct tensor_place *place = &call->tensor[seams];
-    if (!place->data) {
+    if (!place->data || place->offset < 0) { /* negative: check_place refuses it */
         return one;
     }
     int64_t rows = ((const int32_t *)place->data)[place->offset + problem->p.batch];
@@ -291,7 +292,7 @@ static clattn_status resolve_values(const struct problem *problem, const clattn_
         return status;
     }
     call->scale = given->has_scale ? given->scale : 1.0 / sqrt((double)p->head_dim);
-    if (!isfinite(call->scale) || fabs(call->scale) > 3.4e38) {
+    if (!isfinite(call->scale) || fabs(call->scale) > (double)FLT_MAX) {
         return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: must be finite and fit float32",
                          given->scale);
     }

@@ -2,6 +2,7 @@
  * field, its value and the rule. */
 #include "problem.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,15 +15,19 @@
 /* Lengths are 32-bit in kernels; positions are 64-bit. */
 #define DIMENSION_MAX INT32_MAX
 
+/* The struct of the first version, below which no caller can be: a smaller size would cut a field. */
+#define FIRST_PROBLEM_BYTES (offsetof(clattn_problem, strategy) + sizeof(const char *))
+
 static const uint32_t known_features = CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_SLOPES |
                                        CLATTN_WITH_SINKS | CLATTN_WITH_VARLEN | CLATTN_WITH_LSE;
 
 static clattn_status copy_known_fields(struct problem *problem, const clattn_problem *given)
 {
     size_t size = given->struct_size;
-    if (size < offsetof(clattn_problem, type) + sizeof(given->type) || size > 65536) {
+    if (size < FIRST_PROBLEM_BYTES || size > 65536) {
         return error_set(CLATTN_INVALID_ARGUMENT,
-                         "problem.struct_size %zu: must be set by CLATTN_PROBLEM_INIT", size);
+                         "problem.struct_size %zu: must be %zu, set by CLATTN_PROBLEM_INIT", size,
+                         sizeof(*given));
     }
     clattn_problem blank = CLATTN_PROBLEM_INIT;
     problem->p = blank;
@@ -137,7 +142,7 @@ static clattn_status check_masking(const clattn_problem *p)
 static clattn_status check_numbers(const clattn_problem *p)
 {
     if (!isfinite(p->softcap) || p->softcap < 0 || (p->softcap > 0 && !((float)p->softcap > 0)) ||
-        p->softcap > 3.4e38) {
+        p->softcap > (double)FLT_MAX) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "softcap %g: must be 0 (none) or a positive finite float32", p->softcap);
     }

@@ -1,6 +1,7 @@
 /* Names and sizes of the public enums, the version, dense strides. */
 #include <stdio.h>
 
+#include "checked_math.h"
 #include "clattn.h"
 
 #define TEXT_OF(x) #x
@@ -57,6 +58,14 @@ const char *clattn_status_name(clattn_status status)
     return (unsigned)status < sizeof(names) / sizeof(names[0]) ? names[status] : "unknown status";
 }
 
+/* What does not fit becomes a stride that no tensor of more than one element can have: the call refuses
+ * it. */
+static int64_t product(int64_t a, int64_t b)
+{
+    int64_t result;
+    return checked_multiply(a, b, &result) ? result : INT64_MAX;
+}
+
 static void set_strides(int64_t batch, int64_t head, int64_t row, int64_t stride[4])
 {
     stride[0] = batch;
@@ -67,10 +76,10 @@ static void set_strides(int64_t batch, int64_t head, int64_t row, int64_t stride
 
 void clattn_strides_bhsd(int64_t heads, int64_t rows, int64_t columns, int64_t stride[4])
 {
-    set_strides(heads * rows * columns, rows * columns, columns, stride);
+    set_strides(product(heads, product(rows, columns)), product(rows, columns), columns, stride);
 }
 
 void clattn_strides_bshd(int64_t heads, int64_t rows, int64_t columns, int64_t stride[4])
 {
-    set_strides(rows * heads * columns, columns, heads * columns, stride);
+    set_strides(product(rows, product(heads, columns)), columns, product(heads, columns), stride);
 }
