@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checked_math.h"
 #include "error.h"
 #include "planner.h"
 
@@ -56,11 +57,34 @@ struct session {
     struct transfer transfers[TENSOR_COUNT];
 };
 
-static int64_t element_count(const struct session *session, enum tensor_id id)
+/* Whether the axes nest without a gap, in whatever order: then every place in reach is an element. */
+static int is_dense(const struct session *session, enum tensor_id id)
 {
-    int64_t shape[4];
+    const int64_t *stride = session->host->tensor[id].stride;
+    int64_t shape[4], filled = 1;
+    int left = 0, found = 1;
     tensor_shape(session->problem, session->host, id, shape);
-    return shape[0] * shape[1] * shape[2] * shape[3];
+    for (int axis = 0; axis < 4; ++axis) {
+        left |= shape[axis] > 1 ? 1 << axis : 0;
+    }
+    while (left && found) {
+        found = 0;
+        for (int axis = 0; axis < 4 && !found; ++axis) {
+            if (left & 1 << axis && stride[axis] == filled) {
+                found = checked_multiply(filled, shape[axis], &filled);
+                left &= ~(1 << axis);
+            }
+        }
+    }
+    return left == 0 && found;
+}
+
+/* total + count * element_bytes, or the largest number there is: more than any device has. */
+static uint64_t saturating_sum(uint64_t total, int64_t count, size_t element_bytes)
+{
+    return (uint64_t)count > (UINT64_MAX - total) / element_bytes
+               ? UINT64_MAX
+               : total + (uint64_t)count * element_bytes;
 }
 
 static clattn_status measure(struct session *session, size_t workspace_bytes)
@@ -78,8 +102,8 @@ static clattn_status measure(struct session *session, size_t workspace_bytes)
             return status;
         }
         transfer->element_bytes = tensor_element_bytes(session->problem, id);
-        transfer->dense = element_count(session, id) == transfer->high - transfer->low;
-        total += (uint64_t)(transfer->high - transfer->low) * transfer->element_bytes;
+        transfer->dense = is_dense(session, id);
+        total = saturating_sum(total, transfer->high - transfer->low, transfer->element_bytes);
     }
     const struct device *device = &session->context->device;
     if (total > device->global_bytes) {
@@ -230,7 +254,8 @@ clattn_status host_forward(clattn_context *context, const struct problem *proble
         clReleaseEvent(done);
         status = code == CL_SUCCESS ? copy_out(&session)
                                     : error_opencl(code, "clWaitForEvents", "the kernels failed");
-    } else {
+    }
+    if (status != CLATTN_OK) {
         clFinish(context->queue); /* part of it may be running on these buffers */
     }
     release(&session);
