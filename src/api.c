@@ -37,7 +37,8 @@ clattn_status clattn_context_create(cl_context cl, cl_device_id device,
     *context = NULL;
     REQUIRE(cl);
     REQUIRE(device);
-    return context_create(cl, device, options, context);
+    clattn_status status = context_check_process();
+    return status == CLATTN_OK ? context_create(cl, device, options, context) : status;
 }
 
 clattn_status clattn_context_open(const char *device, const clattn_context_options *options,
@@ -46,7 +47,10 @@ clattn_status clattn_context_open(const char *device, const clattn_context_optio
     REQUIRE(context);
     *context = NULL;
     cl_device_id id;
-    clattn_status status = device_find(device ? device : environment_device(), &id);
+    clattn_status status = context_check_process();
+    if (status == CLATTN_OK) {
+        status = device_find(device ? device : environment_device(), &id);
+    }
     if (status != CLATTN_OK) {
         return status;
     }
@@ -86,7 +90,8 @@ clattn_status clattn_describe_devices(int as_json, char **text)
 {
     REQUIRE(text);
     *text = NULL;
-    return device_describe(environment_device(), as_json, text);
+    clattn_status status = context_check_process();
+    return status == CLATTN_OK ? device_describe(environment_device(), as_json, text) : status;
 }
 
 void clattn_free(void *memory)
@@ -135,6 +140,9 @@ clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue q
                                      const clattn_tensors *tensors, cl_uint n_wait,
                                      const cl_event *wait, cl_event *done)
 {
+    if (done) {
+        *done = NULL;
+    }
     REQUIRE(plan);
     REQUIRE(queue);
     clattn_status status = context_check(plan->context);
@@ -220,6 +228,9 @@ clattn_status clattn_merge(clattn_context *context, cl_command_queue queue, clat
                            const clattn_partial *merged, cl_uint n_wait, const cl_event *wait,
                            cl_event *done)
 {
+    if (done) {
+        *done = NULL;
+    }
     clattn_status status = context_check(context);
     if (status != CLATTN_OK) {
         return status;

@@ -1,12 +1,14 @@
 /* Making and destroying a context; the only place that reads the environment. */
 #include "context.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "environment.h"
 #include "error.h"
+#include "gemm.h"
 #include "planner.h"
 #include "program.h"
 
@@ -104,6 +106,7 @@ void context_destroy(clattn_context *context)
             planner_destroy(context->recent_plans[i]);
         }
         program_destroy_all(context);
+        gemm_forget(context);
         if (context->queue) {
             clReleaseCommandQueue(context->queue);
         }
@@ -118,14 +121,26 @@ void context_destroy(clattn_context *context)
     free(context);
 }
 
+static clattn_status forked(void)
+{
+    return error_set(CLATTN_FORKED,
+                     "this process was forked after its parent had used OpenCL, whose threads a fork does "
+                     "not copy: calls would hang; fork before the first clattn call, or exec in the child");
+}
+
+/* The process that used OpenCL first; a fact, not state: it is written once. */
+static atomic_long first_pid;
+
+clattn_status context_check_process(void)
+{
+    long own = (long)getpid(), first = 0;
+    return atomic_compare_exchange_strong(&first_pid, &first, own) || first == own ? CLATTN_OK : forked();
+}
+
 clattn_status context_check(const clattn_context *context)
 {
     if (!context) {
         return error_set(CLATTN_INVALID_ARGUMENT, "context: must not be NULL");
     }
-    if (context->pid != getpid()) {
-        return error_set(CLATTN_FORKED, "this process was forked after the context was made, which "
-                                        "OpenCL does not survive; make a context in the child");
-    }
-    return CLATTN_OK;
+    return context->pid == getpid() ? CLATTN_OK : forked();
 }

@@ -20,6 +20,7 @@ struct clattn_context {
     char *kernel_dir; /* NULL: embedded kernels */
     size_t workspace_limit_bytes;
     const char *clblast_flags; /* environment_clblast_flags(), for explain; static */
+    int used_clblast; /* gemm.c's: its programs for this context must be given back */
     pid_t pid; /* of the process that created it */
 
     pthread_mutex_t program_lock;
@@ -33,6 +34,10 @@ struct clattn_context {
 clattn_status context_create(cl_context cl, cl_device_id device,
                              const clattn_context_options *options, clattn_context **context);
 void context_destroy(clattn_context *context);
+
+/* CLATTN_FORKED in a child of a process that made contexts or listed devices before. Calls that have no
+ * context yet begin with it. */
+clattn_status context_check_process(void);
 
 /* CLATTN_FORKED in a child process. Every public call on a context begins with it. */
 clattn_status context_check(const clattn_context *context);
