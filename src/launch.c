@@ -5,6 +5,24 @@
 
 #include "error.h"
 
+clattn_status chain_check_queue(const clattn_context *context, cl_command_queue queue)
+{
+    cl_context cl = NULL;
+    cl_device_id device = NULL;
+    cl_int code = clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(cl), &cl, NULL);
+    if (code == CL_SUCCESS) {
+        code = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
+    }
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clGetCommandQueueInfo", "is `queue` a valid command queue?");
+    }
+    if (cl != context->cl || device != context->device.id) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "queue: must be of the clattn context's %s (%s)",
+                         cl != context->cl ? "cl_context" : "device", context->device.name);
+    }
+    return CLATTN_OK;
+}
+
 clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait,
                           const cl_event *wait, cl_event *done)
 {

@@ -17,6 +17,9 @@ struct chain {
     int has_done;         /* *done was set by the final command */
 };
 
+/* A caller's queue must be of the context's device and cl_context. */
+clattn_status chain_check_queue(const clattn_context *context, cl_command_queue queue);
+
 clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait,
                           const cl_event *wait, cl_event *done);
 

@@ -12,9 +12,11 @@
 
 static const char *const side_names[3] = { "a", "b", "merged" };
 
-static clattn_status check_tensor(const clattn_tensor *tensor, const char *side, const char *name,
+static clattn_status check_tensor(const clattn_tensor *tensor, int side_index, const char *name,
                                   const int64_t shape[4], int axes, size_t element_bytes)
 {
+    const char *side = side_names[side_index];
+    const int is_output = side_index == 2;
     size_t bytes = 0;
     if (!tensor->buffer) {
         return error_set(CLATTN_INVALID_ARGUMENT, "%s->%s: must be given", side, name);
@@ -27,6 +29,12 @@ static clattn_status check_tensor(const clattn_tensor *tensor, const char *side,
     int64_t low = tensor->offset, high = tensor->offset;
     for (int axis = 0; axis < axes; ++axis) {
         int64_t reach, *end = tensor->stride[axis] < 0 ? &low : &high;
+        if (is_output && shape[axis] > 1 && tensor->stride[axis] == 0) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "%s->%s.stride[%d] 0: must not be 0, an output of %" PRId64
+                             " elements on this axis would write one place more than once",
+                             side, name, axis, shape[axis]);
+        }
         if (!checked_multiply(shape[axis] - 1, tensor->stride[axis], &reach) ||
             !checked_add(*end, reach, end)) {
             return error_set(CLATTN_INVALID_SHAPE, "%s->%s.stride[%d] %" PRId64 ": does not fit 64 bits",
@@ -49,9 +57,10 @@ static clattn_status check_shape(clattn_type type, const int64_t shape[4])
         return error_set(CLATTN_INVALID_ARGUMENT, "type %d: is not a storage type", (int)type);
     }
     for (int axis = 0; axis < 4; ++axis) {
-        if (shape[axis] < 0 || shape[axis] > INT32_MAX) {
-            return error_set(CLATTN_INVALID_SHAPE, "shape[%d] (%s) %" PRId64 ": must be 0 to %d", axis,
-                             axes[axis], shape[axis], INT32_MAX);
+        const int least = axis == 3; /* a head has a column; all else may be empty */
+        if (shape[axis] < least || shape[axis] > INT32_MAX) {
+            return error_set(CLATTN_INVALID_SHAPE, "shape[%d] (%s) %" PRId64 ": must be %d to %d", axis,
+                             axes[axis], shape[axis], least, INT32_MAX);
         }
     }
     return CLATTN_OK;
@@ -64,9 +73,9 @@ static clattn_status fill(const clattn_partial *const partials[3], clattn_type t
     clattn_status status = CLATTN_OK;
     for (int side = 0; side < 3 && status == CLATTN_OK; ++side) {
         const clattn_tensor *out = &partials[side]->out, *lse = &partials[side]->lse;
-        status = check_tensor(out, side_names[side], "out", shape, 4, clattn_type_size(type));
+        status = check_tensor(out, side, "out", shape, 4, clattn_type_size(type));
         if (status == CLATTN_OK) {
-            status = check_tensor(lse, side_names[side], "lse", shape, 3, sizeof(float));
+            status = check_tensor(lse, side, "lse", shape, 3, sizeof(float));
         }
         params->out_offset[side] = out->offset;
         params->lse_offset[side] = lse->offset;
@@ -107,7 +116,7 @@ clattn_status merge_enqueue(clattn_context *context, cl_command_queue queue, cla
                            context->device.name);
     }
     const int empty = status == CLATTN_OK &&
-                      (shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0);
+                      (shape[0] == 0 || shape[1] == 0 || shape[2] == 0);
     if (status == CLATTN_OK && !empty) {
         status = fill(partials, type, shape, &params);
     }
@@ -117,6 +126,9 @@ clattn_status merge_enqueue(clattn_context *context, cl_command_queue queue, cla
         status = program_kernel(context, "merge.cl", options, "merge", &kernel);
     }
     struct chain chain;
+    if (status == CLATTN_OK) {
+        status = chain_check_queue(context, queue);
+    }
     if (status == CLATTN_OK) {
         status = chain_begin(&chain, queue, n_wait, wait, done);
     }

@@ -206,7 +206,10 @@ clattn_status planner_enqueue(const struct clattn_plan *plan, cl_command_queue q
                               cl_event *done)
 {
     struct chain chain;
-    clattn_status status = chain_begin(&chain, queue, n_wait, wait, done);
+    clattn_status status = chain_check_queue(plan->context, queue);
+    if (status == CLATTN_OK) {
+        status = chain_begin(&chain, queue, n_wait, wait, done);
+    }
     if (status == CLATTN_OK) {
         status = check_workspace(plan, call);
     }
