@@ -68,7 +68,13 @@ static cl_int read_extensions(cl_device_id id, struct device *device)
     }
     code = clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, length, words, NULL);
     cl_ulong double_config = 0;
-    clGetDeviceInfo(id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(double_config), &double_config, NULL);
+    if (code == CL_SUCCESS) {
+        code = clGetDeviceInfo(id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(double_config), &double_config,
+                               NULL);
+    }
+    if (code == CL_INVALID_VALUE) { /* a device older than OpenCL 1.2 may not know the question */
+        code = CL_SUCCESS;
+    }
     device->has_fp64 = double_config != 0 && has_word(words, "cl_khr_fp64");
     device->has_fp16 = has_word(words, "cl_khr_fp16");
     device->has_subgroups = has_word(words, "cl_khr_subgroups");
@@ -241,7 +247,7 @@ int device_choose(const struct device_listing *listing, const char *wanted)
 {
     static const enum device_class order[] = { DEVICE_GPU, DEVICE_ACCELERATOR, DEVICE_CPU };
     if (wanted) {
-        for (unsigned i = 0; i < listing->count; ++i) {
+        for (unsigned i = 0; wanted[0] && i < listing->count; ++i) {
             if (matches(&listing->items[i], wanted)) {
                 return (int)i;
             }

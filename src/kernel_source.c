@@ -40,6 +40,7 @@ static clattn_status read_file(const char *folder, const char *file, char **cont
 {
     char path[4096];
     int length = snprintf(path, sizeof(path), "%s/%s", folder, file);
+    errno = ENAMETOOLONG;
     FILE *stream = length > 0 && (size_t)length < sizeof(path) ? fopen(path, "rb") : NULL;
     if (!stream) {
         return error_set(CLATTN_INVALID_ARGUMENT,
