@@ -21,6 +21,8 @@ libclattn_core_la_SOURCES = \
 	src/environment.h \
 	src/error.c \
 	src/error.h \
+	src/gemm.c \
+	src/gemm.h \
 	src/host_call.c \
 	src/host_call.h \
 	src/host_values.c \
@@ -51,6 +53,11 @@ libclattn_core_la_SOURCES = \
 	src/strategies.c \
 	src/strategy.h \
 	src/strategy/plain.c \
+	src/strategy/staged.c \
+	src/strategy/staged.h \
+	src/strategy/staged_run.c \
+	src/strategy/staged_tiles.c \
+	src/strategy/staged_tiles.h \
 	src/strategy/strategies.h \
 	src/text.c \
 	src/text.h \
@@ -63,6 +70,7 @@ nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
 # The kernel files, and what they share with the host.
 KERNEL_FILES = \
 	cl/arguments.clh \
+	cl/fused_simd.cl \
 	cl/gemm_tile.clh \
 	cl/hidden.clh \
 	cl/lane_mask.clh \
@@ -74,8 +82,10 @@ KERNEL_FILES = \
 	cl/params.h \
 	cl/philox.clh \
 	cl/plain.cl \
+	cl/repair.cl \
 	cl/scale_mask.cl \
 	cl/score.cl \
+	cl/softmax.cl \
 	cl/staged.h \
 	cl/types.clh \
 	cl/vector.clh

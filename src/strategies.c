@@ -3,6 +3,7 @@
 
 const struct strategy *const strategy_table[] = {
     &strategy_plain,
+    &strategy_staged,
 };
 
 const size_t strategy_count = sizeof(strategy_table) / sizeof(strategy_table[0]);

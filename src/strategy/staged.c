@@ -1,0 +1,236 @@
+/* staged: the score matrix in memory, one kernel a step: scores -> scale_mask -> softmax -> mix. The two
+ * products by CLBlast or by clattn's own tiles. The path of the attention weights, and the one that shows
+ * what attention does. Here: which problems, which kernels, what workspace; one call is in staged_run.c.
+ *
+ * The workspace holds the scores of one chunk at a time: some (batch, head) planes, or some rows of one. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../error.h"
+#include "../gemm.h"
+#include "staged.h"
+#include "strategies.h"
+
+#define ROW_ITEMS 128
+#define REPAIR_ITEMS 64
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t round_up(int64_t value, int64_t step)
+{
+    return (value + step - 1) / step * step;
+}
+
+static size_t real_bytes(const struct problem *problem)
+{
+    return problem->p.type == CLATTN_FLOAT64 ? 8 : 4;
+}
+
+/* ---- which product ---------------------------------------------------------------------------- */
+
+/* NULL when CLBlast may multiply for this problem, else why it never can. */
+static const char *clblast_declines(const struct problem *problem)
+{
+    if (problem->flags & CLATTN_FLAG_VARLEN) {
+        return "the lengths of packed sequences are known to the device only";
+    }
+    if (problem->p.strided_columns) {
+        return "columns may be strided";
+    }
+    return gemm_declines_type(problem->p.type);
+}
+
+int staged_is_worth_clblast(const clattn_context *context, const struct problem *problem, int64_t rows,
+                            int64_t keys)
+{
+    const clattn_problem *p = &problem->p;
+    const int64_t depth = min64(p->head_dim, p->head_dim_v);
+    return p->matmul == CLATTN_MATMUL_CLBLAST ||
+           (double)rows * (double)keys * (double)depth >= staged_clblast_work_min(&context->device);
+}
+
+static int wants_clblast(const clattn_context *context, const struct problem *problem)
+{
+    return problem->p.matmul != CLATTN_MATMUL_TILES && !clblast_declines(problem) &&
+           staged_is_worth_clblast(context, problem, problem->p.query_len, problem->p.key_len);
+}
+
+static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+{
+    if (problem->p.type == CLATTN_FLOAT64 && !context->device.has_fp64) {
+        text_append(why, "the device has no float64");
+        return 0;
+    }
+    if (context->device.parameter_bytes < sizeof(clattn_params) + sizeof(staged_chunk) + 128) {
+        text_append(why, "the device takes only %zu bytes of kernel arguments",
+                    context->device.parameter_bytes);
+        return 0;
+    }
+    if (problem->p.matmul == CLATTN_MATMUL_CLBLAST && clblast_declines(problem)) {
+        text_append(why, "CLBlast was asked for and cannot multiply here: %s", clblast_declines(problem));
+        return 0;
+    }
+    return 1;
+}
+
+/* ---- planning --------------------------------------------------------------------------------- */
+
+/* Bounds on the keys say all about causal, lengths and one-part windows; the rest goes key by key. */
+static int needs_scale_mask(const struct problem *problem)
+{
+    const clattn_problem *p = &problem->p;
+    return (problem->flags & (CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES |
+                              CLATTN_FLAG_SOFTCAP)) != 0 ||
+           (problem->flags & CLATTN_FLAG_WINDOW && p->always_visible_keys > 0) ||
+           (p->weights != CLATTN_WEIGHTS_NONE && p->weights != CLATTN_WEIGHTS_SOFTMAX);
+}
+
+static void plan_chunks(const clattn_context *context, const struct problem *problem,
+                        struct staged_state *state)
+{
+    const clattn_problem *p = &problem->p;
+    state->row_stride = round_up(p->key_len > 0 ? p->key_len : 1, STAGED_ROW_ALIGNMENT);
+    const int64_t row_bytes = state->row_stride * (int64_t)real_bytes(problem);
+    const int64_t limit = (int64_t)min64((int64_t)(context->workspace_limit_bytes / 2), INT64_MAX / 4) * 2;
+    int64_t rows = limit / row_bytes > 1 ? limit / row_bytes : 1;
+    if (rows >= p->query_len) {
+        state->chunk_rows = p->query_len;
+        state->chunk_planes =
+            p->query_len > 0 ? min64(rows / p->query_len, p->batch * p->query_heads) : 0;
+        return;
+    }
+    const int64_t tile_rows = state->score.group_rows > state->mix.group_rows ? state->score.group_rows
+                                                                               : state->mix.group_rows;
+    state->chunk_rows = rows > tile_rows ? rows - rows % tile_rows : rows;
+    state->chunk_planes = min64(1, p->batch * p->query_heads);
+}
+
+static clattn_status build_row_kernels(clattn_context *context, const struct problem *problem,
+                                       struct staged_state *state)
+{
+    const int vector = staged_vector_bytes(&context->device) / (int)real_bytes(problem);
+    state->row_items = staged_row_items(&context->device, ROW_ITEMS);
+    state->repair_items = staged_row_items(&context->device, REPAIR_ITEMS);
+    char options[96];
+    snprintf(options, sizeof(options), "-D TYPE=%d -D VEC=%d -D ITEMS=%zu", (int)problem->p.type,
+             state->row_items > 1 || vector < 1 ? 1 : vector, state->row_items);
+    clattn_status status = program_kernel(context, "softmax.cl", options, "softmax", &state->softmax);
+    snprintf(options, sizeof(options), "-D TYPE=%d", (int)problem->p.type);
+    if (status == CLATTN_OK && state->masks_scores) {
+        status = program_kernel(context, "scale_mask.cl", options, "scale_mask", &state->scale_mask);
+    }
+    if (status == CLATTN_OK && state->use_clblast && problem_hides_keys(problem)) {
+        status = program_kernel(context, "repair.cl", options, "repair", &state->repair);
+    }
+    return status;
+}
+
+static clattn_status build_kernels(clattn_context *context, const struct problem *problem,
+                                   struct staged_state *state)
+{
+    const clattn_type type = problem->p.type;
+    clattn_status status =
+        staged_build_tiles(context, TILES_SCORE, "score.cl", "score", type, &state->score);
+    if (status == CLATTN_OK) {
+        status = staged_build_tiles(context, TILES_MIX, "mix.cl", "mix", type, &state->mix);
+    }
+    if (status == CLATTN_OK) {
+        status = build_row_kernels(context, problem, state);
+    }
+    if (status == CLATTN_OK && state->use_clblast) {
+        status = gemm_prepare(context, type);
+    }
+    return status;
+}
+
+static void explain_products(const struct clattn_plan *plan, const struct staged_state *state,
+                             struct text *explain)
+{
+    const struct problem *problem = &plan->problem;
+    const char *flags = plan->context->clblast_flags;
+    if (state->use_clblast) {
+        text_append(explain,
+                    "  scores and mix: CLBlast %s, a call a head; clattn's tiles where a call's queue, "
+                    "strides or short lengths rule it out\n",
+                    problem->p.type == CLATTN_FLOAT64 ? "Dgemm" : "Sgemm");
+        if (flags) {
+            text_append(explain, "  CLBLAST_BUILD_OPTIONS: \"%s\"\n", flags);
+        }
+        return;
+    }
+    text_append(explain, "  scores and mix: clattn's tiles (CLBlast: %s)\n",
+                problem->p.matmul == CLATTN_MATMUL_TILES ? "tiles were asked for"
+                : clblast_declines(problem)              ? clblast_declines(problem)
+                                                         : "the matrices are too small for it");
+}
+
+static void explain_tile(const char *name, const struct tile_kernel *tile, const char *columns,
+                         struct text *explain)
+{
+    text_append(explain, "  %s tile: %d rows x %d %s, %d deep, %zu work-items\n", name, tile->group_rows,
+                tile->group_columns, columns, tile->shape.tile_k, tile->local[0] * tile->local[1]);
+}
+
+static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+{
+    clattn_context *context = plan->context;
+    const struct problem *problem = &plan->problem;
+    struct staged_state *state = calloc(1, sizeof(*state));
+    if (!state) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    }
+    plan->state = state;
+    state->masks_scores = needs_scale_mask(problem);
+    state->use_clblast = wants_clblast(context, problem);
+    clattn_status status = build_kernels(context, problem, state);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    plan_chunks(context, problem, state);
+    plan->workspace_bytes = (size_t)(state->chunk_planes * state->chunk_rows * state->row_stride) *
+                            real_bytes(problem);
+    explain_products(plan, state, explain);
+    explain_tile("score", &state->score, "keys", explain);
+    explain_tile("mix", &state->mix, "columns", explain);
+    text_append(explain, "  scale_mask: %s\n  softmax: %zu work-items a row\n",
+                state->masks_scores ? "runs" : "not needed: bounds on the keys say all",
+                state->row_items);
+    text_append(explain, "  chunk: %lld of %lld heads x %lld of %lld rows\n",
+                (long long)state->chunk_planes, (long long)(problem->p.batch * problem->p.query_heads),
+                (long long)state->chunk_rows, (long long)problem->p.query_len);
+    return CLATTN_OK;
+}
+
+static void destroy(struct clattn_plan *plan)
+{
+    free(plan->state);
+}
+
+/* ---- the row of the table --------------------------------------------------------------------- */
+
+/* Launches, multiply-adds and passes over the scores; the rates are those of the measured tiles on a CPU's
+ * core, and low for a GPU's compute unit. */
+static double cost_ms(const clattn_context *context, const struct problem *problem)
+{
+    const clattn_problem *p = &problem->p;
+    const double units = (double)context->device.compute_units;
+    const double rows = (double)p->batch * (double)p->query_heads * (double)p->query_len;
+    const double scores = rows * (double)p->key_len;
+    const double bytes = scores * (double)real_bytes(problem);
+    const double chunks = 1 + bytes / (double)(context->workspace_limit_bytes + 1);
+    const double multiply_adds = scores * (double)(p->head_dim + p->head_dim_v);
+    return chunks * 0.06 + multiply_adds / (2e7 * units) + scores * 3 / (1e6 * units);
+}
+
+const struct strategy strategy_staged = {
+    .name = "staged",
+    .summary = "scores, softmax and mix as separate kernels, the score matrix in memory",
+    .applicable = applicable,
+    .cost_ms = cost_ms,
+    .plan = plan,
+    .enqueue = staged_enqueue,
+    .destroy = destroy,
+};

@@ -1,0 +1,128 @@
+/* The tables of tile shapes, with what they were measured on, and the choice among their rows. */
+#include "staged_tiles.h"
+
+#include <stdio.h>
+
+#include "../error.h"
+
+/* Rows are tried in order. The first ones are for CPUs: one work-item with vectors as wide as a register,
+ * reg_m * reg_v + reg_v + 1 of them below the number of registers, and many tiles below each other. The
+ * next are for GPUs: 256 to 16 work-items. The last one runs anywhere. */
+static const struct tile_shape score_shapes[] = {
+    { 64, 1, 1, 6, 4, 64, 8 },
+    { 32, 1, 1, 6, 2, 64, 8 },
+    { 16, 1, 1, 6, 2, 64, 8 },
+    { 16, 16, 16, 4, 1, 16, 1 },
+    { 16, 8, 8, 4, 1, 16, 1 },
+    { 16, 4, 4, 4, 1, 8, 1 },
+    { 16, 1, 1, 4, 1, 8, 1 },
+};
+
+static const struct tile_shape mix_shapes[] = {
+    { 64, 1, 1, 6, 4, 64, 8 },
+    { 32, 1, 1, 6, 2, 64, 8 },
+    { 16, 1, 1, 6, 2, 64, 8 },
+    { 16, 16, 16, 4, 1, 16, 1 },
+    { 16, 8, 8, 4, 1, 16, 1 },
+    { 16, 4, 4, 4, 1, 8, 1 },
+    { 16, 1, 1, 4, 1, 8, 1 },
+};
+
+#define SHAPE_COUNT (sizeof(score_shapes) / sizeof(score_shapes[0]))
+_Static_assert(sizeof(mix_shapes) == sizeof(score_shapes), "one count for both tables");
+
+static const struct tile_shape *const tables[] = { [TILES_SCORE] = score_shapes,
+                                                   [TILES_MIX] = mix_shapes };
+
+int staged_vector_bytes(const struct device *device)
+{
+    cl_uint floats = 0;
+    if (clGetDeviceInfo(device->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(floats), &floats, NULL) !=
+        CL_SUCCESS) {
+        return 16;
+    }
+    int bytes = 4;
+    while (bytes < 64 && (cl_uint)bytes / 4 < floats) {
+        bytes *= 2;
+    }
+    return bytes;
+}
+
+size_t staged_row_items(const struct device *device, size_t wanted)
+{
+    size_t items = device->device_class == DEVICE_CPU ? 1 : wanted;
+    while (items > device->work_group_limit || items > device->work_item_limit[0]) {
+        items /= 2;
+    }
+    return items;
+}
+
+double staged_clblast_work_min(const struct device *device)
+{
+    (void)device;
+    return 128.0 * 128.0 * 64.0;
+}
+
+static int real_bytes(clattn_type type)
+{
+    return type == CLATTN_FLOAT64 ? 8 : 4;
+}
+
+static size_t local_bytes(const struct tile_shape *shape, clattn_type type)
+{
+    const int items = shape->wg_m * shape->wg_n, vector = shape->vector_bytes / real_bytes(type);
+    const int pitch = shape->wg_n * shape->reg_v * vector + (items > 1 ? vector : 0);
+    const int left = items > 1 ? shape->wg_m * shape->reg_m * (shape->tile_k + 1) : 0;
+    return (size_t)(shape->tile_k * pitch + left) * (size_t)real_bytes(type) + 16;
+}
+
+/* CPU rows are those of one work-item and several tiles. */
+static int shape_fits(const struct device *device, const struct tile_shape *shape, clattn_type type)
+{
+    const size_t wg_m = (size_t)shape->wg_m, wg_n = (size_t)shape->wg_n;
+    if (shape->blocks_m > 1 && (device->device_class != DEVICE_CPU ||
+                                shape->vector_bytes > staged_vector_bytes(device))) {
+        return 0;
+    }
+    return wg_m * wg_n <= device->work_group_limit && wg_n <= device->work_item_limit[0] &&
+           wg_m <= device->work_item_limit[1] && local_bytes(shape, type) <= device->local_bytes;
+}
+
+static clattn_status build(clattn_context *context, const struct tile_shape *shape, const char *file,
+                           const char *name, clattn_type type, struct tile_kernel *result)
+{
+    const int vector = shape->vector_bytes / real_bytes(type);
+    char options[160];
+    snprintf(options, sizeof(options),
+             "-D TYPE=%d -D VEC=%d -D WG_M=%d -D WG_N=%d -D REG_M=%d -D REG_V=%d -D TILE_K=%d "
+             "-D BLOCKS_M=%d",
+             (int)type, vector, shape->wg_m, shape->wg_n, shape->reg_m, shape->reg_v, shape->tile_k,
+             shape->blocks_m);
+    result->shape = *shape;
+    result->group_rows = shape->wg_m * shape->reg_m * shape->blocks_m;
+    result->group_columns = shape->wg_n * shape->reg_v * vector;
+    result->local[0] = (size_t)shape->wg_n;
+    result->local[1] = (size_t)shape->wg_m;
+    return program_kernel(context, file, options, name, &result->kernel);
+}
+
+clattn_status staged_build_tiles(clattn_context *context, enum tile_table table, const char *file,
+                                 const char *name, clattn_type type, struct tile_kernel *result)
+{
+    for (size_t i = 0; i < SHAPE_COUNT; ++i) {
+        const struct tile_shape *shape = &tables[table][i];
+        if (!shape_fits(&context->device, shape, type)) {
+            continue;
+        }
+        /* What the compiler made of it may need more registers than a full work-group has. */
+        size_t limit = 0;
+        clattn_status status = build(context, shape, file, name, type, result);
+        if (status == CLATTN_OK) {
+            status = kernel_work_group_limit(result->kernel, &limit);
+        }
+        if (status != CLATTN_OK || limit >= result->local[0] * result->local[1]) {
+            return status;
+        }
+    }
+    return error_set(CLATTN_UNSUPPORTED, "the device has no room for the smallest tile of kernel %s", name);
+}

@@ -1,0 +1,41 @@
+/* Which tiles the score and mix kernels are built with on a device: tables of shapes, the best first, and
+ * the choice of the first that the device has room for. Called by staged.c when a plan is made. */
+#ifndef CLATTN_SRC_STRATEGY_STAGED_TILES_H
+#define CLATTN_SRC_STRATEGY_STAGED_TILES_H
+
+#include "../program.h"
+
+/* The macros of cl/gemm_tile.clh. */
+struct tile_shape {
+    int vector_bytes;  /* VEC = vector_bytes / size of REAL */
+    int wg_m, wg_n;    /* WG_M, WG_N: work-items of a work-group */
+    int reg_m, reg_v;  /* REG_M, REG_V: rows and vectors of a work-item */
+    int tile_k;        /* TILE_K: depth of the local tiles */
+    int blocks_m;      /* BLOCKS_M: tiles below each other */
+};
+
+/* A tiled kernel as built: what one work-group computes, and how it is launched. */
+struct tile_kernel {
+    struct kernel *kernel;
+    struct tile_shape shape;
+    int group_rows, group_columns;
+    size_t local[2];
+};
+
+enum tile_table { TILES_SCORE, TILES_MIX };
+
+/* Builds kernel `name` of cl/`file` for storage `type` with the first shape of the table that fits. */
+clattn_status staged_build_tiles(clattn_context *context, enum tile_table table, const char *file,
+                                 const char *name, clattn_type type, struct tile_kernel *result);
+
+/* Bytes that a vector of the device should have: as its registers, 4 to 64. */
+int staged_vector_bytes(const struct device *device);
+
+/* Work-items for kernels that walk along a row: 1 on a CPU, else the largest power of two up to `wanted`
+ * that the device allows. */
+size_t staged_row_items(const struct device *device, size_t wanted);
+
+/* Elements of rows * columns * depth from which CLBlast's product is used; below, clattn's own tiles. */
+double staged_clblast_work_min(const struct device *device);
+
+#endif
