@@ -224,7 +224,7 @@ static void apply_softmax(struct work *work)
         }
     }
     long double sum = has_sink ? expl(sink - maximum) : 0;
-    work->row_magnitude = sum * fabsl(sink);
+    work->row_magnitude = sum > 0 ? sum * fabsl(sink) : 0;
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         work->score[j] = work->allowed[j] ? expl(work->score[j] - maximum) : 0;
         sum += work->score[j];

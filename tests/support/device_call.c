@@ -1,0 +1,97 @@
+/* Buffers for each array, one enqueue, and the outputs back. */
+#include "device_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static clattn_tensor *device_tensor(clattn_tensors *t, enum tensor_id id)
+{
+    clattn_tensor *const tensors[TENSOR_COUNT] = {
+        &t->query, &t->key,     &t->value,  &t->out,   &t->lse,         &t->mask,          &t->bias,
+        &t->weights, &t->slopes, &t->sinks, &t->key_lengths, &t->query_offsets, &t->cu_query, &t->cu_key
+    };
+    return tensors[id];
+}
+
+static cl_mem upload(cl_context cl, const void *data, size_t bytes)
+{
+    cl_int code;
+    cl_mem buffer = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes ? bytes : 1,
+                                   (void *)data, &code);
+    return code == CL_SUCCESS ? buffer : NULL;
+}
+
+static cl_mem poisoned_workspace(cl_context cl, size_t bytes)
+{
+    unsigned char *poison = bytes ? malloc(bytes) : NULL;
+    cl_mem buffer = NULL;
+    if (poison) {
+        memset(poison, 0xff, bytes);
+        buffer = upload(cl, poison, bytes);
+    }
+    free(poison);
+    return buffer;
+}
+
+static clattn_status download(cl_command_queue queue, struct test_call *test, const cl_mem *buffers)
+{
+    for (int id = 0; id < TENSOR_COUNT; ++id) {
+        struct test_array *array = &test->arrays[id];
+        if (buffers[id] && tensor_is_output((enum tensor_id)id) &&
+            clEnqueueReadBuffer(queue, buffers[id], CL_TRUE, 0,
+                                (size_t)array->count * array->element_bytes, array->data, 0, NULL,
+                                NULL) != CL_SUCCESS) {
+            return CLATTN_OPENCL_ERROR;
+        }
+    }
+    return CLATTN_OK;
+}
+
+clattn_status device_call_run(clattn_context *context, struct test_call *test, char *used)
+{
+    cl_context cl = clattn_context_cl(context);
+    cl_command_queue queue = clattn_context_queue(context);
+    cl_mem buffers[TENSOR_COUNT] = { NULL };
+    clattn_tensors tensors = CLATTN_TENSORS_INIT;
+    clattn_plan *plan = NULL;
+    cl_event done = NULL;
+    clattn_status status = clattn_plan_create(context, &test->problem, &plan);
+    tensors.call = test->tensors.call;
+    for (int id = 0; id < TENSOR_COUNT && status == CLATTN_OK; ++id) {
+        const struct test_array *array = &test->arrays[id];
+        if (array->data && array->count > 0) {
+            buffers[id] = upload(cl, array->data, (size_t)array->count * array->element_bytes);
+        }
+    }
+    for (int id = 0; id < TENSOR_COUNT && status == CLATTN_OK; ++id) {
+        const clattn_host_tensor *from = test_call_tensor(test, (enum tensor_id)id);
+        clattn_tensor *to = device_tensor(&tensors, (enum tensor_id)id);
+        to->buffer = from->data ? buffers[test->array_of[id]] : NULL;
+        to->offset = from->offset;
+        memcpy(to->stride, from->stride, sizeof(to->stride));
+    }
+    if (status == CLATTN_OK) {
+        snprintf(used ? used : (char[32]){ 0 }, 32, "%s", clattn_plan_strategy(plan));
+        tensors.workspace = poisoned_workspace(cl, clattn_plan_workspace(plan));
+        status = clattn_enqueue_forward(plan, queue, &tensors, 0, NULL, &done);
+    }
+    if (done) {
+        clWaitForEvents(1, &done);
+        clReleaseEvent(done);
+    }
+    clFinish(queue);
+    if (status == CLATTN_OK) {
+        status = download(queue, test, buffers);
+    }
+    for (int id = 0; id < TENSOR_COUNT; ++id) {
+        if (buffers[id]) {
+            clReleaseMemObject(buffers[id]);
+        }
+    }
+    if (tensors.workspace) {
+        clReleaseMemObject(tensors.workspace);
+    }
+    clattn_plan_destroy(plan);
+    return status;
+}

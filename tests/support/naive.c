@@ -1,0 +1,208 @@
+/* The four loops. Called by random_calls and the reference's unit tests. */
+#include "naive.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "reference/philox.h"
+
+struct naive {
+    const struct test_call *test;
+    const clattn_problem *p;
+    int64_t b, h, i;
+    int64_t queries, keys, visible_keys, first_query, first_key, offset;
+    double (*round_sum)(double);   /* after each addition and multiplication */
+    double (*round_store)(double); /* where a matrix would be stored */
+};
+
+static double keep(double value)
+{
+    return value;
+}
+
+static double to_float(double value)
+{
+    return (float)value;
+}
+
+/* To nearest even with `bits` of significand, subnormals included: by adding and removing a power of two
+ * that leaves no room for more. Overflow is not looked at: the yardstick is for values that fit. */
+static double to_bits(double value, int bits, int least_exponent)
+{
+    int exponent;
+    frexp(value, &exponent);
+    exponent = exponent < least_exponent + 1 ? least_exponent + 1 : exponent;
+    double big = ldexp(1.5, 52 + exponent - bits);
+    return isfinite(value) ? (value + big) - big : value;
+}
+
+static double to_half(double value)
+{
+    return to_bits(value, 11, -14);
+}
+
+static double to_bfloat16(double value)
+{
+    return to_bits(value, 8, -126);
+}
+
+static void locate(struct naive *n)
+{
+    const struct test_call *t = n->test;
+    const clattn_call *call = &t->tensors.call;
+    n->queries = call->query_len >= 0 ? call->query_len : n->p->query_len;
+    n->keys = call->key_len >= 0 ? call->key_len : n->p->key_len;
+    n->first_query = n->first_key = n->offset = 0;
+    if (test_call_has(t, TENSOR_CU_QUERY)) {
+        n->first_query = (int64_t)test_call_get(t, TENSOR_CU_QUERY, 0, 0, 0, n->b);
+        n->first_key = (int64_t)test_call_get(t, TENSOR_CU_KEY, 0, 0, 0, n->b);
+        n->queries = (int64_t)test_call_get(t, TENSOR_CU_QUERY, 0, 0, 0, n->b + 1) - n->first_query;
+        n->keys = (int64_t)test_call_get(t, TENSOR_CU_KEY, 0, 0, 0, n->b + 1) - n->first_key;
+    }
+    n->visible_keys = n->keys;
+    if (test_call_has(t, TENSOR_KEY_LENGTHS)) {
+        int64_t length = (int64_t)test_call_get(t, TENSOR_KEY_LENGTHS, 0, 0, 0, n->b);
+        n->visible_keys = length < n->keys ? length : n->keys;
+    }
+    if (n->p->alignment == CLATTN_ALIGN_BOTTOM_RIGHT) {
+        n->offset = n->visible_keys - n->queries;
+    }
+    if (n->p->alignment == CLATTN_ALIGN_OFFSETS) {
+        n->offset = (int64_t)test_call_get(t, TENSOR_QUERY_OFFSETS, 0, 0, 0, n->b);
+    }
+}
+
+static int hidden(const struct naive *n, int64_t j)
+{
+    const clattn_problem *p = n->p;
+    const clattn_call *call = &n->test->tensors.call;
+    int64_t distance = j - (n->i + n->offset); /* > 0: after the query */
+    int outside = (p->window_left >= 0 && -distance > p->window_left) ||
+                  (p->window_right >= 0 && distance > p->window_right);
+    if (j >= n->visible_keys || (p->causal && distance > 0) ||
+        (outside && j >= p->always_visible_keys)) {
+        return 1;
+    }
+    if (test_call_has(n->test, TENSOR_MASK) &&
+        ((call->mask_key_len >= 0 && j >= call->mask_key_len) ||
+         !(test_call_get(n->test, TENSOR_MASK, n->b, n->h, n->i, j) > 0))) {
+        return 1;
+    }
+    return test_call_has(n->test, TENSOR_BIAS) &&
+           ((call->bias_key_len >= 0 && j >= call->bias_key_len) ||
+            test_call_get(n->test, TENSOR_BIAS, n->b, n->h, n->i, j) < -1.7e308);
+}
+
+static double logit(const struct naive *n, int64_t j)
+{
+    const clattn_problem *p = n->p;
+    const clattn_call *call = &n->test->tensors.call;
+    int64_t entry = test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b;
+    int64_t group = n->h * p->kv_heads / p->query_heads;
+    double sum = 0, scale = call->has_scale ? call->scale : pow((double)p->head_dim, -0.5);
+    for (int64_t d = 0; d < p->head_dim; ++d) {
+        double q = test_call_get(n->test, TENSOR_QUERY, entry, n->h, n->first_query + n->i, d);
+        double k = test_call_get(n->test, TENSOR_KEY, entry, group, n->first_key + j, d);
+        sum = n->round_sum(sum + n->round_sum(q * k));
+    }
+    double s = n->round_store(n->round_sum(sum * n->round_sum(scale)));
+    s = p->softcap > 0 ? n->round_store(p->softcap * tanh(s / p->softcap)) : s;
+    if (test_call_has(n->test, TENSOR_BIAS)) {
+        s = n->round_store(s + test_call_get(n->test, TENSOR_BIAS, n->b, n->h, n->i, j));
+    }
+    if (test_call_has(n->test, TENSOR_SLOPES)) {
+        double distance = fabs((double)(n->i + n->offset - j));
+        s = n->round_store(s - test_call_get(n->test, TENSOR_SLOPES, n->b, n->h, 0, 0) * distance);
+    }
+    return s;
+}
+
+static int dropped(const struct naive *n, int64_t j)
+{
+    const clattn_call *call = &n->test->tensors.call;
+    const uint32_t key[2] = { (uint32_t)(call->dropout_seed & 0xffffffffu),
+                              (uint32_t)(call->dropout_seed >> 32) };
+    const uint32_t counter[4] = { (uint32_t)j >> 2, (uint32_t)n->i,
+                                  (uint32_t)(n->b * n->p->query_heads + n->h), call->dropout_offset };
+    uint32_t words[4];
+    philox_4x32_10(counter, key, words);
+    return ldexp(words[j & 3], -32) < n->p->dropout;
+}
+
+/* Weights of a row into p, -1 for hidden keys; returns lse. */
+static double weights_of_row(const struct naive *n, double *p)
+{
+    double most = -(double)INFINITY, sum = 0, sink = -(double)INFINITY;
+    int any = 0;
+    for (int64_t j = 0; j < n->keys; ++j) {
+        p[j] = hidden(n, j) ? -(double)INFINITY : logit(n, j);
+        any |= !hidden(n, j);
+        most = p[j] > most || isnan(p[j]) ? p[j] : most;
+    }
+    if (any && test_call_has(n->test, TENSOR_SINKS)) {
+        sink = test_call_get(n->test, TENSOR_SINKS, 0, n->h, 0, 0);
+        most = sink > most ? sink : most;
+        sum = n->round_sum(exp(n->round_sum(sink - most)));
+    }
+    for (int64_t j = 0; j < n->keys; ++j) {
+        p[j] = hidden(n, j) ? -1 : n->round_sum(exp(n->round_sum(p[j] - most)));
+        sum = n->round_sum(sum + (hidden(n, j) ? 0 : p[j]));
+    }
+    for (int64_t j = 0; j < n->keys; ++j) {
+        p[j] = hidden(n, j) ? -1 : n->round_store(n->round_sum(p[j] / sum));
+    }
+    return any ? n->round_sum(most + log(sum)) : -(double)INFINITY;
+}
+
+static void row(const struct naive *n, double *p, double *out)
+{
+    int64_t columns = n->p->head_dim_v ? n->p->head_dim_v : n->p->head_dim;
+    int64_t entry = test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b;
+    int64_t group = n->h * n->p->kv_heads / n->p->query_heads;
+    for (int64_t c = 0; c < columns; ++c) {
+        double sum = 0;
+        for (int64_t j = 0; j < n->keys; ++j) {
+            if (p[j] < 0) {
+                continue;
+            }
+            double weight = n->p->dropout > 0
+                                ? (dropped(n, j) ? 0 : n->round_store(p[j] / (1 - n->p->dropout)))
+                                : p[j];
+            double v = test_call_get(n->test, TENSOR_VALUE, entry, group, n->first_key + j, c);
+            sum = n->round_sum(sum + n->round_sum(weight * v));
+        }
+        out[c] = n->round_store(sum);
+    }
+}
+
+void naive_forward(const struct test_call *test, enum naive_precision precision, double *out,
+                   double *lse)
+{
+    struct naive n = { .test = test, .p = &test->problem, .round_sum = keep, .round_store = keep };
+    if (precision == NAIVE_STORAGE && n.p->type != CLATTN_FLOAT64) {
+        n.round_sum = to_float;
+        n.round_store = n.p->type == CLATTN_FLOAT16    ? to_half
+                        : n.p->type == CLATTN_BFLOAT16 ? to_bfloat16
+                                                       : to_float;
+    }
+    int64_t columns = n.p->head_dim_v ? n.p->head_dim_v : n.p->head_dim;
+    int64_t rows = test->tensors.call.query_len >= 0 ? test->tensors.call.query_len : n.p->query_len;
+    double *p = malloc((size_t)(n.p->key_len + 1) * sizeof(*p));
+    if (!p) {
+        abort();
+    }
+    for (n.b = 0; n.b < n.p->batch; ++n.b) {
+        locate(&n);
+        for (n.h = 0; n.h < n.p->query_heads; ++n.h) {
+            for (n.i = 0; n.i < n.queries; ++n.i) {
+                int64_t at = (n.b * n.p->query_heads + n.h) * rows + n.i;
+                double row_lse = weights_of_row(&n, p);
+                row(&n, p, out + at * columns);
+                if (lse) {
+                    lse[at] = row_lse;
+                }
+            }
+        }
+    }
+    free(p);
+}

@@ -1,0 +1,181 @@
+/* What to compute: dimensions and features. Where it lies and what values it has: random_values.c. */
+#include "random_call.h"
+
+#include "random_values.h"
+
+static int64_t pick(struct random *random, const int64_t *values, int64_t count)
+{
+    return values[random_between(random, 0, count - 1)];
+}
+#define PICK(random, array) pick(random, array, (int64_t)(sizeof(array) / sizeof((array)[0])))
+
+/* Around the sizes that tiles have, and everything between. */
+static int64_t random_length(struct random *random, int64_t most)
+{
+    static const int64_t edges[] = { 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257 };
+    double kind = random_unit(random);
+    int64_t length = kind < 0.03   ? 0
+                     : kind < 0.15 ? 1
+                     : kind < 0.35 ? random_between(random, 2, 12)
+                     : kind < 0.65 ? PICK(random, edges)
+                                   : random_between(random, 1, most);
+    return length < most ? length : most;
+}
+
+static int64_t random_head_dim(struct random *random)
+{
+    static const int64_t usual[] = { 8, 16, 32, 40, 64, 64, 72, 80, 96, 128, 128, 160, 192, 256 };
+    double kind = random_unit(random);
+    return kind < 0.4 ? PICK(random, usual)
+           : kind < 0.8 ? random_between(random, 1, 40)
+                        : random_between(random, 41, 300);
+}
+
+static void random_shape(struct random *random, clattn_problem *p, int64_t work_limit)
+{
+    static const int64_t groups[] = { 1, 1, 1, 2, 3, 4, 8 };
+    p->batch = random_chance(random, 0.02) ? 0 : random_between(random, 1, 3);
+    p->kv_heads = random_chance(random, 0.02) ? 0 : random_between(random, 1, 4);
+    p->query_heads = p->kv_heads * PICK(random, groups);
+    p->query_len = random_length(random, 300);
+    p->key_len = random_chance(random, 0.25) ? p->query_len : random_length(random, 700);
+    p->head_dim = random_head_dim(random);
+    p->head_dim_v = random_chance(random, 0.6) ? p->head_dim : random_head_dim(random);
+    /* Small enough: heads go first, so that long rows remain. */
+    int64_t *const shrink[] = { &p->batch, &p->query_heads, &p->query_len, &p->key_len };
+    for (int step = 0; p->batch * p->query_heads * p->query_len * p->key_len *
+                           (p->head_dim + p->head_dim_v) > work_limit; ++step) {
+        int64_t *extent = shrink[step % 4];
+        *extent = *extent > 1 ? *extent / 2 : *extent;
+        if (extent == &p->query_heads) {
+            p->kv_heads = p->query_heads % p->kv_heads ? p->query_heads : p->kv_heads;
+        }
+    }
+}
+
+static void random_masking(struct random *random, clattn_problem *p)
+{
+    p->causal = random_chance(random, 0.4);
+    if (random_chance(random, 0.25)) {
+        int64_t most = p->key_len + 2;
+        p->window_left = random_chance(random, 0.3) ? -1 : random_between(random, 0, most);
+        p->window_right = random_chance(random, 0.5) ? -1 : random_between(random, 0, most / 4 + 1);
+        if (random_chance(random, 0.3) && (p->window_left >= 0 || p->window_right >= 0)) {
+            p->always_visible_keys = random_between(random, 0, 8);
+        }
+    }
+    static const struct {
+        clattn_feature feature;
+        double probability;
+    } features[] = {
+        { CLATTN_WITH_MASK, 0.2 },  { CLATTN_WITH_KEY_LENGTHS, 0.25 }, { CLATTN_WITH_SLOPES, 0.15 },
+        { CLATTN_WITH_SINKS, 0.1 }, { CLATTN_WITH_VARLEN, 0.15 },      { CLATTN_WITH_LSE, 0.6 },
+    };
+    for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); ++i) {
+        p->features |= random_chance(random, features[i].probability) ? (uint32_t)features[i].feature : 0;
+    }
+    int positional = p->causal || p->window_left >= 0 || p->window_right >= 0 ||
+                     (p->features & CLATTN_WITH_SLOPES) != 0;
+    p->alignment = positional || random_chance(random, 0.1)
+                       ? (clattn_alignment)random_between(random, CLATTN_ALIGN_TOP_LEFT,
+                                                          CLATTN_ALIGN_OFFSETS)
+                       : CLATTN_ALIGN_UNSET;
+}
+
+static void random_options(struct random *random, clattn_problem *p, clattn_type type)
+{
+    static const clattn_type types[] = { CLATTN_FLOAT32, CLATTN_FLOAT32, CLATTN_FLOAT16,
+                                         CLATTN_BFLOAT16 };
+    p->type = type != CLATTN_TYPE_NONE ? type : types[random_between(random, 0, 3)];
+    if (random_chance(random, 0.25)) {
+        p->bias_type = (clattn_type)random_between(
+            random, CLATTN_FLOAT32, p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_BFLOAT16);
+    }
+    p->weights = random_chance(random, 0.2)
+                     ? (clattn_weights)random_between(random, CLATTN_WEIGHTS_SCORES,
+                                                      CLATTN_WEIGHTS_SOFTMAX)
+                     : CLATTN_WEIGHTS_NONE;
+    p->softcap = random_chance(random, 0.12) ? 0.5 + 60 * random_unit(random) : 0;
+    p->dropout = random_chance(random, 0.1) ? 0.05 + 0.9 * random_unit(random) : 0;
+    p->strided_columns = random_chance(random, 0.1);
+}
+
+/* Values of the call that are not tensors. */
+static void random_call_values(struct random *random, struct test_call *test)
+{
+    clattn_call *call = &test->tensors.call;
+    const clattn_problem *p = &test->problem;
+    int varlen = (p->features & CLATTN_WITH_VARLEN) != 0;
+    if (!varlen && random_chance(random, 0.15)) {
+        call->query_len = random_between(random, 0, p->query_len);
+    }
+    if (!varlen && random_chance(random, 0.15)) {
+        call->key_len = random_between(random, 0, p->key_len);
+    }
+    int64_t keys = call->key_len == -1 ? p->key_len : call->key_len;
+    if ((p->features & CLATTN_WITH_MASK) && random_chance(random, 0.2)) {
+        call->mask_key_len = random_between(random, 0, keys);
+    }
+    if (p->bias_type != CLATTN_TYPE_NONE && random_chance(random, 0.2)) {
+        call->bias_key_len = random_between(random, 0, keys);
+    }
+    if (random_chance(random, 0.3)) {
+        static const double scales[] = { 0, -0.25, 1, 0.125, 0.05 };
+        call->has_scale = 1;
+        call->scale = random_chance(random, 0.5) ? scales[random_between(random, 0, 4)]
+                                                 : random_normal(random) * 0.3;
+    }
+    call->dropout_seed = random_bits(random);
+    call->dropout_offset = (uint32_t)random_bits(random);
+}
+
+/* Lengths of packed sequences: the rows of query and key that there are. */
+static void random_sequences(struct random *random, const clattn_problem *p, int32_t *cu_query,
+                             int32_t *cu_key)
+{
+    cu_query[0] = cu_key[0] = 0;
+    for (int64_t b = 0; b < p->batch; ++b) {
+        int64_t queries = random_chance(random, 0.15) ? 0 : random_between(random, 0, p->query_len);
+        int64_t keys = random_chance(random, 0.15) ? 0 : random_between(random, 0, p->key_len);
+        cu_query[b + 1] = cu_query[b] + (int32_t)queries;
+        cu_key[b + 1] = cu_key[b] + (int32_t)keys;
+    }
+}
+
+static double seam(struct random *random, const int64_t index[4], const void *seams)
+{
+    (void)random;
+    return ((const int32_t *)seams)[index[3]];
+}
+
+clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t index,
+                                 const struct random_call_options *options,
+                                 enum value_family *family)
+{
+    struct random random = random_start(seed, index);
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    int32_t cu_query[4] = { 0 }, cu_key[4] = { 0 };
+    int64_t limit = options->work_limit ? options->work_limit : 1000000;
+    random_shape(&random, &problem, random_chance(&random, 0.05) ? 4 * limit : limit);
+    random_masking(&random, &problem);
+    random_options(&random, &problem, options->type);
+    random_sequences(&random, &problem, cu_query, cu_key);
+    test_call_start(test, &problem);
+    test->packed_queries = cu_query[problem.batch];
+    test->packed_keys = cu_key[problem.batch];
+    random_call_values(&random, test);
+    random_layouts(&random, test);
+    if (problem.features & CLATTN_WITH_VARLEN) {
+        test_call_fill(test, TENSOR_CU_QUERY, &random, seam, cu_query);
+        test_call_fill(test, TENSOR_CU_KEY, &random, seam, cu_key);
+    }
+    *family = random_values(&random, test);
+    clattn_status status = test_call_validate(test);
+    if (status == CLATTN_OK) {
+        poison_hidden_keys(&random, test);
+        if (*family == VALUES_NOT_FINITE) {
+            spoil_some(&random, test);
+        }
+    }
+    return status;
+}

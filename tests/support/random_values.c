@@ -1,0 +1,283 @@
+/* Where the tensors of a random call lie and what is in them. */
+#include "random_values.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "reference/visibility.h"
+
+const char *value_family_name(enum value_family family)
+{
+    static const char *const names[VALUE_FAMILIES] = { "normal",  "sharp",   "one-hot",
+                                                       "extreme", "integer", "not finite" };
+    return names[family];
+}
+
+/* ---- layouts -------------------------------------------------------------------------------- */
+
+static int is_storage(enum tensor_id id)
+{
+    return id <= TENSOR_OUT;
+}
+
+static struct test_layout random_layout(struct random *random, const struct test_call *test,
+                                        enum tensor_id id)
+{
+    static const int orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 2, 0, 1 }, { 2, 1, 0 } };
+    struct test_layout layout = TEST_LAYOUT_DENSE;
+    int any_column = !is_storage(id) || test->problem.strided_columns;
+    const int *order = orders[random_between(random, 0, random_chance(random, 0.7) ? 1 : 4)];
+    int column_at = any_column && random_chance(random, 0.3) ? (int)random_between(random, 0, 3) : 3;
+    for (int place = 0, next = 0; place < 4; ++place) {
+        layout.order[place] = place == column_at ? 3 : order[next++];
+    }
+    for (int axis = 0; axis < 4; ++axis) {
+        int may = axis < 3 || any_column;
+        layout.padding[axis] = may && random_chance(random, 0.2) ? random_between(random, 1, 5) : 0;
+        layout.reversed[axis] = may && random_chance(random, 0.04);
+        double chance = id == TENSOR_MASK || id == TENSOR_BIAS ? 0.3 : 0.03;
+        layout.broadcast[axis] = may && !tensor_is_output(id) && random_chance(random, chance);
+    }
+    layout.offset = random_chance(random, 0.4) ? random_between(random, 1, 37) : 0;
+    return layout;
+}
+
+void random_layouts(struct random *random, struct test_call *test)
+{
+    const clattn_problem *p = &test->problem;
+    int64_t query[4], key[4];
+    test_call_shape(test, TENSOR_QUERY, query);
+    test_call_shape(test, TENSOR_KEY, key);
+    int packed = query[2] == key[2] && p->head_dim == p->head_dim_v && random_chance(random, 0.4);
+    if (packed) {
+        test_call_place_packed_qkv(test);
+    }
+    for (int i = packed ? TENSOR_OUT : 0; i < TENSOR_COUNT; ++i) {
+        enum tensor_id id = (enum tensor_id)i;
+        if (!test_call_has(test, id)) {
+            continue;
+        }
+        struct test_layout layout = random_layout(random, test, id);
+        if (id >= TENSOR_KEY_LENGTHS) {
+            const struct test_layout list = { { 0, 1, 2, 3 }, { 0 }, { 0 }, { 0 }, layout.offset };
+            layout = list; /* these have no strides */
+        }
+        test_call_place(test, id, &layout);
+    }
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+struct spread {
+    double factor, shift;
+};
+
+static double normal(struct random *random, const int64_t index[4], const void *context)
+{
+    const struct spread *spread = context;
+    (void)index;
+    return spread->shift + spread->factor * random_normal(random);
+}
+
+static double integer(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)index;
+    (void)context;
+    return (double)random_between(random, -4, 4);
+}
+
+/* Column 0 alone makes the logit, exactly one of the values that break exp. */
+static double extreme_key(struct random *random, const int64_t index[4], const void *context)
+{
+    static const double logits[] = { 88, -88, 104, -104, 1e4, -1e4, 89, -89, 0 };
+    (void)context;
+    return index[3] == 0 ? logits[random_between(random, 0, 8)] : 0;
+}
+
+static double one_in_column_0(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random;
+    (void)context;
+    return index[3] == 0;
+}
+
+static double fill_mask(struct random *random, const int64_t index[4], const void *context)
+{
+    const double *density = context;
+    (void)index;
+    return random_chance(random, *density) ? (double)random_between(random, 1, 255) : 0;
+}
+
+static double fill_bias(struct random *random, const int64_t index[4], const void *context)
+{
+    const double *density = context;
+    (void)index;
+    double kind = random_unit(random);
+    return kind < *density ? -(double)INFINITY : kind > 0.98 ? -1e4 : 2 * random_normal(random);
+}
+
+static double fill_slope(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)context;
+    return exp2(-(double)(index[1] % 8 + 1)) * (random_chance(random, 0.1) ? -0.1 : 1);
+}
+
+static double fill_length(struct random *random, const int64_t index[4], const void *context)
+{
+    const int64_t *most = context;
+    (void)index;
+    return (double)(random_chance(random, 0.1) ? 0 : random_between(random, 0, *most));
+}
+
+static double fill_offset(struct random *random, const int64_t index[4], const void *context)
+{
+    const int64_t *keys = context;
+    (void)index;
+    return (double)random_between(random, -10, *keys);
+}
+
+static void fill_query_and_key(struct random *random, struct test_call *test, enum value_family family)
+{
+    struct spread one = { 1, 0 }, query = { 1, 0 };
+    query.factor = family == VALUES_SHARP ? 3 + 20 * random_unit(random)
+                   : family == VALUES_ONE_HOT ? 200
+                   : random_chance(random, 0.05) ? 0
+                                                 : 1;
+    if (family == VALUES_EXTREME) {
+        test->tensors.call.has_scale = 1;
+        test->tensors.call.scale = 1;
+        test_call_fill(test, TENSOR_QUERY, random, one_in_column_0, NULL);
+        test_call_fill(test, TENSOR_KEY, random, extreme_key, NULL);
+    } else if (family == VALUES_INTEGER) {
+        test_call_fill(test, TENSOR_QUERY, random, integer, NULL);
+        test_call_fill(test, TENSOR_KEY, random, integer, NULL);
+    } else {
+        test_call_fill(test, TENSOR_QUERY, random, normal, &query);
+        test_call_fill(test, TENSOR_KEY, random, normal, &one);
+    }
+}
+
+static void fill_masks(struct random *random, struct test_call *test)
+{
+    int64_t keys[4];
+    test_call_shape(test, TENSOR_WEIGHTS, keys);
+    double density = random_chance(random, 0.2) ? 0.02 : random_unit(random);
+    double hidden = random_chance(random, 0.3) ? 0.9 : 0.3 * random_unit(random);
+    const struct spread sink = { 3, 0 };
+    const struct {
+        enum tensor_id id;
+        test_value *value;
+        const void *context;
+    } rows[] = {
+        { TENSOR_MASK, fill_mask, &density },          { TENSOR_BIAS, fill_bias, &hidden },
+        { TENSOR_SLOPES, fill_slope, NULL },           { TENSOR_SINKS, normal, &sink },
+        { TENSOR_KEY_LENGTHS, fill_length, &keys[3] }, { TENSOR_QUERY_OFFSETS, fill_offset, &keys[3] },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        if (test_call_has(test, rows[i].id)) {
+            test_call_fill(test, rows[i].id, random, rows[i].value, rows[i].context);
+        }
+    }
+}
+
+enum value_family random_values(struct random *random, struct test_call *test)
+{
+    double kind = random_unit(random);
+    enum value_family family = kind < 0.35   ? VALUES_NORMAL
+                               : kind < 0.6  ? VALUES_SHARP
+                               : kind < 0.7  ? VALUES_ONE_HOT
+                               : kind < 0.82 ? VALUES_EXTREME
+                               : kind < 0.92 ? VALUES_INTEGER
+                                             : VALUES_NOT_FINITE;
+    struct spread value = { 1, random_chance(random, 0.2) ? 10 : 0 };
+    fill_query_and_key(random, test, family);
+    if (family == VALUES_INTEGER) {
+        test_call_fill(test, TENSOR_VALUE, random, integer, NULL);
+    } else {
+        test_call_fill(test, TENSOR_VALUE, random, normal, &value);
+    }
+    fill_masks(random, test);
+    return family;
+}
+
+/* ---- NaN and infinity ----------------------------------------------------------------------- */
+
+static double not_finite(struct random *random)
+{
+    double kind = random_unit(random);
+    return kind < 0.5 ? (double)NAN : kind < 0.75 ? (double)INFINITY : -(double)INFINITY;
+}
+
+/* A row of a tensor is known by the index of its first element: broadcast rows are the same row. */
+static int64_t row_at(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i)
+{
+    return place_index(&test->call.tensor[id], b, h, i, 0);
+}
+
+static void mark_seen(const struct test_call *test, unsigned char *seen[TENSOR_COUNT])
+{
+    const clattn_problem *p = &test->checked.p;
+    int varlen = (p->features & CLATTN_WITH_VARLEN) != 0;
+    for (int64_t b = 0; b < p->batch; ++b) {
+        struct sequence s = sequence_of(&test->checked, &test->call, b);
+        for (int64_t h = 0; h < p->query_heads; ++h) {
+            int64_t group = h / (p->query_heads / p->kv_heads);
+            for (int64_t i = 0; i < s.query_len; ++i) {
+                for (int64_t j = 0; j < s.key_len; ++j) {
+                    if (key_is_allowed(&test->checked, &test->call, &s, b, h, i, j)) {
+                        int64_t entry = varlen ? 0 : b, row = s.key_row + j;
+                        seen[TENSOR_KEY][row_at(test, TENSOR_KEY, entry, group, row)] = 1;
+                        seen[TENSOR_VALUE][row_at(test, TENSOR_VALUE, entry, group, row)] = 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void poison_rows(struct random *random, struct test_call *test, enum tensor_id id,
+                        const unsigned char *seen)
+{
+    int64_t n[4];
+    test_call_shape(test, id, n);
+    for (int64_t b = 0; b < n[0]; ++b) {
+        for (int64_t h = 0; h < n[1]; ++h) {
+            for (int64_t i = 0; i < n[2]; ++i) {
+                for (int64_t c = 0; c < n[3] && !seen[row_at(test, id, b, h, i)]; ++c) {
+                    test_call_set(test, id, b, h, i, c, not_finite(random));
+                }
+            }
+        }
+    }
+}
+
+void poison_hidden_keys(struct random *random, struct test_call *test)
+{
+    unsigned char *seen[TENSOR_COUNT] = { NULL };
+    for (int id = TENSOR_KEY; id <= TENSOR_VALUE; ++id) {
+        int64_t count = test->arrays[test->array_of[id]].count;
+        seen[id] = calloc((size_t)(count ? count : 1), 1);
+        if (!seen[id]) {
+            abort();
+        }
+    }
+    mark_seen(test, seen);
+    for (int id = TENSOR_KEY; id <= TENSOR_VALUE; ++id) {
+        poison_rows(random, test, (enum tensor_id)id, seen[id]);
+        free(seen[id]);
+    }
+}
+
+void spoil_some(struct random *random, struct test_call *test)
+{
+    for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
+        int64_t n[4];
+        test_call_shape(test, (enum tensor_id)id, n);
+        if (n[0] && n[1] && n[2] && random_chance(random, 0.5)) {
+            test_call_set(test, (enum tensor_id)id, random_between(random, 0, n[0] - 1),
+                          random_between(random, 0, n[1] - 1), random_between(random, 0, n[2] - 1),
+                          random_between(random, 0, n[3] - 1),
+                          id == TENSOR_VALUE ? not_finite(random) : (double)NAN);
+        }
+    }
+}

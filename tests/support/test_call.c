@@ -1,0 +1,309 @@
+/* Memory, strides and element access of a test's call. */
+#include "test_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reference/half.h"
+
+#define POISON 0xff
+
+void test_call_start(struct test_call *test, const clattn_problem *problem)
+{
+    const clattn_host_tensors none = CLATTN_HOST_TENSORS_INIT;
+    memset(test, 0, sizeof(*test));
+    test->problem = *problem;
+    test->tensors = none;
+    for (int id = 0; id < TENSOR_COUNT; ++id) {
+        test->array_of[id] = (enum tensor_id)id;
+    }
+}
+
+void test_call_free(struct test_call *test)
+{
+    for (int id = 0; id < TENSOR_COUNT; ++id) {
+        free(test->arrays[id].data);
+        free(test->arrays[id].reached);
+    }
+    memset(test->arrays, 0, sizeof(test->arrays));
+}
+
+clattn_host_tensor *test_call_tensor(struct test_call *test, enum tensor_id id)
+{
+    clattn_host_tensors *t = &test->tensors;
+    clattn_host_tensor *const tensors[TENSOR_COUNT] = {
+        &t->query, &t->key,     &t->value,  &t->out,   &t->lse,         &t->mask,          &t->bias,
+        &t->weights, &t->slopes, &t->sinks, &t->key_lengths, &t->query_offsets, &t->cu_query, &t->cu_key
+    };
+    return tensors[id];
+}
+
+int test_call_has(const struct test_call *test, enum tensor_id id)
+{
+    const clattn_problem *p = &test->problem;
+    switch (id) {
+    case TENSOR_LSE:
+        return (p->features & CLATTN_WITH_LSE) != 0;
+    case TENSOR_MASK:
+        return (p->features & CLATTN_WITH_MASK) != 0;
+    case TENSOR_BIAS:
+        return p->bias_type != CLATTN_TYPE_NONE;
+    case TENSOR_WEIGHTS:
+        return p->weights != CLATTN_WEIGHTS_NONE;
+    case TENSOR_SLOPES:
+        return (p->features & CLATTN_WITH_SLOPES) != 0;
+    case TENSOR_SINKS:
+        return (p->features & CLATTN_WITH_SINKS) != 0;
+    case TENSOR_KEY_LENGTHS:
+        return (p->features & CLATTN_WITH_KEY_LENGTHS) != 0;
+    case TENSOR_QUERY_OFFSETS:
+        return p->alignment == CLATTN_ALIGN_OFFSETS;
+    case TENSOR_CU_QUERY:
+    case TENSOR_CU_KEY:
+        return (p->features & CLATTN_WITH_VARLEN) != 0;
+    default:
+        return 1;
+    }
+}
+
+static int64_t length_or(int64_t given, int64_t whole)
+{
+    return given == -1 ? whole : given;
+}
+
+void test_call_shape(const struct test_call *test, enum tensor_id id, int64_t shape[4])
+{
+    const clattn_problem *p = &test->problem;
+    const clattn_call *call = &test->tensors.call;
+    int varlen = (p->features & CLATTN_WITH_VARLEN) != 0;
+    int64_t queries = length_or(call->query_len, p->query_len);
+    int64_t keys = length_or(call->key_len, p->key_len);
+    int64_t batch = varlen ? p->batch > 0 : p->batch;
+    int64_t query_rows = varlen ? test->packed_queries : queries;
+    int64_t key_rows = varlen ? test->packed_keys : keys;
+    int64_t head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
+    int64_t shapes[TENSOR_COUNT][4] = {
+        [TENSOR_QUERY] = { batch, p->query_heads, query_rows, p->head_dim },
+        [TENSOR_KEY] = { batch, p->kv_heads, key_rows, p->head_dim },
+        [TENSOR_VALUE] = { batch, p->kv_heads, key_rows, head_dim_v },
+        [TENSOR_OUT] = { batch, p->query_heads, query_rows, head_dim_v },
+        [TENSOR_LSE] = { batch, p->query_heads, query_rows, 1 },
+        [TENSOR_MASK] = { p->batch, p->query_heads, queries, length_or(call->mask_key_len, keys) },
+        [TENSOR_BIAS] = { p->batch, p->query_heads, queries, length_or(call->bias_key_len, keys) },
+        [TENSOR_WEIGHTS] = { p->batch, p->query_heads, queries, keys },
+        [TENSOR_SLOPES] = { p->batch, p->query_heads, 1, 1 },
+        [TENSOR_SINKS] = { 1, p->query_heads, 1, 1 },
+        [TENSOR_KEY_LENGTHS] = { 1, 1, 1, p->batch },
+        [TENSOR_QUERY_OFFSETS] = { 1, 1, 1, p->batch },
+        [TENSOR_CU_QUERY] = { 1, 1, 1, p->batch + 1 },
+        [TENSOR_CU_KEY] = { 1, 1, 1, p->batch + 1 },
+    };
+    memcpy(shape, shapes[id], sizeof(shapes[id]));
+}
+
+clattn_type test_call_type(const struct test_call *test, enum tensor_id id)
+{
+    switch (id) {
+    case TENSOR_BIAS:
+        return test->problem.bias_type;
+    case TENSOR_WEIGHTS:
+        return test->problem.type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
+    case TENSOR_QUERY:
+    case TENSOR_KEY:
+    case TENSOR_VALUE:
+    case TENSOR_OUT:
+        return test->problem.type;
+    case TENSOR_LSE:
+    case TENSOR_SLOPES:
+    case TENSOR_SINKS:
+        return CLATTN_FLOAT32;
+    default:
+        return CLATTN_TYPE_NONE; /* bytes and ints */
+    }
+}
+
+static size_t element_bytes(const struct test_call *test, enum tensor_id id)
+{
+    clattn_type type = test_call_type(test, id);
+    return type != CLATTN_TYPE_NONE ? clattn_type_size(type) : id == TENSOR_MASK ? 1 : 4;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static void array_create(struct test_array *array, size_t bytes, int64_t count)
+{
+    size_t size = (size_t)(count > 0 ? count : 1);
+    array->element_bytes = bytes;
+    array->count = count;
+    array->data = malloc(size * bytes);
+    array->reached = calloc(size, 1);
+    if (!array->data || !array->reached) {
+        fprintf(stderr, "tests: out of memory\n");
+        exit(1);
+    }
+    memset(array->data, POISON, size * bytes);
+}
+
+static void mark_reached(struct test_call *test, enum tensor_id id)
+{
+    const clattn_host_tensor *t = test_call_tensor(test, id);
+    struct test_array *array = &test->arrays[test->array_of[id]];
+    int64_t n[4];
+    test_call_shape(test, id, n);
+    for (int64_t b = 0; b < n[0]; ++b) {
+        for (int64_t h = 0; h < n[1]; ++h) {
+            for (int64_t i = 0; i < n[2]; ++i) {
+                for (int64_t c = 0; c < n[3]; ++c) {
+                    array->reached[t->offset + b * t->stride[0] + h * t->stride[1] +
+                                   i * t->stride[2] + c * t->stride[3]] = 1;
+                }
+            }
+        }
+    }
+}
+
+void test_call_place(struct test_call *test, enum tensor_id id, const struct test_layout *layout)
+{
+    const struct test_layout dense = TEST_LAYOUT_DENSE;
+    clattn_host_tensor *tensor = test_call_tensor(test, id);
+    const struct test_layout *l = layout ? layout : &dense;
+    int64_t shape[4], step = 1;
+    test_call_shape(test, id, shape);
+    tensor->offset = l->offset;
+    for (int place = 3; place >= 0; --place) {
+        int axis = l->order[place];
+        step += axis == 3 ? l->padding[axis] : 0; /* columns apart from each other */
+        int64_t extent = shape[axis] > 1 && !l->broadcast[axis] ? shape[axis] : 1;
+        tensor->stride[axis] = l->broadcast[axis] ? 0 : l->reversed[axis] ? -step : step;
+        tensor->offset += l->reversed[axis] && !l->broadcast[axis] ? (extent - 1) * step : 0;
+        step = step * extent + (axis == 3 ? 0 : l->padding[axis]);
+    }
+    array_create(&test->arrays[id], element_bytes(test, id), l->offset + step);
+    tensor->data = test->arrays[id].data;
+    mark_reached(test, id);
+}
+
+void test_call_place_packed_qkv(struct test_call *test)
+{
+    const clattn_problem *p = &test->problem;
+    int64_t first_head[3] = { 0, p->query_heads, p->query_heads + p->kv_heads };
+    int64_t heads = p->query_heads + 2 * p->kv_heads, rows[4];
+    test_call_shape(test, TENSOR_QUERY, rows);
+    array_create(&test->arrays[TENSOR_QUERY], element_bytes(test, TENSOR_QUERY),
+                 rows[0] * rows[2] * heads * p->head_dim);
+    for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
+        clattn_host_tensor *tensor = test_call_tensor(test, (enum tensor_id)id);
+        tensor->data = test->arrays[TENSOR_QUERY].data;
+        tensor->offset = first_head[id] * p->head_dim;
+        clattn_strides_bshd(heads, rows[2], p->head_dim, tensor->stride);
+        test->array_of[id] = TENSOR_QUERY;
+        mark_reached(test, (enum tensor_id)id);
+    }
+}
+
+void test_call_place_all(struct test_call *test)
+{
+    for (int id = 0; id < TENSOR_COUNT; ++id) {
+        if (test_call_has(test, (enum tensor_id)id)) {
+            test_call_place(test, (enum tensor_id)id, NULL);
+        }
+    }
+}
+
+/* ---- elements ------------------------------------------------------------------------------- */
+
+static int64_t element_index(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h,
+                             int64_t i, int64_t c)
+{
+    const clattn_host_tensor *t = test_call_tensor((struct test_call *)test, id);
+    return t->offset + b * t->stride[0] + h * t->stride[1] + i * t->stride[2] + c * t->stride[3];
+}
+
+double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i,
+                     int64_t c)
+{
+    const void *data = test->arrays[test->array_of[id]].data;
+    int64_t index = element_index(test, id, b, h, i, c);
+    clattn_type type = test_call_type(test, id);
+    if (type != CLATTN_TYPE_NONE) {
+        return type_load(type, data, index);
+    }
+    return id == TENSOR_MASK ? ((const uint8_t *)data)[index] : ((const int32_t *)data)[index];
+}
+
+void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c,
+                   double value)
+{
+    void *data = test->arrays[test->array_of[id]].data;
+    int64_t index = element_index(test, id, b, h, i, c);
+    clattn_type type = test_call_type(test, id);
+    if (type != CLATTN_TYPE_NONE) {
+        type_store(type, data, index, value);
+    } else if (id == TENSOR_MASK) {
+        ((uint8_t *)data)[index] = (uint8_t)value;
+    } else {
+        ((int32_t *)data)[index] = (int32_t)value;
+    }
+}
+
+void test_call_fill(struct test_call *test, enum tensor_id id, struct random *random,
+                    test_value *value, const void *context)
+{
+    int64_t n[4], at[4];
+    test_call_shape(test, id, n);
+    for (at[0] = 0; at[0] < n[0]; ++at[0]) {
+        for (at[1] = 0; at[1] < n[1]; ++at[1]) {
+            for (at[2] = 0; at[2] < n[2]; ++at[2]) {
+                for (at[3] = 0; at[3] < n[3]; ++at[3]) {
+                    test_call_set(test, id, at[0], at[1], at[2], at[3], value(random, at, context));
+                }
+            }
+        }
+    }
+}
+
+clattn_status test_call_validate(struct test_call *test)
+{
+    clattn_status status = problem_init(&test->checked, &test->problem);
+    return status == CLATTN_OK ? call_from_host(&test->checked, &test->tensors, &test->call) : status;
+}
+
+void test_call_reset_outputs(struct test_call *test)
+{
+    for (int id = 0; id < TENSOR_COUNT; ++id) {
+        struct test_array *array = &test->arrays[id];
+        if (tensor_is_output((enum tensor_id)id) && array->data) {
+            memset(array->data, POISON, (size_t)array->count * array->element_bytes);
+        }
+    }
+}
+
+uint64_t test_call_input_hash(const struct test_call *test)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (int id = 0; id < TENSOR_COUNT; ++id) {
+        const struct test_array *array = &test->arrays[id];
+        size_t bytes = tensor_is_output((enum tensor_id)id) ? 0 : (size_t)array->count * array->element_bytes;
+        for (size_t n = 0; array->data && n < bytes; ++n) {
+            hash = (hash ^ array->data[n]) * 1099511628211u;
+        }
+    }
+    return hash;
+}
+
+int64_t test_call_touched(const struct test_call *test)
+{
+    int64_t touched = 0;
+    for (int id = 0; id < TENSOR_COUNT; ++id) {
+        const struct test_array *array = &test->arrays[id];
+        for (int64_t n = 0; array->data && tensor_is_output((enum tensor_id)id) && n < array->count; ++n) {
+            int poisoned = 1;
+            for (size_t byte = 0; byte < array->element_bytes; ++byte) {
+                poisoned &= array->data[(size_t)n * array->element_bytes + byte] == POISON;
+            }
+            touched += !array->reached[n] && !poisoned;
+        }
+    }
+    return touched;
+}

@@ -1,0 +1,81 @@
+/* One call in host memory, for tests: a problem, its tensors, and the memory behind them, in which every
+ * element that no tensor reaches is poison (all bits set: NaN in each floating-point type). Built by
+ * hand (exact tests) or by random_call.c; run by the reference, the blocking call or device_call.c. */
+#ifndef CLATTN_TESTS_SUPPORT_TEST_CALL_H
+#define CLATTN_TESTS_SUPPORT_TEST_CALL_H
+
+#include "problem.h"
+#include "random.h"
+
+struct test_array {
+    unsigned char *data;
+    unsigned char *reached; /* a byte for each element: 1 where a tensor reaches it */
+    size_t element_bytes;
+    int64_t count;
+};
+
+struct test_call {
+    clattn_problem problem; /* strategy may be changed between runs */
+    clattn_host_tensors tensors;
+    struct test_array arrays[TENSOR_COUNT];
+    enum tensor_id array_of[TENSOR_COUNT]; /* packed QKV: several tensors in one array */
+    int64_t packed_queries, packed_keys;   /* varlen: rows in all */
+
+    /* Set by test_call_validate. */
+    struct problem checked;
+    struct call call;
+};
+
+/* Starts a call for a problem: nothing allocated yet. Varlen: the packed rows must be set by then. */
+void test_call_start(struct test_call *test, const clattn_problem *problem);
+void test_call_free(struct test_call *test);
+
+/* Extents of a tensor's memory: batch, head, row, column; with packed rows for varlen. */
+void test_call_shape(const struct test_call *test, enum tensor_id id, int64_t shape[4]);
+
+/* How to lay a tensor into memory: axes from the outermost to the innermost one. */
+struct test_layout {
+    int order[4];
+    int64_t padding[4];  /* poison elements after each run of this axis */
+    int broadcast[4];    /* stride 0: inputs only */
+    int reversed[4];     /* negative stride */
+    int64_t offset;
+};
+#define TEST_LAYOUT_DENSE { { 0, 1, 2, 3 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, 0 }
+
+/* Allocates a tensor's memory, poisoned; NULL layout: dense. */
+void test_call_place(struct test_call *test, enum tensor_id id, const struct test_layout *layout);
+
+/* Query, key and value as one projection leaves them: [batch, row, (query heads, kv heads, kv heads),
+ * head_dim]. Needs query_len == key_len and head_dim == head_dim_v. */
+void test_call_place_packed_qkv(struct test_call *test);
+
+/* Dense memory for every tensor that the problem has. */
+void test_call_place_all(struct test_call *test);
+
+clattn_host_tensor *test_call_tensor(struct test_call *test, enum tensor_id id);
+int test_call_has(const struct test_call *test, enum tensor_id id);
+clattn_type test_call_type(const struct test_call *test, enum tensor_id id); /* floating-point ones */
+
+/* Elements by index; ints and masks too. */
+double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i,
+                     int64_t c);
+void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c,
+                   double value);
+
+/* Sets every element of a tensor to what `value` returns. */
+typedef double test_value(struct random *random, const int64_t index[4], const void *context);
+void test_call_fill(struct test_call *test, enum tensor_id id, struct random *random,
+                    test_value *value, const void *context);
+
+/* Checks problem and call as the library does; the status is an error of the test when it is not OK. */
+clattn_status test_call_validate(struct test_call *test);
+
+/* Poisons the outputs again, before another run. */
+void test_call_reset_outputs(struct test_call *test);
+
+/* Elements outside of the tensors that are no longer poison; inputs count as a whole. */
+uint64_t test_call_input_hash(const struct test_call *test);
+int64_t test_call_touched(const struct test_call *test);
+
+#endif
