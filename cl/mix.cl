@@ -1,4 +1,4 @@
-/* mix: out = weights value, one tile of rows x columns of out a work-group, over all keys that some row of
+/* mix_values: out = weights value, one tile of rows x columns of out a work-group, over all keys that some row of
  * the tile may see. The last of the four kernels of the staged strategy, where CLBlast does not multiply.
  *
  *     scores[row i][key j]   left: softmax left weights there (staged.h)
@@ -83,7 +83,7 @@ static inline void store_out(const clattn_params *p, __global STORAGE *out, clat
     }
 }
 
-__kernel TILE_ATTRIBUTES void mix(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global REAL *scores)
+__kernel TILE_ATTRIBUTES void mix_values(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global REAL *scores)
 {
     __local REAL value_tile[TILE_K * RIGHT_PITCH];
 #if GROUP_ITEMS > 1

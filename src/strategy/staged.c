@@ -135,7 +135,7 @@ static clattn_status build_kernels(clattn_context *context, const struct problem
     clattn_status status =
         staged_build_tiles(context, TILES_SCORE, "score.cl", "score", type, &state->score);
     if (status == CLATTN_OK) {
-        status = staged_build_tiles(context, TILES_MIX, "mix.cl", "mix", type, &state->mix);
+        status = staged_build_tiles(context, TILES_MIX, "mix.cl", "mix_values", type, &state->mix);
     }
     if (status == CLATTN_OK) {
         status = build_row_kernels(context, problem, state);
