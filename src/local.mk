@@ -52,6 +52,8 @@ libclattn_core_la_SOURCES = \
 	src/reference/visibility.h \
 	src/strategies.c \
 	src/strategy.h \
+	src/strategy/fused_simd.c \
+	src/strategy/fused_simt.c \
 	src/strategy/plain.c \
 	src/strategy/staged.c \
 	src/strategy/staged.h \
@@ -71,6 +73,7 @@ nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
 KERNEL_FILES = \
 	cl/arguments.clh \
 	cl/fused_simd.cl \
+	cl/fused_simt.cl \
 	cl/gemm_tile.clh \
 	cl/hidden.clh \
 	cl/lane_mask.clh \
@@ -82,9 +85,14 @@ KERNEL_FILES = \
 	cl/params.h \
 	cl/philox.clh \
 	cl/plain.cl \
+	cl/project.cl \
+	cl/project.h \
+	cl/project_tiles.cl \
 	cl/repair.cl \
 	cl/scale_mask.cl \
 	cl/score.cl \
+	cl/simd_block.clh \
+	cl/simt_tile.clh \
 	cl/softmax.cl \
 	cl/staged.h \
 	cl/types.clh \

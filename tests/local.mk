@@ -9,10 +9,25 @@ libclattn_test_la_SOURCES = \
 	tests/support/case_file.c \
 	tests/support/case_file.h \
 	tests/support/case_layout.c \
-	tests/support/case_layout.h
+	tests/support/case_layout.h \
+	tests/support/device_call.c \
+	tests/support/device_call.h \
+	tests/support/naive.c \
+	tests/support/naive.h \
+	tests/support/random.c \
+	tests/support/random.h \
+	tests/support/random_call.c \
+	tests/support/random_call.h \
+	tests/support/random_values.c \
+	tests/support/random_values.h \
+	tests/support/test_call.c \
+	tests/support/test_call.h \
+	tests/support/tolerance.c \
+	tests/support/tolerance.h
 
 # One source file each, of the same name; those that need no device first.
-test_programs =
+test_programs = \
+	tests/random_calls
 
 # Scripts; they read srcdir and builddir.
 test_scripts = \
