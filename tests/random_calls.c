@@ -14,27 +14,24 @@
 #include <time.h>
 
 #include "support/device_call.h"
+#include "support/device_options.h"
 #include "support/naive.h"
 #include "support/random_call.h"
 #include "support/tolerance.h"
 
-#define STRATEGIES_MAX 8
 #define TYPES (CLATTN_FLOAT64 + 1)
 
 struct options {
+    struct device_options shared;
     uint64_t seed, count, first;
     double seconds;
     int64_t work_limit;
-    const char *device;
-    char *strategies[STRATEGIES_MAX]; /* "auto" among them */
-    int n_strategies;
-    clattn_type types[TYPES];
-    int n_types;
 };
 
 /* What one type has come to. */
 struct figures {
     double c_out, c_lse, c_weights;
+    uint64_t c_out_at; /* the index that needed c_out */
     double worst_r, sum_r;
     int64_t calls, r_calls;
 };
@@ -50,29 +47,6 @@ struct run {
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-static int split(char *list, char **parts, int most)
-{
-    int n = 0;
-    for (char *part = strtok(list, ","); part && n < most; part = strtok(NULL, ",")) {
-        parts[n++] = part;
-    }
-    return n;
-}
-
-static int parse_types(char *list, struct options *options)
-{
-    char *names[TYPES];
-    int n = split(list, names, TYPES);
-    for (int i = 0; i < n; ++i) {
-        for (int type = CLATTN_FLOAT32; type < TYPES; ++type) {
-            if (strcmp(names[i], clattn_type_name((clattn_type)type)) == 0) {
-                options->types[options->n_types++] = (clattn_type)type;
-            }
-        }
-    }
-    return options->n_types == n ? 0 : -1;
-}
-
 static const char *environment(const char *name, const char *otherwise)
 {
     const char *value = getenv(name);
@@ -81,38 +55,19 @@ static const char *environment(const char *name, const char *otherwise)
 
 static int parse(int argc, char **argv, struct options *o)
 {
-    static char strategies[256], types[] = "float32,float16,bfloat16,float64";
-    int one = 0;
-    memset(o, 0, sizeof(*o));
-    o->seed = strtoull(environment("CLATTN_TEST_SEED", "1"), NULL, 0);
-    o->count = strtoull(environment("CLATTN_TEST_COUNT", "2000"), NULL, 0);
-    snprintf(strategies, sizeof(strategies), "%s", environment("CLATTN_TEST_STRATEGIES", "plain,staged"));
-    for (int i = 1; i < argc; i += 2) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (!value) {
-            return -1;
-        } else if (strcmp(argv[i], "--seed") == 0) {
-            o->seed = strtoull(value, NULL, 0);
-        } else if (strcmp(argv[i], "--count") == 0) {
-            o->count = strtoull(value, NULL, 0);
-        } else if (strcmp(argv[i], "--index") == 0) {
-            o->first = strtoull(value, NULL, 0);
-            one = 1;
-        } else if (strcmp(argv[i], "--seconds") == 0) {
-            o->seconds = strtod(value, NULL);
-        } else if (strcmp(argv[i], "--work") == 0) {
-            o->work_limit = strtoll(value, NULL, 0);
-        } else if (strcmp(argv[i], "--device") == 0) {
-            o->device = value;
-        } else if (strcmp(argv[i], "--strategy") == 0) {
-            snprintf(strategies, sizeof(strategies), "%s", value);
-        } else if (strcmp(argv[i], "--type") != 0 || parse_types(argv[i + 1], o) != 0) {
-            return -1;
-        }
+    const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_COUNT", "2000");
+    const char *index = NULL, *seconds = "0", *work = "0";
+    const struct device_option more[] = { { "seed", &seed },       { "count", &count }, { "index", &index },
+                                          { "seconds", &seconds }, { "work", &work },   { NULL, NULL } };
+    if (device_options_parse_more(argc, argv, "plain,staged", more, &o->shared) != 0) {
+        return -1;
     }
-    o->count = one ? 1 : o->count;
-    o->n_strategies = split(strategies, o->strategies, STRATEGIES_MAX);
-    return o->n_types ? 0 : parse_types(types, o);
+    o->seed = strtoull(seed, NULL, 0);
+    o->first = index ? strtoull(index, NULL, 0) : 0;
+    o->count = index ? 1 : strtoull(count, NULL, 0);
+    o->seconds = strtod(seconds, NULL);
+    o->work_limit = strtoll(work, NULL, 0);
+    return 0;
 }
 
 /* ---- one call ------------------------------------------------------------------------------- */
@@ -123,8 +78,9 @@ static void report(struct run *run, uint64_t index, const char *strategy, const 
     char line[256];
     problem_describe(&test->checked, line, sizeof(line));
     printf("FAIL %s\n     %s\n     again: tests/random_calls --seed %" PRIu64 " --index %" PRIu64
-           " --strategy %s",
-           what, line, run->options.seed, index, strategy);
+           " --strategy %s --type %s",
+           what, line, run->options.seed, index, strategy_label(strategy),
+           clattn_type_name(test->problem.type));
     printf(run->options.work_limit ? " --work %" PRId64 "\n" : "\n", run->options.work_limit);
     ++run->failed;
 }
@@ -149,12 +105,13 @@ static double naive_error(const struct test_call *test, const struct expected *e
     return worst;
 }
 
-static void count(struct run *run, const struct test_call *test, const struct verdict *verdict,
+static void count(struct run *run, uint64_t index, const struct test_call *test, const struct verdict *verdict,
                   double plain_error)
 {
     struct figures *f = &run->figures[test->problem.type];
     ++run->passed;
     ++f->calls;
+    f->c_out_at = verdict->c_out > f->c_out ? index : f->c_out_at;
     f->c_out = fmax(f->c_out, verdict->c_out);
     f->c_lse = fmax(f->c_lse, verdict->c_lse);
     f->c_weights = fmax(f->c_weights, verdict->c_weights);
@@ -180,7 +137,7 @@ static void compare(struct run *run, uint64_t index, const char *strategy, const
     } else if (test_call_input_hash(test) != inputs) {
         report(run, index, strategy, test, "changed an input");
     } else {
-        count(run, test, &verdict, plain_error);
+        count(run, index, test, &verdict, plain_error);
     }
 }
 
@@ -188,7 +145,7 @@ static void run_strategy(struct run *run, uint64_t index, const char *strategy, 
                          const struct expected *expected, double plain_error)
 {
     char text[600];
-    test->problem.strategy = strcmp(strategy, "auto") == 0 ? NULL : strategy;
+    test->problem.strategy = strategy;
     test_call_reset_outputs(test);
     uint64_t inputs = test_call_input_hash(test);
     clattn_status status = index / TYPES % 2
@@ -207,7 +164,9 @@ static void run_strategy(struct run *run, uint64_t index, const char *strategy, 
 static void run_index(struct run *run, uint64_t index)
 {
     const struct options *o = &run->options;
-    struct random_call_options what = { o->types[index % (uint64_t)o->n_types], o->work_limit };
+    const struct device_options *shared = &o->shared;
+    struct random_call_options what = { shared->types[index % (uint64_t)shared->n_types],
+                                        o->work_limit };
     struct test_call test;
     struct expected expected = { { 0 } };
     enum value_family family;
@@ -218,8 +177,8 @@ static void run_index(struct run *run, uint64_t index)
     } else {
         ++run->families[family];
         double plain_error = family == VALUES_NOT_FINITE ? 0 : naive_error(&test, &expected);
-        for (int s = 0; s < o->n_strategies; ++s) {
-            run_strategy(run, index, o->strategies[s], &test, &expected, plain_error);
+        for (int s = 0; s < shared->n_strategies; ++s) {
+            run_strategy(run, index, shared->strategies[s], &test, &expected, plain_error);
         }
     }
     expected_free(&expected);
@@ -228,38 +187,16 @@ static void run_index(struct run *run, uint64_t index)
 
 /* ---- the whole run -------------------------------------------------------------------------- */
 
-static int has_fp64(clattn_context *context)
-{
-    cl_device_fp_config config = 0;
-    clGetDeviceInfo(clattn_context_device(context), CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(config), &config,
-                    NULL);
-    return config != 0;
-}
-
-static void drop_float64(struct run *run)
-{
-    struct options *o = &run->options;
-    int kept = 0;
-    for (int i = 0; i < o->n_types; ++i) {
-        if (o->types[i] != CLATTN_FLOAT64) {
-            o->types[kept++] = o->types[i];
-        }
-    }
-    if (kept < o->n_types) {
-        printf("random_calls: the device has no fp64, float64 is left out\n");
-    }
-    o->n_types = kept;
-}
-
 static void print_figures(const struct run *run)
 {
-    printf("%-9s %7s  %-23s  %s\n", "", "calls", "C: out, lse, weights", "R: mean, largest");
+    printf("%-9s %7s  %-23s  %-16s  %s\n", "", "calls", "C: out, lse, weights", "R: mean, largest",
+           "index of that C");
     for (int type = CLATTN_FLOAT32; type < TYPES; ++type) {
         const struct figures *f = &run->figures[type];
         if (f->calls) {
-            printf("%-9s %7" PRId64 "  %-7.3f %-7.3f %-7.3f  %.2f %.2f\n", clattn_type_name((clattn_type)type),
-                   f->calls, f->c_out, f->c_lse, f->c_weights,
-                   f->r_calls ? f->sum_r / (double)f->r_calls : 0, f->worst_r);
+            printf("%-9s %7" PRId64 "  %-7.3f %-7.3f %-7.3f  %-7.2f %-8.2f  %" PRIu64 "\n",
+                   clattn_type_name((clattn_type)type), f->calls, f->c_out, f->c_lse, f->c_weights,
+                   f->r_calls ? f->sum_r / (double)f->r_calls : 0, f->worst_r, f->c_out_at);
         }
     }
     printf("values:");
@@ -274,27 +211,22 @@ int main(int argc, char **argv)
     struct run run;
     memset(&run, 0, sizeof(run));
     if (parse(argc, argv, &run.options) != 0) {
-        fprintf(stderr, "usage: random_calls [--seed N] [--count N] [--index N] [--strategy S,S...] "
-                        "[--type T,T...] [--seconds N] [--work N] [--device D]\n");
-        return 2;
+        return device_options_usage("random_calls");
     }
-    if (clattn_context_open(run.options.device, NULL, &run.context) != CLATTN_OK) {
-        fprintf(stderr, "random_calls: %s\n", clattn_last_error());
+    run.context = device_options_open(&run.options.shared);
+    if (!run.context) {
         return 1;
-    }
-    if (!has_fp64(run.context)) {
-        drop_float64(&run);
     }
     printf("seed %" PRIu64 ", %" PRIu64 " problems\n", run.options.seed, run.options.count);
     run.started_at = time(NULL);
     uint64_t done = 0;
-    for (; done < run.options.count && run.options.n_types > 0; ++done) {
+    for (; done < run.options.count && run.options.shared.n_types > 0; ++done) {
         if (run.options.seconds > 0 && difftime(time(NULL), run.started_at) > run.options.seconds) {
             break;
         }
         run_index(&run, run.options.first + done);
     }
-    run.skipped = (int64_t)(run.options.count - done) * run.options.n_strategies;
+    run.skipped = (int64_t)(run.options.count - done) * run.options.shared.n_strategies;
     print_figures(&run);
     clattn_context_destroy(run.context);
     printf("%" PRId64 " passed, %" PRId64 " failed, %" PRId64 " skipped\n", run.passed, run.failed,

@@ -41,9 +41,9 @@ static void random_shape(struct random *random, clattn_problem *p, int64_t work_
     p->key_len = random_chance(random, 0.25) ? p->query_len : random_length(random, 700);
     p->head_dim = random_head_dim(random);
     p->head_dim_v = random_chance(random, 0.6) ? p->head_dim : random_head_dim(random);
-    /* Small enough: heads go first, so that long rows remain. */
+    /* Small enough: halved in turn, from anywhere on. */
     int64_t *const shrink[] = { &p->batch, &p->query_heads, &p->query_len, &p->key_len };
-    for (int step = 0; p->batch * p->query_heads * p->query_len * p->key_len *
+    for (int step = (int)random_between(random, 0, 3); p->batch * p->query_heads * p->query_len * p->key_len *
                            (p->head_dim + p->head_dim_v) > work_limit; ++step) {
         int64_t *extent = shrink[step % 4];
         *extent = *extent > 1 ? *extent / 2 : *extent;
@@ -155,7 +155,7 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     struct random random = random_start(seed, index);
     clattn_problem problem = CLATTN_PROBLEM_INIT;
     int32_t cu_query[4] = { 0 }, cu_key[4] = { 0 };
-    int64_t limit = options->work_limit ? options->work_limit : 1000000;
+    int64_t limit = options->work_limit ? options->work_limit : 2000000;
     random_shape(&random, &problem, random_chance(&random, 0.05) ? 4 * limit : limit);
     random_masking(&random, &problem);
     random_options(&random, &problem, options->type);

@@ -56,6 +56,7 @@ struct check {
 struct bound {
     double unit, floor;
     clattn_type type;
+    int any_non_finite; /* infinity and NaN are the same: 0 * infinity, where a weight underflows */
 };
 
 /* Half a unit in the last place of numbers up to `magnitude`, of a type's or of `u`'s precision. */
@@ -78,7 +79,8 @@ static double needed(double got, double want, const struct bound *bound)
 {
     if (!isfinite(want)) {
         int same_infinity = isinf(want) && isinf(got) && signbit(want) == signbit(got);
-        return same_infinity || (isnan(want) && !isfinite(got)) ? 0 : (double)INFINITY;
+        int either = isnan(want) || bound->any_non_finite;
+        return same_infinity || (either && !isfinite(got)) ? 0 : (double)INFINITY;
     }
     double t = TOLERANCE_C * bound->unit + bound->floor;
     double rounding = bound->type == CLATTN_TYPE_NONE ? 0 : half_ulp(bound->type, fabs(want) + t);
@@ -135,9 +137,10 @@ static void check_out(struct check *c)
             .unit = c->u * row_unit(c) * c->detail->value_spread[c->at * p->head_dim_v + column],
             .floor = keys * c->least * c->largest_value / (1 - p->dropout),
             .type = rounded_type(p->type, p->type),
+            .any_non_finite = 1,
         };
         if (c->detail->allowed_keys[c->at] == 0) {
-            bound = (struct bound){ 0, 0, CLATTN_TYPE_NONE };
+            bound = (struct bound){ 0, 0, CLATTN_TYPE_NONE, 0 };
         }
         judge(c, "out", column, got, want, &bound, &c->verdict->c_out);
         double error = fabs(got - want);
@@ -151,9 +154,9 @@ static void check_lse(struct check *c)
 {
     const clattn_problem *p = &c->test->checked.p;
     double want = c->detail->lse[c->at];
-    struct bound bound = { c->u * (row_unit(c) + fabs(want)), 0,
-                           rounded_type(p->type == CLATTN_FLOAT64 ? p->type : CLATTN_FLOAT32,
-                                        CLATTN_FLOAT32) };
+    clattn_type computed = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
+    struct bound bound = { c->u * (row_unit(c) + fabs(want)), 0, rounded_type(computed, CLATTN_FLOAT32),
+                           0 };
     int64_t b = p->features & CLATTN_WITH_VARLEN ? 0 : c->b;
     judge(c, "lse", 0, test_call_get(c->test, TENSOR_LSE, b, c->h, c->packed, 0), want, &bound,
           &c->verdict->c_lse);
@@ -169,7 +172,7 @@ static void check_weights(struct check *c)
         double magnitude = c->detail->weights_magnitude[c->at * keys + j];
         double got = test_call_get(c->test, TENSOR_WEIGHTS, c->b, c->h, c->i, j);
         double root = sqrt((double)p->head_dim);
-        struct bound bound = { c->u * (root + 8) * magnitude, c->least, CLATTN_TYPE_NONE };
+        struct bound bound = { c->u * (root + 8) * magnitude, c->least, CLATTN_TYPE_NONE, 0 };
         if (p->weights == CLATTN_WEIGHTS_SOFTMAX) {
             bound.unit = c->u * want * (root * magnitude + row_unit(c) + fabs(c->detail->lse[c->at]));
             bound.floor = want > 0 ? c->least : 0;

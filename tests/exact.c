@@ -1,0 +1,410 @@
+/* usage: exact [--strategy S,S...] [--type T,T...] [--device D]
+ *
+ * Properties that hold to the last bit, tolerance 0, for each strategy and type. Environment:
+ * CLATTN_TEST_STRATEGIES stands in for --strategy. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reference/half.h"
+#include "support/device_options.h"
+#include "support/test_call.h"
+
+struct exact {
+    clattn_context *context;
+    const char *strategy; /* NULL: the best */
+    clattn_type type;
+    char what[256]; /* why the test failed */
+    int declined;
+};
+
+static clattn_problem problem_of(const struct exact *e, int64_t batch, int64_t query_heads,
+                                 int64_t kv_heads, int64_t query_len, int64_t key_len, int64_t head_dim,
+                                 int64_t head_dim_v)
+{
+    clattn_problem p = CLATTN_PROBLEM_INIT;
+    p.type = e->type;
+    p.batch = batch;
+    p.query_heads = query_heads;
+    p.kv_heads = kv_heads;
+    p.query_len = query_len;
+    p.key_len = key_len;
+    p.head_dim = head_dim;
+    p.head_dim_v = head_dim_v;
+    p.strategy = e->strategy;
+    return p;
+}
+
+static double normal(struct random *random, const int64_t index[4], const void *context)
+{
+    const double *shift = context;
+    (void)index;
+    return *shift + random_normal(random);
+}
+
+static double integer(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)index;
+    return (double)random_between(random, -*(const int64_t *)context, *(const int64_t *)context);
+}
+
+static double zero(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random, (void)index, (void)context;
+    return 0;
+}
+
+/* Allocates all tensors; query and key are sharp normals, values normal around `shift`. */
+static void build(struct test_call *test, const clattn_problem *problem, double shift)
+{
+    struct random random = random_start(7, 0);
+    const double none = 0;
+    test_call_start(test, problem);
+    test_call_place_all(test);
+    test_call_fill(test, TENSOR_QUERY, &random, normal, &none);
+    test_call_fill(test, TENSOR_KEY, &random, normal, &none);
+    test_call_fill(test, TENSOR_VALUE, &random, normal, &shift);
+    test->tensors.call.has_scale = 1;
+    test->tensors.call.scale = 0.75;
+}
+
+/* 0 when it ran. */
+static int run(struct exact *e, struct test_call *test)
+{
+    clattn_status status = clattn_forward_host(e->context, &test->problem, &test->tensors);
+    e->declined |= status == CLATTN_UNSUPPORTED && e->strategy;
+    if (status != CLATTN_OK) {
+        snprintf(e->what, sizeof(e->what), "%s: %.200s", clattn_status_name(status),
+                 clattn_last_error());
+    }
+    return status == CLATTN_OK ? 0 : -1;
+}
+
+/* Which row of which test is compared with which: the same bits are asked for. */
+struct row {
+    const struct test_call *test;
+    int64_t b, h, i;
+};
+
+static int same_value(struct exact *e, const struct row *row, int64_t column, double want)
+{
+    double got = test_call_get(row->test, TENSOR_OUT, row->b, row->h, row->i, column);
+    if (memcmp(&got, &want, sizeof(got)) == 0) {
+        return 0;
+    }
+    snprintf(e->what, sizeof(e->what), "out[%d, %d, %d, %d] is %.17g, not %.17g", (int)row->b,
+             (int)row->h, (int)row->i, (int)column, got, want);
+    return -1;
+}
+
+/* All rows of b of `one` equal those of other_b of `other`. */
+static int same_entry(struct exact *e, const struct test_call *one, int64_t b,
+                      const struct test_call *other, int64_t other_b)
+{
+    int64_t n[4];
+    int status = 0;
+    test_call_shape(one, TENSOR_OUT, n);
+    struct row row = { one, b, 0, 0 };
+    for (row.h = 0; row.h < n[1]; ++row.h) {
+        for (row.i = 0; row.i < n[2]; ++row.i) {
+            for (int64_t c = 0; c < n[3] && status == 0; ++c) {
+                status = same_value(e, &row, c, test_call_get(other, TENSOR_OUT, other_b, row.h, row.i, c));
+            }
+        }
+    }
+    return status;
+}
+
+static void copy_entry(struct test_call *to, int64_t to_b, const struct test_call *from, int64_t from_b,
+                       enum tensor_id id)
+{
+    int64_t n[4];
+    test_call_shape(from, id, n);
+    for (int64_t h = 0; h < n[1]; ++h) {
+        for (int64_t i = 0; i < n[2]; ++i) {
+            for (int64_t c = 0; c < n[3]; ++c) {
+                test_call_set(to, id, to_b, h, i, c, test_call_get(from, id, from_b, h, i, c));
+            }
+        }
+    }
+}
+
+static double rounded(const struct exact *e, double value)
+{
+    double memory;
+    type_store(e->type, &memory, 0, value);
+    return type_load(e->type, &memory, 0);
+}
+
+/* ---- the properties ------------------------------------------------------------------------- */
+
+/* A gap of 2048 between logits leaves one weight 1 and all others 0: out is a row of V. */
+static int one_hot_returns_the_row(struct exact *e)
+{
+    clattn_problem p = problem_of(e, 1, 2, 2, 37, 80, 81, 45);
+    struct test_call test;
+    build(&test, &p, 0);
+    struct random random = random_start(8, 0);
+    test_call_fill(&test, TENSOR_QUERY, &random, zero, NULL);
+    test_call_fill(&test, TENSOR_KEY, &random, zero, NULL);
+    test.tensors.call.scale = 8;
+    for (int64_t h = 0; h < 2; ++h) {
+        for (int64_t j = 0; j < 80; ++j) {
+            test_call_set(&test, TENSOR_KEY, 0, h, j, j, 16);
+        }
+        for (int64_t i = 0; i < 37; ++i) {
+            test_call_set(&test, TENSOR_QUERY, 0, h, i, (i * 29 + h) % 80, 16);
+        }
+    }
+    int status = run(e, &test);
+    struct row row = { &test, 0, 0, 0 };
+    for (row.h = 0; row.h < 2; ++row.h) {
+        for (row.i = 0; row.i < 37; ++row.i) {
+            for (int64_t c = 0; c < 45 && status == 0; ++c) {
+                int64_t chosen = (row.i * 29 + row.h) % 80;
+                status = same_value(e, &row, c, test_call_get(&test, TENSOR_VALUE, 0, row.h, chosen, c));
+            }
+        }
+    }
+    test_call_free(&test);
+    return status;
+}
+
+/* Equal logits over 2^k keys: the mean of integers, which float32 holds exactly. */
+static int equal_logits_give_the_mean(struct exact *e)
+{
+    const int64_t most = 8, keys = 128;
+    clattn_problem p = problem_of(e, 1, 3, 1, 21, keys, 19, 33);
+    struct test_call test;
+    build(&test, &p, 0);
+    struct random random = random_start(9, 0);
+    test_call_fill(&test, TENSOR_QUERY, &random, zero, NULL);
+    test_call_fill(&test, TENSOR_VALUE, &random, integer, &most);
+    int status = run(e, &test);
+    for (int64_t c = 0; c < 33 && status == 0; ++c) {
+        double sum = 0;
+        for (int64_t j = 0; j < keys; ++j) {
+            sum += test_call_get(&test, TENSOR_VALUE, 0, 0, j, c);
+        }
+        struct row row = { &test, 0, 0, 0 };
+        for (int64_t n = 0; n < 3 * 21 && status == 0; ++n) {
+            row.h = n / 21;
+            row.i = n % 21;
+            status = same_value(e, &row, c, rounded(e, sum / (double)keys));
+        }
+    }
+    test_call_free(&test);
+    return status;
+}
+
+static int integers_give_exact_scores(struct exact *e)
+{
+    const int64_t most = 8;
+    clattn_problem p = problem_of(e, 1, 2, 1, 33, 70, 67, 5);
+    struct test_call test;
+    p.weights = CLATTN_WEIGHTS_SCORES;
+    build(&test, &p, 0);
+    struct random random = random_start(10, 0);
+    test_call_fill(&test, TENSOR_QUERY, &random, integer, &most);
+    test_call_fill(&test, TENSOR_KEY, &random, integer, &most);
+    test.tensors.call.scale = -0.5;
+    int status = run(e, &test);
+    for (int64_t n = 0; n < 2 * 33 * 70 && status == 0; ++n) {
+        int64_t h = n / (33 * 70), i = n / 70 % 33, j = n % 70;
+        double dot = 0;
+        for (int64_t d = 0; d < 67; ++d) {
+            dot += test_call_get(&test, TENSOR_QUERY, 0, h, i, d) *
+                   test_call_get(&test, TENSOR_KEY, 0, 0, j, d);
+        }
+        double got = test_call_get(&test, TENSOR_WEIGHTS, 0, h, i, j);
+        if (fabs(got - -0.5 * dot) > 0 || isnan(got)) {
+            snprintf(e->what, sizeof(e->what), "score[0, %d, %d, %d] is %.9g, not %.9g", (int)h, (int)i,
+                     (int)j, got, -0.5 * dot);
+            status = -1;
+        }
+    }
+    test_call_free(&test);
+    return status;
+}
+
+/* Values around 4, so that no result is subnormal in any type. */
+static int power_of_two_passes_through(struct exact *e)
+{
+    clattn_problem p = problem_of(e, 2, 2, 1, 40, 75, 31, 50);
+    struct test_call one, eight;
+    build(&one, &p, 4);
+    build(&eight, &p, 4);
+    struct random random = random_start(11, 0);
+    const double shift = 4;
+    test_call_fill(&one, TENSOR_VALUE, &random, normal, &shift);
+    int64_t n[4];
+    test_call_shape(&one, TENSOR_VALUE, n);
+    for (int64_t at = 0; at < n[0] * n[1] * n[2] * n[3]; ++at) {
+        int64_t b = at / (n[1] * n[2] * n[3]), h = at / (n[2] * n[3]) % n[1], i = at / n[3] % n[2];
+        test_call_set(&eight, TENSOR_VALUE, b, h, i, at % n[3],
+                      8 * test_call_get(&one, TENSOR_VALUE, b, h, i, at % n[3]));
+    }
+    int status = run(e, &one) || run(e, &eight) ? -1 : 0;
+    test_call_shape(&one, TENSOR_OUT, n);
+    struct row row = { &eight, 0, 0, 0 };
+    for (int64_t at = 0; at < n[0] * n[1] * n[2] * n[3] && status == 0; ++at) {
+        row.b = at / (n[1] * n[2] * n[3]);
+        row.h = at / (n[2] * n[3]) % n[1];
+        row.i = at / n[3] % n[2];
+        status = same_value(e, &row, at % n[3],
+                            8 * test_call_get(&one, TENSOR_OUT, row.b, row.h, row.i, at % n[3]));
+    }
+    test_call_free(&one);
+    test_call_free(&eight);
+    return status;
+}
+
+/* What else is in the batch, and where, changes nothing. */
+static int batch_entries_stand_alone(struct exact *e)
+{
+    clattn_problem p = problem_of(e, 3, 4, 2, 45, 130, 40, 24);
+    p.causal = 1;
+    p.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    struct test_call all, turned, alone;
+    build(&all, &p, 0);
+    build(&turned, &p, 0);
+    int status = run(e, &all);
+    for (int64_t b = 0; b < 3; ++b) {
+        p.batch = 1;
+        build(&alone, &p, 0);
+        for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
+            copy_entry(&alone, 0, &all, b, (enum tensor_id)id);
+            copy_entry(&turned, 2 - b, &all, b, (enum tensor_id)id);
+        }
+        status = status || run(e, &alone) || same_entry(e, &alone, 0, &all, b) ? -1 : 0;
+        test_call_free(&alone);
+    }
+    status = status || run(e, &turned) ? -1 : 0;
+    for (int64_t b = 0; b < 3 && status == 0; ++b) {
+        status = same_entry(e, &turned, 2 - b, &all, b);
+    }
+    test_call_free(&all);
+    test_call_free(&turned);
+    return status;
+}
+
+static int grouped_heads_are_repeated_heads(struct exact *e)
+{
+    clattn_problem p = problem_of(e, 2, 6, 2, 35, 90, 48, 29);
+    struct test_call grouped, repeated;
+    build(&grouped, &p, 0);
+    p.kv_heads = 6;
+    build(&repeated, &p, 0);
+    int64_t n[4];
+    for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
+        test_call_shape(&repeated, (enum tensor_id)id, n);
+        int64_t group = id == TENSOR_QUERY ? 1 : 3;
+        for (int64_t at = 0; at < n[0] * n[1] * n[2] * n[3]; ++at) {
+            int64_t b = at / (n[1] * n[2] * n[3]), h = at / (n[2] * n[3]) % n[1], i = at / n[3] % n[2];
+            test_call_set(&repeated, (enum tensor_id)id, b, h, i, at % n[3],
+                          test_call_get(&grouped, (enum tensor_id)id, b, h / group, i, at % n[3]));
+        }
+    }
+    int status = run(e, &grouped) || run(e, &repeated) || same_entry(e, &grouped, 0, &repeated, 0) ||
+                 same_entry(e, &grouped, 1, &repeated, 1);
+    test_call_free(&grouped);
+    test_call_free(&repeated);
+    return status ? -1 : 0;
+}
+
+static double below_diagonal(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random;
+    return index[3] <= index[2] + *(const int64_t *)context ? 1 : 0;
+}
+
+/* The offset is negative: the first rows see nothing. */
+static int causal_is_a_mask(struct exact *e)
+{
+    const int64_t offset = -5;
+    struct random random = random_start(12, 0);
+    clattn_problem p = problem_of(e, 1, 2, 2, 75, 70, 24, 36);
+    struct test_call causal, masked;
+    p.features = CLATTN_WITH_MASK;
+    build(&masked, &p, 0);
+    test_call_fill(&masked, TENSOR_MASK, &random, below_diagonal, &offset);
+    p.features = 0;
+    p.causal = 1;
+    p.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    build(&causal, &p, 0);
+    int status = run(e, &causal) || run(e, &masked) || same_entry(e, &causal, 0, &masked, 0);
+    test_call_free(&causal);
+    test_call_free(&masked);
+    return status ? -1 : 0;
+}
+
+/* Keys past the length hold NaN, and a length makes them as good as absent. */
+static int keys_past_the_length_are_absent(struct exact *e)
+{
+    clattn_problem p = problem_of(e, 1, 2, 2, 31, 66, 32, 48);
+    struct test_call plain, longer;
+    build(&plain, &p, 0);
+    p.key_len = 117;
+    p.features = CLATTN_WITH_KEY_LENGTHS;
+    test_call_start(&longer, &p);
+    test_call_place_all(&longer); /* poison, wherever nothing is set */
+    longer.tensors.call = plain.tensors.call;
+    test_call_set(&longer, TENSOR_KEY_LENGTHS, 0, 0, 0, 0, 66);
+    for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
+        copy_entry(&longer, 0, &plain, 0, (enum tensor_id)id);
+    }
+    int status = run(e, &plain) || run(e, &longer) || same_entry(e, &longer, 0, &plain, 0);
+    test_call_free(&plain);
+    test_call_free(&longer);
+    return status ? -1 : 0;
+}
+
+/* ---- the whole run -------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int (*holds)(struct exact *e);
+} properties[] = {
+    { "one-hot softmax returns the row of V", one_hot_returns_the_row },
+    { "equal logits give the exact mean", equal_logits_give_the_mean },
+    { "integers give exact scores", integers_give_exact_scores },
+    { "V * 8 gives out * 8", power_of_two_passes_through },
+    { "batch entries stand alone, in any order", batch_entries_stand_alone },
+    { "grouped heads are repeated heads", grouped_heads_are_repeated_heads },
+    { "causal is the same as its mask", causal_is_a_mask },
+    { "keys past the length are absent", keys_past_the_length_are_absent },
+};
+
+int main(int argc, char **argv)
+{
+    struct device_options options;
+    int passed = 0, failed = 0, skipped = 0;
+    if (device_options_parse(argc, argv, "plain,staged,auto", &options) != 0) {
+        return device_options_usage("exact");
+    }
+    struct exact e = { .context = device_options_open(&options) };
+    if (!e.context) {
+        return 1;
+    }
+    for (int s = 0; s < options.n_strategies; ++s) {
+        for (int t = 0; t < options.n_types; ++t) {
+            for (size_t n = 0; n < sizeof(properties) / sizeof(properties[0]); ++n) {
+                e.strategy = options.strategies[s];
+                e.type = options.types[t];
+                e.declined = 0;
+                int holds = properties[n].holds(&e) == 0;
+                passed += holds;
+                skipped += !holds && e.declined;
+                failed += !holds && !e.declined;
+                if (!holds) {
+                    printf("%s %s, %s, %s: %s\n", e.declined ? "skip" : "FAIL", properties[n].name,
+                           e.strategy ? e.strategy : "auto", clattn_type_name(e.type), e.what);
+                }
+            }
+        }
+    }
+    clattn_context_destroy(e.context);
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed || !passed;
+}

@@ -1,0 +1,122 @@
+/* The command line of device tests. */
+#include "device_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int parse_strategies(const char *list, struct device_options *o)
+{
+    snprintf(o->memory, sizeof(o->memory), "%s", list);
+    o->n_strategies = 0;
+    for (char *name = strtok(o->memory, ","); name && o->n_strategies < OPTIONS_STRATEGIES_MAX;
+         name = strtok(NULL, ",")) {
+        o->strategies[o->n_strategies++] = strcmp(name, "auto") == 0 ? NULL : name;
+    }
+    return o->n_strategies > 0 ? 0 : -1;
+}
+
+static int parse_types(const char *list, struct device_options *o)
+{
+    o->n_types = 0;
+    for (const char *name = list; *name && o->n_types < OPTIONS_TYPES_MAX;) {
+        size_t length = strcspn(name, ",");
+        int before = o->n_types;
+        for (int type = CLATTN_FLOAT32; type <= CLATTN_FLOAT64; ++type) {
+            const char *known = clattn_type_name((clattn_type)type);
+            if (strlen(known) == length && strncmp(known, name, length) == 0) {
+                o->types[o->n_types++] = (clattn_type)type;
+            }
+        }
+        if (o->n_types == before) {
+            return -1;
+        }
+        name += length + (name[length] == ',');
+    }
+    return o->n_types > 0 ? 0 : -1;
+}
+
+static const char **find_more(const struct device_option *more, const char *argument)
+{
+    for (; more && more->name; ++more) {
+        if (strncmp(argument, "--", 2) == 0 && strcmp(argument + 2, more->name) == 0) {
+            return more->text;
+        }
+    }
+    return NULL;
+}
+
+int device_options_parse_more(int argc, char **argv, const char *strategies,
+                              const struct device_option *more, struct device_options *o)
+{
+    const char *wanted = getenv("CLATTN_TEST_STRATEGIES");
+    memset(o, 0, sizeof(*o));
+    if (parse_strategies(wanted && *wanted ? wanted : strategies, o) != 0 ||
+        parse_types("float32,float16,bfloat16,float64", o) != 0) {
+        return -1;
+    }
+    for (int i = 1; i < argc; i += 2) {
+        const char **text = find_more(more, argv[i]);
+        if (i + 1 == argc) {
+            return -1;
+        } else if (text) {
+            *text = argv[i + 1];
+        } else if (strcmp(argv[i], "--device") == 0) {
+            o->device = argv[i + 1];
+        } else if (strcmp(argv[i], "--strategy") == 0) {
+            if (parse_strategies(argv[i + 1], o) != 0) {
+                return -1;
+            }
+        } else if (strcmp(argv[i], "--type") != 0 || parse_types(argv[i + 1], o) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int device_options_parse(int argc, char **argv, const char *strategies, struct device_options *options)
+{
+    return device_options_parse_more(argc, argv, strategies, NULL, options);
+}
+
+int device_options_usage(const char *program)
+{
+    fprintf(stderr, "usage: %s [--strategy S,S...] [--type T,T...] [--device D]; more in its source\n",
+            program);
+    return 2;
+}
+
+static void drop_float64(struct device_options *o)
+{
+    int kept = 0;
+    for (int i = 0; i < o->n_types; ++i) {
+        if (o->types[i] != CLATTN_FLOAT64) {
+            o->types[kept++] = o->types[i];
+        }
+    }
+    if (kept < o->n_types) {
+        printf("the device has no fp64: float64 is left out\n");
+    }
+    o->n_types = kept;
+}
+
+clattn_context *device_options_open(struct device_options *o)
+{
+    clattn_context *context = NULL;
+    cl_device_fp_config fp64 = 0;
+    if (clattn_context_open(o->device, NULL, &context) != CLATTN_OK) {
+        fprintf(stderr, "%s\n", clattn_last_error());
+        return NULL;
+    }
+    clGetDeviceInfo(clattn_context_device(context), CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(fp64), &fp64,
+                    NULL);
+    if (!fp64) {
+        drop_float64(o);
+    }
+    return context;
+}
+
+const char *strategy_label(const char *strategy)
+{
+    return strategy ? strategy : "auto";
+}

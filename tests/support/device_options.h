@@ -1,0 +1,41 @@
+/* What all device tests can be told: --strategy S,S... --type T,T... --device D, and CLATTN_TEST_STRATEGIES
+ * in the environment. Called by their main functions. */
+#ifndef CLATTN_TESTS_SUPPORT_DEVICE_OPTIONS_H
+#define CLATTN_TESTS_SUPPORT_DEVICE_OPTIONS_H
+
+#include "clattn.h"
+
+#define OPTIONS_STRATEGIES_MAX 16
+#define OPTIONS_TYPES_MAX 4
+
+struct device_options {
+    const char *device;                             /* NULL: CLATTN_DEVICE, then the best */
+    const char *strategies[OPTIONS_STRATEGIES_MAX]; /* NULL among them: the automatic choice */
+    int n_strategies;
+    clattn_type types[OPTIONS_TYPES_MAX];
+    int n_types;
+    char memory[512]; /* behind the strategies */
+};
+
+/* Other options of a program: what follows --NAME goes to *text. */
+struct device_option {
+    const char *name;
+    const char **text;
+};
+
+/* -1: misuse. `strategies` is the list for when none is given; `more` ends with a NULL name. */
+int device_options_parse_more(int argc, char **argv, const char *strategies,
+                              const struct device_option *more, struct device_options *options);
+int device_options_parse(int argc, char **argv, const char *strategies,
+                         struct device_options *options);
+
+/* Prints the usage; returns the exit status of misuse. */
+int device_options_usage(const char *program);
+
+/* A context on the device, or NULL and a message; float64 goes from the types where there is no fp64. */
+clattn_context *device_options_open(struct device_options *options);
+
+/* "auto" for NULL. */
+const char *strategy_label(const char *strategy);
+
+#endif
