@@ -1,0 +1,321 @@
+/* Every OpenCL call and every allocation may fail. For each public call, each strategy and each number n:
+ * the n-th OpenCL call (fault_layer) or allocation (failing_memory) in it fails. Then
+ *   - the call says so: a documented status, a message, for OpenCL calls the code that was given
+ *   - or it did without: then its outputs are right
+ *   - inputs are as they were, the same call works when it is repeated, with the same bits as ever
+ *   - and when everything is destroyed, nothing lives. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "failing_memory.h"
+#include "fault_layer.h"
+#include "layers.h"
+#include "sample.h"
+
+#define FAULTS_MAX 3000
+
+static struct fault_layer *layer;
+static int passed, failed, skipped;
+
+/* One life of a context, in the middle of which a call is made to fail. */
+struct life {
+    struct test_call test, expected;
+    clattn_context *context;
+    clattn_plan *plan;
+    cl_command_queue queues[2]; /* in order, out of order */
+    struct sample_device device;
+    char *text;
+};
+
+#define CHECK(condition, ...)                                                                          \
+    do {                                                                                               \
+        if (!(condition)) {                                                                            \
+            printf("    " __VA_ARGS__);                                                                \
+            printf("\n");                                                                              \
+            return 0;                                                                                  \
+        }                                                                                              \
+    } while (0)
+
+/* ---- the calls ------------------------------------------------------------------------------ */
+
+static clattn_status do_describe(struct life *life)
+{
+    clattn_free(life->text);
+    life->text = NULL;
+    return clattn_describe_devices(0, &life->text);
+}
+
+static clattn_status do_open(struct life *life)
+{
+    return clattn_context_open(NULL, NULL, &life->context);
+}
+
+static clattn_status do_plan(struct life *life)
+{
+    return clattn_plan_create(life->context, &life->test.problem, &life->plan);
+}
+
+static clattn_status enqueue_on(struct life *life, cl_command_queue queue)
+{
+    cl_event done = NULL;
+    clattn_status status = clattn_enqueue_forward(life->plan, queue, &life->device.tensors, 0, NULL, &done);
+    if (done) {
+        clReleaseEvent(done);
+    }
+    if ((status == CLATTN_OK) != (done != NULL)) {
+        printf("    status %s, but the event is %s\n", clattn_status_name(status), done ? "there" : "not");
+        exit(1);
+    }
+    return status;
+}
+
+static clattn_status do_enqueue(struct life *life)
+{
+    return enqueue_on(life, life->queues[0]);
+}
+
+static clattn_status do_enqueue_out_of_order(struct life *life)
+{
+    return enqueue_on(life, life->queues[1]);
+}
+
+static clattn_status do_host(struct life *life)
+{
+    return clattn_forward_host(life->context, &life->test.problem, &life->test.tensors);
+}
+
+static clattn_status do_merge(struct life *life)
+{
+    const clattn_problem *p = &life->test.problem;
+    const int64_t shape[4] = { p->batch, p->query_heads, p->query_len, p->head_dim_v ? p->head_dim_v : p->head_dim };
+    const clattn_partial partial = { life->device.tensors.out, life->device.tensors.lse };
+    return clattn_merge(life->context, life->queues[0], p->type, shape, &partial, &partial, &partial, 0, NULL,
+                        NULL);
+}
+
+enum needs { NEEDS_NOTHING, NEEDS_CONTEXT, NEEDS_BUFFERS, NEEDS_PLAN };
+
+static const struct step {
+    const char *name;
+    clattn_status (*call)(struct life *life);
+    enum needs needs;
+    int once;    /* works only once in a context: a life for each fault */
+    int outputs; /* 1: in device memory, 2: in host memory */
+} steps[] = {
+    { "clattn_describe_devices", do_describe, NEEDS_NOTHING, 0, 0 },
+    { "clattn_context_open", do_open, NEEDS_NOTHING, 1, 0 },
+    { "clattn_plan_create", do_plan, NEEDS_CONTEXT, 1, 0 },
+    { "clattn_enqueue_forward", do_enqueue, NEEDS_PLAN, 0, 1 },
+    { "clattn_enqueue_forward, out of order", do_enqueue_out_of_order, NEEDS_PLAN, 0, 1 },
+    { "clattn_forward_host", do_host, NEEDS_CONTEXT, 0, 2 },
+    { "clattn_merge", do_merge, NEEDS_BUFFERS, 1, 0 },
+};
+
+/* ---- a life --------------------------------------------------------------------------------- */
+
+static void die(const char *what)
+{
+    printf("    %s failed without a fault: %s\n", what, clattn_last_error());
+    exit(1);
+}
+
+static void make_queues_and_buffers(struct life *life)
+{
+    static const cl_command_queue_properties kinds[2] = { 0, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE };
+    cl_context cl = clattn_context_cl(life->context);
+    for (int i = 0; i < 2; ++i) {
+        life->queues[i] = clCreateCommandQueue(cl, clattn_context_device(life->context), kinds[i], NULL);
+    }
+    if (!life->queues[0] || !life->queues[1] ||
+        !sample_upload(&life->device, &life->test, cl, clattn_plan_workspace(life->plan))) {
+        die("making queues and buffers");
+    }
+}
+
+static void life_begin(struct life *life, const char *strategy, enum needs needs)
+{
+    memset(life, 0, sizeof(*life));
+    sample_create(&life->test, SAMPLE_MASKED, strategy);
+    sample_create(&life->expected, SAMPLE_MASKED, strategy);
+    if (clattn_reference_forward(&life->expected.problem, &life->expected.tensors) != CLATTN_OK) {
+        die("clattn_reference_forward");
+    }
+    if (needs >= NEEDS_CONTEXT && do_open(life) != CLATTN_OK) {
+        die("clattn_context_open");
+    }
+    if (needs >= NEEDS_PLAN && do_plan(life) != CLATTN_OK) {
+        die("clattn_plan_create");
+    }
+    if (needs >= NEEDS_BUFFERS) {
+        make_queues_and_buffers(life);
+    }
+}
+
+static void wait_for_queues(const struct life *life)
+{
+    for (int i = 0; i < 2; ++i) {
+        if (life->queues[i]) {
+            clFinish(life->queues[i]);
+        }
+    }
+}
+
+/* 0 when something lives on. */
+static int life_end(struct life *life)
+{
+    static const char *const kinds[FAULT_KINDS] = { "contexts", "queues",  "buffers",
+                                                    "programs", "kernels", "events" };
+    wait_for_queues(life);
+    for (int i = 0; i < 2; ++i) {
+        if (life->queues[i]) {
+            clReleaseCommandQueue(life->queues[i]);
+        }
+    }
+    sample_release(&life->device);
+    clattn_plan_destroy(life->plan);
+    clattn_context_destroy(life->context);
+    clattn_free(life->text);
+    test_call_free(&life->test);
+    test_call_free(&life->expected);
+    int clean = 1;
+    for (int kind = 0; kind < FAULT_KINDS; ++kind) {
+        long live = atomic_exchange(&layer->live[kind], 0);
+        if (live != 0) {
+            printf("    references left: %ld %s\n", live, kinds[kind]);
+            clean = 0;
+        }
+    }
+    return clean;
+}
+
+/* ---- faults --------------------------------------------------------------------------------- */
+
+enum source { OPENCL_CALLS, ALLOCATIONS };
+static const char *const source_names[] = { "OpenCL call", "allocation" };
+
+/* Calls the step with fault number n in it; 1 when the fault struck. */
+static int call_with_fault(const struct step *step, struct life *life, enum source source, long n,
+                           clattn_status *status)
+{
+    atomic_store(&layer->failed, NULL);
+    atomic_store(&layer->calls, 0);
+    if (source == ALLOCATIONS) {
+        failing_memory_start(n);
+        *status = step->call(life);
+        return failing_memory_stop();
+    }
+    atomic_store(&layer->fail_at, n);
+    *status = step->call(life);
+    atomic_store(&layer->fail_at, 0);
+    return atomic_load(&layer->failed) != NULL;
+}
+
+static int outputs_right(const struct step *step, struct life *life)
+{
+    CHECK(step->outputs != 1 || sample_download(&life->device, &life->test, life->queues[0]),
+          "reading the outputs failed");
+    if (step->outputs) {
+        double difference = sample_difference(&life->test, &life->expected);
+        CHECK(difference <= sample_tolerance(&life->test), "outputs differ by %g", difference);
+        CHECK(test_call_touched(&life->test) == 0, "something beside the outputs was written");
+    }
+    return 1;
+}
+
+static int error_is_clean(enum source source, clattn_status status)
+{
+    CHECK(status >= CLATTN_INVALID_ARGUMENT && status <= CLATTN_INTERNAL, "status %d is not documented",
+          (int)status);
+    CHECK(status != CLATTN_INTERNAL && status != CLATTN_INVALID_SHAPE && status != CLATTN_INVALID_ARGUMENT,
+          "status %s does not fit a failure of the machine", clattn_status_name(status));
+    CHECK(clattn_last_error()[0], "no message");
+    CHECK(source == ALLOCATIONS || clattn_last_error_native() != 0, "no native code with: %s",
+          clattn_last_error());
+    CHECK(source == OPENCL_CALLS || status == CLATTN_OUT_OF_HOST_MEMORY || clattn_last_error_native() != 0,
+          "status %s when memory ran out: %s", clattn_status_name(status), clattn_last_error());
+    return 1;
+}
+
+/* One fault; *struck 0 when the step makes fewer than n calls. */
+static int try_fault(const struct step *step, struct life *life, enum source source, long n, int *struck)
+{
+    clattn_status status;
+    const uint64_t inputs = test_call_input_hash(&life->test);
+    *struck = call_with_fault(step, life, source, n, &status);
+    wait_for_queues(life);
+    if (*struck && status != CLATTN_OK) {
+        CHECK(error_is_clean(source, status), "in the message of a failed %s",
+              source == OPENCL_CALLS ? atomic_load(&layer->failed) : "allocation");
+        test_call_reset_outputs(&life->test);
+        status = step->call(life); /* without a fault */
+        wait_for_queues(life);
+    }
+    CHECK(status == CLATTN_OK, "the call failed without a fault: %s", clattn_last_error());
+    CHECK(inputs == test_call_input_hash(&life->test), "an input was changed");
+    return outputs_right(step, life);
+}
+
+/* All faults of one step. */
+static void run_step(const struct step *step, const char *strategy, enum source source)
+{
+    int ok = 1, struck = 1;
+    long n = 0;
+    struct life life;
+    if (!step->once) {
+        life_begin(&life, strategy, step->needs);
+    }
+    while (ok && struck && n < FAULTS_MAX) {
+        ++n;
+        if (step->once) {
+            life_begin(&life, strategy, step->needs);
+        }
+        ok = try_fault(step, &life, source, n, &struck);
+        if (step->once) {
+            ok &= life_end(&life);
+        }
+    }
+    if (!step->once) {
+        ok &= life_end(&life);
+    }
+    if (n < 2 || n == FAULTS_MAX) { /* it must have been possible to fail it */
+        ok &= source == ALLOCATIONS && n == 1;
+    }
+    printf("%s %s, %s, each %s: %ld faults\n", ok ? "ok    " : "FAILED", strategy, step->name,
+           source_names[source], n - 1);
+    if (!ok) {
+        printf("       at %s number %ld%s%s\n", source_names[source], n, atomic_load(&layer->failed) ? " " : "",
+               atomic_load(&layer->failed) ? atomic_load(&layer->failed) : "");
+    }
+    passed += ok;
+    failed += !ok;
+}
+
+/* What knows nothing of strategies is done with the first of them. CLBlast makes hundreds of calls: only
+ * where they are made. */
+static int concerns(const struct step *step, size_t strategy_index, const char *strategy)
+{
+    if (strchr(strategy, '/')) {
+        return step->call == do_plan || step->call == do_enqueue;
+    }
+    return strategy_index == 0 || step->needs == NEEDS_PLAN || step->call == do_plan || step->call == do_host;
+}
+
+int main(void)
+{
+    layer_request("fault_layer");
+    layer = layer_symbol("fault_layer", FAULT_LAYER_SYMBOL);
+    const char *strategy;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (size_t s = 0; (strategy = sample_strategy(s)); ++s) {
+        for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); ++i) {
+            if (!concerns(&steps[i], s, strategy)) {
+                continue;
+            }
+            run_step(&steps[i], strategy, OPENCL_CALLS);
+            run_step(&steps[i], strategy, ALLOCATIONS);
+        }
+    }
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed ? 1 : 0;
+}
