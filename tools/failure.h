@@ -16,16 +16,16 @@ enum {
 #endif
 
 struct failure {
-    int status;       /* EXIT_FAILED or EXIT_MISUSE */
-    char text[2048];  /* "FIELD VALUE: rule; what to do" */
+    int status;      /* EXIT_FAILED or EXIT_MISUSE */
+    char text[2048]; /* "FIELD VALUE: rule; what to do" */
 };
 
 /* Records a failure and returns -1, so that callers write `return failure_misuse(...)`. */
 int failure_misuse(struct failure *failure, const char *format, ...) FAILURE_PRINTF(2, 3);
 int failure_failed(struct failure *failure, const char *format, ...) FAILURE_PRINTF(2, 3);
 
-/* Prints "clattn COMMAND: text" to stderr and returns the exit status. `command` NULL: "clattn: text".
- * Control characters, which a file may have brought in, become '?'. */
+/* Prints "clattn COMMAND: text" to stderr and returns the exit status. `command` NULL: "clattn:
+ * text". Control characters, which a file may have brought in, become '?'. */
 int failure_report(const struct failure *failure, const char *command);
 
 #endif

@@ -1,7 +1,7 @@
-/* The .safetensors format: eight bytes of header length, a JSON header, data. Everything that a header
- * says is checked before any of it is used: a limit on its size, known fields only, no name twice, shape
- * and offsets that fit each other, data without holes or overlap.
- * Used by the command's inputs and outputs. */
+/* The .safetensors format: eight bytes of header length, a JSON header, data. Everything that a
+ * header says is checked before any of it is used: a limit on its size, known fields only, no name
+ * twice, shape and offsets that fit each other, data without holes or overlap. Used by the
+ * command's inputs and outputs. */
 #ifndef CLATTN_TOOLS_SAFETENSORS_H
 #define CLATTN_TOOLS_SAFETENSORS_H
 
@@ -29,8 +29,8 @@ struct safetensors {
     struct safetensors_entry *entries;
 };
 
-/* Reads and checks the header. The caller ends with safetensors_close; on failure there is nothing to
- * close. `path` must stay valid. */
+/* Reads and checks the header. The caller ends with safetensors_close; on failure there is nothing
+ * to close. `path` must stay valid. */
 int safetensors_open(const char *path, struct safetensors *file, struct failure *failure);
 void safetensors_close(struct safetensors *file);
 
@@ -54,6 +54,7 @@ struct safetensors_note {
 
 /* Temporary name, fsync, rename. */
 int safetensors_write(const char *path, size_t n_items, const struct safetensors_item *items,
-                      size_t n_notes, const struct safetensors_note *notes, struct failure *failure);
+                      size_t n_notes, const struct safetensors_note *notes,
+                      struct failure *failure);
 
 #endif

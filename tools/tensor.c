@@ -11,14 +11,14 @@ static const struct {
     size_t bytes;
     clattn_type storage;
 } types[TENSOR_TYPES] = {
-    [TENSOR_FLOAT32] = { "float32", 4, CLATTN_FLOAT32 },
-    [TENSOR_FLOAT16] = { "float16", 2, CLATTN_FLOAT16 },
-    [TENSOR_BFLOAT16] = { "bfloat16", 2, CLATTN_BFLOAT16 },
-    [TENSOR_FLOAT64] = { "float64", 8, CLATTN_FLOAT64 },
-    [TENSOR_INT32] = { "int32", 4, CLATTN_TYPE_NONE },
-    [TENSOR_INT64] = { "int64", 8, CLATTN_TYPE_NONE },
-    [TENSOR_UINT8] = { "uint8", 1, CLATTN_TYPE_NONE },
-    [TENSOR_BOOL] = { "bool", 1, CLATTN_TYPE_NONE },
+    [TENSOR_FLOAT32] = {"float32", 4, CLATTN_FLOAT32},
+    [TENSOR_FLOAT16] = {"float16", 2, CLATTN_FLOAT16},
+    [TENSOR_BFLOAT16] = {"bfloat16", 2, CLATTN_BFLOAT16},
+    [TENSOR_FLOAT64] = {"float64", 8, CLATTN_FLOAT64},
+    [TENSOR_INT32] = {"int32", 4, CLATTN_TYPE_NONE},
+    [TENSOR_INT64] = {"int64", 8, CLATTN_TYPE_NONE},
+    [TENSOR_UINT8] = {"uint8", 1, CLATTN_TYPE_NONE},
+    [TENSOR_BOOL] = {"bool", 1, CLATTN_TYPE_NONE},
 };
 
 size_t tensor_type_size(enum tensor_type type)
@@ -40,7 +40,8 @@ enum tensor_type tensor_type_of_storage(clattn_type type)
 {
     int found = TENSOR_FLOAT32;
     for (int i = 0; i < TENSOR_TYPES; i++)
-        if (types[i].storage == type && type != CLATTN_TYPE_NONE) found = i;
+        if (types[i].storage == type && type != CLATTN_TYPE_NONE)
+            found = i;
     return (enum tensor_type)found;
 }
 
@@ -51,11 +52,13 @@ int tensor_measure(enum tensor_type type, int dims, const int64_t *shape, int64_
     int64_t product = 1, size = (int64_t)types[type].bytes;
     int empty = 0;
     for (int i = 0; i < dims; i++) {
-        if (shape[i] < 0) return -1;
+        if (shape[i] < 0)
+            return -1;
         if (shape[i] == 0) {
             empty = 1;
         } else {
-            if (product > limit / size / shape[i]) return -1;
+            if (product > limit / size / shape[i])
+                return -1;
             product *= shape[i];
         }
     }
@@ -70,7 +73,8 @@ int tensor_create(struct tensor *tensor, enum tensor_type type, int dims, const 
     int64_t count, bytes;
     tensor->type = type;
     tensor->dims = dims;
-    for (int i = 0; i < dims; i++) tensor->shape[i] = shape[i];
+    for (int i = 0; i < dims; i++)
+        tensor->shape[i] = shape[i];
     tensor->data = NULL;
     if (tensor_measure(type, dims, shape, &count, &bytes) != 0)
         return failure_misuse(failure, "%s: its size does not fit into 62 bits", what);
@@ -90,7 +94,8 @@ void tensor_free(struct tensor *tensor)
 int64_t tensor_count(const struct tensor *tensor)
 {
     int64_t count = 1;
-    for (int i = 0; i < tensor->dims; i++) count *= tensor->shape[i];
+    for (int i = 0; i < tensor->dims; i++)
+        count *= tensor->shape[i];
     return count;
 }
 
@@ -102,22 +107,36 @@ size_t tensor_bytes(const struct tensor *tensor)
 double tensor_load(const struct tensor *tensor, int64_t index)
 {
     switch (tensor->type) {
-    case TENSOR_INT32: return ((const int32_t *)tensor->data)[index];
-    case TENSOR_INT64: return (double)((const int64_t *)tensor->data)[index];
-    case TENSOR_UINT8: return ((const uint8_t *)tensor->data)[index];
-    case TENSOR_BOOL: return ((const uint8_t *)tensor->data)[index] != 0;
-    default: return type_load(types[tensor->type].storage, tensor->data, index);
+    case TENSOR_INT32:
+        return ((const int32_t *)tensor->data)[index];
+    case TENSOR_INT64:
+        return (double)((const int64_t *)tensor->data)[index];
+    case TENSOR_UINT8:
+        return ((const uint8_t *)tensor->data)[index];
+    case TENSOR_BOOL:
+        return ((const uint8_t *)tensor->data)[index] != 0;
+    default:
+        return type_load(types[tensor->type].storage, tensor->data, index);
     }
 }
 
 void tensor_store(struct tensor *tensor, int64_t index, double value)
 {
     switch (tensor->type) {
-    case TENSOR_INT32: ((int32_t *)tensor->data)[index] = (int32_t)value; break;
-    case TENSOR_INT64: ((int64_t *)tensor->data)[index] = (int64_t)value; break;
-    case TENSOR_UINT8: ((uint8_t *)tensor->data)[index] = (uint8_t)value; break;
-    case TENSOR_BOOL: ((uint8_t *)tensor->data)[index] = value != 0; break;
-    default: type_store(types[tensor->type].storage, tensor->data, index, value);
+    case TENSOR_INT32:
+        ((int32_t *)tensor->data)[index] = (int32_t)value;
+        break;
+    case TENSOR_INT64:
+        ((int64_t *)tensor->data)[index] = (int64_t)value;
+        break;
+    case TENSOR_UINT8:
+        ((uint8_t *)tensor->data)[index] = (uint8_t)value;
+        break;
+    case TENSOR_BOOL:
+        ((uint8_t *)tensor->data)[index] = value != 0;
+        break;
+    default:
+        type_store(types[tensor->type].storage, tensor->data, index, value);
     }
 }
 
@@ -125,8 +144,10 @@ int tensor_convert(struct tensor *tensor, enum tensor_type type, const char *wha
                    struct failure *failure)
 {
     struct tensor converted;
-    if (tensor->type == type) return 0;
-    if (tensor_create(&converted, type, tensor->dims, tensor->shape, what, failure) != 0) return -1;
+    if (tensor->type == type)
+        return 0;
+    if (tensor_create(&converted, type, tensor->dims, tensor->shape, what, failure) != 0)
+        return -1;
     for (int64_t i = 0, n = tensor_count(tensor); i < n; i++)
         tensor_store(&converted, i, tensor_load(tensor, i));
     tensor_free(tensor);

@@ -30,7 +30,13 @@ struct tensor {
     int64_t shape[TENSOR_DIMS_MAX];
 };
 
-#define TENSOR_INIT { NULL, TENSOR_FLOAT32, 0, { 0 } }
+#define TENSOR_INIT                                                                                \
+    {                                                                                              \
+        NULL, TENSOR_FLOAT32, 0,                                                                   \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
 
 size_t tensor_type_size(enum tensor_type type);      /* in bytes */
 const char *tensor_type_name(enum tensor_type type); /* "float32" */
@@ -39,8 +45,9 @@ const char *tensor_type_name(enum tensor_type type); /* "float32" */
 clattn_type tensor_storage_type(enum tensor_type type);
 enum tensor_type tensor_type_of_storage(clattn_type type);
 
-/* The number of elements and bytes of a shape. -1 when the product of the extents (zeros left out, so
- * that strides are safe too) times the element size does not fit into 62 bits, or one is negative. */
+/* The number of elements and bytes of a shape. -1 when the product of the extents (zeros left out,
+ * so that strides are safe too) times the element size does not fit into 62 bits, or one is
+ * negative. */
 int tensor_measure(enum tensor_type type, int dims, const int64_t *shape, int64_t *count,
                    int64_t *bytes);
 

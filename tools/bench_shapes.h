@@ -1,0 +1,26 @@
+/* The shapes that `clattn bench` measures: from --shape, from a file, or built in. */
+#ifndef CLATTN_TOOLS_BENCH_SHAPES_H
+#define CLATTN_TOOLS_BENCH_SHAPES_H
+
+#include "clattn.h"
+#include "failure.h"
+#include "options.h"
+
+struct bench_shape {
+    char name[48];
+    clattn_problem problem; /* all that a shape, a type, a causal mode and a mask say */
+};
+
+struct bench_shapes {
+    size_t n;
+    struct bench_shape *shape;
+};
+
+/* The caller frees shapes->shape. */
+int bench_shapes_read(const struct options *options, struct bench_shapes *shapes,
+                      struct failure *failure);
+
+const char *bench_causal_name(const clattn_problem *problem); /* "top-left" */
+const char *bench_mask_name(const clattn_problem *problem);   /* "float" */
+
+#endif

@@ -1,0 +1,335 @@
+#include "check.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reference/half.h"
+
+/* The weights of one piece of work are at most so many numbers. */
+#define PIECE_MAX ((int64_t)1 << 22)
+
+/* One batch entry, its tensors as dense doubles, without the packing of sequences. */
+struct entry {
+    const clattn_problem *problem;
+    const clattn_host_tensors *tensors;
+    int64_t index, query_first, key_first, query_len, key_len, offset;
+    double *key, *value;           /* [kv_heads, key_len, ...] */
+    double *query, *out, *weights; /* of a piece of rows: [query_heads, rows, ...] */
+    float *lse;
+};
+
+/* ---- reading the caller's tensors ---- */
+
+static int64_t position(const clattn_host_tensor *tensor, int64_t b, int64_t h, int64_t i,
+                        int64_t c)
+{
+    return tensor->offset + b * tensor->stride[0] + h * tensor->stride[1] + i * tensor->stride[2] +
+           c * tensor->stride[3];
+}
+
+static double load(const clattn_host_tensor *tensor, clattn_type type, int64_t b, int64_t h,
+                   int64_t i, int64_t c)
+{
+    return type_load(type, tensor->data, position(tensor, b, h, i, c));
+}
+
+static int32_t integer(const clattn_host_tensor *tensor, int64_t index)
+{
+    return ((const int32_t *)tensor->data)[tensor->offset + index];
+}
+
+static void read_rows(const struct entry *entry, const clattn_host_tensor *tensor, int64_t heads,
+                      int64_t first, int64_t rows, int64_t columns, double *to)
+{
+    int64_t batch = entry->problem->features & CLATTN_WITH_VARLEN ? 0 : entry->index;
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t c = 0; c < columns; c++)
+                *to++ = load(tensor, entry->problem->type, batch, h, first + i, c);
+}
+
+/* ---- one batch entry ---- */
+
+static void find_entry(struct entry *entry)
+{
+    const clattn_problem *problem = entry->problem;
+    const clattn_host_tensors *tensors = entry->tensors;
+    int64_t b = entry->index;
+    entry->query_len = tensors->call.query_len < 0 ? problem->query_len : tensors->call.query_len;
+    entry->key_len = tensors->call.key_len < 0 ? problem->key_len : tensors->call.key_len;
+    if (problem->features & CLATTN_WITH_VARLEN) {
+        entry->query_first = integer(&tensors->cu_query, b);
+        entry->key_first = integer(&tensors->cu_key, b);
+        entry->query_len = integer(&tensors->cu_query, b + 1) - entry->query_first;
+        entry->key_len = integer(&tensors->cu_key, b + 1) - entry->key_first;
+    }
+    if (problem->features & CLATTN_WITH_KEY_LENGTHS &&
+        integer(&tensors->key_lengths, b) < entry->key_len)
+        entry->key_len = integer(&tensors->key_lengths, b);
+    if (problem->alignment == CLATTN_ALIGN_BOTTOM_RIGHT)
+        entry->offset = entry->key_len - entry->query_len;
+    if (problem->alignment == CLATTN_ALIGN_OFFSETS)
+        entry->offset = integer(&tensors->query_offsets, b);
+}
+
+static double *doubles(int64_t count)
+{
+    return malloc((size_t)(count > 0 ? count : 1) * sizeof(double));
+}
+
+static int fill_entry(struct entry *entry, int64_t piece_rows, struct failure *failure)
+{
+    const clattn_problem *p = entry->problem;
+    int64_t rows = p->query_heads * piece_rows;
+    entry->key = doubles(p->kv_heads * entry->key_len * p->head_dim);
+    entry->value = doubles(p->kv_heads * entry->key_len * p->head_dim_v);
+    entry->query = doubles(rows * p->head_dim);
+    entry->out = doubles(rows * p->head_dim_v);
+    entry->weights = doubles(rows * entry->key_len);
+    entry->lse = malloc((size_t)(rows + 1) * sizeof(float));
+    if (!entry->key || !entry->value || !entry->query || !entry->out || !entry->weights ||
+        !entry->lse)
+        return failure_failed(failure, "check: out of memory");
+    read_rows(entry, &entry->tensors->key, p->kv_heads, entry->key_first, entry->key_len,
+              p->head_dim, entry->key);
+    read_rows(entry, &entry->tensors->value, p->kv_heads, entry->key_first, entry->key_len,
+              p->head_dim_v, entry->value);
+    return 0;
+}
+
+static void free_entry(struct entry *entry)
+{
+    free(entry->key);
+    free(entry->value);
+    free(entry->query);
+    free(entry->out);
+    free(entry->weights);
+    free(entry->lse);
+}
+
+/* ---- the reference for a piece of rows ---- */
+
+static void dense(clattn_host_tensor *tensor, void *data, int64_t rows, int64_t columns)
+{
+    tensor->data = data;
+    tensor->stride[1] = rows * columns;
+    tensor->stride[2] = columns;
+    tensor->stride[3] = 1;
+}
+
+/* A mask or bias from row `first` of the entry on. */
+static void shift(clattn_host_tensor *to, const clattn_host_tensor *from, int64_t b, int64_t first)
+{
+    *to = *from;
+    to->offset = position(from, b, 0, first, 0);
+    to->stride[0] = 0;
+}
+
+static int64_t covered(int64_t given, int64_t key_len)
+{
+    return given >= 0 && given < key_len ? given : -1;
+}
+
+static int reference(struct entry *entry, int64_t first, int64_t rows, struct failure *failure)
+{
+    const clattn_host_tensors *given = entry->tensors;
+    clattn_problem p = *entry->problem;
+    clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
+    int32_t offset = (int32_t)(entry->offset + first);
+    p.type = CLATTN_FLOAT64;
+    p.batch = 1;
+    p.query_len = rows;
+    p.key_len = entry->key_len;
+    p.features &= ~(uint32_t)(CLATTN_WITH_VARLEN | CLATTN_WITH_KEY_LENGTHS);
+    p.features |= CLATTN_WITH_LSE;
+    p.weights = CLATTN_WEIGHTS_SOFTMAX;
+    p.strategy = NULL;
+    if (p.alignment != CLATTN_ALIGN_UNSET)
+        p.alignment = CLATTN_ALIGN_OFFSETS;
+    if (p.alignment != CLATTN_ALIGN_UNSET)
+        host.query_offsets.data = &offset;
+    host.call = given->call;
+    host.call.query_len = host.call.key_len = -1;
+    host.call.mask_key_len = covered(given->call.mask_key_len, entry->key_len);
+    host.call.bias_key_len = covered(given->call.bias_key_len, entry->key_len);
+    read_rows(entry, &given->query, p.query_heads, entry->query_first + first, rows, p.head_dim,
+              entry->query);
+    dense(&host.query, entry->query, rows, p.head_dim);
+    dense(&host.key, entry->key, p.key_len, p.head_dim);
+    dense(&host.value, entry->value, p.key_len, p.head_dim_v);
+    dense(&host.out, entry->out, rows, p.head_dim_v);
+    dense(&host.weights, entry->weights, rows, p.key_len);
+    dense(&host.lse, entry->lse, rows, 1);
+    shift(&host.mask, &given->mask, entry->index, first);
+    shift(&host.bias, &given->bias, entry->index, first);
+    host.slopes = given->slopes;
+    host.slopes.offset += entry->index * given->slopes.stride[0];
+    host.sinks = given->sinks;
+    if (clattn_reference_forward(&p, &host) != CLATTN_OK)
+        return failure_failed(failure, "check: the reference: %s", clattn_last_error());
+    return 0;
+}
+
+/* ---- comparing ---- */
+
+/* How far `got` is from `wanted`, as a share of the tolerance; the same infinity or NaN is right.
+ */
+static double share(double got, double wanted, double tolerance)
+{
+    double error = fabs(got - wanted);
+    if (got == wanted || (isnan(got) && isnan(wanted)))
+        return 0;
+    if (isnan(error) || isnan(tolerance))
+        return INFINITY;
+    return error / tolerance;
+}
+
+static double half_unit(clattn_type type, double magnitude)
+{
+    int bits = type == CLATTN_FLOAT16 ? 11 : 8, least = type == CLATTN_FLOAT16 ? -24 : -133,
+        exponent;
+    if (type == CLATTN_FLOAT32 || type == CLATTN_FLOAT64)
+        return 0;
+    if (!(magnitude > 0) || isinf(magnitude))
+        return ldexp(0.5, least);
+    frexp(magnitude, &exponent);
+    return ldexp(0.5, exponent - bits > least ? exponent - bits : least);
+}
+
+/* A_j of the head of this file. */
+static double magnitude(const struct entry *entry, int64_t h, int64_t i, int64_t j,
+                        const double *query, double scale)
+{
+    const clattn_problem *p = entry->problem;
+    const clattn_host_tensors *t = entry->tensors;
+    int64_t kv_head = h / (p->query_heads / p->kv_heads);
+    const double *key = entry->key + (kv_head * entry->key_len + j) * p->head_dim;
+    double sum = 0;
+    for (int64_t c = 0; c < p->head_dim; c++)
+        sum += fabs(query[c] * key[c]);
+    sum *= fabs(scale);
+    if (p->bias_type != CLATTN_TYPE_NONE)
+        sum += fabs(load(&t->bias, p->bias_type, entry->index, h, i, j));
+    if (p->features & CLATTN_WITH_SLOPES)
+        sum += fabs(load(&t->slopes, CLATTN_FLOAT32, entry->index, h, 0, 0) *
+                    (double)(i + entry->offset - j));
+    return sum;
+}
+
+/* Row i of head h; `row` is its place in the piece's arrays. */
+static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t row, double *mixed,
+                        struct check *check)
+{
+    const clattn_problem *p = entry->problem;
+    const clattn_host_tensors *t = entry->tensors;
+    const double *weights = entry->weights + row * entry->key_len;
+    int64_t kv_head = h / (p->query_heads / p->kv_heads);
+    int64_t batch = p->features & CLATTN_WITH_VARLEN ? 0 : entry->index;
+    double scale = t->call.has_scale ? t->call.scale : 1 / sqrt((double)p->head_dim);
+    double unit = p->type == CLATTN_FLOAT64 ? ldexp(1, -53) : ldexp(1, -24);
+    double average = 0, n = 0, terms;
+    memset(mixed, 0, (size_t)p->head_dim_v * sizeof *mixed);
+    for (int64_t j = 0; j < entry->key_len; j++) {
+        const double *value = entry->value + (kv_head * entry->key_len + j) * p->head_dim_v;
+        if (!(weights[j] > 0))
+            continue;
+        n++;
+        average += weights[j] * magnitude(entry, h, i, j, entry->query + row * p->head_dim, scale);
+        for (int64_t c = 0; c < p->head_dim_v; c++)
+            mixed[c] += weights[j] * fabs(value[c]);
+    }
+    terms = sqrt((double)p->head_dim) * average + sqrt(n) + 8;
+    for (int64_t c = 0; c < p->head_dim_v; c++) {
+        double wanted = entry->out[row * p->head_dim_v + c],
+               tolerance = 4 * unit * terms * mixed[c];
+        double got = load(&t->out, p->type, batch, h, entry->query_first + i, c);
+        tolerance += half_unit(p->type, fabs(wanted) + tolerance);
+        check->out_share = fmax(check->out_share, share(got, wanted, tolerance));
+        check->largest_error = fmax(check->largest_error, share(got, wanted, 1));
+    }
+    if (p->features & CLATTN_WITH_LSE) {
+        double wanted = entry->lse[row];
+        double got = load(&t->lse, CLATTN_FLOAT32, batch, h, entry->query_first + i, 0);
+        double tolerance = 4 * ldexp(1, -24) * (terms + fabs(wanted));
+        check->lse_share = fmax(check->lse_share, share(got, wanted, tolerance));
+    }
+    check->rows_checked++;
+}
+
+static int compare_piece(struct entry *entry, int64_t first, int64_t rows, struct check *check,
+                         struct failure *failure)
+{
+    double *mixed = doubles(entry->problem->head_dim_v);
+    int result = mixed ? reference(entry, first, rows, failure)
+                       : failure_failed(failure, "check: out of memory");
+    for (int64_t h = 0; h < entry->problem->query_heads && result == 0; h++)
+        for (int64_t i = 0; i < rows; i++)
+            compare_row(entry, h, first + i, h * rows + i, mixed, check);
+    free(mixed);
+    return result;
+}
+
+/* ---- which rows ---- */
+
+/* Item `index` of `taken` items spread over `all`, the last one included. */
+static int64_t spread(int64_t index, int64_t taken, int64_t all)
+{
+    return taken > 1 ? index * (all - 1) / (taken - 1) : all - 1;
+}
+
+static int compare_entry(struct entry *entry, double row_budget, struct check *check,
+                         struct failure *failure)
+{
+    const clattn_problem *p = entry->problem;
+    int64_t rows, piece = 1;
+    int result = 0;
+    find_entry(entry);
+    rows = row_budget < (double)entry->query_len ? (int64_t)fmax(row_budget, 1) : entry->query_len;
+    if (rows == 0)
+        return 0;
+    if (rows == entry->query_len)
+        piece = PIECE_MAX / (p->query_heads * entry->key_len + 1) + 1;
+    if (piece > rows)
+        piece = rows;
+    if (fill_entry(entry, piece, failure) != 0)
+        return -1;
+    if (rows < entry->query_len)
+        for (int64_t i = 0; i < rows && result == 0; i++)
+            result = compare_piece(entry, spread(i, rows, entry->query_len), 1, check, failure);
+    else
+        for (int64_t i = 0; i < rows && result == 0; i += piece)
+            result = compare_piece(entry, i, i + piece < rows ? piece : rows - i, check, failure);
+    return result;
+}
+
+static int64_t count_rows(const clattn_problem *problem, const clattn_host_tensors *tensors)
+{
+    int64_t rows = problem->batch * problem->query_len;
+    if (problem->features & CLATTN_WITH_VARLEN)
+        rows = integer(&tensors->cu_query, problem->batch);
+    return rows * problem->query_heads;
+}
+
+int check_forward(const clattn_problem *problem, const clattn_host_tensors *tensors, double budget,
+                  struct check *check, struct failure *failure)
+{
+    double row_cost = (double)problem->query_heads * (double)(problem->key_len + 1) *
+                      (double)(problem->head_dim + problem->head_dim_v);
+    double affordable = fmax(budget / row_cost, 1);
+    int64_t entries = affordable < (double)problem->batch ? (int64_t)affordable : problem->batch;
+    int result = 0;
+    memset(check, 0, sizeof *check);
+    check->rows_all = count_rows(problem, tensors);
+    if (check->rows_all == 0)
+        return 0;
+    for (int64_t i = 0; i < entries && result == 0; i++) {
+        struct entry entry = {problem, tensors, 0,    0,    0,    0,    0,
+                              0,       NULL,    NULL, NULL, NULL, NULL, NULL};
+        entry.index = spread(i, entries, problem->batch);
+        result = compare_entry(&entry, affordable / (double)entries, check, failure);
+        free_entry(&entry);
+    }
+    return result;
+}

@@ -1,0 +1,275 @@
+/* clattn bench: time, speed and error of shapes, data in device buffers. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench_data.h"
+#include "bench_shapes.h"
+#include "check.h"
+#include "commands.h"
+#include "library.h"
+#include "progress.h"
+
+#define CHECK_BUDGET 1e8 /* multiplications of the reference a shape */
+#define CALLS_LEAST 3
+#define CALLS_MAX 1000000
+
+struct measurement {
+    double min_ms, median_ms, cpu_ms, first_ms, gflops, gbytes_s, error_share;
+    int calls;
+    char strategy[64];
+    size_t workspace_bytes;
+};
+
+/* ---- what a shape costs ---- */
+
+/* Pairs of a query and a key that the causal mode lets see each other. */
+static double visible_pairs(const clattn_problem *p)
+{
+    int64_t offset = p->alignment == CLATTN_ALIGN_BOTTOM_RIGHT ? p->key_len - p->query_len : 0;
+    double pairs = 0;
+    if (!p->causal)
+        return (double)p->query_len * (double)p->key_len;
+    for (int64_t i = 0; i < p->query_len; i++) {
+        int64_t keys = i + offset + 1;
+        pairs += (double)(keys < 0 ? 0 : keys > p->key_len ? p->key_len : keys);
+    }
+    return pairs;
+}
+
+/* Two for each multiply-add of the two matrix products. */
+static double operations(const clattn_problem *p)
+{
+    return 2 * (double)p->batch * (double)p->query_heads * visible_pairs(p) *
+           (double)(p->head_dim + p->head_dim_v);
+}
+
+/* ---- measuring ---- */
+
+static int call(const struct options *options, const clattn_plan *plan, clattn_context *context,
+                const struct bench_data *data, struct failure *failure)
+{
+    clattn_status status =
+        clattn_enqueue_forward(plan, clattn_context_queue(context), &data->device, 0, NULL, NULL);
+    cl_int code;
+    if (status != CLATTN_OK)
+        return library_failure(options, status, failure);
+    code = clFinish(clattn_context_queue(context));
+    if (code != CL_SUCCESS)
+        return failure_failed(failure, "clFinish: OpenCL error %d", code);
+    return 0;
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Calls for `seconds`, and CALLS_LEAST times at least. */
+static int measure(const struct options *options, const clattn_plan *plan, clattn_context *context,
+                   const struct bench_data *data, double seconds, struct measurement *found,
+                   struct failure *failure)
+{
+    double *times = malloc(CALLS_MAX * sizeof *times);
+    double start = clock_seconds(), process_start = clock_process_seconds(), before = start;
+    int n = 0, result = 0;
+    if (!times)
+        return failure_failed(failure, "out of memory");
+    while (result == 0 && n < CALLS_MAX && (n < CALLS_LEAST || before - start < seconds)) {
+        result = call(options, plan, context, data, failure);
+        times[n] = (clock_seconds() - before) * 1e3;
+        before += times[n++] / 1e3;
+    }
+    found->cpu_ms = (clock_process_seconds() - process_start) * 1e3 / n;
+    qsort(times, (size_t)n, sizeof *times, compare_numbers);
+    found->min_ms = times[0];
+    found->median_ms = times[n / 2];
+    found->calls = n;
+    free(times);
+    return result;
+}
+
+static int make_workspace(const clattn_plan *plan, clattn_context *context, cl_mem *workspace,
+                          struct failure *failure)
+{
+    size_t bytes = clattn_plan_workspace(plan);
+    cl_int code = CL_SUCCESS;
+    if (bytes)
+        *workspace =
+            clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, bytes, NULL, &code);
+    if (code != CL_SUCCESS)
+        return failure_failed(failure, "workspace of %zu bytes: OpenCL error %d", bytes, code);
+    return 0;
+}
+
+/* The error is that of the last call. */
+static int find_error(const clattn_problem *problem, clattn_context *context,
+                      struct bench_data *data, struct measurement *found, struct failure *failure)
+{
+    struct check check;
+    int result = bench_data_read_out(context, data, failure);
+    if (result == 0) {
+        progress_begin("bench", "computing the reference");
+        result = check_forward(problem, &data->host, CHECK_BUDGET, &check, failure);
+        progress_end();
+    }
+    if (result == 0)
+        found->error_share = check.out_share;
+    return result;
+}
+
+static int run_plan(const struct options *options, const clattn_problem *problem,
+                    const clattn_plan *plan, clattn_context *context, struct bench_data *data,
+                    double seconds, double start, struct measurement *found,
+                    struct failure *failure)
+{
+    double operations_done = operations(problem);
+    found->workspace_bytes = clattn_plan_workspace(plan);
+    snprintf(found->strategy, sizeof found->strategy, "%s", clattn_plan_strategy(plan));
+    if (make_workspace(plan, context, &data->device.workspace, failure) != 0 ||
+        call(options, plan, context, data, failure) != 0)
+        return -1;
+    found->first_ms = (clock_seconds() - start) * 1e3;
+    progress_end();
+    progress_begin("bench", "measuring");
+    if (measure(options, plan, context, data, seconds, found, failure) != 0)
+        return -1;
+    progress_end();
+    found->gflops = operations_done / found->min_ms * 1e-6;
+    found->gbytes_s = bench_data_bytes(data) / found->min_ms * 1e-6;
+    return find_error(problem, context, data, found, failure);
+}
+
+static int run_shape(const struct options *options, const clattn_problem *problem,
+                     clattn_context *context, double seconds, struct measurement *found,
+                     struct failure *failure)
+{
+    struct bench_data data;
+    clattn_plan *plan = NULL;
+    int result = bench_data_make(problem, context, &data, failure);
+    if (result == 0) {
+        double start = clock_seconds();
+        clattn_status status;
+        progress_begin("bench", "compiling kernels and calling for the first time");
+        status = clattn_plan_create(context, problem, &plan);
+        result = status == CLATTN_OK ? run_plan(options, problem, plan, context, &data, seconds,
+                                                start, found, failure)
+                                     : library_failure(options, status, failure);
+        progress_end();
+    }
+    clattn_plan_destroy(plan);
+    if (data.device.workspace)
+        clReleaseMemObject(data.device.workspace);
+    bench_data_free(&data);
+    return result;
+}
+
+/* ---- telling ---- */
+
+static void shape_text(const clattn_problem *p, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%lld,%lld,%lld,%lld,%lld,%lld,%lld", (long long)p->batch,
+             (long long)p->query_heads, (long long)p->kv_heads, (long long)p->query_len,
+             (long long)p->key_len, (long long)p->head_dim, (long long)p->head_dim_v);
+}
+
+static void print_header(int tsv)
+{
+    if (tsv)
+        printf("name\tshape\tdtype\tcausal\tmask\tstrategy\tmin_ms\tmedian_ms\tgflops\tgbytes_"
+               "s\tcpu_ms\t"
+               "first_ms\tcalls\tworkspace_bytes\terror_share\n");
+    else
+        printf("%-16s %-9s %-28s %-12s %-5s  %9s %9s %8s %7s %9s %9s %10s %6s\n", "name",
+               "strategy", "B,HQ,HKV,LQ,LK,D,DV", "causal", "mask", "min ms", "median ms",
+               "GFLOP/s", "GB/s", "cpu ms", "first ms", "workspace", "error");
+}
+
+static void print_row(const struct bench_shape *shape, const struct measurement *found, int tsv)
+{
+    const clattn_problem *p = &shape->problem;
+    char text[160];
+    shape_text(p, text, sizeof text);
+    if (tsv)
+        printf("%s\t%s\t%s\t%s\t%s\t%s\t%.6g\t%.6g\t%.5g\t%.5g\t%.6g\t%.6g\t%d\t%zu\t%.4g\n",
+               shape->name, text, clattn_type_name(p->type), bench_causal_name(p),
+               bench_mask_name(p), found->strategy, found->min_ms, found->median_ms, found->gflops,
+               found->gbytes_s, found->cpu_ms, found->first_ms, found->calls,
+               found->workspace_bytes, found->error_share);
+    else
+        printf("%-16s %-9s %-28s %-12s %-5s  %9.4g %9.4g %8.4g %7.3g %9.4g %9.4g %10zu %6.2f\n",
+               shape->name, found->strategy, text, bench_causal_name(p), bench_mask_name(p),
+               found->min_ms, found->median_ms, found->gflops, found->gbytes_s, found->cpu_ms,
+               found->first_ms, found->workspace_bytes, found->error_share);
+    fflush(stdout);
+}
+
+/* ---- the command ---- */
+
+static int run_shapes(const struct options *options, const struct bench_shapes *shapes,
+                      double seconds, struct failure *failure)
+{
+    int tsv = options->value[OPTION_TSV] != NULL, result = 0, wrong = 0;
+    clattn_context *context;
+    char device[256];
+    if (library_open(options, &context, failure) != 0)
+        return -1;
+    library_device_name(context, device, sizeof device);
+    if (!tsv)
+        printf("%s, %s; error: share of the tolerance, <= 1 is right\n", device,
+               clattn_type_name(shapes->shape[0].problem.type));
+    print_header(tsv);
+    for (size_t i = 0; i < shapes->n && result == 0; i++) {
+        struct measurement found = {0, 0, 0, 0, 0, 0, 0, 0, "", 0};
+        result = run_shape(options, &shapes->shape[i].problem, context, seconds, &found, failure);
+        if (result == 0)
+            print_row(&shapes->shape[i], &found, tsv);
+        wrong += !(found.error_share <= 1);
+    }
+    clattn_context_destroy(context);
+    if (result == 0 && wrong)
+        return failure_failed(failure,
+                              "error: %d of %zu shapes are wrong by more than the tolerance", wrong,
+                              shapes->n);
+    return result;
+}
+
+static int run(const struct options *options, struct failure *failure)
+{
+    struct bench_shapes shapes;
+    double seconds = 0.5;
+    int result = option_number(options, OPTION_SECONDS, &seconds, failure);
+    if (result != 0)
+        return -1;
+    if (!(seconds >= 0 && seconds <= 3600))
+        return failure_misuse(failure, "--seconds %s: must be from 0 to 3600",
+                              options->value[OPTION_SECONDS]);
+    result = bench_shapes_read(options, &shapes, failure);
+    if (result == 0)
+        result = run_shapes(options, &shapes, seconds, failure);
+    free(shapes.shape);
+    return result;
+}
+
+static const struct option_group groups[] = {
+    {"Shapes", {OPTION_SHAPE, OPTION_BENCH_CAUSAL, OPTION_MASK_KIND, OPTION_SHAPES, OPTION_TYPE}},
+    {"How",
+     {OPTION_SECONDS, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TSV, OPTION_HELP}},
+    {NULL, {OPTION_NONE}},
+};
+
+const struct command command_bench = {
+    "bench",
+    "Measures attention on data in device buffers: the least and the median time of a call, the "
+    "speed of "
+    "its matrix products, the bandwidth if each input were read once, the processor time of this "
+    "process a "
+    "call, the first call with compilation, and the error as a share of the tolerance.",
+    "[--shape B,HQ,HKV,LQ,LK,D,DV] [OPTION]...",
+    NULL,
+    groups,
+    "Without --shape: the shapes of bench/shapes.txt.\n"
+    "Example:\n  clattn bench --shape 1,8,8,1024,1024,64,64 --dtype f16 --causal top-left "
+    "--seconds 1\n",
+    run,
+};

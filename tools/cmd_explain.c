@@ -1,0 +1,99 @@
+/* clattn explain: which strategy a problem would take, and why each other one declined. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "library.h"
+#include "problem_options.h"
+#include "progress.h"
+
+static void read_switches(const struct options *options, clattn_problem *problem)
+{
+    static const struct {
+        enum option_id id;
+        clattn_feature feature;
+    } switches[] = {
+        {OPTION_WITH_KEY_LENGTHS, CLATTN_WITH_KEY_LENGTHS},
+        {OPTION_WITH_ALIBI, CLATTN_WITH_SLOPES},
+        {OPTION_WITH_SINKS, CLATTN_WITH_SINKS},
+        {OPTION_WITH_VARLEN, CLATTN_WITH_VARLEN},
+        {OPTION_WITH_LSE, CLATTN_WITH_LSE},
+    };
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
+        if (options->value[switches[i].id])
+            problem->features |= (uint32_t)switches[i].feature;
+}
+
+static int read_problem(const struct options *options, clattn_problem *problem,
+                        struct failure *failure)
+{
+    clattn_call call = CLATTN_CALL_INIT;
+    struct tensor offsets = TENSOR_INIT;
+    int result = -1;
+    if (problem_shape_read(options, problem, failure) == 0 &&
+        problem_type_read(options, OPTION_TYPE, &problem->type, failure) == 0 &&
+        problem_mask_kind_read(options, problem, failure) == 0 &&
+        problem_weights_read(options, OPTION_WITH_WEIGHTS, &problem->weights, failure) == 0)
+        result = problem_options_read(options, problem, &call, &offsets, failure);
+    tensor_free(&offsets);
+    read_switches(options, problem);
+    if (result == 0 && options->value[OPTION_WITH_ALIBI] &&
+        problem->alignment == CLATTN_ALIGN_UNSET)
+        return failure_misuse(
+            failure, "--alibi: needs to know where query row 0 stands; add --align top-left, "
+                     "bottom-right or an offset");
+    return result;
+}
+
+static int run(const struct options *options, struct failure *failure)
+{
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    clattn_context *context;
+    clattn_plan *plan;
+    clattn_status status;
+    char device[256];
+    if (!options->value[OPTION_SHAPE])
+        return failure_misuse(failure, "--shape: is missing; give B,HQ,HKV,LQ,LK,D[,DV]");
+    if (read_problem(options, &problem, failure) != 0)
+        return -1;
+    if (library_open(options, &context, failure) != 0)
+        return -1;
+    library_device_name(context, device, sizeof device);
+    progress_begin("explain", "compiling kernels");
+    status = clattn_plan_create(context, &problem, &plan);
+    progress_end();
+    if (status == CLATTN_OK) {
+        const char *text = clattn_plan_explain(plan);
+        size_t bytes = clattn_plan_workspace(plan);
+        printf("device %s\n%s", device, text);
+        if (!*text || text[strlen(text) - 1] != '\n')
+            putchar('\n');
+        printf("workspace_bytes %zu\n", bytes);
+        clattn_plan_destroy(plan);
+    } else {
+        library_failure(options, status, failure);
+    }
+    clattn_context_destroy(context);
+    return status == CLATTN_OK ? 0 : -1;
+}
+
+static const struct option_group groups[] = {
+    {"The problem",
+     {OPTION_SHAPE, OPTION_TYPE, OPTION_CAUSAL, OPTION_ALIGN, OPTION_WINDOW, OPTION_ALWAYS,
+      OPTION_MASK_KIND, OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_KEY_LENGTHS,
+      OPTION_WITH_SINKS, OPTION_WITH_VARLEN, OPTION_WITH_LSE, OPTION_WITH_WEIGHTS}},
+    {"How", {OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_HELP}},
+    {NULL, {OPTION_NONE}},
+};
+
+const struct command command_explain = {
+    "explain",
+    "Tells which strategy a problem takes on a device, its tiles and its workspace, and why each "
+    "other "
+    "strategy was not taken.",
+    "--shape B,HQ,HKV,LQ,LK,D[,DV] [OPTION]...",
+    NULL,
+    groups,
+    "Example:\n  clattn explain --shape 1,32,8,1024,1024,128 --causal top-left --dtype f16\n",
+    run,
+};

@@ -1,0 +1,9 @@
+/* The subcommands, one file each. */
+#ifndef CLATTN_TOOLS_COMMANDS_H
+#define CLATTN_TOOLS_COMMANDS_H
+
+#include "options.h"
+
+extern const struct command command_devices, command_run, command_explain, command_bench;
+
+#endif

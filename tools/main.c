@@ -1,0 +1,69 @@
+/* The command clattn: finds the subcommand, reports its failure, returns the exit status. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clattn.h"
+#include "commands.h"
+
+static const struct command *const commands[] = {&command_run, &command_devices, &command_explain,
+                                                 &command_bench};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_help(void)
+{
+    printf("usage: clattn COMMAND [OPTION]...\n"
+           "Attention, softmax(Q K^T / sqrt(d)) V, on any OpenCL device.\n\n"
+           "  run      compute attention of a file, check it, draw it\n"
+           "  devices  list the devices, and which one is taken\n"
+           "  explain  tell how a problem would be computed\n"
+           "  bench    measure time, speed and error of shapes\n\n"
+           "  --help     of each command too: clattn run --help\n"
+           "  --version\n\n"
+           "CLATTN_DEVICE names the device: gpu, cpu, PLATFORM:DEVICE or part of a name.\n"
+           "Exit status: 0 good, 1 the device, the computation or a check failed, 2 bad options or "
+           "input.\n");
+}
+
+static int run(int argc, char **argv, struct failure *failure, const char **name)
+{
+    const char *word = argc > 1 ? argv[1] : NULL;
+    if (!word)
+        return failure_misuse(failure, "COMMAND: is missing; one of run, devices, explain, bench");
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(word, commands[i]->name) == 0) {
+            struct options options;
+            int result = options_parse(commands[i], argc - 2, argv + 2, &options, failure);
+            *name = commands[i]->name;
+            if (result == 0)
+                result = commands[i]->run(&options, failure);
+            return result < 0 ? -1 : 0;
+        }
+    if (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0 && strcmp(word, "--version") != 0)
+        return failure_misuse(failure, "%s: is not a command; one of run, devices, explain, bench",
+                              word);
+    if (argc > 2)
+        return failure_misuse(failure, "%s: nothing may follow %s", argv[2], word);
+    if (strcmp(word, "--version") == 0)
+        printf("clattn %s\n", clattn_version());
+    else
+        print_help();
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct failure failure = {EXIT_GOOD, ""};
+    const char *name = NULL;
+    int status = EXIT_GOOD;
+    if (run(argc, argv, &failure, &name) != 0) {
+        fflush(stdout);
+        status = failure_report(&failure, name);
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "clattn: standard output: cannot write: %s\n", strerror(errno));
+        if (status == EXIT_GOOD)
+            status = EXIT_FAILED;
+    }
+    return status;
+}

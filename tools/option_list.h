@@ -1,0 +1,76 @@
+/* Every option of every command, one line each: id, name, what its value is called (NULL: a switch), help.
+ * A command lists the ids that it takes; an option of another command is an error there.
+ * Included by options.h and options.c, which define OPTION. */
+
+/* input */
+OPTION(Q, "q", "FILE", "queries, an .npy file; with --k and --v, instead of INPUT")
+OPTION(K, "k", "FILE", "keys")
+OPTION(V, "v", "FILE", "values")
+OPTION(PAST_KEY, "past-key", "FILE", "cached keys, put before the keys")
+OPTION(PAST_VALUE, "past-value", "FILE", "cached values, put before the values")
+OPTION(LAYOUT, "layout", "LAYOUT",
+       "axes of q, k, v: bhsd (default), bshd, bs(hd) or bsh, thd (packed sequences); "
+       "axes before these count as batch")
+OPTION(HEADS, "heads", "N", "query heads, for layout bs(hd)")
+OPTION(KV_HEADS, "kv-heads", "N", "key and value heads, for layout bs(hd); default: as --heads")
+OPTION(DTYPE, "dtype", "TYPE", "f32, f16, bf16 or f64; inputs are converted; default: as they are")
+OPTION(CU_Q, "cu-q", "FILE|LIST", "layout thd: where each sequence of queries starts, and the end")
+OPTION(CU_K, "cu-k", "FILE|LIST", "layout thd: the same for keys; default: as --cu-q")
+
+/* a problem without data */
+OPTION(SHAPE, "shape", "SHAPE", "B,HQ,HKV,LQ,LK,D[,DV]: batch, query heads, key heads, lengths, head dims")
+OPTION(TYPE, "dtype", "TYPE", "f32 (default), f16, bf16 or f64")
+
+/* what may be seen */
+OPTION(CAUSAL, "causal", "MODE",
+       "none (default), top-left, bottom-right or an offset: key j is visible to query i if j <= i + "
+       "offset; a list gives each batch entry its own")
+OPTION(ALIGN, "align", "MODE", "the same offset for --window and --alibi without --causal")
+OPTION(WINDOW, "window", "LEFT,RIGHT", "visible keys before and after a query's own position; -1: all")
+OPTION(ALWAYS, "always", "N", "the first N keys are visible outside the window too")
+OPTION(KEY_LENGTHS, "key-lengths", "FILE|LIST", "valid keys of each batch entry, such as 10,5")
+OPTION(MASK_FILE, "mask", "FILE", "bool or uint8: 1 may be seen; float: added to the scores")
+OPTION(BIAS_FILE, "bias", "FILE", "float, added to the scores; beside a bool mask")
+
+/* problems without data name kinds instead of files */
+OPTION(MASK_KIND, "mask", "KIND", "none (default), bool, or float: added to the scores")
+OPTION(WITH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths")
+OPTION(WITH_ALIBI, "alibi", NULL, "ALiBi slopes")
+OPTION(WITH_SINKS, "sinks", NULL, "sink logits")
+OPTION(WITH_VARLEN, "varlen", NULL, "packed sequences: B of them, LQ and LK the longest")
+OPTION(WITH_LSE, "lse", NULL, "the logarithm of the softmax sum is an output")
+OPTION(WITH_WEIGHTS, "weights", "MODE", "scores, softcap, logits or softmax are an output")
+
+/* the scores */
+OPTION(SCALE, "scale", "X", "default: 1/sqrt(head dim)")
+OPTION(SOFTCAP, "softcap", "X", "s = X tanh(s / X)")
+OPTION(ALIBI, "alibi", "FILE|standard", "minus slope times distance; slopes [heads] or [batch, heads]")
+OPTION(SINKS, "sinks", "FILE", "one more logit a head that has no value; [heads]")
+
+/* how */
+OPTION(DEVICE, "device", "NAME", "gpu, cpu, PLATFORM:DEVICE, part of a name; default: CLATTN_DEVICE, else the best")
+OPTION(STRATEGY, "strategy", "NAME", "take this one; `clattn explain` names them")
+OPTION(MATMUL, "matmul", "NAME", "auto (default), clblast or tiles, for strategy staged")
+
+/* results */
+OPTION(OUTPUT, "output", "FILE", "write the output; .npy or .safetensors, as for the next two")
+OPTION(WEIGHTS, "weights", "FILE", "write the attention weights")
+OPTION(WEIGHTS_MODE, "weights-mode", "MODE", "instead of softmax: scores, softcap or logits (after masks)")
+OPTION(LSE, "lse", "FILE", "write the logarithm of each row's softmax sum")
+OPTION(CHECK, "check", NULL, "compare with the float64 reference, and with the outputs that INPUT holds")
+OPTION(TOLERANCE, "tolerance", "X", "for the outputs that INPUT holds; default by type, 2e-6 for f32")
+
+/* pictures */
+OPTION(SHOW, "show", NULL, "draw the attention weights in the terminal")
+OPTION(PLOT, "plot", "FILE", "draw them as a picture, .png or .svg")
+OPTION(LAYER, "layer", "N", "which batch entry (layer, sentence) to draw; default 0")
+OPTION(HEAD, "head", "N", "which head to draw; default: the average of all")
+
+/* bench */
+OPTION(SHAPES, "shapes", "FILE", "lines of NAME B HQ HKV LQ LK D DV CAUSAL MASK; default: built in")
+OPTION(SECONDS, "seconds", "S", "measure each shape for so long, and 3 calls at least; default 0.5")
+OPTION(TSV, "tsv", NULL, "tab-separated: a header line, then a line a shape")
+OPTION(BENCH_CAUSAL, "causal", "MODE", "none (default), top-left or bottom-right")
+
+OPTION(JSON, "json", NULL, "as a JSON document")
+OPTION(HELP, "help", NULL, "print this and exit")

@@ -1,0 +1,32 @@
+/* Options that describe a problem, for all commands that take them, read into a clattn_problem. */
+#ifndef CLATTN_TOOLS_PROBLEM_OPTIONS_H
+#define CLATTN_TOOLS_PROBLEM_OPTIONS_H
+
+#include "clattn.h"
+#include "failure.h"
+#include "options.h"
+
+/* --causal and --align (with *offsets, an int64 tensor that the caller frees, where they are
+ * numbers),
+ * --window, --always, --softcap, --scale, --strategy, --matmul. An option that a command does not
+ * take is never given. "offsets" as an alignment leaves *offsets empty: the input file has them. */
+int problem_options_read(const struct options *options, clattn_problem *problem, clattn_call *call,
+                         struct tensor *offsets, struct failure *failure);
+
+/* f32, f16, bf16, f64 of option `id`. */
+int problem_type_read(const struct options *options, enum option_id id, clattn_type *type,
+                      struct failure *failure);
+
+/* --shape B,HQ,HKV,LQ,LK,D[,DV] into the problem. */
+int problem_shape_read(const struct options *options, clattn_problem *problem,
+                       struct failure *failure);
+
+/* --mask none|bool|float of problems without data: sets features or bias_type. */
+int problem_mask_kind_read(const struct options *options, clattn_problem *problem,
+                           struct failure *failure);
+
+/* scores, softcap, logits or softmax of option `id`. */
+int problem_weights_read(const struct options *options, enum option_id id, clattn_weights *weights,
+                         struct failure *failure);
+
+#endif

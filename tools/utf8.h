@@ -1,0 +1,21 @@
+/* Text of files as labels: made safe to print, measured, cut. Used by the pictures. */
+#ifndef CLATTN_TOOLS_UTF8_H
+#define CLATTN_TOOLS_UTF8_H
+
+#include <stddef.h>
+
+/* A copy in which control characters and malformed sequences are '?'. The caller frees it; NULL
+ * without memory. */
+char *utf8_clean(const char *text);
+
+/* Terminal columns of a clean text: 0 for combining marks, 2 for East Asian wide characters,
+ * else 1. */
+int utf8_columns(const char *text);
+
+/* Bytes of the longest beginning of at most `columns` columns. */
+size_t utf8_fit(const char *text, int columns);
+
+/* Bytes of the first character of a clean text; 0 at its end. */
+size_t utf8_step(const char *text);
+
+#endif
