@@ -1,0 +1,224 @@
+/* fused_simd: attention without the matrix of scores, for CPU devices. One work-item a work-group; it owns
+ * ROWS = 16 * VECTORS query rows, which lie along the lanes of float16 vectors, and walks over the keys in
+ * blocks of KEYS. Both products have the form "an element of K or V, broadcast, times a vector of rows", so
+ * K and V are read in the layout that the caller has, and maximum and sum of a row need no reduction.
+ *
+ *                    query^T                                    scores / weights
+ *            rows 0-15  16-31 ...                              rows 0-15  16-31 ...
+ *     c = 0  [.......] [.......]                       key 0   [.......] [.......]
+ *     c = 1  [.......] [.......]                       key 1   [.......] [.......]
+ *
+ *     scores[key][rows] += key[key][c] * query^T[c][rows]       SCORE_KEYS keys at once in registers
+ *     out^T[c][rows]    += value[key][c] * weights[key][rows]   MIX_COLUMNS columns at once in registers
+ *
+ * Rows of the heads that share a key/value head lie side by side (lane_mask.clh), so that grouped heads
+ * read K and V once and a few query rows of many heads still fill the lanes.
+ *
+ *     group id 0: block of rows         1: key/value head         2: batch entry or packed sequence
+ *
+ * Keys that only some rows see go through `terms`: -inf hides a score whatever it is, and blocks whose
+ * values are not all finite take a slow path, since 0 * NaN would reach rows that must not see it. Scores
+ * are in units of log2: scale * log2(e) is folded into the queries. */
+#include "simd_block.clh"
+
+/* The rows of a work-group and their softmax so far; a row that has seen no key has maximum -inf. */
+typedef struct tile {
+    lane_mask mask;
+    int b, first_head;
+    int first_row, rows; /* of this tile, and of the key/value head in all */
+    float16 maximum[VECTORS], sum[VECTORS];
+    int16 seen[VECTORS];
+} tile;
+
+/* Query position and head of a row; those past the end repeat the last one. */
+static inline int position_of(const tile *t, int r)
+{
+    return min(t->first_row + r, t->rows - 1) / GROUP;
+}
+
+static inline int head_of(const tile *t, int r)
+{
+    return t->first_head + min(t->first_row + r, t->rows - 1) % GROUP;
+}
+
+/* The last vector of the last tile may have fewer rows, or none. */
+static inline int rows_in_vector(const tile *t, int v)
+{
+    return min(LANES, t->rows - t->first_row - v * LANES);
+}
+
+/* Causal blocks differ in work; runtimes hand out neighbours together, so a light one stands beside
+ * each heavy one. */
+static inline int row_block(const clattn_params *p)
+{
+    int block = (int)get_group_id(0);
+    if (HAS(CAUSAL)) {
+        block = block & 1 ? (int)get_num_groups(0) - 1 - block / 2 : block / 2;
+    }
+    return block;
+}
+
+static inline void load_queries(const clattn_params *p, tile *t, __global const STORAGE *query,
+                                __global const float *slopes, float16 *query_t)
+{
+    const float factor = HAS(SOFTCAP) ? p->scale / p->softcap : p->scale * LOG2_E;
+    for (int v = 0; v < VECTORS; ++v) {
+        rows_of row[LANES];
+        for (int lane = 0; lane < LANES; ++lane) {
+            int r = v * LANES + lane, i = position_of(t, r), h = head_of(t, r);
+            lane_mask_set_row(p, &t->mask, slopes, r, t->b, h, i);
+            row[lane].base = query + p->query_offset + t->b * p->query_stride[0] +
+                             h * p->query_stride[1] + (t->mask.s.query_row + i) * p->query_stride[2];
+            row[lane].column = p->query_stride[3];
+        }
+        load_rows_transposed(row, HEAD_DIM, factor, query_t + v);
+        t->maximum[v] = -INFINITY;
+        t->sum[v] = 0.0f;
+        t->seen[v] = 0;
+    }
+}
+
+/* Takes over a block's maximum. Returns in `rescale` what the old sums count for now, and in `origin`
+ * what is subtracted from scores: 0 while a row has seen nothing, so that -inf stays -inf. */
+static inline void move_maximum(tile *t, const float16 maximum[VECTORS], float16 rescale[VECTORS],
+                                float16 origin[VECTORS])
+{
+    #pragma unroll
+    for (int v = 0; v < VECTORS; ++v) {
+        origin[v] = maximum[v] == -INFINITY ? 0.0f : maximum[v];
+        rescale[v] = exp2_16(t->maximum[v] - origin[v]);
+        t->sum[v] *= rescale[v];
+        t->maximum[v] = maximum[v];
+    }
+}
+
+/* Keys [from, from + count). `terms` has room for a block. */
+static inline void attend_block(const clattn_params *p, tile *t, rows_of key, rows_of value,
+                                __global const uchar *mask, __global const void *bias, int from, int count,
+                                const float16 *query_t, float16 *terms, float16 *out_t)
+{
+    const int full = block_is_full(p, &t->mask, from, count);
+    if (!full) {
+        int filled = (count + SCORE_KEYS - 1) / SCORE_KEYS * SCORE_KEYS;
+        if (!fill_terms(p, &t->mask, mask, bias, from, filled, t->seen, terms)) {
+            return;
+        }
+    }
+    float16 scores[KEYS * VECTORS], maximum[VECTORS], rescale[VECTORS], origin[VECTORS];
+    for (int v = 0; v < VECTORS; ++v) {
+        maximum[v] = t->maximum[v];
+        t->seen[v] |= full ? -1 : 0;
+    }
+    score_block(key, from, count, query_t, p->softcap * LOG2_E, full ? 0 : terms, scores, maximum);
+    move_maximum(t, maximum, rescale, origin);
+    weigh_block(count, origin, scores, t->sum);
+    for (int r = 0; HAS(DROPOUT) && r < ROWS; ++r) {
+        drop_weights(p, t->b, head_of(t, r), position_of(t, r), r, from, count, scores);
+    }
+#if IN_PLACE
+    element_row block = value.base + from * value.row;
+    clattn_i64 block_row = value.row;
+#else
+    float block[KEYS * HEAD_DIM_V];
+    clattn_i64 block_row = HEAD_DIM_V;
+    for (int j = 0; j < count; ++j) {
+        widen_row(value, from + j, HEAD_DIM_V, block + j * HEAD_DIM_V);
+    }
+#endif
+    if (full || values_are_finite(block, block_row, count)) {
+        mix_block(block, block_row, count, scores, rescale, out_t);
+    } else {
+        mix_block_hiding(block, block_row, count, scores, terms, rescale, out_t);
+    }
+}
+
+/* Returns what the mixed values of a vector of rows are multiplied with. A sink is one more logit, without
+ * a value. */
+static inline float16 finish_rows(const clattn_params *p, tile *t, __global const float *sinks, int v)
+{
+    float16 kept = 1.0f;
+    if (HAS(SINKS)) {
+        float16 sink;
+        for (int lane = 0; lane < LANES; ++lane) {
+            int h = head_of(t, v * LANES + lane);
+            set_lane(&sink, lane, sinks[p->sinks_offset + h * p->sinks_stride] * LOG2_E);
+        }
+        float16 top = max_16(sink, t->maximum[v]);
+        kept = exp2_16(t->maximum[v] - top);
+        t->sum[v] = t->sum[v] * kept + exp2_16(sink - top);
+        t->maximum[v] = top;
+    }
+    return t->seen[v] ? kept / t->sum[v] : (float16)0.0f;
+}
+
+static inline void store_lse(const clattn_params *p, const tile *t, int v, __global float *lse)
+{
+    for (int lane = 0; lane < rows_in_vector(t, v); ++lane) {
+        int r = v * LANES + lane;
+        float top = get_lane(&t->maximum[v], lane), sum = get_lane(&t->sum[v], lane);
+        int seen = ((const int *)&t->seen[v])[lane];
+        lse[p->lse_offset + t->b * p->lse_stride[0] + head_of(t, r) * p->lse_stride[1] +
+            (t->mask.s.query_row + position_of(t, r)) * p->lse_stride[2]] =
+            seen ? top * LN_2 + log(sum) : -INFINITY;
+    }
+}
+
+static inline void store_out(const clattn_params *p, const tile *t, int v, float16 factor,
+                             const float16 *out_t, __global STORAGE *out)
+{
+    clattn_i64 row_at[LANES];
+    for (int lane = 0; lane < LANES; ++lane) {
+        int r = v * LANES + lane;
+        row_at[lane] = p->out_offset + t->b * p->out_stride[0] + head_of(t, r) * p->out_stride[1] +
+                       (t->mask.s.query_row + position_of(t, r)) * p->out_stride[2];
+    }
+    store_rows_transposed(out_t + v, factor, HEAD_DIM_V, p->out_stride[3], rows_in_vector(t, v), row_at,
+                          out);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTION_ARGUMENTS)
+{
+    const clattn_params *p = &params;
+    const int kv_head = (int)get_group_id(1);
+    tile t;
+    t.b = (int)get_group_id(2);
+    t.first_head = kv_head * GROUP;
+    t.mask.s = sequence_of(p, t.b, key_lengths, query_offsets, cu_query, cu_key);
+    t.rows = t.mask.s.query_len * GROUP;
+    t.first_row = row_block(p) * ROWS;
+    if (t.first_row >= t.rows) {
+        return;
+    }
+    t.mask.first = position_of(&t, 0);
+    t.mask.last = position_of(&t, ROWS - 1);
+
+    float16 query_t[HEAD_DIM * VECTORS], out_t[HEAD_DIM_V * VECTORS], terms[KEYS * VECTORS];
+    load_queries(p, &t, query, slopes, query_t);
+    for (int c = 0; c < HEAD_DIM_V * VECTORS; ++c) {
+        out_t[c] = 0.0f;
+    }
+    const rows_of keys = { key + p->key_offset + t.b * p->key_stride[0] + kv_head * p->key_stride[1] +
+                               t.mask.s.key_row * p->key_stride[2],
+                           p->key_stride[2], p->key_stride[3] };
+    const rows_of values = { value + p->value_offset + t.b * p->value_stride[0] +
+                                 kv_head * p->value_stride[1] + t.mask.s.key_row * p->value_stride[2],
+                             p->value_stride[2], p->value_stride[3] };
+    const int high = key_high(p, &t.mask.s, t.mask.last);
+    const int window_from = window_low(p, &t.mask.s, t.mask.first) / KEYS * KEYS;
+    for (int from = 0; from < high; from += KEYS) {
+        if (from >= p->always_visible_keys && from < window_from) {
+            from = window_from; /* the first block that the window reaches */
+        }
+        if (from < high) {
+            attend_block(p, &t, keys, values, mask, bias, from, min(KEYS, high - from), query_t, terms,
+                         out_t);
+        }
+    }
+    for (int v = 0; v < VECTORS; ++v) {
+        float16 factor = finish_rows(p, &t, sinks, v);
+        store_out(p, &t, v, factor, out_t, out);
+        if (HAS(LSE)) {
+            store_lse(p, &t, v, lse);
+        }
+    }
+}

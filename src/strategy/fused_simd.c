@@ -1,0 +1,188 @@
+/* fused_simd: one kernel, no matrix of scores, query rows along the vector lanes; for CPU devices.
+ * cl/fused_simd.cl has the picture. This file chooses the tile and launches. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../error.h"
+#include "strategies.h"
+
+#define LANES 16
+#define COLUMNS_MAX 4096 /* head_dim + head_dim_v: queries and sums of a tile live in private memory */
+#define PRIVATE_BYTES_MAX (256 * 1024)
+
+/* Tiles, measured on two AVX-512 cores under PoCL. Efficiency is relative to the best tile on long
+ * sequences, where float32 is read in place, and where keys and values are widened first (a tile of more
+ * rows does that less often). */
+static const struct simd_tile {
+    int vectors;     /* of 16 query rows */
+    int score_keys;  /* keys at once in registers: vectors * score_keys + vectors + 1 <= 32 */
+    int mix_columns; /* output columns at once in registers */
+    double efficiency_in_place, efficiency_widened;
+} tiles[] = {
+    { 1, 8, 16, 0.82, 0.68 },
+    { 2, 8, 8, 1.0, 0.95 },
+    { 4, 4, 4, 0.97, 1.0 },
+};
+
+#define TILE_COUNT (sizeof(tiles) / sizeof(tiles[0]))
+
+struct simd_state {
+    struct kernel *kernel;
+    int rows; /* a work-group */
+    int group;
+};
+
+static int64_t group_of(const clattn_problem *p)
+{
+    return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
+}
+
+static int is_widened(const clattn_problem *p)
+{
+    return p->type != CLATTN_FLOAT32 || p->strided_columns;
+}
+
+static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+{
+    const clattn_problem *p = &problem->p;
+    if (context->device.device_class != DEVICE_CPU) {
+        text_append(why, "for CPU devices");
+        return 0;
+    }
+    if (p->type == CLATTN_FLOAT64) {
+        text_append(why, "computes in float32");
+        return 0;
+    }
+    if (p->weights != CLATTN_WEIGHTS_NONE) {
+        text_append(why, "has no matrix of weights to give out");
+        return 0;
+    }
+    if (p->head_dim + p->head_dim_v > COLUMNS_MAX) {
+        text_append(why, "head_dim + head_dim_v %lld: at most %d fit private memory",
+                    (long long)(p->head_dim + p->head_dim_v), COLUMNS_MAX);
+        return 0;
+    }
+    if (p->query_len * group_of(p) > INT_MAX / 2) {
+        text_append(why, "query_len %lld of %lld heads: rows of a key/value head are counted in 32 bits",
+                    (long long)p->query_len, (long long)group_of(p));
+        return 0;
+    }
+    if (context->device.parameter_bytes < sizeof(clattn_params) + 128) {
+        text_append(why, "the device takes only %zu bytes of kernel arguments",
+                    context->device.parameter_bytes);
+        return 0;
+    }
+    return 1;
+}
+
+/* Rows that a tile computes in all, padding included, in units of the best tile's speed. */
+static double row_cost(const clattn_context *context, const clattn_problem *p,
+                       const struct simd_tile *tile)
+{
+    const double rows = (double)p->query_len * (double)group_of(p), tile_rows = LANES * tile->vectors;
+    const double heads = (double)p->batch * (double)p->kv_heads;
+    const double units = (double)context->device.compute_units;
+    double blocks = (double)(((int64_t)rows + (int64_t)tile_rows - 1) / (int64_t)tile_rows) * heads;
+    /* The slowest unit: work-groups come whole. */
+    double turns = blocks / units;
+    if (turns < 16) {
+        turns = (double)(int64_t)(turns + 0.999);
+    }
+    double waste = p->causal ? 1 + tile_rows / (double)(group_of(p) * (p->key_len + 1)) : 1;
+    return turns * units * tile_rows * waste /
+           (is_widened(p) ? tile->efficiency_widened : tile->efficiency_in_place);
+}
+
+static const struct simd_tile *choose_tile(const clattn_context *context, const clattn_problem *p)
+{
+    const struct simd_tile *best = &tiles[0];
+    for (size_t i = 1; i < TILE_COUNT; ++i) {
+        if (row_cost(context, p, &tiles[i]) < row_cost(context, p, best)) {
+            best = &tiles[i];
+        }
+    }
+    return best;
+}
+
+/* Keys of a block: as many as private memory has room for; fewer than 32 would rescale too often. */
+static int choose_keys(const clattn_problem *p, const struct simd_tile *tile)
+{
+    int keys = 128;
+    for (; keys > 32; keys /= 2) {
+        int64_t vector_bytes = LANES * (int64_t)sizeof(float) * tile->vectors;
+        int64_t bytes = vector_bytes * (p->head_dim + p->head_dim_v + 2 * keys);
+        bytes += is_widened(p) ? (int64_t)sizeof(float) * keys * p->head_dim_v : 0;
+        if (bytes <= PRIVATE_BYTES_MAX) {
+            break;
+        }
+    }
+    return keys;
+}
+
+static double cost_ms(const clattn_context *context, const struct problem *problem)
+{
+    const clattn_problem *p = &problem->p;
+    double columns = (double)(p->head_dim + p->head_dim_v + 16); /* 16: the softmax */
+    double work = row_cost(context, p, choose_tile(context, p)) * (double)p->key_len * columns;
+    double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;
+    /* About 100 multiply-adds a nanosecond and compute unit. */
+    return 0.02 + visible * work * 1e-8 / (double)context->device.compute_units;
+}
+
+static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+{
+    const clattn_problem *p = &plan->problem.p;
+    struct simd_state *state = calloc(1, sizeof(*state));
+    if (!state) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    }
+    plan->state = state;
+    const struct simd_tile *tile = choose_tile(plan->context, p);
+    const int keys = choose_keys(p, tile);
+    state->rows = LANES * tile->vectors;
+    state->group = (int)group_of(p);
+    char options[320];
+    snprintf(options, sizeof(options),
+             "-D TYPE=%d -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d "
+             "-D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D MIX_COLUMNS=%d",
+             (int)p->type, (unsigned)plan->problem.flags, (int)p->bias_type, p->strided_columns != 0,
+             (int)p->head_dim, (int)p->head_dim_v, state->group, tile->vectors, keys, tile->score_keys,
+             tile->mix_columns);
+    text_append(explain, "  tile: %d query rows x %d keys, %d heads side by side\n", state->rows, keys,
+                state->group);
+    text_append(explain, "  registers: %d keys, then %d columns, x %d vectors of 16 rows\n",
+                tile->score_keys, tile->mix_columns, tile->vectors);
+    text_append(explain, "  keys and values: %s\n",
+                is_widened(p) ? "widened block by block" : "read in place");
+    return program_kernel(plan->context, "fused_simd.cl", options, "fused_simd", &state->kernel);
+}
+
+static clattn_status enqueue(const struct clattn_plan *plan, const struct call *call,
+                             const clattn_params *params, struct chain *chain)
+{
+    const struct simd_state *state = plan->state;
+    const size_t rows = (size_t)params->query_len * (size_t)state->group;
+    const size_t block = (size_t)state->rows;
+    size_t global[3] = { (rows + block - 1) / block, (size_t)params->kv_heads, (size_t)params->batch };
+    const size_t local[3] = { 1, 1, 1 };
+    struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT];
+    attention_arguments(params, call, arguments);
+    chain_final(chain);
+    return launch(chain, state->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT, arguments);
+}
+
+static void destroy(struct clattn_plan *plan)
+{
+    free(plan->state);
+}
+
+const struct strategy strategy_fused_simd = {
+    .name = "fused_simd",
+    .summary = "query rows along vector lanes, no matrix of scores; CPU devices",
+    .applicable = applicable,
+    .cost_ms = cost_ms,
+    .plan = plan,
+    .enqueue = enqueue,
+    .destroy = destroy,
+};
