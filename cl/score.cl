@@ -28,22 +28,28 @@ static inline int2 wanted_keys(const clattn_params *p, const sequence *s, int fi
 }
 
 /* key_tile[k][j] = key[first_key + j][first_k + k]; beyond the last key it is repeated, beyond head_dim
- * nothing is read. */
+ * nothing is read. Neighbouring work-items read neighbours; a single one goes along the rows. */
 static inline void load_keys(const clattn_params *p, __global const STORAGE *key, clattn_i64 key_at,
                              int first_key, int last_key, int first_k, int depth, __local REAL *key_tile)
 {
-    for (int element = ITEM; element < TILE_N * TILE_K; element += GROUP_ITEMS) {
 #if GROUP_ITEMS > 1
-        const int j = element / TILE_K, k = element % TILE_K; /* neighbours read neighbours */
-#else
-        const int j = element % TILE_N, k = element / TILE_N;
-#endif
+    for (int element = ITEM; element < TILE_N * TILE_K; element += GROUP_ITEMS) {
+        const int j = element / TILE_K, k = element % TILE_K;
         if (k < depth) {
             key_tile[k * RIGHT_PITCH + j] =
                 LOAD(key, key_at + min(first_key + j, last_key) * p->key_stride[2] +
                               (first_k + k) * p->key_stride[3]);
         }
     }
+#else
+    for (int j = 0; j < TILE_N; ++j) {
+        const clattn_i64 row_at =
+            key_at + min(first_key + j, last_key) * p->key_stride[2] + first_k * p->key_stride[3];
+        for (int k = 0; k < depth; ++k) {
+            key_tile[k * RIGHT_PITCH + j] = LOAD(key, row_at + k * p->key_stride[3]);
+        }
+    }
+#endif
 }
 
 #if GROUP_ITEMS > 1

@@ -15,6 +15,7 @@
 #include "vector.clh"
 
 #include "arguments.clh"
+#include "exp.clh"
 #include "hidden.clh"
 #include "mask.clh"
 #include "philox.clh"
@@ -84,9 +85,9 @@ static inline extent measure(__global const REAL *row, int has_logits, int low, 
         const REALV origin = ORIGIN_VECTOR(new_maximum);
         REALV block_sum = (REALV)0;
         for (int n = 0; n < count; ++n) {
-            block_sum += exp(logits[n] - origin);
+            block_sum += exp_of_negative(logits[n] - origin);
         }
-        sum = sum * exp(maximum - origin) + block_sum;
+        sum = sum * exp_of_negative(maximum - origin) + block_sum;
         maximum = new_maximum;
     }
     REAL lane_maximum[VEC], lane_sum[VEC];
@@ -172,7 +173,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
         REALV weight = (REALV)0;
         if (j < high && j + VEC > low) {
             const REALV logits = load_logits(row, chunk.has_logits, low, high, j, &visible);
-            weight = visible ? exp(logits - origin) * inverse : (REALV)0;
+            weight = visible ? exp_of_negative(logits - origin) * inverse : (REALV)0;
         }
         if (writes_weights || HAS(DROPOUT)) {
             REAL lane[VEC];

@@ -3,7 +3,6 @@
 # Everything, with internal functions visible: the command, the tests and the benchmarks link this.
 noinst_LTLIBRARIES += libclattn_core.la
 libclattn_core_la_LIBADD = $(CLBLAST_LIBS) $(OPENCL_LIBS) -lm -lpthread
-libclattn_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(CLBLAST_CFLAGS)
 libclattn_core_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS)
 libclattn_core_la_SOURCES = \
 	src/api.c \
@@ -52,8 +51,6 @@ libclattn_core_la_SOURCES = \
 	src/reference/visibility.h \
 	src/strategies.c \
 	src/strategy.h \
-	src/strategy/fused_simd.c \
-	src/strategy/fused_simt.c \
 	src/strategy/plain.c \
 	src/strategy/staged.c \
 	src/strategy/staged.h \
@@ -72,12 +69,8 @@ nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
 # The kernel files, and what they share with the host.
 KERNEL_FILES = \
 	cl/arguments.clh \
-	cl/fused_simd.cl \
-	cl/fused_simt.cl \
 	cl/gemm_tile.clh \
 	cl/hidden.clh \
-	cl/lane_mask.clh \
-	cl/lanes.clh \
 	cl/mask.clh \
 	cl/merge.cl \
 	cl/merge_params.h \
@@ -85,14 +78,9 @@ KERNEL_FILES = \
 	cl/params.h \
 	cl/philox.clh \
 	cl/plain.cl \
-	cl/project.cl \
-	cl/project.h \
-	cl/project_tiles.cl \
 	cl/repair.cl \
 	cl/scale_mask.cl \
 	cl/score.cl \
-	cl/simd_block.clh \
-	cl/simt_tile.clh \
 	cl/softmax.cl \
 	cl/staged.h \
 	cl/types.clh \
