@@ -51,6 +51,8 @@ libclattn_core_la_SOURCES = \
 	src/reference/visibility.h \
 	src/strategies.c \
 	src/strategy.h \
+	src/strategy/fused_simd.c \
+	src/strategy/fused_simt.c \
 	src/strategy/plain.c \
 	src/strategy/staged.c \
 	src/strategy/staged.h \
@@ -69,8 +71,13 @@ nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
 # The kernel files, and what they share with the host.
 KERNEL_FILES = \
 	cl/arguments.clh \
+	cl/exp.clh \
+	cl/fused_simd.cl \
+	cl/fused_simt.cl \
 	cl/gemm_tile.clh \
 	cl/hidden.clh \
+	cl/lane_mask.clh \
+	cl/lanes.clh \
 	cl/mask.clh \
 	cl/merge.cl \
 	cl/merge_params.h \
@@ -81,6 +88,8 @@ KERNEL_FILES = \
 	cl/repair.cl \
 	cl/scale_mask.cl \
 	cl/score.cl \
+	cl/simd_block.clh \
+	cl/simt_tile.clh \
 	cl/softmax.cl \
 	cl/staged.h \
 	cl/types.clh \
