@@ -1,17 +1,23 @@
 # make check. Included by the Makefile.am at the top. A test's exit status: 0 passed, 77 skipped, else
 # failed; a Check program or a last line "N passed, N failed, N skipped" is counted in detail by ./check.
 
-AM_CPPFLAGS += $(CHECK_CFLAGS)
-LDADD = libclattn_test.la libclattn_tool.la libclattn_core.la $(CHECK_LIBS)
+LDADD = libclattn_test.la libclattn_tool.la libclattn_core.la $(CHECK_LIBS) $(DL_LIBS)
 
 # What test programs share.
 libclattn_test_la_SOURCES = \
+	tests/robust/fault_layer.h \
+	tests/robust/sample.c \
+	tests/robust/sample.h \
 	tests/support/case_file.c \
 	tests/support/case_file.h \
 	tests/support/case_layout.c \
 	tests/support/case_layout.h \
 	tests/support/device_call.c \
 	tests/support/device_call.h \
+	tests/support/device_options.c \
+	tests/support/device_options.h \
+	tests/support/merge.c \
+	tests/support/merge.h \
 	tests/support/naive.c \
 	tests/support/naive.h \
 	tests/support/random.c \
@@ -27,7 +33,37 @@ libclattn_test_la_SOURCES = \
 
 # One source file each, of the same name; those that need no device first.
 test_programs = \
-	tests/random_calls
+	tests/random_calls \
+	tests/exact \
+	tests/robust/faults \
+	tests/robust/fork \
+	tests/robust/guards \
+	tests/robust/threads
+
+# With the library's allocations wrapped, so that they can fail.
+tests_robust_faults_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
+tests_robust_faults_SOURCES = \
+	tests/robust/failing_memory.c \
+	tests/robust/failing_memory.h \
+	tests/robust/faults.c
+
+# OpenCL layers, loaded by the loader into the programs above.
+layers = \
+	tests/robust/fault_layer.la \
+	tests/robust/guard_layer.la
+# The loader looks two functions up in them, so nothing is hidden.
+layer_cflags = $(WARNING_CFLAGS) $(SANITIZER_CFLAGS)
+layer_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+tests_robust_fault_layer_la_CFLAGS = $(layer_cflags)
+tests_robust_fault_layer_la_LDFLAGS = $(layer_ldflags)
+tests_robust_fault_layer_la_SOURCES = \
+	tests/robust/fault_layer.c \
+	tests/robust/fault_layer.h
+tests_robust_fault_layer_la_LIBADD =
+tests_robust_guard_layer_la_CFLAGS = $(layer_cflags)
+tests_robust_guard_layer_la_LDFLAGS = $(layer_ldflags)
+tests_robust_guard_layer_la_LIBADD =
 
 # Scripts; they read srcdir and builddir.
 test_scripts = \
@@ -37,7 +73,7 @@ test_scripts = \
 EXTRA_DIST += $(test_scripts)
 
 if TESTS_ENABLED
-check_LTLIBRARIES += libclattn_test.la
+check_LTLIBRARIES += libclattn_test.la $(layers)
 noinst_PROGRAMS += tests/solve_cases
 check_PROGRAMS += $(test_programs)
 TESTS += $(test_scripts) $(test_programs)
