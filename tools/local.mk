@@ -1,15 +1,19 @@
 # The command clattn. Included by the Makefile.am at the top.
 
 # All of it but main, for the tests too.
-libclattn_tool_la_CPPFLAGS = $(AM_CPPFLAGS) $(CAIRO_CFLAGS) $(CJSON_CFLAGS)
 libclattn_tool_la_LIBADD = $(CAIRO_LIBS) $(CJSON_LIBS)
 libclattn_tool_la_SOURCES = \
 	tools/attention.c \
 	tools/attention.h \
 	tools/attention_extras.c \
 	tools/attention_extras.h \
+	tools/bench_data.c \
+	tools/bench_data.h \
+	tools/bench_shapes.c \
+	tools/bench_shapes.h \
 	tools/check.c \
 	tools/check.h \
+	tools/cmd_bench.c \
 	tools/cmd_devices.c \
 	tools/cmd_explain.c \
 	tools/cmd_run.c \
@@ -53,6 +57,14 @@ libclattn_tool_la_SOURCES = \
 clattn_LDADD = libclattn_tool.la libclattn_core.la
 clattn_SOURCES = \
 	tools/main.c
+
+# The shapes that `clattn bench` measures by itself, as a C string.
+tools/bench_shapes_text.h: $(srcdir)/bench/shapes.txt Makefile
+	$(AM_V_GEN)$(MKDIR_P) tools && \
+	$(SED) 's/["\\]/\\&/g; s/.*/"&\\n"/' $(srcdir)/bench/shapes.txt >$@.new && mv $@.new $@
+$(libclattn_tool_la_OBJECTS): tools/bench_shapes_text.h
+CLEANFILES += tools/bench_shapes_text.h
+EXTRA_DIST += bench/shapes.txt bench/compare bench/peer-environment
 
 if TOOL
 noinst_LTLIBRARIES += libclattn_tool.la
