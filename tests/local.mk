@@ -6,6 +6,8 @@ LDADD = libclattn_test.la libclattn_tool.la libclattn_core.la $(CHECK_LIBS) $(DL
 # What test programs share.
 libclattn_test_la_SOURCES = \
 	tests/robust/fault_layer.h \
+	tests/robust/layers.c \
+	tests/robust/layers.h \
 	tests/robust/sample.c \
 	tests/robust/sample.h \
 	tests/support/case_file.c \
