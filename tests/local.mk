@@ -35,6 +35,12 @@ libclattn_test_la_SOURCES = \
 
 # One source file each, of the same name; those that need no device first.
 test_programs = \
+	tests/unit/alibi \
+	tests/unit/call \
+	tests/unit/half \
+	tests/unit/philox \
+	tests/unit/problem \
+	tests/unit/reference \
 	tests/random_calls \
 	tests/exact \
 	tests/robust/faults \
@@ -98,7 +104,8 @@ EXTRA_DIST += tests/cases
 EXTRA_DIST += \
 	tests/consumer/CMakeLists.txt \
 	tests/consumer/consumer.c \
-	tests/consumer/run
+	tests/consumer/run \
+	tests/unit/suite.h
 
 # An installed clattn serves programs outside the tree; distcheck runs this too.
 installcheck-local:
