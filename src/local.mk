@@ -5,8 +5,6 @@ noinst_LTLIBRARIES += libclattn_core.la
 libclattn_core_la_LIBADD = $(CLBLAST_LIBS) $(OPENCL_LIBS) -lm -lpthread
 libclattn_core_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS)
 libclattn_core_la_SOURCES = \
-	src/additive_problem.c \
-	src/additive_problem.h \
 	src/api.c \
 	src/attention_arguments.c \
 	src/attention_arguments.h \
@@ -41,8 +39,6 @@ libclattn_core_la_SOURCES = \
 	src/problem.h \
 	src/program.c \
 	src/program.h \
-	src/reference/additive.c \
-	src/reference/additive.h \
 	src/reference/alibi.c \
 	src/reference/alibi.h \
 	src/reference/half.c \
@@ -74,8 +70,6 @@ nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
 
 # The kernel files, and what they share with the host.
 KERNEL_FILES = \
-	cl/additive.cl \
-	cl/additive.h \
 	cl/arguments.clh \
 	cl/exp.clh \
 	cl/fused_simd.cl \
@@ -97,7 +91,9 @@ KERNEL_FILES = \
 	cl/simd_block.clh \
 	cl/simt_tile.clh \
 	cl/softmax.cl \
+	cl/split.cl \
 	cl/staged.h \
+	cl/terms.clh \
 	cl/types.clh \
 	cl/vector.clh
 EXTRA_DIST += $(KERNEL_FILES)
