@@ -180,7 +180,7 @@ static void print_header(int tsv)
                "s\tcpu_ms\t"
                "first_ms\tcalls\tworkspace_bytes\terror_share\n");
     else
-        printf("%-16s %-9s %-28s %-12s %-5s  %9s %9s %8s %7s %9s %9s %10s %6s\n", "name",
+        printf("%-16s %-10s %-28s %-12s %-5s  %9s %9s %8s %7s %9s %9s %10s %6s\n", "name",
                "strategy", "B,HQ,HKV,LQ,LK,D,DV", "causal", "mask", "min ms", "median ms",
                "GFLOP/s", "GB/s", "cpu ms", "first ms", "workspace", "error");
 }
@@ -197,7 +197,7 @@ static void print_row(const struct bench_shape *shape, const struct measurement 
                found->gbytes_s, found->cpu_ms, found->first_ms, found->calls,
                found->workspace_bytes, found->error_share);
     else
-        printf("%-16s %-9s %-28s %-12s %-5s  %9.4g %9.4g %8.4g %7.3g %9.4g %9.4g %10zu %6.2f\n",
+        printf("%-16s %-10s %-28s %-12s %-5s  %9.4g %9.4g %8.4g %7.3g %9.4g %9.4g %10zu %6.2f\n",
                shape->name, found->strategy, text, bench_causal_name(p), bench_mask_name(p),
                found->min_ms, found->median_ms, found->gflops, found->gbytes_s, found->cpu_ms,
                found->first_ms, found->workspace_bytes, found->error_share);

@@ -1,6 +1,5 @@
 /* clattn explain: which strategy a problem would take, and why each other one declined. */
 #include <stdio.h>
-#include <string.h>
 
 #include "commands.h"
 #include "library.h"
@@ -51,24 +50,17 @@ static int run(const struct options *options, struct failure *failure)
     clattn_context *context;
     clattn_plan *plan;
     clattn_status status;
-    char device[256];
     if (!options->value[OPTION_SHAPE])
         return failure_misuse(failure, "--shape: is missing; give B,HQ,HKV,LQ,LK,D[,DV]");
     if (read_problem(options, &problem, failure) != 0)
         return -1;
     if (library_open(options, &context, failure) != 0)
         return -1;
-    library_device_name(context, device, sizeof device);
     progress_begin("explain", "compiling kernels");
     status = clattn_plan_create(context, &problem, &plan);
     progress_end();
     if (status == CLATTN_OK) {
-        const char *text = clattn_plan_explain(plan);
-        size_t bytes = clattn_plan_workspace(plan);
-        printf("device %s\n%s", device, text);
-        if (!*text || text[strlen(text) - 1] != '\n')
-            putchar('\n');
-        printf("workspace_bytes %zu\n", bytes);
+        fputs(clattn_plan_explain(plan), stdout);
         clattn_plan_destroy(plan);
     } else {
         library_failure(options, status, failure);

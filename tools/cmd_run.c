@@ -47,14 +47,13 @@ static int check_options(const struct options *options, clattn_weights *weights,
         {OPTION_TOLERANCE, {OPTION_CHECK}},
     };
     int pictures = options->value[OPTION_SHOW] || options->value[OPTION_PLOT];
-    double tolerance;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (option_needs(options, pairs[i].id, pairs[i].needs, failure) != 0)
             return -1;
     *weights =
         pictures || options->value[OPTION_WEIGHTS] ? CLATTN_WEIGHTS_SOFTMAX : CLATTN_WEIGHTS_NONE;
     if (problem_weights_read(options, OPTION_WEIGHTS_MODE, weights, failure) != 0 ||
-        results_tolerance(options, CLATTN_FLOAT32, &tolerance, failure) != 0)
+        results_check_tolerance(options, failure) != 0)
         return -1;
     if (pictures && *weights != CLATTN_WEIGHTS_SOFTMAX)
         return failure_misuse(failure,

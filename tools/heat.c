@@ -63,6 +63,7 @@ static int label(struct heat *heat, const struct inputs *inputs, int64_t entry, 
     failure->text[0] = 0;
     if (inputs->tokens)
         tokens = tokens_of(parsed, entry, failure);
+    heat->has_sentences = cJSON_IsArray(parsed) && cJSON_IsArray(parsed->child);
     n = tokens ? cJSON_GetArraySize(tokens) : 0;
     heat->has_tokens = n > 0 && n >= first_column + heat->columns && n >= first_row + heat->rows;
     if (!heat->has_tokens)
@@ -104,7 +105,10 @@ static void describe(struct heat *heat, const struct attention *attention, int64
     size_t left = sizeof heat->what;
     int used = 0;
     if (problem->batch > 1)
-        used = snprintf(to, left, "%s %lld of %lld, ", attention->sequences ? "sequence" : "layer",
+        used = snprintf(to, left, "%s %lld of %lld, ",
+                        attention->sequences  ? "sequence"
+                        : heat->has_sentences ? "sentence"
+                                              : "layer",
                         (long long)entry, (long long)problem->batch);
     if (head >= 0)
         snprintf(to + used, left - (size_t)used, "head %lld of %lld", (long long)head,
@@ -144,8 +148,10 @@ int heat_make(const struct options *options, const struct inputs *inputs,
     if (!heat->value)
         return failure_failed(failure, "out of memory");
     average(heat, attention, entry, head < 0 ? 0 : head, head < 0 ? problem->query_heads : 1);
+    if (label(heat, inputs, entry, first_row, first_column, failure) != 0)
+        return -1;
     describe(heat, attention, entry, head);
-    return label(heat, inputs, entry, first_row, first_column, failure);
+    return 0;
 }
 
 void heat_free(struct heat *heat)

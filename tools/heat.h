@@ -12,6 +12,7 @@ struct heat {
     double largest;
     char **row_label, **column_label; /* UTF-8, clean */
     int has_tokens;                   /* 0: labels are positions */
+    int has_sentences;                /* each batch entry has tokens of its own */
     char what[160];                   /* "layer 0 of 6, average of 12 heads" */
 };
 

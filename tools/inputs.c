@@ -107,7 +107,7 @@ static int read_entries(const struct safetensors *file, struct inputs *inputs,
             return -1;
         }
     }
-    inputs->unused = text_take(&unused);
+    inputs->unused = unused.length ? text_take(&unused) : NULL;
     return 0;
 }
 

@@ -27,6 +27,8 @@
 
 struct drawing {
     const struct heat *heat;
+    int has_numbers; /* in the cells; where there are none, shades follow the square root, so that
+                      * the many small weights of a long text can be told apart */
     double cell, left, top, width, height; /* of the matrix */
     double label_room;
     char *title;
@@ -110,7 +112,6 @@ static double widest_label(cairo_t *cairo, char *const *labels, int64_t n)
 static void draw_cells(cairo_t *cairo, const struct drawing *drawing)
 {
     const struct heat *heat = drawing->heat;
-    int has_numbers = drawing->cell >= 34;
     char number[16];
     cairo_set_font_size(cairo, drawing->cell >= 48 ? 14 : 11);
     for (int64_t i = 0; i < heat->rows; i++)
@@ -119,10 +120,10 @@ static void draw_cells(cairo_t *cairo, const struct drawing *drawing)
             double part = heat->largest > 0 ? value / heat->largest : 0;
             double x = drawing->left + (double)j * drawing->cell;
             double y = drawing->top + (double)i * drawing->cell;
-            shade(cairo, part);
+            shade(cairo, drawing->has_numbers ? part : sqrt(part));
             cairo_rectangle(cairo, x, y, drawing->cell, drawing->cell);
             cairo_fill(cairo);
-            if (!has_numbers)
+            if (!drawing->has_numbers)
                 continue;
             snprintf(number, sizeof number, "%.0f%%", value * 100);
             if (part > 0.55)
@@ -195,8 +196,9 @@ static void draw_scale(cairo_t *cairo, const struct drawing *drawing)
     cairo_stroke(cairo);
     cairo_set_font_size(cairo, 12);
     for (int i = 0; i <= 4; i++) {
-        double y = drawing->top + height * (4 - i) / 4;
-        snprintf(number, sizeof number, "%.3g%%", drawing->heat->largest * 100 * i / 4);
+        double y = drawing->top + height * (4 - i) / 4, part = i / 4.0;
+        part = drawing->has_numbers ? part : part * part;
+        snprintf(number, sizeof number, "%.3g%%", drawing->heat->largest * 100 * part);
         cairo_move_to(cairo, x + SCALE_WIDTH, y);
         cairo_line_to(cairo, x + SCALE_WIDTH + 4, y);
         cairo_stroke(cairo);
@@ -240,6 +242,7 @@ static void arrange(struct drawing *drawing, double *width, double *height)
     drawing->label_room = fmax(widest_label(cairo, heat->row_label, heat->rows),
                                widest_label(cairo, heat->column_label, heat->columns));
     drawing->cell = fmin(fmax(MATRIX_TARGET / longest, CELL_SMALLEST), CELL_LARGEST);
+    drawing->has_numbers = drawing->cell >= 34;
     drawing->width = drawing->cell * (double)heat->columns;
     drawing->height = drawing->cell * (double)heat->rows;
     drawing->left = MARGIN + drawing->label_room + 34;
@@ -319,7 +322,7 @@ int plot_check_name(const char *path, struct failure *failure)
 
 int plot(const struct heat *heat, const char *title, const char *path, struct failure *failure)
 {
-    struct drawing drawing = {heat, 0, 0, 0, 0, 0, 0, title ? utf8_clean(title) : NULL};
+    struct drawing drawing = {heat, 0, 0, 0, 0, 0, 0, 0, title ? utf8_clean(title) : NULL};
     struct bytes bytes = {NULL, 0, 0};
     double width, height;
     cairo_status_t status;

@@ -60,16 +60,37 @@ int results_check_names(const struct options *options, struct failure *failure)
 
 /* ---- comparing ---- */
 
-int results_tolerance(const struct options *options, clattn_type type, double *tolerance,
-                      struct failure *failure)
+/* How far an output may be from the stored one: so much, or so much of the largest stored value
+ * where that is more than 1. */
+struct allowance {
+    double most;
+    int is_relative;
+};
+
+int results_check_tolerance(const struct options *options, struct failure *failure)
 {
-    *tolerance = type == CLATTN_FLOAT16 ? 2e-3 : type == CLATTN_BFLOAT16 ? 1.6e-2 : 2e-6;
-    if (option_number(options, OPTION_TOLERANCE, tolerance, failure) != 0)
+    double tolerance = 0;
+    if (option_number(options, OPTION_TOLERANCE, &tolerance, failure) != 0)
         return -1;
-    if (*tolerance < 0)
+    if (tolerance < 0)
         return failure_misuse(failure, "--tolerance %s: must be >= 0",
                               options->value[OPTION_TOLERANCE]);
     return 0;
+}
+
+/* --tolerance, which was checked before, or the default of a type. */
+static struct allowance allowance_of(const struct options *options, clattn_type type)
+{
+    struct allowance allowance = {type == CLATTN_FLOAT16    ? 2e-3
+                                  : type == CLATTN_BFLOAT16 ? 1.6e-2
+                                                            : 2e-6,
+                                  1};
+    struct failure ignored;
+    if (options->value[OPTION_TOLERANCE]) {
+        allowance.is_relative = 0;
+        option_number(options, OPTION_TOLERANCE, &allowance.most, &ignored);
+    }
+    return allowance;
 }
 
 static int same_shape(const struct tensor *a, const struct tensor *b)
@@ -99,9 +120,9 @@ static double largest_difference(const struct tensor *a, const struct tensor *b,
 }
 
 static int compare(const char *name, const struct tensor *got, const struct tensor *stored,
-                   double tolerance)
+                   const struct allowance *allowance)
 {
-    double difference, magnitude;
+    double difference, magnitude, tolerance = allowance->most;
     char got_shape[TENSOR_SHAPE_TEXT], stored_shape[TENSOR_SHAPE_TEXT];
     if (!stored->data || !got->data)
         return 0;
@@ -112,7 +133,8 @@ static int compare(const char *name, const struct tensor *got, const struct tens
         return 1;
     }
     difference = largest_difference(got, stored, &magnitude);
-    tolerance *= fmax(magnitude, 1);
+    if (allowance->is_relative)
+        tolerance *= fmax(magnitude, 1);
     printf("%s the stored one: largest difference %.2g, allowed %.2g\n",
            difference <= tolerance ? "agrees with" : "DIFFERS from", difference, tolerance);
     return difference <= tolerance ? 0 : 1;
@@ -121,14 +143,11 @@ static int compare(const char *name, const struct tensor *got, const struct tens
 int results_compare(const struct options *options, const struct inputs *inputs,
                     const struct attention *attention, const struct tensor *y)
 {
-    struct failure ignored; /* the tolerance was checked before */
-    double tolerance = 0;
-    int wrong;
-    results_tolerance(options, attention->problem.type, &tolerance, &ignored);
-    wrong = compare("out", &attention->out, &inputs->tensor[ROLE_OUT], tolerance) +
-            compare("lse", &attention->lse, &inputs->tensor[ROLE_LSE], tolerance) +
-            compare("y", y, &inputs->tensor[ROLE_Y], tolerance);
+    struct allowance allowance = allowance_of(options, attention->problem.type);
+    int wrong = compare("out", &attention->out, &inputs->tensor[ROLE_OUT], &allowance) +
+                compare("lse", &attention->lse, &inputs->tensor[ROLE_LSE], &allowance) +
+                compare("y", y, &inputs->tensor[ROLE_Y], &allowance);
     if (attention->problem.weights == CLATTN_WEIGHTS_SOFTMAX)
-        wrong += compare("weights", &attention->weights, &inputs->tensor[ROLE_WEIGHTS], tolerance);
+        wrong += compare("weights", &attention->weights, &inputs->tensor[ROLE_WEIGHTS], &allowance);
     return wrong;
 }

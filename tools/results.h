@@ -18,8 +18,7 @@ int results_write(const struct options *options, const struct inputs *inputs,
 int results_compare(const struct options *options, const struct inputs *inputs,
                     const struct attention *attention, const struct tensor *y);
 
-/* --tolerance, or the default of a type. */
-int results_tolerance(const struct options *options, clattn_type type, double *tolerance,
-                      struct failure *failure);
+/* Whether --tolerance, where it is given, is one. */
+int results_check_tolerance(const struct options *options, struct failure *failure);
 
 #endif
