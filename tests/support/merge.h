@@ -1,0 +1,11 @@
+/* The merge of two partial results in double on the host: what clattn_merge is held against. */
+#ifndef CLATTN_TESTS_SUPPORT_MERGE_H
+#define CLATTN_TESTS_SUPPORT_MERGE_H
+
+#include <stdint.h>
+
+/* One row of `columns`: out and lse of a and b into *merged_lse and merged_out, which may be a's or b's. */
+void merge_row(int64_t columns, const double *out_a, double lse_a, const double *out_b, double lse_b,
+               double *merged_out, double *merged_lse);
+
+#endif

@@ -1,0 +1,229 @@
+/* Validation of calls: tensors that are missing or too many, lengths, strides, extents. */
+#include <math.h>
+#include <string.h>
+
+#include "problem.h"
+
+#include "suite.h"
+
+struct fixture {
+    struct problem problem;
+    clattn_host_tensors tensors;
+    struct call call;
+    float memory[256];
+    int32_t list[8];
+};
+
+static void set_place(clattn_host_tensor *tensor, float *memory, int64_t heads, int64_t rows,
+                      int64_t columns)
+{
+    tensor->data = memory;
+    clattn_strides_bhsd(heads, rows, columns, tensor->stride);
+}
+
+/* 1 x 2(1) heads, 3 queries, 4 keys, head_dim 2: a call that is right. */
+static void start(struct fixture *f, uint32_t features)
+{
+    const clattn_host_tensors none = CLATTN_HOST_TENSORS_INIT;
+    clattn_problem p = CLATTN_PROBLEM_INIT;
+    memset(f, 0, sizeof(*f));
+    p.query_heads = 2;
+    p.query_len = 3;
+    p.key_len = 4;
+    p.head_dim = 2;
+    p.features = features;
+    ck_assert_int_eq(problem_init(&f->problem, &p), CLATTN_OK);
+    f->tensors = none;
+    set_place(&f->tensors.query, f->memory, 2, 3, 2);
+    set_place(&f->tensors.key, f->memory, 1, 4, 2);
+    set_place(&f->tensors.value, f->memory, 1, 4, 2);
+    set_place(&f->tensors.out, f->memory + 64, 2, 3, 2);
+    if (features & CLATTN_WITH_MASK) {
+        set_place(&f->tensors.mask, f->memory, 2, 3, 4);
+    }
+    if (features & CLATTN_WITH_KEY_LENGTHS) {
+        f->tensors.key_lengths.data = f->list;
+    }
+}
+
+static clattn_status validate(struct fixture *f)
+{
+    clattn_status status = call_from_host(&f->problem, &f->tensors, &f->call);
+    return status == CLATTN_OK ? call_check_host_values(&f->problem, &f->call) : status;
+}
+
+static void ck_refused(struct fixture *f, clattn_status expected, const char *says)
+{
+    clattn_status status = validate(f);
+    ck_assert_msg(status == expected, "status %s, message \"%s\"", clattn_status_name(status),
+                  clattn_last_error());
+    ck_assert_msg(strstr(clattn_last_error(), says) != NULL, "\"%s\" does not say \"%s\"",
+                  clattn_last_error(), says);
+}
+
+START_TEST(test_a_right_call)
+{
+    struct fixture f;
+    start(&f, 0);
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    ck_assert_int_eq(f.call.query_len, 3);
+    ck_assert_int_eq(f.call.key_len, 4);
+    ck_assert_int_eq(f.call.mask_key_len, 4);
+    ck_assert_double_eq_tol(f.call.scale, 0.70710678118654752, 2e-16);
+}
+END_TEST
+
+START_TEST(test_missing_tensors)
+{
+    struct fixture f;
+    clattn_host_tensor *const tensors[] = { &f.tensors.query, &f.tensors.key, &f.tensors.value,
+                                            &f.tensors.out, &f.tensors.mask };
+    const char *const names[] = { "query", "key", "value", "out", "mask" };
+    for (int n = 0; n < 5; ++n) {
+        start(&f, CLATTN_WITH_MASK);
+        tensors[n]->data = NULL;
+        ck_refused(&f, CLATTN_INVALID_ARGUMENT, names[n]);
+    }
+    start(&f, CLATTN_WITH_KEY_LENGTHS);
+    f.tensors.key_lengths.data = NULL;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "key_lengths");
+}
+END_TEST
+
+/* Nothing that was given is ignored in silence. */
+START_TEST(test_tensors_that_the_problem_does_not_have)
+{
+    struct fixture f;
+    clattn_host_tensor *const tensors[] = {
+        &f.tensors.mask,        &f.tensors.bias,          &f.tensors.lse,      &f.tensors.weights,
+        &f.tensors.slopes,      &f.tensors.sinks,         &f.tensors.cu_query, &f.tensors.cu_key,
+        &f.tensors.key_lengths, &f.tensors.query_offsets,
+    };
+    for (size_t n = 0; n < sizeof(tensors) / sizeof(tensors[0]); ++n) {
+        start(&f, 0);
+        tensors[n]->data = f.memory;
+        ck_refused(&f, CLATTN_INVALID_ARGUMENT, "the problem does not have it");
+    }
+}
+END_TEST
+
+START_TEST(test_lengths)
+{
+    struct fixture f;
+    start(&f, 0);
+    f.tensors.call.query_len = 4;
+    ck_refused(&f, CLATTN_INVALID_SHAPE, "query_len 4: must be -1 or 0 to 3");
+    start(&f, 0);
+    f.tensors.call.key_len = -2;
+    ck_refused(&f, CLATTN_INVALID_SHAPE, "key_len -2");
+    start(&f, CLATTN_WITH_MASK);
+    f.tensors.call.mask_key_len = 5;
+    ck_refused(&f, CLATTN_INVALID_SHAPE, "mask_key_len 5");
+    start(&f, CLATTN_WITH_MASK);
+    f.tensors.call.key_len = 2;
+    f.tensors.call.mask_key_len = 2;
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    f.tensors.call.mask_key_len = 3; /* of the keys of this call */
+    ck_refused(&f, CLATTN_INVALID_SHAPE, "mask_key_len 3");
+}
+END_TEST
+
+START_TEST(test_scale)
+{
+    const double bad[] = { (double)NAN, (double)INFINITY, 1e300 };
+    struct fixture f;
+    for (int n = 0; n < 3; ++n) {
+        start(&f, 0);
+        f.tensors.call.has_scale = 1;
+        f.tensors.call.scale = bad[n];
+        ck_refused(&f, CLATTN_INVALID_ARGUMENT, "scale");
+    }
+    start(&f, 0);
+    f.tensors.call.has_scale = 1;
+    f.tensors.call.scale = -0.0;
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    ck_assert(signbit(f.call.scale));
+}
+END_TEST
+
+START_TEST(test_strides_and_offsets)
+{
+    struct fixture f;
+    start(&f, 0);
+    f.tensors.query.stride[3] = 2;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "strided_columns");
+    start(&f, 0);
+    f.tensors.key.offset = -1;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "key.offset -1");
+    start(&f, 0);
+    f.tensors.key.stride[2] = -2;
+    ck_refused(&f, CLATTN_INVALID_SHAPE, "before the buffer's first");
+    f.tensors.key.offset = 6; /* row 3 is at 0 */
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    start(&f, 0);
+    f.tensors.value.stride[2] = INT64_MAX / 2;
+    ck_refused(&f, CLATTN_INVALID_SHAPE, "64-bit");
+}
+END_TEST
+
+START_TEST(test_key_lengths)
+{
+    struct fixture f;
+    start(&f, CLATTN_WITH_KEY_LENGTHS);
+    f.list[0] = 4;
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    f.list[0] = 5;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "key_lengths[0] 5");
+    f.list[0] = -1;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "key_lengths[0] -1");
+}
+END_TEST
+
+START_TEST(test_seams)
+{
+    struct fixture f;
+    const int32_t bad[][2] = { { 1, 3 }, { 0, -1 }, { 0, 4 } };
+    for (int n = 0; n < 4; ++n) {
+        start(&f, CLATTN_WITH_VARLEN);
+        f.tensors.cu_query.data = f.list;
+        f.tensors.cu_key.data = f.list + 4;
+        f.list[1] = 3;
+        f.list[5] = 4;
+        if (n < 3) {
+            memcpy(f.list, bad[n], sizeof(bad[n]));
+            ck_refused(&f, CLATTN_INVALID_ARGUMENT, "cu_query[");
+        } else {
+            ck_assert_int_eq(validate(&f), CLATTN_OK);
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_struct_size)
+{
+    struct fixture f;
+    start(&f, 0);
+    f.tensors.struct_size = 8;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "struct_size 8");
+    ck_assert_int_eq(call_from_host(&f.problem, NULL, &f.call), CLATTN_INVALID_ARGUMENT);
+}
+END_TEST
+
+/* Empty tensors need no memory. */
+START_TEST(test_empty_tensors)
+{
+    struct fixture f;
+    start(&f, 0);
+    f.tensors.call.key_len = 0;
+    f.tensors.key.data = f.tensors.value.data = NULL;
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    f.tensors.call.query_len = 0;
+    f.tensors.query.data = f.tensors.out.data = NULL;
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    ck_assert_int_eq(clattn_reference_forward(&f.problem.p, &f.tensors), CLATTN_OK);
+}
+END_TEST
+
+SUITE("call", test_a_right_call, test_missing_tensors, test_tensors_that_the_problem_does_not_have,
+      test_lengths, test_scale, test_strides_and_offsets, test_key_lengths, test_seams, test_struct_size,
+      test_empty_tensors)

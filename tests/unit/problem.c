@@ -1,0 +1,203 @@
+/* Validation of problems: what is refused, with which status, and that the message names field, value and
+ * rule. */
+#include "problem.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "suite.h"
+
+static clattn_problem valid(void)
+{
+    clattn_problem p = CLATTN_PROBLEM_INIT;
+    p.batch = 2;
+    p.query_heads = 4;
+    p.kv_heads = 2;
+    p.query_len = 5;
+    p.key_len = 7;
+    p.head_dim = 8;
+    return p;
+}
+
+/* One field of each refused problem differs from a valid one. */
+struct refusal {
+    size_t field, bytes; /* where in clattn_problem */
+    int64_t integer;
+    double number; /* used where bytes is 0 */
+    clattn_status status;
+    const char *says[3];
+};
+
+#define INTEGER(name, value, status, ...)                                                              \
+    { offsetof(clattn_problem, name), sizeof(((clattn_problem *)0)->name), value, 0, status,           \
+      { __VA_ARGS__ } }
+#define NUMBER(name, value, status, ...)                                                               \
+    { offsetof(clattn_problem, name), 0, 0, value, status, { __VA_ARGS__ } }
+
+static const struct refusal refusals[] = {
+    INTEGER(head_dim, 0, CLATTN_INVALID_SHAPE, "head_dim", "0", "> 0"),
+    INTEGER(head_dim, -3, CLATTN_INVALID_SHAPE, "head_dim", "-3", "> 0"),
+    INTEGER(head_dim_v, -1, CLATTN_INVALID_SHAPE, "head_dim_v", "-1", "> 0"),
+    INTEGER(batch, -1, CLATTN_INVALID_SHAPE, "batch", "-1", ">= 0"),
+    INTEGER(query_len, -1, CLATTN_INVALID_SHAPE, "query_len", "-1", ">= 0"),
+    INTEGER(key_len, INT64_MAX, CLATTN_INVALID_SHAPE, "key_len", "9223372036854775807", "at most"),
+    INTEGER(query_heads, 3, CLATTN_INVALID_SHAPE, "query_heads 3", "multiple", "kv_heads 2"),
+    INTEGER(kv_heads, 3, CLATTN_INVALID_SHAPE, "query_heads 4", "multiple", "kv_heads 3"),
+    INTEGER(kv_heads, 0, CLATTN_INVALID_SHAPE, "query_heads 4", "multiple", "kv_heads 0"),
+    INTEGER(type, 0, CLATTN_INVALID_ARGUMENT, "type 0", "FLOAT32", "BFLOAT16"),
+    INTEGER(type, 77, CLATTN_INVALID_ARGUMENT, "type 77", "FLOAT32", "BFLOAT16"),
+    INTEGER(bias_type, 9, CLATTN_INVALID_ARGUMENT, "bias_type 9", "", ""),
+    INTEGER(bias_type, CLATTN_FLOAT64, CLATTN_INVALID_ARGUMENT, "bias_type float64", "float32", ""),
+    INTEGER(features, 1 << 20, CLATTN_INVALID_ARGUMENT, "features", "0x100000", "not known"),
+    INTEGER(weights, 5, CLATTN_INVALID_ARGUMENT, "weights 5", "", ""),
+    INTEGER(matmul, -1, CLATTN_INVALID_ARGUMENT, "matmul -1", "", ""),
+    INTEGER(alignment, 4, CLATTN_INVALID_ARGUMENT, "alignment 4", "", ""),
+    INTEGER(window_left, -2, CLATTN_INVALID_ARGUMENT, "window_left -2", "-1", "no bound"),
+    INTEGER(window_right, -7, CLATTN_INVALID_ARGUMENT, "window_right -7", "-1", "no bound"),
+    INTEGER(always_visible_keys, -1, CLATTN_INVALID_ARGUMENT, "always_visible_keys -1", "", ""),
+    INTEGER(always_visible_keys, 3, CLATTN_INVALID_ARGUMENT, "always_visible_keys 3", "window", ""),
+    INTEGER(causal, 1, CLATTN_INVALID_ARGUMENT, "alignment", "causal", "never guessed"),
+    INTEGER(window_left, 3, CLATTN_INVALID_ARGUMENT, "alignment", "window", "never guessed"),
+    INTEGER(features, CLATTN_WITH_SLOPES, CLATTN_INVALID_ARGUMENT, "alignment", "slopes", ""),
+    NUMBER(softcap, -1, CLATTN_INVALID_ARGUMENT, "softcap -1", "positive", "finite"),
+    NUMBER(softcap, (double)NAN, CLATTN_INVALID_ARGUMENT, "softcap", "nan", "finite"),
+    NUMBER(softcap, (double)INFINITY, CLATTN_INVALID_ARGUMENT, "softcap", "inf", "finite"),
+    NUMBER(dropout, 1, CLATTN_INVALID_ARGUMENT, "dropout 1", ">= 0", "< 1"),
+    NUMBER(dropout, -0.1, CLATTN_INVALID_ARGUMENT, "dropout -0.1", ">= 0", "< 1"),
+    NUMBER(dropout, (double)NAN, CLATTN_INVALID_ARGUMENT, "dropout", "nan", "< 1"),
+};
+
+static void set(clattn_problem *p, const struct refusal *r)
+{
+    char *field = (char *)p + r->field;
+    if (r->bytes == 8) {
+        memcpy(field, &r->integer, 8);
+    } else if (r->bytes == 4) {
+        int32_t value = (int32_t)r->integer;
+        memcpy(field, &value, 4);
+    } else {
+        memcpy(field, &r->number, 8);
+    }
+}
+
+START_TEST(test_refusals_name_field_value_and_rule)
+{
+    for (size_t n = 0; n < sizeof(refusals) / sizeof(refusals[0]); ++n) {
+        clattn_problem p = valid();
+        struct problem checked;
+        set(&p, &refusals[n]);
+        clattn_status status = problem_init(&checked, &p);
+        ck_assert_msg(status == refusals[n].status, "refusal %zu: status %s, message \"%s\"", n,
+                      clattn_status_name(status), clattn_last_error());
+        for (int part = 0; part < 3 && refusals[n].says[part]; ++part) {
+            ck_assert_msg(strstr(clattn_last_error(), refusals[n].says[part]) != NULL,
+                          "refusal %zu: \"%s\" does not say \"%s\"", n, clattn_last_error(),
+                          refusals[n].says[part]);
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_zero_lengths_are_legal)
+{
+    const size_t fields[] = { offsetof(clattn_problem, batch), offsetof(clattn_problem, query_len),
+                              offsetof(clattn_problem, key_len) };
+    for (size_t n = 0; n < 3; ++n) {
+        clattn_problem p = valid();
+        struct problem checked;
+        memset((char *)&p + fields[n], 0, sizeof(int64_t));
+        ck_assert_int_eq(problem_init(&checked, &p), CLATTN_OK);
+    }
+    clattn_problem p = valid();
+    struct problem checked;
+    p.query_heads = p.kv_heads = 0;
+    ck_assert_int_eq(problem_init(&checked, &p), CLATTN_OK);
+}
+END_TEST
+
+START_TEST(test_defaults_are_resolved)
+{
+    clattn_problem p = valid();
+    struct problem checked;
+    ck_assert_int_eq(problem_init(&checked, &p), CLATTN_OK);
+    ck_assert_int_eq(checked.p.head_dim_v, 8);
+    ck_assert_int_eq(problem_hides_keys(&checked), 0);
+    p.causal = 17;
+    p.alignment = CLATTN_ALIGN_TOP_LEFT;
+    ck_assert_int_eq(problem_init(&checked, &p), CLATTN_OK);
+    ck_assert_int_eq(checked.p.causal, 1);
+    ck_assert_int_eq(problem_hides_keys(&checked), 1);
+}
+END_TEST
+
+START_TEST(test_null_and_struct_size)
+{
+    struct problem checked;
+    clattn_problem p = valid();
+    ck_assert_int_eq(problem_init(&checked, NULL), CLATTN_INVALID_ARGUMENT);
+    p.struct_size = 0;
+    ck_assert_int_eq(problem_init(&checked, &p), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "struct_size 0"));
+}
+END_TEST
+
+/* A caller that was compiled with a newer header: its unknown fields may be zero, not more. */
+START_TEST(test_a_longer_struct)
+{
+    struct {
+        clattn_problem p;
+        int64_t unknown;
+    } newer = { valid(), 0 };
+    struct problem checked;
+    newer.p.struct_size = sizeof(newer);
+    ck_assert_int_eq(problem_init(&checked, &newer.p), CLATTN_OK);
+    newer.unknown = 1;
+    ck_assert_int_eq(problem_init(&checked, &newer.p), CLATTN_UNSUPPORTED);
+}
+END_TEST
+
+/* No release had a shorter one: it is a mistake. */
+START_TEST(test_a_shorter_struct)
+{
+    clattn_problem p = valid();
+    struct problem checked;
+    p.struct_size = offsetof(clattn_problem, strategy);
+    ck_assert_int_eq(problem_init(&checked, &p), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "CLATTN_PROBLEM_INIT"));
+}
+END_TEST
+
+START_TEST(test_equality_sees_every_field)
+{
+    struct problem one, other;
+    clattn_problem p = valid();
+    p.strategy = "plain";
+    ck_assert_int_eq(problem_init(&one, &p), CLATTN_OK);
+    ck_assert_int_eq(problem_init(&other, &p), CLATTN_OK);
+    ck_assert_int_ne(problem_equal(&one, &other), 0);
+    clattn_problem changed[12];
+    for (int n = 0; n < 12; ++n) {
+        changed[n] = p;
+    }
+    changed[0].batch = 3;
+    changed[1].query_heads = 8;
+    changed[2].key_len = 8;
+    changed[3].head_dim_v = 9;
+    changed[4].type = CLATTN_FLOAT16;
+    changed[5].features = CLATTN_WITH_LSE;
+    changed[6].softcap = 3;
+    changed[7].dropout = 0.5;
+    changed[8].alignment = CLATTN_ALIGN_TOP_LEFT;
+    changed[9].strategy = "other";
+    changed[10].strided_columns = 1;
+    changed[11].weights = CLATTN_WEIGHTS_LOGITS;
+    for (int n = 0; n < 12; ++n) {
+        ck_assert_int_eq(problem_init(&other, &changed[n]), CLATTN_OK);
+        ck_assert_msg(problem_equal(&one, &other) == 0, "change %d was not seen", n);
+    }
+}
+END_TEST
+
+SUITE("problem", test_refusals_name_field_value_and_rule, test_zero_lengths_are_legal,
+      test_defaults_are_resolved, test_null_and_struct_size, test_a_longer_struct, test_a_shorter_struct,
+      test_equality_sees_every_field)
