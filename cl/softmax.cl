@@ -71,7 +71,7 @@ static inline extent measure(__global const REAL *row, int has_logits, int low, 
     REALV maximum = (REALV)(-INFINITY), sum = (REALV)0;
     INTV visible = (INTV)0;
     const int step = ITEMS * VEC;
-    const int first = low - low % VEC + (int)get_local_id(0) * VEC;
+    const int first = low - low % step + (int)get_local_id(0) * VEC; /* the same keys as in pass 2 */
     for (int start = first; start < high; start += BLOCK * step) {
         REALV logits[BLOCK], block_maximum = (REALV)(-INFINITY);
         int count = 0;

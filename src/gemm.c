@@ -19,13 +19,19 @@
 
 #define ELEMENTS_MAX INT32_MAX
 
+/* What its tuned kernels take, on the devices of its table. */
+#define WORK_GROUP_MIN 256
+
 static pthread_mutex_t clblast_lock = PTHREAD_MUTEX_INITIALIZER;
 static int contexts_with_programs; /* with the lock held */
 
-const char *gemm_declines_type(clattn_type type)
+const char *gemm_declines_type(const struct device *device, clattn_type type)
 {
-    return type == CLATTN_FLOAT32 || type == CLATTN_FLOAT64 ? NULL
-                                                            : "it would sum 16-bit types in 16 bits";
+    if (type != CLATTN_FLOAT32 && type != CLATTN_FLOAT64) {
+        return "it would sum 16-bit types in 16 bits";
+    }
+    return device->work_group_limit < WORK_GROUP_MIN ? "its kernels need larger work-groups than the device's"
+                                                     : NULL;
 }
 
 /* Whether [rows][columns] lies in memory as CLBlast expects, and below its limit. */
@@ -40,9 +46,6 @@ const char *gemm_declines(const struct chain *chain, const struct gemm_product *
 {
     const struct gemm_product *p = product;
     const int transposed = p->right_is_transposed;
-    if (gemm_declines_type(p->type)) {
-        return gemm_declines_type(p->type);
-    }
     if (!chain->in_order) {
         return "the queue is out of order";
     }

@@ -21,10 +21,11 @@ struct gemm_product {
     struct gemm_matrix left, right, result;
 };
 
-/* NULL when CLBlast multiplies matrices of this type, else why not. */
-const char *gemm_declines_type(clattn_type type);
+/* NULL when CLBlast multiplies matrices of this type on this device, else why not. */
+const char *gemm_declines_type(const struct device *device, clattn_type type);
 
-/* NULL when CLBlast can compute this product on the chain's queue, else why not. No size may be 0. */
+/* NULL when CLBlast can compute this product, of a type it takes, on the chain's queue, else why not. No
+ * size may be 0. */
 const char *gemm_declines(const struct chain *chain, const struct gemm_product *product);
 
 /* Has CLBlast build its kernels for `type`, which takes up to half a minute where no cache is warm. The

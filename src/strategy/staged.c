@@ -32,7 +32,7 @@ static size_t real_bytes(const struct problem *problem)
 /* ---- which product ---------------------------------------------------------------------------- */
 
 /* NULL when CLBlast may multiply for this problem, else why it never can. */
-static const char *clblast_declines(const struct problem *problem)
+static const char *clblast_declines(const clattn_context *context, const struct problem *problem)
 {
     if (problem->flags & CLATTN_FLAG_VARLEN) {
         return "the lengths of packed sequences are known to the device only";
@@ -40,7 +40,7 @@ static const char *clblast_declines(const struct problem *problem)
     if (problem->p.strided_columns) {
         return "columns may be strided";
     }
-    return gemm_declines_type(problem->p.type);
+    return gemm_declines_type(&context->device, problem->p.type);
 }
 
 int staged_is_worth_clblast(const clattn_context *context, const struct problem *problem, int64_t rows,
@@ -52,10 +52,19 @@ int staged_is_worth_clblast(const clattn_context *context, const struct problem 
            (double)rows * (double)keys * (double)depth >= staged_clblast_work_min(&context->device);
 }
 
-static int wants_clblast(const clattn_context *context, const struct problem *problem)
+/* NULL when CLBlast is to multiply, else why clattn's tiles do. */
+static const char *tiles_reason(const clattn_context *context, const struct problem *problem)
 {
-    return problem->p.matmul != CLATTN_MATMUL_TILES && !clblast_declines(problem) &&
-           staged_is_worth_clblast(context, problem, problem->p.query_len, problem->p.key_len);
+    const clattn_problem *p = &problem->p;
+    if (p->matmul == CLATTN_MATMUL_TILES) {
+        return "tiles were asked for";
+    }
+    if (clblast_declines(context, problem)) {
+        return clblast_declines(context, problem);
+    }
+    return staged_is_worth_clblast(context, problem, p->query_len, p->key_len)
+               ? NULL
+               : "the matrices are too small for it";
 }
 
 static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
@@ -69,8 +78,9 @@ static int applicable(const clattn_context *context, const struct problem *probl
                     context->device.parameter_bytes);
         return 0;
     }
-    if (problem->p.matmul == CLATTN_MATMUL_CLBLAST && clblast_declines(problem)) {
-        text_append(why, "CLBlast was asked for and cannot multiply here: %s", clblast_declines(problem));
+    if (problem->p.matmul == CLATTN_MATMUL_CLBLAST && clblast_declines(context, problem)) {
+        text_append(why, "CLBlast was asked for and cannot multiply here: %s",
+                    clblast_declines(context, problem));
         return 0;
     }
     return 1;
@@ -122,7 +132,7 @@ static clattn_status build_row_kernels(clattn_context *context, const struct pro
     if (status == CLATTN_OK && state->masks_scores) {
         status = program_kernel(context, "scale_mask.cl", options, "scale_mask", &state->scale_mask);
     }
-    if (status == CLATTN_OK && state->use_clblast && problem_hides_keys(problem)) {
+    if (status == CLATTN_OK && !state->tiles_reason && problem_hides_keys(problem)) {
         status = program_kernel(context, "repair.cl", options, "repair", &state->repair);
     }
     return status;
@@ -140,8 +150,11 @@ static clattn_status build_kernels(clattn_context *context, const struct problem
     if (status == CLATTN_OK) {
         status = build_row_kernels(context, problem, state);
     }
-    if (status == CLATTN_OK && state->use_clblast) {
-        status = gemm_prepare(context, type);
+    if (status == CLATTN_OK && !state->tiles_reason && gemm_prepare(context, type) != CLATTN_OK) {
+        if (problem->p.matmul == CLATTN_MATMUL_CLBLAST) {
+            return CLATTN_GEMM_ERROR;
+        }
+        state->tiles_reason = "its kernels do not run on this device";
     }
     return status;
 }
@@ -149,22 +162,18 @@ static clattn_status build_kernels(clattn_context *context, const struct problem
 static void explain_products(const struct clattn_plan *plan, const struct staged_state *state,
                              struct text *explain)
 {
-    const struct problem *problem = &plan->problem;
     const char *flags = plan->context->clblast_flags;
-    if (state->use_clblast) {
-        text_append(explain,
-                    "  scores and mix: CLBlast %s, a call a head; clattn's tiles where a call's queue, "
-                    "strides or short lengths rule it out\n",
-                    problem->p.type == CLATTN_FLOAT64 ? "Dgemm" : "Sgemm");
-        if (flags) {
-            text_append(explain, "  CLBLAST_BUILD_OPTIONS: \"%s\"\n", flags);
-        }
+    if (state->tiles_reason) {
+        text_append(explain, "  scores and mix: clattn's tiles (CLBlast: %s)\n", state->tiles_reason);
         return;
     }
-    text_append(explain, "  scores and mix: clattn's tiles (CLBlast: %s)\n",
-                problem->p.matmul == CLATTN_MATMUL_TILES ? "tiles were asked for"
-                : clblast_declines(problem)              ? clblast_declines(problem)
-                                                         : "the matrices are too small for it");
+    text_append(explain,
+                "  scores and mix: CLBlast %s, a call a head; clattn's tiles in calls whose queue, strides or "
+                "short lengths rule it out\n",
+                plan->problem.p.type == CLATTN_FLOAT64 ? "Dgemm" : "Sgemm");
+    if (flags) {
+        text_append(explain, "  CLBLAST_BUILD_OPTIONS: \"%s\"\n", flags);
+    }
 }
 
 static void explain_tile(const char *name, const struct tile_kernel *tile, const char *columns,
@@ -184,7 +193,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     }
     plan->state = state;
     state->masks_scores = needs_scale_mask(problem);
-    state->use_clblast = wants_clblast(context, problem);
+    state->tiles_reason = tiles_reason(context, problem);
     clattn_status status = build_kernels(context, problem, state);
     if (status != CLATTN_OK) {
         return status;

@@ -11,8 +11,8 @@ struct staged_state {
     struct kernel *scale_mask, *softmax, *repair; /* repair NULL: never needed */
     size_t row_items, repair_items;
     int64_t row_stride, chunk_rows, chunk_planes; /* at most; the layout of the workspace */
-    int use_clblast;                              /* where a call's strides and queue allow it */
-    int masks_scores;                             /* scale_mask runs */
+    const char *tiles_reason; /* why CLBlast never multiplies; NULL: it does where a call allows it */
+    int masks_scores;         /* scale_mask runs */
 };
 
 /* Whether matrices of this size are worth a call of CLBlast, or it was asked for. Judged by one head's

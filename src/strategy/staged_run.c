@@ -183,7 +183,7 @@ clattn_status staged_enqueue(const struct clattn_plan *plan, const struct call *
         .call = call,
         .params = params,
         .chain = chain,
-        .use_clblast = state->use_clblast && call->key_len > 0 &&
+        .use_clblast = !state->tiles_reason && call->key_len > 0 &&
                        staged_is_worth_clblast(plan->context, &plan->problem, rows, call->key_len),
     };
     run.chunk.row_stride = state->row_stride;
