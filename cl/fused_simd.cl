@@ -27,7 +27,7 @@ typedef struct tile {
     int b, first_head;
     int first_row, rows; /* of this tile, and of the key/value head in all */
     float16 maximum[VECTORS], sum[VECTORS];
-    int16 seen[VECTORS];
+    int16 seen[VECTORS], kept[VECTORS]; /* kept: some weight survived dropout */
 } tile;
 
 /* Query position and head of a row; those past the end repeat the last one. */
@@ -75,6 +75,7 @@ static inline void load_queries(const clattn_params *p, tile *t, __global const 
         t->maximum[v] = -INFINITY;
         t->sum[v] = 0.0f;
         t->seen[v] = 0;
+        t->kept[v] = HAS(DROPOUT) ? 0 : -1;
     }
 }
 
@@ -113,7 +114,8 @@ static inline void attend_block(const clattn_params *p, tile *t, rows_of key, ro
     move_maximum(t, maximum, rescale, origin);
     weigh_block(count, origin, scores, t->sum);
     for (int r = 0; HAS(DROPOUT) && r < ROWS; ++r) {
-        drop_weights(p, t->b, head_of(t, r), position_of(t, r), r, from, count, scores);
+        int kept = drop_weights(p, t->b, head_of(t, r), position_of(t, r), r, from, count, scores);
+        ((int *)&t->kept[r / LANES])[r % LANES] |= kept ? -1 : 0;
     }
 #if IN_PLACE
     element_row block = value.base + from * value.row;
@@ -148,7 +150,7 @@ static inline float16 finish_rows(const clattn_params *p, tile *t, __global cons
         t->sum[v] = t->sum[v] * kept + exp2_16(sink - top);
         t->maximum[v] = top;
     }
-    return t->seen[v] ? kept / t->sum[v] : (float16)0.0f;
+    return t->seen[v] & t->kept[v] ? kept / t->sum[v] : (float16)0.0f;
 }
 
 static inline void store_lse(const clattn_params *p, const tile *t, int v, __global float *lse)

@@ -55,6 +55,7 @@ libclattn_core_la_SOURCES = \
 	src/strategy/fused_simt.c \
 	src/strategy/plain.c \
 	src/strategy/staged.c \
+	src/strategy/split.c \
 	src/strategy/staged.h \
 	src/strategy/staged_run.c \
 	src/strategy/staged_tiles.c \

@@ -5,6 +5,7 @@
 #include "../strategy.h"
 
 extern const struct strategy strategy_plain;
+extern const struct strategy strategy_split;
 extern const struct strategy strategy_fused_simd;
 extern const struct strategy strategy_staged;
 

@@ -1,0 +1,421 @@
+/* split: few query rows against many keys (decoding). The keys are cut into pieces of SPLIT_KEYS, one
+ * work-group each, which reads its keys and values once for all rows that share them; a second kernel
+ * combines the pieces. The cut depends on the key's number alone, so results do not depend on how many
+ * compute units there are, nor on what else is in the batch.
+ *
+ *     split_piece    group id 0: piece      1: key/value head      2: batch entry or packed sequence
+ *     split_combine  group id 0: row        1: key/value head      2: the same
+ *
+ *     row r of a key/value head  ->  position r / GROUP, head r % GROUP
+ *     pieces[((b * kv_heads + kv_head) * n_pieces + piece) * ROWS + r][0 .. HEAD_DIM_V)  values, mixed
+ *     then, of all pieces, [..][0] maximum, [1] sum                      (sum 0: the row saw no key)
+ *
+ * Scores: lanes along head_dim, 16 dot products at once (AT_ONCE rows x 16 / AT_ONCE keys), whose lanes are
+ * summed together at the end. Softmax: lanes along the keys. Mixing: lanes along head_dim_v. */
+#include "arguments.clh"
+#include "mask.clh"
+#include "terms.clh"
+
+#ifndef HEAD_DIM
+#define HEAD_DIM 64
+#endif
+#ifndef HEAD_DIM_V
+#define HEAD_DIM_V 64
+#endif
+#ifndef GROUP
+#define GROUP 1 /* query heads of a key/value head */
+#endif
+#ifndef ROWS
+#define ROWS 1 /* most rows of a key/value head */
+#endif
+#ifndef SPLIT_KEYS
+#define SPLIT_KEYS 512 /* a multiple of 16 */
+#endif
+
+#define AT_ONCE (ROWS > 2 ? 4 : ROWS)
+#define KEYS_AT_ONCE (16 / AT_ONCE)
+#define VECTORS_AT_ONCE (16 / AT_ONCE > 8 ? 8 : 16 / AT_ONCE)
+#define PADDED_ROWS ((ROWS + AT_ONCE - 1) / AT_ONCE * AT_ONCE)
+#define WHOLE (HEAD_DIM / 16)     /* whole vectors of a query or key */
+#define WHOLE_V (HEAD_DIM_V / 16) /* of a value */
+#define CHUNKS ((HEAD_DIM + 15) / 16)
+
+typedef __global const STORAGE *element_row;
+
+/* `count` < 16 elements, then zeros. */
+static inline float16 load_tail(element_row from, int count)
+{
+    float16 tail = 0.0f;
+    for (int lane = 0; lane < count; ++lane) {
+        set_lane(&tail, lane, LOAD(from, lane));
+    }
+    return tail;
+}
+
+/* The piece's place, and its rows. */
+typedef struct piece {
+    sequence s;
+    int b, first_head, rows;
+    int from, count; /* keys */
+} piece;
+
+static inline int position_of(const piece *t, int r)
+{
+    return min(r, t->rows - 1) / GROUP;
+}
+
+static inline int head_of(const piece *t, int r)
+{
+    return t->first_head + min(r, t->rows - 1) % GROUP;
+}
+
+static inline void load_queries(const clattn_params *p, const piece *t, __global const STORAGE *query,
+                                float16 (*to)[CHUNKS])
+{
+    const float factor = HAS(SOFTCAP) ? p->scale / p->softcap : p->scale * LOG2_E;
+    for (int r = 0; r < PADDED_ROWS; ++r) {
+        element_row row = query + p->query_offset + t->b * p->query_stride[0] +
+                          head_of(t, r) * p->query_stride[1] +
+                          (t->s.query_row + position_of(t, r)) * p->query_stride[2];
+        for (int c = 0; c < WHOLE; ++c) {
+            to[r][c] = LOAD_16(row + 16 * c) * factor;
+        }
+        if (HEAD_DIM % 16) {
+            to[r][CHUNKS - 1] = load_tail(row + 16 * WHOLE, HEAD_DIM % 16) * factor;
+        }
+    }
+}
+
+/* scores[r * SPLIT_KEYS + u] of AT_ONCE rows and KEYS_AT_ONCE keys. */
+static inline void score_keys(const element_row key[KEYS_AT_ONCE], const float16 (*query)[CHUNKS],
+                              float *scores)
+{
+    float16 sum[16];
+    #pragma unroll
+    for (int n = 0; n < 16; ++n) {
+        sum[n] = 0.0f;
+    }
+    for (int c = 0; c < CHUNKS; ++c) {
+        #pragma unroll
+        for (int u = 0; u < KEYS_AT_ONCE; ++u) {
+            float16 elements = c < WHOLE ? LOAD_16(key[u] + 16 * c)
+                                         : load_tail(key[u] + 16 * c, HEAD_DIM % 16);
+            #pragma unroll
+            for (int r = 0; r < AT_ONCE; ++r) {
+                sum[r * KEYS_AT_ONCE + u] = fma(elements, query[r][c], sum[r * KEYS_AT_ONCE + u]);
+            }
+        }
+    }
+    float16 total = sum_lanes_16(sum);
+#if AT_ONCE == 1
+    vstore16(total, 0, scores);
+#elif AT_ONCE == 2
+    vstore8(total.lo, 0, scores);
+    vstore8(total.hi, 0, scores + SPLIT_KEYS);
+#else
+    vstore4(total.s0123, 0, scores);
+    vstore4(total.s4567, 0, scores + SPLIT_KEYS);
+    vstore4(total.s89ab, 0, scores + 2 * SPLIT_KEYS);
+    vstore4(total.scdef, 0, scores + 3 * SPLIT_KEYS);
+#endif
+}
+
+static inline void score_piece(const piece *t, element_row key, clattn_i64 row_stride,
+                               const float16 (*query)[CHUNKS], float *scores)
+{
+    for (int j = 0; j < t->count; j += KEYS_AT_ONCE) {
+        element_row row[KEYS_AT_ONCE];
+        #pragma unroll
+        for (int u = 0; u < KEYS_AT_ONCE; ++u) {
+            row[u] = key + (t->from + min(j + u, t->count - 1)) * row_stride;
+        }
+        for (int r = 0; r < PADDED_ROWS; r += AT_ONCE) {
+            score_keys(row, query + r, scores + r * SPLIT_KEYS + j);
+        }
+    }
+}
+
+/* Bias or mask of a row for 16 keys from `key` on, 0 where there is no such element. */
+static inline float16 terms_of_row(const clattn_params *p, int is_mask, __global const uchar *mask,
+                                   __global const void *bias, clattn_i64 row_at, clattn_i64 column_stride,
+                                   int key, int last)
+{
+    if (column_stride == 1 && key + 16 <= last) {
+        return term_16(p, is_mask, mask, bias, row_at + key);
+    }
+    float16 terms = 0.0f;
+    for (int lane = 0; lane < min(16, last - key); ++lane) {
+        set_lane(&terms, lane, term_1(p, is_mask, mask, bias, row_at + (key + lane) * column_stride));
+    }
+    return terms;
+}
+
+/* Scores of row r become logits, -inf where a key is hidden; `seen` gathers the lanes that are not. */
+static inline float finish_scores(const clattn_params *p, const piece *t, __global const uchar *mask,
+                                  __global const void *bias, __global const float *slopes, int r,
+                                  float *scores, int *seen)
+{
+    const int i = position_of(t, r), h = head_of(t, r);
+    const int low = window_low(p, &t->s, i), high = min(key_high(p, &t->s, i), t->from + t->count);
+    const float slope = head_slope(p, slopes, t->b, h) * LOG2_E;
+    const float position = (float)(i + t->s.offset - t->from);
+    const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    float16 maximum = -INFINITY;
+    int16 visible = 0;
+    for (int j = 0; j < t->count; j += 16) {
+        const int16 key = t->from + j + lane;
+        int16 hidden = key >= high;
+        float16 logit = vload16(0, scores + j), terms = 0.0f;
+        if (HAS(WINDOW)) {
+            hidden |= (key < low) & (key >= p->always_visible_keys);
+        }
+        if (HAS(SOFTCAP)) {
+            logit = tanh_16(logit) * (p->softcap * LOG2_E);
+        }
+        if (HAS(SLOPES)) {
+            terms -= slope * fabs(position - convert_float16(j + lane));
+        }
+        if (HAS(BIAS)) {
+            terms += terms_of_row(p, 0, mask, bias, bias_index(p, t->b, h, i, 0), p->bias_stride[3],
+                                  t->from + j, p->bias_key_len);
+        }
+        if (HAS(MASK)) {
+            terms += terms_of_row(p, 1, mask, bias, mask_index(p, t->b, h, i, 0), p->mask_stride[3],
+                                  t->from + j, p->mask_key_len);
+        }
+        hidden |= terms == -INFINITY;
+        logit = hidden ? (float16)-INFINITY : logit + terms;
+        vstore16(logit, 0, scores + j);
+        maximum = max_16(logit, maximum);
+        visible |= ~hidden;
+    }
+    *seen = any(visible);
+    return largest_16(maximum);
+}
+
+/* Logits become weights; returns their sum. */
+static inline float weigh_scores(const piece *t, float maximum, float *scores)
+{
+    float16 sum = 0.0f;
+    for (int j = 0; j < t->count; j += 16) {
+        float16 weight = exp2_16(vload16(0, scores + j) - (maximum == -INFINITY ? 0.0f : maximum));
+        sum += weight;
+        vstore16(weight, 0, scores + j);
+    }
+    return sum_16(sum);
+}
+
+/* to[r * HEAD_DIM_V + 16 * v] = sum over keys, of AT_ONCE rows and `vectors` vectors of columns. `tail`:
+ * the last columns, fewer than 16. */
+static inline void mix_columns(int vectors, int tail, const piece *t, element_row value,
+                               clattn_i64 row_stride, const float *weights, int rows, __global float *to)
+{
+    float16 sum[AT_ONCE][VECTORS_AT_ONCE];
+    #pragma unroll
+    for (int r = 0; r < AT_ONCE; ++r) {
+        #pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+            sum[r][v] = 0.0f;
+        }
+    }
+    for (int j = 0; j < t->count; ++j) {
+        float16 weight[AT_ONCE];
+        #pragma unroll
+        for (int r = 0; r < AT_ONCE; ++r) {
+            weight[r] = weights[r * SPLIT_KEYS + j];
+        }
+        #pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+            float16 elements = tail ? load_tail(value, tail) : LOAD_16(value + 16 * v);
+            #pragma unroll
+            for (int r = 0; r < AT_ONCE; ++r) {
+                sum[r][v] = fma(elements, weight[r], sum[r][v]);
+            }
+        }
+        value += row_stride;
+    }
+    #pragma unroll
+    for (int r = 0; r < AT_ONCE; ++r) {
+        #pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+            if (r >= rows) {
+                break;
+            }
+            for (int lane = 0; lane < tail; ++lane) {
+                to[r * HEAD_DIM_V + lane] = get_lane(&sum[r][v], lane);
+            }
+            if (!tail) {
+                vstore16(sum[r][v], 0, to + r * HEAD_DIM_V + 16 * v);
+            }
+        }
+    }
+}
+
+static inline void mix_rows(const piece *t, element_row value, clattn_i64 row_stride,
+                            const float *weights, int rows, __global float *to)
+{
+    int c = 0;
+    for (; c + 16 * VECTORS_AT_ONCE <= HEAD_DIM_V; c += 16 * VECTORS_AT_ONCE) {
+        mix_columns(VECTORS_AT_ONCE, 0, t, value + c, row_stride, weights, rows, to + c);
+    }
+    if (WHOLE_V % VECTORS_AT_ONCE) {
+        mix_columns(WHOLE_V % VECTORS_AT_ONCE, 0, t, value + c, row_stride, weights, rows, to + c);
+        c += WHOLE_V % VECTORS_AT_ONCE * 16;
+    }
+    if (HEAD_DIM_V % 16) {
+        mix_columns(1, HEAD_DIM_V % 16, t, value + c, row_stride, weights, rows, to + c);
+    }
+}
+
+/* The same for one row, where values are not finite and the row must not see some of them. */
+static inline void mix_row_hiding(const clattn_params *p, const piece *t, __global const uchar *mask,
+                                  __global const void *bias, int r, element_row value,
+                                  clattn_i64 row_stride, const float *weights, __global float *to)
+{
+    const int i = position_of(t, r), h = head_of(t, r);
+    for (int c = 0; c < HEAD_DIM_V; ++c) {
+        float sum = 0.0f;
+        for (int j = 0; j < t->count; ++j) {
+            float score = 0.0f;
+            if (finish_score(p, &t->s, mask, bias, 0.0f, t->b, h, i, t->from + j, &score)) {
+                sum = fma(LOAD(value, j * row_stride + c), weights[j], sum);
+            }
+        }
+        to[c] = sum;
+    }
+}
+
+static inline int values_are_finite(const piece *t, element_row value, clattn_i64 row_stride)
+{
+    float16 zeros = 0.0f;
+    for (int j = 0; j < t->count; ++j) {
+        for (int v = 0; v < WHOLE_V; ++v) {
+            zeros = fma(LOAD_16(value + 16 * v), 0.0f, zeros);
+        }
+        if (HEAD_DIM_V % 16) {
+            zeros = fma(load_tail(value + 16 * WHOLE_V, HEAD_DIM_V % 16), 0.0f, zeros);
+        }
+        value += row_stride;
+    }
+    return all(zeros == 0.0f);
+}
+
+/* Every row sees every key of the piece. */
+static inline int piece_is_full(const clattn_params *p, const piece *t)
+{
+    return !HAS(MASK) && !HAS(BIAS) && t->from + t->count <= key_high(p, &t->s, 0) &&
+           (t->from >= window_low(p, &t->s, position_of(t, t->rows - 1)) ||
+            t->from + t->count <= p->always_visible_keys);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_piece(ATTENTION_ARGUMENTS,
+                                                                          __global float *pieces)
+{
+    const clattn_params *p = &params;
+    const int n = (int)get_group_id(0), kv_head = (int)get_group_id(1);
+    const int n_pieces = (int)get_num_groups(0);
+    piece t;
+    t.b = (int)get_group_id(2);
+    t.first_head = kv_head * GROUP;
+    t.s = sequence_of(p, t.b, key_lengths, query_offsets, cu_query, cu_key);
+    t.rows = t.s.query_len * GROUP;
+    t.from = n * SPLIT_KEYS;
+    const clattn_i64 head = (clattn_i64)t.b * p->kv_heads + kv_head;
+    const clattn_i64 all_heads = (clattn_i64)p->batch * p->kv_heads;
+    __global float *to = pieces + (head * n_pieces + n) * ROWS * HEAD_DIM_V;
+    __global float *state = pieces + all_heads * n_pieces * ROWS * HEAD_DIM_V +
+                            (head * n_pieces + n) * ROWS * 2;
+    const int high = t.rows > 0 ? key_high(p, &t.s, position_of(&t, t.rows - 1)) : 0;
+    t.count = min(SPLIT_KEYS, high - t.from);
+    if (t.count <= 0 || (t.from >= p->always_visible_keys && t.from + t.count <= window_low(p, &t.s, 0))) {
+        for (int r = 0; r < t.rows; ++r) {
+            state[2 * r] = -INFINITY;
+            state[2 * r + 1] = 0.0f;
+        }
+        return;
+    }
+
+    float16 query_rows[PADDED_ROWS][CHUNKS];
+    float scores[PADDED_ROWS * SPLIT_KEYS];
+    load_queries(p, &t, query, query_rows);
+    element_row keys = key + p->key_offset + t.b * p->key_stride[0] + kv_head * p->key_stride[1] +
+                       t.s.key_row * p->key_stride[2];
+    element_row values = value + p->value_offset + t.b * p->value_stride[0] +
+                         kv_head * p->value_stride[1] + (t.s.key_row + t.from) * p->value_stride[2];
+    score_piece(&t, keys, p->key_stride[2], query_rows, scores);
+    for (int r = 0; r < PADDED_ROWS; ++r) {
+        float *row = scores + r * SPLIT_KEYS;
+        int seen;
+        float maximum = finish_scores(p, &t, mask, bias, slopes, r, row, &seen);
+        float sum = weigh_scores(&t, maximum, row);
+        if (r < t.rows) {
+            state[2 * r] = maximum;
+            state[2 * r + 1] = seen && sum == 0.0f ? NAN : sum; /* attended scores of -inf only */
+        }
+    }
+    const int finite = piece_is_full(p, &t) || values_are_finite(&t, values, p->value_stride[2]);
+    for (int r = 0; finite && r < t.rows; r += AT_ONCE) {
+        mix_rows(&t, values, p->value_stride[2], scores + r * SPLIT_KEYS, min(AT_ONCE, t.rows - r),
+                 to + r * HEAD_DIM_V);
+    }
+    for (int r = 0; !finite && r < t.rows; ++r) {
+        mix_row_hiding(p, &t, mask, bias, r, values, p->value_stride[2], scores + r * SPLIT_KEYS,
+                       to + r * HEAD_DIM_V);
+    }
+}
+
+/* One row: the pieces' maxima become one, and each piece counts exp2(its maximum - that). */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_combine(ATTENTION_ARGUMENTS,
+                                                                            __global const float *pieces,
+                                                                            int n_pieces)
+{
+    const clattn_params *p = &params;
+    const int r = (int)get_group_id(0), kv_head = (int)get_group_id(1), b = (int)get_group_id(2);
+    const sequence s = sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key);
+    const int i = r / GROUP, h = kv_head * GROUP + r % GROUP;
+    if (i >= s.query_len) {
+        return;
+    }
+    const clattn_i64 head = (clattn_i64)b * p->kv_heads + kv_head;
+    const clattn_i64 all_heads = (clattn_i64)p->batch * p->kv_heads;
+    __global const float *from = pieces + (head * n_pieces * ROWS + r) * HEAD_DIM_V;
+    __global const float *state = pieces + all_heads * n_pieces * ROWS * HEAD_DIM_V +
+                                  (head * n_pieces * ROWS + r) * 2;
+    float maximum = -INFINITY, sum = 0.0f;
+    int seen = 0;
+    for (int n = 0; n < n_pieces; ++n) {
+        float top = state[n * ROWS * 2];
+        maximum = top > maximum ? top : maximum;
+        seen |= state[n * ROWS * 2 + 1] != 0.0f;
+    }
+    float total[HEAD_DIM_V];
+    for (int c = 0; c < HEAD_DIM_V; ++c) {
+        total[c] = 0.0f;
+    }
+    if (HAS(SINKS) && seen) {
+        float sink = sinks[p->sinks_offset + h * p->sinks_stride] * LOG2_E;
+        maximum = sink > maximum ? sink : maximum;
+        sum = exp2(sink - maximum);
+    }
+    const float origin = maximum == -INFINITY ? 0.0f : maximum;
+    for (int n = 0; n < n_pieces; ++n) {
+        float piece_sum = state[n * ROWS * 2 + 1];
+        if (piece_sum == 0.0f) {
+            continue;
+        }
+        float top = state[n * ROWS * 2], factor = exp2((top == -INFINITY ? 0.0f : top) - origin);
+        sum = fma(piece_sum, factor, sum);
+        for (int c = 0; c < HEAD_DIM_V; ++c) {
+            total[c] = fma(from[(clattn_i64)n * ROWS * HEAD_DIM_V + c], factor, total[c]);
+        }
+    }
+    const clattn_i64 out_at = p->out_offset + b * p->out_stride[0] + h * p->out_stride[1] +
+                              (s.query_row + i) * p->out_stride[2];
+    for (int c = 0; c < HEAD_DIM_V; ++c) {
+        STORE(out, out_at + c, seen ? total[c] / sum : 0.0f);
+    }
+    if (HAS(LSE)) {
+        lse[p->lse_offset + b * p->lse_stride[0] + h * p->lse_stride[1] +
+            (s.query_row + i) * p->lse_stride[2]] = seen ? maximum * LN_2 + log(sum) : -INFINITY;
+    }
+}

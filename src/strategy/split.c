@@ -1,0 +1,144 @@
+/* split: few query rows against many keys (decoding). Pieces of the keys in parallel, then combined; for
+ * CPU devices. cl/split.cl has the picture. This file chooses the length of a piece and launches. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../error.h"
+#include "strategies.h"
+
+#define ROWS_MAX 16      /* of a key/value head; from there on fused_simd fills its lanes */
+#define COLUMNS_MAX 4096 /* head_dim, head_dim_v */
+#define PIECE_KEYS 512   /* the weights of a piece stay in the first cache, its keys and values are streams */
+
+struct split_state {
+    struct kernel *piece, *combine;
+    int group, piece_keys;
+};
+
+static int64_t group_of(const clattn_problem *p)
+{
+    return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
+}
+
+static int64_t rows_of(const clattn_problem *p)
+{
+    return p->query_len * group_of(p);
+}
+
+static int64_t pieces_of(int64_t key_len, int piece_keys)
+{
+    return key_len > 0 ? (key_len + piece_keys - 1) / piece_keys : 1;
+}
+
+static size_t workspace_bytes(const clattn_problem *p, int piece_keys)
+{
+    double floats = (double)p->batch * (double)p->query_heads * (double)p->query_len *
+                    (double)(p->head_dim_v + 2) * (double)pieces_of(p->key_len, piece_keys);
+    return floats * sizeof(float) < 1e18 ? (size_t)floats * sizeof(float) : SIZE_MAX;
+}
+
+static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+{
+    const clattn_problem *p = &problem->p;
+    if (context->device.device_class != DEVICE_CPU) {
+        text_append(why, "for CPU devices");
+    } else if (p->type == CLATTN_FLOAT64) {
+        text_append(why, "computes in float32");
+    } else if (p->weights != CLATTN_WEIGHTS_NONE) {
+        text_append(why, "has no matrix of weights to give out");
+    } else if (p->dropout > 0) {
+        text_append(why, "has no dropout: it is for decoding");
+    } else if (p->strided_columns) {
+        text_append(why, "reads columns of stride 1");
+    } else if (p->query_len > ROWS_MAX || rows_of(p) > ROWS_MAX) {
+        text_append(why, "%lld query rows of %lld heads share a key/value head: at most %d rows",
+                    (long long)p->query_len, (long long)group_of(p), ROWS_MAX);
+    } else if (p->head_dim > COLUMNS_MAX || p->head_dim_v > COLUMNS_MAX) {
+        text_append(why, "head_dim %lld, head_dim_v %lld: at most %d fit private memory",
+                    (long long)p->head_dim, (long long)p->head_dim_v, COLUMNS_MAX);
+    } else if (context->device.parameter_bytes < sizeof(clattn_params) + 128) {
+        text_append(why, "the device takes only %zu bytes of kernel arguments",
+                    context->device.parameter_bytes);
+    } else if (workspace_bytes(p, PIECE_KEYS) > context->workspace_limit_bytes) {
+        text_append(why, "its workspace of %zu bytes is over the limit", workspace_bytes(p, PIECE_KEYS));
+    } else {
+        return 1;
+    }
+    return 0;
+}
+
+static double cost_ms(const clattn_context *context, const struct problem *problem)
+{
+    const clattn_problem *p = &problem->p;
+    const double units = (double)context->device.compute_units;
+    double elements = (double)p->batch * (double)p->kv_heads * (double)p->key_len *
+                      (double)(p->head_dim + p->head_dim_v);
+    double bytes = elements * (double)clattn_type_size(p->type);
+    /* About 30 GB/s and 60 multiply-adds a nanosecond for each compute unit; two launches. */
+    return 0.04 + (bytes / 3e7 + elements * (double)rows_of(p) / 6e7) / units;
+}
+
+static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+{
+    const clattn_problem *p = &plan->problem.p;
+    struct split_state *state = calloc(1, sizeof(*state));
+    if (!state) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    }
+    plan->state = state;
+    state->group = (int)group_of(p);
+    state->piece_keys = PIECE_KEYS;
+    plan->workspace_bytes = workspace_bytes(p, PIECE_KEYS);
+    const int rows = rows_of(p) > 0 ? (int)rows_of(p) : 1;
+    char options[256];
+    snprintf(options, sizeof(options),
+             "-D TYPE=%d -D FLAGS=0x%xu -D BIAS_TYPE=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d -D GROUP=%d "
+             "-D ROWS=%d -D SPLIT_KEYS=%d",
+             (int)p->type, (unsigned)plan->problem.flags, (int)p->bias_type, (int)p->head_dim,
+             (int)p->head_dim_v, state->group, rows, PIECE_KEYS);
+    text_append(explain, "  split: pieces of %d keys, %d rows each\n", PIECE_KEYS, rows);
+    clattn_status status =
+        program_kernel(plan->context, "split.cl", options, "split_piece", &state->piece);
+    if (status == CLATTN_OK) {
+        status = program_kernel(plan->context, "split.cl", options, "split_combine", &state->combine);
+    }
+    return status;
+}
+
+static clattn_status enqueue(const struct clattn_plan *plan, const struct call *call,
+                             const clattn_params *params, struct chain *chain)
+{
+    const struct split_state *state = plan->state;
+    const cl_int n_pieces = (cl_int)pieces_of(params->key_len, state->piece_keys);
+    const size_t local[3] = { 1, 1, 1 }, heads = (size_t)params->kv_heads;
+    const size_t batch = (size_t)params->batch, rows = (size_t)params->query_len * (size_t)state->group;
+    const size_t piece_global[3] = { (size_t)n_pieces, heads, batch };
+    const size_t combine_global[3] = { rows, heads, batch };
+    struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
+    attention_arguments(params, call, arguments);
+    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->workspace);
+    arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(n_pieces);
+    clattn_status status =
+        launch(chain, state->piece, 3, piece_global, local, ATTENTION_ARGUMENT_COUNT + 1, arguments);
+    if (status == CLATTN_OK) {
+        chain_final(chain);
+        status = launch(chain, state->combine, 3, combine_global, local, ATTENTION_ARGUMENT_COUNT + 2,
+                        arguments);
+    }
+    return status;
+}
+
+static void destroy(struct clattn_plan *plan)
+{
+    free(plan->state);
+}
+
+const struct strategy strategy_split = {
+    .name = "split",
+    .summary = "few query rows: keys in pieces, combined by their sums; CPU devices",
+    .applicable = applicable,
+    .cost_ms = cost_ms,
+    .plan = plan,
+    .enqueue = enqueue,
+    .destroy = destroy,
+};
