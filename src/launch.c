@@ -23,6 +23,24 @@ clattn_status chain_check_queue(const clattn_context *context, cl_command_queue 
     return CLATTN_OK;
 }
 
+clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, const char *name,
+                                 size_t *bytes)
+{
+    cl_context cl = NULL;
+    cl_int code = clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof(*bytes), bytes, NULL);
+    if (code == CL_SUCCESS) {
+        code = clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof(cl), &cl, NULL);
+    }
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clGetMemObjectInfo", "%s: is it a valid cl_mem?", name);
+    }
+    if (cl != context->cl) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s: must be a buffer of the clattn context's cl_context",
+                         name);
+    }
+    return CLATTN_OK;
+}
+
 clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait,
                           const cl_event *wait, cl_event *done)
 {

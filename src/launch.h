@@ -20,6 +20,10 @@ struct chain {
 /* A caller's queue must be of the context's device and cl_context. */
 clattn_status chain_check_queue(const clattn_context *context, cl_command_queue queue);
 
+/* So must a caller's buffer, called `name` in messages; *bytes is its size. */
+clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, const char *name,
+                                 size_t *bytes);
+
 clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait,
                           const cl_event *wait, cl_event *done);
 

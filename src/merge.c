@@ -12,8 +12,9 @@
 
 static const char *const side_names[3] = { "a", "b", "merged" };
 
-static clattn_status check_tensor(const clattn_tensor *tensor, int side_index, const char *name,
-                                  const int64_t shape[4], int axes, size_t element_bytes)
+static clattn_status check_tensor(const clattn_context *context, const clattn_tensor *tensor,
+                                  int side_index, const char *name, const int64_t shape[4], int axes,
+                                  size_t element_bytes)
 {
     const char *side = side_names[side_index];
     const int is_output = side_index == 2;
@@ -21,10 +22,11 @@ static clattn_status check_tensor(const clattn_tensor *tensor, int side_index, c
     if (!tensor->buffer) {
         return error_set(CLATTN_INVALID_ARGUMENT, "%s->%s: must be given", side, name);
     }
-    cl_int code = clGetMemObjectInfo(tensor->buffer, CL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
-    if (code != CL_SUCCESS) {
-        return error_opencl(code, "clGetMemObjectInfo", "%s->%s.buffer: is it a valid cl_mem?", side,
-                            name);
+    char full_name[32];
+    snprintf(full_name, sizeof(full_name), "%s->%s", side, name);
+    clattn_status status = chain_check_buffer(context, tensor->buffer, full_name, &bytes);
+    if (status != CLATTN_OK) {
+        return status;
     }
     int64_t low = tensor->offset, high = tensor->offset;
     for (int axis = 0; axis < axes; ++axis) {
@@ -66,16 +68,16 @@ static clattn_status check_shape(clattn_type type, const int64_t shape[4])
     return CLATTN_OK;
 }
 
-static clattn_status fill(const clattn_partial *const partials[3], clattn_type type,
-                          const int64_t shape[4], clattn_merge_params *params)
+static clattn_status fill(const clattn_context *context, const clattn_partial *const partials[3],
+                          clattn_type type, const int64_t shape[4], clattn_merge_params *params)
 {
     memset(params, 0, sizeof(*params));
     clattn_status status = CLATTN_OK;
     for (int side = 0; side < 3 && status == CLATTN_OK; ++side) {
         const clattn_tensor *out = &partials[side]->out, *lse = &partials[side]->lse;
-        status = check_tensor(out, side, "out", shape, 4, clattn_type_size(type));
+        status = check_tensor(context, out, side, "out", shape, 4, clattn_type_size(type));
         if (status == CLATTN_OK) {
-            status = check_tensor(lse, side, "lse", shape, 3, sizeof(float));
+            status = check_tensor(context, lse, side, "lse", shape, 3, sizeof(float));
         }
         params->out_offset[side] = out->offset;
         params->lse_offset[side] = lse->offset;
@@ -118,7 +120,7 @@ clattn_status merge_enqueue(clattn_context *context, cl_command_queue queue, cla
     const int empty = status == CLATTN_OK &&
                       (shape[0] == 0 || shape[1] == 0 || shape[2] == 0);
     if (status == CLATTN_OK && !empty) {
-        status = fill(partials, type, shape, &params);
+        status = fill(context, partials, type, shape, &params);
     }
     if (status == CLATTN_OK && !empty) {
         char options[32];

@@ -158,16 +158,13 @@ static clattn_status check_workspace(const struct clattn_plan *plan, const struc
                          "workspace: must be a buffer of %zu bytes (clattn_plan_workspace)",
                          plan->workspace_bytes);
     }
-    cl_int code = clGetMemObjectInfo(call->workspace, CL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
-    if (code != CL_SUCCESS) {
-        return error_opencl(code, "clGetMemObjectInfo", "workspace: is it a valid cl_mem?");
-    }
-    if (bytes < plan->workspace_bytes) {
+    clattn_status status = chain_check_buffer(plan->context, call->workspace, "workspace", &bytes);
+    if (status == CLATTN_OK && bytes < plan->workspace_bytes) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "workspace of %zu bytes: must have %zu (clattn_plan_workspace)", bytes,
                          plan->workspace_bytes);
     }
-    return CLATTN_OK;
+    return status;
 }
 
 /* Every buffer must hold what its strides reach. Varlen: only as far as one sequence tells. */
@@ -180,15 +177,13 @@ static clattn_status check_buffers(const struct clattn_plan *plan, const struct 
             continue;
         }
         size_t bytes = 0, element_bytes = tensor_element_bytes(&plan->problem, id);
-        cl_int code = clGetMemObjectInfo(place->buffer, CL_MEM_SIZE, sizeof(bytes), &bytes, NULL);
-        if (code != CL_SUCCESS) {
-            return error_opencl(code, "clGetMemObjectInfo", "%s.buffer: is it a valid cl_mem?",
-                                tensor_name(id));
-        }
         int packed = plan->problem.flags & CLATTN_FLAG_VARLEN &&
                      (id <= TENSOR_LSE); /* rows of short sequences end before query_len */
         int64_t low, high;
-        clattn_status status = tensor_extent(&plan->problem, call, id, &low, &high);
+        clattn_status status = chain_check_buffer(plan->context, place->buffer, tensor_name(id), &bytes);
+        if (status == CLATTN_OK) {
+            status = tensor_extent(&plan->problem, call, id, &low, &high);
+        }
         if (status != CLATTN_OK) {
             return status;
         }
