@@ -3,7 +3,6 @@
 # Everything, with internal functions visible: the command, the tests and the benchmarks link this.
 noinst_LTLIBRARIES += libclattn_core.la
 libclattn_core_la_LIBADD = $(CLBLAST_LIBS) $(OPENCL_LIBS) -lm -lpthread
-libclattn_core_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS)
 libclattn_core_la_SOURCES = \
 	src/api.c \
 	src/attention_arguments.c \
