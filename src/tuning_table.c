@@ -6,9 +6,10 @@
 
 const struct tuning_row tuning_table[] = {
     /* strategy      class       head_dim  rows keys score mix items */
-    { "fused_simt", DEVICE_GPU, 64, { 64, 64, 4, 4, 256 } },
-    { "fused_simt", DEVICE_GPU, 128, { 64, 32, 4, 4, 256 } },
-    { "fused_simt", DEVICE_GPU, INT_MAX, { 32, 32, 2, 4, 128 } },
+    { "fused_simt", DEVICE_GPU, 128, { 64, 64, 4, 8, 128 } },
+    { "fused_simt", DEVICE_GPU, INT_MAX, { 32, 64, 4, 16, 128 } },
+    { "fused_simt", DEVICE_GPU, INT_MAX, { 32, 32, 4, 16, 64 } },
+    { "fused_simt", DEVICE_GPU, INT_MAX, { 16, 16, 4, 16, 16 } },
 };
 
 const size_t tuning_row_count = sizeof(tuning_table) / sizeof(tuning_table[0]);

@@ -1,0 +1,319 @@
+/* fused_simt: attention for GPUs in one kernel and no L x L matrix, in plain OpenCL C 1.2.
+ *
+ *     group 0: block of TILE_ROWS query rows      1: slice of COLUMNS output columns      2: batch * head
+ *
+ * For each tile of TILE_KEYS keys that some row may see, with the layout of simt_tile.clh:
+ *
+ *     scores    += queries * keys             through stage, DEPTH columns at a time
+ *     scores     = scaled, masked; each row's maximum of the work-item's own keys goes to partial
+ *     maximum    of the row; outputs and sum are rescaled to it
+ *     weights    = exp(scores - maximum), to local memory
+ *     outputs   += weights * values           through stage, KEYS_STAGED values at a time
+ *
+ * Each stage stands between two barriers: one after it was filled, one before it is filled again. A row's
+ * sum is kept in parts, one a work-item, until the end. Every work-item of the group passes every barrier:
+ * loop bounds depend on the group alone. */
+#include "simt_tile.clh"
+#include "arguments.clh"
+#include "hidden.clh"
+#include "mask.clh"
+#include "philox.clh"
+
+#if TYPE == CLATTN_CL_FLOAT64
+#define LOG2_E 1.44269504088896340736
+#else
+#define LOG2_E 1.44269504f
+#endif
+#define HIDDEN_WEIGHT (-(REAL)0)
+#define EXP(x) exp2((x) * LOG2_E)
+
+#define FOR_ROWS _Pragma("unroll") for (int r = 0; r < ITEM_ROWS; ++r)
+#define FOR_KEYS _Pragma("unroll") for (int n = 0; n < ITEM_KEYS; ++n)
+#define FOR_COLUMNS _Pragma("unroll") for (int c = 0; c < ITEM_COLUMNS; ++c)
+
+/* Where a work-group and its work-item stand. */
+typedef struct place {
+    sequence s;
+    int b, h, first_row, last_row; /* of the block; last_row exists */
+    int x, y;
+    REAL slope;
+} place;
+
+static inline int row_of(const place *at, int r)
+{
+    return at->first_row + at->y * ITEM_ROWS + r;
+}
+
+/* Keys [from, from + TILE_KEYS) are visible to all rows of the block, and nothing is added to scores. */
+static inline int tile_is_plain(const clattn_params *p, const place *at, int from)
+{
+    return !HAS(MASK) && !HAS(BIAS) && !HAS(SLOPES) &&
+           from + TILE_KEYS <= key_high(p, &at->s, at->first_row) &&
+           (from >= window_low(p, &at->s, at->last_row) || from + TILE_KEYS <= p->always_visible_keys);
+}
+
+/* The tile after the one at `from`: keys between the always visible ones and the window are left out. */
+static inline int next_tile(const clattn_params *p, const place *at, int from)
+{
+    const int next = from + TILE_KEYS;
+    return next >= p->always_visible_keys ? max(next, window_low(p, &at->s, at->first_row)) : next;
+}
+
+static inline void multiply_scores(__local const REAL *stage, const place *at, int depth,
+                                   REAL score[ITEM_ROWS][ITEM_KEYS])
+{
+    for (int from = 0; from < depth; from += 8) {
+        #pragma unroll 4
+        for (int c = 0; c < 8; ++c) {
+            REAL query[ITEM_ROWS], key[ITEM_KEYS];
+            read_run(query, stage + (from + c) * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
+            read_run(key, stage + KEYS_AT + (from + c) * KEY_PITCH + at->x * ITEM_KEYS, ITEM_KEYS);
+            FOR_ROWS FOR_KEYS score[r][n] = fma(query[r], key[n], score[r][n]);
+        }
+    }
+}
+
+/* Dot products become logits, hidden ones marked; `seen` gets bit r for a row that may see a key. */
+static inline void finish_tile(const clattn_params *p, const place *at, int from,
+                               __global const uchar *mask, __global const void *bias,
+                               REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
+{
+    const int is_plain = tile_is_plain(p, at, from);
+    FOR_ROWS FOR_KEYS score[r][n] = apply_softcap(p, score[r][n] * PARAM_REAL(p, scale));
+    if (is_plain) {
+        *seen = ~0u;
+        return;
+    }
+    FOR_ROWS {
+        const int i = min(row_of(at, r), at->last_row);
+        FOR_KEYS {
+            const int allowed = finish_score(p, &at->s, mask, bias, at->slope, at->b, at->h, i,
+                                             from + at->x * ITEM_KEYS + n, &score[r][n]);
+            score[r][n] = allowed ? score[r][n] : HIDDEN_LOGIT;
+            *seen |= (uint)allowed << r;
+        }
+    }
+}
+
+/* The maximum over the work-item's keys. fmax passes over NaN: over hidden keys, and over a NaN that is
+ * attended, whose weight becomes NaN and with it the row's sum. */
+static inline void write_maxima(__local REAL *partial, const place *at,
+                                REAL score[ITEM_ROWS][ITEM_KEYS])
+{
+    REAL top[ITEM_ROWS];
+    FOR_ROWS {
+        top[r] = score[r][0];
+        FOR_KEYS top[r] = fmax(top[r], score[r][n]);
+    }
+    write_run(partial + at->x * ROW_PITCH + at->y * ITEM_ROWS, top, ITEM_ROWS);
+}
+
+/* New maxima of the rows; what was summed below the old ones is scaled to them. */
+static inline void raise_maxima(__local const REAL *partial, const place *at, REAL maximum[ITEM_ROWS],
+                                REAL sum[ITEM_ROWS], REAL output[ITEM_ROWS][ITEM_COLUMNS])
+{
+    REAL old[ITEM_ROWS];
+    FOR_ROWS old[r] = maximum[r];
+    #pragma unroll 1
+    for (int x = 0; x < ITEMS_X; ++x) {
+        REAL top[ITEM_ROWS];
+        read_run(top, partial + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
+        FOR_ROWS maximum[r] = fmax(maximum[r], top[r]);
+    }
+    FOR_ROWS {
+        /* Of nothing yet, -inf: nothing is there to be scaled, and -inf - -inf is no number. */
+        const REAL rescale = maximum[r] == -INFINITY ? 1 : EXP(old[r] - maximum[r]);
+        sum[r] *= rescale;
+        FOR_COLUMNS output[r][c] *= rescale;
+    }
+}
+
+/* Logits become weights, in local memory, and their sums. */
+static inline void write_weights(const clattn_params *p, __local REAL *weights, const place *at,
+                                 int from, const REAL maximum[ITEM_ROWS],
+                                 REAL score[ITEM_ROWS][ITEM_KEYS], REAL sum[ITEM_ROWS])
+{
+    FOR_KEYS {
+        REAL weight[ITEM_ROWS];
+        const int local_key = at->x * ITEM_KEYS + n;
+        FOR_ROWS {
+            const int hidden = IS_HIDDEN_LOGIT(score[r][n]);
+            REAL value = EXP(score[r][n] - (maximum[r] == -INFINITY ? 0 : maximum[r]));
+            sum[r] += hidden ? 0 : value;
+            if (HAS(DROPOUT)) {
+                value = dropout_keeps(p, at->b, at->h, row_of(at, r), from + local_key)
+                            ? value * PARAM_REAL(p, keep_scale)
+                            : 0;
+            }
+            weight[r] = hidden ? HIDDEN_WEIGHT : value;
+        }
+        write_run(weights + local_key * ROW_PITCH + at->y * ITEM_ROWS, weight, ITEM_ROWS);
+    }
+}
+
+static inline void read_value_row(REAL value[ITEM_COLUMNS], __local const REAL *stage, const place *at,
+                                  int key)
+{
+    #pragma unroll
+    for (int c = 0; c < ITEM_COLUMNS; c += RUN) {
+        read_run(value + c, stage + key * COLUMNS + OUTPUT_COLUMN(at->x, c), RUN);
+    }
+}
+
+static inline void multiply_values(__local const REAL *stage, __local const REAL *weights,
+                                   const place *at, REAL output[ITEM_ROWS][ITEM_COLUMNS])
+{
+    #pragma unroll 4
+    for (int key = 0; key < KEYS_STAGED; ++key) {
+        REAL weight[ITEM_ROWS], value[ITEM_COLUMNS];
+        read_run(weight, weights + key * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
+        read_value_row(value, stage, at, key);
+        FOR_ROWS FOR_COLUMNS output[r][c] = fma(weight[r], value[c], output[r][c]);
+    }
+}
+
+/* The same where a value is not finite: 0 * NaN must not reach a row to which the key is hidden. */
+static inline void multiply_values_not_finite(__local const REAL *stage, __local const REAL *weights,
+                                              const place *at, REAL output[ITEM_ROWS][ITEM_COLUMNS])
+{
+    #pragma unroll 1
+    for (int key = 0; key < KEYS_STAGED; ++key) {
+        REAL weight[ITEM_ROWS], value[ITEM_COLUMNS];
+        read_run(weight, weights + key * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
+        read_value_row(value, stage, at, key);
+        FOR_ROWS {
+            if (!IS_HIDDEN_WEIGHT(weight[r])) {
+                FOR_COLUMNS output[r][c] = fma(weight[r], value[c], output[r][c]);
+            }
+        }
+    }
+}
+
+/* Sums of all parts of a row. A part of a work-item that saw no key for a row is marked as hidden. */
+static inline uint add_sums(__local const REAL *partial, const place *at, REAL sum[ITEM_ROWS])
+{
+    uint seen = 0;
+    FOR_ROWS sum[r] = 0;
+    #pragma unroll 1
+    for (int x = 0; x < ITEMS_X; ++x) {
+        REAL part[ITEM_ROWS];
+        read_run(part, partial + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
+        FOR_ROWS {
+            sum[r] += part[r];
+            seen |= (uint)!IS_HIDDEN_WEIGHT(part[r]) << r;
+        }
+    }
+    return seen;
+}
+
+__kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) void
+fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head)
+{
+    const clattn_params *p = &params;
+    __local REAL stage[STAGE] __attribute__((aligned(LOCAL_ALIGNMENT)));
+    __local REAL weights_tile[TILE_KEYS * ROW_PITCH] __attribute__((aligned(LOCAL_ALIGNMENT)));
+    __local REAL partial[ITEMS_X * ROW_PITCH] __attribute__((aligned(LOCAL_ALIGNMENT)));
+    __local int value_not_finite;
+
+    place at;
+    at.b = (first_head + (int)get_group_id(2)) / p->query_heads;
+    at.h = (first_head + (int)get_group_id(2)) % p->query_heads;
+    at.s = sequence_of(p, at.b, key_lengths, query_offsets, cu_query, cu_key);
+    /* Causal: the last rows see the most keys and go first. */
+    const int group = (int)(HAS(CAUSAL) ? get_num_groups(0) - 1 - get_group_id(0) : get_group_id(0));
+    at.first_row = first_row + group * TILE_ROWS;
+    at.last_row = min(at.first_row + TILE_ROWS, at.s.query_len) - 1;
+    at.x = (int)get_local_id(0) % ITEMS_X;
+    at.y = (int)get_local_id(0) / ITEMS_X;
+    at.slope = head_slope(p, slopes, at.b, at.h);
+    const int first_column = (int)get_group_id(1) * COLUMNS;
+    const int columns = min(COLUMNS, p->head_dim_v - first_column);
+    const int kv_head = at.h / (p->query_heads / p->kv_heads);
+    const clattn_i64 query_at = p->query_offset + at.b * p->query_stride[0] + at.h * p->query_stride[1] +
+                                (at.s.query_row + at.first_row) * p->query_stride[2];
+    const clattn_i64 key_at = p->key_offset + at.b * p->key_stride[0] + kv_head * p->key_stride[1] +
+                              at.s.key_row * p->key_stride[2];
+    const clattn_i64 value_at = p->value_offset + at.b * p->value_stride[0] +
+                                kv_head * p->value_stride[1] + at.s.key_row * p->value_stride[2] +
+                                first_column * COLUMN_STRIDE(value);
+
+    REAL maximum[ITEM_ROWS], sum[ITEM_ROWS], output[ITEM_ROWS][ITEM_COLUMNS];
+    uint seen = 0;
+    FOR_ROWS {
+        maximum[r] = -INFINITY;
+        sum[r] = 0;
+        FOR_COLUMNS output[r][c] = 0;
+    }
+    /* No early return: barriers behind one trouble some compilers. A block past the end of its sequence
+     * has no keys, and no rows to write. */
+    const int high = at.first_row <= at.last_row ? key_high(p, &at.s, at.last_row) : 0;
+    for (int from = key_low(p, &at.s, at.first_row); from < high; from = next_tile(p, &at, from)) {
+        REAL score[ITEM_ROWS][ITEM_KEYS];
+        FOR_ROWS FOR_KEYS score[r][n] = 0;
+        for (int column = 0; column < p->head_dim; column += DEPTH) {
+            barrier(CLK_LOCAL_MEM_FENCE);
+            stage_rows(stage, ROW_PITCH, TILE_ROWS, query, query_at, p->query_stride[2],
+                       COLUMN_STRIDE(query), at.last_row - at.first_row, column, p->head_dim);
+            stage_rows(stage + KEYS_AT, KEY_PITCH, TILE_KEYS, key, key_at + from * p->key_stride[2],
+                       p->key_stride[2], COLUMN_STRIDE(key), high - 1 - from, column, p->head_dim);
+            if (get_local_id(0) == 0) {
+                value_not_finite = 0;
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+            multiply_scores(stage, &at, min(DEPTH, p->head_dim - column), score);
+        }
+        finish_tile(p, &at, from, mask, bias, score, &seen);
+        write_maxima(partial, &at, score);
+        for (int key = 0; key < TILE_KEYS; key += KEYS_STAGED) {
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (key == 0) {
+                raise_maxima(partial, &at, maximum, sum, output);
+                write_weights(p, weights_tile, &at, from, maximum, score, sum);
+            }
+            if (stage_values(stage, value, value_at + min(from + key, high - 1) * p->value_stride[2],
+                             p->value_stride[2], COLUMN_STRIDE(value), max(high - 1 - from - key, 0),
+                             columns)) {
+                value_not_finite = 1;
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (value_not_finite) {
+                multiply_values_not_finite(stage, weights_tile + key * ROW_PITCH, &at, output);
+            } else {
+                multiply_values(stage, weights_tile + key * ROW_PITCH, &at, output);
+            }
+        }
+    }
+
+    FOR_ROWS sum[r] = (seen >> r) & 1 ? sum[r] : HIDDEN_WEIGHT;
+    write_run(partial + at.x * ROW_PITCH + at.y * ITEM_ROWS, sum, ITEM_ROWS);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    seen = add_sums(partial, &at, sum);
+    FOR_ROWS {
+        const int i = row_of(&at, r), sees = (seen >> r) & 1;
+        REAL carry = 1, top = maximum[r];
+        if (HAS(SINKS)) {
+            const REAL sink = sinks[p->sinks_offset + at.h * p->sinks_stride];
+            top = fmax(sink, maximum[r]);
+            carry = EXP(maximum[r] - top);
+            sum[r] = sum[r] * carry + EXP(sink - top);
+        }
+        if (i > at.last_row) {
+            continue;
+        }
+        if (HAS(LSE) && at.x == 0 && first_column == 0) {
+            lse[p->lse_offset + at.b * p->lse_stride[0] + at.h * p->lse_stride[1] +
+                (at.s.query_row + i) * p->lse_stride[2]] =
+                sees ? (float)(top + log(sum[r])) : -INFINITY;
+        }
+        const clattn_i64 out_at = p->out_offset + at.b * p->out_stride[0] + at.h * p->out_stride[1] +
+                                  (at.s.query_row + i) * p->out_stride[2] +
+                                  first_column * COLUMN_STRIDE(out);
+        FOR_COLUMNS {
+            const int column = OUTPUT_COLUMN(at.x, c);
+            if (column < columns) {
+                STORE(out, out_at + column * COLUMN_STRIDE(out),
+                      sees ? output[r][c] * (carry / sum[r]) : 0);
+            }
+        }
+    }
+}
