@@ -60,7 +60,9 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
     tensors.call = test->tensors.call;
     for (int id = 0; id < TENSOR_COUNT && status == CLATTN_OK; ++id) {
         const struct test_array *array = &test->arrays[id];
-        if (array->data && array->count > 0) {
+        /* Empty tensors may be left out, but packed ones: how many rows they have is not known. */
+        int packed = (test->problem.features & CLATTN_WITH_VARLEN) != 0;
+        if (array->data && (array->count > 0 || packed)) {
             buffers[id] = upload(cl, array->data, (size_t)array->count * array->element_bytes);
         }
     }
