@@ -143,9 +143,9 @@ static clattn_status build_kernels(clattn_context *context, const struct problem
 {
     const clattn_type type = problem->p.type;
     clattn_status status =
-        staged_build_tiles(context, TILES_SCORE, "score.cl", "score", type, &state->score);
+        staged_build_tiles(context, "score.cl", "score", type, &state->score);
     if (status == CLATTN_OK) {
-        status = staged_build_tiles(context, TILES_MIX, "mix.cl", "mix_values", type, &state->mix);
+        status = staged_build_tiles(context, "mix.cl", "mix_values", type, &state->mix);
     }
     if (status == CLATTN_OK) {
         status = build_row_kernels(context, problem, state);

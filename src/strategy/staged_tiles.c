@@ -1,14 +1,14 @@
-/* The tables of tile shapes, with what they were measured on, and the choice among their rows. */
+/* The table of tile shapes and the choice among its rows. */
 #include "staged_tiles.h"
 
 #include <stdio.h>
 
 #include "../error.h"
 
-/* Rows are tried in order. The first ones are for CPUs: one work-item with vectors as wide as a register,
- * reg_m * reg_v + reg_v + 1 of them below the number of registers, and many tiles below each other. The
- * next are for GPUs: 256 to 16 work-items. The last one runs anywhere. */
-static const struct tile_shape score_shapes[] = {
+/* Tried in order. The first ones are for CPUs: one work-item with vectors as wide as a register, reg_m *
+ * reg_v + reg_v + 1 of them below the number of registers, and many tiles below each other. The next are for
+ * GPUs: 256 to 16 work-items. The last one runs anywhere. */
+const struct tile_shape staged_tile_shapes[] = {
     { 64, 1, 1, 6, 4, 64, 8 },
     { 32, 1, 1, 6, 2, 64, 8 },
     { 16, 1, 1, 6, 2, 64, 8 },
@@ -17,22 +17,7 @@ static const struct tile_shape score_shapes[] = {
     { 16, 4, 4, 4, 1, 8, 1 },
     { 16, 1, 1, 4, 1, 8, 1 },
 };
-
-static const struct tile_shape mix_shapes[] = {
-    { 64, 1, 1, 6, 4, 64, 8 },
-    { 32, 1, 1, 6, 2, 64, 8 },
-    { 16, 1, 1, 6, 2, 64, 8 },
-    { 16, 16, 16, 4, 1, 16, 1 },
-    { 16, 8, 8, 4, 1, 16, 1 },
-    { 16, 4, 4, 4, 1, 8, 1 },
-    { 16, 1, 1, 4, 1, 8, 1 },
-};
-
-#define SHAPE_COUNT (sizeof(score_shapes) / sizeof(score_shapes[0]))
-_Static_assert(sizeof(mix_shapes) == sizeof(score_shapes), "one count for both tables");
-
-static const struct tile_shape *const tables[] = { [TILES_SCORE] = score_shapes,
-                                                   [TILES_MIX] = mix_shapes };
+const size_t staged_tile_shape_count = sizeof(staged_tile_shapes) / sizeof(staged_tile_shapes[0]);
 
 int staged_vector_bytes(const struct device *device)
 {
@@ -77,7 +62,7 @@ static size_t local_bytes(const struct tile_shape *shape, clattn_type type)
 }
 
 /* CPU rows are those of one work-item and several tiles. */
-static int shape_fits(const struct device *device, const struct tile_shape *shape, clattn_type type)
+int staged_shape_fits(const struct device *device, const struct tile_shape *shape, clattn_type type)
 {
     const size_t wg_m = (size_t)shape->wg_m, wg_n = (size_t)shape->wg_n;
     if (shape->blocks_m > 1 && (device->device_class != DEVICE_CPU ||
@@ -88,8 +73,8 @@ static int shape_fits(const struct device *device, const struct tile_shape *shap
            wg_m <= device->work_item_limit[1] && local_bytes(shape, type) <= device->local_bytes;
 }
 
-static clattn_status build(clattn_context *context, const struct tile_shape *shape, const char *file,
-                           const char *name, clattn_type type, struct tile_kernel *result)
+clattn_status staged_build_shape(clattn_context *context, const struct tile_shape *shape, const char *file,
+                                 const char *name, clattn_type type, struct tile_kernel *result)
 {
     const int vector = shape->vector_bytes / real_bytes(type);
     char options[160];
@@ -106,17 +91,17 @@ static clattn_status build(clattn_context *context, const struct tile_shape *sha
     return program_kernel(context, file, options, name, &result->kernel);
 }
 
-clattn_status staged_build_tiles(clattn_context *context, enum tile_table table, const char *file,
-                                 const char *name, clattn_type type, struct tile_kernel *result)
+clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name,
+                                 clattn_type type, struct tile_kernel *result)
 {
-    for (size_t i = 0; i < SHAPE_COUNT; ++i) {
-        const struct tile_shape *shape = &tables[table][i];
-        if (!shape_fits(&context->device, shape, type)) {
+    for (size_t i = 0; i < staged_tile_shape_count; ++i) {
+        const struct tile_shape *shape = &staged_tile_shapes[i];
+        if (!staged_shape_fits(&context->device, shape, type)) {
             continue;
         }
         /* What the compiler made of it may need more registers than a full work-group has. */
         size_t limit = 0;
-        clattn_status status = build(context, shape, file, name, type, result);
+        clattn_status status = staged_build_shape(context, shape, file, name, type, result);
         if (status == CLATTN_OK) {
             status = kernel_work_group_limit(result->kernel, &limit);
         }

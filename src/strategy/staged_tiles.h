@@ -1,4 +1,4 @@
-/* Which tiles the score and mix kernels are built with on a device: tables of shapes, the best first, and
+/* Which tiles the score and mix kernels are built with on a device: a table of shapes, the best first, and
  * the choice of the first that the device has room for. Called by staged.c when a plan is made. */
 #ifndef CLATTN_SRC_STRATEGY_STAGED_TILES_H
 #define CLATTN_SRC_STRATEGY_STAGED_TILES_H
@@ -22,11 +22,19 @@ struct tile_kernel {
     size_t local[2];
 };
 
-enum tile_table { TILES_SCORE, TILES_MIX };
+extern const struct tile_shape staged_tile_shapes[];
+extern const size_t staged_tile_shape_count;
 
-/* Builds kernel `name` of cl/`file` for storage `type` with the first shape of the table that fits. */
-clattn_status staged_build_tiles(clattn_context *context, enum tile_table table, const char *file,
+/* Whether the device has room for the shape, and is of the class that it is for. */
+int staged_shape_fits(const struct device *device, const struct tile_shape *shape, clattn_type type);
+
+/* Builds kernel `name` of cl/`file` for storage `type` with this shape. */
+clattn_status staged_build_shape(clattn_context *context, const struct tile_shape *shape, const char *file,
                                  const char *name, clattn_type type, struct tile_kernel *result);
+
+/* The same with the first shape that fits. */
+clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name,
+                                 clattn_type type, struct tile_kernel *result);
 
 /* Bytes that a vector of the device should have: as its registers, 4 to 64. */
 int staged_vector_bytes(const struct device *device);
