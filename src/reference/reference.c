@@ -223,28 +223,30 @@ static void apply_softmax(struct work *work)
             maximum = work->score[j];
         }
     }
-    long double sum = has_sink ? expl(sink - maximum) : 0;
-    work->row_magnitude = sum > 0 ? sum * fabsl(sink) : 0;
+    long double of_sink = has_sink ? expl(sink - maximum) : 0, of_keys = 0, weighted = 0;
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         work->score[j] = work->allowed[j] ? expl(work->score[j] - maximum) : 0;
-        sum += work->score[j];
-        work->row_magnitude += work->allowed[j] ? work->score[j] * work->magnitude[j] : 0;
+        of_keys += work->score[j];
+        weighted += work->allowed[j] ? work->score[j] * work->magnitude[j] : 0;
     }
     if (work->allowed_keys == 0) {
         work->lse = -(long double)INFINITY;
         work->row_magnitude = 0;
         return;
     }
+    long double sum = of_keys + of_sink;
     work->lse = maximum + logl(sum);
-    work->row_magnitude /= sum;
+    work->row_magnitude = weighted / of_keys + (of_sink > 0 ? of_sink / sum * fabsl(sink) : 0);
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         work->score[j] /= work->allowed[j] ? sum : 1;
     }
 }
 
+/* Without the weight that made it small, the mean magnitude of the others may be larger. */
 static void apply_dropout(struct work *work)
 {
     const clattn_problem *p = &work->problem->p;
+    long double kept_weight = 0, weighted = 0;
     const uint32_t key[2] = { (uint32_t)work->call->dropout_seed,
                               (uint32_t)(work->call->dropout_seed >> 32) };
     uint32_t words[4] = { 0, 0, 0, 0 };
@@ -257,6 +259,11 @@ static void apply_dropout(struct work *work)
         }
         int kept = words[j % 4] >= p->dropout * 4294967296.0;
         work->score[j] = kept ? work->score[j] / (1 - (long double)p->dropout) : 0;
+        kept_weight += work->score[j];
+        weighted += work->allowed[j] ? work->score[j] * work->magnitude[j] : 0;
+    }
+    if (kept_weight > 0 && weighted / kept_weight > work->row_magnitude) {
+        work->row_magnitude = weighted / kept_weight;
     }
 }
 
