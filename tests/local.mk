@@ -5,6 +5,8 @@ LDADD = libclattn_test.la libclattn_tool.la libclattn_core.la $(CHECK_LIBS) $(DL
 
 # What test programs share.
 libclattn_test_la_SOURCES = \
+	tests/api/api.c \
+	tests/api/api.h \
 	tests/robust/fault_layer.h \
 	tests/robust/layers.c \
 	tests/robust/layers.h \
@@ -43,6 +45,12 @@ test_programs = \
 	tests/unit/reference \
 	tests/random_calls \
 	tests/exact \
+	tests/api/problems \
+	tests/api/calls \
+	tests/api/environment \
+	tests/api/events \
+	tests/api/host \
+	tests/api/merging \
 	tests/robust/faults \
 	tests/robust/fork \
 	tests/robust/guards \

@@ -1,0 +1,237 @@
+/* What the tensors and the queue of one call may not be, in host and in device memory. */
+#include <math.h>
+#include <string.h>
+
+#include "../robust/sample.h"
+#include "api.h"
+
+#define SHAPE CLATTN_INVALID_SHAPE
+#define ARGUMENT CLATTN_INVALID_ARGUMENT
+
+/* ---- host memory ---------------------------------------------------------------------------- */
+
+static void expect_host_refused(struct test_call *test, clattn_status expected, const char *text)
+{
+    expect_error(clattn_forward_host(context, &test->problem, &test->tensors), expected, text, "forward_host");
+    expect_error(clattn_reference_forward(&test->problem, &test->tensors), expected, text,
+                 "reference_forward");
+}
+
+/* Sample `index`, changed by the statements, is refused. */
+#define HOST_REFUSED(index, status, text, ...)                                                         \
+    do {                                                                                               \
+        struct test_call test;                                                                         \
+        sample_create(&test, index, NULL);                                                             \
+        clattn_host_tensors *t = &test.tensors;                                                        \
+        __VA_ARGS__;                                                                                   \
+        expect_host_refused(&test, status, text);                                                      \
+        test_call_free(&test);                                                                         \
+    } while (0)
+
+static int sample_named(const char *name)
+{
+    for (int i = 0; i < sample_count; ++i) {
+        if (strcmp(sample_name(i), name) == 0) {
+            return i;
+        }
+    }
+    ck_abort_msg("no sample %s", name);
+    return 0;
+}
+
+START_TEST(test_presence)
+{
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "query: must be given", t->query.data = NULL);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "key: must be given", t->key.data = NULL);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "value: must be given", t->value.data = NULL);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out: must be given", t->out.data = NULL);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "mask: must be given", t->mask.data = NULL);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "lse: must be given", t->lse.data = NULL);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "bias: was given, but the problem does not have it",
+                 t->bias = t->query);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "weights: was given", t->weights = t->out);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "slopes: was given", t->slopes = t->lse);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "sinks: was given", t->sinks = t->lse);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "key_lengths: was given", t->key_lengths = t->lse);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "query_offsets: was given", t->query_offsets = t->lse);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "cu_query: was given", t->cu_query = t->lse);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "cu_key: was given", t->cu_key = t->lse);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "tensors.struct_size 0: must be", t->struct_size = 0);
+    HOST_REFUSED(sample_named("packed sequences"), ARGUMENT, "cu_query: must be given",
+                 t->cu_query.data = NULL);
+}
+END_TEST
+
+START_TEST(test_places)
+{
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "query.offset -1: must be >= 0", t->query.offset = -1);
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "query.offset 9223372036854775807", t->query.offset = INT64_MAX;
+                 memset(t->query.stride, 0, sizeof(t->query.stride)); t->query.stride[3] = 1;
+                 test.problem.head_dim = 1; test.problem.head_dim_v = 16);
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "key: its strides reach element", t->key.stride[2] = -1);
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "value.stride[2]", t->value.stride[2] = INT64_MAX);
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "value: its strides reach element -9", t->value.stride[1] = INT64_MIN);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "key.stride[3] 2: must be 1, or set problem.strided_columns",
+                 t->key.stride[3] = 2);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out.stride[2] 0: must not be 0", t->out.stride[2] = 0);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "lse.stride[1] 0: must not be 0", t->lse.stride[1] = 0);
+}
+END_TEST
+
+START_TEST(test_values)
+{
+    const int packed = sample_named("packed sequences"), decoding = sample_named("decoding");
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "query_len 7: must be -1 or 0 to 6", t->call.query_len = 7);
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "key_len -2", t->call.key_len = -2);
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "mask_key_len 12", t->call.mask_key_len = 12);
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "bias_key_len 99", t->call.bias_key_len = 99);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale nan", t->call.has_scale = 1; t->call.scale = (double)NAN);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale inf", t->call.has_scale = 1;
+                 t->call.scale = (double)INFINITY);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale 1e+40", t->call.has_scale = 1; t->call.scale = 1e40);
+    HOST_REFUSED(decoding, ARGUMENT, "key_lengths[1] 68: must be 0 to key_len 67",
+                 ((int32_t *)t->key_lengths.data)[1] = 68);
+    HOST_REFUSED(decoding, ARGUMENT, "key_lengths[0] -1", ((int32_t *)t->key_lengths.data)[0] = -1);
+    HOST_REFUSED(packed, ARGUMENT, "cu_query[0] 1: must be 0", ((int32_t *)t->cu_query.data)[0] = 1);
+    HOST_REFUSED(packed, ARGUMENT, "cu_key[1] 13", ((int32_t *)t->cu_key.data)[1] = 13);
+    HOST_REFUSED(packed, ARGUMENT, "cu_key[2] -4", ((int32_t *)t->cu_key.data)[2] = -4);
+    HOST_REFUSED(packed, ARGUMENT, "cu_query.offset -1", t->cu_query.offset = -1);
+    HOST_REFUSED(packed, ARGUMENT, "cu_query.offset -", t->cu_query.offset = INT64_MIN);
+}
+END_TEST
+
+/* ---- device memory -------------------------------------------------------------------------- */
+
+struct device_case {
+    struct test_call test;
+    struct sample_device device;
+    clattn_plan *plan;
+    cl_command_queue queue;
+};
+
+static void device_case_begin(struct device_case *c, int index, const char *strategy)
+{
+    sample_create(&c->test, index, strategy);
+    EXPECT_OK(clattn_plan_create(context, &c->test.problem, &c->plan));
+    c->queue = clattn_context_queue(context);
+    ck_assert(sample_upload(&c->device, &c->test, clattn_context_cl(context), clattn_plan_workspace(c->plan)));
+}
+
+static void device_case_end(struct device_case *c)
+{
+    sample_release(&c->device);
+    clattn_plan_destroy(c->plan);
+    test_call_free(&c->test);
+}
+
+/* After every refusal the same call, unchanged, works; and no event is left. */
+static void expect_device_refused(struct device_case *c, const clattn_tensors *tensors, clattn_status expected,
+                                  const char *text)
+{
+    cl_event done = (cl_event)c;
+    expect_error(clattn_enqueue_forward(c->plan, c->queue, tensors, 0, NULL, &done), expected, text,
+                 "enqueue_forward");
+    ck_assert_ptr_null(done);
+    EXPECT_OK(clattn_enqueue_forward(c->plan, c->queue, &c->device.tensors, 0, NULL, NULL));
+    clFinish(c->queue);
+}
+
+#define DEVICE_REFUSED(status, text, ...)                                                              \
+    do {                                                                                               \
+        clattn_tensors changed = c.device.tensors, *t = &changed;                                      \
+        __VA_ARGS__;                                                                                   \
+        expect_device_refused(&c, t, status, text);                                                    \
+    } while (0)
+
+START_TEST(test_device_tensors)
+{
+    struct device_case c;
+    device_case_begin(&c, SAMPLE_MASKED, NULL);
+    DEVICE_REFUSED(ARGUMENT, "tensors: must not be NULL", t = NULL);
+    DEVICE_REFUSED(ARGUMENT, "tensors.struct_size 8", t->struct_size = 8);
+    DEVICE_REFUSED(ARGUMENT, "key: must be given", t->key.buffer = NULL);
+    DEVICE_REFUSED(ARGUMENT, "bias: was given", t->bias = t->query);
+    DEVICE_REFUSED(SHAPE, "query.buffer of 1536 bytes: its strides reach element 384 of 4 bytes each",
+                   t->query.offset = 1);
+    DEVICE_REFUSED(SHAPE, "mask.buffer of 264 bytes", t->mask.stride[2] = 12);
+    DEVICE_REFUSED(SHAPE, "lse.buffer", t->lse.buffer = t->mask.buffer; t->lse.offset = 43);
+    DEVICE_REFUSED(SHAPE, "out.buffer", t->out.offset = INT64_MAX / 2);
+    device_case_end(&c);
+}
+END_TEST
+
+START_TEST(test_workspace)
+{
+    const char *strategy;
+    for (size_t i = 0; (strategy = sample_strategy(i)); ++i) {
+        struct device_case c;
+        device_case_begin(&c, SAMPLE_MASKED, strategy);
+        size_t bytes = clattn_plan_workspace(c.plan);
+        if (bytes > 1) {
+            cl_mem small = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, bytes - 1, NULL, NULL);
+            DEVICE_REFUSED(ARGUMENT, "workspace: must be a buffer of", t->workspace = NULL);
+            DEVICE_REFUSED(ARGUMENT, "workspace of", t->workspace = small);
+            clReleaseMemObject(small);
+        }
+        device_case_end(&c);
+    }
+}
+END_TEST
+
+START_TEST(test_queues)
+{
+    struct device_case c;
+    cl_device_id device = clattn_context_device(context);
+    cl_context other = clCreateContext(NULL, 1, &device, NULL, NULL, NULL);
+    cl_command_queue foreign = clCreateCommandQueue(other, device, 0, NULL);
+    device_case_begin(&c, SAMPLE_MASKED, NULL);
+    clattn_tensors *t = &c.device.tensors;
+    expect_error(clattn_enqueue_forward(NULL, c.queue, t, 0, NULL, NULL), ARGUMENT, "plan: must not be NULL",
+                 "enqueue_forward");
+    expect_error(clattn_enqueue_forward(c.plan, NULL, t, 0, NULL, NULL), ARGUMENT, "queue: must not be NULL",
+                 "enqueue_forward");
+    expect_error(clattn_enqueue_forward(c.plan, foreign, t, 0, NULL, NULL), ARGUMENT,
+                 "queue: must be of the clattn context's cl_context", "enqueue_forward");
+    cl_mem foreign_buffer = clCreateBuffer(other, CL_MEM_READ_WRITE, 1 << 16, NULL, NULL);
+    clattn_tensors mixed = *t;
+    mixed.out.buffer = foreign_buffer;
+    expect_error(clattn_enqueue_forward(c.plan, c.queue, &mixed, 0, NULL, NULL), ARGUMENT,
+                 "out: must be a buffer of the clattn context's cl_context", "enqueue_forward");
+    clReleaseMemObject(foreign_buffer);
+    clReleaseCommandQueue(foreign);
+    clReleaseContext(other);
+    device_case_end(&c);
+}
+END_TEST
+
+START_TEST(test_wait_lists)
+{
+    struct device_case c;
+    device_case_begin(&c, SAMPLE_MASKED, NULL);
+    clattn_tensors *t = &c.device.tensors;
+    cl_event event = clCreateUserEvent(clattn_context_cl(context), NULL);
+    expect_error(clattn_enqueue_forward(c.plan, c.queue, t, 1, NULL, NULL), ARGUMENT, "n_wait 1",
+                 "enqueue_forward");
+    expect_error(clattn_enqueue_forward(c.plan, c.queue, t, 0, &event, NULL), ARGUMENT, "n_wait 0",
+                 "enqueue_forward");
+    clSetUserEventStatus(event, CL_COMPLETE);
+    clReleaseEvent(event);
+    device_case_end(&c);
+}
+END_TEST
+
+static void add(TCase *tests)
+{
+    tcase_add_test(tests, test_presence);
+    tcase_add_test(tests, test_places);
+    tcase_add_test(tests, test_values);
+    tcase_add_test(tests, test_device_tensors);
+    tcase_add_test(tests, test_workspace);
+    tcase_add_test(tests, test_queues);
+    tcase_add_test(tests, test_wait_lists);
+}
+
+int main(void)
+{
+    return api_main("calls", add);
+}

@@ -1,0 +1,204 @@
+/* CLATTN_DEVICE and CLATTN_CL_DIR: what they choose, and what they say when they cannot. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../robust/sample.h"
+#include "api.h"
+
+/* ---- CLATTN_DEVICE -------------------------------------------------------------------------- */
+
+static clattn_status open_named(const char *environment, const char *argument)
+{
+    clattn_context *other;
+    if (environment) {
+        setenv("CLATTN_DEVICE", environment, 1);
+    }
+    clattn_status status = clattn_context_open(argument, NULL, &other);
+    unsetenv("CLATTN_DEVICE");
+    ck_assert((status == CLATTN_OK) == (other != NULL));
+    clattn_context_destroy(other);
+    return status;
+}
+
+START_TEST(test_device_names)
+{
+    char name[256] = "", part[256];
+    cl_device_type type = 0;
+    cl_device_id device = clattn_context_device(context);
+    clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof(name), name, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+    snprintf(part, sizeof(part), "%.5s", name);
+    for (char *c = part; *c; ++c) { /* upper and lower case alike */
+        *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 32 : *c);
+    }
+    ck_assert_int_eq(open_named(name, NULL), CLATTN_OK);
+    ck_assert_int_eq(open_named(part, NULL), CLATTN_OK);
+    ck_assert_int_eq(open_named(NULL, name), CLATTN_OK);
+    ck_assert_int_eq(open_named("0:0", NULL), CLATTN_OK);
+    if (type & CL_DEVICE_TYPE_CPU) {
+        ck_assert_int_eq(open_named("CPU", NULL), CLATTN_OK);
+    }
+    ck_assert_int_eq(open_named("no such device", name), CLATTN_OK); /* the argument counts */
+}
+END_TEST
+
+START_TEST(test_device_not_there)
+{
+    static const char *const wrong[] = { "no such device", "99:0", "0:99", "0:", ":0", "0:0:0", "-1:0", "0:0x" };
+    char name[256] = "";
+    clGetDeviceInfo(clattn_context_device(context), CL_DEVICE_NAME, sizeof(name), name, NULL);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
+        for (int as_argument = 0; as_argument < 2; ++as_argument) {
+            clattn_status status = as_argument ? open_named(NULL, wrong[i]) : open_named(wrong[i], NULL);
+            expect_error(status, CLATTN_NO_DEVICE, wrong[i], "context_open");
+            expect_error(status, CLATTN_NO_DEVICE, name, "context_open"); /* what there is */
+        }
+    }
+    expect_error(open_named("", NULL), CLATTN_INVALID_ARGUMENT, "must not be empty", "context_open");
+    expect_error(open_named(NULL, ""), CLATTN_INVALID_ARGUMENT, "must not be empty", "context_open");
+}
+END_TEST
+
+static void expect_described(const char *environment, int as_json, const char *text)
+{
+    char *description;
+    if (environment) {
+        setenv("CLATTN_DEVICE", environment, 1);
+    }
+    EXPECT_OK(clattn_describe_devices(as_json, &description));
+    unsetenv("CLATTN_DEVICE");
+    ck_assert_msg(strstr(description, text) != NULL, "\"%s\" is not in: %s", text, description);
+    clattn_free(description);
+}
+
+START_TEST(test_describe_devices)
+{
+    expect_described(NULL, 0, "<- chosen");
+    expect_described(NULL, 1, "\"chosen\": true");
+    expect_described(NULL, 1, "\"wanted\": null");
+    expect_described("0:0", 0, "chosen because: CLATTN_DEVICE names it");
+    expect_described("none of \"these\"", 0, "matches none of these");
+    expect_described("none of \"these\"", 1, "\"wanted\": \"none of \\\"these\\\"\"");
+    expect_described("", 0, "CLATTN_DEVICE is \"\", which matches none of these");
+}
+END_TEST
+
+/* ---- CLATTN_CL_DIR -------------------------------------------------------------------------- */
+
+static char folder[256];
+
+static void make_folder(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(folder, sizeof(folder), "%s/clattn-api-XXXXXX", tmp ? tmp : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+/* Copies the kernel files there; `extra` is appended to plain.cl. */
+static void copy_kernels(const char *extra)
+{
+    const char *source = getenv("srcdir");
+    char command[1024], path[512];
+    snprintf(command, sizeof(command), "cp '%s'/cl/* '%s'/ && chmod u+w '%s'/*", source ? source : ".", folder,
+             folder);
+    ck_assert_int_eq(system(command), 0);
+    snprintf(path, sizeof(path), "%s/plain.cl", folder);
+    FILE *file = fopen(path, "a");
+    ck_assert_ptr_nonnull(file);
+    fputs(extra, file);
+    fclose(file);
+}
+
+static void remove_folder(void)
+{
+    char command[512];
+    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* A plan of strategy plain in a context that is made with CLATTN_CL_DIR (or the option) set. */
+static clattn_status plan_with(const char *directory, int as_option)
+{
+    clattn_context_options options = CLATTN_CONTEXT_OPTIONS_INIT;
+    clattn_context *own;
+    clattn_plan *plan = NULL;
+    struct test_call test;
+    if (as_option) {
+        options.kernel_dir = directory;
+    } else {
+        setenv("CLATTN_CL_DIR", directory, 1);
+    }
+    EXPECT_OK(clattn_context_open(NULL, &options, &own));
+    unsetenv("CLATTN_CL_DIR");
+    sample_create(&test, SAMPLE_MASKED, "plain");
+    clattn_status status = clattn_plan_create(own, &test.problem, &plan);
+    clattn_plan_destroy(plan);
+    if (status == CLATTN_OK) {
+        EXPECT_OK(clattn_forward_host(own, &test.problem, &test.tensors));
+    }
+    test_call_free(&test);
+    clattn_context_destroy(own);
+    return status;
+}
+
+START_TEST(test_kernel_folder)
+{
+    for (int as_option = 0; as_option < 2; ++as_option) {
+        make_folder();
+        expect_error(plan_with(folder, as_option), CLATTN_INVALID_ARGUMENT, "plain.cl", "plan_create");
+        expect_error(plan_with(folder, as_option), CLATTN_INVALID_ARGUMENT, folder, "plan_create");
+        copy_kernels("");
+        ck_assert_msg(plan_with(folder, as_option) == CLATTN_OK, "%s", clattn_last_error());
+        copy_kernels("this is no OpenCL;\n");
+        clattn_status status = plan_with(folder, as_option);
+        expect_error(status, CLATTN_BUILD_FAILED, "plain.cl", "plan_create");
+        expect_error(status, CLATTN_BUILD_FAILED, "error", "plan_create"); /* the compiler's words */
+        ck_assert_int_eq(clattn_last_error_native(), CL_BUILD_PROGRAM_FAILURE);
+        remove_folder();
+        expect_error(plan_with(folder, as_option), CLATTN_INVALID_ARGUMENT, "No such file", "plan_create");
+    }
+}
+END_TEST
+
+START_TEST(test_odd_kernel_folders)
+{
+    char path[1024], long_path[5000];
+    make_folder();
+    memset(long_path, 'x', sizeof(long_path) - 1);
+    long_path[sizeof(long_path) - 1] = 0;
+    expect_error(plan_with(long_path, 0), CLATTN_INVALID_ARGUMENT, "too long", "plan_create");
+    snprintf(path, sizeof(path), "%s/plain.cl", folder);
+    mkdir(path, 0700); /* a folder where a file should be */
+    expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "plain.cl", "plan_create");
+    rmdir(path);
+    FILE *file = fopen(path, "w"); /* includes itself, and a file that is not there */
+    ck_assert_ptr_nonnull(file);
+    fputs("#include \"plain.cl\"\n#include \"nowhere.clh\"\n", file);
+    fclose(file);
+    expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "nowhere.clh", "plan_create");
+    file = fopen(path, "w"); /* compiles, but has no kernel */
+    ck_assert_ptr_nonnull(file);
+    fputs("__kernel void another(__global int *x) { *x = 1; }\n", file);
+    fclose(file);
+    expect_error(plan_with(folder, 0), CLATTN_OPENCL_ERROR, "kernel plain of cl/plain.cl", "plan_create");
+    remove_folder();
+}
+END_TEST
+
+static void add(TCase *tests)
+{
+    tcase_add_test(tests, test_device_names);
+    tcase_add_test(tests, test_device_not_there);
+    tcase_add_test(tests, test_describe_devices);
+    tcase_add_test(tests, test_kernel_folder);
+    tcase_add_test(tests, test_odd_kernel_folders);
+}
+
+int main(void)
+{
+    unsetenv("CLATTN_CL_DIR");
+    return api_main("environment", add);
+}

@@ -1,0 +1,194 @@
+/* Wait lists, the caller's event, in-order and out-of-order queues: nothing runs before what it waits for,
+ * and the event is that of the last command. */
+#include <string.h>
+#include <unistd.h>
+
+#include "../robust/sample.h"
+#include "api.h"
+
+struct run {
+    struct test_call test, expected;
+    struct sample_device device;
+    clattn_plan *plan;
+    cl_command_queue queue, reader; /* reader: another queue, to look at outputs meanwhile */
+};
+
+static void run_begin(struct run *run, const char *strategy, cl_command_queue_properties kind)
+{
+    cl_context cl = clattn_context_cl(context);
+    sample_create(&run->test, SAMPLE_MASKED, strategy);
+    sample_create(&run->expected, SAMPLE_MASKED, strategy);
+    EXPECT_OK(clattn_reference_forward(&run->expected.problem, &run->expected.tensors));
+    EXPECT_OK(clattn_plan_create(context, &run->test.problem, &run->plan));
+    ck_assert(sample_upload(&run->device, &run->test, cl, clattn_plan_workspace(run->plan)));
+    run->queue = clCreateCommandQueue(cl, clattn_context_device(context), kind, NULL);
+    run->reader = clCreateCommandQueue(cl, clattn_context_device(context), 0, NULL);
+    ck_assert(run->queue && run->reader);
+}
+
+static void run_end(struct run *run)
+{
+    clReleaseCommandQueue(run->queue);
+    clReleaseCommandQueue(run->reader);
+    sample_release(&run->device);
+    clattn_plan_destroy(run->plan);
+    test_call_free(&run->test);
+    test_call_free(&run->expected);
+}
+
+/* Whether the outputs are still all poison. */
+static int nothing_written(struct run *run)
+{
+    struct test_call poison;
+    sample_create(&poison, SAMPLE_MASKED, NULL);
+    ck_assert(sample_download(&run->device, &run->test, run->reader));
+    int same = sample_equal(&poison, &run->test);
+    test_call_free(&poison);
+    return same;
+}
+
+static void expect_right(struct run *run)
+{
+    ck_assert(sample_download(&run->device, &run->test, run->reader));
+    ck_assert_double_le(sample_difference(&run->test, &run->expected), sample_tolerance(&run->test));
+}
+
+static cl_int state_of(cl_event event)
+{
+    cl_int state = 0;
+    ck_assert_int_eq(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL),
+                     CL_SUCCESS);
+    return state;
+}
+
+/* Two user events hold the call back; only when the second one is complete may it run. */
+static void check_held_back(const char *strategy, cl_command_queue_properties kind)
+{
+    struct run run;
+    cl_event gates[2], done;
+    run_begin(&run, strategy, kind);
+    gates[0] = clCreateUserEvent(clattn_context_cl(context), NULL);
+    gates[1] = clCreateUserEvent(clattn_context_cl(context), NULL);
+    EXPECT_OK(clattn_enqueue_forward(run.plan, run.queue, &run.device.tensors, 2, gates, &done));
+    clFlush(run.queue);
+    clSetUserEventStatus(gates[0], CL_COMPLETE);
+    usleep(30000);
+    ck_assert_msg(nothing_written(&run), "%s: ran before its wait list", strategy);
+    ck_assert_int_ne(state_of(done), CL_COMPLETE);
+    clSetUserEventStatus(gates[1], CL_COMPLETE);
+    ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
+    expect_right(&run);
+    clReleaseEvent(done);
+    clReleaseEvent(gates[0]);
+    clReleaseEvent(gates[1]);
+    run_end(&run);
+}
+
+START_TEST(test_wait_list)
+{
+    const char *strategy;
+    for (size_t i = 0; (strategy = sample_strategy(i)); ++i) {
+        if (!strchr(strategy, '/')) { /* CLBlast: below */
+            check_held_back(strategy, 0);
+            check_held_back(strategy, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+        }
+    }
+}
+END_TEST
+
+/* CLBlast takes no wait list: it must come behind a barrier, and must not wait itself. */
+START_TEST(test_wait_list_before_clblast)
+{
+    const char *strategy;
+    for (size_t i = 0; (strategy = sample_strategy(i)); ++i) {
+        if (strchr(strategy, '/')) {
+            check_held_back(strategy, 0);
+        }
+    }
+}
+END_TEST
+
+/* Calls in a chain on an out-of-order queue, each writing what the one before wrote, each ending in the
+ * event that the next one waits for. */
+START_TEST(test_chain_of_calls)
+{
+    const char *strategy;
+    for (size_t i = 0; (strategy = sample_strategy(i)); ++i) {
+        struct run run;
+        cl_event last = NULL;
+        run_begin(&run, strategy, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+        for (int n = 0; n < 10; ++n) {
+            cl_event done;
+            EXPECT_OK(clattn_enqueue_forward(run.plan, run.queue, &run.device.tensors, last ? 1 : 0,
+                                             last ? &last : NULL, &done));
+            if (last) {
+                clReleaseEvent(last);
+            }
+            last = done;
+        }
+        ck_assert_int_eq(clWaitForEvents(1, &last), CL_SUCCESS);
+        clReleaseEvent(last);
+        expect_right(&run);
+        run_end(&run);
+    }
+}
+END_TEST
+
+/* When nothing is to be computed the event still waits for the wait list. */
+START_TEST(test_event_of_an_empty_call)
+{
+    static const cl_command_queue_properties kinds[2] = { 0, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE };
+    for (int kind = 0; kind < 2; ++kind) {
+        struct run run;
+        cl_event done, gate = clCreateUserEvent(clattn_context_cl(context), NULL);
+        run_begin(&run, NULL, kinds[kind]);
+        run.device.tensors.call.query_len = 0;
+        EXPECT_OK(clattn_enqueue_forward(run.plan, run.queue, &run.device.tensors, 1, &gate, &done));
+        clFlush(run.queue);
+        usleep(10000);
+        ck_assert_int_ne(state_of(done), CL_COMPLETE);
+        clSetUserEventStatus(gate, CL_COMPLETE);
+        ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
+        ck_assert(nothing_written(&run));
+        clReleaseEvent(done);
+        clReleaseEvent(gate);
+        run_end(&run);
+    }
+}
+END_TEST
+
+/* A wait event that failed: the call may be refused at once, or its event fails; it must not hang, and the
+ * next call works. */
+START_TEST(test_failed_wait_event)
+{
+    struct run run;
+    cl_event done = NULL, gate = clCreateUserEvent(clattn_context_cl(context), NULL);
+    run_begin(&run, NULL, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    clattn_status status =
+        clattn_enqueue_forward(run.plan, run.queue, &run.device.tensors, 1, &gate, &done);
+    clSetUserEventStatus(gate, -1);
+    if (status == CLATTN_OK) {
+        ck_assert_int_ne(clWaitForEvents(1, &done), CL_SUCCESS);
+        ck_assert_int_lt(state_of(done), 0);
+        clReleaseEvent(done);
+    }
+    clReleaseEvent(gate);
+    EXPECT_OK(clattn_enqueue_forward(run.plan, run.reader, &run.device.tensors, 0, NULL, NULL));
+    expect_right(&run);
+    run_end(&run);
+}
+END_TEST
+
+static void add(TCase *tests)
+{
+    tcase_add_test(tests, test_wait_list);
+    tcase_add_test(tests, test_wait_list_before_clblast);
+    tcase_add_test(tests, test_chain_of_calls);
+    tcase_add_test(tests, test_event_of_an_empty_call);
+    tcase_add_test(tests, test_failed_wait_event);
+}
+
+int main(void)
+{
+    return api_main("events", add);
+}

@@ -1,0 +1,278 @@
+/* clattn_merge: against the formula in float64, with -inf on either side, strides, 16-bit types, in place;
+ * and what it refuses. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../src/reference/half.h"
+#include "../support/random.h"
+#include "api.h"
+
+#define BATCH 2
+#define HEADS 3
+#define ROWS 5
+#define COLUMNS 7
+#define ELEMENTS (BATCH * HEADS * ROWS * COLUMNS * 3) /* room for the widest layout */
+
+static const int64_t shape[4] = { BATCH, HEADS, ROWS, COLUMNS };
+
+/* One partial result in host memory and its twin on the device. */
+struct side {
+    unsigned char out[ELEMENTS * 8];
+    float lse[ELEMENTS];
+    clattn_partial device;
+};
+
+struct layout {
+    int64_t out_offset, out_stride[4], lse_offset, lse_stride[4];
+};
+
+static const struct layout dense = { 0, { HEADS * ROWS * COLUMNS, ROWS * COLUMNS, COLUMNS, 1 },
+                                     0, { HEADS * ROWS, ROWS, 1, 0 } };
+/* Rows before heads, every second column, an offset; lse with heads innermost. */
+static const struct layout strided = { 4, { ROWS * HEADS * COLUMNS * 2, COLUMNS * 2, HEADS * COLUMNS * 2, 2 },
+                                       3, { HEADS * ROWS, 1, HEADS, 0 } };
+
+static int64_t out_at(const struct side *side, int64_t b, int64_t h, int64_t i, int64_t c)
+{
+    const clattn_tensor *t = &side->device.out;
+    return t->offset + b * t->stride[0] + h * t->stride[1] + i * t->stride[2] + c * t->stride[3];
+}
+
+static int64_t lse_at(const struct side *side, int64_t b, int64_t h, int64_t i)
+{
+    const clattn_tensor *t = &side->device.lse;
+    return t->offset + b * t->stride[0] + h * t->stride[1] + i * t->stride[2];
+}
+
+static cl_mem buffer_of(const void *content, size_t bytes)
+{
+    cl_mem buffer = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes,
+                                   (void *)content, NULL);
+    ck_assert_ptr_nonnull(buffer);
+    return buffer;
+}
+
+/* Random outputs; lse of every third row -inf, with NaN as its output: it must not be read. */
+static void side_fill(struct side *side, clattn_type type, const struct layout *layout, uint64_t seed)
+{
+    struct random random = random_start(seed, 0);
+    memset(side, 0xff, sizeof(*side));
+    side->device.out.offset = layout->out_offset;
+    side->device.lse.offset = layout->lse_offset;
+    memcpy(side->device.out.stride, layout->out_stride, sizeof(layout->out_stride));
+    memcpy(side->device.lse.stride, layout->lse_stride, sizeof(layout->lse_stride));
+    for (int64_t n = 0; n < BATCH * HEADS * ROWS; ++n) {
+        int64_t b = n / ROWS / HEADS, h = n / ROWS % HEADS, i = n % ROWS;
+        int hidden = (n + (int64_t)seed) % 3 == 0;
+        side->lse[lse_at(side, b, h, i)] = hidden ? -INFINITY : (float)(200 * random_normal(&random));
+        for (int64_t c = 0; c < COLUMNS; ++c) {
+            type_store(type, side->out, out_at(side, b, h, i, c),
+                       hidden ? (double)NAN : random_normal(&random));
+        }
+    }
+}
+
+static void side_upload(struct side *side)
+{
+    side->device.out.buffer = buffer_of(side->out, sizeof(side->out));
+    side->device.lse.buffer = buffer_of(side->lse, sizeof(side->lse));
+}
+
+static void side_release(struct side *side)
+{
+    clReleaseMemObject(side->device.out.buffer);
+    clReleaseMemObject(side->device.lse.buffer);
+}
+
+static void side_download(struct side *side)
+{
+    cl_command_queue queue = clattn_context_queue(context);
+    ck_assert_int_eq(clEnqueueReadBuffer(queue, side->device.out.buffer, CL_TRUE, 0, sizeof(side->out), side->out,
+                                         0, NULL, NULL), CL_SUCCESS);
+    ck_assert_int_eq(clEnqueueReadBuffer(queue, side->device.lse.buffer, CL_TRUE, 0, sizeof(side->lse), side->lse,
+                                         0, NULL, NULL), CL_SUCCESS);
+}
+
+/* merged against the formula on what a and b were. */
+static void expect_merged(const struct side *a, const struct side *b_side, const struct side *merged,
+                          clattn_type type)
+{
+    const double unit = type == CLATTN_FLOAT16 ? 0x1p-11 : type == CLATTN_BFLOAT16 ? 0x1p-8 : 0;
+    for (int64_t n = 0; n < BATCH * HEADS * ROWS; ++n) {
+        int64_t b = n / ROWS / HEADS, h = n / ROWS % HEADS, i = n % ROWS;
+        double first = a->lse[lse_at(a, b, h, i)], second = b_side->lse[lse_at(b_side, b, h, i)];
+        double top = fmax(first, second);
+        double sum = isinf(top) ? 0 : exp(first - top) + exp(second - top);
+        double lse = isinf(top) ? -INFINITY : top + log(sum), got = merged->lse[lse_at(merged, b, h, i)];
+        ck_assert_msg(isinf(top) ? isinf(got) && got < 0 : fabs(got - lse) <= 0x1p-22 * (fabs(lse) + 1),
+                      "lse of row %d: %g, must be %g", (int)n, got, lse);
+        for (int64_t c = 0; c < COLUMNS; ++c) {
+            double from_a = isinf(first) ? 0 : exp(first - lse) * type_load(type, a->out, out_at(a, b, h, i, c));
+            double from_b = isinf(second)
+                                ? 0
+                                : exp(second - lse) * type_load(type, b_side->out, out_at(b_side, b, h, i, c));
+            double right = isinf(top) ? 0 : from_a + from_b;
+            double value = type_load(type, merged->out, out_at(merged, b, h, i, c));
+            double steps = 8 + (isinf(first) || isinf(second) ? 0 : fabs(first - second)); /* exp's argument */
+            double bound = 0x1p-24 * steps * (fabs(from_a) + fabs(from_b)) + unit * fabs(right);
+            ck_assert_msg(fabs(value - right) <= bound, "row %d, column %d: %g, must be %g", (int)n, (int)c,
+                          value, right);
+        }
+    }
+}
+
+static void check_merge(clattn_type type, const struct layout *layout)
+{
+    static struct side a, b, merged;
+    side_fill(&a, type, &dense, 1);
+    side_fill(&b, type, layout, 2);
+    side_fill(&merged, type, layout, 3);
+    memset(merged.out, 0xff, sizeof(merged.out));
+    side_upload(&a);
+    side_upload(&b);
+    side_upload(&merged);
+    cl_event done;
+    EXPECT_OK(clattn_merge(context, clattn_context_queue(context), type, shape, &a.device, &b.device,
+                           &merged.device, 0, NULL, &done));
+    ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
+    clReleaseEvent(done);
+    side_download(&merged);
+    expect_merged(&a, &b, &merged, type);
+    side_release(&a);
+    side_release(&b);
+    side_release(&merged);
+}
+
+START_TEST(test_types_and_strides)
+{
+    static const clattn_type types[] = { CLATTN_FLOAT32, CLATTN_FLOAT16, CLATTN_BFLOAT16 };
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); ++i) {
+        check_merge(types[i], &dense);
+        check_merge(types[i], &strided);
+    }
+}
+END_TEST
+
+/* merged is a, or is b: rows are read before they are written. */
+START_TEST(test_in_place)
+{
+    for (int which = 0; which < 2; ++which) {
+        static struct side sides[2], result;
+        side_fill(&sides[0], CLATTN_FLOAT32, &dense, 4);
+        side_fill(&sides[1], CLATTN_FLOAT32, &strided, 5);
+        side_upload(&sides[0]);
+        side_upload(&sides[1]);
+        EXPECT_OK(clattn_merge(context, clattn_context_queue(context), CLATTN_FLOAT32, shape, &sides[0].device,
+                               &sides[1].device, &sides[which].device, 0, NULL, NULL));
+        result = sides[which];
+        side_download(&result);
+        expect_merged(&sides[0], &sides[1], &result, CLATTN_FLOAT32);
+        side_release(&sides[0]);
+        side_release(&sides[1]);
+    }
+}
+END_TEST
+
+/* What is not an element of merged stays as it is. */
+START_TEST(test_gaps_stay)
+{
+    static struct side a, b, merged;
+    static unsigned char reached[ELEMENTS];
+    memset(reached, 0, sizeof(reached));
+    side_fill(&a, CLATTN_FLOAT32, &dense, 6);
+    side_fill(&b, CLATTN_FLOAT32, &dense, 7);
+    side_fill(&merged, CLATTN_FLOAT32, &strided, 8);
+    memset(merged.out, 0xff, sizeof(merged.out));
+    side_upload(&a);
+    side_upload(&b);
+    side_upload(&merged);
+    EXPECT_OK(clattn_merge(context, clattn_context_queue(context), CLATTN_FLOAT32, shape, &a.device, &b.device,
+                           &merged.device, 0, NULL, NULL));
+    side_download(&merged);
+    for (int64_t n = 0; n < BATCH * HEADS * ROWS * COLUMNS; ++n) {
+        int64_t c = n % COLUMNS, i = n / COLUMNS % ROWS, h = n / COLUMNS / ROWS % HEADS;
+        reached[out_at(&merged, n / COLUMNS / ROWS / HEADS, h, i, c)] = 1;
+    }
+    for (size_t n = 0; n < ELEMENTS; ++n) {
+        uint32_t bits;
+        memcpy(&bits, merged.out + 4 * n, 4);
+        ck_assert_msg(reached[n] || bits == 0xffffffffu, "element %zu was written", n);
+    }
+    side_release(&a);
+    side_release(&b);
+    side_release(&merged);
+}
+END_TEST
+
+START_TEST(test_refused)
+{
+    static struct side a;
+    cl_command_queue queue = clattn_context_queue(context);
+    side_fill(&a, CLATTN_FLOAT32, &dense, 9);
+    side_upload(&a);
+    const clattn_partial good = a.device;
+#define MERGE(shape, a, b, merged) clattn_merge(context, queue, CLATTN_FLOAT32, shape, a, b, merged, 0, NULL, NULL)
+    expect_error(clattn_merge(NULL, queue, CLATTN_FLOAT32, shape, &good, &good, &good, 0, NULL, NULL),
+                 CLATTN_INVALID_ARGUMENT, "context: must not be NULL", "merge");
+    expect_error(clattn_merge(context, NULL, CLATTN_FLOAT32, shape, &good, &good, &good, 0, NULL, NULL),
+                 CLATTN_INVALID_ARGUMENT, "queue: must not be NULL", "merge");
+    expect_error(clattn_merge(context, queue, (clattn_type)9, shape, &good, &good, &good, 0, NULL, NULL),
+                 CLATTN_INVALID_ARGUMENT, "type 9", "merge");
+    expect_error(clattn_merge(context, queue, CLATTN_FLOAT32, shape, &good, &good, &good, 1, NULL, NULL),
+                 CLATTN_INVALID_ARGUMENT, "n_wait 1", "merge");
+    expect_error(MERGE(NULL, &good, &good, &good), CLATTN_INVALID_ARGUMENT, "shape: must not be NULL", "merge");
+    expect_error(MERGE(shape, NULL, &good, &good), CLATTN_INVALID_ARGUMENT, "a: must not be NULL", "merge");
+    expect_error(MERGE(shape, &good, NULL, &good), CLATTN_INVALID_ARGUMENT, "b: must not be NULL", "merge");
+    expect_error(MERGE(shape, &good, &good, NULL), CLATTN_INVALID_ARGUMENT, "merged: must not be NULL",
+                 "merge");
+    const int64_t negative[4] = { BATCH, -1, ROWS, COLUMNS }, no_columns[4] = { BATCH, HEADS, ROWS, 0 };
+    const int64_t wide[4] = { BATCH, HEADS, ROWS, (int64_t)1 << 31 };
+    expect_error(MERGE(negative, &good, &good, &good), CLATTN_INVALID_SHAPE, "shape[1] (heads) -1", "merge");
+    expect_error(MERGE(no_columns, &good, &good, &good), CLATTN_INVALID_SHAPE, "shape[3] (columns) 0", "merge");
+    expect_error(MERGE(wide, &good, &good, &good), CLATTN_INVALID_SHAPE, "shape[3] (columns) 2147483648", "merge");
+    clattn_partial bad = good;
+    bad.lse.buffer = NULL;
+    expect_error(MERGE(shape, &good, &bad, &good), CLATTN_INVALID_ARGUMENT, "b->lse: must be given", "merge");
+    bad = good;
+    bad.out.stride[0] = ELEMENTS * 2;
+    expect_error(MERGE(shape, &bad, &good, &good), CLATTN_INVALID_SHAPE, "a->out: its strides reach", "merge");
+    bad.out.stride[0] = INT64_MAX;
+    bad.out.offset = 1;
+    expect_error(MERGE(shape, &good, &good, &bad), CLATTN_INVALID_SHAPE, "merged->out.stride[0]", "merge");
+    bad = good;
+    bad.out.offset = -1;
+    expect_error(MERGE(shape, &bad, &good, &good), CLATTN_INVALID_SHAPE, "a->out: its strides reach", "merge");
+    bad = good;
+    bad.lse.stride[2] = 0;
+    expect_error(MERGE(shape, &good, &good, &bad), CLATTN_INVALID_ARGUMENT, "merged->lse.stride[2] 0", "merge");
+    side_release(&a);
+}
+END_TEST
+
+/* No rows: nothing to do, no buffers needed, but the event is there. */
+START_TEST(test_empty)
+{
+    const int64_t no_rows[4] = { BATCH, HEADS, 0, COLUMNS };
+    const clattn_partial none = { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE };
+    cl_event done = NULL;
+    EXPECT_OK(clattn_merge(context, clattn_context_queue(context), CLATTN_FLOAT32, no_rows, &none, &none, &none, 0,
+                           NULL, &done));
+    ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
+    clReleaseEvent(done);
+}
+END_TEST
+
+static void add(TCase *tests)
+{
+    tcase_add_test(tests, test_types_and_strides);
+    tcase_add_test(tests, test_in_place);
+    tcase_add_test(tests, test_gaps_stay);
+    tcase_add_test(tests, test_refused);
+    tcase_add_test(tests, test_empty);
+}
+
+int main(void)
+{
+    return api_main("merging", add);
+}
