@@ -4,7 +4,12 @@
 noinst_LTLIBRARIES += libclattn_core.la
 libclattn_core_la_LIBADD = $(CLBLAST_LIBS) $(OPENCL_LIBS) -lm -lpthread
 libclattn_core_la_SOURCES = \
+	src/additive.c \
+	src/additive.h \
+	src/additive_problem.c \
+	src/additive_problem.h \
 	src/api.c \
+	src/api_layers.c \
 	src/attention_arguments.c \
 	src/attention_arguments.h \
 	src/call.c \
@@ -23,13 +28,24 @@ libclattn_core_la_SOURCES = \
 	src/gemm.h \
 	src/host_call.c \
 	src/host_call.h \
+	src/host_layers.c \
+	src/host_layers.h \
 	src/host_values.c \
 	src/kernel_source.c \
 	src/kernel_source.h \
 	src/launch.c \
 	src/launch.h \
+	src/layer.c \
+	src/layer.h \
+	src/layer_enqueue.c \
+	src/layer_enqueue.h \
 	src/merge.c \
 	src/merge.h \
+	src/mha.c \
+	src/mha.h \
+	src/mha_enqueue.c \
+	src/mha_problem.c \
+	src/mha_problem.h \
 	src/params.c \
 	src/params.h \
 	src/planner.c \
@@ -38,10 +54,16 @@ libclattn_core_la_SOURCES = \
 	src/problem.h \
 	src/program.c \
 	src/program.h \
+	src/project.c \
+	src/project.h \
+	src/reference/additive.c \
+	src/reference/additive.h \
 	src/reference/alibi.c \
 	src/reference/alibi.h \
 	src/reference/half.c \
 	src/reference/half.h \
+	src/reference/mha.c \
+	src/reference/mha.h \
 	src/reference/philox.c \
 	src/reference/philox.h \
 	src/reference/reference.c \
@@ -53,8 +75,8 @@ libclattn_core_la_SOURCES = \
 	src/strategy/fused_simd.c \
 	src/strategy/fused_simt.c \
 	src/strategy/plain.c \
-	src/strategy/staged.c \
 	src/strategy/split.c \
+	src/strategy/staged.c \
 	src/strategy/staged.h \
 	src/strategy/staged_run.c \
 	src/strategy/staged_tiles.c \
@@ -70,7 +92,10 @@ nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
 
 # The kernel files, and what they share with the host.
 KERNEL_FILES = \
+	cl/additive.cl \
+	cl/additive.h \
 	cl/arguments.clh \
+	cl/average_heads.cl \
 	cl/exp.clh \
 	cl/fused_simd.cl \
 	cl/fused_simt.cl \
@@ -85,6 +110,9 @@ KERNEL_FILES = \
 	cl/params.h \
 	cl/philox.clh \
 	cl/plain.cl \
+	cl/project.cl \
+	cl/project.h \
+	cl/project_tiles.cl \
 	cl/repair.cl \
 	cl/scale_mask.cl \
 	cl/score.cl \

@@ -7,6 +7,7 @@ LDADD = libclattn_test.la libclattn_tool.la libclattn_core.la $(CHECK_LIBS) $(DL
 libclattn_test_la_SOURCES = \
 	tests/api/api.c \
 	tests/api/api.h \
+	tests/layers/layer_test.h \
 	tests/robust/fault_layer.h \
 	tests/robust/layers.c \
 	tests/robust/layers.h \
@@ -45,6 +46,8 @@ test_programs = \
 	tests/unit/reference \
 	tests/random_calls \
 	tests/exact \
+	tests/layers/additive \
+	tests/layers/mha \
 	tests/api/problems \
 	tests/api/calls \
 	tests/api/environment \

@@ -1,0 +1,133 @@
+/* Arrays of layers: description, and the checks that need no device. */
+#include "layer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "checked_math.h"
+#include "reference/half.h"
+
+clattn_status layer_array_set(struct layer_array *array, const char *name, int dims,
+                              const int64_t *shape, size_t element_bytes)
+{
+    int64_t bytes;
+    memset(array, 0, sizeof(*array));
+    array->name = name;
+    array->dims = dims;
+    array->element_bytes = element_bytes;
+    array->count = 1;
+    for (int i = 0; i < dims; ++i) {
+        array->shape[i] = shape[i];
+        if (!checked_multiply(array->count, shape[i], &array->count)) {
+            return error_set(CLATTN_INVALID_SHAPE, "%s: its shape does not fit 64-bit indices", name);
+        }
+    }
+    if (!checked_multiply(array->count, (int64_t)element_bytes, &bytes)) {
+        return error_set(CLATTN_INVALID_SHAPE, "%s: its size in bytes does not fit 64 bits", name);
+    }
+    return CLATTN_OK;
+}
+
+clattn_status layer_mask_strides(struct layer_array *array, const int64_t *stride)
+{
+    int64_t last = 0;
+    for (int i = 0; i < array->dims; ++i) {
+        int64_t reach;
+        if (array->shape[i] == 0) {
+            array->count = 0;
+            return CLATTN_OK;
+        }
+        if (stride[i] < 0 || !checked_multiply(array->shape[i] - 1, stride[i], &reach) ||
+            !checked_add(last, reach, &last) || last == INT64_MAX) {
+            return error_set(CLATTN_INVALID_SHAPE,
+                             "%s_stride[%d] %" PRId64 ": must be >= 0 and fit 64-bit indices", array->name,
+                             i, stride[i]);
+        }
+    }
+    array->count = last + 1;
+    return CLATTN_OK;
+}
+
+const char *layer_shape_text(const struct layer_array *array, char *text)
+{
+    size_t length = 0;
+    for (int i = 0; i < array->dims; ++i) {
+        length += (size_t)snprintf(text + length, LAYER_SHAPE_TEXT - length, "%s%" PRId64,
+                                   i ? ", " : "[", array->shape[i]);
+    }
+    snprintf(text + length, LAYER_SHAPE_TEXT - length, "]");
+    return text;
+}
+
+clattn_status layer_check_given(const struct layer_array *array, int given)
+{
+    char shape[LAYER_SHAPE_TEXT];
+    if (array->required && !given && array->count > 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s %s: must be given: the problem has it", array->name,
+                         layer_shape_text(array, shape));
+    }
+    if (!array->required && given) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "%s: must not be given: the problem does not have it, it would be ignored",
+                         array->name);
+    }
+    return CLATTN_OK;
+}
+
+clattn_status layer_check_finite(const struct layer_array *array, clattn_type type, const void *data)
+{
+    for (int64_t i = 0; i < array->count; ++i) {
+        const double value = type_load(type, data, i);
+        if (!isfinite(value)) {
+            char shape[LAYER_SHAPE_TEXT], place[64];
+            if (array->dims == 2) {
+                snprintf(place, sizeof(place), "[%" PRId64 ", %" PRId64 "]", i / array->shape[1],
+                         i % array->shape[1]);
+            } else {
+                snprintf(place, sizeof(place), "[%" PRId64 "]", i);
+            }
+            return error_set(CLATTN_INVALID_ARGUMENT, "%s%s of %s is %s: weights must be finite",
+                             array->name, place, layer_shape_text(array, shape),
+                             isnan(value) ? "NaN" : "infinite");
+        }
+    }
+    return CLATTN_OK;
+}
+
+clattn_status layer_check_dimensions(const struct layer_dimension *dimensions, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        const struct layer_dimension *d = &dimensions[i];
+        if (d->value < d->least || d->value > INT32_MAX) {
+            return error_set(CLATTN_INVALID_SHAPE, "%s %" PRId64 ": must be %s and at most %d", d->name,
+                             d->value, d->least ? "> 0" : ">= 0", INT32_MAX);
+        }
+    }
+    return CLATTN_OK;
+}
+
+clattn_status layer_copy_struct(void *copy, size_t size, const void *given, const char *name,
+                                const char *macro)
+{
+    size_t given_size = 0;
+    if (!given) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s: must not be NULL", name);
+    }
+    memcpy(&given_size, given, sizeof(given_size));
+    if (given_size < size || given_size > 65536) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s.struct_size %zu: must be %zu, set by %s", name,
+                         given_size, size, macro);
+    }
+    memcpy(copy, given, size);
+    for (size_t i = size; i < given_size; ++i) {
+        if (((const unsigned char *)given)[i] != 0) {
+            return error_set(CLATTN_UNSUPPORTED,
+                             "%s.struct_size %zu: sets a field that this library (version %s) does not "
+                             "know; use a newer libclattn",
+                             name, given_size, clattn_version());
+        }
+    }
+    return CLATTN_OK;
+}

@@ -1,0 +1,66 @@
+/* What the layers around attention (multi-head, additive) have in common: arrays described by a table, so
+ * that checking, copying and messages are written once. Used by mha and additive, their references and
+ * their blocking calls. */
+#ifndef CLATTN_SRC_LAYER_H
+#define CLATTN_SRC_LAYER_H
+
+#include "clattn.h"
+#include "error.h"
+
+/* One array of a layer, as its problem wants it. */
+struct layer_array {
+    const char *name;
+    int dims;
+    int64_t shape[4];
+    int64_t count; /* elements in memory: of the shape, or what a mask's strides reach */
+    size_t element_bytes;
+    int required; /* must be given; otherwise it must not */
+    int output;
+    int is_weight; /* its values must be finite, where they can be read */
+};
+
+/* Where it is; buffer or data is used, by the kind of call. */
+struct layer_place {
+    cl_mem buffer;
+    int64_t offset; /* in elements */
+    void *data;
+};
+
+/* A new description; count is the product of the shape. CLATTN_INVALID_SHAPE when it does not fit. */
+clattn_status layer_array_set(struct layer_array *array, const char *name, int dims,
+                              const int64_t *shape, size_t element_bytes);
+
+/* Sets array->count of a mask to what these strides reach. Negative ones are an error. */
+clattn_status layer_mask_strides(struct layer_array *array, const int64_t *stride);
+
+/* Given exactly where required. An array without elements need not be given. */
+clattn_status layer_check_given(const struct layer_array *array, int given);
+
+/* "[5, 384]" */
+#define LAYER_SHAPE_TEXT 128
+const char *layer_shape_text(const struct layer_array *array, char *text);
+
+/* CLATTN_INVALID_ARGUMENT with the place of the first NaN or infinity. */
+clattn_status layer_check_finite(const struct layer_array *array, clattn_type type, const void *data);
+
+/* For strides over axes that may have no element: a stride of 0 would look like a broadcast. */
+static inline int64_t layer_at_least_1(int64_t extent)
+{
+    return extent > 0 ? extent : 1;
+}
+
+struct layer_dimension {
+    const char *name;
+    int64_t value;
+    int64_t least;
+};
+
+/* Every dimension must be at least its `least` and fit 31 bits. */
+clattn_status layer_check_dimensions(const struct layer_dimension *dimensions, size_t count);
+
+/* A public struct of `size` bytes as this library knows it into `copy`; the tail it does not know must be 0.
+ * Struct name and INIT macro are for the message. */
+clattn_status layer_copy_struct(void *copy, size_t size, const void *given, const char *name,
+                                const char *macro);
+
+#endif
