@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "problem_options.h"
+
 int attention_must_equal(const char *what, int64_t value, const char *other, int64_t wanted,
                          struct failure *failure)
 {
@@ -218,10 +220,6 @@ static int prepare_slopes(const struct options *options, struct inputs *inputs,
     }
     if (!slopes->data)
         return 0;
-    if (attention->problem.alignment == CLATTN_ALIGN_UNSET)
-        return failure_misuse(failure,
-                              "--alibi: slopes need to know where query row 0 stands; add --align "
-                              "top-left, bottom-right or an offset");
     if (convert_heads(slopes, "slopes", heads, failure) != 0)
         return -1;
     count = tensor_count(slopes);
@@ -260,5 +258,7 @@ int attention_prepare_extras(const struct options *options, struct inputs *input
         prepare_offsets(inputs, offsets, attention, failure) != 0 ||
         prepare_slopes(options, inputs, attention, failure) != 0)
         return -1;
-    return prepare_sinks(inputs, attention, failure);
+    if (prepare_sinks(inputs, attention, failure) != 0)
+        return -1;
+    return problem_alignment_check(options, &attention->problem, failure);
 }

@@ -111,11 +111,12 @@ static void free_entry(struct entry *entry)
 
 /* ---- the reference for a piece of rows ---- */
 
+/* Strides of an output must not be 0, even where there are no keys. */
 static void dense(clattn_host_tensor *tensor, void *data, int64_t rows, int64_t columns)
 {
     tensor->data = data;
-    tensor->stride[1] = rows * columns;
-    tensor->stride[2] = columns;
+    tensor->stride[2] = columns > 0 ? columns : 1;
+    tensor->stride[1] = rows * tensor->stride[2];
     tensor->stride[3] = 1;
 }
 

@@ -269,7 +269,6 @@ const struct command command_bench = {
     NULL,
     groups,
     "Without --shape: the shapes of bench/shapes.txt.\n"
-    "Example:\n  clattn bench --shape 1,8,8,1024,1024,64,64 --dtype f16 --causal top-left "
-    "--seconds 1\n",
+    "Example:\n  clattn bench --shape 1,8,8,1024,1024,64,64 --causal top-left --seconds 1\n",
     run,
 };

@@ -27,7 +27,7 @@ const struct command command_devices = {
     "[--json]",
     NULL,
     groups,
-    "A device is named by --device of the other commands or by the environment variable "
-    "CLATTN_DEVICE.\n",
+    "A device is named by --device of the other commands or by the environment\n"
+    "variable CLATTN_DEVICE.\n",
     run,
 };

@@ -36,12 +36,7 @@ static int read_problem(const struct options *options, clattn_problem *problem,
         result = problem_options_read(options, problem, &call, &offsets, failure);
     tensor_free(&offsets);
     read_switches(options, problem);
-    if (result == 0 && options->value[OPTION_WITH_ALIBI] &&
-        problem->alignment == CLATTN_ALIGN_UNSET)
-        return failure_misuse(
-            failure, "--alibi: needs to know where query row 0 stands; add --align top-left, "
-                     "bottom-right or an offset");
-    return result;
+    return result == 0 ? problem_alignment_check(options, problem, failure) : -1;
 }
 
 static int run(const struct options *options, struct failure *failure)

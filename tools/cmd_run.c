@@ -327,6 +327,6 @@ const struct command command_run = {
     groups,
     "Examples:\n"
     "  clattn run examples/data/money-bank-grows.safetensors --show\n"
-    "  clattn run --q q.npy --k k.npy --v v.npy --causal bottom-right --output out.npy --check\n",
+    "  clattn run --q q.npy --k k.npy --v v.npy --causal bottom-right --output o.npy\n",
     run,
 };

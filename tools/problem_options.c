@@ -102,7 +102,6 @@ static int read_causal(const struct options *options, clattn_problem *problem,
                        struct tensor *offsets, struct failure *failure)
 {
     const char *causal = options->value[OPTION_CAUSAL];
-    const enum option_id aligned[] = {OPTION_WINDOW, OPTION_ALIBI, OPTION_WITH_ALIBI, OPTION_NONE};
     problem->causal = causal && strcmp(causal, "none") != 0;
     if (problem->causal && options->value[OPTION_ALIGN])
         return failure_misuse(failure, "--align %s: --causal %s says it already; give one of them",
@@ -111,8 +110,6 @@ static int read_causal(const struct options *options, clattn_problem *problem,
         return read_alignment(options, OPTION_CAUSAL, problem, offsets, failure);
     if (!options->value[OPTION_ALIGN])
         return 0;
-    if (option_needs(options, OPTION_ALIGN, aligned, failure) != 0)
-        return -1;
     return read_alignment(options, OPTION_ALIGN, problem, offsets, failure);
 }
 
@@ -161,12 +158,23 @@ int problem_options_read(const struct options *options, clattn_problem *problem,
         read_numbers(options, problem, call, failure) != 0 ||
         option_choice(options, OPTION_MATMUL, matmuls, &matmul, failure) != 0)
         return -1;
-    if (options->value[OPTION_WINDOW] && problem->alignment == CLATTN_ALIGN_UNSET)
-        return failure_misuse(failure,
-                              "--window %s: needs to know where query row 0 stands; add --align "
-                              "top-left, bottom-right or an offset",
-                              options->value[OPTION_WINDOW]);
     problem->matmul = (clattn_matmul)matmul;
     problem->strategy = options->value[OPTION_STRATEGY];
+    return 0;
+}
+
+int problem_alignment_check(const struct options *options, const clattn_problem *problem,
+                            struct failure *failure)
+{
+    int has_window = problem->window_left >= 0 || problem->window_right >= 0;
+    int has_slopes = (problem->features & CLATTN_WITH_SLOPES) != 0;
+    if ((has_window || has_slopes) && problem->alignment == CLATTN_ALIGN_UNSET)
+        return failure_misuse(failure,
+                              "%s: needs to know where query row 0 stands; add --align top-left, "
+                              "bottom-right or an offset",
+                              has_window ? "--window" : "--alibi or slopes");
+    if (options->value[OPTION_ALIGN] && !has_window && !has_slopes)
+        return failure_misuse(failure, "--align %s: is used only with --window, --alibi or slopes",
+                              options->value[OPTION_ALIGN]);
     return 0;
 }

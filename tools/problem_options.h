@@ -13,6 +13,10 @@
 int problem_options_read(const struct options *options, clattn_problem *problem, clattn_call *call,
                          struct tensor *offsets, struct failure *failure);
 
+/* Whether --align is there where a window or slopes need it, and only there. Called when all is read. */
+int problem_alignment_check(const struct options *options, const clattn_problem *problem,
+                            struct failure *failure);
+
 /* f32, f16, bf16, f64 of option `id`. */
 int problem_type_read(const struct options *options, enum option_id id, clattn_type *type,
                       struct failure *failure);

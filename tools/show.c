@@ -231,9 +231,9 @@ static void show_list(const struct heat *heat, int label, const struct show_styl
     for (int64_t i = 0; received && i < heat->rows; i++)
         for (int64_t j = 0; j < heat->columns; j++)
             received[j] += heat->value[i * heat->columns + j] / (double)heat->rows;
-    printf("%lld x %lld weights are too many to draw here; what each row attends to most%s:\n",
-           (long long)heat->rows, (long long)heat->columns,
-           heat->has_tokens ? " (@ its position)" : "");
+    printf("%lld x %lld weights: too many to draw.\n", (long long)heat->rows,
+           (long long)heat->columns);
+    printf("Most looked at by each row%s:\n", heat->has_tokens ? " (@ place)" : "");
     if (received) {
         printf("%-*s", label + 7, "all rows");
         print_top(heat, received, room, style);
@@ -248,8 +248,7 @@ static void show_list(const struct heat *heat, int label, const struct show_styl
         print_top(heat, heat->value + i * heat->columns, room, style);
     }
     if (heat->rows > ROWS_MAX)
-        printf("... and %lld rows more: --plot draws all, --weights writes them\n",
-               (long long)(heat->rows - ROWS_MAX));
+        printf("... %lld rows more: --plot draws all\n", (long long)(heat->rows - ROWS_MAX));
     free(received);
 }
 
