@@ -86,6 +86,8 @@ tests_robust_guard_layer_la_LIBADD =
 
 # Scripts; they read srcdir and builddir.
 test_scripts = \
+	tests/cli/malformed \
+	tests/cli/run \
 	tests/exports \
 	tests/rules \
 	tests/run_cases.sh

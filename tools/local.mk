@@ -66,6 +66,8 @@ $(libclattn_tool_la_OBJECTS): tools/bench_shapes_text.h
 CLEANFILES += tools/bench_shapes_text.h
 EXTRA_DIST += bench/shapes.txt bench/compare bench/peer-environment
 
+EXTRA_DIST += examples/attention.c examples/data
+
 if TOOL
 noinst_LTLIBRARIES += libclattn_tool.la
 bin_PROGRAMS += clattn
