@@ -12,128 +12,7 @@
  *
  * Scores: lanes along head_dim, 16 dot products at once (AT_ONCE rows x 16 / AT_ONCE keys), whose lanes are
  * summed together at the end. Softmax: lanes along the keys. Mixing: lanes along head_dim_v. */
-#include "arguments.clh"
-#include "mask.clh"
-#include "terms.clh"
-
-#ifndef HEAD_DIM
-#define HEAD_DIM 64
-#endif
-#ifndef HEAD_DIM_V
-#define HEAD_DIM_V 64
-#endif
-#ifndef GROUP
-#define GROUP 1 /* query heads of a key/value head */
-#endif
-#ifndef ROWS
-#define ROWS 1 /* most rows of a key/value head */
-#endif
-#ifndef SPLIT_KEYS
-#define SPLIT_KEYS 512 /* a multiple of 16 */
-#endif
-
-#define AT_ONCE (ROWS > 2 ? 4 : ROWS)
-#define KEYS_AT_ONCE (16 / AT_ONCE)
-#define VECTORS_AT_ONCE (16 / AT_ONCE > 8 ? 8 : 16 / AT_ONCE)
-#define PADDED_ROWS ((ROWS + AT_ONCE - 1) / AT_ONCE * AT_ONCE)
-#define WHOLE (HEAD_DIM / 16)     /* whole vectors of a query or key */
-#define WHOLE_V (HEAD_DIM_V / 16) /* of a value */
-#define CHUNKS ((HEAD_DIM + 15) / 16)
-
-typedef __global const STORAGE *element_row;
-
-/* `count` < 16 elements, then zeros. */
-static inline float16 load_tail(element_row from, int count)
-{
-    float16 tail = 0.0f;
-    for (int lane = 0; lane < count; ++lane) {
-        set_lane(&tail, lane, LOAD(from, lane));
-    }
-    return tail;
-}
-
-/* The piece's place, and its rows. */
-typedef struct piece {
-    sequence s;
-    int b, first_head, rows;
-    int from, count; /* keys */
-} piece;
-
-static inline int position_of(const piece *t, int r)
-{
-    return min(r, t->rows - 1) / GROUP;
-}
-
-static inline int head_of(const piece *t, int r)
-{
-    return t->first_head + min(r, t->rows - 1) % GROUP;
-}
-
-static inline void load_queries(const clattn_params *p, const piece *t, __global const STORAGE *query,
-                                float16 (*to)[CHUNKS])
-{
-    const float factor = HAS(SOFTCAP) ? p->scale / p->softcap : p->scale * LOG2_E;
-    for (int r = 0; r < PADDED_ROWS; ++r) {
-        element_row row = query + p->query_offset + t->b * p->query_stride[0] +
-                          head_of(t, r) * p->query_stride[1] +
-                          (t->s.query_row + position_of(t, r)) * p->query_stride[2];
-        for (int c = 0; c < WHOLE; ++c) {
-            to[r][c] = LOAD_16(row + 16 * c) * factor;
-        }
-        if (HEAD_DIM % 16) {
-            to[r][CHUNKS - 1] = load_tail(row + 16 * WHOLE, HEAD_DIM % 16) * factor;
-        }
-    }
-}
-
-/* scores[r * SPLIT_KEYS + u] of AT_ONCE rows and KEYS_AT_ONCE keys. */
-static inline void score_keys(const element_row key[KEYS_AT_ONCE], const float16 (*query)[CHUNKS],
-                              float *scores)
-{
-    float16 sum[16];
-    #pragma unroll
-    for (int n = 0; n < 16; ++n) {
-        sum[n] = 0.0f;
-    }
-    for (int c = 0; c < CHUNKS; ++c) {
-        #pragma unroll
-        for (int u = 0; u < KEYS_AT_ONCE; ++u) {
-            float16 elements = c < WHOLE ? LOAD_16(key[u] + 16 * c)
-                                         : load_tail(key[u] + 16 * c, HEAD_DIM % 16);
-            #pragma unroll
-            for (int r = 0; r < AT_ONCE; ++r) {
-                sum[r * KEYS_AT_ONCE + u] = fma(elements, query[r][c], sum[r * KEYS_AT_ONCE + u]);
-            }
-        }
-    }
-    float16 total = sum_lanes_16(sum);
-#if AT_ONCE == 1
-    vstore16(total, 0, scores);
-#elif AT_ONCE == 2
-    vstore8(total.lo, 0, scores);
-    vstore8(total.hi, 0, scores + SPLIT_KEYS);
-#else
-    vstore4(total.s0123, 0, scores);
-    vstore4(total.s4567, 0, scores + SPLIT_KEYS);
-    vstore4(total.s89ab, 0, scores + 2 * SPLIT_KEYS);
-    vstore4(total.scdef, 0, scores + 3 * SPLIT_KEYS);
-#endif
-}
-
-static inline void score_piece(const piece *t, element_row key, clattn_i64 row_stride,
-                               const float16 (*query)[CHUNKS], float *scores)
-{
-    for (int j = 0; j < t->count; j += KEYS_AT_ONCE) {
-        element_row row[KEYS_AT_ONCE];
-        #pragma unroll
-        for (int u = 0; u < KEYS_AT_ONCE; ++u) {
-            row[u] = key + (t->from + min(j + u, t->count - 1)) * row_stride;
-        }
-        for (int r = 0; r < PADDED_ROWS; r += AT_ONCE) {
-            score_keys(row, query + r, scores + r * SPLIT_KEYS + j);
-        }
-    }
-}
+#include "split_products.clh"
 
 /* Bias or mask of a row for 16 keys from `key` on, 0 where there is no such element. */
 static inline float16 terms_of_row(const clattn_params *p, int is_mask, __global const uchar *mask,
@@ -205,68 +84,6 @@ static inline float weigh_scores(const piece *t, float maximum, float *scores)
     return sum_16(sum);
 }
 
-/* to[r * HEAD_DIM_V + 16 * v] = sum over keys, of AT_ONCE rows and `vectors` vectors of columns. `tail`:
- * the last columns, fewer than 16. */
-static inline void mix_columns(int vectors, int tail, const piece *t, element_row value,
-                               clattn_i64 row_stride, const float *weights, int rows, __global float *to)
-{
-    float16 sum[AT_ONCE][VECTORS_AT_ONCE];
-    #pragma unroll
-    for (int r = 0; r < AT_ONCE; ++r) {
-        #pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-            sum[r][v] = 0.0f;
-        }
-    }
-    for (int j = 0; j < t->count; ++j) {
-        float16 weight[AT_ONCE];
-        #pragma unroll
-        for (int r = 0; r < AT_ONCE; ++r) {
-            weight[r] = weights[r * SPLIT_KEYS + j];
-        }
-        #pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-            float16 elements = tail ? load_tail(value, tail) : LOAD_16(value + 16 * v);
-            #pragma unroll
-            for (int r = 0; r < AT_ONCE; ++r) {
-                sum[r][v] = fma(elements, weight[r], sum[r][v]);
-            }
-        }
-        value += row_stride;
-    }
-    #pragma unroll
-    for (int r = 0; r < AT_ONCE; ++r) {
-        #pragma unroll
-        for (int v = 0; v < vectors; ++v) {
-            if (r >= rows) {
-                break;
-            }
-            for (int lane = 0; lane < tail; ++lane) {
-                to[r * HEAD_DIM_V + lane] = get_lane(&sum[r][v], lane);
-            }
-            if (!tail) {
-                vstore16(sum[r][v], 0, to + r * HEAD_DIM_V + 16 * v);
-            }
-        }
-    }
-}
-
-static inline void mix_rows(const piece *t, element_row value, clattn_i64 row_stride,
-                            const float *weights, int rows, __global float *to)
-{
-    int c = 0;
-    for (; c + 16 * VECTORS_AT_ONCE <= HEAD_DIM_V; c += 16 * VECTORS_AT_ONCE) {
-        mix_columns(VECTORS_AT_ONCE, 0, t, value + c, row_stride, weights, rows, to + c);
-    }
-    if (WHOLE_V % VECTORS_AT_ONCE) {
-        mix_columns(WHOLE_V % VECTORS_AT_ONCE, 0, t, value + c, row_stride, weights, rows, to + c);
-        c += WHOLE_V % VECTORS_AT_ONCE * 16;
-    }
-    if (HEAD_DIM_V % 16) {
-        mix_columns(1, HEAD_DIM_V % 16, t, value + c, row_stride, weights, rows, to + c);
-    }
-}
-
 /* The same for one row, where values are not finite and the row must not see some of them. */
 static inline void mix_row_hiding(const clattn_params *p, const piece *t, __global const uchar *mask,
                                   __global const void *bias, int r, element_row value,
@@ -285,25 +102,10 @@ static inline void mix_row_hiding(const clattn_params *p, const piece *t, __glob
     }
 }
 
-static inline int values_are_finite(const piece *t, element_row value, clattn_i64 row_stride)
-{
-    float16 zeros = 0.0f;
-    for (int j = 0; j < t->count; ++j) {
-        for (int v = 0; v < WHOLE_V; ++v) {
-            zeros = fma(LOAD_16(value + 16 * v), 0.0f, zeros);
-        }
-        if (HEAD_DIM_V % 16) {
-            zeros = fma(load_tail(value + 16 * WHOLE_V, HEAD_DIM_V % 16), 0.0f, zeros);
-        }
-        value += row_stride;
-    }
-    return all(zeros == 0.0f);
-}
-
 /* Every row sees every key of the piece. */
 static inline int piece_is_full(const clattn_params *p, const piece *t)
 {
-    return !HAS(MASK) && !HAS(BIAS) && t->from + t->count <= key_high(p, &t->s, 0) &&
+    return !(HAS(MASK) || HAS(BIAS)) && t->from + t->count <= key_high(p, &t->s, 0) &&
            (t->from >= window_low(p, &t->s, position_of(t, t->rows - 1)) ||
             t->from + t->count <= p->always_visible_keys);
 }

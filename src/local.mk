@@ -120,6 +120,7 @@ KERNEL_FILES = \
 	cl/simt_tile.clh \
 	cl/softmax.cl \
 	cl/split.cl \
+	cl/split_products.clh \
 	cl/staged.h \
 	cl/terms.clh \
 	cl/types.clh \

@@ -8,7 +8,7 @@
 
 #define ROWS_MAX 16      /* of a key/value head; from there on fused_simd fills its lanes */
 #define COLUMNS_MAX 4096 /* head_dim, head_dim_v */
-#define PIECE_KEYS 512   /* the weights of a piece stay in the first cache, its keys and values are streams */
+#define PIECE_KEYS 512   /* weights that stay in the first cache; two streams long enough to prefetch */
 
 struct split_state {
     struct kernel *piece, *combine;
