@@ -21,6 +21,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/device_call.h \
 	tests/support/device_options.c \
 	tests/support/device_options.h \
+	tests/support/exact_call.c \
+	tests/support/exact_call.h \
 	tests/support/merge.c \
 	tests/support/merge.h \
 	tests/support/naive.c \
@@ -57,7 +59,20 @@ test_programs = \
 	tests/robust/faults \
 	tests/robust/fork \
 	tests/robust/guards \
-	tests/robust/threads
+	tests/robust/threads \
+	tests/kernels/staged \
+	tests/clblast_strided_batched
+
+# Each kernel by itself, against its twin on the host.
+tests_kernels_staged_SOURCES = \
+	tests/kernels/rows.c \
+	tests/kernels/rows.h \
+	tests/kernels/run.c \
+	tests/kernels/run.h \
+	tests/kernels/staged.c \
+	tests/kernels/twins.h \
+	tests/kernels/twins_scores.c \
+	tests/kernels/twins_weights.c
 
 # With the library's allocations wrapped, so that they can fail.
 tests_robust_faults_LDFLAGS = $(AM_LDFLAGS) \

@@ -1,0 +1,117 @@
+/* Calls with fixed values, and comparisons to the last bit. Called by tests/exact. */
+#include "exact_call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "reference/half.h"
+
+clattn_problem exact_problem(const struct exact *e, int64_t batch, int64_t query_heads,
+                             int64_t kv_heads, int64_t query_len, int64_t key_len, int64_t head_dim,
+                             int64_t head_dim_v)
+{
+    clattn_problem p = CLATTN_PROBLEM_INIT;
+    p.type = e->type;
+    p.batch = batch;
+    p.query_heads = query_heads;
+    p.kv_heads = kv_heads;
+    p.query_len = query_len;
+    p.key_len = key_len;
+    p.head_dim = head_dim;
+    p.head_dim_v = head_dim_v;
+    p.strategy = e->strategy;
+    return p;
+}
+
+double value_normal(struct random *random, const int64_t index[4], const void *context)
+{
+    const double *shift = context;
+    (void)index;
+    return *shift + random_normal(random);
+}
+
+double value_integer(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)index;
+    return (double)random_between(random, -*(const int64_t *)context, *(const int64_t *)context);
+}
+
+double value_zero(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random, (void)index, (void)context;
+    return 0;
+}
+
+void exact_build(struct test_call *test, const clattn_problem *problem, double shift)
+{
+    struct random random = random_start(7, 0);
+    const double none = 0;
+    test_call_start(test, problem);
+    test_call_place_all(test);
+    test_call_fill(test, TENSOR_QUERY, &random, value_normal, &none);
+    test_call_fill(test, TENSOR_KEY, &random, value_normal, &none);
+    test_call_fill(test, TENSOR_VALUE, &random, value_normal, &shift);
+    test->tensors.call.has_scale = 1;
+    test->tensors.call.scale = 0.75;
+}
+
+int exact_run(struct exact *e, struct test_call *test)
+{
+    clattn_status status = clattn_forward_host(e->context, &test->problem, &test->tensors);
+    e->declined |= status == CLATTN_UNSUPPORTED && e->strategy;
+    if (status != CLATTN_OK) {
+        snprintf(e->what, sizeof(e->what), "%s: %.200s", clattn_status_name(status),
+                 clattn_last_error());
+    }
+    return status == CLATTN_OK ? 0 : -1;
+}
+
+
+int exact_same_value(struct exact *e, const struct exact_row *row, int64_t column, double want)
+{
+    double got = test_call_get(row->test, TENSOR_OUT, row->b, row->h, row->i, column);
+    if (memcmp(&got, &want, sizeof(got)) == 0) {
+        return 0;
+    }
+    snprintf(e->what, sizeof(e->what), "out[%d, %d, %d, %d] is %.17g, not %.17g", (int)row->b,
+             (int)row->h, (int)row->i, (int)column, got, want);
+    return -1;
+}
+
+int exact_same_entry(struct exact *e, const struct test_call *one, int64_t b,
+                     const struct test_call *other, int64_t other_b)
+{
+    int64_t n[4];
+    int status = 0;
+    test_call_shape(one, TENSOR_OUT, n);
+    struct exact_row row = { one, b, 0, 0 };
+    for (row.h = 0; row.h < n[1]; ++row.h) {
+        for (row.i = 0; row.i < n[2]; ++row.i) {
+            for (int64_t c = 0; c < n[3] && status == 0; ++c) {
+                status = exact_same_value(e, &row, c, test_call_get(other, TENSOR_OUT, other_b, row.h, row.i, c));
+            }
+        }
+    }
+    return status;
+}
+
+void exact_copy_entry(struct test_call *to, int64_t to_b, const struct test_call *from, int64_t from_b,
+                      enum tensor_id id)
+{
+    int64_t n[4];
+    test_call_shape(from, id, n);
+    for (int64_t h = 0; h < n[1]; ++h) {
+        for (int64_t i = 0; i < n[2]; ++i) {
+            for (int64_t c = 0; c < n[3]; ++c) {
+                test_call_set(to, id, to_b, h, i, c, test_call_get(from, id, from_b, h, i, c));
+            }
+        }
+    }
+}
+
+double exact_rounded(const struct exact *e, double value)
+{
+    double memory;
+    type_store(e->type, &memory, 0, value);
+    return type_load(e->type, &memory, 0);
+}

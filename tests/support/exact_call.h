@@ -1,0 +1,45 @@
+/* What the exact tests share: calls of fixed values, and comparisons of outputs to the last bit. */
+#ifndef CLATTN_TESTS_SUPPORT_EXACT_CALL_H
+#define CLATTN_TESTS_SUPPORT_EXACT_CALL_H
+
+#include "test_call.h"
+
+struct exact {
+    clattn_context *context;
+    const char *strategy; /* NULL: the best */
+    clattn_type type;
+    char what[256]; /* why the test failed */
+    int declined;
+};
+
+clattn_problem exact_problem(const struct exact *e, int64_t batch, int64_t query_heads,
+                             int64_t kv_heads, int64_t query_len, int64_t key_len, int64_t head_dim,
+                             int64_t head_dim_v);
+
+/* Values for test_call_fill. Contexts: the mean (double); the largest integer (int64_t); none. */
+test_value value_normal, value_integer, value_zero;
+
+/* Allocates all tensors; query and key are sharp normals, values normal around `shift`. */
+void exact_build(struct test_call *test, const clattn_problem *problem, double shift);
+
+/* Blocking call; 0 when it ran. */
+int exact_run(struct exact *e, struct test_call *test);
+
+/* Which row of which test is compared with which: the same bits are asked for. */
+struct exact_row {
+    const struct test_call *test;
+    int64_t b, h, i;
+};
+int exact_same_value(struct exact *e, const struct exact_row *row, int64_t column, double want);
+
+/* All rows of b of `one` equal those of other_b of `other`. */
+int exact_same_entry(struct exact *e, const struct test_call *one, int64_t b,
+                     const struct test_call *other, int64_t other_b);
+
+void exact_copy_entry(struct test_call *to, int64_t to_b, const struct test_call *from, int64_t from_b,
+                      enum tensor_id id);
+
+/* A value as the type stores it. */
+double exact_rounded(const struct exact *e, double value);
+
+#endif
