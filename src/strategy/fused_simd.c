@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../error.h"
 #include "strategies.h"
@@ -46,8 +47,9 @@ static int is_widened(const clattn_problem *p)
 static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
 {
     const clattn_problem *p = &problem->p;
-    if (context->device.device_class != DEVICE_CPU) {
-        text_append(why, "for CPU devices");
+    if (context->device.device_class != DEVICE_CPU &&
+        strcmp(problem->strategy_name, "fused_simd") != 0) {
+        text_append(why, "for CPU devices, and others only when asked for by name");
         return 0;
     }
     if (p->type == CLATTN_FLOAT64) {

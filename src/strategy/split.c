@@ -2,6 +2,7 @@
  * CPU devices. cl/split.cl has the picture. This file chooses the length of a piece and launches. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../error.h"
 #include "strategies.h"
@@ -40,8 +41,9 @@ static size_t workspace_bytes(const clattn_problem *p, int piece_keys)
 static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
 {
     const clattn_problem *p = &problem->p;
-    if (context->device.device_class != DEVICE_CPU) {
-        text_append(why, "for CPU devices");
+    if (context->device.device_class != DEVICE_CPU &&
+        strcmp(problem->strategy_name, "split") != 0) {
+        text_append(why, "for CPU devices, and others only when asked for by name");
     } else if (p->type == CLATTN_FLOAT64) {
         text_append(why, "computes in float32");
     } else if (p->weights != CLATTN_WEIGHTS_NONE) {
