@@ -1,6 +1,7 @@
 /* clattn bench: time, speed and error of shapes, data in device buffers. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench_data.h"
 #include "bench_shapes.h"
@@ -176,13 +177,11 @@ static void shape_text(const clattn_problem *p, char *text, size_t capacity)
 static void print_header(int tsv)
 {
     if (tsv)
-        printf("name\tshape\tdtype\tcausal\tmask\tstrategy\tmin_ms\tmedian_ms\tgflops\tgbytes_"
-               "s\tcpu_ms\t"
-               "first_ms\tcalls\tworkspace_bytes\terror_share\n");
+        printf("name\tshape\tdtype\tcausal\tmask\tstrategy\tmin_ms\tmedian_ms\tgflops\tgbytes_s\t"
+               "cpu_ms\tfirst_ms\tcalls\tworkspace_bytes\terror_share\n");
     else
-        printf("%-16s %-10s %-28s %-12s %-5s  %9s %9s %8s %7s %9s %9s %10s %6s\n", "name",
-               "strategy", "B,HQ,HKV,LQ,LK,D,DV", "causal", "mask", "min ms", "median ms",
-               "GFLOP/s", "GB/s", "cpu ms", "first ms", "workspace", "error");
+        printf("%-23s %-10s %8s %9s %7s %6s %8s %8s %9s %5s\n", "shape", "strategy", "min ms",
+               "median ms", "GFLOP/s", "GB/s", "cpu ms", "first ms", "workspace", "error");
 }
 
 static void print_row(const struct bench_shape *shape, const struct measurement *found, int tsv)
@@ -197,10 +196,10 @@ static void print_row(const struct bench_shape *shape, const struct measurement 
                found->gbytes_s, found->cpu_ms, found->first_ms, found->calls,
                found->workspace_bytes, found->error_share);
     else
-        printf("%-16s %-10s %-28s %-12s %-5s  %9.4g %9.4g %8.4g %7.3g %9.4g %9.4g %10zu %6.2f\n",
-               shape->name, found->strategy, text, bench_causal_name(p), bench_mask_name(p),
-               found->min_ms, found->median_ms, found->gflops, found->gbytes_s, found->cpu_ms,
-               found->first_ms, found->workspace_bytes, found->error_share);
+        printf("%-23s %-10s %8.4g %9.4g %7.4g %6.3g %8.4g %8.4g %9zu %5.2f\n",
+               strcmp(shape->name, "-") == 0 ? text : shape->name, found->strategy, found->min_ms,
+               found->median_ms, found->gflops, found->gbytes_s, found->cpu_ms, found->first_ms,
+               found->workspace_bytes, found->error_share);
     fflush(stdout);
 }
 

@@ -34,6 +34,7 @@ static const struct {
     [ROLE_WEIGHTS] = {"weights", {"weights"}, OPTION_NONE},
     [ROLE_LSE] = {"lse", {"lse"}, OPTION_NONE},
     [ROLE_X] = {"x", {"x"}, OPTION_NONE},
+    [ROLE_CONTEXT] = {"context", {"context"}, OPTION_NONE},
     [ROLE_WQ] = {"wq", {"wq"}, OPTION_NONE},
     [ROLE_WK] = {"wk", {"wk"}, OPTION_NONE},
     [ROLE_WV] = {"wv", {"wv"}, OPTION_NONE},

@@ -27,6 +27,7 @@ enum role {
     ROLE_LSE,
     /* A whole multi-head layer: x, the projections and their biases, and its result y. */
     ROLE_X,
+    ROLE_CONTEXT, /* of cross-attention: keys and values are made of it */
     ROLE_WQ,
     ROLE_WK,
     ROLE_WV,

@@ -92,6 +92,9 @@ int multihead_project(const struct options *options, struct inputs *inputs, stru
         return failure_misuse(
             failure, "--%s: is not for a layer of x and wq, whose axes are known",
             option_name(options->value[OPTION_LAYOUT] ? OPTION_LAYOUT : OPTION_KV_HEADS));
+    if (inputs->tensor[ROLE_CONTEXT].data)
+        return failure_misuse(failure,
+                              "context: a layer with cross-attention is computed by `clattn mha`");
     if (x->dims < 2 || x->dims > 6 || tensor_storage_type(x->type) == CLATTN_TYPE_NONE)
         return failure_misuse(failure, "x: shape %s: must be floats [..., tokens, features]",
                               tensor_shape_text(x, shape));

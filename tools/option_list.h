@@ -73,5 +73,14 @@ OPTION(SECONDS, "seconds", "S", "measure each shape for so long, and 3 calls at 
 OPTION(TSV, "tsv", NULL, "tab-separated: a header line, then a line a shape")
 OPTION(BENCH_CAUSAL, "causal", "MODE", "none (default), top-left or bottom-right")
 
+/* layers and lessons */
+OPTION(PROJECTION, "projection", "NAME", "what multiplies by weights: auto (default), lanes, tiles or clblast")
+OPTION(AVERAGE, "average", NULL, "the weights' average over the heads instead of each head's")
+OPTION(ALL, "all", NULL, "every lesson, as pictures and a page in the folder that --out names")
+OPTION(OUT, "out", "DIR", "folder for --all; is made where it is missing")
+OPTION(SEED, "seed", "N", "of the random numbers; default 1")
+OPTION(DATA, "data", "FILE", "layer of the lesson money-bank-grows; default: the one that comes with clattn")
+OPTION(LESSON_PLOT, "plot", "FILE", "draw the lesson's picture, .png or .svg")
+
 OPTION(JSON, "json", NULL, "as a JSON document")
 OPTION(HELP, "help", NULL, "print this and exit")
