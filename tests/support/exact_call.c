@@ -62,6 +62,7 @@ int exact_run(struct exact *e, struct test_call *test)
     if (status != CLATTN_OK) {
         snprintf(e->what, sizeof(e->what), "%s: %.200s", clattn_status_name(status),
                  clattn_last_error());
+        e->what[strcspn(e->what, "\n")] = 0;
     }
     return status == CLATTN_OK ? 0 : -1;
 }
