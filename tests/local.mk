@@ -133,6 +133,8 @@ EXTRA_DIST += \
 	tests/consumer/CMakeLists.txt \
 	tests/consumer/consumer.c \
 	tests/consumer/run \
+	tests/mutants.txt \
+	tests/mutate \
 	tests/unit/suite.h
 
 # An installed clattn serves programs outside the tree; distcheck runs this too.
