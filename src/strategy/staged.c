@@ -220,8 +220,15 @@ static void destroy(struct clattn_plan *plan)
 
 /* ---- the row of the table --------------------------------------------------------------------- */
 
-/* Launches, multiply-adds and passes over the scores; the rates are those of the measured tiles on a CPU's
- * core, and low for a GPU's compute unit. */
+/* Multiply-adds a millisecond and compute unit. Measured on CPUs; on GPUs a guess. */
+static double product_rate(const clattn_context *context, const struct problem *problem)
+{
+    const int by_clblast = tiles_reason(context, problem) == NULL;
+    return context->device.device_class == DEVICE_CPU ? (by_clblast ? 5e6 : 3e7)
+                                                      : (by_clblast ? 4e7 : 2e7);
+}
+
+/* Launches, multiply-adds, and the passes over the scores, in about nanoseconds each. */
 static double cost_ms(const clattn_context *context, const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
@@ -229,9 +236,11 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
     const double rows = (double)p->batch * (double)p->query_heads * (double)p->query_len;
     const double scores = rows * (double)p->key_len;
     const double bytes = scores * (double)real_bytes(problem);
-    const double chunks = 1 + bytes / (double)(context->workspace_limit_bytes + 1);
+    const double chunks = 1 + bytes / ((double)context->workspace_limit_bytes + 1);
     const double multiply_adds = scores * (double)(p->head_dim + p->head_dim_v);
-    return chunks * 0.06 + multiply_adds / (2e7 * units) + scores * 3 / (1e6 * units);
+    const double passes = needs_scale_mask(problem) ? 5.5 : 1.5;
+    return chunks * 0.06 + multiply_adds / (product_rate(context, problem) * units) +
+           scores * passes / (1e6 * units);
 }
 
 const struct strategy strategy_staged = {
