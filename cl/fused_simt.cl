@@ -19,13 +19,14 @@
 #include "mask.clh"
 #include "philox.clh"
 
-#if TYPE == CLATTN_CL_FLOAT64
-#define LOG2_E 1.44269504088896340736
-#else
-#define LOG2_E 1.44269504f
-#endif
 #define HIDDEN_WEIGHT (-(REAL)0)
-#define EXP(x) exp2((x) * LOG2_E)
+
+/* GPUs have an instruction for exp2 of a float. */
+#if TYPE == CLATTN_CL_FLOAT64
+#define EXP(x) exp(x)
+#else
+#define EXP(x) exp2((x) * 1.44269504f)
+#endif
 
 #define FOR_ROWS _Pragma("unroll") for (int r = 0; r < ITEM_ROWS; ++r)
 #define FOR_KEYS _Pragma("unroll") for (int n = 0; n < ITEM_KEYS; ++n)
@@ -206,7 +207,7 @@ static inline uint add_sums(__local const REAL *partial, const place *at, REAL s
     return seen;
 }
 
-__kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) void
+__kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
 fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head)
 {
     const clattn_params *p = &params;

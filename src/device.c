@@ -55,6 +55,20 @@ static int has_word(const char *words, const char *word)
     return 0;
 }
 
+/* cl_intel_required_subgroup_size. A device that does not answer has none. */
+static size_t least_sub_group_size(cl_device_id id)
+{
+    const cl_device_info sub_group_sizes_intel = 0x4108;
+    size_t sizes[16] = { 0 }, bytes = 0, least = 0;
+    if (clGetDeviceInfo(id, sub_group_sizes_intel, sizeof(sizes), sizes, &bytes) != CL_SUCCESS) {
+        return 0;
+    }
+    for (size_t i = 0; i < bytes / sizeof(sizes[0]); ++i) {
+        least = least == 0 || sizes[i] < least ? sizes[i] : least;
+    }
+    return least;
+}
+
 static cl_int read_extensions(cl_device_id id, struct device *device)
 {
     size_t length;
@@ -78,6 +92,9 @@ static cl_int read_extensions(cl_device_id id, struct device *device)
     device->has_fp64 = double_config != 0 && has_word(words, "cl_khr_fp64");
     device->has_fp16 = has_word(words, "cl_khr_fp16");
     device->has_subgroups = has_word(words, "cl_khr_subgroups");
+    if (has_word(words, "cl_intel_required_subgroup_size")) {
+        device->sub_group_size_least = least_sub_group_size(id);
+    }
     free(words);
     return code;
 }

@@ -18,6 +18,7 @@ struct device {
     cl_ulong local_bytes, global_bytes, allocation_bytes;
     size_t parameter_bytes;        /* of a kernel's arguments together */
     int has_fp64, has_fp16, has_subgroups;
+    size_t sub_group_size_least;   /* Intel: of those that a kernel can require; elsewhere 0 */
     int has_compiler;
     int little_endian;
 };

@@ -6,9 +6,8 @@
 
 const struct tuning_row tuning_table[] = {
     /* strategy      class       head_dim  rows keys score mix items */
-    { "fused_simt", DEVICE_GPU, 128, { 64, 64, 4, 8, 128 } },
-    { "fused_simt", DEVICE_GPU, INT_MAX, { 32, 64, 4, 16, 128 } },
-    { "fused_simt", DEVICE_GPU, INT_MAX, { 32, 32, 4, 16, 64 } },
+    { "fused_simt", DEVICE_GPU, INT_MAX, { 64, 64, 4, 8, 256 } },
+    { "fused_simt", DEVICE_GPU, INT_MAX, { 32, 32, 4, 8, 64 } },
     { "fused_simt", DEVICE_GPU, INT_MAX, { 16, 16, 4, 16, 16 } },
 };
 

@@ -148,16 +148,20 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
 static clattn_status build(clattn_context *context, const struct problem *problem,
                            const struct shape *shape, struct kernel **kernel)
 {
-    char options[256], bias[32] = "";
+    const struct device *device = &context->device;
+    char options[320], bias[32] = "", sub_group[48] = "";
     if (problem->flags & CLATTN_FLAG_BIAS) {
         snprintf(bias, sizeof(bias), " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
+    if (device->device_class == DEVICE_GPU && device->sub_group_size_least > 0) {
+        snprintf(sub_group, sizeof(sub_group), " -D SUB_GROUP_SIZE=%zu", device->sub_group_size_least);
+    }
     snprintf(options, sizeof(options),
              "-D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d "
-             "-D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d%s",
+             "-D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d%s%s",
              (int)problem->p.type, problem->flags & ~RUN_TIME_FEATURES, problem->p.strided_columns != 0,
              shape->tile.rows, shape->tile.keys, shape->tile.unroll_score, shape->tile.work_items,
-             shape->columns, shape->keys_staged, bias);
+             shape->columns, shape->keys_staged, bias, sub_group);
     return program_kernel(context, "fused_simt.cl", options, NAME, kernel);
 }
 
