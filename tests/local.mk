@@ -130,6 +130,7 @@ AM_TESTS_ENVIRONMENT = \
 EXTRA_DIST += tests/cases
 
 EXTRA_DIST += \
+	tests/cli/malformed_files.py \
 	tests/consumer/CMakeLists.txt \
 	tests/consumer/consumer.c \
 	tests/consumer/run \

@@ -58,7 +58,8 @@ OPTION(WEIGHTS, "weights", "FILE", "write the attention weights")
 OPTION(WEIGHTS_MODE, "weights-mode", "MODE", "instead of softmax: scores, softcap or logits (after masks)")
 OPTION(LSE, "lse", "FILE", "write the logarithm of each row's softmax sum")
 OPTION(CHECK, "check", NULL, "compare with the float64 reference, and with the outputs that INPUT holds")
-OPTION(TOLERANCE, "tolerance", "X", "largest difference from the outputs that INPUT holds; default: 2e-6 for f32, times the "
+OPTION(TOLERANCE, "tolerance", "X",
+       "largest difference from the outputs that INPUT holds; default: 2e-6 for f32, times the "
        "largest value where that is above 1")
 
 /* pictures */
