@@ -59,6 +59,7 @@ test_programs = \
 	tests/robust/faults \
 	tests/robust/fork \
 	tests/robust/guards \
+	tests/robust/large_index \
 	tests/robust/threads \
 	tests/kernels/staged \
 	tests/clblast_strided_batched
@@ -85,7 +86,8 @@ tests_robust_faults_SOURCES = \
 # OpenCL layers, loaded by the loader into the programs above.
 layers = \
 	tests/robust/fault_layer.la \
-	tests/robust/guard_layer.la
+	tests/robust/guard_layer.la \
+	tests/robust/large_layer.la
 # The loader looks two functions up in them, so nothing is hidden.
 layer_cflags = $(WARNING_CFLAGS) $(SANITIZER_CFLAGS)
 layer_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
@@ -98,6 +100,9 @@ tests_robust_fault_layer_la_LIBADD =
 tests_robust_guard_layer_la_CFLAGS = $(layer_cflags)
 tests_robust_guard_layer_la_LDFLAGS = $(layer_ldflags)
 tests_robust_guard_layer_la_LIBADD =
+tests_robust_large_layer_la_CFLAGS = $(layer_cflags)
+tests_robust_large_layer_la_LDFLAGS = $(layer_ldflags)
+tests_robust_large_layer_la_LIBADD =
 
 # Scripts; they read srcdir and builddir.
 test_scripts = \
@@ -105,13 +110,15 @@ test_scripts = \
 	tests/cli/run \
 	tests/exports \
 	tests/rules \
-	tests/run_cases.sh
+	tests/run_cases.sh \
+	tests/robust/devices.sh \
+	tests/robust/oclgrind.sh
 EXTRA_DIST += $(test_scripts)
 
 if TESTS_ENABLED
 check_LTLIBRARIES += libclattn_test.la $(layers)
 noinst_PROGRAMS += tests/solve_cases
-check_PROGRAMS += $(test_programs)
+check_PROGRAMS += $(test_programs) tests/robust/probe
 TESTS += $(test_scripts) $(test_programs)
 else
 check-local:
