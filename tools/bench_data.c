@@ -1,7 +1,9 @@
+#define _DEFAULT_SOURCE
 #include "bench_data.h"
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- random numbers: SplitMix64 (Steele, Lea and Flood, 2014) and Box-Muller ---- */
 
@@ -45,6 +47,33 @@ static int make(struct bench_data *data, enum bench_tensor id, enum tensor_type 
     static const char *const names[] = {"query", "key", "value", "mask", "out"};
     const int64_t shape[4] = {batch, heads, rows, columns};
     return tensor_create(&data->tensor[id], type, 4, shape, names[id], failure);
+}
+
+/* A machine that promises more memory than it has would end the process while the tensors are
+ * filled: refuse what is more than it has in all, twice for CPU devices, whose buffers are there
+ * too. */
+static int check_memory(const clattn_problem *p, struct failure *failure)
+{
+#ifdef _SC_PHYS_PAGES
+    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double dims = (double)p->head_dim + (double)p->head_dim_v;
+    double rows =
+        (double)p->query_heads * (double)p->query_len + (double)p->kv_heads * (double)p->key_len;
+    double bytes = (double)p->batch * rows * dims * (double)clattn_type_size(p->type);
+    if (p->features & CLATTN_WITH_MASK || p->bias_type != CLATTN_TYPE_NONE)
+        bytes += (double)p->query_len * (double)p->key_len *
+                 (p->features & CLATTN_WITH_MASK ? 1 : (double)clattn_type_size(p->bias_type));
+    if (memory > 0 && 2 * bytes > memory)
+        return failure_failed(
+            failure,
+            "--shape: its tensors take %.3g GB twice, on the host and on the device: "
+            "the machine has %.3g GB; take a smaller one",
+            bytes * 1e-9, memory * 1e-9);
+#else
+    (void)p;
+    (void)failure;
+#endif
+    return 0;
 }
 
 static int make_tensors(const clattn_problem *p, struct bench_data *data, struct failure *failure)
@@ -118,7 +147,8 @@ int bench_data_make(const clattn_problem *problem, clattn_context *context, stru
     memset(data, 0, sizeof *data);
     data->host = host;
     data->device = device;
-    if (make_tensors(problem, data, failure) != 0 || make_buffers(context, data, failure) != 0)
+    if (check_memory(problem, failure) != 0 || make_tensors(problem, data, failure) != 0 ||
+        make_buffers(context, data, failure) != 0)
         return -1;
     place(data, BENCH_QUERY, &data->host.query, &data->device.query);
     place(data, BENCH_KEY, &data->host.key, &data->device.key);
