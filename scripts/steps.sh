@@ -15,28 +15,47 @@ seconds_since() { echo $(($(date +%s) - $1)); }
 step_name() { printf '  %-46s ' "$1"; }
 
 # step NAME WHAT_TO_DO COMMAND...: runs the command; stops everything with its last lines and WHAT_TO_DO
-# when it fails. A command whose last line is "N passed, N failed, N skipped" is counted as that, any
-# other as one test. Each step's output is in $step_log until the next one.
+# when it fails. Exit status 77 is a skip. A command whose last line is "N passed, N failed, N skipped" is
+# counted as that, any other as one test. The step's output is in $step_log until the next one.
 step() {
-    step_title=$1 what_to_do=$2
+    step_title=$1 what_to_do=$2 step_status=0
     shift 2
     mkdir -p "$logs"
-    step_log=$logs/$(printf '%s' "$step_title" | tr -c 'A-Za-z0-9\n' '-').log
+    step_log=$logs/$(printf '%s' "$step_title" | tr -cs 'A-Za-z0-9\n' '-').log
     step_started=$(date +%s)
     step_name "$step_title"
-    if "$@" >"$step_log" 2>&1 </dev/null; then
-        counts=$(sed -n '$s/.*\(^\| \)\([0-9][0-9]* passed, [0-9][0-9]* failed\(, [0-9][0-9]* skipped\)\{0,1\}\)$/\2/p' "$step_log")
-        add_counts "${counts:-1 passed, 0 failed}"
-        echo "ok $(printf '%4d' "$(seconds_since "$step_started")") s${counts:+   $counts}"
-        return 0
-    else
-        step_status=$?
-    fi
+    "$@" >"$step_log" 2>&1 </dev/null || step_status=$?
+    case $step_status in
+    0) step_passed ;;
+    77) step_skipped ;;
+    *) step_failed "$@" ;;
+    esac
+}
+
+# The counts in the last line of the step's output, nothing where there are none.
+step_counts() {
+    sed -n '$s/.*\(^\| \)\([0-9][0-9]* passed, [0-9][0-9]* failed\(, [0-9][0-9]* skipped\)\{0,1\}\)$/\2/p' "$step_log"
+}
+
+step_passed() {
+    counts=$(step_counts)
+    add_counts "${counts:-1 passed, 0 failed}"
+    printf 'ok   %4d s   %s\n' "$(seconds_since "$step_started")" "$counts"
+}
+
+step_skipped() {
+    counts=$(step_counts)
+    add_counts "${counts:-0 passed, 0 failed, 1 skipped}"
+    echo "skipped: $(grep -v ' passed, ' "$step_log" | tail -n 1)"
+}
+
+step_failed() {
     echo "FAILED after $(seconds_since "$step_started") s (exit status $step_status)"
     echo
     tail -n 40 "$step_log" | sed 's/^/    /'
     echo
-    echo "The whole log: $step_log"
+    echo "The command: $*"
+    echo "Its whole output: $step_log"
     echo "What to do: $what_to_do"
     exit 1
 }

@@ -147,7 +147,7 @@ EXTRA_DIST += \
 
 # An installed clattn serves programs outside the tree; distcheck runs this too.
 installcheck-local:
-	$(srcdir)/tests/consumer/run '$(DESTDIR)$(prefix)' '$(DESTDIR)$(libdir)'
+	$(srcdir)/tests/consumer/run '$(prefix)' '$(libdir)'
 
 clean-local:
 	rm -rf pocl-cache
