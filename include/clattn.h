@@ -40,8 +40,9 @@
  *       bias          bias[b,h,i,j] != -inf
  *       varlen        query and key in the same packed sequence
  *
- * A row that may see no key has out = 0 and lse = -inf, never NaN (also where there is a sink). A NaN or infinity in a key or value
- * that a row may not see never reaches that row. The same inputs on the same device give the same bits.
+ * A row that may see no key has out = 0 and lse = -inf, never NaN (also where there is a sink). A NaN or
+ * infinity in a key or value that a row may not see never reaches that row. The same inputs on the same
+ * device give the same bits.
  *
  * Threads: a context and its plans may be used from any number of threads at once; each enqueue that is
  * in flight needs its own workspace buffer. fork() after clattn_context_create is not supported: calls

@@ -126,8 +126,8 @@ START_TEST(test_strategy)
     clattn_problem named = good_problem();
     clattn_plan *plan;
     named.strategy = "fastest";
-    expect_error(clattn_plan_create(context, &named, &plan), ARGUMENT, "strategy \"fastest\": there is none; there are:",
-                 "clattn_plan_create");
+    expect_error(clattn_plan_create(context, &named, &plan), ARGUMENT,
+                 "strategy \"fastest\": there is none; there are:", "clattn_plan_create");
     ck_assert_ptr_nonnull(strstr(clattn_last_error(), "plain"));
     REFUSED(ARGUMENT, "strategy \"\"", p.strategy = "");
     REFUSED(ARGUMENT, "is not the name of a strategy",
