@@ -119,7 +119,11 @@ __kernel TILE_ATTRIBUTES void mix_values(ATTENTION_ARGUMENTS, const staged_chunk
         FOR_TILE_REGISTERS { total[block][m][v] = (REALV)0; }
     }
     /* Slabs begin at multiples of TILE_K, so that a row's sums do not depend on its neighbours. */
-    for (int slab = low - low % TILE_K; slab < high; slab += TILE_K) {
+    const int first_slab = low - low % TILE_K;
+    REALV sum[REG_M][REG_V];
+    for (int slab = first_slab; slab < high; slab += TILE_K) {
+        const int begins_sum = slab == first_slab || slab / TILE_K % SUM_SLABS == 0;
+        const int ends_sum = slab + TILE_K >= high || (slab / TILE_K + 1) % SUM_SLABS == 0;
         const int first_key = max(slab, low), depth = min(slab + TILE_K, high) - first_key;
         const int not_finite = load_values(p, value, value_head_at + first_key * p->value_stride[2],
                                            first_column, depth, value_tile);
@@ -142,14 +146,17 @@ __kernel TILE_ATTRIBUTES void mix_values(ATTENTION_ARGUMENTS, const staged_chunk
             }
 #endif
             TILE_BARRIER();
-            REALV sum[REG_M][REG_V];
-            FOR_TILE_REGISTERS { sum[m][v] = (REALV)0; }
+            if (begins_sum) {
+                FOR_TILE_REGISTERS { sum[m][v] = (REALV)0; }
+            }
             if (group_not_finite) {
                 TILE_MULTIPLY(sum, depth, LEFT, value_tile, GUARDED_PRODUCT)
             } else {
                 TILE_MULTIPLY(sum, depth, LEFT, value_tile, PLAIN_PRODUCT)
             }
-            FOR_TILE_REGISTERS { total[block][m][v] += sum[m][v]; }
+            if (ends_sum) {
+                FOR_TILE_REGISTERS { total[block][m][v] += sum[m][v]; }
+            }
             TILE_BARRIER();
         }
     }

@@ -95,8 +95,11 @@ __kernel TILE_ATTRIBUTES void score(ATTENTION_ARGUMENTS, const staged_chunk chun
     for (int block = 0; block < BLOCKS_M; ++block) {
         FOR_TILE_REGISTERS { total[block][m][v] = (REALV)0; }
     }
+    REALV sum[REG_M][REG_V];
     for (int first_k = 0; first_k < p->head_dim; first_k += TILE_K) {
         const int depth = min(TILE_K, p->head_dim - first_k);
+        const int begins_sum = first_k / TILE_K % SUM_SLABS == 0;
+        const int ends_sum = first_k + TILE_K >= p->head_dim || (first_k / TILE_K + 1) % SUM_SLABS == 0;
         load_keys(p, key, key_head_at, first_key, s.stored_len - 1, first_k, depth, key_tile);
         for (int block = 0; block < BLOCKS_M && first_row + block * TILE_M <= last_row; ++block) {
             const int block_row = first_row + block * TILE_M;
@@ -110,10 +113,13 @@ __kernel TILE_ATTRIBUTES void score(ATTENTION_ARGUMENTS, const staged_chunk chun
             }
 #endif
             TILE_BARRIER();
-            REALV sum[REG_M][REG_V];
-            FOR_TILE_REGISTERS { sum[m][v] = (REALV)0; }
+            if (begins_sum) {
+                FOR_TILE_REGISTERS { sum[m][v] = (REALV)0; }
+            }
             TILE_MULTIPLY(sum, depth, LEFT, key_tile, PLAIN_PRODUCT)
-            FOR_TILE_REGISTERS { total[block][m][v] += sum[m][v]; }
+            if (ends_sum) {
+                FOR_TILE_REGISTERS { total[block][m][v] += sum[m][v]; }
+            }
             TILE_BARRIER();
         }
     }
