@@ -125,7 +125,8 @@ int main(void)
         printf("no context: %s\n", clattn_last_error());
         return 1;
     }
-    cl_mem buffer = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, (size_t)(FAR + 2048) * 2, NULL, &code);
+    cl_mem buffer = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, (size_t)(FAR + 2048) * 2,
+                                   NULL, &code);
     char version[256] = "";
     clGetDeviceInfo(clattn_context_device(context), CL_DEVICE_VERSION, sizeof(version), version, NULL);
     if (!strstr(version, "PoCL") && !strstr(version, "pocl")) {
