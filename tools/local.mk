@@ -16,6 +16,7 @@ libclattn_tool_la_SOURCES = \
 	tools/cmd_bench.c \
 	tools/cmd_devices.c \
 	tools/cmd_explain.c \
+	tools/cmd_mha.c \
 	tools/cmd_run.c \
 	tools/commands.h \
 	tools/failure.c \
@@ -26,6 +27,8 @@ libclattn_tool_la_SOURCES = \
 	tools/heat.h \
 	tools/inputs.c \
 	tools/inputs.h \
+	tools/layer_run.c \
+	tools/layer_run.h \
 	tools/layout.c \
 	tools/layout.h \
 	tools/library.c \
