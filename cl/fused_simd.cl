@@ -1,7 +1,8 @@
 /* fused_simd: attention without the matrix of scores, for CPU devices. One work-item a work-group; it owns
- * ROWS = 16 * VECTORS query rows, which lie along the lanes of float16 vectors, and walks over the keys in
- * blocks of KEYS. Both products have the form "an element of K or V, broadcast, times a vector of rows", so
- * K and V are read in the layout that the caller has, and maximum and sum of a row need no reduction.
+ * tiles of ROWS = 16 * VECTORS query rows, which lie along the lanes of float16 vectors, and walks over the
+ * keys in blocks of KEYS. Both products have the form "an element of K or V, broadcast, times a vector of
+ * rows", so K and V are read in the layout that the caller has, and maximum and sum of a row need no
+ * reduction.
  *
  *                    query^T                                    scores / weights
  *            rows 0-15  16-31 ...                              rows 0-15  16-31 ...
@@ -14,7 +15,7 @@
  * Rows of the heads that share a key/value head lie side by side (lane_mask.clh), so that grouped heads
  * read K and V once and a few query rows of many heads still fill the lanes.
  *
- *     group id 0: block of rows         1: key/value head         2: batch entry or packed sequence
+ *     group id 0: block of TILES * ROWS rows     1: key/value head     2: batch entry or packed sequence
  *
  * Keys that only some rows see go through `terms`: -inf hides a score whatever it is, and blocks whose
  * values are not all finite take a slow path, since 0 * NaN would reach rows that must not see it. Scores
@@ -26,6 +27,7 @@ typedef struct tile {
     lane_mask mask;
     int b, first_head;
     int first_row, rows; /* of this tile, and of the key/value head in all */
+    int high, window_from; /* the keys that any row sees end here; the window's first block of them */
     float16 maximum[VECTORS], sum[VECTORS];
     int16 seen[VECTORS], kept[VECTORS]; /* kept: some weight survived dropout */
 } tile;
@@ -84,7 +86,6 @@ static inline void load_queries(const clattn_params *p, tile *t, __global const 
 static inline void move_maximum(tile *t, const float16 maximum[VECTORS], float16 rescale[VECTORS],
                                 float16 origin[VECTORS])
 {
-    #pragma unroll
     for (int v = 0; v < VECTORS; ++v) {
         origin[v] = maximum[v] == -INFINITY ? 0.0f : maximum[v];
         rescale[v] = exp2_16(t->maximum[v] - origin[v]);
@@ -93,11 +94,22 @@ static inline void move_maximum(tile *t, const float16 maximum[VECTORS], float16
     }
 }
 
-/* Keys [from, from + count). `terms` has room for a block. */
-static inline void attend_block(const clattn_params *p, tile *t, rows_of key, rows_of value,
-                                __global const uchar *mask, __global const void *bias, int from, int count,
-                                const float16 *query_t, float16 *terms, float16 *out_t)
+/* A block of keys and their values, as the products read them. */
+typedef struct key_block {
+    int from, count;
+    element_row key, value;
+    clattn_i64 key_row, value_row; /* strides */
+} key_block;
+
+/* `terms` and `scores` have room for a block. */
+static inline void attend_block(const clattn_params *p, tile *t, const key_block *block,
+                                __global const uchar *mask, __global const void *bias,
+                                const float16 *query_t, float16 *terms, float16 *scores, float16 *out_t)
 {
+    const int from = block->from, count = min(block->count, t->high - from);
+    if (count <= 0 || (from >= p->always_visible_keys && from < t->window_from)) {
+        return;
+    }
     const int full = block_is_full(p, &t->mask, from, count);
     if (!full) {
         int filled = (count + SCORE_KEYS - 1) / SCORE_KEYS * SCORE_KEYS;
@@ -105,32 +117,24 @@ static inline void attend_block(const clattn_params *p, tile *t, rows_of key, ro
             return;
         }
     }
-    float16 scores[KEYS * VECTORS], maximum[VECTORS], rescale[VECTORS], origin[VECTORS];
+    float16 maximum[VECTORS], rescale[VECTORS], origin[VECTORS];
     for (int v = 0; v < VECTORS; ++v) {
         maximum[v] = t->maximum[v];
         t->seen[v] |= full ? -1 : 0;
     }
-    score_block(key, from, count, query_t, p->softcap * LOG2_E, full ? 0 : terms, scores, maximum);
+    score_block(block->key, block->key_row, count, query_t, p->softcap * LOG2_E, full ? 0 : terms, scores,
+                maximum);
     move_maximum(t, maximum, rescale, origin);
     weigh_block(count, origin, scores, t->sum);
     for (int r = 0; HAS(DROPOUT) && r < ROWS; ++r) {
-        int kept = drop_weights(p, t->b, head_of(t, r), position_of(t, r), r, from, count, scores);
+        int kept = drop_weights(p, t->b, head_of(t, r), position_of(t, r), r, from, count,
+                                full ? 0 : terms, scores);
         ((int *)&t->kept[r / LANES])[r % LANES] |= kept ? -1 : 0;
     }
-#if IN_PLACE
-    element_row block = value.base + from * value.row;
-    clattn_i64 block_row = value.row;
-#else
-    float block[KEYS * HEAD_DIM_V];
-    clattn_i64 block_row = HEAD_DIM_V;
-    for (int j = 0; j < count; ++j) {
-        widen_row(value, from + j, HEAD_DIM_V, block + j * HEAD_DIM_V);
-    }
-#endif
-    if (full || values_are_finite(block, block_row, count)) {
-        mix_block(block, block_row, count, scores, rescale, out_t);
+    if (full || values_are_finite(block->value, block->value_row, count)) {
+        mix_block(block->value, block->value_row, count, scores, rescale, out_t);
     } else {
-        mix_block_hiding(block, block_row, count, scores, terms, rescale, out_t);
+        mix_block_hiding(block->value, block->value_row, count, scores, terms, rescale, out_t);
     }
 }
 
@@ -178,49 +182,83 @@ static inline void store_out(const clattn_params *p, const tile *t, int v, float
                           out);
 }
 
+/* 0: there are no such rows. */
+static inline int place_tile(const clattn_params *p, tile *t, sequence s, int b, int kv_head, int number)
+{
+    t->mask.s = s;
+    t->b = b;
+    t->first_head = kv_head * GROUP;
+    t->first_row = number * ROWS;
+    t->rows = s.query_len * GROUP;
+    if (t->first_row >= t->rows) {
+        return 0;
+    }
+    t->mask.first = position_of(t, 0);
+    t->mask.last = position_of(t, ROWS - 1);
+    t->high = key_high(p, &s, t->mask.last);
+    t->window_from = window_low(p, &s, t->mask.first) / KEYS * KEYS;
+    return 1;
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTION_ARGUMENTS)
 {
     const clattn_params *p = &params;
-    const int kv_head = (int)get_group_id(1);
-    tile t;
-    t.b = (int)get_group_id(2);
-    t.first_head = kv_head * GROUP;
-    t.mask.s = sequence_of(p, t.b, key_lengths, query_offsets, cu_query, cu_key);
-    t.rows = t.mask.s.query_len * GROUP;
-    t.first_row = row_block(p) * ROWS;
-    if (t.first_row >= t.rows) {
-        return;
+    const int kv_head = (int)get_group_id(1), b = (int)get_group_id(2), first = row_block(p) * TILES;
+    const sequence s = sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key);
+    tile t[TILES];
+    float16 query_t[TILES][HEAD_DIM * VECTORS], out_t[TILES][HEAD_DIM_V * VECTORS];
+    int tiles = 0;
+    for (; tiles < TILES && place_tile(p, &t[tiles], s, b, kv_head, first + tiles); ++tiles) {
+        load_queries(p, &t[tiles], query, slopes, query_t[tiles]);
+        for (int c = 0; c < HEAD_DIM_V * VECTORS; ++c) {
+            out_t[tiles][c] = 0.0f;
+        }
     }
-    t.mask.first = position_of(&t, 0);
-    t.mask.last = position_of(&t, ROWS - 1);
-
-    float16 query_t[HEAD_DIM * VECTORS], out_t[HEAD_DIM_V * VECTORS], terms[KEYS * VECTORS];
-    load_queries(p, &t, query, slopes, query_t);
-    for (int c = 0; c < HEAD_DIM_V * VECTORS; ++c) {
-        out_t[c] = 0.0f;
-    }
-    const rows_of keys = { key + p->key_offset + t.b * p->key_stride[0] + kv_head * p->key_stride[1] +
-                               t.mask.s.key_row * p->key_stride[2],
+    const int high = tiles ? t[tiles - 1].high : 0;
+    const rows_of keys = { key + p->key_offset + b * p->key_stride[0] + kv_head * p->key_stride[1] +
+                               s.key_row * p->key_stride[2],
                            p->key_stride[2], p->key_stride[3] };
-    const rows_of values = { value + p->value_offset + t.b * p->value_stride[0] +
-                                 kv_head * p->value_stride[1] + t.mask.s.key_row * p->value_stride[2],
+    const rows_of values = { value + p->value_offset + b * p->value_stride[0] +
+                                 kv_head * p->value_stride[1] + s.key_row * p->value_stride[2],
                              p->value_stride[2], p->value_stride[3] };
-    const int high = key_high(p, &t.mask.s, t.mask.last);
-    const int window_from = window_low(p, &t.mask.s, t.mask.first) / KEYS * KEYS;
+    float16 terms[KEYS * VECTORS], scores[KEYS * VECTORS];
+#if !IN_PLACE
+    float wide_keys[KEYS * HEAD_DIM], wide_values[KEYS * HEAD_DIM_V];
+#endif
     for (int from = 0; from < high; from += KEYS) {
-        if (from >= p->always_visible_keys && from < window_from) {
-            from = window_from; /* the first block that the window reaches */
+        if (from >= p->always_visible_keys && from < t[0].window_from) {
+            from = t[0].window_from;
+            if (from >= high) {
+                break;
+            }
         }
-        if (from < high) {
-            attend_block(p, &t, keys, values, mask, bias, from, min(KEYS, high - from), query_t, terms,
-                         out_t);
+        key_block block;
+        block.from = from;
+        block.count = min(KEYS, high - from);
+#if IN_PLACE
+        block.key = keys.base + from * keys.row;
+        block.value = values.base + from * values.row;
+        block.key_row = keys.row;
+        block.value_row = values.row;
+#else
+        widen_rows(keys, from, block.count, HEAD_DIM, wide_keys);
+        widen_rows(values, from, block.count, HEAD_DIM_V, wide_values);
+        block.key = wide_keys;
+        block.value = wide_values;
+        block.key_row = HEAD_DIM;
+        block.value_row = HEAD_DIM_V;
+#endif
+        for (int n = 0; n < tiles; ++n) {
+            attend_block(p, &t[n], &block, mask, bias, query_t[n], terms, scores, out_t[n]);
         }
     }
-    for (int v = 0; v < VECTORS; ++v) {
-        float16 factor = finish_rows(p, &t, sinks, v);
-        store_out(p, &t, v, factor, out_t, out);
-        if (HAS(LSE)) {
-            store_lse(p, &t, v, lse);
+    for (int n = 0; n < tiles; ++n) {
+        for (int v = 0; v < VECTORS; ++v) {
+            float16 factor = finish_rows(p, &t[n], sinks, v);
+            store_out(p, &t[n], v, factor, out_t[n], out);
+            if (HAS(LSE)) {
+                store_lse(p, &t[n], v, lse);
+            }
         }
     }
 }

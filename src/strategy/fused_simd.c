@@ -10,28 +10,34 @@
 
 #define LANES 16
 #define COLUMNS_MAX 4096 /* head_dim + head_dim_v: queries and sums of a tile live in private memory */
-#define PRIVATE_BYTES_MAX (256 * 1024)
+#define PRIVATE_BYTES_MAX (512 * 1024) /* of a work-group: half of a second cache */
 
-/* Tiles, measured on two AVX-512 cores under PoCL. Efficiency is relative to the best tile on long
- * sequences, where float32 is read in place, and where keys and values are widened first (a tile of more
- * rows does that less often). */
+/* Tiles, measured on two AVX-512 cores under PoCL; efficiency is relative to the best one on long
+ * sequences. */
 static const struct simd_tile {
     int vectors;     /* of 16 query rows */
     int score_keys;  /* keys at once in registers: vectors * score_keys + vectors + 1 <= 32 */
     int mix_columns; /* output columns at once in registers */
-    double efficiency_in_place, efficiency_widened;
-} tiles[] = {
-    { 1, 8, 16, 0.82, 0.68 },
-    { 2, 8, 8, 1.0, 0.95 },
-    { 4, 4, 4, 0.97, 1.0 },
+    double efficiency;
+} tile_table[] = {
+    { 1, 8, 16, 0.82 },
+    { 2, 8, 8, 1.0 },
 };
 
-#define TILE_COUNT (sizeof(tiles) / sizeof(tiles[0]))
+#define TILE_COUNT (sizeof(tile_table) / sizeof(tile_table[0]))
+#define TILES_MOST 8       /* tiles that share what a work-group widens */
+#define GROUPS_A_UNIT 4    /* work-groups that a compute unit should have at least */
+
+/* What the kernel is built with. */
+struct simd_choice {
+    const struct simd_tile *tile;
+    int tiles, keys; /* a work-group, a block */
+};
 
 struct simd_state {
     struct kernel *kernel;
-    int rows; /* a work-group */
-    int group;
+    int group_rows; /* of a key/value head, a work-group */
+    int group;      /* heads of a key/value head */
 };
 
 static int64_t group_of(const clattn_problem *p)
@@ -66,7 +72,7 @@ static int applicable(const clattn_context *context, const struct problem *probl
         return 0;
     }
     if (p->query_len * group_of(p) > INT_MAX / 2) {
-        text_append(why, "query_len %lld of %lld heads: rows of a key/value head are counted in 32 bits",
+        text_append(why, "query_len %lld of %lld heads: a key/value head's rows must fit 32 bits",
                     (long long)p->query_len, (long long)group_of(p));
         return 0;
     }
@@ -78,55 +84,61 @@ static int applicable(const clattn_context *context, const struct problem *probl
     return 1;
 }
 
-/* Rows that a tile computes in all, padding included, in units of the best tile's speed. */
+static int64_t blocks_of(const clattn_problem *p, int64_t rows)
+{
+    return (p->query_len * group_of(p) + rows - 1) / rows * p->batch * p->kv_heads;
+}
+
+/* Rows that are computed in all, padding included, in units of the best tile's speed. */
 static double row_cost(const clattn_context *context, const clattn_problem *p,
                        const struct simd_tile *tile)
 {
-    const double rows = (double)p->query_len * (double)group_of(p), tile_rows = LANES * tile->vectors;
-    const double heads = (double)p->batch * (double)p->kv_heads;
-    const double units = (double)context->device.compute_units;
-    double blocks = (double)(((int64_t)rows + (int64_t)tile_rows - 1) / (int64_t)tile_rows) * heads;
-    /* The slowest unit: work-groups come whole. */
-    double turns = blocks / units;
+    const double rows = LANES * tile->vectors, units = (double)context->device.compute_units;
+    double turns = (double)blocks_of(p, LANES * tile->vectors) / units;
     if (turns < 16) {
-        turns = (double)(int64_t)(turns + 0.999);
+        turns = (double)(int64_t)(turns + 0.999); /* the slowest unit: work-groups come whole */
     }
-    double waste = p->causal ? 1 + tile_rows / (double)(group_of(p) * (p->key_len + 1)) : 1;
-    return turns * units * tile_rows * waste /
-           (is_widened(p) ? tile->efficiency_widened : tile->efficiency_in_place);
+    double waste = p->causal ? 1 + rows / (double)(group_of(p) * (p->key_len + 1)) : 1;
+    return turns * units * rows * waste / tile->efficiency;
 }
 
-static const struct simd_tile *choose_tile(const clattn_context *context, const clattn_problem *p)
+static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *choice)
 {
-    const struct simd_tile *best = &tiles[0];
+    const int64_t vectors = LANES * (int64_t)sizeof(float) * choice->tile->vectors;
+    const int64_t columns = p->head_dim + p->head_dim_v;
+    int64_t widened = is_widened(p) ? (int64_t)sizeof(float) * choice->keys * columns : 0;
+    return vectors * (choice->tiles * columns + 2 * choice->keys) + widened;
+}
+
+/* The cheapest tile; as many of them share widened keys as leave work for all units; as many keys as
+ * private memory has room for, since each block rescales what was summed before. */
+static struct simd_choice choose(const clattn_context *context, const clattn_problem *p)
+{
+    struct simd_choice choice = { &tile_table[0], 1, 128 };
     for (size_t i = 1; i < TILE_COUNT; ++i) {
-        if (row_cost(context, p, &tiles[i]) < row_cost(context, p, best)) {
-            best = &tiles[i];
+        if (row_cost(context, p, &tile_table[i]) < row_cost(context, p, choice.tile)) {
+            choice.tile = &tile_table[i];
         }
     }
-    return best;
-}
-
-/* Keys of a block: as many as private memory has room for; fewer than 32 would rescale too often. */
-static int choose_keys(const clattn_problem *p, const struct simd_tile *tile)
-{
-    int keys = 128;
-    for (; keys > 32; keys /= 2) {
-        int64_t vector_bytes = LANES * (int64_t)sizeof(float) * tile->vectors;
-        int64_t bytes = vector_bytes * (p->head_dim + p->head_dim_v + 2 * keys);
-        bytes += is_widened(p) ? (int64_t)sizeof(float) * keys * p->head_dim_v : 0;
-        if (bytes <= PRIVATE_BYTES_MAX) {
-            break;
-        }
+    const int64_t wanted = GROUPS_A_UNIT * (int64_t)context->device.compute_units;
+    while (is_widened(p) && choice.tiles < TILES_MOST &&
+           blocks_of(p, (int64_t)choice.tiles * 2 * LANES * choice.tile->vectors) >= wanted) {
+        choice.tiles *= 2;
     }
-    return keys;
+    while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.tiles > 1) {
+        choice.tiles /= 2;
+    }
+    while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.keys > 32) {
+        choice.keys /= 2;
+    }
+    return choice;
 }
 
 static double cost_ms(const clattn_context *context, const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
     double columns = (double)(p->head_dim + p->head_dim_v + 16); /* 16: the softmax */
-    double work = row_cost(context, p, choose_tile(context, p)) * (double)p->key_len * columns;
+    double work = row_cost(context, p, choose(context, p).tile) * (double)p->key_len * columns;
     double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;
     /* About 100 multiply-adds a nanosecond and compute unit. */
     return 0.02 + visible * work * 1e-8 / (double)context->device.compute_units;
@@ -140,21 +152,21 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     plan->state = state;
-    const struct simd_tile *tile = choose_tile(plan->context, p);
-    const int keys = choose_keys(p, tile);
-    state->rows = LANES * tile->vectors;
+    const struct simd_choice choice = choose(plan->context, p);
+    const int rows = LANES * choice.tile->vectors;
+    state->group_rows = rows * choice.tiles;
     state->group = (int)group_of(p);
     char options[320];
     snprintf(options, sizeof(options),
              "-D TYPE=%d -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d "
-             "-D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D MIX_COLUMNS=%d",
+             "-D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D MIX_COLUMNS=%d -D TILES=%d",
              (int)p->type, (unsigned)plan->problem.flags, (int)p->bias_type, p->strided_columns != 0,
-             (int)p->head_dim, (int)p->head_dim_v, state->group, tile->vectors, keys, tile->score_keys,
-             tile->mix_columns);
-    text_append(explain, "  tile: %d query rows x %d keys, %d heads side by side\n", state->rows, keys,
-                state->group);
+             (int)p->head_dim, (int)p->head_dim_v, state->group, choice.tile->vectors, choice.keys,
+             choice.tile->score_keys, choice.tile->mix_columns, choice.tiles);
+    text_append(explain, "  tile: %d query rows x %d keys, %d heads side by side; %d a work-group\n", rows,
+                choice.keys, state->group, choice.tiles);
     text_append(explain, "  registers: %d keys, then %d columns, x %d vectors of 16 rows\n",
-                tile->score_keys, tile->mix_columns, tile->vectors);
+                choice.tile->score_keys, choice.tile->mix_columns, choice.tile->vectors);
     text_append(explain, "  keys and values: %s\n",
                 is_widened(p) ? "widened block by block" : "read in place");
     return program_kernel(plan->context, "fused_simd.cl", options, "fused_simd", &state->kernel);
@@ -165,7 +177,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct call *
 {
     const struct simd_state *state = plan->state;
     const size_t rows = (size_t)params->query_len * (size_t)state->group;
-    const size_t block = (size_t)state->rows;
+    const size_t block = (size_t)state->group_rows;
     size_t global[3] = { (rows + block - 1) / block, (size_t)params->kv_heads, (size_t)params->batch };
     const size_t local[3] = { 1, 1, 1 };
     struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT];
