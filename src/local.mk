@@ -103,6 +103,7 @@ KERNEL_FILES = \
 	cl/hidden.clh \
 	cl/lane_mask.clh \
 	cl/lanes.clh \
+	cl/lesson_softmax.cl \
 	cl/mask.clh \
 	cl/merge.cl \
 	cl/merge_params.h \

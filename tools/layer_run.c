@@ -244,6 +244,43 @@ static int read_choices(const struct options *options, clattn_mha_problem *p, st
     return 0;
 }
 
+/* Three tensors below each other. */
+static int pack(const struct inputs *inputs, enum role first, struct tensor *packed, struct failure *failure)
+{
+    const struct tensor *parts = &inputs->tensor[first];
+    const int64_t shape[2] = { parts[0].shape[0] + parts[1].shape[0] + parts[2].shape[0], parts[0].shape[1] };
+    char *to;
+    if (tensor_create(packed, parts[0].type, parts[0].dims, shape, "packed weights", failure) != 0) {
+        return -1;
+    }
+    to = packed->data;
+    for (int i = 0; i < 3; ++i) {
+        memcpy(to, parts[i].data, tensor_bytes(&parts[i]));
+        to += tensor_bytes(&parts[i]);
+    }
+    return 0;
+}
+
+/* One multiply for query, key and value where the weights are of one width and the biases are all there or
+ * none is. */
+static int pack_inputs(const struct inputs *inputs, struct layer_run *run, struct failure *failure)
+{
+    clattn_mha_host_arrays *a = &run->arrays;
+    const int biases = (a->bq != NULL) + (a->bk != NULL) + (a->bv != NULL);
+    if (run->problem.context_dim != run->problem.model_dim || (biases != 0 && biases != 3)) {
+        return 0;
+    }
+    if (pack(inputs, ROLE_WQ, &run->packed_weights, failure) != 0 ||
+        (biases && pack(inputs, ROLE_BQ, &run->packed_biases, failure) != 0)) {
+        return -1;
+    }
+    a->wq = run->packed_weights.data;
+    a->bq = run->packed_biases.data;
+    a->wk = a->wv = a->bk = a->bv = NULL;
+    run->problem.parts |= CLATTN_MHA_PACKED;
+    return 0;
+}
+
 int layer_run_prepare(const struct options *options, struct inputs *inputs, clattn_mha_weights weights,
                       struct layer_run *run, struct failure *failure)
 {
@@ -260,13 +297,15 @@ int layer_run_prepare(const struct options *options, struct inputs *inputs, clat
         return -1;
     }
     point(inputs, run);
-    return 0;
+    return pack_inputs(inputs, run, failure);
 }
 
 void layer_run_free(struct layer_run *run)
 {
     tensor_free(&run->y);
     tensor_free(&run->weights);
+    tensor_free(&run->packed_weights);
+    tensor_free(&run->packed_biases);
 }
 
 void layer_run_as_attention(const struct layer_run *run, struct attention *attention)

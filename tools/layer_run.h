@@ -11,6 +11,7 @@ struct layer_run {
     clattn_mha_problem problem;
     clattn_mha_host_arrays arrays; /* points into the inputs and the tensors below */
     struct tensor y, weights;
+    struct tensor packed_weights, packed_biases; /* of query, key, value, where one multiply can make all */
 };
 
 /* Converts the inputs in place to one type: that of x, or --dtype. Heads: --heads, else as many as the stored

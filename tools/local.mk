@@ -2,6 +2,7 @@
 
 # All of it but main, for the tests too.
 libclattn_tool_la_LIBADD = $(CAIRO_LIBS) $(CJSON_LIBS)
+AM_CPPFLAGS += -DCLATTN_DATA_DIR='"$(pkgdatadir)"'
 libclattn_tool_la_SOURCES = \
 	tools/attention.c \
 	tools/attention.h \
@@ -16,6 +17,7 @@ libclattn_tool_la_SOURCES = \
 	tools/cmd_bench.c \
 	tools/cmd_devices.c \
 	tools/cmd_explain.c \
+	tools/cmd_lesson.c \
 	tools/cmd_mha.c \
 	tools/cmd_run.c \
 	tools/commands.h \
@@ -31,6 +33,32 @@ libclattn_tool_la_SOURCES = \
 	tools/layer_run.h \
 	tools/layout.c \
 	tools/layout.h \
+	tools/lesson/additive.c \
+	tools/lesson/attend.c \
+	tools/lesson/attend.h \
+	tools/lesson/chart.c \
+	tools/lesson/chart.h \
+	tools/lesson/chart_draw.c \
+	tools/lesson/chart_draw.h \
+	tools/lesson/chart_text.c \
+	tools/lesson/chart_text.h \
+	tools/lesson/complexity.c \
+	tools/lesson/device_time.c \
+	tools/lesson/device_time.h \
+	tools/lesson/gradient.c \
+	tools/lesson/gradient.h \
+	tools/lesson/lesson.h \
+	tools/lesson/lesson_list.h \
+	tools/lesson/lessons.c \
+	tools/lesson/mask.c \
+	tools/lesson/page.c \
+	tools/lesson/page.h \
+	tools/lesson/sample.c \
+	tools/lesson/sample.h \
+	tools/lesson/saturation.c \
+	tools/lesson/sentence.c \
+	tools/lesson/stability.c \
+	tools/lesson/variance.c \
 	tools/library.c \
 	tools/library.h \
 	tools/multihead.c \
@@ -71,7 +99,9 @@ EXTRA_DIST += bench/shapes.txt bench/compare bench/peer-environment
 
 EXTRA_DIST += examples/attention.c examples/data
 
+# What the lesson of a sentence reads.
 if TOOL
+dist_pkgdata_DATA = examples/data/money-bank-grows-layer0.safetensors
 noinst_LTLIBRARIES += libclattn_tool.la
 bin_PROGRAMS += clattn
 dist_man_MANS = man/clattn.1

@@ -6,8 +6,9 @@
 #include "clattn.h"
 #include "commands.h"
 
-static const struct command *const commands[] = {&command_run, &command_devices, &command_explain,
-                                                 &command_bench};
+static const struct command *const commands[] = {&command_run,     &command_mha,
+                                                 &command_lesson,  &command_devices,
+                                                 &command_explain, &command_bench};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(void)
@@ -15,6 +16,8 @@ static void print_help(void)
     printf("usage: clattn COMMAND [OPTION]...\n"
            "Attention, softmax(Q K^T / sqrt(d)) V, on any OpenCL device.\n\n"
            "  run      compute attention of a file, check it, draw it\n"
+           "  mha      compute a whole multi-head layer of a file, projections included\n"
+           "  lesson   an experiment on attention: measured, told, drawn\n"
            "  devices  list the devices, and which one is taken\n"
            "  explain  tell how a problem would be computed\n"
            "  bench    measure time, speed and error of shapes\n\n"
@@ -29,7 +32,7 @@ static int run(int argc, char **argv, struct failure *failure, const char **name
 {
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word)
-        return failure_misuse(failure, "COMMAND: is missing; one of run, devices, explain, bench");
+        return failure_misuse(failure, "COMMAND: is missing; one of run, mha, lesson, devices, explain, bench");
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(word, commands[i]->name) == 0) {
             struct options options;
@@ -40,7 +43,7 @@ static int run(int argc, char **argv, struct failure *failure, const char **name
             return result < 0 ? -1 : 0;
         }
     if (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0 && strcmp(word, "--version") != 0)
-        return failure_misuse(failure, "%s: is not a command; one of run, devices, explain, bench",
+        return failure_misuse(failure, "%s: is not a command; one of run, mha, lesson, devices, explain, bench",
                               word);
     if (argc > 2)
         return failure_misuse(failure, "%s: nothing may follow %s", argv[2], word);

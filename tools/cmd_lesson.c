@@ -1,0 +1,215 @@
+/* clattn lesson: experiments on attention, measured on the device. One as text in the terminal, with a picture
+ * where --plot asks for it; or all of them as pictures and a page in a folder. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "commands.h"
+#include "files.h"
+#include "lesson/lesson.h"
+#include "library.h"
+#include "progress.h"
+
+static const char style[] =
+    "body{font:17px/1.5 Georgia,serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222}"
+    "h1,h2{font-family:Helvetica,Arial,sans-serif;line-height:1.2}h2{margin-top:2.5em}"
+    "table{border-collapse:collapse;font:14px/1.5 Helvetica,Arial,sans-serif;margin:1em 0}"
+    "td,th{padding:.15em .8em;text-align:right;border-bottom:1px solid #ddd}th:first-child{text-align:left}"
+    "tr:first-child th{border-bottom:2px solid #888}img{max-width:100%}"
+    ".conclusion{border-left:4px solid #24508c;padding-left:1em;font-weight:bold}"
+    ".note{color:#555;font-size:15px}";
+
+static int run_lesson(const struct lesson *lesson, struct lesson_run *run, struct page *page,
+                      struct chart *chart)
+{
+    page_begin(page, lesson->title);
+    memset(chart, 0, sizeof(*chart));
+    run->page = page;
+    run->chart = chart;
+    progress_begin("lesson", lesson->name);
+    const int result = lesson->run(run);
+    progress_end();
+    if (result == 0 && (page->terminal.failed || page->html.failed)) {
+        return failure_failed(run->failure, "out of memory");
+    }
+    return result;
+}
+
+/* ---- one -------------------------------------------------------------------------------------- */
+
+static int show_one(const struct lesson *lesson, struct lesson_run *run, const char *plot)
+{
+    struct page *page = malloc(sizeof(*page));
+    struct chart *chart = malloc(sizeof(*chart));
+    int result = -1;
+    if (!page || !chart) {
+        failure_failed(run->failure, "out of memory");
+    } else {
+        result = run_lesson(lesson, run, page, chart);
+        if (result == 0 && plot) {
+            result = chart_write(chart, plot, run->failure);
+        }
+        if (result == 0) {
+            fputs(page->terminal.data, stdout);
+        }
+        if (result == 0 && plot) {
+            printf("wrote %s\n", plot);
+        }
+        page_free(page);
+        chart_free(chart);
+    }
+    free(page);
+    free(chart);
+    return result;
+}
+
+/* ---- all -------------------------------------------------------------------------------------- */
+
+/* Writes the lesson's picture and appends the lesson to the index. */
+static int add_to_course(const struct lesson *lesson, struct lesson_run *run, const char *folder,
+                         struct text *index)
+{
+    struct page *page = malloc(sizeof(*page));
+    struct chart *chart = malloc(sizeof(*chart));
+    struct text path = TEXT_INIT;
+    int result = -1;
+    text_append(&path, "%s/%s.svg", folder, lesson->name);
+    if (!page || !chart || path.failed) {
+        failure_failed(run->failure, "out of memory");
+    } else {
+        const double start = clock_seconds();
+        result = run_lesson(lesson, run, page, chart);
+        if (result == 0) {
+            printf("%-18s %4.1f s  %s\n", lesson->name, clock_seconds() - start, path.data);
+            fflush(stdout);
+            text_append(index, "<section id=\"%s\">\n%s<img alt=\"%s\" src=\"", lesson->name, page->html.data,
+                        lesson->title);
+            result = chart_data_uri(chart, index, run->failure);
+            text_append(index, "\">\n</section>\n");
+        }
+        if (result == 0) {
+            result = chart_write(chart, path.data, run->failure);
+        }
+        page_free(page);
+        chart_free(chart);
+    }
+    text_free(&path);
+    free(page);
+    free(chart);
+    return result;
+}
+
+static void begin_index(const struct lesson_run *run, struct text *index)
+{
+    char device[256];
+    library_device_name(run->context, device, sizeof(device));
+    text_append(index,
+                "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>Attention, by "
+                "experiment</title>\n<style>%s</style></head><body>\n<h1>Attention, by experiment</h1>\n<p>Scaled "
+                "dot-product attention is softmax(Q K<sup>T</sup> / &radic;d) V. Every number on this page was "
+                "measured by clattn %s on an OpenCL device (%s), by the command <code>clattn lesson --all --seed "
+                "%llu</code>.</p>\n<ol>\n",
+                style, clattn_version(), device, (unsigned long long)run->seed);
+    for (size_t i = 0; i < lesson_count; ++i) {
+        text_append(index, "<li><a href=\"#%s\">%s</a></li>\n", lessons[i].name, lessons[i].title);
+    }
+    text_append(index, "</ol>\n");
+}
+
+static int make_course(struct lesson_run *run, const char *folder)
+{
+    struct text index = TEXT_INIT, path = TEXT_INIT;
+    int result = 0;
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return failure_misuse(run->failure, "--out %s: cannot make the folder: %s", folder, strerror(errno));
+    }
+    begin_index(run, &index);
+    for (size_t i = 0; i < lesson_count && result == 0; ++i) {
+        result = add_to_course(&lessons[i], run, folder, &index);
+    }
+    text_append(&index, "</body></html>\n");
+    text_append(&path, "%s/index.html", folder);
+    if (result == 0 && (index.failed || path.failed)) {
+        result = failure_failed(run->failure, "out of memory");
+    }
+    if (result == 0) {
+        const struct file_part part = { index.data, index.length };
+        result = file_write(path.data, 1, &part, run->failure);
+    }
+    if (result == 0) {
+        printf("wrote %s\n", path.data);
+    }
+    text_free(&index);
+    text_free(&path);
+    return result;
+}
+
+/* ---- the command ------------------------------------------------------------------------------ */
+
+static int check_options(const struct options *options, const struct lesson **lesson, struct failure *failure)
+{
+    const char *plot = options->value[OPTION_LESSON_PLOT];
+    *lesson = options->operand ? lesson_find(options->operand) : NULL;
+    if (options->value[OPTION_ALL]) {
+        if (options->operand || plot) {
+            return failure_misuse(failure, "--all: writes every lesson into --out; give no %s",
+                                  plot ? "--plot" : "NAME");
+        }
+        return options->value[OPTION_OUT] ? 0 : failure_misuse(failure, "--out: is missing; --all writes there");
+    }
+    if (options->value[OPTION_OUT]) {
+        return failure_misuse(failure, "--out %s: is for --all", options->value[OPTION_OUT]);
+    }
+    if (!*lesson) {
+        struct text names = TEXT_INIT;
+        for (size_t i = 0; i < lesson_count; ++i) {
+            text_append(&names, "%s%s", i ? ", " : "", lessons[i].name);
+        }
+        failure_misuse(failure, "lesson %s: %s; there are %s", options->operand ? options->operand : "NAME",
+                       options->operand ? "is not known" : "is missing", names.data ? names.data : "");
+        text_free(&names);
+        return -1;
+    }
+    if (plot && !file_has_suffix(plot, ".png") && !file_has_suffix(plot, ".svg")) {
+        return failure_misuse(failure, "--plot %s: must end in .png or .svg", plot);
+    }
+    return plot ? file_check_output(plot, failure) : 0;
+}
+
+static int run(const struct options *options, struct failure *failure)
+{
+    struct lesson_run lesson_run = { .options = options, .data = options->value[OPTION_DATA], .failure = failure };
+    const struct lesson *lesson;
+    int64_t seed = 1;
+    if (check_options(options, &lesson, failure) != 0 ||
+        option_integer(options, OPTION_SEED, 0, INT64_MAX, &seed, failure) != 0 ||
+        library_open(options, &lesson_run.context, failure) != 0) {
+        return -1;
+    }
+    lesson_run.seed = (uint64_t)seed;
+    const int result = lesson ? show_one(lesson, &lesson_run, options->value[OPTION_LESSON_PLOT])
+                              : make_course(&lesson_run, options->value[OPTION_OUT]);
+    clattn_context_destroy(lesson_run.context);
+    return result;
+}
+
+static const struct option_group groups[] = {
+    { "Lesson",
+      { OPTION_LESSON_PLOT, OPTION_DEVICE, OPTION_SEED, OPTION_DATA, OPTION_ALL, OPTION_OUT, OPTION_HELP } },
+    { NULL, { OPTION_NONE } },
+};
+
+const struct command command_lesson = {
+    "lesson",
+    "An experiment on attention: measures on the device, prints a table and what follows from it. NAME is one "
+    "of variance, saturation, gradient, mask, stability, complexity, additive, money-bank-grows.",
+    "NAME [OPTION]...\n       clattn lesson --all --out DIR [OPTION]...",
+    "NAME",
+    groups,
+    "Examples:\n"
+    "  clattn lesson variance --plot variance.png\n"
+    "  clattn lesson --all --out lessons\n",
+    run,
+};

@@ -1,0 +1,78 @@
+#include "device_time.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "../progress.h"
+#include "error.h"
+#include "sample.h"
+
+cl_mem device_empty(struct lesson_run *run, size_t bytes)
+{
+    cl_int code;
+    cl_mem buffer =
+        clCreateBuffer(clattn_context_cl(run->context), CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &code);
+    if (!buffer) {
+        error_opencl(code, "clCreateBuffer", "%zu bytes", bytes);
+    }
+    return buffer;
+}
+
+cl_mem device_normal(struct lesson_run *run, uint32_t stream, size_t count)
+{
+    float *values = malloc(count * sizeof(*values));
+    cl_int code = CL_OUT_OF_HOST_MEMORY;
+    cl_mem buffer = NULL;
+    if (values) {
+        sample_normal(run->seed, stream, values, count);
+        buffer = clCreateBuffer(clattn_context_cl(run->context), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                count * sizeof(*values), values, &code);
+    }
+    free(values);
+    if (!buffer) {
+        error_opencl(code, "clCreateBuffer", "%zu numbers", count);
+    }
+    return buffer;
+}
+
+struct duration {
+    double clock, processors;
+};
+
+static clattn_status run_once(struct lesson_run *run, struct device_job *job, struct duration *duration)
+{
+    cl_command_queue queue = clattn_context_queue(run->context);
+    const double start = clock_seconds(), processors = clock_process_seconds();
+    const clattn_status status = job->enqueue(job->state, queue);
+    const cl_int code = clFinish(queue);
+    duration->clock = clock_seconds() - start;
+    duration->processors = clock_process_seconds() - processors;
+    return status == CLATTN_OK && code != CL_SUCCESS ? error_opencl(code, "clFinish", "measuring") : status;
+}
+
+int device_is_cpu(const struct lesson_run *run)
+{
+    cl_device_type type = 0;
+    clGetDeviceInfo(clattn_context_device(run->context), CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+    return (type & CL_DEVICE_TYPE_CPU) != 0;
+}
+
+clattn_status device_measure(struct lesson_run *run, struct device_job *jobs, size_t n, double seconds, int rounds)
+{
+    const int is_cpu = device_is_cpu(run);
+    clattn_status status = CLATTN_OK;
+    struct duration once;
+    for (size_t i = 0; i < n && status == CLATTN_OK; ++i) { /* what drivers compile at the first launch */
+        status = run_once(run, &jobs[i], &once);
+        jobs[i].best_seconds = jobs[i].work_seconds = INFINITY;
+    }
+    const double end = clock_seconds() + seconds;
+    for (int round = 0; status == CLATTN_OK && (round < rounds || clock_seconds() < end); ++round) {
+        for (size_t i = 0; i < n && status == CLATTN_OK; ++i) {
+            status = run_once(run, &jobs[i], &once);
+            jobs[i].best_seconds = fmin(jobs[i].best_seconds, once.clock);
+            jobs[i].work_seconds = fmin(jobs[i].work_seconds, is_cpu ? once.processors : once.clock);
+        }
+    }
+    return status;
+}

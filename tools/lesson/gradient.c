@@ -1,0 +1,219 @@
+/* The gradient that comes back through softmax: the norm of its Jacobian, and of dQ and dK. The weights are
+ * the device's; the backward formulas are applied to them here, in float64, and checked against finite
+ * differences of the reference by the tests. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attend.h"
+#include "gradient.h"
+#include "lesson_list.h"
+#include "sample.h"
+
+#define KEYS 64
+#define ROWS 64
+#define BATCH 25
+#define DIM_V 16
+#define DIMENSIONS 11
+#define DEAD 0.01
+
+static const int dimensions[DIMENSIONS] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024 };
+
+struct study {
+    double dimension[DIMENSIONS], jacobian[2][DIMENSIONS], query[2][DIMENSIONS], key[2][DIMENSIONS];
+    double dead[2][DIMENSIONS]; /* share of the rows whose Jacobian is below DEAD */
+};
+
+double gradient_jacobian_norm(const float *weights, int keys)
+{
+    double squares = 0, diagonal = 0;
+    for (int j = 0; j < keys; ++j) {
+        const double p = weights[j];
+        squares += p * p;
+        diagonal += p * p * ((1 - p) * (1 - p) - p * p);
+    }
+    return sqrt(diagonal + squares * squares); /* of diag(p) - p p^T, Frobenius */
+}
+
+/* d_scores[j] = p_j (g . v_j - sum_l p_l g . v_l) */
+static void score_gradient(const float *weights, const float *value, const float *gradient, int keys, int dim_v,
+                           double *d_scores)
+{
+    double mean = 0;
+    for (int j = 0; j < keys; ++j) {
+        d_scores[j] = 0;
+        for (int c = 0; c < dim_v; ++c) {
+            d_scores[j] += (double)gradient[c] * (double)value[j * dim_v + c];
+        }
+        mean += (double)weights[j] * d_scores[j];
+    }
+    for (int j = 0; j < keys; ++j) {
+        d_scores[j] = (double)weights[j] * (d_scores[j] - mean);
+    }
+}
+
+void gradient_backward(const struct gradient_layer *layer, const float *weights, const float *gradient,
+                       double *d_query, double *d_key)
+{
+    const struct gradient_layer *l = layer;
+    double d_scores[GRADIENT_KEYS_MAX];
+    memset(d_query, 0, sizeof(*d_query) * (size_t)(l->rows * l->dim));
+    memset(d_key, 0, sizeof(*d_key) * (size_t)(l->keys * l->dim));
+    for (int i = 0; i < l->rows; ++i) {
+        score_gradient(weights + i * l->keys, l->value, gradient + i * l->dim_v, l->keys, l->dim_v, d_scores);
+        for (int j = 0; j < l->keys; ++j) {
+            const double factor = l->scale * d_scores[j];
+            for (int c = 0; c < l->dim; ++c) {
+                d_query[i * l->dim + c] += factor * (double)l->key[j * l->dim + c];
+                d_key[j * l->dim + c] += factor * (double)l->query[i * l->dim + c];
+            }
+        }
+    }
+}
+
+/* Mean length of the rows. */
+static double mean_norm(const double *values, int rows, int dim)
+{
+    double sum = 0;
+    for (int i = 0; i < rows; ++i) {
+        double squares = 0;
+        for (int c = 0; c < dim; ++c) {
+            squares += values[i * dim + c] * values[i * dim + c];
+        }
+        sum += sqrt(squares);
+    }
+    return sum / rows;
+}
+
+struct buffers {
+    float *vectors, *values, *gradient, *weights;
+    double *d_query, *d_key;
+};
+
+static clattn_status measure(struct lesson_run *run, const struct buffers *b, int dimension, int scaled,
+                             struct study *study, int index)
+{
+    const double scale = scaled ? 1 / sqrt((double)dimension) : 1;
+    const float *query = b->vectors, *key = b->vectors + (size_t)BATCH * ROWS * (size_t)dimension;
+    const struct attend call = { .batch = BATCH, .rows = ROWS, .keys = KEYS, .dim = dimension, .scale = scale,
+                                 .query = query, .key = key, .mode = CLATTN_WEIGHTS_SOFTMAX,
+                                 .weights = b->weights };
+    const clattn_status status = attend(run, &call);
+    double jacobian = 0, of_query = 0, of_key = 0, dead = 0;
+    for (int i = 0; i < BATCH * ROWS && status == CLATTN_OK; ++i) {
+        const double norm = gradient_jacobian_norm(b->weights + i * KEYS, KEYS);
+        jacobian += norm / (BATCH * ROWS);
+        dead += (norm < DEAD) / (double)(BATCH * ROWS);
+    }
+    for (int batch = 0; batch < BATCH && status == CLATTN_OK; ++batch) {
+        const struct gradient_layer layer = { ROWS,  KEYS, dimension, DIM_V, scale, query + batch * ROWS * dimension,
+                                              key + batch * KEYS * dimension, b->values + batch * KEYS * DIM_V };
+        gradient_backward(&layer, b->weights + batch * ROWS * KEYS, b->gradient + batch * ROWS * DIM_V,
+                          b->d_query, b->d_key);
+        of_query += mean_norm(b->d_query, ROWS, dimension) / BATCH;
+        of_key += mean_norm(b->d_key, KEYS, dimension) / BATCH;
+    }
+    study->jacobian[scaled][index] = jacobian;
+    study->dead[scaled][index] = dead;
+    study->query[scaled][index] = of_query;
+    study->key[scaled][index] = of_key;
+    return status;
+}
+
+static clattn_status study_dimension(struct lesson_run *run, struct study *study, int index)
+{
+    const int dimension = dimensions[index];
+    const size_t count = (size_t)BATCH * (ROWS + KEYS) * (size_t)dimension;
+    struct buffers b = {
+        .vectors = malloc(count * sizeof(float)),
+        .values = malloc(sizeof(float) * BATCH * KEYS * DIM_V),
+        .gradient = malloc(sizeof(float) * BATCH * ROWS * DIM_V),
+        .weights = malloc(sizeof(float) * BATCH * ROWS * KEYS),
+        .d_query = malloc(sizeof(double) * ROWS * (size_t)dimension),
+        .d_key = malloc(sizeof(double) * KEYS * (size_t)dimension),
+    };
+    const int complete = b.vectors && b.values && b.gradient && b.weights && b.d_query && b.d_key;
+    clattn_status status = complete ? CLATTN_OK : CLATTN_OUT_OF_HOST_MEMORY;
+    study->dimension[index] = dimension;
+    if (complete) {
+        sample_normal(run->seed, 200 + (uint32_t)index, b.vectors, count);
+        sample_normal(run->seed, 300 + (uint32_t)index, b.values, (size_t)BATCH * KEYS * DIM_V);
+        sample_normal(run->seed, 400 + (uint32_t)index, b.gradient, (size_t)BATCH * ROWS * DIM_V);
+    }
+    for (int scaled = 0; scaled < 2 && status == CLATTN_OK; ++scaled) {
+        status = measure(run, &b, dimension, scaled, study, index);
+    }
+    free(b.vectors);
+    free(b.values);
+    free(b.gradient);
+    free(b.weights);
+    free(b.d_query);
+    free(b.d_key);
+    return status;
+}
+
+static void tell(struct lesson_run *run, const struct study *study)
+{
+    struct page *page = run->page;
+    const int last = DIMENSIONS - 1;
+    page_row(page, "dimension|Jacobian|scaled|dead rows|scaled|dQ|scaled|dK|scaled");
+    for (int i = 0; i < DIMENSIONS; ++i) {
+        page_row(page, "%d|%.4f|%.4f|%.1f %%|%.1f %%|%.3f|%.3f|%.3f|%.3f", dimensions[i], study->jacobian[0][i],
+                 study->jacobian[1][i], 100 * study->dead[0][i], 100 * study->dead[1][i], study->query[0][i],
+                 study->query[1][i], study->key[0][i], study->key[1][i]);
+    }
+    page_table_end(page);
+    page_figure(page, study->jacobian[0][4], "jacobian unscaled at 16");
+    page_figure(page, study->jacobian[0][last], "jacobian unscaled");
+    page_figure(page, study->jacobian[1][last], "jacobian scaled");
+    page_figure(page, study->jacobian[1][4], "jacobian scaled at 16");
+    page_figure(page, study->dead[0][last], "dead unscaled");
+    page_figure(page, study->dead[1][last], "dead scaled");
+    page_conclusion(page,
+                    "Unscaled, the Jacobian of softmax shrinks from %.3f at dimension 16 to %.3f at dimension %d, "
+                    "where %.0f %% of the rows are dead: no gradient reaches their query, while the few others get "
+                    "one so large that the mean of dQ is %.1f. Scaled by 1/sqrt(n) the Jacobian stays at %.3f and "
+                    "%.3f, dQ at %.2f and %.2f, and %.0f %% of the rows are dead.",
+                    study->jacobian[0][4], study->jacobian[0][last], dimensions[last], 100 * study->dead[0][last],
+                    study->query[0][last], study->jacobian[1][4], study->jacobian[1][last], study->query[1][4],
+                    study->query[1][last], 100 * study->dead[1][last]);
+}
+
+static void draw(struct lesson_run *run, const struct study *study)
+{
+    static const char *const titles[4] = { "Jacobian of softmax", "Rows that get no gradient",
+                                           "Gradient of a query", "Gradient of a key" };
+    static const char *const labels[4] = { "mean Frobenius norm", "share of dead rows", "mean length of dQ",
+                                           "mean length of dK" };
+    const double *curves[4][2] = { { study->jacobian[0], study->jacobian[1] },
+                                   { study->dead[0], study->dead[1] },
+                                   { study->query[0], study->query[1] },
+                                   { study->key[0], study->key[1] } };
+    for (int i = 0; i < 4; ++i) {
+        struct chart_panel *panel = chart_add(run->chart, titles[i], "dimension n", labels[i], AXIS_LOG,
+                                              i == 1 ? AXIS_LINEAR : AXIS_LOG);
+        chart_line(run->chart, panel, "unscaled", DIMENSIONS, study->dimension, curves[i][0], 1);
+        chart_line(run->chart, panel, "times 1/sqrt(n)", DIMENSIONS, study->dimension, curves[i][1], 1);
+    }
+}
+
+int lesson_gradient(struct lesson_run *run)
+{
+    struct study study;
+    chart_begin(run->chart, "What comes back through softmax", 2);
+    page_paragraph(run->page,
+                   "Random queries, keys, values and a random gradient of the output; %d weights at each dimension. "
+                   "A saturated row does not react to its scores: the norm of the softmax Jacobian, diag(p) - p p^T, "
+                   "says how much it does; a row where it is below %g is called dead. First unscaled, then with the "
+                   "scores scaled by 1/sqrt(n).",
+                   ROWS * KEYS * BATCH, DEAD);
+    for (int i = 0; i < DIMENSIONS; ++i) {
+        const clattn_status status = study_dimension(run, &study, i);
+        if (status != CLATTN_OK) {
+            return lesson_failed(run, status);
+        }
+    }
+    draw(run, &study);
+    tell(run, &study);
+    return 0;
+}

@@ -1,0 +1,42 @@
+/* A lesson as it is told: paragraphs, tables, one conclusion, kept twice, as text for the terminal and as
+ * HTML, and the figures that the claims rest on, by name, so that tests can hold them against theory.
+ * Filled by the lessons, shown by cmd_lesson.c. */
+#ifndef CLATTN_TOOLS_LESSON_PAGE_H
+#define CLATTN_TOOLS_LESSON_PAGE_H
+
+#include "text.h"
+
+#define PAGE_COLUMNS_MAX 10
+#define PAGE_ROWS_MAX 48
+#define PAGE_CELL_MAX 48
+#define PAGE_FIGURES_MAX 160
+
+struct page_figure {
+    char name[48];
+    double value;
+};
+
+struct page {
+    struct text terminal, html;
+    int columns, rows; /* of the table that is being made */
+    char cells[PAGE_ROWS_MAX][PAGE_COLUMNS_MAX][PAGE_CELL_MAX];
+    struct page_figure figures[PAGE_FIGURES_MAX];
+    int n_figures;
+};
+
+void page_begin(struct page *page, const char *title);
+void page_free(struct page *page);
+
+/* Wrapped at the terminal's 78 columns. */
+void page_paragraph(struct page *page, const char *format, ...) CLATTN_PRINTF(2, 3);
+void page_conclusion(struct page *page, const char *format, ...) CLATTN_PRINTF(2, 3);
+
+/* A table: the first row is the header. Cells are separated by '|' in the formatted text. */
+void page_row(struct page *page, const char *format, ...) CLATTN_PRINTF(2, 3);
+void page_table_end(struct page *page);
+
+void page_figure(struct page *page, double value, const char *format, ...) CLATTN_PRINTF(3, 4);
+/* NaN when there is none of that name. */
+double page_figure_value(const struct page *page, const char *name);
+
+#endif
