@@ -90,16 +90,23 @@ static int64_t blocks_of(const clattn_problem *p, int64_t rows)
 }
 
 /* Rows that are computed in all, padding included, in units of the best tile's speed. */
-static double row_cost(const clattn_context *context, const clattn_problem *p,
-                       const struct simd_tile *tile)
+static double row_cost(const clattn_problem *p, const struct simd_tile *tile)
 {
-    const double rows = LANES * tile->vectors, units = (double)context->device.compute_units;
-    double turns = (double)blocks_of(p, LANES * tile->vectors) / units;
-    if (turns < 16) {
-        turns = (double)(int64_t)(turns + 0.999); /* the slowest unit: work-groups come whole */
-    }
+    const double rows = LANES * tile->vectors;
     double waste = p->causal ? 1 + rows / (double)(group_of(p) * (p->key_len + 1)) : 1;
-    return turns * units * rows * waste / tile->efficiency;
+    return (double)blocks_of(p, LANES * tile->vectors) * rows * waste / tile->efficiency;
+}
+
+/* The same when the slowest unit counts: work-groups come whole. */
+static double turn_cost(const clattn_context *context, const clattn_problem *p,
+                        const struct simd_tile *tile)
+{
+    const int64_t units = (int64_t)context->device.compute_units;
+    const int64_t blocks = blocks_of(p, LANES * tile->vectors);
+    if (blocks <= 0 || blocks >= 16 * units) {
+        return row_cost(p, tile);
+    }
+    return row_cost(p, tile) * (double)((blocks + units - 1) / units * units) / (double)blocks;
 }
 
 static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *choice)
@@ -110,13 +117,23 @@ static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *
     return vectors * (choice->tiles * columns + 2 * choice->keys) + widened;
 }
 
-/* The cheapest tile; as many of them share widened keys as leave work for all units; as many keys as
- * private memory has room for, since each block rescales what was summed before. */
+/* As many keys as private memory has room for, since each block rescales what was summed before. They
+ * decide the bits of a result, so they depend on the head dims alone; tile and tiles change no bit. */
+static int choose_keys(const clattn_problem *p)
+{
+    struct simd_choice choice = { &tile_table[TILE_COUNT - 1], 1, 128 };
+    while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.keys > 32) {
+        choice.keys /= 2;
+    }
+    return choice.keys;
+}
+
+/* The cheapest tile; as many of them share widened keys as leave work for all units. */
 static struct simd_choice choose(const clattn_context *context, const clattn_problem *p)
 {
-    struct simd_choice choice = { &tile_table[0], 1, 128 };
+    struct simd_choice choice = { &tile_table[0], 1, choose_keys(p) };
     for (size_t i = 1; i < TILE_COUNT; ++i) {
-        if (row_cost(context, p, &tile_table[i]) < row_cost(context, p, choice.tile)) {
+        if (turn_cost(context, p, &tile_table[i]) < turn_cost(context, p, choice.tile)) {
             choice.tile = &tile_table[i];
         }
     }
@@ -128,20 +145,23 @@ static struct simd_choice choose(const clattn_context *context, const clattn_pro
     while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.tiles > 1) {
         choice.tiles /= 2;
     }
-    while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.keys > 32) {
-        choice.keys /= 2;
-    }
     return choice;
 }
 
+/* Linear in batch and heads, as that of split is, so that the choice between the two, and with it the
+ * bits of a result, does not depend on them. */
 static double cost_ms(const clattn_context *context, const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
     double columns = (double)(p->head_dim + p->head_dim_v + 16); /* 16: the softmax */
-    double work = row_cost(context, p, choose(context, p).tile) * (double)p->key_len * columns;
+    double rows = row_cost(p, &tile_table[0]);
+    for (size_t i = 1; i < TILE_COUNT; ++i) {
+        rows = row_cost(p, &tile_table[i]) < rows ? row_cost(p, &tile_table[i]) : rows;
+    }
     double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;
     /* About 100 multiply-adds a nanosecond and compute unit. */
-    return 0.02 + visible * work * 1e-8 / (double)context->device.compute_units;
+    return 0.02 + visible * rows * (double)p->key_len * columns * 1e-8 /
+                      (double)context->device.compute_units;
 }
 
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)

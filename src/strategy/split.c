@@ -70,15 +70,17 @@ static int applicable(const clattn_context *context, const struct problem *probl
     return 0;
 }
 
+/* Linear in batch and heads, as that of fused_simd is. */
 static double cost_ms(const clattn_context *context, const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
-    const double units = (double)context->device.compute_units;
-    double elements = (double)p->batch * (double)p->kv_heads * (double)p->key_len *
-                      (double)(p->head_dim + p->head_dim_v);
+    const double heads = (double)p->batch * (double)p->kv_heads, rows = (double)rows_of(p);
+    double elements = heads * (double)p->key_len * (double)(p->head_dim + p->head_dim_v);
     double bytes = elements * (double)clattn_type_size(p->type);
-    /* About 30 GB/s and 60 multiply-adds a nanosecond for each compute unit; two launches. */
-    return 0.04 + (bytes / 3e7 + elements * (double)rows_of(p) / 6e7) / units;
+    double groups = heads * ((double)pieces_of(p->key_len, PIECE_KEYS) + rows);
+    /* About 30 GB/s and 60 multiply-adds a nanosecond for each compute unit, a microsecond a work-group. */
+    return 0.02 + (bytes / 3e7 + elements * rows / 6e7 + groups * 1e-3) /
+                      (double)context->device.compute_units;
 }
 
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
