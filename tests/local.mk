@@ -49,6 +49,7 @@ test_programs = \
 	tests/random_calls \
 	tests/exact \
 	tests/layers/additive \
+	tests/layers/lessons \
 	tests/layers/mha \
 	tests/api/problems \
 	tests/api/calls \

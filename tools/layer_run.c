@@ -1,5 +1,6 @@
 #include "layer_run.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "problem_options.h"
@@ -244,6 +245,25 @@ static int read_choices(const struct options *options, clattn_mha_problem *p, st
     return 0;
 }
 
+static int check_finite(const struct inputs *inputs, struct failure *failure)
+{
+    for (int role = ROLE_WQ; role <= ROLE_BO; ++role) {
+        const struct tensor *tensor = &inputs->tensor[role];
+        for (int64_t i = 0; tensor->data && i < tensor_count(tensor); ++i) {
+            const double value = tensor_load(tensor, i);
+            if (!isfinite(value)) {
+                char shape[TENSOR_SHAPE_TEXT];
+                const int64_t columns = tensor->shape[tensor->dims - 1];
+                return failure_misuse(failure, "%s, shape %s: row %lld, column %lld is %s: weights must be finite",
+                                      role_name((enum role)role), tensor_shape_text(tensor, shape),
+                                      (long long)(i / columns), (long long)(i % columns),
+                                      isnan(value) ? "NaN" : "infinite");
+            }
+        }
+    }
+    return 0;
+}
+
 /* Three tensors below each other. */
 static int pack(const struct inputs *inputs, enum role first, struct tensor *packed, struct failure *failure)
 {
@@ -294,6 +314,9 @@ int layer_run_prepare(const struct options *options, struct inputs *inputs, clat
         read_shapes(options, inputs, &run->problem, failure) != 0 ||
         convert(options, inputs, &run->problem, failure) != 0 || read_masks(inputs, run, failure) != 0 ||
         allocate(weights, inputs, run, failure) != 0) {
+        return -1;
+    }
+    if (check_finite(inputs, failure) != 0) {
         return -1;
     }
     point(inputs, run);

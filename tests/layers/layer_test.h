@@ -97,8 +97,10 @@ static inline int layer_test_start(struct layer_test *test)
 static inline int layer_test_end(struct layer_test *test)
 {
     for (int type = CLATTN_FLOAT32; type <= CLATTN_FLOAT64; ++type) {
-        printf("%s: largest error %.3g of what is allowed\n", clattn_type_name((clattn_type)type),
-               test->largest[type]);
+        if (test->largest[type] > 0) {
+            printf("%s: largest error %.3g of what is allowed\n", clattn_type_name((clattn_type)type),
+                   test->largest[type]);
+        }
     }
     clattn_context_destroy(test->context);
     printf("%d passed, %d failed, 0 skipped\n", test->passed, test->failed);

@@ -57,6 +57,9 @@ static void choose_problem(struct random *random, const clattn_context *context,
     p->scale = -0.3;
     p->projection = random_chance(random, 0.5) ? CLATTN_PROJECTION_AUTO : CLATTN_PROJECTION_TILES;
     p->strategy = "plain";
+    if (p->type == CLATTN_FLOAT32 && random_chance(random, 0.05)) {
+        p->projection = CLATTN_PROJECTION_CLBLAST;
+    }
 }
 
 static void fill_arrays(struct random *random, struct mha_case *c)

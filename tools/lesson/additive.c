@@ -139,7 +139,7 @@ static clattn_status measure(struct lesson_run *run, struct study *study)
     }
     const clattn_status status = device_measure(run, jobs, 2 * SWEEPS * POINTS, 3.0, 4);
     for (int i = 0; i < 2 * SWEEPS * POINTS; ++i) {
-        study->pairs[i / 2 / POINTS][i / 2 % POINTS].seconds[i % 2] = jobs[i].best_seconds;
+        study->pairs[i / 2 / POINTS][i / 2 % POINTS].seconds[i % 2] = jobs[i].work_seconds;
     }
     return status;
 }
@@ -188,9 +188,10 @@ static void tell(struct lesson_run *run, const struct study *study)
 static void draw(struct lesson_run *run, const struct study *study)
 {
     static const char *const labels[2] = { "dot product", "additive" };
+    const char *time = device_is_cpu(run) ? "time of all processors (ms)" : "time (ms)";
     struct chart_panel *panels[3] = {
-        chart_add(run->chart, "Time against length (d = 64)", "length n", "time (ms)", AXIS_LOG, AXIS_LOG),
-        chart_add(run->chart, "Time against dimension (n = 512)", "dimension d", "time (ms)", AXIS_LOG, AXIS_LOG),
+        chart_add(run->chart, "Time against length (d = 64)", "length n", time, AXIS_LOG, AXIS_LOG),
+        chart_add(run->chart, "Time against dimension (n = 512)", "dimension d", time, AXIS_LOG, AXIS_LOG),
         chart_add(run->chart, "Memory against length (d = 64)", "length n", "memory (MiB)", AXIS_LOG, AXIS_LOG),
     };
     for (int kind = 0; kind < 2; ++kind) {
@@ -217,7 +218,8 @@ int lesson_additive(struct lesson_run *run)
                    "Additive attention (Bahdanau, Cho and Bengio, 2014) scores a pair by v . tanh(Wq q + Wk k), "
                    "a small network; the dot product scores it by q . k. One head of dimension d, n queries and "
                    "n keys, as many hidden units "
-                   "as dimensions, float32; shortest of several calls, in turns.");
+                   "as dimensions, float32; shortest of several calls, in turns%s.",
+                   device_is_cpu(run) ? ", in time of all processors" : "");
     if (study) {
         status = prepare(run, study);
         if (status == CLATTN_OK) {
