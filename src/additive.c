@@ -63,8 +63,9 @@ static clattn_status build_score(struct clattn_additive *additive)
 static clattn_status plan(struct clattn_additive *additive, struct text *explain)
 {
     const clattn_additive_problem *p = &additive->problem.p;
+    /* An odd number of blocks, so that the hidden units of one block lie in different sets of a cache. */
     additive->key_stride =
-        (p->keys + ADDITIVE_ALIGNMENT - 1) / ADDITIVE_ALIGNMENT * ADDITIVE_ALIGNMENT;
+        ((p->keys + ADDITIVE_ALIGNMENT - 1) / ADDITIVE_ALIGNMENT | 1) * ADDITIVE_ALIGNMENT;
     clattn_status status =
         planner_plan(additive->context, &additive->problem.attention, &additive->attention);
     if (status == CLATTN_OK) {

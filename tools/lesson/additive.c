@@ -137,7 +137,7 @@ static clattn_status measure(struct lesson_run *run, struct study *study)
         jobs[2 * i] = (struct device_job){ enqueue_dot, pair, 0, 0 };
         jobs[2 * i + 1] = (struct device_job){ enqueue_additive, pair, 0, 0 };
     }
-    const clattn_status status = device_measure(run, jobs, 2 * SWEEPS * POINTS, 3.0, 4);
+    const clattn_status status = device_measure(run, jobs, 2 * SWEEPS * POINTS, 2.0, 4);
     for (int i = 0; i < 2 * SWEEPS * POINTS; ++i) {
         study->pairs[i / 2 / POINTS][i / 2 % POINTS].seconds[i % 2] = jobs[i].work_seconds;
     }
