@@ -1,7 +1,7 @@
 /* Additive attention against its reference over random shapes and masks; wrong arguments. */
 #include "layer_test.h"
 
-#define CALLS 120
+#define CALLS 120 /* or CLATTN_TEST_LAYER_CALLS */
 
 struct additive_case {
     clattn_additive_problem problem;
@@ -157,7 +157,7 @@ int main(void)
     if (skip) {
         return skip;
     }
-    for (uint64_t i = 0; i < CALLS; ++i) {
+    for (uint64_t i = 0; i < layer_test_calls(CALLS); ++i) {
         random_call(&test, i);
     }
     refusals(&test);

@@ -82,6 +82,12 @@ static inline double layer_test_tolerance(clattn_type type)
                                      : 1e-5;
 }
 
+static inline uint64_t layer_test_calls(uint64_t usual)
+{
+    const char *calls = getenv("CLATTN_TEST_LAYER_CALLS");
+    return calls ? strtoull(calls, NULL, 10) : usual;
+}
+
 static inline int layer_test_start(struct layer_test *test)
 {
     const char *seed = getenv("CLATTN_TEST_SEED");

@@ -2,7 +2,7 @@
  * wrong arguments, which must end in messages. Seed: CLATTN_TEST_SEED. */
 #include "layer_test.h"
 
-#define CALLS 160
+#define CALLS 160 /* or CLATTN_TEST_LAYER_CALLS */
 
 struct mha_case {
     clattn_mha_problem problem;
@@ -337,7 +337,7 @@ int main(void)
     if (skip) {
         return skip;
     }
-    for (uint64_t i = 0; i < CALLS; ++i) {
+    for (uint64_t i = 0; i < layer_test_calls(CALLS); ++i) {
         random_call(&test, i);
     }
     refusals(&test);

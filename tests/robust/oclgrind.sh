@@ -83,5 +83,8 @@ visit() {
 }
 
 visit "samples" "$probe" --small
+for layer in mha additive; do
+    visit "layer $layer" env CLATTN_TEST_LAYER_CALLS=6 "$builddir/tests/layers/$layer"
+done
 visit "8 KiB of local memory" env OCLGRIND_LOCAL_MEM_SIZE=8192 "$probe" --few
 finish
