@@ -154,7 +154,7 @@ static clattn_status build_kernels(clattn_context *context, const struct problem
         if (problem->p.matmul == CLATTN_MATMUL_CLBLAST) {
             return CLATTN_GEMM_ERROR;
         }
-        state->tiles_reason = "its kernels do not run on this device";
+        state->tiles_reason = "its kernels did not build or run on this device";
     }
     return status;
 }
@@ -165,14 +165,14 @@ static void explain_products(const struct clattn_plan *plan, const struct staged
     const char *flags = plan->context->clblast_flags;
     if (state->tiles_reason) {
         text_append(explain, "  scores and mix: clattn's tiles (CLBlast: %s)\n", state->tiles_reason);
-        return;
+    } else {
+        text_append(explain,
+                    "  scores and mix: CLBlast %s, a call a head; clattn's tiles in calls whose queue, strides "
+                    "or short lengths rule it out\n",
+                    plan->problem.p.type == CLATTN_FLOAT64 ? "Dgemm" : "Sgemm");
     }
-    text_append(explain,
-                "  scores and mix: CLBlast %s, a call a head; clattn's tiles in calls whose queue, strides or "
-                "short lengths rule it out\n",
-                plan->problem.p.type == CLATTN_FLOAT64 ? "Dgemm" : "Sgemm");
     if (flags) {
-        text_append(explain, "  CLBLAST_BUILD_OPTIONS: \"%s\"\n", flags);
+        text_append(explain, "  CLBLAST_BUILD_OPTIONS, which CLBlast adds to its own: \"%s\"\n", flags);
     }
 }
 
@@ -228,7 +228,10 @@ static double product_rate(const clattn_context *context, const struct problem *
                                                       : (by_clblast ? 4e7 : 2e7);
 }
 
-/* Launches, multiply-adds, and the passes over the scores, in about nanoseconds each. */
+/* Rows that share a tile of keys: each such block loads all keys and values of its head once. */
+#define SHARING_ROWS 48
+
+/* Launches, multiply-adds, the loads into tiles, and the passes over the scores. */
 static double cost_ms(const clattn_context *context, const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
@@ -238,9 +241,12 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
     const double bytes = scores * (double)real_bytes(problem);
     const double chunks = 1 + bytes / ((double)context->workspace_limit_bytes + 1);
     const double multiply_adds = scores * (double)(p->head_dim + p->head_dim_v);
+    const double blocks = (double)p->batch * (double)p->query_heads *
+                          (double)((p->query_len + SHARING_ROWS - 1) / SHARING_ROWS);
+    const double loads = blocks * (double)p->key_len * (double)(p->head_dim + p->head_dim_v);
     const double passes = needs_scale_mask(problem) ? 5.5 : 1.5;
     return chunks * 0.06 + multiply_adds / (product_rate(context, problem) * units) +
-           scores * passes / (1e6 * units);
+           (scores * passes + 0.6 * loads) / (1e6 * units);
 }
 
 const struct strategy strategy_staged = {
