@@ -159,8 +159,10 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
         rows = row_cost(p, &tile_table[i]) < rows ? row_cost(p, &tile_table[i]) : rows;
     }
     double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;
-    /* About 100 multiply-adds a nanosecond and compute unit. */
-    return 0.02 + visible * rows * (double)p->key_len * columns * 1e-8 /
+    double bytes = (double)p->batch * (double)p->kv_heads * (double)p->key_len *
+                   (double)(p->head_dim + p->head_dim_v) * (double)clattn_type_size(p->type);
+    /* About 100 multiply-adds and 40 bytes of keys and values a nanosecond and compute unit. */
+    return 0.02 + (visible * rows * (double)p->key_len * columns * 1e-8 + bytes * 2.5e-8) /
                       (double)context->device.compute_units;
 }
 

@@ -78,8 +78,8 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
     double elements = heads * (double)p->key_len * (double)(p->head_dim + p->head_dim_v);
     double bytes = elements * (double)clattn_type_size(p->type);
     double groups = heads * ((double)pieces_of(p->key_len, PIECE_KEYS) + rows);
-    /* About 30 GB/s and 60 multiply-adds a nanosecond for each compute unit, a microsecond a work-group. */
-    return 0.02 + (bytes / 3e7 + elements * rows / 6e7 + groups * 1e-3) /
+    /* About 33 GB/s and 100 multiply-adds a nanosecond for each compute unit, a microsecond a work-group. */
+    return 0.02 + (bytes / 3.3e7 + elements * rows / 1e8 + groups * 1e-3) /
                       (double)context->device.compute_units;
 }
 
