@@ -69,6 +69,22 @@ static inline float16 load_tail(__global const STORAGE *from, int count)
     }
 #define LOAD_TAIL(from) load_tail(from, p->depth - k)
 
+/* float16 is widened by one instruction where every row begins at 16 bytes (see lanes.clh). */
+#if TYPE == CLATTN_CL_FLOAT16
+#define ALIGNMENT_MATTERS 1
+#define LOAD_ALIGNED(from) vload_half16(0, from)
+#else
+#define ALIGNMENT_MATTERS 0
+#define LOAD_ALIGNED(from) LOAD_16(from)
+#endif
+
+static inline int rows_are_aligned(const clattn_project *p, __global const STORAGE *left,
+                                   __global const STORAGE *right)
+{
+    const ulong strides = (ulong)(p->left_row | p->right_row) * sizeof(ushort);
+    return (((ulong)left | (ulong)right | strides) & 15) == 0;
+}
+
 /* Rows past the last one repeat it; what they give is not stored. */
 static inline void make_tile(const clattn_project *p, __global const STORAGE *left,
                              __global const STORAGE *right, int row, int column, float8 *tile)
@@ -88,6 +104,11 @@ static inline void make_tile(const clattn_project *p, __global const STORAGE *le
         UNROLL for (int n = 0; n < REG_N; ++n) { sums[m][n] = 0; }
     }
     int k = 0;
+    if (ALIGNMENT_MATTERS && rows_are_aligned(p, left, right)) {
+        for (; k + LANES <= p->depth; k += LANES) {
+            MULTIPLY(LOAD_ALIGNED)
+        }
+    }
     for (; k + LANES <= p->depth; k += LANES) {
         MULTIPLY(LOAD_16)
     }
