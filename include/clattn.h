@@ -205,10 +205,12 @@ typedef enum clattn_feature {
     CLATTN_WITH_LSE = 1 << 5          /* tensors.lse, an output */
 } clattn_feature;
 
-/* Which matrix multiply a staged plan uses. */
+/* Which matrix multiply a staged plan uses. CLBlast takes no out-of-order queue, no row stride below the
+ * number of columns and no offset of 2^31 or more: calls with one of these are multiplied by the tiles,
+ * whose sums round differently. */
 typedef enum clattn_matmul {
     CLATTN_MATMUL_AUTO = 0,    /* CLBlast where it can serve and the matrices are not tiny, else tiles */
-    CLATTN_MATMUL_CLBLAST = 1, /* plans that CLBlast cannot serve are CLATTN_UNSUPPORTED */
+    CLATTN_MATMUL_CLBLAST = 1, /* problems that CLBlast cannot serve are CLATTN_UNSUPPORTED */
     CLATTN_MATMUL_TILES = 2    /* clattn's own tiled kernels */
 } clattn_matmul;
 
