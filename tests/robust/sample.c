@@ -24,7 +24,7 @@ struct sample_row {
 static const struct sample_row rows[] = {
     [SAMPLE_PLAIN_FLOAT32] = { .name = "float32", .batch = 2, .query_heads = 3, .kv_heads = 3,
         .query_len = 5, .key_len = 7, .head_dim = 9, .head_dim_v = 4 },
-    [SAMPLE_MASKED] = { .name = "causal, mask, lse, grouped heads", .query_heads = 4, .kv_heads = 2,
+    [SAMPLE_MASKED] = { .name = "causal, mask, lse, grouped heads", .query_heads = 2, .kv_heads = 1,
         .query_len = 6, .key_len = 11, .head_dim = 16, .causal = 1,
         .alignment = CLATTN_ALIGN_BOTTOM_RIGHT, .features = CLATTN_WITH_MASK | CLATTN_WITH_LSE },
     { .name = "tiles and tails", .query_heads = 2, .kv_heads = 1, .query_len = 70, .key_len = 133,
