@@ -11,6 +11,7 @@
 #include "gemm.h"
 #include "planner.h"
 #include "program.h"
+#include "program_cache.h"
 
 #define DEFAULT_WORKSPACE_LIMIT_BYTES ((size_t)256 << 20)
 
@@ -62,6 +63,9 @@ static clattn_status init(clattn_context *context, cl_context cl, cl_device_id i
     }
     if (status == CLATTN_OK) {
         status = read_options(context, options);
+    }
+    if (status == CLATTN_OK) {
+        status = program_cache_open(&context->device, &context->cache);
     }
     if (status != CLATTN_OK) {
         return status;
@@ -117,6 +121,7 @@ void context_destroy(clattn_context *context)
     pthread_mutex_destroy(&context->plan_lock);
     pthread_cond_destroy(&context->program_built);
     pthread_mutex_destroy(&context->program_lock);
+    program_cache_close(context->cache);
     free(context->kernel_dir);
     free(context);
 }

@@ -10,6 +10,7 @@
 #include "device.h"
 
 struct program;
+struct program_cache;
 
 #define PLAN_CACHE_SIZE 8
 
@@ -26,6 +27,7 @@ struct clattn_context {
     pthread_mutex_t program_lock;
     pthread_cond_t program_built;
     struct program *programs; /* a list; owned */
+    struct program_cache *cache; /* on disk; NULL: none */
 
     pthread_mutex_t plan_lock;
     struct clattn_plan *recent_plans[PLAN_CACHE_SIZE]; /* most recent first; owned */

@@ -21,6 +21,8 @@ struct device {
     size_t sub_group_size_least;   /* Intel: of those that a kernel can require; elsewhere 0 */
     int has_compiler;
     int little_endian;
+    int keeps_programs;            /* the runtime has a cache of compiled programs on disk */
+    int compiles_at_enqueue;       /* a program's binary is complete only after its kernels ran */
 };
 
 clattn_status device_read(cl_device_id id, struct device *device);

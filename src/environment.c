@@ -9,13 +9,45 @@ const char *environment_device(void)
     return getenv("CLATTN_DEVICE");
 }
 
+int environment_is_foreign(void)
+{
+    return geteuid() != getuid() || getegid() != getgid();
+}
+
+/* Code from a folder that another user names is not run with this user's rights. */
+static const char *code_folder(const char *variable)
+{
+    return environment_is_foreign() ? NULL : getenv(variable);
+}
+
 const char *environment_kernel_dir(void)
 {
-    /* Code from a folder that another user names is not compiled with this user's rights. */
-    if (geteuid() != getuid() || getegid() != getgid()) {
-        return NULL;
-    }
-    return getenv("CLATTN_CL_DIR");
+    return code_folder("CLATTN_CL_DIR");
+}
+
+const char *environment_binary_dir(void)
+{
+    return code_folder("CLATTN_BINARY_DIR");
+}
+
+const char *environment_cache(void)
+{
+    return getenv("CLATTN_CACHE");
+}
+
+const char *environment_cache_dir(void)
+{
+    return code_folder("CLATTN_CACHE_DIR");
+}
+
+const char *environment_user_cache_dir(void)
+{
+    return getenv("XDG_CACHE_HOME");
+}
+
+const char *environment_home_dir(void)
+{
+    return getenv("HOME");
 }
 
 const char *environment_clblast_flags(void)

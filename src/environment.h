@@ -6,5 +6,13 @@
 const char *environment_device(void);        /* CLATTN_DEVICE */
 const char *environment_kernel_dir(void);    /* CLATTN_CL_DIR; NULL also in set-user-id programs */
 const char *environment_clblast_flags(void); /* CLBLAST_BUILD_OPTIONS, which CLBlast itself reads */
+const char *environment_cache(void);         /* CLATTN_CACHE */
+const char *environment_cache_dir(void);     /* CLATTN_CACHE_DIR */
+const char *environment_binary_dir(void);    /* CLATTN_BINARY_DIR; NULL also in set-user-id programs */
+const char *environment_user_cache_dir(void); /* XDG_CACHE_HOME */
+const char *environment_home_dir(void);       /* HOME */
+
+/* Whether another user may have set them: the effective user or group is not the real one. */
+int environment_is_foreign(void);
 
 #endif

@@ -54,6 +54,12 @@ libclattn_core_la_SOURCES = \
 	src/problem.h \
 	src/program.c \
 	src/program.h \
+	src/program_cache.c \
+	src/program_cache.h \
+	src/program_file.c \
+	src/program_file.h \
+	src/program_folder.c \
+	src/program_folder.h \
 	src/project.c \
 	src/project.h \
 	src/reference/additive.c \
@@ -70,6 +76,8 @@ libclattn_core_la_SOURCES = \
 	src/reference/reference.h \
 	src/reference/visibility.c \
 	src/reference/visibility.h \
+	src/sha256.c \
+	src/sha256.h \
 	src/strategies.c \
 	src/strategy.h \
 	src/strategy/fused_simd.c \

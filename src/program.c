@@ -9,6 +9,7 @@
 
 #include "error.h"
 #include "kernel_source.h"
+#include "program_cache.h"
 #include "text.h"
 
 /* Correctly rounded conversions and infinities are needed, so only these relaxations. */
@@ -31,6 +32,8 @@ struct program {
     enum build_state state;
     cl_program cl;
     cl_device_id device;
+    struct program_key key; /* in the cache on disk */
+    int store_at_end;       /* there, when the context is destroyed */
     struct kernel *kernels;
 };
 
@@ -57,6 +60,19 @@ static clattn_status build_failure(const struct program *program, cl_int code)
     return status;
 }
 
+static clattn_status build_source(clattn_context *context, struct program *program, const char *source,
+                                  const char *options)
+{
+    cl_int code;
+    program->cl = clCreateProgramWithSource(context->cl, 1, &source, NULL, &code);
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clCreateProgramWithSource", "cl/%s", program->file);
+    }
+    code = clBuildProgram(program->cl, 1, &program->device, options, NULL, NULL);
+    return code == CL_SUCCESS ? CLATTN_OK : build_failure(program, code);
+}
+
+/* From its binary on disk, else from source. */
 static clattn_status build(clattn_context *context, struct program *program)
 {
     char *source;
@@ -67,16 +83,18 @@ static clattn_status build(clattn_context *context, struct program *program)
     struct text options = TEXT_INIT;
     text_append(&options, COMMON_OPTIONS " %s", program->options);
     char *option_text = text_take(&options);
-    cl_int code = CL_OUT_OF_HOST_MEMORY;
     if (option_text) {
-        const char *sources[1] = { source };
-        program->cl = clCreateProgramWithSource(context->cl, 1, sources, NULL, &code);
-    }
-    if (code != CL_SUCCESS) {
-        status = error_opencl(code, "clCreateProgramWithSource", "cl/%s", program->file);
+        program_cache_key(context->cache, source, option_text, &program->key);
+        program->cl = program_cache_load(context->cache, context->cl, &program->key, option_text);
+        if (!program->cl) {
+            status = build_source(context, program, source, option_text);
+            program->store_at_end = status == CLATTN_OK && context->device.compiles_at_enqueue;
+            if (status == CLATTN_OK && !program->store_at_end) {
+                program_cache_store(context->cache, &program->key, program->cl);
+            }
+        }
     } else {
-        code = clBuildProgram(program->cl, 1, &program->device, option_text, NULL, NULL);
-        status = code == CL_SUCCESS ? CLATTN_OK : build_failure(program, code);
+        status = out_of_memory();
     }
     free(option_text);
     free(source);
@@ -225,9 +243,12 @@ clattn_status program_kernel(clattn_context *context, const char *file, const ch
 void program_destroy_all(clattn_context *context)
 {
     while (context->programs) {
-        struct program *next = context->programs->next;
-        program_free(context->programs);
-        context->programs = next;
+        struct program *program = context->programs;
+        context->programs = program->next;
+        if (program->store_at_end) {
+            program_cache_store(context->cache, &program->key, program->cl);
+        }
+        program_free(program);
     }
 }
 
