@@ -11,6 +11,9 @@ __kernel void average_heads(const clattn_i64 pairs, const int query_heads,
 {
     const clattn_i64 pair = get_global_id(0), batch = get_global_id(1);
     REAL sum = 0;
+    if (pair >= pairs) {
+        return;
+    }
     for (int h = 0; h < query_heads; ++h) {
         sum += heads[heads_offset + (batch * query_heads + h) * pairs + pair];
     }

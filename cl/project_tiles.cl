@@ -44,9 +44,11 @@ static inline void load_left(const clattn_project *p, __global const STORAGE *le
 static inline void store_tile(const clattn_project *p, __global const STORAGE *bias,
                               __global STORAGE *result, int row, int column, REALV value)
 {
-    for (int lane = 0; lane < VEC && row < p->rows && column + lane < p->columns; ++lane) {
-        const REAL added = p->has_bias ? LOAD(bias, p->bias_offset + column + lane) : 0;
-        STORE(result, row * p->result_row + column + lane, ((const REAL *)&value)[lane] + added);
+    _Pragma("unroll") for (int lane = 0; lane < VEC; ++lane) {
+        if (row < p->rows && column + lane < p->columns) {
+            const REAL added = p->has_bias ? LOAD(bias, p->bias_offset + column + lane) : 0;
+            STORE(result, row * p->result_row + column + lane, ((const REAL *)&value)[lane] + added);
+        }
     }
 }
 
@@ -98,7 +100,10 @@ __kernel void add_bias(const clattn_project params, __global const STORAGE *bias
                        __global STORAGE *result)
 {
     const clattn_project *p = &params;
+    const int column = (int)get_global_id(0);
     const clattn_i64 at = p->result_offset + get_global_id(2) * p->result_batch +
-                          get_global_id(1) * p->result_row + get_global_id(0);
-    STORE(result, at, LOAD(result, at) + LOAD(bias, p->bias_offset + (int)get_global_id(0)));
+                          get_global_id(1) * p->result_row + column;
+    if (column < p->columns) {
+        STORE(result, at, LOAD(result, at) + LOAD(bias, p->bias_offset + column));
+    }
 }

@@ -5,6 +5,8 @@
 #include "error.h"
 #include "mha.h"
 
+#define AVERAGE_ITEMS 64
+
 static clattn_status check_buffers(const struct clattn_mha *mha, const struct mha_call *call)
 {
     clattn_status status = CLATTN_OK;
@@ -178,7 +180,9 @@ static clattn_status enqueue_average(const struct clattn_mha *mha, const struct 
     const clattn_mha_problem *p = &mha->problem.p;
     const int64_t pairs = p->rows * p->context_rows;
     const cl_int heads = (cl_int)p->query_heads;
-    const size_t global[2] = { (size_t)pairs, (size_t)p->batch }, local[2] = { 1, 1 };
+    const size_t items = staged_row_items(&mha->context->device, AVERAGE_ITEMS);
+    const size_t global[2] = { ((size_t)pairs + items - 1) / items * items, (size_t)p->batch };
+    const size_t local[2] = { items, 1 };
     const struct layer_place *average = &call->places[MHA_WEIGHTS];
     const int64_t at = weights_element(mha);
     const struct launch_argument arguments[] = {

@@ -17,6 +17,7 @@
 #define GROUPS_PER_CORE 4
 
 #define LANES_VECTOR_BYTES_MIN 32
+#define BIAS_ITEMS 64
 
 static clattn_projection choose(const clattn_context *context, clattn_type type, double work)
 {
@@ -177,8 +178,10 @@ static clattn_status enqueue_add_bias(const struct projector *projector,
                                       const struct projection *projection, struct chain *chain)
 {
     const clattn_project *params = &projection->params;
-    const size_t global[3] = { (size_t)params->columns, (size_t)params->rows, (size_t)projection->batch };
-    const size_t local[3] = { 1, 1, 1 };
+    const size_t items = staged_row_items(&projector->context->device, BIAS_ITEMS);
+    const size_t global[3] = { ((size_t)params->columns + items - 1) / items * items, (size_t)params->rows,
+                               (size_t)projection->batch };
+    const size_t local[3] = { items, 1, 1 };
     const struct launch_argument arguments[] = { { sizeof(*params), params },
                                                  ARGUMENT(projection->bias),
                                                  ARGUMENT(projection->result) };
