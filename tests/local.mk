@@ -147,6 +147,7 @@ EXTRA_DIST += \
 	tests/consumer/run \
 	tests/mutants.txt \
 	tests/mutate \
+	tests/offline_compile.sh \
 	tests/unit/suite.h
 
 # An installed clattn serves programs outside the tree; distcheck runs this too.
