@@ -14,14 +14,6 @@
 #include "../../tools/lesson/sample.h"
 #include "../../tools/safetensors.h"
 
-/* For builds with the address sanitizer, which asks for it by this name: fontconfig, behind cairo, keeps what
- * it has read until the process ends. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libfontconfig\n";
-}
-
 /* A figure that must be in [low, high]. */
 struct claim {
     const char *lesson, *figure;
