@@ -19,6 +19,7 @@
 #include "mask.clh"
 #include "philox.clh"
 
+#define CHANGES_SCORES (HAS(SOFTCAP) || HAS(BIAS) || HAS(SLOPES))
 #define HIDDEN_WEIGHT (-(REAL)0)
 
 /* GPUs have an instruction for exp2 of a float. */
@@ -45,11 +46,10 @@ static inline int row_of(const place *at, int r)
     return at->first_row + at->y * ITEM_ROWS + r;
 }
 
-/* Keys [from, from + TILE_KEYS) are visible to all rows of the block, and nothing is added to scores. */
-static inline int tile_is_plain(const clattn_params *p, const place *at, int from)
+/* Keys [from, from + TILE_KEYS) are visible to all rows of the block by their place. */
+static inline int all_see_tile(const clattn_params *p, const place *at, int from)
 {
-    return !HAS(MASK) && !HAS(BIAS) && !HAS(SLOPES) &&
-           from + TILE_KEYS <= key_high(p, &at->s, at->first_row) &&
+    return from + TILE_KEYS <= key_high(p, &at->s, at->first_row) &&
            (from >= window_low(p, &at->s, at->last_row) || from + TILE_KEYS <= p->always_visible_keys);
 }
 
@@ -64,7 +64,7 @@ static inline void multiply_scores(__local const REAL *stage, const place *at, i
                                    REAL score[ITEM_ROWS][ITEM_KEYS])
 {
     for (int from = 0; from < depth; from += 8) {
-        #pragma unroll 4
+        UNROLL_STEPS
         for (int c = 0; c < 8; ++c) {
             REAL query[ITEM_ROWS], key[ITEM_KEYS];
             read_run(query, stage + (from + c) * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
@@ -74,25 +74,77 @@ static inline void multiply_scores(__local const REAL *stage, const place *at, i
     }
 }
 
+/* Bit r * ITEM_KEYS + n: row r may see key n. Loops over rows are not unrolled here and below: the addresses
+ * and positions of all rows at once would fill the registers. Rows past the last see nothing. */
+static inline uint visible_keys(const clattn_params *p, const place *at, int from,
+                                __global const uchar *mask)
+{
+    const int rows = min(ITEM_ROWS, at->last_row + 1 - row_of(at, 0));
+    uint visible = 0;
+    #pragma unroll 1
+    for (int row = 0; row < rows; ++row) {
+        FOR_KEYS visible |= (uint)key_allowed(p, &at->s, mask, at->b, at->h, row_of(at, row),
+                                              from + at->x * ITEM_KEYS + n)
+                            << (row * ITEM_KEYS + n);
+    }
+    return visible;
+}
+
+/* In the same order: the weight is kept by dropout. */
+static inline uint kept_keys(const clattn_params *p, const place *at, int from)
+{
+    uint kept = 0;
+    #pragma unroll 1
+    for (int row = 0; row < ITEM_ROWS; ++row) {
+        #pragma unroll 1
+        for (int n = 0; n < ITEM_KEYS; ++n) {
+            kept |= (uint)dropout_keeps(p, at->b, at->h, row_of(at, row), from + at->x * ITEM_KEYS + n)
+                    << (row * ITEM_KEYS + n);
+        }
+    }
+    return kept;
+}
+
+#define BIT(bits, r, n) (((bits) >> ((r) * ITEM_KEYS + (n))) & 1)
+
+/* Softcap, what bias and slopes add, and what is hidden. The scores wait in the work-item's own part of the weights
+ * tile, where an index known only at run time does no harm. */
+static inline void change_scores(const clattn_params *p, const place *at, int from,
+                                __global const uchar *mask, __global const void *bias,
+                                __local REAL *weights, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
+{
+    const int rows = min(ITEM_ROWS, at->last_row + 1 - row_of(at, 0));
+    __local REAL *own = weights + at->x * ITEM_KEYS * ROW_PITCH + at->y * ITEM_ROWS;
+    FOR_KEYS FOR_ROWS own[n * ROW_PITCH + r] = score[r][n];
+    #pragma unroll 1
+    for (int row = 0; row < rows; ++row) {
+        FOR_KEYS {
+            REAL logit = apply_softcap(p, own[n * ROW_PITCH + row]);
+            const int allowed = finish_score(p, &at->s, mask, bias, at->slope, at->b, at->h,
+                                             row_of(at, row), from + at->x * ITEM_KEYS + n, &logit);
+            own[n * ROW_PITCH + row] = allowed ? logit : HIDDEN_LOGIT;
+            *seen |= (uint)allowed << row;
+        }
+    }
+    FOR_KEYS FOR_ROWS score[r][n] = own[n * ROW_PITCH + r];
+}
+
 /* Dot products become logits, hidden ones marked; `seen` gets bit r for a row that may see a key. */
 static inline void finish_tile(const clattn_params *p, const place *at, int from,
                                __global const uchar *mask, __global const void *bias,
-                               REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
+                               __local REAL *weights, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
 {
-    const int is_plain = tile_is_plain(p, at, from);
-    FOR_ROWS FOR_KEYS score[r][n] = apply_softcap(p, score[r][n] * PARAM_REAL(p, scale));
-    if (is_plain) {
-        *seen = ~0u;
-        return;
-    }
-    FOR_ROWS {
-        const int i = min(row_of(at, r), at->last_row);
-        FOR_KEYS {
-            const int allowed = finish_score(p, &at->s, mask, bias, at->slope, at->b, at->h, i,
-                                             from + at->x * ITEM_KEYS + n, &score[r][n]);
-            score[r][n] = allowed ? score[r][n] : HIDDEN_LOGIT;
-            *seen |= (uint)allowed << r;
+    FOR_ROWS FOR_KEYS score[r][n] *= PARAM_REAL(p, scale);
+    if (CHANGES_SCORES) {
+        change_scores(p, at, from, mask, bias, weights, score, seen);
+    } else if (HAS(MASK) || !all_see_tile(p, at, from)) {
+        const uint visible = visible_keys(p, at, from, mask);
+        FOR_ROWS FOR_KEYS {
+            score[r][n] = BIT(visible, r, n) ? score[r][n] : HIDDEN_LOGIT;
+            *seen |= BIT(visible, r, n) << r;
         }
+    } else {
+        *seen = ~0u;
     }
 }
 
@@ -131,7 +183,7 @@ static inline void raise_maxima(__local const REAL *partial, const place *at, RE
 
 /* Logits become weights, in local memory, and their sums. */
 static inline void write_weights(const clattn_params *p, __local REAL *weights, const place *at,
-                                 int from, const REAL maximum[ITEM_ROWS],
+                                 uint kept, const REAL maximum[ITEM_ROWS],
                                  REAL score[ITEM_ROWS][ITEM_KEYS], REAL sum[ITEM_ROWS])
 {
     FOR_KEYS {
@@ -142,9 +194,7 @@ static inline void write_weights(const clattn_params *p, __local REAL *weights, 
             REAL value = EXP(score[r][n] - (maximum[r] == -INFINITY ? 0 : maximum[r]));
             sum[r] += hidden ? 0 : value;
             if (HAS(DROPOUT)) {
-                value = dropout_keeps(p, at->b, at->h, row_of(at, r), from + local_key)
-                            ? value * PARAM_REAL(p, keep_scale)
-                            : 0;
+                value = BIT(kept, r, n) ? value * PARAM_REAL(p, keep_scale) : 0;
             }
             weight[r] = hidden ? HIDDEN_WEIGHT : value;
         }
@@ -164,7 +214,7 @@ static inline void read_value_row(REAL value[ITEM_COLUMNS], __local const REAL *
 static inline void multiply_values(__local const REAL *stage, __local const REAL *weights,
                                    const place *at, REAL output[ITEM_ROWS][ITEM_COLUMNS])
 {
-    #pragma unroll 4
+    UNROLL_STEPS
     for (int key = 0; key < KEYS_STAGED; ++key) {
         REAL weight[ITEM_ROWS], value[ITEM_COLUMNS];
         read_run(weight, weights + key * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
@@ -208,7 +258,7 @@ static inline uint add_sums(__local const REAL *partial, const place *at, REAL s
 }
 
 __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
-fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head)
+fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 {
     const clattn_params *p = &params;
     __local REAL stage[STAGE] __attribute__((aligned(LOCAL_ALIGNMENT)));
@@ -221,7 +271,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head)
     at.h = (first_head + (int)get_group_id(2)) % p->query_heads;
     at.s = sequence_of(p, at.b, key_lengths, query_offsets, cu_query, cu_key);
     /* Causal: the last rows see the most keys and go first. */
-    const int group = (int)(HAS(CAUSAL) ? get_num_groups(0) - 1 - get_group_id(0) : get_group_id(0));
+    const int group = HAS(CAUSAL) ? blocks - 1 - (int)get_group_id(0) : (int)get_group_id(0);
     at.first_row = first_row + group * TILE_ROWS;
     at.last_row = min(at.first_row + TILE_ROWS, at.s.query_len) - 1;
     at.x = (int)get_local_id(0) % ITEMS_X;
@@ -249,6 +299,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head)
      * has no keys, and no rows to write. */
     const int high = at.first_row <= at.last_row ? key_high(p, &at.s, at.last_row) : 0;
     for (int from = key_low(p, &at.s, at.first_row); from < high; from = next_tile(p, &at, from)) {
+        const uint kept = HAS(DROPOUT) ? kept_keys(p, &at, from) : 0;
         REAL score[ITEM_ROWS][ITEM_KEYS];
         FOR_ROWS FOR_KEYS score[r][n] = 0;
         for (int column = 0; column < p->head_dim; column += DEPTH) {
@@ -263,13 +314,13 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head)
             barrier(CLK_LOCAL_MEM_FENCE);
             multiply_scores(stage, &at, min(DEPTH, p->head_dim - column), score);
         }
-        finish_tile(p, &at, from, mask, bias, score, &seen);
+        finish_tile(p, &at, from, mask, bias, weights_tile, score, &seen);
         write_maxima(partial, &at, score);
         for (int key = 0; key < TILE_KEYS; key += KEYS_STAGED) {
             barrier(CLK_LOCAL_MEM_FENCE);
             if (key == 0) {
                 raise_maxima(partial, &at, maximum, sum, output);
-                write_weights(p, weights_tile, &at, from, maximum, score, sum);
+                write_weights(p, weights_tile, &at, kept, maximum, score, sum);
             }
             if (stage_values(stage, value, value_at + min(from + key, high - 1) * p->value_stride[2],
                              p->value_stride[2], COLUMN_STRIDE(value), max(high - 1 - from - key, 0),

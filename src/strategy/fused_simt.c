@@ -1,7 +1,7 @@
 /* fused_simt: one kernel, tiles through local memory, for GPUs. The tile comes from the tuning table; its
  * sizes in local memory are those of cl/simt_tile.clh. */
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../attention_arguments.h"
 #include "../error.h"
@@ -145,24 +145,49 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
     return 0.02 + work / rate / (double)context->device.compute_units;
 }
 
+/* What makes a vendor's compiler give each work-item the registers that the tile needs, and no more than lets
+ * two work-groups share a core; tests/offline_compile.sh shows the outcome. */
+static void vendor_options(const struct device *device, const struct problem *problem,
+                           const struct shape *shape, struct text *options)
+{
+    const uint32_t wants_large = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP |
+                                 CLATTN_FLAG_DROPOUT;
+    if (device->device_class != DEVICE_GPU) {
+        return;
+    }
+    if (device->sub_group_size_least > 0) {
+        text_append(options, " -D SUB_GROUP_SIZE=%zu", device->sub_group_size_least);
+        if (device->sub_group_size_least >= 16 && problem->flags & wants_large) {
+            text_append(options, " -cl-intel-256-GRF-per-thread");
+        }
+    }
+    if (strcmp(device->platform_name, "NVIDIA CUDA") == 0 && shape->tile.work_items >= 256 &&
+        !(problem->flags & CLATTN_FLAG_DROPOUT)) {
+        text_append(options, " -cl-nv-maxrregcount=%d", 32768 / shape->tile.work_items);
+    }
+}
+
 static clattn_status build(clattn_context *context, const struct problem *problem,
                            const struct shape *shape, struct kernel **kernel)
 {
-    const struct device *device = &context->device;
-    char options[320], bias[32] = "", sub_group[48] = "";
+    struct text text = TEXT_INIT;
+    text_append(&text,
+                "-D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d "
+                "-D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d",
+                (int)problem->p.type, problem->flags & ~RUN_TIME_FEATURES,
+                problem->p.strided_columns != 0, shape->tile.rows, shape->tile.keys,
+                shape->tile.unroll_score, shape->tile.work_items, shape->columns, shape->keys_staged);
     if (problem->flags & CLATTN_FLAG_BIAS) {
-        snprintf(bias, sizeof(bias), " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
+        text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
-    if (device->device_class == DEVICE_GPU && device->sub_group_size_least > 0) {
-        snprintf(sub_group, sizeof(sub_group), " -D SUB_GROUP_SIZE=%zu", device->sub_group_size_least);
+    vendor_options(&context->device, problem, shape, &text);
+    char *options = text_take(&text);
+    if (!options) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for build options");
     }
-    snprintf(options, sizeof(options),
-             "-D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d "
-             "-D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d%s%s",
-             (int)problem->p.type, problem->flags & ~RUN_TIME_FEATURES, problem->p.strided_columns != 0,
-             shape->tile.rows, shape->tile.keys, shape->tile.unroll_score, shape->tile.work_items,
-             shape->columns, shape->keys_staged, bias, sub_group);
-    return program_kernel(context, "fused_simt.cl", options, NAME, kernel);
+    clattn_status status = program_kernel(context, "fused_simt.cl", options, NAME, kernel);
+    free(options);
+    return status;
 }
 
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
@@ -220,18 +245,19 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct call *
     for (int64_t head = 0; head < heads && status == CLATTN_OK; head += head_step) {
         for (int64_t block = 0; block < blocks && status == CLATTN_OK; block += block_step) {
             cl_int first_row = (cl_int)(block * shape->tile.rows), first_head = (cl_int)head;
-            size_t block_count = (size_t)(blocks - block < block_step ? blocks - block : block_step);
+            cl_int launch_blocks = (cl_int)(blocks - block < block_step ? blocks - block : block_step);
             size_t head_count = (size_t)(heads - head < head_step ? heads - head : head_step);
             size_t local[3] = { (size_t)shape->tile.work_items, 1, 1 };
-            size_t global[3] = { block_count * local[0], slices, head_count };
-            struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
+            size_t global[3] = { (size_t)launch_blocks * local[0], slices, head_count };
+            struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 3];
             attention_arguments(params, call, arguments);
             arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(first_row);
             arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(first_head);
+            arguments[ATTENTION_ARGUMENT_COUNT + 2] = (struct launch_argument)ARGUMENT(launch_blocks);
             if (head + head_step >= heads && block + block_step >= blocks) {
                 chain_final(chain);
             }
-            status = launch(chain, state->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 2,
+            status = launch(chain, state->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 3,
                             arguments);
         }
     }
