@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -149,6 +150,13 @@ static int make_temporary(int directory, char name[PROGRAM_FILE_NAME_BYTES])
     return -1;
 }
 
+/* A write beyond this limit (ulimit -f) would kill the process. */
+static int limit_allows(size_t bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
 static int write_in(int directory, const char *name, const unsigned char *header, const void *binary,
                     size_t bytes)
 {
@@ -172,7 +180,8 @@ int program_file_write(const char *folder, const struct program_key *key, const 
 {
     char name[PROGRAM_FILE_NAME_BYTES];
     unsigned char header[PROGRAM_FILE_HEADER_BYTES];
-    if (bytes == 0 || bytes > PROGRAM_FILE_BYTES_MAX - PROGRAM_FILE_HEADER_BYTES) {
+    if (bytes == 0 || bytes > PROGRAM_FILE_BYTES_MAX - PROGRAM_FILE_HEADER_BYTES ||
+        !limit_allows(bytes + PROGRAM_FILE_HEADER_BYTES)) {
         return 0;
     }
     program_folder_make(folder);

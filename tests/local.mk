@@ -9,6 +9,8 @@ libclattn_test_la_SOURCES = \
 	tests/api/api.h \
 	tests/layers/layer_test.h \
 	tests/robust/fault_layer.h \
+	tests/robust/folder.c \
+	tests/robust/folder.h \
 	tests/robust/layers.c \
 	tests/robust/layers.h \
 	tests/robust/sample.c \
@@ -61,6 +63,8 @@ test_programs = \
 	tests/robust/fork \
 	tests/robust/guards \
 	tests/robust/large_index \
+	tests/robust/program_cache \
+	tests/robust/program_files \
 	tests/robust/threads \
 	tests/kernels/staged \
 	tests/clblast_strided_batched
@@ -88,7 +92,8 @@ tests_robust_faults_SOURCES = \
 layers = \
 	tests/robust/fault_layer.la \
 	tests/robust/guard_layer.la \
-	tests/robust/large_layer.la
+	tests/robust/large_layer.la \
+	tests/robust/program_layer.la
 # The loader looks two functions up in them, so nothing is hidden.
 layer_cflags = $(WARNING_CFLAGS) $(SANITIZER_CFLAGS)
 layer_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
@@ -104,6 +109,12 @@ tests_robust_guard_layer_la_LIBADD =
 tests_robust_large_layer_la_CFLAGS = $(layer_cflags)
 tests_robust_large_layer_la_LDFLAGS = $(layer_ldflags)
 tests_robust_large_layer_la_LIBADD =
+tests_robust_program_layer_la_CFLAGS = $(layer_cflags)
+tests_robust_program_layer_la_LDFLAGS = $(layer_ldflags)
+tests_robust_program_layer_la_SOURCES = \
+	tests/robust/program_layer.c \
+	tests/robust/program_layer.h
+tests_robust_program_layer_la_LIBADD =
 
 # Scripts; they read srcdir and builddir.
 test_scripts = \
@@ -113,7 +124,8 @@ test_scripts = \
 	tests/rules \
 	tests/run_cases.sh \
 	tests/robust/devices.sh \
-	tests/robust/oclgrind.sh
+	tests/robust/oclgrind.sh \
+	tests/robust/program_cache.sh
 EXTRA_DIST += $(test_scripts)
 
 if TESTS_ENABLED
@@ -126,12 +138,13 @@ check-local:
 	@echo "configured with --disable-tests: nothing was tested" >&2; exit 1
 endif
 
-# Device tests share one kernel cache.
+# Device tests share one kernel cache, PoCL's; what clattn itself keeps on disk only its own test writes.
 # AddressSanitizer's table of thread-local memory holds garbage after drivers loaded their libraries, and
 # its search for leaks stumbles over that: without the table it finds the same leaks.
 AM_TESTS_ENVIRONMENT = \
 	ASAN_OPTIONS=$${ASAN_OPTIONS-intercept_tls_get_addr=0}; export ASAN_OPTIONS; \
 	POCL_CACHE_DIR=$${POCL_CACHE_DIR-$(abs_builddir)/pocl-cache}; export POCL_CACHE_DIR; \
+	CLATTN_CACHE=$${CLATTN_CACHE-off}; export CLATTN_CACHE; \
 	CK_VERBOSITY=$${CK_VERBOSITY-normal}; export CK_VERBOSITY; \
 	srcdir='$(abs_srcdir)'; export srcdir; \
 	builddir='$(abs_builddir)'; export builddir; \
