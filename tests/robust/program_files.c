@@ -373,6 +373,7 @@ int main(void)
         test_read_only_folder, test_size_limit,  test_killed_writers, test_racing_writers, test_trimming,
     };
     struct random random = random_start(3, 0);
+    unsetenv("CLATTN_CACHE"); /* make check turns the cache off for all tests */
     for (size_t i = 0; i < BINARY_BYTES; ++i) {
         binary[i] = (unsigned char)random_between(&random, 0, 255);
     }
