@@ -30,7 +30,8 @@
 static inline int load_values(const clattn_params *p, __global const STORAGE *value, clattn_i64 value_at,
                               int first_column, int depth, __local REAL *value_tile)
 {
-    REALV products = (REALV)0; /* value * 0 is NaN for a NaN or an infinity */
+    INTV largest = (INTV)0; /* of bits without the sign: a NaN or an infinity is above all numbers. Mesa folds
+                               value * 0 to 0, so arithmetic would not tell. */
     for (int element = ITEM; element < TILE_K * (TILE_N / VEC); element += GROUP_ITEMS) {
         const int k = element / (TILE_N / VEC), c = element % (TILE_N / VEC) * VEC;
         const int columns = p->head_dim_v - first_column - c;
@@ -48,14 +49,14 @@ static inline int load_values(const clattn_params *p, __global const STORAGE *va
             }
             loaded = VLOAD(lane);
         }
-        products = mad(loaded, (REALV)0, products);
+        largest = max(largest, TO_BITS(loaded) & (INTV)MAGNITUDE_BITS);
         VSTORE(loaded, value_tile + k * RIGHT_PITCH + c);
     }
-    REAL lane[VEC];
-    VSTORE(products, lane);
+    INT_OF_REAL lane[VEC];
+    VSTORE(largest, lane);
     int not_finite = 0;
     for (int n = 0; n < VEC; ++n) {
-        not_finite |= isnan(lane[n]);
+        not_finite |= lane[n] >= INFINITY_BITS;
     }
     return not_finite;
 }
