@@ -127,8 +127,22 @@ typedef struct clattn_context_options {
 
 #define CLATTN_CONTEXT_OPTIONS_INIT { sizeof(clattn_context_options), NULL, 0 }
 
-/* Makes a context for one device of the caller's cl_context. Retains both; reads the environment
- * (CLATTN_CL_DIR) once, here; compiles nothing yet. `options` may be NULL.
+/* Makes a context for one device of the caller's cl_context. Retains both; reads the environment once,
+ * here; compiles nothing yet. `options` may be NULL.
+ *
+ * Compiled programs are kept on disk, so that the next process need not compile them:
+ *   CLATTN_CACHE       "off": not. "on": always. Not set: where the runtime does not do so itself, as PoCL
+ *                      does, or CLATTN_CACHE_DIR is set. Another value is CLATTN_INVALID_ARGUMENT.
+ *   CLATTN_CACHE_DIR   the folder, made with mode 0700 where it is missing. Not set: $XDG_CACHE_HOME/clattn,
+ *                      else ~/.cache/clattn. It holds 256 MiB at most; what was not used for longest goes.
+ *   CLATTN_BINARY_DIR  a folder that `clattn compile` wrote, looked into first and never written. With it a
+ *                      device may be without an online compiler: a program that is not there is
+ *                      CLATTN_UNSUPPORTED, and the message says what makes it.
+ * A file counts only when it was made for the same source, options, device, driver and version of clattn,
+ * is whole to the last bit, and nobody but the user (for CLATTN_BINARY_DIR: or root) could have written it or
+ * its folder. Otherwise, or where anything of this fails, programs are compiled, and nothing is said. All
+ * of it is off where the effective user or group is not the real one.
+ *
  * The caller owns *context and destroys it with clattn_context_destroy after all its plans. */
 CLATTN_API clattn_status clattn_context_create(cl_context cl, cl_device_id device,
                                                const clattn_context_options *options,

@@ -39,12 +39,13 @@ static clattn_status read_options(clattn_context *context, const clattn_context_
     return CLATTN_OK;
 }
 
-static clattn_status check_device(const struct device *device)
+static clattn_status check_device(const struct device *device, const struct program_cache *cache)
 {
-    if (!device->has_compiler) {
+    if (!device->has_compiler && !program_cache_binary_dir(cache)) {
         return error_set(CLATTN_UNSUPPORTED,
                          "device \"%s\": has no online compiler, and clattn compiles its kernels at run "
-                         "time; choose another device",
+                         "time; choose another device, or set CLATTN_BINARY_DIR to a folder that "
+                         "`clattn compile` wrote",
                          device->name);
     }
     if (!device->little_endian) {
@@ -59,13 +60,13 @@ static clattn_status init(clattn_context *context, cl_context cl, cl_device_id i
 {
     clattn_status status = device_read(id, &context->device);
     if (status == CLATTN_OK) {
-        status = check_device(&context->device);
-    }
-    if (status == CLATTN_OK) {
         status = read_options(context, options);
     }
     if (status == CLATTN_OK) {
         status = program_cache_open(&context->device, &context->cache);
+    }
+    if (status == CLATTN_OK) {
+        status = check_device(&context->device, context->cache);
     }
     if (status != CLATTN_OK) {
         return status;

@@ -20,6 +20,7 @@ struct device {
     int has_fp64, has_fp16, has_subgroups;
     size_t sub_group_size_least;   /* Intel: of those that a kernel can require; elsewhere 0 */
     int has_compiler;
+    int runs_clblast;              /* which compiles its own programs */
     int little_endian;
     int keeps_programs;            /* the runtime has a cache of compiled programs on disk */
     int compiles_at_enqueue;       /* a program's binary is complete only after its kernels ran */

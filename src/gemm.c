@@ -30,6 +30,9 @@ const char *gemm_declines_type(const struct device *device, clattn_type type)
     if (type != CLATTN_FLOAT32 && type != CLATTN_FLOAT64) {
         return "it would sum 16-bit types in 16 bits";
     }
+    if (!device->runs_clblast) {
+        return "it compiles its own programs, and the device has no compiler";
+    }
     return device->work_group_limit < WORK_GROUP_MIN ? "its kernels need larger work-groups than the device's"
                                                      : NULL;
 }

@@ -72,6 +72,19 @@ static clattn_status build_source(clattn_context *context, struct program *progr
     return code == CL_SUCCESS ? CLATTN_OK : build_failure(program, code);
 }
 
+static clattn_status missing_binary(const clattn_context *context, const struct program *program)
+{
+    char name[PROGRAM_FILE_NAME_BYTES];
+    const char *folder = program_cache_binary_dir(context->cache);
+    program_file_name(&program->key, name);
+    return error_set(CLATTN_UNSUPPORTED,
+                     "device \"%s\": has no online compiler, and CLATTN_BINARY_DIR (%s) has no good file %s, "
+                     "which is cl/%s with options \"%s\"; `clattn compile --output DIR` with this problem's "
+                     "options makes it where the same device and driver have a compiler",
+                     context->device.name, folder ? folder : "not set", name, program->file,
+                     program->options);
+}
+
 /* From its binary on disk, else from source. */
 static clattn_status build(clattn_context *context, struct program *program)
 {
@@ -86,7 +99,9 @@ static clattn_status build(clattn_context *context, struct program *program)
     if (option_text) {
         program_cache_key(context->cache, source, option_text, &program->key);
         program->cl = program_cache_load(context->cache, context->cl, &program->key, option_text);
-        if (!program->cl) {
+        if (!program->cl && !context->device.has_compiler) {
+            status = missing_binary(context, program);
+        } else if (!program->cl) {
             status = build_source(context, program, source, option_text);
             program->store_at_end = status == CLATTN_OK && context->device.compiles_at_enqueue;
             if (status == CLATTN_OK && !program->store_at_end) {

@@ -6,48 +6,13 @@
 #include "problem_options.h"
 #include "progress.h"
 
-static void read_switches(const struct options *options, clattn_problem *problem)
-{
-    static const struct {
-        enum option_id id;
-        clattn_feature feature;
-    } switches[] = {
-        {OPTION_WITH_KEY_LENGTHS, CLATTN_WITH_KEY_LENGTHS},
-        {OPTION_WITH_ALIBI, CLATTN_WITH_SLOPES},
-        {OPTION_WITH_SINKS, CLATTN_WITH_SINKS},
-        {OPTION_WITH_VARLEN, CLATTN_WITH_VARLEN},
-        {OPTION_WITH_LSE, CLATTN_WITH_LSE},
-    };
-    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
-        if (options->value[switches[i].id])
-            problem->features |= (uint32_t)switches[i].feature;
-}
-
-static int read_problem(const struct options *options, clattn_problem *problem,
-                        struct failure *failure)
-{
-    clattn_call call = CLATTN_CALL_INIT;
-    struct tensor offsets = TENSOR_INIT;
-    int result = -1;
-    if (problem_shape_read(options, problem, failure) == 0 &&
-        problem_type_read(options, OPTION_TYPE, &problem->type, failure) == 0 &&
-        problem_mask_kind_read(options, problem, failure) == 0 &&
-        problem_weights_read(options, OPTION_WITH_WEIGHTS, &problem->weights, failure) == 0)
-        result = problem_options_read(options, problem, &call, &offsets, failure);
-    tensor_free(&offsets);
-    read_switches(options, problem);
-    return result == 0 ? problem_alignment_check(options, problem, failure) : -1;
-}
-
 static int run(const struct options *options, struct failure *failure)
 {
     clattn_problem problem = CLATTN_PROBLEM_INIT;
     clattn_context *context;
     clattn_plan *plan;
     clattn_status status;
-    if (!options->value[OPTION_SHAPE])
-        return failure_misuse(failure, "--shape: is missing; give B,HQ,HKV,LQ,LK,D[,DV]");
-    if (read_problem(options, &problem, failure) != 0)
+    if (problem_without_data_read(options, &problem, failure) != 0)
         return -1;
     if (library_open(options, &context, failure) != 0)
         return -1;

@@ -15,6 +15,7 @@ libclattn_tool_la_SOURCES = \
 	tools/check.c \
 	tools/check.h \
 	tools/cmd_bench.c \
+	tools/cmd_compile.c \
 	tools/cmd_devices.c \
 	tools/cmd_explain.c \
 	tools/cmd_lesson.c \

@@ -8,7 +8,9 @@
 
 static const struct command *const commands[] = {&command_run,     &command_mha,
                                                  &command_lesson,  &command_devices,
-                                                 &command_explain, &command_bench};
+                                                 &command_explain, &command_bench,
+                                                 &command_compile};
+#define COMMAND_NAMES "run, mha, lesson, devices, explain, bench, compile"
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(void)
@@ -20,7 +22,8 @@ static void print_help(void)
            "  lesson   an experiment on attention: measured, told, drawn\n"
            "  devices  list the devices, and which one is taken\n"
            "  explain  tell how a problem would be computed\n"
-           "  bench    measure time, speed and error of shapes\n\n"
+           "  bench    measure time, speed and error of shapes\n"
+           "  compile  write the compiled programs of a problem, for CLATTN_BINARY_DIR\n\n"
            "  --help     of each command too: clattn run --help\n"
            "  --version\n\n"
            "CLATTN_DEVICE names the device: gpu, cpu, PLATFORM:DEVICE or part of a name.\n"
@@ -32,7 +35,7 @@ static int run(int argc, char **argv, struct failure *failure, const char **name
 {
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word)
-        return failure_misuse(failure, "COMMAND: is missing; one of run, mha, lesson, devices, explain, bench");
+        return failure_misuse(failure, "COMMAND: is missing; one of " COMMAND_NAMES);
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(word, commands[i]->name) == 0) {
             struct options options;
@@ -43,8 +46,7 @@ static int run(int argc, char **argv, struct failure *failure, const char **name
             return result < 0 ? -1 : 0;
         }
     if (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0 && strcmp(word, "--version") != 0)
-        return failure_misuse(failure, "%s: is not a command; one of run, mha, lesson, devices, explain, bench",
-                              word);
+        return failure_misuse(failure, "%s: is not a command; one of " COMMAND_NAMES, word);
     if (argc > 2)
         return failure_misuse(failure, "%s: nothing may follow %s", argv[2], word);
     if (strcmp(word, "--version") == 0)

@@ -83,5 +83,6 @@ OPTION(SEED, "seed", "N", "of the random numbers; default 1")
 OPTION(DATA, "data", "FILE", "layer of the lesson money-bank-grows; default: the one that comes with clattn")
 OPTION(LESSON_PLOT, "plot", "FILE", "draw the lesson's picture, .png or .svg")
 
+OPTION(BINARIES, "output", "DIR", "folder for the compiled programs; is made where it is missing")
 OPTION(JSON, "json", NULL, "as a JSON document")
 OPTION(HELP, "help", NULL, "print this and exit")

@@ -33,4 +33,8 @@ int problem_mask_kind_read(const struct options *options, clattn_problem *proble
 int problem_weights_read(const struct options *options, enum option_id id, clattn_weights *weights,
                          struct failure *failure);
 
+/* All of a problem that has no data: --shape, --dtype, masks and features by kind. */
+int problem_without_data_read(const struct options *options, clattn_problem *problem,
+                              struct failure *failure);
+
 #endif

@@ -241,10 +241,32 @@ static void test_switches(void)
     EXPECT(count_files("") == files);
 }
 
+/* Binaries made beforehand, on a device without a compiler. */
+static void test_offline(void)
+{
+    static const char with_none[] = "PROGRAM_LAYER_NO_COMPILER=1 CLATTN_CACHE=off";
+    char with_folder[FOLDER_PATH_BYTES + 128], path[FOLDER_PATH_BYTES];
+    char command[FOLDER_PATH_BYTES + 64];
+    snprintf(with_folder, sizeof(with_folder), "%s CLATTN_BINARY_DIR='%s'", with_none, folder_path(""));
+    struct result r = run(with_none);
+    EXPECT(r.status == CLATTN_UNSUPPORTED && strstr(r.message, "clattn compile"));
+    snprintf(command, sizeof(command), "rm -rf '%s'", folder_path(""));
+    EXPECT(system(command) == 0 && compiled(run("")) && loaded(run(with_folder)));
+    snprintf(path, sizeof(path), "%s", only_file());
+    flip_binary(path);
+    r = run(with_folder);
+    EXPECT(r.status == CLATTN_UNSUPPORTED && r.sources == 0 && r.binaries == 0);
+    EXPECT(strstr(r.message, strrchr(path, '/') + 1) && strstr(r.message, "clattn compile --output"));
+    snprintf(with_folder, sizeof(with_folder), "CLATTN_CACHE=off CLATTN_BINARY_DIR='%s'", folder_path(""));
+    EXPECT(compiled(run(with_folder))); /* with a compiler it is no loss */
+    flip_binary(path);
+    EXPECT(loaded(run(with_folder)));
+}
+
 int main(int argc, char **argv)
 {
     static void (*const tests[])(void) = { test_round_trip, test_damage, test_refused, test_other_keys,
-                                           test_switches };
+                                           test_switches,   test_offline };
     if (argc == 3 && strcmp(argv[1], "--child") == 0) {
         return child(atoi(argv[2]));
     }
