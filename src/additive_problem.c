@@ -1,7 +1,6 @@
 /* Validation of additive attention. */
 #include "additive_problem.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static clattn_status check_kinds(const clattn_additive_problem *p)
@@ -51,44 +50,29 @@ static clattn_status init_attention(struct additive_problem *problem, const char
     return problem_init(&problem->attention, &attention);
 }
 
-struct array_row {
-    const char *name;
-    int dims;
-    int64_t shape[4];
-    size_t element_bytes;
-    int required;
-};
-
 static clattn_status describe_arrays(struct additive_problem *problem)
 {
     const clattn_additive_problem *p = &problem->p;
     const size_t size = clattn_type_size(p->type);
-    const struct array_row rows[ADDITIVE_ARRAYS] = {
-        [ADDITIVE_QUERY] = { "query", 3, { p->batch, p->rows, p->query_dim, 0 }, size, 1 },
-        [ADDITIVE_KEY] = { "key", 3, { p->batch, p->keys, p->key_dim, 0 }, size, 1 },
-        [ADDITIVE_VALUE] = { "value", 3, { p->batch, p->keys, p->value_dim, 0 }, size, 1 },
-        [ADDITIVE_WQ] = { "wq", 2, { p->hidden_dim, p->query_dim, 0, 0 }, size, 1 },
-        [ADDITIVE_WK] = { "wk", 2, { p->hidden_dim, p->key_dim, 0, 0 }, size, 1 },
-        [ADDITIVE_SCORE] = { "score", 1, { p->hidden_dim, 0, 0, 0 }, size, 1 },
-        [ADDITIVE_OUT] = { "out", 3, { p->batch, p->rows, p->value_dim, 0 }, size, 1 },
-        [ADDITIVE_MASK] = { "mask", 4, { p->batch, 1, p->rows, p->keys }, 1,
-                            (p->features & CLATTN_WITH_MASK) != 0 },
-        [ADDITIVE_KEY_LENGTHS] = { "key_lengths", 1, { p->batch, 0, 0, 0 }, 4,
-                                   (p->features & CLATTN_WITH_KEY_LENGTHS) != 0 },
-        [ADDITIVE_WEIGHTS] = { "weights", 3, { p->batch, p->rows, p->keys, 0 }, 4, p->weights != 0 },
+    const struct layer_array arrays[ADDITIVE_ARRAYS] = {
+        [ADDITIVE_QUERY] = { "query", LAYER_INPUT, 3, { p->batch, p->rows, p->query_dim, 0 },
+                             size, 1, 0 },
+        [ADDITIVE_KEY] = { "key", LAYER_INPUT, 3, { p->batch, p->keys, p->key_dim, 0 }, size, 1, 0 },
+        [ADDITIVE_VALUE] = { "value", LAYER_INPUT, 3, { p->batch, p->keys, p->value_dim, 0 },
+                             size, 1, 0 },
+        [ADDITIVE_WQ] = { "wq", LAYER_WEIGHT, 2, { p->hidden_dim, p->query_dim, 0, 0 }, size, 1, 0 },
+        [ADDITIVE_WK] = { "wk", LAYER_WEIGHT, 2, { p->hidden_dim, p->key_dim, 0, 0 }, size, 1, 0 },
+        [ADDITIVE_SCORE] = { "score", LAYER_WEIGHT, 1, { p->hidden_dim, 0, 0, 0 }, size, 1, 0 },
+        [ADDITIVE_OUT] = { "out", LAYER_OUTPUT, 3, { p->batch, p->rows, p->value_dim, 0 }, size, 1, 0 },
+        [ADDITIVE_MASK] = { "mask", LAYER_INPUT, 4, { p->batch, 1, p->rows, p->keys },
+                            1, (p->features & CLATTN_WITH_MASK) != 0, 0 },
+        [ADDITIVE_KEY_LENGTHS] = { "key_lengths", LAYER_INPUT, 1, { p->batch, 0, 0, 0 },
+                                   4, (p->features & CLATTN_WITH_KEY_LENGTHS) != 0, 0 },
+        [ADDITIVE_WEIGHTS] = { "weights", LAYER_OUTPUT, 3, { p->batch, p->rows, p->keys, 0 },
+                               4, p->weights != 0, 0 },
     };
-    for (int i = 0; i < ADDITIVE_ARRAYS; ++i) {
-        struct layer_array *array = &problem->arrays[i];
-        clattn_status status =
-            layer_array_set(array, rows[i].name, rows[i].dims, rows[i].shape, rows[i].element_bytes);
-        if (status != CLATTN_OK) {
-            return status;
-        }
-        array->required = rows[i].required;
-        array->output = i == ADDITIVE_OUT || i == ADDITIVE_WEIGHTS;
-        array->is_weight = i >= ADDITIVE_WQ && i <= ADDITIVE_SCORE;
-    }
-    return CLATTN_OK;
+    memcpy(problem->arrays, arrays, sizeof(arrays));
+    return layer_describe(problem->arrays, ADDITIVE_ARRAYS);
 }
 
 clattn_status additive_problem_init(struct additive_problem *problem,
@@ -126,11 +110,7 @@ static clattn_status finish(const struct additive_problem *problem, const int64_
     if (call->mask.required) {
         status = layer_mask_strides(&call->mask, stride);
     }
-    for (int i = 0; i < ADDITIVE_ARRAYS && status == CLATTN_OK; ++i) {
-        const struct layer_place *place = &call->places[i];
-        status = layer_check_given(&problem->arrays[i], place->buffer || place->data);
-    }
-    return status;
+    return status == CLATTN_OK ? layer_check_places(problem->arrays, call->places, ADDITIVE_ARRAYS) : status;
 }
 
 clattn_status additive_call_from_device(const struct additive_problem *problem,
@@ -145,10 +125,7 @@ clattn_status additive_call_from_device(const struct additive_problem *problem,
     const clattn_array given[ADDITIVE_ARRAYS] = { a.query, a.key,  a.value,       a.wq,     a.wk, a.score,
                                                   a.out,   a.mask, a.key_lengths, a.weights };
     memset(call, 0, sizeof(*call));
-    for (int i = 0; i < ADDITIVE_ARRAYS; ++i) {
-        call->places[i].buffer = given[i].buffer;
-        call->places[i].offset = given[i].offset;
-    }
+    layer_places_on_device(given, ADDITIVE_ARRAYS, call->places);
     call->workspace = a.workspace;
     return finish(problem, a.mask_stride, call);
 }
@@ -156,21 +133,12 @@ clattn_status additive_call_from_device(const struct additive_problem *problem,
 static clattn_status check_host_values(const struct additive_problem *problem,
                                        const struct additive_call *call)
 {
-    clattn_status status = CLATTN_OK;
-    for (int i = 0; i < ADDITIVE_ARRAYS && status == CLATTN_OK; ++i) {
-        if (problem->arrays[i].is_weight) {
-            status = layer_check_finite(&problem->arrays[i], problem->p.type, call->places[i].data);
-        }
-    }
+    clattn_status status =
+        layer_check_weights(problem->arrays, call->places, ADDITIVE_ARRAYS, problem->p.type);
     const int32_t *lengths = call->places[ADDITIVE_KEY_LENGTHS].data;
-    for (int64_t b = 0; lengths && b < problem->p.batch && status == CLATTN_OK; ++b) {
-        if (lengths[b] < 0 || lengths[b] > problem->p.keys) {
-            status = error_set(CLATTN_INVALID_ARGUMENT,
-                               "key_lengths[%" PRId64 "] %d: must be 0 to keys %" PRId64, b,
-                               (int)lengths[b], problem->p.keys);
-        }
-    }
-    return status;
+    return status == CLATTN_OK
+               ? layer_check_key_lengths(lengths, problem->p.batch, "keys", problem->p.keys)
+               : status;
 }
 
 clattn_status additive_call_from_host(const struct additive_problem *problem,
@@ -186,9 +154,7 @@ clattn_status additive_call_from_host(const struct additive_problem *problem,
     const void *given[ADDITIVE_ARRAYS] = { a.query, a.key,  a.value,       a.wq,     a.wk, a.score,
                                            a.out,   a.mask, a.key_lengths, a.weights };
     memset(call, 0, sizeof(*call));
-    for (int i = 0; i < ADDITIVE_ARRAYS; ++i) {
-        memcpy(&call->places[i].data, &given[i], sizeof(given[i])); /* inputs are only read */
-    }
+    layer_places_on_host(given, ADDITIVE_ARRAYS, call->places);
     status = finish(problem, a.mask_stride, call);
     return status == CLATTN_OK ? check_host_values(problem, call) : status;
 }

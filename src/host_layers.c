@@ -51,7 +51,7 @@ static clattn_status copy_in(struct session *session, size_t workspace_bytes)
         const struct layer_array *array = &session->arrays[i];
         /* An array without elements still has to be a buffer for those who look whether it is there. */
         const int64_t count = session->counts[i] > 0 ? session->counts[i] : 1;
-        const int copied = !array->output && session->counts[i] > 0;
+        const int copied = array->role != LAYER_OUTPUT && session->counts[i] > 0;
         if (array->required) {
             status = create_buffer(session, array->name,
                                    copied ? CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR : CL_MEM_READ_WRITE,
@@ -71,7 +71,7 @@ static clattn_status copy_out(const struct session *session)
     cl_int code = CL_SUCCESS;
     for (int i = 0; i < session->n && code == CL_SUCCESS; ++i) {
         const struct layer_array *array = &session->arrays[i];
-        if (array->output && array->required && session->counts[i] > 0) {
+        if (array->role == LAYER_OUTPUT && array->required && session->counts[i] > 0) {
             code = clEnqueueReadBuffer(session->context->queue, session->places[i].buffer, CL_TRUE, 0,
                                        (size_t)session->counts[i] * array->element_bytes,
                                        session->places[i].data, 0, NULL, NULL);

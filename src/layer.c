@@ -9,25 +9,43 @@
 #include "checked_math.h"
 #include "reference/half.h"
 
-clattn_status layer_array_set(struct layer_array *array, const char *name, int dims,
-                              const int64_t *shape, size_t element_bytes)
+static clattn_status describe(struct layer_array *array)
 {
     int64_t bytes;
-    memset(array, 0, sizeof(*array));
-    array->name = name;
-    array->dims = dims;
-    array->element_bytes = element_bytes;
     array->count = 1;
-    for (int i = 0; i < dims; ++i) {
-        array->shape[i] = shape[i];
-        if (!checked_multiply(array->count, shape[i], &array->count)) {
-            return error_set(CLATTN_INVALID_SHAPE, "%s: its shape does not fit 64-bit indices", name);
+    for (int i = 0; i < array->dims; ++i) {
+        if (!checked_multiply(array->count, array->shape[i], &array->count)) {
+            return error_set(CLATTN_INVALID_SHAPE, "%s: its shape does not fit 64-bit indices", array->name);
         }
     }
-    if (!checked_multiply(array->count, (int64_t)element_bytes, &bytes)) {
-        return error_set(CLATTN_INVALID_SHAPE, "%s: its size in bytes does not fit 64 bits", name);
+    if (!checked_multiply(array->count, (int64_t)array->element_bytes, &bytes)) {
+        return error_set(CLATTN_INVALID_SHAPE, "%s: its size in bytes does not fit 64 bits", array->name);
     }
     return CLATTN_OK;
+}
+
+clattn_status layer_describe(struct layer_array *arrays, int count)
+{
+    clattn_status status = CLATTN_OK;
+    for (int i = 0; i < count && status == CLATTN_OK; ++i) {
+        status = describe(&arrays[i]);
+    }
+    return status;
+}
+
+void layer_places_on_device(const clattn_array *given, int count, struct layer_place *places)
+{
+    for (int i = 0; i < count; ++i) {
+        places[i] = (struct layer_place){ .buffer = given[i].buffer, .offset = given[i].offset };
+    }
+}
+
+void layer_places_on_host(const void *const *given, int count, struct layer_place *places)
+{
+    for (int i = 0; i < count; ++i) {
+        places[i] = (struct layer_place){ 0 };
+        memcpy(&places[i].data, &given[i], sizeof(given[i])); /* inputs are only read */
+    }
 }
 
 clattn_status layer_mask_strides(struct layer_array *array, const int64_t *stride)
@@ -61,8 +79,9 @@ const char *layer_shape_text(const struct layer_array *array, char *text)
     return text;
 }
 
-clattn_status layer_check_given(const struct layer_array *array, int given)
+static clattn_status check_place(const struct layer_array *array, const struct layer_place *place)
 {
+    const int given = place->buffer || place->data;
     char shape[LAYER_SHAPE_TEXT];
     if (array->required && !given && array->count > 0) {
         return error_set(CLATTN_INVALID_ARGUMENT, "%s %s: must be given: the problem has it", array->name,
@@ -76,7 +95,17 @@ clattn_status layer_check_given(const struct layer_array *array, int given)
     return CLATTN_OK;
 }
 
-clattn_status layer_check_finite(const struct layer_array *array, clattn_type type, const void *data)
+clattn_status layer_check_places(const struct layer_array *arrays, const struct layer_place *places,
+                                 int count)
+{
+    clattn_status status = CLATTN_OK;
+    for (int i = 0; i < count && status == CLATTN_OK; ++i) {
+        status = check_place(&arrays[i], &places[i]);
+    }
+    return status;
+}
+
+static clattn_status check_finite(const struct layer_array *array, clattn_type type, const void *data)
 {
     for (int64_t i = 0; i < array->count; ++i) {
         const double value = type_load(type, data, i);
@@ -91,6 +120,31 @@ clattn_status layer_check_finite(const struct layer_array *array, clattn_type ty
             return error_set(CLATTN_INVALID_ARGUMENT, "%s%s of %s is %s: weights must be finite",
                              array->name, place, layer_shape_text(array, shape),
                              isnan(value) ? "NaN" : "infinite");
+        }
+    }
+    return CLATTN_OK;
+}
+
+clattn_status layer_check_weights(const struct layer_array *arrays, const struct layer_place *places,
+                                  int count, clattn_type type)
+{
+    clattn_status status = CLATTN_OK;
+    for (int i = 0; i < count && status == CLATTN_OK; ++i) {
+        if (arrays[i].role == LAYER_WEIGHT && arrays[i].required) {
+            status = check_finite(&arrays[i], type, places[i].data);
+        }
+    }
+    return status;
+}
+
+clattn_status layer_check_key_lengths(const int32_t *lengths, int64_t batch, const char *most_name,
+                                      int64_t most)
+{
+    for (int64_t b = 0; lengths && b < batch; ++b) {
+        if (lengths[b] < 0 || lengths[b] > most) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "key_lengths[%" PRId64 "] %d: must be 0 to %s %" PRId64, b, (int)lengths[b],
+                             most_name, most);
         }
     }
     return CLATTN_OK;

@@ -7,16 +7,21 @@
 #include "clattn.h"
 #include "error.h"
 
+enum layer_role {
+    LAYER_INPUT,
+    LAYER_WEIGHT, /* its values must be finite, where they can be read */
+    LAYER_OUTPUT
+};
+
 /* One array of a layer, as its problem wants it. */
 struct layer_array {
     const char *name;
+    enum layer_role role;
     int dims;
     int64_t shape[4];
-    int64_t count; /* elements in memory: of the shape, or what a mask's strides reach */
     size_t element_bytes;
-    int required; /* must be given; otherwise it must not */
-    int output;
-    int is_weight; /* its values must be finite, where they can be read */
+    int required;  /* must be given; otherwise it must not */
+    int64_t count; /* elements in memory: of the shape (layer_describe), or what a mask's strides reach */
 };
 
 /* Where it is; buffer or data is used, by the kind of call. */
@@ -26,22 +31,30 @@ struct layer_place {
     void *data;
 };
 
-/* A new description; count is the product of the shape. CLATTN_INVALID_SHAPE when it does not fit. */
-clattn_status layer_array_set(struct layer_array *array, const char *name, int dims,
-                              const int64_t *shape, size_t element_bytes);
+/* Sets the counts: the products of the shapes. CLATTN_INVALID_SHAPE when one does not fit. */
+clattn_status layer_describe(struct layer_array *arrays, int count);
+
+void layer_places_on_device(const clattn_array *given, int count, struct layer_place *places);
+void layer_places_on_host(const void *const *given, int count, struct layer_place *places);
 
 /* Sets array->count of a mask to what these strides reach. Negative ones are an error. */
 clattn_status layer_mask_strides(struct layer_array *array, const int64_t *stride);
 
 /* Given exactly where required. An array without elements need not be given. */
-clattn_status layer_check_given(const struct layer_array *array, int given);
+clattn_status layer_check_places(const struct layer_array *arrays, const struct layer_place *places,
+                                 int count);
 
 /* "[5, 384]" */
 #define LAYER_SHAPE_TEXT 128
 const char *layer_shape_text(const struct layer_array *array, char *text);
 
-/* CLATTN_INVALID_ARGUMENT with the place of the first NaN or infinity. */
-clattn_status layer_check_finite(const struct layer_array *array, clattn_type type, const void *data);
+/* Of weights in host memory: CLATTN_INVALID_ARGUMENT with the place of the first NaN or infinity. */
+clattn_status layer_check_weights(const struct layer_array *arrays, const struct layer_place *places,
+                                  int count, clattn_type type);
+
+/* Key lengths in host memory, or NULL: each 0 to `most`, which the message calls by its name. */
+clattn_status layer_check_key_lengths(const int32_t *lengths, int64_t batch, const char *most_name,
+                                      int64_t most);
 
 /* For strides over axes that may have no element: a stride of 0 would look like a broadcast. */
 static inline int64_t layer_at_least_1(int64_t extent)

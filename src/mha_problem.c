@@ -154,14 +154,6 @@ static clattn_status init_attention(struct mha_problem *problem, const char *str
     return problem_init(&problem->attention, &attention);
 }
 
-struct array_row {
-    const char *name;
-    int dims;
-    int64_t shape[4];
-    size_t element_bytes;
-    int required;
-};
-
 static clattn_status describe_arrays(struct mha_problem *problem)
 {
     const clattn_mha_problem *p = &problem->p;
@@ -169,38 +161,32 @@ static clattn_status describe_arrays(struct mha_problem *problem)
     const int packed = has(p, CLATTN_MHA_PACKED), average = p->weights == CLATTN_MHA_WEIGHTS_AVERAGE;
     const int64_t first = packed ? q + k + v : q;
     const size_t size = clattn_type_size(p->type), real = p->type == CLATTN_FLOAT64 ? 8 : 4;
-    const struct array_row rows[MHA_ARRAYS] = {
-        [MHA_X] = { "x", 3, { p->batch, p->rows, p->model_dim, 0 }, size, 1 },
-        [MHA_CONTEXT] = { "context", 3, { p->batch, p->context_rows, p->context_dim, 0 }, size,
-                          has(p, CLATTN_MHA_CROSS) },
-        [MHA_Y] = { "y", 3, { p->batch, p->rows, p->out_dim, 0 }, size, 1 },
-        [MHA_WQ] = { "wq", 2, { first, p->model_dim, 0, 0 }, size, 1 },
-        [MHA_WK] = { "wk", 2, { k, p->context_dim, 0, 0 }, size, !packed },
-        [MHA_WV] = { "wv", 2, { v, p->context_dim, 0, 0 }, size, !packed },
-        [MHA_WO] = { "wo", 2, { p->out_dim, problem->heads_dim, 0, 0 }, size, 1 },
-        [MHA_BQ] = { "bq", 1, { first, 0, 0, 0 }, size, has(p, CLATTN_MHA_BIAS_QUERY) },
-        [MHA_BK] = { "bk", 1, { k, 0, 0, 0 }, size, !packed && has(p, CLATTN_MHA_BIAS_KEY) },
-        [MHA_BV] = { "bv", 1, { v, 0, 0, 0 }, size, !packed && has(p, CLATTN_MHA_BIAS_VALUE) },
-        [MHA_BO] = { "bo", 1, { p->out_dim, 0, 0, 0 }, size, has(p, CLATTN_MHA_BIAS_OUT) },
-        [MHA_MASK] = { "mask", 4, { p->batch, p->query_heads, p->rows, p->context_rows }, 1,
-                       (p->features & CLATTN_WITH_MASK) != 0 },
-        [MHA_KEY_LENGTHS] = { "key_lengths", 1, { p->batch, 0, 0, 0 }, 4,
-                              (p->features & CLATTN_WITH_KEY_LENGTHS) != 0 },
-        [MHA_WEIGHTS] = { "weights", 4, { p->batch, average ? 1 : p->query_heads, p->rows, p->context_rows },
-                          real, p->weights != CLATTN_MHA_WEIGHTS_NONE },
+    const struct layer_array arrays[MHA_ARRAYS] = {
+        [MHA_X] = { "x", LAYER_INPUT, 3, { p->batch, p->rows, p->model_dim, 0 }, size, 1, 0 },
+        [MHA_CONTEXT] = { "context", LAYER_INPUT, 3, { p->batch, p->context_rows, p->context_dim,
+                          0 }, size, has(p, CLATTN_MHA_CROSS), 0 },
+        [MHA_Y] = { "y", LAYER_OUTPUT, 3, { p->batch, p->rows, p->out_dim, 0 }, size, 1, 0 },
+        [MHA_WQ] = { "wq", LAYER_WEIGHT, 2, { first, p->model_dim, 0, 0 }, size, 1, 0 },
+        [MHA_WK] = { "wk", LAYER_WEIGHT, 2, { k, p->context_dim, 0, 0 }, size, !packed, 0 },
+        [MHA_WV] = { "wv", LAYER_WEIGHT, 2, { v, p->context_dim, 0, 0 }, size, !packed, 0 },
+        [MHA_WO] = { "wo", LAYER_WEIGHT, 2, { p->out_dim, problem->heads_dim, 0, 0 }, size, 1, 0 },
+        [MHA_BQ] = { "bq", LAYER_WEIGHT, 1, { first, 0, 0, 0 },
+                     size, has(p, CLATTN_MHA_BIAS_QUERY), 0 },
+        [MHA_BK] = { "bk", LAYER_WEIGHT, 1, { k, 0, 0, 0 },
+                     size, !packed && has(p, CLATTN_MHA_BIAS_KEY), 0 },
+        [MHA_BV] = { "bv", LAYER_WEIGHT, 1, { v, 0, 0, 0 },
+                     size, !packed && has(p, CLATTN_MHA_BIAS_VALUE), 0 },
+        [MHA_BO] = { "bo", LAYER_WEIGHT, 1, { p->out_dim, 0, 0, 0 },
+                     size, has(p, CLATTN_MHA_BIAS_OUT), 0 },
+        [MHA_MASK] = { "mask", LAYER_INPUT, 4, { p->batch, p->query_heads, p->rows,
+                       p->context_rows }, 1, (p->features & CLATTN_WITH_MASK) != 0, 0 },
+        [MHA_KEY_LENGTHS] = { "key_lengths", LAYER_INPUT, 1, { p->batch, 0, 0, 0 },
+                              4, (p->features & CLATTN_WITH_KEY_LENGTHS) != 0, 0 },
+        [MHA_WEIGHTS] = { "weights", LAYER_OUTPUT, 4, { p->batch, average ? 1 : p->query_heads,
+                          p->rows, p->context_rows }, real, p->weights != CLATTN_MHA_WEIGHTS_NONE, 0 },
     };
-    for (int i = 0; i < MHA_ARRAYS; ++i) {
-        struct layer_array *array = &problem->arrays[i];
-        clattn_status status =
-            layer_array_set(array, rows[i].name, rows[i].dims, rows[i].shape, rows[i].element_bytes);
-        if (status != CLATTN_OK) {
-            return status;
-        }
-        array->required = rows[i].required;
-        array->output = i == MHA_Y || i == MHA_WEIGHTS;
-        array->is_weight = i >= MHA_WQ && i <= MHA_BO;
-    }
-    return CLATTN_OK;
+    memcpy(problem->arrays, arrays, sizeof(arrays));
+    return layer_describe(problem->arrays, MHA_ARRAYS);
 }
 
 clattn_status mha_problem_init(struct mha_problem *problem, const clattn_mha_problem *given)
@@ -241,15 +227,7 @@ static clattn_status check_given(const struct mha_problem *problem, struct mha_c
     if (call->mask.required) {
         status = layer_mask_strides(&call->mask, call->mask_stride);
     }
-    for (int i = 0; i < MHA_ARRAYS && status == CLATTN_OK; ++i) {
-        const struct layer_place *place = &call->places[i];
-        status = layer_check_given(&problem->arrays[i], place->buffer || place->data);
-        if (status == CLATTN_OK && place->offset < 0) {
-            status = error_set(CLATTN_INVALID_ARGUMENT, "%s.offset %" PRId64 ": must be >= 0",
-                               problem->arrays[i].name, place->offset);
-        }
-    }
-    return status;
+    return status == CLATTN_OK ? layer_check_places(problem->arrays, call->places, MHA_ARRAYS) : status;
 }
 
 clattn_status mha_call_from_device(const struct mha_problem *problem, const clattn_mha_arrays *arrays,
@@ -264,33 +242,21 @@ clattn_status mha_call_from_device(const struct mha_problem *problem, const clat
     const clattn_array given[MHA_ARRAYS] = { a.x,  a.context, a.y,  a.wq, a.wk,   a.wv,          a.wo,
                                              a.bq, a.bk,      a.bv, a.bo, a.mask, a.key_lengths, a.weights };
     memset(call, 0, sizeof(*call));
-    for (int i = 0; i < MHA_ARRAYS; ++i) {
-        call->places[i].buffer = given[i].buffer;
-        call->places[i].offset = given[i].offset;
-    }
+    layer_places_on_device(given, MHA_ARRAYS, call->places);
     memcpy(call->mask_stride, a.mask_stride, sizeof(a.mask_stride));
     call->workspace = a.workspace;
     return check_given(problem, call);
 }
 
-static clattn_status check_host_values(const struct mha_problem *problem, const struct mha_call *call)
+static clattn_status check_host_values(const struct mha_problem *problem,
+                                       const struct mha_call *call)
 {
-    clattn_status status = CLATTN_OK;
-    for (int i = 0; i < MHA_ARRAYS && status == CLATTN_OK; ++i) {
-        const struct layer_array *array = &problem->arrays[i];
-        if (array->is_weight && array->required) {
-            status = layer_check_finite(array, problem->p.type, call->places[i].data);
-        }
-    }
+    clattn_status status =
+        layer_check_weights(problem->arrays, call->places, MHA_ARRAYS, problem->p.type);
     const int32_t *lengths = call->places[MHA_KEY_LENGTHS].data;
-    for (int64_t b = 0; lengths && b < problem->p.batch && status == CLATTN_OK; ++b) {
-        if (lengths[b] < 0 || lengths[b] > problem->p.context_rows) {
-            status = error_set(CLATTN_INVALID_ARGUMENT,
-                               "key_lengths[%" PRId64 "] %d: must be 0 to context_rows %" PRId64, b,
-                               (int)lengths[b], problem->p.context_rows);
-        }
-    }
-    return status;
+    return status == CLATTN_OK ? layer_check_key_lengths(lengths, problem->p.batch, "context_rows",
+                                                         problem->p.context_rows)
+                               : status;
 }
 
 clattn_status mha_call_from_host(const struct mha_problem *problem,
@@ -305,9 +271,7 @@ clattn_status mha_call_from_host(const struct mha_problem *problem,
     const void *given[MHA_ARRAYS] = { a.x,  a.context, a.y,  a.wq, a.wk,   a.wv,          a.wo,
                                       a.bq, a.bk,      a.bv, a.bo, a.mask, a.key_lengths, a.weights };
     memset(call, 0, sizeof(*call));
-    for (int i = 0; i < MHA_ARRAYS; ++i) {
-        memcpy(&call->places[i].data, &given[i], sizeof(given[i])); /* inputs are only read */
-    }
+    layer_places_on_host(given, MHA_ARRAYS, call->places);
     memcpy(call->mask_stride, a.mask_stride, sizeof(a.mask_stride));
     status = check_given(problem, call);
     return status == CLATTN_OK ? check_host_values(problem, call) : status;
