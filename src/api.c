@@ -11,13 +11,6 @@
 #include "reference/alibi.h"
 #include "reference/reference.h"
 
-#define REQUIRE(pointer)                                                                               \
-    do {                                                                                               \
-        if (!(pointer)) {                                                                              \
-            return error_set(CLATTN_INVALID_ARGUMENT, "%s: must not be NULL", #pointer);               \
-        }                                                                                              \
-    } while (0)
-
 const char *clattn_last_error(void)
 {
     return error_text();

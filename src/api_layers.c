@@ -6,13 +6,6 @@
 #include "reference/additive.h"
 #include "reference/mha.h"
 
-#define REQUIRE(pointer)                                                                               \
-    do {                                                                                               \
-        if (!(pointer)) {                                                                              \
-            return error_set(CLATTN_INVALID_ARGUMENT, "%s: must not be NULL", #pointer);               \
-        }                                                                                              \
-    } while (0)
-
 /* ---- multi-head ------------------------------------------------------------------------------- */
 
 clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_problem *problem,

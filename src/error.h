@@ -10,6 +10,14 @@
 #define CLATTN_PRINTF(text, first)
 #endif
 
+/* In the exported functions: a pointer that the caller must give. */
+#define REQUIRE(pointer)                                                                               \
+    do {                                                                                               \
+        if (!(pointer)) {                                                                              \
+            return error_set(CLATTN_INVALID_ARGUMENT, "%s: must not be NULL", #pointer);               \
+        }                                                                                              \
+    } while (0)
+
 /* Records a message and returns `status`, so that callers write `return error_set(...)`. */
 clattn_status error_set(clattn_status status, const char *format, ...) CLATTN_PRINTF(2, 3);
 
