@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench_data.h"
+#include "bench_read.h"
 #include "bench_shapes.h"
 #include "check.h"
 #include "commands.h"
@@ -14,8 +15,14 @@
 #define CALLS_LEAST 3
 #define CALLS_MAX 1000000
 
+/* Times of a number of calls. */
+struct times {
+    double min_ms, median_ms;
+};
+
 struct measurement {
-    double min_ms, median_ms, cpu_ms, first_ms, gflops, gbytes_s, error_share;
+    struct times call, read; /* read: of a plain read of keys and values, if asked for */
+    double cpu_ms, first_ms, gflops, gbytes_s, read_gbytes_s, error_share;
     int calls;
     char strategy[64];
     size_t workspace_bytes;
@@ -66,26 +73,57 @@ static int compare_numbers(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Calls for `seconds`, and CALLS_LEAST times at least. */
+/* Sorts them. */
+static struct times summary(double *times, int n)
+{
+    qsort(times, (size_t)n, sizeof *times, compare_numbers);
+    return (struct times){times[0], times[n / 2]};
+}
+
+/* Calls for `seconds`, and CALLS_LEAST times at least; after each one a plain read, unless `read`
+ * is NULL, so that what else the machine does strikes both. */
+static int measure_turns(const struct options *options, const clattn_plan *plan,
+                         clattn_context *context, const struct bench_data *data,
+                         const struct bench_read *read, double seconds, double *times,
+                         double *read_times, struct measurement *found, struct failure *failure)
+{
+    const double start = clock_seconds();
+    double before = start, process_seconds = 0;
+    int n = 0;
+    while (n < CALLS_MAX && (n < CALLS_LEAST || before - start < seconds)) {
+        const double process_before = clock_process_seconds();
+        if (call(options, plan, context, data, failure) != 0)
+            return -1;
+        times[n] = (clock_seconds() - before) * 1e3;
+        process_seconds += clock_process_seconds() - process_before;
+        before = clock_seconds();
+        if (read && bench_read_run(context, read, failure) != 0)
+            return -1;
+        read_times[n++] = (clock_seconds() - before) * 1e3;
+        before = clock_seconds();
+    }
+    found->cpu_ms = process_seconds * 1e3 / n;
+    found->call = summary(times, n);
+    found->read = summary(read_times, n);
+    found->calls = n;
+    return 0;
+}
+
 static int measure(const struct options *options, const clattn_plan *plan, clattn_context *context,
                    const struct bench_data *data, double seconds, struct measurement *found,
                    struct failure *failure)
 {
-    double *times = malloc(CALLS_MAX * sizeof *times);
-    double start = clock_seconds(), process_start = clock_process_seconds(), before = start;
-    int n = 0, result = 0;
-    if (!times)
-        return failure_failed(failure, "out of memory");
-    while (result == 0 && n < CALLS_MAX && (n < CALLS_LEAST || before - start < seconds)) {
-        result = call(options, plan, context, data, failure);
-        times[n] = (clock_seconds() - before) * 1e3;
-        before += times[n++] / 1e3;
-    }
-    found->cpu_ms = (clock_process_seconds() - process_start) * 1e3 / n;
-    qsort(times, (size_t)n, sizeof *times, compare_numbers);
-    found->min_ms = times[0];
-    found->median_ms = times[n / 2];
-    found->calls = n;
+    double *times = malloc(2 * CALLS_MAX * sizeof *times);
+    struct bench_read read = {0};
+    const int with_read = options->value[OPTION_READ] != NULL;
+    int result = times ? 0 : failure_failed(failure, "out of memory");
+    if (result == 0 && with_read)
+        result = bench_read_make(context, data, &read, failure);
+    if (result == 0)
+        result = measure_turns(options, plan, context, data, with_read ? &read : NULL, seconds,
+                               times, times + CALLS_MAX, found, failure);
+    found->read_gbytes_s = with_read && result == 0 ? read.bytes / found->read.min_ms * 1e-6 : 0;
+    bench_read_free(&read);
     free(times);
     return result;
 }
@@ -136,8 +174,8 @@ static int run_plan(const struct options *options, const clattn_problem *problem
     if (measure(options, plan, context, data, seconds, found, failure) != 0)
         return -1;
     progress_end();
-    found->gflops = operations_done / found->min_ms * 1e-6;
-    found->gbytes_s = bench_data_bytes(data) / found->min_ms * 1e-6;
+    found->gflops = operations_done / found->call.min_ms * 1e-6;
+    found->gbytes_s = bench_data_bytes(data) / found->call.min_ms * 1e-6;
     return find_error(problem, context, data, found, failure);
 }
 
@@ -174,32 +212,40 @@ static void shape_text(const clattn_problem *p, char *text, size_t capacity)
              (long long)p->key_len, (long long)p->head_dim, (long long)p->head_dim_v);
 }
 
-static void print_header(int tsv)
+static void print_header(int tsv, int with_read)
 {
     if (tsv)
         printf("name\tshape\tdtype\tcausal\tmask\tstrategy\tmin_ms\tmedian_ms\tgflops\tgbytes_s\t"
-               "cpu_ms\tfirst_ms\tcalls\tworkspace_bytes\terror_share\n");
+               "cpu_ms\tfirst_ms\tcalls\tworkspace_bytes\terror_share%s\n",
+               with_read ? "\tread_min_ms\tread_median_ms\tread_gbytes_s" : "");
     else
-        printf("%-23s %-10s %8s %9s %7s %6s %8s %8s %9s %5s\n", "shape", "strategy", "min ms",
-               "median ms", "GFLOP/s", "GB/s", "cpu ms", "first ms", "workspace", "error");
+        printf("%-23s %-10s %8s %9s %7s %6s %8s %8s %9s %5s%s\n", "shape", "strategy", "min ms",
+               "median ms", "GFLOP/s", "GB/s", "cpu ms", "first ms", "workspace", "error",
+               with_read ? "  read ms median ms   GB/s" : "");
 }
 
-static void print_row(const struct bench_shape *shape, const struct measurement *found, int tsv)
+static void print_row(const struct bench_shape *shape, const struct measurement *found, int tsv,
+                      int with_read)
 {
     const clattn_problem *p = &shape->problem;
+    const struct times *read = &found->read;
     char text[160];
     shape_text(p, text, sizeof text);
     if (tsv)
-        printf("%s\t%s\t%s\t%s\t%s\t%s\t%.6g\t%.6g\t%.5g\t%.5g\t%.6g\t%.6g\t%d\t%zu\t%.4g\n",
+        printf("%s\t%s\t%s\t%s\t%s\t%s\t%.6g\t%.6g\t%.5g\t%.5g\t%.6g\t%.6g\t%d\t%zu\t%.4g",
                shape->name, text, clattn_type_name(p->type), bench_causal_name(p),
-               bench_mask_name(p), found->strategy, found->min_ms, found->median_ms, found->gflops,
-               found->gbytes_s, found->cpu_ms, found->first_ms, found->calls,
+               bench_mask_name(p), found->strategy, found->call.min_ms, found->call.median_ms,
+               found->gflops, found->gbytes_s, found->cpu_ms, found->first_ms, found->calls,
                found->workspace_bytes, found->error_share);
     else
-        printf("%-23s %-10s %8.4g %9.4g %7.4g %6.3g %8.4g %8.4g %9zu %5.2f\n",
-               strcmp(shape->name, "-") == 0 ? text : shape->name, found->strategy, found->min_ms,
-               found->median_ms, found->gflops, found->gbytes_s, found->cpu_ms, found->first_ms,
-               found->workspace_bytes, found->error_share);
+        printf("%-23s %-10s %8.4g %9.4g %7.4g %6.3g %8.4g %8.4g %9zu %5.2f",
+               strcmp(shape->name, "-") == 0 ? text : shape->name, found->strategy,
+               found->call.min_ms, found->call.median_ms, found->gflops, found->gbytes_s,
+               found->cpu_ms, found->first_ms, found->workspace_bytes, found->error_share);
+    if (with_read)
+        printf(tsv ? "\t%.6g\t%.6g\t%.5g" : " %8.4g %9.4g %6.3g", read->min_ms, read->median_ms,
+               found->read_gbytes_s);
+    printf("\n");
     fflush(stdout);
 }
 
@@ -208,7 +254,8 @@ static void print_row(const struct bench_shape *shape, const struct measurement 
 static int run_shapes(const struct options *options, const struct bench_shapes *shapes,
                       double seconds, struct failure *failure)
 {
-    int tsv = options->value[OPTION_TSV] != NULL, result = 0, wrong = 0;
+    int tsv = options->value[OPTION_TSV] != NULL, read = options->value[OPTION_READ] != NULL;
+    int result = 0, wrong = 0;
     clattn_context *context;
     char device[256];
     if (library_open(options, &context, failure) != 0)
@@ -217,12 +264,12 @@ static int run_shapes(const struct options *options, const struct bench_shapes *
     if (!tsv)
         printf("%s, %s; error: share of the tolerance, <= 1 is right\n", device,
                clattn_type_name(shapes->shape[0].problem.type));
-    print_header(tsv);
+    print_header(tsv, read);
     for (size_t i = 0; i < shapes->n && result == 0; i++) {
-        struct measurement found = {0, 0, 0, 0, 0, 0, 0, 0, "", 0};
+        struct measurement found = {0};
         result = run_shape(options, &shapes->shape[i].problem, context, seconds, &found, failure);
         if (result == 0)
-            print_row(&shapes->shape[i], &found, tsv);
+            print_row(&shapes->shape[i], &found, tsv, read);
         wrong += !(found.error_share <= 1);
     }
     clattn_context_destroy(context);
@@ -253,7 +300,8 @@ static int run(const struct options *options, struct failure *failure)
 static const struct option_group groups[] = {
     {"Shapes", {OPTION_SHAPE, OPTION_BENCH_CAUSAL, OPTION_MASK_KIND, OPTION_SHAPES, OPTION_TYPE}},
     {"How",
-     {OPTION_SECONDS, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TSV, OPTION_HELP}},
+     {OPTION_SECONDS, OPTION_READ, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TSV,
+      OPTION_HELP}},
     {NULL, {OPTION_NONE}},
 };
 
@@ -263,7 +311,8 @@ const struct command command_bench = {
     "speed of "
     "its matrix products, the bandwidth if each input were read once, the processor time of this "
     "process a "
-    "call, the first call with compilation, and the error as a share of the tolerance.",
+    "call, the first call with compilation, and the error as a share of the tolerance. With "
+    "--read, after each call, a kernel that only reads the keys and values: what the memory gives.",
     "[--shape B,HQ,HKV,LQ,LK,D,DV] [OPTION]...",
     NULL,
     groups,

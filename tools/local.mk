@@ -10,6 +10,8 @@ libclattn_tool_la_SOURCES = \
 	tools/attention_extras.h \
 	tools/bench_data.c \
 	tools/bench_data.h \
+	tools/bench_read.c \
+	tools/bench_read.h \
 	tools/bench_shapes.c \
 	tools/bench_shapes.h \
 	tools/check.c \

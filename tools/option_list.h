@@ -71,6 +71,7 @@ OPTION(HEAD, "head", "N", "which head to draw; default: the average of all")
 /* bench */
 OPTION(SHAPES, "shapes", "FILE", "lines of NAME B HQ HKV LQ LK D DV CAUSAL MASK; default: built in")
 OPTION(SECONDS, "seconds", "S", "measure each shape for so long, and 3 calls at least; default 0.5")
+OPTION(READ, "read", NULL, "in turns with a kernel that only reads the keys and values: its time and speed too")
 OPTION(TSV, "tsv", NULL, "tab-separated: a header line, then a line a shape")
 OPTION(BENCH_CAUSAL, "causal", "MODE", "none (default), top-left or bottom-right")
 
