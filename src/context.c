@@ -9,9 +9,11 @@
 #include "environment.h"
 #include "error.h"
 #include "gemm.h"
+#include "ladder.h"
 #include "planner.h"
 #include "program.h"
 #include "program_cache.h"
+#include "x86.h"
 
 #define DEFAULT_WORKSPACE_LIMIT_BYTES ((size_t)256 << 20)
 
@@ -68,8 +70,14 @@ static clattn_status init(clattn_context *context, cl_context cl, cl_device_id i
     if (status == CLATTN_OK) {
         status = check_device(&context->device, context->cache);
     }
+    if (status == CLATTN_OK) {
+        status = ladder_create(context, &context->ladder);
+    }
     if (status != CLATTN_OK) {
         return status;
+    }
+    if (context->device.device_class == DEVICE_CPU) {
+        x86_request_tiles();
     }
     cl_int code = clRetainContext(cl);
     if (code != CL_SUCCESS) {
@@ -122,6 +130,7 @@ void context_destroy(clattn_context *context)
     pthread_mutex_destroy(&context->plan_lock);
     pthread_cond_destroy(&context->program_built);
     pthread_mutex_destroy(&context->program_lock);
+    ladder_destroy(context->ladder);
     program_cache_close(context->cache);
     free(context->kernel_dir);
     free(context);

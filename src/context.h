@@ -9,6 +9,7 @@
 #include "clattn.h"
 #include "device.h"
 
+struct ladder;
 struct program;
 struct program_cache;
 
@@ -28,6 +29,8 @@ struct clattn_context {
     pthread_cond_t program_built;
     struct program *programs; /* a list; owned */
     struct program_cache *cache; /* on disk; NULL: none */
+
+    struct ladder *ladder; /* what the device was found to have; owned */
 
     pthread_mutex_t plan_lock;
     struct clattn_plan *recent_plans[PLAN_CACHE_SIZE]; /* most recent first; owned */

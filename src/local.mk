@@ -33,6 +33,9 @@ libclattn_core_la_SOURCES = \
 	src/host_values.c \
 	src/kernel_source.c \
 	src/kernel_source.h \
+	src/ladder.c \
+	src/ladder.h \
+	src/ladder_table.c \
 	src/launch.c \
 	src/launch.h \
 	src/layer.c \
@@ -95,7 +98,9 @@ libclattn_core_la_SOURCES = \
 	src/tuning.c \
 	src/tuning.h \
 	src/tuning_table.c \
-	src/types.c
+	src/types.c \
+	src/x86.c \
+	src/x86.h
 nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
 
 # The kernel files, and what they share with the host.
@@ -119,6 +124,8 @@ KERNEL_FILES = \
 	cl/params.h \
 	cl/philox.clh \
 	cl/plain.cl \
+	cl/probe_amx.cl \
+	cl/probe_avx512_bf16.cl \
 	cl/project.cl \
 	cl/project.h \
 	cl/project_tiles.cl \
@@ -133,7 +140,9 @@ KERNEL_FILES = \
 	cl/staged.h \
 	cl/terms.clh \
 	cl/types.clh \
-	cl/vector.clh
+	cl/vector.clh \
+	cl/x86_amx.clh \
+	cl/x86_bf16.clh
 EXTRA_DIST += $(KERNEL_FILES)
 
 src/embedded_cl.c: $(KERNEL_FILES) scripts/embed_files Makefile
