@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "context.h"
+#include "describe.h"
 #include "environment.h"
 #include "error.h"
 #include "host_call.h"
@@ -84,7 +85,7 @@ clattn_status clattn_describe_devices(int as_json, char **text)
     REQUIRE(text);
     *text = NULL;
     clattn_status status = context_check_process();
-    return status == CLATTN_OK ? device_describe(environment_device(), as_json, text) : status;
+    return status == CLATTN_OK ? describe_devices(environment_device(), as_json, text) : status;
 }
 
 void clattn_free(void *memory)

@@ -48,10 +48,6 @@ int device_choose(const struct device_listing *listing, const char *wanted);
 /* Finds a device by the rules of clattn_context_open; `wanted` NULL: the default order. */
 clattn_status device_find(const char *wanted, cl_device_id *id);
 
-/* The text of clattn_describe_devices, in device_describe.c. `wanted` is CLATTN_DEVICE's value or NULL.
- * The caller frees *text. */
-clattn_status device_describe(const char *wanted, int as_json, char **text);
-
 const char *device_class_name(enum device_class device_class); /* "CPU", "GPU", "accelerator" */
 
 #endif

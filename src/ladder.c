@@ -257,7 +257,7 @@ int ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
     struct verdict *verdict = &ladder->verdicts[id];
     if (!ladder_asks(&context->device, id)) {
         if (why) {
-            text_append(why, "%s: not for devices of this kind", rung->name);
+            text_append(why, "not for devices of this kind");
         }
         return 0;
     }
@@ -267,7 +267,7 @@ int ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
     }
     int has_it = verdict->has_it;
     if (!has_it && why) {
-        text_append(why, "%s: %s", rung->name, verdict->reason);
+        text_append(why, "%s", verdict->reason);
     }
     pthread_mutex_unlock(&ladder->lock);
     return has_it;

@@ -17,7 +17,7 @@ static int check_amx_bf16(const struct device *device, struct text *why)
 const struct rung ladder_table[RUNG_COUNT] = {
     [RUNG_AVX512_BF16] = {
         .name = "avx512_bf16",
-        .summary = "bfloat16 in vector registers (x86 AVX512-BF16)",
+        .summary = "bfloat16 in vector registers: x86 AVX512-BF16",
         .classes = RUNG_CLASS(DEVICE_CPU),
         .host_check = check_avx512_bf16,
         .file = "probe_avx512_bf16.cl",
@@ -30,7 +30,7 @@ const struct rung ladder_table[RUNG_COUNT] = {
     },
     [RUNG_AVX512_BF16_DOT] = {
         .name = "avx512_bf16_dot",
-        .summary = "dot products of bfloat16 pairs, faster than multiply-adds (x86 VDPBF16PS)",
+        .summary = "the same, faster than multiply-adds: x86 VDPBF16PS",
         .classes = RUNG_CLASS(DEVICE_CPU),
         .host_check = check_avx512_bf16,
         .file = "probe_avx512_bf16.cl",
@@ -47,7 +47,7 @@ const struct rung ladder_table[RUNG_COUNT] = {
     },
     [RUNG_AMX_BF16] = {
         .name = "amx_bf16",
-        .summary = "products of bfloat16 tiles (x86 AMX, TDPBF16PS)",
+        .summary = "products of bfloat16 tiles: x86 AMX",
         .classes = RUNG_CLASS(DEVICE_CPU),
         .host_check = check_amx_bf16,
         .file = "probe_amx.cl",

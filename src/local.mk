@@ -16,9 +16,10 @@ libclattn_core_la_SOURCES = \
 	src/checked_math.h \
 	src/context.c \
 	src/context.h \
+	src/describe.c \
+	src/describe.h \
 	src/device.c \
 	src/device.h \
-	src/device_describe.c \
 	src/embedded_cl.h \
 	src/environment.c \
 	src/environment.h \

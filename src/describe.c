@@ -1,10 +1,12 @@
-/* The text of clattn_describe_devices: what there is, what each can do, which one is chosen and why. */
+/* The text of clattn_describe_devices: what there is, what each can do, which one is chosen and why. A
+ * context is made on each device for as long as its ladder is climbed. */
+#include "describe.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "device.h"
 #include "error.h"
-#include "text.h"
+#include "ladder.h"
 
 static const char *yes_no(int value)
 {
@@ -26,6 +28,66 @@ static const char *reason(const char *wanted, const struct device *device)
                                                         : "no GPU or accelerator is there: the first CPU";
 }
 
+/* A context to ask the ladder with; NULL: none can be made, for the reason in `why`. */
+static clattn_context *open_context(const struct device *device, struct text *why)
+{
+    clattn_context *context = NULL;
+    cl_int code;
+    cl_context cl = clCreateContext(NULL, 1, &device->id, NULL, NULL, &code);
+    if (code != CL_SUCCESS) {
+        text_append(why, "clCreateContext failed with %s (%d)", error_opencl_name(code), code);
+        return NULL;
+    }
+    if (context_create(cl, device->id, NULL, &context) != CLATTN_OK) {
+        text_append(why, "%s", error_text());
+    }
+    clReleaseContext(cl);
+    return context;
+}
+
+/* Calls `line` with what came out for each rung that the device may be asked for. */
+static void climb(struct text *text, const struct device *device,
+                  void (*line)(struct text *text, const struct rung *rung, int number, const char *refused,
+                               double gain))
+{
+    struct text why = TEXT_INIT;
+    clattn_context *context = NULL;
+    int number = 0;
+    for (int id = 0; id < RUNG_COUNT; ++id) {
+        if (!ladder_asks(device, (enum rung_id)id)) {
+            continue;
+        }
+        if (number == 0) {
+            context = open_context(device, &why);
+        }
+        if (!context) {
+            line(text, &ladder_table[id], number++, why.data ? why.data : "", 0);
+            continue;
+        }
+        text_free(&why);
+        int has_it = ladder_has(context, (enum rung_id)id, &why);
+        line(text, &ladder_table[id], number++, has_it ? NULL : why.data ? why.data : "",
+             ladder_gain(context, (enum rung_id)id));
+    }
+    text_free(&why);
+    if (context) {
+        context_destroy(context);
+    }
+}
+
+static void describe_rung(struct text *text, const struct rung *rung, int number, const char *refused,
+                          double gain)
+{
+    (void)number;
+    text_append(text, "     %s (%s): %s", rung->name, rung->summary, refused ? "no: " : "yes");
+    if (refused) {
+        text_append(text, "%s", refused);
+    } else if (gain > 0) {
+        text_append(text, ", by %.1f times", gain);
+    }
+    text_append(text, "\n");
+}
+
 static void describe_one(struct text *text, const struct device_listed *item, const char *why)
 {
     const struct device *d = &item->device;
@@ -39,6 +101,7 @@ static void describe_one(struct text *text, const struct device_listed *item, co
                 (uint64_t)(d->local_bytes / 1024), d->work_group_limit);
     text_append(text, "     float16 and bfloat16 storage: yes, float64: %s, compiler: %s\n",
                 yes_no(d->has_fp64), yes_no(d->has_compiler));
+    climb(text, d, describe_rung);
     if (why) {
         text_append(text, "     chosen because: %s\n", why);
     }
@@ -76,6 +139,23 @@ static void json_string(struct text *text, const char *name, const char *value)
     text_append(text, "\"");
 }
 
+static void describe_rung_json(struct text *text, const struct rung *rung, int number, const char *refused,
+                               double gain)
+{
+    (void)gain;
+    text_append(text, "%s{", number ? ", " : "");
+    json_string(text, "name", rung->name);
+    text_append(text, ", ");
+    json_string(text, "summary", rung->summary);
+    text_append(text, ", \"usable\": %s, ", true_false(refused == NULL));
+    if (refused) {
+        json_string(text, "reason", refused);
+    } else {
+        text_append(text, "\"reason\": null");
+    }
+    text_append(text, "}");
+}
+
 static void describe_one_json(struct text *text, const struct device_listed *item, int chosen)
 {
     const struct device *d = &item->device;
@@ -93,10 +173,12 @@ static void describe_one_json(struct text *text, const struct device_listed *ite
     }
     text_append(text,
                 "\"compute_units\": %u, \"memory_bytes\": %" PRIu64 ", \"local_memory_bytes\": %" PRIu64
-                ", \"work_group_limit\": %zu, \"float64\": %s, \"compiler\": %s, \"chosen\": %s}",
+                ", \"work_group_limit\": %zu, \"float64\": %s, \"compiler\": %s, \"chosen\": %s,\n     \"instructions\": [",
                 d->compute_units, (uint64_t)d->global_bytes, (uint64_t)d->local_bytes,
                 d->work_group_limit, true_false(d->has_fp64), true_false(d->has_compiler),
                 true_false(chosen));
+    climb(text, d, describe_rung_json);
+    text_append(text, "]}");
 }
 
 static void describe_json(struct text *text, const struct device_listing *listing, const char *wanted,
@@ -121,7 +203,7 @@ static void describe_json(struct text *text, const struct device_listing *listin
     text_append(text, "\n}\n");
 }
 
-clattn_status device_describe(const char *wanted, int as_json, char **result)
+clattn_status describe_devices(const char *wanted, int as_json, char **result)
 {
     struct device_listing listing;
     clattn_status status = device_list(&listing);
