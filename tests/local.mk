@@ -60,6 +60,7 @@ test_programs = \
 	tests/api/host \
 	tests/api/merging \
 	tests/robust/faults \
+	tests/robust/first_result \
 	tests/robust/fork \
 	tests/robust/guards \
 	tests/robust/large_index \
