@@ -19,7 +19,8 @@
  *
  * Keys that only some rows see go through `terms`: -inf hides a score whatever it is, and blocks whose
  * values are not all finite take a slow path, since 0 * NaN would reach rows that must not see it. Scores
- * are in units of log2: scale * log2(e) is folded into the queries. */
+ * are in units of log2: scale * log2(e) is folded into the queries, or into the scores where queries are
+ * multiplied as they are stored. */
 #include "simd_block.clh"
 
 /* The rows of a work-group and their softmax so far; a row that has seen no key has maximum -inf. */
@@ -60,10 +61,15 @@ static inline int row_block(const clattn_params *p)
     return block;
 }
 
-static inline void load_queries(const clattn_params *p, tile *t, __global const STORAGE *query,
-                                __global const float *slopes, float16 *query_t)
+/* What brings the product of a query and a key to units of log2, or of the soft cap. */
+static inline float score_factor(const clattn_params *p)
 {
-    const float factor = HAS(SOFTCAP) ? p->scale / p->softcap : p->scale * LOG2_E;
+    return HAS(SOFTCAP) ? p->scale / p->softcap : p->scale * LOG2_E;
+}
+
+static inline void load_queries(const clattn_params *p, tile *t, __global const STORAGE *query,
+                                __global const float *slopes, query_vector *query_t)
+{
     for (int v = 0; v < VECTORS; ++v) {
         rows_of row[LANES];
         for (int lane = 0; lane < LANES; ++lane) {
@@ -71,9 +77,10 @@ static inline void load_queries(const clattn_params *p, tile *t, __global const 
             lane_mask_set_row(p, &t->mask, slopes, r, t->b, h, i);
             row[lane].base = query + p->query_offset + t->b * p->query_stride[0] +
                              h * p->query_stride[1] + (t->mask.s.query_row + i) * p->query_stride[2];
+            row[lane].row = 0;
             row[lane].column = p->query_stride[3];
         }
-        load_rows_transposed(row, HEAD_DIM, factor, query_t + v);
+        put_queries(row, score_factor(p), query_t + v);
         t->maximum[v] = -INFINITY;
         t->sum[v] = 0.0f;
         t->seen[v] = 0;
@@ -94,17 +101,11 @@ static inline void move_maximum(tile *t, const float16 maximum[VECTORS], float16
     }
 }
 
-/* A block of keys and their values, as the products read them. */
-typedef struct key_block {
-    int from, count;
-    element_row key, value;
-    clattn_i64 key_row, value_row; /* strides */
-} key_block;
-
-/* `terms` and `scores` have room for a block. */
+/* `terms`, `scores` and `weights` have room for a block. */
 static inline void attend_block(const clattn_params *p, tile *t, const key_block *block,
                                 __global const uchar *mask, __global const void *bias,
-                                const float16 *query_t, float16 *terms, float16 *scores, float16 *out_t)
+                                const query_vector *query_t, float16 *terms, float16 *scores,
+                                weight_vector *weights, float16 *out_t)
 {
     const int from = block->from, count = min(block->count, t->high - from);
     if (count <= 0 || (from >= p->always_visible_keys && from < t->window_from)) {
@@ -122,19 +123,19 @@ static inline void attend_block(const clattn_params *p, tile *t, const key_block
         maximum[v] = t->maximum[v];
         t->seen[v] |= full ? -1 : 0;
     }
-    score_block(block->key, block->key_row, count, query_t, p->softcap * LOG2_E, full ? 0 : terms, scores,
+    score_block(block, count, query_t, score_factor(p), p->softcap * LOG2_E, full ? 0 : terms, scores,
                 maximum);
     move_maximum(t, maximum, rescale, origin);
-    weigh_block(count, origin, scores, t->sum);
+    weigh_block(count, origin, scores, weights, t->sum);
     for (int r = 0; HAS(DROPOUT) && r < ROWS; ++r) {
         int kept = drop_weights(p, t->b, head_of(t, r), position_of(t, r), r, from, count,
-                                full ? 0 : terms, scores);
+                                full ? 0 : terms, weights);
         ((int *)&t->kept[r / LANES])[r % LANES] |= kept ? -1 : 0;
     }
-    if (full || values_are_finite(block->value, block->value_row, count)) {
-        mix_block(block->value, block->value_row, count, scores, rescale, out_t);
+    if (NEEDS_FINITE_VALUES ? values_are_finite(block, count) : full || values_are_finite(block, count)) {
+        mix_block(block, count, weights, rescale, out_t);
     } else {
-        mix_block_hiding(block->value, block->value_row, count, scores, terms, rescale, out_t);
+        mix_block_hiding(block, count, weights, full ? 0 : terms, rescale, out_t);
     }
 }
 
@@ -154,6 +155,7 @@ static inline float16 finish_rows(const clattn_params *p, tile *t, __global cons
         t->sum[v] = t->sum[v] * kept + exp2_16(sink - top);
         t->maximum[v] = top;
     }
+    kept *= HAS(DROPOUT) ? p->keep_scale : 1.0f;
     return t->seen[v] & t->kept[v] ? kept / t->sum[v] : (float16)0.0f;
 }
 
@@ -206,11 +208,12 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
     const int kv_head = (int)get_group_id(1), b = (int)get_group_id(2), first = row_block(p) * TILES;
     const sequence s = sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key);
     tile t[TILES];
-    float16 query_t[TILES][HEAD_DIM * VECTORS], out_t[TILES][HEAD_DIM_V * VECTORS];
+    query_vector query_t[TILES][PARTS * QUERY_STEPS * VECTORS];
+    float16 out_t[TILES][OUT_COLUMNS * VECTORS];
     int tiles = 0;
     for (; tiles < TILES && place_tile(p, &t[tiles], s, b, kv_head, first + tiles); ++tiles) {
         load_queries(p, &t[tiles], query, slopes, query_t[tiles]);
-        for (int c = 0; c < HEAD_DIM_V * VECTORS; ++c) {
+        for (int c = 0; c < OUT_COLUMNS * VECTORS; ++c) {
             out_t[tiles][c] = 0.0f;
         }
     }
@@ -222,9 +225,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                                  kv_head * p->value_stride[1] + s.key_row * p->value_stride[2],
                              p->value_stride[2], p->value_stride[3] };
     float16 terms[KEYS * VECTORS], scores[KEYS * VECTORS];
-#if !IN_PLACE
-    float wide_keys[KEYS * HEAD_DIM], wide_values[KEYS * HEAD_DIM_V];
+#if WEIGHTS_APART
+    weight_vector block_weights[PARTS * KEYS / 2 * VECTORS];
+#else
+    weight_vector *block_weights = scores;
 #endif
+    block_room room;
+    BLOCKS_BEGIN();
     for (int from = 0; from < high; from += KEYS) {
         if (from >= p->always_visible_keys && from < t[0].window_from) {
             from = t[0].window_from;
@@ -232,26 +239,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                 break;
             }
         }
-        key_block block;
-        block.from = from;
-        block.count = min(KEYS, high - from);
-#if IN_PLACE
-        block.key = keys.base + from * keys.row;
-        block.value = values.base + from * values.row;
-        block.key_row = keys.row;
-        block.value_row = values.row;
-#else
-        widen_rows(keys, from, block.count, HEAD_DIM, wide_keys);
-        widen_rows(values, from, block.count, HEAD_DIM_V, wide_values);
-        block.key = wide_keys;
-        block.value = wide_values;
-        block.key_row = HEAD_DIM;
-        block.value_row = HEAD_DIM_V;
-#endif
+        const key_block block = read_block(keys, values, from, min(KEYS, high - from), &room);
         for (int n = 0; n < tiles; ++n) {
-            attend_block(p, &t[n], &block, mask, bias, query_t[n], terms, scores, out_t[n]);
+            attend_block(p, &t[n], &block, mask, bias, query_t[n], terms, scores, block_weights,
+                         out_t[n]);
         }
     }
+    BLOCKS_END();
     for (int n = 0; n < tiles; ++n) {
         for (int v = 0; v < VECTORS; ++v) {
             float16 factor = finish_rows(p, &t[n], sinks, v);

@@ -84,7 +84,10 @@ libclattn_core_la_SOURCES = \
 	src/sha256.h \
 	src/strategies.c \
 	src/strategy.h \
+	src/strategy/fused_amx.c \
 	src/strategy/fused_simd.c \
+	src/strategy/fused_simd.h \
+	src/strategy/fused_simd_run.c \
 	src/strategy/fused_simt.c \
 	src/strategy/plain.c \
 	src/strategy/split.c \
@@ -134,6 +137,12 @@ KERNEL_FILES = \
 	cl/scale_mask.cl \
 	cl/score.cl \
 	cl/simd_block.clh \
+	cl/simd_dot.clh \
+	cl/simd_fma.clh \
+	cl/simd_pairs.clh \
+	cl/simd_registers.clh \
+	cl/simd_rows.clh \
+	cl/simd_tiles.clh \
 	cl/simt_tile.clh \
 	cl/softmax.cl \
 	cl/split.cl \

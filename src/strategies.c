@@ -4,6 +4,7 @@
 const struct strategy *const strategy_table[] = {
     &strategy_plain,
     &strategy_split,
+    &strategy_fused_amx,
     &strategy_fused_simd,
     &strategy_fused_simt,
     &strategy_staged,

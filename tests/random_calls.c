@@ -154,7 +154,7 @@ static void run_strategy(struct run *run, uint64_t index, const char *strategy, 
     uint64_t inputs = test_call_input_hash(test);
     clattn_status status = index / TYPES % 2
                                ? device_call_run(run->context, test, NULL)
-                               : clattn_forward_host(run->context, &test->problem, &test->tensors);
+                               : device_call_run_blocking(run->context, test);
     if (status == CLATTN_UNSUPPORTED && test->problem.strategy) {
         ++run->declined;
     } else if (status != CLATTN_OK) {

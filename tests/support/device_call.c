@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "strategy.h"
+
 static clattn_tensor *device_tensor(clattn_tensors *t, enum tensor_id id)
 {
     clattn_tensor *const tensors[TENSOR_COUNT] = {
@@ -74,6 +76,7 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
         memcpy(to->stride, from->stride, sizeof(to->stride));
     }
     if (status == CLATTN_OK) {
+        test->weight_rounding = plan->weight_rounding;
         snprintf(used ? used : (char[32]){ 0 }, 32, "%s", clattn_plan_strategy(plan));
         tensors.workspace = poisoned_workspace(cl, clattn_plan_workspace(plan));
         status = clattn_enqueue_forward(plan, queue, &tensors, 0, NULL, &done);
@@ -95,5 +98,13 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
         clReleaseMemObject(tensors.workspace);
     }
     clattn_plan_destroy(plan);
+    return status;
+}
+
+clattn_status device_call_run_blocking(clattn_context *context, struct test_call *test)
+{
+    clattn_status status = clattn_forward_host(context, &test->problem, &test->tensors);
+    const struct clattn_plan *used = context->recent_plans[0]; /* the most recent one */
+    test->weight_rounding = status == CLATTN_OK && used ? used->weight_rounding : 0;
     return status;
 }

@@ -135,7 +135,8 @@ static void check_out(struct check *c)
         double keys = (double)c->detail->allowed_keys[c->at];
         struct bound bound = {
             .unit = c->u * row_unit(c) * c->detail->value_spread[c->at * p->head_dim_v + column],
-            .floor = keys * c->least * c->largest_value / (1 - p->dropout),
+            .floor = keys * c->least * c->largest_value / (1 - p->dropout) +
+                     c->test->weight_rounding * c->detail->value_spread[c->at * p->head_dim_v + column],
             .type = rounded_type(p->type, p->type),
             .any_non_finite = 1,
         };

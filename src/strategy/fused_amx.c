@@ -1,0 +1,51 @@
+/* fused_amx: the kernel of fused_simd with both products in the matrix unit of x86 CPUs (AMX); bfloat16, and
+ * float16 as the sum of two bfloat16 parts. */
+#include "../ladder.h"
+#include "fused_simd.h"
+#include "strategies.h"
+
+static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+{
+    const clattn_problem *p = &problem->p;
+    if (context->device.device_class != DEVICE_CPU) {
+        text_append(why, "for CPU devices");
+        return 0;
+    }
+    if (p->type != CLATTN_BFLOAT16 && p->type != CLATTN_FLOAT16) {
+        text_append(why, "tiles hold bfloat16: for bfloat16 and float16 storage");
+        return 0;
+    }
+    if (!simd_applicable(context, problem, why)) {
+        return 0;
+    }
+    struct text refused = TEXT_INIT;
+    const int has_tiles = ladder_has(context, RUNG_AMX_BF16, &refused);
+    if (!has_tiles) {
+        text_append(why, "%s: %s", ladder_table[RUNG_AMX_BF16].name, refused.data ? refused.data : "");
+    }
+    text_free(&refused);
+    return has_tiles;
+}
+
+static double cost_ms(const clattn_context *context, const struct problem *problem)
+{
+    return simd_cost_ms(context, problem, SIMD_TILES);
+}
+
+static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+{
+    const int is_half = plan->problem.p.type == CLATTN_FLOAT16;
+    return simd_plan(plan, explain, SIMD_TILES,
+                     is_half ? "amx_bf16, tiles of bfloat16, three products of float16's two parts"
+                             : "amx_bf16, tiles of bfloat16");
+}
+
+const struct strategy strategy_fused_amx = {
+    .name = "fused_amx",
+    .summary = "fused_simd with its products in the matrix unit of x86 CPUs (AMX)",
+    .applicable = applicable,
+    .cost_ms = cost_ms,
+    .plan = plan,
+    .enqueue = simd_enqueue,
+    .destroy = simd_destroy,
+};

@@ -1,0 +1,28 @@
+/* What fused_simd and fused_amx share: they run cl/fused_simd.cl, each with its own block products. */
+#ifndef CLATTN_SRC_STRATEGY_FUSED_SIMD_H
+#define CLATTN_SRC_STRATEGY_FUSED_SIMD_H
+
+#include "../strategy.h"
+
+/* How scores and mixed values are multiplied; the values are those of cl/simd_block.clh. */
+enum simd_product {
+    SIMD_FMA,   /* float32 multiply-adds */
+    SIMD_DOT,   /* dot products of bfloat16 pairs */
+    SIMD_TILES, /* tiles of bfloat16 */
+    SIMD_PRODUCT_COUNT
+};
+
+/* What the kernel needs, whatever the product. 0: appends one sentence why not. */
+int simd_applicable(const clattn_context *context, const struct problem *problem, struct text *why);
+
+double simd_cost_ms(const clattn_context *context, const struct problem *problem,
+                    enum simd_product product);
+
+/* The functions of struct strategy. `product_words` tells people which products they are. */
+clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum simd_product product,
+                        const char *product_words);
+clattn_status simd_enqueue(const struct clattn_plan *plan, const struct call *call,
+                           const clattn_params *params, struct chain *chain);
+void simd_destroy(struct clattn_plan *plan);
+
+#endif

@@ -1,0 +1,246 @@
+/* cl/fused_simd.cl for CPU devices: chooses its tile, builds it with one of its products, and launches. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../error.h"
+#include "../ladder.h"
+#include "fused_simd.h"
+
+#define LANES 16
+#define COLUMNS_MAX 4096 /* head_dim + head_dim_v: queries and sums of a tile live in private memory */
+#define PRIVATE_BYTES_MAX (512 * 1024) /* of a work-group: half of a second cache */
+
+/* Tiles, measured on two AVX-512 cores under PoCL; efficiency is relative to the best one of the product on
+ * long sequences. */
+static const struct simd_tile {
+    enum simd_product product;
+    int vectors;     /* of 16 query rows */
+    int score_keys;  /* keys at once in registers: vectors * score_keys + vectors + 1 <= 32 */
+    int mix_columns; /* output columns at once in registers */
+    double efficiency;
+} tile_table[] = {
+    { SIMD_FMA, 1, 8, 16, 0.82 },
+    { SIMD_FMA, 2, 8, 8, 1.0 },
+    { SIMD_DOT, 1, 8, 16, 0.82 },
+    { SIMD_DOT, 2, 8, 8, 1.0 },
+    { SIMD_TILES, 2, 4, 0, 0.8 },
+    { SIMD_TILES, 4, 4, 0, 0.9 },
+    { SIMD_TILES, 8, 2, 0, 1.0 },
+};
+
+#define TILE_COUNT (sizeof(tile_table) / sizeof(tile_table[0]))
+#define TILES_MOST 8       /* tiles that share what a work-group widens */
+#define GROUPS_A_UNIT 4    /* work-groups that a compute unit should have at least */
+
+/* What the kernel is built with. */
+struct simd_choice {
+    enum simd_product product;
+    const struct simd_tile *tile;
+    int tiles, keys; /* a work-group, a block */
+};
+
+struct simd_state {
+    struct kernel *kernel;
+    int group_rows; /* of a key/value head, a work-group */
+    int group;      /* heads of a key/value head */
+};
+
+static int64_t group_of(const clattn_problem *p)
+{
+    return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
+}
+
+/* Whether work-groups bring keys or values into another form, which tiles can share. */
+static int is_converted(const clattn_problem *p, enum simd_product product)
+{
+    return product != SIMD_FMA || p->type != CLATTN_FLOAT32 || p->strided_columns;
+}
+
+int simd_applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+{
+    const clattn_problem *p = &problem->p;
+    if (p->type == CLATTN_FLOAT64) {
+        text_append(why, "computes in float32");
+        return 0;
+    }
+    if (p->weights != CLATTN_WEIGHTS_NONE) {
+        text_append(why, "has no matrix of weights to give out");
+        return 0;
+    }
+    if (p->head_dim + p->head_dim_v > COLUMNS_MAX) {
+        text_append(why, "head_dim + head_dim_v %lld: at most %d fit private memory",
+                    (long long)(p->head_dim + p->head_dim_v), COLUMNS_MAX);
+        return 0;
+    }
+    if (p->query_len * group_of(p) > INT_MAX / 2) {
+        text_append(why, "query_len %lld of %lld heads: a key/value head's rows must fit 32 bits",
+                    (long long)p->query_len, (long long)group_of(p));
+        return 0;
+    }
+    if (context->device.parameter_bytes < sizeof(clattn_params) + 128) {
+        text_append(why, "the device takes only %zu bytes of kernel arguments",
+                    context->device.parameter_bytes);
+        return 0;
+    }
+    return 1;
+}
+
+static int64_t blocks_of(const clattn_problem *p, int64_t rows)
+{
+    return (p->query_len * group_of(p) + rows - 1) / rows * p->batch * p->kv_heads;
+}
+
+/* Rows that are computed in all, padding included, in units of the best tile's speed. */
+static double row_cost(const clattn_problem *p, const struct simd_tile *tile)
+{
+    const double rows = LANES * tile->vectors;
+    double waste = p->causal ? 1 + rows / (double)(group_of(p) * (p->key_len + 1)) : 1;
+    return (double)blocks_of(p, LANES * tile->vectors) * rows * waste / tile->efficiency;
+}
+
+/* The same when the slowest unit counts: work-groups come whole. */
+static double turn_cost(const clattn_context *context, const clattn_problem *p,
+                        const struct simd_tile *tile)
+{
+    const int64_t units = (int64_t)context->device.compute_units;
+    const int64_t blocks = blocks_of(p, LANES * tile->vectors);
+    if (blocks <= 0 || blocks >= 16 * units) {
+        return row_cost(p, tile);
+    }
+    return row_cost(p, tile) * (double)((blocks + units - 1) / units * units) / (double)blocks;
+}
+
+static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *choice)
+{
+    const int64_t rows = LANES * choice->tile->vectors, keys = choice->keys;
+    const int64_t query_bytes = choice->product == SIMD_FMA ? 4 : 2; /* or two parts of 2 */
+    const int64_t weight_bytes = choice->product == SIMD_FMA ? 0 : 4;
+    const int64_t block_columns = is_converted(p, choice->product) ? p->head_dim + p->head_dim_v : 0;
+    return rows * (choice->tiles * (query_bytes * p->head_dim + 4 * p->head_dim_v) +
+                   keys * (8 + weight_bytes)) +
+           4 * keys * block_columns;
+}
+
+/* As many keys as private memory has room for, since each block rescales what was summed before. They
+ * decide the bits of a result, so they depend on the head dims alone; tile and tiles change no bit. */
+static int choose_keys(const clattn_problem *p, enum simd_product product)
+{
+    struct simd_choice choice = { product, NULL, 1, product == SIMD_TILES ? 64 : 128 };
+    for (size_t i = 0; i < TILE_COUNT; ++i) { /* the largest */
+        choice.tile = tile_table[i].product == product ? &tile_table[i] : choice.tile;
+    }
+    while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.keys > 32) {
+        choice.keys /= 2;
+    }
+    return choice.keys;
+}
+
+/* The cheapest tile; as many of them share converted keys and values as leave work for all units. */
+static struct simd_choice choose(const clattn_context *context, const clattn_problem *p,
+                                 enum simd_product product)
+{
+    struct simd_choice choice = { product, NULL, 1, choose_keys(p, product) };
+    for (size_t i = 0; i < TILE_COUNT; ++i) {
+        const struct simd_tile *tile = &tile_table[i];
+        if (tile->product == product &&
+            (!choice.tile || turn_cost(context, p, tile) < turn_cost(context, p, choice.tile))) {
+            choice.tile = tile;
+        }
+    }
+    const int64_t wanted = GROUPS_A_UNIT * (int64_t)context->device.compute_units;
+    while (is_converted(p, product) && choice.tiles < TILES_MOST &&
+           blocks_of(p, (int64_t)choice.tiles * 2 * LANES * choice.tile->vectors) >= wanted) {
+        choice.tiles *= 2;
+    }
+    while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.tiles > 1) {
+        choice.tiles /= 2;
+    }
+    return choice;
+}
+
+/* Linear in batch and heads, as that of split is, so that the choice between the two, and with it the
+ * bits of a result, does not depend on them. */
+double simd_cost_ms(const clattn_context *context, const struct problem *problem,
+                    enum simd_product product)
+{
+    /* How much faster a product is than multiply-adds. */
+    const double gain[SIMD_PRODUCT_COUNT] = { [SIMD_FMA] = 1, [SIMD_DOT] = 1.7, [SIMD_TILES] = 6 };
+    const clattn_problem *p = &problem->p;
+    double columns = (double)(p->head_dim + p->head_dim_v) / gain[product] + 16; /* 16: the softmax */
+    double rows = 0;
+    for (size_t i = 0; i < TILE_COUNT; ++i) {
+        const double these = row_cost(p, &tile_table[i]);
+        if (tile_table[i].product == product && (rows <= 0 || these < rows)) {
+            rows = these;
+        }
+    }
+    double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;
+    double bytes = (double)p->batch * (double)p->kv_heads * (double)p->key_len *
+                   (double)(p->head_dim + p->head_dim_v) * (double)clattn_type_size(p->type);
+    /* About 100 multiply-adds and 40 bytes of keys and values a nanosecond and compute unit. */
+    return 0.02 + (visible * rows * (double)p->key_len * columns * 1e-8 + bytes * 2.5e-8) /
+                      (double)context->device.compute_units;
+}
+
+clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum simd_product product,
+                        const char *product_words)
+{
+    const clattn_problem *p = &plan->problem.p;
+    struct simd_state *state = calloc(1, sizeof(*state));
+    if (!state) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    }
+    plan->state = state;
+    const struct simd_choice choice = choose(plan->context, p, product);
+    const int rows = LANES * choice.tile->vectors;
+    state->group_rows = rows * choice.tiles;
+    state->group = (int)group_of(p);
+    char options[400];
+    int length = snprintf(
+        options, sizeof(options),
+        "-D TYPE=%d -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d "
+        "-D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d",
+        (int)p->type, (unsigned)plan->problem.flags, (int)p->bias_type, p->strided_columns != 0,
+        (int)p->head_dim, (int)p->head_dim_v, state->group, choice.tile->vectors, choice.keys,
+        choice.tile->score_keys, choice.tiles, (int)product);
+    if (choice.tile->mix_columns) {
+        length += snprintf(options + length, sizeof(options) - (size_t)length, " -D MIX_COLUMNS=%d",
+                           choice.tile->mix_columns);
+    }
+    if (product != SIMD_FMA && ladder_has(plan->context, RUNG_AVX512_BF16, NULL)) {
+        snprintf(options + length, sizeof(options) - (size_t)length, " -D X86_BF16=1");
+    }
+    plan->weight_rounding = product == SIMD_FMA ? 0 : p->type == CLATTN_FLOAT16 ? 0x1p-17 : 0x1p-8;
+    text_append(explain, "  products: %s\n", product_words);
+    text_append(explain, "  tile: %d query rows x %d keys, %d heads side by side; %d a work-group\n", rows,
+                choice.keys, state->group, choice.tiles);
+    if (choice.tile->mix_columns) {
+        text_append(explain, "  registers: %d keys, then %d columns, x %d vectors of 16 rows\n",
+                    choice.tile->score_keys, choice.tile->mix_columns, choice.tile->vectors);
+    }
+    text_append(explain, "  keys and values: %s\n",
+                !is_converted(p, product) ? "read in place"
+                : product == SIMD_FMA     ? "widened block by block"
+                                          : "values, and keys where they must, reordered block by block");
+    return program_kernel(plan->context, "fused_simd.cl", options, "fused_simd", &state->kernel);
+}
+
+clattn_status simd_enqueue(const struct clattn_plan *plan, const struct call *call,
+                           const clattn_params *params, struct chain *chain)
+{
+    const struct simd_state *state = plan->state;
+    const size_t rows = (size_t)params->query_len * (size_t)state->group;
+    const size_t block = (size_t)state->group_rows;
+    size_t global[3] = { (rows + block - 1) / block, (size_t)params->kv_heads, (size_t)params->batch };
+    const size_t local[3] = { 1, 1, 1 };
+    struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT];
+    attention_arguments(params, call, arguments);
+    chain_final(chain);
+    return launch(chain, state->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT, arguments);
+}
+
+void simd_destroy(struct clattn_plan *plan)
+{
+    free(plan->state);
+}
