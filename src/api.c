@@ -123,6 +123,11 @@ const char *clattn_plan_strategy(const clattn_plan *plan)
     return plan ? plan->strategy->name : "";
 }
 
+double clattn_plan_weight_rounding(const clattn_plan *plan)
+{
+    return plan ? plan->weight_rounding : 0;
+}
+
 const char *clattn_plan_explain(const clattn_plan *plan)
 {
     return plan ? plan->explain : "";

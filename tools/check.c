@@ -14,6 +14,7 @@
 struct entry {
     const clattn_problem *problem;
     const clattn_host_tensors *tensors;
+    double weight_rounding;
     int64_t index, query_first, key_first, query_len, key_len, offset;
     double *key, *value;           /* [kv_heads, key_len, ...] */
     double *query, *out, *weights; /* of a piece of rows: [query_heads, rows, ...] */
@@ -244,7 +245,7 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
     terms = sqrt((double)p->head_dim) * average + sqrt(n) + 8;
     for (int64_t c = 0; c < p->head_dim_v; c++) {
         double wanted = entry->out[row * p->head_dim_v + c],
-               tolerance = 4 * unit * terms * mixed[c];
+               tolerance = (4 * unit * terms + entry->weight_rounding) * mixed[c];
         double got = load(&t->out, p->type, batch, h, entry->query_first + i, c);
         tolerance += half_unit(p->type, fabs(wanted) + tolerance);
         check->out_share = fmax(check->out_share, share(got, wanted, tolerance));
@@ -313,8 +314,8 @@ static int64_t count_rows(const clattn_problem *problem, const clattn_host_tenso
     return rows * problem->query_heads;
 }
 
-int check_forward(const clattn_problem *problem, const clattn_host_tensors *tensors, double budget,
-                  struct check *check, struct failure *failure)
+int check_forward(const clattn_problem *problem, const clattn_host_tensors *tensors,
+                  double weight_rounding, double budget, struct check *check, struct failure *failure)
 {
     double row_cost = (double)problem->query_heads * (double)(problem->key_len + 1) *
                       (double)(problem->head_dim + problem->head_dim_v);
@@ -326,8 +327,8 @@ int check_forward(const clattn_problem *problem, const clattn_host_tensors *tens
     if (check->rows_all == 0)
         return 0;
     for (int64_t i = 0; i < entries && result == 0; i++) {
-        struct entry entry = {problem, tensors, 0,    0,    0,    0,    0,
-                              0,       NULL,    NULL, NULL, NULL, NULL, NULL};
+        struct entry entry = {
+            .problem = problem, .tensors = tensors, .weight_rounding = weight_rounding};
         entry.index = spread(i, entries, problem->batch);
         result = compare_entry(&entry, affordable / (double)entries, check, failure);
         free_entry(&entry);

@@ -5,8 +5,9 @@
  * With u = 2^-24 (2^-53 for float64), n = keys with a weight, A_j = |scale| sum_d |q_d k_jd| +
  * |bias_j| + |slope distance_j|, Abar = sum_j p_j A_j, M_d = sum_j p_j |v_jd|:
  *
- *     out   4 u (sqrt(head_dim) Abar + sqrt(n) + 8) M_d, for 16-bit types plus half a unit of their
- * last place lse   4 u (sqrt(head_dim) Abar + |lse| + sqrt(n) + 8), u = 2^-24
+ *     out   4 u (sqrt(head_dim) Abar + sqrt(n) + 8) M_d + weight_rounding M_d, for 16-bit types plus
+ *           half a unit of their last place
+ *     lse   4 u (sqrt(head_dim) Abar + |lse| + sqrt(n) + 8), u = 2^-24
  *
  * Used by cmd_run.c and cmd_bench.c. */
 #ifndef CLATTN_TOOLS_CHECK_H
@@ -24,8 +25,9 @@ struct check {
     int64_t rows_checked, rows_all; /* of query rows times heads */
 };
 
-/* `budget`: multiplications to spend, about; 1e8 is a second. */
-int check_forward(const clattn_problem *problem, const clattn_host_tensors *tensors, double budget,
-                  struct check *check, struct failure *failure);
+/* `weight_rounding`: clattn_plan_weight_rounding of the plan that ran. `budget`: multiplications to spend,
+ * about; 1e8 is a second. */
+int check_forward(const clattn_problem *problem, const clattn_host_tensors *tensors,
+                  double weight_rounding, double budget, struct check *check, struct failure *failure);
 
 #endif

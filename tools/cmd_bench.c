@@ -142,14 +142,16 @@ static int make_workspace(const clattn_plan *plan, clattn_context *context, cl_m
 }
 
 /* The error is that of the last call. */
-static int find_error(const clattn_problem *problem, clattn_context *context,
-                      struct bench_data *data, struct measurement *found, struct failure *failure)
+static int find_error(const clattn_problem *problem, const clattn_plan *plan,
+                      clattn_context *context, struct bench_data *data, struct measurement *found,
+                      struct failure *failure)
 {
     struct check check;
     int result = bench_data_read_out(context, data, failure);
     if (result == 0) {
         progress_begin("bench", "computing the reference");
-        result = check_forward(problem, &data->host, CHECK_BUDGET, &check, failure);
+        result = check_forward(problem, &data->host, clattn_plan_weight_rounding(plan), CHECK_BUDGET,
+                               &check, failure);
         progress_end();
     }
     if (result == 0)
@@ -176,7 +178,7 @@ static int run_plan(const struct options *options, const clattn_problem *problem
     progress_end();
     found->gflops = operations_done / found->call.min_ms * 1e-6;
     found->gbytes_s = bench_data_bytes(data) / found->call.min_ms * 1e-6;
-    return find_error(problem, context, data, found, failure);
+    return find_error(problem, plan, context, data, found, failure);
 }
 
 static int run_shape(const struct options *options, const clattn_problem *problem,

@@ -216,8 +216,8 @@ static int check(const struct job *job, struct failure *failure)
     struct check found;
     int result;
     progress_begin("run", "computing the reference");
-    result =
-        check_forward(&job->attention.problem, &job->attention.host, CHECK_BUDGET, &found, failure);
+    result = check_forward(&job->attention.problem, &job->attention.host,
+                           clattn_plan_weight_rounding(job->plan), CHECK_BUDGET, &found, failure);
     progress_end();
     if (result != 0)
         return -1;
