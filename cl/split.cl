@@ -7,7 +7,7 @@
  *     split_combine  group id 0: row        1: key/value head      2: the same
  *
  *     row r of a key/value head  ->  position r / GROUP, head r % GROUP
- *     pieces[((b * kv_heads + kv_head) * n_pieces + piece) * ROWS + r][0 .. HEAD_DIM_V)  values, mixed
+ *     pieces[((b * kv_heads + kv_head) * n_pieces + piece) * ROWS + r][0 .. CHUNKS_V)  values, mixed, by 16
  *     then, of all pieces, [..][0] maximum, [1] sum                      (sum 0: the row saw no key)
  *
  * Scores: lanes along head_dim, 16 dot products at once (AT_ONCE rows x 16 / AT_ONCE keys), whose lanes are
@@ -64,7 +64,7 @@ static inline float finish_scores(const clattn_params *p, const piece *t, __glob
         }
         hidden |= terms == -INFINITY;
         logit = hidden ? (float16)-INFINITY : logit + terms;
-        vstore16(logit, 0, scores + j);
+        *(float16 *)(scores + j) = logit;
         maximum = max_16(logit, maximum);
         visible |= ~hidden;
     }
@@ -79,7 +79,7 @@ static inline float weigh_scores(const piece *t, float maximum, float *scores)
     for (int j = 0; j < t->count; j += 16) {
         float16 weight = exp2_16(vload16(0, scores + j) - (maximum == -INFINITY ? 0.0f : maximum));
         sum += weight;
-        vstore16(weight, 0, scores + j);
+        *(float16 *)(scores + j) = weight;
     }
     return sum_16(sum);
 }
@@ -111,7 +111,7 @@ static inline int piece_is_full(const clattn_params *p, const piece *t)
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_piece(ATTENTION_ARGUMENTS,
-                                                                          __global float *pieces)
+                                                                          __global float16 *pieces)
 {
     const clattn_params *p = &params;
     const int n = (int)get_group_id(0), kv_head = (int)get_group_id(1);
@@ -124,8 +124,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_piece(ATTENTI
     t.from = n * SPLIT_KEYS;
     const clattn_i64 head = (clattn_i64)t.b * p->kv_heads + kv_head;
     const clattn_i64 all_heads = (clattn_i64)p->batch * p->kv_heads;
-    __global float *to = pieces + (head * n_pieces + n) * ROWS * HEAD_DIM_V;
-    __global float *state = pieces + all_heads * n_pieces * ROWS * HEAD_DIM_V +
+    __global float16 *to = pieces + (head * n_pieces + n) * ROWS * CHUNKS_V;
+    __global float *state = (__global float *)(pieces + all_heads * n_pieces * ROWS * CHUNKS_V) +
                             (head * n_pieces + n) * ROWS * 2;
     const int high = t.rows > 0 ? key_high(p, &t.s, position_of(&t, t.rows - 1)) : 0;
     t.count = min(SPLIT_KEYS, high - t.from);
@@ -138,13 +138,19 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_piece(ATTENTI
     }
 
     float16 query_rows[PADDED_ROWS][CHUNKS];
-    float scores[PADDED_ROWS * SPLIT_KEYS];
+    float16 score_vectors[PADDED_ROWS * SPLIT_KEYS / 16];
+    float *scores = (float *)score_vectors;
     load_queries(p, &t, query, query_rows);
     element_row keys = key + p->key_offset + t.b * p->key_stride[0] + kv_head * p->key_stride[1] +
                        t.s.key_row * p->key_stride[2];
     element_row values = value + p->value_offset + t.b * p->value_stride[0] +
                          kv_head * p->value_stride[1] + (t.s.key_row + t.from) * p->value_stride[2];
     score_piece(&t, keys, p->key_stride[2], query_rows, scores);
+    for (int j = 0; j < min(ROWS_AHEAD(HEAD_DIM_V), t.count); ++j) {
+        for (int c = 0; c < HEAD_DIM_V; c += LINE) {
+            FETCH(values + j * p->value_stride[2] + c);
+        }
+    }
     for (int r = 0; r < PADDED_ROWS; ++r) {
         float *row = scores + r * SPLIT_KEYS;
         int seen;
@@ -156,19 +162,18 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_piece(ATTENTI
         }
     }
     const int finite = piece_is_full(p, &t) || values_are_finite(&t, values, p->value_stride[2]);
-    for (int r = 0; finite && r < t.rows; r += AT_ONCE) {
-        mix_rows(&t, values, p->value_stride[2], scores + r * SPLIT_KEYS, min(AT_ONCE, t.rows - r),
-                 to + r * HEAD_DIM_V);
+    if (finite) {
+        mix_piece(&t, values, p->value_stride[2], scores, to);
     }
     for (int r = 0; !finite && r < t.rows; ++r) {
         mix_row_hiding(p, &t, mask, bias, r, values, p->value_stride[2], scores + r * SPLIT_KEYS,
-                       to + r * HEAD_DIM_V);
+                       (__global float *)(to + r * CHUNKS_V));
     }
 }
 
 /* One row: the pieces' maxima become one, and each piece counts exp2(its maximum - that). */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_combine(ATTENTION_ARGUMENTS,
-                                                                            __global const float *pieces,
+                                                                            __global const float16 *pieces,
                                                                             int n_pieces)
 {
     const clattn_params *p = &params;
@@ -180,9 +185,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_combine(ATTEN
     }
     const clattn_i64 head = (clattn_i64)b * p->kv_heads + kv_head;
     const clattn_i64 all_heads = (clattn_i64)p->batch * p->kv_heads;
-    __global const float *from = pieces + (head * n_pieces * ROWS + r) * HEAD_DIM_V;
-    __global const float *state = pieces + all_heads * n_pieces * ROWS * HEAD_DIM_V +
-                                  (head * n_pieces * ROWS + r) * 2;
+    __global const float16 *from = pieces + (head * n_pieces * ROWS + r) * CHUNKS_V;
+    __global const float *state =
+        (__global const float *)(pieces + all_heads * n_pieces * ROWS * CHUNKS_V) +
+        (head * n_pieces * ROWS + r) * 2;
     float maximum = -INFINITY, sum = 0.0f;
     int seen = 0;
     for (int n = 0; n < n_pieces; ++n) {
@@ -190,8 +196,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_combine(ATTEN
         maximum = top > maximum ? top : maximum;
         seen |= state[n * ROWS * 2 + 1] != 0.0f;
     }
-    float total[HEAD_DIM_V];
-    for (int c = 0; c < HEAD_DIM_V; ++c) {
+    float16 total[CHUNKS_V];
+    for (int c = 0; c < CHUNKS_V; ++c) {
         total[c] = 0.0f;
     }
     if (HAS(SINKS) && seen) {
@@ -207,14 +213,14 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_combine(ATTEN
         }
         float top = state[n * ROWS * 2], factor = exp2((top == -INFINITY ? 0.0f : top) - origin);
         sum = fma(piece_sum, factor, sum);
-        for (int c = 0; c < HEAD_DIM_V; ++c) {
-            total[c] = fma(from[(clattn_i64)n * ROWS * HEAD_DIM_V + c], factor, total[c]);
+        for (int c = 0; c < CHUNKS_V; ++c) {
+            total[c] = fma(from[(clattn_i64)n * ROWS * CHUNKS_V + c], (float16)factor, total[c]);
         }
     }
     const clattn_i64 out_at = p->out_offset + b * p->out_stride[0] + h * p->out_stride[1] +
                               (s.query_row + i) * p->out_stride[2];
     for (int c = 0; c < HEAD_DIM_V; ++c) {
-        STORE(out, out_at + c, seen ? total[c] / sum : 0.0f);
+        STORE(out, out_at + c, seen ? ((const float *)total)[c] / sum : 0.0f);
     }
     if (HAS(LSE)) {
         lse[p->lse_offset + b * p->lse_stride[0] + h * p->lse_stride[1] +
