@@ -102,6 +102,10 @@ static void describe_one(struct text *text, const struct device_listed *item, co
     text_append(text, "     float16 and bfloat16 storage: yes, float64: %s, compiler: %s\n",
                 yes_no(d->has_fp64), yes_no(d->has_compiler));
     climb(text, d, describe_rung);
+    const char *quirk;
+    for (size_t i = 0; (quirk = device_quirk_reason(d, i)) != NULL; ++i) {
+        text_append(text, "     known: %s\n", quirk);
+    }
     if (why) {
         text_append(text, "     chosen because: %s\n", why);
     }

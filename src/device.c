@@ -159,8 +159,7 @@ clattn_status device_read(cl_device_id id, struct device *device)
     device->has_compiler = compiler == CL_TRUE;
     device->runs_clblast = device->has_compiler;
     device->little_endian = little == CL_TRUE;
-    device->keeps_programs = strcmp(device->platform_name, "Portable Computing Language") == 0;
-    device->compiles_at_enqueue = device->keeps_programs; /* PoCL, all versions */
+    device->quirks = device_quirks(device);
     return CLATTN_OK;
 }
 

@@ -1,11 +1,18 @@
 /* Devices: which there are, which one CLATTN_DEVICE names, and what one can do, read once.
- * The only file that lists platforms; quirks of single runtimes live here too. */
+ * The only file that lists platforms. */
 #ifndef CLATTN_SRC_DEVICE_H
 #define CLATTN_SRC_DEVICE_H
 
 #include "clattn.h"
 
 enum device_class { DEVICE_CPU, DEVICE_GPU, DEVICE_ACCELERATOR };
+
+/* What single runtimes need: bits, from the table in device_quirks.c. */
+enum device_quirk {
+    QUIRK_KEEPS_PROGRAMS = 1,      /* it has a cache of compiled programs on disk */
+    QUIRK_COMPILES_AT_ENQUEUE = 2, /* a program's binary is complete only after its kernels ran */
+    QUIRK_NO_LARGE_VECTORS = 4     /* kernels with arrays of wide vectors do not compile in useful time */
+};
 
 struct device {
     cl_device_id id;
@@ -22,11 +29,16 @@ struct device {
     int has_compiler;
     int runs_clblast;              /* which compiles its own programs */
     int little_endian;
-    int keeps_programs;            /* the runtime has a cache of compiled programs on disk */
-    int compiles_at_enqueue;       /* a program's binary is complete only after its kernels ran */
+    unsigned quirks;               /* of enum device_quirk */
 };
 
 clattn_status device_read(cl_device_id id, struct device *device);
+
+/* The quirks of a device whose names and versions are filled in. */
+unsigned device_quirks(const struct device *device);
+
+/* The index-th row of their table that a device matches, as text for people; NULL behind the last. */
+const char *device_quirk_reason(const struct device *device, size_t index);
 
 /* All devices of the machine, in the order of the platforms; no platform at all is an empty list. The
  * caller frees items, also after a failure. */

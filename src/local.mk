@@ -20,6 +20,7 @@ libclattn_core_la_SOURCES = \
 	src/describe.h \
 	src/device.c \
 	src/device.h \
+	src/device_quirks.c \
 	src/embedded_cl.h \
 	src/environment.c \
 	src/environment.h \

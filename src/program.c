@@ -103,7 +103,7 @@ static clattn_status build(clattn_context *context, struct program *program)
             status = missing_binary(context, program);
         } else if (!program->cl) {
             status = build_source(context, program, source, option_text);
-            program->store_at_end = status == CLATTN_OK && context->device.compiles_at_enqueue;
+            program->store_at_end = status == CLATTN_OK && (context->device.quirks & QUIRK_COMPILES_AT_ENQUEUE);
             if (status == CLATTN_OK && !program->store_at_end) {
                 program_cache_store(context->cache, &program->key, program->cl);
             }

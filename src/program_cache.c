@@ -65,7 +65,7 @@ static clattn_status choose_folders(const struct device *device, struct program_
     }
     if (cache_dir && cache_dir[0]) {
         cache->cache_dir = absolute_path(cache_dir, "");
-    } else if (wanted || !device->keeps_programs) {
+    } else if (wanted || !(device->quirks & QUIRK_KEEPS_PROGRAMS)) {
         cache->cache_dir = default_cache_dir();
     }
     return CLATTN_OK;

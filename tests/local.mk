@@ -44,6 +44,7 @@ libclattn_test_la_SOURCES = \
 test_programs = \
 	tests/unit/alibi \
 	tests/unit/call \
+	tests/unit/device_quirks \
 	tests/unit/half \
 	tests/unit/philox \
 	tests/unit/problem \
@@ -150,6 +151,24 @@ AM_TESTS_ENVIRONMENT = \
 	srcdir='$(abs_srcdir)'; export srcdir; \
 	builddir='$(abs_builddir)'; export builddir; \
 	mkdir -p "$$POCL_CACHE_DIR";
+
+# The test programs on every OpenCL runtime that can be had; tests/runtimes/run has the options.
+RUNTIMES =
+.PHONY: check-runtimes
+check-runtimes: all $(check_PROGRAMS) $(check_LTLIBRARIES)
+	$(AM_TESTS_ENVIRONMENT) $(srcdir)/tests/runtimes/run $(RUNTIMES)
+
+EXTRA_DIST += \
+	tests/runtimes/common.sh \
+	tests/runtimes/debian-root \
+	tests/runtimes/in-root \
+	tests/runtimes/intel-cpu \
+	tests/runtimes/intel-fpga-emulator \
+	tests/runtimes/oclgrind \
+	tests/runtimes/pocl \
+	tests/runtimes/pocl6 \
+	tests/runtimes/run \
+	tests/runtimes/rusticl
 
 # The cases with their goldens, as a whole.
 EXTRA_DIST += tests/cases

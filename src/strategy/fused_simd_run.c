@@ -60,6 +60,10 @@ static int is_converted(const clattn_problem *p, enum simd_product product)
 int simd_applicable(const clattn_context *context, const struct problem *problem, struct text *why)
 {
     const clattn_problem *p = &problem->p;
+    if (context->device.quirks & QUIRK_NO_LARGE_VECTORS) {
+        text_append(why, "is made of wide vectors, which the device's compiler is not up to");
+        return 0;
+    }
     if (p->type == CLATTN_FLOAT64) {
         text_append(why, "computes in float32");
         return 0;

@@ -46,6 +46,8 @@ static int applicable(const clattn_context *context, const struct problem *probl
     if (context->device.device_class != DEVICE_CPU &&
         strcmp(problem->strategy_name, "split") != 0) {
         text_append(why, "for CPU devices, and others only when asked for by name");
+    } else if (context->device.quirks & QUIRK_NO_LARGE_VECTORS) {
+        text_append(why, "is made of wide vectors, which the device's compiler is not up to");
     } else if (p->type == CLATTN_FLOAT64) {
         text_append(why, "computes in float32");
     } else if (p->weights != CLATTN_WEIGHTS_NONE) {

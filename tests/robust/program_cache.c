@@ -22,7 +22,7 @@
 struct result {
     int status;            /* of the calls; -1: the process died or printed nothing */
     int sources, binaries; /* that it gave to the driver */
-    int keeps_programs;    /* struct device's */
+    int keeps_programs;    /* QUIRK_KEEPS_PROGRAMS */
     unsigned long bits;    /* of its output */
     char message[1024];    /* of a failure */
 };
@@ -49,7 +49,7 @@ static int child(int sample)
     clattn_status status = clattn_context_open(NULL, NULL, &context);
     sample_create(&test, sample, "plain");
     if (status == CLATTN_OK) {
-        keeps_programs = context->device.keeps_programs;
+        keeps_programs = (context->device.quirks & QUIRK_KEEPS_PROGRAMS) != 0;
         status = clattn_forward_host(context, &test.problem, &test.tensors);
         clattn_context_destroy(context);
     }

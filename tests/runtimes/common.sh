@@ -1,0 +1,58 @@
+# shellcheck shell=sh
+# What the scripts of the runtimes share. Each of them (intel-cpu, pocl, ...) installs its runtime into a
+# cache folder of the user's unless it is there, and prints what makes a program use it: lines
+# VARIABLE=VALUE, and a line "root FOLDER" where the program must run in a chroot. Where the runtime cannot be
+# had, the last line says why and the exit status is 77. Messages go to standard error.
+
+# shellcheck disable=SC2034 # used by those who source this
+cache=${CLATTN_RUNTIMES_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/clattn-runtimes}
+
+unavailable() {
+    echo "$*"
+    exit 77
+}
+
+# in_cache FOLDER COMMAND...: runs the command, which fills $folder ($cache/FOLDER), unless it did so before.
+# What an interrupted run left is removed first.
+in_cache() {
+    folder=$cache/$1
+    shift
+    [ ! -f "$folder/complete" ] || return 0
+    rm -rf "$folder"
+    mkdir -p "$folder" || unavailable "cannot make $folder"
+    log=$cache/install.log
+    if "$@" >"$log" 2>&1; then
+        : >"$folder/complete"
+    else
+        cat "$log" >&2
+        rm -rf "$folder"
+        unavailable "not installed: $(tail -n 1 "$log" | cut -c 1-200)"
+    fi
+}
+
+# A virtual environment in $folder with pip packages. Its tools are not used after that.
+make_venv() { # PACKAGE...
+    python3 -m venv "$folder" &&
+        "$folder/bin/pip" install --quiet --no-cache-dir --disable-pip-version-check "$@"
+}
+
+# intel_library FOLDER LIBRARY PACKAGE...: prints the environment for a library of those pip packages. The
+# .icd file among them names a path of the machine that it was made on, so the loader gets the library.
+intel_library() {
+    [ "$(uname -sm)" = "Linux x86_64" ] || unavailable "Intel's runtime is for Linux on x86-64"
+    command -v python3 >/dev/null || unavailable "needs python3 with venv"
+    library=$cache/$1/lib/$2 in_folder=$1
+    shift 2
+    in_cache "$in_folder" make_venv "$@"
+    [ -f "$library" ] || unavailable "$library is not there; remove $cache/$in_folder to try again"
+    echo "OCL_ICD_VENDORS=$library"
+}
+
+# The shared root of another Debian release, with newer runtimes, for those who may chroot.
+trixie_root() {
+    [ "$(id -u)" = 0 ] || unavailable "needs root, for chroot"
+    command -v apt-get >/dev/null || unavailable "needs apt-get, for packages of Debian"
+    unshare --mount true 2>/dev/null || unavailable "may not unshare mounts here"
+    in_cache trixie "$(dirname "$0")/debian-root" trixie "$cache/trixie"
+    echo "root $cache/trixie"
+}

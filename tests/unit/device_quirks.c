@@ -1,0 +1,51 @@
+/* Which devices the rows of src/device_quirks.c are for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "device.h"
+#include "suite.h"
+
+static unsigned quirks_of(const char *platform, const char *name, const char *driver)
+{
+    struct device device;
+    memset(&device, 0, sizeof(device));
+    snprintf(device.platform_name, sizeof(device.platform_name), "%s", platform);
+    snprintf(device.name, sizeof(device.name), "%s", name);
+    snprintf(device.driver, sizeof(device.driver), "%s", driver);
+    size_t reasons = 0;
+    for (const char *reason; (reason = device_quirk_reason(&device, reasons)) != NULL; ++reasons) {
+        ck_assert_uint_gt(strlen(reason), 20);
+    }
+    ck_assert_int_eq(reasons > 0, device_quirks(&device) != 0);
+    return device_quirks(&device);
+}
+
+START_TEST(test_pocl)
+{
+    const unsigned expected = QUIRK_KEEPS_PROGRAMS | QUIRK_COMPILES_AT_ENQUEUE;
+    ck_assert_uint_eq(quirks_of("Portable Computing Language", "pthread-skylake-avx512-AMD", "3.1+debian"), expected);
+    ck_assert_uint_eq(quirks_of("Portable Computing Language", "cpu-znver4-AMD", "6.0"), expected);
+    ck_assert_uint_eq(quirks_of("Portable Computing Language", "basic", "3.1+debian"), expected);
+}
+END_TEST
+
+START_TEST(test_rusticl)
+{
+    ck_assert_uint_eq(quirks_of("rusticl", "llvmpipe (LLVM 19.1.7, 256 bits)", "25.0.7-2"), QUIRK_NO_LARGE_VECTORS);
+    ck_assert_uint_eq(quirks_of("rusticl", "AMD Radeon RX 7900 XTX (radeonsi, navi31)", "25.0.7-2"), 0);
+}
+END_TEST
+
+START_TEST(test_others)
+{
+    ck_assert_uint_eq(quirks_of("Intel(R) OpenCL", "AMD EPYC", "2026.21.3.0.16_160000"), 0);
+    ck_assert_uint_eq(quirks_of("Intel(R) FPGA Emulation Platform for OpenCL(TM)", "Emulation Device", "2025"), 0);
+    ck_assert_uint_eq(quirks_of("Oclgrind", "Oclgrind Simulator", "Oclgrind 21.10"), 0);
+    ck_assert_uint_eq(quirks_of("NVIDIA CUDA", "NVIDIA H200", "550.54"), 0);
+    ck_assert_uint_eq(quirks_of("Not the Portable Computing Language", "llvmpipe", ""), 0);
+    ck_assert_uint_eq(quirks_of("Portable Computing Language of another", "llvmpipe", ""), 0);
+    ck_assert_uint_eq(quirks_of("", "", ""), 0);
+}
+END_TEST
+
+SUITE("device quirks", test_pocl, test_rusticl, test_others)
