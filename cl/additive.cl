@@ -29,6 +29,9 @@ typedef float lanes;
 #define STORE_LANES(value, to) (*(to) = (value))
 #endif
 
+/* Unrolled, so that a row's sum stays in a register. */
+#define FOR_ROWS _Pragma("unroll") for (int r = 0; r < ADDITIVE_ROWS; ++r)
+
 __kernel void additive_score(const clattn_params params, const clattn_additive_values values,
                              __global STORAGE *storage, __global const STORAGE *score,
                              __global float *scores, __global const int *key_lengths)
@@ -48,29 +51,27 @@ __kernel void additive_score(const clattn_params params, const clattn_additive_v
     __global const STORAGE *key = storage + values.keys_at +
                                   (clattn_i64)b * values.hidden_dim * values.key_stride + j;
     lanes total[ADDITIVE_ROWS];
-    for (int r = 0; r < ADDITIVE_ROWS; ++r) {
-        total[r] = 0;
-    }
+    FOR_ROWS { total[r] = 0; }
     for (int first = 0; first < values.hidden_dim; first += BLOCK) {
         lanes sum[ADDITIVE_ROWS];
-        for (int r = 0; r < ADDITIVE_ROWS; ++r) {
-            sum[r] = 0;
-        }
+        FOR_ROWS { sum[r] = 0; }
         for (int h = first; h < min(first + BLOCK, values.hidden_dim); ++h) {
             const lanes key_hidden = LOAD_LANES(key, h * values.key_stride);
             const lanes factor = LOAD(score, values.score_at + h);
-            for (int r = 0; r < ADDITIVE_ROWS; ++r) {
+            FOR_ROWS
+            {
                 /* Rows past the last repeat it. */
                 const float query_hidden = LOAD(query, min(r, rows - 1) * (clattn_i64)values.hidden_dim + h);
                 sum[r] += factor * TANH(key_hidden + query_hidden);
             }
         }
-        for (int r = 0; r < ADDITIVE_ROWS; ++r) {
-            total[r] += sum[r];
-        }
+        FOR_ROWS { total[r] += sum[r]; }
     }
-    for (int r = 0; r < rows; ++r) {
-        STORE_LANES(total[r], scores + values.scores_at +
-                                  ((clattn_i64)b * p->query_len + i + r) * values.key_stride + j);
+    FOR_ROWS
+    {
+        if (r < rows) {
+            STORE_LANES(total[r], scores + values.scores_at +
+                                      ((clattn_i64)b * p->query_len + i + r) * values.key_stride + j);
+        }
     }
 }

@@ -79,8 +79,11 @@ static inline void store_out(const clattn_params *p, __global STORAGE *out, clat
 {
     REAL lane[VEC];
     VSTORE(total, lane);
-    for (int n = 0; n < VEC && column + n < p->head_dim_v; ++n) {
-        STORE(out, row_at + (column + n) * p->out_stride[3], lane[n]);
+#pragma unroll
+    for (int n = 0; n < VEC; ++n) {
+        if (column + n < p->head_dim_v) {
+            STORE(out, row_at + (column + n) * p->out_stride[3], lane[n]);
+        }
     }
 }
 

@@ -17,6 +17,9 @@
 #endif
 #define BLOCK 64
 
+/* Unrolled, so that sums of columns stay in registers. */
+#define FOR_COLUMNS _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c)
+
 /* One output row: where its data is. */
 typedef struct row {
     sequence s;
@@ -104,8 +107,11 @@ static inline void add_value(const clattn_params *p, const row *r, REAL weight, 
         weight = dropout_keeps(p, r->b, r->h, r->i, j) ? weight * PARAM_REAL(p, keep_scale) : 0;
     }
     const clattn_i64 at = r->value_at + j * p->value_stride[2] + column * p->value_stride[3];
-    for (int c = 0; c < columns; ++c) {
-        sums[c] = fma(weight, LOAD(r->value, at + c * p->value_stride[3]), sums[c]);
+    FOR_COLUMNS
+    {
+        if (c < columns) {
+            sums[c] = fma(weight, LOAD(r->value, at + c * p->value_stride[3]), sums[c]);
+        }
     }
 }
 
@@ -127,7 +133,7 @@ static inline row find_row(const clattn_params *p, int b, int h, int i, sequence
     return r;
 }
 
-__kernel void plain(ATTENTION_ARGUMENTS, int first_row, int first_head)
+__kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int first_head)
 {
     const clattn_params *p = &params;
     const int i = first_row + (int)get_global_id(0), column = (int)get_global_id(1) * COLUMNS;
@@ -179,13 +185,14 @@ __kernel void plain(ATTENTION_ARGUMENTS, int first_row, int first_head)
                 add_value(p, &r, weight, j, column, columns, sums);
             }
         }
-        for (int c = 0; c < COLUMNS; ++c) {
-            total[c] += sums[c];
-        }
+        FOR_COLUMNS { total[c] += sums[c]; }
     }
     const clattn_i64 out_at = p->out_offset + b * p->out_stride[0] + h * p->out_stride[1] +
                               (r.s.query_row + i) * p->out_stride[2] + column * p->out_stride[3];
-    for (int c = 0; c < columns && r.exists; ++c) {
-        STORE(out, out_at + c * p->out_stride[3], total[c]);
+    FOR_COLUMNS
+    {
+        if (c < columns && r.exists) {
+            STORE(out, out_at + c * p->out_stride[3], total[c]);
+        }
     }
 }

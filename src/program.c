@@ -85,6 +85,16 @@ static clattn_status missing_binary(const clattn_context *context, const struct 
                      program->options);
 }
 
+/* What every program is told; the program's own options. */
+static void append_options(const struct device *device, const char *own, struct text *text)
+{
+    text_append(text, COMMON_OPTIONS);
+    if (device->device_class == DEVICE_GPU && device->sub_group_size_least > 0) {
+        text_append(text, " -D SUB_GROUP_SIZE=%zu", device->sub_group_size_least);
+    }
+    text_append(text, " %s", own);
+}
+
 /* From its binary on disk, else from source. */
 static clattn_status build(clattn_context *context, struct program *program)
 {
@@ -94,7 +104,7 @@ static clattn_status build(clattn_context *context, struct program *program)
         return status;
     }
     struct text options = TEXT_INIT;
-    text_append(&options, COMMON_OPTIONS " %s", program->options);
+    append_options(&context->device, program->options, &options);
     char *option_text = text_take(&options);
     if (option_text) {
         program_cache_key(context->cache, source, option_text, &program->key);

@@ -56,8 +56,12 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     plan->state = state;
-    char options[32];
-    snprintf(options, sizeof(options), "-D TYPE=%d", (int)plan->problem.p.type);
+    const struct device *device = &context->device;
+    const int wants_registers = plan->problem.p.type == CLATTN_FLOAT64 &&
+                                device->device_class == DEVICE_GPU && device->sub_group_size_least >= 16;
+    char options[64];
+    snprintf(options, sizeof(options), "-D TYPE=%d%s", (int)plan->problem.p.type,
+             wants_registers ? " -cl-intel-256-GRF-per-thread" : "");
     clattn_status status = program_kernel(context, "plain.cl", options, "plain", &state->kernel);
     size_t limit = 1;
     if (status == CLATTN_OK) {
