@@ -223,7 +223,7 @@ typedef enum clattn_feature {
  * number of columns and no offset of 2^31 or more: calls with one of these are multiplied by the tiles,
  * whose sums round differently. */
 typedef enum clattn_matmul {
-    CLATTN_MATMUL_AUTO = 0,    /* CLBlast where it can serve and the matrices are not tiny, else tiles */
+    CLATTN_MATMUL_AUTO = 0,    /* tiles on CPU devices and for tiny matrices, else CLBlast where it can serve */
     CLATTN_MATMUL_CLBLAST = 1, /* problems that CLBlast cannot serve are CLATTN_UNSUPPORTED */
     CLATTN_MATMUL_TILES = 2    /* clattn's own tiled kernels */
 } clattn_matmul;
@@ -451,7 +451,8 @@ typedef enum clattn_mha_weights {
 
 /* What multiplies x by a weight. */
 typedef enum clattn_projection {
-    CLATTN_PROJECTION_AUTO = 0,  /* lanes on CPU devices with wide vectors, else CLBlast, else tiles */
+    CLATTN_PROJECTION_AUTO = 0,  /* CPU devices: lanes where vectors are wide, else tiles; else CLBlast, else
+                                  * tiles */
     CLATTN_PROJECTION_LANES = 1, /* clattn's kernel for CPU devices; not float64 */
     CLATTN_PROJECTION_TILES = 2, /* clattn's tiled kernel, any device */
     CLATTN_PROJECTION_CLBLAST = 3

@@ -60,25 +60,37 @@ static clattn_status build(struct projector *projector)
     return status;
 }
 
+static const char *reason(const struct projector *projector, clattn_projection wanted)
+{
+    const struct device *device = &projector->context->device;
+    const char *declines = gemm_declines_type(device, projector->type);
+    if (wanted != CLATTN_PROJECTION_AUTO) {
+        return "asked for";
+    }
+    if (projector->chosen == CLATTN_PROJECTION_TILES && declines) {
+        return declines;
+    }
+    if (device->device_class == DEVICE_CPU) {
+        return "measured faster than CLBlast on CPU devices";
+    }
+    return projector->chosen == CLATTN_PROJECTION_CLBLAST ? "the matrices are large" : "too small for CLBlast";
+}
+
 static void explain_choice(const struct projector *projector, clattn_projection wanted,
                            struct text *explain)
 {
-    const char *declines = gemm_declines_type(&projector->context->device, projector->type);
-    const char *why = wanted != CLATTN_PROJECTION_AUTO ? "asked for" : NULL;
+    const char *why = reason(projector, wanted);
     switch (projector->chosen) {
     case CLATTN_PROJECTION_LANES:
         text_append(explain, "projections: lanes (%d x %d results in float16 registers; %s)\n",
-                    LANES_TILE_ROWS, LANES_TILE_COLUMNS,
-                    why ? why : "measured faster than CLBlast on CPU devices");
+                    LANES_TILE_ROWS, LANES_TILE_COLUMNS, why);
         break;
     case CLATTN_PROJECTION_CLBLAST:
-        text_append(explain, "projections: CLBlast (%s); tiles where a queue is out of order\n",
-                    why ? why : "the matrices are large and the device is not a CPU with wide vectors");
+        text_append(explain, "projections: CLBlast (%s); tiles where a queue is out of order\n", why);
         break;
     default:
         text_append(explain, "projections: tiles of %d x %d (%s)\n", projector->tiles.group_rows,
-                    projector->tiles.group_columns,
-                    why ? why : declines ? declines : "too small for CLBlast");
+                    projector->tiles.group_columns, why);
     }
 }
 

@@ -1,11 +1,12 @@
 /* usage: random_calls [--seed N] [--count N] [--index N] [--strategy S,S...] [--type T,T...]
- *                     [--seconds N] [--work N] [--device D]
+ *                     [--seconds N] [--work N] [--same N] [--device D]
  *
  * Whole calls against the reference by the error bound of support/tolerance.h, over random problems. Half
  * of them take the blocking call, half plan and enqueue. Prints the seed, the largest C that was
  * needed for each type, R (largest error over that of the plain pipeline in the same type) and counts; a
  * failure prints the command that repeats it. Environment: CLATTN_TEST_SEED, CLATTN_TEST_COUNT,
- * CLATTN_TEST_STRATEGIES stand in for the options. --seconds ends early; what was left counts as skipped. */
+ * CLATTN_TEST_STRATEGIES stand in for the options. --seconds ends early; what was left counts as skipped.
+ * --same: so many calls in a row need the same programs, where a strategy compiles for each problem. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -27,6 +28,7 @@ struct options {
     uint64_t seed, count, first;
     double seconds;
     int64_t work_limit;
+    uint64_t same;
 };
 
 /* What one type has come to. */
@@ -58,9 +60,11 @@ static int parse(int argc, char **argv, struct options *o)
 {
     const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_COUNT", "2000");
     const char *index = NULL, *seconds = "0", *work = "0";
+    const char *same = "1";
     const struct device_option more[] = { { "seed", &seed },       { "count", &count }, { "index", &index },
-                                          { "seconds", &seconds }, { "work", &work },   { NULL, NULL } };
-    if (device_options_parse_more(argc, argv, "plain,staged", more, &o->shared) != 0) {
+                                          { "seconds", &seconds }, { "work", &work },   { "same", &same },
+                                          { NULL, NULL } };
+    if (device_options_parse_more(argc, argv, "plain,staged,staged/clblast", more, &o->shared) != 0) {
         return -1;
     }
     o->seed = strtoull(seed, NULL, 0);
@@ -68,7 +72,8 @@ static int parse(int argc, char **argv, struct options *o)
     o->count = index ? 1 : strtoull(count, NULL, 0);
     o->seconds = strtod(seconds, NULL);
     o->work_limit = strtoll(work, NULL, 0);
-    return 0;
+    o->same = strtoull(same, NULL, 0);
+    return o->same > 0 ? 0 : -1;
 }
 
 /* ---- one call ------------------------------------------------------------------------------- */
@@ -82,7 +87,8 @@ static void report(struct run *run, uint64_t index, const char *strategy, const 
            " --strategy %s --type %s",
            what, line, run->options.seed, index, strategy_label(strategy),
            clattn_type_name(test->problem.type));
-    printf(run->options.work_limit ? " --work %" PRId64 "\n" : "\n", run->options.work_limit);
+    printf(run->options.work_limit ? " --work %" PRId64 : "", run->options.work_limit);
+    printf(run->options.same > 1 ? " --same %" PRIu64 "\n" : "\n", run->options.same);
     ++run->failed;
 }
 
@@ -149,7 +155,7 @@ static void run_strategy(struct run *run, uint64_t index, const char *strategy, 
                          const struct expected *expected, double plain_error)
 {
     char text[600];
-    test->problem.strategy = strategy;
+    strategy_set(&test->problem, strategy);
     test_call_reset_outputs(test);
     uint64_t inputs = test_call_input_hash(test);
     clattn_status status = index / TYPES % 2
@@ -169,8 +175,8 @@ static void run_index(struct run *run, uint64_t index)
 {
     const struct options *o = &run->options;
     const struct device_options *shared = &o->shared;
-    struct random_call_options what = { shared->types[index % (uint64_t)shared->n_types],
-                                        o->work_limit };
+    struct random_call_options what = { shared->types[index / o->same % (uint64_t)shared->n_types],
+                                        o->work_limit, o->same };
     struct test_call test;
     struct expected expected = { { 0 } };
     enum value_family family;

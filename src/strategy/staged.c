@@ -62,9 +62,11 @@ static const char *tiles_reason(const clattn_context *context, const struct prob
     if (clblast_declines(context, problem)) {
         return clblast_declines(context, problem);
     }
-    return staged_is_worth_clblast(context, problem, p->query_len, p->key_len)
-               ? NULL
-               : "the matrices are too small for it";
+    if (staged_is_worth_clblast(context, problem, p->query_len, p->key_len)) {
+        return NULL;
+    }
+    return context->device.device_class == DEVICE_CPU ? "slower than tiles on CPU devices"
+                                                      : "the matrices are too small for it";
 }
 
 static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)

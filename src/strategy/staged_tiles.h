@@ -43,7 +43,8 @@ int staged_vector_bytes(const struct device *device);
  * that the device allows. */
 size_t staged_row_items(const struct device *device, size_t wanted);
 
-/* rows * columns * depth from which CLBlast multiplies where nobody asked; below, clattn's own tiles. */
+/* rows * columns * depth from which CLBlast multiplies where nobody asked; below, clattn's own tiles. Infinite
+ * where it never does. */
 double staged_clblast_work_min(const struct device *device);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../support/device_options.h"
 #include "strategy.h"
 
 struct sample_row {
@@ -69,21 +70,6 @@ const char *sample_name(int index)
 
 /* ---- strategies ----------------------------------------------------------------------------- */
 
-/* "staged/clblast" is strategy staged with CLBlast's matrix multiply. */
-static void set_strategy(clattn_problem *problem, const char *name)
-{
-    static const char suffix[] = "/clblast";
-    const char *slash = name ? strchr(name, '/') : NULL;
-    problem->strategy = name;
-    for (size_t i = 0; slash && strcmp(slash, suffix) == 0 && i < strategy_count; ++i) {
-        const char *known = strategy_table[i]->name;
-        if (strlen(known) == (size_t)(slash - name) && strncmp(known, name, strlen(known)) == 0) {
-            problem->strategy = known;
-            problem->matmul = CLATTN_MATMUL_CLBLAST;
-        }
-    }
-}
-
 /* The table's strategies, and staged once more with CLBlast. */
 static const char *table_strategy(size_t index)
 {
@@ -141,7 +127,7 @@ static clattn_problem problem_of(const struct sample_row *row, const char *strat
     p.softcap = row->softcap;
     p.dropout = row->dropout;
     p.strided_columns = row->gaps;
-    set_strategy(&p, strategy);
+    strategy_set(&p, strategy);
     return p;
 }
 

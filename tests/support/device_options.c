@@ -116,6 +116,13 @@ clattn_context *device_options_open(struct device_options *o)
     return context;
 }
 
+void strategy_set(clattn_problem *problem, const char *name)
+{
+    const int with_clblast = name && strcmp(name, "staged/clblast") == 0;
+    problem->strategy = with_clblast ? "staged" : name;
+    problem->matmul = with_clblast ? CLATTN_MATMUL_CLBLAST : CLATTN_MATMUL_AUTO;
+}
+
 const char *strategy_label(const char *strategy)
 {
     return strategy ? strategy : "auto";

@@ -35,6 +35,9 @@ int device_options_usage(const char *program);
 /* A context on the device, or NULL and a message; float64 goes from the types where there is no fp64. */
 clattn_context *device_options_open(struct device_options *options);
 
+/* "staged/clblast" is strategy staged with CLBlast's matrix multiply; NULL the automatic choice. */
+void strategy_set(clattn_problem *problem, const char *name);
+
 /* "auto" for NULL. */
 const char *strategy_label(const char *strategy);
 
