@@ -118,6 +118,16 @@ tests_robust_program_layer_la_SOURCES = \
 	tests/robust/program_layer.h
 tests_robust_program_layer_la_LIBADD =
 
+# The programs that clattn gives to GPUs, for the compilers of their vendors: planned on a driver of its own.
+tests_offline_programs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gemm_prepare,--wrap=ladder_has
+tests_offline_programs_SOURCES = \
+	tests/offline/null_devices.c \
+	tests/offline/null_driver.c \
+	tests/offline/null_driver.h \
+	tests/offline/problems.c \
+	tests/offline/problems.h \
+	tests/offline/programs.c
+
 # Scripts; they read srcdir and builddir.
 test_scripts = \
 	tests/cli/malformed \
@@ -133,7 +143,7 @@ EXTRA_DIST += $(test_scripts)
 if TESTS_ENABLED
 check_LTLIBRARIES += libclattn_test.la $(layers)
 noinst_PROGRAMS += tests/solve_cases
-check_PROGRAMS += $(test_programs) tests/robust/probe
+check_PROGRAMS += $(test_programs) tests/offline/programs tests/robust/probe
 TESTS += $(test_scripts) $(test_programs)
 else
 check-local:
@@ -180,8 +190,17 @@ EXTRA_DIST += \
 	tests/consumer/run \
 	tests/mutants.txt \
 	tests/mutate \
-	tests/offline_compile.sh \
+	tests/offline/amd \
+	tests/offline/compilers \
+	tests/offline/instructions \
+	tests/offline/intel \
+	tests/offline/nvidia \
+	tests/offline/run \
 	tests/unit/suite.h
+
+# What the compilers of GPU vendors make of the kernels; gets the compilers that are missing.
+check-offline: tests/offline/programs
+	srcdir='$(abs_srcdir)' builddir='$(abs_builddir)' '$(srcdir)/tests/offline/run'
 
 # An installed clattn serves programs outside the tree; distcheck runs this too.
 installcheck-local:

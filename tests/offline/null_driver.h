@@ -1,0 +1,39 @@
+/* An OpenCL driver that compiles and runs nothing: it answers as some vendor's GPU would and keeps the
+ * programs that it is given. Its functions (null_driver.c) stand in for those of the OpenCL loader in the
+ * program that they are linked into. Used by programs.c. */
+#ifndef CLATTN_TESTS_OFFLINE_NULL_DRIVER_H
+#define CLATTN_TESTS_OFFLINE_NULL_DRIVER_H
+
+#include "clattn.h"
+
+/* A device, as its vendor's driver describes it, as far as clattn asks. */
+struct null_device {
+    const char *target; /* what the vendor's compiler calls it: dg2, gfx90a, sm_80 */
+    const char *name, *vendor, *platform, *extensions;
+    size_t work_group_limit;
+    cl_ulong local_bytes;
+    size_t parameter_bytes;
+    size_t sub_group_sizes[3]; /* cl_intel_required_subgroup_size */
+    cl_uint compute_units;
+    int has_fp64;
+    const char *rungs; /* of src/ladder_table.c that its ladder has, blanks between */
+};
+
+extern const struct null_device null_devices[];
+extern const size_t null_device_count;
+
+/* What the driver is from now on. */
+void null_driver_use(const struct null_device *device);
+
+/* Called with each kernel that is made, once. `program` counts the programs; `file` is that of its source. */
+struct null_kernel {
+    int program;
+    const char *name, *file, *source, *options;
+};
+void null_driver_on_kernel(void (*take)(const struct null_kernel *kernel));
+
+/* A queue and a buffer, for calls that plan only when they enqueue. */
+cl_command_queue null_driver_queue(void);
+cl_mem null_driver_buffer(void);
+
+#endif

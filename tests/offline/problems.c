@@ -1,0 +1,60 @@
+/* The table of problems: every kernel of every attention strategy, at the tiles that the strategies choose.
+ *
+ * A new strategy adds rows here. One that only some devices have names them in `targets`: there it must
+ * plan, elsewhere it is not asked. Where a special instruction must be in what the compiler makes of it, a
+ * line in tests/offline/instructions says so. A row is for the float types that are given, and float64 is
+ * left out on devices without it. */
+#include "problems.h"
+
+#define F32 TYPE_BIT(CLATTN_FLOAT32)
+#define F64 TYPE_BIT(CLATTN_FLOAT64)
+#define F16 (TYPE_BIT(CLATTN_FLOAT16) | TYPE_BIT(CLATTN_BFLOAT16))
+
+#define SHAPE(rows, dim)                                                                               \
+    .struct_size = sizeof(clattn_problem), .batch = 1, .query_heads = 8, .kv_heads = 8,                \
+    .query_len = (rows), .key_len = 2048, .head_dim = (dim), .head_dim_v = (dim), .window_left = -1,   \
+    .window_right = -1
+#define CAUSAL .causal = 1, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT
+#define EVERYTHING                                                                                     \
+    CAUSAL, .features = CLATTN_WITH_MASK | CLATTN_WITH_SLOPES | CLATTN_WITH_SINKS, .softcap = 30,       \
+            .dropout = 0.1, .bias_type = CLATTN_FLOAT32
+
+const struct problem_row problem_rows[] = {
+    { "any", F32 | F16 | F64, ROW_QUICK, { SHAPE(2048, 64), .strategy = "plain" }, 0 },
+
+    /* Score, softmax, mix; with a mask scale_mask too; with CLBlast and something hidden also repair. */
+    { "tiles", F32 | F16 | F64, ROW_QUICK,
+      { SHAPE(2048, 64), .strategy = "staged", .matmul = CLATTN_MATMUL_TILES,
+        .features = CLATTN_WITH_MASK }, 0 },
+    { "small", F32 | F16, ROW_SMALL,
+      { SHAPE(2048, 64), .strategy = "staged", .matmul = CLATTN_MATMUL_TILES }, 0 },
+    { "clblast", F32 | F64, ROW_QUICK,
+      { SHAPE(2048, 64), .strategy = "staged", .matmul = CLATTN_MATMUL_CLBLAST,
+        .features = CLATTN_WITH_MASK }, 0 },
+
+    { "d64", F32 | F16, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_simt" }, 0 },
+    { "d128", F32 | F16, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_simt" }, 0 },
+    { "d64-causal", F32 | F16, 0, { SHAPE(2048, 64), .strategy = "fused_simt", CAUSAL }, 0 },
+    { "d128-causal", F32 | F16, 0, { SHAPE(2048, 128), .strategy = "fused_simt", CAUSAL }, 0 },
+    { "d64-mask", F32, 0,
+      { SHAPE(2048, 64), .strategy = "fused_simt", .features = CLATTN_WITH_MASK }, 0 },
+    { "d128-mask", F32 | F16, 0,
+      { SHAPE(2048, 128), .strategy = "fused_simt", .features = CLATTN_WITH_MASK }, 0 },
+    { "d128-bias", F32, 0,
+      { SHAPE(2048, 128), .strategy = "fused_simt", CAUSAL, .bias_type = CLATTN_FLOAT32 }, 0 },
+    { "d128-varlen", F32, 0,
+      { SHAPE(2048, 128), .strategy = "fused_simt", CAUSAL, .features = CLATTN_WITH_VARLEN }, 0 },
+    { "d64-all", F32 | F16, 0, { SHAPE(2048, 64), .strategy = "fused_simt", EVERYTHING }, 0 },
+    { "d128-all", F32 | F16, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_simt", EVERYTHING }, 0 },
+    { "d128-strided", F32, 0,
+      { SHAPE(2048, 128), .strategy = "fused_simt", .strided_columns = 1 }, 0 },
+    { "d64-small", F32, ROW_SMALL, { SHAPE(2048, 64), .strategy = "fused_simt" }, 0 },
+    { "d128-small", F32 | F16, ROW_SMALL, { SHAPE(2048, 128), .strategy = "fused_simt" }, 0 },
+    { "d32", F32, 0, { SHAPE(2048, 32), .strategy = "fused_simt" }, 0 },
+    { "d96", F32, 0, { SHAPE(2048, 96), .strategy = "fused_simt" }, 0 },
+    { "d64", F64, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_simt" }, 0 },
+
+    { "decode-d64", F32 | F16, ROW_FOR_CPU | ROW_QUICK, { SHAPE(1, 64), .strategy = "split" }, 0 },
+    { "decode-d128", F32 | F16, ROW_FOR_CPU, { SHAPE(1, 128), .strategy = "split", CAUSAL }, 0 },
+};
+const size_t problem_row_count = sizeof(problem_rows) / sizeof(problem_rows[0]);

@@ -1,0 +1,249 @@
+/* usage: programs [--quick] TARGET FOLDER
+ *
+ * The programs that clattn gives to the driver of a GPU (null_devices.c has the targets), taken from the
+ * library itself: it plans the problems of problems.c, the layers and a merge on a driver that only keeps
+ * what it gets. Each program becomes FOLDER/NUMBER.cl and FOLDER/NUMBER.options; each kernel of one a line
+ * of standard output:
+ *
+ *     NUMBER KERNEL FILE PROBLEM TYPE BAR      BAR: "spills", none allowed, or "builds"
+ *
+ * Called by tests/offline/run. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+#include "gemm.h"
+#include "ladder.h"
+#include "null_driver.h"
+#include "problems.h"
+#include "program.h"
+
+/* What is being planned, for the lines. */
+static struct {
+    const struct null_device *device;
+    const char *folder, *problem, *bar;
+    clattn_type type;
+    int written; /* programs */
+} now;
+
+/* CLBlast would compile for the device; that it can is all that planning asks. */
+clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type);
+clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type)
+{
+    (void)context;
+    (void)type;
+    return CLATTN_OK;
+}
+
+static int names(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at += length) {
+        if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == 0)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* No probe can run: the device has what null_devices.c says. */
+int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why);
+int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
+{
+    (void)context;
+    (void)why;
+    return names(now.device->rungs, ladder_table[id].name);
+}
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "programs: %s, %s %s: %s\n", what, now.problem ? now.problem : "",
+            clattn_type_name(now.type), clattn_last_error());
+    exit(1);
+}
+
+static void write_text(int number, const char *suffix, const char *text)
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%03d.%s", now.folder, number, suffix);
+    FILE *stream = fopen(path, "w");
+    if (!stream || fputs(text, stream) < 0 || fclose(stream) != 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
+static void take(const struct null_kernel *kernel)
+{
+    if (kernel->program > now.written) {
+        now.written = kernel->program;
+        write_text(kernel->program, "cl", kernel->source);
+        write_text(kernel->program, "options", kernel->options);
+    }
+    printf("%03d %s %s %s %s %s\n", kernel->program, kernel->name, kernel->file, now.problem,
+           clattn_type_name(now.type), now.bar);
+}
+
+static void begin(const char *problem, clattn_type type, const char *bar)
+{
+    now.problem = problem;
+    now.type = type;
+    now.bar = bar;
+}
+
+static void plan(clattn_context *context, const struct problem_row *row, clattn_type type)
+{
+    const size_t limit = context->device.work_group_limit;
+    clattn_problem problem = row->problem;
+    clattn_plan *made;
+    problem.type = type;
+    begin(row->name, type, row->flags & ROW_FOR_CPU ? "builds" : "spills");
+    if (row->flags & ROW_SMALL) {
+        context->device.work_group_limit = 64;
+    }
+    if (clattn_plan_create(context, &problem, &made) != CLATTN_OK) {
+        fail(problem.strategy);
+    }
+    clattn_plan_destroy(made);
+    context->device.work_group_limit = limit;
+}
+
+static void plan_attention(clattn_context *context, int quick)
+{
+    for (size_t i = 0; i < problem_row_count; ++i) {
+        const struct problem_row *row = &problem_rows[i];
+        if ((quick && !(row->flags & ROW_QUICK)) || (row->targets && !names(row->targets, now.device->target))) {
+            continue;
+        }
+        for (clattn_type type = CLATTN_FLOAT32; type <= CLATTN_FLOAT64; ++type) {
+            if (row->types & TYPE_BIT(type) && (type != CLATTN_FLOAT64 || context->device.has_fp64)) {
+                plan(context, row, type);
+            }
+        }
+    }
+}
+
+/* The programs that climb the ladder. */
+static void plan_probes(clattn_context *context)
+{
+    for (int id = 0; id < RUNG_COUNT; ++id) {
+        const struct rung *rung = &ladder_table[id];
+        struct kernel *kernel;
+        if (names(now.device->rungs, rung->name)) {
+            begin(rung->name, CLATTN_TYPE_NONE, "spills");
+            if (program_kernel(context, rung->file, rung->options, rung->kernel, &kernel) != CLATTN_OK) {
+                fail("a probe");
+            }
+        }
+    }
+}
+
+/* ---- what stands around attention ------------------------------------------------------------- */
+
+static void plan_mha(clattn_context *context, const char *name, clattn_type type, clattn_projection projection,
+                     clattn_mha_weights weights)
+{
+    clattn_mha_problem problem = CLATTN_MHA_PROBLEM_INIT;
+    clattn_mha *mha;
+    problem.type = type;
+    problem.rows = 512;
+    problem.model_dim = 512;
+    problem.query_heads = 8;
+    problem.parts = CLATTN_MHA_PACKED | CLATTN_MHA_BIASES;
+    problem.projection = projection;
+    problem.weights = weights;
+    begin(name, type, projection == CLATTN_PROJECTION_LANES ? "builds" : "spills");
+    if (clattn_mha_create(context, &problem, &mha) != CLATTN_OK) {
+        fail("a multi-head layer");
+    }
+    clattn_mha_destroy(mha);
+}
+
+static void plan_additive(clattn_context *context, clattn_type type)
+{
+    clattn_additive_problem problem = CLATTN_ADDITIVE_PROBLEM_INIT;
+    clattn_additive *additive;
+    problem.type = type;
+    problem.rows = problem.keys = 512;
+    problem.query_dim = problem.hidden_dim = problem.value_dim = 64;
+    begin("additive", type, "spills");
+    if (clattn_additive_create(context, &problem, &additive) != CLATTN_OK) {
+        fail("an additive layer");
+    }
+    clattn_additive_destroy(additive);
+}
+
+static void plan_merge(clattn_context *context, clattn_type type)
+{
+    const int64_t shape[4] = { 1, 2, 16, 64 };
+    clattn_partial partial = { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE };
+    partial.out.buffer = partial.lse.buffer = null_driver_buffer();
+    clattn_strides_bhsd(2, 16, 64, partial.out.stride);
+    clattn_strides_bhsd(2, 16, 1, partial.lse.stride);
+    begin("merge", type, "spills");
+    if (clattn_merge(context, null_driver_queue(), type, shape, &partial, &partial, &partial, 0, NULL, NULL) !=
+        CLATTN_OK) {
+        fail("a merge");
+    }
+}
+
+/* The lesson on stability builds its kernel in each form, FORM 0 to 2. */
+static void plan_lesson(clattn_context *context, clattn_type type)
+{
+    begin("lesson", type, "spills");
+    for (int form = 0; form < 3; ++form) {
+        char options[48];
+        struct kernel *kernel;
+        snprintf(options, sizeof(options), "-D TYPE=%d -D FORM=%d", (int)type, form);
+        if (program_kernel(context, "lesson_softmax.cl", options, "lesson_softmax", &kernel) != CLATTN_OK) {
+            fail("the lesson's kernel");
+        }
+    }
+}
+
+static void plan_layers(clattn_context *context)
+{
+    for (clattn_type type = CLATTN_FLOAT32; type <= CLATTN_BFLOAT16; ++type) {
+        plan_mha(context, "projection", type, CLATTN_PROJECTION_TILES, CLATTN_MHA_WEIGHTS_AVERAGE);
+        plan_mha(context, "projection-lanes", type, CLATTN_PROJECTION_LANES, CLATTN_MHA_WEIGHTS_NONE);
+        plan_additive(context, type);
+        plan_merge(context, type);
+        plan_lesson(context, type);
+    }
+    plan_mha(context, "projection-clblast", CLATTN_FLOAT32, CLATTN_PROJECTION_CLBLAST, CLATTN_MHA_WEIGHTS_NONE);
+}
+
+static const struct null_device *find_device(const char *target)
+{
+    for (size_t i = 0; i < null_device_count; ++i) {
+        if (strcmp(null_devices[i].target, target) == 0) {
+            return &null_devices[i];
+        }
+    }
+    fprintf(stderr, "programs: no target %s in null_devices.c\n", target);
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    const int quick = argc == 4 && strcmp(argv[1], "--quick") == 0;
+    clattn_context *context;
+    if (argc != 3 + quick) {
+        fprintf(stderr, "usage: programs [--quick] TARGET FOLDER\n");
+        return 2;
+    }
+    setenv("CLATTN_CACHE", "off", 1);
+    now.device = find_device(argv[1 + quick]);
+    null_driver_use(now.device);
+    null_driver_on_kernel(take);
+    now.folder = argv[2 + quick];
+    if (clattn_context_open("gpu", NULL, &context) != CLATTN_OK) {
+        fail("a context");
+    }
+    plan_attention(context, quick);
+    plan_probes(context);
+    plan_layers(context);
+    clattn_context_destroy(context);
+    return 0;
+}
