@@ -27,16 +27,14 @@ probe_product(__global const float *a, __global const float *b, __global float *
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_speed(__global float *data, int rounds)
 {
     float16 sum[SUMS];
-    uint pair[SUMS];
-    uint16 rows = 0x3f803f80u;
+    uint16 pair = as_uint16(vload16(0, data)), rows = 0x3f803f80u;
     for (int i = 0; i < SUMS; ++i) {
         sum[i] = 0.0f;
-        pair[i] = as_uint(data[i]);
     }
     for (int n = 0; n < rounds; ++n) {
         #pragma unroll
         for (int i = 0; i < SUMS; ++i) {
-            sum[i] = x86_dot_pair_at(sum[i], &pair[i], rows);
+            sum[i] = x86_dot_pairs(sum[i], pair, rows);
         }
     }
     for (int i = 0; i < SUMS; ++i) {
@@ -49,16 +47,14 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_speed(__globa
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_rival(__global float *data, int rounds)
 {
     float16 sum[SUMS];
-    float element[SUMS];
-    float16 rows = 1.0f;
+    float16 element = vload16(0, data), rows = 1.0f;
     for (int i = 0; i < SUMS; ++i) {
         sum[i] = 0.0f;
-        element[i] = data[i];
     }
     for (int n = 0; n < 2 * rounds; ++n) {
         #pragma unroll
         for (int i = 0; i < SUMS; ++i) {
-            __asm__("vfmadd231ps %1%{1to16%}, %2, %0" : "+v"(sum[i]) : "m"(element[i]), "v"(rows));
+            __asm__("vfmadd231ps %1, %2, %0" : "+v"(sum[i]) : "v"(element), "v"(rows));
         }
     }
     for (int i = 0; i < SUMS; ++i) {

@@ -8,7 +8,7 @@
 #include "launch.h"
 
 #define MATRIX_MAX (64 * 64)
-#define MEASURED_TURNS 9
+#define MEASURED_TURNS 31
 #define REASON_BYTES 400
 
 struct verdict {

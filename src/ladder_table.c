@@ -43,7 +43,7 @@ const struct rung ladder_table[RUNG_COUNT] = {
         .speed_kernel = "probe_speed",
         .rival_kernel = "probe_rival",
         .rounds = 4000,
-        .gain_least = 1.4, /* about 1 where it is done in two steps, 2 where it is worth having */
+        .gain_least = 1.2, /* 1 where an instruction takes two steps; elsewhere 2, and 1.45 beside a busy twin core */
     },
     [RUNG_AMX_BF16] = {
         .name = "amx_bf16",
