@@ -51,6 +51,7 @@ test_programs = \
 	tests/unit/reference \
 	tests/random_calls \
 	tests/exact \
+	tests/metamorphic \
 	tests/layers/additive \
 	tests/layers/lessons \
 	tests/layers/mha \
@@ -134,8 +135,10 @@ test_scripts = \
 	tests/cli/run \
 	tests/exports \
 	tests/rules \
+	tests/random_fused.sh \
 	tests/run_cases.sh \
 	tests/robust/devices.sh \
+	tests/robust/guard_cases.sh \
 	tests/robust/oclgrind.sh \
 	tests/robust/program_cache.sh
 EXTRA_DIST += $(test_scripts)

@@ -3,7 +3,7 @@
  * Computes every case folder of CASES (tests/cases/README.md tells the format) and writes
  * PRODUCED/NAME/out.npy and each other output that the case lists, gradients excepted; check.py judges
  * them. S: a strategy's name, "auto" (the default), or "reference", which needs no device.
- * Exit status: 0 all computed, 1 some failed, 2 misuse. */
+ * Exit status: 0 all computed or declined by the strategy that was named, 1 some failed, 2 misuse. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -59,18 +59,23 @@ static int make_folder(const char *path, struct failure *failure)
     return 0;
 }
 
+/* 0, -1, or 1: the named strategy declines. */
 static int compute(const struct options *options, clattn_context *context, struct attention_case *c,
                    struct failure *failure)
 {
     c->problem.strategy = options->strategy;
     clattn_status status = options->reference ? clattn_reference_forward(&c->problem, &c->tensors)
                                               : clattn_forward_host(context, &c->problem, &c->tensors);
+    if (status == CLATTN_UNSUPPORTED && options->strategy && !options->reference) {
+        return 1;
+    }
     if (status != CLATTN_OK) {
         return failure_failed(failure, "%s: %s", clattn_status_name(status), clattn_last_error());
     }
     return 0;
 }
 
+/* The same. */
 static int solve(const struct options *options, clattn_context *context, const char *name,
                  struct failure *failure)
 {
@@ -103,7 +108,7 @@ static int is_case(const struct options *options, const char *name)
 static int solve_all(const struct options *options, clattn_context *context)
 {
     struct dirent **entries;
-    int n = scandir(options->cases, &entries, NULL, alphasort), solved = 0, failed = 0;
+    int n = scandir(options->cases, &entries, NULL, alphasort), solved = 0, failed = 0, declined = 0;
     if (n < 0) {
         fprintf(stderr, "solve_cases: %s: %s\n", options->cases, strerror(errno));
         return EXIT_MISUSE;
@@ -111,17 +116,18 @@ static int solve_all(const struct options *options, clattn_context *context)
     for (int i = 0; i < n; ++i) {
         struct failure failure;
         if (is_case(options, entries[i]->d_name)) {
-            if (solve(options, context, entries[i]->d_name, &failure) == 0) {
-                ++solved;
-            } else {
-                ++failed;
+            int status = solve(options, context, entries[i]->d_name, &failure);
+            solved += status == 0;
+            declined += status == 1;
+            failed += status < 0;
+            if (status < 0) {
                 fprintf(stderr, "solve_cases: %s: %s\n", entries[i]->d_name, failure.text);
             }
         }
         free(entries[i]);
     }
     free(entries);
-    printf("solve_cases: %d computed, %d not\n", solved, failed);
+    printf("solve_cases: %d computed, %d not, %d declined\n", solved, failed, declined);
     return failed || !solved ? EXIT_FAILED : EXIT_GOOD;
 }
 

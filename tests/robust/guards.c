@@ -92,7 +92,7 @@ static long setting(const char *name, long otherwise)
 
 static void run_random(clattn_context *context, const char *strategy, uint64_t seed, long count)
 {
-    const struct random_call_options options = { CLATTN_TYPE_NONE, 60000 };
+    const struct random_call_options options = { .work_limit = 60000 };
     for (long n = 0; n < count; ++n) {
         struct test_call test;
         enum value_family family;

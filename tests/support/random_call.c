@@ -100,6 +100,32 @@ static void random_options(struct random *random, clattn_problem *p, clattn_type
     p->strided_columns = random_chance(random, 0.1);
 }
 
+/* What kernels are told at run time takes other values; what they were built for stays. */
+static void random_variation(struct random *random, clattn_problem *p, int64_t work_limit)
+{
+    p->batch = random_between(random, 1, 3);
+    p->query_len = random_length(random, 300);
+    p->key_len = random_chance(random, 0.25) ? p->query_len : random_length(random, 700);
+    int64_t *const shrink[] = { &p->batch, &p->query_len, &p->key_len };
+    for (int step = (int)random_between(random, 0, 2); p->batch * p->query_heads * p->query_len * p->key_len *
+                           (p->head_dim + p->head_dim_v) > work_limit; ++step) {
+        int64_t *extent = shrink[step % 3];
+        if (p->batch == 1 && p->query_len <= 1 && p->key_len <= 1) {
+            break;
+        }
+        *extent = *extent > 1 ? *extent / 2 : *extent;
+    }
+    if (p->window_left >= 0) {
+        p->window_left = random_between(random, 0, p->key_len + 2);
+    }
+    if (p->window_right >= 0) {
+        p->window_right = random_between(random, 0, p->key_len / 4 + 1);
+    }
+    if (p->alignment != CLATTN_ALIGN_UNSET) {
+        p->alignment = (clattn_alignment)random_between(random, CLATTN_ALIGN_TOP_LEFT, CLATTN_ALIGN_OFFSETS);
+    }
+}
+
 /* Values of the call that are not tensors. */
 static void random_call_values(struct random *random, struct test_call *test)
 {
@@ -152,13 +178,18 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
                                  const struct random_call_options *options,
                                  enum value_family *family)
 {
-    struct random random = random_start(seed, index);
+    const uint64_t neighbour = options->calls_a_program > 1 ? index % options->calls_a_program : 0;
+    struct random random = random_start(seed, index - neighbour);
     clattn_problem problem = CLATTN_PROBLEM_INIT;
     int32_t cu_query[4] = { 0 }, cu_key[4] = { 0 };
     int64_t limit = options->work_limit ? options->work_limit : 2000000;
     random_shape(&random, &problem, random_chance(&random, 0.05) ? 4 * limit : limit);
     random_masking(&random, &problem);
     random_options(&random, &problem, options->type);
+    if (neighbour > 0) {
+        random = random_start(seed, index);
+        random_variation(&random, &problem, limit);
+    }
     random_sequences(&random, &problem, cu_query, cu_key);
     test_call_start(test, &problem);
     test->packed_queries = cu_query[problem.batch];

@@ -8,6 +8,8 @@
 struct random_call_options {
     clattn_type type;   /* CLATTN_TYPE_NONE: any but float64 */
     int64_t work_limit; /* multiply-adds, about; 0: a default that suits thousands of calls */
+    uint64_t calls_a_program; /* so many neighbours differ only in what kernels are told at run time: lengths,
+                                 batch, places, values; 0 or 1: every call is another problem */
 };
 
 /* What kind of values a call has, for reports and for what can be concluded from it. */

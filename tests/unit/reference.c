@@ -221,7 +221,7 @@ END_TEST
 /* The reference and the four loops in double: bound of float64. Poison between elements stays. */
 START_TEST(test_against_the_four_loops)
 {
-    const struct random_call_options options = { CLATTN_FLOAT64, 60000 };
+    const struct random_call_options options = { .type = CLATTN_FLOAT64, .work_limit = 60000 };
     double most = 0;
     for (uint64_t index = 0; index < 600; ++index) {
         struct test_call test;

@@ -1,0 +1,283 @@
+/* usage: metamorphic [--strategy S,S...] [--device D]
+ *
+ * Two calls that must agree, without asking what either should be: keys in another order, keys appended that
+ * a mask hides, causal and the same mask given explicitly, one batch entry by itself, grouped heads and
+ * repeated ones, the keys in two calls whose results are merged. On many rows and on few rows with many keys
+ * (decoding: pieces of keys). To the last bit where the order of the sums is the same, else within the
+ * error bound. float32: what other types add are loads and stores. Environment: CLATTN_TEST_STRATEGIES. */
+#include <math.h>
+#include <stdio.h>
+
+#include "support/device_options.h"
+#include "support/exact_call.h"
+#include "support/merge.h"
+#include "support/tolerance.h"
+
+#define HEADS 4
+#define KV_HEADS 2
+#define HEAD_DIM 40
+#define HEAD_DIM_V 24
+
+struct shape {
+    const char *name;
+    int64_t query_len, key_len;
+};
+static const struct shape shapes[] = { { "many rows", 45, 200 }, { "few rows", 2, 1100 } };
+
+static clattn_problem problem_of(const struct exact *e, const struct shape *shape, int64_t batch)
+{
+    return exact_problem(e, batch, HEADS, KV_HEADS, shape->query_len, shape->key_len, HEAD_DIM, HEAD_DIM_V);
+}
+
+/* Two of three keys, another two for each row and head; keys past *context are hidden. */
+static double two_of_three(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random;
+    return index[3] < *(const int64_t *)context && (index[1] + index[2] + index[3]) % 3 != 0;
+}
+
+/* Key j of `from` becomes key (j * 7 + 3) % n of `to`. */
+static void permute_keys(struct test_call *to, const struct test_call *from, enum tensor_id id)
+{
+    int64_t n[4];
+    test_call_shape(from, id, n);
+    for (int64_t at = 0; at < n[0] * n[1] * n[2] * n[3]; ++at) {
+        int64_t b = at / (n[1] * n[2] * n[3]), h = at / (n[2] * n[3]) % n[1];
+        int64_t i = at / n[3] % n[2], c = at % n[3];
+        double value = test_call_get(from, id, b, h, i, c);
+        if (id == TENSOR_MASK) {
+            test_call_set(to, id, b, h, i, (c * 7 + 3) % n[3], value);
+        } else {
+            test_call_set(to, id, b, h, (i * 7 + 3) % n[2], c, value);
+        }
+    }
+}
+
+/* The outputs of `test` against what the reference makes of `of`. */
+static int within_bound(struct exact *e, const struct test_call *test, struct test_call *of)
+{
+    struct expected expected = { { 0 } };
+    struct verdict verdict = { 0 };
+    int status = test_call_validate(of) == CLATTN_OK && expected_create(&expected, of) == CLATTN_OK ? 0 : -1;
+    if (status == 0) {
+        tolerance_check(test, &expected, &verdict);
+        status = verdict.wrong == 0 ? 0 : -1;
+        snprintf(e->what, sizeof(e->what), "%s", verdict.first);
+    }
+    expected_free(&expected);
+    return status;
+}
+
+static int permuted_keys(struct exact *e, const struct shape *shape)
+{
+    clattn_problem p = problem_of(e, shape, 2);
+    struct random random = random_start(1, 0);
+    struct test_call call, permuted;
+    p.features = CLATTN_WITH_MASK | CLATTN_WITH_LSE;
+    exact_build(&call, &p, 0);
+    exact_build(&permuted, &p, 0);
+    test_call_fill(&call, TENSOR_MASK, &random, two_of_three, &shape->key_len);
+    permute_keys(&permuted, &call, TENSOR_KEY);
+    permute_keys(&permuted, &call, TENSOR_VALUE);
+    permute_keys(&permuted, &call, TENSOR_MASK);
+    int status = test_call_validate(&permuted) != CLATTN_OK || exact_run(e, &permuted) != 0 ||
+                 within_bound(e, &permuted, &call) != 0;
+    test_call_free(&call);
+    test_call_free(&permuted);
+    return status ? -1 : 0;
+}
+
+/* The appended keys and values are NaN. */
+static int appended_masked_keys(struct exact *e, const struct shape *shape)
+{
+    clattn_problem p = problem_of(e, shape, 1);
+    struct random random = random_start(1, 0);
+    struct test_call call, longer;
+    p.features = CLATTN_WITH_MASK;
+    exact_build(&call, &p, 0);
+    p.key_len += 600;
+    test_call_start(&longer, &p);
+    test_call_place_all(&longer); /* poison */
+    longer.tensors.call = call.tensors.call;
+    for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
+        exact_copy_entry(&longer, 0, &call, 0, (enum tensor_id)id);
+    }
+    test_call_fill(&call, TENSOR_MASK, &random, two_of_three, &shape->key_len);
+    test_call_fill(&longer, TENSOR_MASK, &random, two_of_three, &shape->key_len);
+    int status = exact_run(e, &call) || exact_run(e, &longer) || exact_same_entry(e, &longer, 0, &call, 0);
+    test_call_free(&call);
+    test_call_free(&longer);
+    return status ? -1 : 0;
+}
+
+static double below_diagonal(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random;
+    return index[3] <= index[2] + *(const int64_t *)context ? 1 : 0;
+}
+
+/* The diagonal ends before the last keys, and begins where the first rows of the first shape see none. */
+static int causal_is_a_mask(struct exact *e, const struct shape *shape)
+{
+    const int32_t offset = (int32_t)(shape->query_len > 40 ? -5 : shape->key_len - 9);
+    const int64_t diagonal = offset;
+    clattn_problem p = problem_of(e, shape, 1);
+    struct random random = random_start(1, 0);
+    struct test_call causal, masked;
+    p.features = CLATTN_WITH_MASK;
+    exact_build(&masked, &p, 0);
+    test_call_fill(&masked, TENSOR_MASK, &random, below_diagonal, &diagonal);
+    p.features = 0;
+    p.causal = 1;
+    p.alignment = CLATTN_ALIGN_OFFSETS;
+    exact_build(&causal, &p, 0);
+    test_call_set(&causal, TENSOR_QUERY_OFFSETS, 0, 0, 0, 0, offset);
+    int status = exact_run(e, &causal) || exact_run(e, &masked) ||
+                 exact_same_entry(e, &causal, 0, &masked, 0);
+    test_call_free(&causal);
+    test_call_free(&masked);
+    return status ? -1 : 0;
+}
+
+static int batch_slice(struct exact *e, const struct shape *shape)
+{
+    clattn_problem p = problem_of(e, shape, 3);
+    struct test_call all, alone;
+    exact_build(&all, &p, 0);
+    int status = exact_run(e, &all);
+    for (int64_t b = 0; b < 3 && status == 0; ++b) {
+        p.batch = 1;
+        exact_build(&alone, &p, 0);
+        for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
+            exact_copy_entry(&alone, 0, &all, b, (enum tensor_id)id);
+        }
+        status = exact_run(e, &alone) || exact_same_entry(e, &alone, 0, &all, b) ? -1 : 0;
+        test_call_free(&alone);
+    }
+    test_call_free(&all);
+    return status;
+}
+
+static int grouped_heads(struct exact *e, const struct shape *shape)
+{
+    clattn_problem p = problem_of(e, shape, 1);
+    struct test_call grouped, repeated;
+    exact_build(&grouped, &p, 0);
+    p.kv_heads = HEADS;
+    exact_build(&repeated, &p, 0);
+    for (int id = TENSOR_KEY; id <= TENSOR_VALUE; ++id) {
+        int64_t n[4];
+        test_call_shape(&repeated, (enum tensor_id)id, n);
+        for (int64_t at = 0; at < n[1] * n[2] * n[3]; ++at) {
+            int64_t h = at / (n[2] * n[3]), i = at / n[3] % n[2];
+            test_call_set(&repeated, (enum tensor_id)id, 0, h, i, at % n[3],
+                          test_call_get(&grouped, (enum tensor_id)id, 0, h / (HEADS / KV_HEADS), i, at % n[3]));
+        }
+    }
+    int status = exact_run(e, &grouped) || exact_run(e, &repeated) ||
+                 exact_same_entry(e, &grouped, 0, &repeated, 0);
+    test_call_free(&grouped);
+    test_call_free(&repeated);
+    return status ? -1 : 0;
+}
+
+/* Keys [from, to) of a call with one batch entry. */
+static void cut_keys(struct test_call *part, const struct test_call *whole, int64_t from, int64_t to)
+{
+    clattn_problem p = whole->problem;
+    p.key_len = to - from;
+    exact_build(part, &p, 0);
+    for (int id = TENSOR_KEY; id <= TENSOR_VALUE; ++id) {
+        int64_t n[4];
+        test_call_shape(part, (enum tensor_id)id, n);
+        for (int64_t at = 0; at < n[1] * n[2] * n[3]; ++at) {
+            int64_t h = at / (n[2] * n[3]), j = at / n[3] % n[2];
+            test_call_set(part, (enum tensor_id)id, 0, h, j, at % n[3],
+                          test_call_get(whole, (enum tensor_id)id, 0, h, from + j, at % n[3]));
+        }
+    }
+}
+
+static void merge_into(struct test_call *whole, const struct test_call *first, const struct test_call *second)
+{
+    for (int64_t row = 0; row < HEADS * whole->problem.query_len; ++row) {
+        const int64_t h = row / whole->problem.query_len, i = row % whole->problem.query_len;
+        double a[HEAD_DIM_V], b[HEAD_DIM_V], lse;
+        for (int64_t c = 0; c < HEAD_DIM_V; ++c) {
+            a[c] = test_call_get(first, TENSOR_OUT, 0, h, i, c);
+            b[c] = test_call_get(second, TENSOR_OUT, 0, h, i, c);
+        }
+        merge_row(HEAD_DIM_V, a, test_call_get(first, TENSOR_LSE, 0, h, i, 0), b,
+                  test_call_get(second, TENSOR_LSE, 0, h, i, 0), a, &lse);
+        for (int64_t c = 0; c < HEAD_DIM_V; ++c) {
+            test_call_set(whole, TENSOR_OUT, 0, h, i, c, a[c]);
+        }
+        test_call_set(whole, TENSOR_LSE, 0, h, i, 0, lse);
+    }
+}
+
+static int split_lengths(struct exact *e, const struct shape *shape)
+{
+    const int64_t n = shape->key_len, cuts[] = { 1, 16, 127, n / 2, n < 513 ? n - 2 : 512, n - 1 };
+    clattn_problem p = problem_of(e, shape, 1);
+    struct test_call whole, first, second;
+    int status = 0;
+    p.features = CLATTN_WITH_LSE;
+    exact_build(&whole, &p, 0);
+    for (size_t k = 0; k < sizeof(cuts) / sizeof(cuts[0]) && status == 0; ++k) {
+        cut_keys(&first, &whole, 0, cuts[k]);
+        cut_keys(&second, &whole, cuts[k], n);
+        status = exact_run(e, &first) || exact_run(e, &second) ? -1 : 0;
+        if (status == 0) {
+            merge_into(&whole, &first, &second);
+            status = within_bound(e, &whole, &whole);
+        }
+        test_call_free(&first);
+        test_call_free(&second);
+    }
+    test_call_free(&whole);
+    return status;
+}
+
+static const struct {
+    const char *name;
+    int (*holds)(struct exact *e, const struct shape *shape);
+} properties[] = {
+    { "keys in another order", permuted_keys },
+    { "appended keys that a mask hides", appended_masked_keys },
+    { "causal is the same as its mask", causal_is_a_mask },
+    { "a batch entry stands alone", batch_slice },
+    { "grouped heads are repeated heads", grouped_heads },
+    { "keys in two calls, merged", split_lengths },
+};
+
+int main(int argc, char **argv)
+{
+    struct device_options options;
+    int passed = 0, failed = 0, skipped = 0;
+    if (device_options_parse(argc, argv, "plain,staged,fused_simd,fused_simt,split,auto", &options) != 0) {
+        return device_options_usage("metamorphic");
+    }
+    struct exact e = { .context = device_options_open(&options), .type = CLATTN_FLOAT32 };
+    if (!e.context) {
+        return 1;
+    }
+    for (int s = 0; s < options.n_strategies; ++s) {
+        for (size_t n = 0; n < 2 * sizeof(properties) / sizeof(properties[0]); ++n) {
+            const struct shape *shape = &shapes[n % 2];
+            e.strategy = options.strategies[s];
+            e.declined = 0;
+            int holds = properties[n / 2].holds(&e, shape) == 0;
+            passed += holds;
+            skipped += !holds && e.declined;
+            failed += !holds && !e.declined;
+            if (!holds && !e.declined) {
+                printf("FAIL %s, %s, %s: %s\n", properties[n / 2].name, shape->name, strategy_label(e.strategy),
+                       e.what);
+            }
+        }
+    }
+    clattn_context_destroy(e.context);
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed || !passed;
+}

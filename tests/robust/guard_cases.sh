@@ -1,0 +1,10 @@
+#!/bin/sh
+# The cases of tests/cases with every buffer between pages that cannot be touched, poisoned with NaN
+# (guard_layer): nothing outside of a tensor is read or written. tests/robust/guards shows that the layer
+# notices.
+set -eu
+: "${srcdir:=.}" "${builddir:=.}"
+OPENCL_LAYERS=$builddir/tests/robust/.libs/guard_layer.so
+export OPENCL_LAYERS
+[ -f "$OPENCL_LAYERS" ] || { echo "no $OPENCL_LAYERS"; exit 1; }
+exec "$srcdir/tests/run_cases.sh" plain staged auto fused_simd fused_simt split
