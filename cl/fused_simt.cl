@@ -257,7 +257,7 @@ static inline uint add_sums(__local const REAL *partial, const place *at, REAL s
     return seen;
 }
 
-__kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
+__kernel WORK_GROUP SUB_GROUP void
 fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 {
     const clattn_params *p = &params;

@@ -26,6 +26,9 @@
 #endif
 #define BLOCK 8 /* vectors that share one rescaling and one partial sum */
 
+/* Unrolled, so that they stay in registers. */
+#define FOR_BLOCK _Pragma("unroll") for (int n = 0; n < BLOCK; ++n)
+
 #if ITEMS > 1
 #define ROW_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #else
@@ -74,18 +77,24 @@ static inline extent measure(__global const REAL *row, int has_logits, int low, 
     const int first = low - low % step + (int)get_local_id(0) * VEC; /* the same keys as in pass 2 */
     for (int start = first; start < high; start += BLOCK * step) {
         REALV logits[BLOCK], block_maximum = (REALV)(-INFINITY);
-        int count = 0;
-        for (int j = start; count < BLOCK && j < high; j += step, ++count) {
-            INTV now_visible;
-            logits[count] = load_logits(row, has_logits, low, high, j, &now_visible);
-            visible |= now_visible;
-            block_maximum = fmax(block_maximum, logits[count]);
+        const int count = (high - start + step - 1) / step;
+        FOR_BLOCK
+        {
+            if (n < count) {
+                INTV now_visible;
+                logits[n] = load_logits(row, has_logits, low, high, start + n * step, &now_visible);
+                visible |= now_visible;
+                block_maximum = fmax(block_maximum, logits[n]);
+            }
         }
         const REALV new_maximum = fmax(maximum, block_maximum);
         const REALV origin = ORIGIN_VECTOR(new_maximum);
         REALV block_sum = (REALV)0;
-        for (int n = 0; n < count; ++n) {
-            block_sum += exp_of_negative(logits[n] - origin);
+        FOR_BLOCK
+        {
+            if (n < count) {
+                block_sum += exp_of_negative(logits[n] - origin);
+            }
         }
         sum = sum * exp_of_negative(maximum - origin) + block_sum;
         maximum = new_maximum;

@@ -52,9 +52,9 @@ const struct problem_row problem_rows[] = {
     { "d128-small", F32 | F16, ROW_SMALL, { SHAPE(2048, 128), .strategy = "fused_simt" }, 0 },
     { "d32", F32, 0, { SHAPE(2048, 32), .strategy = "fused_simt" }, 0 },
     { "d96", F32, 0, { SHAPE(2048, 96), .strategy = "fused_simt" }, 0 },
-    { "d64", F64, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_simt" }, 0 },
+    { "d64", F64, ROW_MAY_SPILL, { SHAPE(2048, 64), .strategy = "fused_simt" }, 0 },
 
-    { "decode-d64", F32 | F16, ROW_FOR_CPU | ROW_QUICK, { SHAPE(1, 64), .strategy = "split" }, 0 },
-    { "decode-d128", F32 | F16, ROW_FOR_CPU, { SHAPE(1, 128), .strategy = "split", CAUSAL }, 0 },
+    { "decode-d64", F32 | F16, ROW_MAY_SPILL | ROW_QUICK, { SHAPE(1, 64), .strategy = "split" }, 0 },
+    { "decode-d128", F32 | F16, ROW_MAY_SPILL, { SHAPE(1, 128), .strategy = "split", CAUSAL }, 0 },
 };
 const size_t problem_row_count = sizeof(problem_rows) / sizeof(problem_rows[0]);

@@ -5,9 +5,9 @@
 #include "clattn.h"
 
 enum {
-    ROW_QUICK = 1,   /* in ./check too, not only in make check-offline */
-    ROW_FOR_CPU = 2, /* a kernel that no GPU takes by itself: it must build, but may spill */
-    ROW_SMALL = 4    /* planned for a device of small work-groups, so with the table's next tile */
+    ROW_QUICK = 1, /* in ./check too, not only in make check-offline */
+    ROW_MAY_SPILL = 2, /* a kernel for CPUs, which no GPU takes by itself, or one without a bar yet */
+    ROW_SMALL = 4 /* planned as for a device of small work-groups, with the table's next tile; may spill */
 };
 
 #define TYPE_BIT(type) (1u << (type))

@@ -5,7 +5,7 @@
  * what it gets. Each program becomes FOLDER/NUMBER.cl and FOLDER/NUMBER.options; each kernel of one a line
  * of standard output:
  *
- *     NUMBER KERNEL FILE PROBLEM TYPE BAR      BAR: "spills", none allowed, or "builds"
+ *     NUMBER KERNEL FILE PROBLEM TYPE BAR      BAR: "spills", none are allowed, or "builds"
  *
  * Called by tests/offline/run. */
 #include <stdio.h>
@@ -98,7 +98,7 @@ static void plan(clattn_context *context, const struct problem_row *row, clattn_
     clattn_problem problem = row->problem;
     clattn_plan *made;
     problem.type = type;
-    begin(row->name, type, row->flags & ROW_FOR_CPU ? "builds" : "spills");
+    begin(row->name, type, row->flags & (ROW_MAY_SPILL | ROW_SMALL) ? "builds" : "spills");
     if (row->flags & ROW_SMALL) {
         context->device.work_group_limit = 64;
     }
