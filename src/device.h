@@ -26,6 +26,7 @@ struct device {
     size_t parameter_bytes;        /* of a kernel's arguments together */
     int has_fp64, has_fp16, has_subgroups;
     size_t sub_group_size_least;   /* Intel: of those that a kernel can require; elsewhere 0 */
+    int has_intel_matrix;          /* cl_intel_subgroup_matrix_multiply_accumulate */
     int has_compiler;
     int runs_clblast;              /* which compiles its own programs */
     int little_endian;

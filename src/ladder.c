@@ -247,7 +247,9 @@ static void ask(clattn_context *context, const struct rung *rung, struct verdict
 
 int ladder_asks(const struct device *device, enum rung_id id)
 {
-    return (ladder_table[id].classes & RUNG_CLASS(device->device_class)) != 0;
+    const struct rung *rung = &ladder_table[id];
+    return (rung->classes & RUNG_CLASS(device->device_class)) != 0 &&
+           (!rung->vendor || strstr(device->vendor, rung->vendor) != NULL);
 }
 
 int ladder_has(const clattn_context *context, enum rung_id id, struct text *why)

@@ -15,6 +15,19 @@ enum rung_id {
     RUNG_AVX512_BF16,
     RUNG_AVX512_BF16_DOT,
     RUNG_AMX_BF16,
+    RUNG_NVIDIA_80_F16,
+    RUNG_NVIDIA_80_BF16,
+    RUNG_NVIDIA_75_F16,
+    RUNG_INTEL_16_F16,
+    RUNG_INTEL_16_BF16,
+    RUNG_INTEL_8_F16,
+    RUNG_INTEL_8_BF16,
+    RUNG_WMMA_12_F16,
+    RUNG_WMMA_12_BF16,
+    RUNG_WMMA_11_F16,
+    RUNG_WMMA_11_BF16,
+    RUNG_MFMA_F16,
+    RUNG_MFMA_BF16,
     RUNG_COUNT
 };
 
@@ -28,6 +41,7 @@ struct rung {
     const char *name;    /* "amx_bf16" */
     const char *summary; /* one line for people: which instructions */
     unsigned classes;    /* that it may be asked on: bits RUNG_CLASS(DEVICE_CPU), ... */
+    const char *vendor;  /* part of the vendor's name of devices that may be asked; NULL: all */
 
     /* What must hold before a program with the instruction may run: the vendor, an extension, what the CPU
      * and the operating system say. 0: appends one sentence why not. NULL: nothing to ask. */

@@ -81,10 +81,13 @@ libclattn_core_la_SOURCES = \
 	src/reference/reference.h \
 	src/reference/visibility.c \
 	src/reference/visibility.h \
+	src/row_blocks.c \
+	src/row_blocks.h \
 	src/sha256.c \
 	src/sha256.h \
 	src/strategies.c \
 	src/strategy.h \
+	src/strategy/fused_mma.c \
 	src/strategy/fused_amx.c \
 	src/strategy/fused_simd.c \
 	src/strategy/fused_simd.h \
@@ -115,6 +118,7 @@ KERNEL_FILES = \
 	cl/arguments.clh \
 	cl/average_heads.cl \
 	cl/exp.clh \
+	cl/fused_mma.cl \
 	cl/fused_simd.cl \
 	cl/fused_simt.cl \
 	cl/gemm_tile.clh \
@@ -123,18 +127,29 @@ KERNEL_FILES = \
 	cl/lanes.clh \
 	cl/lesson_softmax.cl \
 	cl/mask.clh \
+	cl/matrix.clh \
+	cl/matrix_amd.clh \
+	cl/matrix_intel.clh \
+	cl/matrix_nvidia.clh \
+	cl/matrix_portable.clh \
+	cl/matrix_units.h \
 	cl/merge.cl \
 	cl/merge_params.h \
 	cl/mix.cl \
+	cl/mma_softmax.clh \
+	cl/mma_stage.clh \
+	cl/mma_tile.clh \
 	cl/params.h \
 	cl/philox.clh \
 	cl/plain.cl \
 	cl/probe_amx.cl \
 	cl/probe_avx512_bf16.cl \
+	cl/probe_mma.cl \
 	cl/project.cl \
 	cl/project.h \
 	cl/project_tiles.cl \
 	cl/repair.cl \
+	cl/row_block.clh \
 	cl/scale_mask.cl \
 	cl/score.cl \
 	cl/simd_block.clh \

@@ -7,6 +7,7 @@ const struct strategy *const strategy_table[] = {
     &strategy_fused_amx,
     &strategy_fused_simd,
     &strategy_fused_simt,
+    &strategy_fused_mma,
     &strategy_staged,
 };
 

@@ -1,0 +1,264 @@
+/* fused_mma: attention on a matrix unit, for 16-bit types, in one kernel and with no L x L matrix.
+ *
+ *     group 0: block of TILE_ROWS query rows      1: slice of COLUMNS output columns      2: batch * head
+ *
+ * Each sub-group owns N_BLOCKS blocks of MATRIX_N queries, with the softmax of their rows and their outputs in
+ * registers, and walks with the others over the keys, TILE_KEYS at a time, which all share:
+ *
+ *     scores[key][query]      = keys * queries       from local memory, queries from registers if they fit
+ *     scores                  = scaled, masked; in units of log2
+ *     base                    of each query: the largest score less WEIGHT_SHIFT; outputs and sum rescaled
+ *     weights                 = exp2(scores - base), rounded to the type
+ *     outputs[column][query] += values * weights     from local memory
+ *
+ * Values are copied while scores are multiplied, the next keys while weights are made and used:
+ *
+ *     | keys are there | copy values, multiply scores | values are there | copy next keys, weights, multiply |
+ *     barrier                                         barrier
+ *
+ * matrix.clh says which element of a matrix a lane holds. Lanes that share a query agree on its base; its sum is
+ * kept in parts until the end. Every work-item passes every barrier: loop bounds depend on the group alone. */
+#include "arguments.clh"
+#include "mma_softmax.clh"
+#include "mma_stage.clh"
+
+#ifndef QUERIES_IN_REGISTERS
+#define QUERIES_IN_REGISTERS 1
+#endif
+
+#define OUTPUTS (COLUMN_BLOCKS * N_BLOCKS * C_ELEMENTS) /* of a lane */
+
+/* Local memory, in units of 16 bits. Scores wait where the keys were (change_scores), and a byte for each output
+ * (add_not_finite). Queries that stay in registers pass through the tiles of keys and values, and outputs
+ * through all of it. */
+#define PARKED (CHANGES_SCORES ? TILE_ROWS * TILE_KEYS * 2 : 0)
+#define KEYS_AREA LARGER(LARGER(KEY_TILE, PARKED), TILE_ROWS * COLUMNS / 2)
+#define QUERIES_START (QUERIES_IN_REGISTERS ? 0 : KEYS_AREA + VALUE_TILE)
+#define LARGER(a, b) ((a) > (b) ? (a) : (b))
+#define LOCAL_SIZE LARGER(LARGER(QUERIES_START + QUERY_TILE, KEYS_AREA + VALUE_TILE), OUTPUT_TILE)
+
+INLINE void multiply_scores(const unit *u, __local const ushort *keys, __local const ushort *queries,
+                           uint query[DEPTH_BLOCKS][N_BLOCKS][B_WORDS], int first_row,
+                           float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS])
+{
+    FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] = 0;
+    UNROLL
+    for (int d = 0; d < DEPTH_BLOCKS; ++d) {
+#if !QUERIES_IN_REGISTERS
+        FOR_QUERIES load_queries(u, query[0][n], queries, first_row + n * MATRIX_N, d * 16);
+#endif
+        FOR_KEYS {
+            uint key[A_WORDS];
+            load_keys(u, key, keys, k * 16, d * 16);
+            FOR_QUERIES multiply_add(u, score[k][n], key, query[QUERIES_IN_REGISTERS ? d : 0][n]);
+        }
+    }
+}
+
+INLINE void multiply_values(const unit *u, __local const ushort *values,
+                           uint weight[KEY_BLOCKS][N_BLOCKS][B_WORDS],
+                           float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS])
+{
+    FOR_KEYS FOR_COLUMNS {
+        uint value[A_WORDS];
+        load_values(u, value, values, k * 16, c * 16);
+        FOR_QUERIES multiply_add(u, output[c][n], value, weight[k][n]);
+    }
+}
+
+/* Values that are not finite, where some row may not see their key: 0 * NaN must not reach that row. They are added
+ * to the outputs of the rows that do; then they can become 0 in the tile (make_finite). What an output gets is
+ * gathered in local memory, a byte each: 1 for +infinity, 2 for -infinity, both for a NaN. */
+INLINE void add_not_finite(const clattn_params *p, const place *at, int from, __global const uchar *mask,
+                           __global const void *bias, __local const ushort *values, __local uchar *gathered,
+                           float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS])
+{
+    __local uchar *own = gathered + get_local_id(0) * OUTPUTS;
+    #pragma unroll 1
+    for (int e = 0; e < OUTPUTS; ++e) {
+        own[e] = 0;
+    }
+    #pragma unroll 1
+    for (int position = 0; position < TILE_KEYS; ++position) {
+        const int key = from + position / 16 * 16 + VALUE_KEY(position % 16);
+        uint sees = 0;
+        #pragma unroll 1
+        for (int slot = 0; slot < QUERY_SLOTS; ++slot) {
+            const int row = at->first_row + slot / SLOTS * MATRIX_N + c_column(at->u.lane, slot % SLOTS);
+            float logit = 0;
+            const int allowed = row <= at->rows.last_row &&
+                                finish_score(p, &at->rows.s, mask, bias, 0, at->rows.b, at->rows.h, row, key, &logit);
+            sees |= (uint)allowed << slot;
+        }
+        #pragma unroll 1
+        for (int e = 0; e < OUTPUTS; ++e) {
+            const int n = e / C_ELEMENTS % N_BLOCKS, i = e % C_ELEMENTS;
+            const int column = e / C_ELEMENTS / N_BLOCKS * 16 + c_row(at->u.lane, i);
+            own[e] |= sees >> SLOT_OF(n, i) & 1 ? which_infinities(values[VALUE_AT(position, column)]) : 0;
+        }
+    }
+    FOR_COLUMNS FOR_QUERIES {
+        UNROLL
+        for (int part = 0; part < C_ELEMENTS / 4; ++part) {
+            const int4 which = convert_int4(vload4((c * N_BLOCKS + n) * (C_ELEMENTS / 4) + part, own));
+            const int4 added = ((which != 0) & 0x7f800000) | ((which == 2) & (int)0x80000000) |
+                               ((which == 3) & 0x00400000);
+            vstore4(vload4(part, output[c][n]) + as_float4(added), part, output[c][n]);
+        }
+    }
+}
+
+/* Divides, and puts the rows into local memory; writes lse. `seen`: a bit for each slot whose query saw a key. */
+INLINE void finish_rows(const clattn_params *p, const place *at, __global float *lse,
+                        __global const float *sinks, int writes_lse, uint seen, const float base[QUERY_SLOTS],
+                        const float sum[QUERY_SLOTS], float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS],
+                        __local ushort *tile)
+{
+    const row_block *rows = &at->rows;
+    const unit *u = &at->u;
+    float factor[QUERY_SLOTS];
+    uint sees = 0;
+    FOR_SLOTS {
+        const int row = at->first_row + slot / SLOTS * MATRIX_N + c_column(u->lane, slot % SLOTS);
+        const int saw = sharers_max(u, (float)(seen >> slot & 1)) > 0;
+        float total = sharers_sum(u, sum[slot]), top = base[slot], carry = 1;
+        if (HAS(SINKS)) {
+            const float sink = sinks[p->sinks_offset + rows->h * p->sinks_stride] * LOG2_E;
+            top = fmax(sink, base[slot]);
+            carry = exp2(base[slot] - top);
+            total = total * carry + exp2(sink - top);
+        }
+        if (HAS(LSE) && writes_lse && row <= rows->last_row && (u->lane & SHARERS) == 0) {
+            lse[p->lse_offset + rows->b * p->lse_stride[0] + rows->h * p->lse_stride[1] +
+                (rows->s.query_row + row) * p->lse_stride[2]] =
+                saw ? (top + log2(total)) * LN_2 : -INFINITY;
+        }
+        factor[slot] = carry / total * (ASKS(DROPOUT) ? p->keep_scale : 1);
+        sees |= (uint)saw << slot;
+    }
+    FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS {
+        const int slot = SLOT_OF(n, i), query = row_of(at, n, i) - rows->first_row;
+        const float value = sees >> slot & 1 ? output[c][n][i] * factor[slot] : 0;
+        tile[OUTPUT_AT(query, c * 16 + c_row(u->lane, i))] = (ushort)pack_two(value, 0);
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
+fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
+{
+    const clattn_params *p = &params;
+    __local ushort tiles[LOCAL_SIZE] __attribute__((aligned(16)));
+    __local int value_not_finite;
+#if EMULATED
+    __local ushort scratch[SUB_GROUPS * SCRATCH] __attribute__((aligned(16)));
+#endif
+    __local ushort *keys = tiles, *values = tiles + KEYS_AREA, *queries = tiles + QUERIES_START;
+    const int sub_group = (int)get_local_id(0) / LANES;
+
+    place at;
+    at.rows = row_block_here(p, first_row, first_head, blocks, slopes, key_lengths, query_offsets, cu_query,
+                             cu_key);
+    at.u.lane = (int)get_local_id(0) % LANES;
+#if EMULATED
+    at.u.scratch = scratch + sub_group * SCRATCH;
+#endif
+    at.first_row = at.rows.first_row + sub_group * GROUP_ROWS;
+    const unit *u = &at.u;
+    const int first_column = (int)get_group_id(1) * COLUMNS;
+    const matrix_rows query_rows = rows_of(query, query_start(p, &at.rows), p->query_stride[2],
+                                           COLUMN_STRIDE(query), p->head_dim);
+    const matrix_rows key_rows =
+        rows_of(key, key_start(p, &at.rows), p->key_stride[2], COLUMN_STRIDE(key), p->head_dim);
+    const matrix_rows value_rows = rows_of(value, value_start(p, &at.rows, first_column), p->value_stride[2],
+                                           COLUMN_STRIDE(value), p->head_dim_v - first_column);
+    /* A block past the end of its sequence has no keys, and no rows to write. */
+    const int row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
+    const int high = row_count > 0 ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
+    int from = key_low(p, &at.rows.s, at.rows.first_row);
+
+    uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
+    stage_queries(queries, &query_rows, row_count);
+#if QUERIES_IN_REGISTERS
+    copies_wait();
+    barrier(CLK_LOCAL_MEM_FENCE);
+    UNROLL
+    for (int d = 0; d < DEPTH_BLOCKS; ++d) {
+        FOR_QUERIES load_queries(u, query_words[d][n], queries, sub_group * GROUP_ROWS + n * MATRIX_N, d * 16);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+
+    float base[QUERY_SLOTS], sum[QUERY_SLOTS], output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
+    uint seen = 0;
+    FOR_SLOTS {
+        base[slot] = -INFINITY;
+        sum[slot] = 0;
+    }
+    FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS output[c][n][i] = 0;
+    stage_keys(keys, &key_rows, from, high);
+    while (from < high) {
+        const int all_see = !CHANGES_SCORES && !ASKS(MASK) && all_see_tile(p, &at.rows, from);
+        const int next = next_tile(p, &at.rows, from);
+        float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
+        uint weight[KEY_BLOCKS][N_BLOCKS][B_WORDS], visible[BIT_WORDS], kept[BIT_WORDS];
+        renew(&at.u);
+        copies_wait();
+        barrier(CLK_LOCAL_MEM_FENCE);
+        stage_values(values, &value_rows, from, high);
+        if (get_local_id(0) == 0) {
+            value_not_finite = 0;
+        }
+        multiply_scores(u, keys, queries, query_words, sub_group * GROUP_ROWS, score);
+        copies_wait();
+        barrier(CLK_LOCAL_MEM_FENCE);
+#if CHANGES_SCORES
+        change_scores(p, &at, from, mask, bias, (__local float *)keys, score, visible);
+        barrier(CLK_LOCAL_MEM_FENCE);
+#else
+        FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] *= p->scale * LOG2_E;
+        if (!all_see) {
+            find_visible(p, &at, from, mask, visible);
+        }
+#endif
+        if (next < high) {
+            stage_keys(keys, &key_rows, next, high);
+        }
+        if (all_see) {
+            seen = ~0u;
+        } else {
+            hide(visible, score, &seen);
+            if (has_not_finite(values)) {
+                value_not_finite = 1;
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        if (ASKS(DROPOUT)) {
+            find_kept(p, &at, from, kept);
+        }
+        raise_bases(u, score, base, sum, output);
+        if (!all_see && value_not_finite) {
+            /* Rare enough to take the place of the next keys, which are fetched once more. */
+            copies_wait();
+            barrier(CLK_LOCAL_MEM_FENCE);
+            add_not_finite(p, &at, from, mask, bias, values, (__local uchar *)keys, output);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            make_finite(values);
+            if (next < high) {
+                stage_keys(keys, &key_rows, next, high);
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        make_weights(u, score, kept, base, sum, weight);
+        multiply_values(u, values, weight, output);
+        from = next;
+    }
+    copies_wait();
+    barrier(CLK_LOCAL_MEM_FENCE);
+    finish_rows(p, &at, lse, sinks, first_column == 0, seen, base, sum, output, tiles);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    write_outputs(tiles, (__global ushort *)out,
+                  p->out_offset + at.rows.b * p->out_stride[0] + at.rows.h * p->out_stride[1] +
+                      (at.rows.s.query_row + at.rows.first_row) * p->out_stride[2] +
+                      first_column * COLUMN_STRIDE(out),
+                  p->out_stride[2], COLUMN_STRIDE(out), row_count, min(COLUMNS, p->head_dim_v - first_column));
+}

@@ -1,0 +1,80 @@
+/* Probe of a GPU's matrix unit, through the same operations that fused_mma uses: a product of 48 x 16 and
+ * 16 x MATRIX_N in three parts. Run by src/ladder.c with one sub-group.
+ *
+ *     rows 0 to 15     keys * queries
+ *     rows 16 to 31    values * weights
+ *     rows 32 to 47    each lane adds what its own elements of C stand for; sums over the lanes that share */
+#define TILE_ROWS MATRIX_N
+#define TILE_KEYS 16
+#define DEPTH 16
+#define COLUMNS 16
+#define WORK_ITEMS LANES
+#include "matrix.clh"
+
+__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) SUB_GROUP void
+probe_product(__global const float *a, __global const float *b, __global float *product)
+{
+    __local ushort queries[QUERY_TILE] __attribute__((aligned(16)));
+    __local ushort keys[KEY_TILE] __attribute__((aligned(16)));
+    __local ushort values[VALUE_TILE] __attribute__((aligned(16)));
+#if EMULATED
+    __local ushort scratch[SCRATCH] __attribute__((aligned(16)));
+    const unit u = { (int)get_local_id(0), scratch };
+#else
+    const unit u = { (int)get_local_id(0) };
+#endif
+    /* Keys wait as 16-bit numbers where the product will be, for the copy from global memory. */
+    __global ushort *waiting = (__global ushort *)product;
+    for (int i = u.lane; i < 16 * 16; i += LANES) {
+        waiting[i] = (ushort)pack_two(a[i], 0.0f);
+        const int column = i / 16, position = i % 16;
+        values[VALUE_AT(position, column)] = (ushort)pack_two(a[256 + column * 16 + VALUE_KEY(position)], 0.0f);
+    }
+    for (int i = u.lane; i < 16 * MATRIX_N; i += LANES) {
+        queries[QUERY_AT(i % MATRIX_N, i / MATRIX_N)] = (ushort)pack_two(b[i], 0.0f);
+    }
+    barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
+    for (int i = u.lane; i < 32; i += LANES) {
+        copy_16_bytes(keys + KEY_AT(i / 2, i % 2 * 8), waiting + i * 8);
+    }
+    copies_wait();
+    barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
+
+    uint key[A_WORDS], query[B_WORDS], value[A_WORDS], weight[B_WORDS];
+    float score[C_ELEMENTS], output[C_ELEMENTS];
+    load_keys(&u, key, keys, 0, 0);
+    load_queries(&u, query, queries, 0, 0);
+    load_values(&u, value, values, 0, 0);
+    UNROLL
+    for (int i = 0; i < C_ELEMENTS; ++i) {
+        score[i] = 0;
+        output[i] = 0;
+    }
+    multiply_add(&u, score, key, query);
+    UNROLL
+    for (int i = 0; i < C_ELEMENTS; ++i) {
+        const int at = c_row(u.lane, i) * MATRIX_N + c_column(u.lane, SLOT(i));
+        product[at] = score[i];
+        score[i] = b[at];
+    }
+    weights_to_b(&u, weight, score);
+    multiply_add(&u, output, value, weight);
+    UNROLL
+    for (int i = 0; i < C_ELEMENTS; ++i) {
+        product[(16 + c_row(u.lane, i)) * MATRIX_N + c_column(u.lane, SLOT(i))] = output[i];
+    }
+    for (int row = 32; row < 48; ++row) {
+        UNROLL
+        for (int slot = 0; slot < SLOTS; ++slot) {
+            float sum = 0;
+            UNROLL
+            for (int i = 0; i < C_ELEMENTS; ++i) {
+                sum += SLOT(i) == slot ? a[row * 16 + c_row(u.lane, i)] * score[i] : 0;
+            }
+            sum = sharers_sum(&u, sum);
+            if ((u.lane & SHARERS) == 0) {
+                product[row * MATRIX_N + c_column(u.lane, slot)] = sum;
+            }
+        }
+    }
+}

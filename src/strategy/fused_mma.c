@@ -1,0 +1,297 @@
+/* fused_mma: one kernel on a GPU's matrix unit, for 16-bit types. Which unit, a rung of the ladder says; the
+ * tile comes from the tuning table; its sizes in local memory are those of cl/mma_tile.clh. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../cl/matrix_units.h"
+#include "../error.h"
+#include "../ladder.h"
+#include "../row_blocks.h"
+#include "../tuning.h"
+#include "strategies.h"
+
+#define NAME "fused_mma"
+
+/* Of cl/mma_tile.clh: elements that pad a row. */
+#define PADDING 8
+#define ELEMENT_BYTES 2
+
+/* What an emulated instruction takes of local memory, a work-item, at most (cl/matrix_portable.clh). */
+#define SCRATCH_BYTES 64
+
+/* Deeper queries and keys leave no room for a tile that is worth it. */
+#define HEAD_DIM_MOST 256
+
+/* As LAUNCH_WORK_PER_UNIT of fused_simt, on units that are several times as fast. */
+#define LAUNCH_WORK_PER_UNIT 2e10
+
+/* Units in the order in which they are asked for. `tiles` is their name in the tuning table. */
+struct unit {
+    int matrix; /* -D MATRIX */
+    enum rung_id float16, bfloat16; /* RUNG_COUNT: it has no such type */
+    const char *tiles;
+};
+
+static const struct unit units[] = {
+    { CLATTN_MATRIX_NVIDIA_80, RUNG_NVIDIA_80_F16, RUNG_NVIDIA_80_BF16, "fused_mma nvidia" },
+    { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, "fused_mma nvidia" },
+    { CLATTN_MATRIX_INTEL_16, RUNG_INTEL_16_F16, RUNG_INTEL_16_BF16, "fused_mma intel 16" },
+    { CLATTN_MATRIX_INTEL_8, RUNG_INTEL_8_F16, RUNG_INTEL_8_BF16, "fused_mma intel 8" },
+    { CLATTN_MATRIX_AMD_WMMA_12, RUNG_WMMA_12_F16, RUNG_WMMA_12_BF16, "fused_mma wmma" },
+    { CLATTN_MATRIX_AMD_WMMA_11, RUNG_WMMA_11_F16, RUNG_WMMA_11_BF16, "fused_mma wmma" },
+    { CLATTN_MATRIX_AMD_MFMA, RUNG_MFMA_F16, RUNG_MFMA_BF16, "fused_mma mfma" },
+};
+
+/* For tests, and only when the strategy was asked for by its name. */
+static const struct unit emulated = { CLATTN_MATRIX_NVIDIA_80, RUNG_COUNT, RUNG_COUNT, "fused_mma emulated" };
+
+struct shape {
+    const struct unit *unit;
+    struct tile tile;
+    int depth, columns; /* head_dim and a work-group's output columns, rounded up */
+    size_t local_bytes;
+};
+
+struct mma_state {
+    struct kernel *kernel;
+    struct shape shape;
+};
+
+/* The unit for the problem's type, or NULL; `why` gets what each rung says that devices like this are asked. */
+static const struct unit *find_unit(const clattn_context *context, const struct problem *problem,
+                                    struct text *why)
+{
+    const int is_float16 = problem->p.type == CLATTN_FLOAT16;
+    int asked = 0;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); ++i) {
+        const enum rung_id rung = is_float16 ? units[i].float16 : units[i].bfloat16;
+        if (rung == RUNG_COUNT || !ladder_asks(&context->device, rung)) {
+            continue;
+        }
+        if (why) {
+            text_append(why, "%s%s: ", asked ? "; " : "no matrix unit: ", ladder_table[rung].name);
+        }
+        if (ladder_has(context, rung, why)) {
+            return &units[i];
+        }
+        asked = 1;
+    }
+    if (strcmp(problem->strategy_name, NAME) == 0) {
+        return &emulated;
+    }
+    if (!asked && why) {
+        text_append(why, "no matrix unit is known for devices of this kind");
+    }
+    return NULL;
+}
+
+/* Depths and columns come in few sizes, so that there are few programs. */
+static int round_up(int64_t size, int64_t most)
+{
+    static const int sizes[] = { 32, 64, 96, 128, 192, 256 };
+    int rounded = sizes[0];
+    for (size_t i = 1; i < sizeof(sizes) / sizeof(sizes[0]) && rounded < size && sizes[i] <= most; ++i) {
+        rounded = sizes[i];
+    }
+    return rounded;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static int keeps_queries(const struct shape *shape)
+{
+    return shape->depth <= shape->tile.unroll_score;
+}
+
+/* unroll_mix: output columns a work-group at most. */
+static struct shape shape_of(const struct unit *unit, const struct tile *tile, const struct problem *problem)
+{
+    const uint32_t changes_scores = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP;
+    struct shape shape = { .unit = unit, .tile = *tile };
+    shape.depth = round_up(problem->p.head_dim, HEAD_DIM_MOST);
+    shape.columns = round_up(problem->p.head_dim_v, tile->unroll_mix);
+    const int row = shape.depth + PADDING, out_row = shape.columns + PADDING;
+    const int parked = problem->flags & changes_scores ? tile->rows * tile->keys * 2 : 0;
+    const int keys = larger(larger(tile->keys * row, parked), tile->rows * shape.columns / 2);
+    const int values = larger(tile->keys * out_row, shape.columns * (tile->keys + PADDING));
+    const int queries_start = keeps_queries(&shape) ? 0 : keys + values;
+    const int most = larger(larger(queries_start + tile->rows * row, keys + values), tile->rows * out_row);
+    shape.local_bytes = (size_t)most * ELEMENT_BYTES + 64;
+    if (unit == &emulated) {
+        shape.local_bytes += (size_t)(SCRATCH_BYTES * tile->work_items);
+    }
+    return shape;
+}
+
+/* The next tile from *rank on that the device has room for; 0: there is none. */
+static int find_shape(const struct device *device, const struct unit *unit, const struct problem *problem,
+                      int *rank, struct shape *shape)
+{
+    const clattn_problem *p = &problem->p;
+    const int64_t head_dim = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
+    const struct tile *tile;
+    for (; (tile = tuning_find(unit->tiles, DEVICE_GPU, head_dim, *rank)) != NULL; ++*rank) {
+        const size_t items = (size_t)tile->work_items;
+        *shape = shape_of(unit, tile, problem);
+        if (items <= device->work_group_limit && items <= device->work_item_limit[0] &&
+            shape->local_bytes <= device->local_bytes) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+{
+    const clattn_problem *p = &problem->p;
+    const struct device *device = &context->device;
+    const struct unit *unit;
+    struct shape shape;
+    int rank = 0;
+    if (p->type != CLATTN_FLOAT16 && p->type != CLATTN_BFLOAT16) {
+        text_append(why, "matrix units are used for float16 and bfloat16");
+    } else if (p->head_dim > HEAD_DIM_MOST) {
+        text_append(why, "head_dim %lld: at most %d", (long long)p->head_dim, HEAD_DIM_MOST);
+    } else if (!row_blocks_applicable(device, problem, why)) {
+        return 0;
+    } else if ((unit = find_unit(context, problem, why)) == NULL) {
+        return 0;
+    } else if (!find_shape(device, unit, problem, &rank, &shape)) {
+        text_append(why, "no tile fits in %llu bytes of local memory and %zu work-items a work-group",
+                    (unsigned long long)device->local_bytes, device->work_group_limit);
+    } else {
+        return 1;
+    }
+    return 0;
+}
+
+/* Multiply-adds of one block of rows of one head, all its column slices. */
+static double block_work(const struct problem *problem, const struct shape *shape, int64_t key_len)
+{
+    const double slices = (double)row_blocks_of(problem->p.head_dim_v, shape->columns);
+    return slices * (double)(shape->depth + shape->columns) * (double)shape->tile.rows *
+           (double)(key_len + shape->tile.keys);
+}
+
+static double cost_ms(const clattn_context *context, const struct problem *problem)
+{
+    const clattn_problem *p = &problem->p;
+    const struct unit *unit = find_unit(context, problem, NULL);
+    struct shape shape;
+    int rank = 0;
+    if (!unit || !find_shape(&context->device, unit, problem, &rank, &shape)) {
+        return 1e30;
+    }
+    const double blocks = (double)row_blocks_of(p->query_len, shape.tile.rows) * (double)p->batch *
+                          (double)p->query_heads;
+    const double work = blocks * block_work(problem, &shape, p->key_len) * (p->causal ? 0.6 : 1);
+    /* Multiply-adds a millisecond and compute unit: five times those of fused_simt. */
+    const double rate = unit == &emulated ? 1e4 : 1e8;
+    return 0.02 + work / rate / (double)context->device.compute_units;
+}
+
+static clattn_status build(clattn_context *context, const struct problem *problem,
+                           const struct shape *shape, struct kernel **kernel)
+{
+    struct text text = TEXT_INIT;
+    text_append(&text,
+                "-D TYPE=%d -D MATRIX=%d -D EMULATED=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d "
+                "-D TILE_ROWS=%d -D TILE_KEYS=%d -D WORK_ITEMS=%d -D DEPTH=%d -D COLUMNS=%d "
+                "-D QUERIES_IN_REGISTERS=%d",
+                (int)problem->p.type, shape->unit->matrix, shape->unit == &emulated,
+                problem->flags & ~ROW_BLOCKS_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
+                shape->tile.rows, shape->tile.keys, shape->tile.work_items, shape->depth, shape->columns,
+                keeps_queries(shape));
+    if (problem->flags & CLATTN_FLAG_BIAS) {
+        text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
+    }
+    if (shape->unit->matrix == CLATTN_MATRIX_INTEL_16 || shape->unit->matrix == CLATTN_MATRIX_INTEL_8) {
+        text_append(&text, " -cl-intel-256-GRF-per-thread");
+    }
+    char *options = text_take(&text);
+    if (!options) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for build options");
+    }
+    clattn_status status = program_kernel(context, "fused_mma.cl", options, NAME, kernel);
+    free(options);
+    return status;
+}
+
+static void describe(const struct shape *shape, const struct problem *problem, struct text *explain)
+{
+    const enum rung_id rung = problem->p.type == CLATTN_FLOAT16 ? shape->unit->float16 : shape->unit->bfloat16;
+    text_append(explain, "  matrix unit: %s\n",
+                shape->unit == &emulated ? "none on this device: its instructions are emulated, for tests"
+                                         : ladder_table[rung].summary);
+    text_append(explain,
+                "  tile: %d queries x %d keys, %d work-items, %d of %lld output columns a work-group, "
+                "%zu bytes of local memory\n",
+                shape->tile.rows, shape->tile.keys, shape->tile.work_items,
+                shape->columns < problem->p.head_dim_v ? shape->columns : (int)problem->p.head_dim_v,
+                (long long)problem->p.head_dim_v, shape->local_bytes);
+}
+
+static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+{
+    clattn_context *context = plan->context;
+    struct mma_state *state = calloc(1, sizeof(*state));
+    if (!state) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    }
+    plan->state = state;
+    struct shape *shape = &state->shape;
+    const struct unit *unit = find_unit(context, &plan->problem, NULL);
+    size_t limit = 0;
+    for (int rank = 0; unit && find_shape(&context->device, unit, &plan->problem, &rank, shape); ++rank) {
+        clattn_status status = build(context, &plan->problem, shape, &state->kernel);
+        if (status == CLATTN_OK) {
+            status = kernel_work_group_limit(state->kernel, &limit);
+        }
+        if (status != CLATTN_OK) {
+            return status;
+        }
+        if (limit >= (size_t)shape->tile.work_items) {
+            describe(shape, &plan->problem, explain);
+            return CLATTN_OK;
+        }
+    }
+    return error_set(CLATTN_UNSUPPORTED,
+                     "fused_mma: the device runs at most %zu work-items of its smallest tile; choose "
+                     "another strategy",
+                     limit);
+}
+
+static clattn_status enqueue(const struct clattn_plan *plan, const struct call *call,
+                             const clattn_params *params, struct chain *chain)
+{
+    const struct mma_state *state = plan->state;
+    const struct shape *shape = &state->shape;
+    const struct row_blocks blocks = {
+        .kernel = state->kernel,
+        .rows = shape->tile.rows,
+        .columns = shape->columns,
+        .work_items = shape->tile.work_items,
+        .block_work = block_work(&plan->problem, shape, call->key_len),
+        .unit_work_most = LAUNCH_WORK_PER_UNIT,
+    };
+    return row_blocks_enqueue(plan, &blocks, call, params, chain);
+}
+
+static void destroy(struct clattn_plan *plan)
+{
+    free(plan->state);
+}
+
+const struct strategy strategy_fused_mma = {
+    .name = NAME,
+    .summary = "no score matrix in memory; 16-bit types on a GPU's matrix unit",
+    .rounds_weights = 1,
+    .applicable = applicable,
+    .cost_ms = cost_ms,
+    .plan = plan,
+    .enqueue = enqueue,
+    .destroy = destroy,
+};
