@@ -17,8 +17,7 @@ probe_product(__global const float *a, __global const float *b, __global float *
         float16 sum = 0.0f;
         for (int k = 0; k < PAIRS; ++k) {
             uint16 pairs_b = x86_pairs(vload16(2 * k, b), vload16(2 * k + 1, b));
-            sum = m % 2 ? x86_dot_pairs(sum, pairs_a[m * PAIRS + k], pairs_b)
-                        : x86_dot_pair_at(sum, &pairs_a[m * PAIRS + k], pairs_b);
+            sum = x86_dot_pairs(sum, (uint16)(pairs_a[m * PAIRS + k]), pairs_b);
         }
         vstore16(sum, m, product);
     }

@@ -177,7 +177,8 @@ static void describe_one_json(struct text *text, const struct device_listed *ite
     }
     text_append(text,
                 "\"compute_units\": %u, \"memory_bytes\": %" PRIu64 ", \"local_memory_bytes\": %" PRIu64
-                ", \"work_group_limit\": %zu, \"float64\": %s, \"compiler\": %s, \"chosen\": %s,\n     \"instructions\": [",
+                ", \"work_group_limit\": %zu, \"float64\": %s, \"compiler\": %s, \"chosen\": %s,\n"
+                "     \"instructions\": [",
                 d->compute_units, (uint64_t)d->global_bytes, (uint64_t)d->local_bytes,
                 d->work_group_limit, true_false(d->has_fp64), true_false(d->has_compiler),
                 true_false(chosen));

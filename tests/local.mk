@@ -129,6 +129,12 @@ tests_offline_programs_SOURCES = \
 	tests/offline/problems.h \
 	tests/offline/programs.c
 
+# Preloaded, by tests/robust/amx.sh.
+layers += tests/robust/amx_emulator.la
+tests_robust_amx_emulator_la_CFLAGS = $(layer_cflags)
+tests_robust_amx_emulator_la_LDFLAGS = $(layer_ldflags)
+tests_robust_amx_emulator_la_LIBADD = $(DL_LIBS)
+
 # Scripts; they read srcdir and builddir.
 test_scripts = \
 	tests/cli/malformed \
@@ -137,6 +143,7 @@ test_scripts = \
 	tests/rules \
 	tests/random_fused.sh \
 	tests/run_cases.sh \
+	tests/robust/amx.sh \
 	tests/robust/devices.sh \
 	tests/robust/guard_cases.sh \
 	tests/robust/oclgrind.sh \
@@ -146,7 +153,7 @@ EXTRA_DIST += $(test_scripts)
 if TESTS_ENABLED
 check_LTLIBRARIES += libclattn_test.la $(layers)
 noinst_PROGRAMS += tests/solve_cases
-check_PROGRAMS += $(test_programs) tests/offline/programs tests/robust/probe
+check_PROGRAMS += $(test_programs) tests/offline/programs tests/robust/amx_instructions tests/robust/probe
 TESTS += $(test_scripts) $(test_programs)
 else
 check-local:

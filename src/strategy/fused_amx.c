@@ -36,7 +36,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     const int is_half = plan->problem.p.type == CLATTN_FLOAT16;
     return simd_plan(plan, explain, SIMD_TILES,
-                     is_half ? "amx_bf16, tiles of bfloat16, three products of float16's two parts"
+                     is_half ? "amx_bf16, tiles of bfloat16, two of them for float16"
                              : "amx_bf16, tiles of bfloat16");
 }
 

@@ -1,0 +1,72 @@
+#!/bin/sh
+# fused_amx with its real instructions: on a CPU with AMX, or on any x86-64 Linux with AVX-512, where
+# amx_emulator.so is preloaded and carries them out as they trap. Random calls, exact results and all cases;
+# before them the instructions themselves against plain arithmetic. Run by make check, or with builddir and
+# srcdir set.
+set -eu
+: "${builddir:=.}" "${srcdir:=$(dirname "$0")/../..}"
+export builddir srcdir
+tests=$builddir/tests
+emulator=$tests/robust/.libs/amx_emulator.so
+passed=0 failed=0 skipped=0
+
+# count NAME COMMAND...: adds its last line's counts.
+count() {
+    name=$1
+    shift
+    status=0
+    said=$("$@" 2>&1) || status=$?
+    last=$(echo "$said" | tail -n 1)
+    echo "$name: $last"
+    case $last in
+    *passed*failed*skipped)
+        # shellcheck disable=SC2046 # three numbers
+        set -- $(echo "$last" | tr -c '0-9\n' ' ')
+        passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+        [ "$status" = 0 ] || [ "$status" = 77 ] || [ "$2" != 0 ] || failed=$((failed + 1))
+        ;;
+    *) failed=$((failed + 1)) ;;
+    esac
+    echo "$said" | grep -E '^(FAIL|float|bfloat)' || true
+}
+
+finish() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" = 0 ] || exit 1
+    [ "$passed" != 0 ] || exit 77
+    exit 0
+}
+
+# with_tiles COMMAND...: where the CPU has none, with the emulator.
+with_tiles() {
+    if [ -n "$preload" ]; then
+        # The sanitizer wants to be first; it need not be.
+        ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0 LD_PRELOAD=$preload "$@"
+    else
+        "$@"
+    fi
+}
+
+preload=
+"$tests/robust/amx_instructions" >/dev/null || preload=$emulator
+[ -z "$preload" ] || [ -f "$preload" ] || {
+    echo "no AMX and no $emulator"
+    skipped=1
+    finish
+}
+count instructions with_tiles "$tests/robust/amx_instructions"
+[ "$passed" != 0 ] || finish # not a machine for it
+refused=$(with_tiles "$builddir/clattn" explain --shape 1,1,1,64,64,64 --dtype bf16 --strategy fused_amx 2>&1) || {
+    echo "the default device has no tiles: $refused" | tail -n 3
+    case $refused in
+    *"for CPU devices"*) skipped=$((skipped + 1)) ;;
+    *) failed=$((failed + 1)) ;;
+    esac
+    finish
+}
+# Each problem is a program that is compiled: few of them.
+count "random calls" with_tiles "$tests/random_calls" --strategy fused_amx --type bfloat16,float16 --seed 11 \
+    --count "${CLATTN_TEST_COUNT:-24}" --work 200000
+count "exact results" with_tiles "$tests/exact" --strategy fused_amx --type bfloat16,float16
+count "cases" with_tiles "$srcdir/tests/run_cases.sh" fused_amx
+finish
