@@ -8,7 +8,11 @@
 
 #define F32 TYPE_BIT(CLATTN_FLOAT32)
 #define F64 TYPE_BIT(CLATTN_FLOAT64)
-#define F16 (TYPE_BIT(CLATTN_FLOAT16) | TYPE_BIT(CLATTN_BFLOAT16))
+#define HALF TYPE_BIT(CLATTN_FLOAT16)
+#define BFLOAT TYPE_BIT(CLATTN_BFLOAT16)
+#define F16 (HALF | BFLOAT)
+
+#define MATRIX_UNITS "dg2 pvc gfx90a gfx1100 gfx1200 sm_80 sm_90"
 
 #define SHAPE(rows, dim)                                                                               \
     .struct_size = sizeof(clattn_problem), .batch = 1, .query_heads = 8, .kv_heads = 8,                \
@@ -53,6 +57,15 @@ const struct problem_row problem_rows[] = {
     { "d32", F32, 0, { SHAPE(2048, 32), .strategy = "fused_simt" }, 0 },
     { "d96", F32, 0, { SHAPE(2048, 96), .strategy = "fused_simt" }, 0 },
     { "d64", F64, ROW_MAY_SPILL, { SHAPE(2048, 64), .strategy = "fused_simt" }, 0 },
+
+    /* Where null_devices.c has a rung of the ladder for the type. */
+    { "d64", HALF, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_mma" }, MATRIX_UNITS " sm_75" },
+    { "d64", BFLOAT, 0, { SHAPE(2048, 64), .strategy = "fused_mma" }, MATRIX_UNITS },
+    { "d128", HALF, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_mma" }, MATRIX_UNITS " sm_75" },
+    { "d128", BFLOAT, 0, { SHAPE(2048, 128), .strategy = "fused_mma" }, MATRIX_UNITS },
+    { "d64-causal", HALF, 0, { SHAPE(2048, 64), .strategy = "fused_mma", CAUSAL }, MATRIX_UNITS " sm_75" },
+    { "d128-causal", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", CAUSAL }, MATRIX_UNITS " sm_75" },
+    { "d128-all", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", EVERYTHING }, MATRIX_UNITS " sm_75" },
 
     { "decode-d64", F32 | F16, ROW_MAY_SPILL | ROW_QUICK, { SHAPE(1, 64), .strategy = "split" }, 0 },
     { "decode-d128", F32 | F16, ROW_MAY_SPILL, { SHAPE(1, 128), .strategy = "split", CAUSAL }, 0 },
