@@ -57,12 +57,12 @@ static inline float finish_scores(const clattn_params *p, const piece *t, __glob
         if (HAS(BIAS)) {
             terms += terms_of_row(p, 0, mask, bias, bias_index(p, t->b, h, i, 0), p->bias_stride[3],
                                   t->from + j, p->bias_key_len);
+            hidden |= terms == -INFINITY;
         }
         if (HAS(MASK)) {
-            terms += terms_of_row(p, 1, mask, bias, mask_index(p, t->b, h, i, 0), p->mask_stride[3],
-                                  t->from + j, p->mask_key_len);
+            hidden |= terms_of_row(p, 1, mask, bias, mask_index(p, t->b, h, i, 0), p->mask_stride[3],
+                                   t->from + j, p->mask_key_len) == -INFINITY;
         }
-        hidden |= terms == -INFINITY;
         logit = hidden ? (float16)-INFINITY : logit + terms;
         *(float16 *)(scores + j) = logit;
         maximum = max_16(logit, maximum);

@@ -1,10 +1,11 @@
 /* usage: metamorphic [--strategy S,S...] [--device D]
  *
  * Two calls that must agree, without asking what either should be: keys in another order, keys appended that
- * a mask hides, causal and the same mask given explicitly, one batch entry by itself, grouped heads and
- * repeated ones, the keys in two calls whose results are merged. On many rows and on few rows with many keys
- * (decoding: pieces of keys). To the last bit where the order of the sums is the same, else within the
- * error bound. float32: what other types add are loads and stores. Environment: CLATTN_TEST_STRATEGIES. */
+ * a mask hides, any bias behind a mask, causal and the same mask given explicitly, one batch entry by
+ * itself, grouped heads and repeated ones, the keys in two calls whose results are merged. On many rows and
+ * on few rows with many keys (decoding: pieces of keys). To the last bit where the order of the sums is the
+ * same, else within the error bound. float32: what other types add are loads and stores. Environment:
+ * CLATTN_TEST_STRATEGIES. */
 #include <math.h>
 #include <stdio.h>
 
@@ -107,6 +108,35 @@ static int appended_masked_keys(struct exact *e, const struct shape *shape)
     int status = exact_run(e, &call) || exact_run(e, &longer) || exact_same_entry(e, &longer, 0, &call, 0);
     test_call_free(&call);
     test_call_free(&longer);
+    return status ? -1 : 0;
+}
+
+/* NaN and infinities where *context is set and the mask hides the key, 0 elsewhere. */
+static double bias_behind_mask(struct random *random, const int64_t index[4], const void *context)
+{
+    const int64_t all = INT64_MAX;
+    const double odd[] = { NAN, INFINITY, -INFINITY };
+    const int shows = two_of_three(random, index, &all) > 0;
+    return shows ? 0.25 * (double)(index[3] % 5) : *(const int *)context ? odd[index[3] % 3] : 0;
+}
+
+static int hidden_bias(struct exact *e, const struct shape *shape)
+{
+    const int odd = 1, zero = 0;
+    clattn_problem p = problem_of(e, shape, 1);
+    struct random random = random_start(1, 0);
+    struct test_call call, spoilt;
+    p.features = CLATTN_WITH_MASK;
+    p.bias_type = CLATTN_FLOAT32;
+    exact_build(&call, &p, 0);
+    exact_build(&spoilt, &p, 0);
+    test_call_fill(&call, TENSOR_MASK, &random, two_of_three, &shape->key_len);
+    test_call_fill(&spoilt, TENSOR_MASK, &random, two_of_three, &shape->key_len);
+    test_call_fill(&call, TENSOR_BIAS, &random, bias_behind_mask, &zero);
+    test_call_fill(&spoilt, TENSOR_BIAS, &random, bias_behind_mask, &odd);
+    int status = exact_run(e, &call) || exact_run(e, &spoilt) || exact_same_entry(e, &spoilt, 0, &call, 0);
+    test_call_free(&call);
+    test_call_free(&spoilt);
     return status ? -1 : 0;
 }
 
@@ -245,6 +275,7 @@ static const struct {
 } properties[] = {
     { "keys in another order", permuted_keys },
     { "appended keys that a mask hides", appended_masked_keys },
+    { "bias of keys that a mask hides", hidden_bias },
     { "causal is the same as its mask", causal_is_a_mask },
     { "a batch entry stands alone", batch_slice },
     { "grouped heads are repeated heads", grouped_heads },

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Random calls on the strategies that compile for each problem, several calls a program. A failure prints
-# the command that repeats it. CLATTN_TEST_COUNT: how many calls (320 where not set).
+# the command that repeats it. CLATTN_TEST_FUSED_COUNT: how many calls (160 where not set).
 set -eu
 : "${builddir:=.}"
-count=${CLATTN_TEST_COUNT:-320}
+count=${CLATTN_TEST_FUSED_COUNT:-160}
 exec "$builddir/tests/random_calls" --strategy fused_simd,fused_simt,split,auto \
-    --seed "${CLATTN_TEST_SEED:-1}" --count "$count" --same 8
+    --seed "${CLATTN_TEST_SEED:-1}" --count "$count" --same 8 --work 600000
