@@ -105,9 +105,8 @@ static inline void mix_row_hiding(const clattn_params *p, const piece *t, __glob
 /* Every row sees every key of the piece. */
 static inline int piece_is_full(const clattn_params *p, const piece *t)
 {
-    return !(HAS(MASK) || HAS(BIAS)) && t->from + t->count <= key_high(p, &t->s, 0) &&
-           (t->from >= window_low(p, &t->s, position_of(t, t->rows - 1)) ||
-            t->from + t->count <= p->always_visible_keys);
+    return !(HAS(MASK) || HAS(BIAS)) &&
+           all_rows_see(p, &t->s, 0, position_of(t, t->rows - 1), t->from, t->count);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_piece(ATTENTION_ARGUMENTS,
