@@ -96,7 +96,8 @@ layers = \
 	tests/robust/fault_layer.la \
 	tests/robust/guard_layer.la \
 	tests/robust/large_layer.la \
-	tests/robust/program_layer.la
+	tests/robust/program_layer.la \
+	tests/robust/small_layer.la
 # The loader looks two functions up in them, so nothing is hidden.
 layer_cflags = $(WARNING_CFLAGS) $(SANITIZER_CFLAGS)
 layer_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
@@ -115,9 +116,13 @@ tests_robust_large_layer_la_LIBADD =
 tests_robust_program_layer_la_CFLAGS = $(layer_cflags)
 tests_robust_program_layer_la_LDFLAGS = $(layer_ldflags)
 tests_robust_program_layer_la_SOURCES = \
+	tests/robust/layer_entry.h \
 	tests/robust/program_layer.c \
 	tests/robust/program_layer.h
 tests_robust_program_layer_la_LIBADD =
+tests_robust_small_layer_la_CFLAGS = $(layer_cflags)
+tests_robust_small_layer_la_LDFLAGS = $(layer_ldflags)
+tests_robust_small_layer_la_LIBADD =
 
 # The programs that clattn gives to GPUs, for the compilers of their vendors: planned on a driver of its own.
 tests_offline_programs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gemm_prepare,--wrap=ladder_has
@@ -153,7 +158,11 @@ EXTRA_DIST += $(test_scripts)
 if TESTS_ENABLED
 check_LTLIBRARIES += libclattn_test.la $(layers)
 noinst_PROGRAMS += tests/solve_cases
+<<<<<<< main
 check_PROGRAMS += $(test_programs) tests/offline/programs tests/robust/amx_instructions tests/robust/probe
+=======
+check_PROGRAMS += $(test_programs) tests/offline/programs tests/robust/probe tests/robust/together
+>>>>>>> local
 TESTS += $(test_scripts) $(test_programs)
 else
 check-local:
@@ -179,6 +188,7 @@ check-runtimes: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	$(AM_TESTS_ENVIRONMENT) $(srcdir)/tests/runtimes/run $(RUNTIMES)
 
 EXTRA_DIST += \
+	tests/runtimes/binaries \
 	tests/runtimes/common.sh \
 	tests/runtimes/debian-root \
 	tests/runtimes/in-root \
@@ -188,7 +198,8 @@ EXTRA_DIST += \
 	tests/runtimes/pocl \
 	tests/runtimes/pocl6 \
 	tests/runtimes/run \
-	tests/runtimes/rusticl
+	tests/runtimes/rusticl \
+	tests/runtimes/together
 
 # The cases with their goldens, as a whole.
 EXTRA_DIST += tests/cases

@@ -86,30 +86,5 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
     return made;
 }
 
-CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t size, void *value,
-                                               size_t *needed)
-{
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    if (what != CL_LAYER_API_VERSION || (value && size < sizeof(version))) {
-        return CL_INVALID_VALUE;
-    }
-    if (value) {
-        memcpy(value, &version, sizeof(version));
-    }
-    if (needed) {
-        *needed = sizeof(version);
-    }
-    return CL_SUCCESS;
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const struct _cl_icd_dispatch *target,
-                                            cl_uint *own_entries, const struct _cl_icd_dispatch **result)
-{
-    const size_t all = sizeof(own) / sizeof(void (*)(void));
-    memcpy(&own, target, (entries < all ? entries : all) * sizeof(void (*)(void)));
-    own.clCreateBuffer = create_buffer;
-    next = target;
-    *own_entries = (cl_uint)all;
-    *result = &own;
-    return CL_SUCCESS;
-}
+#define LAYER_CALLS(own) ((own).clCreateBuffer = create_buffer)
+#include "layer_entry.h"

@@ -48,31 +48,7 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info wh
     return code;
 }
 
-CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t size, void *value, size_t *needed)
-{
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    if (what != CL_LAYER_API_VERSION || (value && size < sizeof(version))) {
-        return CL_INVALID_VALUE;
-    }
-    if (value) {
-        memcpy(value, &version, sizeof(version));
-    }
-    if (needed) {
-        *needed = sizeof(version);
-    }
-    return CL_SUCCESS;
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const struct _cl_icd_dispatch *target,
-                                            cl_uint *own_entries, const struct _cl_icd_dispatch **result)
-{
-    const size_t all = sizeof(own) / sizeof(void (*)(void));
-    memcpy(&own, target, (entries < all ? entries : all) * sizeof(void (*)(void)));
-    own.clCreateProgramWithSource = create_with_source;
-    own.clCreateProgramWithBinary = create_with_binary;
-    own.clGetDeviceInfo = get_device_info;
-    next = target;
-    *own_entries = (cl_uint)all;
-    *result = &own;
-    return CL_SUCCESS;
-}
+#define LAYER_CALLS(own)                                                                               \
+    ((own).clCreateProgramWithSource = create_with_source,                                             \
+     (own).clCreateProgramWithBinary = create_with_binary, (own).clGetDeviceInfo = get_device_info)
+#include "layer_entry.h"
