@@ -158,11 +158,7 @@ EXTRA_DIST += $(test_scripts)
 if TESTS_ENABLED
 check_LTLIBRARIES += libclattn_test.la $(layers)
 noinst_PROGRAMS += tests/solve_cases
-<<<<<<< main
-check_PROGRAMS += $(test_programs) tests/offline/programs tests/robust/amx_instructions tests/robust/probe
-=======
-check_PROGRAMS += $(test_programs) tests/offline/programs tests/robust/probe tests/robust/together
->>>>>>> local
+check_PROGRAMS += $(test_programs) tests/offline/programs tests/robust/amx_instructions tests/robust/probe tests/robust/together
 TESTS += $(test_scripts) $(test_programs)
 else
 check-local:
