@@ -49,8 +49,7 @@ static inline int row_of(const place *at, int r)
 /* Keys [from, from + TILE_KEYS) are visible to all rows of the block by their place. */
 static inline int all_see_tile(const clattn_params *p, const place *at, int from)
 {
-    return from + TILE_KEYS <= key_high(p, &at->s, at->first_row) &&
-           (from >= window_low(p, &at->s, at->last_row) || from + TILE_KEYS <= p->always_visible_keys);
+    return all_rows_see(p, &at->s, at->first_row, at->last_row, from, TILE_KEYS);
 }
 
 /* The tile after the one at `from`: keys between the always visible ones and the window are left out. */
