@@ -110,7 +110,7 @@ static inline int piece_is_full(const clattn_params *p, const piece *t)
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_piece(ATTENTION_ARGUMENTS,
-                                                                          __global float16 *pieces)
+                                                                          __global float *pieces)
 {
     const clattn_params *p = &params;
     const int n = (int)get_group_id(0), kv_head = (int)get_group_id(1);
@@ -123,8 +123,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_piece(ATTENTI
     t.from = n * SPLIT_KEYS;
     const clattn_i64 head = (clattn_i64)t.b * p->kv_heads + kv_head;
     const clattn_i64 all_heads = (clattn_i64)p->batch * p->kv_heads;
-    __global float16 *to = pieces + (head * n_pieces + n) * ROWS * CHUNKS_V;
-    __global float *state = (__global float *)(pieces + all_heads * n_pieces * ROWS * CHUNKS_V) +
+    __global float *to = pieces + (head * n_pieces + n) * ROWS * CHUNKS_V * 16;
+    __global float *state = pieces + all_heads * n_pieces * ROWS * CHUNKS_V * 16 +
                             (head * n_pieces + n) * ROWS * 2;
     const int high = t.rows > 0 ? key_high(p, &t.s, position_of(&t, t.rows - 1)) : 0;
     t.count = min(SPLIT_KEYS, high - t.from);
@@ -166,13 +166,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_piece(ATTENTI
     }
     for (int r = 0; !finite && r < t.rows; ++r) {
         mix_row_hiding(p, &t, mask, bias, r, values, p->value_stride[2], scores + r * SPLIT_KEYS,
-                       (__global float *)(to + r * CHUNKS_V));
+                       to + 16 * r * CHUNKS_V);
     }
 }
 
 /* One row: the pieces' maxima become one, and each piece counts exp2(its maximum - that). */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_combine(ATTENTION_ARGUMENTS,
-                                                                            __global const float16 *pieces,
+                                                                            __global const float *pieces,
                                                                             int n_pieces)
 {
     const clattn_params *p = &params;
@@ -184,10 +184,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_combine(ATTEN
     }
     const clattn_i64 head = (clattn_i64)b * p->kv_heads + kv_head;
     const clattn_i64 all_heads = (clattn_i64)p->batch * p->kv_heads;
-    __global const float16 *from = pieces + (head * n_pieces * ROWS + r) * CHUNKS_V;
-    __global const float *state =
-        (__global const float *)(pieces + all_heads * n_pieces * ROWS * CHUNKS_V) +
-        (head * n_pieces * ROWS + r) * 2;
+    __global const float *from = pieces + (head * n_pieces * ROWS + r) * CHUNKS_V * 16;
+    __global const float *state = pieces + all_heads * n_pieces * ROWS * CHUNKS_V * 16 +
+                                  (head * n_pieces * ROWS + r) * 2;
     float maximum = -INFINITY, sum = 0.0f;
     int seen = 0;
     for (int n = 0; n < n_pieces; ++n) {
@@ -213,7 +212,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_combine(ATTEN
         float top = state[n * ROWS * 2], factor = exp2((top == -INFINITY ? 0.0f : top) - origin);
         sum = fma(piece_sum, factor, sum);
         for (int c = 0; c < CHUNKS_V; ++c) {
-            total[c] = fma(from[(clattn_i64)n * ROWS * CHUNKS_V + c], (float16)factor, total[c]);
+            total[c] = fma(vload16((clattn_i64)n * ROWS * CHUNKS_V + c, from), (float16)factor, total[c]);
         }
     }
     const clattn_i64 out_at = p->out_offset + b * p->out_stride[0] + h * p->out_stride[1] +
