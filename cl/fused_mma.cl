@@ -53,6 +53,7 @@ INLINE void multiply_scores(const unit *u, __local const ushort *keys, __local c
             FOR_QUERIES multiply_add(u, score[k][n], key, query[QUERIES_IN_REGISTERS ? d : 0][n]);
         }
     }
+    FOR_KEYS FOR_QUERIES FOR_ELEMENTS settle(&score[k][n][i]);
 }
 
 INLINE void multiply_values(const unit *u, __local const ushort *values,
@@ -64,6 +65,7 @@ INLINE void multiply_values(const unit *u, __local const ushort *values,
         load_values(u, value, values, k * 16, c * 16);
         FOR_QUERIES multiply_add(u, output[c][n], value, weight[k][n]);
     }
+    FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS settle(&output[c][n][i]);
 }
 
 /* Values that are not finite, where some row may not see their key: 0 * NaN must not reach that row. They are added
@@ -73,7 +75,7 @@ INLINE void add_not_finite(const clattn_params *p, const place *at, int from, __
                            __global const void *bias, __local const ushort *values, __local uchar *gathered,
                            float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS])
 {
-    __local uchar *own = gathered + get_local_id(0) * OUTPUTS;
+    __local uchar *own = gathered + at->u.item * OUTPUTS;
     #pragma unroll 1
     for (int e = 0; e < OUTPUTS; ++e) {
         own[e] = 0;
@@ -158,7 +160,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     place at;
     at.rows = row_block_here(p, first_row, first_head, blocks, slopes, key_lengths, query_offsets, cu_query,
                              cu_key);
-    at.u.lane = (int)get_local_id(0) % LANES;
+    at.u.item = (int)get_local_id(0);
+    at.u.lane = at.u.item % LANES;
 #if EMULATED
     at.u.scratch = scratch + sub_group * SCRATCH;
 #endif
@@ -177,7 +180,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     int from = key_low(p, &at.rows.s, at.rows.first_row);
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
-    stage_queries(queries, &query_rows, row_count);
+    stage_queries(u->item, queries, &query_rows, row_count);
 #if QUERIES_IN_REGISTERS
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -195,7 +198,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         sum[slot] = 0;
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS output[c][n][i] = 0;
-    stage_keys(keys, &key_rows, from, high);
+    stage_keys(u->item, keys, &key_rows, from, high);
     while (from < high) {
         const int all_see = !CHANGES_SCORES && !ASKS(MASK) && all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
@@ -204,8 +207,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         renew(&at.u);
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
-        stage_values(values, &value_rows, from, high);
-        if (get_local_id(0) == 0) {
+        stage_values(u->item, values, &value_rows, from, high);
+        if (u->item == 0) {
             value_not_finite = 0;
         }
         multiply_scores(u, keys, queries, query_words, sub_group * GROUP_ROWS, score);
@@ -221,13 +224,13 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         }
 #endif
         if (next < high) {
-            stage_keys(keys, &key_rows, next, high);
+            stage_keys(u->item, keys, &key_rows, next, high);
         }
         if (all_see) {
             seen = ~0u;
         } else {
             hide(visible, score, &seen);
-            if (has_not_finite(values)) {
+            if (has_not_finite(u->item, values)) {
                 value_not_finite = 1;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -236,19 +239,19 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             find_kept(p, &at, from, kept);
         }
         raise_bases(u, score, base, sum, output);
+        make_weights(u, score, kept, base, sum, weight);
         if (!all_see && value_not_finite) {
             /* Rare enough to take the place of the next keys, which are fetched once more. */
             copies_wait();
             barrier(CLK_LOCAL_MEM_FENCE);
             add_not_finite(p, &at, from, mask, bias, values, (__local uchar *)keys, output);
             barrier(CLK_LOCAL_MEM_FENCE);
-            make_finite(values);
+            make_finite(u->item, values);
             if (next < high) {
-                stage_keys(keys, &key_rows, next, high);
+                stage_keys(u->item, keys, &key_rows, next, high);
             }
             barrier(CLK_LOCAL_MEM_FENCE);
         }
-        make_weights(u, score, kept, base, sum, weight);
         multiply_values(u, values, weight, output);
         from = next;
     }
@@ -256,7 +259,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     barrier(CLK_LOCAL_MEM_FENCE);
     finish_rows(p, &at, lse, sinks, first_column == 0, seen, base, sum, output, tiles);
     barrier(CLK_LOCAL_MEM_FENCE);
-    write_outputs(tiles, (__global ushort *)out,
+    write_outputs(u->item, tiles, (__global ushort *)out,
                   p->out_offset + at.rows.b * p->out_stride[0] + at.rows.h * p->out_stride[1] +
                       (at.rows.s.query_row + at.rows.first_row) * p->out_stride[2] +
                       first_column * COLUMN_STRIDE(out),

@@ -19,9 +19,9 @@ probe_product(__global const float *a, __global const float *b, __global float *
     __local ushort values[VALUE_TILE] __attribute__((aligned(16)));
 #if EMULATED
     __local ushort scratch[SCRATCH] __attribute__((aligned(16)));
-    const unit u = { (int)get_local_id(0), scratch };
+    const unit u = { (int)get_local_id(0), (int)get_local_id(0), scratch };
 #else
-    const unit u = { (int)get_local_id(0) };
+    const unit u = { (int)get_local_id(0), (int)get_local_id(0) };
 #endif
     /* Keys wait as 16-bit numbers where the product will be, for the copy from global memory. */
     __global ushort *waiting = (__global ushort *)product;

@@ -11,11 +11,13 @@ const struct tuning_row tuning_table[] = {
     { "fused_simt", DEVICE_GPU, INT_MAX, { 16, 16, 4, 16, 16 } },
 
     /* score: head dims up to this keep their queries in registers; mix: output columns a work-group */
-    { "fused_mma nvidia", DEVICE_GPU, INT_MAX, { 64, 64, 256, 128, 128 } },
-    { "fused_mma intel 16", DEVICE_GPU, INT_MAX, { 64, 32, 0, 128, 64 } },
+    { "fused_mma nvidia", DEVICE_GPU, 128, { 64, 64, 128, 128, 128 } },
+    { "fused_mma nvidia", DEVICE_GPU, INT_MAX, { 64, 32, 256, 128, 128 } },
+    { "fused_mma intel 16", DEVICE_GPU, INT_MAX, { 64, 32, 0, 64, 64 } },
     { "fused_mma intel 8", DEVICE_GPU, INT_MAX, { 64, 32, 0, 128, 64 } },
-    { "fused_mma wmma", DEVICE_GPU, INT_MAX, { 64, 64, 128, 128, 128 } },
-    { "fused_mma mfma", DEVICE_GPU, INT_MAX, { 64, 64, 128, 128, 256 } },
+    { "fused_mma wmma", DEVICE_GPU, 128, { 64, 64, 128, 128, 128 } },
+    { "fused_mma wmma", DEVICE_GPU, INT_MAX, { 64, 32, 128, 128, 128 } },
+    { "fused_mma mfma", DEVICE_GPU, INT_MAX, { 64, 32, 128, 128, 256 } },
     { "fused_mma emulated", DEVICE_GPU, INT_MAX, { 64, 32, 96, 128, 64 } },
     { "fused_mma emulated", DEVICE_GPU, INT_MAX, { 32, 16, 0, 64, 32 } },
 };

@@ -145,6 +145,7 @@ test_scripts = \
 	tests/cli/malformed \
 	tests/cli/run \
 	tests/exports \
+	tests/matrix_units.sh \
 	tests/rules \
 	tests/random_fused.sh \
 	tests/run_cases.sh \
