@@ -104,6 +104,7 @@ INFO_CALL(clGetMemObjectInfo, cl_mem, cl_mem_info)
 INFO_CALL(clGetProgramInfo, cl_program, cl_program_info)
 INFO_CALL(clGetKernelInfo, cl_kernel, cl_kernel_info)
 INFO_CALL(clGetEventInfo, cl_event, cl_event_info)
+INFO_CALL(clGetEventProfilingInfo, cl_event, cl_profiling_info)
 INT_CALL(clGetPlatformIDs, CL_OUT_OF_HOST_MEMORY, (cl_uint n, cl_platform_id *ids, cl_uint *all), (n, ids, all))
 INT_CALL(clGetDeviceIDs, CL_OUT_OF_RESOURCES,
          (cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id *ids, cl_uint *all),
@@ -207,6 +208,7 @@ static void fill_table(void)
     TAKE(clGetKernelInfo);
     TAKE(clGetKernelWorkGroupInfo);
     TAKE(clGetEventInfo);
+    TAKE(clGetEventProfilingInfo);
     TAKE(clBuildProgram);
     TAKE(clSetKernelArg);
     TAKE(clFlush);

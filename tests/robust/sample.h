@@ -7,6 +7,7 @@
 
 #define SAMPLE_PLAIN_FLOAT32 0 /* no features, float32: every strategy should take it */
 #define SAMPLE_MASKED 1        /* causal, mask, lse, grouped heads, float32 */
+#define SAMPLE_MASKED_BFLOAT16 2
 
 extern const int sample_count;
 const char *sample_name(int index);
