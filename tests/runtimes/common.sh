@@ -2,7 +2,8 @@
 # What the scripts of the runtimes share. Each of them (intel-cpu, pocl, ...) installs its runtime into a
 # cache folder of the user's unless it is there, and prints what makes a program use it: lines
 # VARIABLE=VALUE, and a line "root FOLDER" where the program must run in a chroot. Where the runtime cannot be
-# had, the last line says why and the exit status is 77. Messages go to standard error.
+# had, the last line says why and the exit status is 77; with CLATTN_RUNTIMES_NO_INSTALL set, nothing is
+# installed. Messages go to standard error.
 
 # shellcheck disable=SC2034 # used by those who source this
 cache=${CLATTN_RUNTIMES_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/clattn-runtimes}
@@ -18,6 +19,7 @@ in_cache() {
     folder=$cache/$1
     shift
     [ ! -f "$folder/complete" ] || return 0
+    [ -z "${CLATTN_RUNTIMES_NO_INSTALL:-}" ] || unavailable "not installed, and nothing may be"
     rm -rf "$folder"
     mkdir -p "$folder" || unavailable "cannot make $folder"
     log=$cache/install.log
