@@ -165,7 +165,11 @@ START_TEST(test_workspace)
     const char *strategy;
     for (size_t i = 0; (strategy = sample_strategy(i)); ++i) {
         struct device_case c;
-        device_case_begin(&c, SAMPLE_MASKED, strategy);
+        const int sample = sample_for(context, strategy);
+        if (sample < 0) {
+            continue;
+        }
+        device_case_begin(&c, sample, strategy);
         size_t bytes = clattn_plan_workspace(c.plan);
         if (bytes > 1) {
             cl_mem small = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, bytes - 1, NULL, NULL);

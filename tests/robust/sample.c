@@ -298,3 +298,18 @@ void sample_release(struct sample_device *device)
     }
     memset(device, 0, sizeof(*device));
 }
+
+int sample_for(clattn_context *context, const char *strategy)
+{
+    static const int samples[] = { SAMPLE_MASKED, SAMPLE_MASKED_BFLOAT16 };
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); ++i) {
+        const clattn_problem problem = problem_of(&rows[samples[i]], strategy);
+        clattn_plan *plan = NULL;
+        clattn_status status = clattn_plan_create(context, &problem, &plan);
+        clattn_plan_destroy(plan);
+        if (status != CLATTN_UNSUPPORTED) {
+            return samples[i];
+        }
+    }
+    return -1;
+}

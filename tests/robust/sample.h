@@ -12,6 +12,9 @@
 extern const int sample_count;
 const char *sample_name(int index);
 
+/* SAMPLE_MASKED or SAMPLE_MASKED_BFLOAT16, whichever the strategy takes in this context; -1: neither. */
+int sample_for(clattn_context *context, const char *strategy);
+
 /* Fills sample `index`: the same values each time. `strategy` NULL: the best. The test frees it with
  * test_call_free. */
 void sample_create(struct test_call *test, int index, const char *strategy);
