@@ -152,7 +152,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     __local ushort tiles[LOCAL_SIZE] __attribute__((aligned(16)));
     __local int value_not_finite;
 #if EMULATED
-    __local ushort scratch[SUB_GROUPS * SCRATCH] __attribute__((aligned(16)));
+    __local int scratch[SUB_GROUPS * SCRATCH];
 #endif
     __local ushort *keys = tiles, *values = tiles + KEYS_AREA, *queries = tiles + QUERIES_START;
     const int sub_group = (int)get_local_id(0) / LANES;

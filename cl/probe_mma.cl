@@ -18,7 +18,7 @@ probe_product(__global const float *a, __global const float *b, __global float *
     __local ushort keys[KEY_TILE] __attribute__((aligned(16)));
     __local ushort values[VALUE_TILE] __attribute__((aligned(16)));
 #if EMULATED
-    __local ushort scratch[SCRATCH] __attribute__((aligned(16)));
+    __local int scratch[SCRATCH];
     const unit u = { (int)get_local_id(0), (int)get_local_id(0), scratch };
 #else
     const unit u = { (int)get_local_id(0), (int)get_local_id(0) };

@@ -17,7 +17,7 @@
 #define ELEMENT_BYTES 2
 
 /* What an emulated instruction takes of local memory, a work-item, at most (cl/matrix_portable.clh). */
-#define SCRATCH_BYTES 64
+#define SCRATCH_BYTES 128
 
 /* Deeper queries and keys leave no room for a tile that is worth it. */
 #define HEAD_DIM_MOST 256
