@@ -46,6 +46,9 @@ if "$probe" --is-pocl; then
     on "work-groups of 16" -- POCL_MAX_WORK_GROUP_SIZE=16 "CLATTN_TEST_STRATEGIES=$names"
     on "work-groups of 1" -- POCL_MAX_WORK_GROUP_SIZE=1 "CLATTN_TEST_STRATEGIES=$names"
     on "two devices" --devices 2 -- "POCL_DEVICES=pthread basic"
+    one=$probe probe=$builddir/tests/robust/together
+    on "two devices at once, two contexts each" --contexts 2 -- "POCL_DEVICES=pthread basic"
+    probe=$one
     on "1 GiB" --too-large -- POCL_MEMORY_LIMIT=1
 else
     echo "the device is not PoCL: its odd relatives were not tried"
