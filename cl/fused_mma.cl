@@ -200,7 +200,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS output[c][n][i] = 0;
     stage_keys(u->item, keys, &key_rows, from, high);
     while (from < high) {
-        const int all_see = !CHANGES_SCORES && !ASKS(MASK) && all_see_tile(p, &at.rows, from);
+        const int all_see = CHANGES_SCORES || ASKS(MASK) ? 0 : all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
         float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
         uint weight[KEY_BLOCKS][N_BLOCKS][B_WORDS], visible[BIT_WORDS], kept[BIT_WORDS];
