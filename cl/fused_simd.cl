@@ -17,10 +17,11 @@
  *
  *     group id 0: block of TILES * ROWS rows     1: key/value head     2: batch entry or packed sequence
  *
- * Keys that only some rows see go through `terms`: -inf hides a score whatever it is, and blocks whose
- * values are not all finite take a slow path, since 0 * NaN would reach rows that must not see it. Scores
- * are in units of log2: scale * log2(e) is folded into the queries, or into the scores where queries are
- * multiplied as they are stored. */
+ * Keys that only some rows see go through `terms`: -inf hides a score whatever it is. A hidden value that is
+ * not finite would still reach the rows that must not see it, as 0 * NaN, and there it stays: where results are
+ * NaN in the end, the tiles are computed again with care, and blocks whose values are not all finite take a slow
+ * path. To look at all values each time would cost some per cent. Scores are in units of log2: scale * log2(e) is
+ * folded into the queries, or into the scores where queries are multiplied as they are stored. */
 #include "simd_block.clh"
 
 /* The rows of a work-group and their softmax so far; a row that has seen no key has maximum -inf. */
@@ -101,10 +102,21 @@ static inline void move_maximum(tile *t, const float16 maximum[VECTORS], float16
     }
 }
 
-/* `terms`, `scores` and `weights` have room for a block. */
+/* A weight of 0 has met a value that is not finite, or a row is NaN anyway. */
+static inline int any_is_nan(const float16 *out_t)
+{
+    int16 found = 0;
+    for (int c = 0; c < HEAD_DIM_V * VECTORS; ++c) {
+        found |= isnan(out_t[c]);
+    }
+    return any(found);
+}
+
+/* `terms`, `scores` and `weights` have room for a block. `careful`: a value that is not finite must not reach
+ * the rows that do not see it. */
 static inline void attend_block(const clattn_params *p, tile *t, const key_block *block,
                                 __global const uchar *mask, __global const void *bias,
-                                const query_vector *query_t, float16 *terms, float16 *scores,
+                                const query_vector *query_t, int careful, float16 *terms, float16 *scores,
                                 weight_vector *weights, float16 *out_t)
 {
     const int from = block->from, count = min(block->count, t->high - from);
@@ -113,8 +125,7 @@ static inline void attend_block(const clattn_params *p, tile *t, const key_block
     }
     const int full = block_is_full(p, &t->mask, from, count);
     if (!full) {
-        int filled = (count + SCORE_KEYS - 1) / SCORE_KEYS * SCORE_KEYS;
-        if (!fill_terms(p, &t->mask, mask, bias, from, filled, t->seen, terms)) {
+        if (!fill_terms(p, &t->mask, mask, bias, from, count, t->seen, terms)) {
             return;
         }
     }
@@ -132,7 +143,8 @@ static inline void attend_block(const clattn_params *p, tile *t, const key_block
                                 full ? 0 : terms, weights);
         ((int *)&t->kept[r / LANES])[r % LANES] |= kept ? -1 : 0;
     }
-    if (NEEDS_FINITE_VALUES ? values_are_finite(block, count) : full || values_are_finite(block, count)) {
+    const int looks = careful & (NEEDS_FINITE_VALUES | !full);
+    if (!looks || values_are_finite(block, count)) {
         mix_block(block, count, weights, rescale, out_t);
     } else {
         mix_block_hiding(block, count, weights, full ? 0 : terms, rescale, out_t);
@@ -212,10 +224,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
     float16 out_t[TILES][OUT_COLUMNS * VECTORS];
     int tiles = 0;
     for (; tiles < TILES && place_tile(p, &t[tiles], s, b, kv_head, first + tiles); ++tiles) {
-        load_queries(p, &t[tiles], query, slopes, query_t[tiles]);
-        for (int c = 0; c < OUT_COLUMNS * VECTORS; ++c) {
-            out_t[tiles][c] = 0.0f;
-        }
     }
     const int high = tiles ? t[tiles - 1].high : 0;
     const rows_of keys = { key + p->key_offset + b * p->key_stride[0] + kv_head * p->key_stride[1] +
@@ -231,21 +239,35 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
     weight_vector *block_weights = scores;
 #endif
     block_room room;
-    BLOCKS_BEGIN();
-    for (int from = 0; from < high; from += KEYS) {
-        if (from >= p->always_visible_keys && from < t[0].window_from) {
-            from = t[0].window_from;
-            if (from >= high) {
-                break;
+    int careful = 0, again;
+    do {
+        for (int n = 0; n < tiles; ++n) {
+            load_queries(p, &t[n], query, slopes, query_t[n]);
+            for (int c = 0; c < OUT_COLUMNS * VECTORS; ++c) {
+                out_t[n][c] = 0.0f;
             }
         }
-        const key_block block = read_block(keys, values, from, min(KEYS, high - from), &room);
-        for (int n = 0; n < tiles; ++n) {
-            attend_block(p, &t[n], &block, mask, bias, query_t[n], terms, scores, block_weights,
-                         out_t[n]);
+        BLOCKS_BEGIN();
+        for (int from = 0; from < high; from += KEYS) {
+            if (from >= p->always_visible_keys && from < t[0].window_from) {
+                from = t[0].window_from;
+                if (from >= high) {
+                    break;
+                }
+            }
+            const key_block block = read_block(keys, values, from, min(KEYS, high - from), &room);
+            for (int n = 0; n < tiles; ++n) {
+                attend_block(p, &t[n], &block, mask, bias, query_t[n], careful, terms, scores,
+                             block_weights, out_t[n]);
+            }
         }
-    }
-    BLOCKS_END();
+        BLOCKS_END();
+        again = 0;
+        for (int n = 0; !careful && n < tiles; ++n) {
+            again |= any_is_nan(out_t[n]);
+        }
+        careful = 1;
+    } while (again);
     for (int n = 0; n < tiles; ++n) {
         for (int v = 0; v < VECTORS; ++v) {
             float16 factor = finish_rows(p, &t[n], sinks, v);
