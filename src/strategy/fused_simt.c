@@ -146,7 +146,7 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
 }
 
 /* What makes a vendor's compiler give each work-item the registers that the tile needs, and no more than lets
- * two work-groups share a core; tests/offline_compile.sh shows the outcome. */
+ * two work-groups share a core; make check-offline shows the outcome. */
 static void vendor_options(const struct device *device, const struct problem *problem,
                            const struct shape *shape, struct text *options)
 {
