@@ -87,7 +87,9 @@ static void report(struct run *run, uint64_t index, const char *strategy, const 
            " --strategy %s --type %s",
            what, line, run->options.seed, index, strategy_label(strategy),
            clattn_type_name(test->problem.type));
-    printf(run->options.work_limit ? " --work %" PRId64 : "", run->options.work_limit);
+    if (run->options.work_limit) {
+        printf(" --work %" PRId64, run->options.work_limit);
+    }
     printf(run->options.same > 1 ? " --same %" PRIu64 "\n" : "\n", run->options.same);
     ++run->failed;
 }
