@@ -277,7 +277,7 @@ int main(int argc, char **argv)
 {
     struct device_options options;
     int passed = 0, failed = 0, skipped = 0;
-    if (device_options_parse(argc, argv, "plain,staged,auto", &options) != 0) {
+    if (device_options_parse(argc, argv, "plain,staged,split,fused_simd,fused_simt,auto", &options) != 0) {
         return device_options_usage("exact");
     }
     struct exact e = { .context = device_options_open(&options) };
