@@ -14,7 +14,7 @@ const struct tuning_row tuning_table[] = {
     { "fused_mma nvidia", DEVICE_GPU, 128, { 64, 64, 128, 128, 128 } },
     { "fused_mma nvidia", DEVICE_GPU, INT_MAX, { 64, 32, 256, 128, 128 } },
     { "fused_mma intel 16", DEVICE_GPU, INT_MAX, { 64, 32, 0, 64, 64 } },
-    { "fused_mma intel 8", DEVICE_GPU, INT_MAX, { 64, 32, 0, 128, 64 } },
+    { "fused_mma intel 8", DEVICE_GPU, INT_MAX, { 64, 32, 0, 64, 64 } },
     { "fused_mma wmma 12", DEVICE_GPU, 128, { 64, 64, 128, 128, 128 } },
     { "fused_mma wmma 12", DEVICE_GPU, INT_MAX, { 64, 32, 128, 128, 128 } },
     { "fused_mma wmma 11", DEVICE_GPU, INT_MAX, { 64, 32, 128, 128, 128 } },
