@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../attention_arguments.h"
 #include "../error.h"
+#include "../row_blocks.h"
 #include "../tuning.h"
 #include "strategies.h"
 
@@ -13,16 +13,10 @@
 /* Of cl/simt_tile.clh. */
 #define DEPTH 16
 #define PADDING 4
-#define RUN_TIME_FEATURES                                                                              \
-    (CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_SINKS | CLATTN_FLAG_LSE)
-
 /* Multiply-adds that one launch may do on one compute unit: at most about a second on a slow device, so
  * that a watchdog does not strike. Longer calls are cut along heads and row blocks, which changes no
  * bit of the result. */
 #define LAUNCH_WORK_PER_UNIT 4e9
-
-/* Kernels count rows and keys of a tile past the last one in int. */
-#define LENGTH_MAX (INT32_MAX - 4096)
 
 struct shape {
     struct tile tile;
@@ -94,37 +88,25 @@ static int find_shape(const struct device *device, const struct problem *problem
 
 static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
 {
-    const clattn_problem *p = &problem->p;
     const struct device *device = &context->device;
     struct shape shape;
     int rank = 0;
-    if (p->weights != CLATTN_WEIGHTS_NONE) {
-        text_append(why, "it never has the attention weights in memory");
-    } else if (p->type == CLATTN_FLOAT64 && !device->has_fp64) {
-        text_append(why, "the device has no float64");
-    } else if (device->parameter_bytes < sizeof(clattn_params) + 128) {
-        text_append(why, "the device takes only %zu bytes of kernel arguments", device->parameter_bytes);
-    } else if (p->query_len > LENGTH_MAX || p->key_len > LENGTH_MAX) {
-        text_append(why, "query_len and key_len must be at most %d", LENGTH_MAX);
-    } else if (!find_shape(device, problem, &rank, &shape)) {
+    if (!row_blocks_applicable(device, problem, why)) {
+        return 0;
+    }
+    if (!find_shape(device, problem, &rank, &shape)) {
         text_append(why, "no tile fits in %llu bytes of local memory and %zu work-items a work-group",
                     (unsigned long long)device->local_bytes, device->work_group_limit);
-    } else {
-        return 1;
+        return 0;
     }
-    return 0;
-}
-
-static int64_t blocks_of(int64_t count, int64_t size)
-{
-    return (count + size - 1) / size;
+    return 1;
 }
 
 /* Multiply-adds of one block of rows of one head, all its column slices. */
 static double block_work(const struct problem *problem, const struct shape *shape, int64_t key_len)
 {
-    const double slices = (double)blocks_of(problem->p.head_dim_v, shape->columns);
-    const double columns = (double)(blocks_of(problem->p.head_dim, DEPTH) * DEPTH + shape->columns);
+    const double slices = (double)row_blocks_of(problem->p.head_dim_v, shape->columns);
+    const double columns = (double)(row_blocks_of(problem->p.head_dim, DEPTH) * DEPTH + shape->columns);
     return slices * columns * (double)shape->tile.rows * (double)(key_len + shape->tile.keys);
 }
 
@@ -136,7 +118,7 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
     if (!find_shape(&context->device, problem, &rank, &shape)) {
         return 1e30;
     }
-    const double blocks = (double)blocks_of(p->query_len, shape.tile.rows) * (double)p->batch *
+    const double blocks = (double)row_blocks_of(p->query_len, shape.tile.rows) * (double)p->batch *
                           (double)p->query_heads;
     const double work = blocks * block_work(problem, &shape, p->key_len) * (p->causal ? 0.6 : 1);
     /* Multiply-adds a millisecond and compute unit: a GPU's is a core of 64 lanes or more; elsewhere the
@@ -155,11 +137,8 @@ static void vendor_options(const struct device *device, const struct problem *pr
     if (device->device_class != DEVICE_GPU) {
         return;
     }
-    if (device->sub_group_size_least > 0) {
-        text_append(options, " -D SUB_GROUP_SIZE=%zu", device->sub_group_size_least);
-        if (device->sub_group_size_least >= 16 && problem->flags & wants_large) {
-            text_append(options, " -cl-intel-256-GRF-per-thread");
-        }
+    if (device->sub_group_size_least >= 16 && problem->flags & wants_large) {
+        text_append(options, " -cl-intel-256-GRF-per-thread");
     }
     if (strcmp(device->platform_name, "NVIDIA CUDA") == 0 && shape->tile.work_items >= 256 &&
         !(problem->flags & CLATTN_FLAG_DROPOUT)) {
@@ -174,7 +153,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
     text_append(&text,
                 "-D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d "
                 "-D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d",
-                (int)problem->p.type, problem->flags & ~RUN_TIME_FEATURES,
+                (int)problem->p.type, problem->flags & ~ROW_BLOCKS_RUN_TIME_FEATURES,
                 problem->p.strided_columns != 0, shape->tile.rows, shape->tile.keys,
                 shape->tile.unroll_score, shape->tile.work_items, shape->columns, shape->keys_staged);
     if (problem->flags & CLATTN_FLAG_BIAS) {
@@ -229,39 +208,15 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct call *
 {
     const struct simt_state *state = plan->state;
     const struct shape *shape = &state->shape;
-    const int64_t heads = (int64_t)params->batch * params->query_heads;
-    const int64_t blocks = blocks_of(params->query_len, shape->tile.rows);
-    const double work_max = LAUNCH_WORK_PER_UNIT * (double)plan->context->device.compute_units;
-    const double blocks_at_once = work_max / block_work(&plan->problem, shape, call->key_len);
-    const int64_t block_step = blocks_at_once >= (double)blocks ? blocks
-                               : blocks_at_once < 1             ? 1
-                                                                : (int64_t)blocks_at_once;
-    const double heads_at_once = blocks_at_once / (double)blocks;
-    const int64_t head_step = heads_at_once >= (double)heads ? heads
-                              : heads_at_once < 1            ? 1
-                                                             : (int64_t)heads_at_once;
-    const size_t slices = (size_t)blocks_of(params->head_dim_v, shape->columns);
-    clattn_status status = CLATTN_OK;
-    for (int64_t head = 0; head < heads && status == CLATTN_OK; head += head_step) {
-        for (int64_t block = 0; block < blocks && status == CLATTN_OK; block += block_step) {
-            cl_int first_row = (cl_int)(block * shape->tile.rows), first_head = (cl_int)head;
-            cl_int launch_blocks = (cl_int)(blocks - block < block_step ? blocks - block : block_step);
-            size_t head_count = (size_t)(heads - head < head_step ? heads - head : head_step);
-            size_t local[3] = { (size_t)shape->tile.work_items, 1, 1 };
-            size_t global[3] = { (size_t)launch_blocks * local[0], slices, head_count };
-            struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 3];
-            attention_arguments(params, call, arguments);
-            arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(first_row);
-            arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(first_head);
-            arguments[ATTENTION_ARGUMENT_COUNT + 2] = (struct launch_argument)ARGUMENT(launch_blocks);
-            if (head + head_step >= heads && block + block_step >= blocks) {
-                chain_final(chain);
-            }
-            status = launch(chain, state->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 3,
-                            arguments);
-        }
-    }
-    return status;
+    const struct row_blocks blocks = {
+        .kernel = state->kernel,
+        .rows = shape->tile.rows,
+        .columns = shape->columns,
+        .work_items = shape->tile.work_items,
+        .block_work = block_work(&plan->problem, shape, call->key_len),
+        .unit_work_most = LAUNCH_WORK_PER_UNIT,
+    };
+    return row_blocks_enqueue(plan, &blocks, call, params, chain);
 }
 
 static void destroy(struct clattn_plan *plan)
