@@ -16,7 +16,6 @@
 #include "simt_tile.clh"
 #include "arguments.clh"
 #include "hidden.clh"
-#include "mask.clh"
 #include "philox.clh"
 
 #define CHANGES_SCORES (HAS(SOFTCAP) || HAS(BIAS) || HAS(SLOPES))
@@ -35,28 +34,13 @@
 
 /* Where a work-group and its work-item stand. */
 typedef struct place {
-    sequence s;
-    int b, h, first_row, last_row; /* of the block; last_row exists */
+    row_block rows;
     int x, y;
-    REAL slope;
 } place;
 
 static inline int row_of(const place *at, int r)
 {
-    return at->first_row + at->y * ITEM_ROWS + r;
-}
-
-/* Keys [from, from + TILE_KEYS) are visible to all rows of the block by their place. */
-static inline int all_see_tile(const clattn_params *p, const place *at, int from)
-{
-    return all_rows_see(p, &at->s, at->first_row, at->last_row, from, TILE_KEYS);
-}
-
-/* The tile after the one at `from`: keys between the always visible ones and the window are left out. */
-static inline int next_tile(const clattn_params *p, const place *at, int from)
-{
-    const int next = from + TILE_KEYS;
-    return next >= p->always_visible_keys ? max(next, window_low(p, &at->s, at->first_row)) : next;
+    return at->rows.first_row + at->y * ITEM_ROWS + r;
 }
 
 static inline void multiply_scores(__local const REAL *stage, const place *at, int depth,
@@ -78,11 +62,11 @@ static inline void multiply_scores(__local const REAL *stage, const place *at, i
 static inline uint visible_keys(const clattn_params *p, const place *at, int from,
                                 __global const uchar *mask)
 {
-    const int rows = min(ITEM_ROWS, at->last_row + 1 - row_of(at, 0));
+    const int rows = min(ITEM_ROWS, at->rows.last_row + 1 - row_of(at, 0));
     uint visible = 0;
     #pragma unroll 1
     for (int row = 0; row < rows; ++row) {
-        FOR_KEYS visible |= (uint)key_allowed(p, &at->s, mask, at->b, at->h, row_of(at, row),
+        FOR_KEYS visible |= (uint)key_allowed(p, &at->rows.s, mask, at->rows.b, at->rows.h, row_of(at, row),
                                               from + at->x * ITEM_KEYS + n)
                             << (row * ITEM_KEYS + n);
     }
@@ -97,7 +81,7 @@ static inline uint kept_keys(const clattn_params *p, const place *at, int from)
     for (int row = 0; row < ITEM_ROWS; ++row) {
         #pragma unroll 1
         for (int n = 0; n < ITEM_KEYS; ++n) {
-            kept |= (uint)dropout_keeps(p, at->b, at->h, row_of(at, row), from + at->x * ITEM_KEYS + n)
+            kept |= (uint)dropout_keeps(p, at->rows.b, at->rows.h, row_of(at, row), from + at->x * ITEM_KEYS + n)
                     << (row * ITEM_KEYS + n);
         }
     }
@@ -112,14 +96,14 @@ static inline void change_scores(const clattn_params *p, const place *at, int fr
                                 __global const uchar *mask, __global const void *bias,
                                 __local REAL *weights, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
 {
-    const int rows = min(ITEM_ROWS, at->last_row + 1 - row_of(at, 0));
+    const int rows = min(ITEM_ROWS, at->rows.last_row + 1 - row_of(at, 0));
     __local REAL *own = weights + at->x * ITEM_KEYS * ROW_PITCH + at->y * ITEM_ROWS;
     FOR_KEYS FOR_ROWS own[n * ROW_PITCH + r] = score[r][n];
     #pragma unroll 1
     for (int row = 0; row < rows; ++row) {
         FOR_KEYS {
             REAL logit = apply_softcap(p, own[n * ROW_PITCH + row]);
-            const int allowed = finish_score(p, &at->s, mask, bias, at->slope, at->b, at->h,
+            const int allowed = finish_score(p, &at->rows.s, mask, bias, at->rows.slope, at->rows.b, at->rows.h,
                                              row_of(at, row), from + at->x * ITEM_KEYS + n, &logit);
             own[n * ROW_PITCH + row] = allowed ? logit : HIDDEN_LOGIT;
             *seen |= (uint)allowed << row;
@@ -136,7 +120,7 @@ static inline void finish_tile(const clattn_params *p, const place *at, int from
     FOR_ROWS FOR_KEYS score[r][n] *= PARAM_REAL(p, scale);
     if (CHANGES_SCORES) {
         change_scores(p, at, from, mask, bias, weights, score, seen);
-    } else if (HAS(MASK) || !all_see_tile(p, at, from)) {
+    } else if (HAS(MASK) || !all_see_tile(p, &at->rows, from)) {
         const uint visible = visible_keys(p, at, from, mask);
         FOR_ROWS FOR_KEYS {
             score[r][n] = BIT(visible, r, n) ? score[r][n] : HIDDEN_LOGIT;
@@ -256,7 +240,7 @@ static inline uint add_sums(__local const REAL *partial, const place *at, REAL s
     return seen;
 }
 
-__kernel WORK_GROUP SUB_GROUP void
+__kernel WORK_GROUP LEAST_SUB_GROUP void
 fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 {
     const clattn_params *p = &params;
@@ -266,26 +250,14 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     __local int value_not_finite;
 
     place at;
-    at.b = (first_head + (int)get_group_id(2)) / p->query_heads;
-    at.h = (first_head + (int)get_group_id(2)) % p->query_heads;
-    at.s = sequence_of(p, at.b, key_lengths, query_offsets, cu_query, cu_key);
-    /* Causal: the last rows see the most keys and go first. */
-    const int group = HAS(CAUSAL) ? blocks - 1 - (int)get_group_id(0) : (int)get_group_id(0);
-    at.first_row = first_row + group * TILE_ROWS;
-    at.last_row = min(at.first_row + TILE_ROWS, at.s.query_len) - 1;
+    at.rows = row_block_here(p, first_row, first_head, blocks, slopes, key_lengths, query_offsets, cu_query,
+                             cu_key);
     at.x = (int)get_local_id(0) % ITEMS_X;
     at.y = (int)get_local_id(0) / ITEMS_X;
-    at.slope = head_slope(p, slopes, at.b, at.h);
     const int first_column = (int)get_group_id(1) * COLUMNS;
     const int columns = min(COLUMNS, p->head_dim_v - first_column);
-    const int kv_head = at.h / (p->query_heads / p->kv_heads);
-    const clattn_i64 query_at = p->query_offset + at.b * p->query_stride[0] + at.h * p->query_stride[1] +
-                                (at.s.query_row + at.first_row) * p->query_stride[2];
-    const clattn_i64 key_at = p->key_offset + at.b * p->key_stride[0] + kv_head * p->key_stride[1] +
-                              at.s.key_row * p->key_stride[2];
-    const clattn_i64 value_at = p->value_offset + at.b * p->value_stride[0] +
-                                kv_head * p->value_stride[1] + at.s.key_row * p->value_stride[2] +
-                                first_column * COLUMN_STRIDE(value);
+    const clattn_i64 query_at = query_start(p, &at.rows), key_at = key_start(p, &at.rows);
+    const clattn_i64 value_at = value_start(p, &at.rows, first_column);
 
     REAL maximum[ITEM_ROWS], sum[ITEM_ROWS], output[ITEM_ROWS][ITEM_COLUMNS];
     uint seen = 0;
@@ -296,15 +268,15 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     }
     /* No early return: barriers behind one trouble some compilers. A block past the end of its sequence
      * has no keys, and no rows to write. */
-    const int high = at.first_row <= at.last_row ? key_high(p, &at.s, at.last_row) : 0;
-    for (int from = key_low(p, &at.s, at.first_row); from < high; from = next_tile(p, &at, from)) {
+    const int high = at.rows.first_row <= at.rows.last_row ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
+    for (int from = key_low(p, &at.rows.s, at.rows.first_row); from < high; from = next_tile(p, &at.rows, from)) {
         const uint kept = HAS(DROPOUT) ? kept_keys(p, &at, from) : 0;
         REAL score[ITEM_ROWS][ITEM_KEYS];
         FOR_ROWS FOR_KEYS score[r][n] = 0;
         for (int column = 0; column < p->head_dim; column += DEPTH) {
             barrier(CLK_LOCAL_MEM_FENCE);
             stage_rows(stage, ROW_PITCH, TILE_ROWS, query, query_at, p->query_stride[2],
-                       COLUMN_STRIDE(query), at.last_row - at.first_row, column, p->head_dim);
+                       COLUMN_STRIDE(query), at.rows.last_row - at.rows.first_row, column, p->head_dim);
             stage_rows(stage + KEYS_AT, KEY_PITCH, TILE_KEYS, key, key_at + from * p->key_stride[2],
                        p->key_stride[2], COLUMN_STRIDE(key), high - 1 - from, column, p->head_dim);
             if (get_local_id(0) == 0) {
@@ -343,21 +315,21 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         const int i = row_of(&at, r), sees = (seen >> r) & 1;
         REAL carry = 1, top = maximum[r];
         if (HAS(SINKS)) {
-            const REAL sink = sinks[p->sinks_offset + at.h * p->sinks_stride];
+            const REAL sink = sinks[p->sinks_offset + at.rows.h * p->sinks_stride];
             top = fmax(sink, maximum[r]);
             carry = EXP(maximum[r] - top);
             sum[r] = sum[r] * carry + EXP(sink - top);
         }
-        if (i > at.last_row) {
+        if (i > at.rows.last_row) {
             continue;
         }
         if (HAS(LSE) && at.x == 0 && first_column == 0) {
-            lse[p->lse_offset + at.b * p->lse_stride[0] + at.h * p->lse_stride[1] +
-                (at.s.query_row + i) * p->lse_stride[2]] =
+            lse[p->lse_offset + at.rows.b * p->lse_stride[0] + at.rows.h * p->lse_stride[1] +
+                (at.rows.s.query_row + i) * p->lse_stride[2]] =
                 sees ? (float)(top + log(sum[r])) : -INFINITY;
         }
-        const clattn_i64 out_at = p->out_offset + at.b * p->out_stride[0] + at.h * p->out_stride[1] +
-                                  (at.s.query_row + i) * p->out_stride[2] +
+        const clattn_i64 out_at = p->out_offset + at.rows.b * p->out_stride[0] + at.rows.h * p->out_stride[1] +
+                                  (at.rows.s.query_row + i) * p->out_stride[2] +
                                   first_column * COLUMN_STRIDE(out);
         FOR_COLUMNS {
             const int column = OUTPUT_COLUMN(at.x, c);
