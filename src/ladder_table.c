@@ -49,49 +49,27 @@ static int check_intel_8(const struct device *device, struct text *why)
         .kernel = "probe_product", .m = 48, .n = columns, .k = 16, .work_items = lanes,                \
     }
 
+/* Of x86 CPUs, probed by one work-item: product is rows x 16, from 32 columns of a. */
+#define X86_RUNG(rung_name, text, check, probe_file, rows)                                             \
+    .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_CPU), .host_check = check,        \
+    .file = probe_file, .options = "", .kernel = "probe_product", .m = rows, .n = 16, .k = 32,         \
+    .work_items = 1
+
 const struct rung ladder_table[RUNG_COUNT] = {
     [RUNG_AVX512_BF16] = {
-        .name = "avx512_bf16",
-        .summary = "bfloat16 in vector registers: x86 AVX512-BF16",
-        .classes = RUNG_CLASS(DEVICE_CPU),
-        .host_check = check_avx512_bf16,
-        .file = "probe_avx512_bf16.cl",
-        .options = "",
-        .kernel = "probe_product",
-        .m = 4,
-        .n = 16,
-        .k = 32,
-        .work_items = 1,
+        X86_RUNG("avx512_bf16", "bfloat16 in vector registers: x86 AVX512-BF16", check_avx512_bf16,
+                 "probe_avx512_bf16.cl", 4),
     },
     [RUNG_AVX512_BF16_DOT] = {
-        .name = "avx512_bf16_dot",
-        .summary = "the same, faster than multiply-adds: x86 VDPBF16PS",
-        .classes = RUNG_CLASS(DEVICE_CPU),
-        .host_check = check_avx512_bf16,
-        .file = "probe_avx512_bf16.cl",
-        .options = "",
-        .kernel = "probe_product",
-        .m = 4,
-        .n = 16,
-        .k = 32,
-        .work_items = 1,
+        X86_RUNG("avx512_bf16_dot", "the same, faster than multiply-adds: x86 VDPBF16PS", check_avx512_bf16,
+                 "probe_avx512_bf16.cl", 4),
         .speed_kernel = "probe_speed",
         .rival_kernel = "probe_rival",
         .rounds = 4000,
         .gain_least = 1.2, /* 1 where an instruction takes two steps; elsewhere 2, and 1.45 beside a busy twin core */
     },
     [RUNG_AMX_BF16] = {
-        .name = "amx_bf16",
-        .summary = "products of bfloat16 tiles: x86 AMX",
-        .classes = RUNG_CLASS(DEVICE_CPU),
-        .host_check = check_amx_bf16,
-        .file = "probe_amx.cl",
-        .options = "",
-        .kernel = "probe_product",
-        .m = 16,
-        .n = 16,
-        .k = 32,
-        .work_items = 1,
+        X86_RUNG("amx_bf16", "products of bfloat16 tiles: x86 AMX", check_amx_bf16, "probe_amx.cl", 16),
     },
     [RUNG_NVIDIA_80_F16] =
         MATRIX_RUNG("nvidia_sm80_f16", "products of float16 matrices (NVIDIA mma.m16n8k16)",
