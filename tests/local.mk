@@ -171,6 +171,8 @@ endif
 # its search for leaks stumbles over that: without the table it finds the same leaks.
 AM_TESTS_ENVIRONMENT = \
 	ASAN_OPTIONS=$${ASAN_OPTIONS-intercept_tls_get_addr=0}; export ASAN_OPTIONS; \
+	LSAN_OPTIONS=$${LSAN_OPTIONS-suppressions=$(abs_srcdir)/tests/leaks-of-others.txt:print_suppressions=0}; \
+	export LSAN_OPTIONS; \
 	POCL_CACHE_DIR=$${POCL_CACHE_DIR-$(abs_builddir)/pocl-cache}; export POCL_CACHE_DIR; \
 	CLATTN_CACHE=$${CLATTN_CACHE-off}; export CLATTN_CACHE; \
 	CK_VERBOSITY=$${CK_VERBOSITY-normal}; export CK_VERBOSITY; \
@@ -206,6 +208,7 @@ EXTRA_DIST += \
 	tests/consumer/CMakeLists.txt \
 	tests/consumer/consumer.c \
 	tests/consumer/run \
+	tests/leaks-of-others.txt \
 	tests/mutants.txt \
 	tests/mutate \
 	tests/offline/amd \

@@ -322,14 +322,6 @@ static void check_refusals(struct layer_test *test, const char *folder)
     unlink(path);
 }
 
-/* Fontconfig, below Cairo, keeps some patterns for ever. The sanitizer's library looks this name up: it must
- * not be hidden. */
-__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libfontconfig\n";
-}
-
 int main(int argc, char **argv)
 {
     struct layer_test test;
