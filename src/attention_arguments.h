@@ -4,6 +4,7 @@
 
 #include "launch.h"
 #include "params.h"
+#include "text.h"
 
 #define ATTENTION_ARGUMENT_COUNT (1 + TENSOR_COUNT)
 
@@ -11,5 +12,9 @@
  * pointers lead into params and call, which must stay until the launch. */
 void attention_arguments(const clattn_params *params, const struct call *call,
                          struct launch_argument *arguments);
+
+/* Whether the device takes so many bytes of arguments, the kernel's own structs of `own_bytes` included. 0:
+ * appends one sentence why not. */
+int attention_arguments_fit(const struct device *device, size_t own_bytes, struct text *why);
 
 #endif

@@ -82,12 +82,7 @@ int simd_applicable(const clattn_context *context, const struct problem *problem
                     (long long)p->query_len, (long long)group_of(p));
         return 0;
     }
-    if (context->device.parameter_bytes < sizeof(clattn_params) + 128) {
-        text_append(why, "the device takes only %zu bytes of kernel arguments",
-                    context->device.parameter_bytes);
-        return 0;
-    }
-    return 1;
+    return attention_arguments_fit(&context->device, 0, why);
 }
 
 static int64_t blocks_of(const clattn_problem *p, int64_t rows)

@@ -24,12 +24,7 @@ static int applicable(const clattn_context *context, const struct problem *probl
         text_append(why, "the device has no float64");
         return 0;
     }
-    if (context->device.parameter_bytes < sizeof(clattn_params) + 128) {
-        text_append(why, "the device takes only %zu bytes of kernel arguments",
-                    context->device.parameter_bytes);
-        return 0;
-    }
-    return 1;
+    return attention_arguments_fit(&context->device, 0, why);
 }
 
 static double row_work(const struct problem *problem, int64_t key_len)

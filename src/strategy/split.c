@@ -62,9 +62,8 @@ static int applicable(const clattn_context *context, const struct problem *probl
     } else if (p->head_dim > COLUMNS_MAX || p->head_dim_v > COLUMNS_MAX) {
         text_append(why, "head_dim %lld, head_dim_v %lld: at most %d fit private memory",
                     (long long)p->head_dim, (long long)p->head_dim_v, COLUMNS_MAX);
-    } else if (context->device.parameter_bytes < sizeof(clattn_params) + 128) {
-        text_append(why, "the device takes only %zu bytes of kernel arguments",
-                    context->device.parameter_bytes);
+    } else if (!attention_arguments_fit(&context->device, 0, why)) {
+        return 0;
     } else if (workspace_bytes(p, PIECE_KEYS) > context->workspace_limit_bytes) {
         text_append(why, "its workspace of %zu bytes is over the limit", workspace_bytes(p, PIECE_KEYS));
     } else {

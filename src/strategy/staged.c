@@ -75,9 +75,7 @@ static int applicable(const clattn_context *context, const struct problem *probl
         text_append(why, "the device has no float64");
         return 0;
     }
-    if (context->device.parameter_bytes < sizeof(clattn_params) + sizeof(staged_chunk) + 128) {
-        text_append(why, "the device takes only %zu bytes of kernel arguments",
-                    context->device.parameter_bytes);
+    if (!attention_arguments_fit(&context->device, sizeof(staged_chunk), why)) {
         return 0;
     }
     if (problem->p.matmul == CLATTN_MATMUL_CLBLAST && clblast_declines(context, problem)) {
