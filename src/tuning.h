@@ -12,6 +12,7 @@ struct tile {
     int unroll_score; /* keys (or rows of a register tile) at once in scores */
     int unroll_mix;   /* output columns at once in value mixing */
     int work_items;   /* a work-group */
+    double speed;     /* on long sequences, of the strategy's best tile; 0: the order of the rows decides */
 };
 
 struct tuning_row {

@@ -1,42 +1,35 @@
 /* cl/fused_simd.cl for CPU devices: chooses its tile, builds it with one of its products, and launches. */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "../error.h"
 #include "../ladder.h"
+#include "../tuning.h"
 #include "fused_simd.h"
 
 #define LANES 16
 #define COLUMNS_MAX 4096 /* head_dim + head_dim_v: queries and sums of a tile live in private memory */
 #define PRIVATE_BYTES_MAX (512 * 1024) /* of a work-group: half of a second cache */
 
-/* Tiles, measured on two AVX-512 cores under PoCL; efficiency is relative to the best one of the product on
- * long sequences. */
-static const struct simd_tile {
-    enum simd_product product;
-    int vectors;     /* of 16 query rows */
-    int score_keys;  /* keys at once in registers: vectors * score_keys + vectors + 1 <= 32 */
-    int mix_columns; /* output columns at once in registers */
-    double efficiency;
-} tile_table[] = {
-    { SIMD_FMA, 1, 8, 16, 0.82 },
-    { SIMD_FMA, 2, 8, 8, 1.0 },
-    { SIMD_DOT, 1, 8, 16, 0.82 },
-    { SIMD_DOT, 2, 8, 8, 1.0 },
-    { SIMD_TILES, 2, 4, 0, 0.8 },
-    { SIMD_TILES, 4, 4, 0, 0.9 },
-    { SIMD_TILES, 8, 2, 0, 1.0 },
+/* Each product's rows in the tuning table, and how much faster it is than multiply-adds. */
+static const struct product {
+    const char *tiles;
+    double gain;
+} products[SIMD_PRODUCT_COUNT] = {
+    [SIMD_FMA] = { "fused_simd fma", 1 },
+    [SIMD_DOT] = { "fused_simd dot", 1.7 },
+    [SIMD_TILES] = { "fused_amx", 6 },
 };
 
-#define TILE_COUNT (sizeof(tile_table) / sizeof(tile_table[0]))
 #define TILES_MOST 8       /* tiles that share what a work-group widens */
 #define GROUPS_A_UNIT 4    /* work-groups that a compute unit should have at least */
 
 /* What the kernel is built with. */
 struct simd_choice {
     enum simd_product product;
-    const struct simd_tile *tile;
+    const struct tile *tile;
     int tiles, keys; /* a work-group, a block */
 };
 
@@ -90,20 +83,25 @@ static int64_t blocks_of(const clattn_problem *p, int64_t rows)
     return (p->query_len * group_of(p) + rows - 1) / rows * p->batch * p->kv_heads;
 }
 
-/* Rows that are computed in all, padding included, in units of the best tile's speed. */
-static double row_cost(const clattn_problem *p, const struct simd_tile *tile)
+/* NULL when there are no more. */
+static const struct tile *tile_of(enum simd_product product, int rank)
 {
-    const double rows = LANES * tile->vectors;
+    return tuning_find(products[product].tiles, DEVICE_CPU, 0, rank);
+}
+
+/* Rows that are computed in all, padding included, in units of the best tile's speed. */
+static double row_cost(const clattn_problem *p, const struct tile *tile)
+{
+    const double rows = tile->rows;
     double waste = p->causal ? 1 + rows / (double)(group_of(p) * (p->key_len + 1)) : 1;
-    return (double)blocks_of(p, LANES * tile->vectors) * rows * waste / tile->efficiency;
+    return (double)blocks_of(p, tile->rows) * rows * waste / tile->speed;
 }
 
 /* The same when the slowest unit counts: work-groups come whole. */
-static double turn_cost(const clattn_context *context, const clattn_problem *p,
-                        const struct simd_tile *tile)
+static double turn_cost(const clattn_context *context, const clattn_problem *p, const struct tile *tile)
 {
     const int64_t units = (int64_t)context->device.compute_units;
-    const int64_t blocks = blocks_of(p, LANES * tile->vectors);
+    const int64_t blocks = blocks_of(p, tile->rows);
     if (blocks <= 0 || blocks >= 16 * units) {
         return row_cost(p, tile);
     }
@@ -112,7 +110,7 @@ static double turn_cost(const clattn_context *context, const clattn_problem *p,
 
 static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *choice)
 {
-    const int64_t rows = LANES * choice->tile->vectors, keys = choice->keys;
+    const int64_t rows = choice->tile->rows, keys = choice->keys;
     const int64_t query_bytes = choice->product == SIMD_FMA ? 4 : 2; /* or two parts of 2 */
     const int64_t weight_bytes = choice->product == SIMD_FMA ? 0 : 4;
     const int64_t block_columns = is_converted(p, choice->product) ? p->head_dim + p->head_dim_v : 0;
@@ -125,10 +123,14 @@ static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *
  * decide the bits of a result, so they depend on the head dims alone; tile and tiles change no bit. */
 static int choose_keys(const clattn_problem *p, enum simd_product product)
 {
-    struct simd_choice choice = { product, NULL, 1, product == SIMD_TILES ? 64 : 128 };
-    for (size_t i = 0; i < TILE_COUNT; ++i) { /* the largest */
-        choice.tile = tile_table[i].product == product ? &tile_table[i] : choice.tile;
+    struct simd_choice choice = { product, NULL, 1, 0 };
+    const struct tile *tile;
+    for (int rank = 0; (tile = tile_of(product, rank)) != NULL; ++rank) {
+        if (!choice.tile || tile->rows > choice.tile->rows) {
+            choice.tile = tile;
+        }
     }
+    choice.keys = choice.tile->keys;
     while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.keys > 32) {
         choice.keys /= 2;
     }
@@ -140,16 +142,15 @@ static struct simd_choice choose(const clattn_context *context, const clattn_pro
                                  enum simd_product product)
 {
     struct simd_choice choice = { product, NULL, 1, choose_keys(p, product) };
-    for (size_t i = 0; i < TILE_COUNT; ++i) {
-        const struct simd_tile *tile = &tile_table[i];
-        if (tile->product == product &&
-            (!choice.tile || turn_cost(context, p, tile) < turn_cost(context, p, choice.tile))) {
+    const struct tile *tile;
+    for (int rank = 0; (tile = tile_of(product, rank)) != NULL; ++rank) {
+        if (!choice.tile || turn_cost(context, p, tile) < turn_cost(context, p, choice.tile)) {
             choice.tile = tile;
         }
     }
     const int64_t wanted = GROUPS_A_UNIT * (int64_t)context->device.compute_units;
     while (is_converted(p, product) && choice.tiles < TILES_MOST &&
-           blocks_of(p, (int64_t)choice.tiles * 2 * LANES * choice.tile->vectors) >= wanted) {
+           blocks_of(p, (int64_t)choice.tiles * 2 * choice.tile->rows) >= wanted) {
         choice.tiles *= 2;
     }
     while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.tiles > 1) {
@@ -163,16 +164,12 @@ static struct simd_choice choose(const clattn_context *context, const clattn_pro
 double simd_cost_ms(const clattn_context *context, const struct problem *problem,
                     enum simd_product product)
 {
-    /* How much faster a product is than multiply-adds. */
-    const double gain[SIMD_PRODUCT_COUNT] = { [SIMD_FMA] = 1, [SIMD_DOT] = 1.7, [SIMD_TILES] = 6 };
     const clattn_problem *p = &problem->p;
-    double columns = (double)(p->head_dim + p->head_dim_v) / gain[product] + 16; /* 16: the softmax */
-    double rows = 0;
-    for (size_t i = 0; i < TILE_COUNT; ++i) {
-        const double these = row_cost(p, &tile_table[i]);
-        if (tile_table[i].product == product && (rows <= 0 || these < rows)) {
-            rows = these;
-        }
+    double columns = (double)(p->head_dim + p->head_dim_v) / products[product].gain + 16; /* 16: the softmax */
+    double rows = INFINITY;
+    const struct tile *tile;
+    for (int rank = 0; (tile = tile_of(product, rank)) != NULL; ++rank) {
+        rows = fmin(rows, row_cost(p, tile));
     }
     double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;
     double bytes = (double)p->batch * (double)p->kv_heads * (double)p->key_len *
@@ -192,7 +189,7 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
     }
     plan->state = state;
     const struct simd_choice choice = choose(plan->context, p, product);
-    const int rows = LANES * choice.tile->vectors;
+    const int rows = choice.tile->rows;
     state->group_rows = rows * choice.tiles;
     state->group = (int)group_of(p);
     char options[400];
@@ -201,11 +198,11 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
         "-D TYPE=%d -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d "
         "-D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d",
         (int)p->type, (unsigned)plan->problem.flags, (int)p->bias_type, p->strided_columns != 0,
-        (int)p->head_dim, (int)p->head_dim_v, state->group, choice.tile->vectors, choice.keys,
-        choice.tile->score_keys, choice.tiles, (int)product);
-    if (choice.tile->mix_columns) {
+        (int)p->head_dim, (int)p->head_dim_v, state->group, rows / LANES, choice.keys,
+        choice.tile->unroll_score, choice.tiles, (int)product);
+    if (choice.tile->unroll_mix) {
         length += snprintf(options + length, sizeof(options) - (size_t)length, " -D MIX_COLUMNS=%d",
-                           choice.tile->mix_columns);
+                           choice.tile->unroll_mix);
     }
     if (product != SIMD_FMA && ladder_has(plan->context, RUNG_AVX512_BF16, NULL)) {
         snprintf(options + length, sizeof(options) - (size_t)length, " -D X86_BF16=1");
@@ -214,9 +211,9 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
     text_append(explain, "  products: %s\n", product_words);
     text_append(explain, "  tile: %d query rows x %d keys, %d heads side by side; %d a work-group\n", rows,
                 choice.keys, state->group, choice.tiles);
-    if (choice.tile->mix_columns) {
+    if (choice.tile->unroll_mix) {
         text_append(explain, "  registers: %d keys, then %d columns, x %d vectors of 16 rows\n",
-                    choice.tile->score_keys, choice.tile->mix_columns, choice.tile->vectors);
+                    choice.tile->unroll_score, choice.tile->unroll_mix, rows / LANES);
     }
     text_append(explain, "  keys and values: %s\n",
                 !is_converted(p, product) ? "read in place"
