@@ -13,18 +13,19 @@ unavailable() {
     exit 77
 }
 
-# in_cache FOLDER COMMAND...: runs the command, which fills $folder ($cache/FOLDER), unless it did so before.
-# What an interrupted run left is removed first.
+# in_cache FOLDER STAMP COMMAND...: runs the command, which fills $folder ($cache/FOLDER), unless it did so
+# before with the same stamp, which stands for what it puts there. What an interrupted run left, or one with
+# another stamp, is removed first.
 in_cache() {
-    folder=$cache/$1
-    shift
-    [ ! -f "$folder/complete" ] || return 0
+    folder=$cache/$1 stamp=$2
+    shift 2
+    [ ! -f "$folder/complete" ] || [ "$(cat "$folder/complete")" != "$stamp" ] || return 0
     [ -z "${CLATTN_RUNTIMES_NO_INSTALL:-}" ] || unavailable "not installed, and nothing may be"
     rm -rf "$folder"
     mkdir -p "$folder" || unavailable "cannot make $folder"
     log=$cache/install.log
     if "$@" >"$log" 2>&1; then
-        : >"$folder/complete"
+        echo "$stamp" >"$folder/complete"
     else
         cat "$log" >&2
         rm -rf "$folder"
@@ -45,16 +46,18 @@ intel_library() {
     command -v python3 >/dev/null || unavailable "needs python3 with venv"
     library=$cache/$1/lib/$2 in_folder=$1
     shift 2
-    in_cache "$in_folder" make_venv "$@"
+    in_cache "$in_folder" "$*" make_venv "$@"
     [ -f "$library" ] || unavailable "$library is not there; remove $cache/$in_folder to try again"
     echo "OCL_ICD_VENDORS=$library"
 }
 
-# The shared root of another Debian release, with newer runtimes, for those who may chroot.
+# The shared root of another Debian release, with newer runtimes, for those who may chroot. Its stamp is the
+# script that makes it: a new script makes a new root.
 trixie_root() {
     [ "$(id -u)" = 0 ] || unavailable "needs root, for chroot"
     command -v apt-get >/dev/null || unavailable "needs apt-get, for packages of Debian"
     unshare --mount true 2>/dev/null || unavailable "may not unshare mounts here"
-    in_cache trixie "$(dirname "$0")/debian-root" trixie "$cache/trixie"
+    maker=$(dirname "$0")/debian-root
+    in_cache trixie "$(cksum <"$maker")" "$maker" trixie "$cache/trixie"
     echo "root $cache/trixie"
 }
