@@ -1,8 +1,9 @@
-/* Which devices the rows of src/device_quirks.c are for. */
+/* Which devices the rows of src/device_quirks.c are for, and which strategies a quirk keeps away. What quirks
+ * mean for the program cache is in tests/robust/program_cache. */
 #include <stdio.h>
 #include <string.h>
 
-#include "device.h"
+#include "strategy.h"
 #include "suite.h"
 
 static unsigned quirks_of(const char *platform, const char *name, const char *driver)
@@ -36,6 +37,47 @@ START_TEST(test_rusticl)
 }
 END_TEST
 
+/* Whether the strategy takes a decoding step in float32 on a CPU with the quirks. */
+static int takes(const char *name, unsigned quirks)
+{
+    clattn_problem given = CLATTN_PROBLEM_INIT;
+    struct problem problem;
+    clattn_context context;
+    given.batch = given.query_heads = given.kv_heads = given.query_len = 1;
+    given.key_len = 256;
+    given.head_dim = 64;
+    ck_assert_int_eq(problem_init(&problem, &given), CLATTN_OK);
+    memset(&context, 0, sizeof(context));
+    context.workspace_limit_bytes = (size_t)1 << 30;
+    context.device.device_class = DEVICE_CPU;
+    context.device.compute_units = 2;
+    context.device.work_group_limit = context.device.work_item_limit[0] = 4096;
+    context.device.local_bytes = 1 << 20;
+    context.device.parameter_bytes = 4352;
+    context.device.quirks = quirks;
+    for (size_t i = 0; i < strategy_count; ++i) {
+        if (strcmp(strategy_table[i]->name, name) == 0) {
+            struct text why = TEXT_INIT;
+            int taken = strategy_table[i]->applicable(&context, &problem, &why);
+            text_free(&why);
+            return taken;
+        }
+    }
+    ck_abort_msg("no strategy %s", name);
+    return 0;
+}
+
+START_TEST(test_no_large_vectors)
+{
+    const char *const vectors[] = { "fused_simd", "split" }, *const others[] = { "plain", "fused_simt" };
+    for (int i = 0; i < 2; ++i) {
+        ck_assert_msg(takes(vectors[i], 0), "%s", vectors[i]);
+        ck_assert_msg(!takes(vectors[i], QUIRK_NO_LARGE_VECTORS), "%s", vectors[i]);
+        ck_assert_msg(takes(others[i], QUIRK_NO_LARGE_VECTORS), "%s", others[i]);
+    }
+}
+END_TEST
+
 START_TEST(test_others)
 {
     ck_assert_uint_eq(quirks_of("Intel(R) OpenCL", "AMD EPYC", "2026.21.3.0.16_160000"), 0);
@@ -48,4 +90,4 @@ START_TEST(test_others)
 }
 END_TEST
 
-SUITE("device quirks", test_pocl, test_rusticl, test_others)
+SUITE("device quirks", test_pocl, test_rusticl, test_no_large_vectors, test_others)
