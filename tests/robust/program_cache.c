@@ -3,6 +3,7 @@
  * this program with --child, which opens a context, computes one sample and prints what the layer counted.
  * The parent uses no OpenCL. */
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@
 struct result {
     int status;            /* of the calls; -1: the process died or printed nothing */
     int sources, binaries; /* that it gave to the driver */
-    int keeps_programs;    /* QUIRK_KEEPS_PROGRAMS */
+    int files;             /* in the cache after the call, before the context was destroyed */
+    unsigned quirks;       /* of the device */
     unsigned long bits;    /* of its output */
     char message[1024];    /* of a failure */
 };
@@ -39,21 +41,33 @@ static unsigned long bits_of(const struct test_call *test)
     return bits;
 }
 
+static int files_in_cache(void)
+{
+    char pattern[FOLDER_PATH_BYTES];
+    glob_t found;
+    snprintf(pattern, sizeof(pattern), "%s/*", getenv("CLATTN_CACHE_DIR"));
+    int files = glob(pattern, 0, NULL, &found) == 0 ? (int)found.gl_pathc : 0;
+    globfree(&found);
+    return files;
+}
+
 static int child(int sample)
 {
     struct test_call test;
     clattn_context *context;
-    int keeps_programs = 0;
+    unsigned quirks = 0;
+    int files = 0;
     layer_request("program_layer");
     struct program_layer *layer = layer_symbol("program_layer", PROGRAM_LAYER_SYMBOL);
     clattn_status status = clattn_context_open(NULL, NULL, &context);
     sample_create(&test, sample, "plain");
     if (status == CLATTN_OK) {
-        keeps_programs = (context->device.quirks & QUIRK_KEEPS_PROGRAMS) != 0;
+        quirks = context->device.quirks;
         status = clattn_forward_host(context, &test.problem, &test.tensors);
+        files = files_in_cache();
         clattn_context_destroy(context);
     }
-    printf("result %d %d %d %d %lu %s\n", status, layer->sources, layer->binaries, keeps_programs,
+    printf("result %d %d %d %d %u %lu %s\n", status, layer->sources, layer->binaries, files, quirks,
            bits_of(&test), status == CLATTN_OK ? "" : clattn_last_error());
     test_call_free(&test);
     return 0;
@@ -71,8 +85,8 @@ static struct result run_sample(const char *variables, int sample)
     snprintf(command, sizeof(command), "%s '%s' --child %d", variables, program, sample);
     FILE *stream = popen(command, "r");
     while (stream && fgets(line, sizeof(line), stream)) {
-        sscanf(line, "result %d %d %d %d %lu %1023[^\n]", &result.status, &result.sources, &result.binaries,
-               &result.keeps_programs, &result.bits, result.message);
+        sscanf(line, "result %d %d %d %d %u %lu %1023[^\n]", &result.status, &result.sources, &result.binaries,
+               &result.files, &result.quirks, &result.bits, result.message);
     }
     if (!stream || pclose(stream) != 0) {
         result.status = -1;
@@ -191,6 +205,7 @@ static void test_round_trip(void)
 {
     first = run("");
     EXPECT(first.status == CLATTN_OK && first.sources == 1 && first.binaries == 0);
+    EXPECT(first.files == (first.quirks & QUIRK_COMPILES_AT_ENQUEUE ? 0 : 1));
     EXPECT(count_files("") == 1);
     EXPECT(loaded(run("")));
 }
@@ -235,7 +250,7 @@ static void test_switches(void)
     EXPECT(compiled(run(variables)) && loaded(run(variables)));
     snprintf(variables, sizeof(variables), "env -u CLATTN_CACHE_DIR XDG_CACHE_HOME='%s.default'", folder_path(""));
     EXPECT(compiled(run(variables)));
-    EXPECT(first.keeps_programs ? compiled(run(variables)) : loaded(run(variables)));
+    EXPECT(first.quirks & QUIRK_KEEPS_PROGRAMS ? compiled(run(variables)) : loaded(run(variables)));
     EXPECT(compiled(run("CLATTN_CACHE_DIR=/dev/null")));
     EXPECT(compiled(run("CLATTN_CACHE_DIR=/nonexistent/\"$(printf %4000d 1)\"")));
     EXPECT(count_files("") == files);
