@@ -276,7 +276,6 @@ static const struct {
 int main(int argc, char **argv)
 {
     struct device_options options;
-    int passed = 0, failed = 0, skipped = 0;
     if (device_options_parse(argc, argv, "plain,staged,split,fused_simd,fused_simt,auto", &options) != 0) {
         return device_options_usage("exact");
     }
@@ -287,21 +286,10 @@ int main(int argc, char **argv)
     for (int s = 0; s < options.n_strategies; ++s) {
         for (int t = 0; t < options.n_types; ++t) {
             for (size_t n = 0; n < sizeof(properties) / sizeof(properties[0]); ++n) {
-                e.strategy = options.strategies[s];
-                e.type = options.types[t];
-                e.declined = 0;
-                int holds = properties[n].holds(&e) == 0;
-                passed += holds;
-                skipped += !holds && e.declined;
-                failed += !holds && !e.declined;
-                if (!holds) {
-                    printf("%s %s, %s, %s: %s\n", e.declined ? "skip" : "FAIL", properties[n].name,
-                           e.strategy ? e.strategy : "auto", clattn_type_name(e.type), e.what);
-                }
+                exact_begin(&e, options.strategies[s], options.types[t]);
+                exact_end(&e, properties[n].holds(&e) == 0, properties[n].name, clattn_type_name(e.type));
             }
         }
     }
-    clattn_context_destroy(e.context);
-    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
-    return failed || !passed;
+    return exact_close(&e);
 }

@@ -285,30 +285,19 @@ static const struct {
 int main(int argc, char **argv)
 {
     struct device_options options;
-    int passed = 0, failed = 0, skipped = 0;
     if (device_options_parse(argc, argv, "plain,staged,fused_simd,fused_simt,split,auto", &options) != 0) {
         return device_options_usage("metamorphic");
     }
-    struct exact e = { .context = device_options_open(&options), .type = CLATTN_FLOAT32 };
+    struct exact e = { .context = device_options_open(&options) };
     if (!e.context) {
         return 1;
     }
     for (int s = 0; s < options.n_strategies; ++s) {
         for (size_t n = 0; n < 2 * sizeof(properties) / sizeof(properties[0]); ++n) {
             const struct shape *shape = &shapes[n % 2];
-            e.strategy = options.strategies[s];
-            e.declined = 0;
-            int holds = properties[n / 2].holds(&e, shape) == 0;
-            passed += holds;
-            skipped += !holds && e.declined;
-            failed += !holds && !e.declined;
-            if (!holds && !e.declined) {
-                printf("FAIL %s, %s, %s: %s\n", properties[n / 2].name, shape->name, strategy_label(e.strategy),
-                       e.what);
-            }
+            exact_begin(&e, options.strategies[s], CLATTN_FLOAT32);
+            exact_end(&e, properties[n / 2].holds(&e, shape) == 0, properties[n / 2].name, shape->name);
         }
     }
-    clattn_context_destroy(e.context);
-    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
-    return failed || !passed;
+    return exact_close(&e);
 }

@@ -186,6 +186,11 @@ static void unknown_call(void)
 
 static void fill_table(void)
 {
+    void (*entries[sizeof(own) / sizeof(void (*)(void))])(void);
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); ++i) {
+        entries[i] = unknown_call;
+    }
+    memcpy(&own, entries, sizeof(own));
 #define TAKE(name) own.name = own_##name
 #define TAKE_REFERENCES(what)                                                                          \
     TAKE(clRetain##what);                                                                              \
@@ -232,36 +237,5 @@ static void fill_table(void)
     TAKE(clEnqueueBarrierWithWaitList);
 }
 
-CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t size, void *value,
-                                               size_t *needed)
-{
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    if (what != CL_LAYER_API_VERSION || (value && size < sizeof(version))) {
-        return CL_INVALID_VALUE;
-    }
-    if (value) {
-        memcpy(value, &version, sizeof(version));
-    }
-    if (needed) {
-        *needed = sizeof(version);
-    }
-    return CL_SUCCESS;
-}
-
-CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint count_of_entries, const struct _cl_icd_dispatch *target,
-                                            cl_uint *count_of_own, const struct _cl_icd_dispatch **result)
-{
-    void (*entries[sizeof(own) / sizeof(void (*)(void))])(void);
-    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); ++i) {
-        entries[i] = unknown_call;
-    }
-    if (count_of_entries < 80) {
-        return CL_INVALID_VALUE; /* older than OpenCL 1.2 */
-    }
-    memcpy(&own, entries, sizeof(own));
-    fill_table();
-    next = target;
-    *count_of_own = sizeof(entries) / sizeof(entries[0]);
-    *result = &own;
-    return CL_SUCCESS;
-}
+#define LAYER_CALLS(table) fill_table()
+#include "layer_entry.h"

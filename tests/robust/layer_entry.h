@@ -25,6 +25,9 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const struct _cl_ic
                                             cl_uint *own_entries, const struct _cl_icd_dispatch **result)
 {
     const size_t all = sizeof(own) / sizeof(void (*)(void));
+    if (entries < 80) {
+        return CL_INVALID_VALUE; /* older than OpenCL 1.2 */
+    }
     memcpy(&own, target, (entries < all ? entries : all) * sizeof(void (*)(void)));
     LAYER_CALLS(own);
     next = target;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device_options.h"
 #include "reference/half.h"
 
 clattn_problem exact_problem(const struct exact *e, int64_t batch, int64_t query_heads,
@@ -115,4 +116,28 @@ double exact_rounded(const struct exact *e, double value)
     double memory;
     type_store(e->type, &memory, 0, value);
     return type_load(e->type, &memory, 0);
+}
+
+void exact_begin(struct exact *e, const char *strategy, clattn_type type)
+{
+    e->strategy = strategy;
+    e->type = type;
+    e->declined = 0;
+}
+
+void exact_end(struct exact *e, int holds, const char *property, const char *where)
+{
+    e->passed += holds;
+    e->skipped += !holds && e->declined;
+    e->failed += !holds && !e->declined;
+    if (!holds && !e->declined) {
+        printf("FAIL %s, %s, %s: %s\n", property, where, strategy_label(e->strategy), e->what);
+    }
+}
+
+int exact_close(struct exact *e)
+{
+    clattn_context_destroy(e->context);
+    printf("%d passed, %d failed, %d skipped\n", e->passed, e->failed, e->skipped);
+    return e->failed || !e->passed;
 }

@@ -10,7 +10,17 @@ struct exact {
     clattn_type type;
     char what[256]; /* why the test failed */
     int declined;
+    int passed, failed, skipped;
 };
+
+/* Begins a property: what it finds goes to e->what. */
+void exact_begin(struct exact *e, const char *strategy, clattn_type type);
+
+/* Counts how it ended. A strategy that was named may decline: skipped. What failed is printed. */
+void exact_end(struct exact *e, int holds, const char *property, const char *where);
+
+/* Prints the counts; the exit status. */
+int exact_close(struct exact *e);
 
 clattn_problem exact_problem(const struct exact *e, int64_t batch, int64_t query_heads,
                              int64_t kv_heads, int64_t query_len, int64_t key_len, int64_t head_dim,
