@@ -8,7 +8,7 @@
  *     scores[key][query]      = keys * queries       from local memory, queries from registers if they fit
  *     scores                  = scaled, masked; in units of log2
  *     base                    of each query: the largest score less WEIGHT_SHIFT; outputs and sum rescaled
- *     weights                 = exp2(scores - base), rounded to the type
+ *     weights                 = exp2(scores - base), rounded to the type; what is divided by is their sum then
  *     outputs[column][query] += values * weights     from local memory
  *
  * Values are copied while scores are multiplied, the next keys while weights are made and used:
@@ -113,8 +113,8 @@ INLINE void add_not_finite(const clattn_params *p, const place *at, int from, __
 /* Divides, and puts the rows into local memory; writes lse. `seen`: a bit for each slot whose query saw a key. */
 INLINE void finish_rows(const clattn_params *p, const place *at, __global float *lse,
                         __global const float *sinks, int writes_lse, uint seen, const float base[QUERY_SLOTS],
-                        const float sum[QUERY_SLOTS], float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS],
-                        __local ushort *tile)
+                        const float sum[QUERY_SLOTS], const float mixed[QUERY_SLOTS],
+                        float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS], __local ushort *tile)
 {
     const row_block *rows = &at->rows;
     const unit *u = &at->u;
@@ -123,19 +123,21 @@ INLINE void finish_rows(const clattn_params *p, const place *at, __global float 
     FOR_SLOTS {
         const int row = at->first_row + slot / SLOTS * MATRIX_N + c_column(u->lane, slot % SLOTS);
         const int saw = sharers_max(u, (float)(seen >> slot & 1)) > 0;
-        float total = sharers_sum(u, sum[slot]), top = base[slot], carry = 1;
+        float total = sharers_sum(u, sum[slot]), divisor = sharers_sum(u, mixed[slot]);
+        float top = base[slot], carry = 1;
         if (HAS(SINKS)) {
             const float sink = sinks[p->sinks_offset + rows->h * p->sinks_stride] * LOG2_E;
             top = fmax(sink, base[slot]);
             carry = exp2(base[slot] - top);
             total = total * carry + exp2(sink - top);
+            divisor = divisor * carry + exp2(sink - top);
         }
         if (HAS(LSE) && writes_lse && row <= rows->last_row && (u->lane & SHARERS) == 0) {
             lse[p->lse_offset + rows->b * p->lse_stride[0] + rows->h * p->lse_stride[1] +
                 (rows->s.query_row + row) * p->lse_stride[2]] =
                 saw ? (top + log2(total)) * LN_2 : -INFINITY;
         }
-        factor[slot] = carry / total * (ASKS(DROPOUT) ? p->keep_scale : 1);
+        factor[slot] = carry / divisor * (ASKS(DROPOUT) ? p->keep_scale : 1);
         sees |= (uint)saw << slot;
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS {
@@ -191,11 +193,11 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 
-    float base[QUERY_SLOTS], sum[QUERY_SLOTS], output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
+    float base[QUERY_SLOTS], sum[QUERY_SLOTS], mixed[QUERY_SLOTS], output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
     uint seen = 0;
     FOR_SLOTS {
         base[slot] = -INFINITY;
-        sum[slot] = 0;
+        sum[slot] = mixed[slot] = 0;
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS output[c][n][i] = 0;
     stage_keys(u->item, keys, &key_rows, from, high);
@@ -238,8 +240,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         if (ASKS(DROPOUT)) {
             find_kept(p, &at, from, kept);
         }
-        raise_bases(u, score, base, sum, output);
-        make_weights(u, score, kept, base, sum, weight);
+        raise_bases(u, score, base, sum, mixed, output);
+        make_weights(u, score, kept, base, sum, mixed, weight);
         if (!all_see && value_not_finite) {
             /* Rare enough to take the place of the next keys, which are fetched once more. */
             copies_wait();
@@ -257,7 +259,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     }
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
-    finish_rows(p, &at, lse, sinks, first_column == 0, seen, base, sum, output, tiles);
+    finish_rows(p, &at, lse, sinks, first_column == 0, seen, base, sum, mixed, output, tiles);
     barrier(CLK_LOCAL_MEM_FENCE);
     write_outputs(u->item, tiles, (__global ushort *)out,
                   p->out_offset + at.rows.b * p->out_stride[0] + at.rows.h * p->out_stride[1] +

@@ -57,7 +57,12 @@ probe_product(__global const float *a, __global const float *b, __global float *
         product[at] = score[i];
         score[i] = b[at];
     }
-    weights_to_b(&u, weight, score);
+    uint pair[C_ELEMENTS / 2];
+    UNROLL
+    for (int i = 0; i < C_ELEMENTS / 2; ++i) {
+        pair[i] = pack_two(score[2 * i], score[2 * i + 1]);
+    }
+    weights_to_b(&u, weight, pair);
     multiply_add(&u, output, value, weight);
     UNROLL
     for (int i = 0; i < C_ELEMENTS; ++i) {
