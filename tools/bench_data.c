@@ -2,6 +2,7 @@
 #include "bench_data.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,12 +42,101 @@ static void fill_mask(struct tensor *tensor, uint64_t seed)
 
 /* ---- tensors ---- */
 
-static int make(struct bench_data *data, enum bench_tensor id, enum tensor_type type, int64_t batch,
-                int64_t heads, int64_t rows, int64_t columns, struct failure *failure)
+#define FIELD(name)                                                                                \
+    {                                                                                              \
+        #name, offsetof(clattn_host_tensors, name), offsetof(clattn_tensors, name)                 \
+    }
+
+/* Where a tensor stands in the library's structures. */
+static const struct {
+    const char *name;
+    size_t host, device;
+} fields[BENCH_TENSORS] = {
+    [BENCH_QUERY] = FIELD(query),   [BENCH_KEY] = FIELD(key),
+    [BENCH_VALUE] = FIELD(value),   [BENCH_MASK] = FIELD(mask),
+    [BENCH_BIAS] = FIELD(bias),     [BENCH_SLOPES] = FIELD(slopes),
+    [BENCH_SINKS] = FIELD(sinks),   [BENCH_KEY_LENGTHS] = FIELD(key_lengths),
+    [BENCH_OUT] = FIELD(out),       [BENCH_LSE] = FIELD(lse),
+};
+
+struct extents {
+    int there;
+    enum tensor_type type;
+    int64_t shape[4];
+};
+
+static struct extents extents_of(const clattn_problem *p, enum bench_tensor id)
 {
-    static const char *const names[] = {"query", "key", "value", "mask", "out"};
-    const int64_t shape[4] = {batch, heads, rows, columns};
-    return tensor_create(&data->tensor[id], type, 4, shape, names[id], failure);
+    const enum tensor_type type = tensor_type_of_storage(p->type);
+    const int64_t batch = p->batch, heads = p->query_heads, rows = p->query_len;
+    const uint32_t with = p->features;
+    switch (id) {
+    case BENCH_QUERY:
+        return (struct extents){1, type, {batch, heads, rows, p->head_dim}};
+    case BENCH_KEY:
+        return (struct extents){1, type, {batch, p->kv_heads, p->key_len, p->head_dim}};
+    case BENCH_VALUE:
+        return (struct extents){1, type, {batch, p->kv_heads, p->key_len, p->head_dim_v}};
+    case BENCH_MASK:
+        return (struct extents){with & CLATTN_WITH_MASK, TENSOR_UINT8, {1, 1, rows, p->key_len}};
+    case BENCH_BIAS:
+        return (struct extents){
+            p->bias_type != CLATTN_TYPE_NONE, type, {1, 1, rows, p->key_len}};
+    case BENCH_SLOPES:
+        return (struct extents){with & CLATTN_WITH_SLOPES, TENSOR_FLOAT32, {1, heads, 1, 1}};
+    case BENCH_SINKS:
+        return (struct extents){with & CLATTN_WITH_SINKS, TENSOR_FLOAT32, {1, heads, 1, 1}};
+    case BENCH_KEY_LENGTHS:
+        return (struct extents){with & CLATTN_WITH_KEY_LENGTHS, TENSOR_INT32, {batch, 1, 1, 1}};
+    case BENCH_OUT:
+        return (struct extents){1, type, {batch, heads, rows, p->head_dim_v}};
+    case BENCH_LSE:
+        return (struct extents){with & CLATTN_WITH_LSE, TENSOR_FLOAT32, {batch, heads, rows, 1}};
+    default:
+        return (struct extents){0, type, {0}};
+    }
+}
+
+int64_t bench_key_length(const clattn_problem *p, int64_t batch_entry)
+{
+    return p->features & CLATTN_WITH_KEY_LENGTHS
+               ? (int64_t)((double)p->key_len * (double)(batch_entry + 1) / (double)p->batch)
+               : p->key_len;
+}
+
+/* Keys from `low` to `high` are in sight of a query, of the first `always` too. */
+static int64_t count_keys(int64_t low, int64_t high, int64_t always)
+{
+    if (low < 0)
+        low = 0;
+    if (high < low)
+        return always;
+    return high + 1 - low + (always < low ? always : low) +
+           (always > high + 1 ? always - high - 1 : 0);
+}
+
+static int64_t visible_keys(const clattn_problem *p, int64_t position, int64_t length)
+{
+    const int64_t end = p->causal && position + 1 < length ? position + 1 : length;
+    const int64_t last = end > 0 ? end : 0;
+    const int has_left = p->window_left >= 0, has_right = p->window_right >= 0;
+    const int64_t right = has_right ? position + p->window_right : last - 1;
+    const int64_t always = has_left || has_right ? p->always_visible_keys : 0;
+    return count_keys(has_left ? position - p->window_left : 0, right < last ? right : last - 1,
+                      always < last ? always : last);
+}
+
+double bench_visible_pairs(const clattn_problem *p)
+{
+    double pairs = 0;
+    for (int64_t b = 0; b < p->batch; b++) {
+        const int64_t length = bench_key_length(p, b);
+        const int64_t offset =
+            p->alignment == CLATTN_ALIGN_BOTTOM_RIGHT ? length - p->query_len : 0;
+        for (int64_t i = 0; i < p->query_len; i++)
+            pairs += (double)visible_keys(p, i + offset, length);
+    }
+    return pairs;
 }
 
 /* A machine that promises more memory than it has would end the process while the tensors are
@@ -76,29 +166,33 @@ static int check_memory(const clattn_problem *p, struct failure *failure)
     return 0;
 }
 
+static int fill(const clattn_problem *p, struct bench_data *data, enum bench_tensor id,
+                struct failure *failure)
+{
+    struct tensor *tensor = &data->tensor[id];
+    if (id == BENCH_MASK) {
+        fill_mask(tensor, 9);
+    } else if (id == BENCH_KEY_LENGTHS) {
+        for (int64_t b = 0; b < p->batch; b++)
+            tensor_store(tensor, b, (double)bench_key_length(p, b));
+    } else if (id == BENCH_SLOPES) {
+        if (p->query_heads && clattn_alibi_slopes(p->query_heads, tensor->data) != CLATTN_OK)
+            return failure_failed(failure, "%s", clattn_last_error());
+    } else if (id < BENCH_OUTPUTS) {
+        fill_normal(tensor, id == BENCH_BIAS ? 9 : (uint64_t)id + 1);
+    }
+    return 0;
+}
+
 static int make_tensors(const clattn_problem *p, struct bench_data *data, struct failure *failure)
 {
-    enum tensor_type type = tensor_type_of_storage(p->type);
-    int is_bool = (p->features & CLATTN_WITH_MASK) != 0;
-    if (make(data, BENCH_QUERY, type, p->batch, p->query_heads, p->query_len, p->head_dim,
-             failure) != 0 ||
-        make(data, BENCH_KEY, type, p->batch, p->kv_heads, p->key_len, p->head_dim, failure) != 0 ||
-        make(data, BENCH_VALUE, type, p->batch, p->kv_heads, p->key_len, p->head_dim_v, failure) !=
-            0 ||
-        make(data, BENCH_OUT, type, p->batch, p->query_heads, p->query_len, p->head_dim_v,
-             failure) != 0)
-        return -1;
-    for (int id = BENCH_QUERY; id <= BENCH_VALUE; id++)
-        fill_normal(&data->tensor[id], (uint64_t)id + 1);
-    if (!is_bool && p->bias_type == CLATTN_TYPE_NONE)
-        return 0;
-    if (make(data, BENCH_MASK, is_bool ? TENSOR_UINT8 : type, 1, 1, p->query_len, p->key_len,
-             failure) != 0)
-        return -1;
-    if (is_bool)
-        fill_mask(&data->tensor[BENCH_MASK], 9);
-    else
-        fill_normal(&data->tensor[BENCH_MASK], 9);
+    for (int id = 0; id < BENCH_TENSORS; id++) {
+        const struct extents extents = extents_of(p, (enum bench_tensor)id);
+        if (extents.there && (tensor_create(&data->tensor[id], extents.type, 4, extents.shape,
+                                            fields[id].name, failure) != 0 ||
+                              fill(p, data, (enum bench_tensor)id, failure) != 0))
+            return -1;
+    }
     return 0;
 }
 
@@ -109,13 +203,13 @@ static int make_buffers(clattn_context *context, struct bench_data *data, struct
     for (int id = 0; id < BENCH_TENSORS; id++) {
         struct tensor *tensor = &data->tensor[id];
         size_t bytes = tensor->data ? tensor_bytes(tensor) : 0;
-        cl_mem_flags flags = id == BENCH_OUT ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY;
+        cl_mem_flags flags = id >= BENCH_OUTPUTS ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY;
         cl_int code = CL_SUCCESS;
         if (!tensor->data)
             continue;
         data->buffer[id] =
             clCreateBuffer(clattn_context_cl(context), flags, bytes ? bytes : 1, NULL, &code);
-        if (code == CL_SUCCESS && bytes && id != BENCH_OUT)
+        if (code == CL_SUCCESS && bytes && id < BENCH_OUTPUTS)
             code = clEnqueueWriteBuffer(clattn_context_queue(context), data->buffer[id], CL_TRUE, 0,
                                         bytes, tensor->data, 0, NULL, NULL);
         if (code != CL_SUCCESS)
@@ -124,19 +218,21 @@ static int make_buffers(clattn_context *context, struct bench_data *data, struct
     return 0;
 }
 
-static void place(struct bench_data *data, enum bench_tensor id, clattn_host_tensor *host,
-                  clattn_tensor *device)
+/* An axis of one element serves all: a broadcast one, or one that has no more. */
+static void place(struct bench_data *data, int id)
 {
     const struct tensor *tensor = &data->tensor[id];
-    int64_t stride[4] = {0, 0, tensor->shape[3], 1};
+    clattn_host_tensor *host = (void *)((char *)&data->host + fields[id].host);
+    clattn_tensor *device = (void *)((char *)&data->device + fields[id].device);
     if (!tensor->data)
         return;
-    if (id != BENCH_MASK)
-        clattn_strides_bhsd(tensor->shape[1], tensor->shape[2], tensor->shape[3], stride);
     host->data = tensor->data;
     device->buffer = data->buffer[id];
-    memcpy(host->stride, stride, sizeof stride);
-    memcpy(device->stride, stride, sizeof stride);
+    clattn_strides_bhsd(tensor->shape[1], tensor->shape[2], tensor->shape[3], host->stride);
+    for (int axis = 0; axis < 3; axis++)
+        if (tensor->shape[axis] == 1)
+            host->stride[axis] = 0;
+    memcpy(device->stride, host->stride, sizeof host->stride);
 }
 
 int bench_data_make(const clattn_problem *problem, clattn_context *context, struct bench_data *data,
@@ -150,14 +246,8 @@ int bench_data_make(const clattn_problem *problem, clattn_context *context, stru
     if (check_memory(problem, failure) != 0 || make_tensors(problem, data, failure) != 0 ||
         make_buffers(context, data, failure) != 0)
         return -1;
-    place(data, BENCH_QUERY, &data->host.query, &data->device.query);
-    place(data, BENCH_KEY, &data->host.key, &data->device.key);
-    place(data, BENCH_VALUE, &data->host.value, &data->device.value);
-    place(data, BENCH_OUT, &data->host.out, &data->device.out);
-    if (problem->features & CLATTN_WITH_MASK)
-        place(data, BENCH_MASK, &data->host.mask, &data->device.mask);
-    else
-        place(data, BENCH_MASK, &data->host.bias, &data->device.bias);
+    for (int id = 0; id < BENCH_TENSORS; id++)
+        place(data, id);
     return 0;
 }
 
@@ -170,15 +260,18 @@ void bench_data_free(struct bench_data *data)
     }
 }
 
-int bench_data_read_out(clattn_context *context, struct bench_data *data, struct failure *failure)
+int bench_data_read_outputs(clattn_context *context, struct bench_data *data,
+                            struct failure *failure)
 {
-    struct tensor *out = &data->tensor[BENCH_OUT];
-    cl_int code = CL_SUCCESS;
-    if (tensor_bytes(out) > 0)
-        code = clEnqueueReadBuffer(clattn_context_queue(context), data->buffer[BENCH_OUT], CL_TRUE,
-                                   0, tensor_bytes(out), out->data, 0, NULL, NULL);
-    if (code != CL_SUCCESS)
-        return failure_failed(failure, "reading the output: OpenCL error %d", code);
+    for (int id = BENCH_OUTPUTS; id < BENCH_TENSORS; id++) {
+        struct tensor *tensor = &data->tensor[id];
+        cl_int code = CL_SUCCESS;
+        if (tensor->data && tensor_bytes(tensor) > 0)
+            code = clEnqueueReadBuffer(clattn_context_queue(context), data->buffer[id], CL_TRUE, 0,
+                                       tensor_bytes(tensor), tensor->data, 0, NULL, NULL);
+        if (code != CL_SUCCESS)
+            return failure_failed(failure, "reading %s: OpenCL error %d", fields[id].name, code);
+    }
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* The tensors of one measured shape, in host memory and in device buffers. Used by cmd_bench.c. */
+/* The tensors of one measured problem, in host memory and in device buffers. Used by cmd_bench.c. */
 #ifndef CLATTN_TOOLS_BENCH_DATA_H
 #define CLATTN_TOOLS_BENCH_DATA_H
 
@@ -6,26 +6,44 @@
 #include "failure.h"
 #include "tensor.h"
 
-enum bench_tensor { BENCH_QUERY, BENCH_KEY, BENCH_VALUE, BENCH_MASK, BENCH_OUT, BENCH_TENSORS };
+enum bench_tensor {
+    BENCH_QUERY,
+    BENCH_KEY,
+    BENCH_VALUE,
+    BENCH_MASK,
+    BENCH_BIAS,
+    BENCH_SLOPES,
+    BENCH_SINKS,
+    BENCH_KEY_LENGTHS,
+    BENCH_OUTPUTS, /* from here on */
+    BENCH_OUT = BENCH_OUTPUTS,
+    BENCH_LSE,
+    BENCH_TENSORS
+};
 
 struct bench_data {
-    struct tensor
-        tensor[BENCH_TENSORS]; /* BENCH_MASK: mask or bias; data NULL where there is none */
+    struct tensor tensor[BENCH_TENSORS]; /* data NULL where the problem has none */
     cl_mem buffer[BENCH_TENSORS];
     clattn_host_tensors host;
     clattn_tensors device;
 };
 
-/* Normal random inputs, the same in each run, copied to the device. The caller ends with
- * bench_data_free, after failures too. */
+/* Normal random inputs, the same in each run, copied to the device; slopes are ALiBi's own, key lengths
+ * those of bench_key_length. The caller ends with bench_data_free, after failures too. */
 int bench_data_make(const clattn_problem *problem, clattn_context *context, struct bench_data *data,
                     struct failure *failure);
 void bench_data_free(struct bench_data *data);
 
-/* Copies the output from the device into data->host.out. */
-int bench_data_read_out(clattn_context *context, struct bench_data *data, struct failure *failure);
+/* Keys of a batch entry: even steps up to key_len in the last one, where the problem has key lengths. */
+int64_t bench_key_length(const clattn_problem *problem, int64_t batch_entry);
 
-/* Bytes of all inputs and the output. */
+/* Pairs of a query and a key of the batch that may see each other, whatever a mask says. */
+double bench_visible_pairs(const clattn_problem *problem);
+
+/* Copies the outputs from the device into data->host. */
+int bench_data_read_outputs(clattn_context *context, struct bench_data *data, struct failure *failure);
+
+/* Bytes of all inputs and outputs. */
 double bench_data_bytes(const struct bench_data *data);
 
 #endif

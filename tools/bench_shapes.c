@@ -36,19 +36,17 @@ static int read_shape(const struct options *options, const char *name, struct be
                       struct failure *failure)
 {
     const clattn_problem fresh = CLATTN_PROBLEM_INIT;
-    clattn_call call = CLATTN_CALL_INIT;
-    struct tensor offsets = TENSOR_INIT;
-    int causal = 0;
+    struct options all = *options;
+    int chosen;
     shape->problem = fresh;
     snprintf(shape->name, sizeof shape->name, "%s", name);
-    if (problem_type_read(options, OPTION_TYPE, &shape->problem.type, failure) != 0 ||
-        problem_options_read(options, &shape->problem, &call, &offsets, failure) != 0 ||
-        option_choice(options, OPTION_BENCH_CAUSAL, causal_names, &causal, failure) != 0 ||
-        problem_shape_read(options, &shape->problem, failure) != 0)
+    if (option_choice(options, OPTION_BENCH_CAUSAL, causal_names, &chosen, failure) != 0 ||
+        option_choice(options, OPTION_BENCH_ALIGN, causal_names + 1, &chosen, failure) != 0)
         return -1;
-    shape->problem.causal = causal != 0;
-    shape->problem.alignment = (clattn_alignment)causal;
-    return problem_mask_kind_read(options, &shape->problem, failure);
+    all.value[OPTION_CAUSAL] = options->value[OPTION_BENCH_CAUSAL];
+    all.value[OPTION_ALIGN] = options->value[OPTION_BENCH_ALIGN];
+    all.value[OPTION_WITH_KEY_LENGTHS] = options->value[OPTION_BENCH_KEY_LENGTHS];
+    return problem_without_data_read(&all, &shape->problem, failure);
 }
 
 /* Splits a line in place; returns the number of its words, WORDS + 1 for too many. */
@@ -81,6 +79,8 @@ static int read_line(const struct options *options, char *line, const char *plac
     of_line.value[OPTION_SHAPE] = text;
     of_line.value[OPTION_BENCH_CAUSAL] = words[8];
     of_line.value[OPTION_MASK_KIND] = words[9];
+    if (strcmp(words[8], "none") != 0)
+        of_line.value[OPTION_BENCH_ALIGN] = NULL;
     larger = realloc(shapes->shape, (shapes->n + 1) * sizeof *larger);
     if (!larger)
         return failure_failed(failure, "out of memory");

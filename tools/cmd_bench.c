@@ -1,4 +1,5 @@
 /* clattn bench: time, speed and error of shapes, data in device buffers. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,26 +29,25 @@ struct measurement {
     size_t workspace_bytes;
 };
 
-/* ---- what a shape costs ---- */
+/* ---- options ---- */
 
-/* Pairs of a query and a key that the causal mode lets see each other. */
-static double visible_pairs(const clattn_problem *p)
-{
-    int64_t offset = p->alignment == CLATTN_ALIGN_BOTTOM_RIGHT ? p->key_len - p->query_len : 0;
-    double pairs = 0;
-    if (!p->causal)
-        return (double)p->query_len * (double)p->key_len;
-    for (int64_t i = 0; i < p->query_len; i++) {
-        int64_t keys = i + offset + 1;
-        pairs += (double)(keys < 0 ? 0 : keys > p->key_len ? p->key_len : keys);
-    }
-    return pairs;
-}
+static const struct option_group groups[] = {
+    {"Shapes", {OPTION_SHAPE, OPTION_BENCH_CAUSAL, OPTION_MASK_KIND, OPTION_SHAPES, OPTION_TYPE}},
+    {"For all shapes",
+     {OPTION_WINDOW, OPTION_ALWAYS, OPTION_BENCH_ALIGN, OPTION_SOFTCAP, OPTION_WITH_ALIBI,
+      OPTION_WITH_SINKS, OPTION_BENCH_KEY_LENGTHS, OPTION_WITH_LSE}},
+    {"How",
+     {OPTION_SECONDS, OPTION_READ, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TSV,
+      OPTION_HELP}},
+    {NULL, {OPTION_NONE}},
+};
+
+/* ---- what a shape costs ---- */
 
 /* Two for each multiply-add of the two matrix products. */
 static double operations(const clattn_problem *p)
 {
-    return 2 * (double)p->batch * (double)p->query_heads * visible_pairs(p) *
+    return 2 * (double)p->query_heads * bench_visible_pairs(p) *
            (double)(p->head_dim + p->head_dim_v);
 }
 
@@ -147,7 +147,7 @@ static int find_error(const clattn_problem *problem, const clattn_plan *plan,
                       struct failure *failure)
 {
     struct check check;
-    int result = bench_data_read_out(context, data, failure);
+    int result = bench_data_read_outputs(context, data, failure);
     if (result == 0) {
         progress_begin("bench", "computing the reference");
         result = check_forward(problem, &data->host, clattn_plan_weight_rounding(plan), CHECK_BUDGET,
@@ -155,7 +155,7 @@ static int find_error(const clattn_problem *problem, const clattn_plan *plan,
         progress_end();
     }
     if (result == 0)
-        found->error_share = check.out_share;
+        found->error_share = fmax(check.out_share, check.lse_share);
     return result;
 }
 
@@ -214,11 +214,24 @@ static void shape_text(const clattn_problem *p, char *text, size_t capacity)
              (long long)p->key_len, (long long)p->head_dim, (long long)p->head_dim_v);
 }
 
+/* What holds for all shapes, as it was asked for: " --window 256,0 --alibi". */
+static void features_text(const struct options *options, char *text, size_t capacity)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (const enum option_id *id = groups[1].ids; *id != OPTION_NONE && used < capacity; id++) {
+        const char *value = options->value[*id];
+        if (value)
+            used += (size_t)snprintf(text + used, capacity - used, " --%s%s%s", option_name(*id),
+                                     *value ? " " : "", value);
+    }
+}
+
 static void print_header(int tsv, int with_read)
 {
     if (tsv)
         printf("name\tshape\tdtype\tcausal\tmask\tstrategy\tmin_ms\tmedian_ms\tgflops\tgbytes_s\t"
-               "cpu_ms\tfirst_ms\tcalls\tworkspace_bytes\terror_share%s\n",
+               "cpu_ms\tfirst_ms\tcalls\tworkspace_bytes\terror_share\tfeatures%s\n",
                with_read ? "\tread_min_ms\tread_median_ms\tread_gbytes_s" : "");
     else
         printf("%-23s %-10s %8s %9s %7s %6s %8s %8s %9s %5s%s\n", "shape", "strategy", "min ms",
@@ -226,19 +239,19 @@ static void print_header(int tsv, int with_read)
                with_read ? "  read ms median ms   GB/s" : "");
 }
 
-static void print_row(const struct bench_shape *shape, const struct measurement *found, int tsv,
-                      int with_read)
+static void print_row(const struct bench_shape *shape, const struct measurement *found,
+                      const char *features, int tsv, int with_read)
 {
     const clattn_problem *p = &shape->problem;
     const struct times *read = &found->read;
     char text[160];
     shape_text(p, text, sizeof text);
     if (tsv)
-        printf("%s\t%s\t%s\t%s\t%s\t%s\t%.6g\t%.6g\t%.5g\t%.5g\t%.6g\t%.6g\t%d\t%zu\t%.4g",
+        printf("%s\t%s\t%s\t%s\t%s\t%s\t%.6g\t%.6g\t%.5g\t%.5g\t%.6g\t%.6g\t%d\t%zu\t%.4g\t%s",
                shape->name, text, clattn_type_name(p->type), bench_causal_name(p),
                bench_mask_name(p), found->strategy, found->call.min_ms, found->call.median_ms,
                found->gflops, found->gbytes_s, found->cpu_ms, found->first_ms, found->calls,
-               found->workspace_bytes, found->error_share);
+               found->workspace_bytes, found->error_share, *features ? features + 1 : "-");
     else
         printf("%-23s %-10s %8.4g %9.4g %7.4g %6.3g %8.4g %8.4g %9zu %5.2f",
                strcmp(shape->name, "-") == 0 ? text : shape->name, found->strategy,
@@ -259,19 +272,20 @@ static int run_shapes(const struct options *options, const struct bench_shapes *
     int tsv = options->value[OPTION_TSV] != NULL, read = options->value[OPTION_READ] != NULL;
     int result = 0, wrong = 0;
     clattn_context *context;
-    char device[256];
+    char device[256], features[160];
     if (library_open(options, &context, failure) != 0)
         return -1;
     library_device_name(context, device, sizeof device);
+    features_text(options, features, sizeof features);
     if (!tsv)
-        printf("%s, %s; error: share of the tolerance, <= 1 is right\n", device,
-               clattn_type_name(shapes->shape[0].problem.type));
+        printf("%s, %s%s%s; error: share of the tolerance, <= 1 is right\n", device,
+               clattn_type_name(shapes->shape[0].problem.type), features[0] ? "," : "", features);
     print_header(tsv, read);
     for (size_t i = 0; i < shapes->n && result == 0; i++) {
         struct measurement found = {0};
         result = run_shape(options, &shapes->shape[i].problem, context, seconds, &found, failure);
         if (result == 0)
-            print_row(&shapes->shape[i], &found, tsv, read);
+            print_row(&shapes->shape[i], &found, features, tsv, read);
         wrong += !(found.error_share <= 1);
     }
     clattn_context_destroy(context);
@@ -298,14 +312,6 @@ static int run(const struct options *options, struct failure *failure)
     free(shapes.shape);
     return result;
 }
-
-static const struct option_group groups[] = {
-    {"Shapes", {OPTION_SHAPE, OPTION_BENCH_CAUSAL, OPTION_MASK_KIND, OPTION_SHAPES, OPTION_TYPE}},
-    {"How",
-     {OPTION_SECONDS, OPTION_READ, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TSV,
-      OPTION_HELP}},
-    {NULL, {OPTION_NONE}},
-};
 
 const struct command command_bench = {
     "bench",

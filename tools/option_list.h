@@ -74,6 +74,8 @@ OPTION(SECONDS, "seconds", "S", "measure each shape for so long, and 3 calls at 
 OPTION(READ, "read", NULL, "in turns with a kernel that only reads the keys and values: its time and speed too")
 OPTION(TSV, "tsv", NULL, "tab-separated: a header line, then a line a shape")
 OPTION(BENCH_CAUSAL, "causal", "MODE", "none (default), top-left or bottom-right")
+OPTION(BENCH_ALIGN, "align", "MODE", "top-left or bottom-right, for --window and --alibi where nothing is causal")
+OPTION(BENCH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths: even steps, up to LK in the last one")
 
 /* layers and lessons */
 OPTION(PROJECTION, "projection", "NAME", "what multiplies by weights: auto (default), lanes, tiles or clblast")
