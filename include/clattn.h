@@ -101,11 +101,12 @@ typedef enum clattn_status {
 /* The constant's name, such as "CLATTN_INVALID_SHAPE"; never NULL. */
 CLATTN_API const char *clattn_status_name(clattn_status status);
 
-/* What the last failing call of this thread had to say: field, value, rule, what to do. Valid until
- * the next clattn call of this thread; never NULL, "" when nothing failed yet. */
+/* What the last failing call of this thread had to say: field, value, rule, what to do. Stands until
+ * another call of this thread fails: calls that succeed, and destroying, leave it. Never NULL, "" when
+ * nothing failed yet. */
 CLATTN_API const char *clattn_last_error(void);
 
-/* The OpenCL or CLBlast code behind the last failure of this thread, 0 when there was none. */
+/* The OpenCL or CLBlast code behind that failure; 0: there was none. */
 CLATTN_API int clattn_last_error_native(void);
 
 /* "0.1.0": of the library that runs, which may be newer than the header. */
@@ -316,7 +317,7 @@ typedef struct clattn_call {
     int64_t mask_key_len;    /* keys that the mask covers, the rest is not visible; -1: all */
     int64_t bias_key_len;    /* the same for the bias */
     int has_scale;           /* 0: scale is 1 / sqrt(head_dim); 1: the next field */
-    double scale;            /* any finite value, 0 and negative ones included */
+    double scale;            /* any finite value, 0 and negative ones included; 0 where has_scale is 0 */
     uint64_t dropout_seed;   /* dropout draws Philox 4x32-10 (Salmon et al., 2011): key = seed, counter */
     uint32_t dropout_offset; /* = {j / 4, i, b * query_heads + h, offset}, word j % 4 of the result;
                               * a weight is kept where the word >= dropout * 2^32 */
@@ -477,7 +478,7 @@ typedef struct clattn_mha_problem {
     int causal;             /* as in clattn_problem; needs an alignment */
     clattn_alignment alignment;
     clattn_mha_weights weights;
-    int has_scale;          /* 0: scale is 1 / sqrt(head_dim); 1: the next field */
+    int has_scale;          /* as in clattn_call */
     double scale;
     clattn_projection projection;
     const char *strategy;   /* of the attention; NULL: the best */

@@ -293,6 +293,10 @@ static clattn_status resolve_values(const struct problem *problem, const clattn_
     if (status != CLATTN_OK) {
         return status;
     }
+    if (!given->has_scale && given->scale != 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: would be ignored while has_scale is 0; set it",
+                         given->scale);
+    }
     call->scale = given->has_scale ? given->scale : 1.0 / sqrt((double)p->head_dim);
     if (!isfinite(call->scale) || fabs(call->scale) > (double)FLT_MAX) {
         return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: must be finite and fit float32",

@@ -45,6 +45,10 @@ static clattn_status check_kinds(const clattn_mha_problem *p)
                          "parts 0x%x: packed weights have the biases of query, key and value, or none",
                          p->parts);
     }
+    if (!p->has_scale && p->scale != 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: would be ignored while has_scale is 0; set it",
+                         p->scale);
+    }
     if (p->has_scale && !isfinite(p->scale)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: must be finite", p->scale);
     }

@@ -89,6 +89,7 @@ START_TEST(test_values)
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale inf", t->call.has_scale = 1;
                  t->call.scale = (double)INFINITY);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale 1e+40", t->call.has_scale = 1; t->call.scale = 1e40);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale 2: would be ignored while has_scale is 0", t->call.scale = 2);
     HOST_REFUSED(decoding, ARGUMENT, "key_lengths[1] 68: must be 0 to key_len 67",
                  ((int32_t *)t->key_lengths.data)[1] = 68);
     HOST_REFUSED(decoding, ARGUMENT, "key_lengths[0] -1", ((int32_t *)t->key_lengths.data)[0] = -1);

@@ -54,7 +54,7 @@ static void choose_problem(struct random *random, const clattn_context *context,
                              : CLATTN_ALIGN_UNSET;
     p->weights = (clattn_mha_weights)random_between(random, 0, 2);
     p->has_scale = random_chance(random, 0.2);
-    p->scale = -0.3;
+    p->scale = p->has_scale ? -0.3 : 0;
     p->projection = random_chance(random, 0.5) ? CLATTN_PROJECTION_AUTO : CLATTN_PROJECTION_TILES;
     p->strategy = "plain";
     if (p->type == CLATTN_FLOAT32 && random_chance(random, 0.05)) {
@@ -300,6 +300,11 @@ static void refusals(struct layer_test *test)
     p.batch = 1;
     p.parts = 1 << 20;
     layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT, "parts");
+    p.parts = 0;
+    p.scale = 2;
+    layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT,
+                       "scale 2: would be ignored while has_scale is 0");
+    p.scale = 0;
     p.parts = CLATTN_MHA_BIAS_QUERY;
     layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT,
                        "bq [4]: must be given");
