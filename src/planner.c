@@ -1,6 +1,7 @@
 /* From a problem to a plan: each strategy of the table is asked, one is taken, the rest is explained. */
 #include "planner.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,12 @@ struct choice {
     const struct strategy *strategy;
     double cost_ms;
 };
+
+static const char *time_text(double ms, char *text, size_t size)
+{
+    snprintf(text, size, ms < 1000 ? "%.3g ms" : "%.3g s", ms < 1000 ? ms : ms / 1000);
+    return text;
+}
 
 /* Walks the table. `others` gets a line for each strategy that was not taken. */
 static struct choice choose(const clattn_context *context, const struct problem *problem,
@@ -36,8 +43,10 @@ static struct choice choose(const clattn_context *context, const struct problem 
     }
     for (size_t i = 0; costs && i < strategy_count; ++i) {
         if (costs[i] >= 0 && strategy_table[i] != best.strategy) {
-            text_append(others, "  %s: expected to be slower (%.3g ms, against %.3g ms)\n",
-                        strategy_table[i]->name, costs[i], best.cost_ms);
+            char time[32], best_time[32];
+            text_append(others, "  %s: expected to be slower (%s, against %s)\n", strategy_table[i]->name,
+                        time_text(costs[i], time, sizeof(time)),
+                        time_text(best.cost_ms, best_time, sizeof(best_time)));
         }
     }
     others->failed |= costs == NULL;
@@ -45,14 +54,14 @@ static struct choice choose(const clattn_context *context, const struct problem 
     return best;
 }
 
-static int is_known(const char *name)
+static const struct strategy *strategy_named(const char *name)
 {
     for (size_t i = 0; i < strategy_count; ++i) {
         if (strcmp(strategy_table[i]->name, name) == 0) {
-            return 1;
+            return strategy_table[i];
         }
     }
-    return 0;
+    return NULL;
 }
 
 static clattn_status unknown_strategy(const char *name)
@@ -64,6 +73,25 @@ static clattn_status unknown_strategy(const char *name)
     clattn_status status = error_set(CLATTN_INVALID_ARGUMENT, "strategy \"%s\": there is none; there are: %s",
                                      name, names.data ? names.data : "");
     text_free(&names);
+    return status;
+}
+
+/* The reason of the one that was asked for, or of all; without the end of the last line. */
+static clattn_status nothing_takes(const clattn_context *context, const struct problem *problem,
+                                   const struct text *others)
+{
+    struct text why = TEXT_INIT;
+    clattn_status status;
+    if (problem->strategy_name[0]) {
+        strategy_named(problem->strategy_name)->applicable(context, problem, &why);
+        status = error_set(CLATTN_UNSUPPORTED, "strategy \"%s\" cannot take this problem on device \"%s\": %s",
+                           problem->strategy_name, context->device.name, why.data ? why.data : "");
+    } else {
+        status = error_set(CLATTN_UNSUPPORTED, "no strategy takes this problem on device \"%s\":\n%.*s",
+                           context->device.name, others->length ? (int)others->length - 1 : 0,
+                           others->data ? others->data : "");
+    }
+    text_free(&why);
     return status;
 }
 
@@ -101,7 +129,7 @@ static void explain_begin(struct text *text, const struct clattn_plan *plan)
 clattn_status planner_plan(clattn_context *context, const struct problem *problem,
                            struct clattn_plan **result)
 {
-    if (problem->strategy_name[0] && !is_known(problem->strategy_name)) {
+    if (problem->strategy_name[0] && !strategy_named(problem->strategy_name)) {
         return unknown_strategy(problem->strategy_name);
     }
     struct text others = TEXT_INIT, explain = TEXT_INIT;
@@ -111,8 +139,7 @@ clattn_status planner_plan(clattn_context *context, const struct problem *proble
     if (others.failed || !(plan = calloc(1, sizeof(*plan)))) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     } else if (!best.strategy) {
-        status = error_set(CLATTN_UNSUPPORTED, "no strategy takes this problem on device \"%s\":\n%s",
-                           context->device.name, others.data ? others.data : "");
+        status = nothing_takes(context, problem, &others);
     } else {
         plan->context = context;
         plan->problem = *problem;

@@ -82,7 +82,7 @@ static void explain_choice(const struct projector *projector, clattn_projection 
     const char *why = reason(projector, wanted);
     switch (projector->chosen) {
     case CLATTN_PROJECTION_LANES:
-        text_append(explain, "projections: lanes (%d x %d results in float16 registers; %s)\n",
+        text_append(explain, "projections: lanes (%d x %d vectors of 16 results in registers; %s)\n",
                     LANES_TILE_ROWS, LANES_TILE_COLUMNS, why);
         break;
     case CLATTN_PROJECTION_CLBLAST:

@@ -132,6 +132,12 @@ START_TEST(test_strategy)
     REFUSED(ARGUMENT, "strategy \"\"", p.strategy = "");
     REFUSED(ARGUMENT, "is not the name of a strategy",
             p.strategy = "a name that is longer than any strategy of any version will ever have");
+    named.strategy = "split"; /* has no matrix of weights */
+    named.weights = CLATTN_WEIGHTS_SOFTMAX;
+    expect_error(clattn_plan_create(context, &named, &plan), CLATTN_UNSUPPORTED,
+                 "strategy \"split\" cannot take this problem on device", "clattn_plan_create");
+    ck_assert_ptr_null(strchr(clattn_last_error(), '\n'));
+    named.weights = CLATTN_WEIGHTS_NONE;
     char name[] = "plain"; /* the caller's memory: must be copied */
     named.strategy = name;
     ck_assert_int_eq(clattn_plan_create(context, &named, &plan), CLATTN_OK);
