@@ -123,7 +123,7 @@ static int make_course(struct lesson_run *run, const char *folder)
     struct text index = TEXT_INIT, path = TEXT_INIT;
     int result = 0;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return failure_misuse(run->failure, "--out %s: cannot make the folder: %s", folder, strerror(errno));
+        return failure_misuse(run->failure, "--output %s: cannot make the folder: %s", folder, strerror(errno));
     }
     begin_index(run, &index);
     for (size_t i = 0; i < lesson_count && result == 0; ++i) {
@@ -154,13 +154,13 @@ static int check_options(const struct options *options, const struct lesson **le
     *lesson = options->operand ? lesson_find(options->operand) : NULL;
     if (options->value[OPTION_ALL]) {
         if (options->operand || plot) {
-            return failure_misuse(failure, "--all: writes every lesson into --out; give no %s",
+            return failure_misuse(failure, "--all: writes every lesson into --output; give no %s",
                                   plot ? "--plot" : "NAME");
         }
-        return options->value[OPTION_OUT] ? 0 : failure_misuse(failure, "--out: is missing; --all writes there");
+        return options->value[OPTION_COURSE] ? 0 : failure_misuse(failure, "--output: is missing; --all writes there");
     }
-    if (options->value[OPTION_OUT]) {
-        return failure_misuse(failure, "--out %s: is for --all", options->value[OPTION_OUT]);
+    if (options->value[OPTION_COURSE]) {
+        return failure_misuse(failure, "--output %s: is for --all", options->value[OPTION_COURSE]);
     }
     if (!*lesson) {
         struct text names = TEXT_INIT;
@@ -190,14 +190,14 @@ static int run(const struct options *options, struct failure *failure)
     }
     lesson_run.seed = (uint64_t)seed;
     const int result = lesson ? show_one(lesson, &lesson_run, options->value[OPTION_LESSON_PLOT])
-                              : make_course(&lesson_run, options->value[OPTION_OUT]);
+                              : make_course(&lesson_run, options->value[OPTION_COURSE]);
     clattn_context_destroy(lesson_run.context);
     return result;
 }
 
 static const struct option_group groups[] = {
     { "Lesson",
-      { OPTION_LESSON_PLOT, OPTION_DEVICE, OPTION_SEED, OPTION_DATA, OPTION_ALL, OPTION_OUT, OPTION_HELP } },
+      { OPTION_LESSON_PLOT, OPTION_DEVICE, OPTION_SEED, OPTION_DATA, OPTION_ALL, OPTION_COURSE, OPTION_HELP } },
     { NULL, { OPTION_NONE } },
 };
 
@@ -205,11 +205,11 @@ const struct command command_lesson = {
     "lesson",
     "An experiment on attention: measures on the device, prints a table and what follows from it. NAME is one "
     "of variance, saturation, gradient, mask, stability, complexity, additive, money-bank-grows.",
-    "NAME [OPTION]...\n       clattn lesson --all --out DIR [OPTION]...",
+    "NAME [OPTION]...\n       clattn lesson --all --output DIR [OPTION]...",
     "NAME",
     groups,
     "Examples:\n"
     "  clattn lesson variance --plot variance.png\n"
-    "  clattn lesson --all --out lessons\n",
+    "  clattn lesson --all --output lessons\n",
     run,
 };

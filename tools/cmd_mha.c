@@ -97,8 +97,10 @@ static void print_summary(const struct job *job)
     if (job->inputs.unused) {
         printf("not used  %s\n", job->inputs.unused);
     }
-    printf("time      %.3g ms to prepare, %.3g ms a call, copies included\n%s", job->prepare_seconds * 1e3,
-           job->call_seconds * 1e3, clattn_mha_explain(job->mha));
+    printf("time      ");
+    results_print_duration(job->prepare_seconds, "to prepare, ");
+    results_print_duration(job->call_seconds, "a call, copies included\n");
+    fputs(clattn_mha_explain(job->mha), stdout);
 }
 
 /* Largest difference from the float64 reference, as a share of what is allowed. */
@@ -162,12 +164,12 @@ static int run_job(struct job *job, struct failure *failure)
         return failure_misuse(failure, "INPUT: is missing; give a .safetensors file with x, wq, wk, wv, wo");
     }
     if (check_options(job, failure) != 0 || inputs_read(job->options, &job->inputs, failure) != 0 ||
-        layer_run_prepare(job->options, &job->inputs, weights, &job->run, failure) != 0 ||
-        compute(job, failure) != 0) {
+        layer_run_prepare(job->options, &job->inputs, weights, &job->run, failure) != 0) {
         return -1;
     }
     layer_run_as_attention(&job->run, &attention);
-    if (results_write(job->options, &job->inputs, &attention, &job->run.y, failure) != 0 ||
+    if (heat_check(job->options, &attention.problem, failure) != 0 || compute(job, failure) != 0 ||
+        results_write(job->options, &job->inputs, &attention, &job->run.y, failure) != 0 ||
         draw(job, &attention, 1, failure) != 0) {
         return -1;
     }

@@ -77,8 +77,10 @@ static int read_input(struct job *job, clattn_weights weights, struct failure *f
         if (!job->inputs.tensor[role].data)
             return failure_misuse(failure, "INPUT %s: has no tensor %s", job->options->operand,
                                   role_name((enum role)role));
-    return attention_prepare(job->options, &job->inputs, weights, given(job, OPTION_LSE),
-                             &job->attention, failure);
+    if (attention_prepare(job->options, &job->inputs, weights, given(job, OPTION_LSE), &job->attention,
+                          failure) != 0)
+        return -1;
+    return heat_check(job->options, &job->attention.problem, failure);
 }
 
 static int forward(struct job *job, double *seconds, struct failure *failure)
@@ -136,14 +138,6 @@ static void print_tensor(const char *label, const struct tensor *tensor, const s
            (long long)axes->rows, (long long)axes->columns);
 }
 
-static void print_duration(double seconds, const char *what)
-{
-    if (seconds < 1)
-        printf("%.3g ms %s", seconds * 1e3, what);
-    else
-        printf("%.3g s %s", seconds, what);
-}
-
 static void print_masks(const struct attention *attention)
 {
     const clattn_call *call = &attention->host.call;
@@ -192,11 +186,11 @@ static void print_summary(const struct job *job)
     printf("strategy  %s, workspace %zu bytes\n", clattn_plan_strategy(job->plan),
            clattn_plan_workspace(job->plan));
     printf("time      ");
-    print_duration(job->prepare_seconds, "to prepare, ");
-    print_duration(job->first_seconds, "for the first call");
+    results_print_duration(job->prepare_seconds, "to prepare, ");
+    results_print_duration(job->first_seconds, "for the first call");
     if (job->again_seconds > 0) {
         printf(", ");
-        print_duration(job->again_seconds, "for the second");
+        results_print_duration(job->again_seconds, "for the second");
     }
     putchar('\n');
 }

@@ -120,14 +120,30 @@ static void describe(struct heat *heat, const struct attention *attention, int64
         snprintf(to + used, left - (size_t)used, "its one head");
 }
 
+static int choose(const struct options *options, const clattn_problem *problem, int64_t *entry,
+                  int64_t *head, struct failure *failure)
+{
+    *entry = 0;
+    *head = -1;
+    return option_integer(options, OPTION_LAYER, 0, problem->batch - 1, entry, failure) != 0 ||
+                   option_integer(options, OPTION_HEAD, 0, problem->query_heads - 1, head, failure) != 0
+               ? -1
+               : 0;
+}
+
+int heat_check(const struct options *options, const clattn_problem *problem, struct failure *failure)
+{
+    int64_t entry, head;
+    return choose(options, problem, &entry, &head, failure);
+}
+
 int heat_make(const struct options *options, const struct inputs *inputs,
               const struct attention *attention, struct heat *heat, struct failure *failure)
 {
     const clattn_problem *problem = &attention->problem;
-    int64_t entry = 0, head = -1, first_row = 0, first_column = 0;
+    int64_t entry, head, first_row = 0, first_column = 0;
     memset(heat, 0, sizeof *heat);
-    if (option_integer(options, OPTION_LAYER, 0, problem->batch - 1, &entry, failure) != 0 ||
-        option_integer(options, OPTION_HEAD, 0, problem->query_heads - 1, &head, failure) != 0)
+    if (choose(options, problem, &entry, &head, failure) != 0)
         return -1;
     heat->rows = problem->query_len;
     heat->columns = problem->key_len;

@@ -16,6 +16,9 @@ struct heat {
     char what[160];                   /* "layer 0 of 6, average of 12 heads" */
 };
 
+/* Whether --layer and --head, where given, are there: asked before anything is computed. */
+int heat_check(const struct options *options, const clattn_problem *problem, struct failure *failure);
+
 /* --layer and --head choose. The caller ends with heat_free, after failures too. */
 int heat_make(const struct options *options, const struct inputs *inputs,
               const struct attention *attention, struct heat *heat, struct failure *failure);

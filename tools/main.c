@@ -24,9 +24,9 @@ static void print_help(void)
            "  explain  tell how a problem would be computed\n"
            "  bench    measure time, speed and error of shapes\n"
            "  compile  write the compiled programs of a problem, for CLATTN_BINARY_DIR\n\n"
-           "  --help     of each command too: clattn run --help\n"
+           "  --help     this text; of a command: clattn run --help\n"
            "  --version\n\n"
-           "CLATTN_DEVICE names the device: gpu, cpu, PLATFORM:DEVICE or part of a name.\n"
+           "CLATTN_DEVICE names the device: gpu, cpu, accelerator, PLATFORM:DEVICE or part of a name.\n"
            "Exit status: 0 good, 1 the device, the computation or a check failed, 2 bad options or "
            "input.\n");
 }
@@ -35,7 +35,7 @@ static int run(int argc, char **argv, struct failure *failure, const char **name
 {
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word)
-        return failure_misuse(failure, "COMMAND: is missing; one of " COMMAND_NAMES);
+        return failure_misuse(failure, "COMMAND: is missing; one of " COMMAND_NAMES "; see clattn --help");
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(word, commands[i]->name) == 0) {
             struct options options;
@@ -46,7 +46,7 @@ static int run(int argc, char **argv, struct failure *failure, const char **name
             return result < 0 ? -1 : 0;
         }
     if (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0 && strcmp(word, "--version") != 0)
-        return failure_misuse(failure, "%s: is not a command; one of " COMMAND_NAMES, word);
+        return failure_misuse(failure, "%s: is not a command; one of " COMMAND_NAMES "; see clattn --help", word);
     if (argc > 2)
         return failure_misuse(failure, "%s: nothing may follow %s", argv[2], word);
     if (strcmp(word, "--version") == 0)

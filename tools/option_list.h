@@ -11,8 +11,8 @@ OPTION(PAST_VALUE, "past-value", "FILE", "cached values, put before the values")
 OPTION(LAYOUT, "layout", "LAYOUT",
        "axes of q, k, v: bhsd (default), bshd, bs(hd) or bsh, thd (packed sequences); "
        "axes before these count as batch")
-OPTION(HEADS, "heads", "N", "query heads, for layout bs(hd)")
-OPTION(KV_HEADS, "kv-heads", "N", "key and value heads, for layout bs(hd); default: as --heads")
+OPTION(HEADS, "heads", "N", "query heads, of layout bs(hd) or of a whole layer")
+OPTION(KV_HEADS, "kv-heads", "N", "key and value heads; default: as --heads")
 OPTION(DTYPE, "dtype", "TYPE", "f32, f16, bf16 or f64; inputs are converted; default: as they are")
 OPTION(CU_Q, "cu-q", "FILE|LIST", "layout thd: where each sequence of queries starts, and the end")
 OPTION(CU_K, "cu-k", "FILE|LIST", "layout thd: the same for keys; default: as --cu-q")
@@ -45,10 +45,11 @@ OPTION(WITH_WEIGHTS, "weights", "MODE", "scores, softcap, logits or softmax are 
 OPTION(SCALE, "scale", "X", "default: 1/sqrt(head dim)")
 OPTION(SOFTCAP, "softcap", "X", "s = X tanh(s / X)")
 OPTION(ALIBI, "alibi", "FILE|standard", "minus slope times distance; slopes [heads] or [batch, heads]")
-OPTION(SINKS, "sinks", "FILE", "one more logit a head that has no value; [heads]")
+OPTION(SINKS, "sinks", "FILE", "one more logit for each head, without a value; [heads]")
 
 /* how */
-OPTION(DEVICE, "device", "NAME", "gpu, cpu, PLATFORM:DEVICE, part of a name; default: CLATTN_DEVICE, else the best")
+OPTION(DEVICE, "device", "NAME",
+       "gpu, cpu, accelerator, PLATFORM:DEVICE, part of a name; default: CLATTN_DEVICE, else the best")
 OPTION(STRATEGY, "strategy", "NAME", "take this one; `clattn explain` names them")
 OPTION(MATMUL, "matmul", "NAME", "auto (default), clblast or tiles, for strategy staged")
 
@@ -80,8 +81,8 @@ OPTION(BENCH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths: 
 /* layers and lessons */
 OPTION(PROJECTION, "projection", "NAME", "what multiplies by weights: auto (default), lanes, tiles or clblast")
 OPTION(AVERAGE, "average", NULL, "the weights' average over the heads instead of each head's")
-OPTION(ALL, "all", NULL, "every lesson, as pictures and a page in the folder that --out names")
-OPTION(OUT, "out", "DIR", "folder for --all; is made where it is missing")
+OPTION(ALL, "all", NULL, "every lesson, as pictures and a page in the folder that --output names")
+OPTION(COURSE, "output", "DIR", "folder for --all; is made where it is missing")
 OPTION(SEED, "seed", "N", "of the random numbers; default 1")
 OPTION(DATA, "data", "FILE", "layer of the lesson money-bank-grows; default: the one that comes with clattn")
 OPTION(LESSON_PLOT, "plot", "FILE", "draw the lesson's picture, .png or .svg")

@@ -135,7 +135,7 @@ static int compare(const char *name, const struct tensor *got, const struct tens
     difference = largest_difference(got, stored, &magnitude);
     if (allowance->is_relative)
         tolerance *= fmax(magnitude, 1);
-    printf("%s the stored one: largest difference %.2g, allowed %.2g\n",
+    printf("%s the stored one: largest difference %.2g, limit %.2g\n",
            difference <= tolerance ? "agrees with" : "DIFFERS from", difference, tolerance);
     return difference <= tolerance ? 0 : 1;
 }
@@ -150,4 +150,9 @@ int results_compare(const struct options *options, const struct inputs *inputs,
     if (attention->problem.weights == CLATTN_WEIGHTS_SOFTMAX)
         wrong += compare("weights", &attention->weights, &inputs->tensor[ROLE_WEIGHTS], &allowance);
     return wrong;
+}
+
+void results_print_duration(double seconds, const char *what)
+{
+    printf(seconds < 1 ? "%.3g ms %s" : "%.3g s %s", seconds < 1 ? seconds * 1e3 : seconds, what);
 }

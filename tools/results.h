@@ -18,6 +18,9 @@ int results_write(const struct options *options, const struct inputs *inputs,
 int results_compare(const struct options *options, const struct inputs *inputs,
                     const struct attention *attention, const struct tensor *y);
 
+/* Prints "1.2 ms what", "1.2 s what" from a second on. */
+void results_print_duration(double seconds, const char *what);
+
 /* Whether --tolerance, where it is given, is one. */
 int results_check_tolerance(const struct options *options, struct failure *failure);
 

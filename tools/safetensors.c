@@ -263,8 +263,8 @@ static int read_header(struct safetensors *file, uint64_t size_bytes, struct fai
         header_bytes < 2)
         return failure_misuse(
             failure,
-            "file %s: header of %llu bytes: must be from 2 to %d and inside the file of "
-            "%llu bytes",
+            "file %s: not a .safetensors file, or damaged: begins with a header of %llu bytes, must be from "
+            "2 to %d and inside the file of %llu bytes",
             file->path, (unsigned long long)header_bytes, SAFETENSORS_HEADER_MAX_BYTES,
             (unsigned long long)size_bytes);
     file->data_position = sizeof start + header_bytes;

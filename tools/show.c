@@ -257,7 +257,7 @@ void show(const struct heat *heat, const struct show_style *style)
     int label = widest(heat->row_label, heat->rows);
     int64_t room = style->width - label - 1, cell = room / heat->columns;
     int most = widest(heat->column_label, heat->columns) + 1;
-    printf("\nWho attends to whom: %s (--layer and --head choose).\n", heat->what);
+    printf("\nWho attends to whom: %s.\n(--layer and --head choose others.)\n", heat->what);
     if (cell >= 2 && heat->rows <= ROWS_MAX)
         printf("Each row is a token; its columns are the tokens that it looks at.\n\n");
     if (cell >= PERCENT_CELL && heat->rows <= ROWS_MAX)

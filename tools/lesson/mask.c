@@ -114,7 +114,7 @@ int lesson_mask(struct lesson_run *run)
     page_figure(run->page, kept, "weight on later keys");
     page_conclusion(run->page,
                     "The causal mask hides %d of %d pairs; what they would have had goes to the keys that may be "
-                    "seen: the weight on later keys is exactly %g and the rows sum to %.7f to %.7f.",
-                    hidden, TOKENS * TOKENS, kept, smallest_sum, largest_sum);
+                    "seen: the weight on later keys is exactly %g, and each row still sums to 1 (within %.1g).",
+                    hidden, TOKENS * TOKENS, kept, fmax(largest_sum - 1, 1 - smallest_sum));
     return 0;
 }

@@ -211,7 +211,7 @@ int lesson_stability(struct lesson_run *run)
     struct study *study = calloc(1, sizeof(*study));
     double attention_error = 0;
     clattn_status status = CLATTN_OUT_OF_HOST_MEMORY;
-    chart_begin(run->chart, "Softmax of the same 64 scores, moved up and down: a curve ends where its form breaks", 2);
+    chart_begin(run->chart, "The same 64 scores, moved: a curve ends where its form breaks", 2);
     page_paragraph(run->page,
                    "Adding a number to all scores does not change softmax, but exp has a range: e^88.7 is the largest "
                    "float32, e^11.09 the largest float16. %d rows of %d scores, each row moved by another %g, "
