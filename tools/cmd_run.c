@@ -187,10 +187,10 @@ static void print_summary(const struct job *job)
            clattn_plan_workspace(job->plan));
     printf("time      ");
     results_print_duration(job->prepare_seconds, "to prepare, ");
-    results_print_duration(job->first_seconds, "for the first call");
+    results_print_duration(job->first_seconds, "the first call");
     if (job->again_seconds > 0) {
         printf(", ");
-        results_print_duration(job->again_seconds, "for the second");
+        results_print_duration(job->again_seconds, "the second");
     }
     putchar('\n');
 }
