@@ -10,6 +10,10 @@ const struct tuning_row tuning_table[] = {
     { "fused_simt", DEVICE_GPU, INT_MAX, { 64, 64, 4, 8, 256, 0 } },
     { "fused_simt", DEVICE_GPU, INT_MAX, { 32, 32, 4, 8, 64, 0 } },
     { "fused_simt", DEVICE_GPU, INT_MAX, { 16, 16, 4, 16, 16, 0 } },
+    /* float64 takes two registers a number: half of the rows. */
+    { "fused_simt double", DEVICE_GPU, INT_MAX, { 32, 64, 4, 8, 256, 0 } },
+    { "fused_simt double", DEVICE_GPU, INT_MAX, { 16, 32, 4, 8, 64, 0 } },
+    { "fused_simt double", DEVICE_GPU, INT_MAX, { 8, 16, 4, 16, 16, 0 } },
 
     /* Measured on two AVX-512 cores under PoCL. rows: vectors of 16; score: keys at once, with vectors * score +
      * vectors + 1 <= 32 registers; keys: one number for all tiles of a product, since it decides bits. */

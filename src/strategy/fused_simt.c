@@ -74,8 +74,9 @@ static struct shape shape_of(const struct tile *tile, const struct problem *prob
 static int find_shape(const struct device *device, const struct problem *problem, int *rank,
                       struct shape *shape)
 {
+    const char *tiles = problem->p.type == CLATTN_FLOAT64 ? NAME " double" : NAME;
     const struct tile *tile;
-    for (; (tile = tuning_find(NAME, DEVICE_GPU, problem->p.head_dim_v, *rank)) != NULL; ++*rank) {
+    for (; (tile = tuning_find(tiles, DEVICE_GPU, problem->p.head_dim_v, *rank)) != NULL; ++*rank) {
         const size_t items = (size_t)tile->work_items;
         *shape = shape_of(tile, problem);
         if (items <= device->work_group_limit && items <= device->work_item_limit[0] &&
@@ -127,20 +128,21 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
     return 0.02 + work / rate / (double)context->device.compute_units;
 }
 
-/* What makes a vendor's compiler give each work-item the registers that the tile needs, and no more than lets
- * two work-groups share a core; make check-offline shows the outcome. */
+/* What makes a vendor's compiler give each work-item the registers that the tile needs, and, but for float64, no
+ * more than lets two work-groups share a core; make check-offline shows the outcome. */
 static void vendor_options(const struct device *device, const struct problem *problem,
                            const struct shape *shape, struct text *options)
 {
     const uint32_t wants_large = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP |
                                  CLATTN_FLAG_DROPOUT;
+    const int is_double = problem->p.type == CLATTN_FLOAT64, is_small = shape->tile.work_items < 256;
     if (device->device_class != DEVICE_GPU) {
         return;
     }
-    if (device->sub_group_size_least >= 16 && problem->flags & wants_large) {
+    if (device->sub_group_size_least >= 16 && (is_double || is_small || problem->flags & wants_large)) {
         text_append(options, " -cl-intel-256-GRF-per-thread");
     }
-    if (strcmp(device->platform_name, "NVIDIA CUDA") == 0 && shape->tile.work_items >= 256 &&
+    if (strcmp(device->platform_name, "NVIDIA CUDA") == 0 && !is_small && !is_double &&
         !(problem->flags & CLATTN_FLAG_DROPOUT)) {
         text_append(options, " -cl-nv-maxrregcount=%d", 32768 / shape->tile.work_items);
     }

@@ -52,11 +52,14 @@ const struct problem_row problem_rows[] = {
     { "d128-all", F32 | F16, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_simt", EVERYTHING }, 0 },
     { "d128-strided", F32, 0,
       { SHAPE(2048, 128), .strategy = "fused_simt", .strided_columns = 1 }, 0 },
-    { "d64-small", F32, ROW_SMALL, { SHAPE(2048, 64), .strategy = "fused_simt" }, 0 },
+    { "d64-small", F32 | F64, ROW_SMALL, { SHAPE(2048, 64), .strategy = "fused_simt" }, 0 },
     { "d128-small", F32 | F16, ROW_SMALL, { SHAPE(2048, 128), .strategy = "fused_simt" }, 0 },
     { "d32", F32, 0, { SHAPE(2048, 32), .strategy = "fused_simt" }, 0 },
     { "d96", F32, 0, { SHAPE(2048, 96), .strategy = "fused_simt" }, 0 },
-    { "d64", F64, ROW_MAY_SPILL, { SHAPE(2048, 64), .strategy = "fused_simt" }, 0 },
+    { "d64", F64, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_simt" }, 0 },
+    { "d128", F64, 0, { SHAPE(2048, 128), .strategy = "fused_simt" }, 0 },
+    { "d128-causal", F64, 0, { SHAPE(2048, 128), .strategy = "fused_simt", CAUSAL }, 0 },
+    { "d128-all", F64, 0, { SHAPE(2048, 128), .strategy = "fused_simt", EVERYTHING }, 0 },
 
     /* Where null_devices.c has a rung of the ladder for the type. */
     { "d64", HALF, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_mma" }, MATRIX_UNITS " sm_75" },

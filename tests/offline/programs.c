@@ -98,7 +98,7 @@ static void plan(clattn_context *context, const struct problem_row *row, clattn_
     clattn_problem problem = row->problem;
     clattn_plan *made;
     problem.type = type;
-    begin(row->name, type, row->flags & (ROW_MAY_SPILL | ROW_SMALL) ? "builds" : "spills");
+    begin(row->name, type, row->flags & ROW_MAY_SPILL ? "builds" : "spills");
     if (row->flags & ROW_SMALL) {
         context->device.work_group_limit = 64;
     }
