@@ -137,7 +137,7 @@ INLINE void finish_rows(const clattn_params *p, const place *at, __global float 
                 (rows->s.query_row + row) * p->lse_stride[2]] =
                 saw ? (top + log2(total)) * LN_2 : -INFINITY;
         }
-        factor[slot] = carry / divisor * (ASKS(DROPOUT) ? p->keep_scale : 1);
+        factor[slot] = carry / (DIVIDES_BY_ROUNDED ? divisor : total) * (ASKS(DROPOUT) ? p->keep_scale : 1);
         sees |= (uint)saw << slot;
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS {

@@ -173,7 +173,7 @@ static inline float16 finish_rows(const clattn_params *p, tile *t, __global cons
     }
     kept *= HAS(DROPOUT) ? p->keep_scale : 1.0f;
     float16 total = t->sum[v];
-    if (ROUNDS_WEIGHTS) {
+    if (DIVIDES_BY_MIXED) {
         total = isnan(total) ? total : t->mixed[v]; /* a NaN may have been lost in rounding */
     }
     return t->seen[v] & t->kept[v] ? kept / total : (float16)0.0f;

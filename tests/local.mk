@@ -35,6 +35,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/random_call.h \
 	tests/support/random_values.c \
 	tests/support/random_values.h \
+	tests/support/ratio.c \
+	tests/support/ratio.h \
 	tests/support/test_call.c \
 	tests/support/test_call.h \
 	tests/support/tolerance.c \

@@ -3,11 +3,10 @@
  *
  * Whole calls against the reference by the error bound of support/tolerance.h, over random problems. Half
  * of them take the blocking call, half plan and enqueue. Prints the seed, the largest C that was
- * needed for each type, R (largest error over that of the plain pipeline in the same type) and counts; a
- * failure prints the command that repeats it. Environment: CLATTN_TEST_SEED, CLATTN_TEST_COUNT,
+ * needed for each type, R (errors over those of the plain pipeline in the same type, support/ratio.h:
+ * of the largest ones, and of root mean squares) and counts; a failure prints the command that repeats it. Environment: CLATTN_TEST_SEED, CLATTN_TEST_COUNT,
  * CLATTN_TEST_STRATEGIES stand in for the options. --seconds ends early; what was left counts as skipped.
  * --same: so many calls in a row need the same programs, where a strategy compiles for each problem. */
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,8 +16,8 @@
 
 #include "support/device_call.h"
 #include "support/device_options.h"
-#include "support/naive.h"
 #include "support/random_call.h"
+#include "support/ratio.h"
 #include "support/tolerance.h"
 
 #define TYPES (CLATTN_FLOAT64 + 1)
@@ -35,8 +34,8 @@ struct options {
 struct figures {
     double c_out, c_lse, c_weights;
     uint64_t c_out_at; /* the index that needed c_out */
-    double worst_r, sum_r;
-    int64_t calls, r_calls;
+    struct ratio_figures ratio;
+    int64_t calls;
 };
 
 struct run {
@@ -94,31 +93,8 @@ static void report(struct run *run, uint64_t index, const char *strategy, const 
     ++run->failed;
 }
 
-/* Largest error of the plain pipeline in the same type; 0 where it says nothing, being itself next to
- * nothing: less than a sixteenth of the rounding error of the largest result. */
-static double naive_error(const struct test_call *test, const struct expected *expected)
-{
-    const clattn_problem *p = &test->checked.p;
-    size_t n = (size_t)(p->batch * p->query_heads * test->call.query_len * p->head_dim_v);
-    double *out = malloc((n + 1) * sizeof(*out)), worst = 0, largest = 0;
-    for (size_t i = 0; out && i < n; ++i) {
-        out[i] = expected->detail.out[i]; /* for rows that do not exist */
-    }
-    if (out) {
-        naive_forward(test, NAIVE_STORAGE, out, NULL);
-    }
-    for (size_t i = 0; out && i < n; ++i) {
-        double error = fabs(out[i] - expected->detail.out[i]);
-        worst = isfinite(error) && error > worst ? error : worst;
-        largest = fmax(largest, fabs(expected->detail.out[i]));
-    }
-    free(out);
-    double rounding = largest * (p->type == CLATTN_FLOAT64 ? DBL_EPSILON : (double)FLT_EPSILON) / 2;
-    return worst > rounding / 16 ? worst : 0;
-}
-
 static void count(struct run *run, uint64_t index, const struct test_call *test, const struct verdict *verdict,
-                  double plain_error)
+                  const struct ratio *ratio)
 {
     struct figures *f = &run->figures[test->problem.type];
     ++run->passed;
@@ -127,34 +103,36 @@ static void count(struct run *run, uint64_t index, const struct test_call *test,
     f->c_out = fmax(f->c_out, verdict->c_out);
     f->c_lse = fmax(f->c_lse, verdict->c_lse);
     f->c_weights = fmax(f->c_weights, verdict->c_weights);
-    if (plain_error > 0) {
-        double r = verdict->out_error / plain_error;
-        f->worst_r = fmax(f->worst_r, r);
-        f->sum_r += r;
-        ++f->r_calls;
-    }
+    ratio_count(&f->ratio, ratio);
 }
 
+/* plain: NULL where R is not asked for. */
 static void compare(struct run *run, uint64_t index, const char *strategy, const struct test_call *test,
-                    const struct expected *expected, uint64_t inputs, double plain_error)
+                    const struct expected *expected, uint64_t inputs, const struct plain_errors *plain)
 {
     struct verdict verdict;
+    struct ratio ratio = { 0 };
     char text[400];
     tolerance_check(test, expected, &verdict);
+    if (plain) {
+        ratio_check(test, expected, plain, &ratio);
+    }
     if (verdict.wrong) {
         snprintf(text, sizeof(text), "%" PRId64 " elements; %s", verdict.wrong, verdict.first);
         report(run, index, strategy, test, text);
+    } else if (*ratio.wrong) {
+        report(run, index, strategy, test, ratio.wrong);
     } else if (test_call_touched(test)) {
         report(run, index, strategy, test, "wrote between the elements of an output");
     } else if (test_call_input_hash(test) != inputs) {
         report(run, index, strategy, test, "changed an input");
     } else {
-        count(run, index, test, &verdict, plain_error);
+        count(run, index, test, &verdict, &ratio);
     }
 }
 
 static void run_strategy(struct run *run, uint64_t index, const char *strategy, struct test_call *test,
-                         const struct expected *expected, double plain_error)
+                         const struct expected *expected, const struct plain_errors *plain)
 {
     char text[600];
     strategy_set(&test->problem, strategy);
@@ -169,7 +147,7 @@ static void run_strategy(struct run *run, uint64_t index, const char *strategy, 
         snprintf(text, sizeof(text), "%s: %s", clattn_status_name(status), clattn_last_error());
         report(run, index, strategy, test, text);
     } else {
-        compare(run, index, strategy, test, expected, inputs, plain_error);
+        compare(run, index, strategy, test, expected, inputs, plain);
     }
 }
 
@@ -188,9 +166,13 @@ static void run_index(struct run *run, uint64_t index)
         report(run, index, "reference", &test, "out of memory");
     } else {
         ++run->families[family];
-        double plain_error = family == VALUES_NOT_FINITE ? 0 : naive_error(&test, &expected);
+        struct plain_errors plain;
+        const int has_ratio = family != VALUES_NOT_FINITE;
+        if (has_ratio) {
+            plain_errors_measure(&test, &expected, &plain);
+        }
         for (int s = 0; s < shared->n_strategies; ++s) {
-            run_strategy(run, index, shared->strategies[s], &test, &expected, plain_error);
+            run_strategy(run, index, shared->strategies[s], &test, &expected, has_ratio ? &plain : NULL);
         }
     }
     expected_free(&expected);
@@ -201,14 +183,15 @@ static void run_index(struct run *run, uint64_t index)
 
 static void print_figures(const struct run *run)
 {
-    printf("%-9s %7s  %-23s  %-16s  %s\n", "", "calls", "C: out, lse, weights", "R: mean, largest",
+    printf("%-9s %7s  %-23s  %-24s  %s\n", "", "calls", "C: out, lse, weights", "R: mean, largest, rms",
            "index of that C");
     for (int type = CLATTN_FLOAT32; type < TYPES; ++type) {
         const struct figures *f = &run->figures[type];
         if (f->calls) {
-            printf("%-9s %7" PRId64 "  %-7.3f %-7.3f %-7.3f  %-7.2f %-8.2f  %" PRIu64 "\n",
+            printf("%-9s %7" PRId64 "  %-7.3f %-7.3f %-7.3f  %-7.3f %-7.4f %-8.3f  %" PRIu64 "\n",
                    clattn_type_name((clattn_type)type), f->calls, f->c_out, f->c_lse, f->c_weights,
-                   f->r_calls ? f->sum_r / (double)f->r_calls : 0, f->worst_r, f->c_out_at);
+                   f->ratio.calls ? f->ratio.sum / (double)f->ratio.calls : 0, f->ratio.worst,
+                   f->ratio.worst_square, f->c_out_at);
         }
     }
     printf("values:");

@@ -144,10 +144,6 @@ static void check_out(struct check *c)
             bound = (struct bound){ 0, 0, CLATTN_TYPE_NONE, 0 };
         }
         judge(c, "out", column, got, want, &bound, &c->verdict->c_out);
-        double error = fabs(got - want);
-        if (isfinite(error) && error > c->verdict->out_error) {
-            c->verdict->out_error = error;
-        }
     }
 }
 

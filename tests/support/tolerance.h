@@ -27,7 +27,6 @@ void expected_free(struct expected *expected);
 
 struct verdict {
     double c_out, c_lse, c_weights; /* the C that this call needed */
-    double out_error;               /* largest |out - ref| of finite values */
     int64_t wrong;                  /* elements outside the bound */
     char first[256];                /* the first of them, in words */
 };
