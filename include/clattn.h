@@ -45,11 +45,11 @@
  * device give the same bits.
  *
  * Threads: a context and its plans may be used from any number of threads at once; each enqueue that is
- * in flight needs its own workspace buffer. fork() after clattn_context_create is not supported: calls
- * in the child return CLATTN_FORKED.
+ * in flight needs its own workspace buffer. fork() after the first call that used OpenCL is not supported:
+ * calls in the child return CLATTN_FORKED, also those that would make a new context.
  *
- * Nothing here prints, and no enqueue function waits for the device. Objects are reference-free: who
- * creates one destroys it; a context must outlive its plans.
+ * Nothing here prints, and no enqueue function waits for the device. Objects are not reference-counted:
+ * who creates one destroys it; a context must outlive its plans.
  */
 #ifndef CLATTN_H
 #define CLATTN_H
@@ -94,7 +94,7 @@ typedef enum clattn_status {
     CLATTN_BUILD_FAILED = 7,         /* a kernel did not compile; the build log is in the message */
     CLATTN_OPENCL_ERROR = 8,         /* another OpenCL call failed; see clattn_last_error_native() */
     CLATTN_GEMM_ERROR = 9,           /* CLBlast failed; see clattn_last_error_native() */
-    CLATTN_FORKED = 10,              /* the context was made before fork() */
+    CLATTN_FORKED = 10,              /* the process was forked after its parent had used OpenCL */
     CLATTN_INTERNAL = 11             /* a bug in clattn */
 } clattn_status;
 
@@ -335,10 +335,12 @@ typedef struct clattn_call {
  *   weights  the same shape, float32 (float64 for type CLATTN_FLOAT64), an output
  *   slopes   [batch, query_heads], float32: stride[0], stride[1]
  *   sinks    [query_heads], float32: stride[1]
- *   key_lengths, query_offsets  [batch], int32, dense from offset on
+ *   key_lengths, query_offsets  [batch], int32, dense from offset on; a key length beyond 0 to key_len counts
+ *            as the nearer of the two
  *   cu_query, cu_key            [batch + 1], int32, dense from offset on, not falling, first 0.
  *            Sequences longer than the problem's query_len or key_len are not computed past it.
- * Outputs must not overlap inputs or each other. */
+ *            (The blocking calls see these values and refuse lengths that do not fit.)
+ * Outputs and the workspace must not overlap inputs or each other; this is not checked. */
 typedef struct clattn_tensors {
     size_t struct_size; /* set by CLATTN_TENSORS_INIT */
     clattn_call call;
