@@ -155,6 +155,7 @@ test_scripts = \
 	tests/robust/devices.sh \
 	tests/robust/guard_cases.sh \
 	tests/robust/oclgrind.sh \
+	tests/robust/probes.sh \
 	tests/robust/program_cache.sh
 EXTRA_DIST += $(test_scripts)
 
