@@ -5,7 +5,8 @@
  * of them take the blocking call, half plan and enqueue. Prints the seed, the largest C that was needed for
  * each type, R (errors over those of the plain pipeline in the same type, support/ratio.h: of the largest
  * ones, and of root mean squares) and counts; a failure prints the command that repeats it. Environment:
- * CLATTN_TEST_SEED, CLATTN_TEST_COUNT, CLATTN_TEST_STRATEGIES stand in for the options. --seconds ends early; what was left counts as skipped.
+ * CLATTN_TEST_SEED, CLATTN_TEST_COUNT, CLATTN_TEST_STRATEGIES stand in for the options. --seconds ends
+ * early; what was left counts as skipped.
  * --same: so many calls in a row need the same programs, where a strategy compiles for each problem. */
 #include <inttypes.h>
 #include <math.h>
