@@ -59,8 +59,8 @@ static int compute(struct lesson_run *run, struct sentence *s)
     memset(&options, 0, sizeof(options));
     options.operand = find_data(run);
     if (!run->data && access(options.operand, R_OK) != 0) {
-        return failure_misuse(run->failure, "--data: is missing; clattn is not installed, and here is no examples/data/%s",
-                              FILE_NAME);
+        return failure_misuse(run->failure, "--data: is missing; clattn is not installed, and here is no "
+                                            "examples/data/" FILE_NAME);
     }
     if (inputs_read(&options, &s->inputs, run->failure) != 0 ||
         layer_run_prepare(&options, &s->inputs, CLATTN_MHA_WEIGHTS_HEADS, &s->layer, run->failure) != 0 ||
