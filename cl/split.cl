@@ -1,10 +1,12 @@
-/* split: few query rows against many keys (decoding). The keys are cut into pieces of SPLIT_KEYS, one
- * work-group each, which reads its keys and values once for all rows that share them; a second kernel
- * combines the pieces. The cut depends on the key's number alone, so results do not depend on how many
- * compute units there are, nor on what else is in the batch.
+/* split: few query rows against many keys (decoding). The keys are cut into pieces of SPLIT_KEYS, whose
+ * keys and values are read once for all rows that share them; then the pieces are combined. Where there are
+ * heads enough, one work-group does all pieces of a head and combines them; else each piece has a work-group,
+ * and a second kernel combines. The cut depends on the key's number alone, and both ways are the same
+ * operations, so results do not depend on how many compute units there are, nor on what else is in the batch.
  *
- *     split_piece    group id 0: piece      1: key/value head      2: batch entry or packed sequence
- *     split_combine  group id 0: row        1: key/value head      2: the same
+ *     split_head     group id 0: key/value head      1: batch entry or packed sequence
+ *     split_piece    group id 0: piece      1: key/value head      2: batch entry
+ *     split_combine  group id 0: row        1: key/value head      2: batch entry
  *
  *     row r of a key/value head  ->  position r / GROUP, head r % GROUP
  *     pieces[((b * kv_heads + kv_head) * n_pieces + piece) * ROWS + r][0 .. CHUNKS_V)  values, mixed, by 16
@@ -109,27 +111,40 @@ static inline int piece_is_full(const clattn_params *p, const piece *t)
            all_rows_see(p, &t->s, 0, position_of(t, t->rows - 1), t->from, t->count);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_piece(ATTENTION_ARGUMENTS,
-                                                                          __global float *pieces)
+/* Piece n of the head whose place stands in `t`. */
+static inline void set_piece(const clattn_params *p, piece *t, int n)
 {
-    const clattn_params *p = &params;
-    const int n = (int)get_group_id(0), kv_head = (int)get_group_id(1);
-    const int n_pieces = (int)get_num_groups(0);
-    piece t;
-    t.b = (int)get_group_id(2);
-    t.first_head = kv_head * GROUP;
-    t.s = sequence_of(p, t.b, key_lengths, query_offsets, cu_query, cu_key);
-    t.rows = t.s.query_len * GROUP;
-    t.from = n * SPLIT_KEYS;
-    const clattn_i64 head = (clattn_i64)t.b * p->kv_heads + kv_head;
+    t->from = n * SPLIT_KEYS;
+    const int high = t->rows > 0 ? key_high(p, &t->s, position_of(t, t->rows - 1)) : 0;
+    t->count = min(SPLIT_KEYS, high - t->from);
+}
+
+/* Where a piece leaves its mixed values; and its maxima and sums, behind those of all. */
+static inline __global float *values_of(const clattn_params *p, const piece *t, __global float *pieces,
+                                        int n_pieces)
+{
+    const clattn_i64 head = (clattn_i64)t->b * p->kv_heads + t->first_head / GROUP;
+    return pieces + (head * n_pieces + t->from / SPLIT_KEYS) * ROWS * CHUNKS_V * 16;
+}
+
+static inline __global float *state_of(const clattn_params *p, const piece *t, __global float *pieces,
+                                       int n_pieces)
+{
+    const clattn_i64 head = (clattn_i64)t->b * p->kv_heads + t->first_head / GROUP;
     const clattn_i64 all_heads = (clattn_i64)p->batch * p->kv_heads;
-    __global float *to = pieces + (head * n_pieces + n) * ROWS * CHUNKS_V * 16;
-    __global float *state = pieces + all_heads * n_pieces * ROWS * CHUNKS_V * 16 +
-                            (head * n_pieces + n) * ROWS * 2;
-    const int high = t.rows > 0 ? key_high(p, &t.s, position_of(&t, t.rows - 1)) : 0;
-    t.count = min(SPLIT_KEYS, high - t.from);
-    if (t.count <= 0 || (t.from >= p->always_visible_keys && t.from + t.count <= window_low(p, &t.s, 0))) {
-        for (int r = 0; r < t.rows; ++r) {
+    return pieces + all_heads * n_pieces * ROWS * CHUNKS_V * 16 +
+           (head * n_pieces + t->from / SPLIT_KEYS) * ROWS * 2;
+}
+
+/* The keys and values of a piece, for all rows. */
+static inline void attend_piece(const clattn_params *p, const piece *t, __global const STORAGE *query,
+                                __global const STORAGE *key, __global const STORAGE *value,
+                                __global const uchar *mask, __global const void *bias,
+                                __global const float *slopes, __global float *to, __global float *state)
+{
+    if (t->count <= 0 ||
+        (t->from >= p->always_visible_keys && t->from + t->count <= window_low(p, &t->s, 0))) {
+        for (int r = 0; r < t->rows; ++r) {
             state[2 * r] = -INFINITY;
             state[2 * r + 1] = 0.0f;
         }
@@ -139,54 +154,44 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_piece(ATTENTI
     float16 query_rows[PADDED_ROWS][CHUNKS];
     float16 score_vectors[PADDED_ROWS * SPLIT_KEYS / 16];
     float *scores = (float *)score_vectors;
-    load_queries(p, &t, query, query_rows);
-    element_row keys = key + p->key_offset + t.b * p->key_stride[0] + kv_head * p->key_stride[1] +
-                       t.s.key_row * p->key_stride[2];
-    element_row values = value + p->value_offset + t.b * p->value_stride[0] +
-                         kv_head * p->value_stride[1] + (t.s.key_row + t.from) * p->value_stride[2];
-    score_piece(&t, keys, p->key_stride[2], query_rows, scores);
-    for (int j = 0; j < min(ROWS_AHEAD(HEAD_DIM_V), t.count); ++j) {
-        for (int c = 0; c < HEAD_DIM_V; c += LINE) {
-            FETCH(values + j * p->value_stride[2] + c);
-        }
+    const int kv_head = t->first_head / GROUP;
+    load_queries(p, t, query, query_rows);
+    element_row keys = key + p->key_offset + t->b * p->key_stride[0] + kv_head * p->key_stride[1] +
+                       t->s.key_row * p->key_stride[2];
+    element_row values = value + p->value_offset + t->b * p->value_stride[0] +
+                         kv_head * p->value_stride[1] + (t->s.key_row + t->from) * p->value_stride[2];
+    score_piece(t, keys, p->key_stride[2], query_rows, scores);
+    for (int j = 0; j < min(ROWS_AHEAD(HEAD_DIM_V), t->count); ++j) {
+        fetch_row(values + j * p->value_stride[2], HEAD_DIM_V);
     }
     for (int r = 0; r < PADDED_ROWS; ++r) {
         float *row = scores + r * SPLIT_KEYS;
         int seen;
-        float maximum = finish_scores(p, &t, mask, bias, slopes, r, row, &seen);
-        float sum = weigh_scores(&t, maximum, row);
-        if (r < t.rows) {
+        float maximum = finish_scores(p, t, mask, bias, slopes, r, row, &seen);
+        float sum = weigh_scores(t, maximum, row);
+        if (r < t->rows) {
             state[2 * r] = maximum;
             state[2 * r + 1] = seen && sum == 0.0f ? NAN : sum; /* attended scores of -inf only */
         }
     }
-    const int finite = piece_is_full(p, &t) || values_are_finite(&t, values, p->value_stride[2]);
+    const int finite = piece_is_full(p, t) || values_are_finite(t, values, p->value_stride[2]);
     if (finite) {
-        mix_piece(&t, values, p->value_stride[2], scores, to);
+        mix_piece(t, values, p->value_stride[2], scores, to);
     }
-    for (int r = 0; !finite && r < t.rows; ++r) {
-        mix_row_hiding(p, &t, mask, bias, r, values, p->value_stride[2], scores + r * SPLIT_KEYS,
+    for (int r = 0; !finite && r < t->rows; ++r) {
+        mix_row_hiding(p, t, mask, bias, r, values, p->value_stride[2], scores + r * SPLIT_KEYS,
                        to + 16 * r * CHUNKS_V);
     }
 }
 
-/* One row: the pieces' maxima become one, and each piece counts exp2(its maximum - that). */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_combine(ATTENTION_ARGUMENTS,
-                                                                            __global const float *pieces,
-                                                                            int n_pieces)
+/* Row r: the pieces' maxima become one, and each piece counts exp2(its maximum - that). */
+static inline void combine_pieces(const clattn_params *p, const piece *t, int r, int n_pieces,
+                                  __global const float *from, __global const float *state,
+                                  __global const float *sinks, __global STORAGE *out, __global float *lse)
 {
-    const clattn_params *p = &params;
-    const int r = (int)get_group_id(0), kv_head = (int)get_group_id(1), b = (int)get_group_id(2);
-    const sequence s = sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key);
-    const int i = r / GROUP, h = kv_head * GROUP + r % GROUP;
-    if (i >= s.query_len) {
-        return;
-    }
-    const clattn_i64 head = (clattn_i64)b * p->kv_heads + kv_head;
-    const clattn_i64 all_heads = (clattn_i64)p->batch * p->kv_heads;
-    __global const float *from = pieces + (head * n_pieces * ROWS + r) * CHUNKS_V * 16;
-    __global const float *state = pieces + all_heads * n_pieces * ROWS * CHUNKS_V * 16 +
-                                  (head * n_pieces * ROWS + r) * 2;
+    from += r * CHUNKS_V * 16;
+    state += r * 2;
+    const int i = position_of(t, r), h = head_of(t, r);
     float maximum = -INFINITY, sum = 0.0f;
     int seen = 0;
     for (int n = 0; n < n_pieces; ++n) {
@@ -215,13 +220,58 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split_combine(ATTEN
             total[c] = fma(vload16((clattn_i64)n * ROWS * CHUNKS_V + c, from), (float16)factor, total[c]);
         }
     }
-    const clattn_i64 out_at = p->out_offset + b * p->out_stride[0] + h * p->out_stride[1] +
-                              (s.query_row + i) * p->out_stride[2];
+    const clattn_i64 out_at = p->out_offset + t->b * p->out_stride[0] + h * p->out_stride[1] +
+                              (t->s.query_row + i) * p->out_stride[2];
     for (int c = 0; c < HEAD_DIM_V; ++c) {
         STORE(out, out_at + c, seen ? ((const float *)total)[c] / sum : 0.0f);
     }
     if (HAS(LSE)) {
-        lse[p->lse_offset + b * p->lse_stride[0] + h * p->lse_stride[1] +
-            (s.query_row + i) * p->lse_stride[2]] = seen ? maximum * LN_2 + log(sum) : -INFINITY;
+        lse[p->lse_offset + t->b * p->lse_stride[0] + h * p->lse_stride[1] +
+            (t->s.query_row + i) * p->lse_stride[2]] = seen ? maximum * LN_2 + log(sum) : -INFINITY;
+    }
+}
+
+#define SPLIT_KERNEL __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+
+/* `p`, and `t`: piece n of a key/value head. */
+#define SPLIT_PLACE(batch_entry, kv_head, n)                                                           \
+    const clattn_params *p = &params;                                                                  \
+    piece t;                                                                                           \
+    t.b = (int)(batch_entry);                                                                          \
+    t.first_head = (int)(kv_head) * GROUP;                                                             \
+    t.s = sequence_of(p, t.b, key_lengths, query_offsets, cu_query, cu_key);                           \
+    t.rows = t.s.query_len * GROUP;                                                                    \
+    set_piece(p, &t, (int)(n))
+
+SPLIT_KERNEL split_piece(ATTENTION_ARGUMENTS, __global float *pieces, int n_pieces)
+{
+    SPLIT_PLACE(get_group_id(2), get_group_id(1), get_group_id(0));
+    attend_piece(p, &t, query, key, value, mask, bias, slopes, values_of(p, &t, pieces, n_pieces),
+                 state_of(p, &t, pieces, n_pieces));
+}
+
+SPLIT_KERNEL split_combine(ATTENTION_ARGUMENTS, __global float *pieces, int n_pieces)
+{
+    const int r = (int)get_group_id(0);
+    SPLIT_PLACE(get_group_id(2), get_group_id(1), 0);
+    if (r < t.rows) {
+        combine_pieces(p, &t, r, n_pieces, values_of(p, &t, pieces, n_pieces),
+                       state_of(p, &t, pieces, n_pieces), sinks, out, lse);
+    }
+}
+
+/* Both, by the same operations in the same order. */
+SPLIT_KERNEL split_head(ATTENTION_ARGUMENTS, __global float *pieces, int n_pieces)
+{
+    SPLIT_PLACE(get_group_id(1), get_group_id(0), 0);
+    for (int n = 0; n < n_pieces; ++n) {
+        set_piece(p, &t, n);
+        attend_piece(p, &t, query, key, value, mask, bias, slopes, values_of(p, &t, pieces, n_pieces),
+                     state_of(p, &t, pieces, n_pieces));
+    }
+    set_piece(p, &t, 0);
+    for (int r = 0; r < t.rows; ++r) {
+        combine_pieces(p, &t, r, n_pieces, values_of(p, &t, pieces, n_pieces),
+                       state_of(p, &t, pieces, n_pieces), sinks, out, lse);
     }
 }

@@ -1,5 +1,5 @@
-/* split: few query rows against many keys (decoding). Pieces of the keys in parallel, then combined; for
- * CPU devices. cl/split.cl has the picture. This file chooses the length of a piece and launches. */
+/* split: few query rows against many keys (decoding). Pieces of the keys, then combined; for CPU devices.
+ * cl/split.cl has the picture. This file chooses the length of a piece, and between one launch and two. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,11 @@
 #define ROWS_MAX 16      /* of a key/value head; from there on fused_simd fills its lanes */
 #define COLUMNS_MAX 4096 /* head_dim, head_dim_v */
 #define AHEAD_BYTES 16384 /* CPUs: measured from 0 to 32,768 */
+#define GROUPS_A_UNIT 4  /* work-groups of whole heads, so that compute units finish together */
 #define PIECE_KEYS 512   /* weights that stay in the first cache; two streams long enough to prefetch */
 
 struct split_state {
+    struct kernel *head;            /* pieces and combining in one launch; NULL: in two */
     struct kernel *piece, *combine;
     int group, piece_keys;
 };
@@ -85,6 +87,13 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
                       (double)context->device.compute_units;
 }
 
+/* Whether a work-group for each key/value head keeps the device busy; then one launch does it all. */
+static int heads_fill(const clattn_context *context, const clattn_problem *p)
+{
+    return pieces_of(p->key_len, PIECE_KEYS) == 1 ||
+           p->batch * p->kv_heads >= GROUPS_A_UNIT * (int64_t)context->device.compute_units;
+}
+
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     const clattn_problem *p = &plan->problem.p;
@@ -105,6 +114,11 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
              (int)p->head_dim_v, state->group, rows, PIECE_KEYS,
              plan->context->device.device_class == DEVICE_CPU ? AHEAD_BYTES : 0);
     text_append(explain, "  split: pieces of %d keys, %d rows each\n", PIECE_KEYS, rows);
+    if (heads_fill(plan->context, p)) {
+        text_append(explain, "  one launch, a work-group for each key/value head\n");
+        return program_kernel(plan->context, "split.cl", options, "split_head", &state->head);
+    }
+    text_append(explain, "  two launches: pieces, then rows\n");
     clattn_status status =
         program_kernel(plan->context, "split.cl", options, "split_piece", &state->piece);
     if (status == CLATTN_OK) {
@@ -120,18 +134,22 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct call *
     const cl_int n_pieces = (cl_int)pieces_of(params->key_len, state->piece_keys);
     const size_t local[3] = { 1, 1, 1 }, heads = (size_t)params->kv_heads;
     const size_t batch = (size_t)params->batch, rows = (size_t)params->query_len * (size_t)state->group;
+    const size_t head_global[2] = { heads, batch };
     const size_t piece_global[3] = { (size_t)n_pieces, heads, batch };
     const size_t combine_global[3] = { rows, heads, batch };
     struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
+    const size_t count = sizeof(arguments) / sizeof(arguments[0]);
     attention_arguments(params, call, arguments);
     arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->workspace);
     arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(n_pieces);
-    clattn_status status =
-        launch(chain, state->piece, 3, piece_global, local, ATTENTION_ARGUMENT_COUNT + 1, arguments);
+    if (state->head) {
+        chain_final(chain);
+        return launch(chain, state->head, 2, head_global, local, count, arguments);
+    }
+    clattn_status status = launch(chain, state->piece, 3, piece_global, local, count, arguments);
     if (status == CLATTN_OK) {
         chain_final(chain);
-        status = launch(chain, state->combine, 3, combine_global, local, ATTENTION_ARGUMENT_COUNT + 2,
-                        arguments);
+        status = launch(chain, state->combine, 3, combine_global, local, count, arguments);
     }
     return status;
 }

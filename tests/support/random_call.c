@@ -22,6 +22,8 @@ static int64_t random_length(struct random *random, int64_t most)
     return length < most ? length : most;
 }
 
+#define BATCH_MOST 6
+
 static int64_t random_head_dim(struct random *random)
 {
     static const int64_t usual[] = { 8, 16, 32, 40, 64, 64, 72, 80, 96, 128, 128, 160, 192, 256 };
@@ -39,6 +41,11 @@ static void random_shape(struct random *random, clattn_problem *p, int64_t work_
     p->query_heads = p->kv_heads * PICK(random, groups);
     p->query_len = random_length(random, 300);
     p->key_len = random_chance(random, 0.25) ? p->query_len : random_length(random, 700);
+    if (random_chance(random, 0.1)) { /* decoding: few rows against many keys */
+        p->batch = random_between(random, 1, BATCH_MOST);
+        p->query_len = random_between(random, 1, 4);
+        p->key_len = random_between(random, 500, 2500);
+    }
     p->head_dim = random_head_dim(random);
     p->head_dim_v = random_chance(random, 0.6) ? p->head_dim : random_head_dim(random);
     /* Small enough: halved in turn, from anywhere on. */
@@ -181,7 +188,7 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     const uint64_t neighbour = options->calls_a_program > 1 ? index % options->calls_a_program : 0;
     struct random random = random_start(seed, index - neighbour);
     clattn_problem problem = CLATTN_PROBLEM_INIT;
-    int32_t cu_query[4] = { 0 }, cu_key[4] = { 0 };
+    int32_t cu_query[BATCH_MOST + 1] = { 0 }, cu_key[BATCH_MOST + 1] = { 0 };
     int64_t limit = options->work_limit ? options->work_limit : 2000000;
     random_shape(&random, &problem, random_chance(&random, 0.05) ? 4 * limit : limit);
     random_masking(&random, &problem);
