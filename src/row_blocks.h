@@ -1,9 +1,10 @@
-/* Launching a fused kernel for GPUs over its blocks of query rows (cl/row_block.clh). Called by fused_simt and
- * fused_mma. */
+/* A fused kernel for GPUs: the tile that its work-groups have, and its launches over blocks of query rows
+ * (cl/row_block.clh). Called by fused_simt and fused_mma. */
 #ifndef CLATTN_SRC_ROW_BLOCKS_H
 #define CLATTN_SRC_ROW_BLOCKS_H
 
 #include "strategy.h"
+#include "tuning.h"
 
 /* Kernels count rows and keys of a tile past the last one in int. */
 #define ROW_BLOCKS_LENGTH_MAX (INT32_MAX - 4096)
@@ -12,15 +13,34 @@
 #define ROW_BLOCKS_RUN_TIME_FEATURES                                                                   \
     (CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_SINKS | CLATTN_FLAG_LSE)
 
+/* What a work-group has. */
+struct row_tile {
+    struct tile tile;
+    int depth, columns; /* that it multiplies: head_dim and its output columns, rounded up */
+    size_t local_bytes;
+};
+
 struct row_blocks {
     struct kernel *kernel;
-    int rows, columns, work_items; /* of a work-group */
-    double block_work;             /* multiply-adds of one block of one head, all its column slices */
-    double unit_work_most;         /* that one launch may do on one compute unit */
+    const struct row_tile *tile;
+    double unit_work_most; /* multiply-adds that one launch may do on one compute unit */
 };
 
 /* Blocks of `size` that hold `count`. */
 int64_t row_blocks_of(int64_t count, int64_t size);
+
+/* Whether the device has room for it; and what to say where it has room for none, or, once it is built, runs
+ * fewer work-items than any has. */
+int row_tile_fits(const struct device *device, const struct row_tile *tile);
+void row_tile_none_fits(const struct device *device, struct text *why);
+clattn_status row_tile_none_runs(const char *strategy, size_t work_items_most);
+
+/* A line for clattn explain. */
+void row_tile_describe(const struct row_tile *tile, const struct problem *problem, struct text *explain);
+
+/* `rate`: multiply-adds a millisecond and compute unit. */
+double row_tile_cost_ms(const struct device *device, const struct problem *problem,
+                        const struct row_tile *tile, double rate);
 
 /* One sentence why no kernel of this form takes the problem on the device; 1: nothing is in the way. */
 int row_blocks_applicable(const struct device *device, const struct problem *problem, struct text *why);

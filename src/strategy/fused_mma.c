@@ -47,9 +47,7 @@ static const struct unit emulated = { CLATTN_MATRIX_NVIDIA_80, RUNG_COUNT, RUNG_
 
 struct shape {
     const struct unit *unit;
-    struct tile tile;
-    int depth, columns; /* head_dim and a work-group's output columns, rounded up */
-    size_t local_bytes;
+    struct row_tile of;
 };
 
 struct mma_state {
@@ -57,32 +55,30 @@ struct mma_state {
     struct shape shape;
 };
 
-/* The unit for the problem's type, or NULL; `why` gets what each rung says that devices like this are asked. */
+/* The unit for the problem's type. NULL: there is none, and `why` gets what each rung says that devices like this
+ * are asked. */
 static const struct unit *find_unit(const clattn_context *context, const struct problem *problem,
                                     struct text *why)
 {
     const int is_float16 = problem->p.type == CLATTN_FLOAT16;
-    int asked = 0;
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); ++i) {
+    struct text refusals = TEXT_INIT;
+    const struct unit *found = NULL;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && !found; ++i) {
         const enum rung_id rung = is_float16 ? units[i].float16 : units[i].bfloat16;
         if (rung == RUNG_COUNT || !ladder_asks(&context->device, rung)) {
             continue;
         }
-        if (why) {
-            text_append(why, "%s%s: ", asked ? "; " : "no matrix unit: ", ladder_table[rung].name);
-        }
-        if (ladder_has(context, rung, why)) {
-            return &units[i];
-        }
-        asked = 1;
+        text_append(&refusals, "%s%s: ", refusals.data ? "; " : "no matrix unit: ", ladder_table[rung].name);
+        found = ladder_has(context, rung, &refusals) ? &units[i] : NULL;
     }
-    if (strcmp(problem->strategy_name, NAME) == 0) {
-        return &emulated;
+    if (!found && strcmp(problem->strategy_name, NAME) == 0) {
+        found = &emulated;
     }
-    if (!asked && why) {
-        text_append(why, "no matrix unit is known for devices of this kind");
+    if (!found && why) {
+        text_append(why, "%s", refusals.data ? refusals.data : "no matrix unit is known for devices of this kind");
     }
-    return NULL;
+    text_free(&refusals);
+    return found;
 }
 
 /* Depths and columns come in few sizes, so that there are few programs. */
@@ -103,25 +99,25 @@ static int larger(int a, int b)
 
 static int keeps_queries(const struct shape *shape)
 {
-    return shape->depth <= shape->tile.unroll_score;
+    return shape->of.depth <= shape->of.tile.unroll_score;
 }
 
 /* unroll_mix: output columns a work-group at most. */
 static struct shape shape_of(const struct unit *unit, const struct tile *tile, const struct problem *problem)
 {
     const uint32_t changes_scores = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP;
-    struct shape shape = { .unit = unit, .tile = *tile };
-    shape.depth = round_up(problem->p.head_dim, HEAD_DIM_MOST);
-    shape.columns = round_up(problem->p.head_dim_v, tile->unroll_mix);
-    const int row = shape.depth + PADDING, out_row = shape.columns + PADDING;
+    struct shape shape = { .unit = unit, .of.tile = *tile };
+    shape.of.depth = round_up(problem->p.head_dim, HEAD_DIM_MOST);
+    shape.of.columns = round_up(problem->p.head_dim_v, tile->unroll_mix);
+    const int row = shape.of.depth + PADDING, out_row = shape.of.columns + PADDING;
     const int parked = problem->flags & changes_scores ? tile->rows * tile->keys * 2 : 0;
-    const int keys = larger(larger(tile->keys * row, parked), tile->rows * shape.columns / 2);
-    const int values = larger(tile->keys * out_row, shape.columns * (tile->keys + PADDING));
+    const int keys = larger(larger(tile->keys * row, parked), tile->rows * shape.of.columns / 2);
+    const int values = larger(tile->keys * out_row, shape.of.columns * (tile->keys + PADDING));
     const int queries_start = keeps_queries(&shape) ? 0 : keys + values;
     const int most = larger(larger(queries_start + tile->rows * row, keys + values), tile->rows * out_row);
-    shape.local_bytes = (size_t)most * ELEMENT_BYTES + 64;
+    shape.of.local_bytes = (size_t)most * ELEMENT_BYTES + 64;
     if (unit == &emulated) {
-        shape.local_bytes += (size_t)(SCRATCH_BYTES * tile->work_items);
+        shape.of.local_bytes += (size_t)(SCRATCH_BYTES * tile->work_items);
     }
     return shape;
 }
@@ -134,10 +130,8 @@ static int find_shape(const struct device *device, const struct unit *unit, cons
     const int64_t head_dim = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
     const struct tile *tile;
     for (; (tile = tuning_find(unit->tiles, DEVICE_GPU, head_dim, *rank)) != NULL; ++*rank) {
-        const size_t items = (size_t)tile->work_items;
         *shape = shape_of(unit, tile, problem);
-        if (items <= device->work_group_limit && items <= device->work_item_limit[0] &&
-            shape->local_bytes <= device->local_bytes) {
+        if (row_tile_fits(device, &shape->of)) {
             return 1;
         }
     }
@@ -160,37 +154,24 @@ static int applicable(const clattn_context *context, const struct problem *probl
     } else if ((unit = find_unit(context, problem, why)) == NULL) {
         return 0;
     } else if (!find_shape(device, unit, problem, &rank, &shape)) {
-        text_append(why, "no tile fits in %llu bytes of local memory and %zu work-items a work-group",
-                    (unsigned long long)device->local_bytes, device->work_group_limit);
+        row_tile_none_fits(device, why);
     } else {
         return 1;
     }
     return 0;
 }
 
-/* Multiply-adds of one block of rows of one head, all its column slices. */
-static double block_work(const struct problem *problem, const struct shape *shape, int64_t key_len)
-{
-    const double slices = (double)row_blocks_of(problem->p.head_dim_v, shape->columns);
-    return slices * (double)(shape->depth + shape->columns) * (double)shape->tile.rows *
-           (double)(key_len + shape->tile.keys);
-}
-
 static double cost_ms(const clattn_context *context, const struct problem *problem)
 {
-    const clattn_problem *p = &problem->p;
     const struct unit *unit = find_unit(context, problem, NULL);
     struct shape shape;
     int rank = 0;
     if (!unit || !find_shape(&context->device, unit, problem, &rank, &shape)) {
         return 1e30;
     }
-    const double blocks = (double)row_blocks_of(p->query_len, shape.tile.rows) * (double)p->batch *
-                          (double)p->query_heads;
-    const double work = blocks * block_work(problem, &shape, p->key_len) * (p->causal ? 0.6 : 1);
     /* Multiply-adds a millisecond and compute unit: five times those of fused_simt. */
     const double rate = unit == &emulated ? 1e4 : 1e8;
-    return 0.02 + work / rate / (double)context->device.compute_units;
+    return row_tile_cost_ms(&context->device, problem, &shape.of, rate);
 }
 
 static clattn_status build(clattn_context *context, const struct problem *problem,
@@ -203,7 +184,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
                 "-D QUERIES_IN_REGISTERS=%d",
                 (int)problem->p.type, shape->unit->matrix, shape->unit == &emulated,
                 problem->flags & ~ROW_BLOCKS_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
-                shape->tile.rows, shape->tile.keys, shape->tile.work_items, shape->depth, shape->columns,
+                shape->of.tile.rows, shape->of.tile.keys, shape->of.tile.work_items, shape->of.depth, shape->of.columns,
                 keeps_queries(shape));
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
@@ -226,12 +207,7 @@ static void describe(const struct shape *shape, const struct problem *problem, s
     text_append(explain, "  matrix unit: %s\n",
                 shape->unit == &emulated ? "none on this device: its instructions are emulated, for tests"
                                          : ladder_table[rung].summary);
-    text_append(explain,
-                "  tile: %d queries x %d keys, %d work-items, %d of %lld output columns a work-group, "
-                "%zu bytes of local memory\n",
-                shape->tile.rows, shape->tile.keys, shape->tile.work_items,
-                shape->columns < problem->p.head_dim_v ? shape->columns : (int)problem->p.head_dim_v,
-                (long long)problem->p.head_dim_v, shape->local_bytes);
+    row_tile_describe(&shape->of, problem, explain);
 }
 
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
@@ -253,30 +229,19 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         if (status != CLATTN_OK) {
             return status;
         }
-        if (limit >= (size_t)shape->tile.work_items) {
+        if (limit >= (size_t)shape->of.tile.work_items) {
             describe(shape, &plan->problem, explain);
             return CLATTN_OK;
         }
     }
-    return error_set(CLATTN_UNSUPPORTED,
-                     "fused_mma: the device runs at most %zu work-items of its smallest tile; choose "
-                     "another strategy",
-                     limit);
+    return row_tile_none_runs(NAME, limit);
 }
 
 static clattn_status enqueue(const struct clattn_plan *plan, const struct call *call,
                              const clattn_params *params, struct chain *chain)
 {
     const struct mma_state *state = plan->state;
-    const struct shape *shape = &state->shape;
-    const struct row_blocks blocks = {
-        .kernel = state->kernel,
-        .rows = shape->tile.rows,
-        .columns = shape->columns,
-        .work_items = shape->tile.work_items,
-        .block_work = block_work(&plan->problem, shape, call->key_len),
-        .unit_work_most = LAUNCH_WORK_PER_UNIT,
-    };
+    const struct row_blocks blocks = { state->kernel, &state->shape.of, LAUNCH_WORK_PER_UNIT };
     return row_blocks_enqueue(plan, &blocks, call, params, chain);
 }
 

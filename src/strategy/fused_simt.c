@@ -19,21 +19,14 @@
 #define LAUNCH_WORK_PER_UNIT 4e9
 
 struct shape {
-    struct tile tile;
-    int columns;     /* output columns a work-group */
+    struct row_tile of;
     int keys_staged; /* values in local memory at once */
-    size_t local_bytes;
 };
 
 struct simt_state {
     struct kernel *kernel;
     struct shape shape;
 };
-
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
 
 /* Output columns come in few sizes, so that there are few programs: as many a work-item as is in this list. */
 static int column_count(const struct tile *tile, int64_t head_dim_v)
@@ -54,20 +47,21 @@ static int column_count(const struct tile *tile, int64_t head_dim_v)
 static struct shape shape_of(const struct tile *tile, const struct problem *problem)
 {
     const int across = tile->keys / tile->unroll_score;
-    struct shape shape = { .tile = *tile, .columns = column_count(tile, problem->p.head_dim_v) };
+    const int columns = column_count(tile, problem->p.head_dim_v);
     const int row_pitch = tile->rows + PADDING, key_pitch = tile->keys + PADDING;
     const int score_stage = DEPTH * (row_pitch + key_pitch);
-    const int span = shape.columns % 32 == 0 && tile->work_items >= 32 ? 32 : across;
-    shape.keys_staged = tile->work_items / span;
-    while (shape.keys_staged < tile->keys &&
-           2 * shape.keys_staged * shape.columns <= score_stage + score_stage / 4) {
-        shape.keys_staged *= 2;
+    const int span = columns % 32 == 0 && tile->work_items >= 32 ? 32 : across;
+    int keys_staged = tile->work_items / span;
+    while (keys_staged < tile->keys &&
+           2 * keys_staged * columns <= score_stage + score_stage / 4) {
+        keys_staged *= 2;
     }
-    const int value_stage = shape.keys_staged * shape.columns;
+    const int value_stage = keys_staged * columns;
     const int stage = score_stage > value_stage ? score_stage : value_stage;
     const size_t real_bytes = problem->p.type == CLATTN_FLOAT64 ? 8 : 4;
-    shape.local_bytes = real_bytes * (size_t)(stage + (tile->keys + across) * row_pitch) + 64;
-    return shape;
+    const size_t local_bytes = real_bytes * (size_t)(stage + (tile->keys + across) * row_pitch) + 64;
+    const int depth = (int)row_blocks_of(problem->p.head_dim, DEPTH) * DEPTH;
+    return (struct shape){ { *tile, depth, columns, local_bytes }, keys_staged };
 }
 
 /* The next tile from *rank on that the device has room for; 0: there is none. */
@@ -77,10 +71,8 @@ static int find_shape(const struct device *device, const struct problem *problem
     const char *tiles = problem->p.type == CLATTN_FLOAT64 ? NAME " double" : NAME;
     const struct tile *tile;
     for (; (tile = tuning_find(tiles, DEVICE_GPU, problem->p.head_dim_v, *rank)) != NULL; ++*rank) {
-        const size_t items = (size_t)tile->work_items;
         *shape = shape_of(tile, problem);
-        if (items <= device->work_group_limit && items <= device->work_item_limit[0] &&
-            shape->local_bytes <= device->local_bytes) {
+        if (row_tile_fits(device, &shape->of)) {
             return 1;
         }
     }
@@ -96,36 +88,23 @@ static int applicable(const clattn_context *context, const struct problem *probl
         return 0;
     }
     if (!find_shape(device, problem, &rank, &shape)) {
-        text_append(why, "no tile fits in %llu bytes of local memory and %zu work-items a work-group",
-                    (unsigned long long)device->local_bytes, device->work_group_limit);
+        row_tile_none_fits(device, why);
         return 0;
     }
     return 1;
 }
 
-/* Multiply-adds of one block of rows of one head, all its column slices. */
-static double block_work(const struct problem *problem, const struct shape *shape, int64_t key_len)
-{
-    const double slices = (double)row_blocks_of(problem->p.head_dim_v, shape->columns);
-    const double columns = (double)(row_blocks_of(problem->p.head_dim, DEPTH) * DEPTH + shape->columns);
-    return slices * columns * (double)shape->tile.rows * (double)(key_len + shape->tile.keys);
-}
-
 static double cost_ms(const clattn_context *context, const struct problem *problem)
 {
-    const clattn_problem *p = &problem->p;
     struct shape shape;
     int rank = 0;
     if (!find_shape(&context->device, problem, &rank, &shape)) {
         return 1e30;
     }
-    const double blocks = (double)row_blocks_of(p->query_len, shape.tile.rows) * (double)p->batch *
-                          (double)p->query_heads;
-    const double work = blocks * block_work(problem, &shape, p->key_len) * (p->causal ? 0.6 : 1);
     /* Multiply-adds a millisecond and compute unit: a GPU's is a core of 64 lanes or more; elsewhere the
      * barriers cost more than the tiles save. */
     const double rate = context->device.device_class == DEVICE_GPU ? 2e7 : 5e4;
-    return 0.02 + work / rate / (double)context->device.compute_units;
+    return row_tile_cost_ms(&context->device, problem, &shape.of, rate);
 }
 
 /* What makes a vendor's compiler give each work-item the registers that the tile needs, and, but for float64, no
@@ -135,7 +114,7 @@ static void vendor_options(const struct device *device, const struct problem *pr
 {
     const uint32_t wants_large = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP |
                                  CLATTN_FLAG_DROPOUT;
-    const int is_double = problem->p.type == CLATTN_FLOAT64, is_small = shape->tile.work_items < 256;
+    const int is_double = problem->p.type == CLATTN_FLOAT64, is_small = shape->of.tile.work_items < 256;
     if (device->device_class != DEVICE_GPU) {
         return;
     }
@@ -144,7 +123,7 @@ static void vendor_options(const struct device *device, const struct problem *pr
     }
     if (strcmp(device->platform_name, "NVIDIA CUDA") == 0 && !is_small && !is_double &&
         !(problem->flags & CLATTN_FLAG_DROPOUT)) {
-        text_append(options, " -cl-nv-maxrregcount=%d", 32768 / shape->tile.work_items);
+        text_append(options, " -cl-nv-maxrregcount=%d", 32768 / shape->of.tile.work_items);
     }
 }
 
@@ -156,8 +135,8 @@ static clattn_status build(clattn_context *context, const struct problem *proble
                 "-D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d "
                 "-D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d",
                 (int)problem->p.type, problem->flags & ~ROW_BLOCKS_RUN_TIME_FEATURES,
-                problem->p.strided_columns != 0, shape->tile.rows, shape->tile.keys,
-                shape->tile.unroll_score, shape->tile.work_items, shape->columns, shape->keys_staged);
+                problem->p.strided_columns != 0, shape->of.tile.rows, shape->of.tile.keys,
+                shape->of.tile.unroll_score, shape->of.tile.work_items, shape->of.columns, shape->keys_staged);
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
@@ -189,35 +168,19 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         if (status != CLATTN_OK) {
             return status;
         }
-        if (limit >= (size_t)shape->tile.work_items) {
-            text_append(explain,
-                        "  tile: %d queries x %d keys, %d work-items, %d of %d output columns a "
-                        "work-group, %zu bytes of local memory\n",
-                        shape->tile.rows, shape->tile.keys, shape->tile.work_items,
-                        smaller(shape->columns, (int)plan->problem.p.head_dim_v),
-                        (int)plan->problem.p.head_dim_v, shape->local_bytes);
+        if (limit >= (size_t)shape->of.tile.work_items) {
+            row_tile_describe(&shape->of, &plan->problem, explain);
             return CLATTN_OK;
         }
     }
-    return error_set(CLATTN_UNSUPPORTED,
-                     "fused_simt: the device runs at most %zu work-items of its smallest tile; choose "
-                     "another strategy",
-                     limit);
+    return row_tile_none_runs(NAME, limit);
 }
 
 static clattn_status enqueue(const struct clattn_plan *plan, const struct call *call,
                              const clattn_params *params, struct chain *chain)
 {
     const struct simt_state *state = plan->state;
-    const struct shape *shape = &state->shape;
-    const struct row_blocks blocks = {
-        .kernel = state->kernel,
-        .rows = shape->tile.rows,
-        .columns = shape->columns,
-        .work_items = shape->tile.work_items,
-        .block_work = block_work(&plan->problem, shape, call->key_len),
-        .unit_work_most = LAUNCH_WORK_PER_UNIT,
-    };
+    const struct row_blocks blocks = { state->kernel, &state->shape.of, LAUNCH_WORK_PER_UNIT };
     return row_blocks_enqueue(plan, &blocks, call, params, chain);
 }
 
