@@ -134,8 +134,8 @@ static clattn_status measure(struct lesson_run *run, struct study *study)
     struct device_job jobs[2 * SWEEPS * POINTS];
     for (int i = 0; i < SWEEPS * POINTS; ++i) {
         struct pair *pair = &study->pairs[i / POINTS][i % POINTS];
-        jobs[2 * i] = (struct device_job){ enqueue_dot, pair, 0, 0 };
-        jobs[2 * i + 1] = (struct device_job){ enqueue_additive, pair, 0, 0 };
+        jobs[2 * i] = (struct device_job){ enqueue_dot, pair, 0 };
+        jobs[2 * i + 1] = (struct device_job){ enqueue_additive, pair, 0 };
     }
     const clattn_status status = device_measure(run, jobs, 2 * SWEEPS * POINTS, 2.0, 4);
     for (int i = 0; i < 2 * SWEEPS * POINTS; ++i) {

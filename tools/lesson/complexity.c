@@ -31,7 +31,7 @@ struct call {
 struct study {
     cl_mem query, key, value, out, workspace;
     struct call calls[KINDS][LENGTHS];
-    double length[KINDS][LENGTHS], seconds[KINDS][LENGTHS], work[KINDS][LENGTHS];
+    double length[KINDS][LENGTHS], work[KINDS][LENGTHS];
     double tensors[KINDS][LENGTHS], workspace_bytes[KINDS][LENGTHS];
     char strategy[KINDS][32];
 };
@@ -109,7 +109,6 @@ static clattn_status measure(struct lesson_run *run, struct study *study)
     }
     const clattn_status status = device_measure(run, jobs, KINDS * LENGTHS, 3.0, 4);
     for (int i = 0; i < KINDS * LENGTHS; ++i) {
-        study->seconds[i / LENGTHS][i % LENGTHS] = jobs[i].best_seconds;
         study->work[i / LENGTHS][i % LENGTHS] = jobs[i].work_seconds;
     }
     return status;
@@ -136,7 +135,7 @@ static void tell(struct lesson_run *run, struct study *study)
     for (int kind = 0; kind < KINDS; ++kind) {
         for (int i = 0; i < LENGTHS; i += 2) {
             page_row(page, "%s|%d|%.3g ms|%.2f MiB|%.2f MiB", study->strategy[kind], kinds[kind].lengths[i],
-                     1e3 * study->seconds[kind][i], study->tensors[kind][i] / 1048576,
+                     1e3 * study->work[kind][i], study->tensors[kind][i] / 1048576,
                      study->workspace_bytes[kind][i] / 1048576);
         }
     }
@@ -159,7 +158,7 @@ static void tell(struct lesson_run *run, struct study *study)
                     "of scores makes the memory of %s grow as n^%.2f, where %s needs n^%.2f, and at n = %d it is "
                     "%.1f times as fast.",
                     time[0], time[1], time[2], study->strategy[1], memory[1], study->strategy[2], memory[2],
-                    LONGEST, study->seconds[1][LENGTHS - 1] / study->seconds[2][LENGTHS - 1]);
+                    LONGEST, study->work[1][LENGTHS - 1] / study->work[2][LENGTHS - 1]);
 }
 
 static void draw(struct lesson_run *run, const struct study *study)
@@ -188,8 +187,8 @@ int lesson_complexity(struct lesson_run *run)
     page_paragraph(run->page,
                    "One head of dimension %d, n queries and n keys, float32. Plain computes each score twice and "
                    "keeps none, staged writes the n x n matrix of scores, fused keeps a block of it in registers. "
-                   "Shortest of several calls, in turns; exponents are fitted to the logarithms%s.",
-                   DIM, device_is_cpu(run) ? " of the time that all processors spent" : "");
+                   "Shortest of several calls, in turns%s; exponents are fitted to the logarithms.",
+                   DIM, device_is_cpu(run) ? ", in time of all processors" : "");
     if (study) {
         status = prepare(run, study);
         if (status == CLATTN_OK) {

@@ -64,13 +64,12 @@ clattn_status device_measure(struct lesson_run *run, struct device_job *jobs, si
     struct duration once;
     for (size_t i = 0; i < n && status == CLATTN_OK; ++i) { /* what drivers compile at the first launch */
         status = run_once(run, &jobs[i], &once);
-        jobs[i].best_seconds = jobs[i].work_seconds = INFINITY;
+        jobs[i].work_seconds = INFINITY;
     }
     const double end = clock_seconds() + seconds;
     for (int round = 0; status == CLATTN_OK && (round < rounds || clock_seconds() < end); ++round) {
         for (size_t i = 0; i < n && status == CLATTN_OK; ++i) {
             status = run_once(run, &jobs[i], &once);
-            jobs[i].best_seconds = fmin(jobs[i].best_seconds, once.clock);
             jobs[i].work_seconds = fmin(jobs[i].work_seconds, is_cpu ? once.processors : once.clock);
         }
     }

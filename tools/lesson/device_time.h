@@ -12,9 +12,8 @@ cl_mem device_empty(struct lesson_run *run, size_t bytes);
 struct device_job {
     clattn_status (*enqueue)(void *state, cl_command_queue queue);
     void *state;
-    double best_seconds; /* result: by the clock */
-    double work_seconds; /* result: on a CPU device the processors' time, which neighbours do not stretch as
-                          * much; else as best_seconds */
+    double work_seconds; /* result: the shortest by the clock; on a CPU device the least of the processors' time,
+                          * which neighbours do not stretch as much */
 };
 
 int device_is_cpu(const struct lesson_run *run);
