@@ -224,6 +224,13 @@ int main(int argc, char **argv)
     }
     run.skipped = (int64_t)(run.options.count - done) * run.options.shared.n_strategies;
     print_figures(&run);
+    for (int type = CLATTN_FLOAT16; type <= CLATTN_BFLOAT16; ++type) {
+        if (ratio_is_too_large(&run.figures[type].ratio)) {
+            printf("FAIL %s: errors are larger than those of the plain pipeline in the mean\n",
+                   clattn_type_name((clattn_type)type));
+            ++run.failed;
+        }
+    }
     clattn_context_destroy(run.context);
     printf("%" PRId64 " passed, %" PRId64 " failed, %" PRId64 " skipped\n", run.passed, run.failed,
            run.skipped);

@@ -19,7 +19,6 @@ struct visitor {
     const double *plain; /* NULL: the call's own outputs */
     double excused;      /* the factor of what is excused; 0: nothing is */
     double largest, excess, square_sum, largest_reference;
-    int64_t count;
 };
 
 static double excused_error(const struct visitor *v, int64_t row, int64_t at)
@@ -42,7 +41,6 @@ static void visit(struct visitor *v, int64_t row, int64_t at, double got)
     v->excess = fmax(v->excess, excess); /* of a NaN: nothing */
     v->square_sum += excess > 0 ? excess * excess : 0;
     v->largest_reference = fmax(v->largest_reference, fabs(want));
-    ++v->count;
 }
 
 static void visit_sequence(struct visitor *v, int64_t b)
@@ -115,10 +113,6 @@ void ratio_check(const struct test_call *test, const struct expected *expected,
                  "largest error %.6g, of which %.6g is not excused; the plain pipeline has %.6g", v.largest,
                  v.excess, plain->largest);
     }
-    if (judged && !is_fine && ratio->says_something && v.count >= RATIO_LEAST_OUTPUTS && ratio->square > 1) {
-        snprintf(ratio->wrong, sizeof(ratio->wrong),
-                 "the root mean square of errors is %.3f times that of the plain pipeline", ratio->square);
-    }
 }
 
 void ratio_count(struct ratio_figures *figures, const struct ratio *ratio)
@@ -127,6 +121,12 @@ void ratio_count(struct ratio_figures *figures, const struct ratio *ratio)
         figures->worst = fmax(figures->worst, ratio->largest);
         figures->worst_square = fmax(figures->worst_square, ratio->square);
         figures->sum += ratio->largest;
+        figures->square_sum += ratio->square;
         ++figures->calls;
     }
+}
+
+int ratio_is_too_large(const struct ratio_figures *figures)
+{
+    return figures->calls >= RATIO_MANY_CALLS && figures->square_sum > (double)figures->calls;
 }
