@@ -138,7 +138,8 @@ typedef struct clattn_context_options {
  *                      else ~/.cache/clattn. It holds 256 MiB at most; what was not used for longest goes.
  *   CLATTN_BINARY_DIR  a folder that `clattn compile` wrote, looked into first and never written. With it a
  *                      device may be without an online compiler: a program that is not there is
- *                      CLATTN_UNSUPPORTED, and the message says what makes it.
+ *                      CLATTN_UNSUPPORTED, and the message says what makes it. A folder that is missing, or
+ *                      that others may write to, is CLATTN_INVALID_ARGUMENT.
  * A file counts only when it was made for the same source, options, device, driver and version of clattn,
  * is whole to the last bit, and nobody but the user (for CLATTN_BINARY_DIR: or root) could have written it or
  * its folder. Otherwise, or where anything of this fails, programs are compiled, and nothing is said. All

@@ -8,6 +8,7 @@
 
 #include "environment.h"
 #include "error.h"
+#include "program_folder.h"
 #include "text.h"
 
 /* A program is 20 to 400 kB: some hundreds of them, after which the oldest go. */
@@ -50,6 +51,24 @@ static char *default_cache_dir(void)
     return home && home[0] == '/' ? absolute_path(home, "/.cache/clattn") : NULL;
 }
 
+/* It was named, so it is not passed over in silence. */
+static clattn_status choose_binary_dir(const char *named, struct program_cache *cache)
+{
+    cache->binary_dir = absolute_path(named, "");
+    if (!cache->binary_dir) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the program cache");
+    }
+    const int directory = program_folder_open(cache->binary_dir, PROGRAM_FOLDER_INSTALLED);
+    if (directory < 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "CLATTN_BINARY_DIR \"%s\": must be a folder and no link, yours or root's, that nobody else "
+                         "may write to; `clattn compile` makes one",
+                         named);
+    }
+    close(directory);
+    return CLATTN_OK;
+}
+
 static clattn_status choose_folders(const struct device *device, struct program_cache *cache)
 {
     const char *wanted = environment_cache(), *cache_dir = environment_cache_dir();
@@ -58,7 +77,10 @@ static clattn_status choose_folders(const struct device *device, struct program_
         return error_set(CLATTN_INVALID_ARGUMENT, "CLATTN_CACHE \"%s\": must be on or off", wanted);
     }
     if (binary_dir && binary_dir[0]) {
-        cache->binary_dir = absolute_path(binary_dir, "");
+        const clattn_status status = choose_binary_dir(binary_dir, cache);
+        if (status != CLATTN_OK) {
+            return status;
+        }
     }
     if (environment_is_foreign() || (wanted && strcmp(wanted, "off") == 0)) {
         return CLATTN_OK;

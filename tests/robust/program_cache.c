@@ -252,7 +252,8 @@ static void test_switches(void)
     EXPECT(compiled(run(variables)));
     EXPECT(first.quirks & QUIRK_KEEPS_PROGRAMS ? compiled(run(variables)) : loaded(run(variables)));
     EXPECT(compiled(run("CLATTN_CACHE_DIR=/dev/null")));
-    EXPECT(compiled(run("CLATTN_CACHE_DIR=/nonexistent/\"$(printf %4000d 1)\"")));
+    snprintf(variables, sizeof(variables), "CLATTN_CACHE_DIR='%s'/\"$(printf %%4000d 1)\"", folder_path(""));
+    EXPECT(compiled(run(variables)));
     EXPECT(count_files("") == files);
 }
 
@@ -276,6 +277,11 @@ static void test_offline(void)
     EXPECT(compiled(run(with_folder))); /* with a compiler it is no loss */
     flip_binary(path);
     EXPECT(loaded(run(with_folder)));
+    r = run("CLATTN_BINARY_DIR=/dev/null/missing");
+    EXPECT(r.status == CLATTN_INVALID_ARGUMENT && strstr(r.message, "/dev/null/missing"));
+    EXPECT(chmod(folder_path(""), 0777) == 0);
+    EXPECT(run(with_folder).status == CLATTN_INVALID_ARGUMENT);
+    EXPECT(chmod(folder_path(""), 0700) == 0);
 }
 
 int main(int argc, char **argv)
