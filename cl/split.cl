@@ -16,6 +16,10 @@
  * summed together at the end. Softmax: lanes along the keys. Mixing: lanes along head_dim_v. */
 #include "split_products.clh"
 
+#ifndef ONE_LAUNCH
+#define ONE_LAUNCH 0 /* 1: split_head; 0: the other two. A program has what its plan runs. */
+#endif
+
 /* Bias or mask of a row for 16 keys from `key` on, 0 where there is no such element. */
 static inline float16 terms_of_row(const clattn_params *p, int is_mask, __global const uchar *mask,
                                    __global const void *bias, clattn_i64 row_at, clattn_i64 column_stride,
@@ -231,7 +235,7 @@ static inline void combine_pieces(const clattn_params *p, const piece *t, int r,
     }
 }
 
-#define SPLIT_KERNEL __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+#define SPLIT_KERNEL __kernel __attribute__((reqd_work_group_size(1, 1, 1))) LEAST_SUB_GROUP void
 
 /* `p`, and `t`: piece n of a key/value head. */
 #define SPLIT_PLACE(batch_entry, kv_head, n)                                                           \
@@ -243,6 +247,23 @@ static inline void combine_pieces(const clattn_params *p, const piece *t, int r,
     t.rows = t.s.query_len * GROUP;                                                                    \
     set_piece(p, &t, (int)(n))
 
+#if ONE_LAUNCH
+/* What the two below do, by the same operations in the same order. */
+SPLIT_KERNEL split_head(ATTENTION_ARGUMENTS, __global float *pieces, int n_pieces)
+{
+    SPLIT_PLACE(get_group_id(1), get_group_id(0), 0);
+    for (int n = 0; n < n_pieces; ++n) {
+        set_piece(p, &t, n);
+        attend_piece(p, &t, query, key, value, mask, bias, slopes, values_of(p, &t, pieces, n_pieces),
+                     state_of(p, &t, pieces, n_pieces));
+    }
+    set_piece(p, &t, 0);
+    for (int r = 0; r < t.rows; ++r) {
+        combine_pieces(p, &t, r, n_pieces, values_of(p, &t, pieces, n_pieces),
+                       state_of(p, &t, pieces, n_pieces), sinks, out, lse);
+    }
+}
+#else
 SPLIT_KERNEL split_piece(ATTENTION_ARGUMENTS, __global float *pieces, int n_pieces)
 {
     SPLIT_PLACE(get_group_id(2), get_group_id(1), get_group_id(0));
@@ -259,19 +280,4 @@ SPLIT_KERNEL split_combine(ATTENTION_ARGUMENTS, __global float *pieces, int n_pi
                        state_of(p, &t, pieces, n_pieces), sinks, out, lse);
     }
 }
-
-/* Both, by the same operations in the same order. */
-SPLIT_KERNEL split_head(ATTENTION_ARGUMENTS, __global float *pieces, int n_pieces)
-{
-    SPLIT_PLACE(get_group_id(1), get_group_id(0), 0);
-    for (int n = 0; n < n_pieces; ++n) {
-        set_piece(p, &t, n);
-        attend_piece(p, &t, query, key, value, mask, bias, slopes, values_of(p, &t, pieces, n_pieces),
-                     state_of(p, &t, pieces, n_pieces));
-    }
-    set_piece(p, &t, 0);
-    for (int r = 0; r < t.rows; ++r) {
-        combine_pieces(p, &t, r, n_pieces, values_of(p, &t, pieces, n_pieces),
-                       state_of(p, &t, pieces, n_pieces), sinks, out, lse);
-    }
-}
+#endif

@@ -105,16 +105,16 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     state->group = (int)group_of(p);
     state->piece_keys = PIECE_KEYS;
     plan->workspace_bytes = workspace_bytes(p, PIECE_KEYS);
-    const int rows = rows_of(p) > 0 ? (int)rows_of(p) : 1;
+    const int rows = rows_of(p) > 0 ? (int)rows_of(p) : 1, one_launch = heads_fill(plan->context, p);
     char options[256];
     snprintf(options, sizeof(options),
              "-D TYPE=%d -D FLAGS=0x%xu -D BIAS_TYPE=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d -D GROUP=%d "
-             "-D ROWS=%d -D SPLIT_KEYS=%d -D AHEAD_BYTES=%d",
+             "-D ROWS=%d -D SPLIT_KEYS=%d -D AHEAD_BYTES=%d -D ONE_LAUNCH=%d",
              (int)p->type, (unsigned)plan->problem.flags, (int)p->bias_type, (int)p->head_dim,
              (int)p->head_dim_v, state->group, rows, PIECE_KEYS,
-             plan->context->device.device_class == DEVICE_CPU ? AHEAD_BYTES : 0);
+             plan->context->device.device_class == DEVICE_CPU ? AHEAD_BYTES : 0, one_launch);
     text_append(explain, "  split: pieces of %d keys, %d rows each\n", PIECE_KEYS, rows);
-    if (heads_fill(plan->context, p)) {
+    if (one_launch) {
         text_append(explain, "  one launch, a work-group for each key/value head\n");
         return program_kernel(plan->context, "split.cl", options, "split_head", &state->head);
     }
