@@ -227,7 +227,7 @@ static void apply_softmax(struct work *work)
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         work->score[j] = work->allowed[j] ? expl(work->score[j] - maximum) : 0;
         of_keys += work->score[j];
-        weighted += work->allowed[j] ? work->score[j] * work->magnitude[j] : 0;
+        weighted += work->score[j] > 0 ? work->score[j] * work->magnitude[j] : 0; /* 0 * inf is NaN */
     }
     if (work->allowed_keys == 0) {
         work->lse = -(long double)INFINITY;
@@ -260,7 +260,7 @@ static void apply_dropout(struct work *work)
         int kept = words[j % 4] >= p->dropout * 4294967296.0;
         work->score[j] = kept ? work->score[j] / (1 - (long double)p->dropout) : 0;
         kept_weight += work->score[j];
-        weighted += work->allowed[j] ? work->score[j] * work->magnitude[j] : 0;
+        weighted += work->score[j] > 0 ? work->score[j] * work->magnitude[j] : 0;
     }
     if (kept_weight > 0 && weighted / kept_weight > work->row_magnitude) {
         work->row_magnitude = weighted / kept_weight;

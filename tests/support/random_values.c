@@ -276,8 +276,7 @@ void spoil_some(struct random *random, struct test_call *test)
         if (n[0] && n[1] && n[2] && random_chance(random, 0.5)) {
             test_call_set(test, (enum tensor_id)id, random_between(random, 0, n[0] - 1),
                           random_between(random, 0, n[1] - 1), random_between(random, 0, n[2] - 1),
-                          random_between(random, 0, n[3] - 1),
-                          id == TENSOR_VALUE ? not_finite(random) : (double)NAN);
+                          random_between(random, 0, n[3] - 1), not_finite(random));
         }
     }
 }
