@@ -179,6 +179,15 @@ static inline float16 finish_rows(const clattn_params *p, tile *t, __global cons
     return t->seen[v] & t->kept[v] ? kept / total : (float16)0.0f;
 }
 
+/* Rows that dropout left nothing: their sums were rescaled by NaN where a logit was not finite. */
+static inline void clear_dropped(const tile *t, int v, float16 *out_t)
+{
+    const int16 clear = ~t->kept[v] & isnan(t->sum[v]);
+    for (int c = 0; c < HEAD_DIM_V; ++c) {
+        out_t[c * VECTORS + v] = clear ? (float16)0.0f : out_t[c * VECTORS + v];
+    }
+}
+
 static inline void store_lse(const clattn_params *p, const tile *t, int v, __global float *lse)
 {
     for (int lane = 0; lane < rows_in_vector(t, v); ++lane) {
@@ -242,7 +251,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                              p->value_stride[2], p->value_stride[3] };
     float16 terms[KEYS * VECTORS], scores[KEYS * VECTORS];
 #if WEIGHTS_APART
-    weight_vector block_weights[PARTS * KEYS / 2 * VECTORS];
+    weight_vector block_weights[WEIGHT_PARTS * KEYS / 2 * VECTORS];
 #else
     weight_vector *block_weights = scores;
 #endif
@@ -279,6 +288,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
     for (int n = 0; n < tiles; ++n) {
         for (int v = 0; v < VECTORS; ++v) {
             float16 factor = finish_rows(p, &t[n], sinks, v);
+            if (HAS(DROPOUT)) {
+                clear_dropped(&t[n], v, out_t[n]);
+            }
             store_out(p, &t[n], v, factor, out_t[n], out);
             if (HAS(LSE)) {
                 store_lse(p, &t[n], v, lse);

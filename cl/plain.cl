@@ -79,6 +79,8 @@ static inline softmax softmax_of_row(const clattn_params *p, const row *r)
         }
         soft.sum += block_sum;
     }
+    /* exp(inf - inf), which add_score passed over, is in every weight of the row. */
+    soft.sum = soft.maximum == (REAL)INFINITY ? (REAL)NAN : soft.sum;
     return soft;
 }
 
