@@ -14,9 +14,10 @@
 
 #define MATRIX_UNITS "dg2 pvc gfx90a gfx1100 gfx1200 sm_80 sm_90"
 
-#define SHAPE(rows, dim)                                                                               \
+#define SHAPE(rows, dim) SHAPE_OF(rows, 2048, dim)
+#define SHAPE_OF(rows, keys, dim)                                                                      \
     .struct_size = sizeof(clattn_problem), .batch = 1, .query_heads = 8, .kv_heads = 8,                \
-    .query_len = (rows), .key_len = 2048, .head_dim = (dim), .head_dim_v = (dim), .window_left = -1,   \
+    .query_len = (rows), .key_len = (keys), .head_dim = (dim), .head_dim_v = (dim), .window_left = -1,   \
     .window_right = -1
 #define CAUSAL .causal = 1, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT
 #define EVERYTHING                                                                                     \
@@ -71,6 +72,7 @@ const struct problem_row problem_rows[] = {
     { "d128-all", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", EVERYTHING }, MATRIX_UNITS " sm_75" },
 
     { "decode-d64", F32 | F16, ROW_MAY_SPILL | ROW_QUICK, { SHAPE(1, 64), .strategy = "split" }, 0 },
+    { "decode-short", F32, ROW_MAY_SPILL, { SHAPE_OF(1, 300, 64), .strategy = "split" }, 0 },
     { "decode-d128", F32 | F16, ROW_MAY_SPILL, { SHAPE(1, 128), .strategy = "split", CAUSAL }, 0 },
 };
 const size_t problem_row_count = sizeof(problem_rows) / sizeof(problem_rows[0]);
