@@ -46,7 +46,7 @@ void row_tile_describe(const struct row_tile *tile, const struct problem *proble
 static double block_work(const struct row_tile *tile, int64_t head_dim_v, int64_t key_len)
 {
     const double slices = (double)row_blocks_of(head_dim_v, tile->columns);
-    return slices * (double)(tile->depth + tile->columns) * (double)tile->tile.rows *
+    return slices * ((double)tile->depth + tile->columns) * (double)tile->tile.rows *
            (double)(key_len + tile->tile.keys);
 }
 

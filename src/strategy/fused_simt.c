@@ -1,5 +1,6 @@
 /* fused_simt: one kernel, tiles through local memory, for GPUs. The tile comes from the tuning table; its
  * sizes in local memory are those of cl/simt_tile.clh. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,8 +61,8 @@ static struct shape shape_of(const struct tile *tile, const struct problem *prob
     const int stage = score_stage > value_stage ? score_stage : value_stage;
     const size_t real_bytes = problem->p.type == CLATTN_FLOAT64 ? 8 : 4;
     const size_t local_bytes = real_bytes * (size_t)(stage + (tile->keys + across) * row_pitch) + 64;
-    const int depth = (int)row_blocks_of(problem->p.head_dim, DEPTH) * DEPTH;
-    return (struct shape){ { *tile, depth, columns, local_bytes }, keys_staged };
+    const int64_t depth = row_blocks_of(problem->p.head_dim, DEPTH) * DEPTH;
+    return (struct shape){ { *tile, depth < INT_MAX ? (int)depth : INT_MAX, columns, local_bytes }, keys_staged };
 }
 
 /* The next tile from *rank on that the device has room for; 0: there is none. */
