@@ -15,6 +15,8 @@ libclattn_test_la_SOURCES = \
 	tests/robust/layers.h \
 	tests/robust/sample.c \
 	tests/robust/sample.h \
+	tests/support/case_call.c \
+	tests/support/case_call.h \
 	tests/support/case_file.c \
 	tests/support/case_file.h \
 	tests/support/case_layout.c \
@@ -25,6 +27,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/device_options.h \
 	tests/support/exact_call.c \
 	tests/support/exact_call.h \
+	tests/support/judge.c \
+	tests/support/judge.h \
 	tests/support/merge.c \
 	tests/support/merge.h \
 	tests/support/naive.c \
@@ -52,6 +56,7 @@ test_programs = \
 	tests/unit/problem \
 	tests/unit/reference \
 	tests/random_calls \
+	tests/case_calls \
 	tests/exact \
 	tests/metamorphic \
 	tests/layers/additive \
@@ -147,6 +152,7 @@ test_scripts = \
 	tests/cli/malformed \
 	tests/cli/run \
 	tests/exports \
+	tests/case_calls_fused.sh \
 	tests/matrix_units.sh \
 	tests/rules \
 	tests/random_fused.sh \

@@ -46,13 +46,13 @@ static const char **find_more(const struct device_option *more, const char *argu
     return NULL;
 }
 
-int device_options_parse_more(int argc, char **argv, const char *strategies,
+int device_options_parse_more(int argc, char **argv, const char *strategies, const char *types,
                               const struct device_option *more, struct device_options *o)
 {
     const char *wanted = getenv("CLATTN_TEST_STRATEGIES");
     memset(o, 0, sizeof(*o));
     if (parse_strategies(wanted && *wanted ? wanted : strategies, o) != 0 ||
-        parse_types("float32,float16,bfloat16,float64", o) != 0) {
+        parse_types(types ? types : "float32,float16,bfloat16,float64", o) != 0) {
         return -1;
     }
     for (int i = 1; i < argc; i += 2) {
@@ -76,7 +76,7 @@ int device_options_parse_more(int argc, char **argv, const char *strategies,
 
 int device_options_parse(int argc, char **argv, const char *strategies, struct device_options *options)
 {
-    return device_options_parse_more(argc, argv, strategies, NULL, options);
+    return device_options_parse_more(argc, argv, strategies, NULL, NULL, options);
 }
 
 int device_options_usage(const char *program)

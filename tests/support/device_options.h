@@ -23,8 +23,9 @@ struct device_option {
     const char **text;
 };
 
-/* -1: misuse. `strategies` is the list for when none is given; `more` ends with a NULL name. */
-int device_options_parse_more(int argc, char **argv, const char *strategies,
+/* -1: misuse. `strategies` and `types` (NULL: every one) are the lists for when none is given; `more` ends with a
+ * NULL name. */
+int device_options_parse_more(int argc, char **argv, const char *strategies, const char *types,
                               const struct device_option *more, struct device_options *options);
 int device_options_parse(int argc, char **argv, const char *strategies,
                          struct device_options *options);

@@ -1,4 +1,4 @@
-/* The four loops. Called by random_calls and the reference's unit tests. */
+/* The four loops. Called by ratio.c and the reference's unit tests. */
 #include "naive.h"
 
 #include <math.h>

@@ -9,13 +9,13 @@
  * The first holds for whatever computes in float32 and rounds once; a result that lies in the middle of two
  * numbers may fall to either, so twice the float32 error (C = 1 of support/tolerance.h) is excused. In the
  * second, single calls depend on luck: rounded weights have as many bits as those of the plain pipeline, and
- * only its scores are rounded on top. Called by random_calls. */
+ * only its scores are rounded on top. Called by judge.c. */
 #ifndef CLATTN_TESTS_SUPPORT_RATIO_H
 #define CLATTN_TESTS_SUPPORT_RATIO_H
 
 #include "tolerance.h"
 
-#define RATIO_MANY_CALLS 50
+#define RATIO_MANY_CALLS 30
 
 /* Of the plain pipeline, over the outputs of a call whose reference is finite. */
 struct plain_errors {

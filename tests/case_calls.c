@@ -1,0 +1,101 @@
+/* usage: case_calls [--cases FOLDER] [--case NAME] [--strategy S,S...] [--type T,T...] [--every N]
+ *                   [--device D]
+ *
+ * The cases of tests/cases (FOLDER; else below srcdir) with inputs rounded to each type: float16 and bfloat16, or
+ * those that are asked for. Outputs are judged as random_calls judges its own, by the error bound and by R
+ * (support/ratio.h); goldens are not read, check.py holds what solve_cases computes against them. A failure
+ * prints the command that repeats it. --every: one of so many cases, where a strategy compiles for each. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/case_call.h"
+#include "support/judge.h"
+
+#define PATH_BYTES 4096
+
+struct run {
+    const char *cases, *only; /* only: NULL for all */
+    long every;
+    struct device_options options;
+    struct judge judge;
+};
+
+static int parse(int argc, char **argv, struct run *run)
+{
+    static char folder[PATH_BYTES];
+    const char *srcdir = getenv("srcdir"), *every = "1";
+    const struct device_option more[] = { { "cases", &run->cases },
+                                          { "case", &run->only },
+                                          { "every", &every },
+                                          { NULL, NULL } };
+    snprintf(folder, sizeof(folder), "%s/tests/cases", srcdir && *srcdir ? srcdir : ".");
+    run->cases = folder;
+    if (device_options_parse_more(argc, argv, "plain,staged", "float16,bfloat16", more, &run->options) != 0) {
+        return -1;
+    }
+    run->every = strtol(every, NULL, 10);
+    return run->every > 0 ? 0 : -1;
+}
+
+static void run_case(struct run *run, const char *name, clattn_type type)
+{
+    char folder[PATH_BYTES], again[PATH_BYTES];
+    struct test_call test;
+    struct failure failure;
+    snprintf(folder, sizeof(folder), "%s/%s", run->cases, name);
+    snprintf(again, sizeof(again), "tests/case_calls --case %s", name);
+    if (case_call_create(&test, folder, type, &failure) != 0) {
+        printf("FAIL %s: %s\n", name, failure.text);
+        ++run->judge.failed;
+        return;
+    }
+    const struct judged_call call = { &test, name, again, 1, 0 };
+    judge_call(&run->judge, &call);
+    test_call_free(&test);
+}
+
+static int is_case(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' && !strchr(entry->d_name, '.'); /* README.md, check.py */
+}
+
+/* Returns how many there are; -1 where the folder cannot be read. */
+static int run_all(struct run *run)
+{
+    struct dirent **entries;
+    const int n = scandir(run->cases, &entries, is_case, alphasort);
+    for (int i = 0; i < n; ++i) {
+        for (int t = 0; t < run->options.n_types; ++t) {
+            if (i % run->every == 0 && (!run->only || strcmp(run->only, entries[i]->d_name) == 0)) {
+                run_case(run, entries[i]->d_name, run->options.types[t]);
+            }
+        }
+        free(entries[i]);
+    }
+    if (n >= 0) {
+        free(entries);
+    }
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    static struct run run;
+    if (parse(argc, argv, &run) != 0) {
+        return device_options_usage("case_calls");
+    }
+    run.judge.options = &run.options;
+    run.judge.context = device_options_open(&run.options);
+    if (!run.judge.context) {
+        return 1;
+    }
+    if (run_all(&run) < 0) {
+        perror(run.cases);
+    }
+    judge_print(&run.judge);
+    printf("declined by the strategy: %lld\n", (long long)run.judge.declined);
+    clattn_context_destroy(run.judge.context);
+    return judge_end(&run.judge);
+}

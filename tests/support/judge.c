@@ -1,0 +1,141 @@
+/* One call, every strategy; counts and figures. */
+#include "judge.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "device_call.h"
+
+/* One call as it is judged. */
+struct trial {
+    struct judge *judge;
+    const struct judged_call *call;
+    struct expected expected;
+    struct plain_errors plain;
+    uint64_t inputs; /* their hash */
+};
+
+void judge_report(struct judge *judge, const struct judged_call *call, const char *strategy, const char *what)
+{
+    char line[256];
+    problem_describe(&call->test->checked, line, sizeof(line));
+    printf("FAIL %s\n     %s\n     again: %s --strategy %s --type %s\n", what, line, call->again, strategy,
+           clattn_type_name(call->test->problem.type));
+    ++judge->failed;
+}
+
+static void count(struct trial *t, int s, const struct verdict *verdict, const struct ratio *ratio)
+{
+    struct judge_figures *f = &t->judge->figures[s][t->call->test->problem.type];
+    ++t->judge->passed;
+    ++f->calls;
+    if (verdict->c_out > f->c_out) {
+        f->c_out = verdict->c_out;
+        snprintf(f->c_out_at, sizeof(f->c_out_at), "%s", t->call->name);
+    }
+    f->c_lse = fmax(f->c_lse, verdict->c_lse);
+    f->c_weights = fmax(f->c_weights, verdict->c_weights);
+    if (ratio->largest > f->ratio.worst) {
+        snprintf(f->worst_at, sizeof(f->worst_at), "%s", t->call->name);
+    }
+    ratio_count(&f->ratio, ratio);
+}
+
+static void compare(struct trial *t, int s)
+{
+    const struct test_call *test = t->call->test;
+    struct verdict verdict;
+    struct ratio ratio = { 0 };
+    char text[400] = "";
+    tolerance_check(test, &t->expected, &verdict);
+    if (t->call->by_ratio) {
+        ratio_check(test, &t->expected, &t->plain, &ratio);
+    }
+    if (verdict.wrong) {
+        snprintf(text, sizeof(text), "%" PRId64 " elements; %s", verdict.wrong, verdict.first);
+    } else if (*ratio.wrong) {
+        snprintf(text, sizeof(text), "%s", ratio.wrong);
+    } else if (test_call_touched(test)) {
+        snprintf(text, sizeof(text), "wrote between the elements of an output");
+    } else if (test_call_input_hash(test) != t->inputs) {
+        snprintf(text, sizeof(text), "changed an input");
+    }
+    if (*text) {
+        judge_report(t->judge, t->call, strategy_label(t->judge->options->strategies[s]), text);
+    } else {
+        count(t, s, &verdict, &ratio);
+    }
+}
+
+static void run_strategy(struct trial *t, int s)
+{
+    struct test_call *test = t->call->test;
+    const char *strategy = t->judge->options->strategies[s];
+    char text[600];
+    strategy_set(&test->problem, strategy);
+    test_call_reset_outputs(test);
+    const clattn_status status = t->call->blocks ? device_call_run_blocking(t->judge->context, test)
+                                                 : device_call_run(t->judge->context, test, NULL);
+    if (status == CLATTN_UNSUPPORTED && test->problem.strategy) {
+        ++t->judge->declined;
+    } else if (status != CLATTN_OK) {
+        snprintf(text, sizeof(text), "%s: %s", clattn_status_name(status), clattn_last_error());
+        judge_report(t->judge, t->call, strategy_label(strategy), text);
+    } else {
+        compare(t, s);
+    }
+}
+
+void judge_call(struct judge *judge, const struct judged_call *call)
+{
+    struct trial t = { .judge = judge, .call = call, .inputs = test_call_input_hash(call->test) };
+    if (expected_create(&t.expected, call->test) != CLATTN_OK) {
+        judge_report(judge, call, "reference", "out of memory");
+    } else {
+        if (call->by_ratio) {
+            plain_errors_measure(call->test, &t.expected, &t.plain);
+        }
+        for (int s = 0; s < judge->options->n_strategies; ++s) {
+            run_strategy(&t, s);
+        }
+    }
+    expected_free(&t.expected);
+}
+
+static void print_row(const char *type, const char *strategy, const struct judge_figures *f)
+{
+    printf("%-8s %-14s %5" PRId64 "  %-7.3f %-7.3f %-7.3f  %-7.3f %-7.4f %-8.3f  %s; %s\n", type, strategy, f->calls,
+           f->c_out, f->c_lse, f->c_weights, f->ratio.calls ? f->ratio.sum / (double)f->ratio.calls : 0,
+           f->ratio.worst, f->ratio.worst_square,
+           *f->c_out_at ? f->c_out_at : "none", *f->worst_at ? f->worst_at : "none");
+}
+
+void judge_print(struct judge *judge)
+{
+    printf("%-8s %-14s %5s  %-23s  %-24s  %s\n", "", "", "calls", "C: out, lse, weights", "R: mean, largest, rms",
+           "calls of largest C, R");
+    for (int type = CLATTN_FLOAT32; type < JUDGE_TYPES; ++type) {
+        const int judged = type == CLATTN_FLOAT16 || type == CLATTN_BFLOAT16;
+        const char *name = clattn_type_name((clattn_type)type);
+        for (int s = 0; s < judge->options->n_strategies; ++s) {
+            const struct judge_figures *f = &judge->figures[s][type];
+            const char *strategy = strategy_label(judge->options->strategies[s]);
+            if (f->calls) {
+                print_row(name, strategy, f);
+            }
+            if (judged && ratio_is_too_large(&f->ratio)) {
+                printf("FAIL %s, %s: errors are larger than those of the plain pipeline in the mean\n", strategy,
+                       name);
+                ++judge->failed;
+            }
+        }
+    }
+}
+
+int judge_end(const struct judge *judge)
+{
+    printf("%" PRId64 " passed, %" PRId64 " failed, %" PRId64 " skipped\n", judge->passed, judge->failed,
+           judge->skipped);
+    return judge->failed || !judge->passed;
+}

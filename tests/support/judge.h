@@ -1,0 +1,46 @@
+/* Whole calls against the reference by the error bound (tolerance.h) and by R (ratio.h), and what a run of them
+ * comes to: figures of each strategy and type. Called by random_calls and case_calls. */
+#ifndef CLATTN_TESTS_SUPPORT_JUDGE_H
+#define CLATTN_TESTS_SUPPORT_JUDGE_H
+
+#include "device_options.h"
+#include "ratio.h"
+
+#define JUDGE_TYPES (CLATTN_FLOAT64 + 1)
+
+/* What one strategy has come to in one type. */
+struct judge_figures {
+    double c_out, c_lse, c_weights;
+    char c_out_at[96], worst_at[96]; /* the calls of c_out and of the largest R */
+    struct ratio_figures ratio;
+    int64_t calls;
+};
+
+struct judge {
+    const struct device_options *options; /* the strategies */
+    clattn_context *context;
+    struct judge_figures figures[OPTIONS_STRATEGIES_MAX][JUDGE_TYPES];
+    int64_t passed, failed, skipped, declined;
+};
+
+struct judged_call {
+    struct test_call *test;
+    const char *name;  /* of the call */
+    const char *again; /* the command that repeats it, but for --strategy and --type */
+    int by_ratio;      /* R is judged too: values are finite, and fit the type with room */
+    int blocks;        /* takes the blocking call */
+};
+
+/* Runs a call with every strategy; a failure prints the command that repeats it. */
+void judge_call(struct judge *judge, const struct judged_call *call);
+
+/* Reports a call that failed before or beside it. */
+void judge_report(struct judge *judge, const struct judged_call *call, const char *strategy, const char *what);
+
+/* Prints the figures, and judges those that many calls make together. */
+void judge_print(struct judge *judge);
+
+/* Prints the counts; returns the exit status. */
+int judge_end(const struct judge *judge);
+
+#endif
