@@ -110,7 +110,8 @@ INLINE void add_not_finite(const clattn_params *p, const place *at, int from, __
     }
 }
 
-/* Divides, and puts the rows into local memory; writes lse. `seen`: a bit for each slot whose query saw a key. */
+/* Divides, and puts the rows into local memory; writes lse. All dropped: 0, whatever the sum, but for a NaN that came
+ * of a value. */
 INLINE void finish_rows(const clattn_params *p, const place *at, __global float *lse,
                         __global const float *sinks, int writes_lse, uint seen, const float base[QUERY_SLOTS],
                         const float sum[QUERY_SLOTS], const float mixed[QUERY_SLOTS],
@@ -123,6 +124,7 @@ INLINE void finish_rows(const clattn_params *p, const place *at, __global float 
     FOR_SLOTS {
         const int row = at->first_row + slot / SLOTS * MATRIX_N + c_column(u->lane, slot % SLOTS);
         const int saw = sharers_max(u, (float)(seen >> slot & 1)) > 0;
+        const int keeps = !ASKS(DROPOUT) || sharers_max(u, (float)(seen >> (KEPT + slot) & 1)) > 0;
         float total = sharers_sum(u, sum[slot]), divisor = sharers_sum(u, mixed[slot]);
         float top = base[slot], carry = 1;
         if (HAS(SINKS)) {
@@ -138,6 +140,7 @@ INLINE void finish_rows(const clattn_params *p, const place *at, __global float 
                 saw ? (top + log2(total)) * LN_2 : -INFINITY;
         }
         factor[slot] = carry / (DIVIDES_BY_ROUNDED ? divisor : total) * (ASKS(DROPOUT) ? p->keep_scale : 1);
+        factor[slot] = keeps ? factor[slot] : 0;
         sees |= (uint)saw << slot;
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS {
@@ -229,7 +232,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             stage_keys(u->item, keys, &key_rows, next, high);
         }
         if (all_see) {
-            seen = ~0u;
+            seen |= ALL_SLOTS;
         } else {
             hide(visible, score, &seen);
             if (has_not_finite(u->item, values)) {
@@ -238,7 +241,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             barrier(CLK_LOCAL_MEM_FENCE);
         }
         if (ASKS(DROPOUT)) {
-            find_kept(p, &at, from, kept);
+            find_kept(p, &at, from, all_see, visible, kept, &seen);
         }
         raise_bases(u, score, base, sum, mixed, output);
         make_weights(u, score, kept, base, sum, mixed, weight);

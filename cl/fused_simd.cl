@@ -91,16 +91,19 @@ static inline void load_queries(const clattn_params *p, tile *t, __global const 
     }
 }
 
-/* Takes over a block's maximum. Returns in `rescale` what the old sums count for now, and in `origin`
- * what is subtracted from scores: 0 while a row has seen nothing, so that -inf stays -inf. */
+/* Takes over a block's maximum. Returns in `rescale` what the old sums count for now, 1 also between two infinite
+ * maxima, whose NaN is in the weights; and in `origin` what is subtracted from scores: 0 while a row has seen
+ * nothing, so that -inf stays -inf. */
 static inline void move_maximum(tile *t, const float16 maximum[VECTORS], float16 rescale[VECTORS],
                                 float16 origin[VECTORS])
 {
     for (int v = 0; v < VECTORS; ++v) {
         origin[v] = maximum[v] == -INFINITY ? 0.0f : maximum[v];
-        rescale[v] = exp2_16(t->maximum[v] - origin[v]);
+        rescale[v] = t->maximum[v] == origin[v] ? (float16)1.0f : exp2_16(t->maximum[v] - origin[v]);
         t->sum[v] *= rescale[v];
-        t->mixed[v] *= rescale[v];
+        if (ROUNDS_WEIGHTS) {
+            t->mixed[v] *= rescale[v];
+        }
         t->maximum[v] = maximum[v];
     }
 }
@@ -177,15 +180,6 @@ static inline float16 finish_rows(const clattn_params *p, tile *t, __global cons
         total = isnan(total) ? total : t->mixed[v]; /* a NaN may have been lost in rounding */
     }
     return t->seen[v] & t->kept[v] ? kept / total : (float16)0.0f;
-}
-
-/* Rows that dropout left nothing: their sums were rescaled by NaN where a logit was not finite. */
-static inline void clear_dropped(const tile *t, int v, float16 *out_t)
-{
-    const int16 clear = ~t->kept[v] & isnan(t->sum[v]);
-    for (int c = 0; c < HEAD_DIM_V; ++c) {
-        out_t[c * VECTORS + v] = clear ? (float16)0.0f : out_t[c * VECTORS + v];
-    }
 }
 
 static inline void store_lse(const clattn_params *p, const tile *t, int v, __global float *lse)
@@ -288,9 +282,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
     for (int n = 0; n < tiles; ++n) {
         for (int v = 0; v < VECTORS; ++v) {
             float16 factor = finish_rows(p, &t[n], sinks, v);
-            if (HAS(DROPOUT)) {
-                clear_dropped(&t[n], v, out_t[n]);
-            }
             store_out(p, &t[n], v, factor, out_t[n], out);
             if (HAS(LSE)) {
                 store_lse(p, &t[n], v, lse);

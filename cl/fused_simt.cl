@@ -18,8 +18,12 @@
 #include "hidden.clh"
 #include "philox.clh"
 
-#define CHANGES_SCORES (HAS(SOFTCAP) || HAS(BIAS) || HAS(SLOPES))
+#define CHANGES_SCORES (ASKS(SOFTCAP) || ASKS(BIAS) || ASKS(SLOPES))
 #define HIDDEN_WEIGHT (-(REAL)0)
+
+/* Of a work-item's `seen`: bit r for a row that may see a key; bit KEPT + r for one that a weight was kept of. */
+#define KEPT (ASKS(DROPOUT) ? 16 : 0)
+#define ALL_ROWS 0xffffu
 
 /* GPUs have an instruction for exp2 of a float. */
 #if TYPE == CLATTN_CL_FLOAT64
@@ -94,7 +98,7 @@ static inline uint kept_keys(const clattn_params *p, const place *at, int from)
  * tile, where an index known only at run time does no harm. */
 static inline void change_scores(const clattn_params *p, const place *at, int from,
                                 __global const uchar *mask, __global const void *bias,
-                                __local REAL *weights, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
+                                __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
 {
     const int rows = min(ITEM_ROWS, at->rows.last_row + 1 - row_of(at, 0));
     __local REAL *own = weights + at->x * ITEM_KEYS * ROW_PITCH + at->y * ITEM_ROWS;
@@ -107,27 +111,42 @@ static inline void change_scores(const clattn_params *p, const place *at, int fr
                                              row_of(at, row), from + at->x * ITEM_KEYS + n, &logit);
             own[n * ROW_PITCH + row] = allowed ? logit : HIDDEN_LOGIT;
             *seen |= (uint)allowed << row;
+            if (ASKS(DROPOUT)) {
+                *seen |= ((uint)allowed & BIT(kept, row, n)) << (KEPT + row);
+            }
         }
     }
     FOR_KEYS FOR_ROWS score[r][n] = own[n * ROW_PITCH + r];
 }
 
-/* Dot products become logits, hidden ones marked; `seen` gets bit r for a row that may see a key. */
+/* The rows that keep a weight. */
+static inline void note_kept(uint kept, uint *seen)
+{
+    FOR_ROWS *seen |= (uint)((kept >> r * ITEM_KEYS & ((1u << ITEM_KEYS) - 1)) != 0) << (KEPT + r);
+}
+
+/* Dot products become logits, hidden ones marked; `seen` gets the rows that may see a key, and keep a weight. */
 static inline void finish_tile(const clattn_params *p, const place *at, int from,
                                __global const uchar *mask, __global const void *bias,
-                               __local REAL *weights, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
+                               __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
 {
     FOR_ROWS FOR_KEYS score[r][n] *= PARAM_REAL(p, scale);
     if (CHANGES_SCORES) {
-        change_scores(p, at, from, mask, bias, weights, score, seen);
+        change_scores(p, at, from, mask, bias, weights, kept, score, seen);
     } else if (HAS(MASK) || !all_see_tile(p, &at->rows, from)) {
         const uint visible = visible_keys(p, at, from, mask);
         FOR_ROWS FOR_KEYS {
             score[r][n] = BIT(visible, r, n) ? score[r][n] : HIDDEN_LOGIT;
             *seen |= BIT(visible, r, n) << r;
         }
+        if (ASKS(DROPOUT)) {
+            note_kept(visible & kept, seen);
+        }
     } else {
-        *seen = ~0u;
+        *seen |= ALL_ROWS;
+        if (ASKS(DROPOUT)) {
+            note_kept(kept, seen);
+        }
     }
 }
 
@@ -157,8 +176,8 @@ static inline void raise_maxima(__local const REAL *partial, const place *at, RE
         FOR_ROWS maximum[r] = fmax(maximum[r], top[r]);
     }
     FOR_ROWS {
-        /* Of nothing yet, -inf: nothing is there to be scaled, and -inf - -inf is no number. */
-        const REAL rescale = maximum[r] == -INFINITY ? 1 : EXP(old[r] - maximum[r]);
+        /* inf - inf is no number, and 0 * NaN would reach a row whose weights are all dropped. */
+        const REAL rescale = maximum[r] == old[r] ? 1 : EXP(old[r] - maximum[r]);
         sum[r] *= rescale;
         FOR_COLUMNS output[r][c] *= rescale;
     }
@@ -176,7 +195,7 @@ static inline void write_weights(const clattn_params *p, __local REAL *weights, 
             const int hidden = IS_HIDDEN_LOGIT(score[r][n]);
             REAL value = EXP(score[r][n] - (maximum[r] == -INFINITY ? 0 : maximum[r]));
             sum[r] += hidden ? 0 : value;
-            if (HAS(DROPOUT)) {
+            if (ASKS(DROPOUT)) {
                 value = BIT(kept, r, n) ? value * PARAM_REAL(p, keep_scale) : 0;
             }
             weight[r] = hidden ? HIDDEN_WEIGHT : value;
@@ -223,8 +242,18 @@ static inline void multiply_values_not_finite(__local const REAL *stage, __local
     }
 }
 
-/* Sums of all parts of a row. A part of a work-item that saw no key for a row is marked as hidden. */
-static inline uint add_sums(__local const REAL *partial, const place *at, REAL sum[ITEM_ROWS])
+/* A row's sum is in parts, each with a sign: negative where no weight of the part was kept, as of one that saw no
+ * key, which is -0. Returns the bits of `seen` of the whole row, and the sums. */
+static inline void write_parts(__local REAL *partial, const place *at, uint seen, REAL sum[ITEM_ROWS])
+{
+    FOR_ROWS {
+        const REAL part = (seen >> r) & 1 ? sum[r] : 0;
+        sum[r] = copysign(part, (seen >> (KEPT + r)) & 1 ? (REAL)1 : (REAL)-1);
+    }
+    write_run(partial + at->x * ROW_PITCH + at->y * ITEM_ROWS, sum, ITEM_ROWS);
+}
+
+static inline uint add_parts(__local const REAL *partial, const place *at, REAL sum[ITEM_ROWS])
 {
     uint seen = 0;
     FOR_ROWS sum[r] = 0;
@@ -233,8 +262,8 @@ static inline uint add_sums(__local const REAL *partial, const place *at, REAL s
         REAL part[ITEM_ROWS];
         read_run(part, partial + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
         FOR_ROWS {
-            sum[r] += part[r];
-            seen |= (uint)!IS_HIDDEN_WEIGHT(part[r]) << r;
+            sum[r] += fabs(part[r]);
+            seen |= (uint)!IS_HIDDEN_WEIGHT(part[r]) << r | (uint)!signbit(part[r]) << (KEPT + r);
         }
     }
     return seen;
@@ -270,7 +299,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
      * has no keys, and no rows to write. */
     const int high = at.rows.first_row <= at.rows.last_row ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
     for (int from = key_low(p, &at.rows.s, at.rows.first_row); from < high; from = next_tile(p, &at.rows, from)) {
-        const uint kept = HAS(DROPOUT) ? kept_keys(p, &at, from) : 0;
+        const uint kept = ASKS(DROPOUT) ? kept_keys(p, &at, from) : 0;
         REAL score[ITEM_ROWS][ITEM_KEYS];
         FOR_ROWS FOR_KEYS score[r][n] = 0;
         for (int column = 0; column < p->head_dim; column += DEPTH) {
@@ -285,7 +314,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             barrier(CLK_LOCAL_MEM_FENCE);
             multiply_scores(stage, &at, min(DEPTH, p->head_dim - column), score);
         }
-        finish_tile(p, &at, from, mask, bias, weights_tile, score, &seen);
+        finish_tile(p, &at, from, mask, bias, weights_tile, kept, score, &seen);
         write_maxima(partial, &at, score);
         for (int key = 0; key < TILE_KEYS; key += KEYS_STAGED) {
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -307,10 +336,9 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         }
     }
 
-    FOR_ROWS sum[r] = (seen >> r) & 1 ? sum[r] : HIDDEN_WEIGHT;
-    write_run(partial + at.x * ROW_PITCH + at.y * ITEM_ROWS, sum, ITEM_ROWS);
+    write_parts(partial, &at, seen, sum);
     barrier(CLK_LOCAL_MEM_FENCE);
-    seen = add_sums(partial, &at, sum);
+    seen = add_parts(partial, &at, sum);
     FOR_ROWS {
         const int i = row_of(&at, r), sees = (seen >> r) & 1;
         REAL carry = 1, top = maximum[r];
@@ -331,11 +359,12 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         const clattn_i64 out_at = p->out_offset + at.rows.b * p->out_stride[0] + at.rows.h * p->out_stride[1] +
                                   (at.rows.s.query_row + i) * p->out_stride[2] +
                                   first_column * COLUMN_STRIDE(out);
+        /* All dropped: 0, whatever the sum, but for a NaN that came of a value. */
+        const REAL factor = (seen >> (KEPT + r)) & 1 ? carry / sum[r] : 0;
         FOR_COLUMNS {
             const int column = OUTPUT_COLUMN(at.x, c);
             if (column < columns) {
-                STORE(out, out_at + column * COLUMN_STRIDE(out),
-                      sees ? output[r][c] * (carry / sum[r]) : 0);
+                STORE(out, out_at + column * COLUMN_STRIDE(out), sees ? output[r][c] * factor : 0);
             }
         }
     }

@@ -256,6 +256,70 @@ static int keys_past_the_length_are_absent(struct exact *e)
     return status ? -1 : 0;
 }
 
+/* Scores of head 0 are NaN (batch 0) or infinite (batch 1) at some keys of each tile; a column of values of head 1
+ * is infinite there. */
+static void put_not_finite(struct test_call *test)
+{
+    for (int64_t b = 0; b < 2; ++b) {
+        for (int64_t i = 0; i < test->problem.query_len; ++i) { test_call_set(test, TENSOR_QUERY, b, 0, i, 3, 1); }
+        for (int64_t j = 7; j < test->problem.key_len; j += 20) {
+            test_call_set(test, TENSOR_KEY, b, 0, j, 3, b ? (double)INFINITY : (double)NAN);
+            test_call_set(test, TENSOR_VALUE, b, 1, j, 5, (double)INFINITY);
+        }
+    }
+}
+
+/* Where the reference has a 0 or a NaN, the call has it too; each head has both. */
+static int same_zeros_and_nans(struct exact *e, const struct test_call *test, const struct test_call *reference)
+{
+    const clattn_problem *p = &test->problem;
+    const int64_t head_size = p->query_len * p->head_dim_v;
+    for (int64_t n = 0, zeros = 0, nans = 0; n < 4 * head_size; ++n) {
+        const int64_t b = n / head_size / 2, h = n / head_size % 2;
+        const int64_t i = n / p->head_dim_v % p->query_len, c = n % p->head_dim_v;
+        const double got = test_call_get(test, TENSOR_OUT, b, h, i, c);
+        const double want = test_call_get(reference, TENSOR_OUT, b, h, i, c);
+        const int is_zero = fabs(want) <= 0;
+        if (is_zero ? !(fabs(got) <= 0) : isnan(want) ? isfinite(got) : !isfinite(got)) {
+            snprintf(e->what, sizeof(e->what), "out[%d, %d, %d, %d] is %.9g, not %.9g", (int)b, (int)h, (int)i, (int)c,
+                     got, want);
+            return -1;
+        }
+        zeros += is_zero;
+        nans += isnan(want) != 0;
+        if ((n + 1) % head_size == 0) {
+            if (!zeros || !nans) {
+                snprintf(e->what, sizeof(e->what), "head %d of batch %d has %d zeros and %d NaN: nothing is tested",
+                         (int)h, (int)b, (int)zeros, (int)nans);
+                return -1;
+            }
+            zeros = nans = 0;
+        }
+    }
+    return 0;
+}
+
+/* A row all of whose weights are dropped is 0, whatever its scores; a dropped value still counts, 0 times. */
+static int dropped_rows_are_zero(struct exact *e)
+{
+    clattn_problem p = exact_problem(e, 2, 2, 2, 40, 150, 24, 40);
+    struct test_call test, reference;
+    p.dropout = 0.98;
+    exact_build(&test, &p, 0);
+    exact_build(&reference, &p, 0);
+    put_not_finite(&test);
+    put_not_finite(&reference);
+    int status = exact_run(e, &test);
+    if (status == 0) {
+        status = clattn_reference_forward(&reference.problem, &reference.tensors) == CLATTN_OK
+                     ? same_zeros_and_nans(e, &test, &reference)
+                     : -1;
+    }
+    test_call_free(&test);
+    test_call_free(&reference);
+    return status;
+}
+
 /* ---- the whole run -------------------------------------------------------------------------- */
 
 static const struct {
@@ -271,6 +335,7 @@ static const struct {
     { "grouped heads are repeated heads", grouped_heads_are_repeated_heads },
     { "causal is the same as its mask", causal_is_a_mask },
     { "keys past the length are absent", keys_past_the_length_are_absent },
+    { "rows whose weights are all dropped are 0", dropped_rows_are_zero },
 };
 
 int main(int argc, char **argv)
