@@ -275,6 +275,16 @@ int ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
     return has_it;
 }
 
+int ladder_try(clattn_context *context, const struct rung *rung, struct text *why)
+{
+    struct verdict verdict;
+    ask(context, rung, &verdict);
+    if (!verdict.has_it) {
+        text_append(why, "%s", verdict.reason);
+    }
+    return verdict.has_it;
+}
+
 double ladder_gain(const clattn_context *context, enum rung_id id)
 {
     pthread_mutex_lock(&context->ladder->lock);

@@ -66,6 +66,9 @@ extern const struct rung ladder_table[RUNG_COUNT];
  * wanted). Any thread may ask. */
 int ladder_has(const clattn_context *context, enum rung_id id, struct text *why);
 
+/* The same for a rung that is not of the table, on any device; nothing is remembered. */
+int ladder_try(clattn_context *context, const struct rung *rung, struct text *why);
+
 /* Whether devices like this one are asked at all; others are not worth a line in a list. */
 int ladder_asks(const struct device *device, enum rung_id id);
 

@@ -168,7 +168,8 @@ EXTRA_DIST += $(test_scripts)
 if TESTS_ENABLED
 check_LTLIBRARIES += libclattn_test.la $(layers)
 noinst_PROGRAMS += tests/solve_cases
-check_PROGRAMS += $(test_programs) tests/offline/programs tests/robust/amx_instructions tests/robust/probe tests/robust/together
+check_PROGRAMS += $(test_programs) tests/offline/programs \
+	tests/robust/amx_instructions tests/robust/emulated_rungs tests/robust/probe tests/robust/together
 TESTS += $(test_scripts) $(test_programs)
 else
 check-local:
@@ -226,6 +227,7 @@ EXTRA_DIST += \
 	tests/offline/intel \
 	tests/offline/nvidia \
 	tests/offline/run \
+	tests/robust/tiles.sh \
 	tests/unit/suite.h
 
 # What the compilers of GPU vendors make of the kernels; gets the compilers that are missing.

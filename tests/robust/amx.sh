@@ -7,7 +7,8 @@ set -eu
 : "${builddir:=.}" "${srcdir:=$(dirname "$0")/../..}"
 export builddir srcdir
 tests=$builddir/tests
-emulator=$tests/robust/.libs/amx_emulator.so
+# shellcheck source=tests/robust/tiles.sh
+. "$srcdir/tests/robust/tiles.sh"
 passed=0 failed=0 skipped=0
 
 # count NAME COMMAND...: adds its last line's counts.
@@ -37,20 +38,8 @@ finish() {
     exit 0
 }
 
-# with_tiles COMMAND...: where the CPU has none, with the emulator.
-with_tiles() {
-    if [ -n "$preload" ]; then
-        # The sanitizer wants to be first; it need not be.
-        ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0 LD_PRELOAD=$preload "$@"
-    else
-        "$@"
-    fi
-}
-
-preload=
-"$tests/robust/amx_instructions" >/dev/null || preload=$emulator
-[ -z "$preload" ] || [ -f "$preload" ] || {
-    echo "no AMX and no $emulator"
+preload_tiles || {
+    echo "no AMX and no $preload"
     skipped=1
     finish
 }

@@ -1,10 +1,13 @@
 #!/bin/sh
 # Probes of the ladder that are broken: a copy of the kernels in which one does not compile, or multiplies wrong.
 # `clattn devices` and `clattn explain` must say so, the strategy must decline or do without, and what is taken
-# instead must compute right. AVX512-BF16 on CPUs that have it; AMX too where amx_emulator.so can be preloaded.
+# instead must compute right. AVX512-BF16 on CPUs that have it; AMX too where it can be emulated; and GPUs' probes,
+# emulated, of which only the ladder's verdict is asked.
 # Run by make check, or with builddir and srcdir set.
 set -eu
 : "${builddir:=.}" "${srcdir:=$(dirname "$0")/../..}"
+# shellcheck source=tests/robust/tiles.sh
+. "$srcdir/tests/robust/tiles.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
@@ -24,11 +27,7 @@ expect() {
 # run COMMAND...: its status in $status, all that it says in $work/said.
 run() {
     status=0
-    if [ -n "$preload" ]; then
-        ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0 LD_PRELOAD=$preload "$@" >"$work/said" 2>&1 || status=$?
-    else
-        "$@" >"$work/said" 2>&1 || status=$?
-    fi
+    with_tiles "$@" >"$work/said" 2>&1 || status=$?
 }
 
 # ends WHAT STATUS: how the last command ended.
@@ -90,8 +89,7 @@ else
 fi
 
 unset CLATTN_CL_DIR
-"$builddir/tests/robust/amx_instructions" >/dev/null 2>&1 || preload=$builddir/tests/robust/.libs/amx_emulator.so
-[ -z "$preload" ] || [ -f "$preload" ] || preload=
+preload_tiles || preload=
 run "$builddir/clattn" devices
 if grep -q 'amx_bf16 (.*: yes' "$work/said"; then
     with_broken amx_bf16 probe_amx.cl 'product\[i\] = sum\[i\];' 'product[i] = sum[i] + (i == 77);' \
@@ -105,6 +103,27 @@ else
     echo 'the chosen device has no AMX, and there is none to be emulated'
     skipped=$((skipped + 1))
 fi
+
+# emulated_rungs_say WHAT TEXT: of every one, and there are some. Compilers may say more, on other lines.
+emulated_rungs_say() {
+    run "$builddir/tests/robust/emulated_rungs"
+    ends "matrix units, $1" 0
+    expect "matrix units, $1" "$2" "$work/said"
+    grep -E '^[a-z0-9_]+: ' "$work/said" | grep -vF -e "$2" >"$work/line" || true
+    if [ -s "$work/line" ]; then
+        failed=$((failed + 1))
+        echo "FAILED: matrix units, $1: these do not say \"$2\":"
+        cat "$work/line"
+    fi
+}
+
+preload=
+unset CLATTN_CL_DIR
+emulated_rungs_say 'as they are' ': yes'
+copy_kernels probe_mma.cl 's|^\( *\)multiply_add(&u, score, key, query);$|\1there is no such thing;|'
+emulated_rungs_say 'one that does not compile' 'error:'
+copy_kernels probe_mma.cl 's|product\[at\] = score\[i\];|product[at] = score[i] + (at == 77);|'
+emulated_rungs_say 'one wrong result' ': no: the probe ran and 1 of '
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] || exit 1
