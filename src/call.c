@@ -1,6 +1,5 @@
 /* Validation of one call against its problem: which tensors there must be, lengths, scale, strides and
  * extents. One table describes the tensors of both public structs. */
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -290,18 +289,13 @@ static clattn_status resolve_values(const struct problem *problem, const clattn_
     if (status == CLATTN_OK) {
         status = resolve_length("bias_key_len", given->bias_key_len, call->key_len, &call->bias_key_len);
     }
+    if (status == CLATTN_OK) {
+        status = problem_check_scale(given->has_scale, given->scale);
+    }
     if (status != CLATTN_OK) {
         return status;
     }
-    if (!given->has_scale && given->scale != 0) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: would be ignored while has_scale is 0; set it",
-                         given->scale);
-    }
     call->scale = given->has_scale ? given->scale : 1.0 / sqrt((double)p->head_dim);
-    if (!isfinite(call->scale) || fabs(call->scale) > (double)FLT_MAX) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: must be finite and fit float32",
-                         given->scale);
-    }
     call->dropout_seed = given->dropout_seed;
     call->dropout_offset = given->dropout_offset;
     return CLATTN_OK;

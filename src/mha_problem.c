@@ -2,7 +2,6 @@
 #include "mha_problem.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 static const uint32_t known_parts = CLATTN_MHA_CROSS | CLATTN_MHA_PACKED | CLATTN_MHA_BIASES;
@@ -45,14 +44,7 @@ static clattn_status check_kinds(const clattn_mha_problem *p)
                          "parts 0x%x: packed weights have the biases of query, key and value, or none",
                          p->parts);
     }
-    if (!p->has_scale && p->scale != 0) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: would be ignored while has_scale is 0; set it",
-                         p->scale);
-    }
-    if (p->has_scale && !isfinite(p->scale)) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: must be finite", p->scale);
-    }
-    return CLATTN_OK;
+    return problem_check_scale(p->has_scale, p->scale);
 }
 
 static clattn_status resolve_context(clattn_mha_problem *p)

@@ -44,6 +44,17 @@ static clattn_status copy_known_fields(struct problem *problem, const clattn_pro
     return CLATTN_OK;
 }
 
+clattn_status problem_check_scale(int has_scale, double scale)
+{
+    if (!has_scale && scale != 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: would be ignored while has_scale is 0; set it", scale);
+    }
+    if (!isfinite(scale) || fabs(scale) > (double)FLT_MAX) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: must be finite and fit float32", scale);
+    }
+    return CLATTN_OK;
+}
+
 struct dimension {
     const char *name;
     int64_t value;

@@ -25,6 +25,9 @@ int problem_hides_keys(const struct problem *problem);
 /* "1 x 8(2) heads x 128 x 1024, head_dim 64, float32, causal bottom-right, mask" into `line`. */
 void problem_describe(const struct problem *problem, char *line, size_t line_size);
 
+/* What scores are multiplied by must be finite in float32 where it is given, and 0 where it is not. */
+clattn_status problem_check_scale(int has_scale, double scale);
+
 /* The tensors of a call, in the order of the public structs. */
 enum tensor_id {
     TENSOR_QUERY,

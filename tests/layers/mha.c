@@ -304,6 +304,11 @@ static void refusals(struct layer_test *test)
     p.scale = 2;
     layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT,
                        "scale 2: would be ignored while has_scale is 0");
+    p.has_scale = 1;
+    p.scale = 1e300;
+    layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT,
+                       "scale 1e+300: must be finite and fit float32");
+    p.has_scale = 0;
     p.scale = 0;
     p.parts = CLATTN_MHA_BIAS_QUERY;
     layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT,
