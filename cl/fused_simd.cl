@@ -31,7 +31,6 @@ typedef struct tile {
     int first_row, rows; /* of this tile, and of the key/value head in all */
     int high, window_from; /* the keys that any row sees end here; the window's first block of them */
     float16 maximum[VECTORS], sum[VECTORS];
-    float16 mixed[VECTORS]; /* where weights are rounded, their sum after that: what an output is divided by */
     int16 seen[VECTORS], kept[VECTORS]; /* kept: some weight survived dropout */
 } tile;
 
@@ -85,7 +84,6 @@ static inline void load_queries(const clattn_params *p, tile *t, __global const 
         put_queries(row, score_factor(p), query_t + v);
         t->maximum[v] = -INFINITY;
         t->sum[v] = 0.0f;
-        t->mixed[v] = 0.0f;
         t->seen[v] = 0;
         t->kept[v] = HAS(DROPOUT) ? 0 : -1;
     }
@@ -101,9 +99,6 @@ static inline void move_maximum(tile *t, const float16 maximum[VECTORS], float16
         origin[v] = maximum[v] == -INFINITY ? 0.0f : maximum[v];
         rescale[v] = t->maximum[v] == origin[v] ? (float16)1.0f : exp2_16(t->maximum[v] - origin[v]);
         t->sum[v] *= rescale[v];
-        if (ROUNDS_WEIGHTS) {
-            t->mixed[v] *= rescale[v];
-        }
         t->maximum[v] = maximum[v];
     }
 }
@@ -143,7 +138,7 @@ static inline void attend_block(const clattn_params *p, tile *t, const key_block
     score_block(block, count, query_t, score_factor(p), p->softcap * LOG2_E, full ? 0 : terms, scores,
                 maximum);
     move_maximum(t, maximum, rescale, origin);
-    weigh_block(count, origin, scores, weights, t->sum, t->mixed);
+    weigh_block(count, origin, scores, weights, t->sum);
     for (int r = 0; HAS(DROPOUT) && r < ROWS; ++r) {
         int kept = drop_weights(p, t->b, head_of(t, r), position_of(t, r), r, from, count,
                                 full ? 0 : terms, weights);
@@ -171,15 +166,10 @@ static inline float16 finish_rows(const clattn_params *p, tile *t, __global cons
         float16 top = max_16(sink, t->maximum[v]);
         kept = exp2_16(t->maximum[v] - top);
         t->sum[v] = t->sum[v] * kept + exp2_16(sink - top);
-        t->mixed[v] = t->mixed[v] * kept + exp2_16(sink - top);
         t->maximum[v] = top;
     }
     kept *= HAS(DROPOUT) ? p->keep_scale : 1.0f;
-    float16 total = t->sum[v];
-    if (DIVIDES_BY_MIXED) {
-        total = isnan(total) ? total : t->mixed[v]; /* a NaN may have been lost in rounding */
-    }
-    return t->seen[v] & t->kept[v] ? kept / total : (float16)0.0f;
+    return t->seen[v] & t->kept[v] ? kept / t->sum[v] : (float16)0.0f;
 }
 
 static inline void store_lse(const clattn_params *p, const tile *t, int v, __global float *lse)

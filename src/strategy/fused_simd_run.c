@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "../error.h"
-#include "../ladder.h"
 #include "../tuning.h"
 #include "fused_simd.h"
 
@@ -179,14 +178,8 @@ double simd_cost_ms(const clattn_context *context, const struct problem *problem
                       (double)context->device.compute_units;
 }
 
-/* Weights meet the values in two parts of bfloat16, those of bfloat16 tiles in one. */
-static double weight_rounding(const clattn_problem *p, enum simd_product product)
-{
-    if (product == SIMD_FMA) {
-        return 0;
-    }
-    return product == SIMD_TILES && p->type == CLATTN_BFLOAT16 ? 0x1p-8 : 0x1p-17;
-}
+/* Of weights that meet the values in two parts of bfloat16. */
+#define TWO_PARTS_ROUNDING 0x1p-17
 
 clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum simd_product product,
                         const char *product_words)
@@ -202,7 +195,7 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
     state->group_rows = rows * choice.tiles;
     state->group = (int)group_of(p);
     char options[400];
-    int length = snprintf(
+    const int length = snprintf(
         options, sizeof(options),
         "-D TYPE=%d -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d "
         "-D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d",
@@ -210,13 +203,10 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
         (int)p->head_dim, (int)p->head_dim_v, state->group, rows / LANES, choice.keys,
         choice.tile->unroll_score, choice.tiles, (int)product);
     if (choice.tile->unroll_mix) {
-        length += snprintf(options + length, sizeof(options) - (size_t)length, " -D MIX_COLUMNS=%d",
-                           choice.tile->unroll_mix);
+        snprintf(options + length, sizeof(options) - (size_t)length, " -D MIX_COLUMNS=%d",
+                 choice.tile->unroll_mix);
     }
-    if (product != SIMD_FMA && ladder_has(plan->context, RUNG_AVX512_BF16, NULL)) {
-        snprintf(options + length, sizeof(options) - (size_t)length, " -D X86_BF16=1");
-    }
-    plan->weight_rounding = weight_rounding(p, product);
+    plan->weight_rounding = product == SIMD_FMA ? 0 : TWO_PARTS_ROUNDING;
     text_append(explain, "  products: %s\n", product_words);
     text_append(explain, "  tile: %d query rows x %d keys, %d heads side by side; %d a work-group\n", rows,
                 choice.keys, state->group, choice.tiles);
