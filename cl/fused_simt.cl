@@ -18,7 +18,8 @@
 #include "hidden.clh"
 #include "philox.clh"
 
-#define CHANGES_SCORES (ASKS(SOFTCAP) || ASKS(BIAS) || ASKS(SLOPES))
+/* HAS, not ASKS, though both are known here: with ASKS Intel's compiler spills registers on some GPUs. */
+#define CHANGES_SCORES (HAS(SOFTCAP) || HAS(BIAS) || HAS(SLOPES))
 #define HIDDEN_WEIGHT (-(REAL)0)
 
 /* Of a work-item's `seen`: bit r for a row that may see a key; bit KEPT + r for one that a weight was kept of. */
@@ -111,7 +112,7 @@ static inline void change_scores(const clattn_params *p, const place *at, int fr
                                              row_of(at, row), from + at->x * ITEM_KEYS + n, &logit);
             own[n * ROW_PITCH + row] = allowed ? logit : HIDDEN_LOGIT;
             *seen |= (uint)allowed << row;
-            if (ASKS(DROPOUT)) {
+            if (HAS(DROPOUT)) {
                 *seen |= ((uint)allowed & BIT(kept, row, n)) << (KEPT + row);
             }
         }
@@ -139,12 +140,12 @@ static inline void finish_tile(const clattn_params *p, const place *at, int from
             score[r][n] = BIT(visible, r, n) ? score[r][n] : HIDDEN_LOGIT;
             *seen |= BIT(visible, r, n) << r;
         }
-        if (ASKS(DROPOUT)) {
+        if (HAS(DROPOUT)) {
             note_kept(visible & kept, seen);
         }
     } else {
         *seen |= ALL_ROWS;
-        if (ASKS(DROPOUT)) {
+        if (HAS(DROPOUT)) {
             note_kept(kept, seen);
         }
     }
@@ -195,7 +196,7 @@ static inline void write_weights(const clattn_params *p, __local REAL *weights, 
             const int hidden = IS_HIDDEN_LOGIT(score[r][n]);
             REAL value = EXP(score[r][n] - (maximum[r] == -INFINITY ? 0 : maximum[r]));
             sum[r] += hidden ? 0 : value;
-            if (ASKS(DROPOUT)) {
+            if (HAS(DROPOUT)) {
                 value = BIT(kept, r, n) ? value * PARAM_REAL(p, keep_scale) : 0;
             }
             weight[r] = hidden ? HIDDEN_WEIGHT : value;
@@ -299,7 +300,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
      * has no keys, and no rows to write. */
     const int high = at.rows.first_row <= at.rows.last_row ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
     for (int from = key_low(p, &at.rows.s, at.rows.first_row); from < high; from = next_tile(p, &at.rows, from)) {
-        const uint kept = ASKS(DROPOUT) ? kept_keys(p, &at, from) : 0;
+        const uint kept = HAS(DROPOUT) ? kept_keys(p, &at, from) : 0;
         REAL score[ITEM_ROWS][ITEM_KEYS];
         FOR_ROWS FOR_KEYS score[r][n] = 0;
         for (int column = 0; column < p->head_dim; column += DEPTH) {
