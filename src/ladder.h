@@ -13,7 +13,6 @@
 /* In the order of ladder_table. */
 enum rung_id {
     RUNG_AVX512_BF16,
-    RUNG_AVX512_BF16_DOT,
     RUNG_AMX_BF16,
     RUNG_NVIDIA_80_F16,
     RUNG_NVIDIA_80_BF16,

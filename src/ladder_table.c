@@ -57,12 +57,8 @@ static int check_intel_8(const struct device *device, struct text *why)
 
 const struct rung ladder_table[RUNG_COUNT] = {
     [RUNG_AVX512_BF16] = {
-        X86_RUNG("avx512_bf16", "bfloat16 in vector registers: x86 AVX512-BF16", check_avx512_bf16,
-                 "probe_avx512_bf16.cl", 4),
-    },
-    [RUNG_AVX512_BF16_DOT] = {
-        X86_RUNG("avx512_bf16_dot", "the same, faster than multiply-adds: x86 VDPBF16PS", check_avx512_bf16,
-                 "probe_avx512_bf16.cl", 4),
+        X86_RUNG("avx512_bf16", "dot products of bfloat16 pairs, faster than multiply-adds: x86 AVX512-BF16",
+                 check_avx512_bf16, "probe_avx512_bf16.cl", 4),
         .speed_kernel = "probe_speed",
         .rival_kernel = "probe_rival",
         .rounds = 4000,

@@ -21,7 +21,7 @@ static int applicable(const clattn_context *context, const struct problem *probl
 static enum simd_product product_of(const clattn_context *context, const struct problem *problem,
                                     struct text *why_not)
 {
-    return problem->p.type == CLATTN_BFLOAT16 && ladder_has(context, RUNG_AVX512_BF16_DOT, why_not)
+    return problem->p.type == CLATTN_BFLOAT16 && ladder_has(context, RUNG_AVX512_BF16, why_not)
                ? SIMD_DOT
                : SIMD_FMA;
 }
@@ -37,12 +37,12 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     const enum simd_product product = product_of(plan->context, &plan->problem, &why_not);
     if (product == SIMD_DOT) {
         text_append(&words, "%s, dot products of bfloat16 pairs, %.1f times as fast as multiply-adds",
-                    ladder_table[RUNG_AVX512_BF16_DOT].name,
-                    ladder_gain(plan->context, RUNG_AVX512_BF16_DOT));
+                    ladder_table[RUNG_AVX512_BF16].name,
+                    ladder_gain(plan->context, RUNG_AVX512_BF16));
     } else {
         text_append(&words, "float32 multiply-adds");
         if (why_not.data) {
-            text_append(&words, " (%s: %s)", ladder_table[RUNG_AVX512_BF16_DOT].name, why_not.data);
+            text_append(&words, " (%s: %s)", ladder_table[RUNG_AVX512_BF16].name, why_not.data);
         }
     }
     clattn_status status = simd_plan(plan, explain, product, words.data ? words.data : "");

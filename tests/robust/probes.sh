@@ -82,7 +82,7 @@ unset CLATTN_CL_DIR
 run "$builddir/clattn" devices
 if grep -q 'avx512_bf16 (.*: yes' "$work/said"; then
     with_broken avx512_bf16 probe_avx512_bf16.cl 'vstore16(sum, m, product);' 'vstore16(sum + 1.0f, m, product);' \
-        'float32 multiply-adds (avx512_bf16_dot: '
+        'float32 multiply-adds (avx512_bf16: '
 else
     echo 'the chosen device has no AVX512-BF16'
     skipped=$((skipped + 1))
