@@ -25,6 +25,9 @@
 /* Of a work-item's `seen`: bit r for a row that may see a key; bit KEPT + r for one that a weight was kept of. */
 #define KEPT (ASKS(DROPOUT) ? 16 : 0)
 #define ALL_ROWS 0xffffu
+#if ITEM_ROWS > 16 || ITEM_ROWS * ITEM_KEYS > 32
+#error "a work-item has at most 16 rows, and a bit for each of its scores"
+#endif
 
 /* GPUs have an instruction for exp2 of a float. */
 #if TYPE == CLATTN_CL_FLOAT64
@@ -244,7 +247,7 @@ static inline void multiply_values_not_finite(__local const REAL *stage, __local
 }
 
 /* A row's sum is in parts, each with a sign: negative where no weight of the part was kept, as of one that saw no
- * key, which is -0. Returns the bits of `seen` of the whole row, and the sums. */
+ * key, which is -0. */
 static inline void write_parts(__local REAL *partial, const place *at, uint seen, REAL sum[ITEM_ROWS])
 {
     FOR_ROWS {
@@ -254,6 +257,7 @@ static inline void write_parts(__local REAL *partial, const place *at, uint seen
     write_run(partial + at->x * ROW_PITCH + at->y * ITEM_ROWS, sum, ITEM_ROWS);
 }
 
+/* The sums of whole rows; returns their bits of `seen`. */
 static inline uint add_parts(__local const REAL *partial, const place *at, REAL sum[ITEM_ROWS])
 {
     uint seen = 0;
