@@ -8,8 +8,8 @@
  *     scores[key][query]      = keys * queries       from local memory, queries from registers if they fit
  *     scores                  = scaled, masked; in units of log2
  *     base                    of each query: the largest score less WEIGHT_SHIFT; outputs and sum rescaled
- *     weights                 = exp2(scores - base), rounded to the type; what is divided by is their sum then
- *     outputs[column][query] += values * weights     from local memory
+ *     weights                 = exp2(scores - base), in two parts of the type, and their sum
+ *     outputs[column][query] += values * weights     from local memory; both parts with each value
  *
  * Values are copied while scores are multiplied, the next keys while weights are made and used:
  *
@@ -26,13 +26,10 @@
 #define QUERIES_IN_REGISTERS 1
 #endif
 
-#define OUTPUTS (COLUMN_BLOCKS * N_BLOCKS * C_ELEMENTS) /* of a lane */
-
-/* Local memory, in units of 16 bits. Scores wait where the keys were (change_scores), and a byte for each output
- * (add_not_finite). Queries that stay in registers pass through the tiles of keys and values, and outputs
- * through all of it. */
+/* Local memory, in units of 16 bits. Scores wait where the keys were (change_scores). Queries that stay in registers
+ * pass through the tiles of keys and values, and outputs through all of it. */
 #define PARKED (CHANGES_SCORES ? TILE_ROWS * TILE_KEYS * 2 : 0)
-#define KEYS_AREA LARGER(LARGER(KEY_TILE, PARKED), TILE_ROWS * COLUMNS / 2)
+#define KEYS_AREA LARGER(KEY_TILE, PARKED)
 #define QUERIES_START (QUERIES_IN_REGISTERS ? 0 : KEYS_AREA + VALUE_TILE)
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
 #define LOCAL_SIZE LARGER(LARGER(QUERIES_START + QUERY_TILE, KEYS_AREA + VALUE_TILE), OUTPUT_TILE)
@@ -57,97 +54,101 @@ INLINE void multiply_scores(const unit *u, __local const ushort *keys, __local c
 }
 
 INLINE void multiply_values(const unit *u, __local const ushort *values,
-                           uint weight[KEY_BLOCKS][N_BLOCKS][B_WORDS],
+                           uint pair[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PAIRS],
                            float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS])
 {
-    FOR_KEYS FOR_COLUMNS {
-        uint value[A_WORDS];
-        load_values(u, value, values, k * 16, c * 16);
-        FOR_QUERIES multiply_add(u, output[c][n], value, weight[k][n]);
+    FOR_KEYS {
+        uint weight[WEIGHT_PARTS][N_BLOCKS][B_WORDS];
+        FOR_PARTS FOR_QUERIES {
+            weights_to_b(u, weight[part][n], pair[part][k][n]);
+            UNROLL
+            for (int w = 0; w < B_WORDS; ++w) {
+                settle_word(&weight[part][n][w]);
+            }
+        }
+        FOR_COLUMNS {
+            uint value[A_WORDS];
+            load_values(u, value, values, k * 16, c * 16);
+            FOR_PARTS FOR_QUERIES multiply_add(u, output[c][n], value, weight[part][n]);
+        }
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS settle(&output[c][n][i]);
 }
 
-/* Values that are not finite, where some row may not see their key: 0 * NaN must not reach that row. They are added
- * to the outputs of the rows that do; then they can become 0 in the tile (make_finite). What an output gets is
- * gathered in local memory, a byte each: 1 for +infinity, 2 for -infinity, both for a NaN. */
-INLINE void add_not_finite(const clattn_params *p, const place *at, int from, __global const uchar *mask,
-                           __global const void *bias, __local const ushort *values, __local uchar *gathered,
-                           float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS])
+/* What made an output NaN: logits, or values too. */
+#define NAN_OF_ROW 0xffffu
+#define NAN_OF_VALUES 0x7fffu
+
+/* Outputs that a value made infinite or NaN, which the products get wrong: infinity times the second part of a weight
+ * is NaN where that is 0, and values that some row may not see were 0. Reads all values again, for this is rare. */
+INLINE void put_not_finite(const clattn_params *p, const place *at, int low, int high, __global const uchar *mask,
+                           __global const void *bias, const matrix_rows *value_rows, int row_count,
+                           __local ushort *tile)
 {
-    __local uchar *own = gathered + at->u.item * OUTPUTS;
     #pragma unroll 1
-    for (int e = 0; e < OUTPUTS; ++e) {
-        own[e] = 0;
-    }
-    #pragma unroll 1
-    for (int position = 0; position < TILE_KEYS; ++position) {
-        const int key = from + position / 16 * 16 + VALUE_KEY(position % 16);
-        uint sees = 0;
+    for (int i = at->u.item; i < row_count * (COLUMNS / 8); i += WORK_ITEMS) {
+        const int query = i / (COLUMNS / 8), row = at->rows.first_row + query, column = i % (COLUMNS / 8) * 8;
+        uint found = 0;
         #pragma unroll 1
-        for (int slot = 0; slot < QUERY_SLOTS; ++slot) {
-            const int row = at->first_row + slot / SLOTS * MATRIX_N + c_column(at->u.lane, slot % SLOTS);
+        for (int key = low; key < high; ++key) {
+            const uint here = which_of_eight(fetch_eight(value_rows, key, high, column));
             float logit = 0;
-            const int allowed = row <= at->rows.last_row &&
-                                finish_score(p, &at->rows.s, mask, bias, 0, at->rows.b, at->rows.h, row, key, &logit);
-            sees |= (uint)allowed << slot;
+            if (here && finish_score(p, &at->rows.s, mask, bias, 0, at->rows.b, at->rows.h, row, key, &logit)) {
+                const int keeps = !ASKS(DROPOUT) || dropout_keeps(p, at->rows.b, at->rows.h, row, key);
+                found |= keeps ? here : BOTH_OF_EIGHT(here);
+            }
         }
         #pragma unroll 1
-        for (int e = 0; e < OUTPUTS; ++e) {
-            const int n = e / C_ELEMENTS % N_BLOCKS, i = e % C_ELEMENTS;
-            const int column = e / C_ELEMENTS / N_BLOCKS * 16 + c_row(at->u.lane, i);
-            own[e] |= sees >> SLOT_OF(n, i) & 1 ? which_infinities(values[VALUE_AT(position, column)]) : 0;
-        }
-    }
-    FOR_COLUMNS FOR_QUERIES {
-        UNROLL
-        for (int part = 0; part < C_ELEMENTS / 4; ++part) {
-            const int4 which = convert_int4(vload4((c * N_BLOCKS + n) * (C_ELEMENTS / 4) + part, own));
-            const int4 added = ((which != 0) & 0x7f800000) | ((which == 2) & (int)0x80000000) |
-                               ((which == 3) & 0x00400000);
-            vstore4(vload4(part, output[c][n]) + as_float4(added), part, output[c][n]);
+        for (int c = 0; c < 8; ++c) {
+            __local ushort *to = tile + OUTPUT_AT(query, column + c);
+            const uint which = found >> 2 * c & 3;
+            if (which && *to != NAN_OF_ROW) {
+                *to = which == 1 ? EXPONENT : which == 2 ? EXPONENT | 0x8000u : NAN_OF_VALUES;
+            }
         }
     }
 }
 
 /* Divides, and puts the rows into local memory; writes lse. All dropped: 0, whatever the sum, but for a NaN that came
- * of a value. */
-INLINE void finish_rows(const clattn_params *p, const place *at, __global float *lse,
+ * of a value. Returns whether there is one of these. */
+INLINE int finish_rows(const clattn_params *p, const place *at, __global float *lse,
                         __global const float *sinks, int writes_lse, uint seen, const float base[QUERY_SLOTS],
-                        const float sum[QUERY_SLOTS], const float mixed[QUERY_SLOTS],
-                        float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS], __local ushort *tile)
+                        const float sum[QUERY_SLOTS], float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS],
+                        __local ushort *tile)
 {
     const row_block *rows = &at->rows;
     const unit *u = &at->u;
     float factor[QUERY_SLOTS];
     uint sees = 0;
+    int of_values = 0;
     FOR_SLOTS {
         const int row = at->first_row + slot / SLOTS * MATRIX_N + c_column(u->lane, slot % SLOTS);
         const int saw = sharers_max(u, (float)(seen >> slot & 1)) > 0;
         const int keeps = !ASKS(DROPOUT) || sharers_max(u, (float)(seen >> (KEPT + slot) & 1)) > 0;
-        float total = sharers_sum(u, sum[slot]), divisor = sharers_sum(u, mixed[slot]);
-        float top = base[slot], carry = 1;
+        float total = sharers_sum(u, sum[slot]), top = base[slot], carry = 1;
         if (HAS(SINKS)) {
             const float sink = sinks[p->sinks_offset + rows->h * p->sinks_stride] * LOG2_E;
             top = fmax(sink, base[slot]);
             carry = exp2(base[slot] - top);
             total = total * carry + exp2(sink - top);
-            divisor = divisor * carry + exp2(sink - top);
         }
         if (HAS(LSE) && writes_lse && row <= rows->last_row && (u->lane & SHARERS) == 0) {
             lse[p->lse_offset + rows->b * p->lse_stride[0] + rows->h * p->lse_stride[1] +
                 (rows->s.query_row + row) * p->lse_stride[2]] =
                 saw ? (top + log2(total)) * LN_2 : -INFINITY;
         }
-        factor[slot] = carry / (DIVIDES_BY_ROUNDED ? divisor : total) * (ASKS(DROPOUT) ? p->keep_scale : 1);
+        factor[slot] = carry / total * (ASKS(DROPOUT) ? p->keep_scale : 1);
         factor[slot] = keeps ? factor[slot] : 0;
         sees |= (uint)saw << slot;
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS {
         const int slot = SLOT_OF(n, i), query = row_of(at, n, i) - rows->first_row;
         const float value = sees >> slot & 1 ? output[c][n][i] * factor[slot] : 0;
-        tile[OUTPUT_AT(query, c * 16 + c_row(u->lane, i))] = (ushort)pack_two(value, 0);
+        const ushort nan = isfinite(factor[slot]) ? NAN_OF_VALUES : NAN_OF_ROW;
+        tile[OUTPUT_AT(query, c * 16 + c_row(u->lane, i))] = isnan(value) ? nan : (ushort)pack_two(value, 0);
+        of_values |= isnan(value) && isfinite(factor[slot]);
     }
+    return of_values;
 }
 
 __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
@@ -155,7 +156,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 {
     const clattn_params *p = &params;
     __local ushort tiles[LOCAL_SIZE] __attribute__((aligned(16)));
-    __local int value_not_finite;
+    __local int not_finite; /* some output may have to be, because of a value */
 #if EMULATED
     __local int scratch[SUB_GROUPS * SCRATCH];
 #endif
@@ -182,7 +183,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     /* A block past the end of its sequence has no keys, and no rows to write. */
     const int row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
     const int high = row_count > 0 ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
-    int from = key_low(p, &at.rows.s, at.rows.first_row);
+    const int low = key_low(p, &at.rows.s, at.rows.first_row);
+    int from = low;
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
     stage_queries(u->item, queries, &query_rows, row_count);
@@ -196,11 +198,14 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 
-    float base[QUERY_SLOTS], sum[QUERY_SLOTS], mixed[QUERY_SLOTS], output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
+    float base[QUERY_SLOTS], sum[QUERY_SLOTS], output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
     uint seen = 0;
+    if (u->item == 0) {
+        not_finite = 0;
+    }
     FOR_SLOTS {
         base[slot] = -INFINITY;
-        sum[slot] = mixed[slot] = 0;
+        sum[slot] = 0;
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS output[c][n][i] = 0;
     stage_keys(u->item, keys, &key_rows, from, high);
@@ -208,14 +213,11 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         const int all_see = CHANGES_SCORES || ASKS(MASK) ? 0 : all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
         float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
-        uint weight[KEY_BLOCKS][N_BLOCKS][B_WORDS], visible[BIT_WORDS], kept[BIT_WORDS];
+        uint pair[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PAIRS], visible[BIT_WORDS], kept[BIT_WORDS];
         renew(&at.u);
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
         stage_values(u->item, values, &value_rows, from, high);
-        if (u->item == 0) {
-            value_not_finite = 0;
-        }
         multiply_scores(u, keys, queries, query_words, sub_group * GROUP_ROWS, score);
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -235,35 +237,30 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             seen |= ALL_SLOTS;
         } else {
             hide(visible, score, &seen);
-            if (has_not_finite(u->item, values)) {
-                value_not_finite = 1;
+            /* 0 * NaN must not reach a row that does not see it. */
+            if (make_finite(u->item, values)) {
+                not_finite = 1;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
         }
         if (ASKS(DROPOUT)) {
             find_kept(p, &at, from, all_see, visible, kept, &seen);
         }
-        raise_bases(u, score, base, sum, mixed, output);
-        make_weights(u, score, kept, base, sum, mixed, weight);
-        if (!all_see && value_not_finite) {
-            /* Rare enough to take the place of the next keys, which are fetched once more. */
-            copies_wait();
-            barrier(CLK_LOCAL_MEM_FENCE);
-            add_not_finite(p, &at, from, mask, bias, values, (__local uchar *)keys, output);
-            barrier(CLK_LOCAL_MEM_FENCE);
-            make_finite(u->item, values);
-            if (next < high) {
-                stage_keys(u->item, keys, &key_rows, next, high);
-            }
-            barrier(CLK_LOCAL_MEM_FENCE);
-        }
-        multiply_values(u, values, weight, output);
+        raise_bases(u, score, base, sum, output);
+        make_weights(score, kept, base, sum, pair);
+        multiply_values(u, values, pair, output);
         from = next;
     }
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
-    finish_rows(p, &at, lse, sinks, first_column == 0, seen, base, sum, mixed, output, tiles);
+    if (finish_rows(p, &at, lse, sinks, first_column == 0, seen, base, sum, output, tiles)) {
+        not_finite = 1;
+    }
     barrier(CLK_LOCAL_MEM_FENCE);
+    if (not_finite) {
+        put_not_finite(p, &at, low, high, mask, bias, &value_rows, row_count, tiles);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
     write_outputs(u->item, tiles, (__global ushort *)out,
                   p->out_offset + at.rows.b * p->out_stride[0] + at.rows.h * p->out_stride[1] +
                       (at.rows.s.query_row + at.rows.first_row) * p->out_stride[2] +

@@ -109,12 +109,6 @@ static clattn_status check_memory(const struct clattn_plan *plan)
     return CLATTN_OK;
 }
 
-/* Half a unit in the last place of 1. */
-static double storage_rounding(clattn_type type)
-{
-    return type == CLATTN_FLOAT16 ? 0x1p-11 : type == CLATTN_BFLOAT16 ? 0x1p-8 : 0;
-}
-
 /* The text of clattn_plan_explain. */
 static void explain_begin(struct text *text, const struct clattn_plan *plan)
 {
@@ -144,7 +138,6 @@ clattn_status planner_plan(clattn_context *context, const struct problem *proble
         plan->context = context;
         plan->problem = *problem;
         plan->strategy = best.strategy;
-        plan->weight_rounding = best.strategy->rounds_weights ? storage_rounding(problem->p.type) : 0;
         explain_begin(&explain, plan);
         status = best.strategy->plan(plan, &explain);
     }

@@ -16,14 +16,13 @@ struct clattn_plan {
     const struct strategy *strategy;
     void *state;            /* the strategy's own: kernels, tiles; const after creation */
     size_t workspace_bytes; /* set by strategy->plan */
-    double weight_rounding; /* relative error of softmax weights as they meet the values; 0: float32's */
+    double weight_rounding; /* likewise: relative error of softmax weights as they meet the values; 0: float32's */
     char *explain;
 };
 
 struct strategy {
     const char *name;
     const char *summary; /* one line for people */
-    int rounds_weights;  /* softmax weights are rounded to the storage type before they meet the values */
 
     /* 1: takes the problem on this device. 0: does not, and appends one sentence why to `why`. */
     int (*applicable)(const clattn_context *context, const struct problem *problem,

@@ -7,6 +7,7 @@
 
 #include "support/device_options.h"
 #include "support/exact_call.h"
+#include "support/exact_not_finite.h"
 
 /* ---- the properties ------------------------------------------------------------------------- */
 
@@ -42,15 +43,23 @@ static int one_hot_returns_the_row(struct exact *e)
     return status;
 }
 
+static double value_huge(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random, (void)index, (void)context;
+    return 2048;
+}
+
 /* Equal logits over 2^k keys: the mean of integers, which float32 holds exactly. */
-static int equal_logits_give_the_mean(struct exact *e)
+static int mean_of_equal_logits(struct exact *e, test_value *query, test_value *key)
 {
     const int64_t most = 8, keys = 128;
+    const double shift = 0;
     clattn_problem p = exact_problem(e, 1, 3, 1, 21, keys, 19, 33);
     struct test_call test;
     exact_build(&test, &p, 0);
     struct random random = random_start(9, 0);
-    test_call_fill(&test, TENSOR_QUERY, &random, value_zero, NULL);
+    test_call_fill(&test, TENSOR_QUERY, &random, query, &shift);
+    test_call_fill(&test, TENSOR_KEY, &random, key, &shift);
     test_call_fill(&test, TENSOR_VALUE, &random, value_integer, &most);
     int status = exact_run(e, &test);
     for (int64_t c = 0; c < 33 && status == 0; ++c) {
@@ -67,6 +76,17 @@ static int equal_logits_give_the_mean(struct exact *e)
     }
     test_call_free(&test);
     return status;
+}
+
+static int equal_logits_give_the_mean(struct exact *e)
+{
+    return mean_of_equal_logits(e, value_zero, value_normal);
+}
+
+/* Logits of 6e7, which float32 holds in steps of 4. */
+static int huge_equal_logits_give_the_mean(struct exact *e)
+{
+    return mean_of_equal_logits(e, value_huge, value_huge);
 }
 
 /* Two keys whose values are neighbours in the type: their mean lies in the middle. */
@@ -256,70 +276,6 @@ static int keys_past_the_length_are_absent(struct exact *e)
     return status ? -1 : 0;
 }
 
-/* Scores of head 0 are NaN (batch 0) or infinite (batch 1) at some keys of each tile; a column of values of head 1
- * is infinite there. */
-static void put_not_finite(struct test_call *test)
-{
-    for (int64_t b = 0; b < 2; ++b) {
-        for (int64_t i = 0; i < test->problem.query_len; ++i) { test_call_set(test, TENSOR_QUERY, b, 0, i, 3, 1); }
-        for (int64_t j = 7; j < test->problem.key_len; j += 20) {
-            test_call_set(test, TENSOR_KEY, b, 0, j, 3, b ? (double)INFINITY : (double)NAN);
-            test_call_set(test, TENSOR_VALUE, b, 1, j, 5, (double)INFINITY);
-        }
-    }
-}
-
-/* Where the reference has a 0 or a NaN, the call has it too; each head has both. */
-static int same_zeros_and_nans(struct exact *e, const struct test_call *test, const struct test_call *reference)
-{
-    const clattn_problem *p = &test->problem;
-    const int64_t head_size = p->query_len * p->head_dim_v;
-    for (int64_t n = 0, zeros = 0, nans = 0; n < 4 * head_size; ++n) {
-        const int64_t b = n / head_size / 2, h = n / head_size % 2;
-        const int64_t i = n / p->head_dim_v % p->query_len, c = n % p->head_dim_v;
-        const double got = test_call_get(test, TENSOR_OUT, b, h, i, c);
-        const double want = test_call_get(reference, TENSOR_OUT, b, h, i, c);
-        const int is_zero = fabs(want) <= 0;
-        if (is_zero ? !(fabs(got) <= 0) : isnan(want) ? isfinite(got) : !isfinite(got)) {
-            snprintf(e->what, sizeof(e->what), "out[%d, %d, %d, %d] is %.9g, not %.9g", (int)b, (int)h, (int)i, (int)c,
-                     got, want);
-            return -1;
-        }
-        zeros += is_zero;
-        nans += isnan(want) != 0;
-        if ((n + 1) % head_size == 0) {
-            if (!zeros || !nans) {
-                snprintf(e->what, sizeof(e->what), "head %d of batch %d has %d zeros and %d NaN: nothing is tested",
-                         (int)h, (int)b, (int)zeros, (int)nans);
-                return -1;
-            }
-            zeros = nans = 0;
-        }
-    }
-    return 0;
-}
-
-/* A row all of whose weights are dropped is 0, whatever its scores; a dropped value still counts, 0 times. */
-static int dropped_rows_are_zero(struct exact *e)
-{
-    clattn_problem p = exact_problem(e, 2, 2, 2, 40, 150, 24, 40);
-    struct test_call test, reference;
-    p.dropout = 0.98;
-    exact_build(&test, &p, 0);
-    exact_build(&reference, &p, 0);
-    put_not_finite(&test);
-    put_not_finite(&reference);
-    int status = exact_run(e, &test);
-    if (status == 0) {
-        status = clattn_reference_forward(&reference.problem, &reference.tensors) == CLATTN_OK
-                     ? same_zeros_and_nans(e, &test, &reference)
-                     : -1;
-    }
-    test_call_free(&test);
-    test_call_free(&reference);
-    return status;
-}
-
 /* ---- the whole run -------------------------------------------------------------------------- */
 
 static const struct {
@@ -328,6 +284,7 @@ static const struct {
 } properties[] = {
     { "one-hot softmax returns the row of V", one_hot_returns_the_row },
     { "equal logits give the exact mean", equal_logits_give_the_mean },
+    { "huge equal logits give the exact mean", huge_equal_logits_give_the_mean },
     { "ties round to even", ties_round_to_even },
     { "integers give exact scores", integers_give_exact_scores },
     { "V * 8 gives out * 8", power_of_two_passes_through },
@@ -336,12 +293,14 @@ static const struct {
     { "causal is the same as its mask", causal_is_a_mask },
     { "keys past the length are absent", keys_past_the_length_are_absent },
     { "rows whose weights are all dropped are 0", dropped_rows_are_zero },
+    { "infinite values stay infinite where all rows see them", infinite_values_stay },
+    { "infinite values stay infinite where some rows see them", infinite_values_stay_where_seen },
 };
 
 int main(int argc, char **argv)
 {
     struct device_options options;
-    if (device_options_parse(argc, argv, "plain,staged,split,fused_simd,fused_simt,auto", &options) != 0) {
+    if (device_options_parse(argc, argv, "plain,staged,split,fused_simd,fused_simt,fused_mma,auto", &options) != 0) {
         return device_options_usage("exact");
     }
     struct exact e = { .context = device_options_open(&options) };

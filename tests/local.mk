@@ -27,6 +27,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/device_options.h \
 	tests/support/exact_call.c \
 	tests/support/exact_call.h \
+	tests/support/exact_not_finite.c \
+	tests/support/exact_not_finite.h \
 	tests/support/judge.c \
 	tests/support/judge.h \
 	tests/support/merge.c \

@@ -3,8 +3,8 @@
  *
  * Whole calls against the reference by the error bound of support/tolerance.h, over random problems. Half
  * of them take the blocking call, half plan and enqueue. Prints the seed, the largest C that was needed for
- * each type and strategy, R (errors over those of the plain pipeline in the same type, support/ratio.h: of the largest
- * ones, and of root mean squares) and counts; a failure prints the command that repeats it. Environment:
+ * each type and strategy, R (the largest error over that of the plain pipeline in the same type,
+ * support/ratio.h) and counts; a failure prints the command that repeats it. Environment:
  * CLATTN_TEST_SEED, CLATTN_TEST_COUNT, CLATTN_TEST_STRATEGIES stand in for the options. --seconds ends
  * early; what was left counts as skipped.
  * --same: so many calls in a row need the same programs, where a strategy compiles for each problem. */

@@ -22,6 +22,10 @@
 /* Deeper queries and keys leave no room for a tile that is worth it. */
 #define HEAD_DIM_MOST 256
 
+/* Of weights that meet the values in two parts of their type, the first of which is cut off. */
+#define FLOAT16_PARTS_ROUNDING 0x1p-21
+#define BFLOAT16_PARTS_ROUNDING 0x1p-16
+
 /* As LAUNCH_WORK_PER_UNIT of fused_simt, on units that are several times as fast. */
 #define LAUNCH_WORK_PER_UNIT 2e10
 
@@ -111,7 +115,7 @@ static struct shape shape_of(const struct unit *unit, const struct tile *tile, c
     shape.of.columns = round_up(problem->p.head_dim_v, tile->unroll_mix);
     const int row = shape.of.depth + PADDING, out_row = shape.of.columns + PADDING;
     const int parked = problem->flags & changes_scores ? tile->rows * tile->keys * 2 : 0;
-    const int keys = larger(larger(tile->keys * row, parked), tile->rows * shape.of.columns / 2);
+    const int keys = larger(tile->keys * row, parked);
     const int values = larger(tile->keys * out_row, shape.of.columns * (tile->keys + PADDING));
     const int queries_start = keeps_queries(&shape) ? 0 : keys + values;
     const int most = larger(larger(queries_start + tile->rows * row, keys + values), tile->rows * out_row);
@@ -218,6 +222,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     plan->state = state;
+    plan->weight_rounding = plan->problem.p.type == CLATTN_FLOAT16 ? FLOAT16_PARTS_ROUNDING : BFLOAT16_PARTS_ROUNDING;
     struct shape *shape = &state->shape;
     const struct unit *unit = find_unit(context, &plan->problem, NULL);
     size_t limit = 0;
@@ -253,7 +258,6 @@ static void destroy(struct clattn_plan *plan)
 const struct strategy strategy_fused_mma = {
     .name = NAME,
     .summary = "no score matrix in memory; 16-bit types on a GPU's matrix unit",
-    .rounds_weights = 1,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

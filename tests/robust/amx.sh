@@ -57,6 +57,8 @@ refused=$(with_tiles "$builddir/clattn" explain --shape 1,1,1,64,64,64 --dtype b
 count "random calls" with_tiles "$tests/random_calls" --strategy fused_amx --type bfloat16,float16 --seed 11 \
     --count "${CLATTN_TEST_COUNT:-96}" --same 8 --work 2000000
 count "exact results" with_tiles "$tests/exact" --strategy fused_amx --type bfloat16,float16
+# Not float16: it sums blocks in another order where a hidden key or value is not finite.
+count "two calls that must agree" with_tiles "$tests/metamorphic" --strategy fused_amx --type bfloat16
 count "cases in 16 bits" with_tiles "$tests/case_calls" --strategy fused_amx --every "${CLATTN_TEST_CASES_EVERY:-24}"
 count "cases" with_tiles "$srcdir/tests/run_cases.sh" fused_amx
 finish

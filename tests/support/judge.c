@@ -105,29 +105,22 @@ void judge_call(struct judge *judge, const struct judged_call *call)
 
 static void print_row(const char *type, const char *strategy, const struct judge_figures *f)
 {
-    printf("%-8s %-14s %5" PRId64 "  %-7.3f %-7.3f %-7.3f  %-7.3f %-7.4f %-8.3f  %s; %s\n", type, strategy, f->calls,
+    printf("%-8s %-14s %5" PRId64 "  %-7.3f %-7.3f %-7.3f  %-7.3f %-8.4f  %s; %s\n", type, strategy, f->calls,
            f->c_out, f->c_lse, f->c_weights, f->ratio.calls ? f->ratio.sum / (double)f->ratio.calls : 0,
-           f->ratio.worst, f->ratio.worst_square,
-           *f->c_out_at ? f->c_out_at : "none", *f->worst_at ? f->worst_at : "none");
+           f->ratio.worst, *f->c_out_at ? f->c_out_at : "none", *f->worst_at ? f->worst_at : "none");
 }
 
 void judge_print(struct judge *judge)
 {
-    printf("%-8s %-14s %5s  %-23s  %-24s  %s\n", "", "", "calls", "C: out, lse, weights", "R: mean, largest, rms",
+    printf("%-8s %-14s %5s  %-23s  %-16s  %s\n", "", "", "calls", "C: out, lse, weights", "R: mean, largest",
            "calls of largest C, R");
     for (int type = CLATTN_FLOAT32; type < JUDGE_TYPES; ++type) {
-        const int judged = type == CLATTN_FLOAT16 || type == CLATTN_BFLOAT16;
         const char *name = clattn_type_name((clattn_type)type);
         for (int s = 0; s < judge->options->n_strategies; ++s) {
             const struct judge_figures *f = &judge->figures[s][type];
             const char *strategy = strategy_label(judge->options->strategies[s]);
             if (f->calls) {
                 print_row(name, strategy, f);
-            }
-            if (judged && ratio_is_too_large(&f->ratio)) {
-                printf("FAIL %s, %s: errors are larger than those of the plain pipeline in the mean\n", strategy,
-                       name);
-                ++judge->failed;
             }
         }
     }

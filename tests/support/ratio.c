@@ -9,16 +9,13 @@
 
 #include "naive.h"
 
-/* Weights in two parts of bfloat16 are rounded by this much; coarser ones count as rounded to the type. */
-#define FINE_WEIGHTS 0x1p-16
-
 /* Walks over the outputs of a call. */
 struct visitor {
     const struct test_call *test;
     const struct reference_detail *detail;
     const double *plain; /* NULL: the call's own outputs */
     double excused;      /* the factor of what is excused; 0: nothing is */
-    double largest, excess, square_sum, largest_reference;
+    double largest, excess, largest_reference;
 };
 
 static double excused_error(const struct visitor *v, int64_t row, int64_t at)
@@ -26,8 +23,7 @@ static double excused_error(const struct visitor *v, int64_t row, int64_t at)
     const struct reference_detail *d = v->detail;
     const double u = (double)FLT_EPSILON / 2, keys = (double)d->allowed_keys[row];
     const double unit = sqrt((double)v->test->checked.p.head_dim) * d->magnitude[row] + sqrt(keys) + 8;
-    const double weights = v->test->weight_rounding < FINE_WEIGHTS ? v->test->weight_rounding : 0;
-    return v->excused * (u * unit + weights) * d->value_spread[at];
+    return v->excused * (u * unit + v->test->weight_rounding) * d->value_spread[at];
 }
 
 static void visit(struct visitor *v, int64_t row, int64_t at, double got)
@@ -39,7 +35,6 @@ static void visit(struct visitor *v, int64_t row, int64_t at, double got)
     const double excess = v->excused > 0 ? error - excused_error(v, row, at) : error;
     v->largest = fmax(v->largest, error);
     v->excess = fmax(v->excess, excess); /* of a NaN: nothing */
-    v->square_sum += excess > 0 ? excess * excess : 0;
     v->largest_reference = fmax(v->largest_reference, fabs(want));
 }
 
@@ -83,7 +78,6 @@ void plain_errors_measure(const struct test_call *test, const struct expected *e
     struct visitor v = { .test = test, .detail = &expected->detail, .plain = out };
     visit_all(&v);
     plain->largest = v.largest;
-    plain->square_sum = v.square_sum;
     free(out);
 }
 
@@ -99,16 +93,14 @@ void ratio_check(const struct test_call *test, const struct expected *expected,
 {
     const clattn_type type = test->checked.p.type;
     const int judged = type == CLATTN_FLOAT16 || type == CLATTN_BFLOAT16;
-    const int is_fine = test->weight_rounding < FINE_WEIGHTS;
     struct visitor v = { .test = test, .detail = &expected->detail, .excused = judged ? 2 : 0 };
     visit_all(&v);
     memset(ratio, 0, sizeof(*ratio));
     ratio->says_something = says_something(&v, plain);
     if (ratio->says_something) {
         ratio->largest = v.largest / plain->largest;
-        ratio->square = sqrt(v.square_sum / plain->square_sum);
     }
-    if (judged && is_fine && v.excess > plain->largest) {
+    if (judged && v.excess > plain->largest) {
         snprintf(ratio->wrong, sizeof(ratio->wrong),
                  "largest error %.6g, of which %.6g is not excused; the plain pipeline has %.6g", v.largest,
                  v.excess, plain->largest);
@@ -119,14 +111,7 @@ void ratio_count(struct ratio_figures *figures, const struct ratio *ratio)
 {
     if (ratio->says_something) {
         figures->worst = fmax(figures->worst, ratio->largest);
-        figures->worst_square = fmax(figures->worst_square, ratio->square);
         figures->sum += ratio->largest;
-        figures->square_sum += ratio->square;
         ++figures->calls;
     }
-}
-
-int ratio_is_too_large(const struct ratio_figures *figures)
-{
-    return figures->calls >= RATIO_MANY_CALLS && figures->square_sum > (double)figures->calls;
 }

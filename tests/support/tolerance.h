@@ -5,7 +5,7 @@
  *     out      |err|_id <= C u (sqrt(dk) Abar_i + sqrt(n_i) + 8) M_id            C = 4
  *     lse      |err|_i  <= C u (sqrt(dk) Abar_i + |lse_i| + sqrt(n_i) + 8)
  *     16 bits  half an output ulp of (|ref| + t) + t, t the bound above; where the plan that ran
- *              rounds weights, + weight_rounding M_id (struct clattn_plan), 2^-8 for bfloat16
+ *              rounds weights, + weight_rounding M_id (struct clattn_plan)
  *     scores, logits  |err|_ij <= C u (sqrt(dk) + 8) A_ij
  *     softmax  |err|_ij <= C u (sqrt(dk) (A_ij + Abar_i) + |lse_i| + sqrt(n_i) + 8) p_ij
  *

@@ -1,0 +1,16 @@
+/* Properties of tests/exact about what is not finite: where it goes, as what, and where it does not. Each returns 0
+ * where it holds; e->what says why it does not. */
+#ifndef CLATTN_TESTS_SUPPORT_EXACT_NOT_FINITE_H
+#define CLATTN_TESTS_SUPPORT_EXACT_NOT_FINITE_H
+
+#include "exact_call.h"
+
+/* A row all of whose weights are dropped is 0, whatever its scores; a dropped value still counts, 0 times. */
+int dropped_rows_are_zero(struct exact *e);
+
+/* However weights are split into parts, an infinite value that is seen makes an infinite output, and no NaN; a row
+ * that does not see it stays finite. */
+int infinite_values_stay(struct exact *e);
+int infinite_values_stay_where_seen(struct exact *e);
+
+#endif
