@@ -75,12 +75,27 @@ INLINE void multiply_values(const unit *u, __local const ushort *values,
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS settle(&output[c][n][i]);
 }
 
-/* What made an output NaN: logits, or values too. */
+/* What made an output NaN: logits, whatever the values are, or values alone. */
 #define NAN_OF_ROW 0xffffu
 #define NAN_OF_VALUES 0x7fffu
 
+/* The first and the last key with values that are not finite, for all work-items. */
+INLINE void find_not_finite(int item, int low, int high, const matrix_rows *value_rows, __local int *first,
+                            __local int *last)
+{
+    #pragma unroll 1
+    for (int i = item; i < (high - low) * (COLUMNS / 8); i += WORK_ITEMS) {
+        const int key = low + i / (COLUMNS / 8);
+        if (which_of_eight(fetch_eight(value_rows, key, high, i % (COLUMNS / 8) * 8))) {
+            atomic_min(first, key);
+            atomic_max(last, key);
+        }
+    }
+}
+
 /* Outputs that a value made infinite or NaN, which the products get wrong: infinity times the second part of a weight
- * is NaN where that is 0, and values that some row may not see were 0. Reads all values again, for this is rare. */
+ * is NaN where that is 0, and values that some row may not see were 0. Reads values from key `low` to before `high`
+ * again, for this is rare. */
 INLINE void put_not_finite(const clattn_params *p, const place *at, int low, int high, __global const uchar *mask,
                            __global const void *bias, const matrix_rows *value_rows, int row_count,
                            __local ushort *tile)
@@ -135,7 +150,7 @@ INLINE int finish_rows(const clattn_params *p, const place *at, __global float *
         if (HAS(LSE) && writes_lse && row <= rows->last_row && (u->lane & SHARERS) == 0) {
             lse[p->lse_offset + rows->b * p->lse_stride[0] + rows->h * p->lse_stride[1] +
                 (rows->s.query_row + row) * p->lse_stride[2]] =
-                saw ? (top + log2(total)) * LN_2 : -INFINITY;
+                saw ? (top + WEIGHT_SHIFT + log2(total * exp2(-WEIGHT_SHIFT))) * LN_2 : -INFINITY;
         }
         factor[slot] = carry / total * (ASKS(DROPOUT) ? p->keep_scale : 1);
         factor[slot] = keeps ? factor[slot] : 0;
@@ -157,6 +172,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const clattn_params *p = &params;
     __local ushort tiles[LOCAL_SIZE] __attribute__((aligned(16)));
     __local int not_finite; /* some output may have to be, because of a value */
+    __local int first_not_finite, last_not_finite; /* keys */
 #if EMULATED
     __local int scratch[SUB_GROUPS * SCRATCH];
 #endif
@@ -202,6 +218,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     uint seen = 0;
     if (u->item == 0) {
         not_finite = 0;
+        first_not_finite = INT_MAX;
+        last_not_finite = -1;
     }
     FOR_SLOTS {
         base[slot] = -INFINITY;
@@ -258,8 +276,9 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (not_finite) {
-        put_not_finite(p, &at, low, high, mask, bias, &value_rows, row_count, tiles);
+        find_not_finite(u->item, low, high, &value_rows, &first_not_finite, &last_not_finite);
         barrier(CLK_LOCAL_MEM_FENCE);
+        put_not_finite(p, &at, first_not_finite, last_not_finite + 1, mask, bias, &value_rows, row_count, tiles);
     }
     write_outputs(u->item, tiles, (__global ushort *)out,
                   p->out_offset + at.rows.b * p->out_stride[0] + at.rows.h * p->out_stride[1] +
