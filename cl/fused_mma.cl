@@ -275,9 +275,12 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         not_finite = 1;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+    /* The barrier stays outside: inside, PoCL 3.1 makes code that writes past the parameters. */
     if (not_finite) {
         find_not_finite(u->item, low, high, &value_rows, &first_not_finite, &last_not_finite);
-        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (not_finite) {
         put_not_finite(p, &at, first_not_finite, last_not_finite + 1, mask, bias, &value_rows, row_count, tiles);
     }
     write_outputs(u->item, tiles, (__global ushort *)out,
