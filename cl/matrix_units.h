@@ -9,5 +9,6 @@
 #define CLATTN_MATRIX_AMD_WMMA_11 5 /* RDNA 3, waves of 32 */
 #define CLATTN_MATRIX_AMD_WMMA_12 6 /* RDNA 4, waves of 32 */
 #define CLATTN_MATRIX_AMD_MFMA 7   /* CDNA 2 and later, waves of 64 */
+#define CLATTN_MATRIX_NVIDIA_70 8  /* mma.sync m8n8k4; float16 only */
 
 #endif

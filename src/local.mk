@@ -131,7 +131,9 @@ KERNEL_FILES = \
 	cl/matrix_amd.clh \
 	cl/matrix_intel.clh \
 	cl/matrix_nvidia.clh \
+	cl/matrix_nvidia_70.clh \
 	cl/matrix_portable.clh \
+	cl/matrix_ptx.clh \
 	cl/matrix_units.h \
 	cl/merge.cl \
 	cl/merge_params.h \

@@ -39,6 +39,7 @@ struct unit {
 static const struct unit units[] = {
     { CLATTN_MATRIX_NVIDIA_80, RUNG_NVIDIA_80_F16, RUNG_NVIDIA_80_BF16, "fused_mma nvidia" },
     { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, "fused_mma nvidia" },
+    { CLATTN_MATRIX_NVIDIA_70, RUNG_NVIDIA_70_F16, RUNG_COUNT, "fused_mma nvidia 70" },
     { CLATTN_MATRIX_INTEL_16, RUNG_INTEL_16_F16, RUNG_INTEL_16_BF16, "fused_mma intel 16" },
     { CLATTN_MATRIX_INTEL_8, RUNG_INTEL_8_F16, RUNG_INTEL_8_BF16, "fused_mma intel 8" },
     { CLATTN_MATRIX_AMD_WMMA_12, RUNG_WMMA_12_F16, RUNG_WMMA_12_BF16, "fused_mma wmma 12" },

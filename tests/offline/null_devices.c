@@ -34,12 +34,14 @@ const struct null_device null_devices[] = {
       "amd_wmma11_f16 amd_wmma11_bf16" },
     { "gfx1200", "gfx1200", AMD, AMD_EXTENSIONS, 256, 64 * KIB, 1024, { 0 }, 16, 1,
       "amd_wmma12_f16 amd_wmma12_bf16" },
-    /* NVIDIA: Turing, Ampere, Hopper */
+    /* NVIDIA: Volta, Turing, Ampere, Hopper */
+    { "sm_70", "Tesla V100-SXM2-16GB", NVIDIA, NVIDIA_EXTENSIONS, 1024, 48 * KIB, 4352, { 0 }, 80, 1,
+      "nvidia_sm70_f16" },
     { "sm_75", "Tesla T4", NVIDIA, NVIDIA_EXTENSIONS, 1024, 48 * KIB, 4352, { 0 }, 40, 1,
-      "nvidia_sm75_f16" },
+      "nvidia_sm70_f16 nvidia_sm75_f16" },
     { "sm_80", "NVIDIA A100-SXM4-80GB", NVIDIA, NVIDIA_EXTENSIONS, 1024, 48 * KIB, 4352, { 0 }, 108, 1,
-      "nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16" },
+      "nvidia_sm70_f16 nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16" },
     { "sm_90", "NVIDIA H100 80GB HBM3", NVIDIA, NVIDIA_EXTENSIONS, 1024, 48 * KIB, 4352, { 0 }, 132, 1,
-      "nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16" },
+      "nvidia_sm70_f16 nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16" },
 };
 const size_t null_device_count = sizeof(null_devices) / sizeof(null_devices[0]);

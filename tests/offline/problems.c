@@ -13,6 +13,7 @@
 #define F16 (HALF | BFLOAT)
 
 #define MATRIX_UNITS "dg2 pvc gfx90a gfx1100 gfx1200 sm_80 sm_90"
+#define MATRIX_UNITS_HALF MATRIX_UNITS " sm_70 sm_75" /* also those without bfloat16 */
 
 #define SHAPE(rows, dim) SHAPE_OF(rows, 2048, dim)
 #define SHAPE_OF(rows, keys, dim)                                                                      \
@@ -63,13 +64,13 @@ const struct problem_row problem_rows[] = {
     { "d128-all", F64, 0, { SHAPE(2048, 128), .strategy = "fused_simt", EVERYTHING }, 0 },
 
     /* Where null_devices.c has a rung of the ladder for the type. */
-    { "d64", HALF, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_mma" }, MATRIX_UNITS " sm_75" },
+    { "d64", HALF, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_mma" }, MATRIX_UNITS_HALF },
     { "d64", BFLOAT, 0, { SHAPE(2048, 64), .strategy = "fused_mma" }, MATRIX_UNITS },
-    { "d128", HALF, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_mma" }, MATRIX_UNITS " sm_75" },
+    { "d128", HALF, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_mma" }, MATRIX_UNITS_HALF },
     { "d128", BFLOAT, 0, { SHAPE(2048, 128), .strategy = "fused_mma" }, MATRIX_UNITS },
-    { "d64-causal", HALF, 0, { SHAPE(2048, 64), .strategy = "fused_mma", CAUSAL }, MATRIX_UNITS " sm_75" },
-    { "d128-causal", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", CAUSAL }, MATRIX_UNITS " sm_75" },
-    { "d128-all", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", EVERYTHING }, MATRIX_UNITS " sm_75" },
+    { "d64-causal", HALF, 0, { SHAPE(2048, 64), .strategy = "fused_mma", CAUSAL }, MATRIX_UNITS_HALF },
+    { "d128-causal", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", CAUSAL }, MATRIX_UNITS_HALF },
+    { "d128-all", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", EVERYTHING }, MATRIX_UNITS_HALF },
 
     { "decode-d64", F32 | F16, ROW_MAY_SPILL | ROW_QUICK, { SHAPE(1, 64), .strategy = "split" }, 0 },
     { "decode-short", F32, ROW_MAY_SPILL, { SHAPE_OF(1, 300, 64), .strategy = "split" }, 0 },
