@@ -1,4 +1,4 @@
-/* fused_mma: attention on a matrix unit, for 16-bit types, in one kernel and with no L x L matrix.
+/* fused_mma: attention on a matrix unit, in one kernel and with no L x L matrix.
  *
  *     group 0: block of TILE_ROWS query rows      1: slice of COLUMNS output columns      2: batch * head
  *
@@ -26,15 +26,15 @@
 #define QUERIES_IN_REGISTERS 1
 #endif
 
-/* Local memory, in units of 16 bits. Scores wait where the keys were (change_scores). Queries that stay in registers
+/* Local memory, in elements. Scores wait where the keys were (change_scores). Queries that stay in registers
  * pass through the tiles of keys and values, and outputs through all of it. */
-#define PARKED (CHANGES_SCORES ? TILE_ROWS * TILE_KEYS * 2 : 0)
+#define PARKED (CHANGES_SCORES ? TILE_ROWS * TILE_KEYS * 4 / ELEMENT_BYTES : 0)
 #define KEYS_AREA LARGER(KEY_TILE, PARKED)
 #define QUERIES_START (QUERIES_IN_REGISTERS ? 0 : KEYS_AREA + VALUE_TILE)
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
 #define LOCAL_SIZE LARGER(LARGER(QUERIES_START + QUERY_TILE, KEYS_AREA + VALUE_TILE), OUTPUT_TILE)
 
-INLINE void multiply_scores(const unit *u, __local const ushort *keys, __local const ushort *queries,
+INLINE void multiply_scores(const unit *u, __local const element *keys, __local const element *queries,
                            uint query[DEPTH_BLOCKS][N_BLOCKS][B_WORDS], int first_row,
                            float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS])
 {
@@ -53,14 +53,14 @@ INLINE void multiply_scores(const unit *u, __local const ushort *keys, __local c
     FOR_KEYS FOR_QUERIES FOR_ELEMENTS settle(&score[k][n][i]);
 }
 
-INLINE void multiply_values(const unit *u, __local const ushort *values,
-                           uint pair[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PAIRS],
+INLINE void multiply_values(const unit *u, __local const element *values,
+                           uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED],
                            float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS])
 {
     FOR_KEYS {
         uint weight[WEIGHT_PARTS][N_BLOCKS][B_WORDS];
         FOR_PARTS FOR_QUERIES {
-            weights_to_b(u, weight[part][n], pair[part][k][n]);
+            weights_to_b(u, weight[part][n], packed[part][k][n]);
             UNROLL
             for (int w = 0; w < B_WORDS; ++w) {
                 settle_word(&weight[part][n][w]);
@@ -76,17 +76,17 @@ INLINE void multiply_values(const unit *u, __local const ushort *values,
 }
 
 /* What made an output NaN: logits, whatever the values are, or values alone. */
-#define NAN_OF_ROW 0xffffu
-#define NAN_OF_VALUES 0x7fffu
+#define NAN_OF_ROW (SIGN | (SIGN - 1))
+#define NAN_OF_VALUES (SIGN - 1)
 
 /* The first and the last key with values that are not finite, for all work-items. */
 INLINE void find_not_finite(int item, int low, int high, const matrix_rows *value_rows, __local int *first,
                             __local int *last)
 {
     #pragma unroll 1
-    for (int i = item; i < (high - low) * (COLUMNS / 8); i += WORK_ITEMS) {
-        const int key = low + i / (COLUMNS / 8);
-        if (which_of_eight(fetch_eight(value_rows, key, high, i % (COLUMNS / 8) * 8))) {
+    for (int i = item; i < (high - low) * (COLUMNS / RUN); i += WORK_ITEMS) {
+        const int key = low + i / (COLUMNS / RUN);
+        if (which_of_run(fetch_run(value_rows, key, high, i % (COLUMNS / RUN) * RUN))) {
             atomic_min(first, key);
             atomic_max(last, key);
         }
@@ -98,27 +98,27 @@ INLINE void find_not_finite(int item, int low, int high, const matrix_rows *valu
  * again, for this is rare. */
 INLINE void put_not_finite(const clattn_params *p, const place *at, int low, int high, __global const uchar *mask,
                            __global const void *bias, const matrix_rows *value_rows, int row_count,
-                           __local ushort *tile)
+                           __local element *tile)
 {
     #pragma unroll 1
-    for (int i = at->u.item; i < row_count * (COLUMNS / 8); i += WORK_ITEMS) {
-        const int query = i / (COLUMNS / 8), row = at->rows.first_row + query, column = i % (COLUMNS / 8) * 8;
+    for (int i = at->u.item; i < row_count * (COLUMNS / RUN); i += WORK_ITEMS) {
+        const int query = i / (COLUMNS / RUN), row = at->rows.first_row + query, column = i % (COLUMNS / RUN) * RUN;
         uint found = 0;
         #pragma unroll 1
         for (int key = low; key < high; ++key) {
-            const uint here = which_of_eight(fetch_eight(value_rows, key, high, column));
+            const uint here = which_of_run(fetch_run(value_rows, key, high, column));
             float logit = 0;
             if (here && finish_score(p, &at->rows.s, mask, bias, 0, at->rows.b, at->rows.h, row, key, &logit)) {
                 const int keeps = !ASKS(DROPOUT) || dropout_keeps(p, at->rows.b, at->rows.h, row, key);
-                found |= keeps ? here : BOTH_OF_EIGHT(here);
+                found |= keeps ? here : BOTH_OF_RUN(here);
             }
         }
         #pragma unroll 1
-        for (int c = 0; c < 8; ++c) {
-            __local ushort *to = tile + OUTPUT_AT(query, column + c);
+        for (int c = 0; c < RUN; ++c) {
+            __local element *to = tile + OUTPUT_AT(query, column + c);
             const uint which = found >> 2 * c & 3;
             if (which && *to != NAN_OF_ROW) {
-                *to = which == 1 ? EXPONENT : which == 2 ? EXPONENT | 0x8000u : NAN_OF_VALUES;
+                *to = which == 1 ? EXPONENT : which == 2 ? EXPONENT | SIGN : NAN_OF_VALUES;
             }
         }
     }
@@ -129,7 +129,7 @@ INLINE void put_not_finite(const clattn_params *p, const place *at, int low, int
 INLINE int finish_rows(const clattn_params *p, const place *at, __global float *lse,
                         __global const float *sinks, int writes_lse, uint seen, const float base[QUERY_SLOTS],
                         const float sum[QUERY_SLOTS], float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS],
-                        __local ushort *tile)
+                        __local element *tile)
 {
     const row_block *rows = &at->rows;
     const unit *u = &at->u;
@@ -159,8 +159,8 @@ INLINE int finish_rows(const clattn_params *p, const place *at, __global float *
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS {
         const int slot = SLOT_OF(n, i), query = row_of(at, n, i) - rows->first_row;
         const float value = sees >> slot & 1 ? output[c][n][i] * factor[slot] : 0;
-        const ushort nan = isfinite(factor[slot]) ? NAN_OF_VALUES : NAN_OF_ROW;
-        tile[OUTPUT_AT(query, c * 16 + c_row(u->lane, i))] = isnan(value) ? nan : (ushort)pack_two(value, 0);
+        const element nan = isfinite(factor[slot]) ? NAN_OF_VALUES : NAN_OF_ROW;
+        tile[OUTPUT_AT(query, c * 16 + c_row(u->lane, i))] = isnan(value) ? nan : element_of(value);
         of_values |= isnan(value) && isfinite(factor[slot]);
     }
     return of_values;
@@ -170,13 +170,13 @@ __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
 fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 {
     const clattn_params *p = &params;
-    __local ushort tiles[LOCAL_SIZE] __attribute__((aligned(16)));
+    __local element tiles[LOCAL_SIZE] __attribute__((aligned(16)));
     __local int not_finite; /* some output may have to be, because of a value */
     __local int first_not_finite, last_not_finite; /* keys */
 #if EMULATED
     __local int scratch[SUB_GROUPS * SCRATCH];
 #endif
-    __local ushort *keys = tiles, *values = tiles + KEYS_AREA, *queries = tiles + QUERIES_START;
+    __local element *keys = tiles, *values = tiles + KEYS_AREA, *queries = tiles + QUERIES_START;
     const int sub_group = (int)get_local_id(0) / LANES;
 
     place at;
@@ -231,7 +231,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         const int all_see = CHANGES_SCORES || ASKS(MASK) ? 0 : all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
         float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
-        uint pair[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PAIRS], visible[BIT_WORDS], kept[BIT_WORDS];
+        uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED], visible[BIT_WORDS], kept[BIT_WORDS];
         renew(&at.u);
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -265,8 +265,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             find_kept(p, &at, from, all_see, visible, kept, &seen);
         }
         raise_bases(u, score, base, sum, output);
-        make_weights(score, kept, base, sum, pair);
-        multiply_values(u, values, pair, output);
+        make_weights(score, kept, base, sum, packed);
+        multiply_values(u, values, packed, output);
         from = next;
     }
     copies_wait();
@@ -283,7 +283,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     if (not_finite) {
         put_not_finite(p, &at, first_not_finite, last_not_finite + 1, mask, bias, &value_rows, row_count, tiles);
     }
-    write_outputs(u->item, tiles, (__global ushort *)out,
+    write_outputs(u->item, tiles, (__global element *)out,
                   p->out_offset + at.rows.b * p->out_stride[0] + at.rows.h * p->out_stride[1] +
                       (at.rows.s.query_row + at.rows.first_row) * p->out_stride[2] +
                       first_column * COLUMN_STRIDE(out),

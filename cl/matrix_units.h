@@ -10,5 +10,6 @@
 #define CLATTN_MATRIX_AMD_WMMA_12 6 /* RDNA 4, waves of 32 */
 #define CLATTN_MATRIX_AMD_MFMA 7   /* CDNA 2 and later, waves of 64 */
 #define CLATTN_MATRIX_NVIDIA_70 8  /* mma.sync m8n8k4; float16 only */
+#define CLATTN_MATRIX_NVIDIA_TF32 9 /* mma.sync m16n8k8 of tf32, cp.async; for float32 */
 
 #endif

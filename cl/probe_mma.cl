@@ -14,28 +14,28 @@
 __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) SUB_GROUP void
 probe_product(__global const float *a, __global const float *b, __global float *product)
 {
-    __local ushort queries[QUERY_TILE] __attribute__((aligned(16)));
-    __local ushort keys[KEY_TILE] __attribute__((aligned(16)));
-    __local ushort values[VALUE_TILE] __attribute__((aligned(16)));
+    __local element queries[QUERY_TILE] __attribute__((aligned(16)));
+    __local element keys[KEY_TILE] __attribute__((aligned(16)));
+    __local element values[VALUE_TILE] __attribute__((aligned(16)));
 #if EMULATED
     __local int scratch[SCRATCH];
     const unit u = { (int)get_local_id(0), (int)get_local_id(0), scratch };
 #else
     const unit u = { (int)get_local_id(0), (int)get_local_id(0) };
 #endif
-    /* Keys wait as 16-bit numbers where the product will be, for the copy from global memory. */
-    __global ushort *waiting = (__global ushort *)product;
+    /* Keys wait in the type where the product will be, for the copy from global memory. */
+    __global element *waiting = (__global element *)product;
     for (int i = u.lane; i < 16 * 16; i += LANES) {
-        waiting[i] = (ushort)pack_two(a[i], 0.0f);
+        waiting[i] = element_of(a[i]);
         const int column = i / 16, position = i % 16;
-        values[VALUE_AT(position, column)] = (ushort)pack_two(a[256 + column * 16 + VALUE_KEY(position)], 0.0f);
+        values[VALUE_AT(position, column)] = element_of(a[256 + column * 16 + VALUE_KEY(position)]);
     }
     for (int i = u.lane; i < 16 * MATRIX_N; i += LANES) {
-        queries[QUERY_AT(i % MATRIX_N, i / MATRIX_N)] = (ushort)pack_two(b[i], 0.0f);
+        queries[QUERY_AT(i % MATRIX_N, i / MATRIX_N)] = element_of(b[i]);
     }
     barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
-    for (int i = u.lane; i < 32; i += LANES) {
-        copy_16_bytes(keys + KEY_AT(i / 2, i % 2 * 8), waiting + i * 8);
+    for (int i = u.lane; i < 16 * 16 / RUN; i += LANES) {
+        copy_16_bytes(keys + KEY_AT(i / (16 / RUN), i % (16 / RUN) * RUN), waiting + i * RUN);
     }
     copies_wait();
     barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
@@ -57,12 +57,12 @@ probe_product(__global const float *a, __global const float *b, __global float *
         product[at] = score[i];
         score[i] = b[at];
     }
-    uint pair[C_ELEMENTS / 2];
+    uint packed[C_ELEMENTS * ELEMENT_BYTES / 4];
     UNROLL
-    for (int i = 0; i < C_ELEMENTS / 2; ++i) {
-        pair[i] = pack_two(score[2 * i], score[2 * i + 1]);
+    for (int i = 0; i < C_ELEMENTS; i += 2) {
+        pack_at(packed, i, score[i], score[i + 1]);
     }
-    weights_to_b(&u, weight, pair);
+    weights_to_b(&u, weight, packed);
     multiply_add(&u, output, value, weight);
     UNROLL
     for (int i = 0; i < C_ELEMENTS; ++i) {

@@ -259,13 +259,16 @@ typedef struct clattn_problem {
     clattn_matmul matmul;         /* staged plans only */
     const char *strategy;         /* NULL: the best; else its name, such as "plain", "staged"; a strategy
                                    * that cannot take the problem is CLATTN_UNSUPPORTED */
+    int allow_tf32;               /* type float32: nonzero: a matrix unit may round queries, keys, values and
+                                   * weights to the 11 bits of tf32 before it multiplies them; sums stay
+                                   * float32. 0: all 24 bits count */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                            \
     {                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE,              \
             CLATTN_WEIGHTS_NONE, 0, CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO,    \
-            NULL                                                                                       \
+            NULL, 0                                                                                    \
     }
 
 /* ---- plan ----------------------------------------------------------------------------------- */
@@ -293,6 +296,11 @@ CLATTN_API const char *clattn_plan_explain(const clattn_plan *plan);
  * matrix unit takes them in two parts of bfloat16; 0 (also for NULL) where they stay in float32 or wider. It adds
  * as much, times sum_j p_j |v_j|, to an output's error. */
 CLATTN_API double clattn_plan_weight_rounding(const clattn_plan *plan);
+
+/* The same of queries, keys and values: 2^-11 where a plan makes use of allow_tf32, else 0. With a share of f, an
+ * output's error grows by f (4 Abar + 1) sum_j p_j |v_j|, and lse's by 2 f Abar, where Abar = sum_j p_j A_j and A_j =
+ * |scale| sum_d |q_d k_jd|. */
+CLATTN_API double clattn_plan_factor_rounding(const clattn_plan *plan);
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 

@@ -128,6 +128,11 @@ double clattn_plan_weight_rounding(const clattn_plan *plan)
     return plan ? plan->weight_rounding : 0;
 }
 
+double clattn_plan_factor_rounding(const clattn_plan *plan)
+{
+    return plan ? plan->factor_rounding : 0;
+}
+
 const char *clattn_plan_explain(const clattn_plan *plan)
 {
     return plan ? plan->explain : "";

@@ -79,6 +79,9 @@ const struct rung ladder_table[RUNG_COUNT] = {
     [RUNG_NVIDIA_70_F16] =
         MATRIX_RUNG("nvidia_sm70_f16", "products of float16 matrices (NVIDIA mma.m8n8k4)",
                     "NVIDIA", NULL, CLATTN_MATRIX_NVIDIA_70, CLATTN_CL_FLOAT16, 16, 32),
+    [RUNG_NVIDIA_TF32] =
+        MATRIX_RUNG("nvidia_sm80_tf32", "products of float32 matrices, rounded to tf32 (NVIDIA mma.m16n8k8)",
+                    "NVIDIA", NULL, CLATTN_MATRIX_NVIDIA_TF32, CLATTN_CL_FLOAT32, 16, 32),
     [RUNG_INTEL_16_F16] =
         MATRIX_RUNG("intel_dpas16_f16", "products of float16 matrices (Intel DPAS, sub-groups of 16)",
                     "Intel", check_intel_16, CLATTN_MATRIX_INTEL_16, CLATTN_CL_FLOAT16, 16, 16),

@@ -132,6 +132,7 @@ KERNEL_FILES = \
 	cl/matrix_intel.clh \
 	cl/matrix_nvidia.clh \
 	cl/matrix_nvidia_70.clh \
+	cl/matrix_nvidia_tf32.clh \
 	cl/matrix_portable.clh \
 	cl/matrix_ptx.clh \
 	cl/matrix_units.h \

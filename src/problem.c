@@ -110,6 +110,10 @@ static clattn_status check_types(const clattn_problem *p)
     if ((int)p->matmul < CLATTN_MATMUL_AUTO || (int)p->matmul > CLATTN_MATMUL_TILES) {
         return error_set(CLATTN_INVALID_ARGUMENT, "matmul %d: is not a clattn_matmul", (int)p->matmul);
     }
+    if (p->allow_tf32 && p->type != CLATTN_FLOAT32) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "allow_tf32 %d: needs type float32, which is %s; leave it 0",
+                         p->allow_tf32, clattn_type_name(p->type));
+    }
     return CLATTN_OK;
 }
 
@@ -224,6 +228,7 @@ clattn_status problem_init(struct problem *problem, const clattn_problem *given)
     problem->p.strategy = NULL; /* strategy_name holds it; plans are copied by value */
     problem->p.causal = problem->p.causal != 0;
     problem->p.strided_columns = problem->p.strided_columns != 0;
+    problem->p.allow_tf32 = problem->p.allow_tf32 != 0;
     problem->flags = flags_of(&problem->p);
     return status;
 }
@@ -239,7 +244,8 @@ int problem_equal(const struct problem *a, const struct problem *b)
            x->window_left == y->window_left && x->window_right == y->window_right &&
            x->always_visible_keys == y->always_visible_keys && !(x->softcap != y->softcap) &&
            !(x->dropout != y->dropout) && x->strided_columns == y->strided_columns &&
-           x->matmul == y->matmul && strcmp(a->strategy_name, b->strategy_name) == 0;
+           x->matmul == y->matmul && x->allow_tf32 == y->allow_tf32 &&
+           strcmp(a->strategy_name, b->strategy_name) == 0;
 }
 
 int problem_hides_keys(const struct problem *problem)
@@ -271,7 +277,7 @@ void problem_describe(const struct problem *problem, char *line, size_t line_siz
     if (p->head_dim_v != p->head_dim) {
         text_append(&text, " -> %" PRId64, p->head_dim_v);
     }
-    text_append(&text, ", %s", clattn_type_name(p->type));
+    text_append(&text, ", %s%s", clattn_type_name(p->type), p->allow_tf32 ? " or tf32" : "");
     if (p->causal) {
         text_append(&text, ", causal%s", alignments[p->alignment]);
     }

@@ -17,6 +17,7 @@ struct clattn_plan {
     void *state;            /* the strategy's own: kernels, tiles; const after creation */
     size_t workspace_bytes; /* set by strategy->plan */
     double weight_rounding; /* likewise: relative error of softmax weights as they meet the values; 0: float32's */
+    double factor_rounding; /* likewise, of queries, keys and values */
     char *explain;
 };
 

@@ -31,6 +31,8 @@ const struct tuning_row tuning_table[] = {
     { "fused_mma nvidia", DEVICE_GPU, INT_MAX, { 64, 32, 256, 128, 128, 0 } },
     { "fused_mma nvidia 70", DEVICE_GPU, 64, { 64, 64, 64, 128, 128, 0 } },
     { "fused_mma nvidia 70", DEVICE_GPU, INT_MAX, { 64, 32, 128, 128, 128, 0 } },
+    { "fused_mma nvidia tf32", DEVICE_GPU, INT_MAX, { 64, 32, 128, 128, 128, 0 } },
+    { "fused_mma nvidia tf32", DEVICE_GPU, INT_MAX, { 32, 16, 0, 64, 64, 0 } },
     { "fused_mma intel 16", DEVICE_GPU, INT_MAX, { 64, 32, 0, 64, 64, 0 } },
     { "fused_mma intel 8", DEVICE_GPU, INT_MAX, { 64, 32, 0, 64, 64, 0 } },
     { "fused_mma wmma 12", DEVICE_GPU, 128, { 64, 64, 128, 128, 128, 0 } },

@@ -1,19 +1,19 @@
 #!/bin/sh
 # Every matrix unit that fused_mma knows, emulated: random calls with -D MATRIX changed in a copy of the kernels, so
 # that the loads, the order of keys and the row and column of each register are tested for units that
-# are not here; then calls that must agree, for the first. CLATTN_TEST_UNIT_COUNT: calls for each unit (12 where
-# not set), six a program.
+# are not here; then calls that must agree, for the first. CLATTN_TEST_UNIT_COUNT: calls for each unit, six a
+# program; 12 where not set, 48 for tf32.
 set -eu
 : "${builddir:=.}" "${srcdir:=.}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
 
-# count NAME PROGRAM ARGUMENT...: runs a test program in both types, and adds its counts.
+# count NAME TYPES PROGRAM ARGUMENT...: runs a test program, and adds its counts.
 count() {
-    name=$1 program=$2
-    shift 2
-    "$builddir/tests/$program" --strategy fused_mma --type float16,bfloat16 "$@" >"$work/out" 2>&1 || true
+    name=$1 types=$2 program=$3
+    shift 3
+    "$builddir/tests/$program" --strategy fused_mma --type "$types" "$@" >"$work/out" 2>&1 || true
     echo "$name: $(tail -n 1 "$work/out")"
     counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed.*/\1 \2/p' "$work/out" | tail -n 1)
     grep -A 3 '^FAIL' "$work/out" | head -n 20
@@ -37,9 +37,13 @@ for unit in $units; do
         failed=$((failed + 1))
         continue
     }
-    CLATTN_CL_DIR=$work/cl count "$unit" random_calls --seed "${CLATTN_TEST_SEED:-1}" \
-        --count "${CLATTN_TEST_UNIT_COUNT:-12}" --same 6 --work 60000
+    case $unit in
+    *_TF32) types=float32 programs=8 ;; # many problems do not allow it
+    *) types=float16,bfloat16 programs=2 ;;
+    esac
+    CLATTN_CL_DIR=$work/cl count "$unit" "$types" random_calls --seed "${CLATTN_TEST_SEED:-1}" \
+        --count "${CLATTN_TEST_UNIT_COUNT:-$((6 * programs))}" --same 6 --work 60000
 done
-count "two calls that must agree" metamorphic
+count "two calls that must agree" float16,bfloat16 metamorphic
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ]

@@ -14,7 +14,7 @@
 struct entry {
     const clattn_problem *problem;
     const clattn_host_tensors *tensors;
-    double weight_rounding;
+    double weight_rounding, factor_rounding;
     int64_t index, query_first, key_first, query_len, key_len, offset;
     double *key, *value;           /* [kv_heads, key_len, ...] */
     double *query, *out, *weights; /* of a piece of rows: [query_heads, rows, ...] */
@@ -145,6 +145,7 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     p.query_len = rows;
     p.key_len = entry->key_len;
     p.features &= ~(uint32_t)(CLATTN_WITH_VARLEN | CLATTN_WITH_KEY_LENGTHS);
+    p.allow_tf32 = 0;
     p.features |= CLATTN_WITH_LSE;
     p.weights = CLATTN_WEIGHTS_SOFTMAX;
     p.strategy = NULL;
@@ -243,9 +244,11 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
             mixed[c] += weights[j] * fabs(value[c]);
     }
     terms = sqrt((double)p->head_dim) * average + sqrt(n) + 8;
+    double of_logits = entry->factor_rounding > 0 ? 2 * entry->factor_rounding * average : 0;
+    double rounding = entry->weight_rounding + 2 * of_logits + entry->factor_rounding;
     for (int64_t c = 0; c < p->head_dim_v; c++) {
         double wanted = entry->out[row * p->head_dim_v + c],
-               tolerance = (4 * unit * terms + entry->weight_rounding) * mixed[c];
+               tolerance = (4 * unit * terms + rounding) * mixed[c];
         double got = load(&t->out, p->type, batch, h, entry->query_first + i, c);
         tolerance += half_unit(p->type, fabs(wanted) + tolerance);
         check->out_share = fmax(check->out_share, share(got, wanted, tolerance));
@@ -254,7 +257,8 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
     if (p->features & CLATTN_WITH_LSE) {
         double wanted = entry->lse[row];
         double got = load(&t->lse, CLATTN_FLOAT32, batch, h, entry->query_first + i, 0);
-        double tolerance = 4 * ldexp(1, -24) * (terms + fabs(wanted));
+        double tolerance =
+            4 * ldexp(1, -24) * (terms + fabs(wanted)) + of_logits;
         check->lse_share = fmax(check->lse_share, share(got, wanted, tolerance));
     }
     check->rows_checked++;
@@ -315,7 +319,7 @@ static int64_t count_rows(const clattn_problem *problem, const clattn_host_tenso
 }
 
 int check_forward(const clattn_problem *problem, const clattn_host_tensors *tensors,
-                  double weight_rounding, double budget, struct check *check, struct failure *failure)
+                  const clattn_plan *plan, double budget, struct check *check, struct failure *failure)
 {
     double row_cost = (double)problem->query_heads * (double)(problem->key_len + 1) *
                       (double)(problem->head_dim + problem->head_dim_v);
@@ -328,7 +332,10 @@ int check_forward(const clattn_problem *problem, const clattn_host_tensors *tens
         return 0;
     for (int64_t i = 0; i < entries && result == 0; i++) {
         struct entry entry = {
-            .problem = problem, .tensors = tensors, .weight_rounding = weight_rounding};
+            .problem = problem,
+            .tensors = tensors,
+            .weight_rounding = clattn_plan_weight_rounding(plan),
+            .factor_rounding = clattn_plan_factor_rounding(plan)};
         entry.index = spread(i, entries, problem->batch);
         result = compare_entry(&entry, affordable / (double)entries, check, failure);
         free_entry(&entry);

@@ -8,6 +8,7 @@
  *     out   4 u (sqrt(head_dim) Abar + sqrt(n) + 8) M_d + weight_rounding M_d, for 16-bit types plus
  *           half a unit of their last place
  *     lse   4 u (sqrt(head_dim) Abar + |lse| + sqrt(n) + 8), u = 2^-24
+ *     tf32  + factor_rounding (4 Abar + 1) M_d, for lse + 2 factor_rounding Abar
  *
  * Used by cmd_run.c and cmd_bench.c. */
 #ifndef CLATTN_TOOLS_CHECK_H
@@ -25,9 +26,9 @@ struct check {
     int64_t rows_checked, rows_all; /* of query rows times heads */
 };
 
-/* `weight_rounding`: clattn_plan_weight_rounding of the plan that ran. `budget`: multiplications to spend,
+/* `plan`: what ran, which tells what it rounds. `budget`: multiplications to spend,
  * about; 1e8 is a second. */
 int check_forward(const clattn_problem *problem, const clattn_host_tensors *tensors,
-                  double weight_rounding, double budget, struct check *check, struct failure *failure);
+                  const clattn_plan *plan, double budget, struct check *check, struct failure *failure);
 
 #endif

@@ -37,8 +37,8 @@ static const struct option_group groups[] = {
      {OPTION_WINDOW, OPTION_ALWAYS, OPTION_BENCH_ALIGN, OPTION_SOFTCAP, OPTION_WITH_ALIBI,
       OPTION_WITH_SINKS, OPTION_BENCH_KEY_LENGTHS, OPTION_WITH_LSE}},
     {"How",
-     {OPTION_SECONDS, OPTION_READ, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TSV,
-      OPTION_HELP}},
+     {OPTION_SECONDS, OPTION_READ, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32,
+      OPTION_TSV, OPTION_HELP}},
     {NULL, {OPTION_NONE}},
 };
 
@@ -150,8 +150,7 @@ static int find_error(const clattn_problem *problem, const clattn_plan *plan,
     int result = bench_data_read_outputs(context, data, failure);
     if (result == 0) {
         progress_begin("bench", "computing the reference");
-        result = check_forward(problem, &data->host, clattn_plan_weight_rounding(plan), CHECK_BUDGET,
-                               &check, failure);
+        result = check_forward(problem, &data->host, plan, CHECK_BUDGET, &check, failure);
         progress_end();
     }
     if (result == 0)

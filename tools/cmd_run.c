@@ -210,8 +210,8 @@ static int check(const struct job *job, struct failure *failure)
     struct check found;
     int result;
     progress_begin("run", "computing the reference");
-    result = check_forward(&job->attention.problem, &job->attention.host,
-                           clattn_plan_weight_rounding(job->plan), CHECK_BUDGET, &found, failure);
+    result = check_forward(&job->attention.problem, &job->attention.host, job->plan, CHECK_BUDGET,
+                           &found, failure);
     progress_end();
     if (result != 0)
         return -1;
@@ -299,7 +299,7 @@ static const struct option_group groups[] = {
      {OPTION_CAUSAL, OPTION_WINDOW, OPTION_ALWAYS, OPTION_ALIGN, OPTION_KEY_LENGTHS,
       OPTION_MASK_FILE}},
     {"Scores", {OPTION_SCALE, OPTION_SOFTCAP, OPTION_BIAS_FILE, OPTION_ALIBI, OPTION_SINKS}},
-    {"How", {OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL}},
+    {"How", {OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32}},
     {"Results",
      {OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_WEIGHTS_MODE, OPTION_LSE, OPTION_CHECK,
       OPTION_TOLERANCE}},

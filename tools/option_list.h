@@ -52,6 +52,7 @@ OPTION(DEVICE, "device", "NAME",
        "gpu, cpu, accelerator, PLATFORM:DEVICE, part of a name; default: CLATTN_DEVICE, else the best")
 OPTION(STRATEGY, "strategy", "NAME", "take this one; `clattn explain` names them")
 OPTION(MATMUL, "matmul", "NAME", "auto (default), clblast or tiles, for strategy staged")
+OPTION(TF32, "tf32", NULL, "float32 numbers may be rounded to tf32 for a matrix unit")
 
 /* results */
 OPTION(OUTPUT, "output", "FILE", "write the output; .npy or .safetensors, as for the next two")

@@ -159,6 +159,7 @@ int problem_options_read(const struct options *options, clattn_problem *problem,
         option_choice(options, OPTION_MATMUL, matmuls, &matmul, failure) != 0)
         return -1;
     problem->matmul = (clattn_matmul)matmul;
+    problem->allow_tf32 = options->value[OPTION_TF32] != NULL;
     problem->strategy = options->value[OPTION_STRATEGY];
     return 0;
 }

@@ -1,5 +1,6 @@
-/* fused_mma: one kernel on a GPU's matrix unit, for 16-bit types. Which unit, a rung of the ladder says; the
- * tile comes from the tuning table; its sizes in local memory are those of cl/mma_tile.clh. */
+/* fused_mma: one kernel on a GPU's matrix unit, for 16-bit types, and for float32 where tf32 is allowed. Which unit, a
+ * rung of the ladder says; the tile comes from the tuning table; its sizes in local memory are those of
+ * cl/mma_tile.clh. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,9 +13,8 @@
 
 #define NAME "fused_mma"
 
-/* Of cl/mma_tile.clh: elements that pad a row. */
-#define PADDING 8
-#define ELEMENT_BYTES 2
+/* Of cl/mma_tile.clh: what pads a row. */
+#define PADDING_BYTES 16
 
 /* What an emulated instruction takes of local memory, a work-item, at most (cl/matrix_portable.clh). */
 #define SCRATCH_BYTES 128
@@ -26,29 +26,46 @@
 #define FLOAT16_PARTS_ROUNDING 0x1p-21
 #define BFLOAT16_PARTS_ROUNDING 0x1p-16
 
+/* Of what is multiplied as tf32, weights too. */
+#define TF32_ROUNDING 0x1p-11
+
 /* As LAUNCH_WORK_PER_UNIT of fused_simt, on units that are several times as fast. */
 #define LAUNCH_WORK_PER_UNIT 2e10
 
 /* Units in the order in which they are asked for. `tiles` is their name in the tuning table. */
 struct unit {
     int matrix; /* -D MATRIX */
-    enum rung_id float16, bfloat16; /* RUNG_COUNT: it has no such type */
+    enum rung_id float16, bfloat16, float32; /* RUNG_COUNT: it has no such type */
     const char *tiles;
 };
 
 static const struct unit units[] = {
-    { CLATTN_MATRIX_NVIDIA_80, RUNG_NVIDIA_80_F16, RUNG_NVIDIA_80_BF16, "fused_mma nvidia" },
-    { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, "fused_mma nvidia" },
-    { CLATTN_MATRIX_NVIDIA_70, RUNG_NVIDIA_70_F16, RUNG_COUNT, "fused_mma nvidia 70" },
-    { CLATTN_MATRIX_INTEL_16, RUNG_INTEL_16_F16, RUNG_INTEL_16_BF16, "fused_mma intel 16" },
-    { CLATTN_MATRIX_INTEL_8, RUNG_INTEL_8_F16, RUNG_INTEL_8_BF16, "fused_mma intel 8" },
-    { CLATTN_MATRIX_AMD_WMMA_12, RUNG_WMMA_12_F16, RUNG_WMMA_12_BF16, "fused_mma wmma 12" },
-    { CLATTN_MATRIX_AMD_WMMA_11, RUNG_WMMA_11_F16, RUNG_WMMA_11_BF16, "fused_mma wmma 11" },
-    { CLATTN_MATRIX_AMD_MFMA, RUNG_MFMA_F16, RUNG_MFMA_BF16, "fused_mma mfma" },
+    { CLATTN_MATRIX_NVIDIA_80, RUNG_NVIDIA_80_F16, RUNG_NVIDIA_80_BF16, RUNG_COUNT, "fused_mma nvidia" },
+    { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia" },
+    { CLATTN_MATRIX_NVIDIA_70, RUNG_NVIDIA_70_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 70" },
+    { CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_NVIDIA_TF32, "fused_mma nvidia tf32" },
+    { CLATTN_MATRIX_INTEL_16, RUNG_INTEL_16_F16, RUNG_INTEL_16_BF16, RUNG_COUNT, "fused_mma intel 16" },
+    { CLATTN_MATRIX_INTEL_8, RUNG_INTEL_8_F16, RUNG_INTEL_8_BF16, RUNG_COUNT, "fused_mma intel 8" },
+    { CLATTN_MATRIX_AMD_WMMA_12, RUNG_WMMA_12_F16, RUNG_WMMA_12_BF16, RUNG_COUNT, "fused_mma wmma 12" },
+    { CLATTN_MATRIX_AMD_WMMA_11, RUNG_WMMA_11_F16, RUNG_WMMA_11_BF16, RUNG_COUNT, "fused_mma wmma 11" },
+    { CLATTN_MATRIX_AMD_MFMA, RUNG_MFMA_F16, RUNG_MFMA_BF16, RUNG_COUNT, "fused_mma mfma" },
 };
 
 /* For tests, and only when the strategy was asked for by its name. */
-static const struct unit emulated = { CLATTN_MATRIX_NVIDIA_80, RUNG_COUNT, RUNG_COUNT, "fused_mma emulated" };
+static const struct unit emulated = { CLATTN_MATRIX_NVIDIA_80, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT,
+                                      "fused_mma emulated" };
+static const struct unit emulated_tf32 = { CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT,
+                                           "fused_mma emulated" };
+
+static int is_emulated(const struct unit *unit)
+{
+    return unit == &emulated || unit == &emulated_tf32;
+}
+
+static enum rung_id rung_of(const struct unit *unit, clattn_type type)
+{
+    return type == CLATTN_FLOAT16 ? unit->float16 : type == CLATTN_BFLOAT16 ? unit->bfloat16 : unit->float32;
+}
 
 struct shape {
     const struct unit *unit;
@@ -65,11 +82,10 @@ struct mma_state {
 static const struct unit *find_unit(const clattn_context *context, const struct problem *problem,
                                     struct text *why)
 {
-    const int is_float16 = problem->p.type == CLATTN_FLOAT16;
     struct text refusals = TEXT_INIT;
     const struct unit *found = NULL;
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && !found; ++i) {
-        const enum rung_id rung = is_float16 ? units[i].float16 : units[i].bfloat16;
+        const enum rung_id rung = rung_of(&units[i], problem->p.type);
         if (rung == RUNG_COUNT || !ladder_asks(&context->device, rung)) {
             continue;
         }
@@ -77,7 +93,7 @@ static const struct unit *find_unit(const clattn_context *context, const struct 
         found = ladder_has(context, rung, &refusals) ? &units[i] : NULL;
     }
     if (!found && strcmp(problem->strategy_name, NAME) == 0) {
-        found = &emulated;
+        found = problem->p.type == CLATTN_FLOAT32 ? &emulated_tf32 : &emulated;
     }
     if (!found && why) {
         text_append(why, "%s", refusals.data ? refusals.data : "no matrix unit is known for devices of this kind");
@@ -114,14 +130,15 @@ static struct shape shape_of(const struct unit *unit, const struct tile *tile, c
     struct shape shape = { .unit = unit, .of.tile = *tile };
     shape.of.depth = round_up(problem->p.head_dim, HEAD_DIM_MOST);
     shape.of.columns = round_up(problem->p.head_dim_v, tile->unroll_mix);
-    const int row = shape.of.depth + PADDING, out_row = shape.of.columns + PADDING;
-    const int parked = problem->flags & changes_scores ? tile->rows * tile->keys * 2 : 0;
+    const int element_bytes = (int)clattn_type_size(problem->p.type), padding = PADDING_BYTES / element_bytes;
+    const int row = shape.of.depth + padding, out_row = shape.of.columns + padding;
+    const int parked = problem->flags & changes_scores ? tile->rows * tile->keys * 4 / element_bytes : 0;
     const int keys = larger(tile->keys * row, parked);
-    const int values = larger(tile->keys * out_row, shape.of.columns * (tile->keys + PADDING));
+    const int values = larger(tile->keys * out_row, shape.of.columns * (tile->keys + padding));
     const int queries_start = keeps_queries(&shape) ? 0 : keys + values;
     const int most = larger(larger(queries_start + tile->rows * row, keys + values), tile->rows * out_row);
-    shape.of.local_bytes = (size_t)most * ELEMENT_BYTES + 64;
-    if (unit == &emulated) {
+    shape.of.local_bytes = (size_t)(most * element_bytes) + 64;
+    if (is_emulated(unit)) {
         shape.of.local_bytes += (size_t)(SCRATCH_BYTES * tile->work_items);
     }
     return shape;
@@ -150,8 +167,10 @@ static int applicable(const clattn_context *context, const struct problem *probl
     const struct unit *unit;
     struct shape shape;
     int rank = 0;
-    if (p->type != CLATTN_FLOAT16 && p->type != CLATTN_BFLOAT16) {
-        text_append(why, "matrix units are used for float16 and bfloat16");
+    if (p->type == CLATTN_FLOAT64) {
+        text_append(why, "matrix units do not multiply float64");
+    } else if (p->type == CLATTN_FLOAT32 && !p->allow_tf32) {
+        text_append(why, "matrix units take float32 rounded to tf32, which the problem does not allow");
     } else if (p->head_dim > HEAD_DIM_MOST) {
         text_append(why, "head_dim %lld: at most %d", (long long)p->head_dim, HEAD_DIM_MOST);
     } else if (!row_blocks_applicable(device, problem, why)) {
@@ -174,8 +193,9 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
     if (!unit || !find_shape(&context->device, unit, problem, &rank, &shape)) {
         return 1e30;
     }
-    /* Multiply-adds a millisecond and compute unit: five times those of fused_simt, but half of them count twice. */
-    const double rate = unit == &emulated ? 1e4 : 7e7;
+    /* Multiply-adds a millisecond and compute unit: five times those of fused_simt; but tf32 takes twice the time, and
+     * 16-bit weights count twice. */
+    const double rate = is_emulated(unit) ? 1e4 : problem->p.type == CLATTN_FLOAT32 ? 5e7 : 7e7;
     return row_tile_cost_ms(&context->device, problem, &shape.of, rate);
 }
 
@@ -187,7 +207,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
                 "-D TYPE=%d -D MATRIX=%d -D EMULATED=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d "
                 "-D TILE_ROWS=%d -D TILE_KEYS=%d -D WORK_ITEMS=%d -D DEPTH=%d -D COLUMNS=%d "
                 "-D QUERIES_IN_REGISTERS=%d",
-                (int)problem->p.type, shape->unit->matrix, shape->unit == &emulated,
+                (int)problem->p.type, shape->unit->matrix, is_emulated(shape->unit),
                 problem->flags & ~ROW_BLOCKS_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
                 shape->of.tile.rows, shape->of.tile.keys, shape->of.tile.work_items, shape->of.depth, shape->of.columns,
                 keeps_queries(shape));
@@ -208,11 +228,19 @@ static clattn_status build(clattn_context *context, const struct problem *proble
 
 static void describe(const struct shape *shape, const struct problem *problem, struct text *explain)
 {
-    const enum rung_id rung = problem->p.type == CLATTN_FLOAT16 ? shape->unit->float16 : shape->unit->bfloat16;
     text_append(explain, "  matrix unit: %s\n",
-                shape->unit == &emulated ? "none on this device: its instructions are emulated, for tests"
-                                         : ladder_table[rung].summary);
+                is_emulated(shape->unit) ? "none on this device: its instructions are emulated, for tests"
+                                         : ladder_table[rung_of(shape->unit, problem->p.type)].summary);
     row_tile_describe(&shape->of, problem, explain);
+}
+
+static void set_rounding(struct clattn_plan *plan)
+{
+    const clattn_type type = plan->problem.p.type;
+    plan->weight_rounding = type == CLATTN_FLOAT16    ? FLOAT16_PARTS_ROUNDING
+                            : type == CLATTN_BFLOAT16 ? BFLOAT16_PARTS_ROUNDING
+                                                      : TF32_ROUNDING;
+    plan->factor_rounding = type == CLATTN_FLOAT32 ? TF32_ROUNDING : 0;
 }
 
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
@@ -223,7 +251,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     plan->state = state;
-    plan->weight_rounding = plan->problem.p.type == CLATTN_FLOAT16 ? FLOAT16_PARTS_ROUNDING : BFLOAT16_PARTS_ROUNDING;
+    set_rounding(plan);
     struct shape *shape = &state->shape;
     const struct unit *unit = find_unit(context, &plan->problem, NULL);
     size_t limit = 0;
@@ -258,7 +286,7 @@ static void destroy(struct clattn_plan *plan)
 
 const struct strategy strategy_fused_mma = {
     .name = NAME,
-    .summary = "no score matrix in memory; 16-bit types on a GPU's matrix unit",
+    .summary = "no score matrix in memory; 16-bit types and tf32 on a GPU's matrix unit",
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

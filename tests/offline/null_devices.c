@@ -40,8 +40,8 @@ const struct null_device null_devices[] = {
     { "sm_75", "Tesla T4", NVIDIA, NVIDIA_EXTENSIONS, 1024, 48 * KIB, 4352, { 0 }, 40, 1,
       "nvidia_sm70_f16 nvidia_sm75_f16" },
     { "sm_80", "NVIDIA A100-SXM4-80GB", NVIDIA, NVIDIA_EXTENSIONS, 1024, 48 * KIB, 4352, { 0 }, 108, 1,
-      "nvidia_sm70_f16 nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16" },
+      "nvidia_sm70_f16 nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16 nvidia_sm80_tf32" },
     { "sm_90", "NVIDIA H100 80GB HBM3", NVIDIA, NVIDIA_EXTENSIONS, 1024, 48 * KIB, 4352, { 0 }, 132, 1,
-      "nvidia_sm70_f16 nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16" },
+      "nvidia_sm70_f16 nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16 nvidia_sm80_tf32" },
 };
 const size_t null_device_count = sizeof(null_devices) / sizeof(null_devices[0]);

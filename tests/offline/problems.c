@@ -14,6 +14,7 @@
 
 #define MATRIX_UNITS "dg2 pvc gfx90a gfx1100 gfx1200 sm_80 sm_90"
 #define MATRIX_UNITS_HALF MATRIX_UNITS " sm_70 sm_75" /* also those without bfloat16 */
+#define TF32_UNITS "sm_80 sm_90"
 
 #define SHAPE(rows, dim) SHAPE_OF(rows, 2048, dim)
 #define SHAPE_OF(rows, keys, dim)                                                                      \
@@ -71,6 +72,10 @@ const struct problem_row problem_rows[] = {
     { "d64-causal", HALF, 0, { SHAPE(2048, 64), .strategy = "fused_mma", CAUSAL }, MATRIX_UNITS_HALF },
     { "d128-causal", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", CAUSAL }, MATRIX_UNITS_HALF },
     { "d128-all", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", EVERYTHING }, MATRIX_UNITS_HALF },
+
+    { "d64-tf32", F32, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_mma", .allow_tf32 = 1 }, TF32_UNITS },
+    { "d128-tf32", F32, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_mma", .allow_tf32 = 1 }, TF32_UNITS },
+    { "d128-tf32-all", F32, 0, { SHAPE(2048, 128), .strategy = "fused_mma", .allow_tf32 = 1, EVERYTHING }, TF32_UNITS },
 
     { "decode-d64", F32 | F16, ROW_MAY_SPILL | ROW_QUICK, { SHAPE(1, 64), .strategy = "split" }, 0 },
     { "decode-short", F32, ROW_MAY_SPILL, { SHAPE_OF(1, 300, 64), .strategy = "split" }, 0 },

@@ -105,6 +105,7 @@ static void random_options(struct random *random, clattn_problem *p, clattn_type
     p->softcap = random_chance(random, 0.12) ? 0.5 + 60 * random_unit(random) : 0;
     p->dropout = random_chance(random, 0.1) ? 0.05 + 0.9 * random_unit(random) : 0;
     p->strided_columns = random_chance(random, 0.1);
+    p->allow_tf32 = p->type == CLATTN_FLOAT32 && random_chance(random, 0.5);
 }
 
 /* What kernels are told at run time takes other values; what they were built for stays. */

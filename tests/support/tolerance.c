@@ -125,6 +125,13 @@ static clattn_type rounded_type(clattn_type computed, clattn_type stored)
     return same ? CLATTN_TYPE_NONE : stored;
 }
 
+/* How far rounded queries and keys change a row's logits: not by a NaN, where nothing is rounded and a logit is not
+ * finite. */
+static double logit_rounding(const struct check *c)
+{
+    return c->test->factor_rounding > 0 ? 2 * c->test->factor_rounding * c->detail->magnitude[c->at] : 0;
+}
+
 static void check_out(struct check *c)
 {
     const clattn_problem *p = &c->test->checked.p;
@@ -136,7 +143,8 @@ static void check_out(struct check *c)
         struct bound bound = {
             .unit = c->u * row_unit(c) * c->detail->value_spread[c->at * p->head_dim_v + column],
             .floor = keys * c->least * c->largest_value / (1 - p->dropout) +
-                     c->test->weight_rounding * c->detail->value_spread[c->at * p->head_dim_v + column],
+                     (c->test->weight_rounding + 2 * logit_rounding(c) + c->test->factor_rounding) *
+                         c->detail->value_spread[c->at * p->head_dim_v + column],
             .type = rounded_type(p->type, p->type),
             .any_non_finite = 1,
         };
@@ -152,8 +160,9 @@ static void check_lse(struct check *c)
     const clattn_problem *p = &c->test->checked.p;
     double want = c->detail->lse[c->at];
     clattn_type computed = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
-    struct bound bound = { c->u * (row_unit(c) + fabs(want)), 0, rounded_type(computed, CLATTN_FLOAT32),
-                           0 };
+    struct bound bound = { .unit = c->u * (row_unit(c) + fabs(want)),
+                           .floor = logit_rounding(c),
+                           .type = rounded_type(computed, CLATTN_FLOAT32) };
     int64_t b = p->features & CLATTN_WITH_VARLEN ? 0 : c->b;
     judge(c, "lse", 0, test_call_get(c->test, TENSOR_LSE, b, c->h, c->packed, 0), want, &bound,
           &c->verdict->c_lse);

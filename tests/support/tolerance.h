@@ -6,6 +6,7 @@
  *     lse      |err|_i  <= C u (sqrt(dk) Abar_i + |lse_i| + sqrt(n_i) + 8)
  *     16 bits  half an output ulp of (|ref| + t) + t, t the bound above; where the plan that ran
  *              rounds weights, + weight_rounding M_id (struct clattn_plan)
+ *     tf32     + factor_rounding (4 Abar_i + 1) M_id, for lse + 2 factor_rounding Abar_i
  *     scores, logits  |err|_ij <= C u (sqrt(dk) + 8) A_ij
  *     softmax  |err|_ij <= C u (sqrt(dk) (A_ij + Abar_i) + |lse_i| + sqrt(n_i) + 8) p_ij
  *

@@ -175,8 +175,8 @@ START_TEST(test_equality_sees_every_field)
     ck_assert_int_eq(problem_init(&one, &p), CLATTN_OK);
     ck_assert_int_eq(problem_init(&other, &p), CLATTN_OK);
     ck_assert_int_ne(problem_equal(&one, &other), 0);
-    clattn_problem changed[12];
-    for (int n = 0; n < 12; ++n) {
+    clattn_problem changed[13];
+    for (int n = 0; n < 13; ++n) {
         changed[n] = p;
     }
     changed[0].batch = 3;
@@ -191,13 +191,26 @@ START_TEST(test_equality_sees_every_field)
     changed[9].strategy = "other";
     changed[10].strided_columns = 1;
     changed[11].weights = CLATTN_WEIGHTS_LOGITS;
-    for (int n = 0; n < 12; ++n) {
+    changed[12].allow_tf32 = 1;
+    for (int n = 0; n < 13; ++n) {
         ck_assert_int_eq(problem_init(&other, &changed[n]), CLATTN_OK);
         ck_assert_msg(problem_equal(&one, &other) == 0, "change %d was not seen", n);
     }
 }
 END_TEST
 
+START_TEST(test_tf32_is_for_float32)
+{
+    struct problem problem;
+    clattn_problem p = valid();
+    p.allow_tf32 = 1;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_OK);
+    p.type = CLATTN_FLOAT16;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "allow_tf32 1: needs type float32, which is float16"));
+}
+END_TEST
+
 SUITE("problem", test_refusals_name_field_value_and_rule, test_zero_lengths_are_legal,
       test_defaults_are_resolved, test_null_and_struct_size, test_a_longer_struct, test_a_shorter_struct,
-      test_equality_sees_every_field)
+      test_equality_sees_every_field, test_tf32_is_for_float32)
