@@ -8,8 +8,8 @@
  *     scores[key][query]      = keys * queries       from local memory, queries from registers if they fit
  *     scores                  = scaled, masked; in units of log2
  *     base                    of each query: the largest score less WEIGHT_SHIFT; outputs and sum rescaled
- *     weights                 = exp2(scores - base), in two parts of the type, and their sum
- *     outputs[column][query] += values * weights     from local memory; both parts with each value
+ *     weights                 = exp2(scores - base), in WEIGHT_PARTS of the type, and their sum
+ *     outputs[column][query] += values * weights     from local memory; all parts with each value
  *
  * Values are copied while scores are multiplied, the next keys while weights are made and used:
  *
@@ -84,9 +84,9 @@ INLINE void find_not_finite(int item, int low, int high, const matrix_rows *valu
                             __local int *last)
 {
     #pragma unroll 1
-    for (int i = item; i < (high - low) * (COLUMNS / RUN); i += WORK_ITEMS) {
-        const int key = low + i / (COLUMNS / RUN);
-        if (which_of_run(fetch_run(value_rows, key, high, i % (COLUMNS / RUN) * RUN))) {
+    for (clattn_i64 i = item; i < (clattn_i64)(high - low) * (COLUMNS / RUN); i += WORK_ITEMS) {
+        const int key = low + (int)(i / (COLUMNS / RUN));
+        if (which_of_run(fetch_run(value_rows, key, high, (int)(i % (COLUMNS / RUN)) * RUN))) {
             atomic_min(first, key);
             atomic_max(last, key);
         }
