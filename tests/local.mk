@@ -229,6 +229,7 @@ EXTRA_DIST += \
 	tests/offline/intel \
 	tests/offline/nvidia \
 	tests/offline/run \
+	tests/counts.sh \
 	tests/robust/tiles.sh \
 	tests/unit/suite.h
 

@@ -9,34 +9,8 @@ export builddir srcdir
 tests=$builddir/tests
 # shellcheck source=tests/robust/tiles.sh
 . "$srcdir/tests/robust/tiles.sh"
-passed=0 failed=0 skipped=0
-
-# count NAME COMMAND...: adds its last line's counts.
-count() {
-    name=$1
-    shift
-    status=0
-    said=$("$@" 2>&1) || status=$?
-    last=$(echo "$said" | tail -n 1)
-    echo "$name: $last"
-    case $last in
-    *passed*failed*skipped)
-        # shellcheck disable=SC2046 # three numbers
-        set -- $(echo "$last" | tr -c '0-9\n' ' ')
-        passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
-        [ "$status" = 0 ] || [ "$status" = 77 ] || [ "$2" != 0 ] || failed=$((failed + 1))
-        ;;
-    *) failed=$((failed + 1)) ;;
-    esac
-    echo "$said" | grep -E '^(FAIL|float|bfloat)' || true
-}
-
-finish() {
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" = 0 ] || exit 1
-    [ "$passed" != 0 ] || exit 77
-    exit 0
-}
+# shellcheck source=tests/counts.sh
+. "$srcdir/tests/counts.sh"
 
 preload_tiles || {
     echo "no AMX and no $preload"
