@@ -115,7 +115,7 @@ static inline int any_is_nan(const float16 *out_t)
 
 /* `terms`, `scores` and `weights` have room for a block. `careful`: a value that is not finite must not reach
  * the rows that do not see it. */
-static inline void attend_block(const clattn_params *p, tile *t, const key_block *block,
+static inline void attend_block(const clattn_params *p, tile *t, key_block *block,
                                 __global const uchar *mask, __global const void *bias,
                                 const query_vector *query_t, int careful, float16 *terms, float16 *scores,
                                 weight_vector *weights, float16 *out_t)
@@ -256,7 +256,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                     break;
                 }
             }
-            const key_block block = read_block(keys, values, from, min(KEYS, high - from), &room);
+            key_block block = read_block(keys, values, from, min(KEYS, high - from), &room);
             for (int n = 0; n < tiles; ++n) {
                 attend_block(p, &t[n], &block, mask, bias, query_t[n], careful, terms, scores,
                              block_weights, out_t[n]);

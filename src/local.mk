@@ -118,6 +118,7 @@ KERNEL_FILES = \
 	cl/arguments.clh \
 	cl/average_heads.cl \
 	cl/exp.clh \
+	cl/fetch.clh \
 	cl/fused_mma.cl \
 	cl/fused_simd.cl \
 	cl/fused_simt.cl \

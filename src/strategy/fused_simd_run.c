@@ -198,10 +198,12 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
     const int length = snprintf(
         options, sizeof(options),
         "-D TYPE=%d -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d "
-        "-D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d",
+        "-D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d "
+        "-D FETCHES=%d",
         (int)p->type, (unsigned)plan->problem.flags, (int)p->bias_type, p->strided_columns != 0,
         (int)p->head_dim, (int)p->head_dim_v, state->group, rows / LANES, choice.keys,
-        choice.tile->unroll_score, choice.tiles, (int)product);
+        choice.tile->unroll_score, choice.tiles, (int)product,
+        plan->context->device.device_class == DEVICE_CPU);
     if (choice.tile->unroll_mix) {
         snprintf(options + length, sizeof(options) - (size_t)length, " -D MIX_COLUMNS=%d",
                  choice.tile->unroll_mix);

@@ -9,7 +9,6 @@
 
 #define ROWS_MAX 16      /* of a key/value head; from there on fused_simd fills its lanes */
 #define COLUMNS_MAX 4096 /* head_dim, head_dim_v */
-#define AHEAD_BYTES 16384 /* CPUs: measured from 0 to 32,768 */
 #define GROUPS_A_UNIT 4  /* work-groups of whole heads, so that compute units finish together */
 #define PIECE_KEYS 512   /* weights that stay in the first cache; two streams long enough to prefetch */
 
@@ -109,10 +108,10 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     char options[256];
     snprintf(options, sizeof(options),
              "-D TYPE=%d -D FLAGS=0x%xu -D BIAS_TYPE=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d -D GROUP=%d "
-             "-D ROWS=%d -D SPLIT_KEYS=%d -D AHEAD_BYTES=%d -D ONE_LAUNCH=%d",
+             "-D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d",
              (int)p->type, (unsigned)plan->problem.flags, (int)p->bias_type, (int)p->head_dim,
              (int)p->head_dim_v, state->group, rows, PIECE_KEYS,
-             plan->context->device.device_class == DEVICE_CPU ? AHEAD_BYTES : 0, one_launch);
+             plan->context->device.device_class == DEVICE_CPU, one_launch);
     text_append(explain, "  split: pieces of %d keys, %d rows each\n", PIECE_KEYS, rows);
     if (one_launch) {
         text_append(explain, "  one launch, a work-group for each key/value head\n");
