@@ -35,8 +35,7 @@
 #define ROW_BARRIER()
 #endif
 
-/* What is known of a set of keys. A maximum of -inf with a key that is visible makes the row NaN, as
- * exp(-inf - -inf) would. */
+/* What is known of a set of keys. Visible logits that are all -inf have the sum 0, and weights 0 / 0. */
 typedef struct extent {
     REAL maximum, sum;
     int visible;
@@ -160,9 +159,6 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
 #if ITEMS > 1
     all = join_items(all, item_maximum, item_sum, item_visible);
 #endif
-    if (all.visible && all.maximum == -(REAL)INFINITY) {
-        all.sum = NAN;
-    }
     if (HAS(SINKS) && all.visible) {
         const extent sink = { sinks[p->sinks_offset + h * p->sinks_stride], 1, 1 };
         all = join(all, sink);

@@ -10,7 +10,7 @@
  *
  *     row r of a key/value head  ->  position r / GROUP, head r % GROUP
  *     pieces[((b * kv_heads + kv_head) * n_pieces + piece) * ROWS + r][0 .. CHUNKS_V)  values, mixed, by 16
- *     then, of all pieces, [..][0] maximum, [1] sum                      (sum 0: the row saw no key)
+ *     then, of all pieces, [..][0] maximum, [1] sum                      (sum UNSEEN: the row saw no key)
  *
  * Scores: lanes along head_dim, 16 dot products at once (AT_ONCE rows x 16 / AT_ONCE keys), whose lanes are
  * summed together at the end. Softmax: lanes along the keys. Mixing: lanes along head_dim_v. */
@@ -19,6 +19,8 @@
 #ifndef ONE_LAUNCH
 #define ONE_LAUNCH 0 /* 1: split_head; 0: the other two. A program has what its plan runs. */
 #endif
+
+#define UNSEEN (-1.0f)
 
 /* Bias or mask of a row for 16 keys from `key` on, 0 where there is no such element. */
 static inline float16 terms_of_row(const clattn_params *p, int is_mask, __global const uchar *mask,
@@ -150,7 +152,7 @@ static inline void attend_piece(const clattn_params *p, const piece *t, __global
         (t->from >= p->always_visible_keys && t->from + t->count <= window_low(p, &t->s, 0))) {
         for (int r = 0; r < t->rows; ++r) {
             state[2 * r] = -INFINITY;
-            state[2 * r + 1] = 0.0f;
+            state[2 * r + 1] = UNSEEN;
         }
         return;
     }
@@ -175,7 +177,7 @@ static inline void attend_piece(const clattn_params *p, const piece *t, __global
         float sum = weigh_scores(t, maximum, row);
         if (r < t->rows) {
             state[2 * r] = maximum;
-            state[2 * r + 1] = seen && sum == 0.0f ? NAN : sum; /* attended scores of -inf only */
+            state[2 * r + 1] = seen ? sum : UNSEEN;
         }
     }
     const int finite = piece_is_full(p, t) || values_are_finite(t, values, p->value_stride[2]);
@@ -201,7 +203,7 @@ static inline void combine_pieces(const clattn_params *p, const piece *t, int r,
     for (int n = 0; n < n_pieces; ++n) {
         float top = state[n * ROWS * 2];
         maximum = top > maximum ? top : maximum;
-        seen |= state[n * ROWS * 2 + 1] != 0.0f;
+        seen |= state[n * ROWS * 2 + 1] != UNSEEN;
     }
     float16 total[CHUNKS_V];
     for (int c = 0; c < CHUNKS_V; ++c) {
@@ -215,10 +217,10 @@ static inline void combine_pieces(const clattn_params *p, const piece *t, int r,
     const float origin = maximum == -INFINITY ? 0.0f : maximum;
     for (int n = 0; n < n_pieces; ++n) {
         float piece_sum = state[n * ROWS * 2 + 1];
-        if (piece_sum == 0.0f) {
+        if (piece_sum == UNSEEN) {
             continue;
         }
-        float top = state[n * ROWS * 2], factor = exp2((top == -INFINITY ? 0.0f : top) - origin);
+        float top = state[n * ROWS * 2], factor = exp2(top - origin);
         sum = fma(piece_sum, factor, sum);
         for (int c = 0; c < CHUNKS_V; ++c) {
             total[c] = fma(vload16((clattn_i64)n * ROWS * CHUNKS_V + c, from), (float16)factor, total[c]);

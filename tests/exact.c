@@ -295,6 +295,8 @@ static const struct {
     { "rows whose weights are all dropped are 0", dropped_rows_are_zero },
     { "infinite values stay infinite where all rows see them", infinite_values_stay },
     { "infinite values stay infinite where some rows see them", infinite_values_stay_where_seen },
+    { "logits of -infinity count nothing beside others", infinite_logits_count_nothing },
+    { "logits of -infinity count nothing beside a sink", infinite_logits_count_nothing_beside_sinks },
 };
 
 int main(int argc, char **argv)

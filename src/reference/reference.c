@@ -236,7 +236,8 @@ static void apply_softmax(struct work *work)
     }
     long double sum = of_keys + of_sink;
     work->lse = maximum + logl(sum);
-    work->row_magnitude = weighted / of_keys + (of_sink > 0 ? of_sink / sum * fabsl(sink) : 0);
+    const long double key_magnitude = of_keys > 0 ? weighted / of_keys : 0; /* all of the weight may be the sink's */
+    work->row_magnitude = key_magnitude + (of_sink > 0 ? of_sink / sum * fabsl(sink) : 0);
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         work->score[j] /= work->allowed[j] ? sum : 1;
     }

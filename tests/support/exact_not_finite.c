@@ -1,4 +1,4 @@
-/* Calls with NaN and infinities beside the reference: what is compared is the kind of each output. */
+/* Calls with NaN and infinities beside the reference: what is compared is the kind of each output, and of each lse. */
 #include "exact_not_finite.h"
 
 #include <math.h>
@@ -25,6 +25,28 @@ static struct pair pair_at(const struct test_call *test, const struct test_call 
 struct kinds {
     int zeros, nans;
 };
+
+static int kinds_differ(double got, double want)
+{
+    return isnan(want) != isnan(got) || isinf(want) != isinf(got) || (isinf(want) && signbit(want) != signbit(got));
+}
+
+/* A logarithm of 0 is what is not NaN where all logits are -infinity: either will do. */
+static int lse_differs(struct exact *e, const struct test_call *test, const struct test_call *reference)
+{
+    const clattn_problem *p = &test->problem;
+    for (int64_t row = 0; row < p->batch * p->query_heads * p->query_len; ++row) {
+        const int64_t b = row / p->query_len / p->query_heads, h = row / p->query_len % p->query_heads;
+        const double got = test_call_get(test, TENSOR_LSE, b, h, row % p->query_len, 0);
+        const double want = test_call_get(reference, TENSOR_LSE, b, h, row % p->query_len, 0);
+        if (isnan(want) ? isfinite(got) : kinds_differ(got, want)) {
+            snprintf(e->what, sizeof(e->what), "lse[%d, %d, %d] is %.9g, not %.9g", (int)b, (int)h,
+                     (int)(row % p->query_len), got, want);
+            return -1;
+        }
+    }
+    return 0;
+}
 
 /* Both calls with what `put` puts into their inputs. `differs` tells of one output, `says_something` of each head of
  * the reference; NULL: all do. 0: nothing differs. */
@@ -59,6 +81,9 @@ static int compare(struct exact *e, const clattn_problem *p, void (*put)(struct 
             }
             kinds = (struct kinds){ 0, 0 };
         }
+    }
+    if (status == 0 && (p->features & CLATTN_WITH_LSE)) {
+        status = lse_differs(e, &test, &reference);
     }
     test_call_free(&test);
     test_call_free(&reference);
@@ -115,8 +140,7 @@ static void put_values(struct test_call *test)
 
 static int kind_differs(const struct pair *pair)
 {
-    return isnan(pair->want) != isnan(pair->got) || isinf(pair->want) != isinf(pair->got) ||
-           (isinf(pair->want) && signbit(pair->want) != signbit(pair->got));
+    return kinds_differ(pair->got, pair->want);
 }
 
 int infinite_values_stay(struct exact *e)
@@ -131,4 +155,46 @@ int infinite_values_stay_where_seen(struct exact *e)
     p.causal = 1;
     p.alignment = CLATTN_ALIGN_TOP_LEFT;
     return compare(e, &p, put_values, kind_differs, NULL);
+}
+
+/* Logits of head 0 are -infinity for 700 keys, after a few that are not, and of head 1 all. */
+static void put_logits(struct test_call *test)
+{
+    for (int64_t h = 0; h < 2; ++h) {
+        for (int64_t i = 0; i < test->problem.query_len; ++i) {
+            test_call_set(test, TENSOR_QUERY, 0, h, i, 3, 1);
+        }
+        for (int64_t j = h ? 0 : 5; j < (h ? test->problem.key_len : 705); ++j) {
+            test_call_set(test, TENSOR_KEY, 0, h, j, 3, (double)-INFINITY);
+        }
+        if (test->problem.features & CLATTN_WITH_SINKS) {
+            test_call_set(test, TENSOR_SINKS, 0, h, 0, 0, 0.5);
+        }
+    }
+}
+
+/* Or is not nearly the same. */
+static int kind_or_value_differs(const struct pair *pair)
+{
+    return kind_differs(pair) || fabs(pair->got - pair->want) > 0.01 + 0.01 * fabs(pair->want);
+}
+
+static clattn_problem infinite_logits(const struct exact *e)
+{
+    clattn_problem p = exact_problem(e, 1, 2, 2, 3, 1100, 24, 40);
+    p.features = CLATTN_WITH_LSE;
+    return p;
+}
+
+int infinite_logits_count_nothing(struct exact *e)
+{
+    const clattn_problem p = infinite_logits(e);
+    return compare(e, &p, put_logits, kind_or_value_differs, NULL);
+}
+
+int infinite_logits_count_nothing_beside_sinks(struct exact *e)
+{
+    clattn_problem p = infinite_logits(e);
+    p.features |= CLATTN_WITH_SINKS;
+    return compare(e, &p, put_logits, kind_or_value_differs, NULL);
 }

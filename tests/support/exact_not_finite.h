@@ -13,4 +13,8 @@ int dropped_rows_are_zero(struct exact *e);
 int infinite_values_stay(struct exact *e);
 int infinite_values_stay_where_seen(struct exact *e);
 
+/* Logits of -infinity count nothing beside others or a sink, wherever they stand; a row of nothing else is NaN. */
+int infinite_logits_count_nothing(struct exact *e);
+int infinite_logits_count_nothing_beside_sinks(struct exact *e);
+
 #endif
