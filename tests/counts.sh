@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# For scripts that run test programs: their counts, added up. Sourced by matrix_units.sh and robust/amx.sh.
+# For scripts that run test programs: their counts, added up. Sourced by matrix_units.sh, robust/amx.sh, robust/devices.sh.
 passed=0 failed=0 skipped=0
 
 # count NAME COMMAND...: adds its last line's counts; shows what failed, and figures.

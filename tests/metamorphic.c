@@ -1,11 +1,11 @@
 /* usage: metamorphic [--strategy S,S...] [--type T,T...] [--device D]
  *
  * Two calls that must agree, without asking what either should be: keys in another order, keys appended that
- * a mask hides, any bias behind a mask, causal and the same mask given explicitly, one batch entry by
- * itself, grouped heads and repeated ones, the keys in two calls whose results are merged. On many rows and
- * on few rows with many keys (decoding: pieces of keys). To the last bit where the order of the sums is the
- * same, else within the error bound. In float32 unless types are named: most strategies do other types with other
- * loads and stores, matrix units with other products. Environment: CLATTN_TEST_STRATEGIES. */
+ * a mask hides, any bias behind a mask, causal and the same mask given explicitly (with another mask or without),
+ * one batch entry by itself, grouped heads and repeated ones, the keys in two calls whose results are merged. On
+ * many rows and on few rows with many keys (decoding: pieces of keys). To the last bit where the order of the sums
+ * is the same, else within the error bound. In float32 unless types are named: most strategies do other types with
+ * other loads and stores, matrix units with other products. Environment: CLATTN_TEST_STRATEGIES. */
 #include <math.h>
 #include <stdio.h>
 
@@ -19,11 +19,18 @@
 #define HEAD_DIM 40
 #define HEAD_DIM_V 24
 
+#define DIAGONALS 3
+
+/* Diagonals, as offsets: one hides all keys from the first of many rows, some end between blocks of keys: inside a tile
+ * of rows, of which the last then see a whole block that the first do not. */
 struct shape {
     const char *name;
-    int64_t query_len, key_len;
+    int64_t query_len, key_len, diagonals[DIAGONALS];
 };
-static const struct shape shapes[] = { { "many rows", 45, 200 }, { "few rows", 2, 1100 } };
+static const struct shape shapes[] = {
+    { "many rows", 45, 200, { -5, 57, 120 } },
+    { "few rows", 2, 1100, { 511, 1023, 1091 } },
+};
 
 static clattn_problem problem_of(const struct exact *e, const struct shape *shape, int64_t batch)
 {
@@ -140,33 +147,51 @@ static int hidden_bias(struct exact *e, const struct shape *shape)
     return status ? -1 : 0;
 }
 
+/* Key j is hidden from rows i < j - offset; `thinned`: and one of three keys besides. */
+struct diagonal {
+    int64_t offset;
+    int thinned;
+};
+
 static double below_diagonal(struct random *random, const int64_t index[4], const void *context)
 {
-    (void)random;
-    return index[3] <= index[2] + *(const int64_t *)context ? 1 : 0;
+    const struct diagonal *diagonal = context;
+    const int64_t all = INT64_MAX;
+    return index[3] <= index[2] + diagonal->offset &&
+           (!diagonal->thinned || two_of_three(random, index, &all) > 0);
 }
 
-/* The diagonal ends before the last keys, and begins where the first rows of the first shape see none. */
-static int causal_is_a_mask(struct exact *e, const struct shape *shape)
+static int causal_is_a_mask_with(struct exact *e, const struct shape *shape, const struct diagonal *diagonal)
 {
-    const int32_t offset = (int32_t)(shape->query_len > 40 ? -5 : shape->key_len - 9);
-    const int64_t diagonal = offset;
     clattn_problem p = problem_of(e, shape, 1);
     struct random random = random_start(1, 0);
     struct test_call causal, masked;
     p.features = CLATTN_WITH_MASK;
     exact_build(&masked, &p, 0);
-    test_call_fill(&masked, TENSOR_MASK, &random, below_diagonal, &diagonal);
-    p.features = 0;
+    test_call_fill(&masked, TENSOR_MASK, &random, below_diagonal, diagonal);
+    p.features = diagonal->thinned ? CLATTN_WITH_MASK : 0;
     p.causal = 1;
     p.alignment = CLATTN_ALIGN_OFFSETS;
     exact_build(&causal, &p, 0);
-    test_call_set(&causal, TENSOR_QUERY_OFFSETS, 0, 0, 0, 0, offset);
+    test_call_set(&causal, TENSOR_QUERY_OFFSETS, 0, 0, 0, 0, (double)diagonal->offset);
+    if (diagonal->thinned) {
+        test_call_fill(&causal, TENSOR_MASK, &random, two_of_three, &shape->key_len);
+    }
     int status = exact_run(e, &causal) || exact_run(e, &masked) ||
                  exact_same_entry(e, &causal, 0, &masked, 0);
     test_call_free(&causal);
     test_call_free(&masked);
     return status ? -1 : 0;
+}
+
+static int causal_is_a_mask(struct exact *e, const struct shape *shape)
+{
+    int status = 0;
+    for (int n = 0; n < 2 * DIAGONALS && status == 0; ++n) {
+        const struct diagonal diagonal = { shape->diagonals[n / 2], n % 2 };
+        status = causal_is_a_mask_with(e, shape, &diagonal);
+    }
+    return status;
 }
 
 /* From four key/value heads a compute unit on, split does other launches than for one batch entry. */

@@ -7,12 +7,8 @@
 
 #include "tolerance.h"
 
-/* Of the plain pipeline, over the outputs of a call whose reference is finite. */
-struct plain_errors {
-    double largest;
-};
-void plain_errors_measure(const struct test_call *test, const struct expected *expected,
-                          struct plain_errors *plain);
+/* The plain pipeline's, over the outputs of a call whose reference is finite. */
+double plain_largest_error(const struct test_call *test, const struct expected *expected);
 
 struct ratio {
     int says_something;     /* 0: the plain pipeline has next to no error, and nothing was judged by it */
@@ -20,7 +16,7 @@ struct ratio {
     char wrong[160];        /* why the ratio is too large; "" */
 };
 void ratio_check(const struct test_call *test, const struct expected *expected,
-                 const struct plain_errors *plain, struct ratio *ratio);
+                 double plain_largest, struct ratio *ratio);
 
 /* What a run has come to. */
 struct ratio_figures {
