@@ -22,7 +22,8 @@ static const struct product {
     [SIMD_TILES] = { "fused_amx", 6 },
 };
 
-#define TILES_MOST 8       /* tiles that share what a work-group widens */
+#define TILES_MOST 8       /* tiles that share a block of keys */
+#define FAR_BYTES (8 << 20) /* of a head's keys and values: more does not stay in a cache, measured on one of 32 MiB */
 #define GROUPS_A_UNIT 4    /* work-groups that a compute unit should have at least */
 
 /* What the kernel is built with. */
@@ -43,7 +44,7 @@ static int64_t group_of(const clattn_problem *p)
     return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
 }
 
-/* Whether work-groups bring keys or values into another form, which tiles can share. */
+/* Whether work-groups bring keys or values into another form. */
 static int is_converted(const clattn_problem *p, enum simd_product product)
 {
     return product != SIMD_FMA || p->type != CLATTN_FLOAT32 || p->strided_columns;
@@ -75,6 +76,13 @@ int simd_applicable(const clattn_context *context, const struct problem *problem
         return 0;
     }
     return attention_arguments_fit(&context->device, 0, why);
+}
+
+/* Whether tiles gain from a common work-group, which reads each block once for all. */
+static int shares_blocks(const clattn_problem *p, enum simd_product product)
+{
+    return is_converted(p, product) ||
+           p->key_len * (p->head_dim + p->head_dim_v) * (int64_t)clattn_type_size(p->type) > FAR_BYTES;
 }
 
 static int64_t blocks_of(const clattn_problem *p, int64_t rows)
@@ -136,7 +144,7 @@ static int choose_keys(const clattn_problem *p, enum simd_product product)
     return choice.keys;
 }
 
-/* The cheapest tile; as many of them share converted keys and values as leave work for all units. */
+/* The cheapest tile; as many of them share blocks of keys as leave work for all units. */
 static struct simd_choice choose(const clattn_context *context, const clattn_problem *p,
                                  enum simd_product product)
 {
@@ -148,7 +156,7 @@ static struct simd_choice choose(const clattn_context *context, const clattn_pro
         }
     }
     const int64_t wanted = GROUPS_A_UNIT * (int64_t)context->device.compute_units;
-    while (is_converted(p, product) && choice.tiles < TILES_MOST &&
+    while (shares_blocks(p, product) && choice.tiles < TILES_MOST &&
            blocks_of(p, (int64_t)choice.tiles * 2 * choice.tile->rows) >= wanted) {
         choice.tiles *= 2;
     }
