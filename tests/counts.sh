@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# For scripts that run test programs: their counts, added up. Sourced by matrix_units.sh, robust/amx.sh, robust/devices.sh.
+# For scripts that run test programs: their counts, added up. Sourced by matrix_units.sh, robust/amx.sh and
+# robust/devices.sh.
 passed=0 failed=0 skipped=0
 
 # count NAME COMMAND...: adds its last line's counts; shows what failed, and figures.
@@ -21,6 +22,13 @@ count() {
     esac
     echo "$said" | grep -A 3 '^FAIL' | head -n 20
     echo "$said" | grep -E '^(float|bfloat)' || true
+}
+
+# must_pass NAME COMMAND...: count, where a program that skips all is a failure too.
+must_pass() {
+    before=$passed
+    count "$@"
+    [ "$passed" != "$before" ] || failed=$((failed + 1))
 }
 
 # finish: the last line and the exit status; 77 where nothing ran.

@@ -10,16 +10,16 @@ probe=$builddir/tests/robust/probe
 # The machine's table of strategies, without CLBlast, whose own kernels need larger work-groups.
 names=${CLATTN_TEST_STRATEGIES-$("$probe" --strategies | grep -v / | tr '\n' ' ')}
 
-count "no platform" env OCL_ICD_VENDORS=/nonexistent "$probe" --no-device
+must_pass "no platform" env OCL_ICD_VENDORS=/nonexistent "$probe" --no-device
 if "$probe" --is-pocl; then
     for items in 16 1; do
-        count "work-groups of $items" \
+        must_pass "work-groups of $items" \
             env POCL_MAX_WORK_GROUP_SIZE=$items CLATTN_TEST_STRATEGIES="$names" "$probe"
     done
-    count "two devices" env POCL_DEVICES="pthread basic" "$probe" --devices 2
-    count "two devices at once, two contexts each" \
+    must_pass "two devices" env POCL_DEVICES="pthread basic" "$probe" --devices 2
+    must_pass "two devices at once, two contexts each" \
         env POCL_DEVICES="pthread basic" "$builddir/tests/robust/together" --contexts 2
-    count "1 GiB" env POCL_MEMORY_LIMIT=1 "$probe" --too-large
+    must_pass "1 GiB" env POCL_MEMORY_LIMIT=1 "$probe" --too-large
 else
     echo "the device is not PoCL: its odd relatives were not tried"
     skipped=$((skipped + 1))
