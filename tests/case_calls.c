@@ -1,5 +1,5 @@
 /* usage: case_calls [--cases FOLDER] [--case NAME] [--strategy S,S...] [--type T,T...] [--every N]
- *                   [--device D]
+ *                   [--digests FILE] [--device D]
  *
  * The cases of tests/cases (FOLDER; else below srcdir) with inputs rounded to each type: float16 and bfloat16, or
  * those that are asked for. Outputs are judged as random_calls judges its own, by the error bound and by R
@@ -16,7 +16,7 @@
 #define PATH_BYTES 4096
 
 struct run {
-    const char *cases, *only; /* only: NULL for all */
+    const char *cases, *only, *digests; /* only: NULL for all */
     long every;
     struct device_options options;
     struct judge judge;
@@ -29,6 +29,7 @@ static int parse(int argc, char **argv, struct run *run)
     const struct device_option more[] = { { "cases", &run->cases },
                                           { "case", &run->only },
                                           { "every", &every },
+                                          { "digests", &run->digests },
                                           { NULL, NULL } };
     snprintf(folder, sizeof(folder), "%s/tests/cases", srcdir && *srcdir ? srcdir : ".");
     run->cases = folder;
@@ -88,7 +89,7 @@ int main(int argc, char **argv)
     }
     run.judge.options = &run.options;
     run.judge.context = device_options_open(&run.options);
-    if (!run.judge.context) {
+    if (!run.judge.context || judge_write_digests(&run.judge, run.digests) != 0) {
         return 1;
     }
     if (run_all(&run) < 0) {

@@ -1,5 +1,5 @@
 /* usage: random_calls [--seed N] [--count N] [--index N] [--strategy S,S...] [--type T,T...]
- *                     [--seconds N] [--work N] [--same N] [--device D]
+ *                     [--seconds N] [--work N] [--same N] [--digests FILE] [--device D]
  *
  * Whole calls against the reference by the error bound of support/tolerance.h, over random problems. Half
  * of them take the blocking call, half plan and enqueue. Prints the seed, the largest C that was needed for
@@ -7,6 +7,7 @@
  * support/ratio.h) and counts; a failure prints the command that repeats it. Environment:
  * CLATTN_TEST_SEED, CLATTN_TEST_COUNT, CLATTN_TEST_STRATEGIES stand in for the options. --seconds ends
  * early; what was left counts as skipped.
+ * --digests: writes a hash of each call's outputs, to see that two versions of the library agree to the last bit.
  * --same: so many calls in a row need the same programs, where a strategy compiles for each problem. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ struct options {
     double seconds;
     int64_t work_limit;
     uint64_t same;
+    const char *digests;
 };
 
 struct run {
@@ -45,9 +47,10 @@ static int parse(int argc, char **argv, struct options *o)
     const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_COUNT", "2000");
     const char *index = NULL, *seconds = "0", *work = "0";
     const char *same = "1";
+    o->digests = NULL;
     const struct device_option more[] = { { "seed", &seed },       { "count", &count }, { "index", &index },
                                           { "seconds", &seconds }, { "work", &work },   { "same", &same },
-                                          { NULL, NULL } };
+                                          { "digests", &o->digests }, { NULL, NULL } };
     if (device_options_parse_more(argc, argv, "plain,staged,staged/clblast", NULL, more, &o->shared) != 0) {
         return -1;
     }
@@ -118,7 +121,7 @@ int main(int argc, char **argv)
     }
     run.judge.options = &run.options.shared;
     run.judge.context = device_options_open(&run.options.shared);
-    if (!run.judge.context) {
+    if (!run.judge.context || judge_write_digests(&run.judge, run.options.digests) != 0) {
         return 1;
     }
     printf("seed %" PRIu64 ", %" PRIu64 " problems\n", run.options.seed, run.options.count);

@@ -68,6 +68,14 @@ static void compare(struct trial *t, int s)
     }
 }
 
+/* Every byte of the outputs' memory, poison between the elements included. */
+static void write_digest(const struct trial *t, const char *strategy)
+{
+    fprintf(t->judge->digests, "%s %s %s %016" PRIx64 "\n", t->call->name,
+            clattn_type_name(t->call->test->problem.type), strategy_label(strategy),
+            test_call_output_hash(t->call->test));
+}
+
 static void run_strategy(struct trial *t, int s)
 {
     struct test_call *test = t->call->test;
@@ -84,6 +92,9 @@ static void run_strategy(struct trial *t, int s)
         judge_report(t->judge, t->call, strategy_label(strategy), text);
     } else {
         compare(t, s);
+        if (t->judge->digests) {
+            write_digest(t, strategy);
+        }
     }
 }
 
@@ -126,8 +137,22 @@ void judge_print(struct judge *judge)
     }
 }
 
+int judge_write_digests(struct judge *judge, const char *path)
+{
+    judge->digests = path ? fopen(path, "w") : NULL;
+    if (path && !judge->digests) {
+        perror(path);
+        return -1;
+    }
+    return 0;
+}
+
 int judge_end(const struct judge *judge)
 {
+    if (judge->digests && fclose(judge->digests) != 0) {
+        perror("digests");
+        return 1;
+    }
     printf("%" PRId64 " passed, %" PRId64 " failed, %" PRId64 " skipped\n", judge->passed, judge->failed,
            judge->skipped);
     return judge->failed || !judge->passed;

@@ -3,6 +3,8 @@
 #ifndef CLATTN_TESTS_SUPPORT_JUDGE_H
 #define CLATTN_TESTS_SUPPORT_JUDGE_H
 
+#include <stdio.h>
+
 #include "device_options.h"
 #include "ratio.h"
 
@@ -21,6 +23,7 @@ struct judge {
     clattn_context *context;
     struct judge_figures figures[OPTIONS_STRATEGIES_MAX][JUDGE_TYPES];
     int64_t passed, failed, skipped, declined;
+    FILE *digests; /* NULL, or where a line a call and strategy goes: call, type, strategy, a hash of the outputs' bits */
 };
 
 struct judged_call {
@@ -33,6 +36,10 @@ struct judged_call {
 
 /* Runs a call with every strategy; a failure prints the command that repeats it. */
 void judge_call(struct judge *judge, const struct judged_call *call);
+
+/* Digests go to this file; NULL: nowhere. Two versions of the library agree to the last bit where their files do.
+ * 0, or -1 and a message. judge_end closes it. */
+int judge_write_digests(struct judge *judge, const char *path);
 
 /* Reports a call that failed before or beside it. */
 void judge_report(struct judge *judge, const struct judged_call *call, const char *strategy, const char *what);

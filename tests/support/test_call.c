@@ -279,17 +279,29 @@ void test_call_reset_outputs(struct test_call *test)
     }
 }
 
-uint64_t test_call_input_hash(const struct test_call *test)
+/* FNV-1a over the memory of the outputs, or of the inputs. */
+static uint64_t hash_arrays(const struct test_call *test, int outputs)
 {
     uint64_t hash = 14695981039346656037u;
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         const struct test_array *array = &test->arrays[id];
-        size_t bytes = tensor_is_output((enum tensor_id)id) ? 0 : (size_t)array->count * array->element_bytes;
+        const int counts = tensor_is_output((enum tensor_id)id) == outputs;
+        size_t bytes = counts ? (size_t)array->count * array->element_bytes : 0;
         for (size_t n = 0; array->data && n < bytes; ++n) {
             hash = (hash ^ array->data[n]) * 1099511628211u;
         }
     }
     return hash;
+}
+
+uint64_t test_call_input_hash(const struct test_call *test)
+{
+    return hash_arrays(test, 0);
+}
+
+uint64_t test_call_output_hash(const struct test_call *test)
+{
+    return hash_arrays(test, 1);
 }
 
 int64_t test_call_touched(const struct test_call *test)

@@ -78,6 +78,7 @@ void test_call_reset_outputs(struct test_call *test);
 
 /* Elements outside of the tensors that are no longer poison; inputs count as a whole. */
 uint64_t test_call_input_hash(const struct test_call *test);
+uint64_t test_call_output_hash(const struct test_call *test);
 int64_t test_call_touched(const struct test_call *test);
 
 #endif
