@@ -16,7 +16,7 @@
  *     | keys are there | copy values, multiply scores | values are there | copy next keys, weights, multiply |
  *     barrier                                         barrier
  *
- * matrix.clh says which element of a matrix a lane holds. Lanes that share a query agree on its base; its sum is
+ * mma_unit.clh says which element of a matrix a lane holds. Lanes that share a query agree on its base; its sum is
  * kept in parts until the end. Every work-item passes every barrier: loop bounds depend on the group alone. */
 #include "arguments.clh"
 #include "mma_softmax.clh"

@@ -12,7 +12,7 @@
  *     scores[key][rows] += key[key][c] * query^T[c][rows]       SCORE_KEYS keys at once in registers
  *     out^T[c][rows]    += value[key][c] * weights[key][rows]   MIX_COLUMNS columns at once in registers
  *
- * Rows of the heads that share a key/value head lie side by side (lane_mask.clh), so that grouped heads
+ * Rows of the heads that share a key/value head lie side by side (simd_mask.clh), so that grouped heads
  * read K and V once and a few query rows of many heads still fill the lanes.
  *
  *     group id 0: block of TILES * ROWS rows     1: key/value head     2: batch entry or packed sequence

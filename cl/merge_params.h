@@ -2,7 +2,7 @@
 #ifndef CLATTN_MERGE_PARAMS_H
 #define CLATTN_MERGE_PARAMS_H
 
-#include "params.h"
+#include "forward_params.h"
 
 typedef struct clattn_merge_params {
     clattn_i64 out_offset[3], out_stride[3][4];

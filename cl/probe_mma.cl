@@ -1,5 +1,5 @@
 /* Probe of a GPU's matrix unit, through the same operations that fused_mma uses: a product of 48 x 16 and
- * 16 x MATRIX_N in three parts. Run by src/ladder.c with one sub-group.
+ * 16 x MATRIX_N in three parts. Run by src/plan/ladder.c with one sub-group.
  *
  *     rows 0 to 15     keys * queries
  *     rows 16 to 31    values * weights
@@ -9,7 +9,7 @@
 #define DEPTH 16
 #define COLUMNS 16
 #define WORK_ITEMS LANES
-#include "matrix.clh"
+#include "mma_unit.clh"
 
 __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) SUB_GROUP void
 probe_product(__global const float *a, __global const float *b, __global float *product)

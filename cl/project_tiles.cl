@@ -1,12 +1,12 @@
 /* project_tiles: the projection of project.h for devices without wide registers, one tile of rows x columns
- * a work-group (gemm_tile.clh). add_bias: what a matrix multiply of CLBlast leaves to be done.
+ * a work-group (tile_gemm.clh). add_bias: what a matrix multiply of CLBlast leaves to be done.
  *
  *     left [row m][depth]    as it is               right [column n][depth]   transposed:
  *     result[m][n]                                  right_tile[k][n] in local memory, TILE_K deep
  *
  *     group id 0: block of TILE_N columns     1: block of GROUP_ROWS rows     2: batch */
-#include "gemm_tile.clh"
-#include "project.h"
+#include "tile_gemm.clh"
+#include "project_params.h"
 
 #if GROUP_ITEMS > 1
 #define LEFT(m, k) left_tile[TILE_ROW(0, m) * LEFT_PITCH + (k)]

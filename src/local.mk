@@ -4,91 +4,104 @@
 noinst_LTLIBRARIES += libclattn_core.la
 libclattn_core_la_LIBADD = $(CLBLAST_LIBS) $(OPENCL_LIBS) -lm -lpthread
 libclattn_core_la_SOURCES = \
-	src/additive.c \
-	src/additive.h \
-	src/additive_problem.c \
-	src/additive_problem.h \
-	src/api.c \
-	src/api_layers.c \
-	src/attention_arguments.c \
-	src/attention_arguments.h \
-	src/call.c \
-	src/checked_math.h \
-	src/context.c \
-	src/context.h \
-	src/describe.c \
-	src/describe.h \
-	src/device.c \
-	src/device.h \
-	src/device_quirks.c \
-	src/embedded_cl.h \
-	src/environment.c \
-	src/environment.h \
-	src/error.c \
-	src/error.h \
-	src/gemm.c \
-	src/gemm.h \
-	src/host_call.c \
-	src/host_call.h \
-	src/host_layers.c \
-	src/host_layers.h \
-	src/host_values.c \
-	src/kernel_source.c \
-	src/kernel_source.h \
-	src/ladder.c \
-	src/ladder.h \
-	src/ladder_table.c \
-	src/launch.c \
-	src/launch.h \
-	src/layer.c \
-	src/layer.h \
-	src/layer_enqueue.c \
-	src/layer_enqueue.h \
-	src/merge.c \
-	src/merge.h \
-	src/mha.c \
-	src/mha.h \
-	src/mha_enqueue.c \
-	src/mha_problem.c \
-	src/mha_problem.h \
-	src/params.c \
-	src/params.h \
-	src/planner.c \
-	src/planner.h \
-	src/problem.c \
-	src/problem.h \
-	src/program.c \
-	src/program.h \
-	src/program_cache.c \
-	src/program_cache.h \
-	src/program_file.c \
-	src/program_file.h \
-	src/program_folder.c \
-	src/program_folder.h \
-	src/project.c \
-	src/project.h \
-	src/reference/additive.c \
-	src/reference/additive.h \
+	src/api/api.c \
+	src/api/api_layers.c \
+	src/api/describe.c \
+	src/api/describe.h \
+	src/api/host_call.c \
+	src/api/host_call.h \
+	src/api/host_layers.c \
+	src/api/host_layers.h \
+	src/api/new_context.c \
+	src/api/new_context.h \
+	src/base/checked_math.h \
+	src/base/error.c \
+	src/base/error.h \
+	src/base/half.c \
+	src/base/half.h \
+	src/base/sha256.c \
+	src/base/sha256.h \
+	src/base/text.c \
+	src/base/text.h \
+	src/base/types.c \
+	src/device/device.c \
+	src/device/device.h \
+	src/device/device_quirks.c \
+	src/device/environment.c \
+	src/device/environment.h \
+	src/device/x86.c \
+	src/device/x86.h \
+	src/layers/additive_layer.c \
+	src/layers/additive_layer.h \
+	src/layers/layer_enqueue.c \
+	src/layers/layer_enqueue.h \
+	src/layers/merge.c \
+	src/layers/merge.h \
+	src/layers/mha_layer.c \
+	src/layers/mha_layer.h \
+	src/layers/mha_layer_enqueue.c \
+	src/layers/projector.c \
+	src/layers/projector.h \
+	src/operation/additive_problem.c \
+	src/operation/additive_problem.h \
+	src/operation/call.c \
+	src/operation/fill_params.c \
+	src/operation/fill_params.h \
+	src/operation/host_values.c \
+	src/operation/layer.c \
+	src/operation/layer.h \
+	src/operation/mha_problem.c \
+	src/operation/mha_problem.h \
+	src/operation/problem.c \
+	src/operation/problem.h \
+	src/plan/attention_arguments.c \
+	src/plan/attention_arguments.h \
+	src/plan/enqueue.c \
+	src/plan/enqueue.h \
+	src/plan/kept_plans.c \
+	src/plan/kept_plans.h \
+	src/plan/ladder.c \
+	src/plan/ladder.h \
+	src/plan/ladder_table.c \
+	src/plan/planner.c \
+	src/plan/planner.h \
+	src/plan/row_blocks.c \
+	src/plan/row_blocks.h \
+	src/plan/strategy.h \
+	src/plan/tuning.c \
+	src/plan/tuning.h \
+	src/plan/tuning_table.c \
+	src/program/context.c \
+	src/program/context.h \
+	src/program/embedded_cl.h \
+	src/program/gemm.c \
+	src/program/gemm.h \
+	src/program/kernel_source.c \
+	src/program/kernel_source.h \
+	src/program/launch.c \
+	src/program/launch.h \
+	src/program/program.c \
+	src/program/program.h \
+	src/program/program_cache.c \
+	src/program/program_cache.h \
+	src/program/program_file.c \
+	src/program/program_file.h \
+	src/program/program_folder.c \
+	src/program/program_folder.h \
 	src/reference/alibi.c \
 	src/reference/alibi.h \
-	src/reference/half.c \
-	src/reference/half.h \
-	src/reference/mha.c \
-	src/reference/mha.h \
 	src/reference/philox.c \
 	src/reference/philox.h \
 	src/reference/reference.c \
 	src/reference/reference.h \
+	src/reference/reference_additive.c \
+	src/reference/reference_additive.h \
+	src/reference/reference_mha.c \
+	src/reference/reference_mha.h \
 	src/reference/visibility.c \
 	src/reference/visibility.h \
-	src/row_blocks.c \
-	src/row_blocks.h \
-	src/sha256.c \
-	src/sha256.h \
-	src/strategies.c \
-	src/strategy.h \
-	src/strategy/fused_mma.c \
 	src/strategy/fused_amx.c \
+	src/strategy/fused_mma.c \
 	src/strategy/fused_simd.c \
 	src/strategy/fused_simd.h \
 	src/strategy/fused_simd_run.c \
@@ -100,85 +113,78 @@ libclattn_core_la_SOURCES = \
 	src/strategy/staged_run.c \
 	src/strategy/staged_tiles.c \
 	src/strategy/staged_tiles.h \
-	src/strategy/strategies.h \
-	src/text.c \
-	src/text.h \
-	src/tuning.c \
-	src/tuning.h \
-	src/tuning_table.c \
-	src/types.c \
-	src/x86.c \
-	src/x86.h
-nodist_libclattn_core_la_SOURCES = src/embedded_cl.c
+	src/strategy/strategies.c \
+	src/strategy/strategies.h
+nodist_libclattn_core_la_SOURCES = src/program/embedded_cl.c
 
 # The kernel files, and what they share with the host.
 KERNEL_FILES = \
-	cl/additive.cl \
-	cl/additive.h \
+	cl/additive_params.h \
+	cl/additive_score.cl \
 	cl/arguments.clh \
-	cl/average_heads.cl \
 	cl/exp.clh \
-	cl/fetch.clh \
+	cl/forward_params.h \
 	cl/fused_mma.cl \
 	cl/fused_simd.cl \
 	cl/fused_simt.cl \
-	cl/gemm_tile.clh \
+	cl/gpu_row_block.clh \
 	cl/hidden.clh \
-	cl/lane_mask.clh \
-	cl/lanes.clh \
 	cl/lesson_softmax.cl \
 	cl/mask.clh \
-	cl/matrix.clh \
-	cl/matrix_amd.clh \
-	cl/matrix_intel.clh \
-	cl/matrix_nvidia.clh \
-	cl/matrix_nvidia_70.clh \
-	cl/matrix_nvidia_tf32.clh \
-	cl/matrix_portable.clh \
-	cl/matrix_ptx.clh \
-	cl/matrix_units.h \
 	cl/merge.cl \
 	cl/merge_params.h \
-	cl/mix.cl \
+	cl/mha_average_heads.cl \
 	cl/mma_softmax.clh \
 	cl/mma_stage.clh \
 	cl/mma_tile.clh \
-	cl/params.h \
+	cl/mma_unit.clh \
+	cl/mma_unit_amd.clh \
+	cl/mma_unit_intel.clh \
+	cl/mma_unit_nvidia.clh \
+	cl/mma_unit_nvidia_70.clh \
+	cl/mma_unit_nvidia_tf32.clh \
+	cl/mma_unit_portable.clh \
+	cl/mma_unit_ptx.clh \
+	cl/mma_units.h \
 	cl/philox.clh \
 	cl/plain.cl \
 	cl/probe_amx.cl \
 	cl/probe_avx512_bf16.cl \
 	cl/probe_mma.cl \
-	cl/project.cl \
-	cl/project.h \
+	cl/project_lanes.cl \
+	cl/project_params.h \
 	cl/project_tiles.cl \
-	cl/repair.cl \
-	cl/row_block.clh \
-	cl/scale_mask.cl \
-	cl/score.cl \
 	cl/simd_block.clh \
-	cl/simd_dot.clh \
-	cl/simd_fma.clh \
-	cl/simd_pairs.clh \
-	cl/simd_registers.clh \
+	cl/simd_mask.clh \
+	cl/simd_product_amx.clh \
+	cl/simd_product_dot.clh \
+	cl/simd_product_fma.clh \
+	cl/simd_product_pairs.clh \
+	cl/simd_product_registers.clh \
 	cl/simd_rows.clh \
-	cl/simd_tiles.clh \
 	cl/simt_tile.clh \
-	cl/softmax.cl \
 	cl/split.cl \
 	cl/split_products.clh \
-	cl/staged.h \
-	cl/terms.clh \
+	cl/staged_mix.cl \
+	cl/staged_params.h \
+	cl/staged_repair.cl \
+	cl/staged_scale_mask.cl \
+	cl/staged_score.cl \
+	cl/staged_softmax.cl \
+	cl/tile_gemm.clh \
+	cl/tile_vector.clh \
 	cl/types.clh \
-	cl/vector.clh \
+	cl/vector_fetch.clh \
+	cl/vector_lanes.clh \
+	cl/vector_terms.clh \
 	cl/x86_amx.clh \
 	cl/x86_bf16.clh
 EXTRA_DIST += $(KERNEL_FILES)
 
-src/embedded_cl.c: $(KERNEL_FILES) scripts/embed_files Makefile
-	$(AM_V_GEN)$(MKDIR_P) src && cd $(srcdir) && \
+src/program/embedded_cl.c: $(KERNEL_FILES) scripts/embed_files Makefile
+	$(AM_V_GEN)$(MKDIR_P) src/program && cd $(srcdir) && \
 	scripts/embed_files $(KERNEL_FILES) >$(abs_builddir)/$@.new && mv $(abs_builddir)/$@.new $(abs_builddir)/$@
-CLEANFILES += src/embedded_cl.c
+CLEANFILES += src/program/embedded_cl.c
 
 # What is installed: the same code, only clattn_* to be seen.
 lib_LTLIBRARIES = libclattn.la

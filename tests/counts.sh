@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# For scripts that run test programs: their counts, added up. Sourced by matrix_units.sh, robust/amx.sh and
+# For scripts that run test programs: their counts, added up. Sourced by units/matrix_units.sh, units/amx.sh and
 # robust/devices.sh.
 passed=0 failed=0 skipped=0
 

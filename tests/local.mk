@@ -8,11 +8,11 @@ libclattn_test_la_SOURCES = \
 	tests/api/api.c \
 	tests/api/api.h \
 	tests/layers/layer_test.h \
-	tests/robust/fault_layer.h \
-	tests/robust/folder.c \
-	tests/robust/folder.h \
-	tests/robust/layers.c \
-	tests/robust/layers.h \
+	tests/icd/fault_layer.h \
+	tests/cache/folder.c \
+	tests/cache/folder.h \
+	tests/icd/icd_layers.c \
+	tests/icd/icd_layers.h \
 	tests/robust/sample.c \
 	tests/robust/sample.h \
 	tests/support/case_call.c \
@@ -75,8 +75,8 @@ test_programs = \
 	tests/robust/fork \
 	tests/robust/guards \
 	tests/robust/large_index \
-	tests/robust/program_cache \
-	tests/robust/program_files \
+	tests/cache/program_cache \
+	tests/cache/program_files \
 	tests/robust/threads \
 	tests/kernels/staged \
 	tests/clblast_strided_batched
@@ -102,36 +102,36 @@ tests_robust_faults_SOURCES = \
 
 # OpenCL layers, loaded by the loader into the programs above.
 layers = \
-	tests/robust/fault_layer.la \
-	tests/robust/guard_layer.la \
-	tests/robust/large_layer.la \
-	tests/robust/program_layer.la \
-	tests/robust/small_layer.la
+	tests/icd/fault_layer.la \
+	tests/icd/guard_layer.la \
+	tests/icd/large_layer.la \
+	tests/icd/program_layer.la \
+	tests/icd/small_layer.la
 # The loader looks two functions up in them, so nothing is hidden.
 layer_cflags = $(WARNING_CFLAGS) $(SANITIZER_CFLAGS)
 layer_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
-tests_robust_fault_layer_la_CFLAGS = $(layer_cflags)
-tests_robust_fault_layer_la_LDFLAGS = $(layer_ldflags)
-tests_robust_fault_layer_la_SOURCES = \
-	tests/robust/fault_layer.c \
-	tests/robust/fault_layer.h
-tests_robust_fault_layer_la_LIBADD =
-tests_robust_guard_layer_la_CFLAGS = $(layer_cflags)
-tests_robust_guard_layer_la_LDFLAGS = $(layer_ldflags)
-tests_robust_guard_layer_la_LIBADD =
-tests_robust_large_layer_la_CFLAGS = $(layer_cflags)
-tests_robust_large_layer_la_LDFLAGS = $(layer_ldflags)
-tests_robust_large_layer_la_LIBADD =
-tests_robust_program_layer_la_CFLAGS = $(layer_cflags)
-tests_robust_program_layer_la_LDFLAGS = $(layer_ldflags)
-tests_robust_program_layer_la_SOURCES = \
-	tests/robust/layer_entry.h \
-	tests/robust/program_layer.c \
-	tests/robust/program_layer.h
-tests_robust_program_layer_la_LIBADD =
-tests_robust_small_layer_la_CFLAGS = $(layer_cflags)
-tests_robust_small_layer_la_LDFLAGS = $(layer_ldflags)
-tests_robust_small_layer_la_LIBADD =
+tests_icd_fault_layer_la_CFLAGS = $(layer_cflags)
+tests_icd_fault_layer_la_LDFLAGS = $(layer_ldflags)
+tests_icd_fault_layer_la_SOURCES = \
+	tests/icd/fault_layer.c \
+	tests/icd/fault_layer.h
+tests_icd_fault_layer_la_LIBADD =
+tests_icd_guard_layer_la_CFLAGS = $(layer_cflags)
+tests_icd_guard_layer_la_LDFLAGS = $(layer_ldflags)
+tests_icd_guard_layer_la_LIBADD =
+tests_icd_large_layer_la_CFLAGS = $(layer_cflags)
+tests_icd_large_layer_la_LDFLAGS = $(layer_ldflags)
+tests_icd_large_layer_la_LIBADD =
+tests_icd_program_layer_la_CFLAGS = $(layer_cflags)
+tests_icd_program_layer_la_LDFLAGS = $(layer_ldflags)
+tests_icd_program_layer_la_SOURCES = \
+	tests/icd/icd_entry.h \
+	tests/icd/program_layer.c \
+	tests/icd/program_layer.h
+tests_icd_program_layer_la_LIBADD =
+tests_icd_small_layer_la_CFLAGS = $(layer_cflags)
+tests_icd_small_layer_la_LDFLAGS = $(layer_ldflags)
+tests_icd_small_layer_la_LIBADD =
 
 # The programs that clattn gives to GPUs, for the compilers of their vendors: planned on a driver of its own.
 tests_offline_programs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gemm_prepare,--wrap=ladder_has
@@ -143,11 +143,11 @@ tests_offline_programs_SOURCES = \
 	tests/offline/problems.h \
 	tests/offline/programs.c
 
-# Preloaded, by tests/robust/amx.sh.
-layers += tests/robust/amx_emulator.la
-tests_robust_amx_emulator_la_CFLAGS = $(layer_cflags)
-tests_robust_amx_emulator_la_LDFLAGS = $(layer_ldflags)
-tests_robust_amx_emulator_la_LIBADD = $(DL_LIBS)
+# Preloaded, by tests/units/amx.sh.
+layers += tests/units/amx_emulator.la
+tests_units_amx_emulator_la_CFLAGS = $(layer_cflags)
+tests_units_amx_emulator_la_LDFLAGS = $(layer_ldflags)
+tests_units_amx_emulator_la_LIBADD = $(DL_LIBS)
 
 # Scripts; they read srcdir and builddir.
 test_scripts = \
@@ -155,23 +155,23 @@ test_scripts = \
 	tests/cli/run \
 	tests/exports \
 	tests/case_calls_fused.sh \
-	tests/matrix_units.sh \
+	tests/units/matrix_units.sh \
 	tests/rules \
 	tests/random_fused.sh \
 	tests/run_cases.sh \
-	tests/robust/amx.sh \
+	tests/units/amx.sh \
 	tests/robust/devices.sh \
 	tests/robust/guard_cases.sh \
 	tests/robust/oclgrind.sh \
-	tests/robust/probes.sh \
-	tests/robust/program_cache.sh
+	tests/units/probes.sh \
+	tests/cache/program_cache.sh
 EXTRA_DIST += $(test_scripts)
 
 if TESTS_ENABLED
 check_LTLIBRARIES += libclattn_test.la $(layers)
 noinst_PROGRAMS += tests/solve_cases
 check_PROGRAMS += $(test_programs) tests/offline/programs \
-	tests/robust/amx_instructions tests/robust/emulated_rungs tests/robust/probe tests/robust/together
+	tests/units/amx_instructions tests/units/emulated_rungs tests/units/probe tests/robust/together
 TESTS += $(test_scripts) $(test_programs)
 else
 check-local:
@@ -230,7 +230,7 @@ EXTRA_DIST += \
 	tests/offline/nvidia \
 	tests/offline/run \
 	tests/counts.sh \
-	tests/robust/tiles.sh \
+	tests/units/tiles.sh \
 	tests/unit/suite.h
 
 # What the compilers of GPU vendors make of the kernels; gets the compilers that are missing.

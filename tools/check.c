@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reference/half.h"
+#include "base/half.h"
 
 /* The weights of one piece of work are at most so many numbers. */
 #define PIECE_MAX ((int64_t)1 << 22)

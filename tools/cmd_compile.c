@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "context.h"
+#include "program/context.h"
 #include "library.h"
 #include "problem_options.h"
 #include "progress.h"

@@ -7,7 +7,7 @@
 #include "files.h"
 #include "npy.h"
 #include "safetensors.h"
-#include "text.h"
+#include "base/text.h"
 
 /* A role's name, the names that files give it, and the option that names a file for it. */
 static const struct {

@@ -1,4 +1,4 @@
-/* The attention weights as a picture file, .png or .svg. Called by cmd_run.c. */
+/* The attention weights as a picture file, .png or .svg. */
 #ifndef CLATTN_TOOLS_PLOT_H
 #define CLATTN_TOOLS_PLOT_H
 

@@ -1,4 +1,4 @@
-/* The attention weights as a drawing of characters on standard output. Called by cmd_run.c. */
+/* The attention weights as a drawing of characters on standard output. */
 #ifndef CLATTN_TOOLS_SHOW_H
 #define CLATTN_TOOLS_SHOW_H
 

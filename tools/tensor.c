@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reference/half.h"
+#include "base/half.h"
 
 static const struct {
     const char *name;

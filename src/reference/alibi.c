@@ -1,6 +1,6 @@
 /* Slopes by the rule of Press et al., "Train Short, Test Long" (2021): a geometric sequence for powers
- * of two, filled up from the sequence of the next power of two otherwise. Called by api.c. */
-#include "alibi.h"
+ * of two, filled up from the sequence of the next power of two otherwise. */
+#include "reference/alibi.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* The standard ALiBi slopes; body of clattn_alibi_slopes. */
-#ifndef CLATTN_SRC_REFERENCE_ALIBI_H
-#define CLATTN_SRC_REFERENCE_ALIBI_H
+#ifndef CLATTN_SRC_ALIBI_H
+#define CLATTN_SRC_ALIBI_H
 
 #include <stdint.h>
 

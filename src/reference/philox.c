@@ -1,6 +1,6 @@
 /* Philox 4x32-10, from the paper's definition (its figure of the round function and its table of
- * constants). Called by the reference for dropout, and by the tests. */
-#include "philox.h"
+ * constants). */
+#include "reference/philox.h"
 
 static void multiply(uint32_t a, uint32_t b, uint32_t *high, uint32_t *low)
 {

@@ -1,7 +1,7 @@
 /* Philox 4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011); twin of
  * cl/philox.clh. */
-#ifndef CLATTN_SRC_REFERENCE_PHILOX_H
-#define CLATTN_SRC_REFERENCE_PHILOX_H
+#ifndef CLATTN_SRC_PHILOX_H
+#define CLATTN_SRC_PHILOX_H
 
 #include <stdint.h>
 

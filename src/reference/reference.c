@@ -3,19 +3,19 @@
  *     scores -> softcap -> bias, slopes, masks -> softmax -> dropout -> sum of values
  *
  * Sums are in long double, so that results can be held against float64 storage too (where long double
- * is not wider than double, to double's own accuracy). Called by api.c and the tests. */
-#include "reference.h"
+ * is not wider than double, to double's own accuracy). */
+#include "reference/reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../cl/params.h"
-#include "../checked_math.h"
-#include "../error.h"
-#include "half.h"
-#include "philox.h"
-#include "visibility.h"
+#include "cl/forward_params.h"
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/half.h"
+#include "reference/philox.h"
+#include "reference/visibility.h"
 
 /* The memory of one call: what is loaded, and the row that is being computed. */
 struct work {

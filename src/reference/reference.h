@@ -1,9 +1,9 @@
 /* The float64 CPU reference: the executable form of what clattn computes. No OpenCL calls. Used by the
  * library (clattn_reference_forward), the command and the tests. */
-#ifndef CLATTN_SRC_REFERENCE_REFERENCE_H
-#define CLATTN_SRC_REFERENCE_REFERENCE_H
+#ifndef CLATTN_SRC_REFERENCE_H
+#define CLATTN_SRC_REFERENCE_H
 
-#include "../problem.h"
+#include "operation/problem.h"
 
 /* Computes all outputs of a validated host call. */
 clattn_status reference_forward(const struct problem *problem, const struct call *call);

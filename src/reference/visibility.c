@@ -1,10 +1,10 @@
 /* The mask predicate, one rule after the other, as semantics has them. */
-#include "visibility.h"
+#include "reference/visibility.h"
 
 #include <math.h>
 
-#include "../../cl/params.h"
-#include "half.h"
+#include "cl/forward_params.h"
+#include "base/half.h"
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
 {

@@ -1,9 +1,8 @@
-/* Which keys a row may see: the host twin of cl/mask.clh, without its bounds that skip blocks. Called by
- * the reference and by tests. */
-#ifndef CLATTN_SRC_REFERENCE_VISIBILITY_H
-#define CLATTN_SRC_REFERENCE_VISIBILITY_H
+/* Which keys a row may see: the host twin of cl/mask.clh, without its bounds that skip blocks. */
+#ifndef CLATTN_SRC_VISIBILITY_H
+#define CLATTN_SRC_VISIBILITY_H
 
-#include "../problem.h"
+#include "operation/problem.h"
 
 /* One batch entry: what its lengths are and where its rows stand. */
 struct sequence {

@@ -1,8 +1,8 @@
 /* fused_amx: the kernel of fused_simd with both products in the matrix unit of x86 CPUs (AMX); bfloat16, and
  * float16 as the sum of two bfloat16 parts. */
-#include "../ladder.h"
-#include "fused_simd.h"
-#include "strategies.h"
+#include "plan/ladder.h"
+#include "strategy/fused_simd.h"
+#include "strategy/strategies.h"
 
 static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
 {

@@ -4,19 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../cl/matrix_units.h"
-#include "../error.h"
-#include "../ladder.h"
-#include "../row_blocks.h"
-#include "../tuning.h"
-#include "strategies.h"
+#include "cl/mma_units.h"
+#include "base/error.h"
+#include "plan/ladder.h"
+#include "plan/row_blocks.h"
+#include "plan/tuning.h"
+#include "strategy/strategies.h"
 
 #define NAME "fused_mma"
 
 /* Of cl/mma_tile.clh: what pads a row. */
 #define PADDING_BYTES 16
 
-/* What an emulated instruction takes of local memory, a work-item, at most (cl/matrix_portable.clh). */
+/* What an emulated instruction takes of local memory, a work-item, at most (cl/mma_unit_portable.clh). */
 #define SCRATCH_BYTES 128
 
 /* Deeper queries and keys leave no room for a tile that is worth it. */

@@ -3,9 +3,9 @@
  * bfloat16, dot products of pairs where the ladder found that they are faster. */
 #include <string.h>
 
-#include "../ladder.h"
-#include "fused_simd.h"
-#include "strategies.h"
+#include "plan/ladder.h"
+#include "strategy/fused_simd.h"
+#include "strategy/strategies.h"
 
 static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
 {

@@ -1,8 +1,8 @@
 /* What fused_simd and fused_amx share: they run cl/fused_simd.cl, each with its own block products. */
-#ifndef CLATTN_SRC_STRATEGY_FUSED_SIMD_H
-#define CLATTN_SRC_STRATEGY_FUSED_SIMD_H
+#ifndef CLATTN_SRC_FUSED_SIMD_H
+#define CLATTN_SRC_FUSED_SIMD_H
 
-#include "../strategy.h"
+#include "plan/strategy.h"
 
 /* How scores and mixed values are multiplied; the values are those of cl/simd_block.clh. */
 enum simd_product {

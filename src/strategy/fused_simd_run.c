@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../error.h"
-#include "../tuning.h"
-#include "fused_simd.h"
+#include "base/error.h"
+#include "plan/tuning.h"
+#include "strategy/fused_simd.h"
 
 #define LANES 16
 #define COLUMNS_MAX 4096 /* head_dim + head_dim_v: queries and sums of a tile live in private memory */

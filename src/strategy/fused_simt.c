@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../error.h"
-#include "../row_blocks.h"
-#include "../tuning.h"
-#include "strategies.h"
+#include "base/error.h"
+#include "plan/row_blocks.h"
+#include "plan/tuning.h"
+#include "strategy/strategies.h"
 
 #define NAME "fused_simt"
 

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../attention_arguments.h"
-#include "../error.h"
-#include "strategies.h"
+#include "plan/attention_arguments.h"
+#include "base/error.h"
+#include "strategy/strategies.h"
 
 #define COLUMNS 16 /* of cl/plain.cl */
 #define ROWS_PER_GROUP 16

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../error.h"
-#include "../gemm.h"
-#include "staged.h"
-#include "strategies.h"
+#include "base/error.h"
+#include "program/gemm.h"
+#include "strategy/staged.h"
+#include "strategy/strategies.h"
 
 #define ROW_ITEMS 128
 #define REPAIR_ITEMS 64
@@ -127,13 +127,13 @@ static clattn_status build_row_kernels(clattn_context *context, const struct pro
     char options[96];
     snprintf(options, sizeof(options), "-D TYPE=%d -D VEC=%d -D ITEMS=%zu", (int)problem->p.type,
              state->row_items > 1 || vector < 1 ? 1 : vector, state->row_items);
-    clattn_status status = program_kernel(context, "softmax.cl", options, "softmax", &state->softmax);
+    clattn_status status = program_kernel(context, "staged_softmax.cl", options, "softmax", &state->softmax);
     snprintf(options, sizeof(options), "-D TYPE=%d", (int)problem->p.type);
     if (status == CLATTN_OK && state->masks_scores) {
-        status = program_kernel(context, "scale_mask.cl", options, "scale_mask", &state->scale_mask);
+        status = program_kernel(context, "staged_scale_mask.cl", options, "scale_mask", &state->scale_mask);
     }
     if (status == CLATTN_OK && !state->tiles_reason && problem_hides_keys(problem)) {
-        status = program_kernel(context, "repair.cl", options, "repair", &state->repair);
+        status = program_kernel(context, "staged_repair.cl", options, "repair", &state->repair);
     }
     return status;
 }
@@ -143,9 +143,9 @@ static clattn_status build_kernels(clattn_context *context, const struct problem
 {
     const clattn_type type = problem->p.type;
     clattn_status status =
-        staged_build_tiles(context, "score.cl", "score", type, &state->score);
+        staged_build_tiles(context, "staged_score.cl", "score", type, &state->score);
     if (status == CLATTN_OK) {
-        status = staged_build_tiles(context, "mix.cl", "mix_values", type, &state->mix);
+        status = staged_build_tiles(context, "staged_mix.cl", "mix_values", type, &state->mix);
     }
     if (status == CLATTN_OK) {
         status = build_row_kernels(context, problem, state);

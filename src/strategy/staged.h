@@ -1,10 +1,10 @@
 /* What the two files of the staged strategy share. */
-#ifndef CLATTN_SRC_STRATEGY_STAGED_H
-#define CLATTN_SRC_STRATEGY_STAGED_H
+#ifndef CLATTN_SRC_STAGED_H
+#define CLATTN_SRC_STAGED_H
 
-#include "../../cl/staged.h"
-#include "../strategy.h"
-#include "staged_tiles.h"
+#include "cl/staged_params.h"
+#include "plan/strategy.h"
+#include "strategy/staged_tiles.h"
 
 struct staged_state {
     struct tile_kernel score, mix;

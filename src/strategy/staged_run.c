@@ -1,8 +1,8 @@
 /* staged: one call. Chunk after chunk: scores, scale_mask, softmax, mix, each product by CLBlast or by tiles
  * as the call's strides and queue allow. Called through staged.c's row of the table. */
-#include "../attention_arguments.h"
-#include "../gemm.h"
-#include "staged.h"
+#include "plan/attention_arguments.h"
+#include "program/gemm.h"
+#include "strategy/staged.h"
 
 static int64_t min64(int64_t a, int64_t b)
 {

@@ -1,10 +1,10 @@
 /* The table of tile shapes and the choice among its rows. */
-#include "staged_tiles.h"
+#include "strategy/staged_tiles.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "../error.h"
+#include "base/error.h"
 
 /* Tried in order. The first ones are for CPUs: one work-item with vectors as wide as a register, reg_m *
  * reg_v + reg_v + 1 of them below the number of registers, and many tiles below each other. The next are for

@@ -1,11 +1,11 @@
 /* Which tiles the score and mix kernels are built with on a device: a table of shapes, the best first, and
- * the choice of the first that the device has room for. Called by staged.c when a plan is made. */
-#ifndef CLATTN_SRC_STRATEGY_STAGED_TILES_H
-#define CLATTN_SRC_STRATEGY_STAGED_TILES_H
+ * the choice of the first that the device has room for. */
+#ifndef CLATTN_SRC_STAGED_TILES_H
+#define CLATTN_SRC_STAGED_TILES_H
 
-#include "../program.h"
+#include "program/program.h"
 
-/* The macros of cl/gemm_tile.clh. */
+/* The macros of cl/tile_gemm.clh. */
 struct tile_shape {
     int vector_bytes;  /* VEC = vector_bytes / size of REAL */
     int wg_m, wg_n;    /* WG_M, WG_N: work-items of a work-group */

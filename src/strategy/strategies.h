@@ -1,8 +1,8 @@
 /* The strategies, one variable each; strategies.c lists them. */
-#ifndef CLATTN_SRC_STRATEGY_STRATEGIES_H
-#define CLATTN_SRC_STRATEGY_STRATEGIES_H
+#ifndef CLATTN_SRC_STRATEGIES_H
+#define CLATTN_SRC_STRATEGIES_H
 
-#include "../strategy.h"
+#include "plan/strategy.h"
 
 extern const struct strategy strategy_plain;
 extern const struct strategy strategy_split;

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../robust/sample.h"
+#include "robust/sample.h"
 #include "api.h"
 
 #define SHAPE CLATTN_INVALID_SHAPE

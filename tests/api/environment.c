@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../robust/sample.h"
+#include "robust/sample.h"
 #include "api.h"
 
 /* ---- CLATTN_DEVICE -------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../robust/sample.h"
+#include "robust/sample.h"
 #include "api.h"
 
 struct run {

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "../robust/sample.h"
+#include "robust/sample.h"
 #include "api.h"
 
 /* Runs every sample on every strategy; outputs, gaps and inputs are checked. */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../src/reference/half.h"
-#include "../support/random.h"
+#include "base/half.h"
+#include "support/random.h"
 #include "api.h"
 
 #define BATCH 2

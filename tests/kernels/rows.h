@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "reference/half.h"
+#include "base/half.h"
 #include "reference/visibility.h"
 #include "twins.h"
 

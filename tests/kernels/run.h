@@ -1,11 +1,11 @@
 /* Runs one attention kernel by itself on a test's call: whole arrays in device buffers, a score matrix that
- * the test fills and reads. Called by the kernel tests. */
+ * the test fills and reads. */
 #ifndef CLATTN_TESTS_KERNELS_RUN_H
 #define CLATTN_TESTS_KERNELS_RUN_H
 
-#include "../../cl/staged.h"
-#include "attention_arguments.h"
-#include "context.h"
+#include "cl/staged_params.h"
+#include "plan/attention_arguments.h"
+#include "program/context.h"
 #include "support/test_call.h"
 
 /* One kernel on one call. Everything is owned. */

@@ -1,5 +1,4 @@
-/* Host twins of the staged kernels: what goes into each, and what must come out, in float64. Called by
- * tests/kernels/staged. */
+/* Host twins of the staged kernels: what goes into each, and what must come out, in float64. */
 #ifndef CLATTN_TESTS_KERNELS_TWINS_H
 #define CLATTN_TESTS_KERNELS_TWINS_H
 

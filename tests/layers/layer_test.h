@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "clattn.h"
-#include "reference/half.h"
+#include "base/half.h"
 #include "support/random.h"
 
 struct layer_test {

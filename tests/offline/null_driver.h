@@ -16,7 +16,7 @@ struct null_device {
     size_t sub_group_sizes[3]; /* cl_intel_required_subgroup_size */
     cl_uint compute_units;
     int has_fp64;
-    const char *rungs; /* of src/ladder_table.c that its ladder has, blanks between */
+    const char *rungs; /* of src/plan/ladder_table.c that its ladder has, blanks between */
 };
 
 extern const struct null_device null_devices[];

@@ -6,18 +6,17 @@
  * of standard output:
  *
  *     NUMBER KERNEL FILE PROBLEM TYPE BAR      BAR: "spills", none are allowed, or "builds"
- *
- * Called by tests/offline/run. */
+ * */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "context.h"
-#include "gemm.h"
-#include "ladder.h"
+#include "program/context.h"
+#include "program/gemm.h"
+#include "plan/ladder.h"
 #include "null_driver.h"
 #include "problems.h"
-#include "program.h"
+#include "program/program.h"
 
 /* What is being planned, for the lines. */
 static struct {

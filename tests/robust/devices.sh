@@ -3,7 +3,7 @@
 # memory, no platform at all. Run by make check, or with builddir set.
 set -eu
 : "${builddir:=.}" "${srcdir:=.}"
-probe=$builddir/tests/robust/probe
+probe=$builddir/tests/units/probe
 # shellcheck source=tests/counts.sh
 . "$srcdir/tests/counts.sh"
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "failing_memory.h"
-#include "fault_layer.h"
-#include "layers.h"
+#include "icd/fault_layer.h"
+#include "icd/icd_layers.h"
 #include "sample.h"
 
 #define FAULTS_MAX 3000

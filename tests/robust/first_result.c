@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "clattn.h"
-#include "device.h"
-#include "folder.h"
+#include "device/device.h"
+#include "cache/folder.h"
 
 #define PROCESSES 10
 #define HEADS 4

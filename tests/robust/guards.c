@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../support/random_call.h"
-#include "layers.h"
+#include "support/random_call.h"
+#include "icd/icd_layers.h"
 #include "sample.h"
 
 #define CASES 30

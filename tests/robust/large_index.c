@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layers.h"
+#include "icd/icd_layers.h"
 #include "sample.h"
 
 #define FAR ((int64_t)1 << 32) /* elements */

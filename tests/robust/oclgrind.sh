@@ -49,7 +49,7 @@ if [ -z "$oclgrind" ]; then
     echo "no Oclgrind here"
     finish
 fi
-probe=$builddir/tests/robust/probe
+probe=$builddir/tests/units/probe
 
 # The test of the test: all work-items write one place.
 mkdir "$work/cl"

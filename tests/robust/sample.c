@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../support/device_options.h"
-#include "strategy.h"
+#include "support/device_options.h"
+#include "plan/strategy.h"
 
 struct sample_row {
     const char *name;

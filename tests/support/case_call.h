@@ -1,6 +1,6 @@
 /* A case of tests/cases as a test's call, in any storage type: the case's values rounded to the type, the same
  * masks, parameters and lengths. Without the weights output, which says nothing about out and which fused
- * strategies do not have. Called by case_calls. */
+ * strategies do not have. */
 #ifndef CLATTN_TESTS_SUPPORT_CASE_CALL_H
 #define CLATTN_TESTS_SUPPORT_CASE_CALL_H
 

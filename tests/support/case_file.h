@@ -1,5 +1,5 @@
 /* One attention case of tests/cases (its README tells the format): read from its folder into a problem
- * and host tensors, and its outputs written. Called by tests/solve_cases and case_call.c. */
+ * and host tensors, and its outputs written. */
 #ifndef CLATTN_TESTS_SUPPORT_CASE_FILE_H
 #define CLATTN_TESTS_SUPPORT_CASE_FILE_H
 

@@ -1,4 +1,4 @@
-/* Layouts are a table; past keys are laid before the new ones. Called by case_file.c. */
+/* Layouts are a table; past keys are laid before the new ones. */
 #include "case_layout.h"
 
 #include <string.h>

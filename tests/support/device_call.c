@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "strategy.h"
+#include "plan/strategy.h"
 
 static clattn_tensor *device_tensor(clattn_tensors *t, enum tensor_id id)
 {
@@ -105,7 +105,7 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
 clattn_status device_call_run_blocking(clattn_context *context, struct test_call *test)
 {
     clattn_status status = clattn_forward_host(context, &test->problem, &test->tensors);
-    const struct clattn_plan *used = context->recent_plans[0]; /* the most recent one */
+    const struct clattn_plan *used = context->kept_plans[0]; /* the most recent one */
     test->weight_rounding = status == CLATTN_OK ? clattn_plan_weight_rounding(used) : 0;
     test->factor_rounding = status == CLATTN_OK ? clattn_plan_factor_rounding(used) : 0;
     return status;

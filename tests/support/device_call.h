@@ -1,5 +1,5 @@
 /* Runs a test's call through plan and enqueue, with whole arrays in device buffers: poison between the
- * elements, a workspace full of NaN. Called by device tests. */
+ * elements, a workspace full of NaN. */
 #ifndef CLATTN_TESTS_SUPPORT_DEVICE_CALL_H
 #define CLATTN_TESTS_SUPPORT_DEVICE_CALL_H
 

@@ -1,5 +1,5 @@
 /* What all device tests can be told: --strategy S,S... --type T,T... --device D, and CLATTN_TEST_STRATEGIES
- * in the environment. Called by their main functions. */
+ * in the environment. */
 #ifndef CLATTN_TESTS_SUPPORT_DEVICE_OPTIONS_H
 #define CLATTN_TESTS_SUPPORT_DEVICE_OPTIONS_H
 

@@ -1,11 +1,11 @@
-/* Calls with fixed values, and comparisons to the last bit. Called by tests/exact. */
+/* Calls with fixed values, and comparisons to the last bit. */
 #include "exact_call.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "device_options.h"
-#include "reference/half.h"
+#include "base/half.h"
 
 clattn_problem exact_problem(const struct exact *e, int64_t batch, int64_t query_heads,
                              int64_t kv_heads, int64_t query_len, int64_t key_len, int64_t head_dim,

@@ -1,5 +1,5 @@
 /* Whole calls against the reference by the error bound (tolerance.h) and by R (ratio.h), and what a run of them
- * comes to: figures of each strategy and type. Called by random_calls and case_calls. */
+ * comes to: figures of each strategy and type. */
 #ifndef CLATTN_TESTS_SUPPORT_JUDGE_H
 #define CLATTN_TESTS_SUPPORT_JUDGE_H
 
@@ -23,7 +23,7 @@ struct judge {
     clattn_context *context;
     struct judge_figures figures[OPTIONS_STRATEGIES_MAX][JUDGE_TYPES];
     int64_t passed, failed, skipped, declined;
-    FILE *digests; /* NULL, or where a line a call and strategy goes: call, type, strategy, a hash of the outputs' bits */
+    FILE *digests; /* NULL: none; a line a call and strategy: call, type, strategy, a hash of the outputs' bits */
 };
 
 struct judged_call {

@@ -1,4 +1,4 @@
-/* The four loops. Called by ratio.c and the reference's unit tests. */
+/* The four loops. */
 #include "naive.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/* Random numbers for tests: the same on every machine, from a seed and an index. Called by all random
- * tests. */
+/* Random numbers for tests: the same on every machine, from a seed and an index. */
 #ifndef CLATTN_TESTS_SUPPORT_RANDOM_H
 #define CLATTN_TESTS_SUPPORT_RANDOM_H
 

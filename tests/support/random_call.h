@@ -1,5 +1,5 @@
 /* Random calls: every combination of shapes, layouts, masks, types and kinds of values that a problem
- * may have. Called by random_calls (device) and the reference's unit tests. */
+ * may have. */
 #ifndef CLATTN_TESTS_SUPPORT_RANDOM_CALL_H
 #define CLATTN_TESTS_SUPPORT_RANDOM_CALL_H
 

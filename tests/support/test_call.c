@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reference/half.h"
+#include "base/half.h"
 
 #define POISON 0xff
 

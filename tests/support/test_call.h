@@ -4,7 +4,7 @@
 #ifndef CLATTN_TESTS_SUPPORT_TEST_CALL_H
 #define CLATTN_TESTS_SUPPORT_TEST_CALL_H
 
-#include "problem.h"
+#include "operation/problem.h"
 #include "random.h"
 
 struct test_array {
@@ -25,7 +25,7 @@ struct test_call {
     struct problem checked;
     struct call call;
 
-    double weight_rounding, factor_rounding; /* of the plan that ran last (src/strategy.h); set by device_call.c */
+    double weight_rounding, factor_rounding; /* of the plan that ran last (src/plan/strategy.h); set by device_call.c */
 };
 
 /* Starts a call for a problem: nothing allocated yet. Varlen: the packed rows must be set by then. */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "problem.h"
+#include "operation/problem.h"
 
 #include "suite.h"
 

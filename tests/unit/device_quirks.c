@@ -1,9 +1,9 @@
-/* Which devices the rows of src/device_quirks.c are for, and which strategies a quirk keeps away. What quirks
- * mean for the program cache is in tests/robust/program_cache. */
+/* Which devices the rows of src/device/device_quirks.c are for, and which strategies a quirk keeps away. What quirks
+ * mean for the program cache is in tests/cache/program_cache. */
 #include <stdio.h>
 #include <string.h>
 
-#include "strategy.h"
+#include "plan/strategy.h"
 #include "suite.h"
 
 static unsigned quirks_of(const char *platform, const char *name, const char *driver)

@@ -1,6 +1,6 @@
 /* float16 and bfloat16 conversions, over every bit pattern. The expected values do not come from the code
  * under test: neighbours are ordered by their bits, and what lies between them is computed in double. */
-#include "reference/half.h"
+#include "base/half.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Validation of problems: what is refused, with which status, and that the message names field, value and
  * rule. */
-#include "problem.h"
+#include "operation/problem.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "../failure.h"
-#include "text.h"
+#include "base/text.h"
 
 #define CHART_PANELS_MAX 12
 #define CHART_SERIES_MAX 6

@@ -1,4 +1,4 @@
-/* Drawing a chart on a Cairo surface. Called by chart.c. */
+/* Drawing a chart on a Cairo surface. */
 #ifndef CLATTN_TOOLS_LESSON_CHART_DRAW_H
 #define CLATTN_TOOLS_LESSON_CHART_DRAW_H
 

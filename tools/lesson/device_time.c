@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "../progress.h"
-#include "error.h"
+#include "base/error.h"
 #include "sample.h"
 
 cl_mem device_empty(struct lesson_run *run, size_t bytes)

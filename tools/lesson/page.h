@@ -4,7 +4,7 @@
 #ifndef CLATTN_TOOLS_LESSON_PAGE_H
 #define CLATTN_TOOLS_LESSON_PAGE_H
 
-#include "text.h"
+#include "base/text.h"
 
 #define PAGE_COLUMNS_MAX 10
 #define PAGE_ROWS_MAX 48

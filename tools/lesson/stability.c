@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "attend.h"
-#include "launch.h"
+#include "program/launch.h"
 #include "lesson_list.h"
 #include "sample.h"
 

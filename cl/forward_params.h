@@ -1,0 +1,74 @@
+/* The values of one call, handed to every attention kernel by value; C and OpenCL C both include this.
+ *
+ * Offsets and strides count elements. A kernel finds element (b, h, i, c) of a tensor at
+ *     buffer[offset + b * stride[0] + h * stride[1] + i * stride[2] + c * stride[3]]
+ * in 64 bits; varlen adds the sequence's first row (cu[b]) to i and has stride[0] = 0.
+ * Filled by src/operation/fill_params.c from the problem and the call. Absent tensors: zeros, and a NULL pointer. */
+#ifndef CLATTN_FORWARD_PARAMS_H
+#define CLATTN_FORWARD_PARAMS_H
+
+#ifdef __OPENCL_VERSION__
+typedef long clattn_i64;
+typedef uint clattn_u32;
+#else
+#include <stdint.h>
+typedef int64_t clattn_i64;
+typedef uint32_t clattn_u32;
+#endif
+
+/* Bits of `flags`: what the problem asks for. */
+#define CLATTN_FLAG_CAUSAL 0x1u
+#define CLATTN_FLAG_WINDOW 0x2u
+#define CLATTN_FLAG_KEY_LENGTHS 0x4u
+#define CLATTN_FLAG_MASK 0x8u
+#define CLATTN_FLAG_BIAS 0x10u
+#define CLATTN_FLAG_SLOPES 0x20u
+#define CLATTN_FLAG_SINKS 0x40u
+#define CLATTN_FLAG_VARLEN 0x80u
+#define CLATTN_FLAG_LSE 0x100u
+#define CLATTN_FLAG_SOFTCAP 0x200u
+#define CLATTN_FLAG_DROPOUT 0x400u
+/* Anything that can hide a key from a row (a bias can: -inf). */
+#define CLATTN_FLAGS_HIDING                                                                            \
+    (CLATTN_FLAG_CAUSAL | CLATTN_FLAG_WINDOW | CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_MASK |            \
+     CLATTN_FLAG_BIAS | CLATTN_FLAG_VARLEN)
+
+/* Values of enum clattn_type, clattn_alignment and clattn_weights for kernels; src/operation/fill_params.c asserts
+ * that they agree. */
+#define CLATTN_CL_FLOAT32 1
+#define CLATTN_CL_FLOAT16 2
+#define CLATTN_CL_BFLOAT16 3
+#define CLATTN_CL_FLOAT64 4
+#define CLATTN_CL_ALIGN_TOP_LEFT 1
+#define CLATTN_CL_ALIGN_BOTTOM_RIGHT 2
+#define CLATTN_CL_ALIGN_OFFSETS 3
+#define CLATTN_CL_WEIGHTS_SCORES 1
+#define CLATTN_CL_WEIGHTS_SOFTCAP 2
+#define CLATTN_CL_WEIGHTS_LOGITS 3
+#define CLATTN_CL_WEIGHTS_SOFTMAX 4
+
+typedef struct clattn_params {
+    clattn_i64 query_stride[4], key_stride[4], value_stride[4], out_stride[4];
+    clattn_i64 mask_stride[4], bias_stride[4], weights_stride[4], lse_stride[4];
+    clattn_i64 query_offset, key_offset, value_offset, out_offset;
+    clattn_i64 mask_offset, bias_offset, weights_offset, lse_offset;
+    clattn_i64 slopes_offset, slopes_stride[2];  /* batch, head */
+    clattn_i64 sinks_offset, sinks_stride;       /* head */
+    clattn_i64 key_lengths_offset, query_offsets_offset, cu_query_offset, cu_key_offset;
+    clattn_i64 scale_f64, softcap_f64, keep_scale_f64; /* bit patterns of doubles, for REAL = double */
+    float scale, softcap; /* softcap 0: none */
+    float keep_scale;     /* 1 / (1 - dropout) */
+    int batch, query_heads, kv_heads;
+    int query_len, key_len; /* of this call; varlen: the longest that is computed */
+    int head_dim, head_dim_v;
+    int mask_key_len, bias_key_len; /* <= key_len */
+    int alignment;                  /* CLATTN_CL_ALIGN_*; top left when nothing needs one */
+    int window_left, window_right;  /* -1: no bound */
+    int always_visible_keys;
+    clattn_u32 flags;
+    int bias_type, weights;
+    clattn_u32 dropout_threshold; /* a weight is dropped where the word is below it */
+    clattn_u32 dropout_seed[2], dropout_offset;
+} clattn_params;
+
+#endif

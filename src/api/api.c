@@ -1,0 +1,263 @@
+/* The exported functions that can fail: NULL checks, then a call one floor down. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/context.h"
+#include "api/describe.h"
+#include "device/environment.h"
+#include "base/error.h"
+#include "api/host_call.h"
+#include "api/new_context.h"
+#include "layers/merge.h"
+#include "plan/enqueue.h"
+#include "plan/planner.h"
+#include "reference/alibi.h"
+#include "reference/reference.h"
+
+const char *clattn_last_error(void)
+{
+    return error_text();
+}
+
+int clattn_last_error_native(void)
+{
+    return error_native();
+}
+
+/* ---- context -------------------------------------------------------------------------------- */
+
+clattn_status clattn_context_create(cl_context cl, cl_device_id device,
+                                    const clattn_context_options *options, clattn_context **context)
+{
+    REQUIRE(context);
+    *context = NULL;
+    REQUIRE(cl);
+    REQUIRE(device);
+    clattn_status status = context_check_process();
+    return status == CLATTN_OK ? new_context(cl, device, options, context) : status;
+}
+
+clattn_status clattn_context_open(const char *device, const clattn_context_options *options,
+                                  clattn_context **context)
+{
+    REQUIRE(context);
+    *context = NULL;
+    cl_device_id id;
+    clattn_status status = context_check_process();
+    if (status == CLATTN_OK) {
+        status = device_find(device ? device : environment_device(), &id);
+    }
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    cl_int code;
+    cl_context cl = clCreateContext(NULL, 1, &id, NULL, NULL, &code);
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clCreateContext", "%s", "the device was found but cannot be used");
+    }
+    status = new_context(cl, id, options, context);
+    clReleaseContext(cl);
+    return status;
+}
+
+void clattn_context_destroy(clattn_context *context)
+{
+    if (context) {
+        context_destroy(context);
+    }
+}
+
+cl_context clattn_context_cl(const clattn_context *context)
+{
+    return context ? context->cl : NULL;
+}
+
+cl_device_id clattn_context_device(const clattn_context *context)
+{
+    return context ? context->device.id : NULL;
+}
+
+cl_command_queue clattn_context_queue(const clattn_context *context)
+{
+    return context ? context->queue : NULL;
+}
+
+clattn_status clattn_describe_devices(int as_json, char **text)
+{
+    REQUIRE(text);
+    *text = NULL;
+    clattn_status status = context_check_process();
+    return status == CLATTN_OK ? describe_devices(environment_device(), as_json, text) : status;
+}
+
+void clattn_free(void *memory)
+{
+    free(memory);
+}
+
+/* ---- plan ----------------------------------------------------------------------------------- */
+
+clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
+                                 clattn_plan **plan)
+{
+    REQUIRE(plan);
+    *plan = NULL;
+    clattn_status status = context_check(context);
+    struct problem checked;
+    if (status == CLATTN_OK) {
+        status = problem_init(&checked, problem);
+    }
+    return status == CLATTN_OK ? planner_plan(context, &checked, plan) : status;
+}
+
+void clattn_plan_destroy(clattn_plan *plan)
+{
+    planner_destroy(plan);
+}
+
+size_t clattn_plan_workspace(const clattn_plan *plan)
+{
+    return plan ? plan->workspace_bytes : 0;
+}
+
+const char *clattn_plan_strategy(const clattn_plan *plan)
+{
+    return plan ? plan->strategy->name : "";
+}
+
+double clattn_plan_weight_rounding(const clattn_plan *plan)
+{
+    return plan ? plan->weight_rounding : 0;
+}
+
+double clattn_plan_factor_rounding(const clattn_plan *plan)
+{
+    return plan ? plan->factor_rounding : 0;
+}
+
+const char *clattn_plan_explain(const clattn_plan *plan)
+{
+    return plan ? plan->explain : "";
+}
+
+/* ---- computing ------------------------------------------------------------------------------ */
+
+clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue queue,
+                                     const clattn_tensors *tensors, cl_uint n_wait,
+                                     const cl_event *wait, cl_event *done)
+{
+    if (done) {
+        *done = NULL;
+    }
+    REQUIRE(plan);
+    REQUIRE(queue);
+    clattn_status status = context_check(plan->context);
+    struct call call;
+    if (status == CLATTN_OK) {
+        status = call_from_device(&plan->problem, tensors, &call);
+    }
+    return status == CLATTN_OK ? plan_enqueue(plan, queue, &call, n_wait, wait, done) : status;
+}
+
+clattn_status clattn_forward_host(clattn_context *context, const clattn_problem *problem,
+                                  const clattn_host_tensors *tensors)
+{
+    clattn_status status = context_check(context);
+    struct problem checked;
+    struct call call;
+    if (status == CLATTN_OK) {
+        status = problem_init(&checked, problem);
+    }
+    if (status == CLATTN_OK) {
+        status = call_from_host(&checked, tensors, &call);
+    }
+    return status == CLATTN_OK ? host_forward(context, &checked, &call) : status;
+}
+
+static clattn_host_tensor dense(const void *data, int64_t heads, int64_t rows, int64_t columns)
+{
+    clattn_host_tensor tensor = CLATTN_TENSOR_NONE;
+    memcpy(&tensor.data, &data, sizeof(data)); /* inputs are only read */
+    clattn_strides_bhsd(heads, rows, columns, tensor.stride);
+    return tensor;
+}
+
+clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_t batch,
+                               int64_t query_heads, int64_t kv_heads, int64_t query_len,
+                               int64_t key_len, int64_t head_dim, clattn_alignment causal,
+                               const void *query, const void *key, const void *value, void *out)
+{
+    if (causal == CLATTN_ALIGN_OFFSETS) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "causal CLATTN_ALIGN_OFFSETS: needs offsets; use clattn_forward_host");
+    }
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    problem.type = type;
+    problem.batch = batch;
+    problem.query_heads = query_heads;
+    problem.kv_heads = kv_heads;
+    problem.query_len = query_len;
+    problem.key_len = key_len;
+    problem.head_dim = head_dim;
+    problem.causal = causal != CLATTN_ALIGN_UNSET;
+    problem.alignment = causal;
+    struct problem checked; /* before strides are computed from shapes that may be wild */
+    clattn_status status = problem_init(&checked, &problem);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    clattn_host_tensors tensors = CLATTN_HOST_TENSORS_INIT;
+    tensors.query = dense(query, query_heads, query_len, head_dim);
+    tensors.key = dense(key, kv_heads, key_len, head_dim);
+    tensors.value = dense(value, kv_heads, key_len, head_dim);
+    tensors.out = dense(out, query_heads, query_len, head_dim);
+    return clattn_forward_host(context, &problem, &tensors);
+}
+
+clattn_status clattn_reference_forward(const clattn_problem *problem,
+                                       const clattn_host_tensors *tensors)
+{
+    struct problem checked;
+    struct call call;
+    clattn_status status = problem_init(&checked, problem);
+    if (status == CLATTN_OK) {
+        status = call_from_host(&checked, tensors, &call);
+    }
+    if (status == CLATTN_OK) {
+        status = call_check_host_values(&checked, &call);
+    }
+    return status == CLATTN_OK ? reference_forward(&checked, &call) : status;
+}
+
+clattn_status clattn_merge(clattn_context *context, cl_command_queue queue, clattn_type type,
+                           const int64_t shape[4], const clattn_partial *a, const clattn_partial *b,
+                           const clattn_partial *merged, cl_uint n_wait, const cl_event *wait,
+                           cl_event *done)
+{
+    if (done) {
+        *done = NULL;
+    }
+    clattn_status status = context_check(context);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    REQUIRE(queue);
+    REQUIRE(shape);
+    REQUIRE(a);
+    REQUIRE(b);
+    REQUIRE(merged);
+    const clattn_partial *const partials[3] = { a, b, merged };
+    return merge_enqueue(context, queue, type, shape, partials, n_wait, wait, done);
+}
+
+clattn_status clattn_alibi_slopes(int64_t heads, float *slopes)
+{
+    if (heads < 0) {
+        return error_set(CLATTN_INVALID_SHAPE, "heads %lld: must be >= 0", (long long)heads);
+    }
+    if (heads > 0) {
+        REQUIRE(slopes);
+    }
+    alibi_slopes(heads, slopes);
+    return CLATTN_OK;
+}

@@ -1,0 +1,142 @@
+/* The exported functions of the layers around attention: NULL checks, then a call one floor down. */
+#include <stddef.h>
+
+#include "base/error.h"
+#include "api/host_layers.h"
+#include "reference/reference_additive.h"
+#include "reference/reference_mha.h"
+
+/* ---- multi-head ------------------------------------------------------------------------------- */
+
+clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_problem *problem,
+                                clattn_mha **mha)
+{
+    REQUIRE(mha);
+    *mha = NULL;
+    struct mha_problem checked;
+    clattn_status status = context_check(context);
+    if (status == CLATTN_OK) {
+        status = mha_problem_init(&checked, problem);
+    }
+    return status == CLATTN_OK ? mha_create(context, &checked, mha) : status;
+}
+
+void clattn_mha_destroy(clattn_mha *mha)
+{
+    mha_destroy(mha);
+}
+
+size_t clattn_mha_workspace(const clattn_mha *mha)
+{
+    return mha ? mha->workspace_bytes : 0;
+}
+
+const char *clattn_mha_explain(const clattn_mha *mha)
+{
+    return mha ? mha->explain : "";
+}
+
+clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue,
+                                 const clattn_mha_arrays *arrays, cl_uint n_wait, const cl_event *wait,
+                                 cl_event *done)
+{
+    REQUIRE(mha);
+    REQUIRE(queue);
+    struct mha_call call;
+    clattn_status status = context_check(mha->context);
+    if (status == CLATTN_OK) {
+        status = mha_call_from_device(&mha->problem, arrays, &call);
+    }
+    return status == CLATTN_OK ? mha_enqueue(mha, queue, &call, n_wait, wait, done) : status;
+}
+
+clattn_status clattn_mha_forward_host(clattn_context *context, const clattn_mha_problem *problem,
+                                      const clattn_mha_host_arrays *arrays)
+{
+    clattn_status status = context_check(context);
+    return status == CLATTN_OK ? host_mha(context, problem, arrays) : status;
+}
+
+clattn_status clattn_mha_reference(const clattn_mha_problem *problem,
+                                   const clattn_mha_host_arrays *arrays)
+{
+    struct mha_problem checked;
+    struct mha_call call;
+    clattn_status status = mha_problem_init(&checked, problem);
+    if (status == CLATTN_OK) {
+        status = mha_call_from_host(&checked, arrays, &call);
+    }
+    return status == CLATTN_OK ? reference_mha(&checked, &call) : status;
+}
+
+/* ---- additive --------------------------------------------------------------------------------- */
+
+clattn_status clattn_additive_create(clattn_context *context, const clattn_additive_problem *problem,
+                                     clattn_additive **additive)
+{
+    REQUIRE(additive);
+    *additive = NULL;
+    struct additive_problem checked;
+    clattn_status status = context_check(context);
+    if (status == CLATTN_OK) {
+        status = additive_problem_init(&checked, problem);
+    }
+    return status == CLATTN_OK ? additive_create(context, &checked, additive) : status;
+}
+
+void clattn_additive_destroy(clattn_additive *additive)
+{
+    additive_destroy(additive);
+}
+
+size_t clattn_additive_workspace(const clattn_additive *additive)
+{
+    return additive ? additive->workspace_bytes : 0;
+}
+
+const char *clattn_additive_explain(const clattn_additive *additive)
+{
+    return additive ? additive->explain : "";
+}
+
+clattn_status clattn_additive_enqueue(const clattn_additive *additive, cl_command_queue queue,
+                                      const clattn_additive_arrays *arrays, cl_uint n_wait,
+                                      const cl_event *wait, cl_event *done)
+{
+    REQUIRE(additive);
+    REQUIRE(queue);
+    struct additive_call call;
+    clattn_status status = context_check(additive->context);
+    if (status == CLATTN_OK) {
+        status = additive_call_from_device(&additive->problem, arrays, &call);
+    }
+    return status == CLATTN_OK ? additive_enqueue(additive, queue, &call, n_wait, wait, done) : status;
+}
+
+clattn_status clattn_additive_forward_host(clattn_context *context,
+                                           const clattn_additive_problem *problem,
+                                           const clattn_additive_host_arrays *arrays)
+{
+    struct additive_problem checked;
+    struct additive_call call;
+    clattn_status status = context_check(context);
+    if (status == CLATTN_OK) {
+        status = additive_problem_init(&checked, problem);
+    }
+    if (status == CLATTN_OK) {
+        status = additive_call_from_host(&checked, arrays, &call);
+    }
+    return status == CLATTN_OK ? host_additive(context, &checked, &call) : status;
+}
+
+clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
+                                        const clattn_additive_host_arrays *arrays)
+{
+    struct additive_problem checked;
+    struct additive_call call;
+    clattn_status status = additive_problem_init(&checked, problem);
+    if (status == CLATTN_OK) {
+        status = additive_call_from_host(&checked, arrays, &call);
+    }
+    return status == CLATTN_OK ? reference_additive(&checked, &call) : status;
+}

@@ -1,0 +1,25 @@
+/* A growing string, for explanations, device lists and program options. A failed allocation is kept
+ * in `failed` and turns later appends into nothing, so that callers check once, at the end. */
+#ifndef CLATTN_SRC_TEXT_H
+#define CLATTN_SRC_TEXT_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct text {
+    char *data; /* never NULL after an append that did not fail; ends with 0 */
+    size_t length;
+    size_t capacity;
+    int failed;
+};
+
+#define TEXT_INIT { NULL, 0, 0, 0 }
+
+void text_append(struct text *text, const char *format, ...) CLATTN_PRINTF(2, 3);
+void text_free(struct text *text);
+
+/* Hands the string to the caller, who frees it; NULL when an append had failed. */
+char *text_take(struct text *text);
+
+#endif

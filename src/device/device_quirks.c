@@ -1,0 +1,49 @@
+/* What single runtimes need, in one table: each row with the runtime, the versions, and why. Called when a device
+ * is read; tests/unit/device_quirks tests the matching. */
+#include <string.h>
+
+#include "device/device.h"
+
+static const struct quirk_row {
+    const char *platform; /* the platform's whole name */
+    const char *device;   /* how the device's name begins; "": any */
+    const char *driver;   /* how the driver's version begins; "": any, those that were seen are in `reason` */
+    unsigned quirks;
+    const char *reason;
+} rows[] = {
+    { "Portable Computing Language", "", "", QUIRK_KEEPS_PROGRAMS | QUIRK_COMPILES_AT_ENQUEUE,
+      "PoCL (3.1, 6.0) keeps compiled programs itself, and compiles again at the first enqueue of a work-group "
+      "size" },
+    { "rusticl", "llvmpipe", "", QUIRK_NO_LARGE_VECTORS,
+      "llvmpipe (Mesa 25.0) calls itself a CPU, and compiles a kernel with arrays of wide vectors for half a "
+      "minute and more" },
+};
+
+/* The index-th row that matches. */
+static const struct quirk_row *find(const struct device *device, size_t index)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        if (strcmp(device->platform_name, rows[i].platform) == 0 &&
+            strncmp(device->name, rows[i].device, strlen(rows[i].device)) == 0 &&
+            strncmp(device->driver, rows[i].driver, strlen(rows[i].driver)) == 0 && index-- == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+unsigned device_quirks(const struct device *device)
+{
+    const struct quirk_row *row;
+    unsigned quirks = 0;
+    for (size_t i = 0; (row = find(device, i)) != NULL; ++i) {
+        quirks |= row->quirks;
+    }
+    return quirks;
+}
+
+const char *device_quirk_reason(const struct device *device, size_t index)
+{
+    const struct quirk_row *row = find(device, index);
+    return row ? row->reason : NULL;
+}

@@ -1,0 +1,56 @@
+/* The environment variables that clattn reads, all of them. */
+#include "device/environment.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+const char *environment_device(void)
+{
+    return getenv("CLATTN_DEVICE");
+}
+
+int environment_is_foreign(void)
+{
+    return geteuid() != getuid() || getegid() != getgid();
+}
+
+/* Code from a folder that another user names is not run with this user's rights. */
+static const char *code_folder(const char *variable)
+{
+    return environment_is_foreign() ? NULL : getenv(variable);
+}
+
+const char *environment_kernel_dir(void)
+{
+    return code_folder("CLATTN_CL_DIR");
+}
+
+const char *environment_binary_dir(void)
+{
+    return code_folder("CLATTN_BINARY_DIR");
+}
+
+const char *environment_cache(void)
+{
+    return getenv("CLATTN_CACHE");
+}
+
+const char *environment_cache_dir(void)
+{
+    return code_folder("CLATTN_CACHE_DIR");
+}
+
+const char *environment_user_cache_dir(void)
+{
+    return getenv("XDG_CACHE_HOME");
+}
+
+const char *environment_home_dir(void)
+{
+    return getenv("HOME");
+}
+
+const char *environment_clblast_flags(void)
+{
+    return getenv("CLBLAST_BUILD_OPTIONS");
+}

@@ -1,0 +1,43 @@
+/* Additive attention on a device: projections, the scores of all pairs, and any strategy's attention with
+ * the scores as its bias. */
+#ifndef CLATTN_SRC_ADDITIVE_LAYER_H
+#define CLATTN_SRC_ADDITIVE_LAYER_H
+
+#include "operation/additive_problem.h"
+#include "layers/layer_enqueue.h"
+#include "plan/enqueue.h"
+#include "plan/planner.h"
+#include "layers/projector.h"
+
+/* Sections of the workspace. */
+enum additive_section {
+    ADDITIVE_SECTION_ZERO, /* one element: the queries and keys of the attention */
+    ADDITIVE_SECTION_QUERIES,
+    ADDITIVE_SECTION_KEYS,
+    ADDITIVE_SECTION_SCORES,
+    ADDITIVE_SECTION_ATTENTION,
+    ADDITIVE_SECTIONS
+};
+
+struct clattn_additive {
+    clattn_context *context;
+    struct additive_problem problem;
+    struct projector projector;
+    struct clattn_plan *attention;
+    struct kernel *score;
+    int lanes;          /* keys of a work-item */
+    size_t group_items; /* work-items of a work-group, along the keys */
+    int64_t key_stride; /* keys, padded */
+    size_t section_at[ADDITIVE_SECTIONS];
+    size_t workspace_bytes;
+    char *explain;
+};
+
+clattn_status additive_create(clattn_context *context, const struct additive_problem *problem,
+                              struct clattn_additive **additive);
+void additive_destroy(struct clattn_additive *additive);
+clattn_status additive_enqueue(const struct clattn_additive *additive, cl_command_queue queue,
+                               const struct additive_call *call, cl_uint n_wait, const cl_event *wait,
+                               cl_event *done);
+
+#endif

@@ -1,0 +1,241 @@
+/* Projections: which kernel, and its launch.
+ *
+ * On two AVX-512 cores under PoCL, float32, 768 x 1152 x 384 to 1920 x 3072 x 768: lanes reach 210 to 450
+ * GFLOP/s where CLBlast reaches 8 to 58, so a CPU device with wide vectors takes lanes without asking. */
+#include "layers/projector.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "program/gemm.h"
+
+/* Of cl/project_lanes.cl: its tile, and what a work-group makes where there is work for all cores. */
+#define LANES_TILE_ROWS 3
+#define LANES_TILE_COLUMNS 8
+#define LANES_GROUP_ROWS 48
+#define LANES_GROUP_COLUMNS 96
+#define GROUPS_PER_CORE 4
+
+#define LANES_VECTOR_BYTES_MIN 32
+#define BIAS_ITEMS 64
+
+static clattn_projection choose(const clattn_context *context, clattn_type type, double work)
+{
+    if (context->device.device_class == DEVICE_CPU && type != CLATTN_FLOAT64 &&
+        staged_vector_bytes(&context->device) >= LANES_VECTOR_BYTES_MIN) {
+        return CLATTN_PROJECTION_LANES;
+    }
+    return !gemm_declines_type(&context->device, type) && work >= staged_clblast_work_min(&context->device)
+               ? CLATTN_PROJECTION_CLBLAST
+               : CLATTN_PROJECTION_TILES;
+}
+
+static clattn_status check_wanted(const clattn_context *context, clattn_type type, clattn_projection wanted)
+{
+    if (wanted == CLATTN_PROJECTION_LANES && type == CLATTN_FLOAT64) {
+        return error_set(CLATTN_UNSUPPORTED, "projection lanes: has no float64; use tiles");
+    }
+    if (wanted == CLATTN_PROJECTION_CLBLAST && gemm_declines_type(&context->device, type)) {
+        return error_set(CLATTN_UNSUPPORTED, "projection clblast: %s", gemm_declines_type(&context->device, type));
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status build(struct projector *projector)
+{
+    clattn_context *context = projector->context;
+    char options[32];
+    snprintf(options, sizeof(options), "-D TYPE=%d", (int)projector->type);
+    if (projector->chosen == CLATTN_PROJECTION_LANES) {
+        return program_kernel(context, "project_lanes.cl", options, "project", &projector->lanes);
+    }
+    clattn_status status = staged_build_tiles(context, "project_tiles.cl", "project_tiles",
+                                              projector->type, &projector->tiles);
+    if (status == CLATTN_OK && projector->chosen == CLATTN_PROJECTION_CLBLAST) {
+        status = program_kernel(context, "project_tiles.cl", options, "add_bias", &projector->add_bias);
+    }
+    if (status == CLATTN_OK && projector->chosen == CLATTN_PROJECTION_CLBLAST) {
+        status = gemm_prepare(context, projector->type);
+    }
+    return status;
+}
+
+static const char *reason(const struct projector *projector, clattn_projection wanted)
+{
+    const struct device *device = &projector->context->device;
+    const char *declines = gemm_declines_type(device, projector->type);
+    if (wanted != CLATTN_PROJECTION_AUTO) {
+        return "asked for";
+    }
+    if (projector->chosen == CLATTN_PROJECTION_TILES && declines) {
+        return declines;
+    }
+    if (device->device_class == DEVICE_CPU) {
+        return "measured faster than CLBlast on CPU devices";
+    }
+    return projector->chosen == CLATTN_PROJECTION_CLBLAST ? "the matrices are large" : "too small for CLBlast";
+}
+
+static void explain_choice(const struct projector *projector, clattn_projection wanted,
+                           struct text *explain)
+{
+    const char *why = reason(projector, wanted);
+    switch (projector->chosen) {
+    case CLATTN_PROJECTION_LANES:
+        text_append(explain, "projections: lanes (%d x %d vectors of 16 results in registers; %s)\n",
+                    LANES_TILE_ROWS, LANES_TILE_COLUMNS, why);
+        break;
+    case CLATTN_PROJECTION_CLBLAST:
+        text_append(explain, "projections: CLBlast (%s); tiles where a queue is out of order\n", why);
+        break;
+    default:
+        text_append(explain, "projections: tiles of %d x %d (%s)\n", projector->tiles.group_rows,
+                    projector->tiles.group_columns, why);
+    }
+}
+
+clattn_status projector_init(struct projector *projector, clattn_context *context, clattn_type type,
+                             clattn_projection wanted, double work, struct text *explain)
+{
+    *projector = (struct projector){ .context = context, .type = type, .chosen = wanted };
+    clattn_status status = check_wanted(context, type, wanted);
+    if (wanted == CLATTN_PROJECTION_AUTO) {
+        projector->chosen = choose(context, type, work);
+    }
+    if (status == CLATTN_OK) {
+        status = build(projector);
+    }
+    if (status == CLATTN_OK) {
+        explain_choice(projector, wanted, explain);
+    }
+    return status;
+}
+
+static int ceiling(int value, int step)
+{
+    return (value + step - 1) / step;
+}
+
+static int round_up(int value, int step)
+{
+    return ceiling(value, step) * step;
+}
+
+/* Groups become narrower until every core has some: work of few rows is cut along the columns. */
+static void size_groups(const clattn_context *context, int64_t batch, clattn_project *p)
+{
+    const int64_t wanted = (int64_t)context->device.compute_units * GROUPS_PER_CORE;
+    p->group_rows = round_up(p->rows < LANES_GROUP_ROWS ? p->rows : LANES_GROUP_ROWS, LANES_TILE_ROWS);
+    p->group_columns = LANES_GROUP_COLUMNS;
+    while (p->group_columns > LANES_TILE_COLUMNS &&
+           batch * ceiling(p->rows, p->group_rows) * ceiling(p->columns, p->group_columns) < wanted) {
+        p->group_columns = round_up(p->group_columns / 2, LANES_TILE_COLUMNS);
+    }
+}
+
+static clattn_status launch_product(const struct projection *projection, const clattn_project *params,
+                                    struct kernel *kernel, const size_t *global, const size_t *local,
+                                    struct chain *chain)
+{
+    const struct launch_argument arguments[] = {
+        { sizeof(*params), params },      ARGUMENT(projection->left),   ARGUMENT(projection->right),
+        ARGUMENT(projection->bias),       ARGUMENT(projection->result),
+    };
+    return launch(chain, kernel, 3, global, local, 5, arguments);
+}
+
+static clattn_status enqueue_lanes(const struct projector *projector,
+                                   const struct projection *projection, struct chain *chain)
+{
+    clattn_project params = projection->params;
+    size_groups(projector->context, projection->batch, &params);
+    const size_t global[3] = { (size_t)ceiling(params.rows, params.group_rows),
+                               (size_t)ceiling(params.columns, params.group_columns),
+                               (size_t)projection->batch };
+    const size_t local[3] = { 1, 1, 1 };
+    return launch_product(projection, &params, projector->lanes, global, local, chain);
+}
+
+static clattn_status enqueue_tiles(const struct projector *projector,
+                                   const struct projection *projection, struct chain *chain)
+{
+    const struct tile_kernel *tiles = &projector->tiles;
+    const clattn_project *params = &projection->params;
+    const size_t local[3] = { tiles->local[0], tiles->local[1], 1 };
+    const size_t global[3] = { (size_t)ceiling(params->columns, tiles->group_columns) * local[0],
+                               (size_t)ceiling(params->rows, tiles->group_rows) * local[1],
+                               (size_t)projection->batch };
+    return launch_product(projection, params, tiles->kernel, global, local, chain);
+}
+
+static struct gemm_product product_of(const struct projector *projector,
+                                      const struct projection *projection, int64_t batch)
+{
+    const clattn_project *p = &projection->params;
+    struct gemm_product product = {
+        .type = projector->type,
+        .rows = p->rows,
+        .columns = p->columns,
+        .depth = p->depth,
+        .alpha = 1,
+        .right_is_transposed = 1,
+        .left = { projection->left, p->left_offset + batch * p->left_batch, p->left_row },
+        .right = { projection->right, p->right_offset + batch * p->right_batch, p->right_row },
+        .result = { projection->result, p->result_offset + batch * p->result_batch, p->result_row },
+    };
+    return product;
+}
+
+static clattn_status enqueue_add_bias(const struct projector *projector,
+                                      const struct projection *projection, struct chain *chain)
+{
+    const clattn_project *params = &projection->params;
+    const size_t items = staged_row_items(&projector->context->device, BIAS_ITEMS);
+    const size_t global[3] = { ((size_t)params->columns + items - 1) / items * items, (size_t)params->rows,
+                               (size_t)projection->batch };
+    const size_t local[3] = { items, 1, 1 };
+    const struct launch_argument arguments[] = { { sizeof(*params), params },
+                                                 ARGUMENT(projection->bias),
+                                                 ARGUMENT(projection->result) };
+    return launch(chain, projector->add_bias, 3, global, local, 3, arguments);
+}
+
+static clattn_status enqueue_clblast(const struct projector *projector,
+                                     const struct projection *projection, struct chain *chain)
+{
+    const int is_final = chain->next_is_final;
+    clattn_status status = CLATTN_OK;
+    chain->next_is_final = 0;
+    for (int64_t batch = 0; batch < projection->batch && status == CLATTN_OK; ++batch) {
+        const struct gemm_product product = product_of(projector, projection, batch);
+        status = gemm_enqueue(chain, &product);
+    }
+    if (status == CLATTN_OK && projection->params.has_bias) {
+        chain->next_is_final = is_final;
+        status = enqueue_add_bias(projector, projection, chain);
+    }
+    return status;
+}
+
+static int clblast_takes(const struct projector *projector, const struct projection *projection,
+                         const struct chain *chain)
+{
+    const struct gemm_product first = product_of(projector, projection, 0);
+    const struct gemm_product last = product_of(projector, projection, projection->batch - 1);
+    return projector->chosen == CLATTN_PROJECTION_CLBLAST && !gemm_declines(chain, &first) &&
+           !gemm_declines(chain, &last);
+}
+
+clattn_status projector_enqueue(const struct projector *projector, const struct projection *projection,
+                                struct chain *chain)
+{
+    if (projection->batch == 0 || projection->params.rows == 0 || projection->params.columns == 0) {
+        chain->next_is_final = 0;
+        return CLATTN_OK;
+    }
+    if (projector->chosen == CLATTN_PROJECTION_LANES) {
+        return enqueue_lanes(projector, projection, chain);
+    }
+    return clblast_takes(projector, projection, chain) ? enqueue_clblast(projector, projection, chain)
+                                                       : enqueue_tiles(projector, projection, chain);
+}

@@ -1,0 +1,101 @@
+/* From a validated call to the struct that kernels take. */
+#include "operation/fill_params.h"
+
+#include <math.h>
+#include <string.h>
+
+#define AGREES(cl, c) _Static_assert((int)(cl) == (int)(c), #cl " must equal " #c)
+AGREES(CLATTN_CL_FLOAT32, CLATTN_FLOAT32);
+AGREES(CLATTN_CL_FLOAT16, CLATTN_FLOAT16);
+AGREES(CLATTN_CL_BFLOAT16, CLATTN_BFLOAT16);
+AGREES(CLATTN_CL_FLOAT64, CLATTN_FLOAT64);
+AGREES(CLATTN_CL_ALIGN_TOP_LEFT, CLATTN_ALIGN_TOP_LEFT);
+AGREES(CLATTN_CL_ALIGN_BOTTOM_RIGHT, CLATTN_ALIGN_BOTTOM_RIGHT);
+AGREES(CLATTN_CL_ALIGN_OFFSETS, CLATTN_ALIGN_OFFSETS);
+AGREES(CLATTN_CL_WEIGHTS_SCORES, CLATTN_WEIGHTS_SCORES);
+AGREES(CLATTN_CL_WEIGHTS_SOFTCAP, CLATTN_WEIGHTS_SOFTCAP);
+AGREES(CLATTN_CL_WEIGHTS_LOGITS, CLATTN_WEIGHTS_LOGITS);
+AGREES(CLATTN_CL_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_SOFTMAX);
+_Static_assert(sizeof(clattn_params) % 8 == 0, "kernels and host must agree on the layout");
+
+static clattn_i64 bits_of(double value)
+{
+    clattn_i64 bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+static void fill_places(const struct problem *problem, const struct call *call, clattn_params *params)
+{
+    const struct {
+        enum tensor_id id;
+        clattn_i64 *stride, *offset;
+    } rows[] = {
+        { TENSOR_QUERY, params->query_stride, &params->query_offset },
+        { TENSOR_KEY, params->key_stride, &params->key_offset },
+        { TENSOR_VALUE, params->value_stride, &params->value_offset },
+        { TENSOR_OUT, params->out_stride, &params->out_offset },
+        { TENSOR_MASK, params->mask_stride, &params->mask_offset },
+        { TENSOR_BIAS, params->bias_stride, &params->bias_offset },
+        { TENSOR_WEIGHTS, params->weights_stride, &params->weights_offset },
+        { TENSOR_LSE, params->lse_stride, &params->lse_offset },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        const struct tensor_place *place = &call->tensor[rows[i].id];
+        memcpy(rows[i].stride, place->stride, sizeof(place->stride));
+        *rows[i].offset = place->offset;
+    }
+    if (problem->flags & CLATTN_FLAG_VARLEN) {
+        params->query_stride[0] = params->key_stride[0] = 0;
+        params->value_stride[0] = params->out_stride[0] = params->lse_stride[0] = 0;
+    }
+    params->slopes_offset = call->tensor[TENSOR_SLOPES].offset;
+    params->slopes_stride[0] = call->tensor[TENSOR_SLOPES].stride[0];
+    params->slopes_stride[1] = call->tensor[TENSOR_SLOPES].stride[1];
+    params->sinks_offset = call->tensor[TENSOR_SINKS].offset;
+    params->sinks_stride = call->tensor[TENSOR_SINKS].stride[1];
+    params->key_lengths_offset = call->tensor[TENSOR_KEY_LENGTHS].offset;
+    params->query_offsets_offset = call->tensor[TENSOR_QUERY_OFFSETS].offset;
+    params->cu_query_offset = call->tensor[TENSOR_CU_QUERY].offset;
+    params->cu_key_offset = call->tensor[TENSOR_CU_KEY].offset;
+}
+
+static void fill_dropout(const clattn_problem *p, const struct call *call, clattn_params *params)
+{
+    double keep_scale = 1.0 / (1.0 - p->dropout);
+    double threshold = ceil(p->dropout * 4294967296.0);
+    params->keep_scale = (float)keep_scale;
+    params->keep_scale_f64 = bits_of(keep_scale);
+    params->dropout_threshold = threshold > 4294967295.0 ? 4294967295u : (clattn_u32)threshold;
+    params->dropout_seed[0] = (clattn_u32)call->dropout_seed;
+    params->dropout_seed[1] = (clattn_u32)(call->dropout_seed >> 32);
+    params->dropout_offset = call->dropout_offset;
+}
+
+void params_fill(const struct problem *problem, const struct call *call, clattn_params *params)
+{
+    const clattn_problem *p = &problem->p;
+    memset(params, 0, sizeof(*params));
+    fill_places(problem, call, params);
+    params->scale = (float)call->scale;
+    params->scale_f64 = bits_of(call->scale);
+    params->softcap = (float)p->softcap;
+    params->softcap_f64 = bits_of(p->softcap);
+    params->batch = (int)p->batch;
+    params->query_heads = (int)p->query_heads;
+    params->kv_heads = (int)p->kv_heads;
+    params->query_len = (int)call->query_len;
+    params->key_len = (int)call->key_len;
+    params->head_dim = (int)p->head_dim;
+    params->head_dim_v = (int)p->head_dim_v;
+    params->mask_key_len = (int)call->mask_key_len;
+    params->bias_key_len = (int)call->bias_key_len;
+    params->alignment = p->alignment == CLATTN_ALIGN_UNSET ? CLATTN_CL_ALIGN_TOP_LEFT : (int)p->alignment;
+    params->window_left = (int)p->window_left;
+    params->window_right = (int)p->window_right;
+    params->always_visible_keys = (int)p->always_visible_keys;
+    params->flags = problem->flags;
+    params->bias_type = (int)p->bias_type;
+    params->weights = (int)p->weights;
+    fill_dropout(p, call, params);
+}

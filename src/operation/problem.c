@@ -1,0 +1,294 @@
+/* Validation of a problem: every rule on its fields, in one place, each with a message that names the
+ * field, its value and the rule. */
+#include "operation/problem.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cl/forward_params.h"
+#include "base/error.h"
+#include "base/text.h"
+
+/* Lengths are 32-bit in kernels; positions are 64-bit. */
+#define DIMENSION_MAX INT32_MAX
+
+/* The struct of the first version, below which no caller can be: a smaller size would cut a field. */
+#define FIRST_PROBLEM_BYTES (offsetof(clattn_problem, strategy) + sizeof(const char *))
+
+static const uint32_t known_features = CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_SLOPES |
+                                       CLATTN_WITH_SINKS | CLATTN_WITH_VARLEN | CLATTN_WITH_LSE;
+
+static clattn_status copy_known_fields(struct problem *problem, const clattn_problem *given)
+{
+    size_t size = given->struct_size;
+    if (size < FIRST_PROBLEM_BYTES || size > 65536) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "problem.struct_size %zu: must be %zu, set by CLATTN_PROBLEM_INIT", size,
+                         sizeof(*given));
+    }
+    clattn_problem blank = CLATTN_PROBLEM_INIT;
+    problem->p = blank;
+    memcpy(&problem->p, given, size < sizeof(blank) ? size : sizeof(blank));
+    for (size_t i = sizeof(blank); i < size; ++i) {
+        if (((const unsigned char *)given)[i] != 0) {
+            return error_set(CLATTN_UNSUPPORTED,
+                             "problem.struct_size %zu: sets a field that this library (version %s) does "
+                             "not know; use a newer libclattn",
+                             size, clattn_version());
+        }
+    }
+    problem->p.struct_size = sizeof(blank);
+    return CLATTN_OK;
+}
+
+clattn_status problem_check_scale(int has_scale, double scale)
+{
+    if (!has_scale && scale != 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: would be ignored while has_scale is 0; set it", scale);
+    }
+    if (!isfinite(scale) || fabs(scale) > (double)FLT_MAX) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: must be finite and fit float32", scale);
+    }
+    return CLATTN_OK;
+}
+
+struct dimension {
+    const char *name;
+    int64_t value;
+    int64_t least;
+};
+
+static clattn_status check_dimensions(const clattn_problem *p)
+{
+    const struct dimension dimensions[] = {
+        { "batch", p->batch, 0 },         { "query_heads", p->query_heads, 0 },
+        { "kv_heads", p->kv_heads, 0 },   { "query_len", p->query_len, 0 },
+        { "key_len", p->key_len, 0 },     { "head_dim", p->head_dim, 1 },
+        { "head_dim_v", p->head_dim_v, 1 },
+    };
+    for (size_t i = 0; i < sizeof(dimensions) / sizeof(dimensions[0]); ++i) {
+        const struct dimension *d = &dimensions[i];
+        if (d->value < d->least || d->value > DIMENSION_MAX) {
+            return error_set(CLATTN_INVALID_SHAPE, "%s %" PRId64 ": must be %s and at most %d", d->name,
+                             d->value, d->least ? "> 0" : ">= 0", DIMENSION_MAX);
+        }
+    }
+    if (p->kv_heads == 0 ? p->query_heads != 0 : p->query_heads % p->kv_heads != 0) {
+        return error_set(CLATTN_INVALID_SHAPE,
+                         "query_heads %" PRId64 ": must be a multiple of kv_heads %" PRId64,
+                         p->query_heads, p->kv_heads);
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status check_types(const clattn_problem *p)
+{
+    if (clattn_type_size(p->type) == 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "type %d: must be CLATTN_FLOAT32, FLOAT16, BFLOAT16 or FLOAT64", (int)p->type);
+    }
+    if (p->bias_type != CLATTN_TYPE_NONE && clattn_type_size(p->bias_type) == 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "bias_type %d: is not a clattn_type",
+                         (int)p->bias_type);
+    }
+    if (p->bias_type == CLATTN_FLOAT64 && p->type != CLATTN_FLOAT64) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "bias_type float64: needs type float64, which is %s; use a float32 bias",
+                         clattn_type_name(p->type));
+    }
+    if (p->features & ~known_features) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "features 0x%x: bits 0x%x are not known", p->features,
+                         p->features & ~known_features);
+    }
+    if ((int)p->weights < CLATTN_WEIGHTS_NONE || (int)p->weights > CLATTN_WEIGHTS_SOFTMAX) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "weights %d: is not a clattn_weights",
+                         (int)p->weights);
+    }
+    if ((int)p->matmul < CLATTN_MATMUL_AUTO || (int)p->matmul > CLATTN_MATMUL_TILES) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "matmul %d: is not a clattn_matmul", (int)p->matmul);
+    }
+    if (p->allow_tf32 && p->type != CLATTN_FLOAT32) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "allow_tf32 %d: needs type float32, which is %s; leave it 0",
+                         p->allow_tf32, clattn_type_name(p->type));
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status check_masking(const clattn_problem *p)
+{
+    if ((int)p->alignment < CLATTN_ALIGN_UNSET || (int)p->alignment > CLATTN_ALIGN_OFFSETS) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "alignment %d: is not a clattn_alignment",
+                         (int)p->alignment);
+    }
+    const int64_t windows[2] = { p->window_left, p->window_right };
+    for (int side = 0; side < 2; ++side) {
+        if (windows[side] < -1 || windows[side] > DIMENSION_MAX) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "window_%s %" PRId64 ": must be -1 (no bound) or 0 to %d",
+                             side ? "right" : "left", windows[side], DIMENSION_MAX);
+        }
+    }
+    if (p->always_visible_keys < 0 || p->always_visible_keys > DIMENSION_MAX) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "always_visible_keys %" PRId64 ": must be 0 to %d",
+                         p->always_visible_keys, DIMENSION_MAX);
+    }
+    int windowed = p->window_left >= 0 || p->window_right >= 0;
+    if (p->always_visible_keys > 0 && !windowed) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "always_visible_keys %" PRId64 ": needs window_left or window_right",
+                         p->always_visible_keys);
+    }
+    const char *needs = p->causal                              ? "causal"
+                        : windowed                             ? "window"
+                        : (p->features & CLATTN_WITH_SLOPES)   ? "slopes"
+                                                               : NULL;
+    if (needs && p->alignment == CLATTN_ALIGN_UNSET) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "alignment: must be set for %s (top left, bottom right or offsets); it is "
+                         "never guessed from shapes",
+                         needs);
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status check_numbers(const clattn_problem *p)
+{
+    if (!isfinite(p->softcap) || p->softcap < 0 || (p->softcap > 0 && !((float)p->softcap > 0)) ||
+        p->softcap > (double)FLT_MAX) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "softcap %g: must be 0 (none) or a positive finite float32", p->softcap);
+    }
+    if (!(p->dropout >= 0 && p->dropout < 1)) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "dropout %g: must be >= 0 and < 1", p->dropout);
+    }
+    return CLATTN_OK;
+}
+
+static uint32_t flags_of(const clattn_problem *p)
+{
+    const struct {
+        int present;
+        uint32_t flag;
+    } rows[] = {
+        { p->causal != 0, CLATTN_FLAG_CAUSAL },
+        { p->window_left >= 0 || p->window_right >= 0, CLATTN_FLAG_WINDOW },
+        { (p->features & CLATTN_WITH_KEY_LENGTHS) != 0, CLATTN_FLAG_KEY_LENGTHS },
+        { (p->features & CLATTN_WITH_MASK) != 0, CLATTN_FLAG_MASK },
+        { p->bias_type != CLATTN_TYPE_NONE, CLATTN_FLAG_BIAS },
+        { (p->features & CLATTN_WITH_SLOPES) != 0, CLATTN_FLAG_SLOPES },
+        { (p->features & CLATTN_WITH_SINKS) != 0, CLATTN_FLAG_SINKS },
+        { (p->features & CLATTN_WITH_VARLEN) != 0, CLATTN_FLAG_VARLEN },
+        { (p->features & CLATTN_WITH_LSE) != 0, CLATTN_FLAG_LSE },
+        { p->softcap > 0, CLATTN_FLAG_SOFTCAP },
+        { p->dropout > 0, CLATTN_FLAG_DROPOUT },
+    };
+    uint32_t flags = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        flags |= rows[i].present ? rows[i].flag : 0;
+    }
+    return flags;
+}
+
+/* The strategy's name is the caller's memory: keep a copy. */
+static clattn_status copy_strategy(struct problem *problem)
+{
+    if (!problem->p.strategy) {
+        return CLATTN_OK;
+    }
+    size_t length = strlen(problem->p.strategy);
+    if (length == 0 || length >= STRATEGY_NAME_MAX) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "strategy \"%.64s\": is not the name of a strategy",
+                         problem->p.strategy);
+    }
+    memcpy(problem->strategy_name, problem->p.strategy, length + 1);
+    return CLATTN_OK;
+}
+
+clattn_status problem_init(struct problem *problem, const clattn_problem *given)
+{
+    memset(problem, 0, sizeof(*problem));
+    if (!given) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "problem: must not be NULL");
+    }
+    clattn_status status = copy_known_fields(problem, given);
+    if (status == CLATTN_OK && problem->p.head_dim_v == 0) {
+        problem->p.head_dim_v = problem->p.head_dim;
+    }
+    clattn_status (*const checks[])(const clattn_problem *) = { check_types, check_dimensions,
+                                                                check_masking, check_numbers };
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
+        status = checks[i](&problem->p);
+    }
+    if (status == CLATTN_OK) {
+        status = copy_strategy(problem);
+    }
+    problem->p.strategy = NULL; /* strategy_name holds it; plans are copied by value */
+    problem->p.causal = problem->p.causal != 0;
+    problem->p.strided_columns = problem->p.strided_columns != 0;
+    problem->p.allow_tf32 = problem->p.allow_tf32 != 0;
+    problem->flags = flags_of(&problem->p);
+    return status;
+}
+
+int problem_equal(const struct problem *a, const struct problem *b)
+{
+    const clattn_problem *x = &a->p, *y = &b->p;
+    return x->type == y->type && x->batch == y->batch && x->query_heads == y->query_heads &&
+           x->kv_heads == y->kv_heads && x->query_len == y->query_len && x->key_len == y->key_len &&
+           x->head_dim == y->head_dim && x->head_dim_v == y->head_dim_v &&
+           x->features == y->features && x->bias_type == y->bias_type && x->weights == y->weights &&
+           x->causal == y->causal && x->alignment == y->alignment &&
+           x->window_left == y->window_left && x->window_right == y->window_right &&
+           x->always_visible_keys == y->always_visible_keys && !(x->softcap != y->softcap) &&
+           !(x->dropout != y->dropout) && x->strided_columns == y->strided_columns &&
+           x->matmul == y->matmul && x->allow_tf32 == y->allow_tf32 &&
+           strcmp(a->strategy_name, b->strategy_name) == 0;
+}
+
+int problem_hides_keys(const struct problem *problem)
+{
+    return (problem->flags & CLATTN_FLAGS_HIDING) != 0;
+}
+
+void problem_describe(const struct problem *problem, char *line, size_t line_size)
+{
+    static const char *const alignments[] = { "", " top-left", " bottom-right", " at offsets" };
+    static const struct {
+        uint32_t flag;
+        const char *name;
+    } names[] = {
+        { CLATTN_FLAG_WINDOW, "window" },   { CLATTN_FLAG_KEY_LENGTHS, "key lengths" },
+        { CLATTN_FLAG_MASK, "mask" },       { CLATTN_FLAG_BIAS, "bias" },
+        { CLATTN_FLAG_SLOPES, "slopes" },   { CLATTN_FLAG_SINKS, "sinks" },
+        { CLATTN_FLAG_VARLEN, "varlen" },   { CLATTN_FLAG_LSE, "lse" },
+        { CLATTN_FLAG_SOFTCAP, "softcap" }, { CLATTN_FLAG_DROPOUT, "dropout" },
+    };
+    const clattn_problem *p = &problem->p;
+    struct text text = TEXT_INIT;
+    text_append(&text, "batch %" PRId64 ", heads %" PRId64, p->batch, p->query_heads);
+    if (p->kv_heads != p->query_heads) {
+        text_append(&text, " on %" PRId64, p->kv_heads);
+    }
+    text_append(&text, ", %" PRId64 " queries x %" PRId64 " keys, head_dim %" PRId64, p->query_len,
+                p->key_len, p->head_dim);
+    if (p->head_dim_v != p->head_dim) {
+        text_append(&text, " -> %" PRId64, p->head_dim_v);
+    }
+    text_append(&text, ", %s%s", clattn_type_name(p->type), p->allow_tf32 ? " or tf32" : "");
+    if (p->causal) {
+        text_append(&text, ", causal%s", alignments[p->alignment]);
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        if (problem->flags & names[i].flag) {
+            text_append(&text, ", %s", names[i].name);
+        }
+    }
+    if (p->weights != CLATTN_WEIGHTS_NONE) {
+        text_append(&text, ", weights out");
+    }
+    snprintf(line, line_size, "%s", text.data ? text.data : "");
+    text_free(&text);
+}

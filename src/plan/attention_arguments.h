@@ -1,0 +1,20 @@
+/* The host's side of cl/arguments.clh: the argument list that all attention kernels begin with. */
+#ifndef CLATTN_SRC_ATTENTION_ARGUMENTS_H
+#define CLATTN_SRC_ATTENTION_ARGUMENTS_H
+
+#include "program/launch.h"
+#include "operation/fill_params.h"
+#include "base/text.h"
+
+#define ATTENTION_ARGUMENT_COUNT (1 + TENSOR_COUNT)
+
+/* Fills arguments[0 .. ATTENTION_ARGUMENT_COUNT); the kernel's own arguments follow at that index. The
+ * pointers lead into params and call, which must stay until the launch. */
+void attention_arguments(const clattn_params *params, const struct call *call,
+                         struct launch_argument *arguments);
+
+/* Whether the device takes so many bytes of arguments, the kernel's own structs of `own_bytes` included. 0:
+ * appends one sentence why not. */
+int attention_arguments_fit(const struct device *device, size_t own_bytes, struct text *why);
+
+#endif

@@ -1,0 +1,175 @@
+/* From a problem to a plan: each strategy of the table is asked, one is taken, the rest is explained. */
+#include "plan/planner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+struct choice {
+    const struct strategy *strategy;
+    double cost_ms;
+};
+
+static const char *time_text(double ms, char *text, size_t size)
+{
+    snprintf(text, size, ms < 1000 ? "%.3g ms" : "%.3g s", ms < 1000 ? ms : ms / 1000);
+    return text;
+}
+
+/* Walks the table. `others` gets a line for each strategy that was not taken. */
+static struct choice choose(const clattn_context *context, const struct problem *problem,
+                            struct text *others)
+{
+    struct choice best = { NULL, 0 };
+    const char *wanted = problem->strategy_name[0] ? problem->strategy_name : NULL;
+    double *costs = calloc(strategy_count, sizeof(*costs));
+    for (size_t i = 0; costs && i < strategy_count; ++i) {
+        const struct strategy *s = strategy_table[i];
+        struct text why = TEXT_INIT;
+        costs[i] = -1;
+        if (!s->applicable(context, problem, &why)) {
+            text_append(others, "  %s: declined: %s\n", s->name, why.data ? why.data : "no reason given");
+        } else if (wanted && strcmp(wanted, s->name) != 0) {
+            text_append(others, "  %s: not asked for\n", s->name);
+        } else {
+            costs[i] = s->cost_ms(context, problem);
+            if (!best.strategy || costs[i] < best.cost_ms) {
+                best = (struct choice){ s, costs[i] };
+            }
+        }
+        text_free(&why);
+    }
+    for (size_t i = 0; costs && i < strategy_count; ++i) {
+        if (costs[i] >= 0 && strategy_table[i] != best.strategy) {
+            char time[32], best_time[32];
+            text_append(others, "  %s: expected to be slower (%s, against %s)\n", strategy_table[i]->name,
+                        time_text(costs[i], time, sizeof(time)),
+                        time_text(best.cost_ms, best_time, sizeof(best_time)));
+        }
+    }
+    others->failed |= costs == NULL;
+    free(costs);
+    return best;
+}
+
+static const struct strategy *strategy_named(const char *name)
+{
+    for (size_t i = 0; i < strategy_count; ++i) {
+        if (strcmp(strategy_table[i]->name, name) == 0) {
+            return strategy_table[i];
+        }
+    }
+    return NULL;
+}
+
+static clattn_status unknown_strategy(const char *name)
+{
+    struct text names = TEXT_INIT;
+    for (size_t i = 0; i < strategy_count; ++i) {
+        text_append(&names, "%s%s", i ? ", " : "", strategy_table[i]->name);
+    }
+    clattn_status status = error_set(CLATTN_INVALID_ARGUMENT, "strategy \"%s\": there is none; there are: %s",
+                                     name, names.data ? names.data : "");
+    text_free(&names);
+    return status;
+}
+
+/* The reason of the one that was asked for, or of all; without the end of the last line. */
+static clattn_status nothing_takes(const clattn_context *context, const struct problem *problem,
+                                   const struct text *others)
+{
+    struct text why = TEXT_INIT;
+    clattn_status status;
+    if (problem->strategy_name[0]) {
+        strategy_named(problem->strategy_name)->applicable(context, problem, &why);
+        status = error_set(CLATTN_UNSUPPORTED, "strategy \"%s\" cannot take this problem on device \"%s\": %s",
+                           problem->strategy_name, context->device.name, why.data ? why.data : "");
+    } else {
+        status = error_set(CLATTN_UNSUPPORTED, "no strategy takes this problem on device \"%s\":\n%.*s",
+                           context->device.name, others->length ? (int)others->length - 1 : 0,
+                           others->data ? others->data : "");
+    }
+    text_free(&why);
+    return status;
+}
+
+static clattn_status check_memory(const struct clattn_plan *plan)
+{
+    const struct device *device = &plan->context->device;
+    if (plan->workspace_bytes > device->allocation_bytes ||
+        plan->workspace_bytes > device->global_bytes) {
+        return error_set(CLATTN_OUT_OF_DEVICE_MEMORY,
+                         "workspace of %zu bytes: the device allows %llu bytes in one buffer and has %llu "
+                         "in all; lower workspace_limit_bytes or choose another strategy",
+                         plan->workspace_bytes, (unsigned long long)device->allocation_bytes,
+                         (unsigned long long)device->global_bytes);
+    }
+    return CLATTN_OK;
+}
+
+/* The text of clattn_plan_explain. */
+static void explain_begin(struct text *text, const struct clattn_plan *plan)
+{
+    char line[512];
+    problem_describe(&plan->problem, line, sizeof(line));
+    text_append(text, "problem: %s\n", line);
+    text_append(text, "device: %s (%s)\n", plan->context->device.name,
+                plan->context->device.platform_name);
+    text_append(text, "strategy: %s (%s)\n", plan->strategy->name, plan->strategy->summary);
+}
+
+clattn_status planner_plan(clattn_context *context, const struct problem *problem,
+                           struct clattn_plan **result)
+{
+    if (problem->strategy_name[0] && !strategy_named(problem->strategy_name)) {
+        return unknown_strategy(problem->strategy_name);
+    }
+    struct text others = TEXT_INIT, explain = TEXT_INIT;
+    struct choice best = choose(context, problem, &others);
+    clattn_status status = CLATTN_OK;
+    struct clattn_plan *plan = NULL;
+    if (others.failed || !(plan = calloc(1, sizeof(*plan)))) {
+        status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    } else if (!best.strategy) {
+        status = nothing_takes(context, problem, &others);
+    } else {
+        plan->context = context;
+        plan->problem = *problem;
+        plan->strategy = best.strategy;
+        explain_begin(&explain, plan);
+        status = best.strategy->plan(plan, &explain);
+    }
+    if (status == CLATTN_OK) {
+        status = check_memory(plan);
+    }
+    if (status == CLATTN_OK) {
+        text_append(&explain, "workspace: %zu bytes\nother strategies:\n%s", plan->workspace_bytes,
+                    others.data ? others.data : "  none\n");
+        plan->explain = text_take(&explain);
+        if (!plan->explain) {
+            status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan's explanation");
+        }
+    }
+    text_free(&others);
+    text_free(&explain);
+    if (status != CLATTN_OK) {
+        planner_destroy(plan);
+        return status;
+    }
+    *result = plan;
+    return CLATTN_OK;
+}
+
+void planner_destroy(struct clattn_plan *plan)
+{
+    if (!plan) {
+        return;
+    }
+    if (plan->strategy) {
+        plan->strategy->destroy(plan);
+    }
+    free(plan->explain);
+    free(plan);
+}

@@ -1,0 +1,50 @@
+/* What a strategy is: one row of the table in strategies.c. The planner asks each; a strategy never
+ * sees another one. Each lives in a file of its own in src/strategy/. */
+#ifndef CLATTN_SRC_STRATEGY_H
+#define CLATTN_SRC_STRATEGY_H
+
+#include "plan/attention_arguments.h"
+#include "program/context.h"
+#include "program/launch.h"
+#include "operation/fill_params.h"
+#include "operation/problem.h"
+#include "base/text.h"
+
+struct clattn_plan {
+    clattn_context *context;
+    struct problem problem;
+    const struct strategy *strategy;
+    void *state;            /* the strategy's own: kernels, tiles; const after creation */
+    size_t workspace_bytes; /* set by strategy->plan */
+    double weight_rounding; /* likewise: relative error of softmax weights as they meet the values; 0: float32's */
+    double factor_rounding; /* likewise, of queries, keys and values */
+    char *explain;
+};
+
+struct strategy {
+    const char *name;
+    const char *summary; /* one line for people */
+
+    /* 1: takes the problem on this device. 0: does not, and appends one sentence why to `why`. */
+    int (*applicable)(const clattn_context *context, const struct problem *problem,
+                      struct text *why);
+
+    /* A guess of the time of one call, only to compare strategies on one device. */
+    double (*cost_ms)(const clattn_context *context, const struct problem *problem);
+
+    /* Fills plan->state and plan->workspace_bytes; compiles; appends its tiles and choices to
+     * `explain`, a line each ("  tile: 64 queries x 32 keys\n"). On failure destroy is still called. */
+    clattn_status (*plan)(struct clattn_plan *plan, struct text *explain);
+
+    /* Enqueues one call. batch, query_heads and query_len are > 0 here; key_len may be 0. */
+    clattn_status (*enqueue)(const struct clattn_plan *plan, const struct call *call,
+                             const clattn_params *params, struct chain *chain);
+
+    /* Frees plan->state, which may be NULL or partly filled. */
+    void (*destroy)(struct clattn_plan *plan);
+};
+
+extern const struct strategy *const strategy_table[];
+extern const size_t strategy_count;
+
+#endif

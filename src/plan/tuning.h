@@ -1,0 +1,32 @@
+/* Tile parameters by strategy, device class and head dim. */
+#ifndef CLATTN_SRC_TUNING_H
+#define CLATTN_SRC_TUNING_H
+
+#include "device/device.h"
+
+/* What a tile is made of; a strategy reads the fields that its kernel has. */
+struct tile {
+    int rows;         /* query rows a work-group */
+    int keys;         /* keys a block */
+    int unroll_score; /* keys (or rows of a register tile) at once in scores */
+    int unroll_mix;   /* output columns at once in value mixing */
+    int work_items;   /* a work-group */
+    double speed;     /* on long sequences, of the strategy's best tile; 0: the order of the rows decides */
+};
+
+struct tuning_row {
+    const char *strategy;
+    enum device_class device_class;
+    int head_dim_most; /* serves max(head_dim, head_dim_v) up to this; rows go up, then smaller tiles */
+    struct tile tile;
+};
+
+extern const struct tuning_row tuning_table[];
+extern const size_t tuning_row_count;
+
+/* The rank-th row that serves, best first; NULL when there are no more. Strategies ask for the next rank
+ * when a tile does not fit the device. A class without rows of its own uses the GPU's. */
+const struct tile *tuning_find(const char *strategy, enum device_class device_class, int64_t head_dim,
+                               int rank);
+
+#endif

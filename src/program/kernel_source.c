@@ -1,0 +1,139 @@
+/* Reads .cl files and puts `#include "x.clh"` in place, each file at most once. */
+#include "program/kernel_source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program/embedded_cl.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#define FILES_MAX 32
+#define FILE_BYTES_MAX (1 << 20)
+
+struct assembly {
+    const char *folder;
+    struct text text;
+    char included[FILES_MAX][64];
+    size_t included_count;
+};
+
+static clattn_status read_embedded(const char *file, char **content)
+{
+    for (size_t i = 0; i < clattn_embedded_file_count; ++i) {
+        const struct clattn_embedded_file *f = &clattn_embedded_files[i];
+        if (strcmp(f->name, file) == 0) {
+            *content = calloc(f->size_bytes + 1, 1);
+            if (!*content) {
+                return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for cl/%s", file);
+            }
+            memcpy(*content, f->text, f->size_bytes);
+            return CLATTN_OK;
+        }
+    }
+    return error_set(CLATTN_INTERNAL, "cl/%s: is not among the embedded kernel files", file);
+}
+
+static clattn_status read_file(const char *folder, const char *file, char **content)
+{
+    char path[4096];
+    int length = snprintf(path, sizeof(path), "%s/%s", folder, file);
+    errno = ENAMETOOLONG;
+    FILE *stream = length > 0 && (size_t)length < sizeof(path) ? fopen(path, "rb") : NULL;
+    if (!stream) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "kernel folder %s: cannot read %s (%s); unset CLATTN_CL_DIR to use the embedded "
+                         "kernels",
+                         folder, file, strerror(errno));
+    }
+    *content = calloc(FILE_BYTES_MAX + 1, 1);
+    size_t size = *content ? fread(*content, 1, FILE_BYTES_MAX + 1, stream) : 0;
+    int failed = ferror(stream);
+    fclose(stream);
+    if (*content && !failed && size <= FILE_BYTES_MAX) {
+        (*content)[size] = 0;
+        return CLATTN_OK;
+    }
+    int missing = !*content;
+    free(*content);
+    *content = NULL;
+    return missing ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for %s", path)
+                   : error_set(CLATTN_INVALID_ARGUMENT, "kernel file %s: cannot be read, or is over %d bytes",
+                               path, FILE_BYTES_MAX);
+}
+
+/* The name inside `#include "name"`, when the line is that. */
+static int parse_include(const char *line, size_t length, char name[64])
+{
+    static const char start[] = "#include \"";
+    size_t at = sizeof(start) - 1;
+    if (length <= at || memcmp(line, start, at) != 0) {
+        return 0;
+    }
+    const char *end = memchr(line + at, '"', length - at);
+    size_t size = end ? (size_t)(end - line) - at : 0;
+    if (size == 0 || size >= 64) {
+        return 0;
+    }
+    memcpy(name, line + at, size);
+    name[size] = 0;
+    return 1;
+}
+
+static int already_included(struct assembly *assembly, const char *file)
+{
+    for (size_t i = 0; i < assembly->included_count; ++i) {
+        if (strcmp(assembly->included[i], file) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Appends one file without its include lines, after the files that they name: all includes stand
+ * before any code, so the order is that of the preprocessor. */
+static clattn_status append_file(struct assembly *assembly, const char *file)
+{
+    if (already_included(assembly, file)) {
+        return CLATTN_OK;
+    }
+    if (assembly->included_count == FILES_MAX || strlen(file) >= sizeof(assembly->included[0])) {
+        return error_set(CLATTN_INTERNAL, "cl/%s: too many includes, or too long a name", file);
+    }
+    snprintf(assembly->included[assembly->included_count++], sizeof(assembly->included[0]), "%s", file);
+    char *content;
+    clattn_status status = assembly->folder ? read_file(assembly->folder, file, &content)
+                                            : read_embedded(file, &content);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    int line_number = 1;
+    text_append(&assembly->text, "#line 1 \"%s\"\n", file);
+    for (const char *line = content; *line && status == CLATTN_OK; ++line_number) {
+        size_t length = strcspn(line, "\n");
+        char name[64];
+        if (parse_include(line, length, name)) {
+            status = append_file(assembly, name);
+            text_append(&assembly->text, "#line %d \"%s\"\n", line_number + 1, file);
+        } else {
+            text_append(&assembly->text, "%.*s\n", (int)length, line);
+        }
+        line += length + (line[length] == '\n');
+    }
+    free(content);
+    return status;
+}
+
+clattn_status kernel_source(const char *folder, const char *file, char **source)
+{
+    struct assembly assembly = { .folder = folder, .text = TEXT_INIT };
+    clattn_status status = append_file(&assembly, file);
+    if (status != CLATTN_OK) {
+        text_free(&assembly.text);
+        return status;
+    }
+    *source = text_take(&assembly.text);
+    return *source ? CLATTN_OK : error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for cl/%s", file);
+}

@@ -1,0 +1,11 @@
+/* The text of a .cl file with its includes put in place, from the embedded files or from a folder. Includes are
+ * resolved here, so that no runtime needs an include path. */
+#ifndef CLATTN_SRC_KERNEL_SOURCE_H
+#define CLATTN_SRC_KERNEL_SOURCE_H
+
+#include "clattn.h"
+
+/* `folder` NULL: the embedded files. The caller frees *source. */
+clattn_status kernel_source(const char *folder, const char *file, char **source);
+
+#endif

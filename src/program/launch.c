@@ -1,0 +1,178 @@
+/* Setting arguments, enqueueing, and the events between one call's commands. */
+#include "program/launch.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+clattn_status chain_check_queue(const clattn_context *context, cl_command_queue queue)
+{
+    cl_context cl = NULL;
+    cl_device_id device = NULL;
+    cl_int code = clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(cl), &cl, NULL);
+    if (code == CL_SUCCESS) {
+        code = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
+    }
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clGetCommandQueueInfo", "is `queue` a valid command queue?");
+    }
+    if (cl != context->cl || device != context->device.id) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "queue: must be of the clattn context's %s (%s)",
+                         cl != context->cl ? "cl_context" : "device", context->device.name);
+    }
+    return CLATTN_OK;
+}
+
+clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, const char *name,
+                                 size_t *bytes)
+{
+    cl_context cl = NULL;
+    cl_int code = clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof(*bytes), bytes, NULL);
+    if (code == CL_SUCCESS) {
+        code = clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof(cl), &cl, NULL);
+    }
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clGetMemObjectInfo", "%s: is it a valid cl_mem?", name);
+    }
+    if (cl != context->cl) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s: must be a buffer of the clattn context's cl_context",
+                         name);
+    }
+    return CLATTN_OK;
+}
+
+clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait,
+                          const cl_event *wait, cl_event *done)
+{
+    memset(chain, 0, sizeof(*chain));
+    if ((n_wait == 0) != (wait == NULL)) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "n_wait %u: must be 0 exactly when wait is NULL, which it is%s", n_wait,
+                         wait ? " not" : "");
+    }
+    cl_command_queue_properties properties;
+    cl_int code =
+        clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof(properties), &properties, NULL);
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clGetCommandQueueInfo", "is `queue` a valid command queue?");
+    }
+    chain->queue = queue;
+    chain->in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    chain->n_wait = n_wait;
+    chain->wait = wait;
+    chain->done = done;
+    return CLATTN_OK;
+}
+
+void chain_final(struct chain *chain)
+{
+    chain->next_is_final = 1;
+}
+
+/* The events that the next command waits for. */
+static cl_uint wait_count(const struct chain *chain)
+{
+    return chain->last ? 1 : chain->n_wait;
+}
+
+static const cl_event *wait_list(const struct chain *chain)
+{
+    return chain->last ? &chain->last : chain->wait;
+}
+
+/* The waits are behind a command now; `event` is that command's, or NULL on an in-order queue. */
+static void advance(struct chain *chain, cl_event event)
+{
+    if (chain->last) {
+        clReleaseEvent(chain->last);
+    }
+    chain->last = event;
+    chain->n_wait = 0;
+    chain->wait = NULL;
+}
+
+clattn_status chain_flush_waits(struct chain *chain)
+{
+    if (wait_count(chain) == 0) {
+        return CLATTN_OK;
+    }
+    cl_int code = clEnqueueBarrierWithWaitList(chain->queue, wait_count(chain), wait_list(chain), NULL);
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clEnqueueBarrierWithWaitList", "%s", "are the wait events valid?");
+    }
+    advance(chain, NULL);
+    return CLATTN_OK;
+}
+
+clattn_status chain_end(struct chain *chain, clattn_status status)
+{
+    if (status == CLATTN_OK && chain->done && !chain->has_done) {
+        cl_int code = clEnqueueMarkerWithWaitList(chain->queue, wait_count(chain), wait_list(chain),
+                                                  chain->done);
+        if (code != CL_SUCCESS) {
+            status = error_opencl(code, "clEnqueueMarkerWithWaitList", "%s", "");
+        }
+    }
+    if (status != CLATTN_OK && chain->has_done) {
+        clReleaseEvent(*chain->done);
+        *chain->done = NULL;
+    }
+    if (chain->last) {
+        clReleaseEvent(chain->last);
+        chain->last = NULL;
+    }
+    return status;
+}
+
+static clattn_status set_arguments(cl_kernel kernel, const char *name, size_t count,
+                                   const struct launch_argument *arguments)
+{
+    for (size_t i = 0; i < count; ++i) {
+        cl_int code = clSetKernelArg(kernel, (cl_uint)i, arguments[i].bytes, arguments[i].value);
+        if (code != CL_SUCCESS) {
+            return error_opencl(code, "clSetKernelArg", "argument %zu of kernel %s", i, name);
+        }
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status enqueue(struct chain *chain, cl_kernel kernel, const char *name, cl_uint dims,
+                             const size_t *global, const size_t *local)
+{
+    int is_final = chain->next_is_final && chain->done;
+    cl_event event = NULL, *wanted = is_final ? chain->done : chain->in_order ? NULL : &event;
+    cl_int code = clEnqueueNDRangeKernel(chain->queue, kernel, dims, NULL, global, local,
+                                         wait_count(chain), wait_list(chain), wanted);
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clEnqueueNDRangeKernel",
+                            "kernel %s, global %zu x %zu x %zu, local %zu x %zu x %zu", name, global[0],
+                            dims > 1 ? global[1] : 1, dims > 2 ? global[2] : 1, local[0],
+                            dims > 1 ? local[1] : 1, dims > 2 ? local[2] : 1);
+    }
+    chain->has_done = is_final;
+    advance(chain, event);
+    return CLATTN_OK;
+}
+
+clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, const size_t *global,
+                     const size_t *local, size_t n_arguments, const struct launch_argument *arguments)
+{
+    for (cl_uint i = 0; i < dims; ++i) {
+        if (global[i] == 0) {
+            chain->next_is_final = 0;
+            return CLATTN_OK;
+        }
+    }
+    cl_kernel taken;
+    clattn_status status = kernel_take(kernel, &taken);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    status = set_arguments(taken, kernel_name(kernel), n_arguments, arguments);
+    if (status == CLATTN_OK) {
+        status = enqueue(chain, taken, kernel_name(kernel), dims, global, local);
+    }
+    kernel_put(kernel, taken);
+    chain->next_is_final = 0;
+    return status;
+}

@@ -1,0 +1,57 @@
+/* Setting arguments and enqueueing kernels, and the chain of events through one call's commands. The
+ * only file that does either. */
+#ifndef CLATTN_SRC_LAUNCH_H
+#define CLATTN_SRC_LAUNCH_H
+
+#include "program/program.h"
+
+/* The commands of one call, each after the one before, on in-order and out-of-order queues alike. */
+struct chain {
+    cl_command_queue queue;
+    int in_order;
+    cl_uint n_wait;       /* the caller's events, for the first command */
+    const cl_event *wait;
+    cl_event *done;       /* the caller's, or NULL */
+    cl_event last;        /* out-of-order queues: of the command before; owned */
+    int next_is_final;    /* set by chain_final */
+    int has_done;         /* *done was set by the final command */
+};
+
+/* A caller's queue must be of the context's device and cl_context. */
+clattn_status chain_check_queue(const clattn_context *context, cl_command_queue queue);
+
+/* So must a caller's buffer, called `name` in messages; *bytes is its size. */
+clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, const char *name,
+                                 size_t *bytes);
+
+clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait,
+                          const cl_event *wait, cl_event *done);
+
+/* The next command is the last one: it makes the caller's event, which saves a marker. Optional. */
+void chain_final(struct chain *chain);
+
+/* Ends the chain after success or failure: makes *done when no command did and status is CLATTN_OK,
+ * releases what is left, and returns `status` or its own failure. */
+clattn_status chain_end(struct chain *chain, clattn_status status);
+
+/* Before commands of a library that takes no wait list (CLBlast): makes the queue wait for the chain's
+ * events. Only for in-order queues. */
+clattn_status chain_flush_waits(struct chain *chain);
+
+/* One kernel argument; local memory: value NULL and local_bytes set; a NULL buffer: value points to a
+ * NULL cl_mem. */
+struct launch_argument {
+    size_t bytes;
+    const void *value;
+};
+
+#define ARGUMENT(lvalue) { sizeof(lvalue), &(lvalue) }
+#define ARGUMENT_LOCAL(bytes) { (bytes), NULL }
+
+/* Enqueues one kernel as the chain's next command. global must be a multiple of local; a launch with a
+ * zero in global is nothing. */
+clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, const size_t *global,
+                     const size_t *local, size_t n_arguments,
+                     const struct launch_argument *arguments);
+
+#endif

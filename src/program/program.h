@@ -1,0 +1,28 @@
+/* Programs and kernels: source + options -> cl_program, built once for each key, by one thread while
+ * others wait. The only file that builds. */
+#ifndef CLATTN_SRC_PROGRAM_H
+#define CLATTN_SRC_PROGRAM_H
+
+#include "program/context.h"
+
+/* Defined in program.c. Kernels live as long as the context. */
+struct kernel;
+
+/* Gets kernel `name` of cl/`file` ("plain.cl") built with `options` (such as "-D TYPE=1"; the language
+ * version and the include path are added here). */
+clattn_status program_kernel(clattn_context *context, const char *file, const char *options,
+                             const char *name, struct kernel **kernel);
+
+/* The largest work-group the device can run this kernel with. */
+clattn_status kernel_work_group_limit(struct kernel *kernel, size_t *limit);
+
+/* A cl_kernel must not be shared by threads: take one that nobody else has (made when none is free),
+ * set arguments, enqueue, put it back. launch.c is the only caller. */
+clattn_status kernel_take(struct kernel *kernel, cl_kernel *taken);
+void kernel_put(struct kernel *kernel, cl_kernel taken);
+const char *kernel_name(const struct kernel *kernel);
+
+/* Destroys all programs of a context. */
+void program_destroy_all(clattn_context *context);
+
+#endif

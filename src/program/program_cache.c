@@ -1,0 +1,257 @@
+/* Compiled programs on disk. */
+#include "program/program_cache.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/environment.h"
+#include "base/error.h"
+#include "program/program_folder.h"
+#include "base/text.h"
+
+/* A program is 20 to 400 kB: some hundreds of them, after which the oldest go. */
+#define CACHE_BYTES_MAX ((size_t)256 << 20)
+
+#define DEVICES_MAX 64
+
+struct program_cache {
+    char *cache_dir, *binary_dir; /* absolute; NULL: none */
+    cl_device_id device;
+    struct sha256 identity; /* of the library and the device: where each key starts */
+};
+
+/* ---- folders -------------------------------------------------------------------------------- */
+
+/* `folder` and `below` it, from the root, without slashes at the end: what a link is must show. NULL where
+ * that fails. */
+static char *absolute_path(const char *folder, const char *below)
+{
+    struct text text = TEXT_INIT;
+    char *current = folder[0] == '/' ? NULL : getcwd(NULL, 0);
+    if (folder[0] != '/' && !current) {
+        return NULL;
+    }
+    text_append(&text, "%s%s%s%s", current ? current : "", current ? "/" : "", folder, below);
+    while (text.length > 1 && !text.failed && text.data[text.length - 1] == '/') {
+        text.data[--text.length] = 0;
+    }
+    free(current);
+    return text_take(&text);
+}
+
+/* The user's own cache folder, by the XDG rules: names that are not absolute do not count. */
+static char *default_cache_dir(void)
+{
+    const char *cache = environment_user_cache_dir(), *home = environment_home_dir();
+    if (cache && cache[0] == '/') {
+        return absolute_path(cache, "/clattn");
+    }
+    return home && home[0] == '/' ? absolute_path(home, "/.cache/clattn") : NULL;
+}
+
+/* It was named, so it is not passed over in silence. */
+static clattn_status choose_binary_dir(const char *named, struct program_cache *cache)
+{
+    cache->binary_dir = absolute_path(named, "");
+    if (!cache->binary_dir) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the program cache");
+    }
+    const int directory = program_folder_open(cache->binary_dir, PROGRAM_FOLDER_INSTALLED);
+    if (directory < 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "CLATTN_BINARY_DIR \"%s\": must be a folder and no link, yours or root's, that nobody else "
+                         "may write to; `clattn compile` makes one",
+                         named);
+    }
+    close(directory);
+    return CLATTN_OK;
+}
+
+static clattn_status choose_folders(const struct device *device, struct program_cache *cache)
+{
+    const char *wanted = environment_cache(), *cache_dir = environment_cache_dir();
+    const char *binary_dir = environment_binary_dir();
+    if (wanted && strcmp(wanted, "off") != 0 && strcmp(wanted, "on") != 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "CLATTN_CACHE \"%s\": must be on or off", wanted);
+    }
+    if (binary_dir && binary_dir[0]) {
+        const clattn_status status = choose_binary_dir(binary_dir, cache);
+        if (status != CLATTN_OK) {
+            return status;
+        }
+    }
+    if (environment_is_foreign() || (wanted && strcmp(wanted, "off") == 0)) {
+        return CLATTN_OK;
+    }
+    if (cache_dir && cache_dir[0]) {
+        cache->cache_dir = absolute_path(cache_dir, "");
+    } else if (wanted || !(device->quirks & QUIRK_KEEPS_PROGRAMS)) {
+        cache->cache_dir = default_cache_dir();
+    }
+    return CLATTN_OK;
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+/* With their lengths, so that no two lists of texts look alike. */
+static void add_text(struct sha256 *sha256, const char *text)
+{
+    uint64_t length = strlen(text);
+    sha256_add(sha256, &length, sizeof(length));
+    sha256_add(sha256, text, length);
+}
+
+/* The platform's version names the compiler that is inside; extensions and limits tell two processors of
+ * one name apart. */
+static void add_device(struct sha256 *sha256, const struct device *device)
+{
+    char platform_version[512] = "", extensions[8192] = "";
+    cl_uint address_bits = 0;
+    clGetPlatformInfo(device->platform, CL_PLATFORM_VERSION, sizeof(platform_version) - 1, platform_version,
+                      NULL);
+    clGetDeviceInfo(device->id, CL_DEVICE_EXTENSIONS, sizeof(extensions) - 1, extensions, NULL);
+    clGetDeviceInfo(device->id, CL_DEVICE_ADDRESS_BITS, sizeof(address_bits), &address_bits, NULL);
+    const char *const texts[] = { device->platform_name, platform_version, device->vendor,
+                                  device->name,          device->version,  device->driver,
+                                  extensions };
+    const uint64_t numbers[] = { address_bits, device->device_class, device->work_group_limit,
+                                 device->local_bytes, device->compute_units };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
+        add_text(sha256, texts[i]);
+    }
+    sha256_add(sha256, numbers, sizeof(numbers));
+}
+
+void program_cache_key(const struct program_cache *cache, const char *source, const char *options,
+                       struct program_key *key)
+{
+    memset(key, 0, sizeof(*key));
+    if (cache) {
+        struct sha256 sha256 = cache->identity;
+        add_text(&sha256, source);
+        add_text(&sha256, options);
+        sha256_end(&sha256, key->bytes);
+    }
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+clattn_status program_cache_open(const struct device *device, struct program_cache **result)
+{
+    struct program_cache *cache = calloc(1, sizeof(*cache));
+    if (!cache) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the program cache");
+    }
+    clattn_status status = choose_folders(device, cache);
+    if (status != CLATTN_OK || (!cache->cache_dir && !cache->binary_dir)) {
+        program_cache_close(cache);
+        return status;
+    }
+    cache->device = device->id;
+    sha256_begin(&cache->identity);
+    add_text(&cache->identity, clattn_version());
+    add_device(&cache->identity, device);
+    *result = cache;
+    return CLATTN_OK;
+}
+
+void program_cache_close(struct program_cache *cache)
+{
+    if (cache) {
+        free(cache->cache_dir);
+        free(cache->binary_dir);
+        free(cache);
+    }
+}
+
+const char *program_cache_binary_dir(const struct program_cache *cache)
+{
+    return cache ? cache->binary_dir : NULL;
+}
+
+/* ---- into the driver ------------------------------------------------------------------------ */
+
+static cl_program build_binary(const struct program_cache *cache, cl_context context,
+                               const unsigned char *binary, size_t bytes, const char *options)
+{
+    cl_int state = CL_SUCCESS, code;
+    cl_program program = clCreateProgramWithBinary(context, 1, &cache->device, &bytes, &binary, &state, &code);
+    if (code == CL_SUCCESS && state == CL_SUCCESS) {
+        code = clBuildProgram(program, 1, &cache->device, options, NULL, NULL);
+    }
+    if (program && (code != CL_SUCCESS || state != CL_SUCCESS)) {
+        clReleaseProgram(program);
+        return NULL;
+    }
+    return program;
+}
+
+static cl_program load_from(const struct program_cache *cache, const char *folder,
+                            enum program_folder_trust trust, cl_context context,
+                            const struct program_key *key, const char *options)
+{
+    size_t file_bytes = 0;
+    unsigned char *file = folder ? program_file_read(folder, trust, key, &file_bytes) : NULL;
+    if (!file) {
+        return NULL;
+    }
+    cl_program program = build_binary(cache, context, file + PROGRAM_FILE_HEADER_BYTES,
+                                      file_bytes - PROGRAM_FILE_HEADER_BYTES, options);
+    free(file);
+    return program;
+}
+
+cl_program program_cache_load(const struct program_cache *cache, cl_context context,
+                              const struct program_key *key, const char *options)
+{
+    if (!cache) {
+        return NULL;
+    }
+    cl_program program =
+        load_from(cache, cache->binary_dir, PROGRAM_FOLDER_INSTALLED, context, key, options);
+    return program ? program
+                   : load_from(cache, cache->cache_dir, PROGRAM_FOLDER_OWN, context, key, options);
+}
+
+/* ---- out of the driver ---------------------------------------------------------------------- */
+
+/* The place of our device among those of the program, which are all of the caller's cl_context; -1 when it
+ * cannot be told. */
+static int device_place(const struct program_cache *cache, cl_program program, size_t *count)
+{
+    cl_device_id devices[DEVICES_MAX];
+    size_t bytes = 0;
+    if (clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof(devices), devices, &bytes) != CL_SUCCESS) {
+        return -1;
+    }
+    *count = bytes / sizeof(devices[0]);
+    for (size_t i = 0; i < *count && i < DEVICES_MAX; ++i) {
+        if (devices[i] == cache->device) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+void program_cache_store(const struct program_cache *cache, const struct program_key *key,
+                         cl_program program)
+{
+    size_t sizes[DEVICES_MAX] = { 0 }, count = 0;
+    unsigned char *binaries[DEVICES_MAX] = { NULL }; /* NULL: not wanted */
+    int place = cache && cache->cache_dir ? device_place(cache, program, &count) : -1;
+    if (place < 0 ||
+        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, count * sizeof(sizes[0]), sizes, NULL) !=
+            CL_SUCCESS ||
+        sizes[place] == 0) {
+        return;
+    }
+    unsigned char *binary = malloc(sizes[place]);
+    binaries[place] = binary;
+    if (binary && clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof(binaries[0]), binaries,
+                                   NULL) == CL_SUCCESS) {
+        program_file_write(cache->cache_dir, key, binary, sizes[place], CACHE_BYTES_MAX);
+    }
+    free(binary);
+}

@@ -1,0 +1,26 @@
+/* The folder of a program's files: making, opening with suspicion, keeping it small. */
+#ifndef CLATTN_SRC_PROGRAM_FOLDER_H
+#define CLATTN_SRC_PROGRAM_FOLDER_H
+
+#include <sys/stat.h>
+
+#include "program/program_file.h"
+
+#define PROGRAM_FILE_SUFFIX ".clattn"
+#define PROGRAM_TEMPORARY_PREFIX ".clattn-"
+
+/* Whether the owner of a file or folder is trusted, and nobody else may write to it. */
+int program_folder_trusts(enum program_folder_trust trust, const struct stat *state);
+
+/* A descriptor of the folder, which the caller closes; -1 when it is none, a link, or not trusted. */
+int program_folder_open(const char *folder, enum program_folder_trust trust);
+
+/* Makes the folder and its missing parents, for the user alone. That it failed shows when it is opened. */
+void program_folder_make(const char *folder);
+
+/* Removes program files, those that were not used for longest first, while they are larger than
+ * `limit_bytes` together; and what writers that were killed left behind an hour ago or more. Nothing else
+ * in the folder is touched. */
+void program_folder_trim(int directory, size_t limit_bytes);
+
+#endif

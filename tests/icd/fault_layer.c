@@ -1,0 +1,241 @@
+/* An OpenCL layer that fails the n-th call and counts the references that its program holds. Loaded by
+ * OPENCL_LAYERS, driven by tests/robust/faults through the symbol fault_layer.
+ *
+ *     program  ->  ICD loader  ->  this layer  ->  driver
+ *
+ * Each function that the library or CLBlast calls has one line below. Any other call ends the program:
+ * a new function must be added here before it can be said to fail cleanly. Releases are counted and never
+ * failed: nothing can be done about a release that fails. */
+#define CL_TARGET_OPENCL_VERSION 300
+#include "fault_layer.h"
+
+#include <CL/cl_layer.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((visibility("default"))) struct fault_layer fault_layer;
+
+static const struct _cl_icd_dispatch *next;
+static struct _cl_icd_dispatch own;
+
+static int fails(const char *name)
+{
+    long number = atomic_fetch_add(&fault_layer.calls, 1) + 1;
+    if (number != atomic_load(&fault_layer.fail_at)) {
+        return 0;
+    }
+    atomic_store(&fault_layer.failed, name);
+    return 1;
+}
+
+static void count(enum fault_kind kind, int change)
+{
+    atomic_fetch_add(&fault_layer.live[kind], change);
+}
+
+/* A call that returns its code. */
+#define INT_CALL(name, code, parameters, arguments)                                                    \
+    static cl_int CL_API_CALL own_##name parameters                                                    \
+    {                                                                                                  \
+        return fails(#name) ? (code) : next->name arguments;                                           \
+    }
+
+/* A call that makes an object; its last parameter is cl_int *error. */
+#define OBJECT_CALL(type, kind, name, code, parameters, arguments)                                     \
+    static type CL_API_CALL own_##name parameters                                                      \
+    {                                                                                                  \
+        if (fails(#name)) {                                                                            \
+            if (error) {                                                                               \
+                *error = (code);                                                                       \
+            }                                                                                          \
+            return NULL;                                                                               \
+        }                                                                                              \
+        type made = next->name arguments;                                                              \
+        count(kind, made != NULL);                                                                     \
+        return made;                                                                                   \
+    }
+
+/* A command; its last parameter is cl_event *event. */
+#define COMMAND_CALL(name, parameters, arguments)                                                      \
+    static cl_int CL_API_CALL own_##name parameters                                                    \
+    {                                                                                                  \
+        if (fails(#name)) {                                                                            \
+            return CL_OUT_OF_RESOURCES;                                                                \
+        }                                                                                              \
+        cl_int code = next->name arguments;                                                            \
+        count(FAULT_EVENT, code == CL_SUCCESS && event);                                               \
+        return code;                                                                                   \
+    }
+
+#define REFERENCE_CALLS(type, kind, what)                                                              \
+    static cl_int CL_API_CALL own_clRetain##what(type object)                                          \
+    {                                                                                                  \
+        if (fails("clRetain" #what)) {                                                                 \
+            return CL_OUT_OF_HOST_MEMORY;                                                              \
+        }                                                                                              \
+        cl_int code = next->clRetain##what(object);                                                    \
+        count(kind, code == CL_SUCCESS);                                                               \
+        return code;                                                                                   \
+    }                                                                                                  \
+    static cl_int CL_API_CALL own_clRelease##what(type object)                                         \
+    {                                                                                                  \
+        cl_int code = next->clRelease##what(object);                                                   \
+        count(kind, code == CL_SUCCESS ? -1 : 0);                                                      \
+        return code;                                                                                   \
+    }
+
+#define INFO_CALL(name, type, what)                                                                    \
+    INT_CALL(name, CL_OUT_OF_HOST_MEMORY, (type object, what w, size_t n, void *value, size_t *size),  \
+             (object, w, n, value, size))
+
+REFERENCE_CALLS(cl_context, FAULT_CONTEXT, Context)
+REFERENCE_CALLS(cl_command_queue, FAULT_QUEUE, CommandQueue)
+REFERENCE_CALLS(cl_mem, FAULT_MEMORY, MemObject)
+REFERENCE_CALLS(cl_program, FAULT_PROGRAM, Program)
+REFERENCE_CALLS(cl_kernel, FAULT_KERNEL, Kernel)
+REFERENCE_CALLS(cl_event, FAULT_EVENT, Event)
+
+INFO_CALL(clGetPlatformInfo, cl_platform_id, cl_platform_info)
+INFO_CALL(clGetDeviceInfo, cl_device_id, cl_device_info)
+INFO_CALL(clGetContextInfo, cl_context, cl_context_info)
+INFO_CALL(clGetCommandQueueInfo, cl_command_queue, cl_command_queue_info)
+INFO_CALL(clGetMemObjectInfo, cl_mem, cl_mem_info)
+INFO_CALL(clGetProgramInfo, cl_program, cl_program_info)
+INFO_CALL(clGetKernelInfo, cl_kernel, cl_kernel_info)
+INFO_CALL(clGetEventInfo, cl_event, cl_event_info)
+INFO_CALL(clGetEventProfilingInfo, cl_event, cl_profiling_info)
+INT_CALL(clGetPlatformIDs, CL_OUT_OF_HOST_MEMORY, (cl_uint n, cl_platform_id *ids, cl_uint *all), (n, ids, all))
+INT_CALL(clGetDeviceIDs, CL_OUT_OF_RESOURCES,
+         (cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id *ids, cl_uint *all),
+         (p, t, n, ids, all))
+INT_CALL(clGetProgramBuildInfo, CL_OUT_OF_HOST_MEMORY,
+         (cl_program p, cl_device_id d, cl_program_build_info w, size_t n, void *value, size_t *size),
+         (p, d, w, n, value, size))
+INT_CALL(clGetKernelWorkGroupInfo, CL_OUT_OF_HOST_MEMORY,
+         (cl_kernel k, cl_device_id d, cl_kernel_work_group_info w, size_t n, void *value, size_t *size),
+         (k, d, w, n, value, size))
+INT_CALL(clBuildProgram, CL_BUILD_PROGRAM_FAILURE,
+         (cl_program p, cl_uint n, const cl_device_id *d, const char *options,
+          void(CL_CALLBACK *notify)(cl_program, void *), void *data),
+         (p, n, d, options, notify, data))
+INT_CALL(clSetKernelArg, CL_OUT_OF_RESOURCES, (cl_kernel k, cl_uint i, size_t n, const void *value),
+         (k, i, n, value))
+INT_CALL(clFlush, CL_OUT_OF_RESOURCES, (cl_command_queue q), (q))
+INT_CALL(clFinish, CL_OUT_OF_RESOURCES, (cl_command_queue q), (q))
+INT_CALL(clWaitForEvents, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, (cl_uint n, const cl_event *e),
+         (n, e))
+INT_CALL(clSetUserEventStatus, CL_OUT_OF_RESOURCES, (cl_event e, cl_int status), (e, status))
+
+OBJECT_CALL(cl_context, FAULT_CONTEXT, clCreateContext, CL_OUT_OF_RESOURCES,
+            (const cl_context_properties *p, cl_uint n, const cl_device_id *d,
+             void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *data,
+             cl_int *error),
+            (p, n, d, notify, data, error))
+OBJECT_CALL(cl_command_queue, FAULT_QUEUE, clCreateCommandQueue, CL_OUT_OF_RESOURCES,
+            (cl_context c, cl_device_id d, cl_command_queue_properties p, cl_int *error), (c, d, p, error))
+OBJECT_CALL(cl_mem, FAULT_MEMORY, clCreateBuffer, CL_MEM_OBJECT_ALLOCATION_FAILURE,
+            (cl_context c, cl_mem_flags f, size_t n, void *host, cl_int *error), (c, f, n, host, error))
+OBJECT_CALL(cl_mem, FAULT_MEMORY, clCreateSubBuffer, CL_MEM_OBJECT_ALLOCATION_FAILURE,
+            (cl_mem m, cl_mem_flags f, cl_buffer_create_type t, const void *info, cl_int *error),
+            (m, f, t, info, error))
+OBJECT_CALL(cl_program, FAULT_PROGRAM, clCreateProgramWithSource, CL_OUT_OF_HOST_MEMORY,
+            (cl_context c, cl_uint n, const char **text, const size_t *size, cl_int *error),
+            (c, n, text, size, error))
+OBJECT_CALL(cl_program, FAULT_PROGRAM, clCreateProgramWithBinary, CL_OUT_OF_HOST_MEMORY,
+            (cl_context c, cl_uint n, const cl_device_id *d, const size_t *size,
+             const unsigned char **binary, cl_int *state, cl_int *error),
+            (c, n, d, size, binary, state, error))
+OBJECT_CALL(cl_kernel, FAULT_KERNEL, clCreateKernel, CL_OUT_OF_HOST_MEMORY,
+            (cl_program p, const char *name, cl_int *error), (p, name, error))
+OBJECT_CALL(cl_event, FAULT_EVENT, clCreateUserEvent, CL_OUT_OF_HOST_MEMORY, (cl_context c, cl_int *error),
+            (c, error))
+
+COMMAND_CALL(clEnqueueNDRangeKernel,
+             (cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset, const size_t *global,
+              const size_t *local, cl_uint n, const cl_event *wait, cl_event *event),
+             (q, k, dims, offset, global, local, n, wait, event))
+COMMAND_CALL(clEnqueueReadBuffer,
+             (cl_command_queue q, cl_mem m, cl_bool blocks, size_t at, size_t size, void *to, cl_uint n,
+              const cl_event *wait, cl_event *event),
+             (q, m, blocks, at, size, to, n, wait, event))
+COMMAND_CALL(clEnqueueWriteBuffer,
+             (cl_command_queue q, cl_mem m, cl_bool blocks, size_t at, size_t size, const void *from,
+              cl_uint n, const cl_event *wait, cl_event *event),
+             (q, m, blocks, at, size, from, n, wait, event))
+COMMAND_CALL(clEnqueueCopyBuffer,
+             (cl_command_queue q, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t size,
+              cl_uint n, const cl_event *wait, cl_event *event),
+             (q, from, to, from_at, to_at, size, n, wait, event))
+COMMAND_CALL(clEnqueueFillBuffer,
+             (cl_command_queue q, cl_mem m, const void *pattern, size_t pattern_size, size_t at,
+              size_t size, cl_uint n, const cl_event *wait, cl_event *event),
+             (q, m, pattern, pattern_size, at, size, n, wait, event))
+COMMAND_CALL(clEnqueueMarkerWithWaitList,
+             (cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event), (q, n, wait, event))
+COMMAND_CALL(clEnqueueBarrierWithWaitList,
+             (cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event), (q, n, wait, event))
+
+/* Stands for every call without a line here. */
+static void unknown_call(void)
+{
+    fprintf(stderr, "fault_layer: an OpenCL function was called that tests/icd/fault_layer.c does not "
+                    "know: add a line for it\n");
+    abort();
+}
+
+static void fill_table(void)
+{
+    void (*entries[sizeof(own) / sizeof(void (*)(void))])(void);
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); ++i) {
+        entries[i] = unknown_call;
+    }
+    memcpy(&own, entries, sizeof(own));
+#define TAKE(name) own.name = own_##name
+#define TAKE_REFERENCES(what)                                                                          \
+    TAKE(clRetain##what);                                                                              \
+    TAKE(clRelease##what)
+    TAKE_REFERENCES(Context);
+    TAKE_REFERENCES(CommandQueue);
+    TAKE_REFERENCES(MemObject);
+    TAKE_REFERENCES(Program);
+    TAKE_REFERENCES(Kernel);
+    TAKE_REFERENCES(Event);
+    TAKE(clGetPlatformIDs);
+    TAKE(clGetDeviceIDs);
+    TAKE(clGetPlatformInfo);
+    TAKE(clGetDeviceInfo);
+    TAKE(clGetContextInfo);
+    TAKE(clGetCommandQueueInfo);
+    TAKE(clGetMemObjectInfo);
+    TAKE(clGetProgramInfo);
+    TAKE(clGetProgramBuildInfo);
+    TAKE(clGetKernelInfo);
+    TAKE(clGetKernelWorkGroupInfo);
+    TAKE(clGetEventInfo);
+    TAKE(clGetEventProfilingInfo);
+    TAKE(clBuildProgram);
+    TAKE(clSetKernelArg);
+    TAKE(clFlush);
+    TAKE(clFinish);
+    TAKE(clWaitForEvents);
+    TAKE(clSetUserEventStatus);
+    TAKE(clCreateContext);
+    TAKE(clCreateCommandQueue);
+    TAKE(clCreateBuffer);
+    TAKE(clCreateSubBuffer);
+    TAKE(clCreateProgramWithSource);
+    TAKE(clCreateProgramWithBinary);
+    TAKE(clCreateKernel);
+    TAKE(clCreateUserEvent);
+    TAKE(clEnqueueNDRangeKernel);
+    TAKE(clEnqueueReadBuffer);
+    TAKE(clEnqueueWriteBuffer);
+    TAKE(clEnqueueCopyBuffer);
+    TAKE(clEnqueueFillBuffer);
+    TAKE(clEnqueueMarkerWithWaitList);
+    TAKE(clEnqueueBarrierWithWaitList);
+}
+
+#define LAYER_CALLS(table) fill_table()
+#include "icd_entry.h"

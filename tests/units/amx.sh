@@ -1,0 +1,38 @@
+#!/bin/sh
+# fused_amx with its real instructions: on a CPU with AMX, or on any x86-64 Linux with AVX-512, where
+# amx_emulator.so is preloaded and carries them out as they trap. Random calls, exact results and all cases;
+# before them the instructions themselves against plain arithmetic. Run by make check, or with builddir and
+# srcdir set.
+set -eu
+: "${builddir:=.}" "${srcdir:=$(dirname "$0")/../..}"
+export builddir srcdir
+tests=$builddir/tests
+# shellcheck source=tests/units/tiles.sh
+. "$srcdir/tests/units/tiles.sh"
+# shellcheck source=tests/counts.sh
+. "$srcdir/tests/counts.sh"
+
+preload_tiles || {
+    echo "no AMX and no $preload"
+    skipped=1
+    finish
+}
+count instructions with_tiles "$tests/units/amx_instructions"
+[ "$passed" != 0 ] || finish # not a machine for it
+refused=$(with_tiles "$builddir/clattn" explain --shape 1,1,1,64,64,64 --dtype bf16 --strategy fused_amx 2>&1) || {
+    echo "the default device has no tiles: $refused" | tail -n 3
+    case $refused in
+    *"for CPU devices"*) skipped=$((skipped + 1)) ;;
+    *) failed=$((failed + 1)) ;;
+    esac
+    finish
+}
+# Every eighth is a program that is compiled.
+count "random calls" with_tiles "$tests/random_calls" --strategy fused_amx --type bfloat16,float16 --seed 11 \
+    --count "${CLATTN_TEST_COUNT:-96}" --same 8 --work 2000000
+count "exact results" with_tiles "$tests/exact" --strategy fused_amx --type bfloat16,float16
+# Not float16: it sums blocks in another order where a hidden key or value is not finite.
+count "two calls that must agree" with_tiles "$tests/metamorphic" --strategy fused_amx --type bfloat16
+count "cases in 16 bits" with_tiles "$tests/case_calls" --strategy fused_amx --every "${CLATTN_TEST_CASES_EVERY:-24}"
+count "cases" with_tiles "$srcdir/tests/run_cases.sh" fused_amx
+finish

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Every matrix unit that fused_mma knows, emulated: random calls with -D MATRIX changed in a copy of the kernels, so
+# that the loads, the order of keys and the row and column of each register are tested for units that
+# are not here; then calls that must agree, for the first. CLATTN_TEST_UNIT_COUNT: calls for each unit, six a
+# program; 12 where not set, 48 for tf32.
+set -eu
+: "${builddir:=.}" "${srcdir:=.}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# shellcheck source=tests/counts.sh
+. "$srcdir/tests/counts.sh"
+
+# on_units NAME TYPES PROGRAM ARGUMENT...: must_pass, of a test program of fused_mma with the kernels in $kernels.
+on_units() {
+    name=$1 types=$2 program=$builddir/tests/$3
+    shift 3
+    must_pass "$name" env CLATTN_CL_DIR="$kernels" "$program" --strategy fused_mma --type "$types" "$@"
+}
+
+kernels=$work/cl
+units=$(sed -n 's/^#define \(CLATTN_MATRIX_[A-Z0-9_]*\) [0-9].*/\1/p' "$srcdir/cl/mma_units.h")
+for unit in $units; do
+    rm -rf "$work/cl"
+    mkdir "$work/cl"
+    cp "$srcdir"/cl/* "$work/cl/"
+    sed "s/^#include \"mma_units.h\"\$/&\\
+#undef MATRIX\\
+#define MATRIX $unit/" "$srcdir/cl/mma_unit.clh" >"$work/mma_unit.clh"
+    mv -f "$work/mma_unit.clh" "$work/cl/mma_unit.clh"
+    grep -q "^#define MATRIX $unit\$" "$work/cl/mma_unit.clh" || {
+        echo "$unit: the line to change is no longer in cl/mma_unit.clh"
+        failed=$((failed + 1))
+        continue
+    }
+    case $unit in
+    *_TF32) types=float32 programs=8 ;; # many problems do not allow it
+    *) types=float16,bfloat16 programs=2 ;;
+    esac
+    on_units "$unit" "$types" random_calls --seed "${CLATTN_TEST_SEED:-1}" \
+        --count "${CLATTN_TEST_UNIT_COUNT:-$((6 * programs))}" --same 6 --work 60000
+done
+kernels=$srcdir/cl
+on_units "two calls that must agree" float16,bfloat16 metamorphic
+finish
