@@ -2,10 +2,13 @@
  *
  * Offsets and strides count elements. A kernel finds element (b, h, i, c) of a tensor at
  *     buffer[offset + b * stride[0] + h * stride[1] + i * stride[2] + c * stride[3]]
- * in 64 bits; varlen adds the sequence's first row (cu[b]) to i and has stride[0] = 0.
- * Filled by src/operation/fill_params.c from the problem and the call. Absent tensors: zeros, and a NULL pointer. */
+ * in 64 bits; varlen adds the sequence's first row (cu[b]) to i and has stride[0] = 0. The fields of tensors are
+ * made of the rows of forward_tensors.h. Filled by src/operation/fill_params.c from the problem and the call.
+ * Absent tensors: zeros, and a NULL pointer. */
 #ifndef CLATTN_FORWARD_PARAMS_H
 #define CLATTN_FORWARD_PARAMS_H
+
+#include "forward_tensors.h"
 
 #ifdef __OPENCL_VERSION__
 typedef long clattn_i64;
@@ -47,14 +50,16 @@ typedef uint32_t clattn_u32;
 #define CLATTN_CL_WEIGHTS_LOGITS 3
 #define CLATTN_CL_WEIGHTS_SOFTMAX 4
 
+/* Where a tensor is: fields NAME_offset, NAME_stride, by the row's place. */
+#define CLATTN_PLACE_STRIDED(name) clattn_i64 name##_stride[4], name##_offset;
+#define CLATTN_PLACE_COLUMNS(name) CLATTN_PLACE_STRIDED(name)
+#define CLATTN_PLACE_HEADS(name) clattn_i64 name##_stride[2], name##_offset;
+#define CLATTN_PLACE_HEAD(name) clattn_i64 name##_stride, name##_offset;
+#define CLATTN_PLACE_DENSE(name) clattn_i64 name##_offset;
+#define CLATTN_PLACE_ROW(id, name, axes, element, access, place, asked_by) CLATTN_PLACE_##place(name)
+
 typedef struct clattn_params {
-    clattn_i64 query_stride[4], key_stride[4], value_stride[4], out_stride[4];
-    clattn_i64 mask_stride[4], bias_stride[4], weights_stride[4], lse_stride[4];
-    clattn_i64 query_offset, key_offset, value_offset, out_offset;
-    clattn_i64 mask_offset, bias_offset, weights_offset, lse_offset;
-    clattn_i64 slopes_offset, slopes_stride[2];  /* batch, head */
-    clattn_i64 sinks_offset, sinks_stride;       /* head */
-    clattn_i64 key_lengths_offset, query_offsets_offset, cu_query_offset, cu_key_offset;
+    CLATTN_FORWARD_TENSORS(CLATTN_PLACE_ROW)
     clattn_i64 scale_f64, softcap_f64, keep_scale_f64; /* bit patterns of doubles, for REAL = double */
     float scale, softcap; /* softcap 0: none */
     float keep_scale;     /* 1 / (1 - dropout) */
@@ -69,6 +74,8 @@ typedef struct clattn_params {
     int bias_type, weights;
     clattn_u32 dropout_threshold; /* a weight is dropped where the word is below it */
     clattn_u32 dropout_seed[2], dropout_offset;
+    clattn_u32 first_plane, first_row, first_key; /* what dropout counts from: a call may be a slice of a problem */
+    clattn_u32 whole_heads;                       /* heads of a batch entry of that problem */
 } clattn_params;
 
 #endif

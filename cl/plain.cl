@@ -9,6 +9,7 @@
  *
  * Sums run in blocks of BLOCK keys, which keeps their rounding error near sqrt(n). */
 #include "arguments.clh"
+#include "kv_rows.clh"
 #include "mask.clh"
 #include "philox.clh"
 
@@ -25,11 +26,9 @@ typedef struct row {
     sequence s;
     int b, h, i;
     int exists; /* 0: past the end of its packed sequence */
-    clattn_i64 query_at, key_at, value_at; /* first element of the row, of key 0, of value 0 */
+    clattn_i64 query_at; /* first element of the row */
+    kv_rows keys, values;
     REAL slope;
-    __global const STORAGE *query, *key, *value;
-    __global const uchar *mask;
-    __global const void *bias;
 } row;
 
 /* The softmax of a row: p_j = exp(s_j - maximum) / sum. */
@@ -38,13 +37,13 @@ typedef struct softmax {
     int any_allowed;
 } softmax;
 
-static inline REAL scaled_dot(const clattn_params *p, const row *r, int j)
+static inline REAL scaled_dot(const clattn_params *p, const attention_buffers *in, const row *r, int j)
 {
-    const clattn_i64 key_at = r->key_at + j * p->key_stride[2];
+    const clattn_i64 key_at = kv_row(&r->keys, j);
     REAL sum = 0;
     for (int c = 0; c < p->head_dim; ++c) {
-        sum = fma(LOAD(r->query, r->query_at + c * p->query_stride[3]),
-                  LOAD(r->key, key_at + c * p->key_stride[3]), sum);
+        sum = fma(LOAD(in->query, r->query_at + c * p->query_stride[3]),
+                  KEY_LOAD(in->key, key_at + c * r->keys.column), sum);
     }
     return sum * PARAM_REAL(p, scale);
 }
@@ -63,16 +62,16 @@ static inline void add_score(softmax *soft, REAL *block_sum, REAL score)
     *block_sum += score == soft->maximum ? 1 : exp(score - soft->maximum);
 }
 
-static inline softmax softmax_of_row(const clattn_params *p, const row *r)
+static inline softmax softmax_of_row(const clattn_params *p, const attention_buffers *in, const row *r)
 {
     softmax soft = { -INFINITY, 0, 0 };
     const int low = key_low(p, &r->s, r->i), high = r->exists ? key_high(p, &r->s, r->i) : 0;
     for (int start = low; start < high; start += BLOCK) {
         REAL block_sum = 0;
         for (int j = start; j < min(start + BLOCK, high); ++j) {
-            if (key_allowed(p, &r->s, r->mask, r->b, r->h, r->i, j)) {
-                REAL score = apply_softcap(p, scaled_dot(p, r, j));
-                if (finish_score(p, &r->s, r->mask, r->bias, r->slope, r->b, r->h, r->i, j, &score)) {
+            if (key_allowed(p, &r->s, in->mask, r->b, r->h, r->i, j)) {
+                REAL score = apply_softcap(p, scaled_dot(p, in, r, j));
+                if (finish_score(p, &r->s, in->mask, in->bias, r->slope, r->b, r->h, r->i, j, &score)) {
                     add_score(&soft, &block_sum, score);
                 }
             }
@@ -85,13 +84,13 @@ static inline softmax softmax_of_row(const clattn_params *p, const row *r)
 }
 
 /* p_j of one key; *weight_out is what the weights output wants to know of it. */
-static inline REAL weigh_key(const clattn_params *p, const row *r, const softmax *soft, int j,
-                             int *allowed, REAL *weight_out)
+static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in, const row *r,
+                             const softmax *soft, int j, int *allowed, REAL *weight_out)
 {
     const int stored = r->exists && j < r->s.stored_len;
-    const REAL score = stored ? scaled_dot(p, r, j) : 0, softcapped = apply_softcap(p, score);
+    const REAL score = stored ? scaled_dot(p, in, r, j) : 0, softcapped = apply_softcap(p, score);
     REAL logit = softcapped;
-    *allowed = r->exists && finish_score(p, &r->s, r->mask, r->bias, r->slope, r->b, r->h, r->i, j,
+    *allowed = r->exists && finish_score(p, &r->s, in->mask, in->bias, r->slope, r->b, r->h, r->i, j,
                                          &logit);
     const REAL weight = *allowed ? exp(logit - soft->maximum) / soft->sum : 0;
     *weight_out = p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
@@ -102,17 +101,17 @@ static inline REAL weigh_key(const clattn_params *p, const row *r, const softmax
     return weight;
 }
 
-static inline void add_value(const clattn_params *p, const row *r, REAL weight, int j, int column,
-                             int columns, REAL *sums)
+static inline void add_value(const clattn_params *p, const attention_buffers *in, const row *r, REAL weight,
+                             int j, int column, int columns, REAL *sums)
 {
     if (HAS(DROPOUT)) {
         weight = dropout_keeps(p, r->b, r->h, r->i, j) ? weight * PARAM_REAL(p, keep_scale) : 0;
     }
-    const clattn_i64 at = r->value_at + j * p->value_stride[2] + column * p->value_stride[3];
+    const clattn_i64 at = kv_row(&r->values, j) + column * r->values.column;
     FOR_COLUMNS
     {
         if (c < columns) {
-            sums[c] = fma(weight, LOAD(r->value, at + c * p->value_stride[3]), sums[c]);
+            sums[c] = fma(weight, VALUE_LOAD(in->value, at + c * r->values.column), sums[c]);
         }
     }
 }
@@ -128,16 +127,14 @@ static inline row find_row(const clattn_params *p, int b, int h, int i, sequence
     r.exists = i < s.query_len;
     r.query_at = p->query_offset + b * p->query_stride[0] + h * p->query_stride[1] +
                  (s.query_row + i) * p->query_stride[2];
-    r.key_at = p->key_offset + b * p->key_stride[0] + kv_head * p->key_stride[1] +
-               s.key_row * p->key_stride[2];
-    r.value_at = p->value_offset + b * p->value_stride[0] + kv_head * p->value_stride[1] +
-                 s.key_row * p->value_stride[2];
+    r.keys = key_rows_of(p, &s, b, kv_head);
+    r.values = value_rows_of(p, &s, b, kv_head);
     return r;
 }
 
 __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int first_head)
 {
-    const clattn_params *p = &params;
+    ATTENTION_INPUTS(p, in);
     const int i = first_row + (int)get_global_id(0), column = (int)get_global_id(1) * COLUMNS;
     const int b = (first_head + (int)get_global_id(2)) / p->query_heads;
     const int h = (first_head + (int)get_global_id(2)) % p->query_heads;
@@ -146,13 +143,8 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
     }
     row r = find_row(p, b, h, i, sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key));
     r.slope = head_slope(p, slopes, b, h);
-    r.query = query;
-    r.key = key;
-    r.value = value;
-    r.mask = mask;
-    r.bias = bias;
 
-    softmax soft = softmax_of_row(p, &r);
+    softmax soft = softmax_of_row(p, &in, &r);
     if (HAS(SINKS) && soft.any_allowed) {
         REAL sink_sum = 0;
         add_score(&soft, &sink_sum, sinks[p->sinks_offset + h * p->sinks_stride]);
@@ -178,13 +170,13 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
             }
             int allowed;
             REAL shown;
-            const REAL weight = weigh_key(p, &r, &soft, j, &allowed, &shown);
+            const REAL weight = weigh_key(p, &in, &r, &soft, j, &allowed, &shown);
             if (writes_weights) {
                 weights[p->weights_offset + b * p->weights_stride[0] + h * p->weights_stride[1] +
                         i * p->weights_stride[2] + j * p->weights_stride[3]] = shown;
             }
             if (allowed) {
-                add_value(p, &r, weight, j, column, columns, sums);
+                add_value(p, &in, &r, weight, j, column, columns, sums);
             }
         }
         FOR_COLUMNS { total[c] += sums[c]; }
@@ -194,7 +186,7 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
     FOR_COLUMNS
     {
         if (c < columns && r.exists) {
-            STORE(out, out_at + c * p->out_stride[3], total[c]);
+            OUT_STORE(out, out_at + c * p->out_stride[3], total[c]);
         }
     }
 }

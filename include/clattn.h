@@ -9,16 +9,18 @@
  *     context   one device and what was compiled for it
  *     problem   what is to be computed: shapes (maxima), types, masks        (plain struct)
  *     plan      how it is computed on that device: strategy, programs, tiles (immutable)
- *     tensors   where the data is: buffers, offsets, strides, lengths        (plain struct)
+ *     call      what one call changes: lengths, scale, the dropout's seed     (plain struct, may be left out)
+ *     tensors   where the data is: buffers, offsets, strides                 (plain struct)
  *
  *     clattn_context *context;
  *     clattn_problem problem = CLATTN_PROBLEM_INIT;   then set the fields
  *     clattn_plan *plan;
  *     clattn_context_open(NULL, NULL, &context);
  *     clattn_plan_create(context, &problem, &plan);
- *     clattn_enqueue_forward(plan, queue, &tensors, 0, NULL, &done);
+ *     clattn_enqueue_forward(plan, queue, NULL, &tensors, 0, NULL, &done);
  *
- * Or, with plain pointers and one blocking call: clattn_attention(), clattn_forward_host().
+ * Or, with plain pointers and one blocking call: clattn_attention(), clattn_forward_host(). Layers around attention are
+ * in clattn_layers.h.
  *
  * The formula. For batch entry b, query head h with its key/value head g = h / (query_heads / kv_heads),
  * query row i and key j:
@@ -47,6 +49,12 @@
  * Threads: a context and its plans may be used from any number of threads at once; each enqueue that is
  * in flight needs its own workspace buffer. fork() after the first call that used OpenCL is not supported:
  * calls in the child return CLATTN_FORKED, also those that would make a new context.
+ *
+ * Structs grow. Those that may begin with struct_size, which their INIT macro sets, or their init function where a
+ * language cannot expand macros: clattn_problem_init(&problem, sizeof(problem)). New fields stand at the end, and zero
+ * in them is the old behaviour. A library takes the structs of older programs, and those of newer ones that ask for
+ * nothing it does not know; anything else is CLATTN_UNSUPPORTED, never ignored. clattn_tensor, clattn_host_tensor,
+ * clattn_array and clattn_partial are plain values and never change.
  *
  * Nothing here prints, and no enqueue function waits for the device. Objects are not reference-counted:
  * who creates one destroys it; a context must outlive its plans.
@@ -127,6 +135,7 @@ typedef struct clattn_context_options {
 } clattn_context_options;
 
 #define CLATTN_CONTEXT_OPTIONS_INIT { sizeof(clattn_context_options), NULL, 0 }
+CLATTN_API void clattn_context_options_init(clattn_context_options *options, size_t struct_size);
 
 /* Makes a context for one device of the caller's cl_context. Retains both; reads the environment once,
  * here; compiles nothing yet. `options` may be NULL.
@@ -181,7 +190,7 @@ CLATTN_API void clattn_free(void *memory);
 /* Storage types. Sums and softmax are in float32 (in float64 for CLATTN_FLOAT64). float16 and bfloat16
  * storage works on every device; CLATTN_FLOAT64 needs a device with fp64. */
 typedef enum clattn_type {
-    CLATTN_TYPE_NONE = 0, /* only for bias_type: no bias */
+    CLATTN_TYPE_NONE = 0, /* no bias, as bias_type; elsewhere the same type as the queries */
     CLATTN_FLOAT32 = 1,
     CLATTN_FLOAT16 = 2,
     CLATTN_BFLOAT16 = 3,
@@ -230,11 +239,11 @@ typedef enum clattn_matmul {
     CLATTN_MATMUL_TILES = 2    /* clattn's own tiled kernels */
 } clattn_matmul;
 
-/* Start from CLATTN_PROBLEM_INIT. The struct may grow at its end; zero in a new field is the old
- * behaviour. Lengths are maxima: the tensors of a call may be shorter, so that decoding plans once. */
+/* Start from CLATTN_PROBLEM_INIT. Lengths are maxima: the tensors of a call may be shorter, so that decoding plans
+ * once. */
 typedef struct clattn_problem {
     size_t struct_size;
-    clattn_type type;             /* of query, key, value and out */
+    clattn_type type;             /* of query; of key, value and out where they have none of their own */
     int64_t batch;                /* or the number of packed sequences; 0 is legal, as for all lengths */
     int64_t query_heads;          /* a multiple of kv_heads */
     int64_t kv_heads;
@@ -262,14 +271,20 @@ typedef struct clattn_problem {
     int allow_tf32;               /* type float32: nonzero: a matrix unit may round queries, keys, values and
                                    * weights to the 11 bits of tf32 before it multiplies them; sums stay
                                    * float32. 0: all 24 bits count */
+    clattn_type
+        key_type; /* of key; CLATTN_TYPE_NONE: `type`. Any of float32, float16 and bfloat16 go together; */
+    clattn_type value_type;       /* of value; the same.                       float64 goes with itself only */
+    clattn_type out_type;         /* of out; the same. float32 is what partial results of 16-bit inputs should be, so
+                                   * that merging them loses nothing */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                            \
     {                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE,              \
             CLATTN_WEIGHTS_NONE, 0, CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO,    \
-            NULL, 0                                                                                    \
+            NULL, 0, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE                              \
     }
+CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
 /* ---- plan ----------------------------------------------------------------------------------- */
 
@@ -319,8 +334,18 @@ typedef struct clattn_host_tensor {
     int64_t stride[4];
 } clattn_host_tensor;
 
-/* The values of one call, the same for device and host memory. */
+/* Dense device memory: its first element is element `offset` of the buffer. */
+typedef struct clattn_array {
+    cl_mem buffer; /* NULL: not given */
+    int64_t offset;
+} clattn_array;
+
+#define CLATTN_TENSOR_NONE { NULL, 0, { 0, 0, 0, 0 } }
+#define CLATTN_ARRAY_NONE { NULL, 0 }
+
+/* The values of one call, the same for device and host memory. Start from CLATTN_CALL_INIT. */
 typedef struct clattn_call {
+    size_t struct_size;
     int64_t query_len;       /* <= the problem's; -1: the problem's. Varlen: not used */
     int64_t key_len;         /* the same for keys */
     int64_t mask_key_len;    /* keys that the mask covers, the rest is not visible; -1: all */
@@ -328,11 +353,17 @@ typedef struct clattn_call {
     int has_scale;           /* 0: scale is 1 / sqrt(head_dim); 1: the next field */
     double scale;            /* any finite value, 0 and negative ones included; 0 where has_scale is 0 */
     uint64_t dropout_seed;   /* dropout draws Philox 4x32-10 (Salmon et al., 2011): key = seed, counter */
-    uint32_t dropout_offset; /* = {j / 4, i, b * query_heads + h, offset}, word j % 4 of the result;
-                              * a weight is kept where the word >= dropout * 2^32 */
+    uint32_t dropout_offset; /* = {j / 4, i, b * whole_heads + h, offset}, word j % 4 of the result; a weight is
+                              * kept where the word >= dropout * 2^32 */
+    int64_t first_batch;     /* where b, h, i and j of the counter begin: a call on a slice of a problem draws the */
+    int64_t first_head;      /* bits that the whole would. Nothing else depends on them: positions of causal masks, */
+    int64_t first_row;       /* windows and slopes are query_offsets'. Varlen: rows and keys count from the */
+    int64_t first_key;       /* beginning of each sequence */
+    int64_t whole_heads;     /* query heads of the whole problem; 0: of this one */
 } clattn_call;
 
-#define CLATTN_CALL_INIT { -1, -1, -1, -1, 0, 0.0, 0, 0 }
+#define CLATTN_CALL_INIT { sizeof(clattn_call), -1, -1, -1, -1, 0, 0.0, 0, 0, 0, 0, 0, 0, 0 }
+CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
 
 /* Shapes, with strides in that order:
  *   query    [batch, query_heads, query_len, head_dim]      out [.., query_len, head_dim_v]
@@ -352,29 +383,28 @@ typedef struct clattn_call {
  * Outputs and the workspace must not overlap inputs or each other; this is not checked. */
 typedef struct clattn_tensors {
     size_t struct_size; /* set by CLATTN_TENSORS_INIT */
-    clattn_call call;
+    cl_mem workspace;   /* clattn_plan_workspace() bytes, not shared by two calls in flight */
     clattn_tensor query, key, value, out;
     clattn_tensor lse, mask, bias, weights, slopes, sinks;
     clattn_tensor key_lengths, query_offsets, cu_query, cu_key;
-    cl_mem workspace; /* clattn_plan_workspace() bytes, not shared by two calls in flight */
 } clattn_tensors;
 
 typedef struct clattn_host_tensors {
     size_t struct_size; /* set by CLATTN_HOST_TENSORS_INIT */
-    clattn_call call;
     clattn_host_tensor query, key, value, out;
     clattn_host_tensor lse, mask, bias, weights, slopes, sinks;
     clattn_host_tensor key_lengths, query_offsets, cu_query, cu_key;
 } clattn_host_tensors;
 
-#define CLATTN_TENSOR_NONE { NULL, 0, { 0, 0, 0, 0 } }
 #define CLATTN_14_TENSORS_NONE                                                                         \
     CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                    \
         CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                \
         CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                \
         CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
-#define CLATTN_TENSORS_INIT { sizeof(clattn_tensors), CLATTN_CALL_INIT, CLATTN_14_TENSORS_NONE, NULL }
-#define CLATTN_HOST_TENSORS_INIT { sizeof(clattn_host_tensors), CLATTN_CALL_INIT, CLATTN_14_TENSORS_NONE }
+#define CLATTN_TENSORS_INIT { sizeof(clattn_tensors), NULL, CLATTN_14_TENSORS_NONE }
+#define CLATTN_HOST_TENSORS_INIT { sizeof(clattn_host_tensors), CLATTN_14_TENSORS_NONE }
+CLATTN_API void clattn_tensors_init(clattn_tensors *tensors, size_t struct_size);
+CLATTN_API void clattn_host_tensors_init(clattn_host_tensors *tensors, size_t struct_size);
 
 /* Dense strides of a [batch, head, row, column] tensor: heads before rows (BHSD), or rows before heads
  * (BSHD, as packed projections leave them). */
@@ -385,16 +415,17 @@ CLATTN_API void clattn_strides_bshd(int64_t heads, int64_t rows, int64_t columns
 
 /* Enqueues the computation on a queue of the context's device and returns without waiting. Begins after
  * the n_wait events of `wait`; *done (may be NULL) is an event that the caller releases. In-order and
- * out-of-order queues are both allowed. Buffers must stay alive until it is done. After an error
- * nothing needs undoing, but outputs may be partly written. */
+ * out-of-order queues are both allowed. `call` may be NULL: the problem's own lengths, the default scale. Buffers must
+ * stay alive until it is done; the structs need not. After an error nothing needs undoing, but outputs may be partly
+ * written; *done is NULL then. */
 CLATTN_API clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue queue,
-                                                const clattn_tensors *tensors, cl_uint n_wait,
-                                                const cl_event *wait, cl_event *done);
+                                                const clattn_call *call, const clattn_tensors *tensors,
+                                                cl_uint n_wait, const cl_event *wait, cl_event *done);
 
 /* Blocking, on host memory: copies in, computes on the context's device, copies the outputs out. Plans
  * of the last few problems are kept in the context. Only elements that the strides reach are written. */
 CLATTN_API clattn_status clattn_forward_host(clattn_context *context, const clattn_problem *problem,
-                                             const clattn_host_tensors *tensors);
+                                             const clattn_call *call, const clattn_host_tensors *tensors);
 
 /* The common case in one blocking call: dense host tensors of one type,
  *   query [batch, query_heads, query_len, head_dim], key and value [batch, kv_heads, key_len, head_dim],
@@ -408,258 +439,49 @@ CLATTN_API clattn_status clattn_attention(clattn_context *context, clattn_type t
 
 /* The definition of what is right: the same computation in float64 on the CPU, without OpenCL and
  * without a context; outputs are rounded to their types. Slow. Blocking. */
-CLATTN_API clattn_status clattn_reference_forward(const clattn_problem *problem,
+CLATTN_API clattn_status clattn_reference_forward(const clattn_problem *problem, const clattn_call *call,
                                                   const clattn_host_tensors *tensors);
 
-/* Combines attention over two disjoint sets of keys into attention over both:
- *     lse = ln(exp(lse_a) + exp(lse_b)),  out = exp(lse_a - lse) out_a + exp(lse_b - lse) out_b
- * (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018, section 3.1). -inf is
- * allowed on either side or both. out tensors are of `type` [batch, heads, rows, columns], lse float32
- * [batch, heads, rows]; out and lse may be the same buffers as a or b. Enqueues; the first call in a
- * context for a type compiles and so may block. */
+/* One of several results over disjoint sets of keys. */
 typedef struct clattn_partial {
-    clattn_tensor out;
-    clattn_tensor lse;
+    clattn_tensor out; /* [batch, heads, rows, columns] */
+    clattn_tensor lse; /* [batch, heads, rows], float32 (stride[3] not used); -inf: the row saw no key, and its out is
+                        * not read */
 } clattn_partial;
 
+/* Start from CLATTN_MERGE_PROBLEM_INIT. */
+typedef struct clattn_merge_problem {
+    size_t struct_size;
+    clattn_type type;     /* of the partials' out */
+    clattn_type out_type; /* of the merged out; CLATTN_TYPE_NONE: `type`. Any of float32, float16 and bfloat16 go
+                           * together; float64 goes with itself only */
+    int64_t batch, heads, rows; /* >= 0 */
+    int64_t columns;            /* >= 1 */
+} clattn_merge_problem;
+
+#define CLATTN_MERGE_PROBLEM_INIT                                                                      \
+    { sizeof(clattn_merge_problem), CLATTN_FLOAT32, CLATTN_TYPE_NONE, 1, 1, 0, 0 }
+CLATTN_API void clattn_merge_problem_init(clattn_merge_problem *problem, size_t struct_size);
+
+/* Partials of one command; more of them are merged into a float32 or float64 out by several. */
+#define CLATTN_MERGE_AT_ONCE 8
+
+/* Combines attention over disjoint sets of keys, partials[0 .. count), into attention over all of them:
+ *     lse = ln(sum_n exp(lse_n)),  out = sum_n exp(lse_n - lse) out_n
+ * (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018, section 3.1), always in the order of the
+ * array. count >= 1; beyond CLATTN_MERGE_AT_ONCE the merged out must be float32 or float64, since it holds what is
+ * merged so far. merged->out and lse may be the buffers of a partial of the same strides and type (beyond
+ * CLATTN_MERGE_AT_ONCE: of the first one). Enqueues; the first call in a context for two types compiles and so may
+ * block. */
 CLATTN_API clattn_status clattn_merge(clattn_context *context, cl_command_queue queue,
-                                      clattn_type type, const int64_t shape[4],
-                                      const clattn_partial *a, const clattn_partial *b,
-                                      const clattn_partial *merged, cl_uint n_wait,
-                                      const cl_event *wait, cl_event *done);
+                                      const clattn_merge_problem *problem, int64_t count,
+                                      const clattn_partial *partials, const clattn_partial *merged,
+                                      cl_uint n_wait, const cl_event *wait, cl_event *done);
 
 /* The standard ALiBi slopes for any number of heads: 2^(-8 (i + 1) / n) for n = heads when that is a
  * power of two; else those of the next lower power of two, followed by every other one of the next
  * higher (Press et al., "Train Short, Test Long", 2021, and its published code). */
 CLATTN_API clattn_status clattn_alibi_slopes(int64_t heads, float *slopes);
-
-/* ---- multi-head layer ----------------------------------------------------------------------- */
-
-/* A whole attention layer (Vaswani et al., 2017, section 3.2.2), with context = x unless it is given:
- *
- *     query = x Wq^T + bq      key = context Wk^T + bk      value = context Wv^T + bv
- *     y     = attention(query, key, value), heads side by side, Wo^T + bo
- *
- * Weights are [out, in], as PyTorch stores them; the rows of a head follow one another, head 0 first. All
- * arrays are dense, the last axis innermost. query, key, value and the heads' results are stored in `type`
- * between the steps; sums are in float32 (float64 for CLATTN_FLOAT64). */
-typedef enum clattn_mha_part {
-    CLATTN_MHA_CROSS = 1 << 0,      /* keys and values are made of arrays.context */
-    CLATTN_MHA_PACKED = 1 << 1,     /* wq holds Wq, Wk and Wv below each other, as PyTorch's in_proj_weight,
-                                     * bq the three biases; wk, wv, bk, bv are not given. One multiply makes
-                                     * query, key and value then (two with CLATTN_MHA_CROSS). */
-    CLATTN_MHA_BIAS_QUERY = 1 << 2, /* bq; packed weights have all three of these or none */
-    CLATTN_MHA_BIAS_KEY = 1 << 3,
-    CLATTN_MHA_BIAS_VALUE = 1 << 4,
-    CLATTN_MHA_BIAS_OUT = 1 << 5,
-    CLATTN_MHA_BIASES = 60 /* all four */
-} clattn_mha_part;
-
-typedef enum clattn_mha_weights {
-    CLATTN_MHA_WEIGHTS_NONE = 0,
-    CLATTN_MHA_WEIGHTS_HEADS = 1,  /* arrays.weights [batch, query_heads, rows, context_rows] */
-    CLATTN_MHA_WEIGHTS_AVERAGE = 2 /* averaged over the heads: [batch, rows, context_rows] */
-} clattn_mha_weights;
-
-/* What multiplies x by a weight. */
-typedef enum clattn_projection {
-    CLATTN_PROJECTION_AUTO = 0,  /* CPU devices: lanes where vectors are wide, else tiles; else CLBlast, else
-                                  * tiles */
-    CLATTN_PROJECTION_LANES = 1, /* clattn's kernel for CPU devices; not float64 */
-    CLATTN_PROJECTION_TILES = 2, /* clattn's tiled kernel, any device */
-    CLATTN_PROJECTION_CLBLAST = 3
-} clattn_projection;
-
-/* Start from CLATTN_MHA_PROBLEM_INIT. */
-typedef struct clattn_mha_problem {
-    size_t struct_size;
-    clattn_type type;       /* of all arrays but mask, key_lengths, weights */
-    int64_t batch;
-    int64_t rows;           /* of x, in each batch entry */
-    int64_t context_rows;   /* of the context, with CLATTN_MHA_CROSS; without it 0 or rows */
-    int64_t model_dim;      /* columns of x */
-    int64_t context_dim;    /* columns of the context; 0: model_dim */
-    int64_t query_heads;    /* a multiple of kv_heads */
-    int64_t kv_heads;       /* 0: query_heads */
-    int64_t head_dim;       /* 0: model_dim / query_heads, which must come out even */
-    int64_t head_dim_v;     /* 0: head_dim */
-    int64_t out_dim;        /* columns of y; 0: model_dim */
-    uint32_t parts;         /* clattn_mha_part, or-ed */
-    uint32_t features;      /* CLATTN_WITH_MASK, CLATTN_WITH_KEY_LENGTHS */
-    int causal;             /* as in clattn_problem; needs an alignment */
-    clattn_alignment alignment;
-    clattn_mha_weights weights;
-    int has_scale;          /* as in clattn_call */
-    double scale;
-    clattn_projection projection;
-    const char *strategy;   /* of the attention; NULL: the best */
-} clattn_mha_problem;
-
-#define CLATTN_MHA_PROBLEM_INIT                                                                        \
-    {                                                                                                  \
-        sizeof(clattn_mha_problem), CLATTN_FLOAT32, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,             \
-            CLATTN_ALIGN_UNSET, CLATTN_MHA_WEIGHTS_NONE, 0, 0.0, CLATTN_PROJECTION_AUTO, NULL          \
-    }
-
-/* A dense array in device memory: its first element is element `offset` of the buffer. */
-typedef struct clattn_array {
-    cl_mem buffer; /* NULL: not given */
-    int64_t offset;
-} clattn_array;
-
-/* Shapes (q = query_heads * head_dim, k = kv_heads * head_dim, v = kv_heads * head_dim_v):
- *   x [batch, rows, model_dim]     context [batch, context_rows, context_dim]   y [batch, rows, out_dim]
- *   wq [q, model_dim]   wk [k, context_dim]   wv [v, context_dim]   wo [out_dim, query_heads * head_dim_v]
- *   bq [q]   bk [k]   bv [v]   bo [out_dim]           packed: wq [q + k + v, model_dim], bq [q + k + v]
- *   mask      [batch, query_heads, rows, context_rows], uint8, nonzero = may be seen; by mask_stride, in
- *             elements, 0 broadcasts an axis
- *   weights   float32 (float64 for CLATTN_FLOAT64), an output; see clattn_mha_weights
- *   key_lengths  [batch], int32
- * An array must be given exactly where the problem has it. Outputs must not overlap anything else. */
-typedef struct clattn_mha_arrays {
-    size_t struct_size; /* set by CLATTN_MHA_ARRAYS_INIT */
-    clattn_array x, context, y;
-    clattn_array wq, wk, wv, wo, bq, bk, bv, bo;
-    clattn_array mask, key_lengths, weights;
-    int64_t mask_stride[4];
-    cl_mem workspace; /* clattn_mha_workspace() bytes, not shared by two calls in flight */
-} clattn_mha_arrays;
-
-typedef struct clattn_mha_host_arrays {
-    size_t struct_size; /* set by CLATTN_MHA_HOST_ARRAYS_INIT */
-    const void *x, *context;
-    void *y;
-    const void *wq, *wk, *wv, *wo, *bq, *bk, *bv, *bo;
-    const uint8_t *mask;
-    const int32_t *key_lengths;
-    void *weights;
-    int64_t mask_stride[4];
-} clattn_mha_host_arrays;
-
-#define CLATTN_ARRAY_NONE { NULL, 0 }
-#define CLATTN_7_ARRAYS_NONE                                                                           \
-    CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,     \
-        CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE
-#define CLATTN_MHA_ARRAYS_INIT                                                                         \
-    {                                                                                                  \
-        sizeof(clattn_mha_arrays), CLATTN_7_ARRAYS_NONE, CLATTN_7_ARRAYS_NONE, { 0, 0, 0, 0 }, NULL    \
-    }
-#define CLATTN_MHA_HOST_ARRAYS_INIT                                                                    \
-    {                                                                                                  \
-        sizeof(clattn_mha_host_arrays), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,    \
-            NULL, NULL, NULL, NULL, { 0, 0, 0, 0 }                                                     \
-    }
-
-typedef struct clattn_mha clattn_mha; /* a plan for a layer: immutable */
-
-/* Checks the problem, plans the attention and the projections, and compiles; copies the problem. The
- * caller owns *mha and destroys it before the context. Errors as clattn_plan_create. */
-CLATTN_API clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_problem *problem,
-                                           clattn_mha **mha);
-CLATTN_API void clattn_mha_destroy(clattn_mha *mha);
-
-/* Bytes of device memory that arrays.workspace must have; 0: none needed. */
-CLATTN_API size_t clattn_mha_workspace(const clattn_mha *mha);
-
-/* Several lines of text: what multiplies and why, then the attention's own explanation. Owned by *mha. */
-CLATTN_API const char *clattn_mha_explain(const clattn_mha *mha);
-
-/* As clattn_enqueue_forward: returns without waiting. */
-CLATTN_API clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue,
-                                            const clattn_mha_arrays *arrays, cl_uint n_wait,
-                                            const cl_event *wait, cl_event *done);
-
-/* Blocking, on host memory. Packs separate weights on their way to the device. A NaN or infinity in a
- * weight or a bias is CLATTN_INVALID_ARGUMENT with its place in the message. */
-CLATTN_API clattn_status clattn_mha_forward_host(clattn_context *context,
-                                                 const clattn_mha_problem *problem,
-                                                 const clattn_mha_host_arrays *arrays);
-
-/* The same in float64 on the CPU, rounded to `type` where the device stores it. Slow. Blocking. */
-CLATTN_API clattn_status clattn_mha_reference(const clattn_mha_problem *problem,
-                                              const clattn_mha_host_arrays *arrays);
-
-/* ---- additive attention --------------------------------------------------------------------- */
-
-/* What dot products replaced (Bahdanau, Cho and Bengio, "Neural Machine Translation by Jointly Learning to
- * Align and Translate", 2014, section A.1.2); every batch entry b, row i and key j:
- *
- *     s   = sum_h score[h] * tanh(dot(wq[h], query[b,i]) + dot(wk[h], key[b,j])),  -inf where not allowed
- *     out = softmax(s) value
- *
- * The scores of all pairs are in the workspace: batch * rows * keys elements of float32. */
-typedef struct clattn_additive_problem {
-    size_t struct_size;
-    clattn_type type;     /* of all arrays but mask, key_lengths, weights; not CLATTN_FLOAT64 */
-    int64_t batch, rows, keys;
-    int64_t query_dim;    /* columns of query */
-    int64_t key_dim;      /* columns of key; 0: query_dim */
-    int64_t hidden_dim;   /* rows of wq and wk */
-    int64_t value_dim;    /* columns of value and out */
-    uint32_t features;    /* CLATTN_WITH_MASK, CLATTN_WITH_KEY_LENGTHS */
-    int causal;           /* as in clattn_problem; needs an alignment */
-    clattn_alignment alignment;
-    int weights;          /* nonzero: arrays.weights receives softmax(s) */
-    const char *strategy; /* of softmax and value mixing; NULL: the best */
-} clattn_additive_problem;
-
-#define CLATTN_ADDITIVE_PROBLEM_INIT                                                                   \
-    {                                                                                                  \
-        sizeof(clattn_additive_problem), CLATTN_FLOAT32, 1, 0, 0, 0, 0, 0, 0, 0, 0,                    \
-            CLATTN_ALIGN_UNSET, 0, NULL                                                                \
-    }
-
-/* Dense: query [batch, rows, query_dim], key [batch, keys, key_dim], value [batch, keys, value_dim],
- * wq [hidden_dim, query_dim], wk [hidden_dim, key_dim], score [hidden_dim], out [batch, rows, value_dim],
- * mask [batch, rows, keys] uint8 by mask_stride (0 broadcasts), key_lengths [batch] int32,
- * weights [batch, rows, keys] float32. */
-typedef struct clattn_additive_arrays {
-    size_t struct_size; /* set by CLATTN_ADDITIVE_ARRAYS_INIT */
-    clattn_array query, key, value, wq, wk, score, out;
-    clattn_array mask, key_lengths, weights;
-    int64_t mask_stride[3];
-    cl_mem workspace; /* clattn_additive_workspace() bytes */
-} clattn_additive_arrays;
-
-typedef struct clattn_additive_host_arrays {
-    size_t struct_size; /* set by CLATTN_ADDITIVE_HOST_ARRAYS_INIT */
-    const void *query, *key, *value, *wq, *wk, *score;
-    void *out;
-    const uint8_t *mask;
-    const int32_t *key_lengths;
-    float *weights;
-    int64_t mask_stride[3];
-} clattn_additive_host_arrays;
-
-#define CLATTN_ADDITIVE_ARRAYS_INIT                                                                    \
-    {                                                                                                  \
-        sizeof(clattn_additive_arrays), CLATTN_7_ARRAYS_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,    \
-            CLATTN_ARRAY_NONE, { 0, 0, 0 }, NULL                                                       \
-    }
-#define CLATTN_ADDITIVE_HOST_ARRAYS_INIT                                                               \
-    {                                                                                                  \
-        sizeof(clattn_additive_host_arrays), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,     \
-            NULL, { 0, 0, 0 }                                                                          \
-    }
-
-typedef struct clattn_additive clattn_additive; /* a plan: immutable */
-
-/* As the functions of the multi-head layer. */
-CLATTN_API clattn_status clattn_additive_create(clattn_context *context,
-                                                const clattn_additive_problem *problem,
-                                                clattn_additive **additive);
-CLATTN_API void clattn_additive_destroy(clattn_additive *additive);
-CLATTN_API size_t clattn_additive_workspace(const clattn_additive *additive);
-CLATTN_API const char *clattn_additive_explain(const clattn_additive *additive);
-CLATTN_API clattn_status clattn_additive_enqueue(const clattn_additive *additive,
-                                                 cl_command_queue queue,
-                                                 const clattn_additive_arrays *arrays, cl_uint n_wait,
-                                                 const cl_event *wait, cl_event *done);
-CLATTN_API clattn_status clattn_additive_forward_host(clattn_context *context,
-                                                      const clattn_additive_problem *problem,
-                                                      const clattn_additive_host_arrays *arrays);
-CLATTN_API clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
-                                                   const clattn_additive_host_arrays *arrays);
 
 #ifdef __cplusplus
 }

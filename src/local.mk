@@ -10,13 +10,15 @@ libclattn_core_la_SOURCES = \
 	src/api/describe.h \
 	src/api/host_call.c \
 	src/api/host_call.h \
-	src/api/host_layers.c \
-	src/api/host_layers.h \
+	src/api/host_session.c \
+	src/api/host_session.h \
 	src/api/new_context.c \
 	src/api/new_context.h \
 	src/base/checked_math.h \
 	src/base/error.c \
 	src/base/error.h \
+	src/base/growth.c \
+	src/base/growth.h \
 	src/base/half.c \
 	src/base/half.h \
 	src/base/sha256.c \
@@ -33,8 +35,6 @@ libclattn_core_la_SOURCES = \
 	src/device/x86.h \
 	src/layers/additive_layer.c \
 	src/layers/additive_layer.h \
-	src/layers/layer_enqueue.c \
-	src/layers/layer_enqueue.h \
 	src/layers/merge.c \
 	src/layers/merge.h \
 	src/layers/mha_layer.c \
@@ -42,16 +42,24 @@ libclattn_core_la_SOURCES = \
 	src/layers/mha_layer_enqueue.c \
 	src/layers/projector.c \
 	src/layers/projector.h \
-	src/operation/additive_problem.c \
-	src/operation/additive_problem.h \
+	src/layers/sections.c \
+	src/layers/sections.h \
+	src/operation/additive.c \
+	src/operation/additive.h \
 	src/operation/call.c \
+	src/operation/call.h \
 	src/operation/fill_params.c \
 	src/operation/fill_params.h \
-	src/operation/host_values.c \
-	src/operation/layer.c \
-	src/operation/layer.h \
-	src/operation/mha_problem.c \
-	src/operation/mha_problem.h \
+	src/operation/forward.c \
+	src/operation/forward.h \
+	src/operation/merging.c \
+	src/operation/merging.h \
+	src/operation/mha.c \
+	src/operation/mha.h \
+	src/operation/operand_values.c \
+	src/operation/operands.c \
+	src/operation/operands.h \
+	src/operation/operation.h \
 	src/operation/problem.c \
 	src/operation/problem.h \
 	src/plan/attention_arguments.c \
@@ -124,11 +132,13 @@ KERNEL_FILES = \
 	cl/arguments.clh \
 	cl/exp.clh \
 	cl/forward_params.h \
+	cl/forward_tensors.h \
 	cl/fused_mma.cl \
 	cl/fused_simd.cl \
 	cl/fused_simt.cl \
 	cl/gpu_row_block.clh \
 	cl/hidden.clh \
+	cl/kv_rows.clh \
 	cl/lesson_softmax.cl \
 	cl/mask.clh \
 	cl/merge.cl \

@@ -212,7 +212,7 @@ static int run_clattn(clattn_context *context)
         tensors.workspace = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE,
                                            clattn_plan_workspace(plan), NULL, &code);
         cl_command_queue queue = clattn_context_queue(context);
-        if (clattn_enqueue_forward(plan, queue, &tensors, 0, NULL, NULL) == CLATTN_OK &&
+        if (clattn_enqueue_forward(plan, queue, NULL, &tensors, 0, NULL, NULL) == CLATTN_OK &&
             clEnqueueReadBuffer(queue, tensors.out.buffer, CL_TRUE, OFFSET * sizeof(float),
                                 queries * sizeof(float), out, 0, NULL, NULL) == CL_SUCCESS) {
             wrong = 0;

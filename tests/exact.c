@@ -20,7 +20,7 @@ static int one_hot_returns_the_row(struct exact *e)
     struct random random = random_start(8, 0);
     test_call_fill(&test, TENSOR_QUERY, &random, value_zero, NULL);
     test_call_fill(&test, TENSOR_KEY, &random, value_zero, NULL);
-    test.tensors.call.scale = 8;
+    test.values.scale = 8;
     for (int64_t h = 0; h < 2; ++h) {
         for (int64_t j = 0; j < 80; ++j) {
             test_call_set(&test, TENSOR_KEY, 0, h, j, j, 16);
@@ -124,7 +124,7 @@ static int integers_give_exact_scores(struct exact *e)
     struct random random = random_start(10, 0);
     test_call_fill(&test, TENSOR_QUERY, &random, value_integer, &most);
     test_call_fill(&test, TENSOR_KEY, &random, value_integer, &most);
-    test.tensors.call.scale = -0.5;
+    test.values.scale = -0.5;
     int status = exact_run(e, &test);
     for (int64_t n = 0; n < 2 * 33 * 70 && status == 0; ++n) {
         int64_t h = n / (33 * 70), i = n / 70 % 33, j = n % 70;
@@ -265,7 +265,7 @@ static int keys_past_the_length_are_absent(struct exact *e)
     p.features = CLATTN_WITH_KEY_LENGTHS;
     test_call_start(&longer, &p);
     test_call_place_all(&longer); /* poison, wherever nothing is set */
-    longer.tensors.call = plain.tensors.call;
+    longer.values = plain.values;
     test_call_set(&longer, TENSOR_KEY_LENGTHS, 0, 0, 0, 0, 66);
     for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
         exact_copy_entry(&longer, 0, &plain, 0, (enum tensor_id)id);

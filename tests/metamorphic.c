@@ -106,7 +106,7 @@ static int appended_masked_keys(struct exact *e, const struct shape *shape)
     p.key_len += 600;
     test_call_start(&longer, &p);
     test_call_place_all(&longer); /* poison */
-    longer.tensors.call = call.tensors.call;
+    longer.values = call.values;
     for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
         exact_copy_entry(&longer, 0, &call, 0, (enum tensor_id)id);
     }

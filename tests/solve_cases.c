@@ -64,8 +64,8 @@ static int compute(const struct options *options, clattn_context *context, struc
                    struct failure *failure)
 {
     c->problem.strategy = options->strategy;
-    clattn_status status = options->reference ? clattn_reference_forward(&c->problem, &c->tensors)
-                                              : clattn_forward_host(context, &c->problem, &c->tensors);
+    clattn_status status = options->reference ? clattn_reference_forward(&c->problem, &c->values, &c->tensors)
+                                              : clattn_forward_host(context, &c->problem, &c->values, &c->tensors);
     if (status == CLATTN_UNSUPPORTED && options->strategy && !options->reference) {
         return 1;
     }

@@ -234,7 +234,8 @@ int attention_prepare(const struct options *options, struct inputs *inputs, clat
     memset(attention, 0, sizeof *attention);
     attention->problem = problem;
     attention->host = host;
-    result = problem_options_read(options, &attention->problem, &attention->host.call, &offsets,
+    clattn_call_init(&attention->values, sizeof attention->values);
+    result = problem_options_read(options, &attention->problem, &attention->values, &offsets,
                                   failure);
     if (result == 0)
         result = prepare_all(options, inputs, &offsets, attention, failure);

@@ -9,6 +9,7 @@
 
 struct attention {
     clattn_problem problem;
+    clattn_call values;
     clattn_host_tensors host; /* points into the inputs and the tensors below */
     enum layout layout;
     struct axes query, key, value;

@@ -137,7 +137,7 @@ static int prepare_masks(struct inputs *inputs, struct attention *attention,
                                   tensor_type_name(mask->type));
         attention->problem.features |= CLATTN_WITH_MASK;
         host->mask.data = mask->data;
-        if (layout_broadcast(mask, &rows, keys, "mask", host->mask.stride, &host->call.mask_key_len,
+        if (layout_broadcast(mask, &rows, keys, "mask", host->mask.stride, &attention->values.mask_key_len,
                              failure) != 0)
             return -1;
     }
@@ -145,7 +145,7 @@ static int prepare_masks(struct inputs *inputs, struct attention *attention,
         return -1;
     host->bias.data = bias->data;
     return bias->data ? layout_broadcast(bias, &rows, keys, "bias", host->bias.stride,
-                                         &host->call.bias_key_len, failure)
+                                         &attention->values.bias_key_len, failure)
                       : 0;
 }
 

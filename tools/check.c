@@ -13,6 +13,7 @@
 /* One batch entry, its tensors as dense doubles, without the packing of sequences. */
 struct entry {
     const clattn_problem *problem;
+    const clattn_call *call;
     const clattn_host_tensors *tensors;
     double weight_rounding, factor_rounding;
     int64_t index, query_first, key_first, query_len, key_len, offset;
@@ -41,14 +42,14 @@ static int32_t integer(const clattn_host_tensor *tensor, int64_t index)
     return ((const int32_t *)tensor->data)[tensor->offset + index];
 }
 
-static void read_rows(const struct entry *entry, const clattn_host_tensor *tensor, int64_t heads,
-                      int64_t first, int64_t rows, int64_t columns, double *to)
+static void read_rows(const struct entry *entry, const clattn_host_tensor *tensor, clattn_type type,
+                      int64_t heads, int64_t first, int64_t rows, int64_t columns, double *to)
 {
     int64_t batch = entry->problem->features & CLATTN_WITH_VARLEN ? 0 : entry->index;
     for (int64_t h = 0; h < heads; h++)
         for (int64_t i = 0; i < rows; i++)
             for (int64_t c = 0; c < columns; c++)
-                *to++ = load(tensor, entry->problem->type, batch, h, first + i, c);
+                *to++ = load(tensor, type ? type : entry->problem->type, batch, h, first + i, c);
 }
 
 /* ---- one batch entry ---- */
@@ -58,8 +59,8 @@ static void find_entry(struct entry *entry)
     const clattn_problem *problem = entry->problem;
     const clattn_host_tensors *tensors = entry->tensors;
     int64_t b = entry->index;
-    entry->query_len = tensors->call.query_len < 0 ? problem->query_len : tensors->call.query_len;
-    entry->key_len = tensors->call.key_len < 0 ? problem->key_len : tensors->call.key_len;
+    entry->query_len = entry->call->query_len < 0 ? problem->query_len : entry->call->query_len;
+    entry->key_len = entry->call->key_len < 0 ? problem->key_len : entry->call->key_len;
     if (problem->features & CLATTN_WITH_VARLEN) {
         entry->query_first = integer(&tensors->cu_query, b);
         entry->key_first = integer(&tensors->cu_key, b);
@@ -93,9 +94,9 @@ static int fill_entry(struct entry *entry, int64_t piece_rows, struct failure *f
     if (!entry->key || !entry->value || !entry->query || !entry->out || !entry->weights ||
         !entry->lse)
         return failure_failed(failure, "check: out of memory");
-    read_rows(entry, &entry->tensors->key, p->kv_heads, entry->key_first, entry->key_len,
+    read_rows(entry, &entry->tensors->key, p->key_type, p->kv_heads, entry->key_first, entry->key_len,
               p->head_dim, entry->key);
-    read_rows(entry, &entry->tensors->value, p->kv_heads, entry->key_first, entry->key_len,
+    read_rows(entry, &entry->tensors->value, p->value_type, p->kv_heads, entry->key_first, entry->key_len,
               p->head_dim_v, entry->value);
     return 0;
 }
@@ -141,6 +142,7 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
     int32_t offset = (int32_t)(entry->offset + first);
     p.type = CLATTN_FLOAT64;
+    p.key_type = p.value_type = p.out_type = CLATTN_TYPE_NONE;
     p.batch = 1;
     p.query_len = rows;
     p.key_len = entry->key_len;
@@ -153,11 +155,11 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
         p.alignment = CLATTN_ALIGN_OFFSETS;
     if (p.alignment != CLATTN_ALIGN_UNSET)
         host.query_offsets.data = &offset;
-    host.call = given->call;
-    host.call.query_len = host.call.key_len = -1;
-    host.call.mask_key_len = covered(given->call.mask_key_len, entry->key_len);
-    host.call.bias_key_len = covered(given->call.bias_key_len, entry->key_len);
-    read_rows(entry, &given->query, p.query_heads, entry->query_first + first, rows, p.head_dim,
+    clattn_call call = *entry->call;
+    call.query_len = call.key_len = -1;
+    call.mask_key_len = covered(entry->call->mask_key_len, entry->key_len);
+    call.bias_key_len = covered(entry->call->bias_key_len, entry->key_len);
+    read_rows(entry, &given->query, entry->problem->type, p.query_heads, entry->query_first + first, rows, p.head_dim,
               entry->query);
     dense(&host.query, entry->query, rows, p.head_dim);
     dense(&host.key, entry->key, p.key_len, p.head_dim);
@@ -170,7 +172,7 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     host.slopes = given->slopes;
     host.slopes.offset += entry->index * given->slopes.stride[0];
     host.sinks = given->sinks;
-    if (clattn_reference_forward(&p, &host) != CLATTN_OK)
+    if (clattn_reference_forward(&p, &call, &host) != CLATTN_OK)
         return failure_failed(failure, "check: the reference: %s", clattn_last_error());
     return 0;
 }
@@ -230,7 +232,8 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
     const double *weights = entry->weights + row * entry->key_len;
     int64_t kv_head = h / (p->query_heads / p->kv_heads);
     int64_t batch = p->features & CLATTN_WITH_VARLEN ? 0 : entry->index;
-    double scale = t->call.has_scale ? t->call.scale : 1 / sqrt((double)p->head_dim);
+    double scale = entry->call->has_scale ? entry->call->scale : 1 / sqrt((double)p->head_dim);
+    const clattn_type out_type = p->out_type ? p->out_type : p->type;
     double unit = p->type == CLATTN_FLOAT64 ? ldexp(1, -53) : ldexp(1, -24);
     double average = 0, n = 0, terms;
     memset(mixed, 0, (size_t)p->head_dim_v * sizeof *mixed);
@@ -249,8 +252,8 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
     for (int64_t c = 0; c < p->head_dim_v; c++) {
         double wanted = entry->out[row * p->head_dim_v + c],
                tolerance = (4 * unit * terms + rounding) * mixed[c];
-        double got = load(&t->out, p->type, batch, h, entry->query_first + i, c);
-        tolerance += half_unit(p->type, fabs(wanted) + tolerance);
+        double got = load(&t->out, out_type, batch, h, entry->query_first + i, c);
+        tolerance += half_unit(out_type, fabs(wanted) + tolerance);
         check->out_share = fmax(check->out_share, share(got, wanted, tolerance));
         check->largest_error = fmax(check->largest_error, share(got, wanted, 1));
     }
@@ -318,13 +321,16 @@ static int64_t count_rows(const clattn_problem *problem, const clattn_host_tenso
     return rows * problem->query_heads;
 }
 
-int check_forward(const clattn_problem *problem, const clattn_host_tensors *tensors,
-                  const clattn_plan *plan, double budget, struct check *check, struct failure *failure)
+/* `call` may be NULL. */
+int check_forward(const clattn_problem *problem, const clattn_call *call,
+                  const clattn_host_tensors *tensors, const clattn_plan *plan, double budget,
+                  struct check *check, struct failure *failure)
 {
     double row_cost = (double)problem->query_heads * (double)(problem->key_len + 1) *
                       (double)(problem->head_dim + problem->head_dim_v);
     double affordable = fmax(budget / row_cost, 1);
     int64_t entries = affordable < (double)problem->batch ? (int64_t)affordable : problem->batch;
+    const clattn_call defaults = CLATTN_CALL_INIT;
     int result = 0;
     memset(check, 0, sizeof *check);
     check->rows_all = count_rows(problem, tensors);
@@ -333,6 +339,7 @@ int check_forward(const clattn_problem *problem, const clattn_host_tensors *tens
     for (int64_t i = 0; i < entries && result == 0; i++) {
         struct entry entry = {
             .problem = problem,
+            .call = call ? call : &defaults,
             .tensors = tensors,
             .weight_rounding = clattn_plan_weight_rounding(plan),
             .factor_rounding = clattn_plan_factor_rounding(plan)};

@@ -28,7 +28,8 @@ struct check {
 
 /* `plan`: what ran, which tells what it rounds. `budget`: multiplications to spend,
  * about; 1e8 is a second. */
-int check_forward(const clattn_problem *problem, const clattn_host_tensors *tensors,
-                  const clattn_plan *plan, double budget, struct check *check, struct failure *failure);
+int check_forward(const clattn_problem *problem, const clattn_call *call,
+                  const clattn_host_tensors *tensors, const clattn_plan *plan, double budget,
+                  struct check *check, struct failure *failure);
 
 #endif

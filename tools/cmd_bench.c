@@ -57,7 +57,7 @@ static int call(const struct options *options, const clattn_plan *plan, clattn_c
                 const struct bench_data *data, struct failure *failure)
 {
     clattn_status status =
-        clattn_enqueue_forward(plan, clattn_context_queue(context), &data->device, 0, NULL, NULL);
+        clattn_enqueue_forward(plan, clattn_context_queue(context), NULL, &data->device, 0, NULL, NULL);
     cl_int code;
     if (status != CLATTN_OK)
         return library_failure(options, status, failure);
@@ -150,7 +150,7 @@ static int find_error(const clattn_problem *problem, const clattn_plan *plan,
     int result = bench_data_read_outputs(context, data, failure);
     if (result == 0) {
         progress_begin("bench", "computing the reference");
-        result = check_forward(problem, &data->host, plan, CHECK_BUDGET, &check, failure);
+        result = check_forward(problem, NULL, &data->host, plan, CHECK_BUDGET, &check, failure);
         progress_end();
     }
     if (result == 0)

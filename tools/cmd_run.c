@@ -88,7 +88,7 @@ static int forward(struct job *job, double *seconds, struct failure *failure)
     double start = clock_seconds();
     clattn_status status;
     progress_begin("run", "computing");
-    status = clattn_forward_host(job->context, &job->attention.problem, &job->attention.host);
+    status = clattn_forward_host(job->context, &job->attention.problem, &job->attention.values, &job->attention.host);
     progress_end();
     *seconds = clock_seconds() - start;
     return status == CLATTN_OK ? 0 : library_failure(job->options, status, failure);
@@ -140,7 +140,7 @@ static void print_tensor(const char *label, const struct tensor *tensor, const s
 
 static void print_masks(const struct attention *attention)
 {
-    const clattn_call *call = &attention->host.call;
+    const clattn_call *call = &attention->values;
     if (attention->sequences)
         printf("sequences %lld, packed\n", (long long)attention->sequences);
     if (call->mask_key_len >= 0)
@@ -210,8 +210,8 @@ static int check(const struct job *job, struct failure *failure)
     struct check found;
     int result;
     progress_begin("run", "computing the reference");
-    result = check_forward(&job->attention.problem, &job->attention.host, job->plan, CHECK_BUDGET,
-                           &found, failure);
+    result = check_forward(&job->attention.problem, &job->attention.values, &job->attention.host, job->plan,
+                           CHECK_BUDGET, &found, failure);
     progress_end();
     if (result != 0)
         return -1;

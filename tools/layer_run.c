@@ -176,11 +176,11 @@ static int read_masks(struct inputs *inputs, struct layer_run *run, struct failu
                                   tensor_shape_text(mask, shape), (long long)full[0], (long long)full[1],
                                   (long long)full[2], (long long)full[3]);
         }
-        run->arrays.mask_stride[axis] = mask->shape[at] == 1 ? 0 : step;
+        run->arrays.mask.stride[axis] = mask->shape[at] == 1 ? 0 : step;
         step *= mask->shape[at];
     }
     p->features |= CLATTN_WITH_MASK;
-    run->arrays.mask = mask->data;
+    run->arrays.mask.data = mask->data;
     return 0;
 }
 

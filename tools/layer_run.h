@@ -5,6 +5,7 @@
 
 #include "attention.h"
 #include "inputs.h"
+#include "clattn_layers.h"
 #include "options.h"
 
 struct layer_run {

@@ -142,36 +142,37 @@ const char *clattn_plan_explain(const clattn_plan *plan)
 
 /* ---- computing ------------------------------------------------------------------------------ */
 
-clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue queue,
-                                     const clattn_tensors *tensors, cl_uint n_wait,
-                                     const cl_event *wait, cl_event *done)
+clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue queue, const clattn_call *call,
+                                     const clattn_tensors *tensors, cl_uint n_wait, const cl_event *wait,
+                                     cl_event *done)
 {
     if (done) {
         *done = NULL;
     }
     REQUIRE(plan);
     REQUIRE(queue);
+    const struct enqueue_target target = { queue, n_wait, wait, done };
+    struct call checked;
     clattn_status status = context_check(plan->context);
-    struct call call;
     if (status == CLATTN_OK) {
-        status = call_from_device(&plan->problem, tensors, &call);
+        status = call_from_device(&plan->problem, call, tensors, &checked);
     }
-    return status == CLATTN_OK ? plan_enqueue(plan, queue, &call, n_wait, wait, done) : status;
+    return status == CLATTN_OK ? enqueue_plan(plan, &target, &checked) : status;
 }
 
-clattn_status clattn_forward_host(clattn_context *context, const clattn_problem *problem,
+clattn_status clattn_forward_host(clattn_context *context, const clattn_problem *problem, const clattn_call *call,
                                   const clattn_host_tensors *tensors)
 {
     clattn_status status = context_check(context);
     struct problem checked;
-    struct call call;
+    struct call checked_call;
     if (status == CLATTN_OK) {
         status = problem_init(&checked, problem);
     }
     if (status == CLATTN_OK) {
-        status = call_from_host(&checked, tensors, &call);
+        status = call_from_host(&checked, call, tensors, &checked_call);
     }
-    return status == CLATTN_OK ? host_forward(context, &checked, &call) : status;
+    return status == CLATTN_OK ? host_forward(context, &checked, &checked_call) : status;
 }
 
 static clattn_host_tensor dense(const void *data, int64_t heads, int64_t rows, int64_t columns)
@@ -211,28 +212,27 @@ clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_
     tensors.key = dense(key, kv_heads, key_len, head_dim);
     tensors.value = dense(value, kv_heads, key_len, head_dim);
     tensors.out = dense(out, query_heads, query_len, head_dim);
-    return clattn_forward_host(context, &problem, &tensors);
+    return clattn_forward_host(context, &problem, NULL, &tensors);
 }
 
-clattn_status clattn_reference_forward(const clattn_problem *problem,
+clattn_status clattn_reference_forward(const clattn_problem *problem, const clattn_call *call,
                                        const clattn_host_tensors *tensors)
 {
     struct problem checked;
-    struct call call;
+    struct call checked_call;
     clattn_status status = problem_init(&checked, problem);
     if (status == CLATTN_OK) {
-        status = call_from_host(&checked, tensors, &call);
+        status = call_from_host(&checked, call, tensors, &checked_call);
     }
     if (status == CLATTN_OK) {
-        status = call_check_host_values(&checked, &call);
+        status = call_check_host_values(&checked, &checked_call);
     }
-    return status == CLATTN_OK ? reference_forward(&checked, &call) : status;
+    return status == CLATTN_OK ? reference_forward(&checked, &checked_call) : status;
 }
 
-clattn_status clattn_merge(clattn_context *context, cl_command_queue queue, clattn_type type,
-                           const int64_t shape[4], const clattn_partial *a, const clattn_partial *b,
-                           const clattn_partial *merged, cl_uint n_wait, const cl_event *wait,
-                           cl_event *done)
+clattn_status clattn_merge(clattn_context *context, cl_command_queue queue, const clattn_merge_problem *problem,
+                           int64_t count, const clattn_partial *partials, const clattn_partial *merged,
+                           cl_uint n_wait, const cl_event *wait, cl_event *done)
 {
     if (done) {
         *done = NULL;
@@ -242,12 +242,10 @@ clattn_status clattn_merge(clattn_context *context, cl_command_queue queue, clat
         return status;
     }
     REQUIRE(queue);
-    REQUIRE(shape);
-    REQUIRE(a);
-    REQUIRE(b);
+    REQUIRE(partials);
     REQUIRE(merged);
-    const clattn_partial *const partials[3] = { a, b, merged };
-    return merge_enqueue(context, queue, type, shape, partials, n_wait, wait, done);
+    const struct enqueue_target target = { queue, n_wait, wait, done };
+    return merge_enqueue(context, problem, count, partials, merged, &target);
 }
 
 clattn_status clattn_alibi_slopes(int64_t heads, float *slopes)

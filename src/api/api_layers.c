@@ -2,7 +2,9 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "api/host_layers.h"
+#include "api/host_call.h"
+#include "layers/additive_layer.h"
+#include "layers/mha_layer.h"
 #include "reference/reference_additive.h"
 #include "reference/reference_mha.h"
 
@@ -40,33 +42,45 @@ clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue,
                                  const clattn_mha_arrays *arrays, cl_uint n_wait, const cl_event *wait,
                                  cl_event *done)
 {
+    if (done) {
+        *done = NULL;
+    }
     REQUIRE(mha);
     REQUIRE(queue);
-    struct mha_call call;
+    const struct enqueue_target target = { queue, n_wait, wait, done };
+    struct operands operands;
     clattn_status status = context_check(mha->context);
     if (status == CLATTN_OK) {
-        status = mha_call_from_device(&mha->problem, arrays, &call);
+        status = mha_call_from_device(&mha->problem, arrays, &operands);
     }
-    return status == CLATTN_OK ? mha_enqueue(mha, queue, &call, n_wait, wait, done) : status;
+    return status == CLATTN_OK ? mha_enqueue(mha, &target, &operands) : status;
 }
 
 clattn_status clattn_mha_forward_host(clattn_context *context, const clattn_mha_problem *problem,
                                       const clattn_mha_host_arrays *arrays)
 {
+    struct mha_problem checked;
+    struct operands operands;
     clattn_status status = context_check(context);
-    return status == CLATTN_OK ? host_mha(context, problem, arrays) : status;
+    if (status == CLATTN_OK) {
+        status = mha_problem_init(&checked, problem);
+    }
+    if (status == CLATTN_OK) {
+        status = mha_call_from_host(&checked, arrays, &operands);
+    }
+    return status == CLATTN_OK ? host_mha(context, &checked, &operands) : status;
 }
 
 clattn_status clattn_mha_reference(const clattn_mha_problem *problem,
                                    const clattn_mha_host_arrays *arrays)
 {
     struct mha_problem checked;
-    struct mha_call call;
+    struct operands operands;
     clattn_status status = mha_problem_init(&checked, problem);
     if (status == CLATTN_OK) {
-        status = mha_call_from_host(&checked, arrays, &call);
+        status = mha_call_from_host(&checked, arrays, &operands);
     }
-    return status == CLATTN_OK ? reference_mha(&checked, &call) : status;
+    return status == CLATTN_OK ? reference_mha(&checked, &operands) : status;
 }
 
 /* ---- additive --------------------------------------------------------------------------------- */
@@ -103,14 +117,18 @@ clattn_status clattn_additive_enqueue(const clattn_additive *additive, cl_comman
                                       const clattn_additive_arrays *arrays, cl_uint n_wait,
                                       const cl_event *wait, cl_event *done)
 {
+    if (done) {
+        *done = NULL;
+    }
     REQUIRE(additive);
     REQUIRE(queue);
-    struct additive_call call;
+    const struct enqueue_target target = { queue, n_wait, wait, done };
+    struct operands operands;
     clattn_status status = context_check(additive->context);
     if (status == CLATTN_OK) {
-        status = additive_call_from_device(&additive->problem, arrays, &call);
+        status = additive_call_from_device(&additive->problem, arrays, &operands);
     }
-    return status == CLATTN_OK ? additive_enqueue(additive, queue, &call, n_wait, wait, done) : status;
+    return status == CLATTN_OK ? additive_enqueue(additive, &target, &operands) : status;
 }
 
 clattn_status clattn_additive_forward_host(clattn_context *context,
@@ -118,25 +136,25 @@ clattn_status clattn_additive_forward_host(clattn_context *context,
                                            const clattn_additive_host_arrays *arrays)
 {
     struct additive_problem checked;
-    struct additive_call call;
+    struct operands operands;
     clattn_status status = context_check(context);
     if (status == CLATTN_OK) {
         status = additive_problem_init(&checked, problem);
     }
     if (status == CLATTN_OK) {
-        status = additive_call_from_host(&checked, arrays, &call);
+        status = additive_call_from_host(&checked, arrays, &operands);
     }
-    return status == CLATTN_OK ? host_additive(context, &checked, &call) : status;
+    return status == CLATTN_OK ? host_additive(context, &checked, &operands) : status;
 }
 
 clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
                                         const clattn_additive_host_arrays *arrays)
 {
     struct additive_problem checked;
-    struct additive_call call;
+    struct operands operands;
     clattn_status status = additive_problem_init(&checked, problem);
     if (status == CLATTN_OK) {
-        status = additive_call_from_host(&checked, arrays, &call);
+        status = additive_call_from_host(&checked, arrays, &operands);
     }
-    return status == CLATTN_OK ? reference_additive(&checked, &call) : status;
+    return status == CLATTN_OK ? reference_additive(&checked, &operands) : status;
 }

@@ -1,11 +1,18 @@
-/* Blocking calls on host memory: copies in, one enqueue, copies the outputs out. */
+/* The blocking calls on host memory: copies in, one enqueue, copies the outputs out. */
 #ifndef CLATTN_SRC_HOST_CALL_H
 #define CLATTN_SRC_HOST_CALL_H
 
+#include "operation/additive.h"
+#include "operation/call.h"
+#include "operation/mha.h"
 #include "program/context.h"
-#include "operation/problem.h"
 
-clattn_status host_forward(clattn_context *context, const struct problem *problem,
-                           const struct call *call);
+clattn_status host_forward(clattn_context *context, const struct problem *problem, const struct call *call);
+
+/* Separate weights may be packed on the way. */
+clattn_status host_mha(clattn_context *context, const struct mha_problem *problem, const struct operands *operands);
+
+clattn_status host_additive(clattn_context *context, const struct additive_problem *problem,
+                            const struct operands *operands);
 
 #endif

@@ -1,3 +1,4 @@
+/* Additive attention: the plan of its sections and kernels, and its calls. */
 #include "layers/additive_layer.h"
 
 #include <stdio.h>
@@ -5,35 +6,29 @@
 #include <string.h>
 
 #include "cl/additive_params.h"
-#include "base/checked_math.h"
 #include "base/error.h"
+#include "layers/sections.h"
 
 #define GROUP_ITEMS 64
 #define LANES_VECTOR_BYTES 64 /* a float16 is a register */
 
 /* ---- planning --------------------------------------------------------------------------------- */
 
-/* a * b * c, -1 when it does not fit. */
-static int64_t product(int64_t a, int64_t b, int64_t c)
-{
-    int64_t result;
-    return checked_multiply(a, b, &result) && checked_multiply(result, c, &result) ? result : -1;
-}
-
 static clattn_status plan_sections(struct clattn_additive *additive)
 {
     const clattn_additive_problem *p = &additive->problem.p;
-    const int64_t size = (int64_t)clattn_type_size(p->type);
-    const int64_t keys = product(p->batch, additive->key_stride, p->hidden_dim);
-    const int64_t pairs = product(p->batch, p->rows, additive->key_stride);
+    const int64_t size = (int64_t)clattn_type_size(p->type), stride = additive->key_stride;
+    const int64_t queries[4] = { p->batch, p->rows, p->hidden_dim, size };
+    const int64_t keys[4] = { p->batch, stride, p->hidden_dim, size };
+    const int64_t scores[4] = { p->batch, p->rows, stride, sizeof(float) };
     const int64_t bytes[ADDITIVE_SECTIONS] = {
         [ADDITIVE_SECTION_ZERO] = size,
-        [ADDITIVE_SECTION_QUERIES] = product(p->batch * p->rows, p->hidden_dim, size),
-        [ADDITIVE_SECTION_KEYS] = keys < 0 ? -1 : product(keys, size, 1),
-        [ADDITIVE_SECTION_SCORES] = pairs < 0 ? -1 : product(pairs, sizeof(float), 1),
+        [ADDITIVE_SECTION_QUERIES] = product_of_extents(queries, 4),
+        [ADDITIVE_SECTION_KEYS] = product_of_extents(keys, 4),
+        [ADDITIVE_SECTION_SCORES] = product_of_extents(scores, 4),
         [ADDITIVE_SECTION_ATTENTION] = (int64_t)additive->attention->workspace_bytes,
     };
-    return layer_place_sections(&additive->context->device, bytes, additive->section_at,
+    return sections_place(&additive->context->device, bytes, additive->section_at,
                                 ADDITIVE_SECTIONS, &additive->workspace_bytes);
 }
 
@@ -123,20 +118,6 @@ void additive_destroy(struct clattn_additive *additive)
 
 /* ---- enqueueing ------------------------------------------------------------------------------- */
 
-static clattn_status check_buffers(const struct clattn_additive *additive,
-                                   const struct additive_call *call)
-{
-    clattn_status status = CLATTN_OK;
-    for (int i = 0; i < ADDITIVE_ARRAYS && status == CLATTN_OK; ++i) {
-        status = layer_check_buffer(&additive->problem.arrays[i],
-                                    additive_call_count(&additive->problem, call, (enum additive_array)i),
-                                    &call->places[i]);
-    }
-    return status == CLATTN_OK ? layer_check_workspace(call->workspace, additive->workspace_bytes,
-                                                       "clattn_additive_workspace")
-                               : status;
-}
-
 static int64_t section_element(const struct clattn_additive *additive, enum additive_section section)
 {
     return (int64_t)(additive->section_at[section] / clattn_type_size(additive->problem.p.type));
@@ -144,10 +125,10 @@ static int64_t section_element(const struct clattn_additive *additive, enum addi
 
 /* queries [batch * rows][hidden] = query wq^T */
 static clattn_status project_queries(const struct clattn_additive *additive,
-                                     const struct additive_call *call, struct chain *chain)
+                                     const struct operands *operands, struct chain *chain)
 {
     const clattn_additive_problem *p = &additive->problem.p;
-    const struct layer_place *query = &call->places[ADDITIVE_QUERY], *wq = &call->places[ADDITIVE_WQ];
+    const struct tensor_place *query = &operands->tensor[ADDITIVE_QUERY], *wq = &operands->tensor[ADDITIVE_WQ];
     const struct projection projection = {
         .params = { .left_offset = query->offset,
                     .right_offset = wq->offset,
@@ -161,17 +142,17 @@ static clattn_status project_queries(const struct clattn_additive *additive,
         .batch = 1,
         .left = query->buffer,
         .right = wq->buffer,
-        .result = call->workspace,
+        .result = operands->workspace,
     };
     return projector_enqueue(&additive->projector, &projection, chain);
 }
 
 /* keys [batch][hidden][key_stride] = wk key^T */
 static clattn_status project_keys(const struct clattn_additive *additive,
-                                  const struct additive_call *call, struct chain *chain)
+                                  const struct operands *operands, struct chain *chain)
 {
     const clattn_additive_problem *p = &additive->problem.p;
-    const struct layer_place *key = &call->places[ADDITIVE_KEY], *wk = &call->places[ADDITIVE_WK];
+    const struct tensor_place *key = &operands->tensor[ADDITIVE_KEY], *wk = &operands->tensor[ADDITIVE_WK];
     const struct projection projection = {
         .params = { .left_offset = wk->offset,
                     .right_offset = key->offset,
@@ -187,18 +168,18 @@ static clattn_status project_keys(const struct clattn_additive *additive,
         .batch = p->batch,
         .left = wk->buffer,
         .right = key->buffer,
-        .result = call->workspace,
+        .result = operands->workspace,
     };
     return projector_enqueue(&additive->projector, &projection, chain);
 }
 
-static void fill_tensors(const struct clattn_additive *additive, const struct additive_call *call,
+static void fill_tensors(const struct clattn_additive *additive, const struct operands *operands,
                          cl_mem workspace, clattn_tensors *tensors)
 {
     const clattn_additive_problem *p = &additive->problem.p;
-    const struct layer_place *places = call->places;
-    const int64_t rows = layer_at_least_1(p->rows), keys = layer_at_least_1(p->keys);
-    const clattn_tensor zero = { call->workspace, section_element(additive, ADDITIVE_SECTION_ZERO),
+    const struct tensor_place *places = operands->tensor;
+    const int64_t rows = at_least_1(p->rows), keys = at_least_1(p->keys);
+    const clattn_tensor zero = { operands->workspace, section_element(additive, ADDITIVE_SECTION_ZERO),
                                  { 0, 0, 0, 1 } };
     tensors->query = tensors->key = zero;
     tensors->value.buffer = places[ADDITIVE_VALUE].buffer;
@@ -207,25 +188,23 @@ static void fill_tensors(const struct clattn_additive *additive, const struct ad
     tensors->out.buffer = places[ADDITIVE_OUT].buffer;
     tensors->out.offset = places[ADDITIVE_OUT].offset;
     clattn_strides_bhsd(1, rows, p->value_dim, tensors->out.stride);
-    tensors->bias.buffer = call->workspace;
+    tensors->bias.buffer = operands->workspace;
     tensors->bias.offset =
         (int64_t)(additive->section_at[ADDITIVE_SECTION_SCORES] / sizeof(float));
-    clattn_strides_bhsd(1, rows, layer_at_least_1(additive->key_stride), tensors->bias.stride);
+    clattn_strides_bhsd(1, rows, at_least_1(additive->key_stride), tensors->bias.stride);
     tensors->mask.buffer = places[ADDITIVE_MASK].buffer;
     tensors->mask.offset = places[ADDITIVE_MASK].offset;
-    memcpy(tensors->mask.stride, call->mask_stride, sizeof(call->mask_stride));
+    memcpy(tensors->mask.stride, places[ADDITIVE_MASK].stride, sizeof(tensors->mask.stride));
     tensors->key_lengths.buffer = places[ADDITIVE_KEY_LENGTHS].buffer;
     tensors->key_lengths.offset = places[ADDITIVE_KEY_LENGTHS].offset;
     tensors->weights.buffer = places[ADDITIVE_WEIGHTS].buffer;
     tensors->weights.offset = places[ADDITIVE_WEIGHTS].offset;
     clattn_strides_bhsd(1, rows, keys, tensors->weights.stride);
-    tensors->call.has_scale = 1;
-    tensors->call.scale = 0;
     tensors->workspace = workspace;
 }
 
 static clattn_status launch_score(const struct clattn_additive *additive,
-                                  const struct additive_call *call, const struct call *attention,
+                                  const struct operands *operands, const struct call *attention,
                                   struct chain *chain)
 {
     const clattn_additive_problem *p = &additive->problem.p;
@@ -239,7 +218,7 @@ static clattn_status launch_score(const struct clattn_additive *additive,
         .zero_at = section_element(additive, ADDITIVE_SECTION_ZERO),
         .queries_at = section_element(additive, ADDITIVE_SECTION_QUERIES),
         .keys_at = section_element(additive, ADDITIVE_SECTION_KEYS),
-        .score_at = call->places[ADDITIVE_SCORE].offset,
+        .score_at = operands->tensor[ADDITIVE_SCORE].offset,
         .scores_at = (int64_t)(additive->section_at[ADDITIVE_SECTION_SCORES] / sizeof(float)),
         .key_stride = additive->key_stride,
         .hidden_dim = (int)p->hidden_dim,
@@ -247,72 +226,58 @@ static clattn_status launch_score(const struct clattn_additive *additive,
     const struct launch_argument arguments[] = {
         ARGUMENT(params),
         ARGUMENT(values),
-        ARGUMENT(call->workspace),
-        ARGUMENT(call->places[ADDITIVE_SCORE].buffer),
-        ARGUMENT(call->workspace),
-        ARGUMENT(call->places[ADDITIVE_KEY_LENGTHS].buffer),
+        ARGUMENT(operands->workspace),
+        ARGUMENT(operands->tensor[ADDITIVE_SCORE].buffer),
+        ARGUMENT(operands->workspace),
+        ARGUMENT(operands->tensor[ADDITIVE_KEY_LENGTHS].buffer),
     };
     params_fill(&additive->problem.attention, attention, &params);
     return launch(chain, additive->score, 3, global, local, 6, arguments);
 }
 
-static clattn_status enqueue_scores(const struct clattn_additive *additive,
-                                    const struct additive_call *call, const struct call *attention,
-                                    struct layer_joint *joint)
+static clattn_status enqueue_scores(const struct clattn_additive *additive, const struct operands *operands,
+                                    const struct call *attention, struct chain *chain)
 {
-    struct chain chain;
-    cl_event event = NULL;
-    clattn_status status = chain_begin(&chain, joint->queue, layer_joint_count(joint),
-                                       layer_joint_wait(joint), joint->in_order ? NULL : &event);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    status = project_queries(additive, call, &chain);
+    clattn_status status = project_queries(additive, operands, chain);
     if (status == CLATTN_OK) {
-        status = project_keys(additive, call, &chain);
+        status = project_keys(additive, operands, chain);
     }
-    if (status == CLATTN_OK) {
-        chain_final(&chain);
-        status = launch_score(additive, call, attention, &chain);
-    }
-    status = chain_end(&chain, status);
-    if (status == CLATTN_OK) {
-        layer_joint_pass(joint, event);
-    }
-    return status;
+    return status == CLATTN_OK ? launch_score(additive, operands, attention, chain) : status;
 }
 
-clattn_status additive_enqueue(const struct clattn_additive *additive, cl_command_queue queue,
-                               const struct additive_call *call, cl_uint n_wait, const cl_event *wait,
-                               cl_event *done)
+/* The attention's part of the chain, with `part` as its workspace. */
+static clattn_status enqueue_attention(const struct clattn_additive *additive, const struct operands *operands,
+                                       cl_mem part, struct chain *chain)
 {
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
+    clattn_call values = CLATTN_CALL_INIT;
     struct call attention;
-    struct layer_joint joint;
-    cl_mem part = NULL;
-    clattn_status status = layer_joint_begin(&joint, additive->context, queue, n_wait, wait);
-    if (status == CLATTN_OK) {
-        status = check_buffers(additive, call);
+    fill_tensors(additive, operands, part, &tensors);
+    values.has_scale = 1; /* of 0: the scores are in the bias */
+    clattn_status status = call_from_device(&additive->problem.attention, &values, &tensors, &attention);
+    if (status == CLATTN_OK && additive->problem.p.keys > 0) {
+        status = enqueue_scores(additive, operands, &attention, chain);
     }
-    if (status == CLATTN_OK) {
-        status = layer_section_buffer(call->workspace, additive->section_at[ADDITIVE_SECTION_ATTENTION],
-                                      additive->attention->workspace_bytes, &part);
-    }
+    return status == CLATTN_OK ? enqueue_in_chain(additive->attention, &attention, chain) : status;
+}
+
+clattn_status additive_enqueue(const struct clattn_additive *additive, const struct enqueue_target *target,
+                               const struct operands *operands)
+{
+    struct chain chain;
+    cl_mem part;
+    clattn_status status =
+        enqueue_begin(additive->context, target, operands, additive->workspace_bytes, &chain);
     if (status != CLATTN_OK) {
         return status;
     }
-    fill_tensors(additive, call, part, &tensors);
-    status = call_from_device(&additive->problem.attention, &tensors, &attention);
-    if (status == CLATTN_OK && additive->problem.p.keys > 0) {
-        status = enqueue_scores(additive, call, &attention, &joint);
-    }
+    status = section_buffer(operands->workspace, additive->section_at[ADDITIVE_SECTION_ATTENTION],
+                            additive->attention->workspace_bytes, &part);
     if (status == CLATTN_OK) {
-        status = plan_enqueue(additive->attention, queue, &attention, layer_joint_count(&joint),
-                                 layer_joint_wait(&joint), done);
+        status = enqueue_attention(additive, operands, part, &chain);
     }
-    layer_joint_pass(&joint, NULL);
     if (part) {
         clReleaseMemObject(part);
     }
-    return status;
+    return chain_end(&chain, status);
 }

@@ -3,11 +3,10 @@
 #ifndef CLATTN_SRC_ADDITIVE_LAYER_H
 #define CLATTN_SRC_ADDITIVE_LAYER_H
 
-#include "operation/additive_problem.h"
-#include "layers/layer_enqueue.h"
+#include "layers/projector.h"
+#include "operation/additive.h"
 #include "plan/enqueue.h"
 #include "plan/planner.h"
-#include "layers/projector.h"
 
 /* Sections of the workspace. */
 enum additive_section {
@@ -36,8 +35,7 @@ struct clattn_additive {
 clattn_status additive_create(clattn_context *context, const struct additive_problem *problem,
                               struct clattn_additive **additive);
 void additive_destroy(struct clattn_additive *additive);
-clattn_status additive_enqueue(const struct clattn_additive *additive, cl_command_queue queue,
-                               const struct additive_call *call, cl_uint n_wait, const cl_event *wait,
-                               cl_event *done);
+clattn_status additive_enqueue(const struct clattn_additive *additive, const struct enqueue_target *target,
+                               const struct operands *operands);
 
 #endif

@@ -1,144 +1,118 @@
-/* Merging two partial attentions over disjoint keys: checks, and one kernel. */
+/* Merging: a kernel for each MERGE_AT_ONCE partials. Those after the first begin with what is merged so far. */
 #include "layers/merge.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cl/merge_params.h"
-#include "base/checked_math.h"
 #include "base/error.h"
-#include "program/launch.h"
 
-static const char *const side_names[3] = { "a", "b", "merged" };
-
-static clattn_status check_tensor(const clattn_context *context, const clattn_tensor *tensor,
-                                  int side_index, const char *name, const int64_t shape[4], int axes,
-                                  size_t element_bytes)
+static clattn_status get_kernel(clattn_context *context, const clattn_merge_problem *problem, clattn_type first_type,
+                                struct kernel **kernel)
 {
-    const char *side = side_names[side_index];
-    const int is_output = side_index == 2;
-    size_t bytes = 0;
-    if (!tensor->buffer) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "%s->%s: must be given", side, name);
-    }
-    char full_name[32];
-    snprintf(full_name, sizeof(full_name), "%s->%s", side, name);
-    clattn_status status = chain_check_buffer(context, tensor->buffer, full_name, &bytes);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    int64_t low = tensor->offset, high = tensor->offset;
-    for (int axis = 0; axis < axes; ++axis) {
-        int64_t reach, *end = tensor->stride[axis] < 0 ? &low : &high;
-        if (is_output && shape[axis] > 1 && tensor->stride[axis] == 0) {
-            return error_set(CLATTN_INVALID_ARGUMENT,
-                             "%s->%s.stride[%d] 0: must not be 0, an output of %" PRId64
-                             " elements on this axis would write one place more than once",
-                             side, name, axis, shape[axis]);
-        }
-        if (!checked_multiply(shape[axis] - 1, tensor->stride[axis], &reach) ||
-            !checked_add(*end, reach, end)) {
-            return error_set(CLATTN_INVALID_SHAPE, "%s->%s.stride[%d] %" PRId64 ": does not fit 64 bits",
-                             side, name, axis, tensor->stride[axis]);
-        }
-    }
-    if (low < 0 || (uint64_t)high >= bytes / element_bytes) {
-        return error_set(CLATTN_INVALID_SHAPE,
-                         "%s->%s: its strides reach elements %" PRId64 " to %" PRId64
-                         ", its buffer has %zu",
-                         side, name, low, high, bytes / element_bytes);
-    }
-    return CLATTN_OK;
+    char options[80];
+    snprintf(options, sizeof(options), "-D TYPE=%d -D OUT_TYPE=%d -D FIRST_TYPE=%d", (int)problem->type,
+             (int)problem->out_type, (int)first_type);
+    return program_kernel(context, "merge.cl", options, "merge", kernel);
 }
 
-static clattn_status check_shape(clattn_type type, const int64_t shape[4])
+static clattn_status launch_merge(struct chain *chain, struct kernel *kernel, const clattn_merge_problem *problem,
+                                  int count, const struct operands *operands)
 {
-    static const char *const axes[4] = { "batch", "heads", "rows", "columns" };
-    if (clattn_type_size(type) == 0) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "type %d: is not a storage type", (int)type);
-    }
-    for (int axis = 0; axis < 4; ++axis) {
-        const int least = axis == 3; /* a head has a column; all else may be empty */
-        if (shape[axis] < least || shape[axis] > INT32_MAX) {
-            return error_set(CLATTN_INVALID_SHAPE, "shape[%d] (%s) %" PRId64 ": must be %d to %d", axis,
-                             axes[axis], shape[axis], least, INT32_MAX);
-        }
-    }
-    return CLATTN_OK;
-}
-
-static clattn_status fill(const clattn_context *context, const clattn_partial *const partials[3],
-                          clattn_type type, const int64_t shape[4], clattn_merge_params *params)
-{
-    memset(params, 0, sizeof(*params));
-    clattn_status status = CLATTN_OK;
-    for (int side = 0; side < 3 && status == CLATTN_OK; ++side) {
-        const clattn_tensor *out = &partials[side]->out, *lse = &partials[side]->lse;
-        status = check_tensor(context, out, side, "out", shape, 4, clattn_type_size(type));
-        if (status == CLATTN_OK) {
-            status = check_tensor(context, lse, side, "lse", shape, 3, sizeof(float));
-        }
-        params->out_offset[side] = out->offset;
-        params->lse_offset[side] = lse->offset;
-        memcpy(params->out_stride[side], out->stride, sizeof(out->stride));
-        memcpy(params->lse_stride[side], lse->stride, sizeof(lse->stride));
-    }
-    params->heads = (int)shape[1];
-    params->rows = (int)shape[2];
-    params->columns = (int)shape[3];
-    return status;
-}
-
-static clattn_status launch_merge(struct chain *chain, struct kernel *kernel,
-                                  const clattn_partial *const partials[3], const int64_t shape[4],
-                                  const clattn_merge_params *params)
-{
-    const size_t global[3] = { (size_t)shape[2], (size_t)shape[1], (size_t)shape[0] };
+    const size_t global[3] = { (size_t)problem->rows, (size_t)problem->heads, (size_t)problem->batch };
     const size_t local[3] = { 1, 1, 1 };
-    const struct launch_argument arguments[] = {
-        { sizeof(*params), params },          ARGUMENT(partials[0]->out.buffer),
-        ARGUMENT(partials[1]->out.buffer),    ARGUMENT(partials[2]->out.buffer),
-        ARGUMENT(partials[0]->lse.buffer),    ARGUMENT(partials[1]->lse.buffer),
-        ARGUMENT(partials[2]->lse.buffer),
-    };
-    chain_final(chain);
-    return launch(chain, kernel, 3, global, local, sizeof(arguments) / sizeof(arguments[0]), arguments);
+    struct launch_argument arguments[1 + 2 * MERGE_PLACES];
+    clattn_merge_params params;
+    memset(&params, 0, sizeof(params));
+    operands_fill(operands, &params);
+    params.count = count;
+    params.heads = (int)problem->heads;
+    params.rows = (int)problem->rows;
+    params.columns = (int)problem->columns;
+    arguments[0] = (struct launch_argument)ARGUMENT(params);
+    for (int id = 0; id < 2 * MERGE_PLACES; ++id) {
+        arguments[1 + id] = (struct launch_argument)ARGUMENT(operands->tensor[id].buffer);
+    }
+    return launch(chain, kernel, 3, global, local, 1 + 2 * MERGE_PLACES, arguments);
 }
 
-clattn_status merge_enqueue(clattn_context *context, cl_command_queue queue, clattn_type type,
-                            const int64_t shape[4], const clattn_partial *const partials[3],
-                            cl_uint n_wait, const cl_event *wait, cl_event *done)
+static clattn_status check(const clattn_context *context, const clattn_merge_problem *p, int64_t count)
 {
-    clattn_merge_params params;
-    struct kernel *kernel = NULL;
-    clattn_status status = check_shape(type, shape);
-    if (status == CLATTN_OK && type == CLATTN_FLOAT64 && !context->device.has_fp64) {
-        status = error_set(CLATTN_UNSUPPORTED, "type float64: device \"%s\" has no float64",
-                           context->device.name);
+    if (count < 1) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "count %" PRId64 ": must be at least 1", count);
     }
-    const int empty = status == CLATTN_OK &&
-                      (shape[0] == 0 || shape[1] == 0 || shape[2] == 0);
-    if (status == CLATTN_OK && !empty) {
-        status = fill(context, partials, type, shape, &params);
+    if (count > MERGE_AT_ONCE && p->out_type != CLATTN_FLOAT32 && p->out_type != CLATTN_FLOAT64) {
+        return error_set(CLATTN_UNSUPPORTED,
+                         "count %" PRId64
+                         ": more than %d partials are merged into a float32 out, which loses nothing on "
+                         "the way, and out_type is %s; set out_type",
+                         count, MERGE_AT_ONCE, clattn_type_name(p->out_type));
     }
-    if (status == CLATTN_OK && !empty) {
-        char options[32];
-        snprintf(options, sizeof(options), "-D TYPE=%d", (int)type);
-        status = program_kernel(context, "merge.cl", options, "merge", &kernel);
+    if (p->type == CLATTN_FLOAT64 && !context->device.has_fp64) {
+        return error_set(CLATTN_UNSUPPORTED, "type float64: device \"%s\" has no float64", context->device.name);
     }
+    return CLATTN_OK;
+}
+
+/* The partials that one command takes: as many as there is room for, the result so far before them after the first. */
+struct turn {
+    const clattn_partial *partials[MERGE_AT_ONCE];
+    int count;
+    clattn_type first_type;
+    struct operands operands;
+};
+
+static clattn_status next_turn(const clattn_merge_problem *problem, int64_t count, const clattn_partial *partials,
+                               const clattn_partial *merged, int64_t *done, struct turn *turn)
+{
+    turn->count = 0;
+    turn->first_type = *done > 0 ? problem->out_type : problem->type;
+    if (*done > 0) {
+        turn->partials[turn->count++] = merged;
+    }
+    while (turn->count < MERGE_AT_ONCE && *done < count) {
+        turn->partials[turn->count++] = &partials[(*done)++];
+    }
+    return merge_operands(problem, turn->first_type, turn->count, turn->partials, merged, &turn->operands);
+}
+
+clattn_status merge_enqueue(clattn_context *context, const clattn_merge_problem *given, int64_t count,
+                            const clattn_partial *partials, const clattn_partial *merged,
+                            const struct enqueue_target *target)
+{
+    clattn_merge_problem problem;
+    struct kernel *first = NULL, *later = NULL;
+    clattn_status status = merge_problem_check(given, &problem);
+    if (status == CLATTN_OK) {
+        status = check(context, &problem, count);
+    }
+    if (status == CLATTN_OK) {
+        status = get_kernel(context, &problem, problem.type, &first);
+    }
+    if (status == CLATTN_OK && count > MERGE_AT_ONCE) {
+        status = get_kernel(context, &problem, problem.out_type, &later);
+    }
+    /* Everything is checked before the first command is enqueued. */
+    struct turn turn;
     struct chain chain;
-    if (status == CLATTN_OK) {
-        status = chain_check_queue(context, queue);
-    }
-    if (status == CLATTN_OK) {
-        status = chain_begin(&chain, queue, n_wait, wait, done);
+    for (int64_t done = 0; done < count && status == CLATTN_OK;) {
+        status = next_turn(&problem, count, partials, merged, &done, &turn);
+        if (status == CLATTN_OK) {
+            status = enqueue_begin(context, target, &turn.operands, 0, &chain);
+        }
     }
     if (status != CLATTN_OK) {
         return status;
     }
-    if (!empty) {
-        status = launch_merge(&chain, kernel, partials, shape, &params);
+    for (int64_t done = 0; done < count && status == CLATTN_OK;) {
+        struct kernel *kernel = done > 0 ? later : first;
+        status = next_turn(&problem, count, partials, merged, &done, &turn);
+        if (status == CLATTN_OK) {
+            if (done == count) {
+                chain_final(&chain);
+            }
+            status = launch_merge(&chain, kernel, &problem, turn.count, &turn.operands);
+        }
     }
     return chain_end(&chain, status);
 }

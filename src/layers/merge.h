@@ -1,11 +1,13 @@
-/* Merging two partial attentions over disjoint keys. */
+/* Merging partial attentions over disjoint keys. */
 #ifndef CLATTN_SRC_MERGE_H
 #define CLATTN_SRC_MERGE_H
 
-#include "program/context.h"
+#include "operation/merging.h"
+#include "plan/enqueue.h"
 
-clattn_status merge_enqueue(clattn_context *context, cl_command_queue queue, clattn_type type,
-                            const int64_t shape[4], const clattn_partial *const partials[3],
-                            cl_uint n_wait, const cl_event *wait, cl_event *done);
+/* All `count` partials, in the order of the array. */
+clattn_status merge_enqueue(clattn_context *context, const clattn_merge_problem *problem, int64_t count,
+                            const clattn_partial *partials, const clattn_partial *merged,
+                            const struct enqueue_target *target);
 
 #endif

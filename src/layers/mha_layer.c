@@ -10,14 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked_math.h"
 #include "base/error.h"
+#include "layers/sections.h"
 
 /* Appends a step, and says where its parts (0: query, 1: key, 2: value) come to lie. */
 static void add_step(struct clattn_mha *mha, int first_part, int end_part, int64_t *total)
 {
-    static const enum mha_array weights[3] = { MHA_WQ, MHA_WK, MHA_WV };
-    static const enum mha_array biases[3] = { MHA_BQ, MHA_BK, MHA_BV };
+    static const enum mha_tensor weights[3] = { MHA_WQ, MHA_WK, MHA_WV };
+    static const enum mha_tensor biases[3] = { MHA_BQ, MHA_BK, MHA_BV };
+    static const uint32_t bits[3] = { CLATTN_MHA_BIAS_QUERY, CLATTN_MHA_BIAS_KEY, CLATTN_MHA_BIAS_VALUE };
     const struct mha_problem *problem = &mha->problem;
     const clattn_mha_problem *p = &problem->p;
     const int packed = (p->parts & CLATTN_MHA_PACKED) != 0;
@@ -30,7 +31,7 @@ static void add_step(struct clattn_mha *mha, int first_part, int end_part, int64
     step->depth = is_context ? p->context_dim : p->model_dim;
     step->weight = packed ? MHA_WQ : weights[first_part];
     step->bias = packed ? MHA_BQ : biases[first_part];
-    step->has_bias = problem->arrays[step->bias].required;
+    step->has_bias = (p->parts & bits[packed ? 0 : first_part]) != 0;
     step->result_at = *total;
     for (int part = 0; packed && part < first_part; ++part) {
         step->first_row += dims[part];
@@ -63,18 +64,6 @@ static void plan_steps(struct clattn_mha *mha, int64_t *total)
     add_step(mha, 2, 3, total);
 }
 
-/* factors[0] * factors[1] * ..., -1 when it does not fit. */
-static int64_t product(const int64_t *factors, int count)
-{
-    int64_t result = 1;
-    for (int i = 0; i < count; ++i) {
-        if (!checked_multiply(result, factors[i], &result)) {
-            return -1;
-        }
-    }
-    return result;
-}
-
 static clattn_status plan_sections(struct clattn_mha *mha, int64_t projected)
 {
     const clattn_mha_problem *p = &mha->problem.p;
@@ -82,12 +71,12 @@ static clattn_status plan_sections(struct clattn_mha *mha, int64_t projected)
     const int64_t heads[4] = { p->batch, p->rows, mha->problem.heads_dim, size };
     const int64_t weights[5] = { p->batch, p->rows, p->context_rows, p->query_heads, real };
     const int64_t bytes[MHA_SECTIONS] = {
-        [MHA_SECTION_PROJECTED] = product((const int64_t[]){ projected, size }, 2),
-        [MHA_SECTION_HEADS] = product(heads, 4),
-        [MHA_SECTION_WEIGHTS] = p->weights == CLATTN_MHA_WEIGHTS_AVERAGE ? product(weights, 5) : 0,
+        [MHA_SECTION_PROJECTED] = product_of_extents((const int64_t[]){ projected, size }, 2),
+        [MHA_SECTION_HEADS] = product_of_extents(heads, 4),
+        [MHA_SECTION_WEIGHTS] = p->weights == CLATTN_MHA_WEIGHTS_AVERAGE ? product_of_extents(weights, 5) : 0,
         [MHA_SECTION_ATTENTION] = (int64_t)mha->attention->workspace_bytes,
     };
-    return layer_place_sections(&mha->context->device, bytes, mha->section_at, MHA_SECTIONS,
+    return sections_place(&mha->context->device, bytes, mha->section_at, MHA_SECTIONS,
                                 &mha->workspace_bytes);
 }
 
@@ -113,8 +102,8 @@ static void explain_steps(const struct clattn_mha *mha, struct text *text)
         const struct mha_step *step = &mha->steps[i];
         const char *what = mha->n_steps == 2 && i == 0 ? "" : made[mha->n_steps];
         text_append(text, "  %s [%" PRId64 ", %" PRId64 "] by rows %" PRId64 " to %" PRId64 " of %s%s\n",
-                    mha->problem.arrays[step->source].name, step->rows, step->depth, step->first_row,
-                    step->first_row + step->columns - 1, mha->problem.arrays[step->weight].name, what);
+                    operation_mha.rows[step->source].name, step->rows, step->depth, step->first_row,
+                    step->first_row + step->columns - 1, operation_mha.rows[step->weight].name, what);
     }
     text_append(text, "  heads' results [%" PRId64 ", %" PRId64 "] by wo\n", p->batch * p->rows,
                 mha->problem.heads_dim);

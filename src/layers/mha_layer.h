@@ -2,11 +2,10 @@
 #ifndef CLATTN_SRC_MHA_LAYER_H
 #define CLATTN_SRC_MHA_LAYER_H
 
-#include "layers/layer_enqueue.h"
-#include "operation/mha_problem.h"
+#include "layers/projector.h"
+#include "operation/mha.h"
 #include "plan/enqueue.h"
 #include "plan/planner.h"
-#include "layers/projector.h"
 
 /* Sections of the workspace. */
 enum mha_section {
@@ -19,7 +18,7 @@ enum mha_section {
 
 /* One multiply before the attention: the source's rows by rows [first_row, first_row + columns) of a weight. */
 struct mha_step {
-    enum mha_array source, weight, bias;
+    enum mha_tensor source, weight, bias;
     int64_t rows, depth; /* of the source */
     int64_t first_row, columns;
     int64_t result_at, result_row; /* elements of MHA_SECTION_PROJECTED */
@@ -44,8 +43,7 @@ clattn_status mha_create(clattn_context *context, const struct mha_problem *prob
                          struct clattn_mha **mha);
 void mha_destroy(struct clattn_mha *mha);
 
-clattn_status mha_enqueue(const struct clattn_mha *mha, cl_command_queue queue,
-                          const struct mha_call *call, cl_uint n_wait, const cl_event *wait,
-                          cl_event *done);
+clattn_status mha_enqueue(const struct clattn_mha *mha, const struct enqueue_target *target,
+                          const struct operands *operands);
 
 #endif

@@ -1,24 +1,11 @@
-/* One call of a multi-head layer: projections, attention, weights' average, output projection. Three chains
- * of commands, joined by events where the queue does not keep their order. */
+/* One call of a multi-head layer: projections, attention, weights' average, output projection, in one chain of
+ * commands. */
 #include <string.h>
 
-#include "base/error.h"
 #include "layers/mha_layer.h"
+#include "layers/sections.h"
 
 #define AVERAGE_ITEMS 64
-
-static clattn_status check_buffers(const struct clattn_mha *mha, const struct mha_call *call)
-{
-    clattn_status status = CLATTN_OK;
-    for (int i = 0; i < MHA_ARRAYS && status == CLATTN_OK; ++i) {
-        status = layer_check_buffer(&mha->problem.arrays[i],
-                                    mha_call_count(&mha->problem, call, (enum mha_array)i),
-                                    &call->places[i]);
-    }
-    return status == CLATTN_OK
-               ? layer_check_workspace(call->workspace, mha->workspace_bytes, "clattn_mha_workspace")
-               : status;
-}
 
 static int64_t section_element(const struct clattn_mha *mha, enum mha_section section)
 {
@@ -32,11 +19,11 @@ static int64_t weights_element(const struct clattn_mha *mha)
 
 /* ---- projections ------------------------------------------------------------------------------ */
 
-static clattn_status project_step(const struct clattn_mha *mha, const struct mha_call *call,
+static clattn_status project_step(const struct clattn_mha *mha, const struct operands *operands,
                                   const struct mha_step *step, struct chain *chain)
 {
-    const struct layer_place *source = &call->places[step->source], *bias = &call->places[step->bias];
-    const struct layer_place *weight = &call->places[step->weight];
+    const struct tensor_place *source = &operands->tensor[step->source], *bias = &operands->tensor[step->bias];
+    const struct tensor_place *weight = &operands->tensor[step->weight];
     const struct projection projection = {
         .params = { .left_offset = source->offset,
                     .right_offset = weight->offset + step->first_row * step->depth,
@@ -53,37 +40,27 @@ static clattn_status project_step(const struct clattn_mha *mha, const struct mha
         .left = source->buffer,
         .right = weight->buffer,
         .bias = step->has_bias ? bias->buffer : NULL,
-        .result = call->workspace,
+        .result = operands->workspace,
     };
     return projector_enqueue(&mha->projector, &projection, chain);
 }
 
-static clattn_status enqueue_inputs(const struct clattn_mha *mha, const struct mha_call *call,
-                                    struct layer_joint *joint)
+static clattn_status enqueue_inputs(const struct clattn_mha *mha, const struct operands *operands,
+                                    struct chain *chain)
 {
-    struct chain chain;
-    cl_event event = NULL;
-    clattn_status status = chain_begin(&chain, joint->queue, layer_joint_count(joint), layer_joint_wait(joint),
-                                       joint->in_order ? NULL : &event);
-    if (status != CLATTN_OK) {
-        return status;
-    }
+    clattn_status status = CLATTN_OK;
     for (int i = 0; i < mha->n_steps && status == CLATTN_OK; ++i) {
-        status = project_step(mha, call, &mha->steps[i], &chain);
-    }
-    status = chain_end(&chain, status);
-    if (status == CLATTN_OK) {
-        layer_joint_pass(joint, event);
+        status = project_step(mha, operands, &mha->steps[i], chain);
     }
     return status;
 }
 
-static clattn_status enqueue_output(const struct clattn_mha *mha, const struct mha_call *call,
+static clattn_status enqueue_output(const struct clattn_mha *mha, const struct operands *operands,
                                     struct chain *chain)
 {
     const clattn_mha_problem *p = &mha->problem.p;
-    const struct layer_place *weight = &call->places[MHA_WO], *bias = &call->places[MHA_BO];
-    const struct layer_place *y = &call->places[MHA_Y];
+    const struct tensor_place *weight = &operands->tensor[MHA_WO], *bias = &operands->tensor[MHA_BO];
+    const struct tensor_place *y = &operands->tensor[MHA_Y];
     const int has_bias = (p->parts & CLATTN_MHA_BIAS_OUT) != 0;
     const struct projection projection = {
         .params = { .left_offset = section_element(mha, MHA_SECTION_HEADS),
@@ -98,7 +75,7 @@ static clattn_status enqueue_output(const struct clattn_mha *mha, const struct m
                     .depth = (int)mha->problem.heads_dim,
                     .has_bias = has_bias },
         .batch = 1,
-        .left = call->workspace,
+        .left = operands->workspace,
         .right = weight->buffer,
         .bias = has_bias ? bias->buffer : NULL,
         .result = y->buffer,
@@ -112,61 +89,59 @@ static clattn_status enqueue_output(const struct clattn_mha *mha, const struct m
 static clattn_tensor heads_of(cl_mem buffer, int64_t offset, int64_t rows, int64_t row_stride,
                               int64_t head_dim)
 {
-    const clattn_tensor tensor = { buffer, offset, { layer_at_least_1(rows) * row_stride, head_dim, row_stride, 1 } };
+    const clattn_tensor tensor = { buffer, offset, { at_least_1(rows) * row_stride, head_dim, row_stride, 1 } };
     return tensor;
 }
 
-static void fill_tensors(const struct clattn_mha *mha, const struct mha_call *call, cl_mem workspace,
+static void fill_tensors(const struct clattn_mha *mha, const struct operands *operands, cl_mem workspace,
                          clattn_tensors *tensors)
 {
     const clattn_mha_problem *p = &mha->problem.p;
     const int64_t projected = section_element(mha, MHA_SECTION_PROJECTED);
     clattn_tensor *const parts[3] = { &tensors->query, &tensors->key, &tensors->value };
     for (int i = 0; i < 3; ++i) {
-        *parts[i] = heads_of(call->workspace, projected + mha->part_at[i],
+        *parts[i] = heads_of(operands->workspace, projected + mha->part_at[i],
                              i == 0 ? p->rows : p->context_rows, mha->part_row[i],
                              i == 2 ? p->head_dim_v : p->head_dim);
     }
-    tensors->out = heads_of(call->workspace, section_element(mha, MHA_SECTION_HEADS), p->rows,
+    tensors->out = heads_of(operands->workspace, section_element(mha, MHA_SECTION_HEADS), p->rows,
                             mha->problem.heads_dim, p->head_dim_v);
-    tensors->call.has_scale = p->has_scale;
-    tensors->call.scale = p->scale;
     if (p->weights) {
         const int averages = p->weights == CLATTN_MHA_WEIGHTS_AVERAGE;
-        const struct layer_place *weights = &call->places[MHA_WEIGHTS];
-        tensors->weights.buffer = averages ? call->workspace : weights->buffer;
+        const struct tensor_place *weights = &operands->tensor[MHA_WEIGHTS];
+        tensors->weights.buffer = averages ? operands->workspace : weights->buffer;
         tensors->weights.offset = averages ? weights_element(mha) : weights->offset;
-        clattn_strides_bhsd(p->query_heads, p->rows, layer_at_least_1(p->context_rows),
+        clattn_strides_bhsd(p->query_heads, p->rows, at_least_1(p->context_rows),
                             tensors->weights.stride);
     }
-    tensors->mask.buffer = call->places[MHA_MASK].buffer;
-    tensors->mask.offset = call->places[MHA_MASK].offset;
-    memcpy(tensors->mask.stride, call->mask_stride, sizeof(call->mask_stride));
-    tensors->key_lengths.buffer = call->places[MHA_KEY_LENGTHS].buffer;
-    tensors->key_lengths.offset = call->places[MHA_KEY_LENGTHS].offset;
+    tensors->mask.buffer = operands->tensor[MHA_MASK].buffer;
+    tensors->mask.offset = operands->tensor[MHA_MASK].offset;
+    memcpy(tensors->mask.stride, operands->tensor[MHA_MASK].stride, sizeof(tensors->mask.stride));
+    tensors->key_lengths.buffer = operands->tensor[MHA_KEY_LENGTHS].buffer;
+    tensors->key_lengths.offset = operands->tensor[MHA_KEY_LENGTHS].offset;
     tensors->workspace = workspace;
 }
 
-static clattn_status enqueue_attention(const struct clattn_mha *mha, const struct mha_call *call,
-                                       struct layer_joint *joint)
+static clattn_status enqueue_attention(const struct clattn_mha *mha, const struct operands *operands,
+                                       struct chain *chain)
 {
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
+    clattn_call values = CLATTN_CALL_INIT;
     struct call attention;
     cl_mem part;
-    cl_event event = NULL;
-    clattn_status status = layer_section_buffer(
-        call->workspace, mha->section_at[MHA_SECTION_ATTENTION], mha->attention->workspace_bytes, &part);
+    clattn_status status = section_buffer(operands->workspace, mha->section_at[MHA_SECTION_ATTENTION],
+                                          mha->attention->workspace_bytes, &part);
     if (status != CLATTN_OK) {
         return status;
     }
-    fill_tensors(mha, call, part, &tensors);
-    status = call_from_device(&mha->problem.attention, &tensors, &attention);
+    fill_tensors(mha, operands, part, &tensors);
+    values.has_scale = mha->problem.p.has_scale;
+    values.scale = mha->problem.p.scale;
+    status = call_from_device(&mha->problem.attention, &values, &tensors, &attention);
     if (status == CLATTN_OK) {
-        status = plan_enqueue(mha->attention, joint->queue, &attention, layer_joint_count(joint),
-                                 layer_joint_wait(joint), joint->in_order ? NULL : &event);
-    }
-    if (status == CLATTN_OK) {
-        layer_joint_pass(joint, event);
+        chain->more_follows = 1;
+        status = enqueue_in_chain(mha->attention, &attention, chain);
+        chain->more_follows = 0;
     }
     if (part) {
         clReleaseMemObject(part);
@@ -174,7 +149,7 @@ static clattn_status enqueue_attention(const struct clattn_mha *mha, const struc
     return status;
 }
 
-static clattn_status enqueue_average(const struct clattn_mha *mha, const struct mha_call *call,
+static clattn_status enqueue_average(const struct clattn_mha *mha, const struct operands *operands,
                                      struct chain *chain)
 {
     const clattn_mha_problem *p = &mha->problem.p;
@@ -183,45 +158,34 @@ static clattn_status enqueue_average(const struct clattn_mha *mha, const struct 
     const size_t items = staged_row_items(&mha->context->device, AVERAGE_ITEMS);
     const size_t global[2] = { ((size_t)pairs + items - 1) / items * items, (size_t)p->batch };
     const size_t local[2] = { items, 1 };
-    const struct layer_place *average = &call->places[MHA_WEIGHTS];
+    const struct tensor_place *average = &operands->tensor[MHA_WEIGHTS];
     const int64_t at = weights_element(mha);
     const struct launch_argument arguments[] = {
-        ARGUMENT(pairs), ARGUMENT(heads), ARGUMENT(at), ARGUMENT(call->workspace), ARGUMENT(average->offset),
+        ARGUMENT(pairs), ARGUMENT(heads), ARGUMENT(at), ARGUMENT(operands->workspace), ARGUMENT(average->offset),
         ARGUMENT(average->buffer)
     };
     return mha->average ? launch(chain, mha->average, 2, global, local, 6, arguments) : CLATTN_OK;
 }
 
-clattn_status mha_enqueue(const struct clattn_mha *mha, cl_command_queue queue,
-                          const struct mha_call *call, cl_uint n_wait, const cl_event *wait,
-                          cl_event *done)
+clattn_status mha_enqueue(const struct clattn_mha *mha, const struct enqueue_target *target,
+                          const struct operands *operands)
 {
     struct chain chain;
-    struct layer_joint joint;
-    clattn_status status = layer_joint_begin(&joint, mha->context, queue, n_wait, wait);
-    if (status == CLATTN_OK) {
-        status = check_buffers(mha, call);
-    }
+    clattn_status status = enqueue_begin(mha->context, target, operands, mha->workspace_bytes, &chain);
     if (status != CLATTN_OK) {
         return status;
     }
-    const int empty = mha->problem.p.batch == 0 || mha->problem.p.rows == 0;
-    if (!empty) {
-        status = enqueue_inputs(mha, call, &joint);
-    }
-    if (status == CLATTN_OK && !empty) {
-        status = enqueue_attention(mha, call, &joint);
-    }
-    if (status == CLATTN_OK) {
-        status = chain_begin(&chain, queue, layer_joint_count(&joint), layer_joint_wait(&joint), done);
-    }
-    if (status == CLATTN_OK) {
-        status = empty ? CLATTN_OK : enqueue_average(mha, call, &chain);
-        if (status == CLATTN_OK && !empty) {
-            status = enqueue_output(mha, call, &chain);
+    if (mha->problem.p.batch > 0 && mha->problem.p.rows > 0) {
+        status = enqueue_inputs(mha, operands, &chain);
+        if (status == CLATTN_OK) {
+            status = enqueue_attention(mha, operands, &chain);
         }
-        status = chain_end(&chain, status);
+        if (status == CLATTN_OK) {
+            status = enqueue_average(mha, operands, &chain);
+        }
+        if (status == CLATTN_OK) {
+            status = enqueue_output(mha, operands, &chain);
+        }
     }
-    layer_joint_pass(&joint, NULL);
-    return status;
+    return chain_end(&chain, status);
 }

@@ -2,6 +2,7 @@
 #ifndef CLATTN_SRC_PROJECTOR_H
 #define CLATTN_SRC_PROJECTOR_H
 
+#include "clattn_layers.h"
 #include "cl/project_params.h"
 #include "program/launch.h"
 #include "base/text.h"

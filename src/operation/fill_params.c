@@ -25,41 +25,6 @@ static clattn_i64 bits_of(double value)
     return bits;
 }
 
-static void fill_places(const struct problem *problem, const struct call *call, clattn_params *params)
-{
-    const struct {
-        enum tensor_id id;
-        clattn_i64 *stride, *offset;
-    } rows[] = {
-        { TENSOR_QUERY, params->query_stride, &params->query_offset },
-        { TENSOR_KEY, params->key_stride, &params->key_offset },
-        { TENSOR_VALUE, params->value_stride, &params->value_offset },
-        { TENSOR_OUT, params->out_stride, &params->out_offset },
-        { TENSOR_MASK, params->mask_stride, &params->mask_offset },
-        { TENSOR_BIAS, params->bias_stride, &params->bias_offset },
-        { TENSOR_WEIGHTS, params->weights_stride, &params->weights_offset },
-        { TENSOR_LSE, params->lse_stride, &params->lse_offset },
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
-        const struct tensor_place *place = &call->tensor[rows[i].id];
-        memcpy(rows[i].stride, place->stride, sizeof(place->stride));
-        *rows[i].offset = place->offset;
-    }
-    if (problem->flags & CLATTN_FLAG_VARLEN) {
-        params->query_stride[0] = params->key_stride[0] = 0;
-        params->value_stride[0] = params->out_stride[0] = params->lse_stride[0] = 0;
-    }
-    params->slopes_offset = call->tensor[TENSOR_SLOPES].offset;
-    params->slopes_stride[0] = call->tensor[TENSOR_SLOPES].stride[0];
-    params->slopes_stride[1] = call->tensor[TENSOR_SLOPES].stride[1];
-    params->sinks_offset = call->tensor[TENSOR_SINKS].offset;
-    params->sinks_stride = call->tensor[TENSOR_SINKS].stride[1];
-    params->key_lengths_offset = call->tensor[TENSOR_KEY_LENGTHS].offset;
-    params->query_offsets_offset = call->tensor[TENSOR_QUERY_OFFSETS].offset;
-    params->cu_query_offset = call->tensor[TENSOR_CU_QUERY].offset;
-    params->cu_key_offset = call->tensor[TENSOR_CU_KEY].offset;
-}
-
 static void fill_dropout(const clattn_problem *p, const struct call *call, clattn_params *params)
 {
     double keep_scale = 1.0 / (1.0 - p->dropout);
@@ -70,13 +35,17 @@ static void fill_dropout(const clattn_problem *p, const struct call *call, clatt
     params->dropout_seed[0] = (clattn_u32)call->dropout_seed;
     params->dropout_seed[1] = (clattn_u32)(call->dropout_seed >> 32);
     params->dropout_offset = call->dropout_offset;
+    params->first_plane = call->first_plane;
+    params->first_row = call->first_row;
+    params->first_key = call->first_key;
+    params->whole_heads = call->whole_heads;
 }
 
 void params_fill(const struct problem *problem, const struct call *call, clattn_params *params)
 {
     const clattn_problem *p = &problem->p;
     memset(params, 0, sizeof(*params));
-    fill_places(problem, call, params);
+    operands_fill(&call->operands, params);
     params->scale = (float)call->scale;
     params->scale_f64 = bits_of(call->scale);
     params->softcap = (float)p->softcap;

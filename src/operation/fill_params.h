@@ -3,7 +3,7 @@
 #define CLATTN_SRC_FILL_PARAMS_H
 
 #include "cl/forward_params.h"
-#include "operation/problem.h"
+#include "operation/call.h"
 
 void params_fill(const struct problem *problem, const struct call *call, clattn_params *params);
 

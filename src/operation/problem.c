@@ -8,40 +8,27 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl/forward_params.h"
 #include "base/error.h"
+#include "base/growth.h"
 #include "base/text.h"
+#include "cl/forward_params.h"
+#include "operation/forward.h"
 
 /* Lengths are 32-bit in kernels; positions are 64-bit. */
 #define DIMENSION_MAX INT32_MAX
 
-/* The struct of the first version, below which no caller can be: a smaller size would cut a field. */
-#define FIRST_PROBLEM_BYTES (offsetof(clattn_problem, strategy) + sizeof(const char *))
-
 static const uint32_t known_features = CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_SLOPES |
                                        CLATTN_WITH_SINKS | CLATTN_WITH_VARLEN | CLATTN_WITH_LSE;
 
-static clattn_status copy_known_fields(struct problem *problem, const clattn_problem *given)
+GROWTH_CHECK(clattn_problem, out_type);
+
+static const clattn_problem default_problem = CLATTN_PROBLEM_INIT;
+static const struct growth problem_growth = { "problem", "CLATTN_PROBLEM_INIT", sizeof(clattn_problem),
+                                              GROWTH_UP_TO(clattn_problem, head_dim), &default_problem };
+
+void clattn_problem_init(clattn_problem *problem, size_t struct_size)
 {
-    size_t size = given->struct_size;
-    if (size < FIRST_PROBLEM_BYTES || size > 65536) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "problem.struct_size %zu: must be %zu, set by CLATTN_PROBLEM_INIT", size,
-                         sizeof(*given));
-    }
-    clattn_problem blank = CLATTN_PROBLEM_INIT;
-    problem->p = blank;
-    memcpy(&problem->p, given, size < sizeof(blank) ? size : sizeof(blank));
-    for (size_t i = sizeof(blank); i < size; ++i) {
-        if (((const unsigned char *)given)[i] != 0) {
-            return error_set(CLATTN_UNSUPPORTED,
-                             "problem.struct_size %zu: sets a field that this library (version %s) does "
-                             "not know; use a newer libclattn",
-                             size, clattn_version());
-        }
-    }
-    problem->p.struct_size = sizeof(blank);
-    return CLATTN_OK;
+    growth_init(&problem_growth, problem, struct_size);
 }
 
 clattn_status problem_check_scale(int has_scale, double scale)
@@ -55,13 +42,7 @@ clattn_status problem_check_scale(int has_scale, double scale)
     return CLATTN_OK;
 }
 
-struct dimension {
-    const char *name;
-    int64_t value;
-    int64_t least;
-};
-
-static clattn_status check_dimensions(const clattn_problem *p)
+static clattn_status check_shape(const clattn_problem *p)
 {
     const struct dimension dimensions[] = {
         { "batch", p->batch, 0 },         { "query_heads", p->query_heads, 0 },
@@ -69,17 +50,30 @@ static clattn_status check_dimensions(const clattn_problem *p)
         { "key_len", p->key_len, 0 },     { "head_dim", p->head_dim, 1 },
         { "head_dim_v", p->head_dim_v, 1 },
     };
-    for (size_t i = 0; i < sizeof(dimensions) / sizeof(dimensions[0]); ++i) {
-        const struct dimension *d = &dimensions[i];
-        if (d->value < d->least || d->value > DIMENSION_MAX) {
-            return error_set(CLATTN_INVALID_SHAPE, "%s %" PRId64 ": must be %s and at most %d", d->name,
-                             d->value, d->least ? "> 0" : ">= 0", DIMENSION_MAX);
-        }
+    clattn_status status = check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+    if (status == CLATTN_OK && (p->kv_heads == 0 ? p->query_heads != 0 : p->query_heads % p->kv_heads != 0)) {
+        status = error_set(CLATTN_INVALID_SHAPE,
+                           "query_heads %" PRId64 ": must be a multiple of kv_heads %" PRId64, p->query_heads,
+                           p->kv_heads);
     }
-    if (p->kv_heads == 0 ? p->query_heads != 0 : p->query_heads % p->kv_heads != 0) {
-        return error_set(CLATTN_INVALID_SHAPE,
-                         "query_heads %" PRId64 ": must be a multiple of kv_heads %" PRId64,
-                         p->query_heads, p->kv_heads);
+    return status;
+}
+
+/* Types of their own: any that are computed in float32 go together. */
+static clattn_status check_own_types(const clattn_problem *p)
+{
+    const struct {
+        const char *name;
+        clattn_type type;
+    } own[] = { { "key_type", p->key_type }, { "value_type", p->value_type }, { "out_type", p->out_type } };
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); ++i) {
+        if (clattn_type_size(own[i].type) == 0) {
+            return error_set(CLATTN_INVALID_ARGUMENT, "%s %d: is not a clattn_type", own[i].name, (int)own[i].type);
+        }
+        if ((own[i].type == CLATTN_FLOAT64) != (p->type == CLATTN_FLOAT64)) {
+            return error_set(CLATTN_INVALID_ARGUMENT, "%s %s: float64 goes with no other type, and type is %s",
+                             own[i].name, clattn_type_name(own[i].type), clattn_type_name(p->type));
+        }
     }
     return CLATTN_OK;
 }
@@ -209,15 +203,17 @@ static clattn_status copy_strategy(struct problem *problem)
 
 clattn_status problem_init(struct problem *problem, const clattn_problem *given)
 {
+    clattn_problem *p = &problem->p;
     memset(problem, 0, sizeof(*problem));
-    if (!given) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "problem: must not be NULL");
+    problem->operation = &operation_forward;
+    clattn_status status = growth_copy(&problem_growth, given, p);
+    if (status == CLATTN_OK) {
+        p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
+        p->key_type = forward_type(p, p->key_type);
+        p->value_type = forward_type(p, p->value_type);
+        p->out_type = forward_type(p, p->out_type);
     }
-    clattn_status status = copy_known_fields(problem, given);
-    if (status == CLATTN_OK && problem->p.head_dim_v == 0) {
-        problem->p.head_dim_v = problem->p.head_dim;
-    }
-    clattn_status (*const checks[])(const clattn_problem *) = { check_types, check_dimensions,
+    clattn_status (*const checks[])(const clattn_problem *) = { check_types, check_own_types, check_shape,
                                                                 check_masking, check_numbers };
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
         status = checks[i](&problem->p);
@@ -244,8 +240,15 @@ int problem_equal(const struct problem *a, const struct problem *b)
            x->window_left == y->window_left && x->window_right == y->window_right &&
            x->always_visible_keys == y->always_visible_keys && !(x->softcap != y->softcap) &&
            !(x->dropout != y->dropout) && x->strided_columns == y->strided_columns &&
-           x->matmul == y->matmul && x->allow_tf32 == y->allow_tf32 &&
+           x->matmul == y->matmul && x->allow_tf32 == y->allow_tf32 && x->key_type == y->key_type &&
+           x->value_type == y->value_type && x->out_type == y->out_type &&
            strcmp(a->strategy_name, b->strategy_name) == 0;
+}
+
+int problem_mixes_types(const struct problem *problem)
+{
+    const clattn_problem *p = &problem->p;
+    return p->key_type != p->type || p->value_type != p->type || p->out_type != p->type;
 }
 
 int problem_hides_keys(const struct problem *problem)
@@ -278,6 +281,10 @@ void problem_describe(const struct problem *problem, char *line, size_t line_siz
         text_append(&text, " -> %" PRId64, p->head_dim_v);
     }
     text_append(&text, ", %s%s", clattn_type_name(p->type), p->allow_tf32 ? " or tf32" : "");
+    if (problem_mixes_types(problem)) {
+        text_append(&text, " queries, %s keys, %s values, %s out", clattn_type_name(p->key_type),
+                    clattn_type_name(p->value_type), clattn_type_name(p->out_type));
+    }
     if (p->causal) {
         text_append(&text, ", causal%s", alignments[p->alignment]);
     }

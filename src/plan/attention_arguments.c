@@ -3,13 +3,15 @@
 
 #define POINTERS_BYTES 128 /* of all tensors, and single numbers, at most */
 
+_Static_assert(TENSOR_COUNT * 8 <= POINTERS_BYTES && sizeof(clattn_params) + POINTERS_BYTES <= 1024,
+               "every device takes 1,024 bytes of arguments (CL_DEVICE_MAX_PARAMETER_SIZE)");
+
 void attention_arguments(const clattn_params *params, const struct call *call,
                          struct launch_argument *arguments)
 {
     arguments[0] = (struct launch_argument){ sizeof(*params), params };
     for (int id = 0; id < TENSOR_COUNT; ++id) {
-        arguments[1 + id] =
-            (struct launch_argument){ sizeof(cl_mem), &call->tensor[id].buffer };
+        arguments[1 + id] = (struct launch_argument){ sizeof(cl_mem), &call->operands.tensor[id].buffer };
     }
 }
 
@@ -20,4 +22,14 @@ int attention_arguments_fit(const struct device *device, size_t own_bytes, struc
         return 0;
     }
     return 1;
+}
+
+void append_type_options(const struct problem *problem, struct text *options)
+{
+    const clattn_problem *p = &problem->p;
+    text_append(options, "-D TYPE=%d", (int)p->type);
+    if (problem_mixes_types(problem)) {
+        text_append(options, " -D KEY_TYPE=%d -D VALUE_TYPE=%d -D OUT_TYPE=%d", (int)p->key_type, (int)p->value_type,
+                    (int)p->out_type);
+    }
 }

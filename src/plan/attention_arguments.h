@@ -2,9 +2,9 @@
 #ifndef CLATTN_SRC_ATTENTION_ARGUMENTS_H
 #define CLATTN_SRC_ATTENTION_ARGUMENTS_H
 
-#include "program/launch.h"
-#include "operation/fill_params.h"
 #include "base/text.h"
+#include "operation/fill_params.h"
+#include "program/launch.h"
 
 #define ATTENTION_ARGUMENT_COUNT (1 + TENSOR_COUNT)
 
@@ -12,6 +12,9 @@
  * pointers lead into params and call, which must stay until the launch. */
 void attention_arguments(const clattn_params *params, const struct call *call,
                          struct launch_argument *arguments);
+
+/* Appends "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are others. */
+void append_type_options(const struct problem *problem, struct text *options);
 
 /* Whether the device takes so many bytes of arguments, the kernel's own structs of `own_bytes` included. 0:
  * appends one sentence why not. */

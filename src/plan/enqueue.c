@@ -1,78 +1,81 @@
+/* Checks what only the device knows, and enqueues. */
 #include "plan/enqueue.h"
 
 #include "base/error.h"
 
-static clattn_status check_workspace(const struct clattn_plan *plan, const struct call *call)
+static clattn_status check_workspace(const clattn_context *context, const struct operands *operands,
+                                     size_t needed_bytes)
 {
-    if (plan->workspace_bytes == 0) {
+    if (needed_bytes == 0) {
         return CLATTN_OK;
     }
     size_t bytes = 0;
-    if (!call->workspace) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "workspace: must be a buffer of %zu bytes (clattn_plan_workspace)",
-                         plan->workspace_bytes);
+    if (!operands->workspace) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "workspace: must be a buffer of %zu bytes (%s)", needed_bytes,
+                         operands->operation->workspace_function);
     }
-    clattn_status status = chain_check_buffer(plan->context, call->workspace, "workspace", &bytes);
-    if (status == CLATTN_OK && bytes < plan->workspace_bytes) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "workspace of %zu bytes: must have %zu (clattn_plan_workspace)", bytes,
-                         plan->workspace_bytes);
+    clattn_status status = chain_check_buffer(context, operands->workspace, "workspace", &bytes);
+    if (status == CLATTN_OK && bytes < needed_bytes) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "workspace of %zu bytes: must have %zu (%s)", bytes, needed_bytes,
+                         operands->operation->workspace_function);
     }
     return status;
 }
 
-/* Every buffer must hold what its strides reach. Varlen: only as far as one sequence tells. */
-static clattn_status check_buffers(const struct clattn_plan *plan, const struct call *call)
+/* The buffer must hold what the strides reach; only as far as is known, where extents are only the device's. */
+static clattn_status check_buffer(const clattn_context *context, const struct operands *operands, int id)
 {
-    for (int i = 0; i < TENSOR_COUNT; ++i) {
-        const enum tensor_id id = (enum tensor_id)i;
-        const struct tensor_place *place = &call->tensor[id];
-        if (!place->buffer) {
-            continue;
-        }
-        size_t bytes = 0, element_bytes = tensor_element_bytes(&plan->problem, id);
-        int packed = plan->problem.flags & CLATTN_FLAG_VARLEN &&
-                     (id <= TENSOR_LSE); /* rows of short sequences end before query_len */
-        int64_t low, high;
-        clattn_status status = chain_check_buffer(plan->context, place->buffer, tensor_name(id), &bytes);
-        if (status == CLATTN_OK) {
-            status = tensor_extent(&plan->problem, call, id, &low, &high);
-        }
-        if (status != CLATTN_OK) {
-            return status;
-        }
-        if (!packed && (uint64_t)high > bytes / element_bytes) {
-            return error_set(CLATTN_INVALID_SHAPE,
-                             "%s.buffer of %zu bytes: its strides reach element %lld of %zu bytes each",
-                             tensor_name(id), bytes, (long long)(high - 1), element_bytes);
-        }
+    const size_t element_bytes = operand_bytes(operands, id);
+    const int rows_unknown = (operands->unknown_extents >> operands->operation->rows[id].axis[2] & 1) != 0;
+    size_t bytes = 0;
+    int64_t low, high;
+    clattn_status status =
+        chain_check_buffer(context, operands->tensor[id].buffer, operand_name(operands, id), &bytes);
+    if (status == CLATTN_OK) {
+        status = operand_reach(operands, id, &low, &high);
     }
-    return CLATTN_OK;
+    if (status == CLATTN_OK && !rows_unknown && (uint64_t)high > bytes / element_bytes) {
+        status = error_set(CLATTN_INVALID_SHAPE,
+                           "%s.buffer of %zu bytes: its strides reach element %lld of %zu bytes each",
+                           operand_name(operands, id), bytes, (long long)(high - 1), element_bytes);
+    }
+    return status;
 }
 
-clattn_status plan_enqueue(const struct clattn_plan *plan, cl_command_queue queue, const struct call *call,
-                           cl_uint n_wait, const cl_event *wait, cl_event *done)
+clattn_status enqueue_begin(const clattn_context *context, const struct enqueue_target *target,
+                            const struct operands *operands, size_t workspace_bytes, struct chain *chain)
+{
+    clattn_status status = chain_check_queue(context, target->queue);
+    if (status == CLATTN_OK) {
+        status = chain_begin(chain, target->queue, target->n_wait, target->wait, target->done);
+    }
+    if (status == CLATTN_OK) {
+        status = check_workspace(context, operands, workspace_bytes);
+    }
+    for (int id = 0; id < operands->operation->count && status == CLATTN_OK; ++id) {
+        if (operands->tensor[id].buffer) {
+            status = check_buffer(context, operands, id);
+        }
+    }
+    return status;
+}
+
+clattn_status enqueue_in_chain(const struct clattn_plan *plan, const struct call *call, struct chain *chain)
+{
+    const clattn_problem *p = &plan->problem.p;
+    if (p->batch == 0 || p->query_heads == 0 || call->query_len == 0) {
+        return CLATTN_OK;
+    }
+    clattn_params params;
+    params_fill(&plan->problem, call, &params);
+    return plan->strategy->enqueue(plan, call, &params, chain);
+}
+
+clattn_status enqueue_plan(const struct clattn_plan *plan, const struct enqueue_target *target,
+                           const struct call *call)
 {
     struct chain chain;
-    clattn_status status = chain_check_queue(plan->context, queue);
-    if (status == CLATTN_OK) {
-        status = chain_begin(&chain, queue, n_wait, wait, done);
-    }
-    if (status == CLATTN_OK) {
-        status = check_workspace(plan, call);
-    }
-    if (status == CLATTN_OK) {
-        status = check_buffers(plan, call);
-    }
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    const clattn_problem *p = &plan->problem.p;
-    if (p->batch > 0 && p->query_heads > 0 && call->query_len > 0) {
-        clattn_params params;
-        params_fill(&plan->problem, call, &params);
-        status = plan->strategy->enqueue(plan, call, &params, &chain);
-    }
-    return chain_end(&chain, status);
+    clattn_status status =
+        enqueue_begin(plan->context, target, &call->operands, plan->workspace_bytes, &chain);
+    return status == CLATTN_OK ? chain_end(&chain, enqueue_in_chain(plan, call, &chain)) : status;
 }

@@ -1,11 +1,28 @@
-/* One call of a plan: queue, workspace and buffers are checked, then the strategy enqueues. */
+/* One call, from its tensors to the commands on a queue: the queue, the workspace and the buffers are checked
+ * once, then one chain of commands is begun and ended. */
 #ifndef CLATTN_SRC_ENQUEUE_H
 #define CLATTN_SRC_ENQUEUE_H
 
 #include "plan/strategy.h"
 
-/* Enqueues a validated call: nothing where it has no output, else the strategy's commands. */
-clattn_status plan_enqueue(const struct clattn_plan *plan, cl_command_queue queue, const struct call *call,
-                           cl_uint n_wait, const cl_event *wait, cl_event *done);
+/* Where the caller wants the commands: queue, what they wait for, and the event that says that they are done. */
+struct enqueue_target {
+    cl_command_queue queue;
+    cl_uint n_wait;
+    const cl_event *wait;
+    cl_event *done; /* NULL: not wanted */
+};
+
+/* Begins the chain of a call: the queue and every buffer must be of the context, buffers must hold what the
+ * strides reach and the workspace so many bytes. After CLATTN_OK the caller ends the chain by chain_end. */
+clattn_status enqueue_begin(const clattn_context *context, const struct enqueue_target *target,
+                            const struct operands *operands, size_t workspace_bytes, struct chain *chain);
+
+/* One call of a plan. */
+clattn_status enqueue_plan(const struct clattn_plan *plan, const struct enqueue_target *target,
+                           const struct call *call);
+
+/* A plan's commands as a part of a chain that has begun: nothing is checked here. */
+clattn_status enqueue_in_chain(const struct clattn_plan *plan, const struct call *call, struct chain *chain);
 
 #endif

@@ -29,6 +29,9 @@ static struct choice choose(const clattn_context *context, const struct problem 
         const struct strategy *s = strategy_table[i];
         struct text why = TEXT_INIT;
         costs[i] = -1;
+        if (s->operation != problem->operation) {
+            continue;
+        }
         if (!s->applicable(context, problem, &why)) {
             text_append(others, "  %s: declined: %s\n", s->name, why.data ? why.data : "no reason given");
         } else if (wanted && strcmp(wanted, s->name) != 0) {

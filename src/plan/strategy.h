@@ -7,7 +7,7 @@
 #include "program/context.h"
 #include "program/launch.h"
 #include "operation/fill_params.h"
-#include "operation/problem.h"
+#include "operation/call.h"
 #include "base/text.h"
 
 struct clattn_plan {
@@ -22,6 +22,7 @@ struct clattn_plan {
 };
 
 struct strategy {
+    const struct operation *operation; /* that it computes */
     const char *name;
     const char *summary; /* one line for people */
 

@@ -8,6 +8,7 @@
 
 #include "device/environment.h"
 #include "base/error.h"
+#include "base/growth.h"
 #include "program/gemm.h"
 #include "program/program.h"
 #include "program/program_cache.h"
@@ -15,16 +16,23 @@
 
 #define DEFAULT_WORKSPACE_LIMIT_BYTES ((size_t)256 << 20)
 
+GROWTH_CHECK(clattn_context_options, workspace_limit_bytes);
+
+static const clattn_context_options default_options = CLATTN_CONTEXT_OPTIONS_INIT;
+static const struct growth options_growth = { "options", "CLATTN_CONTEXT_OPTIONS_INIT", sizeof(clattn_context_options),
+                                              GROWTH_UP_TO(clattn_context_options, kernel_dir), &default_options };
+
+void clattn_context_options_init(clattn_context_options *options, size_t struct_size)
+{
+    growth_init(&options_growth, options, struct_size);
+}
+
 static clattn_status read_options(clattn_context *context, const clattn_context_options *given)
 {
-    clattn_context_options options = CLATTN_CONTEXT_OPTIONS_INIT;
-    if (given) {
-        if (given->struct_size != sizeof(options)) {
-            return error_set(CLATTN_INVALID_ARGUMENT,
-                             "options.struct_size %zu: must be %zu, set by CLATTN_CONTEXT_OPTIONS_INIT",
-                             given->struct_size, sizeof(options));
-        }
-        options = *given;
+    clattn_context_options options = default_options;
+    clattn_status status = given ? growth_copy(&options_growth, given, &options) : CLATTN_OK;
+    if (status != CLATTN_OK) {
+        return status;
     }
     const char *kernel_dir = options.kernel_dir ? options.kernel_dir : environment_kernel_dir();
     if (kernel_dir) {

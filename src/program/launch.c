@@ -66,7 +66,7 @@ clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n
 
 void chain_final(struct chain *chain)
 {
-    chain->next_is_final = 1;
+    chain->next_is_final = !chain->more_follows;
 }
 
 /* The events that the next command waits for. */

@@ -14,6 +14,7 @@ struct chain {
     cl_event *done;       /* the caller's, or NULL */
     cl_event last;        /* out-of-order queues: of the command before; owned */
     int next_is_final;    /* set by chain_final */
+    int more_follows;     /* the commands are a part of a larger call: none of them is the last */
     int has_done;         /* *done was set by the final command */
 };
 
@@ -27,7 +28,8 @@ clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, c
 clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait,
                           const cl_event *wait, cl_event *done);
 
-/* The next command is the last one: it makes the caller's event, which saves a marker. Optional. */
+/* The next command is the last one: it makes the caller's event, which saves a marker. Optional; nothing while
+ * chain->more_follows. */
 void chain_final(struct chain *chain);
 
 /* Ends the chain after success or failure: makes *done when no command did and status is CLATTN_OK,

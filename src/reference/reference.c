@@ -84,12 +84,13 @@ static clattn_status work_allocate(struct work *work)
 static void load_rows(const struct work *work, enum tensor_id id, int64_t head, int64_t first_row,
                       int64_t rows, int64_t columns, double *to)
 {
-    const struct tensor_place *place = &work->call->tensor[id];
+    const struct tensor_place *place = &work->call->operands.tensor[id];
+    const clattn_type type = work->call->operands.element[operation_forward.rows[id].element];
     int64_t b = work->problem->flags & CLATTN_FLAG_VARLEN ? 0 : work->b;
     for (int64_t row = 0; row < rows; ++row) {
         for (int64_t c = 0; c < columns; ++c) {
             int64_t index = place_index(place, b, head, first_row + row, c);
-            to[row * columns + c] = type_load(work->problem->p.type, place->data, index);
+            to[row * columns + c] = type_load(type, place->data, index);
         }
     }
 }
@@ -122,7 +123,7 @@ static void write_weight(const struct work *work, int64_t j, double value, doubl
 {
     const struct reference_detail *detail = work->detail;
     if (!detail) {
-        const struct tensor_place *place = &work->call->tensor[TENSOR_WEIGHTS];
+        const struct tensor_place *place = &work->call->operands.tensor[TENSOR_WEIGHTS];
         clattn_type type = work->problem->p.type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
         type_store(type, place->data, place_index(place, work->b, work->h, work->i, j), value);
         return;
@@ -183,7 +184,7 @@ static void apply_softcap(struct work *work)
 
 static double head_value(const struct work *work, enum tensor_id id, uint32_t flag, int64_t b)
 {
-    const struct tensor_place *place = &work->call->tensor[id];
+    const struct tensor_place *place = &work->call->operands.tensor[id];
     if (!(work->problem->flags & flag)) {
         return 0;
     }
@@ -192,7 +193,7 @@ static double head_value(const struct work *work, enum tensor_id id, uint32_t fl
 
 static void apply_bias_and_masks(struct work *work)
 {
-    const struct tensor_place *bias = &work->call->tensor[TENSOR_BIAS];
+    const struct tensor_place *bias = &work->call->operands.tensor[TENSOR_BIAS];
     long double slope = head_value(work, TENSOR_SLOPES, CLATTN_FLAG_SLOPES, work->b);
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         if (!work->allowed[j]) {
@@ -247,18 +248,19 @@ static void apply_softmax(struct work *work)
 static void apply_dropout(struct work *work)
 {
     const clattn_problem *p = &work->problem->p;
+    const struct call *call = work->call;
     long double kept_weight = 0, weighted = 0;
-    const uint32_t key[2] = { (uint32_t)work->call->dropout_seed,
-                              (uint32_t)(work->call->dropout_seed >> 32) };
+    const uint32_t key[2] = { (uint32_t)call->dropout_seed, (uint32_t)(call->dropout_seed >> 32) };
     uint32_t words[4] = { 0, 0, 0, 0 };
     for (int64_t j = 0; j < work->sequence.stored_keys && p->dropout > 0; ++j) {
-        if (j % 4 == 0) {
-            const uint32_t counter[4] = { (uint32_t)(j / 4), (uint32_t)work->i,
-                                          (uint32_t)(work->b * p->query_heads + work->h),
-                                          work->call->dropout_offset };
+        const uint32_t number = call->first_key + (uint32_t)j;
+        if (j == 0 || number % 4 == 0) {
+            const uint32_t plane = call->first_plane + (uint32_t)work->b * call->whole_heads + (uint32_t)work->h;
+            const uint32_t counter[4] = { number / 4, call->first_row + (uint32_t)work->i, plane,
+                                          call->dropout_offset };
             philox_4x32_10(counter, key, words);
         }
-        int kept = words[j % 4] >= p->dropout * 4294967296.0;
+        int kept = words[number % 4] >= p->dropout * 4294967296.0;
         work->score[j] = kept ? work->score[j] / (1 - (long double)p->dropout) : 0;
         kept_weight += work->score[j];
         weighted += work->score[j] > 0 ? work->score[j] * work->magnitude[j] : 0;
@@ -287,12 +289,12 @@ static void mix_values(struct work *work)
 static void write_outputs(const struct work *work)
 {
     const clattn_problem *p = &work->problem->p;
-    const struct tensor_place *out = &work->call->tensor[TENSOR_OUT];
-    const struct tensor_place *lse = &work->call->tensor[TENSOR_LSE];
+    const struct tensor_place *out = &work->call->operands.tensor[TENSOR_OUT];
+    const struct tensor_place *lse = &work->call->operands.tensor[TENSOR_LSE];
     int64_t b = work->problem->flags & CLATTN_FLAG_VARLEN ? 0 : work->b;
     int64_t row = work->sequence.query_row + work->i;
     for (int64_t c = 0; c < p->head_dim_v; ++c) {
-        type_store(p->type, out->data, place_index(out, b, work->h, row, c), (double)work->out[c]);
+        type_store(p->out_type, out->data, place_index(out, b, work->h, row, c), (double)work->out[c]);
     }
     if (work->problem->flags & CLATTN_FLAG_LSE) {
         ((float *)lse->data)[place_index(lse, b, work->h, row, 0)] = (float)work->lse;

@@ -3,7 +3,7 @@
 #ifndef CLATTN_SRC_REFERENCE_H
 #define CLATTN_SRC_REFERENCE_H
 
-#include "operation/problem.h"
+#include "operation/call.h"
 
 /* Computes all outputs of a validated host call. */
 clattn_status reference_forward(const struct problem *problem, const struct call *call);

@@ -1,8 +1,10 @@
+/* Additive attention row by row. */
 #include "reference/reference_additive.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "base/half.h"
 
 /* What the device stores in 16 bits is rounded here too. */
@@ -28,21 +30,21 @@ static void project(clattn_type type, const void *rows, const void *weight, int6
     }
 }
 
-static int is_allowed(const struct additive_problem *problem, const struct additive_call *call, int64_t b,
+static int is_allowed(const struct additive_problem *problem, const struct operands *operands, int64_t b,
                       int64_t i, int64_t j)
 {
     const clattn_additive_problem *p = &problem->p;
-    const int32_t *lengths = call->places[ADDITIVE_KEY_LENGTHS].data;
-    const uint8_t *mask = call->places[ADDITIVE_MASK].data;
+    const int32_t *lengths = operands->tensor[ADDITIVE_KEY_LENGTHS].data;
+    const uint8_t *mask = operands->tensor[ADDITIVE_MASK].data;
     const int64_t length = lengths ? lengths[b] : p->keys;
     const int64_t offset = p->alignment == CLATTN_ALIGN_BOTTOM_RIGHT ? length - p->rows : 0;
-    const int64_t *stride = call->mask_stride;
+    const int64_t *stride = operands->tensor[ADDITIVE_MASK].stride;
     return j < length && (!p->causal || j <= i + offset) &&
-           (!mask || mask[b * stride[0] + i * stride[2] + j * stride[3]] != 0);
+           (!mask || mask[operands->tensor[ADDITIVE_MASK].offset + b * stride[0] + i * stride[2] + j * stride[3]] != 0);
 }
 
 /* One row of scores, of weights and of out. */
-static void attend(const struct additive_problem *problem, const struct additive_call *call, int64_t b,
+static void attend(const struct additive_problem *problem, const struct operands *operands, int64_t b,
                    int64_t i, const double *query, const double *keys, double *weights)
 {
     const clattn_additive_problem *p = &problem->p;
@@ -50,38 +52,38 @@ static void attend(const struct additive_problem *problem, const struct additive
     double maximum = -INFINITY, sum = 0;
     for (int64_t j = 0; j < p->keys; ++j) {
         weights[j] = -INFINITY;
-        if (is_allowed(problem, call, b, i, j)) {
+        if (is_allowed(problem, operands, b, i, j)) {
             weights[j] = 0;
             for (int64_t h = 0; h < hidden_dim; ++h) {
-                weights[j] += type_load(p->type, call->places[ADDITIVE_SCORE].data, h) *
+                weights[j] += type_load(p->type, operands->tensor[ADDITIVE_SCORE].data, h) *
                               tanh(query[h] + keys[j * hidden_dim + h]);
             }
             maximum = isnan(weights[j]) || weights[j] > maximum ? weights[j] : maximum;
         }
     }
     for (int64_t j = 0; j < p->keys; ++j) {
-        weights[j] = is_allowed(problem, call, b, i, j) ? exp(weights[j] - maximum) : 0;
+        weights[j] = is_allowed(problem, operands, b, i, j) ? exp(weights[j] - maximum) : 0;
         sum += weights[j];
     }
     for (int64_t j = 0; j < p->keys && sum != 0; ++j) {
         weights[j] /= sum;
     }
     for (int64_t j = 0; j < p->keys && p->weights; ++j) {
-        ((float *)call->places[ADDITIVE_WEIGHTS].data)[row * p->keys + j] = (float)weights[j];
+        ((float *)operands->tensor[ADDITIVE_WEIGHTS].data)[row * p->keys + j] = (float)weights[j];
     }
     for (int64_t c = 0; c < p->value_dim; ++c) {
         double mixed = 0;
         for (int64_t j = 0; j < p->keys; ++j) {
-            if (is_allowed(problem, call, b, i, j)) {
-                mixed += weights[j] * type_load(p->type, call->places[ADDITIVE_VALUE].data,
+            if (is_allowed(problem, operands, b, i, j)) {
+                mixed += weights[j] * type_load(p->type, operands->tensor[ADDITIVE_VALUE].data,
                                                 (b * p->keys + j) * p->value_dim + c);
             }
         }
-        type_store(p->type, call->places[ADDITIVE_OUT].data, row * p->value_dim + c, mixed);
+        type_store(p->type, operands->tensor[ADDITIVE_OUT].data, row * p->value_dim + c, mixed);
     }
 }
 
-clattn_status reference_additive(const struct additive_problem *problem, const struct additive_call *call)
+clattn_status reference_additive(const struct additive_problem *problem, const struct operands *operands)
 {
     const clattn_additive_problem *p = &problem->p;
     const int64_t rows = p->batch * p->rows, keys = p->batch * p->keys;
@@ -92,13 +94,13 @@ clattn_status reference_additive(const struct additive_problem *problem, const s
     if (!queries_hidden || !keys_hidden || !weights) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the reference");
     } else {
-        project(p->type, call->places[ADDITIVE_QUERY].data, call->places[ADDITIVE_WQ].data, rows,
+        project(p->type, operands->tensor[ADDITIVE_QUERY].data, operands->tensor[ADDITIVE_WQ].data, rows,
                 p->query_dim, p->hidden_dim, queries_hidden);
-        project(p->type, call->places[ADDITIVE_KEY].data, call->places[ADDITIVE_WK].data, keys, p->key_dim,
+        project(p->type, operands->tensor[ADDITIVE_KEY].data, operands->tensor[ADDITIVE_WK].data, keys, p->key_dim,
                 p->hidden_dim, keys_hidden);
         for (int64_t row = 0; row < rows; ++row) {
             const int64_t b = row / p->rows;
-            attend(problem, call, b, row % p->rows, queries_hidden + row * p->hidden_dim,
+            attend(problem, operands, b, row % p->rows, queries_hidden + row * p->hidden_dim,
                    keys_hidden + b * p->keys * p->hidden_dim, weights);
         }
     }

@@ -2,9 +2,9 @@
 #ifndef CLATTN_SRC_REFERENCE_ADDITIVE_H
 #define CLATTN_SRC_REFERENCE_ADDITIVE_H
 
-#include "operation/additive_problem.h"
+#include "operation/additive.h"
 
 clattn_status reference_additive(const struct additive_problem *problem,
-                                 const struct additive_call *call);
+                                 const struct operands *operands);
 
 #endif

@@ -1,8 +1,10 @@
+/* The layer step by step, around the reference's attention. */
 #include "reference/reference_mha.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/half.h"
 #include "reference/reference.h"
 
@@ -58,20 +60,20 @@ static void release(struct parts *parts)
     free(parts->weights);
 }
 
-static void project_inputs(const struct mha_problem *problem, const struct mha_call *call,
+static void project_inputs(const struct mha_problem *problem, const struct operands *operands,
                            struct parts *parts)
 {
-    static const enum mha_array weights[3] = { MHA_WQ, MHA_WK, MHA_WV };
-    static const enum mha_array biases[3] = { MHA_BQ, MHA_BK, MHA_BV };
+    static const enum mha_tensor weights[3] = { MHA_WQ, MHA_WK, MHA_WV };
+    static const enum mha_tensor biases[3] = { MHA_BQ, MHA_BK, MHA_BV };
     const clattn_mha_problem *p = &problem->p;
     const int packed = (p->parts & CLATTN_MHA_PACKED) != 0, cross = (p->parts & CLATTN_MHA_CROSS) != 0;
     const int64_t columns[3] = { problem->query_dim, problem->key_dim, problem->value_dim };
     int64_t first_row = 0;
     for (int i = 0; i < 3; ++i) {
         const int of_context = i > 0 && cross;
-        project(p->type, call->places[of_context ? MHA_CONTEXT : MHA_X].data,
-                call->places[packed ? MHA_WQ : weights[i]].data,
-                call->places[packed ? MHA_BQ : biases[i]].data, packed ? first_row : 0,
+        project(p->type, operands->tensor[of_context ? MHA_CONTEXT : MHA_X].data,
+                operands->tensor[packed ? MHA_WQ : weights[i]].data,
+                operands->tensor[packed ? MHA_BQ : biases[i]].data, packed ? first_row : 0,
                 p->batch * (of_context ? p->context_rows : p->rows), columns[i],
                 of_context ? p->context_dim : p->model_dim, parts->projected[i]);
         first_row += columns[i];
@@ -81,35 +83,37 @@ static void project_inputs(const struct mha_problem *problem, const struct mha_c
 static clattn_host_tensor heads_of(void *data, int64_t rows, int64_t heads, int64_t head_dim)
 {
     clattn_host_tensor tensor = { data, 0, { 0, 0, 0, 0 } };
-    clattn_strides_bshd(heads, layer_at_least_1(rows), head_dim, tensor.stride);
+    clattn_strides_bshd(heads, (rows > 0 ? rows : 1), head_dim, tensor.stride);
     return tensor;
 }
 
-static clattn_status attend(const struct mha_problem *problem, const struct mha_call *call,
+static clattn_status attend(const struct mha_problem *problem, const struct operands *operands,
                             const struct parts *parts)
 {
     const clattn_mha_problem *p = &problem->p;
     clattn_host_tensors tensors = CLATTN_HOST_TENSORS_INIT;
+    clattn_call values = CLATTN_CALL_INIT;
     struct call attention;
     tensors.query = heads_of(parts->projected[0], p->rows, p->query_heads, p->head_dim);
     tensors.key = heads_of(parts->projected[1], p->context_rows, p->kv_heads, p->head_dim);
     tensors.value = heads_of(parts->projected[2], p->context_rows, p->kv_heads, p->head_dim_v);
     tensors.out = heads_of(parts->heads, p->rows, p->query_heads, p->head_dim_v);
-    tensors.call.has_scale = p->has_scale;
-    tensors.call.scale = p->scale;
-    tensors.mask.data = call->places[MHA_MASK].data;
-    memcpy(tensors.mask.stride, call->mask_stride, sizeof(call->mask_stride));
-    tensors.key_lengths.data = call->places[MHA_KEY_LENGTHS].data;
+    values.has_scale = p->has_scale;
+    values.scale = p->scale;
+    tensors.mask.data = operands->tensor[MHA_MASK].data;
+    tensors.mask.offset = operands->tensor[MHA_MASK].offset;
+    memcpy(tensors.mask.stride, operands->tensor[MHA_MASK].stride, sizeof(tensors.mask.stride));
+    tensors.key_lengths.data = operands->tensor[MHA_KEY_LENGTHS].data;
     if (p->weights) {
-        tensors.weights.data = parts->weights ? parts->weights : call->places[MHA_WEIGHTS].data;
-        clattn_strides_bhsd(p->query_heads, p->rows, layer_at_least_1(p->context_rows),
+        tensors.weights.data = parts->weights ? parts->weights : operands->tensor[MHA_WEIGHTS].data;
+        clattn_strides_bhsd(p->query_heads, p->rows, (p->context_rows > 0 ? p->context_rows : 1),
                             tensors.weights.stride);
     }
-    clattn_status status = call_from_host(&problem->attention, &tensors, &attention);
+    clattn_status status = call_from_host(&problem->attention, &values, &tensors, &attention);
     return status == CLATTN_OK ? reference_forward(&problem->attention, &attention) : status;
 }
 
-static void average_weights(const struct mha_problem *problem, const struct mha_call *call,
+static void average_weights(const struct mha_problem *problem, const struct operands *operands,
                             const struct parts *parts)
 {
     const clattn_mha_problem *p = &problem->p;
@@ -120,11 +124,11 @@ static void average_weights(const struct mha_problem *problem, const struct mha_
         for (int64_t h = 0; h < p->query_heads; ++h) {
             sum += type_load(type, parts->weights, (i / pairs * p->query_heads + h) * pairs + i % pairs);
         }
-        type_store(type, call->places[MHA_WEIGHTS].data, i, sum / (double)p->query_heads);
+        type_store(type, operands->tensor[MHA_WEIGHTS].data, i, sum / (double)p->query_heads);
     }
 }
 
-clattn_status reference_mha(const struct mha_problem *problem, const struct mha_call *call)
+clattn_status reference_mha(const struct mha_problem *problem, const struct operands *operands)
 {
     const clattn_mha_problem *p = &problem->p;
     struct parts parts = { { NULL, NULL, NULL }, NULL, NULL };
@@ -133,14 +137,14 @@ clattn_status reference_mha(const struct mha_problem *problem, const struct mha_
     }
     clattn_status status = allocate(&parts, problem);
     if (status == CLATTN_OK) {
-        project_inputs(problem, call, &parts);
-        status = attend(problem, call, &parts);
+        project_inputs(problem, operands, &parts);
+        status = attend(problem, operands, &parts);
     }
     if (status == CLATTN_OK) {
-        project(p->type, parts.heads, call->places[MHA_WO].data, call->places[MHA_BO].data, 0,
-                p->batch * p->rows, p->out_dim, problem->heads_dim, call->places[MHA_Y].data);
+        project(p->type, parts.heads, operands->tensor[MHA_WO].data, operands->tensor[MHA_BO].data, 0,
+                p->batch * p->rows, p->out_dim, problem->heads_dim, operands->tensor[MHA_Y].data);
         if (parts.weights) {
-            average_weights(problem, call, &parts);
+            average_weights(problem, operands, &parts);
         }
     }
     release(&parts);

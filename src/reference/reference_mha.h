@@ -3,8 +3,8 @@
 #ifndef CLATTN_SRC_REFERENCE_MHA_H
 #define CLATTN_SRC_REFERENCE_MHA_H
 
-#include "operation/mha_problem.h"
+#include "operation/mha.h"
 
-clattn_status reference_mha(const struct mha_problem *problem, const struct mha_call *call);
+clattn_status reference_mha(const struct mha_problem *problem, const struct operands *operands);
 
 #endif

@@ -13,7 +13,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
 
 static int64_t read_int(const struct call *call, enum tensor_id id, int64_t index)
 {
-    const struct tensor_place *place = &call->tensor[id];
+    const struct tensor_place *place = &call->operands.tensor[id];
     return ((const int32_t *)place->data)[place->offset + index];
 }
 
@@ -55,7 +55,7 @@ static int window_allows(const clattn_problem *p, int64_t position, int64_t j)
 
 static int mask_allows(const struct call *call, int64_t b, int64_t h, int64_t i, int64_t j)
 {
-    const struct tensor_place *mask = &call->tensor[TENSOR_MASK];
+    const struct tensor_place *mask = &call->operands.tensor[TENSOR_MASK];
     return j < call->mask_key_len &&
            ((const uint8_t *)mask->data)[place_index(mask, b, h, i, j)] != 0;
 }
@@ -63,7 +63,7 @@ static int mask_allows(const struct call *call, int64_t b, int64_t h, int64_t i,
 static int bias_allows(const struct problem *problem, const struct call *call, int64_t b, int64_t h,
                        int64_t i, int64_t j)
 {
-    const struct tensor_place *bias = &call->tensor[TENSOR_BIAS];
+    const struct tensor_place *bias = &call->operands.tensor[TENSOR_BIAS];
     if (j >= call->bias_key_len) {
         return 0;
     }

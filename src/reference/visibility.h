@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_VISIBILITY_H
 #define CLATTN_SRC_VISIBILITY_H
 
-#include "operation/problem.h"
+#include "operation/call.h"
 
 /* One batch entry: what its lengths are and where its rows stand. */
 struct sequence {

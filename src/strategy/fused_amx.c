@@ -41,6 +41,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 }
 
 const struct strategy strategy_fused_amx = {
+    .operation = &operation_forward,
     .name = "fused_amx",
     .summary = "fused_simd with its products in the matrix unit of x86 CPUs (AMX)",
     .applicable = applicable,

@@ -171,6 +171,8 @@ static int applicable(const clattn_context *context, const struct problem *probl
         text_append(why, "matrix units do not multiply float64");
     } else if (p->type == CLATTN_FLOAT32 && !p->allow_tf32) {
         text_append(why, "matrix units take float32 rounded to tf32, which the problem does not allow");
+    } else if (problem_mixes_types(problem)) {
+        text_append(why, "takes queries, keys, values and outputs of one type");
     } else if (p->head_dim > HEAD_DIM_MOST) {
         text_append(why, "head_dim %lld: at most %d", (long long)p->head_dim, HEAD_DIM_MOST);
     } else if (!row_blocks_applicable(device, problem, why)) {
@@ -285,6 +287,7 @@ static void destroy(struct clattn_plan *plan)
 }
 
 const struct strategy strategy_fused_mma = {
+    .operation = &operation_forward,
     .name = NAME,
     .summary = "no score matrix in memory; 16-bit types and tf32 on a GPU's matrix unit",
     .applicable = applicable,

@@ -52,6 +52,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 }
 
 const struct strategy strategy_fused_simd = {
+    .operation = &operation_forward,
     .name = "fused_simd",
     .summary = "query rows along vector lanes, no matrix of scores; CPU devices",
     .applicable = applicable,

@@ -61,6 +61,10 @@ int simd_applicable(const clattn_context *context, const struct problem *problem
         text_append(why, "computes in float32");
         return 0;
     }
+    if (problem_mixes_types(problem)) {
+        text_append(why, "takes queries, keys, values and outputs of one type");
+        return 0;
+    }
     if (p->weights != CLATTN_WEIGHTS_NONE) {
         text_append(why, "has no matrix of weights to give out");
         return 0;

@@ -85,6 +85,10 @@ static int applicable(const clattn_context *context, const struct problem *probl
     const struct device *device = &context->device;
     struct shape shape;
     int rank = 0;
+    if (problem_mixes_types(problem)) {
+        text_append(why, "takes queries, keys, values and outputs of one type");
+        return 0;
+    }
     if (!row_blocks_applicable(device, problem, why)) {
         return 0;
     }
@@ -191,6 +195,7 @@ static void destroy(struct clattn_plan *plan)
 }
 
 const struct strategy strategy_fused_simt = {
+    .operation = &operation_forward,
     .name = NAME,
     .summary = "no score matrix in memory; tiles through local memory, for GPUs",
     .applicable = applicable,

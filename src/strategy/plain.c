@@ -54,10 +54,12 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     const struct device *device = &context->device;
     const int wants_registers = plan->problem.p.type == CLATTN_FLOAT64 &&
                                 device->device_class == DEVICE_GPU && device->sub_group_size_least >= 16;
-    char options[64];
-    snprintf(options, sizeof(options), "-D TYPE=%d%s", (int)plan->problem.p.type,
-             wants_registers ? " -cl-intel-256-GRF-per-thread" : "");
-    clattn_status status = program_kernel(context, "plain.cl", options, "plain", &state->kernel);
+    struct text options = TEXT_INIT;
+    append_type_options(&plan->problem, &options);
+    text_append(&options, "%s", wants_registers ? " -cl-intel-256-GRF-per-thread" : "");
+    clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
+                                          : program_kernel(context, "plain.cl", options.data, "plain", &state->kernel);
+    text_free(&options);
     size_t limit = 1;
     if (status == CLATTN_OK) {
         status = kernel_work_group_limit(state->kernel, &limit);
@@ -120,6 +122,7 @@ static void destroy(struct clattn_plan *plan)
 }
 
 const struct strategy strategy_plain = {
+    .operation = &operation_forward,
     .name = "plain",
     .summary = "one work-item a few output columns; takes everything, any device",
     .applicable = applicable,

@@ -51,6 +51,8 @@ static int applicable(const clattn_context *context, const struct problem *probl
         text_append(why, "is made of wide vectors, which the device's compiler is not up to");
     } else if (p->type == CLATTN_FLOAT64) {
         text_append(why, "computes in float32");
+    } else if (problem_mixes_types(problem)) {
+        text_append(why, "takes queries, keys, values and outputs of one type");
     } else if (p->weights != CLATTN_WEIGHTS_NONE) {
         text_append(why, "has no matrix of weights to give out");
     } else if (p->dropout > 0) {
@@ -139,7 +141,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct call *
     struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
     const size_t count = sizeof(arguments) / sizeof(arguments[0]);
     attention_arguments(params, call, arguments);
-    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->workspace);
+    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->operands.workspace);
     arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(n_pieces);
     if (state->head) {
         chain_final(chain);
@@ -159,6 +161,7 @@ static void destroy(struct clattn_plan *plan)
 }
 
 const struct strategy strategy_split = {
+    .operation = &operation_forward,
     .name = "split",
     .summary = "few query rows: keys in pieces, combined by their sums; CPU devices",
     .applicable = applicable,

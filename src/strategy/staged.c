@@ -75,6 +75,10 @@ static int applicable(const clattn_context *context, const struct problem *probl
         text_append(why, "the device has no float64");
         return 0;
     }
+    if (problem_mixes_types(problem)) {
+        text_append(why, "takes queries, keys, values and outputs of one type");
+        return 0;
+    }
     if (!attention_arguments_fit(&context->device, sizeof(staged_chunk), why)) {
         return 0;
     }
@@ -250,6 +254,7 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
 }
 
 const struct strategy strategy_staged = {
+    .operation = &operation_forward,
     .name = "staged",
     .summary = "scores, softmax and mix as separate kernels, the score matrix in memory",
     .applicable = applicable,

@@ -26,7 +26,7 @@ static clattn_status launch_step(const struct run *run, struct kernel *kernel, c
     struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
     attention_arguments(run->params, run->call, arguments);
     arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(run->chunk);
-    arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(run->call->workspace);
+    arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(run->call->operands.workspace);
     return launch(run->chain, kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 2, arguments);
 }
 
@@ -52,7 +52,7 @@ static clattn_status launch_rows(const struct run *run, struct kernel *kernel)
 static struct gemm_matrix head_matrix(const struct run *run, enum tensor_id id, int64_t b, int64_t head,
                                       int64_t row)
 {
-    const struct tensor_place *place = &run->call->tensor[id];
+    const struct tensor_place *place = &run->call->operands.tensor[id];
     return (struct gemm_matrix){
         place->buffer,
         place->offset + b * place->stride[0] + head * place->stride[1] + row * place->stride[2],
@@ -62,7 +62,7 @@ static struct gemm_matrix head_matrix(const struct run *run, enum tensor_id id, 
 
 static struct gemm_matrix score_matrix(const struct run *run, int64_t plane)
 {
-    return (struct gemm_matrix){ run->call->workspace,
+    return (struct gemm_matrix){ run->call->operands.workspace,
                                  (plane - run->chunk.first_plane) * run->chunk.plane_stride,
                                  run->chunk.row_stride };
 }

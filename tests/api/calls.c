@@ -12,8 +12,9 @@
 
 static void expect_host_refused(struct test_call *test, clattn_status expected, const char *text)
 {
-    expect_error(clattn_forward_host(context, &test->problem, &test->tensors), expected, text, "forward_host");
-    expect_error(clattn_reference_forward(&test->problem, &test->tensors), expected, text,
+    expect_error(clattn_forward_host(context, &test->problem, &test->values, &test->tensors), expected, text,
+                 "forward_host");
+    expect_error(clattn_reference_forward(&test->problem, &test->values, &test->tensors), expected, text,
                  "reference_forward");
 }
 
@@ -23,6 +24,8 @@ static void expect_host_refused(struct test_call *test, clattn_status expected, 
         struct test_call test;                                                                         \
         sample_create(&test, index, NULL);                                                             \
         clattn_host_tensors *t = &test.tensors;                                                        \
+        clattn_call *v = &test.values;                                                                 \
+        (void)t, (void)v;                                                                              \
         __VA_ARGS__;                                                                                   \
         expect_host_refused(&test, status, text);                                                      \
         test_call_free(&test);                                                                         \
@@ -81,15 +84,15 @@ END_TEST
 START_TEST(test_values)
 {
     const int packed = sample_named("packed sequences"), decoding = sample_named("decoding");
-    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "query_len 7: must be -1 or 0 to 6", t->call.query_len = 7);
-    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "key_len -2", t->call.key_len = -2);
-    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "mask_key_len 12", t->call.mask_key_len = 12);
-    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "bias_key_len 99", t->call.bias_key_len = 99);
-    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale nan", t->call.has_scale = 1; t->call.scale = (double)NAN);
-    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale inf", t->call.has_scale = 1;
-                 t->call.scale = (double)INFINITY);
-    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale 1e+40", t->call.has_scale = 1; t->call.scale = 1e40);
-    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale 2: would be ignored while has_scale is 0", t->call.scale = 2);
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "query_len 7: must be -1 or 0 to 6", v->query_len = 7);
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "key_len -2", v->key_len = -2);
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "mask_key_len 12", v->mask_key_len = 12);
+    HOST_REFUSED(SAMPLE_MASKED, SHAPE, "bias_key_len 99", v->bias_key_len = 99);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale nan", v->has_scale = 1; v->scale = (double)NAN);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale inf", v->has_scale = 1;
+                 v->scale = (double)INFINITY);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale 1e+40", v->has_scale = 1; v->scale = 1e40);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale 2: would be ignored while has_scale is 0", v->scale = 2);
     HOST_REFUSED(decoding, ARGUMENT, "key_lengths[1] 68: must be 0 to key_len 67",
                  ((int32_t *)t->key_lengths.data)[1] = 68);
     HOST_REFUSED(decoding, ARGUMENT, "key_lengths[0] -1", ((int32_t *)t->key_lengths.data)[0] = -1);
@@ -130,10 +133,10 @@ static void expect_device_refused(struct device_case *c, const clattn_tensors *t
                                   const char *text)
 {
     cl_event done = (cl_event)c;
-    expect_error(clattn_enqueue_forward(c->plan, c->queue, tensors, 0, NULL, &done), expected, text,
+    expect_error(clattn_enqueue_forward(c->plan, c->queue, NULL, tensors, 0, NULL, &done), expected, text,
                  "enqueue_forward");
     ck_assert_ptr_null(done);
-    EXPECT_OK(clattn_enqueue_forward(c->plan, c->queue, &c->device.tensors, 0, NULL, NULL));
+    EXPECT_OK(clattn_enqueue_forward(c->plan, c->queue, &c->device.values, &c->device.tensors, 0, NULL, NULL));
     clFinish(c->queue);
 }
 
@@ -191,16 +194,16 @@ START_TEST(test_queues)
     cl_command_queue foreign = clCreateCommandQueue(other, device, 0, NULL);
     device_case_begin(&c, SAMPLE_MASKED, NULL);
     clattn_tensors *t = &c.device.tensors;
-    expect_error(clattn_enqueue_forward(NULL, c.queue, t, 0, NULL, NULL), ARGUMENT, "plan: must not be NULL",
+    expect_error(clattn_enqueue_forward(NULL, c.queue, NULL, t, 0, NULL, NULL), ARGUMENT, "plan: must not be NULL",
                  "enqueue_forward");
-    expect_error(clattn_enqueue_forward(c.plan, NULL, t, 0, NULL, NULL), ARGUMENT, "queue: must not be NULL",
+    expect_error(clattn_enqueue_forward(c.plan, NULL, NULL, t, 0, NULL, NULL), ARGUMENT, "queue: must not be NULL",
                  "enqueue_forward");
-    expect_error(clattn_enqueue_forward(c.plan, foreign, t, 0, NULL, NULL), ARGUMENT,
+    expect_error(clattn_enqueue_forward(c.plan, foreign, NULL, t, 0, NULL, NULL), ARGUMENT,
                  "queue: must be of the clattn context's cl_context", "enqueue_forward");
     cl_mem foreign_buffer = clCreateBuffer(other, CL_MEM_READ_WRITE, 1 << 16, NULL, NULL);
     clattn_tensors mixed = *t;
     mixed.out.buffer = foreign_buffer;
-    expect_error(clattn_enqueue_forward(c.plan, c.queue, &mixed, 0, NULL, NULL), ARGUMENT,
+    expect_error(clattn_enqueue_forward(c.plan, c.queue, NULL, &mixed, 0, NULL, NULL), ARGUMENT,
                  "out: must be a buffer of the clattn context's cl_context", "enqueue_forward");
     clReleaseMemObject(foreign_buffer);
     clReleaseCommandQueue(foreign);
@@ -215,9 +218,9 @@ START_TEST(test_wait_lists)
     device_case_begin(&c, SAMPLE_MASKED, NULL);
     clattn_tensors *t = &c.device.tensors;
     cl_event event = clCreateUserEvent(clattn_context_cl(context), NULL);
-    expect_error(clattn_enqueue_forward(c.plan, c.queue, t, 1, NULL, NULL), ARGUMENT, "n_wait 1",
+    expect_error(clattn_enqueue_forward(c.plan, c.queue, NULL, t, 1, NULL, NULL), ARGUMENT, "n_wait 1",
                  "enqueue_forward");
-    expect_error(clattn_enqueue_forward(c.plan, c.queue, t, 0, &event, NULL), ARGUMENT, "n_wait 0",
+    expect_error(clattn_enqueue_forward(c.plan, c.queue, NULL, t, 0, &event, NULL), ARGUMENT, "n_wait 0",
                  "enqueue_forward");
     clSetUserEventStatus(event, CL_COMPLETE);
     clReleaseEvent(event);

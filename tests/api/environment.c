@@ -137,7 +137,7 @@ static clattn_status plan_with(const char *directory, int as_option)
     clattn_status status = clattn_plan_create(own, &test.problem, &plan);
     clattn_plan_destroy(plan);
     if (status == CLATTN_OK) {
-        EXPECT_OK(clattn_forward_host(own, &test.problem, &test.tensors));
+        EXPECT_OK(clattn_forward_host(own, &test.problem, &test.values, &test.tensors));
     }
     test_call_free(&test);
     clattn_context_destroy(own);

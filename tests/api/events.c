@@ -20,7 +20,7 @@ static void run_begin(struct run *run, int sample, const char *strategy, cl_comm
     run->sample = sample;
     sample_create(&run->test, sample, strategy);
     sample_create(&run->expected, sample, strategy);
-    EXPECT_OK(clattn_reference_forward(&run->expected.problem, &run->expected.tensors));
+    EXPECT_OK(clattn_reference_forward(&run->expected.problem, &run->expected.values, &run->expected.tensors));
     EXPECT_OK(clattn_plan_create(context, &run->test.problem, &run->plan));
     ck_assert(sample_upload(&run->device, &run->test, cl, clattn_plan_workspace(run->plan)));
     run->queue = clCreateCommandQueue(cl, clattn_context_device(context), kind, NULL);
@@ -75,7 +75,7 @@ static void check_held_back(const char *strategy, cl_command_queue_properties ki
     run_begin(&run, sample, strategy, kind);
     gates[0] = clCreateUserEvent(clattn_context_cl(context), NULL);
     gates[1] = clCreateUserEvent(clattn_context_cl(context), NULL);
-    EXPECT_OK(clattn_enqueue_forward(run.plan, run.queue, &run.device.tensors, 2, gates, &done));
+    EXPECT_OK(clattn_enqueue_forward(run.plan, run.queue, &run.device.values, &run.device.tensors, 2, gates, &done));
     clFlush(run.queue);
     clSetUserEventStatus(gates[0], CL_COMPLETE);
     usleep(30000);
@@ -129,7 +129,7 @@ START_TEST(test_chain_of_calls)
         run_begin(&run, sample, strategy, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
         for (int n = 0; n < 10; ++n) {
             cl_event done;
-            EXPECT_OK(clattn_enqueue_forward(run.plan, run.queue, &run.device.tensors, last ? 1 : 0,
+            EXPECT_OK(clattn_enqueue_forward(run.plan, run.queue, &run.device.values, &run.device.tensors, last ? 1 : 0,
                                              last ? &last : NULL, &done));
             if (last) {
                 clReleaseEvent(last);
@@ -152,8 +152,9 @@ START_TEST(test_event_of_an_empty_call)
         struct run run;
         cl_event done, gate = clCreateUserEvent(clattn_context_cl(context), NULL);
         run_begin(&run, SAMPLE_MASKED, NULL, kinds[kind]);
-        run.device.tensors.call.query_len = 0;
-        EXPECT_OK(clattn_enqueue_forward(run.plan, run.queue, &run.device.tensors, 1, &gate, &done));
+        run.device.values.query_len = 0;
+        EXPECT_OK(clattn_enqueue_forward(run.plan, run.queue, &run.device.values, &run.device.tensors, 1, &gate,
+                                         &done));
         clFlush(run.queue);
         usleep(10000);
         ck_assert_int_ne(state_of(done), CL_COMPLETE);
@@ -175,7 +176,7 @@ START_TEST(test_failed_wait_event)
     cl_event done = NULL, gate = clCreateUserEvent(clattn_context_cl(context), NULL);
     run_begin(&run, SAMPLE_MASKED, NULL, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     clattn_status status =
-        clattn_enqueue_forward(run.plan, run.queue, &run.device.tensors, 1, &gate, &done);
+        clattn_enqueue_forward(run.plan, run.queue, &run.device.values, &run.device.tensors, 1, &gate, &done);
     clSetUserEventStatus(gate, -1);
     if (status == CLATTN_OK) {
         ck_assert_int_ne(clWaitForEvents(1, &done), CL_SUCCESS);
@@ -183,7 +184,7 @@ START_TEST(test_failed_wait_event)
         clReleaseEvent(done);
     }
     clReleaseEvent(gate);
-    EXPECT_OK(clattn_enqueue_forward(run.plan, run.reader, &run.device.tensors, 0, NULL, NULL));
+    EXPECT_OK(clattn_enqueue_forward(run.plan, run.reader, &run.device.values, &run.device.tensors, 0, NULL, NULL));
     expect_right(&run);
     run_end(&run);
 }

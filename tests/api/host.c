@@ -15,9 +15,9 @@ START_TEST(test_samples)
             struct test_call test, expected;
             sample_create(&test, i, strategy);
             sample_create(&expected, i, NULL);
-            EXPECT_OK(clattn_reference_forward(&expected.problem, &expected.tensors));
+            EXPECT_OK(clattn_reference_forward(&expected.problem, &expected.values, &expected.tensors));
             const uint64_t inputs = test_call_input_hash(&test);
-            clattn_status status = clattn_forward_host(context, &test.problem, &test.tensors);
+            clattn_status status = clattn_forward_host(context, &test.problem, &test.values, &test.tensors);
             ck_assert_msg(status == CLATTN_OK || status == CLATTN_UNSUPPORTED, "%s, %s: %s", strategy,
                           sample_name(i), clattn_last_error());
             if (status == CLATTN_OK) {
@@ -65,7 +65,7 @@ START_TEST(test_flat_call_is_the_long_one)
     test.tensors.mask.data = test.tensors.lse.data = NULL;
     const clattn_problem *p = &test.problem;
     sample_create(&flat, SAMPLE_MASKED, NULL);
-    EXPECT_OK(clattn_forward_host(context, p, &test.tensors));
+    EXPECT_OK(clattn_forward_host(context, p, &test.values, &test.tensors));
     EXPECT_OK(clattn_attention(context, p->type, p->batch, p->query_heads, p->kv_heads, p->query_len, p->key_len,
                                p->head_dim, p->alignment, flat.tensors.query.data, flat.tensors.key.data,
                                flat.tensors.value.data, flat.tensors.out.data));
@@ -97,13 +97,13 @@ START_TEST(test_callers_context)
     struct test_call test, other;
     sample_create(&test, SAMPLE_MASKED, NULL);
     sample_create(&other, SAMPLE_MASKED, NULL);
-    EXPECT_OK(clattn_forward_host(own, &test.problem, &test.tensors));
-    EXPECT_OK(clattn_forward_host(context, &other.problem, &other.tensors)); /* both are alive */
+    EXPECT_OK(clattn_forward_host(own, &test.problem, &test.values, &test.tensors));
+    EXPECT_OK(clattn_forward_host(context, &other.problem, &other.values, &other.tensors)); /* both are alive */
     ck_assert(sample_equal(&test, &other));
     clattn_context_destroy(own);
     ck_assert_uint_eq(references(cl), 1);
     clReleaseContext(cl);
-    EXPECT_OK(clattn_forward_host(context, &other.problem, &other.tensors));
+    EXPECT_OK(clattn_forward_host(context, &other.problem, &other.values, &other.tensors));
     test_call_free(&test);
     test_call_free(&other);
 }
@@ -149,8 +149,8 @@ START_TEST(test_workspace_limit)
         ck_assert_msg(clattn_plan_workspace(plan) <= 4096, "%s: workspace of %zu bytes, the bound is 4096",
                       strategy, clattn_plan_workspace(plan));
         clattn_plan_destroy(plan);
-        EXPECT_OK(clattn_forward_host(small, &test.problem, &test.tensors));
-        EXPECT_OK(clattn_reference_forward(&expected.problem, &expected.tensors));
+        EXPECT_OK(clattn_forward_host(small, &test.problem, &test.values, &test.tensors));
+        EXPECT_OK(clattn_reference_forward(&expected.problem, &expected.values, &expected.tensors));
         ck_assert_double_le(sample_difference(&test, &expected), sample_tolerance(&test));
         test_call_free(&test);
         test_call_free(&expected);

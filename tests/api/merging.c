@@ -6,6 +6,7 @@
 
 #include "base/half.h"
 #include "support/random.h"
+#include "support/merge.h"
 #include "api.h"
 
 #define BATCH 2
@@ -133,7 +134,7 @@ static void check_merge(clattn_type type, const struct layout *layout)
     side_upload(&b);
     side_upload(&merged);
     cl_event done;
-    EXPECT_OK(clattn_merge(context, clattn_context_queue(context), type, shape, &a.device, &b.device,
+    EXPECT_OK(merge_two(context, clattn_context_queue(context), type, shape, &a.device, &b.device,
                            &merged.device, 0, NULL, &done));
     ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
     clReleaseEvent(done);
@@ -163,7 +164,7 @@ START_TEST(test_in_place)
         side_fill(&sides[1], CLATTN_FLOAT32, &strided, 5);
         side_upload(&sides[0]);
         side_upload(&sides[1]);
-        EXPECT_OK(clattn_merge(context, clattn_context_queue(context), CLATTN_FLOAT32, shape, &sides[0].device,
+        EXPECT_OK(merge_two(context, clattn_context_queue(context), CLATTN_FLOAT32, shape, &sides[0].device,
                                &sides[1].device, &sides[which].device, 0, NULL, NULL));
         result = sides[which];
         side_download(&result);
@@ -187,7 +188,7 @@ START_TEST(test_gaps_stay)
     side_upload(&a);
     side_upload(&b);
     side_upload(&merged);
-    EXPECT_OK(clattn_merge(context, clattn_context_queue(context), CLATTN_FLOAT32, shape, &a.device, &b.device,
+    EXPECT_OK(merge_two(context, clattn_context_queue(context), CLATTN_FLOAT32, shape, &a.device, &b.device,
                            &merged.device, 0, NULL, NULL));
     side_download(&merged);
     for (int64_t n = 0; n < BATCH * HEADS * ROWS * COLUMNS; ++n) {
@@ -212,40 +213,51 @@ START_TEST(test_refused)
     side_fill(&a, CLATTN_FLOAT32, &dense, 9);
     side_upload(&a);
     const clattn_partial good = a.device;
-#define MERGE(shape, a, b, merged) clattn_merge(context, queue, CLATTN_FLOAT32, shape, a, b, merged, 0, NULL, NULL)
-    expect_error(clattn_merge(NULL, queue, CLATTN_FLOAT32, shape, &good, &good, &good, 0, NULL, NULL),
+#define MERGE(shape, a, b, merged) merge_two(context, queue, CLATTN_FLOAT32, shape, a, b, merged, 0, NULL, NULL)
+    clattn_merge_problem problem = CLATTN_MERGE_PROBLEM_INIT;
+    expect_error(merge_two(NULL, queue, CLATTN_FLOAT32, shape, &good, &good, &good, 0, NULL, NULL),
                  CLATTN_INVALID_ARGUMENT, "context: must not be NULL", "merge");
-    expect_error(clattn_merge(context, NULL, CLATTN_FLOAT32, shape, &good, &good, &good, 0, NULL, NULL),
+    expect_error(merge_two(context, NULL, CLATTN_FLOAT32, shape, &good, &good, &good, 0, NULL, NULL),
                  CLATTN_INVALID_ARGUMENT, "queue: must not be NULL", "merge");
-    expect_error(clattn_merge(context, queue, (clattn_type)9, shape, &good, &good, &good, 0, NULL, NULL),
+    expect_error(merge_two(context, queue, (clattn_type)9, shape, &good, &good, &good, 0, NULL, NULL),
                  CLATTN_INVALID_ARGUMENT, "type 9", "merge");
-    expect_error(clattn_merge(context, queue, CLATTN_FLOAT32, shape, &good, &good, &good, 1, NULL, NULL),
+    expect_error(merge_two(context, queue, CLATTN_FLOAT32, shape, &good, &good, &good, 1, NULL, NULL),
                  CLATTN_INVALID_ARGUMENT, "n_wait 1", "merge");
-    expect_error(MERGE(NULL, &good, &good, &good), CLATTN_INVALID_ARGUMENT, "shape: must not be NULL", "merge");
-    expect_error(MERGE(shape, NULL, &good, &good), CLATTN_INVALID_ARGUMENT, "a: must not be NULL", "merge");
-    expect_error(MERGE(shape, &good, NULL, &good), CLATTN_INVALID_ARGUMENT, "b: must not be NULL", "merge");
-    expect_error(MERGE(shape, &good, &good, NULL), CLATTN_INVALID_ARGUMENT, "merged: must not be NULL",
-                 "merge");
+    expect_error(clattn_merge(context, queue, NULL, 1, &good, &good, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
+                 "problem: must not be NULL", "merge");
+    expect_error(clattn_merge(context, queue, &problem, 1, NULL, &good, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
+                 "partials: must not be NULL", "merge");
+    expect_error(clattn_merge(context, queue, &problem, 1, &good, NULL, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
+                 "merged: must not be NULL", "merge");
+    problem.columns = 1;
+    expect_error(clattn_merge(context, queue, &problem, 0, &good, &good, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
+                 "count 0: must be at least 1", "merge");
+    problem.type = CLATTN_FLOAT16;
+    expect_error(clattn_merge(context, queue, &problem, 9, &good, &good, 0, NULL, NULL), CLATTN_UNSUPPORTED,
+                 "more than 8 partials are merged into a float32 out", "merge");
+    problem.out_type = CLATTN_FLOAT64;
+    expect_error(clattn_merge(context, queue, &problem, 1, &good, &good, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
+                 "out_type float64: float64 goes with no other type", "merge");
     const int64_t negative[4] = { BATCH, -1, ROWS, COLUMNS }, no_columns[4] = { BATCH, HEADS, ROWS, 0 };
     const int64_t wide[4] = { BATCH, HEADS, ROWS, (int64_t)1 << 31 };
-    expect_error(MERGE(negative, &good, &good, &good), CLATTN_INVALID_SHAPE, "shape[1] (heads) -1", "merge");
-    expect_error(MERGE(no_columns, &good, &good, &good), CLATTN_INVALID_SHAPE, "shape[3] (columns) 0", "merge");
-    expect_error(MERGE(wide, &good, &good, &good), CLATTN_INVALID_SHAPE, "shape[3] (columns) 2147483648", "merge");
+    expect_error(MERGE(negative, &good, &good, &good), CLATTN_INVALID_SHAPE, "heads -1", "merge");
+    expect_error(MERGE(no_columns, &good, &good, &good), CLATTN_INVALID_SHAPE, "columns 0", "merge");
+    expect_error(MERGE(wide, &good, &good, &good), CLATTN_INVALID_SHAPE, "columns 2147483648", "merge");
     clattn_partial bad = good;
     bad.lse.buffer = NULL;
-    expect_error(MERGE(shape, &good, &bad, &good), CLATTN_INVALID_ARGUMENT, "b->lse: must be given", "merge");
+    expect_error(MERGE(shape, &good, &bad, &good), CLATTN_INVALID_ARGUMENT, "partials[1].lse: must be given", "merge");
     bad = good;
     bad.out.stride[0] = ELEMENTS * 2;
-    expect_error(MERGE(shape, &bad, &good, &good), CLATTN_INVALID_SHAPE, "a->out: its strides reach", "merge");
+    expect_error(MERGE(shape, &bad, &good, &good), CLATTN_INVALID_SHAPE, "partials[0].out.buffer of", "merge");
     bad.out.stride[0] = INT64_MAX;
     bad.out.offset = 1;
-    expect_error(MERGE(shape, &good, &good, &bad), CLATTN_INVALID_SHAPE, "merged->out.stride[0]", "merge");
+    expect_error(MERGE(shape, &good, &good, &bad), CLATTN_INVALID_SHAPE, "merged.out.stride[0]", "merge");
     bad = good;
     bad.out.offset = -1;
-    expect_error(MERGE(shape, &bad, &good, &good), CLATTN_INVALID_SHAPE, "a->out: its strides reach", "merge");
+    expect_error(MERGE(shape, &bad, &good, &good), CLATTN_INVALID_ARGUMENT, "partials[0].out.offset -1", "merge");
     bad = good;
     bad.lse.stride[2] = 0;
-    expect_error(MERGE(shape, &good, &good, &bad), CLATTN_INVALID_ARGUMENT, "merged->lse.stride[2] 0", "merge");
+    expect_error(MERGE(shape, &good, &good, &bad), CLATTN_INVALID_ARGUMENT, "merged.lse.stride[2] 0", "merge");
     side_release(&a);
 }
 END_TEST
@@ -256,15 +268,71 @@ START_TEST(test_empty)
     const int64_t no_rows[4] = { BATCH, HEADS, 0, COLUMNS };
     const clattn_partial none = { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE };
     cl_event done = NULL;
-    EXPECT_OK(clattn_merge(context, clattn_context_queue(context), CLATTN_FLOAT32, no_rows, &none, &none, &none, 0,
+    EXPECT_OK(merge_two(context, clattn_context_queue(context), CLATTN_FLOAT32, no_rows, &none, &none, &none, 0,
                            NULL, &done));
     ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
     clReleaseEvent(done);
 }
 END_TEST
 
+/* As many partials as one command takes, fewer and more, of 16 bits too: the sum over all of them, in float32. */
+static void check_many(int count, clattn_type type)
+{
+    static struct side sides[20], merged;
+    clattn_merge_problem problem = CLATTN_MERGE_PROBLEM_INIT;
+    clattn_partial partials[20];
+    problem.type = type;
+    problem.out_type = CLATTN_FLOAT32;
+    problem.batch = BATCH;
+    problem.heads = HEADS;
+    problem.rows = ROWS;
+    problem.columns = COLUMNS;
+    for (int n = 0; n < count; ++n) {
+        side_fill(&sides[n], type, n % 2 ? &strided : &dense, 20 + (uint64_t)n);
+        side_upload(&sides[n]);
+        partials[n] = sides[n].device;
+    }
+    side_fill(&merged, CLATTN_FLOAT32, &strided, 19);
+    side_upload(&merged);
+    EXPECT_OK(clattn_merge(context, clattn_context_queue(context), &problem, count, partials, &merged.device, 0, NULL,
+                           NULL));
+    side_download(&merged);
+    for (int64_t row = 0; row < BATCH * HEADS * ROWS; ++row) {
+        const int64_t i = row % ROWS, h = row / ROWS % HEADS, b = row / ROWS / HEADS;
+        double out[COLUMNS] = { 0 }, lse = -(double)INFINITY, from[COLUMNS];
+        for (int n = 0; n < count; ++n) {
+            for (int64_t c = 0; c < COLUMNS; ++c) {
+                from[c] = type_load(type, sides[n].out, out_at(&sides[n], b, h, i, c));
+            }
+            merge_row(COLUMNS, out, lse, from, (double)sides[n].lse[lse_at(&sides[n], b, h, i)], out, &lse);
+        }
+        const double got_lse = (double)merged.lse[lse_at(&merged, b, h, i)];
+        ck_assert_msg(isinf(lse) ? got_lse == lse : fabs(got_lse - lse) < 1e-5, "%d: lse %g, %g", count, got_lse, lse);
+        for (int64_t c = 0; c < COLUMNS; ++c) {
+            const double got = type_load(CLATTN_FLOAT32, merged.out, out_at(&merged, b, h, i, c));
+            ck_assert_msg(fabs(got - out[c]) < 4e-6, "%d partials, row %d: %g, expected %g", count, (int)row, got,
+                          out[c]);
+        }
+    }
+    for (int n = 0; n < count; ++n) {
+        side_release(&sides[n]);
+    }
+    side_release(&merged);
+}
+
+START_TEST(test_many_partials)
+{
+    static const int counts[] = { 1, 3, 8, 9, 16, 20 };
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); ++i) {
+        check_many(counts[i], CLATTN_FLOAT32);
+        check_many(counts[i], CLATTN_BFLOAT16);
+    }
+}
+END_TEST
+
 static void add(TCase *tests)
 {
+    tcase_add_test(tests, test_many_partials);
     tcase_add_test(tests, test_types_and_strides);
     tcase_add_test(tests, test_in_place);
     tcase_add_test(tests, test_gaps_stay);

@@ -23,8 +23,8 @@ static void expect_refused(const clattn_problem *problem, clattn_status expected
     clattn_plan *plan = (clattn_plan *)&tensors;
     expect_error(clattn_plan_create(context, problem, &plan), expected, text, "clattn_plan_create");
     ck_assert_ptr_null(plan);
-    expect_error(clattn_forward_host(context, problem, &tensors), expected, text, "clattn_forward_host");
-    expect_error(clattn_reference_forward(problem, &tensors), expected, text, "clattn_reference_forward");
+    expect_error(clattn_forward_host(context, problem, NULL, &tensors), expected, text, "clattn_forward_host");
+    expect_error(clattn_reference_forward(problem, NULL, &tensors), expected, text, "clattn_reference_forward");
 }
 
 #define REFUSED(status, text, ...)                                                                     \
@@ -156,10 +156,10 @@ START_TEST(test_null)
     float x = 0;
     expect_error(clattn_plan_create(NULL, &p, &plan), ARGUMENT, "context: must not be NULL", "plan_create");
     expect_error(clattn_plan_create(context, &p, NULL), ARGUMENT, "plan: must not be NULL", "plan_create");
-    expect_error(clattn_forward_host(NULL, &p, &tensors), ARGUMENT, "context", "forward_host");
-    expect_error(clattn_forward_host(context, &p, NULL), ARGUMENT, "tensors: must not be NULL",
+    expect_error(clattn_forward_host(NULL, &p, NULL, &tensors), ARGUMENT, "context", "forward_host");
+    expect_error(clattn_forward_host(context, &p, NULL, NULL), ARGUMENT, "tensors: must not be NULL",
                  "forward_host");
-    expect_error(clattn_reference_forward(&p, NULL), ARGUMENT, "tensors", "reference_forward");
+    expect_error(clattn_reference_forward(&p, NULL, NULL), ARGUMENT, "tensors", "reference_forward");
     expect_error(clattn_attention(NULL, CLATTN_FLOAT32, 1, 1, 1, 1, 1, 1, CLATTN_ALIGN_UNSET, &x, &x, &x, &x),
                  ARGUMENT, "context", "attention");
     expect_error(clattn_context_open(NULL, NULL, NULL), ARGUMENT, "context: must not be NULL", "open");
@@ -253,7 +253,7 @@ START_TEST(test_empty_problems)
             t.key.stride[3] = 1;
             memcpy(t.value.stride, t.key.stride, sizeof(t.value.stride));
         }
-        ck_assert_msg(clattn_forward_host(context, &p, &t) == CLATTN_OK, "%s", clattn_last_error());
+        ck_assert_msg(clattn_forward_host(context, &p, NULL, &t) == CLATTN_OK, "%s", clattn_last_error());
         for (size_t i = 0; which == 3 && i < sizeof(out) / sizeof(out[0]); ++i) {
             ck_assert(out[i] >= 0 && out[i] <= 0);
         }

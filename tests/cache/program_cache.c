@@ -63,7 +63,7 @@ static int child(int sample)
     sample_create(&test, sample, "plain");
     if (status == CLATTN_OK) {
         quirks = context->device.quirks;
-        status = clattn_forward_host(context, &test.problem, &test.tensors);
+        status = clattn_forward_host(context, &test.problem, &test.values, &test.tensors);
         files = files_in_cache();
         clattn_context_destroy(context);
     }

@@ -26,7 +26,7 @@ int main(void)
     tensors.key = tensor(key);
     tensors.value = tensor(value);
     tensors.out = tensor(out);
-    if (clattn_reference_forward(&problem, &tensors) != CLATTN_OK) {
+    if (clattn_reference_forward(&problem, NULL, &tensors) != CLATTN_OK) {
         fprintf(stderr, "consumer: %s\n", clattn_last_error());
         return 1;
     }

@@ -41,18 +41,18 @@ static int is_packed(const struct row *row)
 int64_t element_at(const struct row *row, enum tensor_id id, int64_t key, int64_t column)
 {
     const int is_key = id == TENSOR_KEY || id == TENSOR_VALUE;
-    return place_index(&row->host->tensor[id], is_packed(row) ? 0 : row->b, is_key ? row->kv_head : row->h,
+    return place_index(&row->host->operands.tensor[id], is_packed(row) ? 0 : row->b, is_key ? row->kv_head : row->h,
                        is_key ? row->sequence.key_row + key : row->sequence.query_row + row->i, column);
 }
 
 double element(const struct row *row, enum tensor_id id, int64_t key, int64_t column)
 {
-    return type_load(row->problem->p.type, row->host->tensor[id].data, element_at(row, id, key, column));
+    return type_load(row->problem->p.type, row->host->operands.tensor[id].data, element_at(row, id, key, column));
 }
 
 double weight_out(const struct row *row, int64_t j)
 {
-    const struct tensor_place *place = &row->host->tensor[TENSOR_WEIGHTS];
+    const struct tensor_place *place = &row->host->operands.tensor[TENSOR_WEIGHTS];
     return type_load(row->run->is_double ? CLATTN_FLOAT64 : CLATTN_FLOAT32, place->data,
                      place_index(place, row->b, row->h, row->i, j));
 }

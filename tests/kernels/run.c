@@ -98,7 +98,7 @@ int kernel_run_begin(struct kernel_run *run, clattn_context *context, struct tes
         run->buffers[id] = array->data ? make_buffer(run, (size_t)array->count * array->element_bytes) : NULL;
     }
     for (int id = 0; id < TENSOR_COUNT; ++id) {
-        run->call.tensor[id].buffer =
+        run->call.operands.tensor[id].buffer =
             test_call_has(test, (enum tensor_id)id) ? run->buffers[test->array_of[id]] : NULL;
     }
     return 1;
@@ -134,7 +134,7 @@ static cl_int transfer(struct kernel_run *run, int download)
         if (!download) {
             code = clEnqueueWriteBuffer(queue, run->buffers[id], CL_TRUE, 0, bytes, array->data, 0, NULL,
                                         NULL);
-        } else if (tensor_is_output((enum tensor_id)id)) {
+        } else if (forward_is_output(id)) {
             code = clEnqueueReadBuffer(queue, run->buffers[id], CL_TRUE, 0, bytes, array->data, 0, NULL,
                                        NULL);
         }

@@ -54,7 +54,7 @@ void prepare_scale_mask(struct kernel_run *run, struct random *random)
 
 static double head_slope_of(const struct row *row)
 {
-    const struct tensor_place *place = &row->host->tensor[TENSOR_SLOPES];
+    const struct tensor_place *place = &row->host->operands.tensor[TENSOR_SLOPES];
     return row->problem->flags & CLATTN_FLAG_SLOPES
                ? (double)((const float *)place->data)[place_index(place, row->b, row->h, 0, 0)]
                : 0;
@@ -62,7 +62,7 @@ static double head_slope_of(const struct row *row)
 
 static double bias_of(const struct row *row, int64_t j)
 {
-    const struct tensor_place *place = &row->host->tensor[TENSOR_BIAS];
+    const struct tensor_place *place = &row->host->operands.tensor[TENSOR_BIAS];
     return row->problem->flags & CLATTN_FLAG_BIAS
                ? type_load(row->problem->p.bias_type, place->data,
                            place_index(place, row->b, row->h, row->i, j))

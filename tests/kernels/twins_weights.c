@@ -47,7 +47,7 @@ struct row_sum {
 static struct row_sum sum_row(const struct row *row, const struct kernel_run *logits)
 {
     const int has_sink = (row->problem->flags & CLATTN_FLAG_SINKS) != 0;
-    const struct tensor_place *place = &row->host->tensor[TENSOR_SINKS];
+    const struct tensor_place *place = &row->host->operands.tensor[TENSOR_SINKS];
     const double sink =
         has_sink ? (double)((const float *)place->data)[place_index(place, 0, row->h, 0, 0)] : 0;
     struct row_sum s = { has_sink ? sink : -INFINITY, 0, 0 };
@@ -96,7 +96,7 @@ static void judge_softmax_row(const struct row *row, void *context)
     if (row->exists && row->problem->flags & CLATTN_FLAG_LSE) {
         const double lse = s.allowed > 0 ? s.maximum + log(s.sum) : -INFINITY;
         const double is = (double)((const float *)
-                                       row->host->tensor[TENSOR_LSE].data)[element_at(row, TENSOR_LSE, 0, 0)];
+                                       row->host->operands.tensor[TENSOR_LSE].data)[element_at(row, TENSOR_LSE, 0, 0)];
         check(judging, row, "lse", 0, is, lse,
               C * 0x1p-24 * (fabs(lse) + fabs(s.maximum) + sqrt((double)s.allowed) + 8));
     }
@@ -161,7 +161,7 @@ void judge_mix(const struct kernel_run *run, const struct kernel_inputs *inputs,
 static void prepare_repair_row(const struct row *row, void *context)
 {
     struct preparing *preparing = context;
-    const struct tensor_place *out = &row->host->tensor[TENSOR_OUT];
+    const struct tensor_place *out = &row->host->operands.tensor[TENSOR_OUT];
     prepare_mix_row(row, context);
     for (int64_t c = 0; c < row->problem->p.head_dim_v; ++c) {
         const double value = random_chance(preparing->random, 0.7)   ? random_unit(preparing->random)

@@ -1,4 +1,5 @@
 /* Additive attention against its reference over random shapes and masks; wrong arguments. */
+#include "clattn_layers.h"
 #include "layer_test.h"
 
 #define CALLS 120 /* or CLATTN_TEST_LAYER_CALLS */
@@ -57,9 +58,9 @@ static void fill(struct random *random, struct additive_case *c)
         for (int64_t i = 0; i < p->rows * p->keys; ++i) {
             c->mask[i] = (uint8_t)random_chance(random, 0.7);
         }
-        a->mask = c->mask;
-        a->mask_stride[1] = p->keys;
-        a->mask_stride[2] = 1;
+        a->mask.data = c->mask;
+        a->mask.stride[2] = p->keys;
+        a->mask.stride[3] = 1;
     }
     if (p->features & CLATTN_WITH_KEY_LENGTHS) {
         c->lengths = calloc((size_t)p->batch + 1, sizeof(*c->lengths));
@@ -143,7 +144,7 @@ static void refusals(struct layer_test *test)
     p.type = CLATTN_FLOAT32;
     a.score = NULL;
     layer_test_refused(test, clattn_additive_forward_host(test->context, &p, &a), CLATTN_INVALID_ARGUMENT,
-                       "score [2]: must be given");
+                       "score: must be given");
     a.score = data;
     data[1] = NAN;
     layer_test_refused(test, clattn_additive_forward_host(test->context, &p, &a), CLATTN_INVALID_ARGUMENT,

@@ -181,7 +181,7 @@ static double loss(struct tiny *t, const float *gradient)
     tensors.value = dense(t->value, KEYS, DIM_V);
     tensors.out = dense(t->out, ROWS, DIM_V);
     tensors.weights = dense(t->weights, ROWS, KEYS);
-    if (clattn_reference_forward(&problem, &tensors) != CLATTN_OK) {
+    if (clattn_reference_forward(&problem, NULL, &tensors) != CLATTN_OK) {
         return NAN;
     }
     for (int i = 0; i < ROWS * DIM_V; ++i) {

@@ -1,5 +1,6 @@
 /* The multi-head layer against its reference: random shapes, every projection, both kinds of calls; and
  * wrong arguments, which must end in messages. Seed: CLATTN_TEST_SEED. */
+#include "clattn_layers.h"
 #include "layer_test.h"
 
 #define CALLS 160 /* or CLATTN_TEST_LAYER_CALLS */
@@ -13,7 +14,7 @@ struct mha_case {
     int64_t y_count, weights_count;
 };
 
-static const void *keep(struct mha_case *c, void *data)
+static void *keep(struct mha_case *c, void *data)
 {
     c->owned[c->n_owned++] = data;
     return data;
@@ -112,8 +113,8 @@ static void fill_masks(struct random *random, struct mha_case *c)
             mask[i] = (uint8_t)random_chance(random, 0.7);
         }
         const int64_t stride[4] = { 0, by_head ? p->rows * keys : 0, keys, 1 };
-        c->arrays.mask = keep(c, mask);
-        memcpy(c->arrays.mask_stride, stride, sizeof(stride));
+        c->arrays.mask.data = keep(c, mask);
+        memcpy(c->arrays.mask.stride, stride, sizeof(stride));
     }
     if (p->features & CLATTN_WITH_KEY_LENGTHS) {
         int32_t *lengths = calloc((size_t)p->batch + 1, sizeof(*lengths));
@@ -195,10 +196,12 @@ static clattn_status run_enqueued(const struct layer_test *test, struct mha_case
     a.bk = put(&upload, h->bk, k, size);
     a.bv = put(&upload, h->bv, v, size);
     a.bo = put(&upload, h->bo, out_dim, size);
-    a.mask = put(&upload, h->mask, p->query_heads * p->rows * keys, 1);
+    const clattn_array mask = put(&upload, h->mask.data, p->query_heads * p->rows * keys, 1);
+    a.mask.buffer = mask.buffer;
+    a.mask.offset = mask.offset;
     a.key_lengths = put(&upload, h->key_lengths, p->batch, 4);
     a.weights = put(&upload, p->weights ? c->weights[0] : NULL, c->weights_count, real);
-    memcpy(a.mask_stride, h->mask_stride, sizeof(a.mask_stride));
+    memcpy(a.mask.stride, h->mask.stride, sizeof(a.mask.stride));
     const size_t workspace = clattn_mha_workspace(mha);
     a.workspace = clCreateBuffer(clattn_context_cl(test->context), CL_MEM_READ_WRITE, workspace + 1, NULL,
                                  NULL);
@@ -312,14 +315,14 @@ static void refusals(struct layer_test *test)
     p.scale = 0;
     p.parts = CLATTN_MHA_BIAS_QUERY;
     layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT,
-                       "bq [4]: must be given");
+                       "bq: must be given, the problem has it; its shape is [4]");
     p.parts = CLATTN_MHA_PACKED;
     layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT,
-                       "wk: must not be given");
+                       "wk: was given, but the problem does not have it");
     p.parts = 0;
     a.weights = weights;
     layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT,
-                       "weights: must not be given");
+                       "weights: was given, but the problem does not have it");
     a.weights = NULL;
     p.causal = 1;
     layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT, "alignment");

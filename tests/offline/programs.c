@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clattn_layers.h"
 #include "program/context.h"
 #include "program/gemm.h"
 #include "plan/ladder.h"
 #include "null_driver.h"
 #include "problems.h"
+#include "support/merge.h"
 #include "program/program.h"
 
 /* What is being planned, for the lines. */
@@ -181,7 +183,7 @@ static void plan_merge(clattn_context *context, clattn_type type)
     clattn_strides_bhsd(2, 16, 64, partial.out.stride);
     clattn_strides_bhsd(2, 16, 1, partial.lse.stride);
     begin("merge", type, "spills");
-    if (clattn_merge(context, null_driver_queue(), type, shape, &partial, &partial, &partial, 0, NULL, NULL) !=
+    if (merge_two(context, null_driver_queue(), type, shape, &partial, &partial, &partial, 0, NULL, NULL) !=
         CLATTN_OK) {
         fail("a merge");
     }

@@ -11,6 +11,7 @@
 #include "failing_memory.h"
 #include "icd/fault_layer.h"
 #include "icd/icd_layers.h"
+#include "support/merge.h"
 #include "sample.h"
 
 #define FAULTS_MAX 3000
@@ -59,7 +60,8 @@ static clattn_status do_plan(struct life *life)
 static clattn_status enqueue_on(struct life *life, cl_command_queue queue)
 {
     cl_event done = NULL;
-    clattn_status status = clattn_enqueue_forward(life->plan, queue, &life->device.tensors, 0, NULL, &done);
+    clattn_status status =
+        clattn_enqueue_forward(life->plan, queue, &life->device.values, &life->device.tensors, 0, NULL, &done);
     if (done) {
         clReleaseEvent(done);
     }
@@ -82,7 +84,7 @@ static clattn_status do_enqueue_out_of_order(struct life *life)
 
 static clattn_status do_host(struct life *life)
 {
-    return clattn_forward_host(life->context, &life->test.problem, &life->test.tensors);
+    return clattn_forward_host(life->context, &life->test.problem, &life->test.values, &life->test.tensors);
 }
 
 static clattn_status do_merge(struct life *life)
@@ -90,7 +92,7 @@ static clattn_status do_merge(struct life *life)
     const clattn_problem *p = &life->test.problem;
     const int64_t shape[4] = { p->batch, p->query_heads, p->query_len, p->head_dim_v ? p->head_dim_v : p->head_dim };
     const clattn_partial partial = { life->device.tensors.out, life->device.tensors.lse };
-    return clattn_merge(life->context, life->queues[0], p->type, shape, &partial, &partial, &partial, 0, NULL,
+    return merge_two(life->context, life->queues[0], p->type, shape, &partial, &partial, &partial, 0, NULL,
                         NULL);
 }
 
@@ -138,7 +140,8 @@ static void life_begin(struct life *life, int sample, const char *strategy, enum
     memset(life, 0, sizeof(*life));
     sample_create(&life->test, sample, strategy);
     sample_create(&life->expected, sample, strategy);
-    if (clattn_reference_forward(&life->expected.problem, &life->expected.tensors) != CLATTN_OK) {
+    if (clattn_reference_forward(&life->expected.problem, &life->expected.values, &life->expected.tensors) !=
+        CLATTN_OK) {
         die("clattn_reference_forward");
     }
     if (needs >= NEEDS_CONTEXT && do_open(life) != CLATTN_OK) {

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/merge.h"
 #include "sample.h"
 
 #define SECONDS 20 /* until a child counts as hanging */
@@ -72,12 +73,13 @@ static int child_of_user(void *data)
     ok &= refused("clattn_describe_devices", clattn_describe_devices(0, &text));
     ok &= refused("clattn_plan_create", clattn_plan_create(t->context, &t->test.problem, &plan));
     ok &= refused("clattn_enqueue_forward",
-                  clattn_enqueue_forward(t->plan, queue, &t->device.tensors, 0, NULL, &done));
+                  clattn_enqueue_forward(t->plan, queue, &t->device.values, &t->device.tensors, 0, NULL, &done));
     ok &= refused("clattn_forward_host",
-                  clattn_forward_host(t->context, &t->test.problem, &t->test.tensors));
-    ok &= refused("clattn_merge", clattn_merge(t->context, queue, CLATTN_FLOAT32, shape, &partial, &partial,
+                  clattn_forward_host(t->context, &t->test.problem, &t->test.values, &t->test.tensors));
+    ok &= refused("clattn_merge", merge_two(t->context, queue, CLATTN_FLOAT32, shape, &partial, &partial,
                                                &partial, 0, NULL, NULL));
-    ok &= clattn_reference_forward(&t->test.problem, &t->test.tensors) == CLATTN_OK; /* needs no device */
+    ok &= clattn_reference_forward(&t->test.problem, &t->test.values, &t->test.tensors) ==
+          CLATTN_OK; /* needs no device */
     clattn_plan_destroy(t->plan);
     clattn_context_destroy(t->context);
     return ok ? 0 : 1;
@@ -91,7 +93,7 @@ static int computes(void *data)
     sample_create(&test, SAMPLE_MASKED, NULL);
     clattn_status status = clattn_context_open(NULL, NULL, &context);
     if (status == CLATTN_OK) {
-        status = clattn_forward_host(context, &test.problem, &test.tensors);
+        status = clattn_forward_host(context, &test.problem, &test.values, &test.tensors);
     }
     if (status != CLATTN_OK) {
         printf("    %s: %s\n", clattn_status_name(status), clattn_last_error());
@@ -112,9 +114,10 @@ int main(void)
         printf("no context: %s\n", clattn_last_error());
         return 1;
     }
-    report(clattn_forward_host(t.context, &t.test.problem, &t.test.tensors) == CLATTN_OK, "the parent's call");
+    report(clattn_forward_host(t.context, &t.test.problem, &t.test.values, &t.test.tensors) == CLATTN_OK,
+           "the parent's call");
     report(in_child(child_of_user, &t) == 0, "a child forked after the first use");
-    report(clattn_forward_host(t.context, &t.test.problem, &t.test.tensors) == CLATTN_OK,
+    report(clattn_forward_host(t.context, &t.test.problem, &t.test.values, &t.test.tensors) == CLATTN_OK,
            "the parent's call after the fork");
     sample_release(&t.device);
     clattn_plan_destroy(t.plan);

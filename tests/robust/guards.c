@@ -56,7 +56,7 @@ static void report(int ok, const char *what, const char *why)
 /* 0 and a message when the strategy cannot take it: not counted. */
 static int run(clattn_context *context, struct test_call *test)
 {
-    clattn_status status = clattn_forward_host(context, &test->problem, &test->tensors);
+    clattn_status status = clattn_forward_host(context, &test->problem, &test->values, &test->tensors);
     if (status == CLATTN_UNSUPPORTED) {
         ++skipped;
         return 0;
@@ -73,8 +73,9 @@ static void run_samples(clattn_context *context, const char *strategy)
         sample_create(&expected, i, NULL);
         snprintf(current, sizeof(current), "%s, sample \"%s\"", strategy, sample_name(i));
         if (run(context, &test)) {
-            report(clattn_reference_forward(&expected.problem, &expected.tensors) == CLATTN_OK, current,
-                   clattn_last_error());
+            report(clattn_reference_forward(&expected.problem, &expected.values, &expected.tensors) ==
+                       CLATTN_OK,
+                   current, clattn_last_error());
             report(sample_difference(&test, &expected) <= sample_tolerance(&test), current,
                    "outputs differ from the reference: poison, or a wrong element");
             report(test_call_touched(&test) == 0, current, "wrote between an output's elements");

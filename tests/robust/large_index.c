@@ -92,7 +92,7 @@ static void run(clattn_context *context, cl_mem buffer, const char *strategy)
         tensors.workspace = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE,
                                            clattn_plan_workspace(plan), NULL, NULL);
     }
-    report(clattn_enqueue_forward(plan, queue, &tensors, 0, NULL, NULL) == CLATTN_OK, strategy,
+    report(clattn_enqueue_forward(plan, queue, NULL, &tensors, 0, NULL, NULL) == CLATTN_OK, strategy,
            clattn_last_error());
     report(clFinish(queue) == CL_SUCCESS, strategy, "the kernels failed");
     copy(buffer, &out_place, out, 0);
@@ -106,7 +106,7 @@ static void run(clattn_context *context, cl_mem buffer, const char *strategy)
     clattn_strides_bhsd(2, 5, 4, near.value.stride);
     clattn_strides_bhsd(2, 3, 4, near.out.stride);
     problem.strategy = strategy;
-    report(clattn_forward_host(context, &problem, &near) == CLATTN_OK, strategy, clattn_last_error());
+    report(clattn_forward_host(context, &problem, NULL, &near) == CLATTN_OK, strategy, clattn_last_error());
     report(memcmp(out, expected, sizeof(out)) == 0, strategy, "not the bits of the same call near index 0");
     if (tensors.workspace) {
         clReleaseMemObject(tensors.workspace);

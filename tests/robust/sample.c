@@ -173,7 +173,7 @@ void sample_create(struct test_call *test, int index, const char *strategy)
             continue;
         }
         test_call_place(test, id, row->gaps && id < TENSOR_SLOPES ? &gaps : NULL);
-        if (!tensor_is_output(id)) {
+        if (!forward_is_output(id)) {
             test_call_fill(test, id, &random, value_of, &id);
         }
     }
@@ -195,7 +195,7 @@ double sample_difference(const struct test_call *a, const struct test_call *b)
     for (int i = 0; i < TENSOR_COUNT; ++i) {
         const enum tensor_id id = (enum tensor_id)i;
         int64_t n[4];
-        if (!tensor_is_output(id) || !test_call_has(a, id)) {
+        if (!forward_is_output(id) || !test_call_has(a, id)) {
             continue;
         }
         test_call_shape(a, id, n);
@@ -219,7 +219,7 @@ int sample_equal(const struct test_call *a, const struct test_call *b)
 {
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         const struct test_array *x = &a->arrays[id], *y = &b->arrays[id];
-        if (tensor_is_output((enum tensor_id)id) && x->data &&
+        if (forward_is_output(id) && x->data &&
             memcmp(x->data, y->data, (size_t)x->count * x->element_bytes) != 0) {
             return 0;
         }
@@ -229,15 +229,6 @@ int sample_equal(const struct test_call *a, const struct test_call *b)
 
 /* ---- device memory -------------------------------------------------------------------------- */
 
-static clattn_tensor *device_tensor(clattn_tensors *t, enum tensor_id id)
-{
-    clattn_tensor *const tensors[TENSOR_COUNT] = {
-        &t->query,   &t->key,    &t->value, &t->out,         &t->lse,           &t->mask,     &t->bias,
-        &t->weights, &t->slopes, &t->sinks, &t->key_lengths, &t->query_offsets, &t->cu_query, &t->cu_key
-    };
-    return tensors[id];
-}
-
 int sample_upload(struct sample_device *device, const struct test_call *test, cl_context context,
                   size_t workspace_bytes)
 {
@@ -245,7 +236,7 @@ int sample_upload(struct sample_device *device, const struct test_call *test, cl
     cl_int code = CL_SUCCESS;
     memset(device, 0, sizeof(*device));
     device->tensors = none;
-    device->tensors.call = test->tensors.call;
+    device->values = test->values;
     for (int i = 0; i < TENSOR_COUNT && code == CL_SUCCESS; ++i) {
         const enum tensor_id id = (enum tensor_id)i;
         const struct test_array *array = &test->arrays[id];
@@ -253,8 +244,8 @@ int sample_upload(struct sample_device *device, const struct test_call *test, cl
             continue;
         }
         const clattn_host_tensor *host = test_call_tensor((struct test_call *)test, id);
-        clattn_tensor *tensor = device_tensor(&device->tensors, id);
-        const cl_mem_flags flags = tensor_is_output(id) ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
+        clattn_tensor *tensor = device_tensor_of(&device->tensors, id);
+        const cl_mem_flags flags = forward_is_output(id) ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
         device->buffers[id] = clCreateBuffer(context, flags | CL_MEM_COPY_HOST_PTR,
                                              (size_t)array->count * array->element_bytes, array->data,
                                              &code);
@@ -277,7 +268,7 @@ int sample_download(const struct sample_device *device, struct test_call *test, 
     cl_int code = clFinish(queue);
     for (int id = 0; id < TENSOR_COUNT && code == CL_SUCCESS; ++id) {
         const struct test_array *array = &test->arrays[id];
-        if (tensor_is_output((enum tensor_id)id) && device->buffers[id]) {
+        if (forward_is_output(id) && device->buffers[id]) {
             code = clEnqueueReadBuffer(queue, device->buffers[id], CL_TRUE, 0,
                                        (size_t)array->count * array->element_bytes, array->data, 0, NULL,
                                        NULL);

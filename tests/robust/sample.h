@@ -35,6 +35,7 @@ const char *sample_strategy(size_t index);
 
 /* A sample in device memory. */
 struct sample_device {
+    clattn_call values;
     clattn_tensors tensors;
     cl_mem buffers[TENSOR_COUNT];
     cl_mem workspace;

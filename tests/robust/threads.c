@@ -48,7 +48,7 @@ static int enqueue_and_compare(const clattn_plan *plan, cl_command_queue queue, 
     struct sample_device device;
     sample_create(&test, call->sample, call->strategy);
     int ok = sample_upload(&device, &test, clattn_context_cl(context), clattn_plan_workspace(plan));
-    ok = ok && clattn_enqueue_forward(plan, queue, &device.tensors, 0, NULL, NULL) == CLATTN_OK;
+    ok = ok && clattn_enqueue_forward(plan, queue, &device.values, &device.tensors, 0, NULL, NULL) == CLATTN_OK;
     ok = ok && sample_download(&device, &test, queue) && sample_equal(&test, &call->expected);
     sample_release(&device);
     test_call_free(&test);
@@ -59,7 +59,7 @@ static int host_and_compare(const struct shared_call *call)
 {
     struct test_call test;
     sample_create(&test, call->sample, call->strategy);
-    int ok = clattn_forward_host(context, &test.problem, &test.tensors) == CLATTN_OK &&
+    int ok = clattn_forward_host(context, &test.problem, &test.values, &test.tensors) == CLATTN_OK &&
              sample_equal(&test, &call->expected);
     test_call_free(&test);
     return ok;
@@ -131,7 +131,7 @@ static void compute_alone(void)
             call->strategy = strategy;
             sample_create(&call->expected, i, strategy);
             clattn_status status =
-                clattn_forward_host(alone, &call->expected.problem, &call->expected.tensors);
+                clattn_forward_host(alone, &call->expected.problem, &call->expected.values, &call->expected.tensors);
             if (status == CLATTN_OK) {
                 ++call_count;
             } else {

@@ -38,7 +38,7 @@ static uint64_t add_bits(uint64_t bits, const struct test_call *test)
 {
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         const struct test_array *array = &test->arrays[id];
-        for (size_t i = 0; tensor_is_output((enum tensor_id)id) && array->data &&
+        for (size_t i = 0; forward_is_output(id) && array->data &&
                            i < (size_t)array->count * array->element_bytes;
              ++i) {
             bits = (bits ^ array->data[i]) * 1099511628211u;
@@ -58,14 +58,14 @@ static uint64_t run_sample(struct worker *worker, clattn_context *context, int s
     sample_create(&test, sample, NULL);
     sample_create(&expected, sample, NULL);
     if (work_of(&test.problem) <= worker->work_limit) {
-        clattn_status status = clattn_forward_host(context, &test.problem, &test.tensors);
+        clattn_status status = clattn_forward_host(context, &test.problem, &test.values, &test.tensors);
         if (status == CLATTN_UNSUPPORTED) {
             ++worker->skipped;
         } else {
             report(worker, status == CLATTN_OK, sample, clattn_last_error());
         }
         if (status == CLATTN_OK &&
-            clattn_reference_forward(&expected.problem, &expected.tensors) == CLATTN_OK) {
+            clattn_reference_forward(&expected.problem, &expected.values, &expected.tensors) == CLATTN_OK) {
             report(worker, sample_difference(&test, &expected) <= sample_tolerance(&test), sample,
                    "outputs differ from the reference");
             bits = add_bits(bits, &test);

@@ -45,13 +45,13 @@ int case_call_create(struct test_call *test, const char *folder, clattn_type typ
     problem.type = type;
     problem.weights = CLATTN_WEIGHTS_NONE;
     test_call_start(test, &problem);
-    test->tensors.call = c.tensors.call;
+    test->values = c.values;
     test->packed_queries = from.packed_queries;
     test->packed_keys = from.packed_keys;
     test_call_place_all(test);
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         const struct source source = { &from, (enum tensor_id)id };
-        if (test_call_has(test, source.id) && !tensor_is_output(source.id)) {
+        if (test_call_has(test, source.id) && !forward_is_output(source.id)) {
             test_call_fill(test, source.id, NULL, element_of, &source);
         }
     }

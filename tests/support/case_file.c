@@ -147,7 +147,7 @@ static int place_mask(struct attention_case *c, struct failure *failure)
     const clattn_problem *p = &c->problem;
     const int64_t full[4] = { p->batch, p->query_heads, p->query_len, p->key_len };
     clattn_host_tensor place = { mask->data, 0, { 0, 0, 0, 0 } };
-    int64_t *key_len = &c->tensors.call.mask_key_len, dense = 1, keys = p->key_len;
+    int64_t *key_len = &c->values.mask_key_len, dense = 1, keys = p->key_len;
     for (int axis = 3, dim = mask->dims - 1; dim >= 0; --axis, --dim) {
         int64_t extent = mask->shape[dim];
         int is_short = axis == 3 && extent < full[3] && (extent != 1 || has_tag(c, "short_mask"));
@@ -169,7 +169,7 @@ static int place_mask(struct attention_case *c, struct failure *failure)
         place.data = mask->data;
         c->problem.bias_type = tensor_storage_type(mask->type);
         c->tensors.bias = place;
-        key_len = &c->tensors.call.bias_key_len;
+        key_len = &c->values.bias_key_len;
     }
     *key_len = keys;
     return 0;
@@ -203,8 +203,8 @@ static void read_params(struct attention_case *c)
     p->window_left = (int64_t)number(cJSON_GetArrayItem(window, 0), -1);
     p->window_right = (int64_t)number(cJSON_GetArrayItem(window, 1), -1);
     p->softcap = number(field(c, "params", "softcap"), 0);
-    c->tensors.call.has_scale = cJSON_IsNumber(field(c, "params", "scale"));
-    c->tensors.call.scale = number(field(c, "params", "scale"), 0);
+    c->values.has_scale = cJSON_IsNumber(field(c, "params", "scale"));
+    c->values.scale = number(field(c, "params", "scale"), 0);
     if (field(c, "outputs", "lse")) {
         p->features |= CLATTN_WITH_LSE;
     }
@@ -288,6 +288,7 @@ int case_read(const char *folder, struct attention_case *c, struct failure *fail
     *c = empty;
     c->problem = problem;
     c->tensors = tensors;
+    clattn_call_init(&c->values, sizeof(c->values));
     int status = read_meta(folder, c, failure);
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(c->meta, "layout");
     const struct layout *layout = layout_find(string(name));

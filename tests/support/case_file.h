@@ -38,6 +38,7 @@ struct attention_case {
     struct tensor out, lse, weights;   /* filled by whoever computes the case */
     struct case_shape shape;
     clattn_problem problem;            /* without a strategy */
+    clattn_call values;
     clattn_host_tensors tensors;       /* point into the above */
 };
 

@@ -7,15 +7,6 @@
 
 #include "plan/strategy.h"
 
-static clattn_tensor *device_tensor(clattn_tensors *t, enum tensor_id id)
-{
-    clattn_tensor *const tensors[TENSOR_COUNT] = {
-        &t->query, &t->key,     &t->value,  &t->out,   &t->lse,         &t->mask,          &t->bias,
-        &t->weights, &t->slopes, &t->sinks, &t->key_lengths, &t->query_offsets, &t->cu_query, &t->cu_key
-    };
-    return tensors[id];
-}
-
 static cl_mem upload(cl_context cl, const void *data, size_t bytes)
 {
     cl_int code;
@@ -40,7 +31,7 @@ static clattn_status download(cl_command_queue queue, struct test_call *test, co
 {
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         struct test_array *array = &test->arrays[id];
-        if (buffers[id] && tensor_is_output((enum tensor_id)id) &&
+        if (buffers[id] && forward_is_output(id) &&
             clEnqueueReadBuffer(queue, buffers[id], CL_TRUE, 0,
                                 (size_t)array->count * array->element_bytes, array->data, 0, NULL,
                                 NULL) != CL_SUCCESS) {
@@ -59,7 +50,6 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
     clattn_plan *plan = NULL;
     cl_event done = NULL;
     clattn_status status = clattn_plan_create(context, &test->problem, &plan);
-    tensors.call = test->tensors.call;
     for (int id = 0; id < TENSOR_COUNT && status == CLATTN_OK; ++id) {
         const struct test_array *array = &test->arrays[id];
         /* Empty tensors may be left out, but packed ones: how many rows they have is not known. */
@@ -70,7 +60,7 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
     }
     for (int id = 0; id < TENSOR_COUNT && status == CLATTN_OK; ++id) {
         const clattn_host_tensor *from = test_call_tensor(test, (enum tensor_id)id);
-        clattn_tensor *to = device_tensor(&tensors, (enum tensor_id)id);
+        clattn_tensor *to = device_tensor_of(&tensors, id);
         to->buffer = from->data ? buffers[test->array_of[id]] : NULL;
         to->offset = from->offset;
         memcpy(to->stride, from->stride, sizeof(to->stride));
@@ -80,7 +70,7 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
         test->factor_rounding = clattn_plan_factor_rounding(plan);
         snprintf(used ? used : (char[32]){ 0 }, 32, "%s", clattn_plan_strategy(plan));
         tensors.workspace = poisoned_workspace(cl, clattn_plan_workspace(plan));
-        status = clattn_enqueue_forward(plan, queue, &tensors, 0, NULL, &done);
+        status = clattn_enqueue_forward(plan, queue, &test->values, &tensors, 0, NULL, &done);
     }
     if (done) {
         clWaitForEvents(1, &done);
@@ -104,7 +94,7 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
 
 clattn_status device_call_run_blocking(clattn_context *context, struct test_call *test)
 {
-    clattn_status status = clattn_forward_host(context, &test->problem, &test->tensors);
+    clattn_status status = clattn_forward_host(context, &test->problem, &test->values, &test->tensors);
     const struct clattn_plan *used = context->kept_plans[0]; /* the most recent one */
     test->weight_rounding = status == CLATTN_OK ? clattn_plan_weight_rounding(used) : 0;
     test->factor_rounding = status == CLATTN_OK ? clattn_plan_factor_rounding(used) : 0;

@@ -52,13 +52,13 @@ void exact_build(struct test_call *test, const clattn_problem *problem, double s
     test_call_fill(test, TENSOR_QUERY, &random, value_normal, &none);
     test_call_fill(test, TENSOR_KEY, &random, value_normal, &none);
     test_call_fill(test, TENSOR_VALUE, &random, value_normal, &shift);
-    test->tensors.call.has_scale = 1;
-    test->tensors.call.scale = 0.75;
+    test->values.has_scale = 1;
+    test->values.scale = 0.75;
 }
 
 int exact_run(struct exact *e, struct test_call *test)
 {
-    clattn_status status = clattn_forward_host(e->context, &test->problem, &test->tensors);
+    clattn_status status = clattn_forward_host(e->context, &test->problem, &test->values, &test->tensors);
     e->declined |= status == CLATTN_UNSUPPORTED && e->strategy;
     if (status != CLATTN_OK) {
         snprintf(e->what, sizeof(e->what), "%s: %.200s", clattn_status_name(status),

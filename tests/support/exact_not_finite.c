@@ -59,7 +59,8 @@ static int compare(struct exact *e, const clattn_problem *p, void (*put)(struct 
     put(&test);
     put(&reference);
     int status = exact_run(e, &test);
-    if (status == 0 && clattn_reference_forward(&reference.problem, &reference.tensors) != CLATTN_OK) {
+    if (status == 0 &&
+        clattn_reference_forward(&reference.problem, &reference.values, &reference.tensors) != CLATTN_OK) {
         snprintf(e->what, sizeof(e->what), "reference: %s", clattn_last_error());
         status = -1;
     }

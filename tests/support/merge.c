@@ -1,5 +1,5 @@
 /* lse = ln(exp(lse_a) + exp(lse_b)); out = exp(lse_a - lse) out_a + exp(lse_b - lse) out_b. */
-#include "merge.h"
+#include "support/merge.h"
 
 #include <math.h>
 
@@ -14,4 +14,18 @@ void merge_row(int64_t columns, const double *out_a, double lse_a, const double 
         merged_out[c] = (share_a > 0 ? share_a * out_a[c] : 0) + (share_b > 0 ? share_b * out_b[c] : 0);
     }
     *merged_lse = lse;
+}
+
+clattn_status merge_two(clattn_context *context, cl_command_queue queue, clattn_type type, const int64_t shape[4],
+                        const clattn_partial *a, const clattn_partial *b, const clattn_partial *merged,
+                        cl_uint n_wait, const cl_event *wait, cl_event *done)
+{
+    clattn_merge_problem problem = CLATTN_MERGE_PROBLEM_INIT;
+    const clattn_partial partials[2] = { *a, *b };
+    problem.type = type;
+    problem.batch = shape[0];
+    problem.heads = shape[1];
+    problem.rows = shape[2];
+    problem.columns = shape[3];
+    return clattn_merge(context, queue, &problem, 2, partials, merged, n_wait, wait, done);
 }

@@ -49,7 +49,7 @@ static double to_bfloat16(double value)
 static void locate(struct naive *n)
 {
     const struct test_call *t = n->test;
-    const clattn_call *call = &t->tensors.call;
+    const clattn_call *call = &t->values;
     n->queries = call->query_len >= 0 ? call->query_len : n->p->query_len;
     n->keys = call->key_len >= 0 ? call->key_len : n->p->key_len;
     n->first_query = n->first_key = n->offset = 0;
@@ -75,7 +75,7 @@ static void locate(struct naive *n)
 static int hidden(const struct naive *n, int64_t j)
 {
     const clattn_problem *p = n->p;
-    const clattn_call *call = &n->test->tensors.call;
+    const clattn_call *call = &n->test->values;
     int64_t distance = j - (n->i + n->offset); /* > 0: after the query */
     int outside = (p->window_left >= 0 && -distance > p->window_left) ||
                   (p->window_right >= 0 && distance > p->window_right);
@@ -96,7 +96,7 @@ static int hidden(const struct naive *n, int64_t j)
 static double logit(const struct naive *n, int64_t j)
 {
     const clattn_problem *p = n->p;
-    const clattn_call *call = &n->test->tensors.call;
+    const clattn_call *call = &n->test->values;
     int64_t entry = test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b;
     int64_t group = n->h * p->kv_heads / p->query_heads;
     double sum = 0, scale = call->has_scale ? call->scale : pow((double)p->head_dim, -0.5);
@@ -119,7 +119,7 @@ static double logit(const struct naive *n, int64_t j)
 
 static int dropped(const struct naive *n, int64_t j)
 {
-    const clattn_call *call = &n->test->tensors.call;
+    const clattn_call *call = &n->test->values;
     const uint32_t key[2] = { (uint32_t)(call->dropout_seed & 0xffffffffu),
                               (uint32_t)(call->dropout_seed >> 32) };
     const uint32_t counter[4] = { (uint32_t)j >> 2, (uint32_t)n->i,
@@ -186,7 +186,7 @@ void naive_forward(const struct test_call *test, enum naive_precision precision,
                                                        : to_float;
     }
     int64_t columns = n.p->head_dim_v ? n.p->head_dim_v : n.p->head_dim;
-    int64_t rows = test->tensors.call.query_len >= 0 ? test->tensors.call.query_len : n.p->query_len;
+    int64_t rows = test->values.query_len >= 0 ? test->values.query_len : n.p->query_len;
     double *p = malloc((size_t)(n.p->key_len + 1) * sizeof(*p));
     if (!p) {
         abort();

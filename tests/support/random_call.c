@@ -137,7 +137,7 @@ static void random_variation(struct random *random, clattn_problem *p, int64_t w
 /* Values of the call that are not tensors. */
 static void random_call_values(struct random *random, struct test_call *test)
 {
-    clattn_call *call = &test->tensors.call;
+    clattn_call *call = &test->values;
     const clattn_problem *p = &test->problem;
     int varlen = (p->features & CLATTN_WITH_VARLEN) != 0;
     if (!varlen && random_chance(random, 0.15)) {

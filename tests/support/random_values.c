@@ -36,7 +36,7 @@ static struct test_layout random_layout(struct random *random, const struct test
         layout.padding[axis] = may && random_chance(random, 0.2) ? random_between(random, 1, 5) : 0;
         layout.reversed[axis] = may && random_chance(random, 0.04);
         double chance = id == TENSOR_MASK || id == TENSOR_BIAS ? 0.3 : 0.03;
-        layout.broadcast[axis] = may && !tensor_is_output(id) && random_chance(random, chance);
+        layout.broadcast[axis] = may && !forward_is_output(id) && random_chance(random, chance);
     }
     layout.offset = random_chance(random, 0.4) ? random_between(random, 1, 37) : 0;
     return layout;
@@ -144,8 +144,8 @@ static void fill_query_and_key(struct random *random, struct test_call *test, en
                    : random_chance(random, 0.05) ? 0
                                                  : 1;
     if (family == VALUES_EXTREME) {
-        test->tensors.call.has_scale = 1;
-        test->tensors.call.scale = 1;
+        test->values.has_scale = 1;
+        test->values.scale = 1;
         test_call_fill(test, TENSOR_QUERY, random, one_in_column_0, NULL);
         test_call_fill(test, TENSOR_KEY, random, extreme_key, NULL);
     } else if (family == VALUES_INTEGER) {
@@ -211,7 +211,7 @@ static double not_finite(struct random *random)
 /* A row of a tensor is known by the index of its first element: broadcast rows are the same row. */
 static int64_t row_at(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i)
 {
-    return place_index(&test->call.tensor[id], b, h, i, 0);
+    return place_index(&test->call.operands.tensor[id], b, h, i, 0);
 }
 
 static void mark_seen(const struct test_call *test, unsigned char *seen[TENSOR_COUNT])

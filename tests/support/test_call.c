@@ -12,9 +12,11 @@
 void test_call_start(struct test_call *test, const clattn_problem *problem)
 {
     const clattn_host_tensors none = CLATTN_HOST_TENSORS_INIT;
+    const clattn_call defaults = CLATTN_CALL_INIT;
     memset(test, 0, sizeof(*test));
     test->problem = *problem;
     test->tensors = none;
+    test->values = defaults;
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         test->array_of[id] = (enum tensor_id)id;
     }
@@ -29,42 +31,19 @@ void test_call_free(struct test_call *test)
     memset(test->arrays, 0, sizeof(test->arrays));
 }
 
-clattn_host_tensor *test_call_tensor(struct test_call *test, enum tensor_id id)
+clattn_tensor *device_tensor_of(clattn_tensors *tensors, int id)
 {
-    clattn_host_tensors *t = &test->tensors;
-    clattn_host_tensor *const tensors[TENSOR_COUNT] = {
-        &t->query, &t->key,     &t->value,  &t->out,   &t->lse,         &t->mask,          &t->bias,
-        &t->weights, &t->slopes, &t->sinks, &t->key_lengths, &t->query_offsets, &t->cu_query, &t->cu_key
-    };
-    return tensors[id];
+    return (clattn_tensor *)(void *)((char *)tensors + operation_forward.rows[id].device_at);
 }
 
-int test_call_has(const struct test_call *test, enum tensor_id id)
+clattn_host_tensor *host_tensor_of(clattn_host_tensors *tensors, int id)
 {
-    const clattn_problem *p = &test->problem;
-    switch (id) {
-    case TENSOR_LSE:
-        return (p->features & CLATTN_WITH_LSE) != 0;
-    case TENSOR_MASK:
-        return (p->features & CLATTN_WITH_MASK) != 0;
-    case TENSOR_BIAS:
-        return p->bias_type != CLATTN_TYPE_NONE;
-    case TENSOR_WEIGHTS:
-        return p->weights != CLATTN_WEIGHTS_NONE;
-    case TENSOR_SLOPES:
-        return (p->features & CLATTN_WITH_SLOPES) != 0;
-    case TENSOR_SINKS:
-        return (p->features & CLATTN_WITH_SINKS) != 0;
-    case TENSOR_KEY_LENGTHS:
-        return (p->features & CLATTN_WITH_KEY_LENGTHS) != 0;
-    case TENSOR_QUERY_OFFSETS:
-        return p->alignment == CLATTN_ALIGN_OFFSETS;
-    case TENSOR_CU_QUERY:
-    case TENSOR_CU_KEY:
-        return (p->features & CLATTN_WITH_VARLEN) != 0;
-    default:
-        return 1;
-    }
+    return (clattn_host_tensor *)(void *)((char *)tensors + operation_forward.rows[id].host_at);
+}
+
+clattn_host_tensor *test_call_tensor(struct test_call *test, enum tensor_id id)
+{
+    return host_tensor_of(&test->tensors, id);
 }
 
 static int64_t length_or(int64_t given, int64_t whole)
@@ -72,61 +51,42 @@ static int64_t length_or(int64_t given, int64_t whole)
     return given == -1 ? whole : given;
 }
 
+/* What the library's table says of this call; the problem need not be valid. */
+static struct operands measure(const struct test_call *test)
+{
+    const clattn_call *v = &test->values;
+    const int64_t keys = length_or(v->key_len, test->problem.key_len);
+    const struct forward_lengths lengths = {
+        length_or(v->query_len, test->problem.query_len), keys, length_or(v->mask_key_len, keys),
+        length_or(v->bias_key_len, keys), test->packed_queries, test->packed_keys,
+    };
+    struct operands operands = { 0 };
+    forward_measure(&test->problem, &lengths, &operands);
+    return operands;
+}
+
+int test_call_has(const struct test_call *test, enum tensor_id id)
+{
+    const struct operands operands = measure(test);
+    return operand_is_asked(&operands, id);
+}
+
 void test_call_shape(const struct test_call *test, enum tensor_id id, int64_t shape[4])
 {
-    const clattn_problem *p = &test->problem;
-    const clattn_call *call = &test->tensors.call;
-    int varlen = (p->features & CLATTN_WITH_VARLEN) != 0;
-    int64_t queries = length_or(call->query_len, p->query_len);
-    int64_t keys = length_or(call->key_len, p->key_len);
-    int64_t batch = varlen ? p->batch > 0 : p->batch;
-    int64_t query_rows = varlen ? test->packed_queries : queries;
-    int64_t key_rows = varlen ? test->packed_keys : keys;
-    int64_t head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
-    int64_t shapes[TENSOR_COUNT][4] = {
-        [TENSOR_QUERY] = { batch, p->query_heads, query_rows, p->head_dim },
-        [TENSOR_KEY] = { batch, p->kv_heads, key_rows, p->head_dim },
-        [TENSOR_VALUE] = { batch, p->kv_heads, key_rows, head_dim_v },
-        [TENSOR_OUT] = { batch, p->query_heads, query_rows, head_dim_v },
-        [TENSOR_LSE] = { batch, p->query_heads, query_rows, 1 },
-        [TENSOR_MASK] = { p->batch, p->query_heads, queries, length_or(call->mask_key_len, keys) },
-        [TENSOR_BIAS] = { p->batch, p->query_heads, queries, length_or(call->bias_key_len, keys) },
-        [TENSOR_WEIGHTS] = { p->batch, p->query_heads, queries, keys },
-        [TENSOR_SLOPES] = { p->batch, p->query_heads, 1, 1 },
-        [TENSOR_SINKS] = { 1, p->query_heads, 1, 1 },
-        [TENSOR_KEY_LENGTHS] = { 1, 1, 1, p->batch },
-        [TENSOR_QUERY_OFFSETS] = { 1, 1, 1, p->batch },
-        [TENSOR_CU_QUERY] = { 1, 1, 1, p->batch + 1 },
-        [TENSOR_CU_KEY] = { 1, 1, 1, p->batch + 1 },
-    };
-    memcpy(shape, shapes[id], sizeof(shapes[id]));
+    const struct operands operands = measure(test);
+    operand_shape(&operands, id, shape);
 }
 
 clattn_type test_call_type(const struct test_call *test, enum tensor_id id)
 {
-    switch (id) {
-    case TENSOR_BIAS:
-        return test->problem.bias_type;
-    case TENSOR_WEIGHTS:
-        return test->problem.type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
-    case TENSOR_QUERY:
-    case TENSOR_KEY:
-    case TENSOR_VALUE:
-    case TENSOR_OUT:
-        return test->problem.type;
-    case TENSOR_LSE:
-    case TENSOR_SLOPES:
-    case TENSOR_SINKS:
-        return CLATTN_FLOAT32;
-    default:
-        return CLATTN_TYPE_NONE; /* bytes and ints */
-    }
+    const struct operands operands = measure(test);
+    return operands.element[operation_forward.rows[id].element]; /* bytes and ints: CLATTN_TYPE_NONE */
 }
 
 static size_t element_bytes(const struct test_call *test, enum tensor_id id)
 {
-    clattn_type type = test_call_type(test, id);
-    return type != CLATTN_TYPE_NONE ? clattn_type_size(type) : id == TENSOR_MASK ? 1 : 4;
+    const struct operands operands = measure(test);
+    return operand_bytes(&operands, id);
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -266,14 +226,14 @@ void test_call_fill(struct test_call *test, enum tensor_id id, struct random *ra
 clattn_status test_call_validate(struct test_call *test)
 {
     clattn_status status = problem_init(&test->checked, &test->problem);
-    return status == CLATTN_OK ? call_from_host(&test->checked, &test->tensors, &test->call) : status;
+    return status == CLATTN_OK ? call_from_host(&test->checked, &test->values, &test->tensors, &test->call) : status;
 }
 
 void test_call_reset_outputs(struct test_call *test)
 {
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         struct test_array *array = &test->arrays[id];
-        if (tensor_is_output((enum tensor_id)id) && array->data) {
+        if (forward_is_output(id) && array->data) {
             memset(array->data, POISON, (size_t)array->count * array->element_bytes);
         }
     }
@@ -285,7 +245,7 @@ static uint64_t hash_arrays(const struct test_call *test, int outputs)
     uint64_t hash = 14695981039346656037u;
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         const struct test_array *array = &test->arrays[id];
-        const int counts = tensor_is_output((enum tensor_id)id) == outputs;
+        const int counts = forward_is_output(id) == outputs;
         size_t bytes = counts ? (size_t)array->count * array->element_bytes : 0;
         for (size_t n = 0; array->data && n < bytes; ++n) {
             hash = (hash ^ array->data[n]) * 1099511628211u;
@@ -309,7 +269,7 @@ int64_t test_call_touched(const struct test_call *test)
     int64_t touched = 0;
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         const struct test_array *array = &test->arrays[id];
-        for (int64_t n = 0; array->data && tensor_is_output((enum tensor_id)id) && n < array->count; ++n) {
+        for (int64_t n = 0; array->data && forward_is_output(id) && n < array->count; ++n) {
             int poisoned = 1;
             for (size_t byte = 0; byte < array->element_bytes; ++byte) {
                 poisoned &= array->data[(size_t)n * array->element_bytes + byte] == POISON;

@@ -4,7 +4,7 @@
 #ifndef CLATTN_TESTS_SUPPORT_TEST_CALL_H
 #define CLATTN_TESTS_SUPPORT_TEST_CALL_H
 
-#include "operation/problem.h"
+#include "operation/call.h"
 #include "random.h"
 
 struct test_array {
@@ -16,6 +16,7 @@ struct test_array {
 
 struct test_call {
     clattn_problem problem; /* strategy may be changed between runs */
+    clattn_call values;
     clattn_host_tensors tensors;
     struct test_array arrays[TENSOR_COUNT];
     enum tensor_id array_of[TENSOR_COUNT]; /* packed QKV: several tensors in one array */
@@ -58,6 +59,10 @@ void test_call_place_all(struct test_call *test);
 clattn_host_tensor *test_call_tensor(struct test_call *test, enum tensor_id id);
 int test_call_has(const struct test_call *test, enum tensor_id id);
 clattn_type test_call_type(const struct test_call *test, enum tensor_id id); /* floating-point ones */
+
+/* Where the field of a tensor is in either public struct, by the operation's own table. */
+clattn_tensor *device_tensor_of(clattn_tensors *tensors, int id);
+clattn_host_tensor *host_tensor_of(clattn_host_tensors *tensors, int id);
 
 /* Elements by index; ints and masks too. */
 double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i,

@@ -2,13 +2,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "operation/problem.h"
+#include "operation/call.h"
 
 #include "suite.h"
 
 struct fixture {
     struct problem problem;
     clattn_host_tensors tensors;
+    clattn_call values;
     struct call call;
     float memory[256];
     int32_t list[8];
@@ -34,6 +35,7 @@ static void start(struct fixture *f, uint32_t features)
     p.features = features;
     ck_assert_int_eq(problem_init(&f->problem, &p), CLATTN_OK);
     f->tensors = none;
+    f->values = (clattn_call)CLATTN_CALL_INIT;
     set_place(&f->tensors.query, f->memory, 2, 3, 2);
     set_place(&f->tensors.key, f->memory, 1, 4, 2);
     set_place(&f->tensors.value, f->memory, 1, 4, 2);
@@ -48,7 +50,7 @@ static void start(struct fixture *f, uint32_t features)
 
 static clattn_status validate(struct fixture *f)
 {
-    clattn_status status = call_from_host(&f->problem, &f->tensors, &f->call);
+    clattn_status status = call_from_host(&f->problem, &f->values, &f->tensors, &f->call);
     return status == CLATTN_OK ? call_check_host_values(&f->problem, &f->call) : status;
 }
 
@@ -111,19 +113,19 @@ START_TEST(test_lengths)
 {
     struct fixture f;
     start(&f, 0);
-    f.tensors.call.query_len = 4;
+    f.values.query_len = 4;
     ck_refused(&f, CLATTN_INVALID_SHAPE, "query_len 4: must be -1 or 0 to 3");
     start(&f, 0);
-    f.tensors.call.key_len = -2;
+    f.values.key_len = -2;
     ck_refused(&f, CLATTN_INVALID_SHAPE, "key_len -2");
     start(&f, CLATTN_WITH_MASK);
-    f.tensors.call.mask_key_len = 5;
+    f.values.mask_key_len = 5;
     ck_refused(&f, CLATTN_INVALID_SHAPE, "mask_key_len 5");
     start(&f, CLATTN_WITH_MASK);
-    f.tensors.call.key_len = 2;
-    f.tensors.call.mask_key_len = 2;
+    f.values.key_len = 2;
+    f.values.mask_key_len = 2;
     ck_assert_int_eq(validate(&f), CLATTN_OK);
-    f.tensors.call.mask_key_len = 3; /* of the keys of this call */
+    f.values.mask_key_len = 3; /* of the keys of this call */
     ck_refused(&f, CLATTN_INVALID_SHAPE, "mask_key_len 3");
 }
 END_TEST
@@ -134,13 +136,13 @@ START_TEST(test_scale)
     struct fixture f;
     for (int n = 0; n < 3; ++n) {
         start(&f, 0);
-        f.tensors.call.has_scale = 1;
-        f.tensors.call.scale = bad[n];
+        f.values.has_scale = 1;
+        f.values.scale = bad[n];
         ck_refused(&f, CLATTN_INVALID_ARGUMENT, "scale");
     }
     start(&f, 0);
-    f.tensors.call.has_scale = 1;
-    f.tensors.call.scale = -0.0;
+    f.values.has_scale = 1;
+    f.values.scale = -0.0;
     ck_assert_int_eq(validate(&f), CLATTN_OK);
     ck_assert(signbit(f.call.scale));
 }
@@ -205,7 +207,7 @@ START_TEST(test_struct_size)
     start(&f, 0);
     f.tensors.struct_size = 8;
     ck_refused(&f, CLATTN_INVALID_ARGUMENT, "struct_size 8");
-    ck_assert_int_eq(call_from_host(&f.problem, NULL, &f.call), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(call_from_host(&f.problem, NULL, NULL, &f.call), CLATTN_INVALID_ARGUMENT);
 }
 END_TEST
 
@@ -214,13 +216,13 @@ START_TEST(test_empty_tensors)
 {
     struct fixture f;
     start(&f, 0);
-    f.tensors.call.key_len = 0;
+    f.values.key_len = 0;
     f.tensors.key.data = f.tensors.value.data = NULL;
     ck_assert_int_eq(validate(&f), CLATTN_OK);
-    f.tensors.call.query_len = 0;
+    f.values.query_len = 0;
     f.tensors.query.data = f.tensors.out.data = NULL;
     ck_assert_int_eq(validate(&f), CLATTN_OK);
-    ck_assert_int_eq(clattn_reference_forward(&f.problem.p, &f.tensors), CLATTN_OK);
+    ck_assert_int_eq(clattn_reference_forward(&f.problem.p, &f.values, &f.tensors), CLATTN_OK);
 }
 END_TEST
 

@@ -156,14 +156,57 @@ START_TEST(test_a_longer_struct)
 }
 END_TEST
 
-/* No release had a shorter one: it is a mistake. */
+/* A caller that was compiled with an older header: what it does not know has its default, whatever stands behind. */
 START_TEST(test_a_shorter_struct)
 {
     clattn_problem p = valid();
     struct problem checked;
+    p.strategy = "not a part of it";
+    p.allow_tf32 = 1;
     p.struct_size = offsetof(clattn_problem, strategy);
-    ck_assert_int_eq(problem_init(&checked, &p), CLATTN_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "CLATTN_PROBLEM_INIT"));
+    ck_assert_int_eq(problem_init(&checked, &p), CLATTN_OK);
+    ck_assert_str_eq(checked.strategy_name, "");
+    ck_assert_int_eq(checked.p.allow_tf32, 0);
+    ck_assert_int_eq(checked.p.out_type, CLATTN_FLOAT32);
+    p.struct_size = offsetof(clattn_problem, window_left); /* whose default is not 0 */
+    p.window_left = p.window_right = 3;
+    ck_assert_int_eq(problem_init(&checked, &p), CLATTN_OK);
+    ck_assert_int_eq(checked.p.window_left, -1);
+}
+END_TEST
+
+/* Sizes that no version has had. */
+START_TEST(test_a_cut_struct)
+{
+    const size_t sizes[] = { 8, offsetof(clattn_problem, head_dim), offsetof(clattn_problem, strategy) + 4, SIZE_MAX };
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+        clattn_problem p = valid();
+        struct problem checked;
+        p.struct_size = sizes[i];
+        ck_assert_int_eq(problem_init(&checked, &p), CLATTN_INVALID_ARGUMENT);
+        ck_assert_ptr_nonnull(strstr(clattn_last_error(), "CLATTN_PROBLEM_INIT"));
+    }
+}
+END_TEST
+
+/* Functions do what the macros do, within the caller's size. */
+START_TEST(test_init_functions)
+{
+    static const clattn_problem expected = CLATTN_PROBLEM_INIT;
+    struct {
+        clattn_problem p;
+        unsigned char after[8];
+    } given;
+    memset(&given, 0xaa, sizeof(given));
+    clattn_problem_init(&given.p, sizeof(given.p));
+    ck_assert_mem_eq(&given.p, &expected, sizeof(expected));
+    ck_assert_int_eq(given.after[0], 0xaa);
+    clattn_problem_init(&given.p, offsetof(clattn_problem, strategy));
+    ck_assert_uint_eq(given.p.struct_size, offsetof(clattn_problem, strategy));
+    memset(&given, 0xaa, sizeof(given));
+    clattn_problem_init(&given.p, sizeof(given)); /* a newer caller's */
+    ck_assert_uint_eq(given.p.struct_size, sizeof(given));
+    ck_assert_int_eq(given.after[0], 0);
 }
 END_TEST
 
@@ -213,4 +256,4 @@ END_TEST
 
 SUITE("problem", test_refusals_name_field_value_and_rule, test_zero_lengths_are_legal,
       test_defaults_are_resolved, test_null_and_struct_size, test_a_longer_struct, test_a_shorter_struct,
-      test_equality_sees_every_field, test_tf32_is_for_float32)
+      test_a_cut_struct, test_init_functions, test_equality_sees_every_field, test_tf32_is_for_float32)

@@ -31,8 +31,8 @@ static void start_small(struct test_call *test, clattn_problem p, int64_t querie
         test_call_set(test, TENSOR_KEY, 0, 0, j, 0, key[j]);
         test_call_set(test, TENSOR_VALUE, 0, 0, j, 0, value[j]);
     }
-    test->tensors.call.has_scale = 1;
-    test->tensors.call.scale = 1;
+    test->values.has_scale = 1;
+    test->values.scale = 1;
 }
 
 static void ck_row(struct test_call *test, int64_t i, double out, double lse)
@@ -47,7 +47,7 @@ static void ck_row(struct test_call *test, int64_t i, double out, double lse)
 
 static void run(struct test_call *test)
 {
-    clattn_status status = clattn_reference_forward(&test->problem, &test->tensors);
+    clattn_status status = clattn_reference_forward(&test->problem, &test->values, &test->tensors);
     ck_assert_msg(status == CLATTN_OK, "%s", clattn_last_error());
 }
 
@@ -60,10 +60,10 @@ START_TEST(test_two_keys)
     start_small(&test, p, 1, 2, query, key, value);
     run(&test);
     ck_row(&test, 0, 14, 1.3862943611198906);
-    test.tensors.call.scale = 2; /* 1 and 9 parts */
+    test.values.scale = 2; /* 1 and 9 parts */
     run(&test);
     ck_row(&test, 0, 15.2, 2.302585092994046);
-    test.tensors.call.scale = 0;
+    test.values.scale = 0;
     run(&test);
     ck_row(&test, 0, 12, 0.6931471805599453);
     test_call_free(&test);
@@ -290,13 +290,13 @@ START_TEST(test_dropout_keeps_its_share)
     }
     p.dropout = 0.25;
     start_small(&test, p, 1, 4096, query, key, value);
-    test.tensors.call.dropout_seed = 99;
+    test.values.dropout_seed = 99;
     run(&test);
     double kept = test_call_get(&test, TENSOR_OUT, 0, 0, 0, 0) * 0.75; /* share of 4096 */
     ck_assert_double_eq_tol(kept, 0.75, 4 * sqrt(0.25 * 0.75 / 4096));
     ck_assert_double_eq_tol(kept * 4096, rint(kept * 4096), 1e-9);
     double before = kept;
-    test.tensors.call.dropout_offset = 1;
+    test.values.dropout_offset = 1;
     run(&test);
     ck_assert_double_ne(test_call_get(&test, TENSOR_OUT, 0, 0, 0, 0) * 0.75, before);
     ck_row(&test, 0, test_call_get(&test, TENSOR_OUT, 0, 0, 0, 0), log(4096)); /* lse is not dropped */

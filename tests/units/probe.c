@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/merge.h"
 #include "robust/sample.h"
 
 #define SMALL_WORK 45000
@@ -46,7 +47,7 @@ static void run_sample(clattn_context *context, int sample, const char *strategy
     struct test_call test, expected;
     sample_create(&test, sample, strategy);
     sample_create(&expected, sample, NULL);
-    clattn_status status = clattn_forward_host(context, &test.problem, &test.tensors);
+    clattn_status status = clattn_forward_host(context, &test.problem, &test.values, &test.tensors);
     if (status == CLATTN_UNSUPPORTED) {
         ++skipped;
         printf("skipped %s, %s: %s\n", strategy, sample_name(sample), clattn_last_error());
@@ -54,7 +55,7 @@ static void run_sample(clattn_context *context, int sample, const char *strategy
         report(status == CLATTN_OK, strategy, sample_name(sample), clattn_last_error());
     }
     if (status == CLATTN_OK) {
-        if (clattn_reference_forward(&expected.problem, &expected.tensors) != CLATTN_OK) {
+        if (clattn_reference_forward(&expected.problem, &expected.values, &expected.tensors) != CLATTN_OK) {
             exit(1);
         }
         report(sample_difference(&test, &expected) <= sample_tolerance(&test), strategy, sample_name(sample),
@@ -101,7 +102,7 @@ static void run_merge(clattn_context *context)
         p.lse.buffer = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, 24,
                                       zeros, NULL);
         clattn_status status =
-            clattn_merge(context, clattn_context_queue(context), types[i], shape, &p, &p, &p, 0, NULL, NULL);
+            merge_two(context, clattn_context_queue(context), types[i], shape, &p, &p, &p, 0, NULL, NULL);
         report(status == CLATTN_OK && clFinish(clattn_context_queue(context)) == CL_SUCCESS, "merge",
                clattn_type_name(types[i]), clattn_last_error());
         clReleaseMemObject(p.out.buffer);
@@ -161,7 +162,7 @@ static void several_devices(int count)
     sample_create(&test, SAMPLE_MASKED, NULL);
     clattn_status status = clattn_plan_create(contexts[0], &test.problem, &plan);
     if (status == CLATTN_OK) {
-        status = clattn_enqueue_forward(plan, clattn_context_queue(contexts[1]), &none, 0, NULL, NULL);
+        status = clattn_enqueue_forward(plan, clattn_context_queue(contexts[1]), NULL, &none, 0, NULL, NULL);
     }
     report(status == CLATTN_INVALID_ARGUMENT, "queue", "of the other device", clattn_last_error());
     clattn_plan_destroy(plan);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "clattn_layers.h"
 #include "device_time.h"
 #include "lesson_list.h"
 #include "sample.h"
@@ -33,7 +34,7 @@ struct study {
 static clattn_status enqueue_dot(void *state, cl_command_queue queue)
 {
     const struct pair *pair = state;
-    return clattn_enqueue_forward(pair->dot, queue, &pair->tensors, 0, NULL, NULL);
+    return clattn_enqueue_forward(pair->dot, queue, NULL, &pair->tensors, 0, NULL, NULL);
 }
 
 static clattn_status enqueue_additive(void *state, cl_command_queue queue)

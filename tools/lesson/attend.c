@@ -15,6 +15,7 @@ clattn_status attend(struct lesson_run *run, const struct attend *call)
 {
     clattn_problem problem = CLATTN_PROBLEM_INIT;
     clattn_host_tensors tensors = CLATTN_HOST_TENSORS_INIT;
+    clattn_call values = CLATTN_CALL_INIT;
     float *zeros = NULL, *ignored = NULL;
     problem.batch = call->batch;
     problem.query_len = call->rows;
@@ -44,9 +45,9 @@ clattn_status attend(struct lesson_run *run, const struct attend *call)
     if (call->key_lengths) {
         tensors.key_lengths = dense(call->key_lengths, 1, 1);
     }
-    tensors.call.has_scale = 1;
-    tensors.call.scale = call->scale;
-    const clattn_status status = clattn_forward_host(run->context, &problem, &tensors);
+    values.has_scale = 1;
+    values.scale = call->scale;
+    const clattn_status status = clattn_forward_host(run->context, &problem, &values, &tensors);
     free(zeros);
     free(ignored);
     return status;

@@ -39,7 +39,7 @@ struct study {
 static clattn_status enqueue(void *state, cl_command_queue queue)
 {
     const struct call *call = state;
-    return clattn_enqueue_forward(call->plan, queue, &call->tensors, 0, NULL, NULL);
+    return clattn_enqueue_forward(call->plan, queue, NULL, &call->tensors, 0, NULL, NULL);
 }
 
 static clattn_status make_plan(struct lesson_run *run, struct study *study, int kind, int index)

@@ -8,6 +8,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "clattn_layers.h"
 #include "../layer_run.h"
 #include "lesson_list.h"
 

@@ -1,0 +1,34 @@
+/* The tensors of the forward operation, a row each; C and OpenCL C both include this. It is the only place that lists
+ * them: the enumeration of tensors, the checks of a call, host copies, the kernels' arguments and their order, the
+ * offsets and strides in clattn_params and the random tensors of the tests are all made of these rows. A new optional
+ * tensor is its public field, a row here, and the kernels that read it.
+ *
+ *     T(ID, field, axes, element, access, place, asked for by)
+ *
+ * axes      extents of batch, head, row and column, named in src/operation/forward.h
+ * element   whose type: QUERY, KEY, VALUE, OUT, BIAS, WEIGHTS have their own; FLOAT is float32, BYTE uint8, INT int32
+ * access    IN or OUT
+ * place     what clattn_params has of it, beside its offset: COLUMNS and STRIDED the four strides (COLUMNS: the last
+ *           is 1 unless the problem has strided columns), HEADS those of batch and head, HEAD that of the head; DENSE
+ *           none, element after element
+ * asked for by  the bit of CLATTN_ASKS_* that a problem has exactly where the tensor must be given */
+#ifndef CLATTN_FORWARD_TENSORS_H
+#define CLATTN_FORWARD_TENSORS_H
+
+#define CLATTN_FORWARD_TENSORS(T)                                                                                \
+    T(QUERY, query, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM), QUERY, IN, COLUMNS, ALWAYS)                      \
+    T(KEY, key, (PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, IN, COLUMNS, ALWAYS)                                 \
+    T(VALUE, value, (PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, IN, COLUMNS, ALWAYS)                         \
+    T(OUT, out, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM_V), OUT, OUT, COLUMNS, ALWAYS)                         \
+    T(LSE, lse, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), FLOAT, OUT, STRIDED, LSE)                                 \
+    T(MASK, mask, (BATCH, QUERY_HEADS, QUERY_LEN, MASK_KEYS), BYTE, IN, STRIDED, MASK)                           \
+    T(BIAS, bias, (BATCH, QUERY_HEADS, QUERY_LEN, BIAS_KEYS), BIAS, IN, STRIDED, BIAS)                           \
+    T(WEIGHTS, weights, (BATCH, QUERY_HEADS, QUERY_LEN, KEY_LEN), WEIGHTS, OUT, STRIDED, WEIGHTS)                \
+    T(SLOPES, slopes, (BATCH, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEADS, SLOPES)                                  \
+    T(SINKS, sinks, (ONE, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEAD, SINKS)                                        \
+    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, KEY_LENGTHS)                             \
+    T(QUERY_OFFSETS, query_offsets, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, QUERY_OFFSETS)                       \
+    T(CU_QUERY, cu_query, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, VARLEN)                                        \
+    T(CU_KEY, cu_key, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, VARLEN)
+
+#endif

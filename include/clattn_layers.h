@@ -1,0 +1,243 @@
+/* Layers around attention: multi-head attention with its projections, and additive attention. What they share with
+ * clattn.h (contexts, types, masks, ownership, threads, how structs grow) is said there. */
+#ifndef CLATTN_LAYERS_H
+#define CLATTN_LAYERS_H
+
+#include "clattn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- multi-head layer ----------------------------------------------------------------------- */
+
+/* A whole attention layer (Vaswani et al., 2017, section 3.2.2), with context = x unless it is given:
+ *
+ *     query = x Wq^T + bq      key = context Wk^T + bk      value = context Wv^T + bv
+ *     y     = attention(query, key, value), heads side by side, Wo^T + bo
+ *
+ * Weights are [out, in], as PyTorch stores them; the rows of a head follow one another, head 0 first. All
+ * arrays are dense, the last axis innermost. query, key, value and the heads' results are stored in `type`
+ * between the steps; sums are in float32 (float64 for CLATTN_FLOAT64). */
+typedef enum clattn_mha_part {
+    CLATTN_MHA_CROSS = 1 << 0,      /* keys and values are made of arrays.context */
+    CLATTN_MHA_PACKED = 1 << 1,     /* wq holds Wq, Wk and Wv below each other, as PyTorch's in_proj_weight,
+                                     * bq the three biases; wk, wv, bk, bv are not given. One multiply makes
+                                     * query, key and value then (two with CLATTN_MHA_CROSS). */
+    CLATTN_MHA_BIAS_QUERY = 1 << 2, /* bq; packed weights have all three of these or none */
+    CLATTN_MHA_BIAS_KEY = 1 << 3,
+    CLATTN_MHA_BIAS_VALUE = 1 << 4,
+    CLATTN_MHA_BIAS_OUT = 1 << 5,
+    CLATTN_MHA_BIASES = 60 /* all four */
+} clattn_mha_part;
+
+typedef enum clattn_mha_weights {
+    CLATTN_MHA_WEIGHTS_NONE = 0,
+    CLATTN_MHA_WEIGHTS_HEADS = 1,  /* arrays.weights [batch, query_heads, rows, context_rows] */
+    CLATTN_MHA_WEIGHTS_AVERAGE = 2 /* averaged over the heads: [batch, rows, context_rows] */
+} clattn_mha_weights;
+
+/* What multiplies x by a weight. */
+typedef enum clattn_projection {
+    CLATTN_PROJECTION_AUTO = 0,  /* CPU devices: lanes where vectors are wide, else tiles; else CLBlast, else
+                                  * tiles */
+    CLATTN_PROJECTION_LANES = 1, /* clattn's kernel for CPU devices; not float64 */
+    CLATTN_PROJECTION_TILES = 2, /* clattn's tiled kernel, any device */
+    CLATTN_PROJECTION_CLBLAST = 3
+} clattn_projection;
+
+/* Start from CLATTN_MHA_PROBLEM_INIT. */
+typedef struct clattn_mha_problem {
+    size_t struct_size;
+    clattn_type type;       /* of all arrays but mask, key_lengths, weights */
+    int64_t batch;
+    int64_t rows;           /* of x, in each batch entry */
+    int64_t context_rows;   /* of the context, with CLATTN_MHA_CROSS; without it 0 or rows */
+    int64_t model_dim;      /* columns of x */
+    int64_t context_dim;    /* columns of the context; 0: model_dim */
+    int64_t query_heads;    /* a multiple of kv_heads */
+    int64_t kv_heads;       /* 0: query_heads */
+    int64_t head_dim;       /* 0: model_dim / query_heads, which must come out even */
+    int64_t head_dim_v;     /* 0: head_dim */
+    int64_t out_dim;        /* columns of y; 0: model_dim */
+    uint32_t parts;         /* clattn_mha_part, or-ed */
+    uint32_t features;      /* CLATTN_WITH_MASK, CLATTN_WITH_KEY_LENGTHS */
+    int causal;             /* as in clattn_problem; needs an alignment */
+    clattn_alignment alignment;
+    clattn_mha_weights weights;
+    int has_scale;          /* as in clattn_call */
+    double scale;
+    clattn_projection projection;
+    const char *strategy;   /* of the attention; NULL: the best */
+} clattn_mha_problem;
+
+#define CLATTN_MHA_PROBLEM_INIT                                                                        \
+    {                                                                                                  \
+        sizeof(clattn_mha_problem), CLATTN_FLOAT32, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,             \
+            CLATTN_ALIGN_UNSET, CLATTN_MHA_WEIGHTS_NONE, 0, 0.0, CLATTN_PROJECTION_AUTO, NULL          \
+    }
+CLATTN_API void clattn_mha_problem_init(clattn_mha_problem *problem, size_t struct_size);
+
+/* Shapes (q = query_heads * head_dim, k = kv_heads * head_dim, v = kv_heads * head_dim_v):
+ *   x [batch, rows, model_dim]     context [batch, context_rows, context_dim]   y [batch, rows, out_dim]
+ *   wq [q, model_dim]   wk [k, context_dim]   wv [v, context_dim]   wo [out_dim, query_heads * head_dim_v]
+ *   bq [q]   bk [k]   bv [v]   bo [out_dim]           packed: wq [q + k + v, model_dim], bq [q + k + v]
+ *   mask      [batch, query_heads, rows, context_rows], uint8, nonzero = may be seen; it has strides, 0
+ *             broadcasts an axis
+ *   weights   float32 (float64 for CLATTN_FLOAT64), an output; see clattn_mha_weights
+ *   key_lengths  [batch], int32
+ * An array must be given exactly where the problem has it. Outputs must not overlap anything else. */
+typedef struct clattn_mha_arrays {
+    size_t struct_size; /* set by CLATTN_MHA_ARRAYS_INIT */
+    cl_mem workspace;   /* clattn_mha_workspace() bytes, not shared by two calls in flight */
+    clattn_array x, context, y;
+    clattn_array wq, wk, wv, wo, bq, bk, bv, bo;
+    clattn_array key_lengths, weights;
+    clattn_tensor mask;
+} clattn_mha_arrays;
+
+typedef struct clattn_mha_host_arrays {
+    size_t struct_size; /* set by CLATTN_MHA_HOST_ARRAYS_INIT */
+    const void *x, *context;
+    void *y;
+    const void *wq, *wk, *wv, *wo, *bq, *bk, *bv, *bo;
+    const int32_t *key_lengths;
+    void *weights;
+    clattn_host_tensor mask;
+} clattn_mha_host_arrays;
+
+#define CLATTN_7_ARRAYS_NONE                                                                           \
+    CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,     \
+        CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE
+#define CLATTN_MHA_ARRAYS_INIT                                                                         \
+    {                                                                                                  \
+        sizeof(clattn_mha_arrays), NULL, CLATTN_7_ARRAYS_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,   \
+            CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,                \
+            CLATTN_TENSOR_NONE                                                                         \
+    }
+#define CLATTN_MHA_HOST_ARRAYS_INIT                                                                    \
+    {                                                                                                  \
+        sizeof(clattn_mha_host_arrays), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,    \
+            NULL, NULL, NULL, CLATTN_TENSOR_NONE                                                       \
+    }
+CLATTN_API void clattn_mha_arrays_init(clattn_mha_arrays *arrays, size_t struct_size);
+CLATTN_API void clattn_mha_host_arrays_init(clattn_mha_host_arrays *arrays, size_t struct_size);
+
+typedef struct clattn_mha clattn_mha; /* a plan for a layer: immutable */
+
+/* Checks the problem, plans the attention and the projections, and compiles; copies the problem. The
+ * caller owns *mha and destroys it before the context. Errors as clattn_plan_create. */
+CLATTN_API clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_problem *problem,
+                                           clattn_mha **mha);
+CLATTN_API void clattn_mha_destroy(clattn_mha *mha);
+
+/* Bytes of device memory that arrays.workspace must have; 0: none needed. */
+CLATTN_API size_t clattn_mha_workspace(const clattn_mha *mha);
+
+/* Several lines of text: what multiplies and why, then the attention's own explanation. Owned by *mha. */
+CLATTN_API const char *clattn_mha_explain(const clattn_mha *mha);
+
+/* As clattn_enqueue_forward: returns without waiting. */
+CLATTN_API clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue,
+                                            const clattn_mha_arrays *arrays, cl_uint n_wait,
+                                            const cl_event *wait, cl_event *done);
+
+/* Blocking, on host memory. Packs separate weights on their way to the device. A NaN or infinity in a
+ * weight or a bias is CLATTN_INVALID_ARGUMENT with its place in the message. */
+CLATTN_API clattn_status clattn_mha_forward_host(clattn_context *context,
+                                                 const clattn_mha_problem *problem,
+                                                 const clattn_mha_host_arrays *arrays);
+
+/* The same in float64 on the CPU, rounded to `type` where the device stores it. Slow. Blocking. */
+CLATTN_API clattn_status clattn_mha_reference(const clattn_mha_problem *problem,
+                                              const clattn_mha_host_arrays *arrays);
+
+/* ---- additive attention --------------------------------------------------------------------- */
+
+/* What dot products replaced (Bahdanau, Cho and Bengio, "Neural Machine Translation by Jointly Learning to
+ * Align and Translate", 2014, section A.1.2); every batch entry b, row i and key j:
+ *
+ *     s   = sum_h score[h] * tanh(dot(wq[h], query[b,i]) + dot(wk[h], key[b,j])),  -inf where not allowed
+ *     out = softmax(s) value
+ *
+ * The scores of all pairs are in the workspace: batch * rows * keys elements of float32. */
+typedef struct clattn_additive_problem {
+    size_t struct_size;
+    clattn_type type;     /* of all arrays but mask, key_lengths, weights; not CLATTN_FLOAT64 */
+    int64_t batch, rows, keys;
+    int64_t query_dim;    /* columns of query */
+    int64_t key_dim;      /* columns of key; 0: query_dim */
+    int64_t hidden_dim;   /* rows of wq and wk */
+    int64_t value_dim;    /* columns of value and out */
+    uint32_t features;    /* CLATTN_WITH_MASK, CLATTN_WITH_KEY_LENGTHS */
+    int causal;           /* as in clattn_problem; needs an alignment */
+    clattn_alignment alignment;
+    int weights;          /* nonzero: arrays.weights receives softmax(s) */
+    const char *strategy; /* of softmax and value mixing; NULL: the best */
+} clattn_additive_problem;
+
+#define CLATTN_ADDITIVE_PROBLEM_INIT                                                                   \
+    {                                                                                                  \
+        sizeof(clattn_additive_problem), CLATTN_FLOAT32, 1, 0, 0, 0, 0, 0, 0, 0, 0,                    \
+            CLATTN_ALIGN_UNSET, 0, NULL                                                                \
+    }
+CLATTN_API void clattn_additive_problem_init(clattn_additive_problem *problem, size_t struct_size);
+
+/* Dense: query [batch, rows, query_dim], key [batch, keys, key_dim], value [batch, keys, value_dim],
+ * wq [hidden_dim, query_dim], wk [hidden_dim, key_dim], score [hidden_dim], out [batch, rows, value_dim],
+ * mask [batch, 1, rows, keys] uint8 with strides (0 broadcasts; that of the head is not used), key_lengths [batch]
+ * int32, weights [batch, rows, keys] float32. */
+typedef struct clattn_additive_arrays {
+    size_t struct_size; /* set by CLATTN_ADDITIVE_ARRAYS_INIT */
+    cl_mem workspace;   /* clattn_additive_workspace() bytes */
+    clattn_array query, key, value, wq, wk, score, out;
+    clattn_array key_lengths, weights;
+    clattn_tensor mask;
+} clattn_additive_arrays;
+
+typedef struct clattn_additive_host_arrays {
+    size_t struct_size; /* set by CLATTN_ADDITIVE_HOST_ARRAYS_INIT */
+    const void *query, *key, *value, *wq, *wk, *score;
+    void *out;
+    const int32_t *key_lengths;
+    float *weights;
+    clattn_host_tensor mask;
+} clattn_additive_host_arrays;
+
+#define CLATTN_ADDITIVE_ARRAYS_INIT                                                                    \
+    {                                                                                                  \
+        sizeof(clattn_additive_arrays), NULL, CLATTN_7_ARRAYS_NONE, CLATTN_ARRAY_NONE,                 \
+            CLATTN_ARRAY_NONE, CLATTN_TENSOR_NONE                                                      \
+    }
+#define CLATTN_ADDITIVE_HOST_ARRAYS_INIT                                                               \
+    {                                                                                                  \
+        sizeof(clattn_additive_host_arrays), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,     \
+            CLATTN_TENSOR_NONE                                                                         \
+    }
+CLATTN_API void clattn_additive_arrays_init(clattn_additive_arrays *arrays, size_t struct_size);
+CLATTN_API void clattn_additive_host_arrays_init(clattn_additive_host_arrays *arrays, size_t struct_size);
+
+typedef struct clattn_additive clattn_additive; /* a plan: immutable */
+
+/* As the functions of the multi-head layer. */
+CLATTN_API clattn_status clattn_additive_create(clattn_context *context,
+                                                const clattn_additive_problem *problem,
+                                                clattn_additive **additive);
+CLATTN_API void clattn_additive_destroy(clattn_additive *additive);
+CLATTN_API size_t clattn_additive_workspace(const clattn_additive *additive);
+CLATTN_API const char *clattn_additive_explain(const clattn_additive *additive);
+CLATTN_API clattn_status clattn_additive_enqueue(const clattn_additive *additive,
+                                                 cl_command_queue queue,
+                                                 const clattn_additive_arrays *arrays, cl_uint n_wait,
+                                                 const cl_event *wait, cl_event *done);
+CLATTN_API clattn_status clattn_additive_forward_host(clattn_context *context,
+                                                      const clattn_additive_problem *problem,
+                                                      const clattn_additive_host_arrays *arrays);
+CLATTN_API clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
+                                                   const clattn_additive_host_arrays *arrays);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

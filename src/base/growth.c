@@ -1,0 +1,45 @@
+/* Copies public structs of any version. */
+#include "base/growth.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+#define STRUCT_BYTES_MAX 65536 /* more is a size that nobody set */
+
+clattn_status growth_copy(const struct growth *growth, const void *given, void *copy)
+{
+    size_t bytes;
+    if (!given) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s: must not be NULL", growth->name);
+    }
+    memcpy(&bytes, given, sizeof(bytes));
+    /* A size that ends inside of a word is no sizeof. */
+    if (bytes < growth->least_bytes || bytes > STRUCT_BYTES_MAX || bytes % sizeof(bytes) != 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "%s.struct_size %zu: must be sizeof of the struct, %zu in this version, set by %s",
+                         growth->name, bytes, growth->known_bytes, growth->macro);
+    }
+    memcpy(copy, growth->defaults, growth->known_bytes);
+    memcpy(copy, given, bytes < growth->known_bytes ? bytes : growth->known_bytes);
+    memcpy(copy, &growth->known_bytes, sizeof(growth->known_bytes));
+    for (size_t i = growth->known_bytes; i < bytes; ++i) {
+        if (((const unsigned char *)given)[i] != 0) {
+            return error_set(CLATTN_UNSUPPORTED,
+                             "%s.struct_size %zu: sets a field that this library (version %s) does not know; use a "
+                             "newer libclattn",
+                             growth->name, bytes, clattn_version());
+        }
+    }
+    return CLATTN_OK;
+}
+
+void growth_init(const struct growth *growth, void *to, size_t bytes)
+{
+    if (!to || bytes < sizeof(bytes)) {
+        return;
+    }
+    memset(to, 0, bytes);
+    memcpy(to, growth->defaults, bytes < growth->known_bytes ? bytes : growth->known_bytes);
+    memcpy(to, &bytes, sizeof(bytes));
+}

@@ -1,0 +1,208 @@
+/* Validation of additive attention. */
+#include "operation/additive.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/growth.h"
+
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+enum additive_extent {
+    EXTENT_ONE,
+    EXTENT_BATCH,
+    EXTENT_ROWS,
+    EXTENT_KEYS,
+    EXTENT_QUERY_DIM,
+    EXTENT_KEY_DIM,
+    EXTENT_VALUE_DIM,
+    EXTENT_HIDDEN_DIM,
+    ADDITIVE_EXTENTS
+};
+
+enum additive_element { ELEMENT_TYPE, ELEMENT_FLOAT, ELEMENT_BYTE, ELEMENT_INT, ADDITIVE_ELEMENTS };
+
+#define ASKS_ALWAYS 0u
+#define ASKS_MASK 1u
+#define ASKS_KEY_LENGTHS 2u
+#define ASKS_WEIGHTS 4u
+
+#define AXES_OF(batch, head, row, column) { EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column }
+
+static const struct tensor_row tensor_rows[ADDITIVE_TENSOR_COUNT] = {
+#define ROW(id, name, kind, axes, type, tensor_role, asked)                                                      \
+    { #name, FIELD_##kind, offsetof(clattn_additive_arrays, name), offsetof(clattn_additive_host_arrays, name),  \
+      AXES_OF axes, ELEMENT_##type, TENSOR_##tensor_role, ASKS_##asked, FIELD_##kind == FIELD_ARRAY, 0, 0, 0, 0, 0 },
+    ADDITIVE_TENSORS(ROW)
+#undef ROW
+};
+
+_Static_assert(ADDITIVE_TENSOR_COUNT <= OPERANDS_MAX && ADDITIVE_EXTENTS <= EXTENTS_MAX &&
+                   ADDITIVE_ELEMENTS <= ELEMENTS_MAX,
+               "an operation's tables must have room");
+
+const struct operation operation_additive = { "additive attention", tensor_rows, ADDITIVE_TENSOR_COUNT,
+                                              "clattn_additive_workspace" };
+
+/* ---- growth ----------------------------------------------------------------------------------- */
+
+GROWTH_CHECK(clattn_additive_problem, strategy);
+GROWTH_CHECK(clattn_additive_arrays, mask);
+GROWTH_CHECK(clattn_additive_host_arrays, mask);
+
+static const clattn_additive_problem default_problem = CLATTN_ADDITIVE_PROBLEM_INIT;
+static const clattn_additive_arrays default_arrays = CLATTN_ADDITIVE_ARRAYS_INIT;
+static const clattn_additive_host_arrays default_host_arrays = CLATTN_ADDITIVE_HOST_ARRAYS_INIT;
+
+static const struct growth problem_growth = { "problem", "CLATTN_ADDITIVE_PROBLEM_INIT",
+                                              sizeof(clattn_additive_problem),
+                                              GROWTH_UP_TO(clattn_additive_problem, value_dim), &default_problem };
+static const struct growth arrays_growth = { "arrays", "CLATTN_ADDITIVE_ARRAYS_INIT", sizeof(clattn_additive_arrays),
+                                             GROWTH_UP_TO(clattn_additive_arrays, out), &default_arrays };
+static const struct growth host_arrays_growth = { "arrays", "CLATTN_ADDITIVE_HOST_ARRAYS_INIT",
+                                                  sizeof(clattn_additive_host_arrays),
+                                                  GROWTH_UP_TO(clattn_additive_host_arrays, out),
+                                                  &default_host_arrays };
+
+void clattn_additive_problem_init(clattn_additive_problem *problem, size_t struct_size)
+{
+    growth_init(&problem_growth, problem, struct_size);
+}
+
+void clattn_additive_arrays_init(clattn_additive_arrays *arrays, size_t struct_size)
+{
+    growth_init(&arrays_growth, arrays, struct_size);
+}
+
+void clattn_additive_host_arrays_init(clattn_additive_host_arrays *arrays, size_t struct_size)
+{
+    growth_init(&host_arrays_growth, arrays, struct_size);
+}
+
+/* ---- problem ---------------------------------------------------------------------------------- */
+
+static clattn_status check_kinds(const clattn_additive_problem *p)
+{
+    if (p->type == CLATTN_FLOAT64) {
+        return error_set(CLATTN_UNSUPPORTED, "type float64: additive attention has float32, float16 and "
+                                             "bfloat16");
+    }
+    if (p->features & ~(uint32_t)(CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS)) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "features 0x%x: additive attention takes CLATTN_WITH_MASK and "
+                         "CLATTN_WITH_KEY_LENGTHS",
+                         p->features);
+    }
+    if (p->alignment == CLATTN_ALIGN_OFFSETS) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "alignment CLATTN_ALIGN_OFFSETS: additive attention has no "
+                                                  "offsets; use top left or bottom right");
+    }
+    const struct dimension dimensions[] = {
+        { "batch", p->batch, 0 },           { "rows", p->rows, 0 },
+        { "keys", p->keys, 0 },             { "query_dim", p->query_dim, 1 },
+        { "key_dim", p->key_dim, 1 },       { "hidden_dim", p->hidden_dim, 1 },
+        { "value_dim", p->value_dim, 1 },
+    };
+    clattn_status status =
+        check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+    const struct dimension rows = { "batch * rows", status == CLATTN_OK ? p->batch * p->rows : 0, 0 };
+    return status == CLATTN_OK ? check_dimensions(&rows, 1) : status;
+}
+
+static clattn_status init_attention(struct additive_problem *problem, const char *strategy)
+{
+    const clattn_additive_problem *p = &problem->p;
+    clattn_problem attention = CLATTN_PROBLEM_INIT;
+    attention.type = p->type;
+    attention.batch = p->batch;
+    attention.query_len = p->rows;
+    attention.key_len = p->keys;
+    attention.head_dim = 1;
+    attention.head_dim_v = p->value_dim;
+    attention.features = p->features;
+    attention.bias_type = CLATTN_FLOAT32;
+    attention.causal = p->causal;
+    attention.alignment = p->alignment;
+    attention.weights = p->weights ? CLATTN_WEIGHTS_SOFTMAX : CLATTN_WEIGHTS_NONE;
+    attention.strategy = strategy;
+    return problem_init(&problem->attention, &attention);
+}
+
+clattn_status additive_problem_init(struct additive_problem *problem,
+                                    const clattn_additive_problem *given)
+{
+    clattn_additive_problem *p = &problem->p;
+    memset(problem, 0, sizeof(*problem));
+    clattn_status status = growth_copy(&problem_growth, given, p);
+    if (status == CLATTN_OK) {
+        p->key_dim = p->key_dim ? p->key_dim : p->query_dim;
+        status = check_kinds(p);
+    }
+    if (status == CLATTN_OK) {
+        status = init_attention(problem, p->strategy);
+    }
+    p->strategy = NULL;
+    return status;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------ */
+
+static void measure(const struct additive_problem *problem, struct operands *operands)
+{
+    const clattn_additive_problem *p = &problem->p;
+    const int64_t extents[ADDITIVE_EXTENTS] = {
+        [EXTENT_ONE] = 1,
+        [EXTENT_BATCH] = p->batch,
+        [EXTENT_ROWS] = p->rows,
+        [EXTENT_KEYS] = p->keys,
+        [EXTENT_QUERY_DIM] = p->query_dim,
+        [EXTENT_KEY_DIM] = p->key_dim,
+        [EXTENT_VALUE_DIM] = p->value_dim,
+        [EXTENT_HIDDEN_DIM] = p->hidden_dim,
+    };
+    const clattn_type types[ADDITIVE_ELEMENTS] = { [ELEMENT_TYPE] = p->type, [ELEMENT_FLOAT] = CLATTN_FLOAT32 };
+    const size_t bytes[ADDITIVE_ELEMENTS] = { [ELEMENT_TYPE] = clattn_type_size(p->type),
+                                              [ELEMENT_FLOAT] = sizeof(float),
+                                              [ELEMENT_BYTE] = 1,
+                                              [ELEMENT_INT] = sizeof(int32_t) };
+    memset(operands, 0, sizeof(*operands));
+    operands->operation = &operation_additive;
+    operands->asked = (p->features & CLATTN_WITH_MASK ? ASKS_MASK : 0) |
+                      (p->features & CLATTN_WITH_KEY_LENGTHS ? ASKS_KEY_LENGTHS : 0) | (p->weights ? ASKS_WEIGHTS : 0);
+    memcpy(operands->extent, extents, sizeof(extents));
+    memcpy(operands->element, types, sizeof(types));
+    memcpy(operands->element_bytes, bytes, sizeof(bytes));
+}
+
+clattn_status additive_call_from_device(const struct additive_problem *problem, const clattn_additive_arrays *arrays,
+                                        struct operands *operands)
+{
+    clattn_additive_arrays known;
+    clattn_status status = growth_copy(&arrays_growth, arrays, &known);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    measure(problem, operands);
+    operands_read_device(operands, &known);
+    operands->workspace = known.workspace;
+    return operands_check(operands);
+}
+
+clattn_status additive_call_from_host(const struct additive_problem *problem,
+                                      const clattn_additive_host_arrays *arrays, struct operands *operands)
+{
+    clattn_additive_host_arrays known;
+    clattn_status status = growth_copy(&host_arrays_growth, arrays, &known);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    measure(problem, operands);
+    operands_read_host(operands, &known);
+    status = operands_check(operands);
+    if (status == CLATTN_OK) {
+        status = operands_check_finite(operands);
+    }
+    return status == CLATTN_OK ? operands_check_lengths(operands, ADDITIVE_KEY_LENGTHS, "keys", problem->p.keys)
+                               : status;
+}

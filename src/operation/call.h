@@ -1,0 +1,29 @@
+/* The validated values of one call of forward attention: lengths and scale resolved, tensors present exactly where the
+ * problem has them. */
+#ifndef CLATTN_SRC_CALL_H
+#define CLATTN_SRC_CALL_H
+
+#include "operation/forward.h"
+#include "operation/problem.h"
+
+struct call {
+    int64_t query_len, key_len;
+    int64_t mask_key_len, bias_key_len; /* <= key_len; key_len where there is none */
+    double scale;
+    uint64_t dropout_seed;
+    uint32_t dropout_offset;
+    uint32_t first_plane, first_row, first_key, whole_heads; /* what dropout counts from, as in clattn_params */
+    struct operands operands;
+};
+
+/* `values` may be NULL: the defaults. */
+clattn_status call_from_device(const struct problem *problem, const clattn_call *values, const clattn_tensors *tensors,
+                               struct call *call);
+clattn_status call_from_host(const struct problem *problem, const clattn_call *values,
+                             const clattn_host_tensors *tensors, struct call *call);
+
+/* The int32 values of a host call that shapes depend on: seams must not fall, sequences must not be
+ * longer than the problem's lengths, key lengths must be 0 to key_len. */
+clattn_status call_check_host_values(const struct problem *problem, const struct call *call);
+
+#endif

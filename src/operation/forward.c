@@ -1,0 +1,113 @@
+/* The table of the forward operation, and what its rows refer to. */
+#include "operation/forward.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "cl/forward_params.h"
+
+#define AXES_OF(batch, head, row, column) { EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column }
+#define ROLE_IN TENSOR_INPUT
+#define ROLE_OUT TENSOR_OUTPUT
+/* What a place means: dense, unit columns, first stride and how many. */
+#define PLACE_IS_COLUMNS 0, 1, 0, 4
+#define PLACE_IS_STRIDED 0, 0, 0, 4
+#define PLACE_IS_HEADS 0, 0, 0, 2
+#define PLACE_IS_HEAD 0, 0, 1, 1
+#define PLACE_IS_DENSE 1, 0, 0, 0
+#define STRIDE_AT_COLUMNS(name) offsetof(clattn_params, name##_stride)
+#define STRIDE_AT_STRIDED(name) offsetof(clattn_params, name##_stride)
+#define STRIDE_AT_HEADS(name) offsetof(clattn_params, name##_stride)
+#define STRIDE_AT_HEAD(name) offsetof(clattn_params, name##_stride)
+#define STRIDE_AT_DENSE(name) 0
+
+static const struct tensor_row tensor_rows[TENSOR_COUNT] = {
+#define ROW(id, field, axes, element, access, place, asked_by)                                                   \
+    { #field, FIELD_TENSOR, offsetof(clattn_tensors, field), offsetof(clattn_host_tensors, field), AXES_OF axes, \
+      ELEMENT_##element, ROLE_##access, CLATTN_ASKS_##asked_by, PLACE_IS_##place,                                \
+      offsetof(clattn_params, field##_offset), STRIDE_AT_##place(field) },
+    CLATTN_FORWARD_TENSORS(ROW)
+#undef ROW
+};
+
+_Static_assert(TENSOR_COUNT <= OPERANDS_MAX && FORWARD_EXTENTS <= EXTENTS_MAX && FORWARD_ELEMENTS <= ELEMENTS_MAX,
+               "an operation's tables must have room");
+
+const struct operation operation_forward = { "forward", tensor_rows, TENSOR_COUNT, "clattn_plan_workspace" };
+
+clattn_type forward_type(const clattn_problem *problem, clattn_type field)
+{
+    return field != CLATTN_TYPE_NONE ? field : problem->type;
+}
+
+static uint32_t asked_by(const clattn_problem *p)
+{
+    const struct {
+        int present;
+        uint32_t bit;
+    } asks[] = {
+        { (p->features & CLATTN_WITH_LSE) != 0, CLATTN_ASKS_LSE },
+        { (p->features & CLATTN_WITH_MASK) != 0, CLATTN_ASKS_MASK },
+        { p->bias_type != CLATTN_TYPE_NONE, CLATTN_ASKS_BIAS },
+        { p->weights != CLATTN_WEIGHTS_NONE, CLATTN_ASKS_WEIGHTS },
+        { (p->features & CLATTN_WITH_SLOPES) != 0, CLATTN_ASKS_SLOPES },
+        { (p->features & CLATTN_WITH_SINKS) != 0, CLATTN_ASKS_SINKS },
+        { (p->features & CLATTN_WITH_KEY_LENGTHS) != 0, CLATTN_ASKS_KEY_LENGTHS },
+        { p->alignment == CLATTN_ALIGN_OFFSETS, CLATTN_ASKS_QUERY_OFFSETS },
+        { (p->features & CLATTN_WITH_VARLEN) != 0, CLATTN_ASKS_VARLEN },
+    };
+    uint32_t asked = 0;
+    for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); ++i) {
+        asked |= asks[i].present ? asks[i].bit : 0;
+    }
+    return asked;
+}
+
+static void set_elements(const clattn_problem *p, struct operands *operands)
+{
+    const clattn_type types[FORWARD_ELEMENTS] = {
+        [ELEMENT_QUERY] = p->type,
+        [ELEMENT_KEY] = forward_type(p, p->key_type),
+        [ELEMENT_VALUE] = forward_type(p, p->value_type),
+        [ELEMENT_OUT] = forward_type(p, p->out_type),
+        [ELEMENT_BIAS] = p->bias_type,
+        [ELEMENT_WEIGHTS] = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32,
+        [ELEMENT_FLOAT] = CLATTN_FLOAT32,
+    };
+    memcpy(operands->element, types, sizeof(types));
+    for (int i = 0; i < FORWARD_ELEMENTS; ++i) {
+        operands->element_bytes[i] = clattn_type_size(types[i]);
+    }
+    operands->element_bytes[ELEMENT_BYTE] = 1;
+    operands->element_bytes[ELEMENT_INT] = sizeof(int32_t);
+}
+
+void forward_measure(const clattn_problem *p, const struct forward_lengths *lengths, struct operands *operands)
+{
+    const int packed = (p->features & CLATTN_WITH_VARLEN) != 0;
+    const int queries_known = !packed || lengths->packed_queries >= 0,
+              keys_known = !packed || lengths->packed_keys >= 0;
+    const int64_t extents[FORWARD_EXTENTS] = {
+        [EXTENT_ONE] = 1,
+        [EXTENT_BATCH] = p->batch,
+        [EXTENT_PACKS] = packed ? p->batch > 0 : p->batch,
+        [EXTENT_QUERY_HEADS] = p->query_heads,
+        [EXTENT_KV_HEADS] = p->kv_heads,
+        [EXTENT_QUERY_ROWS] = packed && queries_known ? lengths->packed_queries : lengths->query_len,
+        [EXTENT_KEY_ROWS] = packed && keys_known ? lengths->packed_keys : lengths->key_len,
+        [EXTENT_QUERY_LEN] = lengths->query_len,
+        [EXTENT_KEY_LEN] = lengths->key_len,
+        [EXTENT_MASK_KEYS] = lengths->mask_key_len,
+        [EXTENT_BIAS_KEYS] = lengths->bias_key_len,
+        [EXTENT_HEAD_DIM] = p->head_dim,
+        [EXTENT_HEAD_DIM_V] = p->head_dim_v ? p->head_dim_v : p->head_dim,
+        [EXTENT_SEAMS] = p->batch + 1,
+    };
+    operands->operation = &operation_forward;
+    memcpy(operands->extent, extents, sizeof(extents));
+    operands->unknown_extents =
+        (queries_known ? 0 : 1u << EXTENT_QUERY_ROWS) | (keys_known ? 0 : 1u << EXTENT_KEY_ROWS);
+    operands->asked = asked_by(p);
+    operands->strided_columns = p->strided_columns;
+    set_elements(p, operands);
+}

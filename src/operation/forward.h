@@ -1,0 +1,80 @@
+/* The forward operation's tensors, made of the rows of cl/forward_tensors.h. */
+#ifndef CLATTN_SRC_FORWARD_H
+#define CLATTN_SRC_FORWARD_H
+
+#include "cl/forward_tensors.h"
+#include "operation/operands.h"
+
+/* TENSOR_QUERY, TENSOR_KEY, ... in the order of the rows. */
+enum tensor_id {
+#define ID_OF_ROW(id, name, axes, element, access, place, asked_by) TENSOR_##id,
+    CLATTN_FORWARD_TENSORS(ID_OF_ROW)
+#undef ID_OF_ROW
+    TENSOR_COUNT
+};
+
+/* What rows and kernels call the axes. */
+enum forward_extent {
+    EXTENT_ONE, /* the tensor has no such axis */
+    EXTENT_BATCH,
+    EXTENT_PACKS, /* varlen: 1, sequences follow one another on the row axis; else the batch */
+    EXTENT_QUERY_HEADS,
+    EXTENT_KV_HEADS,
+    EXTENT_QUERY_ROWS, /* varlen: of all sequences, where the seams can be read; else QUERY_LEN */
+    EXTENT_KEY_ROWS,
+    EXTENT_QUERY_LEN,
+    EXTENT_KEY_LEN,
+    EXTENT_MASK_KEYS, /* the mask's key axis may be shorter */
+    EXTENT_BIAS_KEYS,
+    EXTENT_HEAD_DIM,
+    EXTENT_HEAD_DIM_V,
+    EXTENT_SEAMS, /* batch + 1 */
+    FORWARD_EXTENTS
+};
+
+enum forward_element {
+    ELEMENT_QUERY,
+    ELEMENT_KEY,
+    ELEMENT_VALUE,
+    ELEMENT_OUT,
+    ELEMENT_BIAS,
+    ELEMENT_WEIGHTS,
+    ELEMENT_FLOAT,
+    ELEMENT_BYTE,
+    ELEMENT_INT,
+    FORWARD_ELEMENTS
+};
+
+/* What asks for a tensor. */
+#define CLATTN_ASKS_ALWAYS 0u
+#define CLATTN_ASKS_LSE 1u
+#define CLATTN_ASKS_MASK 2u
+#define CLATTN_ASKS_BIAS 4u
+#define CLATTN_ASKS_WEIGHTS 8u
+#define CLATTN_ASKS_SLOPES 16u
+#define CLATTN_ASKS_SINKS 32u
+#define CLATTN_ASKS_KEY_LENGTHS 64u
+#define CLATTN_ASKS_QUERY_OFFSETS 128u
+#define CLATTN_ASKS_VARLEN 256u
+
+extern const struct operation operation_forward;
+
+static inline int forward_is_output(int id)
+{
+    return operation_forward.rows[id].role == TENSOR_OUTPUT;
+}
+
+/* The lengths of a call, and the rows that packed tensors have in all: -1 where only the device knows. */
+struct forward_lengths {
+    int64_t query_len, key_len, mask_key_len, bias_key_len;
+    int64_t packed_queries, packed_keys;
+};
+
+/* Sets what the problem and the lengths decide: extents, types, what is asked. Types and head_dim_v of 0 stand for
+ * their defaults. The places stay as they are. */
+void forward_measure(const clattn_problem *problem, const struct forward_lengths *lengths, struct operands *operands);
+
+/* The type of a problem's tensors with its default: `type` where the field is CLATTN_TYPE_NONE. */
+clattn_type forward_type(const clattn_problem *problem, clattn_type field);
+
+#endif

@@ -1,0 +1,341 @@
+/* Validation of a multi-head layer: every rule with a message that names the field, its value and the rule. */
+#include "operation/mha.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/growth.h"
+
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+enum mha_extent {
+    EXTENT_ONE,
+    EXTENT_BATCH,
+    EXTENT_ROWS,
+    EXTENT_CONTEXT_ROWS,
+    EXTENT_MODEL_DIM,
+    EXTENT_CONTEXT_DIM,
+    EXTENT_OUT_DIM,
+    EXTENT_FIRST_DIM,
+    EXTENT_KEY_DIM,
+    EXTENT_VALUE_DIM,
+    EXTENT_HEADS_DIM,
+    EXTENT_QUERY_HEADS,
+    EXTENT_WEIGHT_HEADS,
+    MHA_EXTENTS
+};
+
+enum mha_element { ELEMENT_TYPE, ELEMENT_REAL, ELEMENT_BYTE, ELEMENT_INT, MHA_ELEMENTS };
+
+#define ASKS_ALWAYS 0u
+#define ASKS_CROSS 1u
+#define ASKS_SEPARATE 2u
+#define ASKS_BIAS_QUERY 4u
+#define ASKS_BIAS_KEY 8u
+#define ASKS_BIAS_VALUE 16u
+#define ASKS_BIAS_OUT 32u
+#define ASKS_MASK 64u
+#define ASKS_KEY_LENGTHS 128u
+#define ASKS_WEIGHTS 256u
+
+#define AXES_OF(batch, head, row, column) { EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column }
+
+static const struct tensor_row tensor_rows[MHA_TENSOR_COUNT] = {
+#define ROW(id, name, kind, axes, type, tensor_role, asked)                                                      \
+    { #name, FIELD_##kind, offsetof(clattn_mha_arrays, name), offsetof(clattn_mha_host_arrays, name),            \
+      AXES_OF axes, ELEMENT_##type, TENSOR_##tensor_role, ASKS_##asked, FIELD_##kind == FIELD_ARRAY, 0, 0, 0, 0, 0 },
+    MHA_TENSORS(ROW)
+#undef ROW
+};
+
+_Static_assert(MHA_TENSOR_COUNT <= OPERANDS_MAX && MHA_EXTENTS <= EXTENTS_MAX && MHA_ELEMENTS <= ELEMENTS_MAX,
+               "an operation's tables must have room");
+
+const struct operation operation_mha = { "multi-head layer", tensor_rows, MHA_TENSOR_COUNT, "clattn_mha_workspace" };
+
+/* ---- growth ----------------------------------------------------------------------------------- */
+
+GROWTH_CHECK(clattn_mha_problem, strategy);
+GROWTH_CHECK(clattn_mha_arrays, mask);
+GROWTH_CHECK(clattn_mha_host_arrays, mask);
+
+static const clattn_mha_problem default_problem = CLATTN_MHA_PROBLEM_INIT;
+static const clattn_mha_arrays default_arrays = CLATTN_MHA_ARRAYS_INIT;
+static const clattn_mha_host_arrays default_host_arrays = CLATTN_MHA_HOST_ARRAYS_INIT;
+
+static const struct growth problem_growth = { "problem", "CLATTN_MHA_PROBLEM_INIT", sizeof(clattn_mha_problem),
+                                              GROWTH_UP_TO(clattn_mha_problem, query_heads), &default_problem };
+static const struct growth arrays_growth = { "arrays", "CLATTN_MHA_ARRAYS_INIT", sizeof(clattn_mha_arrays),
+                                             GROWTH_UP_TO(clattn_mha_arrays, wo), &default_arrays };
+static const struct growth host_arrays_growth = { "arrays", "CLATTN_MHA_HOST_ARRAYS_INIT",
+                                                  sizeof(clattn_mha_host_arrays),
+                                                  GROWTH_UP_TO(clattn_mha_host_arrays, wo), &default_host_arrays };
+
+void clattn_mha_problem_init(clattn_mha_problem *problem, size_t struct_size)
+{
+    growth_init(&problem_growth, problem, struct_size);
+}
+
+void clattn_mha_arrays_init(clattn_mha_arrays *arrays, size_t struct_size)
+{
+    growth_init(&arrays_growth, arrays, struct_size);
+}
+
+void clattn_mha_host_arrays_init(clattn_mha_host_arrays *arrays, size_t struct_size)
+{
+    growth_init(&host_arrays_growth, arrays, struct_size);
+}
+
+/* ---- problem ---------------------------------------------------------------------------------- */
+
+static const uint32_t known_parts = CLATTN_MHA_CROSS | CLATTN_MHA_PACKED | CLATTN_MHA_BIASES;
+static const uint32_t input_biases =
+    CLATTN_MHA_BIAS_QUERY | CLATTN_MHA_BIAS_KEY | CLATTN_MHA_BIAS_VALUE;
+
+static int has(const clattn_mha_problem *p, uint32_t part)
+{
+    return (p->parts & part) != 0;
+}
+
+static clattn_status check_kinds(const clattn_mha_problem *p)
+{
+    if (p->parts & ~known_parts) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "parts 0x%x: bits 0x%x are not known", p->parts,
+                         p->parts & ~known_parts);
+    }
+    if (p->features & ~(uint32_t)(CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS)) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "features 0x%x: a layer takes CLATTN_WITH_MASK and CLATTN_WITH_KEY_LENGTHS",
+                         p->features);
+    }
+    if ((int)p->weights < CLATTN_MHA_WEIGHTS_NONE || (int)p->weights > CLATTN_MHA_WEIGHTS_AVERAGE) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "weights %d: is not a clattn_mha_weights",
+                         (int)p->weights);
+    }
+    if ((int)p->projection < CLATTN_PROJECTION_AUTO ||
+        (int)p->projection > CLATTN_PROJECTION_CLBLAST) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "projection %d: is not a clattn_projection",
+                         (int)p->projection);
+    }
+    if (p->alignment == CLATTN_ALIGN_OFFSETS) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "alignment CLATTN_ALIGN_OFFSETS: a layer has no offsets; use top left or bottom "
+                         "right");
+    }
+    if (has(p, CLATTN_MHA_PACKED) && has(p, input_biases) &&
+        (p->parts & input_biases) != input_biases) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "parts 0x%x: packed weights have the biases of query, key and value, or none",
+                         p->parts);
+    }
+    return problem_check_scale(p->has_scale, p->scale);
+}
+
+static clattn_status resolve_context(clattn_mha_problem *p)
+{
+    if (!has(p, CLATTN_MHA_CROSS)) {
+        if (p->context_rows != 0 && p->context_rows != p->rows) {
+            return error_set(CLATTN_INVALID_SHAPE,
+                             "context_rows %" PRId64 ": must be 0 or rows %" PRId64
+                             " without CLATTN_MHA_CROSS",
+                             p->context_rows, p->rows);
+        }
+        if (p->context_dim != 0 && p->context_dim != p->model_dim) {
+            return error_set(CLATTN_INVALID_SHAPE,
+                             "context_dim %" PRId64 ": must be 0 or model_dim %" PRId64
+                             " without CLATTN_MHA_CROSS",
+                             p->context_dim, p->model_dim);
+        }
+        p->context_rows = p->rows;
+    }
+    p->context_dim = p->context_dim ? p->context_dim : p->model_dim;
+    if (has(p, CLATTN_MHA_PACKED) && p->context_dim != p->model_dim) {
+        return error_set(CLATTN_INVALID_SHAPE,
+                         "context_dim %" PRId64 ": must be model_dim %" PRId64
+                         " where the weights are packed into one matrix",
+                         p->context_dim, p->model_dim);
+    }
+    return CLATTN_OK;
+}
+
+/* Rows and columns of the matrices that are multiplied. */
+static clattn_status check_products(const clattn_mha_problem *p)
+{
+    const int64_t query_dim = p->query_heads * p->head_dim, key_dim = p->kv_heads * p->head_dim;
+    const int64_t value_dim = p->kv_heads * p->head_dim_v;
+    const struct dimension factors[] = {
+        { "batch * rows", p->batch * p->rows, 0 },
+        { "batch * context_rows", p->batch * p->context_rows, 0 },
+        { "query_heads * head_dim", query_dim, 1 },
+        { "query_heads * head_dim_v", p->query_heads * p->head_dim_v, 1 },
+        { "kv_heads * head_dim_v", value_dim, 1 },
+    };
+    clattn_status status = check_dimensions(factors, sizeof(factors) / sizeof(factors[0]));
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    const struct dimension packed = { "(query_heads + kv_heads) * head_dim + kv_heads * head_dim_v",
+                                            query_dim + key_dim + value_dim, 1 };
+    return check_dimensions(&packed, 1);
+}
+
+static clattn_status resolve_dimensions(clattn_mha_problem *p)
+{
+    clattn_status status = resolve_context(p);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    p->kv_heads = p->kv_heads ? p->kv_heads : p->query_heads;
+    if (p->head_dim == 0) {
+        if (p->query_heads < 1 || p->model_dim % p->query_heads != 0) {
+            return error_set(CLATTN_INVALID_SHAPE,
+                             "model_dim %" PRId64 ": must be a multiple of query_heads %" PRId64
+                             ", or head_dim be set",
+                             p->model_dim, p->query_heads);
+        }
+        p->head_dim = p->model_dim / p->query_heads;
+    }
+    p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
+    p->out_dim = p->out_dim ? p->out_dim : p->model_dim;
+    const struct dimension dimensions[] = {
+        { "batch", p->batch, 0 },
+        { "rows", p->rows, 0 },
+        { "context_rows", p->context_rows, 0 },
+        { "model_dim", p->model_dim, 1 },
+        { "context_dim", p->context_dim, 1 },
+        { "query_heads", p->query_heads, 1 },
+        { "kv_heads", p->kv_heads, 1 },
+        { "head_dim", p->head_dim, 1 },
+        { "head_dim_v", p->head_dim_v, 1 },
+        { "out_dim", p->out_dim, 1 },
+    };
+    const size_t count = sizeof(dimensions) / sizeof(dimensions[0]);
+    status = check_dimensions(dimensions, count);
+    return status == CLATTN_OK ? check_products(p) : status;
+}
+
+static clattn_status init_attention(struct mha_problem *problem, const char *strategy)
+{
+    const clattn_mha_problem *p = &problem->p;
+    clattn_problem attention = CLATTN_PROBLEM_INIT;
+    attention.type = p->type;
+    attention.batch = p->batch;
+    attention.query_heads = p->query_heads;
+    attention.kv_heads = p->kv_heads;
+    attention.query_len = p->rows;
+    attention.key_len = p->context_rows;
+    attention.head_dim = p->head_dim;
+    attention.head_dim_v = p->head_dim_v;
+    attention.features = p->features;
+    attention.causal = p->causal;
+    attention.alignment = p->alignment;
+    attention.weights = p->weights ? CLATTN_WEIGHTS_SOFTMAX : CLATTN_WEIGHTS_NONE;
+    attention.strategy = strategy;
+    return problem_init(&problem->attention, &attention);
+}
+
+clattn_status mha_problem_init(struct mha_problem *problem, const clattn_mha_problem *given)
+{
+    clattn_mha_problem *p = &problem->p;
+    memset(problem, 0, sizeof(*problem));
+    clattn_status status = growth_copy(&problem_growth, given, p);
+    if (status == CLATTN_OK) {
+        status = check_kinds(p);
+    }
+    if (status == CLATTN_OK) {
+        status = resolve_dimensions(p);
+    }
+    if (status == CLATTN_OK) {
+        status = init_attention(problem, p->strategy);
+    }
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    p->strategy = NULL;
+    problem->query_dim = p->query_heads * p->head_dim;
+    problem->key_dim = p->kv_heads * p->head_dim;
+    problem->value_dim = p->kv_heads * p->head_dim_v;
+    problem->heads_dim = p->query_heads * p->head_dim_v;
+    return CLATTN_OK;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------ */
+
+static uint32_t asked_by(const clattn_mha_problem *p)
+{
+    const uint32_t separate = has(p, CLATTN_MHA_PACKED) ? 0 : ASKS_SEPARATE;
+    return separate | (has(p, CLATTN_MHA_CROSS) ? ASKS_CROSS : 0) |
+           (has(p, CLATTN_MHA_BIAS_QUERY) ? ASKS_BIAS_QUERY : 0) |
+           (separate && has(p, CLATTN_MHA_BIAS_KEY) ? ASKS_BIAS_KEY : 0) |
+           (separate && has(p, CLATTN_MHA_BIAS_VALUE) ? ASKS_BIAS_VALUE : 0) |
+           (has(p, CLATTN_MHA_BIAS_OUT) ? ASKS_BIAS_OUT : 0) | (p->features & CLATTN_WITH_MASK ? ASKS_MASK : 0) |
+           (p->features & CLATTN_WITH_KEY_LENGTHS ? ASKS_KEY_LENGTHS : 0) | (p->weights ? ASKS_WEIGHTS : 0);
+}
+
+void mha_measure(const struct mha_problem *problem, struct operands *operands)
+{
+    const clattn_mha_problem *p = &problem->p;
+    const int packed = has(p, CLATTN_MHA_PACKED);
+    const int64_t extents[MHA_EXTENTS] = {
+        [EXTENT_ONE] = 1,
+        [EXTENT_BATCH] = p->batch,
+        [EXTENT_ROWS] = p->rows,
+        [EXTENT_CONTEXT_ROWS] = p->context_rows,
+        [EXTENT_MODEL_DIM] = p->model_dim,
+        [EXTENT_CONTEXT_DIM] = p->context_dim,
+        [EXTENT_OUT_DIM] = p->out_dim,
+        [EXTENT_FIRST_DIM] = problem->query_dim + (packed ? problem->key_dim + problem->value_dim : 0),
+        [EXTENT_KEY_DIM] = problem->key_dim,
+        [EXTENT_VALUE_DIM] = problem->value_dim,
+        [EXTENT_HEADS_DIM] = problem->heads_dim,
+        [EXTENT_QUERY_HEADS] = p->query_heads,
+        [EXTENT_WEIGHT_HEADS] = p->weights == CLATTN_MHA_WEIGHTS_AVERAGE ? 1 : p->query_heads,
+    };
+    const clattn_type real = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
+    const clattn_type types[MHA_ELEMENTS] = { [ELEMENT_TYPE] = p->type, [ELEMENT_REAL] = real };
+    const size_t bytes[MHA_ELEMENTS] = { [ELEMENT_TYPE] = clattn_type_size(p->type),
+                                         [ELEMENT_REAL] = clattn_type_size(real),
+                                         [ELEMENT_BYTE] = 1,
+                                         [ELEMENT_INT] = sizeof(int32_t) };
+    memset(operands, 0, sizeof(*operands));
+    operands->operation = &operation_mha;
+    operands->asked = asked_by(p);
+    memcpy(operands->extent, extents, sizeof(extents));
+    memcpy(operands->element, types, sizeof(types));
+    memcpy(operands->element_bytes, bytes, sizeof(bytes));
+}
+
+clattn_status mha_call_from_device(const struct mha_problem *problem, const clattn_mha_arrays *arrays,
+                                   struct operands *operands)
+{
+    clattn_mha_arrays known;
+    clattn_status status = growth_copy(&arrays_growth, arrays, &known);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    mha_measure(problem, operands);
+    operands_read_device(operands, &known);
+    operands->workspace = known.workspace;
+    return operands_check(operands);
+}
+
+clattn_status mha_call_from_host(const struct mha_problem *problem, const clattn_mha_host_arrays *arrays,
+                                 struct operands *operands)
+{
+    clattn_mha_host_arrays known;
+    clattn_status status = growth_copy(&host_arrays_growth, arrays, &known);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    mha_measure(problem, operands);
+    operands_read_host(operands, &known);
+    status = operands_check(operands);
+    if (status == CLATTN_OK) {
+        status = operands_check_finite(operands);
+    }
+    return status == CLATTN_OK
+               ? operands_check_lengths(operands, MHA_KEY_LENGTHS, "context_rows", problem->p.context_rows)
+               : status;
+}

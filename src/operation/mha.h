@@ -1,0 +1,58 @@
+/* The multi-head layer as an operation: its tensors, its problem, validated, with the attention inside it as a
+ * problem of its own, and its calls. No device needed. */
+#ifndef CLATTN_SRC_MHA_H
+#define CLATTN_SRC_MHA_H
+
+#include "clattn_layers.h"
+#include "operation/operands.h"
+#include "operation/problem.h"
+
+/* T(ID, field, kind of field, axes, element, role, asked for by): rows as those of cl/forward_tensors.h. Weights may be
+ * packed: FIRST_DIM is then the rows of Wq, Wk and Wv together. */
+#define MHA_TENSORS(T)                                                                                           \
+    T(X, x, ARRAY, (ONE, BATCH, ROWS, MODEL_DIM), TYPE, INPUT, ALWAYS)                                           \
+    T(CONTEXT, context, ARRAY, (ONE, BATCH, CONTEXT_ROWS, CONTEXT_DIM), TYPE, INPUT, CROSS)                      \
+    T(Y, y, ARRAY, (ONE, BATCH, ROWS, OUT_DIM), TYPE, OUTPUT, ALWAYS)                                            \
+    T(WQ, wq, ARRAY, (ONE, ONE, FIRST_DIM, MODEL_DIM), TYPE, WEIGHT, ALWAYS)                                     \
+    T(WK, wk, ARRAY, (ONE, ONE, KEY_DIM, CONTEXT_DIM), TYPE, WEIGHT, SEPARATE)                                   \
+    T(WV, wv, ARRAY, (ONE, ONE, VALUE_DIM, CONTEXT_DIM), TYPE, WEIGHT, SEPARATE)                                 \
+    T(WO, wo, ARRAY, (ONE, ONE, OUT_DIM, HEADS_DIM), TYPE, WEIGHT, ALWAYS)                                       \
+    T(BQ, bq, ARRAY, (ONE, ONE, ONE, FIRST_DIM), TYPE, WEIGHT, BIAS_QUERY)                                       \
+    T(BK, bk, ARRAY, (ONE, ONE, ONE, KEY_DIM), TYPE, WEIGHT, BIAS_KEY)                                           \
+    T(BV, bv, ARRAY, (ONE, ONE, ONE, VALUE_DIM), TYPE, WEIGHT, BIAS_VALUE)                                       \
+    T(BO, bo, ARRAY, (ONE, ONE, ONE, OUT_DIM), TYPE, WEIGHT, BIAS_OUT)                                           \
+    T(MASK, mask, TENSOR, (BATCH, QUERY_HEADS, ROWS, CONTEXT_ROWS), BYTE, INPUT, MASK)                           \
+    T(KEY_LENGTHS, key_lengths, ARRAY, (ONE, ONE, ONE, BATCH), INT, INPUT, KEY_LENGTHS)                          \
+    T(WEIGHTS, weights, ARRAY, (BATCH, WEIGHT_HEADS, ROWS, CONTEXT_ROWS), REAL, OUTPUT, WEIGHTS)
+
+/* MHA_X, MHA_CONTEXT, ... */
+enum mha_tensor {
+#define ID_OF_ROW(id, field, kind, axes, element, role, asked_by) MHA_##id,
+    MHA_TENSORS(ID_OF_ROW)
+#undef ID_OF_ROW
+    MHA_TENSOR_COUNT
+};
+
+extern const struct operation operation_mha;
+
+struct mha_problem {
+    clattn_mha_problem p; /* every default resolved; p.strategy is NULL: attention has it */
+    int64_t query_dim, key_dim, value_dim; /* rows of Wq, Wk, Wv */
+    int64_t heads_dim;                     /* columns of Wo */
+    struct problem attention;
+};
+
+clattn_status mha_problem_init(struct mha_problem *problem, const clattn_mha_problem *given);
+
+/* Sets what the problem decides of a call: extents, types, what is asked. The places are zero after it. */
+void mha_measure(const struct mha_problem *problem, struct operands *operands);
+
+/* Checks that the arrays are there; not how large buffers are. */
+clattn_status mha_call_from_device(const struct mha_problem *problem, const clattn_mha_arrays *arrays,
+                                   struct operands *operands);
+
+/* Also that all weights are finite and key lengths in their range. */
+clattn_status mha_call_from_host(const struct mha_problem *problem, const clattn_mha_host_arrays *arrays,
+                                 struct operands *operands);
+
+#endif

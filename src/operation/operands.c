@@ -1,0 +1,284 @@
+/* Reads, checks and measures the tensors of a call, row by row. */
+#include "operation/operands.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked_math.h"
+#include "base/error.h"
+
+static const struct tensor_row *row_of(const struct operands *operands, int id)
+{
+    return &operands->operation->rows[id];
+}
+
+const char *operand_name(const struct operands *operands, int id)
+{
+    return row_of(operands, id)->name;
+}
+
+int operand_is_output(const struct operands *operands, int id)
+{
+    return row_of(operands, id)->role == TENSOR_OUTPUT;
+}
+
+size_t operand_bytes(const struct operands *operands, int id)
+{
+    return operands->element_bytes[row_of(operands, id)->element];
+}
+
+int operand_is_given(const struct operands *operands, int id)
+{
+    return operands->tensor[id].buffer || operands->tensor[id].data;
+}
+
+int operand_is_asked(const struct operands *operands, int id)
+{
+    const uint32_t bit = row_of(operands, id)->asked_by;
+    return bit == 0 || (operands->asked & bit) != 0;
+}
+
+void operand_shape(const struct operands *operands, int id, int64_t shape[4])
+{
+    for (int axis = 0; axis < 4; ++axis) {
+        shape[axis] = operands->extent[row_of(operands, id)->axis[axis]];
+    }
+}
+
+int operand_is_empty(const struct operands *operands, int id)
+{
+    int64_t shape[4];
+    operand_shape(operands, id, shape);
+    return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
+}
+
+const char *operand_shape_text(const struct operands *operands, int id, char *text)
+{
+    int64_t shape[4];
+    size_t length = 0;
+    operand_shape(operands, id, shape);
+    for (int axis = 0; axis < 4; ++axis) {
+        if (row_of(operands, id)->axis[axis] != 0) { /* axes that the tensor has */
+            length += (size_t)snprintf(text + length, SHAPE_TEXT_BYTES - length, "%s%" PRId64, length ? ", " : "[",
+                                       shape[axis]);
+        }
+    }
+    snprintf(text + length, SHAPE_TEXT_BYTES - length, "]");
+    return text;
+}
+
+/* ---- reading the public structs --------------------------------------------------------------- */
+
+static void set_dense_strides(const struct operands *operands, int id, int64_t stride[4])
+{
+    int64_t shape[4], step = 1;
+    operand_shape(operands, id, shape);
+    for (int axis = 3; axis >= 0; --axis) {
+        stride[axis] = row_of(operands, id)->axis[axis] ? step : 0;
+        if (!checked_multiply(step, shape[axis] > 0 ? shape[axis] : 1, &step)) {
+            step = INT64_MAX; /* operand_reach refuses it */
+        }
+    }
+}
+
+void operands_read_device(struct operands *operands, const void *tensors)
+{
+    for (int id = 0; id < operands->operation->count; ++id) {
+        const char *field = (const char *)tensors + row_of(operands, id)->device_at;
+        struct tensor_place *place = &operands->tensor[id];
+        memset(place, 0, sizeof(*place));
+        if (row_of(operands, id)->field == FIELD_TENSOR) {
+            clattn_tensor tensor;
+            memcpy(&tensor, field, sizeof(tensor));
+            place->buffer = tensor.buffer;
+            place->offset = tensor.offset;
+            memcpy(place->stride, tensor.stride, sizeof(tensor.stride));
+        } else {
+            clattn_array array;
+            memcpy(&array, field, sizeof(array));
+            place->buffer = array.buffer;
+            place->offset = array.offset;
+        }
+    }
+}
+
+void operands_read_host(struct operands *operands, const void *tensors)
+{
+    for (int id = 0; id < operands->operation->count; ++id) {
+        const char *field = (const char *)tensors + row_of(operands, id)->host_at;
+        struct tensor_place *place = &operands->tensor[id];
+        memset(place, 0, sizeof(*place));
+        if (row_of(operands, id)->field == FIELD_TENSOR) {
+            clattn_host_tensor tensor;
+            memcpy(&tensor, field, sizeof(tensor));
+            place->data = tensor.data;
+            place->offset = tensor.offset;
+            memcpy(place->stride, tensor.stride, sizeof(tensor.stride));
+        } else {
+            memcpy(&place->data, field, sizeof(place->data));
+        }
+    }
+}
+
+/* ---- checks ----------------------------------------------------------------------------------- */
+
+clattn_status operand_reach(const struct operands *operands, int id, int64_t *low, int64_t *high)
+{
+    const struct tensor_place *place = &operands->tensor[id];
+    int64_t shape[4];
+    operand_shape(operands, id, shape);
+    *low = *high = 0;
+    if (operand_is_empty(operands, id)) {
+        return CLATTN_OK;
+    }
+    *low = *high = place->offset;
+    for (int axis = 0; axis < 4; ++axis) {
+        int64_t reach, *end = place->stride[axis] < 0 ? low : high;
+        if (!checked_multiply(shape[axis] - 1, place->stride[axis], &reach) || !checked_add(*end, reach, end)) {
+            return error_set(CLATTN_INVALID_SHAPE,
+                             "%s.stride[%d] %" PRId64 ": the tensor's %" PRId64
+                             " elements on this axis do not fit 64-bit indices",
+                             operand_name(operands, id), axis, place->stride[axis], shape[axis]);
+        }
+    }
+    if (!checked_add(*high, 1, high)) {
+        return error_set(CLATTN_INVALID_SHAPE, "%s.offset %" PRId64 ": does not fit 64-bit indices",
+                         operand_name(operands, id), place->offset);
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status check_presence(const struct operands *operands, int id)
+{
+    const char *name = operand_name(operands, id);
+    char shape[SHAPE_TEXT_BYTES];
+    const int asked = operand_is_asked(operands, id), given = operand_is_given(operands, id);
+    if (asked && !given && !operand_is_empty(operands, id)) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s: must be given, the problem has it; its shape is %s", name,
+                         operand_shape_text(operands, id, shape));
+    }
+    if (!asked && given) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "%s: was given, but the problem does not have it and it would be ignored; set its field in "
+                         "the problem",
+                         name);
+    }
+    return CLATTN_OK;
+}
+
+/* Inputs may broadcast; two elements of an output must not be one. */
+static clattn_status check_output_strides(const struct operands *operands, int id)
+{
+    int64_t shape[4];
+    operand_shape(operands, id, shape);
+    for (int axis = 0; axis < 4 && !operand_is_empty(operands, id); ++axis) {
+        if (shape[axis] > 1 && operands->tensor[id].stride[axis] == 0) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "%s.stride[%d] 0: must not be 0, an output of %" PRId64
+                             " elements on this axis would write one place more than once",
+                             operand_name(operands, id), axis, shape[axis]);
+        }
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status check_place(struct operands *operands, int id)
+{
+    const struct tensor_row *row = row_of(operands, id);
+    struct tensor_place *place = &operands->tensor[id];
+    clattn_status status = check_presence(operands, id);
+    if (status != CLATTN_OK || !operand_is_given(operands, id)) {
+        return status;
+    }
+    if (row->dense) {
+        set_dense_strides(operands, id, place->stride);
+    }
+    if (place->offset < 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s.offset %" PRId64 ": must be >= 0", row->name, place->offset);
+    }
+    if (row->columns && !operands->strided_columns && place->stride[3] != 1) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s.stride[3] %" PRId64 ": must be 1, or set problem.strided_columns",
+                         row->name, place->stride[3]);
+    }
+    if (row->role == TENSOR_OUTPUT) {
+        status = check_output_strides(operands, id);
+    }
+    int64_t low = 0, high;
+    if (status == CLATTN_OK) {
+        status = operand_reach(operands, id, &low, &high);
+    }
+    /* Fewer rows than those of one longest sequence, maybe. */
+    const int rows_unknown = (operands->unknown_extents >> row->axis[2] & 1) != 0;
+    if (status == CLATTN_OK && low < 0 && !rows_unknown) {
+        status = error_set(CLATTN_INVALID_SHAPE,
+                           "%s: its strides reach element %" PRId64 ", before the buffer's first", row->name, low);
+    }
+    return status;
+}
+
+clattn_status operands_check(struct operands *operands)
+{
+    clattn_status status = CLATTN_OK;
+    for (int id = 0; id < operands->operation->count && status == CLATTN_OK; ++id) {
+        status = check_place(operands, id);
+    }
+    return status;
+}
+
+int operand_is_dense(const struct operands *operands, int id)
+{
+    const int64_t *stride = operands->tensor[id].stride;
+    int64_t shape[4], filled = 1;
+    int left = 0, found = 1;
+    operand_shape(operands, id, shape);
+    for (int axis = 0; axis < 4; ++axis) {
+        left |= shape[axis] > 1 ? 1 << axis : 0;
+    }
+    while (left && found) {
+        found = 0;
+        for (int axis = 0; axis < 4 && !found; ++axis) {
+            if (left & 1 << axis && stride[axis] == filled) {
+                found = checked_multiply(filled, shape[axis], &filled);
+                left &= ~(1 << axis);
+            }
+        }
+    }
+    return left == 0 && found;
+}
+
+void operands_fill(const struct operands *operands, void *params)
+{
+    for (int id = 0; id < operands->operation->count; ++id) {
+        const struct tensor_row *row = row_of(operands, id);
+        const struct tensor_place *place = &operands->tensor[id];
+        memcpy((char *)params + row->param_offset_at, &place->offset, sizeof(place->offset));
+        if (row->strides > 0) {
+            memcpy((char *)params + row->param_stride_at, place->stride + row->first_stride,
+                   row->strides * sizeof(place->stride[0]));
+        }
+    }
+}
+
+int64_t product_of_extents(const int64_t *factors, int count)
+{
+    int64_t result = 1;
+    for (int i = 0; i < count; ++i) {
+        if (factors[i] < 0 || !checked_multiply(result, factors[i], &result)) {
+            return -1;
+        }
+    }
+    return result;
+}
+
+clattn_status check_dimensions(const struct dimension *dimensions, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        const struct dimension *d = &dimensions[i];
+        if (d->value < d->least || d->value > INT32_MAX) {
+            return error_set(CLATTN_INVALID_SHAPE, "%s %" PRId64 ": must be %s and at most %d", d->name, d->value,
+                             d->least ? "> 0" : ">= 0", INT32_MAX);
+        }
+    }
+    return CLATTN_OK;
+}

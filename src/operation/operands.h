@@ -1,0 +1,75 @@
+/* The tensors of one call of an operation: where they are, and how large the operation's extents are in this call.
+ * Checks that need no device are here; how large buffers are, plan/enqueue.c asks. */
+#ifndef CLATTN_SRC_OPERANDS_H
+#define CLATTN_SRC_OPERANDS_H
+
+#include "operation/operation.h"
+
+/* Exactly one of buffer and data is used, by the kind of call. Zero where the tensor is absent. */
+struct tensor_place {
+    cl_mem buffer;
+    void *data;
+    int64_t offset;
+    int64_t stride[4];
+};
+
+struct operands {
+    const struct operation *operation;
+    int64_t extent[EXTENTS_MAX];        /* by the numbers in the rows; number 0 is 1 */
+    uint32_t unknown_extents;           /* bits of those that only the device knows: at most what stands here */
+    clattn_type element[ELEMENTS_MAX];  /* types; CLATTN_TYPE_NONE: see element_bytes */
+    size_t element_bytes[ELEMENTS_MAX];
+    uint32_t asked;                     /* what the problem has */
+    int strided_columns;
+    struct tensor_place tensor[OPERANDS_MAX];
+    cl_mem workspace;
+};
+
+/* The places out of the operation's public struct, which growth_copy has copied. */
+void operands_read_device(struct operands *operands, const void *tensors);
+void operands_read_host(struct operands *operands, const void *tensors);
+
+/* Each tensor given exactly where it is asked for (one without elements need not be), offsets and strides within the
+ * rules, outputs not on top of themselves. Extents, elements and asked are set by then; dense strides are set here. */
+clattn_status operands_check(struct operands *operands);
+
+/* Of weights in host memory: CLATTN_INVALID_ARGUMENT with the place of the first NaN or infinity. */
+clattn_status operands_check_finite(const struct operands *operands);
+
+/* int32 values in host memory, or an absent tensor: each of them 0 to `most`, which messages call by its name. */
+clattn_status operands_check_lengths(const struct operands *operands, int id, const char *most_name, int64_t most);
+
+int operand_is_given(const struct operands *operands, int id);
+int operand_is_asked(const struct operands *operands, int id);
+int operand_is_empty(const struct operands *operands, int id);
+int operand_is_output(const struct operands *operands, int id);
+const char *operand_name(const struct operands *operands, int id);
+size_t operand_bytes(const struct operands *operands, int id); /* of an element */
+void operand_shape(const struct operands *operands, int id, int64_t shape[4]);
+
+/* "[5, 384]": the axes that are more than 1, or the last */
+#define SHAPE_TEXT_BYTES 128
+const char *operand_shape_text(const struct operands *operands, int id, char *text);
+
+/* Lowest and one past the highest element that the strides reach; both 0 where there is no element.
+ * CLATTN_INVALID_SHAPE where it does not fit int64. */
+clattn_status operand_reach(const struct operands *operands, int id, int64_t *low, int64_t *high);
+
+/* Whether every place that the strides reach is an element: the axes nest without a gap, in whatever order. */
+int operand_is_dense(const struct operands *operands, int id);
+
+/* Offsets and strides into the operation's kernel parameters. */
+void operands_fill(const struct operands *operands, void *params);
+
+/* factors[0] * factors[1] * ..., -1 where it does not fit 64 bits. */
+int64_t product_of_extents(const int64_t *factors, int count);
+
+struct dimension {
+    const char *name;
+    int64_t value, least;
+};
+
+/* Every dimension must be at least its `least` and fit 31 bits. */
+clattn_status check_dimensions(const struct dimension *dimensions, size_t count);
+
+#endif

@@ -1,0 +1,47 @@
+/* What an operation is: a name and the tensors that it takes, as data. Forward attention, merging, the multi-head layer
+ * and additive attention are operations; whatever treats tensors one by one (presence, strides, bounds, host copies,
+ * kernel arguments) is written once, over these rows. */
+#ifndef CLATTN_SRC_OPERATION_H
+#define CLATTN_SRC_OPERATION_H
+
+#include "clattn.h"
+
+#define EXTENTS_MAX 24  /* different extents in one operation */
+#define ELEMENTS_MAX 12 /* different element types in one operation */
+#define OPERANDS_MAX 24 /* tensors of one operation */
+
+enum tensor_role {
+    TENSOR_INPUT,
+    TENSOR_WEIGHT, /* an input whose values must be finite, where they can be read */
+    TENSOR_OUTPUT
+};
+
+/* What the public structs have of a tensor. */
+enum tensor_field {
+    FIELD_TENSOR, /* clattn_tensor and clattn_host_tensor: offset and strides */
+    FIELD_ARRAY   /* clattn_array and a pointer: dense, the last axis innermost */
+};
+
+struct tensor_row {
+    const char *name;       /* in messages, and in the public structs */
+    enum tensor_field field;
+    size_t device_at, host_at; /* of the field in the operation's public structs */
+    unsigned char axis[4];  /* batch, head, row, column: number of its extent in operands.extent */
+    unsigned char element;  /* number of its type in operands.element */
+    enum tensor_role role;
+    uint32_t asked_by;      /* given exactly where operands.asked has this bit; 0: always */
+    unsigned char dense;    /* element after element, whatever the strides say */
+    unsigned char columns;  /* column stride 1, unless operands.strided_columns */
+    /* In the kernels' parameters: the offset, and strides of axes [first_stride, first_stride + strides). */
+    unsigned char first_stride, strides;
+    size_t param_offset_at, param_stride_at;
+};
+
+struct operation {
+    const char *name;
+    const struct tensor_row *rows;
+    int count;
+    const char *workspace_function; /* which public function tells how large the workspace must be */
+};
+
+#endif
