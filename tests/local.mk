@@ -219,6 +219,8 @@ EXTRA_DIST += \
 	tests/cli/malformed_files.py \
 	tests/consumer/CMakeLists.txt \
 	tests/consumer/consumer.c \
+	tests/consumer/growth.c \
+	tests/consumer/other_headers.py \
 	tests/consumer/run \
 	tests/leaks-of-others.txt \
 	tests/mutants.txt \

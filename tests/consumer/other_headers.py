@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""usage: other_headers.py INCLUDE OLDER NEWER
+
+Writes the public headers as other versions of clattn might have them: in OLDER every struct that begins with
+struct_size has lost fields at its end, in NEWER it has one more. As no version lets a struct end in padding, so many
+fields are cut that the rest ends whole; pointers and 64-bit fields count 8 bytes, enums and int 4.
+"""
+import pathlib
+import re
+import sys
+
+STRUCT = re.compile(r"(typedef struct (clattn_\w+) \{\n)(    size_t struct_size;.*?)(\n\} \2;)", re.S)
+NO_OPTIONAL_FIELD = {"clattn_merge_problem"}  # nothing at its end that an older version could have been without
+FOUR_BYTES = re.compile(r"^(int|uint32_t|clattn_(type|alignment|weights|matmul|projection|mha_weights)) ")
+
+
+def declarations(body):
+    """The statements of a struct's body, without comments, each with the names that it declares."""
+    code = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+    return [" ".join(line.split()) for line in code.split(";") if line.strip()]
+
+
+def cut(match):
+    if match.group(2) in NO_OPTIONAL_FIELD:
+        return match.group(0)
+    fields = declarations(match.group(3))[:-1]
+    while sum(len(f.split(",")) for f in fields if FOUR_BYTES.match(f + " ")) % 2:
+        fields.pop()
+    assert len(fields) > 1, match.group(2)
+    return match.group(1) + "".join(f"    {f};\n" for f in fields).rstrip("\n") + match.group(4)
+
+
+def grow(match):
+    return match.group(1) + match.group(3) + "\n    int64_t field_of_the_future;" + match.group(4)
+
+
+def main():
+    include, older, newer = map(pathlib.Path, sys.argv[1:])
+    structs = 0
+    for name in ("clattn.h", "clattn_layers.h"):
+        text = (include / name).read_text()
+        structs += len(STRUCT.findall(text))
+        for folder, change in ((older, cut), (newer, grow)):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(STRUCT.sub(change, text))
+    print(f"{structs} structs")
+    return structs < 12  # all that begin with struct_size, or the pattern is wrong
+
+
+sys.exit(main())
