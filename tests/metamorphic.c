@@ -2,7 +2,8 @@
  *
  * Two calls that must agree, without asking what either should be: keys in another order, keys appended that
  * a mask hides, any bias behind a mask, causal and the same mask given explicitly (with another mask or without),
- * one batch entry by itself, grouped heads and repeated ones, the keys in two calls whose results are merged. On
+ * one batch entry by itself, grouped heads and repeated ones, the keys in two calls whose results are merged, the
+ * dropout of a slice that says where it stands. On
  * many rows and on few rows with many keys (decoding: pieces of keys). To the last bit where the order of the sums
  * is the same, else within the error bound. In float32 unless types are named: most strategies do other types with
  * other loads and stores, matrix units with other products. Environment: CLATTN_TEST_STRATEGIES. */
@@ -10,6 +11,7 @@
 #include <stdio.h>
 
 #include "support/device_options.h"
+#include "support/dropout_slices.h"
 #include "support/exact_call.h"
 #include "support/merge.h"
 #include "support/tolerance.h"
@@ -305,6 +307,16 @@ static int split_lengths(struct exact *e, const struct shape *shape)
     return status;
 }
 
+static int dropped_slice(struct exact *e, const struct shape *shape)
+{
+    return dropout_of_a_slice(e, shape->query_len, shape->key_len);
+}
+
+static int dropped_keys(struct exact *e, const struct shape *shape)
+{
+    return dropout_of_cut_keys(e, shape->query_len, shape->key_len);
+}
+
 static const struct {
     const char *name;
     int (*holds)(struct exact *e, const struct shape *shape);
@@ -317,6 +329,8 @@ static const struct {
     { "a batch entry stands alone", batch_slice, 1 },
     { "grouped heads are repeated heads", grouped_heads, 1 },
     { "keys in two calls, merged", split_lengths, 0 },
+    { "dropout of a slice is that of the whole", dropped_slice, 1 },
+    { "dropout of keys in two calls, merged", dropped_keys, 0 },
 };
 
 static void run_properties(struct exact *e, const char *strategy, clattn_type type)

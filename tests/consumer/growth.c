@@ -146,7 +146,8 @@ int main(void)
 #ifdef NEWER
     clattn_context *other = NULL;
     options.field_of_the_future = 1;
-    expect(clattn_context_open(NULL, &options, &other), CLATTN_UNSUPPORTED, "context options, asking for something new");
+    expect(clattn_context_open(NULL, &options, &other), CLATTN_UNSUPPORTED,
+           "context options, asking for something new");
 #endif
     cl_context cl = clattn_context_cl(context);
     cl_mem in = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(data), data, NULL);
