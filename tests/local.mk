@@ -71,6 +71,7 @@ test_programs = \
 	tests/api/environment \
 	tests/api/events \
 	tests/api/host \
+	tests/api/layers \
 	tests/api/merging \
 	tests/robust/faults \
 	tests/robust/first_result \

@@ -6,17 +6,17 @@
 
 #include "base/error.h"
 
+/* How much is copied, and from where. */
 static size_t bytes_of(const struct host_session *session, int id)
 {
-    const struct transfer *transfer = &session->transfers[id];
-    return (size_t)(transfer->high - transfer->low) * operand_bytes(session->host, id);
+    const struct tensor_place *place = &session->host->tensor[id];
+    return (size_t)(place->high - place->low) * operand_bytes(session->host, id);
 }
 
-/* The first element that is copied. */
 static char *first_of(const struct host_session *session, int id)
 {
-    return (char *)session->host->tensor[id].data +
-           session->transfers[id].low * (int64_t)operand_bytes(session->host, id);
+    const struct tensor_place *place = &session->host->tensor[id];
+    return (char *)place->data + place->low * (int64_t)operand_bytes(session->host, id);
 }
 
 /* total + count * element_bytes, or the largest number there is: more than any device has. */
@@ -26,21 +26,16 @@ static uint64_t saturating_sum(uint64_t total, int64_t count, size_t element_byt
                                                                   : total + (uint64_t)count * element_bytes;
 }
 
-static clattn_status measure(struct host_session *session, size_t workspace_bytes)
+/* What the call takes in all must be there. */
+static clattn_status check_memory(const struct host_session *session, size_t workspace_bytes)
 {
     const struct operands *host = session->host;
     uint64_t total = workspace_bytes;
     for (int id = 0; id < host->operation->count; ++id) {
-        struct transfer *transfer = &session->transfers[id];
-        if (!host->tensor[id].data) {
-            continue;
+        const struct tensor_place *place = &host->tensor[id];
+        if (place->data) {
+            total = saturating_sum(total, place->high - place->low, operand_bytes(host, id));
         }
-        clattn_status status = operand_reach(host, id, &transfer->low, &transfer->high);
-        if (status != CLATTN_OK) {
-            return status;
-        }
-        transfer->dense = operand_is_dense(host, id);
-        total = saturating_sum(total, transfer->high - transfer->low, operand_bytes(host, id));
     }
     const struct device *device = &session->context->device;
     if (total > device->global_bytes) {
@@ -66,10 +61,12 @@ static clattn_status copy_in(struct host_session *session, int id)
     struct tensor_place *place = &session->device.tensor[id];
     const size_t bytes = bytes_of(session, id);
     place->data = NULL;
-    if (bytes == 0) {
+    if (bytes == 0 || !session->host->tensor[id].data) {
         return CLATTN_OK;
     }
-    place->offset -= session->transfers[id].low;
+    place->offset -= place->low;
+    place->high -= place->low;
+    place->low = 0;
     const int output = operand_is_output(session->host, id);
     return create_buffer(session, operand_name(session->host, id),
                          output ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes,
@@ -84,7 +81,7 @@ clattn_status host_session_begin(struct host_session *session, clattn_context *c
     session->host = host;
     session->device = *host;
     session->device.workspace = NULL;
-    clattn_status status = measure(session, workspace_bytes);
+    clattn_status status = check_memory(session, workspace_bytes);
     for (int id = 0; id < host->operation->count && status == CLATTN_OK; ++id) {
         status = copy_in(session, id);
     }
@@ -109,7 +106,7 @@ static void scatter(const struct host_session *session, int id, const char *copy
                     int64_t at = place->offset + b * place->stride[0] + h * place->stride[1] + i * place->stride[2] +
                                  c * place->stride[3];
                     memcpy((char *)place->data + at * element_bytes,
-                           copy + (at - session->transfers[id].low) * element_bytes, (size_t)element_bytes);
+                           copy + (at - place->low) * element_bytes, (size_t)element_bytes);
                 }
             }
         }
@@ -118,7 +115,7 @@ static void scatter(const struct host_session *session, int id, const char *copy
 
 static clattn_status copy_out(struct host_session *session, int id)
 {
-    const int dense = session->transfers[id].dense;
+    const int dense = operand_is_dense(session->host, id);
     const size_t bytes = bytes_of(session, id);
     char *target = dense ? first_of(session, id) : malloc(bytes);
     if (!target) {

@@ -5,17 +5,10 @@
 #include "operation/operands.h"
 #include "program/context.h"
 
-/* The device's copy of one tensor: elements [low, high) of it. */
-struct transfer {
-    int64_t low, high;
-    int dense; /* every element of [low, high) is the tensor's */
-};
-
 struct host_session {
     clattn_context *context;
     const struct operands *host;
-    struct operands device; /* the same call, on buffers of the session's own */
-    struct transfer transfers[OPERANDS_MAX];
+    struct operands device; /* the same call, on buffers of the session's own: elements [low, high) of each tensor */
 };
 
 /* Makes the buffers and the workspace and copies the inputs. Whatever it returns, the caller ends the session. */

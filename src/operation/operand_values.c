@@ -31,14 +31,13 @@ static clattn_status check_finite(const struct operands *operands, int id)
 {
     const struct tensor_place *place = &operands->tensor[id];
     const clattn_type type = operands->element[operands->operation->rows[id].element];
-    int64_t low, high;
-    clattn_status status = operand_reach(operands, id, &low, &high);
-    for (int64_t i = low; i < high && status == CLATTN_OK; ++i) {
+    clattn_status status = CLATTN_OK;
+    for (int64_t i = place->low; i < place->high && status == CLATTN_OK; ++i) {
         const double value = type_load(type, place->data, i);
         if (!isfinite(value)) {
             char shape[SHAPE_TEXT_BYTES], at[SHAPE_TEXT_BYTES];
             status = error_set(CLATTN_INVALID_ARGUMENT, "%s%s of %s is %s: weights must be finite",
-                               operand_name(operands, id), index_text(operands, id, i - low, at, sizeof(at)),
+                               operand_name(operands, id), index_text(operands, id, i - place->low, at, sizeof(at)),
                                operand_shape_text(operands, id, shape), isnan(value) ? "NaN" : "infinite");
         }
     }

@@ -77,7 +77,7 @@ static void set_dense_strides(const struct operands *operands, int id, int64_t s
     for (int axis = 3; axis >= 0; --axis) {
         stride[axis] = row_of(operands, id)->axis[axis] ? step : 0;
         if (!checked_multiply(step, shape[axis] > 0 ? shape[axis] : 1, &step)) {
-            step = INT64_MAX; /* operand_reach refuses it */
+            step = INT64_MAX; /* set_reach refuses it */
         }
     }
 }
@@ -123,18 +123,20 @@ void operands_read_host(struct operands *operands, const void *tensors)
 
 /* ---- checks ----------------------------------------------------------------------------------- */
 
-clattn_status operand_reach(const struct operands *operands, int id, int64_t *low, int64_t *high)
+/* CLATTN_INVALID_SHAPE where what the strides reach does not fit int64. Nothing is reached where there is no
+ * element. */
+static clattn_status set_reach(struct operands *operands, int id)
 {
-    const struct tensor_place *place = &operands->tensor[id];
+    struct tensor_place *place = &operands->tensor[id];
     int64_t shape[4];
     operand_shape(operands, id, shape);
-    *low = *high = 0;
+    place->low = place->high = 0;
     if (operand_is_empty(operands, id)) {
         return CLATTN_OK;
     }
-    *low = *high = place->offset;
+    place->low = place->high = place->offset;
     for (int axis = 0; axis < 4; ++axis) {
-        int64_t reach, *end = place->stride[axis] < 0 ? low : high;
+        int64_t reach, *end = place->stride[axis] < 0 ? &place->low : &place->high;
         if (!checked_multiply(shape[axis] - 1, place->stride[axis], &reach) || !checked_add(*end, reach, end)) {
             return error_set(CLATTN_INVALID_SHAPE,
                              "%s.stride[%d] %" PRId64 ": the tensor's %" PRId64
@@ -142,7 +144,7 @@ clattn_status operand_reach(const struct operands *operands, int id, int64_t *lo
                              operand_name(operands, id), axis, place->stride[axis], shape[axis]);
         }
     }
-    if (!checked_add(*high, 1, high)) {
+    if (!checked_add(place->high, 1, &place->high)) {
         return error_set(CLATTN_INVALID_SHAPE, "%s.offset %" PRId64 ": does not fit 64-bit indices",
                          operand_name(operands, id), place->offset);
     }
@@ -204,15 +206,15 @@ static clattn_status check_place(struct operands *operands, int id)
     if (row->role == TENSOR_OUTPUT) {
         status = check_output_strides(operands, id);
     }
-    int64_t low = 0, high;
     if (status == CLATTN_OK) {
-        status = operand_reach(operands, id, &low, &high);
+        status = set_reach(operands, id);
     }
     /* Fewer rows than those of one longest sequence, maybe. */
     const int rows_unknown = (operands->unknown_extents >> row->axis[2] & 1) != 0;
-    if (status == CLATTN_OK && low < 0 && !rows_unknown) {
+    if (status == CLATTN_OK && place->low < 0 && !rows_unknown) {
         status = error_set(CLATTN_INVALID_SHAPE,
-                           "%s: its strides reach element %" PRId64 ", before the buffer's first", row->name, low);
+                           "%s: its strides reach element %" PRId64 ", before the buffer's first", row->name,
+                           place->low);
     }
     return status;
 }

@@ -11,6 +11,7 @@ struct tensor_place {
     void *data;
     int64_t offset;
     int64_t stride[4];
+    int64_t low, high; /* the elements that the strides reach are in [low, high); set by operands_check */
 };
 
 struct operands {
@@ -50,10 +51,6 @@ void operand_shape(const struct operands *operands, int id, int64_t shape[4]);
 /* "[5, 384]": the axes that are more than 1, or the last */
 #define SHAPE_TEXT_BYTES 128
 const char *operand_shape_text(const struct operands *operands, int id, char *text);
-
-/* Lowest and one past the highest element that the strides reach; both 0 where there is no element.
- * CLATTN_INVALID_SHAPE where it does not fit int64. */
-clattn_status operand_reach(const struct operands *operands, int id, int64_t *low, int64_t *high);
 
 /* Whether every place that the strides reach is an element: the axes nest without a gap, in whatever order. */
 int operand_is_dense(const struct operands *operands, int id);

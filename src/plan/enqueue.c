@@ -27,13 +27,10 @@ static clattn_status check_buffer(const clattn_context *context, const struct op
 {
     const size_t element_bytes = operand_bytes(operands, id);
     const int rows_unknown = (operands->unknown_extents >> operands->operation->rows[id].axis[2] & 1) != 0;
+    const int64_t high = operands->tensor[id].high;
     size_t bytes = 0;
-    int64_t low, high;
     clattn_status status =
         chain_check_buffer(context, operands->tensor[id].buffer, operand_name(operands, id), &bytes);
-    if (status == CLATTN_OK) {
-        status = operand_reach(operands, id, &low, &high);
-    }
     if (status == CLATTN_OK && !rows_unknown && (uint64_t)high > bytes / element_bytes) {
         status = error_set(CLATTN_INVALID_SHAPE,
                            "%s.buffer of %zu bytes: its strides reach element %lld of %zu bytes each",
