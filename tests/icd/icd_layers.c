@@ -10,7 +10,7 @@
 static void layer_path(const char *name, char *path, size_t size)
 {
     const char *folder = getenv("builddir");
-    snprintf(path, size, "%s/tests/robust/.libs/%s.so", folder ? folder : ".", name);
+    snprintf(path, size, "%s/tests/icd/.libs/%s.so", folder ? folder : ".", name);
 }
 
 void layer_request(const char *name)

@@ -4,7 +4,7 @@
 # notices.
 set -eu
 : "${srcdir:=.}" "${builddir:=.}"
-OPENCL_LAYERS=$builddir/tests/robust/.libs/guard_layer.so
+OPENCL_LAYERS=$builddir/tests/icd/.libs/guard_layer.so
 export OPENCL_LAYERS
 [ -f "$OPENCL_LAYERS" ] || { echo "no $OPENCL_LAYERS"; exit 1; }
 exec "$srcdir/tests/run_cases.sh" plain staged auto fused_simd fused_simt split

@@ -4,7 +4,7 @@
  *
  * CLATTN_TEST_SEED, CLATTN_TEST_CASES: which random calls, and how many for each strategy. Few unless told
  * otherwise: some strategies compile for each shape. Any other program runs guarded too, with
- * OPENCL_LAYERS=tests/robust/.libs/guard_layer.so. */
+ * OPENCL_LAYERS=tests/icd/.libs/guard_layer.so. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

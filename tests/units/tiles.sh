@@ -7,7 +7,7 @@
 preload_tiles() {
     preload=
     "$builddir/tests/units/amx_instructions" >/dev/null 2>&1 ||
-        preload=$builddir/tests/robust/.libs/amx_emulator.so
+        preload=$builddir/tests/units/.libs/amx_emulator.so
     [ -z "$preload" ] || [ -f "$preload" ]
 }
 
