@@ -90,8 +90,6 @@ static cl_int read_extensions(cl_device_id id, struct device *device)
         code = CL_SUCCESS;
     }
     device->has_fp64 = double_config != 0 && has_word(words, "cl_khr_fp64");
-    device->has_fp16 = has_word(words, "cl_khr_fp16");
-    device->has_subgroups = has_word(words, "cl_khr_subgroups");
     device->has_intel_matrix = has_word(words, "cl_intel_subgroup_matrix_multiply_accumulate");
     if (has_word(words, "cl_intel_required_subgroup_size")) {
         device->sub_group_size_least = least_sub_group_size(id);

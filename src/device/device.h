@@ -24,7 +24,7 @@ struct device {
     size_t work_item_limit[3];
     cl_ulong local_bytes, global_bytes, allocation_bytes;
     size_t parameter_bytes;        /* of a kernel's arguments together */
-    int has_fp64, has_fp16, has_subgroups;
+    int has_fp64;
     size_t sub_group_size_least;   /* Intel: of those that a kernel can require; elsewhere 0 */
     int has_intel_matrix;          /* cl_intel_subgroup_matrix_multiply_accumulate */
     int has_compiler;

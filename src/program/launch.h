@@ -40,15 +40,13 @@ clattn_status chain_end(struct chain *chain, clattn_status status);
  * events. Only for in-order queues. */
 clattn_status chain_flush_waits(struct chain *chain);
 
-/* One kernel argument; local memory: value NULL and local_bytes set; a NULL buffer: value points to a
- * NULL cl_mem. */
+/* One kernel argument; a NULL buffer: value points to a NULL cl_mem. */
 struct launch_argument {
     size_t bytes;
     const void *value;
 };
 
 #define ARGUMENT(lvalue) { sizeof(lvalue), &(lvalue) }
-#define ARGUMENT_LOCAL(bytes) { (bytes), NULL }
 
 /* Enqueues one kernel as the chain's next command. global must be a multiple of local; a launch with a
  * zero in global is nothing. */

@@ -1,5 +1,5 @@
 /* Wait lists, the caller's event, in-order and out-of-order queues: nothing runs before what it waits for,
- * and the event is that of the last command. */
+ * the event is that of the last command, and a call that is refused leaves none. */
 #include <string.h>
 #include <unistd.h>
 
@@ -190,6 +190,90 @@ START_TEST(test_failed_wait_event)
 }
 END_TEST
 
+/* ---- calls that are refused --------------------------------------------------------------------- */
+
+/* What the calls below are made with; `queue` NULL, or an object NULL, is one way to have one refused. */
+struct refused {
+    clattn_plan *plan;
+    clattn_mha *mha;
+    clattn_additive *additive;
+    cl_command_queue queue;
+};
+
+static clattn_status refuse_forward(const struct refused *r, cl_event *done)
+{
+    const clattn_tensors none = CLATTN_TENSORS_INIT;
+    return clattn_enqueue_forward(r->plan, r->queue, &none, 0, NULL, done);
+}
+
+static clattn_status refuse_merge(const struct refused *r, cl_event *done)
+{
+    const int64_t shape[4] = { 1, 1, 1, 1 };
+    const clattn_partial none = { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE };
+    return clattn_merge(r->plan ? context : NULL, r->queue, CLATTN_FLOAT32, shape, &none, &none, &none, 0, NULL,
+                        done);
+}
+
+static clattn_status refuse_mha(const struct refused *r, cl_event *done)
+{
+    const clattn_mha_arrays none = CLATTN_MHA_ARRAYS_INIT;
+    return clattn_mha_enqueue(r->mha, r->queue, &none, 0, NULL, done);
+}
+
+static clattn_status refuse_additive(const struct refused *r, cl_event *done)
+{
+    const clattn_additive_arrays none = CLATTN_ADDITIVE_ARRAYS_INIT;
+    return clattn_additive_enqueue(r->additive, r->queue, &none, 0, NULL, done);
+}
+
+static void create_objects(struct refused *r)
+{
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    clattn_mha_problem mha = CLATTN_MHA_PROBLEM_INIT;
+    clattn_additive_problem additive = CLATTN_ADDITIVE_PROBLEM_INIT;
+    problem.query_len = problem.key_len = problem.head_dim = 2;
+    mha.rows = mha.model_dim = 2;
+    additive.rows = additive.keys = additive.query_dim = additive.hidden_dim = additive.value_dim = 2;
+    problem.strategy = mha.strategy = additive.strategy = "plain";
+    EXPECT_OK(clattn_plan_create(context, &problem, &r->plan));
+    EXPECT_OK(clattn_mha_create(context, &mha, &r->mha));
+    EXPECT_OK(clattn_additive_create(context, &additive, &r->additive));
+    r->queue = clattn_context_queue(context);
+}
+
+/* A caller that looks at nothing but its event finds none to wait for. */
+START_TEST(test_event_of_a_refused_call)
+{
+    static const struct {
+        const char *name;
+        clattn_status (*call)(const struct refused *r, cl_event *done);
+    } calls[] = { { "enqueue_forward", refuse_forward },
+                  { "merge", refuse_merge },
+                  { "mha_enqueue", refuse_mha },
+                  { "additive_enqueue", refuse_additive } };
+    struct refused whole;
+    create_objects(&whole);
+    const struct {
+        const char *without;
+        struct refused arguments;
+    } ways[] = { { "object", { NULL, NULL, NULL, whole.queue } },
+                 { "queue", { whole.plan, whole.mha, whole.additive, NULL } },
+                 { "arrays", whole } };
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
+        for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); ++way) {
+            cl_event done = (cl_event)&whole; /* what was on the caller's stack */
+            clattn_status status = calls[i].call(&ways[way].arguments, &done);
+            ck_assert_msg(status == CLATTN_INVALID_ARGUMENT, "%s without %s: %s: %s", calls[i].name,
+                          ways[way].without, clattn_status_name(status), clattn_last_error());
+            ck_assert_msg(!done, "%s without %s: *done is not NULL", calls[i].name, ways[way].without);
+        }
+    }
+    clattn_plan_destroy(whole.plan);
+    clattn_mha_destroy(whole.mha);
+    clattn_additive_destroy(whole.additive);
+}
+END_TEST
+
 static void add(TCase *tests)
 {
     tcase_add_test(tests, test_wait_list);
@@ -197,6 +281,7 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_chain_of_calls);
     tcase_add_test(tests, test_event_of_an_empty_call);
     tcase_add_test(tests, test_failed_wait_event);
+    tcase_add_test(tests, test_event_of_a_refused_call);
 }
 
 int main(void)
