@@ -1,4 +1,5 @@
-/* Reads .cl files and puts `#include "x.clh"` in place, each file at most once. */
+/* Reads .cl files and puts each `#include "x.clh"` in place where it stands, as often as it stands: the include
+ * guards, which every header of cl/ has, leave one. Which branch of an #if counts is the compiler's to know. */
 #include "program/kernel_source.h"
 
 #include <errno.h>
@@ -10,14 +11,14 @@
 #include "base/error.h"
 #include "base/text.h"
 
-#define FILES_MAX 32
+#define DEPTH_MAX 32
 #define FILE_BYTES_MAX (1 << 20)
 
 struct assembly {
     const char *folder;
     struct text text;
-    char included[FILES_MAX][64];
-    size_t included_count;
+    const char *open[DEPTH_MAX]; /* the file that is being read, behind those that include it */
+    size_t depth;
 };
 
 static clattn_status read_embedded(const char *file, char **content)
@@ -82,33 +83,21 @@ static int parse_include(const char *line, size_t length, char name[64])
     return 1;
 }
 
-static int already_included(struct assembly *assembly, const char *file)
+static int is_open(const struct assembly *assembly, const char *file)
 {
-    for (size_t i = 0; i < assembly->included_count; ++i) {
-        if (strcmp(assembly->included[i], file) == 0) {
+    for (size_t i = 0; i < assembly->depth; ++i) {
+        if (strcmp(assembly->open[i], file) == 0) {
             return 1;
         }
     }
     return 0;
 }
 
-/* Appends one file without its include lines, after the files that they name: all includes stand
- * before any code, so the order is that of the preprocessor. */
-static clattn_status append_file(struct assembly *assembly, const char *file)
+static clattn_status append_file(struct assembly *assembly, const char *file);
+
+static clattn_status append_lines(struct assembly *assembly, const char *file, const char *content)
 {
-    if (already_included(assembly, file)) {
-        return CLATTN_OK;
-    }
-    if (assembly->included_count == FILES_MAX || strlen(file) >= sizeof(assembly->included[0])) {
-        return error_set(CLATTN_INTERNAL, "cl/%s: too many includes, or too long a name", file);
-    }
-    snprintf(assembly->included[assembly->included_count++], sizeof(assembly->included[0]), "%s", file);
-    char *content;
-    clattn_status status = assembly->folder ? read_file(assembly->folder, file, &content)
-                                            : read_embedded(file, &content);
-    if (status != CLATTN_OK) {
-        return status;
-    }
+    clattn_status status = CLATTN_OK;
     int line_number = 1;
     text_append(&assembly->text, "#line 1 \"%s\"\n", file);
     for (const char *line = content; *line && status == CLATTN_OK; ++line_number) {
@@ -122,7 +111,28 @@ static clattn_status append_file(struct assembly *assembly, const char *file)
         }
         line += length + (line[length] == '\n');
     }
-    free(content);
+    return status;
+}
+
+/* A file that is being read includes itself as nothing: that is what its guard would leave. */
+static clattn_status append_file(struct assembly *assembly, const char *file)
+{
+    char *content;
+    if (is_open(assembly, file)) {
+        return CLATTN_OK;
+    }
+    if (assembly->depth == DEPTH_MAX) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "cl/%s: is included %d files deep: only %d are allowed", file,
+                         DEPTH_MAX + 1, DEPTH_MAX);
+    }
+    clattn_status status = assembly->folder ? read_file(assembly->folder, file, &content)
+                                            : read_embedded(file, &content);
+    if (status == CLATTN_OK) {
+        assembly->open[assembly->depth++] = file;
+        status = append_lines(assembly, file, content);
+        --assembly->depth;
+        free(content);
+    }
     return status;
 }
 

@@ -163,6 +163,51 @@ START_TEST(test_kernel_folder)
 }
 END_TEST
 
+static void write_kernel_file(const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* An include in a branch that is not taken gives nothing; one that comes later does. */
+START_TEST(test_includes_in_branches)
+{
+    static const char *const plain_ends[] = {
+        "#if 0\n#include \"late.clh\"\n#endif\n#include \"late.clh\"\n",
+        "#include \"asks.clh\"\n#include \"late.clh\"\n",
+        "#define ASKS 1\n#include \"asks.clh\"\n#include \"late.clh\"\n",
+    };
+    for (size_t i = 0; i < sizeof(plain_ends) / sizeof(plain_ends[0]); ++i) {
+        char end[256];
+        snprintf(end, sizeof(end), "%s#if LATE != 1\n#error late.clh is not here\n#endif\n", plain_ends[i]);
+        make_folder();
+        copy_kernels(end);
+        write_kernel_file("asks.clh", "#ifndef ASKS_CLH\n#define ASKS_CLH\n#if ASKS\n#include \"late.clh\"\n"
+                                      "#endif\n#endif\n");
+        write_kernel_file("late.clh", "#ifndef LATE_CLH\n#define LATE_CLH\n#define LATE 1\nint late(int x);\n"
+                                      "int late(int x)\n{\n    return x;\n}\n#endif\n");
+        ck_assert_msg(plan_with(folder, 0) == CLATTN_OK, "end %zu: %s", i, clattn_last_error());
+        remove_folder();
+    }
+}
+END_TEST
+
+/* A compiler names the file and the line where the mistake stands. */
+START_TEST(test_lines_of_included_files)
+{
+    make_folder();
+    copy_kernels("#include \"wrong.clh\"\nthis too;\n");
+    write_kernel_file("wrong.clh", "#include \"types.clh\"\n\nthis is no OpenCL;\n");
+    clattn_status status = plan_with(folder, 0);
+    expect_error(status, CLATTN_BUILD_FAILED, "wrong.clh:3:", "plan_create");
+    remove_folder();
+}
+END_TEST
+
 START_TEST(test_odd_kernel_folders)
 {
     char path[1024], long_path[5000];
@@ -174,15 +219,19 @@ START_TEST(test_odd_kernel_folders)
     mkdir(path, 0700); /* a folder where a file should be */
     expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "plain.cl", "plan_create");
     rmdir(path);
-    FILE *file = fopen(path, "w"); /* includes itself, and a file that is not there */
-    ck_assert_ptr_nonnull(file);
-    fputs("#include \"plain.cl\"\n#include \"nowhere.clh\"\n", file);
-    fclose(file);
+    /* Includes itself, and a file that is not there. */
+    write_kernel_file("plain.cl", "#include \"plain.cl\"\n#include \"nowhere.clh\"\n");
     expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "nowhere.clh", "plan_create");
-    file = fopen(path, "w"); /* compiles, but has no kernel */
-    ck_assert_ptr_nonnull(file);
-    fputs("__kernel void another(__global int *x) { *x = 1; }\n", file);
-    fclose(file);
+    /* Files that include one another, without an end. */
+    for (int i = 0; i < 40; ++i) {
+        char name[16], text[64];
+        snprintf(name, sizeof(name), i ? "n%d.clh" : "plain.cl", i);
+        snprintf(text, sizeof(text), "#include \"n%d.clh\"\n", i + 1);
+        write_kernel_file(name, text);
+    }
+    expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "files deep", "plan_create");
+    /* Compiles, but has no kernel. */
+    write_kernel_file("plain.cl", "__kernel void another(__global int *x) { *x = 1; }\n");
     expect_error(plan_with(folder, 0), CLATTN_OPENCL_ERROR, "kernel plain of cl/plain.cl", "plan_create");
     remove_folder();
 }
@@ -194,6 +243,8 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_device_not_there);
     tcase_add_test(tests, test_describe_devices);
     tcase_add_test(tests, test_kernel_folder);
+    tcase_add_test(tests, test_includes_in_branches);
+    tcase_add_test(tests, test_lines_of_included_files);
     tcase_add_test(tests, test_odd_kernel_folders);
 }
 
