@@ -73,6 +73,7 @@ test_programs = \
 	tests/api/host \
 	tests/api/layers \
 	tests/api/merging \
+	tests/robust/choices \
 	tests/robust/faults \
 	tests/robust/first_result \
 	tests/robust/fork \
@@ -102,6 +103,12 @@ tests_robust_faults_SOURCES = \
 	tests/robust/failing_memory.c \
 	tests/robust/failing_memory.h \
 	tests/robust/faults.c
+
+tests_robust_choices_LDFLAGS = $(tests_robust_faults_LDFLAGS),--wrap=CLBlastSgemm
+tests_robust_choices_SOURCES = \
+	tests/robust/choices.c \
+	tests/robust/failing_memory.c \
+	tests/robust/failing_memory.h
 
 # OpenCL layers, loaded by the loader into the programs above.
 layers = \

@@ -52,8 +52,10 @@ static void climb(struct text *text, const struct device *device,
                                double gain))
 {
     struct text why = TEXT_INIT;
+    struct error_record before; /* what fails here is described, and no failure of the call */
     clattn_context *context = NULL;
     int number = 0;
+    error_save(&before);
     for (int id = 0; id < RUNG_COUNT; ++id) {
         if (!ladder_asks(device, (enum rung_id)id)) {
             continue;
@@ -74,6 +76,7 @@ static void climb(struct text *text, const struct device *device,
     if (context) {
         context_destroy(context);
     }
+    error_restore(&before);
 }
 
 static void describe_rung(struct text *text, const struct rung *rung, int number, const char *refused,

@@ -5,19 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Room for a build log's beginning; longer messages are cut. */
-#define ERROR_TEXT_BYTES 8192
-
-static _Thread_local char last_text[ERROR_TEXT_BYTES];
-static _Thread_local int last_native;
+static _Thread_local struct error_record last;
 
 clattn_status error_set(clattn_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(last_text, sizeof(last_text), format, arguments);
+    vsnprintf(last.text, sizeof(last.text), format, arguments);
     va_end(arguments);
-    last_native = 0;
+    last.native = 0;
     return status;
 }
 
@@ -47,7 +43,7 @@ clattn_status error_opencl(cl_int code, const char *call, const char *format, ..
     va_end(arguments);
     clattn_status status = error_set(status_of_code(code), "%s failed with %s (%d)%s%s", call,
                                      error_opencl_name(code), code, detail[0] ? ": " : "", detail);
-    last_native = code;
+    last.native = code;
     return status;
 }
 
@@ -57,18 +53,30 @@ clattn_status error_gemm(int code, const char *call)
         error_set(CLATTN_GEMM_ERROR,
                   "%s failed with CLBlast status %d; matmul = CLATTN_MATMUL_TILES avoids CLBlast", call,
                   code);
-    last_native = code;
+    last.native = code;
     return status;
 }
 
 const char *error_text(void)
 {
-    return last_text;
+    return last.text;
 }
 
 int error_native(void)
 {
-    return last_native;
+    return last.native;
+}
+
+void error_save(struct error_record *record)
+{
+    snprintf(record->text, sizeof(record->text), "%s", last.text);
+    record->native = last.native;
+}
+
+void error_restore(const struct error_record *record)
+{
+    snprintf(last.text, sizeof(last.text), "%s", record->text);
+    last.native = record->native;
 }
 
 const char *error_opencl_name(cl_int code)

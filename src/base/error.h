@@ -32,6 +32,16 @@ clattn_status error_gemm(int code, const char *call);
 const char *error_text(void);
 int error_native(void);
 
+/* A copy of the record. Around what may fail without the call failing (a probe, say): save, try, read the failure,
+ * restore, so that a call that succeeds leaves the record as it was. */
+#define ERROR_TEXT_BYTES 8192 /* room for a build log's beginning; longer messages are cut */
+struct error_record {
+    char text[ERROR_TEXT_BYTES];
+    int native;
+};
+void error_save(struct error_record *record);
+void error_restore(const struct error_record *record);
+
 /* "CL_OUT_OF_RESOURCES"; "unknown OpenCL error" for others. */
 const char *error_opencl_name(cl_int code);
 

@@ -41,7 +41,7 @@ static clattn_status check_wanted(const clattn_context *context, clattn_type typ
     return CLATTN_OK;
 }
 
-static clattn_status build(struct projector *projector)
+static clattn_status build(struct projector *projector, clattn_projection wanted)
 {
     clattn_context *context = projector->context;
     char options[32];
@@ -55,7 +55,11 @@ static clattn_status build(struct projector *projector)
         status = program_kernel(context, "project_tiles.cl", options, "add_bias", &projector->add_bias);
     }
     if (status == CLATTN_OK && projector->chosen == CLATTN_PROJECTION_CLBLAST) {
-        status = gemm_prepare(context, projector->type);
+        status = gemm_prepare(context, projector->type,
+                              wanted == CLATTN_PROJECTION_CLBLAST ? NULL : &projector->clblast_declines);
+    }
+    if (projector->clblast_declines) {
+        projector->chosen = CLATTN_PROJECTION_TILES;
     }
     return status;
 }
@@ -63,7 +67,8 @@ static clattn_status build(struct projector *projector)
 static const char *reason(const struct projector *projector, clattn_projection wanted)
 {
     const struct device *device = &projector->context->device;
-    const char *declines = gemm_declines_type(device, projector->type);
+    const char *declines = projector->clblast_declines ? projector->clblast_declines
+                                                       : gemm_declines_type(device, projector->type);
     if (wanted != CLATTN_PROJECTION_AUTO) {
         return "asked for";
     }
@@ -103,7 +108,7 @@ clattn_status projector_init(struct projector *projector, clattn_context *contex
         projector->chosen = choose(context, type, work);
     }
     if (status == CLATTN_OK) {
-        status = build(projector);
+        status = build(projector, wanted);
     }
     if (status == CLATTN_OK) {
         explain_choice(projector, wanted, explain);

@@ -12,6 +12,7 @@ struct projector {
     clattn_context *context;
     clattn_type type;
     clattn_projection chosen;
+    const char *clblast_declines; /* on this device; NULL: it does not, or was not asked */
     struct kernel *lanes;     /* NULL unless chosen */
     struct tile_kernel tiles; /* for queues and matrices that CLBlast declines too */
     struct kernel *add_bias;

@@ -17,6 +17,9 @@ struct verdict {
     char reason[REASON_BYTES]; /* of a refusal */
 };
 
+/* Of this thread: why a question since the last ladder_answered found no answer. */
+static _Thread_local clattn_status unanswered;
+
 struct ladder {
     clattn_context *context;
     pthread_mutex_t lock; /* held while a probe runs: others who ask wait for the answer */
@@ -216,20 +219,19 @@ static clattn_status judge(struct probe *probe, struct verdict *verdict)
     return status;
 }
 
-/* A failure for want of memory is no verdict: there may be some later. */
-static void ask(clattn_context *context, const struct rung *rung, struct verdict *verdict)
+static int is_for_want_of_memory(clattn_status status)
 {
-    struct text why = TEXT_INIT;
-    memset(verdict, 0, sizeof(*verdict));
-    verdict->is_known = 1;
-    if (rung->host_check && !rung->host_check(&context->device, &why)) {
-        snprintf(verdict->reason, sizeof(verdict->reason), "%s", why.data ? why.data : "out of memory");
-        text_free(&why);
-        return;
-    }
-    text_free(&why);
-    struct probe *probe = calloc(1, sizeof(*probe));
+    return status == CLATTN_OUT_OF_HOST_MEMORY || status == CLATTN_OUT_OF_DEVICE_MEMORY;
+}
+
+/* A probe of the rung, and what its failure says. Only a failure for want of memory, which may be the caller's too,
+ * stays the last error. */
+static clattn_status try_probe(clattn_context *context, const struct rung *rung, struct verdict *verdict)
+{
+    struct error_record before;
+    error_save(&before);
     clattn_status status = CLATTN_OUT_OF_HOST_MEMORY;
+    struct probe *probe = calloc(1, sizeof(*probe));
     if (probe) {
         probe->context = context;
         probe->rung = rung;
@@ -241,7 +243,28 @@ static void ask(clattn_context *context, const struct rung *rung, struct verdict
     free(probe);
     if (status != CLATTN_OK) {
         explain_failure(verdict);
-        verdict->is_known = status != CLATTN_OUT_OF_HOST_MEMORY && status != CLATTN_OUT_OF_DEVICE_MEMORY;
+    }
+    if (!is_for_want_of_memory(status)) {
+        error_restore(&before);
+    }
+    return status;
+}
+
+static void ask(clattn_context *context, const struct rung *rung, struct verdict *verdict)
+{
+    struct text why = TEXT_INIT;
+    memset(verdict, 0, sizeof(*verdict));
+    verdict->is_known = 1;
+    if (rung->host_check && !rung->host_check(&context->device, &why)) {
+        snprintf(verdict->reason, sizeof(verdict->reason), "%s", why.data ? why.data : "out of memory");
+        text_free(&why);
+        return;
+    }
+    text_free(&why);
+    const clattn_status status = try_probe(context, rung, verdict);
+    if (is_for_want_of_memory(status)) {
+        verdict->is_known = 0; /* there may be some later */
+        unanswered = status;
     }
 }
 
@@ -273,6 +296,13 @@ int ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
     }
     pthread_mutex_unlock(&ladder->lock);
     return has_it;
+}
+
+clattn_status ladder_answered(void)
+{
+    const clattn_status status = unanswered;
+    unanswered = CLATTN_OK;
+    return status;
 }
 
 int ladder_try(clattn_context *context, const struct rung *rung, struct text *why)

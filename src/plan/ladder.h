@@ -64,8 +64,13 @@ struct rung {
 extern const struct rung ladder_table[RUNG_COUNT];
 
 /* 1: the device has the rung. 0: it does not, and one sentence why is appended to `why` (NULL: not
- * wanted). Any thread may ask. */
+ * wanted); or the probe failed for want of memory, which is no answer. Any thread may ask. */
 int ladder_has(const clattn_context *context, enum rung_id id, struct text *why);
+
+/* Whether the questions of this thread since it last called this function were all answered: CLATTN_OK, or which memory
+ * was missing, with the failure as the last error. A choice that rests on them must not be made then: the next
+ * one may be another. */
+clattn_status ladder_answered(void);
 
 /* The same for a rung that is not of the table, on any device; nothing is remembered. */
 int ladder_try(clattn_context *context, const struct rung *rung, struct text *why);

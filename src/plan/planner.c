@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "plan/ladder.h"
 
 struct choice {
     const struct strategy *strategy;
@@ -19,7 +20,7 @@ static const char *time_text(double ms, char *text, size_t size)
 }
 
 /* Walks the table. `others` gets a line for each strategy that was not taken. */
-static struct choice choose(const clattn_context *context, const struct problem *problem,
+static struct choice walk(const clattn_context *context, const struct problem *problem,
                             struct text *others)
 {
     struct choice best = { NULL, 0 };
@@ -98,6 +99,20 @@ static clattn_status nothing_takes(const clattn_context *context, const struct p
     return status;
 }
 
+/* A strategy for the problem. What memory lacked for a probe must not decide: the next plan would be another. */
+static clattn_status choose(const clattn_context *context, const struct problem *problem, struct text *others,
+                            const struct strategy **chosen)
+{
+    ladder_answered(); /* what was asked before is not asked here */
+    const struct choice best = walk(context, problem, others);
+    const clattn_status status = ladder_answered();
+    *chosen = best.strategy;
+    if (status == CLATTN_OK && others->failed) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    }
+    return status == CLATTN_OK && !best.strategy ? nothing_takes(context, problem, others) : status;
+}
+
 static clattn_status check_memory(const struct clattn_plan *plan)
 {
     const struct device *device = &plan->context->device;
@@ -130,19 +145,18 @@ clattn_status planner_plan(clattn_context *context, const struct problem *proble
         return unknown_strategy(problem->strategy_name);
     }
     struct text others = TEXT_INIT, explain = TEXT_INIT;
-    struct choice best = choose(context, problem, &others);
-    clattn_status status = CLATTN_OK;
     struct clattn_plan *plan = NULL;
-    if (others.failed || !(plan = calloc(1, sizeof(*plan)))) {
+    const struct strategy *best;
+    clattn_status status = choose(context, problem, &others, &best);
+    if (status == CLATTN_OK && !(plan = calloc(1, sizeof(*plan)))) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
-    } else if (!best.strategy) {
-        status = nothing_takes(context, problem, &others);
-    } else {
+    }
+    if (status == CLATTN_OK) {
         plan->context = context;
         plan->problem = *problem;
-        plan->strategy = best.strategy;
+        plan->strategy = best;
         explain_begin(&explain, plan);
-        status = best.strategy->plan(plan, &explain);
+        status = best->plan(plan, &explain);
     }
     if (status == CLATTN_OK) {
         status = check_memory(plan);

@@ -60,6 +60,38 @@ const char *gemm_declines(const struct chain *chain, const struct gemm_product *
     return NULL;
 }
 
+static clattn_status failure(CLBlastStatusCode code, const char *call)
+{
+    switch (code) {
+    case CLBlastTempBufferAllocFailure:
+    case CLBlastOpenCLOutOfResources:
+    case CLBlastOpenCLOutOfHostMemory:
+        return error_opencl((cl_int)code, call, "in CLBlast, which matmul = CLATTN_MATMUL_TILES avoids");
+    default:
+        return error_gemm((int)code, call);
+    }
+}
+
+/* Codes that the device and the type decide, whatever else goes on. */
+static int is_of_the_device(int code)
+{
+    switch (code) {
+    case CLBlastOpenCLCompilerNotAvailable:
+    case CLBlastOpenCLBuildProgramFailure:
+    case CLBlastInvalidBuildOptions:
+    case CLBlastInvalidLocalNumDimensions:
+    case CLBlastInvalidLocalThreadsTotal:
+    case CLBlastInvalidLocalThreadsDim:
+    case CLBlastNotImplemented:
+    case CLBlastInvalidLocalMemUsage:
+    case CLBlastNoDoublePrecision:
+    case CLBlastDatabaseError:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 /* One call: depth columns of left from `start` on, added to the result unless they are the first. */
 static clattn_status multiply(struct chain *chain, const struct gemm_product *p, int64_t start,
                               int64_t depth)
@@ -83,10 +115,8 @@ static clattn_status multiply(struct chain *chain, const struct gemm_product *p,
                             left_ld, (float)beta, p->result.buffer, result_at, result_ld, &chain->queue,
                             NULL);
     }
-    if (code != CLBlastSuccess) {
-        return error_gemm((int)code, p->type == CLATTN_FLOAT64 ? "CLBlastDgemm" : "CLBlastSgemm");
-    }
-    return CLATTN_OK;
+    return code == CLBlastSuccess ? CLATTN_OK
+                                  : failure(code, p->type == CLATTN_FLOAT64 ? "CLBlastDgemm" : "CLBlastSgemm");
 }
 
 clattn_status gemm_enqueue(struct chain *chain, const struct gemm_product *product)
@@ -123,7 +153,7 @@ static clattn_status multiply_one(clattn_context *context, cl_mem buffer, clattn
     return chain_end(&chain, status);
 }
 
-clattn_status gemm_prepare(clattn_context *context, clattn_type type)
+static clattn_status first_product(clattn_context *context, clattn_type type)
 {
     pthread_mutex_lock(&clblast_lock);
     contexts_with_programs += !context->used_clblast;
@@ -138,6 +168,22 @@ clattn_status gemm_prepare(clattn_context *context, clattn_type type)
     clattn_status status = multiply_one(context, buffer, type);
     clReleaseMemObject(buffer);
     return status;
+}
+
+clattn_status gemm_prepare(clattn_context *context, clattn_type type, const char **declines)
+{
+    struct error_record before;
+    error_save(&before);
+    const clattn_status status = first_product(context, type);
+    const int never = status == CLATTN_GEMM_ERROR && is_of_the_device(error_native());
+    if (declines) {
+        *declines = never ? "its kernels do not build or run on this device" : NULL;
+    }
+    if (!declines || !never) {
+        return status;
+    }
+    error_restore(&before);
+    return CLATTN_OK;
 }
 
 void gemm_forget(clattn_context *context)

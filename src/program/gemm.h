@@ -29,8 +29,10 @@ const char *gemm_declines_type(const struct device *device, clattn_type type);
 const char *gemm_declines(const struct chain *chain, const struct gemm_product *product);
 
 /* Has CLBlast build its kernels for `type`, which takes up to half a minute where no cache is warm. The
- * context's destruction gives back what it built, by gemm_forget. */
-clattn_status gemm_prepare(clattn_context *context, clattn_type type);
+ * context's destruction gives back what it built, by gemm_forget. For callers that can do without it, *declines is
+ * why its kernels can never run on this device, which is no failure, else NULL; where `declines` is NULL it is
+ * one. All else is a failure, memory that ran out first: it must choose no other product. */
+clattn_status gemm_prepare(clattn_context *context, clattn_type type, const char **declines);
 
 /* Enqueues a product that gemm_declines accepts as the chain's next command. */
 clattn_status gemm_enqueue(struct chain *chain, const struct gemm_product *product);

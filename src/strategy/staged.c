@@ -154,11 +154,9 @@ static clattn_status build_kernels(clattn_context *context, const struct problem
     if (status == CLATTN_OK) {
         status = build_row_kernels(context, problem, state);
     }
-    if (status == CLATTN_OK && !state->tiles_reason && gemm_prepare(context, type) != CLATTN_OK) {
-        if (problem->p.matmul == CLATTN_MATMUL_CLBLAST) {
-            return CLATTN_GEMM_ERROR;
-        }
-        state->tiles_reason = "its kernels did not build or run on this device";
+    if (status == CLATTN_OK && !state->tiles_reason) {
+        const int is_wanted = problem->p.matmul == CLATTN_MATMUL_CLBLAST;
+        status = gemm_prepare(context, type, is_wanted ? NULL : &state->tiles_reason);
     }
     return status;
 }

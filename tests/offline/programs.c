@@ -29,11 +29,12 @@ static struct {
 } now;
 
 /* CLBlast would compile for the device; that it can is all that planning asks. */
-clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type);
-clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type)
+clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines);
+clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines)
 {
     (void)context;
     (void)type;
+    (void)declines;
     return CLATTN_OK;
 }
 

@@ -1,7 +1,7 @@
 /* Every OpenCL call and every allocation may fail. For each public call, each strategy and each number n:
  * the n-th OpenCL call (fault_layer) or allocation (failing_memory) in it fails. Then
  *   - the call says so: a documented status, a message, for OpenCL calls the code that was given
- *   - or it did without: then its outputs are right
+ *   - or it did without: then its outputs are right, and clattn_last_error is what it was before
  *   - inputs are as they were, the same call works when it is repeated, with the same bits as ever
  *   - and when everything is destroyed, nothing lives. */
 #include <stdio.h>
@@ -240,13 +240,45 @@ static int error_is_clean(enum source source, clattn_status status)
     return 1;
 }
 
+/* Makes the record of the last failure known. */
+#define KNOWN_FAILURE "context: must not be NULL"
+
+static void fail_in_a_known_way(void)
+{
+    clattn_plan *none;
+    clattn_plan_create(NULL, NULL, &none);
+}
+
+static int record_untouched(void)
+{
+    CHECK(strcmp(clattn_last_error(), KNOWN_FAILURE) == 0 && clattn_last_error_native() == 0,
+          "the call succeeded, but left as the last error: %s", clattn_last_error());
+    return 1;
+}
+
+/* A probe that does not compile is a verdict on the device, for as long as the context lives: the strategy that
+ * rests on it cannot be had, and says which call failed. */
+static int is_verdict(clattn_status status)
+{
+    const char *call = atomic_load(&layer->failed);
+    return status == CLATTN_UNSUPPORTED && call && strcmp(call, "clBuildProgram") == 0 &&
+           strstr(clattn_last_error(), "clBuildProgram failed with CL_BUILD_PROGRAM_FAILURE");
+}
+
 /* One fault; *struck 0 when the step makes fewer than n calls. */
 static int try_fault(const struct step *step, struct life *life, enum source source, long n, int *struck)
 {
     clattn_status status;
     const uint64_t inputs = test_call_input_hash(&life->test);
+    fail_in_a_known_way();
     *struck = call_with_fault(step, life, source, n, &status);
     wait_for_queues(life);
+    if (status == CLATTN_OK && !record_untouched()) {
+        return 0;
+    }
+    if (*struck && is_verdict(status)) {
+        return 1;
+    }
     if (*struck && status != CLATTN_OK) {
         CHECK(error_is_clean(source, status), "in the message of a failed %s",
               source == OPENCL_CALLS ? atomic_load(&layer->failed) : "allocation");
