@@ -28,6 +28,8 @@ libclattn_core_la_SOURCES = \
 	src/base/types.c \
 	src/device/device.c \
 	src/device/device.h \
+	src/device/device_list.c \
+	src/device/device_list.h \
 	src/device/device_quirks.c \
 	src/device/environment.c \
 	src/device/environment.h \

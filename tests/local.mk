@@ -112,6 +112,7 @@ tests_robust_choices_SOURCES = \
 
 # OpenCL layers, loaded by the loader into the programs above.
 layers = \
+	tests/icd/broken_layer.la \
 	tests/icd/fault_layer.la \
 	tests/icd/guard_layer.la \
 	tests/icd/large_layer.la \
@@ -120,6 +121,9 @@ layers = \
 # The loader looks two functions up in them, so nothing is hidden.
 layer_cflags = $(WARNING_CFLAGS) $(SANITIZER_CFLAGS)
 layer_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+tests_icd_broken_layer_la_CFLAGS = $(layer_cflags)
+tests_icd_broken_layer_la_LDFLAGS = $(layer_ldflags)
+tests_icd_broken_layer_la_LIBADD =
 tests_icd_fault_layer_la_CFLAGS = $(layer_cflags)
 tests_icd_fault_layer_la_LDFLAGS = $(layer_ldflags)
 tests_icd_fault_layer_la_SOURCES = \
@@ -170,6 +174,7 @@ test_scripts = \
 	tests/random_fused.sh \
 	tests/run_cases.sh \
 	tests/units/amx.sh \
+	tests/robust/broken_devices.sh \
 	tests/robust/devices.sh \
 	tests/robust/guard_cases.sh \
 	tests/robust/oclgrind.sh \

@@ -4,6 +4,7 @@
 
 #include "program/context.h"
 #include "api/describe.h"
+#include "device/device_list.h"
 #include "device/environment.h"
 #include "base/error.h"
 #include "api/host_call.h"

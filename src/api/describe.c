@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "api/new_context.h"
+#include "device/device_list.h"
 #include "plan/ladder.h"
 
 static const char *yes_no(int value)
@@ -115,10 +116,21 @@ static void describe_one(struct text *text, const struct device_listed *item, co
     }
 }
 
+static void describe_broken(struct text *text, const struct device_broken *broken)
+{
+    char id[32];
+    text_append(text, "%s  %s\n", device_broken_id(broken, id),
+                broken->is_platform ? broken->platform_name : broken->name);
+    text_append(text, "     cannot be used: %s\n", broken->failure.text);
+    if (!broken->is_platform) {
+        text_append(text, "     on %s\n", broken->platform_name);
+    }
+}
+
 static void describe_text(struct text *text, const struct device_listing *listing, const char *wanted,
                           int chosen)
 {
-    if (listing->count == 0) {
+    if (listing->count == 0 && listing->broken_count == 0) {
         text_append(text, "No OpenCL device. Install a driver for your device, or PoCL, which runs on the "
                           "CPU (Debian: apt-get install pocl-opencl-icd).\n");
     }
@@ -126,8 +138,12 @@ static void describe_text(struct text *text, const struct device_listing *listin
         const struct device_listed *item = &listing->items[i];
         describe_one(text, item, (int)i == chosen ? reason(wanted, &item->device) : NULL);
     }
+    for (unsigned i = 0; i < listing->broken_count; ++i) {
+        describe_broken(text, &listing->broken[i]);
+    }
     if (wanted && chosen < 0) {
-        text_append(text, "CLATTN_DEVICE is \"%s\", which matches none of these.\n", wanted);
+        text_append(text, "CLATTN_DEVICE is \"%s\", which %s.\n", wanted,
+                    device_broken_wanted(listing, wanted) ? "cannot be used" : "matches none of these");
     }
 }
 
@@ -190,6 +206,20 @@ static void describe_one_json(struct text *text, const struct device_listed *ite
     text_append(text, "]}");
 }
 
+static void describe_broken_json(struct text *text, const struct device_broken *broken)
+{
+    char id[32];
+    json_string(text, "id", device_broken_id(broken, id));
+    text_append(text, ", ");
+    if (!broken->is_platform) {
+        json_string(text, "name", broken->name);
+        text_append(text, ", ");
+    }
+    json_string(text, "platform", broken->platform_name);
+    text_append(text, ", ");
+    json_string(text, "reason", broken->failure.text);
+}
+
 static void describe_json(struct text *text, const struct device_listing *listing, const char *wanted,
                           int chosen)
 {
@@ -198,7 +228,13 @@ static void describe_json(struct text *text, const struct device_listing *listin
         describe_one_json(text, &listing->items[i], (int)i == chosen);
         text_append(text, i + 1 < listing->count ? ",\n" : "\n");
     }
-    text_append(text, "  ],\n  ");
+    text_append(text, "  ],\n  \"broken\": [");
+    for (unsigned i = 0; i < listing->broken_count; ++i) {
+        text_append(text, i ? ",\n    {" : "\n    {");
+        describe_broken_json(text, &listing->broken[i]);
+        text_append(text, i + 1 < listing->broken_count ? "}" : "}\n  ");
+    }
+    text_append(text, "],\n  ");
     if (wanted) {
         json_string(text, "wanted", wanted);
     } else {
@@ -206,9 +242,10 @@ static void describe_json(struct text *text, const struct device_listing *listin
     }
     text_append(text, ",\n  ");
     json_string(text, "reason",
-                chosen >= 0      ? reason(wanted, &listing->items[chosen].device)
-                : listing->count ? "CLATTN_DEVICE matches no device"
-                                 : "there is no OpenCL device");
+                chosen >= 0                             ? reason(wanted, &listing->items[chosen].device)
+                : device_broken_wanted(listing, wanted) ? "the device cannot be used"
+                : listing->count                        ? "CLATTN_DEVICE matches no device"
+                                                        : "there is no OpenCL device");
     text_append(text, "\n}\n");
 }
 
@@ -225,6 +262,6 @@ clattn_status describe_devices(const char *wanted, int as_json, char **result)
             status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory describing devices");
         }
     }
-    free(listing.items);
+    device_listing_free(&listing);
     return status;
 }

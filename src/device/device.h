@@ -1,5 +1,4 @@
-/* Devices: which there are, which one CLATTN_DEVICE names, and what one can do, read once.
- * The only file that lists platforms. */
+/* What one device can do, read once. */
 #ifndef CLATTN_SRC_DEVICE_H
 #define CLATTN_SRC_DEVICE_H
 
@@ -33,6 +32,7 @@ struct device {
     unsigned quirks;               /* of enum device_quirk */
 };
 
+/* What a driver does not answer is its failure, with a native code; else memory ran out. */
 clattn_status device_read(cl_device_id id, struct device *device);
 
 /* The quirks of a device whose names and versions are filled in. */
@@ -40,26 +40,6 @@ unsigned device_quirks(const struct device *device);
 
 /* The index-th row of their table that a device matches, as text for people; NULL behind the last. */
 const char *device_quirk_reason(const struct device *device, size_t index);
-
-/* All devices of the machine, in the order of the platforms; no platform at all is an empty list. The
- * caller frees items, also after a failure. */
-struct device_listed {
-    unsigned platform, number;
-    struct device device;
-};
-
-struct device_listing {
-    struct device_listed *items;
-    unsigned count;
-};
-
-clattn_status device_list(struct device_listing *listing);
-
-/* Index of the device that `wanted` (NULL: the default order) means, -1 when none matches. */
-int device_choose(const struct device_listing *listing, const char *wanted);
-
-/* Finds a device by the rules of clattn_context_open; `wanted` NULL: the default order. */
-clattn_status device_find(const char *wanted, cl_device_id *id);
 
 const char *device_class_name(enum device_class device_class); /* "CPU", "GPU", "accelerator" */
 

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "clattn.h"
-#include "device/device.h"
+#include "device/device_list.h"
 #include "cache/folder.h"
 
 #define PROCESSES 10

@@ -1,0 +1,47 @@
+/* Which devices there are, and which one a name means. Nothing else lists platforms. A platform
+ * or a device whose driver is broken is listed as such and hides no other. */
+#ifndef CLATTN_SRC_DEVICE_LIST_H
+#define CLATTN_SRC_DEVICE_LIST_H
+
+#include "base/error.h"
+#include "device/device.h"
+
+/* Numbers are those of OpenCL's own lists, broken ones counted. */
+struct device_listed {
+    unsigned platform, number;
+    struct device device;
+};
+
+struct device_broken {
+    unsigned platform, number;
+    int is_platform; /* its devices cannot be listed, so there is no number */
+    char name[256], platform_name[256]; /* "" where the driver says no more */
+    clattn_status status; /* what its driver failed with */
+    struct error_record failure;
+};
+
+/* In the order of the platforms; no platform at all is an empty list. */
+struct device_listing {
+    struct device_listed *items;
+    struct device_broken *broken;
+    unsigned count, broken_count;
+};
+
+/* The caller frees the listing, also after a failure. */
+clattn_status device_list(struct device_listing *listing);
+void device_listing_free(struct device_listing *listing);
+
+/* "0:1", of a platform "0". */
+const char *device_broken_id(const struct device_broken *broken, char id[32]);
+
+/* Index of the device that `wanted` (NULL: the default order) means, -1 when none matches. */
+int device_choose(const struct device_listing *listing, const char *wanted);
+
+/* Where none matches: the broken one that was asked for, or any where there are no others; NULL: neither. */
+const struct device_broken *device_broken_wanted(const struct device_listing *listing, const char *wanted);
+
+/* Finds a device by the rules of clattn_context_open; `wanted` NULL: the default order. A broken one that is wanted, or
+ * where there are no others, is its driver's failure. */
+clattn_status device_find(const char *wanted, cl_device_id *id);
+
+#endif
