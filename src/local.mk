@@ -141,7 +141,6 @@ KERNEL_FILES = \
 	cl/gpu_row_block.clh \
 	cl/hidden.clh \
 	cl/kv_rows.clh \
-	cl/lesson_softmax.cl \
 	cl/mask.clh \
 	cl/merge.cl \
 	cl/merge_params.h \
@@ -195,7 +194,7 @@ EXTRA_DIST += $(KERNEL_FILES)
 
 src/program/embedded_cl.c: $(KERNEL_FILES) scripts/embed_files Makefile
 	$(AM_V_GEN)$(MKDIR_P) src/program && cd $(srcdir) && \
-	scripts/embed_files $(KERNEL_FILES) >$(abs_builddir)/$@.new && mv $(abs_builddir)/$@.new $(abs_builddir)/$@
+	scripts/embed_files clattn_embedded_files $(KERNEL_FILES) >$(abs_builddir)/$@.new && mv $(abs_builddir)/$@.new $(abs_builddir)/$@
 CLEANFILES += src/program/embedded_cl.c
 
 # What is installed: the same code, only clattn_* to be seen.

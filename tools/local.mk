@@ -50,6 +50,7 @@ libclattn_tool_la_SOURCES = \
 	tools/lesson/device_time.h \
 	tools/lesson/gradient.c \
 	tools/lesson/gradient.h \
+	tools/lesson/kernels.h \
 	tools/lesson/lesson.h \
 	tools/lesson/lesson_list.h \
 	tools/lesson/lessons.c \
@@ -91,6 +92,17 @@ libclattn_tool_la_SOURCES = \
 clattn_LDADD = libclattn_tool.la libclattn_core.la
 clattn_SOURCES = \
 	tools/main.c
+
+# The lessons' own kernels.
+nodist_libclattn_tool_la_SOURCES = tools/lesson/kernels.c
+LESSON_KERNELS = \
+	tools/lesson/softmax.cl
+EXTRA_DIST += $(LESSON_KERNELS)
+tools/lesson/kernels.c: $(LESSON_KERNELS) scripts/embed_files Makefile
+	$(AM_V_GEN)$(MKDIR_P) tools/lesson && cd $(srcdir) && \
+	scripts/embed_files lesson_kernels $(LESSON_KERNELS) >$(abs_builddir)/$@.new && \
+	mv $(abs_builddir)/$@.new $(abs_builddir)/$@
+CLEANFILES += tools/lesson/kernels.c
 
 # The shapes that `clattn bench` measures by itself, as a C string.
 tools/bench_shapes_text.h: $(srcdir)/bench/shapes.txt Makefile

@@ -12,6 +12,7 @@
 struct ladder;
 struct program;
 struct program_cache;
+struct clattn_embedded_table;
 
 #define KEPT_PLANS 8
 
@@ -25,6 +26,7 @@ struct clattn_context {
     cl_command_queue queue; /* in-order */
     struct device device;
     char *kernel_dir; /* NULL: embedded kernels */
+    const struct clattn_embedded_table *own_kernels; /* see program_own_kernels; NULL: none */
     size_t workspace_limit_bytes;
     const char *clblast_flags; /* environment_clblast_flags(), for explain; static */
     int used_clblast; /* gemm.c's: its programs for this context must be given back */

@@ -1,6 +1,5 @@
-/* The files of cl/ as they were when the library was built: src/program/embedded_cl.c, which
- * scripts/embed_files writes into the build tree. Read by the program store, which hands them to the
- * OpenCL compiler where no kernel folder is set. */
+/* Kernel files as they were when a program was built: C files that scripts/embed_files writes into the build tree. The
+ * library's, of cl/, are read where no kernel folder is set. A program beside the library may have some of its own. */
 #ifndef CLATTN_SRC_EMBEDDED_CL_H
 #define CLATTN_SRC_EMBEDDED_CL_H
 
@@ -12,7 +11,11 @@ struct clattn_embedded_file {
     size_t size_bytes;
 };
 
-extern const struct clattn_embedded_file clattn_embedded_files[]; /* in the order of their names */
-extern const size_t clattn_embedded_file_count;
+struct clattn_embedded_table {
+    const struct clattn_embedded_file *files; /* in the order of their names */
+    size_t count;
+};
+
+extern const struct clattn_embedded_table clattn_embedded_files; /* of cl/ */
 
 #endif

@@ -16,25 +16,33 @@
 
 struct assembly {
     const char *folder;
+    const struct clattn_embedded_table *own;
     struct text text;
     const char *open[DEPTH_MAX]; /* the file that is being read, behind those that include it */
     size_t depth;
 };
 
-static clattn_status read_embedded(const char *file, char **content)
+static const struct clattn_embedded_file *find_embedded(const struct clattn_embedded_table *table, const char *file)
 {
-    for (size_t i = 0; i < clattn_embedded_file_count; ++i) {
-        const struct clattn_embedded_file *f = &clattn_embedded_files[i];
-        if (strcmp(f->name, file) == 0) {
-            *content = calloc(f->size_bytes + 1, 1);
-            if (!*content) {
-                return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for cl/%s", file);
-            }
-            memcpy(*content, f->text, f->size_bytes);
-            return CLATTN_OK;
+    for (size_t i = 0; table && i < table->count; ++i) {
+        if (strcmp(table->files[i].name, file) == 0) {
+            return &table->files[i];
         }
     }
-    return error_set(CLATTN_INTERNAL, "cl/%s: is not among the embedded kernel files", file);
+    return NULL;
+}
+
+static clattn_status read_embedded(const struct clattn_embedded_file *embedded, const char *file, char **content)
+{
+    if (!embedded) {
+        return error_set(CLATTN_INTERNAL, "cl/%s: is not among the embedded kernel files", file);
+    }
+    *content = calloc(embedded->size_bytes + 1, 1);
+    if (!*content) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for cl/%s", file);
+    }
+    memcpy(*content, embedded->text, embedded->size_bytes);
+    return CLATTN_OK;
 }
 
 static clattn_status read_file(const char *folder, const char *file, char **content)
@@ -63,6 +71,15 @@ static clattn_status read_file(const char *folder, const char *file, char **cont
     return missing ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for %s", path)
                    : error_set(CLATTN_INVALID_ARGUMENT, "kernel file %s: cannot be read, or is over %d bytes",
                                path, FILE_BYTES_MAX);
+}
+
+static clattn_status read_content(const struct assembly *assembly, const char *file, char **content)
+{
+    const struct clattn_embedded_file *own = find_embedded(assembly->own, file);
+    if (own || !assembly->folder) {
+        return read_embedded(own ? own : find_embedded(&clattn_embedded_files, file), file, content);
+    }
+    return read_file(assembly->folder, file, content);
 }
 
 /* The name inside `#include "name"`, when the line is that. */
@@ -125,8 +142,7 @@ static clattn_status append_file(struct assembly *assembly, const char *file)
         return error_set(CLATTN_INVALID_ARGUMENT, "cl/%s: is included %d files deep: only %d are allowed", file,
                          DEPTH_MAX + 1, DEPTH_MAX);
     }
-    clattn_status status = assembly->folder ? read_file(assembly->folder, file, &content)
-                                            : read_embedded(file, &content);
+    clattn_status status = read_content(assembly, file, &content);
     if (status == CLATTN_OK) {
         assembly->open[assembly->depth++] = file;
         status = append_lines(assembly, file, content);
@@ -136,9 +152,10 @@ static clattn_status append_file(struct assembly *assembly, const char *file)
     return status;
 }
 
-clattn_status kernel_source(const char *folder, const char *file, char **source)
+clattn_status kernel_source(const char *folder, const struct clattn_embedded_table *own, const char *file,
+                            char **source)
 {
-    struct assembly assembly = { .folder = folder, .text = TEXT_INIT };
+    struct assembly assembly = { .folder = folder, .own = own, .text = TEXT_INIT };
     clattn_status status = append_file(&assembly, file);
     if (status != CLATTN_OK) {
         text_free(&assembly.text);

@@ -5,7 +5,11 @@
 
 #include "clattn.h"
 
-/* `folder` NULL: the embedded files. The caller frees *source. */
-clattn_status kernel_source(const char *folder, const char *file, char **source);
+struct clattn_embedded_table;
+
+/* `folder` NULL: the embedded files of cl/. `own` (may be NULL) is looked into first, folder or not. The caller frees
+ * *source. */
+clattn_status kernel_source(const char *folder, const struct clattn_embedded_table *own, const char *file,
+                            char **source);
 
 #endif

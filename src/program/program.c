@@ -99,7 +99,7 @@ static void append_options(const struct device *device, const char *own, struct 
 static clattn_status build(clattn_context *context, struct program *program)
 {
     char *source;
-    clattn_status status = kernel_source(context->kernel_dir, program->file, &source);
+    clattn_status status = kernel_source(context->kernel_dir, context->own_kernels, program->file, &source);
     if (status != CLATTN_OK) {
         return status;
     }
@@ -242,6 +242,11 @@ static clattn_status get_kernel(struct program *program, const char *name, struc
     program->kernels = kernel;
     *result = kernel;
     return CLATTN_OK;
+}
+
+void program_own_kernels(clattn_context *context, const struct clattn_embedded_table *table)
+{
+    context->own_kernels = table;
 }
 
 clattn_status program_kernel(clattn_context *context, const char *file, const char *options,

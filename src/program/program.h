@@ -13,6 +13,10 @@ struct kernel;
 clattn_status program_kernel(clattn_context *context, const char *file, const char *options,
                              const char *name, struct kernel **kernel);
 
+/* For a program beside the library: kernel files of its own, which program_kernel finds before those of cl/, and which
+ * may include the library's headers. The table outlives the context. */
+void program_own_kernels(clattn_context *context, const struct clattn_embedded_table *table);
+
 /* The largest work-group the device can run this kernel with. */
 clattn_status kernel_work_group_limit(struct kernel *kernel, size_t *limit);
 

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "program/embedded_cl.h"
+#include "program/program.h"
 #include "robust/sample.h"
 #include "api.h"
 
@@ -208,6 +210,49 @@ START_TEST(test_lines_of_included_files)
 }
 END_TEST
 
+/* A program beside the library, such as the command, has kernels of its own: they are found whether or not the
+ * library's come from a folder, and include the library's headers from where those come. */
+START_TEST(test_own_kernels)
+{
+    static const char text[] = "#include \"types.clh\"\n"
+                               "__kernel void own(__global STORAGE *x) { STORE(x, 0, LOAD(x, 1)); }\n";
+    static const struct clattn_embedded_file files[] = { { "own.cl", text, sizeof(text) - 1 } };
+    static const struct clattn_embedded_table own = { files, 1 };
+    struct kernel *kernel;
+    make_folder();
+    copy_kernels("");
+    for (int in_folder = 0; in_folder < 2; ++in_folder) {
+        clattn_context_options options = CLATTN_CONTEXT_OPTIONS_INIT;
+        clattn_context *other;
+        options.kernel_dir = in_folder ? folder : NULL;
+        EXPECT_OK(clattn_context_open(NULL, &options, &other));
+        ck_assert_int_ne(program_kernel(other, "own.cl", "-D TYPE=1", "own", &kernel), CLATTN_OK);
+        program_own_kernels(other, &own);
+        EXPECT_OK(program_kernel(other, "own.cl", "-D TYPE=1", "own", &kernel));
+        write_kernel_file("types.clh", "this is no OpenCL;\n");
+        clattn_status status = program_kernel(other, "own.cl", "-D TYPE=2", "own", &kernel);
+        if (in_folder) {
+            expect_error(status, CLATTN_BUILD_FAILED, "types.clh:1:", "program_kernel");
+        } else {
+            EXPECT_OK(status);
+            copy_kernels("");
+        }
+        clattn_context_destroy(other);
+    }
+    remove_folder();
+}
+END_TEST
+
+/* What only the command uses is not part of the library. */
+START_TEST(test_no_foreign_kernels)
+{
+    for (size_t i = 0; i < clattn_embedded_files.count; ++i) {
+        ck_assert_msg(!strstr(clattn_embedded_files.files[i].text, "lesson"), "%s",
+                      clattn_embedded_files.files[i].name);
+    }
+}
+END_TEST
+
 START_TEST(test_odd_kernel_folders)
 {
     char path[1024], long_path[5000];
@@ -245,6 +290,8 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_kernel_folder);
     tcase_add_test(tests, test_includes_in_branches);
     tcase_add_test(tests, test_lines_of_included_files);
+    tcase_add_test(tests, test_own_kernels);
+    tcase_add_test(tests, test_no_foreign_kernels);
     tcase_add_test(tests, test_odd_kernel_folders);
 }
 

@@ -19,6 +19,7 @@
 #include "problems.h"
 #include "support/merge.h"
 #include "program/program.h"
+#include "../../tools/lesson/kernels.h"
 
 /* What is being planned, for the lines. */
 static struct {
@@ -194,11 +195,12 @@ static void plan_merge(clattn_context *context, clattn_type type)
 static void plan_lesson(clattn_context *context, clattn_type type)
 {
     begin("lesson", type, "spills");
+    program_own_kernels(context, &lesson_kernels);
     for (int form = 0; form < 3; ++form) {
         char options[48];
         struct kernel *kernel;
         snprintf(options, sizeof(options), "-D TYPE=%d -D FORM=%d", (int)type, form);
-        if (program_kernel(context, "lesson_softmax.cl", options, "lesson_softmax", &kernel) != CLATTN_OK) {
+        if (program_kernel(context, "softmax.cl", options, "lesson_softmax", &kernel) != CLATTN_OK) {
             fail("the lesson's kernel");
         }
     }

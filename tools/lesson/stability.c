@@ -5,6 +5,7 @@
 
 #include "attend.h"
 #include "program/launch.h"
+#include "kernels.h"
 #include "lesson_list.h"
 #include "sample.h"
 
@@ -59,8 +60,8 @@ static clattn_status compute(struct lesson_run *run, clattn_type type, enum form
     const size_t bytes = sizeof(float) * STEPS * COLUMNS;
     cl_int code = CL_SUCCESS;
     snprintf(options, sizeof(options), "-D TYPE=%d -D FORM=%d", (int)type, (int)form);
-    clattn_status status =
-        program_kernel(run->context, "lesson_softmax.cl", options, "lesson_softmax", &kernel);
+    program_own_kernels(run->context, &lesson_kernels);
+    clattn_status status = program_kernel(run->context, "softmax.cl", options, "lesson_softmax", &kernel);
     if (status != CLATTN_OK) {
         return status;
     }

@@ -1,0 +1,9 @@
+/* The lessons' kernel files, as they were when the command was built. */
+#ifndef CLATTN_TOOLS_LESSON_KERNELS_H
+#define CLATTN_TOOLS_LESSON_KERNELS_H
+
+#include "program/embedded_cl.h"
+
+extern const struct clattn_embedded_table lesson_kernels;
+
+#endif
