@@ -123,8 +123,7 @@ void operands_read_host(struct operands *operands, const void *tensors)
 
 /* ---- checks ----------------------------------------------------------------------------------- */
 
-/* CLATTN_INVALID_SHAPE where what the strides reach does not fit int64. Nothing is reached where there is no
- * element. */
+/* CLATTN_INVALID_SHAPE where what the strides reach does not fit int64. Where there is no element, nothing is reached. */
 static clattn_status set_reach(struct operands *operands, int id)
 {
     struct tensor_place *place = &operands->tensor[id];

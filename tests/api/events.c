@@ -5,6 +5,8 @@
 
 #include "robust/sample.h"
 #include "api.h"
+#include "clattn_layers.h"
+#include "support/merge.h"
 
 struct run {
     int sample;
@@ -203,15 +205,15 @@ struct refused {
 static clattn_status refuse_forward(const struct refused *r, cl_event *done)
 {
     const clattn_tensors none = CLATTN_TENSORS_INIT;
-    return clattn_enqueue_forward(r->plan, r->queue, &none, 0, NULL, done);
+    return clattn_enqueue_forward(r->plan, r->queue, NULL, &none, 0, NULL, done);
 }
 
 static clattn_status refuse_merge(const struct refused *r, cl_event *done)
 {
     const int64_t shape[4] = { 1, 1, 1, 1 };
     const clattn_partial none = { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE };
-    return clattn_merge(r->plan ? context : NULL, r->queue, CLATTN_FLOAT32, shape, &none, &none, &none, 0, NULL,
-                        done);
+    return merge_two(r->plan ? context : NULL, r->queue, CLATTN_FLOAT32, shape, &none, &none, &none, 0, NULL,
+                     done);
 }
 
 static clattn_status refuse_mha(const struct refused *r, cl_event *done)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clattn_layers.h"
 #include "failing_memory.h"
 #include "icd/fault_layer.h"
 #include "icd/icd_layers.h"
