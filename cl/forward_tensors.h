@@ -11,24 +11,28 @@
  * place     what clattn_params has of it, beside its offset: COLUMNS and STRIDED the four strides (COLUMNS: the last
  *           is 1 unless the problem has strided columns), HEADS those of batch and head, HEAD that of the head; DENSE
  *           none, element after element
- * asked for by  the bit of CLATTN_ASKS_* that a problem has exactly where the tensor must be given */
+ * asked for by  when a problem has the tensor, and it must be given, else it must not: ALWAYS; FEATURE(X), by
+ * CLATTN_WITH_X; FIELD(X, condition on the problem p); kernels see both as HAS(X). SILENT_FIELD: they do not */
 #ifndef CLATTN_FORWARD_TENSORS_H
 #define CLATTN_FORWARD_TENSORS_H
 
-#define CLATTN_FORWARD_TENSORS(T)                                                                                \
-    T(QUERY, query, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM), QUERY, IN, COLUMNS, ALWAYS)                      \
-    T(KEY, key, (PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, IN, COLUMNS, ALWAYS)                                 \
-    T(VALUE, value, (PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, IN, COLUMNS, ALWAYS)                         \
-    T(OUT, out, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM_V), OUT, OUT, COLUMNS, ALWAYS)                         \
-    T(LSE, lse, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), FLOAT, OUT, STRIDED, LSE)                                 \
-    T(MASK, mask, (BATCH, QUERY_HEADS, QUERY_LEN, MASK_KEYS), BYTE, IN, STRIDED, MASK)                           \
-    T(BIAS, bias, (BATCH, QUERY_HEADS, QUERY_LEN, BIAS_KEYS), BIAS, IN, STRIDED, BIAS)                           \
-    T(WEIGHTS, weights, (BATCH, QUERY_HEADS, QUERY_LEN, KEY_LEN), WEIGHTS, OUT, STRIDED, WEIGHTS)                \
-    T(SLOPES, slopes, (BATCH, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEADS, SLOPES)                                  \
-    T(SINKS, sinks, (ONE, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEAD, SINKS)                                        \
-    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, KEY_LENGTHS)                             \
-    T(QUERY_OFFSETS, query_offsets, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, QUERY_OFFSETS)                       \
-    T(CU_QUERY, cu_query, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, VARLEN)                                        \
-    T(CU_KEY, cu_key, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, VARLEN)
+#define CLATTN_FORWARD_TENSORS(T)                                                                                     \
+    T(QUERY, query, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM), QUERY, IN, COLUMNS, ALWAYS)                           \
+    T(KEY, key, (PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, IN, COLUMNS, ALWAYS)                                      \
+    T(VALUE, value, (PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, IN, COLUMNS, ALWAYS)                              \
+    T(OUT, out, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM_V), OUT, OUT, COLUMNS, ALWAYS)                              \
+    T(LSE, lse, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), FLOAT, OUT, STRIDED, FEATURE(LSE))                             \
+    T(MASK, mask, (BATCH, QUERY_HEADS, QUERY_LEN, MASK_KEYS), BYTE, IN, STRIDED, FEATURE(MASK))                       \
+    T(BIAS, bias, (BATCH, QUERY_HEADS, QUERY_LEN, BIAS_KEYS), BIAS, IN, STRIDED,                                      \
+      FIELD(BIAS, p->bias_type != CLATTN_TYPE_NONE))                                                                  \
+    T(WEIGHTS, weights, (BATCH, QUERY_HEADS, QUERY_LEN, KEY_LEN), WEIGHTS, OUT, STRIDED,                              \
+      SILENT_FIELD(p->weights != CLATTN_WEIGHTS_NONE))                                                                \
+    T(SLOPES, slopes, (BATCH, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEADS, FEATURE(SLOPES))                              \
+    T(SINKS, sinks, (ONE, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEAD, FEATURE(SINKS))                                    \
+    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, FEATURE(KEY_LENGTHS))                         \
+    T(QUERY_OFFSETS, query_offsets, (ONE, ONE, ONE, BATCH), INT, IN, DENSE,                                           \
+      SILENT_FIELD(p->alignment == CLATTN_ALIGN_OFFSETS))                                                             \
+    T(CU_QUERY, cu_query, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(VARLEN))                                    \
+    T(CU_KEY, cu_key, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(VARLEN))
 
 #endif

@@ -23,17 +23,12 @@ enum additive_extent {
 
 enum additive_element { ELEMENT_TYPE, ELEMENT_FLOAT, ELEMENT_BYTE, ELEMENT_INT, ADDITIVE_ELEMENTS };
 
-#define ASKS_ALWAYS 0u
-#define ASKS_MASK 1u
-#define ASKS_KEY_LENGTHS 2u
-#define ASKS_WEIGHTS 4u
-
 #define AXES_OF(batch, head, row, column) { EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column }
 
 static const struct tensor_row tensor_rows[ADDITIVE_TENSOR_COUNT] = {
-#define ROW(id, name, kind, axes, type, tensor_role, asked)                                                      \
-    { #name, FIELD_##kind, offsetof(clattn_additive_arrays, name), offsetof(clattn_additive_host_arrays, name),  \
-      AXES_OF axes, ELEMENT_##type, TENSOR_##tensor_role, ASKS_##asked, FIELD_##kind == FIELD_ARRAY, 0, 0, 0, 0, 0 },
+#define ROW(id, name, kind, axes, type, tensor_role, asked)                                                     \
+    { #name, FIELD_##kind, offsetof(clattn_additive_arrays, name), offsetof(clattn_additive_host_arrays, name), \
+      AXES_OF axes, ELEMENT_##type, TENSOR_##tensor_role, FIELD_##kind == FIELD_ARRAY, 0, 0, 0, 0, 0 },
     ADDITIVE_TENSORS(ROW)
 #undef ROW
 };
@@ -148,6 +143,15 @@ clattn_status additive_problem_init(struct additive_problem *problem,
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
+#define ALWAYS 1
+#define FEATURE(name) ((p->features & CLATTN_WITH_##name) != 0)
+#define FIELD(name) (p->name != 0)
+#define ASKED_OF_ROW(id, name, kind, axes, type, tensor_role, asked) | (asked ? 1u << ADDITIVE_##id : 0)
+static uint32_t asked_of(const clattn_additive_problem *p)
+{
+    return 0u ADDITIVE_TENSORS(ASKED_OF_ROW);
+}
+
 static void measure(const struct additive_problem *problem, struct operands *operands)
 {
     const clattn_additive_problem *p = &problem->p;
@@ -168,8 +172,7 @@ static void measure(const struct additive_problem *problem, struct operands *ope
                                               [ELEMENT_INT] = sizeof(int32_t) };
     memset(operands, 0, sizeof(*operands));
     operands->operation = &operation_additive;
-    operands->asked = (p->features & CLATTN_WITH_MASK ? ASKS_MASK : 0) |
-                      (p->features & CLATTN_WITH_KEY_LENGTHS ? ASKS_KEY_LENGTHS : 0) | (p->weights ? ASKS_WEIGHTS : 0);
+    operands->asked = asked_of(p);
     memcpy(operands->extent, extents, sizeof(extents));
     memcpy(operands->element, types, sizeof(types));
     memcpy(operands->element_bytes, bytes, sizeof(bytes));

@@ -8,17 +8,17 @@
 #include "operation/problem.h"
 
 /* T(ID, field, kind of field, axes, element, role, asked for by): rows as those of cl/forward_tensors.h. */
-#define ADDITIVE_TENSORS(T)                                                                                      \
-    T(QUERY, query, ARRAY, (BATCH, ONE, ROWS, QUERY_DIM), TYPE, INPUT, ALWAYS)                                   \
-    T(KEY, key, ARRAY, (BATCH, ONE, KEYS, KEY_DIM), TYPE, INPUT, ALWAYS)                                         \
-    T(VALUE, value, ARRAY, (BATCH, ONE, KEYS, VALUE_DIM), TYPE, INPUT, ALWAYS)                                   \
-    T(WQ, wq, ARRAY, (ONE, ONE, HIDDEN_DIM, QUERY_DIM), TYPE, WEIGHT, ALWAYS)                                    \
-    T(WK, wk, ARRAY, (ONE, ONE, HIDDEN_DIM, KEY_DIM), TYPE, WEIGHT, ALWAYS)                                      \
-    T(SCORE, score, ARRAY, (ONE, ONE, ONE, HIDDEN_DIM), TYPE, WEIGHT, ALWAYS)                                    \
-    T(OUT, out, ARRAY, (BATCH, ONE, ROWS, VALUE_DIM), TYPE, OUTPUT, ALWAYS)                                      \
-    T(MASK, mask, TENSOR, (BATCH, ONE, ROWS, KEYS), BYTE, INPUT, MASK)                                           \
-    T(KEY_LENGTHS, key_lengths, ARRAY, (ONE, ONE, ONE, BATCH), INT, INPUT, KEY_LENGTHS)                          \
-    T(WEIGHTS, weights, ARRAY, (BATCH, ONE, ROWS, KEYS), FLOAT, OUTPUT, WEIGHTS)
+#define ADDITIVE_TENSORS(T)                                                                         \
+    T(QUERY, query, ARRAY, (BATCH, ONE, ROWS, QUERY_DIM), TYPE, INPUT, ALWAYS)                      \
+    T(KEY, key, ARRAY, (BATCH, ONE, KEYS, KEY_DIM), TYPE, INPUT, ALWAYS)                            \
+    T(VALUE, value, ARRAY, (BATCH, ONE, KEYS, VALUE_DIM), TYPE, INPUT, ALWAYS)                      \
+    T(WQ, wq, ARRAY, (ONE, ONE, HIDDEN_DIM, QUERY_DIM), TYPE, WEIGHT, ALWAYS)                       \
+    T(WK, wk, ARRAY, (ONE, ONE, HIDDEN_DIM, KEY_DIM), TYPE, WEIGHT, ALWAYS)                         \
+    T(SCORE, score, ARRAY, (ONE, ONE, ONE, HIDDEN_DIM), TYPE, WEIGHT, ALWAYS)                       \
+    T(OUT, out, ARRAY, (BATCH, ONE, ROWS, VALUE_DIM), TYPE, OUTPUT, ALWAYS)                         \
+    T(MASK, mask, TENSOR, (BATCH, ONE, ROWS, KEYS), BYTE, INPUT, FEATURE(MASK))                     \
+    T(KEY_LENGTHS, key_lengths, ARRAY, (ONE, ONE, ONE, BATCH), INT, INPUT, FEATURE(KEY_LENGTHS))    \
+    T(WEIGHTS, weights, ARRAY, (BATCH, ONE, ROWS, KEYS), FLOAT, OUTPUT, FIELD(weights))
 
 /* ADDITIVE_QUERY, ADDITIVE_KEY, ... */
 enum additive_tensor {

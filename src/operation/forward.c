@@ -24,7 +24,7 @@
 static const struct tensor_row tensor_rows[TENSOR_COUNT] = {
 #define ROW(id, field, axes, element, access, place, asked_by)                                                   \
     { #field, FIELD_TENSOR, offsetof(clattn_tensors, field), offsetof(clattn_host_tensors, field), AXES_OF axes, \
-      ELEMENT_##element, ROLE_##access, CLATTN_ASKS_##asked_by, PLACE_IS_##place,                                \
+      ELEMENT_##element, ROLE_##access, PLACE_IS_##place,                                                        \
       offsetof(clattn_params, field##_offset), STRIDE_AT_##place(field) },
     CLATTN_FORWARD_TENSORS(ROW)
 #undef ROW
@@ -40,27 +40,40 @@ clattn_type forward_type(const clattn_problem *problem, clattn_type field)
     return field != CLATTN_TYPE_NONE ? field : problem->type;
 }
 
-static uint32_t asked_by(const clattn_problem *p)
+/* The rows' last column, read in three ways: which features there are, which tensors and which flags a problem has. */
+#define ALWAYS 0
+#define FEATURE(name) CLATTN_WITH_##name
+#define FIELD(name, condition) 0
+#define SILENT_FIELD(condition) 0
+#define FEATURES_OF_ROW(id, field, axes, element, access, place, asked_by) | asked_by
+const uint32_t forward_features = 0 CLATTN_FORWARD_TENSORS(FEATURES_OF_ROW);
+#undef ALWAYS
+#undef FEATURE
+#undef FIELD
+#undef SILENT_FIELD
+
+#define ALWAYS 1
+#define FEATURE(name) ((p->features & CLATTN_WITH_##name) != 0)
+#define FIELD(name, condition) (condition)
+#define SILENT_FIELD(condition) (condition)
+#define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << TENSOR_##id : 0)
+static uint32_t asked_of(const clattn_problem *p)
 {
-    const struct {
-        int present;
-        uint32_t bit;
-    } asks[] = {
-        { (p->features & CLATTN_WITH_LSE) != 0, CLATTN_ASKS_LSE },
-        { (p->features & CLATTN_WITH_MASK) != 0, CLATTN_ASKS_MASK },
-        { p->bias_type != CLATTN_TYPE_NONE, CLATTN_ASKS_BIAS },
-        { p->weights != CLATTN_WEIGHTS_NONE, CLATTN_ASKS_WEIGHTS },
-        { (p->features & CLATTN_WITH_SLOPES) != 0, CLATTN_ASKS_SLOPES },
-        { (p->features & CLATTN_WITH_SINKS) != 0, CLATTN_ASKS_SINKS },
-        { (p->features & CLATTN_WITH_KEY_LENGTHS) != 0, CLATTN_ASKS_KEY_LENGTHS },
-        { p->alignment == CLATTN_ALIGN_OFFSETS, CLATTN_ASKS_QUERY_OFFSETS },
-        { (p->features & CLATTN_WITH_VARLEN) != 0, CLATTN_ASKS_VARLEN },
-    };
-    uint32_t asked = 0;
-    for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); ++i) {
-        asked |= asks[i].present ? asks[i].bit : 0;
-    }
-    return asked;
+    return 0u CLATTN_FORWARD_TENSORS(ASKED_OF_ROW);
+}
+#undef ALWAYS
+#undef FEATURE
+#undef FIELD
+#undef SILENT_FIELD
+
+#define ALWAYS 0u
+#define FEATURE(name) (p->features & CLATTN_WITH_##name ? CLATTN_FLAG_##name : 0u)
+#define FIELD(name, condition) ((condition) ? CLATTN_FLAG_##name : 0u)
+#define SILENT_FIELD(condition) 0u
+#define FLAGS_OF_ROW(id, field, axes, element, access, place, asked_by) | asked_by
+uint32_t forward_flags(const clattn_problem *p)
+{
+    return 0u CLATTN_FORWARD_TENSORS(FLAGS_OF_ROW);
 }
 
 static void set_elements(const clattn_problem *p, struct operands *operands)
@@ -107,7 +120,7 @@ void forward_measure(const clattn_problem *p, const struct forward_lengths *leng
     memcpy(operands->extent, extents, sizeof(extents));
     operands->unknown_extents =
         (queries_known ? 0 : 1u << EXTENT_QUERY_ROWS) | (keys_known ? 0 : 1u << EXTENT_KEY_ROWS);
-    operands->asked = asked_by(p);
+    operands->asked = asked_of(p);
     operands->strided_columns = p->strided_columns;
     set_elements(p, operands);
 }

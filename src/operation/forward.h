@@ -45,18 +45,6 @@ enum forward_element {
     FORWARD_ELEMENTS
 };
 
-/* What asks for a tensor. */
-#define CLATTN_ASKS_ALWAYS 0u
-#define CLATTN_ASKS_LSE 1u
-#define CLATTN_ASKS_MASK 2u
-#define CLATTN_ASKS_BIAS 4u
-#define CLATTN_ASKS_WEIGHTS 8u
-#define CLATTN_ASKS_SLOPES 16u
-#define CLATTN_ASKS_SINKS 32u
-#define CLATTN_ASKS_KEY_LENGTHS 64u
-#define CLATTN_ASKS_QUERY_OFFSETS 128u
-#define CLATTN_ASKS_VARLEN 256u
-
 extern const struct operation operation_forward;
 
 static inline int forward_is_output(int id)
@@ -73,6 +61,10 @@ struct forward_lengths {
 /* Sets what the problem and the lengths decide: extents, types, what is asked. Types and head_dim_v of 0 stand for
  * their defaults. The places stay as they are. */
 void forward_measure(const clattn_problem *problem, const struct forward_lengths *lengths, struct operands *operands);
+
+/* Of a problem, by the rows' last column: features that any tensor has, CLATTN_FLAG_* bits of the tensors it has. */
+extern const uint32_t forward_features;
+uint32_t forward_flags(const clattn_problem *problem);
 
 /* The type of a problem's tensors with its default: `type` where the field is CLATTN_TYPE_NONE. */
 clattn_type forward_type(const clattn_problem *problem, clattn_type field);

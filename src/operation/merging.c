@@ -13,26 +13,28 @@ enum merge_extent { EXTENT_ONE, EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_
 enum merge_element { ELEMENT_PARTIAL, ELEMENT_FIRST, ELEMENT_OUT, ELEMENT_FLOAT, MERGE_ELEMENTS };
 
 _Static_assert(MERGE_AT_ONCE == CLATTN_MERGE_AT_ONCE, "the header tells how many partials a command takes");
+_Static_assert(sizeof(clattn_merge_params) + 2 * MERGE_PLACES * 8 <= 1024,
+               "every device takes 1,024 bytes of arguments");
 _Static_assert(2 * MERGE_PLACES <= OPERANDS_MAX, "an operation's tables must have room");
 
-/* A partial is given where its bit is asked for; its fields are read by merge_operands, from structs of their own. */
-#define OUT_ROW(n, name, type, role, bit)                                                                        \
-    { name ".out", FIELD_TENSOR, 0, 0, { EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_COLUMNS },              \
-      ELEMENT_##type, role, bit, 0, 0, 0, 4, offsetof(clattn_merge_params, out_offset[n]),                       \
+/* Fields are read by merge_operands, from structs of their own. */
+#define OUT_ROW(n, name, type, role)                                                                \
+    { name ".out", FIELD_TENSOR, 0, 0, { EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_COLUMNS }, \
+      ELEMENT_##type, role, 0, 0, 0, 4, offsetof(clattn_merge_params, out_offset[n]),               \
       offsetof(clattn_merge_params, out_stride[n]) }
-#define LSE_ROW(n, name, role, bit)                                                                              \
-    { name ".lse", FIELD_TENSOR, 0, 0, { EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_ONE }, ELEMENT_FLOAT,   \
-      role, bit, 0, 0, 0, 3, offsetof(clattn_merge_params, lse_offset[n]),                                       \
+#define LSE_ROW(n, name, role)                                                                                 \
+    { name ".lse", FIELD_TENSOR, 0, 0, { EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_ONE }, ELEMENT_FLOAT, \
+      role, 0, 0, 0, 3, offsetof(clattn_merge_params, lse_offset[n]),                                          \
       offsetof(clattn_merge_params, lse_stride[n]) }
-#define OUT_OF(n) OUT_ROW(n, "partials[" #n "]", PARTIAL, TENSOR_INPUT, 1u << n)
-#define LSE_OF(n) LSE_ROW(n, "partials[" #n "]", TENSOR_INPUT, 1u << n)
+#define OUT_OF(n) OUT_ROW(n, "partials[" #n "]", PARTIAL, TENSOR_INPUT)
+#define LSE_OF(n) LSE_ROW(n, "partials[" #n "]", TENSOR_INPUT)
 
 static const struct tensor_row tensor_rows[2 * MERGE_PLACES] = {
-    OUT_ROW(0, "partials[0]", FIRST, TENSOR_INPUT, 1u),
+    OUT_ROW(0, "partials[0]", FIRST, TENSOR_INPUT),
     OUT_OF(1), OUT_OF(2), OUT_OF(3), OUT_OF(4), OUT_OF(5), OUT_OF(6), OUT_OF(7),
-    OUT_ROW(MERGED, "merged", OUT, TENSOR_OUTPUT, 0),
+    OUT_ROW(MERGED, "merged", OUT, TENSOR_OUTPUT),
     LSE_OF(0), LSE_OF(1), LSE_OF(2), LSE_OF(3), LSE_OF(4), LSE_OF(5), LSE_OF(6), LSE_OF(7),
-    LSE_ROW(MERGED, "merged", TENSOR_OUTPUT, 0),
+    LSE_ROW(MERGED, "merged", TENSOR_OUTPUT),
 };
 
 const struct operation operation_merge = { "merge", tensor_rows, 2 * MERGE_PLACES, "" };
@@ -90,7 +92,6 @@ clattn_status merge_operands(const clattn_merge_problem *problem, clattn_type fi
                                                 [ELEMENT_FLOAT] = CLATTN_FLOAT32 };
     memset(operands, 0, sizeof(*operands));
     operands->operation = &operation_merge;
-    operands->asked = (1u << count) - 1;
     memcpy(operands->extent, extents, sizeof(extents));
     memcpy(operands->element, types, sizeof(types));
     for (int i = 0; i < MERGE_ELEMENTS; ++i) {
@@ -99,6 +100,7 @@ clattn_status merge_operands(const clattn_merge_problem *problem, clattn_type fi
     for (int n = 0; n <= count; ++n) {
         const clattn_partial *partial = n < count ? partials[n] : merged;
         const int place = n < count ? n : MERGED;
+        operands->asked |= 1u << place | 1u << (MERGE_PLACES + place);
         read_tensor(&partial->out, &operands->tensor[place]);
         read_tensor(&partial->lse, &operands->tensor[MERGE_PLACES + place]);
     }

@@ -29,23 +29,12 @@ enum mha_extent {
 
 enum mha_element { ELEMENT_TYPE, ELEMENT_REAL, ELEMENT_BYTE, ELEMENT_INT, MHA_ELEMENTS };
 
-#define ASKS_ALWAYS 0u
-#define ASKS_CROSS 1u
-#define ASKS_SEPARATE 2u
-#define ASKS_BIAS_QUERY 4u
-#define ASKS_BIAS_KEY 8u
-#define ASKS_BIAS_VALUE 16u
-#define ASKS_BIAS_OUT 32u
-#define ASKS_MASK 64u
-#define ASKS_KEY_LENGTHS 128u
-#define ASKS_WEIGHTS 256u
-
 #define AXES_OF(batch, head, row, column) { EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column }
 
 static const struct tensor_row tensor_rows[MHA_TENSOR_COUNT] = {
-#define ROW(id, name, kind, axes, type, tensor_role, asked)                                                      \
-    { #name, FIELD_##kind, offsetof(clattn_mha_arrays, name), offsetof(clattn_mha_host_arrays, name),            \
-      AXES_OF axes, ELEMENT_##type, TENSOR_##tensor_role, ASKS_##asked, FIELD_##kind == FIELD_ARRAY, 0, 0, 0, 0, 0 },
+#define ROW(id, name, kind, axes, type, tensor_role, asked)                                           \
+    { #name, FIELD_##kind, offsetof(clattn_mha_arrays, name), offsetof(clattn_mha_host_arrays, name), \
+      AXES_OF axes, ELEMENT_##type, TENSOR_##tensor_role, FIELD_##kind == FIELD_ARRAY, 0, 0, 0, 0, 0 },
     MHA_TENSORS(ROW)
 #undef ROW
 };
@@ -263,15 +252,16 @@ clattn_status mha_problem_init(struct mha_problem *problem, const clattn_mha_pro
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-static uint32_t asked_by(const clattn_mha_problem *p)
+#define ALWAYS 1
+#define PART(name) has(p, CLATTN_MHA_##name)
+#define NOT_PACKED !has(p, CLATTN_MHA_PACKED)
+#define SEPARATE(name) (NOT_PACKED && PART(name))
+#define FEATURE(name) ((p->features & CLATTN_WITH_##name) != 0)
+#define FIELD(name) (p->name != 0)
+#define ASKED_OF_ROW(id, name, kind, axes, type, tensor_role, asked) | (asked ? 1u << MHA_##id : 0)
+static uint32_t asked_of(const clattn_mha_problem *p)
 {
-    const uint32_t separate = has(p, CLATTN_MHA_PACKED) ? 0 : ASKS_SEPARATE;
-    return separate | (has(p, CLATTN_MHA_CROSS) ? ASKS_CROSS : 0) |
-           (has(p, CLATTN_MHA_BIAS_QUERY) ? ASKS_BIAS_QUERY : 0) |
-           (separate && has(p, CLATTN_MHA_BIAS_KEY) ? ASKS_BIAS_KEY : 0) |
-           (separate && has(p, CLATTN_MHA_BIAS_VALUE) ? ASKS_BIAS_VALUE : 0) |
-           (has(p, CLATTN_MHA_BIAS_OUT) ? ASKS_BIAS_OUT : 0) | (p->features & CLATTN_WITH_MASK ? ASKS_MASK : 0) |
-           (p->features & CLATTN_WITH_KEY_LENGTHS ? ASKS_KEY_LENGTHS : 0) | (p->weights ? ASKS_WEIGHTS : 0);
+    return 0u MHA_TENSORS(ASKED_OF_ROW);
 }
 
 void mha_measure(const struct mha_problem *problem, struct operands *operands)
@@ -301,7 +291,7 @@ void mha_measure(const struct mha_problem *problem, struct operands *operands)
                                          [ELEMENT_INT] = sizeof(int32_t) };
     memset(operands, 0, sizeof(*operands));
     operands->operation = &operation_mha;
-    operands->asked = asked_by(p);
+    operands->asked = asked_of(p);
     memcpy(operands->extent, extents, sizeof(extents));
     memcpy(operands->element, types, sizeof(types));
     memcpy(operands->element_bytes, bytes, sizeof(bytes));

@@ -7,23 +7,24 @@
 #include "operation/operands.h"
 #include "operation/problem.h"
 
-/* T(ID, field, kind of field, axes, element, role, asked for by): rows as those of cl/forward_tensors.h. Weights may be
- * packed: FIRST_DIM is then the rows of Wq, Wk and Wv together. */
-#define MHA_TENSORS(T)                                                                                           \
-    T(X, x, ARRAY, (ONE, BATCH, ROWS, MODEL_DIM), TYPE, INPUT, ALWAYS)                                           \
-    T(CONTEXT, context, ARRAY, (ONE, BATCH, CONTEXT_ROWS, CONTEXT_DIM), TYPE, INPUT, CROSS)                      \
-    T(Y, y, ARRAY, (ONE, BATCH, ROWS, OUT_DIM), TYPE, OUTPUT, ALWAYS)                                            \
-    T(WQ, wq, ARRAY, (ONE, ONE, FIRST_DIM, MODEL_DIM), TYPE, WEIGHT, ALWAYS)                                     \
-    T(WK, wk, ARRAY, (ONE, ONE, KEY_DIM, CONTEXT_DIM), TYPE, WEIGHT, SEPARATE)                                   \
-    T(WV, wv, ARRAY, (ONE, ONE, VALUE_DIM, CONTEXT_DIM), TYPE, WEIGHT, SEPARATE)                                 \
-    T(WO, wo, ARRAY, (ONE, ONE, OUT_DIM, HEADS_DIM), TYPE, WEIGHT, ALWAYS)                                       \
-    T(BQ, bq, ARRAY, (ONE, ONE, ONE, FIRST_DIM), TYPE, WEIGHT, BIAS_QUERY)                                       \
-    T(BK, bk, ARRAY, (ONE, ONE, ONE, KEY_DIM), TYPE, WEIGHT, BIAS_KEY)                                           \
-    T(BV, bv, ARRAY, (ONE, ONE, ONE, VALUE_DIM), TYPE, WEIGHT, BIAS_VALUE)                                       \
-    T(BO, bo, ARRAY, (ONE, ONE, ONE, OUT_DIM), TYPE, WEIGHT, BIAS_OUT)                                           \
-    T(MASK, mask, TENSOR, (BATCH, QUERY_HEADS, ROWS, CONTEXT_ROWS), BYTE, INPUT, MASK)                           \
-    T(KEY_LENGTHS, key_lengths, ARRAY, (ONE, ONE, ONE, BATCH), INT, INPUT, KEY_LENGTHS)                          \
-    T(WEIGHTS, weights, ARRAY, (BATCH, WEIGHT_HEADS, ROWS, CONTEXT_ROWS), REAL, OUTPUT, WEIGHTS)
+/* T(ID, field, kind of field, axes, element, role, asked for by): rows as those of cl/forward_tensors.h. PART(X): by
+ * CLATTN_MHA_X; SEPARATE(X): the same, where the weights are not packed. Weights may be packed: FIRST_DIM is then the
+ * rows of Wq, Wk and Wv together. */
+#define MHA_TENSORS(T)                                                                              \
+    T(X, x, ARRAY, (ONE, BATCH, ROWS, MODEL_DIM), TYPE, INPUT, ALWAYS)                              \
+    T(CONTEXT, context, ARRAY, (ONE, BATCH, CONTEXT_ROWS, CONTEXT_DIM), TYPE, INPUT, PART(CROSS))   \
+    T(Y, y, ARRAY, (ONE, BATCH, ROWS, OUT_DIM), TYPE, OUTPUT, ALWAYS)                               \
+    T(WQ, wq, ARRAY, (ONE, ONE, FIRST_DIM, MODEL_DIM), TYPE, WEIGHT, ALWAYS)                        \
+    T(WK, wk, ARRAY, (ONE, ONE, KEY_DIM, CONTEXT_DIM), TYPE, WEIGHT, NOT_PACKED)                    \
+    T(WV, wv, ARRAY, (ONE, ONE, VALUE_DIM, CONTEXT_DIM), TYPE, WEIGHT, NOT_PACKED)                  \
+    T(WO, wo, ARRAY, (ONE, ONE, OUT_DIM, HEADS_DIM), TYPE, WEIGHT, ALWAYS)                          \
+    T(BQ, bq, ARRAY, (ONE, ONE, ONE, FIRST_DIM), TYPE, WEIGHT, PART(BIAS_QUERY))                    \
+    T(BK, bk, ARRAY, (ONE, ONE, ONE, KEY_DIM), TYPE, WEIGHT, SEPARATE(BIAS_KEY))                    \
+    T(BV, bv, ARRAY, (ONE, ONE, ONE, VALUE_DIM), TYPE, WEIGHT, SEPARATE(BIAS_VALUE))                \
+    T(BO, bo, ARRAY, (ONE, ONE, ONE, OUT_DIM), TYPE, WEIGHT, PART(BIAS_OUT))                        \
+    T(MASK, mask, TENSOR, (BATCH, QUERY_HEADS, ROWS, CONTEXT_ROWS), BYTE, INPUT, FEATURE(MASK))     \
+    T(KEY_LENGTHS, key_lengths, ARRAY, (ONE, ONE, ONE, BATCH), INT, INPUT, FEATURE(KEY_LENGTHS))    \
+    T(WEIGHTS, weights, ARRAY, (BATCH, WEIGHT_HEADS, ROWS, CONTEXT_ROWS), REAL, OUTPUT, FIELD(weights))
 
 /* MHA_X, MHA_CONTEXT, ... */
 enum mha_tensor {

@@ -35,8 +35,7 @@ int operand_is_given(const struct operands *operands, int id)
 
 int operand_is_asked(const struct operands *operands, int id)
 {
-    const uint32_t bit = row_of(operands, id)->asked_by;
-    return bit == 0 || (operands->asked & bit) != 0;
+    return (operands->asked >> id & 1) != 0;
 }
 
 void operand_shape(const struct operands *operands, int id, int64_t shape[4])
@@ -123,7 +122,7 @@ void operands_read_host(struct operands *operands, const void *tensors)
 
 /* ---- checks ----------------------------------------------------------------------------------- */
 
-/* CLATTN_INVALID_SHAPE where what the strides reach does not fit int64. Where there is no element, nothing is reached. */
+/* CLATTN_INVALID_SHAPE where what the strides reach does not fit int64. No element: nothing is reached. */
 static clattn_status set_reach(struct operands *operands, int id)
 {
     struct tensor_place *place = &operands->tensor[id];

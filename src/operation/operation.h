@@ -29,7 +29,6 @@ struct tensor_row {
     unsigned char axis[4];  /* batch, head, row, column: number of its extent in operands.extent */
     unsigned char element;  /* number of its type in operands.element */
     enum tensor_role role;
-    uint32_t asked_by;      /* given exactly where operands.asked has this bit; 0: always */
     unsigned char dense;    /* element after element, whatever the strides say */
     unsigned char columns;  /* column stride 1, unless operands.strided_columns */
     /* In the kernels' parameters: the offset, and strides of axes [first_stride, first_stride + strides). */

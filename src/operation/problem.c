@@ -17,9 +17,6 @@
 /* Lengths are 32-bit in kernels; positions are 64-bit. */
 #define DIMENSION_MAX INT32_MAX
 
-static const uint32_t known_features = CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_SLOPES |
-                                       CLATTN_WITH_SINKS | CLATTN_WITH_VARLEN | CLATTN_WITH_LSE;
-
 GROWTH_CHECK(clattn_problem, out_type);
 
 static const clattn_problem default_problem = CLATTN_PROBLEM_INIT;
@@ -93,9 +90,9 @@ static clattn_status check_types(const clattn_problem *p)
                          "bias_type float64: needs type float64, which is %s; use a float32 bias",
                          clattn_type_name(p->type));
     }
-    if (p->features & ~known_features) {
+    if (p->features & ~forward_features) {
         return error_set(CLATTN_INVALID_ARGUMENT, "features 0x%x: bits 0x%x are not known", p->features,
-                         p->features & ~known_features);
+                         p->features & ~forward_features);
     }
     if ((int)p->weights < CLATTN_WEIGHTS_NONE || (int)p->weights > CLATTN_WEIGHTS_SOFTMAX) {
         return error_set(CLATTN_INVALID_ARGUMENT, "weights %d: is not a clattn_weights",
@@ -161,29 +158,12 @@ static clattn_status check_numbers(const clattn_problem *p)
     return CLATTN_OK;
 }
 
+/* What kernels see as HAS(): the tensors that there are, and what is asked for without one. */
 static uint32_t flags_of(const clattn_problem *p)
 {
-    const struct {
-        int present;
-        uint32_t flag;
-    } rows[] = {
-        { p->causal != 0, CLATTN_FLAG_CAUSAL },
-        { p->window_left >= 0 || p->window_right >= 0, CLATTN_FLAG_WINDOW },
-        { (p->features & CLATTN_WITH_KEY_LENGTHS) != 0, CLATTN_FLAG_KEY_LENGTHS },
-        { (p->features & CLATTN_WITH_MASK) != 0, CLATTN_FLAG_MASK },
-        { p->bias_type != CLATTN_TYPE_NONE, CLATTN_FLAG_BIAS },
-        { (p->features & CLATTN_WITH_SLOPES) != 0, CLATTN_FLAG_SLOPES },
-        { (p->features & CLATTN_WITH_SINKS) != 0, CLATTN_FLAG_SINKS },
-        { (p->features & CLATTN_WITH_VARLEN) != 0, CLATTN_FLAG_VARLEN },
-        { (p->features & CLATTN_WITH_LSE) != 0, CLATTN_FLAG_LSE },
-        { p->softcap > 0, CLATTN_FLAG_SOFTCAP },
-        { p->dropout > 0, CLATTN_FLAG_DROPOUT },
-    };
-    uint32_t flags = 0;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
-        flags |= rows[i].present ? rows[i].flag : 0;
-    }
-    return flags;
+    return forward_flags(p) | (p->causal ? CLATTN_FLAG_CAUSAL : 0u) |
+           (p->window_left >= 0 || p->window_right >= 0 ? CLATTN_FLAG_WINDOW : 0u) |
+           (p->softcap > 0 ? CLATTN_FLAG_SOFTCAP : 0u) | (p->dropout > 0 ? CLATTN_FLAG_DROPOUT : 0u);
 }
 
 /* The strategy's name is the caller's memory: keep a copy. */
