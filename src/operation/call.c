@@ -10,9 +10,7 @@
 #include "base/growth.h"
 #include "cl/forward_params.h"
 
-GROWTH_CHECK(clattn_call, whole_heads);
-GROWTH_CHECK(clattn_tensors, cu_key);
-GROWTH_CHECK(clattn_host_tensors, cu_key);
+GROWTH_CHECK(clattn_call, whole_heads); /* structs of tensors have no padding */
 
 static const clattn_call default_values = CLATTN_CALL_INIT;
 static const clattn_tensors default_tensors = CLATTN_TENSORS_INIT;
