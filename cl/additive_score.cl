@@ -42,7 +42,8 @@ __kernel void additive_score(const clattn_params params, const clattn_additive_v
     if (j == 0 && i == 0 && b == 0) {
         STORE(storage, values.zero_at, 0.0f);
     }
-    const sequence s = sequence_of(p, b, key_lengths, 0, 0, 0);
+    const attention_buffers in = { .key_lengths = key_lengths };
+    const sequence s = sequence_of(p, &in, b);
     if (j >= key_high(p, &s, i + rows - 1)) {
         return;
     }

@@ -18,7 +18,6 @@
  *
  * mma_unit.clh says which element of a matrix a lane holds. Lanes that share a query agree on its base; its sum is
  * kept in parts until the end. Every work-item passes every barrier: loop bounds depend on the group alone. */
-#include "arguments.clh"
 #include "mma_softmax.clh"
 #include "mma_stage.clh"
 
@@ -80,13 +79,13 @@ INLINE void multiply_values(const unit *u, __local const element *values,
 #define NAN_OF_VALUES (SIGN - 1)
 
 /* The first and the last key with values that are not finite, for all work-items. */
-INLINE void find_not_finite(int item, int low, int high, const matrix_rows *value_rows, __local int *first,
-                            __local int *last)
+INLINE void find_not_finite(int item, int low, int high, const matrix *value, const kv_rows *values,
+                            __local int *first, __local int *last)
 {
     #pragma unroll 1
     for (clattn_i64 i = item; i < (clattn_i64)(high - low) * (COLUMNS / RUN); i += WORK_ITEMS) {
         const int key = low + (int)(i / (COLUMNS / RUN));
-        if (which_of_run(fetch_run(value_rows, key, high, (int)(i % (COLUMNS / RUN)) * RUN))) {
+        if (which_of_run(fetch_run(value, values, key, high, (int)(i % (COLUMNS / RUN)) * RUN))) {
             atomic_min(first, key);
             atomic_max(last, key);
         }
@@ -96,9 +95,8 @@ INLINE void find_not_finite(int item, int low, int high, const matrix_rows *valu
 /* Outputs that a value made infinite or NaN, which the products get wrong: infinity times the second part of a weight
  * is NaN where that is 0, and values that some row may not see were 0. Reads values from key `low` to before `high`
  * again, for this is rare. */
-INLINE void put_not_finite(const clattn_params *p, const place *at, int low, int high, __global const uchar *mask,
-                           __global const void *bias, const matrix_rows *value_rows, int row_count,
-                           __local element *tile)
+INLINE void put_not_finite(const clattn_params *p, const attention_buffers *in, const place *at, int low, int high,
+                           const matrix *value, const kv_rows *values, int row_count, __local element *tile)
 {
     #pragma unroll 1
     for (int i = at->u.item; i < row_count * (COLUMNS / RUN); i += WORK_ITEMS) {
@@ -106,9 +104,9 @@ INLINE void put_not_finite(const clattn_params *p, const place *at, int low, int
         uint found = 0;
         #pragma unroll 1
         for (int key = low; key < high; ++key) {
-            const uint here = which_of_run(fetch_run(value_rows, key, high, column));
+            const uint here = which_of_run(fetch_run(value, values, key, high, column));
             float logit = 0;
-            if (here && finish_score(p, &at->rows.s, mask, bias, 0, at->rows.b, at->rows.h, row, key, &logit)) {
+            if (here && finish_logit(p, in, &at->rows.s, 0, at->rows.b, at->rows.h, row, key, &logit)) {
                 const int keeps = !ASKS(DROPOUT) || dropout_keeps(p, at->rows.b, at->rows.h, row, key);
                 found |= keeps ? here : BOTH_OF_RUN(here);
             }
@@ -126,10 +124,9 @@ INLINE void put_not_finite(const clattn_params *p, const place *at, int low, int
 
 /* Divides, and puts the rows into local memory; writes lse. All dropped: 0, whatever the sum, but for a NaN that came
  * of a value. Returns whether there is one of these. */
-INLINE int finish_rows(const clattn_params *p, const place *at, __global float *lse,
-                        __global const float *sinks, int writes_lse, uint seen, const float base[QUERY_SLOTS],
-                        const float sum[QUERY_SLOTS], float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS],
-                        __local element *tile)
+INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, const place *at, int writes_lse, uint seen,
+                       const float base[QUERY_SLOTS], const float sum[QUERY_SLOTS],
+                       float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS], __local element *tile)
 {
     const row_block *rows = &at->rows;
     const unit *u = &at->u;
@@ -142,14 +139,13 @@ INLINE int finish_rows(const clattn_params *p, const place *at, __global float *
         const int keeps = !ASKS(DROPOUT) || sharers_max(u, (float)(seen >> (KEPT + slot) & 1)) > 0;
         float total = sharers_sum(u, sum[slot]), top = base[slot], carry = 1;
         if (HAS(SINKS)) {
-            const float sink = sinks[p->sinks_offset + rows->h * p->sinks_stride] * LOG2_E;
+            const float sink = sink_of(p, in, rows->h) * LOG2_E;
             top = fmax(sink, base[slot]);
             carry = exp2(base[slot] - top);
             total = total * carry + exp2(sink - top);
         }
         if (HAS(LSE) && writes_lse && row <= rows->last_row && (u->lane & SHARERS) == 0) {
-            lse[p->lse_offset + rows->b * p->lse_stride[0] + rows->h * p->lse_stride[1] +
-                (rows->s.query_row + row) * p->lse_stride[2]] =
+            in->lse[lse_at(p, &rows->s, rows->b, rows->h, row)] =
                 saw ? (top + WEIGHT_SHIFT + log2(total * exp2(-WEIGHT_SHIFT))) * LN_2 : -INFINITY;
         }
         factor[slot] = carry / total * (ASKS(DROPOUT) ? p->keep_scale : 1);
@@ -169,7 +165,7 @@ INLINE int finish_rows(const clattn_params *p, const place *at, __global float *
 __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
 fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 {
-    const clattn_params *p = &params;
+    ATTENTION_INPUTS(p, in);
     __local element tiles[LOCAL_SIZE] __attribute__((aligned(16)));
     __local int not_finite; /* some output may have to be, because of a value */
     __local int first_not_finite, last_not_finite; /* keys */
@@ -180,8 +176,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const int sub_group = (int)get_local_id(0) / LANES;
 
     place at;
-    at.rows = row_block_here(p, first_row, first_head, blocks, slopes, key_lengths, query_offsets, cu_query,
-                             cu_key);
+    at.rows = row_block_here(p, &in, first_row, first_head, blocks);
     at.u.item = (int)get_local_id(0);
     at.u.lane = at.u.item % LANES;
 #if EMULATED
@@ -190,12 +185,10 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     at.first_row = at.rows.first_row + sub_group * GROUP_ROWS;
     const unit *u = &at.u;
     const int first_column = (int)get_group_id(1) * COLUMNS;
-    const matrix_rows query_rows = rows_of(query, query_start(p, &at.rows), p->query_stride[2],
-                                           COLUMN_STRIDE(query), p->head_dim);
-    const matrix_rows key_rows =
-        rows_of(key, key_start(p, &at.rows), p->key_stride[2], COLUMN_STRIDE(key), p->head_dim);
-    const matrix_rows value_rows = rows_of(value, value_start(p, &at.rows, first_column), p->value_stride[2],
-                                           COLUMN_STRIDE(value), p->head_dim_v - first_column);
+    const clattn_i64 query_at = query_start(p, &at.rows);
+    const kv_rows key_rows = keys_of(p, &at.rows), value_rows = values_of(p, &at.rows, first_column);
+    const matrix query_m = query_matrix(p, &in, query_at), key_m = kv_matrix(in.key, &key_rows, p->head_dim);
+    const matrix value_m = kv_matrix(in.value, &value_rows, p->head_dim_v - first_column);
     /* A block past the end of its sequence has no keys, and no rows to write. */
     const int row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
     const int high = row_count > 0 ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
@@ -203,7 +196,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     int from = low;
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
-    stage_queries(u->item, queries, &query_rows, row_count);
+    stage_queries(p, u->item, queries, &query_m, query_at, row_count);
 #if QUERIES_IN_REGISTERS
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -226,7 +219,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         sum[slot] = 0;
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS output[c][n][i] = 0;
-    stage_keys(u->item, keys, &key_rows, from, high);
+    stage_keys(u->item, keys, &key_m, &key_rows, from, high);
     while (from < high) {
         const int all_see = CHANGES_SCORES || ASKS(MASK) ? 0 : all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
@@ -235,21 +228,21 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         renew(&at.u);
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
-        stage_values(u->item, values, &value_rows, from, high);
+        stage_values(u->item, values, &value_m, &value_rows, from, high);
         multiply_scores(u, keys, queries, query_words, sub_group * GROUP_ROWS, score);
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
 #if CHANGES_SCORES
-        change_scores(p, &at, from, mask, bias, (__local float *)keys, score, visible);
+        change_scores(p, &in, &at, from, (__local float *)keys, score, visible);
         barrier(CLK_LOCAL_MEM_FENCE);
 #else
         FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] *= p->scale * LOG2_E;
         if (!all_see) {
-            find_visible(p, &at, from, mask, visible);
+            find_visible(p, &in, &at, from, visible);
         }
 #endif
         if (next < high) {
-            stage_keys(u->item, keys, &key_rows, next, high);
+            stage_keys(u->item, keys, &key_m, &key_rows, next, high);
         }
         if (all_see) {
             seen |= ALL_SLOTS;
@@ -271,21 +264,20 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     }
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (finish_rows(p, &at, lse, sinks, first_column == 0, seen, base, sum, output, tiles)) {
+    if (finish_rows(p, &in, &at, first_column == 0, seen, base, sum, output, tiles)) {
         not_finite = 1;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     /* The barrier stays outside: inside, PoCL 3.1 makes code that writes past the parameters. */
     if (not_finite) {
-        find_not_finite(u->item, low, high, &value_rows, &first_not_finite, &last_not_finite);
+        find_not_finite(u->item, low, high, &value_m, &value_rows, &first_not_finite, &last_not_finite);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (not_finite) {
-        put_not_finite(p, &at, first_not_finite, last_not_finite + 1, mask, bias, &value_rows, row_count, tiles);
+        put_not_finite(p, &in, &at, first_not_finite, last_not_finite + 1, &value_m, &value_rows, row_count, tiles);
     }
-    write_outputs(u->item, tiles, (__global element *)out,
-                  p->out_offset + at.rows.b * p->out_stride[0] + at.rows.h * p->out_stride[1] +
-                      (at.rows.s.query_row + at.rows.first_row) * p->out_stride[2] +
+    write_outputs(u->item, tiles, (__global element *)in.out,
+                  out_row_at(p, &at.rows.s, at.rows.b, at.rows.h, at.rows.first_row) +
                       first_column * COLUMN_STRIDE(out),
                   p->out_stride[2], COLUMN_STRIDE(out), row_count, min(COLUMNS, p->head_dim_v - first_column));
 }

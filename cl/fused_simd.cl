@@ -217,9 +217,9 @@ static inline int place_tile(const clattn_params *p, tile *t, sequence s, int b,
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTION_ARGUMENTS)
 {
-    const clattn_params *p = &params;
+    ATTENTION_INPUTS(p, in);
     const int kv_head = (int)get_group_id(1), b = (int)get_group_id(2), first = row_block(p) * TILES;
-    const sequence s = sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key);
+    const sequence s = sequence_of(p, &in, b);
     tile t[TILES];
     query_vector query_t[TILES][PARTS * QUERY_STEPS * VECTORS];
     float16 out_t[TILES][OUT_COLUMNS * VECTORS];

@@ -14,7 +14,6 @@
  * sum is kept in parts, one a work-item, until the end. Every work-item of the group passes every barrier:
  * loop bounds depend on the group alone. */
 #include "simt_tile.clh"
-#include "arguments.clh"
 #include "hidden.clh"
 #include "philox.clh"
 
@@ -67,14 +66,13 @@ static inline void multiply_scores(__local const REAL *stage, const place *at, i
 
 /* Bit r * ITEM_KEYS + n: row r may see key n. Loops over rows are not unrolled here and below: the addresses
  * and positions of all rows at once would fill the registers. Rows past the last see nothing. */
-static inline uint visible_keys(const clattn_params *p, const place *at, int from,
-                                __global const uchar *mask)
+static inline uint visible_keys(const clattn_params *p, const attention_buffers *in, const place *at, int from)
 {
     const int rows = min(ITEM_ROWS, at->rows.last_row + 1 - row_of(at, 0));
     uint visible = 0;
     #pragma unroll 1
     for (int row = 0; row < rows; ++row) {
-        FOR_KEYS visible |= (uint)key_allowed(p, &at->rows.s, mask, at->rows.b, at->rows.h, row_of(at, row),
+        FOR_KEYS visible |= (uint)key_allowed(p, in, &at->rows.s, at->rows.b, at->rows.h, row_of(at, row),
                                               from + at->x * ITEM_KEYS + n)
                             << (row * ITEM_KEYS + n);
     }
@@ -100,9 +98,8 @@ static inline uint kept_keys(const clattn_params *p, const place *at, int from)
 
 /* Softcap, what bias and slopes add, and what is hidden. The scores wait in the work-item's own part of the weights
  * tile, where an index known only at run time does no harm. */
-static inline void change_scores(const clattn_params *p, const place *at, int from,
-                                __global const uchar *mask, __global const void *bias,
-                                __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
+static inline void change_scores(const clattn_params *p, const attention_buffers *in, const place *at, int from,
+                                 __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
 {
     const int rows = min(ITEM_ROWS, at->rows.last_row + 1 - row_of(at, 0));
     __local REAL *own = weights + at->x * ITEM_KEYS * ROW_PITCH + at->y * ITEM_ROWS;
@@ -110,8 +107,8 @@ static inline void change_scores(const clattn_params *p, const place *at, int fr
     #pragma unroll 1
     for (int row = 0; row < rows; ++row) {
         FOR_KEYS {
-            REAL logit = apply_softcap(p, own[n * ROW_PITCH + row]);
-            const int allowed = finish_score(p, &at->rows.s, mask, bias, at->rows.slope, at->rows.b, at->rows.h,
+            REAL logit = own[n * ROW_PITCH + row];
+            const int allowed = finish_logit(p, in, &at->rows.s, at->rows.slope, at->rows.b, at->rows.h,
                                              row_of(at, row), from + at->x * ITEM_KEYS + n, &logit);
             own[n * ROW_PITCH + row] = allowed ? logit : HIDDEN_LOGIT;
             *seen |= (uint)allowed << row;
@@ -130,15 +127,14 @@ static inline void note_kept(uint kept, uint *seen)
 }
 
 /* Dot products become logits, hidden ones marked; `seen` gets the rows that may see a key, and keep a weight. */
-static inline void finish_tile(const clattn_params *p, const place *at, int from,
-                               __global const uchar *mask, __global const void *bias,
+static inline void finish_tile(const clattn_params *p, const attention_buffers *in, const place *at, int from,
                                __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
 {
     FOR_ROWS FOR_KEYS score[r][n] *= PARAM_REAL(p, scale);
     if (CHANGES_SCORES) {
-        change_scores(p, at, from, mask, bias, weights, kept, score, seen);
+        change_scores(p, in, at, from, weights, kept, score, seen);
     } else if (HAS(MASK) || !all_see_tile(p, &at->rows, from)) {
-        const uint visible = visible_keys(p, at, from, mask);
+        const uint visible = visible_keys(p, in, at, from);
         FOR_ROWS FOR_KEYS {
             score[r][n] = BIT(visible, r, n) ? score[r][n] : HIDDEN_LOGIT;
             *seen |= BIT(visible, r, n) << r;
@@ -277,21 +273,20 @@ static inline uint add_parts(__local const REAL *partial, const place *at, REAL 
 __kernel WORK_GROUP LEAST_SUB_GROUP void
 fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 {
-    const clattn_params *p = &params;
+    ATTENTION_INPUTS(p, in);
     __local REAL stage[STAGE] __attribute__((aligned(LOCAL_ALIGNMENT)));
     __local REAL weights_tile[TILE_KEYS * ROW_PITCH] __attribute__((aligned(LOCAL_ALIGNMENT)));
     __local REAL partial[ITEMS_X * ROW_PITCH] __attribute__((aligned(LOCAL_ALIGNMENT)));
     __local int value_not_finite;
 
     place at;
-    at.rows = row_block_here(p, first_row, first_head, blocks, slopes, key_lengths, query_offsets, cu_query,
-                             cu_key);
+    at.rows = row_block_here(p, &in, first_row, first_head, blocks);
     at.x = (int)get_local_id(0) % ITEMS_X;
     at.y = (int)get_local_id(0) / ITEMS_X;
     const int first_column = (int)get_group_id(1) * COLUMNS;
     const int columns = min(COLUMNS, p->head_dim_v - first_column);
-    const clattn_i64 query_at = query_start(p, &at.rows), key_at = key_start(p, &at.rows);
-    const clattn_i64 value_at = value_start(p, &at.rows, first_column);
+    const clattn_i64 query_at = query_start(p, &at.rows);
+    const kv_rows keys = keys_of(p, &at.rows), values = values_of(p, &at.rows, first_column);
 
     REAL maximum[ITEM_ROWS], sum[ITEM_ROWS], output[ITEM_ROWS][ITEM_COLUMNS];
     uint seen = 0;
@@ -309,17 +304,16 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         FOR_ROWS FOR_KEYS score[r][n] = 0;
         for (int column = 0; column < p->head_dim; column += DEPTH) {
             barrier(CLK_LOCAL_MEM_FENCE);
-            stage_rows(stage, ROW_PITCH, TILE_ROWS, query, query_at, p->query_stride[2],
-                       COLUMN_STRIDE(query), at.rows.last_row - at.rows.first_row, column, p->head_dim);
-            stage_rows(stage + KEYS_AT, KEY_PITCH, TILE_KEYS, key, key_at + from * p->key_stride[2],
-                       p->key_stride[2], COLUMN_STRIDE(key), high - 1 - from, column, p->head_dim);
+            stage_queries(p, &in, query_at, at.rows.last_row - at.rows.first_row, column, stage);
+            const kv_rows tile_keys = rows_from_key(keys, from);
+            stage_keys(p, &in, &tile_keys, high - 1 - from, column, stage + KEYS_AT);
             if (get_local_id(0) == 0) {
                 value_not_finite = 0;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
             multiply_scores(stage, &at, min(DEPTH, p->head_dim - column), score);
         }
-        finish_tile(p, &at, from, mask, bias, weights_tile, kept, score, &seen);
+        finish_tile(p, &in, &at, from, weights_tile, kept, score, &seen);
         write_maxima(partial, &at, score);
         for (int key = 0; key < TILE_KEYS; key += KEYS_STAGED) {
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -327,9 +321,8 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
                 raise_maxima(partial, &at, maximum, sum, output);
                 write_weights(p, weights_tile, &at, kept, maximum, score, sum);
             }
-            if (stage_values(stage, value, value_at + min(from + key, high - 1) * p->value_stride[2],
-                             p->value_stride[2], COLUMN_STRIDE(value), max(high - 1 - from - key, 0),
-                             columns)) {
+            const kv_rows staged = rows_from_key(values, min(from + key, high - 1));
+            if (stage_values(&in, &staged, max(high - 1 - from - key, 0), columns, stage)) {
                 value_not_finite = 1;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -348,7 +341,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         const int i = row_of(&at, r), sees = (seen >> r) & 1;
         REAL carry = 1, top = maximum[r];
         if (HAS(SINKS)) {
-            const REAL sink = sinks[p->sinks_offset + at.rows.h * p->sinks_stride];
+            const REAL sink = sink_of(p, &in, at.rows.h);
             top = fmax(sink, maximum[r]);
             carry = EXP(maximum[r] - top);
             sum[r] = sum[r] * carry + EXP(sink - top);
@@ -357,19 +350,17 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             continue;
         }
         if (HAS(LSE) && at.x == 0 && first_column == 0) {
-            lse[p->lse_offset + at.rows.b * p->lse_stride[0] + at.rows.h * p->lse_stride[1] +
-                (at.rows.s.query_row + i) * p->lse_stride[2]] =
+            in.lse[lse_at(p, &at.rows.s, at.rows.b, at.rows.h, i)] =
                 sees ? (float)(top + log(sum[r])) : -INFINITY;
         }
-        const clattn_i64 out_at = p->out_offset + at.rows.b * p->out_stride[0] + at.rows.h * p->out_stride[1] +
-                                  (at.rows.s.query_row + i) * p->out_stride[2] +
-                                  first_column * COLUMN_STRIDE(out);
+        const clattn_i64 out_at =
+            out_row_at(p, &at.rows.s, at.rows.b, at.rows.h, i) + first_column * COLUMN_STRIDE(out);
         /* All dropped: 0, whatever the sum, but for a NaN that came of a value. */
         const REAL factor = (seen >> (KEPT + r)) & 1 ? carry / sum[r] : 0;
         FOR_COLUMNS {
             const int column = OUTPUT_COLUMN(at.x, c);
             if (column < columns) {
-                STORE(out, out_at + column * COLUMN_STRIDE(out), sees ? output[r][c] * factor : 0);
+                OUT_STORE(in.out, out_at + column * COLUMN_STRIDE(out), sees ? output[r][c] * factor : 0);
             }
         }
     }

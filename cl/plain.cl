@@ -9,6 +9,7 @@
  *
  * Sums run in blocks of BLOCK keys, which keeps their rounding error near sqrt(n). */
 #include "arguments.clh"
+#include "epilogue.clh"
 #include "kv_rows.clh"
 #include "mask.clh"
 #include "philox.clh"
@@ -69,10 +70,10 @@ static inline softmax softmax_of_row(const clattn_params *p, const attention_buf
     for (int start = low; start < high; start += BLOCK) {
         REAL block_sum = 0;
         for (int j = start; j < min(start + BLOCK, high); ++j) {
-            if (key_allowed(p, &r->s, in->mask, r->b, r->h, r->i, j)) {
-                REAL score = apply_softcap(p, scaled_dot(p, in, r, j));
-                if (finish_score(p, &r->s, in->mask, in->bias, r->slope, r->b, r->h, r->i, j, &score)) {
-                    add_score(&soft, &block_sum, score);
+            if (key_allowed(p, in, &r->s, r->b, r->h, r->i, j)) {
+                REAL logit = scaled_dot(p, in, r, j);
+                if (finish_logit(p, in, &r->s, r->slope, r->b, r->h, r->i, j, &logit)) {
+                    add_score(&soft, &block_sum, logit);
                 }
             }
         }
@@ -88,13 +89,12 @@ static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in
                              const softmax *soft, int j, int *allowed, REAL *weight_out)
 {
     const int stored = r->exists && j < r->s.stored_len;
-    const REAL score = stored ? scaled_dot(p, in, r, j) : 0, softcapped = apply_softcap(p, score);
-    REAL logit = softcapped;
-    *allowed = r->exists && finish_score(p, &r->s, in->mask, in->bias, r->slope, r->b, r->h, r->i, j,
-                                         &logit);
+    const REAL score = stored ? scaled_dot(p, in, r, j) : 0;
+    REAL logit = score;
+    *allowed = r->exists && finish_logit(p, in, &r->s, r->slope, r->b, r->h, r->i, j, &logit);
     const REAL weight = *allowed ? exp(logit - soft->maximum) / soft->sum : 0;
     *weight_out = p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
-                  : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? softcapped
+                  : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? apply_softcap(p, score)
                   : p->weights == CLATTN_CL_WEIGHTS_SOFTMAX ? weight
                   : r->exists                               ? logit
                                                             : -INFINITY;
@@ -116,19 +116,20 @@ static inline void add_value(const clattn_params *p, const attention_buffers *in
     }
 }
 
-static inline row find_row(const clattn_params *p, int b, int h, int i, sequence s)
+static inline row find_row(const clattn_params *p, const attention_buffers *in, int b, int h, int i)
 {
     const int kv_head = h / (p->query_heads / p->kv_heads);
+    const sequence s = sequence_of(p, in, b);
     row r;
     r.s = s;
     r.b = b;
     r.h = h;
     r.i = i;
     r.exists = i < s.query_len;
-    r.query_at = p->query_offset + b * p->query_stride[0] + h * p->query_stride[1] +
-                 (s.query_row + i) * p->query_stride[2];
+    r.query_at = query_row_at(p, &s, b, h, i);
     r.keys = key_rows_of(p, &s, b, kv_head);
     r.values = value_rows_of(p, &s, b, kv_head);
+    r.slope = slope_of(p, in, b, h);
     return r;
 }
 
@@ -141,19 +142,15 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
     if (i >= p->query_len) {
         return;
     }
-    row r = find_row(p, b, h, i, sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key));
-    r.slope = head_slope(p, slopes, b, h);
-
+    const row r = find_row(p, &in, b, h, i);
     softmax soft = softmax_of_row(p, &in, &r);
     if (HAS(SINKS) && soft.any_allowed) {
         REAL sink_sum = 0;
-        add_score(&soft, &sink_sum, sinks[p->sinks_offset + h * p->sinks_stride]);
+        add_score(&soft, &sink_sum, sink_of(p, &in, h));
         soft.sum += sink_sum;
     }
     if (HAS(LSE) && column == 0 && r.exists) {
-        lse[p->lse_offset + b * p->lse_stride[0] + h * p->lse_stride[1] +
-            (r.s.query_row + i) * p->lse_stride[2]] =
-            soft.any_allowed ? (float)(soft.maximum + log(soft.sum)) : -INFINITY;
+        in.lse[lse_at(p, &r.s, b, h, i)] = soft.any_allowed ? (float)(soft.maximum + log(soft.sum)) : -INFINITY;
     }
 
     /* Weights go out once, by the first block of columns, and for every key. */
@@ -165,15 +162,14 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
     for (int start = low; start < high; start += BLOCK) {
         REAL sums[COLUMNS] = { 0 };
         for (int j = start; j < min(start + BLOCK, high); ++j) {
-            if (!writes_weights && !key_allowed(p, &r.s, mask, b, h, i, j)) {
+            if (!writes_weights && !key_allowed(p, &in, &r.s, b, h, i, j)) {
                 continue;
             }
             int allowed;
             REAL shown;
             const REAL weight = weigh_key(p, &in, &r, &soft, j, &allowed, &shown);
             if (writes_weights) {
-                weights[p->weights_offset + b * p->weights_stride[0] + h * p->weights_stride[1] +
-                        i * p->weights_stride[2] + j * p->weights_stride[3]] = shown;
+                in.weights[weights_row_at(p, b, h, i) + j * p->weights_stride[3]] = shown;
             }
             if (allowed) {
                 add_value(p, &in, &r, weight, j, column, columns, sums);
@@ -181,12 +177,11 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
         }
         FOR_COLUMNS { total[c] += sums[c]; }
     }
-    const clattn_i64 out_at = p->out_offset + b * p->out_stride[0] + h * p->out_stride[1] +
-                              (r.s.query_row + i) * p->out_stride[2] + column * p->out_stride[3];
+    const clattn_i64 out_at = out_row_at(p, &r.s, b, h, i) + column * p->out_stride[3];
     FOR_COLUMNS
     {
         if (c < columns && r.exists) {
-            OUT_STORE(out, out_at + c * p->out_stride[3], total[c]);
+            OUT_STORE(in.out, out_at + c * p->out_stride[3], total[c]);
         }
     }
 }

@@ -102,7 +102,8 @@ static inline void mix_row_hiding(const clattn_params *p, const piece *t, __glob
         float sum = 0.0f;
         for (int j = 0; j < t->count; ++j) {
             float score = 0.0f;
-            if (finish_score(p, &t->s, mask, bias, 0.0f, t->b, h, i, t->from + j, &score)) {
+            const attention_buffers in = { .mask = mask, .bias = bias };
+            if (finish_logit(p, &in, &t->s, 0.0f, t->b, h, i, t->from + j, &score)) {
                 sum = fma(LOAD(value, j * row_stride + c), weights[j], sum);
             }
         }
@@ -241,11 +242,11 @@ static inline void combine_pieces(const clattn_params *p, const piece *t, int r,
 
 /* `p`, and `t`: piece n of a key/value head. */
 #define SPLIT_PLACE(batch_entry, kv_head, n)                                                           \
-    const clattn_params *p = &params;                                                                  \
+    ATTENTION_INPUTS(p, in);                                                                           \
     piece t;                                                                                           \
     t.b = (int)(batch_entry);                                                                          \
     t.first_head = (int)(kv_head) * GROUP;                                                             \
-    t.s = sequence_of(p, t.b, key_lengths, query_offsets, cu_query, cu_key);                           \
+    t.s = sequence_of(p, &in, t.b);                                                                    \
     t.rows = t.s.query_len * GROUP;                                                                    \
     set_piece(p, &t, (int)(n))
 

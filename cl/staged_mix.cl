@@ -11,10 +11,12 @@
  * key, which no exponential makes, and where a value is not finite the product is skipped by that sign.
  * Finite values need no test, since adding or subtracting 0 changes nothing. */
 #include "arguments.clh"
-#include "tile_gemm.clh"
+#include "epilogue.clh"
 #include "hidden.clh"
+#include "kv_rows.clh"
 #include "mask.clh"
 #include "staged_params.h"
+#include "tile_gemm.clh"
 
 #define GUARDED_PRODUCT(left, right, sum)                                                              \
     (IS_HIDDEN_WEIGHT(left) ? (sum) : PLAIN_PRODUCT(left, right, sum))
@@ -27,8 +29,8 @@
 
 /* value_tile[k][c] = value[first_key + k][first_column + c], 0 beyond the last column. Returns whether a
  * value that this work-item loaded is not finite. */
-static inline int load_values(const clattn_params *p, __global const STORAGE *value, clattn_i64 value_at,
-                              int first_column, int depth, __local REAL *value_tile)
+static inline int load_values(const clattn_params *p, const attention_buffers *in, const kv_rows *values,
+                              int first_key, int first_column, int depth, __local REAL *value_tile)
 {
     INTV largest = (INTV)0; /* of bits without the sign: a NaN or an infinity is above all numbers. Mesa folds
                                value * 0 to 0, so arithmetic would not tell. */
@@ -38,14 +40,14 @@ static inline int load_values(const clattn_params *p, __global const STORAGE *va
         if (k >= depth) {
             continue;
         }
-        const clattn_i64 at = value_at + k * p->value_stride[2] + (first_column + c) * p->value_stride[3];
+        const clattn_i64 at = kv_row(values, first_key + k) + (first_column + c) * values->column;
         REALV loaded = (REALV)0;
-        if (columns >= VEC && p->value_stride[3] == 1) {
-            loaded = LOADV(value, at);
+        if (columns >= VEC && values->column == 1) {
+            loaded = LOADV_OF(VALUE_TYPE, in->value, at);
         } else {
             REAL lane[VEC];
             for (int n = 0; n < VEC; ++n) {
-                lane[n] = n < columns ? LOAD(value, at + n * p->value_stride[3]) : (REAL)0;
+                lane[n] = n < columns ? VALUE_LOAD(in->value, at + n * values->column) : (REAL)0;
             }
             loaded = VLOAD(lane);
         }
@@ -74,7 +76,7 @@ static inline void load_weights(__global const REAL *scores, clattn_i64 row_stri
 }
 #endif
 
-static inline void store_out(const clattn_params *p, __global STORAGE *out, clattn_i64 row_at, int column,
+static inline void store_out(const clattn_params *p, const attention_buffers *in, clattn_i64 row_at, int column,
                              REALV total)
 {
     REAL lane[VEC];
@@ -82,7 +84,7 @@ static inline void store_out(const clattn_params *p, __global STORAGE *out, clat
 #pragma unroll
     for (int n = 0; n < VEC; ++n) {
         if (column + n < p->head_dim_v) {
-            STORE(out, row_at + (column + n) * p->out_stride[3], lane[n]);
+            OUT_STORE(in->out, row_at + (column + n) * p->out_stride[3], lane[n]);
         }
     }
 }
@@ -100,16 +102,14 @@ __kernel TILE_ATTRIBUTES void mix_values(ATTENTION_ARGUMENTS, const staged_chunk
 #else
     int group_not_finite = 0;
 #endif
-    const clattn_params *p = &params;
+    ATTENTION_INPUTS(p, in);
     const int plane = chunk.first_plane + (int)get_group_id(2);
     const int b = plane / p->query_heads, h = plane % p->query_heads;
     const int kv_head = h / (p->query_heads / p->kv_heads);
-    const sequence s = sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key);
+    const sequence s = sequence_of(p, &in, b);
     const int first_column = (int)get_group_id(0) * TILE_N;
     const int end_row = min(chunk.first_row + chunk.rows, s.query_len);
-    const clattn_i64 value_head_at = p->value_offset + b * p->value_stride[0] +
-                                     kv_head * p->value_stride[1] + s.key_row * p->value_stride[2];
-
+    const kv_rows values = value_rows_of(p, &s, b, kv_head);
     const int first_row = chunk.first_row + (int)get_group_id(1) * GROUP_ROWS;
     const int rows = min(GROUP_ROWS, end_row - first_row);
     if (rows <= 0) {
@@ -129,8 +129,7 @@ __kernel TILE_ATTRIBUTES void mix_values(ATTENTION_ARGUMENTS, const staged_chunk
         const int begins_sum = slab == first_slab || slab / TILE_K % SUM_SLABS == 0;
         const int ends_sum = slab + TILE_K >= high || (slab / TILE_K + 1) % SUM_SLABS == 0;
         const int first_key = max(slab, low), depth = min(slab + TILE_K, high) - first_key;
-        const int not_finite = load_values(p, value, value_head_at + first_key * p->value_stride[2],
-                                           first_column, depth, value_tile);
+        const int not_finite = load_values(p, &in, &values, first_key, first_column, depth, value_tile);
 #if GROUP_ITEMS > 1
         if (not_finite) {
             atomic_or(&group_not_finite, 1);
@@ -168,9 +167,7 @@ __kernel TILE_ATTRIBUTES void mix_values(ATTENTION_ARGUMENTS, const staged_chunk
         FOR_TILE_REGISTERS
         {
             if (TILE_ROW(block, m) < rows) {
-                store_out(p, out,
-                          p->out_offset + b * p->out_stride[0] + h * p->out_stride[1] +
-                              (s.query_row + first_row + TILE_ROW(block, m)) * p->out_stride[2],
+                store_out(p, &in, out_row_at(p, &s, b, h, first_row + TILE_ROW(block, m)),
                           first_column + TILE_COLUMN(v), total[block][m][v]);
             }
         }

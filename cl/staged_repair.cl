@@ -5,21 +5,22 @@
  *
  * Reads the weights that softmax left in scores (staged.h), -0.0 where a key is hidden. */
 #include "arguments.clh"
+#include "epilogue.clh"
 #include "hidden.clh"
-#include "mask.clh"
+#include "kv_rows.clh"
 #include "staged_params.h"
 
 #define BLOCK 64 /* keys that are summed in one go */
 
-static inline REAL sum_visible(const clattn_params *p, __global const REAL *weight_row,
-                               __global const STORAGE *value, clattn_i64 value_at)
+static inline REAL sum_visible(const clattn_params *p, const attention_buffers *in, __global const REAL *weight_row,
+                               const kv_rows *values, int column)
 {
     REAL total = 0;
     for (int start = 0; start < p->key_len; start += BLOCK) {
         REAL sum = 0;
         for (int j = start; j < min(start + BLOCK, p->key_len); ++j) {
             if (!IS_HIDDEN_WEIGHT(weight_row[j])) {
-                sum += weight_row[j] * LOAD(value, value_at + j * p->value_stride[2]);
+                sum += weight_row[j] * VALUE_LOAD(in->value, kv_row(values, j) + column * values->column);
             }
         }
         total += sum;
@@ -29,22 +30,21 @@ static inline REAL sum_visible(const clattn_params *p, __global const REAL *weig
 
 __kernel void repair(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global REAL *scores)
 {
-    const clattn_params *p = &params;
+    ATTENTION_INPUTS(p, in);
     const int plane = chunk.first_plane + (int)get_global_id(2);
     const int b = plane / p->query_heads, h = plane % p->query_heads;
     const int kv_head = h / (p->query_heads / p->kv_heads);
     const int i = chunk.first_row + (int)get_global_id(1);
-    const clattn_i64 value_at =
-        p->value_offset + b * p->value_stride[0] + kv_head * p->value_stride[1];
-    const clattn_i64 out_at = p->out_offset + b * p->out_stride[0] + h * p->out_stride[1] +
-                              i * p->out_stride[2];
+    const sequence s = sequence_of(p, &in, b);
+    const kv_rows values = value_rows_of(p, &s, b, kv_head);
+    const clattn_i64 out_at = out_row_at(p, &s, b, h, i);
     __global const REAL *weight_row =
         scores + get_global_id(2) * chunk.plane_stride + get_global_id(1) * chunk.row_stride;
 
     for (int c = (int)get_global_id(0); c < p->head_dim_v; c += (int)get_global_size(0)) {
         const clattn_i64 at = out_at + c * p->out_stride[3];
-        if (!isfinite(LOAD(out, at))) {
-            STORE(out, at, sum_visible(p, weight_row, value, value_at + c * p->value_stride[3]));
+        if (!isfinite(OUT_LOAD(in.out, at))) {
+            OUT_STORE(in.out, at, sum_visible(p, &in, weight_row, &values, c));
         }
     }
 }

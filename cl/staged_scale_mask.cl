@@ -7,39 +7,37 @@
  * A hidden key gets HIDDEN_LOGIT, whatever its score was. Writes the caller's weights when these are scores
  * or logits, for every key. */
 #include "arguments.clh"
+#include "epilogue.clh"
 #include "hidden.clh"
 #include "mask.clh"
 #include "staged_params.h"
 
 __kernel void scale_mask(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global REAL *scores)
 {
-    const clattn_params *p = &params;
+    ATTENTION_INPUTS(p, in);
     const int plane = chunk.first_plane + (int)get_group_id(1);
     const int b = plane / p->query_heads, h = plane % p->query_heads;
     const int i = chunk.first_row + (int)get_group_id(0);
-    const sequence s = sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key);
+    const sequence s = sequence_of(p, &in, b);
     const int exists = i < s.query_len;
     const int writes_weights = p->weights != 0 && p->weights != CLATTN_CL_WEIGHTS_SOFTMAX;
     const int first = writes_weights ? 0 : exists ? key_low(p, &s, i) : 0;
     const int last = writes_weights ? p->key_len : exists ? key_high(p, &s, i) : 0;
-    const REAL slope = head_slope(p, slopes, b, h);
+    const REAL slope = slope_of(p, &in, b, h);
     __global REAL *row = scores + get_group_id(1) * chunk.plane_stride +
                          get_group_id(0) * chunk.row_stride;
-    const clattn_i64 weights_at = p->weights_offset + b * p->weights_stride[0] +
-                                  h * p->weights_stride[1] + i * p->weights_stride[2];
+    const clattn_i64 weights_at = weights_row_at(p, b, h, i);
 
     for (int j = first + (int)get_local_id(0); j < last; j += (int)get_local_size(0)) {
         const int stored = exists && j < s.stored_len;
         const REAL score = stored ? row[j] : (REAL)0;
-        const REAL softcapped = apply_softcap(p, score);
-        REAL logit = softcapped;
-        const int allowed =
-            stored && finish_score(p, &s, mask, bias, slope, b, h, i, j, &logit);
+        REAL logit = score;
+        const int allowed = stored && finish_logit(p, &in, &s, slope, b, h, i, j, &logit);
         logit = allowed ? logit : -(REAL)INFINITY;
         if (writes_weights) {
-            weights[weights_at + j * p->weights_stride[3]] =
+            in.weights[weights_at + j * p->weights_stride[3]] =
                 p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
-                : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? softcapped
+                : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? apply_softcap(p, score)
                                                           : logit;
         }
         if (exists) {

@@ -8,14 +8,16 @@
  *
  * Tiles of which no row may see a key are left out, except where the caller wants all scores. */
 #include "arguments.clh"
-#include "tile_gemm.clh"
+#include "epilogue.clh"
+#include "kv_rows.clh"
 #include "mask.clh"
 #include "staged_params.h"
+#include "tile_gemm.clh"
 
 #if GROUP_ITEMS > 1
 #define LEFT(m, k) query_tile[TILE_ROW(0, m) * LEFT_PITCH + (k)]
 #else
-#define LEFT(m, k) LOAD(query, query_at[m] + (k) * p->query_stride[3])
+#define LEFT(m, k) LOAD(in.query, query_at[m] + (k) * p->query_stride[3])
 #endif
 
 /* Keys that some row of [first, last] may see, or whose scores are wanted: [low, high). */
@@ -29,40 +31,38 @@ static inline int2 wanted_keys(const clattn_params *p, const sequence *s, int fi
 
 /* key_tile[k][j] = key[first_key + j][first_k + k]; beyond the last key it is repeated, beyond head_dim
  * nothing is read. Neighbouring work-items read neighbours; a single one goes along the rows. */
-static inline void load_keys(const clattn_params *p, __global const STORAGE *key, clattn_i64 key_at,
-                             int first_key, int last_key, int first_k, int depth, __local REAL *key_tile)
+static inline void load_keys(const attention_buffers *in, const kv_rows *keys, int first_key, int last_key,
+                             int first_k, int depth, __local REAL *key_tile)
 {
 #if GROUP_ITEMS > 1
     for (int element = ITEM; element < TILE_N * TILE_K; element += GROUP_ITEMS) {
         const int j = element / TILE_K, k = element % TILE_K;
         if (k < depth) {
             key_tile[k * RIGHT_PITCH + j] =
-                LOAD(key, key_at + min(first_key + j, last_key) * p->key_stride[2] +
-                              (first_k + k) * p->key_stride[3]);
+                KEY_LOAD(in->key, kv_row(keys, min(first_key + j, last_key)) + (first_k + k) * keys->column);
         }
     }
 #else
     for (int j = 0; j < TILE_N; ++j) {
-        const clattn_i64 row_at =
-            key_at + min(first_key + j, last_key) * p->key_stride[2] + first_k * p->key_stride[3];
+        const clattn_i64 row_at = kv_row(keys, min(first_key + j, last_key)) + first_k * keys->column;
         for (int k = 0; k < depth; ++k) {
-            key_tile[k * RIGHT_PITCH + j] = LOAD(key, row_at + k * p->key_stride[3]);
+            key_tile[k * RIGHT_PITCH + j] = KEY_LOAD(in->key, row_at + k * keys->column);
         }
     }
 #endif
 }
 
 #if GROUP_ITEMS > 1
-static inline void load_queries(const clattn_params *p, __global const STORAGE *query,
-                                clattn_i64 query_at, int first_row, int last_row, int first_k, int depth,
+static inline void load_queries(const clattn_params *p, const attention_buffers *in, clattn_i64 query_at,
+                                int first_row, int last_row, int first_k, int depth,
                                 __local REAL *query_tile)
 {
     for (int element = ITEM; element < TILE_M * TILE_K; element += GROUP_ITEMS) {
         const int i = element / TILE_K, k = element % TILE_K;
         if (k < depth) {
             query_tile[i * LEFT_PITCH + k] =
-                LOAD(query, query_at + min(first_row + i, last_row) * p->query_stride[2] +
-                                (first_k + k) * p->query_stride[3]);
+                LOAD(in->query, query_at + min(first_row + i, last_row) * p->query_stride[2] +
+                                    (first_k + k) * p->query_stride[3]);
         }
     }
 }
@@ -74,17 +74,15 @@ __kernel TILE_ATTRIBUTES void score(ATTENTION_ARGUMENTS, const staged_chunk chun
 #if GROUP_ITEMS > 1
     __local REAL query_tile[TILE_M * LEFT_PITCH];
 #endif
-    const clattn_params *p = &params;
+    ATTENTION_INPUTS(p, in);
     const int plane = chunk.first_plane + (int)get_group_id(2);
     const int b = plane / p->query_heads, h = plane % p->query_heads;
     const int kv_head = h / (p->query_heads / p->kv_heads);
-    const sequence s = sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key);
+    const sequence s = sequence_of(p, &in, b);
     const int first_key = (int)get_group_id(0) * TILE_N;
     const int end_row = min(chunk.first_row + chunk.rows, s.query_len);
-    const clattn_i64 key_head_at = p->key_offset + b * p->key_stride[0] + kv_head * p->key_stride[1] +
-                                   s.key_row * p->key_stride[2];
-    const clattn_i64 query_head_at = p->query_offset + b * p->query_stride[0] +
-                                     h * p->query_stride[1] + s.query_row * p->query_stride[2];
+    const kv_rows keys = key_rows_of(p, &s, b, kv_head);
+    const clattn_i64 query_head_at = query_row_at(p, &s, b, h, 0);
     const int first_row = chunk.first_row + (int)get_group_id(1) * GROUP_ROWS;
     const int last_row = min(first_row + GROUP_ROWS, end_row) - 1;
     const int2 wanted = wanted_keys(p, &s, first_row, last_row);
@@ -100,11 +98,11 @@ __kernel TILE_ATTRIBUTES void score(ATTENTION_ARGUMENTS, const staged_chunk chun
         const int depth = min(TILE_K, p->head_dim - first_k);
         const int begins_sum = first_k / TILE_K % SUM_SLABS == 0;
         const int ends_sum = first_k + TILE_K >= p->head_dim || (first_k / TILE_K + 1) % SUM_SLABS == 0;
-        load_keys(p, key, key_head_at, first_key, s.stored_len - 1, first_k, depth, key_tile);
+        load_keys(&in, &keys, first_key, s.stored_len - 1, first_k, depth, key_tile);
         for (int block = 0; block < BLOCKS_M && first_row + block * TILE_M <= last_row; ++block) {
             const int block_row = first_row + block * TILE_M;
 #if GROUP_ITEMS > 1
-            load_queries(p, query, query_head_at, block_row, last_row, first_k, depth, query_tile);
+            load_queries(p, &in, query_head_at, block_row, last_row, first_k, depth, query_tile);
 #else
             clattn_i64 query_at[REG_M];
             for (int m = 0; m < REG_M; ++m) {

@@ -12,14 +12,14 @@
  *
  * (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.) Only keys between the bounds
  * are read; hidden keys among them carry HIDDEN_LOGIT when scale_mask ran. All hidden keys get -0.0. */
-#include "tile_vector.clh"
-
 #include "arguments.clh"
+#include "epilogue.clh"
 #include "exp.clh"
 #include "hidden.clh"
 #include "mask.clh"
 #include "philox.clh"
 #include "staged_params.h"
+#include "tile_vector.clh"
 
 #ifndef ITEMS
 #define ITEMS 1 /* a power of two */
@@ -145,11 +145,11 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
     __local REAL item_maximum[ITEMS], item_sum[ITEMS];
     __local int item_visible[ITEMS];
 #endif
-    const clattn_params *p = &params;
+    ATTENTION_INPUTS(p, in);
     const int plane = chunk.first_plane + (int)get_group_id(1);
     const int b = plane / p->query_heads, h = plane % p->query_heads;
     const int i = chunk.first_row + (int)get_group_id(0);
-    const sequence s = sequence_of(p, b, key_lengths, query_offsets, cu_query, cu_key);
+    const sequence s = sequence_of(p, &in, b);
     const int exists = i < s.query_len;
     const int low = exists ? key_low(p, &s, i) : 0, high = exists ? key_high(p, &s, i) : 0;
     __global REAL *row = scores + get_group_id(1) * chunk.plane_stride +
@@ -160,19 +160,16 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
     all = join_items(all, item_maximum, item_sum, item_visible);
 #endif
     if (HAS(SINKS) && all.visible) {
-        const extent sink = { sinks[p->sinks_offset + h * p->sinks_stride], 1, 1 };
+        const extent sink = { sink_of(p, &in, h), 1, 1 };
         all = join(all, sink);
     }
     if (HAS(LSE) && exists && get_local_id(0) == 0) {
-        lse[p->lse_offset + b * p->lse_stride[0] + h * p->lse_stride[1] +
-            (s.query_row + i) * p->lse_stride[2]] =
-            all.visible ? (float)(all.maximum + log(all.sum)) : -INFINITY;
+        in.lse[lse_at(p, &s, b, h, i)] = all.visible ? (float)(all.maximum + log(all.sum)) : -INFINITY;
     }
 
     const REAL inverse = all.visible ? 1 / all.sum : 0, origin = ORIGIN(all.maximum);
     const int writes_weights = p->weights == CLATTN_CL_WEIGHTS_SOFTMAX;
-    const clattn_i64 weights_at = p->weights_offset + b * p->weights_stride[0] +
-                                  h * p->weights_stride[1] + i * p->weights_stride[2];
+    const clattn_i64 weights_at = weights_row_at(p, b, h, i);
     for (int j = (int)get_local_id(0) * VEC; j < p->key_len; j += ITEMS * VEC) {
         INTV visible = (INTV)0;
         REALV weight = (REALV)0;
@@ -185,7 +182,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
             VSTORE(weight, lane);
             for (int n = 0; n < VEC && j + n < p->key_len; ++n) {
                 if (writes_weights) {
-                    weights[weights_at + (j + n) * p->weights_stride[3]] = lane[n];
+                    in.weights[weights_at + (j + n) * p->weights_stride[3]] = lane[n];
                 }
                 if (HAS(DROPOUT)) {
                     lane[n] = dropout_keeps(p, b, h, i, j + n) ? lane[n] * PARAM_REAL(p, keep_scale) : 0;

@@ -132,6 +132,7 @@ KERNEL_FILES = \
 	cl/additive_params.h \
 	cl/additive_score.cl \
 	cl/arguments.clh \
+	cl/epilogue.clh \
 	cl/exp.clh \
 	cl/forward_params.h \
 	cl/forward_tensors.h \

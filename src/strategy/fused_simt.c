@@ -85,10 +85,6 @@ static int applicable(const clattn_context *context, const struct problem *probl
     const struct device *device = &context->device;
     struct shape shape;
     int rank = 0;
-    if (problem_mixes_types(problem)) {
-        text_append(why, "takes queries, keys, values and outputs of one type");
-        return 0;
-    }
     if (!row_blocks_applicable(device, problem, why)) {
         return 0;
     }
@@ -136,10 +132,11 @@ static clattn_status build(clattn_context *context, const struct problem *proble
                            const struct shape *shape, struct kernel **kernel)
 {
     struct text text = TEXT_INIT;
+    append_type_options(problem, &text);
     text_append(&text,
-                "-D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d "
+                " -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d "
                 "-D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d",
-                (int)problem->p.type, problem->flags & ~ROW_BLOCKS_RUN_TIME_FEATURES,
+                problem->flags & ~ROW_BLOCKS_RUN_TIME_FEATURES,
                 problem->p.strided_columns != 0, shape->of.tile.rows, shape->of.tile.keys,
                 shape->of.tile.unroll_score, shape->of.tile.work_items, shape->of.columns, shape->keys_staged);
     if (problem->flags & CLATTN_FLAG_BIAS) {

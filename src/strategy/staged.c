@@ -40,6 +40,9 @@ static const char *clblast_declines(const clattn_context *context, const struct 
     if (problem->p.strided_columns) {
         return "columns may be strided";
     }
+    if (problem_mixes_types(problem)) {
+        return "it multiplies matrices of one type";
+    }
     return gemm_declines_type(&context->device, problem->p.type);
 }
 
@@ -73,10 +76,6 @@ static int applicable(const clattn_context *context, const struct problem *probl
 {
     if (problem->p.type == CLATTN_FLOAT64 && !context->device.has_fp64) {
         text_append(why, "the device has no float64");
-        return 0;
-    }
-    if (problem_mixes_types(problem)) {
-        text_append(why, "takes queries, keys, values and outputs of one type");
         return 0;
     }
     if (!attention_arguments_fit(&context->device, sizeof(staged_chunk), why)) {
@@ -122,6 +121,28 @@ static void plan_chunks(const clattn_context *context, const struct problem *pro
     state->chunk_planes = min64(1, p->batch * p->query_heads);
 }
 
+static clattn_status build_product_kernels(clattn_context *context, const struct problem *problem,
+                                           struct staged_state *state)
+{
+    const clattn_type type = problem->p.type;
+    struct text types = TEXT_INIT;
+    append_type_options(problem, &types);
+    clattn_status status = CLATTN_OK;
+    if (types.failed) {
+        status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for build options");
+    }
+    if (status == CLATTN_OK) {
+        status = staged_build_tiles(context, "staged_score.cl", "score", type, types.data, &state->score);
+    }
+    if (status == CLATTN_OK) {
+        status = staged_build_tiles(context, "staged_mix.cl", "mix_values", type, types.data, &state->mix);
+    }
+    text_free(&types);
+    return status;
+}
+
+/* TYPE says only what they compute in: they touch neither keys nor values, but for repair, which CLBlast's one type
+ * needs alone. */
 static clattn_status build_row_kernels(clattn_context *context, const struct problem *problem,
                                        struct staged_state *state)
 {
@@ -146,11 +167,7 @@ static clattn_status build_kernels(clattn_context *context, const struct problem
                                    struct staged_state *state)
 {
     const clattn_type type = problem->p.type;
-    clattn_status status =
-        staged_build_tiles(context, "staged_score.cl", "score", type, &state->score);
-    if (status == CLATTN_OK) {
-        status = staged_build_tiles(context, "staged_mix.cl", "mix_values", type, &state->mix);
-    }
+    clattn_status status = build_product_kernels(context, problem, state);
     if (status == CLATTN_OK) {
         status = build_row_kernels(context, problem, state);
     }

@@ -77,14 +77,15 @@ int staged_shape_fits(const struct device *device, const struct tile_shape *shap
 }
 
 clattn_status staged_build_shape(clattn_context *context, const struct tile_shape *shape, const char *file,
-                                 const char *name, clattn_type type, struct tile_kernel *result)
+                                 const char *name, clattn_type type, const char *type_options,
+                                 struct tile_kernel *result)
 {
     const int vector = shape->vector_bytes / real_bytes(type);
-    char options[160];
+    char options[240];
     snprintf(options, sizeof(options),
-             "-D TYPE=%d -D VEC=%d -D WG_M=%d -D WG_N=%d -D REG_M=%d -D REG_V=%d -D TILE_K=%d "
+             "%s -D VEC=%d -D WG_M=%d -D WG_N=%d -D REG_M=%d -D REG_V=%d -D TILE_K=%d "
              "-D BLOCKS_M=%d",
-             (int)type, vector, shape->wg_m, shape->wg_n, shape->reg_m, shape->reg_v, shape->tile_k,
+             type_options, vector, shape->wg_m, shape->wg_n, shape->reg_m, shape->reg_v, shape->tile_k,
              shape->blocks_m);
     result->shape = *shape;
     result->group_rows = shape->wg_m * shape->reg_m * shape->blocks_m;
@@ -95,7 +96,7 @@ clattn_status staged_build_shape(clattn_context *context, const struct tile_shap
 }
 
 clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name,
-                                 clattn_type type, struct tile_kernel *result)
+                                 clattn_type type, const char *type_options, struct tile_kernel *result)
 {
     for (size_t i = 0; i < staged_tile_shape_count; ++i) {
         const struct tile_shape *shape = &staged_tile_shapes[i];
@@ -104,7 +105,7 @@ clattn_status staged_build_tiles(clattn_context *context, const char *file, cons
         }
         /* What the compiler made of it may need more registers than a full work-group has. */
         size_t limit = 0;
-        clattn_status status = staged_build_shape(context, shape, file, name, type, result);
+        clattn_status status = staged_build_shape(context, shape, file, name, type, type_options, result);
         if (status == CLATTN_OK) {
             status = kernel_work_group_limit(result->kernel, &limit);
         }

@@ -28,13 +28,15 @@ extern const size_t staged_tile_shape_count;
 /* Whether the device has room for the shape, and is of the class that it is for. */
 int staged_shape_fits(const struct device *device, const struct tile_shape *shape, clattn_type type);
 
-/* Builds kernel `name` of cl/`file` for storage `type` with this shape. */
+/* Builds kernel `name` of cl/`file` with this shape. `type_options`: "-D TYPE=1", with more where types are mixed;
+ * `type` is the one of TYPE. */
 clattn_status staged_build_shape(clattn_context *context, const struct tile_shape *shape, const char *file,
-                                 const char *name, clattn_type type, struct tile_kernel *result);
+                                 const char *name, clattn_type type, const char *type_options,
+                                 struct tile_kernel *result);
 
 /* The same with the first shape that fits. */
 clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name,
-                                 clattn_type type, struct tile_kernel *result);
+                                 clattn_type type, const char *type_options, struct tile_kernel *result);
 
 /* Bytes that a vector of the device should have: as its registers, 4 to 64. */
 int staged_vector_bytes(const struct device *device);

@@ -148,9 +148,11 @@ static void test_tiles(struct totals *totals, const char *file, const char *name
         if (type != CLATTN_FLOAT32 && tried++ > 0 && i + 2 < staged_tile_shape_count) {
             continue;
         }
+        char types[16];
+        snprintf(types, sizeof(types), "-D TYPE=%d", (int)type);
         snprintf(subject.options, sizeof(subject.options), "%s, tile shape %zu", clattn_type_name(type), i);
         clattn_status built =
-            staged_build_shape(totals->context, shape, file, name, type, &subject.tile);
+            staged_build_shape(totals->context, shape, file, name, type, types, &subject.tile);
         subject.kernel = subject.tile.kernel;
         run_built(totals, &subject, type, built, subject.tile.local[0] * subject.tile.local[1]);
     }
