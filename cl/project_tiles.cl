@@ -1,4 +1,4 @@
-/* project_tiles: the projection of project.h for devices without wide registers, one tile of rows x columns
+/* project_tiles: the projection of project_params.h for devices without wide registers, one tile of rows x columns
  * a work-group (tile_gemm.clh). add_bias: what a matrix multiply of CLBlast leaves to be done.
  *
  *     left [row m][depth]    as it is               right [column n][depth]   transposed:
