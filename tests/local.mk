@@ -172,6 +172,7 @@ test_scripts = \
 	tests/units/matrix_units.sh \
 	tests/rules \
 	tests/random_fused.sh \
+	tests/random_mixed.sh \
 	tests/run_cases.sh \
 	tests/units/amx.sh \
 	tests/robust/broken_devices.sh \

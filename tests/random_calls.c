@@ -1,5 +1,6 @@
 /* usage: random_calls [--seed N] [--count N] [--index N] [--strategy S,S...] [--type T,T...]
- *                     [--seconds N] [--work N] [--same N] [--digests FILE] [--device D]
+ *                     [--seconds N] [--work N] [--same N] [--mixed 0|1] [--digests FILE]
+ *                     [--device D]
  *
  * Whole calls against the reference by the error bound of support/tolerance.h, over random problems. Half
  * of them take the blocking call, half plan and enqueue. Prints the seed, the largest C that was needed for
@@ -8,6 +9,7 @@
  * CLATTN_TEST_SEED, CLATTN_TEST_COUNT, CLATTN_TEST_STRATEGIES stand in for the options. --seconds ends
  * early; what was left counts as skipped.
  * --digests: writes a hash of each call's outputs, to see that two versions of the library agree to the last bit.
+ * --mixed 1: keys, values and outputs have types of their own, and R, which is of one type, is not asked for.
  * --same: so many calls in a row need the same programs, where a strategy compiles for each problem. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +26,7 @@ struct options {
     double seconds;
     int64_t work_limit;
     uint64_t same;
+    int mixed;
     const char *digests;
 };
 
@@ -46,11 +49,11 @@ static int parse(int argc, char **argv, struct options *o)
 {
     const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_COUNT", "2000");
     const char *index = NULL, *seconds = "0", *work = "0";
-    const char *same = "1";
+    const char *same = "1", *mixed = "0";
     o->digests = NULL;
     const struct device_option more[] = { { "seed", &seed },       { "count", &count }, { "index", &index },
                                           { "seconds", &seconds }, { "work", &work },   { "same", &same },
-                                          { "digests", &o->digests }, { NULL, NULL } };
+                                          { "mixed", &mixed },     { "digests", &o->digests }, { NULL, NULL } };
     if (device_options_parse_more(argc, argv, "plain,staged,staged/clblast", NULL, more, &o->shared) != 0) {
         return -1;
     }
@@ -60,6 +63,7 @@ static int parse(int argc, char **argv, struct options *o)
     o->seconds = strtod(seconds, NULL);
     o->work_limit = strtoll(work, NULL, 0);
     o->same = strtoull(same, NULL, 0);
+    o->mixed = strcmp(mixed, "0") != 0;
     return o->same > 0 ? 0 : -1;
 }
 
@@ -75,7 +79,8 @@ static void write_again(const struct options *o, uint64_t index, char *text, siz
     if (o->same > 1) {
         snprintf(more + strlen(more), sizeof(more) - strlen(more), " --same %" PRIu64, o->same);
     }
-    snprintf(text, bytes, "tests/random_calls --seed %" PRIu64 " --index %" PRIu64 "%s", o->seed, index, more);
+    snprintf(text, bytes, "tests/random_calls --seed %" PRIu64 " --index %" PRIu64 "%s%s", o->seed, index, more,
+             o->mixed ? " --mixed 1" : "");
 }
 
 static void run_index(struct run *run, uint64_t index)
@@ -83,14 +88,14 @@ static void run_index(struct run *run, uint64_t index)
     const struct options *o = &run->options;
     const struct device_options *shared = &o->shared;
     struct random_call_options what = { shared->types[index / o->same % (uint64_t)shared->n_types],
-                                        o->work_limit, o->same };
+                                        o->work_limit, o->same, o->mixed };
     struct test_call test;
     enum value_family family;
     char name[24], again[160];
     snprintf(name, sizeof(name), "%" PRIu64, index);
     write_again(o, index, again, sizeof(again));
     const clattn_status status = random_call_create(&test, o->seed, index, &what, &family);
-    const struct judged_call call = { &test, name, again, family != VALUES_NOT_FINITE,
+    const struct judged_call call = { &test, name, again, family != VALUES_NOT_FINITE && !o->mixed,
                                       index / JUDGE_TYPES % 2 == 0 };
     if (status != CLATTN_OK) {
         judge_report(&run->judge, &call, "none", clattn_last_error());

@@ -108,6 +108,24 @@ static void random_options(struct random *random, clattn_problem *p, clattn_type
     p->allow_tf32 = p->type == CLATTN_FLOAT32 && random_chance(random, 0.5);
 }
 
+/* Drawn by themselves, so that the other draws stay. Half of the problems are the usual mixtures: a cache of 16 bits
+ * under wider queries, and float32 out of 16-bit inputs. */
+static void random_types(uint64_t seed, uint64_t index, clattn_problem *p)
+{
+    struct random random = random_start(~seed, index);
+    clattn_type own[3];
+    for (int i = 0; i < 3; ++i) {
+        own[i] = (clattn_type)random_between(&random, CLATTN_FLOAT32, CLATTN_BFLOAT16);
+    }
+    const double kind = random_unit(&random);
+    if (p->type == CLATTN_FLOAT64) {
+        return;
+    }
+    p->key_type = kind < 0.25 ? p->type : own[0];
+    p->value_type = kind < 0.5 ? p->key_type : own[1];
+    p->out_type = kind < 0.25 ? CLATTN_FLOAT32 : kind < 0.5 ? p->type : own[2];
+}
+
 /* What kernels are told at run time takes other values; what they were built for stays. */
 static void random_variation(struct random *random, clattn_problem *p, int64_t work_limit)
 {
@@ -194,6 +212,9 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     random_shape(&random, &problem, random_chance(&random, 0.05) ? 4 * limit : limit);
     random_masking(&random, &problem);
     random_options(&random, &problem, options->type);
+    if (options->mixed) {
+        random_types(seed, index - neighbour, &problem);
+    }
     if (neighbour > 0) {
         random = random_start(seed, index);
         random_variation(&random, &problem, limit);

@@ -48,7 +48,9 @@ void random_layouts(struct random *random, struct test_call *test)
     int64_t query[4], key[4];
     test_call_shape(test, TENSOR_QUERY, query);
     test_call_shape(test, TENSOR_KEY, key);
-    int packed = query[2] == key[2] && p->head_dim == p->head_dim_v && random_chance(random, 0.4);
+    const clattn_type type = test_call_type(test, TENSOR_QUERY);
+    const int one_type = test_call_type(test, TENSOR_KEY) == type && test_call_type(test, TENSOR_VALUE) == type;
+    int packed = one_type && query[2] == key[2] && p->head_dim == p->head_dim_v && random_chance(random, 0.4);
     if (packed) {
         test_call_place_packed_qkv(test);
     }

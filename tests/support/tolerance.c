@@ -145,7 +145,7 @@ static void check_out(struct check *c)
             .floor = keys * c->least * c->largest_value / (1 - p->dropout) +
                      (c->test->weight_rounding + 2 * logit_rounding(c) + c->test->factor_rounding) *
                          c->detail->value_spread[c->at * p->head_dim_v + column],
-            .type = rounded_type(p->type, p->type),
+            .type = rounded_type(p->type, p->out_type),
             .any_non_finite = 1,
         };
         if (c->detail->allowed_keys[c->at] == 0) {
