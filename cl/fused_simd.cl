@@ -68,20 +68,17 @@ static inline float score_factor(const clattn_params *p)
     return HAS(SOFTCAP) ? p->scale / p->softcap : p->scale * LOG2_E;
 }
 
-static inline void load_queries(const clattn_params *p, tile *t, __global const STORAGE *query,
-                                __global const float *slopes, query_vector *query_t)
+static inline void load_queries(const clattn_params *p, const attention_buffers *in, tile *t,
+                                query_vector *query_t)
 {
     for (int v = 0; v < VECTORS; ++v) {
-        rows_of row[LANES];
+        __global const ELEMENT_QUERY *row[LANES];
         for (int lane = 0; lane < LANES; ++lane) {
             int r = v * LANES + lane, i = position_of(t, r), h = head_of(t, r);
-            lane_mask_set_row(p, &t->mask, slopes, r, t->b, h, i);
-            row[lane].base = query + p->query_offset + t->b * p->query_stride[0] +
-                             h * p->query_stride[1] + (t->mask.s.query_row + i) * p->query_stride[2];
-            row[lane].row = 0;
-            row[lane].column = p->query_stride[3];
+            lane_mask_set_row(p, in, &t->mask, r, t->b, h, i);
+            row[lane] = in->query + query_row_at(p, &t->mask.s, t->b, h, i);
         }
-        put_queries(row, score_factor(p), query_t + v);
+        put_queries(row, COLUMN_STRIDE(query), score_factor(p), query_t + v);
         t->maximum[v] = -INFINITY;
         t->sum[v] = 0.0f;
         t->seen[v] = 0;
@@ -115,8 +112,7 @@ static inline int any_is_nan(const float16 *out_t)
 
 /* `terms`, `scores` and `weights` have room for a block. `careful`: a value that is not finite must not reach
  * the rows that do not see it. */
-static inline void attend_block(const clattn_params *p, tile *t, key_block *block,
-                                __global const uchar *mask, __global const void *bias,
+static inline void attend_block(const clattn_params *p, const attention_buffers *in, tile *t, key_block *block,
                                 const query_vector *query_t, int careful, float16 *terms, float16 *scores,
                                 weight_vector *weights, float16 *out_t)
 {
@@ -126,7 +122,7 @@ static inline void attend_block(const clattn_params *p, tile *t, key_block *bloc
     }
     const int full = block_is_full(p, &t->mask, from, count);
     if (!full) {
-        if (!fill_terms(p, &t->mask, mask, bias, from, count, t->seen, terms)) {
+        if (!fill_terms(p, in, &t->mask, from, count, t->seen, terms)) {
             return;
         }
     }
@@ -135,8 +131,7 @@ static inline void attend_block(const clattn_params *p, tile *t, key_block *bloc
         maximum[v] = t->maximum[v];
         t->seen[v] |= full ? -1 : 0;
     }
-    score_block(block, count, query_t, score_factor(p), p->softcap * LOG2_E, full ? 0 : terms, scores,
-                maximum);
+    score_block(p, block, count, query_t, score_factor(p), full ? 0 : terms, scores, maximum);
     move_maximum(t, maximum, rescale, origin);
     weigh_block(count, origin, scores, weights, t->sum);
     for (int r = 0; HAS(DROPOUT) && r < ROWS; ++r) {
@@ -154,14 +149,13 @@ static inline void attend_block(const clattn_params *p, tile *t, key_block *bloc
 
 /* Returns what the mixed values of a vector of rows are multiplied with. A sink is one more logit, without
  * a value. */
-static inline float16 finish_rows(const clattn_params *p, tile *t, __global const float *sinks, int v)
+static inline float16 finish_rows(const clattn_params *p, const attention_buffers *in, tile *t, int v)
 {
     float16 kept = 1.0f;
     if (HAS(SINKS)) {
         float16 sink;
         for (int lane = 0; lane < LANES; ++lane) {
-            int h = head_of(t, v * LANES + lane);
-            set_lane(&sink, lane, sinks[p->sinks_offset + h * p->sinks_stride] * LOG2_E);
+            set_lane(&sink, lane, sink_of(p, in, head_of(t, v * LANES + lane)) * LOG2_E);
         }
         float16 top = max_16(sink, t->maximum[v]);
         kept = exp2_16(t->maximum[v] - top);
@@ -172,29 +166,27 @@ static inline float16 finish_rows(const clattn_params *p, tile *t, __global cons
     return t->seen[v] & t->kept[v] ? kept / t->sum[v] : (float16)0.0f;
 }
 
-static inline void store_lse(const clattn_params *p, const tile *t, int v, __global float *lse)
+static inline void store_lse(const clattn_params *p, const attention_buffers *in, const tile *t, int v)
 {
     for (int lane = 0; lane < rows_in_vector(t, v); ++lane) {
         int r = v * LANES + lane;
         float top = get_lane(&t->maximum[v], lane), sum = get_lane(&t->sum[v], lane);
         int seen = ((const int *)&t->seen[v])[lane];
-        lse[p->lse_offset + t->b * p->lse_stride[0] + head_of(t, r) * p->lse_stride[1] +
-            (t->mask.s.query_row + position_of(t, r)) * p->lse_stride[2]] =
+        in->lse[lse_at(p, &t->mask.s, t->b, head_of(t, r), position_of(t, r))] =
             seen ? top * LN_2 + log(sum) : -INFINITY;
     }
 }
 
-static inline void store_out(const clattn_params *p, const tile *t, int v, float16 factor,
-                             const float16 *out_t, __global STORAGE *out)
+static inline void store_out(const clattn_params *p, const attention_buffers *in, const tile *t, int v,
+                             float16 factor, const float16 *out_t)
 {
     clattn_i64 row_at[LANES];
     for (int lane = 0; lane < LANES; ++lane) {
         int r = v * LANES + lane;
-        row_at[lane] = p->out_offset + t->b * p->out_stride[0] + head_of(t, r) * p->out_stride[1] +
-                       (t->mask.s.query_row + position_of(t, r)) * p->out_stride[2];
+        row_at[lane] = out_row_at(p, &t->mask.s, t->b, head_of(t, r), position_of(t, r));
     }
-    store_rows_transposed(out_t + v, factor, HEAD_DIM_V, p->out_stride[3], rows_in_vector(t, v), row_at,
-                          out);
+    store_rows_transposed(out_t + v, factor, HEAD_DIM_V, COLUMN_STRIDE(out), rows_in_vector(t, v), row_at,
+                          in->out);
 }
 
 /* 0: there are no such rows. */
@@ -221,18 +213,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
     const int kv_head = (int)get_group_id(1), b = (int)get_group_id(2), first = row_block(p) * TILES;
     const sequence s = sequence_of(p, &in, b);
     tile t[TILES];
-    query_vector query_t[TILES][PARTS * QUERY_STEPS * VECTORS];
+    query_vector query_t[TILES][QUERY_PARTS * QUERY_STEPS * VECTORS];
     float16 out_t[TILES][OUT_COLUMNS * VECTORS];
     int tiles = 0;
     for (; tiles < TILES && place_tile(p, &t[tiles], s, b, kv_head, first + tiles); ++tiles) {
     }
     const int high = tiles ? t[tiles - 1].high : 0;
-    const rows_of keys = { key + p->key_offset + b * p->key_stride[0] + kv_head * p->key_stride[1] +
-                               s.key_row * p->key_stride[2],
-                           p->key_stride[2], p->key_stride[3] };
-    const rows_of values = { value + p->value_offset + b * p->value_stride[0] +
-                                 kv_head * p->value_stride[1] + s.key_row * p->value_stride[2],
-                             p->value_stride[2], p->value_stride[3] };
+    const kv_source source = { in.key, in.value, key_rows_of(p, &s, b, kv_head), value_rows_of(p, &s, b, kv_head) };
     float16 terms[KEYS * VECTORS], scores[KEYS * VECTORS];
 #if WEIGHTS_APART
     weight_vector block_weights[WEIGHT_PARTS * KEYS / 2 * VECTORS];
@@ -243,7 +230,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
     int careful = 0, again;
     do {
         for (int n = 0; n < tiles; ++n) {
-            load_queries(p, &t[n], query, slopes, query_t[n]);
+            load_queries(p, &in, &t[n], query_t[n]);
             for (int c = 0; c < OUT_COLUMNS * VECTORS; ++c) {
                 out_t[n][c] = 0.0f;
             }
@@ -256,10 +243,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                     break;
                 }
             }
-            key_block block = read_block(keys, values, from, min(KEYS, high - from), &room);
+            key_block block = read_block(&source, from, min(KEYS, high - from), &room);
             for (int n = 0; n < tiles; ++n) {
-                attend_block(p, &t[n], &block, mask, bias, query_t[n], careful, terms, scores,
-                             block_weights, out_t[n]);
+                attend_block(p, &in, &t[n], &block, query_t[n], careful, terms, scores, block_weights, out_t[n]);
             }
         }
         BLOCKS_END();
@@ -271,10 +257,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
     } while (again);
     for (int n = 0; n < tiles; ++n) {
         for (int v = 0; v < VECTORS; ++v) {
-            float16 factor = finish_rows(p, &t[n], sinks, v);
-            store_out(p, &t[n], v, factor, out_t[n], out);
+            float16 factor = finish_rows(p, &in, &t[n], v);
+            store_out(p, &in, &t[n], v, factor, out_t[n]);
             if (HAS(LSE)) {
-                store_lse(p, &t[n], v, lse);
+                store_lse(p, &in, &t[n], v);
             }
         }
     }

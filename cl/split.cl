@@ -9,8 +9,8 @@
  *     split_combine  group id 0: row        1: key/value head      2: batch entry
  *
  *     row r of a key/value head  ->  position r / GROUP, head r % GROUP
- *     pieces[((b * kv_heads + kv_head) * n_pieces + piece) * ROWS + r][0 .. CHUNKS_V)  values, mixed, by 16
- *     then, of all pieces, [..][0] maximum, [1] sum                      (sum UNSEEN: the row saw no key)
+ *     pieces[((b * kv_heads + kv_head) * n_pieces + piece) * ROWS + r][0 .. CHUNKS_V)  P * V, by 16
+ *     then, of all pieces, [..][0] row maximum, [1] row sum              (sum UNSEEN: the row saw no key)
  *
  * Scores: lanes along head_dim, 16 dot products at once (AT_ONCE rows x 16 / AT_ONCE keys), whose lanes are
  * summed together at the end. Softmax: lanes along the keys. Mixing: lanes along head_dim_v. */
@@ -23,58 +23,81 @@
 #define UNSEEN (-1.0f)
 
 /* Bias or mask of a row for 16 keys from `key` on, 0 where there is no such element. */
-static inline float16 terms_of_row(const clattn_params *p, int is_mask, __global const uchar *mask,
-                                   __global const void *bias, clattn_i64 row_at, clattn_i64 column_stride,
-                                   int key, int last)
+static inline float16 terms_of_row(const clattn_params *p, const attention_buffers *in, int is_mask,
+                                   clattn_i64 row_at, clattn_i64 column_stride, int key, int last)
 {
     if (column_stride == 1 && key + 16 <= last) {
-        return term_16(p, is_mask, mask, bias, row_at + key);
+        return term_16(p, in, is_mask, row_at + key);
     }
     float16 terms = 0.0f;
     for (int lane = 0; lane < min(16, last - key); ++lane) {
-        set_lane(&terms, lane, term_1(p, is_mask, mask, bias, row_at + (key + lane) * column_stride));
+        set_lane(&terms, lane, term_1(p, in, is_mask, row_at + (key + lane) * column_stride));
     }
     return terms;
 }
 
-/* Scores of row r become logits, -inf where a key is hidden; `seen` gathers the lanes that are not. */
-static inline float finish_scores(const clattn_params *p, const piece *t, __global const uchar *mask,
-                                  __global const void *bias, __global const float *slopes, int r,
-                                  float *scores, int *seen)
+/* A row of the K/V split, for finishing its logits. */
+typedef struct split_row {
+    int i, h;
+    int low, high; /* it sees keys [low, high), and those always visible */
+    float slope, position; /* position: counted from the first key */
+} split_row;
+
+static inline split_row split_row_of(const clattn_params *p, const attention_buffers *in, const piece *t, int r)
 {
     const int i = position_of(t, r), h = head_of(t, r);
-    const int low = window_low(p, &t->s, i), high = min(key_high(p, &t->s, i), t->from + t->count);
-    const float slope = head_slope(p, slopes, t->b, h) * LOG2_E;
-    const float position = (float)(i + t->s.offset - t->from);
+    const split_row row = { i,
+                            h,
+                            window_low(p, &t->s, i),
+                            min(key_high(p, &t->s, i), t->from + t->count),
+                            slope_of(p, in, t->b, h) * LOG2_E,
+                            (float)(i + t->s.offset - t->from) };
+    return row;
+}
+
+/* The one hook where the logits of a row and 16 keys, from key j of the piece on, are finished: scale * dot, in units
+ * of log2 or of the soft cap, becomes them by softcap, bias and slope, -inf where a key is hidden. `visible` gathers
+ * the lanes that are not. */
+static inline float16 finish_logits_16_keys(const clattn_params *p, const attention_buffers *in, const piece *t,
+                                            const split_row *row, int j, float16 score, int16 *visible)
+{
     const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const int16 key = t->from + j + lane;
+    int16 hidden = key >= row->high;
+    float16 logit = score, terms = 0.0f;
+    if (HAS(WINDOW)) {
+        hidden |= (key < row->low) & (key >= p->always_visible_keys);
+    }
+    if (HAS(SOFTCAP)) {
+        logit = tanh_16(logit) * (p->softcap * LOG2_E);
+    }
+    if (HAS(SLOPES)) {
+        terms -= row->slope * fabs(row->position - convert_float16(j + lane));
+    }
+    if (HAS(BIAS)) {
+        terms += terms_of_row(p, in, 0, bias_index(p, t->b, row->h, row->i, 0), p->bias_stride[3], t->from + j,
+                              p->bias_key_len);
+        hidden |= terms == -INFINITY;
+    }
+    if (HAS(MASK)) {
+        hidden |= terms_of_row(p, in, 1, mask_index(p, t->b, row->h, row->i, 0), p->mask_stride[3], t->from + j,
+                               p->mask_key_len) == -INFINITY;
+    }
+    *visible |= ~hidden;
+    return hidden ? (float16)-INFINITY : logit + terms;
+}
+
+/* Scores of row r become logits; returns their maximum, and in `seen` whether the row sees any key. */
+static inline float finish_scores(const clattn_params *p, const attention_buffers *in, const piece *t, int r,
+                                  float *scores, int *seen)
+{
+    const split_row row = split_row_of(p, in, t, r);
     float16 maximum = -INFINITY;
     int16 visible = 0;
     for (int j = 0; j < t->count; j += 16) {
-        const int16 key = t->from + j + lane;
-        int16 hidden = key >= high;
-        float16 logit = vload16(0, scores + j), terms = 0.0f;
-        if (HAS(WINDOW)) {
-            hidden |= (key < low) & (key >= p->always_visible_keys);
-        }
-        if (HAS(SOFTCAP)) {
-            logit = tanh_16(logit) * (p->softcap * LOG2_E);
-        }
-        if (HAS(SLOPES)) {
-            terms -= slope * fabs(position - convert_float16(j + lane));
-        }
-        if (HAS(BIAS)) {
-            terms += terms_of_row(p, 0, mask, bias, bias_index(p, t->b, h, i, 0), p->bias_stride[3],
-                                  t->from + j, p->bias_key_len);
-            hidden |= terms == -INFINITY;
-        }
-        if (HAS(MASK)) {
-            hidden |= terms_of_row(p, 1, mask, bias, mask_index(p, t->b, h, i, 0), p->mask_stride[3],
-                                   t->from + j, p->mask_key_len) == -INFINITY;
-        }
-        logit = hidden ? (float16)-INFINITY : logit + terms;
+        const float16 logit = finish_logits_16_keys(p, in, t, &row, j, vload16(0, scores + j), &visible);
         *(float16 *)(scores + j) = logit;
         maximum = max_16(logit, maximum);
-        visible |= ~hidden;
     }
     *seen = any(visible);
     return largest_16(maximum);
@@ -92,19 +115,18 @@ static inline float weigh_scores(const piece *t, float maximum, float *scores)
     return sum_16(sum);
 }
 
-/* The same for one row, where values are not finite and the row must not see some of them. */
-static inline void mix_row_hiding(const clattn_params *p, const piece *t, __global const uchar *mask,
-                                  __global const void *bias, int r, element_row value,
-                                  clattn_i64 row_stride, const float *weights, __global float *to)
+/* P * V of one row, where values are not finite and the row must not see some of them. */
+static inline void mix_row_hiding(const clattn_params *p, const attention_buffers *in, const piece *t, int r,
+                                  value_row value, clattn_i64 row_stride, const float *weights,
+                                  __global float *to)
 {
     const int i = position_of(t, r), h = head_of(t, r);
     for (int c = 0; c < HEAD_DIM_V; ++c) {
         float sum = 0.0f;
         for (int j = 0; j < t->count; ++j) {
-            float score = 0.0f;
-            const attention_buffers in = { .mask = mask, .bias = bias };
-            if (finish_logit(p, &in, &t->s, 0.0f, t->b, h, i, t->from + j, &score)) {
-                sum = fma(LOAD(value, j * row_stride + c), weights[j], sum);
+            float logit = 0.0f;
+            if (finish_logit(p, in, &t->s, 0.0f, t->b, h, i, t->from + j, &logit)) {
+                sum = fma(VALUE_LOAD(value, j * row_stride + c), weights[j], sum);
             }
         }
         to[c] = sum;
@@ -131,7 +153,7 @@ static inline __global float *values_of(const clattn_params *p, const piece *t, 
                                         int n_pieces)
 {
     const clattn_i64 head = (clattn_i64)t->b * p->kv_heads + t->first_head / GROUP;
-    return pieces + (head * n_pieces + t->from / SPLIT_KEYS) * ROWS * CHUNKS_V * 16;
+    return pieces + (head * n_pieces + t->from / SPLIT_KEYS) * ROWS * SPLIT_COLUMNS(HEAD_DIM_V);
 }
 
 static inline __global float *state_of(const clattn_params *p, const piece *t, __global float *pieces,
@@ -139,21 +161,19 @@ static inline __global float *state_of(const clattn_params *p, const piece *t, _
 {
     const clattn_i64 head = (clattn_i64)t->b * p->kv_heads + t->first_head / GROUP;
     const clattn_i64 all_heads = (clattn_i64)p->batch * p->kv_heads;
-    return pieces + all_heads * n_pieces * ROWS * CHUNKS_V * 16 +
-           (head * n_pieces + t->from / SPLIT_KEYS) * ROWS * 2;
+    return pieces + all_heads * n_pieces * ROWS * SPLIT_COLUMNS(HEAD_DIM_V) +
+           (head * n_pieces + t->from / SPLIT_KEYS) * ROWS * SPLIT_STATE;
 }
 
 /* The keys and values of a piece, for all rows. */
-static inline void attend_piece(const clattn_params *p, const piece *t, __global const STORAGE *query,
-                                __global const STORAGE *key, __global const STORAGE *value,
-                                __global const uchar *mask, __global const void *bias,
-                                __global const float *slopes, __global float *to, __global float *state)
+static inline void attend_piece(const clattn_params *p, const attention_buffers *in, const piece *t,
+                                __global float *to, __global float *state)
 {
     if (t->count <= 0 ||
         (t->from >= p->always_visible_keys && t->from + t->count <= window_low(p, &t->s, 0))) {
         for (int r = 0; r < t->rows; ++r) {
-            state[2 * r] = -INFINITY;
-            state[2 * r + 1] = UNSEEN;
+            state[SPLIT_STATE * r] = -INFINITY;
+            state[SPLIT_STATE * r + 1] = UNSEEN;
         }
         return;
     }
@@ -162,85 +182,80 @@ static inline void attend_piece(const clattn_params *p, const piece *t, __global
     float16 score_vectors[PADDED_ROWS * SPLIT_KEYS / 16];
     float *scores = (float *)score_vectors;
     const int kv_head = t->first_head / GROUP;
-    load_queries(p, t, query, query_rows);
-    element_row keys = key + p->key_offset + t->b * p->key_stride[0] + kv_head * p->key_stride[1] +
-                       t->s.key_row * p->key_stride[2];
-    element_row values = value + p->value_offset + t->b * p->value_stride[0] +
-                         kv_head * p->value_stride[1] + (t->s.key_row + t->from) * p->value_stride[2];
-    score_piece(t, keys, p->key_stride[2], query_rows, scores);
-    for (int j = 0; j < min(ROWS_AHEAD(HEAD_DIM_V), t->count); ++j) {
-        fetch_row(values + j * p->value_stride[2], HEAD_DIM_V);
+    load_queries(p, in, t, query_rows);
+    const kv_rows keys = key_rows_of(p, &t->s, t->b, kv_head), values = value_rows_of(p, &t->s, t->b, kv_head);
+    score_piece(t, in->key, &keys, query_rows, scores);
+    const kv_block block = kv_block_from(&values, t->from);
+    value_row value = in->value + block.first;
+    for (int j = 0; j < min(VALUES_AHEAD, t->count); ++j) {
+        fetch_row(value + j * block.row, VALUE_BYTES);
     }
     for (int r = 0; r < PADDED_ROWS; ++r) {
         float *row = scores + r * SPLIT_KEYS;
         int seen;
-        float maximum = finish_scores(p, t, mask, bias, slopes, r, row, &seen);
+        float maximum = finish_scores(p, in, t, r, row, &seen);
         float sum = weigh_scores(t, maximum, row);
         if (r < t->rows) {
-            state[2 * r] = maximum;
-            state[2 * r + 1] = seen ? sum : UNSEEN;
+            state[SPLIT_STATE * r] = maximum;
+            state[SPLIT_STATE * r + 1] = seen ? sum : UNSEEN;
         }
     }
-    const int finite = piece_is_full(p, t) || values_are_finite(t, values, p->value_stride[2]);
+    const int finite = piece_is_full(p, t) || values_are_finite(t, value, block.row);
     if (finite) {
-        mix_piece(t, values, p->value_stride[2], scores, to);
+        mix_piece(t, value, block.row, scores, to);
     }
     for (int r = 0; !finite && r < t->rows; ++r) {
-        mix_row_hiding(p, t, mask, bias, r, values, p->value_stride[2], scores + r * SPLIT_KEYS,
-                       to + 16 * r * CHUNKS_V);
+        mix_row_hiding(p, in, t, r, value, block.row, scores + r * SPLIT_KEYS, to + 16 * r * CHUNKS_V);
     }
 }
 
 /* Row r: the pieces' maxima become one, and each piece counts exp2(its maximum - that). */
-static inline void combine_pieces(const clattn_params *p, const piece *t, int r, int n_pieces,
-                                  __global const float *from, __global const float *state,
-                                  __global const float *sinks, __global STORAGE *out, __global float *lse)
+static inline void combine_pieces(const clattn_params *p, const attention_buffers *in, const piece *t, int r,
+                                  int n_pieces, __global const float *from, __global const float *state)
 {
-    from += r * CHUNKS_V * 16;
-    state += r * 2;
+    from += r * SPLIT_COLUMNS(HEAD_DIM_V);
+    state += r * SPLIT_STATE;
     const int i = position_of(t, r), h = head_of(t, r);
     float maximum = -INFINITY, sum = 0.0f;
     int seen = 0;
     for (int n = 0; n < n_pieces; ++n) {
-        float top = state[n * ROWS * 2];
+        float top = state[n * ROWS * SPLIT_STATE];
         maximum = top > maximum ? top : maximum;
-        seen |= state[n * ROWS * 2 + 1] != UNSEEN;
+        seen |= state[n * ROWS * SPLIT_STATE + 1] != UNSEEN;
     }
     float16 total[CHUNKS_V];
     for (int c = 0; c < CHUNKS_V; ++c) {
         total[c] = 0.0f;
     }
     if (HAS(SINKS) && seen) {
-        float sink = sinks[p->sinks_offset + h * p->sinks_stride] * LOG2_E;
+        float sink = sink_of(p, in, h) * LOG2_E;
         maximum = sink > maximum ? sink : maximum;
         sum = exp2(sink - maximum);
     }
     const float origin = maximum == -INFINITY ? 0.0f : maximum;
     for (int n = 0; n < n_pieces; ++n) {
-        float piece_sum = state[n * ROWS * 2 + 1];
+        float piece_sum = state[n * ROWS * SPLIT_STATE + 1];
         if (piece_sum == UNSEEN) {
             continue;
         }
-        float top = state[n * ROWS * 2], factor = exp2(top - origin);
+        float top = state[n * ROWS * SPLIT_STATE], factor = exp2(top - origin);
         sum = fma(piece_sum, factor, sum);
         for (int c = 0; c < CHUNKS_V; ++c) {
             total[c] = fma(vload16((clattn_i64)n * ROWS * CHUNKS_V + c, from), (float16)factor, total[c]);
         }
     }
-    const clattn_i64 out_at = p->out_offset + t->b * p->out_stride[0] + h * p->out_stride[1] +
-                              (t->s.query_row + i) * p->out_stride[2];
+    const clattn_i64 out_at = out_row_at(p, &t->s, t->b, h, i);
     for (int c = 0; c < HEAD_DIM_V; ++c) {
-        STORE(out, out_at + c, seen ? ((const float *)total)[c] / sum : 0.0f);
+        OUT_STORE(in->out, out_at + c, seen ? ((const float *)total)[c] / sum : 0.0f);
     }
     if (HAS(LSE)) {
-        lse[p->lse_offset + t->b * p->lse_stride[0] + h * p->lse_stride[1] +
-            (t->s.query_row + i) * p->lse_stride[2]] = seen ? maximum * LN_2 + log(sum) : -INFINITY;
+        in->lse[lse_at(p, &t->s, t->b, h, i)] = seen ? maximum * LN_2 + log(sum) : -INFINITY;
     }
 }
 
 #define SPLIT_KERNEL __kernel __attribute__((reqd_work_group_size(1, 1, 1))) LEAST_SUB_GROUP void
 
-/* `p`, and `t`: piece n of a key/value head. */
+/* `p` and `in`, and `t`: piece n of a key/value head. */
 #define SPLIT_PLACE(batch_entry, kv_head, n)                                                           \
     ATTENTION_INPUTS(p, in);                                                                           \
     piece t;                                                                                           \
@@ -257,21 +272,19 @@ SPLIT_KERNEL split_head(ATTENTION_ARGUMENTS, __global float *pieces, int n_piece
     SPLIT_PLACE(get_group_id(1), get_group_id(0), 0);
     for (int n = 0; n < n_pieces; ++n) {
         set_piece(p, &t, n);
-        attend_piece(p, &t, query, key, value, mask, bias, slopes, values_of(p, &t, pieces, n_pieces),
-                     state_of(p, &t, pieces, n_pieces));
+        attend_piece(p, &in, &t, values_of(p, &t, pieces, n_pieces), state_of(p, &t, pieces, n_pieces));
     }
     set_piece(p, &t, 0);
     for (int r = 0; r < t.rows; ++r) {
-        combine_pieces(p, &t, r, n_pieces, values_of(p, &t, pieces, n_pieces),
-                       state_of(p, &t, pieces, n_pieces), sinks, out, lse);
+        combine_pieces(p, &in, &t, r, n_pieces, values_of(p, &t, pieces, n_pieces),
+                       state_of(p, &t, pieces, n_pieces));
     }
 }
 #else
 SPLIT_KERNEL split_piece(ATTENTION_ARGUMENTS, __global float *pieces, int n_pieces)
 {
     SPLIT_PLACE(get_group_id(2), get_group_id(1), get_group_id(0));
-    attend_piece(p, &t, query, key, value, mask, bias, slopes, values_of(p, &t, pieces, n_pieces),
-                 state_of(p, &t, pieces, n_pieces));
+    attend_piece(p, &in, &t, values_of(p, &t, pieces, n_pieces), state_of(p, &t, pieces, n_pieces));
 }
 
 SPLIT_KERNEL split_combine(ATTENTION_ARGUMENTS, __global float *pieces, int n_pieces)
@@ -279,8 +292,8 @@ SPLIT_KERNEL split_combine(ATTENTION_ARGUMENTS, __global float *pieces, int n_pi
     const int r = (int)get_group_id(0);
     SPLIT_PLACE(get_group_id(2), get_group_id(1), 0);
     if (r < t.rows) {
-        combine_pieces(p, &t, r, n_pieces, values_of(p, &t, pieces, n_pieces),
-                       state_of(p, &t, pieces, n_pieces), sinks, out, lse);
+        combine_pieces(p, &in, &t, r, n_pieces, values_of(p, &t, pieces, n_pieces),
+                       state_of(p, &t, pieces, n_pieces));
     }
 }
 #endif

@@ -167,6 +167,7 @@ KERNEL_FILES = \
 	cl/project_params.h \
 	cl/project_tiles.cl \
 	cl/simd_block.clh \
+	cl/simd_layout.h \
 	cl/simd_mask.clh \
 	cl/simd_product_amx.clh \
 	cl/simd_product_dot.clh \
@@ -176,6 +177,7 @@ KERNEL_FILES = \
 	cl/simd_rows.clh \
 	cl/simt_tile.clh \
 	cl/split.cl \
+	cl/split_layout.h \
 	cl/split_products.clh \
 	cl/staged_mix.cl \
 	cl/staged_params.h \

@@ -276,6 +276,57 @@ static int keys_past_the_length_are_absent(struct exact *e)
     return status ? -1 : 0;
 }
 
+/* Two problems that differ in types alone, on the same values: out of `mixed`, rounded to e->type, is out of `narrow`.
+ * By one strategy: the planner may choose another for other types, whose sums have another order. */
+static int rounds_to_narrow(struct exact *e, const clattn_problem *narrow_problem, const clattn_problem *mixed_problem)
+{
+    struct test_call narrow, mixed;
+    exact_build(&narrow, narrow_problem, 0);
+    exact_build(&mixed, mixed_problem, 0);
+    for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
+        exact_copy_entry(&mixed, 0, &narrow, 0, (enum tensor_id)id);
+    }
+    int64_t n[4];
+    test_call_shape(&narrow, TENSOR_OUT, n);
+    int status = exact_run(e, &narrow) || exact_run(e, &mixed) ? -1 : 0;
+    struct exact_row row = { &narrow, 0, 0, 0 };
+    for (row.h = 0; row.h < n[1]; ++row.h) {
+        for (row.i = 0; row.i < n[2]; ++row.i) {
+            for (int64_t c = 0; c < n[3] && status == 0; ++c) {
+                const double wide = test_call_get(&mixed, TENSOR_OUT, 0, row.h, row.i, c);
+                status = exact_same_value(e, &row, c, exact_rounded(e, wide));
+            }
+        }
+    }
+    test_call_free(&narrow);
+    test_call_free(&mixed);
+    return status;
+}
+
+/* For many rows and for few. `types` sets those of the mixed problem. */
+static int types_change_no_bit(struct exact *e, void (*types)(clattn_problem *p))
+{
+    const int64_t rows[] = { 43, 3 }, keys[] = { 210, 1100 };
+    int status = 0;
+    e->declined |= !e->strategy;
+    for (int n = 0; n < 2 && status == 0 && e->strategy; ++n) {
+        clattn_problem narrow = exact_problem(e, 1, 4, 2, rows[n], keys[n], 40, 72), mixed = narrow;
+        types(&mixed);
+        status = rounds_to_narrow(e, &narrow, &mixed);
+    }
+    return e->strategy ? status : -1;
+}
+
+static void float32_out(clattn_problem *p)
+{
+    p->out_type = CLATTN_FLOAT32;
+}
+
+static int wide_out_rounds_to_narrow(struct exact *e)
+{
+    return types_change_no_bit(e, float32_out);
+}
+
 /* ---- the whole run -------------------------------------------------------------------------- */
 
 static const struct {
@@ -292,6 +343,7 @@ static const struct {
     { "grouped heads are repeated heads", grouped_heads_are_repeated_heads },
     { "causal is the same as its mask", causal_is_a_mask },
     { "keys past the length are absent", keys_past_the_length_are_absent },
+    { "float32 out rounds to the out of the type", wide_out_rounds_to_narrow },
     { "rows whose weights are all dropped are 0", dropped_rows_are_zero },
     { "infinite values stay infinite where all rows see them", infinite_values_stay },
     { "infinite values stay infinite where some rows see them", infinite_values_stay_where_seen },

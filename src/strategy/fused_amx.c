@@ -4,6 +4,11 @@
 #include "strategy/fused_simd.h"
 #include "strategy/strategies.h"
 
+static int has_parts(clattn_type type)
+{
+    return type == CLATTN_BFLOAT16 || type == CLATTN_FLOAT16;
+}
+
 static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
 {
     const clattn_problem *p = &problem->p;
@@ -11,8 +16,8 @@ static int applicable(const clattn_context *context, const struct problem *probl
         text_append(why, "for CPU devices");
         return 0;
     }
-    if (p->type != CLATTN_BFLOAT16 && p->type != CLATTN_FLOAT16) {
-        text_append(why, "tiles hold bfloat16: for bfloat16 and float16 storage");
+    if (!has_parts(p->type) || !has_parts(p->key_type) || !has_parts(p->value_type)) {
+        text_append(why, "tiles hold bfloat16: for queries, keys and values in bfloat16 or float16");
         return 0;
     }
     if (!simd_applicable(context, problem, why)) {
@@ -34,7 +39,9 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
 
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
-    const int is_half = plan->problem.p.type == CLATTN_FLOAT16;
+    const clattn_problem *p = &plan->problem.p;
+    const int is_half = p->type == CLATTN_FLOAT16 || p->key_type == CLATTN_FLOAT16 ||
+                        p->value_type == CLATTN_FLOAT16;
     return simd_plan(plan, explain, SIMD_TILES,
                      is_half ? "amx_bf16, tiles of bfloat16, two of them for float16"
                              : "amx_bf16, tiles of bfloat16");

@@ -17,13 +17,16 @@ static int applicable(const clattn_context *context, const struct problem *probl
     return simd_applicable(context, problem, why);
 }
 
+static int reads_bfloat16(const clattn_problem *p)
+{
+    return p->type == CLATTN_BFLOAT16 && p->key_type == CLATTN_BFLOAT16 && p->value_type == CLATTN_BFLOAT16;
+}
+
 /* `why_not` (may be NULL): why a problem in bfloat16 has no dot products. */
 static enum simd_product product_of(const clattn_context *context, const struct problem *problem,
                                     struct text *why_not)
 {
-    return problem->p.type == CLATTN_BFLOAT16 && ladder_has(context, RUNG_AVX512_BF16, why_not)
-               ? SIMD_DOT
-               : SIMD_FMA;
+    return reads_bfloat16(&problem->p) && ladder_has(context, RUNG_AVX512_BF16, why_not) ? SIMD_DOT : SIMD_FMA;
 }
 
 static double cost_ms(const clattn_context *context, const struct problem *problem)

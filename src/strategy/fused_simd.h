@@ -2,13 +2,13 @@
 #ifndef CLATTN_SRC_FUSED_SIMD_H
 #define CLATTN_SRC_FUSED_SIMD_H
 
+#include "cl/simd_layout.h"
 #include "plan/strategy.h"
 
-/* How scores and mixed values are multiplied; the values are those of cl/simd_block.clh. */
 enum simd_product {
-    SIMD_FMA,   /* float32 multiply-adds */
-    SIMD_DOT,   /* dot products of bfloat16 pairs */
-    SIMD_TILES, /* tiles of bfloat16 */
+    SIMD_FMA = PRODUCT_FMA,
+    SIMD_DOT = PRODUCT_DOT,
+    SIMD_TILES = PRODUCT_TILES,
     SIMD_PRODUCT_COUNT
 };
 

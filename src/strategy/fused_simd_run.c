@@ -1,14 +1,13 @@
 /* cl/fused_simd.cl for CPU devices: chooses its tile, builds it with one of its products, and launches. */
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "plan/attention_arguments.h"
 #include "plan/tuning.h"
 #include "strategy/fused_simd.h"
 
-#define LANES 16
 #define COLUMNS_MAX 4096 /* head_dim + head_dim_v: queries and sums of a tile live in private memory */
 #define PRIVATE_BYTES_MAX (512 * 1024) /* of a work-group: half of a second cache */
 
@@ -44,10 +43,23 @@ static int64_t group_of(const clattn_problem *p)
     return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
 }
 
-/* Whether work-groups bring keys or values into another form. */
-static int is_converted(const clattn_problem *p, enum simd_product product)
+/* Whether work-groups bring keys, or values, of a type into another form. */
+static int is_converted(const clattn_problem *p, clattn_type type, enum simd_product product)
 {
-    return product != SIMD_FMA || p->type != CLATTN_FLOAT32 || p->strided_columns;
+    return product != SIMD_FMA || type != CLATTN_FLOAT32 || p->strided_columns;
+}
+
+/* Of a key and its value. */
+static int64_t converted_columns(const clattn_problem *p, enum simd_product product)
+{
+    return (is_converted(p, p->key_type, product) ? p->head_dim : 0) +
+           (is_converted(p, p->value_type, product) ? p->head_dim_v : 0);
+}
+
+static int64_t bytes_of_a_key(const clattn_problem *p)
+{
+    return p->head_dim * (int64_t)clattn_type_size(p->key_type) +
+           p->head_dim_v * (int64_t)clattn_type_size(p->value_type);
 }
 
 int simd_applicable(const clattn_context *context, const struct problem *problem, struct text *why)
@@ -59,10 +71,6 @@ int simd_applicable(const clattn_context *context, const struct problem *problem
     }
     if (p->type == CLATTN_FLOAT64) {
         text_append(why, "computes in float32");
-        return 0;
-    }
-    if (problem_mixes_types(problem)) {
-        text_append(why, "takes queries, keys, values and outputs of one type");
         return 0;
     }
     if (p->weights != CLATTN_WEIGHTS_NONE) {
@@ -85,8 +93,7 @@ int simd_applicable(const clattn_context *context, const struct problem *problem
 /* Whether tiles gain from a common work-group, which reads each block once for all. */
 static int shares_blocks(const clattn_problem *p, enum simd_product product)
 {
-    return is_converted(p, product) ||
-           p->key_len * (p->head_dim + p->head_dim_v) * (int64_t)clattn_type_size(p->type) > FAR_BYTES;
+    return converted_columns(p, product) > 0 || p->key_len * bytes_of_a_key(p) > FAR_BYTES;
 }
 
 static int64_t blocks_of(const clattn_problem *p, int64_t rows)
@@ -124,14 +131,13 @@ static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *
     const int64_t rows = choice->tile->rows, keys = choice->keys;
     const int64_t query_bytes = choice->product == SIMD_FMA ? 4 : 2; /* or two parts of 2 */
     const int64_t weight_bytes = choice->product == SIMD_FMA ? 0 : 4;
-    const int64_t block_columns = is_converted(p, choice->product) ? p->head_dim + p->head_dim_v : 0;
     return rows * (choice->tiles * (query_bytes * p->head_dim + 4 * p->head_dim_v) +
                    keys * (8 + weight_bytes)) +
-           4 * keys * block_columns;
+           4 * keys * converted_columns(p, choice->product);
 }
 
 /* As many keys as private memory has room for, since each block rescales what was summed before. They
- * decide the bits of a result, so they depend on the head dims alone; tile and tiles change no bit. */
+ * decide the bits of a result, so they depend on the head dims and types alone; tile and tiles change no bit. */
 static int choose_keys(const clattn_problem *p, enum simd_product product)
 {
     struct simd_choice choice = { product, NULL, 1, 0 };
@@ -183,8 +189,7 @@ double simd_cost_ms(const clattn_context *context, const struct problem *problem
         rows = fmin(rows, row_cost(p, tile));
     }
     double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;
-    double bytes = (double)p->batch * (double)p->kv_heads * (double)p->key_len *
-                   (double)(p->head_dim + p->head_dim_v) * (double)clattn_type_size(p->type);
+    double bytes = (double)p->batch * (double)p->kv_heads * (double)p->key_len * (double)bytes_of_a_key(p);
     /* About 100 multiply-adds and 40 bytes of keys and values a nanosecond and compute unit. */
     return 0.02 + (visible * rows * (double)p->key_len * columns * 1e-8 + bytes * 2.5e-8) /
                       (double)context->device.compute_units;
@@ -192,6 +197,46 @@ double simd_cost_ms(const clattn_context *context, const struct problem *problem
 
 /* Of weights that meet the values in two parts of bfloat16. */
 #define TWO_PARTS_ROUNDING 0x1p-17
+
+static void append_options(const struct clattn_plan *plan, const struct simd_choice *choice, struct text *options)
+{
+    const clattn_problem *p = &plan->problem.p;
+    append_type_options(&plan->problem, options);
+    text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
+                (unsigned)plan->problem.flags, (int)p->bias_type, p->strided_columns != 0, (int)p->head_dim,
+                (int)p->head_dim_v);
+    text_append(options, " -D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d",
+                (int)group_of(p), choice->tile->rows / LANES, choice->keys, choice->tile->unroll_score,
+                choice->tiles, (int)choice->product);
+    text_append(options, " -D FETCHES=%d", plan->context->device.device_class == DEVICE_CPU);
+    if (choice->tile->unroll_mix) {
+        text_append(options, " -D MIX_COLUMNS=%d", choice->tile->unroll_mix);
+    }
+}
+
+static const char *words_for_reading(const clattn_problem *p, enum simd_product product)
+{
+    if (product != SIMD_FMA) {
+        return "values, and keys where they must, reordered block by block";
+    }
+    const int keys = is_converted(p, p->key_type, product), values = is_converted(p, p->value_type, product);
+    return keys && values ? "widened block by block"
+           : keys         ? "keys widened block by block, values read in place"
+           : values       ? "keys read in place, values widened block by block"
+                          : "read in place";
+}
+
+static void describe(const clattn_problem *p, const struct simd_choice *choice, struct text *explain)
+{
+    const int rows = choice->tile->rows;
+    text_append(explain, "  tile: %d query rows x %d keys, %d heads side by side; %d a work-group\n", rows,
+                choice->keys, (int)group_of(p), choice->tiles);
+    if (choice->tile->unroll_mix) {
+        text_append(explain, "  registers: %d keys, then %d columns, x %d vectors of 16 rows\n",
+                    choice->tile->unroll_score, choice->tile->unroll_mix, rows / LANES);
+    }
+    text_append(explain, "  keys and values: %s\n", words_for_reading(p, choice->product));
+}
 
 clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum simd_product product,
                         const char *product_words)
@@ -203,36 +248,19 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
     }
     plan->state = state;
     const struct simd_choice choice = choose(plan->context, p, product);
-    const int rows = choice.tile->rows;
-    state->group_rows = rows * choice.tiles;
+    state->group_rows = choice.tile->rows * choice.tiles;
     state->group = (int)group_of(p);
-    char options[400];
-    const int length = snprintf(
-        options, sizeof(options),
-        "-D TYPE=%d -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d "
-        "-D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d "
-        "-D FETCHES=%d",
-        (int)p->type, (unsigned)plan->problem.flags, (int)p->bias_type, p->strided_columns != 0,
-        (int)p->head_dim, (int)p->head_dim_v, state->group, rows / LANES, choice.keys,
-        choice.tile->unroll_score, choice.tiles, (int)product,
-        plan->context->device.device_class == DEVICE_CPU);
-    if (choice.tile->unroll_mix) {
-        snprintf(options + length, sizeof(options) - (size_t)length, " -D MIX_COLUMNS=%d",
-                 choice.tile->unroll_mix);
-    }
     plan->weight_rounding = product == SIMD_FMA ? 0 : TWO_PARTS_ROUNDING;
     text_append(explain, "  products: %s\n", product_words);
-    text_append(explain, "  tile: %d query rows x %d keys, %d heads side by side; %d a work-group\n", rows,
-                choice.keys, state->group, choice.tiles);
-    if (choice.tile->unroll_mix) {
-        text_append(explain, "  registers: %d keys, then %d columns, x %d vectors of 16 rows\n",
-                    choice.tile->unroll_score, choice.tile->unroll_mix, rows / LANES);
-    }
-    text_append(explain, "  keys and values: %s\n",
-                !is_converted(p, product) ? "read in place"
-                : product == SIMD_FMA     ? "widened block by block"
-                                          : "values, and keys where they must, reordered block by block");
-    return program_kernel(plan->context, "fused_simd.cl", options, "fused_simd", &state->kernel);
+    describe(p, &choice, explain);
+    struct text options = TEXT_INIT;
+    append_options(plan, &choice, &options);
+    clattn_status status = options.failed
+                               ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
+                               : program_kernel(plan->context, "fused_simd.cl", options.data, "fused_simd",
+                                                &state->kernel);
+    text_free(&options);
+    return status;
 }
 
 clattn_status simd_enqueue(const struct clattn_plan *plan, const struct call *call,

@@ -1,10 +1,11 @@
 /* split: few query rows against many keys (decoding). Pieces of the keys, then combined; for CPU devices.
  * cl/split.cl has the picture. This file chooses the length of a piece, and between one launch and two. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "cl/split_layout.h"
+#include "plan/attention_arguments.h"
 #include "strategy/strategies.h"
 
 #define ROWS_MAX 16      /* of a key/value head; from there on fused_simd fills its lanes */
@@ -28,6 +29,11 @@ static int64_t rows_of(const clattn_problem *p)
     return p->query_len * group_of(p);
 }
 
+static int rows_at_least_one(const clattn_problem *p)
+{
+    return rows_of(p) > 0 ? (int)rows_of(p) : 1;
+}
+
 static int64_t pieces_of(int64_t key_len, int piece_keys)
 {
     return key_len > 0 ? (key_len + piece_keys - 1) / piece_keys : 1;
@@ -35,9 +41,8 @@ static int64_t pieces_of(int64_t key_len, int piece_keys)
 
 static size_t workspace_bytes(const clattn_problem *p, int piece_keys)
 {
-    const int64_t columns = (p->head_dim_v + 15) / 16 * 16; /* vectors, whole */
     double floats = (double)p->batch * (double)p->query_heads * (double)p->query_len *
-                    (double)(columns + 2) * (double)pieces_of(p->key_len, piece_keys);
+                    (double)(SPLIT_COLUMNS(p->head_dim_v) + SPLIT_STATE) * (double)pieces_of(p->key_len, piece_keys);
     return floats * sizeof(float) < 1e18 ? (size_t)floats * sizeof(float) : SIZE_MAX;
 }
 
@@ -51,8 +56,6 @@ static int applicable(const clattn_context *context, const struct problem *probl
         text_append(why, "is made of wide vectors, which the device's compiler is not up to");
     } else if (p->type == CLATTN_FLOAT64) {
         text_append(why, "computes in float32");
-    } else if (problem_mixes_types(problem)) {
-        text_append(why, "takes queries, keys, values and outputs of one type");
     } else if (p->weights != CLATTN_WEIGHTS_NONE) {
         text_append(why, "has no matrix of weights to give out");
     } else if (p->dropout > 0) {
@@ -80,8 +83,9 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
 {
     const clattn_problem *p = &problem->p;
     const double heads = (double)p->batch * (double)p->kv_heads, rows = (double)rows_of(p);
-    double elements = heads * (double)p->key_len * (double)(p->head_dim + p->head_dim_v);
-    double bytes = elements * (double)clattn_type_size(p->type);
+    double keys = heads * (double)p->key_len, elements = keys * (double)(p->head_dim + p->head_dim_v);
+    double bytes = keys * ((double)p->head_dim * (double)clattn_type_size(p->key_type) +
+                           (double)p->head_dim_v * (double)clattn_type_size(p->value_type));
     double groups = heads * ((double)pieces_of(p->key_len, PIECE_KEYS) + rows);
     /* About 33 GB/s and 100 multiply-adds a nanosecond for each compute unit, a microsecond a work-group. */
     return 0.02 + (bytes / 3.3e7 + elements * rows / 1e8 + groups * 1e-3) /
@@ -95,6 +99,29 @@ static int heads_fill(const clattn_context *context, const clattn_problem *p)
            p->batch * p->kv_heads >= GROUPS_A_UNIT * (int64_t)context->device.compute_units;
 }
 
+static void append_options(const struct clattn_plan *plan, const struct split_state *state, int one_launch,
+                           struct text *options)
+{
+    const clattn_problem *p = &plan->problem.p;
+    append_type_options(&plan->problem, options);
+    text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=0 -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
+                (unsigned)plan->problem.flags, (int)p->bias_type, (int)p->head_dim, (int)p->head_dim_v);
+    text_append(options, " -D GROUP=%d -D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d", state->group,
+                rows_at_least_one(p), state->piece_keys, plan->context->device.device_class == DEVICE_CPU,
+                one_launch);
+}
+
+static clattn_status make_kernels(clattn_context *context, const char *options, int one_launch,
+                                  struct split_state *state)
+{
+    if (one_launch) {
+        return program_kernel(context, "split.cl", options, "split_head", &state->head);
+    }
+    const clattn_status status = program_kernel(context, "split.cl", options, "split_piece", &state->piece);
+    return status == CLATTN_OK ? program_kernel(context, "split.cl", options, "split_combine", &state->combine)
+                               : status;
+}
+
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     const clattn_problem *p = &plan->problem.p;
@@ -106,25 +133,16 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     state->group = (int)group_of(p);
     state->piece_keys = PIECE_KEYS;
     plan->workspace_bytes = workspace_bytes(p, PIECE_KEYS);
-    const int rows = rows_of(p) > 0 ? (int)rows_of(p) : 1, one_launch = heads_fill(plan->context, p);
-    char options[256];
-    snprintf(options, sizeof(options),
-             "-D TYPE=%d -D FLAGS=0x%xu -D BIAS_TYPE=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d -D GROUP=%d "
-             "-D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d",
-             (int)p->type, (unsigned)plan->problem.flags, (int)p->bias_type, (int)p->head_dim,
-             (int)p->head_dim_v, state->group, rows, PIECE_KEYS,
-             plan->context->device.device_class == DEVICE_CPU, one_launch);
-    text_append(explain, "  split: pieces of %d keys, %d rows each\n", PIECE_KEYS, rows);
-    if (one_launch) {
-        text_append(explain, "  one launch, a work-group for each key/value head\n");
-        return program_kernel(plan->context, "split.cl", options, "split_head", &state->head);
-    }
-    text_append(explain, "  two launches: pieces, then rows\n");
-    clattn_status status =
-        program_kernel(plan->context, "split.cl", options, "split_piece", &state->piece);
-    if (status == CLATTN_OK) {
-        status = program_kernel(plan->context, "split.cl", options, "split_combine", &state->combine);
-    }
+    const int one_launch = heads_fill(plan->context, p);
+    text_append(explain, "  split: pieces of %d keys, %d rows each\n", PIECE_KEYS, rows_at_least_one(p));
+    text_append(explain, "  %s\n", one_launch ? "one launch, a work-group for each key/value head"
+                                              : "two launches: pieces, then rows");
+    struct text options = TEXT_INIT;
+    append_options(plan, state, one_launch, &options);
+    const clattn_status status = options.failed
+                                     ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
+                                     : make_kernels(plan->context, options.data, one_launch, state);
+    text_free(&options);
     return status;
 }
 
