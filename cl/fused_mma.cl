@@ -27,11 +27,10 @@
 
 /* Local memory, in elements. Scores wait where the keys were (change_scores). Queries that stay in registers
  * pass through the tiles of keys and values, and outputs through all of it. */
-#define PARKED (CHANGES_SCORES ? TILE_ROWS * TILE_KEYS * 4 / ELEMENT_BYTES : 0)
-#define KEYS_AREA LARGER(KEY_TILE, PARKED)
-#define QUERIES_START (QUERIES_IN_REGISTERS ? 0 : KEYS_AREA + VALUE_TILE)
-#define LARGER(a, b) ((a) > (b) ? (a) : (b))
-#define LOCAL_SIZE LARGER(LARGER(QUERIES_START + QUERY_TILE, KEYS_AREA + VALUE_TILE), OUTPUT_TILE)
+#define PARKED (CHANGES_SCORES ? MMA_PARKED(TILE_ROWS, TILE_KEYS, ELEMENT_BYTES) : 0)
+#define KEYS_AREA MMA_LARGER(KEY_TILE, PARKED)
+#define QUERIES_START MMA_QUERIES_START(KEYS_AREA, VALUE_TILE, QUERIES_IN_REGISTERS)
+#define LOCAL_SIZE MMA_LOCAL_SIZE(KEYS_AREA, VALUE_TILE, QUERIES_IN_REGISTERS, QUERY_TILE, OUTPUT_TILE)
 
 INLINE void multiply_scores(const unit *u, __local const element *keys, __local const element *queries,
                            uint query[DEPTH_BLOCKS][N_BLOCKS][B_WORDS], int first_row,

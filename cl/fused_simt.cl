@@ -275,8 +275,8 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 {
     ATTENTION_INPUTS(p, in);
     __local REAL stage[STAGE] __attribute__((aligned(LOCAL_ALIGNMENT)));
-    __local REAL weights_tile[TILE_KEYS * ROW_PITCH] __attribute__((aligned(LOCAL_ALIGNMENT)));
-    __local REAL partial[ITEMS_X * ROW_PITCH] __attribute__((aligned(LOCAL_ALIGNMENT)));
+    __local REAL weights_tile[SIMT_WEIGHTS(TILE_ROWS, TILE_KEYS)] __attribute__((aligned(LOCAL_ALIGNMENT)));
+    __local REAL partial[SIMT_PARTIAL(TILE_ROWS, ITEMS_X)] __attribute__((aligned(LOCAL_ALIGNMENT)));
     __local int value_not_finite;
 
     place at;

@@ -13,10 +13,9 @@
 #include "kv_rows.clh"
 #include "mask.clh"
 #include "philox.clh"
+#include "plain_layout.h"
 
-#ifndef COLUMNS
-#define COLUMNS 16
-#endif
+#define COLUMNS PLAIN_COLUMNS
 #define BLOCK 64
 
 /* Unrolled, so that sums of columns stay in registers. */

@@ -10,12 +10,12 @@
  *     group id 0: block of group_rows rows       1: block of group_columns columns      2: batch
  *
  * One work-item a work-group. REG_N rows of right stay in the first cache while all rows of the block
- * pass by; REG_M * REG_N + REG_M + 1 vectors are in use, of 32 registers. */
+ * pass by. */
 #include "vector_lanes.clh"
 #include "project_params.h"
 
-#define REG_M 3
-#define REG_N 8 /* sum_of_8 */
+#define REG_M PROJECT_LANES_ROWS
+#define REG_N PROJECT_LANES_COLUMNS
 #define UNROLL _Pragma("unroll")
 
 /* Lanes: eight half sums of a, eight of b. */

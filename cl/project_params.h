@@ -9,6 +9,10 @@
 
 #include "forward_params.h"
 
+/* The tile of results that project_lanes.cl has in registers: REG_M * REG_N + REG_M + 1 vectors, of 32 registers. */
+#define PROJECT_LANES_ROWS 3
+#define PROJECT_LANES_COLUMNS 8 /* sum_of_8 */
+
 typedef struct clattn_project {
     clattn_i64 left_offset, right_offset, bias_offset, result_offset;
     clattn_i64 left_row, right_row, result_row;       /* elements from a row to the next */

@@ -146,6 +146,7 @@ KERNEL_FILES = \
 	cl/merge.cl \
 	cl/merge_params.h \
 	cl/mha_average_heads.cl \
+	cl/mma_layout.h \
 	cl/mma_softmax.clh \
 	cl/mma_stage.clh \
 	cl/mma_tile.clh \
@@ -160,12 +161,14 @@ KERNEL_FILES = \
 	cl/mma_units.h \
 	cl/philox.clh \
 	cl/plain.cl \
+	cl/plain_layout.h \
 	cl/probe_amx.cl \
 	cl/probe_avx512_bf16.cl \
 	cl/probe_mma.cl \
 	cl/project_lanes.cl \
 	cl/project_params.h \
 	cl/project_tiles.cl \
+	cl/row_block_layout.h \
 	cl/simd_block.clh \
 	cl/simd_layout.h \
 	cl/simd_mask.clh \
@@ -175,6 +178,7 @@ KERNEL_FILES = \
 	cl/simd_product_pairs.clh \
 	cl/simd_product_registers.clh \
 	cl/simd_rows.clh \
+	cl/simt_layout.h \
 	cl/simt_tile.clh \
 	cl/split.cl \
 	cl/split_layout.h \
@@ -186,6 +190,7 @@ KERNEL_FILES = \
 	cl/staged_score.cl \
 	cl/staged_softmax.cl \
 	cl/tile_gemm.clh \
+	cl/tile_layout.h \
 	cl/tile_vector.clh \
 	cl/types.clh \
 	cl/vector_fetch.clh \

@@ -82,6 +82,7 @@ test_programs = \
 	tests/cache/program_cache \
 	tests/cache/program_files \
 	tests/robust/threads \
+	tests/kernels/layouts \
 	tests/kernels/staged \
 	tests/clblast_strided_batched
 

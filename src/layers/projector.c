@@ -9,9 +9,7 @@
 #include "base/error.h"
 #include "program/gemm.h"
 
-/* Of cl/project_lanes.cl: its tile, and what a work-group makes where there is work for all cores. */
-#define LANES_TILE_ROWS 3
-#define LANES_TILE_COLUMNS 8
+/* What a work-group of project_lanes.cl makes where there is work for all cores. */
 #define LANES_GROUP_ROWS 48
 #define LANES_GROUP_COLUMNS 96
 #define GROUPS_PER_CORE 4
@@ -88,7 +86,7 @@ static void explain_choice(const struct projector *projector, clattn_projection 
     switch (projector->chosen) {
     case CLATTN_PROJECTION_LANES:
         text_append(explain, "projections: lanes (%d x %d vectors of 16 results in registers; %s)\n",
-                    LANES_TILE_ROWS, LANES_TILE_COLUMNS, why);
+                    PROJECT_LANES_ROWS, PROJECT_LANES_COLUMNS, why);
         break;
     case CLATTN_PROJECTION_CLBLAST:
         text_append(explain, "projections: CLBlast (%s); tiles where a queue is out of order\n", why);
@@ -130,11 +128,11 @@ static int round_up(int value, int step)
 static void size_groups(const clattn_context *context, int64_t batch, clattn_project *p)
 {
     const int64_t wanted = (int64_t)context->device.compute_units * GROUPS_PER_CORE;
-    p->group_rows = round_up(p->rows < LANES_GROUP_ROWS ? p->rows : LANES_GROUP_ROWS, LANES_TILE_ROWS);
+    p->group_rows = round_up(p->rows < LANES_GROUP_ROWS ? p->rows : LANES_GROUP_ROWS, PROJECT_LANES_ROWS);
     p->group_columns = LANES_GROUP_COLUMNS;
-    while (p->group_columns > LANES_TILE_COLUMNS &&
+    while (p->group_columns > PROJECT_LANES_COLUMNS &&
            batch * ceiling(p->rows, p->group_rows) * ceiling(p->columns, p->group_columns) < wanted) {
-        p->group_columns = round_up(p->group_columns / 2, LANES_TILE_COLUMNS);
+        p->group_columns = round_up(p->group_columns / 2, PROJECT_LANES_COLUMNS);
     }
 }
 

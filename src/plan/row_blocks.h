@@ -3,15 +3,12 @@
 #ifndef CLATTN_SRC_ROW_BLOCKS_H
 #define CLATTN_SRC_ROW_BLOCKS_H
 
+#include "cl/row_block_layout.h"
 #include "plan/strategy.h"
 #include "plan/tuning.h"
 
 /* Kernels count rows and keys of a tile past the last one in int. */
 #define ROW_BLOCKS_LENGTH_MAX (INT32_MAX - 4096)
-
-/* Features that these kernels ask for at run time; the others are in -D FEATURES. */
-#define ROW_BLOCKS_RUN_TIME_FEATURES                                                                   \
-    (CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_SINKS | CLATTN_FLAG_LSE)
 
 /* What a work-group has. */
 struct row_tile {

@@ -1,9 +1,9 @@
 /* fused_mma: one kernel on a GPU's matrix unit, for 16-bit types, and for float32 where tf32 is allowed. Which unit, a
- * rung of the ladder says; the tile comes from the tuning table; its sizes in local memory are those of
- * cl/mma_tile.clh. */
+ * rung of the ladder says; the tile comes from the tuning table. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl/mma_layout.h"
 #include "cl/mma_units.h"
 #include "base/error.h"
 #include "plan/ladder.h"
@@ -12,9 +12,6 @@
 #include "strategy/strategies.h"
 
 #define NAME "fused_mma"
-
-/* Of cl/mma_tile.clh: what pads a row. */
-#define PADDING_BYTES 16
 
 /* What an emulated instruction takes of local memory, a work-item, at most (cl/mma_unit_portable.clh). */
 #define SCRATCH_BYTES 128
@@ -113,11 +110,6 @@ static int round_up(int64_t size, int64_t most)
     return rounded;
 }
 
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 static int keeps_queries(const struct shape *shape)
 {
     return shape->of.depth <= shape->of.tile.unroll_score;
@@ -130,14 +122,16 @@ static struct shape shape_of(const struct unit *unit, const struct tile *tile, c
     struct shape shape = { .unit = unit, .of.tile = *tile };
     shape.of.depth = round_up(problem->p.head_dim, HEAD_DIM_MOST);
     shape.of.columns = round_up(problem->p.head_dim_v, tile->unroll_mix);
-    const int element_bytes = (int)clattn_type_size(problem->p.type), padding = PADDING_BYTES / element_bytes;
-    const int row = shape.of.depth + padding, out_row = shape.of.columns + padding;
-    const int parked = problem->flags & changes_scores ? tile->rows * tile->keys * 4 / element_bytes : 0;
-    const int keys = larger(tile->keys * row, parked);
-    const int values = larger(tile->keys * out_row, shape.of.columns * (tile->keys + padding));
-    const int queries_start = keeps_queries(&shape) ? 0 : keys + values;
-    const int most = larger(larger(queries_start + tile->rows * row, keys + values), tile->rows * out_row);
-    shape.of.local_bytes = (size_t)(most * element_bytes) + 64;
+    const int element_bytes = (int)clattn_type_size(problem->p.type), padding = MMA_PADDING_BYTES / element_bytes;
+    const int depth = shape.of.depth, columns = shape.of.columns;
+    const int parked = problem->flags & changes_scores ? MMA_PARKED(tile->rows, tile->keys, element_bytes) : 0;
+    const int keys = MMA_LARGER(MMA_TILE(tile->keys, depth, padding), parked);
+    /* Of the layouts that values may have, the largest. */
+    const int values = MMA_LARGER(MMA_TILE(tile->keys, columns, padding), MMA_TILE(columns, tile->keys, padding));
+    const int elements =
+        MMA_LOCAL_SIZE(keys, values, keeps_queries(&shape), MMA_TILE(tile->rows, depth, padding),
+                       MMA_TILE(tile->rows, columns, padding));
+    shape.of.local_bytes = (size_t)(elements * element_bytes) + 64;
     if (is_emulated(unit)) {
         shape.of.local_bytes += (size_t)(SCRATCH_BYTES * tile->work_items);
     }
@@ -210,7 +204,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
                 "-D TILE_ROWS=%d -D TILE_KEYS=%d -D WORK_ITEMS=%d -D DEPTH=%d -D COLUMNS=%d "
                 "-D QUERIES_IN_REGISTERS=%d",
                 (int)problem->p.type, shape->unit->matrix, is_emulated(shape->unit),
-                problem->flags & ~ROW_BLOCKS_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
+                problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
                 shape->of.tile.rows, shape->of.tile.keys, shape->of.tile.work_items, shape->of.depth, shape->of.columns,
                 keeps_queries(shape));
     if (problem->flags & CLATTN_FLAG_BIAS) {

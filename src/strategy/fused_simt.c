@@ -1,19 +1,16 @@
-/* fused_simt: one kernel, tiles through local memory, for GPUs. The tile comes from the tuning table; its
- * sizes in local memory are those of cl/simt_tile.clh. */
+/* fused_simt: one kernel, tiles through local memory, for GPUs. The tile comes from the tuning table. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "cl/simt_layout.h"
 #include "plan/row_blocks.h"
 #include "plan/tuning.h"
 #include "strategy/strategies.h"
 
 #define NAME "fused_simt"
 
-/* Of cl/simt_tile.clh. */
-#define DEPTH 16
-#define PADDING 4
 /* Multiply-adds that one launch may do on one compute unit: at most about a second on a slow device, so
  * that a watchdog does not strike. Longer calls are cut along heads and row blocks, which changes no
  * bit of the result. */
@@ -49,19 +46,17 @@ static struct shape shape_of(const struct tile *tile, const struct problem *prob
 {
     const int across = tile->keys / tile->unroll_score;
     const int columns = column_count(tile, problem->p.head_dim_v);
-    const int row_pitch = tile->rows + PADDING, key_pitch = tile->keys + PADDING;
-    const int score_stage = DEPTH * (row_pitch + key_pitch);
-    const int span = columns % 32 == 0 && tile->work_items >= 32 ? 32 : across;
-    int keys_staged = tile->work_items / span;
+    const int score_stage = SIMT_SCORE_STAGE(tile->rows, tile->keys);
+    int keys_staged = tile->work_items / SIMT_VALUE_SPAN(columns, tile->work_items, across);
     while (keys_staged < tile->keys &&
-           2 * keys_staged * columns <= score_stage + score_stage / 4) {
+           SIMT_VALUE_STAGE(2 * keys_staged, columns) <= score_stage + score_stage / 4) {
         keys_staged *= 2;
     }
-    const int value_stage = keys_staged * columns;
-    const int stage = score_stage > value_stage ? score_stage : value_stage;
+    const int reals = SIMT_STAGE(tile->rows, tile->keys, keys_staged, columns) +
+                      SIMT_WEIGHTS(tile->rows, tile->keys) + SIMT_PARTIAL(tile->rows, across);
     const size_t real_bytes = problem->p.type == CLATTN_FLOAT64 ? 8 : 4;
-    const size_t local_bytes = real_bytes * (size_t)(stage + (tile->keys + across) * row_pitch) + 64;
-    const int64_t depth = row_blocks_of(problem->p.head_dim, DEPTH) * DEPTH;
+    const size_t local_bytes = real_bytes * (size_t)reals + 64;
+    const int64_t depth = row_blocks_of(problem->p.head_dim, SIMT_DEPTH) * SIMT_DEPTH;
     return (struct shape){ { *tile, depth < INT_MAX ? (int)depth : INT_MAX, columns, local_bytes }, keys_staged };
 }
 
@@ -136,7 +131,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
     text_append(&text,
                 " -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d "
                 "-D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d",
-                problem->flags & ~ROW_BLOCKS_RUN_TIME_FEATURES,
+                problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES,
                 problem->p.strided_columns != 0, shape->of.tile.rows, shape->of.tile.keys,
                 shape->of.tile.unroll_score, shape->of.tile.work_items, shape->of.columns, shape->keys_staged);
     if (problem->flags & CLATTN_FLAG_BIAS) {

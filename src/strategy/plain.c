@@ -4,9 +4,9 @@
 
 #include "plan/attention_arguments.h"
 #include "base/error.h"
+#include "cl/plain_layout.h"
 #include "strategy/strategies.h"
 
-#define COLUMNS 16 /* of cl/plain.cl */
 #define ROWS_PER_GROUP 16
 
 /* Multiply-adds that one launch may do: some seconds on a slow device, so that a watchdog does not
@@ -30,8 +30,8 @@ static int applicable(const clattn_context *context, const struct problem *probl
 static double row_work(const struct problem *problem, int64_t key_len)
 {
     const clattn_problem *p = &problem->p;
-    double blocks = (double)((p->head_dim_v + COLUMNS - 1) / COLUMNS);
-    return blocks * (double)key_len * (2.0 * (double)p->head_dim + COLUMNS + 40);
+    double blocks = (double)((p->head_dim_v + PLAIN_COLUMNS - 1) / PLAIN_COLUMNS);
+    return blocks * (double)key_len * (2.0 * (double)p->head_dim + PLAIN_COLUMNS + 40);
 }
 
 static double cost_ms(const clattn_context *context, const struct problem *problem)
@@ -70,7 +70,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         state->rows_per_group /= 2;
     }
     text_append(explain, "  tile: %zu rows a work-group, %d columns a work-item\n",
-                state->rows_per_group, COLUMNS);
+                state->rows_per_group, PLAIN_COLUMNS);
     return status;
 }
 
@@ -93,7 +93,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct call *
     const int64_t head_step = heads_at_once >= (double)heads ? heads
                               : heads_at_once < 1            ? 1
                                                              : (int64_t)heads_at_once;
-    const size_t blocks = ((size_t)params->head_dim_v + COLUMNS - 1) / COLUMNS;
+    const size_t blocks = ((size_t)params->head_dim_v + PLAIN_COLUMNS - 1) / PLAIN_COLUMNS;
     clattn_status status = CLATTN_OK;
     for (int64_t head = 0; head < heads && status == CLATTN_OK; head += head_step) {
         for (int64_t row = 0; row < rows && status == CLATTN_OK; row += row_step) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "cl/tile_layout.h"
 
 /* Tried in order. The first ones are for CPUs: one work-item with vectors as wide as a register, reg_m *
  * reg_v + reg_v + 1 of them below the number of registers, and many tiles below each other. The next are for
@@ -59,8 +60,8 @@ static int real_bytes(clattn_type type)
 static size_t local_bytes(const struct tile_shape *shape, clattn_type type)
 {
     const int items = shape->wg_m * shape->wg_n, vector = shape->vector_bytes / real_bytes(type);
-    const int pitch = shape->wg_n * shape->reg_v * vector + (items > 1 ? vector : 0);
-    const int left = items > 1 ? shape->wg_m * shape->reg_m * (shape->tile_k + 1) : 0;
+    const int pitch = TILE_RIGHT_PITCH(items, shape->wg_n * shape->reg_v * vector, vector);
+    const int left = items > 1 ? shape->wg_m * shape->reg_m * TILE_LEFT_PITCH(shape->tile_k) : 0;
     return (size_t)(shape->tile_k * pitch + left) * (size_t)real_bytes(type) + 16;
 }
 

@@ -1,0 +1,25 @@
+/* Sizes of fused_mma's tiles in local memory, in elements of the storage type; C and OpenCL C both include this.
+ * mma_tile.clh says what lies where. */
+#ifndef CLATTN_MMA_LAYOUT_H
+#define CLATTN_MMA_LAYOUT_H
+
+/* Pads a row, and spreads rows over the banks. */
+#define MMA_PADDING_BYTES 16
+
+#define MMA_LARGER(a, b) ((a) > (b) ? (a) : (b))
+
+/* `rows` rows of `row` elements, each padded by `padding` elements. */
+#define MMA_TILE(rows, row, padding) ((rows) * ((row) + (padding)))
+
+/* Scores, in float32, that wait in local memory to be changed. */
+#define MMA_PARKED(rows, keys, element_bytes) ((rows) * (keys) * 4 / (element_bytes))
+
+/* Keys (or parked scores), then values, then queries, unless these are kept in registers: then they only pass through,
+ * as outputs do. */
+#define MMA_QUERIES_START(keys_area, value_tile, keeps_queries) ((keeps_queries) ? 0 : (keys_area) + (value_tile))
+#define MMA_LOCAL_SIZE(keys_area, value_tile, keeps_queries, query_tile, output_tile)                  \
+    MMA_LARGER(MMA_LARGER(MMA_QUERIES_START(keys_area, value_tile, keeps_queries) + (query_tile),      \
+                          (keys_area) + (value_tile)),                                                 \
+               output_tile)
+
+#endif

@@ -1,0 +1,12 @@
+/* How programs of the fused kernels for GPUs are told what a problem asks for; C and OpenCL C both include this. */
+#ifndef CLATTN_ROW_BLOCK_LAYOUT_H
+#define CLATTN_ROW_BLOCK_LAYOUT_H
+
+#include "forward_params.h"
+
+/* What the inner loops ask for is known when the program is built (-D FEATURES); what is asked once a work-group
+ * makes no program of its own, and is asked at run time. */
+#define ROW_BLOCK_RUN_TIME_FEATURES                                                                    \
+    (CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_SINKS | CLATTN_FLAG_LSE)
+
+#endif

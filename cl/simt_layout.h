@@ -1,0 +1,20 @@
+/* Sizes of fused_simt's tiles in local memory, in elements of REAL; C and OpenCL C both include this. simt_tile.clh
+ * says what lies where. `across`: work-items that share a row. */
+#ifndef CLATTN_SIMT_LAYOUT_H
+#define CLATTN_SIMT_LAYOUT_H
+
+#define SIMT_DEPTH 16 /* columns of queries and keys that are staged at once */
+#define SIMT_PITCH(count) ((count) + 4) /* padded against bank conflicts, by what keeps vectors aligned */
+#define SIMT_SCORE_STAGE(rows, keys) (SIMT_DEPTH * (SIMT_PITCH(rows) + SIMT_PITCH(keys)))
+#define SIMT_VALUE_STAGE(keys_staged, columns) ((keys_staged) * (columns))
+/* One after the other in the same memory. */
+#define SIMT_STAGE(rows, keys, keys_staged, columns)                                                   \
+    (SIMT_SCORE_STAGE(rows, keys) > SIMT_VALUE_STAGE(keys_staged, columns)                             \
+         ? SIMT_SCORE_STAGE(rows, keys)                                                                \
+         : SIMT_VALUE_STAGE(keys_staged, columns))
+#define SIMT_WEIGHTS(rows, keys) ((keys) * SIMT_PITCH(rows))
+#define SIMT_PARTIAL(rows, across) ((across) * SIMT_PITCH(rows))
+/* Work-items that load a row of values together. */
+#define SIMT_VALUE_SPAN(columns, work_items, across) ((columns) % 32 == 0 && (work_items) >= 32 ? 32 : (across))
+
+#endif

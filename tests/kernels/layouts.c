@@ -1,0 +1,176 @@
+/* usage: layouts
+ *
+ * The structs that host and kernels share have one layout in C and in OpenCL C: a kernel, whose text is made of the
+ * rows below, says where the device's compiler puts each field and how large it is. A field without a row leaves a gap,
+ * and fails too. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cl/additive_params.h"
+#include "cl/forward_params.h"
+#include "cl/merge_params.h"
+#include "cl/project_params.h"
+#include "cl/staged_params.h"
+#include "clattn.h"
+#include "program/embedded_cl.h"
+#include "program/launch.h"
+
+struct row {
+    const char *type, *field; /* field NULL: the struct itself */
+    size_t offset, bytes;
+};
+
+#define STRUCT(type) { #type, NULL, 0, sizeof(type) },
+#define FIELD(type, field) { #type, #field, offsetof(type, field), sizeof(((type *)NULL)->field) },
+
+#define PARAM(field) FIELD(clattn_params, field)
+#define FIELDS_STRIDED(name) PARAM(name##_stride) PARAM(name##_offset)
+#define FIELDS_COLUMNS(name) FIELDS_STRIDED(name)
+#define FIELDS_HEADS(name) FIELDS_STRIDED(name)
+#define FIELDS_HEAD(name) FIELDS_STRIDED(name)
+#define FIELDS_DENSE(name) PARAM(name##_offset)
+#define FIELDS_OF_ROW(id, name, axes, element, access, place, asked_by) FIELDS_##place(name)
+
+#define CHUNK(field) FIELD(staged_chunk, field)
+#define PROJECT(field) FIELD(clattn_project, field)
+#define ADDITIVE(field) FIELD(clattn_additive_values, field)
+#define MERGE(field) FIELD(clattn_merge_params, field)
+
+/* In the order of the fields; a struct before its own. */
+static const struct row rows[] = {
+    STRUCT(clattn_params) CLATTN_FORWARD_TENSORS(FIELDS_OF_ROW)
+    PARAM(scale_f64) PARAM(softcap_f64) PARAM(keep_scale_f64) PARAM(scale) PARAM(softcap) PARAM(keep_scale)
+    PARAM(batch) PARAM(query_heads) PARAM(kv_heads) PARAM(query_len) PARAM(key_len) PARAM(head_dim)
+    PARAM(head_dim_v) PARAM(mask_key_len) PARAM(bias_key_len) PARAM(alignment) PARAM(window_left)
+    PARAM(window_right) PARAM(always_visible_keys) PARAM(flags) PARAM(bias_type) PARAM(weights)
+    PARAM(dropout_threshold) PARAM(dropout_seed) PARAM(dropout_offset) PARAM(first_plane) PARAM(first_row)
+    PARAM(first_key) PARAM(whole_heads)
+
+    STRUCT(staged_chunk) CHUNK(plane_stride) CHUNK(row_stride) CHUNK(first_plane) CHUNK(planes) CHUNK(first_row)
+    CHUNK(rows) CHUNK(has_logits) CHUNK(padding)
+
+    STRUCT(clattn_project) PROJECT(left_offset) PROJECT(right_offset) PROJECT(bias_offset) PROJECT(result_offset)
+    PROJECT(left_row) PROJECT(right_row) PROJECT(result_row) PROJECT(left_batch) PROJECT(right_batch)
+    PROJECT(result_batch) PROJECT(rows) PROJECT(columns) PROJECT(depth) PROJECT(has_bias) PROJECT(group_rows)
+    PROJECT(group_columns)
+
+    STRUCT(clattn_additive_values) ADDITIVE(zero_at) ADDITIVE(queries_at) ADDITIVE(keys_at) ADDITIVE(score_at)
+    ADDITIVE(scores_at) ADDITIVE(key_stride) ADDITIVE(hidden_dim) ADDITIVE(padding)
+
+    STRUCT(clattn_merge_params) MERGE(out_stride) MERGE(lse_stride) MERGE(out_offset) MERGE(lse_offset) MERGE(count)
+    MERGE(heads) MERGE(rows) MERGE(columns)
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+/* What a compiler appends so that the next of an array is aligned. */
+#define TAIL_BYTES_MOST 7
+
+/* places[2 * n], places[2 * n + 1]: offset and size of row n, as the device's compiler has them. */
+static char *kernel_text(void)
+{
+    struct text text = TEXT_INIT;
+    text_append(&text, "#include \"additive_params.h\"\n#include \"forward_params.h\"\n#include \"merge_params.h\"\n"
+                       "#include \"project_params.h\"\n#include \"staged_params.h\"\n"
+                       "__kernel void layouts(__global ulong *places)\n{\n");
+    for (size_t n = 0; n < ROWS; ++n) {
+        const struct row *row = &rows[n];
+        if (row->field) {
+            text_append(&text,
+                        "    {\n        %s s;\n        places[%zu] = (ulong)((char *)&s.%s - (char *)&s);\n"
+                        "        places[%zu] = sizeof(s.%s);\n    }\n",
+                        row->type, 2 * n, row->field, 2 * n + 1, row->field);
+        } else {
+            text_append(&text, "    places[%zu] = 0;\n    places[%zu] = sizeof(%s);\n", 2 * n, 2 * n + 1, row->type);
+        }
+    }
+    text_append(&text, "}\n");
+    return text_take(&text);
+}
+
+static int ask_device(clattn_context *context, cl_ulong places[2 * ROWS])
+{
+    const size_t one = 1, bytes = 2 * ROWS * sizeof(cl_ulong);
+    struct kernel *kernel = NULL;
+    cl_int code = CL_SUCCESS;
+    clattn_status status = program_kernel(context, "layouts.cl", "-D TYPE=1", "layouts", &kernel);
+    cl_mem buffer = clCreateBuffer(context->cl, CL_MEM_WRITE_ONLY, bytes, NULL, &code);
+    if (status == CLATTN_OK && code == CL_SUCCESS) {
+        const struct launch_argument argument = ARGUMENT(buffer);
+        struct chain chain;
+        status = chain_begin(&chain, context->queue, 0, NULL, NULL);
+        if (status == CLATTN_OK) {
+            status = chain_end(&chain, launch(&chain, kernel, 1, &one, &one, 1, &argument));
+        }
+        code = clEnqueueReadBuffer(context->queue, buffer, CL_TRUE, 0, bytes, places, 0, NULL, NULL);
+    }
+    if (buffer) {
+        clReleaseMemObject(buffer);
+    }
+    if (status != CLATTN_OK || code != CL_SUCCESS) {
+        printf("FAIL %s (OpenCL %d)\n", status != CLATTN_OK ? clattn_last_error() : "a buffer", (int)code);
+        return 0;
+    }
+    return 1;
+}
+
+/* Where row n must begin: behind the row before it. */
+static size_t expected_offset(size_t n)
+{
+    return rows[n].field && rows[n - 1].field ? rows[n - 1].offset + rows[n - 1].bytes : 0;
+}
+
+/* The last row of a struct leaves no field out behind it; the others have a next one, which is judged itself. */
+static int leaves_none_out(size_t n)
+{
+    if (n + 1 < ROWS && rows[n + 1].field) {
+        return 1;
+    }
+    size_t whole = n;
+    while (rows[whole].field) {
+        --whole;
+    }
+    return rows[whole].bytes - rows[n].offset - rows[n].bytes <= TAIL_BYTES_MOST;
+}
+
+static int judge_rows(const cl_ulong places[2 * ROWS])
+{
+    int failed = 0;
+    for (size_t n = 0; n < ROWS; ++n) {
+        const struct row *row = &rows[n];
+        const char *dot = row->field ? "." : "", *field = row->field ? row->field : "";
+        int wrong = 0;
+        if (places[2 * n] != row->offset || places[2 * n + 1] != row->bytes) {
+            printf("FAIL %s%s%s: %zu bytes at %zu on the host, %llu at %llu on the device\n", row->type, dot, field,
+                   row->bytes, row->offset, (unsigned long long)places[2 * n + 1], (unsigned long long)places[2 * n]);
+            wrong = 1;
+        }
+        if (row->offset != expected_offset(n) || !leaves_none_out(n)) {
+            printf("FAIL %s%s%s: a field before it or behind it has no row in this test\n", row->type, dot, field);
+            wrong = 1;
+        }
+        failed += wrong;
+    }
+    return failed;
+}
+
+int main(void)
+{
+    char *text = kernel_text();
+    clattn_context *context = NULL;
+    if (!text || clattn_context_open(NULL, NULL, &context) != CLATTN_OK) {
+        fprintf(stderr, "%s\n", text ? clattn_last_error() : "out of memory");
+        return 1;
+    }
+    const struct clattn_embedded_file file = { "layouts.cl", text, strlen(text) };
+    const struct clattn_embedded_table table = { &file, 1 };
+    program_own_kernels(context, &table);
+    cl_ulong places[2 * ROWS];
+    const int failed = ask_device(context, places) ? judge_rows(places) : (int)ROWS;
+    clattn_context_destroy(context);
+    free(text);
+    printf("%d passed, %d failed, 0 skipped\n", (int)ROWS - failed, failed);
+    return failed > 0;
+}
