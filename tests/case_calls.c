@@ -1,23 +1,25 @@
-/* usage: case_calls [--cases FOLDER] [--case NAME] [--strategy S,S...] [--type T,T...] [--every N]
- *                   [--digests FILE] [--device D]
+/* usage: case_calls [--cases FOLDER] [--case NAME] [--strategy S,S...] [--type T,T...]
+ *                   [--choose all|cover] [--digests FILE] [--device D]
  *
  * The cases of tests/cases (FOLDER; else below srcdir) with inputs rounded to each type: float16 and bfloat16, or
  * those that are asked for. Outputs are judged as random_calls judges its own, by the error bound and by R
  * (support/ratio.h); goldens are not read, check.py holds what solve_cases computes against them. A failure
- * prints the command that repeats it. --every: one of so many cases, where a strategy compiles for each. */
+ * prints the command that repeats it. --choose cover: the cases that stand for all (support/case_cover.h), where a
+ * strategy compiles for each. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/case_call.h"
+#include "support/case_cover.h"
 #include "support/judge.h"
 
 #define PATH_BYTES 4096
 
 struct run {
     const char *cases, *only, *digests; /* only: NULL for all */
-    long every;
+    int covers; /* only the cases that stand for all */
     struct device_options options;
     struct judge judge;
 };
@@ -25,10 +27,10 @@ struct run {
 static int parse(int argc, char **argv, struct run *run)
 {
     static char folder[PATH_BYTES];
-    const char *srcdir = getenv("srcdir"), *every = "1";
+    const char *srcdir = getenv("srcdir"), *choose = "all";
     const struct device_option more[] = { { "cases", &run->cases },
                                           { "case", &run->only },
-                                          { "every", &every },
+                                          { "choose", &choose },
                                           { "digests", &run->digests },
                                           { NULL, NULL } };
     snprintf(folder, sizeof(folder), "%s/tests/cases", srcdir && *srcdir ? srcdir : ".");
@@ -36,25 +38,52 @@ static int parse(int argc, char **argv, struct run *run)
     if (device_options_parse_more(argc, argv, "plain,staged", "float16,bfloat16", more, &run->options) != 0) {
         return -1;
     }
-    run->every = strtol(every, NULL, 10);
-    return run->every > 0 ? 0 : -1;
+    run->covers = strcmp(choose, "cover") == 0;
+    return run->covers || strcmp(choose, "all") == 0 ? 0 : -1;
+}
+
+/* 0, or -1 and a failure counted. */
+static int create(struct run *run, const char *name, clattn_type type, struct test_call *test)
+{
+    char folder[PATH_BYTES];
+    struct failure failure;
+    snprintf(folder, sizeof(folder), "%s/%s", run->cases, name);
+    if (case_call_create(test, folder, type, &failure) != 0) {
+        printf("FAIL %s: %s\n", name, failure.text);
+        ++run->judge.failed;
+        return -1;
+    }
+    return 0;
 }
 
 static void run_case(struct run *run, const char *name, clattn_type type)
 {
-    char folder[PATH_BYTES], again[PATH_BYTES];
+    char again[PATH_BYTES];
     struct test_call test;
-    struct failure failure;
-    snprintf(folder, sizeof(folder), "%s/%s", run->cases, name);
     snprintf(again, sizeof(again), "tests/case_calls --case %s", name);
-    if (case_call_create(&test, folder, type, &failure) != 0) {
-        printf("FAIL %s: %s\n", name, failure.text);
-        ++run->judge.failed;
-        return;
+    if (create(run, name, type, &test) == 0) {
+        const struct judged_call call = { &test, name, again, 1, 0 };
+        judge_call(&run->judge, &call);
+        test_call_free(&test);
     }
-    const struct judged_call call = { &test, name, again, 1, 0 };
-    judge_call(&run->judge, &call);
-    test_call_free(&test);
+}
+
+/* Sets chosen[i] for the cases that are to run. */
+static void choose(struct run *run, struct dirent **entries, int n, unsigned char *chosen)
+{
+    uint32_t *traits = calloc((size_t)n + 1, sizeof(*traits));
+    struct test_call test;
+    for (int i = 0; i < n; ++i) {
+        chosen[i] = !run->only || strcmp(run->only, entries[i]->d_name) == 0;
+        if (run->covers && chosen[i] && create(run, entries[i]->d_name, CLATTN_FLOAT16, &test) == 0) {
+            traits[i] = case_traits(&test);
+            test_call_free(&test);
+        }
+    }
+    if (run->covers) {
+        case_cover(traits, n, chosen);
+    }
+    free(traits);
 }
 
 static int is_case(const struct dirent *entry)
@@ -67,17 +96,19 @@ static int run_all(struct run *run)
 {
     struct dirent **entries;
     const int n = scandir(run->cases, &entries, is_case, alphasort);
+    if (n < 0) {
+        return -1;
+    }
+    unsigned char *chosen = calloc((size_t)n + 1, 1);
+    choose(run, entries, n, chosen);
     for (int i = 0; i < n; ++i) {
-        for (int t = 0; t < run->options.n_types; ++t) {
-            if (i % run->every == 0 && (!run->only || strcmp(run->only, entries[i]->d_name) == 0)) {
-                run_case(run, entries[i]->d_name, run->options.types[t]);
-            }
+        for (int t = 0; t < run->options.n_types && chosen[i]; ++t) {
+            run_case(run, entries[i]->d_name, run->options.types[t]);
         }
         free(entries[i]);
     }
-    if (n >= 0) {
-        free(entries);
-    }
+    free(chosen);
+    free(entries);
     return n;
 }
 

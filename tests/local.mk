@@ -17,6 +17,8 @@ libclattn_test_la_SOURCES = \
 	tests/robust/sample.h \
 	tests/support/case_call.c \
 	tests/support/case_call.h \
+	tests/support/case_cover.c \
+	tests/support/case_cover.h \
 	tests/support/case_file.c \
 	tests/support/case_file.h \
 	tests/support/case_layout.c \
@@ -194,6 +196,10 @@ else
 check-local:
 	@echo "configured with --disable-tests: nothing was tested" >&2; exit 1
 endif
+
+# No test runs for ever. CLATTN_TEST_LIMIT_S sets another limit than half an hour.
+LOG_COMPILER = $(srcdir)/scripts/limited
+AM_LOG_FLAGS = 1800
 
 # Device tests share one kernel cache, PoCL's; what clattn itself keeps on disk only its own test writes.
 # AddressSanitizer's table of thread-local memory holds garbage after drivers loaded their libraries, and
