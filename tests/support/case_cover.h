@@ -5,7 +5,8 @@
 
 #include "test_call.h"
 
-/* What a validated call brings, a bit each: features, which count in pairs, and classes of shapes, which count alone. */
+/* What a validated call brings, a bit each: features, which count in pairs, and classes of shapes, which count
+ * alone. */
 uint32_t case_traits(const struct test_call *test);
 
 /* Sets chosen[i] for the cases that stand for all n; 0 for the others. */
