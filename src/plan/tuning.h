@@ -4,14 +4,16 @@
 
 #include "device/device.h"
 
-/* What a tile is made of; a strategy reads the fields that its kernel has. */
+/* What a tile is made of. A field means the same in every strategy, and is 0 where its kernel has no such thing. */
 struct tile {
-    int rows;         /* query rows a work-group */
-    int keys;         /* keys a block */
-    int unroll_score; /* keys (or rows of a register tile) at once in scores */
-    int unroll_mix;   /* output columns at once in value mixing */
-    int work_items;   /* a work-group */
-    double speed;     /* on long sequences, of the strategy's best tile; 0: the order of the rows decides */
+    int rows;           /* query rows a work-group */
+    int keys;           /* keys a block */
+    int work_items;     /* a work-group */
+    int item_keys;      /* keys that a work-item multiplies at once in scores */
+    int item_columns;   /* output columns that a work-item has at once, at most */
+    int group_columns;  /* output columns that a work-group has, at most */
+    int register_depth; /* head dims up to this keep their queries in registers */
+    double speed;       /* on long sequences, of the strategy's best tile; 0: the order of the rows decides */
 };
 
 struct tuning_row {

@@ -5,42 +5,51 @@
 
 #include "plan/tuning.h"
 
+/* The fields that a strategy's tiles have, in the order of its rows below. */
+#define SIMT(rows_, keys_, work_items_, item_keys_, item_columns_)                                     \
+    { .rows = rows_, .keys = keys_, .work_items = work_items_, .item_keys = item_keys_, .item_columns = item_columns_ }
+#define SIMD(rows_, keys_, item_keys_, item_columns_, speed_)                                          \
+    { .rows = rows_, .keys = keys_, .work_items = 1, .item_keys = item_keys_, .item_columns = item_columns_,    \
+      .speed = speed_ }
+#define MMA(rows_, keys_, work_items_, register_depth_, group_columns_)                                \
+    { .rows = rows_, .keys = keys_, .work_items = work_items_, .register_depth = register_depth_,      \
+      .group_columns = group_columns_ }
+
+/* Strategy, class, head dims up to, tile. */
 const struct tuning_row tuning_table[] = {
-    /* strategy      class       head_dim  rows keys score mix items speed */
-    { "fused_simt", DEVICE_GPU, INT_MAX, { 64, 64, 4, 8, 256, 0 } },
-    { "fused_simt", DEVICE_GPU, INT_MAX, { 32, 32, 4, 8, 64, 0 } },
-    { "fused_simt", DEVICE_GPU, INT_MAX, { 16, 16, 4, 16, 16, 0 } },
+    { "fused_simt", DEVICE_GPU, INT_MAX, SIMT(64, 64, 256, 4, 8) },
+    { "fused_simt", DEVICE_GPU, INT_MAX, SIMT(32, 32, 64, 4, 8) },
+    { "fused_simt", DEVICE_GPU, INT_MAX, SIMT(16, 16, 16, 4, 16) },
     /* float64 takes two registers a number: half of the rows. */
-    { "fused_simt double", DEVICE_GPU, INT_MAX, { 32, 64, 4, 8, 256, 0 } },
-    { "fused_simt double", DEVICE_GPU, INT_MAX, { 16, 32, 4, 8, 64, 0 } },
-    { "fused_simt double", DEVICE_GPU, INT_MAX, { 8, 16, 4, 16, 16, 0 } },
+    { "fused_simt double", DEVICE_GPU, INT_MAX, SIMT(32, 64, 256, 4, 8) },
+    { "fused_simt double", DEVICE_GPU, INT_MAX, SIMT(16, 32, 64, 4, 8) },
+    { "fused_simt double", DEVICE_GPU, INT_MAX, SIMT(8, 16, 16, 4, 16) },
 
-    /* Measured on two AVX-512 cores under PoCL. rows: vectors of 16; score: keys at once, with vectors * score +
-     * vectors + 1 <= 32 registers; keys: one number for all tiles of a product, since it decides bits. */
-    { "fused_simd fma", DEVICE_CPU, INT_MAX, { 16, 128, 8, 16, 1, 0.82 } },
-    { "fused_simd fma", DEVICE_CPU, INT_MAX, { 32, 128, 8, 8, 1, 1.0 } },
-    { "fused_simd dot", DEVICE_CPU, INT_MAX, { 16, 128, 8, 16, 1, 0.82 } },
-    { "fused_simd dot", DEVICE_CPU, INT_MAX, { 32, 128, 8, 8, 1, 1.0 } },
-    /* Estimated: no such unit was at hand. score: keys at once in the softmax; mix: always four tiles. */
-    { "fused_amx", DEVICE_CPU, INT_MAX, { 32, 64, 4, 0, 1, 0.8 } },
-    { "fused_amx", DEVICE_CPU, INT_MAX, { 64, 64, 4, 0, 1, 0.9 } },
-    { "fused_amx", DEVICE_CPU, INT_MAX, { 128, 64, 2, 0, 1, 1.0 } },
+    /* Measured on two AVX-512 cores under PoCL. rows: vectors of 16, with vectors * item_keys + vectors + 1 <= 32
+     * registers; keys: one number for all tiles of a product, since it decides bits. */
+    { "fused_simd fma", DEVICE_CPU, INT_MAX, SIMD(16, 128, 8, 16, 0.82) },
+    { "fused_simd fma", DEVICE_CPU, INT_MAX, SIMD(32, 128, 8, 8, 1.0) },
+    { "fused_simd dot", DEVICE_CPU, INT_MAX, SIMD(16, 128, 8, 16, 0.82) },
+    { "fused_simd dot", DEVICE_CPU, INT_MAX, SIMD(32, 128, 8, 8, 1.0) },
+    /* Estimated: no such unit was at hand. item_keys: at once in the softmax; columns: always four tiles. */
+    { "fused_amx", DEVICE_CPU, INT_MAX, SIMD(32, 64, 4, 0, 0.8) },
+    { "fused_amx", DEVICE_CPU, INT_MAX, SIMD(64, 64, 4, 0, 0.9) },
+    { "fused_amx", DEVICE_CPU, INT_MAX, SIMD(128, 64, 2, 0, 1.0) },
 
-    /* score: head dims up to this keep their queries in registers; mix: output columns a work-group */
-    { "fused_mma nvidia", DEVICE_GPU, 128, { 64, 64, 128, 128, 128, 0 } },
-    { "fused_mma nvidia", DEVICE_GPU, INT_MAX, { 64, 32, 256, 128, 128, 0 } },
-    { "fused_mma nvidia 70", DEVICE_GPU, 64, { 64, 64, 64, 128, 128, 0 } },
-    { "fused_mma nvidia 70", DEVICE_GPU, INT_MAX, { 64, 32, 128, 128, 128, 0 } },
-    { "fused_mma nvidia tf32", DEVICE_GPU, INT_MAX, { 64, 32, 128, 128, 128, 0 } },
-    { "fused_mma nvidia tf32", DEVICE_GPU, INT_MAX, { 32, 16, 0, 64, 64, 0 } },
-    { "fused_mma intel 16", DEVICE_GPU, INT_MAX, { 64, 32, 0, 64, 64, 0 } },
-    { "fused_mma intel 8", DEVICE_GPU, INT_MAX, { 64, 32, 0, 64, 64, 0 } },
-    { "fused_mma wmma 12", DEVICE_GPU, 128, { 64, 64, 128, 128, 128, 0 } },
-    { "fused_mma wmma 12", DEVICE_GPU, INT_MAX, { 64, 32, 128, 128, 128, 0 } },
-    { "fused_mma wmma 11", DEVICE_GPU, INT_MAX, { 64, 32, 128, 128, 128, 0 } },
-    { "fused_mma mfma", DEVICE_GPU, INT_MAX, { 64, 32, 128, 128, 256, 0 } },
-    { "fused_mma emulated", DEVICE_GPU, INT_MAX, { 64, 32, 96, 128, 64, 0 } },
-    { "fused_mma emulated", DEVICE_GPU, INT_MAX, { 32, 16, 0, 64, 32, 0 } },
+    { "fused_mma nvidia", DEVICE_GPU, 128, MMA(64, 64, 128, 128, 128) },
+    { "fused_mma nvidia", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 256, 128) },
+    { "fused_mma nvidia 70", DEVICE_GPU, 64, MMA(64, 64, 128, 64, 128) },
+    { "fused_mma nvidia 70", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 128, 128) },
+    { "fused_mma nvidia tf32", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 128, 128) },
+    { "fused_mma nvidia tf32", DEVICE_GPU, INT_MAX, MMA(32, 16, 64, 0, 64) },
+    { "fused_mma intel 16", DEVICE_GPU, INT_MAX, MMA(64, 32, 64, 0, 64) },
+    { "fused_mma intel 8", DEVICE_GPU, INT_MAX, MMA(64, 32, 64, 0, 64) },
+    { "fused_mma wmma 12", DEVICE_GPU, 128, MMA(64, 64, 128, 128, 128) },
+    { "fused_mma wmma 12", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 128, 128) },
+    { "fused_mma wmma 11", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 128, 128) },
+    { "fused_mma mfma", DEVICE_GPU, INT_MAX, MMA(64, 32, 256, 128, 128) },
+    { "fused_mma emulated", DEVICE_GPU, INT_MAX, MMA(64, 32, 64, 96, 128) },
+    { "fused_mma emulated", DEVICE_GPU, INT_MAX, MMA(32, 16, 32, 0, 64) },
 };
 
 const size_t tuning_row_count = sizeof(tuning_table) / sizeof(tuning_table[0]);

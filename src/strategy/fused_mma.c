@@ -112,16 +112,15 @@ static int round_up(int64_t size, int64_t most)
 
 static int keeps_queries(const struct shape *shape)
 {
-    return shape->of.depth <= shape->of.tile.unroll_score;
+    return shape->of.depth <= shape->of.tile.register_depth;
 }
 
-/* unroll_mix: output columns a work-group at most. */
 static struct shape shape_of(const struct unit *unit, const struct tile *tile, const struct problem *problem)
 {
     const uint32_t changes_scores = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP;
     struct shape shape = { .unit = unit, .of.tile = *tile };
     shape.of.depth = round_up(problem->p.head_dim, HEAD_DIM_MOST);
-    shape.of.columns = round_up(problem->p.head_dim_v, tile->unroll_mix);
+    shape.of.columns = round_up(problem->p.head_dim_v, tile->group_columns);
     const int element_bytes = (int)clattn_type_size(problem->p.type), padding = MMA_PADDING_BYTES / element_bytes;
     const int depth = shape.of.depth, columns = shape.of.columns;
     const int parked = problem->flags & changes_scores ? MMA_PARKED(tile->rows, tile->keys, element_bytes) : 0;

@@ -206,11 +206,11 @@ static void append_options(const struct clattn_plan *plan, const struct simd_cho
                 (unsigned)plan->problem.flags, (int)p->bias_type, p->strided_columns != 0, (int)p->head_dim,
                 (int)p->head_dim_v);
     text_append(options, " -D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d",
-                (int)group_of(p), choice->tile->rows / LANES, choice->keys, choice->tile->unroll_score,
+                (int)group_of(p), choice->tile->rows / LANES, choice->keys, choice->tile->item_keys,
                 choice->tiles, (int)choice->product);
     text_append(options, " -D FETCHES=%d", plan->context->device.device_class == DEVICE_CPU);
-    if (choice->tile->unroll_mix) {
-        text_append(options, " -D MIX_COLUMNS=%d", choice->tile->unroll_mix);
+    if (choice->tile->item_columns) {
+        text_append(options, " -D MIX_COLUMNS=%d", choice->tile->item_columns);
     }
 }
 
@@ -231,9 +231,9 @@ static void describe(const clattn_problem *p, const struct simd_choice *choice, 
     const int rows = choice->tile->rows;
     text_append(explain, "  tile: %d query rows x %d keys, %d heads side by side; %d a work-group\n", rows,
                 choice->keys, (int)group_of(p), choice->tiles);
-    if (choice->tile->unroll_mix) {
+    if (choice->tile->item_columns) {
         text_append(explain, "  registers: %d keys, then %d columns, x %d vectors of 16 rows\n",
-                    choice->tile->unroll_score, choice->tile->unroll_mix, rows / LANES);
+                    choice->tile->item_keys, choice->tile->item_columns, rows / LANES);
     }
     text_append(explain, "  keys and values: %s\n", words_for_reading(p, choice->product));
 }

@@ -30,10 +30,10 @@ struct simt_state {
 static int column_count(const struct tile *tile, int64_t head_dim_v)
 {
     static const int a_work_item[] = { 1, 2, 4, 6, 8, 12, 16 };
-    const int across = tile->keys / tile->unroll_score;
+    const int across = tile->keys / tile->item_keys;
     int columns = across;
     for (size_t i = 0; i < sizeof(a_work_item) / sizeof(a_work_item[0]); ++i) {
-        if (a_work_item[i] <= tile->unroll_mix && columns < head_dim_v) {
+        if (a_work_item[i] <= tile->item_columns && columns < head_dim_v) {
             columns = across * a_work_item[i];
         }
     }
@@ -44,7 +44,7 @@ static int column_count(const struct tile *tile, int64_t head_dim_v)
  * power of 2, and enough that each work-item has one to load. */
 static struct shape shape_of(const struct tile *tile, const struct problem *problem)
 {
-    const int across = tile->keys / tile->unroll_score;
+    const int across = tile->keys / tile->item_keys;
     const int columns = column_count(tile, problem->p.head_dim_v);
     const int score_stage = SIMT_SCORE_STAGE(tile->rows, tile->keys);
     int keys_staged = tile->work_items / SIMT_VALUE_SPAN(columns, tile->work_items, across);
@@ -133,7 +133,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
                 "-D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d",
                 problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES,
                 problem->p.strided_columns != 0, shape->of.tile.rows, shape->of.tile.keys,
-                shape->of.tile.unroll_score, shape->of.tile.work_items, shape->of.columns, shape->keys_staged);
+                shape->of.tile.item_keys, shape->of.tile.work_items, shape->of.columns, shape->keys_staged);
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
