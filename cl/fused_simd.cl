@@ -1,16 +1,16 @@
-/* fused_simd: attention without the matrix of scores, for CPU devices. One work-item a work-group; it owns
- * tiles of ROWS = 16 * VECTORS query rows, which lie along the lanes of float16 vectors, and walks over the
- * keys in blocks of KEYS. Both products have the form "an element of K or V, broadcast, times a vector of
- * rows", so K and V are read in the layout that the caller has, and maximum and sum of a row need no
- * reduction.
+/* fused_simd: attention without the matrix of scores, for CPU devices: FlashAttention (Dao et al. 2022; Dao 2023) by
+ * an online softmax (Milakov and Gimelshein 2018). One work-item a work-group; it owns tiles of ROWS = 16 * VECTORS
+ * query rows, which lie along the lanes of float16 vectors, and walks over the keys in blocks of KEYS. Both products
+ * have the form "an element of K or V, broadcast, times a vector of rows", so K and V are read in the layout that the
+ * caller has, and row maximum and row sum need no reduction.
  *
  *                    query^T                                    scores / weights
  *            rows 0-15  16-31 ...                              rows 0-15  16-31 ...
  *     c = 0  [.......] [.......]                       key 0   [.......] [.......]
  *     c = 1  [.......] [.......]                       key 1   [.......] [.......]
  *
- *     scores[key][rows] += key[key][c] * query^T[c][rows]       SCORE_KEYS keys at once in registers
- *     out^T[c][rows]    += value[key][c] * weights[key][rows]   MIX_COLUMNS columns at once in registers
+ *     scores[key][rows]    += key[key][c] * query^T[c][rows]       SCORE_KEYS keys at once in registers
+ *     accumulator[c][rows] += value[key][c] * weights[key][rows]   MIX_COLUMNS columns at once in registers
  *
  * Rows of the heads that share a key/value head lie side by side (simd_mask.clh), so that grouped heads
  * read K and V once and a few query rows of many heads still fill the lanes.
@@ -30,7 +30,7 @@ typedef struct tile {
     int b, first_head;
     int first_row, rows; /* of this tile, and of the key/value head in all */
     int high, window_from; /* the keys that any row sees end here; the window's first block of them */
-    float16 maximum[VECTORS], sum[VECTORS];
+    float16 row_maximum[VECTORS], row_sum[VECTORS];
     int16 seen[VECTORS], kept[VECTORS]; /* kept: some weight survived dropout */
 } tile;
 
@@ -79,8 +79,8 @@ static inline void load_queries(const clattn_params *p, const attention_buffers 
             row[lane] = in->query + query_row_at(p, &t->mask.s, t->b, h, i);
         }
         put_queries(row, COLUMN_STRIDE(query), score_factor(p), query_t + v);
-        t->maximum[v] = -INFINITY;
-        t->sum[v] = 0.0f;
+        t->row_maximum[v] = -INFINITY;
+        t->row_sum[v] = 0.0f;
         t->seen[v] = 0;
         t->kept[v] = HAS(DROPOUT) ? 0 : -1;
     }
@@ -94,18 +94,18 @@ static inline void move_maximum(tile *t, const float16 maximum[VECTORS], float16
 {
     for (int v = 0; v < VECTORS; ++v) {
         origin[v] = maximum[v] == -INFINITY ? 0.0f : maximum[v];
-        rescale[v] = t->maximum[v] == origin[v] ? (float16)1.0f : exp2_16(t->maximum[v] - origin[v]);
-        t->sum[v] *= rescale[v];
-        t->maximum[v] = maximum[v];
+        rescale[v] = t->row_maximum[v] == origin[v] ? (float16)1.0f : exp2_16(t->row_maximum[v] - origin[v]);
+        t->row_sum[v] *= rescale[v];
+        t->row_maximum[v] = maximum[v];
     }
 }
 
 /* A weight of 0 has met a value that is not finite, or a row is NaN anyway. */
-static inline int any_is_nan(const float16 *out_t)
+static inline int any_is_nan(const float16 *accumulator)
 {
     int16 found = 0;
     for (int c = 0; c < HEAD_DIM_V * VECTORS; ++c) {
-        found |= isnan(out_t[c]);
+        found |= isnan(accumulator[c]);
     }
     return any(found);
 }
@@ -114,7 +114,7 @@ static inline int any_is_nan(const float16 *out_t)
  * the rows that do not see it. */
 static inline void attend_block(const clattn_params *p, const attention_buffers *in, tile *t, key_block *block,
                                 const query_vector *query_t, int careful, float16 *terms, float16 *scores,
-                                weight_vector *weights, float16 *out_t)
+                                weight_vector *weights, float16 *accumulator)
 {
     const int from = block->from, count = min(block->count, t->high - from);
     if (count <= 0 || (from >= p->always_visible_keys && from < t->window_from)) {
@@ -128,12 +128,12 @@ static inline void attend_block(const clattn_params *p, const attention_buffers 
     }
     float16 maximum[VECTORS], rescale[VECTORS], origin[VECTORS];
     for (int v = 0; v < VECTORS; ++v) {
-        maximum[v] = t->maximum[v];
+        maximum[v] = t->row_maximum[v];
         t->seen[v] |= full ? -1 : 0;
     }
     score_block(p, block, count, query_t, score_factor(p), full ? 0 : terms, scores, maximum);
     move_maximum(t, maximum, rescale, origin);
-    weigh_block(count, origin, scores, weights, t->sum);
+    weigh_block(count, origin, scores, weights, t->row_sum);
     for (int r = 0; HAS(DROPOUT) && r < ROWS; ++r) {
         int kept = drop_weights(p, t->b, head_of(t, r), position_of(t, r), r, from, count,
                                 full ? 0 : terms, weights);
@@ -141,9 +141,9 @@ static inline void attend_block(const clattn_params *p, const attention_buffers 
     }
     const int looks = careful & (NEEDS_FINITE_VALUES | !full);
     if (!looks || values_are_finite(block, count)) {
-        mix_block(block, count, weights, rescale, out_t);
+        mix_block(block, count, weights, rescale, accumulator);
     } else {
-        mix_block_hiding(block, count, weights, full ? 0 : terms, rescale, out_t);
+        mix_block_hiding(block, count, weights, full ? 0 : terms, rescale, accumulator);
     }
 }
 
@@ -157,20 +157,20 @@ static inline float16 finish_rows(const clattn_params *p, const attention_buffer
         for (int lane = 0; lane < LANES; ++lane) {
             set_lane(&sink, lane, sink_of(p, in, head_of(t, v * LANES + lane)) * LOG2_E);
         }
-        float16 top = max_16(sink, t->maximum[v]);
-        kept = exp2_16(t->maximum[v] - top);
-        t->sum[v] = t->sum[v] * kept + exp2_16(sink - top);
-        t->maximum[v] = top;
+        float16 top = max_16(sink, t->row_maximum[v]);
+        kept = exp2_16(t->row_maximum[v] - top);
+        t->row_sum[v] = t->row_sum[v] * kept + exp2_16(sink - top);
+        t->row_maximum[v] = top;
     }
     kept *= HAS(DROPOUT) ? p->keep_scale : 1.0f;
-    return t->seen[v] & t->kept[v] ? kept / t->sum[v] : (float16)0.0f;
+    return t->seen[v] & t->kept[v] ? kept / t->row_sum[v] : (float16)0.0f;
 }
 
 static inline void store_lse(const clattn_params *p, const attention_buffers *in, const tile *t, int v)
 {
     for (int lane = 0; lane < rows_in_vector(t, v); ++lane) {
         int r = v * LANES + lane;
-        float top = get_lane(&t->maximum[v], lane), sum = get_lane(&t->sum[v], lane);
+        float top = get_lane(&t->row_maximum[v], lane), sum = get_lane(&t->row_sum[v], lane);
         int seen = ((const int *)&t->seen[v])[lane];
         in->lse[lse_at(p, &t->mask.s, t->b, head_of(t, r), position_of(t, r))] =
             seen ? top * LN_2 + log(sum) : -INFINITY;
@@ -178,14 +178,14 @@ static inline void store_lse(const clattn_params *p, const attention_buffers *in
 }
 
 static inline void store_out(const clattn_params *p, const attention_buffers *in, const tile *t, int v,
-                             float16 factor, const float16 *out_t)
+                             float16 factor, const float16 *accumulator)
 {
     clattn_i64 row_at[LANES];
     for (int lane = 0; lane < LANES; ++lane) {
         int r = v * LANES + lane;
         row_at[lane] = out_row_at(p, &t->mask.s, t->b, head_of(t, r), position_of(t, r));
     }
-    store_rows_transposed(out_t + v, factor, HEAD_DIM_V, COLUMN_STRIDE(out), rows_in_vector(t, v), row_at,
+    store_rows_transposed(accumulator + v, factor, HEAD_DIM_V, COLUMN_STRIDE(out), rows_in_vector(t, v), row_at,
                           in->out);
 }
 
@@ -214,7 +214,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
     const sequence s = sequence_of(p, &in, b);
     tile t[TILES];
     query_vector query_t[TILES][QUERY_PARTS * QUERY_STEPS * VECTORS];
-    float16 out_t[TILES][OUT_COLUMNS * VECTORS];
+    float16 accumulator[TILES][OUT_COLUMNS * VECTORS];
     int tiles = 0;
     for (; tiles < TILES && place_tile(p, &t[tiles], s, b, kv_head, first + tiles); ++tiles) {
     }
@@ -232,7 +232,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
         for (int n = 0; n < tiles; ++n) {
             load_queries(p, &in, &t[n], query_t[n]);
             for (int c = 0; c < OUT_COLUMNS * VECTORS; ++c) {
-                out_t[n][c] = 0.0f;
+                accumulator[n][c] = 0.0f;
             }
         }
         BLOCKS_BEGIN();
@@ -245,20 +245,20 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
             }
             key_block block = read_block(&source, from, min(KEYS, high - from), &room);
             for (int n = 0; n < tiles; ++n) {
-                attend_block(p, &in, &t[n], &block, query_t[n], careful, terms, scores, block_weights, out_t[n]);
+                attend_block(p, &in, &t[n], &block, query_t[n], careful, terms, scores, block_weights, accumulator[n]);
             }
         }
         BLOCKS_END();
         again = 0;
         for (int n = 0; !careful && n < tiles; ++n) {
-            again |= any_is_nan(out_t[n]);
+            again |= any_is_nan(accumulator[n]);
         }
         careful = 1;
     } while (again);
     for (int n = 0; n < tiles; ++n) {
         for (int v = 0; v < VECTORS; ++v) {
             float16 factor = finish_rows(p, &in, &t[n], v);
-            store_out(p, &in, &t[n], v, factor, out_t[n]);
+            store_out(p, &in, &t[n], v, factor, accumulator[n]);
             if (HAS(LSE)) {
                 store_lse(p, &in, &t[n], v);
             }

@@ -1,16 +1,17 @@
-/* split: few query rows against many keys (decoding). The keys are cut into pieces of SPLIT_KEYS, whose
- * keys and values are read once for all rows that share them; then the pieces are combined. Where there are
- * heads enough, one work-group does all pieces of a head and combines them; else each piece has a work-group,
+/* split: few query rows against many keys (decoding), by a K/V split (Flash-Decoding; Dao et al. 2023): keys and
+ * values are cut into splits of SPLIT_KEYS, which are read once for all rows that share them; then the splits are
+ * combined by their row maxima and row sums, as in an online softmax (Milakov and Gimelshein 2018). Where there are
+ * heads enough, one work-group does all splits of a head and combines them; else each split has a work-group,
  * and a second kernel combines. The cut depends on the key's number alone, and both ways are the same
  * operations, so results do not depend on how many compute units there are, nor on what else is in the batch.
  *
  *     split_head     group id 0: key/value head      1: batch entry or packed sequence
- *     split_piece    group id 0: piece      1: key/value head      2: batch entry
+ *     split_attend   group id 0: split      1: key/value head      2: batch entry
  *     split_combine  group id 0: row        1: key/value head      2: batch entry
  *
  *     row r of a key/value head  ->  position r / GROUP, head r % GROUP
- *     pieces[((b * kv_heads + kv_head) * n_pieces + piece) * ROWS + r][0 .. CHUNKS_V)  P * V, by 16
- *     then, of all pieces, [..][0] row maximum, [1] row sum              (sum UNSEEN: the row saw no key)
+ *     splits[((b * kv_heads + kv_head) * n_splits + split) * ROWS + r][0 .. CHUNKS_V)  P * V, by 16
+ *     then, of all splits, [..][0] row maximum, [1] row sum              (sum UNSEEN: the row saw no key)
  *
  * Scores: lanes along head_dim, 16 dot products at once (AT_ONCE rows x 16 / AT_ONCE keys), whose lanes are
  * summed together at the end. Softmax: lanes along the keys. Mixing: lanes along head_dim_v. */
@@ -43,7 +44,7 @@ typedef struct split_row {
     float slope, position; /* position: counted from the first key */
 } split_row;
 
-static inline split_row split_row_of(const clattn_params *p, const attention_buffers *in, const piece *t, int r)
+static inline split_row split_row_of(const clattn_params *p, const attention_buffers *in, const kv_split *t, int r)
 {
     const int i = position_of(t, r), h = head_of(t, r);
     const split_row row = { i,
@@ -55,10 +56,10 @@ static inline split_row split_row_of(const clattn_params *p, const attention_buf
     return row;
 }
 
-/* The one hook where the logits of a row and 16 keys, from key j of the piece on, are finished: scale * dot, in units
+/* The one hook where the logits of a row and 16 keys, from key j of the split on, are finished: scale * dot, in units
  * of log2 or of the soft cap, becomes them by softcap, bias and slope, -inf where a key is hidden. `visible` gathers
  * the lanes that are not. */
-static inline float16 finish_logits_16_keys(const clattn_params *p, const attention_buffers *in, const piece *t,
+static inline float16 finish_logits_16_keys(const clattn_params *p, const attention_buffers *in, const kv_split *t,
                                             const split_row *row, int j, float16 score, int16 *visible)
 {
     const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -88,7 +89,7 @@ static inline float16 finish_logits_16_keys(const clattn_params *p, const attent
 }
 
 /* Scores of row r become logits; returns their maximum, and in `seen` whether the row sees any key. */
-static inline float finish_scores(const clattn_params *p, const attention_buffers *in, const piece *t, int r,
+static inline float finish_scores(const clattn_params *p, const attention_buffers *in, const kv_split *t, int r,
                                   float *scores, int *seen)
 {
     const split_row row = split_row_of(p, in, t, r);
@@ -104,7 +105,7 @@ static inline float finish_scores(const clattn_params *p, const attention_buffer
 }
 
 /* Logits become weights; returns their sum. */
-static inline float weigh_scores(const piece *t, float maximum, float *scores)
+static inline float weigh_scores(const kv_split *t, float maximum, float *scores)
 {
     float16 sum = 0.0f;
     for (int j = 0; j < t->count; j += 16) {
@@ -116,7 +117,7 @@ static inline float weigh_scores(const piece *t, float maximum, float *scores)
 }
 
 /* P * V of one row, where values are not finite and the row must not see some of them. */
-static inline void mix_row_hiding(const clattn_params *p, const attention_buffers *in, const piece *t, int r,
+static inline void mix_row_hiding(const clattn_params *p, const attention_buffers *in, const kv_split *t, int r,
                                   value_row value, clattn_i64 row_stride, const float *weights,
                                   __global float *to)
 {
@@ -133,40 +134,40 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
     }
 }
 
-/* Every row sees every key of the piece. */
-static inline int piece_is_full(const clattn_params *p, const piece *t)
+/* Every row sees every key of the split. */
+static inline int split_is_full(const clattn_params *p, const kv_split *t)
 {
     return !(HAS(MASK) || HAS(BIAS)) &&
            all_rows_see(p, &t->s, 0, position_of(t, t->rows - 1), t->from, t->count);
 }
 
-/* Piece n of the head whose place stands in `t`. */
-static inline void set_piece(const clattn_params *p, piece *t, int n)
+/* Split n of the head whose place stands in `t`. */
+static inline void set_split(const clattn_params *p, kv_split *t, int n)
 {
     t->from = n * SPLIT_KEYS;
     const int high = t->rows > 0 ? key_high(p, &t->s, position_of(t, t->rows - 1)) : 0;
     t->count = min(SPLIT_KEYS, high - t->from);
 }
 
-/* Where a piece leaves its mixed values; and its maxima and sums, behind those of all. */
-static inline __global float *values_of(const clattn_params *p, const piece *t, __global float *pieces,
-                                        int n_pieces)
+/* Where a split leaves its P * V; and its row maxima and row sums, behind those of all. */
+static inline __global float *values_of(const clattn_params *p, const kv_split *t, __global float *splits,
+                                        int n_splits)
 {
     const clattn_i64 head = (clattn_i64)t->b * p->kv_heads + t->first_head / GROUP;
-    return pieces + (head * n_pieces + t->from / SPLIT_KEYS) * ROWS * SPLIT_COLUMNS(HEAD_DIM_V);
+    return splits + (head * n_splits + t->from / SPLIT_KEYS) * ROWS * SPLIT_COLUMNS(HEAD_DIM_V);
 }
 
-static inline __global float *state_of(const clattn_params *p, const piece *t, __global float *pieces,
-                                       int n_pieces)
+static inline __global float *state_of(const clattn_params *p, const kv_split *t, __global float *splits,
+                                       int n_splits)
 {
     const clattn_i64 head = (clattn_i64)t->b * p->kv_heads + t->first_head / GROUP;
     const clattn_i64 all_heads = (clattn_i64)p->batch * p->kv_heads;
-    return pieces + all_heads * n_pieces * ROWS * SPLIT_COLUMNS(HEAD_DIM_V) +
-           (head * n_pieces + t->from / SPLIT_KEYS) * ROWS * SPLIT_STATE;
+    return splits + all_heads * n_splits * ROWS * SPLIT_COLUMNS(HEAD_DIM_V) +
+           (head * n_splits + t->from / SPLIT_KEYS) * ROWS * SPLIT_STATE;
 }
 
-/* The keys and values of a piece, for all rows. */
-static inline void attend_piece(const clattn_params *p, const attention_buffers *in, const piece *t,
+/* The keys and values of a split, for all rows. */
+static inline void attend_split(const clattn_params *p, const attention_buffers *in, const kv_split *t,
                                 __global float *to, __global float *state)
 {
     if (t->count <= 0 ||
@@ -184,7 +185,7 @@ static inline void attend_piece(const clattn_params *p, const attention_buffers 
     const int kv_head = t->first_head / GROUP;
     load_queries(p, in, t, query_rows);
     const kv_rows keys = key_rows_of(p, &t->s, t->b, kv_head), values = value_rows_of(p, &t->s, t->b, kv_head);
-    score_piece(t, in->key, &keys, query_rows, scores);
+    score_split(t, in->key, &keys, query_rows, scores);
     const kv_block block = kv_block_from(&values, t->from);
     value_row value = in->value + block.first;
     for (int j = 0; j < min(VALUES_AHEAD, t->count); ++j) {
@@ -200,25 +201,25 @@ static inline void attend_piece(const clattn_params *p, const attention_buffers 
             state[SPLIT_STATE * r + 1] = seen ? sum : UNSEEN;
         }
     }
-    const int finite = piece_is_full(p, t) || values_are_finite(t, value, block.row);
+    const int finite = split_is_full(p, t) || values_are_finite(t, value, block.row);
     if (finite) {
-        mix_piece(t, value, block.row, scores, to);
+        mix_split(t, value, block.row, scores, to);
     }
     for (int r = 0; !finite && r < t->rows; ++r) {
         mix_row_hiding(p, in, t, r, value, block.row, scores + r * SPLIT_KEYS, to + 16 * r * CHUNKS_V);
     }
 }
 
-/* Row r: the pieces' maxima become one, and each piece counts exp2(its maximum - that). */
-static inline void combine_pieces(const clattn_params *p, const attention_buffers *in, const piece *t, int r,
-                                  int n_pieces, __global const float *from, __global const float *state)
+/* Row r: the splits' row maxima become one, and each split counts exp2(its maximum - that). */
+static inline void combine_splits(const clattn_params *p, const attention_buffers *in, const kv_split *t, int r,
+                                  int n_splits, __global const float *from, __global const float *state)
 {
     from += r * SPLIT_COLUMNS(HEAD_DIM_V);
     state += r * SPLIT_STATE;
     const int i = position_of(t, r), h = head_of(t, r);
     float maximum = -INFINITY, sum = 0.0f;
     int seen = 0;
-    for (int n = 0; n < n_pieces; ++n) {
+    for (int n = 0; n < n_splits; ++n) {
         float top = state[n * ROWS * SPLIT_STATE];
         maximum = top > maximum ? top : maximum;
         seen |= state[n * ROWS * SPLIT_STATE + 1] != UNSEEN;
@@ -233,13 +234,13 @@ static inline void combine_pieces(const clattn_params *p, const attention_buffer
         sum = exp2(sink - maximum);
     }
     const float origin = maximum == -INFINITY ? 0.0f : maximum;
-    for (int n = 0; n < n_pieces; ++n) {
-        float piece_sum = state[n * ROWS * SPLIT_STATE + 1];
-        if (piece_sum == UNSEEN) {
+    for (int n = 0; n < n_splits; ++n) {
+        float split_sum = state[n * ROWS * SPLIT_STATE + 1];
+        if (split_sum == UNSEEN) {
             continue;
         }
         float top = state[n * ROWS * SPLIT_STATE], factor = exp2(top - origin);
-        sum = fma(piece_sum, factor, sum);
+        sum = fma(split_sum, factor, sum);
         for (int c = 0; c < CHUNKS_V; ++c) {
             total[c] = fma(vload16((clattn_i64)n * ROWS * CHUNKS_V + c, from), (float16)factor, total[c]);
         }
@@ -255,45 +256,45 @@ static inline void combine_pieces(const clattn_params *p, const attention_buffer
 
 #define SPLIT_KERNEL __kernel __attribute__((reqd_work_group_size(1, 1, 1))) LEAST_SUB_GROUP void
 
-/* `p` and `in`, and `t`: piece n of a key/value head. */
+/* `p` and `in`, and `t`: split n of a key/value head. */
 #define SPLIT_PLACE(batch_entry, kv_head, n)                                                           \
     ATTENTION_INPUTS(p, in);                                                                           \
-    piece t;                                                                                           \
+    kv_split t;                                                                                           \
     t.b = (int)(batch_entry);                                                                          \
     t.first_head = (int)(kv_head) * GROUP;                                                             \
     t.s = sequence_of(p, &in, t.b);                                                                    \
     t.rows = t.s.query_len * GROUP;                                                                    \
-    set_piece(p, &t, (int)(n))
+    set_split(p, &t, (int)(n))
 
 #if ONE_LAUNCH
 /* What the two below do, by the same operations in the same order. */
-SPLIT_KERNEL split_head(ATTENTION_ARGUMENTS, __global float *pieces, int n_pieces)
+SPLIT_KERNEL split_head(ATTENTION_ARGUMENTS, __global float *splits, int n_splits)
 {
     SPLIT_PLACE(get_group_id(1), get_group_id(0), 0);
-    for (int n = 0; n < n_pieces; ++n) {
-        set_piece(p, &t, n);
-        attend_piece(p, &in, &t, values_of(p, &t, pieces, n_pieces), state_of(p, &t, pieces, n_pieces));
+    for (int n = 0; n < n_splits; ++n) {
+        set_split(p, &t, n);
+        attend_split(p, &in, &t, values_of(p, &t, splits, n_splits), state_of(p, &t, splits, n_splits));
     }
-    set_piece(p, &t, 0);
+    set_split(p, &t, 0);
     for (int r = 0; r < t.rows; ++r) {
-        combine_pieces(p, &in, &t, r, n_pieces, values_of(p, &t, pieces, n_pieces),
-                       state_of(p, &t, pieces, n_pieces));
+        combine_splits(p, &in, &t, r, n_splits, values_of(p, &t, splits, n_splits),
+                       state_of(p, &t, splits, n_splits));
     }
 }
 #else
-SPLIT_KERNEL split_piece(ATTENTION_ARGUMENTS, __global float *pieces, int n_pieces)
+SPLIT_KERNEL split_attend(ATTENTION_ARGUMENTS, __global float *splits, int n_splits)
 {
     SPLIT_PLACE(get_group_id(2), get_group_id(1), get_group_id(0));
-    attend_piece(p, &in, &t, values_of(p, &t, pieces, n_pieces), state_of(p, &t, pieces, n_pieces));
+    attend_split(p, &in, &t, values_of(p, &t, splits, n_splits), state_of(p, &t, splits, n_splits));
 }
 
-SPLIT_KERNEL split_combine(ATTENTION_ARGUMENTS, __global float *pieces, int n_pieces)
+SPLIT_KERNEL split_combine(ATTENTION_ARGUMENTS, __global float *splits, int n_splits)
 {
     const int r = (int)get_group_id(0);
     SPLIT_PLACE(get_group_id(2), get_group_id(1), 0);
     if (r < t.rows) {
-        combine_pieces(p, &in, &t, r, n_pieces, values_of(p, &t, pieces, n_pieces),
-                       state_of(p, &t, pieces, n_pieces));
+        combine_splits(p, &in, &t, r, n_splits, values_of(p, &t, splits, n_splits),
+                       state_of(p, &t, splits, n_splits));
     }
 }
 #endif

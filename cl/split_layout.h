@@ -1,5 +1,5 @@
-/* The workspace of split, for its kernels and for src/strategy/split.c: of each row and each part of the keys, P * V in
- * whole vectors of 16 columns; then, of all of them, the row maximum and the row sum. In floats. */
+/* The workspace of split, for its kernels and for src/strategy/split.c: of each row and each split, P * V in whole
+ * vectors of 16 columns; then, of all of them, the row maximum and the row sum. In floats. */
 #ifndef CLATTN_SPLIT_LAYOUT_H
 #define CLATTN_SPLIT_LAYOUT_H
 

@@ -4,7 +4,7 @@
  * a mask hides, any bias behind a mask, causal and the same mask given explicitly (with another mask or without),
  * one batch entry by itself, grouped heads and repeated ones, the keys in two calls whose results are merged, the
  * dropout of a slice that says where it stands. On
- * many rows and on few rows with many keys (decoding: pieces of keys). To the last bit where the order of the sums
+ * many rows and on few rows with many keys (decoding: splits of keys). To the last bit where the order of the sums
  * is the same, else within the error bound. In float32 unless types are named: most strategies do other types with
  * other loads and stores, matrix units with other products. Environment: CLATTN_TEST_STRATEGIES. */
 #include <math.h>

@@ -1,5 +1,5 @@
-/* split: few query rows against many keys (decoding). Pieces of the keys, then combined; for CPU devices.
- * cl/split.cl has the picture. This file chooses the length of a piece, and between one launch and two. */
+/* split: few query rows against many keys (decoding). Splits of the keys and values, then combined; for CPU devices.
+ * cl/split.cl has the picture. This file chooses the length of a split, and between one launch and two. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +11,12 @@
 #define ROWS_MAX 16      /* of a key/value head; from there on fused_simd fills its lanes */
 #define COLUMNS_MAX 4096 /* head_dim, head_dim_v */
 #define GROUPS_A_UNIT 4  /* work-groups of whole heads, so that compute units finish together */
-#define PIECE_KEYS 512   /* weights that stay in the first cache; two streams long enough to prefetch */
+#define SPLIT_KEYS 512   /* weights that stay in the first cache; two streams long enough to prefetch */
 
 struct split_state {
-    struct kernel *head;            /* pieces and combining in one launch; NULL: in two */
-    struct kernel *piece, *combine;
-    int group, piece_keys;
+    struct kernel *head;            /* splits and combining in one launch; NULL: in two */
+    struct kernel *attend, *combine;
+    int group, split_keys;
 };
 
 static int64_t group_of(const clattn_problem *p)
@@ -34,15 +34,15 @@ static int rows_at_least_one(const clattn_problem *p)
     return rows_of(p) > 0 ? (int)rows_of(p) : 1;
 }
 
-static int64_t pieces_of(int64_t key_len, int piece_keys)
+static int64_t splits_of(int64_t key_len, int split_keys)
 {
-    return key_len > 0 ? (key_len + piece_keys - 1) / piece_keys : 1;
+    return key_len > 0 ? (key_len + split_keys - 1) / split_keys : 1;
 }
 
-static size_t workspace_bytes(const clattn_problem *p, int piece_keys)
+static size_t workspace_bytes(const clattn_problem *p, int split_keys)
 {
     double floats = (double)p->batch * (double)p->query_heads * (double)p->query_len *
-                    (double)(SPLIT_COLUMNS(p->head_dim_v) + SPLIT_STATE) * (double)pieces_of(p->key_len, piece_keys);
+                    (double)(SPLIT_COLUMNS(p->head_dim_v) + SPLIT_STATE) * (double)splits_of(p->key_len, split_keys);
     return floats * sizeof(float) < 1e18 ? (size_t)floats * sizeof(float) : SIZE_MAX;
 }
 
@@ -70,8 +70,8 @@ static int applicable(const clattn_context *context, const struct problem *probl
                     (long long)p->head_dim, (long long)p->head_dim_v, COLUMNS_MAX);
     } else if (!attention_arguments_fit(&context->device, 0, why)) {
         return 0;
-    } else if (workspace_bytes(p, PIECE_KEYS) > context->workspace_limit_bytes) {
-        text_append(why, "its workspace of %zu bytes is over the limit", workspace_bytes(p, PIECE_KEYS));
+    } else if (workspace_bytes(p, SPLIT_KEYS) > context->workspace_limit_bytes) {
+        text_append(why, "its workspace of %zu bytes is over the limit", workspace_bytes(p, SPLIT_KEYS));
     } else {
         return 1;
     }
@@ -86,7 +86,7 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
     double keys = heads * (double)p->key_len, elements = keys * (double)(p->head_dim + p->head_dim_v);
     double bytes = keys * ((double)p->head_dim * (double)clattn_type_size(p->key_type) +
                            (double)p->head_dim_v * (double)clattn_type_size(p->value_type));
-    double groups = heads * ((double)pieces_of(p->key_len, PIECE_KEYS) + rows);
+    double groups = heads * ((double)splits_of(p->key_len, SPLIT_KEYS) + rows);
     /* About 33 GB/s and 100 multiply-adds a nanosecond for each compute unit, a microsecond a work-group. */
     return 0.02 + (bytes / 3.3e7 + elements * rows / 1e8 + groups * 1e-3) /
                       (double)context->device.compute_units;
@@ -95,7 +95,7 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
 /* Whether a work-group for each key/value head keeps the device busy; then one launch does it all. */
 static int heads_fill(const clattn_context *context, const clattn_problem *p)
 {
-    return pieces_of(p->key_len, PIECE_KEYS) == 1 ||
+    return splits_of(p->key_len, SPLIT_KEYS) == 1 ||
            p->batch * p->kv_heads >= GROUPS_A_UNIT * (int64_t)context->device.compute_units;
 }
 
@@ -107,7 +107,7 @@ static void append_options(const struct clattn_plan *plan, const struct split_st
     text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=0 -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
                 (unsigned)plan->problem.flags, (int)p->bias_type, (int)p->head_dim, (int)p->head_dim_v);
     text_append(options, " -D GROUP=%d -D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d", state->group,
-                rows_at_least_one(p), state->piece_keys, plan->context->device.device_class == DEVICE_CPU,
+                rows_at_least_one(p), state->split_keys, plan->context->device.device_class == DEVICE_CPU,
                 one_launch);
 }
 
@@ -117,7 +117,7 @@ static clattn_status make_kernels(clattn_context *context, const char *options, 
     if (one_launch) {
         return program_kernel(context, "split.cl", options, "split_head", &state->head);
     }
-    const clattn_status status = program_kernel(context, "split.cl", options, "split_piece", &state->piece);
+    const clattn_status status = program_kernel(context, "split.cl", options, "split_attend", &state->attend);
     return status == CLATTN_OK ? program_kernel(context, "split.cl", options, "split_combine", &state->combine)
                                : status;
 }
@@ -131,12 +131,12 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     }
     plan->state = state;
     state->group = (int)group_of(p);
-    state->piece_keys = PIECE_KEYS;
-    plan->workspace_bytes = workspace_bytes(p, PIECE_KEYS);
+    state->split_keys = SPLIT_KEYS;
+    plan->workspace_bytes = workspace_bytes(p, SPLIT_KEYS);
     const int one_launch = heads_fill(plan->context, p);
-    text_append(explain, "  split: pieces of %d keys, %d rows each\n", PIECE_KEYS, rows_at_least_one(p));
+    text_append(explain, "  split: K/V splits of %d keys, %d rows each\n", SPLIT_KEYS, rows_at_least_one(p));
     text_append(explain, "  %s\n", one_launch ? "one launch, a work-group for each key/value head"
-                                              : "two launches: pieces, then rows");
+                                              : "two launches: splits, then rows");
     struct text options = TEXT_INIT;
     append_options(plan, state, one_launch, &options);
     const clattn_status status = options.failed
@@ -150,22 +150,22 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct call *
                              const clattn_params *params, struct chain *chain)
 {
     const struct split_state *state = plan->state;
-    const cl_int n_pieces = (cl_int)pieces_of(params->key_len, state->piece_keys);
+    const cl_int n_splits = (cl_int)splits_of(params->key_len, state->split_keys);
     const size_t local[3] = { 1, 1, 1 }, heads = (size_t)params->kv_heads;
     const size_t batch = (size_t)params->batch, rows = (size_t)params->query_len * (size_t)state->group;
     const size_t head_global[2] = { heads, batch };
-    const size_t piece_global[3] = { (size_t)n_pieces, heads, batch };
+    const size_t attend_global[3] = { (size_t)n_splits, heads, batch };
     const size_t combine_global[3] = { rows, heads, batch };
     struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
     const size_t count = sizeof(arguments) / sizeof(arguments[0]);
     attention_arguments(params, call, arguments);
     arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->operands.workspace);
-    arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(n_pieces);
+    arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(n_splits);
     if (state->head) {
         chain_final(chain);
         return launch(chain, state->head, 2, head_global, local, count, arguments);
     }
-    clattn_status status = launch(chain, state->piece, 3, piece_global, local, count, arguments);
+    clattn_status status = launch(chain, state->attend, 3, attend_global, local, count, arguments);
     if (status == CLATTN_OK) {
         chain_final(chain);
         status = launch(chain, state->combine, 3, combine_global, local, count, arguments);
@@ -181,7 +181,7 @@ static void destroy(struct clattn_plan *plan)
 const struct strategy strategy_split = {
     .operation = &operation_forward,
     .name = "split",
-    .summary = "few query rows: keys in pieces, combined by their sums; CPU devices",
+    .summary = "few query rows: a K/V split, combined by their sums; CPU devices",
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,
