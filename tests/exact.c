@@ -303,28 +303,26 @@ static int rounds_to_narrow(struct exact *e, const clattn_problem *narrow_proble
     return status;
 }
 
-/* For many rows and for few. `types` sets those of the mixed problem. */
-static int types_change_no_bit(struct exact *e, void (*types)(clattn_problem *p))
+static int wide_out_rounds(struct exact *e, int64_t rows, int64_t keys)
 {
-    const int64_t rows[] = { 43, 3 }, keys[] = { 210, 1100 };
-    int status = 0;
-    e->declined |= !e->strategy;
-    for (int n = 0; n < 2 && status == 0 && e->strategy; ++n) {
-        clattn_problem narrow = exact_problem(e, 1, 4, 2, rows[n], keys[n], 40, 72), mixed = narrow;
-        types(&mixed);
-        status = rounds_to_narrow(e, &narrow, &mixed);
+    if (!e->strategy) {
+        e->declined = 1;
+        return -1;
     }
-    return e->strategy ? status : -1;
+    clattn_problem narrow = exact_problem(e, 1, 4, 2, rows, keys, 40, 72), mixed = narrow;
+    mixed.out_type = e->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
+    return rounds_to_narrow(e, &narrow, &mixed);
 }
 
-static void float32_out(clattn_problem *p)
+static int wide_out_of_many_rows_rounds(struct exact *e)
 {
-    p->out_type = CLATTN_FLOAT32;
+    return wide_out_rounds(e, 43, 210);
 }
 
-static int wide_out_rounds_to_narrow(struct exact *e)
+/* As in decoding. */
+static int wide_out_of_few_rows_rounds(struct exact *e)
 {
-    return types_change_no_bit(e, float32_out);
+    return wide_out_rounds(e, 3, 1100);
 }
 
 /* ---- the whole run -------------------------------------------------------------------------- */
@@ -343,7 +341,8 @@ static const struct {
     { "grouped heads are repeated heads", grouped_heads_are_repeated_heads },
     { "causal is the same as its mask", causal_is_a_mask },
     { "keys past the length are absent", keys_past_the_length_are_absent },
-    { "float32 out rounds to the out of the type", wide_out_rounds_to_narrow },
+    { "float32 out of many rows rounds to the out of the type", wide_out_of_many_rows_rounds },
+    { "float32 out of few rows rounds to the out of the type", wide_out_of_few_rows_rounds },
     { "rows whose weights are all dropped are 0", dropped_rows_are_zero },
     { "infinite values stay infinite where all rows see them", infinite_values_stay },
     { "infinite values stay infinite where some rows see them", infinite_values_stay_where_seen },
