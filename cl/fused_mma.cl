@@ -1,4 +1,6 @@
-/* fused_mma: attention on a matrix unit, in one kernel and with no L x L matrix.
+/* fused_mma: attention on a matrix unit, in one kernel and with no L x L matrix: the softmax online (Milakov and
+ * Gimelshein 2018), over tiles of keys, with weights * values accumulated as in FlashAttention (Dao et al. 2022; Dao
+ * 2023).
  *
  *     group 0: block of TILE_ROWS query rows      1: slice of COLUMNS output columns      2: batch * head
  *
@@ -7,9 +9,10 @@
  *
  *     scores[key][query]      = keys * queries       from local memory, queries from registers if they fit
  *     scores                  = scaled, masked; in units of log2
- *     base                    of each query: the largest score less WEIGHT_SHIFT; outputs and sum rescaled
+ *     base                    of each query: the row maximum less WEIGHT_SHIFT; accumulator and row_sum rescaled
  *     weights                 = exp2(scores - base), in WEIGHT_PARTS of the type, and their sum
- *     outputs[column][query] += values * weights     from local memory; all parts with each value
+ *     accumulator[column][query] += values * weights
+ *                             from local memory; all parts with each value
  *
  * Values are copied while scores are multiplied, the next keys while weights are made and used:
  *
@@ -53,7 +56,7 @@ INLINE void multiply_scores(const unit *u, __local const element *keys, __local 
 
 INLINE void multiply_values(const unit *u, __local const element *values,
                            uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED],
-                           float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS])
+                           float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS])
 {
     FOR_KEYS {
         uint weight[WEIGHT_PARTS][N_BLOCKS][B_WORDS];
@@ -67,10 +70,10 @@ INLINE void multiply_values(const unit *u, __local const element *values,
         FOR_COLUMNS {
             uint value[A_WORDS];
             load_values(u, value, values, k * 16, c * 16);
-            FOR_PARTS FOR_QUERIES multiply_add(u, output[c][n], value, weight[part][n]);
+            FOR_PARTS FOR_QUERIES multiply_add(u, accumulator[c][n], value, weight[part][n]);
         }
     }
-    FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS settle(&output[c][n][i]);
+    FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS settle(&accumulator[c][n][i]);
 }
 
 /* What made an output NaN: logits, whatever the values are, or values alone. */
@@ -124,8 +127,8 @@ INLINE void put_not_finite(const clattn_params *p, const attention_buffers *in, 
 /* Divides, and puts the rows into local memory; writes lse. All dropped: 0, whatever the sum, but for a NaN that came
  * of a value. Returns whether there is one of these. */
 INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, const place *at, int writes_lse, uint seen,
-                       const float base[QUERY_SLOTS], const float sum[QUERY_SLOTS],
-                       float output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS], __local element *tile)
+                       const float base[QUERY_SLOTS], const float row_sum[QUERY_SLOTS],
+                       float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS], __local element *tile)
 {
     const row_block *rows = &at->rows;
     const unit *u = &at->u;
@@ -136,7 +139,7 @@ INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, cons
         const int row = at->first_row + slot / SLOTS * MATRIX_N + c_column(u->lane, slot % SLOTS);
         const int saw = sharers_max(u, (float)(seen >> slot & 1)) > 0;
         const int keeps = !ASKS(DROPOUT) || sharers_max(u, (float)(seen >> (KEPT + slot) & 1)) > 0;
-        float total = sharers_sum(u, sum[slot]), top = base[slot], carry = 1;
+        float total = sharers_sum(u, row_sum[slot]), top = base[slot], carry = 1;
         if (HAS(SINKS)) {
             const float sink = sink_of(p, in, rows->h) * LOG2_E;
             top = fmax(sink, base[slot]);
@@ -153,7 +156,7 @@ INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, cons
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS {
         const int slot = SLOT_OF(n, i), query = row_of(at, n, i) - rows->first_row;
-        const float value = sees >> slot & 1 ? output[c][n][i] * factor[slot] : 0;
+        const float value = sees >> slot & 1 ? accumulator[c][n][i] * factor[slot] : 0;
         const element nan = isfinite(factor[slot]) ? NAN_OF_VALUES : NAN_OF_ROW;
         tile[OUTPUT_AT(query, c * 16 + c_row(u->lane, i))] = isnan(value) ? nan : element_of(value);
         of_values |= isnan(value) && isfinite(factor[slot]);
@@ -206,7 +209,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 
-    float base[QUERY_SLOTS], sum[QUERY_SLOTS], output[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
+    float base[QUERY_SLOTS], row_sum[QUERY_SLOTS], accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
     uint seen = 0;
     if (u->item == 0) {
         not_finite = 0;
@@ -215,9 +218,9 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     }
     FOR_SLOTS {
         base[slot] = -INFINITY;
-        sum[slot] = 0;
+        row_sum[slot] = 0;
     }
-    FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS output[c][n][i] = 0;
+    FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS accumulator[c][n][i] = 0;
     stage_keys(u->item, keys, &key_m, &key_rows, from, high);
     while (from < high) {
         const int all_see = CHANGES_SCORES || ASKS(MASK) ? 0 : all_see_tile(p, &at.rows, from);
@@ -256,14 +259,14 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         if (ASKS(DROPOUT)) {
             find_kept(p, &at, from, all_see, visible, kept, &seen);
         }
-        raise_bases(u, score, base, sum, output);
-        make_weights(score, kept, base, sum, packed);
-        multiply_values(u, values, packed, output);
+        raise_bases(u, score, base, row_sum, accumulator);
+        make_weights(score, kept, base, row_sum, packed);
+        multiply_values(u, values, packed, accumulator);
         from = next;
     }
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (finish_rows(p, &in, &at, first_column == 0, seen, base, sum, output, tiles)) {
+    if (finish_rows(p, &in, &at, first_column == 0, seen, base, row_sum, accumulator, tiles)) {
         not_finite = 1;
     }
     barrier(CLK_LOCAL_MEM_FENCE);

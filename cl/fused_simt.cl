@@ -1,14 +1,16 @@
-/* fused_simt: attention for GPUs in one kernel and no L x L matrix, in plain OpenCL C 1.2.
+/* fused_simt: attention for GPUs in one kernel and no L x L matrix, in plain OpenCL C 1.2: the softmax online (Milakov
+ * and Gimelshein 2018), over tiles of keys, with weights * values accumulated as in FlashAttention (Dao et al. 2022;
+ * Dao 2023).
  *
  *     group 0: block of TILE_ROWS query rows      1: slice of COLUMNS output columns      2: batch * head
  *
  * For each tile of TILE_KEYS keys that some row may see, with the layout of simt_tile.clh:
  *
- *     scores    += queries * keys             through stage, DEPTH columns at a time
- *     scores     = scaled, masked; each row's maximum of the work-item's own keys goes to partial
- *     maximum    of the row; outputs and sum are rescaled to it
- *     weights    = exp(scores - maximum), to local memory
- *     outputs   += weights * values           through stage, KEYS_STAGED values at a time
+ *     scores       += queries * keys          through stage, SIMT_DEPTH columns at a time
+ *     logits        = scores, scaled, masked; the largest of the work-item's own keys goes to partial, for each row
+ *     row_maximum   of all keys so far; accumulator and row_sum are rescaled to it
+ *     weights       = exp(logits - row_maximum), to local memory
+ *     accumulator  += weights * values        through stage, KEYS_STAGED values at a time
  *
  * Each stage stands between two barriers: one after it was filled, one before it is filled again. A row's
  * sum is kept in parts, one a work-item, until the end. Every work-item of the group passes every barrier:
@@ -164,37 +166,37 @@ static inline void write_maxima(__local REAL *partial, const place *at,
 }
 
 /* New maxima of the rows; what was summed below the old ones is scaled to them. */
-static inline void raise_maxima(__local const REAL *partial, const place *at, REAL maximum[ITEM_ROWS],
-                                REAL sum[ITEM_ROWS], REAL output[ITEM_ROWS][ITEM_COLUMNS])
+static inline void raise_maxima(__local const REAL *partial, const place *at, REAL row_maximum[ITEM_ROWS],
+                                REAL row_sum[ITEM_ROWS], REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
 {
     REAL old[ITEM_ROWS];
-    FOR_ROWS old[r] = maximum[r];
+    FOR_ROWS old[r] = row_maximum[r];
     #pragma unroll 1
     for (int x = 0; x < ITEMS_X; ++x) {
         REAL top[ITEM_ROWS];
         read_run(top, partial + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
-        FOR_ROWS maximum[r] = fmax(maximum[r], top[r]);
+        FOR_ROWS row_maximum[r] = fmax(row_maximum[r], top[r]);
     }
     FOR_ROWS {
         /* inf - inf is no number, and 0 * NaN would reach a row whose weights are all dropped. */
-        const REAL rescale = maximum[r] == old[r] ? 1 : EXP(old[r] - maximum[r]);
-        sum[r] *= rescale;
-        FOR_COLUMNS output[r][c] *= rescale;
+        const REAL rescale = row_maximum[r] == old[r] ? 1 : EXP(old[r] - row_maximum[r]);
+        row_sum[r] *= rescale;
+        FOR_COLUMNS accumulator[r][c] *= rescale;
     }
 }
 
 /* Logits become weights, in local memory, and their sums. */
 static inline void write_weights(const clattn_params *p, __local REAL *weights, const place *at,
-                                 uint kept, const REAL maximum[ITEM_ROWS],
-                                 REAL score[ITEM_ROWS][ITEM_KEYS], REAL sum[ITEM_ROWS])
+                                 uint kept, const REAL row_maximum[ITEM_ROWS],
+                                 REAL score[ITEM_ROWS][ITEM_KEYS], REAL row_sum[ITEM_ROWS])
 {
     FOR_KEYS {
         REAL weight[ITEM_ROWS];
         const int local_key = at->x * ITEM_KEYS + n;
         FOR_ROWS {
             const int hidden = IS_HIDDEN_LOGIT(score[r][n]);
-            REAL value = EXP(score[r][n] - (maximum[r] == -INFINITY ? 0 : maximum[r]));
-            sum[r] += hidden ? 0 : value;
+            REAL value = EXP(score[r][n] - (row_maximum[r] == -INFINITY ? 0 : row_maximum[r]));
+            row_sum[r] += hidden ? 0 : value;
             if (HAS(DROPOUT)) {
                 value = BIT(kept, r, n) ? value * PARAM_REAL(p, keep_scale) : 0;
             }
@@ -214,20 +216,20 @@ static inline void read_value_row(REAL value[ITEM_COLUMNS], __local const REAL *
 }
 
 static inline void multiply_values(__local const REAL *stage, __local const REAL *weights,
-                                   const place *at, REAL output[ITEM_ROWS][ITEM_COLUMNS])
+                                   const place *at, REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
 {
     UNROLL_STEPS
     for (int key = 0; key < KEYS_STAGED; ++key) {
         REAL weight[ITEM_ROWS], value[ITEM_COLUMNS];
         read_run(weight, weights + key * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
         read_value_row(value, stage, at, key);
-        FOR_ROWS FOR_COLUMNS output[r][c] = fma(weight[r], value[c], output[r][c]);
+        FOR_ROWS FOR_COLUMNS accumulator[r][c] = fma(weight[r], value[c], accumulator[r][c]);
     }
 }
 
 /* The same where a value is not finite: 0 * NaN must not reach a row to which the key is hidden. */
 static inline void multiply_values_not_finite(__local const REAL *stage, __local const REAL *weights,
-                                              const place *at, REAL output[ITEM_ROWS][ITEM_COLUMNS])
+                                              const place *at, REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
 {
     #pragma unroll 1
     for (int key = 0; key < KEYS_STAGED; ++key) {
@@ -236,7 +238,7 @@ static inline void multiply_values_not_finite(__local const REAL *stage, __local
         read_value_row(value, stage, at, key);
         FOR_ROWS {
             if (!IS_HIDDEN_WEIGHT(weight[r])) {
-                FOR_COLUMNS output[r][c] = fma(weight[r], value[c], output[r][c]);
+                FOR_COLUMNS accumulator[r][c] = fma(weight[r], value[c], accumulator[r][c]);
             }
         }
     }
@@ -244,26 +246,26 @@ static inline void multiply_values_not_finite(__local const REAL *stage, __local
 
 /* A row's sum is in parts, each with a sign: negative where no weight of the part was kept, as of one that saw no
  * key, which is -0. */
-static inline void write_parts(__local REAL *partial, const place *at, uint seen, REAL sum[ITEM_ROWS])
+static inline void write_parts(__local REAL *partial, const place *at, uint seen, REAL row_sum[ITEM_ROWS])
 {
     FOR_ROWS {
-        const REAL part = (seen >> r) & 1 ? sum[r] : 0;
-        sum[r] = copysign(part, (seen >> (KEPT + r)) & 1 ? (REAL)1 : (REAL)-1);
+        const REAL part = (seen >> r) & 1 ? row_sum[r] : 0;
+        row_sum[r] = copysign(part, (seen >> (KEPT + r)) & 1 ? (REAL)1 : (REAL)-1);
     }
-    write_run(partial + at->x * ROW_PITCH + at->y * ITEM_ROWS, sum, ITEM_ROWS);
+    write_run(partial + at->x * ROW_PITCH + at->y * ITEM_ROWS, row_sum, ITEM_ROWS);
 }
 
 /* The sums of whole rows; returns their bits of `seen`. */
-static inline uint add_parts(__local const REAL *partial, const place *at, REAL sum[ITEM_ROWS])
+static inline uint add_parts(__local const REAL *partial, const place *at, REAL row_sum[ITEM_ROWS])
 {
     uint seen = 0;
-    FOR_ROWS sum[r] = 0;
+    FOR_ROWS row_sum[r] = 0;
     #pragma unroll 1
     for (int x = 0; x < ITEMS_X; ++x) {
         REAL part[ITEM_ROWS];
         read_run(part, partial + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
         FOR_ROWS {
-            sum[r] += fabs(part[r]);
+            row_sum[r] += fabs(part[r]);
             seen |= (uint)!IS_HIDDEN_WEIGHT(part[r]) << r | (uint)!signbit(part[r]) << (KEPT + r);
         }
     }
@@ -288,12 +290,12 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const clattn_i64 query_at = query_start(p, &at.rows);
     const kv_rows keys = keys_of(p, &at.rows), values = values_of(p, &at.rows, first_column);
 
-    REAL maximum[ITEM_ROWS], sum[ITEM_ROWS], output[ITEM_ROWS][ITEM_COLUMNS];
+    REAL row_maximum[ITEM_ROWS], row_sum[ITEM_ROWS], accumulator[ITEM_ROWS][ITEM_COLUMNS];
     uint seen = 0;
     FOR_ROWS {
-        maximum[r] = -INFINITY;
-        sum[r] = 0;
-        FOR_COLUMNS output[r][c] = 0;
+        row_maximum[r] = -INFINITY;
+        row_sum[r] = 0;
+        FOR_COLUMNS accumulator[r][c] = 0;
     }
     /* No early return: barriers behind one trouble some compilers. A block past the end of its sequence
      * has no keys, and no rows to write. */
@@ -302,7 +304,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         const uint kept = HAS(DROPOUT) ? kept_keys(p, &at, from) : 0;
         REAL score[ITEM_ROWS][ITEM_KEYS];
         FOR_ROWS FOR_KEYS score[r][n] = 0;
-        for (int column = 0; column < p->head_dim; column += DEPTH) {
+        for (int column = 0; column < p->head_dim; column += SIMT_DEPTH) {
             barrier(CLK_LOCAL_MEM_FENCE);
             stage_queries(p, &in, query_at, at.rows.last_row - at.rows.first_row, column, stage);
             const kv_rows tile_keys = rows_from_key(keys, from);
@@ -311,15 +313,15 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
                 value_not_finite = 0;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
-            multiply_scores(stage, &at, min(DEPTH, p->head_dim - column), score);
+            multiply_scores(stage, &at, min(SIMT_DEPTH, p->head_dim - column), score);
         }
         finish_tile(p, &in, &at, from, weights_tile, kept, score, &seen);
         write_maxima(partial, &at, score);
         for (int key = 0; key < TILE_KEYS; key += KEYS_STAGED) {
             barrier(CLK_LOCAL_MEM_FENCE);
             if (key == 0) {
-                raise_maxima(partial, &at, maximum, sum, output);
-                write_weights(p, weights_tile, &at, kept, maximum, score, sum);
+                raise_maxima(partial, &at, row_maximum, row_sum, accumulator);
+                write_weights(p, weights_tile, &at, kept, row_maximum, score, row_sum);
             }
             const kv_rows staged = rows_from_key(values, min(from + key, high - 1));
             if (stage_values(&in, &staged, max(high - 1 - from - key, 0), columns, stage)) {
@@ -327,40 +329,40 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             }
             barrier(CLK_LOCAL_MEM_FENCE);
             if (value_not_finite) {
-                multiply_values_not_finite(stage, weights_tile + key * ROW_PITCH, &at, output);
+                multiply_values_not_finite(stage, weights_tile + key * ROW_PITCH, &at, accumulator);
             } else {
-                multiply_values(stage, weights_tile + key * ROW_PITCH, &at, output);
+                multiply_values(stage, weights_tile + key * ROW_PITCH, &at, accumulator);
             }
         }
     }
 
-    write_parts(partial, &at, seen, sum);
+    write_parts(partial, &at, seen, row_sum);
     barrier(CLK_LOCAL_MEM_FENCE);
-    seen = add_parts(partial, &at, sum);
+    seen = add_parts(partial, &at, row_sum);
     FOR_ROWS {
         const int i = row_of(&at, r), sees = (seen >> r) & 1;
-        REAL carry = 1, top = maximum[r];
+        REAL carry = 1, top = row_maximum[r];
         if (HAS(SINKS)) {
             const REAL sink = sink_of(p, &in, at.rows.h);
-            top = fmax(sink, maximum[r]);
-            carry = EXP(maximum[r] - top);
-            sum[r] = sum[r] * carry + EXP(sink - top);
+            top = fmax(sink, row_maximum[r]);
+            carry = EXP(row_maximum[r] - top);
+            row_sum[r] = row_sum[r] * carry + EXP(sink - top);
         }
         if (i > at.rows.last_row) {
             continue;
         }
         if (HAS(LSE) && at.x == 0 && first_column == 0) {
             in.lse[lse_at(p, &at.rows.s, at.rows.b, at.rows.h, i)] =
-                sees ? (float)(top + log(sum[r])) : -INFINITY;
+                sees ? (float)(top + log(row_sum[r])) : -INFINITY;
         }
         const clattn_i64 out_at =
             out_row_at(p, &at.rows.s, at.rows.b, at.rows.h, i) + first_column * COLUMN_STRIDE(out);
         /* All dropped: 0, whatever the sum, but for a NaN that came of a value. */
-        const REAL factor = (seen >> (KEPT + r)) & 1 ? carry / sum[r] : 0;
+        const REAL factor = (seen >> (KEPT + r)) & 1 ? carry / row_sum[r] : 0;
         FOR_COLUMNS {
             const int column = OUTPUT_COLUMN(at.x, c);
             if (column < columns) {
-                OUT_STORE(in.out, out_at + column * COLUMN_STRIDE(out), sees ? output[r][c] * factor : 0);
+                OUT_STORE(in.out, out_at + column * COLUMN_STRIDE(out), sees ? accumulator[r][c] * factor : 0);
             }
         }
     }

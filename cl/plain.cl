@@ -31,9 +31,9 @@ typedef struct row {
     REAL slope;
 } row;
 
-/* The softmax of a row: p_j = exp(s_j - maximum) / sum. */
+/* The softmax of a row: p_j = exp(s_j - row_maximum) / row_sum. */
 typedef struct softmax {
-    REAL maximum, sum;
+    REAL row_maximum, row_sum;
     int any_allowed;
 } softmax;
 
@@ -52,14 +52,14 @@ static inline REAL scaled_dot(const clattn_params *p, const attention_buffers *i
  * fmax would drop it. score == maximum stands for exp(0) also where both are infinite. */
 static inline void add_score(softmax *soft, REAL *block_sum, REAL score)
 {
-    if (!soft->any_allowed || score > soft->maximum || isnan(score)) {
-        const REAL rescale = soft->any_allowed ? exp(soft->maximum - score) : 0;
+    if (!soft->any_allowed || score > soft->row_maximum || isnan(score)) {
+        const REAL rescale = soft->any_allowed ? exp(soft->row_maximum - score) : 0;
         *block_sum *= rescale;
-        soft->sum *= rescale;
-        soft->maximum = score;
+        soft->row_sum *= rescale;
+        soft->row_maximum = score;
         soft->any_allowed = 1;
     }
-    *block_sum += score == soft->maximum ? 1 : exp(score - soft->maximum);
+    *block_sum += score == soft->row_maximum ? 1 : exp(score - soft->row_maximum);
 }
 
 static inline softmax softmax_of_row(const clattn_params *p, const attention_buffers *in, const row *r)
@@ -76,10 +76,10 @@ static inline softmax softmax_of_row(const clattn_params *p, const attention_buf
                 }
             }
         }
-        soft.sum += block_sum;
+        soft.row_sum += block_sum;
     }
     /* exp(inf - inf), which add_score passed over, is in every weight of the row. */
-    soft.sum = soft.maximum == (REAL)INFINITY ? (REAL)NAN : soft.sum;
+    soft.row_sum = soft.row_maximum == (REAL)INFINITY ? (REAL)NAN : soft.row_sum;
     return soft;
 }
 
@@ -91,7 +91,7 @@ static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in
     const REAL score = stored ? scaled_dot(p, in, r, j) : 0;
     REAL logit = score;
     *allowed = r->exists && finish_logit(p, in, &r->s, r->slope, r->b, r->h, r->i, j, &logit);
-    const REAL weight = *allowed ? exp(logit - soft->maximum) / soft->sum : 0;
+    const REAL weight = *allowed ? exp(logit - soft->row_maximum) / soft->row_sum : 0;
     *weight_out = p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
                   : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? apply_softcap(p, score)
                   : p->weights == CLATTN_CL_WEIGHTS_SOFTMAX ? weight
@@ -146,10 +146,10 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
     if (HAS(SINKS) && soft.any_allowed) {
         REAL sink_sum = 0;
         add_score(&soft, &sink_sum, sink_of(p, &in, h));
-        soft.sum += sink_sum;
+        soft.row_sum += sink_sum;
     }
     if (HAS(LSE) && column == 0 && r.exists) {
-        in.lse[lse_at(p, &r.s, b, h, i)] = soft.any_allowed ? (float)(soft.maximum + log(soft.sum)) : -INFINITY;
+        in.lse[lse_at(p, &r.s, b, h, i)] = soft.any_allowed ? (float)(soft.row_maximum + log(soft.row_sum)) : -INFINITY;
     }
 
     /* Weights go out once, by the first block of columns, and for every key. */

@@ -59,7 +59,7 @@ static inline REALV load_logits(__global const REAL *row, int has_logits, int lo
                                 INTV *visible)
 {
     const REALV logits = VLOAD(row + j);
-    const INTV keys = LANES + (INTV)j;
+    const INTV keys = LANE_NUMBERS + (INTV)j;
     *visible = keys >= (INTV)low & keys < (INTV)high;
     if (has_logits) {
         *visible &= TO_BITS(logits) != (INTV)HIDDEN_LOGIT_BITS;
