@@ -148,7 +148,7 @@ static void test_tiles(struct totals *totals, const char *file, const char *name
         if (type != CLATTN_FLOAT32 && tried++ > 0 && i + 2 < staged_tile_shape_count) {
             continue;
         }
-        char types[16];
+        char types[24];
         snprintf(types, sizeof(types), "-D TYPE=%d", (int)type);
         snprintf(subject.options, sizeof(subject.options), "%s, tile shape %zu", clattn_type_name(type), i);
         clattn_status built =
