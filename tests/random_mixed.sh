@@ -1,8 +1,8 @@
 #!/bin/sh
 # Random calls whose queries, keys, values and outputs have types of their own, on every strategy; what one declines
-# is not counted. A failure prints the command that repeats it. CLATTN_TEST_MIXED_COUNT: how many (120 where not set).
+# is not counted. A failure prints the command that repeats it. CLATTN_TEST_MIXED_COUNT: how many (64 where not set).
 set -eu
 : "${builddir:=.}"
-count=${CLATTN_TEST_MIXED_COUNT:-120}
+count=${CLATTN_TEST_MIXED_COUNT:-64}
 exec "$builddir/tests/random_calls" --strategy plain,staged,fused_simd,fused_amx,fused_simt,fused_mma,split,auto \
     --type float32,float16,bfloat16 --mixed 1 --seed "${CLATTN_TEST_SEED:-1}" --count "$count" --same 8 --work 300000
