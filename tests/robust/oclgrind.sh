@@ -54,7 +54,7 @@ probe=$builddir/tests/units/probe
 # The test of the test: all work-items write one place.
 mkdir "$work/cl"
 cp "$srcdir"/cl/* "$work/cl/"
-sed 's/^    const clattn_merge_params \*p = &params;$/&\n    lse[0] = (float)get_global_id(0);/' \
+sed 's/^    const clattn_merge_params \*p = &params;$/&\n    merged_lse[0] = (float)get_global_id(0);/' \
     "$srcdir/cl/merge.cl" >"$work/merge.cl"
 if cmp -s "$srcdir/cl/merge.cl" "$work/merge.cl"; then
     check 1 "the line to plant a race behind is no longer in cl/merge.cl"
