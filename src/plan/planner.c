@@ -33,10 +33,10 @@ static struct choice walk(const clattn_context *context, const struct problem *p
         if (s->operation != problem->operation) {
             continue;
         }
-        if (!s->applicable(context, problem, &why)) {
-            text_append(others, "  %s: declined: %s\n", s->name, why.data ? why.data : "no reason given");
-        } else if (wanted && strcmp(wanted, s->name) != 0) {
+        if (wanted && strcmp(wanted, s->name) != 0) { /* not even asked: that may run a probe */
             text_append(others, "  %s: not asked for\n", s->name);
+        } else if (!s->applicable(context, problem, &why)) {
+            text_append(others, "  %s: declined: %s\n", s->name, why.data ? why.data : "no reason given");
         } else {
             costs[i] = s->cost_ms(context, problem);
             if (!best.strategy || costs[i] < best.cost_ms) {
