@@ -187,7 +187,7 @@ static clattn_status check_seams(const struct problem *problem, const struct ope
         return CLATTN_OK;
     }
     const int32_t *seams = (const int32_t *)place->data + place->offset;
-    const char *name = operand_name(operands, id);
+    const char *name = operand_name(operands, (int)id);
     if (seams[0] != 0) {
         return error_set(CLATTN_INVALID_ARGUMENT, "%s[0] %d: must be 0", name, (int)seams[0]);
     }

@@ -49,7 +49,7 @@ static void begin(struct layer *layer, int is_mha, int64_t batch)
 {
     static const unsigned char zeros[BYTES];
     cl_context cl = clattn_context_cl(context);
-    *layer = (struct layer){ NULL };
+    *layer = (struct layer){ .mha = NULL };
     layer->buffer = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, BYTES, (void *)zeros, NULL);
     layer->workspace = clCreateBuffer(cl, CL_MEM_READ_WRITE, 1 << 20, NULL, NULL);
     if (is_mha) {

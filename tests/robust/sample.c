@@ -173,7 +173,7 @@ void sample_create(struct test_call *test, int index, const char *strategy)
             continue;
         }
         test_call_place(test, id, row->gaps && id < TENSOR_SLOPES ? &gaps : NULL);
-        if (!forward_is_output(id)) {
+        if (!forward_is_output((int)id)) {
             test_call_fill(test, id, &random, value_of, &id);
         }
     }
@@ -195,7 +195,7 @@ double sample_difference(const struct test_call *a, const struct test_call *b)
     for (int i = 0; i < TENSOR_COUNT; ++i) {
         const enum tensor_id id = (enum tensor_id)i;
         int64_t n[4];
-        if (!forward_is_output(id) || !test_call_has(a, id)) {
+        if (!forward_is_output((int)id) || !test_call_has(a, id)) {
             continue;
         }
         test_call_shape(a, id, n);
@@ -244,8 +244,8 @@ int sample_upload(struct sample_device *device, const struct test_call *test, cl
             continue;
         }
         const clattn_host_tensor *host = test_call_tensor((struct test_call *)test, id);
-        clattn_tensor *tensor = device_tensor_of(&device->tensors, id);
-        const cl_mem_flags flags = forward_is_output(id) ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
+        clattn_tensor *tensor = device_tensor_of(&device->tensors, (int)id);
+        const cl_mem_flags flags = forward_is_output((int)id) ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
         device->buffers[id] = clCreateBuffer(context, flags | CL_MEM_COPY_HOST_PTR,
                                              (size_t)array->count * array->element_bytes, array->data,
                                              &code);

@@ -51,7 +51,7 @@ int case_call_create(struct test_call *test, const char *folder, clattn_type typ
     test_call_place_all(test);
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         const struct source source = { &from, (enum tensor_id)id };
-        if (test_call_has(test, source.id) && !forward_is_output(source.id)) {
+        if (test_call_has(test, source.id) && !forward_is_output((int)source.id)) {
             test_call_fill(test, source.id, NULL, element_of, &source);
         }
     }

@@ -36,7 +36,7 @@ static struct test_layout random_layout(struct random *random, const struct test
         layout.padding[axis] = may && random_chance(random, 0.2) ? random_between(random, 1, 5) : 0;
         layout.reversed[axis] = may && random_chance(random, 0.04);
         double chance = id == TENSOR_MASK || id == TENSOR_BIAS ? 0.3 : 0.03;
-        layout.broadcast[axis] = may && !forward_is_output(id) && random_chance(random, chance);
+        layout.broadcast[axis] = may && !forward_is_output((int)id) && random_chance(random, chance);
     }
     layout.offset = random_chance(random, 0.4) ? random_between(random, 1, 37) : 0;
     return layout;

@@ -43,7 +43,7 @@ clattn_host_tensor *host_tensor_of(clattn_host_tensors *tensors, int id)
 
 clattn_host_tensor *test_call_tensor(struct test_call *test, enum tensor_id id)
 {
-    return host_tensor_of(&test->tensors, id);
+    return host_tensor_of(&test->tensors, (int)id);
 }
 
 static int64_t length_or(int64_t given, int64_t whole)
@@ -68,13 +68,13 @@ static struct operands measure(const struct test_call *test)
 int test_call_has(const struct test_call *test, enum tensor_id id)
 {
     const struct operands operands = measure(test);
-    return operand_is_asked(&operands, id);
+    return operand_is_asked(&operands, (int)id);
 }
 
 void test_call_shape(const struct test_call *test, enum tensor_id id, int64_t shape[4])
 {
     const struct operands operands = measure(test);
-    operand_shape(&operands, id, shape);
+    operand_shape(&operands, (int)id, shape);
 }
 
 clattn_type test_call_type(const struct test_call *test, enum tensor_id id)
@@ -86,7 +86,7 @@ clattn_type test_call_type(const struct test_call *test, enum tensor_id id)
 static size_t element_bytes(const struct test_call *test, enum tensor_id id)
 {
     const struct operands operands = measure(test);
-    return operand_bytes(&operands, id);
+    return operand_bytes(&operands, (int)id);
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
