@@ -1,12 +1,15 @@
 # shellcheck shell=sh
 # What ./quickstart and ./check share: steps with one line each, and the packages that clattn needs.
-# Sourced from the top of the tree, after logs=FOLDER: each step leaves its output there.
+# Sourced from the top of the tree, after logs=FOLDER: each step leaves its output there. Steps run in a process of
+# their own, so that they can have a limit of time: the script calls itself with --step COMMAND..., which it
+# hands to run_step once all of its functions are defined.
 
 : "${logs:?}"
 passed=0
 failed=0
 skipped=0
 started_at=$(date +%s)
+step_limit_s=${CLATTN_STEP_LIMIT_S:-5400}
 
 seconds_in_all() { seconds_since "$started_at"; }
 seconds_since() { echo $(($(date +%s) - $1)); }
@@ -14,9 +17,19 @@ seconds_since() { echo $(($(date +%s) - $1)); }
 # The name of a step, padded, without the end of the line.
 step_name() { printf '  %-46s ' "$1"; }
 
+# run_step --step COMMAND...: a function of this file or the script, or a program, and the end.
+run_step() {
+    [ "${1:-}" = --step ] || return 0
+    shift
+    step_status=0
+    "$@" || step_status=$?
+    exit "$step_status"
+}
+
 # step NAME WHAT_TO_DO COMMAND...: runs the command; stops everything with its last lines and WHAT_TO_DO
-# when it fails. Exit status 77 is a skip. A command whose last line is "N passed, N failed, N skipped" is
-# counted as that, any other as one test. The step's output is in $step_log until the next one.
+# when it fails, or takes longer than CLATTN_STEP_LIMIT_S seconds (5,400 where not set; 0: no limit). Exit
+# status 77 is a skip. A command whose last line is "N passed, N failed, N skipped" is counted as that, any
+# other as one test. The step's output is in $step_log until the next one.
 step() {
     step_title=$1 what_to_do=$2 step_status=0
     shift 2
@@ -24,12 +37,20 @@ step() {
     step_log=$logs/$(printf '%s' "$step_title" | tr -cs 'A-Za-z0-9\n' '-').log
     step_started=$(date +%s)
     step_name "$step_title"
-    "$@" >"$step_log" 2>&1 </dev/null || step_status=$?
+    scripts/limited "$step_limit_s" "./${0##*/}" --step "$@" >"$step_log" 2>&1 </dev/null ||
+        step_status=$?
     case $step_status in
     0) step_passed ;;
     77) step_skipped ;;
     *) step_failed "$@" ;;
     esac
+}
+
+# step, for a command that may ask for a password: without a limit, which would keep the terminal away from it.
+asking_step() {
+    step_limit_s=0
+    step "$@"
+    step_limit_s=${CLATTN_STEP_LIMIT_S:-5400}
 }
 
 # The counts in the last line of the step's output, nothing where there are none.

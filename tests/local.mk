@@ -52,41 +52,41 @@ libclattn_test_la_SOURCES = \
 	tests/support/tolerance.c \
 	tests/support/tolerance.h
 
-# One source file each, of the same name; those that need no device first.
+# One source file each, of the same name; those that take long first, so that none of them runs alone at the end.
 test_programs = \
+	tests/exact \
+	tests/robust/guards \
+	tests/random_calls \
+	tests/robust/faults \
+	tests/metamorphic \
+	tests/clblast_strided_batched \
+	tests/layers/mha \
+	tests/kernels/staged \
+	tests/layers/lessons \
+	tests/robust/choices \
+	tests/api/host \
+	tests/robust/threads \
+	tests/layers/additive \
+	tests/case_calls \
+	tests/api/problems \
+	tests/api/calls \
+	tests/api/environment \
+	tests/api/events \
+	tests/api/layers \
+	tests/api/merging \
+	tests/robust/first_result \
+	tests/robust/fork \
+	tests/robust/large_index \
+	tests/cache/program_cache \
+	tests/cache/program_files \
+	tests/kernels/layouts \
 	tests/unit/alibi \
 	tests/unit/call \
 	tests/unit/device_quirks \
 	tests/unit/half \
 	tests/unit/philox \
 	tests/unit/problem \
-	tests/unit/reference \
-	tests/random_calls \
-	tests/case_calls \
-	tests/exact \
-	tests/metamorphic \
-	tests/layers/additive \
-	tests/layers/lessons \
-	tests/layers/mha \
-	tests/api/problems \
-	tests/api/calls \
-	tests/api/environment \
-	tests/api/events \
-	tests/api/host \
-	tests/api/layers \
-	tests/api/merging \
-	tests/robust/choices \
-	tests/robust/faults \
-	tests/robust/first_result \
-	tests/robust/fork \
-	tests/robust/guards \
-	tests/robust/large_index \
-	tests/cache/program_cache \
-	tests/cache/program_files \
-	tests/robust/threads \
-	tests/kernels/layouts \
-	tests/kernels/staged \
-	tests/clblast_strided_batched
+	tests/unit/reference
 
 # Each kernel by itself, against its twin on the host.
 tests_kernels_staged_SOURCES = \
@@ -166,24 +166,24 @@ tests_units_amx_emulator_la_CFLAGS = $(layer_cflags)
 tests_units_amx_emulator_la_LDFLAGS = $(layer_ldflags)
 tests_units_amx_emulator_la_LIBADD = $(DL_LIBS)
 
-# Scripts; they read srcdir and builddir.
+# Scripts; they read srcdir and builddir. Those that take long first.
 test_scripts = \
-	tests/cli/malformed \
-	tests/cli/run \
-	tests/exports \
-	tests/case_calls_fused.sh \
 	tests/units/matrix_units.sh \
-	tests/rules \
 	tests/random_fused.sh \
 	tests/random_mixed.sh \
-	tests/run_cases.sh \
 	tests/units/amx.sh \
-	tests/robust/broken_devices.sh \
-	tests/robust/devices.sh \
-	tests/robust/guard_cases.sh \
 	tests/robust/oclgrind.sh \
+	tests/case_calls_fused.sh \
+	tests/run_cases.sh \
+	tests/robust/devices.sh \
+	tests/cli/run \
 	tests/units/probes.sh \
-	tests/cache/program_cache.sh
+	tests/robust/guard_cases.sh \
+	tests/robust/broken_devices.sh \
+	tests/cli/malformed \
+	tests/cache/program_cache.sh \
+	tests/rules \
+	tests/exports
 EXTRA_DIST += $(test_scripts)
 
 if TESTS_ENABLED
@@ -192,14 +192,15 @@ noinst_PROGRAMS += tests/solve_cases
 check_PROGRAMS += $(test_programs) tests/offline/programs \
 	tests/units/amx_instructions tests/units/emulated_rungs tests/units/probe tests/robust/together
 TESTS += $(test_scripts) $(test_programs)
+
+# Each test has a limit of time; the slowest are named at the end.
+LOG_COMPILER = $(SHELL) $(srcdir)/tests/limited
+check-local: check-TESTS
+	@$(srcdir)/scripts/slowest $(TEST_LOGS)
 else
 check-local:
 	@echo "configured with --disable-tests: nothing was tested" >&2; exit 1
 endif
-
-# No test runs for ever. CLATTN_TEST_LIMIT_S sets another limit than half an hour.
-LOG_COMPILER = $(srcdir)/scripts/limited
-AM_LOG_FLAGS = 1800
 
 # Device tests share one kernel cache, PoCL's; what clattn itself keeps on disk only its own test writes.
 # AddressSanitizer's table of thread-local memory holds garbage after drivers loaded their libraries, and
@@ -246,6 +247,7 @@ EXTRA_DIST += \
 	tests/consumer/other_headers.py \
 	tests/consumer/run \
 	tests/leaks-of-others.txt \
+	tests/limited \
 	tests/mutants.txt \
 	tests/mutate \
 	tests/offline/amd \

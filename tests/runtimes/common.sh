@@ -23,7 +23,7 @@ in_cache() {
     [ -z "${CLATTN_RUNTIMES_NO_INSTALL:-}" ] || unavailable "not installed, and nothing may be"
     rm -rf "$folder"
     mkdir -p "$folder" || unavailable "cannot make $folder"
-    log=$cache/install.log
+    log=$folder.log
     if "$@" >"$log" 2>&1; then
         echo "$stamp" >"$folder/complete"
     else
