@@ -68,20 +68,20 @@ static void run_case(struct run *run, const char *name, clattn_type type)
     }
 }
 
-/* Sets chosen[i] for the cases that are to run. */
+/* Bit t of chosen[i]: case i is to run in type t of the options. */
 static void choose(struct run *run, struct dirent **entries, int n, unsigned char *chosen)
 {
     uint32_t *traits = calloc((size_t)n + 1, sizeof(*traits));
     struct test_call test;
     for (int i = 0; i < n; ++i) {
-        chosen[i] = !run->only || strcmp(run->only, entries[i]->d_name) == 0;
+        chosen[i] = !run->only || strcmp(run->only, entries[i]->d_name) == 0 ? (1 << OPTIONS_TYPES_MAX) - 1 : 0;
         if (run->covers && chosen[i] && create(run, entries[i]->d_name, CLATTN_FLOAT16, &test) == 0) {
             traits[i] = case_traits(&test);
             test_call_free(&test);
         }
     }
     if (run->covers) {
-        case_cover(traits, n, chosen);
+        case_cover(traits, n, run->options.n_types, chosen);
     }
     free(traits);
 }
@@ -102,8 +102,10 @@ static int run_all(struct run *run)
     unsigned char *chosen = calloc((size_t)n + 1, 1);
     choose(run, entries, n, chosen);
     for (int i = 0; i < n; ++i) {
-        for (int t = 0; t < run->options.n_types && chosen[i]; ++t) {
-            run_case(run, entries[i]->d_name, run->options.types[t]);
+        for (int t = 0; t < run->options.n_types; ++t) {
+            if (chosen[i] >> t & 1) {
+                run_case(run, entries[i]->d_name, run->options.types[t]);
+            }
         }
         free(entries[i]);
     }

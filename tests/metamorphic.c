@@ -1,4 +1,4 @@
-/* usage: metamorphic [--strategy S,S...] [--type T,T...] [--device D]
+/* usage: metamorphic [--strategy S,S...] [--type T,T...] [--shape NAME] [--device D]
  *
  * Two calls that must agree, without asking what either should be: keys in another order, keys appended that
  * a mask hides, any bias behind a mask, causal and the same mask given explicitly (with another mask or without),
@@ -6,9 +6,11 @@
  * dropout of a slice that says where it stands. On
  * many rows and on few rows with many keys (decoding: splits of keys). To the last bit where the order of the sums
  * is the same, else within the error bound. In float32 unless types are named: most strategies do other types with
- * other loads and stores, matrix units with other products. Environment: CLATTN_TEST_STRATEGIES. */
+ * other loads and stores, matrix units with other products. NAME: "many rows" or "few rows"; both where it is not
+ * given. Environment: CLATTN_TEST_STRATEGIES. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "support/device_options.h"
 #include "support/dropout_slices.h"
@@ -333,11 +335,15 @@ static const struct {
     { "dropout of keys in two calls, merged", dropped_keys, 0 },
 };
 
-static void run_properties(struct exact *e, const char *strategy, clattn_type type)
+/* `only`: the name of a shape; NULL: all. */
+static void run_properties(struct exact *e, const char *strategy, clattn_type type, const char *only)
 {
     const int rounds = type == CLATTN_FLOAT16 || type == CLATTN_BFLOAT16;
     for (size_t n = 0; n < 2 * sizeof(properties) / sizeof(properties[0]); ++n) {
         const struct shape *shape = &shapes[n % 2];
+        if (only && strcmp(only, shape->name) != 0) {
+            continue;
+        }
         exact_begin(e, strategy, type);
         if (!rounds || properties[n / 2].of_rounded) {
             exact_end(e, properties[n / 2].holds(e, shape) == 0, properties[n / 2].name, shape->name);
@@ -348,7 +354,9 @@ static void run_properties(struct exact *e, const char *strategy, clattn_type ty
 int main(int argc, char **argv)
 {
     struct device_options options;
-    if (device_options_parse_more(argc, argv, "plain,staged,fused_simd,fused_simt,split,auto", "float32", NULL,
+    const char *shape = NULL;
+    const struct device_option more[] = { { "shape", &shape }, { NULL, NULL } };
+    if (device_options_parse_more(argc, argv, "plain,staged,fused_simd,fused_simt,split,auto", "float32", more,
                                   &options) != 0) {
         return device_options_usage("metamorphic");
     }
@@ -358,7 +366,7 @@ int main(int argc, char **argv)
     }
     for (int s = 0; s < options.n_strategies; ++s) {
         for (int t = 0; t < options.n_types; ++t) {
-            run_properties(&e, options.strategies[s], options.types[t]);
+            run_properties(&e, options.strategies[s], options.types[t], shape);
         }
     }
     return exact_close(&e);

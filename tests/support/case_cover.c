@@ -1,11 +1,10 @@
-/* The greedy cover: the case that brings most of what is missing, until nothing is. */
+/* The greedy cover: the case, in the type, that brings most of what is missing, until nothing is. */
 #include "case_cover.h"
 
 #include <string.h>
 
-#include "cl/forward_params.h"
+#include "device_options.h"
 
-#define TRAITS 32
 #define FEW_ROWS 16   /* of a key/value head: decoding, which strategy split takes */
 #define TILE_ROWS 64  /* more need several tiles of any kernel */
 #define BLOCK_KEYS 128
@@ -14,11 +13,11 @@
 enum {
     TRAIT_BIAS = 11, /* and two more: float32, float16, bfloat16 */
     TRAIT_GROUPED = 14,
-    TRAIT_FEW_ROWS = 15,
-    FEATURES = 16, /* traits below count in pairs */
-    TRAIT_HEAD_DIM = 16, /* five classes */
-    TRAIT_ALIGNMENT = 21, /* and three more */
-    TRAIT_OTHER_HEAD_DIM_V = 25,
+    TRAIT_FEW_ROWS,
+    FEATURES, /* traits before it count in pairs */
+    TRAIT_HEAD_DIM = FEATURES, /* six classes */
+    TRAIT_ALIGNMENT = 22, /* and three more */
+    TRAIT_OTHER_HEAD_DIM_V = 26,
     TRAIT_ODD_HEAD_DIM,
     TRAIT_TILES_OF_ROWS,
     TRAIT_BLOCKS_OF_KEYS
@@ -26,9 +25,9 @@ enum {
 
 static int head_dim_class(int64_t head_dim)
 {
-    static const int most[] = { 32, 64, 128, 256 };
+    static const int most[] = { 32, 64, 128, 256, 2048 };
     int at = 0;
-    while (at < 4 && head_dim > most[at]) {
+    while (at < 5 && head_dim > most[at]) {
         ++at;
     }
     return at;
@@ -54,43 +53,61 @@ uint32_t case_traits(const struct test_call *test)
     return traits;
 }
 
-/* Trait t of a case, and, for a feature, its pairs: what row t of the pairs gains. */
-static uint32_t pairs_of(uint32_t traits, int t)
+/* What stands for all so far. */
+struct cover {
+    uint32_t seen[OPTIONS_TYPES_MAX]; /* traits, in each type */
+    uint32_t pairs[FEATURES];       /* of features, in any */
+};
+
+static uint32_t partners(uint32_t traits, int feature)
 {
-    const uint32_t features = traits & ((1u << FEATURES) - 1);
-    return !(traits >> t & 1) ? 0 : t < FEATURES ? features : 1u << t;
+    return traits >> feature & 1 ? traits & ((1u << FEATURES) - 1) : 0;
 }
 
-static int count_new(uint32_t traits, const uint32_t seen[TRAITS])
+static int count_bits(uint32_t bits)
 {
     int count = 0;
-    for (int t = 0; t < TRAITS; ++t) {
-        for (uint32_t bits = pairs_of(traits, t) & ~seen[t]; bits; bits &= bits - 1) {
-            ++count;
-        }
+    for (; bits; bits &= bits - 1) {
+        ++count;
     }
     return count;
 }
 
-void case_cover(const uint32_t *traits, int n, unsigned char *chosen)
+static int gain(const struct cover *cover, uint32_t traits, int type)
 {
-    uint32_t seen[TRAITS] = { 0 };
+    int count = count_bits(traits & ~cover->seen[type]);
+    for (int feature = 0; feature < FEATURES; ++feature) {
+        count += count_bits(partners(traits, feature) & ~cover->pairs[feature]);
+    }
+    return count;
+}
+
+static void take(struct cover *cover, uint32_t traits, int type)
+{
+    cover->seen[type] |= traits;
+    for (int feature = 0; feature < FEATURES; ++feature) {
+        cover->pairs[feature] |= partners(traits, feature);
+    }
+}
+
+void case_cover(const uint32_t *traits, int n, int n_types, unsigned char *chosen)
+{
+    struct cover cover = { { 0 }, { 0 } };
     memset(chosen, 0, (size_t)n);
     for (;;) {
-        int best = 0, most = 0;
-        for (int i = 0; i < n; ++i) {
-            const int count = count_new(traits[i], seen);
+        int best = 0, best_type = 0, most = 0;
+        for (int i = 0; i < n * n_types; ++i) {
+            const int count = gain(&cover, traits[i / n_types], i % n_types);
             if (count > most) {
-                best = i;
+                best = i / n_types;
+                best_type = i % n_types;
                 most = count;
             }
         }
         if (most == 0) {
             return;
         }
-        chosen[best] = 1;
-        for (int t = 0; t < TRAITS; ++t) {
-            seen[t] |= pairs_of(traits[best], t);
-        }
+        chosen[best] |= (unsigned char)(1u << best_type);
+        take(&cover, traits[best], best_type);
     }
 }

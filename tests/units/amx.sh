@@ -2,7 +2,7 @@
 # fused_amx with its real instructions: on a CPU with AMX, or on any x86-64 Linux with AVX-512, where
 # amx_emulator.so is preloaded and carries them out as they trap. Random calls, exact results and all cases;
 # before them the instructions themselves against plain arithmetic. Run by make check, or with builddir and
-# srcdir set.
+# srcdir set. CLATTN_TEST_LONG, which ./check --long sets: all cases in 16 bits too, else those that stand for all.
 set -eu
 : "${builddir:=.}" "${srcdir:=$(dirname "$0")/../..}"
 export builddir srcdir
@@ -33,6 +33,8 @@ count "random calls" with_tiles "$tests/random_calls" --strategy fused_amx --typ
 count "exact results" with_tiles "$tests/exact" --strategy fused_amx --type bfloat16,float16
 # Not float16: it sums blocks in another order where a hidden key or value is not finite.
 count "two calls that must agree" with_tiles "$tests/metamorphic" --strategy fused_amx --type bfloat16
-count "cases in 16 bits" with_tiles "$tests/case_calls" --strategy fused_amx --choose "${CLATTN_TEST_CASES_CHOOSE:-cover}"
+choose=cover
+[ -z "${CLATTN_TEST_LONG:-}" ] || choose=all
+count "cases in 16 bits" with_tiles "$tests/case_calls" --strategy fused_amx --choose "$choose"
 count "cases" with_tiles "$srcdir/tests/run_cases.sh" fused_amx
 finish

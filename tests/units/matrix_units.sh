@@ -2,7 +2,7 @@
 # Every matrix unit that fused_mma knows, emulated: random calls with -D MATRIX changed in a copy of the kernels, so
 # that the loads, the order of keys and the row and column of each register are tested for units that
 # are not here; then calls that must agree, for the first. CLATTN_TEST_UNIT_COUNT: calls for each unit, six a
-# program; 12 where not set, 48 for tf32.
+# program; 12 where not set, 48 for tf32. CLATTN_TEST_LONG: set by ./check --long.
 set -eu
 : "${builddir:=.}" "${srcdir:=.}"
 work=$(mktemp -d)
@@ -40,5 +40,9 @@ for unit in $units; do
         --count "${CLATTN_TEST_UNIT_COUNT:-$((6 * programs))}" --same 6 --work 60000
 done
 kernels=$srcdir/cl
-on_units "two calls that must agree" float16,bfloat16 metamorphic
+on_units "two calls that must agree, many rows" float16,bfloat16 metamorphic --shape "many rows"
+# Emulated, 1,100 keys take long; the types differ in their products alone, which many rows have too.
+few=float16
+[ -z "${CLATTN_TEST_LONG:-}" ] || few=float16,bfloat16
+on_units "two calls that must agree, few rows" "$few" metamorphic --shape "few rows"
 finish
