@@ -56,16 +56,23 @@ static int create(struct run *run, const char *name, clattn_type type, struct te
     return 0;
 }
 
-static void run_case(struct run *run, const char *name, clattn_type type)
+/* With all strategies, or with number `only` alone (-1: all), which may not take it: then 0. */
+static int run_case(struct run *run, const char *name, clattn_type type, int only)
 {
+    int served = 1;
     char again[PATH_BYTES];
     struct test_call test;
     snprintf(again, sizeof(again), "tests/case_calls --case %s", name);
     if (create(run, name, type, &test) == 0) {
         const struct judged_call call = { &test, name, again, 1, 0 };
-        judge_call(&run->judge, &call);
+        if (only >= 0) {
+            served = judge_serve(&run->judge, &call, only);
+        } else {
+            judge_call(&run->judge, &call);
+        }
         test_call_free(&test);
     }
+    return served;
 }
 
 /* Bit t of chosen[i]: case i is to run in type t of the options. */
@@ -91,6 +98,21 @@ static int is_case(const struct dirent *entry)
     return entry->d_name[0] != '.' && !strchr(entry->d_name, '.'); /* README.md, check.py */
 }
 
+/* What was not chosen, where a strategy declined all the rest. */
+static void look_further(struct run *run, struct dirent **entries, int n, const unsigned char *chosen)
+{
+    int s = 0;
+    clattn_type type = CLATTN_TYPE_NONE;
+    while (!run->judge.one_call && judge_unserved(&run->judge, &s, &type)) {
+        int t = 0;
+        while (run->options.types[t] != type) {
+            ++t;
+        }
+        for (int i = 0; i < n && (chosen[i] >> t & 1 || !run_case(run, entries[i]->d_name, type, s)); ++i) {
+        }
+    }
+}
+
 /* Returns how many there are; -1 where the folder cannot be read. */
 static int run_all(struct run *run)
 {
@@ -104,9 +126,12 @@ static int run_all(struct run *run)
     for (int i = 0; i < n; ++i) {
         for (int t = 0; t < run->options.n_types; ++t) {
             if (chosen[i] >> t & 1) {
-                run_case(run, entries[i]->d_name, run->options.types[t]);
+                run_case(run, entries[i]->d_name, run->options.types[t], -1);
             }
         }
+    }
+    look_further(run, entries, n, chosen);
+    for (int i = 0; i < n; ++i) {
         free(entries[i]);
     }
     free(chosen);
@@ -121,6 +146,7 @@ int main(int argc, char **argv)
         return device_options_usage("case_calls");
     }
     run.judge.options = &run.options;
+    run.judge.one_call = run.only != NULL;
     run.judge.context = device_options_open(&run.options);
     if (!run.judge.context || judge_write_digests(&run.judge, run.digests) != 0) {
         return 1;
@@ -129,7 +155,7 @@ int main(int argc, char **argv)
         perror(run.cases);
     }
     judge_print(&run.judge);
-    printf("declined by the strategy: %lld\n", (long long)run.judge.declined);
+    printf("declined by the strategy: %lld\n", (long long)judge_declined(&run.judge));
     clattn_context_destroy(run.judge.context);
     return judge_end(&run.judge);
 }

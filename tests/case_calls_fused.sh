@@ -7,4 +7,4 @@ set -eu
 export srcdir
 choose=cover
 [ -z "${CLATTN_TEST_LONG:-}" ] || choose=all
-exec "$builddir/tests/case_calls" --strategy fused_simd,fused_simt,split,fused_mma --choose "$choose"
+exec "$builddir/tests/case_calls" --strategy all,-plain,-staged,-fused_amx,-auto --choose "$choose"

@@ -353,7 +353,7 @@ static const struct {
 int main(int argc, char **argv)
 {
     struct device_options options;
-    if (device_options_parse(argc, argv, "plain,staged,split,fused_simd,fused_simt,fused_mma,auto", &options) != 0) {
+    if (device_options_parse(argc, argv, "all", &options) != 0) {
         return device_options_usage("exact");
     }
     struct exact e = { .context = device_options_open(&options) };
@@ -362,10 +362,12 @@ int main(int argc, char **argv)
     }
     for (int s = 0; s < options.n_strategies; ++s) {
         for (int t = 0; t < options.n_types; ++t) {
+            const int before = exact_count(&e);
             for (size_t n = 0; n < sizeof(properties) / sizeof(properties[0]); ++n) {
                 exact_begin(&e, options.strategies[s], options.types[t]);
                 exact_end(&e, properties[n].holds(&e) == 0, properties[n].name, clattn_type_name(e.type));
             }
+            exact_tested(&e, before);
         }
     }
     return exact_close(&e);

@@ -7,6 +7,7 @@ LDADD = libclattn_test.la libclattn_tool.la libclattn_core.la $(CHECK_LIBS) $(DL
 libclattn_test_la_SOURCES = \
 	tests/api/api.c \
 	tests/api/api.h \
+	tests/layers/layer_test.c \
 	tests/layers/layer_test.h \
 	tests/icd/fault_layer.h \
 	tests/cache/folder.c \

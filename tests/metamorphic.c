@@ -339,6 +339,7 @@ static const struct {
 static void run_properties(struct exact *e, const char *strategy, clattn_type type, const char *only)
 {
     const int rounds = type == CLATTN_FLOAT16 || type == CLATTN_BFLOAT16;
+    const int before = exact_count(e);
     for (size_t n = 0; n < 2 * sizeof(properties) / sizeof(properties[0]); ++n) {
         const struct shape *shape = &shapes[n % 2];
         if (only && strcmp(only, shape->name) != 0) {
@@ -349,6 +350,7 @@ static void run_properties(struct exact *e, const char *strategy, clattn_type ty
             exact_end(e, properties[n / 2].holds(e, shape) == 0, properties[n / 2].name, shape->name);
         }
     }
+    exact_tested(e, before);
 }
 
 int main(int argc, char **argv)
@@ -356,7 +358,7 @@ int main(int argc, char **argv)
     struct device_options options;
     const char *shape = NULL;
     const struct device_option more[] = { { "shape", &shape }, { NULL, NULL } };
-    if (device_options_parse_more(argc, argv, "plain,staged,fused_simd,fused_simt,split,auto", "float32", more,
+    if (device_options_parse_more(argc, argv, "all", "float32", more,
                                   &options) != 0) {
         return device_options_usage("metamorphic");
     }

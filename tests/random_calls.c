@@ -7,7 +7,8 @@
  * each type and strategy, R (the largest error over that of the plain pipeline in the same type,
  * support/ratio.h) and counts; a failure prints the command that repeats it. Environment:
  * CLATTN_TEST_SEED, CLATTN_TEST_COUNT, CLATTN_TEST_STRATEGIES stand in for the options. --seconds ends
- * early; what was left counts as skipped.
+ * early; what was left counts as skipped. Where a strategy declined all calls of a type that it takes, more
+ * problems are made until it takes one.
  * --digests: writes a hash of each call's outputs, to see that two versions of the library agree to the last bit.
  * --mixed 1: keys, values and outputs have types of their own, and R, which is of one type, is not asked for.
  * --same: so many calls in a row need the same programs, where a strategy compiles for each problem. */
@@ -19,6 +20,8 @@
 
 #include "support/judge.h"
 #include "support/random_call.h"
+
+#define FURTHER 1000 /* problems of a type that are offered to a strategy which took none */
 
 struct options {
     struct device_options shared;
@@ -83,8 +86,10 @@ static void write_again(const struct options *o, uint64_t index, char *text, siz
              o->mixed ? " --mixed 1" : "");
 }
 
-static void run_index(struct run *run, uint64_t index)
+/* With all strategies, or with number `only` alone (-1: all), which may not take it: then 0. */
+static int run_index(struct run *run, uint64_t index, int only)
 {
+    int served = 1;
     const struct options *o = &run->options;
     const struct device_options *shared = &o->shared;
     struct random_call_options what = { shared->types[index / o->same % (uint64_t)shared->n_types],
@@ -99,11 +104,26 @@ static void run_index(struct run *run, uint64_t index)
                                       index / JUDGE_TYPES % 2 == 0 };
     if (status != CLATTN_OK) {
         judge_report(&run->judge, &call, "none", clattn_last_error());
+    } else if (only >= 0) {
+        served = judge_serve(&run->judge, &call, only);
     } else {
-        ++run->families[family];
         judge_call(&run->judge, &call);
     }
+    run->families[family] += status == CLATTN_OK && served;
     test_call_free(&test);
+    return served;
+}
+
+/* Problems beyond the run's, of the type, until the strategy takes one. */
+static void look_further(struct run *run, int s, clattn_type type)
+{
+    const struct options *o = &run->options;
+    const uint64_t n_types = (uint64_t)o->shared.n_types, after = (o->first + o->count) / o->same + 1;
+    for (uint64_t program = after; program < after + FURTHER * n_types; ++program) {
+        if (o->shared.types[program % n_types] == type && run_index(run, program * o->same, s)) {
+            return;
+        }
+    }
 }
 
 /* ---- the whole run -------------------------------------------------------------------------- */
@@ -114,7 +134,7 @@ static void print_families(const struct run *run)
     for (int family = 0; family < VALUE_FAMILIES; ++family) {
         printf(" %s %" PRId64, value_family_name((enum value_family)family), run->families[family]);
     }
-    printf("; declined by the strategy: %" PRId64 "\n", run->judge.declined);
+    printf("; declined by the strategy: %" PRId64 "\n", judge_declined(&run->judge));
 }
 
 int main(int argc, char **argv)
@@ -125,6 +145,7 @@ int main(int argc, char **argv)
         return device_options_usage("random_calls");
     }
     run.judge.options = &run.options.shared;
+    run.judge.one_call = run.options.count == 1;
     run.judge.context = device_options_open(&run.options.shared);
     if (!run.judge.context || judge_write_digests(&run.judge, run.options.digests) != 0) {
         return 1;
@@ -136,7 +157,12 @@ int main(int argc, char **argv)
         if (run.options.seconds > 0 && difftime(time(NULL), run.started_at) > run.options.seconds) {
             break;
         }
-        run_index(&run, run.options.first + done);
+        run_index(&run, run.options.first + done, -1);
+    }
+    int s = 0;
+    clattn_type type = CLATTN_TYPE_NONE;
+    while (!run.judge.one_call && judge_unserved(&run.judge, &s, &type)) {
+        look_further(&run, s, type);
     }
     run.judge.skipped = (int64_t)(run.options.count - done) * run.options.shared.n_strategies;
     judge_print(&run.judge);

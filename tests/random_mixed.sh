@@ -4,5 +4,5 @@
 set -eu
 : "${builddir:=.}"
 count=${CLATTN_TEST_MIXED_COUNT:-64}
-exec "$builddir/tests/random_calls" --strategy plain,staged,fused_simd,fused_amx,fused_simt,fused_mma,split,auto \
+exec "$builddir/tests/random_calls" --strategy all \
     --type float32,float16,bfloat16 --mixed 1 --seed "${CLATTN_TEST_SEED:-1}" --count "$count" --same 8 --work 300000

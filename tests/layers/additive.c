@@ -1,4 +1,7 @@
-/* Additive attention against its reference over random shapes and masks; wrong arguments. */
+/* usage: additive [--seed N] [--count N | --index N]
+ *
+ * Additive attention against its reference over random shapes and masks; wrong arguments. A failure prints the command
+ * that repeats it. */
 #include "clattn_layers.h"
 #include "layer_test.h"
 
@@ -50,8 +53,8 @@ static void fill(struct random *random, struct additive_case *c)
         *places[i] = c->inputs[i];
     }
     for (int i = 0; i < 2; ++i) {
-        c->out[i] = malloc((size_t)(p->batch * p->rows * p->value_dim) * 4 + 8);
-        c->weights[i] = malloc((size_t)(p->batch * p->rows * p->keys) * 4 + 8);
+        c->out[i] = layer_test_poison(p->batch * p->rows * p->value_dim);
+        c->weights[i] = layer_test_poison(p->batch * p->rows * p->keys);
     }
     if (p->features & CLATTN_WITH_MASK) {
         c->mask = malloc((size_t)(p->rows * p->keys) + 1);
@@ -88,17 +91,41 @@ static void release(struct additive_case *c)
     free(c->lengths);
 }
 
+static void compare(const struct additive_case *c, struct layer_worst *worst)
+{
+    const clattn_additive_problem *p = &c->problem;
+    const double tolerance = layer_test_tolerance(p->type);
+    const int64_t out_count = p->batch * p->rows * p->value_dim;
+    const struct layer_output out = { "out", p->type, 3, { 1, p->batch, p->rows, p->value_dim }, c->out[0], c->out[1],
+                                      tolerance * layer_test_size(p->type, c->out[1], out_count) };
+    const struct layer_output weights = { "weights", CLATTN_FLOAT32, 3, { 1, p->batch, p->rows, p->keys },
+                                          c->weights[0], c->weights[1], 2 * tolerance };
+    layer_test_compare(worst, &out);
+    if (p->weights) {
+        layer_test_compare(worst, &weights);
+    }
+}
+
+static void describe(const clattn_additive_problem *p, char *text, size_t bytes)
+{
+    snprintf(text, bytes,
+             "%s, batch %d, rows %d, keys %d, query_dim %d, key_dim %d, hidden_dim %d, value_dim %d, features %#x, "
+             "causal %d, alignment %d, weights %d",
+             clattn_type_name(p->type), (int)p->batch, (int)p->rows, (int)p->keys, (int)p->query_dim,
+             (int)p->key_dim, (int)p->hidden_dim, (int)p->value_dim, (unsigned)p->features, p->causal,
+             (int)p->alignment, p->weights);
+}
+
 static void random_call(struct layer_test *test, uint64_t index)
 {
     struct random random = random_start(test->seed, index);
     struct additive_case c = { .problem = CLATTN_ADDITIVE_PROBLEM_INIT,
                                .arrays = CLATTN_ADDITIVE_HOST_ARRAYS_INIT };
-    char what[64];
+    struct layer_worst worst = { .share = 0 };
+    char problem[512];
     choose_problem(&random, &c);
     fill(&random, &c);
     const clattn_additive_problem *p = &c.problem;
-    const int64_t out_count = p->batch * p->rows * p->value_dim;
-    const int64_t weights_count = p->batch * p->rows * p->keys;
     c.arrays.out = c.out[0];
     c.arrays.weights = p->weights ? c.weights[0] : NULL;
     clattn_status status = clattn_additive_forward_host(test->context, p, &c.arrays);
@@ -107,19 +134,11 @@ static void random_call(struct layer_test *test, uint64_t index)
     if (status == CLATTN_OK) {
         status = clattn_additive_reference(p, &c.arrays);
     }
-    double share = INFINITY;
     if (status == CLATTN_OK) {
-        const double tolerance = layer_test_tolerance(p->type);
-        share = layer_test_share(p->type, c.out[0], c.out[1], out_count,
-                                 tolerance * layer_test_size(p->type, c.out[1], out_count));
-        if (p->weights) {
-            share = fmax(share, layer_test_share(CLATTN_FLOAT32, c.weights[0], c.weights[1], weights_count,
-                                                 2 * tolerance));
-        }
+        compare(&c, &worst);
     }
-    test->largest[p->type] = fmax(test->largest[p->type], share);
-    snprintf(what, sizeof(what), "call %d, error %.3g of what is allowed", (int)index, share);
-    layer_test_note(test, share <= 1, what);
+    describe(p, problem, sizeof(problem));
+    layer_test_judge(test, index, p->type, status, &worst, problem);
     release(&c);
 }
 
@@ -151,15 +170,15 @@ static void refusals(struct layer_test *test)
                        "wq[0, 1] of [2, 2] is NaN");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct layer_test test;
-    const int skip = layer_test_start(&test);
+    const int skip = layer_test_start(&test, "tests/layers/additive", argc, argv, CALLS);
     if (skip) {
         return skip;
     }
-    for (uint64_t i = 0; i < layer_test_calls(CALLS); ++i) {
-        random_call(&test, i);
+    for (uint64_t i = 0; i < test.count; ++i) {
+        random_call(&test, test.first + i);
     }
     refusals(&test);
     return layer_test_end(&test);

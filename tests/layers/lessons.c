@@ -326,7 +326,7 @@ int main(int argc, char **argv)
 {
     struct layer_test test;
     char folder[] = "lessons-XXXXXX";
-    const int skip = layer_test_start(&test);
+    const int skip = layer_test_start(&test, "tests/layers/lessons", 0, NULL, 0);
     if (skip) {
         return skip;
     }

@@ -1,5 +1,7 @@
-/* The multi-head layer against its reference: random shapes, every projection, both kinds of calls; and
- * wrong arguments, which must end in messages. Seed: CLATTN_TEST_SEED. */
+/* usage: mha [--seed N] [--count N | --index N]
+ *
+ * The multi-head layer against its reference: random shapes, every projection, both kinds of calls; and
+ * wrong arguments, which must end in messages. A failure prints the command that repeats it. */
 #include "clattn_layers.h"
 #include "layer_test.h"
 
@@ -11,6 +13,7 @@ struct mha_case {
     void *owned[16];
     int n_owned;
     void *y[2], *weights[2]; /* device, reference */
+    const char *way; /* by which call */
     int64_t y_count, weights_count;
 };
 
@@ -95,10 +98,8 @@ static void fill_arrays(struct random *random, struct mha_case *c)
     c->y_count = p->batch * p->rows * out_dim;
     c->weights_count = p->batch * (p->weights == CLATTN_MHA_WEIGHTS_AVERAGE ? 1 : p->query_heads) * p->rows * keys;
     for (int i = 0; i < 2; ++i) {
-        c->y[i] = malloc((size_t)c->y_count * 8 + 8);
-        c->weights[i] = malloc((size_t)c->weights_count * 8 + 8);
-        memset(c->y[i], 0xff, (size_t)c->y_count * 8 + 8);
-        memset(c->weights[i], 0xff, (size_t)c->weights_count * 8 + 8);
+        c->y[i] = layer_test_poison(c->y_count);
+        c->weights[i] = layer_test_poison(c->weights_count);
     }
 }
 
@@ -232,40 +233,70 @@ static clattn_status run(const struct layer_test *test, struct random *random, s
 {
     c->arrays.y = c->y[0];
     c->arrays.weights = c->problem.weights ? c->weights[0] : NULL;
-    return random_chance(random, 0.5) && c->y_count > 0
-               ? run_enqueued(test, c, random_chance(random, 0.5))
-               : clattn_mha_forward_host(test->context, &c->problem, &c->arrays);
+    if (random_chance(random, 0.5) && c->y_count > 0) {
+        const int out_of_order = random_chance(random, 0.5);
+        c->way = out_of_order ? "enqueued out of order" : "enqueued";
+        return run_enqueued(test, c, out_of_order);
+    }
+    c->way = "blocking";
+    return clattn_mha_forward_host(test->context, &c->problem, &c->arrays);
+}
+
+static void compare(const struct mha_case *c, struct layer_worst *worst)
+{
+    const clattn_mha_problem *p = &c->problem;
+    const clattn_type real = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
+    const double tolerance = layer_test_tolerance(p->type);
+    const int64_t keys = p->parts & CLATTN_MHA_CROSS ? p->context_rows : p->rows;
+    const int averaged = p->weights == CLATTN_MHA_WEIGHTS_AVERAGE;
+    const struct layer_output y = {
+        "y", p->type, 3, { 1, p->batch, p->rows, p->out_dim ? p->out_dim : p->model_dim }, c->y[0], c->y[1],
+        tolerance * layer_test_size(p->type, c->y[1], c->y_count)
+    };
+    const struct layer_output weights = {
+        "weights", real, averaged ? 3 : 4,
+        { averaged ? 1 : p->batch, averaged ? p->batch : p->query_heads, p->rows, keys },
+        c->weights[0], c->weights[1], 2 * tolerance
+    };
+    layer_test_compare(worst, &y);
+    if (p->weights) {
+        layer_test_compare(worst, &weights);
+    }
+}
+
+static void describe(const struct mha_case *c, char *text, size_t bytes)
+{
+    static const char *const projections[] = { "any projection", "lanes", "tiles", "clblast" };
+    const clattn_mha_problem *p = &c->problem;
+    snprintf(text, bytes,
+             "%s, %s, %s, batch %d, rows %d, context_rows %d, model_dim %d, context_dim %d, %d(%d) heads, head_dim %d, "
+             "head_dim_v %d, out_dim %d, parts %#x, features %#x, causal %d, alignment %d, weights %d, scale %g (%d)",
+             c->way, clattn_type_name(p->type), projections[p->projection], (int)p->batch, (int)p->rows,
+             (int)p->context_rows, (int)p->model_dim, (int)p->context_dim, (int)p->query_heads, (int)p->kv_heads,
+             (int)p->head_dim, (int)p->head_dim_v, (int)p->out_dim, (unsigned)p->parts, (unsigned)p->features,
+             p->causal, (int)p->alignment, (int)p->weights, p->scale, p->has_scale);
 }
 
 static void random_call(struct layer_test *test, uint64_t index)
 {
     struct random random = random_start(test->seed, index);
     struct mha_case c = { .problem = CLATTN_MHA_PROBLEM_INIT, .arrays = CLATTN_MHA_HOST_ARRAYS_INIT };
-    char what[64];
+    struct layer_worst worst = { .share = 0 };
+    char problem[512];
     choose_problem(&random, test->context, &c);
     fill_arrays(&random, &c);
     fill_masks(&random, &c);
-    const clattn_type type = c.problem.type;
-    const clattn_type real = type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
     clattn_status status = run(test, &random, &c);
     c.arrays.y = c.y[1];
     c.arrays.weights = c.problem.weights ? c.weights[1] : NULL;
     if (status == CLATTN_OK) {
         status = clattn_mha_reference(&c.problem, &c.arrays);
     }
-    double share = INFINITY;
     if (status == CLATTN_OK) {
-        const double tolerance = layer_test_tolerance(type);
-        share = layer_test_share(type, c.y[0], c.y[1], c.y_count,
-                                 tolerance * layer_test_size(type, c.y[1], c.y_count));
-        if (c.problem.weights) {
-            share = fmax(share, layer_test_share(real, c.weights[0], c.weights[1], c.weights_count,
-                                                 2 * tolerance));
-        }
+        compare(&c, &worst);
     }
-    test->largest[type] = fmax(test->largest[type], share);
-    snprintf(what, sizeof(what), "call %d, error %.3g of what is allowed", (int)index, share);
-    layer_test_note(test, share <= 1, what);
+    describe(&c, problem, sizeof(problem));
+    layer_test_judge(test, index, c.problem.type, status, &worst, problem);
     release(&c);
 }
 
@@ -343,15 +374,15 @@ static void refusals(struct layer_test *test)
                        "CLATTN_MHA_PROBLEM_INIT");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct layer_test test;
-    const int skip = layer_test_start(&test);
+    const int skip = layer_test_start(&test, "tests/layers/mha", argc, argv, CALLS);
     if (skip) {
         return skip;
     }
-    for (uint64_t i = 0; i < layer_test_calls(CALLS); ++i) {
-        random_call(&test, i);
+    for (uint64_t i = 0; i < test.count; ++i) {
+        random_call(&test, test.first + i);
     }
     refusals(&test);
     return layer_test_end(&test);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "support/device_options.h"
-#include "plan/strategy.h"
 
 struct sample_row {
     const char *name;
@@ -76,15 +75,8 @@ const char *sample_name(int index)
 /* The table's strategies, and staged once more with CLBlast. */
 static const char *table_strategy(size_t index)
 {
-    if (index < strategy_count) {
-        return strategy_table[index]->name;
-    }
-    for (size_t i = 0; index == strategy_count && i < strategy_count; ++i) {
-        if (strcmp(strategy_table[i]->name, "staged") == 0) {
-            return "staged/clblast";
-        }
-    }
-    return NULL;
+    const char *name = strategy_of_table(index);
+    return !name && index > 0 && strategy_of_table(index - 1) ? "staged/clblast" : name;
 }
 
 const char *sample_strategy(size_t index)

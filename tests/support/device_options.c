@@ -1,17 +1,57 @@
 /* The command line of device tests. */
 #include "device_options.h"
 
+#include "operation/forward.h"
+#include "plan/strategy.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static void add_strategy(struct device_options *o, const char *name)
+{
+    if (o->n_strategies < OPTIONS_STRATEGIES_MAX) {
+        o->strategies[o->n_strategies++] = strcmp(name, "auto") == 0 ? NULL : name;
+    }
+}
+
+static void drop_strategy(struct device_options *o, const char *name)
+{
+    int kept = 0;
+    for (int i = 0; i < o->n_strategies; ++i) {
+        if (strcmp(strategy_label(o->strategies[i]), name) != 0) {
+            o->strategies[kept++] = o->strategies[i];
+        }
+    }
+    o->n_strategies = kept;
+}
+
+const char *strategy_of_table(size_t index)
+{
+    for (size_t i = 0; i < strategy_count; ++i) {
+        if (strategy_table[i]->operation == &operation_forward && index-- == 0) {
+            return strategy_table[i]->name;
+        }
+    }
+    return NULL;
+}
 
 static int parse_strategies(const char *list, struct device_options *o)
 {
     snprintf(o->memory, sizeof(o->memory), "%s", list);
     o->n_strategies = 0;
-    for (char *name = strtok(o->memory, ","); name && o->n_strategies < OPTIONS_STRATEGIES_MAX;
-         name = strtok(NULL, ",")) {
-        o->strategies[o->n_strategies++] = strcmp(name, "auto") == 0 ? NULL : name;
+    for (char *name = strtok(o->memory, ","); name; name = strtok(NULL, ",")) {
+        if (strcmp(name, "all") == 0) {
+            const char *known;
+            for (size_t i = 0; (known = strategy_of_table(i)); ++i) {
+                add_strategy(o, known);
+            }
+            add_strategy(o, "auto");
+        } else if (name[0] == '-') {
+            drop_strategy(o, name + 1);
+        } else {
+            add_strategy(o, name);
+        }
     }
     return o->n_strategies > 0 ? 0 : -1;
 }
@@ -121,6 +161,20 @@ void strategy_set(clattn_problem *problem, const char *name)
     const int with_clblast = name && strcmp(name, "staged/clblast") == 0;
     problem->strategy = with_clblast ? "staged" : name;
     problem->matmul = with_clblast ? CLATTN_MATMUL_CLBLAST : CLATTN_MATMUL_AUTO;
+}
+
+int strategy_takes(clattn_context *context, const char *name, clattn_type type)
+{
+    clattn_problem tiny = CLATTN_PROBLEM_INIT;
+    clattn_plan *plan;
+    tiny.type = type;
+    tiny.query_len = 1;
+    tiny.key_len = 16;
+    tiny.head_dim = 8;
+    strategy_set(&tiny, name);
+    const clattn_status status = clattn_plan_create(context, &tiny, &plan);
+    clattn_plan_destroy(plan);
+    return status != CLATTN_UNSUPPORTED;
 }
 
 const char *strategy_label(const char *strategy)

@@ -1,5 +1,5 @@
 /* What all device tests can be told: --strategy S,S... --type T,T... --device D, and CLATTN_TEST_STRATEGIES
- * in the environment. */
+ * in the environment. Of strategies, "all" is those of the library's table and auto, "-S" leaves one out again. */
 #ifndef CLATTN_TESTS_SUPPORT_DEVICE_OPTIONS_H
 #define CLATTN_TESTS_SUPPORT_DEVICE_OPTIONS_H
 
@@ -38,6 +38,12 @@ clattn_context *device_options_open(struct device_options *options);
 
 /* "staged/clblast" is strategy staged with CLBlast's matrix multiply; NULL the automatic choice. */
 void strategy_set(clattn_problem *problem, const char *name);
+
+/* The names of the table's strategies for attention, from index 0 on; NULL ends. */
+const char *strategy_of_table(size_t index);
+
+/* Whether it takes calls of this type at all on this device: a tiny one, with no feature. */
+int strategy_takes(clattn_context *context, const char *name, clattn_type type);
 
 /* "auto" for NULL. */
 const char *strategy_label(const char *strategy);

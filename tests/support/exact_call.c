@@ -135,6 +135,20 @@ void exact_end(struct exact *e, int holds, const char *property, const char *whe
     }
 }
 
+int exact_count(const struct exact *e)
+{
+    return e->passed + e->failed;
+}
+
+void exact_tested(struct exact *e, int count_before)
+{
+    if (exact_count(e) == count_before && e->strategy && strategy_takes(e->context, e->strategy, e->type)) {
+        printf("FAIL %s takes %s, but declined every call: it was not tested\n", strategy_label(e->strategy),
+               clattn_type_name(e->type));
+        ++e->failed;
+    }
+}
+
 int exact_close(struct exact *e)
 {
     clattn_context_destroy(e->context);

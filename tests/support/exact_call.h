@@ -19,6 +19,11 @@ void exact_begin(struct exact *e, const char *strategy, clattn_type type);
 /* Counts how it ended. A strategy that was named may decline: skipped. What failed is printed. */
 void exact_end(struct exact *e, int holds, const char *property, const char *where);
 
+/* After all properties of a strategy and type, which begin with exact_count: one that takes the type and declined every
+ * call was not tested, and that is a failure. */
+int exact_count(const struct exact *e);
+void exact_tested(struct exact *e, int count_before);
+
 /* Prints the counts; the exit status. */
 int exact_close(struct exact *e);
 

@@ -85,8 +85,10 @@ static void run_strategy(struct trial *t, int s)
     test_call_reset_outputs(test);
     const clattn_status status = t->call->blocks ? device_call_run_blocking(t->judge->context, test)
                                                  : device_call_run(t->judge->context, test, NULL);
+    struct judge_figures *f = &t->judge->figures[s][test->problem.type];
+    ++f->offered;
     if (status == CLATTN_UNSUPPORTED && test->problem.strategy) {
-        ++t->judge->declined;
+        ++f->declined;
     } else if (status != CLATTN_OK) {
         snprintf(text, sizeof(text), "%s: %s", clattn_status_name(status), clattn_last_error());
         judge_report(t->judge, t->call, strategy_label(strategy), text);
@@ -98,7 +100,8 @@ static void run_strategy(struct trial *t, int s)
     }
 }
 
-void judge_call(struct judge *judge, const struct judged_call *call)
+/* With strategies [first, end). */
+static void judge_call_with(struct judge *judge, const struct judged_call *call, int first, int end)
 {
     struct trial t = { .judge = judge, .call = call, .inputs = test_call_input_hash(call->test) };
     if (expected_create(&t.expected, call->test) != CLATTN_OK) {
@@ -107,11 +110,68 @@ void judge_call(struct judge *judge, const struct judged_call *call)
         if (call->by_ratio) {
             t.plain_largest = plain_largest_error(call->test, &t.expected);
         }
-        for (int s = 0; s < judge->options->n_strategies; ++s) {
+        for (int s = first; s < end; ++s) {
             run_strategy(&t, s);
         }
     }
     expected_free(&t.expected);
+}
+
+void judge_call(struct judge *judge, const struct judged_call *call)
+{
+    judge_call_with(judge, call, 0, judge->options->n_strategies);
+}
+
+/* ---- strategies that were not tested ---------------------------------------------------------- */
+
+int judge_unserved(struct judge *judge, int *s, clattn_type *type)
+{
+    for (++*type; *s < judge->options->n_strategies; ++*s, *type = CLATTN_FLOAT32) {
+        for (; *type < JUDGE_TYPES; ++*type) {
+            const struct judge_figures *f = &judge->figures[*s][*type];
+            if (f->offered > 0 && f->declined == f->offered &&
+                strategy_takes(judge->context, judge->options->strategies[*s], *type)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+int judge_serve(struct judge *judge, const struct judged_call *call, int s)
+{
+    clattn_plan *plan;
+    strategy_set(&call->test->problem, judge->options->strategies[s]);
+    const clattn_status status = clattn_plan_create(judge->context, &call->test->problem, &plan);
+    clattn_plan_destroy(plan);
+    if (status == CLATTN_UNSUPPORTED) {
+        return 0;
+    }
+    judge_call_with(judge, call, s, s + 1);
+    return 1;
+}
+
+static void report_unserved(struct judge *judge)
+{
+    int s = 0;
+    clattn_type type = CLATTN_TYPE_NONE;
+    while (!judge->one_call && judge_unserved(judge, &s, &type)) {
+        printf("FAIL %s takes %s, but declined all %" PRId64 " calls: it was not tested\n",
+               strategy_label(judge->options->strategies[s]), clattn_type_name(type),
+               judge->figures[s][type].offered);
+        ++judge->failed;
+    }
+}
+
+int64_t judge_declined(const struct judge *judge)
+{
+    int64_t declined = 0;
+    for (int s = 0; s < judge->options->n_strategies; ++s) {
+        for (int type = CLATTN_FLOAT32; type < JUDGE_TYPES; ++type) {
+            declined += judge->figures[s][type].declined;
+        }
+    }
+    return declined;
 }
 
 static void print_row(const char *type, const char *strategy, const struct judge_figures *f)
@@ -135,6 +195,7 @@ void judge_print(struct judge *judge)
             }
         }
     }
+    report_unserved(judge);
 }
 
 int judge_write_digests(struct judge *judge, const char *path)
