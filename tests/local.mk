@@ -196,6 +196,11 @@ TESTS += $(test_scripts) $(test_programs)
 
 # Each test has a limit of time; the slowest are named at the end.
 LOG_COMPILER = $(SHELL) $(srcdir)/tests/limited
+
+# It measures times, and so runs alone, after all others.
+measures_alone = tests/layers/lessons.log
+$(measures_alone): $(filter-out $(measures_alone),$(TEST_LOGS))
+
 check-local: check-TESTS
 	@$(srcdir)/scripts/slowest $(TEST_LOGS)
 else

@@ -35,6 +35,11 @@ cl_mem device_normal(struct lesson_run *run, uint32_t stream, size_t count)
     return buffer;
 }
 
+/* A time that is shorter by this part is another time; rounds for such ones are added for at most so many times the
+ * seconds that were asked for. */
+#define CLEARLY 0.02
+#define PATIENCE 6.0
+
 struct duration {
     double clock, processors;
 };
@@ -57,6 +62,14 @@ int device_is_cpu(const struct lesson_run *run)
     return (type & CL_DEVICE_TYPE_CPU) != 0;
 }
 
+/* Whether another round is due: not all rounds were run, the time is not up, or neighbours still hide the shortest
+ * times and patience is not at its end. */
+static int goes_on(int rounds_left, int rounds_to_settle, double end, double latest)
+{
+    const double now = clock_seconds();
+    return rounds_left > 0 || now < end || (rounds_to_settle > 0 && now < latest);
+}
+
 clattn_status device_measure(struct lesson_run *run, struct device_job *jobs, size_t n, double seconds, int rounds)
 {
     const int is_cpu = device_is_cpu(run);
@@ -66,11 +79,15 @@ clattn_status device_measure(struct lesson_run *run, struct device_job *jobs, si
         status = run_once(run, &jobs[i], &once);
         jobs[i].work_seconds = INFINITY;
     }
-    const double end = clock_seconds() + seconds;
-    for (int round = 0; status == CLATTN_OK && (round < rounds || clock_seconds() < end); ++round) {
+    const double start = clock_seconds(), end = start + seconds, latest = start + PATIENCE * seconds;
+    int settled = 0; /* the rounds in a row in which no job found a clearly shorter time */
+    for (int round = 0; status == CLATTN_OK && goes_on(rounds - round, rounds - settled, end, latest); ++round) {
+        ++settled;
         for (size_t i = 0; i < n && status == CLATTN_OK; ++i) {
             status = run_once(run, &jobs[i], &once);
-            jobs[i].work_seconds = fmin(jobs[i].work_seconds, is_cpu ? once.processors : once.clock);
+            const double work = is_cpu ? once.processors : once.clock;
+            settled = work < jobs[i].work_seconds * (1 - CLEARLY) ? 0 : settled;
+            jobs[i].work_seconds = fmin(jobs[i].work_seconds, work);
         }
     }
     return status;

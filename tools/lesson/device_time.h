@@ -19,7 +19,8 @@ struct device_job {
 int device_is_cpu(const struct lesson_run *run);
 
 /* Measures all jobs in turns, so that a neighbour's load hits all alike, until `seconds` have passed and
- * each has run at least `rounds` times after its first call; keeps the shortest time of each. */
+ * each has run at least `rounds` times after its first call; keeps the shortest time of each. Goes on,
+ * for a few times as long, while a round still finds times that are clearly shorter. */
 clattn_status device_measure(struct lesson_run *run, struct device_job *jobs, size_t n, double seconds, int rounds);
 
 #endif
