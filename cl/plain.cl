@@ -42,7 +42,7 @@ static inline REAL scaled_dot(const clattn_params *p, const attention_buffers *i
     const clattn_i64 key_at = kv_row(&r->keys, j);
     REAL sum = 0;
     for (int c = 0; c < p->head_dim; ++c) {
-        sum = fma(LOAD(in->query, r->query_at + c * p->query_stride[3]),
+        sum = FMA(LOAD(in->query, r->query_at + c * p->query_stride[3]),
                   KEY_LOAD(in->key, key_at + c * r->keys.column), sum);
     }
     return sum * PARAM_REAL(p, scale);
@@ -110,7 +110,7 @@ static inline void add_value(const clattn_params *p, const attention_buffers *in
     FOR_COLUMNS
     {
         if (c < columns) {
-            sums[c] = fma(weight, VALUE_LOAD(in->value, at + c * r->values.column), sums[c]);
+            sums[c] = FMA(weight, VALUE_LOAD(in->value, at + c * r->values.column), sums[c]);
         }
     }
 }

@@ -63,7 +63,7 @@ static inline float16 load_tail(__global const STORAGE *from, int count)
             const float16 right_row = LOAD_ROW(right_at[n] + k);                                       \
             UNROLL for (int m = 0; m < REG_M; ++m)                                                     \
             {                                                                                          \
-                sums[m][n] = fma(left_row[m], right_row, sums[m][n]);                                  \
+                sums[m][n] = FMA(left_row[m], right_row, sums[m][n]);                                  \
             }                                                                                          \
         }                                                                                              \
     }

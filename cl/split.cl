@@ -127,7 +127,7 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
         for (int j = 0; j < t->count; ++j) {
             float logit = 0.0f;
             if (finish_logit(p, in, &t->s, 0.0f, t->b, h, i, t->from + j, &logit)) {
-                sum = fma(VALUE_LOAD(value, j * row_stride + c), weights[j], sum);
+                sum = FMA(VALUE_LOAD(value, j * row_stride + c), weights[j], sum);
             }
         }
         to[c] = sum;
@@ -240,9 +240,9 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
             continue;
         }
         float top = state[n * ROWS * SPLIT_STATE], factor = exp2(top - origin);
-        sum = fma(split_sum, factor, sum);
+        sum = FMA(split_sum, factor, sum);
         for (int c = 0; c < CHUNKS_V; ++c) {
-            total[c] = fma(vload16((clattn_i64)n * ROWS * CHUNKS_V + c, from), (float16)factor, total[c]);
+            total[c] = FMA(vload16((clattn_i64)n * ROWS * CHUNKS_V + c, from), (float16)factor, total[c]);
         }
     }
     const clattn_i64 out_at = out_row_at(p, &t->s, t->b, h, i);

@@ -75,6 +75,8 @@ libclattn_core_la_SOURCES = \
 	src/plan/ladder_table.c \
 	src/plan/planner.c \
 	src/plan/planner.h \
+	src/plan/register_file.c \
+	src/plan/register_file.h \
 	src/plan/row_blocks.c \
 	src/plan/row_blocks.h \
 	src/plan/strategy.h \
@@ -165,6 +167,7 @@ KERNEL_FILES = \
 	cl/probe_amx.cl \
 	cl/probe_avx512_bf16.cl \
 	cl/probe_mma.cl \
+	cl/probe_registers.cl \
 	cl/project_lanes.cl \
 	cl/project_params.h \
 	cl/project_tiles.cl \

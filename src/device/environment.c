@@ -54,3 +54,8 @@ const char *environment_clblast_flags(void)
 {
     return getenv("CLBLAST_BUILD_OPTIONS");
 }
+
+const char *environment_intel_target(void)
+{
+    return getenv("CL_CONFIG_CPU_TARGET_ARCH");
+}

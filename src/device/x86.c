@@ -2,6 +2,60 @@
  * tiles through arch_prctl, for which the C library has no function. */
 #include "device/x86.h"
 
+#include <string.h>
+
+#include "device/environment.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* Intel's runtimes compile for less than the CPU has where this variable names an older one. */
+static int is_limited_to(const struct device *device, const char *const *targets, struct text *why)
+{
+    const char *target = strstr(device->platform_name, "Intel") ? environment_intel_target() : NULL;
+    for (; target && *targets; ++targets) {
+        if (strcmp(target, *targets) == 0) {
+            text_append(why, "CL_CONFIG_CPU_TARGET_ARCH=%s holds Intel's runtimes to older instructions", target);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int x86_has_avx2(const struct device *device, struct text *why)
+{
+    static const char *const without[] = { "corei7", "corei7-avx", NULL };
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+        text_append(why, "the CPU does not have the instructions");
+        return 0;
+    }
+    return !is_limited_to(device, without, why);
+}
+
+int x86_has_avx512(const struct device *device, struct text *why)
+{
+    static const char *const without[] = { "corei7", "corei7-avx", "core-avx2", NULL };
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw")) {
+        text_append(why, "the CPU does not have the instructions");
+        return 0;
+    }
+    return !is_limited_to(device, without, why);
+}
+
+#else
+
+int x86_has_avx2(const struct device *device, struct text *why)
+{
+    (void)device;
+    text_append(why, "no x86-64 CPU");
+    return 0;
+}
+
+int x86_has_avx512(const struct device *device, struct text *why)
+{
+    return x86_has_avx2(device, why);
+}
+
+#endif
+
 #if defined(__x86_64__) && defined(__linux__) && defined(__has_include)
 #if __has_include(<sys/platform/x86.h>)
 #define CAN_ASK 1
@@ -23,8 +77,9 @@ static int request_tiles(void)
     return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 
-int x86_has_avx512_bf16(struct text *why)
+int x86_has_avx512_bf16(const struct device *device, struct text *why)
 {
+    (void)device;
     if (CPU_FEATURE_ACTIVE(AVX512_BF16) && CPU_FEATURE_ACTIVE(AVX512BW)) {
         return 1;
     }
@@ -32,8 +87,9 @@ int x86_has_avx512_bf16(struct text *why)
     return 0;
 }
 
-int x86_has_amx_bf16(struct text *why)
+int x86_has_amx_bf16(const struct device *device, struct text *why)
 {
+    (void)device;
     unsigned long long features = 0;
     if (!CPU_FEATURE_PRESENT(AMX_TILE) || !CPU_FEATURE_PRESENT(AMX_BF16) ||
         !CPU_FEATURE_ACTIVE(AVX512F)) {
@@ -67,13 +123,15 @@ static int cannot_ask(struct text *why)
     return 0;
 }
 
-int x86_has_avx512_bf16(struct text *why)
+int x86_has_avx512_bf16(const struct device *device, struct text *why)
 {
+    (void)device;
     return cannot_ask(why);
 }
 
-int x86_has_amx_bf16(struct text *why)
+int x86_has_amx_bf16(const struct device *device, struct text *why)
 {
+    (void)device;
     return cannot_ask(why);
 }
 

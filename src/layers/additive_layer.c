@@ -10,7 +10,7 @@
 #include "layers/sections.h"
 
 #define GROUP_ITEMS 64
-#define LANES_VECTOR_BYTES 64 /* a float16 is a register */
+#define CPU_LANES 16 /* keys at once: a vector is several registers where these are narrow */
 
 /* ---- planning --------------------------------------------------------------------------------- */
 
@@ -37,10 +37,7 @@ static clattn_status build_score(struct clattn_additive *additive)
     const struct device *device = &additive->context->device;
     size_t limit = 1;
     char options[48];
-    additive->lanes = device->device_class == DEVICE_CPU &&
-                              staged_vector_bytes(device) >= LANES_VECTOR_BYTES
-                          ? 16
-                          : 1;
+    additive->lanes = device->device_class == DEVICE_CPU ? CPU_LANES : 1;
     snprintf(options, sizeof(options), "-D TYPE=%d -D VEC=%d", (int)additive->problem.p.type,
              additive->lanes);
     clattn_status status =

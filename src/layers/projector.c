@@ -20,7 +20,7 @@
 static clattn_projection choose(const clattn_context *context, clattn_type type, double work)
 {
     if (context->device.device_class == DEVICE_CPU && type != CLATTN_FLOAT64 &&
-        staged_vector_bytes(&context->device) >= LANES_VECTOR_BYTES_MIN) {
+        staged_vector_bytes(context) >= LANES_VECTOR_BYTES_MIN) {
         return CLATTN_PROJECTION_LANES;
     }
     return !gemm_declines_type(&context->device, type) && work >= staged_clblast_work_min(&context->device)

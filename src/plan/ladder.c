@@ -185,9 +185,12 @@ static clattn_status measure(struct probe *probe, double *gain)
 /* ---- verdicts ------------------------------------------------------------------------------- */
 
 /* The first line of a failure that says something: of a build log, the first that has an error in it. */
-static void explain_failure(struct verdict *verdict)
+static void explain_failure(const struct rung *rung, struct verdict *verdict)
 {
     const char *text = error_text(), *line = strstr(text, "error:");
+    if (rung->without_kernel && strstr(text, "CL_INVALID_KERNEL_NAME")) {
+        line = text = rung->without_kernel;
+    }
     while (line && line > text && line[-1] != '\n') {
         --line;
     }
@@ -242,7 +245,7 @@ static clattn_status try_probe(clattn_context *context, const struct rung *rung,
     }
     free(probe);
     if (status != CLATTN_OK) {
-        explain_failure(verdict);
+        explain_failure(rung, verdict);
     }
     if (!is_for_want_of_memory(status)) {
         error_restore(&before);

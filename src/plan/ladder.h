@@ -12,6 +12,8 @@
 
 /* In the order of ladder_table. */
 enum rung_id {
+    RUNG_AVX2,
+    RUNG_AVX512,
     RUNG_AVX512_BF16,
     RUNG_AMX_BF16,
     RUNG_NVIDIA_80_F16,
@@ -49,6 +51,7 @@ struct rung {
     int (*host_check)(const struct device *device, struct text *why);
 
     const char *file, *options, *kernel; /* the probe: cl/`file` built with `options` */
+    const char *without_kernel;          /* why, where the program has no such kernel; NULL: it always has one */
     int m, n, k;                         /* of the two matrices, at most 64 each */
     int work_items;                      /* of the one work-group */
 

@@ -3,18 +3,6 @@
 #include "plan/ladder.h"
 #include "device/x86.h"
 
-static int check_avx512_bf16(const struct device *device, struct text *why)
-{
-    (void)device;
-    return x86_has_avx512_bf16(why);
-}
-
-static int check_amx_bf16(const struct device *device, struct text *why)
-{
-    (void)device;
-    return x86_has_amx_bf16(why);
-}
-
 /* A kernel that is compiled for the wrong size of sub-groups computes nonsense, or worse. */
 static int check_intel(const struct device *device, size_t sub_group_size, struct text *why)
 {
@@ -50,22 +38,32 @@ static int check_intel_8(const struct device *device, struct text *why)
     }
 
 /* Of x86 CPUs, probed by one work-item: product is rows x 16, from 32 columns of a. */
-#define X86_RUNG(rung_name, text, check, probe_file, rows)                                             \
+#define X86_RUNG(rung_name, text, check, probe_file, build_options, rows)                              \
     .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_CPU), .host_check = check,        \
-    .file = probe_file, .options = "", .kernel = "probe_product", .m = rows, .n = 16, .k = 32,         \
+    .file = probe_file, .options = build_options, .kernel = "probe_product", .m = rows, .n = 16, .k = 32,         \
     .work_items = 1
 
 const struct rung ladder_table[RUNG_COUNT] = {
+    [RUNG_AVX2] = {
+        X86_RUNG("avx2", "multiply-adds in 16 registers of 8 numbers: x86 AVX2 and FMA", x86_has_avx2,
+                 "probe_registers.cl", "-D NEEDS=AVX2", 4),
+        .without_kernel = "the device's compiler is held to older instructions",
+    },
+    [RUNG_AVX512] = {
+        X86_RUNG("avx512", "multiply-adds in 32 registers of 16 numbers: x86 AVX-512", x86_has_avx512,
+                 "probe_registers.cl", "-D NEEDS=AVX512", 4),
+        .without_kernel = "the device's compiler is held to older instructions",
+    },
     [RUNG_AVX512_BF16] = {
         X86_RUNG("avx512_bf16", "dot products of bfloat16 pairs, faster than multiply-adds: x86 AVX512-BF16",
-                 check_avx512_bf16, "probe_avx512_bf16.cl", 4),
+                 x86_has_avx512_bf16, "probe_avx512_bf16.cl", "", 4),
         .speed_kernel = "probe_speed",
         .rival_kernel = "probe_rival",
         .rounds = 4000,
         .gain_least = 1.2, /* 1 where an instruction takes two steps; elsewhere 2, and 1.45 beside a busy twin core */
     },
     [RUNG_AMX_BF16] = {
-        X86_RUNG("amx_bf16", "products of bfloat16 tiles: x86 AMX", check_amx_bf16, "probe_amx.cl", 16),
+        X86_RUNG("amx_bf16", "products of bfloat16 tiles: x86 AMX", x86_has_amx_bf16, "probe_amx.cl", "", 16),
     },
     [RUNG_NVIDIA_80_F16] =
         MATRIX_RUNG("nvidia_sm80_f16", "products of float16 matrices (NVIDIA mma.m16n8k16)",

@@ -25,10 +25,14 @@ const struct tuning_row tuning_table[] = {
     { "fused_simt double", DEVICE_GPU, INT_MAX, SIMT(16, 32, 64, 4, 8) },
     { "fused_simt double", DEVICE_GPU, INT_MAX, SIMT(8, 16, 16, 4, 16) },
 
-    /* Measured on two AVX-512 cores under PoCL. rows: vectors of 16, with vectors * item_keys + vectors + 1 <= 32
-     * registers; keys: one number for all tiles of a product, since it decides bits. */
-    { "fused_simd fma", DEVICE_CPU, INT_MAX, SIMD(16, 128, 8, 16, 0.82) },
-    { "fused_simd fma", DEVICE_CPU, INT_MAX, SIMD(32, 128, 8, 8, 1.0) },
+    /* By the register file (plan/register_file.h). rows: vectors of 16, each as many registers as it needs, r; with
+     * r * item_keys + r + 1 at most all registers. keys: one number for all tiles of a product, since it decides
+     * bits: a multiple of all item_keys. */
+    { "fused_simd fma 16 of 4", DEVICE_CPU, INT_MAX, SIMD(16, 96, 2, 2, 1.0) },
+    { "fused_simd fma 32 of 4", DEVICE_CPU, INT_MAX, SIMD(16, 96, 6, 6, 1.0) },
+    { "fused_simd fma 16 of 8", DEVICE_CPU, INT_MAX, SIMD(16, 96, 6, 6, 1.0) },
+    { "fused_simd fma 32 of 16", DEVICE_CPU, INT_MAX, SIMD(16, 96, 8, 16, 0.82) },
+    { "fused_simd fma 32 of 16", DEVICE_CPU, INT_MAX, SIMD(32, 96, 8, 8, 1.0) },
     { "fused_simd dot", DEVICE_CPU, INT_MAX, SIMD(16, 128, 8, 16, 0.82) },
     { "fused_simd dot", DEVICE_CPU, INT_MAX, SIMD(32, 128, 8, 8, 1.0) },
     /* Estimated: no such unit was at hand. item_keys: at once in the softmax; columns: always four tiles. */

@@ -1,10 +1,12 @@
 /* cl/fused_simd.cl for CPU devices: chooses its tile, builds it with one of its products, and launches. */
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "plan/attention_arguments.h"
+#include "plan/register_file.h"
 #include "plan/tuning.h"
 #include "strategy/fused_simd.h"
 
@@ -14,11 +16,12 @@
 /* Each product's rows in the tuning table, and how much faster it is than multiply-adds. */
 static const struct product {
     const char *tiles;
+    int by_registers; /* rows for each register file, whose name stands behind */
     double gain;
 } products[SIMD_PRODUCT_COUNT] = {
-    [SIMD_FMA] = { "fused_simd fma", 1 },
-    [SIMD_DOT] = { "fused_simd dot", 1.2 },
-    [SIMD_TILES] = { "fused_amx", 6 },
+    [SIMD_FMA] = { "fused_simd fma", 1, 1 },
+    [SIMD_DOT] = { "fused_simd dot", 0, 1.2 },
+    [SIMD_TILES] = { "fused_amx", 0, 6 },
 };
 
 #define TILES_MOST 8       /* tiles that share a block of keys */
@@ -102,9 +105,13 @@ static int64_t blocks_of(const clattn_problem *p, int64_t rows)
 }
 
 /* NULL when there are no more. */
-static const struct tile *tile_of(enum simd_product product, int rank)
+static const struct tile *tile_of(const clattn_context *context, enum simd_product product, int rank)
 {
-    return tuning_find(products[product].tiles, DEVICE_CPU, 0, rank);
+    char name[48];
+    const int by_registers = products[product].by_registers;
+    snprintf(name, sizeof(name), "%s%s%s", products[product].tiles, by_registers ? " " : "",
+             by_registers ? register_file_name(register_file_of(context)) : "");
+    return tuning_find(name, DEVICE_CPU, 0, rank);
 }
 
 /* Rows that are computed in all, padding included, in units of the best tile's speed. */
@@ -138,17 +145,17 @@ static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *
 
 /* As many keys as private memory has room for, since each block rescales what was summed before. They
  * decide the bits of a result, so they depend on the head dims and types alone; tile and tiles change no bit. */
-static int choose_keys(const clattn_problem *p, enum simd_product product)
+static int choose_keys(const clattn_context *context, const clattn_problem *p, enum simd_product product)
 {
     struct simd_choice choice = { product, NULL, 1, 0 };
     const struct tile *tile;
-    for (int rank = 0; (tile = tile_of(product, rank)) != NULL; ++rank) {
+    for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
         if (!choice.tile || tile->rows > choice.tile->rows) {
             choice.tile = tile;
         }
     }
     choice.keys = choice.tile->keys;
-    while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.keys > 32) {
+    while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.keys > 32 && choice.keys / 2 % 16 == 0) {
         choice.keys /= 2;
     }
     return choice.keys;
@@ -158,9 +165,9 @@ static int choose_keys(const clattn_problem *p, enum simd_product product)
 static struct simd_choice choose(const clattn_context *context, const clattn_problem *p,
                                  enum simd_product product)
 {
-    struct simd_choice choice = { product, NULL, 1, choose_keys(p, product) };
+    struct simd_choice choice = { product, NULL, 1, choose_keys(context, p, product) };
     const struct tile *tile;
-    for (int rank = 0; (tile = tile_of(product, rank)) != NULL; ++rank) {
+    for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
         if (!choice.tile || turn_cost(context, p, tile) < turn_cost(context, p, choice.tile)) {
             choice.tile = tile;
         }
@@ -185,7 +192,7 @@ double simd_cost_ms(const clattn_context *context, const struct problem *problem
     double columns = (double)(p->head_dim + p->head_dim_v) / products[product].gain + 16; /* 16: the softmax */
     double rows = INFINITY;
     const struct tile *tile;
-    for (int rank = 0; (tile = tile_of(product, rank)) != NULL; ++rank) {
+    for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
         rows = fmin(rows, row_cost(p, tile));
     }
     double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;

@@ -146,7 +146,7 @@ static clattn_status build_product_kernels(clattn_context *context, const struct
 static clattn_status build_row_kernels(clattn_context *context, const struct problem *problem,
                                        struct staged_state *state)
 {
-    const int vector = staged_vector_bytes(&context->device) / (int)real_bytes(problem);
+    const int vector = staged_vector_bytes(context) / (int)real_bytes(problem);
     state->row_items = staged_row_items(&context->device, ROW_ITEMS);
     state->repair_items = staged_row_items(&context->device, REPAIR_ITEMS);
     char options[96];

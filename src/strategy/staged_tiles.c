@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cl/tile_layout.h"
+#include "plan/register_file.h"
 
 /* Tried in order. The first ones are for CPUs: one work-item with vectors as wide as a register, reg_m *
  * reg_v + reg_v + 1 of them below the number of registers, and many tiles below each other. The next are for
@@ -21,9 +22,13 @@ const struct tile_shape staged_tile_shapes[] = {
 };
 const size_t staged_tile_shape_count = sizeof(staged_tile_shapes) / sizeof(staged_tile_shapes[0]);
 
-int staged_vector_bytes(const struct device *device)
+int staged_vector_bytes(const clattn_context *context)
 {
+    const struct device *device = &context->device;
     cl_uint floats = 0;
+    if (device->device_class == DEVICE_CPU) {
+        return register_bytes(register_file_of(context));
+    }
     if (clGetDeviceInfo(device->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(floats), &floats, NULL) !=
         CL_SUCCESS) {
         return 16;
@@ -66,11 +71,12 @@ static size_t local_bytes(const struct tile_shape *shape, clattn_type type)
 }
 
 /* CPU rows are those of one work-item and several tiles. */
-int staged_shape_fits(const struct device *device, const struct tile_shape *shape, clattn_type type)
+int staged_shape_fits(const clattn_context *context, const struct tile_shape *shape, clattn_type type)
 {
+    const struct device *device = &context->device;
     const size_t wg_m = (size_t)shape->wg_m, wg_n = (size_t)shape->wg_n;
     if (shape->blocks_m > 1 && (device->device_class != DEVICE_CPU ||
-                                shape->vector_bytes > staged_vector_bytes(device))) {
+                                shape->vector_bytes > staged_vector_bytes(context))) {
         return 0;
     }
     return wg_m * wg_n <= device->work_group_limit && wg_n <= device->work_item_limit[0] &&
@@ -101,7 +107,7 @@ clattn_status staged_build_tiles(clattn_context *context, const char *file, cons
 {
     for (size_t i = 0; i < staged_tile_shape_count; ++i) {
         const struct tile_shape *shape = &staged_tile_shapes[i];
-        if (!staged_shape_fits(&context->device, shape, type)) {
+        if (!staged_shape_fits(context, shape, type)) {
             continue;
         }
         /* What the compiler made of it may need more registers than a full work-group has. */

@@ -26,7 +26,7 @@ extern const struct tile_shape staged_tile_shapes[];
 extern const size_t staged_tile_shape_count;
 
 /* Whether the device has room for the shape, and is of the class that it is for. */
-int staged_shape_fits(const struct device *device, const struct tile_shape *shape, clattn_type type);
+int staged_shape_fits(const clattn_context *context, const struct tile_shape *shape, clattn_type type);
 
 /* Builds kernel `name` of cl/`file` with this shape. `type_options`: "-D TYPE=1", with more where types are mixed;
  * `type` is the one of TYPE. */
@@ -39,7 +39,7 @@ clattn_status staged_build_tiles(clattn_context *context, const char *file, cons
                                  clattn_type type, const char *type_options, struct tile_kernel *result);
 
 /* Bytes that a vector of the device should have: as its registers, 4 to 64. */
-int staged_vector_bytes(const struct device *device);
+int staged_vector_bytes(const clattn_context *context);
 
 /* Work-items for kernels that walk along a row: 1 on a CPU, else the largest power of two up to `wanted`
  * that the device allows. */

@@ -141,7 +141,7 @@ static void test_tiles(struct totals *totals, const char *file, const char *name
         const struct tile_shape *shape = &staged_tile_shapes[i];
         struct subject subject = { .name = name, .prepare = prepare, .judge = judge };
         /* All shapes once; other types only in the first, which has the widest vectors, and the last two. */
-        if (!staged_shape_fits(&totals->context->device, shape, type)) {
+        if (!staged_shape_fits(totals->context, shape, type)) {
             ++totals->skipped;
             continue;
         }
@@ -175,7 +175,7 @@ static void test_rows(struct totals *totals, const char *file, const char *name,
 
 static void test_type(struct totals *totals, clattn_type type)
 {
-    const int wide = staged_vector_bytes(&totals->context->device) / (type == CLATTN_FLOAT64 ? 8 : 4);
+    const int wide = staged_vector_bytes(totals->context) / (type == CLATTN_FLOAT64 ? 8 : 4);
     test_tiles(totals, "staged_score.cl", "score", type, prepare_score, judge_score);
     test_tiles(totals, "staged_mix.cl", "mix_values", type, prepare_mix, judge_mix);
     test_rows(totals, "staged_softmax.cl", "softmax", type, wide > 1 ? wide : 1, 1, prepare_softmax,

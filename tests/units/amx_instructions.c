@@ -164,7 +164,7 @@ static int run(void)
 int main(void)
 {
     struct text why = TEXT_INIT;
-    int has_tiles = x86_has_amx_bf16(&why);
+    int has_tiles = x86_has_amx_bf16(NULL, &why);
     if (!has_tiles) {
         printf("AMX: %s\n0 passed, 0 failed, 1 skipped\n", why.data ? why.data : "");
         text_free(&why);

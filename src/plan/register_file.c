@@ -1,0 +1,38 @@
+/* The vector registers that a CPU device's compiler has. */
+#include "plan/register_file.h"
+
+#include "plan/ladder.h"
+
+static const struct {
+    const char *name;
+    int bytes;
+} files[REGISTER_FILE_COUNT] = {
+    [REGISTERS_16_OF_4] = { "16 of 4", 16 },
+    [REGISTERS_32_OF_4] = { "32 of 4", 16 },
+    [REGISTERS_16_OF_8] = { "16 of 8", 32 },
+    [REGISTERS_32_OF_16] = { "32 of 16", 64 },
+};
+
+enum register_file register_file_of(const clattn_context *context)
+{
+    if (context->device.device_class != DEVICE_CPU) {
+        return REGISTERS_16_OF_4;
+    }
+#if defined(__aarch64__)
+    return REGISTERS_32_OF_4;
+#else
+    return ladder_has(context, RUNG_AVX512, NULL) ? REGISTERS_32_OF_16
+           : ladder_has(context, RUNG_AVX2, NULL) ? REGISTERS_16_OF_8
+                                                  : REGISTERS_16_OF_4;
+#endif
+}
+
+const char *register_file_name(enum register_file registers)
+{
+    return files[registers].name;
+}
+
+int register_bytes(enum register_file registers)
+{
+    return files[registers].bytes;
+}
