@@ -25,7 +25,7 @@ static const struct product {
 };
 
 #define TILES_MOST 8       /* tiles that share a block of keys */
-#define FAR_BYTES (8 << 20) /* of a head's keys and values: more does not stay in a cache, measured on one of 32 MiB */
+#define FAR_BYTES (256 << 10) /* of a head's keys and values: more does not stay beside the rest in a second cache */
 #define GROUPS_A_UNIT 4    /* work-groups that a compute unit should have at least */
 
 /* What the kernel is built with. */

@@ -6,12 +6,21 @@
 #include "base/error.h"
 #include "cl/split_layout.h"
 #include "plan/attention_arguments.h"
+#include "plan/register_file.h"
 #include "strategy/strategies.h"
 
 #define ROWS_MAX 16      /* of a key/value head; from there on fused_simd fills its lanes */
 #define COLUMNS_MAX 4096 /* head_dim, head_dim_v */
 #define GROUPS_A_UNIT 4  /* work-groups of whole heads, so that compute units finish together */
 #define SPLIT_KEYS 512   /* weights that stay in the first cache; two streams long enough to prefetch */
+
+/* Vectors of 16 sums that registers hold beside what is multiplied. They change no bit. */
+static const int vector_sums[REGISTER_FILE_COUNT] = {
+    [REGISTERS_16_OF_4] = 2,
+    [REGISTERS_32_OF_4] = 4,
+    [REGISTERS_16_OF_8] = 4,
+    [REGISTERS_32_OF_16] = 16,
+};
 
 struct split_state {
     struct kernel *head;            /* splits and combining in one launch; NULL: in two */
@@ -109,6 +118,7 @@ static void append_options(const struct clattn_plan *plan, const struct split_st
     text_append(options, " -D GROUP=%d -D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d", state->group,
                 rows_at_least_one(p), state->split_keys, plan->context->device.device_class == DEVICE_CPU,
                 one_launch);
+    text_append(options, " -D VECTOR_SUMS=%d", vector_sums[register_file_of(plan->context)]);
 }
 
 static clattn_status make_kernels(clattn_context *context, const char *options, int one_launch,
