@@ -10,13 +10,16 @@
  *     group id 0: block of group_rows rows       1: block of group_columns columns      2: batch
  *
  * One work-item a work-group. REG_N rows of right stay in the first cache while all rows of the block
- * pass by. */
+ * pass by. Small register files take COLUMNS_AT_ONCE of the columns after each other. */
 #include "vector_lanes.clh"
 #include "project_params.h"
 
 #define REG_M PROJECT_LANES_ROWS
 #define REG_N PROJECT_LANES_COLUMNS
 #define UNROLL _Pragma("unroll")
+#ifndef COLUMNS_AT_ONCE
+#define COLUMNS_AT_ONCE REG_N /* whose sums, times REG_M, the registers hold; they change no bit */
+#endif
 
 /* Lanes: eight half sums of a, eight of b. */
 static inline float16 fold_8(float16 a, float16 b)
@@ -58,7 +61,7 @@ static inline float16 load_tail(__global const STORAGE *from, int count)
     {                                                                                                  \
         float16 left_row[REG_M];                                                                       \
         UNROLL for (int m = 0; m < REG_M; ++m) { left_row[m] = LOAD_ROW(left_at[m] + k); }             \
-        UNROLL for (int n = 0; n < REG_N; ++n)                                                         \
+        UNROLL for (int n = first; n < first + COLUMNS_AT_ONCE; ++n)                                   \
         {                                                                                              \
             const float16 right_row = LOAD_ROW(right_at[n] + k);                                       \
             UNROLL for (int m = 0; m < REG_M; ++m)                                                     \
@@ -103,17 +106,20 @@ static inline void make_tile(const clattn_project *p, __global const STORAGE *le
     {
         UNROLL for (int n = 0; n < REG_N; ++n) { sums[m][n] = 0; }
     }
-    int k = 0;
-    if (ALIGNMENT_MATTERS && rows_are_aligned(p, left, right)) {
-        for (; k + LANES <= p->depth; k += LANES) {
-            MULTIPLY(LOAD_ALIGNED)
+    UNROLL for (int first = 0; first < REG_N; first += COLUMNS_AT_ONCE)
+    {
+        int k = 0;
+        if (ALIGNMENT_MATTERS && rows_are_aligned(p, left, right)) {
+            for (; k + LANES <= p->depth; k += LANES) {
+                MULTIPLY(LOAD_ALIGNED)
+            }
         }
-    }
-    for (; k + LANES <= p->depth; k += LANES) {
-        MULTIPLY(LOAD_16)
-    }
-    if (k < p->depth) {
-        MULTIPLY(LOAD_TAIL)
+        for (; k + LANES <= p->depth; k += LANES) {
+            MULTIPLY(LOAD_16)
+        }
+        if (k < p->depth) {
+            MULTIPLY(LOAD_TAIL)
+        }
     }
     UNROLL for (int m = 0; m < REG_M; ++m) { tile[m] = sum_of_8(sums[m]); }
 }

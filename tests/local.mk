@@ -169,6 +169,7 @@ tests_units_amx_emulator_la_LIBADD = $(DL_LIBS)
 
 # Scripts; they read srcdir and builddir. Those that take long first.
 test_scripts = \
+	tests/cpu_classes.sh \
 	tests/units/matrix_units.sh \
 	tests/random_fused.sh \
 	tests/random_mixed.sh \

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "plan/register_file.h"
 #include "program/gemm.h"
 
 /* What a work-group of project_lanes.cl makes where there is work for all cores. */
@@ -16,6 +17,14 @@
 
 #define LANES_VECTOR_BYTES_MIN 32
 #define BIAS_ITEMS 64
+
+/* Of PROJECT_LANES_COLUMNS: times PROJECT_LANES_ROWS vectors of 16 sums, beside what is multiplied. */
+static const int columns_at_once[REGISTER_FILE_COUNT] = {
+    [REGISTERS_16_OF_4] = 1,
+    [REGISTERS_32_OF_4] = 2,
+    [REGISTERS_16_OF_8] = 2,
+    [REGISTERS_32_OF_16] = PROJECT_LANES_COLUMNS,
+};
 
 static clattn_projection choose(const clattn_context *context, clattn_type type, double work)
 {
@@ -42,9 +51,11 @@ static clattn_status check_wanted(const clattn_context *context, clattn_type typ
 static clattn_status build(struct projector *projector, clattn_projection wanted)
 {
     clattn_context *context = projector->context;
-    char options[32];
+    char options[64];
     snprintf(options, sizeof(options), "-D TYPE=%d", (int)projector->type);
     if (projector->chosen == CLATTN_PROJECTION_LANES) {
+        snprintf(options, sizeof(options), "-D TYPE=%d -D COLUMNS_AT_ONCE=%d", (int)projector->type,
+                 columns_at_once[register_file_of(context)]);
         return program_kernel(context, "project_lanes.cl", options, "project", &projector->lanes);
     }
     clattn_status status = staged_build_tiles(context, "project_tiles.cl", "project_tiles",
