@@ -48,6 +48,8 @@ libclattn_core_la_SOURCES = \
 	src/layers/sections.h \
 	src/operation/additive.c \
 	src/operation/additive.h \
+	src/operation/any_problem.c \
+	src/operation/any_problem.h \
 	src/operation/call.c \
 	src/operation/call.h \
 	src/operation/fill_params.c \

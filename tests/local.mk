@@ -75,6 +75,7 @@ test_programs = \
 	tests/api/events \
 	tests/api/layers \
 	tests/api/merging \
+	tests/api/operations \
 	tests/robust/first_result \
 	tests/robust/fork \
 	tests/robust/large_index \

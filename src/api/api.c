@@ -108,7 +108,7 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
     if (status == CLATTN_OK) {
         status = problem_init(&checked, problem);
     }
-    return status == CLATTN_OK ? planner_plan(context, &checked, plan) : status;
+    return status == CLATTN_OK ? planner_plan(context, &checked.any, plan) : status;
 }
 
 void clattn_plan_destroy(clattn_plan *plan)
@@ -156,9 +156,9 @@ clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue q
     struct call checked;
     clattn_status status = context_check(plan->context);
     if (status == CLATTN_OK) {
-        status = call_from_device(&plan->problem, call, tensors, &checked);
+        status = call_from_device(attention_problem(plan->problem), call, tensors, &checked);
     }
-    return status == CLATTN_OK ? enqueue_plan(plan, &target, &checked) : status;
+    return status == CLATTN_OK ? enqueue_plan(plan, &target, &checked.operands) : status;
 }
 
 clattn_status clattn_forward_host(clattn_context *context, const clattn_problem *problem, const clattn_call *call,

@@ -22,7 +22,7 @@ static clattn_status run_forward(struct host_session *session, const struct clat
     struct call call = *host;
     call.operands = session->device;
     if (status == CLATTN_OK) {
-        status = enqueue_plan(plan, &target, &call);
+        status = enqueue_plan(plan, &target, &call.operands);
     }
     return status == CLATTN_OK ? host_session_finish(session, done) : status;
 }
@@ -33,7 +33,7 @@ clattn_status host_forward(clattn_context *context, const struct problem *proble
     struct clattn_plan *plan;
     clattn_status status = call_check_host_values(problem, call);
     if (status == CLATTN_OK) {
-        status = kept_plans_take(context, problem, &plan);
+        status = kept_plans_take(context, &problem->any, &plan);
     }
     if (status != CLATTN_OK) {
         return status;
@@ -107,7 +107,7 @@ static clattn_status run_packed(clattn_context *context, const struct mha_proble
     void *weights = pack(operands, MHA_WQ), *biases = has_bias ? pack(operands, MHA_BQ) : NULL;
     clattn_status status = CLATTN_OK;
     packed.parts |= CLATTN_MHA_PACKED;
-    packed.strategy = *problem->attention.strategy_name ? problem->attention.strategy_name : NULL;
+    packed.strategy = *problem->attention.any.strategy_name ? problem->attention.any.strategy_name : NULL;
     if (!weights || (has_bias && !biases)) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for packed weights");
     }

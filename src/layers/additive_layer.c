@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/additive_params.h"
 #include "base/error.h"
+#include "cl/additive_params.h"
 #include "layers/sections.h"
+#include "operation/fill_params.h"
 
 #define GROUP_ITEMS 64
 #define CPU_LANES 16 /* keys at once: a vector is several registers where these are narrow */
@@ -59,7 +60,7 @@ static clattn_status plan(struct clattn_additive *additive, struct text *explain
     additive->key_stride =
         ((p->keys + ADDITIVE_ALIGNMENT - 1) / ADDITIVE_ALIGNMENT | 1) * ADDITIVE_ALIGNMENT;
     clattn_status status =
-        planner_plan(additive->context, &additive->problem.attention, &additive->attention);
+        planner_plan(additive->context, &additive->problem.attention.any, &additive->attention);
     if (status == CLATTN_OK) {
         status = plan_sections(additive);
     }
@@ -255,7 +256,7 @@ static clattn_status enqueue_attention(const struct clattn_additive *additive, c
     if (status == CLATTN_OK && additive->problem.p.keys > 0) {
         status = enqueue_scores(additive, operands, &attention, chain);
     }
-    return status == CLATTN_OK ? enqueue_in_chain(additive->attention, &attention, chain) : status;
+    return status == CLATTN_OK ? enqueue_in_chain(additive->attention, &attention.operands, chain) : status;
 }
 
 clattn_status additive_enqueue(const struct clattn_additive *additive, const struct enqueue_target *target,

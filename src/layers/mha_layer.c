@@ -114,7 +114,7 @@ static clattn_status plan(struct clattn_mha *mha, struct text *explain)
     const clattn_mha_problem *p = &mha->problem.p;
     int64_t projected;
     plan_steps(mha, &projected);
-    clattn_status status = planner_plan(mha->context, &mha->problem.attention, &mha->attention);
+    clattn_status status = planner_plan(mha->context, &mha->problem.attention.any, &mha->attention);
     if (status == CLATTN_OK) {
         status = plan_sections(mha, projected);
     }

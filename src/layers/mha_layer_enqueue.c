@@ -4,6 +4,7 @@
 
 #include "layers/mha_layer.h"
 #include "layers/sections.h"
+#include "operation/call.h"
 
 #define AVERAGE_ITEMS 64
 
@@ -140,7 +141,7 @@ static clattn_status enqueue_attention(const struct clattn_mha *mha, const struc
     status = call_from_device(&mha->problem.attention, &values, &tensors, &attention);
     if (status == CLATTN_OK) {
         chain->more_follows = 1;
-        status = enqueue_in_chain(mha->attention, &attention, chain);
+        status = enqueue_in_chain(mha->attention, &attention.operands, chain);
         chain->more_follows = 0;
     }
     if (part) {

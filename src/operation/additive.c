@@ -37,8 +37,12 @@ _Static_assert(ADDITIVE_TENSOR_COUNT <= OPERANDS_MAX && ADDITIVE_EXTENTS <= EXTE
                    ADDITIVE_ELEMENTS <= ELEMENTS_MAX,
                "an operation's tables must have room");
 
-const struct operation operation_additive = { "additive attention", tensor_rows, ADDITIVE_TENSOR_COUNT,
-                                              "clattn_additive_workspace" };
+const struct operation operation_additive = {
+    .name = "additive attention",
+    .rows = tensor_rows,
+    .count = ADDITIVE_TENSOR_COUNT,
+    .workspace_function = "clattn_additive_workspace",
+};
 
 /* ---- growth ----------------------------------------------------------------------------------- */
 

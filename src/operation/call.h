@@ -1,5 +1,5 @@
-/* The validated values of one call of forward attention: lengths and scale resolved, tensors present exactly where the
- * problem has them. */
+/* The validated values of one call of attention: lengths and scale resolved, tensors present exactly where the problem
+ * has them. */
 #ifndef CLATTN_SRC_CALL_H
 #define CLATTN_SRC_CALL_H
 
@@ -7,14 +7,20 @@
 #include "operation/problem.h"
 
 struct call {
+    struct operands operands; /* first: see attention_call */
     int64_t query_len, key_len;
     int64_t mask_key_len, bias_key_len; /* <= key_len; key_len where there is none */
     double scale;
     uint64_t dropout_seed;
     uint32_t dropout_offset;
     uint32_t first_plane, first_row, first_key, whole_heads; /* what dropout counts from, as in clattn_params */
-    struct operands operands;
 };
+
+/* Of an operation whose calls are those of attention. */
+static inline const struct call *attention_call(const struct operands *operands)
+{
+    return (const struct call *)operands;
+}
 
 /* `values` may be NULL: the defaults. */
 clattn_status call_from_device(const struct problem *problem, const clattn_call *values, const clattn_tensors *tensors,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cl/forward_params.h"
+#include "operation/problem.h"
 
 #define AXES_OF(batch, head, row, column) { EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column }
 #define ROLE_IN TENSOR_INPUT
@@ -33,7 +34,15 @@ static const struct tensor_row tensor_rows[TENSOR_COUNT] = {
 _Static_assert(TENSOR_COUNT <= OPERANDS_MAX && FORWARD_EXTENTS <= EXTENTS_MAX && FORWARD_ELEMENTS <= ELEMENTS_MAX,
                "an operation's tables must have room");
 
-const struct operation operation_forward = { "forward", tensor_rows, TENSOR_COUNT, "clattn_plan_workspace" };
+const struct operation operation_forward = {
+    .name = "forward",
+    .rows = tensor_rows,
+    .count = TENSOR_COUNT,
+    .workspace_function = "clattn_plan_workspace",
+    .problem_bytes = sizeof(struct problem),
+    .equal = attention_problem_equal,
+    .describe = attention_problem_describe,
+};
 
 clattn_type forward_type(const clattn_problem *problem, clattn_type field)
 {

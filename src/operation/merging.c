@@ -37,7 +37,7 @@ static const struct tensor_row tensor_rows[2 * MERGE_PLACES] = {
     LSE_ROW(MERGED, "merged", TENSOR_OUTPUT),
 };
 
-const struct operation operation_merge = { "merge", tensor_rows, 2 * MERGE_PLACES, "" };
+const struct operation operation_merge = { .name = "merge", .rows = tensor_rows, .count = 2 * MERGE_PLACES };
 
 GROWTH_CHECK(clattn_merge_problem, columns);
 

@@ -42,7 +42,12 @@ static const struct tensor_row tensor_rows[MHA_TENSOR_COUNT] = {
 _Static_assert(MHA_TENSOR_COUNT <= OPERANDS_MAX && MHA_EXTENTS <= EXTENTS_MAX && MHA_ELEMENTS <= ELEMENTS_MAX,
                "an operation's tables must have room");
 
-const struct operation operation_mha = { "multi-head layer", tensor_rows, MHA_TENSOR_COUNT, "clattn_mha_workspace" };
+const struct operation operation_mha = {
+    .name = "multi-head layer",
+    .rows = tensor_rows,
+    .count = MHA_TENSOR_COUNT,
+    .workspace_function = "clattn_mha_workspace",
+};
 
 /* ---- growth ----------------------------------------------------------------------------------- */
 

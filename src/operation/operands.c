@@ -52,6 +52,17 @@ int operand_is_empty(const struct operands *operands, int id)
     return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
 }
 
+int operands_are_empty(const struct operands *operands)
+{
+    for (int id = 0; id < operands->operation->count; ++id) {
+        if (operand_is_output(operands, id) && operand_is_asked(operands, id) &&
+            !operand_is_empty(operands, id)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 const char *operand_shape_text(const struct operands *operands, int id, char *text)
 {
     int64_t shape[4];

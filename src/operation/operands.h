@@ -55,6 +55,9 @@ const char *operand_shape_text(const struct operands *operands, int id, char *te
 /* Whether every place that the strides reach is an element: the axes nest without a gap, in whatever order. */
 int operand_is_dense(const struct operands *operands, int id);
 
+/* Whether nothing that is asked for and written has an element: then there is nothing to compute. */
+int operands_are_empty(const struct operands *operands);
+
 /* Offsets and strides into the operation's kernel parameters. */
 void operands_fill(const struct operands *operands, void *params);
 

@@ -1,6 +1,7 @@
 /* What an operation is: a name and the tensors that it takes, as data. Forward attention, merging, the multi-head layer
  * and additive attention are operations; whatever treats tensors one by one (presence, strides, bounds, host copies,
- * kernel arguments) is written once, over these rows. */
+ * kernel arguments) is written once, over these rows. An operation that the planner plans, by the strategies of it in
+ * strategies.c, also says what must be known of its problems there. */
 #ifndef CLATTN_SRC_OPERATION_H
 #define CLATTN_SRC_OPERATION_H
 
@@ -36,11 +37,19 @@ struct tensor_row {
     size_t param_offset_at, param_stride_at;
 };
 
+struct any_problem;
+struct text;
+
 struct operation {
     const char *name;
     const struct tensor_row *rows;
     int count;
     const char *workspace_function; /* which public function tells how large the workspace must be */
+
+    /* Of its problems, where the planner plans them: struct any_problem and the operation's own fields behind it. */
+    size_t problem_bytes;
+    int (*equal)(const struct any_problem *a, const struct any_problem *b); /* their own fields */
+    void (*describe)(const struct any_problem *problem, struct text *text); /* one line */
 };
 
 #endif

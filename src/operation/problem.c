@@ -5,7 +5,6 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -166,26 +165,11 @@ static uint32_t flags_of(const clattn_problem *p)
            (p->softcap > 0 ? CLATTN_FLAG_SOFTCAP : 0u) | (p->dropout > 0 ? CLATTN_FLAG_DROPOUT : 0u);
 }
 
-/* The strategy's name is the caller's memory: keep a copy. */
-static clattn_status copy_strategy(struct problem *problem)
-{
-    if (!problem->p.strategy) {
-        return CLATTN_OK;
-    }
-    size_t length = strlen(problem->p.strategy);
-    if (length == 0 || length >= STRATEGY_NAME_MAX) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "strategy \"%.64s\": is not the name of a strategy",
-                         problem->p.strategy);
-    }
-    memcpy(problem->strategy_name, problem->p.strategy, length + 1);
-    return CLATTN_OK;
-}
-
 clattn_status problem_init(struct problem *problem, const clattn_problem *given)
 {
     clattn_problem *p = &problem->p;
     memset(problem, 0, sizeof(*problem));
-    problem->operation = &operation_forward;
+    problem->any.operation = &operation_forward;
     clattn_status status = growth_copy(&problem_growth, given, p);
     if (status == CLATTN_OK) {
         p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
@@ -199,9 +183,9 @@ clattn_status problem_init(struct problem *problem, const clattn_problem *given)
         status = checks[i](&problem->p);
     }
     if (status == CLATTN_OK) {
-        status = copy_strategy(problem);
+        status = problem_set_strategy(&problem->any, p->strategy);
     }
-    problem->p.strategy = NULL; /* strategy_name holds it; plans are copied by value */
+    problem->p.strategy = NULL; /* any.strategy_name holds it; plans have a copy of their own */
     problem->p.causal = problem->p.causal != 0;
     problem->p.strided_columns = problem->p.strided_columns != 0;
     problem->p.allow_tf32 = problem->p.allow_tf32 != 0;
@@ -209,20 +193,19 @@ clattn_status problem_init(struct problem *problem, const clattn_problem *given)
     return status;
 }
 
-int problem_equal(const struct problem *a, const struct problem *b)
+int attention_problem_equal(const struct any_problem *a, const struct any_problem *b)
 {
-    const clattn_problem *x = &a->p, *y = &b->p;
+    const clattn_problem *x = &attention_problem(a)->p, *y = &attention_problem(b)->p;
     return x->type == y->type && x->batch == y->batch && x->query_heads == y->query_heads &&
            x->kv_heads == y->kv_heads && x->query_len == y->query_len && x->key_len == y->key_len &&
-           x->head_dim == y->head_dim && x->head_dim_v == y->head_dim_v &&
-           x->features == y->features && x->bias_type == y->bias_type && x->weights == y->weights &&
-           x->causal == y->causal && x->alignment == y->alignment &&
-           x->window_left == y->window_left && x->window_right == y->window_right &&
-           x->always_visible_keys == y->always_visible_keys && !(x->softcap != y->softcap) &&
-           !(x->dropout != y->dropout) && x->strided_columns == y->strided_columns &&
-           x->matmul == y->matmul && x->allow_tf32 == y->allow_tf32 && x->key_type == y->key_type &&
-           x->value_type == y->value_type && x->out_type == y->out_type &&
-           strcmp(a->strategy_name, b->strategy_name) == 0;
+           x->head_dim == y->head_dim && x->head_dim_v == y->head_dim_v && x->features == y->features &&
+           x->bias_type == y->bias_type && x->weights == y->weights && x->causal == y->causal &&
+           x->alignment == y->alignment && x->window_left == y->window_left &&
+           x->window_right == y->window_right && x->always_visible_keys == y->always_visible_keys &&
+           !(x->softcap != y->softcap) && !(x->dropout != y->dropout) &&
+           x->strided_columns == y->strided_columns && x->matmul == y->matmul &&
+           x->allow_tf32 == y->allow_tf32 && x->key_type == y->key_type && x->value_type == y->value_type &&
+           x->out_type == y->out_type;
 }
 
 int problem_mixes_types(const struct problem *problem)
@@ -236,7 +219,7 @@ int problem_hides_keys(const struct problem *problem)
     return (problem->flags & CLATTN_FLAGS_HIDING) != 0;
 }
 
-void problem_describe(const struct problem *problem, char *line, size_t line_size)
+void attention_problem_describe(const struct any_problem *any, struct text *text)
 {
     static const char *const alignments[] = { "", " top-left", " bottom-right", " at offsets" };
     static const struct {
@@ -249,33 +232,31 @@ void problem_describe(const struct problem *problem, char *line, size_t line_siz
         { CLATTN_FLAG_VARLEN, "varlen" },   { CLATTN_FLAG_LSE, "lse" },
         { CLATTN_FLAG_SOFTCAP, "softcap" }, { CLATTN_FLAG_DROPOUT, "dropout" },
     };
+    const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
-    struct text text = TEXT_INIT;
-    text_append(&text, "batch %" PRId64 ", heads %" PRId64, p->batch, p->query_heads);
+    text_append(text, "batch %" PRId64 ", heads %" PRId64, p->batch, p->query_heads);
     if (p->kv_heads != p->query_heads) {
-        text_append(&text, " on %" PRId64, p->kv_heads);
+        text_append(text, " on %" PRId64, p->kv_heads);
     }
-    text_append(&text, ", %" PRId64 " queries x %" PRId64 " keys, head_dim %" PRId64, p->query_len,
-                p->key_len, p->head_dim);
+    text_append(text, ", %" PRId64 " queries x %" PRId64 " keys, head_dim %" PRId64, p->query_len, p->key_len,
+                p->head_dim);
     if (p->head_dim_v != p->head_dim) {
-        text_append(&text, " -> %" PRId64, p->head_dim_v);
+        text_append(text, " -> %" PRId64, p->head_dim_v);
     }
-    text_append(&text, ", %s%s", clattn_type_name(p->type), p->allow_tf32 ? " or tf32" : "");
+    text_append(text, ", %s%s", clattn_type_name(p->type), p->allow_tf32 ? " or tf32" : "");
     if (problem_mixes_types(problem)) {
-        text_append(&text, " queries, %s keys, %s values, %s out", clattn_type_name(p->key_type),
+        text_append(text, " queries, %s keys, %s values, %s out", clattn_type_name(p->key_type),
                     clattn_type_name(p->value_type), clattn_type_name(p->out_type));
     }
     if (p->causal) {
-        text_append(&text, ", causal%s", alignments[p->alignment]);
+        text_append(text, ", causal%s", alignments[p->alignment]);
     }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
         if (problem->flags & names[i].flag) {
-            text_append(&text, ", %s", names[i].name);
+            text_append(text, ", %s", names[i].name);
         }
     }
     if (p->weights != CLATTN_WEIGHTS_NONE) {
-        text_append(&text, ", weights out");
+        text_append(text, ", weights out");
     }
-    snprintf(line, line_size, "%s", text.data ? text.data : "");
-    text_free(&text);
 }

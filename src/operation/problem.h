@@ -2,31 +2,32 @@
 #ifndef CLATTN_SRC_PROBLEM_H
 #define CLATTN_SRC_PROBLEM_H
 
-#include "operation/operation.h"
-
-#define STRATEGY_NAME_MAX 32
+#include "operation/any_problem.h"
 
 /* Immutable after problem_init: every default is resolved (head_dim_v, types). */
 struct problem {
-    const struct operation *operation;
-    clattn_problem p; /* p.strategy is NULL: strategy_name has it */
-    char strategy_name[STRATEGY_NAME_MAX]; /* "": the best */
-    uint32_t flags; /* CLATTN_FLAG_* of cl/forward_params.h */
+    struct any_problem any; /* first: see attention_problem */
+    clattn_problem p;       /* p.strategy is NULL: any.strategy_name has it */
+    uint32_t flags;         /* CLATTN_FLAG_* of cl/forward_params.h */
 };
 
 clattn_status problem_init(struct problem *problem, const clattn_problem *given);
 
-/* Two problems with the same key have the same plan on the same context. */
-int problem_equal(const struct problem *a, const struct problem *b);
+/* Of an operation whose problems are those of attention. */
+static inline const struct problem *attention_problem(const struct any_problem *any)
+{
+    return (const struct problem *)any;
+}
+
+/* For the row of such an operation. */
+int attention_problem_equal(const struct any_problem *a, const struct any_problem *b);
+void attention_problem_describe(const struct any_problem *problem, struct text *text);
 
 /* Whether query, key, value and out are not all of one type. */
 int problem_mixes_types(const struct problem *problem);
 
 /* Whether keys may be hidden from rows in any way. */
 int problem_hides_keys(const struct problem *problem);
-
-/* "1 x 8(2) heads x 128 x 1024, head_dim 64, float32, causal bottom-right, mask" into `line`. */
-void problem_describe(const struct problem *problem, char *line, size_t line_size);
 
 /* What scores are multiplied by must be finite in float32 where it is given, and 0 where it is not. */
 clattn_status problem_check_scale(int has_scale, double scale);

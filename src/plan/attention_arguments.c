@@ -1,17 +1,24 @@
-/* The argument list that all attention kernels begin with. */
+/* The params and the argument list that all attention kernels begin with. */
 #include "plan/attention_arguments.h"
+
+#include "plan/strategy.h"
 
 #define POINTERS_BYTES 128 /* of all tensors, and single numbers, at most */
 
 _Static_assert(TENSOR_COUNT * 8 <= POINTERS_BYTES && sizeof(clattn_params) + POINTERS_BYTES <= 1024,
                "every device takes 1,024 bytes of arguments (CL_DEVICE_MAX_PARAMETER_SIZE)");
 
-void attention_arguments(const clattn_params *params, const struct call *call,
+void attention_params(const clattn_plan *plan, const struct operands *operands, clattn_params *params)
+{
+    params_fill(attention_problem(plan->problem), attention_call(operands), params);
+}
+
+void attention_arguments(const clattn_params *params, const struct operands *operands,
                          struct launch_argument *arguments)
 {
     arguments[0] = (struct launch_argument){ sizeof(*params), params };
     for (int id = 0; id < TENSOR_COUNT; ++id) {
-        arguments[1 + id] = (struct launch_argument){ sizeof(cl_mem), &call->operands.tensor[id].buffer };
+        arguments[1 + id] = (struct launch_argument){ sizeof(cl_mem), &operands->tensor[id].buffer };
     }
 }
 

@@ -1,4 +1,5 @@
-/* The host's side of cl/arguments.clh: the argument list that all attention kernels begin with. */
+/* What strategies of attention begin a call with: its params, and the host's side of cl/arguments.clh, the argument
+ * list that all attention kernels begin with. */
 #ifndef CLATTN_SRC_ATTENTION_ARGUMENTS_H
 #define CLATTN_SRC_ATTENTION_ARGUMENTS_H
 
@@ -8,9 +9,11 @@
 
 #define ATTENTION_ARGUMENT_COUNT (1 + TENSOR_COUNT)
 
+void attention_params(const clattn_plan *plan, const struct operands *operands, clattn_params *params);
+
 /* Fills arguments[0 .. ATTENTION_ARGUMENT_COUNT); the kernel's own arguments follow at that index. The
- * pointers lead into params and call, which must stay until the launch. */
-void attention_arguments(const clattn_params *params, const struct call *call,
+ * pointers lead into params and operands, which must stay until the launch. */
+void attention_arguments(const clattn_params *params, const struct operands *operands,
                          struct launch_argument *arguments);
 
 /* Appends "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are others. */

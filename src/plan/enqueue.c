@@ -57,22 +57,16 @@ clattn_status enqueue_begin(const clattn_context *context, const struct enqueue_
     return status;
 }
 
-clattn_status enqueue_in_chain(const struct clattn_plan *plan, const struct call *call, struct chain *chain)
+clattn_status enqueue_in_chain(const struct clattn_plan *plan, const struct operands *operands,
+                               struct chain *chain)
 {
-    const clattn_problem *p = &plan->problem.p;
-    if (p->batch == 0 || p->query_heads == 0 || call->query_len == 0) {
-        return CLATTN_OK;
-    }
-    clattn_params params;
-    params_fill(&plan->problem, call, &params);
-    return plan->strategy->enqueue(plan, call, &params, chain);
+    return operands_are_empty(operands) ? CLATTN_OK : plan->strategy->enqueue(plan, operands, chain);
 }
 
 clattn_status enqueue_plan(const struct clattn_plan *plan, const struct enqueue_target *target,
-                           const struct call *call)
+                           const struct operands *operands)
 {
     struct chain chain;
-    clattn_status status =
-        enqueue_begin(plan->context, target, &call->operands, plan->workspace_bytes, &chain);
-    return status == CLATTN_OK ? chain_end(&chain, enqueue_in_chain(plan, call, &chain)) : status;
+    clattn_status status = enqueue_begin(plan->context, target, operands, plan->workspace_bytes, &chain);
+    return status == CLATTN_OK ? chain_end(&chain, enqueue_in_chain(plan, operands, &chain)) : status;
 }

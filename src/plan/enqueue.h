@@ -18,11 +18,12 @@ struct enqueue_target {
 clattn_status enqueue_begin(const clattn_context *context, const struct enqueue_target *target,
                             const struct operands *operands, size_t workspace_bytes, struct chain *chain);
 
-/* One call of a plan. */
+/* One call of a plan; the call of the plan's operation begins with these operands. */
 clattn_status enqueue_plan(const struct clattn_plan *plan, const struct enqueue_target *target,
-                           const struct call *call);
+                           const struct operands *operands);
 
 /* A plan's commands as a part of a chain that has begun: nothing is checked here. */
-clattn_status enqueue_in_chain(const struct clattn_plan *plan, const struct call *call, struct chain *chain);
+clattn_status enqueue_in_chain(const struct clattn_plan *plan, const struct operands *operands,
+                               struct chain *chain);
 
 #endif

@@ -16,14 +16,14 @@ void kept_plans_create(clattn_context *context)
     context_at_end(context, kept_plans_end);
 }
 
-clattn_status kept_plans_take(clattn_context *context, const struct problem *problem,
+clattn_status kept_plans_take(clattn_context *context, const struct any_problem *problem,
                               struct clattn_plan **plan)
 {
     *plan = NULL;
     pthread_mutex_lock(&context->plan_lock);
     for (int i = 0; i < KEPT_PLANS && !*plan; ++i) {
         struct clattn_plan *kept = context->kept_plans[i];
-        if (kept && problem_equal(&kept->problem, problem)) {
+        if (kept && problem_equal(kept->problem, problem)) {
             *plan = kept;
             context->kept_plans[i] = NULL;
         }

@@ -3,14 +3,15 @@
 #ifndef CLATTN_SRC_KEPT_PLANS_H
 #define CLATTN_SRC_KEPT_PLANS_H
 
-#include "operation/problem.h"
+#include "operation/any_problem.h"
 #include "program/context.h"
 
 /* The list of a new context, which ends with it. */
 void kept_plans_create(clattn_context *context);
 
 /* A plan for the problem, kept or new; the caller has it until it is put back. */
-clattn_status kept_plans_take(clattn_context *context, const struct problem *problem, struct clattn_plan **plan);
+clattn_status kept_plans_take(clattn_context *context, const struct any_problem *problem,
+                              struct clattn_plan **plan);
 
 /* Puts a plan first and drops the oldest where there is no room. */
 void kept_plans_put(clattn_context *context, struct clattn_plan *plan);

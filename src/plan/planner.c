@@ -20,8 +20,7 @@ static const char *time_text(double ms, char *text, size_t size)
 }
 
 /* Walks the table. `others` gets a line for each strategy that was not taken. */
-static struct choice walk(const clattn_context *context, const struct problem *problem,
-                            struct text *others)
+static struct choice walk(const clattn_context *context, const struct any_problem *problem, struct text *others)
 {
     struct choice best = { NULL, 0 };
     const char *wanted = problem->strategy_name[0] ? problem->strategy_name : NULL;
@@ -58,36 +57,40 @@ static struct choice walk(const clattn_context *context, const struct problem *p
     return best;
 }
 
-static const struct strategy *strategy_named(const char *name)
+/* The strategy that the problem asks for, of its operation's. */
+static const struct strategy *strategy_wanted(const struct any_problem *problem)
 {
     for (size_t i = 0; i < strategy_count; ++i) {
-        if (strcmp(strategy_table[i]->name, name) == 0) {
+        if (strategy_table[i]->operation == problem->operation &&
+            strcmp(strategy_table[i]->name, problem->strategy_name) == 0) {
             return strategy_table[i];
         }
     }
     return NULL;
 }
 
-static clattn_status unknown_strategy(const char *name)
+static clattn_status unknown_strategy(const struct any_problem *problem)
 {
     struct text names = TEXT_INIT;
     for (size_t i = 0; i < strategy_count; ++i) {
-        text_append(&names, "%s%s", i ? ", " : "", strategy_table[i]->name);
+        if (strategy_table[i]->operation == problem->operation) {
+            text_append(&names, "%s%s", names.length ? ", " : "", strategy_table[i]->name);
+        }
     }
     clattn_status status = error_set(CLATTN_INVALID_ARGUMENT, "strategy \"%s\": there is none; there are: %s",
-                                     name, names.data ? names.data : "");
+                                     problem->strategy_name, names.data ? names.data : "none");
     text_free(&names);
     return status;
 }
 
 /* The reason of the one that was asked for, or of all; without the end of the last line. */
-static clattn_status nothing_takes(const clattn_context *context, const struct problem *problem,
+static clattn_status nothing_takes(const clattn_context *context, const struct any_problem *problem,
                                    const struct text *others)
 {
     struct text why = TEXT_INIT;
     clattn_status status;
     if (problem->strategy_name[0]) {
-        strategy_named(problem->strategy_name)->applicable(context, problem, &why);
+        strategy_wanted(problem)->applicable(context, problem, &why);
         status = error_set(CLATTN_UNSUPPORTED, "strategy \"%s\" cannot take this problem on device \"%s\": %s",
                            problem->strategy_name, context->device.name, why.data ? why.data : "");
     } else {
@@ -100,8 +103,8 @@ static clattn_status nothing_takes(const clattn_context *context, const struct p
 }
 
 /* A strategy for the problem. What memory lacked for a probe must not decide: the next plan would be another. */
-static clattn_status choose(const clattn_context *context, const struct problem *problem, struct text *others,
-                            const struct strategy **chosen)
+static clattn_status choose(const clattn_context *context, const struct any_problem *problem,
+                            struct text *others, const struct strategy **chosen)
 {
     ladder_answered(); /* what was asked before is not asked here */
     const struct choice best = walk(context, problem, others);
@@ -131,29 +134,29 @@ static clattn_status check_memory(const struct clattn_plan *plan)
 static void explain_begin(struct text *text, const struct clattn_plan *plan)
 {
     char line[512];
-    problem_describe(&plan->problem, line, sizeof(line));
+    problem_describe(plan->problem, line, sizeof(line));
     text_append(text, "problem: %s\n", line);
     text_append(text, "device: %s (%s)\n", plan->context->device.name,
                 plan->context->device.platform_name);
     text_append(text, "strategy: %s (%s)\n", plan->strategy->name, plan->strategy->summary);
 }
 
-clattn_status planner_plan(clattn_context *context, const struct problem *problem,
+clattn_status planner_plan(clattn_context *context, const struct any_problem *problem,
                            struct clattn_plan **result)
 {
-    if (problem->strategy_name[0] && !strategy_named(problem->strategy_name)) {
-        return unknown_strategy(problem->strategy_name);
+    if (problem->strategy_name[0] && !strategy_wanted(problem)) {
+        return unknown_strategy(problem);
     }
     struct text others = TEXT_INIT, explain = TEXT_INIT;
     struct clattn_plan *plan = NULL;
     const struct strategy *best;
     clattn_status status = choose(context, problem, &others, &best);
-    if (status == CLATTN_OK && !(plan = calloc(1, sizeof(*plan)))) {
+    if (status == CLATTN_OK &&
+        (!(plan = calloc(1, sizeof(*plan))) || !(plan->problem = problem_copy(problem)))) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     if (status == CLATTN_OK) {
         plan->context = context;
-        plan->problem = *problem;
         plan->strategy = best;
         explain_begin(&explain, plan);
         status = best->plan(plan, &explain);
@@ -187,6 +190,7 @@ void planner_destroy(struct clattn_plan *plan)
     if (plan->strategy) {
         plan->strategy->destroy(plan);
     }
+    free(plan->problem);
     free(plan->explain);
     free(plan);
 }

@@ -85,7 +85,7 @@ static int64_t step_of(int64_t count, double at_once)
     return at_once >= (double)count ? count : at_once < 1 ? 1 : (int64_t)at_once;
 }
 
-static clattn_status launch_part(const struct row_blocks *blocks, const struct call *call,
+static clattn_status launch_part(const struct row_blocks *blocks, const struct operands *operands,
                                  const clattn_params *params, cl_int first_row, cl_int first_head,
                                  cl_int block_count, size_t head_count, struct chain *chain)
 {
@@ -93,7 +93,7 @@ static clattn_status launch_part(const struct row_blocks *blocks, const struct c
     const size_t local[3] = { (size_t)blocks->tile->tile.work_items, 1, 1 };
     const size_t global[3] = { (size_t)block_count * local[0], slices, head_count };
     struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 3];
-    attention_arguments(params, call, arguments);
+    attention_arguments(params, operands, arguments);
     arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(first_row);
     arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(first_head);
     arguments[ATTENTION_ARGUMENT_COUNT + 2] = (struct launch_argument)ARGUMENT(block_count);
@@ -101,14 +101,15 @@ static clattn_status launch_part(const struct row_blocks *blocks, const struct c
 }
 
 clattn_status row_blocks_enqueue(const struct clattn_plan *plan, const struct row_blocks *blocks,
-                                 const struct call *call, const clattn_params *params,
-                                 struct chain *chain)
+                                 const struct operands *operands, struct chain *chain)
 {
+    clattn_params params;
+    attention_params(plan, operands, &params);
     const int rows = blocks->tile->tile.rows;
-    const int64_t heads = (int64_t)params->batch * params->query_heads;
-    const int64_t count = row_blocks_of(params->query_len, rows);
+    const int64_t heads = (int64_t)params.batch * params.query_heads;
+    const int64_t count = row_blocks_of(params.query_len, rows);
     const double work_most = blocks->unit_work_most * (double)plan->context->device.compute_units;
-    const double at_once = work_most / block_work(blocks->tile, params->head_dim_v, call->key_len);
+    const double at_once = work_most / block_work(blocks->tile, params.head_dim_v, params.key_len);
     const int64_t block_step = step_of(count, at_once), head_step = step_of(heads, at_once / (double)count);
     clattn_status status = CLATTN_OK;
     for (int64_t head = 0; head < heads && status == CLATTN_OK; head += head_step) {
@@ -118,7 +119,7 @@ clattn_status row_blocks_enqueue(const struct clattn_plan *plan, const struct ro
             if (head + head_step >= heads && block + block_step >= count) {
                 chain_final(chain);
             }
-            status = launch_part(blocks, call, params, (cl_int)(block * rows), (cl_int)head,
+            status = launch_part(blocks, operands, &params, (cl_int)(block * rows), (cl_int)head,
                                  (cl_int)block_count, (size_t)head_count, chain);
         }
     }

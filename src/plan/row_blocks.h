@@ -4,6 +4,7 @@
 #define CLATTN_SRC_ROW_BLOCKS_H
 
 #include "cl/row_block_layout.h"
+#include "plan/attention_arguments.h"
 #include "plan/strategy.h"
 #include "plan/tuning.h"
 
@@ -45,7 +46,6 @@ int row_blocks_applicable(const struct device *device, const struct problem *pro
 /* Enqueues the kernel over all rows, heads and column slices, in as many launches as the limit asks for;
  * how many does not change the result. */
 clattn_status row_blocks_enqueue(const struct clattn_plan *plan, const struct row_blocks *blocks,
-                                 const struct call *call, const clattn_params *params,
-                                 struct chain *chain);
+                                 const struct operands *operands, struct chain *chain);
 
 #endif

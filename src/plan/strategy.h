@@ -3,16 +3,15 @@
 #ifndef CLATTN_SRC_STRATEGY_H
 #define CLATTN_SRC_STRATEGY_H
 
-#include "plan/attention_arguments.h"
+#include "base/text.h"
+#include "operation/any_problem.h"
+#include "operation/operands.h"
 #include "program/context.h"
 #include "program/launch.h"
-#include "operation/fill_params.h"
-#include "operation/call.h"
-#include "base/text.h"
 
 struct clattn_plan {
     clattn_context *context;
-    struct problem problem;
+    struct any_problem *problem; /* owned; its struct is that of strategy->operation (attention_problem) */
     const struct strategy *strategy;
     void *state;            /* the strategy's own: kernels, tiles; const after creation */
     size_t workspace_bytes; /* set by strategy->plan */
@@ -27,19 +26,19 @@ struct strategy {
     const char *summary; /* one line for people */
 
     /* 1: takes the problem on this device. 0: does not, and appends one sentence why to `why`. */
-    int (*applicable)(const clattn_context *context, const struct problem *problem,
-                      struct text *why);
+    int (*applicable)(const clattn_context *context, const struct any_problem *problem, struct text *why);
 
     /* A guess of the time of one call, only to compare strategies on one device. */
-    double (*cost_ms)(const clattn_context *context, const struct problem *problem);
+    double (*cost_ms)(const clattn_context *context, const struct any_problem *problem);
 
     /* Fills plan->state and plan->workspace_bytes; compiles; appends its tiles and choices to
      * `explain`, a line each ("  tile: 64 queries x 32 keys\n"). On failure destroy is still called. */
     clattn_status (*plan)(struct clattn_plan *plan, struct text *explain);
 
-    /* Enqueues one call. batch, query_heads and query_len are > 0 here; key_len may be 0. */
-    clattn_status (*enqueue)(const struct clattn_plan *plan, const struct call *call,
-                             const clattn_params *params, struct chain *chain);
+    /* Enqueues one call, whose operands the call of the operation begins with. Something is written: of attention
+     * batch, query_heads and query_len are > 0; key_len may be 0. */
+    clattn_status (*enqueue)(const struct clattn_plan *plan, const struct operands *operands,
+                             struct chain *chain);
 
     /* Frees plan->state, which may be NULL or partly filled. */
     void (*destroy)(struct clattn_plan *plan);

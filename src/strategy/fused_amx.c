@@ -9,8 +9,9 @@ static int has_parts(clattn_type type)
     return type == CLATTN_BFLOAT16 || type == CLATTN_FLOAT16;
 }
 
-static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
+    const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
     if (context->device.device_class != DEVICE_CPU) {
         text_append(why, "for CPU devices");
@@ -32,14 +33,15 @@ static int applicable(const clattn_context *context, const struct problem *probl
     return has_tiles;
 }
 
-static double cost_ms(const clattn_context *context, const struct problem *problem)
+static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
+    const struct problem *problem = attention_problem(any);
     return simd_cost_ms(context, problem, SIMD_TILES);
 }
 
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
-    const clattn_problem *p = &plan->problem.p;
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
     const int is_half = p->type == CLATTN_FLOAT16 || p->key_type == CLATTN_FLOAT16 ||
                         p->value_type == CLATTN_FLOAT16;
     return simd_plan(plan, explain, SIMD_TILES,

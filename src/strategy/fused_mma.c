@@ -89,7 +89,7 @@ static const struct unit *find_unit(const clattn_context *context, const struct 
         text_append(&refusals, "%s%s: ", refusals.data ? "; " : "no matrix unit: ", ladder_table[rung].name);
         found = ladder_has(context, rung, &refusals) ? &units[i] : NULL;
     }
-    if (!found && strcmp(problem->strategy_name, NAME) == 0) {
+    if (!found && strcmp(problem->any.strategy_name, NAME) == 0) {
         found = problem->p.type == CLATTN_FLOAT32 ? &emulated_tf32 : &emulated;
     }
     if (!found && why) {
@@ -153,8 +153,9 @@ static int find_shape(const struct device *device, const struct unit *unit, cons
     return 0;
 }
 
-static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
+    const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
     const struct device *device = &context->device;
     const struct unit *unit;
@@ -180,8 +181,9 @@ static int applicable(const clattn_context *context, const struct problem *probl
     return 0;
 }
 
-static double cost_ms(const clattn_context *context, const struct problem *problem)
+static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
+    const struct problem *problem = attention_problem(any);
     const struct unit *unit = find_unit(context, problem, NULL);
     struct shape shape;
     int rank = 0;
@@ -231,7 +233,7 @@ static void describe(const struct shape *shape, const struct problem *problem, s
 
 static void set_rounding(struct clattn_plan *plan)
 {
-    const clattn_type type = plan->problem.p.type;
+    const clattn_type type = attention_problem(plan->problem)->p.type;
     plan->weight_rounding = type == CLATTN_FLOAT16    ? FLOAT16_PARTS_ROUNDING
                             : type == CLATTN_BFLOAT16 ? BFLOAT16_PARTS_ROUNDING
                                                       : TF32_ROUNDING;
@@ -241,6 +243,7 @@ static void set_rounding(struct clattn_plan *plan)
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     clattn_context *context = plan->context;
+    const struct problem *problem = attention_problem(plan->problem);
     struct mma_state *state = calloc(1, sizeof(*state));
     if (!state) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
@@ -248,10 +251,10 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     plan->state = state;
     set_rounding(plan);
     struct shape *shape = &state->shape;
-    const struct unit *unit = find_unit(context, &plan->problem, NULL);
+    const struct unit *unit = find_unit(context, problem, NULL);
     size_t limit = 0;
-    for (int rank = 0; unit && find_shape(&context->device, unit, &plan->problem, &rank, shape); ++rank) {
-        clattn_status status = build(context, &plan->problem, shape, &state->kernel);
+    for (int rank = 0; unit && find_shape(&context->device, unit, problem, &rank, shape); ++rank) {
+        clattn_status status = build(context, problem, shape, &state->kernel);
         if (status == CLATTN_OK) {
             status = kernel_work_group_limit(state->kernel, &limit);
         }
@@ -259,19 +262,19 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
             return status;
         }
         if (limit >= (size_t)shape->of.tile.work_items) {
-            describe(shape, &plan->problem, explain);
+            describe(shape, problem, explain);
             return CLATTN_OK;
         }
     }
     return row_tile_none_runs(NAME, limit);
 }
 
-static clattn_status enqueue(const struct clattn_plan *plan, const struct call *call,
-                             const clattn_params *params, struct chain *chain)
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands,
+                             struct chain *chain)
 {
     const struct mma_state *state = plan->state;
     const struct row_blocks blocks = { state->kernel, &state->shape.of, LAUNCH_WORK_PER_UNIT };
-    return row_blocks_enqueue(plan, &blocks, call, params, chain);
+    return row_blocks_enqueue(plan, &blocks, operands, chain);
 }
 
 static void destroy(struct clattn_plan *plan)

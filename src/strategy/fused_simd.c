@@ -7,10 +7,10 @@
 #include "strategy/fused_simd.h"
 #include "strategy/strategies.h"
 
-static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
-    if (context->device.device_class != DEVICE_CPU &&
-        strcmp(problem->strategy_name, "fused_simd") != 0) {
+    const struct problem *problem = attention_problem(any);
+    if (context->device.device_class != DEVICE_CPU && strcmp(problem->any.strategy_name, "fused_simd") != 0) {
         text_append(why, "for CPU devices, and others only when asked for by name");
         return 0;
     }
@@ -29,15 +29,16 @@ static enum simd_product product_of(const clattn_context *context, const struct 
     return reads_bfloat16(&problem->p) && ladder_has(context, RUNG_AVX512_BF16, why_not) ? SIMD_DOT : SIMD_FMA;
 }
 
-static double cost_ms(const clattn_context *context, const struct problem *problem)
+static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
+    const struct problem *problem = attention_problem(any);
     return simd_cost_ms(context, problem, product_of(context, problem, NULL));
 }
 
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     struct text words = TEXT_INIT, why_not = TEXT_INIT;
-    const enum simd_product product = product_of(plan->context, &plan->problem, &why_not);
+    const enum simd_product product = product_of(plan->context, attention_problem(plan->problem), &why_not);
     if (product == SIMD_DOT) {
         text_append(&words, "%s, dot products of bfloat16 pairs, %.1f times as fast as multiply-adds",
                     ladder_table[RUNG_AVX512_BF16].name,

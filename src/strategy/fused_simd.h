@@ -3,6 +3,7 @@
 #define CLATTN_SRC_FUSED_SIMD_H
 
 #include "cl/simd_layout.h"
+#include "plan/attention_arguments.h"
 #include "plan/strategy.h"
 
 enum simd_product {
@@ -21,8 +22,8 @@ double simd_cost_ms(const clattn_context *context, const struct problem *problem
 /* The functions of struct strategy. `product_words` tells people which products they are. */
 clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum simd_product product,
                         const char *product_words);
-clattn_status simd_enqueue(const struct clattn_plan *plan, const struct call *call,
-                           const clattn_params *params, struct chain *chain);
+clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands *operands,
+                           struct chain *chain);
 void simd_destroy(struct clattn_plan *plan);
 
 #endif

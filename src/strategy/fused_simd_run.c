@@ -207,10 +207,12 @@ double simd_cost_ms(const clattn_context *context, const struct problem *problem
 
 static void append_options(const struct clattn_plan *plan, const struct simd_choice *choice, struct text *options)
 {
-    const clattn_problem *p = &plan->problem.p;
-    append_type_options(&plan->problem, options);
-    text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
-                (unsigned)plan->problem.flags, (int)p->bias_type, p->strided_columns != 0, (int)p->head_dim,
+    const struct problem *problem = attention_problem(plan->problem);
+    const clattn_problem *p = &problem->p;
+    append_type_options(problem, options);
+    text_append(options,
+                " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
+                (unsigned)problem->flags, (int)p->bias_type, p->strided_columns != 0, (int)p->head_dim,
                 (int)p->head_dim_v);
     text_append(options, " -D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d",
                 (int)group_of(p), choice->tile->rows / LANES, choice->keys, choice->tile->item_keys,
@@ -248,7 +250,7 @@ static void describe(const clattn_problem *p, const struct simd_choice *choice, 
 clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum simd_product product,
                         const char *product_words)
 {
-    const clattn_problem *p = &plan->problem.p;
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
     struct simd_state *state = calloc(1, sizeof(*state));
     if (!state) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
@@ -270,16 +272,17 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
     return status;
 }
 
-clattn_status simd_enqueue(const struct clattn_plan *plan, const struct call *call,
-                           const clattn_params *params, struct chain *chain)
+clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct simd_state *state = plan->state;
-    const size_t rows = (size_t)params->query_len * (size_t)state->group;
+    clattn_params params;
+    attention_params(plan, operands, &params);
+    const size_t rows = (size_t)params.query_len * (size_t)state->group;
     const size_t block = (size_t)state->group_rows;
-    size_t global[3] = { (rows + block - 1) / block, (size_t)params->kv_heads, (size_t)params->batch };
+    size_t global[3] = { (rows + block - 1) / block, (size_t)params.kv_heads, (size_t)params.batch };
     const size_t local[3] = { 1, 1, 1 };
     struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT];
-    attention_arguments(params, call, arguments);
+    attention_arguments(&params, operands, arguments);
     chain_final(chain);
     return launch(chain, state->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT, arguments);
 }

@@ -75,8 +75,9 @@ static int find_shape(const struct device *device, const struct problem *problem
     return 0;
 }
 
-static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
+    const struct problem *problem = attention_problem(any);
     const struct device *device = &context->device;
     struct shape shape;
     int rank = 0;
@@ -90,8 +91,9 @@ static int applicable(const clattn_context *context, const struct problem *probl
     return 1;
 }
 
-static double cost_ms(const clattn_context *context, const struct problem *problem)
+static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
+    const struct problem *problem = attention_problem(any);
     struct shape shape;
     int rank = 0;
     if (!find_shape(&context->device, problem, &rank, &shape)) {
@@ -150,6 +152,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     clattn_context *context = plan->context;
+    const struct problem *problem = attention_problem(plan->problem);
     struct simt_state *state = calloc(1, sizeof(*state));
     if (!state) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
@@ -157,8 +160,8 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     plan->state = state;
     struct shape *shape = &state->shape;
     size_t limit = 0;
-    for (int rank = 0; find_shape(&context->device, &plan->problem, &rank, shape); ++rank) {
-        clattn_status status = build(context, &plan->problem, shape, &state->kernel);
+    for (int rank = 0; find_shape(&context->device, problem, &rank, shape); ++rank) {
+        clattn_status status = build(context, problem, shape, &state->kernel);
         if (status == CLATTN_OK) {
             status = kernel_work_group_limit(state->kernel, &limit);
         }
@@ -166,19 +169,19 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
             return status;
         }
         if (limit >= (size_t)shape->of.tile.work_items) {
-            row_tile_describe(&shape->of, &plan->problem, explain);
+            row_tile_describe(&shape->of, problem, explain);
             return CLATTN_OK;
         }
     }
     return row_tile_none_runs(NAME, limit);
 }
 
-static clattn_status enqueue(const struct clattn_plan *plan, const struct call *call,
-                             const clattn_params *params, struct chain *chain)
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands,
+                             struct chain *chain)
 {
     const struct simt_state *state = plan->state;
     const struct row_blocks blocks = { state->kernel, &state->shape.of, LAUNCH_WORK_PER_UNIT };
-    return row_blocks_enqueue(plan, &blocks, call, params, chain);
+    return row_blocks_enqueue(plan, &blocks, operands, chain);
 }
 
 static void destroy(struct clattn_plan *plan)

@@ -18,8 +18,9 @@ struct plain_state {
     size_t rows_per_group;
 };
 
-static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
+    const struct problem *problem = attention_problem(any);
     if (problem->p.type == CLATTN_FLOAT64 && !context->device.has_fp64) {
         text_append(why, "the device has no float64");
         return 0;
@@ -34,8 +35,9 @@ static double row_work(const struct problem *problem, int64_t key_len)
     return blocks * (double)key_len * (2.0 * (double)p->head_dim + PLAIN_COLUMNS + 40);
 }
 
-static double cost_ms(const clattn_context *context, const struct problem *problem)
+static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
+    const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
     double work = row_work(problem, p->key_len) * (double)p->batch * (double)p->query_heads *
                   (double)p->query_len;
@@ -46,16 +48,17 @@ static double cost_ms(const clattn_context *context, const struct problem *probl
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     clattn_context *context = plan->context;
+    const struct problem *problem = attention_problem(plan->problem);
     struct plain_state *state = calloc(1, sizeof(*state));
     if (!state) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     plan->state = state;
     const struct device *device = &context->device;
-    const int wants_registers = plan->problem.p.type == CLATTN_FLOAT64 &&
-                                device->device_class == DEVICE_GPU && device->sub_group_size_least >= 16;
+    const int wants_registers = problem->p.type == CLATTN_FLOAT64 && device->device_class == DEVICE_GPU &&
+                                device->sub_group_size_least >= 16;
     struct text options = TEXT_INIT;
-    append_type_options(&plan->problem, &options);
+    append_type_options(problem, &options);
     text_append(&options, "%s", wants_registers ? " -cl-intel-256-GRF-per-thread" : "");
     clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
                                           : program_kernel(context, "plain.cl", options.data, "plain", &state->kernel);
@@ -79,12 +82,14 @@ static size_t round_up(size_t value, size_t step)
     return (value + step - 1) / step * step;
 }
 
-static clattn_status enqueue(const struct clattn_plan *plan, const struct call *call,
-                             const clattn_params *params, struct chain *chain)
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands,
+                             struct chain *chain)
 {
     const struct plain_state *state = plan->state;
-    const int64_t heads = (int64_t)params->batch * params->query_heads, rows = params->query_len;
-    const double work = row_work(&plan->problem, call->key_len + 1);
+    clattn_params params;
+    attention_params(plan, operands, &params);
+    const int64_t heads = (int64_t)params.batch * params.query_heads, rows = params.query_len;
+    const double work = row_work(attention_problem(plan->problem), params.key_len + (int64_t)1);
     const double rows_at_once = LAUNCH_WORK_MAX / work;
     const int64_t row_step = rows_at_once >= (double)rows ? rows
                              : rows_at_once < 1           ? 1
@@ -93,7 +98,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct call *
     const int64_t head_step = heads_at_once >= (double)heads ? heads
                               : heads_at_once < 1            ? 1
                                                              : (int64_t)heads_at_once;
-    const size_t blocks = ((size_t)params->head_dim_v + PLAIN_COLUMNS - 1) / PLAIN_COLUMNS;
+    const size_t blocks = ((size_t)params.head_dim_v + PLAIN_COLUMNS - 1) / PLAIN_COLUMNS;
     clattn_status status = CLATTN_OK;
     for (int64_t head = 0; head < heads && status == CLATTN_OK; head += head_step) {
         for (int64_t row = 0; row < rows && status == CLATTN_OK; row += row_step) {
@@ -103,7 +108,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct call *
             size_t global[3] = { round_up(row_count, state->rows_per_group), blocks, head_count };
             size_t local[3] = { state->rows_per_group, 1, 1 };
             struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
-            attention_arguments(params, call, arguments);
+            attention_arguments(&params, operands, arguments);
             arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(first_row);
             arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(first_head);
             if (head + head_step >= heads && row + row_step >= rows) {

@@ -55,11 +55,11 @@ static size_t workspace_bytes(const clattn_problem *p, int split_keys)
     return floats * sizeof(float) < 1e18 ? (size_t)floats * sizeof(float) : SIZE_MAX;
 }
 
-static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
+    const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
-    if (context->device.device_class != DEVICE_CPU &&
-        strcmp(problem->strategy_name, "split") != 0) {
+    if (context->device.device_class != DEVICE_CPU && strcmp(problem->any.strategy_name, "split") != 0) {
         text_append(why, "for CPU devices, and others only when asked for by name");
     } else if (context->device.quirks & QUIRK_NO_LARGE_VECTORS) {
         text_append(why, "is made of wide vectors, which the device's compiler is not up to");
@@ -88,8 +88,9 @@ static int applicable(const clattn_context *context, const struct problem *probl
 }
 
 /* Linear in batch and heads, as that of fused_simd is. */
-static double cost_ms(const clattn_context *context, const struct problem *problem)
+static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
+    const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
     const double heads = (double)p->batch * (double)p->kv_heads, rows = (double)rows_of(p);
     double keys = heads * (double)p->key_len, elements = keys * (double)(p->head_dim + p->head_dim_v);
@@ -111,10 +112,11 @@ static int heads_fill(const clattn_context *context, const clattn_problem *p)
 static void append_options(const struct clattn_plan *plan, const struct split_state *state, int one_launch,
                            struct text *options)
 {
-    const clattn_problem *p = &plan->problem.p;
-    append_type_options(&plan->problem, options);
+    const struct problem *problem = attention_problem(plan->problem);
+    const clattn_problem *p = &problem->p;
+    append_type_options(problem, options);
     text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=0 -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
-                (unsigned)plan->problem.flags, (int)p->bias_type, (int)p->head_dim, (int)p->head_dim_v);
+                (unsigned)problem->flags, (int)p->bias_type, (int)p->head_dim, (int)p->head_dim_v);
     text_append(options, " -D GROUP=%d -D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d", state->group,
                 rows_at_least_one(p), state->split_keys, plan->context->device.device_class == DEVICE_CPU,
                 one_launch);
@@ -134,7 +136,7 @@ static clattn_status make_kernels(clattn_context *context, const char *options, 
 
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
-    const clattn_problem *p = &plan->problem.p;
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
     struct split_state *state = calloc(1, sizeof(*state));
     if (!state) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
@@ -156,20 +158,22 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     return status;
 }
 
-static clattn_status enqueue(const struct clattn_plan *plan, const struct call *call,
-                             const clattn_params *params, struct chain *chain)
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands,
+                             struct chain *chain)
 {
     const struct split_state *state = plan->state;
-    const cl_int n_splits = (cl_int)splits_of(params->key_len, state->split_keys);
-    const size_t local[3] = { 1, 1, 1 }, heads = (size_t)params->kv_heads;
-    const size_t batch = (size_t)params->batch, rows = (size_t)params->query_len * (size_t)state->group;
+    clattn_params params;
+    attention_params(plan, operands, &params);
+    const cl_int n_splits = (cl_int)splits_of(params.key_len, state->split_keys);
+    const size_t local[3] = { 1, 1, 1 }, heads = (size_t)params.kv_heads;
+    const size_t batch = (size_t)params.batch, rows = (size_t)params.query_len * (size_t)state->group;
     const size_t head_global[2] = { heads, batch };
     const size_t attend_global[3] = { (size_t)n_splits, heads, batch };
     const size_t combine_global[3] = { rows, heads, batch };
     struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
     const size_t count = sizeof(arguments) / sizeof(arguments[0]);
-    attention_arguments(params, call, arguments);
-    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->operands.workspace);
+    attention_arguments(&params, operands, arguments);
+    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(operands->workspace);
     arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(n_splits);
     if (state->head) {
         chain_final(chain);

@@ -72,8 +72,9 @@ static const char *tiles_reason(const clattn_context *context, const struct prob
                                                       : "the matrices are too small for it";
 }
 
-static int applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
+    const struct problem *problem = attention_problem(any);
     if (problem->p.type == CLATTN_FLOAT64 && !context->device.has_fp64) {
         text_append(why, "the device has no float64");
         return 0;
@@ -188,7 +189,7 @@ static void explain_products(const struct clattn_plan *plan, const struct staged
         text_append(explain,
                     "  scores and mix: CLBlast %s, a call a head; clattn's tiles in calls whose queue, strides "
                     "or short lengths rule it out\n",
-                    plan->problem.p.type == CLATTN_FLOAT64 ? "Dgemm" : "Sgemm");
+                    attention_problem(plan->problem)->p.type == CLATTN_FLOAT64 ? "Dgemm" : "Sgemm");
     }
     if (flags) {
         text_append(explain, "  CLBLAST_BUILD_OPTIONS, which CLBlast adds to its own: \"%s\"\n", flags);
@@ -205,7 +206,7 @@ static void explain_tile(const char *name, const struct tile_kernel *tile, const
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     clattn_context *context = plan->context;
-    const struct problem *problem = &plan->problem;
+    const struct problem *problem = attention_problem(plan->problem);
     struct staged_state *state = calloc(1, sizeof(*state));
     if (!state) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
@@ -251,8 +252,9 @@ static double product_rate(const clattn_context *context, const struct problem *
 #define SHARING_ROWS 48
 
 /* Launches, multiply-adds, the loads into tiles, and the passes over the scores. */
-static double cost_ms(const clattn_context *context, const struct problem *problem)
+static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
+    const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
     const double units = (double)context->device.compute_units;
     const double rows = (double)p->batch * (double)p->query_heads * (double)p->query_len;

@@ -3,6 +3,7 @@
 #define CLATTN_SRC_STAGED_H
 
 #include "cl/staged_params.h"
+#include "plan/attention_arguments.h"
 #include "plan/strategy.h"
 #include "strategy/staged_tiles.h"
 
@@ -20,7 +21,7 @@ struct staged_state {
 int staged_is_worth_clblast(const clattn_context *context, const struct problem *problem, int64_t rows,
                             int64_t keys);
 
-clattn_status staged_enqueue(const struct clattn_plan *plan, const struct call *call,
-                             const clattn_params *params, struct chain *chain);
+clattn_status staged_enqueue(const struct clattn_plan *plan, const struct operands *operands,
+                             struct chain *chain);
 
 #endif

@@ -24,7 +24,7 @@ static clattn_status launch_step(const struct run *run, struct kernel *kernel, c
                                  const size_t local[3])
 {
     struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
-    attention_arguments(run->params, run->call, arguments);
+    attention_arguments(run->params, &run->call->operands, arguments);
     arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(run->chunk);
     arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(run->call->operands.workspace);
     return launch(run->chain, kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 2, arguments);
@@ -69,7 +69,7 @@ static struct gemm_matrix score_matrix(const struct run *run, int64_t plane)
 
 static struct gemm_product score_product(const struct run *run, int64_t plane)
 {
-    const clattn_problem *p = &run->plan->problem.p;
+    const clattn_problem *p = &attention_problem(run->plan->problem)->p;
     const int64_t b = plane / p->query_heads, h = plane % p->query_heads;
     const int64_t kv_head = h / (p->query_heads / p->kv_heads);
     return (struct gemm_product){
@@ -87,7 +87,7 @@ static struct gemm_product score_product(const struct run *run, int64_t plane)
 
 static struct gemm_product mix_product(const struct run *run, int64_t plane)
 {
-    const clattn_problem *p = &run->plan->problem.p;
+    const clattn_problem *p = &attention_problem(run->plan->problem)->p;
     const int64_t b = plane / p->query_heads, h = plane % p->query_heads;
     const int64_t kv_head = h / (p->query_heads / p->kv_heads);
     return (struct gemm_product){
@@ -143,7 +143,8 @@ static clattn_status enqueue_repair(const struct run *run)
 
 static clattn_status enqueue_mix(const struct run *run, int is_last)
 {
-    const int by_clblast = clblast_takes(run, mix_product), repairs = problem_hides_keys(&run->plan->problem);
+    const int by_clblast = clblast_takes(run, mix_product);
+    const int repairs = problem_hides_keys(attention_problem(run->plan->problem));
     if (is_last && !by_clblast) {
         chain_final(run->chain);
     }
@@ -172,19 +173,23 @@ static clattn_status enqueue_chunk(const struct run *run, int is_last)
     return status == CLATTN_OK ? enqueue_mix(run, is_last) : status;
 }
 
-clattn_status staged_enqueue(const struct clattn_plan *plan, const struct call *call,
-                             const clattn_params *params, struct chain *chain)
+clattn_status staged_enqueue(const struct clattn_plan *plan, const struct operands *operands,
+                             struct chain *chain)
 {
     const struct staged_state *state = plan->state;
-    const int64_t planes = (int64_t)params->batch * params->query_heads, rows = params->query_len;
+    const struct call *call = attention_call(operands);
+    clattn_params params;
+    attention_params(plan, operands, &params);
+    const int64_t planes = (int64_t)params.batch * params.query_heads, rows = params.query_len;
     struct run run = {
         .plan = plan,
         .state = state,
         .call = call,
-        .params = params,
+        .params = &params,
         .chain = chain,
-        .use_clblast = !state->tiles_reason && call->key_len > 0 &&
-                       staged_is_worth_clblast(plan->context, &plan->problem, rows, call->key_len),
+        .use_clblast =
+            !state->tiles_reason && call->key_len > 0 &&
+            staged_is_worth_clblast(plan->context, attention_problem(plan->problem), rows, call->key_len),
     };
     run.chunk.row_stride = state->row_stride;
     run.chunk.plane_stride = state->row_stride * state->chunk_rows;

@@ -95,7 +95,7 @@ static void run_one(struct totals *totals, const struct subject *subject, clattn
         }
         if (status != CLATTN_OK || verdict.wrong > 0) {
             char line[512];
-            problem_describe(&test.checked, line, sizeof(line));
+            problem_describe(&test.checked.any, line, sizeof(line));
             printf("FAIL %s (%s), call %" PRIu64 ": %" PRId64 " wrong; %s\n     %s\n", subject->name,
                    subject->options, index, verdict.wrong,
                    status == CLATTN_OK ? verdict.first : clattn_last_error(), line);

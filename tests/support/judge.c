@@ -19,7 +19,7 @@ struct trial {
 void judge_report(struct judge *judge, const struct judged_call *call, const char *strategy, const char *what)
 {
     char line[256];
-    problem_describe(&call->test->checked, line, sizeof(line));
+    problem_describe(&call->test->checked.any, line, sizeof(line));
     printf("FAIL %s\n     %s\n     again: %s --strategy %s --type %s\n", what, line, call->again, strategy,
            clattn_type_name(call->test->problem.type));
     ++judge->failed;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "operation/problem.h"
 #include "plan/strategy.h"
 #include "suite.h"
 
@@ -56,9 +57,10 @@ static int takes(const char *name, unsigned quirks)
     context.device.parameter_bytes = 4352;
     context.device.quirks = quirks;
     for (size_t i = 0; i < strategy_count; ++i) {
-        if (strcmp(strategy_table[i]->name, name) == 0) {
+        if (strategy_table[i]->operation == problem.any.operation &&
+            strcmp(strategy_table[i]->name, name) == 0) {
             struct text why = TEXT_INIT;
-            int taken = strategy_table[i]->applicable(&context, &problem, &why);
+            int taken = strategy_table[i]->applicable(&context, &problem.any, &why);
             text_free(&why);
             return taken;
         }

@@ -1,0 +1,27 @@
+/* What every operation's problem begins with, which is all that the planner knows of it. */
+#ifndef CLATTN_SRC_ANY_PROBLEM_H
+#define CLATTN_SRC_ANY_PROBLEM_H
+
+#include "operation/operation.h"
+
+#define STRATEGY_NAME_MAX 32
+
+/* Immutable once it is validated. */
+struct any_problem {
+    const struct operation *operation;
+    char strategy_name[STRATEGY_NAME_MAX]; /* "": the best */
+};
+
+/* Keeps a copy of the name, which is the caller's memory; NULL: the best. */
+clattn_status problem_set_strategy(struct any_problem *problem, const char *strategy);
+
+/* Two problems that are equal have the same plan on the same context. */
+int problem_equal(const struct any_problem *a, const struct any_problem *b);
+
+/* The whole of it, the operation's own fields too; the caller frees. NULL: out of memory. */
+struct any_problem *problem_copy(const struct any_problem *problem);
+
+/* "batch 1, heads 8 on 2, 128 queries x 1024 keys, head_dim 64, float32, causal bottom-right, mask" into `line`. */
+void problem_describe(const struct any_problem *problem, char *line, size_t line_size);
+
+#endif
