@@ -67,10 +67,11 @@ static clattn_status copy_in(struct host_session *session, int id)
     place->offset -= place->low;
     place->high -= place->low;
     place->low = 0;
-    const int output = operand_is_output(session->host, id);
+    const cl_mem_flags access = operand_is_written(session->host, id) ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
+    const int is_read = operand_is_read(session->host, id);
     return create_buffer(session, operand_name(session->host, id),
-                         output ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes,
-                         output ? NULL : first_of(session, id), &place->buffer);
+                         access | (is_read ? CL_MEM_COPY_HOST_PTR : 0), bytes,
+                         is_read ? first_of(session, id) : NULL, &place->buffer);
 }
 
 clattn_status host_session_begin(struct host_session *session, clattn_context *context, const struct operands *host,
@@ -142,7 +143,7 @@ clattn_status host_session_finish(struct host_session *session, cl_event done)
     clattn_status status =
         code == CL_SUCCESS ? CLATTN_OK : error_opencl(code, "clWaitForEvents", "the kernels failed");
     for (int id = 0; id < session->host->operation->count && status == CLATTN_OK; ++id) {
-        if (operand_is_output(session->host, id) && session->device.tensor[id].buffer) {
+        if (operand_is_written(session->host, id) && session->device.tensor[id].buffer) {
             status = copy_out(session, id);
         }
     }

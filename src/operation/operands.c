@@ -18,9 +18,15 @@ const char *operand_name(const struct operands *operands, int id)
     return row_of(operands, id)->name;
 }
 
-int operand_is_output(const struct operands *operands, int id)
+int operand_is_read(const struct operands *operands, int id)
 {
-    return row_of(operands, id)->role == TENSOR_OUTPUT;
+    return row_of(operands, id)->role != TENSOR_OUTPUT;
+}
+
+int operand_is_written(const struct operands *operands, int id)
+{
+    const enum tensor_role role = row_of(operands, id)->role;
+    return role == TENSOR_OUTPUT || role == TENSOR_UPDATED;
 }
 
 size_t operand_bytes(const struct operands *operands, int id)
@@ -55,7 +61,7 @@ int operand_is_empty(const struct operands *operands, int id)
 int operands_are_empty(const struct operands *operands)
 {
     for (int id = 0; id < operands->operation->count; ++id) {
-        if (operand_is_output(operands, id) && operand_is_asked(operands, id) &&
+        if (operand_is_written(operands, id) && operand_is_asked(operands, id) &&
             !operand_is_empty(operands, id)) {
             return 0;
         }
@@ -212,7 +218,7 @@ static clattn_status check_place(struct operands *operands, int id)
         return error_set(CLATTN_INVALID_ARGUMENT, "%s.stride[3] %" PRId64 ": must be 1, or set problem.strided_columns",
                          row->name, place->stride[3]);
     }
-    if (row->role == TENSOR_OUTPUT) {
+    if (operand_is_written(operands, id)) {
         status = check_output_strides(operands, id);
     }
     if (status == CLATTN_OK) {

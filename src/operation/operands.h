@@ -31,7 +31,8 @@ void operands_read_device(struct operands *operands, const void *tensors);
 void operands_read_host(struct operands *operands, const void *tensors);
 
 /* Each tensor given exactly where it is asked for (one without elements need not be), offsets and strides within the
- * rules, outputs not on top of themselves. Extents, elements and asked are set by then; dense strides are set here. */
+ * rules, what is written not on top of itself. Extents, elements and asked are set by then; dense strides are set
+ * here. */
 clattn_status operands_check(struct operands *operands);
 
 /* Of weights in host memory: CLATTN_INVALID_ARGUMENT with the place of the first NaN or infinity. */
@@ -43,7 +44,8 @@ clattn_status operands_check_lengths(const struct operands *operands, int id, co
 int operand_is_given(const struct operands *operands, int id);
 int operand_is_asked(const struct operands *operands, int id);
 int operand_is_empty(const struct operands *operands, int id);
-int operand_is_output(const struct operands *operands, int id);
+int operand_is_read(const struct operands *operands, int id);
+int operand_is_written(const struct operands *operands, int id);
 const char *operand_name(const struct operands *operands, int id);
 size_t operand_bytes(const struct operands *operands, int id); /* of an element */
 void operand_shape(const struct operands *operands, int id, int64_t shape[4]);

@@ -14,7 +14,8 @@
 enum tensor_role {
     TENSOR_INPUT,
     TENSOR_WEIGHT, /* an input whose values must be finite, where they can be read */
-    TENSOR_OUTPUT
+    TENSOR_OUTPUT, /* every element of it is written */
+    TENSOR_UPDATED /* read and written: what a call does not write stays as it was */
 };
 
 /* What the public structs have of a tensor. */

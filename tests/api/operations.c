@@ -50,8 +50,92 @@ START_TEST(test_strategies_are_of_their_operation)
 }
 END_TEST
 
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+#define ROWS 2
+#define COLUMNS 3
+#define STEP 2 /* from column to column: what lies between is not the tensor's */
+#define FLOATS (ROWS * COLUMNS * STEP)
+
+enum { FROM, CACHE, COUNT, TENSORS };
+
+static const struct tensor_row cache_rows[TENSORS] = {
+    [FROM] = { .name = "from", .axis = { 0, 0, 1, 2 }, .role = TENSOR_INPUT },
+    [CACHE] = { .name = "cache", .axis = { 0, 0, 1, 2 }, .role = TENSOR_UPDATED },
+    [COUNT] = { .name = "count", .axis = { 0, 0, 1, 2 }, .role = TENSOR_OUTPUT },
+};
+static const struct operation operation_cache = { .name = "cache", .rows = cache_rows, .count = TENSORS };
+
+static void cache_operands(struct operands *operands, float (*data)[FLOATS])
+{
+    memset(operands, 0, sizeof(*operands));
+    operands->operation = &operation_cache;
+    operands->extent[0] = 1;
+    operands->extent[1] = ROWS;
+    operands->extent[2] = COLUMNS;
+    operands->element[0] = CLATTN_FLOAT32;
+    operands->element_bytes[0] = sizeof(float);
+    operands->asked = (1u << TENSORS) - 1;
+    for (int id = 0; id < TENSORS; ++id) {
+        operands->tensor[id].data = data[id];
+        operands->tensor[id].stride[2] = COLUMNS * STEP;
+        operands->tensor[id].stride[3] = STEP;
+    }
+}
+
+/* Column 1 of row 0 of what is written, and of what lies between the columns, as a kernel with a fault would. */
+static void write_some(const struct host_session *session, cl_event *done)
+{
+    const float written[2] = { 7, 8 };
+    cl_command_queue queue = clattn_context_queue(context);
+    for (int id = CACHE; id < TENSORS; ++id) {
+        cl_event *event = id == TENSORS - 1 ? done : NULL;
+        ck_assert_int_eq(clEnqueueWriteBuffer(queue, session->device.tensor[id].buffer, CL_TRUE,
+                                              STEP * sizeof(float), sizeof(written), written, 0, NULL, event),
+                         CL_SUCCESS);
+    }
+}
+
+START_TEST(test_an_updated_tensor_keeps_what_is_not_written)
+{
+    float data[TENSORS][FLOATS], before[TENSORS][FLOATS];
+    struct operands operands;
+    struct host_session session;
+    cl_event done;
+    for (int i = 0; i < TENSORS * FLOATS; ++i) {
+        data[i / FLOATS][i % FLOATS] = before[i / FLOATS][i % FLOATS] = (float)(i + 100);
+    }
+    cache_operands(&operands, data);
+    EXPECT_OK(operands_check(&operands));
+    EXPECT_OK(host_session_begin(&session, context, &operands, 0));
+    write_some(&session, &done);
+    EXPECT_OK(host_session_finish(&session, done));
+    host_session_end(&session, CLATTN_OK);
+    ck_assert_mem_eq(data[FROM], before[FROM], sizeof(before[FROM]));
+    before[CACHE][STEP] = 7;
+    ck_assert_mem_eq(data[CACHE], before[CACHE], sizeof(before[CACHE]));
+    ck_assert_float_eq(data[COUNT][STEP], 7);
+}
+END_TEST
+
+START_TEST(test_an_updated_tensor_is_an_output)
+{
+    float data[TENSORS][FLOATS];
+    struct operands operands;
+    cache_operands(&operands, data);
+    ck_assert_int_eq(operands_are_empty(&operands), 0);
+    operands.tensor[CACHE].stride[2] = 0;
+    expect_error(operands_check(&operands), CLATTN_INVALID_ARGUMENT, "cache.stride[2] 0: must not be 0",
+                 "a stride of 0");
+    operands.extent[1] = 0;
+    ck_assert_int_ne(operands_are_empty(&operands), 0);
+}
+END_TEST
+
 static void add(TCase *tests)
 {
+    tcase_add_test(tests, test_an_updated_tensor_keeps_what_is_not_written);
+    tcase_add_test(tests, test_an_updated_tensor_is_an_output);
     tcase_add_test(tests, test_another_operation_is_another_problem);
     tcase_add_test(tests, test_strategies_are_of_their_operation);
 }
