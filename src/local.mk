@@ -85,6 +85,7 @@ libclattn_core_la_SOURCES = \
 	src/plan/tuning.c \
 	src/plan/tuning.h \
 	src/plan/tuning_table.c \
+	src/operation/rows.h \
 	src/program/context.c \
 	src/program/context.h \
 	src/program/embedded_cl.h \

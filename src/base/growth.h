@@ -2,9 +2,11 @@
  * compiled. New fields stand at the end, and their zero is the old behaviour. So a shorter struct (an older user) is
  * taken as it is, and what it lacks has its default; a longer one (a newer user) is taken where the rest is zero, and
  * refused where it asks for something that this library does not know. A struct ends with its last field: else a new
- * field would stand where older users have padding, and padding has no value. GROWTH_CHECK asserts it. */
+ * field would stand where older users have padding, and padding has no value. */
 #ifndef CLATTN_SRC_GROWTH_H
 #define CLATTN_SRC_GROWTH_H
+
+#include <stddef.h>
 
 #include "clattn.h"
 
@@ -16,12 +18,21 @@ struct growth {
     const void *defaults; /* a whole struct */
 };
 
-/* No padding behind the last field. */
-#define GROWTH_CHECK(type, last)                                                                       \
-    _Static_assert(GROWTH_UP_TO(type, last) == sizeof(type), #type " must end with its last field")
-
 /* The bytes up to and with a field. */
 #define GROWTH_UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
+
+/* How a public struct grows, GROWTH_OF(type), and its exported init function: what messages call it, the last field
+ * that every version has had, its last field, behind which there is no padding, and the macro of its defaults. */
+#define GROWTH(type, name, least, last, defaults)                                                              \
+    static const type type##_defaults = defaults;                                                              \
+    static const struct growth type##_growth = { name, #defaults, sizeof(type), GROWTH_UP_TO(type, least),     \
+                                                 &type##_defaults };                                           \
+    void type##_init(type *to, size_t struct_size)                                                             \
+    {                                                                                                          \
+        growth_init(GROWTH_OF(type), to, struct_size);                                                         \
+    }                                                                                                          \
+    _Static_assert(GROWTH_UP_TO(type, last) == sizeof(type), #type " must end with its last field")
+#define GROWTH_OF(type) (&type##_growth)
 
 /* `given` of any size into `copy` of known_bytes, whose struct_size becomes known_bytes. */
 clattn_status growth_copy(const struct growth *growth, const void *given, void *copy);

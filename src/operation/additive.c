@@ -1,11 +1,11 @@
 /* Validation of additive attention. */
 #include "operation/additive.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/growth.h"
+#include "operation/rows.h"
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
 
@@ -23,19 +23,14 @@ enum additive_extent {
 
 enum additive_element { ELEMENT_TYPE, ELEMENT_FLOAT, ELEMENT_BYTE, ELEMENT_INT, ADDITIVE_ELEMENTS };
 
-#define AXES_OF(batch, head, row, column) { EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column }
-
 static const struct tensor_row tensor_rows[ADDITIVE_TENSOR_COUNT] = {
-#define ROW(id, name, kind, axes, type, tensor_role, asked)                                                     \
-    { #name, FIELD_##kind, offsetof(clattn_additive_arrays, name), offsetof(clattn_additive_host_arrays, name), \
-      AXES_OF axes, ELEMENT_##type, TENSOR_##tensor_role, FIELD_##kind == FIELD_ARRAY, 0, 0, 0, 0, 0 },
+#define ROW(id, field, axes, element, access, place, asked_by)                                           \
+    TENSOR_ROW(field, axes, element, access, place, clattn_additive_arrays, clattn_additive_host_arrays, none),
     ADDITIVE_TENSORS(ROW)
 #undef ROW
 };
 
-_Static_assert(ADDITIVE_TENSOR_COUNT <= OPERANDS_MAX && ADDITIVE_EXTENTS <= EXTENTS_MAX &&
-                   ADDITIVE_ELEMENTS <= ELEMENTS_MAX,
-               "an operation's tables must have room");
+ROWS_HAVE_ROOM(ADDITIVE_TENSOR_COUNT, ADDITIVE_EXTENTS, ADDITIVE_ELEMENTS);
 
 const struct operation operation_additive = {
     .name = "additive attention",
@@ -46,38 +41,9 @@ const struct operation operation_additive = {
 
 /* ---- growth ----------------------------------------------------------------------------------- */
 
-GROWTH_CHECK(clattn_additive_problem, strategy);
-GROWTH_CHECK(clattn_additive_arrays, mask);
-GROWTH_CHECK(clattn_additive_host_arrays, mask);
-
-static const clattn_additive_problem default_problem = CLATTN_ADDITIVE_PROBLEM_INIT;
-static const clattn_additive_arrays default_arrays = CLATTN_ADDITIVE_ARRAYS_INIT;
-static const clattn_additive_host_arrays default_host_arrays = CLATTN_ADDITIVE_HOST_ARRAYS_INIT;
-
-static const struct growth problem_growth = { "problem", "CLATTN_ADDITIVE_PROBLEM_INIT",
-                                              sizeof(clattn_additive_problem),
-                                              GROWTH_UP_TO(clattn_additive_problem, value_dim), &default_problem };
-static const struct growth arrays_growth = { "arrays", "CLATTN_ADDITIVE_ARRAYS_INIT", sizeof(clattn_additive_arrays),
-                                             GROWTH_UP_TO(clattn_additive_arrays, out), &default_arrays };
-static const struct growth host_arrays_growth = { "arrays", "CLATTN_ADDITIVE_HOST_ARRAYS_INIT",
-                                                  sizeof(clattn_additive_host_arrays),
-                                                  GROWTH_UP_TO(clattn_additive_host_arrays, out),
-                                                  &default_host_arrays };
-
-void clattn_additive_problem_init(clattn_additive_problem *problem, size_t struct_size)
-{
-    growth_init(&problem_growth, problem, struct_size);
-}
-
-void clattn_additive_arrays_init(clattn_additive_arrays *arrays, size_t struct_size)
-{
-    growth_init(&arrays_growth, arrays, struct_size);
-}
-
-void clattn_additive_host_arrays_init(clattn_additive_host_arrays *arrays, size_t struct_size)
-{
-    growth_init(&host_arrays_growth, arrays, struct_size);
-}
+GROWTH(clattn_additive_problem, "problem", value_dim, strategy, CLATTN_ADDITIVE_PROBLEM_INIT);
+GROWTH(clattn_additive_arrays, "arrays", out, mask, CLATTN_ADDITIVE_ARRAYS_INIT);
+GROWTH(clattn_additive_host_arrays, "arrays", out, mask, CLATTN_ADDITIVE_HOST_ARRAYS_INIT);
 
 /* ---- problem ---------------------------------------------------------------------------------- */
 
@@ -133,7 +99,7 @@ clattn_status additive_problem_init(struct additive_problem *problem,
 {
     clattn_additive_problem *p = &problem->p;
     memset(problem, 0, sizeof(*problem));
-    clattn_status status = growth_copy(&problem_growth, given, p);
+    clattn_status status = growth_copy(GROWTH_OF(clattn_additive_problem), given, p);
     if (status == CLATTN_OK) {
         p->key_dim = p->key_dim ? p->key_dim : p->query_dim;
         status = check_kinds(p);
@@ -150,7 +116,7 @@ clattn_status additive_problem_init(struct additive_problem *problem,
 #define ALWAYS 1
 #define FEATURE(name) ((p->features & CLATTN_WITH_##name) != 0)
 #define FIELD(name) (p->name != 0)
-#define ASKED_OF_ROW(id, name, kind, axes, type, tensor_role, asked) | (asked ? 1u << ADDITIVE_##id : 0)
+#define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << ADDITIVE_##id : 0)
 static uint32_t asked_of(const clattn_additive_problem *p)
 {
     return 0u ADDITIVE_TENSORS(ASKED_OF_ROW);
@@ -186,7 +152,7 @@ clattn_status additive_call_from_device(const struct additive_problem *problem, 
                                         struct operands *operands)
 {
     clattn_additive_arrays known;
-    clattn_status status = growth_copy(&arrays_growth, arrays, &known);
+    clattn_status status = growth_copy(GROWTH_OF(clattn_additive_arrays), arrays, &known);
     if (status != CLATTN_OK) {
         return status;
     }
@@ -200,7 +166,7 @@ clattn_status additive_call_from_host(const struct additive_problem *problem,
                                       const clattn_additive_host_arrays *arrays, struct operands *operands)
 {
     clattn_additive_host_arrays known;
-    clattn_status status = growth_copy(&host_arrays_growth, arrays, &known);
+    clattn_status status = growth_copy(GROWTH_OF(clattn_additive_host_arrays), arrays, &known);
     if (status != CLATTN_OK) {
         return status;
     }

@@ -7,22 +7,22 @@
 #include "operation/operands.h"
 #include "operation/problem.h"
 
-/* T(ID, field, kind of field, axes, element, role, asked for by): rows as those of cl/forward_tensors.h. */
+/* Rows as those of cl/forward_tensors.h. */
 #define ADDITIVE_TENSORS(T)                                                                         \
-    T(QUERY, query, ARRAY, (BATCH, ONE, ROWS, QUERY_DIM), TYPE, INPUT, ALWAYS)                      \
-    T(KEY, key, ARRAY, (BATCH, ONE, KEYS, KEY_DIM), TYPE, INPUT, ALWAYS)                            \
-    T(VALUE, value, ARRAY, (BATCH, ONE, KEYS, VALUE_DIM), TYPE, INPUT, ALWAYS)                      \
-    T(WQ, wq, ARRAY, (ONE, ONE, HIDDEN_DIM, QUERY_DIM), TYPE, WEIGHT, ALWAYS)                       \
-    T(WK, wk, ARRAY, (ONE, ONE, HIDDEN_DIM, KEY_DIM), TYPE, WEIGHT, ALWAYS)                         \
-    T(SCORE, score, ARRAY, (ONE, ONE, ONE, HIDDEN_DIM), TYPE, WEIGHT, ALWAYS)                       \
-    T(OUT, out, ARRAY, (BATCH, ONE, ROWS, VALUE_DIM), TYPE, OUTPUT, ALWAYS)                         \
-    T(MASK, mask, TENSOR, (BATCH, ONE, ROWS, KEYS), BYTE, INPUT, FEATURE(MASK))                     \
-    T(KEY_LENGTHS, key_lengths, ARRAY, (ONE, ONE, ONE, BATCH), INT, INPUT, FEATURE(KEY_LENGTHS))    \
-    T(WEIGHTS, weights, ARRAY, (BATCH, ONE, ROWS, KEYS), FLOAT, OUTPUT, FIELD(weights))
+    T(QUERY, query, (BATCH, ONE, ROWS, QUERY_DIM), TYPE, IN, ARRAY, ALWAYS)                         \
+    T(KEY, key, (BATCH, ONE, KEYS, KEY_DIM), TYPE, IN, ARRAY, ALWAYS)                               \
+    T(VALUE, value, (BATCH, ONE, KEYS, VALUE_DIM), TYPE, IN, ARRAY, ALWAYS)                         \
+    T(WQ, wq, (ONE, ONE, HIDDEN_DIM, QUERY_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                       \
+    T(WK, wk, (ONE, ONE, HIDDEN_DIM, KEY_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                         \
+    T(SCORE, score, (ONE, ONE, ONE, HIDDEN_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                       \
+    T(OUT, out, (BATCH, ONE, ROWS, VALUE_DIM), TYPE, OUT, ARRAY, ALWAYS)                            \
+    T(MASK, mask, (BATCH, ONE, ROWS, KEYS), BYTE, IN, TENSOR, FEATURE(MASK))                        \
+    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, ARRAY, FEATURE(KEY_LENGTHS))       \
+    T(WEIGHTS, weights, (BATCH, ONE, ROWS, KEYS), FLOAT, OUT, ARRAY, FIELD(weights))
 
 /* ADDITIVE_QUERY, ADDITIVE_KEY, ... */
 enum additive_tensor {
-#define ID_OF_ROW(id, field, kind, axes, element, role, asked_by) ADDITIVE_##id,
+#define ID_OF_ROW(id, field, axes, element, access, place, asked_by) ADDITIVE_##id,
     ADDITIVE_TENSORS(ID_OF_ROW)
 #undef ID_OF_ROW
     ADDITIVE_TENSOR_COUNT

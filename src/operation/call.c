@@ -3,41 +3,15 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/growth.h"
 #include "cl/forward_params.h"
 
-GROWTH_CHECK(clattn_call, whole_heads); /* structs of tensors have no padding */
-
-static const clattn_call default_values = CLATTN_CALL_INIT;
-static const clattn_tensors default_tensors = CLATTN_TENSORS_INIT;
-static const clattn_host_tensors default_host_tensors = CLATTN_HOST_TENSORS_INIT;
-
-static const struct growth values_growth = { "call", "CLATTN_CALL_INIT", sizeof(clattn_call),
-                                             GROWTH_UP_TO(clattn_call, bias_key_len), &default_values };
-static const struct growth tensors_growth = { "tensors", "CLATTN_TENSORS_INIT", sizeof(clattn_tensors),
-                                              GROWTH_UP_TO(clattn_tensors, out), &default_tensors };
-static const struct growth host_tensors_growth = { "tensors", "CLATTN_HOST_TENSORS_INIT",
-                                                   sizeof(clattn_host_tensors),
-                                                   GROWTH_UP_TO(clattn_host_tensors, out), &default_host_tensors };
-
-void clattn_call_init(clattn_call *call, size_t struct_size)
-{
-    growth_init(&values_growth, call, struct_size);
-}
-
-void clattn_tensors_init(clattn_tensors *tensors, size_t struct_size)
-{
-    growth_init(&tensors_growth, tensors, struct_size);
-}
-
-void clattn_host_tensors_init(clattn_host_tensors *tensors, size_t struct_size)
-{
-    growth_init(&host_tensors_growth, tensors, struct_size);
-}
+GROWTH(clattn_call, "call", bias_key_len, whole_heads, CLATTN_CALL_INIT);
+GROWTH(clattn_tensors, "tensors", out, cu_key, CLATTN_TENSORS_INIT);
+GROWTH(clattn_host_tensors, "tensors", out, cu_key, CLATTN_HOST_TENSORS_INIT);
 
 static clattn_status resolve_length(const char *name, int64_t given, int64_t most, int64_t *length)
 {
@@ -91,8 +65,8 @@ static clattn_status resolve_slice(const clattn_problem *p, const clattn_call *g
 
 static clattn_status resolve_values(const struct problem *problem, const clattn_call *values, struct call *call)
 {
-    clattn_call given = default_values;
-    clattn_status status = values ? growth_copy(&values_growth, values, &given) : CLATTN_OK;
+    clattn_call given = CLATTN_CALL_INIT;
+    clattn_status status = values ? growth_copy(GROWTH_OF(clattn_call), values, &given) : CLATTN_OK;
     if (status == CLATTN_OK) {
         status = resolve_lengths(&problem->p, &given, call);
     }
@@ -138,29 +112,19 @@ static clattn_status check_call(const struct problem *problem, const clattn_call
     return operands_check(operands);
 }
 
-/* Packed tensors have no batch axis: their sequences are found by their seams. */
-static void drop_batch_strides(const struct problem *problem, struct operands *operands)
-{
-    for (int id = 0; id < TENSOR_COUNT && problem->flags & CLATTN_FLAG_VARLEN; ++id) {
-        if (operation_forward.rows[id].axis[0] == EXTENT_PACKS) {
-            operands->tensor[id].stride[0] = 0;
-        }
-    }
-}
-
 clattn_status call_from_device(const struct problem *problem, const clattn_call *values, const clattn_tensors *tensors,
                                struct call *call)
 {
     clattn_tensors known;
     memset(call, 0, sizeof(*call));
-    clattn_status status = growth_copy(&tensors_growth, tensors, &known);
+    clattn_status status = growth_copy(GROWTH_OF(clattn_tensors), tensors, &known);
     if (status != CLATTN_OK) {
         return status;
     }
     call->operands.operation = &operation_forward;
     operands_read_device(&call->operands, &known);
     call->operands.workspace = known.workspace;
-    drop_batch_strides(problem, &call->operands);
+    forward_drop_batch_strides(&problem->p, &call->operands);
     return check_call(problem, values, call);
 }
 
@@ -169,13 +133,13 @@ clattn_status call_from_host(const struct problem *problem, const clattn_call *v
 {
     clattn_host_tensors known;
     memset(call, 0, sizeof(*call));
-    clattn_status status = growth_copy(&host_tensors_growth, tensors, &known);
+    clattn_status status = growth_copy(GROWTH_OF(clattn_host_tensors), tensors, &known);
     if (status != CLATTN_OK) {
         return status;
     }
     call->operands.operation = &operation_forward;
     operands_read_host(&call->operands, &known);
-    drop_batch_strides(problem, &call->operands);
+    forward_drop_batch_strides(&problem->p, &call->operands);
     return check_call(problem, values, call);
 }
 

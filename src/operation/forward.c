@@ -1,38 +1,52 @@
 /* The table of the forward operation, and what its rows refer to. */
 #include "operation/forward.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "cl/forward_params.h"
 #include "operation/problem.h"
+#include "operation/rows.h"
 
-#define AXES_OF(batch, head, row, column) { EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column }
-#define ROLE_IN TENSOR_INPUT
-#define ROLE_OUT TENSOR_OUTPUT
-/* What a place means: dense, unit columns, first stride and how many. */
-#define PLACE_IS_COLUMNS 0, 1, 0, 4
-#define PLACE_IS_STRIDED 0, 0, 0, 4
-#define PLACE_IS_HEADS 0, 0, 0, 2
-#define PLACE_IS_HEAD 0, 0, 1, 1
-#define PLACE_IS_DENSE 1, 0, 0, 0
-#define STRIDE_AT_COLUMNS(name) offsetof(clattn_params, name##_stride)
-#define STRIDE_AT_STRIDED(name) offsetof(clattn_params, name##_stride)
-#define STRIDE_AT_HEADS(name) offsetof(clattn_params, name##_stride)
-#define STRIDE_AT_HEAD(name) offsetof(clattn_params, name##_stride)
-#define STRIDE_AT_DENSE(name) 0
+/* What rows and kernels call the axes. */
+enum forward_extent {
+    EXTENT_ONE, /* the tensor has no such axis */
+    EXTENT_BATCH,
+    EXTENT_PACKS, /* varlen: 1, sequences follow one another on the row axis; else the batch */
+    EXTENT_QUERY_HEADS,
+    EXTENT_KV_HEADS,
+    EXTENT_QUERY_ROWS, /* varlen: of all sequences, where the seams can be read; else QUERY_LEN */
+    EXTENT_KEY_ROWS,
+    EXTENT_QUERY_LEN,
+    EXTENT_KEY_LEN,
+    EXTENT_MASK_KEYS, /* the mask's key axis may be shorter */
+    EXTENT_BIAS_KEYS,
+    EXTENT_HEAD_DIM,
+    EXTENT_HEAD_DIM_V,
+    EXTENT_SEAMS, /* batch + 1 */
+    FORWARD_EXTENTS
+};
+
+enum forward_element {
+    ELEMENT_QUERY,
+    ELEMENT_KEY,
+    ELEMENT_VALUE,
+    ELEMENT_OUT,
+    ELEMENT_BIAS,
+    ELEMENT_WEIGHTS,
+    ELEMENT_FLOAT,
+    ELEMENT_BYTE,
+    ELEMENT_INT,
+    FORWARD_ELEMENTS
+};
 
 static const struct tensor_row tensor_rows[TENSOR_COUNT] = {
-#define ROW(id, field, axes, element, access, place, asked_by)                                                   \
-    { #field, FIELD_TENSOR, offsetof(clattn_tensors, field), offsetof(clattn_host_tensors, field), AXES_OF axes, \
-      ELEMENT_##element, ROLE_##access, PLACE_IS_##place,                                                        \
-      offsetof(clattn_params, field##_offset), STRIDE_AT_##place(field) },
+#define ROW(id, field, axes, element, access, place, asked_by)                                           \
+    TENSOR_ROW(field, axes, element, access, place, clattn_tensors, clattn_host_tensors, clattn_params),
     CLATTN_FORWARD_TENSORS(ROW)
 #undef ROW
 };
 
-_Static_assert(TENSOR_COUNT <= OPERANDS_MAX && FORWARD_EXTENTS <= EXTENTS_MAX && FORWARD_ELEMENTS <= ELEMENTS_MAX,
-               "an operation's tables must have room");
+ROWS_HAVE_ROOM(TENSOR_COUNT, FORWARD_EXTENTS, FORWARD_ELEMENTS);
 
 const struct operation operation_forward = {
     .name = "forward",
@@ -132,4 +146,13 @@ void forward_measure(const clattn_problem *p, const struct forward_lengths *leng
     operands->asked = asked_of(p);
     operands->strided_columns = p->strided_columns;
     set_elements(p, operands);
+}
+
+void forward_drop_batch_strides(const clattn_problem *p, struct operands *operands)
+{
+    for (int id = 0; id < TENSOR_COUNT && p->features & CLATTN_WITH_VARLEN; ++id) {
+        if (tensor_rows[id].axis[0] == EXTENT_PACKS) {
+            operands->tensor[id].stride[0] = 0;
+        }
+    }
 }

@@ -13,38 +13,6 @@ enum tensor_id {
     TENSOR_COUNT
 };
 
-/* What rows and kernels call the axes. */
-enum forward_extent {
-    EXTENT_ONE, /* the tensor has no such axis */
-    EXTENT_BATCH,
-    EXTENT_PACKS, /* varlen: 1, sequences follow one another on the row axis; else the batch */
-    EXTENT_QUERY_HEADS,
-    EXTENT_KV_HEADS,
-    EXTENT_QUERY_ROWS, /* varlen: of all sequences, where the seams can be read; else QUERY_LEN */
-    EXTENT_KEY_ROWS,
-    EXTENT_QUERY_LEN,
-    EXTENT_KEY_LEN,
-    EXTENT_MASK_KEYS, /* the mask's key axis may be shorter */
-    EXTENT_BIAS_KEYS,
-    EXTENT_HEAD_DIM,
-    EXTENT_HEAD_DIM_V,
-    EXTENT_SEAMS, /* batch + 1 */
-    FORWARD_EXTENTS
-};
-
-enum forward_element {
-    ELEMENT_QUERY,
-    ELEMENT_KEY,
-    ELEMENT_VALUE,
-    ELEMENT_OUT,
-    ELEMENT_BIAS,
-    ELEMENT_WEIGHTS,
-    ELEMENT_FLOAT,
-    ELEMENT_BYTE,
-    ELEMENT_INT,
-    FORWARD_ELEMENTS
-};
-
 extern const struct operation operation_forward;
 
 static inline int forward_is_output(int id)
@@ -61,6 +29,9 @@ struct forward_lengths {
 /* Sets what the problem and the lengths decide: extents, types, what is asked. Types and head_dim_v of 0 stand for
  * their defaults. The places stay as they are. */
 void forward_measure(const clattn_problem *problem, const struct forward_lengths *lengths, struct operands *operands);
+
+/* Packed tensors have no batch axis: their sequences are found by their seams. */
+void forward_drop_batch_strides(const clattn_problem *problem, struct operands *operands);
 
 /* Of a problem, by the rows' last column: features that any tensor has, CLATTN_FLAG_* bits of the tensors it has. */
 extern const uint32_t forward_features;

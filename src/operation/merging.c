@@ -2,11 +2,11 @@
 #include "operation/merging.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/growth.h"
+#include "operation/rows.h"
 
 enum merge_extent { EXTENT_ONE, EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_COLUMNS, MERGE_EXTENTS };
 
@@ -15,44 +15,35 @@ enum merge_element { ELEMENT_PARTIAL, ELEMENT_FIRST, ELEMENT_OUT, ELEMENT_FLOAT,
 _Static_assert(MERGE_AT_ONCE == CLATTN_MERGE_AT_ONCE, "the header tells how many partials a command takes");
 _Static_assert(sizeof(clattn_merge_params) + 2 * MERGE_PLACES * 8 <= 1024,
                "every device takes 1,024 bytes of arguments");
-_Static_assert(2 * MERGE_PLACES <= OPERANDS_MAX, "an operation's tables must have room");
+ROWS_HAVE_ROOM(2 * MERGE_PLACES, MERGE_EXTENTS, MERGE_ELEMENTS);
 
 /* Fields are read by merge_operands, from structs of their own. */
-#define OUT_ROW(n, name, type, role)                                                                \
-    { name ".out", FIELD_TENSOR, 0, 0, { EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_COLUMNS }, \
-      ELEMENT_##type, role, 0, 0, 0, 4, offsetof(clattn_merge_params, out_offset[n]),               \
-      offsetof(clattn_merge_params, out_stride[n]) }
-#define LSE_ROW(n, name, role)                                                                                 \
-    { name ".lse", FIELD_TENSOR, 0, 0, { EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_ONE }, ELEMENT_FLOAT, \
-      role, 0, 0, 0, 3, offsetof(clattn_merge_params, lse_offset[n]),                                          \
-      offsetof(clattn_merge_params, lse_stride[n]) }
-#define OUT_OF(n) OUT_ROW(n, "partials[" #n "]", PARTIAL, TENSOR_INPUT)
-#define LSE_OF(n) LSE_ROW(n, "partials[" #n "]", TENSOR_INPUT)
+#define PART_ROW(n, part, name_, axes, element_, access)                                                 \
+    { .name = name_ "." #part, .axis = AXES_OF axes, .element = ELEMENT_##element_, .role = ROLE_##access, \
+      .strides = sizeof(((clattn_merge_params *)NULL)->part##_stride[n]) / sizeof(clattn_i64),           \
+      .param_offset_at = offsetof(clattn_merge_params, part##_offset[n]),                                \
+      .param_stride_at = offsetof(clattn_merge_params, part##_stride[n]) }
+#define OUT_ROW(n, name, element, access)                                                                \
+    PART_ROW(n, out, name, (BATCH, HEADS, ROWS, COLUMNS), element, access)
+#define LSE_ROW(n, name, access) PART_ROW(n, lse, name, (BATCH, HEADS, ROWS, ONE), FLOAT, access)
+#define OUT_OF(n) OUT_ROW(n, "partials[" #n "]", PARTIAL, IN)
+#define LSE_OF(n) LSE_ROW(n, "partials[" #n "]", IN)
 
 static const struct tensor_row tensor_rows[2 * MERGE_PLACES] = {
-    OUT_ROW(0, "partials[0]", FIRST, TENSOR_INPUT),
+    OUT_ROW(0, "partials[0]", FIRST, IN),
     OUT_OF(1), OUT_OF(2), OUT_OF(3), OUT_OF(4), OUT_OF(5), OUT_OF(6), OUT_OF(7),
-    OUT_ROW(MERGED, "merged", OUT, TENSOR_OUTPUT),
+    OUT_ROW(MERGED, "merged", OUT, OUT),
     LSE_OF(0), LSE_OF(1), LSE_OF(2), LSE_OF(3), LSE_OF(4), LSE_OF(5), LSE_OF(6), LSE_OF(7),
-    LSE_ROW(MERGED, "merged", TENSOR_OUTPUT),
+    LSE_ROW(MERGED, "merged", OUT),
 };
 
 const struct operation operation_merge = { .name = "merge", .rows = tensor_rows, .count = 2 * MERGE_PLACES };
 
-GROWTH_CHECK(clattn_merge_problem, columns);
-
-static const clattn_merge_problem default_problem = CLATTN_MERGE_PROBLEM_INIT;
-static const struct growth problem_growth = { "problem", "CLATTN_MERGE_PROBLEM_INIT", sizeof(clattn_merge_problem),
-                                              GROWTH_UP_TO(clattn_merge_problem, columns), &default_problem };
-
-void clattn_merge_problem_init(clattn_merge_problem *problem, size_t struct_size)
-{
-    growth_init(&problem_growth, problem, struct_size);
-}
+GROWTH(clattn_merge_problem, "problem", columns, columns, CLATTN_MERGE_PROBLEM_INIT);
 
 clattn_status merge_problem_check(const clattn_merge_problem *given, clattn_merge_problem *p)
 {
-    clattn_status status = growth_copy(&problem_growth, given, p);
+    clattn_status status = growth_copy(GROWTH_OF(clattn_merge_problem), given, p);
     if (status != CLATTN_OK) {
         return status;
     }

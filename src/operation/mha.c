@@ -2,11 +2,11 @@
 #include "operation/mha.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/growth.h"
+#include "operation/rows.h"
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
 
@@ -29,18 +29,14 @@ enum mha_extent {
 
 enum mha_element { ELEMENT_TYPE, ELEMENT_REAL, ELEMENT_BYTE, ELEMENT_INT, MHA_ELEMENTS };
 
-#define AXES_OF(batch, head, row, column) { EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column }
-
 static const struct tensor_row tensor_rows[MHA_TENSOR_COUNT] = {
-#define ROW(id, name, kind, axes, type, tensor_role, asked)                                           \
-    { #name, FIELD_##kind, offsetof(clattn_mha_arrays, name), offsetof(clattn_mha_host_arrays, name), \
-      AXES_OF axes, ELEMENT_##type, TENSOR_##tensor_role, FIELD_##kind == FIELD_ARRAY, 0, 0, 0, 0, 0 },
+#define ROW(id, field, axes, element, access, place, asked_by)                                           \
+    TENSOR_ROW(field, axes, element, access, place, clattn_mha_arrays, clattn_mha_host_arrays, none),
     MHA_TENSORS(ROW)
 #undef ROW
 };
 
-_Static_assert(MHA_TENSOR_COUNT <= OPERANDS_MAX && MHA_EXTENTS <= EXTENTS_MAX && MHA_ELEMENTS <= ELEMENTS_MAX,
-               "an operation's tables must have room");
+ROWS_HAVE_ROOM(MHA_TENSOR_COUNT, MHA_EXTENTS, MHA_ELEMENTS);
 
 const struct operation operation_mha = {
     .name = "multi-head layer",
@@ -51,36 +47,9 @@ const struct operation operation_mha = {
 
 /* ---- growth ----------------------------------------------------------------------------------- */
 
-GROWTH_CHECK(clattn_mha_problem, strategy);
-GROWTH_CHECK(clattn_mha_arrays, mask);
-GROWTH_CHECK(clattn_mha_host_arrays, mask);
-
-static const clattn_mha_problem default_problem = CLATTN_MHA_PROBLEM_INIT;
-static const clattn_mha_arrays default_arrays = CLATTN_MHA_ARRAYS_INIT;
-static const clattn_mha_host_arrays default_host_arrays = CLATTN_MHA_HOST_ARRAYS_INIT;
-
-static const struct growth problem_growth = { "problem", "CLATTN_MHA_PROBLEM_INIT", sizeof(clattn_mha_problem),
-                                              GROWTH_UP_TO(clattn_mha_problem, query_heads), &default_problem };
-static const struct growth arrays_growth = { "arrays", "CLATTN_MHA_ARRAYS_INIT", sizeof(clattn_mha_arrays),
-                                             GROWTH_UP_TO(clattn_mha_arrays, wo), &default_arrays };
-static const struct growth host_arrays_growth = { "arrays", "CLATTN_MHA_HOST_ARRAYS_INIT",
-                                                  sizeof(clattn_mha_host_arrays),
-                                                  GROWTH_UP_TO(clattn_mha_host_arrays, wo), &default_host_arrays };
-
-void clattn_mha_problem_init(clattn_mha_problem *problem, size_t struct_size)
-{
-    growth_init(&problem_growth, problem, struct_size);
-}
-
-void clattn_mha_arrays_init(clattn_mha_arrays *arrays, size_t struct_size)
-{
-    growth_init(&arrays_growth, arrays, struct_size);
-}
-
-void clattn_mha_host_arrays_init(clattn_mha_host_arrays *arrays, size_t struct_size)
-{
-    growth_init(&host_arrays_growth, arrays, struct_size);
-}
+GROWTH(clattn_mha_problem, "problem", query_heads, strategy, CLATTN_MHA_PROBLEM_INIT);
+GROWTH(clattn_mha_arrays, "arrays", wo, mask, CLATTN_MHA_ARRAYS_INIT);
+GROWTH(clattn_mha_host_arrays, "arrays", wo, mask, CLATTN_MHA_HOST_ARRAYS_INIT);
 
 /* ---- problem ---------------------------------------------------------------------------------- */
 
@@ -234,7 +203,7 @@ clattn_status mha_problem_init(struct mha_problem *problem, const clattn_mha_pro
 {
     clattn_mha_problem *p = &problem->p;
     memset(problem, 0, sizeof(*problem));
-    clattn_status status = growth_copy(&problem_growth, given, p);
+    clattn_status status = growth_copy(GROWTH_OF(clattn_mha_problem), given, p);
     if (status == CLATTN_OK) {
         status = check_kinds(p);
     }
@@ -263,7 +232,7 @@ clattn_status mha_problem_init(struct mha_problem *problem, const clattn_mha_pro
 #define SEPARATE(name) (NOT_PACKED && PART(name))
 #define FEATURE(name) ((p->features & CLATTN_WITH_##name) != 0)
 #define FIELD(name) (p->name != 0)
-#define ASKED_OF_ROW(id, name, kind, axes, type, tensor_role, asked) | (asked ? 1u << MHA_##id : 0)
+#define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << MHA_##id : 0)
 static uint32_t asked_of(const clattn_mha_problem *p)
 {
     return 0u MHA_TENSORS(ASKED_OF_ROW);
@@ -306,7 +275,7 @@ clattn_status mha_call_from_device(const struct mha_problem *problem, const clat
                                    struct operands *operands)
 {
     clattn_mha_arrays known;
-    clattn_status status = growth_copy(&arrays_growth, arrays, &known);
+    clattn_status status = growth_copy(GROWTH_OF(clattn_mha_arrays), arrays, &known);
     if (status != CLATTN_OK) {
         return status;
     }
@@ -320,7 +289,7 @@ clattn_status mha_call_from_host(const struct mha_problem *problem, const clattn
                                  struct operands *operands)
 {
     clattn_mha_host_arrays known;
-    clattn_status status = growth_copy(&host_arrays_growth, arrays, &known);
+    clattn_status status = growth_copy(GROWTH_OF(clattn_mha_host_arrays), arrays, &known);
     if (status != CLATTN_OK) {
         return status;
     }

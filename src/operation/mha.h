@@ -7,28 +7,27 @@
 #include "operation/operands.h"
 #include "operation/problem.h"
 
-/* T(ID, field, kind of field, axes, element, role, asked for by): rows as those of cl/forward_tensors.h. PART(X): by
- * CLATTN_MHA_X; SEPARATE(X): the same, where the weights are not packed. Weights may be packed: FIRST_DIM is then the
- * rows of Wq, Wk and Wv together. */
+/* Rows as those of cl/forward_tensors.h. PART(X): by CLATTN_MHA_X; SEPARATE(X): the same, where the weights are not
+ * packed. Weights may be packed: FIRST_DIM is then the rows of Wq, Wk and Wv together. */
 #define MHA_TENSORS(T)                                                                              \
-    T(X, x, ARRAY, (ONE, BATCH, ROWS, MODEL_DIM), TYPE, INPUT, ALWAYS)                              \
-    T(CONTEXT, context, ARRAY, (ONE, BATCH, CONTEXT_ROWS, CONTEXT_DIM), TYPE, INPUT, PART(CROSS))   \
-    T(Y, y, ARRAY, (ONE, BATCH, ROWS, OUT_DIM), TYPE, OUTPUT, ALWAYS)                               \
-    T(WQ, wq, ARRAY, (ONE, ONE, FIRST_DIM, MODEL_DIM), TYPE, WEIGHT, ALWAYS)                        \
-    T(WK, wk, ARRAY, (ONE, ONE, KEY_DIM, CONTEXT_DIM), TYPE, WEIGHT, NOT_PACKED)                    \
-    T(WV, wv, ARRAY, (ONE, ONE, VALUE_DIM, CONTEXT_DIM), TYPE, WEIGHT, NOT_PACKED)                  \
-    T(WO, wo, ARRAY, (ONE, ONE, OUT_DIM, HEADS_DIM), TYPE, WEIGHT, ALWAYS)                          \
-    T(BQ, bq, ARRAY, (ONE, ONE, ONE, FIRST_DIM), TYPE, WEIGHT, PART(BIAS_QUERY))                    \
-    T(BK, bk, ARRAY, (ONE, ONE, ONE, KEY_DIM), TYPE, WEIGHT, SEPARATE(BIAS_KEY))                    \
-    T(BV, bv, ARRAY, (ONE, ONE, ONE, VALUE_DIM), TYPE, WEIGHT, SEPARATE(BIAS_VALUE))                \
-    T(BO, bo, ARRAY, (ONE, ONE, ONE, OUT_DIM), TYPE, WEIGHT, PART(BIAS_OUT))                        \
-    T(MASK, mask, TENSOR, (BATCH, QUERY_HEADS, ROWS, CONTEXT_ROWS), BYTE, INPUT, FEATURE(MASK))     \
-    T(KEY_LENGTHS, key_lengths, ARRAY, (ONE, ONE, ONE, BATCH), INT, INPUT, FEATURE(KEY_LENGTHS))    \
-    T(WEIGHTS, weights, ARRAY, (BATCH, WEIGHT_HEADS, ROWS, CONTEXT_ROWS), REAL, OUTPUT, FIELD(weights))
+    T(X, x, (ONE, BATCH, ROWS, MODEL_DIM), TYPE, IN, ARRAY, ALWAYS)                                 \
+    T(CONTEXT, context, (ONE, BATCH, CONTEXT_ROWS, CONTEXT_DIM), TYPE, IN, ARRAY, PART(CROSS))      \
+    T(Y, y, (ONE, BATCH, ROWS, OUT_DIM), TYPE, OUT, ARRAY, ALWAYS)                                  \
+    T(WQ, wq, (ONE, ONE, FIRST_DIM, MODEL_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                        \
+    T(WK, wk, (ONE, ONE, KEY_DIM, CONTEXT_DIM), TYPE, WEIGHT, ARRAY, NOT_PACKED)                    \
+    T(WV, wv, (ONE, ONE, VALUE_DIM, CONTEXT_DIM), TYPE, WEIGHT, ARRAY, NOT_PACKED)                  \
+    T(WO, wo, (ONE, ONE, OUT_DIM, HEADS_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                          \
+    T(BQ, bq, (ONE, ONE, ONE, FIRST_DIM), TYPE, WEIGHT, ARRAY, PART(BIAS_QUERY))                    \
+    T(BK, bk, (ONE, ONE, ONE, KEY_DIM), TYPE, WEIGHT, ARRAY, SEPARATE(BIAS_KEY))                    \
+    T(BV, bv, (ONE, ONE, ONE, VALUE_DIM), TYPE, WEIGHT, ARRAY, SEPARATE(BIAS_VALUE))                \
+    T(BO, bo, (ONE, ONE, ONE, OUT_DIM), TYPE, WEIGHT, ARRAY, PART(BIAS_OUT))                        \
+    T(MASK, mask, (BATCH, QUERY_HEADS, ROWS, CONTEXT_ROWS), BYTE, IN, TENSOR, FEATURE(MASK))        \
+    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, ARRAY, FEATURE(KEY_LENGTHS))       \
+    T(WEIGHTS, weights, (BATCH, WEIGHT_HEADS, ROWS, CONTEXT_ROWS), REAL, OUT, ARRAY, FIELD(weights))
 
 /* MHA_X, MHA_CONTEXT, ... */
 enum mha_tensor {
-#define ID_OF_ROW(id, field, kind, axes, element, role, asked_by) MHA_##id,
+#define ID_OF_ROW(id, field, axes, element, access, place, asked_by) MHA_##id,
     MHA_TENSORS(ID_OF_ROW)
 #undef ID_OF_ROW
     MHA_TENSOR_COUNT

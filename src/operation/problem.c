@@ -16,16 +16,7 @@
 /* Lengths are 32-bit in kernels; positions are 64-bit. */
 #define DIMENSION_MAX INT32_MAX
 
-GROWTH_CHECK(clattn_problem, out_type);
-
-static const clattn_problem default_problem = CLATTN_PROBLEM_INIT;
-static const struct growth problem_growth = { "problem", "CLATTN_PROBLEM_INIT", sizeof(clattn_problem),
-                                              GROWTH_UP_TO(clattn_problem, head_dim), &default_problem };
-
-void clattn_problem_init(clattn_problem *problem, size_t struct_size)
-{
-    growth_init(&problem_growth, problem, struct_size);
-}
+GROWTH(clattn_problem, "problem", head_dim, out_type, CLATTN_PROBLEM_INIT);
 
 clattn_status problem_check_scale(int has_scale, double scale)
 {
@@ -170,7 +161,7 @@ clattn_status problem_init(struct problem *problem, const clattn_problem *given)
     clattn_problem *p = &problem->p;
     memset(problem, 0, sizeof(*problem));
     problem->any.operation = &operation_forward;
-    clattn_status status = growth_copy(&problem_growth, given, p);
+    clattn_status status = growth_copy(GROWTH_OF(clattn_problem), given, p);
     if (status == CLATTN_OK) {
         p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
         p->key_type = forward_type(p, p->key_type);

@@ -16,21 +16,12 @@
 
 #define DEFAULT_WORKSPACE_LIMIT_BYTES ((size_t)256 << 20)
 
-GROWTH_CHECK(clattn_context_options, workspace_limit_bytes);
-
-static const clattn_context_options default_options = CLATTN_CONTEXT_OPTIONS_INIT;
-static const struct growth options_growth = { "options", "CLATTN_CONTEXT_OPTIONS_INIT", sizeof(clattn_context_options),
-                                              GROWTH_UP_TO(clattn_context_options, kernel_dir), &default_options };
-
-void clattn_context_options_init(clattn_context_options *options, size_t struct_size)
-{
-    growth_init(&options_growth, options, struct_size);
-}
+GROWTH(clattn_context_options, "options", kernel_dir, workspace_limit_bytes, CLATTN_CONTEXT_OPTIONS_INIT);
 
 static clattn_status read_options(clattn_context *context, const clattn_context_options *given)
 {
-    clattn_context_options options = default_options;
-    clattn_status status = given ? growth_copy(&options_growth, given, &options) : CLATTN_OK;
+    clattn_context_options options = CLATTN_CONTEXT_OPTIONS_INIT;
+    clattn_status status = given ? growth_copy(GROWTH_OF(clattn_context_options), given, &options) : CLATTN_OK;
     if (status != CLATTN_OK) {
         return status;
     }
