@@ -107,7 +107,11 @@ tests_robust_faults_LDFLAGS = $(AM_LDFLAGS) \
 tests_robust_faults_SOURCES = \
 	tests/robust/failing_memory.c \
 	tests/robust/failing_memory.h \
-	tests/robust/faults.c
+	tests/robust/fault_calls.c \
+	tests/robust/fault_calls.h \
+	tests/robust/faults.c \
+	tests/robust/small_layers.c \
+	tests/robust/small_layers.h
 
 tests_robust_choices_LDFLAGS = $(tests_robust_faults_LDFLAGS),--wrap=CLBlastSgemm
 tests_robust_choices_SOURCES = \

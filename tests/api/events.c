@@ -249,10 +249,10 @@ START_TEST(test_event_of_a_refused_call)
     static const struct {
         const char *name;
         clattn_status (*call)(const struct refused *r, cl_event *done);
-    } calls[] = { { "enqueue_forward", refuse_forward },
-                  { "merge", refuse_merge },
-                  { "mha_enqueue", refuse_mha },
-                  { "additive_enqueue", refuse_additive } };
+    } calls[] = { { "clattn_enqueue_forward", refuse_forward },
+                  { "clattn_merge", refuse_merge },
+                  { "clattn_mha_enqueue", refuse_mha },
+                  { "clattn_additive_enqueue", refuse_additive } };
     struct refused whole;
     create_objects(&whole);
     const struct {

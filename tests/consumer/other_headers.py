@@ -26,7 +26,9 @@ def cut(match):
     fields = declarations(match.group(3))[:-1]
     while sum(len(f.split(",")) for f in fields if FOUR_BYTES.match(f + " ")) % 2:
         fields.pop()
-    assert len(fields) > 1, match.group(2)
+    if len(fields) < 2:
+        sys.exit(f"{match.group(2)}: no field is left when those at its end are cut: where no version has been without "
+                 f"any of them, add it to NO_OPTIONAL_FIELD of {__file__}; else see FOUR_BYTES there")
     return match.group(1) + "".join(f"    {f};\n" for f in fields).rstrip("\n") + match.group(4)
 
 

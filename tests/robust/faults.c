@@ -9,25 +9,14 @@
 #include <string.h>
 
 #include "failing_memory.h"
+#include "fault_calls.h"
 #include "icd/fault_layer.h"
 #include "icd/icd_layers.h"
-#include "support/merge.h"
-#include "sample.h"
 
 #define FAULTS_MAX 3000
 
 static struct fault_layer *layer;
 static int passed, failed, skipped;
-
-/* One life of a context, in the middle of which a call is made to fail. */
-struct life {
-    struct test_call test, expected;
-    clattn_context *context;
-    clattn_plan *plan;
-    cl_command_queue queues[2]; /* in order, out of order */
-    struct sample_device device;
-    char *text;
-};
 
 #define CHECK(condition, ...)                                                                          \
     do {                                                                                               \
@@ -40,67 +29,11 @@ struct life {
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 
-static clattn_status do_describe(struct life *life)
-{
-    clattn_free(life->text);
-    life->text = NULL;
-    return clattn_describe_devices(0, &life->text);
-}
-
-static clattn_status do_open(struct life *life)
-{
-    return clattn_context_open(NULL, NULL, &life->context);
-}
-
-static clattn_status do_plan(struct life *life)
-{
-    return clattn_plan_create(life->context, &life->test.problem, &life->plan);
-}
-
-static clattn_status enqueue_on(struct life *life, cl_command_queue queue)
-{
-    cl_event done = NULL;
-    clattn_status status =
-        clattn_enqueue_forward(life->plan, queue, &life->device.values, &life->device.tensors, 0, NULL, &done);
-    if (done) {
-        clReleaseEvent(done);
-    }
-    if ((status == CLATTN_OK) != (done != NULL)) {
-        printf("    status %s, but the event is %s\n", clattn_status_name(status), done ? "there" : "not");
-        exit(1);
-    }
-    return status;
-}
-
-static clattn_status do_enqueue(struct life *life)
-{
-    return enqueue_on(life, life->queues[0]);
-}
-
-static clattn_status do_enqueue_out_of_order(struct life *life)
-{
-    return enqueue_on(life, life->queues[1]);
-}
-
-static clattn_status do_host(struct life *life)
-{
-    return clattn_forward_host(life->context, &life->test.problem, &life->test.values, &life->test.tensors);
-}
-
-static clattn_status do_merge(struct life *life)
-{
-    const clattn_problem *p = &life->test.problem;
-    const int64_t shape[4] = { p->batch, p->query_heads, p->query_len, p->head_dim_v ? p->head_dim_v : p->head_dim };
-    const clattn_partial partial = { life->device.tensors.out, life->device.tensors.lse };
-    return merge_two(life->context, life->queues[0], p->type, shape, &partial, &partial, &partial, 0, NULL,
-                        NULL);
-}
-
-enum needs { NEEDS_NOTHING, NEEDS_CONTEXT, NEEDS_BUFFERS, NEEDS_PLAN };
+enum needs { NEEDS_NOTHING, NEEDS_CONTEXT, NEEDS_BUFFERS, NEEDS_LAYERS, NEEDS_PLAN };
 
 static const struct step {
     const char *name;
-    clattn_status (*call)(struct life *life);
+    fault_call *call;
     enum needs needs;
     int once;    /* works only once in a context: a life for each fault */
     int outputs; /* 1: in device memory, 2: in host memory */
@@ -112,6 +45,8 @@ static const struct step {
     { "clattn_enqueue_forward, out of order", do_enqueue_out_of_order, NEEDS_PLAN, 0, 1 },
     { "clattn_forward_host", do_host, NEEDS_CONTEXT, 0, 2 },
     { "clattn_merge", do_merge, NEEDS_BUFFERS, 1, 0 },
+    { "clattn_mha_enqueue", do_mha, NEEDS_LAYERS, 0, 0 },
+    { "clattn_additive_enqueue", do_additive, NEEDS_LAYERS, 0, 0 },
 };
 
 /* ---- a life --------------------------------------------------------------------------------- */
@@ -153,6 +88,9 @@ static void life_begin(struct life *life, int sample, const char *strategy, enum
     if (needs >= NEEDS_BUFFERS) {
         make_queues_and_buffers(life);
     }
+    if (needs == NEEDS_LAYERS && !small_layers_create(&life->layers, life->context)) {
+        die("making the layers");
+    }
 }
 
 static void wait_for_queues(const struct life *life)
@@ -176,6 +114,7 @@ static int life_end(struct life *life)
         }
     }
     sample_release(&life->device);
+    small_layers_release(&life->layers);
     clattn_plan_destroy(life->plan);
     clattn_context_destroy(life->context);
     clattn_free(life->text);

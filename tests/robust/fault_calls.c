@@ -1,0 +1,68 @@
+/* Calls of the library, with what they need out of a life. Those that leave an event have it checked and released. */
+#include "fault_calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "support/merge.h"
+
+clattn_status do_describe(struct life *life)
+{
+    clattn_free(life->text);
+    life->text = NULL;
+    return clattn_describe_devices(0, &life->text);
+}
+
+clattn_status do_open(struct life *life)
+{
+    return clattn_context_open(NULL, NULL, &life->context);
+}
+
+clattn_status do_plan(struct life *life)
+{
+    return clattn_plan_create(life->context, &life->test.problem, &life->plan);
+}
+
+/* There is an event exactly where the call says CLATTN_OK. */
+static clattn_status release_event(clattn_status status, cl_event done)
+{
+    if (done) {
+        clReleaseEvent(done);
+    }
+    if ((status == CLATTN_OK) != (done != NULL)) {
+        printf("    status %s, but the event is %s\n", clattn_status_name(status), done ? "there" : "not");
+        exit(1);
+    }
+    return status;
+}
+
+static clattn_status merge_with_itself(struct life *life, cl_event *done)
+{
+    const clattn_problem *p = &life->test.problem;
+    const int64_t shape[4] = { p->batch, p->query_heads, p->query_len, p->head_dim_v ? p->head_dim_v : p->head_dim };
+    const clattn_partial partial = { life->device.tensors.out, life->device.tensors.lse };
+    return merge_two(life->context, life->queues[0], p->type, shape, &partial, &partial, &partial, 0, NULL, done);
+}
+
+/* Calls that leave an event. */
+#define DO(name, call)                                                                                 \
+    clattn_status name(struct life *life)                                                       \
+    {                                                                                                  \
+        cl_event done = NULL;                                                                          \
+        const clattn_status status = call;                                                             \
+        return release_event(status, done);                                                            \
+    }
+
+#define FORWARD_ON(queue)                                                                              \
+    clattn_enqueue_forward(life->plan, queue, &life->device.values, &life->device.tensors, 0, NULL, &done)
+
+DO(do_enqueue, FORWARD_ON(life->queues[0]))
+DO(do_enqueue_out_of_order, FORWARD_ON(life->queues[1]))
+DO(do_merge, merge_with_itself(life, &done))
+DO(do_mha, small_layers_mha(&life->layers, life->queues[0], &done))
+DO(do_additive, small_layers_additive(&life->layers, life->queues[0], &done))
+
+clattn_status do_host(struct life *life)
+{
+    return clattn_forward_host(life->context, &life->test.problem, &life->test.values, &life->test.tensors);
+}

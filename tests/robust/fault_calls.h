@@ -1,0 +1,23 @@
+/* The public calls that faults makes fail, each on what a life of a context has for it. */
+#ifndef CLATTN_TESTS_ROBUST_FAULT_CALLS_H
+#define CLATTN_TESTS_ROBUST_FAULT_CALLS_H
+
+#include "sample.h"
+#include "small_layers.h"
+
+/* One life of a context, in the middle of which a call is made to fail. */
+struct life {
+    struct test_call test, expected;
+    clattn_context *context;
+    clattn_plan *plan;
+    cl_command_queue queues[2]; /* in order, out of order */
+    struct sample_device device;
+    struct small_layers layers;
+    char *text;
+};
+
+typedef clattn_status fault_call(struct life *life);
+fault_call do_describe, do_open, do_plan, do_enqueue, do_enqueue_out_of_order, do_merge, do_mha, do_additive,
+    do_host;
+
+#endif
