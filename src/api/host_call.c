@@ -11,37 +11,41 @@
 #include "plan/enqueue.h"
 #include "plan/kept_plans.h"
 
-/* ---- attention -------------------------------------------------------------------------------- */
+/* ---- operations that the planner plans -------------------------------------------------------- */
 
-static clattn_status run_forward(struct host_session *session, const struct clattn_plan *plan, const struct call *host)
+static clattn_status run_plan(const struct clattn_plan *plan, struct operands *operands)
 {
+    const struct operands host = *operands;
+    struct host_session session;
     cl_event done = NULL;
-    const struct enqueue_target target = { session->context->queue, 0, NULL, &done };
-    clattn_status status =
-        host_session_begin(session, session->context, &host->operands, plan->workspace_bytes);
-    struct call call = *host;
-    call.operands = session->device;
+    const struct enqueue_target target = { plan->context->queue, 0, NULL, &done };
+    clattn_status status = host_session_begin(&session, plan->context, &host, plan->workspace_bytes);
     if (status == CLATTN_OK) {
-        status = enqueue_plan(plan, &target, &call.operands);
+        *operands = session.device;
+        status = enqueue_plan(plan, &target, operands);
     }
-    return status == CLATTN_OK ? host_session_finish(session, done) : status;
+    if (status == CLATTN_OK) {
+        status = host_session_finish(&session, done);
+    }
+    host_session_end(&session, status);
+    return status;
 }
 
-clattn_status host_forward(clattn_context *context, const struct problem *problem, const struct call *call)
+clattn_status host_planned(clattn_context *context, const struct any_problem *problem, struct operands *operands)
 {
-    struct host_session session = { .context = context };
     struct clattn_plan *plan;
-    clattn_status status = call_check_host_values(problem, call);
+    clattn_status status = kept_plans_take(context, problem, &plan);
     if (status == CLATTN_OK) {
-        status = kept_plans_take(context, &problem->any, &plan);
+        status = run_plan(plan, operands);
+        kept_plans_put(context, plan);
     }
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    status = run_forward(&session, plan, call);
-    host_session_end(&session, status);
-    kept_plans_put(context, plan);
     return status;
+}
+
+clattn_status host_forward(clattn_context *context, const struct problem *problem, struct call *call)
+{
+    const clattn_status status = call_check_host_values(problem, call);
+    return status == CLATTN_OK ? host_planned(context, &problem->any, &call->operands) : status;
 }
 
 /* ---- multi-head layer ------------------------------------------------------------------------- */

@@ -7,7 +7,11 @@
 #include "operation/mha.h"
 #include "program/context.h"
 
-clattn_status host_forward(clattn_context *context, const struct problem *problem, const struct call *call);
+/* By a kept plan. The operands are those that the call of the problem's operation begins with; they become the
+ * device's, which no one needs afterwards. */
+clattn_status host_planned(clattn_context *context, const struct any_problem *problem, struct operands *operands);
+
+clattn_status host_forward(clattn_context *context, const struct problem *problem, struct call *call);
 
 /* Separate weights may be packed on the way. */
 clattn_status host_mha(clattn_context *context, const struct mha_problem *problem, const struct operands *operands);
