@@ -162,6 +162,9 @@ clattn_status planner_plan(clattn_context *context, const struct any_problem *pr
         status = best->plan(plan, &explain);
     }
     if (status == CLATTN_OK) {
+        status = ladder_answered(); /* tiles may rest on a probe too */
+    }
+    if (status == CLATTN_OK) {
         status = check_memory(plan);
     }
     if (status == CLATTN_OK) {
