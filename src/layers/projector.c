@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "plan/ladder.h"
 #include "plan/register_file.h"
 #include "program/gemm.h"
 
@@ -118,6 +119,9 @@ clattn_status projector_init(struct projector *projector, clattn_context *contex
     }
     if (status == CLATTN_OK) {
         status = build(projector, wanted);
+    }
+    if (status == CLATTN_OK) {
+        status = ladder_answered(); /* the choice and the tiles rest on a probe */
     }
     if (status == CLATTN_OK) {
         explain_choice(projector, wanted, explain);
