@@ -10,7 +10,8 @@ set -u
 export srcdir
 kernel_cache=$POCL_CACHE_DIR
 said=$(mktemp)
-trap 'rm -f "$said"' EXIT
+new_cache=$(mktemp -d)
+trap 'rm -rf "$said" "$new_cache"' EXIT
 passed=0 failed=0 skipped=0
 count=60 types=float32
 [ -z "${CLATTN_TEST_LONG:-}" ] || count=1000 types=float32,float16,bfloat16
@@ -31,6 +32,19 @@ limit_to() {
 # rung NAME: "yes" or "no", as `clattn devices` has it.
 rung() {
     sed -n "s/^ *$1 (.*): \(yes\|no\).*/\1/p" "$said" | head -n 1
+}
+
+# expect_nothing WHAT FILE: it is empty.
+expect_nothing() {
+    if [ ! -s "$2" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL $1 printed:"
+        head -n 3 "$2"
+    fi
+    rm -rf "$new_cache"
+    mkdir "$new_cache"
 }
 
 # count_run WHAT COMMAND...: a test program, whose last line counts.
@@ -55,6 +69,8 @@ test_class() {
         failed=$((failed + 1))
         echo "FAIL $class: clattn devices says avx2 $(rung avx2), avx512 $(rung avx512)"
     fi
+    POCL_CACHE_DIR=$new_cache "$builddir/clattn" bench --shape 1,1,1,32,32,16 --seconds 0.01 2>"$said" >/dev/null
+    expect_nothing "$class: the first compilation" "$said"
     strategies=fused_simd,split,staged
     count_run cases "$builddir/tests/case_calls" --strategy "$strategies" --choose cover
     count_run "random calls" "$builddir/tests/random_calls" --strategy "$strategies" --count "$count" --same 4

@@ -249,6 +249,16 @@ cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_uint cou
     return program;
 }
 
+/* A copy of the options without -w: warnings are what is looked for. */
+static char *with_warnings(const char *options)
+{
+    char *copy = strdup(options), *quiet = copy ? strstr(copy, " -w ") : NULL;
+    if (quiet) {
+        memmove(quiet, quiet + 3, strlen(quiet + 3) + 1);
+    }
+    return copy;
+}
+
 cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices,
                                   const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                   void *user)
@@ -257,7 +267,7 @@ cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_de
     (void)devices;
     (void)notify;
     (void)user;
-    program->options = strdup(options);
+    program->options = with_warnings(options);
     return CL_SUCCESS;
 }
 
