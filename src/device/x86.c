@@ -7,6 +7,32 @@
 #include "device/environment.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+
+/* Bits of cpuid, and of the registers that the operating system saves (XCR0): SSE, AVX; and the three parts of AVX-512.
+ * By hand, since the compiler's own question keeps its answer in global variables. */
+#define LEAF_1_ECX_FMA (1u << 12)
+#define LEAF_1_ECX_OSXSAVE (1u << 27)
+#define LEAF_7_EBX_AVX2 (1u << 5)
+#define LEAF_7_EBX_AVX512F (1u << 16)
+#define LEAF_7_EBX_AVX512BW (1u << 30)
+#define SAVES_AVX 0x06u
+#define SAVES_AVX512 0xe6u
+
+/* Whether leaf 7 has all bits `needed`, with multiply-adds, and the operating system saves `saved`. */
+static int cpu_has(unsigned needed, unsigned saved)
+{
+    unsigned eax, ebx, ecx, edx, low, high;
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & LEAF_1_ECX_OSXSAVE) || !(ecx & LEAF_1_ECX_FMA)) {
+        return 0;
+    }
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    if ((low & saved) != saved || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) {
+        return 0;
+    }
+    return (ebx & needed) == needed;
+}
+
 /* Intel's runtimes compile for less than the CPU has where this variable names an older one. */
 static int is_limited_to(const struct device *device, const char *const *targets, struct text *why)
 {
@@ -20,24 +46,26 @@ static int is_limited_to(const struct device *device, const char *const *targets
     return 0;
 }
 
-int x86_has_avx2(const struct device *device, struct text *why)
+static int has(const struct device *device, unsigned needed, unsigned saved, const char *const *without,
+               struct text *why)
 {
-    static const char *const without[] = { "corei7", "corei7-avx", NULL };
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    if (!cpu_has(needed, saved)) {
         text_append(why, "the CPU does not have the instructions");
         return 0;
     }
     return !is_limited_to(device, without, why);
 }
 
+int x86_has_avx2(const struct device *device, struct text *why)
+{
+    static const char *const without[] = { "corei7", "corei7-avx", NULL };
+    return has(device, LEAF_7_EBX_AVX2, SAVES_AVX, without, why);
+}
+
 int x86_has_avx512(const struct device *device, struct text *why)
 {
     static const char *const without[] = { "corei7", "corei7-avx", "core-avx2", NULL };
-    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw")) {
-        text_append(why, "the CPU does not have the instructions");
-        return 0;
-    }
-    return !is_limited_to(device, without, why);
+    return has(device, LEAF_7_EBX_AVX512F | LEAF_7_EBX_AVX512BW, SAVES_AVX512, without, why);
 }
 
 #else
