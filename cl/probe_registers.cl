@@ -1,13 +1,14 @@
-/* Probe of the register file that the runtime compiles for, which may be less than the CPU has: a product of 4 x 32
+/* Probe of the register file that the runtime compiles for, which may be less than an x86 CPU has: a product of 4 x 32
  * and 32 x 16, whose columns are the lanes. Where the registers are smaller there is no such kernel, rather than an
  * error, which PoCL would print. Compilers that say nothing of the CPU (SPIR comes in between) take what it has, as far
  * as their options say. Run by src/plan/ladder.c.
  *
- * -D NEEDS: AVX2 or AVX512. */
+ * -D NEEDS: AVX2, AVX512 or NEON. */
 #include "vector_lanes.clh"
 
 #define AVX2 1
 #define AVX512 2
+#define NEON 3
 
 #ifndef NEEDS
 #define NEEDS AVX2

@@ -156,7 +156,7 @@ tests_icd_small_layer_la_CFLAGS = $(layer_cflags)
 tests_icd_small_layer_la_LDFLAGS = $(layer_ldflags)
 tests_icd_small_layer_la_LIBADD =
 
-# The programs that clattn gives to GPUs, for the compilers of their vendors: planned on a driver of its own.
+# The programs that clattn gives to GPUs and CPUs, for their compilers: planned on a driver of its own.
 tests_offline_programs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gemm_prepare,--wrap=ladder_has
 tests_offline_programs_SOURCES = \
 	tests/offline/null_devices.c \
@@ -171,6 +171,9 @@ layers += tests/units/amx_emulator.la
 tests_units_amx_emulator_la_CFLAGS = $(layer_cflags)
 tests_units_amx_emulator_la_LDFLAGS = $(layer_ldflags)
 tests_units_amx_emulator_la_LIBADD = $(DL_LIBS)
+
+# Needs nothing of clattn.
+tests_offline_build_LDADD = $(OPENCL_LIBS)
 
 # Scripts; they read srcdir and builddir. Those that take long first.
 test_scripts = \
@@ -196,7 +199,7 @@ EXTRA_DIST += $(test_scripts)
 if TESTS_ENABLED
 check_LTLIBRARIES += libclattn_test.la $(layers)
 noinst_PROGRAMS += tests/solve_cases
-check_PROGRAMS += $(test_programs) tests/offline/programs \
+check_PROGRAMS += $(test_programs) tests/offline/build tests/offline/programs \
 	tests/units/amx_instructions tests/units/emulated_rungs tests/units/probe tests/robust/together
 TESTS += $(test_scripts) $(test_programs)
 
@@ -263,18 +266,24 @@ EXTRA_DIST += \
 	tests/mutants.txt \
 	tests/mutate \
 	tests/offline/amd \
+	tests/offline/builtins.clh \
 	tests/offline/compilers \
+	tests/offline/cpu \
 	tests/offline/instructions \
 	tests/offline/intel \
+	tests/offline/loops.awk \
 	tests/offline/nvidia \
 	tests/offline/run \
+	tests/offline/run-cpus \
+	tests/offline/shares \
 	tests/counts.sh \
 	tests/units/tiles.sh \
 	tests/unit/suite.h
 
-# What the compilers of GPU vendors make of the kernels; gets the compilers that are missing.
-check-offline: tests/offline/programs
+# What the compilers of GPU vendors make of the kernels, and the hot loops on CPUs; gets the compilers that are missing.
+check-offline: tests/offline/build tests/offline/programs
 	srcdir='$(abs_srcdir)' builddir='$(abs_builddir)' '$(srcdir)/tests/offline/run'
+	builddir='$(abs_builddir)' '$(srcdir)/tests/offline/run-cpus'
 
 # An installed clattn serves programs outside the tree; distcheck runs this too.
 installcheck-local:

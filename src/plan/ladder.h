@@ -14,6 +14,7 @@
 enum rung_id {
     RUNG_AVX2,
     RUNG_AVX512,
+    RUNG_NEON,
     RUNG_AVX512_BF16,
     RUNG_AMX_BF16,
     RUNG_NVIDIA_80_F16,

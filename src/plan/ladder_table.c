@@ -27,6 +27,18 @@ static int check_intel_8(const struct device *device, struct text *why)
     return check_intel(device, 8, why);
 }
 
+static int check_aarch64(const struct device *device, struct text *why)
+{
+    (void)device;
+#if defined(__aarch64__)
+    (void)why;
+    return 1;
+#else
+    text_append(why, "no AArch64 CPU");
+    return 0;
+#endif
+}
+
 /* The matrix units of GPUs, a rung for each type (cl/forward_params.h), all by one probe. */
 #define TEXT_OF(number) #number
 #define OPTIONS(unit, type) "-D EMULATED=0 -D MATRIX=" TEXT_OF(unit) " -D TYPE=" TEXT_OF(type)
@@ -37,25 +49,29 @@ static int check_intel_8(const struct device *device, struct text *why)
         .kernel = "probe_product", .m = 48, .n = columns, .k = 16, .work_items = lanes,                \
     }
 
-/* Of x86 CPUs, probed by one work-item: product is rows x 16, from 32 columns of a. */
-#define X86_RUNG(rung_name, text, check, probe_file, build_options, rows)                              \
+/* Of CPUs, probed by one work-item: product is rows x 16, from 32 columns of a. */
+#define CPU_RUNG(rung_name, text, check, probe_file, build_options, rows)                              \
     .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_CPU), .host_check = check,        \
     .file = probe_file, .options = build_options, .kernel = "probe_product", .m = rows, .n = 16, .k = 32,         \
     .work_items = 1
 
 const struct rung ladder_table[RUNG_COUNT] = {
     [RUNG_AVX2] = {
-        X86_RUNG("avx2", "multiply-adds in 16 registers of 8 numbers: x86 AVX2 and FMA", x86_has_avx2,
+        CPU_RUNG("avx2", "multiply-adds in 16 registers of 8 numbers: x86 AVX2 and FMA", x86_has_avx2,
                  "probe_registers.cl", "-D NEEDS=AVX2", 4),
         .without_kernel = "the device's compiler is held to older instructions",
     },
     [RUNG_AVX512] = {
-        X86_RUNG("avx512", "multiply-adds in 32 registers of 16 numbers: x86 AVX-512", x86_has_avx512,
+        CPU_RUNG("avx512", "multiply-adds in 32 registers of 16 numbers: x86 AVX-512", x86_has_avx512,
                  "probe_registers.cl", "-D NEEDS=AVX512", 4),
         .without_kernel = "the device's compiler is held to older instructions",
     },
+    [RUNG_NEON] = {
+        CPU_RUNG("neon", "multiply-adds in 32 registers of 4 numbers: AArch64", check_aarch64, "probe_registers.cl",
+                 "-D NEEDS=NEON", 4),
+    },
     [RUNG_AVX512_BF16] = {
-        X86_RUNG("avx512_bf16", "dot products of bfloat16 pairs, faster than multiply-adds: x86 AVX512-BF16",
+        CPU_RUNG("avx512_bf16", "dot products of bfloat16 pairs, faster than multiply-adds: x86 AVX512-BF16",
                  x86_has_avx512_bf16, "probe_avx512_bf16.cl", "", 4),
         .speed_kernel = "probe_speed",
         .rival_kernel = "probe_rival",
@@ -63,7 +79,7 @@ const struct rung ladder_table[RUNG_COUNT] = {
         .gain_least = 1.2, /* 1 where an instruction takes two steps; elsewhere 2, and 1.45 beside a busy twin core */
     },
     [RUNG_AMX_BF16] = {
-        X86_RUNG("amx_bf16", "products of bfloat16 tiles: x86 AMX", x86_has_amx_bf16, "probe_amx.cl", "", 16),
+        CPU_RUNG("amx_bf16", "products of bfloat16 tiles: x86 AMX", x86_has_amx_bf16, "probe_amx.cl", "", 16),
     },
     [RUNG_NVIDIA_80_F16] =
         MATRIX_RUNG("nvidia_sm80_f16", "products of float16 matrices (NVIDIA mma.m16n8k16)",

@@ -18,13 +18,10 @@ enum register_file register_file_of(const clattn_context *context)
     if (context->device.device_class != DEVICE_CPU) {
         return REGISTERS_16_OF_4;
     }
-#if defined(__aarch64__)
-    return REGISTERS_32_OF_4;
-#else
     return ladder_has(context, RUNG_AVX512, NULL) ? REGISTERS_32_OF_16
            : ladder_has(context, RUNG_AVX2, NULL) ? REGISTERS_16_OF_8
+           : ladder_has(context, RUNG_NEON, NULL) ? REGISTERS_32_OF_4
                                                   : REGISTERS_16_OF_4;
-#endif
 }
 
 const char *register_file_name(enum register_file registers)

@@ -1,9 +1,10 @@
-/* The GPUs that null_driver.c can be: at least one of each generation that compilers tell apart. */
+/* The GPUs and CPUs that null_driver.c can be: at least one of each generation that compilers tell apart. */
 #include "null_driver.h"
 
-#define INTEL "Intel(R) Corporation", "Intel(R) OpenCL Graphics"
-#define AMD "Advanced Micro Devices, Inc.", "AMD Accelerated Parallel Processing"
-#define NVIDIA "NVIDIA Corporation", "NVIDIA CUDA"
+#define INTEL "Intel(R) Corporation", "Intel(R) OpenCL Graphics", CL_DEVICE_TYPE_GPU
+#define AMD "Advanced Micro Devices, Inc.", "AMD Accelerated Parallel Processing", CL_DEVICE_TYPE_GPU
+#define NVIDIA "NVIDIA Corporation", "NVIDIA CUDA", CL_DEVICE_TYPE_GPU
+#define POCL "GenuineIntel", "Portable Computing Language", CL_DEVICE_TYPE_CPU
 
 #define INTEL_EXTENSIONS                                                                               \
     "cl_khr_byte_addressable_store cl_khr_fp16 cl_khr_icd cl_khr_subgroups "                           \
@@ -13,6 +14,11 @@
 #define NVIDIA_EXTENSIONS "cl_khr_byte_addressable_store cl_khr_fp64 cl_khr_icd cl_nv_compiler_options"
 
 #define KIB 1024
+
+/* A CPU of eight cores under PoCL. */
+#define CPU(target, rungs)                                                                             \
+    { target, "pthread-" target, POCL, "cl_khr_byte_addressable_store cl_khr_fp64 cl_khr_icd", 4096, 512 * KIB, \
+      1024, { 0 }, 8, 1, rungs }
 
 const struct null_device null_devices[] = {
     /* Intel: Tiger Lake, Arc A (Xe-HPG), Data Center GPU Max (Xe-HPC) */
@@ -43,5 +49,11 @@ const struct null_device null_devices[] = {
       "nvidia_sm70_f16 nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16 nvidia_sm80_tf32" },
     { "sm_90", "NVIDIA H100 80GB HBM3", NVIDIA, NVIDIA_EXTENSIONS, 1024, 48 * KIB, 4352, { 0 }, 132, 1,
       "nvidia_sm70_f16 nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16 nvidia_sm80_tf32" },
+    /* x86-64 by its levels; AArch64 */
+    CPU("x86-64-v2", ""),
+    CPU("x86-64-v3", "avx2"),
+    CPU("x86-64-v4", "avx2 avx512"),
+    CPU("neoverse-n1", "neon"),
+    CPU("cortex-a76", "neon"),
 };
 const size_t null_device_count = sizeof(null_devices) / sizeof(null_devices[0]);

@@ -108,7 +108,7 @@ static cl_int device_number(cl_device_info what, size_t size, void *value, size_
         size_t bytes;
         cl_ulong number; /* little-endian: its first bytes are the smaller types */
     } numbers[] = {
-        { CL_DEVICE_TYPE, sizeof(cl_device_type), CL_DEVICE_TYPE_GPU },
+        { CL_DEVICE_TYPE, sizeof(cl_device_type), now->type },
         { CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(cl_uint), now->compute_units },
         { CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t), now->work_group_limit },
         { CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, sizeof(cl_uint), 3 },

@@ -1,4 +1,4 @@
-/* An OpenCL driver that compiles and runs nothing: it answers as some vendor's GPU would and keeps the
+/* An OpenCL driver that compiles and runs nothing: it answers as some vendor's GPU or CPU would and keeps the
  * programs that it is given. Its functions (null_driver.c) stand in for those of the OpenCL loader in the
  * program that they are linked into. Used by programs.c. */
 #ifndef CLATTN_TESTS_OFFLINE_NULL_DRIVER_H
@@ -8,8 +8,10 @@
 
 /* A device, as its vendor's driver describes it, as far as clattn asks. */
 struct null_device {
-    const char *target; /* what the vendor's compiler calls it: dg2, gfx90a, sm_80 */
-    const char *name, *vendor, *platform, *extensions;
+    const char *target; /* what the vendor's compiler calls it: dg2, gfx90a, sm_80, x86-64-v3 */
+    const char *name, *vendor, *platform;
+    cl_device_type type;
+    const char *extensions;
     size_t work_group_limit;
     cl_ulong local_bytes;
     size_t parameter_bytes;

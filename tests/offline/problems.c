@@ -26,7 +26,7 @@
     CAUSAL, .features = CLATTN_WITH_MASK | CLATTN_WITH_SLOPES | CLATTN_WITH_SINKS, .softcap = 30,       \
             .dropout = 0.1, .bias_type = CLATTN_FLOAT32
 
-const struct problem_row problem_rows[] = {
+static const struct problem_row gpu_rows[] = {
     { "any", F32 | F16 | F64, ROW_QUICK, { SHAPE(2048, 64), .strategy = "plain" }, 0 },
 
     /* Score, softmax, mix; with a mask scale_mask too; with CLBlast and something hidden also repair. */
@@ -81,4 +81,19 @@ const struct problem_row problem_rows[] = {
     { "decode-short", F32, ROW_MAY_SPILL, { SHAPE_OF(1, 300, 64), .strategy = "split" }, 0 },
     { "decode-d128", F32 | F16, ROW_MAY_SPILL, { SHAPE(1, 128), .strategy = "split", CAUSAL }, 0 },
 };
-const size_t problem_row_count = sizeof(problem_rows) / sizeof(problem_rows[0]);
+
+/* What CPUs take. Their hot loops are judged, not how all of it compiles (tests/offline/run-cpus). */
+static const struct problem_row cpu_rows[] = {
+    { "d64", F32, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_simd" }, 0 },
+    { "d80", F32, 0, { SHAPE(2048, 80), .strategy = "fused_simd" }, 0 },
+    { "d128", F32, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_simd" }, 0 },
+    { "d64", F16, 0, { SHAPE(2048, 64), .strategy = "fused_simd" }, 0 },
+    { "d80", F16, 0, { SHAPE(2048, 80), .strategy = "fused_simd" }, 0 },
+    { "d128", F16, 0, { SHAPE(2048, 128), .strategy = "fused_simd" }, 0 },
+    { "decode-d64", F32, 0, { SHAPE(1, 64), .strategy = "split" }, 0 },
+    { "decode-d128", F32 | F16, 0, { SHAPE(1, 128), .strategy = "split" }, 0 },
+    { "tiles", F32 | F64, 0, { SHAPE(2048, 64), .strategy = "staged", .matmul = CLATTN_MATMUL_TILES }, 0 },
+};
+
+const struct problem_table gpu_problems = { gpu_rows, sizeof(gpu_rows) / sizeof(gpu_rows[0]) };
+const struct problem_table cpu_problems = { cpu_rows, sizeof(cpu_rows) / sizeof(cpu_rows[0]) };

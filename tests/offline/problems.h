@@ -1,4 +1,5 @@
-/* The problems whose kernels tests/offline/run gives to the compilers of GPU vendors. Read by programs.c. */
+/* The problems whose kernels are compiled for devices that are not at hand: of GPUs for tests/offline/run, of CPUs for
+ * tests/offline/run-cpus. Read by programs.c. */
 #ifndef CLATTN_TESTS_OFFLINE_PROBLEMS_H
 #define CLATTN_TESTS_OFFLINE_PROBLEMS_H
 
@@ -19,7 +20,11 @@ struct problem_row {
     const char *targets;    /* names of null_devices.c, blanks between, that must plan it; NULL: all */
 };
 
-extern const struct problem_row problem_rows[];
-extern const size_t problem_row_count;
+struct problem_table {
+    const struct problem_row *rows;
+    size_t count;
+};
+
+extern const struct problem_table gpu_problems, cpu_problems;
 
 #endif

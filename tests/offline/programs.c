@@ -1,6 +1,6 @@
 /* usage: programs [--quick] TARGET FOLDER
  *
- * The programs that clattn gives to the driver of a GPU (null_devices.c has the targets), taken from the
+ * The programs that clattn gives to the driver of a GPU or CPU (null_devices.c has the targets), taken from the
  * library itself: it plans the problems of problems.c, the layers and a merge on a driver that only keeps
  * what it gets. Each program becomes FOLDER/NUMBER.cl and FOLDER/NUMBER.options; each kernel of one a line
  * of standard output:
@@ -114,8 +114,9 @@ static void plan(clattn_context *context, const struct problem_row *row, clattn_
 
 static void plan_attention(clattn_context *context, int quick)
 {
-    for (size_t i = 0; i < problem_row_count; ++i) {
-        const struct problem_row *row = &problem_rows[i];
+    const struct problem_table *table = now.device->type == CL_DEVICE_TYPE_CPU ? &cpu_problems : &gpu_problems;
+    for (size_t i = 0; i < table->count; ++i) {
+        const struct problem_row *row = &table->rows[i];
         if ((quick && !(row->flags & ROW_QUICK)) || (row->targets && !names(row->targets, now.device->target))) {
             continue;
         }
@@ -242,12 +243,14 @@ int main(int argc, char **argv)
     null_driver_use(now.device);
     null_driver_on_kernel(take);
     now.folder = argv[2 + quick];
-    if (clattn_context_open("gpu", NULL, &context) != CLATTN_OK) {
+    if (clattn_context_open(NULL, NULL, &context) != CLATTN_OK) {
         fail("a context");
     }
     plan_attention(context, quick);
-    plan_probes(context);
-    plan_layers(context);
+    if (!quick || now.device->type == CL_DEVICE_TYPE_GPU) {
+        plan_probes(context);
+        plan_layers(context);
+    }
     clattn_context_destroy(context);
     return 0;
 }
