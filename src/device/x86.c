@@ -1,5 +1,5 @@
-/* cpuid through the C library, which also knows what the operating system saves; the permission for AMX
- * tiles through arch_prctl, for which the C library has no function. */
+/* Registers of multiply-adds by cpuid, on every system; what the operating system must save besides through GNU's C
+ * library; the permission for AMX tiles through arch_prctl, for which that has no function. */
 #include "device/x86.h"
 
 #include <string.h>
