@@ -77,6 +77,7 @@ static void climb(struct text *text, const struct device *device,
     if (context) {
         context_destroy(context);
     }
+    ladder_answered(); /* no choice rests on these */
     error_restore(&before);
 }
 

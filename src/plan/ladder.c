@@ -222,13 +222,15 @@ static clattn_status judge(struct probe *probe, struct verdict *verdict)
     return status;
 }
 
-static int is_for_want_of_memory(clattn_status status)
+/* For want of memory, which may be there later; or of a program where it cannot be built. */
+static int is_no_answer(const clattn_context *context, const struct rung *rung, clattn_status status)
 {
-    return status == CLATTN_OUT_OF_HOST_MEMORY || status == CLATTN_OUT_OF_DEVICE_MEMORY;
+    return status == CLATTN_OUT_OF_HOST_MEMORY || status == CLATTN_OUT_OF_DEVICE_MEMORY ||
+           (status == CLATTN_UNSUPPORTED && rung->builds_everywhere && !context->device.has_compiler);
 }
 
-/* A probe of the rung, and what its failure says. Only a failure for want of memory, which may be the caller's too,
- * stays the last error. */
+/* A probe of the rung, and what its failure says. Only the first failure that is no answer, which may be the caller's
+ * too, stays the last error. */
 static clattn_status try_probe(clattn_context *context, const struct rung *rung, struct verdict *verdict)
 {
     struct error_record before;
@@ -247,7 +249,7 @@ static clattn_status try_probe(clattn_context *context, const struct rung *rung,
     if (status != CLATTN_OK) {
         explain_failure(rung, verdict);
     }
-    if (!is_for_want_of_memory(status)) {
+    if (!is_no_answer(context, rung, status) || unanswered != CLATTN_OK) {
         error_restore(&before);
     }
     return status;
@@ -265,9 +267,9 @@ static void ask(clattn_context *context, const struct rung *rung, struct verdict
     }
     text_free(&why);
     const clattn_status status = try_probe(context, rung, verdict);
-    if (is_for_want_of_memory(status)) {
-        verdict->is_known = 0; /* there may be some later */
-        unanswered = status;
+    if (is_no_answer(context, rung, status)) {
+        verdict->is_known = 0;
+        unanswered = unanswered == CLATTN_OK ? status : unanswered;
     }
 }
 

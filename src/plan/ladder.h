@@ -53,6 +53,8 @@ struct rung {
 
     const char *file, *options, *kernel; /* the probe: cl/`file` built with `options` */
     const char *without_kernel;          /* why, where the program has no such kernel; NULL: it always has one */
+    int builds_everywhere; /* where there is no compiler, a missing program is then a hole in CLATTN_BINARY_DIR, not a
+                              device without the rung */
     int m, n, k;                         /* of the two matrices, at most 64 each */
     int work_items;                      /* of the one work-group */
 
@@ -68,12 +70,13 @@ struct rung {
 extern const struct rung ladder_table[RUNG_COUNT];
 
 /* 1: the device has the rung. 0: it does not, and one sentence why is appended to `why` (NULL: not
- * wanted); or the probe failed for want of memory, which is no answer. Any thread may ask. */
+ * wanted); or the probe failed for want of memory, or of a program that is to come from CLATTN_BINARY_DIR, which is no
+ * answer. Any thread may ask. */
 int ladder_has(const clattn_context *context, enum rung_id id, struct text *why);
 
-/* Whether the questions of this thread since it last called this function were all answered: CLATTN_OK, or which memory
- * was missing, with the failure as the last error. A choice that rests on them must not be made then: the next
- * one may be another. */
+/* Whether the questions of this thread since it last called this function were all answered: CLATTN_OK, or the status
+ * of the first that was not, with its failure as the last error. A choice that rests on them must not be made then: the
+ * next one may be another. */
 clattn_status ladder_answered(void);
 
 /* The same for a rung that is not of the table, on any device; nothing is remembered. */

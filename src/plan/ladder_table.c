@@ -60,15 +60,18 @@ const struct rung ladder_table[RUNG_COUNT] = {
         CPU_RUNG("avx2", "multiply-adds in 16 registers of 8 numbers: x86 AVX2 and FMA", x86_has_avx2,
                  "probe_registers.cl", "-D NEEDS=AVX2", 4),
         .without_kernel = "the device's compiler is held to older instructions",
+        .builds_everywhere = 1,
     },
     [RUNG_AVX512] = {
         CPU_RUNG("avx512", "multiply-adds in 32 registers of 16 numbers: x86 AVX-512", x86_has_avx512,
                  "probe_registers.cl", "-D NEEDS=AVX512", 4),
         .without_kernel = "the device's compiler is held to older instructions",
+        .builds_everywhere = 1,
     },
     [RUNG_NEON] = {
         CPU_RUNG("neon", "multiply-adds in 32 registers of 4 numbers: AArch64", check_aarch64, "probe_registers.cl",
                  "-D NEEDS=NEON", 4),
+        .builds_everywhere = 1,
     },
     [RUNG_AVX512_BF16] = {
         CPU_RUNG("avx512_bf16", "dot products of bfloat16 pairs, faster than multiply-adds: x86 AVX512-BF16",
