@@ -93,10 +93,10 @@ extern "C" {
 /* Numbers are only appended. Details of the last failure: clattn_last_error(). */
 typedef enum clattn_status {
     CLATTN_OK = 0,
-    CLATTN_INVALID_ARGUMENT = 1,     /* a NULL, a value out of its range, a tensor that is missing */
-    CLATTN_INVALID_SHAPE = 2,        /* dimensions that do not fit each other */
-    CLATTN_UNSUPPORTED = 3,          /* legal, but this device, build or version cannot do it */
-    CLATTN_NO_DEVICE = 4,            /* no OpenCL platform or device, or none that CLATTN_DEVICE names */
+    CLATTN_INVALID_ARGUMENT = 1, /* a NULL, a value out of its range, a tensor that is missing */
+    CLATTN_INVALID_SHAPE = 2,    /* dimensions that do not fit each other */
+    CLATTN_UNSUPPORTED = 3,      /* legal, but this device, build or version cannot do it */
+    CLATTN_NO_DEVICE = 4,        /* no OpenCL platform or device, or none that CLATTN_DEVICE names */
     CLATTN_OUT_OF_HOST_MEMORY = 5,
     CLATTN_OUT_OF_DEVICE_MEMORY = 6, /* includes: more than the device has in all */
     CLATTN_BUILD_FAILED = 7,         /* a kernel did not compile; the build log is in the message */
@@ -134,7 +134,10 @@ typedef struct clattn_context_options {
     size_t workspace_limit_bytes;
 } clattn_context_options;
 
-#define CLATTN_CONTEXT_OPTIONS_INIT { sizeof(clattn_context_options), NULL, 0 }
+#define CLATTN_CONTEXT_OPTIONS_INIT                                                                                    \
+    {                                                                                                                  \
+        sizeof(clattn_context_options), NULL, 0                                                                        \
+    }
 CLATTN_API void clattn_context_options_init(clattn_context_options *options, size_t struct_size);
 
 /* Makes a context for one device of the caller's cl_context. Retains both; reads the environment once,
@@ -156,8 +159,7 @@ CLATTN_API void clattn_context_options_init(clattn_context_options *options, siz
  *
  * The caller owns *context and destroys it with clattn_context_destroy after all its plans. */
 CLATTN_API clattn_status clattn_context_create(cl_context cl, cl_device_id device,
-                                               const clattn_context_options *options,
-                                               clattn_context **context);
+                                               const clattn_context_options *options, clattn_context **context);
 
 /* Makes a context on a device chosen by name:
  *   "gpu", "cpu", "accelerator"   the first device of that type
@@ -243,46 +245,45 @@ typedef enum clattn_matmul {
  * once. */
 typedef struct clattn_problem {
     size_t struct_size;
-    clattn_type type;             /* of query; of key, value and out where they have none of their own */
-    int64_t batch;                /* or the number of packed sequences; 0 is legal, as for all lengths */
-    int64_t query_heads;          /* a multiple of kv_heads */
+    clattn_type type;    /* of query; of key, value and out where they have none of their own */
+    int64_t batch;       /* or the number of packed sequences; 0 is legal, as for all lengths */
+    int64_t query_heads; /* a multiple of kv_heads */
     int64_t kv_heads;
-    int64_t query_len;            /* varlen: of the longest sequence */
+    int64_t query_len; /* varlen: of the longest sequence */
     int64_t key_len;
-    int64_t head_dim;             /* of queries and keys, >= 1 */
-    int64_t head_dim_v;           /* of values and out, >= 1; 0: head_dim */
-    uint32_t features;            /* clattn_feature, or-ed */
-    clattn_type bias_type;        /* of tensors.bias; CLATTN_TYPE_NONE: no bias; not float64, except with
+    int64_t head_dim;            /* of queries and keys, >= 1 */
+    int64_t head_dim_v;          /* of values and out, >= 1; 0: head_dim */
+    uint32_t features;           /* clattn_feature, or-ed */
+    clattn_type bias_type;       /* of tensors.bias; CLATTN_TYPE_NONE: no bias; not float64, except with
                                    * type CLATTN_FLOAT64 */
-    clattn_weights weights;       /* tensors.weights */
-    int causal;                   /* nonzero: key j is visible to row i iff j <= i + offset */
-    clattn_alignment alignment;   /* of causal, window and slopes */
-    int64_t window_left;          /* -1: no bound; 0: the diagonal only; W keeps W keys before it */
-    int64_t window_right;         /* -1: no bound */
-    int64_t always_visible_keys;  /* these first keys pass the window (not the other masks) */
-    double softcap;               /* 0: none; else > 0, finite */
-    double dropout;               /* probability in [0, 1) that a weight is dropped; kept ones are
+    clattn_weights weights;      /* tensors.weights */
+    int causal;                  /* nonzero: key j is visible to row i iff j <= i + offset */
+    clattn_alignment alignment;  /* of causal, window and slopes */
+    int64_t window_left;         /* -1: no bound; 0: the diagonal only; W keeps W keys before it */
+    int64_t window_right;        /* -1: no bound */
+    int64_t always_visible_keys; /* these first keys pass the window (not the other masks) */
+    double softcap;              /* 0: none; else > 0, finite */
+    double dropout;              /* probability in [0, 1) that a weight is dropped; kept ones are
                                    * divided by 1 - dropout; 0: none */
-    int strided_columns;          /* 0: the innermost stride of query, key, value, out is 1, the fast
+    int strided_columns;         /* 0: the innermost stride of query, key, value, out is 1, the fast
                                    * case, checked in each call; 1: any */
-    clattn_matmul matmul;         /* staged plans only */
-    const char *strategy;         /* NULL: the best; else its name, such as "plain", "staged"; a strategy
+    clattn_matmul matmul;        /* staged plans only */
+    const char *strategy;        /* NULL: the best; else its name, such as "plain", "staged"; a strategy
                                    * that cannot take the problem is CLATTN_UNSUPPORTED */
-    int allow_tf32;               /* type float32: nonzero: a matrix unit may round queries, keys, values and
+    int allow_tf32;              /* type float32: nonzero: a matrix unit may round queries, keys, values and
                                    * weights to the 11 bits of tf32 before it multiplies them; sums stay
                                    * float32. 0: all 24 bits count */
-    clattn_type
-        key_type; /* of key; CLATTN_TYPE_NONE: `type`. Any of float32, float16 and bfloat16 go together; */
-    clattn_type value_type;       /* of value; the same.                       float64 goes with itself only */
-    clattn_type out_type;         /* of out; the same. float32 is what partial results of 16-bit inputs should be, so
+    clattn_type key_type;   /* of key; CLATTN_TYPE_NONE: `type`. Any of float32, float16 and bfloat16 go together; */
+    clattn_type value_type; /* of value; the same.                       float64 goes with itself only */
+    clattn_type out_type;   /* of out; the same. float32 is what partial results of 16-bit inputs should be, so
                                    * that merging them loses nothing */
 } clattn_problem;
 
-#define CLATTN_PROBLEM_INIT                                                                            \
-    {                                                                                                  \
-        sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE,              \
-            CLATTN_WEIGHTS_NONE, 0, CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO,    \
-            NULL, 0, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE                              \
+#define CLATTN_PROBLEM_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
+            CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE                                                                         \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
@@ -293,8 +294,7 @@ typedef struct clattn_plan clattn_plan;
 /* Checks the problem, chooses a strategy and compiles what it needs: may take seconds the first time.
  * Copies the problem. The caller owns *plan. Errors: CLATTN_INVALID_*, CLATTN_UNSUPPORTED (the message
  * says why each strategy declined), CLATTN_BUILD_FAILED, out of memory. */
-CLATTN_API clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
-                                            clattn_plan **plan);
+CLATTN_API clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem, clattn_plan **plan);
 CLATTN_API void clattn_plan_destroy(clattn_plan *plan);
 
 /* Bytes of device memory that clattn_tensors.workspace must have; 0: none needed. */
@@ -340,8 +340,10 @@ typedef struct clattn_array {
     int64_t offset;
 } clattn_array;
 
+/* clang-format off */
 #define CLATTN_TENSOR_NONE { NULL, 0, { 0, 0, 0, 0 } }
 #define CLATTN_ARRAY_NONE { NULL, 0 }
+/* clang-format on */
 
 /* The values of one call, the same for device and host memory. Start from CLATTN_CALL_INIT. */
 typedef struct clattn_call {
@@ -362,7 +364,10 @@ typedef struct clattn_call {
     int64_t whole_heads;     /* query heads of the whole problem; 0: of this one */
 } clattn_call;
 
-#define CLATTN_CALL_INIT { sizeof(clattn_call), -1, -1, -1, -1, 0, 0.0, 0, 0, 0, 0, 0, 0, 0 }
+#define CLATTN_CALL_INIT                                                                                               \
+    {                                                                                                                  \
+        sizeof(clattn_call), -1, -1, -1, -1, 0, 0.0, 0, 0, 0, 0, 0, 0, 0                                               \
+    }
 CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
 
 /* Shapes, with strides in that order:
@@ -396,13 +401,18 @@ typedef struct clattn_host_tensors {
     clattn_host_tensor key_lengths, query_offsets, cu_query, cu_key;
 } clattn_host_tensors;
 
-#define CLATTN_14_TENSORS_NONE                                                                         \
-    CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                    \
-        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                \
-        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                \
-        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
-#define CLATTN_TENSORS_INIT { sizeof(clattn_tensors), NULL, CLATTN_14_TENSORS_NONE }
-#define CLATTN_HOST_TENSORS_INIT { sizeof(clattn_host_tensors), CLATTN_14_TENSORS_NONE }
+#define CLATTN_14_TENSORS_NONE                                                                                         \
+    CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                \
+        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,            \
+        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
+#define CLATTN_TENSORS_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(clattn_tensors), NULL, CLATTN_14_TENSORS_NONE                                                           \
+    }
+#define CLATTN_HOST_TENSORS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(clattn_host_tensors), CLATTN_14_TENSORS_NONE                                                            \
+    }
 CLATTN_API void clattn_tensors_init(clattn_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_host_tensors_init(clattn_host_tensors *tensors, size_t struct_size);
 
@@ -419,8 +429,8 @@ CLATTN_API void clattn_strides_bshd(int64_t heads, int64_t rows, int64_t columns
  * stay alive until it is done; the structs need not. After an error nothing needs undoing, but outputs may be partly
  * written; *done is NULL then. */
 CLATTN_API clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue queue,
-                                                const clattn_call *call, const clattn_tensors *tensors,
-                                                cl_uint n_wait, const cl_event *wait, cl_event *done);
+                                                const clattn_call *call, const clattn_tensors *tensors, cl_uint n_wait,
+                                                const cl_event *wait, cl_event *done);
 
 /* Blocking, on host memory: copies in, computes on the context's device, copies the outputs out. Plans
  * of the last few problems are kept in the context. Only elements that the strides reach are written. */
@@ -431,11 +441,10 @@ CLATTN_API clattn_status clattn_forward_host(clattn_context *context, const clat
  *   query [batch, query_heads, query_len, head_dim], key and value [batch, kv_heads, key_len, head_dim],
  *   out like query; scale 1 / sqrt(head_dim).
  * `causal` is CLATTN_ALIGN_UNSET for no causal mask, else its alignment (not CLATTN_ALIGN_OFFSETS). */
-CLATTN_API clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_t batch,
-                                          int64_t query_heads, int64_t kv_heads, int64_t query_len,
-                                          int64_t key_len, int64_t head_dim, clattn_alignment causal,
-                                          const void *query, const void *key, const void *value,
-                                          void *out);
+CLATTN_API clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_t batch, int64_t query_heads,
+                                          int64_t kv_heads, int64_t query_len, int64_t key_len, int64_t head_dim,
+                                          clattn_alignment causal, const void *query, const void *key,
+                                          const void *value, void *out);
 
 /* The definition of what is right: the same computation in float64 on the CPU, without OpenCL and
  * without a context; outputs are rounded to their types. Slow. Blocking. */
@@ -452,15 +461,17 @@ typedef struct clattn_partial {
 /* Start from CLATTN_MERGE_PROBLEM_INIT. */
 typedef struct clattn_merge_problem {
     size_t struct_size;
-    clattn_type type;     /* of the partials' out */
-    clattn_type out_type; /* of the merged out; CLATTN_TYPE_NONE: `type`. Any of float32, float16 and bfloat16 go
+    clattn_type type;           /* of the partials' out */
+    clattn_type out_type;       /* of the merged out; CLATTN_TYPE_NONE: `type`. Any of float32, float16 and bfloat16 go
                            * together; float64 goes with itself only */
     int64_t batch, heads, rows; /* >= 0 */
     int64_t columns;            /* >= 1 */
 } clattn_merge_problem;
 
-#define CLATTN_MERGE_PROBLEM_INIT                                                                      \
-    { sizeof(clattn_merge_problem), CLATTN_FLOAT32, CLATTN_TYPE_NONE, 1, 1, 0, 0 }
+#define CLATTN_MERGE_PROBLEM_INIT                                                                                      \
+    {                                                                                                                  \
+        sizeof(clattn_merge_problem), CLATTN_FLOAT32, CLATTN_TYPE_NONE, 1, 1, 0, 0                                     \
+    }
 CLATTN_API void clattn_merge_problem_init(clattn_merge_problem *problem, size_t struct_size);
 
 /* Partials of one command; more of them are merged into a float32 or float64 out by several. */
@@ -475,8 +486,8 @@ CLATTN_API void clattn_merge_problem_init(clattn_merge_problem *problem, size_t 
  * block. */
 CLATTN_API clattn_status clattn_merge(clattn_context *context, cl_command_queue queue,
                                       const clattn_merge_problem *problem, int64_t count,
-                                      const clattn_partial *partials, const clattn_partial *merged,
-                                      cl_uint n_wait, const cl_event *wait, cl_event *done);
+                                      const clattn_partial *partials, const clattn_partial *merged, cl_uint n_wait,
+                                      const cl_event *wait, cl_event *done);
 
 /* The standard ALiBi slopes for any number of heads: 2^(-8 (i + 1) / n) for n = heads when that is a
  * power of two; else those of the next lower power of two, followed by every other one of the next

@@ -49,32 +49,32 @@ typedef enum clattn_projection {
 /* Start from CLATTN_MHA_PROBLEM_INIT. */
 typedef struct clattn_mha_problem {
     size_t struct_size;
-    clattn_type type;       /* of all arrays but mask, key_lengths, weights */
+    clattn_type type; /* of all arrays but mask, key_lengths, weights */
     int64_t batch;
-    int64_t rows;           /* of x, in each batch entry */
-    int64_t context_rows;   /* of the context, with CLATTN_MHA_CROSS; without it 0 or rows */
-    int64_t model_dim;      /* columns of x */
-    int64_t context_dim;    /* columns of the context; 0: model_dim */
-    int64_t query_heads;    /* a multiple of kv_heads */
-    int64_t kv_heads;       /* 0: query_heads */
-    int64_t head_dim;       /* 0: model_dim / query_heads, which must come out even */
-    int64_t head_dim_v;     /* 0: head_dim */
-    int64_t out_dim;        /* columns of y; 0: model_dim */
-    uint32_t parts;         /* clattn_mha_part, or-ed */
-    uint32_t features;      /* CLATTN_WITH_MASK, CLATTN_WITH_KEY_LENGTHS */
-    int causal;             /* as in clattn_problem; needs an alignment */
+    int64_t rows;         /* of x, in each batch entry */
+    int64_t context_rows; /* of the context, with CLATTN_MHA_CROSS; without it 0 or rows */
+    int64_t model_dim;    /* columns of x */
+    int64_t context_dim;  /* columns of the context; 0: model_dim */
+    int64_t query_heads;  /* a multiple of kv_heads */
+    int64_t kv_heads;     /* 0: query_heads */
+    int64_t head_dim;     /* 0: model_dim / query_heads, which must come out even */
+    int64_t head_dim_v;   /* 0: head_dim */
+    int64_t out_dim;      /* columns of y; 0: model_dim */
+    uint32_t parts;       /* clattn_mha_part, or-ed */
+    uint32_t features;    /* CLATTN_WITH_MASK, CLATTN_WITH_KEY_LENGTHS */
+    int causal;           /* as in clattn_problem; needs an alignment */
     clattn_alignment alignment;
     clattn_mha_weights weights;
-    int has_scale;          /* as in clattn_call */
+    int has_scale; /* as in clattn_call */
     double scale;
     clattn_projection projection;
-    const char *strategy;   /* of the attention; NULL: the best */
+    const char *strategy; /* of the attention; NULL: the best */
 } clattn_mha_problem;
 
-#define CLATTN_MHA_PROBLEM_INIT                                                                        \
-    {                                                                                                  \
-        sizeof(clattn_mha_problem), CLATTN_FLOAT32, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,             \
-            CLATTN_ALIGN_UNSET, CLATTN_MHA_WEIGHTS_NONE, 0, 0.0, CLATTN_PROJECTION_AUTO, NULL          \
+#define CLATTN_MHA_PROBLEM_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(clattn_mha_problem), CLATTN_FLOAT32, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, CLATTN_ALIGN_UNSET,         \
+            CLATTN_MHA_WEIGHTS_NONE, 0, 0.0, CLATTN_PROJECTION_AUTO, NULL                                              \
     }
 CLATTN_API void clattn_mha_problem_init(clattn_mha_problem *problem, size_t struct_size);
 
@@ -106,19 +106,18 @@ typedef struct clattn_mha_host_arrays {
     clattn_host_tensor mask;
 } clattn_mha_host_arrays;
 
-#define CLATTN_7_ARRAYS_NONE                                                                           \
-    CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,     \
-        CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE
-#define CLATTN_MHA_ARRAYS_INIT                                                                         \
-    {                                                                                                  \
-        sizeof(clattn_mha_arrays), NULL, CLATTN_7_ARRAYS_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,   \
-            CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,                \
-            CLATTN_TENSOR_NONE                                                                         \
+#define CLATTN_7_ARRAYS_NONE                                                                                           \
+    CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,  \
+        CLATTN_ARRAY_NONE
+#define CLATTN_MHA_ARRAYS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(clattn_mha_arrays), NULL, CLATTN_7_ARRAYS_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,                   \
+            CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_TENSOR_NONE             \
     }
-#define CLATTN_MHA_HOST_ARRAYS_INIT                                                                    \
-    {                                                                                                  \
-        sizeof(clattn_mha_host_arrays), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,    \
-            NULL, NULL, NULL, CLATTN_TENSOR_NONE                                                       \
+#define CLATTN_MHA_HOST_ARRAYS_INIT                                                                                    \
+    {                                                                                                                  \
+        sizeof(clattn_mha_host_arrays), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,  \
+            CLATTN_TENSOR_NONE                                                                                         \
     }
 CLATTN_API void clattn_mha_arrays_init(clattn_mha_arrays *arrays, size_t struct_size);
 CLATTN_API void clattn_mha_host_arrays_init(clattn_mha_host_arrays *arrays, size_t struct_size);
@@ -139,18 +138,16 @@ CLATTN_API const char *clattn_mha_explain(const clattn_mha *mha);
 
 /* As clattn_enqueue_forward: returns without waiting. */
 CLATTN_API clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue,
-                                            const clattn_mha_arrays *arrays, cl_uint n_wait,
-                                            const cl_event *wait, cl_event *done);
+                                            const clattn_mha_arrays *arrays, cl_uint n_wait, const cl_event *wait,
+                                            cl_event *done);
 
 /* Blocking, on host memory. Packs separate weights on their way to the device. A NaN or infinity in a
  * weight or a bias is CLATTN_INVALID_ARGUMENT with its place in the message. */
-CLATTN_API clattn_status clattn_mha_forward_host(clattn_context *context,
-                                                 const clattn_mha_problem *problem,
+CLATTN_API clattn_status clattn_mha_forward_host(clattn_context *context, const clattn_mha_problem *problem,
                                                  const clattn_mha_host_arrays *arrays);
 
 /* The same in float64 on the CPU, rounded to `type` where the device stores it. Slow. Blocking. */
-CLATTN_API clattn_status clattn_mha_reference(const clattn_mha_problem *problem,
-                                              const clattn_mha_host_arrays *arrays);
+CLATTN_API clattn_status clattn_mha_reference(const clattn_mha_problem *problem, const clattn_mha_host_arrays *arrays);
 
 /* ---- additive attention --------------------------------------------------------------------- */
 
@@ -163,23 +160,22 @@ CLATTN_API clattn_status clattn_mha_reference(const clattn_mha_problem *problem,
  * The scores of all pairs are in the workspace: batch * rows * keys elements of float32. */
 typedef struct clattn_additive_problem {
     size_t struct_size;
-    clattn_type type;     /* of all arrays but mask, key_lengths, weights; not CLATTN_FLOAT64 */
+    clattn_type type; /* of all arrays but mask, key_lengths, weights; not CLATTN_FLOAT64 */
     int64_t batch, rows, keys;
-    int64_t query_dim;    /* columns of query */
-    int64_t key_dim;      /* columns of key; 0: query_dim */
-    int64_t hidden_dim;   /* rows of wq and wk */
-    int64_t value_dim;    /* columns of value and out */
-    uint32_t features;    /* CLATTN_WITH_MASK, CLATTN_WITH_KEY_LENGTHS */
-    int causal;           /* as in clattn_problem; needs an alignment */
+    int64_t query_dim;  /* columns of query */
+    int64_t key_dim;    /* columns of key; 0: query_dim */
+    int64_t hidden_dim; /* rows of wq and wk */
+    int64_t value_dim;  /* columns of value and out */
+    uint32_t features;  /* CLATTN_WITH_MASK, CLATTN_WITH_KEY_LENGTHS */
+    int causal;         /* as in clattn_problem; needs an alignment */
     clattn_alignment alignment;
     int weights;          /* nonzero: arrays.weights receives softmax(s) */
     const char *strategy; /* of softmax and value mixing; NULL: the best */
 } clattn_additive_problem;
 
-#define CLATTN_ADDITIVE_PROBLEM_INIT                                                                   \
-    {                                                                                                  \
-        sizeof(clattn_additive_problem), CLATTN_FLOAT32, 1, 0, 0, 0, 0, 0, 0, 0, 0,                    \
-            CLATTN_ALIGN_UNSET, 0, NULL                                                                \
+#define CLATTN_ADDITIVE_PROBLEM_INIT                                                                                   \
+    {                                                                                                                  \
+        sizeof(clattn_additive_problem), CLATTN_FLOAT32, 1, 0, 0, 0, 0, 0, 0, 0, 0, CLATTN_ALIGN_UNSET, 0, NULL        \
     }
 CLATTN_API void clattn_additive_problem_init(clattn_additive_problem *problem, size_t struct_size);
 
@@ -204,15 +200,14 @@ typedef struct clattn_additive_host_arrays {
     clattn_host_tensor mask;
 } clattn_additive_host_arrays;
 
-#define CLATTN_ADDITIVE_ARRAYS_INIT                                                                    \
-    {                                                                                                  \
-        sizeof(clattn_additive_arrays), NULL, CLATTN_7_ARRAYS_NONE, CLATTN_ARRAY_NONE,                 \
-            CLATTN_ARRAY_NONE, CLATTN_TENSOR_NONE                                                      \
+#define CLATTN_ADDITIVE_ARRAYS_INIT                                                                                    \
+    {                                                                                                                  \
+        sizeof(clattn_additive_arrays), NULL, CLATTN_7_ARRAYS_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,              \
+            CLATTN_TENSOR_NONE                                                                                         \
     }
-#define CLATTN_ADDITIVE_HOST_ARRAYS_INIT                                                               \
-    {                                                                                                  \
-        sizeof(clattn_additive_host_arrays), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,     \
-            CLATTN_TENSOR_NONE                                                                         \
+#define CLATTN_ADDITIVE_HOST_ARRAYS_INIT                                                                               \
+    {                                                                                                                  \
+        sizeof(clattn_additive_host_arrays), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CLATTN_TENSOR_NONE  \
     }
 CLATTN_API void clattn_additive_arrays_init(clattn_additive_arrays *arrays, size_t struct_size);
 CLATTN_API void clattn_additive_host_arrays_init(clattn_additive_host_arrays *arrays, size_t struct_size);
@@ -220,18 +215,15 @@ CLATTN_API void clattn_additive_host_arrays_init(clattn_additive_host_arrays *ar
 typedef struct clattn_additive clattn_additive; /* a plan: immutable */
 
 /* As the functions of the multi-head layer. */
-CLATTN_API clattn_status clattn_additive_create(clattn_context *context,
-                                                const clattn_additive_problem *problem,
+CLATTN_API clattn_status clattn_additive_create(clattn_context *context, const clattn_additive_problem *problem,
                                                 clattn_additive **additive);
 CLATTN_API void clattn_additive_destroy(clattn_additive *additive);
 CLATTN_API size_t clattn_additive_workspace(const clattn_additive *additive);
 CLATTN_API const char *clattn_additive_explain(const clattn_additive *additive);
-CLATTN_API clattn_status clattn_additive_enqueue(const clattn_additive *additive,
-                                                 cl_command_queue queue,
+CLATTN_API clattn_status clattn_additive_enqueue(const clattn_additive *additive, cl_command_queue queue,
                                                  const clattn_additive_arrays *arrays, cl_uint n_wait,
                                                  const cl_event *wait, cl_event *done);
-CLATTN_API clattn_status clattn_additive_forward_host(clattn_context *context,
-                                                      const clattn_additive_problem *problem,
+CLATTN_API clattn_status clattn_additive_forward_host(clattn_context *context, const clattn_additive_problem *problem,
                                                       const clattn_additive_host_arrays *arrays);
 CLATTN_API clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
                                                    const clattn_additive_host_arrays *arrays);

@@ -19,7 +19,7 @@
 
 struct run {
     const char *cases, *only, *digests; /* only: NULL for all */
-    int covers; /* only the cases that stand for all */
+    int covers;                         /* only the cases that stand for all */
     struct device_options options;
     struct judge judge;
 };

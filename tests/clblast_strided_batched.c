@@ -83,22 +83,20 @@ static int multiply(struct products *p, cl_command_queue queue, int strided_batc
     const size_t n = p->n, offset = p->layout->offset;
     CLBlastStatusCode code = CLBlastSuccess;
     if (strided_batched) {
-        code = CLBlastSgemmStridedBatched(CLBlastLayoutColMajor, CLBlastTransposeNo, CLBlastTransposeYes, n,
-                                          n, n, 1, p->buffer[0], offset, n,
-                                          p->layout->shared_a ? 0 : p->stride, p->buffer[1], offset, n,
-                                          p->stride, 0, p->buffer[2], offset, n, p->stride, BATCH, &queue,
+        code = CLBlastSgemmStridedBatched(CLBlastLayoutColMajor, CLBlastTransposeNo, CLBlastTransposeYes, n, n, n, 1,
+                                          p->buffer[0], offset, n, p->layout->shared_a ? 0 : p->stride, p->buffer[1],
+                                          offset, n, p->stride, 0, p->buffer[2], offset, n, p->stride, BATCH, &queue,
                                           NULL);
     }
     for (size_t b = 0; b < BATCH && !strided_batched && code == CLBlastSuccess; ++b) {
-        code = CLBlastSgemm(CLBlastLayoutColMajor, CLBlastTransposeNo, CLBlastTransposeYes, n, n, n, 1,
-                            p->buffer[0], start_of(p, 0, b), n, p->buffer[1], start_of(p, 1, b), n, 0,
-                            p->buffer[2], start_of(p, 2, b), n, &queue, NULL);
+        code = CLBlastSgemm(CLBlastLayoutColMajor, CLBlastTransposeNo, CLBlastTransposeYes, n, n, n, 1, p->buffer[0],
+                            start_of(p, 0, b), n, p->buffer[1], start_of(p, 1, b), n, 0, p->buffer[2],
+                            start_of(p, 2, b), n, &queue, NULL);
     }
     if (code != CLBlastSuccess) {
         return (int)code;
     }
-    return clEnqueueReadBuffer(queue, p->buffer[2], CL_TRUE, 0, p->total * sizeof(float), p->host[2], 0,
-                               NULL, NULL);
+    return clEnqueueReadBuffer(queue, p->buffer[2], CL_TRUE, 0, p->total * sizeof(float), p->host[2], 0, NULL, NULL);
 }
 
 static int count_wrong(const struct products *p)
@@ -170,8 +168,8 @@ static double out_of(const float *query, const float *key, const float *value, s
 static cl_mem upload(clattn_context *context, const float *data, size_t count)
 {
     cl_int code;
-    cl_mem buffer = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE,
-                                   (OFFSET + count) * sizeof(float), NULL, &code);
+    cl_mem buffer =
+        clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, (OFFSET + count) * sizeof(float), NULL, &code);
     if (code == CL_SUCCESS && data) {
         clEnqueueWriteBuffer(clattn_context_queue(context), buffer, CL_TRUE, OFFSET * sizeof(float),
                              count * sizeof(float), data, 0, NULL, NULL);
@@ -209,12 +207,12 @@ static int run_clattn(clattn_context *context)
         for (size_t t = 0; t < 4; ++t) {
             clattn_strides_bhsd(t == 0 || t == 3 ? HEADS : 1, LENGTH, LENGTH, all[t]->stride);
         }
-        tensors.workspace = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE,
-                                           clattn_plan_workspace(plan), NULL, &code);
+        tensors.workspace =
+            clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, clattn_plan_workspace(plan), NULL, &code);
         cl_command_queue queue = clattn_context_queue(context);
         if (clattn_enqueue_forward(plan, queue, NULL, &tensors, 0, NULL, NULL) == CLATTN_OK &&
-            clEnqueueReadBuffer(queue, tensors.out.buffer, CL_TRUE, OFFSET * sizeof(float),
-                                queries * sizeof(float), out, 0, NULL, NULL) == CL_SUCCESS) {
+            clEnqueueReadBuffer(queue, tensors.out.buffer, CL_TRUE, OFFSET * sizeof(float), queries * sizeof(float),
+                                out, 0, NULL, NULL) == CL_SUCCESS) {
             wrong = 0;
             for (size_t sample = 0; sample < 32; ++sample) {
                 const size_t h = sample % HEADS, i = sample * 331 % LENGTH, c = sample * 97 % LENGTH;
@@ -257,10 +255,11 @@ int main(void)
         }
     }
     printf("strided-batched: %s\n", defects > 0 ? "has the known defect; clattn does not use it"
-                                                 : "right in all cases: this CLBlast is repaired");
+                                                : "right in all cases: this CLBlast is repaired");
     const int wrong = run_clattn(context);
-    printf("clattn, shared key/value head, offsets: %s\n",
-           wrong == 0 ? "right" : wrong > 0 ? "WRONG" : clattn_last_error());
+    printf("clattn, shared key/value head, offsets: %s\n", wrong == 0  ? "right"
+                                                           : wrong > 0 ? "WRONG"
+                                                                       : clattn_last_error());
     failed += wrong != 0;
     passed += wrong == 0;
     clattn_context_destroy(context);

@@ -130,13 +130,12 @@ static int integers_give_exact_scores(struct exact *e)
         int64_t h = n / (33 * 70), i = n / 70 % 33, j = n % 70;
         double dot = 0;
         for (int64_t d = 0; d < 67; ++d) {
-            dot += test_call_get(&test, TENSOR_QUERY, 0, h, i, d) *
-                   test_call_get(&test, TENSOR_KEY, 0, 0, j, d);
+            dot += test_call_get(&test, TENSOR_QUERY, 0, h, i, d) * test_call_get(&test, TENSOR_KEY, 0, 0, j, d);
         }
         double got = test_call_get(&test, TENSOR_WEIGHTS, 0, h, i, j);
         if (fabs(got - -0.5 * dot) > 0 || isnan(got)) {
-            snprintf(e->what, sizeof(e->what), "score[0, %d, %d, %d] is %.9g, not %.9g", (int)h, (int)i,
-                     (int)j, got, -0.5 * dot);
+            snprintf(e->what, sizeof(e->what), "score[0, %d, %d, %d] is %.9g, not %.9g", (int)h, (int)i, (int)j, got,
+                     -0.5 * dot);
             status = -1;
         }
     }
@@ -168,8 +167,8 @@ static int power_of_two_passes_through(struct exact *e)
         row.b = at / (n[1] * n[2] * n[3]);
         row.h = at / (n[2] * n[3]) % n[1];
         row.i = at / n[3] % n[2];
-        status = exact_same_value(e, &row, at % n[3],
-                            8 * test_call_get(&one, TENSOR_OUT, row.b, row.h, row.i, at % n[3]));
+        status =
+            exact_same_value(e, &row, at % n[3], 8 * test_call_get(&one, TENSOR_OUT, row.b, row.h, row.i, at % n[3]));
     }
     test_call_free(&one);
     test_call_free(&eight);

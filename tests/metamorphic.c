@@ -161,8 +161,7 @@ static double below_diagonal(struct random *random, const int64_t index[4], cons
 {
     const struct diagonal *diagonal = context;
     const int64_t all = INT64_MAX;
-    return index[3] <= index[2] + diagonal->offset &&
-           (!diagonal->thinned || two_of_three(random, index, &all) > 0);
+    return index[3] <= index[2] + diagonal->offset && (!diagonal->thinned || two_of_three(random, index, &all) > 0);
 }
 
 static int causal_is_a_mask_with(struct exact *e, const struct shape *shape, const struct diagonal *diagonal)
@@ -181,8 +180,7 @@ static int causal_is_a_mask_with(struct exact *e, const struct shape *shape, con
     if (diagonal->thinned) {
         test_call_fill(&causal, TENSOR_MASK, &random, two_of_three, &shape->key_len);
     }
-    int status = exact_run(e, &causal) || exact_run(e, &masked) ||
-                 exact_same_entry(e, &causal, 0, &masked, 0);
+    int status = exact_run(e, &causal) || exact_run(e, &masked) || exact_same_entry(e, &causal, 0, &masked, 0);
     test_call_free(&causal);
     test_call_free(&masked);
     return status ? -1 : 0;
@@ -202,8 +200,7 @@ static int causal_is_a_mask(struct exact *e, const struct shape *shape)
 static int64_t batch_that_fills(const struct exact *e)
 {
     cl_uint units = 1;
-    clGetDeviceInfo(clattn_context_device(e->context), CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units,
-                    NULL);
+    clGetDeviceInfo(clattn_context_device(e->context), CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units), &units, NULL);
     const int64_t batch = (4 * (int64_t)units + KV_HEADS - 1) / KV_HEADS;
     return batch < 3 ? 3 : batch < 256 ? batch : 256;
 }
@@ -244,8 +241,7 @@ static int grouped_heads(struct exact *e, const struct shape *shape)
                           test_call_get(&grouped, (enum tensor_id)id, 0, h / (HEADS / KV_HEADS), i, at % n[3]));
         }
     }
-    int status = exact_run(e, &grouped) || exact_run(e, &repeated) ||
-                 exact_same_entry(e, &grouped, 0, &repeated, 0);
+    int status = exact_run(e, &grouped) || exact_run(e, &repeated) || exact_same_entry(e, &grouped, 0, &repeated, 0);
     test_call_free(&grouped);
     test_call_free(&repeated);
     return status ? -1 : 0;
@@ -358,8 +354,7 @@ int main(int argc, char **argv)
     struct device_options options;
     const char *shape = NULL;
     const struct device_option more[] = { { "shape", &shape }, { NULL, NULL } };
-    if (device_options_parse_more(argc, argv, "all", "float32", more,
-                                  &options) != 0) {
+    if (device_options_parse_more(argc, argv, "all", "float32", more, &options) != 0) {
         return device_options_usage("metamorphic");
     }
     struct exact e = { .context = device_options_open(&options) };

@@ -54,8 +54,8 @@ static int parse(int argc, char **argv, struct options *o)
     const char *index = NULL, *seconds = "0", *work = "0";
     const char *same = "1", *mixed = "0";
     o->digests = NULL;
-    const struct device_option more[] = { { "seed", &seed },       { "count", &count }, { "index", &index },
-                                          { "seconds", &seconds }, { "work", &work },   { "same", &same },
+    const struct device_option more[] = { { "seed", &seed },       { "count", &count },        { "index", &index },
+                                          { "seconds", &seconds }, { "work", &work },          { "same", &same },
                                           { "mixed", &mixed },     { "digests", &o->digests }, { NULL, NULL } };
     if (device_options_parse_more(argc, argv, "plain,staged,staged/clblast", NULL, more, &o->shared) != 0) {
         return -1;
@@ -92,8 +92,8 @@ static int run_index(struct run *run, uint64_t index, int only)
     int served = 1;
     const struct options *o = &run->options;
     const struct device_options *shared = &o->shared;
-    struct random_call_options what = { shared->types[index / o->same % (uint64_t)shared->n_types],
-                                        o->work_limit, o->same, o->mixed };
+    struct random_call_options what = { shared->types[index / o->same % (uint64_t)shared->n_types], o->work_limit,
+                                        o->same, o->mixed };
     struct test_call test;
     enum value_family family;
     char name[24], again[160];

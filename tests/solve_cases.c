@@ -76,8 +76,7 @@ static int compute(const struct options *options, clattn_context *context, struc
 }
 
 /* The same. */
-static int solve(const struct options *options, clattn_context *context, const char *name,
-                 struct failure *failure)
+static int solve(const struct options *options, clattn_context *context, const char *name, struct failure *failure)
 {
     char from[PATH_BYTES], to[PATH_BYTES];
     snprintf(from, sizeof(from), "%s/%s", options->cases, name);

@@ -8,26 +8,29 @@
 
 /* ---- types ---- */
 
-static int convert_inputs(const struct options *options, struct inputs *inputs,
-                          clattn_problem *problem, struct failure *failure)
+static int convert_inputs(const struct options *options, struct inputs *inputs, clattn_problem *problem,
+                          struct failure *failure)
 {
-    const enum role stored[] = {ROLE_QUERY, ROLE_KEY, ROLE_VALUE, ROLE_PAST_KEY, ROLE_PAST_VALUE};
+    const enum role stored[] = { ROLE_QUERY, ROLE_KEY, ROLE_VALUE, ROLE_PAST_KEY, ROLE_PAST_VALUE };
     clattn_type type = tensor_storage_type(inputs->tensor[ROLE_QUERY].type);
-    if (problem_type_read(options, OPTION_DTYPE, &type, failure) != 0)
+    if (problem_type_read(options, OPTION_DTYPE, &type, failure) != 0) {
         return -1;
+    }
     for (size_t i = 0; i < sizeof stored / sizeof *stored; i++) {
         struct tensor *tensor = &inputs->tensor[stored[i]];
         const char *name = role_name(stored[i]);
-        if (!tensor->data)
+        if (!tensor->data) {
             continue;
-        if (!options->value[OPTION_DTYPE] &&
-            (type == CLATTN_TYPE_NONE || tensor_storage_type(tensor->type) != type))
+        }
+        if (!options->value[OPTION_DTYPE] && (type == CLATTN_TYPE_NONE || tensor_storage_type(tensor->type) != type)) {
             return failure_misuse(failure,
                                   "%s %s: must be a float type, the same for query, key and value; "
                                   "convert with --dtype",
                                   name, tensor_type_name(tensor->type));
-        if (tensor_convert(tensor, tensor_type_of_storage(type), name, failure) != 0)
+        }
+        if (tensor_convert(tensor, tensor_type_of_storage(type), name, failure) != 0) {
             return -1;
+        }
     }
     problem->type = type;
     return 0;
@@ -35,43 +38,42 @@ static int convert_inputs(const struct options *options, struct inputs *inputs,
 
 /* ---- layouts ---- */
 
-static int choose_layout(const struct options *options, enum layout *layout, int64_t *heads,
-                         int64_t *kv_heads, struct failure *failure)
+static int choose_layout(const struct options *options, enum layout *layout, int64_t *heads, int64_t *kv_heads,
+                         struct failure *failure)
 {
-    static const char *const names[] = {"bhsd", "bshd", "bs(hd)", "thd", "bsh", NULL};
-    static const enum layout layouts[] = {LAYOUT_BHSD, LAYOUT_BSHD, LAYOUT_PACKED, LAYOUT_THD,
-                                          LAYOUT_PACKED};
-    const enum option_id layout_option[] = {OPTION_LAYOUT, OPTION_NONE};
-    const enum option_id heads_option[] = {OPTION_HEADS, OPTION_NONE};
+    static const char *const names[] = { "bhsd", "bshd", "bs(hd)", "thd", "bsh", NULL };
+    static const enum layout layouts[] = { LAYOUT_BHSD, LAYOUT_BSHD, LAYOUT_PACKED, LAYOUT_THD, LAYOUT_PACKED };
+    const enum option_id layout_option[] = { OPTION_LAYOUT, OPTION_NONE };
+    const enum option_id heads_option[] = { OPTION_HEADS, OPTION_NONE };
     int index = 0;
     if (option_choice(options, OPTION_LAYOUT, names, &index, failure) != 0 ||
         option_needs(options, OPTION_HEADS, layout_option, failure) != 0 ||
         option_needs(options, OPTION_KV_HEADS, heads_option, failure) != 0 ||
-        option_integer(options, OPTION_HEADS, 1, INT32_MAX, heads, failure) != 0)
+        option_integer(options, OPTION_HEADS, 1, INT32_MAX, heads, failure) != 0) {
         return -1;
+    }
     *kv_heads = *heads;
     *layout = layouts[index];
-    if (*heads && *layout != LAYOUT_PACKED)
-        return failure_misuse(failure, "--heads %lld: layout %s has an axis for them; leave it out",
-                              (long long)*heads, names[index]);
+    if (*heads && *layout != LAYOUT_PACKED) {
+        return failure_misuse(failure, "--heads %lld: layout %s has an axis for them; leave it out", (long long)*heads,
+                              names[index]);
+    }
     return option_integer(options, OPTION_KV_HEADS, 1, INT32_MAX, kv_heads, failure);
 }
 
-static int read_layouts(const struct options *options, struct inputs *inputs,
-                        struct attention *attention, struct failure *failure)
+static int read_layouts(const struct options *options, struct inputs *inputs, struct attention *attention,
+                        struct failure *failure)
 {
     int64_t heads = 0, kv_heads = 0;
     attention->layout = LAYOUT_BHSD; /* a layer's heads are an axis already */
-    if (!inputs->is_layer &&
-        choose_layout(options, &attention->layout, &heads, &kv_heads, failure) != 0)
+    if (!inputs->is_layer && choose_layout(options, &attention->layout, &heads, &kv_heads, failure) != 0) {
         return -1;
-    if (layout_read(&inputs->tensor[ROLE_QUERY], attention->layout, heads, "query",
-                    &attention->query, failure) != 0 ||
-        layout_read(&inputs->tensor[ROLE_KEY], attention->layout, kv_heads, "key", &attention->key,
-                    failure) != 0)
+    }
+    if (layout_read(&inputs->tensor[ROLE_QUERY], attention->layout, heads, "query", &attention->query, failure) != 0 ||
+        layout_read(&inputs->tensor[ROLE_KEY], attention->layout, kv_heads, "key", &attention->key, failure) != 0) {
         return -1;
-    return layout_read(&inputs->tensor[ROLE_VALUE], attention->layout, kv_heads, "value",
-                       &attention->value, failure);
+    }
+    return layout_read(&inputs->tensor[ROLE_VALUE], attention->layout, kv_heads, "value", &attention->value, failure);
 }
 
 static int check_shapes(const struct attention *attention, struct failure *failure)
@@ -80,51 +82,53 @@ static int check_shapes(const struct attention *attention, struct failure *failu
     if (attention_must_equal("key batch", k->batch, "query", q->batch, failure) != 0 ||
         attention_must_equal("value batch", v->batch, "query", q->batch, failure) != 0 ||
         attention_must_equal("key head dim", k->columns, "query", q->columns, failure) != 0 ||
-        attention_must_equal("value heads", v->heads, "key", k->heads, failure) != 0)
+        attention_must_equal("value heads", v->heads, "key", k->heads, failure) != 0) {
         return -1;
+    }
     return attention_must_equal("value length", v->rows, "key", k->rows, failure);
 }
 
 /* ---- past keys and values ---- */
 
-static void copy_rows(const struct tensor *from, const struct axes *axes, struct tensor *to,
-                      int64_t rows, int64_t first_row)
+static void copy_rows(const struct tensor *from, const struct axes *axes, struct tensor *to, int64_t rows,
+                      int64_t first_row)
 {
     size_t size = tensor_type_size(from->type), bytes = (size_t)axes->columns * size;
-    for (int64_t b = 0; b < axes->batch; b++)
-        for (int64_t h = 0; h < axes->heads; h++)
+    for (int64_t b = 0; b < axes->batch; b++) {
+        for (int64_t h = 0; h < axes->heads; h++) {
             for (int64_t i = 0; i < axes->rows; i++) {
                 int64_t source = b * axes->stride[0] + h * axes->stride[1] + i * axes->stride[2];
                 int64_t target = ((b * axes->heads + h) * rows + first_row + i) * axes->columns;
-                memcpy((char *)to->data + (size_t)target * size,
-                       (const char *)from->data + (size_t)source * size, bytes);
+                memcpy((char *)to->data + (size_t)target * size, (const char *)from->data + (size_t)source * size,
+                       bytes);
             }
+        }
+    }
 }
 
 /* Replaces a tensor by [batch, heads, past rows + rows, columns] and its axes by those. The past
  * may be in layout bhsd where the rest is bs(hd), as ONNX has it. */
-static int prepend(struct inputs *inputs, enum role past_role, enum role role, enum layout layout,
-                   struct axes *axes, struct failure *failure)
+static int prepend(struct inputs *inputs, enum role past_role, enum role role, enum layout layout, struct axes *axes,
+                   struct failure *failure)
 {
     const struct tensor *past = &inputs->tensor[past_role];
     const char *name = role_name(past_role);
     struct axes before;
     struct tensor joined;
     enum layout past_layout = layout == LAYOUT_PACKED && past->dims >= 4 ? LAYOUT_BHSD : layout;
-    if (layout == LAYOUT_THD)
-        return failure_misuse(failure, "%s: layout thd has no past; put it into the packed keys",
-                              name);
+    if (layout == LAYOUT_THD) {
+        return failure_misuse(failure, "%s: layout thd has no past; put it into the packed keys", name);
+    }
     if (layout_read(past, past_layout, axes->heads, name, &before, failure) != 0 ||
-        attention_must_equal("past batch", before.batch, "the new keys", axes->batch, failure) !=
-            0 ||
-        attention_must_equal("past heads", before.heads, "the new keys", axes->heads, failure) !=
-            0 ||
-        attention_must_equal("past head dim", before.columns, "the new keys", axes->columns,
-                             failure) != 0)
+        attention_must_equal("past batch", before.batch, "the new keys", axes->batch, failure) != 0 ||
+        attention_must_equal("past heads", before.heads, "the new keys", axes->heads, failure) != 0 ||
+        attention_must_equal("past head dim", before.columns, "the new keys", axes->columns, failure) != 0) {
         return -1;
-    const int64_t shape[4] = {axes->batch, axes->heads, before.rows + axes->rows, axes->columns};
-    if (tensor_create(&joined, past->type, 4, shape, name, failure) != 0)
+    }
+    const int64_t shape[4] = { axes->batch, axes->heads, before.rows + axes->rows, axes->columns };
+    if (tensor_create(&joined, past->type, 4, shape, name, failure) != 0) {
         return -1;
+    }
     copy_rows(past, &before, &joined, shape[2], 0);
     copy_rows(&inputs->tensor[role], axes, &joined, shape[2], before.rows);
     tensor_free(&inputs->tensor[role]);
@@ -136,30 +140,31 @@ static int prepend_past(struct inputs *inputs, struct attention *attention, stru
 {
     int has_key = inputs->tensor[ROLE_PAST_KEY].data != NULL;
     int has_value = inputs->tensor[ROLE_PAST_VALUE].data != NULL;
-    if (has_key != has_value)
+    if (has_key != has_value) {
         return failure_misuse(failure, "%s: is missing; past keys and past values come together",
                               role_name(has_key ? ROLE_PAST_VALUE : ROLE_PAST_KEY));
-    if (!has_key)
+    }
+    if (!has_key) {
         return 0;
-    if (prepend(inputs, ROLE_PAST_KEY, ROLE_KEY, attention->layout, &attention->key, failure) != 0)
+    }
+    if (prepend(inputs, ROLE_PAST_KEY, ROLE_KEY, attention->layout, &attention->key, failure) != 0) {
         return -1;
-    return prepend(inputs, ROLE_PAST_VALUE, ROLE_VALUE, attention->layout, &attention->value,
-                   failure);
+    }
+    return prepend(inputs, ROLE_PAST_VALUE, ROLE_VALUE, attention->layout, &attention->value, failure);
 }
 
 /* ---- outputs ---- */
 
-static int prepare_out(const struct inputs *inputs, struct attention *attention,
-                       struct failure *failure)
+static int prepare_out(const struct inputs *inputs, struct attention *attention, struct failure *failure)
 {
     const struct tensor *query = &inputs->tensor[ROLE_QUERY];
     struct axes axes;
     int64_t shape[TENSOR_DIMS_MAX];
     layout_shape(query, attention->layout, &attention->query, attention->value.columns, shape);
     if (tensor_create(&attention->out, query->type, query->dims, shape, "out", failure) != 0 ||
-        layout_read(&attention->out, attention->layout, attention->query.heads, "out", &axes,
-                    failure) != 0)
+        layout_read(&attention->out, attention->layout, attention->query.heads, "out", &axes, failure) != 0) {
         return -1;
+    }
     attention->host.out.data = attention->out.data;
     memcpy(attention->host.out.stride, axes.stride, sizeof axes.stride);
     return 0;
@@ -167,8 +172,8 @@ static int prepare_out(const struct inputs *inputs, struct attention *attention,
 
 /* [lead..., heads, queries] and, for weights, keys. Packed: lse [heads, tokens], weights
  * [sequences, heads, longest, longest]. */
-static int prepare_rows(struct attention *attention, int with_keys, struct tensor *tensor,
-                        clattn_host_tensor *host, struct failure *failure)
+static int prepare_rows(struct attention *attention, int with_keys, struct tensor *tensor, clattn_host_tensor *host,
+                        struct failure *failure)
 {
     const struct axes *query = &attention->query;
     const clattn_problem *problem = &attention->problem;
@@ -176,17 +181,20 @@ static int prepare_rows(struct attention *attention, int with_keys, struct tenso
     int64_t keys = with_keys ? problem->key_len : 1, shape[TENSOR_DIMS_MAX + 2];
     int dims = query->lead_dims;
     memcpy(shape, query->lead, (size_t)dims * sizeof *shape);
-    if (attention->layout == LAYOUT_THD && with_keys)
+    if (attention->layout == LAYOUT_THD && with_keys) {
         shape[dims++] = problem->batch;
-    if (query->has_heads)
+    }
+    if (query->has_heads) {
         shape[dims++] = query->heads;
+    }
     shape[dims++] = rows;
-    if (with_keys)
+    if (with_keys) {
         shape[dims++] = keys;
-    if (tensor_create(
-            tensor, with_keys && problem->type == CLATTN_FLOAT64 ? TENSOR_FLOAT64 : TENSOR_FLOAT32,
-            dims, shape, with_keys ? "weights" : "lse", failure) != 0)
+    }
+    if (tensor_create(tensor, with_keys && problem->type == CLATTN_FLOAT64 ? TENSOR_FLOAT64 : TENSOR_FLOAT32, dims,
+                      shape, with_keys ? "weights" : "lse", failure) != 0) {
         return -1;
+    }
     host->data = tensor->data;
     clattn_strides_bhsd(query->heads, rows, keys, host->stride);
     return 0;
@@ -203,9 +211,10 @@ static int prepare_all(const struct options *options, struct inputs *inputs, str
 {
     clattn_problem *problem = &attention->problem;
     if (convert_inputs(options, inputs, problem, failure) != 0 ||
-        read_layouts(options, inputs, attention, failure) != 0 ||
-        prepend_past(inputs, attention, failure) != 0 || check_shapes(attention, failure) != 0)
+        read_layouts(options, inputs, attention, failure) != 0 || prepend_past(inputs, attention, failure) != 0 ||
+        check_shapes(attention, failure) != 0) {
         return -1;
+    }
     problem->batch = attention->query.batch;
     problem->query_heads = attention->query.heads;
     problem->kv_heads = attention->key.heads;
@@ -213,19 +222,20 @@ static int prepare_all(const struct options *options, struct inputs *inputs, str
     problem->key_len = attention->key.rows;
     problem->head_dim = attention->query.columns;
     problem->head_dim_v = attention->value.columns;
-    if (problem->head_dim < 1 || problem->head_dim_v < 1)
-        return failure_misuse(failure,
-                              "head dim 0: query, key and value must have at least one column");
+    if (problem->head_dim < 1 || problem->head_dim_v < 1) {
+        return failure_misuse(failure, "head dim 0: query, key and value must have at least one column");
+    }
     place(&attention->host.query, &inputs->tensor[ROLE_QUERY], &attention->query);
     place(&attention->host.key, &inputs->tensor[ROLE_KEY], &attention->key);
     place(&attention->host.value, &inputs->tensor[ROLE_VALUE], &attention->value);
-    if (attention_prepare_extras(options, inputs, offsets, attention, failure) != 0)
+    if (attention_prepare_extras(options, inputs, offsets, attention, failure) != 0) {
         return -1;
+    }
     return prepare_out(inputs, attention, failure);
 }
 
-int attention_prepare(const struct options *options, struct inputs *inputs, clattn_weights weights,
-                      int with_lse, struct attention *attention, struct failure *failure)
+int attention_prepare(const struct options *options, struct inputs *inputs, clattn_weights weights, int with_lse,
+                      struct attention *attention, struct failure *failure)
 {
     const clattn_problem problem = CLATTN_PROBLEM_INIT;
     const clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
@@ -235,10 +245,10 @@ int attention_prepare(const struct options *options, struct inputs *inputs, clat
     attention->problem = problem;
     attention->host = host;
     clattn_call_init(&attention->values, sizeof attention->values);
-    result = problem_options_read(options, &attention->problem, &attention->values, &offsets,
-                                  failure);
-    if (result == 0)
+    result = problem_options_read(options, &attention->problem, &attention->values, &offsets, failure);
+    if (result == 0) {
         result = prepare_all(options, inputs, &offsets, attention, failure);
+    }
     tensor_free(&offsets);
     if (result == 0 && weights != CLATTN_WEIGHTS_NONE) {
         attention->problem.weights = weights;

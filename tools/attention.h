@@ -19,8 +19,8 @@ struct attention {
 
 /* Converts and completes the inputs in place (types, past keys, lists), and allocates the outputs.
  * The inputs must outlive it. The caller ends with attention_free, after failures too. */
-int attention_prepare(const struct options *options, struct inputs *inputs, clattn_weights weights,
-                      int with_lse, struct attention *attention, struct failure *failure);
+int attention_prepare(const struct options *options, struct inputs *inputs, clattn_weights weights, int with_lse,
+                      struct attention *attention, struct failure *failure);
 void attention_free(struct attention *attention);
 
 #endif

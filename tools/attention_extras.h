@@ -7,12 +7,10 @@
 /* Packed sequences, mask, bias, key lengths, offsets (those of the options, or none), slopes and
  * sinks: converts them, checks them against the problem, which has its shapes already, and places
  * them. */
-int attention_prepare_extras(const struct options *options, struct inputs *inputs,
-                             struct tensor *offsets, struct attention *attention,
-                             struct failure *failure);
+int attention_prepare_extras(const struct options *options, struct inputs *inputs, struct tensor *offsets,
+                             struct attention *attention, struct failure *failure);
 
 /* -1 with "WHAT VALUE: must be that of OTHER, WANTED" unless they are equal. */
-int attention_must_equal(const char *what, int64_t value, const char *other, int64_t wanted,
-                         struct failure *failure);
+int attention_must_equal(const char *what, int64_t value, const char *other, int64_t wanted, struct failure *failure);
 
 #endif

@@ -27,8 +27,9 @@ static void fill_normal(struct tensor *tensor, uint64_t seed)
         double radius = sqrt(-2 * log(next_uniform(&seed)));
         double angle = 6.283185307179586 * next_uniform(&seed);
         tensor_store(tensor, i, radius * cos(angle));
-        if (i + 1 < n)
+        if (i + 1 < n) {
             tensor_store(tensor, i + 1, radius * sin(angle));
+        }
     }
 }
 
@@ -36,27 +37,30 @@ static void fill_normal(struct tensor *tensor, uint64_t seed)
 static void fill_mask(struct tensor *tensor, uint64_t seed)
 {
     uint8_t *mask = tensor->data;
-    for (int64_t i = 0, n = tensor_count(tensor); i < n; i++)
+    for (int64_t i = 0, n = tensor_count(tensor); i < n; i++) {
         mask[i] = next_uniform(&seed) < 0.7;
+    }
 }
 
 /* ---- tensors ---- */
 
+/* clang-format off */
 #define FIELD(name)                                                                                \
     {                                                                                              \
         #name, offsetof(clattn_host_tensors, name), offsetof(clattn_tensors, name)                 \
     }
+/* clang-format on */
 
 /* Where a tensor stands in the library's structures. */
 static const struct {
     const char *name;
     size_t host, device;
 } fields[BENCH_TENSORS] = {
-    [BENCH_QUERY] = FIELD(query),   [BENCH_KEY] = FIELD(key),
-    [BENCH_VALUE] = FIELD(value),   [BENCH_MASK] = FIELD(mask),
-    [BENCH_BIAS] = FIELD(bias),     [BENCH_SLOPES] = FIELD(slopes),
-    [BENCH_SINKS] = FIELD(sinks),   [BENCH_KEY_LENGTHS] = FIELD(key_lengths),
-    [BENCH_OUT] = FIELD(out),       [BENCH_LSE] = FIELD(lse),
+    [BENCH_QUERY] = FIELD(query), [BENCH_KEY] = FIELD(key),
+    [BENCH_VALUE] = FIELD(value), [BENCH_MASK] = FIELD(mask),
+    [BENCH_BIAS] = FIELD(bias),   [BENCH_SLOPES] = FIELD(slopes),
+    [BENCH_SINKS] = FIELD(sinks), [BENCH_KEY_LENGTHS] = FIELD(key_lengths),
+    [BENCH_OUT] = FIELD(out),     [BENCH_LSE] = FIELD(lse),
 };
 
 struct extents {
@@ -72,28 +76,27 @@ static struct extents extents_of(const clattn_problem *p, enum bench_tensor id)
     const uint32_t with = p->features;
     switch (id) {
     case BENCH_QUERY:
-        return (struct extents){1, type, {batch, heads, rows, p->head_dim}};
+        return (struct extents){ 1, type, { batch, heads, rows, p->head_dim } };
     case BENCH_KEY:
-        return (struct extents){1, type, {batch, p->kv_heads, p->key_len, p->head_dim}};
+        return (struct extents){ 1, type, { batch, p->kv_heads, p->key_len, p->head_dim } };
     case BENCH_VALUE:
-        return (struct extents){1, type, {batch, p->kv_heads, p->key_len, p->head_dim_v}};
+        return (struct extents){ 1, type, { batch, p->kv_heads, p->key_len, p->head_dim_v } };
     case BENCH_MASK:
-        return (struct extents){with & CLATTN_WITH_MASK, TENSOR_UINT8, {1, 1, rows, p->key_len}};
+        return (struct extents){ with & CLATTN_WITH_MASK, TENSOR_UINT8, { 1, 1, rows, p->key_len } };
     case BENCH_BIAS:
-        return (struct extents){
-            p->bias_type != CLATTN_TYPE_NONE, type, {1, 1, rows, p->key_len}};
+        return (struct extents){ p->bias_type != CLATTN_TYPE_NONE, type, { 1, 1, rows, p->key_len } };
     case BENCH_SLOPES:
-        return (struct extents){with & CLATTN_WITH_SLOPES, TENSOR_FLOAT32, {1, heads, 1, 1}};
+        return (struct extents){ with & CLATTN_WITH_SLOPES, TENSOR_FLOAT32, { 1, heads, 1, 1 } };
     case BENCH_SINKS:
-        return (struct extents){with & CLATTN_WITH_SINKS, TENSOR_FLOAT32, {1, heads, 1, 1}};
+        return (struct extents){ with & CLATTN_WITH_SINKS, TENSOR_FLOAT32, { 1, heads, 1, 1 } };
     case BENCH_KEY_LENGTHS:
-        return (struct extents){with & CLATTN_WITH_KEY_LENGTHS, TENSOR_INT32, {batch, 1, 1, 1}};
+        return (struct extents){ with & CLATTN_WITH_KEY_LENGTHS, TENSOR_INT32, { batch, 1, 1, 1 } };
     case BENCH_OUT:
-        return (struct extents){1, type, {batch, heads, rows, p->head_dim_v}};
+        return (struct extents){ 1, type, { batch, heads, rows, p->head_dim_v } };
     case BENCH_LSE:
-        return (struct extents){with & CLATTN_WITH_LSE, TENSOR_FLOAT32, {batch, heads, rows, 1}};
+        return (struct extents){ with & CLATTN_WITH_LSE, TENSOR_FLOAT32, { batch, heads, rows, 1 } };
     default:
-        return (struct extents){0, type, {0}};
+        return (struct extents){ 0, type, { 0 } };
     }
 }
 
@@ -107,12 +110,13 @@ int64_t bench_key_length(const clattn_problem *p, int64_t batch_entry)
 /* Keys from `low` to `high` are in sight of a query, of the first `always` too. */
 static int64_t count_keys(int64_t low, int64_t high, int64_t always)
 {
-    if (low < 0)
+    if (low < 0) {
         low = 0;
-    if (high < low)
+    }
+    if (high < low) {
         return always;
-    return high + 1 - low + (always < low ? always : low) +
-           (always > high + 1 ? always - high - 1 : 0);
+    }
+    return high + 1 - low + (always < low ? always : low) + (always > high + 1 ? always - high - 1 : 0);
 }
 
 static int64_t visible_keys(const clattn_problem *p, int64_t position, int64_t length)
@@ -131,10 +135,10 @@ double bench_visible_pairs(const clattn_problem *p)
     double pairs = 0;
     for (int64_t b = 0; b < p->batch; b++) {
         const int64_t length = bench_key_length(p, b);
-        const int64_t offset =
-            p->alignment == CLATTN_ALIGN_BOTTOM_RIGHT ? length - p->query_len : 0;
-        for (int64_t i = 0; i < p->query_len; i++)
+        const int64_t offset = p->alignment == CLATTN_ALIGN_BOTTOM_RIGHT ? length - p->query_len : 0;
+        for (int64_t i = 0; i < p->query_len; i++) {
             pairs += (double)visible_keys(p, i + offset, length);
+        }
     }
     return pairs;
 }
@@ -147,18 +151,18 @@ static int check_memory(const clattn_problem *p, struct failure *failure)
 #ifdef _SC_PHYS_PAGES
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     double dims = (double)p->head_dim + (double)p->head_dim_v;
-    double rows =
-        (double)p->query_heads * (double)p->query_len + (double)p->kv_heads * (double)p->key_len;
+    double rows = (double)p->query_heads * (double)p->query_len + (double)p->kv_heads * (double)p->key_len;
     double bytes = (double)p->batch * rows * dims * (double)clattn_type_size(p->type);
-    if (p->features & CLATTN_WITH_MASK || p->bias_type != CLATTN_TYPE_NONE)
+    if (p->features & CLATTN_WITH_MASK || p->bias_type != CLATTN_TYPE_NONE) {
         bytes += (double)p->query_len * (double)p->key_len *
                  (p->features & CLATTN_WITH_MASK ? 1 : (double)clattn_type_size(p->bias_type));
-    if (memory > 0 && 2 * bytes > memory)
-        return failure_failed(
-            failure,
-            "--shape: its tensors take %.3g GB twice, on the host and on the device: "
-            "the machine has %.3g GB; take a smaller one",
-            bytes * 1e-9, memory * 1e-9);
+    }
+    if (memory > 0 && 2 * bytes > memory) {
+        return failure_failed(failure,
+                              "--shape: its tensors take %.3g GB twice, on the host and on the device: "
+                              "the machine has %.3g GB; take a smaller one",
+                              bytes * 1e-9, memory * 1e-9);
+    }
 #else
     (void)p;
     (void)failure;
@@ -166,18 +170,19 @@ static int check_memory(const clattn_problem *p, struct failure *failure)
     return 0;
 }
 
-static int fill(const clattn_problem *p, struct bench_data *data, enum bench_tensor id,
-                struct failure *failure)
+static int fill(const clattn_problem *p, struct bench_data *data, enum bench_tensor id, struct failure *failure)
 {
     struct tensor *tensor = &data->tensor[id];
     if (id == BENCH_MASK) {
         fill_mask(tensor, 9);
     } else if (id == BENCH_KEY_LENGTHS) {
-        for (int64_t b = 0; b < p->batch; b++)
+        for (int64_t b = 0; b < p->batch; b++) {
             tensor_store(tensor, b, (double)bench_key_length(p, b));
+        }
     } else if (id == BENCH_SLOPES) {
-        if (p->query_heads && clattn_alibi_slopes(p->query_heads, tensor->data) != CLATTN_OK)
+        if (p->query_heads && clattn_alibi_slopes(p->query_heads, tensor->data) != CLATTN_OK) {
             return failure_failed(failure, "%s", clattn_last_error());
+        }
     } else if (id < BENCH_OUTPUTS) {
         fill_normal(tensor, id == BENCH_BIAS ? 9 : (uint64_t)id + 1);
     }
@@ -188,10 +193,11 @@ static int make_tensors(const clattn_problem *p, struct bench_data *data, struct
 {
     for (int id = 0; id < BENCH_TENSORS; id++) {
         const struct extents extents = extents_of(p, (enum bench_tensor)id);
-        if (extents.there && (tensor_create(&data->tensor[id], extents.type, 4, extents.shape,
-                                            fields[id].name, failure) != 0 ||
-                              fill(p, data, (enum bench_tensor)id, failure) != 0))
+        if (extents.there &&
+            (tensor_create(&data->tensor[id], extents.type, 4, extents.shape, fields[id].name, failure) != 0 ||
+             fill(p, data, (enum bench_tensor)id, failure) != 0)) {
             return -1;
+        }
     }
     return 0;
 }
@@ -205,15 +211,17 @@ static int make_buffers(clattn_context *context, struct bench_data *data, struct
         size_t bytes = tensor->data ? tensor_bytes(tensor) : 0;
         cl_mem_flags flags = id >= BENCH_OUTPUTS ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY;
         cl_int code = CL_SUCCESS;
-        if (!tensor->data)
+        if (!tensor->data) {
             continue;
-        data->buffer[id] =
-            clCreateBuffer(clattn_context_cl(context), flags, bytes ? bytes : 1, NULL, &code);
-        if (code == CL_SUCCESS && bytes && id < BENCH_OUTPUTS)
-            code = clEnqueueWriteBuffer(clattn_context_queue(context), data->buffer[id], CL_TRUE, 0,
-                                        bytes, tensor->data, 0, NULL, NULL);
-        if (code != CL_SUCCESS)
+        }
+        data->buffer[id] = clCreateBuffer(clattn_context_cl(context), flags, bytes ? bytes : 1, NULL, &code);
+        if (code == CL_SUCCESS && bytes && id < BENCH_OUTPUTS) {
+            code = clEnqueueWriteBuffer(clattn_context_queue(context), data->buffer[id], CL_TRUE, 0, bytes,
+                                        tensor->data, 0, NULL, NULL);
+        }
+        if (code != CL_SUCCESS) {
             return failure_failed(failure, "%zu bytes on the device: OpenCL error %d", bytes, code);
+        }
     }
     return 0;
 }
@@ -224,14 +232,17 @@ static void place(struct bench_data *data, int id)
     const struct tensor *tensor = &data->tensor[id];
     clattn_host_tensor *host = (void *)((char *)&data->host + fields[id].host);
     clattn_tensor *device = (void *)((char *)&data->device + fields[id].device);
-    if (!tensor->data)
+    if (!tensor->data) {
         return;
+    }
     host->data = tensor->data;
     device->buffer = data->buffer[id];
     clattn_strides_bhsd(tensor->shape[1], tensor->shape[2], tensor->shape[3], host->stride);
-    for (int axis = 0; axis < 3; axis++)
-        if (tensor->shape[axis] == 1)
+    for (int axis = 0; axis < 3; axis++) {
+        if (tensor->shape[axis] == 1) {
             host->stride[axis] = 0;
+        }
+    }
     memcpy(device->stride, host->stride, sizeof host->stride);
 }
 
@@ -244,10 +255,12 @@ int bench_data_make(const clattn_problem *problem, clattn_context *context, stru
     data->host = host;
     data->device = device;
     if (check_memory(problem, failure) != 0 || make_tensors(problem, data, failure) != 0 ||
-        make_buffers(context, data, failure) != 0)
+        make_buffers(context, data, failure) != 0) {
         return -1;
-    for (int id = 0; id < BENCH_TENSORS; id++)
+    }
+    for (int id = 0; id < BENCH_TENSORS; id++) {
         place(data, id);
+    }
     return 0;
 }
 
@@ -255,22 +268,24 @@ void bench_data_free(struct bench_data *data)
 {
     for (int id = 0; id < BENCH_TENSORS; id++) {
         tensor_free(&data->tensor[id]);
-        if (data->buffer[id])
+        if (data->buffer[id]) {
             clReleaseMemObject(data->buffer[id]);
+        }
     }
 }
 
-int bench_data_read_outputs(clattn_context *context, struct bench_data *data,
-                            struct failure *failure)
+int bench_data_read_outputs(clattn_context *context, struct bench_data *data, struct failure *failure)
 {
     for (int id = BENCH_OUTPUTS; id < BENCH_TENSORS; id++) {
         struct tensor *tensor = &data->tensor[id];
         cl_int code = CL_SUCCESS;
-        if (tensor->data && tensor_bytes(tensor) > 0)
+        if (tensor->data && tensor_bytes(tensor) > 0) {
             code = clEnqueueReadBuffer(clattn_context_queue(context), data->buffer[id], CL_TRUE, 0,
                                        tensor_bytes(tensor), tensor->data, 0, NULL, NULL);
-        if (code != CL_SUCCESS)
+        }
+        if (code != CL_SUCCESS) {
             return failure_failed(failure, "reading %s: OpenCL error %d", fields[id].name, code);
+        }
     }
     return 0;
 }
@@ -278,8 +293,10 @@ int bench_data_read_outputs(clattn_context *context, struct bench_data *data,
 double bench_data_bytes(const struct bench_data *data)
 {
     double bytes = 0;
-    for (int id = 0; id < BENCH_TENSORS; id++)
-        if (data->tensor[id].data)
+    for (int id = 0; id < BENCH_TENSORS; id++) {
+        if (data->tensor[id].data) {
             bytes += (double)tensor_bytes(&data->tensor[id]);
+        }
+    }
     return bytes;
 }

@@ -8,27 +8,26 @@
 
 /* Four sums, so that no addition waits for the one before it. Both tensors in one launch: group
  * id 1. What does not fill four rounds of a work-group is read singly. */
-static const char source[] =
-    "__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void plain_read(\n"
-    "    __global const VECTOR *key, ulong key_vectors, __global const VECTOR *value,\n"
-    "    ulong value_vectors, __global VECTOR *sums)\n"
-    "{\n"
-    "    __global const VECTOR *from = get_group_id(1) ? value : key;\n"
-    "    const ulong all = get_group_id(1) ? value_vectors : key_vectors;\n"
-    "    const ulong first = get_group_id(0) * GROUP_VECTORS;\n"
-    "    const ulong end = min(first + GROUP_VECTORS, all);\n"
-    "    VECTOR a = 0, b = 0, c = 0, d = 0;\n"
-    "    ulong i = first + get_local_id(0);\n"
-    "    for (; i + 3 * ITEMS < end; i += 4 * ITEMS) {\n"
-    "        a += from[i];\n"
-    "        b += from[i + ITEMS];\n"
-    "        c += from[i + 2 * ITEMS];\n"
-    "        d += from[i + 3 * ITEMS];\n"
-    "    }\n"
-    "    for (; i < end; i += ITEMS)\n"
-    "        a += from[i];\n"
-    "    sums[get_global_id(1) * get_global_size(0) + get_global_id(0)] = a + b + c + d;\n"
-    "}\n";
+static const char source[] = "__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void plain_read(\n"
+                             "    __global const VECTOR *key, ulong key_vectors, __global const VECTOR *value,\n"
+                             "    ulong value_vectors, __global VECTOR *sums)\n"
+                             "{\n"
+                             "    __global const VECTOR *from = get_group_id(1) ? value : key;\n"
+                             "    const ulong all = get_group_id(1) ? value_vectors : key_vectors;\n"
+                             "    const ulong first = get_group_id(0) * GROUP_VECTORS;\n"
+                             "    const ulong end = min(first + GROUP_VECTORS, all);\n"
+                             "    VECTOR a = 0, b = 0, c = 0, d = 0;\n"
+                             "    ulong i = first + get_local_id(0);\n"
+                             "    for (; i + 3 * ITEMS < end; i += 4 * ITEMS) {\n"
+                             "        a += from[i];\n"
+                             "        b += from[i + ITEMS];\n"
+                             "        c += from[i + 2 * ITEMS];\n"
+                             "        d += from[i + 3 * ITEMS];\n"
+                             "    }\n"
+                             "    for (; i < end; i += ITEMS)\n"
+                             "        a += from[i];\n"
+                             "    sums[get_global_id(1) * get_global_size(0) + get_global_id(0)] = a + b + c + d;\n"
+                             "}\n";
 
 static size_t vectors_of(const struct bench_data *data, enum bench_tensor id, size_t vector_bytes)
 {
@@ -48,15 +47,16 @@ static cl_int build(clattn_context *context, const char *options, struct bench_r
     cl_device_id device = clattn_context_device(context);
     cl_int code = CL_SUCCESS;
     read->program = clCreateProgramWithSource(clattn_context_cl(context), 1, &text, NULL, &code);
-    if (code == CL_SUCCESS)
+    if (code == CL_SUCCESS) {
         code = clBuildProgram(read->program, 1, &device, options, NULL, NULL);
-    if (code == CL_SUCCESS)
+    }
+    if (code == CL_SUCCESS) {
         read->kernel = clCreateKernel(read->program, "plain_read", &code);
+    }
     return code;
 }
 
-static cl_int set_arguments(const struct bench_data *data, size_t vector_bytes,
-                            const struct bench_read *read)
+static cl_int set_arguments(const struct bench_data *data, size_t vector_bytes, const struct bench_read *read)
 {
     const cl_ulong keys = vectors_of(data, BENCH_KEY, vector_bytes);
     const cl_ulong values = vectors_of(data, BENCH_VALUE, vector_bytes);
@@ -64,13 +64,16 @@ static cl_int set_arguments(const struct bench_data *data, size_t vector_bytes,
         size_t bytes;
         const void *value;
     } arguments[] = {
-        {sizeof(cl_mem), &data->buffer[BENCH_KEY]},   {sizeof keys, &keys},
-        {sizeof(cl_mem), &data->buffer[BENCH_VALUE]}, {sizeof values, &values},
-        {sizeof(cl_mem), &read->sums},
+        { sizeof(cl_mem), &data->buffer[BENCH_KEY] },
+        { sizeof keys, &keys },
+        { sizeof(cl_mem), &data->buffer[BENCH_VALUE] },
+        { sizeof values, &values },
+        { sizeof(cl_mem), &read->sums },
     };
     cl_int code = CL_SUCCESS;
-    for (cl_uint i = 0; i < sizeof arguments / sizeof arguments[0] && code == CL_SUCCESS; i++)
+    for (cl_uint i = 0; i < sizeof arguments / sizeof arguments[0] && code == CL_SUCCESS; i++) {
         code = clSetKernelArg(read->kernel, i, arguments[i].bytes, arguments[i].value);
+    }
     return code;
 }
 
@@ -88,38 +91,45 @@ int bench_read_make(clattn_context *context, const struct bench_data *data, stru
     read->items = cpu ? 1 : GPU_ITEMS;
     read->groups = most ? (most + GROUP_VECTORS - 1) / GROUP_VECTORS : 1;
     read->bytes = (double)(keys + values) * (double)vector_bytes;
-    snprintf(options, sizeof options, "-D VECTOR=%s -D ITEMS=%zu -D GROUP_VECTORS=%d",
-             cpu ? "uint16" : "uint4", read->items, GROUP_VECTORS);
+    snprintf(options, sizeof options, "-D VECTOR=%s -D ITEMS=%zu -D GROUP_VECTORS=%d", cpu ? "uint16" : "uint4",
+             read->items, GROUP_VECTORS);
     code = build(context, options, read);
-    if (code == CL_SUCCESS)
+    if (code == CL_SUCCESS) {
         read->sums = clCreateBuffer(clattn_context_cl(context), CL_MEM_WRITE_ONLY,
                                     2 * read->groups * read->items * vector_bytes, NULL, &code);
-    if (code == CL_SUCCESS)
+    }
+    if (code == CL_SUCCESS) {
         code = set_arguments(data, vector_bytes, read);
-    if (code != CL_SUCCESS)
+    }
+    if (code != CL_SUCCESS) {
         return failure_failed(failure, "the kernel of the plain read: OpenCL error %d", code);
+    }
     return bench_read_run(context, read, failure);
 }
 
 void bench_read_free(struct bench_read *read)
 {
-    if (read->sums)
+    if (read->sums) {
         clReleaseMemObject(read->sums);
-    if (read->kernel)
+    }
+    if (read->kernel) {
         clReleaseKernel(read->kernel);
-    if (read->program)
+    }
+    if (read->program) {
         clReleaseProgram(read->program);
+    }
 }
 
 int bench_read_run(clattn_context *context, const struct bench_read *read, struct failure *failure)
 {
-    const size_t global[2] = {read->groups * read->items, 2}, local[2] = {read->items, 1};
+    const size_t global[2] = { read->groups * read->items, 2 }, local[2] = { read->items, 1 };
     cl_command_queue queue = clattn_context_queue(context);
-    cl_int code =
-        clEnqueueNDRangeKernel(queue, read->kernel, 2, NULL, global, local, 0, NULL, NULL);
-    if (code == CL_SUCCESS)
+    cl_int code = clEnqueueNDRangeKernel(queue, read->kernel, 2, NULL, global, local, 0, NULL, NULL);
+    if (code == CL_SUCCESS) {
         code = clFinish(queue);
-    if (code != CL_SUCCESS)
+    }
+    if (code != CL_SUCCESS) {
         return failure_failed(failure, "the plain read: OpenCL error %d", code);
+    }
     return 0;
 }

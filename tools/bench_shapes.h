@@ -17,8 +17,7 @@ struct bench_shapes {
 };
 
 /* The caller frees shapes->shape. */
-int bench_shapes_read(const struct options *options, struct bench_shapes *shapes,
-                      struct failure *failure);
+int bench_shapes_read(const struct options *options, struct bench_shapes *shapes, struct failure *failure);
 
 const char *bench_causal_name(const clattn_problem *problem); /* "top-left" */
 const char *bench_mask_name(const clattn_problem *problem);   /* "float" */

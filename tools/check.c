@@ -24,15 +24,13 @@ struct entry {
 
 /* ---- reading the caller's tensors ---- */
 
-static int64_t position(const clattn_host_tensor *tensor, int64_t b, int64_t h, int64_t i,
-                        int64_t c)
+static int64_t position(const clattn_host_tensor *tensor, int64_t b, int64_t h, int64_t i, int64_t c)
 {
     return tensor->offset + b * tensor->stride[0] + h * tensor->stride[1] + i * tensor->stride[2] +
            c * tensor->stride[3];
 }
 
-static double load(const clattn_host_tensor *tensor, clattn_type type, int64_t b, int64_t h,
-                   int64_t i, int64_t c)
+static double load(const clattn_host_tensor *tensor, clattn_type type, int64_t b, int64_t h, int64_t i, int64_t c)
 {
     return type_load(type, tensor->data, position(tensor, b, h, i, c));
 }
@@ -42,14 +40,17 @@ static int32_t integer(const clattn_host_tensor *tensor, int64_t index)
     return ((const int32_t *)tensor->data)[tensor->offset + index];
 }
 
-static void read_rows(const struct entry *entry, const clattn_host_tensor *tensor, clattn_type type,
-                      int64_t heads, int64_t first, int64_t rows, int64_t columns, double *to)
+static void read_rows(const struct entry *entry, const clattn_host_tensor *tensor, clattn_type type, int64_t heads,
+                      int64_t first, int64_t rows, int64_t columns, double *to)
 {
     int64_t batch = entry->problem->features & CLATTN_WITH_VARLEN ? 0 : entry->index;
-    for (int64_t h = 0; h < heads; h++)
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t c = 0; c < columns; c++)
+    for (int64_t h = 0; h < heads; h++) {
+        for (int64_t i = 0; i < rows; i++) {
+            for (int64_t c = 0; c < columns; c++) {
                 *to++ = load(tensor, type ? type : entry->problem->type, batch, h, first + i, c);
+            }
+        }
+    }
 }
 
 /* ---- one batch entry ---- */
@@ -67,13 +68,15 @@ static void find_entry(struct entry *entry)
         entry->query_len = integer(&tensors->cu_query, b + 1) - entry->query_first;
         entry->key_len = integer(&tensors->cu_key, b + 1) - entry->key_first;
     }
-    if (problem->features & CLATTN_WITH_KEY_LENGTHS &&
-        integer(&tensors->key_lengths, b) < entry->key_len)
+    if (problem->features & CLATTN_WITH_KEY_LENGTHS && integer(&tensors->key_lengths, b) < entry->key_len) {
         entry->key_len = integer(&tensors->key_lengths, b);
-    if (problem->alignment == CLATTN_ALIGN_BOTTOM_RIGHT)
+    }
+    if (problem->alignment == CLATTN_ALIGN_BOTTOM_RIGHT) {
         entry->offset = entry->key_len - entry->query_len;
-    if (problem->alignment == CLATTN_ALIGN_OFFSETS)
+    }
+    if (problem->alignment == CLATTN_ALIGN_OFFSETS) {
         entry->offset = integer(&tensors->query_offsets, b);
+    }
 }
 
 static double *doubles(int64_t count)
@@ -91,11 +94,11 @@ static int fill_entry(struct entry *entry, int64_t piece_rows, struct failure *f
     entry->out = doubles(rows * p->head_dim_v);
     entry->weights = doubles(rows * entry->key_len);
     entry->lse = malloc((size_t)(rows + 1) * sizeof(float));
-    if (!entry->key || !entry->value || !entry->query || !entry->out || !entry->weights ||
-        !entry->lse)
+    if (!entry->key || !entry->value || !entry->query || !entry->out || !entry->weights || !entry->lse) {
         return failure_failed(failure, "check: out of memory");
-    read_rows(entry, &entry->tensors->key, p->key_type, p->kv_heads, entry->key_first, entry->key_len,
-              p->head_dim, entry->key);
+    }
+    read_rows(entry, &entry->tensors->key, p->key_type, p->kv_heads, entry->key_first, entry->key_len, p->head_dim,
+              entry->key);
     read_rows(entry, &entry->tensors->value, p->value_type, p->kv_heads, entry->key_first, entry->key_len,
               p->head_dim_v, entry->value);
     return 0;
@@ -151,10 +154,12 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     p.features |= CLATTN_WITH_LSE;
     p.weights = CLATTN_WEIGHTS_SOFTMAX;
     p.strategy = NULL;
-    if (p.alignment != CLATTN_ALIGN_UNSET)
+    if (p.alignment != CLATTN_ALIGN_UNSET) {
         p.alignment = CLATTN_ALIGN_OFFSETS;
-    if (p.alignment != CLATTN_ALIGN_UNSET)
+    }
+    if (p.alignment != CLATTN_ALIGN_UNSET) {
         host.query_offsets.data = &offset;
+    }
     clattn_call call = *entry->call;
     call.query_len = call.key_len = -1;
     call.mask_key_len = covered(entry->call->mask_key_len, entry->key_len);
@@ -172,8 +177,9 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     host.slopes = given->slopes;
     host.slopes.offset += entry->index * given->slopes.stride[0];
     host.sinks = given->sinks;
-    if (clattn_reference_forward(&p, &call, &host) != CLATTN_OK)
+    if (clattn_reference_forward(&p, &call, &host) != CLATTN_OK) {
         return failure_failed(failure, "check: the reference: %s", clattn_last_error());
+    }
     return 0;
 }
 
@@ -184,42 +190,46 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
 static double share(double got, double wanted, double tolerance)
 {
     double error = fabs(got - wanted);
-    if (got == wanted || (isnan(got) && isnan(wanted)))
+    if (got == wanted || (isnan(got) && isnan(wanted))) {
         return 0;
-    if (isnan(error) || isnan(tolerance))
+    }
+    if (isnan(error) || isnan(tolerance)) {
         return INFINITY;
+    }
     return error / tolerance;
 }
 
 static double half_unit(clattn_type type, double magnitude)
 {
-    int bits = type == CLATTN_FLOAT16 ? 11 : 8, least = type == CLATTN_FLOAT16 ? -24 : -133,
-        exponent;
-    if (type == CLATTN_FLOAT32 || type == CLATTN_FLOAT64)
+    int bits = type == CLATTN_FLOAT16 ? 11 : 8, least = type == CLATTN_FLOAT16 ? -24 : -133, exponent;
+    if (type == CLATTN_FLOAT32 || type == CLATTN_FLOAT64) {
         return 0;
-    if (!(magnitude > 0) || isinf(magnitude))
+    }
+    if (!(magnitude > 0) || isinf(magnitude)) {
         return ldexp(0.5, least);
+    }
     frexp(magnitude, &exponent);
     return ldexp(0.5, exponent - bits > least ? exponent - bits : least);
 }
 
 /* A_j of the head of this file. */
-static double magnitude(const struct entry *entry, int64_t h, int64_t i, int64_t j,
-                        const double *query, double scale)
+static double magnitude(const struct entry *entry, int64_t h, int64_t i, int64_t j, const double *query, double scale)
 {
     const clattn_problem *p = entry->problem;
     const clattn_host_tensors *t = entry->tensors;
     int64_t kv_head = h / (p->query_heads / p->kv_heads);
     const double *key = entry->key + (kv_head * entry->key_len + j) * p->head_dim;
     double sum = 0;
-    for (int64_t c = 0; c < p->head_dim; c++)
+    for (int64_t c = 0; c < p->head_dim; c++) {
         sum += fabs(query[c] * key[c]);
+    }
     sum *= fabs(scale);
-    if (p->bias_type != CLATTN_TYPE_NONE)
+    if (p->bias_type != CLATTN_TYPE_NONE) {
         sum += fabs(load(&t->bias, p->bias_type, entry->index, h, i, j));
-    if (p->features & CLATTN_WITH_SLOPES)
-        sum += fabs(load(&t->slopes, CLATTN_FLOAT32, entry->index, h, 0, 0) *
-                    (double)(i + entry->offset - j));
+    }
+    if (p->features & CLATTN_WITH_SLOPES) {
+        sum += fabs(load(&t->slopes, CLATTN_FLOAT32, entry->index, h, 0, 0) * (double)(i + entry->offset - j));
+    }
     return sum;
 }
 
@@ -239,19 +249,20 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
     memset(mixed, 0, (size_t)p->head_dim_v * sizeof *mixed);
     for (int64_t j = 0; j < entry->key_len; j++) {
         const double *value = entry->value + (kv_head * entry->key_len + j) * p->head_dim_v;
-        if (!(weights[j] > 0))
+        if (!(weights[j] > 0)) {
             continue;
+        }
         n++;
         average += weights[j] * magnitude(entry, h, i, j, entry->query + row * p->head_dim, scale);
-        for (int64_t c = 0; c < p->head_dim_v; c++)
+        for (int64_t c = 0; c < p->head_dim_v; c++) {
             mixed[c] += weights[j] * fabs(value[c]);
+        }
     }
     terms = sqrt((double)p->head_dim) * average + sqrt(n) + 8;
     double of_logits = entry->factor_rounding > 0 ? 2 * entry->factor_rounding * average : 0;
     double rounding = entry->weight_rounding + 2 * of_logits + entry->factor_rounding;
     for (int64_t c = 0; c < p->head_dim_v; c++) {
-        double wanted = entry->out[row * p->head_dim_v + c],
-               tolerance = (4 * unit * terms + rounding) * mixed[c];
+        double wanted = entry->out[row * p->head_dim_v + c], tolerance = (4 * unit * terms + rounding) * mixed[c];
         double got = load(&t->out, out_type, batch, h, entry->query_first + i, c);
         tolerance += half_unit(out_type, fabs(wanted) + tolerance);
         check->out_share = fmax(check->out_share, share(got, wanted, tolerance));
@@ -260,22 +271,21 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
     if (p->features & CLATTN_WITH_LSE) {
         double wanted = entry->lse[row];
         double got = load(&t->lse, CLATTN_FLOAT32, batch, h, entry->query_first + i, 0);
-        double tolerance =
-            4 * ldexp(1, -24) * (terms + fabs(wanted)) + of_logits;
+        double tolerance = 4 * ldexp(1, -24) * (terms + fabs(wanted)) + of_logits;
         check->lse_share = fmax(check->lse_share, share(got, wanted, tolerance));
     }
     check->rows_checked++;
 }
 
-static int compare_piece(struct entry *entry, int64_t first, int64_t rows, struct check *check,
-                         struct failure *failure)
+static int compare_piece(struct entry *entry, int64_t first, int64_t rows, struct check *check, struct failure *failure)
 {
     double *mixed = doubles(entry->problem->head_dim_v);
-    int result = mixed ? reference(entry, first, rows, failure)
-                       : failure_failed(failure, "check: out of memory");
-    for (int64_t h = 0; h < entry->problem->query_heads && result == 0; h++)
-        for (int64_t i = 0; i < rows; i++)
+    int result = mixed ? reference(entry, first, rows, failure) : failure_failed(failure, "check: out of memory");
+    for (int64_t h = 0; h < entry->problem->query_heads && result == 0; h++) {
+        for (int64_t i = 0; i < rows; i++) {
             compare_row(entry, h, first + i, h * rows + i, mixed, check);
+        }
+    }
     free(mixed);
     return result;
 }
@@ -288,43 +298,49 @@ static int64_t spread(int64_t index, int64_t taken, int64_t all)
     return taken > 1 ? index * (all - 1) / (taken - 1) : all - 1;
 }
 
-static int compare_entry(struct entry *entry, double row_budget, struct check *check,
-                         struct failure *failure)
+static int compare_entry(struct entry *entry, double row_budget, struct check *check, struct failure *failure)
 {
     const clattn_problem *p = entry->problem;
     int64_t rows, piece = 1;
     int result = 0;
     find_entry(entry);
     rows = row_budget < (double)entry->query_len ? (int64_t)fmax(row_budget, 1) : entry->query_len;
-    if (rows == 0)
+    if (rows == 0) {
         return 0;
-    if (rows == entry->query_len)
+    }
+    if (rows == entry->query_len) {
         piece = PIECE_MAX / (p->query_heads * entry->key_len + 1) + 1;
-    if (piece > rows)
+    }
+    if (piece > rows) {
         piece = rows;
-    if (fill_entry(entry, piece, failure) != 0)
+    }
+    if (fill_entry(entry, piece, failure) != 0) {
         return -1;
-    if (rows < entry->query_len)
-        for (int64_t i = 0; i < rows && result == 0; i++)
+    }
+    if (rows < entry->query_len) {
+        for (int64_t i = 0; i < rows && result == 0; i++) {
             result = compare_piece(entry, spread(i, rows, entry->query_len), 1, check, failure);
-    else
-        for (int64_t i = 0; i < rows && result == 0; i += piece)
+        }
+    } else {
+        for (int64_t i = 0; i < rows && result == 0; i += piece) {
             result = compare_piece(entry, i, i + piece < rows ? piece : rows - i, check, failure);
+        }
+    }
     return result;
 }
 
 static int64_t count_rows(const clattn_problem *problem, const clattn_host_tensors *tensors)
 {
     int64_t rows = problem->batch * problem->query_len;
-    if (problem->features & CLATTN_WITH_VARLEN)
+    if (problem->features & CLATTN_WITH_VARLEN) {
         rows = integer(&tensors->cu_query, problem->batch);
+    }
     return rows * problem->query_heads;
 }
 
 /* `call` may be NULL. */
-int check_forward(const clattn_problem *problem, const clattn_call *call,
-                  const clattn_host_tensors *tensors, const clattn_plan *plan, double budget,
-                  struct check *check, struct failure *failure)
+int check_forward(const clattn_problem *problem, const clattn_call *call, const clattn_host_tensors *tensors,
+                  const clattn_plan *plan, double budget, struct check *check, struct failure *failure)
 {
     double row_cost = (double)problem->query_heads * (double)(problem->key_len + 1) *
                       (double)(problem->head_dim + problem->head_dim_v);
@@ -334,15 +350,15 @@ int check_forward(const clattn_problem *problem, const clattn_call *call,
     int result = 0;
     memset(check, 0, sizeof *check);
     check->rows_all = count_rows(problem, tensors);
-    if (check->rows_all == 0)
+    if (check->rows_all == 0) {
         return 0;
+    }
     for (int64_t i = 0; i < entries && result == 0; i++) {
-        struct entry entry = {
-            .problem = problem,
-            .call = call ? call : &defaults,
-            .tensors = tensors,
-            .weight_rounding = clattn_plan_weight_rounding(plan),
-            .factor_rounding = clattn_plan_factor_rounding(plan)};
+        struct entry entry = { .problem = problem,
+                               .call = call ? call : &defaults,
+                               .tensors = tensors,
+                               .weight_rounding = clattn_plan_weight_rounding(plan),
+                               .factor_rounding = clattn_plan_factor_rounding(plan) };
         entry.index = spread(i, entries, problem->batch);
         result = compare_entry(&entry, affordable / (double)entries, check, failure);
         free_entry(&entry);

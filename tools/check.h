@@ -20,16 +20,14 @@
 #include "failure.h"
 
 struct check {
-    double largest_error; /* of out */
-    double out_share,
-        lse_share; /* largest error / tolerance; <= 1 is right; lse 0 when there is none */
+    double largest_error;           /* of out */
+    double out_share, lse_share;    /* largest error / tolerance; <= 1 is right; lse 0 when there is none */
     int64_t rows_checked, rows_all; /* of query rows times heads */
 };
 
 /* `plan`: what ran, which tells what it rounds. `budget`: multiplications to spend,
  * about; 1e8 is a second. */
-int check_forward(const clattn_problem *problem, const clattn_call *call,
-                  const clattn_host_tensors *tensors, const clattn_plan *plan, double budget,
-                  struct check *check, struct failure *failure);
+int check_forward(const clattn_problem *problem, const clattn_call *call, const clattn_host_tensors *tensors,
+                  const clattn_plan *plan, double budget, struct check *check, struct failure *failure);
 
 #endif

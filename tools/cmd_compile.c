@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "commands.h"
-#include "program/context.h"
 #include "library.h"
 #include "problem_options.h"
+#include "program/context.h"
 #include "progress.h"
 
 #define SUFFIX ".clattn"
@@ -20,11 +20,11 @@ static int count_binaries(const char *folder)
     DIR *stream = opendir(folder);
     for (struct dirent *found; stream && (found = readdir(stream)) != NULL;) {
         size_t length = strlen(found->d_name);
-        count += length > sizeof(SUFFIX) &&
-                 strcmp(found->d_name + length + 1 - sizeof(SUFFIX), SUFFIX) == 0;
+        count += length > sizeof(SUFFIX) && strcmp(found->d_name + length + 1 - sizeof(SUFFIX), SUFFIX) == 0;
     }
-    if (stream)
+    if (stream) {
         closedir(stream);
+    }
     return count;
 }
 
@@ -35,15 +35,17 @@ static int plan(const struct options *options, const clattn_problem *problem, in
     clattn_context *context;
     clattn_plan *made;
     clattn_status status;
-    if (library_open(options, &context, failure) != 0)
+    if (library_open(options, &context, failure) != 0) {
         return -1;
+    }
     context->device.runs_clblast = 0;
     context->device.has_compiler &= with_compiler;
     status = clattn_plan_create(context, problem, &made);
-    if (status == CLATTN_OK)
+    if (status == CLATTN_OK) {
         clattn_plan_destroy(made);
-    else
+    } else {
         library_failure(options, status, failure);
+    }
     clattn_context_destroy(context);
     return status == CLATTN_OK ? 0 : -1;
 }
@@ -53,10 +55,12 @@ static int run(const struct options *options, struct failure *failure)
     clattn_problem problem = CLATTN_PROBLEM_INIT;
     const char *folder = options->value[OPTION_BINARIES];
     int before, after, result;
-    if (!folder || !*folder)
+    if (!folder || !*folder) {
         return failure_misuse(failure, "--output: is missing; name a folder for the compiled programs");
-    if (problem_without_data_read(options, &problem, failure) != 0)
+    }
+    if (problem_without_data_read(options, &problem, failure) != 0) {
         return -1;
+    }
     before = count_binaries(folder);
     setenv("CLATTN_CACHE", "on", 1);
     setenv("CLATTN_CACHE_DIR", folder, 1);
@@ -64,29 +68,30 @@ static int run(const struct options *options, struct failure *failure)
     progress_begin("compile", "compiling kernels");
     result = plan(options, &problem, 1, failure);
     progress_end();
-    if (result != 0)
+    if (result != 0) {
         return -1;
+    }
     after = count_binaries(folder);
     /* What was written serves: the same plan, now from the folder alone. */
     setenv("CLATTN_CACHE", "off", 1);
     setenv("CLATTN_BINARY_DIR", folder, 1);
-    if (plan(options, &problem, 0, failure) != 0)
+    if (plan(options, &problem, 0, failure) != 0) {
         return failure_failed(failure,
                               "--output %s: the compiled programs could not be written there or are not taken by "
                               "the driver; the folder must be yours, and writable by you alone",
                               folder);
+    }
     printf("%s: compiled programs: %d, new: %d\n", folder, after, after - before);
     return 0;
 }
 
 static const struct option_group groups[] = {
-    {"The problem",
-     {OPTION_SHAPE, OPTION_TYPE, OPTION_CAUSAL, OPTION_ALIGN, OPTION_WINDOW, OPTION_ALWAYS,
-      OPTION_MASK_KIND, OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_KEY_LENGTHS,
-      OPTION_WITH_SINKS, OPTION_WITH_VARLEN, OPTION_WITH_LSE, OPTION_WITH_WEIGHTS}},
-    {"How",
-     {OPTION_BINARIES, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_HELP}},
-    {NULL, {OPTION_NONE}},
+    { "The problem",
+      { OPTION_SHAPE, OPTION_TYPE, OPTION_CAUSAL, OPTION_ALIGN, OPTION_WINDOW, OPTION_ALWAYS, OPTION_MASK_KIND,
+        OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_KEY_LENGTHS, OPTION_WITH_SINKS, OPTION_WITH_VARLEN,
+        OPTION_WITH_LSE, OPTION_WITH_WEIGHTS } },
+    { "How", { OPTION_BINARIES, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_HELP } },
+    { NULL, { OPTION_NONE } },
 };
 
 const struct command command_compile = {

@@ -8,16 +8,17 @@ static int run(const struct options *options, struct failure *failure)
 {
     char *text = NULL;
     clattn_status status = clattn_describe_devices(options->value[OPTION_JSON] != NULL, &text);
-    if (status != CLATTN_OK)
+    if (status != CLATTN_OK) {
         return library_failure(options, status, failure);
+    }
     fputs(text, stdout);
     clattn_free(text);
     return 0;
 }
 
 static const struct option_group groups[] = {
-    {"Options", {OPTION_JSON, OPTION_HELP}},
-    {NULL, {OPTION_NONE}},
+    { "Options", { OPTION_JSON, OPTION_HELP } },
+    { NULL, { OPTION_NONE } },
 };
 
 const struct command command_devices = {

@@ -12,10 +12,12 @@ static int run(const struct options *options, struct failure *failure)
     clattn_context *context;
     clattn_plan *plan;
     clattn_status status;
-    if (problem_without_data_read(options, &problem, failure) != 0)
+    if (problem_without_data_read(options, &problem, failure) != 0) {
         return -1;
-    if (library_open(options, &context, failure) != 0)
+    }
+    if (library_open(options, &context, failure) != 0) {
         return -1;
+    }
     progress_begin("explain", "compiling kernels");
     status = clattn_plan_create(context, &problem, &plan);
     progress_end();
@@ -30,12 +32,12 @@ static int run(const struct options *options, struct failure *failure)
 }
 
 static const struct option_group groups[] = {
-    {"The problem",
-     {OPTION_SHAPE, OPTION_TYPE, OPTION_CAUSAL, OPTION_ALIGN, OPTION_WINDOW, OPTION_ALWAYS,
-      OPTION_MASK_KIND, OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_KEY_LENGTHS,
-      OPTION_WITH_SINKS, OPTION_WITH_VARLEN, OPTION_WITH_LSE, OPTION_WITH_WEIGHTS}},
-    {"How", {OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_HELP}},
-    {NULL, {OPTION_NONE}},
+    { "The problem",
+      { OPTION_SHAPE, OPTION_TYPE, OPTION_CAUSAL, OPTION_ALIGN, OPTION_WINDOW, OPTION_ALWAYS, OPTION_MASK_KIND,
+        OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_KEY_LENGTHS, OPTION_WITH_SINKS, OPTION_WITH_VARLEN,
+        OPTION_WITH_LSE, OPTION_WITH_WEIGHTS } },
+    { "How", { OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_HELP } },
+    { NULL, { OPTION_NONE } },
 };
 
 const struct command command_explain = {

@@ -21,8 +21,7 @@ static const char style[] =
     ".conclusion{border-left:4px solid #24508c;padding-left:1em;font-weight:bold}"
     ".note{color:#555;font-size:15px}";
 
-static int run_lesson(const struct lesson *lesson, struct lesson_run *run, struct page *page,
-                      struct chart *chart)
+static int run_lesson(const struct lesson *lesson, struct lesson_run *run, struct page *page, struct chart *chart)
 {
     page_begin(page, lesson->title);
     memset(chart, 0, sizeof(*chart));
@@ -68,8 +67,7 @@ static int show_one(const struct lesson *lesson, struct lesson_run *run, const c
 /* ---- all -------------------------------------------------------------------------------------- */
 
 /* Writes the lesson's picture and appends the lesson to the index. */
-static int add_to_course(const struct lesson *lesson, struct lesson_run *run, const char *folder,
-                         struct text *index)
+static int add_to_course(const struct lesson *lesson, struct lesson_run *run, const char *folder, struct text *index)
 {
     struct page *page = malloc(sizeof(*page));
     struct chart *chart = malloc(sizeof(*chart));

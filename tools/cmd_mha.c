@@ -45,8 +45,7 @@ static int check_options(const struct job *job, struct failure *failure)
     if (given(job, OPTION_PLOT) && plot_check_name(job->options->value[OPTION_PLOT], failure) != 0) {
         return -1;
     }
-    return results_check_tolerance(job->options, failure) != 0 ? -1
-                                                               : results_check_names(job->options, failure);
+    return results_check_tolerance(job->options, failure) != 0 ? -1 : results_check_names(job->options, failure);
 }
 
 static int compute(struct job *job, struct failure *failure)
@@ -107,8 +106,7 @@ static void print_summary(const struct job *job)
 static int check(struct job *job, struct failure *failure)
 {
     const clattn_type type = job->run.problem.type;
-    const double allowed = type == CLATTN_FLOAT16 ? 4.0 / 2048 : type == CLATTN_BFLOAT16 ? 4.0 / 256
-                                                                                       : CHECK_TOLERANCE;
+    const double allowed = type == CLATTN_FLOAT16 ? 4.0 / 2048 : type == CLATTN_BFLOAT16 ? 4.0 / 256 : CHECK_TOLERANCE;
     clattn_mha_host_arrays arrays = job->run.arrays;
     struct tensor y = TENSOR_INIT, weights = TENSOR_INIT;
     double error = 0, size = 0;
@@ -137,8 +135,7 @@ static int check(struct job *job, struct failure *failure)
     return error <= allowed * size ? 0 : failure_failed(failure, "check: y is wrong: its error is %.2g", error);
 }
 
-static int draw(const struct job *job, const struct attention *attention, int to_file,
-                struct failure *failure)
+static int draw(const struct job *job, const struct attention *attention, int to_file, struct failure *failure)
 {
     struct heat heat;
     if (!given(job, to_file ? OPTION_PLOT : OPTION_SHOW)) {
@@ -158,8 +155,8 @@ static int draw(const struct job *job, const struct attention *attention, int to
 static int run_job(struct job *job, struct failure *failure)
 {
     struct attention attention;
-    const clattn_mha_weights weights =
-        given(job, OPTION_AVERAGE) ? CLATTN_MHA_WEIGHTS_AVERAGE : CLATTN_MHA_WEIGHTS_HEADS;
+    const clattn_mha_weights weights = given(job, OPTION_AVERAGE) ? CLATTN_MHA_WEIGHTS_AVERAGE
+                                                                  : CLATTN_MHA_WEIGHTS_HEADS;
     if (!job->options->operand) {
         return failure_misuse(failure, "INPUT: is missing; give a .safetensors file with x, wq, wk, wv, wo");
     }
@@ -179,8 +176,9 @@ static int run_job(struct job *job, struct failure *failure)
         return -1;
     }
     return given(job, OPTION_CHECK) && wrong
-               ? failure_failed(failure, "check: %d of the stored outputs differ; were they made with other "
-                                         "options?",
+               ? failure_failed(failure,
+                                "check: %d of the stored outputs differ; were they made with other "
+                                "options?",
                                 wrong)
                : 0;
 }

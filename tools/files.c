@@ -21,8 +21,9 @@ int file_open(const char *path, int *descriptor, uint64_t *size_bytes, struct fa
     /* O_NONBLOCK: opening a pipe that nobody writes to must not wait. */
     int opened = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     struct stat about;
-    if (opened < 0)
+    if (opened < 0) {
         return failure_misuse(failure, "file %s: cannot open: %s", path, strerror(errno));
+    }
     if (fstat(opened, &about) != 0) {
         failure_misuse(failure, "file %s: cannot read: %s", path, strerror(errno));
     } else if (!S_ISREG(about.st_mode)) {
@@ -37,19 +38,21 @@ int file_open(const char *path, int *descriptor, uint64_t *size_bytes, struct fa
     return -1;
 }
 
-int file_read(const char *path, int descriptor, uint64_t position, void *data, size_t bytes,
-              struct failure *failure)
+int file_read(const char *path, int descriptor, uint64_t position, void *data, size_t bytes, struct failure *failure)
 {
     char *to = data;
     while (bytes > 0) {
         size_t piece = bytes < (1u << 30) ? bytes : 1u << 30;
         ssize_t got = pread(descriptor, to, piece, (off_t)position);
-        if (got < 0 && errno == EINTR)
+        if (got < 0 && errno == EINTR) {
             continue;
-        if (got < 0)
+        }
+        if (got < 0) {
             return failure_misuse(failure, "file %s: cannot read: %s", path, strerror(errno));
-        if (got == 0)
+        }
+        if (got == 0) {
             return failure_misuse(failure, "file %s: became shorter while it was read", path);
+        }
         to += got;
         position += (uint64_t)got;
         bytes -= (size_t)got;
@@ -66,18 +69,19 @@ static char *resolve(const char *path)
 
 /* Creates TARGET.tmp-PROCESS-NUMBER; *temporary is the caller's. Mode 0666 less the umask, as for
  * any file that a program writes. */
-static int create_temporary(const char *path, const char *target, char **temporary,
-                            struct failure *failure)
+static int create_temporary(const char *path, const char *target, char **temporary, struct failure *failure)
 {
     struct stat about;
     size_t capacity = strlen(target) + 64;
     char *name;
-    if (stat(target, &about) == 0 && !S_ISREG(about.st_mode))
-        return failure_misuse(failure, "output %s: must be a regular file or a new name, is a %s",
-                              path, S_ISDIR(about.st_mode) ? "directory" : "pipe or device");
+    if (stat(target, &about) == 0 && !S_ISREG(about.st_mode)) {
+        return failure_misuse(failure, "output %s: must be a regular file or a new name, is a %s", path,
+                              S_ISDIR(about.st_mode) ? "directory" : "pipe or device");
+    }
     name = malloc(capacity);
-    if (!name)
+    if (!name) {
         return failure_failed(failure, "out of memory");
+    }
     for (int number = 0; number < 100; number++) {
         int opened;
         snprintf(name, capacity, "%s.tmp-%ld-%d", target, (long)getpid(), number);
@@ -86,8 +90,9 @@ static int create_temporary(const char *path, const char *target, char **tempora
             *temporary = name;
             return opened;
         }
-        if (errno != EEXIST)
+        if (errno != EEXIST) {
             break;
+        }
     }
     failure_misuse(failure, "output %s: cannot create: %s", path, strerror(errno));
     free(name);
@@ -99,10 +104,12 @@ static int write_all(int descriptor, const char *data, size_t bytes)
     while (bytes > 0) {
         size_t piece = bytes < (1u << 30) ? bytes : 1u << 30;
         ssize_t put = write(descriptor, data, piece);
-        if (put < 0 && errno == EINTR)
+        if (put < 0 && errno == EINTR) {
             continue;
-        if (put < 0)
+        }
+        if (put < 0) {
             return -1;
+        }
         data += put;
         bytes -= (size_t)put;
     }
@@ -111,30 +118,35 @@ static int write_all(int descriptor, const char *data, size_t bytes)
 
 static int write_parts(int descriptor, size_t n_parts, const struct file_part *parts)
 {
-    for (size_t i = 0; i < n_parts; i++)
-        if (write_all(descriptor, parts[i].data, parts[i].bytes) != 0)
+    for (size_t i = 0; i < n_parts; i++) {
+        if (write_all(descriptor, parts[i].data, parts[i].bytes) != 0) {
             return -1;
+        }
+    }
     return fsync(descriptor);
 }
 
-int file_write(const char *path, size_t n_parts, const struct file_part *parts,
-               struct failure *failure)
+int file_write(const char *path, size_t n_parts, const struct file_part *parts, struct failure *failure)
 {
     char *target = resolve(path), *temporary = NULL;
     int descriptor, error = 0;
-    if (!target)
+    if (!target) {
         return failure_failed(failure, "out of memory");
+    }
     descriptor = create_temporary(path, target, &temporary, failure);
     if (descriptor < 0) {
         free(target);
         return -1;
     }
-    if (write_parts(descriptor, n_parts, parts) != 0)
+    if (write_parts(descriptor, n_parts, parts) != 0) {
         error = errno;
-    if (close(descriptor) != 0 && !error)
+    }
+    if (close(descriptor) != 0 && !error) {
         error = errno;
-    if (!error && rename(temporary, target) != 0)
+    }
+    if (!error && rename(temporary, target) != 0) {
         error = errno;
+    }
     if (error) {
         unlink(temporary);
         failure_failed(failure, "output %s: cannot write: %s", path, strerror(error));
@@ -148,8 +160,9 @@ int file_check_output(const char *path, struct failure *failure)
 {
     char *target = resolve(path), *temporary = NULL;
     int descriptor;
-    if (!target)
+    if (!target) {
         return failure_failed(failure, "out of memory");
+    }
     descriptor = create_temporary(path, target, &temporary, failure);
     if (descriptor >= 0) {
         close(descriptor);

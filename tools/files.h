@@ -13,8 +13,7 @@
 int file_open(const char *path, int *descriptor, uint64_t *size_bytes, struct failure *failure);
 
 /* Reads exactly `bytes` bytes from a position on. */
-int file_read(const char *path, int descriptor, uint64_t position, void *data, size_t bytes,
-              struct failure *failure);
+int file_read(const char *path, int descriptor, uint64_t position, void *data, size_t bytes, struct failure *failure);
 
 struct file_part {
     const void *data;
@@ -22,8 +21,7 @@ struct file_part {
 };
 
 /* Writes the parts one after the other: temporary name in the same folder, fsync, rename. */
-int file_write(const char *path, size_t n_parts, const struct file_part *parts,
-               struct failure *failure);
+int file_write(const char *path, size_t n_parts, const struct file_part *parts, struct failure *failure);
 
 /* Whether file_write could create the file: asked before long computations. */
 int file_check_output(const char *path, struct failure *failure);

@@ -20,8 +20,8 @@ struct heat {
 int heat_check(const struct options *options, const clattn_problem *problem, struct failure *failure);
 
 /* --layer and --head choose. The caller ends with heat_free, after failures too. */
-int heat_make(const struct options *options, const struct inputs *inputs,
-              const struct attention *attention, struct heat *heat, struct failure *failure);
+int heat_make(const struct options *options, const struct inputs *inputs, const struct attention *attention,
+              struct heat *heat, struct failure *failure);
 void heat_free(struct heat *heat);
 
 #endif

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "files.h"
 #include "npy.h"
 #include "safetensors.h"
-#include "base/text.h"
 
 /* A role's name, the names that files give it, and the option that names a file for it. */
 static const struct {
@@ -15,35 +15,33 @@ static const struct {
     const char *file_names[4];
     enum option_id option;
 } roles[ROLES] = {
-    [ROLE_QUERY] = {"query", {"q", "query"}, OPTION_Q},
-    [ROLE_KEY] = {"key", {"k", "key"}, OPTION_K},
-    [ROLE_VALUE] = {"value", {"v", "value"}, OPTION_V},
-    [ROLE_PAST_KEY] = {"past key", {"past_key"}, OPTION_PAST_KEY},
-    [ROLE_PAST_VALUE] = {"past value", {"past_value"}, OPTION_PAST_VALUE},
-    [ROLE_MASK] = {"mask", {"mask", "attn_mask"}, OPTION_MASK_FILE},
-    [ROLE_BIAS] = {"bias", {"bias"}, OPTION_BIAS_FILE},
-    [ROLE_KEY_LENGTHS] = {"key_lengths",
-                          {"key_lengths", "kv_lens", "nonpad_kv_seqlen"},
-                          OPTION_KEY_LENGTHS},
-    [ROLE_QUERY_OFFSETS] = {"query_offsets", {"query_offsets"}, OPTION_NONE},
-    [ROLE_SLOPES] = {"slopes", {"slopes", "alibi_slopes"}, OPTION_ALIBI},
-    [ROLE_SINKS] = {"sinks", {"sinks"}, OPTION_SINKS},
-    [ROLE_CU_QUERY] = {"cu_q", {"cu_q", "cu_query", "cu_seqlens_q"}, OPTION_CU_Q},
-    [ROLE_CU_KEY] = {"cu_k", {"cu_k", "cu_key", "cu_seqlens_k"}, OPTION_CU_K},
-    [ROLE_OUT] = {"out", {"out"}, OPTION_NONE},
-    [ROLE_WEIGHTS] = {"weights", {"weights"}, OPTION_NONE},
-    [ROLE_LSE] = {"lse", {"lse"}, OPTION_NONE},
-    [ROLE_X] = {"x", {"x"}, OPTION_NONE},
-    [ROLE_CONTEXT] = {"context", {"context"}, OPTION_NONE},
-    [ROLE_WQ] = {"wq", {"wq"}, OPTION_NONE},
-    [ROLE_WK] = {"wk", {"wk"}, OPTION_NONE},
-    [ROLE_WV] = {"wv", {"wv"}, OPTION_NONE},
-    [ROLE_WO] = {"wo", {"wo"}, OPTION_NONE},
-    [ROLE_BQ] = {"bq", {"bq"}, OPTION_NONE},
-    [ROLE_BK] = {"bk", {"bk"}, OPTION_NONE},
-    [ROLE_BV] = {"bv", {"bv"}, OPTION_NONE},
-    [ROLE_BO] = {"bo", {"bo"}, OPTION_NONE},
-    [ROLE_Y] = {"y", {"y"}, OPTION_NONE},
+    [ROLE_QUERY] = { "query", { "q", "query" }, OPTION_Q },
+    [ROLE_KEY] = { "key", { "k", "key" }, OPTION_K },
+    [ROLE_VALUE] = { "value", { "v", "value" }, OPTION_V },
+    [ROLE_PAST_KEY] = { "past key", { "past_key" }, OPTION_PAST_KEY },
+    [ROLE_PAST_VALUE] = { "past value", { "past_value" }, OPTION_PAST_VALUE },
+    [ROLE_MASK] = { "mask", { "mask", "attn_mask" }, OPTION_MASK_FILE },
+    [ROLE_BIAS] = { "bias", { "bias" }, OPTION_BIAS_FILE },
+    [ROLE_KEY_LENGTHS] = { "key_lengths", { "key_lengths", "kv_lens", "nonpad_kv_seqlen" }, OPTION_KEY_LENGTHS },
+    [ROLE_QUERY_OFFSETS] = { "query_offsets", { "query_offsets" }, OPTION_NONE },
+    [ROLE_SLOPES] = { "slopes", { "slopes", "alibi_slopes" }, OPTION_ALIBI },
+    [ROLE_SINKS] = { "sinks", { "sinks" }, OPTION_SINKS },
+    [ROLE_CU_QUERY] = { "cu_q", { "cu_q", "cu_query", "cu_seqlens_q" }, OPTION_CU_Q },
+    [ROLE_CU_KEY] = { "cu_k", { "cu_k", "cu_key", "cu_seqlens_k" }, OPTION_CU_K },
+    [ROLE_OUT] = { "out", { "out" }, OPTION_NONE },
+    [ROLE_WEIGHTS] = { "weights", { "weights" }, OPTION_NONE },
+    [ROLE_LSE] = { "lse", { "lse" }, OPTION_NONE },
+    [ROLE_X] = { "x", { "x" }, OPTION_NONE },
+    [ROLE_CONTEXT] = { "context", { "context" }, OPTION_NONE },
+    [ROLE_WQ] = { "wq", { "wq" }, OPTION_NONE },
+    [ROLE_WK] = { "wk", { "wk" }, OPTION_NONE },
+    [ROLE_WV] = { "wv", { "wv" }, OPTION_NONE },
+    [ROLE_WO] = { "wo", { "wo" }, OPTION_NONE },
+    [ROLE_BQ] = { "bq", { "bq" }, OPTION_NONE },
+    [ROLE_BK] = { "bk", { "bk" }, OPTION_NONE },
+    [ROLE_BV] = { "bv", { "bv" }, OPTION_NONE },
+    [ROLE_BO] = { "bo", { "bo" }, OPTION_NONE },
+    [ROLE_Y] = { "y", { "y" }, OPTION_NONE },
 };
 
 const char *role_name(enum role role)
@@ -55,18 +53,22 @@ const char *role_name(enum role role)
 
 static int role_of(const char *name)
 {
-    for (int role = 0; role < ROLES; role++)
-        for (int i = 0; i < 4 && roles[role].file_names[i]; i++)
-            if (strcmp(roles[role].file_names[i], name) == 0)
+    for (int role = 0; role < ROLES; role++) {
+        for (int i = 0; i < 4 && roles[role].file_names[i]; i++) {
+            if (strcmp(roles[role].file_names[i], name) == 0) {
                 return role;
+            }
+        }
+    }
     return -1;
 }
 
 static int copy_metadata(const struct safetensors *file, const char *key, char **copy)
 {
     const char *text = safetensors_metadata(file, key);
-    if (text && !(*copy = strdup(text)))
+    if (text && !(*copy = strdup(text))) {
         return -1;
+    }
     return 0;
 }
 
@@ -75,23 +77,24 @@ static int sort_mask(struct inputs *inputs, struct failure *failure)
 {
     struct tensor *mask = &inputs->tensor[ROLE_MASK], *bias = &inputs->tensor[ROLE_BIAS];
     const struct tensor none = TENSOR_INIT;
-    if (!mask->data || mask->type == TENSOR_BOOL || mask->type == TENSOR_UINT8)
+    if (!mask->data || mask->type == TENSOR_BOOL || mask->type == TENSOR_UINT8) {
         return 0;
-    if (tensor_storage_type(mask->type) == CLATTN_TYPE_NONE)
-        return failure_misuse(failure, "mask %s: must be bool, uint8 or a float type",
-                              tensor_type_name(mask->type));
-    if (bias->data)
+    }
+    if (tensor_storage_type(mask->type) == CLATTN_TYPE_NONE) {
+        return failure_misuse(failure, "mask %s: must be bool, uint8 or a float type", tensor_type_name(mask->type));
+    }
+    if (bias->data) {
         return failure_misuse(failure,
                               "mask %s: a mask of floats is a bias, and there is a bias already; "
                               "add them up, or give a bool mask",
                               tensor_type_name(mask->type));
+    }
     *bias = *mask;
     *mask = none;
     return 0;
 }
 
-static int read_entries(const struct safetensors *file, struct inputs *inputs,
-                        struct failure *failure)
+static int read_entries(const struct safetensors *file, struct inputs *inputs, struct failure *failure)
 {
     struct text unused = TEXT_INIT;
     for (size_t i = 0; i < file->n_entries; i++) {
@@ -101,8 +104,8 @@ static int read_entries(const struct safetensors *file, struct inputs *inputs,
             text_append(&unused, "%s%s", unused.length ? ", " : "", entry->name);
         } else if (inputs->tensor[role].data) {
             text_free(&unused);
-            return failure_misuse(failure, "file %s: tensor %s: another tensor is the %s already",
-                                  file->path, entry->name, roles[role].name);
+            return failure_misuse(failure, "file %s: tensor %s: another tensor is the %s already", file->path,
+                                  entry->name, roles[role].name);
         } else if (safetensors_read(file, entry, &inputs->tensor[role], failure) != 0) {
             text_free(&unused);
             return -1;
@@ -116,20 +119,24 @@ static int read_safetensors(const char *path, struct inputs *inputs, struct fail
 {
     struct safetensors file;
     int result;
-    if (file_has_suffix(path, ".npy"))
+    if (file_has_suffix(path, ".npy")) {
         return failure_misuse(failure,
                               "INPUT %s: must be a .safetensors file; for .npy files give --q, --k "
                               "and --v",
                               path);
-    if (safetensors_open(path, &file, failure) != 0)
+    }
+    if (safetensors_open(path, &file, failure) != 0) {
         return -1;
+    }
     result = read_entries(&file, inputs, failure);
-    if (result == 0 && (copy_metadata(&file, "text", &inputs->text) != 0 ||
-                        copy_metadata(&file, "tokens", &inputs->tokens) != 0))
+    if (result == 0 &&
+        (copy_metadata(&file, "text", &inputs->text) != 0 || copy_metadata(&file, "tokens", &inputs->tokens) != 0)) {
         result = failure_failed(failure, "out of memory");
+    }
     safetensors_close(&file);
-    if (result == 0 && inputs->tensor[ROLE_MASK].data)
+    if (result == 0 && inputs->tensor[ROLE_MASK].data) {
         result = sort_mask(inputs, failure);
+    }
     return result;
 }
 
@@ -142,50 +149,57 @@ static int is_list_option(enum option_id id)
     return id == OPTION_KEY_LENGTHS || id == OPTION_CU_Q || id == OPTION_CU_K;
 }
 
-static int read_option(const struct options *options, enum role role, struct inputs *inputs,
-                       struct failure *failure)
+static int read_option(const struct options *options, enum role role, struct inputs *inputs, struct failure *failure)
 {
     enum option_id id = roles[role].option;
     const char *value = id == OPTION_NONE ? NULL : options->value[id];
     struct tensor *tensor = &inputs->tensor[role];
-    if (!value)
+    if (!value) {
         return 0;
-    if (tensor->data || (role == ROLE_MASK && inputs->tensor[ROLE_BIAS].data))
-        return failure_misuse(failure, "--%s %s: %s has a tensor for it already; take one away",
-                              option_name(id), value, options->operand);
-    if (id == OPTION_ALIBI && strcmp(value, "standard") == 0)
+    }
+    if (tensor->data || (role == ROLE_MASK && inputs->tensor[ROLE_BIAS].data)) {
+        return failure_misuse(failure, "--%s %s: %s has a tensor for it already; take one away", option_name(id), value,
+                              options->operand);
+    }
+    if (id == OPTION_ALIBI && strcmp(value, "standard") == 0) {
         return 0;
-    if (is_list_option(id) && text_is_integer_list(value))
+    }
+    if (is_list_option(id) && text_is_integer_list(value)) {
         return option_integer_tensor(options, id, tensor, failure);
+    }
     return npy_read(value, tensor, failure);
 }
 
 int inputs_read(const struct options *options, struct inputs *inputs, struct failure *failure)
 {
-    const enum option_id given[] = {OPTION_Q, OPTION_K, OPTION_V};
+    const enum option_id given[] = { OPTION_Q, OPTION_K, OPTION_V };
     memset(inputs, 0, sizeof *inputs);
     for (int i = 0; i < 3; i++) {
-        if (options->operand && options->value[given[i]])
-            return failure_misuse(failure,
-                                  "--%s %s: give either INPUT or --q, --k and --v, not both",
+        if (options->operand && options->value[given[i]]) {
+            return failure_misuse(failure, "--%s %s: give either INPUT or --q, --k and --v, not both",
                                   option_name(given[i]), options->value[given[i]]);
-        if (!options->operand && !options->value[given[i]])
-            return failure_misuse(failure,
-                                  "--%s: is missing; give INPUT.safetensors, or --q, --k and --v",
+        }
+        if (!options->operand && !options->value[given[i]]) {
+            return failure_misuse(failure, "--%s: is missing; give INPUT.safetensors, or --q, --k and --v",
                                   option_name(given[i]));
+        }
     }
-    if (options->operand && read_safetensors(options->operand, inputs, failure) != 0)
+    if (options->operand && read_safetensors(options->operand, inputs, failure) != 0) {
         return -1;
-    for (int role = 0; role < ROLES; role++)
-        if (read_option(options, (enum role)role, inputs, failure) != 0)
+    }
+    for (int role = 0; role < ROLES; role++) {
+        if (read_option(options, (enum role)role, inputs, failure) != 0) {
             return -1;
+        }
+    }
     return sort_mask(inputs, failure);
 }
 
 void inputs_free(struct inputs *inputs)
 {
-    for (int role = 0; role < ROLES; role++)
+    for (int role = 0; role < ROLES; role++) {
         tensor_free(&inputs->tensor[role]);
+    }
     free(inputs->text);
     free(inputs->tokens);
     free(inputs->unused);

@@ -6,8 +6,8 @@
 #include "problem_options.h"
 
 /* x or context: [rows, columns] or [batch, rows, columns]. */
-static int read_rows(const struct inputs *inputs, enum role role, int64_t *batch, int64_t *rows,
-                     int64_t *columns, struct failure *failure)
+static int read_rows(const struct inputs *inputs, enum role role, int64_t *batch, int64_t *rows, int64_t *columns,
+                     struct failure *failure)
 {
     const struct tensor *tensor = &inputs->tensor[role];
     char shape[TENSOR_SHAPE_TEXT];
@@ -57,15 +57,15 @@ static int divide(int64_t rows, int64_t parts, const char *name, const char *wha
                   struct failure *failure)
 {
     if (parts < 1 || rows % parts != 0 || rows == 0) {
-        return failure_misuse(failure, "%s: its %lld rows must be a multiple of %lld %s", name,
-                              (long long)rows, (long long)parts, what);
+        return failure_misuse(failure, "%s: its %lld rows must be a multiple of %lld %s", name, (long long)rows,
+                              (long long)parts, what);
     }
     *each = rows / parts;
     return 0;
 }
 
-static int read_heads(const struct options *options, const struct inputs *inputs, int64_t q, int64_t k,
-                      int64_t v, clattn_mha_problem *p, struct failure *failure)
+static int read_heads(const struct options *options, const struct inputs *inputs, int64_t q, int64_t k, int64_t v,
+                      clattn_mha_problem *p, struct failure *failure)
 {
     const struct tensor *stored = &inputs->tensor[ROLE_WEIGHTS];
     p->query_heads = stored->data && stored->dims >= 3 ? stored->shape[stored->dims - 3] : 0;
@@ -83,8 +83,8 @@ static int read_heads(const struct options *options, const struct inputs *inputs
         return -1;
     }
     if (p->kv_heads * p->head_dim != k) {
-        return failure_misuse(failure, "wk: its %lld rows must be %lld heads of %lld, the head dim of wq",
-                              (long long)k, (long long)p->kv_heads, (long long)p->head_dim);
+        return failure_misuse(failure, "wk: its %lld rows must be %lld heads of %lld, the head dim of wq", (long long)k,
+                              (long long)p->kv_heads, (long long)p->head_dim);
     }
     return divide(v, p->kv_heads, "wv", "key and value heads", &p->head_dim_v, failure);
 }
@@ -104,8 +104,8 @@ static int read_shapes(const struct options *options, const struct inputs *input
             return -1;
         }
         if (context_batch != p->batch) {
-            return failure_misuse(failure, "context: batch %lld: must be that of x, %lld",
-                                  (long long)context_batch, (long long)p->batch);
+            return failure_misuse(failure, "context: batch %lld: must be that of x, %lld", (long long)context_batch,
+                                  (long long)p->batch);
         }
     }
     if (read_weight(inputs, ROLE_WQ, p->model_dim, &q, failure) != 0 ||
@@ -123,8 +123,7 @@ static int read_shapes(const struct options *options, const struct inputs *input
                : 0;
 }
 
-static int convert(const struct options *options, struct inputs *inputs, clattn_mha_problem *p,
-                   struct failure *failure)
+static int convert(const struct options *options, struct inputs *inputs, clattn_mha_problem *p, struct failure *failure)
 {
     p->type = tensor_storage_type(inputs->tensor[ROLE_X].type);
     if (problem_type_read(options, OPTION_DTYPE, &p->type, failure) != 0) {
@@ -195,8 +194,7 @@ static int allocate(clattn_mha_weights weights, const struct inputs *inputs, str
     const int64_t average_shape[3] = { p->batch, p->rows, keys };
     const int average = weights == CLATTN_MHA_WEIGHTS_AVERAGE;
     const int64_t *shape = average ? average_shape : heads_shape;
-    if (tensor_create(&run->y, tensor_type_of_storage(p->type), 2 + batched, y_shape + !batched, "y",
-                      failure) != 0) {
+    if (tensor_create(&run->y, tensor_type_of_storage(p->type), 2 + batched, y_shape + !batched, "y", failure) != 0) {
         return -1;
     }
     return weights == CLATTN_MHA_WEIGHTS_NONE
@@ -237,9 +235,7 @@ static int read_choices(const struct options *options, clattn_mha_problem *p, st
     }
     p->projection = (clattn_projection)projection;
     p->causal = causal > 0;
-    p->alignment = causal == 1   ? CLATTN_ALIGN_TOP_LEFT
-                   : causal == 2 ? CLATTN_ALIGN_BOTTOM_RIGHT
-                                 : CLATTN_ALIGN_UNSET;
+    p->alignment = causal == 1 ? CLATTN_ALIGN_TOP_LEFT : causal == 2 ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_UNSET;
     p->has_scale = options->value[OPTION_SCALE] != NULL;
     p->strategy = options->value[OPTION_STRATEGY];
     return 0;

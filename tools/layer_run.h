@@ -4,8 +4,8 @@
 #define CLATTN_TOOLS_LAYER_RUN_H
 
 #include "attention.h"
-#include "inputs.h"
 #include "clattn_layers.h"
+#include "inputs.h"
 #include "options.h"
 
 struct layer_run {

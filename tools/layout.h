@@ -24,17 +24,16 @@ struct axes {
 };
 
 /* `heads` is used by LAYOUT_PACKED. `name` is for messages. */
-int layout_read(const struct tensor *tensor, enum layout layout, int64_t heads, const char *name,
-                struct axes *axes, struct failure *failure);
+int layout_read(const struct tensor *tensor, enum layout layout, int64_t heads, const char *name, struct axes *axes,
+                struct failure *failure);
 
 /* The shape of a tensor like `like` with other columns (of a head). */
-void layout_shape(const struct tensor *like, enum layout layout, const struct axes *axes,
-                  int64_t columns, int64_t *shape);
+void layout_shape(const struct tensor *like, enum layout layout, const struct axes *axes, int64_t columns,
+                  int64_t *shape);
 
 /* Strides by which `tensor` broadcasts, right-aligned as in NumPy, to [lead..., heads, rows, keys]
  * of `query` with `keys` keys. *key_len: keys that it covers, which may be fewer. */
-int layout_broadcast(const struct tensor *tensor, const struct axes *query, int64_t keys,
-                     const char *name, int64_t stride[4], int64_t *key_len,
-                     struct failure *failure);
+int layout_broadcast(const struct tensor *tensor, const struct axes *query, int64_t keys, const char *name,
+                     int64_t stride[4], int64_t *key_len, struct failure *failure);
 
 #endif

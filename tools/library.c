@@ -30,8 +30,9 @@ static int is_misuse(const struct options *options, clattn_status status)
 
 int library_failure(const struct options *options, clattn_status status, struct failure *failure)
 {
-    if (is_misuse(options, status))
+    if (is_misuse(options, status)) {
         return failure_misuse(failure, "%s", clattn_last_error());
+    }
     return failure_failed(failure, "%s", clattn_last_error());
 }
 
@@ -43,7 +44,7 @@ int library_open(const struct options *options, clattn_context **context, struct
 
 void library_device_name(const clattn_context *context, char *name, size_t capacity)
 {
-    if (clGetDeviceInfo(clattn_context_device(context), CL_DEVICE_NAME, capacity, name, NULL) !=
-        CL_SUCCESS)
+    if (clGetDeviceInfo(clattn_context_device(context), CL_DEVICE_NAME, capacity, name, NULL) != CL_SUCCESS) {
         snprintf(name, capacity, "(its name is too long)");
+    }
 }

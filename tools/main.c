@@ -6,10 +6,8 @@
 #include "clattn.h"
 #include "commands.h"
 
-static const struct command *const commands[] = {&command_run,     &command_mha,
-                                                 &command_lesson,  &command_devices,
-                                                 &command_explain, &command_bench,
-                                                 &command_compile};
+static const struct command *const commands[] = { &command_run,     &command_mha,   &command_lesson, &command_devices,
+                                                  &command_explain, &command_bench, &command_compile };
 #define COMMAND_NAMES "run, mha, lesson, devices, explain, bench, compile"
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -34,31 +32,37 @@ static void print_help(void)
 static int run(int argc, char **argv, struct failure *failure, const char **name)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
-    if (!word)
+    if (!word) {
         return failure_misuse(failure, "COMMAND: is missing; one of " COMMAND_NAMES "; see clattn --help");
-    for (int i = 0; i < COMMANDS; i++)
+    }
+    for (int i = 0; i < COMMANDS; i++) {
         if (strcmp(word, commands[i]->name) == 0) {
             struct options options;
             int result = options_parse(commands[i], argc - 2, argv + 2, &options, failure);
             *name = commands[i]->name;
-            if (result == 0)
+            if (result == 0) {
                 result = commands[i]->run(&options, failure);
+            }
             return result < 0 ? -1 : 0;
         }
-    if (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0 && strcmp(word, "--version") != 0)
+    }
+    if (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0 && strcmp(word, "--version") != 0) {
         return failure_misuse(failure, "%s: is not a command; one of " COMMAND_NAMES "; see clattn --help", word);
-    if (argc > 2)
+    }
+    if (argc > 2) {
         return failure_misuse(failure, "%s: nothing may follow %s", argv[2], word);
-    if (strcmp(word, "--version") == 0)
+    }
+    if (strcmp(word, "--version") == 0) {
         printf("clattn %s\n", clattn_version());
-    else
+    } else {
         print_help();
+    }
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    struct failure failure = {EXIT_GOOD, ""};
+    struct failure failure = { EXIT_GOOD, "" };
     const char *name = NULL;
     int status = EXIT_GOOD;
     if (run(argc, argv, &failure, &name) != 0) {
@@ -67,8 +71,9 @@ int main(int argc, char **argv)
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "clattn: standard output: cannot write: %s\n", strerror(errno));
-        if (status == EXIT_GOOD)
+        if (status == EXIT_GOOD) {
             status = EXIT_FAILED;
+        }
     }
     return status;
 }

@@ -12,11 +12,9 @@ int multihead_given(const struct inputs *inputs);
 
 /* Makes query, key and value [..., heads, tokens, dim] of x. heads: --heads, else as many as the
  * stored weights have. */
-int multihead_project(const struct options *options, struct inputs *inputs,
-                      struct failure *failure);
+int multihead_project(const struct options *options, struct inputs *inputs, struct failure *failure);
 
 /* y of attention's out, where the inputs have wo; the caller frees it. */
-int multihead_merge(const struct inputs *inputs, const struct tensor *out, struct tensor *y,
-                    struct failure *failure);
+int multihead_merge(const struct inputs *inputs, const struct tensor *out, struct tensor *y, struct failure *failure);
 
 #endif

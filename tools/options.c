@@ -9,7 +9,7 @@
 static const struct row {
     const char *name, *value, *help;
 } rows[OPTION_IDS] = {
-#define OPTION(id, name, value, help) [OPTION_##id] = {name, value, help},
+#define OPTION(id, name, value, help) [OPTION_##id] = { name, value, help },
 #include "option_list.h"
 #undef OPTION
 };
@@ -51,8 +51,7 @@ static void print_help(const struct command *command)
         printf("\n%s\n", group->title);
         for (const enum option_id *id = group->ids; *id != OPTION_NONE; id++) {
             const struct row *row = &rows[*id];
-            int column = printf("  --%s%s%s ", row->name, row->value ? " " : "",
-                                row->value ? row->value : "");
+            int column = printf("  --%s%s%s ", row->name, row->value ? " " : "", row->value ? row->value : "");
             if (column > 26) {
                 putchar('\n');
                 column = 0;
@@ -60,43 +59,50 @@ static void print_help(const struct command *command)
             print_wrapped(row->help, column, 26);
         }
     }
-    if (command->notes)
+    if (command->notes) {
         printf("\n%s", command->notes);
+    }
 }
 
 /* ---- parsing ---- */
 
 static enum option_id find(const struct command *command, const char *name, size_t length)
 {
-    for (const struct option_group *group = command->groups; group->title; group++)
-        for (const enum option_id *id = group->ids; *id != OPTION_NONE; id++)
-            if (strlen(rows[*id].name) == length && memcmp(rows[*id].name, name, length) == 0)
+    for (const struct option_group *group = command->groups; group->title; group++) {
+        for (const enum option_id *id = group->ids; *id != OPTION_NONE; id++) {
+            if (strlen(rows[*id].name) == length && memcmp(rows[*id].name, name, length) == 0) {
                 return *id;
+            }
+        }
+    }
     return OPTION_NONE;
 }
 
 /* Handles argv[i], an option, and returns how many words it took; -1 with a failure. */
-static int parse_option(const struct command *command, int left, char **words,
-                        struct options *options, struct failure *failure)
+static int parse_option(const struct command *command, int left, char **words, struct options *options,
+                        struct failure *failure)
 {
     const char *name = words[0] + 2, *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     enum option_id id = find(command, name, length);
     const char *value = equals ? equals + 1 : left > 1 ? words[1] : NULL;
-    if (id == OPTION_NONE)
-        return failure_misuse(failure,
-                              "--%.*s: is not an option of this command; see clattn %s --help",
-                              (int)length, name, command->name);
-    if (options->value[id])
+    if (id == OPTION_NONE) {
+        return failure_misuse(failure, "--%.*s: is not an option of this command; see clattn %s --help", (int)length,
+                              name, command->name);
+    }
+    if (options->value[id]) {
         return failure_misuse(failure, "--%s: is given twice; give it once", rows[id].name);
+    }
     if (!rows[id].value) {
-        if (equals)
+        if (equals) {
             return failure_misuse(failure, "--%s: takes no value", rows[id].name);
+        }
         options->value[id] = "";
         return 1;
     }
-    if (!value || !*value || (!equals && strncmp(value, "--", 2) == 0))
+    if (!value || !*value || (!equals && strncmp(value, "--", 2) == 0)) {
         return failure_misuse(failure, "--%s: needs a value: %s", rows[id].name, rows[id].value);
+    }
     options->value[id] = value;
     return equals ? 1 : 2;
 }
@@ -104,14 +110,17 @@ static int parse_option(const struct command *command, int left, char **words,
 static int parse_operand(const struct command *command, const char *word, struct options *options,
                          struct failure *failure)
 {
-    if (!command->operand)
-        return failure_misuse(failure, "%s: this command takes options only; see clattn %s --help",
-                              word, command->name);
-    if (options->operand)
-        return failure_misuse(failure, "%s: one %s only, which is %s already", word,
-                              command->operand, options->operand);
-    if (!*word)
+    if (!command->operand) {
+        return failure_misuse(failure, "%s: this command takes options only; see clattn %s --help", word,
+                              command->name);
+    }
+    if (options->operand) {
+        return failure_misuse(failure, "%s: one %s only, which is %s already", word, command->operand,
+                              options->operand);
+    }
+    if (!*word) {
         return failure_misuse(failure, "%s: is empty", command->operand);
+    }
     options->operand = word;
     return 1;
 }
@@ -125,21 +134,20 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
         taken = 1;
         if (!only_operands && strcmp(argv[i], "--") == 0) {
             only_operands = 1;
-        } else if (!only_operands &&
-                   (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
+        } else if (!only_operands && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
             print_help(command);
             return 1;
         } else if (!only_operands && strncmp(argv[i], "--", 2) == 0) {
             taken = parse_option(command, argc - i, argv + i, options, failure);
         } else if (!only_operands && argv[i][0] == '-' && argv[i][1]) {
-            taken =
-                failure_misuse(failure, "%s: options begin with two dashes; see clattn %s --help",
-                               argv[i], command->name);
+            taken = failure_misuse(failure, "%s: options begin with two dashes; see clattn %s --help", argv[i],
+                                   command->name);
         } else {
             taken = parse_operand(command, argv[i], options, failure);
         }
-        if (taken < 0)
+        if (taken < 0) {
             return -1;
+        }
     }
     return 0;
 }
@@ -150,54 +158,60 @@ static int parse_integer(const char **text, int64_t *value)
 {
     char *end;
     long long parsed;
-    if (**text != '-' && (**text < '0' || **text > '9'))
+    if (**text != '-' && (**text < '0' || **text > '9')) {
         return -1;
+    }
     errno = 0;
     parsed = strtoll(*text, &end, 10);
-    if (errno || end == *text)
+    if (errno || end == *text) {
         return -1;
+    }
     *text = end;
     *value = parsed;
     return 0;
 }
 
-int option_integer(const struct options *options, enum option_id id, int64_t least, int64_t most,
-                   int64_t *value, struct failure *failure)
+int option_integer(const struct options *options, enum option_id id, int64_t least, int64_t most, int64_t *value,
+                   struct failure *failure)
 {
     const char *text = options->value[id];
     int64_t parsed;
-    if (!text)
+    if (!text) {
         return 0;
-    if (parse_integer(&text, &parsed) != 0 || *text || parsed < least || parsed > most)
-        return failure_misuse(failure, "--%s %s: must be an integer from %lld to %lld",
-                              rows[id].name, options->value[id], (long long)least, (long long)most);
+    }
+    if (parse_integer(&text, &parsed) != 0 || *text || parsed < least || parsed > most) {
+        return failure_misuse(failure, "--%s %s: must be an integer from %lld to %lld", rows[id].name,
+                              options->value[id], (long long)least, (long long)most);
+    }
     *value = parsed;
     return 0;
 }
 
-int option_number(const struct options *options, enum option_id id, double *value,
-                  struct failure *failure)
+int option_number(const struct options *options, enum option_id id, double *value, struct failure *failure)
 {
     const char *text = options->value[id];
     char *end;
     double parsed;
-    if (!text)
+    if (!text) {
         return 0;
+    }
     parsed = strtod(text, &end);
-    if (end == text || *end || strchr(" \t\r\n\v\f", *text) || !isfinite(parsed))
+    if (end == text || *end || strchr(" \t\r\n\v\f", *text) || !isfinite(parsed)) {
         return failure_misuse(failure, "--%s %s: must be a finite number", rows[id].name, text);
+    }
     *value = parsed;
     return 0;
 }
 
-int option_choice(const struct options *options, enum option_id id, const char *const *names,
-                  int *index, struct failure *failure)
+int option_choice(const struct options *options, enum option_id id, const char *const *names, int *index,
+                  struct failure *failure)
 {
     const char *text = options->value[id];
     char list[256] = "";
     size_t used = 0;
-    if (!text)
+    if (!text) {
         return 0;
+    }
     for (int i = 0; names[i]; i++) {
         if (strcmp(names[i], text) == 0) {
             *index = i;
@@ -208,21 +222,25 @@ int option_choice(const struct options *options, enum option_id id, const char *
     return failure_misuse(failure, "--%s %s: must be one of %s", rows[id].name, text, list);
 }
 
-int option_integers(const struct options *options, enum option_id id, int64_t *values,
-                    size_t capacity, size_t *n, struct failure *failure)
+int option_integers(const struct options *options, enum option_id id, int64_t *values, size_t capacity, size_t *n,
+                    struct failure *failure)
 {
     const char *text = options->value[id];
-    if (!text)
+    if (!text) {
         return 0;
+    }
     for (*n = 0;;) {
-        if (*n == capacity)
-            return failure_misuse(failure, "--%s %s: must be at most %zu integers with commas",
-                                  rows[id].name, options->value[id], capacity);
-        if (parse_integer(&text, &values[(*n)++]) != 0 || (*text && *text != ','))
-            return failure_misuse(failure, "--%s %s: must be integers with commas between them",
-                                  rows[id].name, options->value[id]);
-        if (!*text++)
+        if (*n == capacity) {
+            return failure_misuse(failure, "--%s %s: must be at most %zu integers with commas", rows[id].name,
+                                  options->value[id], capacity);
+        }
+        if (parse_integer(&text, &values[(*n)++]) != 0 || (*text && *text != ',')) {
+            return failure_misuse(failure, "--%s %s: must be integers with commas between them", rows[id].name,
+                                  options->value[id]);
+        }
+        if (!*text++) {
             return 0;
+        }
     }
 }
 
@@ -232,14 +250,18 @@ int option_integer_tensor(const struct options *options, enum option_id id, stru
     const char *text = options->value[id];
     int64_t capacity = 1;
     size_t n = 0;
-    if (!text)
+    if (!text) {
         return 0;
-    for (const char *at = text; *at; at++)
+    }
+    for (const char *at = text; *at; at++) {
         capacity += *at == ',';
-    if (tensor_create(tensor, TENSOR_INT64, 1, &capacity, rows[id].name, failure) != 0)
+    }
+    if (tensor_create(tensor, TENSOR_INT64, 1, &capacity, rows[id].name, failure) != 0) {
         return -1;
-    if (option_integers(options, id, tensor->data, (size_t)capacity, &n, failure) == 0)
+    }
+    if (option_integers(options, id, tensor->data, (size_t)capacity, &n, failure) == 0) {
         return 0;
+    }
     tensor_free(tensor);
     return -1;
 }
@@ -249,19 +271,20 @@ int text_is_integer_list(const char *text)
     return text[strspn(text, "0123456789,-+ ")] == 0;
 }
 
-int option_needs(const struct options *options, enum option_id id, const enum option_id *needs,
-                 struct failure *failure)
+int option_needs(const struct options *options, enum option_id id, const enum option_id *needs, struct failure *failure)
 {
     char list[256] = "";
     size_t used = 0;
-    if (!options->value[id])
+    if (!options->value[id]) {
         return 0;
-    for (const enum option_id *need = needs; *need != OPTION_NONE; need++) {
-        if (options->value[*need])
-            return 0;
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s--%s",
-                                 need == needs ? "" : " or ", rows[*need].name);
     }
-    return failure_misuse(failure, "--%s: is used only with %s; add it, or leave --%s out",
-                          rows[id].name, list, rows[id].name);
+    for (const enum option_id *need = needs; *need != OPTION_NONE; need++) {
+        if (options->value[*need]) {
+            return 0;
+        }
+        used +=
+            (size_t)snprintf(list + used, sizeof list - used, "%s--%s", need == needs ? "" : " or ", rows[*need].name);
+    }
+    return failure_misuse(failure, "--%s: is used only with %s; add it, or leave --%s out", rows[id].name, list,
+                          rows[id].name);
 }

@@ -32,12 +32,11 @@ struct options {
 struct command {
     const char *name;
     const char *summary;
-    const char *usage;                 /* after "clattn NAME " */
-    const char *operand;               /* its name, "INPUT"; NULL: takes none */
-    const struct option_group *groups; /* up to one without title */
-    const char *notes;                 /* the help's last lines */
-    int (*run)(const struct options *options,
-               struct failure *failure); /* 0, or -1 with a failure */
+    const char *usage;                                                  /* after "clattn NAME " */
+    const char *operand;                                                /* its name, "INPUT"; NULL: takes none */
+    const struct option_group *groups;                                  /* up to one without title */
+    const char *notes;                                                  /* the help's last lines */
+    int (*run)(const struct options *options, struct failure *failure); /* 0, or -1 with a failure */
 };
 
 /* Fills *options; 1 when help was asked for (and printed). */
@@ -47,16 +46,16 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 const char *option_name(enum option_id id); /* without dashes */
 
 /* Values. Each leaves its result alone, and returns 0, when the option was not given. */
-int option_integer(const struct options *options, enum option_id id, int64_t least, int64_t most,
-                   int64_t *value, struct failure *failure);
+int option_integer(const struct options *options, enum option_id id, int64_t least, int64_t most, int64_t *value,
+                   struct failure *failure);
 int option_number(const struct options *options, enum option_id id, double *value,
                   struct failure *failure); /* finite */
-int option_choice(const struct options *options, enum option_id id, const char *const *names,
-                  int *index, struct failure *failure); /* names end with NULL */
+int option_choice(const struct options *options, enum option_id id, const char *const *names, int *index,
+                  struct failure *failure); /* names end with NULL */
 
 /* "3,-1,7" as exactly or at most `capacity` integers; *n is how many. */
-int option_integers(const struct options *options, enum option_id id, int64_t *values,
-                    size_t capacity, size_t *n, struct failure *failure);
+int option_integers(const struct options *options, enum option_id id, int64_t *values, size_t capacity, size_t *n,
+                    struct failure *failure);
 
 /* The same, as many as there are, as an int64 tensor that the caller frees. */
 int option_integer_tensor(const struct options *options, enum option_id id, struct tensor *tensor,

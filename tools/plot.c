@@ -13,8 +13,7 @@
 #include "utf8.h"
 
 /* Sizes in points of the picture. */
-#define MATRIX_TARGET                                                                              \
-    560.0 /* the longer side of the matrix, where cells can be as large as wanted */
+#define MATRIX_TARGET 560.0 /* the longer side of the matrix, where cells can be as large as wanted */
 #define CELL_LARGEST 64.0
 #define CELL_SMALLEST 2.0
 #define LABEL_SIZE 13.0
@@ -27,7 +26,7 @@
 
 struct drawing {
     const struct heat *heat;
-    int has_numbers; /* in the cells; where there are none, shades follow the square root, so that
+    int has_numbers;                       /* in the cells; where there are none, shades follow the square root, so that
                       * the many small weights of a long text can be told apart */
     double cell, left, top, width, height; /* of the matrix */
     double label_room;
@@ -39,8 +38,7 @@ struct drawing {
 static void shade(cairo_t *cairo, double part)
 {
     static const double stops[5][3] = {
-        {0.97, 0.98, 1.00}, {0.77, 0.86, 0.95}, {0.45, 0.68, 0.87},
-        {0.16, 0.44, 0.71}, {0.03, 0.18, 0.42},
+        { 0.97, 0.98, 1.00 }, { 0.77, 0.86, 0.95 }, { 0.45, 0.68, 0.87 }, { 0.16, 0.44, 0.71 }, { 0.03, 0.18, 0.42 },
     };
     double at = fmin(fmax(part, 0), 1) * 4;
     int i = at >= 4 ? 3 : (int)at;
@@ -88,8 +86,9 @@ static char *fit_label(cairo_t *cairo, const char *label, double room)
     size_t length = strlen(label);
     char *fitted = malloc(length + 4);
     int columns = utf8_columns(label);
-    if (!fitted)
+    if (!fitted) {
         return NULL;
+    }
     memcpy(fitted, label, length + 1);
     while (columns > 1 && text_width(cairo, fitted) > room) {
         size_t bytes = utf8_fit(label, --columns);
@@ -102,8 +101,9 @@ static char *fit_label(cairo_t *cairo, const char *label, double room)
 static double widest_label(cairo_t *cairo, char *const *labels, int64_t n)
 {
     double most = 10;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         most = fmax(most, text_width(cairo, labels[i]));
+    }
     return fmin(most, LABEL_ROOM_MAX);
 }
 
@@ -114,7 +114,7 @@ static void draw_cells(cairo_t *cairo, const struct drawing *drawing)
     const struct heat *heat = drawing->heat;
     char number[16];
     cairo_set_font_size(cairo, drawing->cell >= 48 ? 14 : 11);
-    for (int64_t i = 0; i < heat->rows; i++)
+    for (int64_t i = 0; i < heat->rows; i++) {
         for (int64_t j = 0; j < heat->columns; j++) {
             double value = heat->value[i * heat->columns + j];
             double part = heat->largest > 0 ? value / heat->largest : 0;
@@ -123,15 +123,18 @@ static void draw_cells(cairo_t *cairo, const struct drawing *drawing)
             shade(cairo, drawing->has_numbers ? part : sqrt(part));
             cairo_rectangle(cairo, x, y, drawing->cell, drawing->cell);
             cairo_fill(cairo);
-            if (!drawing->has_numbers)
+            if (!drawing->has_numbers) {
                 continue;
+            }
             snprintf(number, sizeof number, "%.0f%%", value * 100);
-            if (part > 0.55)
+            if (part > 0.55) {
                 cairo_set_source_rgb(cairo, 1, 1, 1);
-            else
+            } else {
                 ink(cairo);
+            }
             put_text(cairo, number, x + drawing->cell / 2, y + drawing->cell / 2, 0.5);
         }
+    }
     ink(cairo);
     cairo_set_line_width(cairo, 0.8);
     cairo_rectangle(cairo, drawing->left, drawing->top, drawing->width, drawing->height);
@@ -141,10 +144,11 @@ static void draw_cells(cairo_t *cairo, const struct drawing *drawing)
 /* Every label where there is room for it, else every 2nd, 5th, 10th, ... */
 static int64_t label_step(double cell)
 {
-    static const int64_t steps[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
+    static const int64_t steps[] = { 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000 };
     size_t i = 0;
-    while (i + 1 < sizeof steps / sizeof *steps && (double)steps[i] * cell < LABEL_SIZE + 1)
+    while (i + 1 < sizeof steps / sizeof *steps && (double)steps[i] * cell < LABEL_SIZE + 1) {
         i++;
+    }
     return steps[i];
 }
 
@@ -155,29 +159,28 @@ static void draw_labels(cairo_t *cairo, const struct drawing *drawing)
     cairo_set_font_size(cairo, LABEL_SIZE);
     for (int64_t i = 0; i < heat->rows; i += step) {
         char *label = fit_label(cairo, heat->row_label[i], drawing->label_room);
-        if (label)
-            put_text(cairo, label, drawing->left - 7,
-                     drawing->top + ((double)i + 0.5) * drawing->cell, 1);
+        if (label) {
+            put_text(cairo, label, drawing->left - 7, drawing->top + ((double)i + 0.5) * drawing->cell, 1);
+        }
         free(label);
     }
     for (int64_t j = 0; j < heat->columns; j += step) {
         char *label = fit_label(cairo, heat->column_label[j], drawing->label_room);
         double x = drawing->left + ((double)j + 0.5) * drawing->cell;
-        if (label)
+        if (label) {
             put_text_upwards(cairo, label, x, drawing->top - 7, 0);
+        }
         free(label);
     }
 }
 
 static void draw_axis_names(cairo_t *cairo, const struct drawing *drawing)
 {
-    double above = drawing->top - drawing->label_room - 20,
-           beside = drawing->left - drawing->label_room - 22;
+    double above = drawing->top - drawing->label_room - 20, beside = drawing->left - drawing->label_room - 22;
     cairo_set_font_size(cairo, LABEL_SIZE);
     cairo_set_source_rgb(cairo, 0.35, 0.35, 0.4);
     put_text(cairo, "key: the token that is looked at", drawing->left, above, 0);
-    put_text_upwards(cairo, "query: the token that looks", beside, drawing->top + drawing->height,
-                     0);
+    put_text_upwards(cairo, "query: the token that looks", beside, drawing->top + drawing->height, 0);
 }
 
 static void draw_scale(cairo_t *cairo, const struct drawing *drawing)
@@ -186,8 +189,7 @@ static void draw_scale(cairo_t *cairo, const struct drawing *drawing)
     char number[32];
     for (int i = 0; i < 100; i++) {
         shade(cairo, (i + 0.5) / 100);
-        cairo_rectangle(cairo, x, drawing->top + height * (99 - i) / 100, SCALE_WIDTH,
-                        height / 100 + 0.5);
+        cairo_rectangle(cairo, x, drawing->top + height * (99 - i) / 100, SCALE_WIDTH, height / 100 + 0.5);
         cairo_fill(cairo);
     }
     ink(cairo);
@@ -213,8 +215,9 @@ static void draw_title(cairo_t *cairo, const struct drawing *drawing, double wid
     cairo_set_font_size(cairo, size);
     if (drawing->title) {
         char *title = fit_label(cairo, drawing->title, width - 2 * MARGIN);
-        if (title)
+        if (title) {
             put_text(cairo, title, MARGIN, MARGIN + 4, 0);
+        }
         free(title);
     }
     cairo_set_font_size(cairo, LABEL_SIZE);
@@ -239,8 +242,8 @@ static void arrange(struct drawing *drawing, double *width, double *height)
     double longest = (double)(heat->rows > heat->columns ? heat->rows : heat->columns);
     cairo_surface_t *scratch = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
     cairo_t *cairo = begin(scratch);
-    drawing->label_room = fmax(widest_label(cairo, heat->row_label, heat->rows),
-                               widest_label(cairo, heat->column_label, heat->columns));
+    drawing->label_room =
+        fmax(widest_label(cairo, heat->row_label, heat->rows), widest_label(cairo, heat->column_label, heat->columns));
     drawing->cell = fmin(fmax(MATRIX_TARGET / longest, CELL_SMALLEST), CELL_LARGEST);
     drawing->has_numbers = drawing->cell >= 34;
     drawing->width = drawing->cell * (double)heat->columns;
@@ -265,8 +268,9 @@ static cairo_status_t collect(void *closure, const unsigned char *data, unsigned
     if (length > bytes->capacity - bytes->length) {
         size_t capacity = (bytes->length + length) * 2;
         char *larger = realloc(bytes->data, capacity);
-        if (!larger)
+        if (!larger) {
             return CAIRO_STATUS_NO_MEMORY;
+        }
         bytes->data = larger;
         bytes->capacity = capacity;
     }
@@ -275,8 +279,7 @@ static cairo_status_t collect(void *closure, const unsigned char *data, unsigned
     return CAIRO_STATUS_SUCCESS;
 }
 
-static cairo_status_t draw(const struct drawing *drawing, cairo_surface_t *surface, double width,
-                           double height)
+static cairo_status_t draw(const struct drawing *drawing, cairo_surface_t *surface, double width, double height)
 {
     cairo_t *cairo = begin(surface);
     cairo_status_t status;
@@ -298,48 +301,49 @@ static cairo_status_t render(const struct drawing *drawing, int is_svg, double w
                              struct bytes *bytes)
 {
     cairo_surface_t *surface =
-        is_svg
-            ? cairo_svg_surface_create_for_stream(collect, bytes, width, height)
-            : cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(width), (int)ceil(height));
+        is_svg ? cairo_svg_surface_create_for_stream(collect, bytes, width, height)
+               : cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(width), (int)ceil(height));
     cairo_status_t status = cairo_surface_status(surface);
-    if (status == CAIRO_STATUS_SUCCESS)
+    if (status == CAIRO_STATUS_SUCCESS) {
         status = draw(drawing, surface, width, height);
-    if (status == CAIRO_STATUS_SUCCESS && !is_svg)
+    }
+    if (status == CAIRO_STATUS_SUCCESS && !is_svg) {
         status = cairo_surface_write_to_png_stream(surface, collect, bytes);
+    }
     cairo_surface_finish(surface);
-    if (status == CAIRO_STATUS_SUCCESS)
+    if (status == CAIRO_STATUS_SUCCESS) {
         status = cairo_surface_status(surface);
+    }
     cairo_surface_destroy(surface);
     return status;
 }
 
 int plot_check_name(const char *path, struct failure *failure)
 {
-    if (file_has_suffix(path, ".png") || file_has_suffix(path, ".svg"))
+    if (file_has_suffix(path, ".png") || file_has_suffix(path, ".svg")) {
         return 0;
+    }
     return failure_misuse(failure, "--plot %s: must end in .png or .svg", path);
 }
 
 int plot(const struct heat *heat, const char *title, const char *path, struct failure *failure)
 {
-    struct drawing drawing = {heat, 0, 0, 0, 0, 0, 0, 0, title ? utf8_clean(title) : NULL};
-    struct bytes bytes = {NULL, 0, 0};
+    struct drawing drawing = { heat, 0, 0, 0, 0, 0, 0, 0, title ? utf8_clean(title) : NULL };
+    struct bytes bytes = { NULL, 0, 0 };
     double width, height;
     cairo_status_t status;
     int result;
     arrange(&drawing, &width, &height);
     if (width > SIDE_MAX || height > SIDE_MAX) {
-        result =
-            failure_misuse(failure,
-                           "--plot %s: %lld x %lld weights: too many for a picture; write them "
-                           "with --weights",
-                           path, (long long)heat->rows, (long long)heat->columns);
+        result = failure_misuse(failure,
+                                "--plot %s: %lld x %lld weights: too many for a picture; write them "
+                                "with --weights",
+                                path, (long long)heat->rows, (long long)heat->columns);
     } else if ((status = render(&drawing, file_has_suffix(path, ".svg"), width, height, &bytes)) !=
                CAIRO_STATUS_SUCCESS) {
-        result =
-            failure_failed(failure, "--plot %s: cairo: %s", path, cairo_status_to_string(status));
+        result = failure_failed(failure, "--plot %s: cairo: %s", path, cairo_status_to_string(status));
     } else {
-        struct file_part part = {bytes.data, bytes.length};
+        struct file_part part = { bytes.data, bytes.length };
         result = file_write(path, 1, &part, failure);
     }
     free(bytes.data);

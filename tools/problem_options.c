@@ -3,38 +3,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-int problem_type_read(const struct options *options, enum option_id id, clattn_type *type,
-                      struct failure *failure)
+int problem_type_read(const struct options *options, enum option_id id, clattn_type *type, struct failure *failure)
 {
-    static const char *const names[] = {"f32", "f16", "bf16", "f64", NULL};
-    static const clattn_type types[] = {CLATTN_FLOAT32, CLATTN_FLOAT16, CLATTN_BFLOAT16,
-                                        CLATTN_FLOAT64};
+    static const char *const names[] = { "f32", "f16", "bf16", "f64", NULL };
+    static const clattn_type types[] = { CLATTN_FLOAT32, CLATTN_FLOAT16, CLATTN_BFLOAT16, CLATTN_FLOAT64 };
     int index = -1;
-    if (option_choice(options, id, names, &index, failure) != 0)
+    if (option_choice(options, id, names, &index, failure) != 0) {
         return -1;
-    if (index >= 0)
+    }
+    if (index >= 0) {
         *type = types[index];
+    }
     return 0;
 }
 
-int problem_shape_read(const struct options *options, clattn_problem *problem,
-                       struct failure *failure)
+int problem_shape_read(const struct options *options, clattn_problem *problem, struct failure *failure)
 {
     int64_t extents[7];
     size_t n = 0;
-    if (option_integers(options, OPTION_SHAPE, extents, 7, &n, failure) != 0)
+    if (option_integers(options, OPTION_SHAPE, extents, 7, &n, failure) != 0) {
         return -1;
-    if (n < 6)
-        return failure_misuse(
-            failure, "--shape %s: must be six or seven integers: B,HQ,HKV,LQ,LK,D[,DV]",
-            options->value[OPTION_SHAPE] ? options->value[OPTION_SHAPE] : "(missing)");
-    for (size_t i = 0; i < n; i++)
-        if (extents[i] < (i < 5 ? 0 : 1) || extents[i] > INT32_MAX)
-            return failure_misuse(
-                failure,
-                "--shape %s: %lld: lengths and heads must be >= 0, head dims >= 1, "
-                "all below 2^31",
-                options->value[OPTION_SHAPE], (long long)extents[i]);
+    }
+    if (n < 6) {
+        return failure_misuse(failure, "--shape %s: must be six or seven integers: B,HQ,HKV,LQ,LK,D[,DV]",
+                              options->value[OPTION_SHAPE] ? options->value[OPTION_SHAPE] : "(missing)");
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (extents[i] < (i < 5 ? 0 : 1) || extents[i] > INT32_MAX) {
+            return failure_misuse(failure,
+                                  "--shape %s: %lld: lengths and heads must be >= 0, head dims >= 1, "
+                                  "all below 2^31",
+                                  options->value[OPTION_SHAPE], (long long)extents[i]);
+        }
+    }
     problem->batch = extents[0];
     problem->query_heads = extents[1];
     problem->kv_heads = extents[2];
@@ -45,31 +46,35 @@ int problem_shape_read(const struct options *options, clattn_problem *problem,
     return 0;
 }
 
-int problem_mask_kind_read(const struct options *options, clattn_problem *problem,
-                           struct failure *failure)
+int problem_mask_kind_read(const struct options *options, clattn_problem *problem, struct failure *failure)
 {
-    static const char *const names[] = {"none", "bool", "float", NULL};
+    static const char *const names[] = { "none", "bool", "float", NULL };
     int index = 0;
-    if (option_choice(options, OPTION_MASK_KIND, names, &index, failure) != 0)
+    if (option_choice(options, OPTION_MASK_KIND, names, &index, failure) != 0) {
         return -1;
-    if (index == 1)
+    }
+    if (index == 1) {
         problem->features |= CLATTN_WITH_MASK;
-    if (index == 2)
+    }
+    if (index == 2) {
         problem->bias_type = problem->type;
+    }
     return 0;
 }
 
 int problem_weights_read(const struct options *options, enum option_id id, clattn_weights *weights,
                          struct failure *failure)
 {
-    static const char *const names[] = {"scores", "softcap", "logits", "softmax", NULL};
-    static const clattn_weights modes[] = {CLATTN_WEIGHTS_SCORES, CLATTN_WEIGHTS_SOFTCAP,
-                                           CLATTN_WEIGHTS_LOGITS, CLATTN_WEIGHTS_SOFTMAX};
+    static const char *const names[] = { "scores", "softcap", "logits", "softmax", NULL };
+    static const clattn_weights modes[] = { CLATTN_WEIGHTS_SCORES, CLATTN_WEIGHTS_SOFTCAP, CLATTN_WEIGHTS_LOGITS,
+                                            CLATTN_WEIGHTS_SOFTMAX };
     int index = -1;
-    if (option_choice(options, id, names, &index, failure) != 0)
+    if (option_choice(options, id, names, &index, failure) != 0) {
         return -1;
-    if (index >= 0)
+    }
+    if (index >= 0) {
         *weights = modes[index];
+    }
     return 0;
 }
 
@@ -89,50 +94,52 @@ static int read_alignment(const struct options *options, enum option_id id, clat
         problem->alignment = CLATTN_ALIGN_OFFSETS;
         return option_integer_tensor(options, id, offsets, failure);
     } else {
-        return failure_misuse(
-            failure,
-            "--%s %s: must be %stop-left, bottom-right, an offset or a list of them, or "
-            "offsets (the tensor query_offsets of INPUT)",
-            option_name(id), value, id == OPTION_CAUSAL ? "none, " : "");
+        return failure_misuse(failure,
+                              "--%s %s: must be %stop-left, bottom-right, an offset or a list of them, or "
+                              "offsets (the tensor query_offsets of INPUT)",
+                              option_name(id), value, id == OPTION_CAUSAL ? "none, " : "");
     }
     return 0;
 }
 
-static int read_causal(const struct options *options, clattn_problem *problem,
-                       struct tensor *offsets, struct failure *failure)
+static int read_causal(const struct options *options, clattn_problem *problem, struct tensor *offsets,
+                       struct failure *failure)
 {
     const char *causal = options->value[OPTION_CAUSAL];
     problem->causal = causal && strcmp(causal, "none") != 0;
-    if (problem->causal && options->value[OPTION_ALIGN])
+    if (problem->causal && options->value[OPTION_ALIGN]) {
         return failure_misuse(failure, "--align %s: --causal %s says it already; give one of them",
                               options->value[OPTION_ALIGN], causal);
-    if (problem->causal)
+    }
+    if (problem->causal) {
         return read_alignment(options, OPTION_CAUSAL, problem, offsets, failure);
-    if (!options->value[OPTION_ALIGN])
+    }
+    if (!options->value[OPTION_ALIGN]) {
         return 0;
+    }
     return read_alignment(options, OPTION_ALIGN, problem, offsets, failure);
 }
 
 /* ---- the rest ---- */
 
-static int read_window(const struct options *options, clattn_problem *problem,
-                       struct failure *failure)
+static int read_window(const struct options *options, clattn_problem *problem, struct failure *failure)
 {
-    const enum option_id window[] = {OPTION_WINDOW, OPTION_NONE};
-    int64_t sides[2] = {-1, -1};
+    const enum option_id window[] = { OPTION_WINDOW, OPTION_NONE };
+    int64_t sides[2] = { -1, -1 };
     size_t n = 2;
-    if (option_integers(options, OPTION_WINDOW, sides, 2, &n, failure) != 0)
+    if (option_integers(options, OPTION_WINDOW, sides, 2, &n, failure) != 0) {
         return -1;
-    if (n != 2 || sides[0] < -1 || sides[1] < -1)
-        return failure_misuse(failure,
-                              "--window %s: must be LEFT,RIGHT, each >= 0 or -1 for no bound",
+    }
+    if (n != 2 || sides[0] < -1 || sides[1] < -1) {
+        return failure_misuse(failure, "--window %s: must be LEFT,RIGHT, each >= 0 or -1 for no bound",
                               options->value[OPTION_WINDOW]);
+    }
     problem->window_left = sides[0];
     problem->window_right = sides[1];
-    if (option_needs(options, OPTION_ALWAYS, window, failure) != 0)
+    if (option_needs(options, OPTION_ALWAYS, window, failure) != 0) {
         return -1;
-    return option_integer(options, OPTION_ALWAYS, 0, INT32_MAX, &problem->always_visible_keys,
-                          failure);
+    }
+    return option_integer(options, OPTION_ALWAYS, 0, INT32_MAX, &problem->always_visible_keys, failure);
 }
 
 static int read_numbers(const struct options *options, clattn_problem *problem, clattn_call *call,
@@ -140,43 +147,46 @@ static int read_numbers(const struct options *options, clattn_problem *problem, 
 {
     call->has_scale = options->value[OPTION_SCALE] != NULL;
     if (option_number(options, OPTION_SCALE, &call->scale, failure) != 0 ||
-        option_number(options, OPTION_SOFTCAP, &problem->softcap, failure) != 0)
+        option_number(options, OPTION_SOFTCAP, &problem->softcap, failure) != 0) {
         return -1;
-    if (options->value[OPTION_SOFTCAP] && !(problem->softcap > 0))
+    }
+    if (options->value[OPTION_SOFTCAP] && !(problem->softcap > 0)) {
         return failure_misuse(failure, "--softcap %s: must be > 0; leave it out for none",
                               options->value[OPTION_SOFTCAP]);
+    }
     return 0;
 }
 
 int problem_options_read(const struct options *options, clattn_problem *problem, clattn_call *call,
                          struct tensor *offsets, struct failure *failure)
 {
-    static const char *const matmuls[] = {"auto", "clblast", "tiles", NULL};
+    static const char *const matmuls[] = { "auto", "clblast", "tiles", NULL };
     int matmul = CLATTN_MATMUL_AUTO;
-    if (read_causal(options, problem, offsets, failure) != 0 ||
-        read_window(options, problem, failure) != 0 ||
+    if (read_causal(options, problem, offsets, failure) != 0 || read_window(options, problem, failure) != 0 ||
         read_numbers(options, problem, call, failure) != 0 ||
-        option_choice(options, OPTION_MATMUL, matmuls, &matmul, failure) != 0)
+        option_choice(options, OPTION_MATMUL, matmuls, &matmul, failure) != 0) {
         return -1;
+    }
     problem->matmul = (clattn_matmul)matmul;
     problem->allow_tf32 = options->value[OPTION_TF32] != NULL;
     problem->strategy = options->value[OPTION_STRATEGY];
     return 0;
 }
 
-int problem_alignment_check(const struct options *options, const clattn_problem *problem,
-                            struct failure *failure)
+int problem_alignment_check(const struct options *options, const clattn_problem *problem, struct failure *failure)
 {
     int has_window = problem->window_left >= 0 || problem->window_right >= 0;
     int has_slopes = (problem->features & CLATTN_WITH_SLOPES) != 0;
-    if ((has_window || has_slopes) && problem->alignment == CLATTN_ALIGN_UNSET)
+    if ((has_window || has_slopes) && problem->alignment == CLATTN_ALIGN_UNSET) {
         return failure_misuse(failure,
                               "%s: needs to know where query row 0 stands; add --align top-left, "
                               "bottom-right or an offset",
                               has_window ? "--window" : "--alibi or slopes");
-    if (options->value[OPTION_ALIGN] && !has_window && !has_slopes)
+    }
+    if (options->value[OPTION_ALIGN] && !has_window && !has_slopes) {
         return failure_misuse(failure, "--align %s: is used only with --window, --alibi or slopes",
                               options->value[OPTION_ALIGN]);
+    }
     return 0;
 }
 
@@ -186,30 +196,33 @@ static void read_switches(const struct options *options, clattn_problem *problem
         enum option_id id;
         clattn_feature feature;
     } switches[] = {
-        {OPTION_WITH_KEY_LENGTHS, CLATTN_WITH_KEY_LENGTHS},
-        {OPTION_WITH_ALIBI, CLATTN_WITH_SLOPES},
-        {OPTION_WITH_SINKS, CLATTN_WITH_SINKS},
-        {OPTION_WITH_VARLEN, CLATTN_WITH_VARLEN},
-        {OPTION_WITH_LSE, CLATTN_WITH_LSE},
+        { OPTION_WITH_KEY_LENGTHS, CLATTN_WITH_KEY_LENGTHS },
+        { OPTION_WITH_ALIBI, CLATTN_WITH_SLOPES },
+        { OPTION_WITH_SINKS, CLATTN_WITH_SINKS },
+        { OPTION_WITH_VARLEN, CLATTN_WITH_VARLEN },
+        { OPTION_WITH_LSE, CLATTN_WITH_LSE },
     };
-    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
-        if (options->value[switches[i].id])
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        if (options->value[switches[i].id]) {
             problem->features |= (uint32_t)switches[i].feature;
+        }
+    }
 }
 
-int problem_without_data_read(const struct options *options, clattn_problem *problem,
-                              struct failure *failure)
+int problem_without_data_read(const struct options *options, clattn_problem *problem, struct failure *failure)
 {
     clattn_call call = CLATTN_CALL_INIT;
     struct tensor offsets = TENSOR_INIT;
     int result = -1;
-    if (!options->value[OPTION_SHAPE])
+    if (!options->value[OPTION_SHAPE]) {
         return failure_misuse(failure, "--shape: is missing; give B,HQ,HKV,LQ,LK,D[,DV]");
+    }
     if (problem_shape_read(options, problem, failure) == 0 &&
         problem_type_read(options, OPTION_TYPE, &problem->type, failure) == 0 &&
         problem_mask_kind_read(options, problem, failure) == 0 &&
-        problem_weights_read(options, OPTION_WITH_WEIGHTS, &problem->weights, failure) == 0)
+        problem_weights_read(options, OPTION_WITH_WEIGHTS, &problem->weights, failure) == 0) {
         result = problem_options_read(options, problem, &call, &offsets, failure);
+    }
     tensor_free(&offsets);
     read_switches(options, problem);
     return result == 0 ? problem_alignment_check(options, problem, failure) : -1;

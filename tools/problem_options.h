@@ -14,27 +14,22 @@ int problem_options_read(const struct options *options, clattn_problem *problem,
                          struct tensor *offsets, struct failure *failure);
 
 /* Whether --align is there where a window or slopes need it, and only there. Called when all is read. */
-int problem_alignment_check(const struct options *options, const clattn_problem *problem,
-                            struct failure *failure);
+int problem_alignment_check(const struct options *options, const clattn_problem *problem, struct failure *failure);
 
 /* f32, f16, bf16, f64 of option `id`. */
-int problem_type_read(const struct options *options, enum option_id id, clattn_type *type,
-                      struct failure *failure);
+int problem_type_read(const struct options *options, enum option_id id, clattn_type *type, struct failure *failure);
 
 /* --shape B,HQ,HKV,LQ,LK,D[,DV] into the problem. */
-int problem_shape_read(const struct options *options, clattn_problem *problem,
-                       struct failure *failure);
+int problem_shape_read(const struct options *options, clattn_problem *problem, struct failure *failure);
 
 /* --mask none|bool|float of problems without data: sets features or bias_type. */
-int problem_mask_kind_read(const struct options *options, clattn_problem *problem,
-                           struct failure *failure);
+int problem_mask_kind_read(const struct options *options, clattn_problem *problem, struct failure *failure);
 
 /* scores, softcap, logits or softmax of option `id`. */
 int problem_weights_read(const struct options *options, enum option_id id, clattn_weights *weights,
                          struct failure *failure);
 
 /* All of a problem that has no data: --shape, --dtype, masks and features by kind. */
-int problem_without_data_read(const struct options *options, clattn_problem *problem,
-                              struct failure *failure);
+int problem_without_data_read(const struct options *options, clattn_problem *problem, struct failure *failure);
 
 #endif

@@ -14,7 +14,7 @@ static struct {
     pthread_t thread;
     int running, ended;
     const char *command, *what;
-} progress = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0, NULL, NULL};
+} progress = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0, NULL, NULL };
 
 /* Wakes each second until the end. */
 static void *report(void *unused)
@@ -26,24 +26,26 @@ static void *report(void *unused)
     pthread_mutex_lock(&progress.lock);
     for (int seconds = 1; !progress.ended; seconds++) {
         when.tv_sec++;
-        while (!progress.ended &&
-               pthread_cond_timedwait(&progress.over, &progress.lock, &when) == 0) {
+        while (!progress.ended && pthread_cond_timedwait(&progress.over, &progress.lock, &when) == 0) {
         }
-        if (progress.ended || seconds < QUIET_SECONDS)
+        if (progress.ended || seconds < QUIET_SECONDS) {
             continue;
+        }
         fprintf(stderr, "\rclattn %s: %s, %d s ", progress.command, progress.what, seconds);
         shown = 1;
     }
     pthread_mutex_unlock(&progress.lock);
-    if (shown)
+    if (shown) {
         fputs("\r\033[K", stderr);
+    }
     return NULL;
 }
 
 void progress_begin(const char *command, const char *what)
 {
-    if (!isatty(STDERR_FILENO))
+    if (!isatty(STDERR_FILENO)) {
         return;
+    }
     progress.command = command;
     progress.what = what;
     progress.ended = 0;
@@ -52,8 +54,9 @@ void progress_begin(const char *command, const char *what)
 
 void progress_end(void)
 {
-    if (!progress.running)
+    if (!progress.running) {
         return;
+    }
     pthread_mutex_lock(&progress.lock);
     progress.ended = 1;
     pthread_cond_signal(&progress.over);

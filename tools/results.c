@@ -10,50 +10,53 @@
 
 /* ---- writing ---- */
 
-static int write_one(const struct options *options, enum option_id id, const char *name,
-                     const struct tensor *tensor, const struct inputs *inputs,
-                     struct failure *failure)
+static int write_one(const struct options *options, enum option_id id, const char *name, const struct tensor *tensor,
+                     const struct inputs *inputs, struct failure *failure)
 {
     const char *path = options->value[id];
-    if (!path)
+    if (!path) {
         return 0;
-    if (file_has_suffix(path, ".npy"))
+    }
+    if (file_has_suffix(path, ".npy")) {
         return npy_write(path, tensor, failure);
-    const struct safetensors_item item = {name, tensor};
-    const struct safetensors_note notes[] = {{"text", inputs->text}, {"tokens", inputs->tokens}};
+    }
+    const struct safetensors_item item = { name, tensor };
+    const struct safetensors_note notes[] = { { "text", inputs->text }, { "tokens", inputs->tokens } };
     return safetensors_write(path, 1, &item, 2, notes, failure);
 }
 
-int results_write(const struct options *options, const struct inputs *inputs,
-                  const struct attention *attention, const struct tensor *y,
-                  struct failure *failure)
+int results_write(const struct options *options, const struct inputs *inputs, const struct attention *attention,
+                  const struct tensor *y, struct failure *failure)
 {
     int is_layer = y->data != NULL;
-    if (write_one(options, OPTION_OUTPUT, is_layer ? "y" : "out", is_layer ? y : &attention->out,
-                  inputs, failure) != 0 ||
-        write_one(options, OPTION_WEIGHTS, "weights", &attention->weights, inputs, failure) != 0)
+    if (write_one(options, OPTION_OUTPUT, is_layer ? "y" : "out", is_layer ? y : &attention->out, inputs, failure) !=
+            0 ||
+        write_one(options, OPTION_WEIGHTS, "weights", &attention->weights, inputs, failure) != 0) {
         return -1;
+    }
     return write_one(options, OPTION_LSE, "lse", &attention->lse, inputs, failure);
 }
 
 int results_check_names(const struct options *options, struct failure *failure)
 {
-    const enum option_id ids[] = {OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_LSE, OPTION_PLOT};
+    const enum option_id ids[] = { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_LSE, OPTION_PLOT };
     for (int i = 0; i < 4; i++) {
         const char *path = options->value[ids[i]];
-        if (!path)
+        if (!path) {
             continue;
-        if (ids[i] != OPTION_PLOT && !file_has_suffix(path, ".npy") &&
-            !file_has_suffix(path, ".safetensors"))
-            return failure_misuse(failure, "--%s %s: must end in .npy or .safetensors",
-                                  option_name(ids[i]), path);
-        for (int j = 0; j < i; j++)
-            if (options->value[ids[j]] && strcmp(options->value[ids[j]], path) == 0)
-                return failure_misuse(failure,
-                                      "--%s %s: is the file of --%s too; give another name",
+        }
+        if (ids[i] != OPTION_PLOT && !file_has_suffix(path, ".npy") && !file_has_suffix(path, ".safetensors")) {
+            return failure_misuse(failure, "--%s %s: must end in .npy or .safetensors", option_name(ids[i]), path);
+        }
+        for (int j = 0; j < i; j++) {
+            if (options->value[ids[j]] && strcmp(options->value[ids[j]], path) == 0) {
+                return failure_misuse(failure, "--%s %s: is the file of --%s too; give another name",
                                       option_name(ids[i]), path, option_name(ids[j]));
-        if (file_check_output(path, failure) != 0)
+            }
+        }
+        if (file_check_output(path, failure) != 0) {
             return -1;
+        }
     }
     return 0;
 }
@@ -70,21 +73,19 @@ struct allowance {
 int results_check_tolerance(const struct options *options, struct failure *failure)
 {
     double tolerance = 0;
-    if (option_number(options, OPTION_TOLERANCE, &tolerance, failure) != 0)
+    if (option_number(options, OPTION_TOLERANCE, &tolerance, failure) != 0) {
         return -1;
-    if (tolerance < 0)
-        return failure_misuse(failure, "--tolerance %s: must be >= 0",
-                              options->value[OPTION_TOLERANCE]);
+    }
+    if (tolerance < 0) {
+        return failure_misuse(failure, "--tolerance %s: must be >= 0", options->value[OPTION_TOLERANCE]);
+    }
     return 0;
 }
 
 /* --tolerance, which was checked before, or the default of a type. */
 static struct allowance allowance_of(const struct options *options, clattn_type type)
 {
-    struct allowance allowance = {type == CLATTN_FLOAT16    ? 2e-3
-                                  : type == CLATTN_BFLOAT16 ? 1.6e-2
-                                                            : 2e-6,
-                                  1};
+    struct allowance allowance = { type == CLATTN_FLOAT16 ? 2e-3 : type == CLATTN_BFLOAT16 ? 1.6e-2 : 2e-6, 1 };
     struct failure ignored;
     if (options->value[OPTION_TOLERANCE]) {
         allowance.is_relative = 0;
@@ -95,11 +96,14 @@ static struct allowance allowance_of(const struct options *options, clattn_type 
 
 static int same_shape(const struct tensor *a, const struct tensor *b)
 {
-    if (a->dims != b->dims)
+    if (a->dims != b->dims) {
         return 0;
-    for (int i = 0; i < a->dims; i++)
-        if (a->shape[i] != b->shape[i])
+    }
+    for (int i = 0; i < a->dims; i++) {
+        if (a->shape[i] != b->shape[i]) {
             return 0;
+        }
+    }
     return 1;
 }
 
@@ -110,10 +114,12 @@ static double largest_difference(const struct tensor *a, const struct tensor *b,
     *magnitude = 0;
     for (int64_t i = 0; i < tensor_count(a); i++) {
         double x = tensor_load(a, i), y = tensor_load(b, i), difference = fabs(x - y);
-        if (isfinite(y))
+        if (isfinite(y)) {
             *magnitude = fmax(*magnitude, fabs(y));
-        if (x == y || (isnan(x) && isnan(y)))
+        }
+        if (x == y || (isnan(x) && isnan(y))) {
             continue;
+        }
         largest = isnan(difference) ? INFINITY : fmax(largest, difference);
     }
     return largest;
@@ -124,31 +130,34 @@ static int compare(const char *name, const struct tensor *got, const struct tens
 {
     double difference, magnitude, tolerance = allowance->most;
     char got_shape[TENSOR_SHAPE_TEXT], stored_shape[TENSOR_SHAPE_TEXT];
-    if (!stored->data || !got->data)
+    if (!stored->data || !got->data) {
         return 0;
+    }
     printf("%-10s", name);
     if (!same_shape(got, stored)) {
-        printf("is %s, the stored one %s: they cannot be compared\n",
-               tensor_shape_text(got, got_shape), tensor_shape_text(stored, stored_shape));
+        printf("is %s, the stored one %s: they cannot be compared\n", tensor_shape_text(got, got_shape),
+               tensor_shape_text(stored, stored_shape));
         return 1;
     }
     difference = largest_difference(got, stored, &magnitude);
-    if (allowance->is_relative)
+    if (allowance->is_relative) {
         tolerance *= fmax(magnitude, 1);
+    }
     printf("%s the stored one: largest difference %.2g, limit %.2g\n",
            difference <= tolerance ? "agrees with" : "DIFFERS from", difference, tolerance);
     return difference <= tolerance ? 0 : 1;
 }
 
-int results_compare(const struct options *options, const struct inputs *inputs,
-                    const struct attention *attention, const struct tensor *y)
+int results_compare(const struct options *options, const struct inputs *inputs, const struct attention *attention,
+                    const struct tensor *y)
 {
     struct allowance allowance = allowance_of(options, attention->problem.type);
     int wrong = compare("out", &attention->out, &inputs->tensor[ROLE_OUT], &allowance) +
                 compare("lse", &attention->lse, &inputs->tensor[ROLE_LSE], &allowance) +
                 compare("y", y, &inputs->tensor[ROLE_Y], &allowance);
-    if (attention->problem.weights == CLATTN_WEIGHTS_SOFTMAX)
+    if (attention->problem.weights == CLATTN_WEIGHTS_SOFTMAX) {
         wrong += compare("weights", &attention->weights, &inputs->tensor[ROLE_WEIGHTS], &allowance);
+    }
     return wrong;
 }
 

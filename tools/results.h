@@ -9,14 +9,13 @@
 int results_check_names(const struct options *options, struct failure *failure);
 
 /* Writes them. `y`: the result of a whole layer, or data NULL. */
-int results_write(const struct options *options, const struct inputs *inputs,
-                  const struct attention *attention, const struct tensor *y,
-                  struct failure *failure);
+int results_write(const struct options *options, const struct inputs *inputs, const struct attention *attention,
+                  const struct tensor *y, struct failure *failure);
 
 /* Compares out, weights, lse and y with the stored ones and prints a line each. Returns how many
  * differ by more than the tolerance. */
-int results_compare(const struct options *options, const struct inputs *inputs,
-                    const struct attention *attention, const struct tensor *y);
+int results_compare(const struct options *options, const struct inputs *inputs, const struct attention *attention,
+                    const struct tensor *y);
 
 /* Prints "1.2 ms what", "1.2 s what" from a second on. */
 void results_print_duration(double seconds, const char *what);

@@ -12,9 +12,8 @@
 #include "files.h"
 
 static const char *const type_names[TENSOR_TYPES] = {
-    [TENSOR_FLOAT32] = "F32", [TENSOR_FLOAT16] = "F16", [TENSOR_BFLOAT16] = "BF16",
-    [TENSOR_FLOAT64] = "F64", [TENSOR_INT32] = "I32",   [TENSOR_INT64] = "I64",
-    [TENSOR_UINT8] = "U8",    [TENSOR_BOOL] = "BOOL",
+    [TENSOR_FLOAT32] = "F32", [TENSOR_FLOAT16] = "F16", [TENSOR_BFLOAT16] = "BF16", [TENSOR_FLOAT64] = "F64",
+    [TENSOR_INT32] = "I32",   [TENSOR_INT64] = "I64",   [TENSOR_UINT8] = "U8",      [TENSOR_BOOL] = "BOOL",
 };
 
 static const char metadata_key[] = "__metadata__";
@@ -24,61 +23,52 @@ static const char metadata_key[] = "__metadata__";
 /* An integer that JSON's numbers hold exactly. */
 static int read_integer(const cJSON *node, int64_t *value)
 {
-    if (!cJSON_IsNumber(node) || !(node->valuedouble >= 0) ||
-        node->valuedouble > 9007199254740992.0 || node->valuedouble != floor(node->valuedouble))
+    if (!cJSON_IsNumber(node) || !(node->valuedouble >= 0) || node->valuedouble > 9007199254740992.0 ||
+        node->valuedouble != floor(node->valuedouble))
         return -1;
     *value = (int64_t)node->valuedouble;
     return 0;
 }
 
-static int read_type(const char *path, const cJSON *node, struct safetensors_entry *entry,
-                     struct failure *failure)
+static int read_type(const char *path, const cJSON *node, struct safetensors_entry *entry, struct failure *failure)
 {
     if (!cJSON_IsString(node))
-        return failure_misuse(failure, "file %s: tensor %s: dtype: must be a string", path,
-                              entry->name);
+        return failure_misuse(failure, "file %s: tensor %s: dtype: must be a string", path, entry->name);
     for (int i = 0; i < TENSOR_TYPES; i++)
         if (strcmp(node->valuestring, type_names[i]) == 0) {
             entry->type = (enum tensor_type)i;
             return 0;
         }
-    return failure_misuse(
-        failure,
-        "file %s: tensor %s: dtype %.40s: must be F32, F16, BF16, F64, I32, I64, U8 or BOOL", path,
-        entry->name, node->valuestring);
+    return failure_misuse(failure, "file %s: tensor %s: dtype %.40s: must be F32, F16, BF16, F64, I32, I64, U8 or BOOL",
+                          path, entry->name, node->valuestring);
 }
 
-static int read_shape(const char *path, const cJSON *node, struct safetensors_entry *entry,
-                      struct failure *failure)
+static int read_shape(const char *path, const cJSON *node, struct safetensors_entry *entry, struct failure *failure)
 {
     const cJSON *extent;
     entry->dims = 0;
     if (!cJSON_IsArray(node))
-        return failure_misuse(failure, "file %s: tensor %s: shape: must be an array", path,
-                              entry->name);
+        return failure_misuse(failure, "file %s: tensor %s: shape: must be an array", path, entry->name);
     cJSON_ArrayForEach(extent, node)
     {
         if (entry->dims == TENSOR_DIMS_MAX)
-            return failure_misuse(failure, "file %s: tensor %s: shape: must have at most %d axes",
-                                  path, entry->name, TENSOR_DIMS_MAX);
+            return failure_misuse(failure, "file %s: tensor %s: shape: must have at most %d axes", path, entry->name,
+                                  TENSOR_DIMS_MAX);
         if (read_integer(extent, &entry->shape[entry->dims++]) != 0)
-            return failure_misuse(
-                failure, "file %s: tensor %s: shape: extents must be integers from 0 to 2^53", path,
-                entry->name);
+            return failure_misuse(failure, "file %s: tensor %s: shape: extents must be integers from 0 to 2^53", path,
+                                  entry->name);
     }
     return 0;
 }
 
-static int read_offsets(const char *path, const cJSON *node, struct safetensors_entry *entry,
-                        struct failure *failure)
+static int read_offsets(const char *path, const cJSON *node, struct safetensors_entry *entry, struct failure *failure)
 {
     int64_t begin, end;
     if (!cJSON_IsArray(node) || cJSON_GetArraySize(node) != 2 ||
         read_integer(cJSON_GetArrayItem(node, 0), &begin) != 0 ||
         read_integer(cJSON_GetArrayItem(node, 1), &end) != 0 || end < begin)
-        return failure_misuse(
-            failure, "file %s: tensor %s: data_offsets: must be two integers, begin <= end", path,
-            entry->name);
+        return failure_misuse(failure, "file %s: tensor %s: data_offsets: must be two integers, begin <= end", path,
+                              entry->name);
     entry->begin = (uint64_t)begin;
     entry->end = (uint64_t)end;
     return 0;
@@ -86,8 +76,8 @@ static int read_offsets(const char *path, const cJSON *node, struct safetensors_
 
 enum { FIELD_TYPE = 1, FIELD_SHAPE = 2, FIELD_OFFSETS = 4, FIELD_ALL = 7 };
 
-static int read_field(const char *path, const cJSON *node, struct safetensors_entry *entry,
-                      int *seen, struct failure *failure)
+static int read_field(const char *path, const cJSON *node, struct safetensors_entry *entry, int *seen,
+                      struct failure *failure)
 {
     const char *key = node->string;
     int which = strcmp(key, "dtype") == 0          ? FIELD_TYPE
@@ -95,8 +85,7 @@ static int read_field(const char *path, const cJSON *node, struct safetensors_en
                 : strcmp(key, "data_offsets") == 0 ? FIELD_OFFSETS
                                                    : 0;
     if (!which || (*seen & which))
-        return failure_misuse(failure, "file %s: tensor %s: field %.40s: %s", path, entry->name,
-                              key,
+        return failure_misuse(failure, "file %s: tensor %s: field %.40s: %s", path, entry->name, key,
                               which ? "is there twice" : "must be dtype, shape or data_offsets");
     *seen |= which;
     return which == FIELD_TYPE    ? read_type(path, node, entry, failure)
@@ -104,8 +93,7 @@ static int read_field(const char *path, const cJSON *node, struct safetensors_en
                                   : read_offsets(path, node, entry, failure);
 }
 
-static int read_entry(const char *path, const cJSON *node, struct safetensors_entry *entry,
-                      struct failure *failure)
+static int read_entry(const char *path, const cJSON *node, struct safetensors_entry *entry, struct failure *failure)
 {
     const cJSON *field;
     char shape[TENSOR_SHAPE_TEXT];
@@ -115,24 +103,20 @@ static int read_entry(const char *path, const cJSON *node, struct safetensors_en
     entry->name = node->string;
     if (!cJSON_IsObject(node))
         return failure_misuse(failure, "file %s: tensor %s: must be an object", path, entry->name);
-    cJSON_ArrayForEach(field,
-                       node) if (read_field(path, field, entry, &seen, failure) != 0) return -1;
+    cJSON_ArrayForEach(field, node) if (read_field(path, field, entry, &seen, failure) != 0) return -1;
     if (seen != FIELD_ALL)
-        return failure_misuse(failure,
-                              "file %s: tensor %s: must have dtype, shape and data_offsets", path,
+        return failure_misuse(failure, "file %s: tensor %s: must have dtype, shape and data_offsets", path,
                               entry->name);
     like.dims = entry->dims;
     memcpy(like.shape, entry->shape, sizeof like.shape);
     tensor_shape_text(&like, shape);
     if (tensor_measure(entry->type, entry->dims, entry->shape, &count, &bytes) != 0)
-        return failure_misuse(failure,
-                              "file %s: tensor %s: shape %s: its size does not fit into 62 bits",
-                              path, entry->name, shape);
+        return failure_misuse(failure, "file %s: tensor %s: shape %s: its size does not fit into 62 bits", path,
+                              entry->name, shape);
     if ((uint64_t)bytes != entry->end - entry->begin)
-        return failure_misuse(
-            failure, "file %s: tensor %s: data_offsets span %llu bytes: shape %s of %s needs %lld",
-            path, entry->name, (unsigned long long)(entry->end - entry->begin), shape,
-            type_names[entry->type], (long long)bytes);
+        return failure_misuse(failure, "file %s: tensor %s: data_offsets span %llu bytes: shape %s of %s needs %lld",
+                              path, entry->name, (unsigned long long)(entry->end - entry->begin), shape,
+                              type_names[entry->type], (long long)bytes);
     return 0;
 }
 
@@ -166,8 +150,7 @@ static int check_names(const char *path, const cJSON *object, struct failure *fa
     qsort(names, n, sizeof *names, compare_names);
     for (i = 1; i < n && result == 0; i++)
         if (strcmp(names[i - 1], names[i]) == 0)
-            result = failure_misuse(failure, "file %s: header: the name %.80s is there twice", path,
-                                    names[i]);
+            result = failure_misuse(failure, "file %s: header: the name %.80s is there twice", path, names[i]);
     free(names);
     return result;
 }
@@ -188,19 +171,17 @@ static int check_places(struct safetensors *file, uint64_t data_bytes, struct fa
     for (size_t i = 0; i < file->n_entries; i++) {
         const struct safetensors_entry *entry = &file->entries[i];
         if (entry->begin != reached)
-            return failure_misuse(
-                failure, "file %s: tensor %s: begins at byte %llu of the data: %s %llu", file->path,
-                entry->name, (unsigned long long)entry->begin,
-                entry->begin < reached ? "overlaps the tensor before it, which ends at"
-                                       : "leaves a hole after byte",
-                (unsigned long long)reached);
+            return failure_misuse(failure, "file %s: tensor %s: begins at byte %llu of the data: %s %llu", file->path,
+                                  entry->name, (unsigned long long)entry->begin,
+                                  entry->begin < reached ? "overlaps the tensor before it, which ends at"
+                                                         : "leaves a hole after byte",
+                                  (unsigned long long)reached);
         reached = entry->end;
     }
     if (reached != data_bytes)
-        return failure_misuse(
-            failure, "file %s: has %llu bytes of data: its tensors need exactly %llu%s", file->path,
-            (unsigned long long)data_bytes, (unsigned long long)reached,
-            reached > data_bytes ? "; it is truncated" : "");
+        return failure_misuse(failure, "file %s: has %llu bytes of data: its tensors need exactly %llu%s", file->path,
+                              (unsigned long long)data_bytes, (unsigned long long)reached,
+                              reached > data_bytes ? "; it is truncated" : "");
     return 0;
 }
 
@@ -216,8 +197,7 @@ static int read_entries(struct safetensors *file, struct failure *failure)
     cJSON_ArrayForEach(node, file->header)
     {
         if (strcmp(node->string, metadata_key) == 0) {
-            if (check_metadata(file->path, node, failure) != 0 ||
-                check_names(file->path, node, failure) != 0)
+            if (check_metadata(file->path, node, failure) != 0 || check_names(file->path, node, failure) != 0)
                 return -1;
         } else if (read_entry(file->path, node, &file->entries[file->n_entries++], failure) != 0) {
             return -1;
@@ -226,23 +206,20 @@ static int read_entries(struct safetensors *file, struct failure *failure)
     return 0;
 }
 
-static int parse_header(struct safetensors *file, const char *text, size_t bytes,
-                        struct failure *failure)
+static int parse_header(struct safetensors *file, const char *text, size_t bytes, struct failure *failure)
 {
     const char *end = NULL;
     if (text[0] != '{')
         return failure_misuse(failure, "file %s: header: must begin with {", file->path);
     file->header = cJSON_ParseWithOpts(text, &end, 0);
     if (!file->header)
-        return failure_misuse(failure,
-                              "file %s: header: is not JSON at byte %ld, or nested too deeply",
-                              file->path, end ? (long)(end - text) : 0L);
+        return failure_misuse(failure, "file %s: header: is not JSON at byte %ld, or nested too deeply", file->path,
+                              end ? (long)(end - text) : 0L);
     while (end < text + bytes && *end == ' ')
         end++;
     if (end != text + bytes)
-        return failure_misuse(failure,
-                              "file %s: header: only blanks may follow the JSON, byte %ld is not",
-                              file->path, (long)(end - text));
+        return failure_misuse(failure, "file %s: header: only blanks may follow the JSON, byte %ld is not", file->path,
+                              (long)(end - text));
     return read_entries(file, failure);
 }
 
@@ -253,20 +230,18 @@ static int read_header(struct safetensors *file, uint64_t size_bytes, struct fai
     char *text;
     int result;
     if (size_bytes < sizeof start)
-        return failure_misuse(failure, "file %s: %llu bytes: too short for a .safetensors file",
-                              file->path, (unsigned long long)size_bytes);
+        return failure_misuse(failure, "file %s: %llu bytes: too short for a .safetensors file", file->path,
+                              (unsigned long long)size_bytes);
     if (file_read(file->path, file->descriptor, 0, start, sizeof start, failure) != 0)
         return -1;
     for (int i = 7; i >= 0; i--)
         header_bytes = header_bytes << 8 | start[i];
-    if (header_bytes > SAFETENSORS_HEADER_MAX_BYTES || header_bytes > size_bytes - sizeof start ||
-        header_bytes < 2)
+    if (header_bytes > SAFETENSORS_HEADER_MAX_BYTES || header_bytes > size_bytes - sizeof start || header_bytes < 2)
         return failure_misuse(
             failure,
             "file %s: not a .safetensors file, or damaged: begins with a header of %llu bytes, must be from "
             "2 to %d and inside the file of %llu bytes",
-            file->path, (unsigned long long)header_bytes, SAFETENSORS_HEADER_MAX_BYTES,
-            (unsigned long long)size_bytes);
+            file->path, (unsigned long long)header_bytes, SAFETENSORS_HEADER_MAX_BYTES, (unsigned long long)size_bytes);
     file->data_position = sizeof start + header_bytes;
     text = calloc(header_bytes + 1, 1);
     if (!text)
@@ -318,13 +293,13 @@ const char *safetensors_metadata(const struct safetensors *file, const char *key
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, key));
 }
 
-int safetensors_read(const struct safetensors *file, const struct safetensors_entry *entry,
-                     struct tensor *tensor, struct failure *failure)
+int safetensors_read(const struct safetensors *file, const struct safetensors_entry *entry, struct tensor *tensor,
+                     struct failure *failure)
 {
     if (tensor_create(tensor, entry->type, entry->dims, entry->shape, entry->name, failure) != 0)
         return -1;
-    if (file_read(file->path, file->descriptor, file->data_position + entry->begin, tensor->data,
-                  tensor_bytes(tensor), failure) == 0)
+    if (file_read(file->path, file->descriptor, file->data_position + entry->begin, tensor->data, tensor_bytes(tensor),
+                  failure) == 0)
         return 0;
     tensor_free(tensor);
     return -1;
@@ -365,8 +340,8 @@ static char *format_header(size_t n_items, const struct safetensors_item *items,
     return text;
 }
 
-int safetensors_write(const char *path, size_t n_items, const struct safetensors_item *items,
-                      size_t n_notes, const struct safetensors_note *notes, struct failure *failure)
+int safetensors_write(const char *path, size_t n_items, const struct safetensors_item *items, size_t n_notes,
+                      const struct safetensors_note *notes, struct failure *failure)
 {
     char *text = format_header(n_items, items, n_notes, notes);
     struct file_part *parts = calloc(n_items + 3, sizeof *parts);
@@ -376,11 +351,11 @@ int safetensors_write(const char *path, size_t n_items, const struct safetensors
         size_t bytes = strlen(text), blanks = (8 - bytes % 8) % 8;
         for (int i = 0; i < 8; i++)
             start[i] = (unsigned char)((uint64_t)(bytes + blanks) >> (8 * i));
-        parts[0] = (struct file_part){start, 8};
-        parts[1] = (struct file_part){text, bytes};
-        parts[2] = (struct file_part){"        ", blanks};
+        parts[0] = (struct file_part){ start, 8 };
+        parts[1] = (struct file_part){ text, bytes };
+        parts[2] = (struct file_part){ "        ", blanks };
         for (size_t i = 0; i < n_items; i++)
-            parts[3 + i] = (struct file_part){items[i].tensor->data, tensor_bytes(items[i].tensor)};
+            parts[3 + i] = (struct file_part){ items[i].tensor->data, tensor_bytes(items[i].tensor) };
         result = file_write(path, n_items + 3, parts, failure);
     } else {
         failure_failed(failure, "output %s: out of memory", path);

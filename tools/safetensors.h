@@ -39,8 +39,8 @@ const struct safetensors_entry *safetensors_find(const struct safetensors *file,
 const char *safetensors_metadata(const struct safetensors *file, const char *key);
 
 /* The caller frees the tensor. */
-int safetensors_read(const struct safetensors *file, const struct safetensors_entry *entry,
-                     struct tensor *tensor, struct failure *failure);
+int safetensors_read(const struct safetensors *file, const struct safetensors_entry *entry, struct tensor *tensor,
+                     struct failure *failure);
 
 struct safetensors_item {
     const char *name;
@@ -53,8 +53,7 @@ struct safetensors_note {
 };
 
 /* Temporary name, fsync, rename. */
-int safetensors_write(const char *path, size_t n_items, const struct safetensors_item *items,
-                      size_t n_notes, const struct safetensors_note *notes,
-                      struct failure *failure);
+int safetensors_write(const char *path, size_t n_items, const struct safetensors_item *items, size_t n_notes,
+                      const struct safetensors_note *notes, struct failure *failure);
 
 #endif

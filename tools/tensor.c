@@ -11,14 +11,10 @@ static const struct {
     size_t bytes;
     clattn_type storage;
 } types[TENSOR_TYPES] = {
-    [TENSOR_FLOAT32] = {"float32", 4, CLATTN_FLOAT32},
-    [TENSOR_FLOAT16] = {"float16", 2, CLATTN_FLOAT16},
-    [TENSOR_BFLOAT16] = {"bfloat16", 2, CLATTN_BFLOAT16},
-    [TENSOR_FLOAT64] = {"float64", 8, CLATTN_FLOAT64},
-    [TENSOR_INT32] = {"int32", 4, CLATTN_TYPE_NONE},
-    [TENSOR_INT64] = {"int64", 8, CLATTN_TYPE_NONE},
-    [TENSOR_UINT8] = {"uint8", 1, CLATTN_TYPE_NONE},
-    [TENSOR_BOOL] = {"bool", 1, CLATTN_TYPE_NONE},
+    [TENSOR_FLOAT32] = { "float32", 4, CLATTN_FLOAT32 },    [TENSOR_FLOAT16] = { "float16", 2, CLATTN_FLOAT16 },
+    [TENSOR_BFLOAT16] = { "bfloat16", 2, CLATTN_BFLOAT16 }, [TENSOR_FLOAT64] = { "float64", 8, CLATTN_FLOAT64 },
+    [TENSOR_INT32] = { "int32", 4, CLATTN_TYPE_NONE },      [TENSOR_INT64] = { "int64", 8, CLATTN_TYPE_NONE },
+    [TENSOR_UINT8] = { "uint8", 1, CLATTN_TYPE_NONE },      [TENSOR_BOOL] = { "bool", 1, CLATTN_TYPE_NONE },
 };
 
 size_t tensor_type_size(enum tensor_type type)
@@ -39,26 +35,29 @@ clattn_type tensor_storage_type(enum tensor_type type)
 enum tensor_type tensor_type_of_storage(clattn_type type)
 {
     int found = TENSOR_FLOAT32;
-    for (int i = 0; i < TENSOR_TYPES; i++)
-        if (types[i].storage == type && type != CLATTN_TYPE_NONE)
+    for (int i = 0; i < TENSOR_TYPES; i++) {
+        if (types[i].storage == type && type != CLATTN_TYPE_NONE) {
             found = i;
+        }
+    }
     return (enum tensor_type)found;
 }
 
-int tensor_measure(enum tensor_type type, int dims, const int64_t *shape, int64_t *count,
-                   int64_t *bytes)
+int tensor_measure(enum tensor_type type, int dims, const int64_t *shape, int64_t *count, int64_t *bytes)
 {
     const int64_t limit = (int64_t)1 << 62;
     int64_t product = 1, size = (int64_t)types[type].bytes;
     int empty = 0;
     for (int i = 0; i < dims; i++) {
-        if (shape[i] < 0)
+        if (shape[i] < 0) {
             return -1;
+        }
         if (shape[i] == 0) {
             empty = 1;
         } else {
-            if (product > limit / size / shape[i])
+            if (product > limit / size / shape[i]) {
                 return -1;
+            }
             product *= shape[i];
         }
     }
@@ -67,20 +66,23 @@ int tensor_measure(enum tensor_type type, int dims, const int64_t *shape, int64_
     return 0;
 }
 
-int tensor_create(struct tensor *tensor, enum tensor_type type, int dims, const int64_t *shape,
-                  const char *what, struct failure *failure)
+int tensor_create(struct tensor *tensor, enum tensor_type type, int dims, const int64_t *shape, const char *what,
+                  struct failure *failure)
 {
     int64_t count, bytes;
     tensor->type = type;
     tensor->dims = dims;
-    for (int i = 0; i < dims; i++)
+    for (int i = 0; i < dims; i++) {
         tensor->shape[i] = shape[i];
+    }
     tensor->data = NULL;
-    if (tensor_measure(type, dims, shape, &count, &bytes) != 0)
+    if (tensor_measure(type, dims, shape, &count, &bytes) != 0) {
         return failure_misuse(failure, "%s: its size does not fit into 62 bits", what);
+    }
     tensor->data = calloc(bytes > 0 ? (size_t)bytes : 1, 1);
-    if (!tensor->data)
+    if (!tensor->data) {
         return failure_failed(failure, "%s: no memory for %lld bytes", what, (long long)bytes);
+    }
     return 0;
 }
 
@@ -94,8 +96,9 @@ void tensor_free(struct tensor *tensor)
 int64_t tensor_count(const struct tensor *tensor)
 {
     int64_t count = 1;
-    for (int i = 0; i < tensor->dims; i++)
+    for (int i = 0; i < tensor->dims; i++) {
         count *= tensor->shape[i];
+    }
     return count;
 }
 
@@ -140,16 +143,18 @@ void tensor_store(struct tensor *tensor, int64_t index, double value)
     }
 }
 
-int tensor_convert(struct tensor *tensor, enum tensor_type type, const char *what,
-                   struct failure *failure)
+int tensor_convert(struct tensor *tensor, enum tensor_type type, const char *what, struct failure *failure)
 {
     struct tensor converted;
-    if (tensor->type == type)
+    if (tensor->type == type) {
         return 0;
-    if (tensor_create(&converted, type, tensor->dims, tensor->shape, what, failure) != 0)
+    }
+    if (tensor_create(&converted, type, tensor->dims, tensor->shape, what, failure) != 0) {
         return -1;
-    for (int64_t i = 0, n = tensor_count(tensor); i < n; i++)
+    }
+    for (int64_t i = 0, n = tensor_count(tensor); i < n; i++) {
         tensor_store(&converted, i, tensor_load(tensor, i));
+    }
     tensor_free(tensor);
     *tensor = converted;
     return 0;
@@ -158,9 +163,10 @@ int tensor_convert(struct tensor *tensor, enum tensor_type type, const char *wha
 char *tensor_shape_text(const struct tensor *tensor, char *text)
 {
     int used = snprintf(text, TENSOR_SHAPE_TEXT, "[");
-    for (int i = 0; i < tensor->dims; i++)
+    for (int i = 0; i < tensor->dims; i++) {
         used += snprintf(text + used, TENSOR_SHAPE_TEXT - (size_t)used, "%s%lld", i ? ", " : "",
                          (long long)tensor->shape[i]);
+    }
     snprintf(text + used, TENSOR_SHAPE_TEXT - (size_t)used, "]");
     return text;
 }

@@ -30,12 +30,12 @@ struct tensor {
     int64_t shape[TENSOR_DIMS_MAX];
 };
 
-#define TENSOR_INIT                                                                                \
-    {                                                                                              \
-        NULL, TENSOR_FLOAT32, 0,                                                                   \
-        {                                                                                          \
-            0                                                                                      \
-        }                                                                                          \
+#define TENSOR_INIT                                                                                                    \
+    {                                                                                                                  \
+        NULL, TENSOR_FLOAT32, 0,                                                                                       \
+        {                                                                                                              \
+            0                                                                                                          \
+        }                                                                                                              \
     }
 
 size_t tensor_type_size(enum tensor_type type);      /* in bytes */
@@ -48,12 +48,11 @@ enum tensor_type tensor_type_of_storage(clattn_type type);
 /* The number of elements and bytes of a shape. -1 when the product of the extents (zeros left out,
  * so that strides are safe too) times the element size does not fit into 62 bits, or one is
  * negative. */
-int tensor_measure(enum tensor_type type, int dims, const int64_t *shape, int64_t *count,
-                   int64_t *bytes);
+int tensor_measure(enum tensor_type type, int dims, const int64_t *shape, int64_t *count, int64_t *bytes);
 
 /* Allocates a tensor of zeros; `what` names it in the failure. Free it with tensor_free. */
-int tensor_create(struct tensor *tensor, enum tensor_type type, int dims, const int64_t *shape,
-                  const char *what, struct failure *failure);
+int tensor_create(struct tensor *tensor, enum tensor_type type, int dims, const int64_t *shape, const char *what,
+                  struct failure *failure);
 void tensor_free(struct tensor *tensor); /* leaves TENSOR_INIT */
 
 int64_t tensor_count(const struct tensor *tensor);
@@ -64,8 +63,7 @@ double tensor_load(const struct tensor *tensor, int64_t index);
 void tensor_store(struct tensor *tensor, int64_t index, double value);
 
 /* Gives the tensor another type, in place. */
-int tensor_convert(struct tensor *tensor, enum tensor_type type, const char *what,
-                   struct failure *failure);
+int tensor_convert(struct tensor *tensor, enum tensor_type type, const char *what, struct failure *failure);
 
 /* "[6, 12, 5, 32]" in a buffer of TENSOR_SHAPE_TEXT bytes; returns it. */
 #define TENSOR_SHAPE_TEXT 192

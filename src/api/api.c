@@ -2,16 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program/context.h"
 #include "api/describe.h"
-#include "device/device_list.h"
-#include "device/environment.h"
-#include "base/error.h"
 #include "api/host_call.h"
 #include "api/new_context.h"
+#include "base/error.h"
+#include "device/device_list.h"
+#include "device/environment.h"
 #include "layers/merge.h"
 #include "plan/enqueue.h"
 #include "plan/planner.h"
+#include "program/context.h"
 #include "reference/alibi.h"
 #include "reference/reference.h"
 
@@ -27,8 +27,8 @@ int clattn_last_error_native(void)
 
 /* ---- context -------------------------------------------------------------------------------- */
 
-clattn_status clattn_context_create(cl_context cl, cl_device_id device,
-                                    const clattn_context_options *options, clattn_context **context)
+clattn_status clattn_context_create(cl_context cl, cl_device_id device, const clattn_context_options *options,
+                                    clattn_context **context)
 {
     REQUIRE(context);
     *context = NULL;
@@ -38,8 +38,7 @@ clattn_status clattn_context_create(cl_context cl, cl_device_id device,
     return status == CLATTN_OK ? new_context(cl, device, options, context) : status;
 }
 
-clattn_status clattn_context_open(const char *device, const clattn_context_options *options,
-                                  clattn_context **context)
+clattn_status clattn_context_open(const char *device, const clattn_context_options *options, clattn_context **context)
 {
     REQUIRE(context);
     *context = NULL;
@@ -98,8 +97,7 @@ void clattn_free(void *memory)
 
 /* ---- plan ----------------------------------------------------------------------------------- */
 
-clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem,
-                                 clattn_plan **plan)
+clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem, clattn_plan **plan)
 {
     REQUIRE(plan);
     *plan = NULL;
@@ -184,10 +182,10 @@ static clattn_host_tensor dense(const void *data, int64_t heads, int64_t rows, i
     return tensor;
 }
 
-clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_t batch,
-                               int64_t query_heads, int64_t kv_heads, int64_t query_len,
-                               int64_t key_len, int64_t head_dim, clattn_alignment causal,
-                               const void *query, const void *key, const void *value, void *out)
+clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_t batch, int64_t query_heads,
+                               int64_t kv_heads, int64_t query_len, int64_t key_len, int64_t head_dim,
+                               clattn_alignment causal, const void *query, const void *key, const void *value,
+                               void *out)
 {
     if (causal == CLATTN_ALIGN_OFFSETS) {
         return error_set(CLATTN_INVALID_ARGUMENT,
@@ -232,8 +230,8 @@ clattn_status clattn_reference_forward(const clattn_problem *problem, const clat
 }
 
 clattn_status clattn_merge(clattn_context *context, cl_command_queue queue, const clattn_merge_problem *problem,
-                           int64_t count, const clattn_partial *partials, const clattn_partial *merged,
-                           cl_uint n_wait, const cl_event *wait, cl_event *done)
+                           int64_t count, const clattn_partial *partials, const clattn_partial *merged, cl_uint n_wait,
+                           const cl_event *wait, cl_event *done)
 {
     if (done) {
         *done = NULL;

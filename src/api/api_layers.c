@@ -1,8 +1,8 @@
 /* The exported functions of the layers around attention: NULL checks, then a call one floor down. */
 #include <stddef.h>
 
-#include "base/error.h"
 #include "api/host_call.h"
+#include "base/error.h"
 #include "layers/additive_layer.h"
 #include "layers/mha_layer.h"
 #include "reference/reference_additive.h"
@@ -10,8 +10,7 @@
 
 /* ---- multi-head ------------------------------------------------------------------------------- */
 
-clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_problem *problem,
-                                clattn_mha **mha)
+clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_problem *problem, clattn_mha **mha)
 {
     REQUIRE(mha);
     *mha = NULL;
@@ -38,9 +37,8 @@ const char *clattn_mha_explain(const clattn_mha *mha)
     return mha ? mha->explain : "";
 }
 
-clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue,
-                                 const clattn_mha_arrays *arrays, cl_uint n_wait, const cl_event *wait,
-                                 cl_event *done)
+clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue, const clattn_mha_arrays *arrays,
+                                 cl_uint n_wait, const cl_event *wait, cl_event *done)
 {
     if (done) {
         *done = NULL;
@@ -71,8 +69,7 @@ clattn_status clattn_mha_forward_host(clattn_context *context, const clattn_mha_
     return status == CLATTN_OK ? host_mha(context, &checked, &operands) : status;
 }
 
-clattn_status clattn_mha_reference(const clattn_mha_problem *problem,
-                                   const clattn_mha_host_arrays *arrays)
+clattn_status clattn_mha_reference(const clattn_mha_problem *problem, const clattn_mha_host_arrays *arrays)
 {
     struct mha_problem checked;
     struct operands operands;
@@ -114,8 +111,8 @@ const char *clattn_additive_explain(const clattn_additive *additive)
 }
 
 clattn_status clattn_additive_enqueue(const clattn_additive *additive, cl_command_queue queue,
-                                      const clattn_additive_arrays *arrays, cl_uint n_wait,
-                                      const cl_event *wait, cl_event *done)
+                                      const clattn_additive_arrays *arrays, cl_uint n_wait, const cl_event *wait,
+                                      cl_event *done)
 {
     if (done) {
         *done = NULL;
@@ -131,8 +128,7 @@ clattn_status clattn_additive_enqueue(const clattn_additive *additive, cl_comman
     return status == CLATTN_OK ? additive_enqueue(additive, &target, &operands) : status;
 }
 
-clattn_status clattn_additive_forward_host(clattn_context *context,
-                                           const clattn_additive_problem *problem,
+clattn_status clattn_additive_forward_host(clattn_context *context, const clattn_additive_problem *problem,
                                            const clattn_additive_host_arrays *arrays)
 {
     struct additive_problem checked;

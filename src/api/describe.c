@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "api/new_context.h"
+#include "base/error.h"
 #include "device/device_list.h"
 #include "plan/ladder.h"
 
@@ -70,7 +70,10 @@ static void climb(struct text *text, const struct device *device,
         }
         text_free(&why);
         int has_it = ladder_has(context, (enum rung_id)id, &why);
-        line(text, &ladder_table[id], number++, has_it ? NULL : why.data ? why.data : "",
+        line(text, &ladder_table[id], number++,
+             has_it     ? NULL
+             : why.data ? why.data
+                        : "",
              ladder_gain(context, (enum rung_id)id));
     }
     text_free(&why);
@@ -81,8 +84,7 @@ static void climb(struct text *text, const struct device *device,
     error_restore(&before);
 }
 
-static void describe_rung(struct text *text, const struct rung *rung, int number, const char *refused,
-                          double gain)
+static void describe_rung(struct text *text, const struct rung *rung, int number, const char *refused, double gain)
 {
     (void)number;
     text_append(text, "     %s (%s): %s", rung->name, rung->summary, refused ? "no: " : "yes");
@@ -98,15 +100,15 @@ static void describe_one(struct text *text, const struct device_listed *item, co
 {
     const struct device *d = &item->device;
     text_append(text, "%u:%u  %s%s\n", item->platform, item->number, d->name, why ? "   <- chosen" : "");
-    text_append(text, "     %s on %s, %s, driver %s\n", device_class_name(d->device_class),
-                d->platform_name, d->version, d->driver);
+    text_append(text, "     %s on %s, %s, driver %s\n", device_class_name(d->device_class), d->platform_name,
+                d->version, d->driver);
     text_append(text,
                 "     %u compute units, %.1f GiB memory, %" PRIu64 " KiB local memory, work-groups up "
                 "to %zu\n",
-                d->compute_units, (double)d->global_bytes / 1073741824.0,
-                (uint64_t)(d->local_bytes / 1024), d->work_group_limit);
-    text_append(text, "     float16 and bfloat16 storage: yes, float64: %s, compiler: %s\n",
-                yes_no(d->has_fp64), yes_no(d->has_compiler));
+                d->compute_units, (double)d->global_bytes / 1073741824.0, (uint64_t)(d->local_bytes / 1024),
+                d->work_group_limit);
+    text_append(text, "     float16 and bfloat16 storage: yes, float64: %s, compiler: %s\n", yes_no(d->has_fp64),
+                yes_no(d->has_compiler));
     climb(text, d, describe_rung);
     const char *quirk;
     for (size_t i = 0; (quirk = device_quirk_reason(d, i)) != NULL; ++i) {
@@ -128,8 +130,7 @@ static void describe_broken(struct text *text, const struct device_broken *broke
     }
 }
 
-static void describe_text(struct text *text, const struct device_listing *listing, const char *wanted,
-                          int chosen)
+static void describe_text(struct text *text, const struct device_listing *listing, const char *wanted, int chosen)
 {
     if (listing->count == 0 && listing->broken_count == 0) {
         text_append(text, "No OpenCL device. Install a driver for your device, or PoCL, which runs on the "
@@ -164,8 +165,7 @@ static void json_string(struct text *text, const char *name, const char *value)
     text_append(text, "\"");
 }
 
-static void describe_rung_json(struct text *text, const struct rung *rung, int number, const char *refused,
-                               double gain)
+static void describe_rung_json(struct text *text, const struct rung *rung, int number, const char *refused, double gain)
 {
     (void)gain;
     text_append(text, "%s{", number ? ", " : "");
@@ -187,8 +187,8 @@ static void describe_one_json(struct text *text, const struct device_listed *ite
     const struct {
         const char *name, *value;
     } strings[] = {
-        { "name", d->name },     { "type", device_class_name(d->device_class) },
-        { "vendor", d->vendor }, { "platform", d->platform_name },
+        { "name", d->name },       { "type", device_class_name(d->device_class) },
+        { "vendor", d->vendor },   { "platform", d->platform_name },
         { "version", d->version }, { "driver", d->driver },
     };
     text_append(text, "    {\"id\": \"%u:%u\", ", item->platform, item->number);
@@ -200,9 +200,8 @@ static void describe_one_json(struct text *text, const struct device_listed *ite
                 "\"compute_units\": %u, \"memory_bytes\": %" PRIu64 ", \"local_memory_bytes\": %" PRIu64
                 ", \"work_group_limit\": %zu, \"float64\": %s, \"compiler\": %s, \"chosen\": %s,\n"
                 "     \"instructions\": [",
-                d->compute_units, (uint64_t)d->global_bytes, (uint64_t)d->local_bytes,
-                d->work_group_limit, true_false(d->has_fp64), true_false(d->has_compiler),
-                true_false(chosen));
+                d->compute_units, (uint64_t)d->global_bytes, (uint64_t)d->local_bytes, d->work_group_limit,
+                true_false(d->has_fp64), true_false(d->has_compiler), true_false(chosen));
     climb(text, d, describe_rung_json);
     text_append(text, "]}");
 }
@@ -221,8 +220,7 @@ static void describe_broken_json(struct text *text, const struct device_broken *
     json_string(text, "reason", broken->failure.text);
 }
 
-static void describe_json(struct text *text, const struct device_listing *listing, const char *wanted,
-                          int chosen)
+static void describe_json(struct text *text, const struct device_listing *listing, const char *wanted, int chosen)
 {
     text_append(text, "{\n  \"devices\": [\n");
     for (unsigned i = 0; i < listing->count; ++i) {

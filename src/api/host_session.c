@@ -69,8 +69,7 @@ static clattn_status copy_in(struct host_session *session, int id)
     place->low = 0;
     const cl_mem_flags access = operand_is_written(session->host, id) ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
     const int is_read = operand_is_read(session->host, id);
-    return create_buffer(session, operand_name(session->host, id),
-                         access | (is_read ? CL_MEM_COPY_HOST_PTR : 0), bytes,
+    return create_buffer(session, operand_name(session->host, id), access | (is_read ? CL_MEM_COPY_HOST_PTR : 0), bytes,
                          is_read ? first_of(session, id) : NULL, &place->buffer);
 }
 
@@ -87,8 +86,8 @@ clattn_status host_session_begin(struct host_session *session, clattn_context *c
         status = copy_in(session, id);
     }
     if (status == CLATTN_OK && workspace_bytes > 0) {
-        status = create_buffer(session, "workspace", CL_MEM_READ_WRITE, workspace_bytes, NULL,
-                               &session->device.workspace);
+        status =
+            create_buffer(session, "workspace", CL_MEM_READ_WRITE, workspace_bytes, NULL, &session->device.workspace);
     }
     return status;
 }
@@ -106,8 +105,8 @@ static void scatter(const struct host_session *session, int id, const char *copy
                 for (int64_t c = 0; c < shape[3]; ++c) {
                     int64_t at = place->offset + b * place->stride[0] + h * place->stride[1] + i * place->stride[2] +
                                  c * place->stride[3];
-                    memcpy((char *)place->data + at * element_bytes,
-                           copy + (at - place->low) * element_bytes, (size_t)element_bytes);
+                    memcpy((char *)place->data + at * element_bytes, copy + (at - place->low) * element_bytes,
+                           (size_t)element_bytes);
                 }
             }
         }
@@ -131,17 +130,16 @@ static clattn_status copy_out(struct host_session *session, int id)
         }
         free(target);
     }
-    return code == CL_SUCCESS ? CLATTN_OK
-                              : error_opencl(code, "clEnqueueReadBuffer", "%s of %zu bytes",
-                                             operand_name(session->host, id), bytes);
+    return code == CL_SUCCESS
+               ? CLATTN_OK
+               : error_opencl(code, "clEnqueueReadBuffer", "%s of %zu bytes", operand_name(session->host, id), bytes);
 }
 
 clattn_status host_session_finish(struct host_session *session, cl_event done)
 {
     cl_int code = clWaitForEvents(1, &done);
     clReleaseEvent(done);
-    clattn_status status =
-        code == CL_SUCCESS ? CLATTN_OK : error_opencl(code, "clWaitForEvents", "the kernels failed");
+    clattn_status status = code == CL_SUCCESS ? CLATTN_OK : error_opencl(code, "clWaitForEvents", "the kernels failed");
     for (int id = 0; id < session->host->operation->count && status == CLATTN_OK; ++id) {
         if (operand_is_written(session->host, id) && session->device.tensor[id].buffer) {
             status = copy_out(session, id);

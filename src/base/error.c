@@ -41,18 +41,16 @@ clattn_status error_opencl(cl_int code, const char *call, const char *format, ..
     va_start(arguments, format);
     vsnprintf(detail, sizeof(detail), format, arguments);
     va_end(arguments);
-    clattn_status status = error_set(status_of_code(code), "%s failed with %s (%d)%s%s", call,
-                                     error_opencl_name(code), code, detail[0] ? ": " : "", detail);
+    clattn_status status = error_set(status_of_code(code), "%s failed with %s (%d)%s%s", call, error_opencl_name(code),
+                                     code, detail[0] ? ": " : "", detail);
     last.native = code;
     return status;
 }
 
 clattn_status error_gemm(int code, const char *call)
 {
-    clattn_status status =
-        error_set(CLATTN_GEMM_ERROR,
-                  "%s failed with CLBlast status %d; matmul = CLATTN_MATMUL_TILES avoids CLBlast", call,
-                  code);
+    clattn_status status = error_set(
+        CLATTN_GEMM_ERROR, "%s failed with CLBlast status %d; matmul = CLATTN_MATMUL_TILES avoids CLBlast", call, code);
     last.native = code;
     return status;
 }

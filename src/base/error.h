@@ -11,11 +11,11 @@
 #endif
 
 /* In the exported functions: a pointer that the caller must give. */
-#define REQUIRE(pointer)                                                                               \
-    do {                                                                                               \
-        if (!(pointer)) {                                                                              \
-            return error_set(CLATTN_INVALID_ARGUMENT, "%s: must not be NULL", #pointer);               \
-        }                                                                                              \
+#define REQUIRE(pointer)                                                                                               \
+    do {                                                                                                               \
+        if (!(pointer)) {                                                                                              \
+            return error_set(CLATTN_INVALID_ARGUMENT, "%s: must not be NULL", #pointer);                               \
+        }                                                                                                              \
     } while (0)
 
 /* Records a message and returns `status`, so that callers write `return error_set(...)`. */
@@ -23,8 +23,7 @@ clattn_status error_set(clattn_status status, const char *format, ...) CLATTN_PR
 
 /* The same for a failed OpenCL call: names the call and its code, picks the status that fits the code
  * (memory codes become CLATTN_OUT_OF_*_MEMORY). `call` is the function's name. */
-clattn_status error_opencl(cl_int code, const char *call, const char *format, ...)
-    CLATTN_PRINTF(3, 4);
+clattn_status error_opencl(cl_int code, const char *call, const char *format, ...) CLATTN_PRINTF(3, 4);
 
 /* The same for CLBlast. */
 clattn_status error_gemm(int code, const char *call);

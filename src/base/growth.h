@@ -23,14 +23,14 @@ struct growth {
 
 /* How a public struct grows, GROWTH_OF(type), and its exported init function: what messages call it, the last field
  * that every version has had, its last field, behind which there is no padding, and the macro of its defaults. */
-#define GROWTH(type, name, least, last, defaults)                                                              \
-    static const type type##_defaults = defaults;                                                              \
-    static const struct growth type##_growth = { name, #defaults, sizeof(type), GROWTH_UP_TO(type, least),     \
-                                                 &type##_defaults };                                           \
-    void type##_init(type *to, size_t struct_size)                                                             \
-    {                                                                                                          \
-        growth_init(GROWTH_OF(type), to, struct_size);                                                         \
-    }                                                                                                          \
+#define GROWTH(type, name, least, last, defaults)                                                                      \
+    static const type type##_defaults = defaults;                                                                      \
+    static const struct growth type##_growth = { name, #defaults, sizeof(type), GROWTH_UP_TO(type, least),             \
+                                                 &type##_defaults };                                                   \
+    void type##_init(type *to, size_t struct_size)                                                                     \
+    {                                                                                                                  \
+        growth_init(GROWTH_OF(type), to, struct_size);                                                                 \
+    }                                                                                                                  \
     _Static_assert(GROWTH_UP_TO(type, last) == sizeof(type), #type " must end with its last field")
 #define GROWTH_OF(type) (&type##_growth)
 

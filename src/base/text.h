@@ -14,7 +14,10 @@ struct text {
     int failed;
 };
 
-#define TEXT_INIT { NULL, 0, 0, 0 }
+#define TEXT_INIT                                                                                                      \
+    {                                                                                                                  \
+        NULL, 0, 0, 0                                                                                                  \
+    }
 
 void text_append(struct text *text, const char *format, ...) CLATTN_PRINTF(2, 3);
 void text_free(struct text *text);

@@ -9,17 +9,15 @@
 
 const char *clattn_version(void)
 {
-    return DIGITS(CLATTN_VERSION_MAJOR) "." DIGITS(CLATTN_VERSION_MINOR) "." DIGITS(
-        CLATTN_VERSION_PATCH);
+    return DIGITS(CLATTN_VERSION_MAJOR) "." DIGITS(CLATTN_VERSION_MINOR) "." DIGITS(CLATTN_VERSION_PATCH);
 }
 
 static const struct {
     const char *name;
     size_t bytes;
 } types[] = {
-    [CLATTN_TYPE_NONE] = { "none", 0 },         [CLATTN_FLOAT32] = { "float32", 4 },
-    [CLATTN_FLOAT16] = { "float16", 2 },        [CLATTN_BFLOAT16] = { "bfloat16", 2 },
-    [CLATTN_FLOAT64] = { "float64", 8 },
+    [CLATTN_TYPE_NONE] = { "none", 0 },    [CLATTN_FLOAT32] = { "float32", 4 }, [CLATTN_FLOAT16] = { "float16", 2 },
+    [CLATTN_BFLOAT16] = { "bfloat16", 2 }, [CLATTN_FLOAT64] = { "float64", 8 },
 };
 
 static int is_type(clattn_type type)

@@ -77,8 +77,7 @@ static clattn_status read_extensions(cl_device_id id, struct device *device)
     cl_ulong double_config = 0;
     clattn_status status = read_text(id, QUESTION(CL_DEVICE_EXTENSIONS), &words);
     if (status == CLATTN_OK) {
-        cl_int code =
-            clGetDeviceInfo(id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(double_config), &double_config, NULL);
+        cl_int code = clGetDeviceInfo(id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(double_config), &double_config, NULL);
         if (code != CL_SUCCESS && code != CL_INVALID_VALUE) { /* older than OpenCL 1.2, it may not know the question */
             status = no_answer(code, "CL_DEVICE_DOUBLE_FP_CONFIG");
         }
@@ -86,8 +85,8 @@ static clattn_status read_extensions(cl_device_id id, struct device *device)
     if (status == CLATTN_OK) {
         device->has_fp64 = double_config != 0 && has_word(words, "cl_khr_fp64");
         device->has_intel_matrix = has_word(words, "cl_intel_subgroup_matrix_multiply_accumulate");
-        device->sub_group_size_least =
-            has_word(words, "cl_intel_required_subgroup_size") ? least_sub_group_size(id) : 0;
+        device->sub_group_size_least = has_word(words, "cl_intel_required_subgroup_size") ? least_sub_group_size(id)
+                                                                                          : 0;
     }
     free(words);
     return status;

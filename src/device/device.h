@@ -19,17 +19,17 @@ struct device {
     enum device_class device_class;
     char name[256], vendor[256], version[256], driver[256], platform_name[256];
     cl_uint compute_units;
-    size_t work_group_limit;       /* work-items a work-group, all dimensions together */
+    size_t work_group_limit; /* work-items a work-group, all dimensions together */
     size_t work_item_limit[3];
     cl_ulong local_bytes, global_bytes, allocation_bytes;
-    size_t parameter_bytes;        /* of a kernel's arguments together */
+    size_t parameter_bytes; /* of a kernel's arguments together */
     int has_fp64;
-    size_t sub_group_size_least;   /* Intel: of those that a kernel can require; elsewhere 0 */
-    int has_intel_matrix;          /* cl_intel_subgroup_matrix_multiply_accumulate */
+    size_t sub_group_size_least; /* Intel: of those that a kernel can require; elsewhere 0 */
+    int has_intel_matrix;        /* cl_intel_subgroup_matrix_multiply_accumulate */
     int has_compiler;
-    int runs_clblast;              /* which compiles its own programs */
+    int runs_clblast; /* which compiles its own programs */
     int little_endian;
-    unsigned quirks;               /* of enum device_quirk */
+    unsigned quirks; /* of enum device_quirk */
 };
 
 /* What a driver does not answer is its failure, with a native code; else memory ran out. */

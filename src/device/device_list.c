@@ -114,8 +114,7 @@ static int contains_folded(const char *text, const char *part)
     size_t length = strlen(part);
     for (; *text; ++text) {
         size_t i = 0;
-        while (i < length && text[i] &&
-               tolower((unsigned char)text[i]) == tolower((unsigned char)part[i])) {
+        while (i < length && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i])) {
             ++i;
         }
         if (i == length) {
@@ -166,8 +165,7 @@ static int matches(const struct device_listed *item, const char *wanted)
     if (parse_class(wanted, &device_class)) {
         return item->device.device_class == device_class;
     }
-    return contains_folded(item->device.name, wanted) ||
-           contains_folded(item->device.platform_name, wanted);
+    return contains_folded(item->device.name, wanted) || contains_folded(item->device.platform_name, wanted);
 }
 
 int device_choose(const struct device_listing *listing, const char *wanted)
@@ -191,8 +189,7 @@ int device_choose(const struct device_listing *listing, const char *wanted)
     return -1;
 }
 
-const struct device_broken *device_broken_wanted(const struct device_listing *listing,
-                                                 const char *wanted)
+const struct device_broken *device_broken_wanted(const struct device_listing *listing, const char *wanted)
 {
     unsigned platform, number;
     enum device_class device_class;
@@ -240,14 +237,13 @@ static void append_there_is(const struct device_listing *listing, struct text *t
     for (unsigned i = 0; i < listing->count; ++i) {
         const struct device_listed *item = &listing->items[i];
         text_append(text, "%s%u:%u %s \"%s\" of \"%s\"", i ? "; " : "", item->platform, item->number,
-                    device_class_name(item->device.device_class), item->device.name,
-                    item->device.platform_name);
+                    device_class_name(item->device.device_class), item->device.name, item->device.platform_name);
     }
     for (unsigned i = 0; i < listing->broken_count; ++i) {
         const struct device_broken *broken = &listing->broken[i];
         char title[TITLE_BYTES];
-        text_append(text, "%s%s, which cannot be used: %s", i || listing->count ? "; " : "",
-                    title_of(broken, title), broken->failure.text);
+        text_append(text, "%s%s, which cannot be used: %s", i || listing->count ? "; " : "", title_of(broken, title),
+                    broken->failure.text);
     }
 }
 
@@ -258,9 +254,8 @@ static clattn_status no_match(const struct device_listing *listing, const char *
         return broken_failure(broken);
     }
     if (listing->count == 0 && listing->broken_count == 0) {
-        return error_set(CLATTN_NO_DEVICE,
-                         "no OpenCL device: install a driver for your device, or PoCL, which runs on "
-                         "the CPU (Debian: apt-get install pocl-opencl-icd)");
+        return error_set(CLATTN_NO_DEVICE, "no OpenCL device: install a driver for your device, or PoCL, which runs on "
+                                           "the CPU (Debian: apt-get install pocl-opencl-icd)");
     }
     struct text text = TEXT_INIT;
     append_there_is(listing, &text);

@@ -14,9 +14,9 @@ struct device_listed {
 
 struct device_broken {
     unsigned platform, number;
-    int is_platform; /* its devices cannot be listed, so there is no number */
+    int is_platform;                    /* its devices cannot be listed, so there is no number */
     char name[256], platform_name[256]; /* "" where the driver says no more */
-    clattn_status status; /* what its driver failed with */
+    clattn_status status;               /* what its driver failed with */
     struct error_record failure;
 };
 

@@ -119,13 +119,11 @@ int x86_has_amx_bf16(const struct device *device, struct text *why)
 {
     (void)device;
     unsigned long long features = 0;
-    if (!CPU_FEATURE_PRESENT(AMX_TILE) || !CPU_FEATURE_PRESENT(AMX_BF16) ||
-        !CPU_FEATURE_ACTIVE(AVX512F)) {
+    if (!CPU_FEATURE_PRESENT(AMX_TILE) || !CPU_FEATURE_PRESENT(AMX_BF16) || !CPU_FEATURE_ACTIVE(AVX512F)) {
         text_append(why, "the CPU does not have the instructions");
         return 0;
     }
-    if (syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &features) != 0 ||
-        !(features >> XFEATURE_XTILEDATA & 1)) {
+    if (syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &features) != 0 || !(features >> XFEATURE_XTILEDATA & 1)) {
         text_append(why, "the operating system does not save tile registers (Linux does from 5.16 on)");
         return 0;
     }
@@ -163,6 +161,8 @@ int x86_has_amx_bf16(const struct device *device, struct text *why)
     return cannot_ask(why);
 }
 
-void x86_request_tiles(void) {}
+void x86_request_tiles(void)
+{
+}
 
 #endif

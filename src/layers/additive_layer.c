@@ -29,8 +29,8 @@ static clattn_status plan_sections(struct clattn_additive *additive)
         [ADDITIVE_SECTION_SCORES] = product_of_extents(scores, 4),
         [ADDITIVE_SECTION_ATTENTION] = (int64_t)additive->attention->workspace_bytes,
     };
-    return sections_place(&additive->context->device, bytes, additive->section_at,
-                                ADDITIVE_SECTIONS, &additive->workspace_bytes);
+    return sections_place(&additive->context->device, bytes, additive->section_at, ADDITIVE_SECTIONS,
+                          &additive->workspace_bytes);
 }
 
 static clattn_status build_score(struct clattn_additive *additive)
@@ -39,8 +39,7 @@ static clattn_status build_score(struct clattn_additive *additive)
     size_t limit = 1;
     char options[48];
     additive->lanes = device->device_class == DEVICE_CPU ? CPU_LANES : 1;
-    snprintf(options, sizeof(options), "-D TYPE=%d -D VEC=%d", (int)additive->problem.p.type,
-             additive->lanes);
+    snprintf(options, sizeof(options), "-D TYPE=%d -D VEC=%d", (int)additive->problem.p.type, additive->lanes);
     clattn_status status =
         program_kernel(additive->context, "additive_score.cl", options, "additive_score", &additive->score);
     if (status == CLATTN_OK) {
@@ -57,20 +56,17 @@ static clattn_status plan(struct clattn_additive *additive, struct text *explain
 {
     const clattn_additive_problem *p = &additive->problem.p;
     /* An odd number of blocks, so that the hidden units of one block lie in different sets of a cache. */
-    additive->key_stride =
-        ((p->keys + ADDITIVE_ALIGNMENT - 1) / ADDITIVE_ALIGNMENT | 1) * ADDITIVE_ALIGNMENT;
-    clattn_status status =
-        planner_plan(additive->context, &additive->problem.attention.any, &additive->attention);
+    additive->key_stride = ((p->keys + ADDITIVE_ALIGNMENT - 1) / ADDITIVE_ALIGNMENT | 1) * ADDITIVE_ALIGNMENT;
+    clattn_status status = planner_plan(additive->context, &additive->problem.attention.any, &additive->attention);
     if (status == CLATTN_OK) {
         status = plan_sections(additive);
     }
     if (status == CLATTN_OK) {
         const double rows = (double)(p->batch * p->rows), keys = (double)p->keys;
-        const double most = rows * (double)p->query_dim > keys * (double)p->key_dim
-                                ? rows * (double)p->query_dim
-                                : keys * (double)p->key_dim;
-        status = projector_init(&additive->projector, additive->context, p->type,
-                                CLATTN_PROJECTION_AUTO, most * (double)p->hidden_dim, explain);
+        const double most = rows * (double)p->query_dim > keys * (double)p->key_dim ? rows * (double)p->query_dim
+                                                                                    : keys * (double)p->key_dim;
+        status = projector_init(&additive->projector, additive->context, p->type, CLATTN_PROJECTION_AUTO,
+                                most * (double)p->hidden_dim, explain);
     }
     return status == CLATTN_OK ? build_score(additive) : status;
 }
@@ -87,10 +83,10 @@ clattn_status additive_create(clattn_context *context, const struct additive_pro
     additive->problem = *problem;
     clattn_status status = plan(additive, &explain);
     if (status == CLATTN_OK) {
-        text_append(&explain, "scores: %d keys x %d rows a work-item\nworkspace in all: %zu bytes\n"
-                              "softmax and value mixing, with the scores as bias:\n%s",
-                    additive->lanes, ADDITIVE_ROWS, additive->workspace_bytes,
-                    additive->attention->explain);
+        text_append(&explain,
+                    "scores: %d keys x %d rows a work-item\nworkspace in all: %zu bytes\n"
+                    "softmax and value mixing, with the scores as bias:\n%s",
+                    additive->lanes, ADDITIVE_ROWS, additive->workspace_bytes, additive->attention->explain);
         additive->explain = text_take(&explain);
         if (!additive->explain) {
             status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for an explanation");
@@ -122,8 +118,8 @@ static int64_t section_element(const struct clattn_additive *additive, enum addi
 }
 
 /* queries [batch * rows][hidden] = query wq^T */
-static clattn_status project_queries(const struct clattn_additive *additive,
-                                     const struct operands *operands, struct chain *chain)
+static clattn_status project_queries(const struct clattn_additive *additive, const struct operands *operands,
+                                     struct chain *chain)
 {
     const clattn_additive_problem *p = &additive->problem.p;
     const struct tensor_place *query = &operands->tensor[ADDITIVE_QUERY], *wq = &operands->tensor[ADDITIVE_WQ];
@@ -146,8 +142,8 @@ static clattn_status project_queries(const struct clattn_additive *additive,
 }
 
 /* keys [batch][hidden][key_stride] = wk key^T */
-static clattn_status project_keys(const struct clattn_additive *additive,
-                                  const struct operands *operands, struct chain *chain)
+static clattn_status project_keys(const struct clattn_additive *additive, const struct operands *operands,
+                                  struct chain *chain)
 {
     const clattn_additive_problem *p = &additive->problem.p;
     const struct tensor_place *key = &operands->tensor[ADDITIVE_KEY], *wk = &operands->tensor[ADDITIVE_WK];
@@ -171,13 +167,14 @@ static clattn_status project_keys(const struct clattn_additive *additive,
     return projector_enqueue(&additive->projector, &projection, chain);
 }
 
-static void fill_tensors(const struct clattn_additive *additive, const struct operands *operands,
-                         cl_mem workspace, clattn_tensors *tensors)
+static void fill_tensors(const struct clattn_additive *additive, const struct operands *operands, cl_mem workspace,
+                         clattn_tensors *tensors)
 {
     const clattn_additive_problem *p = &additive->problem.p;
     const struct tensor_place *places = operands->tensor;
     const int64_t rows = at_least_1(p->rows), keys = at_least_1(p->keys);
-    const clattn_tensor zero = { operands->workspace, section_element(additive, ADDITIVE_SECTION_ZERO),
+    const clattn_tensor zero = { operands->workspace,
+                                 section_element(additive, ADDITIVE_SECTION_ZERO),
                                  { 0, 0, 0, 1 } };
     tensors->query = tensors->key = zero;
     tensors->value.buffer = places[ADDITIVE_VALUE].buffer;
@@ -187,8 +184,7 @@ static void fill_tensors(const struct clattn_additive *additive, const struct op
     tensors->out.offset = places[ADDITIVE_OUT].offset;
     clattn_strides_bhsd(1, rows, p->value_dim, tensors->out.stride);
     tensors->bias.buffer = operands->workspace;
-    tensors->bias.offset =
-        (int64_t)(additive->section_at[ADDITIVE_SECTION_SCORES] / sizeof(float));
+    tensors->bias.offset = (int64_t)(additive->section_at[ADDITIVE_SECTION_SCORES] / sizeof(float));
     clattn_strides_bhsd(1, rows, at_least_1(additive->key_stride), tensors->bias.stride);
     tensors->mask.buffer = places[ADDITIVE_MASK].buffer;
     tensors->mask.offset = places[ADDITIVE_MASK].offset;
@@ -201,9 +197,8 @@ static void fill_tensors(const struct clattn_additive *additive, const struct op
     tensors->workspace = workspace;
 }
 
-static clattn_status launch_score(const struct clattn_additive *additive,
-                                  const struct operands *operands, const struct call *attention,
-                                  struct chain *chain)
+static clattn_status launch_score(const struct clattn_additive *additive, const struct operands *operands,
+                                  const struct call *attention, struct chain *chain)
 {
     const clattn_additive_problem *p = &additive->problem.p;
     const size_t items = additive->group_items, lanes = (size_t)additive->lanes;
@@ -264,8 +259,7 @@ clattn_status additive_enqueue(const struct clattn_additive *additive, const str
 {
     struct chain chain;
     cl_mem part;
-    clattn_status status =
-        enqueue_begin(additive->context, target, operands, additive->workspace_bytes, &chain);
+    clattn_status status = enqueue_begin(additive->context, target, operands, additive->workspace_bytes, &chain);
     if (status != CLATTN_OK) {
         return status;
     }

@@ -76,8 +76,7 @@ static clattn_status plan_sections(struct clattn_mha *mha, int64_t projected)
         [MHA_SECTION_WEIGHTS] = p->weights == CLATTN_MHA_WEIGHTS_AVERAGE ? product_of_extents(weights, 5) : 0,
         [MHA_SECTION_ATTENTION] = (int64_t)mha->attention->workspace_bytes,
     };
-    return sections_place(&mha->context->device, bytes, mha->section_at, MHA_SECTIONS,
-                                &mha->workspace_bytes);
+    return sections_place(&mha->context->device, bytes, mha->section_at, MHA_SECTIONS, &mha->workspace_bytes);
 }
 
 /* Multiply-adds of the largest projection. */
@@ -95,8 +94,7 @@ static double largest_work(const struct clattn_mha *mha)
 
 static void explain_steps(const struct clattn_mha *mha, struct text *text)
 {
-    static const char *const made[4] = { "", ": query, key and value at once", ": key and value at once",
-                                         "" };
+    static const char *const made[4] = { "", ": query, key and value at once", ": key and value at once", "" };
     const clattn_mha_problem *p = &mha->problem.p;
     for (int i = 0; i < mha->n_steps; ++i) {
         const struct mha_step *step = &mha->steps[i];
@@ -119,19 +117,16 @@ static clattn_status plan(struct clattn_mha *mha, struct text *explain)
         status = plan_sections(mha, projected);
     }
     if (status == CLATTN_OK) {
-        status = projector_init(&mha->projector, mha->context, p->type, p->projection,
-                                largest_work(mha), explain);
+        status = projector_init(&mha->projector, mha->context, p->type, p->projection, largest_work(mha), explain);
     }
     if (status == CLATTN_OK && p->weights == CLATTN_MHA_WEIGHTS_AVERAGE) {
         status = program_kernel(mha->context, "mha_average_heads.cl",
-                                p->type == CLATTN_FLOAT64 ? "-D TYPE=4" : "-D TYPE=1", "average_heads",
-                                &mha->average);
+                                p->type == CLATTN_FLOAT64 ? "-D TYPE=4" : "-D TYPE=1", "average_heads", &mha->average);
     }
     return status;
 }
 
-clattn_status mha_create(clattn_context *context, const struct mha_problem *problem,
-                         struct clattn_mha **result)
+clattn_status mha_create(clattn_context *context, const struct mha_problem *problem, struct clattn_mha **result)
 {
     struct text explain = TEXT_INIT;
     struct clattn_mha *mha = calloc(1, sizeof(*mha));

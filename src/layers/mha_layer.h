@@ -8,13 +8,7 @@
 #include "plan/planner.h"
 
 /* Sections of the workspace. */
-enum mha_section {
-    MHA_SECTION_PROJECTED,
-    MHA_SECTION_HEADS,
-    MHA_SECTION_WEIGHTS,
-    MHA_SECTION_ATTENTION,
-    MHA_SECTIONS
-};
+enum mha_section { MHA_SECTION_PROJECTED, MHA_SECTION_HEADS, MHA_SECTION_WEIGHTS, MHA_SECTION_ATTENTION, MHA_SECTIONS };
 
 /* One multiply before the attention: the source's rows by rows [first_row, first_row + columns) of a weight. */
 struct mha_step {
@@ -39,8 +33,7 @@ struct clattn_mha {
     char *explain;
 };
 
-clattn_status mha_create(clattn_context *context, const struct mha_problem *problem,
-                         struct clattn_mha **mha);
+clattn_status mha_create(clattn_context *context, const struct mha_problem *problem, struct clattn_mha **mha);
 void mha_destroy(struct clattn_mha *mha);
 
 clattn_status mha_enqueue(const struct clattn_mha *mha, const struct enqueue_target *target,

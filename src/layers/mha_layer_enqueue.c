@@ -46,8 +46,7 @@ static clattn_status project_step(const struct clattn_mha *mha, const struct ope
     return projector_enqueue(&mha->projector, &projection, chain);
 }
 
-static clattn_status enqueue_inputs(const struct clattn_mha *mha, const struct operands *operands,
-                                    struct chain *chain)
+static clattn_status enqueue_inputs(const struct clattn_mha *mha, const struct operands *operands, struct chain *chain)
 {
     clattn_status status = CLATTN_OK;
     for (int i = 0; i < mha->n_steps && status == CLATTN_OK; ++i) {
@@ -56,8 +55,7 @@ static clattn_status enqueue_inputs(const struct clattn_mha *mha, const struct o
     return status;
 }
 
-static clattn_status enqueue_output(const struct clattn_mha *mha, const struct operands *operands,
-                                    struct chain *chain)
+static clattn_status enqueue_output(const struct clattn_mha *mha, const struct operands *operands, struct chain *chain)
 {
     const clattn_mha_problem *p = &mha->problem.p;
     const struct tensor_place *weight = &operands->tensor[MHA_WO], *bias = &operands->tensor[MHA_BO];
@@ -87,8 +85,7 @@ static clattn_status enqueue_output(const struct clattn_mha *mha, const struct o
 
 /* ---- attention -------------------------------------------------------------------------------- */
 
-static clattn_tensor heads_of(cl_mem buffer, int64_t offset, int64_t rows, int64_t row_stride,
-                              int64_t head_dim)
+static clattn_tensor heads_of(cl_mem buffer, int64_t offset, int64_t rows, int64_t row_stride, int64_t head_dim)
 {
     const clattn_tensor tensor = { buffer, offset, { at_least_1(rows) * row_stride, head_dim, row_stride, 1 } };
     return tensor;
@@ -101,9 +98,8 @@ static void fill_tensors(const struct clattn_mha *mha, const struct operands *op
     const int64_t projected = section_element(mha, MHA_SECTION_PROJECTED);
     clattn_tensor *const parts[3] = { &tensors->query, &tensors->key, &tensors->value };
     for (int i = 0; i < 3; ++i) {
-        *parts[i] = heads_of(operands->workspace, projected + mha->part_at[i],
-                             i == 0 ? p->rows : p->context_rows, mha->part_row[i],
-                             i == 2 ? p->head_dim_v : p->head_dim);
+        *parts[i] = heads_of(operands->workspace, projected + mha->part_at[i], i == 0 ? p->rows : p->context_rows,
+                             mha->part_row[i], i == 2 ? p->head_dim_v : p->head_dim);
     }
     tensors->out = heads_of(operands->workspace, section_element(mha, MHA_SECTION_HEADS), p->rows,
                             mha->problem.heads_dim, p->head_dim_v);
@@ -112,8 +108,7 @@ static void fill_tensors(const struct clattn_mha *mha, const struct operands *op
         const struct tensor_place *weights = &operands->tensor[MHA_WEIGHTS];
         tensors->weights.buffer = averages ? operands->workspace : weights->buffer;
         tensors->weights.offset = averages ? weights_element(mha) : weights->offset;
-        clattn_strides_bhsd(p->query_heads, p->rows, at_least_1(p->context_rows),
-                            tensors->weights.stride);
+        clattn_strides_bhsd(p->query_heads, p->rows, at_least_1(p->context_rows), tensors->weights.stride);
     }
     tensors->mask.buffer = operands->tensor[MHA_MASK].buffer;
     tensors->mask.offset = operands->tensor[MHA_MASK].offset;
@@ -150,8 +145,7 @@ static clattn_status enqueue_attention(const struct clattn_mha *mha, const struc
     return status;
 }
 
-static clattn_status enqueue_average(const struct clattn_mha *mha, const struct operands *operands,
-                                     struct chain *chain)
+static clattn_status enqueue_average(const struct clattn_mha *mha, const struct operands *operands, struct chain *chain)
 {
     const clattn_mha_problem *p = &mha->problem.p;
     const int64_t pairs = p->rows * p->context_rows;
@@ -162,8 +156,8 @@ static clattn_status enqueue_average(const struct clattn_mha *mha, const struct 
     const struct tensor_place *average = &operands->tensor[MHA_WEIGHTS];
     const int64_t at = weights_element(mha);
     const struct launch_argument arguments[] = {
-        ARGUMENT(pairs), ARGUMENT(heads), ARGUMENT(at), ARGUMENT(operands->workspace), ARGUMENT(average->offset),
-        ARGUMENT(average->buffer)
+        ARGUMENT(pairs),           ARGUMENT(heads),          ARGUMENT(at), ARGUMENT(operands->workspace),
+        ARGUMENT(average->offset), ARGUMENT(average->buffer)
     };
     return mha->average ? launch(chain, mha->average, 2, global, local, 6, arguments) : CLATTN_OK;
 }

@@ -59,8 +59,8 @@ static clattn_status build(struct projector *projector, clattn_projection wanted
                  columns_at_once[register_file_of(context)]);
         return program_kernel(context, "project_lanes.cl", options, "project", &projector->lanes);
     }
-    clattn_status status = staged_build_tiles(context, "project_tiles.cl", "project_tiles",
-                                              projector->type, options, &projector->tiles);
+    clattn_status status =
+        staged_build_tiles(context, "project_tiles.cl", "project_tiles", projector->type, options, &projector->tiles);
     if (status == CLATTN_OK && projector->chosen == CLATTN_PROJECTION_CLBLAST) {
         status = program_kernel(context, "project_tiles.cl", options, "add_bias", &projector->add_bias);
     }
@@ -91,8 +91,7 @@ static const char *reason(const struct projector *projector, clattn_projection w
     return projector->chosen == CLATTN_PROJECTION_CLBLAST ? "the matrices are large" : "too small for CLBlast";
 }
 
-static void explain_choice(const struct projector *projector, clattn_projection wanted,
-                           struct text *explain)
+static void explain_choice(const struct projector *projector, clattn_projection wanted, struct text *explain)
 {
     const char *why = reason(projector, wanted);
     switch (projector->chosen) {
@@ -156,38 +155,36 @@ static clattn_status launch_product(const struct projection *projection, const c
                                     struct chain *chain)
 {
     const struct launch_argument arguments[] = {
-        { sizeof(*params), params },      ARGUMENT(projection->left),   ARGUMENT(projection->right),
-        ARGUMENT(projection->bias),       ARGUMENT(projection->result),
+        { sizeof(*params), params }, ARGUMENT(projection->left),   ARGUMENT(projection->right),
+        ARGUMENT(projection->bias),  ARGUMENT(projection->result),
     };
     return launch(chain, kernel, 3, global, local, 5, arguments);
 }
 
-static clattn_status enqueue_lanes(const struct projector *projector,
-                                   const struct projection *projection, struct chain *chain)
+static clattn_status enqueue_lanes(const struct projector *projector, const struct projection *projection,
+                                   struct chain *chain)
 {
     clattn_project params = projection->params;
     size_groups(projector->context, projection->batch, &params);
     const size_t global[3] = { (size_t)ceiling(params.rows, params.group_rows),
-                               (size_t)ceiling(params.columns, params.group_columns),
-                               (size_t)projection->batch };
+                               (size_t)ceiling(params.columns, params.group_columns), (size_t)projection->batch };
     const size_t local[3] = { 1, 1, 1 };
     return launch_product(projection, &params, projector->lanes, global, local, chain);
 }
 
-static clattn_status enqueue_tiles(const struct projector *projector,
-                                   const struct projection *projection, struct chain *chain)
+static clattn_status enqueue_tiles(const struct projector *projector, const struct projection *projection,
+                                   struct chain *chain)
 {
     const struct tile_kernel *tiles = &projector->tiles;
     const clattn_project *params = &projection->params;
     const size_t local[3] = { tiles->local[0], tiles->local[1], 1 };
     const size_t global[3] = { (size_t)ceiling(params->columns, tiles->group_columns) * local[0],
-                               (size_t)ceiling(params->rows, tiles->group_rows) * local[1],
-                               (size_t)projection->batch };
+                               (size_t)ceiling(params->rows, tiles->group_rows) * local[1], (size_t)projection->batch };
     return launch_product(projection, params, tiles->kernel, global, local, chain);
 }
 
-static struct gemm_product product_of(const struct projector *projector,
-                                      const struct projection *projection, int64_t batch)
+static struct gemm_product product_of(const struct projector *projector, const struct projection *projection,
+                                      int64_t batch)
 {
     const clattn_project *p = &projection->params;
     struct gemm_product product = {
@@ -204,8 +201,8 @@ static struct gemm_product product_of(const struct projector *projector,
     return product;
 }
 
-static clattn_status enqueue_add_bias(const struct projector *projector,
-                                      const struct projection *projection, struct chain *chain)
+static clattn_status enqueue_add_bias(const struct projector *projector, const struct projection *projection,
+                                      struct chain *chain)
 {
     const clattn_project *params = &projection->params;
     const size_t items = staged_row_items(&projector->context->device, BIAS_ITEMS);
@@ -218,8 +215,8 @@ static clattn_status enqueue_add_bias(const struct projector *projector,
     return launch(chain, projector->add_bias, 3, global, local, 3, arguments);
 }
 
-static clattn_status enqueue_clblast(const struct projector *projector,
-                                     const struct projection *projection, struct chain *chain)
+static clattn_status enqueue_clblast(const struct projector *projector, const struct projection *projection,
+                                     struct chain *chain)
 {
     const int is_final = chain->next_is_final;
     clattn_status status = CLATTN_OK;

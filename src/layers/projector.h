@@ -2,10 +2,10 @@
 #ifndef CLATTN_SRC_PROJECTOR_H
 #define CLATTN_SRC_PROJECTOR_H
 
-#include "clattn_layers.h"
-#include "cl/project_params.h"
-#include "program/launch.h"
 #include "base/text.h"
+#include "cl/project_params.h"
+#include "clattn_layers.h"
+#include "program/launch.h"
 #include "strategy/staged_tiles.h"
 
 struct projector {
@@ -13,8 +13,8 @@ struct projector {
     clattn_type type;
     clattn_projection chosen;
     const char *clblast_declines; /* on this device; NULL: it does not, or was not asked */
-    struct kernel *lanes;     /* NULL unless chosen */
-    struct tile_kernel tiles; /* for queues and matrices that CLBlast declines too */
+    struct kernel *lanes;         /* NULL unless chosen */
+    struct tile_kernel tiles;     /* for queues and matrices that CLBlast declines too */
     struct kernel *add_bias;
 };
 

@@ -21,8 +21,7 @@ clattn_status sections_place(const struct device *device, const int64_t *bytes, 
         return error_set(CLATTN_OUT_OF_DEVICE_MEMORY,
                          "workspace of %s%" PRId64 " bytes: device \"%s\" allows %llu bytes in one buffer "
                          "and has %llu in all; lower batch or rows",
-                         fits ? "" : "more than ", sum, device->name,
-                         (unsigned long long)device->allocation_bytes,
+                         fits ? "" : "more than ", sum, device->name, (unsigned long long)device->allocation_bytes,
                          (unsigned long long)device->global_bytes);
     }
     return CLATTN_OK;
@@ -36,8 +35,6 @@ clattn_status section_buffer(cl_mem workspace, size_t at, size_t bytes, cl_mem *
     if (bytes == 0) {
         return CLATTN_OK;
     }
-    *buffer =
-        clCreateSubBuffer(workspace, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-    return *buffer ? CLATTN_OK
-                   : error_opencl(code, "clCreateSubBuffer", "%zu bytes of the workspace", bytes);
+    *buffer = clCreateSubBuffer(workspace, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    return *buffer ? CLATTN_OK : error_opencl(code, "clCreateSubBuffer", "%zu bytes of the workspace", bytes);
 }

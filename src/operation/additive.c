@@ -24,7 +24,7 @@ enum additive_extent {
 enum additive_element { ELEMENT_TYPE, ELEMENT_FLOAT, ELEMENT_BYTE, ELEMENT_INT, ADDITIVE_ELEMENTS };
 
 static const struct tensor_row tensor_rows[ADDITIVE_TENSOR_COUNT] = {
-#define ROW(id, field, axes, element, access, place, asked_by)                                           \
+#define ROW(id, field, axes, element, access, place, asked_by)                                                         \
     TENSOR_ROW(field, axes, element, access, place, clattn_additive_arrays, clattn_additive_host_arrays, none),
     ADDITIVE_TENSORS(ROW)
 #undef ROW
@@ -64,13 +64,11 @@ static clattn_status check_kinds(const clattn_additive_problem *p)
                                                   "offsets; use top left or bottom right");
     }
     const struct dimension dimensions[] = {
-        { "batch", p->batch, 0 },           { "rows", p->rows, 0 },
-        { "keys", p->keys, 0 },             { "query_dim", p->query_dim, 1 },
-        { "key_dim", p->key_dim, 1 },       { "hidden_dim", p->hidden_dim, 1 },
+        { "batch", p->batch, 0 },         { "rows", p->rows, 0 },       { "keys", p->keys, 0 },
+        { "query_dim", p->query_dim, 1 }, { "key_dim", p->key_dim, 1 }, { "hidden_dim", p->hidden_dim, 1 },
         { "value_dim", p->value_dim, 1 },
     };
-    clattn_status status =
-        check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+    clattn_status status = check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
     const struct dimension rows = { "batch * rows", status == CLATTN_OK ? p->batch * p->rows : 0, 0 };
     return status == CLATTN_OK ? check_dimensions(&rows, 1) : status;
 }
@@ -94,8 +92,7 @@ static clattn_status init_attention(struct additive_problem *problem, const char
     return problem_init(&problem->attention, &attention);
 }
 
-clattn_status additive_problem_init(struct additive_problem *problem,
-                                    const clattn_additive_problem *given)
+clattn_status additive_problem_init(struct additive_problem *problem, const clattn_additive_problem *given)
 {
     clattn_additive_problem *p = &problem->p;
     memset(problem, 0, sizeof(*problem));
@@ -162,8 +159,8 @@ clattn_status additive_call_from_device(const struct additive_problem *problem, 
     return operands_check(operands);
 }
 
-clattn_status additive_call_from_host(const struct additive_problem *problem,
-                                      const clattn_additive_host_arrays *arrays, struct operands *operands)
+clattn_status additive_call_from_host(const struct additive_problem *problem, const clattn_additive_host_arrays *arrays,
+                                      struct operands *operands)
 {
     clattn_additive_host_arrays known;
     clattn_status status = growth_copy(GROWTH_OF(clattn_additive_host_arrays), arrays, &known);

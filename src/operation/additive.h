@@ -8,16 +8,16 @@
 #include "operation/problem.h"
 
 /* Rows as those of cl/forward_tensors.h. */
-#define ADDITIVE_TENSORS(T)                                                                         \
-    T(QUERY, query, (BATCH, ONE, ROWS, QUERY_DIM), TYPE, IN, ARRAY, ALWAYS)                         \
-    T(KEY, key, (BATCH, ONE, KEYS, KEY_DIM), TYPE, IN, ARRAY, ALWAYS)                               \
-    T(VALUE, value, (BATCH, ONE, KEYS, VALUE_DIM), TYPE, IN, ARRAY, ALWAYS)                         \
-    T(WQ, wq, (ONE, ONE, HIDDEN_DIM, QUERY_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                       \
-    T(WK, wk, (ONE, ONE, HIDDEN_DIM, KEY_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                         \
-    T(SCORE, score, (ONE, ONE, ONE, HIDDEN_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                       \
-    T(OUT, out, (BATCH, ONE, ROWS, VALUE_DIM), TYPE, OUT, ARRAY, ALWAYS)                            \
-    T(MASK, mask, (BATCH, ONE, ROWS, KEYS), BYTE, IN, TENSOR, FEATURE(MASK))                        \
-    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, ARRAY, FEATURE(KEY_LENGTHS))       \
+#define ADDITIVE_TENSORS(T)                                                                                            \
+    T(QUERY, query, (BATCH, ONE, ROWS, QUERY_DIM), TYPE, IN, ARRAY, ALWAYS)                                            \
+    T(KEY, key, (BATCH, ONE, KEYS, KEY_DIM), TYPE, IN, ARRAY, ALWAYS)                                                  \
+    T(VALUE, value, (BATCH, ONE, KEYS, VALUE_DIM), TYPE, IN, ARRAY, ALWAYS)                                            \
+    T(WQ, wq, (ONE, ONE, HIDDEN_DIM, QUERY_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                                          \
+    T(WK, wk, (ONE, ONE, HIDDEN_DIM, KEY_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                                            \
+    T(SCORE, score, (ONE, ONE, ONE, HIDDEN_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                                          \
+    T(OUT, out, (BATCH, ONE, ROWS, VALUE_DIM), TYPE, OUT, ARRAY, ALWAYS)                                               \
+    T(MASK, mask, (BATCH, ONE, ROWS, KEYS), BYTE, IN, TENSOR, FEATURE(MASK))                                           \
+    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, ARRAY, FEATURE(KEY_LENGTHS))                          \
     T(WEIGHTS, weights, (BATCH, ONE, ROWS, KEYS), FLOAT, OUT, ARRAY, FIELD(weights))
 
 /* ADDITIVE_QUERY, ADDITIVE_KEY, ... */
@@ -25,7 +25,7 @@ enum additive_tensor {
 #define ID_OF_ROW(id, field, axes, element, access, place, asked_by) ADDITIVE_##id,
     ADDITIVE_TENSORS(ID_OF_ROW)
 #undef ID_OF_ROW
-    ADDITIVE_TENSOR_COUNT
+        ADDITIVE_TENSOR_COUNT
 };
 
 extern const struct operation operation_additive;
@@ -38,7 +38,7 @@ struct additive_problem {
 clattn_status additive_problem_init(struct additive_problem *problem, const clattn_additive_problem *given);
 clattn_status additive_call_from_device(const struct additive_problem *problem, const clattn_additive_arrays *arrays,
                                         struct operands *operands);
-clattn_status additive_call_from_host(const struct additive_problem *problem,
-                                      const clattn_additive_host_arrays *arrays, struct operands *operands);
+clattn_status additive_call_from_host(const struct additive_problem *problem, const clattn_additive_host_arrays *arrays,
+                                      struct operands *operands);
 
 #endif

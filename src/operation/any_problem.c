@@ -12,8 +12,7 @@ clattn_status problem_set_strategy(struct any_problem *problem, const char *stra
 {
     const size_t length = strategy ? strlen(strategy) : 0;
     if (strategy && (length == 0 || length >= STRATEGY_NAME_MAX)) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "strategy \"%.64s\": is not the name of a strategy",
-                         strategy);
+        return error_set(CLATTN_INVALID_ARGUMENT, "strategy \"%.64s\": is not the name of a strategy", strategy);
     }
     memset(problem->strategy_name, 0, sizeof(problem->strategy_name));
     if (strategy) {
@@ -24,8 +23,7 @@ clattn_status problem_set_strategy(struct any_problem *problem, const char *stra
 
 int problem_equal(const struct any_problem *a, const struct any_problem *b)
 {
-    return a->operation == b->operation && strcmp(a->strategy_name, b->strategy_name) == 0 &&
-           a->operation->equal(a, b);
+    return a->operation == b->operation && strcmp(a->strategy_name, b->strategy_name) == 0 && a->operation->equal(a, b);
 }
 
 struct any_problem *problem_copy(const struct any_problem *problem)

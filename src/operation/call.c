@@ -104,9 +104,12 @@ static clattn_status check_call(const struct problem *problem, const clattn_call
         return status;
     }
     const struct forward_lengths lengths = {
-        call->query_len,    call->key_len,
-        call->mask_key_len, call->bias_key_len,
-        packed_rows(problem, operands, TENSOR_CU_QUERY), packed_rows(problem, operands, TENSOR_CU_KEY),
+        call->query_len,
+        call->key_len,
+        call->mask_key_len,
+        call->bias_key_len,
+        packed_rows(problem, operands, TENSOR_CU_QUERY),
+        packed_rows(problem, operands, TENSOR_CU_KEY),
     };
     forward_measure(&problem->p, &lengths, operands);
     return operands_check(operands);

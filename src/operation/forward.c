@@ -40,7 +40,7 @@ enum forward_element {
 };
 
 static const struct tensor_row tensor_rows[TENSOR_COUNT] = {
-#define ROW(id, field, axes, element, access, place, asked_by)                                           \
+#define ROW(id, field, axes, element, access, place, asked_by)                                                         \
     TENSOR_ROW(field, axes, element, access, place, clattn_tensors, clattn_host_tensors, clattn_params),
     CLATTN_FORWARD_TENSORS(ROW)
 #undef ROW
@@ -141,8 +141,8 @@ void forward_measure(const clattn_problem *p, const struct forward_lengths *leng
     };
     operands->operation = &operation_forward;
     memcpy(operands->extent, extents, sizeof(extents));
-    operands->unknown_extents =
-        (queries_known ? 0 : 1u << EXTENT_QUERY_ROWS) | (keys_known ? 0 : 1u << EXTENT_KEY_ROWS);
+    operands->unknown_extents = (queries_known ? 0 : 1u << EXTENT_QUERY_ROWS) |
+                                (keys_known ? 0 : 1u << EXTENT_KEY_ROWS);
     operands->asked = asked_of(p);
     operands->strided_columns = p->strided_columns;
     set_elements(p, operands);

@@ -10,7 +10,7 @@ enum tensor_id {
 #define ID_OF_ROW(id, name, axes, element, access, place, asked_by) TENSOR_##id,
     CLATTN_FORWARD_TENSORS(ID_OF_ROW)
 #undef ID_OF_ROW
-    TENSOR_COUNT
+        TENSOR_COUNT
 };
 
 extern const struct operation operation_forward;

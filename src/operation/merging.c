@@ -18,6 +18,7 @@ _Static_assert(sizeof(clattn_merge_params) + 2 * MERGE_PLACES * 8 <= 1024,
 ROWS_HAVE_ROOM(2 * MERGE_PLACES, MERGE_EXTENTS, MERGE_ELEMENTS);
 
 /* Fields are read by merge_operands, from structs of their own. */
+/* clang-format off */
 #define PART_ROW(n, part, name_, axes, element_, access)                                                 \
     { .name = name_ "." #part, .axis = AXES_OF axes, .element = ELEMENT_##element_, .role = ROLE_##access, \
       .strides = sizeof(((clattn_merge_params *)NULL)->part##_stride[n]) / sizeof(clattn_i64),           \
@@ -36,6 +37,7 @@ static const struct tensor_row tensor_rows[2 * MERGE_PLACES] = {
     LSE_OF(0), LSE_OF(1), LSE_OF(2), LSE_OF(3), LSE_OF(4), LSE_OF(5), LSE_OF(6), LSE_OF(7),
     LSE_ROW(MERGED, "merged", OUT),
 };
+/* clang-format on */
 
 const struct operation operation_merge = { .name = "merge", .rows = tensor_rows, .count = 2 * MERGE_PLACES };
 

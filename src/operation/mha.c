@@ -30,7 +30,7 @@ enum mha_extent {
 enum mha_element { ELEMENT_TYPE, ELEMENT_REAL, ELEMENT_BYTE, ELEMENT_INT, MHA_ELEMENTS };
 
 static const struct tensor_row tensor_rows[MHA_TENSOR_COUNT] = {
-#define ROW(id, field, axes, element, access, place, asked_by)                                           \
+#define ROW(id, field, axes, element, access, place, asked_by)                                                         \
     TENSOR_ROW(field, axes, element, access, place, clattn_mha_arrays, clattn_mha_host_arrays, none),
     MHA_TENSORS(ROW)
 #undef ROW
@@ -54,8 +54,7 @@ GROWTH(clattn_mha_host_arrays, "arrays", wo, mask, CLATTN_MHA_HOST_ARRAYS_INIT);
 /* ---- problem ---------------------------------------------------------------------------------- */
 
 static const uint32_t known_parts = CLATTN_MHA_CROSS | CLATTN_MHA_PACKED | CLATTN_MHA_BIASES;
-static const uint32_t input_biases =
-    CLATTN_MHA_BIAS_QUERY | CLATTN_MHA_BIAS_KEY | CLATTN_MHA_BIAS_VALUE;
+static const uint32_t input_biases = CLATTN_MHA_BIAS_QUERY | CLATTN_MHA_BIAS_KEY | CLATTN_MHA_BIAS_VALUE;
 
 static int has(const clattn_mha_problem *p, uint32_t part)
 {
@@ -70,28 +69,22 @@ static clattn_status check_kinds(const clattn_mha_problem *p)
     }
     if (p->features & ~(uint32_t)(CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS)) {
         return error_set(CLATTN_INVALID_ARGUMENT,
-                         "features 0x%x: a layer takes CLATTN_WITH_MASK and CLATTN_WITH_KEY_LENGTHS",
-                         p->features);
+                         "features 0x%x: a layer takes CLATTN_WITH_MASK and CLATTN_WITH_KEY_LENGTHS", p->features);
     }
     if ((int)p->weights < CLATTN_MHA_WEIGHTS_NONE || (int)p->weights > CLATTN_MHA_WEIGHTS_AVERAGE) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "weights %d: is not a clattn_mha_weights",
-                         (int)p->weights);
+        return error_set(CLATTN_INVALID_ARGUMENT, "weights %d: is not a clattn_mha_weights", (int)p->weights);
     }
-    if ((int)p->projection < CLATTN_PROJECTION_AUTO ||
-        (int)p->projection > CLATTN_PROJECTION_CLBLAST) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "projection %d: is not a clattn_projection",
-                         (int)p->projection);
+    if ((int)p->projection < CLATTN_PROJECTION_AUTO || (int)p->projection > CLATTN_PROJECTION_CLBLAST) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "projection %d: is not a clattn_projection", (int)p->projection);
     }
     if (p->alignment == CLATTN_ALIGN_OFFSETS) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "alignment CLATTN_ALIGN_OFFSETS: a layer has no offsets; use top left or bottom "
                          "right");
     }
-    if (has(p, CLATTN_MHA_PACKED) && has(p, input_biases) &&
-        (p->parts & input_biases) != input_biases) {
+    if (has(p, CLATTN_MHA_PACKED) && has(p, input_biases) && (p->parts & input_biases) != input_biases) {
         return error_set(CLATTN_INVALID_ARGUMENT,
-                         "parts 0x%x: packed weights have the biases of query, key and value, or none",
-                         p->parts);
+                         "parts 0x%x: packed weights have the biases of query, key and value, or none", p->parts);
     }
     return problem_check_scale(p->has_scale, p->scale);
 }
@@ -101,14 +94,12 @@ static clattn_status resolve_context(clattn_mha_problem *p)
     if (!has(p, CLATTN_MHA_CROSS)) {
         if (p->context_rows != 0 && p->context_rows != p->rows) {
             return error_set(CLATTN_INVALID_SHAPE,
-                             "context_rows %" PRId64 ": must be 0 or rows %" PRId64
-                             " without CLATTN_MHA_CROSS",
+                             "context_rows %" PRId64 ": must be 0 or rows %" PRId64 " without CLATTN_MHA_CROSS",
                              p->context_rows, p->rows);
         }
         if (p->context_dim != 0 && p->context_dim != p->model_dim) {
             return error_set(CLATTN_INVALID_SHAPE,
-                             "context_dim %" PRId64 ": must be 0 or model_dim %" PRId64
-                             " without CLATTN_MHA_CROSS",
+                             "context_dim %" PRId64 ": must be 0 or model_dim %" PRId64 " without CLATTN_MHA_CROSS",
                              p->context_dim, p->model_dim);
         }
         p->context_rows = p->rows;
@@ -129,10 +120,8 @@ static clattn_status check_products(const clattn_mha_problem *p)
     const int64_t query_dim = p->query_heads * p->head_dim, key_dim = p->kv_heads * p->head_dim;
     const int64_t value_dim = p->kv_heads * p->head_dim_v;
     const struct dimension factors[] = {
-        { "batch * rows", p->batch * p->rows, 0 },
-        { "batch * context_rows", p->batch * p->context_rows, 0 },
-        { "query_heads * head_dim", query_dim, 1 },
-        { "query_heads * head_dim_v", p->query_heads * p->head_dim_v, 1 },
+        { "batch * rows", p->batch * p->rows, 0 },  { "batch * context_rows", p->batch * p->context_rows, 0 },
+        { "query_heads * head_dim", query_dim, 1 }, { "query_heads * head_dim_v", p->query_heads * p->head_dim_v, 1 },
         { "kv_heads * head_dim_v", value_dim, 1 },
     };
     clattn_status status = check_dimensions(factors, sizeof(factors) / sizeof(factors[0]));
@@ -140,7 +129,7 @@ static clattn_status check_products(const clattn_mha_problem *p)
         return status;
     }
     const struct dimension packed = { "(query_heads + kv_heads) * head_dim + kv_heads * head_dim_v",
-                                            query_dim + key_dim + value_dim, 1 };
+                                      query_dim + key_dim + value_dim, 1 };
     return check_dimensions(&packed, 1);
 }
 
@@ -154,8 +143,7 @@ static clattn_status resolve_dimensions(clattn_mha_problem *p)
     if (p->head_dim == 0) {
         if (p->query_heads < 1 || p->model_dim % p->query_heads != 0) {
             return error_set(CLATTN_INVALID_SHAPE,
-                             "model_dim %" PRId64 ": must be a multiple of query_heads %" PRId64
-                             ", or head_dim be set",
+                             "model_dim %" PRId64 ": must be a multiple of query_heads %" PRId64 ", or head_dim be set",
                              p->model_dim, p->query_heads);
         }
         p->head_dim = p->model_dim / p->query_heads;

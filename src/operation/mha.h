@@ -9,20 +9,20 @@
 
 /* Rows as those of cl/forward_tensors.h. PART(X): by CLATTN_MHA_X; SEPARATE(X): the same, where the weights are not
  * packed. Weights may be packed: FIRST_DIM is then the rows of Wq, Wk and Wv together. */
-#define MHA_TENSORS(T)                                                                              \
-    T(X, x, (ONE, BATCH, ROWS, MODEL_DIM), TYPE, IN, ARRAY, ALWAYS)                                 \
-    T(CONTEXT, context, (ONE, BATCH, CONTEXT_ROWS, CONTEXT_DIM), TYPE, IN, ARRAY, PART(CROSS))      \
-    T(Y, y, (ONE, BATCH, ROWS, OUT_DIM), TYPE, OUT, ARRAY, ALWAYS)                                  \
-    T(WQ, wq, (ONE, ONE, FIRST_DIM, MODEL_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                        \
-    T(WK, wk, (ONE, ONE, KEY_DIM, CONTEXT_DIM), TYPE, WEIGHT, ARRAY, NOT_PACKED)                    \
-    T(WV, wv, (ONE, ONE, VALUE_DIM, CONTEXT_DIM), TYPE, WEIGHT, ARRAY, NOT_PACKED)                  \
-    T(WO, wo, (ONE, ONE, OUT_DIM, HEADS_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                          \
-    T(BQ, bq, (ONE, ONE, ONE, FIRST_DIM), TYPE, WEIGHT, ARRAY, PART(BIAS_QUERY))                    \
-    T(BK, bk, (ONE, ONE, ONE, KEY_DIM), TYPE, WEIGHT, ARRAY, SEPARATE(BIAS_KEY))                    \
-    T(BV, bv, (ONE, ONE, ONE, VALUE_DIM), TYPE, WEIGHT, ARRAY, SEPARATE(BIAS_VALUE))                \
-    T(BO, bo, (ONE, ONE, ONE, OUT_DIM), TYPE, WEIGHT, ARRAY, PART(BIAS_OUT))                        \
-    T(MASK, mask, (BATCH, QUERY_HEADS, ROWS, CONTEXT_ROWS), BYTE, IN, TENSOR, FEATURE(MASK))        \
-    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, ARRAY, FEATURE(KEY_LENGTHS))       \
+#define MHA_TENSORS(T)                                                                                                 \
+    T(X, x, (ONE, BATCH, ROWS, MODEL_DIM), TYPE, IN, ARRAY, ALWAYS)                                                    \
+    T(CONTEXT, context, (ONE, BATCH, CONTEXT_ROWS, CONTEXT_DIM), TYPE, IN, ARRAY, PART(CROSS))                         \
+    T(Y, y, (ONE, BATCH, ROWS, OUT_DIM), TYPE, OUT, ARRAY, ALWAYS)                                                     \
+    T(WQ, wq, (ONE, ONE, FIRST_DIM, MODEL_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                                           \
+    T(WK, wk, (ONE, ONE, KEY_DIM, CONTEXT_DIM), TYPE, WEIGHT, ARRAY, NOT_PACKED)                                       \
+    T(WV, wv, (ONE, ONE, VALUE_DIM, CONTEXT_DIM), TYPE, WEIGHT, ARRAY, NOT_PACKED)                                     \
+    T(WO, wo, (ONE, ONE, OUT_DIM, HEADS_DIM), TYPE, WEIGHT, ARRAY, ALWAYS)                                             \
+    T(BQ, bq, (ONE, ONE, ONE, FIRST_DIM), TYPE, WEIGHT, ARRAY, PART(BIAS_QUERY))                                       \
+    T(BK, bk, (ONE, ONE, ONE, KEY_DIM), TYPE, WEIGHT, ARRAY, SEPARATE(BIAS_KEY))                                       \
+    T(BV, bv, (ONE, ONE, ONE, VALUE_DIM), TYPE, WEIGHT, ARRAY, SEPARATE(BIAS_VALUE))                                   \
+    T(BO, bo, (ONE, ONE, ONE, OUT_DIM), TYPE, WEIGHT, ARRAY, PART(BIAS_OUT))                                           \
+    T(MASK, mask, (BATCH, QUERY_HEADS, ROWS, CONTEXT_ROWS), BYTE, IN, TENSOR, FEATURE(MASK))                           \
+    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, ARRAY, FEATURE(KEY_LENGTHS))                          \
     T(WEIGHTS, weights, (BATCH, WEIGHT_HEADS, ROWS, CONTEXT_ROWS), REAL, OUT, ARRAY, FIELD(weights))
 
 /* MHA_X, MHA_CONTEXT, ... */
@@ -30,13 +30,13 @@ enum mha_tensor {
 #define ID_OF_ROW(id, field, axes, element, access, place, asked_by) MHA_##id,
     MHA_TENSORS(ID_OF_ROW)
 #undef ID_OF_ROW
-    MHA_TENSOR_COUNT
+        MHA_TENSOR_COUNT
 };
 
 extern const struct operation operation_mha;
 
 struct mha_problem {
-    clattn_mha_problem p; /* every default resolved; p.strategy is NULL: attention has it */
+    clattn_mha_problem p;                  /* every default resolved; p.strategy is NULL: attention has it */
     int64_t query_dim, key_dim, value_dim; /* rows of Wq, Wk, Wv */
     int64_t heads_dim;                     /* columns of Wo */
     struct problem attention;

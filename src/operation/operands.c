@@ -61,8 +61,7 @@ int operand_is_empty(const struct operands *operands, int id)
 int operands_are_empty(const struct operands *operands)
 {
     for (int id = 0; id < operands->operation->count; ++id) {
-        if (operand_is_written(operands, id) && operand_is_asked(operands, id) &&
-            !operand_is_empty(operands, id)) {
+        if (operand_is_written(operands, id) && operand_is_asked(operands, id) && !operand_is_empty(operands, id)) {
             return 0;
         }
     }
@@ -227,9 +226,8 @@ static clattn_status check_place(struct operands *operands, int id)
     /* Fewer rows than those of one longest sequence, maybe. */
     const int rows_unknown = (operands->unknown_extents >> row->axis[2] & 1) != 0;
     if (status == CLATTN_OK && place->low < 0 && !rows_unknown) {
-        status = error_set(CLATTN_INVALID_SHAPE,
-                           "%s: its strides reach element %" PRId64 ", before the buffer's first", row->name,
-                           place->low);
+        status = error_set(CLATTN_INVALID_SHAPE, "%s: its strides reach element %" PRId64 ", before the buffer's first",
+                           row->name, place->low);
     }
     return status;
 }

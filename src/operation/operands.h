@@ -16,11 +16,11 @@ struct tensor_place {
 
 struct operands {
     const struct operation *operation;
-    int64_t extent[EXTENTS_MAX];        /* by the numbers in the rows; number 0 is 1 */
-    uint32_t unknown_extents;           /* bits of those that only the device knows: at most what stands here */
-    clattn_type element[ELEMENTS_MAX];  /* types; CLATTN_TYPE_NONE: see element_bytes */
+    int64_t extent[EXTENTS_MAX];       /* by the numbers in the rows; number 0 is 1 */
+    uint32_t unknown_extents;          /* bits of those that only the device knows: at most what stands here */
+    clattn_type element[ELEMENTS_MAX]; /* types; CLATTN_TYPE_NONE: see element_bytes */
     size_t element_bytes[ELEMENTS_MAX];
-    uint32_t asked;                     /* bit n: the problem has tensor n, which must be given; else it must not */
+    uint32_t asked; /* bit n: the problem has tensor n, which must be given; else it must not */
     int strided_columns;
     struct tensor_place tensor[OPERANDS_MAX];
     cl_mem workspace;

@@ -25,14 +25,14 @@ enum tensor_field {
 };
 
 struct tensor_row {
-    const char *name;       /* in messages, and in the public structs */
+    const char *name; /* in messages, and in the public structs */
     enum tensor_field field;
     size_t device_at, host_at; /* of the field in the operation's public structs */
-    unsigned char axis[4];  /* batch, head, row, column: number of its extent in operands.extent */
-    unsigned char element;  /* number of its type in operands.element */
+    unsigned char axis[4];     /* batch, head, row, column: number of its extent in operands.extent */
+    unsigned char element;     /* number of its type in operands.element */
     enum tensor_role role;
-    unsigned char dense;    /* element after element, whatever the strides say */
-    unsigned char columns;  /* column stride 1, unless operands.strided_columns */
+    unsigned char dense;   /* element after element, whatever the strides say */
+    unsigned char columns; /* column stride 1, unless operands.strided_columns */
     /* In the kernels' parameters: the offset, and strides of axes [first_stride, first_stride + strides). */
     unsigned char first_stride, strides;
     size_t param_offset_at, param_stride_at;

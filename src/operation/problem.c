@@ -32,16 +32,14 @@ clattn_status problem_check_scale(int has_scale, double scale)
 static clattn_status check_shape(const clattn_problem *p)
 {
     const struct dimension dimensions[] = {
-        { "batch", p->batch, 0 },         { "query_heads", p->query_heads, 0 },
-        { "kv_heads", p->kv_heads, 0 },   { "query_len", p->query_len, 0 },
-        { "key_len", p->key_len, 0 },     { "head_dim", p->head_dim, 1 },
+        { "batch", p->batch, 0 },           { "query_heads", p->query_heads, 0 }, { "kv_heads", p->kv_heads, 0 },
+        { "query_len", p->query_len, 0 },   { "key_len", p->key_len, 0 },         { "head_dim", p->head_dim, 1 },
         { "head_dim_v", p->head_dim_v, 1 },
     };
     clattn_status status = check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
     if (status == CLATTN_OK && (p->kv_heads == 0 ? p->query_heads != 0 : p->query_heads % p->kv_heads != 0)) {
-        status = error_set(CLATTN_INVALID_SHAPE,
-                           "query_heads %" PRId64 ": must be a multiple of kv_heads %" PRId64, p->query_heads,
-                           p->kv_heads);
+        status = error_set(CLATTN_INVALID_SHAPE, "query_heads %" PRId64 ": must be a multiple of kv_heads %" PRId64,
+                           p->query_heads, p->kv_heads);
     }
     return status;
 }
@@ -68,12 +66,11 @@ static clattn_status check_own_types(const clattn_problem *p)
 static clattn_status check_types(const clattn_problem *p)
 {
     if (clattn_type_size(p->type) == 0) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "type %d: must be CLATTN_FLOAT32, FLOAT16, BFLOAT16 or FLOAT64", (int)p->type);
+        return error_set(CLATTN_INVALID_ARGUMENT, "type %d: must be CLATTN_FLOAT32, FLOAT16, BFLOAT16 or FLOAT64",
+                         (int)p->type);
     }
     if (p->bias_type != CLATTN_TYPE_NONE && clattn_type_size(p->bias_type) == 0) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "bias_type %d: is not a clattn_type",
-                         (int)p->bias_type);
+        return error_set(CLATTN_INVALID_ARGUMENT, "bias_type %d: is not a clattn_type", (int)p->bias_type);
     }
     if (p->bias_type == CLATTN_FLOAT64 && p->type != CLATTN_FLOAT64) {
         return error_set(CLATTN_INVALID_ARGUMENT,
@@ -85,8 +82,7 @@ static clattn_status check_types(const clattn_problem *p)
                          p->features & ~forward_features);
     }
     if ((int)p->weights < CLATTN_WEIGHTS_NONE || (int)p->weights > CLATTN_WEIGHTS_SOFTMAX) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "weights %d: is not a clattn_weights",
-                         (int)p->weights);
+        return error_set(CLATTN_INVALID_ARGUMENT, "weights %d: is not a clattn_weights", (int)p->weights);
     }
     if ((int)p->matmul < CLATTN_MATMUL_AUTO || (int)p->matmul > CLATTN_MATMUL_TILES) {
         return error_set(CLATTN_INVALID_ARGUMENT, "matmul %d: is not a clattn_matmul", (int)p->matmul);
@@ -101,14 +97,12 @@ static clattn_status check_types(const clattn_problem *p)
 static clattn_status check_masking(const clattn_problem *p)
 {
     if ((int)p->alignment < CLATTN_ALIGN_UNSET || (int)p->alignment > CLATTN_ALIGN_OFFSETS) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "alignment %d: is not a clattn_alignment",
-                         (int)p->alignment);
+        return error_set(CLATTN_INVALID_ARGUMENT, "alignment %d: is not a clattn_alignment", (int)p->alignment);
     }
     const int64_t windows[2] = { p->window_left, p->window_right };
     for (int side = 0; side < 2; ++side) {
         if (windows[side] < -1 || windows[side] > DIMENSION_MAX) {
-            return error_set(CLATTN_INVALID_ARGUMENT,
-                             "window_%s %" PRId64 ": must be -1 (no bound) or 0 to %d",
+            return error_set(CLATTN_INVALID_ARGUMENT, "window_%s %" PRId64 ": must be -1 (no bound) or 0 to %d",
                              side ? "right" : "left", windows[side], DIMENSION_MAX);
         }
     }
@@ -118,14 +112,13 @@ static clattn_status check_masking(const clattn_problem *p)
     }
     int windowed = p->window_left >= 0 || p->window_right >= 0;
     if (p->always_visible_keys > 0 && !windowed) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "always_visible_keys %" PRId64 ": needs window_left or window_right",
+        return error_set(CLATTN_INVALID_ARGUMENT, "always_visible_keys %" PRId64 ": needs window_left or window_right",
                          p->always_visible_keys);
     }
-    const char *needs = p->causal                              ? "causal"
-                        : windowed                             ? "window"
-                        : (p->features & CLATTN_WITH_SLOPES)   ? "slopes"
-                                                               : NULL;
+    const char *needs = p->causal                            ? "causal"
+                        : windowed                           ? "window"
+                        : (p->features & CLATTN_WITH_SLOPES) ? "slopes"
+                                                             : NULL;
     if (needs && p->alignment == CLATTN_ALIGN_UNSET) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "alignment: must be set for %s (top left, bottom right or offsets); it is "
@@ -139,8 +132,8 @@ static clattn_status check_numbers(const clattn_problem *p)
 {
     if (!isfinite(p->softcap) || p->softcap < 0 || (p->softcap > 0 && !((float)p->softcap > 0)) ||
         p->softcap > (double)FLT_MAX) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "softcap %g: must be 0 (none) or a positive finite float32", p->softcap);
+        return error_set(CLATTN_INVALID_ARGUMENT, "softcap %g: must be 0 (none) or a positive finite float32",
+                         p->softcap);
     }
     if (!(p->dropout >= 0 && p->dropout < 1)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "dropout %g: must be >= 0 and < 1", p->dropout);
@@ -191,10 +184,9 @@ int attention_problem_equal(const struct any_problem *a, const struct any_proble
            x->kv_heads == y->kv_heads && x->query_len == y->query_len && x->key_len == y->key_len &&
            x->head_dim == y->head_dim && x->head_dim_v == y->head_dim_v && x->features == y->features &&
            x->bias_type == y->bias_type && x->weights == y->weights && x->causal == y->causal &&
-           x->alignment == y->alignment && x->window_left == y->window_left &&
-           x->window_right == y->window_right && x->always_visible_keys == y->always_visible_keys &&
-           !(x->softcap != y->softcap) && !(x->dropout != y->dropout) &&
-           x->strided_columns == y->strided_columns && x->matmul == y->matmul &&
+           x->alignment == y->alignment && x->window_left == y->window_left && x->window_right == y->window_right &&
+           x->always_visible_keys == y->always_visible_keys && !(x->softcap != y->softcap) &&
+           !(x->dropout != y->dropout) && x->strided_columns == y->strided_columns && x->matmul == y->matmul &&
            x->allow_tf32 == y->allow_tf32 && x->key_type == y->key_type && x->value_type == y->value_type &&
            x->out_type == y->out_type;
 }

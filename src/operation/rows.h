@@ -9,16 +9,15 @@
 #include "operation/operands.h"
 
 /* The row of a tensor that is `field` in the public structs for devices and hosts, placed in the kernels' `params`. */
-#define TENSOR_ROW(field_, axes, element_, access, place, device, host, params)                                \
-    {                                                                                                          \
-        .name = #field_, .device_at = offsetof(device, field_), .host_at = offsetof(host, field_),             \
-        .axis = AXES_OF axes, .element = ELEMENT_##element_, .role = ROLE_##access,                            \
-        PLACE_##place(params, field_)                                                                          \
+#define TENSOR_ROW(field_, axes, element_, access, place, device, host, params)                                        \
+    {                                                                                                                  \
+        .name = #field_, .device_at = offsetof(device, field_), .host_at = offsetof(host, field_),                     \
+        .axis = AXES_OF axes, .element = ELEMENT_##element_, .role = ROLE_##access, PLACE_##place(params, field_)      \
     }
 
-#define AXES_OF(batch, head, row, column)                                                                      \
-    {                                                                                                          \
-        EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column                                           \
+#define AXES_OF(batch, head, row, column)                                                                              \
+    {                                                                                                                  \
+        EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column                                                   \
     }
 
 #define ROLE_IN TENSOR_INPUT
@@ -28,8 +27,8 @@
 
 /* What `params` has of the place, as CLATTN_PLACE_* of cl/forward_params.h declares it. */
 #define PLACE_DENSE(params, name) .dense = 1, .param_offset_at = offsetof(params, name##_offset)
-#define PLACE_STRIDES(params, name, first, count)                                                              \
-    .param_offset_at = offsetof(params, name##_offset), .param_stride_at = offsetof(params, name##_stride),    \
+#define PLACE_STRIDES(params, name, first, count)                                                                      \
+    .param_offset_at = offsetof(params, name##_offset), .param_stride_at = offsetof(params, name##_stride),            \
     .first_stride = first, .strides = count
 #define PLACE_STRIDED(params, name) PLACE_STRIDES(params, name, 0, 4)
 #define PLACE_COLUMNS(params, name) PLACE_STRIDES(params, name, 0, 4), .columns = 1
@@ -39,8 +38,8 @@
 #define PLACE_ARRAY(params, name) .field = FIELD_ARRAY, .dense = 1
 #define PLACE_TENSOR(params, name) .field = FIELD_TENSOR
 
-#define ROWS_HAVE_ROOM(tensors, extents, elements)                                                             \
-    _Static_assert(tensors <= OPERANDS_MAX && extents <= EXTENTS_MAX && elements <= ELEMENTS_MAX,              \
+#define ROWS_HAVE_ROOM(tensors, extents, elements)                                                                     \
+    _Static_assert(tensors <= OPERANDS_MAX && extents <= EXTENTS_MAX && elements <= ELEMENTS_MAX,                      \
                    "an operation's tables must have room")
 
 #endif

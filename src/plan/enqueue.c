@@ -29,8 +29,7 @@ static clattn_status check_buffer(const clattn_context *context, const struct op
     const int rows_unknown = (operands->unknown_extents >> operands->operation->rows[id].axis[2] & 1) != 0;
     const int64_t high = operands->tensor[id].high;
     size_t bytes = 0;
-    clattn_status status =
-        chain_check_buffer(context, operands->tensor[id].buffer, operand_name(operands, id), &bytes);
+    clattn_status status = chain_check_buffer(context, operands->tensor[id].buffer, operand_name(operands, id), &bytes);
     if (status == CLATTN_OK && !rows_unknown && (uint64_t)high > bytes / element_bytes) {
         status = error_set(CLATTN_INVALID_SHAPE,
                            "%s.buffer of %zu bytes: its strides reach element %lld of %zu bytes each",
@@ -57,8 +56,7 @@ clattn_status enqueue_begin(const clattn_context *context, const struct enqueue_
     return status;
 }
 
-clattn_status enqueue_in_chain(const struct clattn_plan *plan, const struct operands *operands,
-                               struct chain *chain)
+clattn_status enqueue_in_chain(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     return operands_are_empty(operands) ? CLATTN_OK : plan->strategy->enqueue(plan, operands, chain);
 }

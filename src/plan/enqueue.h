@@ -23,7 +23,6 @@ clattn_status enqueue_plan(const struct clattn_plan *plan, const struct enqueue_
                            const struct operands *operands);
 
 /* A plan's commands as a part of a chain that has begun: nothing is checked here. */
-clattn_status enqueue_in_chain(const struct clattn_plan *plan, const struct operands *operands,
-                               struct chain *chain);
+clattn_status enqueue_in_chain(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain);
 
 #endif

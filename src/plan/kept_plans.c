@@ -16,8 +16,7 @@ void kept_plans_create(clattn_context *context)
     context_at_end(context, kept_plans_end);
 }
 
-clattn_status kept_plans_take(clattn_context *context, const struct any_problem *problem,
-                              struct clattn_plan **plan)
+clattn_status kept_plans_take(clattn_context *context, const struct any_problem *problem, struct clattn_plan **plan)
 {
     *plan = NULL;
     pthread_mutex_lock(&context->plan_lock);

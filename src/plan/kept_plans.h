@@ -10,8 +10,7 @@
 void kept_plans_create(clattn_context *context);
 
 /* A plan for the problem, kept or new; the caller has it until it is put back. */
-clattn_status kept_plans_take(clattn_context *context, const struct any_problem *problem,
-                              struct clattn_plan **plan);
+clattn_status kept_plans_take(clattn_context *context, const struct any_problem *problem, struct clattn_plan **plan);
 
 /* Puts a plan first and drops the oldest where there is no room. */
 void kept_plans_put(clattn_context *context, struct clattn_plan *plan);

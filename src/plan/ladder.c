@@ -79,8 +79,8 @@ static clattn_status open_probe(struct probe *probe)
         probe->host_b[i] = number(i + 1 + MATRIX_MAX);
     }
     cl_int code;
-    probe->queue = clCreateCommandQueue(probe->context->cl, probe->context->device.id,
-                                        CL_QUEUE_PROFILING_ENABLE, &code);
+    probe->queue =
+        clCreateCommandQueue(probe->context->cl, probe->context->device.id, CL_QUEUE_PROFILING_ENABLE, &code);
     if (code != CL_SUCCESS) {
         return error_opencl(code, "clCreateCommandQueue", "for a probe");
     }
@@ -88,8 +88,7 @@ static clattn_status open_probe(struct probe *probe)
     if (status == CLATTN_OK) {
         status = make_matrix(probe, &probe->b, probe->host_b, r->k * r->n);
     }
-    return status == CLATTN_OK ? make_matrix(probe, &probe->product, probe->host_product, r->m * r->n)
-                               : status;
+    return status == CLATTN_OK ? make_matrix(probe, &probe->product, probe->host_product, r->m * r->n) : status;
 }
 
 static void close_probe(struct probe *probe)
@@ -125,9 +124,8 @@ static clattn_status run(struct probe *probe, const char *name, size_t n_argumen
     status = chain_end(&chain, launch(&chain, kernel, 1, &items, &items, n_arguments, arguments));
     cl_int code = CL_SUCCESS;
     if (status == CLATTN_OK) {
-        code = clEnqueueReadBuffer(probe->queue, probe->product, CL_TRUE, 0,
-                                   (size_t)(r->m * r->n) * sizeof(float), probe->host_product, 0, NULL,
-                                   NULL);
+        code = clEnqueueReadBuffer(probe->queue, probe->product, CL_TRUE, 0, (size_t)(r->m * r->n) * sizeof(float),
+                                   probe->host_product, 0, NULL, NULL);
     }
     cl_ulong start = 0, end = 0;
     if (status == CLATTN_OK && code == CL_SUCCESS) {
@@ -201,8 +199,7 @@ static void explain_failure(const struct rung *rung, struct verdict *verdict)
 static clattn_status judge(struct probe *probe, struct verdict *verdict)
 {
     const struct rung *r = probe->rung;
-    const struct launch_argument arguments[] = { ARGUMENT(probe->a), ARGUMENT(probe->b),
-                                                 ARGUMENT(probe->product) };
+    const struct launch_argument arguments[] = { ARGUMENT(probe->a), ARGUMENT(probe->b), ARGUMENT(probe->product) };
     cl_ulong ns;
     clattn_status status = open_probe(probe);
     if (status == CLATTN_OK) {
@@ -210,8 +207,8 @@ static clattn_status judge(struct probe *probe, struct verdict *verdict)
     }
     int wrong = status == CLATTN_OK ? wrong_elements(probe) : 0;
     if (wrong) {
-        snprintf(verdict->reason, sizeof(verdict->reason), "the probe ran and %d of %d results are wrong",
-                 wrong, r->m * r->n);
+        snprintf(verdict->reason, sizeof(verdict->reason), "the probe ran and %d of %d results are wrong", wrong,
+                 r->m * r->n);
     } else if (status == CLATTN_OK && r->speed_kernel) {
         status = measure(probe, &verdict->gain);
         snprintf(verdict->reason, sizeof(verdict->reason),

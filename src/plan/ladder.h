@@ -7,8 +7,8 @@
 #ifndef CLATTN_SRC_LADDER_H
 #define CLATTN_SRC_LADDER_H
 
-#include "program/context.h"
 #include "base/text.h"
+#include "program/context.h"
 
 /* In the order of ladder_table. */
 enum rung_id {
@@ -55,8 +55,8 @@ struct rung {
     const char *without_kernel;          /* why, where the program has no such kernel; NULL: it always has one */
     int builds_everywhere; /* where there is no compiler, a missing program is then a hole in CLATTN_BINARY_DIR, not a
                               device without the rung */
-    int m, n, k;                         /* of the two matrices, at most 64 each */
-    int work_items;                      /* of the one work-group */
+    int m, n, k;           /* of the two matrices, at most 64 each */
+    int work_items;        /* of the one work-group */
 
     /* Where the instruction is not always the faster way: kernels (global float *data, int rounds) that do
      * the same arithmetic with it and without it, and how many times faster it must be. NULL: always. */

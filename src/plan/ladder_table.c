@@ -1,7 +1,7 @@
 /* The rungs of the probe ladder, one row each, and what is asked of the host before a probe may run. */
 #include "cl/mma_units.h"
-#include "plan/ladder.h"
 #include "device/x86.h"
+#include "plan/ladder.h"
 
 /* A kernel that is compiled for the wrong size of sub-groups computes nonsense, or worse. */
 static int check_intel(const struct device *device, size_t sub_group_size, struct text *why)
@@ -42,18 +42,17 @@ static int check_aarch64(const struct device *device, struct text *why)
 /* The matrix units of GPUs, a rung for each type (cl/forward_params.h), all by one probe. */
 #define TEXT_OF(number) #number
 #define OPTIONS(unit, type) "-D EMULATED=0 -D MATRIX=" TEXT_OF(unit) " -D TYPE=" TEXT_OF(type)
-#define MATRIX_RUNG(rung_name, text, of_vendor, check, unit, type, columns, lanes)                     \
-    {                                                                                                  \
-        .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_GPU), .vendor = of_vendor,    \
-        .host_check = check, .file = "probe_mma.cl", .options = OPTIONS(unit, type),                   \
-        .kernel = "probe_product", .m = 48, .n = columns, .k = 16, .work_items = lanes,                \
+#define MATRIX_RUNG(rung_name, text, of_vendor, check, unit, type, columns, lanes)                                     \
+    {                                                                                                                  \
+        .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_GPU), .vendor = of_vendor,                    \
+        .host_check = check, .file = "probe_mma.cl", .options = OPTIONS(unit, type), .kernel = "probe_product",        \
+        .m = 48, .n = columns, .k = 16, .work_items = lanes,                                                           \
     }
 
 /* Of CPUs, probed by one work-item: product is rows x 16, from 32 columns of a. */
-#define CPU_RUNG(rung_name, text, check, probe_file, build_options, rows)                              \
-    .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_CPU), .host_check = check,        \
-    .file = probe_file, .options = build_options, .kernel = "probe_product", .m = rows, .n = 16, .k = 32,         \
-    .work_items = 1
+#define CPU_RUNG(rung_name, text, check, probe_file, build_options, rows)                                              \
+    .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_CPU), .host_check = check, .file = probe_file,    \
+    .options = build_options, .kernel = "probe_product", .m = rows, .n = 16, .k = 32, .work_items = 1
 
 const struct rung ladder_table[RUNG_COUNT] = {
     [RUNG_AVX2] = {

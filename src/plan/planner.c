@@ -48,8 +48,7 @@ static struct choice walk(const clattn_context *context, const struct any_proble
         if (costs[i] >= 0 && strategy_table[i] != best.strategy) {
             char time[32], best_time[32];
             text_append(others, "  %s: expected to be slower (%s, against %s)\n", strategy_table[i]->name,
-                        time_text(costs[i], time, sizeof(time)),
-                        time_text(best.cost_ms, best_time, sizeof(best_time)));
+                        time_text(costs[i], time, sizeof(time)), time_text(best.cost_ms, best_time, sizeof(best_time)));
         }
     }
     others->failed |= costs == NULL;
@@ -103,8 +102,8 @@ static clattn_status nothing_takes(const clattn_context *context, const struct a
 }
 
 /* A strategy for the problem. What memory lacked for a probe must not decide: the next plan would be another. */
-static clattn_status choose(const clattn_context *context, const struct any_problem *problem,
-                            struct text *others, const struct strategy **chosen)
+static clattn_status choose(const clattn_context *context, const struct any_problem *problem, struct text *others,
+                            const struct strategy **chosen)
 {
     ladder_answered(); /* what was asked before is not asked here */
     const struct choice best = walk(context, problem, others);
@@ -119,8 +118,7 @@ static clattn_status choose(const clattn_context *context, const struct any_prob
 static clattn_status check_memory(const struct clattn_plan *plan)
 {
     const struct device *device = &plan->context->device;
-    if (plan->workspace_bytes > device->allocation_bytes ||
-        plan->workspace_bytes > device->global_bytes) {
+    if (plan->workspace_bytes > device->allocation_bytes || plan->workspace_bytes > device->global_bytes) {
         return error_set(CLATTN_OUT_OF_DEVICE_MEMORY,
                          "workspace of %zu bytes: the device allows %llu bytes in one buffer and has %llu "
                          "in all; lower workspace_limit_bytes or choose another strategy",
@@ -136,13 +134,11 @@ static void explain_begin(struct text *text, const struct clattn_plan *plan)
     char line[512];
     problem_describe(plan->problem, line, sizeof(line));
     text_append(text, "problem: %s\n", line);
-    text_append(text, "device: %s (%s)\n", plan->context->device.name,
-                plan->context->device.platform_name);
+    text_append(text, "device: %s (%s)\n", plan->context->device.name, plan->context->device.platform_name);
     text_append(text, "strategy: %s (%s)\n", plan->strategy->name, plan->strategy->summary);
 }
 
-clattn_status planner_plan(clattn_context *context, const struct any_problem *problem,
-                           struct clattn_plan **result)
+clattn_status planner_plan(clattn_context *context, const struct any_problem *problem, struct clattn_plan **result)
 {
     if (problem->strategy_name[0] && !strategy_wanted(problem)) {
         return unknown_strategy(problem);
@@ -151,8 +147,7 @@ clattn_status planner_plan(clattn_context *context, const struct any_problem *pr
     struct clattn_plan *plan = NULL;
     const struct strategy *best;
     clattn_status status = choose(context, problem, &others, &best);
-    if (status == CLATTN_OK &&
-        (!(plan = calloc(1, sizeof(*plan))) || !(plan->problem = problem_copy(problem)))) {
+    if (status == CLATTN_OK && (!(plan = calloc(1, sizeof(*plan))) || !(plan->problem = problem_copy(problem)))) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     if (status == CLATTN_OK) {

@@ -5,8 +5,7 @@
 
 #include "plan/strategy.h"
 
-clattn_status planner_plan(clattn_context *context, const struct any_problem *problem,
-                           struct clattn_plan **plan);
+clattn_status planner_plan(clattn_context *context, const struct any_problem *problem, struct clattn_plan **plan);
 void planner_destroy(struct clattn_plan *plan);
 
 #endif

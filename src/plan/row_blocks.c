@@ -1,8 +1,8 @@
 /* What fused_simt and fused_mma share on the host. */
 #include "plan/row_blocks.h"
 
-#include "plan/attention_arguments.h"
 #include "base/error.h"
+#include "plan/attention_arguments.h"
 
 int64_t row_blocks_of(int64_t count, int64_t size)
 {
@@ -38,8 +38,7 @@ void row_tile_describe(const struct row_tile *tile, const struct problem *proble
                 "  tile: %d queries x %d keys, %d work-items, %lld of %lld output columns a work-group, "
                 "%zu bytes of local memory\n",
                 tile->tile.rows, tile->tile.keys, tile->tile.work_items,
-                (long long)(tile->columns < columns ? tile->columns : columns), (long long)columns,
-                tile->local_bytes);
+                (long long)(tile->columns < columns ? tile->columns : columns), (long long)columns, tile->local_bytes);
 }
 
 /* Multiply-adds of one block of rows of one head, all its column slices. */
@@ -50,8 +49,8 @@ static double block_work(const struct row_tile *tile, int64_t head_dim_v, int64_
            (double)(key_len + tile->tile.keys);
 }
 
-double row_tile_cost_ms(const struct device *device, const struct problem *problem,
-                        const struct row_tile *tile, double rate)
+double row_tile_cost_ms(const struct device *device, const struct problem *problem, const struct row_tile *tile,
+                        double rate)
 {
     const clattn_problem *p = &problem->p;
     const double blocks = (double)row_blocks_of(p->query_len, tile->tile.rows) * (double)p->batch *
@@ -86,8 +85,8 @@ static int64_t step_of(int64_t count, double at_once)
 }
 
 static clattn_status launch_part(const struct row_blocks *blocks, const struct operands *operands,
-                                 const clattn_params *params, cl_int first_row, cl_int first_head,
-                                 cl_int block_count, size_t head_count, struct chain *chain)
+                                 const clattn_params *params, cl_int first_row, cl_int first_head, cl_int block_count,
+                                 size_t head_count, struct chain *chain)
 {
     const size_t slices = (size_t)row_blocks_of(params->head_dim_v, blocks->tile->columns);
     const size_t local[3] = { (size_t)blocks->tile->tile.work_items, 1, 1 };
@@ -119,8 +118,8 @@ clattn_status row_blocks_enqueue(const struct clattn_plan *plan, const struct ro
             if (head + head_step >= heads && block + block_step >= count) {
                 chain_final(chain);
             }
-            status = launch_part(blocks, operands, &params, (cl_int)(block * rows), (cl_int)head,
-                                 (cl_int)block_count, (size_t)head_count, chain);
+            status = launch_part(blocks, operands, &params, (cl_int)(block * rows), (cl_int)head, (cl_int)block_count,
+                                 (size_t)head_count, chain);
         }
     }
     return status;

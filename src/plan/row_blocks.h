@@ -37,8 +37,8 @@ clattn_status row_tile_none_runs(const char *strategy, size_t work_items_most);
 void row_tile_describe(const struct row_tile *tile, const struct problem *problem, struct text *explain);
 
 /* `rate`: multiply-adds a millisecond and compute unit. */
-double row_tile_cost_ms(const struct device *device, const struct problem *problem,
-                        const struct row_tile *tile, double rate);
+double row_tile_cost_ms(const struct device *device, const struct problem *problem, const struct row_tile *tile,
+                        double rate);
 
 /* One sentence why no kernel of this form takes the problem on the device; 1: nothing is in the way. */
 int row_blocks_applicable(const struct device *device, const struct problem *problem, struct text *why);

@@ -37,8 +37,7 @@ struct strategy {
 
     /* Enqueues one call, whose operands the call of the operation begins with. Something is written: of attention
      * batch, query_heads and query_len are > 0; key_len may be 0. */
-    clattn_status (*enqueue)(const struct clattn_plan *plan, const struct operands *operands,
-                             struct chain *chain);
+    clattn_status (*enqueue)(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain);
 
     /* Frees plan->state, which may be NULL or partly filled. */
     void (*destroy)(struct clattn_plan *plan);

@@ -28,7 +28,6 @@ extern const size_t tuning_row_count;
 
 /* The rank-th row that serves, best first; NULL when there are no more. Strategies ask for the next rank
  * when a tile does not fit the device. A class without rows of its own uses the GPU's. */
-const struct tile *tuning_find(const char *strategy, enum device_class device_class, int64_t head_dim,
-                               int rank);
+const struct tile *tuning_find(const char *strategy, enum device_class device_class, int64_t head_dim, int rank);
 
 #endif

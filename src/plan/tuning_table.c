@@ -6,6 +6,7 @@
 #include "plan/tuning.h"
 
 /* The fields that a strategy's tiles have, in the order of its rows below. */
+/* clang-format off */
 #define SIMT(rows_, keys_, work_items_, item_keys_, item_columns_)                                     \
     { .rows = rows_, .keys = keys_, .work_items = work_items_, .item_keys = item_keys_, .item_columns = item_columns_ }
 #define SIMD(rows_, keys_, item_keys_, item_columns_, speed_)                                          \
@@ -14,6 +15,7 @@
 #define MMA(rows_, keys_, work_items_, register_depth_, group_columns_)                                \
     { .rows = rows_, .keys = keys_, .work_items = work_items_, .register_depth = register_depth_,      \
       .group_columns = group_columns_ }
+/* clang-format on */
 
 /* Strategy, class, head dims up to, tile. */
 const struct tuning_row tuning_table[] = {

@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device/environment.h"
 #include "base/error.h"
 #include "base/growth.h"
+#include "device/environment.h"
+#include "device/x86.h"
 #include "program/gemm.h"
 #include "program/program.h"
 #include "program/program_cache.h"
-#include "device/x86.h"
 
 #define DEFAULT_WORKSPACE_LIMIT_BYTES ((size_t)256 << 20)
 

@@ -25,16 +25,16 @@ struct clattn_context {
     cl_context cl;
     cl_command_queue queue; /* in-order */
     struct device device;
-    char *kernel_dir; /* NULL: embedded kernels */
+    char *kernel_dir;                                /* NULL: embedded kernels */
     const struct clattn_embedded_table *own_kernels; /* see program_own_kernels; NULL: none */
     size_t workspace_limit_bytes;
     const char *clblast_flags; /* environment_clblast_flags(), for explain; static */
-    int used_clblast; /* gemm.c's: its programs for this context must be given back */
-    pid_t pid; /* of the process that created it */
+    int used_clblast;          /* gemm.c's: its programs for this context must be given back */
+    pid_t pid;                 /* of the process that created it */
 
     pthread_mutex_t program_lock;
     pthread_cond_t program_built;
-    struct program *programs; /* a list; owned */
+    struct program *programs;    /* a list; owned */
     struct program_cache *cache; /* on disk; NULL: none */
 
     /* What floors above keep here, each with its end. */
@@ -44,8 +44,8 @@ struct clattn_context {
     context_end *ends[CONTEXT_ENDS_MAX];
 };
 
-clattn_status context_create(cl_context cl, cl_device_id device,
-                             const clattn_context_options *options, clattn_context **context);
+clattn_status context_create(cl_context cl, cl_device_id device, const clattn_context_options *options,
+                             clattn_context **context);
 void context_destroy(clattn_context *context);
 
 /* `end` is called when the context is destroyed, before programs and queue go; the last one that was asked first. */

@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 struct clattn_embedded_file {
-    const char *name;  /* without its folder: "mask.clh" */
-    const char *text;  /* ends with a NUL that size_bytes does not count */
+    const char *name; /* without its folder: "mask.clh" */
+    const char *text; /* ends with a NUL that size_bytes does not count */
     size_t size_bytes;
 };
 

@@ -33,16 +33,14 @@ const char *gemm_declines_type(const struct device *device, clattn_type type)
     if (!device->runs_clblast) {
         return "it compiles its own programs, and the device has no compiler";
     }
-    return device->work_group_limit < WORK_GROUP_MIN ? "its kernels need larger work-groups than the device's"
-                                                     : NULL;
+    return device->work_group_limit < WORK_GROUP_MIN ? "its kernels need larger work-groups than the device's" : NULL;
 }
 
 /* Whether [rows][columns] lies in memory as CLBlast expects, and below its limit. */
 static int matrix_fits(const struct gemm_matrix *matrix, int64_t rows, int64_t columns)
 {
     return matrix->row_stride >= columns && matrix->offset >= 0 && matrix->row_stride <= ELEMENTS_MAX &&
-           matrix->offset <= ELEMENTS_MAX &&
-           matrix->offset + matrix->row_stride * (rows - 1) + columns <= ELEMENTS_MAX;
+           matrix->offset <= ELEMENTS_MAX && matrix->offset + matrix->row_stride * (rows - 1) + columns <= ELEMENTS_MAX;
 }
 
 const char *gemm_declines(const struct chain *chain, const struct gemm_product *product)
@@ -53,8 +51,7 @@ const char *gemm_declines(const struct chain *chain, const struct gemm_product *
         return "the queue is out of order";
     }
     if (!matrix_fits(&p->left, p->rows, p->depth) || !matrix_fits(&p->result, p->rows, p->columns) ||
-        !matrix_fits(&p->right, transposed ? p->columns : p->depth,
-                     transposed ? p->depth : p->columns)) {
+        !matrix_fits(&p->right, transposed ? p->columns : p->depth, transposed ? p->depth : p->columns)) {
         return "a row stride is below the row's length, or a matrix reaches beyond 2^31 elements";
     }
     return NULL;
@@ -93,27 +90,24 @@ static int is_of_the_device(int code)
 }
 
 /* One call: depth columns of left from `start` on, added to the result unless they are the first. */
-static clattn_status multiply(struct chain *chain, const struct gemm_product *p, int64_t start,
-                              int64_t depth)
+static clattn_status multiply(struct chain *chain, const struct gemm_product *p, int64_t start, int64_t depth)
 {
     const CLBlastTranspose transpose = p->right_is_transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
     const size_t m = (size_t)p->columns, n = (size_t)p->rows, k = (size_t)depth;
-    const size_t right_at =
-        (size_t)(p->right.offset + start * (p->right_is_transposed ? 1 : p->right.row_stride));
+    const size_t right_at = (size_t)(p->right.offset + start * (p->right_is_transposed ? 1 : p->right.row_stride));
     const size_t left_at = (size_t)(p->left.offset + start), result_at = (size_t)p->result.offset;
     const size_t right_ld = (size_t)p->right.row_stride, left_ld = (size_t)p->left.row_stride;
     const size_t result_ld = (size_t)p->result.row_stride;
     const double beta = start > 0;
     CLBlastStatusCode code;
     if (p->type == CLATTN_FLOAT64) {
-        code = CLBlastDgemm(CLBlastLayoutColMajor, transpose, CLBlastTransposeNo, m, n, k, p->alpha,
-                            p->right.buffer, right_at, right_ld, p->left.buffer, left_at, left_ld, beta,
-                            p->result.buffer, result_at, result_ld, &chain->queue, NULL);
+        code = CLBlastDgemm(CLBlastLayoutColMajor, transpose, CLBlastTransposeNo, m, n, k, p->alpha, p->right.buffer,
+                            right_at, right_ld, p->left.buffer, left_at, left_ld, beta, p->result.buffer, result_at,
+                            result_ld, &chain->queue, NULL);
     } else {
-        code = CLBlastSgemm(CLBlastLayoutColMajor, transpose, CLBlastTransposeNo, m, n, k,
-                            (float)p->alpha, p->right.buffer, right_at, right_ld, p->left.buffer, left_at,
-                            left_ld, (float)beta, p->result.buffer, result_at, result_ld, &chain->queue,
-                            NULL);
+        code = CLBlastSgemm(CLBlastLayoutColMajor, transpose, CLBlastTransposeNo, m, n, k, (float)p->alpha,
+                            p->right.buffer, right_at, right_ld, p->left.buffer, left_at, left_ld, (float)beta,
+                            p->result.buffer, result_at, result_ld, &chain->queue, NULL);
     }
     return code == CLBlastSuccess ? CLATTN_OK
                                   : failure(code, p->type == CLATTN_FLOAT64 ? "CLBlastDgemm" : "CLBlastSgemm");
@@ -160,8 +154,7 @@ static clattn_status first_product(clattn_context *context, clattn_type type)
     context->used_clblast = 1;
     pthread_mutex_unlock(&clblast_lock);
     cl_int code;
-    cl_mem buffer =
-        clCreateBuffer(context->cl, CL_MEM_READ_WRITE, 3 * clattn_type_size(type), NULL, &code);
+    cl_mem buffer = clCreateBuffer(context->cl, CL_MEM_READ_WRITE, 3 * clattn_type_size(type), NULL, &code);
     if (code != CL_SUCCESS) {
         return error_opencl(code, "clCreateBuffer", "%s", "for CLBlast's first product");
     }

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program/embedded_cl.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "program/embedded_cl.h"
 
 #define DEPTH_MAX 32
 #define FILE_BYTES_MAX (1 << 20)
@@ -69,8 +69,8 @@ static clattn_status read_file(const char *folder, const char *file, char **cont
     free(*content);
     *content = NULL;
     return missing ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for %s", path)
-                   : error_set(CLATTN_INVALID_ARGUMENT, "kernel file %s: cannot be read, or is over %d bytes",
-                               path, FILE_BYTES_MAX);
+                   : error_set(CLATTN_INVALID_ARGUMENT, "kernel file %s: cannot be read, or is over %d bytes", path,
+                               FILE_BYTES_MAX);
 }
 
 static clattn_status read_content(const struct assembly *assembly, const char *file, char **content)

@@ -23,8 +23,7 @@ clattn_status chain_check_queue(const clattn_context *context, cl_command_queue 
     return CLATTN_OK;
 }
 
-clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, const char *name,
-                                 size_t *bytes)
+clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, const char *name, size_t *bytes)
 {
     cl_context cl = NULL;
     cl_int code = clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof(*bytes), bytes, NULL);
@@ -35,24 +34,21 @@ clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, c
         return error_opencl(code, "clGetMemObjectInfo", "%s: is it a valid cl_mem?", name);
     }
     if (cl != context->cl) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "%s: must be a buffer of the clattn context's cl_context",
-                         name);
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s: must be a buffer of the clattn context's cl_context", name);
     }
     return CLATTN_OK;
 }
 
-clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait,
-                          const cl_event *wait, cl_event *done)
+clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait, const cl_event *wait,
+                          cl_event *done)
 {
     memset(chain, 0, sizeof(*chain));
     if ((n_wait == 0) != (wait == NULL)) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "n_wait %u: must be 0 exactly when wait is NULL, which it is%s", n_wait,
-                         wait ? " not" : "");
+        return error_set(CLATTN_INVALID_ARGUMENT, "n_wait %u: must be 0 exactly when wait is NULL, which it is%s",
+                         n_wait, wait ? " not" : "");
     }
     cl_command_queue_properties properties;
-    cl_int code =
-        clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof(properties), &properties, NULL);
+    cl_int code = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof(properties), &properties, NULL);
     if (code != CL_SUCCESS) {
         return error_opencl(code, "clGetCommandQueueInfo", "is `queue` a valid command queue?");
     }
@@ -107,8 +103,7 @@ clattn_status chain_flush_waits(struct chain *chain)
 clattn_status chain_end(struct chain *chain, clattn_status status)
 {
     if (status == CLATTN_OK && chain->done && !chain->has_done) {
-        cl_int code = clEnqueueMarkerWithWaitList(chain->queue, wait_count(chain), wait_list(chain),
-                                                  chain->done);
+        cl_int code = clEnqueueMarkerWithWaitList(chain->queue, wait_count(chain), wait_list(chain), chain->done);
         if (code != CL_SUCCESS) {
             status = error_opencl(code, "clEnqueueMarkerWithWaitList", "%s", "");
         }
@@ -141,12 +136,11 @@ static clattn_status enqueue(struct chain *chain, cl_kernel kernel, const char *
 {
     int is_final = chain->next_is_final && chain->done;
     cl_event event = NULL, *wanted = is_final ? chain->done : chain->in_order ? NULL : &event;
-    cl_int code = clEnqueueNDRangeKernel(chain->queue, kernel, dims, NULL, global, local,
-                                         wait_count(chain), wait_list(chain), wanted);
+    cl_int code = clEnqueueNDRangeKernel(chain->queue, kernel, dims, NULL, global, local, wait_count(chain),
+                                         wait_list(chain), wanted);
     if (code != CL_SUCCESS) {
-        return error_opencl(code, "clEnqueueNDRangeKernel",
-                            "kernel %s, global %zu x %zu x %zu, local %zu x %zu x %zu", name, global[0],
-                            dims > 1 ? global[1] : 1, dims > 2 ? global[2] : 1, local[0],
+        return error_opencl(code, "clEnqueueNDRangeKernel", "kernel %s, global %zu x %zu x %zu, local %zu x %zu x %zu",
+                            name, global[0], dims > 1 ? global[1] : 1, dims > 2 ? global[2] : 1, local[0],
                             dims > 1 ? local[1] : 1, dims > 2 ? local[2] : 1);
     }
     chain->has_done = is_final;

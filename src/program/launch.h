@@ -9,24 +9,23 @@
 struct chain {
     cl_command_queue queue;
     int in_order;
-    cl_uint n_wait;       /* the caller's events, for the first command */
+    cl_uint n_wait; /* the caller's events, for the first command */
     const cl_event *wait;
-    cl_event *done;       /* the caller's, or NULL */
-    cl_event last;        /* out-of-order queues: of the command before; owned */
-    int next_is_final;    /* set by chain_final */
-    int more_follows;     /* the commands are a part of a larger call: none of them is the last */
-    int has_done;         /* *done was set by the final command */
+    cl_event *done;    /* the caller's, or NULL */
+    cl_event last;     /* out-of-order queues: of the command before; owned */
+    int next_is_final; /* set by chain_final */
+    int more_follows;  /* the commands are a part of a larger call: none of them is the last */
+    int has_done;      /* *done was set by the final command */
 };
 
 /* A caller's queue must be of the context's device and cl_context. */
 clattn_status chain_check_queue(const clattn_context *context, cl_command_queue queue);
 
 /* So must a caller's buffer, called `name` in messages; *bytes is its size. */
-clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, const char *name,
-                                 size_t *bytes);
+clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, const char *name, size_t *bytes);
 
-clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait,
-                          const cl_event *wait, cl_event *done);
+clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait, const cl_event *wait,
+                          cl_event *done);
 
 /* The next command is the last one: it makes the caller's event, which saves a marker. Optional; nothing while
  * chain->more_follows. */
@@ -46,12 +45,14 @@ struct launch_argument {
     const void *value;
 };
 
-#define ARGUMENT(lvalue) { sizeof(lvalue), &(lvalue) }
+#define ARGUMENT(lvalue)                                                                                               \
+    {                                                                                                                  \
+        sizeof(lvalue), &(lvalue)                                                                                      \
+    }
 
 /* Enqueues one kernel as the chain's next command. global must be a multiple of local; a launch with a
  * zero in global is nothing. */
 clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, const size_t *global,
-                     const size_t *local, size_t n_arguments,
-                     const struct launch_argument *arguments);
+                     const size_t *local, size_t n_arguments, const struct launch_argument *arguments);
 
 #endif

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "program/kernel_source.h"
 #include "program/program_cache.h"
-#include "base/text.h"
 
 /* Correctly rounded conversions and infinities are needed, so only these relaxations. And no warnings: some drivers
  * print them on the terminal of whoever calls (tests/offline takes -w out, and looks at them). */
@@ -49,14 +49,12 @@ static clattn_status build_failure(const struct program *program, cl_int code)
 {
     size_t length = 0;
     char *log = NULL;
-    if (clGetProgramBuildInfo(program->cl, program->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &length) ==
-            CL_SUCCESS &&
+    if (clGetProgramBuildInfo(program->cl, program->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &length) == CL_SUCCESS &&
         (log = calloc(length + 1, 1)) != NULL) {
         clGetProgramBuildInfo(program->cl, program->device, CL_PROGRAM_BUILD_LOG, length, log, NULL);
     }
-    clattn_status status =
-        error_opencl(code, "clBuildProgram", "cl/%s with options \"%s\": %s", program->file,
-                     program->options, log && log[0] ? log : "no build log");
+    clattn_status status = error_opencl(code, "clBuildProgram", "cl/%s with options \"%s\": %s", program->file,
+                                        program->options, log && log[0] ? log : "no build log");
     free(log);
     return status;
 }
@@ -82,8 +80,7 @@ static clattn_status missing_binary(const clattn_context *context, const struct 
                      "device \"%s\": has no online compiler, and CLATTN_BINARY_DIR (%s) has no good file %s, "
                      "which is cl/%s with options \"%s\"; `clattn compile --output DIR` with this problem's "
                      "options makes it where the same device and driver have a compiler",
-                     context->device.name, folder ? folder : "not set", name, program->file,
-                     program->options);
+                     context->device.name, folder ? folder : "not set", name, program->file, program->options);
 }
 
 /* What every program is told; the program's own options. */
@@ -250,8 +247,8 @@ void program_own_kernels(clattn_context *context, const struct clattn_embedded_t
     context->own_kernels = table;
 }
 
-clattn_status program_kernel(clattn_context *context, const char *file, const char *options,
-                             const char *name, struct kernel **kernel)
+clattn_status program_kernel(clattn_context *context, const char *file, const char *options, const char *name,
+                             struct kernel **kernel)
 {
     struct program *program = NULL;
     pthread_mutex_lock(&context->program_lock);
@@ -296,8 +293,7 @@ static clattn_status make(struct kernel *kernel, cl_kernel *made)
     cl_int code;
     *made = clCreateKernel(kernel->program->cl, kernel->name, &code);
     if (code != CL_SUCCESS) {
-        return error_opencl(code, "clCreateKernel", "kernel %s of cl/%s", kernel->name,
-                            kernel->program->file);
+        return error_opencl(code, "clCreateKernel", "kernel %s of cl/%s", kernel->name, kernel->program->file);
     }
     ++kernel->made_count;
     return CLATTN_OK;
@@ -335,10 +331,8 @@ clattn_status kernel_work_group_limit(struct kernel *kernel, size_t *limit)
     if (status != CLATTN_OK) {
         return status;
     }
-    cl_int code = clGetKernelWorkGroupInfo(taken, kernel->program->device, CL_KERNEL_WORK_GROUP_SIZE,
-                                           sizeof(*limit), limit, NULL);
+    cl_int code = clGetKernelWorkGroupInfo(taken, kernel->program->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof(*limit),
+                                           limit, NULL);
     kernel_put(kernel, taken);
-    return code == CL_SUCCESS ? CLATTN_OK
-                              : error_opencl(code, "clGetKernelWorkGroupInfo", "kernel %s",
-                                             kernel->name);
+    return code == CL_SUCCESS ? CLATTN_OK : error_opencl(code, "clGetKernelWorkGroupInfo", "kernel %s", kernel->name);
 }

@@ -10,8 +10,8 @@ struct kernel;
 
 /* Gets kernel `name` of cl/`file` ("plain.cl") built with `options` (such as "-D TYPE=1"; the language
  * version and the include path are added here). */
-clattn_status program_kernel(clattn_context *context, const char *file, const char *options,
-                             const char *name, struct kernel **kernel);
+clattn_status program_kernel(clattn_context *context, const char *file, const char *options, const char *name,
+                             struct kernel **kernel);
 
 /* For a program beside the library: kernel files of its own, which program_kernel finds before those of cl/, and which
  * may include the library's headers. The table outlives the context. */

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device/environment.h"
 #include "base/error.h"
-#include "program/program_folder.h"
 #include "base/text.h"
+#include "device/environment.h"
+#include "program/program_folder.h"
 
 /* A program is 20 to 400 kB: some hundreds of them, after which the oldest go. */
 #define CACHE_BYTES_MAX ((size_t)256 << 20)
@@ -109,15 +109,13 @@ static void add_device(struct sha256 *sha256, const struct device *device)
 {
     char platform_version[512] = "", extensions[8192] = "";
     cl_uint address_bits = 0;
-    clGetPlatformInfo(device->platform, CL_PLATFORM_VERSION, sizeof(platform_version) - 1, platform_version,
-                      NULL);
+    clGetPlatformInfo(device->platform, CL_PLATFORM_VERSION, sizeof(platform_version) - 1, platform_version, NULL);
     clGetDeviceInfo(device->id, CL_DEVICE_EXTENSIONS, sizeof(extensions) - 1, extensions, NULL);
     clGetDeviceInfo(device->id, CL_DEVICE_ADDRESS_BITS, sizeof(address_bits), &address_bits, NULL);
-    const char *const texts[] = { device->platform_name, platform_version, device->vendor,
-                                  device->name,          device->version,  device->driver,
-                                  extensions };
-    const uint64_t numbers[] = { address_bits, device->device_class, device->work_group_limit,
-                                 device->local_bytes, device->compute_units };
+    const char *const texts[] = { device->platform_name, platform_version, device->vendor, device->name,
+                                  device->version,       device->driver,   extensions };
+    const uint64_t numbers[] = { address_bits, device->device_class, device->work_group_limit, device->local_bytes,
+                                 device->compute_units };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
         add_text(sha256, texts[i]);
     }
@@ -173,8 +171,8 @@ const char *program_cache_binary_dir(const struct program_cache *cache)
 
 /* ---- into the driver ------------------------------------------------------------------------ */
 
-static cl_program build_binary(const struct program_cache *cache, cl_context context,
-                               const unsigned char *binary, size_t bytes, const char *options)
+static cl_program build_binary(const struct program_cache *cache, cl_context context, const unsigned char *binary,
+                               size_t bytes, const char *options)
 {
     cl_int state = CL_SUCCESS, code;
     cl_program program = clCreateProgramWithBinary(context, 1, &cache->device, &bytes, &binary, &state, &code);
@@ -188,31 +186,28 @@ static cl_program build_binary(const struct program_cache *cache, cl_context con
     return program;
 }
 
-static cl_program load_from(const struct program_cache *cache, const char *folder,
-                            enum program_folder_trust trust, cl_context context,
-                            const struct program_key *key, const char *options)
+static cl_program load_from(const struct program_cache *cache, const char *folder, enum program_folder_trust trust,
+                            cl_context context, const struct program_key *key, const char *options)
 {
     size_t file_bytes = 0;
     unsigned char *file = folder ? program_file_read(folder, trust, key, &file_bytes) : NULL;
     if (!file) {
         return NULL;
     }
-    cl_program program = build_binary(cache, context, file + PROGRAM_FILE_HEADER_BYTES,
-                                      file_bytes - PROGRAM_FILE_HEADER_BYTES, options);
+    cl_program program =
+        build_binary(cache, context, file + PROGRAM_FILE_HEADER_BYTES, file_bytes - PROGRAM_FILE_HEADER_BYTES, options);
     free(file);
     return program;
 }
 
-cl_program program_cache_load(const struct program_cache *cache, cl_context context,
-                              const struct program_key *key, const char *options)
+cl_program program_cache_load(const struct program_cache *cache, cl_context context, const struct program_key *key,
+                              const char *options)
 {
     if (!cache) {
         return NULL;
     }
-    cl_program program =
-        load_from(cache, cache->binary_dir, PROGRAM_FOLDER_INSTALLED, context, key, options);
-    return program ? program
-                   : load_from(cache, cache->cache_dir, PROGRAM_FOLDER_OWN, context, key, options);
+    cl_program program = load_from(cache, cache->binary_dir, PROGRAM_FOLDER_INSTALLED, context, key, options);
+    return program ? program : load_from(cache, cache->cache_dir, PROGRAM_FOLDER_OWN, context, key, options);
 }
 
 /* ---- out of the driver ---------------------------------------------------------------------- */
@@ -235,22 +230,20 @@ static int device_place(const struct program_cache *cache, cl_program program, s
     return -1;
 }
 
-void program_cache_store(const struct program_cache *cache, const struct program_key *key,
-                         cl_program program)
+void program_cache_store(const struct program_cache *cache, const struct program_key *key, cl_program program)
 {
     size_t sizes[DEVICES_MAX] = { 0 }, count = 0;
     unsigned char *binaries[DEVICES_MAX] = { NULL }; /* NULL: not wanted */
     int place = cache && cache->cache_dir ? device_place(cache, program, &count) : -1;
     if (place < 0 ||
-        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, count * sizeof(sizes[0]), sizes, NULL) !=
-            CL_SUCCESS ||
+        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, count * sizeof(sizes[0]), sizes, NULL) != CL_SUCCESS ||
         sizes[place] == 0) {
         return;
     }
     unsigned char *binary = malloc(sizes[place]);
     binaries[place] = binary;
-    if (binary && clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof(binaries[0]), binaries,
-                                   NULL) == CL_SUCCESS) {
+    if (binary &&
+        clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof(binaries[0]), binaries, NULL) == CL_SUCCESS) {
         program_file_write(cache->cache_dir, key, binary, sizes[place], CACHE_BYTES_MAX);
     }
     free(binary);

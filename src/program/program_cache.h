@@ -21,12 +21,11 @@ void program_cache_key(const struct program_cache *cache, const char *source, co
                        struct program_key *key);
 
 /* A built program for the key, or NULL: there is none, it is damaged, or the driver refuses it. */
-cl_program program_cache_load(const struct program_cache *cache, cl_context context,
-                              const struct program_key *key, const char *options);
+cl_program program_cache_load(const struct program_cache *cache, cl_context context, const struct program_key *key,
+                              const char *options);
 
 /* Keeps a program that was built from source. Some runtimes compile when they are asked for a binary:
  * not for an enqueue. */
-void program_cache_store(const struct program_cache *cache, const struct program_key *key,
-                         cl_program program);
+void program_cache_store(const struct program_cache *cache, const struct program_key *key, cl_program program);
 
 #endif

@@ -55,8 +55,7 @@ int program_file_valid(const struct program_key *key, const unsigned char *file,
     if (file_bytes <= PROGRAM_FILE_HEADER_BYTES) {
         return 0;
     }
-    program_file_header(key, file + PROGRAM_FILE_HEADER_BYTES, file_bytes - PROGRAM_FILE_HEADER_BYTES,
-                        expected);
+    program_file_header(key, file + PROGRAM_FILE_HEADER_BYTES, file_bytes - PROGRAM_FILE_HEADER_BYTES, expected);
     return memcmp(file, expected, sizeof(expected)) == 0;
 }
 
@@ -93,8 +92,8 @@ static unsigned char *read_open_file(int file, enum program_folder_trust trust, 
     return bytes;
 }
 
-unsigned char *program_file_read(const char *folder, enum program_folder_trust trust,
-                                 const struct program_key *key, size_t *file_bytes)
+unsigned char *program_file_read(const char *folder, enum program_folder_trust trust, const struct program_key *key,
+                                 size_t *file_bytes)
 {
     char name[PROGRAM_FILE_NAME_BYTES];
     unsigned char *bytes = NULL;
@@ -157,8 +156,7 @@ static int limit_allows(size_t bytes)
     return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
 }
 
-static int write_in(int directory, const char *name, const unsigned char *header, const void *binary,
-                    size_t bytes)
+static int write_in(int directory, const char *name, const unsigned char *header, const void *binary, size_t bytes)
 {
     char temporary[PROGRAM_FILE_NAME_BYTES];
     int file = make_temporary(directory, temporary);
@@ -175,8 +173,8 @@ static int write_in(int directory, const char *name, const unsigned char *header
     return written;
 }
 
-int program_file_write(const char *folder, const struct program_key *key, const void *binary,
-                       size_t bytes, size_t limit_bytes)
+int program_file_write(const char *folder, const struct program_key *key, const void *binary, size_t bytes,
+                       size_t limit_bytes)
 {
     char name[PROGRAM_FILE_NAME_BYTES];
     unsigned char header[PROGRAM_FILE_HEADER_BYTES];

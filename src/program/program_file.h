@@ -41,13 +41,13 @@ enum program_folder_trust {
 /* The whole file for this key when it is valid, a regular file and no link, owned by someone trusted,
  * writable by nobody else, in a folder of which the same is true. Else NULL. The caller frees it; the
  * binary is behind the header. */
-unsigned char *program_file_read(const char *folder, enum program_folder_trust trust,
-                                 const struct program_key *key, size_t *file_bytes);
+unsigned char *program_file_read(const char *folder, enum program_folder_trust trust, const struct program_key *key,
+                                 size_t *file_bytes);
 
 /* Writes it, wholly or not at all, and makes the folder with its parents where they are missing. 0 when
  * that did not work, for whatever reason. Removes the files that were not used for longest while all
  * together are larger than `limit_bytes`; 0: no limit. */
-int program_file_write(const char *folder, const struct program_key *key, const void *binary,
-                       size_t bytes, size_t limit_bytes);
+int program_file_write(const char *folder, const struct program_key *key, const void *binary, size_t bytes,
+                       size_t limit_bytes);
 
 #endif

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl/forward_params.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "cl/forward_params.h"
 #include "reference/philox.h"
 #include "reference/visibility.h"
 
@@ -25,14 +25,14 @@ struct work {
     struct sequence sequence;
     int64_t b, h, i;
 
-    double *query;      /* [head_dim] */
-    double *key;        /* [stored_keys, head_dim] of the key/value head */
-    double *value;      /* [stored_keys, head_dim_v] */
+    double *query; /* [head_dim] */
+    double *key;   /* [stored_keys, head_dim] of the key/value head */
+    double *value; /* [stored_keys, head_dim_v] */
     int64_t loaded_b, loaded_kv_head;
 
-    unsigned char *allowed; /* [stored_keys], as the next two */
-    long double *score;     /* turns into the logit, then the weight */
-    long double *magnitude; /* A_ij */
+    unsigned char *allowed;    /* [stored_keys], as the next two */
+    long double *score;        /* turns into the logit, then the weight */
+    long double *magnitude;    /* A_ij */
     long double *out, *spread; /* [head_dim_v] */
     long double lse, row_magnitude;
     int64_t allowed_keys;
@@ -73,16 +73,15 @@ static clattn_status work_allocate(struct work *work)
     work->out = allocate(1, p->head_dim_v, wide);
     work->spread = allocate(1, p->head_dim_v, wide);
     work->loaded_b = work->loaded_kv_head = -1;
-    if (!work->query || !work->key || !work->value || !work->allowed || !work->score ||
-        !work->magnitude || !work->out || !work->spread) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY,
-                         "reference: no memory for the keys and values of one head");
+    if (!work->query || !work->key || !work->value || !work->allowed || !work->score || !work->magnitude ||
+        !work->out || !work->spread) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "reference: no memory for the keys and values of one head");
     }
     return CLATTN_OK;
 }
 
-static void load_rows(const struct work *work, enum tensor_id id, int64_t head, int64_t first_row,
-                      int64_t rows, int64_t columns, double *to)
+static void load_rows(const struct work *work, enum tensor_id id, int64_t head, int64_t first_row, int64_t rows,
+                      int64_t columns, double *to)
 {
     const struct tensor_place *place = &work->call->operands.tensor[id];
     const clattn_type type = work->call->operands.element[operation_forward.rows[id].element];
@@ -99,15 +98,13 @@ static void load_inputs(struct work *work)
 {
     const clattn_problem *p = &work->problem->p;
     int64_t kv_head = work->h / (p->query_heads / p->kv_heads);
-    load_rows(work, TENSOR_QUERY, work->h, work->sequence.query_row + work->i, 1, p->head_dim,
-              work->query);
+    load_rows(work, TENSOR_QUERY, work->h, work->sequence.query_row + work->i, 1, p->head_dim, work->query);
     if (work->loaded_b == work->b && work->loaded_kv_head == kv_head) {
         return;
     }
-    load_rows(work, TENSOR_KEY, kv_head, work->sequence.key_row, work->sequence.stored_keys,
-              p->head_dim, work->key);
-    load_rows(work, TENSOR_VALUE, kv_head, work->sequence.key_row, work->sequence.stored_keys,
-              p->head_dim_v, work->value);
+    load_rows(work, TENSOR_KEY, kv_head, work->sequence.key_row, work->sequence.stored_keys, p->head_dim, work->key);
+    load_rows(work, TENSOR_VALUE, kv_head, work->sequence.key_row, work->sequence.stored_keys, p->head_dim_v,
+              work->value);
     work->loaded_b = work->b;
     work->loaded_kv_head = kv_head;
 }
@@ -147,8 +144,7 @@ static void record_weights(const struct work *work, clattn_weights stage)
     double hidden = stage == CLATTN_WEIGHTS_LOGITS ? -(double)INFINITY : 0;
     int64_t keys = work->i < work->sequence.query_len ? work->sequence.stored_keys : 0;
     for (int64_t j = 0; j < work->call->key_len; ++j) {
-        write_weight(work, j, j < keys ? (double)work->score[j] : hidden,
-                     j < keys ? (double)work->magnitude[j] : 0);
+        write_weight(work, j, j < keys ? (double)work->score[j] : hidden, j < keys ? (double)work->magnitude[j] : 0);
     }
 }
 
@@ -160,8 +156,8 @@ static void compute_scores(struct work *work)
     long double scale = work->call->scale;
     work->allowed_keys = 0;
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
-        work->allowed[j] = (unsigned char)key_is_allowed(work->problem, work->call, &work->sequence,
-                                                         work->b, work->h, work->i, j);
+        work->allowed[j] =
+            (unsigned char)key_is_allowed(work->problem, work->call, &work->sequence, work->b, work->h, work->i, j);
         work->allowed_keys += work->allowed[j];
         long double dot = 0, magnitude = 0;
         for (int64_t d = 0; d < p->head_dim && (all || work->allowed[j]); ++d) {
@@ -201,8 +197,8 @@ static void apply_bias_and_masks(struct work *work)
             continue;
         }
         if (work->problem->flags & CLATTN_FLAG_BIAS) {
-            long double value = type_load(work->problem->p.bias_type, bias->data,
-                                          place_index(bias, work->b, work->h, work->i, j));
+            long double value =
+                type_load(work->problem->p.bias_type, bias->data, place_index(bias, work->b, work->h, work->i, j));
             work->score[j] += value;
             work->magnitude[j] += fabsl(value);
         }

@@ -30,8 +30,8 @@ static void project(clattn_type type, const void *rows, const void *weight, int6
     }
 }
 
-static int is_allowed(const struct additive_problem *problem, const struct operands *operands, int64_t b,
-                      int64_t i, int64_t j)
+static int is_allowed(const struct additive_problem *problem, const struct operands *operands, int64_t b, int64_t i,
+                      int64_t j)
 {
     const clattn_additive_problem *p = &problem->p;
     const int32_t *lengths = operands->tensor[ADDITIVE_KEY_LENGTHS].data;
@@ -44,8 +44,8 @@ static int is_allowed(const struct additive_problem *problem, const struct opera
 }
 
 /* One row of scores, of weights and of out. */
-static void attend(const struct additive_problem *problem, const struct operands *operands, int64_t b,
-                   int64_t i, const double *query, const double *keys, double *weights)
+static void attend(const struct additive_problem *problem, const struct operands *operands, int64_t b, int64_t i,
+                   const double *query, const double *keys, double *weights)
 {
     const clattn_additive_problem *p = &problem->p;
     const int64_t hidden_dim = p->hidden_dim, row = b * p->rows + i;
@@ -94,8 +94,8 @@ clattn_status reference_additive(const struct additive_problem *problem, const s
     if (!queries_hidden || !keys_hidden || !weights) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the reference");
     } else {
-        project(p->type, operands->tensor[ADDITIVE_QUERY].data, operands->tensor[ADDITIVE_WQ].data, rows,
-                p->query_dim, p->hidden_dim, queries_hidden);
+        project(p->type, operands->tensor[ADDITIVE_QUERY].data, operands->tensor[ADDITIVE_WQ].data, rows, p->query_dim,
+                p->hidden_dim, queries_hidden);
         project(p->type, operands->tensor[ADDITIVE_KEY].data, operands->tensor[ADDITIVE_WK].data, keys, p->key_dim,
                 p->hidden_dim, keys_hidden);
         for (int64_t row = 0; row < rows; ++row) {

@@ -4,7 +4,6 @@
 
 #include "operation/additive.h"
 
-clattn_status reference_additive(const struct additive_problem *problem,
-                                 const struct operands *operands);
+clattn_status reference_additive(const struct additive_problem *problem, const struct operands *operands);
 
 #endif

@@ -9,15 +9,14 @@
 #include "reference/reference.h"
 
 /* result[m][n] = sum_k left[m][k] weight[first_row + n][k] + bias[first_row + n], rounded to the type. */
-static void project(clattn_type type, const void *left, const void *weight, const void *bias,
-                    int64_t first_row, int64_t rows, int64_t columns, int64_t depth, void *result)
+static void project(clattn_type type, const void *left, const void *weight, const void *bias, int64_t first_row,
+                    int64_t rows, int64_t columns, int64_t depth, void *result)
 {
     for (int64_t m = 0; m < rows; ++m) {
         for (int64_t n = 0; n < columns; ++n) {
             double sum = bias ? type_load(type, bias, first_row + n) : 0;
             for (int64_t k = 0; k < depth; ++k) {
-                sum += type_load(type, left, m * depth + k) *
-                       type_load(type, weight, (first_row + n) * depth + k);
+                sum += type_load(type, left, m * depth + k) * type_load(type, weight, (first_row + n) * depth + k);
             }
             type_store(type, result, m * columns + n, sum);
         }
@@ -60,8 +59,7 @@ static void release(struct parts *parts)
     free(parts->weights);
 }
 
-static void project_inputs(const struct mha_problem *problem, const struct operands *operands,
-                           struct parts *parts)
+static void project_inputs(const struct mha_problem *problem, const struct operands *operands, struct parts *parts)
 {
     static const enum mha_tensor weights[3] = { MHA_WQ, MHA_WK, MHA_WV };
     static const enum mha_tensor biases[3] = { MHA_BQ, MHA_BK, MHA_BV };
@@ -72,9 +70,8 @@ static void project_inputs(const struct mha_problem *problem, const struct opera
     for (int i = 0; i < 3; ++i) {
         const int of_context = i > 0 && cross;
         project(p->type, operands->tensor[of_context ? MHA_CONTEXT : MHA_X].data,
-                operands->tensor[packed ? MHA_WQ : weights[i]].data,
-                operands->tensor[packed ? MHA_BQ : biases[i]].data, packed ? first_row : 0,
-                p->batch * (of_context ? p->context_rows : p->rows), columns[i],
+                operands->tensor[packed ? MHA_WQ : weights[i]].data, operands->tensor[packed ? MHA_BQ : biases[i]].data,
+                packed ? first_row : 0, p->batch * (of_context ? p->context_rows : p->rows), columns[i],
                 of_context ? p->context_dim : p->model_dim, parts->projected[i]);
         first_row += columns[i];
     }

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "cl/forward_params.h"
 #include "base/half.h"
+#include "cl/forward_params.h"
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
 {
@@ -23,10 +23,8 @@ struct sequence sequence_of(const struct problem *problem, const struct call *ca
     if (problem->flags & CLATTN_FLAG_VARLEN) {
         sequence.query_row = read_int(call, TENSOR_CU_QUERY, b);
         sequence.key_row = read_int(call, TENSOR_CU_KEY, b);
-        sequence.query_len = clamp(read_int(call, TENSOR_CU_QUERY, b + 1) - sequence.query_row, 0,
-                                   call->query_len);
-        sequence.stored_keys = clamp(read_int(call, TENSOR_CU_KEY, b + 1) - sequence.key_row, 0,
-                                     call->key_len);
+        sequence.query_len = clamp(read_int(call, TENSOR_CU_QUERY, b + 1) - sequence.query_row, 0, call->query_len);
+        sequence.stored_keys = clamp(read_int(call, TENSOR_CU_KEY, b + 1) - sequence.key_row, 0, call->key_len);
         sequence.key_len = sequence.stored_keys;
     }
     if (problem->flags & CLATTN_FLAG_KEY_LENGTHS) {
@@ -42,8 +40,7 @@ struct sequence sequence_of(const struct problem *problem, const struct call *ca
 
 int64_t place_index(const struct tensor_place *place, int64_t b, int64_t h, int64_t i, int64_t c)
 {
-    return place->offset + b * place->stride[0] + h * place->stride[1] + i * place->stride[2] +
-           c * place->stride[3];
+    return place->offset + b * place->stride[0] + h * place->stride[1] + i * place->stride[2] + c * place->stride[3];
 }
 
 static int window_allows(const clattn_problem *p, int64_t position, int64_t j)
@@ -56,12 +53,11 @@ static int window_allows(const clattn_problem *p, int64_t position, int64_t j)
 static int mask_allows(const struct call *call, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const struct tensor_place *mask = &call->operands.tensor[TENSOR_MASK];
-    return j < call->mask_key_len &&
-           ((const uint8_t *)mask->data)[place_index(mask, b, h, i, j)] != 0;
+    return j < call->mask_key_len && ((const uint8_t *)mask->data)[place_index(mask, b, h, i, j)] != 0;
 }
 
-static int bias_allows(const struct problem *problem, const struct call *call, int64_t b, int64_t h,
-                       int64_t i, int64_t j)
+static int bias_allows(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i,
+                       int64_t j)
 {
     const struct tensor_place *bias = &call->operands.tensor[TENSOR_BIAS];
     if (j >= call->bias_key_len) {
@@ -71,8 +67,8 @@ static int bias_allows(const struct problem *problem, const struct call *call, i
     return !(isinf(value) && value < 0);
 }
 
-int key_is_allowed(const struct problem *problem, const struct call *call,
-                   const struct sequence *sequence, int64_t b, int64_t h, int64_t i, int64_t j)
+int key_is_allowed(const struct problem *problem, const struct call *call, const struct sequence *sequence, int64_t b,
+                   int64_t h, int64_t i, int64_t j)
 {
     uint32_t flags = problem->flags;
     int64_t position = i + sequence->offset;

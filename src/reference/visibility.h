@@ -19,7 +19,7 @@ struct sequence sequence_of(const struct problem *problem, const struct call *ca
 int64_t place_index(const struct tensor_place *place, int64_t b, int64_t h, int64_t i, int64_t c);
 
 /* allowed(b, h, i, j) of the formula, for j < stored_keys. A bias of -inf hides a key as a mask does. */
-int key_is_allowed(const struct problem *problem, const struct call *call,
-                   const struct sequence *sequence, int64_t b, int64_t h, int64_t i, int64_t j);
+int key_is_allowed(const struct problem *problem, const struct call *call, const struct sequence *sequence, int64_t b,
+                   int64_t h, int64_t i, int64_t j);
 
 #endif

@@ -42,11 +42,9 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     const clattn_problem *p = &attention_problem(plan->problem)->p;
-    const int is_half = p->type == CLATTN_FLOAT16 || p->key_type == CLATTN_FLOAT16 ||
-                        p->value_type == CLATTN_FLOAT16;
+    const int is_half = p->type == CLATTN_FLOAT16 || p->key_type == CLATTN_FLOAT16 || p->value_type == CLATTN_FLOAT16;
     return simd_plan(plan, explain, SIMD_TILES,
-                     is_half ? "amx_bf16, tiles of bfloat16, two of them for float16"
-                             : "amx_bf16, tiles of bfloat16");
+                     is_half ? "amx_bf16, tiles of bfloat16, two of them for float16" : "amx_bf16, tiles of bfloat16");
 }
 
 const struct strategy strategy_fused_amx = {

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "cl/mma_layout.h"
 #include "cl/mma_units.h"
-#include "base/error.h"
 #include "plan/ladder.h"
 #include "plan/row_blocks.h"
 #include "plan/tuning.h"
@@ -31,7 +31,7 @@
 
 /* Units in the order in which they are asked for. `tiles` is their name in the tuning table. */
 struct unit {
-    int matrix; /* -D MATRIX */
+    int matrix;                              /* -D MATRIX */
     enum rung_id float16, bfloat16, float32; /* RUNG_COUNT: it has no such type */
     const char *tiles;
 };
@@ -76,8 +76,7 @@ struct mma_state {
 
 /* The unit for the problem's type. NULL: there is none, and `why` gets what each rung says that devices like this
  * are asked. */
-static const struct unit *find_unit(const clattn_context *context, const struct problem *problem,
-                                    struct text *why)
+static const struct unit *find_unit(const clattn_context *context, const struct problem *problem, struct text *why)
 {
     struct text refusals = TEXT_INIT;
     const struct unit *found = NULL;
@@ -127,9 +126,8 @@ static struct shape shape_of(const struct unit *unit, const struct tile *tile, c
     const int keys = MMA_LARGER(MMA_TILE(tile->keys, depth, padding), parked);
     /* Of the layouts that values may have, the largest. */
     const int values = MMA_LARGER(MMA_TILE(tile->keys, columns, padding), MMA_TILE(columns, tile->keys, padding));
-    const int elements =
-        MMA_LOCAL_SIZE(keys, values, keeps_queries(&shape), MMA_TILE(tile->rows, depth, padding),
-                       MMA_TILE(tile->rows, columns, padding));
+    const int elements = MMA_LOCAL_SIZE(keys, values, keeps_queries(&shape), MMA_TILE(tile->rows, depth, padding),
+                                        MMA_TILE(tile->rows, columns, padding));
     shape.of.local_bytes = (size_t)(elements * element_bytes) + 64;
     if (is_emulated(unit)) {
         shape.of.local_bytes += (size_t)(SCRATCH_BYTES * tile->work_items);
@@ -138,8 +136,8 @@ static struct shape shape_of(const struct unit *unit, const struct tile *tile, c
 }
 
 /* The next tile from *rank on that the device has room for; 0: there is none. */
-static int find_shape(const struct device *device, const struct unit *unit, const struct problem *problem,
-                      int *rank, struct shape *shape)
+static int find_shape(const struct device *device, const struct unit *unit, const struct problem *problem, int *rank,
+                      struct shape *shape)
 {
     const clattn_problem *p = &problem->p;
     const int64_t head_dim = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
@@ -196,8 +194,8 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
     return row_tile_cost_ms(&context->device, problem, &shape.of, rate);
 }
 
-static clattn_status build(clattn_context *context, const struct problem *problem,
-                           const struct shape *shape, struct kernel **kernel)
+static clattn_status build(clattn_context *context, const struct problem *problem, const struct shape *shape,
+                           struct kernel **kernel)
 {
     struct text text = TEXT_INIT;
     text_append(&text,
@@ -205,8 +203,8 @@ static clattn_status build(clattn_context *context, const struct problem *proble
                 "-D TILE_ROWS=%d -D TILE_KEYS=%d -D WORK_ITEMS=%d -D DEPTH=%d -D COLUMNS=%d "
                 "-D QUERIES_IN_REGISTERS=%d",
                 (int)problem->p.type, shape->unit->matrix, is_emulated(shape->unit),
-                problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
-                shape->of.tile.rows, shape->of.tile.keys, shape->of.tile.work_items, shape->of.depth, shape->of.columns,
+                problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0, shape->of.tile.rows,
+                shape->of.tile.keys, shape->of.tile.work_items, shape->of.depth, shape->of.columns,
                 keeps_queries(shape));
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
@@ -269,8 +267,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     return row_tile_none_runs(NAME, limit);
 }
 
-static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands,
-                             struct chain *chain)
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct mma_state *state = plan->state;
     const struct row_blocks blocks = { state->kernel, &state->shape.of, LAUNCH_WORK_PER_UNIT };

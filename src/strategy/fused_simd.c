@@ -23,8 +23,7 @@ static int reads_bfloat16(const clattn_problem *p)
 }
 
 /* `why_not` (may be NULL): why a problem in bfloat16 has no dot products. */
-static enum simd_product product_of(const clattn_context *context, const struct problem *problem,
-                                    struct text *why_not)
+static enum simd_product product_of(const clattn_context *context, const struct problem *problem, struct text *why_not)
 {
     return reads_bfloat16(&problem->p) && ladder_has(context, RUNG_AVX512_BF16, why_not) ? SIMD_DOT : SIMD_FMA;
 }
@@ -41,8 +40,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     const enum simd_product product = product_of(plan->context, attention_problem(plan->problem), &why_not);
     if (product == SIMD_DOT) {
         text_append(&words, "%s, dot products of bfloat16 pairs, %.1f times as fast as multiply-adds",
-                    ladder_table[RUNG_AVX512_BF16].name,
-                    ladder_gain(plan->context, RUNG_AVX512_BF16));
+                    ladder_table[RUNG_AVX512_BF16].name, ladder_gain(plan->context, RUNG_AVX512_BF16));
     } else {
         text_append(&words, "float32 multiply-adds");
         if (why_not.data) {

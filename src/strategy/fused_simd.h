@@ -6,24 +6,17 @@
 #include "plan/attention_arguments.h"
 #include "plan/strategy.h"
 
-enum simd_product {
-    SIMD_FMA = PRODUCT_FMA,
-    SIMD_DOT = PRODUCT_DOT,
-    SIMD_TILES = PRODUCT_TILES,
-    SIMD_PRODUCT_COUNT
-};
+enum simd_product { SIMD_FMA = PRODUCT_FMA, SIMD_DOT = PRODUCT_DOT, SIMD_TILES = PRODUCT_TILES, SIMD_PRODUCT_COUNT };
 
 /* What the kernel needs, whatever the product. 0: appends one sentence why not. */
 int simd_applicable(const clattn_context *context, const struct problem *problem, struct text *why);
 
-double simd_cost_ms(const clattn_context *context, const struct problem *problem,
-                    enum simd_product product);
+double simd_cost_ms(const clattn_context *context, const struct problem *problem, enum simd_product product);
 
 /* The functions of struct strategy. `product_words` tells people which products they are. */
 clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum simd_product product,
                         const char *product_words);
-clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands *operands,
-                           struct chain *chain);
+clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain);
 void simd_destroy(struct clattn_plan *plan);
 
 #endif

@@ -10,7 +10,7 @@
 #include "plan/tuning.h"
 #include "strategy/fused_simd.h"
 
-#define COLUMNS_MAX 4096 /* head_dim + head_dim_v: queries and sums of a tile live in private memory */
+#define COLUMNS_MAX 4096               /* head_dim + head_dim_v: queries and sums of a tile live in private memory */
 #define PRIVATE_BYTES_MAX (512 * 1024) /* of a work-group: half of a second cache */
 
 /* Each product's rows in the tuning table, and how much faster it is than multiply-adds. */
@@ -24,9 +24,9 @@ static const struct product {
     [SIMD_TILES] = { "fused_amx", 0, 6 },
 };
 
-#define TILES_MOST 8       /* tiles that share a block of keys */
+#define TILES_MOST 8          /* tiles that share a block of keys */
 #define FAR_BYTES (256 << 10) /* of a head's keys and values: more does not stay beside the rest in a second cache */
-#define GROUPS_A_UNIT 4    /* work-groups that a compute unit should have at least */
+#define GROUPS_A_UNIT 4       /* work-groups that a compute unit should have at least */
 
 /* What the kernel is built with. */
 struct simd_choice {
@@ -138,8 +138,7 @@ static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *
     const int64_t rows = choice->tile->rows, keys = choice->keys;
     const int64_t query_bytes = choice->product == SIMD_FMA ? 4 : 2; /* or two parts of 2 */
     const int64_t weight_bytes = choice->product == SIMD_FMA ? 0 : 4;
-    return rows * (choice->tiles * (query_bytes * p->head_dim + 4 * p->head_dim_v) +
-                   keys * (8 + weight_bytes)) +
+    return rows * (choice->tiles * (query_bytes * p->head_dim + 4 * p->head_dim_v) + keys * (8 + weight_bytes)) +
            4 * keys * converted_columns(p, choice->product);
 }
 
@@ -162,8 +161,7 @@ static int choose_keys(const clattn_context *context, const clattn_problem *p, e
 }
 
 /* The cheapest tile; as many of them share blocks of keys as leave work for all units. */
-static struct simd_choice choose(const clattn_context *context, const clattn_problem *p,
-                                 enum simd_product product)
+static struct simd_choice choose(const clattn_context *context, const clattn_problem *p, enum simd_product product)
 {
     struct simd_choice choice = { product, NULL, 1, choose_keys(context, p, product) };
     const struct tile *tile;
@@ -185,8 +183,7 @@ static struct simd_choice choose(const clattn_context *context, const clattn_pro
 
 /* Linear in batch and heads, as that of split is, so that the choice between the two, and with it the
  * bits of a result, does not depend on them. */
-double simd_cost_ms(const clattn_context *context, const struct problem *problem,
-                    enum simd_product product)
+double simd_cost_ms(const clattn_context *context, const struct problem *problem, enum simd_product product)
 {
     const clattn_problem *p = &problem->p;
     double columns = (double)(p->head_dim + p->head_dim_v) / products[product].gain + 16; /* 16: the softmax */
@@ -210,13 +207,12 @@ static void append_options(const struct clattn_plan *plan, const struct simd_cho
     const struct problem *problem = attention_problem(plan->problem);
     const clattn_problem *p = &problem->p;
     append_type_options(problem, options);
-    text_append(options,
-                " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
+    text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
                 (unsigned)problem->flags, (int)p->bias_type, p->strided_columns != 0, (int)p->head_dim,
                 (int)p->head_dim_v);
     text_append(options, " -D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d",
-                (int)group_of(p), choice->tile->rows / LANES, choice->keys, choice->tile->item_keys,
-                choice->tiles, (int)choice->product);
+                (int)group_of(p), choice->tile->rows / LANES, choice->keys, choice->tile->item_keys, choice->tiles,
+                (int)choice->product);
     text_append(options, " -D FETCHES=%d", plan->context->device.device_class == DEVICE_CPU);
     if (choice->tile->item_columns) {
         text_append(options, " -D MIX_COLUMNS=%d", choice->tile->item_columns);
@@ -264,10 +260,9 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
     describe(p, &choice, explain);
     struct text options = TEXT_INIT;
     append_options(plan, &choice, &options);
-    clattn_status status = options.failed
-                               ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
-                               : program_kernel(plan->context, "fused_simd.cl", options.data, "fused_simd",
-                                                &state->kernel);
+    clattn_status status =
+        options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
+                       : program_kernel(plan->context, "fused_simd.cl", options.data, "fused_simd", &state->kernel);
     text_free(&options);
     return status;
 }

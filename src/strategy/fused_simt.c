@@ -48,12 +48,11 @@ static struct shape shape_of(const struct tile *tile, const struct problem *prob
     const int columns = column_count(tile, problem->p.head_dim_v);
     const int score_stage = SIMT_SCORE_STAGE(tile->rows, tile->keys);
     int keys_staged = tile->work_items / SIMT_VALUE_SPAN(columns, tile->work_items, across);
-    while (keys_staged < tile->keys &&
-           SIMT_VALUE_STAGE(2 * keys_staged, columns) <= score_stage + score_stage / 4) {
+    while (keys_staged < tile->keys && SIMT_VALUE_STAGE(2 * keys_staged, columns) <= score_stage + score_stage / 4) {
         keys_staged *= 2;
     }
-    const int reals = SIMT_STAGE(tile->rows, tile->keys, keys_staged, columns) +
-                      SIMT_WEIGHTS(tile->rows, tile->keys) + SIMT_PARTIAL(tile->rows, across);
+    const int reals = SIMT_STAGE(tile->rows, tile->keys, keys_staged, columns) + SIMT_WEIGHTS(tile->rows, tile->keys) +
+                      SIMT_PARTIAL(tile->rows, across);
     const size_t real_bytes = problem->p.type == CLATTN_FLOAT64 ? 8 : 4;
     const size_t local_bytes = real_bytes * (size_t)reals + 64;
     const int64_t depth = row_blocks_of(problem->p.head_dim, SIMT_DEPTH) * SIMT_DEPTH;
@@ -61,8 +60,7 @@ static struct shape shape_of(const struct tile *tile, const struct problem *prob
 }
 
 /* The next tile from *rank on that the device has room for; 0: there is none. */
-static int find_shape(const struct device *device, const struct problem *problem, int *rank,
-                      struct shape *shape)
+static int find_shape(const struct device *device, const struct problem *problem, int *rank, struct shape *shape)
 {
     const char *tiles = problem->p.type == CLATTN_FLOAT64 ? NAME " double" : NAME;
     const struct tile *tile;
@@ -107,11 +105,10 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 
 /* What makes a vendor's compiler give each work-item the registers that the tile needs, and, but for float64, no
  * more than lets two work-groups share a core; make check-offline shows the outcome. */
-static void vendor_options(const struct device *device, const struct problem *problem,
-                           const struct shape *shape, struct text *options)
+static void vendor_options(const struct device *device, const struct problem *problem, const struct shape *shape,
+                           struct text *options)
 {
-    const uint32_t wants_large = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP |
-                                 CLATTN_FLAG_DROPOUT;
+    const uint32_t wants_large = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP | CLATTN_FLAG_DROPOUT;
     const int is_double = problem->p.type == CLATTN_FLOAT64, is_small = shape->of.tile.work_items < 256;
     if (device->device_class != DEVICE_GPU) {
         return;
@@ -125,17 +122,17 @@ static void vendor_options(const struct device *device, const struct problem *pr
     }
 }
 
-static clattn_status build(clattn_context *context, const struct problem *problem,
-                           const struct shape *shape, struct kernel **kernel)
+static clattn_status build(clattn_context *context, const struct problem *problem, const struct shape *shape,
+                           struct kernel **kernel)
 {
     struct text text = TEXT_INIT;
     append_type_options(problem, &text);
     text_append(&text,
                 " -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d "
                 "-D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d",
-                problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES,
-                problem->p.strided_columns != 0, shape->of.tile.rows, shape->of.tile.keys,
-                shape->of.tile.item_keys, shape->of.tile.work_items, shape->of.columns, shape->keys_staged);
+                problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0, shape->of.tile.rows,
+                shape->of.tile.keys, shape->of.tile.item_keys, shape->of.tile.work_items, shape->of.columns,
+                shape->keys_staged);
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
@@ -176,8 +173,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     return row_tile_none_runs(NAME, limit);
 }
 
-static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands,
-                             struct chain *chain)
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct simt_state *state = plan->state;
     const struct row_blocks blocks = { state->kernel, &state->shape.of, LAUNCH_WORK_PER_UNIT };

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plan/attention_arguments.h"
 #include "base/error.h"
 #include "cl/plain_layout.h"
+#include "plan/attention_arguments.h"
 #include "strategy/strategies.h"
 
 #define ROWS_PER_GROUP 16
@@ -39,8 +39,7 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 {
     const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
-    double work = row_work(problem, p->key_len) * (double)p->batch * (double)p->query_heads *
-                  (double)p->query_len;
+    double work = row_work(problem, p->key_len) * (double)p->batch * (double)p->query_heads * (double)p->query_len;
     /* About 0.5 multiply-adds a nanosecond and compute unit: scalar code. */
     return 0.02 + work * 2e-6 / (double)context->device.compute_units;
 }
@@ -68,12 +67,11 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         status = kernel_work_group_limit(state->kernel, &limit);
     }
     state->rows_per_group = ROWS_PER_GROUP;
-    while (state->rows_per_group > limit ||
-           state->rows_per_group > context->device.work_item_limit[0]) {
+    while (state->rows_per_group > limit || state->rows_per_group > context->device.work_item_limit[0]) {
         state->rows_per_group /= 2;
     }
-    text_append(explain, "  tile: %zu rows a work-group, %d columns a work-item\n",
-                state->rows_per_group, PLAIN_COLUMNS);
+    text_append(explain, "  tile: %zu rows a work-group, %d columns a work-item\n", state->rows_per_group,
+                PLAIN_COLUMNS);
     return status;
 }
 
@@ -82,8 +80,7 @@ static size_t round_up(size_t value, size_t step)
     return (value + step - 1) / step * step;
 }
 
-static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands,
-                             struct chain *chain)
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct plain_state *state = plan->state;
     clattn_params params;
@@ -91,13 +88,9 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     const int64_t heads = (int64_t)params.batch * params.query_heads, rows = params.query_len;
     const double work = row_work(attention_problem(plan->problem), params.key_len + (int64_t)1);
     const double rows_at_once = LAUNCH_WORK_MAX / work;
-    const int64_t row_step = rows_at_once >= (double)rows ? rows
-                             : rows_at_once < 1           ? 1
-                                                          : (int64_t)rows_at_once;
+    const int64_t row_step = rows_at_once >= (double)rows ? rows : rows_at_once < 1 ? 1 : (int64_t)rows_at_once;
     const double heads_at_once = rows_at_once / (double)rows;
-    const int64_t head_step = heads_at_once >= (double)heads ? heads
-                              : heads_at_once < 1            ? 1
-                                                             : (int64_t)heads_at_once;
+    const int64_t head_step = heads_at_once >= (double)heads ? heads : heads_at_once < 1 ? 1 : (int64_t)heads_at_once;
     const size_t blocks = ((size_t)params.head_dim_v + PLAIN_COLUMNS - 1) / PLAIN_COLUMNS;
     clattn_status status = CLATTN_OK;
     for (int64_t head = 0; head < heads && status == CLATTN_OK; head += head_step) {
@@ -114,8 +107,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
             if (head + head_step >= heads && row + row_step >= rows) {
                 chain_final(chain);
             }
-            status = launch(chain, state->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 2,
-                            arguments);
+            status = launch(chain, state->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 2, arguments);
         }
     }
     return status;

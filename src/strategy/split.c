@@ -23,7 +23,7 @@ static const int vector_sums[REGISTER_FILE_COUNT] = {
 };
 
 struct split_state {
-    struct kernel *head;            /* splits and combining in one launch; NULL: in two */
+    struct kernel *head; /* splits and combining in one launch; NULL: in two */
     struct kernel *attend, *combine;
     int group, split_keys;
 };
@@ -75,8 +75,8 @@ static int applicable(const clattn_context *context, const struct any_problem *a
         text_append(why, "%lld query rows of %lld heads share a key/value head: at most %d rows",
                     (long long)p->query_len, (long long)group_of(p), ROWS_MAX);
     } else if (p->head_dim > COLUMNS_MAX || p->head_dim_v > COLUMNS_MAX) {
-        text_append(why, "head_dim %lld, head_dim_v %lld: at most %d fit private memory",
-                    (long long)p->head_dim, (long long)p->head_dim_v, COLUMNS_MAX);
+        text_append(why, "head_dim %lld, head_dim_v %lld: at most %d fit private memory", (long long)p->head_dim,
+                    (long long)p->head_dim_v, COLUMNS_MAX);
     } else if (!attention_arguments_fit(&context->device, 0, why)) {
         return 0;
     } else if (workspace_bytes(p, SPLIT_KEYS) > context->workspace_limit_bytes) {
@@ -98,8 +98,7 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
                            (double)p->head_dim_v * (double)clattn_type_size(p->value_type));
     double groups = heads * ((double)splits_of(p->key_len, SPLIT_KEYS) + rows);
     /* About 33 GB/s and 100 multiply-adds a nanosecond for each compute unit, a microsecond a work-group. */
-    return 0.02 + (bytes / 3.3e7 + elements * rows / 1e8 + groups * 1e-3) /
-                      (double)context->device.compute_units;
+    return 0.02 + (bytes / 3.3e7 + elements * rows / 1e8 + groups * 1e-3) / (double)context->device.compute_units;
 }
 
 /* Whether a work-group for each key/value head keeps the device busy; then one launch does it all. */
@@ -118,8 +117,7 @@ static void append_options(const struct clattn_plan *plan, const struct split_st
     text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=0 -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
                 (unsigned)problem->flags, (int)p->bias_type, (int)p->head_dim, (int)p->head_dim_v);
     text_append(options, " -D GROUP=%d -D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d", state->group,
-                rows_at_least_one(p), state->split_keys, plan->context->device.device_class == DEVICE_CPU,
-                one_launch);
+                rows_at_least_one(p), state->split_keys, plan->context->device.device_class == DEVICE_CPU, one_launch);
     text_append(options, " -D VECTOR_SUMS=%d", vector_sums[register_file_of(plan->context)]);
 }
 
@@ -147,19 +145,17 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     plan->workspace_bytes = workspace_bytes(p, SPLIT_KEYS);
     const int one_launch = heads_fill(plan->context, p);
     text_append(explain, "  split: K/V splits of %d keys, %d rows each\n", SPLIT_KEYS, rows_at_least_one(p));
-    text_append(explain, "  %s\n", one_launch ? "one launch, a work-group for each key/value head"
-                                              : "two launches: splits, then rows");
+    text_append(explain, "  %s\n",
+                one_launch ? "one launch, a work-group for each key/value head" : "two launches: splits, then rows");
     struct text options = TEXT_INIT;
     append_options(plan, state, one_launch, &options);
-    const clattn_status status = options.failed
-                                     ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
-                                     : make_kernels(plan->context, options.data, one_launch, state);
+    const clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
+                                                : make_kernels(plan->context, options.data, one_launch, state);
     text_free(&options);
     return status;
 }
 
-static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands,
-                             struct chain *chain)
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct split_state *state = plan->state;
     clattn_params params;

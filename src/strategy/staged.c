@@ -46,8 +46,7 @@ static const char *clblast_declines(const clattn_context *context, const struct 
     return gemm_declines_type(&context->device, problem->p.type);
 }
 
-int staged_is_worth_clblast(const clattn_context *context, const struct problem *problem, int64_t rows,
-                            int64_t keys)
+int staged_is_worth_clblast(const clattn_context *context, const struct problem *problem, int64_t rows, int64_t keys)
 {
     const clattn_problem *p = &problem->p;
     const int64_t depth = min64(p->head_dim, p->head_dim_v);
@@ -83,8 +82,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
         return 0;
     }
     if (problem->p.matmul == CLATTN_MATMUL_CLBLAST && clblast_declines(context, problem)) {
-        text_append(why, "CLBlast was asked for and cannot multiply here: %s",
-                    clblast_declines(context, problem));
+        text_append(why, "CLBlast was asked for and cannot multiply here: %s", clblast_declines(context, problem));
         return 0;
     }
     return 1;
@@ -96,14 +94,12 @@ static int applicable(const clattn_context *context, const struct any_problem *a
 static int needs_scale_mask(const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
-    return (problem->flags & (CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES |
-                              CLATTN_FLAG_SOFTCAP)) != 0 ||
+    return (problem->flags & (CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP)) != 0 ||
            (problem->flags & CLATTN_FLAG_WINDOW && p->always_visible_keys > 0) ||
            (p->weights != CLATTN_WEIGHTS_NONE && p->weights != CLATTN_WEIGHTS_SOFTMAX);
 }
 
-static void plan_chunks(const clattn_context *context, const struct problem *problem,
-                        struct staged_state *state)
+static void plan_chunks(const clattn_context *context, const struct problem *problem, struct staged_state *state)
 {
     const clattn_problem *p = &problem->p;
     state->row_stride = round_up(p->key_len > 0 ? p->key_len : 1, STAGED_ROW_ALIGNMENT);
@@ -112,12 +108,11 @@ static void plan_chunks(const clattn_context *context, const struct problem *pro
     int64_t rows = limit / row_bytes > 1 ? limit / row_bytes : 1;
     if (rows >= p->query_len) {
         state->chunk_rows = p->query_len;
-        state->chunk_planes =
-            p->query_len > 0 ? min64(rows / p->query_len, p->batch * p->query_heads) : 0;
+        state->chunk_planes = p->query_len > 0 ? min64(rows / p->query_len, p->batch * p->query_heads) : 0;
         return;
     }
     const int64_t tile_rows = state->score.group_rows > state->mix.group_rows ? state->score.group_rows
-                                                                               : state->mix.group_rows;
+                                                                              : state->mix.group_rows;
     state->chunk_rows = rows > tile_rows ? rows - rows % tile_rows : rows;
     state->chunk_planes = min64(1, p->batch * p->query_heads);
 }
@@ -164,8 +159,7 @@ static clattn_status build_row_kernels(clattn_context *context, const struct pro
     return status;
 }
 
-static clattn_status build_kernels(clattn_context *context, const struct problem *problem,
-                                   struct staged_state *state)
+static clattn_status build_kernels(clattn_context *context, const struct problem *problem, struct staged_state *state)
 {
     const clattn_type type = problem->p.type;
     clattn_status status = build_product_kernels(context, problem, state);
@@ -179,8 +173,7 @@ static clattn_status build_kernels(clattn_context *context, const struct problem
     return status;
 }
 
-static void explain_products(const struct clattn_plan *plan, const struct staged_state *state,
-                             struct text *explain)
+static void explain_products(const struct clattn_plan *plan, const struct staged_state *state, struct text *explain)
 {
     const char *flags = plan->context->clblast_flags;
     if (state->tiles_reason) {
@@ -196,8 +189,7 @@ static void explain_products(const struct clattn_plan *plan, const struct staged
     }
 }
 
-static void explain_tile(const char *name, const struct tile_kernel *tile, const char *columns,
-                         struct text *explain)
+static void explain_tile(const char *name, const struct tile_kernel *tile, const char *columns, struct text *explain)
 {
     text_append(explain, "  %s tile: %d rows x %d %s, %d deep, %zu work-items\n", name, tile->group_rows,
                 tile->group_columns, columns, tile->shape.tile_k, tile->local[0] * tile->local[1]);
@@ -219,17 +211,15 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         return status;
     }
     plan_chunks(context, problem, state);
-    plan->workspace_bytes = (size_t)(state->chunk_planes * state->chunk_rows * state->row_stride) *
-                            real_bytes(problem);
+    plan->workspace_bytes = (size_t)(state->chunk_planes * state->chunk_rows * state->row_stride) * real_bytes(problem);
     explain_products(plan, state, explain);
     explain_tile("score", &state->score, "keys", explain);
     explain_tile("mix", &state->mix, "columns", explain);
     text_append(explain, "  scale_mask: %s\n  softmax: %zu work-items a row\n",
-                state->masks_scores ? "runs" : "not needed: bounds on the keys say all",
-                state->row_items);
-    text_append(explain, "  chunk: %lld of %lld heads x %lld of %lld rows\n",
-                (long long)state->chunk_planes, (long long)(problem->p.batch * problem->p.query_heads),
-                (long long)state->chunk_rows, (long long)problem->p.query_len);
+                state->masks_scores ? "runs" : "not needed: bounds on the keys say all", state->row_items);
+    text_append(explain, "  chunk: %lld of %lld heads x %lld of %lld rows\n", (long long)state->chunk_planes,
+                (long long)(problem->p.batch * problem->p.query_heads), (long long)state->chunk_rows,
+                (long long)problem->p.query_len);
     return CLATTN_OK;
 }
 
@@ -244,8 +234,7 @@ static void destroy(struct clattn_plan *plan)
 static double product_rate(const clattn_context *context, const struct problem *problem)
 {
     const int by_clblast = tiles_reason(context, problem) == NULL;
-    return context->device.device_class == DEVICE_CPU ? (by_clblast ? 5e6 : 3e7)
-                                                      : (by_clblast ? 4e7 : 2e7);
+    return context->device.device_class == DEVICE_CPU ? (by_clblast ? 5e6 : 3e7) : (by_clblast ? 4e7 : 2e7);
 }
 
 /* Rows that share a tile of keys: each such block loads all keys and values of its head once. */

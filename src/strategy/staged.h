@@ -18,10 +18,8 @@ struct staged_state {
 
 /* Whether matrices of this size are worth a call of CLBlast, or it was asked for. Judged by one head's
  * matrices alone, so that a batch entry gets the same bits by itself. */
-int staged_is_worth_clblast(const clattn_context *context, const struct problem *problem, int64_t rows,
-                            int64_t keys);
+int staged_is_worth_clblast(const clattn_context *context, const struct problem *problem, int64_t rows, int64_t keys);
 
-clattn_status staged_enqueue(const struct clattn_plan *plan, const struct operands *operands,
-                             struct chain *chain);
+clattn_status staged_enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain);
 
 #endif

@@ -34,23 +34,20 @@ static clattn_status launch_tiles(const struct run *run, const struct tile_kerne
 {
     const size_t rows = ((size_t)run->chunk.rows + (size_t)tile->group_rows - 1) / (size_t)tile->group_rows;
     const size_t blocks = ((size_t)columns + (size_t)tile->group_columns - 1) / (size_t)tile->group_columns;
-    const size_t global[3] = { blocks * tile->local[0], rows * tile->local[1],
-                               (size_t)run->chunk.planes };
+    const size_t global[3] = { blocks * tile->local[0], rows * tile->local[1], (size_t)run->chunk.planes };
     const size_t local[3] = { tile->local[0], tile->local[1], 1 };
     return launch_step(run, tile->kernel, global, local);
 }
 
 static clattn_status launch_rows(const struct run *run, struct kernel *kernel)
 {
-    const size_t global[3] = { (size_t)run->chunk.rows * run->state->row_items,
-                               (size_t)run->chunk.planes, 1 };
+    const size_t global[3] = { (size_t)run->chunk.rows * run->state->row_items, (size_t)run->chunk.planes, 1 };
     const size_t local[3] = { run->state->row_items, 1, 1 };
     return launch_step(run, kernel, global, local);
 }
 
 /* Rows from `row` on of a tensor's (plane, head): as CLBlast takes it. */
-static struct gemm_matrix head_matrix(const struct run *run, enum tensor_id id, int64_t b, int64_t head,
-                                      int64_t row)
+static struct gemm_matrix head_matrix(const struct run *run, enum tensor_id id, int64_t b, int64_t head, int64_t row)
 {
     const struct tensor_place *place = &run->call->operands.tensor[id];
     return (struct gemm_matrix){
@@ -63,8 +60,7 @@ static struct gemm_matrix head_matrix(const struct run *run, enum tensor_id id, 
 static struct gemm_matrix score_matrix(const struct run *run, int64_t plane)
 {
     return (struct gemm_matrix){ run->call->operands.workspace,
-                                 (plane - run->chunk.first_plane) * run->chunk.plane_stride,
-                                 run->chunk.row_stride };
+                                 (plane - run->chunk.first_plane) * run->chunk.plane_stride, run->chunk.row_stride };
 }
 
 static struct gemm_product score_product(const struct run *run, int64_t plane)
@@ -128,15 +124,13 @@ static clattn_status multiply_planes(const struct run *run, product_of_plane *pr
 
 static clattn_status enqueue_scores(const struct run *run)
 {
-    return clblast_takes(run, score_product)
-               ? multiply_planes(run, score_product)
-               : launch_tiles(run, &run->state->score, run->call->key_len);
+    return clblast_takes(run, score_product) ? multiply_planes(run, score_product)
+                                             : launch_tiles(run, &run->state->score, run->call->key_len);
 }
 
 static clattn_status enqueue_repair(const struct run *run)
 {
-    const size_t global[3] = { run->state->repair_items, (size_t)run->chunk.rows,
-                               (size_t)run->chunk.planes };
+    const size_t global[3] = { run->state->repair_items, (size_t)run->chunk.rows, (size_t)run->chunk.planes };
     const size_t local[3] = { run->state->repair_items, 1, 1 };
     return launch_step(run, run->state->repair, global, local);
 }
@@ -173,8 +167,7 @@ static clattn_status enqueue_chunk(const struct run *run, int is_last)
     return status == CLATTN_OK ? enqueue_mix(run, is_last) : status;
 }
 
-clattn_status staged_enqueue(const struct clattn_plan *plan, const struct operands *operands,
-                             struct chain *chain)
+clattn_status staged_enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct staged_state *state = plan->state;
     const struct call *call = attention_call(operands);
@@ -187,9 +180,8 @@ clattn_status staged_enqueue(const struct clattn_plan *plan, const struct operan
         .call = call,
         .params = &params,
         .chain = chain,
-        .use_clblast =
-            !state->tiles_reason && call->key_len > 0 &&
-            staged_is_worth_clblast(plan->context, attention_problem(plan->problem), rows, call->key_len),
+        .use_clblast = !state->tiles_reason && call->key_len > 0 &&
+                       staged_is_worth_clblast(plan->context, attention_problem(plan->problem), rows, call->key_len),
     };
     run.chunk.row_stride = state->row_stride;
     run.chunk.plane_stride = state->row_stride * state->chunk_rows;

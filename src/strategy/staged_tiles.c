@@ -12,13 +12,8 @@
  * reg_v + reg_v + 1 of them below the number of registers, and many tiles below each other. The next are for
  * GPUs: 256 to 16 work-items. The last one runs anywhere. */
 const struct tile_shape staged_tile_shapes[] = {
-    { 64, 1, 1, 6, 4, 64, 8 },
-    { 32, 1, 1, 6, 2, 64, 8 },
-    { 16, 1, 1, 6, 2, 64, 8 },
-    { 16, 16, 16, 4, 1, 16, 1 },
-    { 16, 8, 8, 4, 1, 16, 1 },
-    { 16, 4, 4, 4, 1, 8, 1 },
-    { 16, 1, 1, 4, 1, 8, 1 },
+    { 64, 1, 1, 6, 4, 64, 8 }, { 32, 1, 1, 6, 2, 64, 8 }, { 16, 1, 1, 6, 2, 64, 8 }, { 16, 16, 16, 4, 1, 16, 1 },
+    { 16, 8, 8, 4, 1, 16, 1 }, { 16, 4, 4, 4, 1, 8, 1 },  { 16, 1, 1, 4, 1, 8, 1 },
 };
 const size_t staged_tile_shape_count = sizeof(staged_tile_shapes) / sizeof(staged_tile_shapes[0]);
 
@@ -29,8 +24,7 @@ int staged_vector_bytes(const clattn_context *context)
     if (device->device_class == DEVICE_CPU) {
         return register_bytes(register_file_of(context));
     }
-    if (clGetDeviceInfo(device->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(floats), &floats, NULL) !=
-        CL_SUCCESS) {
+    if (clGetDeviceInfo(device->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(floats), &floats, NULL) != CL_SUCCESS) {
         return 16;
     }
     int bytes = 4;
@@ -75,8 +69,8 @@ int staged_shape_fits(const clattn_context *context, const struct tile_shape *sh
 {
     const struct device *device = &context->device;
     const size_t wg_m = (size_t)shape->wg_m, wg_n = (size_t)shape->wg_n;
-    if (shape->blocks_m > 1 && (device->device_class != DEVICE_CPU ||
-                                shape->vector_bytes > staged_vector_bytes(context))) {
+    if (shape->blocks_m > 1 &&
+        (device->device_class != DEVICE_CPU || shape->vector_bytes > staged_vector_bytes(context))) {
         return 0;
     }
     return wg_m * wg_n <= device->work_group_limit && wg_n <= device->work_item_limit[0] &&
@@ -102,8 +96,8 @@ clattn_status staged_build_shape(clattn_context *context, const struct tile_shap
     return program_kernel(context, file, options, name, &result->kernel);
 }
 
-clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name,
-                                 clattn_type type, const char *type_options, struct tile_kernel *result)
+clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name, clattn_type type,
+                                 const char *type_options, struct tile_kernel *result)
 {
     for (size_t i = 0; i < staged_tile_shape_count; ++i) {
         const struct tile_shape *shape = &staged_tile_shapes[i];

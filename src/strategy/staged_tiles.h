@@ -7,11 +7,11 @@
 
 /* The macros of cl/tile_gemm.clh. */
 struct tile_shape {
-    int vector_bytes;  /* VEC = vector_bytes / size of REAL */
-    int wg_m, wg_n;    /* WG_M, WG_N: work-items of a work-group */
-    int reg_m, reg_v;  /* REG_M, REG_V: rows and vectors of a work-item */
-    int tile_k;        /* TILE_K: depth of the local tiles */
-    int blocks_m;      /* BLOCKS_M: tiles below each other */
+    int vector_bytes; /* VEC = vector_bytes / size of REAL */
+    int wg_m, wg_n;   /* WG_M, WG_N: work-items of a work-group */
+    int reg_m, reg_v; /* REG_M, REG_V: rows and vectors of a work-item */
+    int tile_k;       /* TILE_K: depth of the local tiles */
+    int blocks_m;     /* BLOCKS_M: tiles below each other */
 };
 
 /* A tiled kernel as built: what one work-group computes, and how it is launched. */
@@ -35,8 +35,8 @@ clattn_status staged_build_shape(clattn_context *context, const struct tile_shap
                                  struct tile_kernel *result);
 
 /* The same with the first shape that fits. */
-clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name,
-                                 clattn_type type, const char *type_options, struct tile_kernel *result);
+clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name, clattn_type type,
+                                 const char *type_options, struct tile_kernel *result);
 
 /* Bytes that a vector of the device should have: as its registers, 4 to 64. */
 int staged_vector_bytes(const clattn_context *context);

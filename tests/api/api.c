@@ -19,9 +19,8 @@ static void teardown(void)
 
 void expect_error(clattn_status status, clattn_status expected, const char *text, const char *call)
 {
-    ck_assert_msg(status == expected && strstr(clattn_last_error(), text),
-                  "%s: %s, \"%s\"; expected %s, \"%s\"", call, clattn_status_name(status),
-                  clattn_last_error(), clattn_status_name(expected), text);
+    ck_assert_msg(status == expected && strstr(clattn_last_error(), text), "%s: %s, \"%s\"; expected %s, \"%s\"", call,
+                  clattn_status_name(status), clattn_last_error(), clattn_status_name(expected), text);
 }
 
 int api_main(const char *name, void (*add)(TCase *tests))

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "robust/sample.h"
 #include "api.h"
+#include "robust/sample.h"
 
 #define SHAPE CLATTN_INVALID_SHAPE
 #define ARGUMENT CLATTN_INVALID_ARGUMENT
@@ -19,16 +19,16 @@ static void expect_host_refused(struct test_call *test, clattn_status expected, 
 }
 
 /* Sample `index`, changed by the statements, is refused. */
-#define HOST_REFUSED(index, status, text, ...)                                                         \
-    do {                                                                                               \
-        struct test_call test;                                                                         \
-        sample_create(&test, index, NULL);                                                             \
-        clattn_host_tensors *t = &test.tensors;                                                        \
-        clattn_call *v = &test.values;                                                                 \
-        (void)t, (void)v;                                                                              \
-        __VA_ARGS__;                                                                                   \
-        expect_host_refused(&test, status, text);                                                      \
-        test_call_free(&test);                                                                         \
+#define HOST_REFUSED(index, status, text, ...)                                                                         \
+    do {                                                                                                               \
+        struct test_call test;                                                                                         \
+        sample_create(&test, index, NULL);                                                                             \
+        clattn_host_tensors *t = &test.tensors;                                                                        \
+        clattn_call *v = &test.values;                                                                                 \
+        (void)t, (void)v;                                                                                              \
+        __VA_ARGS__;                                                                                                   \
+        expect_host_refused(&test, status, text);                                                                      \
+        test_call_free(&test);                                                                                         \
     } while (0)
 
 static int sample_named(const char *name)
@@ -50,8 +50,7 @@ START_TEST(test_presence)
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out: must be given", t->out.data = NULL);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "mask: must be given", t->mask.data = NULL);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "lse: must be given", t->lse.data = NULL);
-    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "bias: was given, but the problem does not have it",
-                 t->bias = t->query);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "bias: was given, but the problem does not have it", t->bias = t->query);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "weights: was given", t->weights = t->out);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "slopes: was given", t->slopes = t->lse);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "sinks: was given", t->sinks = t->lse);
@@ -60,8 +59,7 @@ START_TEST(test_presence)
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "cu_query: was given", t->cu_query = t->lse);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "cu_key: was given", t->cu_key = t->lse);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "tensors.struct_size 0: must be", t->struct_size = 0);
-    HOST_REFUSED(sample_named("packed sequences"), ARGUMENT, "cu_query: must be given",
-                 t->cu_query.data = NULL);
+    HOST_REFUSED(sample_named("packed sequences"), ARGUMENT, "cu_query: must be given", t->cu_query.data = NULL);
 }
 END_TEST
 
@@ -69,8 +67,8 @@ START_TEST(test_places)
 {
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "query.offset -1: must be >= 0", t->query.offset = -1);
     HOST_REFUSED(SAMPLE_MASKED, SHAPE, "query.offset 9223372036854775807", t->query.offset = INT64_MAX;
-                 memset(t->query.stride, 0, sizeof(t->query.stride)); t->query.stride[3] = 1;
-                 test.problem.head_dim = 1; test.problem.head_dim_v = 16);
+                 memset(t->query.stride, 0, sizeof(t->query.stride)); t->query.stride[3] = 1; test.problem.head_dim = 1;
+                 test.problem.head_dim_v = 16);
     HOST_REFUSED(SAMPLE_MASKED, SHAPE, "key: its strides reach element", t->key.stride[2] = -1);
     HOST_REFUSED(SAMPLE_MASKED, SHAPE, "value.stride[2] 9", t->value.stride[2] = INT64_MAX);
     HOST_REFUSED(SAMPLE_MASKED, SHAPE, "value.stride[2] -9", t->value.stride[2] = INT64_MIN);
@@ -89,8 +87,7 @@ START_TEST(test_values)
     HOST_REFUSED(SAMPLE_MASKED, SHAPE, "mask_key_len 12", v->mask_key_len = 12);
     HOST_REFUSED(SAMPLE_MASKED, SHAPE, "bias_key_len 99", v->bias_key_len = 99);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale nan", v->has_scale = 1; v->scale = (double)NAN);
-    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale inf", v->has_scale = 1;
-                 v->scale = (double)INFINITY);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale inf", v->has_scale = 1; v->scale = (double)INFINITY);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale 1e+40", v->has_scale = 1; v->scale = 1e40);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "scale 2: would be ignored while has_scale is 0", v->scale = 2);
     HOST_REFUSED(decoding, ARGUMENT, "key_lengths[1] 68: must be 0 to key_len 67",
@@ -140,11 +137,11 @@ static void expect_device_refused(struct device_case *c, const clattn_tensors *t
     clFinish(c->queue);
 }
 
-#define DEVICE_REFUSED(status, text, ...)                                                              \
-    do {                                                                                               \
-        clattn_tensors changed = c.device.tensors, *t = &changed;                                      \
-        __VA_ARGS__;                                                                                   \
-        expect_device_refused(&c, t, status, text);                                                    \
+#define DEVICE_REFUSED(status, text, ...)                                                                              \
+    do {                                                                                                               \
+        clattn_tensors changed = c.device.tensors, *t = &changed;                                                      \
+        __VA_ARGS__;                                                                                                   \
+        expect_device_refused(&c, t, status, text);                                                                    \
     } while (0)
 
 START_TEST(test_device_tensors)

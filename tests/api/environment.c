@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api.h"
 #include "program/embedded_cl.h"
 #include "program/program.h"
 #include "robust/sample.h"
-#include "api.h"
 
 /* ---- CLATTN_DEVICE -------------------------------------------------------------------------- */
 
@@ -104,8 +104,7 @@ static void copy_kernels(const char *extra)
 {
     const char *source = getenv("srcdir");
     char command[1024], path[512];
-    snprintf(command, sizeof(command), "cp '%s'/cl/* '%s'/ && chmod u+w '%s'/*", source ? source : ".", folder,
-             folder);
+    snprintf(command, sizeof(command), "cp '%s'/cl/* '%s'/ && chmod u+w '%s'/*", source ? source : ".", folder, folder);
     ck_assert_int_eq(system(command), 0);
     snprintf(path, sizeof(path), "%s/plain.cl", folder);
     FILE *file = fopen(path, "a");

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "robust/sample.h"
 #include "api.h"
 #include "clattn_layers.h"
+#include "robust/sample.h"
 #include "support/merge.h"
 
 struct run {
@@ -60,8 +60,7 @@ static void expect_right(struct run *run)
 static cl_int state_of(cl_event event)
 {
     cl_int state = 0;
-    ck_assert_int_eq(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL),
-                     CL_SUCCESS);
+    ck_assert_int_eq(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL), CL_SUCCESS);
     return state;
 }
 
@@ -155,8 +154,8 @@ START_TEST(test_event_of_an_empty_call)
         cl_event done, gate = clCreateUserEvent(clattn_context_cl(context), NULL);
         run_begin(&run, SAMPLE_MASKED, NULL, kinds[kind]);
         run.device.values.query_len = 0;
-        EXPECT_OK(clattn_enqueue_forward(run.plan, run.queue, &run.device.values, &run.device.tensors, 1, &gate,
-                                         &done));
+        EXPECT_OK(
+            clattn_enqueue_forward(run.plan, run.queue, &run.device.values, &run.device.tensors, 1, &gate, &done));
         clFlush(run.queue);
         usleep(10000);
         ck_assert_int_ne(state_of(done), CL_COMPLETE);
@@ -212,8 +211,7 @@ static clattn_status refuse_merge(const struct refused *r, cl_event *done)
 {
     const int64_t shape[4] = { 1, 1, 1, 1 };
     const clattn_partial none = { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE };
-    return merge_two(r->plan ? context : NULL, r->queue, CLATTN_FLOAT32, shape, &none, &none, &none, 0, NULL,
-                     done);
+    return merge_two(r->plan ? context : NULL, r->queue, CLATTN_FLOAT32, shape, &none, &none, &none, 0, NULL, done);
 }
 
 static clattn_status refuse_mha(const struct refused *r, cl_event *done)
@@ -265,8 +263,8 @@ START_TEST(test_event_of_a_refused_call)
         for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); ++way) {
             cl_event done = (cl_event)&whole; /* what was on the caller's stack */
             clattn_status status = calls[i].call(&ways[way].arguments, &done);
-            ck_assert_msg(status == CLATTN_INVALID_ARGUMENT, "%s without %s: %s: %s", calls[i].name,
-                          ways[way].without, clattn_status_name(status), clattn_last_error());
+            ck_assert_msg(status == CLATTN_INVALID_ARGUMENT, "%s without %s: %s: %s", calls[i].name, ways[way].without,
+                          clattn_status_name(status), clattn_last_error());
             ck_assert_msg(!done, "%s without %s: *done is not NULL", calls[i].name, ways[way].without);
         }
     }

@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "robust/sample.h"
 #include "api.h"
+#include "robust/sample.h"
 
 /* Runs every sample on every strategy; outputs, gaps and inputs are checked. */
 START_TEST(test_samples)
@@ -18,12 +18,11 @@ START_TEST(test_samples)
             EXPECT_OK(clattn_reference_forward(&expected.problem, &expected.values, &expected.tensors));
             const uint64_t inputs = test_call_input_hash(&test);
             clattn_status status = clattn_forward_host(context, &test.problem, &test.values, &test.tensors);
-            ck_assert_msg(status == CLATTN_OK || status == CLATTN_UNSUPPORTED, "%s, %s: %s", strategy,
-                          sample_name(i), clattn_last_error());
+            ck_assert_msg(status == CLATTN_OK || status == CLATTN_UNSUPPORTED, "%s, %s: %s", strategy, sample_name(i),
+                          clattn_last_error());
             if (status == CLATTN_OK) {
-                ck_assert_msg(sample_difference(&test, &expected) <= sample_tolerance(&test),
-                              "%s, %s: off by %g", strategy, sample_name(i),
-                              sample_difference(&test, &expected));
+                ck_assert_msg(sample_difference(&test, &expected) <= sample_tolerance(&test), "%s, %s: off by %g",
+                              strategy, sample_name(i), sample_difference(&test, &expected));
             }
             ck_assert_int_eq(test_call_touched(&test), 0);
             ck_assert_msg(test_call_input_hash(&test) == inputs, "%s, %s: changed its inputs", strategy,
@@ -114,14 +113,14 @@ START_TEST(test_context_refused)
     cl_device_id device = clattn_context_device(context);
     clattn_context_options options = CLATTN_CONTEXT_OPTIONS_INIT;
     clattn_context *other = context;
-    expect_error(clattn_context_create(NULL, device, NULL, &other), CLATTN_INVALID_ARGUMENT,
-                 "cl: must not be NULL", "context_create");
+    expect_error(clattn_context_create(NULL, device, NULL, &other), CLATTN_INVALID_ARGUMENT, "cl: must not be NULL",
+                 "context_create");
     ck_assert_ptr_null(other);
-    expect_error(clattn_context_create(clattn_context_cl(context), NULL, NULL, &other),
-                 CLATTN_INVALID_ARGUMENT, "device: must not be NULL", "context_create");
+    expect_error(clattn_context_create(clattn_context_cl(context), NULL, NULL, &other), CLATTN_INVALID_ARGUMENT,
+                 "device: must not be NULL", "context_create");
     options.struct_size = 3;
-    expect_error(clattn_context_open(NULL, &options, &other), CLATTN_INVALID_ARGUMENT,
-                 "options.struct_size 3: must be", "context_open");
+    expect_error(clattn_context_open(NULL, &options, &other), CLATTN_INVALID_ARGUMENT, "options.struct_size 3: must be",
+                 "context_open");
     ck_assert_ptr_null(other);
 }
 END_TEST
@@ -146,8 +145,8 @@ START_TEST(test_workspace_limit)
             continue;
         }
         EXPECT_OK(status);
-        ck_assert_msg(clattn_plan_workspace(plan) <= 4096, "%s: workspace of %zu bytes, the bound is 4096",
-                      strategy, clattn_plan_workspace(plan));
+        ck_assert_msg(clattn_plan_workspace(plan) <= 4096, "%s: workspace of %zu bytes, the bound is 4096", strategy,
+                      clattn_plan_workspace(plan));
         clattn_plan_destroy(plan);
         EXPECT_OK(clattn_forward_host(small, &test.problem, &test.values, &test.tensors));
         EXPECT_OK(clattn_reference_forward(&expected.problem, &expected.values, &expected.tensors));

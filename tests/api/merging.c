@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
-#include "support/random.h"
-#include "support/merge.h"
 #include "api.h"
+#include "base/half.h"
+#include "support/merge.h"
+#include "support/random.h"
 
 #define BATCH 2
 #define HEADS 3
@@ -28,11 +28,13 @@ struct layout {
     int64_t out_offset, out_stride[4], lse_offset, lse_stride[4];
 };
 
-static const struct layout dense = { 0, { HEADS * ROWS * COLUMNS, ROWS * COLUMNS, COLUMNS, 1 },
-                                     0, { HEADS * ROWS, ROWS, 1, 0 } };
+static const struct layout dense = {
+    0, { HEADS * ROWS * COLUMNS, ROWS *COLUMNS, COLUMNS, 1 }, 0, { HEADS * ROWS, ROWS, 1, 0 }
+};
 /* Rows before heads, every second column, an offset; lse with heads innermost. */
-static const struct layout strided = { 4, { ROWS * HEADS * COLUMNS * 2, COLUMNS * 2, HEADS * COLUMNS * 2, 2 },
-                                       3, { HEADS * ROWS, 1, HEADS, 0 } };
+static const struct layout strided = {
+    4, { ROWS * HEADS * COLUMNS * 2, COLUMNS * 2, HEADS *COLUMNS * 2, 2 }, 3, { HEADS * ROWS, 1, HEADS, 0 }
+};
 
 static int64_t out_at(const struct side *side, int64_t b, int64_t h, int64_t i, int64_t c)
 {
@@ -68,8 +70,7 @@ static void side_fill(struct side *side, clattn_type type, const struct layout *
         int hidden = (n + (int64_t)seed) % 3 == 0;
         side->lse[lse_at(side, b, h, i)] = hidden ? -INFINITY : (float)(200 * random_normal(&random));
         for (int64_t c = 0; c < COLUMNS; ++c) {
-            type_store(type, side->out, out_at(side, b, h, i, c),
-                       hidden ? (double)NAN : random_normal(&random));
+            type_store(type, side->out, out_at(side, b, h, i, c), hidden ? (double)NAN : random_normal(&random));
         }
     }
 }
@@ -89,15 +90,16 @@ static void side_release(struct side *side)
 static void side_download(struct side *side)
 {
     cl_command_queue queue = clattn_context_queue(context);
-    ck_assert_int_eq(clEnqueueReadBuffer(queue, side->device.out.buffer, CL_TRUE, 0, sizeof(side->out), side->out,
-                                         0, NULL, NULL), CL_SUCCESS);
-    ck_assert_int_eq(clEnqueueReadBuffer(queue, side->device.lse.buffer, CL_TRUE, 0, sizeof(side->lse), side->lse,
-                                         0, NULL, NULL), CL_SUCCESS);
+    ck_assert_int_eq(clEnqueueReadBuffer(queue, side->device.out.buffer, CL_TRUE, 0, sizeof(side->out), side->out, 0,
+                                         NULL, NULL),
+                     CL_SUCCESS);
+    ck_assert_int_eq(clEnqueueReadBuffer(queue, side->device.lse.buffer, CL_TRUE, 0, sizeof(side->lse), side->lse, 0,
+                                         NULL, NULL),
+                     CL_SUCCESS);
 }
 
 /* merged against the formula on what a and b were. */
-static void expect_merged(const struct side *a, const struct side *b_side, const struct side *merged,
-                          clattn_type type)
+static void expect_merged(const struct side *a, const struct side *b_side, const struct side *merged, clattn_type type)
 {
     const double unit = type == CLATTN_FLOAT16 ? 0x1p-11 : type == CLATTN_BFLOAT16 ? 0x1p-8 : 0;
     for (int64_t n = 0; n < BATCH * HEADS * ROWS; ++n) {
@@ -110,15 +112,14 @@ static void expect_merged(const struct side *a, const struct side *b_side, const
                       "lse of row %d: %g, must be %g", (int)n, got, lse);
         for (int64_t c = 0; c < COLUMNS; ++c) {
             double from_a = isinf(first) ? 0 : exp(first - lse) * type_load(type, a->out, out_at(a, b, h, i, c));
-            double from_b = isinf(second)
-                                ? 0
-                                : exp(second - lse) * type_load(type, b_side->out, out_at(b_side, b, h, i, c));
+            double from_b =
+                isinf(second) ? 0 : exp(second - lse) * type_load(type, b_side->out, out_at(b_side, b, h, i, c));
             double right = isinf(top) ? 0 : from_a + from_b;
             double value = type_load(type, merged->out, out_at(merged, b, h, i, c));
             double steps = 8 + (isinf(first) || isinf(second) ? 0 : fabs(first - second)); /* exp's argument */
             double bound = 0x1p-24 * steps * (fabs(from_a) + fabs(from_b)) + unit * fabs(right);
-            ck_assert_msg(fabs(value - right) <= bound, "row %d, column %d: %g, must be %g", (int)n, (int)c,
-                          value, right);
+            ck_assert_msg(fabs(value - right) <= bound, "row %d, column %d: %g, must be %g", (int)n, (int)c, value,
+                          right);
         }
     }
 }
@@ -134,8 +135,8 @@ static void check_merge(clattn_type type, const struct layout *layout)
     side_upload(&b);
     side_upload(&merged);
     cl_event done;
-    EXPECT_OK(merge_two(context, clattn_context_queue(context), type, shape, &a.device, &b.device,
-                           &merged.device, 0, NULL, &done));
+    EXPECT_OK(merge_two(context, clattn_context_queue(context), type, shape, &a.device, &b.device, &merged.device, 0,
+                        NULL, &done));
     ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
     clReleaseEvent(done);
     side_download(&merged);
@@ -165,7 +166,7 @@ START_TEST(test_in_place)
         side_upload(&sides[0]);
         side_upload(&sides[1]);
         EXPECT_OK(merge_two(context, clattn_context_queue(context), CLATTN_FLOAT32, shape, &sides[0].device,
-                               &sides[1].device, &sides[which].device, 0, NULL, NULL));
+                            &sides[1].device, &sides[which].device, 0, NULL, NULL));
         result = sides[which];
         side_download(&result);
         expect_merged(&sides[0], &sides[1], &result, CLATTN_FLOAT32);
@@ -189,7 +190,7 @@ START_TEST(test_gaps_stay)
     side_upload(&b);
     side_upload(&merged);
     EXPECT_OK(merge_two(context, clattn_context_queue(context), CLATTN_FLOAT32, shape, &a.device, &b.device,
-                           &merged.device, 0, NULL, NULL));
+                        &merged.device, 0, NULL, NULL));
     side_download(&merged);
     for (int64_t n = 0; n < BATCH * HEADS * ROWS * COLUMNS; ++n) {
         int64_t c = n % COLUMNS, i = n / COLUMNS % ROWS, h = n / COLUMNS / ROWS % HEADS;
@@ -268,8 +269,8 @@ START_TEST(test_empty)
     const int64_t no_rows[4] = { BATCH, HEADS, 0, COLUMNS };
     const clattn_partial none = { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE };
     cl_event done = NULL;
-    EXPECT_OK(merge_two(context, clattn_context_queue(context), CLATTN_FLOAT32, no_rows, &none, &none, &none, 0,
-                           NULL, &done));
+    EXPECT_OK(merge_two(context, clattn_context_queue(context), CLATTN_FLOAT32, no_rows, &none, &none, &none, 0, NULL,
+                        &done));
     ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
     clReleaseEvent(done);
 }
@@ -294,8 +295,8 @@ static void check_many(int count, clattn_type type)
     }
     side_fill(&merged, CLATTN_FLOAT32, &strided, 19);
     side_upload(&merged);
-    EXPECT_OK(clattn_merge(context, clattn_context_queue(context), &problem, count, partials, &merged.device, 0, NULL,
-                           NULL));
+    EXPECT_OK(
+        clattn_merge(context, clattn_context_queue(context), &problem, count, partials, &merged.device, 0, NULL, NULL));
     side_download(&merged);
     for (int64_t row = 0; row < BATCH * HEADS * ROWS; ++row) {
         const int64_t i = row % ROWS, h = row / ROWS % HEADS, b = row / ROWS / HEADS;

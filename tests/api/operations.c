@@ -34,8 +34,8 @@ START_TEST(test_another_operation_is_another_problem)
     ck_assert_int_eq(problem_equal(&forward.any, &other.any), 0);
     EXPECT_OK(kept_plans_take(context, &forward.any, &plan));
     kept_plans_put(context, plan);
-    expect_error(kept_plans_take(context, &other.any, &plan), CLATTN_UNSUPPORTED,
-                 "no strategy takes this problem", "a kept plan");
+    expect_error(kept_plans_take(context, &other.any, &plan), CLATTN_UNSUPPORTED, "no strategy takes this problem",
+                 "a kept plan");
 }
 END_TEST
 
@@ -44,8 +44,8 @@ START_TEST(test_strategies_are_of_their_operation)
     struct problem other;
     struct clattn_plan *plan = NULL;
     problem_of(&other, &other_operation, "plain");
-    expect_error(planner_plan(context, &other.any, &plan), CLATTN_INVALID_ARGUMENT,
-                 "strategy \"plain\": there is none", "another operation's strategy");
+    expect_error(planner_plan(context, &other.any, &plan), CLATTN_INVALID_ARGUMENT, "strategy \"plain\": there is none",
+                 "another operation's strategy");
     ck_assert_msg(!strstr(clattn_last_error(), "split"), "names another operation's: %s", clattn_last_error());
 }
 END_TEST
@@ -90,8 +90,8 @@ static void write_some(const struct host_session *session, cl_event *done)
     cl_command_queue queue = clattn_context_queue(context);
     for (int id = CACHE; id < TENSORS; ++id) {
         cl_event *event = id == TENSORS - 1 ? done : NULL;
-        ck_assert_int_eq(clEnqueueWriteBuffer(queue, session->device.tensor[id].buffer, CL_TRUE,
-                                              STEP * sizeof(float), sizeof(written), written, 0, NULL, event),
+        ck_assert_int_eq(clEnqueueWriteBuffer(queue, session->device.tensor[id].buffer, CL_TRUE, STEP * sizeof(float),
+                                              sizeof(written), written, 0, NULL, event),
                          CL_SUCCESS);
     }
 }

@@ -27,11 +27,11 @@ static void expect_refused(const clattn_problem *problem, clattn_status expected
     expect_error(clattn_reference_forward(problem, NULL, &tensors), expected, text, "clattn_reference_forward");
 }
 
-#define REFUSED(status, text, ...)                                                                     \
-    do {                                                                                               \
-        clattn_problem p = good_problem();                                                             \
-        __VA_ARGS__;                                                                                   \
-        expect_refused(&p, status, text);                                                              \
+#define REFUSED(status, text, ...)                                                                                     \
+    do {                                                                                                               \
+        clattn_problem p = good_problem();                                                                             \
+        __VA_ARGS__;                                                                                                   \
+        expect_refused(&p, status, text);                                                                              \
     } while (0)
 
 #define SHAPE CLATTN_INVALID_SHAPE
@@ -60,8 +60,7 @@ START_TEST(test_kinds)
     REFUSED(ARGUMENT, "type 77", p.type = (clattn_type)77);
     REFUSED(ARGUMENT, "type -1", p.type = (clattn_type)-1);
     REFUSED(ARGUMENT, "bias_type 9", p.bias_type = (clattn_type)9);
-    REFUSED(ARGUMENT, "bias_type float64: needs type float64, which is float32",
-            p.bias_type = CLATTN_FLOAT64);
+    REFUSED(ARGUMENT, "bias_type float64: needs type float64, which is float32", p.bias_type = CLATTN_FLOAT64);
     REFUSED(ARGUMENT, "features 0x80000001: bits 0x80000000", p.features = 0x80000001u);
     REFUSED(ARGUMENT, "weights 5", p.weights = (clattn_weights)5);
     REFUSED(ARGUMENT, "weights -1", p.weights = (clattn_weights)-1);
@@ -75,10 +74,8 @@ START_TEST(test_positions)
     REFUSED(ARGUMENT, "alignment: must be set for causal", p.causal = 1);
     REFUSED(ARGUMENT, "alignment: must be set for window", p.window_left = 0);
     REFUSED(ARGUMENT, "alignment: must be set for slopes", p.features = CLATTN_WITH_SLOPES);
-    REFUSED(ARGUMENT, "window_left -2: must be -1", p.window_left = -2;
-            p.alignment = CLATTN_ALIGN_TOP_LEFT);
-    REFUSED(ARGUMENT, "window_right 2147483648", p.window_right = 2147483648;
-            p.alignment = CLATTN_ALIGN_TOP_LEFT);
+    REFUSED(ARGUMENT, "window_left -2: must be -1", p.window_left = -2; p.alignment = CLATTN_ALIGN_TOP_LEFT);
+    REFUSED(ARGUMENT, "window_right 2147483648", p.window_right = 2147483648; p.alignment = CLATTN_ALIGN_TOP_LEFT);
     REFUSED(ARGUMENT, "always_visible_keys -1", p.always_visible_keys = -1);
     REFUSED(ARGUMENT, "always_visible_keys 2: needs window_left", p.always_visible_keys = 2);
 }
@@ -157,11 +154,10 @@ START_TEST(test_null)
     expect_error(clattn_plan_create(NULL, &p, &plan), ARGUMENT, "context: must not be NULL", "plan_create");
     expect_error(clattn_plan_create(context, &p, NULL), ARGUMENT, "plan: must not be NULL", "plan_create");
     expect_error(clattn_forward_host(NULL, &p, NULL, &tensors), ARGUMENT, "context", "forward_host");
-    expect_error(clattn_forward_host(context, &p, NULL, NULL), ARGUMENT, "tensors: must not be NULL",
-                 "forward_host");
+    expect_error(clattn_forward_host(context, &p, NULL, NULL), ARGUMENT, "tensors: must not be NULL", "forward_host");
     expect_error(clattn_reference_forward(&p, NULL, NULL), ARGUMENT, "tensors", "reference_forward");
-    expect_error(clattn_attention(NULL, CLATTN_FLOAT32, 1, 1, 1, 1, 1, 1, CLATTN_ALIGN_UNSET, &x, &x, &x, &x),
-                 ARGUMENT, "context", "attention");
+    expect_error(clattn_attention(NULL, CLATTN_FLOAT32, 1, 1, 1, 1, 1, 1, CLATTN_ALIGN_UNSET, &x, &x, &x, &x), ARGUMENT,
+                 "context", "attention");
     expect_error(clattn_context_open(NULL, NULL, NULL), ARGUMENT, "context: must not be NULL", "open");
     expect_error(clattn_describe_devices(0, NULL), ARGUMENT, "text", "describe_devices");
     expect_error(clattn_alibi_slopes(4, NULL), ARGUMENT, "slopes", "alibi_slopes");
@@ -183,7 +179,7 @@ START_TEST(test_flat_call)
 {
     float x[8] = { 0 };
     const clattn_alignment wild = (clattn_alignment)9;
-#define FLAT(type, b, hq, hk, lq, lk, d, causal, q, k, v, o)                                           \
+#define FLAT(type, b, hq, hk, lq, lk, d, causal, q, k, v, o)                                                           \
     clattn_attention(context, type, b, hq, hk, lq, lk, d, causal, q, k, v, o)
     expect_error(FLAT(CLATTN_FLOAT32, 1, 1, 1, 1, 1, 1, CLATTN_ALIGN_OFFSETS, x, x, x, x), ARGUMENT,
                  "CLATTN_ALIGN_OFFSETS", "attention");
@@ -199,8 +195,8 @@ START_TEST(test_flat_call)
     expect_error(FLAT(CLATTN_FLOAT32, 1, 1, 1, 1, 1, 0, CLATTN_ALIGN_UNSET, x, x, x, x), SHAPE, "head_dim 0",
                  "attention");
     /* Products beyond 64 bits, and sums of bytes beyond the machine. */
-    expect_error(FLAT(CLATTN_FLOAT32, 2, INT32_MAX, INT32_MAX, INT32_MAX, 1, INT32_MAX, CLATTN_ALIGN_UNSET, x, x,
-                      x, x), SHAPE, "do not fit 64-bit indices", "attention");
+    expect_error(FLAT(CLATTN_FLOAT32, 2, INT32_MAX, INT32_MAX, INT32_MAX, 1, INT32_MAX, CLATTN_ALIGN_UNSET, x, x, x, x),
+                 SHAPE, "do not fit 64-bit indices", "attention");
     expect_error(FLAT(CLATTN_FLOAT64, 1, INT32_MAX, INT32_MAX, 1, 1, INT32_MAX, CLATTN_ALIGN_UNSET, x, x, x, x),
                  CLATTN_OUT_OF_DEVICE_MEMORY, "this call needs", "attention");
 }

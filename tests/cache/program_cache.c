@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "program/context.h"
 #include "folder.h"
 #include "icd/icd_layers.h"
-#include "program/program_file.h"
 #include "icd/program_layer.h"
+#include "program/context.h"
+#include "program/program_file.h"
 #include "robust/sample.h"
 
 #define NOBODY 65534
@@ -67,8 +67,8 @@ static int child(int sample)
         files = files_in_cache();
         clattn_context_destroy(context);
     }
-    printf("result %d %d %d %d %u %lu %s\n", status, layer->sources, layer->binaries, files, quirks,
-           bits_of(&test), status == CLATTN_OK ? "" : clattn_last_error());
+    printf("result %d %d %d %d %u %lu %s\n", status, layer->sources, layer->binaries, files, quirks, bits_of(&test),
+           status == CLATTN_OK ? "" : clattn_last_error());
     test_call_free(&test);
     return 0;
 }
@@ -185,7 +185,7 @@ static void give_away(const char *path)
 
 static void test_damage(void)
 {
-    static void (*const damages[])(const char *path) = { flip_header, flip_binary, cut,      empty,
+    static void (*const damages[])(const char *path) = { flip_header,  flip_binary, cut,      empty,
                                                          link_to_good, open_to_all, give_away };
     for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); ++i) {
         damages[i](only_file());
@@ -245,8 +245,8 @@ static void test_switches(void)
     snprintf(variables, sizeof(variables), "env -u CLATTN_CACHE_DIR CLATTN_CACHE=on XDG_CACHE_HOME='%s.user'",
              folder_path(""));
     EXPECT(compiled(run(variables)) && loaded(run(variables)));
-    snprintf(variables, sizeof(variables),
-             "env -u CLATTN_CACHE_DIR -u XDG_CACHE_HOME CLATTN_CACHE=on HOME='%s.home'", folder_path(""));
+    snprintf(variables, sizeof(variables), "env -u CLATTN_CACHE_DIR -u XDG_CACHE_HOME CLATTN_CACHE=on HOME='%s.home'",
+             folder_path(""));
     EXPECT(compiled(run(variables)) && loaded(run(variables)));
     snprintf(variables, sizeof(variables), "env -u CLATTN_CACHE_DIR XDG_CACHE_HOME='%s.default'", folder_path(""));
     EXPECT(compiled(run(variables)));
@@ -286,8 +286,8 @@ static void test_offline(void)
 
 int main(int argc, char **argv)
 {
-    static void (*const tests[])(void) = { test_round_trip, test_damage, test_refused, test_other_keys,
-                                           test_switches,   test_offline };
+    static void (*const tests[])(void) = { test_round_trip, test_damage,   test_refused,
+                                           test_other_keys, test_switches, test_offline };
     if (argc == 3 && strcmp(argv[1], "--child") == 0) {
         return child(atoi(argv[2]));
     }

@@ -11,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "support/random.h"
 #include "folder.h"
 #include "program/program_cache.h"
 #include "program/program_folder.h"
+#include "support/random.h"
 
 #define BINARY_BYTES 1000
 #define FILE_BYTES (PROGRAM_FILE_HEADER_BYTES + BINARY_BYTES)
@@ -79,7 +79,8 @@ static void test_digest(void)
 {
     static const struct {
         const char *text, *digest;
-    } known[] = { /* the examples of FIPS 180 */
+    } known[] = {
+        /* the examples of FIPS 180 */
         { "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
         { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
           "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
@@ -238,8 +239,7 @@ static void test_folder_in_place(void)
 
 static int nobody_is_refused(void)
 {
-    return reads() == 1 && !program_file_write(folder_path(""), &other_key, binary, BINARY_BYTES, 0) &&
-           reads() == 1;
+    return reads() == 1 && !program_file_write(folder_path(""), &other_key, binary, BINARY_BYTES, 0) && reads() == 1;
 }
 
 static void test_read_only_folder(void)
@@ -312,7 +312,7 @@ static void test_killed_writers(void)
         with_file += content == 7;
         unlink(key_path(&key));
     }
-    EXPECT(with_file > 0); /* or none of them ever wrote */
+    EXPECT(with_file > 0);            /* or none of them ever wrote */
     EXPECT(writes() && reads() == 1); /* nothing stands in the way */
 }
 
@@ -368,9 +368,9 @@ static void test_trimming(void)
 int main(void)
 {
     static void (*const tests[])(void) = {
-        test_digest,           test_truncations, test_header_bits,    test_random_flips,   test_wrong_key,
-        test_owner,            test_modes,       test_file_in_place,  test_folder_in_place,
-        test_read_only_folder, test_size_limit,  test_killed_writers, test_racing_writers, test_trimming,
+        test_digest,     test_truncations,    test_header_bits,    test_random_flips,    test_wrong_key,
+        test_owner,      test_modes,          test_file_in_place,  test_folder_in_place, test_read_only_folder,
+        test_size_limit, test_killed_writers, test_racing_writers, test_trimming,
     };
     struct random random = random_start(3, 0);
     unsetenv("CLATTN_CACHE"); /* make check turns the cache off for all tests */

@@ -15,7 +15,7 @@ static clattn_host_tensor tensor(float *data)
 
 int main(void)
 {
-    float query[2] = {1.0f, 2.0f}, key[2] = {0.0f, 0.0f}, value[2] = {3.0f, 5.0f}, out[2] = {0.0f, 0.0f};
+    float query[2] = { 1.0f, 2.0f }, key[2] = { 0.0f, 0.0f }, value[2] = { 3.0f, 5.0f }, out[2] = { 0.0f, 0.0f };
     clattn_problem problem = CLATTN_PROBLEM_INIT;
     clattn_host_tensors tensors = CLATTN_HOST_TENSORS_INIT;
     char version[32];

@@ -21,12 +21,12 @@ static void expect(clattn_status got, clattn_status wanted, const char *what)
 
 /* The call works; and with a field that this library does not know it is refused. */
 #ifdef NEWER
-#define TRY(call, given, what)                                                                         \
-    do {                                                                                               \
-        expect(call, CLATTN_OK, what);                                                                 \
-        (given).field_of_the_future = 1;                                                               \
-        expect(call, CLATTN_UNSUPPORTED, what ", asking for something new");                           \
-        (given).field_of_the_future = 0;                                                               \
+#define TRY(call, given, what)                                                                                         \
+    do {                                                                                                               \
+        expect(call, CLATTN_OK, what);                                                                                 \
+        (given).field_of_the_future = 1;                                                                               \
+        expect(call, CLATTN_UNSUPPORTED, what ", asking for something new");                                           \
+        (given).field_of_the_future = 0;                                                                               \
     } while (0)
 #else
 #define TRY(call, given, what) expect(call, CLATTN_OK, what)
@@ -142,7 +142,9 @@ int main(void)
     clattn_context *context = NULL;
     clattn_context_options_init(&options, sizeof(options));
     expect(clattn_context_open(NULL, &options, &context), CLATTN_OK, "context options");
-    if (!context) return 1;
+    if (!context) {
+        return 1;
+    }
 #ifdef NEWER
     clattn_context *other = NULL;
     options.field_of_the_future = 1;

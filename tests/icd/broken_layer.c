@@ -69,7 +69,7 @@ static cl_int CL_API_CALL get_device_ids(cl_platform_id platform, cl_device_type
     return platform == MADE_UP ? CL_OUT_OF_HOST_MEMORY : next->clGetDeviceIDs(platform, type, size, devices, count);
 }
 
-#define LAYER_CALLS(own)                                                                               \
-    ((own).clGetDeviceInfo = get_device_info, (own).clGetPlatformIDs = get_platform_ids,               \
+#define LAYER_CALLS(own)                                                                                               \
+    ((own).clGetDeviceInfo = get_device_info, (own).clGetPlatformIDs = get_platform_ids,                               \
      (own).clGetPlatformInfo = get_platform_info, (own).clGetDeviceIDs = get_device_ids)
 #include "icd_entry.h"

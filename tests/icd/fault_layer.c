@@ -35,58 +35,58 @@ static void count(enum fault_kind kind, int change)
 }
 
 /* A call that returns its code. */
-#define INT_CALL(name, code, parameters, arguments)                                                    \
-    static cl_int CL_API_CALL own_##name parameters                                                    \
-    {                                                                                                  \
-        return fails(#name) ? (code) : next->name arguments;                                           \
+#define INT_CALL(name, code, parameters, arguments)                                                                    \
+    static cl_int CL_API_CALL own_##name parameters                                                                    \
+    {                                                                                                                  \
+        return fails(#name) ? (code) : next->name arguments;                                                           \
     }
 
 /* A call that makes an object; its last parameter is cl_int *error. */
-#define OBJECT_CALL(type, kind, name, code, parameters, arguments)                                     \
-    static type CL_API_CALL own_##name parameters                                                      \
-    {                                                                                                  \
-        if (fails(#name)) {                                                                            \
-            if (error) {                                                                               \
-                *error = (code);                                                                       \
-            }                                                                                          \
-            return NULL;                                                                               \
-        }                                                                                              \
-        type made = next->name arguments;                                                              \
-        count(kind, made != NULL);                                                                     \
-        return made;                                                                                   \
+#define OBJECT_CALL(type, kind, name, code, parameters, arguments)                                                     \
+    static type CL_API_CALL own_##name parameters                                                                      \
+    {                                                                                                                  \
+        if (fails(#name)) {                                                                                            \
+            if (error) {                                                                                               \
+                *error = (code);                                                                                       \
+            }                                                                                                          \
+            return NULL;                                                                                               \
+        }                                                                                                              \
+        type made = next->name arguments;                                                                              \
+        count(kind, made != NULL);                                                                                     \
+        return made;                                                                                                   \
     }
 
 /* A command; its last parameter is cl_event *event. */
-#define COMMAND_CALL(name, parameters, arguments)                                                      \
-    static cl_int CL_API_CALL own_##name parameters                                                    \
-    {                                                                                                  \
-        if (fails(#name)) {                                                                            \
-            return CL_OUT_OF_RESOURCES;                                                                \
-        }                                                                                              \
-        cl_int code = next->name arguments;                                                            \
-        count(FAULT_EVENT, code == CL_SUCCESS && event);                                               \
-        return code;                                                                                   \
+#define COMMAND_CALL(name, parameters, arguments)                                                                      \
+    static cl_int CL_API_CALL own_##name parameters                                                                    \
+    {                                                                                                                  \
+        if (fails(#name)) {                                                                                            \
+            return CL_OUT_OF_RESOURCES;                                                                                \
+        }                                                                                                              \
+        cl_int code = next->name arguments;                                                                            \
+        count(FAULT_EVENT, code == CL_SUCCESS && event);                                                               \
+        return code;                                                                                                   \
     }
 
-#define REFERENCE_CALLS(type, kind, what)                                                              \
-    static cl_int CL_API_CALL own_clRetain##what(type object)                                          \
-    {                                                                                                  \
-        if (fails("clRetain" #what)) {                                                                 \
-            return CL_OUT_OF_HOST_MEMORY;                                                              \
-        }                                                                                              \
-        cl_int code = next->clRetain##what(object);                                                    \
-        count(kind, code == CL_SUCCESS);                                                               \
-        return code;                                                                                   \
-    }                                                                                                  \
-    static cl_int CL_API_CALL own_clRelease##what(type object)                                         \
-    {                                                                                                  \
-        cl_int code = next->clRelease##what(object);                                                   \
-        count(kind, code == CL_SUCCESS ? -1 : 0);                                                      \
-        return code;                                                                                   \
+#define REFERENCE_CALLS(type, kind, what)                                                                              \
+    static cl_int CL_API_CALL own_clRetain##what(type object)                                                          \
+    {                                                                                                                  \
+        if (fails("clRetain" #what)) {                                                                                 \
+            return CL_OUT_OF_HOST_MEMORY;                                                                              \
+        }                                                                                                              \
+        cl_int code = next->clRetain##what(object);                                                                    \
+        count(kind, code == CL_SUCCESS);                                                                               \
+        return code;                                                                                                   \
+    }                                                                                                                  \
+    static cl_int CL_API_CALL own_clRelease##what(type object)                                                         \
+    {                                                                                                                  \
+        cl_int code = next->clRelease##what(object);                                                                   \
+        count(kind, code == CL_SUCCESS ? -1 : 0);                                                                      \
+        return code;                                                                                                   \
     }
 
-#define INFO_CALL(name, type, what)                                                                    \
-    INT_CALL(name, CL_OUT_OF_HOST_MEMORY, (type object, what w, size_t n, void *value, size_t *size),  \
+#define INFO_CALL(name, type, what)                                                                                    \
+    INT_CALL(name, CL_OUT_OF_HOST_MEMORY, (type object, what w, size_t n, void *value, size_t *size),                  \
              (object, w, n, value, size))
 
 REFERENCE_CALLS(cl_context, FAULT_CONTEXT, Context)
@@ -107,8 +107,7 @@ INFO_CALL(clGetEventInfo, cl_event, cl_event_info)
 INFO_CALL(clGetEventProfilingInfo, cl_event, cl_profiling_info)
 INT_CALL(clGetPlatformIDs, CL_OUT_OF_HOST_MEMORY, (cl_uint n, cl_platform_id *ids, cl_uint *all), (n, ids, all))
 INT_CALL(clGetDeviceIDs, CL_OUT_OF_RESOURCES,
-         (cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id *ids, cl_uint *all),
-         (p, t, n, ids, all))
+         (cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id *ids, cl_uint *all), (p, t, n, ids, all))
 INT_CALL(clGetProgramBuildInfo, CL_OUT_OF_HOST_MEMORY,
          (cl_program p, cl_device_id d, cl_program_build_info w, size_t n, void *value, size_t *size),
          (p, d, w, n, value, size))
@@ -119,18 +118,15 @@ INT_CALL(clBuildProgram, CL_BUILD_PROGRAM_FAILURE,
          (cl_program p, cl_uint n, const cl_device_id *d, const char *options,
           void(CL_CALLBACK *notify)(cl_program, void *), void *data),
          (p, n, d, options, notify, data))
-INT_CALL(clSetKernelArg, CL_OUT_OF_RESOURCES, (cl_kernel k, cl_uint i, size_t n, const void *value),
-         (k, i, n, value))
+INT_CALL(clSetKernelArg, CL_OUT_OF_RESOURCES, (cl_kernel k, cl_uint i, size_t n, const void *value), (k, i, n, value))
 INT_CALL(clFlush, CL_OUT_OF_RESOURCES, (cl_command_queue q), (q))
 INT_CALL(clFinish, CL_OUT_OF_RESOURCES, (cl_command_queue q), (q))
-INT_CALL(clWaitForEvents, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, (cl_uint n, const cl_event *e),
-         (n, e))
+INT_CALL(clWaitForEvents, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, (cl_uint n, const cl_event *e), (n, e))
 INT_CALL(clSetUserEventStatus, CL_OUT_OF_RESOURCES, (cl_event e, cl_int status), (e, status))
 
 OBJECT_CALL(cl_context, FAULT_CONTEXT, clCreateContext, CL_OUT_OF_RESOURCES,
             (const cl_context_properties *p, cl_uint n, const cl_device_id *d,
-             void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *data,
-             cl_int *error),
+             void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *data, cl_int *error),
             (p, n, d, notify, data, error))
 OBJECT_CALL(cl_command_queue, FAULT_QUEUE, clCreateCommandQueue, CL_OUT_OF_RESOURCES,
             (cl_context c, cl_device_id d, cl_command_queue_properties p, cl_int *error), (c, d, p, error))
@@ -140,16 +136,14 @@ OBJECT_CALL(cl_mem, FAULT_MEMORY, clCreateSubBuffer, CL_MEM_OBJECT_ALLOCATION_FA
             (cl_mem m, cl_mem_flags f, cl_buffer_create_type t, const void *info, cl_int *error),
             (m, f, t, info, error))
 OBJECT_CALL(cl_program, FAULT_PROGRAM, clCreateProgramWithSource, CL_OUT_OF_HOST_MEMORY,
-            (cl_context c, cl_uint n, const char **text, const size_t *size, cl_int *error),
-            (c, n, text, size, error))
+            (cl_context c, cl_uint n, const char **text, const size_t *size, cl_int *error), (c, n, text, size, error))
 OBJECT_CALL(cl_program, FAULT_PROGRAM, clCreateProgramWithBinary, CL_OUT_OF_HOST_MEMORY,
-            (cl_context c, cl_uint n, const cl_device_id *d, const size_t *size,
-             const unsigned char **binary, cl_int *state, cl_int *error),
+            (cl_context c, cl_uint n, const cl_device_id *d, const size_t *size, const unsigned char **binary,
+             cl_int *state, cl_int *error),
             (c, n, d, size, binary, state, error))
 OBJECT_CALL(cl_kernel, FAULT_KERNEL, clCreateKernel, CL_OUT_OF_HOST_MEMORY,
             (cl_program p, const char *name, cl_int *error), (p, name, error))
-OBJECT_CALL(cl_event, FAULT_EVENT, clCreateUserEvent, CL_OUT_OF_HOST_MEMORY, (cl_context c, cl_int *error),
-            (c, error))
+OBJECT_CALL(cl_event, FAULT_EVENT, clCreateUserEvent, CL_OUT_OF_HOST_MEMORY, (cl_context c, cl_int *error), (c, error))
 
 COMMAND_CALL(clEnqueueNDRangeKernel,
              (cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset, const size_t *global,
@@ -160,21 +154,21 @@ COMMAND_CALL(clEnqueueReadBuffer,
               const cl_event *wait, cl_event *event),
              (q, m, blocks, at, size, to, n, wait, event))
 COMMAND_CALL(clEnqueueWriteBuffer,
-             (cl_command_queue q, cl_mem m, cl_bool blocks, size_t at, size_t size, const void *from,
-              cl_uint n, const cl_event *wait, cl_event *event),
+             (cl_command_queue q, cl_mem m, cl_bool blocks, size_t at, size_t size, const void *from, cl_uint n,
+              const cl_event *wait, cl_event *event),
              (q, m, blocks, at, size, from, n, wait, event))
 COMMAND_CALL(clEnqueueCopyBuffer,
-             (cl_command_queue q, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t size,
-              cl_uint n, const cl_event *wait, cl_event *event),
+             (cl_command_queue q, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t size, cl_uint n,
+              const cl_event *wait, cl_event *event),
              (q, from, to, from_at, to_at, size, n, wait, event))
 COMMAND_CALL(clEnqueueFillBuffer,
-             (cl_command_queue q, cl_mem m, const void *pattern, size_t pattern_size, size_t at,
-              size_t size, cl_uint n, const cl_event *wait, cl_event *event),
+             (cl_command_queue q, cl_mem m, const void *pattern, size_t pattern_size, size_t at, size_t size, cl_uint n,
+              const cl_event *wait, cl_event *event),
              (q, m, pattern, pattern_size, at, size, n, wait, event))
-COMMAND_CALL(clEnqueueMarkerWithWaitList,
-             (cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event), (q, n, wait, event))
-COMMAND_CALL(clEnqueueBarrierWithWaitList,
-             (cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event), (q, n, wait, event))
+COMMAND_CALL(clEnqueueMarkerWithWaitList, (cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event),
+             (q, n, wait, event))
+COMMAND_CALL(clEnqueueBarrierWithWaitList, (cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event),
+             (q, n, wait, event))
 
 /* Stands for every call without a line here. */
 static void unknown_call(void)
@@ -192,8 +186,8 @@ static void fill_table(void)
     }
     memcpy(&own, entries, sizeof(own));
 #define TAKE(name) own.name = own_##name
-#define TAKE_REFERENCES(what)                                                                          \
-    TAKE(clRetain##what);                                                                              \
+#define TAKE_REFERENCES(what)                                                                                          \
+    TAKE(clRetain##what);                                                                                              \
     TAKE(clRelease##what)
     TAKE_REFERENCES(Context);
     TAKE_REFERENCES(CommandQueue);

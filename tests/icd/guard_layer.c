@@ -57,8 +57,7 @@ static struct mapping *map(size_t bytes, char **content)
     return mapping;
 }
 
-static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host,
-                                        cl_int *error)
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *error)
 {
     const cl_mem_flags given = CL_MEM_COPY_HOST_PTR | CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR;
     char *content;

@@ -20,8 +20,7 @@ static struct {
     size_t bytes;
 } large;
 
-static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host,
-                                        cl_int *error)
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *error)
 {
     if (bytes <= ((size_t)1 << 32) || host) {
         return next->clCreateBuffer(context, flags, bytes, host, error);
@@ -36,8 +35,7 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
     return large.buffer;
 }
 
-static cl_int CL_API_CALL get_mem_object_info(cl_mem buffer, cl_mem_info what, size_t size, void *value,
-                                              size_t *needed)
+static cl_int CL_API_CALL get_mem_object_info(cl_mem buffer, cl_mem_info what, size_t size, void *value, size_t *needed)
 {
     cl_int code = next->clGetMemObjectInfo(buffer, what, size, value, needed);
     if (code == CL_SUCCESS && buffer == large.buffer && what == CL_MEM_SIZE && value) {
@@ -46,6 +44,5 @@ static cl_int CL_API_CALL get_mem_object_info(cl_mem buffer, cl_mem_info what, s
     return code;
 }
 
-#define LAYER_CALLS(own)                                                                               \
-    ((own).clCreateBuffer = create_buffer, (own).clGetMemObjectInfo = get_mem_object_info)
+#define LAYER_CALLS(own) ((own).clCreateBuffer = create_buffer, (own).clGetMemObjectInfo = get_mem_object_info)
 #include "icd_entry.h"

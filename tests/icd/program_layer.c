@@ -25,8 +25,8 @@ static cl_program CL_API_CALL create_with_source(cl_context context, cl_uint cou
 }
 
 static cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint count, const cl_device_id *devices,
-                                                 const size_t *sizes, const unsigned char **binaries,
-                                                 cl_int *states, cl_int *error)
+                                                 const size_t *sizes, const unsigned char **binaries, cl_int *states,
+                                                 cl_int *error)
 {
     atomic_fetch_add(&program_layer.binaries, 1);
     if (getenv("PROGRAM_LAYER_REFUSE")) {
@@ -41,14 +41,13 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info wh
                                           size_t *needed)
 {
     cl_int code = next->clGetDeviceInfo(device, what, size, value, needed);
-    if (code == CL_SUCCESS && what == CL_DEVICE_COMPILER_AVAILABLE && value &&
-        getenv("PROGRAM_LAYER_NO_COMPILER")) {
+    if (code == CL_SUCCESS && what == CL_DEVICE_COMPILER_AVAILABLE && value && getenv("PROGRAM_LAYER_NO_COMPILER")) {
         *(cl_bool *)value = CL_FALSE;
     }
     return code;
 }
 
-#define LAYER_CALLS(own)                                                                               \
-    ((own).clCreateProgramWithSource = create_with_source,                                             \
-     (own).clCreateProgramWithBinary = create_with_binary, (own).clGetDeviceInfo = get_device_info)
+#define LAYER_CALLS(own)                                                                                               \
+    ((own).clCreateProgramWithSource = create_with_source, (own).clCreateProgramWithBinary = create_with_binary,       \
+     (own).clGetDeviceInfo = get_device_info)
 #include "icd_entry.h"

@@ -118,8 +118,7 @@ static cl_program CL_API_CALL create_with_source(cl_context context, cl_uint cou
 }
 
 static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *devices,
-                                        const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
-                                        void *user)
+                                        const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
     if (is_opencl_12() && !(options && strstr(options, "-cl-std=CL1."))) {
         fprintf(stderr, "small_layer: a program that is not built for OpenCL C 1.2\n");

@@ -40,6 +40,7 @@ struct row {
 #define MERGE(field) FIELD(clattn_merge_params, field)
 
 /* In the order of the fields; a struct before its own. */
+/* clang-format off */
 static const struct row rows[] = {
     STRUCT(clattn_params) CLATTN_FORWARD_TENSORS(FIELDS_OF_ROW)
     PARAM(scale_f64) PARAM(softcap_f64) PARAM(keep_scale_f64) PARAM(scale) PARAM(softcap) PARAM(keep_scale)
@@ -63,6 +64,7 @@ static const struct row rows[] = {
     STRUCT(clattn_merge_params) MERGE(out_stride) MERGE(lse_stride) MERGE(out_offset) MERGE(lse_offset) MERGE(count)
     MERGE(heads) MERGE(rows) MERGE(columns)
 };
+/* clang-format on */
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
 /* What a compiler appends so that the next of an array is aligned. */

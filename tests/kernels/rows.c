@@ -59,18 +59,17 @@ double weight_out(const struct row *row, int64_t j)
 
 /* ---- judging ---------------------------------------------------------------------------------- */
 
-void fail(struct judging *judging, const struct row *row, const char *what, int64_t j, double is,
-                 double should)
+void fail(struct judging *judging, const struct row *row, const char *what, int64_t j, double is, double should)
 {
     if (judging->verdict->wrong++ == 0) {
         snprintf(judging->verdict->first, sizeof(judging->verdict->first),
-                 "%s (%" PRId64 ", %" PRId64 ", %" PRId64 "), %" PRId64 " is %.9g, should be %.9g", what,
-                 row->b, row->h, row->i, j, is, should);
+                 "%s (%" PRId64 ", %" PRId64 ", %" PRId64 "), %" PRId64 " is %.9g, should be %.9g", what, row->b,
+                 row->h, row->i, j, is, should);
     }
 }
 
-void check(struct judging *judging, const struct row *row, const char *what, int64_t j, double is,
-                  double should, double bound)
+void check(struct judging *judging, const struct row *row, const char *what, int64_t j, double is, double should,
+           double bound)
 {
     if (!isfinite(should) || !isfinite(bound)) {
         if (isfinite(is) || (isinf(should) && isinf(is) && is != should)) {
@@ -121,7 +120,7 @@ void kernel_inputs_free(struct kernel_inputs *inputs)
 }
 
 void judge(visit_row *visit, const struct kernel_run *run, const struct kernel_inputs *inputs,
-                  struct verdict_of_kernel *verdict)
+           struct verdict_of_kernel *verdict)
 {
     struct judging judging = { run, inputs, verdict };
     for_each_row(run, visit, &judging);

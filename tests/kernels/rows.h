@@ -46,11 +46,10 @@ int64_t element_at(const struct row *row, enum tensor_id id, int64_t key, int64_
 double element(const struct row *row, enum tensor_id id, int64_t key, int64_t column);
 double weight_out(const struct row *row, int64_t j);
 
-void fail(struct judging *judging, const struct row *row, const char *what, int64_t j, double is,
-          double should);
+void fail(struct judging *judging, const struct row *row, const char *what, int64_t j, double is, double should);
 /* Where the twin is not finite, the kernel must not be either. */
-void check(struct judging *judging, const struct row *row, const char *what, int64_t j, double is,
-           double should, double bound);
+void check(struct judging *judging, const struct row *row, const char *what, int64_t j, double is, double should,
+           double bound);
 /* What storing in the problem's type may add to a bound. */
 double storage_bound(const struct row *row, double value);
 

@@ -17,8 +17,7 @@ int64_t score_index(const struct kernel_run *run, int64_t plane, int64_t i, int6
 
 double score_get(const struct kernel_run *run, int64_t index)
 {
-    return run->is_double ? ((const double *)run->scores)[index]
-                          : (double)((const float *)run->scores)[index];
+    return run->is_double ? ((const double *)run->scores)[index] : (double)((const float *)run->scores)[index];
 }
 
 void score_set(struct kernel_run *run, int64_t index, double value)
@@ -53,8 +52,7 @@ static size_t score_bytes(const struct kernel_run *run)
 static cl_mem make_buffer(const struct kernel_run *run, size_t bytes)
 {
     cl_int code;
-    cl_mem buffer =
-        clCreateBuffer(run->context->cl, CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &code);
+    cl_mem buffer = clCreateBuffer(run->context->cl, CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &code);
     return code == CL_SUCCESS ? buffer : NULL;
 }
 
@@ -74,8 +72,7 @@ static void choose_chunk(struct kernel_run *run, struct random *random)
     run->score_count = run->chunk.plane_stride * run->chunk.planes;
 }
 
-int kernel_run_begin(struct kernel_run *run, clattn_context *context, struct test_call *test,
-                     struct random *random)
+int kernel_run_begin(struct kernel_run *run, clattn_context *context, struct test_call *test, struct random *random)
 {
     memset(run, 0, sizeof(*run));
     run->context = context;
@@ -121,10 +118,10 @@ void kernel_run_end(struct kernel_run *run)
 static cl_int transfer(struct kernel_run *run, int download)
 {
     cl_command_queue queue = run->context->queue;
-    cl_int code = download ? clEnqueueReadBuffer(queue, run->scores_buffer, CL_TRUE, 0, score_bytes(run),
-                                                 run->scores, 0, NULL, NULL)
-                           : clEnqueueWriteBuffer(queue, run->scores_buffer, CL_TRUE, 0, score_bytes(run),
-                                                  run->scores, 0, NULL, NULL);
+    cl_int code =
+        download
+            ? clEnqueueReadBuffer(queue, run->scores_buffer, CL_TRUE, 0, score_bytes(run), run->scores, 0, NULL, NULL)
+            : clEnqueueWriteBuffer(queue, run->scores_buffer, CL_TRUE, 0, score_bytes(run), run->scores, 0, NULL, NULL);
     for (int id = 0; id < TENSOR_COUNT && code == CL_SUCCESS; ++id) {
         const struct test_array *array = &run->test->arrays[id];
         const size_t bytes = (size_t)array->count * array->element_bytes;
@@ -132,11 +129,9 @@ static cl_int transfer(struct kernel_run *run, int download)
             continue;
         }
         if (!download) {
-            code = clEnqueueWriteBuffer(queue, run->buffers[id], CL_TRUE, 0, bytes, array->data, 0, NULL,
-                                        NULL);
+            code = clEnqueueWriteBuffer(queue, run->buffers[id], CL_TRUE, 0, bytes, array->data, 0, NULL, NULL);
         } else if (forward_is_output(id)) {
-            code = clEnqueueReadBuffer(queue, run->buffers[id], CL_TRUE, 0, bytes, array->data, 0, NULL,
-                                       NULL);
+            code = clEnqueueReadBuffer(queue, run->buffers[id], CL_TRUE, 0, bytes, array->data, 0, NULL, NULL);
         }
     }
     return code;

@@ -11,9 +11,9 @@
 #include <time.h>
 
 #include "run.h"
-#include "twins.h"
 #include "strategy/staged_tiles.h"
 #include "support/random_call.h"
+#include "twins.h"
 
 #define WORK_LIMIT 60000
 
@@ -35,16 +35,15 @@ struct subject {
     char options[64];
 };
 
-static void launch_size(const struct subject *subject, const struct kernel_run *run, size_t global[3],
-                        size_t local[3])
+static void launch_size(const struct subject *subject, const struct kernel_run *run, size_t global[3], size_t local[3])
 {
     const size_t rows = (size_t)run->chunk.rows, planes = (size_t)run->chunk.planes;
     local[0] = local[1] = local[2] = 1;
     global[2] = planes;
     if (subject->tile.kernel) {
         const struct tile_kernel *tile = &subject->tile;
-        const size_t columns = (size_t)(strcmp(subject->name, "score") == 0 ? run->params.key_len
-                                                                            : run->params.head_dim_v);
+        const size_t columns =
+            (size_t)(strcmp(subject->name, "score") == 0 ? run->params.key_len : run->params.head_dim_v);
         const size_t width = (size_t)tile->group_columns, height = (size_t)tile->group_rows;
         local[0] = tile->local[0];
         local[1] = tile->local[1];
@@ -96,9 +95,8 @@ static void run_one(struct totals *totals, const struct subject *subject, clattn
         if (status != CLATTN_OK || verdict.wrong > 0) {
             char line[512];
             problem_describe(&test.checked.any, line, sizeof(line));
-            printf("FAIL %s (%s), call %" PRIu64 ": %" PRId64 " wrong; %s\n     %s\n", subject->name,
-                   subject->options, index, verdict.wrong,
-                   status == CLATTN_OK ? verdict.first : clattn_last_error(), line);
+            printf("FAIL %s (%s), call %" PRIu64 ": %" PRId64 " wrong; %s\n     %s\n", subject->name, subject->options,
+                   index, verdict.wrong, status == CLATTN_OK ? verdict.first : clattn_last_error(), line);
             ++totals->failed;
         } else {
             ++totals->passed;
@@ -116,8 +114,8 @@ static void run_subject(struct totals *totals, const struct subject *subject, cl
 }
 
 /* A subject that did not build is a failure, one that the device has no room for is skipped. */
-static void run_built(struct totals *totals, const struct subject *subject, clattn_type type,
-                      clattn_status built, size_t items)
+static void run_built(struct totals *totals, const struct subject *subject, clattn_type type, clattn_status built,
+                      size_t items)
 {
     size_t limit = 0;
     if (built == CLATTN_OK) {
@@ -151,25 +149,22 @@ static void test_tiles(struct totals *totals, const char *file, const char *name
         char types[24];
         snprintf(types, sizeof(types), "-D TYPE=%d", (int)type);
         snprintf(subject.options, sizeof(subject.options), "%s, tile shape %zu", clattn_type_name(type), i);
-        clattn_status built =
-            staged_build_shape(totals->context, shape, file, name, type, types, &subject.tile);
+        clattn_status built = staged_build_shape(totals->context, shape, file, name, type, types, &subject.tile);
         subject.kernel = subject.tile.kernel;
         run_built(totals, &subject, type, built, subject.tile.local[0] * subject.tile.local[1]);
     }
 }
 
-static void test_rows(struct totals *totals, const char *file, const char *name, clattn_type type,
-                      int vector, size_t items, twin_prepare *prepare, twin_judge *judge)
+static void test_rows(struct totals *totals, const char *file, const char *name, clattn_type type, int vector,
+                      size_t items, twin_prepare *prepare, twin_judge *judge)
 {
     struct subject subject = { .name = name, .items = items, .prepare = prepare, .judge = judge };
-    snprintf(subject.options, sizeof(subject.options), "-D TYPE=%d -D VEC=%d -D ITEMS=%zu", (int)type,
-             vector, items);
+    snprintf(subject.options, sizeof(subject.options), "-D TYPE=%d -D VEC=%d -D ITEMS=%zu", (int)type, vector, items);
     if (items > totals->context->device.work_group_limit) {
         ++totals->skipped;
         return;
     }
-    clattn_status built =
-        program_kernel(totals->context, file, subject.options, name, &subject.kernel);
+    clattn_status built = program_kernel(totals->context, file, subject.options, name, &subject.kernel);
     run_built(totals, &subject, type, built, items);
 }
 
@@ -178,8 +173,7 @@ static void test_type(struct totals *totals, clattn_type type)
     const int wide = staged_vector_bytes(totals->context) / (type == CLATTN_FLOAT64 ? 8 : 4);
     test_tiles(totals, "staged_score.cl", "score", type, prepare_score, judge_score);
     test_tiles(totals, "staged_mix.cl", "mix_values", type, prepare_mix, judge_mix);
-    test_rows(totals, "staged_softmax.cl", "softmax", type, wide > 1 ? wide : 1, 1, prepare_softmax,
-              judge_softmax);
+    test_rows(totals, "staged_softmax.cl", "softmax", type, wide > 1 ? wide : 1, 1, prepare_softmax, judge_softmax);
     test_rows(totals, "staged_softmax.cl", "softmax", type, 1, 16, prepare_softmax, judge_softmax);
     test_rows(totals, "staged_scale_mask.cl", "scale_mask", type, 1, 1, prepare_scale_mask, judge_scale_mask);
     test_rows(totals, "staged_scale_mask.cl", "scale_mask", type, 1, 8, prepare_scale_mask, judge_scale_mask);

@@ -28,8 +28,7 @@ static void judge_score_row(const struct row *row, void *context)
     }
 }
 
-void judge_score(const struct kernel_run *run, const struct kernel_inputs *inputs,
-                 struct verdict_of_kernel *verdict)
+void judge_score(const struct kernel_run *run, const struct kernel_inputs *inputs, struct verdict_of_kernel *verdict)
 {
     judge(judge_score_row, run, inputs, verdict);
 }
@@ -64,8 +63,7 @@ static double bias_of(const struct row *row, int64_t j)
 {
     const struct tensor_place *place = &row->host->operands.tensor[TENSOR_BIAS];
     return row->problem->flags & CLATTN_FLAG_BIAS
-               ? type_load(row->problem->p.bias_type, place->data,
-                           place_index(place, row->b, row->h, row->i, j))
+               ? type_load(row->problem->p.bias_type, place->data, place_index(place, row->b, row->h, row->i, j))
                : 0;
 }
 
@@ -84,11 +82,10 @@ static void judge_scale_mask_row(const struct row *row, void *context)
         const double score = stored ? score_get(&judging->inputs->before, at(row, j)) : 0;
         const double capped = softcap > 0 ? softcap * tanh(score / softcap) : score;
         const double bias = allowed ? bias_of(row, j) : 0;
-        const double alibi =
-            head_slope_of(row) * fabs((double)(row->i + row->sequence.offset - j));
+        const double alibi = head_slope_of(row) * fabs((double)(row->i + row->sequence.offset - j));
         const double logit = allowed ? capped + bias - alibi : -INFINITY;
-        const double bound =
-            C * U(row->run) * 8 * (fabs(score) + fabs(capped) + fabs(bias) + fabs(alibi) + TINY(row->run));
+        const double bound = C * U(row->run) * 8 *
+                             (fabs(score) + fabs(capped) + fabs(bias) + fabs(alibi) + TINY(row->run));
         if (allowed) {
             check(judging, row, "logit", j, score_get(row->run, at(row, j)), logit, bound);
         } else if (row->exists && j > first && j < last && !score_is_hidden_logit(row->run, at(row, j))) {

@@ -31,8 +31,8 @@ void prepare_softmax(struct kernel_run *run, struct random *random)
 static int keeps(const struct row *row, int64_t j)
 {
     const clattn_params *p = &row->run->params;
-    const uint32_t counter[4] = { (uint32_t)(j / 4), (uint32_t)row->i,
-                                  (uint32_t)(row->b * p->query_heads + row->h), p->dropout_offset };
+    const uint32_t counter[4] = { (uint32_t)(j / 4), (uint32_t)row->i, (uint32_t)(row->b * p->query_heads + row->h),
+                                  p->dropout_offset };
     uint32_t words[4];
     philox_4x32_10(counter, p->dropout_seed, words);
     return words[j % 4] >= p->dropout_threshold;
@@ -48,8 +48,7 @@ static struct row_sum sum_row(const struct row *row, const struct kernel_run *lo
 {
     const int has_sink = (row->problem->flags & CLATTN_FLAG_SINKS) != 0;
     const struct tensor_place *place = &row->host->operands.tensor[TENSOR_SINKS];
-    const double sink =
-        has_sink ? (double)((const float *)place->data)[place_index(place, 0, row->h, 0, 0)] : 0;
+    const double sink = has_sink ? (double)((const float *)place->data)[place_index(place, 0, row->h, 0, 0)] : 0;
     struct row_sum s = { has_sink ? sink : -INFINITY, 0, 0 };
     for (int64_t j = 0; j < row->sequence.stored_keys; ++j) {
         s.maximum = is_allowed(row, j) ? fmax(s.maximum, score_get(logits, at(row, j))) : s.maximum;
@@ -73,10 +72,9 @@ static void judge_softmax_row(const struct row *row, void *context)
         const int allowed = is_allowed(row, j);
         const double logit = allowed ? score_get(logits, at(row, j)) : 0;
         const double weight = allowed ? exp(logit - s.maximum) / s.sum : 0;
-        const double bound =
-            allowed ? weight * (row_bound + C * U(row->run) * (fabs(logit) + fabs(s.maximum) + 1)) +
-                          2 * TINY(row->run)
-                    : 0;
+        const double bound = allowed ? weight * (row_bound + C * U(row->run) * (fabs(logit) + fabs(s.maximum) + 1)) +
+                                           2 * TINY(row->run)
+                                     : 0;
         const double keep = p->dropout > 0 ? (keeps(row, j) ? 1 / (1 - p->dropout) : 0) : 1;
         if (p->weights == CLATTN_WEIGHTS_SOFTMAX) {
             check(judging, row, "weights", j, weight_out(row, j), weight, bound);
@@ -95,15 +93,14 @@ static void judge_softmax_row(const struct row *row, void *context)
     }
     if (row->exists && row->problem->flags & CLATTN_FLAG_LSE) {
         const double lse = s.allowed > 0 ? s.maximum + log(s.sum) : -INFINITY;
-        const double is = (double)((const float *)
-                                       row->host->operands.tensor[TENSOR_LSE].data)[element_at(row, TENSOR_LSE, 0, 0)];
+        const double is =
+            (double)((const float *)row->host->operands.tensor[TENSOR_LSE].data)[element_at(row, TENSOR_LSE, 0, 0)];
         check(judging, row, "lse", 0, is, lse,
               C * 0x1p-24 * (fabs(lse) + fabs(s.maximum) + sqrt((double)s.allowed) + 8));
     }
 }
 
-void judge_softmax(const struct kernel_run *run, const struct kernel_inputs *inputs,
-                   struct verdict_of_kernel *verdict)
+void judge_softmax(const struct kernel_run *run, const struct kernel_inputs *inputs, struct verdict_of_kernel *verdict)
 {
     judge(judge_softmax_row, run, inputs, verdict);
 }
@@ -146,13 +143,11 @@ static void judge_mix_row(const struct row *row, void *context)
         double size;
         const double out = mixed(row, &judging->inputs->before, c, &size);
         check(judging, row, "out", c, element(row, TENSOR_OUT, 0, c), out,
-              C * U(row->run) * (sqrt((double)row->sequence.stored_keys) + 8) * size +
-                  storage_bound(row, out));
+              C * U(row->run) * (sqrt((double)row->sequence.stored_keys) + 8) * size + storage_bound(row, out));
     }
 }
 
-void judge_mix(const struct kernel_run *run, const struct kernel_inputs *inputs,
-               struct verdict_of_kernel *verdict)
+void judge_mix(const struct kernel_run *run, const struct kernel_inputs *inputs, struct verdict_of_kernel *verdict)
 {
     judge(judge_mix_row, run, inputs, verdict);
 }
@@ -181,8 +176,8 @@ static void judge_repair_row(const struct row *row, void *context)
 {
     struct judging *judging = context;
     for (int64_t c = 0; c < row->problem->p.head_dim_v; ++c) {
-        const double before = type_load(row->problem->p.type, judging->inputs->out.data,
-                                        element_at(row, TENSOR_OUT, 0, c));
+        const double before =
+            type_load(row->problem->p.type, judging->inputs->out.data, element_at(row, TENSOR_OUT, 0, c));
         double size = 0;
         const double out = isfinite(before) ? before : mixed(row, &judging->inputs->before, c, &size);
         check(judging, row, "out", c, element(row, TENSOR_OUT, 0, c), out,
@@ -190,8 +185,7 @@ static void judge_repair_row(const struct row *row, void *context)
     }
 }
 
-void judge_repair(const struct kernel_run *run, const struct kernel_inputs *inputs,
-                  struct verdict_of_kernel *verdict)
+void judge_repair(const struct kernel_run *run, const struct kernel_inputs *inputs, struct verdict_of_kernel *verdict)
 {
     judge(judge_repair_row, run, inputs, verdict);
 }

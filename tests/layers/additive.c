@@ -96,10 +96,16 @@ static void compare(const struct additive_case *c, struct layer_worst *worst)
     const clattn_additive_problem *p = &c->problem;
     const double tolerance = layer_test_tolerance(p->type);
     const int64_t out_count = p->batch * p->rows * p->value_dim;
-    const struct layer_output out = { "out", p->type, 3, { 1, p->batch, p->rows, p->value_dim }, c->out[0], c->out[1],
+    const struct layer_output out = { "out",
+                                      p->type,
+                                      3,
+                                      { 1, p->batch, p->rows, p->value_dim },
+                                      c->out[0],
+                                      c->out[1],
                                       tolerance * layer_test_size(p->type, c->out[1], out_count) };
-    const struct layer_output weights = { "weights", CLATTN_FLOAT32, 3, { 1, p->batch, p->rows, p->keys },
-                                          c->weights[0], c->weights[1], 2 * tolerance };
+    const struct layer_output weights = {
+        "weights", CLATTN_FLOAT32, 3, { 1, p->batch, p->rows, p->keys }, c->weights[0], c->weights[1], 2 * tolerance
+    };
     layer_test_compare(worst, &out);
     if (p->weights) {
         layer_test_compare(worst, &weights);
@@ -111,16 +117,14 @@ static void describe(const clattn_additive_problem *p, char *text, size_t bytes)
     snprintf(text, bytes,
              "%s, batch %d, rows %d, keys %d, query_dim %d, key_dim %d, hidden_dim %d, value_dim %d, features %#x, "
              "causal %d, alignment %d, weights %d",
-             clattn_type_name(p->type), (int)p->batch, (int)p->rows, (int)p->keys, (int)p->query_dim,
-             (int)p->key_dim, (int)p->hidden_dim, (int)p->value_dim, (unsigned)p->features, p->causal,
-             (int)p->alignment, p->weights);
+             clattn_type_name(p->type), (int)p->batch, (int)p->rows, (int)p->keys, (int)p->query_dim, (int)p->key_dim,
+             (int)p->hidden_dim, (int)p->value_dim, (unsigned)p->features, p->causal, (int)p->alignment, p->weights);
 }
 
 static void random_call(struct layer_test *test, uint64_t index)
 {
     struct random random = random_start(test->seed, index);
-    struct additive_case c = { .problem = CLATTN_ADDITIVE_PROBLEM_INIT,
-                               .arrays = CLATTN_ADDITIVE_HOST_ARRAYS_INIT };
+    struct additive_case c = { .problem = CLATTN_ADDITIVE_PROBLEM_INIT, .arrays = CLATTN_ADDITIVE_HOST_ARRAYS_INIT };
     struct layer_worst worst = { .share = 0 };
     char problem[512];
     choose_problem(&random, &c);
@@ -151,15 +155,13 @@ static void refusals(struct layer_test *test)
     p.strategy = "plain";
     a.query = a.key = a.value = a.wq = a.wk = a.score = data;
     a.out = out;
-    layer_test_note(test, clattn_additive_forward_host(test->context, &p, &a) == CLATTN_OK,
-                    "the valid problem");
+    layer_test_note(test, clattn_additive_forward_host(test->context, &p, &a) == CLATTN_OK, "the valid problem");
     p.hidden_dim = 0;
     layer_test_refused(test, clattn_additive_forward_host(test->context, &p, &a), CLATTN_INVALID_SHAPE,
                        "hidden_dim 0: must be > 0");
     p.hidden_dim = 2;
     p.type = CLATTN_FLOAT64;
-    layer_test_refused(test, clattn_additive_forward_host(test->context, &p, &a), CLATTN_UNSUPPORTED,
-                       "float64");
+    layer_test_refused(test, clattn_additive_forward_host(test->context, &p, &a), CLATTN_UNSUPPORTED, "float64");
     p.type = CLATTN_FLOAT32;
     a.score = NULL;
     layer_test_refused(test, clattn_additive_forward_host(test->context, &p, &a), CLATTN_INVALID_ARGUMENT,

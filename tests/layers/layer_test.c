@@ -69,8 +69,7 @@ void layer_test_refused(struct layer_test *test, clattn_status got, clattn_statu
 {
     const int good = got == status && strstr(clattn_last_error(), part) != NULL;
     if (!good) {
-        printf("expected %s with \"%s\", got %s\n", clattn_status_name(status), part,
-               clattn_status_name(got));
+        printf("expected %s with \"%s\", got %s\n", clattn_status_name(status), part, clattn_status_name(got));
     }
     layer_test_note(test, good, part);
 }
@@ -123,9 +122,11 @@ void layer_test_compare(struct layer_worst *worst, const struct layer_output *ou
                              : isnan(got) || isnan(expected) ? INFINITY
                                                              : fabs(got - expected) / output->allowed;
         if (share > worst->share) {
-            *worst = (struct layer_worst){ share, got, expected, output->name, output->axes,
-                                           { i / (n[1] * n[2] * n[3]), i / (n[2] * n[3]) % n[1], i / n[3] % n[2],
-                                             i % n[3] } };
+            *worst = (struct layer_worst){
+                share,        got,
+                expected,     output->name,
+                output->axes, { i / (n[1] * n[2] * n[3]), i / (n[2] * n[3]) % n[1], i / n[3] % n[2], i % n[3] }
+            };
         }
     }
 }

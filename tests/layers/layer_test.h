@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clattn_layers.h"
 #include "base/half.h"
+#include "clattn_layers.h"
 #include "support/random.h"
 
 struct layer_test {

@@ -7,12 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "layer_test.h"
 #include "../../tools/commands.h"
 #include "../../tools/lesson/gradient.h"
 #include "../../tools/lesson/lesson.h"
 #include "../../tools/lesson/sample.h"
 #include "../../tools/safetensors.h"
+#include "layer_test.h"
 
 /* A figure that must be in [low, high]. */
 struct claim {
@@ -59,8 +59,7 @@ static int holds(const struct page *page, const struct claim *claim)
     const double value = page_figure_value(page, claim->figure);
     const int good = value >= claim->low && value <= claim->high;
     if (!good) {
-        printf("%s: %s is %.6g, not in %.6g to %.6g\n", claim->lesson, claim->figure, value, claim->low,
-               claim->high);
+        printf("%s: %s is %.6g, not in %.6g to %.6g\n", claim->lesson, claim->figure, value, claim->low, claim->high);
     }
     return good;
 }
@@ -106,8 +105,8 @@ static void check_claims(struct layer_test *test, const char *name, const struct
     }
 }
 
-static void check_picture(struct layer_test *test, const struct chart *chart, const char *folder,
-                          const char *ending, struct failure *failure)
+static void check_picture(struct layer_test *test, const struct chart *chart, const char *folder, const char *ending,
+                          struct failure *failure)
 {
     char path[300];
     struct stat file;
@@ -190,8 +189,7 @@ static double loss(struct tiny *t, const float *gradient)
     return sum;
 }
 
-static double worst_difference(struct tiny *t, double *values, int count, const float *gradient,
-                               const double *expected)
+static double worst_difference(struct tiny *t, double *values, int count, const float *gradient, const double *expected)
 {
     double worst = 0;
     for (int i = 0; i < count; ++i) {

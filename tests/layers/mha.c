@@ -13,7 +13,7 @@ struct mha_case {
     void *owned[16];
     int n_owned;
     void *y[2], *weights[2]; /* device, reference */
-    const char *way; /* by which call */
+    const char *way;         /* by which call */
     int64_t y_count, weights_count;
 };
 
@@ -25,8 +25,7 @@ static void *keep(struct mha_case *c, void *data)
 
 static void choose_problem(struct random *random, const clattn_context *context, struct mha_case *c)
 {
-    static const clattn_type types[4] = { CLATTN_FLOAT32, CLATTN_FLOAT16, CLATTN_BFLOAT16,
-                                          CLATTN_FLOAT64 };
+    static const clattn_type types[4] = { CLATTN_FLOAT32, CLATTN_FLOAT16, CLATTN_BFLOAT16, CLATTN_FLOAT64 };
     clattn_mha_problem *p = &c->problem;
     cl_device_fp_config fp64 = 0;
     clGetDeviceInfo(clattn_context_device(context), CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(fp64), &fp64, NULL);
@@ -53,8 +52,7 @@ static void choose_problem(struct random *random, const clattn_context *context,
     p->features = (random_chance(random, 0.3) ? CLATTN_WITH_MASK : 0) |
                   (random_chance(random, 0.3) ? CLATTN_WITH_KEY_LENGTHS : 0);
     p->causal = random_chance(random, 0.3);
-    p->alignment = p->causal ? random_chance(random, 0.5) ? CLATTN_ALIGN_TOP_LEFT
-                                                          : CLATTN_ALIGN_BOTTOM_RIGHT
+    p->alignment = p->causal ? random_chance(random, 0.5) ? CLATTN_ALIGN_TOP_LEFT : CLATTN_ALIGN_BOTTOM_RIGHT
                              : CLATTN_ALIGN_UNSET;
     p->weights = (clattn_mha_weights)random_between(random, 0, 2);
     p->has_scale = random_chance(random, 0.2);
@@ -157,8 +155,8 @@ static clattn_array put(struct upload *upload, const void *data, int64_t count, 
         char *copy = malloc(bytes);
         memset(copy, 0xff, bytes);
         memcpy(copy + OFFSET * size, data, (size_t)count * size);
-        array.buffer = clCreateBuffer(clattn_context_cl(upload->context),
-                                      CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, copy, NULL);
+        array.buffer = clCreateBuffer(clattn_context_cl(upload->context), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                      bytes, copy, NULL);
         upload->buffers[upload->n++] = array.buffer;
         free(copy);
     }
@@ -183,9 +181,9 @@ static clattn_status run_enqueued(const struct layer_test *test, struct mha_case
     if (status != CLATTN_OK) {
         return status;
     }
-    cl_command_queue queue = clCreateCommandQueue(
-        clattn_context_cl(test->context), clattn_context_device(test->context),
-        out_of_order ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0, NULL);
+    cl_command_queue queue = clCreateCommandQueue(clattn_context_cl(test->context),
+                                                  clattn_context_device(test->context),
+                                                  out_of_order ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0, NULL);
     a.x = put(&upload, h->x, p->batch * p->rows * p->model_dim, size);
     a.context = put(&upload, h->context, p->batch * keys * context_dim, size);
     a.y = put(&upload, c->y[0], c->y_count, size);
@@ -204,16 +202,15 @@ static clattn_status run_enqueued(const struct layer_test *test, struct mha_case
     a.weights = put(&upload, p->weights ? c->weights[0] : NULL, c->weights_count, real);
     memcpy(a.mask.stride, h->mask.stride, sizeof(a.mask.stride));
     const size_t workspace = clattn_mha_workspace(mha);
-    a.workspace = clCreateBuffer(clattn_context_cl(test->context), CL_MEM_READ_WRITE, workspace + 1, NULL,
-                                 NULL);
+    a.workspace = clCreateBuffer(clattn_context_cl(test->context), CL_MEM_READ_WRITE, workspace + 1, NULL, NULL);
     cl_event done = NULL;
     status = clattn_mha_enqueue(mha, queue, &a, 0, NULL, &done);
     if (status == CLATTN_OK) {
-        clEnqueueReadBuffer(queue, a.y.buffer, CL_TRUE, OFFSET * size, (size_t)c->y_count * size, c->y[0], 1,
-                            &done, NULL);
+        clEnqueueReadBuffer(queue, a.y.buffer, CL_TRUE, OFFSET * size, (size_t)c->y_count * size, c->y[0], 1, &done,
+                            NULL);
         if (a.weights.buffer) {
-            clEnqueueReadBuffer(queue, a.weights.buffer, CL_TRUE, OFFSET * real,
-                                (size_t)c->weights_count * real, c->weights[0], 1, &done, NULL);
+            clEnqueueReadBuffer(queue, a.weights.buffer, CL_TRUE, OFFSET * real, (size_t)c->weights_count * real,
+                                c->weights[0], 1, &done, NULL);
         }
         clReleaseEvent(done);
     }
@@ -249,14 +246,18 @@ static void compare(const struct mha_case *c, struct layer_worst *worst)
     const double tolerance = layer_test_tolerance(p->type);
     const int64_t keys = p->parts & CLATTN_MHA_CROSS ? p->context_rows : p->rows;
     const int averaged = p->weights == CLATTN_MHA_WEIGHTS_AVERAGE;
-    const struct layer_output y = {
-        "y", p->type, 3, { 1, p->batch, p->rows, p->out_dim ? p->out_dim : p->model_dim }, c->y[0], c->y[1],
-        tolerance * layer_test_size(p->type, c->y[1], c->y_count)
-    };
+    const struct layer_output y = { "y",
+                                    p->type,
+                                    3,
+                                    { 1, p->batch, p->rows, p->out_dim ? p->out_dim : p->model_dim },
+                                    c->y[0],
+                                    c->y[1],
+                                    tolerance * layer_test_size(p->type, c->y[1], c->y_count) };
     const struct layer_output weights = {
-        "weights", real, averaged ? 3 : 4,
-        { averaged ? 1 : p->batch, averaged ? p->batch : p->query_heads, p->rows, keys },
-        c->weights[0], c->weights[1], 2 * tolerance
+        "weights",        real,
+        averaged ? 3 : 4, { averaged ? 1 : p->batch, averaged ? p->batch : p->query_heads, p->rows, keys },
+        c->weights[0],    c->weights[1],
+        2 * tolerance
     };
     layer_test_compare(worst, &y);
     if (p->weights) {
@@ -326,8 +327,7 @@ static void refusals(struct layer_test *test)
                        "query_heads 2: must be a multiple of kv_heads 3");
     p.kv_heads = 0;
     p.context_rows = 5;
-    layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_SHAPE,
-                       "context_rows 5");
+    layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_SHAPE, "context_rows 5");
     p.context_rows = 0;
     p.batch = INT64_MAX;
     layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_SHAPE, "batch");
@@ -360,8 +360,7 @@ static void refusals(struct layer_test *test)
     p.causal = 0;
     p.features = CLATTN_WITH_KEY_LENGTHS;
     a.key_lengths = lengths;
-    layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT,
-                       "key_lengths[0] 4");
+    layer_test_refused(test, clattn_mha_forward_host(context, &p, &a), CLATTN_INVALID_ARGUMENT, "key_lengths[0] 4");
     p.features = 0;
     a.key_lengths = NULL;
     w[6] = NAN;
@@ -370,8 +369,7 @@ static void refusals(struct layer_test *test)
     w[6] = -INFINITY;
     layer_test_refused(test, clattn_mha_reference(&p, &a), CLATTN_INVALID_ARGUMENT, "is infinite");
     p.struct_size = 8;
-    layer_test_refused(test, clattn_mha_reference(&p, &a), CLATTN_INVALID_ARGUMENT,
-                       "CLATTN_MHA_PROBLEM_INIT");
+    layer_test_refused(test, clattn_mha_reference(&p, &a), CLATTN_INVALID_ARGUMENT, "CLATTN_MHA_PROBLEM_INIT");
 }
 
 int main(int argc, char **argv)

@@ -6,8 +6,8 @@
 #define NVIDIA "NVIDIA Corporation", "NVIDIA CUDA", CL_DEVICE_TYPE_GPU
 #define POCL "GenuineIntel", "Portable Computing Language", CL_DEVICE_TYPE_CPU
 
-#define INTEL_EXTENSIONS                                                                               \
-    "cl_khr_byte_addressable_store cl_khr_fp16 cl_khr_icd cl_khr_subgroups "                           \
+#define INTEL_EXTENSIONS                                                                                               \
+    "cl_khr_byte_addressable_store cl_khr_fp16 cl_khr_icd cl_khr_subgroups "                                           \
     "cl_intel_required_subgroup_size cl_intel_subgroups cl_intel_subgroups_short"
 #define INTEL_MATRIX " cl_intel_subgroup_matrix_multiply_accumulate"
 #define AMD_EXTENSIONS "cl_khr_byte_addressable_store cl_khr_fp64 cl_khr_fp16 cl_khr_icd cl_khr_subgroups"
@@ -16,10 +16,13 @@
 #define KIB 1024
 
 /* A CPU of eight cores under PoCL. */
-#define CPU(target, rungs)                                                                             \
-    { target, "pthread-" target, POCL, "cl_khr_byte_addressable_store cl_khr_fp64 cl_khr_icd", 4096, 512 * KIB, \
-      1024, { 0 }, 8, 1, rungs }
+#define CPU(target, rungs)                                                                                             \
+    {                                                                                                                  \
+        target, "pthread-" target, POCL, "cl_khr_byte_addressable_store cl_khr_fp64 cl_khr_icd", 4096, 512 * KIB,      \
+            1024, { 0 }, 8, 1, rungs                                                                                   \
+    }
 
+/* clang-format off */
 const struct null_device null_devices[] = {
     /* Intel: Tiger Lake, Arc A (Xe-HPG), Data Center GPU Max (Xe-HPC) */
     { "tgllp", "Intel(R) Iris(R) Xe Graphics", INTEL, INTEL_EXTENSIONS, 512, 64 * KIB, 2048, { 8, 16, 32 },
@@ -56,4 +59,5 @@ const struct null_device null_devices[] = {
     CPU("neoverse-n1", "neon"),
     CPU("cortex-a76", "neon"),
 };
+/* clang-format on */
 const size_t null_device_count = sizeof(null_devices) / sizeof(null_devices[0]);

@@ -86,8 +86,8 @@ cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_platform_info w
     return answer_text(what == CL_PLATFORM_NAME ? now->platform : "OpenCL 3.0", size, value, needed);
 }
 
-cl_int CL_API_CALL clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint count,
-                                  cl_device_id *devices, cl_uint *found)
+cl_int CL_API_CALL clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint count, cl_device_id *devices,
+                                  cl_uint *found)
 {
     (void)platform;
     (void)type;
@@ -130,8 +130,7 @@ static cl_int device_number(cl_device_info what, size_t size, void *value, size_
     return CL_INVALID_VALUE;
 }
 
-cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void *value,
-                                   size_t *needed)
+cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void *value, size_t *needed)
 {
     const cl_device_info sub_group_sizes_intel = 0x4108;
     const cl_platform_id platform = PLATFORM;
@@ -139,14 +138,22 @@ cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, siz
     size_t sizes = 0;
     (void)device;
     switch (what) {
-    case CL_DEVICE_NAME: return answer_text(now->name, size, value, needed);
-    case CL_DEVICE_VENDOR: return answer_text(now->vendor, size, value, needed);
-    case CL_DEVICE_VERSION: return answer_text("OpenCL 3.0", size, value, needed);
-    case CL_DRIVER_VERSION: return answer_text("null", size, value, needed);
-    case CL_DEVICE_EXTENSIONS: return answer_text(now->extensions, size, value, needed);
-    case CL_DEVICE_PLATFORM: return answer(&platform, sizeof(platform), size, value, needed);
-    case CL_DEVICE_MAX_WORK_ITEM_SIZES: return answer(work_items, sizeof(work_items), size, value, needed);
-    default: break;
+    case CL_DEVICE_NAME:
+        return answer_text(now->name, size, value, needed);
+    case CL_DEVICE_VENDOR:
+        return answer_text(now->vendor, size, value, needed);
+    case CL_DEVICE_VERSION:
+        return answer_text("OpenCL 3.0", size, value, needed);
+    case CL_DRIVER_VERSION:
+        return answer_text("null", size, value, needed);
+    case CL_DEVICE_EXTENSIONS:
+        return answer_text(now->extensions, size, value, needed);
+    case CL_DEVICE_PLATFORM:
+        return answer(&platform, sizeof(platform), size, value, needed);
+    case CL_DEVICE_MAX_WORK_ITEM_SIZES:
+        return answer(work_items, sizeof(work_items), size, value, needed);
+    default:
+        break;
     }
     if (what == sub_group_sizes_intel && now->sub_group_sizes[0] > 0) {
         while (sizes < 3 && now->sub_group_sizes[sizes] > 0) {
@@ -201,8 +208,8 @@ cl_int CL_API_CALL clReleaseCommandQueue(cl_command_queue queue)
     return CL_SUCCESS;
 }
 
-cl_int CL_API_CALL clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info what, size_t size,
-                                         void *value, size_t *needed)
+cl_int CL_API_CALL clGetCommandQueueInfo(cl_command_queue queue, cl_command_queue_info what, size_t size, void *value,
+                                         size_t *needed)
 {
     const cl_context context = CONTEXT;
     const cl_device_id device = DEVICE;
@@ -213,8 +220,7 @@ cl_int CL_API_CALL clGetCommandQueueInfo(cl_command_queue queue, cl_command_queu
                                      : answer(&in_order, sizeof(in_order), size, value, needed);
 }
 
-cl_int CL_API_CALL clGetMemObjectInfo(cl_mem buffer, cl_mem_info what, size_t size, void *value,
-                                      size_t *needed)
+cl_int CL_API_CALL clGetMemObjectInfo(cl_mem buffer, cl_mem_info what, size_t size, void *value, size_t *needed)
 {
     const cl_context context = CONTEXT;
     const size_t bytes = (size_t)1 << 30;
@@ -259,9 +265,8 @@ static char *with_warnings(const char *options)
     return copy;
 }
 
-cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices,
-                                  const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
-                                  void *user)
+cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices, const char *options,
+                                  void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
     (void)count;
     (void)devices;
@@ -292,8 +297,7 @@ cl_kernel CL_API_CALL clCreateKernel(cl_program program, const char *name, cl_in
         kernel = kernel->next;
     }
     if (!kernel) {
-        const struct null_kernel seen = { program->number, name, program->file, program->source,
-                                          program->options };
+        const struct null_kernel seen = { program->number, name, program->file, program->source, program->options };
         kernel = calloc(1, sizeof(*kernel));
         strncpy(kernel->name, name, sizeof(kernel->name) - 1);
         kernel->next = program->kernels;
@@ -309,9 +313,8 @@ cl_int CL_API_CALL clReleaseKernel(cl_kernel kernel) /* they go with their progr
     return CL_SUCCESS;
 }
 
-cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
-                                            cl_kernel_work_group_info what, size_t size, void *value,
-                                            size_t *needed)
+cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
+                                            size_t size, void *value, size_t *needed)
 {
     (void)kernel;
     (void)device;

@@ -17,15 +17,15 @@
 #define TF32_UNITS "sm_80 sm_90"
 
 #define SHAPE(rows, dim) SHAPE_OF(rows, 2048, dim)
-#define SHAPE_OF(rows, keys, dim)                                                                      \
-    .struct_size = sizeof(clattn_problem), .batch = 1, .query_heads = 8, .kv_heads = 8,                \
-    .query_len = (rows), .key_len = (keys), .head_dim = (dim), .head_dim_v = (dim), .window_left = -1,   \
-    .window_right = -1
+#define SHAPE_OF(rows, keys, dim)                                                                                      \
+    .struct_size = sizeof(clattn_problem), .batch = 1, .query_heads = 8, .kv_heads = 8, .query_len = (rows),           \
+    .key_len = (keys), .head_dim = (dim), .head_dim_v = (dim), .window_left = -1, .window_right = -1
 #define CAUSAL .causal = 1, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT
-#define EVERYTHING                                                                                     \
-    CAUSAL, .features = CLATTN_WITH_MASK | CLATTN_WITH_SLOPES | CLATTN_WITH_SINKS, .softcap = 30,       \
-            .dropout = 0.1, .bias_type = CLATTN_FLOAT32
+#define EVERYTHING                                                                                                     \
+    CAUSAL, .features = CLATTN_WITH_MASK | CLATTN_WITH_SLOPES | CLATTN_WITH_SINKS, .softcap = 30, .dropout = 0.1,      \
+            .bias_type = CLATTN_FLOAT32
 
+/* clang-format off */
 static const struct problem_row gpu_rows[] = {
     { "any", F32 | F16 | F64, ROW_QUICK, { SHAPE(2048, 64), .strategy = "plain" }, 0 },
 
@@ -94,6 +94,7 @@ static const struct problem_row cpu_rows[] = {
     { "decode-d128", F32 | F16, 0, { SHAPE(1, 128), .strategy = "split" }, 0 },
     { "tiles", F32 | F64, 0, { SHAPE(2048, 64), .strategy = "staged", .matmul = CLATTN_MATMUL_TILES }, 0 },
 };
+/* clang-format on */
 
 const struct problem_table gpu_problems = { gpu_rows, sizeof(gpu_rows) / sizeof(gpu_rows[0]) };
 const struct problem_table cpu_problems = { cpu_rows, sizeof(cpu_rows) / sizeof(cpu_rows[0]) };

@@ -11,15 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../tools/lesson/kernels.h"
 #include "clattn_layers.h"
+#include "null_driver.h"
+#include "plan/ladder.h"
+#include "problems.h"
 #include "program/context.h"
 #include "program/gemm.h"
-#include "plan/ladder.h"
-#include "null_driver.h"
-#include "problems.h"
-#include "support/merge.h"
 #include "program/program.h"
-#include "../../tools/lesson/kernels.h"
+#include "support/merge.h"
 
 /* What is being planned, for the lines. */
 static struct {
@@ -61,8 +61,8 @@ int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct tex
 
 static void fail(const char *what)
 {
-    fprintf(stderr, "programs: %s, %s %s: %s\n", what, now.problem ? now.problem : "",
-            clattn_type_name(now.type), clattn_last_error());
+    fprintf(stderr, "programs: %s, %s %s: %s\n", what, now.problem ? now.problem : "", clattn_type_name(now.type),
+            clattn_last_error());
     exit(1);
 }
 

@@ -123,13 +123,13 @@ static void try_faults(void)
 static CLBlastStatusCode clblast_code;
 
 CLBlastStatusCode __wrap_CLBlastSgemm(CLBlastLayout layout, CLBlastTranspose a, CLBlastTranspose b, size_t m, size_t n,
-                                      size_t k, float alpha, cl_mem left, size_t left_at, size_t left_ld,
-                                      cl_mem right, size_t right_at, size_t right_ld, float beta, cl_mem result,
-                                      size_t result_at, size_t result_ld, cl_command_queue *queue, cl_event *event);
+                                      size_t k, float alpha, cl_mem left, size_t left_at, size_t left_ld, cl_mem right,
+                                      size_t right_at, size_t right_ld, float beta, cl_mem result, size_t result_at,
+                                      size_t result_ld, cl_command_queue *queue, cl_event *event);
 CLBlastStatusCode __wrap_CLBlastSgemm(CLBlastLayout layout, CLBlastTranspose a, CLBlastTranspose b, size_t m, size_t n,
-                                      size_t k, float alpha, cl_mem left, size_t left_at, size_t left_ld,
-                                      cl_mem right, size_t right_at, size_t right_ld, float beta, cl_mem result,
-                                      size_t result_at, size_t result_ld, cl_command_queue *queue, cl_event *event)
+                                      size_t k, float alpha, cl_mem left, size_t left_at, size_t left_ld, cl_mem right,
+                                      size_t right_at, size_t right_ld, float beta, cl_mem result, size_t result_at,
+                                      size_t result_ld, cl_command_queue *queue, cl_event *event)
 {
     (void)layout, (void)a, (void)b, (void)m, (void)n, (void)k, (void)alpha, (void)beta, (void)queue, (void)event;
     (void)left, (void)left_at, (void)left_ld, (void)right, (void)right_at, (void)right_ld;

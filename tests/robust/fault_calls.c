@@ -45,15 +45,15 @@ static clattn_status merge_with_itself(struct life *life, cl_event *done)
 }
 
 /* Calls that leave an event. */
-#define DO(name, call)                                                                                 \
-    clattn_status name(struct life *life)                                                       \
-    {                                                                                                  \
-        cl_event done = NULL;                                                                          \
-        const clattn_status status = call;                                                             \
-        return release_event(status, done);                                                            \
+#define DO(name, call)                                                                                                 \
+    clattn_status name(struct life *life)                                                                              \
+    {                                                                                                                  \
+        cl_event done = NULL;                                                                                          \
+        const clattn_status status = call;                                                                             \
+        return release_event(status, done);                                                                            \
     }
 
-#define FORWARD_ON(queue)                                                                              \
+#define FORWARD_ON(queue)                                                                                              \
     clattn_enqueue_forward(life->plan, queue, &life->device.values, &life->device.tensors, 0, NULL, &done)
 
 DO(do_enqueue, FORWARD_ON(life->queues[0]))

@@ -18,13 +18,13 @@
 static struct fault_layer *layer;
 static int passed, failed, skipped;
 
-#define CHECK(condition, ...)                                                                          \
-    do {                                                                                               \
-        if (!(condition)) {                                                                            \
-            printf("    " __VA_ARGS__);                                                                \
-            printf("\n");                                                                              \
-            return 0;                                                                                  \
-        }                                                                                              \
+#define CHECK(condition, ...)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            printf("    " __VA_ARGS__);                                                                                \
+            printf("\n");                                                                                              \
+            return 0;                                                                                                  \
+        }                                                                                                              \
     } while (0)
 
 /* ---- the calls ------------------------------------------------------------------------------ */
@@ -105,8 +105,7 @@ static void wait_for_queues(const struct life *life)
 /* 0 when something lives on. */
 static int life_end(struct life *life)
 {
-    static const char *const kinds[FAULT_KINDS] = { "contexts", "queues",  "buffers",
-                                                    "programs", "kernels", "events" };
+    static const char *const kinds[FAULT_KINDS] = { "contexts", "queues", "buffers", "programs", "kernels", "events" };
     wait_for_queues(life);
     for (int i = 0; i < 2; ++i) {
         if (life->queues[i]) {
@@ -167,13 +166,11 @@ static int outputs_right(const struct step *step, struct life *life)
 
 static int error_is_clean(enum source source, clattn_status status)
 {
-    CHECK(status >= CLATTN_INVALID_ARGUMENT && status <= CLATTN_INTERNAL, "status %d is not documented",
-          (int)status);
+    CHECK(status >= CLATTN_INVALID_ARGUMENT && status <= CLATTN_INTERNAL, "status %d is not documented", (int)status);
     CHECK(status != CLATTN_INTERNAL && status != CLATTN_INVALID_SHAPE && status != CLATTN_INVALID_ARGUMENT,
           "status %s does not fit a failure of the machine", clattn_status_name(status));
     CHECK(clattn_last_error()[0], "no message");
-    CHECK(source == ALLOCATIONS || clattn_last_error_native() != 0, "no native code with: %s",
-          clattn_last_error());
+    CHECK(source == ALLOCATIONS || clattn_last_error_native() != 0, "no native code with: %s", clattn_last_error());
     CHECK(source == OPENCL_CALLS || status == CLATTN_OUT_OF_HOST_MEMORY || clattn_last_error_native() != 0,
           "status %s when memory ran out: %s", clattn_status_name(status), clattn_last_error());
     return 1;
@@ -255,8 +252,8 @@ static void run_step(const struct step *step, int sample, const char *strategy, 
     if (n < 2 || n == FAULTS_MAX) { /* it must have been possible to fail it */
         ok &= source == ALLOCATIONS && n == 1;
     }
-    printf("%s %s, %s, %s, each %s: %ld faults\n", ok ? "ok    " : "FAILED", strategy, sample_name(sample),
-           step->name, source_names[source], n - 1);
+    printf("%s %s, %s, %s, each %s: %ld faults\n", ok ? "ok    " : "FAILED", strategy, sample_name(sample), step->name,
+           source_names[source], n - 1);
     if (!ok) {
         printf("       at %s number %ld%s%s\n", source_names[source], n, atomic_load(&layer->failed) ? " " : "",
                atomic_load(&layer->failed) ? atomic_load(&layer->failed) : "");

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "cache/folder.h"
 #include "clattn.h"
 #include "device/device_list.h"
-#include "cache/folder.h"
 
 #define PROCESSES 10
 #define HEADS 4

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/merge.h"
 #include "sample.h"
+#include "support/merge.h"
 
 #define SECONDS 20 /* until a child counts as hanging */
 
@@ -67,17 +67,16 @@ static int child_of_user(void *data)
     const clattn_partial partial = { t->device.tensors.out, t->device.tensors.lse };
     cl_command_queue queue = clattn_context_queue(t->context);
     int ok = refused("clattn_context_open", clattn_context_open(NULL, NULL, &context));
-    ok &= refused("clattn_context_create",
-                  clattn_context_create(clattn_context_cl(t->context), clattn_context_device(t->context),
-                                        NULL, &context));
+    ok &= refused("clattn_context_create", clattn_context_create(clattn_context_cl(t->context),
+                                                                 clattn_context_device(t->context), NULL, &context));
     ok &= refused("clattn_describe_devices", clattn_describe_devices(0, &text));
     ok &= refused("clattn_plan_create", clattn_plan_create(t->context, &t->test.problem, &plan));
     ok &= refused("clattn_enqueue_forward",
                   clattn_enqueue_forward(t->plan, queue, &t->device.values, &t->device.tensors, 0, NULL, &done));
     ok &= refused("clattn_forward_host",
                   clattn_forward_host(t->context, &t->test.problem, &t->test.values, &t->test.tensors));
-    ok &= refused("clattn_merge", merge_two(t->context, queue, CLATTN_FLOAT32, shape, &partial, &partial,
-                                               &partial, 0, NULL, NULL));
+    ok &= refused("clattn_merge",
+                  merge_two(t->context, queue, CLATTN_FLOAT32, shape, &partial, &partial, &partial, 0, NULL, NULL));
     ok &= clattn_reference_forward(&t->test.problem, &t->test.values, &t->test.tensors) ==
           CLATTN_OK; /* needs no device */
     clattn_plan_destroy(t->plan);

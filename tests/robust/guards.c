@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/random_call.h"
 #include "icd/icd_layers.h"
 #include "sample.h"
+#include "support/random_call.h"
 
 /* As tests/random_fused.sh has them. */
 #define CASES 160
@@ -76,8 +76,7 @@ static void run_samples(clattn_context *context, const char *strategy)
         sample_create(&expected, i, NULL);
         snprintf(current, sizeof(current), "%s, sample \"%s\"", strategy, sample_name(i));
         if (run(context, &test)) {
-            report(clattn_reference_forward(&expected.problem, &expected.values, &expected.tensors) ==
-                       CLATTN_OK,
+            report(clattn_reference_forward(&expected.problem, &expected.values, &expected.tensors) == CLATTN_OK,
                    current, clattn_last_error());
             report(sample_difference(&test, &expected) <= sample_tolerance(&test), current,
                    "outputs differ from the reference: poison, or a wrong element");
@@ -100,11 +99,11 @@ static void run_random(clattn_context *context, const char *strategy, uint64_t s
         struct test_call test;
         enum value_family family;
         const clattn_type type = (clattn_type)(CLATTN_FLOAT32 + n / CALLS_A_PROGRAM % 4);
-        const struct random_call_options options = { .type = type, .work_limit = WORK_LIMIT,
+        const struct random_call_options options = { .type = type,
+                                                     .work_limit = WORK_LIMIT,
                                                      .calls_a_program = CALLS_A_PROGRAM };
         clattn_status status = random_call_create(&test, seed, (uint64_t)n, &options, &family);
-        snprintf(current, sizeof(current), "%s, random call %ld of seed %llu", strategy, n,
-                 (unsigned long long)seed);
+        snprintf(current, sizeof(current), "%s, random call %ld of seed %llu", strategy, n, (unsigned long long)seed);
         report(status == CLATTN_OK, current, "the generator made a call that is refused");
         test.problem.strategy = strategy;
         if (status == CLATTN_OK && run(context, &test)) {
@@ -138,8 +137,7 @@ static int overrun(const char *kind)
     clBuildProgram(program, 1, &device, "", NULL, NULL);
     cl_kernel kernel = clCreateKernel(program, "overrun", NULL);
     cl_mem a = clCreateBuffer(cl, CL_MEM_READ_WRITE, sizeof(values), NULL, NULL);
-    cl_mem b = clCreateBuffer(cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof(values), (void *)values,
-                              NULL);
+    cl_mem b = clCreateBuffer(cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof(values), (void *)values, NULL);
     const size_t one = 1;
     clSetKernelArg(kernel, 0, sizeof(a), &a);
     clSetKernelArg(kernel, 1, sizeof(b), &b);

@@ -89,8 +89,8 @@ static void run(clattn_context *context, cl_mem buffer, const char *strategy)
     tensors.value = tensor_at(&value_place, buffer);
     tensors.out = tensor_at(&out_place, buffer);
     if (clattn_plan_workspace(plan) > 0) {
-        tensors.workspace = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE,
-                                           clattn_plan_workspace(plan), NULL, NULL);
+        tensors.workspace =
+            clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, clattn_plan_workspace(plan), NULL, NULL);
     }
     report(clattn_enqueue_forward(plan, queue, NULL, &tensors, 0, NULL, NULL) == CLATTN_OK, strategy,
            clattn_last_error());
@@ -125,8 +125,8 @@ int main(void)
         printf("no context: %s\n", clattn_last_error());
         return 1;
     }
-    cl_mem buffer = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, (size_t)(FAR + 2048) * 2,
-                                   NULL, &code);
+    cl_mem buffer =
+        clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, (size_t)(FAR + 2048) * 2, NULL, &code);
     char version[256] = "";
     clGetDeviceInfo(clattn_context_device(context), CL_DEVICE_VERSION, sizeof(version), version, NULL);
     if (!strstr(version, "PoCL") && !strstr(version, "pocl")) {

@@ -21,6 +21,7 @@ struct sample_row {
     int gaps; /* rows before heads, strided columns, poison between */
 };
 
+/* clang-format off */
 static const struct sample_row rows[] = {
     [SAMPLE_PLAIN_FLOAT32] = { .name = "float32", .batch = 2, .query_heads = 3, .kv_heads = 3,
         .query_len = 5, .key_len = 7, .head_dim = 9, .head_dim_v = 4 },
@@ -62,6 +63,7 @@ static const struct sample_row rows[] = {
     { .name = "no keys", .query_heads = 2, .kv_heads = 2, .query_len = 3, .key_len = 0, .head_dim = 4,
       .features = CLATTN_WITH_LSE },
 };
+/* clang-format on */
 
 const int sample_count = sizeof(rows) / sizeof(rows[0]);
 
@@ -194,8 +196,7 @@ double sample_difference(const struct test_call *a, const struct test_call *b)
         for (int64_t at = 0; at < n[0] * n[1] * n[2] * n[3]; ++at) {
             int64_t c = at % n[3], row = at / n[3] % n[2], h = at / n[3] / n[2] % n[1];
             int64_t batch = at / n[3] / n[2] / n[1];
-            double d = difference(test_call_get(a, id, batch, h, row, c),
-                                  test_call_get(b, id, batch, h, row, c));
+            double d = difference(test_call_get(a, id, batch, h, row, c), test_call_get(b, id, batch, h, row, c));
             largest = d > largest ? d : largest;
         }
     }
@@ -211,8 +212,7 @@ int sample_equal(const struct test_call *a, const struct test_call *b)
 {
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         const struct test_array *x = &a->arrays[id], *y = &b->arrays[id];
-        if (forward_is_output(id) && x->data &&
-            memcmp(x->data, y->data, (size_t)x->count * x->element_bytes) != 0) {
+        if (forward_is_output(id) && x->data && memcmp(x->data, y->data, (size_t)x->count * x->element_bytes) != 0) {
             return 0;
         }
     }
@@ -239,8 +239,7 @@ int sample_upload(struct sample_device *device, const struct test_call *test, cl
         clattn_tensor *tensor = device_tensor_of(&device->tensors, (int)id);
         const cl_mem_flags flags = forward_is_output((int)id) ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
         device->buffers[id] = clCreateBuffer(context, flags | CL_MEM_COPY_HOST_PTR,
-                                             (size_t)array->count * array->element_bytes, array->data,
-                                             &code);
+                                             (size_t)array->count * array->element_bytes, array->data, &code);
         tensor->buffer = device->buffers[id];
         tensor->offset = host->offset;
         memcpy(tensor->stride, host->stride, sizeof(tensor->stride));
@@ -262,8 +261,7 @@ int sample_download(const struct sample_device *device, struct test_call *test, 
         const struct test_array *array = &test->arrays[id];
         if (forward_is_output(id) && device->buffers[id]) {
             code = clEnqueueReadBuffer(queue, device->buffers[id], CL_TRUE, 0,
-                                       (size_t)array->count * array->element_bytes, array->data, 0, NULL,
-                                       NULL);
+                                       (size_t)array->count * array->element_bytes, array->data, 0, NULL, NULL);
         }
     }
     return code == CL_SUCCESS;

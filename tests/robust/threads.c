@@ -37,8 +37,8 @@ static void report(struct worker *worker, int ok, const struct shared_call *call
     worker->passed += ok;
     worker->failed += !ok;
     if (!ok) {
-        printf("FAILED thread %d, %s, \"%s\": %s (%s)\n", worker->number, call->strategy,
-               sample_name(call->sample), what, clattn_last_error());
+        printf("FAILED thread %d, %s, \"%s\": %s (%s)\n", worker->number, call->strategy, sample_name(call->sample),
+               what, clattn_last_error());
     }
 }
 
@@ -92,8 +92,7 @@ static void *work(void *data)
     struct worker *worker = data;
     cl_command_queue queues[2];
     for (int i = 0; i < 2; ++i) {
-        queues[i] = clCreateCommandQueue(clattn_context_cl(context), clattn_context_device(context),
-                                         kinds[i], NULL);
+        queues[i] = clCreateCommandQueue(clattn_context_cl(context), clattn_context_device(context), kinds[i], NULL);
     }
     for (int round = 0; round < rounds; ++round) {
         for (int i = 0; i < call_count; ++i) {

@@ -38,8 +38,7 @@ static uint64_t add_bits(uint64_t bits, const struct test_call *test)
 {
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         const struct test_array *array = &test->arrays[id];
-        for (size_t i = 0; forward_is_output(id) && array->data &&
-                           i < (size_t)array->count * array->element_bytes;
+        for (size_t i = 0; forward_is_output(id) && array->data && i < (size_t)array->count * array->element_bytes;
              ++i) {
             bits = (bits ^ array->data[i]) * 1099511628211u;
         }

@@ -5,8 +5,8 @@
 
 #include "device_options.h"
 
-#define FEW_ROWS 16   /* of a key/value head: decoding, which strategy split takes */
-#define TILE_ROWS 64  /* more need several tiles of any kernel */
+#define FEW_ROWS 16  /* of a key/value head: decoding, which strategy split takes */
+#define TILE_ROWS 64 /* more need several tiles of any kernel */
 #define BLOCK_KEYS 128
 
 /* Bits 0 to 10 are the flags of cl/forward_params.h; of a bias, its type is told as well. */
@@ -14,9 +14,9 @@ enum {
     TRAIT_BIAS = 11, /* and two more: float32, float16, bfloat16 */
     TRAIT_GROUPED = 14,
     TRAIT_FEW_ROWS,
-    FEATURES, /* traits before it count in pairs */
+    FEATURES,                  /* traits before it count in pairs */
     TRAIT_HEAD_DIM = FEATURES, /* six classes */
-    TRAIT_ALIGNMENT = 22, /* and three more */
+    TRAIT_ALIGNMENT = 22,      /* and three more */
     TRAIT_OTHER_HEAD_DIM_V = 26,
     TRAIT_ODD_HEAD_DIM,
     TRAIT_TILES_OF_ROWS,
@@ -56,7 +56,7 @@ uint32_t case_traits(const struct test_call *test)
 /* What stands for all so far. */
 struct cover {
     uint32_t seen[OPTIONS_TYPES_MAX]; /* traits, in each type */
-    uint32_t pairs[FEATURES];       /* of features, in any */
+    uint32_t pairs[FEATURES];         /* of features, in any */
 };
 
 static uint32_t partners(uint32_t traits, int feature)

@@ -72,8 +72,7 @@ static int read_inputs(const char *folder, struct attention_case *c, struct fail
         for (int n = 0; n < 2 && input_names[id].name[n]; ++n) {
             const cJSON *entry = field(c, "inputs", input_names[id].name[n]);
             char path[PATH_BYTES];
-            snprintf(path, sizeof(path), "%s/%s", folder,
-                     string(cJSON_GetObjectItemCaseSensitive(entry, "file")));
+            snprintf(path, sizeof(path), "%s/%s", folder, string(cJSON_GetObjectItemCaseSensitive(entry, "file")));
             if (entry && npy_read(path, &c->input[id], failure) != 0) {
                 return -1;
             }
@@ -81,8 +80,7 @@ static int read_inputs(const char *folder, struct attention_case *c, struct fail
     }
     for (int id = CASE_Q; id <= CASE_V; ++id) {
         if (!c->input[id].data) {
-            return failure_misuse(failure, "%s: the case has no input %s", folder,
-                                  input_names[id].name[0]);
+            return failure_misuse(failure, "%s: the case has no input %s", folder, input_names[id].name[0]);
         }
     }
     return 0;
@@ -112,8 +110,7 @@ static int convert_inputs(struct attention_case *c, struct failure *failure)
     }
     for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]) && status == 0; ++i) {
         if (c->input[integers[i]].data) {
-            status = tensor_convert(&c->input[integers[i]], TENSOR_INT32,
-                                    input_names[integers[i]].name[0], failure);
+            status = tensor_convert(&c->input[integers[i]], TENSOR_INT32, input_names[integers[i]].name[0], failure);
         }
     }
     if (status == 0 && c->input[CASE_SLOPES].data) {
@@ -237,8 +234,7 @@ static void place_lists(struct attention_case *c)
 
 /* ---- outputs -------------------------------------------------------------------------------- */
 
-static int create_outputs(struct attention_case *c, const struct layout *layout,
-                          struct failure *failure)
+static int create_outputs(struct attention_case *c, const struct layout *layout, struct failure *failure)
 {
     const struct case_shape *s = &c->shape;
     const struct tensor *q = &c->input[CASE_Q];
@@ -254,8 +250,7 @@ static int create_outputs(struct attention_case *c, const struct layout *layout,
     layout_strides(layout, axes, c->tensors.out.stride);
     if (c->problem.features & CLATTN_WITH_LSE) {
         const int64_t lse[3] = { s->batch, s->query_heads, s->packed_queries };
-        if (tensor_create(&c->lse, TENSOR_FLOAT32, packed ? 2 : 3, packed ? lse + 1 : lse, "lse",
-                          failure) != 0) {
+        if (tensor_create(&c->lse, TENSOR_FLOAT32, packed ? 2 : 3, packed ? lse + 1 : lse, "lse", failure) != 0) {
             return -1;
         }
         c->tensors.lse.data = c->lse.data;
@@ -276,8 +271,8 @@ static int create_outputs(struct attention_case *c, const struct layout *layout,
 /* Keys and values are written out again where the case lists them. */
 static int joins_past(const struct attention_case *c)
 {
-    return c->input[CASE_PAST_KEY].data || c->input[CASE_PAST_VALUE].data ||
-           field(c, "outputs", "present_key") || field(c, "outputs", "present_value");
+    return c->input[CASE_PAST_KEY].data || c->input[CASE_PAST_VALUE].data || field(c, "outputs", "present_key") ||
+           field(c, "outputs", "present_value");
 }
 
 int case_read(const char *folder, struct attention_case *c, struct failure *failure)
@@ -296,8 +291,7 @@ int case_read(const char *folder, struct attention_case *c, struct failure *fail
         status = failure_misuse(failure, "layout: is none of BHSD, BSHD, BS(HD), THD");
     }
     if (status != 0 || read_inputs(folder, c, failure) != 0 || convert_inputs(c, failure) != 0 ||
-        case_read_shape(c, layout, failure) != 0 ||
-        case_place_inputs(c, layout, joins_past(c), failure) != 0 ||
+        case_read_shape(c, layout, failure) != 0 || case_place_inputs(c, layout, joins_past(c), failure) != 0 ||
         place_mask(c, failure) != 0 || place_offsets(c, failure) != 0) {
         case_free(c);
         return -1;
@@ -332,8 +326,11 @@ int case_write(const struct attention_case *c, const char *folder, struct failur
         const char *name;
         const struct tensor *tensor;
     } outputs[] = {
-        { "out", &c->out },           { "lse", &c->lse },         { "qk_matmul_output", &c->weights },
-        { "present_key", &c->key },   { "present_value", &c->value },
+        { "out", &c->out },
+        { "lse", &c->lse },
+        { "qk_matmul_output", &c->weights },
+        { "present_key", &c->key },
+        { "present_value", &c->value },
     };
     for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); ++i) {
         char path[PATH_BYTES];

@@ -32,14 +32,14 @@ struct case_shape {
 
 struct attention_case {
     cJSON *meta;
-    struct tensor input[CASE_INPUTS];  /* data NULL: the case has none */
-    struct tensor key, value;          /* with past keys: past and new, [batch, heads, keys, dim] */
+    struct tensor input[CASE_INPUTS]; /* data NULL: the case has none */
+    struct tensor key, value;         /* with past keys: past and new, [batch, heads, keys, dim] */
     struct tensor offsets;
-    struct tensor out, lse, weights;   /* filled by whoever computes the case */
+    struct tensor out, lse, weights; /* filled by whoever computes the case */
     struct case_shape shape;
-    clattn_problem problem;            /* without a strategy */
+    clattn_problem problem; /* without a strategy */
     clattn_call values;
-    clattn_host_tensors tensors;       /* point into the above */
+    clattn_host_tensors tensors; /* point into the above */
 };
 
 /* On failure there is nothing to free. */

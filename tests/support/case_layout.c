@@ -21,8 +21,7 @@ const struct layout *layout_find(const char *name)
 }
 
 /* Extents of a file on the four axes; heads that share an axis with columns are split off. */
-static int axes_of(const struct tensor *tensor, const struct layout *layout, int64_t heads,
-                   int64_t shape[4])
+static int axes_of(const struct tensor *tensor, const struct layout *layout, int64_t heads, int64_t shape[4])
 {
     if (tensor->dims != layout->dims) {
         return -1;
@@ -72,8 +71,7 @@ int case_read_shape(struct attention_case *c, const struct layout *layout, struc
     struct case_shape *s = &c->shape;
     int64_t q_heads = heads_of(c, "q_heads"), kv_heads = heads_of(c, "kv_heads");
     int64_t q[4], k[4], v[4];
-    if (axes_of(&c->input[CASE_Q], layout, q_heads, q) != 0 ||
-        axes_of(&c->input[CASE_K], layout, kv_heads, k) != 0 ||
+    if (axes_of(&c->input[CASE_Q], layout, q_heads, q) != 0 || axes_of(&c->input[CASE_K], layout, kv_heads, k) != 0 ||
         axes_of(&c->input[CASE_V], layout, kv_heads, v) != 0) {
         return failure_misuse(failure, "q, k, v: their shapes do not fit layout %s", layout->name);
     }
@@ -98,9 +96,8 @@ int case_read_shape(struct attention_case *c, const struct layout *layout, struc
 }
 
 /* Past keys before the new ones of each head, as [batch, heads, keys, columns]. */
-static int concatenate(const struct attention_case *c, const struct layout *layout,
-                       const struct tensor *past, const struct tensor *new_rows, int64_t columns,
-                       struct tensor *joined, struct failure *failure)
+static int concatenate(const struct attention_case *c, const struct layout *layout, const struct tensor *past,
+                       const struct tensor *new_rows, int64_t columns, struct tensor *joined, struct failure *failure)
 {
     const struct case_shape *s = &c->shape;
     const int64_t shape[4] = { s->batch, s->kv_heads, s->past_keys + s->new_keys, columns };
@@ -121,16 +118,15 @@ static int concatenate(const struct attention_case *c, const struct layout *layo
             }
             for (int64_t n = 0; n < s->new_keys * columns; ++n) {
                 tensor_store(joined, to++,
-                             tensor_load(new_rows, b * stride[0] + h * stride[1] +
-                                                       n / columns * stride[2] + n % columns));
+                             tensor_load(new_rows,
+                                         b * stride[0] + h * stride[1] + n / columns * stride[2] + n % columns));
             }
         }
     }
     return 0;
 }
 
-int case_place_inputs(struct attention_case *c, const struct layout *layout, int join,
-                      struct failure *failure)
+int case_place_inputs(struct attention_case *c, const struct layout *layout, int join, struct failure *failure)
 {
     const struct case_shape *s = &c->shape;
     clattn_host_tensors *t = &c->tensors;
@@ -149,10 +145,8 @@ int case_place_inputs(struct attention_case *c, const struct layout *layout, int
     if (!c->input[CASE_PAST_KEY].data != !c->input[CASE_PAST_VALUE].data) {
         return failure_misuse(failure, "past_key, past_value: one is there without the other");
     }
-    if (concatenate(c, layout, &c->input[CASE_PAST_KEY], &c->input[CASE_K], s->head_dim, &c->key,
-                    failure) != 0 ||
-        concatenate(c, layout, &c->input[CASE_PAST_VALUE], &c->input[CASE_V], s->head_dim_v, &c->value,
-                    failure) != 0) {
+    if (concatenate(c, layout, &c->input[CASE_PAST_KEY], &c->input[CASE_K], s->head_dim, &c->key, failure) != 0 ||
+        concatenate(c, layout, &c->input[CASE_PAST_VALUE], &c->input[CASE_V], s->head_dim_v, &c->value, failure) != 0) {
         return -1;
     }
     t->key.data = c->key.data;

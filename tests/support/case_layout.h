@@ -18,7 +18,6 @@ void layout_strides(const struct layout *layout, const int64_t shape[4], int64_t
 int case_read_shape(struct attention_case *c, const struct layout *layout, struct failure *failure);
 
 /* Places query, key and value; `join`: keys and values are past and new ones, in memory of their own. */
-int case_place_inputs(struct attention_case *c, const struct layout *layout, int join,
-                      struct failure *failure);
+int case_place_inputs(struct attention_case *c, const struct layout *layout, int join, struct failure *failure);
 
 #endif

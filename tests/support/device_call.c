@@ -10,8 +10,8 @@
 static cl_mem upload(cl_context cl, const void *data, size_t bytes)
 {
     cl_int code;
-    cl_mem buffer = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes ? bytes : 1,
-                                   (void *)data, &code);
+    cl_mem buffer =
+        clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes ? bytes : 1, (void *)data, &code);
     return code == CL_SUCCESS ? buffer : NULL;
 }
 
@@ -32,9 +32,8 @@ static clattn_status download(cl_command_queue queue, struct test_call *test, co
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         struct test_array *array = &test->arrays[id];
         if (buffers[id] && forward_is_output(id) &&
-            clEnqueueReadBuffer(queue, buffers[id], CL_TRUE, 0,
-                                (size_t)array->count * array->element_bytes, array->data, 0, NULL,
-                                NULL) != CL_SUCCESS) {
+            clEnqueueReadBuffer(queue, buffers[id], CL_TRUE, 0, (size_t)array->count * array->element_bytes,
+                                array->data, 0, NULL, NULL) != CL_SUCCESS) {
             return CLATTN_OPENCL_ERROR;
         }
     }

@@ -121,8 +121,7 @@ int device_options_parse(int argc, char **argv, const char *strategies, struct d
 
 int device_options_usage(const char *program)
 {
-    fprintf(stderr, "usage: %s [--strategy S,S...] [--type T,T...] [--device D]; more in its source\n",
-            program);
+    fprintf(stderr, "usage: %s [--strategy S,S...] [--type T,T...] [--device D]; more in its source\n", program);
     return 2;
 }
 
@@ -148,8 +147,7 @@ clattn_context *device_options_open(struct device_options *o)
         fprintf(stderr, "%s\n", clattn_last_error());
         return NULL;
     }
-    clGetDeviceInfo(clattn_context_device(context), CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(fp64), &fp64,
-                    NULL);
+    clGetDeviceInfo(clattn_context_device(context), CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(fp64), &fp64, NULL);
     if (!fp64) {
         drop_float64(o);
     }

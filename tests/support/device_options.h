@@ -27,8 +27,7 @@ struct device_option {
  * NULL name. */
 int device_options_parse_more(int argc, char **argv, const char *strategies, const char *types,
                               const struct device_option *more, struct device_options *options);
-int device_options_parse(int argc, char **argv, const char *strategies,
-                         struct device_options *options);
+int device_options_parse(int argc, char **argv, const char *strategies, struct device_options *options);
 
 /* Prints the usage; returns the exit status of misuse. */
 int device_options_usage(const char *program);

@@ -4,12 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device_options.h"
 #include "base/half.h"
+#include "device_options.h"
 
-clattn_problem exact_problem(const struct exact *e, int64_t batch, int64_t query_heads,
-                             int64_t kv_heads, int64_t query_len, int64_t key_len, int64_t head_dim,
-                             int64_t head_dim_v)
+clattn_problem exact_problem(const struct exact *e, int64_t batch, int64_t query_heads, int64_t kv_heads,
+                             int64_t query_len, int64_t key_len, int64_t head_dim, int64_t head_dim_v)
 {
     clattn_problem p = CLATTN_PROBLEM_INIT;
     p.type = e->type;
@@ -61,13 +60,11 @@ int exact_run(struct exact *e, struct test_call *test)
     clattn_status status = clattn_forward_host(e->context, &test->problem, &test->values, &test->tensors);
     e->declined |= status == CLATTN_UNSUPPORTED && e->strategy;
     if (status != CLATTN_OK) {
-        snprintf(e->what, sizeof(e->what), "%s: %.200s", clattn_status_name(status),
-                 clattn_last_error());
+        snprintf(e->what, sizeof(e->what), "%s: %.200s", clattn_status_name(status), clattn_last_error());
         e->what[strcspn(e->what, "\n")] = 0;
     }
     return status == CLATTN_OK ? 0 : -1;
 }
-
 
 int exact_same_value(struct exact *e, const struct exact_row *row, int64_t column, double want)
 {
@@ -75,13 +72,13 @@ int exact_same_value(struct exact *e, const struct exact_row *row, int64_t colum
     if (memcmp(&got, &want, sizeof(got)) == 0) {
         return 0;
     }
-    snprintf(e->what, sizeof(e->what), "out[%d, %d, %d, %d] is %.17g, not %.17g", (int)row->b,
-             (int)row->h, (int)row->i, (int)column, got, want);
+    snprintf(e->what, sizeof(e->what), "out[%d, %d, %d, %d] is %.17g, not %.17g", (int)row->b, (int)row->h, (int)row->i,
+             (int)column, got, want);
     return -1;
 }
 
-int exact_same_entry(struct exact *e, const struct test_call *one, int64_t b,
-                     const struct test_call *other, int64_t other_b)
+int exact_same_entry(struct exact *e, const struct test_call *one, int64_t b, const struct test_call *other,
+                     int64_t other_b)
 {
     int64_t n[4];
     int status = 0;

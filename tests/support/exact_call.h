@@ -27,9 +27,8 @@ void exact_tested(struct exact *e, int count_before);
 /* Prints the counts; the exit status. */
 int exact_close(struct exact *e);
 
-clattn_problem exact_problem(const struct exact *e, int64_t batch, int64_t query_heads,
-                             int64_t kv_heads, int64_t query_len, int64_t key_len, int64_t head_dim,
-                             int64_t head_dim_v);
+clattn_problem exact_problem(const struct exact *e, int64_t batch, int64_t query_heads, int64_t kv_heads,
+                             int64_t query_len, int64_t key_len, int64_t head_dim, int64_t head_dim_v);
 
 /* Values for test_call_fill. Contexts: the mean (double); the largest integer (int64_t); none. */
 test_value value_normal, value_integer, value_zero;
@@ -48,8 +47,8 @@ struct exact_row {
 int exact_same_value(struct exact *e, const struct exact_row *row, int64_t column, double want);
 
 /* All rows of b of `one` equal those of other_b of `other`. */
-int exact_same_entry(struct exact *e, const struct test_call *one, int64_t b,
-                     const struct test_call *other, int64_t other_b);
+int exact_same_entry(struct exact *e, const struct test_call *one, int64_t b, const struct test_call *other,
+                     int64_t other_b);
 
 void exact_copy_entry(struct test_call *to, int64_t to_b, const struct test_call *from, int64_t from_b,
                       enum tensor_id id);

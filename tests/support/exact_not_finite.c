@@ -14,8 +14,10 @@ static struct pair pair_at(const struct test_call *test, const struct test_call 
 {
     const clattn_problem *p = &test->problem;
     const int64_t row = n / p->head_dim_v;
-    struct pair pair = { .b = row / p->query_len / p->query_heads, .h = row / p->query_len % p->query_heads,
-                         .i = row % p->query_len, .c = n % p->head_dim_v };
+    struct pair pair = { .b = row / p->query_len / p->query_heads,
+                         .h = row / p->query_len % p->query_heads,
+                         .i = row % p->query_len,
+                         .c = n % p->head_dim_v };
     pair.got = test_call_get(test, TENSOR_OUT, pair.b, pair.h, pair.i, pair.c);
     pair.want = test_call_get(reference, TENSOR_OUT, pair.b, pair.h, pair.i, pair.c);
     return pair;

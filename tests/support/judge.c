@@ -13,7 +13,7 @@ struct trial {
     const struct judged_call *call;
     struct expected expected;
     double plain_largest; /* error of the plain pipeline */
-    uint64_t inputs; /* their hash */
+    uint64_t inputs;      /* their hash */
 };
 
 void judge_report(struct judge *judge, const struct judged_call *call, const char *strategy, const char *what)
@@ -157,8 +157,7 @@ static void report_unserved(struct judge *judge)
     clattn_type type = CLATTN_TYPE_NONE;
     while (!judge->one_call && judge_unserved(judge, &s, &type)) {
         printf("FAIL %s takes %s, but declined all %" PRId64 " calls: it was not tested\n",
-               strategy_label(judge->options->strategies[s]), clattn_type_name(type),
-               judge->figures[s][type].offered);
+               strategy_label(judge->options->strategies[s]), clattn_type_name(type), judge->figures[s][type].offered);
         ++judge->failed;
     }
 }
@@ -176,9 +175,9 @@ int64_t judge_declined(const struct judge *judge)
 
 static void print_row(const char *type, const char *strategy, const struct judge_figures *f)
 {
-    printf("%-8s %-14s %5" PRId64 "  %-7.3f %-7.3f %-7.3f  %-7.3f %-8.4f  %s; %s\n", type, strategy, f->calls,
-           f->c_out, f->c_lse, f->c_weights, f->ratio.calls ? f->ratio.sum / (double)f->ratio.calls : 0,
-           f->ratio.worst, *f->c_out_at ? f->c_out_at : "none", *f->worst_at ? f->worst_at : "none");
+    printf("%-8s %-14s %5" PRId64 "  %-7.3f %-7.3f %-7.3f  %-7.3f %-8.4f  %s; %s\n", type, strategy, f->calls, f->c_out,
+           f->c_lse, f->c_weights, f->ratio.calls ? f->ratio.sum / (double)f->ratio.calls : 0, f->ratio.worst,
+           *f->c_out_at ? f->c_out_at : "none", *f->worst_at ? f->worst_at : "none");
 }
 
 void judge_print(struct judge *judge)

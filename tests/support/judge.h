@@ -23,7 +23,7 @@ struct judge {
     clattn_context *context;
     struct judge_figures figures[OPTIONS_STRATEGIES_MAX][JUDGE_TYPES];
     int64_t passed, failed, skipped;
-    int one_call; /* was asked for: strategies may decline it */
+    int one_call;  /* was asked for: strategies may decline it */
     FILE *digests; /* NULL: none; a line a call and strategy: call, type, strategy, a hash of the outputs' bits */
 };
 

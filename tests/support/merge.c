@@ -17,8 +17,8 @@ void merge_row(int64_t columns, const double *out_a, double lse_a, const double 
 }
 
 clattn_status merge_two(clattn_context *context, cl_command_queue queue, clattn_type type, const int64_t shape[4],
-                        const clattn_partial *a, const clattn_partial *b, const clattn_partial *merged,
-                        cl_uint n_wait, const cl_event *wait, cl_event *done)
+                        const clattn_partial *a, const clattn_partial *b, const clattn_partial *merged, cl_uint n_wait,
+                        const cl_event *wait, cl_event *done)
 {
     clattn_merge_problem problem = CLATTN_MERGE_PROBLEM_INIT;
     const clattn_partial partials[2] = { *a, *b };

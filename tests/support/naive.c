@@ -79,18 +79,15 @@ static int hidden(const struct naive *n, int64_t j)
     int64_t distance = j - (n->i + n->offset); /* > 0: after the query */
     int outside = (p->window_left >= 0 && -distance > p->window_left) ||
                   (p->window_right >= 0 && distance > p->window_right);
-    if (j >= n->visible_keys || (p->causal && distance > 0) ||
-        (outside && j >= p->always_visible_keys)) {
+    if (j >= n->visible_keys || (p->causal && distance > 0) || (outside && j >= p->always_visible_keys)) {
         return 1;
     }
-    if (test_call_has(n->test, TENSOR_MASK) &&
-        ((call->mask_key_len >= 0 && j >= call->mask_key_len) ||
-         !(test_call_get(n->test, TENSOR_MASK, n->b, n->h, n->i, j) > 0))) {
+    if (test_call_has(n->test, TENSOR_MASK) && ((call->mask_key_len >= 0 && j >= call->mask_key_len) ||
+                                                !(test_call_get(n->test, TENSOR_MASK, n->b, n->h, n->i, j) > 0))) {
         return 1;
     }
-    return test_call_has(n->test, TENSOR_BIAS) &&
-           ((call->bias_key_len >= 0 && j >= call->bias_key_len) ||
-            test_call_get(n->test, TENSOR_BIAS, n->b, n->h, n->i, j) < -1.7e308);
+    return test_call_has(n->test, TENSOR_BIAS) && ((call->bias_key_len >= 0 && j >= call->bias_key_len) ||
+                                                   test_call_get(n->test, TENSOR_BIAS, n->b, n->h, n->i, j) < -1.7e308);
 }
 
 static double logit(const struct naive *n, int64_t j)
@@ -120,10 +117,9 @@ static double logit(const struct naive *n, int64_t j)
 static int dropped(const struct naive *n, int64_t j)
 {
     const clattn_call *call = &n->test->values;
-    const uint32_t key[2] = { (uint32_t)(call->dropout_seed & 0xffffffffu),
-                              (uint32_t)(call->dropout_seed >> 32) };
-    const uint32_t counter[4] = { (uint32_t)j >> 2, (uint32_t)n->i,
-                                  (uint32_t)(n->b * n->p->query_heads + n->h), call->dropout_offset };
+    const uint32_t key[2] = { (uint32_t)(call->dropout_seed & 0xffffffffu), (uint32_t)(call->dropout_seed >> 32) };
+    const uint32_t counter[4] = { (uint32_t)j >> 2, (uint32_t)n->i, (uint32_t)(n->b * n->p->query_heads + n->h),
+                                  call->dropout_offset };
     uint32_t words[4];
     philox_4x32_10(counter, key, words);
     return ldexp(words[j & 3], -32) < n->p->dropout;
@@ -165,9 +161,7 @@ static void row(const struct naive *n, double *p, double *out)
             if (p[j] < 0) {
                 continue;
             }
-            double weight = n->p->dropout > 0
-                                ? (dropped(n, j) ? 0 : n->round_store(p[j] / (1 - n->p->dropout)))
-                                : p[j];
+            double weight = n->p->dropout > 0 ? (dropped(n, j) ? 0 : n->round_store(p[j] / (1 - n->p->dropout))) : p[j];
             double v = test_call_get(n->test, TENSOR_VALUE, entry, group, n->first_key + j, c);
             sum = n->round_sum(sum + n->round_sum(weight * v));
         }
@@ -175,15 +169,12 @@ static void row(const struct naive *n, double *p, double *out)
     }
 }
 
-void naive_forward(const struct test_call *test, enum naive_precision precision, double *out,
-                   double *lse)
+void naive_forward(const struct test_call *test, enum naive_precision precision, double *out, double *lse)
 {
     struct naive n = { .test = test, .p = &test->problem, .round_sum = keep, .round_store = keep };
     if (precision == NAIVE_STORAGE && n.p->type != CLATTN_FLOAT64) {
         n.round_sum = to_float;
-        n.round_store = n.p->type == CLATTN_FLOAT16    ? to_half
-                        : n.p->type == CLATTN_BFLOAT16 ? to_bfloat16
-                                                       : to_float;
+        n.round_store = n.p->type == CLATTN_FLOAT16 ? to_half : n.p->type == CLATTN_BFLOAT16 ? to_bfloat16 : to_float;
     }
     int64_t columns = n.p->head_dim_v ? n.p->head_dim_v : n.p->head_dim;
     int64_t rows = test->values.query_len >= 0 ? test->values.query_len : n.p->query_len;

@@ -10,7 +10,6 @@ enum naive_precision { NAIVE_DOUBLE, NAIVE_STORAGE };
 
 /* out: dense [batch, query_heads, query_len of the call, head_dim_v]; lse (may be NULL): dense
  * [batch, query_heads, query_len]. Rows past a packed sequence's end are left alone. */
-void naive_forward(const struct test_call *test, enum naive_precision precision, double *out,
-                   double *lse);
+void naive_forward(const struct test_call *test, enum naive_precision precision, double *out, double *lse);
 
 #endif

@@ -12,7 +12,7 @@ struct random {
 struct random random_start(uint64_t seed, uint64_t index);
 
 uint64_t random_bits(struct random *random);
-double random_unit(struct random *random);                            /* in [0, 1) */
+double random_unit(struct random *random);                                /* in [0, 1) */
 int64_t random_between(struct random *random, int64_t low, int64_t high); /* both included */
 int random_chance(struct random *random, double probability);
 double random_normal(struct random *random);

@@ -28,7 +28,7 @@ static int64_t random_head_dim(struct random *random)
 {
     static const int64_t usual[] = { 8, 16, 32, 40, 64, 64, 72, 80, 96, 128, 128, 160, 192, 256 };
     double kind = random_unit(random);
-    return kind < 0.4 ? PICK(random, usual)
+    return kind < 0.4   ? PICK(random, usual)
            : kind < 0.8 ? random_between(random, 1, 40)
                         : random_between(random, 41, 300);
 }
@@ -50,8 +50,8 @@ static void random_shape(struct random *random, clattn_problem *p, int64_t work_
     p->head_dim_v = random_chance(random, 0.6) ? p->head_dim : random_head_dim(random);
     /* Small enough: halved in turn, from anywhere on. */
     int64_t *const shrink[] = { &p->batch, &p->query_heads, &p->query_len, &p->key_len };
-    for (int step = (int)random_between(random, 0, 3); p->batch * p->query_heads * p->query_len * p->key_len *
-                           (p->head_dim + p->head_dim_v) > work_limit; ++step) {
+    for (int step = (int)random_between(random, 0, 3);
+         p->batch * p->query_heads * p->query_len * p->key_len * (p->head_dim + p->head_dim_v) > work_limit; ++step) {
         int64_t *extent = shrink[step % 4];
         *extent = *extent > 1 ? *extent / 2 : *extent;
         if (extent == &p->query_heads) {
@@ -84,23 +84,20 @@ static void random_masking(struct random *random, clattn_problem *p)
     int positional = p->causal || p->window_left >= 0 || p->window_right >= 0 ||
                      (p->features & CLATTN_WITH_SLOPES) != 0;
     p->alignment = positional || random_chance(random, 0.1)
-                       ? (clattn_alignment)random_between(random, CLATTN_ALIGN_TOP_LEFT,
-                                                          CLATTN_ALIGN_OFFSETS)
+                       ? (clattn_alignment)random_between(random, CLATTN_ALIGN_TOP_LEFT, CLATTN_ALIGN_OFFSETS)
                        : CLATTN_ALIGN_UNSET;
 }
 
 static void random_options(struct random *random, clattn_problem *p, clattn_type type)
 {
-    static const clattn_type types[] = { CLATTN_FLOAT32, CLATTN_FLOAT32, CLATTN_FLOAT16,
-                                         CLATTN_BFLOAT16 };
+    static const clattn_type types[] = { CLATTN_FLOAT32, CLATTN_FLOAT32, CLATTN_FLOAT16, CLATTN_BFLOAT16 };
     p->type = type != CLATTN_TYPE_NONE ? type : types[random_between(random, 0, 3)];
     if (random_chance(random, 0.25)) {
-        p->bias_type = (clattn_type)random_between(
-            random, CLATTN_FLOAT32, p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_BFLOAT16);
+        p->bias_type = (clattn_type)random_between(random, CLATTN_FLOAT32,
+                                                   p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_BFLOAT16);
     }
     p->weights = random_chance(random, 0.2)
-                     ? (clattn_weights)random_between(random, CLATTN_WEIGHTS_SCORES,
-                                                      CLATTN_WEIGHTS_SOFTMAX)
+                     ? (clattn_weights)random_between(random, CLATTN_WEIGHTS_SCORES, CLATTN_WEIGHTS_SOFTMAX)
                      : CLATTN_WEIGHTS_NONE;
     p->softcap = random_chance(random, 0.12) ? 0.5 + 60 * random_unit(random) : 0;
     p->dropout = random_chance(random, 0.1) ? 0.05 + 0.9 * random_unit(random) : 0;
@@ -133,8 +130,8 @@ static void random_variation(struct random *random, clattn_problem *p, int64_t w
     p->query_len = random_length(random, 300);
     p->key_len = random_chance(random, 0.25) ? p->query_len : random_length(random, 700);
     int64_t *const shrink[] = { &p->batch, &p->query_len, &p->key_len };
-    for (int step = (int)random_between(random, 0, 2); p->batch * p->query_heads * p->query_len * p->key_len *
-                           (p->head_dim + p->head_dim_v) > work_limit; ++step) {
+    for (int step = (int)random_between(random, 0, 2);
+         p->batch * p->query_heads * p->query_len * p->key_len * (p->head_dim + p->head_dim_v) > work_limit; ++step) {
         int64_t *extent = shrink[step % 3];
         if (p->batch == 1 && p->query_len <= 1 && p->key_len <= 1) {
             break;
@@ -174,16 +171,14 @@ static void random_call_values(struct random *random, struct test_call *test)
     if (random_chance(random, 0.3)) {
         static const double scales[] = { 0, -0.25, 1, 0.125, 0.05 };
         call->has_scale = 1;
-        call->scale = random_chance(random, 0.5) ? scales[random_between(random, 0, 4)]
-                                                 : random_normal(random) * 0.3;
+        call->scale = random_chance(random, 0.5) ? scales[random_between(random, 0, 4)] : random_normal(random) * 0.3;
     }
     call->dropout_seed = random_bits(random);
     call->dropout_offset = (uint32_t)random_bits(random);
 }
 
 /* Lengths of packed sequences: the rows of query and key that there are. */
-static void random_sequences(struct random *random, const clattn_problem *p, int32_t *cu_query,
-                             int32_t *cu_key)
+static void random_sequences(struct random *random, const clattn_problem *p, int32_t *cu_query, int32_t *cu_key)
 {
     cu_query[0] = cu_key[0] = 0;
     for (int64_t b = 0; b < p->batch; ++b) {
@@ -201,8 +196,7 @@ static double seam(struct random *random, const int64_t index[4], const void *se
 }
 
 clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t index,
-                                 const struct random_call_options *options,
-                                 enum value_family *family)
+                                 const struct random_call_options *options, enum value_family *family)
 {
     const uint64_t neighbour = options->calls_a_program > 1 ? index % options->calls_a_program : 0;
     struct random random = random_start(seed, index - neighbour);

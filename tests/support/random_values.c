@@ -8,8 +8,9 @@
 
 const char *value_family_name(enum value_family family)
 {
-    static const char *const names[VALUE_FAMILIES] = { "normal",  "sharp",   "one-hot",
-                                                       "extreme", "integer", "not finite" };
+    static const char *const names[VALUE_FAMILIES] = {
+        "normal", "sharp", "one-hot", "extreme", "integer", "not finite"
+    };
     return names[family];
 }
 
@@ -20,8 +21,7 @@ static int is_storage(enum tensor_id id)
     return id <= TENSOR_OUT;
 }
 
-static struct test_layout random_layout(struct random *random, const struct test_call *test,
-                                        enum tensor_id id)
+static struct test_layout random_layout(struct random *random, const struct test_call *test, enum tensor_id id)
 {
     static const int orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 2, 0, 1 }, { 2, 1, 0 } };
     struct test_layout layout = TEST_LAYOUT_DENSE;
@@ -141,8 +141,8 @@ static double fill_offset(struct random *random, const int64_t index[4], const v
 static void fill_query_and_key(struct random *random, struct test_call *test, enum value_family family)
 {
     struct spread one = { 1, 0 }, query = { 1, 0 };
-    query.factor = family == VALUES_SHARP ? 3 + 20 * random_unit(random)
-                   : family == VALUES_ONE_HOT ? 200
+    query.factor = family == VALUES_SHARP        ? 3 + 20 * random_unit(random)
+                   : family == VALUES_ONE_HOT    ? 200
                    : random_chance(random, 0.05) ? 0
                                                  : 1;
     if (family == VALUES_EXTREME) {
@@ -237,8 +237,7 @@ static void mark_seen(const struct test_call *test, unsigned char *seen[TENSOR_C
     }
 }
 
-static void poison_rows(struct random *random, struct test_call *test, enum tensor_id id,
-                        const unsigned char *seen)
+static void poison_rows(struct random *random, struct test_call *test, enum tensor_id id, const unsigned char *seen)
 {
     int64_t n[4];
     test_call_shape(test, id, n);

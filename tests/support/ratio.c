@@ -51,8 +51,8 @@ static void visit_sequence(struct visitor *v, int64_t b)
             const int64_t row = (b * p->query_heads + h) * test->call.query_len + i;
             for (int64_t c = 0; c < p->head_dim_v; ++c) {
                 const int64_t at = row * p->head_dim_v + c;
-                visit(v, row, at, v->plain ? v->plain[at]
-                                           : test_call_get(test, TENSOR_OUT, varlen ? 0 : b, h, first + i, c));
+                visit(v, row, at,
+                      v->plain ? v->plain[at] : test_call_get(test, TENSOR_OUT, varlen ? 0 : b, h, first + i, c));
             }
         }
     }
@@ -87,8 +87,8 @@ static int says_something(const struct visitor *v, double plain_largest)
     return plain_largest > v->largest_reference * epsilon / 32;
 }
 
-void ratio_check(const struct test_call *test, const struct expected *expected,
-                 double plain_largest, struct ratio *ratio)
+void ratio_check(const struct test_call *test, const struct expected *expected, double plain_largest,
+                 struct ratio *ratio)
 {
     const clattn_type type = test->checked.p.type;
     const int judged = type == CLATTN_FLOAT16 || type == CLATTN_BFLOAT16;
@@ -101,8 +101,8 @@ void ratio_check(const struct test_call *test, const struct expected *expected,
     }
     if (judged && v.excess > plain_largest) {
         snprintf(ratio->wrong, sizeof(ratio->wrong),
-                 "largest error %.6g, of which %.6g is not excused; the plain pipeline has %.6g", v.largest,
-                 v.excess, plain_largest);
+                 "largest error %.6g, of which %.6g is not excused; the plain pipeline has %.6g", v.largest, v.excess,
+                 plain_largest);
     }
 }
 

@@ -11,12 +11,12 @@
 double plain_largest_error(const struct test_call *test, const struct expected *expected);
 
 struct ratio {
-    int says_something;     /* 0: the plain pipeline has next to no error, and nothing was judged by it */
-    double largest;         /* of the largest errors */
-    char wrong[160];        /* why the ratio is too large; "" */
+    int says_something; /* 0: the plain pipeline has next to no error, and nothing was judged by it */
+    double largest;     /* of the largest errors */
+    char wrong[160];    /* why the ratio is too large; "" */
 };
-void ratio_check(const struct test_call *test, const struct expected *expected,
-                 double plain_largest, struct ratio *ratio);
+void ratio_check(const struct test_call *test, const struct expected *expected, double plain_largest,
+                 struct ratio *ratio);
 
 /* What a run has come to. */
 struct ratio_figures {

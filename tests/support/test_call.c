@@ -57,8 +57,12 @@ static struct operands measure(const struct test_call *test)
     const clattn_call *v = &test->values;
     const int64_t keys = length_or(v->key_len, test->problem.key_len);
     const struct forward_lengths lengths = {
-        length_or(v->query_len, test->problem.query_len), keys, length_or(v->mask_key_len, keys),
-        length_or(v->bias_key_len, keys), test->packed_queries, test->packed_keys,
+        length_or(v->query_len, test->problem.query_len),
+        keys,
+        length_or(v->mask_key_len, keys),
+        length_or(v->bias_key_len, keys),
+        test->packed_queries,
+        test->packed_keys,
     };
     struct operands operands = { 0 };
     forward_measure(&test->problem, &lengths, &operands);
@@ -115,8 +119,8 @@ static void mark_reached(struct test_call *test, enum tensor_id id)
         for (int64_t h = 0; h < n[1]; ++h) {
             for (int64_t i = 0; i < n[2]; ++i) {
                 for (int64_t c = 0; c < n[3]; ++c) {
-                    array->reached[t->offset + b * t->stride[0] + h * t->stride[1] +
-                                   i * t->stride[2] + c * t->stride[3]] = 1;
+                    array->reached[t->offset + b * t->stride[0] + h * t->stride[1] + i * t->stride[2] +
+                                   c * t->stride[3]] = 1;
                 }
             }
         }
@@ -173,15 +177,14 @@ void test_call_place_all(struct test_call *test)
 
 /* ---- elements ------------------------------------------------------------------------------- */
 
-static int64_t element_index(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h,
-                             int64_t i, int64_t c)
+static int64_t element_index(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i,
+                             int64_t c)
 {
     const clattn_host_tensor *t = test_call_tensor((struct test_call *)test, id);
     return t->offset + b * t->stride[0] + h * t->stride[1] + i * t->stride[2] + c * t->stride[3];
 }
 
-double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i,
-                     int64_t c)
+double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c)
 {
     const void *data = test->arrays[test->array_of[id]].data;
     int64_t index = element_index(test, id, b, h, i, c);
@@ -192,8 +195,7 @@ double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b,
     return id == TENSOR_MASK ? ((const uint8_t *)data)[index] : ((const int32_t *)data)[index];
 }
 
-void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c,
-                   double value)
+void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c, double value)
 {
     void *data = test->arrays[test->array_of[id]].data;
     int64_t index = element_index(test, id, b, h, i, c);
@@ -207,8 +209,8 @@ void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t
     }
 }
 
-void test_call_fill(struct test_call *test, enum tensor_id id, struct random *random,
-                    test_value *value, const void *context)
+void test_call_fill(struct test_call *test, enum tensor_id id, struct random *random, test_value *value,
+                    const void *context)
 {
     int64_t n[4], at[4];
     test_call_shape(test, id, n);

@@ -39,12 +39,15 @@ void test_call_shape(const struct test_call *test, enum tensor_id id, int64_t sh
 /* How to lay a tensor into memory: axes from the outermost to the innermost one. */
 struct test_layout {
     int order[4];
-    int64_t padding[4];  /* poison elements after each run of this axis */
-    int broadcast[4];    /* stride 0: inputs only */
-    int reversed[4];     /* negative stride */
+    int64_t padding[4]; /* poison elements after each run of this axis */
+    int broadcast[4];   /* stride 0: inputs only */
+    int reversed[4];    /* negative stride */
     int64_t offset;
 };
-#define TEST_LAYOUT_DENSE { { 0, 1, 2, 3 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, 0 }
+#define TEST_LAYOUT_DENSE                                                                                              \
+    {                                                                                                                  \
+        { 0, 1, 2, 3 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, 0                                              \
+    }
 
 /* Allocates a tensor's memory, poisoned; NULL layout: dense. */
 void test_call_place(struct test_call *test, enum tensor_id id, const struct test_layout *layout);
@@ -65,15 +68,13 @@ clattn_tensor *device_tensor_of(clattn_tensors *tensors, int id);
 clattn_host_tensor *host_tensor_of(clattn_host_tensors *tensors, int id);
 
 /* Elements by index; ints and masks too. */
-double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i,
-                     int64_t c);
-void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c,
-                   double value);
+double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c);
+void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c, double value);
 
 /* Sets every element of a tensor to what `value` returns. */
 typedef double test_value(struct random *random, const int64_t index[4], const void *context);
-void test_call_fill(struct test_call *test, enum tensor_id id, struct random *random,
-                    test_value *value, const void *context);
+void test_call_fill(struct test_call *test, enum tensor_id id, struct random *random, test_value *value,
+                    const void *context);
 
 /* Checks problem and call as the library does; the status is an error of the test when it is not OK. */
 clattn_status test_call_validate(struct test_call *test);

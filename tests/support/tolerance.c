@@ -33,8 +33,7 @@ clattn_status expected_create(struct expected *expected, const struct test_call 
 void expected_free(struct expected *expected)
 {
     struct reference_detail *d = &expected->detail;
-    double *const parts[] = { d->out,     d->value_spread,     d->lse, d->magnitude,
-                              d->weights, d->weights_magnitude };
+    double *const parts[] = { d->out, d->value_spread, d->lse, d->magnitude, d->weights, d->weights_magnitude };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); ++i) {
         free(parts[i]);
     }
@@ -48,8 +47,8 @@ struct check {
     struct verdict *verdict;
     double u, least;      /* unit roundoff of what is computed in; what exp may flush to zero */
     double largest_value; /* |v| */
-    int64_t b, h, i;     /* the row, and */
-    int64_t at, packed;  /* where it is in the dense detail and in outputs */
+    int64_t b, h, i;      /* the row, and */
+    int64_t at, packed;   /* where it is in the dense detail and in outputs */
 };
 
 /* An error bound is C * unit + floor; rounding to the output's type comes on top. */
@@ -95,8 +94,8 @@ static double needed(double got, double want, const struct bound *bound)
     return excess <= 0 ? 0 : bound->unit > 0 ? excess / bound->unit : (double)INFINITY;
 }
 
-static void judge(struct check *c, const char *name, int64_t column, double got, double want,
-                  const struct bound *bound, double *c_needed)
+static void judge(struct check *c, const char *name, int64_t column, double got, double want, const struct bound *bound,
+                  double *c_needed)
 {
     double need = needed(got, want, bound);
     *c_needed = need > *c_needed ? need : *c_needed;
@@ -105,9 +104,8 @@ static void judge(struct check *c, const char *name, int64_t column, double got,
     }
     if (c->verdict->wrong++ == 0) {
         snprintf(c->verdict->first, sizeof(c->verdict->first),
-                 "%s[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
-                 "] is %.9g, should be %.9g: needs C = %.3g",
-                 name, c->b, c->h, c->i, column, got, want, need);
+                 "%s[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] is %.9g, should be %.9g: needs C = %.3g", name,
+                 c->b, c->h, c->i, column, got, want, need);
     }
 }
 
@@ -164,8 +162,7 @@ static void check_lse(struct check *c)
                            .floor = logit_rounding(c),
                            .type = rounded_type(computed, CLATTN_FLOAT32) };
     int64_t b = p->features & CLATTN_WITH_VARLEN ? 0 : c->b;
-    judge(c, "lse", 0, test_call_get(c->test, TENSOR_LSE, b, c->h, c->packed, 0), want, &bound,
-          &c->verdict->c_lse);
+    judge(c, "lse", 0, test_call_get(c->test, TENSOR_LSE, b, c->h, c->packed, 0), want, &bound, &c->verdict->c_lse);
 }
 
 /* Also of rows past a packed sequence's end, which have weights but no other output. */
@@ -224,8 +221,7 @@ static void check_row(struct check *c)
     }
 }
 
-void tolerance_check(const struct test_call *test, const struct expected *expected,
-                     struct verdict *verdict)
+void tolerance_check(const struct test_call *test, const struct expected *expected, struct verdict *verdict)
 {
     const clattn_problem *p = &test->checked.p;
     int wide = p->type == CLATTN_FLOAT64;

@@ -33,7 +33,6 @@ struct verdict {
 };
 
 /* Holds the outputs of `test` against what is expected. */
-void tolerance_check(const struct test_call *test, const struct expected *expected,
-                     struct verdict *verdict);
+void tolerance_check(const struct test_call *test, const struct expected *expected, struct verdict *verdict);
 
 #endif

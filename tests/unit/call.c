@@ -15,8 +15,7 @@ struct fixture {
     int32_t list[8];
 };
 
-static void set_place(clattn_host_tensor *tensor, float *memory, int64_t heads, int64_t rows,
-                      int64_t columns)
+static void set_place(clattn_host_tensor *tensor, float *memory, int64_t heads, int64_t rows, int64_t columns)
 {
     tensor->data = memory;
     clattn_strides_bhsd(heads, rows, columns, tensor->stride);
@@ -57,10 +56,8 @@ static clattn_status validate(struct fixture *f)
 static void ck_refused(struct fixture *f, clattn_status expected, const char *says)
 {
     clattn_status status = validate(f);
-    ck_assert_msg(status == expected, "status %s, message \"%s\"", clattn_status_name(status),
-                  clattn_last_error());
-    ck_assert_msg(strstr(clattn_last_error(), says) != NULL, "\"%s\" does not say \"%s\"",
-                  clattn_last_error(), says);
+    ck_assert_msg(status == expected, "status %s, message \"%s\"", clattn_status_name(status), clattn_last_error());
+    ck_assert_msg(strstr(clattn_last_error(), says) != NULL, "\"%s\" does not say \"%s\"", clattn_last_error(), says);
 }
 
 START_TEST(test_a_right_call)
@@ -78,8 +75,8 @@ END_TEST
 START_TEST(test_missing_tensors)
 {
     struct fixture f;
-    clattn_host_tensor *const tensors[] = { &f.tensors.query, &f.tensors.key, &f.tensors.value,
-                                            &f.tensors.out, &f.tensors.mask };
+    clattn_host_tensor *const tensors[] = { &f.tensors.query, &f.tensors.key, &f.tensors.value, &f.tensors.out,
+                                            &f.tensors.mask };
     const char *const names[] = { "query", "key", "value", "out", "mask" };
     for (int n = 0; n < 5; ++n) {
         start(&f, CLATTN_WITH_MASK);
@@ -97,9 +94,8 @@ START_TEST(test_tensors_that_the_problem_does_not_have)
 {
     struct fixture f;
     clattn_host_tensor *const tensors[] = {
-        &f.tensors.mask,        &f.tensors.bias,          &f.tensors.lse,      &f.tensors.weights,
-        &f.tensors.slopes,      &f.tensors.sinks,         &f.tensors.cu_query, &f.tensors.cu_key,
-        &f.tensors.key_lengths, &f.tensors.query_offsets,
+        &f.tensors.mask,  &f.tensors.bias,     &f.tensors.lse,    &f.tensors.weights,     &f.tensors.slopes,
+        &f.tensors.sinks, &f.tensors.cu_query, &f.tensors.cu_key, &f.tensors.key_lengths, &f.tensors.query_offsets,
     };
     for (size_t n = 0; n < sizeof(tensors) / sizeof(tensors[0]); ++n) {
         start(&f, 0);
@@ -226,6 +222,5 @@ START_TEST(test_empty_tensors)
 }
 END_TEST
 
-SUITE("call", test_a_right_call, test_missing_tensors, test_tensors_that_the_problem_does_not_have,
-      test_lengths, test_scale, test_strides_and_offsets, test_key_lengths, test_seams, test_struct_size,
-      test_empty_tensors)
+SUITE("call", test_a_right_call, test_missing_tensors, test_tensors_that_the_problem_does_not_have, test_lengths,
+      test_scale, test_strides_and_offsets, test_key_lengths, test_seams, test_struct_size, test_empty_tensors)

@@ -57,8 +57,7 @@ static int takes(const char *name, unsigned quirks)
     context.device.parameter_bytes = 4352;
     context.device.quirks = quirks;
     for (size_t i = 0; i < strategy_count; ++i) {
-        if (strategy_table[i]->operation == problem.any.operation &&
-            strcmp(strategy_table[i]->name, name) == 0) {
+        if (strategy_table[i]->operation == problem.any.operation && strcmp(strategy_table[i]->name, name) == 0) {
             struct text why = TEXT_INIT;
             int taken = strategy_table[i]->applicable(&context, &problem.any, &why);
             text_free(&why);

@@ -28,11 +28,13 @@ struct refusal {
     const char *says[3];
 };
 
+/* clang-format off */
 #define INTEGER(name, value, status, ...)                                                              \
     { offsetof(clattn_problem, name), sizeof(((clattn_problem *)0)->name), value, 0, status,           \
       { __VA_ARGS__ } }
 #define NUMBER(name, value, status, ...)                                                               \
     { offsetof(clattn_problem, name), 0, 0, value, status, { __VA_ARGS__ } }
+/* clang-format on */
 
 static const struct refusal refusals[] = {
     INTEGER(head_dim, 0, CLATTN_INVALID_SHAPE, "head_dim", "0", "> 0"),
@@ -91,8 +93,7 @@ START_TEST(test_refusals_name_field_value_and_rule)
                       clattn_status_name(status), clattn_last_error());
         for (int part = 0; part < 3 && refusals[n].says[part]; ++part) {
             ck_assert_msg(strstr(clattn_last_error(), refusals[n].says[part]) != NULL,
-                          "refusal %zu: \"%s\" does not say \"%s\"", n, clattn_last_error(),
-                          refusals[n].says[part]);
+                          "refusal %zu: \"%s\" does not say \"%s\"", n, clattn_last_error(), refusals[n].says[part]);
         }
     }
 }
@@ -212,6 +213,7 @@ END_TEST
 
 /* Every field of clattn_problem, in its order. A new one is a line here: else the assertion below fails, or the test,
  * which lets nothing but padding lie between two fields. */
+/* clang-format off */
 #define FIELD(name) { #name, offsetof(clattn_problem, name), sizeof(((clattn_problem *)0)->name) }
 static const struct {
     const char *name;
@@ -225,6 +227,7 @@ static const struct {
     FIELD(strided_columns),                 FIELD(matmul),       FIELD(strategy),
     FIELD(allow_tf32),  FIELD(key_type),    FIELD(value_type),   FIELD(out_type),
 };
+/* clang-format on */
 _Static_assert(offsetof(clattn_problem, out_type) + sizeof(clattn_type) == sizeof(clattn_problem),
                "out_type is the last field: `fields` has a line for each");
 
@@ -258,8 +261,7 @@ START_TEST(test_equality_sees_every_field)
         for (size_t byte = 0; byte < fields[i].bytes; ++byte) {
             other = one;
             ((unsigned char *)&other.p)[at + byte] ^= 1;
-            ck_assert_msg(!problem_equal(&one.any, &other.any), "byte %zu of %s was not seen", byte,
-                          fields[i].name);
+            ck_assert_msg(!problem_equal(&one.any, &other.any), "byte %zu of %s was not seen", byte, fields[i].name);
         }
     }
     p.strategy = "other";
@@ -280,7 +282,6 @@ START_TEST(test_tf32_is_for_float32)
 }
 END_TEST
 
-SUITE("problem", test_refusals_name_field_value_and_rule, test_zero_lengths_are_legal,
-      test_defaults_are_resolved, test_null_and_struct_size, test_a_longer_struct, test_a_shorter_struct,
-      test_a_cut_struct, test_init_functions, test_every_field_is_known,
-      test_equality_sees_every_field, test_tf32_is_for_float32)
+SUITE("problem", test_refusals_name_field_value_and_rule, test_zero_lengths_are_legal, test_defaults_are_resolved,
+      test_null_and_struct_size, test_a_longer_struct, test_a_shorter_struct, test_a_cut_struct, test_init_functions,
+      test_every_field_is_known, test_equality_sees_every_field, test_tf32_is_for_float32)

@@ -14,8 +14,8 @@
 /* ---- by hand -------------------------------------------------------------------------------- */
 
 /* One head, one column: logits are query[i] * key[j], scale 1. */
-static void start_small(struct test_call *test, clattn_problem p, int64_t queries, int64_t keys,
-                        const double *query, const double *key, const double *value)
+static void start_small(struct test_call *test, clattn_problem p, int64_t queries, int64_t keys, const double *query,
+                        const double *key, const double *value)
 {
     p.type = CLATTN_FLOAT64;
     p.query_len = queries;
@@ -237,8 +237,7 @@ START_TEST(test_against_the_four_loops)
         ck_assert_int_eq(expected_create(&expected, &test), CLATTN_OK);
         naive_forward(&test, NAIVE_DOUBLE, expected.detail.out, expected.detail.lse);
         tolerance_check(&test, &expected, &verdict);
-        ck_assert_msg(verdict.wrong == 0, "index %d of seed 20, %d rows: %s", (int)index, (int)rows,
-                      verdict.first);
+        ck_assert_msg(verdict.wrong == 0, "index %d of seed 20, %d rows: %s", (int)index, (int)rows, verdict.first);
         most = fmax(most, verdict.c_out);
         expected_free(&expected);
         test_call_free(&test);
@@ -304,6 +303,6 @@ START_TEST(test_dropout_keeps_its_share)
 }
 END_TEST
 
-SUITE("reference", test_two_keys, test_rows_without_keys, test_sinks, test_softcap_and_slopes,
-      test_window, test_weights_modes, test_nan_stays_where_it_is_seen, test_extreme_logits,
-      test_against_the_four_loops, test_merge_of_two_parts, test_dropout_keeps_its_share)
+SUITE("reference", test_two_keys, test_rows_without_keys, test_sinks, test_softcap_and_slopes, test_window,
+      test_weights_modes, test_nan_stays_where_it_is_seen, test_extreme_logits, test_against_the_four_loops,
+      test_merge_of_two_parts, test_dropout_keeps_its_share)

@@ -23,11 +23,11 @@ static inline int suite_run(const char *name, const suite_test *tests, size_t co
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-#define SUITE(name, ...)                                                                               \
-    int main(void)                                                                                     \
-    {                                                                                                  \
-        const suite_test tests[] = { __VA_ARGS__ };                                                    \
-        return suite_run(name, tests, sizeof(tests) / sizeof(tests[0]));                               \
+#define SUITE(name, ...)                                                                                               \
+    int main(void)                                                                                                     \
+    {                                                                                                                  \
+        const suite_test tests[] = { __VA_ARGS__ };                                                                    \
+        return suite_run(name, tests, sizeof(tests) / sizeof(tests[0]));                                               \
     }
 
 #endif

@@ -142,8 +142,7 @@ static void store(const struct tile *tile, uint8_t *to, int64_t stride)
 
 /* sum += a * b. Sums of the low and of the high halves of the pairs are kept apart and added at the end.
  * Rounding is to nearest even, subnormal numbers are 0 before and after: so stands MXCSR meanwhile. */
-__attribute__((target("avx512f"))) static int multiply(struct tile *sum, const struct tile *a,
-                                                       const struct tile *b)
+__attribute__((target("avx512f"))) static int multiply(struct tile *sum, const struct tile *a, const struct tile *b)
 {
     const unsigned nearest_daz_ftz = 0x1f80 | 0x8040, saved = _mm_getcsr();
     const int pairs = a->row_bytes / 4;
@@ -177,9 +176,9 @@ __attribute__((target("avx512f"))) static int multiply(struct tile *sum, const s
 
 struct operands {
     int mod, reg, rm, vvvv;
-    uint8_t *address;    /* of memory operands: base + displacement, and the index unless it is a stride */
+    uint8_t *address; /* of memory operands: base + displacement, and the index unless it is a stride */
     int64_t stride;
-    int length;          /* of the whole instruction */
+    int length; /* of the whole instruction */
 };
 
 static int64_t general_register(const ucontext_t *context, int number)
@@ -190,8 +189,7 @@ static int64_t general_register(const ucontext_t *context, int number)
 }
 
 /* `code` is at the opcode's successor, the ModRM byte, at offset 4. */
-static void decode(const ucontext_t *context, const uint8_t *code, int index_is_stride,
-                   struct operands *o)
+static void decode(const ucontext_t *context, const uint8_t *code, int index_is_stride, struct operands *o)
 {
     const int x = !(code[1] & 0x40) * 8, b = !(code[1] & 0x20) * 8;
     const uint8_t *at = code + 4;

@@ -8,16 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/random.h"
 #include "device/x86.h"
+#include "support/random.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 
 #define LOAD(n) "tileloadd (%0,%1,1), %%tmm" #n
 #define STORE "tilestored %%tmm0, (%0,%1,1)"
 #define MULTIPLY "tdpbf16ps %%tmm2, %%tmm1, %%tmm0"
-#define WITH_MEMORY(instruction, at, stride)                                                           \
-    __asm__ volatile(instruction ::"r"(at), "r"((int64_t)(stride)) : "memory")
+#define WITH_MEMORY(instruction, at, stride) __asm__ volatile(instruction ::"r"(at), "r"((int64_t)(stride)) : "memory")
 
 static int passed, failed;
 

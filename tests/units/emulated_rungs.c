@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program/context.h"
 #include "plan/ladder.h"
+#include "program/context.h"
 
 #define OPTIONS_BYTES 128
 

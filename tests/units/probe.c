@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/merge.h"
 #include "robust/sample.h"
+#include "support/merge.h"
 
 #define SMALL_WORK 45000
 
@@ -97,10 +97,10 @@ static void run_merge(clattn_context *context)
         clattn_partial p = { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE };
         clattn_strides_bhsd(2, 3, 5, p.out.stride);
         clattn_strides_bhsd(2, 3, 1, p.lse.stride);
-        p.out.buffer = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, 120,
-                                      zeros, NULL);
-        p.lse.buffer = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, 24,
-                                      zeros, NULL);
+        p.out.buffer =
+            clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, 120, zeros, NULL);
+        p.lse.buffer =
+            clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, 24, zeros, NULL);
         clattn_status status =
             merge_two(context, clattn_context_queue(context), types[i], shape, &p, &p, &p, 0, NULL, NULL);
         report(status == CLATTN_OK && clFinish(clattn_context_queue(context)) == CL_SUCCESS, "merge",
@@ -132,8 +132,8 @@ static void too_large(void)
     /* One row, as many keys as do not fit; keys and values are never read: no such memory is there. */
     const int64_t keys = (int64_t)(bytes / 2 / 512) + 1024;
     float row[128] = { 0 };
-    clattn_status status = clattn_attention(context, CLATTN_FLOAT32, 1, 1, 1, 1, keys, 128, CLATTN_ALIGN_UNSET,
-                                            row, row, row, row);
+    clattn_status status =
+        clattn_attention(context, CLATTN_FLOAT32, 1, 1, 1, 1, keys, 128, CLATTN_ALIGN_UNSET, row, row, row, row);
     printf("%s: %s\n", clattn_status_name(status), clattn_last_error());
     report(status == CLATTN_OUT_OF_DEVICE_MEMORY && strstr(clattn_last_error(), "bytes"), "forward_host",
            "more memory than there is", clattn_last_error());
@@ -148,8 +148,8 @@ static void several_devices(int count)
     for (int i = 0; i < count; ++i) {
         snprintf(name, sizeof(name), "0:%d", i);
         contexts[i] = open_or_die(name);
-        report(i == 0 || clattn_context_device(contexts[i]) != clattn_context_device(contexts[0]), name,
-               "devices", "is the same as 0:0");
+        report(i == 0 || clattn_context_device(contexts[i]) != clattn_context_device(contexts[0]), name, "devices",
+               "is the same as 0:0");
     }
     for (int i = 0; i < count; ++i) {
         run_sample(contexts[i], SAMPLE_MASKED, NULL);

@@ -10,8 +10,8 @@
 
 #define POINTS 4
 #define SWEEPS 2
-#define LENGTH 512    /* of the sweep over dimensions */
-#define DIM 64        /* of the sweep over lengths */
+#define LENGTH 512 /* of the sweep over dimensions */
+#define DIM 64     /* of the sweep over lengths */
 #define LONGEST 2048
 #define WIDEST 256
 
@@ -80,8 +80,7 @@ static clattn_status plan_additive(struct lesson_run *run, const struct study *s
     return clattn_additive_create(run->context, &problem, &pair->additive);
 }
 
-static clattn_status plan_pair(struct lesson_run *run, const struct study *study, struct pair *pair,
-                               size_t *workspace)
+static clattn_status plan_pair(struct lesson_run *run, const struct study *study, struct pair *pair, size_t *workspace)
 {
     const double dim = pair->dim, tensors = 4.0 * pair->length * dim * sizeof(float);
     clattn_status status = plan_dot(run, study, pair);
@@ -103,7 +102,7 @@ static clattn_status prepare(struct lesson_run *run, struct study *study)
     size_t workspace = 0;
     clattn_status status = CLATTN_OK;
     const size_t most = (size_t)LONGEST * DIM > (size_t)LENGTH * WIDEST ? (size_t)LONGEST * DIM
-                                                                       : (size_t)LENGTH * WIDEST;
+                                                                        : (size_t)LENGTH * WIDEST;
     study->query = device_normal(run, 800, most);
     study->key = device_normal(run, 801, most);
     study->value = device_normal(run, 802, most);
@@ -111,8 +110,7 @@ static clattn_status prepare(struct lesson_run *run, struct study *study)
     study->wq = device_normal(run, 803, WIDEST * WIDEST);
     study->wk = device_normal(run, 804, WIDEST * WIDEST);
     study->score = device_normal(run, 805, WIDEST);
-    if (!study->query || !study->key || !study->value || !study->out || !study->wq || !study->wk ||
-        !study->score) {
+    if (!study->query || !study->key || !study->value || !study->out || !study->wq || !study->wk || !study->score) {
         return CLATTN_OUT_OF_DEVICE_MEMORY;
     }
     for (int i = 0; i < SWEEPS * POINTS && status == CLATTN_OK; ++i) {
@@ -170,9 +168,9 @@ static void tell(struct lesson_run *run, const struct study *study)
         const double ratio = p->seconds[1] / p->seconds[0];
         least = fmin(least, ratio);
         most = fmax(most, ratio);
-        page_row(page, "%d|%d|%.0f|%.0f|%.3g ms|%.3g ms|%.2f MiB|%.2f MiB|%.1f", p->length, p->dim,
-                 p->parameters[0], p->parameters[1], 1e3 * p->seconds[0], 1e3 * p->seconds[1],
-                 p->bytes[0] / 1048576, p->bytes[1] / 1048576, ratio);
+        page_row(page, "%d|%d|%.0f|%.0f|%.3g ms|%.3g ms|%.2f MiB|%.2f MiB|%.1f", p->length, p->dim, p->parameters[0],
+                 p->parameters[1], 1e3 * p->seconds[0], 1e3 * p->seconds[1], p->bytes[0] / 1048576,
+                 p->bytes[1] / 1048576, ratio);
     }
     page_table_end(page);
     const struct pair *longest = &study->pairs[0][POINTS - 1];

@@ -33,8 +33,8 @@ void chart_free(struct chart *chart)
     memset(chart, 0, sizeof(*chart));
 }
 
-struct chart_panel *chart_add(struct chart *chart, const char *title, const char *x_label,
-                              const char *y_label, enum chart_axis x_axis, enum chart_axis y_axis)
+struct chart_panel *chart_add(struct chart *chart, const char *title, const char *x_label, const char *y_label,
+                              enum chart_axis x_axis, enum chart_axis y_axis)
 {
     if (chart->n_panels == CHART_PANELS_MAX) {
         chart->failed = 1;
@@ -120,8 +120,7 @@ static int render(const struct chart *chart, int as_svg, struct picture *picture
     memset(picture, 0, sizeof(*picture));
     cairo_surface_t *surface =
         as_svg ? cairo_svg_surface_create_for_stream(append, picture, width, height)
-               : cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(width * PNG_SCALE),
-                                            (int)(height * PNG_SCALE));
+               : cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(width * PNG_SCALE), (int)(height * PNG_SCALE));
     cairo_t *cairo = cairo_create(surface);
     if (!as_svg) {
         cairo_scale(cairo, PNG_SCALE, PNG_SCALE);
@@ -138,8 +137,7 @@ static int render(const struct chart *chart, int as_svg, struct picture *picture
     if (status != CAIRO_STATUS_SUCCESS || chart->failed || !picture->data) {
         free(picture->data);
         return failure_failed(failure, "picture: %s",
-                              status != CAIRO_STATUS_SUCCESS ? cairo_status_to_string(status)
-                                                             : "out of memory");
+                              status != CAIRO_STATUS_SUCCESS ? cairo_status_to_string(status) : "out of memory");
     }
     return 0;
 }
@@ -170,8 +168,7 @@ int chart_data_uri(const struct chart *chart, struct text *html, struct failure 
     text_append(html, "data:image/svg+xml;base64,");
     for (size_t i = 0; i < picture.bytes; i += 3) {
         const size_t left = picture.bytes - i;
-        const unsigned bits = (unsigned)picture.data[i] << 16 |
-                              (left > 1 ? (unsigned)picture.data[i + 1] << 8 : 0) |
+        const unsigned bits = (unsigned)picture.data[i] << 16 | (left > 1 ? (unsigned)picture.data[i + 1] << 8 : 0) |
                               (left > 2 ? (unsigned)picture.data[i + 2] : 0);
         text_append(html, "%c%c%c%c", digits[bits >> 18], digits[bits >> 12 & 63],
                     left > 1 ? digits[bits >> 6 & 63] : '=', left > 2 ? digits[bits & 63] : '=');

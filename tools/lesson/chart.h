@@ -51,8 +51,8 @@ struct chart {
 void chart_begin(struct chart *chart, const char *title, int columns);
 void chart_free(struct chart *chart);
 
-struct chart_panel *chart_add(struct chart *chart, const char *title, const char *x_label,
-                              const char *y_label, enum chart_axis x_axis, enum chart_axis y_axis);
+struct chart_panel *chart_add(struct chart *chart, const char *title, const char *x_label, const char *y_label,
+                              enum chart_axis x_axis, enum chart_axis y_axis);
 
 /* Copies the points. Those that a logarithmic axis cannot show are left out. */
 void chart_line(struct chart *chart, struct chart_panel *panel, const char *label, size_t n, const double *x,

@@ -334,8 +334,7 @@ static void draw_heat(cairo_t *cairo, const struct frame *f)
         chart_text(cairo, heat->row_labels[row], f->left - 5, f->top + (row + 0.5) * height, 1);
     }
     for (int column = 0; column < heat->columns; ++column) {
-        chart_text(cairo, heat->column_labels[column], f->left + (column + 0.5) * width, f->top + f->height + 10,
-                 0.5);
+        chart_text(cairo, heat->column_labels[column], f->left + (column + 0.5) * width, f->top + f->height + 10, 0.5);
     }
     cairo_set_font_size(cairo, TEXT_SIZE - 1);
     chart_text(cairo, f->panel->x_label, f->left + f->width / 2, f->top + f->height + 25, 0.5);

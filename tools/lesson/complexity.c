@@ -157,15 +157,15 @@ static void tell(struct lesson_run *run, struct study *study)
                     "All three take time that grows as the square of the length (n^%.2f, n^%.2f, n^%.2f); the matrix "
                     "of scores makes the memory of %s grow as n^%.2f, where %s needs n^%.2f, and at n = %d it is "
                     "%.1f times as fast.",
-                    time[0], time[1], time[2], study->strategy[1], memory[1], study->strategy[2], memory[2],
-                    LONGEST, study->work[1][LENGTHS - 1] / study->work[2][LENGTHS - 1]);
+                    time[0], time[1], time[2], study->strategy[1], memory[1], study->strategy[2], memory[2], LONGEST,
+                    study->work[1][LENGTHS - 1] / study->work[2][LENGTHS - 1]);
 }
 
 static void draw(struct lesson_run *run, const struct study *study)
 {
     struct chart_panel *time = chart_add(run->chart, "Time of one call", "length n (queries and keys)",
-                                         device_is_cpu(run) ? "time of all processors (ms)" : "time (ms)",
-                                         AXIS_LOG, AXIS_LOG);
+                                         device_is_cpu(run) ? "time of all processors (ms)" : "time (ms)", AXIS_LOG,
+                                         AXIS_LOG);
     struct chart_panel *memory = chart_add(run->chart, "Device memory of one call", "length n (queries and keys)",
                                            "memory (MiB)", AXIS_LOG, AXIS_LOG);
     for (int kind = 0; kind < KINDS; ++kind) {

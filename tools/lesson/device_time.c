@@ -10,8 +10,7 @@
 cl_mem device_empty(struct lesson_run *run, size_t bytes)
 {
     cl_int code;
-    cl_mem buffer =
-        clCreateBuffer(clattn_context_cl(run->context), CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &code);
+    cl_mem buffer = clCreateBuffer(clattn_context_cl(run->context), CL_MEM_READ_WRITE, bytes ? bytes : 1, NULL, &code);
     if (!buffer) {
         error_opencl(code, "clCreateBuffer", "%zu bytes", bytes);
     }

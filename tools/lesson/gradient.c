@@ -52,8 +52,8 @@ static void score_gradient(const float *weights, const float *value, const float
     }
 }
 
-void gradient_backward(const struct gradient_layer *layer, const float *weights, const float *gradient,
-                       double *d_query, double *d_key)
+void gradient_backward(const struct gradient_layer *layer, const float *weights, const float *gradient, double *d_query,
+                       double *d_key)
 {
     const struct gradient_layer *l = layer;
     double d_scores[GRADIENT_KEYS_MAX];
@@ -95,8 +95,14 @@ static clattn_status measure(struct lesson_run *run, const struct buffers *b, in
 {
     const double scale = scaled ? 1 / sqrt((double)dimension) : 1;
     const float *query = b->vectors, *key = b->vectors + (size_t)BATCH * ROWS * (size_t)dimension;
-    const struct attend call = { .batch = BATCH, .rows = ROWS, .keys = KEYS, .dim = dimension, .scale = scale,
-                                 .query = query, .key = key, .mode = CLATTN_WEIGHTS_SOFTMAX,
+    const struct attend call = { .batch = BATCH,
+                                 .rows = ROWS,
+                                 .keys = KEYS,
+                                 .dim = dimension,
+                                 .scale = scale,
+                                 .query = query,
+                                 .key = key,
+                                 .mode = CLATTN_WEIGHTS_SOFTMAX,
                                  .weights = b->weights };
     const clattn_status status = attend(run, &call);
     double jacobian = 0, of_query = 0, of_key = 0, dead = 0;
@@ -106,10 +112,16 @@ static clattn_status measure(struct lesson_run *run, const struct buffers *b, in
         dead += (norm < DEAD) / (double)(BATCH * ROWS);
     }
     for (int batch = 0; batch < BATCH && status == CLATTN_OK; ++batch) {
-        const struct gradient_layer layer = { ROWS,  KEYS, dimension, DIM_V, scale, query + batch * ROWS * dimension,
-                                              key + batch * KEYS * dimension, b->values + batch * KEYS * DIM_V };
-        gradient_backward(&layer, b->weights + batch * ROWS * KEYS, b->gradient + batch * ROWS * DIM_V,
-                          b->d_query, b->d_key);
+        const struct gradient_layer layer = { ROWS,
+                                              KEYS,
+                                              dimension,
+                                              DIM_V,
+                                              scale,
+                                              query + batch * ROWS * dimension,
+                                              key + batch * KEYS * dimension,
+                                              b->values + batch * KEYS * DIM_V };
+        gradient_backward(&layer, b->weights + batch * ROWS * KEYS, b->gradient + batch * ROWS * DIM_V, b->d_query,
+                          b->d_key);
         of_query += mean_norm(b->d_query, ROWS, dimension) / BATCH;
         of_key += mean_norm(b->d_key, KEYS, dimension) / BATCH;
     }
@@ -181,8 +193,8 @@ static void tell(struct lesson_run *run, const struct study *study)
 
 static void draw(struct lesson_run *run, const struct study *study)
 {
-    static const char *const titles[4] = { "Jacobian of softmax", "Rows that get no gradient",
-                                           "Gradient of a query", "Gradient of a key" };
+    static const char *const titles[4] = { "Jacobian of softmax", "Rows that get no gradient", "Gradient of a query",
+                                           "Gradient of a key" };
     static const char *const labels[4] = { "mean Frobenius norm", "share of dead rows", "mean length of dQ",
                                            "mean length of dK" };
     const double *curves[4][2] = { { study->jacobian[0], study->jacobian[1] },
@@ -190,8 +202,8 @@ static void draw(struct lesson_run *run, const struct study *study)
                                    { study->query[0], study->query[1] },
                                    { study->key[0], study->key[1] } };
     for (int i = 0; i < 4; ++i) {
-        struct chart_panel *panel = chart_add(run->chart, titles[i], "dimension n", labels[i], AXIS_LOG,
-                                              i == 1 ? AXIS_LINEAR : AXIS_LOG);
+        struct chart_panel *panel =
+            chart_add(run->chart, titles[i], "dimension n", labels[i], AXIS_LOG, i == 1 ? AXIS_LINEAR : AXIS_LOG);
         chart_line(run->chart, panel, "unscaled", DIMENSIONS, study->dimension, curves[i][0], 1);
         chart_line(run->chart, panel, "times 1/sqrt(n)", DIMENSIONS, study->dimension, curves[i][1], 1);
     }

@@ -11,8 +11,8 @@ struct gradient_layer {
 };
 
 /* dQ [rows, dim] and dK [keys, dim] of the loss sum(out * gradient). */
-void gradient_backward(const struct gradient_layer *layer, const float *weights, const float *gradient,
-                       double *d_query, double *d_key);
+void gradient_backward(const struct gradient_layer *layer, const float *weights, const float *gradient, double *d_query,
+                       double *d_key);
 
 /* Frobenius norm of diag(p) - p p^T. */
 double gradient_jacobian_norm(const float *weights, int keys);

@@ -38,8 +38,7 @@ static void cell_text(double value, clattn_weights mode, char *text, size_t size
 static void tell_step(struct page *page, enum step step, const float *values)
 {
     page_paragraph(page, "%s", steps[step].title);
-    page_row(page, "query \\ key|0|1|2|3|4|%s",
-             steps[step].mode == CLATTN_WEIGHTS_SOFTMAX ? "sum of the row" : "");
+    page_row(page, "query \\ key|0|1|2|3|4|%s", steps[step].mode == CLATTN_WEIGHTS_SOFTMAX ? "sum of the row" : "");
     for (int i = 0; i < TOKENS; ++i) {
         char cells[TOKENS][24], sum_text[32] = "";
         double sum = 0;
@@ -68,7 +67,7 @@ static void draw_step(struct chart *chart, enum step step, const float *values)
             /* Scores from -2 to 2, weights from 0 to 1; what is hidden is crossed out. */
             const double shade = steps[step].mode == CLATTN_WEIGHTS_SOFTMAX ? value : (value + 2) / 4;
             heat->values[i][j] = isinf(value) || (steps[step].mode == CLATTN_WEIGHTS_SOFTMAX && value == 0) ? NAN
-                                                                                                        : shade;
+                                                                                                            : shade;
             cell_text(value, steps[step].mode, heat->numbers[i][j], sizeof(heat->numbers[i][j]));
         }
     }
@@ -88,10 +87,16 @@ int lesson_mask(struct lesson_run *run)
                    "is left. The last token is padding in steps 4 and 5.",
                    DIM);
     for (enum step step = SCORES; step < STEPS; ++step) {
-        const struct attend call = { .batch = 1, .rows = TOKENS, .keys = TOKENS, .dim = DIM,
-                                     .scale = 1 / sqrt((double)DIM), .query = vectors,
-                                     .key = vectors + TOKENS * DIM, .mode = steps[step].mode,
-                                     .weights = values[step], .causal = steps[step].causal,
+        const struct attend call = { .batch = 1,
+                                     .rows = TOKENS,
+                                     .keys = TOKENS,
+                                     .dim = DIM,
+                                     .scale = 1 / sqrt((double)DIM),
+                                     .query = vectors,
+                                     .key = vectors + TOKENS * DIM,
+                                     .mode = steps[step].mode,
+                                     .weights = values[step],
+                                     .causal = steps[step].causal,
                                      .key_lengths = steps[step].padded ? &length : NULL };
         const clattn_status status = attend(run, &call);
         if (status != CLATTN_OK) {

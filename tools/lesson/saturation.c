@@ -17,8 +17,15 @@ static const int dimensions[DIMENSIONS] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 51
 static clattn_status pair(struct lesson_run *run, float a, float b, float weights[2])
 {
     const float query[1] = { 1 }, keys[2] = { a, b };
-    const struct attend call = { .batch = 1, .rows = 1, .keys = 2, .dim = 1, .scale = 1, .query = query,
-                                 .key = keys, .mode = CLATTN_WEIGHTS_SOFTMAX, .weights = weights };
+    const struct attend call = { .batch = 1,
+                                 .rows = 1,
+                                 .keys = 2,
+                                 .dim = 1,
+                                 .scale = 1,
+                                 .query = query,
+                                 .key = keys,
+                                 .mode = CLATTN_WEIGHTS_SOFTMAX,
+                                 .weights = weights };
     return attend(run, &call);
 }
 
@@ -55,10 +62,15 @@ static clattn_status study_dimension(struct lesson_run *run, struct saturation *
     }
     study->dimension[index] = dimension;
     for (int scaled = 0; scaled < 2 && status == CLATTN_OK; ++scaled) {
-        const struct attend call = { .batch = BATCH, .rows = ROWS, .keys = KEYS, .dim = dimension,
-                                     .scale = scaled ? 1 / sqrt((double)dimension) : 1, .query = vectors,
+        const struct attend call = { .batch = BATCH,
+                                     .rows = ROWS,
+                                     .keys = KEYS,
+                                     .dim = dimension,
+                                     .scale = scaled ? 1 / sqrt((double)dimension) : 1,
+                                     .query = vectors,
                                      .key = vectors + (size_t)BATCH * ROWS * (size_t)dimension,
-                                     .mode = CLATTN_WEIGHTS_SOFTMAX, .weights = weights };
+                                     .mode = CLATTN_WEIGHTS_SOFTMAX,
+                                     .weights = weights };
         status = attend(run, &call);
         if (status == CLATTN_OK) {
             measure(weights, &study->entropy[scaled][index], &study->largest[scaled][index]);
@@ -77,8 +89,8 @@ static clattn_status tell_pairs(struct lesson_run *run, float last[2])
     for (int i = 0; i < 3 && status == CLATTN_OK; ++i) {
         const float divisor = i == 2 ? 1.7320508f : 1;
         status = pair(run, pairs[i][0] / divisor, pairs[i][1] / divisor, last);
-        page_row(run->page, "[%g, %g]%s|%.4g %%|%.5g %%", pairs[i][0], pairs[i][1],
-                 i == 2 ? " / sqrt(3)" : "", 100 * (double)last[0], 100 * (double)last[1]);
+        page_row(run->page, "[%g, %g]%s|%.4g %%|%.5g %%", pairs[i][0], pairs[i][1], i == 2 ? " / sqrt(3)" : "",
+                 100 * (double)last[0], 100 * (double)last[1]);
         page_figure(run->page, 100 * (double)last[0], "pair %d first", i);
         page_figure(run->page, 100 * (double)last[1], "pair %d second", i);
     }
@@ -109,14 +121,14 @@ static void tell(struct lesson_run *run, const struct saturation *study)
 
 static void draw(struct lesson_run *run, const struct saturation *study)
 {
-    struct chart_panel *panel = chart_add(run->chart, "Entropy of a row of 64 weights", "dimension n",
-                                          "entropy (bit)", AXIS_LOG, AXIS_LINEAR);
+    struct chart_panel *panel =
+        chart_add(run->chart, "Entropy of a row of 64 weights", "dimension n", "entropy (bit)", AXIS_LOG, AXIS_LINEAR);
     panel->y_low = 0;
     panel->y_high = 7.5;
     chart_line(run->chart, panel, "unscaled", DIMENSIONS, study->dimension, study->entropy[0], 1);
     chart_line(run->chart, panel, "times 1/sqrt(n)", DIMENSIONS, study->dimension, study->entropy[1], 1);
-    panel = chart_add(run->chart, "Largest weight of a row", "dimension n", "mean of the largest weight",
-                      AXIS_LOG, AXIS_LINEAR);
+    panel = chart_add(run->chart, "Largest weight of a row", "dimension n", "mean of the largest weight", AXIS_LOG,
+                      AXIS_LINEAR);
     panel->y_low = 0;
     panel->y_high = 1.25;
     chart_line(run->chart, panel, "unscaled", DIMENSIONS, study->dimension, study->largest[0], 1);
@@ -128,9 +140,8 @@ int lesson_saturation(struct lesson_run *run)
     struct saturation study;
     float last[2];
     chart_begin(run->chart, "What large scores do to softmax", 2);
-    page_paragraph(run->page,
-                   "Softmax looks at differences: a difference of 1 shares the weight, a difference of 9 "
-                   "gives it all to one key, and nothing that the other key holds is read any more.");
+    page_paragraph(run->page, "Softmax looks at differences: a difference of 1 shares the weight, a difference of 9 "
+                              "gives it all to one key, and nothing that the other key holds is read any more.");
     clattn_status status = tell_pairs(run, last);
     page_paragraph(run->page,
                    "Rows of %d random keys, %d weights at each dimension. Entropy: 6 bit is a row that looks at "

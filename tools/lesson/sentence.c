@@ -8,8 +8,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "clattn_layers.h"
 #include "../layer_run.h"
+#include "clattn_layers.h"
 #include "lesson_list.h"
 
 #ifndef CLATTN_DATA_DIR
@@ -68,8 +68,7 @@ static int compute(struct lesson_run *run, struct sentence *s)
         read_tokens(s, run->failure) != 0) {
         return -1;
     }
-    const clattn_status status =
-        clattn_mha_forward_host(run->context, &s->layer.problem, &s->layer.arrays);
+    const clattn_status status = clattn_mha_forward_host(run->context, &s->layer.problem, &s->layer.arrays);
     return status == CLATTN_OK ? 0 : lesson_failed(run, status);
 }
 
@@ -163,8 +162,9 @@ static void tell(struct page *page, const struct sentence *s)
     page_figure(page, weights, "weights difference");
     page_figure(page, look.weight, "strongest look");
     if (!isnan(y) && !isnan(weights)) {
-        page_paragraph(page, "Computed in float64 elsewhere and stored in the file: y differs by at most %.2g, the "
-                             "weights by %.2g.",
+        page_paragraph(page,
+                       "Computed in float64 elsewhere and stored in the file: y differs by at most %.2g, the "
+                       "weights by %.2g.",
                        y, weights);
     }
     if (s->count >= 4) {
@@ -180,8 +180,8 @@ static void draw(struct chart *chart, const struct sentence *s)
     for (int64_t head = 0; head < s->layer.problem.query_heads; ++head) {
         char title[32];
         snprintf(title, sizeof(title), "head %d", (int)head);
-        struct chart_panel *panel = chart_add(chart, title, "key: is looked at", "query: looks",
-                                              AXIS_LINEAR, AXIS_LINEAR);
+        struct chart_panel *panel =
+            chart_add(chart, title, "key: is looked at", "query: looks", AXIS_LINEAR, AXIS_LINEAR);
         struct chart_heat *heat = chart_heat(chart, panel, s->count, s->count);
         for (int i = 0; heat && i < s->count; ++i) {
             snprintf(heat->row_labels[i], sizeof(heat->row_labels[i]), "%s", s->tokens[i]);

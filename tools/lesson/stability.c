@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "attend.h"
-#include "program/launch.h"
 #include "kernels.h"
 #include "lesson_list.h"
+#include "program/launch.h"
 #include "sample.h"
 
 #define COLUMNS 64
@@ -65,13 +65,13 @@ static clattn_status compute(struct lesson_run *run, clattn_type type, enum form
     if (status != CLATTN_OK) {
         return status;
     }
-    cl_mem scores = clCreateBuffer(clattn_context_cl(run->context), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
-                                   bytes, study->scores, &code);
+    cl_mem scores = clCreateBuffer(clattn_context_cl(run->context), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes,
+                                   study->scores, &code);
     cl_mem weights = clCreateBuffer(clattn_context_cl(run->context), CL_MEM_READ_WRITE, bytes, NULL, NULL);
     status = scores && weights ? launch_form(run, kernel, scores, weights) : CLATTN_OUT_OF_DEVICE_MEMORY;
     if (status == CLATTN_OK) {
-        code = clEnqueueReadBuffer(clattn_context_queue(run->context), weights, CL_TRUE, 0, bytes, study->weights,
-                                   0, NULL, NULL);
+        code = clEnqueueReadBuffer(clattn_context_queue(run->context), weights, CL_TRUE, 0, bytes, study->weights, 0,
+                                   NULL, NULL);
         status = code == CL_SUCCESS ? CLATTN_OK : error_opencl(code, "clEnqueueReadBuffer", "weights");
     }
     if (scores) {
@@ -134,10 +134,8 @@ static void tell(struct lesson_run *run, const struct study *study, double atten
             limit_text(study->high[type][form], high, sizeof(high));
             page_row(page, "%s|%s|%s|%s|%.2g", form_names[form], clattn_type_name(types[type]), low, high,
                      study->error[type][form][STEPS / 2]);
-            page_figure(page, study->high[type][form], "high %s %s", clattn_type_name(types[type]),
-                        form_names[form]);
-            page_figure(page, study->low[type][form], "low %s %s", clattn_type_name(types[type]),
-                        form_names[form]);
+            page_figure(page, study->high[type][form], "high %s %s", clattn_type_name(types[type]), form_names[form]);
+            page_figure(page, study->low[type][form], "low %s %s", clattn_type_name(types[type]), form_names[form]);
         }
     }
     page_table_end(page);
@@ -175,8 +173,15 @@ static clattn_status study_attention(struct lesson_run *run, const struct study 
     *error = 0;
     for (int sign = -1; sign <= 1 && status == CLATTN_OK; sign += 2) {
         const float query[2] = { 1, (float)sign * 10000 };
-        const struct attend call = { .batch = 1, .rows = 1, .keys = COLUMNS, .dim = 2, .scale = 1, .query = query,
-                                     .key = keys, .mode = CLATTN_WEIGHTS_SOFTMAX, .weights = weights };
+        const struct attend call = { .batch = 1,
+                                     .rows = 1,
+                                     .keys = COLUMNS,
+                                     .dim = 2,
+                                     .scale = 1,
+                                     .query = query,
+                                     .key = keys,
+                                     .mode = CLATTN_WEIGHTS_SOFTMAX,
+                                     .weights = weights };
         for (int j = 0; j < COLUMNS; ++j) {
             keys[2 * j] = row[j];
             keys[2 * j + 1] = 1;

@@ -11,8 +11,7 @@
 #define BINS 120
 #define DIMENSIONS 14
 
-static const int dimensions[DIMENSIONS] = { 1,  2,   3,   4,   8,   16,   32,
-                                            64, 100, 128, 256, 512, 1000, 1024 };
+static const int dimensions[DIMENSIONS] = { 1, 2, 3, 4, 8, 16, 32, 64, 100, 128, 256, 512, 1000, 1024 };
 
 /* What the scores are multiplied by. */
 enum scaling { RAW, ROOT, FULL, SCALINGS };
@@ -28,8 +27,8 @@ struct scores {
     float *values; /* blocks * side * side; owned */
 };
 
-static clattn_status compute_scores(struct lesson_run *run, int dimension, double scale,
-                                    const float *vectors, struct scores *scores)
+static clattn_status compute_scores(struct lesson_run *run, int dimension, double scale, const float *vectors,
+                                    struct scores *scores)
 {
     const struct attend call = {
         .batch = (int64_t)scores->blocks,
@@ -83,13 +82,12 @@ static clattn_status study_dimension(struct lesson_run *run, struct study *study
         if (status != CLATTN_OK) {
             break;
         }
-        const struct estimate estimate =
-            sample_variance(scores.values, scores.blocks, scores.side * scores.side);
+        const struct estimate estimate = sample_variance(scores.values, scores.blocks, scores.side * scores.side);
         study->variance[scaling][index] = estimate.value;
         study->error[scaling][index] = estimate.standard_error;
         if (scaling != FULL && (dimension == 3 || dimension == 100 || dimension == 1000)) {
-            draw_histogram(run, scaling == RAW ? study->raw : study->scaled, dimension,
-                           scaling == RAW ? 50 : 5, &scores);
+            draw_histogram(run, scaling == RAW ? study->raw : study->scaled, dimension, scaling == RAW ? 50 : 5,
+                           &scores);
         }
     }
     free(vectors);
