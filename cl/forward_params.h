@@ -2,7 +2,8 @@
  *
  * Offsets and strides count elements. A kernel finds element (b, h, i, c) of a tensor at
  *     buffer[offset + b * stride[0] + h * stride[1] + i * stride[2] + c * stride[3]]
- * in 64 bits; varlen adds the sequence's first row (cu[b]) to i and has stride[0] = 0. The fields of tensors are
+ * in 64 bits; varlen adds the sequence's first row (cu[b]) to i and has stride[0] = 0; keys and values in pages are
+ * found by kv_rows.clh. The fields of tensors are
  * made of the rows of forward_tensors.h. Filled by src/operation/fill_params.c from the problem and the call.
  * Absent tensors: zeros, and a NULL pointer. */
 #ifndef CLATTN_FORWARD_PARAMS_H
@@ -31,10 +32,13 @@ typedef uint32_t clattn_u32;
 #define CLATTN_FLAG_LSE 0x100u
 #define CLATTN_FLAG_SOFTCAP 0x200u
 #define CLATTN_FLAG_DROPOUT 0x400u
+#define CLATTN_FLAG_PAGES 0x800u
+#define CLATTN_FLAG_PAGE_STARTS 0x1000u
+#define CLATTN_FLAG_ROW_RANGES 0x2000u
 /* Anything that can hide a key from a row (a bias can: -inf). */
 #define CLATTN_FLAGS_HIDING                                                                            \
     (CLATTN_FLAG_CAUSAL | CLATTN_FLAG_WINDOW | CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_MASK |            \
-     CLATTN_FLAG_BIAS | CLATTN_FLAG_VARLEN)
+     CLATTN_FLAG_BIAS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_PAGES | CLATTN_FLAG_ROW_RANGES)
 
 /* Values of enum clattn_type, clattn_alignment and clattn_weights for kernels; src/operation/fill_params.c asserts
  * that they agree. */
@@ -70,6 +74,7 @@ typedef struct clattn_params {
     int alignment;                  /* CLATTN_CL_ALIGN_*; top left when nothing needs one */
     int window_left, window_right;  /* -1: no bound */
     int always_visible_keys;
+    int page_size, pages; /* keys of a page, pages of the pool */
     clattn_u32 flags;
     int bias_type, weights;
     clattn_u32 dropout_threshold; /* a weight is dropped where the word is below it */

@@ -18,8 +18,8 @@
 
 #define CLATTN_FORWARD_TENSORS(T)                                                                                     \
     T(QUERY, query, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM), QUERY, IN, COLUMNS, ALWAYS)                           \
-    T(KEY, key, (PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, IN, COLUMNS, ALWAYS)                                      \
-    T(VALUE, value, (PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, IN, COLUMNS, ALWAYS)                              \
+    T(KEY, key, (KEY_PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, IN, COLUMNS, ALWAYS)                                  \
+    T(VALUE, value, (KEY_PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, IN, COLUMNS, ALWAYS)                          \
     T(OUT, out, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM_V), OUT, OUT, COLUMNS, ALWAYS)                              \
     T(LSE, lse, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), FLOAT, OUT, STRIDED, FEATURE(LSE))                             \
     T(MASK, mask, (BATCH, QUERY_HEADS, QUERY_LEN, MASK_KEYS), BYTE, IN, STRIDED, FEATURE(MASK))                       \
@@ -33,6 +33,11 @@
     T(QUERY_OFFSETS, query_offsets, (ONE, ONE, ONE, BATCH), INT, IN, DENSE,                                           \
       SILENT_FIELD(p->alignment == CLATTN_ALIGN_OFFSETS))                                                             \
     T(CU_QUERY, cu_query, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(VARLEN))                                    \
-    T(CU_KEY, cu_key, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(VARLEN))
+    T(CU_KEY, cu_key, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE,                                                         \
+      SILENT_FIELD((p->features & (CLATTN_WITH_VARLEN | CLATTN_WITH_PAGES)) == CLATTN_WITH_VARLEN))                   \
+    T(PAGE_TABLE, page_table, (TABLES, ONE, ONE, TABLE_PAGES), INT, IN, STRIDED, FEATURE(PAGES))                      \
+    T(PAGE_STARTS, page_starts, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(PAGE_STARTS))                         \
+    T(ROW_LOW, row_low, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, STRIDED, FEATURE(ROW_RANGES))                 \
+    T(ROW_HIGH, row_high, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, STRIDED, FEATURE(ROW_RANGES))
 
 #endif

@@ -30,6 +30,7 @@ typedef struct tile {
     int b, first_head;
     int first_row, rows; /* of this tile, and of the key/value head in all */
     int high, window_from; /* the keys that any row sees end here; the window's first block of them */
+    int low;               /* the first block of keys that the rows' ranges have */
     float16 row_maximum[VECTORS], row_sum[VECTORS];
     int16 seen[VECTORS], kept[VECTORS]; /* kept: some weight survived dropout */
 } tile;
@@ -117,7 +118,7 @@ static inline void attend_block(const clattn_params *p, const attention_buffers 
                                 weight_vector *weights, float16 *accumulator)
 {
     const int from = block->from, count = min(block->count, t->high - from);
-    if (count <= 0 || (from >= p->always_visible_keys && from < t->window_from)) {
+    if (count <= 0 || (from >= p->always_visible_keys && from < t->window_from) || from < t->low) {
         return;
     }
     const int full = block_is_full(p, &t->mask, from, count);
@@ -190,7 +191,8 @@ static inline void store_out(const clattn_params *p, const attention_buffers *in
 }
 
 /* 0: there are no such rows. */
-static inline int place_tile(const clattn_params *p, tile *t, sequence s, int b, int kv_head, int number)
+static inline int place_tile(const clattn_params *p, const attention_buffers *in, tile *t, sequence s, int b,
+                             int kv_head, int number)
 {
     t->mask.s = s;
     t->b = b;
@@ -202,8 +204,10 @@ static inline int place_tile(const clattn_params *p, tile *t, sequence s, int b,
     }
     t->mask.first = position_of(t, 0);
     t->mask.last = position_of(t, ROWS - 1);
-    t->high = key_high(p, &s, t->mask.last);
+    narrow_to_rows(p, in, &t->mask.s, b, t->first_head, GROUP, t->mask.first, t->mask.last);
+    t->high = key_high(p, &t->mask.s, t->mask.last);
     t->window_from = window_low(p, &s, t->mask.first) / KEYS * KEYS;
+    t->low = HAS(ROW_RANGES) ? t->mask.s.low / KEYS * KEYS : 0;
     return 1;
 }
 
@@ -216,9 +220,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
     query_vector query_t[TILES][QUERY_PARTS * QUERY_STEPS * VECTORS];
     float16 accumulator[TILES][OUT_COLUMNS * VECTORS];
     int tiles = 0;
-    for (; tiles < TILES && place_tile(p, &t[tiles], s, b, kv_head, first + tiles); ++tiles) {
+    for (; tiles < TILES && place_tile(p, &in, &t[tiles], s, b, kv_head, first + tiles); ++tiles) {
     }
-    const int high = tiles ? t[tiles - 1].high : 0;
+    int low = HAS(ROW_RANGES) ? INT_MAX : 0, high = 0;
+    for (int n = 0; n < tiles; ++n) {
+        low = min(low, t[n].low);
+        high = max(high, t[n].high);
+    }
     const kv_source source = { in.key, in.value, key_rows_of(p, &s, b, kv_head), value_rows_of(p, &s, b, kv_head) };
     float16 terms[KEYS * VECTORS], scores[KEYS * VECTORS];
 #if WEIGHTS_APART
@@ -236,7 +244,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
             }
         }
         BLOCKS_BEGIN();
-        for (int from = 0; from < high; from += KEYS) {
+        for (int from = low; from < high; from += KEYS) {
             if (from >= p->always_visible_keys && from < t[0].window_from) {
                 from = t[0].window_from;
                 if (from >= high) {

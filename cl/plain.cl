@@ -87,7 +87,7 @@ static inline softmax softmax_of_row(const clattn_params *p, const attention_buf
 static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in, const row *r,
                              const softmax *soft, int j, int *allowed, REAL *weight_out)
 {
-    const int stored = r->exists && j < r->s.stored_len;
+    const int stored = r->exists && j < r->s.stored_len && (!HAS(PAGES) || page_is_there(p, &r->s, j));
     const REAL score = stored ? scaled_dot(p, in, r, j) : 0;
     REAL logit = score;
     *allowed = r->exists && finish_logit(p, in, &r->s, r->slope, r->b, r->h, r->i, j, &logit);
@@ -129,6 +129,9 @@ static inline row find_row(const clattn_params *p, const attention_buffers *in, 
     r.keys = key_rows_of(p, &s, b, kv_head);
     r.values = value_rows_of(p, &s, b, kv_head);
     r.slope = slope_of(p, in, b, h);
+    if (r.exists) {
+        narrow_to_rows(p, in, &r.s, b, h, 1, i, i);
+    }
     return r;
 }
 

@@ -40,17 +40,19 @@ static inline float16 terms_of_row(const clattn_params *p, const attention_buffe
 /* A row of the K/V split, for finishing its logits. */
 typedef struct split_row {
     int i, h;
-    int low, high; /* it sees keys [low, high), and those always visible */
+    int low, high; /* it sees keys [low, high), and those always visible, */
+    int range_low; /* but none before this one */
     float slope, position; /* position: counted from the first key */
 } split_row;
 
 static inline split_row split_row_of(const clattn_params *p, const attention_buffers *in, const kv_split *t, int r)
 {
-    const int i = position_of(t, r), h = head_of(t, r);
+    const int i = position_of(t, r), h = head_of(t, r), high = min(key_high(p, &t->s, i), t->from + t->count);
     const split_row row = { i,
                             h,
                             window_low(p, &t->s, i),
-                            min(key_high(p, &t->s, i), t->from + t->count),
+                            HAS(ROW_RANGES) ? min(high, range_high(p, in, &t->s, t->b, h, i)) : high,
+                            HAS(ROW_RANGES) ? range_low(p, in, &t->s, t->b, h, i) : 0,
                             slope_of(p, in, t->b, h) * LOG2_E,
                             (float)(i + t->s.offset - t->from) };
     return row;
@@ -68,6 +70,14 @@ static inline float16 finish_logits_16_keys(const clattn_params *p, const attent
     float16 logit = score, terms = 0.0f;
     if (HAS(WINDOW)) {
         hidden |= (key < row->low) & (key >= p->always_visible_keys);
+    }
+    if (HAS(ROW_RANGES)) {
+        hidden |= key < row->range_low;
+    }
+    if (HAS(PAGES) && t->has_holes) {
+        for (int u = 0; u < 16 && j + u < t->count; ++u) {
+            ((int *)&hidden)[u] |= page_is_there(p, &t->s, t->from + j + u) ? 0 : -1;
+        }
     }
     if (HAS(SOFTCAP)) {
         logit = tanh_16(logit) * (p->softcap * LOG2_E);
@@ -118,7 +128,7 @@ static inline float weigh_scores(const kv_split *t, float maximum, float *scores
 
 /* P * V of one row, where values are not finite and the row must not see some of them. */
 static inline void mix_row_hiding(const clattn_params *p, const attention_buffers *in, const kv_split *t, int r,
-                                  value_row value, clattn_i64 row_stride, const float *weights,
+                                  value_row values, const split_rows *rows, const float *weights,
                                   __global float *to)
 {
     const int i = position_of(t, r), h = head_of(t, r);
@@ -127,7 +137,7 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
         for (int j = 0; j < t->count; ++j) {
             float logit = 0.0f;
             if (finish_logit(p, in, &t->s, 0.0f, t->b, h, i, t->from + j, &logit)) {
-                sum = FMA(VALUE_LOAD(value, j * row_stride + c), weights[j], sum);
+                sum = FMA(VALUE_LOAD(values, split_row_at(t, rows, j) + c), weights[j], sum);
             }
         }
         to[c] = sum;
@@ -142,11 +152,15 @@ static inline int split_is_full(const clattn_params *p, const kv_split *t)
 }
 
 /* Split n of the head whose place stands in `t`. */
-static inline void set_split(const clattn_params *p, kv_split *t, int n)
+static inline void set_split(const clattn_params *p, const attention_buffers *in, kv_split *t, int n)
 {
     t->from = n * SPLIT_KEYS;
+    if (t->rows > 0) {
+        narrow_to_rows(p, in, &t->s, t->b, t->first_head, GROUP, 0, position_of(t, t->rows - 1));
+    }
     const int high = t->rows > 0 ? key_high(p, &t->s, position_of(t, t->rows - 1)) : 0;
     t->count = min(SPLIT_KEYS, high - t->from);
+    t->has_holes = HAS(PAGES) && t->count > 0 && !pages_are_there(p, &t->s, t->from, t->count);
 }
 
 /* Where a split leaves its P * V; and its row maxima and row sums, behind those of all. */
@@ -170,7 +184,7 @@ static inline __global float *state_of(const clattn_params *p, const kv_split *t
 static inline void attend_split(const clattn_params *p, const attention_buffers *in, const kv_split *t,
                                 __global float *to, __global float *state)
 {
-    if (t->count <= 0 ||
+    if (t->count <= 0 || (HAS(ROW_RANGES) && t->from + t->count <= t->s.low) ||
         (t->from >= p->always_visible_keys && t->from + t->count <= window_low(p, &t->s, 0))) {
         for (int r = 0; r < t->rows; ++r) {
             state[SPLIT_STATE * r] = -INFINITY;
@@ -186,10 +200,10 @@ static inline void attend_split(const clattn_params *p, const attention_buffers 
     load_queries(p, in, t, query_rows);
     const kv_rows keys = key_rows_of(p, &t->s, t->b, kv_head), values = value_rows_of(p, &t->s, t->b, kv_head);
     score_split(t, in->key, &keys, query_rows, scores);
-    const kv_block block = kv_block_from(&values, t->from);
-    value_row value = in->value + block.first;
+    split_rows rows;
+    place_rows(t, &values, &rows);
     for (int j = 0; j < min(VALUES_AHEAD, t->count); ++j) {
-        fetch_row(value + j * block.row, VALUE_BYTES);
+        fetch_row(in->value + split_row_at(t, &rows, j), VALUE_BYTES);
     }
     for (int r = 0; r < PADDED_ROWS; ++r) {
         float *row = scores + r * SPLIT_KEYS;
@@ -201,12 +215,12 @@ static inline void attend_split(const clattn_params *p, const attention_buffers 
             state[SPLIT_STATE * r + 1] = seen ? sum : UNSEEN;
         }
     }
-    const int finite = split_is_full(p, t) || values_are_finite(t, value, block.row);
+    const int finite = split_is_full(p, t) || values_are_finite(t, in->value, &rows);
     if (finite) {
-        mix_split(t, value, block.row, scores, to);
+        mix_split(t, in->value, &rows, scores, to);
     }
     for (int r = 0; !finite && r < t->rows; ++r) {
-        mix_row_hiding(p, in, t, r, value, block.row, scores + r * SPLIT_KEYS, to + 16 * r * CHUNKS_V);
+        mix_row_hiding(p, in, t, r, in->value, &rows, scores + r * SPLIT_KEYS, to + 16 * r * CHUNKS_V);
     }
 }
 
@@ -264,7 +278,7 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
     t.first_head = (int)(kv_head) * GROUP;                                                             \
     t.s = sequence_of(p, &in, t.b);                                                                    \
     t.rows = t.s.query_len * GROUP;                                                                    \
-    set_split(p, &t, (int)(n))
+    set_split(p, &in, &t, (int)(n))
 
 #if ONE_LAUNCH
 /* What the two below do, by the same operations in the same order. */
@@ -272,10 +286,10 @@ SPLIT_KERNEL split_head(ATTENTION_ARGUMENTS, __global float *splits, int n_split
 {
     SPLIT_PLACE(get_group_id(1), get_group_id(0), 0);
     for (int n = 0; n < n_splits; ++n) {
-        set_split(p, &t, n);
+        set_split(p, &in, &t, n);
         attend_split(p, &in, &t, values_of(p, &t, splits, n_splits), state_of(p, &t, splits, n_splits));
     }
-    set_split(p, &t, 0);
+    set_split(p, &in, &t, 0);
     for (int r = 0; r < t.rows; ++r) {
         combine_splits(p, &in, &t, r, n_splits, values_of(p, &t, splits, n_splits),
                        state_of(p, &t, splits, n_splits));

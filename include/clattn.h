@@ -229,7 +229,10 @@ typedef enum clattn_feature {
     CLATTN_WITH_SLOPES = 1 << 2,      /* tensors.slopes: ALiBi (Press et al., 2021) */
     CLATTN_WITH_SINKS = 1 << 3,       /* tensors.sinks: one more logit a head that has no value */
     CLATTN_WITH_VARLEN = 1 << 4,      /* tensors.cu_query, cu_key: packed sequences */
-    CLATTN_WITH_LSE = 1 << 5          /* tensors.lse, an output */
+    CLATTN_WITH_LSE = 1 << 5,         /* tensors.lse, an output */
+    CLATTN_WITH_PAGES = 1 << 6,       /* tensors.page_table: keys and values lie in pages of a pool */
+    CLATTN_WITH_PAGE_STARTS = 1 << 7, /* tensors.page_starts: the pages of all sequences follow one another */
+    CLATTN_WITH_ROW_RANGES = 1 << 10  /* tensors.row_low, row_high: the keys that each row sees */
 } clattn_feature;
 
 /* Which matrix multiply a staged plan uses. CLBlast takes no out-of-order queue, no row stride below the
@@ -277,13 +280,15 @@ typedef struct clattn_problem {
     clattn_type value_type; /* of value; the same.                       float64 goes with itself only */
     clattn_type out_type;   /* of out; the same. float32 is what partial results of 16-bit inputs should be, so
                                    * that merging them loses nothing */
+    int64_t page_size;      /* keys of a page, >= 1, with CLATTN_WITH_PAGES; else 0 */
+    int64_t pages;          /* pages of the pool */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
             CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE                                                                         \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0                                                                   \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
@@ -385,6 +390,21 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *   cu_query, cu_key            [batch + 1], int32, dense from offset on, not falling, first 0.
  *            Sequences longer than the problem's query_len or key_len are not computed past it.
  *            (The blocking calls see these values and refuse lengths that do not fit.)
+ *   row_low, row_high  [batch, query_heads, query_len], int32 (stride[3] not used; strides 0 share them): a row sees
+ *            keys row_low <= j < row_high, besides all other masks; they may lie outside 0 to key_len
+ *
+ * Pages (CLATTN_WITH_PAGES; of a cache that others fill, as in vLLM, Kwon et al., 2023):
+ *   key      [pages, kv_heads, page_size, head_dim]         value [.., page_size, head_dim_v]
+ *            any order of the axes by their strides; both may lie in one buffer
+ *   page_table   [batch, pages of a sequence], int32: stride[0], stride[3]. Key j of sequence b is in row
+ *            j % page_size of page page_table[b, j / page_size]. It has ceil(key_len / page_size) columns, of the
+ *            call's key_len; what is behind a sequence's length is not read. A page may be in several sequences.
+ *   page_starts  [batch + 1], int32, dense: the table is one line, and page n of sequence b its element
+ *            page_starts[b] + n; stride[0] is not used
+ *   key_lengths must be there. Queries are dense, or packed by cu_query; cu_key must not be given.
+ *   A page outside 0 to pages - 1, say -1, is a hole: its keys are not visible, positions of the others stay.
+ *            (The blocking calls refuse such a page, but for -1.)
+ *   Results have the same bits as without pages.
  * Outputs and the workspace must not overlap inputs or each other; this is not checked. */
 typedef struct clattn_tensors {
     size_t struct_size; /* set by CLATTN_TENSORS_INIT */
@@ -392,6 +412,7 @@ typedef struct clattn_tensors {
     clattn_tensor query, key, value, out;
     clattn_tensor lse, mask, bias, weights, slopes, sinks;
     clattn_tensor key_lengths, query_offsets, cu_query, cu_key;
+    clattn_tensor page_table, page_starts, row_low, row_high;
 } clattn_tensors;
 
 typedef struct clattn_host_tensors {
@@ -399,19 +420,21 @@ typedef struct clattn_host_tensors {
     clattn_host_tensor query, key, value, out;
     clattn_host_tensor lse, mask, bias, weights, slopes, sinks;
     clattn_host_tensor key_lengths, query_offsets, cu_query, cu_key;
+    clattn_host_tensor page_table, page_starts, row_low, row_high;
 } clattn_host_tensors;
 
-#define CLATTN_14_TENSORS_NONE                                                                                         \
+#define CLATTN_18_TENSORS_NONE                                                                                         \
     CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                \
         CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,            \
-        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
+        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,            \
+        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
 #define CLATTN_TENSORS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(clattn_tensors), NULL, CLATTN_14_TENSORS_NONE                                                           \
+        sizeof(clattn_tensors), NULL, CLATTN_18_TENSORS_NONE                                                           \
     }
 #define CLATTN_HOST_TENSORS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(clattn_host_tensors), CLATTN_14_TENSORS_NONE                                                            \
+        sizeof(clattn_host_tensors), CLATTN_18_TENSORS_NONE                                                            \
     }
 CLATTN_API void clattn_tensors_init(clattn_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_host_tensors_init(clattn_host_tensors *tensors, size_t struct_size);

@@ -78,7 +78,7 @@ static int run_case(struct run *run, const char *name, clattn_type type, int onl
 /* Bit t of chosen[i]: case i is to run in type t of the options. */
 static void choose(struct run *run, struct dirent **entries, int n, unsigned char *chosen)
 {
-    uint32_t *traits = calloc((size_t)n + 1, sizeof(*traits));
+    uint64_t *traits = calloc((size_t)n + 1, sizeof(*traits));
     struct test_call test;
     for (int i = 0; i < n; ++i) {
         chosen[i] = !run->only || strcmp(run->only, entries[i]->d_name) == 0 ? (1 << OPTIONS_TYPES_MAX) - 1 : 0;

@@ -3,11 +3,10 @@
  * Two calls that must agree, without asking what either should be: keys in another order, keys appended that
  * a mask hides, any bias behind a mask, causal and the same mask given explicitly (with another mask or without),
  * one batch entry by itself, grouped heads and repeated ones, the keys in two calls whose results are merged, the
- * dropout of a slice that says where it stands. On
- * many rows and on few rows with many keys (decoding: splits of keys). To the last bit where the order of the sums
- * is the same, else within the error bound. In float32 unless types are named: most strategies do other types with
- * other loads and stores, matrix units with other products. NAME: "many rows" or "few rows"; both where it is not
- * given. Environment: CLATTN_TEST_STRATEGIES. */
+ * dropout of a slice that says where it stands, the keys in pages. On many rows and on few rows with many keys
+ * (decoding: splits of keys). To the last bit where the order of the sums is the same, else within the error bound. In
+ * float32 unless types are named: most strategies do other types with other loads and stores, matrix units with other
+ * products. NAME: "many rows" or "few rows"; both where it is not given. Environment: CLATTN_TEST_STRATEGIES. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "support/dropout_slices.h"
 #include "support/exact_call.h"
 #include "support/merge.h"
+#include "support/paged_keys.h"
 #include "support/tolerance.h"
 
 #define HEADS 4
@@ -315,6 +315,11 @@ static int dropped_keys(struct exact *e, const struct shape *shape)
     return dropout_of_cut_keys(e, shape->query_len, shape->key_len);
 }
 
+static int paged_keys(struct exact *e, const struct shape *shape)
+{
+    return pages_keep_bits(e, shape->query_len, shape->key_len);
+}
+
 static const struct {
     const char *name;
     int (*holds)(struct exact *e, const struct shape *shape);
@@ -329,6 +334,7 @@ static const struct {
     { "keys in two calls, merged", split_lengths, 0 },
     { "dropout of a slice is that of the whole", dropped_slice, 1 },
     { "dropout of keys in two calls, merged", dropped_keys, 0 },
+    { "keys in pages", paged_keys, 1 },
 };
 
 /* `only`: the name of a shape; NULL: all. */

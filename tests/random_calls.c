@@ -92,8 +92,10 @@ static int run_index(struct run *run, uint64_t index, int only)
     int served = 1;
     const struct options *o = &run->options;
     const struct device_options *shared = &o->shared;
-    struct random_call_options what = { shared->types[index / o->same % (uint64_t)shared->n_types], o->work_limit,
-                                        o->same, o->mixed };
+    struct random_call_options what = { .type = shared->types[index / o->same % (uint64_t)shared->n_types],
+                                        .work_limit = o->work_limit,
+                                        .calls_a_program = o->same,
+                                        .mixed = o->mixed };
     struct test_call test;
     enum value_family family;
     char name[24], again[160];

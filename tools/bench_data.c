@@ -42,6 +42,17 @@ static void fill_mask(struct tensor *tensor, uint64_t seed)
     }
 }
 
+/* Each page once, in an order of chance (Fisher and Yates). */
+static void fill_pages(struct tensor *tensor, uint64_t seed)
+{
+    int32_t *page = tensor->data;
+    for (int64_t i = 0, n = tensor_count(tensor); i < n; i++) {
+        const int64_t other = (int64_t)(next_random(&seed) % (uint64_t)(i + 1));
+        page[i] = page[other];
+        page[other] = (int32_t)i;
+    }
+}
+
 /* ---- tensors ---- */
 
 /* clang-format off */
@@ -56,11 +67,17 @@ static const struct {
     const char *name;
     size_t host, device;
 } fields[BENCH_TENSORS] = {
-    [BENCH_QUERY] = FIELD(query), [BENCH_KEY] = FIELD(key),
-    [BENCH_VALUE] = FIELD(value), [BENCH_MASK] = FIELD(mask),
-    [BENCH_BIAS] = FIELD(bias),   [BENCH_SLOPES] = FIELD(slopes),
-    [BENCH_SINKS] = FIELD(sinks), [BENCH_KEY_LENGTHS] = FIELD(key_lengths),
-    [BENCH_OUT] = FIELD(out),     [BENCH_LSE] = FIELD(lse),
+    [BENCH_QUERY] = FIELD(query),
+    [BENCH_KEY] = FIELD(key),
+    [BENCH_VALUE] = FIELD(value),
+    [BENCH_MASK] = FIELD(mask),
+    [BENCH_BIAS] = FIELD(bias),
+    [BENCH_SLOPES] = FIELD(slopes),
+    [BENCH_SINKS] = FIELD(sinks),
+    [BENCH_KEY_LENGTHS] = FIELD(key_lengths),
+    [BENCH_OUT] = FIELD(out),
+    [BENCH_LSE] = FIELD(lse),
+    [BENCH_PAGE_TABLE] = FIELD(page_table),
 };
 
 struct extents {
@@ -74,13 +91,17 @@ static struct extents extents_of(const clattn_problem *p, enum bench_tensor id)
     const enum tensor_type type = tensor_type_of_storage(p->type);
     const int64_t batch = p->batch, heads = p->query_heads, rows = p->query_len;
     const uint32_t with = p->features;
+    const int64_t packs = p->page_size > 0 ? p->pages : batch, keys = p->page_size > 0 ? p->page_size : p->key_len;
     switch (id) {
     case BENCH_QUERY:
         return (struct extents){ 1, type, { batch, heads, rows, p->head_dim } };
     case BENCH_KEY:
-        return (struct extents){ 1, type, { batch, p->kv_heads, p->key_len, p->head_dim } };
+        return (struct extents){ 1, type, { packs, p->kv_heads, keys, p->head_dim } };
     case BENCH_VALUE:
-        return (struct extents){ 1, type, { batch, p->kv_heads, p->key_len, p->head_dim_v } };
+        return (struct extents){ 1, type, { packs, p->kv_heads, keys, p->head_dim_v } };
+    case BENCH_PAGE_TABLE:
+        return (
+            struct extents){ with & CLATTN_WITH_PAGES, TENSOR_INT32, { batch, 1, 1, batch ? p->pages / batch : 0 } };
     case BENCH_MASK:
         return (struct extents){ with & CLATTN_WITH_MASK, TENSOR_UINT8, { 1, 1, rows, p->key_len } };
     case BENCH_BIAS:
@@ -102,7 +123,7 @@ static struct extents extents_of(const clattn_problem *p, enum bench_tensor id)
 
 int64_t bench_key_length(const clattn_problem *p, int64_t batch_entry)
 {
-    return p->features & CLATTN_WITH_KEY_LENGTHS
+    return p->features & CLATTN_WITH_KEY_LENGTHS && p->page_size == 0
                ? (int64_t)((double)p->key_len * (double)(batch_entry + 1) / (double)p->batch)
                : p->key_len;
 }
@@ -175,6 +196,8 @@ static int fill(const clattn_problem *p, struct bench_data *data, enum bench_ten
     struct tensor *tensor = &data->tensor[id];
     if (id == BENCH_MASK) {
         fill_mask(tensor, 9);
+    } else if (id == BENCH_PAGE_TABLE) {
+        fill_pages(tensor, 9);
     } else if (id == BENCH_KEY_LENGTHS) {
         for (int64_t b = 0; b < p->batch; b++) {
             tensor_store(tensor, b, (double)bench_key_length(p, b));

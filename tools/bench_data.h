@@ -15,6 +15,7 @@ enum bench_tensor {
     BENCH_SLOPES,
     BENCH_SINKS,
     BENCH_KEY_LENGTHS,
+    BENCH_PAGE_TABLE,
     BENCH_OUTPUTS, /* from here on */
     BENCH_OUT = BENCH_OUTPUTS,
     BENCH_LSE,
@@ -29,12 +30,12 @@ struct bench_data {
 };
 
 /* Normal random inputs, the same in each run, copied to the device; slopes are ALiBi's own, key lengths
- * those of bench_key_length. The caller ends with bench_data_free, after failures too. */
+ * those of bench_key_length, pages in an order of chance. The caller ends with bench_data_free, after failures too. */
 int bench_data_make(const clattn_problem *problem, clattn_context *context, struct bench_data *data,
                     struct failure *failure);
 void bench_data_free(struct bench_data *data);
 
-/* Keys of a batch entry: even steps up to key_len in the last one, where the problem has key lengths. */
+/* Keys of a batch entry: even steps up to key_len in the last one, where the problem has key lengths; all in pages. */
 int64_t bench_key_length(const clattn_problem *problem, int64_t batch_entry);
 
 /* Pairs of a query and a key of the batch that may see each other, whatever a mask says. */

@@ -40,14 +40,34 @@ static int32_t integer(const clattn_host_tensor *tensor, int64_t index)
     return ((const int32_t *)tensor->data)[tensor->offset + index];
 }
 
-static void read_rows(const struct entry *entry, const clattn_host_tensor *tensor, clattn_type type, int64_t heads,
-                      int64_t first, int64_t rows, int64_t columns, double *to)
+static void read_queries(const struct entry *entry, int64_t first, int64_t rows, double *to)
 {
-    int64_t batch = entry->problem->features & CLATTN_WITH_VARLEN ? 0 : entry->index;
-    for (int64_t h = 0; h < heads; h++) {
+    const clattn_problem *p = entry->problem;
+    const int64_t batch = p->features & CLATTN_WITH_VARLEN ? 0 : entry->index;
+    for (int64_t h = 0; h < p->query_heads; h++) {
         for (int64_t i = 0; i < rows; i++) {
+            for (int64_t c = 0; c < p->head_dim; c++) {
+                *to++ = load(&entry->tensors->query, p->type, batch, h, entry->query_first + first + i, c);
+            }
+        }
+    }
+}
+
+/* All keys of the entry, or their values; out of pages too, of which `bench` has no holes and one table each. */
+static void read_keys(const struct entry *entry, const clattn_host_tensor *tensor, clattn_type type, int64_t columns,
+                      double *to)
+{
+    const clattn_problem *p = entry->problem;
+    const clattn_host_tensor *table = &entry->tensors->page_table;
+    for (int64_t h = 0; h < p->kv_heads; h++) {
+        for (int64_t j = 0; j < entry->key_len; j++) {
+            int64_t batch = p->features & CLATTN_WITH_VARLEN ? 0 : entry->index, row = entry->key_first + j;
+            if (p->page_size > 0) {
+                batch = integer(table, entry->index * table->stride[0] + j / p->page_size * table->stride[3]);
+                row = j % p->page_size;
+            }
             for (int64_t c = 0; c < columns; c++) {
-                *to++ = load(tensor, type ? type : entry->problem->type, batch, h, first + i, c);
+                *to++ = load(tensor, type ? type : p->type, batch, h, row, c);
             }
         }
     }
@@ -97,10 +117,8 @@ static int fill_entry(struct entry *entry, int64_t piece_rows, struct failure *f
     if (!entry->key || !entry->value || !entry->query || !entry->out || !entry->weights || !entry->lse) {
         return failure_failed(failure, "check: out of memory");
     }
-    read_rows(entry, &entry->tensors->key, p->key_type, p->kv_heads, entry->key_first, entry->key_len, p->head_dim,
-              entry->key);
-    read_rows(entry, &entry->tensors->value, p->value_type, p->kv_heads, entry->key_first, entry->key_len,
-              p->head_dim_v, entry->value);
+    read_keys(entry, &entry->tensors->key, p->key_type, p->head_dim, entry->key);
+    read_keys(entry, &entry->tensors->value, p->value_type, p->head_dim_v, entry->value);
     return 0;
 }
 
@@ -149,7 +167,8 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     p.batch = 1;
     p.query_len = rows;
     p.key_len = entry->key_len;
-    p.features &= ~(uint32_t)(CLATTN_WITH_VARLEN | CLATTN_WITH_KEY_LENGTHS);
+    p.features &= ~(uint32_t)(CLATTN_WITH_VARLEN | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_PAGES);
+    p.page_size = p.pages = 0;
     p.allow_tf32 = 0;
     p.features |= CLATTN_WITH_LSE;
     p.weights = CLATTN_WEIGHTS_SOFTMAX;
@@ -164,8 +183,7 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     call.query_len = call.key_len = -1;
     call.mask_key_len = covered(entry->call->mask_key_len, entry->key_len);
     call.bias_key_len = covered(entry->call->bias_key_len, entry->key_len);
-    read_rows(entry, &given->query, entry->problem->type, p.query_heads, entry->query_first + first, rows, p.head_dim,
-              entry->query);
+    read_queries(entry, first, rows, entry->query);
     dense(&host.query, entry->query, rows, p.head_dim);
     dense(&host.key, entry->key, p.key_len, p.head_dim);
     dense(&host.value, entry->value, p.key_len, p.head_dim_v);

@@ -35,6 +35,7 @@ OPTION(BIAS_FILE, "bias", "FILE", "float, added to the scores; beside a bool mas
 /* problems without data name kinds instead of files */
 OPTION(MASK_KIND, "mask", "KIND", "none (default), bool, or float: added to the scores")
 OPTION(WITH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths")
+OPTION(PAGE_SIZE, "page-size", "KEYS", "keys and values lie in pages of so many keys; batch entries have key lengths")
 OPTION(WITH_ALIBI, "alibi", NULL, "ALiBi slopes")
 OPTION(WITH_SINKS, "sinks", NULL, "sink logits")
 OPTION(WITH_VARLEN, "varlen", NULL, "packed sequences: B of them, LQ and LK the longest")

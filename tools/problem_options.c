@@ -209,6 +209,19 @@ static void read_switches(const struct options *options, clattn_problem *problem
     }
 }
 
+/* As many pages as all sequences need. */
+static int read_pages(const struct options *options, clattn_problem *problem, struct failure *failure)
+{
+    if (option_integer(options, OPTION_PAGE_SIZE, 1, INT32_MAX, &problem->page_size, failure) != 0) {
+        return -1;
+    }
+    if (problem->page_size > 0) {
+        problem->features |= CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS;
+        problem->pages = problem->batch * ((problem->key_len + problem->page_size - 1) / problem->page_size);
+    }
+    return 0;
+}
+
 int problem_without_data_read(const struct options *options, clattn_problem *problem, struct failure *failure)
 {
     clattn_call call = CLATTN_CALL_INIT;
@@ -220,7 +233,8 @@ int problem_without_data_read(const struct options *options, clattn_problem *pro
     if (problem_shape_read(options, problem, failure) == 0 &&
         problem_type_read(options, OPTION_TYPE, &problem->type, failure) == 0 &&
         problem_mask_kind_read(options, problem, failure) == 0 &&
-        problem_weights_read(options, OPTION_WITH_WEIGHTS, &problem->weights, failure) == 0) {
+        problem_weights_read(options, OPTION_WITH_WEIGHTS, &problem->weights, failure) == 0 &&
+        read_pages(options, problem, failure) == 0) {
         result = problem_options_read(options, problem, &call, &offsets, failure);
     }
     tensor_free(&offsets);

@@ -10,8 +10,8 @@
 #include "cl/forward_params.h"
 
 GROWTH(clattn_call, "call", bias_key_len, whole_heads, CLATTN_CALL_INIT);
-GROWTH(clattn_tensors, "tensors", out, cu_key, CLATTN_TENSORS_INIT);
-GROWTH(clattn_host_tensors, "tensors", out, cu_key, CLATTN_HOST_TENSORS_INIT);
+GROWTH(clattn_tensors, "tensors", out, row_high, CLATTN_TENSORS_INIT);
+GROWTH(clattn_host_tensors, "tensors", out, row_high, CLATTN_HOST_TENSORS_INIT);
 
 static clattn_status resolve_length(const char *name, int64_t given, int64_t most, int64_t *length)
 {
@@ -85,12 +85,13 @@ static clattn_status resolve_values(const struct problem *problem, const clattn_
     return CLATTN_OK;
 }
 
-/* Rows of a packed tensor where its seams can be read; -1 where they cannot. */
-static int64_t packed_rows(const struct problem *problem, const struct operands *operands, enum tensor_id seams)
+/* Where the last sequence ends, by seams that can be read; `unknown` where they cannot. */
+static int64_t last_seam(const struct problem *problem, const struct operands *operands, enum tensor_id seams,
+                         int64_t unknown)
 {
     const struct tensor_place *place = &operands->tensor[seams];
     if (!place->data || place->offset < 0) { /* negative: operands_check refuses it */
-        return -1;
+        return unknown;
     }
     int64_t rows = ((const int32_t *)place->data)[place->offset + problem->p.batch];
     return rows > 0 ? rows : 0;
@@ -108,8 +109,9 @@ static clattn_status check_call(const struct problem *problem, const clattn_call
         call->key_len,
         call->mask_key_len,
         call->bias_key_len,
-        packed_rows(problem, operands, TENSOR_CU_QUERY),
-        packed_rows(problem, operands, TENSOR_CU_KEY),
+        last_seam(problem, operands, TENSOR_CU_QUERY, -1),
+        last_seam(problem, operands, TENSOR_CU_KEY, -1),
+        last_seam(problem, operands, TENSOR_PAGE_STARTS, problem->p.batch > 0 && call->key_len > 0),
     };
     forward_measure(&problem->p, &lengths, operands);
     return operands_check(operands);
@@ -170,6 +172,48 @@ static clattn_status check_seams(const struct problem *problem, const struct ope
     return CLATTN_OK;
 }
 
+/* Of a sequence of `length` keys: one line for all must have its pages; all of them are of the pool, or holes. */
+static clattn_status check_pages_of(const struct problem *problem, const struct operands *operands, int64_t b,
+                                    int64_t length)
+{
+    const struct tensor_place *table = &operands->tensor[TENSOR_PAGE_TABLE];
+    const struct tensor_place *starts = &operands->tensor[TENSOR_PAGE_STARTS];
+    const int64_t needed = (length + problem->p.page_size - 1) / problem->p.page_size;
+    const int32_t *start = starts->data ? (const int32_t *)starts->data + starts->offset + b : NULL;
+    if (start && (start[0] < 0 || (int64_t)start[1] - start[0] < needed)) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "page_starts[%" PRId64 "] %d, and %d after it: sequence %" PRId64 " needs %" PRId64
+                         " pages for its %" PRId64 " keys",
+                         b, (int)start[0], (int)start[1], b, needed, length);
+    }
+    for (int64_t n = 0; n < needed; ++n) {
+        const int64_t at = table->offset + (start ? 0 : b * table->stride[0]) +
+                           ((start ? *start : 0) + n) * table->stride[3];
+        const int32_t page = ((const int32_t *)table->data)[at];
+        if (page < -1 || page >= problem->p.pages) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "page_table[%" PRId64 ", %" PRId64 "] %d: must be -1, for a hole, or 0 to pages %" PRId64
+                             " - 1",
+                             b, n, (int)page, problem->p.pages);
+        }
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status check_pages(const struct problem *problem, const struct call *call)
+{
+    const struct operands *operands = &call->operands;
+    const struct tensor_place *lengths = &operands->tensor[TENSOR_KEY_LENGTHS];
+    clattn_status status = CLATTN_OK;
+    if (!operands->tensor[TENSOR_PAGE_TABLE].data) {
+        return CLATTN_OK;
+    }
+    for (int64_t b = 0; b < problem->p.batch && status == CLATTN_OK; ++b) {
+        status = check_pages_of(problem, operands, b, ((const int32_t *)lengths->data)[lengths->offset + b]);
+    }
+    return status;
+}
+
 clattn_status call_check_host_values(const struct problem *problem, const struct call *call)
 {
     clattn_status status = check_seams(problem, &call->operands, TENSOR_CU_QUERY, problem->p.query_len);
@@ -178,6 +222,9 @@ clattn_status call_check_host_values(const struct problem *problem, const struct
     }
     if (status == CLATTN_OK) {
         status = operands_check_lengths(&call->operands, TENSOR_KEY_LENGTHS, "key_len", call->key_len);
+    }
+    if (status == CLATTN_OK) {
+        status = check_pages(problem, call);
     }
     return status;
 }

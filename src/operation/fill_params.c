@@ -63,6 +63,8 @@ void params_fill(const struct problem *problem, const struct call *call, clattn_
     params->window_left = (int)p->window_left;
     params->window_right = (int)p->window_right;
     params->always_visible_keys = (int)p->always_visible_keys;
+    params->page_size = (int)p->page_size;
+    params->pages = (int)p->pages;
     params->flags = problem->flags;
     params->bias_type = (int)p->bias_type;
     params->weights = (int)p->weights;

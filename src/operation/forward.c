@@ -11,7 +11,8 @@
 enum forward_extent {
     EXTENT_ONE, /* the tensor has no such axis */
     EXTENT_BATCH,
-    EXTENT_PACKS, /* varlen: 1, sequences follow one another on the row axis; else the batch */
+    EXTENT_PACKS,     /* varlen: 1, sequences follow one another on the row axis; else the batch */
+    EXTENT_KEY_PACKS, /* of a pool: its pages, each of KEY_ROWS rows; else PACKS */
     EXTENT_QUERY_HEADS,
     EXTENT_KV_HEADS,
     EXTENT_QUERY_ROWS, /* varlen: of all sequences, where the seams can be read; else QUERY_LEN */
@@ -22,7 +23,9 @@ enum forward_extent {
     EXTENT_BIAS_KEYS,
     EXTENT_HEAD_DIM,
     EXTENT_HEAD_DIM_V,
-    EXTENT_SEAMS, /* batch + 1 */
+    EXTENT_SEAMS,  /* batch + 1 */
+    EXTENT_TABLES, /* page tables: one for each sequence, or one line for all */
+    EXTENT_TABLE_PAGES,
     FORWARD_EXTENTS
 };
 
@@ -120,17 +123,24 @@ static void set_elements(const clattn_problem *p, struct operands *operands)
 
 void forward_measure(const clattn_problem *p, const struct forward_lengths *lengths, struct operands *operands)
 {
-    const int packed = (p->features & CLATTN_WITH_VARLEN) != 0;
+    const int packed = (p->features & CLATTN_WITH_VARLEN) != 0, paged = (p->features & CLATTN_WITH_PAGES) != 0;
+    const int one_table = (p->features & CLATTN_WITH_PAGE_STARTS) != 0, packed_keys = packed && !paged;
     const int queries_known = !packed || lengths->packed_queries >= 0,
-              keys_known = !packed || lengths->packed_keys >= 0;
+              keys_known = !packed_keys || lengths->packed_keys >= 0;
+    const int64_t sequence_pages = paged ? (lengths->key_len + p->page_size - 1) / p->page_size : 0;
     const int64_t extents[FORWARD_EXTENTS] = {
         [EXTENT_ONE] = 1,
         [EXTENT_BATCH] = p->batch,
         [EXTENT_PACKS] = packed ? p->batch > 0 : p->batch,
+        [EXTENT_KEY_PACKS] = paged    ? p->pages
+                             : packed ? p->batch > 0
+                                      : p->batch,
         [EXTENT_QUERY_HEADS] = p->query_heads,
         [EXTENT_KV_HEADS] = p->kv_heads,
         [EXTENT_QUERY_ROWS] = packed && queries_known ? lengths->packed_queries : lengths->query_len,
-        [EXTENT_KEY_ROWS] = packed && keys_known ? lengths->packed_keys : lengths->key_len,
+        [EXTENT_KEY_ROWS] = paged                       ? p->page_size
+                            : packed_keys && keys_known ? lengths->packed_keys
+                                                        : lengths->key_len,
         [EXTENT_QUERY_LEN] = lengths->query_len,
         [EXTENT_KEY_LEN] = lengths->key_len,
         [EXTENT_MASK_KEYS] = lengths->mask_key_len,
@@ -138,6 +148,8 @@ void forward_measure(const clattn_problem *p, const struct forward_lengths *leng
         [EXTENT_HEAD_DIM] = p->head_dim,
         [EXTENT_HEAD_DIM_V] = p->head_dim_v ? p->head_dim_v : p->head_dim,
         [EXTENT_SEAMS] = p->batch + 1,
+        [EXTENT_TABLES] = one_table ? 1 : p->batch,
+        [EXTENT_TABLE_PAGES] = one_table ? lengths->table_pages : sequence_pages,
     };
     operands->operation = &operation_forward;
     memcpy(operands->extent, extents, sizeof(extents));
@@ -151,7 +163,8 @@ void forward_measure(const clattn_problem *p, const struct forward_lengths *leng
 void forward_drop_batch_strides(const clattn_problem *p, struct operands *operands)
 {
     for (int id = 0; id < TENSOR_COUNT && p->features & CLATTN_WITH_VARLEN; ++id) {
-        if (tensor_rows[id].axis[0] == EXTENT_PACKS) {
+        const int axis = tensor_rows[id].axis[0], paged = (p->features & CLATTN_WITH_PAGES) != 0;
+        if (axis == EXTENT_PACKS || (axis == EXTENT_KEY_PACKS && !paged)) {
             operands->tensor[id].stride[0] = 0;
         }
     }

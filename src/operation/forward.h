@@ -24,6 +24,7 @@ static inline int forward_is_output(int id)
 struct forward_lengths {
     int64_t query_len, key_len, mask_key_len, bias_key_len;
     int64_t packed_queries, packed_keys;
+    int64_t table_pages; /* of one page table for all sequences; where only the device knows: as many as must be */
 };
 
 /* Sets what the problem and the lengths decide: extents, types, what is asked. Types and head_dim_v of 0 stand for

@@ -16,7 +16,7 @@
 /* Lengths are 32-bit in kernels; positions are 64-bit. */
 #define DIMENSION_MAX INT32_MAX
 
-GROWTH(clattn_problem, "problem", head_dim, out_type, CLATTN_PROBLEM_INIT);
+GROWTH(clattn_problem, "problem", head_dim, pages, CLATTN_PROBLEM_INIT);
 
 clattn_status problem_check_scale(int has_scale, double scale)
 {
@@ -128,6 +128,29 @@ static clattn_status check_masking(const clattn_problem *p)
     return CLATTN_OK;
 }
 
+static clattn_status check_pages(const clattn_problem *p)
+{
+    const int paged = (p->features & CLATTN_WITH_PAGES) != 0;
+    if (!paged && (p->features & CLATTN_WITH_PAGE_STARTS)) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "features: CLATTN_WITH_PAGE_STARTS needs CLATTN_WITH_PAGES");
+    }
+    if (!paged && (p->page_size != 0 || p->pages != 0)) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "page_size %" PRId64 ", pages %" PRId64 ": need CLATTN_WITH_PAGES, and would be ignored; set "
+                         "it, or leave them 0",
+                         p->page_size, p->pages);
+    }
+    if (!paged) {
+        return CLATTN_OK;
+    }
+    if (!(p->features & CLATTN_WITH_KEY_LENGTHS)) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "features: CLATTN_WITH_PAGES needs CLATTN_WITH_KEY_LENGTHS, the keys of each sequence");
+    }
+    const struct dimension dimensions[] = { { "page_size", p->page_size, 1 }, { "pages", p->pages, 0 } };
+    return check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+}
+
 static clattn_status check_numbers(const clattn_problem *p)
 {
     if (!isfinite(p->softcap) || p->softcap < 0 || (p->softcap > 0 && !((float)p->softcap > 0)) ||
@@ -161,8 +184,8 @@ clattn_status problem_init(struct problem *problem, const clattn_problem *given)
         p->value_type = forward_type(p, p->value_type);
         p->out_type = forward_type(p, p->out_type);
     }
-    clattn_status (*const checks[])(const clattn_problem *) = { check_types, check_own_types, check_shape,
-                                                                check_masking, check_numbers };
+    clattn_status (*const checks[])(const clattn_problem *) = { check_types,   check_own_types, check_shape,
+                                                                check_masking, check_pages,     check_numbers };
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
         status = checks[i](&problem->p);
     }
@@ -188,7 +211,7 @@ int attention_problem_equal(const struct any_problem *a, const struct any_proble
            x->always_visible_keys == y->always_visible_keys && !(x->softcap != y->softcap) &&
            !(x->dropout != y->dropout) && x->strided_columns == y->strided_columns && x->matmul == y->matmul &&
            x->allow_tf32 == y->allow_tf32 && x->key_type == y->key_type && x->value_type == y->value_type &&
-           x->out_type == y->out_type;
+           x->out_type == y->out_type && x->page_size == y->page_size && x->pages == y->pages;
 }
 
 int problem_mixes_types(const struct problem *problem)
@@ -209,11 +232,17 @@ void attention_problem_describe(const struct any_problem *any, struct text *text
         uint32_t flag;
         const char *name;
     } names[] = {
-        { CLATTN_FLAG_WINDOW, "window" },   { CLATTN_FLAG_KEY_LENGTHS, "key lengths" },
-        { CLATTN_FLAG_MASK, "mask" },       { CLATTN_FLAG_BIAS, "bias" },
-        { CLATTN_FLAG_SLOPES, "slopes" },   { CLATTN_FLAG_SINKS, "sinks" },
-        { CLATTN_FLAG_VARLEN, "varlen" },   { CLATTN_FLAG_LSE, "lse" },
-        { CLATTN_FLAG_SOFTCAP, "softcap" }, { CLATTN_FLAG_DROPOUT, "dropout" },
+        { CLATTN_FLAG_WINDOW, "window" },
+        { CLATTN_FLAG_KEY_LENGTHS, "key lengths" },
+        { CLATTN_FLAG_MASK, "mask" },
+        { CLATTN_FLAG_BIAS, "bias" },
+        { CLATTN_FLAG_SLOPES, "slopes" },
+        { CLATTN_FLAG_SINKS, "sinks" },
+        { CLATTN_FLAG_VARLEN, "varlen" },
+        { CLATTN_FLAG_LSE, "lse" },
+        { CLATTN_FLAG_SOFTCAP, "softcap" },
+        { CLATTN_FLAG_DROPOUT, "dropout" },
+        { CLATTN_FLAG_ROW_RANGES, "row ranges" },
     };
     const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
@@ -238,6 +267,9 @@ void attention_problem_describe(const struct any_problem *any, struct text *text
         if (problem->flags & names[i].flag) {
             text_append(text, ", %s", names[i].name);
         }
+    }
+    if (problem->flags & CLATTN_FLAG_PAGES) {
+        text_append(text, ", %" PRId64 " pages of %" PRId64 " keys", p->pages, p->page_size);
     }
     if (p->weights != CLATTN_WEIGHTS_NONE) {
         text_append(text, ", weights out");

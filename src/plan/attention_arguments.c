@@ -3,7 +3,7 @@
 
 #include "plan/strategy.h"
 
-#define POINTERS_BYTES 128 /* of all tensors, and single numbers, at most */
+#define POINTERS_BYTES 192 /* of all tensors, and single numbers, at most */
 
 _Static_assert(TENSOR_COUNT * 8 <= POINTERS_BYTES && sizeof(clattn_params) + POINTERS_BYTES <= 1024,
                "every device takes 1,024 bytes of arguments (CL_DEVICE_MAX_PARAMETER_SIZE)");
@@ -38,5 +38,12 @@ void append_type_options(const struct problem *problem, struct text *options)
     if (problem_mixes_types(problem)) {
         text_append(options, " -D KEY_TYPE=%d -D VALUE_TYPE=%d -D OUT_TYPE=%d", (int)p->key_type, (int)p->value_type,
                     (int)p->out_type);
+    }
+}
+
+void append_page_options(const clattn_problem *problem, struct text *options)
+{
+    if (problem->page_size > 0) {
+        text_append(options, " -D PAGED=1 -D PAGE_SIZE=%d", (int)problem->page_size);
     }
 }

@@ -19,6 +19,9 @@ void attention_arguments(const clattn_params *params, const struct operands *ope
 /* Appends "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are others. */
 void append_type_options(const struct problem *problem, struct text *options);
 
+/* Appends " -D PAGED=1 -D PAGE_SIZE=16" where keys and values lie in pages. */
+void append_page_options(const clattn_problem *problem, struct text *options);
+
 /* Whether the device takes so many bytes of arguments, the kernel's own structs of `own_bytes` included. 0:
  * appends one sentence why not. */
 int attention_arguments_fit(const struct device *device, size_t own_bytes, struct text *why);

@@ -80,16 +80,28 @@ static clattn_status work_allocate(struct work *work)
     return CLATTN_OK;
 }
 
-static void load_rows(const struct work *work, enum tensor_id id, int64_t head, int64_t first_row, int64_t rows,
-                      int64_t columns, double *to)
+static void load_row(const struct work *work, enum tensor_id id, int64_t b, int64_t head, int64_t row, int64_t columns,
+                     double *to)
 {
     const struct tensor_place *place = &work->call->operands.tensor[id];
     const clattn_type type = work->call->operands.element[operation_forward.rows[id].element];
-    int64_t b = work->problem->flags & CLATTN_FLAG_VARLEN ? 0 : work->b;
-    for (int64_t row = 0; row < rows; ++row) {
-        for (int64_t c = 0; c < columns; ++c) {
-            int64_t index = place_index(place, b, head, first_row + row, c);
-            to[row * columns + c] = type_load(type, place->data, index);
+    for (int64_t c = 0; c < columns; ++c) {
+        to[c] = type_load(type, place->data, place_index(place, b, head, row, c));
+    }
+}
+
+/* Zeros stand for the rows of a hole. */
+static void load_keys(const struct work *work, enum tensor_id id, int64_t head, int64_t columns, double *to)
+{
+    const struct problem *problem = work->problem;
+    const int64_t packed_b = problem->flags & CLATTN_FLAG_VARLEN ? 0 : work->b, page_size = problem->p.page_size;
+    for (int64_t j = 0; j < work->sequence.stored_keys; ++j, to += columns) {
+        if (!(problem->flags & CLATTN_FLAG_PAGES)) {
+            load_row(work, id, packed_b, head, work->sequence.key_row + j, columns, to);
+        } else if (key_page(problem, work->call, work->b, j) >= 0) {
+            load_row(work, id, key_page(problem, work->call, work->b, j), head, j % page_size, columns, to);
+        } else {
+            memset(to, 0, (size_t)columns * sizeof(*to));
         }
     }
 }
@@ -98,13 +110,13 @@ static void load_inputs(struct work *work)
 {
     const clattn_problem *p = &work->problem->p;
     int64_t kv_head = work->h / (p->query_heads / p->kv_heads);
-    load_rows(work, TENSOR_QUERY, work->h, work->sequence.query_row + work->i, 1, p->head_dim, work->query);
+    load_row(work, TENSOR_QUERY, work->problem->flags & CLATTN_FLAG_VARLEN ? 0 : work->b, work->h,
+             work->sequence.query_row + work->i, p->head_dim, work->query);
     if (work->loaded_b == work->b && work->loaded_kv_head == kv_head) {
         return;
     }
-    load_rows(work, TENSOR_KEY, kv_head, work->sequence.key_row, work->sequence.stored_keys, p->head_dim, work->key);
-    load_rows(work, TENSOR_VALUE, kv_head, work->sequence.key_row, work->sequence.stored_keys, p->head_dim_v,
-              work->value);
+    load_keys(work, TENSOR_KEY, kv_head, p->head_dim, work->key);
+    load_keys(work, TENSOR_VALUE, kv_head, p->head_dim_v, work->value);
     work->loaded_b = work->b;
     work->loaded_kv_head = kv_head;
 }

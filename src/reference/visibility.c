@@ -22,13 +22,18 @@ struct sequence sequence_of(const struct problem *problem, const struct call *ca
     struct sequence sequence = { call->query_len, call->key_len, call->key_len, 0, 0, 0 };
     if (problem->flags & CLATTN_FLAG_VARLEN) {
         sequence.query_row = read_int(call, TENSOR_CU_QUERY, b);
-        sequence.key_row = read_int(call, TENSOR_CU_KEY, b);
         sequence.query_len = clamp(read_int(call, TENSOR_CU_QUERY, b + 1) - sequence.query_row, 0, call->query_len);
+    }
+    if ((problem->flags & (CLATTN_FLAG_VARLEN | CLATTN_FLAG_PAGES)) == CLATTN_FLAG_VARLEN) {
+        sequence.key_row = read_int(call, TENSOR_CU_KEY, b);
         sequence.stored_keys = clamp(read_int(call, TENSOR_CU_KEY, b + 1) - sequence.key_row, 0, call->key_len);
         sequence.key_len = sequence.stored_keys;
     }
     if (problem->flags & CLATTN_FLAG_KEY_LENGTHS) {
         sequence.key_len = clamp(read_int(call, TENSOR_KEY_LENGTHS, b), 0, sequence.stored_keys);
+    }
+    if (problem->flags & CLATTN_FLAG_PAGES) {
+        sequence.stored_keys = sequence.key_len;
     }
     if (problem->p.alignment == CLATTN_ALIGN_BOTTOM_RIGHT) {
         sequence.offset = sequence.key_len - sequence.query_len;
@@ -41,6 +46,25 @@ struct sequence sequence_of(const struct problem *problem, const struct call *ca
 int64_t place_index(const struct tensor_place *place, int64_t b, int64_t h, int64_t i, int64_t c)
 {
     return place->offset + b * place->stride[0] + h * place->stride[1] + i * place->stride[2] + c * place->stride[3];
+}
+
+int64_t key_page(const struct problem *problem, const struct call *call, int64_t b, int64_t j)
+{
+    const struct tensor_place *table = &call->operands.tensor[TENSOR_PAGE_TABLE];
+    const int one_table = (problem->flags & CLATTN_FLAG_PAGE_STARTS) != 0;
+    const int64_t first = one_table ? read_int(call, TENSOR_PAGE_STARTS, b) : 0, page = j / problem->p.page_size;
+    const int64_t entry = ((const int32_t *)table->data)[place_index(table, one_table ? 0 : b, 0, 0, first + page)];
+    return entry >= 0 && entry < problem->p.pages ? entry : -1;
+}
+
+static int range_allows(const struct problem *problem, const struct call *call, const struct sequence *sequence,
+                        int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    const struct tensor_place *low = &call->operands.tensor[TENSOR_ROW_LOW];
+    const struct tensor_place *high = &call->operands.tensor[TENSOR_ROW_HIGH];
+    const int64_t batch = problem->flags & CLATTN_FLAG_VARLEN ? 0 : b, row = sequence->query_row + i;
+    return j >= ((const int32_t *)low->data)[place_index(low, batch, h, row, 0)] &&
+           j < ((const int32_t *)high->data)[place_index(high, batch, h, row, 0)];
 }
 
 static int window_allows(const clattn_problem *p, int64_t position, int64_t j)
@@ -74,6 +98,8 @@ int key_is_allowed(const struct problem *problem, const struct call *call, const
     int64_t position = i + sequence->offset;
     return j < sequence->key_len && (!(flags & CLATTN_FLAG_CAUSAL) || j <= position) &&
            (!(flags & CLATTN_FLAG_WINDOW) || window_allows(&problem->p, position, j)) &&
+           (!(flags & CLATTN_FLAG_PAGES) || key_page(problem, call, b, j) >= 0) &&
+           (!(flags & CLATTN_FLAG_ROW_RANGES) || range_allows(problem, call, sequence, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_MASK) || mask_allows(call, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_BIAS) || bias_allows(problem, call, b, h, i, j));
 }

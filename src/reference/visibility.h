@@ -18,6 +18,9 @@ struct sequence sequence_of(const struct problem *problem, const struct call *ca
 /* Index of element (b, h, i, c) of a tensor. */
 int64_t place_index(const struct tensor_place *place, int64_t b, int64_t h, int64_t i, int64_t c);
 
+/* The page that key j of sequence b is in; -1: a hole. */
+int64_t key_page(const struct problem *problem, const struct call *call, int64_t b, int64_t j);
+
 /* allowed(b, h, i, j) of the formula, for j < stored_keys. A bias of -inf hides a key as a mask does. */
 int key_is_allowed(const struct problem *problem, const struct call *call, const struct sequence *sequence, int64_t b,
                    int64_t h, int64_t i, int64_t j);

@@ -209,6 +209,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
+    append_page_options(&problem->p, &text);
     if (shape->unit->matrix == CLATTN_MATRIX_INTEL_16 || shape->unit->matrix == CLATTN_MATRIX_INTEL_8) {
         text_append(&text, " -cl-intel-256-GRF-per-thread");
     }

@@ -49,7 +49,7 @@ static int64_t group_of(const clattn_problem *p)
 /* Whether work-groups bring keys, or values, of a type into another form. */
 static int is_converted(const clattn_problem *p, clattn_type type, enum simd_product product)
 {
-    return product != SIMD_FMA || type != CLATTN_FLOAT32 || p->strided_columns;
+    return product != SIMD_FMA || type != CLATTN_FLOAT32 || p->strided_columns || p->page_size > 0;
 }
 
 /* Of a key and its value. */
@@ -143,9 +143,11 @@ static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *
 }
 
 /* As many keys as private memory has room for, since each block rescales what was summed before. They
- * decide the bits of a result, so they depend on the head dims and types alone; tile and tiles change no bit. */
+ * decide the bits of a result, so they depend on the head dims and types alone; tile, tiles and pages change no bit. */
 static int choose_keys(const clattn_context *context, const clattn_problem *p, enum simd_product product)
 {
+    clattn_problem dense = *p;
+    dense.page_size = 0;
     struct simd_choice choice = { product, NULL, 1, 0 };
     const struct tile *tile;
     for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
@@ -154,7 +156,7 @@ static int choose_keys(const clattn_context *context, const clattn_problem *p, e
         }
     }
     choice.keys = choice.tile->keys;
-    while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.keys > 32 && choice.keys / 2 % 16 == 0) {
+    while (private_bytes(&dense, &choice) > PRIVATE_BYTES_MAX && choice.keys > 32 && choice.keys / 2 % 16 == 0) {
         choice.keys /= 2;
     }
     return choice.keys;
@@ -210,6 +212,7 @@ static void append_options(const struct clattn_plan *plan, const struct simd_cho
     text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
                 (unsigned)problem->flags, (int)p->bias_type, p->strided_columns != 0, (int)p->head_dim,
                 (int)p->head_dim_v);
+    append_page_options(p, options);
     text_append(options, " -D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d",
                 (int)group_of(p), choice->tile->rows / LANES, choice->keys, choice->tile->item_keys, choice->tiles,
                 (int)choice->product);

@@ -136,6 +136,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
+    append_page_options(&problem->p, &text);
     vendor_options(&context->device, problem, shape, &text);
     char *options = text_take(&text);
     if (!options) {

@@ -118,6 +118,7 @@ static void append_options(const struct clattn_plan *plan, const struct split_st
                 (unsigned)problem->flags, (int)p->bias_type, (int)p->head_dim, (int)p->head_dim_v);
     text_append(options, " -D GROUP=%d -D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d", state->group,
                 rows_at_least_one(p), state->split_keys, plan->context->device.device_class == DEVICE_CPU, one_launch);
+    append_page_options(p, options);
     text_append(options, " -D VECTOR_SUMS=%d", vector_sums[register_file_of(plan->context)]);
 }
 

@@ -81,6 +81,10 @@ static int applicable(const clattn_context *context, const struct any_problem *a
     if (!attention_arguments_fit(&context->device, sizeof(staged_chunk), why)) {
         return 0;
     }
+    if (problem->flags & CLATTN_FLAG_PAGES) {
+        text_append(why, "multiplies matrices, which keys and values in pages are not");
+        return 0;
+    }
     if (problem->p.matmul == CLATTN_MATMUL_CLBLAST && clblast_declines(context, problem)) {
         text_append(why, "CLBlast was asked for and cannot multiply here: %s", clblast_declines(context, problem));
         return 0;
@@ -94,7 +98,8 @@ static int applicable(const clattn_context *context, const struct any_problem *a
 static int needs_scale_mask(const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
-    return (problem->flags & (CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP)) != 0 ||
+    return (problem->flags & (CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP |
+                              CLATTN_FLAG_ROW_RANGES)) != 0 ||
            (problem->flags & CLATTN_FLAG_WINDOW && p->always_visible_keys > 0) ||
            (p->weights != CLATTN_WEIGHTS_NONE && p->weights != CLATTN_WEIGHTS_SOFTMAX);
 }

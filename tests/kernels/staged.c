@@ -63,7 +63,7 @@ static void launch_size(const struct subject *subject, const struct kernel_run *
 /* One random call. Packed sequences and 16-bit types do not reach repair: CLBlast takes neither. */
 static void run_one(struct totals *totals, const struct subject *subject, clattn_type type, uint64_t index)
 {
-    const struct random_call_options options = { .type = type, .work_limit = WORK_LIMIT };
+    const struct random_call_options options = { .type = type, .work_limit = WORK_LIMIT, .dense = 1 };
     struct test_call test;
     struct kernel_run run;
     enum value_family family;

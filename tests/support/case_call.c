@@ -23,11 +23,12 @@ static void view_case(const struct attention_case *c, struct test_call *from)
     from->tensors = c->tensors;
     from->packed_queries = c->shape.packed_queries;
     from->packed_keys = c->shape.packed_keys;
+    from->table_pages = c->input[CASE_PAGE_TABLE].data ? tensor_count(&c->input[CASE_PAGE_TABLE]) : 0;
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         from->arrays[id].data = test_call_tensor(from, (enum tensor_id)id)->data;
     }
     clattn_host_tensor *const lists[] = { &from->tensors.key_lengths, &from->tensors.query_offsets,
-                                          &from->tensors.cu_query, &from->tensors.cu_key };
+                                          &from->tensors.cu_query, &from->tensors.cu_key, &from->tensors.page_starts };
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); ++i) {
         lists[i]->stride[3] = 1; /* implied elsewhere */
     }
@@ -48,6 +49,7 @@ int case_call_create(struct test_call *test, const char *folder, clattn_type typ
     test->values = c.values;
     test->packed_queries = from.packed_queries;
     test->packed_keys = from.packed_keys;
+    test->table_pages = from.table_pages;
     test_call_place_all(test);
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         const struct source source = { &from, (enum tensor_id)id };

@@ -9,15 +9,15 @@
 #define TILE_ROWS 64 /* more need several tiles of any kernel */
 #define BLOCK_KEYS 128
 
-/* Bits 0 to 10 are the flags of cl/forward_params.h; of a bias, its type is told as well. */
+/* Bits 0 to 13 are the flags of cl/forward_params.h; of a bias, its type is told as well. */
 enum {
-    TRAIT_BIAS = 11, /* and two more: float32, float16, bfloat16 */
-    TRAIT_GROUPED = 14,
+    TRAIT_BIAS = 14, /* and two more: float32, float16, bfloat16 */
+    TRAIT_GROUPED = 17,
     TRAIT_FEW_ROWS,
     FEATURES,                  /* traits before it count in pairs */
     TRAIT_HEAD_DIM = FEATURES, /* six classes */
-    TRAIT_ALIGNMENT = 22,      /* and three more */
-    TRAIT_OTHER_HEAD_DIM_V = 26,
+    TRAIT_ALIGNMENT = 25,      /* and three more */
+    TRAIT_OTHER_HEAD_DIM_V = 29,
     TRAIT_ODD_HEAD_DIM,
     TRAIT_TILES_OF_ROWS,
     TRAIT_BLOCKS_OF_KEYS
@@ -33,38 +33,38 @@ static int head_dim_class(int64_t head_dim)
     return at;
 }
 
-uint32_t case_traits(const struct test_call *test)
+uint64_t case_traits(const struct test_call *test)
 {
     const clattn_problem *p = &test->checked.p;
     const int64_t group = p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
     const int64_t head_dim = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
-    uint32_t traits = test->checked.flags & ((1u << TRAIT_BIAS) - 1);
+    uint64_t traits = test->checked.flags & (((uint64_t)1 << TRAIT_BIAS) - 1);
     if (p->bias_type >= CLATTN_FLOAT32 && p->bias_type <= CLATTN_BFLOAT16) {
-        traits |= 1u << (TRAIT_BIAS + (int)p->bias_type - CLATTN_FLOAT32);
+        traits |= (uint64_t)1 << (TRAIT_BIAS + (int)p->bias_type - CLATTN_FLOAT32);
     }
-    traits |= (uint32_t)(group > 1) << TRAIT_GROUPED;
-    traits |= (uint32_t)(p->query_len * group <= FEW_ROWS) << TRAIT_FEW_ROWS;
-    traits |= 1u << (TRAIT_HEAD_DIM + head_dim_class(head_dim));
-    traits |= 1u << (TRAIT_ALIGNMENT + (int)p->alignment);
-    traits |= (uint32_t)(p->head_dim != p->head_dim_v) << TRAIT_OTHER_HEAD_DIM_V;
-    traits |= (uint32_t)(p->head_dim % 16 != 0) << TRAIT_ODD_HEAD_DIM;
-    traits |= (uint32_t)(p->query_len > TILE_ROWS) << TRAIT_TILES_OF_ROWS;
-    traits |= (uint32_t)(p->key_len > BLOCK_KEYS) << TRAIT_BLOCKS_OF_KEYS;
+    traits |= (uint64_t)(group > 1) << TRAIT_GROUPED;
+    traits |= (uint64_t)(p->query_len * group <= FEW_ROWS) << TRAIT_FEW_ROWS;
+    traits |= (uint64_t)1 << (TRAIT_HEAD_DIM + head_dim_class(head_dim));
+    traits |= (uint64_t)1 << (TRAIT_ALIGNMENT + (int)p->alignment);
+    traits |= (uint64_t)(p->head_dim != p->head_dim_v) << TRAIT_OTHER_HEAD_DIM_V;
+    traits |= (uint64_t)(p->head_dim % 16 != 0) << TRAIT_ODD_HEAD_DIM;
+    traits |= (uint64_t)(p->query_len > TILE_ROWS) << TRAIT_TILES_OF_ROWS;
+    traits |= (uint64_t)(p->key_len > BLOCK_KEYS) << TRAIT_BLOCKS_OF_KEYS;
     return traits;
 }
 
 /* What stands for all so far. */
 struct cover {
-    uint32_t seen[OPTIONS_TYPES_MAX]; /* traits, in each type */
-    uint32_t pairs[FEATURES];         /* of features, in any */
+    uint64_t seen[OPTIONS_TYPES_MAX]; /* traits, in each type */
+    uint64_t pairs[FEATURES];         /* of features, in any */
 };
 
-static uint32_t partners(uint32_t traits, int feature)
+static uint64_t partners(uint64_t traits, int feature)
 {
-    return traits >> feature & 1 ? traits & ((1u << FEATURES) - 1) : 0;
+    return traits >> feature & 1 ? traits & (((uint64_t)1 << FEATURES) - 1) : 0;
 }
 
-static int count_bits(uint32_t bits)
+static int count_bits(uint64_t bits)
 {
     int count = 0;
     for (; bits; bits &= bits - 1) {
@@ -73,7 +73,7 @@ static int count_bits(uint32_t bits)
     return count;
 }
 
-static int gain(const struct cover *cover, uint32_t traits, int type)
+static int gain(const struct cover *cover, uint64_t traits, int type)
 {
     int count = count_bits(traits & ~cover->seen[type]);
     for (int feature = 0; feature < FEATURES; ++feature) {
@@ -82,7 +82,7 @@ static int gain(const struct cover *cover, uint32_t traits, int type)
     return count;
 }
 
-static void take(struct cover *cover, uint32_t traits, int type)
+static void take(struct cover *cover, uint64_t traits, int type)
 {
     cover->seen[type] |= traits;
     for (int feature = 0; feature < FEATURES; ++feature) {
@@ -90,7 +90,7 @@ static void take(struct cover *cover, uint32_t traits, int type)
     }
 }
 
-void case_cover(const uint32_t *traits, int n, int n_types, unsigned char *chosen)
+void case_cover(const uint64_t *traits, int n, int n_types, unsigned char *chosen)
 {
     struct cover cover = { { 0 }, { 0 } };
     memset(chosen, 0, (size_t)n);
@@ -107,7 +107,7 @@ void case_cover(const uint32_t *traits, int n, int n_types, unsigned char *chose
         if (most == 0) {
             return;
         }
-        chosen[best] |= (unsigned char)(1u << best_type);
+        chosen[best] |= (unsigned char)((uint64_t)1 << best_type);
         take(&cover, traits[best], best_type);
     }
 }

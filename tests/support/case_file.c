@@ -18,8 +18,8 @@ static const struct {
     const char *name[2]; /* two names for the same thing: either may be there */
 } input_names[CASE_INPUTS] = {
     [CASE_Q] = { { "q", NULL } },
-    [CASE_K] = { { "k", NULL } },
-    [CASE_V] = { { "v", NULL } },
+    [CASE_K] = { { "k", "key_pool" } },
+    [CASE_V] = { { "v", "value_pool" } },
     [CASE_MASK] = { { "mask", NULL } },
     [CASE_PAST_KEY] = { { "past_key", NULL } },
     [CASE_PAST_VALUE] = { { "past_value", NULL } },
@@ -27,6 +27,11 @@ static const struct {
     [CASE_SLOPES] = { { "alibi_slopes", NULL } },
     [CASE_CU_QUERY] = { { "cu_seqlens_q", NULL } },
     [CASE_CU_KEY] = { { "cu_seqlens_k", NULL } },
+    [CASE_SINKS] = { { "sinks", NULL } },
+    [CASE_PAGE_TABLE] = { { "page_table", NULL } },
+    [CASE_PAGE_STARTS] = { { "page_starts", NULL } },
+    [CASE_ROW_LOW] = { { "row_low", NULL } },
+    [CASE_ROW_HIGH] = { { "row_high", NULL } },
 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -101,7 +106,8 @@ static int convert_inputs(struct attention_case *c, struct failure *failure)
     }
     c->problem.type = tensor_storage_type(type);
     static const enum case_input stored[] = { CASE_Q, CASE_K, CASE_V, CASE_PAST_KEY, CASE_PAST_VALUE };
-    static const enum case_input integers[] = { CASE_KEY_LENGTHS, CASE_CU_QUERY, CASE_CU_KEY };
+    static const enum case_input integers[] = { CASE_KEY_LENGTHS, CASE_CU_QUERY,    CASE_CU_KEY,  CASE_PAGE_TABLE,
+                                                CASE_ROW_LOW,     CASE_PAGE_STARTS, CASE_ROW_HIGH };
     int status = 0;
     for (size_t i = 0; i < sizeof(stored) / sizeof(stored[0]) && status == 0; ++i) {
         if (c->input[stored[i]].data) {
@@ -115,6 +121,9 @@ static int convert_inputs(struct attention_case *c, struct failure *failure)
     }
     if (status == 0 && c->input[CASE_SLOPES].data) {
         status = tensor_convert(&c->input[CASE_SLOPES], TENSOR_FLOAT32, "alibi_slopes", failure);
+    }
+    if (status == 0 && c->input[CASE_SINKS].data) {
+        status = tensor_convert(&c->input[CASE_SINKS], TENSOR_FLOAT32, "sinks", failure);
     }
     return status;
 }
@@ -199,6 +208,7 @@ static void read_params(struct attention_case *c)
     p->causal = cJSON_IsTrue(field(c, "params", "is_causal"));
     p->window_left = (int64_t)number(cJSON_GetArrayItem(window, 0), -1);
     p->window_right = (int64_t)number(cJSON_GetArrayItem(window, 1), -1);
+    p->always_visible_keys = (int64_t)number(field(c, "params", "always_visible_keys"), 0);
     p->softcap = number(field(c, "params", "softcap"), 0);
     c->values.has_scale = cJSON_IsNumber(field(c, "params", "scale"));
     c->values.scale = number(field(c, "params", "scale"), 0);
@@ -208,6 +218,15 @@ static void read_params(struct attention_case *c)
     if (field(c, "outputs", "qk_matmul_output")) {
         p->weights = (clattn_weights)(CLATTN_WEIGHTS_SCORES + (int)number(mode, 0));
     }
+}
+
+/* [batch, heads or 1, rows]; packed [heads or 1, rows]. */
+static void place_rows(const struct tensor *tensor, clattn_host_tensor *place)
+{
+    const int64_t *shape = tensor->shape + (tensor->dims == 3);
+    place->stride[0] = tensor->dims == 3 && tensor->shape[0] > 1 ? shape[0] * shape[1] : 0;
+    place->stride[1] = shape[0] > 1 ? shape[1] : 0;
+    place->stride[2] = 1;
 }
 
 static void place_lists(struct attention_case *c)
@@ -221,6 +240,11 @@ static void place_lists(struct attention_case *c)
         { CASE_SLOPES, CLATTN_WITH_SLOPES, &c->tensors.slopes },
         { CASE_CU_QUERY, CLATTN_WITH_VARLEN, &c->tensors.cu_query },
         { CASE_CU_KEY, CLATTN_WITH_VARLEN, &c->tensors.cu_key },
+        { CASE_SINKS, CLATTN_WITH_SINKS, &c->tensors.sinks },
+        { CASE_PAGE_TABLE, CLATTN_WITH_PAGES, &c->tensors.page_table },
+        { CASE_PAGE_STARTS, CLATTN_WITH_PAGE_STARTS, &c->tensors.page_starts },
+        { CASE_ROW_LOW, CLATTN_WITH_ROW_RANGES, &c->tensors.row_low },
+        { CASE_ROW_HIGH, CLATTN_WITH_ROW_RANGES, &c->tensors.row_high },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
         if (c->input[rows[i].input].data) {
@@ -230,6 +254,11 @@ static void place_lists(struct attention_case *c)
     }
     c->tensors.slopes.stride[0] = c->input[CASE_SLOPES].dims == 2 ? c->shape.query_heads : 0;
     c->tensors.slopes.stride[1] = 1;
+    c->tensors.sinks.stride[1] = 1;
+    c->tensors.page_table.stride[3] = 1;
+    c->tensors.page_table.stride[0] = c->input[CASE_PAGE_TABLE].dims == 2 ? c->input[CASE_PAGE_TABLE].shape[1] : 0;
+    place_rows(&c->input[CASE_ROW_LOW], &c->tensors.row_low);
+    place_rows(&c->input[CASE_ROW_HIGH], &c->tensors.row_high);
 }
 
 /* ---- outputs -------------------------------------------------------------------------------- */

@@ -20,6 +20,11 @@ enum case_input {
     CASE_SLOPES,
     CASE_CU_QUERY,
     CASE_CU_KEY,
+    CASE_SINKS,
+    CASE_PAGE_TABLE,
+    CASE_PAGE_STARTS,
+    CASE_ROW_LOW,
+    CASE_ROW_HIGH,
     CASE_INPUTS
 };
 
@@ -28,6 +33,7 @@ struct case_shape {
     int64_t batch, query_heads, kv_heads, query_len, new_keys, past_keys;
     int64_t head_dim, head_dim_v;
     int64_t packed_queries, packed_keys; /* varlen */
+    int64_t pages, page_size;            /* of a pool; 0: there is none */
 };
 
 struct attention_case {

@@ -58,31 +58,48 @@ static int64_t longest(const struct tensor *seams)
     return most;
 }
 
-/* Only BS(HD) needs it: there the files do not tell. */
-static int64_t heads_of(const struct attention_case *c, const char *name)
+/* Of the shape that meta.json tells, where the files do not. */
+static int64_t shape_of(const struct attention_case *c, const char *name)
 {
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(c->meta, "shape");
     const cJSON *heads = cJSON_GetObjectItemCaseSensitive(shape, name);
     return cJSON_IsNumber(heads) ? (int64_t)heads->valuedouble : 0;
 }
 
+/* Of keys and values: those of a pool have one of their own. */
+static const struct layout *key_layout_of(const struct attention_case *c, const struct layout *layout)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(c->meta, "kv_layout");
+    const char *name = cJSON_IsString(item) ? item->valuestring : "";
+    return strcmp(name, "pages NHD") == 0   ? layout_find("BSHD")
+           : strcmp(name, "pages HND") == 0 ? layout_find("BHSD")
+                                            : layout;
+}
+
 int case_read_shape(struct attention_case *c, const struct layout *layout, struct failure *failure)
 {
     struct case_shape *s = &c->shape;
-    int64_t q_heads = heads_of(c, "q_heads"), kv_heads = heads_of(c, "kv_heads");
+    const struct layout *key_layout = key_layout_of(c, layout);
+    int64_t q_heads = shape_of(c, "q_heads"), kv_heads = shape_of(c, "kv_heads");
     int64_t q[4], k[4], v[4];
-    if (axes_of(&c->input[CASE_Q], layout, q_heads, q) != 0 || axes_of(&c->input[CASE_K], layout, kv_heads, k) != 0 ||
-        axes_of(&c->input[CASE_V], layout, kv_heads, v) != 0) {
+    if (axes_of(&c->input[CASE_Q], layout, q_heads, q) != 0 ||
+        axes_of(&c->input[CASE_K], key_layout, kv_heads, k) != 0 ||
+        axes_of(&c->input[CASE_V], key_layout, kv_heads, v) != 0) {
         return failure_misuse(failure, "q, k, v: their shapes do not fit layout %s", layout->name);
     }
-    *s = (struct case_shape){ q[0], q[1], k[1], q[2], k[2], 0, q[3], v[3], q[2], k[2] };
+    *s = (struct case_shape){ q[0], q[1], k[1], q[2], k[2], 0, q[3], v[3], q[2], k[2], 0, 0 };
+    if (c->input[CASE_PAGE_TABLE].data) {
+        s->pages = k[0];
+        s->page_size = k[2];
+        s->new_keys = shape_of(c, "kv_len");
+    }
     if (c->input[CASE_PAST_KEY].data) {
         s->past_keys = c->input[CASE_PAST_KEY].shape[2];
     }
     if (c->input[CASE_CU_QUERY].data) {
         s->batch = tensor_count(&c->input[CASE_CU_QUERY]) - 1;
         s->query_len = longest(&c->input[CASE_CU_QUERY]);
-        s->new_keys = longest(&c->input[CASE_CU_KEY]);
+        s->new_keys = s->page_size ? s->new_keys : longest(&c->input[CASE_CU_KEY]);
     }
     clattn_problem *p = &c->problem;
     p->batch = s->batch;
@@ -92,6 +109,8 @@ int case_read_shape(struct attention_case *c, const struct layout *layout, struc
     p->key_len = s->past_keys + s->new_keys;
     p->head_dim = s->head_dim;
     p->head_dim_v = s->head_dim_v;
+    p->page_size = s->page_size;
+    p->pages = s->pages;
     return 0;
 }
 
@@ -137,8 +156,8 @@ int case_place_inputs(struct attention_case *c, const struct layout *layout, int
     t->key.data = c->input[CASE_K].data;
     t->value.data = c->input[CASE_V].data;
     layout_strides(layout, q, t->query.stride);
-    layout_strides(layout, k, t->key.stride);
-    layout_strides(layout, v, t->value.stride);
+    layout_strides(key_layout_of(c, layout), k, t->key.stride);
+    layout_strides(key_layout_of(c, layout), v, t->value.stride);
     if (!join) {
         return 0;
     }

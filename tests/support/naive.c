@@ -55,8 +55,10 @@ static void locate(struct naive *n)
     n->first_query = n->first_key = n->offset = 0;
     if (test_call_has(t, TENSOR_CU_QUERY)) {
         n->first_query = (int64_t)test_call_get(t, TENSOR_CU_QUERY, 0, 0, 0, n->b);
-        n->first_key = (int64_t)test_call_get(t, TENSOR_CU_KEY, 0, 0, 0, n->b);
         n->queries = (int64_t)test_call_get(t, TENSOR_CU_QUERY, 0, 0, 0, n->b + 1) - n->first_query;
+    }
+    if (test_call_has(t, TENSOR_CU_KEY)) {
+        n->first_key = (int64_t)test_call_get(t, TENSOR_CU_KEY, 0, 0, 0, n->b);
         n->keys = (int64_t)test_call_get(t, TENSOR_CU_KEY, 0, 0, 0, n->b + 1) - n->first_key;
     }
     n->visible_keys = n->keys;
@@ -72,6 +74,24 @@ static void locate(struct naive *n)
     }
 }
 
+/* The page that key j is in; outside of the pool: a hole. */
+static int64_t page_of(const struct naive *n, int64_t j)
+{
+    const int64_t page = j / n->p->page_size;
+    return test_call_has(n->test, TENSOR_PAGE_STARTS)
+               ? (int64_t)test_call_get(n->test, TENSOR_PAGE_TABLE, 0, 0, 0,
+                                        (int64_t)test_call_get(n->test, TENSOR_PAGE_STARTS, 0, 0, 0, n->b) + page)
+               : (int64_t)test_call_get(n->test, TENSOR_PAGE_TABLE, n->b, 0, 0, page);
+}
+
+static double key_or_value(const struct naive *n, enum tensor_id id, int64_t group, int64_t j, int64_t column)
+{
+    const int64_t entry = test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b;
+    return n->p->page_size > 0
+               ? test_call_get(n->test, id, page_of(n, j), group, j - j / n->p->page_size * n->p->page_size, column)
+               : test_call_get(n->test, id, entry, group, n->first_key + j, column);
+}
+
 static int hidden(const struct naive *n, int64_t j)
 {
     const clattn_problem *p = n->p;
@@ -81,6 +101,16 @@ static int hidden(const struct naive *n, int64_t j)
                   (p->window_right >= 0 && distance > p->window_right);
     if (j >= n->visible_keys || (p->causal && distance > 0) || (outside && j >= p->always_visible_keys)) {
         return 1;
+    }
+    if (n->p->page_size > 0 && (page_of(n, j) < 0 || page_of(n, j) > n->p->pages - 1)) {
+        return 1;
+    }
+    if (test_call_has(n->test, TENSOR_ROW_LOW)) {
+        const int64_t entry = test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b, row = n->first_query + n->i;
+        if (j < test_call_get(n->test, TENSOR_ROW_LOW, entry, n->h, row, 0) ||
+            j >= test_call_get(n->test, TENSOR_ROW_HIGH, entry, n->h, row, 0)) {
+            return 1;
+        }
     }
     if (test_call_has(n->test, TENSOR_MASK) && ((call->mask_key_len >= 0 && j >= call->mask_key_len) ||
                                                 !(test_call_get(n->test, TENSOR_MASK, n->b, n->h, n->i, j) > 0))) {
@@ -99,7 +129,7 @@ static double logit(const struct naive *n, int64_t j)
     double sum = 0, scale = call->has_scale ? call->scale : pow((double)p->head_dim, -0.5);
     for (int64_t d = 0; d < p->head_dim; ++d) {
         double q = test_call_get(n->test, TENSOR_QUERY, entry, n->h, n->first_query + n->i, d);
-        double k = test_call_get(n->test, TENSOR_KEY, entry, group, n->first_key + j, d);
+        double k = key_or_value(n, TENSOR_KEY, group, j, d);
         sum = n->round_sum(sum + n->round_sum(q * k));
     }
     double s = n->round_store(n->round_sum(sum * n->round_sum(scale)));
@@ -153,7 +183,6 @@ static double weights_of_row(const struct naive *n, double *p)
 static void row(const struct naive *n, double *p, double *out)
 {
     int64_t columns = n->p->head_dim_v ? n->p->head_dim_v : n->p->head_dim;
-    int64_t entry = test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b;
     int64_t group = n->h * n->p->kv_heads / n->p->query_heads;
     for (int64_t c = 0; c < columns; ++c) {
         double sum = 0;
@@ -162,7 +191,7 @@ static void row(const struct naive *n, double *p, double *out)
                 continue;
             }
             double weight = n->p->dropout > 0 ? (dropped(n, j) ? 0 : n->round_store(p[j] / (1 - n->p->dropout))) : p[j];
-            double v = test_call_get(n->test, TENSOR_VALUE, entry, group, n->first_key + j, c);
+            double v = key_or_value(n, TENSOR_VALUE, group, j, c);
             sum = n->round_sum(sum + n->round_sum(weight * v));
         }
         out[c] = n->round_store(sum);

@@ -123,6 +123,18 @@ static void random_types(uint64_t seed, uint64_t index, clattn_problem *p)
     p->out_type = kind < 0.25 ? CLATTN_FLOAT32 : kind < 0.5 ? p->type : own[2];
 }
 
+/* Likewise. Keys in pages of every size; rows with ranges of keys. */
+static void random_places(uint64_t seed, uint64_t index, clattn_problem *p)
+{
+    static const int64_t page_sizes[] = { 1, 2, 3, 7, 16, 16, 17, 64, 256 };
+    struct random random = random_start(seed ^ 0x7061676573, index);
+    const int paged = random_chance(&random, 0.12), ranged = random_chance(&random, 0.1);
+    p->page_size = paged ? PICK(&random, page_sizes) : 0;
+    p->features |= paged ? (uint32_t)(CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS) : 0;
+    p->features |= paged && random_chance(&random, 0.3) ? (uint32_t)CLATTN_WITH_PAGE_STARTS : 0;
+    p->features |= ranged ? (uint32_t)CLATTN_WITH_ROW_RANGES : 0;
+}
+
 /* What kernels are told at run time takes other values; what they were built for stays. */
 static void random_variation(struct random *random, clattn_problem *p, int64_t work_limit)
 {
@@ -189,6 +201,21 @@ static void random_sequences(struct random *random, const clattn_problem *p, int
     }
 }
 
+/* A pool with some pages too few or too many, which several sequences may share; where the table is one line for all,
+ * each sequence's pages have some room behind them. */
+static void random_pool(struct random *random, struct test_call *test, int32_t *page_starts)
+{
+    clattn_problem *p = &test->problem;
+    const int64_t needed = (p->key_len + p->page_size - 1) / p->page_size;
+    const int64_t pages = p->batch * needed + random_between(random, -3, 3);
+    p->pages = random_chance(random, 0.03) || pages < 0 ? 0 : pages;
+    page_starts[0] = (int32_t)random_between(random, 0, 2);
+    for (int64_t b = 0; b < p->batch; ++b) {
+        page_starts[b + 1] = page_starts[b] + (int32_t)(needed + random_between(random, 0, 2));
+    }
+    test->table_pages = page_starts[p->batch];
+}
+
 static double seam(struct random *random, const int64_t index[4], const void *seams)
 {
     (void)random;
@@ -201,13 +228,16 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     const uint64_t neighbour = options->calls_a_program > 1 ? index % options->calls_a_program : 0;
     struct random random = random_start(seed, index - neighbour);
     clattn_problem problem = CLATTN_PROBLEM_INIT;
-    int32_t cu_query[BATCH_MOST + 1] = { 0 }, cu_key[BATCH_MOST + 1] = { 0 };
+    int32_t cu_query[BATCH_MOST + 1] = { 0 }, cu_key[BATCH_MOST + 1] = { 0 }, page_starts[BATCH_MOST + 1] = { 0 };
     int64_t limit = options->work_limit ? options->work_limit : 2000000;
     random_shape(&random, &problem, random_chance(&random, 0.05) ? 4 * limit : limit);
     random_masking(&random, &problem);
     random_options(&random, &problem, options->type);
     if (options->mixed) {
         random_types(seed, index - neighbour, &problem);
+    }
+    if (!options->dense) {
+        random_places(seed, index - neighbour, &problem);
     }
     if (neighbour > 0) {
         random = random_start(seed, index);
@@ -217,11 +247,20 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     test_call_start(test, &problem);
     test->packed_queries = cu_query[problem.batch];
     test->packed_keys = cu_key[problem.batch];
+    if (problem.page_size > 0) {
+        struct random apart = random_start(~seed ^ 0x7061676573, index);
+        random_pool(&apart, test, page_starts);
+    }
     random_call_values(&random, test);
     random_layouts(&random, test);
     if (problem.features & CLATTN_WITH_VARLEN) {
         test_call_fill(test, TENSOR_CU_QUERY, &random, seam, cu_query);
+    }
+    if (test_call_has(test, TENSOR_CU_KEY)) {
         test_call_fill(test, TENSOR_CU_KEY, &random, seam, cu_key);
+    }
+    if (test_call_has(test, TENSOR_PAGE_STARTS)) {
+        test_call_fill(test, TENSOR_PAGE_STARTS, &random, seam, page_starts);
     }
     *family = random_values(&random, test);
     clattn_status status = test_call_validate(test);

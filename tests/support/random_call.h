@@ -10,6 +10,7 @@ struct random_call_options {
     int64_t work_limit;       /* multiply-adds, about; 0: a default that suits thousands of calls */
     uint64_t calls_a_program; /* so many neighbours differ only in what kernels are told at run time: lengths,
                                  batch, places, values; 0 or 1: every call is another problem */
+    int dense;                /* no keys in pages */
     int mixed;                /* keys, values and outputs have types of their own; all else is as it would be without */
 };
 

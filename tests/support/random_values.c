@@ -35,7 +35,9 @@ static struct test_layout random_layout(struct random *random, const struct test
         int may = axis < 3 || any_column;
         layout.padding[axis] = may && random_chance(random, 0.2) ? random_between(random, 1, 5) : 0;
         layout.reversed[axis] = may && random_chance(random, 0.04);
-        double chance = id == TENSOR_MASK || id == TENSOR_BIAS ? 0.3 : 0.03;
+        const int is_often_shared = id == TENSOR_MASK || id == TENSOR_BIAS || id == TENSOR_ROW_LOW ||
+                                    id == TENSOR_ROW_HIGH;
+        double chance = is_often_shared ? 0.3 : 0.03;
         layout.broadcast[axis] = may && !forward_is_output((int)id) && random_chance(random, chance);
     }
     layout.offset = random_chance(random, 0.4) ? random_between(random, 1, 37) : 0;
@@ -50,7 +52,8 @@ void random_layouts(struct random *random, struct test_call *test)
     test_call_shape(test, TENSOR_KEY, key);
     const clattn_type type = test_call_type(test, TENSOR_QUERY);
     const int one_type = test_call_type(test, TENSOR_KEY) == type && test_call_type(test, TENSOR_VALUE) == type;
-    int packed = one_type && query[2] == key[2] && p->head_dim == p->head_dim_v && random_chance(random, 0.4);
+    int packed = one_type && p->page_size == 0 && query[2] == key[2] && p->head_dim == p->head_dim_v &&
+                 random_chance(random, 0.4);
     if (packed) {
         test_call_place_packed_qkv(test);
     }
@@ -60,7 +63,7 @@ void random_layouts(struct random *random, struct test_call *test)
             continue;
         }
         struct test_layout layout = random_layout(random, test, id);
-        if (id >= TENSOR_KEY_LENGTHS) {
+        if (operation_forward.rows[id].dense) {
             const struct test_layout list = { { 0, 1, 2, 3 }, { 0 }, { 0 }, { 0 }, layout.offset };
             layout = list; /* these have no strides */
         }
@@ -138,6 +141,22 @@ static double fill_offset(struct random *random, const int64_t index[4], const v
     return (double)random_between(random, -10, *keys);
 }
 
+/* A hole now and then. */
+static double fill_page(struct random *random, const int64_t index[4], const void *context)
+{
+    const int64_t *pages = context;
+    (void)index;
+    return (double)(random_chance(random, 0.04) ? -1 : random_between(random, -1, *pages - 1));
+}
+
+/* Beyond the keys on both sides; sometimes nothing at all. */
+static double fill_bound(struct random *random, const int64_t index[4], const void *context)
+{
+    const double *bound = context;
+    (void)index;
+    return *bound + (double)random_between(random, -20, 20);
+}
+
 static void fill_query_and_key(struct random *random, struct test_call *test, enum value_family family)
 {
     struct spread one = { 1, 0 }, query = { 1, 0 };
@@ -166,14 +185,22 @@ static void fill_masks(struct random *random, struct test_call *test)
     double density = random_chance(random, 0.2) ? 0.02 : random_unit(random);
     double hidden = random_chance(random, 0.3) ? 0.9 : 0.3 * random_unit(random);
     const struct spread sink = { 3, 0 };
+    const double low = random_chance(random, 0.5) ? 0 : 0.4 * (double)keys[3];
+    const double high = random_chance(random, 0.5) ? (double)keys[3] : 0.6 * (double)keys[3];
     const struct {
         enum tensor_id id;
         test_value *value;
         const void *context;
     } rows[] = {
-        { TENSOR_MASK, fill_mask, &density },          { TENSOR_BIAS, fill_bias, &hidden },
-        { TENSOR_SLOPES, fill_slope, NULL },           { TENSOR_SINKS, normal, &sink },
-        { TENSOR_KEY_LENGTHS, fill_length, &keys[3] }, { TENSOR_QUERY_OFFSETS, fill_offset, &keys[3] },
+        { TENSOR_MASK, fill_mask, &density },
+        { TENSOR_BIAS, fill_bias, &hidden },
+        { TENSOR_SLOPES, fill_slope, NULL },
+        { TENSOR_SINKS, normal, &sink },
+        { TENSOR_KEY_LENGTHS, fill_length, &keys[3] },
+        { TENSOR_QUERY_OFFSETS, fill_offset, &keys[3] },
+        { TENSOR_PAGE_TABLE, fill_page, &test->problem.pages },
+        { TENSOR_ROW_LOW, fill_bound, &low },
+        { TENSOR_ROW_HIGH, fill_bound, &high },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
         if (test_call_has(test, rows[i].id)) {
@@ -227,7 +254,9 @@ static void mark_seen(const struct test_call *test, unsigned char *seen[TENSOR_C
             for (int64_t i = 0; i < s.query_len; ++i) {
                 for (int64_t j = 0; j < s.key_len; ++j) {
                     if (key_is_allowed(&test->checked, &test->call, &s, b, h, i, j)) {
-                        int64_t entry = varlen ? 0 : b, row = s.key_row + j;
+                        const int paged = p->page_size > 0;
+                        int64_t entry = paged ? key_page(&test->checked, &test->call, b, j) : varlen ? 0 : b;
+                        int64_t row = paged ? j % p->page_size : s.key_row + j;
                         seen[TENSOR_KEY][row_at(test, TENSOR_KEY, entry, group, row)] = 1;
                         seen[TENSOR_VALUE][row_at(test, TENSOR_VALUE, entry, group, row)] = 1;
                     }

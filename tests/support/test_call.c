@@ -63,6 +63,7 @@ static struct operands measure(const struct test_call *test)
         length_or(v->bias_key_len, keys),
         test->packed_queries,
         test->packed_keys,
+        test->table_pages,
     };
     struct operands operands = { 0 };
     forward_measure(&test->problem, &lengths, &operands);

@@ -21,6 +21,7 @@ struct test_call {
     struct test_array arrays[TENSOR_COUNT];
     enum tensor_id array_of[TENSOR_COUNT]; /* packed QKV: several tensors in one array */
     int64_t packed_queries, packed_keys;   /* varlen: rows in all */
+    int64_t table_pages;                   /* of one page table for all sequences */
 
     /* Set by test_call_validate. */
     struct problem checked;

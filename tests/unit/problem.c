@@ -226,10 +226,11 @@ static const struct {
     FIELD(always_visible_keys),             FIELD(softcap),      FIELD(dropout),
     FIELD(strided_columns),                 FIELD(matmul),       FIELD(strategy),
     FIELD(allow_tf32),  FIELD(key_type),    FIELD(value_type),   FIELD(out_type),
+    FIELD(page_size),   FIELD(pages),
 };
 /* clang-format on */
-_Static_assert(offsetof(clattn_problem, out_type) + sizeof(clattn_type) == sizeof(clattn_problem),
-               "out_type is the last field: `fields` has a line for each");
+_Static_assert(offsetof(clattn_problem, pages) + sizeof(int64_t) == sizeof(clattn_problem),
+               "pages is the last field: `fields` has a line for each");
 
 START_TEST(test_every_field_is_known)
 {

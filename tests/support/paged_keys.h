@@ -1,0 +1,11 @@
+/* Keys and values in pages of a pool: another place for the same numbers, which must give the same bits. */
+#ifndef CLATTN_TESTS_SUPPORT_PAGED_KEYS_H
+#define CLATTN_TESTS_SUPPORT_PAGED_KEYS_H
+
+#include "exact_call.h"
+
+/* 0, or -1 and e->what. A causal call of two sequences of other lengths against the same with its keys cut into
+ * shuffled pages, dense tables and one line for all; whatever no sequence has is NaN. */
+int pages_keep_bits(struct exact *e, int64_t query_len, int64_t key_len);
+
+#endif
