@@ -1,0 +1,71 @@
+/* A plan that is made once, enqueued on queues of your own, and tied to other work by events:
+ *     the copy queue writes the queries -> the compute queue attends -> the copy queue reads the result */
+#include "example.h"
+
+enum { HEADS = 2, QUERIES = 6, KEYS = 10, DIM = 16 };
+
+static cl_command_queue new_queue(const clattn_context *context)
+{
+    cl_int error;
+    const cl_command_queue queue =
+        clCreateCommandQueue(clattn_context_cl(context), clattn_context_device(context), 0, &error);
+    must_cl(error);
+    return queue;
+}
+
+int main(void)
+{
+    float query[HEADS * QUERIES * DIM], key[HEADS * KEYS * DIM], value[HEADS * KEYS * DIM];
+    float out[HEADS * QUERIES * DIM], right[HEADS * QUERIES * DIM];
+    fill(query, COUNT(query), 1);
+    fill(key, COUNT(key), 2);
+    fill(value, COUNT(value), 3);
+
+    clattn_context *context;
+    must(clattn_context_open(NULL, NULL, &context));
+
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    problem.query_heads = problem.kv_heads = HEADS;
+    problem.query_len = QUERIES;
+    problem.key_len = KEYS;
+    problem.head_dim = DIM;
+    clattn_plan *plan; /* compiles, so it is made once and kept */
+    must(clattn_plan_create(context, &problem, &plan));
+    printf("strategy %s, %zu bytes of workspace\n", clattn_plan_strategy(plan), clattn_plan_workspace(plan));
+
+    clattn_tensors tensors = CLATTN_TENSORS_INIT;
+    tensors.query = device_tensor(device_buffer(context, sizeof(query), NULL), HEADS, QUERIES, DIM);
+    tensors.key = device_tensor(device_buffer(context, sizeof(key), key), HEADS, KEYS, DIM);
+    tensors.value = device_tensor(device_buffer(context, sizeof(value), value), HEADS, KEYS, DIM);
+    tensors.out = device_tensor(device_buffer(context, sizeof(out), NULL), HEADS, QUERIES, DIM);
+    tensors.workspace = device_buffer(context, clattn_plan_workspace(plan), NULL);
+
+    const cl_command_queue copies = new_queue(context), computes = new_queue(context);
+    cl_event written, attended;
+    must_cl(clEnqueueWriteBuffer(copies, tensors.query.buffer, CL_FALSE, 0, sizeof(query), query, 0, NULL, &written));
+    must_cl(clFlush(copies)); /* another queue waits for it */
+    must(clattn_enqueue_forward(plan, computes, NULL, &tensors, 1, &written, &attended));
+    must_cl(clFlush(computes));
+    read_buffer(copies, tensors.out.buffer, sizeof(out), out, 1, &attended);
+
+    clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
+    host.query = host_tensor(query, HEADS, QUERIES, DIM);
+    host.key = host_tensor(key, HEADS, KEYS, DIM);
+    host.value = host_tensor(value, HEADS, KEYS, DIM);
+    host.out = host_tensor(right, HEADS, QUERIES, DIM);
+    must(clattn_reference_forward(&problem, NULL, &host));
+    compare("out", out, right, COUNT(out), 1e-5);
+
+    clReleaseEvent(written);
+    clReleaseEvent(attended);
+    clReleaseCommandQueue(copies);
+    clReleaseCommandQueue(computes);
+    clReleaseMemObject(tensors.query.buffer);
+    clReleaseMemObject(tensors.key.buffer);
+    clReleaseMemObject(tensors.value.buffer);
+    clReleaseMemObject(tensors.out.buffer);
+    clReleaseMemObject(tensors.workspace);
+    clattn_plan_destroy(plan); /* plans before their context */
+    clattn_context_destroy(context);
+    return 0;
+}
