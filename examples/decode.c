@@ -22,8 +22,7 @@ static clattn_plan *new_plan(clattn_context *context, int64_t queries, int causa
     problem.key_len = CACHE_ROWS; /* the most that a call may have; calls say how many there are */
     problem.head_dim = DIM;
     problem.causal = causal;
-    problem.alignment = causal ? CLATTN_ALIGN_BOTTOM_RIGHT
-                               : CLATTN_ALIGN_UNSET; /* the last query is the newest token */
+    problem.alignment = CLATTN_ALIGN_BOTTOM_RIGHT; /* the last query is the newest token */
     must(clattn_plan_create(context, &problem, &plan));
     return plan;
 }

@@ -83,6 +83,7 @@ test_programs = \
 	tests/robust/large_index \
 	tests/cache/program_cache \
 	tests/cache/program_files \
+	tests/docs/features \
 	tests/kernels/layouts \
 	tests/unit/alibi \
 	tests/unit/call \
@@ -168,6 +169,14 @@ tests_offline_programs_SOURCES = \
 	tests/offline/problems.h \
 	tests/offline/programs.c
 
+# The table of docs/features.md, planned on the same driver.
+tests_docs_features_LDFLAGS = $(tests_offline_programs_LDFLAGS)
+tests_docs_features_SOURCES = \
+	tests/docs/features.c \
+	tests/offline/null_devices.c \
+	tests/offline/null_driver.c \
+	tests/offline/null_driver.h
+
 # Preloaded, by tests/units/amx.sh.
 layers += tests/units/amx_emulator.la
 tests_units_amx_emulator_la_CFLAGS = $(layer_cflags)
@@ -194,6 +203,7 @@ test_scripts = \
 	tests/robust/broken_devices.sh \
 	tests/cli/malformed \
 	tests/cache/program_cache.sh \
+	tests/docs/pages \
 	tests/rules \
 	tests/exports
 EXTRA_DIST += $(test_scripts)
@@ -279,6 +289,7 @@ EXTRA_DIST += \
 	tests/offline/run-cpus \
 	tests/offline/shares \
 	tests/counts.sh \
+	tests/docs/pages.py \
 	tests/units/tiles.sh \
 	tests/unit/suite.h
 

@@ -1,0 +1,301 @@
+/* usage: features [--print]
+ *
+ * The table of docs/features.md, asked of the library: which strategy takes which feature in which types. Each cell is
+ * whether a plan can be made, on devices that have everything and compile nothing (tests/offline/null_driver.c), so
+ * that it is the same on every machine. Without --print: fails where the document differs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "clattn.h"
+#include "offline/null_driver.h"
+#include "plan/ladder.h"
+#include "plan/strategy.h"
+#include "program/context.h"
+#include "program/gemm.h"
+
+#define BEGIN "<!-- made by tests/docs/features --print -->\n"
+#define END "<!-- end -->\n"
+
+/* The devices can do all that a rung may ask for, and CLBlast. */
+int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why);
+int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
+{
+    (void)context;
+    (void)id;
+    (void)why;
+    return 1;
+}
+
+clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines);
+clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines)
+{
+    (void)context;
+    (void)type;
+    (void)declines;
+    return CLATTN_OK;
+}
+
+static void drop_kernel(const struct null_kernel *kernel)
+{
+    (void)kernel;
+}
+
+static void nothing(clattn_problem *p)
+{
+    (void)p;
+}
+
+static void causal(clattn_problem *p)
+{
+    p->causal = 1;
+    p->alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+}
+
+static void window(clattn_problem *p)
+{
+    p->window_left = 4;
+    p->always_visible_keys = 1;
+    p->alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+}
+
+static void lengths(clattn_problem *p)
+{
+    p->features = CLATTN_WITH_KEY_LENGTHS;
+}
+
+static void mask(clattn_problem *p)
+{
+    p->features = CLATTN_WITH_MASK;
+}
+
+static void bias(clattn_problem *p)
+{
+    p->bias_type = CLATTN_FLOAT32;
+}
+
+static void slopes(clattn_problem *p)
+{
+    p->features = CLATTN_WITH_SLOPES;
+    p->alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+}
+
+static void softcap(clattn_problem *p)
+{
+    p->softcap = 30;
+}
+
+static void sinks(clattn_problem *p)
+{
+    p->features = CLATTN_WITH_SINKS;
+}
+
+static void varlen(clattn_problem *p)
+{
+    p->features = CLATTN_WITH_VARLEN;
+}
+
+static void lse(clattn_problem *p)
+{
+    p->features = CLATTN_WITH_LSE;
+}
+
+static void weights(clattn_problem *p)
+{
+    p->weights = CLATTN_WEIGHTS_SOFTMAX;
+}
+
+static void dropout(clattn_problem *p)
+{
+    p->dropout = 0.1;
+}
+
+static void grouped(clattn_problem *p)
+{
+    p->query_heads = 4;
+}
+
+static void many_rows(clattn_problem *p)
+{
+    p->query_len = 100;
+}
+
+static void wide_values(clattn_problem *p)
+{
+    p->head_dim_v = 80;
+}
+
+static void wide_heads(clattn_problem *p)
+{
+    p->head_dim = 512;
+}
+
+static void strided(clattn_problem *p)
+{
+    p->strided_columns = 1;
+}
+
+static void small_cache(clattn_problem *p)
+{
+    if (p->type != CLATTN_FLOAT64) {
+        p->key_type = p->value_type = p->type == CLATTN_BFLOAT16 ? CLATTN_FLOAT16 : CLATTN_BFLOAT16;
+    }
+}
+
+static void wide_out(clattn_problem *p)
+{
+    p->out_type = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
+}
+
+static void tf32(clattn_problem *p)
+{
+    p->allow_tf32 = p->type == CLATTN_FLOAT32;
+}
+
+static const struct feature {
+    const char *name;
+    void (*ask)(clattn_problem *problem);
+} features[] = {
+    { "nothing of the below", nothing },
+    { "grouped heads", grouped },
+    { "more than 16 query rows a key head", many_rows },
+    { "head_dim_v other than head_dim", wide_values },
+    { "head_dim 512", wide_heads },
+    { "columns of any stride", strided },
+    { "causal", causal },
+    { "window, always visible keys", window },
+    { "key lengths", lengths },
+    { "mask", mask },
+    { "bias", bias },
+    { "ALiBi slopes", slopes },
+    { "softcap", softcap },
+    { "sinks", sinks },
+    { "packed sequences", varlen },
+    { "lse", lse },
+    { "weights, in any mode", weights },
+    { "dropout", dropout },
+    { "keys and values of another 16-bit type", small_cache },
+    { "out in float32", wide_out },
+    { "allow_tf32, in float32", tf32 },
+};
+
+static const char *const type_names[] = { "", "f32", "f16", "bf16", "f64" };
+
+/* A device that has everything, and what was opened on it. */
+struct machine {
+    const struct null_device *device;
+    clattn_context *context;
+};
+
+static int takes(const struct machine *machine, const char *strategy, const struct feature *feature, clattn_type type)
+{
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    clattn_plan *plan;
+    problem.type = type;
+    problem.query_heads = problem.kv_heads = 2;
+    problem.query_len = 4;
+    problem.key_len = 100;
+    problem.head_dim = 64;
+    problem.strategy = strategy;
+    feature->ask(&problem);
+    null_driver_use(machine->device);
+    const clattn_status status = clattn_plan_create(machine->context, &problem, &plan);
+    if (status == CLATTN_OK) {
+        clattn_plan_destroy(plan);
+    } else if (status != CLATTN_UNSUPPORTED) {
+        fprintf(stderr, "features: %s, %s: %s\n", strategy, feature->name, clattn_last_error());
+        exit(1);
+    }
+    return status == CLATTN_OK;
+}
+
+static void cell(struct text *table, const struct machine *machine, const char *strategy, const struct feature *feature)
+{
+    int taken = 0;
+    struct text types = TEXT_INIT;
+    for (clattn_type type = CLATTN_FLOAT32; type <= CLATTN_FLOAT64; ++type) {
+        if (takes(machine, strategy, feature, type)) {
+            text_append(&types, "%s%s", taken++ ? " " : "", type_names[type]);
+        }
+    }
+    text_append(table, " %s |", taken == 4 ? "all" : taken ? types.data : "–");
+    text_free(&types);
+}
+
+static struct machine machine_open(const char *target)
+{
+    struct machine machine = { null_devices, NULL };
+    while (strcmp(machine.device->target, target) != 0) {
+        ++machine.device;
+    }
+    null_driver_use(machine.device);
+    if (clattn_context_open(NULL, NULL, &machine.context) != CLATTN_OK) {
+        fprintf(stderr, "features: %s\n", clattn_last_error());
+        exit(1);
+    }
+    return machine;
+}
+
+static void make_table(struct text *table)
+{
+    const struct machine cpu = machine_open("x86-64-v4"), gpu = machine_open("sm_80");
+    text_append(table, "| |");
+    for (size_t s = 0; s < strategy_count; ++s) {
+        text_append(table, " `%s` |", strategy_table[s]->name);
+    }
+    text_append(table, "\n|---|");
+    for (size_t s = 0; s < strategy_count; ++s) {
+        text_append(table, "---|");
+    }
+    for (size_t f = 0; f < sizeof(features) / sizeof(features[0]); ++f) {
+        text_append(table, "\n| %s |", features[f].name);
+        for (size_t s = 0; s < strategy_count; ++s) {
+            const char *name = strategy_table[s]->name;
+            const int for_gpus = strcmp(name, "fused_simt") == 0 || strcmp(name, "fused_mma") == 0;
+            cell(table, for_gpus ? &gpu : &cpu, name, &features[f]);
+        }
+    }
+    text_append(table, "\n");
+    clattn_context_destroy(cpu.context);
+    clattn_context_destroy(gpu.context);
+}
+
+/* What the document has between the two marks is the table. */
+static int document_has(const char *path, const char *table)
+{
+    static char document[65536];
+    FILE *stream = fopen(path, "r");
+    const size_t length = stream ? fread(document, 1, sizeof(document) - 1, stream) : 0;
+    if (!stream) {
+        perror(path);
+        return 0;
+    }
+    fclose(stream);
+    document[length] = 0;
+    const char *from = strstr(document, BEGIN);
+    from = from ? from + strlen(BEGIN) : NULL;
+    const char *to = from ? strstr(from, END) : NULL;
+    return to && (size_t)(to - from) == strlen(table) && memcmp(from, table, strlen(table)) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct text table = TEXT_INIT;
+    char path[4096];
+    int status = 0;
+    setenv("CLATTN_CACHE", "off", 1);
+    null_driver_on_kernel(drop_kernel);
+    make_table(&table);
+    if (argc == 2 && strcmp(argv[1], "--print") == 0) {
+        fputs(table.data, stdout);
+    } else {
+        snprintf(path, sizeof(path), "%s/docs/features.md", getenv("srcdir") ? getenv("srcdir") : ".");
+        status = !document_has(path, table.data);
+        if (status) {
+            printf("features: %s is not what the library does; between its marks belongs:\n%s", path, table.data);
+        }
+    }
+    text_free(&table);
+    return status;
+}
