@@ -24,3 +24,29 @@ nobase_dist_doc_DATA += \
 	docs/threads.md \
 	docs/types.md \
 	docs/speed.svg
+
+# The manual pages of the functions and the site, made of the headers and these documents where there is a python3.
+docs_makers = \
+	scripts/docs/header.py \
+	scripts/docs/manual.py \
+	scripts/docs/markdown.py \
+	scripts/docs/site.css \
+	scripts/docs/site.py
+EXTRA_DIST += $(docs_makers) docs/lessons
+
+if HAVE_PYTHON
+all-local: docs/made/stamp
+docs/made/stamp: $(docs_makers) $(include_HEADERS) $(nobase_dist_doc_DATA) HACKING.md man/clattn.1 docs/lessons/index.html
+	$(AM_V_GEN)rm -rf docs/made && $(MKDIR_P) docs/made && \
+	PYTHONDONTWRITEBYTECODE=1 python3 $(srcdir)/scripts/docs/manual.py $(srcdir) docs/made/man3 && \
+	PYTHONDONTWRITEBYTECODE=1 python3 $(srcdir)/scripts/docs/site.py $(srcdir) docs/made/site && touch $@
+
+install-data-local: docs/made/stamp
+	$(MKDIR_P) '$(DESTDIR)$(mandir)/man3' '$(DESTDIR)$(docdir)/html'
+	$(INSTALL_DATA) docs/made/man3/*.3 '$(DESTDIR)$(mandir)/man3'
+	cp -R docs/made/site/. '$(DESTDIR)$(docdir)/html' && chmod -R u+w,go+rX '$(DESTDIR)$(docdir)/html'
+
+uninstall-local:
+	for page in docs/made/man3/*.3; do rm -f '$(DESTDIR)$(mandir)/man3'/"$${page##*/}"; done
+	rm -rf '$(DESTDIR)$(docdir)/html'
+endif

@@ -203,6 +203,7 @@ test_scripts = \
 	tests/robust/broken_devices.sh \
 	tests/cli/malformed \
 	tests/cache/program_cache.sh \
+	tests/docs/made \
 	tests/docs/pages \
 	tests/rules \
 	tests/exports
@@ -289,6 +290,7 @@ EXTRA_DIST += \
 	tests/offline/run-cpus \
 	tests/offline/shares \
 	tests/counts.sh \
+	tests/docs/made.py \
 	tests/docs/pages.py \
 	tests/units/tiles.sh \
 	tests/unit/suite.h
@@ -301,6 +303,3 @@ check-offline: tests/offline/build tests/offline/programs
 # An installed clattn serves programs outside the tree; distcheck runs this too.
 installcheck-local:
 	$(srcdir)/tests/consumer/run '$(prefix)' '$(libdir)'
-
-clean-local:
-	rm -rf pocl-cache

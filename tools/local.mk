@@ -112,7 +112,7 @@ $(libclattn_tool_la_OBJECTS): tools/bench_shapes_text.h
 CLEANFILES += tools/bench_shapes_text.h
 EXTRA_DIST += bench/shapes.txt bench/compare bench/peer-environment bench/runtimes
 
-EXTRA_DIST += examples/data docs/lessons
+EXTRA_DIST += examples/data
 
 # What the lesson of a sentence reads.
 if TOOL

@@ -1,0 +1,182 @@
+"""Reads the public headers: their sections, and in each the declarations with the comments above them. The one source
+of the manual pages (manual.py) and of the same as HTML (site.py)."""
+import dataclasses
+import pathlib
+import re
+
+# Sections of the headers in their order, each a page: its name, and what it is about in one line.
+PAGES = {
+    "status": ("clattn_status", "status codes, messages, version"),
+    "context": ("clattn_context", "a device and what was compiled for it"),
+    "problem": ("clattn_problem", "what attention is to compute"),
+    "plan": ("clattn_plan", "how a problem is computed on a device"),
+    "tensors": ("clattn_tensors", "where the data is, and what one call changes"),
+    "computing": ("clattn_forward", "compute attention, merge results"),
+    "multi-head layer": ("clattn_mha", "attention with its projections"),
+    "additive attention": ("clattn_additive", "additive attention"),
+}
+OVERVIEW = ("clattn.h", "attention for every OpenCL device")
+
+
+@dataclasses.dataclass
+class Item:
+    """A declaration. kind: function, type or macro."""
+
+    kind: str
+    name: str
+    code: str
+
+
+@dataclasses.dataclass
+class Entry:
+    """Declarations that follow one another, and what is said of them."""
+
+    comment: list
+    items: list = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Page:
+    name: str
+    about: str
+    header: str
+    entries: list = dataclasses.field(default_factory=list)
+
+    def items(self, *kinds):
+        return [item for entry in self.entries for item in entry.items if item.kind in kinds]
+
+
+def comment_lines(text):
+    """The text of a comment, without its marks; what stands in one line after its beginning counts as indented."""
+    body = re.sub(r"^/\*|\*/$", "", text.strip())
+    lines = [re.sub(r"^ \* ?", "", line).rstrip() for line in body.split("\n")]
+    return [lines[0].strip()] + lines[1:]
+
+
+def blocks_of(lines):
+    """Paragraphs, ("text", string), and what is laid out by hand, ("literal", lines)."""
+    blocks, paragraph, literal = [], [], []
+
+    def end():
+        if paragraph:
+            blocks.append(("text", " ".join(paragraph)))
+            paragraph.clear()
+        while literal and not literal[-1]:
+            literal.pop()
+        if literal:
+            blocks.append(("literal", list(literal)))
+            literal.clear()
+
+    for line in lines:
+        if line.startswith("  "):
+            if paragraph:
+                end()
+            literal.append(line)
+        elif not line and literal:
+            literal.append("")
+        elif not line:
+            end()
+        else:
+            if literal:
+                end()
+            paragraph.append(line)
+    end()
+    return blocks
+
+
+def declaration(lines, at):
+    """The lines of the one that begins there, and where the next begins."""
+    end = at
+    if lines[at].startswith("#"):
+        while lines[end].endswith("\\"):
+            end += 1
+    elif lines[at].startswith("typedef") and "{" in lines[at]:
+        while not lines[end].startswith("}"):
+            end += 1
+    else:
+        while ";" not in lines[end]:
+            end += 1
+    while lines[end].count("/*") > lines[end].count("*/"):
+        end += 1
+    return lines[at : end + 1], end + 1
+
+
+def item_of(lines):
+    """None where it is none of the user's business."""
+    text = "\n".join(lines)
+    if lines[0].startswith("#define"):
+        name = re.match(r"#define (\w+)", lines[0]).group(1)
+        if re.search(r"_(INIT|NONE|AT_ONCE|VERSION_\w+)$", name) and not re.search(r"_\d+_", name):
+            return Item("macro", name, text)
+    elif lines[0].startswith("typedef"):
+        return Item("type", re.findall(r"(\w+);", text)[-1] if "{" in lines[0] else lines[0].split(";")[0].split()[-1], text)
+    elif lines[0].startswith("CLATTN_API"):
+        return Item("function", re.search(r"(clattn_\w+)\(", text).group(1), text)
+    return None
+
+
+def read_header(path):
+    """Its opening comment, and its pages."""
+    lines = path.read_text().split("\n")
+    opening, pages, comment, at = None, [], None, 0
+    while at < len(lines):
+        line = lines[at]
+        section = re.match(r"/\* ---- (.*?) -+ \*/", line)
+        if section:
+            if section.group(1) not in PAGES:
+                raise SystemExit(f"{path.name}: section \"{section.group(1)}\": give it a page in scripts/docs/header.py")
+            pages.append(Page(*PAGES[section.group(1)], path.name))
+            comment, at = None, at + 1
+        elif line.startswith("/*"):
+            end = next(i for i in range(at, len(lines)) if "*/" in lines[i])
+            comment = comment_lines("\n".join(lines[at : end + 1]))
+            opening = opening or comment
+            if pages and comment[0] not in ("clang-format off", "clang-format on"):
+                pages[-1].entries.append(Entry(comment))
+            at = end + 1
+        elif pages and re.match(r"typedef|CLATTN_API|#define", line):
+            declared, after = declaration(lines, at)
+            item = item_of(declared)
+            if item:
+                if not pages[-1].entries or lines[at - 1] == "":
+                    pages[-1].entries.append(Entry([]))
+                pages[-1].entries[-1].items.append(item)
+            at = after
+        else:
+            at += 1
+    return opening, pages
+
+
+def said_of(entry):
+    """Its comment; what all INIT macros and init functions mean is said here once."""
+    if not entry.comment and any(item.name.endswith("_init") for item in entry.items):
+        return ["The defaults, to start from. The function is for languages that cannot expand macros: struct_size is",
+                "sizeof the struct."]
+    return entry.comment
+
+
+def signature(item):
+    """Of a function: its type, its parameters, what is said of it in its line."""
+    text, _, said = item.code.partition(";")
+    text = re.sub(r"\s+", " ", text).replace("CLATTN_API ", "")
+    kind, parameters = re.match(r"(.*?)\s*\b" + item.name + r"\((.*)\)$", text).groups()
+    said = re.sub(r"\s+", " ", said).replace("/*", "").replace("*/", "").strip()
+    return kind.strip(), [p.strip() for p in parameters.split(",")], said
+
+
+def read(source):
+    """The opening of clattn.h, and the pages of all headers."""
+    opening, pages = read_header(pathlib.Path(source) / "include/clattn.h")
+    pages += read_header(pathlib.Path(source) / "include/clattn_layers.h")[1]
+    return opening, pages
+
+
+def examples_of(source, names):
+    """(file name, the names that it uses), of examples/."""
+    found = []
+    for path in sorted((pathlib.Path(source) / "examples").glob("*.[ch]")):
+        text = path.read_text()
+        used = [name for name in names if re.search(rf"\b{name}\(", text)]
+        if used:
+            found.append((path.name, used))
+    return found

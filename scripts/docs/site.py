@@ -1,0 +1,183 @@
+"""The documents as a small site that opens from disk: usage: site.py SOURCE FOLDER
+
+A page for each document, each section of the headers and each example; the lessons beside them. No script, no font, no
+picture from elsewhere."""
+import html
+import pathlib
+import re
+import shutil
+import sys
+
+import header
+import markdown
+
+FRAME = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title} - clattn</title>
+<link rel="stylesheet" href="{up}site.css">
+</head>
+<body>
+<header><a class="home" href="{up}index.html">clattn</a> <a href="{up}lessons/index.html">Lessons</a>
+<a href="{up}api/clattn.h.html">API</a> <a class="menu" href="#menu">Contents</a></header>
+<div class="columns">
+<main>
+{body}
+</main>
+<nav id="menu" aria-label="Contents">
+{menu}
+</nav>
+</div>
+</body>
+</html>
+"""
+
+
+class Site:
+    def __init__(self, source, folder):
+        self.source, self.folder = pathlib.Path(source), pathlib.Path(folder)
+        self.opening, self.api = header.read(source)
+        self.home = (self.source / "docs/README.md").read_text()
+        self.known = {item.name: page.name for page in self.api for item in page.items("function", "type", "macro")}
+
+    def link(self, page):
+        """What a link of a document becomes on a page of the site, both named by their paths."""
+        up = "../" * page.count("/")
+
+        def address(target):
+            if "://" in target:
+                return target
+            path, _, anchor = target.partition("#")
+            anchor = "#" + anchor if anchor else ""
+            path = re.sub(r"^(\.\./)+", "", path)
+            inside = {"README.md": "index.html" if page == "index.html" else "readme.html", "docs/": "index.html",
+                      "HACKING.md": "hacking.html", "NEWS": "news.html", "include/clattn.h": "api/clattn.h.html",
+                      "include/clattn_layers.h": "api/clattn_mha.html", "": page}.get(path)
+            path = path.removeprefix("docs/")
+            if path.startswith("examples/") and path.endswith((".c", ".h")):
+                inside = path + ".html"
+            elif inside is None and path.endswith(".md"):
+                inside = path.removesuffix(".md") + ".html"
+            elif inside is None and path.endswith((".html", ".svg")):
+                inside = path
+            return up + inside + anchor if inside else None
+
+        return address
+
+    def code(self, page):
+        """`name`, led to where the header tells of it."""
+        up = "../" * page.count("/")
+
+        def markup(text):
+            name = re.match(r"\w*", text).group(0)
+            inside = f"<code>{html.escape(text, quote=False)}</code>"
+            if self.known.get(name) and re.fullmatch(r"\w+(\(\))?", text):
+                return f'<a href="{up}api/{self.known[name]}.html#{name}">{inside}</a>'
+            return inside
+
+        return markup
+
+    def menu(self, page):
+        """The lists of docs/README.md, without what they say of each page, and the pages of the headers."""
+        up, out = "../" * page.count("/"), []
+        for title, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", self.home, re.S | re.M):
+            out += self.menu_list(title, re.findall(r"\[([^\]]+)\]\(([^)]+\.md)\)", text), page)
+        pages = [(header.OVERVIEW[0], "")] + [(p.name, "") for p in self.api]
+        out.append("<h2>Functions and types</h2>\n<ul>")
+        for name, _ in pages:
+            here = ' aria-current="page"' if page == f"api/{name}.html" else ""
+            out.append(f'<li><a href="{up}api/{name}.html"{here}>{name}</a></li>')
+        return "\n".join(out + ["</ul>"])
+
+    def menu_list(self, title, links, page):
+        out = [f"<h2>{html.escape(title)}</h2>", "<ul>"]
+        for text, target in links:
+            address = self.link(page)(target)
+            here = ' aria-current="page"' if address.removeprefix("../" * page.count("/")) == page else ""
+            out.append(f'<li><a href="{address}"{here}>{html.escape(text[0].upper() + text[1:], quote=False)}</a></li>')
+        return out + ["</ul>"]
+
+    def write(self, page, title, body):
+        path = self.folder / page
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(FRAME.format(title=html.escape(title), up="../" * page.count("/"), body=body,
+                                     menu=self.menu(page)))
+
+    def document(self, path, page):
+        text = path.read_text()
+        self.write(page, re.search(r"^# (.*)", text).group(1), markdown.convert(text, self.link(page), self.code(page)))
+
+    def example(self, path):
+        page = f"examples/{path.name}.html"
+        code = html.escape(path.read_text(), quote=False)
+        code = re.sub(r"\bclattn_\w+|\bCLATTN_\w+", lambda m: self.reference(m.group(0), page), code)
+        self.write(page, path.name, f"<h1>{path.name}</h1>\n<pre><code>{code}</code></pre>")
+
+    def reference(self, name, page):
+        up = "../" * page.count("/")
+        return f'<a href="{up}api/{self.known[name]}.html#{name}">{name}</a>' if name in self.known else name
+
+    def said(self, blocks, page):
+        out = []
+        for kind, content in blocks:
+            if kind == "text":
+                text = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(content, quote=False))
+                text = re.sub(r"\bclattn_\w+|\bCLATTN_\w+", lambda m: self.reference(m.group(0), page), text)
+                out.append(f"<p>{text}</p>")
+            else:
+                indent = min(len(line) - len(line.lstrip()) for line in content if line)
+                out += markdown.preformatted([line[indent:] for line in content])
+        return out
+
+    @staticmethod
+    def declared(item):
+        """As in the header; a long function with a parameter a line."""
+        code = item.code.replace("CLATTN_API ", "")
+        if item.kind != "function":
+            return code
+        kind, parameters, said = header.signature(item)
+        line = f"{kind} {item.name}(".replace("* ", "*")
+        whole = line + ", ".join(parameters) + ");"
+        whole = whole if len(whole) <= 78 else line + ",".join("\n    " + parameter for parameter in parameters) + ");"
+        return whole + (f" /* {said} */" if said else "")
+
+    def api_page(self, api):
+        page = f"api/{api.name}.html"
+        out = [f"<h1>{api.name}</h1>", f'<p class="about">{api.about[0].upper()}{api.about[1:]}. '
+               f"<code>#include &lt;{api.header}&gt;</code></p>"]
+        for entry in api.entries:
+            names = [f'<span id="{item.name}">{item.name}</span>' for item in entry.items]
+            out += [f"<h2>{', '.join(names)}</h2>"] if names else []
+            code = "\n".join(self.declared(item) for item in entry.items if item.kind != "macro")
+            out += markdown.preformatted([code]) if code else []
+            out += self.said(header.blocks_of(header.said_of(entry)), page)
+        found = header.examples_of(self.source, [item.name for item in api.items("function")])
+        if found:
+            out.append("<h2>Examples</h2>\n<ul>")
+            out += [f'<li><a href="../examples/{name}.html">{name}</a>: {", ".join(used)}</li>' for name, used in found]
+            out.append("</ul>")
+        self.write(page, api.name, "\n".join(out))
+
+    def make(self):
+        for path in sorted((self.source / "docs").glob("*.md")):
+            self.document(path, "index.html" if path.name == "README.md" else path.stem + ".html")
+        self.document(self.source / "README.md", "readme.html")
+        self.document(self.source / "HACKING.md", "hacking.html")
+        news = (self.source / "NEWS").read_text()
+        self.write("news.html", "News", "<h1>News</h1>\n<pre>" + html.escape(news) + "</pre>")
+        for path in sorted((self.source / "examples").glob("*.[ch]")):
+            self.example(path)
+        name, about = header.OVERVIEW
+        self.write(f"api/{name}.html", name, "\n".join(
+            [f"<h1>{name}</h1>", f'<p class="about">{about[0].upper()}{about[1:]}.</p>'] +
+            self.said(header.blocks_of(self.opening[2:]), f"api/{name}.html")))
+        for api in self.api:
+            self.api_page(api)
+        shutil.copy(self.source / "docs/speed.svg", self.folder)
+        shutil.copy(self.source / "scripts/docs/site.css", self.folder)
+        shutil.copytree(self.source / "docs/lessons", self.folder / "lessons", dirs_exist_ok=True)
+
+
+Site(*sys.argv[1:]).make()

@@ -1,0 +1,95 @@
+"""What is made of the headers and the documents: usage: made.py SOURCE FOLDER
+
+FOLDER/man3 and FOLDER/site are as scripts/docs made them. Every exported function has a manual page and a place in the
+HTML, what pages name exists, mandoc has nothing to complain of, every link of the site leads somewhere, and every
+picture says what it shows. Prints what is wrong, and "N passed, N failed"."""
+import html.parser
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import urllib.parse
+
+source, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+passed = failed = 0
+
+
+def check(right, complaint):
+    global passed, failed
+    if right:
+        passed += 1
+    else:
+        failed += 1
+        print(f"made: {complaint}")
+
+
+def exported():
+    text = "\n".join(path.read_text() for path in sorted((source / "include").glob("*.h")))
+    text = re.sub(r"^#.*", "", text, flags=re.M)
+    return re.findall(r"CLATTN_API [^();]*?(clattn_\w+)\(", text)
+
+
+def manual(name):
+    """The text of a page, or of the one that it leads to."""
+    path = folder / f"man3/{name}.3"
+    text = path.read_text() if path.exists() else ""
+    leads = re.match(r"\.so (man3/\S+)", text)
+    return (folder / leads.group(1)).read_text() if leads else text
+
+
+def check_manuals():
+    for name in exported():
+        check(re.search(rf"^\.Fo {name}$", manual(name), re.M), f"{name}: has no manual page")
+    pages = [path for path in sorted((folder / "man3").glob("*.3")) if not path.read_text().startswith(".so")]
+    for path in pages + [source / "man/clattn.1"]:
+        for name, section in re.findall(r"^\.Xr (\S+) (\d)", path.read_text(), re.M):
+            there = (folder / f"man3/{name}.3").exists() if section == "3" else (source / f"man/{name}.1").exists()
+            check(there, f"{path.name}: names {name}({section}), which is not there")
+        if shutil.which("mandoc"):
+            run = subprocess.run(["mandoc", "-Tlint", str(path)], capture_output=True, text=True)
+            # Ours are not installed here; they were looked for above.
+            said = [line for line in run.stdout.splitlines() if "referenced manual not found" not in line]
+            check(not said, "\n".join(said))
+    if not shutil.which("mandoc"):
+        print("made: no mandoc here: the manual pages were not looked at by it")
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, path):
+        super().__init__()
+        self.ids, self.targets = set(), []
+        self.name = path.relative_to(folder / "site")
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        if "id" in values:
+            check(values["id"] not in self.ids, f"{self.name}: two places are called {values['id']}")
+            self.ids.add(values["id"])
+        self.targets += [values[name] for name in ("href", "src") if values.get(name)]
+        if tag == "img":
+            check(len(values.get("alt") or "") > 10, f"{self.name}: a picture without words")
+
+
+def check_site():
+    site = folder / "site"
+    pages = {path.resolve(): Page(path) for path in sorted(site.rglob("*.html"))}
+    for path, page in pages.items():
+        for target in page.targets:
+            if re.match(r"[a-z]+:", target):
+                continue
+            place, _, anchor = target.partition("#")
+            leads = (path.parent / urllib.parse.unquote(place)).resolve() if place else path
+            check(leads.exists(), f"{page.name}: leads nowhere: {target}")
+            if anchor and leads in pages:
+                check(anchor in pages[leads].ids, f"{page.name}: no such place: {target}")
+    api = set().union(*(page.ids for path, page in pages.items() if path.parent.name == "api"))
+    for name in exported():
+        check(name in api, f"{name}: is not in the HTML")
+
+
+check_manuals()
+check_site()
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed > 0)
