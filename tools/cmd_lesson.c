@@ -8,18 +8,10 @@
 
 #include "commands.h"
 #include "files.h"
+#include "lesson/course.h"
 #include "lesson/lesson.h"
 #include "library.h"
 #include "progress.h"
-
-static const char style[] =
-    "body{font:17px/1.5 Georgia,serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222}"
-    "h1,h2{font-family:Helvetica,Arial,sans-serif;line-height:1.2}h2{margin-top:2.5em}"
-    "table{border-collapse:collapse;font:14px/1.5 Helvetica,Arial,sans-serif;margin:1em 0}"
-    "td,th{padding:.15em .8em;text-align:right;border-bottom:1px solid #ddd}th:first-child{text-align:left}"
-    "tr:first-child th{border-bottom:2px solid #888}img{max-width:100%}"
-    ".conclusion{border-left:4px solid #24508c;padding-left:1em;font-weight:bold}"
-    ".note{color:#555;font-size:15px}";
 
 static int run_lesson(const struct lesson *lesson, struct lesson_run *run, struct page *page, struct chart *chart)
 {
@@ -82,10 +74,7 @@ static int add_to_course(const struct lesson *lesson, struct lesson_run *run, co
         if (result == 0) {
             printf("%-18s %4.1f s  %s\n", lesson->name, clock_seconds() - start, path.data);
             fflush(stdout);
-            text_append(index, "<section id=\"%s\">\n%s<img alt=\"%s\" src=\"", lesson->name, page->html.data,
-                        lesson->title);
-            result = chart_data_uri(chart, index, run->failure);
-            text_append(index, "\">\n</section>\n");
+            result = course_add(index, lesson, page, chart, run->failure);
         }
         if (result == 0) {
             result = chart_write(chart, path.data, run->failure);
@@ -99,35 +88,20 @@ static int add_to_course(const struct lesson *lesson, struct lesson_run *run, co
     return result;
 }
 
-static void begin_index(const struct lesson_run *run, struct text *index)
-{
-    char device[256];
-    library_device_name(run->context, device, sizeof(device));
-    text_append(index,
-                "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>Attention, by "
-                "experiment</title>\n<style>%s</style></head><body>\n<h1>Attention, by experiment</h1>\n<p>Scaled "
-                "dot-product attention is softmax(Q K<sup>T</sup> / &radic;d) V. Every number on this page was "
-                "measured by clattn %s on an OpenCL device (%s), by the command <code>clattn lesson --all --seed "
-                "%llu</code>.</p>\n<ol>\n",
-                style, clattn_version(), device, (unsigned long long)run->seed);
-    for (size_t i = 0; i < lesson_count; ++i) {
-        text_append(index, "<li><a href=\"#%s\">%s</a></li>\n", lessons[i].name, lessons[i].title);
-    }
-    text_append(index, "</ol>\n");
-}
-
 static int make_course(struct lesson_run *run, const char *folder)
 {
     struct text index = TEXT_INIT, path = TEXT_INIT;
+    char device[256];
     int result = 0;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return failure_misuse(run->failure, "--output %s: cannot make the folder: %s", folder, strerror(errno));
     }
-    begin_index(run, &index);
+    library_device_name(run->context, device, sizeof(device));
+    course_begin(&index, device, run->seed);
     for (size_t i = 0; i < lesson_count && result == 0; ++i) {
         result = add_to_course(&lessons[i], run, folder, &index);
     }
-    text_append(&index, "</body></html>\n");
+    course_end(&index);
     text_append(&path, "%s/index.html", folder);
     if (result == 0 && (index.failed || path.failed)) {
         result = failure_failed(run->failure, "out of memory");
@@ -202,7 +176,7 @@ static const struct option_group groups[] = {
 const struct command command_lesson = {
     "lesson",
     "An experiment on attention: measures on the device, prints a table and what follows from it. NAME is one "
-    "of variance, saturation, gradient, mask, stability, complexity, additive, money-bank-grows.",
+    "of row, variance, saturation, gradient, mask, stability, complexity, additive, money-bank-grows.",
     "NAME [OPTION]...\n       clattn lesson --all --output DIR [OPTION]...",
     "NAME",
     groups,

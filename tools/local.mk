@@ -46,6 +46,8 @@ libclattn_tool_la_SOURCES = \
 	tools/lesson/chart_text.c \
 	tools/lesson/chart_text.h \
 	tools/lesson/complexity.c \
+	tools/lesson/course.c \
+	tools/lesson/course.h \
 	tools/lesson/device_time.c \
 	tools/lesson/device_time.h \
 	tools/lesson/gradient.c \
@@ -55,12 +57,16 @@ libclattn_tool_la_SOURCES = \
 	tools/lesson/lesson_list.h \
 	tools/lesson/lessons.c \
 	tools/lesson/mask.c \
+	tools/lesson/mathml.h \
 	tools/lesson/page.c \
 	tools/lesson/page.h \
+	tools/lesson/row.c \
 	tools/lesson/sample.c \
 	tools/lesson/sample.h \
 	tools/lesson/saturation.c \
 	tools/lesson/sentence.c \
+	tools/lesson/sentence_data.c \
+	tools/lesson/sentence_data.h \
 	tools/lesson/stability.c \
 	tools/lesson/variance.c \
 	tools/library.c \

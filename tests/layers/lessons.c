@@ -21,6 +21,8 @@ struct claim {
 };
 
 static const struct claim claims[] = {
+    { "row", "weights by hand", 0, 1e-6 },
+    { "row", "out by hand", 0, 1e-6 },
     { "variance", "r squared", 0.999, 1 },
     { "saturation", "pair 0 first", 26.885, 26.895 },
     { "saturation", "pair 0 second", 73.105, 73.115 },
@@ -31,6 +33,7 @@ static const struct claim claims[] = {
     { "gradient", "jacobian unscaled", 0, 0.1 },
     { "gradient", "jacobian scaled", 0.15, 0.25 },
     { "gradient", "dead unscaled", 0.5, 1 },
+    { "gradient", "dq grows", 5, 20 },
     { "gradient", "dead scaled", 0, 0.01 },
     { "mask", "hidden", 10, 10 },
     { "mask", "weight on later keys", 0, 0 },
@@ -136,6 +139,9 @@ static void run_lesson(struct layer_test *test, const struct lesson *lesson, con
     if (result == 0) {
         check_claims(test, lesson->name, page);
         layer_test_note(test, strstr(page->html.data, "class=\"conclusion\"") != NULL, "a conclusion");
+        layer_test_note(test, strstr(page->html.data, "<math display=\"block\">") != NULL, "a formula");
+        layer_test_note(test, page->picture_caption[0] != 0, "words below the picture");
+        layer_test_note(test, strstr(page->html.data, "0.99999") == NULL, "numbers rounded as a person would");
         check_picture(test, chart, folder, "svg", &failure);
         check_picture(test, chart, folder, "png", &failure);
     }
@@ -293,9 +299,9 @@ static void check_refusals(struct layer_test *test, const char *folder)
     struct options options;
     char path[300];
     memset(&options, 0, sizeof(options));
-    refused(test, &command_lesson, &options, "lesson NAME: is missing; there are variance,");
+    refused(test, &command_lesson, &options, "lesson NAME: is missing; there are row, variance,");
     options.operand = "variety";
-    refused(test, &command_lesson, &options, "lesson variety: is not known; there are variance,");
+    refused(test, &command_lesson, &options, "lesson variety: is not known; there are row, variance,");
     options.operand = "mask";
     options.value[OPTION_LESSON_PLOT] = "picture.gif";
     refused(test, &command_lesson, &options, "--plot picture.gif: must end in .png or .svg");

@@ -6,6 +6,7 @@
 #include "clattn_layers.h"
 #include "device_time.h"
 #include "lesson_list.h"
+#include "mathml.h"
 #include "sample.h"
 
 #define POINTS 4
@@ -92,8 +93,8 @@ static clattn_status plan_pair(struct lesson_run *run, const struct study *study
         *workspace = needed[i] > *workspace ? needed[i] : *workspace;
         pair->bytes[i] = tensors + (double)needed[i];
     }
-    pair->parameters[0] = 0;
-    pair->parameters[1] = dim * (dim + dim + 1); /* wq, wk and the score vector */
+    pair->parameters[0] = 2 * dim * dim;       /* wq and wk, which make the queries and keys of it */
+    pair->parameters[1] = 2 * dim * dim + dim; /* wq, wk and the score vector */
     return status;
 }
 
@@ -179,9 +180,11 @@ static void tell(struct lesson_run *run, const struct study *study)
     page_figure(page, longest->parameters[1], "parameters");
     page_conclusion(page,
                     "Additive attention takes %.1f to %.1f times as long, because a tanh for every pair and hidden "
-                    "unit takes the place of a multiply-add; at length %d it needs %.1f times the memory, and %.0f "
-                    "parameters where the dot product has none.",
-                    least, most, longest->length, longest->bytes[1] / longest->bytes[0], longest->parameters[1]);
+                    "unit takes the place of a multiply-add; at length %d it needs %.1f times the memory. Their "
+                    "parameters are nearly the same, %.0f and %.0f, both with their two projections: what additive "
+                    "attention has more is one vector.",
+                    least, most, longest->length, longest->bytes[1] / longest->bytes[0], longest->parameters[0],
+                    longest->parameters[1]);
 }
 
 static void draw(struct lesson_run *run, const struct study *study)
@@ -217,8 +220,18 @@ int lesson_additive(struct lesson_run *run)
                    "Additive attention (Bahdanau, Cho and Bengio, 2014) scores a pair by v . tanh(Wq q + Wk k), "
                    "a small network; the dot product scores it by q . k. One head of dimension d, n queries and "
                    "n keys, as many hidden units "
-                   "as dimensions, float32; shortest of several calls, in turns%s.",
+                   "as dimensions, float32; shortest of several calls, in turns%s. Parameters are those of both "
+                   "projections, Wq and Wk, and of v. The additive call computes its projections itself; those of the "
+                   "dot product are not in its time: they would multiply d / n as much again.",
                    device_is_cpu(run) ? ", in time of all processors" : "");
+    page_formula(run->page, "dot product: s_ij = q_i . k_j / sqrt(d)     additive: s_ij = v . tanh(Wq q_i + Wk k_j)",
+                 SUB(MI("s"), MI("i") MI("j")) MO("=")
+                     OVER(SUB(MI("q"), MI("i")) MO("&#x22c5;") SUB(MI("k"), MI("j")), ROOT(MI("d")))
+                         MO(",") "<mspace width=\"1em\"/>" SUB(MI("s"), MI("i") MI("j")) MO("=") MI("v") MO("&#x22c5;")
+                             FUNCTION("tanh") PAREN(SUB(MI("W"), MI("q")) SUB(MI("q"), MI("i")) MO("+")
+                                                        SUB(MI("W"), MI("k")) SUB(MI("k"), MI("j"))));
+    page_picture(run->page, "Time against length and against dimension, and memory against length, of both forms. The "
+                            "curves run side by side: the same growth, with another factor.");
     if (study) {
         status = prepare(run, study);
         if (status == CLATTN_OK) {

@@ -6,6 +6,7 @@
 
 #include "device_time.h"
 #include "lesson_list.h"
+#include "mathml.h"
 #include "sample.h"
 
 #define LENGTHS 5
@@ -189,6 +190,14 @@ int lesson_complexity(struct lesson_run *run)
                    "keeps none, staged writes the n x n matrix of scores, fused keeps a block of it in registers. "
                    "Shortest of several calls, in turns%s; exponents are fitted to the logarithms.",
                    DIM, device_is_cpu(run) ? ", in time of all processors" : "");
+    page_formula(run->page, "multiply-adds: 2 n^2 d,   matrix of scores: n^2,   inputs and output: 4 n d",
+                 "<mtext>multiply-adds</mtext>" MO("=") MN("2") POWER(MI("n"), MN("2")) MI("d")
+                     MO(",") "<mspace width=\"1em\"/><mtext>scores</mtext>" MO("=") POWER(MI("n"), MN("2"))
+                         MO(",") "<mspace width=\"1em\"/><mtext>inputs and output</mtext>" MO("=") MN("4") MI("n")
+                             MI("d"));
+    page_picture(run->page,
+                 "Time and memory of one call against the length, both axes logarithmic: a straight line is a "
+                 "power of n, its slope the exponent. Times run in parallel; memory does not.");
     if (study) {
         status = prepare(run, study);
         if (status == CLATTN_OK) {

@@ -8,6 +8,7 @@
 #include "attend.h"
 #include "gradient.h"
 #include "lesson_list.h"
+#include "mathml.h"
 #include "sample.h"
 
 #define KEYS 64
@@ -179,16 +180,19 @@ static void tell(struct lesson_run *run, const struct study *study)
     page_figure(page, study->jacobian[0][last], "jacobian unscaled");
     page_figure(page, study->jacobian[1][last], "jacobian scaled");
     page_figure(page, study->jacobian[1][4], "jacobian scaled at 16");
+    page_figure(page, study->query[0][last] / study->query[1][last], "dq grows");
     page_figure(page, study->dead[0][last], "dead unscaled");
     page_figure(page, study->dead[1][last], "dead scaled");
-    page_conclusion(page,
-                    "Unscaled, the Jacobian of softmax shrinks from %.3f at dimension 16 to %.3f at dimension %d, "
-                    "where %.0f %% of the rows are dead: no gradient reaches their query, while the few others get "
-                    "one so large that the mean of dQ is %.1f. Scaled by 1/sqrt(n) the Jacobian stays at %.3f and "
-                    "%.3f, dQ at %.2f and %.2f, and %.0f %% of the rows are dead.",
-                    study->jacobian[0][4], study->jacobian[0][last], dimensions[last], 100 * study->dead[0][last],
-                    study->query[0][last], study->jacobian[1][4], study->jacobian[1][last], study->query[1][4],
-                    study->query[1][last], 100 * study->dead[1][last]);
+    page_conclusion(
+        page,
+        "Unscaled, gradients vanish and explode at once. At dimension %d, %.0f %% of the rows are dead: no "
+        "gradient reaches their query (the Jacobian is %.3f, at dimension 16 %.3f). The few others hang "
+        "between two keys, and get one so large that the mean of dQ is %.1f, %.0f times that of scaled rows. "
+        "Scaled by 1/sqrt(n) the Jacobian stays at %.3f and %.3f, dQ at %.2f and %.2f, and %.0f %% of the "
+        "rows are dead.",
+        dimensions[last], 100 * study->dead[0][last], study->jacobian[0][last], study->jacobian[0][4],
+        study->query[0][last], study->query[0][last] / study->query[1][last], study->jacobian[1][4],
+        study->jacobian[1][last], study->query[1][4], study->query[1][last], 100 * study->dead[1][last]);
 }
 
 static void draw(struct lesson_run *run, const struct study *study)
@@ -209,16 +213,41 @@ static void draw(struct lesson_run *run, const struct study *study)
     }
 }
 
+/* Of a row whose keys all have the same weight. */
+static double even_norm(void)
+{
+    float weights[KEYS];
+    for (int j = 0; j < KEYS; ++j) {
+        weights[j] = 1.0f / KEYS;
+    }
+    return gradient_jacobian_norm(weights, KEYS);
+}
+
 int lesson_gradient(struct lesson_run *run)
 {
     struct study study;
     chart_begin(run->chart, "What comes back through softmax", 2);
     page_paragraph(run->page,
-                   "Random queries, keys, values and a random gradient of the output; %d weights at each dimension. "
-                   "A saturated row does not react to its scores: the norm of the softmax Jacobian, diag(p) - p p^T, "
-                   "says how much it does; a row where it is below %g is called dead. First unscaled, then with the "
-                   "scores scaled by 1/sqrt(n).",
-                   ROWS * KEYS * BATCH, DEAD);
+                   "Training moves queries and keys along the gradient that comes back to them through softmax. Random "
+                   "queries, keys, values and a random gradient g of the output, %d weights at each dimension, first "
+                   "unscaled, then with the scores scaled by 1/sqrt(n).",
+                   ROWS * KEYS * BATCH);
+    page_formula(run->page, "J = diag(p) - p p^T,   dq_i = scale * sum_j (J V g)_j k_j",
+                 MI("J") MO("=") FUNCTION("diag") PAREN(MI("p")) MO("-") MI("p") TRANSPOSED("p")
+                     MO(",") "<mspace width=\"1em\"/>" MI("d") SUB(MI("q"), MI("i"))
+                         MO("=") "<mtext>scale</mtext>" MO("&#x22c5;") SUM(MI("j"))
+                             SUB(PAREN(MI("J") MI("V") MI("g")), MI("j")) SUB(MI("k"), MI("j")));
+    page_paragraph(
+        run->page,
+        "The Jacobian J says how much the weights p of a row react to its scores. Its norm is %.3f where a row "
+        "looks at all %d keys alike, up to 0.71 where it hangs between two, and 0 where it has chosen one. A "
+        "row where it is below %g is called dead here: then one key has more than %.0f %% of the weight, "
+        "and what comes back is less than a tenth of what an even row gets.",
+        even_norm(), KEYS, DEAD, 100 * (1 - DEAD));
+    page_picture(run->page,
+                 "Against the dimension: the norm of the Jacobian, the share of dead rows, and the mean length "
+                 "of the gradients of queries and keys, unscaled and scaled. Unscaled, rows die while the mean "
+                 "gradient grows; scaled, all four are level.");
     for (int i = 0; i < DIMENSIONS; ++i) {
         const clattn_status status = study_dimension(run, &study, i);
         if (status != CLATTN_OK) {

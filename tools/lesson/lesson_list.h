@@ -4,6 +4,7 @@
 
 #include "lesson.h"
 
+int lesson_row(struct lesson_run *run);
 int lesson_variance(struct lesson_run *run);
 int lesson_saturation(struct lesson_run *run);
 int lesson_gradient(struct lesson_run *run);

@@ -6,6 +6,7 @@
 #include "lesson_list.h"
 
 const struct lesson lessons[] = {
+    { "row", "Row: queries, keys and values, and one row by hand", lesson_row },
     { "variance", "Variance: why scores are divided by the square root of the dimension", lesson_variance },
     { "saturation", "Saturation: what large scores do to softmax", lesson_saturation },
     { "gradient", "Gradient: where learning stops", lesson_gradient },

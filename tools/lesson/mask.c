@@ -4,6 +4,7 @@
 
 #include "attend.h"
 #include "lesson_list.h"
+#include "mathml.h"
 #include "sample.h"
 
 #define TOKENS 5
@@ -37,7 +38,7 @@ static void cell_text(double value, clattn_weights mode, char *text, size_t size
 
 static void tell_step(struct page *page, enum step step, const float *values)
 {
-    page_paragraph(page, "%s", steps[step].title);
+    page_table_caption(page, "%s", steps[step].title);
     page_row(page, "query \\ key|0|1|2|3|4|%s", steps[step].mode == CLATTN_WEIGHTS_SOFTMAX ? "sum of the row" : "");
     for (int i = 0; i < TOKENS; ++i) {
         char cells[TOKENS][24], sum_text[32] = "";
@@ -47,7 +48,7 @@ static void tell_step(struct page *page, enum step step, const float *values)
             cell_text(values[i * TOKENS + j], steps[step].mode, cells[j], sizeof(cells[j]));
         }
         if (steps[step].mode == CLATTN_WEIGHTS_SOFTMAX) {
-            snprintf(sum_text, sizeof(sum_text), "%.7g", sum);
+            snprintf(sum_text, sizeof(sum_text), "%.4f", sum);
             page_figure(page, sum, "sum %d %d", (int)step, i);
         }
         page_row(page, "%d|%s|%s|%s|%s|%s|%s", i, cells[0], cells[1], cells[2], cells[3], cells[4], sum_text);
@@ -86,6 +87,14 @@ int lesson_mask(struct lesson_run *run)
                    "be seen: it puts -inf in place of the others, exp(-inf) is 0, and the row is shared among what "
                    "is left. The last token is padding in steps 4 and 5.",
                    DIM);
+    page_formula(run->page, "p_j = e^(s_j) / (sum over the keys that may be seen of e^(s_l)),   e^(-inf) = 0",
+                 SUB(MI("p"), MI("j")) MO("=") OVER(POWER(MI("e"), SUB(MI("s"), MI("j"))),
+                                                    SUM(MI("l") MO("&#x2208;") "<mtext>may be seen</mtext>")
+                                                        POWER(MI("e"), SUB(MI("s"), MI("l"))))
+                     MO(",") "<mspace width=\"1em\"/>" POWER(MI("e"), MO("-") MI("&#x221e;")) MO("=") MN("0"));
+    page_picture(run->page,
+                 "A map a step: rows are queries, columns keys, darker is more; what is hidden is crossed out. "
+                 "The causal mask leaves the lower triangle, the padding loses the last column.");
     for (enum step step = SCORES; step < STEPS; ++step) {
         const struct attend call = { .batch = 1,
                                      .rows = TOKENS,

@@ -23,10 +23,14 @@ void page_free(struct page *page)
     text_free(&page->html);
 }
 
-static void append_escaped(struct text *html, const char *text)
+void page_append_escaped(struct text *html, const char *text)
 {
     for (; *text; ++text) {
-        const char *escaped = *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : *text == '&' ? "&amp;" : NULL;
+        const char *escaped = *text == '<'   ? "&lt;"
+                              : *text == '>' ? "&gt;"
+                              : *text == '&' ? "&amp;"
+                              : *text == '"' ? "&quot;"
+                                             : NULL;
         if (escaped) {
             text_append(html, "%s", escaped);
         } else {
@@ -62,7 +66,7 @@ static void append_paragraph(struct page *page, const char *html_class, const ch
     append_wrapped(&page->terminal, line);
     text_append(&page->terminal, "\n");
     text_append(&page->html, "<p%s>", html_class);
-    append_escaped(&page->html, line);
+    page_append_escaped(&page->html, line);
     text_append(&page->html, "</p>\n");
 }
 
@@ -79,6 +83,28 @@ void page_conclusion(struct page *page, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     append_paragraph(page, " class=\"conclusion\"", format, arguments);
+    va_end(arguments);
+}
+
+void page_formula(struct page *page, const char *text, const char *mathml)
+{
+    text_append(&page->terminal, "    %s\n\n", text);
+    text_append(&page->html, "<math display=\"block\">%s</math>\n", mathml);
+}
+
+void page_picture(struct page *page, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(page->picture_caption, sizeof(page->picture_caption), format, arguments);
+    va_end(arguments);
+}
+
+void page_table_caption(struct page *page, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(page->table_caption, sizeof(page->table_caption), format, arguments);
     va_end(arguments);
 }
 
@@ -110,6 +136,10 @@ void page_row(struct page *page, const char *format, ...)
 static void append_table_text(struct page *page)
 {
     int widths[PAGE_COLUMNS_MAX] = { 0 };
+    if (page->table_caption[0]) {
+        append_wrapped(&page->terminal, page->table_caption);
+        text_append(&page->terminal, "\n");
+    }
     for (int row = 0; row < page->rows; ++row) {
         for (int column = 0; column < page->columns; ++column) {
             const int width = utf8_columns(page->cells[row][column]);
@@ -136,18 +166,24 @@ static void append_table_text(struct page *page)
 void page_table_end(struct page *page)
 {
     append_table_text(page);
-    text_append(&page->html, "<table>\n");
+    text_append(&page->html, "<div class=\"wide\"><table>\n");
+    if (page->table_caption[0]) {
+        text_append(&page->html, "<caption>");
+        page_append_escaped(&page->html, page->table_caption);
+        text_append(&page->html, "</caption>\n");
+    }
     for (int row = 0; row < page->rows; ++row) {
         text_append(&page->html, "<tr>");
         for (int column = 0; column < page->columns; ++column) {
             const char *tag = row == 0 || column == 0 ? "th" : "td";
             text_append(&page->html, "<%s>", tag);
-            append_escaped(&page->html, page->cells[row][column]);
+            page_append_escaped(&page->html, page->cells[row][column]);
             text_append(&page->html, "</%s>", tag);
         }
         text_append(&page->html, "</tr>\n");
     }
-    text_append(&page->html, "</table>\n");
+    text_append(&page->html, "</table></div>\n");
+    page->table_caption[0] = 0;
     memset(page->cells, 0, sizeof(page->cells));
     page->rows = page->columns = 0;
 }

@@ -1,6 +1,6 @@
-/* A lesson as it is told: paragraphs, tables, one conclusion, kept twice, as text for the terminal and as
- * HTML, and the figures that the claims rest on, by name, so that tests can hold them against theory.
- * Filled by the lessons, shown by cmd_lesson.c. */
+/* A lesson as it is told: paragraphs, formulas, tables, one conclusion, what its picture shows; kept twice, as text for
+ * the terminal and as HTML, and the figures that the claims rest on, by name, so that tests can hold them against
+ * theory. Filled by the lessons, shown by cmd_lesson.c and course.c. */
 #ifndef CLATTN_TOOLS_LESSON_PAGE_H
 #define CLATTN_TOOLS_LESSON_PAGE_H
 
@@ -22,6 +22,7 @@ struct page {
     char cells[PAGE_ROWS_MAX][PAGE_COLUMNS_MAX][PAGE_CELL_MAX];
     struct page_figure figures[PAGE_FIGURES_MAX];
     int n_figures;
+    char table_caption[160], picture_caption[480];
 };
 
 void page_begin(struct page *page, const char *title);
@@ -31,9 +32,21 @@ void page_free(struct page *page);
 void page_paragraph(struct page *page, const char *format, ...) CLATTN_PRINTF(2, 3);
 void page_conclusion(struct page *page, const char *format, ...) CLATTN_PRINTF(2, 3);
 
+/* A formula on a line of its own: as text for the terminal, as MathML (mathml.h) for the page. */
+void page_formula(struct page *page, const char *text, const char *mathml);
+
+/* What the lesson's picture shows, for the line below it. */
+void page_picture(struct page *page, const char *format, ...) CLATTN_PRINTF(2, 3);
+
+/* What the next table shows; may be left out. */
+void page_table_caption(struct page *page, const char *format, ...) CLATTN_PRINTF(2, 3);
+
 /* A table: the first row is the header. Cells are separated by '|' in the formatted text. */
 void page_row(struct page *page, const char *format, ...) CLATTN_PRINTF(2, 3);
 void page_table_end(struct page *page);
+
+/* Text as HTML has it, within quotes too. */
+void page_append_escaped(struct text *html, const char *text);
 
 void page_figure(struct page *page, double value, const char *format, ...) CLATTN_PRINTF(3, 4);
 /* NaN when there is none of that name. */

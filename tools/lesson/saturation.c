@@ -4,6 +4,7 @@
 
 #include "attend.h"
 #include "lesson_list.h"
+#include "mathml.h"
 #include "sample.h"
 
 #define KEYS 64
@@ -142,6 +143,12 @@ int lesson_saturation(struct lesson_run *run)
     chart_begin(run->chart, "What large scores do to softmax", 2);
     page_paragraph(run->page, "Softmax looks at differences: a difference of 1 shares the weight, a difference of 9 "
                               "gives it all to one key, and nothing that the other key holds is read any more.");
+    page_formula(run->page, "p_j = e^(s_j) / sum_l e^(s_l)",
+                 SUB(MI("p"), MI("j")) MO("=")
+                     OVER(POWER(MI("e"), SUB(MI("s"), MI("j"))), SUM(MI("l")) POWER(MI("e"), SUB(MI("s"), MI("l")))));
+    page_picture(run->page, "Left: how evenly a row looks, in bit, against the dimension. Right: its largest weight. "
+                            "Unscaled, both run to a choice of one key; scaled, they do not move.");
+    page_table_caption(run->page, "Two scores, and the weights that softmax makes of them");
     clattn_status status = tell_pairs(run, last);
     page_paragraph(run->page,
                    "Rows of %d random keys, %d weights at each dimension. Entropy: 6 bit is a row that looks at "

@@ -6,6 +6,7 @@
 #include "attend.h"
 #include "kernels.h"
 #include "lesson_list.h"
+#include "mathml.h"
 #include "program/launch.h"
 #include "sample.h"
 
@@ -223,6 +224,13 @@ int lesson_stability(struct lesson_run *run)
                    "float32, e^11.09 the largest float16. %d rows of %d scores, each row moved by another %g, "
                    "in three forms, every step rounded to the type.",
                    STEPS, COLUMNS, STEP);
+    page_formula(run->page, "e^(s_j) / sum_l e^(s_l)  =  e^(s_j - m) / sum_l e^(s_l - m),   m = max s",
+                 OVER(POWER(MI("e"), SUB(MI("s"), MI("j"))), SUM(MI("l")) POWER(MI("e"), SUB(MI("s"), MI("l")))) MO("=")
+                     OVER(POWER(MI("e"), SUB(MI("s"), MI("j")) MO("-") MI("m")),
+                          SUM(MI("l")) POWER(MI("e"), SUB(MI("s"), MI("l")) MO("-") MI("m")))
+                         MO(",") "<mspace width=\"1em\"/>" MI("m") MO("=") FUNCTION("max") MI("s"));
+    page_picture(run->page, "The largest error of a weight against how far the scores were moved, a curve a form, in "
+                            "float32 and in float16. A curve ends where the form gives infinity or NaN.");
     if (study) {
         study->scores = malloc(sizeof(float) * STEPS * COLUMNS);
         study->weights = malloc(sizeof(float) * STEPS * COLUMNS);

@@ -5,6 +5,7 @@
 
 #include "attend.h"
 #include "lesson_list.h"
+#include "mathml.h"
 #include "sample.h"
 
 #define SAMPLES 100000
@@ -112,7 +113,7 @@ static void tell(struct lesson_run *run, const struct study *study)
     page_figure(page, fit.slope, "slope");
     page_figure(page, fit.slope_error, "slope error");
     page_figure(page, fit.r_squared, "r squared");
-    page_paragraph(page, "Fitted line: variance = %.4f n %+.3f, slope %.4f +- %.4f, R^2 = %.6f.", fit.slope,
+    page_paragraph(page, "Fitted line: variance = %.4f n %+.3f, slope %.4f +- %.4f, R^2 = %.4f.", fit.slope,
                    fit.intercept, fit.slope, fit.slope_error, fit.r_squared);
     page_conclusion(page,
                     "The variance of a dot product grows with the dimension, by %.4f +- %.4f a dimension; divided "
@@ -139,6 +140,13 @@ int lesson_variance(struct lesson_run *run)
                    "dot products at each dimension, computed on the device, unscaled, times 1/sqrt(n) and times "
                    "1/n.",
                    SAMPLES);
+    page_formula(run->page, "Var(q . k) = sum_c Var(q_c k_c) = n,   Var(q . k / sqrt(n)) = 1",
+                 FUNCTION("Var") PAREN(MI("q") MO("&#x22c5;") MI("k")) MO("=") SUM(MI("c")) FUNCTION("Var")
+                     PAREN(SUB(MI("q"), MI("c")) SUB(MI("k"), MI("c"))) MO("=") MI("n")
+                         MO(",") "<mspace width=\"1em\"/>" FUNCTION("Var")
+                             PAREN(OVER(MI("q") MO("&#x22c5;") MI("k"), ROOT(MI("n")))) MO("=") MN("1"));
+    page_picture(run->page, "How widely the dot products spread at a few dimensions, unscaled and times 1/sqrt(n), and "
+                            "their variance against the dimension: it grows as n, stays 1, or falls as 1/n.");
     study.raw = chart_add(run->chart, "Unscaled scores", "q . k", "density", AXIS_LINEAR, AXIS_LINEAR);
     study.scaled =
         chart_add(run->chart, "Scores times 1/sqrt(n)", "q . k / sqrt(n)", "density", AXIS_LINEAR, AXIS_LINEAR);

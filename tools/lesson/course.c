@@ -1,0 +1,71 @@
+#include "course.h"
+
+static const char style[] =
+    ":root{color-scheme:light dark;--paper:#fff;--ink:#222;--soft:#555;--line:#ddd;--mark:#24508c}"
+    "@media(prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#dfe3e8;--soft:#a0a8b2;--line:#3a414a;--mark:#"
+    "7db7f5}}"
+    "body{font:17px/1.55 Georgia,serif;max-width:52rem;margin:2em auto;padding:0 1em;color:var(--ink);"
+    "background:var(--paper);overflow-wrap:break-word}"
+    "a{color:var(--mark)}h1,h2{font-family:Helvetica,Arial,sans-serif;line-height:1.2}h2{margin-top:2.5em}"
+    ".wide{overflow-x:auto}table{border-collapse:collapse;font:14px/1.5 Helvetica,Arial,sans-serif;margin:1em 0}"
+    "caption{text-align:left;color:var(--soft);padding:.3em 0}"
+    "td,th{padding:.15em .8em;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}"
+    "th:first-child{text-align:left}tr:first-child th{border-bottom:2px solid var(--soft);white-space:normal}"
+    "math{font-size:1.15em;margin:1em 0;overflow-x:auto}"
+    "figure{margin:1.5em 0}img{max-width:100%;background:#fff;border-radius:4px}"
+    "figcaption,.note{color:var(--soft);font-size:15px}"
+    ".conclusion{border-left:4px solid var(--mark);padding-left:1em;font-weight:bold}";
+
+void course_begin(struct text *html, const char *device, uint64_t seed)
+{
+    text_append(html,
+                "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+                "content=\"width=device-width, initial-scale=1\">\n<title>Attention, by experiment</title>\n"
+                "<style>%s</style></head><body>\n<h1>Attention, by experiment</h1>\n<p>A short course: what attention "
+                "is, why it divides by a square root, what goes wrong without, what masks do, what it costs, and what "
+                "it replaced. Each lesson measures, and draws one conclusion from what it measured.</p>\n",
+                style);
+    text_append(html, "<p class=\"note\">Every number on this page was measured by clattn %s on an OpenCL device (",
+                clattn_version());
+    page_append_escaped(html, device);
+    text_append(
+        html, "), by the command <code>clattn lesson --all --seed %llu</code>. Times are of that machine.</p>\n<ol>\n",
+        (unsigned long long)seed);
+    for (size_t i = 0; i < lesson_count; ++i) {
+        text_append(html, "<li><a href=\"#%s\">%s</a></li>\n", lessons[i].name, lessons[i].title);
+    }
+    text_append(html, "</ol>\n");
+}
+
+/* What a picture shows, for those who do not see it. */
+static void append_words(struct text *html, const struct chart *chart)
+{
+    page_append_escaped(html, chart->title);
+    for (int i = 0; i < chart->n_panels; ++i) {
+        const struct chart_panel *panel = &chart->panels[i];
+        text_append(html, "%s", i ? "; " : ": ");
+        page_append_escaped(html, panel->title);
+        text_append(html, panel->heat ? ", a map of " : ", ");
+        page_append_escaped(html, panel->y_label);
+        text_append(html, panel->heat ? " by " : " against ");
+        page_append_escaped(html, panel->x_label);
+    }
+}
+
+int course_add(struct text *html, const struct lesson *lesson, const struct page *page, const struct chart *chart,
+               struct failure *failure)
+{
+    text_append(html, "<section id=\"%s\">\n%s<figure><img alt=\"", lesson->name, page->html.data);
+    append_words(html, chart);
+    text_append(html, "\" src=\"");
+    const int result = chart_data_uri(chart, html, failure);
+    text_append(html, "\">\n<figcaption>");
+    page_append_escaped(html, page->picture_caption);
+    text_append(html, "</figcaption></figure>\n</section>\n");
+    return result;
+}
+
+void course_end(struct text *html)
+{
+    text_append(html, "</body></html>\n");
+}

@@ -1,0 +1,18 @@
+/* MathML by macros, for the lessons' formulas: string literals that the compiler joins. */
+#ifndef CLATTN_TOOLS_LESSON_MATHML_H
+#define CLATTN_TOOLS_LESSON_MATHML_H
+
+#define MI(name) "<mi>" name "</mi>"
+#define MN(number) "<mn>" number "</mn>"
+#define MO(sign) "<mo>" sign "</mo>"
+#define FUNCTION(name) MI(name) MO("&#x2061;")
+#define GROUP(inner) "<mrow>" inner "</mrow>"
+#define SUB(base, index) "<msub>" GROUP(base) GROUP(index) "</msub>"
+#define POWER(base, exponent) "<msup>" GROUP(base) GROUP(exponent) "</msup>"
+#define OVER(above, below) "<mfrac>" GROUP(above) GROUP(below) "</mfrac>"
+#define ROOT(inner) "<msqrt>" inner "</msqrt>"
+#define SUM(below) "<munder><mo>&#x2211;</mo>" GROUP(below) "</munder>"
+#define PAREN(inner) GROUP(MO("(") inner MO(")"))
+#define TRANSPOSED(name) POWER(MI(name), MI("T"))
+
+#endif
