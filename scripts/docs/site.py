@@ -52,7 +52,7 @@ class Site:
             path, _, anchor = target.partition("#")
             anchor = "#" + anchor if anchor else ""
             path = re.sub(r"^(\.\./)+", "", path)
-            inside = {"README.md": "index.html" if page == "index.html" else "readme.html", "docs/": "index.html",
+            inside = {"README.md": "readme.html", "docs/README.md": "index.html", "docs/": "index.html",
                       "HACKING.md": "hacking.html", "NEWS": "news.html", "include/clattn.h": "api/clattn.h.html",
                       "include/clattn_layers.h": "api/clattn_mha.html", "": page}.get(path)
             path = path.removeprefix("docs/")
