@@ -36,7 +36,8 @@ EXTRA_DIST += $(docs_makers) docs/lessons
 
 if HAVE_PYTHON
 all-local: docs/made/stamp
-docs/made/stamp: $(docs_makers) $(include_HEADERS) $(nobase_dist_doc_DATA) HACKING.md man/clattn.1 docs/lessons/index.html
+docs/made/stamp: $(docs_makers) $(include_HEADERS) $(nobase_dist_doc_DATA) HACKING.md man/clattn.1 \
+		docs/lessons/index.html
 	$(AM_V_GEN)rm -rf docs/made && $(MKDIR_P) docs/made && \
 	PYTHONDONTWRITEBYTECODE=1 python3 $(srcdir)/scripts/docs/manual.py $(srcdir) docs/made/man3 && \
 	PYTHONDONTWRITEBYTECODE=1 python3 $(srcdir)/scripts/docs/site.py $(srcdir) docs/made/site && touch $@

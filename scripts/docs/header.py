@@ -109,7 +109,8 @@ def item_of(lines):
         if re.search(r"_(INIT|NONE|AT_ONCE|VERSION_\w+)$", name) and not re.search(r"_\d+_", name):
             return Item("macro", name, text)
     elif lines[0].startswith("typedef"):
-        return Item("type", re.findall(r"(\w+);", text)[-1] if "{" in lines[0] else lines[0].split(";")[0].split()[-1], text)
+        name = re.findall(r"(\w+);", text)[-1] if "{" in lines[0] else lines[0].split(";")[0].split()[-1]
+        return Item("type", name, text)
     elif lines[0].startswith("CLATTN_API"):
         return Item("function", re.search(r"(clattn_\w+)\(", text).group(1), text)
     return None
@@ -124,7 +125,7 @@ def read_header(path):
         section = re.match(r"/\* ---- (.*?) -+ \*/", line)
         if section:
             if section.group(1) not in PAGES:
-                raise SystemExit(f"{path.name}: section \"{section.group(1)}\": give it a page in scripts/docs/header.py")
+                raise SystemExit(f"{path.name}, section {section.group(1)}: give it a page in scripts/docs/header.py")
             pages.append(Page(*PAGES[section.group(1)], path.name))
             comment, at = None, at + 1
         elif line.startswith("/*"):

@@ -5,7 +5,6 @@ picture from elsewhere."""
 import html
 import pathlib
 import re
-import shutil
 import sys
 
 import header
@@ -160,6 +159,12 @@ class Site:
             out.append("</ul>")
         self.write(page, api.name, "\n".join(out))
 
+    @staticmethod
+    def copy(path, folder):
+        """The contents alone: a source tree may be read-only."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / path.name).write_bytes(path.read_bytes())
+
     def make(self):
         for path in sorted((self.source / "docs").glob("*.md")):
             self.document(path, "index.html" if path.name == "README.md" else path.stem + ".html")
@@ -175,9 +180,10 @@ class Site:
             self.said(header.blocks_of(self.opening[2:]), f"api/{name}.html")))
         for api in self.api:
             self.api_page(api)
-        shutil.copy(self.source / "docs/speed.svg", self.folder)
-        shutil.copy(self.source / "scripts/docs/site.css", self.folder)
-        shutil.copytree(self.source / "docs/lessons", self.folder / "lessons", dirs_exist_ok=True)
+        for path in ("docs/speed.svg", "scripts/docs/site.css"):
+            self.copy(self.source / path, self.folder)
+        for path in sorted((self.source / "docs/lessons").iterdir()):
+            self.copy(path, self.folder / "lessons")
 
 
 Site(*sys.argv[1:]).make()

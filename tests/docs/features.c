@@ -96,6 +96,24 @@ static void varlen(clattn_problem *p)
     p->features = CLATTN_WITH_VARLEN;
 }
 
+static void pages(clattn_problem *p)
+{
+    p->features = CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS;
+    p->page_size = 16;
+    p->pages = 10;
+}
+
+static void page_starts(clattn_problem *p)
+{
+    pages(p);
+    p->features |= CLATTN_WITH_PAGE_STARTS;
+}
+
+static void row_ranges(clattn_problem *p)
+{
+    p->features = CLATTN_WITH_ROW_RANGES;
+}
+
 static void lse(clattn_problem *p)
 {
     p->features = CLATTN_WITH_LSE;
@@ -172,6 +190,9 @@ static const struct feature {
     { "softcap", softcap },
     { "sinks", sinks },
     { "packed sequences", varlen },
+    { "pages of a cache, a table", pages },
+    { "pages of a cache, one line with page starts", page_starts },
+    { "row ranges", row_ranges },
     { "lse", lse },
     { "weights, in any mode", weights },
     { "dropout", dropout },
