@@ -27,14 +27,6 @@ static clattn_plan *new_plan(clattn_context *context, int64_t queries, int causa
     return plan;
 }
 
-static clattn_tensor token_tensor(cl_mem buffer, int64_t heads, int64_t rows)
-{
-    clattn_tensor tensor = CLATTN_TENSOR_NONE;
-    tensor.buffer = buffer;
-    clattn_strides_bshd(heads, rows, DIM, tensor.stride);
-    return tensor;
-}
-
 static void decoder_open(struct decoder *decoder)
 {
     const clattn_tensors none = CLATTN_TENSORS_INIT;
@@ -45,10 +37,10 @@ static void decoder_open(struct decoder *decoder)
     decoder->prompt = new_plan(context, PROMPT, 1);
     decoder->step = new_plan(context, 1, 0); /* one query sees all keys that there are: nothing to mask */
     decoder->tensors = none;
-    decoder->tensors.query = token_tensor(device_buffer(context, query_bytes, NULL), QUERY_HEADS, PROMPT);
-    decoder->tensors.out = token_tensor(device_buffer(context, query_bytes, NULL), QUERY_HEADS, PROMPT);
-    decoder->tensors.key = token_tensor(device_buffer(context, cache_bytes, NULL), KV_HEADS, CACHE_ROWS);
-    decoder->tensors.value = token_tensor(device_buffer(context, cache_bytes, NULL), KV_HEADS, CACHE_ROWS);
+    decoder->tensors.query = clattn_tensor_bshd(device_buffer(context, query_bytes, NULL), QUERY_HEADS, PROMPT, DIM);
+    decoder->tensors.out = clattn_tensor_bshd(device_buffer(context, query_bytes, NULL), QUERY_HEADS, PROMPT, DIM);
+    decoder->tensors.key = clattn_tensor_bshd(device_buffer(context, cache_bytes, NULL), KV_HEADS, CACHE_ROWS, DIM);
+    decoder->tensors.value = clattn_tensor_bshd(device_buffer(context, cache_bytes, NULL), KV_HEADS, CACHE_ROWS, DIM);
     const size_t of_prompt = clattn_plan_workspace(decoder->prompt), of_step = clattn_plan_workspace(decoder->step);
     decoder->tensors.workspace = device_buffer(context, of_prompt > of_step ? of_prompt : of_step, NULL);
 }
@@ -86,7 +78,7 @@ static void decode(struct decoder *decoder, int first, int count, const float *q
 }
 
 /* All tokens in one causal call of the reference. */
-static void reference(float *query, float *key, float *value, float *right)
+static void reference(const float *query, const float *key, const float *value, float *right)
 {
     clattn_problem problem = CLATTN_PROBLEM_INIT;
     clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
@@ -96,14 +88,10 @@ static void reference(float *query, float *key, float *value, float *right)
     problem.head_dim = DIM;
     problem.causal = 1;
     problem.alignment = CLATTN_ALIGN_TOP_LEFT;
-    host.query.data = query;
-    host.key.data = key;
-    host.value.data = value;
-    host.out.data = right;
-    clattn_strides_bshd(QUERY_HEADS, TOKENS, DIM, host.query.stride);
-    clattn_strides_bshd(KV_HEADS, TOKENS, DIM, host.key.stride);
-    clattn_strides_bshd(KV_HEADS, TOKENS, DIM, host.value.stride);
-    clattn_strides_bshd(QUERY_HEADS, TOKENS, DIM, host.out.stride);
+    host.query = clattn_host_tensor_bshd(query, QUERY_HEADS, TOKENS, DIM);
+    host.key = clattn_host_tensor_bshd(key, KV_HEADS, TOKENS, DIM);
+    host.value = clattn_host_tensor_bshd(value, KV_HEADS, TOKENS, DIM);
+    host.out = clattn_host_tensor_bshd(right, QUERY_HEADS, TOKENS, DIM);
     must(clattn_reference_forward(&problem, NULL, &host));
 }
 

@@ -34,10 +34,10 @@ int main(void)
     printf("strategy %s, %zu bytes of workspace\n", clattn_plan_strategy(plan), clattn_plan_workspace(plan));
 
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
-    tensors.query = device_tensor(device_buffer(context, sizeof(query), NULL), HEADS, QUERIES, DIM);
-    tensors.key = device_tensor(device_buffer(context, sizeof(key), key), HEADS, KEYS, DIM);
-    tensors.value = device_tensor(device_buffer(context, sizeof(value), value), HEADS, KEYS, DIM);
-    tensors.out = device_tensor(device_buffer(context, sizeof(out), NULL), HEADS, QUERIES, DIM);
+    tensors.query = clattn_tensor_bhsd(device_buffer(context, sizeof(query), NULL), HEADS, QUERIES, DIM);
+    tensors.key = clattn_tensor_bhsd(device_buffer(context, sizeof(key), key), HEADS, KEYS, DIM);
+    tensors.value = clattn_tensor_bhsd(device_buffer(context, sizeof(value), value), HEADS, KEYS, DIM);
+    tensors.out = clattn_tensor_bhsd(device_buffer(context, sizeof(out), NULL), HEADS, QUERIES, DIM);
     tensors.workspace = device_buffer(context, clattn_plan_workspace(plan), NULL);
 
     const cl_command_queue copies = new_queue(context), computes = new_queue(context);
@@ -49,10 +49,10 @@ int main(void)
     read_buffer(copies, tensors.out.buffer, sizeof(out), out, 1, &attended);
 
     clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
-    host.query = host_tensor(query, HEADS, QUERIES, DIM);
-    host.key = host_tensor(key, HEADS, KEYS, DIM);
-    host.value = host_tensor(value, HEADS, KEYS, DIM);
-    host.out = host_tensor(right, HEADS, QUERIES, DIM);
+    host.query = clattn_host_tensor_bhsd(query, HEADS, QUERIES, DIM);
+    host.key = clattn_host_tensor_bhsd(key, HEADS, KEYS, DIM);
+    host.value = clattn_host_tensor_bhsd(value, HEADS, KEYS, DIM);
+    host.out = clattn_host_tensor_bhsd(right, HEADS, QUERIES, DIM);
     must(clattn_reference_forward(&problem, NULL, &host));
     compare("out", out, right, COUNT(out), 1e-5);
 

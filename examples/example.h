@@ -55,23 +55,6 @@ static inline void read_buffer(cl_command_queue queue, cl_mem buffer, size_t byt
     must_cl(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, bytes, data, n_wait, wait, NULL));
 }
 
-/* [batch, heads, rows, columns], dense. */
-static inline clattn_tensor device_tensor(cl_mem buffer, int64_t heads, int64_t rows, int64_t columns)
-{
-    clattn_tensor tensor = CLATTN_TENSOR_NONE;
-    tensor.buffer = buffer;
-    clattn_strides_bhsd(heads, rows, columns, tensor.stride);
-    return tensor;
-}
-
-static inline clattn_host_tensor host_tensor(void *data, int64_t heads, int64_t rows, int64_t columns)
-{
-    clattn_host_tensor tensor = CLATTN_TENSOR_NONE;
-    tensor.data = data;
-    clattn_strides_bhsd(heads, rows, columns, tensor.stride);
-    return tensor;
-}
-
 /* Ends the program where `got` is further than `limit` from `right` anywhere; a NaN is. */
 static inline void compare(const char *what, const float *got, const float *right, size_t count, double limit)
 {

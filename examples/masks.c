@@ -36,17 +36,17 @@ int main(void)
     problem.softcap = 20;
 
     clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
-    host.query = host_tensor(query, HEADS, ROWS, DIM);
-    host.key = host_tensor(key, HEADS, ROWS, DIM);
-    host.value = host_tensor(value, HEADS, ROWS, DIM);
-    host.out = host_tensor(out, HEADS, ROWS, DIM);
-    host.mask = host_tensor(mask, 1, ROWS, ROWS);
+    host.query = clattn_host_tensor_bhsd(query, HEADS, ROWS, DIM);
+    host.key = clattn_host_tensor_bhsd(key, HEADS, ROWS, DIM);
+    host.value = clattn_host_tensor_bhsd(value, HEADS, ROWS, DIM);
+    host.out = clattn_host_tensor_bhsd(out, HEADS, ROWS, DIM);
+    host.mask = clattn_host_tensor_bhsd(mask, 1, ROWS, ROWS);
     host.mask.stride[0] = host.mask.stride[1] = 0; /* stride 0 broadcasts */
-    host.bias = host_tensor(bias, HEADS, ROWS, ROWS);
+    host.bias = clattn_host_tensor_bhsd(bias, HEADS, ROWS, ROWS);
     host.bias.stride[0] = 0;
     host.slopes.data = slopes; /* [batch, heads] */
     host.slopes.stride[1] = 1;
-    host.key_lengths.data = (void *)lengths;
+    host.key_lengths = clattn_host_tensor_bhsd(lengths, 1, 1, BATCH);
 
     /* What a row may not see cannot harm it, not even as NaN. */
     for (int d = 0; d < DIM; ++d) {

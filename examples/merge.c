@@ -28,16 +28,16 @@ int main(void)
     must(clattn_plan_create(context, &problem, &plan));
 
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
-    tensors.query = device_tensor(device_buffer(context, sizeof(query), query), HEADS, QUERIES, DIM);
-    tensors.key = device_tensor(device_buffer(context, sizeof(key), key), HEADS, KEYS, DIM);
-    tensors.value = device_tensor(device_buffer(context, sizeof(value), value), HEADS, KEYS, DIM);
+    tensors.query = clattn_tensor_bhsd(device_buffer(context, sizeof(query), query), HEADS, QUERIES, DIM);
+    tensors.key = clattn_tensor_bhsd(device_buffer(context, sizeof(key), key), HEADS, KEYS, DIM);
+    tensors.value = clattn_tensor_bhsd(device_buffer(context, sizeof(value), value), HEADS, KEYS, DIM);
     tensors.workspace = device_buffer(context, clattn_plan_workspace(plan), NULL);
 
     const cl_command_queue queue = clattn_context_queue(context); /* in order: a part follows the one before */
     clattn_partial partials[PARTS];
     for (int part = 0; part < PARTS; ++part) {
-        partials[part].out = device_tensor(device_buffer(context, sizeof(out), NULL), HEADS, QUERIES, DIM);
-        partials[part].lse = device_tensor(device_buffer(context, lse_bytes, NULL), HEADS, QUERIES, 1);
+        partials[part].out = clattn_tensor_bhsd(device_buffer(context, sizeof(out), NULL), HEADS, QUERIES, DIM);
+        partials[part].lse = clattn_tensor_bhsd(device_buffer(context, lse_bytes, NULL), HEADS, QUERIES, 1);
         tensors.out = partials[part].out;
         tensors.lse = partials[part].lse;
         tensors.key.offset = tensors.value.offset = begins[part] * DIM; /* strides are those of all keys */
@@ -57,10 +57,10 @@ int main(void)
     clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
     problem.key_len = KEYS;
     problem.features = 0;
-    host.query = host_tensor(query, HEADS, QUERIES, DIM);
-    host.key = host_tensor(key, HEADS, KEYS, DIM);
-    host.value = host_tensor(value, HEADS, KEYS, DIM);
-    host.out = host_tensor(right, HEADS, QUERIES, DIM);
+    host.query = clattn_host_tensor_bhsd(query, HEADS, QUERIES, DIM);
+    host.key = clattn_host_tensor_bhsd(key, HEADS, KEYS, DIM);
+    host.value = clattn_host_tensor_bhsd(value, HEADS, KEYS, DIM);
+    host.out = clattn_host_tensor_bhsd(right, HEADS, QUERIES, DIM);
     must(clattn_reference_forward(&problem, NULL, &host));
     compare("merged", out, right, COUNT(out), 1e-5);
 

@@ -7,12 +7,9 @@ enum { HEADS = 2, DIM = 16, SEQUENCES = 4, LONGEST = 7, TOKENS = 15 };
 static const int32_t begins[SEQUENCES + 1] = { 0, 5, 5, 12, TOKENS }; /* lengths 5, 0, 7, 3 */
 
 /* Rows of all heads side by side: [token, head, dim]. The batch stride is not used in packed calls. */
-static clattn_host_tensor tokens(float *data)
+static clattn_host_tensor tokens(const float *data)
 {
-    clattn_host_tensor tensor = CLATTN_TENSOR_NONE;
-    tensor.data = data;
-    clattn_strides_bshd(HEADS, TOKENS, DIM, tensor.stride);
-    return tensor;
+    return clattn_host_tensor_bshd(data, HEADS, TOKENS, DIM);
 }
 
 static void reference_alone(int sequence, const clattn_host_tensors *packed, float *right)
@@ -53,7 +50,7 @@ int main(void)
     packed.key = tokens(key);
     packed.value = tokens(value);
     packed.out = tokens(out);
-    packed.cu_query.data = packed.cu_key.data = (void *)begins;
+    packed.cu_query = packed.cu_key = clattn_host_tensor_bhsd(begins, 1, 1, SEQUENCES + 1);
 
     clattn_context *context;
     must(clattn_context_open(NULL, NULL, &context));

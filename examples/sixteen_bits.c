@@ -39,10 +39,10 @@ int main(void)
     problem.key_type = problem.value_type = CLATTN_BFLOAT16;
 
     clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
-    host.query = host_tensor(query, HEADS, ROWS, DIM);
-    host.key = host_tensor(key_stored, HEADS, ROWS, DIM);
-    host.value = host_tensor(value_stored, HEADS, ROWS, DIM);
-    host.out = host_tensor(out, HEADS, ROWS, DIM);
+    host.query = clattn_host_tensor_bhsd(query, HEADS, ROWS, DIM);
+    host.key = clattn_host_tensor_bhsd(key_stored, HEADS, ROWS, DIM);
+    host.value = clattn_host_tensor_bhsd(value_stored, HEADS, ROWS, DIM);
+    host.out = clattn_host_tensor_bhsd(out, HEADS, ROWS, DIM);
 
     clattn_context *context;
     must(clattn_context_open(NULL, NULL, &context));

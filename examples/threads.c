@@ -23,12 +23,12 @@ static void *serve(void *number)
     must_cl(error);
     for (int i = 0; i < 3; ++i) {
         fill(values[i], ELEMENTS, *(const uint32_t *)number * 3 + (uint32_t)i);
-        *inputs[i] = device_tensor(device_buffer(context, sizeof(values[i]), values[i]), HEADS, ROWS, DIM);
-        *host_inputs[i] = host_tensor(values[i], HEADS, ROWS, DIM);
+        *inputs[i] = clattn_tensor_bhsd(device_buffer(context, sizeof(values[i]), values[i]), HEADS, ROWS, DIM);
+        *host_inputs[i] = clattn_host_tensor_bhsd(values[i], HEADS, ROWS, DIM);
     }
-    tensors.out = device_tensor(device_buffer(context, sizeof(out), NULL), HEADS, ROWS, DIM);
+    tensors.out = clattn_tensor_bhsd(device_buffer(context, sizeof(out), NULL), HEADS, ROWS, DIM);
     tensors.workspace = device_buffer(context, clattn_plan_workspace(plan), NULL);
-    host.out = host_tensor(right, HEADS, ROWS, DIM);
+    host.out = clattn_host_tensor_bhsd(right, HEADS, ROWS, DIM);
 
     must(clattn_reference_forward(&problem, NULL, &host));
     for (int call = 0; call < CALLS; ++call) {

@@ -57,7 +57,7 @@
  * clattn_array and clattn_partial are plain values and never change.
  *
  * Nothing here prints, and no enqueue function waits for the device. Objects are not reference-counted:
- * who creates one destroys it; a context must outlive its plans.
+ * who creates one destroys it; a context must outlive its plans. Using an object after it was destroyed is undefined.
  */
 #ifndef CLATTN_H
 #define CLATTN_H
@@ -81,6 +81,8 @@ extern "C" {
 #define CLATTN_VERSION_MAJOR 0
 #define CLATTN_VERSION_MINOR 1
 #define CLATTN_VERSION_PATCH 0
+/* 100 is 0.1.0, 10203 is 1.2.3 */
+#define CLATTN_VERSION_NUMBER (CLATTN_VERSION_MAJOR * 10000 + CLATTN_VERSION_MINOR * 100 + CLATTN_VERSION_PATCH)
 
 #if defined(__GNUC__)
 #define CLATTN_API __attribute__((visibility("default")))
@@ -119,6 +121,9 @@ CLATTN_API int clattn_last_error_native(void);
 
 /* "0.1.0": of the library that runs, which may be newer than the header. */
 CLATTN_API const char *clattn_version(void);
+
+/* The same as a number, like CLATTN_VERSION_NUMBER of the header. */
+CLATTN_API int clattn_version_number(void);
 
 /* ---- context -------------------------------------------------------------------------------- */
 
@@ -408,7 +413,7 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  * Outputs and the workspace must not overlap inputs or each other; this is not checked. */
 typedef struct clattn_tensors {
     size_t struct_size; /* set by CLATTN_TENSORS_INIT */
-    cl_mem workspace;   /* clattn_plan_workspace() bytes, not shared by two calls in flight */
+    cl_mem workspace;   /* clattn_plan_workspace() bytes, not shared by two calls in flight; may be NULL where 0 */
     clattn_tensor query, key, value, out;
     clattn_tensor lse, mask, bias, weights, slopes, sinks;
     clattn_tensor key_lengths, query_offsets, cu_query, cu_key;
@@ -443,6 +448,13 @@ CLATTN_API void clattn_host_tensors_init(clattn_host_tensors *tensors, size_t st
  * (BSHD, as packed projections leave them). */
 CLATTN_API void clattn_strides_bhsd(int64_t heads, int64_t rows, int64_t columns, int64_t stride[4]);
 CLATTN_API void clattn_strides_bshd(int64_t heads, int64_t rows, int64_t columns, int64_t stride[4]);
+
+/* A whole tensor of these strides that begins at the first element of its memory. Data that is only read may be const.
+ * Tensors of three axes, such as lse, have 1 column. */
+CLATTN_API clattn_tensor clattn_tensor_bhsd(cl_mem buffer, int64_t heads, int64_t rows, int64_t columns);
+CLATTN_API clattn_tensor clattn_tensor_bshd(cl_mem buffer, int64_t heads, int64_t rows, int64_t columns);
+CLATTN_API clattn_host_tensor clattn_host_tensor_bhsd(const void *data, int64_t heads, int64_t rows, int64_t columns);
+CLATTN_API clattn_host_tensor clattn_host_tensor_bshd(const void *data, int64_t heads, int64_t rows, int64_t columns);
 
 /* ---- computing ------------------------------------------------------------------------------ */
 

@@ -1,6 +1,5 @@
 /* The exported functions that can fail: NULL checks, then a call one floor down. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "api/describe.h"
 #include "api/host_call.h"
@@ -174,14 +173,6 @@ clattn_status clattn_forward_host(clattn_context *context, const clattn_problem 
     return status == CLATTN_OK ? host_forward(context, &checked, &checked_call) : status;
 }
 
-static clattn_host_tensor dense(const void *data, int64_t heads, int64_t rows, int64_t columns)
-{
-    clattn_host_tensor tensor = CLATTN_TENSOR_NONE;
-    memcpy(&tensor.data, &data, sizeof(data)); /* inputs are only read */
-    clattn_strides_bhsd(heads, rows, columns, tensor.stride);
-    return tensor;
-}
-
 clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_t batch, int64_t query_heads,
                                int64_t kv_heads, int64_t query_len, int64_t key_len, int64_t head_dim,
                                clattn_alignment causal, const void *query, const void *key, const void *value,
@@ -207,10 +198,10 @@ clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_
         return status;
     }
     clattn_host_tensors tensors = CLATTN_HOST_TENSORS_INIT;
-    tensors.query = dense(query, query_heads, query_len, head_dim);
-    tensors.key = dense(key, kv_heads, key_len, head_dim);
-    tensors.value = dense(value, kv_heads, key_len, head_dim);
-    tensors.out = dense(out, query_heads, query_len, head_dim);
+    tensors.query = clattn_host_tensor_bhsd(query, query_heads, query_len, head_dim);
+    tensors.key = clattn_host_tensor_bhsd(key, kv_heads, key_len, head_dim);
+    tensors.value = clattn_host_tensor_bhsd(value, kv_heads, key_len, head_dim);
+    tensors.out = clattn_host_tensor_bhsd(out, query_heads, query_len, head_dim);
     return clattn_forward_host(context, &problem, NULL, &tensors);
 }
 

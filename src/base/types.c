@@ -1,5 +1,6 @@
-/* Names and sizes of the public enums, the version, dense strides. */
+/* Names and sizes of the public enums, the version, dense strides and tensors. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/checked_math.h"
 #include "clattn.h"
@@ -10,6 +11,11 @@
 const char *clattn_version(void)
 {
     return DIGITS(CLATTN_VERSION_MAJOR) "." DIGITS(CLATTN_VERSION_MINOR) "." DIGITS(CLATTN_VERSION_PATCH);
+}
+
+int clattn_version_number(void)
+{
+    return CLATTN_VERSION_NUMBER;
 }
 
 static const struct {
@@ -81,3 +87,22 @@ void clattn_strides_bshd(int64_t heads, int64_t rows, int64_t columns, int64_t s
 {
     set_strides(product(rows, product(heads, columns)), columns, product(heads, columns), stride);
 }
+
+/* One function for each layout, of tensors on the device and on the host. */
+#define TENSORS(layout)                                                                                                \
+    clattn_tensor clattn_tensor_##layout(cl_mem buffer, int64_t heads, int64_t rows, int64_t columns)                  \
+    {                                                                                                                  \
+        clattn_tensor tensor = { buffer, 0, { 0 } };                                                                   \
+        clattn_strides_##layout(heads, rows, columns, tensor.stride);                                                  \
+        return tensor;                                                                                                 \
+    }                                                                                                                  \
+    clattn_host_tensor clattn_host_tensor_##layout(const void *data, int64_t heads, int64_t rows, int64_t columns)     \
+    {                                                                                                                  \
+        clattn_host_tensor tensor = CLATTN_TENSOR_NONE;                                                                \
+        memcpy(&tensor.data, &data, sizeof(data)); /* inputs are only read */                                          \
+        clattn_strides_##layout(heads, rows, columns, tensor.stride);                                                  \
+        return tensor;                                                                                                 \
+    }
+
+TENSORS(bhsd)
+TENSORS(bshd)

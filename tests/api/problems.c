@@ -205,6 +205,8 @@ END_TEST
 START_TEST(test_names)
 {
     ck_assert_str_eq(clattn_version(), "0.1.0");
+    ck_assert_int_eq(clattn_version_number(), 100);
+    ck_assert_int_eq(CLATTN_VERSION_NUMBER, 100);
     ck_assert_str_eq(clattn_status_name(CLATTN_INTERNAL), "CLATTN_INTERNAL");
     ck_assert_str_eq(clattn_status_name((clattn_status)99), "unknown status");
     ck_assert_str_eq(clattn_status_name((clattn_status)-1), "unknown status");
@@ -217,6 +219,26 @@ START_TEST(test_names)
     ck_assert(stride[0] == 105 && stride[1] == 35 && stride[2] == 7 && stride[3] == 1);
     clattn_strides_bshd(3, 5, 7, stride);
     ck_assert(stride[0] == 105 && stride[1] == 7 && stride[2] == 21 && stride[3] == 1);
+}
+END_TEST
+
+/* A tensor in one call: its memory, its first element, the strides of its layout. */
+START_TEST(test_whole_tensors)
+{
+    const float data[1] = { 0 };
+    const cl_mem buffer = (cl_mem)(uintptr_t)data; /* only kept */
+    int64_t bhsd[4], bshd[4];
+    clattn_strides_bhsd(3, 5, 7, bhsd);
+    clattn_strides_bshd(3, 5, 7, bshd);
+    const clattn_tensor device[2] = { clattn_tensor_bhsd(buffer, 3, 5, 7), clattn_tensor_bshd(buffer, 3, 5, 7) };
+    const clattn_host_tensor host[2] = { clattn_host_tensor_bhsd(data, 3, 5, 7),
+                                         clattn_host_tensor_bshd(data, 3, 5, 7) };
+    for (int i = 0; i < 2; ++i) {
+        ck_assert(device[i].buffer == buffer && device[i].offset == 0);
+        ck_assert(host[i].data == (const void *)data && host[i].offset == 0);
+        ck_assert_mem_eq(device[i].stride, i ? bshd : bhsd, sizeof(bhsd));
+        ck_assert_mem_eq(host[i].stride, i ? bshd : bhsd, sizeof(bhsd));
+    }
 }
 END_TEST
 
@@ -269,6 +291,7 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_null);
     tcase_add_test(tests, test_flat_call);
     tcase_add_test(tests, test_names);
+    tcase_add_test(tests, test_whole_tensors);
     tcase_add_test(tests, test_empty_problems);
 }
 
