@@ -276,6 +276,8 @@ START_TEST(test_empty_problems)
             ck_assert(out[i] >= 0 && out[i] <= 0);
         }
     }
+    float some[2 * 2 * 3 * 8] = { 0 }, out[1];
+    EXPECT_OK(clattn_attention(context, CLATTN_FLOAT32, 2, 2, 2, 0, 3, 8, CLATTN_ALIGN_UNSET, some, some, some, out));
 }
 END_TEST
 

@@ -222,5 +222,29 @@ START_TEST(test_empty_tensors)
 }
 END_TEST
 
+/* Dense strides of a tensor without rows are 0 where there is more than one head: nothing is written there twice. */
+START_TEST(test_empty_strides)
+{
+    struct fixture f;
+    start(&f, CLATTN_WITH_LSE);
+    f.values.query_len = 0;
+    f.tensors.lse.data = f.memory;
+    clattn_strides_bhsd(2, 0, 2, f.tensors.query.stride);
+    clattn_strides_bhsd(2, 0, 2, f.tensors.out.stride);
+    clattn_strides_bhsd(2, 0, 1, f.tensors.lse.stride);
+    ck_assert_int_eq(f.tensors.out.stride[1], 0);
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    ck_assert_int_eq(clattn_reference_forward(&f.problem.p, &f.values, &f.tensors), CLATTN_OK);
+    start(&f, 0);
+    f.problem.p.weights = CLATTN_WEIGHTS_SOFTMAX;
+    f.values.key_len = 0;
+    f.tensors.weights.data = f.memory;
+    clattn_strides_bhsd(2, 3, 0, f.tensors.weights.stride);
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    ck_assert_int_eq(clattn_reference_forward(&f.problem.p, &f.values, &f.tensors), CLATTN_OK);
+}
+END_TEST
+
 SUITE("call", test_a_right_call, test_missing_tensors, test_tensors_that_the_problem_does_not_have, test_lengths,
-      test_scale, test_strides_and_offsets, test_key_lengths, test_seams, test_struct_size, test_empty_tensors)
+      test_scale, test_strides_and_offsets, test_key_lengths, test_seams, test_struct_size, test_empty_tensors,
+      test_empty_strides)
