@@ -250,7 +250,7 @@ typedef enum clattn_matmul {
 } clattn_matmul;
 
 /* Start from CLATTN_PROBLEM_INIT. Lengths are maxima: the tensors of a call may be shorter, so that decoding plans
- * once. */
+ * once. query_len and key_len are at most 2^31 - 4097, all else, batch * query_heads too, at most 2^31 - 1. */
 typedef struct clattn_problem {
     size_t struct_size;
     clattn_type type;    /* of query; of key, value and out where they have none of their own */

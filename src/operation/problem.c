@@ -15,6 +15,8 @@
 
 /* Lengths are 32-bit in kernels; positions are 64-bit. */
 #define DIMENSION_MAX INT32_MAX
+/* Kernels count rows and keys of a tile past the last one in int. */
+#define LENGTH_MAX (INT32_MAX - 4096)
 
 GROWTH(clattn_problem, "problem", head_dim, pages, CLATTN_PROBLEM_INIT);
 
@@ -41,7 +43,24 @@ static clattn_status check_shape(const clattn_problem *p)
         status = error_set(CLATTN_INVALID_SHAPE, "query_heads %" PRId64 ": must be a multiple of kv_heads %" PRId64,
                            p->query_heads, p->kv_heads);
     }
-    return status;
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    /* Kernels count planes, and where a launch of some begins, in int. */
+    const struct dimension planes = { "batch * query_heads", p->batch * p->query_heads, 0 };
+    return check_dimensions(&planes, 1);
+}
+
+static clattn_status check_lengths(const clattn_problem *p)
+{
+    const struct dimension lengths[] = { { "query_len", p->query_len, 0 }, { "key_len", p->key_len, 0 } };
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); ++i) {
+        if (lengths[i].value > LENGTH_MAX) {
+            return error_set(CLATTN_INVALID_SHAPE, "%s %" PRId64 ": must be at most %d", lengths[i].name,
+                             lengths[i].value, LENGTH_MAX);
+        }
+    }
+    return CLATTN_OK;
 }
 
 /* Types of their own: any that are computed in float32 go together. */
@@ -185,7 +204,8 @@ clattn_status problem_init(struct problem *problem, const clattn_problem *given)
         p->out_type = forward_type(p, p->out_type);
     }
     clattn_status (*const checks[])(const clattn_problem *) = { check_types,   check_own_types, check_shape,
-                                                                check_masking, check_pages,     check_numbers };
+                                                                check_lengths, check_masking,   check_pages,
+                                                                check_numbers };
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
         status = checks[i](&problem->p);
     }

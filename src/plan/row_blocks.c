@@ -68,12 +68,8 @@ int row_blocks_applicable(const struct device *device, const struct problem *pro
         text_append(why, "it never has the attention weights in memory");
     } else if (p->type == CLATTN_FLOAT64 && !device->has_fp64) {
         text_append(why, "the device has no float64");
-    } else if (!attention_arguments_fit(device, 0, why)) {
-        return 0;
-    } else if (p->query_len > ROW_BLOCKS_LENGTH_MAX || p->key_len > ROW_BLOCKS_LENGTH_MAX) {
-        text_append(why, "query_len and key_len must be at most %d", ROW_BLOCKS_LENGTH_MAX);
     } else {
-        return 1;
+        return attention_arguments_fit(device, 0, why);
     }
     return 0;
 }

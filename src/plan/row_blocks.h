@@ -8,9 +8,6 @@
 #include "plan/strategy.h"
 #include "plan/tuning.h"
 
-/* Kernels count rows and keys of a tile past the last one in int. */
-#define ROW_BLOCKS_LENGTH_MAX (INT32_MAX - 4096)
-
 /* What a work-group has. */
 struct row_tile {
     struct tile tile;

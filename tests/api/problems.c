@@ -41,12 +41,17 @@ START_TEST(test_shapes)
 {
     REFUSED(SHAPE, "batch -1: must be >= 0", p.batch = -1);
     REFUSED(SHAPE, "batch 2147483648: must be >= 0 and at most 2147483647", p.batch = 2147483648);
+    REFUSED(SHAPE, "batch * query_heads 2147483648: must be >= 0 and at most 2147483647", p.batch = 1 << 30;
+            p.query_heads = 2);
+    REFUSED(SHAPE, "batch * query_heads 4611686014132420609", p.batch = p.query_heads = p.kv_heads = INT32_MAX);
     REFUSED(SHAPE, "query_heads -4", p.query_heads = -4);
     REFUSED(SHAPE, "query_heads 3: must be a multiple of kv_heads 2", p.query_heads = 3);
     REFUSED(SHAPE, "query_heads 4: must be a multiple of kv_heads 0", p.kv_heads = 0);
     REFUSED(SHAPE, "query_heads 2: must be a multiple of kv_heads 4", p.query_heads = 2; p.kv_heads = 4);
     REFUSED(SHAPE, "kv_heads -2", p.kv_heads = -2);
     REFUSED(SHAPE, "query_len -1", p.query_len = -1);
+    REFUSED(SHAPE, "query_len 2147479552: must be at most 2147479551", p.query_len = INT32_MAX - 4095);
+    REFUSED(SHAPE, "key_len 2147483647: must be at most 2147479551", p.key_len = INT32_MAX);
     REFUSED(SHAPE, "key_len -9223372036854775808", p.key_len = INT64_MIN);
     REFUSED(SHAPE, "head_dim 0: must be > 0", p.head_dim = 0);
     REFUSED(SHAPE, "head_dim_v -1: must be > 0", p.head_dim_v = -1);
@@ -194,8 +199,11 @@ START_TEST(test_flat_call)
                  "out: must be given", "attention");
     expect_error(FLAT(CLATTN_FLOAT32, 1, 1, 1, 1, 1, 0, CLATTN_ALIGN_UNSET, x, x, x, x), SHAPE, "head_dim 0",
                  "attention");
-    /* Products beyond 64 bits, and sums of bytes beyond the machine. */
     expect_error(FLAT(CLATTN_FLOAT32, 2, INT32_MAX, INT32_MAX, INT32_MAX, 1, INT32_MAX, CLATTN_ALIGN_UNSET, x, x, x, x),
+                 SHAPE, "batch * query_heads 4294967294: must be", "attention");
+    /* Products beyond 64 bits, and sums of bytes beyond the machine. */
+    expect_error(FLAT(CLATTN_FLOAT32, 1, INT32_MAX, INT32_MAX, INT32_MAX / 2, 1, INT32_MAX, CLATTN_ALIGN_UNSET, x, x, x,
+                      x),
                  SHAPE, "do not fit 64-bit indices", "attention");
     expect_error(FLAT(CLATTN_FLOAT64, 1, INT32_MAX, INT32_MAX, 1, 1, INT32_MAX, CLATTN_ALIGN_UNSET, x, x, x, x),
                  CLATTN_OUT_OF_DEVICE_MEMORY, "this call needs", "attention");
