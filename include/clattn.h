@@ -410,7 +410,12 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *   A page outside 0 to pages - 1, say -1, is a hole: its keys are not visible, positions of the others stay.
  *            (The blocking calls refuse such a page, but for -1.)
  *   Results have the same bits as without pages.
- * Outputs and the workspace must not overlap inputs or each other; this is not checked. */
+ *
+ * Outputs and the workspace must not overlap inputs or each other, nor elements of an output each other: what can be
+ * seen of it by buffers, offsets and strides is CLATTN_INVALID_ARGUMENT (not by sub-buffers, nor packed rows). Rows
+ * of several tensors may take turns in one buffer. The blocking calls copy inputs first: with them, outputs may lie on
+ * inputs (not with clattn_reference_forward). A buffer that kernels write must not be of CL_MEM_READ_ONLY, nor one
+ * that they read of CL_MEM_WRITE_ONLY. */
 typedef struct clattn_tensors {
     size_t struct_size; /* set by CLATTN_TENSORS_INIT */
     cl_mem workspace;   /* clattn_plan_workspace() bytes, not shared by two calls in flight; may be NULL where 0 */

@@ -63,6 +63,8 @@ libclattn_core_la_SOURCES = \
 	src/operation/operand_values.c \
 	src/operation/operands.c \
 	src/operation/operands.h \
+	src/operation/overlap.c \
+	src/operation/overlap.h \
 	src/operation/operation.h \
 	src/operation/problem.c \
 	src/operation/problem.h \

@@ -89,6 +89,7 @@ test_programs = \
 	tests/unit/call \
 	tests/unit/device_quirks \
 	tests/unit/half \
+	tests/unit/overlap \
 	tests/unit/philox \
 	tests/unit/problem \
 	tests/unit/reference

@@ -8,6 +8,7 @@
 #include "device/device_list.h"
 #include "device/environment.h"
 #include "layers/merge.h"
+#include "operation/overlap.h"
 #include "plan/enqueue.h"
 #include "plan/planner.h"
 #include "program/context.h"
@@ -216,6 +217,9 @@ clattn_status clattn_reference_forward(const clattn_problem *problem, const clat
     }
     if (status == CLATTN_OK) {
         status = call_check_host_values(&checked, &checked_call);
+    }
+    if (status == CLATTN_OK) {
+        status = operands_check_apart(&checked_call.operands, 0);
     }
     return status == CLATTN_OK ? reference_forward(&checked, &checked_call) : status;
 }

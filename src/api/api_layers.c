@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "layers/additive_layer.h"
 #include "layers/mha_layer.h"
+#include "operation/overlap.h"
 #include "reference/reference_additive.h"
 #include "reference/reference_mha.h"
 
@@ -76,6 +77,9 @@ clattn_status clattn_mha_reference(const clattn_mha_problem *problem, const clat
     clattn_status status = mha_problem_init(&checked, problem);
     if (status == CLATTN_OK) {
         status = mha_call_from_host(&checked, arrays, &operands);
+    }
+    if (status == CLATTN_OK) {
+        status = operands_check_apart(&operands, 0);
     }
     return status == CLATTN_OK ? reference_mha(&checked, &operands) : status;
 }
@@ -151,6 +155,9 @@ clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
     clattn_status status = additive_problem_init(&checked, problem);
     if (status == CLATTN_OK) {
         status = additive_call_from_host(&checked, arrays, &operands);
+    }
+    if (status == CLATTN_OK) {
+        status = operands_check_apart(&operands, 0);
     }
     return status == CLATTN_OK ? reference_additive(&checked, &operands) : status;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "operation/overlap.h"
 
 /* How much is copied, and from where. */
 static size_t bytes_of(const struct host_session *session, int id)
@@ -81,7 +82,10 @@ clattn_status host_session_begin(struct host_session *session, clattn_context *c
     session->host = host;
     session->device = *host;
     session->device.workspace = NULL;
-    clattn_status status = check_memory(session, workspace_bytes);
+    clattn_status status = operands_check_outputs_apart(host);
+    if (status == CLATTN_OK) {
+        status = check_memory(session, workspace_bytes);
+    }
     for (int id = 0; id < host->operation->count && status == CLATTN_OK; ++id) {
         status = copy_in(session, id);
     }

@@ -73,7 +73,8 @@ static clattn_status next_turn(const clattn_merge_problem *problem, int64_t coun
     while (turn->count < MERGE_AT_ONCE && *done < count) {
         turn->partials[turn->count++] = &partials[(*done)++];
     }
-    return merge_operands(problem, turn->first_type, turn->count, turn->partials, merged, &turn->operands);
+    return merge_operands(problem, turn->first_type, count <= MERGE_AT_ONCE, turn->count, turn->partials, merged,
+                          &turn->operands);
 }
 
 clattn_status merge_enqueue(clattn_context *context, const clattn_merge_problem *given, int64_t count,

@@ -74,7 +74,7 @@ static void read_tensor(const clattn_tensor *tensor, struct tensor_place *place)
     memcpy(place->stride, tensor->stride, sizeof(tensor->stride));
 }
 
-clattn_status merge_operands(const clattn_merge_problem *problem, clattn_type first_type, int count,
+clattn_status merge_operands(const clattn_merge_problem *problem, clattn_type first_type, int is_only, int count,
                              const clattn_partial *const *partials, const clattn_partial *merged,
                              struct operands *operands)
 {
@@ -94,6 +94,9 @@ clattn_status merge_operands(const clattn_merge_problem *problem, clattn_type fi
         const clattn_partial *partial = n < count ? partials[n] : merged;
         const int place = n < count ? n : MERGED;
         operands->asked |= 1u << place | 1u << (MERGE_PLACES + place);
+        if (n == 0 || is_only) {
+            operands->in_place |= 1u << place | 1u << (MERGE_PLACES + place);
+        }
         read_tensor(&partial->out, &operands->tensor[place]);
         read_tensor(&partial->lse, &operands->tensor[MERGE_PLACES + place]);
     }

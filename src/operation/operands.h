@@ -20,7 +20,8 @@ struct operands {
     uint32_t unknown_extents;          /* bits of those that only the device knows: at most what stands here */
     clattn_type element[ELEMENTS_MAX]; /* types; CLATTN_TYPE_NONE: see element_bytes */
     size_t element_bytes[ELEMENTS_MAX];
-    uint32_t asked; /* bit n: the problem has tensor n, which must be given; else it must not */
+    uint32_t asked;    /* bit n: the problem has tensor n, which must be given; else it must not */
+    uint32_t in_place; /* bit n: what is written may lie exactly where tensor n does */
     int strided_columns;
     struct tensor_place tensor[OPERANDS_MAX];
     cl_mem workspace;

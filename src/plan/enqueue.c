@@ -2,6 +2,7 @@
 #include "plan/enqueue.h"
 
 #include "base/error.h"
+#include "operation/overlap.h"
 
 static clattn_status check_workspace(const clattn_context *context, const struct operands *operands,
                                      size_t needed_bytes)
@@ -19,7 +20,7 @@ static clattn_status check_workspace(const clattn_context *context, const struct
         return error_set(CLATTN_INVALID_ARGUMENT, "workspace of %zu bytes: must have %zu (%s)", bytes, needed_bytes,
                          operands->operation->workspace_function);
     }
-    return status;
+    return status == CLATTN_OK ? chain_check_access(operands->workspace, "workspace", 1, 1) : status;
 }
 
 /* The buffer must hold what the strides reach; only as far as is known, where extents are only the device's. */
@@ -34,6 +35,10 @@ static clattn_status check_buffer(const clattn_context *context, const struct op
         status = error_set(CLATTN_INVALID_SHAPE,
                            "%s.buffer of %zu bytes: its strides reach element %lld of %zu bytes each",
                            operand_name(operands, id), bytes, (long long)(high - 1), element_bytes);
+    }
+    if (status == CLATTN_OK) {
+        status = chain_check_access(operands->tensor[id].buffer, operand_name(operands, id),
+                                    operand_is_read(operands, id), operand_is_written(operands, id));
     }
     return status;
 }
@@ -52,6 +57,9 @@ clattn_status enqueue_begin(const clattn_context *context, const struct enqueue_
         if (operands->tensor[id].buffer) {
             status = check_buffer(context, operands, id);
         }
+    }
+    if (status == CLATTN_OK) {
+        status = operands_check_apart(operands, workspace_bytes);
     }
     return status;
 }

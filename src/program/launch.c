@@ -39,6 +39,20 @@ clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, c
     return CLATTN_OK;
 }
 
+clattn_status chain_check_access(cl_mem buffer, const char *name, int is_read, int is_written)
+{
+    cl_mem_flags flags = 0;
+    cl_int code = clGetMemObjectInfo(buffer, CL_MEM_FLAGS, sizeof(flags), &flags, NULL);
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clGetMemObjectInfo", "%s: is it a valid cl_mem?", name);
+    }
+    if ((is_written && flags & CL_MEM_READ_ONLY) || (is_read && flags & CL_MEM_WRITE_ONLY)) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s: must not be a buffer of CL_MEM_%s_ONLY, kernels %s it", name,
+                         flags & CL_MEM_READ_ONLY ? "READ" : "WRITE", flags & CL_MEM_READ_ONLY ? "write" : "read");
+    }
+    return CLATTN_OK;
+}
+
 clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait, const cl_event *wait,
                           cl_event *done)
 {
@@ -46,6 +60,11 @@ clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n
     if ((n_wait == 0) != (wait == NULL)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "n_wait %u: must be 0 exactly when wait is NULL, which it is%s",
                          n_wait, wait ? " not" : "");
+    }
+    for (cl_uint i = 0; i < n_wait; ++i) {
+        if (!wait[i]) { /* some drivers pass over it */
+            return error_set(CLATTN_INVALID_ARGUMENT, "wait[%u]: must not be NULL; n_wait is %u", i, n_wait);
+        }
     }
     cl_command_queue_properties properties;
     cl_int code = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof(properties), &properties, NULL);

@@ -24,6 +24,9 @@ clattn_status chain_check_queue(const clattn_context *context, cl_command_queue 
 /* So must a caller's buffer, called `name` in messages; *bytes is its size. */
 clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, const char *name, size_t *bytes);
 
+/* The buffer's flags allow what kernels do with it. */
+clattn_status chain_check_access(cl_mem buffer, const char *name, int is_read, int is_written);
+
 clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait, const cl_event *wait,
                           cl_event *done);
 

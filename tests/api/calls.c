@@ -76,6 +76,25 @@ START_TEST(test_places)
                  t->key.stride[3] = 2);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out.stride[2] 0: must not be 0", t->out.stride[2] = 0);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "lse.stride[1] 0: must not be 0", t->lse.stride[1] = 0);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out.stride[2] 1: two elements of the output would be in one place",
+                 t->out.stride[2] = 1);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out.stride[2] 7: two elements", t->out.stride[2] = 7);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out.stride[1] 47: two elements", t->out.stride[1] = 47);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "lse.stride[1] 5: two elements", t->lse.stride[1] = 5);
+}
+END_TEST
+
+/* The blocking calls copy their inputs first; the reference computes where they are. */
+START_TEST(test_overlaps)
+{
+    struct test_call in_place;
+    sample_create(&in_place, SAMPLE_MASKED, NULL);
+    in_place.tensors.out = in_place.tensors.query;
+    expect_error(clattn_reference_forward(&in_place.problem, &in_place.values, &in_place.tensors), ARGUMENT,
+                 "out: its memory is also query's", "reference_forward");
+    EXPECT_OK(clattn_forward_host(context, &in_place.problem, &in_place.values, &in_place.tensors));
+    test_call_free(&in_place);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "its memory is also", t->lse.data = t->out.data);
 }
 END_TEST
 
@@ -157,6 +176,58 @@ START_TEST(test_device_tensors)
     DEVICE_REFUSED(SHAPE, "mask.buffer of 132 bytes", t->mask.stride[2] = 12);
     DEVICE_REFUSED(SHAPE, "lse.buffer", t->lse.buffer = t->mask.buffer; t->lse.offset = 43);
     DEVICE_REFUSED(SHAPE, "out.buffer", t->out.offset = INT64_MAX / 2);
+    DEVICE_REFUSED(ARGUMENT, "out: its memory is also query's", t->query = t->out);
+    DEVICE_REFUSED(ARGUMENT, "out.stride[2] 1: two elements", t->out.stride[2] = 1);
+    device_case_end(&c);
+}
+END_TEST
+
+/* Query, key, value, out and lse in one buffer: beside one another they are right, on top of one another refused. */
+START_TEST(test_one_buffer)
+{
+    struct device_case c;
+    device_case_begin(&c, SAMPLE_PLAIN_FLOAT32, "plain");
+    const int64_t rows = c.test.problem.query_len, columns = c.test.problem.head_dim;
+    const int64_t heads = c.test.problem.query_heads, elements = c.test.problem.batch * rows * heads * 2 * columns;
+    cl_mem one = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, (size_t)elements * 4 + 64, NULL, NULL);
+    clattn_tensors packed = c.device.tensors;
+    packed.query.buffer = packed.out.buffer = one; /* rows of the two take turns */
+    packed.query.offset = 0;
+    packed.out.offset = columns;
+    const int64_t stride[4] = { rows * heads * 2 * columns, rows * 2 * columns, 2 * columns, 1 };
+    memcpy(packed.query.stride, stride, sizeof(stride));
+    memcpy(packed.out.stride, stride, sizeof(stride));
+    EXPECT_OK(clattn_enqueue_forward(c.plan, c.queue, NULL, &packed, 0, NULL, NULL));
+    clFinish(c.queue);
+    DEVICE_REFUSED(ARGUMENT, "out: its memory is also query's", changed = packed; changed.out.offset = columns - 1);
+    DEVICE_REFUSED(ARGUMENT, "out: its memory is also query's", changed = packed; changed.out.offset = 0);
+    DEVICE_REFUSED(ARGUMENT, "out: its memory is also query's", changed = packed; changed.out.offset = 2 * columns;
+                   changed.query.stride[0] -= 2 * columns * (heads * rows > 1));
+    clReleaseMemObject(one);
+    device_case_end(&c);
+}
+END_TEST
+
+/* What kernels may do with a buffer is what its flags say. */
+START_TEST(test_access)
+{
+    struct device_case c;
+    cl_context cl = clattn_context_cl(context);
+    device_case_begin(&c, SAMPLE_MASKED, "staged");
+    cl_mem read_only = clCreateBuffer(cl, CL_MEM_READ_ONLY, 1 << 16, NULL, NULL);
+    cl_mem write_only = clCreateBuffer(cl, CL_MEM_WRITE_ONLY, 1 << 16, NULL, NULL);
+    DEVICE_REFUSED(ARGUMENT, "out: must not be a buffer of CL_MEM_READ_ONLY", t->out.buffer = read_only);
+    DEVICE_REFUSED(ARGUMENT, "lse: must not be a buffer of CL_MEM_READ_ONLY", t->lse.buffer = read_only);
+    DEVICE_REFUSED(ARGUMENT, "query: must not be a buffer of CL_MEM_WRITE_ONLY", t->query.buffer = write_only);
+    if (clattn_plan_workspace(c.plan) > 0) {
+        DEVICE_REFUSED(ARGUMENT, "workspace: must not be a buffer of CL_MEM_READ_ONLY", t->workspace = read_only);
+        DEVICE_REFUSED(ARGUMENT, "workspace: must not be a buffer of CL_MEM_WRITE_ONLY", t->workspace = write_only);
+        cl_mem both = clCreateBuffer(cl, CL_MEM_READ_WRITE, clattn_plan_workspace(c.plan) + (1 << 16), NULL, NULL);
+        DEVICE_REFUSED(ARGUMENT, "out: its memory is also the workspace's", t->workspace = t->out.buffer = both);
+        clReleaseMemObject(both);
+    }
+    clReleaseMemObject(read_only);
+    clReleaseMemObject(write_only);
     device_case_end(&c);
 }
 END_TEST
@@ -219,6 +290,9 @@ START_TEST(test_wait_lists)
                  "enqueue_forward");
     expect_error(clattn_enqueue_forward(c.plan, c.queue, NULL, t, 0, &event, NULL), ARGUMENT, "n_wait 0",
                  "enqueue_forward");
+    const cl_event missing[2] = { event, NULL };
+    expect_error(clattn_enqueue_forward(c.plan, c.queue, NULL, t, 2, missing, NULL), ARGUMENT,
+                 "wait[1]: must not be NULL", "enqueue_forward");
     clSetUserEventStatus(event, CL_COMPLETE);
     clReleaseEvent(event);
     device_case_end(&c);
@@ -229,8 +303,11 @@ static void add(TCase *tests)
 {
     tcase_add_test(tests, test_presence);
     tcase_add_test(tests, test_places);
+    tcase_add_test(tests, test_overlaps);
     tcase_add_test(tests, test_values);
     tcase_add_test(tests, test_device_tensors);
+    tcase_add_test(tests, test_one_buffer);
+    tcase_add_test(tests, test_access);
     tcase_add_test(tests, test_workspace);
     tcase_add_test(tests, test_queues);
     tcase_add_test(tests, test_wait_lists);

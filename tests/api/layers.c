@@ -131,10 +131,31 @@ START_TEST(test_foreign_buffers)
 }
 END_TEST
 
+START_TEST(test_overlaps)
+{
+    for (int is_mha = 0; is_mha < 2; ++is_mha) {
+        struct layer layer;
+        cl_command_queue queue = clattn_context_queue(context);
+        const cl_event missing = NULL;
+        begin(&layer, is_mha, 1);
+        layer.mha_arrays.y.offset = layer.additive_arrays.out.offset = 15; /* the last element of the inputs */
+        expect_error(enqueue(&layer, queue, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT,
+                     is_mha ? "y: its memory is also x's" : "out: its memory is also query's", "a layer");
+        layer.mha_arrays.y.offset = layer.additive_arrays.out.offset = 16;
+        EXPECT_OK(enqueue(&layer, queue, 0, NULL, NULL));
+        expect_error(enqueue(&layer, queue, 1, &missing, NULL), CLATTN_INVALID_ARGUMENT, "wait[0]: must not be NULL",
+                     "a layer");
+        clFinish(queue);
+        end(&layer);
+    }
+}
+END_TEST
+
 static void add(TCase *tests)
 {
     tcase_add_test(tests, test_waits);
     tcase_add_test(tests, test_foreign_buffers);
+    tcase_add_test(tests, test_overlaps);
 }
 
 int main(void)

@@ -259,7 +259,48 @@ START_TEST(test_refused)
     bad = good;
     bad.lse.stride[2] = 0;
     expect_error(MERGE(shape, &good, &good, &bad), CLATTN_INVALID_ARGUMENT, "merged.lse.stride[2] 0", "merge");
+    bad = good;
+    bad.out.stride[2] = 1;
+    expect_error(MERGE(shape, &good, &good, &bad), CLATTN_INVALID_ARGUMENT, "merged.out.stride[2] 1", "merge");
     side_release(&a);
+}
+END_TEST
+
+/* In place is the very place of a partial, beyond MERGE_AT_ONCE of the first one; no other overlap. */
+START_TEST(test_overlaps)
+{
+    static struct side a, b;
+    cl_command_queue queue = clattn_context_queue(context);
+    side_fill(&a, CLATTN_FLOAT32, &dense, 9);
+    side_fill(&b, CLATTN_FLOAT32, &dense, 10);
+    side_upload(&a);
+    side_upload(&b);
+    clattn_partial moved = a.device, many[CLATTN_MERGE_AT_ONCE + 1];
+    moved.out.offset = 1;
+    expect_error(MERGE(shape, &a.device, &b.device, &moved), CLATTN_INVALID_ARGUMENT,
+                 "merged.out: its memory is also partials[0].out's", "merge");
+    moved = a.device;
+    moved.lse = a.device.out;
+    expect_error(MERGE(shape, &a.device, &b.device, &moved), CLATTN_INVALID_ARGUMENT, "its memory is also", "merge");
+    clattn_merge_problem problem = CLATTN_MERGE_PROBLEM_INIT;
+    problem.batch = BATCH;
+    problem.heads = HEADS;
+    problem.rows = ROWS;
+    problem.columns = COLUMNS;
+    for (int n = 0; n <= CLATTN_MERGE_AT_ONCE; ++n) {
+        many[n] = a.device;
+    }
+    for (int n = 1; n <= CLATTN_MERGE_AT_ONCE; ++n) {
+        many[n] = b.device;
+        expect_error(clattn_merge(context, queue, &problem, CLATTN_MERGE_AT_ONCE + 1, many, &b.device, 0, NULL, NULL),
+                     CLATTN_INVALID_ARGUMENT, "merged.out: its memory is also partials[", "merge");
+        many[n] = a.device;
+    }
+    many[0] = b.device;
+    EXPECT_OK(clattn_merge(context, queue, &problem, CLATTN_MERGE_AT_ONCE + 1, many, &b.device, 0, NULL, NULL));
+    clFinish(queue);
+    side_release(&a);
+    side_release(&b);
 }
 END_TEST
 
@@ -338,6 +379,7 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_in_place);
     tcase_add_test(tests, test_gaps_stay);
     tcase_add_test(tests, test_refused);
+    tcase_add_test(tests, test_overlaps);
     tcase_add_test(tests, test_empty);
 }
 
