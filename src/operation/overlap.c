@@ -17,7 +17,7 @@ struct axis {
 };
 
 struct region {
-    int64_t first, last; /* bytes */
+    int64_t first; /* the lowest byte; the highest fits 64 bits too */
     int axes;
     struct axis axis[AXES_MAX]; /* the innermost first; strides > 0, counts > 1 */
 };
@@ -86,7 +86,6 @@ static int region_of(const struct operands *operands, int id, struct region *reg
         add_axis(region, axis, stride < 0 ? -stride : stride, fits ? shape[axis] : 0);
     }
     region->first = first;
-    region->last = last;
     join_axes(region);
     return fits;
 }
@@ -126,9 +125,33 @@ static int colliding_axis(const struct region *region)
     return -1;
 }
 
+/* A step on each axis is longer than all of those inside of it, heads around rows or rows around heads: the usual
+ * case, found without a division. */
+static int is_nested(const struct operands *operands, int id)
+{
+    static const int orders[2][4] = { { 3, 2, 1, 0 }, { 3, 1, 2, 0 } };
+    const int64_t *stride = operands->tensor[id].stride;
+    int64_t shape[4];
+    int nested = 0;
+    operand_shape(operands, id, shape);
+    for (int which = 0; which < 2 && !nested; ++which) {
+        int64_t reach = 0;
+        nested = 1;
+        for (int i = 0; i < 4 && nested; ++i) {
+            const int axis = orders[which][i];
+            nested = shape[axis] == 1 || stride[axis] > reach;
+            reach += nested ? (shape[axis] - 1) * stride[axis] : 0; /* operands_check found that it fits */
+        }
+    }
+    return nested;
+}
+
 static clattn_status check_strides(const struct operands *operands, int id)
 {
     struct region region;
+    if (is_nested(operands, id)) {
+        return CLATTN_OK;
+    }
     const int axis = region_of(operands, id, &region) ? colliding_axis(&region) : -1;
     return axis < 0 ? CLATTN_OK
                     : error_set(CLATTN_INVALID_ARGUMENT,
@@ -148,7 +171,7 @@ static int region_has(const struct region *region, int64_t byte)
     }
     for (int i = region->axes - 1; i >= 0; --i) {
         const struct axis *axis = &region->axis[i];
-        const int64_t index = rest / axis->stride;
+        const int64_t index = axis->stride == 1 ? rest : rest / axis->stride; /* divisions are slow */
         rest -= (index < axis->count ? index : axis->count - 1) * axis->stride;
     }
     return rest == 0;
@@ -188,14 +211,26 @@ static int is_same_place(const struct operands *operands, int a, int b)
     return same;
 }
 
+/* All of one lies before the other; as far as operands_check measured, which is too far where rows are not known. */
+static int is_before(const struct operands *operands, int a, int b)
+{
+    const struct tensor_place *x = &operands->tensor[a], *y = &operands->tensor[b];
+    int64_t end, begin;
+    return checked_multiply(x->high, (int64_t)operand_bytes(operands, a), &end) &&
+           checked_multiply(y->low, (int64_t)operand_bytes(operands, b), &begin) &&
+           checked_add(end, (int64_t)(uintptr_t)x->data, &end) &&
+           checked_add(begin, (int64_t)(uintptr_t)y->data, &begin) && end <= begin;
+}
+
 static int meet(const struct operands *operands, int written, int other)
 {
     struct region a, b;
-    if (!has_memory(operands, other) || (operands->in_place >> other & 1 && is_same_place(operands, written, other))) {
+    if (!has_memory(operands, other) || is_before(operands, written, other) || is_before(operands, other, written) ||
+        (operands->in_place >> other & 1 && is_same_place(operands, written, other))) {
         return 0;
     }
-    return region_of(operands, written, &a) && region_of(operands, other, &b) && a.first <= b.last &&
-           b.first <= a.last && (has_a_corner_of(&a, &b) || has_a_corner_of(&b, &a));
+    return region_of(operands, written, &a) && region_of(operands, other, &b) &&
+           (has_a_corner_of(&a, &b) || has_a_corner_of(&b, &a));
 }
 
 static clattn_status share(const char *name, const char *other)
@@ -210,10 +245,10 @@ static clattn_status check_one_apart(const struct operands *operands, int writte
     const cl_mem buffer = operands->tensor[written].buffer;
     for (int id = 0; id < operands->operation->count; ++id) {
         if (operands->tensor[id].buffer != buffer || id == written) {
-            continue;
+            continue; /* the usual case */
         }
-        const int is_asked = operand_is_written(operands, id) ? id > written : inputs_too;
-        if (is_asked && meet(operands, written, id)) {
+        const int counts = operand_is_written(operands, id) ? id > written : inputs_too;
+        if (counts && meet(operands, written, id)) {
             return share(operand_name(operands, written), operand_name(operands, id));
         }
     }
