@@ -159,8 +159,11 @@ CLATTN_API void clattn_context_options_init(clattn_context_options *options, siz
  *                      that others may write to, is CLATTN_INVALID_ARGUMENT.
  * A file counts only when it was made for the same source, options, device, driver and version of clattn,
  * is whole to the last bit, and nobody but the user (for CLATTN_BINARY_DIR: or root) could have written it or
- * its folder. Otherwise, or where anything of this fails, programs are compiled, and nothing is said. All
- * of it is off where the effective user or group is not the real one.
+ * its folder. Otherwise, or where anything of this fails, programs are compiled, and nothing is said.
+ *
+ * A process that has more rights than its user (another effective user or group, file capabilities: AT_SECURE on
+ * Linux) keeps no programs and takes no folder from the environment, CLATTN_CL_DIR neither. That is no promise for such
+ * programs: the OpenCL loader, drivers and CLBlast read variables of their own. They should clear the environment.
  *
  * The caller owns *context and destroys it with clattn_context_destroy after all its plans. */
 CLATTN_API clattn_status clattn_context_create(cl_context cl, cl_device_id device,

@@ -88,6 +88,7 @@ test_programs = \
 	tests/unit/alibi \
 	tests/unit/call \
 	tests/unit/device_quirks \
+	tests/unit/environment \
 	tests/unit/half \
 	tests/unit/overlap \
 	tests/unit/philox \
@@ -122,6 +123,10 @@ tests_robust_choices_SOURCES = \
 	tests/robust/choices.c \
 	tests/robust/failing_memory.c \
 	tests/robust/failing_memory.h
+
+# A process that has more rights than its user.
+tests_unit_environment_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=getauxval,--wrap=getuid,--wrap=geteuid,--wrap=getgid,--wrap=getegid
 
 # OpenCL layers, loaded by the loader into the programs above.
 layers = \

@@ -4,14 +4,28 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 const char *environment_device(void)
 {
     return getenv("CLATTN_DEVICE");
 }
 
+/* File capabilities, and what a security module says; only Linux tells. */
+static int is_secured(void)
+{
+#if defined(__linux__)
+    return getauxval(AT_SECURE) != 0;
+#else
+    return 0;
+#endif
+}
+
 int environment_is_foreign(void)
 {
-    return geteuid() != getuid() || getegid() != getgid();
+    return is_secured() || geteuid() != getuid() || getegid() != getgid();
 }
 
 /* Code from a folder that another user names is not run with this user's rights. */

@@ -3,9 +3,12 @@
 #include "program/kernel_source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -45,32 +48,60 @@ static clattn_status read_embedded(const struct clattn_embedded_file *embedded, 
     return CLATTN_OK;
 }
 
+/* NULL with errno, which is 0 where the file is not a regular one: opening a pipe that nobody writes to must not
+ * wait. */
+static FILE *open_regular(const char *path)
+{
+    struct stat about;
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    FILE *stream = NULL;
+    int reason = errno;
+    if (file >= 0 && fstat(file, &about) == 0) {
+        stream = S_ISREG(about.st_mode) ? fdopen(file, "rb") : NULL;
+        reason = S_ISREG(about.st_mode) ? errno : 0;
+    }
+    if (file >= 0 && !stream) {
+        close(file);
+    }
+    errno = reason;
+    return stream;
+}
+
+static clattn_status read_stream(FILE *stream, const char *path, char **content)
+{
+    *content = calloc(FILE_BYTES_MAX + 1, 1);
+    if (!*content) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for %s", path);
+    }
+    const size_t size = fread(*content, 1, FILE_BYTES_MAX + 1, stream);
+    if (!ferror(stream) && size <= FILE_BYTES_MAX) {
+        (*content)[size] = 0;
+        return CLATTN_OK;
+    }
+    free(*content);
+    *content = NULL;
+    return error_set(CLATTN_INVALID_ARGUMENT, "kernel file %s: cannot be read, or is over %d bytes", path,
+                     FILE_BYTES_MAX);
+}
+
 static clattn_status read_file(const char *folder, const char *file, char **content)
 {
     char path[4096];
     int length = snprintf(path, sizeof(path), "%s/%s", folder, file);
     errno = ENAMETOOLONG;
-    FILE *stream = length > 0 && (size_t)length < sizeof(path) ? fopen(path, "rb") : NULL;
+    FILE *stream = length > 0 && (size_t)length < sizeof(path) ? open_regular(path) : NULL;
+    if (!stream && errno == 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "kernel folder %s: %s: must be a regular file", folder, file);
+    }
     if (!stream) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "kernel folder %s: cannot read %s (%s); unset CLATTN_CL_DIR to use the embedded "
                          "kernels",
                          folder, file, strerror(errno));
     }
-    *content = calloc(FILE_BYTES_MAX + 1, 1);
-    size_t size = *content ? fread(*content, 1, FILE_BYTES_MAX + 1, stream) : 0;
-    int failed = ferror(stream);
+    const clattn_status status = read_stream(stream, path, content);
     fclose(stream);
-    if (*content && !failed && size <= FILE_BYTES_MAX) {
-        (*content)[size] = 0;
-        return CLATTN_OK;
-    }
-    int missing = !*content;
-    free(*content);
-    *content = NULL;
-    return missing ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for %s", path)
-                   : error_set(CLATTN_INVALID_ARGUMENT, "kernel file %s: cannot be read, or is over %d bytes", path,
-                               FILE_BYTES_MAX);
+    return status;
 }
 
 static clattn_status read_content(const struct assembly *assembly, const char *file, char **content)

@@ -263,6 +263,12 @@ START_TEST(test_odd_kernel_folders)
     mkdir(path, 0700); /* a folder where a file should be */
     expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "plain.cl", "plan_create");
     rmdir(path);
+    ck_assert_int_eq(mkfifo(path, 0600), 0); /* nobody writes to it: opening it must not wait */
+    expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "plain.cl: must be a regular file", "plan_create");
+    unlink(path);
+    ck_assert_int_eq(symlink("nowhere", path), 0);
+    expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "plain.cl (No such file", "plan_create");
+    unlink(path);
     /* Includes itself, and a file that is not there. */
     write_kernel_file("plain.cl", "#include \"plain.cl\"\n#include \"nowhere.clh\"\n");
     expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "nowhere.clh", "plan_create");
