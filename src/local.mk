@@ -26,6 +26,8 @@ libclattn_core_la_SOURCES = \
 	src/base/text.c \
 	src/base/text.h \
 	src/base/types.c \
+	src/base/utf8.c \
+	src/base/utf8.h \
 	src/device/device.c \
 	src/device/device.h \
 	src/device/device_list.c \

@@ -208,6 +208,7 @@ test_scripts = \
 	tests/robust/guard_cases.sh \
 	tests/robust/broken_devices.sh \
 	tests/cli/malformed \
+	tests/cli/edges \
 	tests/cache/program_cache.sh \
 	tests/docs/made \
 	tests/docs/pages \

@@ -204,7 +204,7 @@ static int fill(const clattn_problem *p, struct bench_data *data, enum bench_ten
         }
     } else if (id == BENCH_SLOPES) {
         if (p->query_heads && clattn_alibi_slopes(p->query_heads, tensor->data) != CLATTN_OK) {
-            return failure_failed(failure, "%s", clattn_last_error());
+            return failure_of_library(failure, EXIT_FAILED, clattn_last_error());
         }
     } else if (id < BENCH_OUTPUTS) {
         fill_normal(tensor, id == BENCH_BIAS ? 9 : (uint64_t)id + 1);

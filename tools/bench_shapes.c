@@ -8,6 +8,7 @@
 
 #include "files.h"
 #include "problem_options.h"
+#include "utf8.h"
 
 #define FILE_MAX_BYTES (1 << 20)
 #define WORDS 10 /* NAME B HQ HKV LQ LK D DV CAUSAL MASK */
@@ -38,6 +39,7 @@ static int read_shape(const struct options *options, const char *name, struct be
     int chosen;
     shape->problem = fresh;
     snprintf(shape->name, sizeof shape->name, "%s", name);
+    utf8_clean_in_place(shape->name, "");
     if (option_choice(options, OPTION_BENCH_CAUSAL, causal_names, &chosen, failure) != 0 ||
         option_choice(options, OPTION_BENCH_ALIGN, causal_names + 1, &chosen, failure) != 0) {
         return -1;

@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "library.h"
+#include "utf8.h"
 
 static int run(const struct options *options, struct failure *failure)
 {
@@ -11,6 +12,7 @@ static int run(const struct options *options, struct failure *failure)
     if (status != CLATTN_OK) {
         return library_failure(options, status, failure);
     }
+    utf8_clean_in_place(text, "\n"); /* names are a driver's, and what CLATTN_DEVICE says */
     fputs(text, stdout);
     clattn_free(text);
     return 0;

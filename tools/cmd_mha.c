@@ -82,7 +82,7 @@ static void print_tensor(const char *label, const struct tensor *tensor)
 static void print_summary(const struct job *job)
 {
     const clattn_mha_problem *p = &job->run.problem;
-    printf("input     %s\n", job->options->operand);
+    results_print_name("input", job->options->operand);
     for (int role = ROLE_X; role <= ROLE_WO; ++role) {
         print_tensor(role_name((enum role)role), &job->inputs.tensor[role]);
     }

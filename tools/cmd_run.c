@@ -189,7 +189,7 @@ static void print_summary(const struct job *job)
     char device[256];
     library_device_name(job->context, device, sizeof device);
     if (job->options->operand) {
-        printf("input     %s\n", job->options->operand);
+        results_print_name("input", job->options->operand);
     }
     print_text("text", inputs->text);
     if (inputs->is_layer) {
@@ -217,7 +217,7 @@ static void print_files(const struct options *options)
     const enum option_id ids[] = { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_LSE, OPTION_PLOT };
     for (int i = 0; i < 4; i++) {
         if (options->value[ids[i]]) {
-            printf("wrote     %s\n", options->value[ids[i]]);
+            results_print_name("wrote", options->value[ids[i]]);
         }
     }
 }

@@ -3,10 +3,21 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "utf8.h"
+
 static void record(struct failure *failure, int status, const char *format, va_list arguments)
 {
     failure->status = status;
     vsnprintf(failure->text, sizeof failure->text, format, arguments);
+    utf8_clean_in_place(failure->text, "");
+}
+
+int failure_of_library(struct failure *failure, int status, const char *text)
+{
+    failure->status = status;
+    snprintf(failure->text, sizeof failure->text, "%s", text);
+    utf8_clean_in_place(failure->text, "\n");
+    return -1;
 }
 
 int failure_misuse(struct failure *failure, const char *format, ...)
@@ -29,11 +40,6 @@ int failure_failed(struct failure *failure, const char *format, ...)
 
 int failure_report(const struct failure *failure, const char *command)
 {
-    fprintf(stderr, "clattn%s%s: ", command ? " " : "", command ? command : "");
-    for (const char *at = failure->text; *at; at++) {
-        unsigned char byte = (unsigned char)*at;
-        fputc((byte < 0x20 && byte != '\n') || byte == 0x7f ? '?' : byte, stderr);
-    }
-    fputc('\n', stderr);
+    fprintf(stderr, "clattn%s%s: %s\n", command ? " " : "", command ? command : "", failure->text);
     return failure->status;
 }

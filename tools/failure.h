@@ -20,12 +20,15 @@ struct failure {
     char text[2048]; /* "FIELD VALUE: rule; what to do" */
 };
 
-/* Records a failure and returns -1, so that callers write `return failure_misuse(...)`. */
+/* Records a failure and returns -1, so that callers write `return failure_misuse(...)`. Control characters, line breaks
+ * and malformed UTF-8, which names in files may have brought in, become '?'. */
 int failure_misuse(struct failure *failure, const char *format, ...) FAILURE_PRINTF(2, 3);
 int failure_failed(struct failure *failure, const char *format, ...) FAILURE_PRINTF(2, 3);
 
-/* Prints "clattn COMMAND: text" to stderr and returns the exit status. `command` NULL: "clattn:
- * text". Control characters, which a file may have brought in, become '?'. */
+/* The same of a message of the library, whose own line breaks stay: build logs and lists of devices. */
+int failure_of_library(struct failure *failure, int status, const char *text);
+
+/* Prints "clattn COMMAND: text" to stderr and returns the exit status. `command` NULL: "clattn: text". */
 int failure_report(const struct failure *failure, const char *command);
 
 #endif

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LINKS_MAX 40 /* behind one another */
+
 int file_has_suffix(const char *path, const char *suffix)
 {
     size_t length = strlen(path), end = strlen(suffix);
@@ -60,21 +62,100 @@ int file_read(const char *path, int descriptor, uint64_t position, void *data, s
     return 0;
 }
 
-/* Where the bytes go in the end: behind a symbolic link, its target. The caller frees it. */
-static char *resolve(const char *path)
+/* Whether a link stands in a folder that everybody may write to, and neither the folder's owner nor this user has
+ * put it there: whoever did so chooses what is written to. Linux itself refuses to follow such links where
+ * fs.protected_symlinks is set, but realpath does not follow: it reads. */
+static int is_planted(const char *link, const struct stat *about)
 {
-    char *target = realpath(path, NULL);
-    return target ? target : strdup(path);
+    struct stat folder;
+    char *name = strdup(link), *slash = name ? strrchr(name, '/') : NULL;
+    int planted;
+    if (slash) {
+        slash[slash == name] = 0;
+    }
+    planted = !name || stat(slash ? name : ".", &folder) != 0 ||
+              ((folder.st_mode & S_ISVTX) && (folder.st_mode & S_IWOTH) && about->st_uid != geteuid() &&
+               about->st_uid != folder.st_uid);
+    free(name);
+    return planted;
 }
 
-/* Creates TARGET.tmp-PROCESS-NUMBER; *temporary is the caller's. Mode 0666 less the umask, as for
- * any file that a program writes. */
+/* What a link at `path` says, from where the path is seen; NULL without memory. The caller frees it. */
+static char *read_link(const char *path)
+{
+    char target[4096], *whole = NULL;
+    const char *slash = strrchr(path, '/');
+    ssize_t length = readlink(path, target, sizeof target - 1);
+    size_t folder;
+    if (length < 0) {
+        return NULL;
+    }
+    target[length] = 0;
+    folder = slash && target[0] != '/' ? (size_t)(slash - path) + 1 : 0;
+    whole = malloc(folder + (size_t)length + 1);
+    if (whole) {
+        memcpy(whole, path, folder);
+        memcpy(whole + folder, target, (size_t)length + 1);
+    }
+    return whole;
+}
+
+/* Whether a name on the way, or a link that it leads to, is planted. */
+static int leads_through_planted(const char *path, int links_left)
+{
+    char *part = strdup(path);
+    int planted = !part || links_left == 0;
+    for (size_t end = 1; !planted && part[end - 1]; end++) {
+        struct stat about;
+        char next = part[end];
+        if (next && (next != '/' || part[end - 1] == '/')) {
+            continue;
+        }
+        part[end] = 0;
+        if (lstat(part, &about) == 0 && S_ISLNK(about.st_mode)) {
+            char *target = is_planted(part, &about) ? NULL : read_link(part);
+            planted = !target || leads_through_planted(target, links_left - 1);
+            free(target);
+        }
+        part[end] = next;
+        if (!next) {
+            break;
+        }
+    }
+    free(part);
+    return planted;
+}
+
+/* Where the bytes go in the end: behind a symbolic link, its target. The caller frees it. */
+static char *resolve(const char *path, struct failure *failure)
+{
+    char *target;
+    if (*path && leads_through_planted(path, LINKS_MAX)) {
+        failure_misuse(failure,
+                       "output %s: is behind a link that another user put into a folder which everybody may write "
+                       "to; name the file itself",
+                       path);
+        return NULL;
+    }
+    target = realpath(path, NULL);
+    if (!target) {
+        target = strdup(path);
+    }
+    if (!target) {
+        failure_failed(failure, "out of memory");
+    }
+    return target;
+}
+
+/* Creates TARGET.tmp-PROCESS-NUMBER; *temporary is the caller's. Its mode is that of the file that it replaces, else
+ * 0666 less the umask, as for any file that a program writes. */
 static int create_temporary(const char *path, const char *target, char **temporary, struct failure *failure)
 {
     struct stat about;
+    const int replaces = stat(target, &about) == 0;
     size_t capacity = strlen(target) + 64;
     char *name;
-    if (stat(target, &about) == 0 && !S_ISREG(about.st_mode)) {
+    if (replaces && !S_ISREG(about.st_mode)) {
         return failure_misuse(failure, "output %s: must be a regular file or a new name, is a %s", path,
                               S_ISDIR(about.st_mode) ? "directory" : "pipe or device");
     }
@@ -85,12 +166,16 @@ static int create_temporary(const char *path, const char *target, char **tempora
     for (int number = 0; number < 100; number++) {
         int opened;
         snprintf(name, capacity, "%s.tmp-%ld-%d", target, (long)getpid(), number);
-        opened = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-        if (opened >= 0) {
+        opened = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, replaces ? 0600 : 0666);
+        if (opened >= 0 && (!replaces || fchmod(opened, about.st_mode & 0777) == 0)) {
             *temporary = name;
             return opened;
         }
-        if (errno != EEXIST) {
+        if (opened >= 0) {
+            close(opened);
+            unlink(name);
+        }
+        if (opened >= 0 || errno != EEXIST) {
             break;
         }
     }
@@ -128,10 +213,10 @@ static int write_parts(int descriptor, size_t n_parts, const struct file_part *p
 
 int file_write(const char *path, size_t n_parts, const struct file_part *parts, struct failure *failure)
 {
-    char *target = resolve(path), *temporary = NULL;
+    char *target = resolve(path, failure), *temporary = NULL;
     int descriptor, error = 0;
     if (!target) {
-        return failure_failed(failure, "out of memory");
+        return -1;
     }
     descriptor = create_temporary(path, target, &temporary, failure);
     if (descriptor < 0) {
@@ -158,10 +243,10 @@ int file_write(const char *path, size_t n_parts, const struct file_part *parts, 
 
 int file_check_output(const char *path, struct failure *failure)
 {
-    char *target = resolve(path), *temporary = NULL;
+    char *target = resolve(path, failure), *temporary = NULL;
     int descriptor;
     if (!target) {
-        return failure_failed(failure, "out of memory");
+        return -1;
     }
     descriptor = create_temporary(path, target, &temporary, failure);
     if (descriptor >= 0) {

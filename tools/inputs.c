@@ -8,6 +8,7 @@
 #include "files.h"
 #include "npy.h"
 #include "safetensors.h"
+#include "utf8.h"
 
 /* A role's name, the names that files give it, and the option that names a file for it. */
 static const struct {
@@ -112,6 +113,9 @@ static int read_entries(const struct safetensors *file, struct inputs *inputs, s
         }
     }
     inputs->unused = unused.length ? text_take(&unused) : NULL;
+    if (inputs->unused) {
+        utf8_clean_in_place(inputs->unused, "");
+    }
     return 0;
 }
 

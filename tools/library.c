@@ -30,10 +30,7 @@ static int is_misuse(const struct options *options, clattn_status status)
 
 int library_failure(const struct options *options, clattn_status status, struct failure *failure)
 {
-    if (is_misuse(options, status)) {
-        return failure_misuse(failure, "%s", clattn_last_error());
-    }
-    return failure_failed(failure, "%s", clattn_last_error());
+    return failure_of_library(failure, is_misuse(options, status) ? EXIT_MISUSE : EXIT_FAILED, clattn_last_error());
 }
 
 int library_open(const struct options *options, clattn_context **context, struct failure *failure)

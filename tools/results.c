@@ -2,11 +2,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "files.h"
 #include "npy.h"
 #include "safetensors.h"
+#include "utf8.h"
 
 /* ---- writing ---- */
 
@@ -159,6 +161,13 @@ int results_compare(const struct options *options, const struct inputs *inputs, 
         wrong += compare("weights", &attention->weights, &inputs->tensor[ROLE_WEIGHTS], &allowance);
     }
     return wrong;
+}
+
+void results_print_name(const char *label, const char *name)
+{
+    char *clean = utf8_clean(name);
+    printf("%-10s%s\n", label, clean ? clean : "");
+    free(clean);
 }
 
 void results_print_duration(double seconds, const char *what)

@@ -17,6 +17,9 @@ int results_write(const struct options *options, const struct inputs *inputs, co
 int results_compare(const struct options *options, const struct inputs *inputs, const struct attention *attention,
                     const struct tensor *y);
 
+/* Prints "label     name": of a file, whose name may hold anything. */
+void results_print_name(const char *label, const char *name);
+
 /* Prints "1.2 ms what", "1.2 s what" from a second on. */
 void results_print_duration(double seconds, const char *what);
 

@@ -1,28 +1,10 @@
+#define _XOPEN_SOURCE 700
 #include "utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the sequence at `text`, 0 when it is malformed (RFC 3629); *code is its character. */
-static size_t decode(const unsigned char *text, unsigned long *code)
-{
-    static const unsigned long least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t n = text[0] < 0x80 ? 1 : text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
-    if (text[0] >= 0xf8 || (text[0] >= 0x80 && text[0] < 0xc0)) {
-        return 0;
-    }
-    *code = n == 1 ? text[0] : text[0] & (0xffu >> (n + 1));
-    for (size_t i = 1; i < n; i++) {
-        if ((text[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        *code = *code << 6 | (text[i] & 0x3f);
-    }
-    if (*code < least[n] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000)) {
-        return 0;
-    }
-    return n;
-}
+#include "base/utf8.h"
 
 /* Control characters of both ranges, and those that turn the direction of writing. */
 static int is_control(unsigned long code)
@@ -31,23 +13,29 @@ static int is_control(unsigned long code)
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 
-char *utf8_clean(const char *text)
+void utf8_clean_in_place(char *text, const char *kept)
 {
-    char *clean = malloc(strlen(text) + 1), *to = clean;
-    while (clean && *text) {
+    char *to = text;
+    while (*text) {
         unsigned long code = 0;
-        size_t n = decode((const unsigned char *)text, &code);
-        if (n == 0 || is_control(code)) {
+        size_t n = utf8_decode(text, &code);
+        if ((n == 0 || is_control(code)) && !strchr(kept, *text)) {
             *to++ = '?';
             text += n ? n : 1;
         } else {
-            memcpy(to, text, n);
+            memmove(to, text, n);
             to += n;
             text += n;
         }
     }
+    *to = 0;
+}
+
+char *utf8_clean(const char *text)
+{
+    char *clean = strdup(text);
     if (clean) {
-        *to = 0;
+        utf8_clean_in_place(clean, "");
     }
     return clean;
 }
@@ -68,7 +56,7 @@ static int columns_of(unsigned long code)
 size_t utf8_step(const char *text)
 {
     unsigned long code;
-    size_t n = decode((const unsigned char *)text, &code);
+    size_t n = utf8_decode(text, &code);
     return !*text ? 0 : n ? n : 1;
 }
 
@@ -77,7 +65,7 @@ int utf8_columns(const char *text)
     unsigned long code = 0;
     int columns = 0;
     for (size_t n; *text; text += n) {
-        n = decode((const unsigned char *)text, &code);
+        n = utf8_decode(text, &code);
         columns += n ? columns_of(code) : 1;
         if (!n) {
             n = 1;
@@ -91,7 +79,7 @@ size_t utf8_fit(const char *text, int columns)
     unsigned long code = 0;
     size_t bytes = 0;
     while (text[bytes]) {
-        size_t n = decode((const unsigned char *)text + bytes, &code);
+        size_t n = utf8_decode(text + bytes, &code);
         columns -= n ? columns_of(code) : 1;
         if (columns < 0) {
             break;

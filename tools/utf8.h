@@ -8,6 +8,9 @@
  * without memory. */
 char *utf8_clean(const char *text);
 
+/* The same where it stands; characters in `kept` ("\n") stay. */
+void utf8_clean_in_place(char *text, const char *kept);
+
 /* Terminal columns of a clean text: 0 for combining marks, 2 for East Asian wide characters,
  * else 1. */
 int utf8_columns(const char *text);

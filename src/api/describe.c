@@ -7,6 +7,7 @@
 
 #include "api/new_context.h"
 #include "base/error.h"
+#include "base/utf8.h"
 #include "device/device_list.h"
 #include "plan/ladder.h"
 
@@ -149,18 +150,23 @@ static void describe_text(struct text *text, const struct device_listing *listin
     }
 }
 
+/* Control characters of both ranges are escaped, for terminals; what is no UTF-8 is U+FFFD. */
 static void json_string(struct text *text, const char *name, const char *value)
 {
     text_append(text, "\"%s\": \"", name);
-    for (; *value; ++value) {
-        unsigned char c = (unsigned char)*value;
-        if (c == '"' || c == '\\') {
-            text_append(text, "\\%c", c);
-        } else if (c < 0x20) {
-            text_append(text, "\\u%04x", c);
+    while (*value) {
+        unsigned long c = 0;
+        const size_t bytes = utf8_decode(value, &c);
+        if (bytes == 0) {
+            text_append(text, "\\ufffd");
+        } else if (c == '"' || c == '\\') {
+            text_append(text, "\\%c", (int)c);
+        } else if (c < 0x20 || (c >= 0x7f && c < 0xa0)) {
+            text_append(text, "\\u%04lx", c);
         } else {
-            text_append(text, "%c", c);
+            text_append(text, "%.*s", (int)bytes, value);
         }
+        value += bytes ? bytes : 1;
     }
     text_append(text, "\"");
 }
