@@ -8,6 +8,8 @@
 
 #include "utf8.h"
 
+#define TOKENS_MAX_BYTES (1 << 20) /* parsed, they take some thirty times as much */
+
 /* ---- labels ---- */
 
 /* The tokens of one batch entry: a list of strings, or a list of such lists. NULL where there are
@@ -62,9 +64,14 @@ static char **make_labels(const cJSON *tokens, int64_t first, int64_t n)
 static int label(struct heat *heat, const struct inputs *inputs, int64_t entry, int64_t first_row, int64_t first_column,
                  struct failure *failure)
 {
-    cJSON *parsed = inputs->tokens ? cJSON_Parse(inputs->tokens) : NULL;
+    cJSON *parsed;
     const cJSON *tokens = NULL;
     int64_t n;
+    if (inputs->tokens && strlen(inputs->tokens) > TOKENS_MAX_BYTES) {
+        return failure_misuse(failure, "tokens: %zu bytes: must be at most %d", strlen(inputs->tokens),
+                              TOKENS_MAX_BYTES);
+    }
+    parsed = inputs->tokens ? cJSON_Parse(inputs->tokens) : NULL;
     failure->text[0] = 0;
     if (inputs->tokens) {
         tokens = tokens_of(parsed, entry, failure);

@@ -32,6 +32,8 @@ libclattn_tool_la_SOURCES = \
 	tools/heat.h \
 	tools/inputs.c \
 	tools/inputs.h \
+	tools/json.c \
+	tools/json.h \
 	tools/layer_run.c \
 	tools/layer_run.h \
 	tools/layout.c \
@@ -88,6 +90,8 @@ libclattn_tool_la_SOURCES = \
 	tools/results.h \
 	tools/safetensors.c \
 	tools/safetensors.h \
+	tools/safetensors_header.c \
+	tools/safetensors_header.h \
 	tools/show.c \
 	tools/show.h \
 	tools/tensor.c \

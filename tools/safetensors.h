@@ -18,15 +18,19 @@ struct safetensors_entry {
     uint64_t begin, end; /* bytes, counted from the end of the header */
 };
 
-struct cJSON;
+struct safetensors_note {
+    const char *key;
+    const char *text; /* to be written, NULL: left out */
+};
 
 struct safetensors {
     const char *path; /* the caller's */
     int descriptor;
     uint64_t data_position;
-    struct cJSON *header;
-    size_t n_entries;
+    char *header; /* its text, where the names of entries and notes are */
+    size_t n_entries, n_notes;
     struct safetensors_entry *entries;
+    struct safetensors_note *notes;
 };
 
 /* Reads and checks the header. The caller ends with safetensors_close; on failure there is nothing
@@ -45,11 +49,6 @@ int safetensors_read(const struct safetensors *file, const struct safetensors_en
 struct safetensors_item {
     const char *name;
     const struct tensor *tensor;
-};
-
-struct safetensors_note {
-    const char *key;
-    const char *text; /* NULL: left out */
 };
 
 /* Temporary name, fsync, rename. */

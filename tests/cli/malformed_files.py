@@ -149,6 +149,29 @@ st_case("nested 100,000 deep", safetensors(b'{"q":' + b"[" * 100000), FILE, "nes
 st_case("nested objects", safetensors(b'{"a":' * 50000), FILE, "nested")
 st_case("no tensors, but data", safetensors(b"{}"), FILE, "bytes of data")
 st_case("no tensors", safetensors(b"{}", b""), "query")
+for label, old, new in (("float as an extent", b"2, 3, 4", b"2, 3, 4e0"), ("extent 1e0", b"[1, 2", b"[1e0, 2"),
+                        ("extent 1.0", b"[1, 2", b"[1.0, 2"), ("extent -0", b"[1, 2", b"[-0, 2"),
+                        ("offset 0e0", b"[0, 96]", b"[0e0, 96]"), ("offset 96.0", b"[0, 96]", b"[0, 96.0]"),
+                        ("offset -0", b"[0, 96]", b"[-0, 96]"), ("no column", b'"q": {', b'"q" {'),
+                        ("extent 01", b"[1, 2", b"[01, 2"), ("extent +1", b"[1, 2", b"[+1, 2"),
+                        ("extent 1.", b"[1, 2", b"[1., 2"), ("extent .1", b"[1, 2", b"[.1, 2"),
+                        ("extent 0x1", b"[1, 2", b"[0x1, 2"), ("extent NaN", b"[1, 2", b"[NaN, 2"),
+                        ("comma at an array's end", b"[0, 96]", b"[0, 96,]"),
+                        ("comma at an object's end", b"96]}", b"96],}"), ("two commas", b"[0, 96]", b"[0,, 96]"),
+                        ("newline in a name", b'"q"', b'"q\n"'), ("tab in a name", b'"q"', b'"q\t"'),
+                        ("escape character in a name", b'"q"', b'"q\x1b"'), ("U+0001", b'"q"', b'"\x01"'),
+                        ("invalid UTF-8 in a name", b'"q"', b'"q\xff"'), ("cut UTF-8", b'"q"', b'"q\xc3"'),
+                        ("overlong UTF-8", b'"q"', b'"q\xc0\x80"'), ("surrogate", b'"q"', b'"q\xed\xa0\x80"'),
+                        ("lone high surrogate", b'"q"', b'"q\\ud800"'), ("lone low", b'"q"', b'"q\\udc00"'),
+                        ("two high surrogates", b'"q"', b'"q\\ud800\\ud800"'), ("escape", b'"q"', b'"q\\x41"'),
+                        ("short escape", b'"q"', b'"q\\u12"'), ("U+0000 in a name", b'"q"', b'"q\\u0000"'),
+                        ("control character in a dtype", b'"F32"', b'"F32\x02"'),
+                        ("comment", b'"q":', b'/* q */ "q":'), ("form feed", b'"q":', b'"q":\f'),
+                        ("byte order mark inside", b'"q":', b'\xef\xbb\xbf"q":')):
+    st_case("JSON: " + label, safetensors(TEXT.replace(old, new, 1)), FILE)
+st_case("JSON: control character in a note", safetensors(b'{"__metadata__": {"a": "\x07"}}', b""), FILE, "JSON")
+st_case("JSON: U+0000 in a note", safetensors(b'{"__metadata__": {"a": "\\u0000"}}', b""), "__metadata__")
+st_case("two metadata", safetensors(b'{"__metadata__": {}, "__metadata__": {}}', b""), "twice")
 st_case("duplicate tensor", safetensors(TEXT.replace(b'"k"', b'"q"')), FILE, "twice")
 st_case("duplicate field", safetensors(TEXT.replace(b'"dtype": "F32"', b'"dtype": "F32", "dtype": "F32"', 1)),
         "twice")
@@ -233,6 +256,7 @@ st_case("option and tensor",
         more=["--key-lengths", "3"])
 st_case("mask option and tensor", with_tensor("mask", [3, 3], "BOOL"), "--mask", more=["--mask", "good.npy"])
 st_case("tokens are no JSON", with_tensor("x1", [1], tokens="[nope"), "tokens", more=["--show"])
+st_case("tokens are many", with_tensor("x1", [1], tokens="[" + "1," * 600000 + "1]"), "tokens", more=["--show"])
 st_case("tokens are numbers", with_tensor("x1", [1], tokens="[1, 2, 3]"), "tokens", more=["--show"])
 
 # ---- shapes against each other ----
