@@ -46,6 +46,12 @@
  * infinity in a key or value that a row may not see never reaches that row. The same inputs on the same
  * device give the same bits.
  *
+ * Range: products and sums are float32 (float64 for CLATTN_FLOAT64). Every strategy is right as long as, for each
+ * row and key, sum_d |query_d key_d| and |scale| times it, and for each row and column the sum of |value| over the
+ * keys that the row sees, are at most 1e38 (1e308), and scale is 0 or at least 1.2e-38 (2.3e-308). Beyond that a row
+ * may be infinite or NaN where another strategy, or the reference, has a number: nothing is refused, and other rows
+ * are as ever.
+ *
  * Threads: a context and its plans may be used from any number of threads at once; each enqueue that is
  * in flight needs its own workspace buffer. fork() after the first call that used OpenCL is not supported:
  * calls in the child return CLATTN_FORKED, also those that would make a new context.

@@ -78,6 +78,7 @@ test_programs = \
 	tests/api/layers \
 	tests/api/merging \
 	tests/api/operations \
+	tests/api/range \
 	tests/robust/first_result \
 	tests/robust/fork \
 	tests/robust/large_index \
