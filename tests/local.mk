@@ -82,6 +82,7 @@ test_programs = \
 	tests/robust/first_result \
 	tests/robust/fork \
 	tests/robust/large_index \
+	tests/cache/keys \
 	tests/cache/program_cache \
 	tests/cache/program_files \
 	tests/docs/features \
@@ -124,6 +125,9 @@ tests_robust_choices_SOURCES = \
 	tests/robust/choices.c \
 	tests/robust/failing_memory.c \
 	tests/robust/failing_memory.h
+
+# As if of another version.
+tests_cache_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clattn_version
 
 # A process that has more rights than its user.
 tests_unit_environment_LDFLAGS = $(AM_LDFLAGS) \

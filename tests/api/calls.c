@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "program/context.h"
 #include "robust/sample.h"
 
 #define SHAPE CLATTN_INVALID_SHAPE
@@ -76,6 +77,8 @@ START_TEST(test_places)
                  t->key.stride[3] = 2);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out.stride[2] 0: must not be 0", t->out.stride[2] = 0);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "lse.stride[1] 0: must not be 0", t->lse.stride[1] = 0);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out.stride[3] 0: must not be 0", test.problem.strided_columns = 1;
+                 t->out.stride[3] = 0);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out.stride[2] 1: two elements of the output would be in one place",
                  t->out.stride[2] = 1);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out.stride[2] 7: two elements", t->out.stride[2] = 7);
@@ -268,6 +271,10 @@ START_TEST(test_queues)
                  "enqueue_forward");
     expect_error(clattn_enqueue_forward(c.plan, foreign, NULL, t, 0, NULL, NULL), ARGUMENT,
                  "queue: must be of the clattn context's cl_context", "enqueue_forward");
+    context->device.id = (cl_device_id)&c; /* as if the queue were of another device of the cl_context */
+    const clattn_status status = clattn_enqueue_forward(c.plan, c.queue, NULL, t, 0, NULL, NULL);
+    context->device.id = device;
+    expect_error(status, ARGUMENT, "queue: must be of the clattn context's device", "enqueue_forward");
     cl_mem foreign_buffer = clCreateBuffer(other, CL_MEM_READ_WRITE, 1 << 16, NULL, NULL);
     clattn_tensors mixed = *t;
     mixed.out.buffer = foreign_buffer;

@@ -1,9 +1,11 @@
 /* The blocking calls: only what strides reach is written, plans of recent problems are kept, inputs stay,
  * the flat call is the long one, two contexts and the caller's own cl_context serve side by side. */
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api.h"
+#include "program/context.h"
 #include "robust/sample.h"
 
 /* Runs every sample on every strategy; outputs, gaps and inputs are checked. */
@@ -178,8 +180,37 @@ START_TEST(test_message_belongs_to_its_thread)
 }
 END_TEST
 
+/* The bytes of a call are those of all its tensors and the workspace, to the last one. */
+START_TEST(test_memory_is_summed)
+{
+    const cl_ulong device_bytes = context->device.global_bytes;
+    for (int i = 0; i < 2; ++i) {
+        struct test_call test;
+        clattn_plan *plan;
+        char expected[64];
+        sample_create(&test, SAMPLE_PLAIN_FLOAT32, i ? "staged" : "plain");
+        const clattn_problem *p = &test.problem;
+        EXPECT_OK(clattn_plan_create(context, p, &plan));
+        const int64_t columns = p->head_dim + (p->head_dim_v ? p->head_dim_v : p->head_dim);
+        const int64_t rows = p->query_heads * p->query_len + p->kv_heads * p->key_len;
+        const cl_ulong bytes = (cl_ulong)(p->batch * rows * columns * 4) + clattn_plan_workspace(plan);
+        clattn_plan_destroy(plan);
+        snprintf(expected, sizeof(expected), "this call needs %llu bytes", (unsigned long long)bytes);
+        context->device.global_bytes = bytes - 1;
+        const clattn_status refused = clattn_forward_host(context, p, &test.values, &test.tensors);
+        context->device.global_bytes = bytes;
+        const clattn_status taken = clattn_forward_host(context, p, &test.values, &test.tensors);
+        context->device.global_bytes = device_bytes;
+        expect_error(refused, CLATTN_OUT_OF_DEVICE_MEMORY, expected, "forward_host");
+        EXPECT_OK(taken);
+        test_call_free(&test);
+    }
+}
+END_TEST
+
 static void add(TCase *tests)
 {
+    tcase_add_test(tests, test_memory_is_summed);
     tcase_add_test(tests, test_samples);
     tcase_add_test(tests, test_many_problems);
     tcase_add_test(tests, test_flat_call_is_the_long_one);
