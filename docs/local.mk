@@ -22,6 +22,7 @@ nobase_dist_doc_DATA += \
 	docs/runtimes.md \
 	docs/sixteen-bits.md \
 	docs/threads.md \
+	docs/tuner.md \
 	docs/types.md \
 	docs/speed.svg
 

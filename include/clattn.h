@@ -176,6 +176,12 @@ CLATTN_API void clattn_context_options_init(clattn_context_options *options, siz
  * and tiles that its plans have had, which lengths, batch and heads add little to. A process that plans for ever new
  * head dims destroys its context now and then, and makes another.
  *
+ * What `clattn tune` found on the device decides tiles, and with its --bits strategies:
+ *   CLATTN_WISDOM_DIR  the folder; "": none is read. Not set: $XDG_STATE_HOME/clattn/wisdom, else
+ *                      ~/.local/state/clattn/wisdom, and /etc/clattn/wisdom for what is not there.
+ * Files are trusted as those of CLATTN_BINARY_DIR are; none is read beside that. What is in one may cost time, and
+ * never a result: clattn_plan_explain says where a tile is from.
+ *
  * The caller owns *context and destroys it with clattn_context_destroy after all its plans. */
 CLATTN_API clattn_status clattn_context_create(cl_context cl, cl_device_id device,
                                                const clattn_context_options *options, clattn_context **context);

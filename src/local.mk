@@ -86,13 +86,21 @@ libclattn_core_la_SOURCES = \
 	src/plan/row_blocks.c \
 	src/plan/row_blocks.h \
 	src/plan/strategy.h \
+	src/plan/tile_choice.c \
+	src/plan/tile_choice.h \
 	src/plan/tuning.c \
 	src/plan/tuning.h \
 	src/plan/tuning_table.c \
+	src/plan/wisdom.c \
+	src/plan/wisdom.h \
+	src/plan/wisdom_store.c \
+	src/plan/wisdom_store.h \
 	src/operation/rows.h \
 	src/program/context.c \
 	src/program/context.h \
 	src/program/embedded_cl.h \
+	src/program/folder_file.c \
+	src/program/folder_file.h \
 	src/program/gemm.c \
 	src/program/gemm.h \
 	src/program/kernel_source.c \
@@ -124,6 +132,8 @@ libclattn_core_la_SOURCES = \
 	src/strategy/fused_simd.c \
 	src/strategy/fused_simd.h \
 	src/strategy/fused_simd_run.c \
+	src/strategy/fused_simd_tile.c \
+	src/strategy/fused_simd_tile.h \
 	src/strategy/fused_simt.c \
 	src/strategy/plain.c \
 	src/strategy/split.c \

@@ -4,6 +4,7 @@
 # CLATTN_TEST_LONG, which ./check --long sets: all. units/amx.sh has those of fused_amx.
 set -eu
 : "${builddir:=.}" "${srcdir:=$(dirname "$0")/..}"
+export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 export srcdir
 choose=cover
 [ -z "${CLATTN_TEST_LONG:-}" ] || choose=all

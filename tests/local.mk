@@ -85,6 +85,7 @@ test_programs = \
 	tests/cache/keys \
 	tests/cache/program_cache \
 	tests/cache/program_files \
+	tests/cache/wisdom \
 	tests/docs/features \
 	tests/kernels/layouts \
 	tests/unit/alibi \
@@ -95,7 +96,8 @@ test_programs = \
 	tests/unit/overlap \
 	tests/unit/philox \
 	tests/unit/problem \
-	tests/unit/reference
+	tests/unit/reference \
+	tests/unit/wisdom
 
 # Each kernel by itself, against its twin on the host.
 tests_kernels_staged_SOURCES = \
@@ -242,7 +244,7 @@ check-local:
 	@echo "configured with --disable-tests: nothing was tested" >&2; exit 1
 endif
 
-# Device tests share one kernel cache, PoCL's; what clattn itself keeps on disk only its own test writes.
+# Device tests share one kernel cache, PoCL's; what clattn itself keeps on disk only its own tests write.
 # AddressSanitizer's table of thread-local memory holds garbage after drivers loaded their libraries, and
 # its search for leaks stumbles over that: without the table it finds the same leaks.
 AM_TESTS_ENVIRONMENT = \
@@ -251,6 +253,7 @@ AM_TESTS_ENVIRONMENT = \
 	export LSAN_OPTIONS; \
 	POCL_CACHE_DIR=$${POCL_CACHE_DIR-$(abs_builddir)/pocl-cache}; export POCL_CACHE_DIR; \
 	CLATTN_CACHE=$${CLATTN_CACHE-off}; export CLATTN_CACHE; \
+	CLATTN_WISDOM_DIR=; export CLATTN_WISDOM_DIR; \
 	CK_VERBOSITY=$${CK_VERBOSITY-normal}; export CK_VERBOSITY; \
 	srcdir='$(abs_srcdir)'; export srcdir; \
 	builddir='$(abs_builddir)'; export builddir; \

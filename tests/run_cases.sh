@@ -7,6 +7,7 @@
 # builddir say where the sources and tests/solve_cases are (default: here).
 set -u
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
+export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 cases=$srcdir/tests/cases
 # shellcheck disable=SC2046 # one word a strategy
 [ $# -gt 0 ] || set -- reference auto $("$builddir/tests/units/probe" --strategies | grep -v /)

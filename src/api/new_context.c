@@ -3,6 +3,7 @@
 
 #include "plan/kept_plans.h"
 #include "plan/ladder.h"
+#include "plan/wisdom_store.h"
 
 clattn_status new_context(cl_context cl, cl_device_id device, const clattn_context_options *options,
                           clattn_context **result)
@@ -14,6 +15,9 @@ clattn_status new_context(cl_context cl, cl_device_id device, const clattn_conte
     }
     kept_plans_create(context);
     status = ladder_create(context);
+    if (status == CLATTN_OK) {
+        status = wisdom_create(context);
+    }
     if (status != CLATTN_OK) {
         context_destroy(context);
         return status;

@@ -28,7 +28,7 @@ int environment_is_foreign(void)
     return is_secured() || geteuid() != getuid() || getegid() != getgid();
 }
 
-/* Code from a folder that another user names is not run with this user's rights. */
+/* Code from a folder that another user names is not run with this user's rights, and nothing is written there. */
 static const char *code_folder(const char *variable)
 {
     return environment_is_foreign() ? NULL : getenv(variable);
@@ -52,6 +52,16 @@ const char *environment_cache(void)
 const char *environment_cache_dir(void)
 {
     return code_folder("CLATTN_CACHE_DIR");
+}
+
+const char *environment_wisdom_dir(void)
+{
+    return code_folder("CLATTN_WISDOM_DIR");
+}
+
+const char *environment_user_state_dir(void)
+{
+    return getenv("XDG_STATE_HOME");
 }
 
 const char *environment_user_cache_dir(void)

@@ -10,7 +10,9 @@ const char *environment_intel_target(void);   /* CL_CONFIG_CPU_TARGET_ARCH, whic
 const char *environment_cache(void);          /* CLATTN_CACHE */
 const char *environment_cache_dir(void);      /* CLATTN_CACHE_DIR */
 const char *environment_binary_dir(void);     /* CLATTN_BINARY_DIR; NULL also in set-user-id programs */
+const char *environment_wisdom_dir(void);     /* CLATTN_WISDOM_DIR; NULL also in set-user-id programs */
 const char *environment_user_cache_dir(void); /* XDG_CACHE_HOME */
+const char *environment_user_state_dir(void); /* XDG_STATE_HOME */
 const char *environment_home_dir(void);       /* HOME */
 
 /* Whether another user may have set them: the effective user or group is not the real one. */

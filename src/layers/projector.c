@@ -59,8 +59,8 @@ static clattn_status build(struct projector *projector, clattn_projection wanted
                  columns_at_once[register_file_of(context)]);
         return program_kernel(context, "project_lanes.cl", options, "project", &projector->lanes);
     }
-    clattn_status status =
-        staged_build_tiles(context, "project_tiles.cl", "project_tiles", projector->type, options, &projector->tiles);
+    clattn_status status = staged_build_tiles(context, "project_tiles.cl", "project_tiles", projector->type, options,
+                                              staged_shape_of_table(context, projector->type), &projector->tiles);
     if (status == CLATTN_OK && projector->chosen == CLATTN_PROJECTION_CLBLAST) {
         status = program_kernel(context, "project_tiles.cl", options, "add_bias", &projector->add_bias);
     }

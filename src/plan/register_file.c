@@ -5,12 +5,12 @@
 
 static const struct {
     const char *name;
-    int bytes;
+    int count, bytes;
 } files[REGISTER_FILE_COUNT] = {
-    [REGISTERS_16_OF_4] = { "16 of 4", 16 },
-    [REGISTERS_32_OF_4] = { "32 of 4", 16 },
-    [REGISTERS_16_OF_8] = { "16 of 8", 32 },
-    [REGISTERS_32_OF_16] = { "32 of 16", 64 },
+    [REGISTERS_16_OF_4] = { "16 of 4", 16, 16 },
+    [REGISTERS_32_OF_4] = { "32 of 4", 32, 16 },
+    [REGISTERS_16_OF_8] = { "16 of 8", 16, 32 },
+    [REGISTERS_32_OF_16] = { "32 of 16", 32, 64 },
 };
 
 enum register_file register_file_of(const clattn_context *context)
@@ -27,6 +27,11 @@ enum register_file register_file_of(const clattn_context *context)
 const char *register_file_name(enum register_file registers)
 {
     return files[registers].name;
+}
+
+int register_count(enum register_file registers)
+{
+    return files[registers].count;
 }
 
 int register_bytes(enum register_file registers)

@@ -19,7 +19,8 @@ enum register_file register_file_of(const clattn_context *context);
 /* "16 of 8", as rows of the tuning table say it. */
 const char *register_file_name(enum register_file registers);
 
-/* Bytes of a register. */
+/* How many there are, and bytes of each. */
+int register_count(enum register_file registers);
 int register_bytes(enum register_file registers);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "operation/any_problem.h"
 #include "operation/operands.h"
+#include "plan/wisdom.h"
 #include "program/context.h"
 #include "program/launch.h"
 
@@ -18,6 +19,15 @@ struct clattn_plan {
     double weight_rounding; /* likewise: relative error of softmax weights as they meet the values; 0: float32's */
     double factor_rounding; /* likewise, of queries, keys and values */
     char *explain;
+    int without_wisdom; /* what it proposed could not be built */
+    int took_wisdom;
+};
+
+/* What wisdom may choose for a problem. */
+struct tunable {
+    struct wisdom_class of;
+    struct wisdom_tile table; /* the tile that is taken without it */
+    int is_smallest;          /* that tile is the smallest, since the device does not say what it has */
 };
 
 struct strategy {
@@ -38,6 +48,12 @@ struct strategy {
     /* Enqueues one call, whose operands the call of the operation begins with. Something is written: of attention
      * batch, query_heads and query_len are > 0; key_len may be 0. */
     clattn_status (*enqueue)(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain);
+
+    /* What wisdom may choose for a problem that is applicable, 0: nothing; and whether the kernels are right with a
+     * tile, in bounds, and give the bits that they give with the tuning table's. Both NULL: there are no tiles. Plans
+     * call tile_choose (plan/tile_choice.h), not these. */
+    int (*tunable)(const clattn_context *context, const struct any_problem *problem, struct tunable *tunable);
+    int (*is_legal)(const clattn_context *context, const struct any_problem *problem, const struct wisdom_tile *tile);
 
     /* Frees plan->state, which may be NULL or partly filled. */
     void (*destroy)(struct clattn_plan *plan);

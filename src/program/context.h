@@ -12,6 +12,7 @@
 struct ladder;
 struct program;
 struct program_cache;
+struct wisdom;
 struct clattn_embedded_table;
 
 #define KEPT_PLANS 8
@@ -39,6 +40,7 @@ struct clattn_context {
 
     /* What floors above keep here, each with its end. */
     struct ladder *ladder; /* what the device was found to have */
+    struct wisdom *wisdom; /* what `clattn tune` found on it; const but for that command */
     pthread_mutex_t plan_lock;
     struct clattn_plan *kept_plans[KEPT_PLANS]; /* most recent first */
     context_end *ends[CONTEXT_ENDS_MAX];

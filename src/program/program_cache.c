@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "device/environment.h"
 #include "program/program_folder.h"
 
@@ -24,37 +23,20 @@ struct program_cache {
 
 /* ---- folders -------------------------------------------------------------------------------- */
 
-/* `folder` and `below` it, from the root, without slashes at the end: what a link is must show. NULL where
- * that fails. */
-static char *absolute_path(const char *folder, const char *below)
-{
-    struct text text = TEXT_INIT;
-    char *current = folder[0] == '/' ? NULL : getcwd(NULL, 0);
-    if (folder[0] != '/' && !current) {
-        return NULL;
-    }
-    text_append(&text, "%s%s%s%s", current ? current : "", current ? "/" : "", folder, below);
-    while (text.length > 1 && !text.failed && text.data[text.length - 1] == '/') {
-        text.data[--text.length] = 0;
-    }
-    free(current);
-    return text_take(&text);
-}
-
 /* The user's own cache folder, by the XDG rules: names that are not absolute do not count. */
 static char *default_cache_dir(void)
 {
     const char *cache = environment_user_cache_dir(), *home = environment_home_dir();
     if (cache && cache[0] == '/') {
-        return absolute_path(cache, "/clattn");
+        return program_folder_path(cache, "/clattn");
     }
-    return home && home[0] == '/' ? absolute_path(home, "/.cache/clattn") : NULL;
+    return home && home[0] == '/' ? program_folder_path(home, "/.cache/clattn") : NULL;
 }
 
 /* It was named, so it is not passed over in silence. */
 static clattn_status choose_binary_dir(const char *named, struct program_cache *cache)
 {
-    cache->binary_dir = absolute_path(named, "");
+    cache->binary_dir = program_folder_path(named, "");
     if (!cache->binary_dir) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the program cache");
     }
@@ -86,7 +68,7 @@ static clattn_status choose_folders(const struct device *device, struct program_
         return CLATTN_OK;
     }
     if (cache_dir && cache_dir[0]) {
-        cache->cache_dir = absolute_path(cache_dir, "");
+        cache->cache_dir = program_folder_path(cache_dir, "");
     } else if (wanted || !(device->quirks & QUIRK_KEEPS_PROGRAMS)) {
         cache->cache_dir = default_cache_dir();
     }
@@ -120,6 +102,14 @@ static void add_device(struct sha256 *sha256, const struct device *device)
         add_text(sha256, texts[i]);
     }
     sha256_add(sha256, numbers, sizeof(numbers));
+}
+
+void program_cache_device_key(const struct device *device, struct program_key *key)
+{
+    struct sha256 sha256;
+    sha256_begin(&sha256);
+    add_device(&sha256, device);
+    sha256_end(&sha256, key->bytes);
 }
 
 void program_cache_key(const struct program_cache *cache, const char *source, const char *options,

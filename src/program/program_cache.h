@@ -20,6 +20,9 @@ const char *program_cache_binary_dir(const struct program_cache *cache);
 void program_cache_key(const struct program_cache *cache, const char *source, const char *options,
                        struct program_key *key);
 
+/* The digest of a device with its driver: another driver is another device. */
+void program_cache_device_key(const struct device *device, struct program_key *key);
+
 /* A built program for the key, or NULL: there is none, it is damaged, or the driver refuses it. */
 cl_program program_cache_load(const struct program_cache *cache, cl_context context, const struct program_key *key,
                               const char *options);

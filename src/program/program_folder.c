@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 #define ABANDONED_SECONDS 3600
 
 int program_folder_trusts(enum program_folder_trust trust, const struct stat *state)
@@ -26,6 +28,21 @@ int program_folder_open(const char *folder, enum program_folder_trust trust)
         return -1;
     }
     return directory;
+}
+
+char *program_folder_path(const char *folder, const char *below)
+{
+    struct text text = TEXT_INIT;
+    char *current = folder[0] == '/' ? NULL : getcwd(NULL, 0);
+    if (folder[0] != '/' && !current) {
+        return NULL;
+    }
+    text_append(&text, "%s%s%s%s", current ? current : "", current ? "/" : "", folder, below);
+    while (text.length > 1 && !text.failed && text.data[text.length - 1] == '/') {
+        text.data[--text.length] = 0;
+    }
+    free(current);
+    return text_take(&text);
 }
 
 void program_folder_make(const char *folder)

@@ -12,6 +12,10 @@
 /* Whether the owner of a file or folder is trusted, and nobody else may write to it. */
 int program_folder_trusts(enum program_folder_trust trust, const struct stat *state);
 
+/* `folder` and `below` it, from the root, without slashes at the end: what a link is must show. NULL where
+ * that fails; the caller frees it. */
+char *program_folder_path(const char *folder, const char *below);
+
 /* A descriptor of the folder, which the caller closes; -1 when it is none, a link, or not trusted. */
 int program_folder_open(const char *folder, enum program_folder_trust trust);
 

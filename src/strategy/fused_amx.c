@@ -47,6 +47,16 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
                      is_half ? "amx_bf16, tiles of bfloat16, two of them for float16" : "amx_bf16, tiles of bfloat16");
 }
 
+static int tunable(const clattn_context *context, const struct any_problem *any, struct tunable *result)
+{
+    return simd_tunable(context, &attention_problem(any)->p, SIMD_TILES, result);
+}
+
+static int is_legal(const clattn_context *context, const struct any_problem *any, const struct wisdom_tile *tile)
+{
+    return simd_is_legal(context, &attention_problem(any)->p, SIMD_TILES, tile);
+}
+
 const struct strategy strategy_fused_amx = {
     .operation = &operation_forward,
     .name = "fused_amx",
@@ -55,5 +65,7 @@ const struct strategy strategy_fused_amx = {
     .cost_ms = cost_ms,
     .plan = plan,
     .enqueue = simd_enqueue,
+    .tunable = tunable,
+    .is_legal = is_legal,
     .destroy = simd_destroy,
 };

@@ -53,6 +53,18 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     return status;
 }
 
+static int tunable(const clattn_context *context, const struct any_problem *any, struct tunable *result)
+{
+    const struct problem *problem = attention_problem(any);
+    return simd_tunable(context, &problem->p, product_of(context, problem, NULL), result);
+}
+
+static int is_legal(const clattn_context *context, const struct any_problem *any, const struct wisdom_tile *tile)
+{
+    const struct problem *problem = attention_problem(any);
+    return simd_is_legal(context, &problem->p, product_of(context, problem, NULL), tile);
+}
+
 const struct strategy strategy_fused_simd = {
     .operation = &operation_forward,
     .name = "fused_simd",
@@ -61,5 +73,7 @@ const struct strategy strategy_fused_simd = {
     .cost_ms = cost_ms,
     .plan = plan,
     .enqueue = simd_enqueue,
+    .tunable = tunable,
+    .is_legal = is_legal,
     .destroy = simd_destroy,
 };

@@ -13,6 +13,12 @@ int simd_applicable(const clattn_context *context, const struct problem *problem
 
 double simd_cost_ms(const clattn_context *context, const struct problem *problem, enum simd_product product);
 
+/* As in struct strategy. */
+int simd_tunable(const clattn_context *context, const clattn_problem *p, enum simd_product product,
+                 struct tunable *tunable);
+int simd_is_legal(const clattn_context *context, const clattn_problem *p, enum simd_product product,
+                  const struct wisdom_tile *tile);
+
 /* The functions of struct strategy. `product_words` tells people which products they are. */
 clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum simd_product product,
                         const char *product_words);

@@ -7,6 +7,7 @@
 #include "cl/split_layout.h"
 #include "plan/attention_arguments.h"
 #include "plan/register_file.h"
+#include "plan/tile_choice.h"
 #include "strategy/strategies.h"
 
 #define ROWS_MAX 16      /* of a key/value head; from there on fused_simd fills its lanes */
@@ -101,6 +102,8 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
     return 0.02 + (bytes / 3.3e7 + elements * rows / 1e8 + groups * 1e-3) / (double)context->device.compute_units;
 }
 
+/* ---- tiles: how many sums registers hold, and how many launches there are; no bit depends on them ---- */
+
 /* Whether a work-group for each key/value head keeps the device busy; then one launch does it all. */
 static int heads_fill(const clattn_context *context, const clattn_problem *p)
 {
@@ -108,8 +111,30 @@ static int heads_fill(const clattn_context *context, const clattn_problem *p)
            p->batch * p->kv_heads >= GROUPS_A_UNIT * (int64_t)context->device.compute_units;
 }
 
-static void append_options(const struct clattn_plan *plan, const struct split_state *state, int one_launch,
-                           struct text *options)
+static int tunable(const clattn_context *context, const struct any_problem *any, struct tunable *tunable)
+{
+    const clattn_problem *p = &attention_problem(any)->p;
+    const enum register_file registers = register_file_of(context);
+    tunable->of = wisdom_class_of("split", p);
+    tunable->table.sums = vector_sums[registers];
+    tunable->table.launches = heads_fill(context, p) ? 1 : 2;
+    tunable->is_smallest = registers == REGISTERS_16_OF_4;
+    return 1;
+}
+
+static int is_legal(const clattn_context *context, const struct any_problem *any, const struct wisdom_tile *tile)
+{
+    const struct wisdom_tile split = { .sums = tile->sums, .launches = tile->launches };
+    (void)context;
+    (void)any;
+    return wisdom_tile_equal(tile, &split) && (tile->launches == 1 || tile->launches == 2) &&
+           (tile->sums == 2 || tile->sums == 4 || tile->sums == 8 || tile->sums == 16);
+}
+
+/* ---- plans and calls ------------------------------------------------------------------------ */
+
+static void append_options(const struct clattn_plan *plan, const struct split_state *state,
+                           const struct wisdom_tile *tile, struct text *options)
 {
     const struct problem *problem = attention_problem(plan->problem);
     const clattn_problem *p = &problem->p;
@@ -117,9 +142,10 @@ static void append_options(const struct clattn_plan *plan, const struct split_st
     text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=0 -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
                 (unsigned)problem->flags, (int)p->bias_type, (int)p->head_dim, (int)p->head_dim_v);
     text_append(options, " -D GROUP=%d -D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d", state->group,
-                rows_at_least_one(p), state->split_keys, plan->context->device.device_class == DEVICE_CPU, one_launch);
+                rows_at_least_one(p), state->split_keys, plan->context->device.device_class == DEVICE_CPU,
+                tile->launches == 1);
     append_page_options(p, options);
-    text_append(options, " -D VECTOR_SUMS=%d", vector_sums[register_file_of(plan->context)]);
+    text_append(options, " -D VECTOR_SUMS=%d", (int)tile->sums);
 }
 
 static clattn_status make_kernels(clattn_context *context, const char *options, int one_launch,
@@ -144,12 +170,14 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     state->group = (int)group_of(p);
     state->split_keys = SPLIT_KEYS;
     plan->workspace_bytes = workspace_bytes(p, SPLIT_KEYS);
-    const int one_launch = heads_fill(plan->context, p);
+    const struct wisdom_tile tile = tile_choose(plan, explain);
+    const int one_launch = tile.launches == 1;
     text_append(explain, "  split: K/V splits of %d keys, %d rows each\n", SPLIT_KEYS, rows_at_least_one(p));
+    text_append(explain, "  registers: %d vectors of 16 sums\n", (int)tile.sums);
     text_append(explain, "  %s\n",
                 one_launch ? "one launch, a work-group for each key/value head" : "two launches: splits, then rows");
     struct text options = TEXT_INIT;
-    append_options(plan, state, one_launch, &options);
+    append_options(plan, state, &tile, &options);
     const clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
                                                 : make_kernels(plan->context, options.data, one_launch, state);
     text_free(&options);
@@ -197,5 +225,7 @@ const struct strategy strategy_split = {
     .cost_ms = cost_ms,
     .plan = plan,
     .enqueue = enqueue,
+    .tunable = tunable,
+    .is_legal = is_legal,
     .destroy = destroy,
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "plan/tile_choice.h"
 #include "program/gemm.h"
 #include "strategy/staged.h"
 #include "strategy/strategies.h"
@@ -122,7 +123,7 @@ static void plan_chunks(const clattn_context *context, const struct problem *pro
     state->chunk_planes = min64(1, p->batch * p->query_heads);
 }
 
-static clattn_status build_product_kernels(clattn_context *context, const struct problem *problem,
+static clattn_status build_product_kernels(clattn_context *context, const struct problem *problem, int shape,
                                            struct staged_state *state)
 {
     const clattn_type type = problem->p.type;
@@ -133,10 +134,10 @@ static clattn_status build_product_kernels(clattn_context *context, const struct
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for build options");
     }
     if (status == CLATTN_OK) {
-        status = staged_build_tiles(context, "staged_score.cl", "score", type, types.data, &state->score);
+        status = staged_build_tiles(context, "staged_score.cl", "score", type, types.data, shape, &state->score);
     }
     if (status == CLATTN_OK) {
-        status = staged_build_tiles(context, "staged_mix.cl", "mix_values", type, types.data, &state->mix);
+        status = staged_build_tiles(context, "staged_mix.cl", "mix_values", type, types.data, shape, &state->mix);
     }
     text_free(&types);
     return status;
@@ -164,10 +165,11 @@ static clattn_status build_row_kernels(clattn_context *context, const struct pro
     return status;
 }
 
-static clattn_status build_kernels(clattn_context *context, const struct problem *problem, struct staged_state *state)
+static clattn_status build_kernels(clattn_context *context, const struct problem *problem, int shape,
+                                   struct staged_state *state)
 {
     const clattn_type type = problem->p.type;
-    clattn_status status = build_product_kernels(context, problem, state);
+    clattn_status status = build_product_kernels(context, problem, shape, state);
     if (status == CLATTN_OK) {
         status = build_row_kernels(context, problem, state);
     }
@@ -211,7 +213,8 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     plan->state = state;
     state->masks_scores = needs_scale_mask(problem);
     state->tiles_reason = tiles_reason(context, problem);
-    clattn_status status = build_kernels(context, problem, state);
+    const struct wisdom_tile tile = tile_choose(plan, explain);
+    clattn_status status = build_kernels(context, problem, (int)tile.shape, state);
     if (status != CLATTN_OK) {
         return status;
     }
@@ -231,6 +234,24 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 static void destroy(struct clattn_plan *plan)
 {
     free(plan->state);
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------ */
+
+/* Nothing where CLBlast multiplies: then tiles serve the calls that it cannot. */
+static int tunable(const clattn_context *context, const struct any_problem *any, struct tunable *tunable)
+{
+    const struct problem *problem = attention_problem(any);
+    tunable->of = wisdom_class_of("staged", &problem->p);
+    tunable->table.shape = staged_shape_of_table(context, problem->p.type);
+    return tiles_reason(context, problem) != NULL;
+}
+
+static int is_legal(const clattn_context *context, const struct any_problem *any, const struct wisdom_tile *tile)
+{
+    const struct wisdom_tile staged = { .shape = tile->shape };
+    return wisdom_tile_equal(tile, &staged) &&
+           staged_shape_is_legal(context, attention_problem(any)->p.type, tile->shape);
 }
 
 /* ---- the row of the table --------------------------------------------------------------------- */
@@ -272,5 +293,7 @@ const struct strategy strategy_staged = {
     .cost_ms = cost_ms,
     .plan = plan,
     .enqueue = staged_enqueue,
+    .tunable = tunable,
+    .is_legal = is_legal,
     .destroy = destroy,
 };

@@ -8,12 +8,15 @@
 #include "cl/tile_layout.h"
 #include "plan/register_file.h"
 
-/* Tried in order. The first ones are for CPUs: one work-item with vectors as wide as a register, reg_m *
- * reg_v + reg_v + 1 of them below the number of registers, and many tiles below each other. The next are for
- * GPUs: 256 to 16 work-items. The last one runs anywhere. */
+/* Tried in order, where wisdom does not say which. The first ones are for CPUs: one work-item with vectors as wide as a
+ * register, reg_m * reg_v + reg_v + 1 of them below the number of registers, and many tiles below each other. The next
+ * are for GPUs: 256 to 16 work-items, and one that runs anywhere. Those after it wisdom alone takes: first for CPUs
+ * again, then for devices that are made of CPUs and do not say so. */
 const struct tile_shape staged_tile_shapes[] = {
-    { 64, 1, 1, 6, 4, 64, 8 }, { 32, 1, 1, 6, 2, 64, 8 }, { 16, 1, 1, 6, 2, 64, 8 }, { 16, 16, 16, 4, 1, 16, 1 },
-    { 16, 8, 8, 4, 1, 16, 1 }, { 16, 4, 4, 4, 1, 8, 1 },  { 16, 1, 1, 4, 1, 8, 1 },
+    { 64, 1, 1, 6, 4, 64, 8 }, { 32, 1, 1, 6, 2, 64, 8 },  { 16, 1, 1, 6, 2, 64, 8 }, { 16, 16, 16, 4, 1, 16, 1 },
+    { 16, 8, 8, 4, 1, 16, 1 }, { 16, 4, 4, 4, 1, 8, 1 },   { 16, 1, 1, 4, 1, 8, 1 },  { 64, 1, 1, 4, 4, 64, 8 },
+    { 64, 1, 1, 8, 3, 64, 8 }, { 64, 1, 1, 12, 2, 64, 8 }, { 32, 1, 1, 4, 2, 64, 8 }, { 32, 1, 1, 4, 3, 64, 8 },
+    { 64, 1, 1, 6, 4, 32, 1 }, { 32, 1, 1, 6, 2, 32, 1 },  { 16, 1, 1, 6, 2, 32, 1 },
 };
 const size_t staged_tile_shape_count = sizeof(staged_tile_shapes) / sizeof(staged_tile_shapes[0]);
 
@@ -96,10 +99,34 @@ clattn_status staged_build_shape(clattn_context *context, const struct tile_shap
     return program_kernel(context, file, options, name, &result->kernel);
 }
 
-clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name, clattn_type type,
-                                 const char *type_options, struct tile_kernel *result)
+/* The length of the products that are summed by themselves: what of a shape decides bits (cl/tile_gemm.clh). */
+static int sum_length(const struct tile_shape *shape)
 {
-    for (size_t i = 0; i < staged_tile_shape_count; ++i) {
+    return shape->blocks_m == 1 && shape->tile_k < 256 ? 256 / shape->tile_k * shape->tile_k : shape->tile_k;
+}
+
+int staged_shape_of_table(const clattn_context *context, clattn_type type)
+{
+    int number = 1;
+    while (!staged_shape_fits(context, &staged_tile_shapes[number - 1], type) &&
+           number < (int)staged_tile_shape_count) {
+        ++number;
+    }
+    return number;
+}
+
+int staged_shape_is_legal(const clattn_context *context, clattn_type type, int64_t number)
+{
+    const struct tile_shape *table = &staged_tile_shapes[staged_shape_of_table(context, type) - 1];
+    return number >= 1 && number <= (int64_t)staged_tile_shape_count &&
+           staged_shape_fits(context, &staged_tile_shapes[number - 1], type) &&
+           sum_length(&staged_tile_shapes[number - 1]) == sum_length(table);
+}
+
+clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name, clattn_type type,
+                                 const char *type_options, int number, struct tile_kernel *result)
+{
+    for (size_t i = (size_t)number - 1; i < staged_tile_shape_count; ++i) {
         const struct tile_shape *shape = &staged_tile_shapes[i];
         if (!staged_shape_fits(context, shape, type)) {
             continue;

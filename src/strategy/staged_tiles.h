@@ -34,9 +34,14 @@ clattn_status staged_build_shape(clattn_context *context, const struct tile_shap
                                  const char *name, clattn_type type, const char *type_options,
                                  struct tile_kernel *result);
 
-/* The same with the first shape that fits. */
+/* The number, from 1, of the first shape that fits; and whether the kernels may have another one: it fits and gives
+ * the same bits. */
+int staged_shape_of_table(const clattn_context *context, clattn_type type);
+int staged_shape_is_legal(const clattn_context *context, clattn_type type, int64_t number);
+
+/* The same with this shape, or the first one after it that fits. */
 clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name, clattn_type type,
-                                 const char *type_options, struct tile_kernel *result);
+                                 const char *type_options, int number, struct tile_kernel *result);
 
 /* Bytes that a vector of the device should have: as its registers, 4 to 64. */
 int staged_vector_bytes(const clattn_context *context);

@@ -3,6 +3,7 @@
 # memory, no platform at all. Run by make check, or with builddir set.
 set -eu
 : "${builddir:=.}" "${srcdir:=.}"
+export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 probe=$builddir/tests/units/probe
 # shellcheck source=tests/counts.sh
 . "$srcdir/tests/counts.sh"

@@ -8,6 +8,7 @@
 # with builddir and srcdir set. CLATTN_TEST_STRATEGIES: as for probe.
 set -eu
 : "${builddir:=.}" "${srcdir:=.}"
+export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0

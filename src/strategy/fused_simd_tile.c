@@ -1,0 +1,240 @@
+/* Tiles of cl/fused_simd.cl. */
+#include "strategy/fused_simd_tile.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "plan/register_file.h"
+#include "plan/tile_choice.h"
+#include "plan/tuning.h"
+
+#define PRIVATE_BYTES_MAX (512 * 1024) /* of a work-group: half of a second cache */
+
+/* Each product's rows in the tuning table, and how much faster it is than multiply-adds. */
+static const struct product {
+    const char *tiles;
+    int by_registers; /* rows for each register file, whose name stands behind */
+    double gain;
+} products[SIMD_PRODUCT_COUNT] = {
+    [SIMD_FMA] = { "fused_simd fma", 1, 1 },
+    [SIMD_DOT] = { "fused_simd dot", 0, 1.2 },
+    [SIMD_TILES] = { "fused_amx", 0, 6 },
+};
+
+#define TILES_MOST 8          /* tiles that share a block of keys */
+#define FAR_BYTES (256 << 10) /* of a head's keys and values: more does not stay beside the rest in a second cache */
+#define GROUPS_A_UNIT 4       /* work-groups that a compute unit should have at least */
+
+int64_t simd_group(const clattn_problem *p)
+{
+    return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
+}
+
+int simd_converts(const clattn_problem *p, clattn_type type, enum simd_product product)
+{
+    return product != SIMD_FMA || type != CLATTN_FLOAT32 || p->strided_columns || p->page_size > 0;
+}
+
+/* Of a key and its value. */
+static int64_t converted_columns(const clattn_problem *p, enum simd_product product)
+{
+    return (simd_converts(p, p->key_type, product) ? p->head_dim : 0) +
+           (simd_converts(p, p->value_type, product) ? p->head_dim_v : 0);
+}
+
+static int64_t bytes_of_a_key(const clattn_problem *p)
+{
+    return p->head_dim * (int64_t)clattn_type_size(p->key_type) +
+           p->head_dim_v * (int64_t)clattn_type_size(p->value_type);
+}
+
+/* Whether tiles gain from a common work-group, which reads each block once for all. */
+static int shares_blocks(const clattn_problem *p, enum simd_product product)
+{
+    return converted_columns(p, product) > 0 || p->key_len * bytes_of_a_key(p) > FAR_BYTES;
+}
+
+static int64_t blocks_of(const clattn_problem *p, int64_t rows)
+{
+    return (p->query_len * simd_group(p) + rows - 1) / rows * p->batch * p->kv_heads;
+}
+
+/* The product's rows of the tuning table. */
+static void name_of(const clattn_context *context, enum simd_product product, char name[WISDOM_NAME_BYTES])
+{
+    const int by_registers = products[product].by_registers;
+    snprintf(name, WISDOM_NAME_BYTES, "%s%s%s", products[product].tiles, by_registers ? " " : "",
+             by_registers ? register_file_name(register_file_of(context)) : "");
+}
+
+/* NULL when there are no more. */
+static const struct tile *tile_of(const clattn_context *context, enum simd_product product, int rank)
+{
+    char name[WISDOM_NAME_BYTES];
+    name_of(context, product, name);
+    return tuning_find(name, DEVICE_CPU, 0, rank);
+}
+
+/* Rows that are computed in all, padding included, in units of the best tile's speed. */
+static double row_cost(const clattn_problem *p, const struct tile *tile)
+{
+    const double rows = tile->rows;
+    double waste = p->causal ? 1 + rows / (double)(simd_group(p) * (p->key_len + 1)) : 1;
+    return (double)blocks_of(p, tile->rows) * rows * waste / tile->speed;
+}
+
+/* The same when the slowest unit counts: work-groups come whole. */
+static double turn_cost(const clattn_context *context, const clattn_problem *p, const struct tile *tile)
+{
+    const int64_t units = (int64_t)context->device.compute_units;
+    const int64_t blocks = blocks_of(p, tile->rows);
+    if (blocks <= 0 || blocks >= 16 * units) {
+        return row_cost(p, tile);
+    }
+    return row_cost(p, tile) * (double)((blocks + units - 1) / units * units) / (double)blocks;
+}
+
+static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *choice)
+{
+    const int64_t rows = choice->tile.rows, keys = choice->keys;
+    const int64_t query_bytes = choice->product == SIMD_FMA ? 4 : 2; /* or two parts of 2 */
+    const int64_t weight_bytes = choice->product == SIMD_FMA ? 0 : 4;
+    return rows * (choice->tile.shared * (query_bytes * p->head_dim + 4 * p->head_dim_v) + keys * (8 + weight_bytes)) +
+           4 * keys * converted_columns(p, choice->product);
+}
+
+/* As many keys as private memory has room for, since each block rescales what was summed before. They
+ * decide the bits of a result, so they depend on the head dims and types alone; tile, tiles and pages change no bit. */
+static int choose_keys(const clattn_context *context, const clattn_problem *p, enum simd_product product)
+{
+    clattn_problem dense = *p;
+    dense.page_size = 0;
+    struct simd_choice choice = { .product = product, .tile = { .shared = 1 } };
+    const struct tile *tile;
+    for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
+        if (tile->rows > choice.tile.rows) {
+            choice.tile.rows = tile->rows;
+            choice.keys = tile->keys;
+        }
+    }
+    while (private_bytes(&dense, &choice) > PRIVATE_BYTES_MAX && choice.keys > 32 && choice.keys / 2 % 16 == 0) {
+        choice.keys /= 2;
+    }
+    return choice.keys;
+}
+
+/* The cheapest tile of the tuning table; as many of them share blocks of keys as leave work for all units. */
+static struct simd_choice choose_of_table(const clattn_context *context, const clattn_problem *p,
+                                          enum simd_product product)
+{
+    struct simd_choice choice = { .product = product, .keys = choose_keys(context, p, product) };
+    const struct tile *best = NULL, *tile;
+    for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
+        if (!best || turn_cost(context, p, tile) < turn_cost(context, p, best)) {
+            best = tile;
+        }
+    }
+    choice.tile = (struct wisdom_tile){
+        .rows = best->rows, .item_keys = best->item_keys, .item_columns = best->item_columns, .shared = 1
+    };
+    const int64_t wanted = GROUPS_A_UNIT * (int64_t)context->device.compute_units;
+    while (shares_blocks(p, product) && choice.tile.shared < TILES_MOST &&
+           blocks_of(p, choice.tile.shared * 2 * choice.tile.rows) >= wanted) {
+        choice.tile.shared *= 2;
+    }
+    while (private_bytes(p, &choice) > PRIVATE_BYTES_MAX && choice.tile.shared > 1) {
+        choice.tile.shared /= 2;
+    }
+    return choice;
+}
+
+/* ---- wisdom --------------------------------------------------------------------------------- */
+
+static int is_of_table(const clattn_context *context, enum simd_product product, const struct wisdom_tile *wanted)
+{
+    const struct tile *tile;
+    for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
+        if (tile->rows == wanted->rows && tile->item_keys == wanted->item_keys &&
+            tile->item_columns == wanted->item_columns) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Sums and what is multiplied stay in registers, in both products. A device that does not say what it has, where the
+ * table has its smallest tile, may turn out to have the most. */
+static int fits_registers(enum register_file found, enum simd_product product, const struct wisdom_tile *tile)
+{
+    const enum register_file registers = found == REGISTERS_16_OF_4 ? REGISTERS_32_OF_16 : found;
+    const int64_t row_registers = tile->rows * (int64_t)sizeof(float) / register_bytes(registers);
+    const int64_t weight_parts = product == SIMD_DOT ? 2 : 1;
+    return row_registers * (tile->item_keys + 1) < register_count(registers) &&
+           row_registers * (tile->item_columns + weight_parts) < register_count(registers);
+}
+
+/* Tiles that the kernel can be built with and that no bit depends on. The tiles of AMX have shapes of their own. */
+static int is_buildable(const clattn_context *context, const struct simd_choice *table, const struct wisdom_tile *tile)
+{
+    const int vectors_are_few = tile->rows == LANES || tile->rows == 2 * LANES || tile->rows == 4 * LANES;
+    return is_of_table(context, table->product, tile) ||
+           (table->product != SIMD_TILES && vectors_are_few && tile->item_keys >= 1 && tile->item_columns >= 1 &&
+            table->keys % tile->item_keys == 0 && fits_registers(register_file_of(context), table->product, tile));
+}
+
+/* No tile takes more private memory than the table's, or more than a tile of the table may. */
+static int is_legal(const clattn_context *context, const clattn_problem *p, const struct simd_choice *table,
+                    const struct wisdom_tile *tile)
+{
+    struct simd_choice choice = *table;
+    choice.tile = *tile;
+    return tile->shared >= 1 && tile->shared <= TILES_MOST && (tile->shared & (tile->shared - 1)) == 0 &&
+           !tile->shape && !tile->sums && !tile->launches && is_buildable(context, table, tile) &&
+           (private_bytes(p, &choice) <= PRIVATE_BYTES_MAX || private_bytes(p, &choice) <= private_bytes(p, table));
+}
+
+struct simd_choice simd_choose(struct clattn_plan *plan, enum simd_product product, struct text *explain)
+{
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
+    return (struct simd_choice){ .product = product,
+                                 .keys = choose_keys(plan->context, p, product),
+                                 .tile = tile_choose(plan, explain) };
+}
+
+int simd_tunable(const clattn_context *context, const clattn_problem *p, enum simd_product product,
+                 struct tunable *tunable)
+{
+    char name[WISDOM_NAME_BYTES];
+    name_of(context, product, name);
+    tunable->of = wisdom_class_of(name, p);
+    tunable->table = choose_of_table(context, p, product).tile;
+    tunable->is_smallest = products[product].by_registers && register_file_of(context) == REGISTERS_16_OF_4;
+    return 1;
+}
+
+int simd_is_legal(const clattn_context *context, const clattn_problem *p, enum simd_product product,
+                  const struct wisdom_tile *tile)
+{
+    const struct simd_choice table = choose_of_table(context, p, product);
+    return is_legal(context, p, &table, tile);
+}
+
+/* ---- cost ----------------------------------------------------------------------------------- */
+
+/* Linear in batch and heads, as that of split is, so that the choice between the two, and with it the
+ * bits of a result, does not depend on them. */
+double simd_cost_ms(const clattn_context *context, const struct problem *problem, enum simd_product product)
+{
+    const clattn_problem *p = &problem->p;
+    double columns = (double)(p->head_dim + p->head_dim_v) / products[product].gain + 16; /* 16: the softmax */
+    double rows = INFINITY;
+    const struct tile *tile;
+    for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
+        rows = fmin(rows, row_cost(p, tile));
+    }
+    double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;
+    double bytes = (double)p->batch * (double)p->kv_heads * (double)p->key_len * (double)bytes_of_a_key(p);
+    /* About 100 multiply-adds and 40 bytes of keys and values a nanosecond and compute unit. */
+    return 0.02 + (visible * rows * (double)p->key_len * columns * 1e-8 + bytes * 2.5e-8) /
+                      (double)context->device.compute_units;
+}

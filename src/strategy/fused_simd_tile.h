@@ -1,0 +1,23 @@
+/* Tiles of cl/fused_simd.cl: what the tuning table gives a problem, what wisdom may put in its place. Shared by the
+ * files of fused_simd. */
+#ifndef CLATTN_SRC_FUSED_SIMD_TILE_H
+#define CLATTN_SRC_FUSED_SIMD_TILE_H
+
+#include "strategy/fused_simd.h"
+
+/* What the kernel is built with. */
+struct simd_choice {
+    enum simd_product product;
+    int keys; /* a block */
+    struct wisdom_tile tile;
+};
+
+/* `explain` gets a line on the tile. */
+struct simd_choice simd_choose(struct clattn_plan *plan, enum simd_product product, struct text *explain);
+
+int64_t simd_group(const clattn_problem *p); /* heads of a key/value head */
+
+/* Whether work-groups bring keys, or values, of a type into another form. */
+int simd_converts(const clattn_problem *p, clattn_type type, enum simd_product product);
+
+#endif
