@@ -216,6 +216,7 @@ test_scripts = \
 	tests/robust/broken_devices.sh \
 	tests/cli/malformed \
 	tests/cli/edges \
+	tests/cli/tune \
 	tests/cache/program_cache.sh \
 	tests/docs/made \
 	tests/docs/pages \

@@ -297,6 +297,24 @@ void bench_data_free(struct bench_data *data)
     }
 }
 
+int bench_data_spoil_outputs(clattn_context *context, struct bench_data *data, struct failure *failure)
+{
+    for (int id = BENCH_OUTPUTS; id < BENCH_TENSORS; id++) {
+        struct tensor *tensor = &data->tensor[id];
+        cl_int code = CL_SUCCESS;
+        if (!tensor->data || tensor_bytes(tensor) == 0) {
+            continue;
+        }
+        memset(tensor->data, 0xff, tensor_bytes(tensor));
+        code = clEnqueueWriteBuffer(clattn_context_queue(context), data->buffer[id], CL_TRUE, 0, tensor_bytes(tensor),
+                                    tensor->data, 0, NULL, NULL);
+        if (code != CL_SUCCESS) {
+            return failure_failed(failure, "writing %s: OpenCL error %d", fields[id].name, code);
+        }
+    }
+    return 0;
+}
+
 int bench_data_read_outputs(clattn_context *context, struct bench_data *data, struct failure *failure)
 {
     for (int id = BENCH_OUTPUTS; id < BENCH_TENSORS; id++) {

@@ -1,4 +1,5 @@
-/* The tensors of one measured problem, in host memory and in device buffers. Used by cmd_bench.c. */
+/* The tensors of one measured problem, in host memory and in device buffers. Used by cmd_bench.c and
+ * tune_run.c. */
 #ifndef CLATTN_TOOLS_BENCH_DATA_H
 #define CLATTN_TOOLS_BENCH_DATA_H
 
@@ -40,6 +41,9 @@ int64_t bench_key_length(const clattn_problem *problem, int64_t batch_entry);
 
 /* Pairs of a query and a key of the batch that may see each other, whatever a mask says. */
 double bench_visible_pairs(const clattn_problem *problem);
+
+/* Fills the outputs with NaN, so that what a call does not write shows. */
+int bench_data_spoil_outputs(clattn_context *context, struct bench_data *data, struct failure *failure);
 
 /* Copies the outputs from the device into data->host. */
 int bench_data_read_outputs(clattn_context *context, struct bench_data *data, struct failure *failure);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench_data.h"
+#include "bench_call.h"
 #include "bench_read.h"
 #include "bench_shapes.h"
 #include "check.h"
@@ -52,22 +52,6 @@ static double operations(const clattn_problem *p)
 
 /* ---- measuring ---- */
 
-static int call(const struct options *options, const clattn_plan *plan, clattn_context *context,
-                const struct bench_data *data, struct failure *failure)
-{
-    clattn_status status =
-        clattn_enqueue_forward(plan, clattn_context_queue(context), NULL, &data->device, 0, NULL, NULL);
-    cl_int code;
-    if (status != CLATTN_OK) {
-        return library_failure(options, status, failure);
-    }
-    code = clFinish(clattn_context_queue(context));
-    if (code != CL_SUCCESS) {
-        return failure_failed(failure, "clFinish: OpenCL error %d", code);
-    }
-    return 0;
-}
-
 static int compare_numbers(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
@@ -92,7 +76,7 @@ static int measure_turns(const struct options *options, const clattn_plan *plan,
     int n = 0;
     while (n < CALLS_MAX && (n < CALLS_LEAST || before - start < seconds)) {
         const double process_before = clock_process_seconds();
-        if (call(options, plan, context, data, failure) != 0) {
+        if (bench_call(options, plan, context, data, failure) != 0) {
             return -1;
         }
         times[n] = (clock_seconds() - before) * 1e3;
@@ -131,19 +115,6 @@ static int measure(const struct options *options, const clattn_plan *plan, clatt
     return result;
 }
 
-static int make_workspace(const clattn_plan *plan, clattn_context *context, cl_mem *workspace, struct failure *failure)
-{
-    size_t bytes = clattn_plan_workspace(plan);
-    cl_int code = CL_SUCCESS;
-    if (bytes) {
-        *workspace = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, bytes, NULL, &code);
-    }
-    if (code != CL_SUCCESS) {
-        return failure_failed(failure, "workspace of %zu bytes: OpenCL error %d", bytes, code);
-    }
-    return 0;
-}
-
 /* The error is that of the last call. */
 static int find_error(const clattn_problem *problem, const clattn_plan *plan, clattn_context *context,
                       struct bench_data *data, struct measurement *found, struct failure *failure)
@@ -168,8 +139,8 @@ static int run_plan(const struct options *options, const clattn_problem *problem
     double operations_done = operations(problem);
     found->workspace_bytes = clattn_plan_workspace(plan);
     snprintf(found->strategy, sizeof found->strategy, "%s", clattn_plan_strategy(plan));
-    if (make_workspace(plan, context, &data->device.workspace, failure) != 0 ||
-        call(options, plan, context, data, failure) != 0) {
+    if (bench_workspace_make(plan, context, &data->device.workspace, failure) != 0 ||
+        bench_call(options, plan, context, data, failure) != 0) {
         return -1;
     }
     found->first_ms = (clock_seconds() - start) * 1e3;

@@ -62,6 +62,7 @@ static int run(const struct options *options, struct failure *failure)
         return -1;
     }
     before = count_binaries(folder);
+    setenv("CLATTN_WISDOM_DIR", "", 1); /* none is read where these programs are */
     setenv("CLATTN_CACHE", "on", 1);
     setenv("CLATTN_CACHE_DIR", folder, 1);
     unsetenv("CLATTN_BINARY_DIR");

@@ -8,6 +8,8 @@ libclattn_tool_la_SOURCES = \
 	tools/attention.h \
 	tools/attention_extras.c \
 	tools/attention_extras.h \
+	tools/bench_call.c \
+	tools/bench_call.h \
 	tools/bench_data.c \
 	tools/bench_data.h \
 	tools/bench_read.c \
@@ -23,6 +25,7 @@ libclattn_tool_la_SOURCES = \
 	tools/cmd_lesson.c \
 	tools/cmd_mha.c \
 	tools/cmd_run.c \
+	tools/cmd_tune.c \
 	tools/commands.h \
 	tools/failure.c \
 	tools/failure.h \
@@ -96,6 +99,13 @@ libclattn_tool_la_SOURCES = \
 	tools/show.h \
 	tools/tensor.c \
 	tools/tensor.h \
+	tools/tune.c \
+	tools/tune.h \
+	tools/tune_run.c \
+	tools/tune_run.h \
+	tools/tune_strategies.c \
+	tools/tune_strategies.h \
+	tools/tune_verify.c \
 	tools/utf8.c \
 	tools/utf8.h
 

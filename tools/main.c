@@ -6,9 +6,9 @@
 #include "clattn.h"
 #include "commands.h"
 
-static const struct command *const commands[] = { &command_run,     &command_mha,   &command_lesson, &command_devices,
-                                                  &command_explain, &command_bench, &command_compile };
-#define COMMAND_NAMES "run, mha, lesson, devices, explain, bench, compile"
+static const struct command *const commands[] = { &command_run,     &command_mha,   &command_lesson,  &command_devices,
+                                                  &command_explain, &command_bench, &command_compile, &command_tune };
+#define COMMAND_NAMES "run, mha, lesson, devices, explain, bench, compile, tune"
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(void)
@@ -21,7 +21,8 @@ static void print_help(void)
            "  devices  list the devices, and which one is taken\n"
            "  explain  tell how a problem would be computed\n"
            "  bench    measure time, speed and error of shapes\n"
-           "  compile  write the compiled programs of a problem, for CLATTN_BINARY_DIR\n\n"
+           "  compile  write the compiled programs of a problem, for CLATTN_BINARY_DIR\n"
+           "  tune     measure which tiles are the fastest here, and keep that for later plans\n\n"
            "  --help     this text; of a command: clattn run --help\n"
            "  --version\n\n"
            "CLATTN_DEVICE names the device: gpu, cpu, accelerator, PLATFORM:DEVICE or part of a name.\n"

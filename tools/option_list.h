@@ -90,5 +90,14 @@ OPTION(DATA, "data", "FILE", "layer of the lesson money-bank-grows; default: the
 OPTION(LESSON_PLOT, "plot", "FILE", "draw the lesson's picture, .png or .svg")
 
 OPTION(BINARIES, "output", "DIR", "folder for the compiled programs; is made where it is missing")
+
+/* tune */
+OPTION(TIME, "time", "S", "end after so many seconds, shared by all shapes; default 60")
+OPTION(BITS, "bits", NULL, "choose strategies too: results may differ in their last bits from those without wisdom")
+OPTION(LIST, "list", NULL, "print what is known of the device, and measure nothing")
+OPTION(VERIFY, "verify", NULL, "measure what is known of the shapes again, against none, and learn nothing")
+OPTION(FORGET, "forget", NULL, "remove all that is known of the device")
+OPTION(EXPORT, "export", NULL, "as --list, as a JSON document")
+
 OPTION(JSON, "json", NULL, "as a JSON document")
 OPTION(HELP, "help", NULL, "print this and exit")

@@ -65,6 +65,18 @@ void progress_end(void)
     progress.running = 0;
 }
 
+void progress_line(const char *command, const char *text)
+{
+    if (!isatty(STDERR_FILENO)) {
+        return;
+    }
+    fputs("\r\033[K", stderr);
+    if (text[0]) {
+        fprintf(stderr, "clattn %s: %s ", command, text);
+    }
+    fflush(stderr);
+}
+
 static double seconds_of(clockid_t clock)
 {
     struct timespec now;

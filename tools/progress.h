@@ -7,6 +7,9 @@
 void progress_begin(const char *command, const char *what);
 void progress_end(void);
 
+/* The same line with a text of its own, at once; an empty text removes it. Not between the two above. */
+void progress_line(const char *command, const char *text);
+
 double clock_seconds(void);         /* that has passed, from some start */
 double clock_process_seconds(void); /* that all processors spent on this process */
 

@@ -1,0 +1,32 @@
+#include "bench_call.h"
+
+#include "library.h"
+
+int bench_call(const struct options *options, const clattn_plan *plan, clattn_context *context,
+               const struct bench_data *data, struct failure *failure)
+{
+    clattn_status status =
+        clattn_enqueue_forward(plan, clattn_context_queue(context), NULL, &data->device, 0, NULL, NULL);
+    cl_int code;
+    if (status != CLATTN_OK) {
+        return library_failure(options, status, failure);
+    }
+    code = clFinish(clattn_context_queue(context));
+    if (code != CL_SUCCESS) {
+        return failure_failed(failure, "clFinish: OpenCL error %d", code);
+    }
+    return 0;
+}
+
+int bench_workspace_make(const clattn_plan *plan, clattn_context *context, cl_mem *workspace, struct failure *failure)
+{
+    size_t bytes = clattn_plan_workspace(plan);
+    cl_int code = CL_SUCCESS;
+    if (bytes) {
+        *workspace = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, bytes, NULL, &code);
+    }
+    if (code != CL_SUCCESS) {
+        return failure_failed(failure, "workspace of %zu bytes: OpenCL error %d", bytes, code);
+    }
+    return 0;
+}
