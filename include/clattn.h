@@ -283,7 +283,7 @@ typedef struct clattn_problem {
     int64_t head_dim_v;          /* of values and out, >= 1; 0: head_dim */
     uint32_t features;           /* clattn_feature, or-ed */
     clattn_type bias_type;       /* of tensors.bias; CLATTN_TYPE_NONE: no bias; not float64, except with
-                                   * type CLATTN_FLOAT64 */
+                                  * type CLATTN_FLOAT64 */
     clattn_weights weights;      /* tensors.weights */
     int causal;                  /* nonzero: key j is visible to row i iff j <= i + offset */
     clattn_alignment alignment;  /* of causal, window and slopes */
@@ -292,19 +292,19 @@ typedef struct clattn_problem {
     int64_t always_visible_keys; /* these first keys pass the window (not the other masks) */
     double softcap;              /* 0: none; else > 0, finite */
     double dropout;              /* probability in [0, 1) that a weight is dropped; kept ones are
-                                   * divided by 1 - dropout; 0: none */
+                                  * divided by 1 - dropout; 0: none */
     int strided_columns;         /* 0: the innermost stride of query, key, value, out is 1, the fast
-                                   * case, checked in each call; 1: any */
+                                  * case, checked in each call; 1: any */
     clattn_matmul matmul;        /* staged plans only */
     const char *strategy;        /* NULL: the best; else its name, such as "plain", "staged"; a strategy
-                                   * that cannot take the problem is CLATTN_UNSUPPORTED */
+                                  * that cannot take the problem is CLATTN_UNSUPPORTED */
     int allow_tf32;              /* type float32: nonzero: a matrix unit may round queries, keys, values and
-                                   * weights to the 11 bits of tf32 before it multiplies them; sums stay
-                                   * float32. 0: all 24 bits count */
+                                  * weights to the 11 bits of tf32 before it multiplies them; sums stay
+                                  * float32. 0: all 24 bits count */
     clattn_type key_type;   /* of key; CLATTN_TYPE_NONE: `type`. Any of float32, float16 and bfloat16 go together; */
     clattn_type value_type; /* of value; the same.                       float64 goes with itself only */
     clattn_type out_type;   /* of out; the same. float32 is what partial results of 16-bit inputs should be, so
-                                   * that merging them loses nothing */
+                             * that merging them loses nothing */
     int64_t page_size;      /* keys of a page, >= 1, with CLATTN_WITH_PAGES; else 0 */
     int64_t pages;          /* pages of the pool */
 } clattn_problem;
@@ -523,7 +523,7 @@ typedef struct clattn_merge_problem {
     size_t struct_size;
     clattn_type type;           /* of the partials' out */
     clattn_type out_type;       /* of the merged out; CLATTN_TYPE_NONE: `type`. Any of float32, float16 and bfloat16 go
-                           * together; float64 goes with itself only */
+                                 * together; float64 goes with itself only */
     int64_t batch, heads, rows; /* >= 0 */
     int64_t columns;            /* >= 1 */
 } clattn_merge_problem;

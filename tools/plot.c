@@ -27,7 +27,7 @@
 struct drawing {
     const struct heat *heat;
     int has_numbers;                       /* in the cells; where there are none, shades follow the square root, so that
-                      * the many small weights of a long text can be told apart */
+                                            * the many small weights of a long text can be told apart */
     double cell, left, top, width, height; /* of the matrix */
     double label_room;
     char *title;

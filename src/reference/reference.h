@@ -15,8 +15,8 @@ struct reference_detail {
     double *out;               /* [.., head_dim_v] */
     double *lse;               /* [..] */
     double *magnitude;         /* Abar_i = sum_j p_ij A_ij, A_ij = |scale| sum_d |q_id k_jd| + |bias| + |alibi|;
-                           * with a sink: that mean over the keys alone, + p_sink |sink|; with dropout:
-                           * the larger of the means before and after */
+                                * with a sink: that mean over the keys alone, + p_sink |sink|; with dropout:
+                                * the larger of the means before and after */
     double *value_spread;      /* M_id = sum_j p_ij |v_jd|, p after dropout, [.., head_dim_v] */
     int64_t *allowed_keys;     /* n_i: keys allowed in row i */
     double *weights;           /* what the problem's weights mode asks for, [.., key_len] */
