@@ -254,7 +254,14 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             if (make_finite(u->item, values)) {
                 not_finite = 1;
             }
-            barrier(CLK_LOCAL_MEM_FENCE);
+            if (!EMULATED) {
+                barrier(CLK_LOCAL_MEM_FENCE);
+            }
+        }
+        /* Emulated, it stands outside of the branch: inside, PoCL 6.0 ends the process ("Cannot add context restore for
+         * a PHI node at the region entry"). Where it is not needed it orders global memory only, as meet() does. */
+        if (EMULATED) {
+            barrier(all_see ? CLK_GLOBAL_MEM_FENCE : CLK_LOCAL_MEM_FENCE);
         }
         if (ASKS(DROPOUT)) {
             find_kept(p, &at, from, all_see, visible, kept, &seen);
