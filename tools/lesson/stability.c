@@ -87,10 +87,12 @@ static clattn_status compute(struct lesson_run *run, clattn_type type, enum form
 /* Largest error of a row against float64; infinite where the row does not sum to about 1. */
 static double row_error(const float *scores, const float *weights)
 {
-    double maximum = -INFINITY, sum = 0, error = 0, total = 0;
+    float row_maximum = -INFINITY; /* of floats by fmaxf: by fmax, GCC 12 for AArch64 dies of an internal error */
+    double sum = 0, error = 0, total = 0;
     for (int j = 0; j < COLUMNS; ++j) {
-        maximum = fmax(maximum, scores[j]);
+        row_maximum = fmaxf(row_maximum, scores[j]);
     }
+    const double maximum = row_maximum;
     for (int j = 0; j < COLUMNS; ++j) {
         sum += exp(scores[j] - maximum);
         total += weights[j];
