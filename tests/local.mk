@@ -275,6 +275,7 @@ EXTRA_DIST += \
 	tests/runtimes/intel-fpga-emulator \
 	tests/runtimes/oclgrind \
 	tests/runtimes/pocl \
+	tests/runtimes/pocl-arm64 \
 	tests/runtimes/pocl6 \
 	tests/runtimes/run \
 	tests/runtimes/rusticl \
