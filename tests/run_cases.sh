@@ -29,6 +29,7 @@ for strategy; do
     staged) missing='--not-tag paged' ;;
     *) missing=--skip-missing ;;
     esac
+    # shellcheck disable=SC2086 # options, or nothing
     judged=$("$python" "$cases/check.py" "$cases" "$produced/$strategy" --failures $missing \
         --need out,lse,present_key,present_value,qk_matmul_output)
     echo "$judged" | grep '^FAIL'
