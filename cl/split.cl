@@ -137,7 +137,7 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
         for (int j = 0; j < t->count; ++j) {
             float logit = 0.0f;
             if (finish_logit(p, in, &t->s, 0.0f, t->b, h, i, t->from + j, &logit)) {
-                sum = FMA(VALUE_LOAD(values, split_row_at(t, rows, j) + c), weights[j], sum);
+                sum = FMA(VALUE_LOAD(values, split_row_at(rows, j) + c), weights[j], sum);
             }
         }
         to[c] = sum;
@@ -203,7 +203,7 @@ static inline void attend_split(const clattn_params *p, const attention_buffers 
     split_rows rows;
     place_rows(t, &values, &rows);
     for (int j = 0; j < min(VALUES_AHEAD, t->count); ++j) {
-        fetch_row(in->value + split_row_at(t, &rows, j), VALUE_BYTES);
+        fetch_row(in->value + split_row_at(&rows, j), VALUE_BYTES);
     }
     for (int r = 0; r < PADDED_ROWS; ++r) {
         float *row = scores + r * SPLIT_KEYS;
