@@ -19,6 +19,7 @@ nobase_dist_doc_DATA += \
 	docs/packed.md \
 	docs/plans.md \
 	docs/program-cache.md \
+	docs/reliability.md \
 	docs/runtimes.md \
 	docs/sixteen-bits.md \
 	docs/threads.md \

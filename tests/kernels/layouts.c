@@ -46,9 +46,9 @@ static const struct row rows[] = {
     PARAM(scale_f64) PARAM(softcap_f64) PARAM(keep_scale_f64) PARAM(scale) PARAM(softcap) PARAM(keep_scale)
     PARAM(batch) PARAM(query_heads) PARAM(kv_heads) PARAM(query_len) PARAM(key_len) PARAM(head_dim)
     PARAM(head_dim_v) PARAM(mask_key_len) PARAM(bias_key_len) PARAM(alignment) PARAM(window_left)
-    PARAM(window_right) PARAM(always_visible_keys) PARAM(flags) PARAM(bias_type) PARAM(weights)
-    PARAM(dropout_threshold) PARAM(dropout_seed) PARAM(dropout_offset) PARAM(first_plane) PARAM(first_row)
-    PARAM(first_key) PARAM(whole_heads)
+    PARAM(window_right) PARAM(always_visible_keys) PARAM(page_size) PARAM(pages) PARAM(flags) PARAM(bias_type)
+    PARAM(weights) PARAM(dropout_threshold) PARAM(dropout_seed) PARAM(dropout_offset) PARAM(first_plane)
+    PARAM(first_row) PARAM(first_key) PARAM(whole_heads)
 
     STRUCT(staged_chunk) CHUNK(plane_stride) CHUNK(row_stride) CHUNK(first_plane) CHUNK(planes) CHUNK(first_row)
     CHUNK(rows) CHUNK(has_logits) CHUNK(padding)
