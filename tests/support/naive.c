@@ -107,8 +107,8 @@ static int hidden(const struct naive *n, int64_t j)
     }
     if (test_call_has(n->test, TENSOR_ROW_LOW)) {
         const int64_t entry = test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b, row = n->first_query + n->i;
-        if (j < test_call_get(n->test, TENSOR_ROW_LOW, entry, n->h, row, 0) ||
-            j >= test_call_get(n->test, TENSOR_ROW_HIGH, entry, n->h, row, 0)) {
+        if (j < (int64_t)test_call_get(n->test, TENSOR_ROW_LOW, entry, n->h, row, 0) ||
+            j >= (int64_t)test_call_get(n->test, TENSOR_ROW_HIGH, entry, n->h, row, 0)) {
             return 1;
         }
     }
