@@ -8,6 +8,12 @@
  *     pass 2   out_c = sum_j exp(s_j - m) / l * v_jc
  *
  * Sums run in blocks of BLOCK keys, which keeps their rounding error near sqrt(n). */
+/* Rare features take registers: a program without them knows that they are not there. */
+#ifndef ABSENT
+#define ABSENT 0u
+#endif
+#define FLAGS (p->flags & ~ABSENT)
+
 #include "arguments.clh"
 #include "epilogue.clh"
 #include "kv_rows.clh"
@@ -87,7 +93,10 @@ static inline softmax softmax_of_row(const clattn_params *p, const attention_buf
 static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in, const row *r,
                              const softmax *soft, int j, int *allowed, REAL *weight_out)
 {
-    const int stored = r->exists && j < r->s.stored_len && (!HAS(PAGES) || page_is_there(p, &r->s, j));
+    int stored = r->exists && j < r->s.stored_len;
+    if (HAS_PAGES && stored) {
+        stored = page_is_there(p, &r->s, j);
+    }
     const REAL score = stored ? scaled_dot(p, in, r, j) : 0;
     REAL logit = score;
     *allowed = r->exists && finish_logit(p, in, &r->s, r->slope, r->b, r->h, r->i, j, &logit);

@@ -74,7 +74,7 @@ static inline float16 finish_logits_16_keys(const clattn_params *p, const attent
     if (HAS(ROW_RANGES)) {
         hidden |= key < row->range_low;
     }
-    if (HAS(PAGES) && t->has_holes) {
+    if (HAS_PAGES && t->has_holes) {
         for (int u = 0; u < 16 && j + u < t->count; ++u) {
             ((int *)&hidden)[u] |= page_is_there(p, &t->s, t->from + j + u) ? 0 : -1;
         }
@@ -160,7 +160,7 @@ static inline void set_split(const clattn_params *p, const attention_buffers *in
     }
     const int high = t->rows > 0 ? key_high(p, &t->s, position_of(t, t->rows - 1)) : 0;
     t->count = min(SPLIT_KEYS, high - t->from);
-    t->has_holes = HAS(PAGES) && t->count > 0 && !pages_are_there(p, &t->s, t->from, t->count);
+    t->has_holes = HAS_PAGES && t->count > 0 && !pages_are_there(p, &t->s, t->from, t->count);
 }
 
 /* Where a split leaves its P * V; and its row maxima and row sums, behind those of all. */
@@ -184,8 +184,12 @@ static inline __global float *state_of(const clattn_params *p, const kv_split *t
 static inline void attend_split(const clattn_params *p, const attention_buffers *in, const kv_split *t,
                                 __global float *to, __global float *state)
 {
-    if (t->count <= 0 || (HAS(ROW_RANGES) && t->from + t->count <= t->s.low) ||
-        (t->from >= p->always_visible_keys && t->from + t->count <= window_low(p, &t->s, 0))) {
+    int unseen = t->count <= 0 ||
+                 (t->from >= p->always_visible_keys && t->from + t->count <= window_low(p, &t->s, 0));
+    if (HAS(ROW_RANGES)) {
+        unseen |= t->from + t->count <= t->s.low;
+    }
+    if (unseen) {
         for (int r = 0; r < t->rows; ++r) {
             state[SPLIT_STATE * r] = -INFINITY;
             state[SPLIT_STATE * r + 1] = UNSEEN;

@@ -13,6 +13,9 @@
  * strike. Longer calls are cut along heads and rows, which changes no bit of the result. */
 #define LAUNCH_WORK_MAX 2e10
 
+/* What a program is built with or without; the others are asked at run time. */
+#define RARE_FEATURES (CLATTN_FLAG_PAGES | CLATTN_FLAG_PAGE_STARTS | CLATTN_FLAG_ROW_RANGES)
+
 struct plain_state {
     struct kernel *kernel;
     size_t rows_per_group;
@@ -58,6 +61,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
                                 device->sub_group_size_least >= 16;
     struct text options = TEXT_INIT;
     append_type_options(problem, &options);
+    text_append(&options, " -D PAGED=%d -D ABSENT=0x%xu", problem->p.page_size > 0, ~problem->flags & RARE_FEATURES);
     text_append(&options, "%s", wants_registers ? " -cl-intel-256-GRF-per-thread" : "");
     clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
                                           : program_kernel(context, "plain.cl", options.data, "plain", &state->kernel);

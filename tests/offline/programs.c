@@ -181,12 +181,17 @@ static void plan_additive(clattn_context *context, clattn_type type)
 static void plan_merge(clattn_context *context, clattn_type type)
 {
     const int64_t shape[4] = { 1, 2, 16, 64 };
-    clattn_partial partial = { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE };
-    partial.out.buffer = partial.lse.buffer = null_driver_buffer();
-    clattn_strides_bhsd(2, 16, 64, partial.out.stride);
-    clattn_strides_bhsd(2, 16, 1, partial.lse.stride);
+    clattn_partial partial[3]; /* one behind the other in the one buffer that there is, whatever the types */
+    for (int i = 0; i < 3; ++i) {
+        partial[i] = (clattn_partial){ CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE };
+        partial[i].out.buffer = partial[i].lse.buffer = null_driver_buffer();
+        partial[i].out.offset = 32768 * (i + 1);
+        partial[i].lse.offset = 1048576 * (i + 1);
+        clattn_strides_bhsd(2, 16, 64, partial[i].out.stride);
+        clattn_strides_bhsd(2, 16, 1, partial[i].lse.stride);
+    }
     begin("merge", type, "spills");
-    if (merge_two(context, null_driver_queue(), type, shape, &partial, &partial, &partial, 0, NULL, NULL) !=
+    if (merge_two(context, null_driver_queue(), type, shape, &partial[0], &partial[1], &partial[2], 0, NULL, NULL) !=
         CLATTN_OK) {
         fail("a merge");
     }
