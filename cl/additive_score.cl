@@ -8,8 +8,6 @@
  *
  * Keys are transposed, so that neighbouring lanes or work-items read neighbours. Blocks of keys that no
  * row of the block may see by position are left out; what is hidden key by key is computed and not read. */
-#define PAGED 0 /* declined */
-
 #include "additive_params.h"
 #include "mask.clh"
 

@@ -94,7 +94,7 @@ static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in
                              const softmax *soft, int j, int *allowed, REAL *weight_out)
 {
     int stored = r->exists && j < r->s.stored_len;
-    if (HAS_PAGES && stored) {
+    if (PAGED && stored) {
         stored = page_is_there(p, &r->s, j);
     }
     const REAL score = stored ? scaled_dot(p, in, r, j) : 0;

@@ -74,7 +74,7 @@ static inline float16 finish_logits_16_keys(const clattn_params *p, const attent
     if (HAS(ROW_RANGES)) {
         hidden |= key < row->range_low;
     }
-    if (HAS_PAGES && t->has_holes) {
+    if (PAGED && t->has_holes) {
         for (int u = 0; u < 16 && j + u < t->count; ++u) {
             ((int *)&hidden)[u] |= page_is_there(p, &t->s, t->from + j + u) ? 0 : -1;
         }
@@ -152,15 +152,11 @@ static inline int split_is_full(const clattn_params *p, const kv_split *t)
 }
 
 /* Split n of the head whose place stands in `t`. */
-static inline void set_split(const clattn_params *p, const attention_buffers *in, kv_split *t, int n)
+static inline void set_split(const clattn_params *p, kv_split *t, int n)
 {
     t->from = n * SPLIT_KEYS;
-    if (t->rows > 0) {
-        narrow_to_rows(p, in, &t->s, t->b, t->first_head, GROUP, 0, position_of(t, t->rows - 1));
-    }
     const int high = t->rows > 0 ? key_high(p, &t->s, position_of(t, t->rows - 1)) : 0;
     t->count = min(SPLIT_KEYS, high - t->from);
-    t->has_holes = HAS_PAGES && t->count > 0 && !pages_are_there(p, &t->s, t->from, t->count);
 }
 
 /* Where a split leaves its P * V; and its row maxima and row sums, behind those of all. */
@@ -181,7 +177,7 @@ static inline __global float *state_of(const clattn_params *p, const kv_split *t
 }
 
 /* The keys and values of a split, for all rows. */
-static inline void attend_split(const clattn_params *p, const attention_buffers *in, const kv_split *t,
+static inline void attend_split(const clattn_params *p, const attention_buffers *in, kv_split *t,
                                 __global float *to, __global float *state)
 {
     int unseen = t->count <= 0 ||
@@ -197,6 +193,7 @@ static inline void attend_split(const clattn_params *p, const attention_buffers 
         return;
     }
 
+    t->has_holes = PAGED && !pages_are_there(p, &t->s, t->from, t->count);
     float16 query_rows[PADDED_ROWS][CHUNKS];
     float16 score_vectors[PADDED_ROWS * SPLIT_KEYS / 16];
     float *scores = (float *)score_vectors;
@@ -282,7 +279,8 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
     t.first_head = (int)(kv_head) * GROUP;                                                             \
     t.s = sequence_of(p, &in, t.b);                                                                    \
     t.rows = t.s.query_len * GROUP;                                                                    \
-    set_split(p, &in, &t, (int)(n))
+    narrow_to_rows(p, &in, &t.s, t.b, t.first_head, GROUP, 0, t.s.query_len - 1);                      \
+    set_split(p, &t, (int)(n))
 
 #if ONE_LAUNCH
 /* What the two below do, by the same operations in the same order. */
@@ -290,10 +288,10 @@ SPLIT_KERNEL split_head(ATTENTION_ARGUMENTS, __global float *splits, int n_split
 {
     SPLIT_PLACE(get_group_id(1), get_group_id(0), 0);
     for (int n = 0; n < n_splits; ++n) {
-        set_split(p, &in, &t, n);
+        set_split(p, &t, n);
         attend_split(p, &in, &t, values_of(p, &t, splits, n_splits), state_of(p, &t, splits, n_splits));
     }
-    set_split(p, &in, &t, 0);
+    set_split(p, &t, 0);
     for (int r = 0; r < t.rows; ++r) {
         combine_splits(p, &in, &t, r, n_splits, values_of(p, &t, splits, n_splits),
                        state_of(p, &t, splits, n_splits));

@@ -10,8 +10,6 @@
  * The value of a hidden key never counts, not even as 0 * NaN: softmax left -0.0 as the weight of such a
  * key, which no exponential makes, and where a value is not finite the product is skipped by that sign.
  * Finite values need no test, since adding or subtracting 0 changes nothing. */
-#define PAGED 0 /* declined */
-
 #include "arguments.clh"
 #include "epilogue.clh"
 #include "hidden.clh"

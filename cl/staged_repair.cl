@@ -4,8 +4,6 @@
  *     global id 0: work-item of a row, for columns c, c + items, ...   1: row of the chunk   2: plane
  *
  * Reads the weights that softmax left in scores (staged.h), -0.0 where a key is hidden. */
-#define PAGED 0 /* declined */
-
 #include "arguments.clh"
 #include "epilogue.clh"
 #include "hidden.clh"

@@ -6,8 +6,6 @@
  *
  * A hidden key gets HIDDEN_LOGIT, whatever its score was. Writes the caller's weights when these are scores
  * or logits, for every key. */
-#define PAGED 0 /* declined */
-
 #include "arguments.clh"
 #include "epilogue.clh"
 #include "hidden.clh"

@@ -7,8 +7,6 @@
  *     group id 0: block of TILE_N keys   1: block of GROUP_ROWS rows   2: plane of the chunk
  *
  * Tiles of which no row may see a key are left out, except where the caller wants all scores. */
-#define PAGED 0 /* declined */
-
 #include "arguments.clh"
 #include "epilogue.clh"
 #include "kv_rows.clh"

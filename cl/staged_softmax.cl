@@ -12,8 +12,6 @@
  *
  * (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.) Only keys between the bounds
  * are read; hidden keys among them carry HIDDEN_LOGIT when scale_mask ran. All hidden keys get -0.0. */
-#define PAGED 0 /* declined */
-
 #include "arguments.clh"
 #include "epilogue.clh"
 #include "exp.clh"

@@ -307,6 +307,7 @@ EXTRA_DIST += \
 	tests/offline/run-cpus \
 	tests/offline/shares \
 	tests/counts.sh \
+	tests/docs/counted.py \
 	tests/docs/made.py \
 	tests/docs/pages.py \
 	tests/units/tiles.sh \

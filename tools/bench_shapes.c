@@ -181,3 +181,10 @@ int bench_shapes_read(const struct options *options, struct bench_shapes *shapes
     shapes->n = 1;
     return read_shape(options, "-", shapes->shape, failure);
 }
+
+void bench_shape_text(const clattn_problem *p, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "%lld,%lld,%lld,%lld,%lld,%lld,%lld", (long long)p->batch, (long long)p->query_heads,
+             (long long)p->kv_heads, (long long)p->query_len, (long long)p->key_len, (long long)p->head_dim,
+             (long long)p->head_dim_v);
+}

@@ -1,4 +1,4 @@
-/* The shapes that `clattn bench` measures: from --shape, from a file, or built in. */
+/* The shapes that `clattn bench` and `clattn tune` measure: from --shape, from a file, or built in. */
 #ifndef CLATTN_TOOLS_BENCH_SHAPES_H
 #define CLATTN_TOOLS_BENCH_SHAPES_H
 
@@ -19,7 +19,8 @@ struct bench_shapes {
 /* The caller frees shapes->shape. */
 int bench_shapes_read(const struct options *options, struct bench_shapes *shapes, struct failure *failure);
 
-const char *bench_causal_name(const clattn_problem *problem); /* "top-left" */
-const char *bench_mask_name(const clattn_problem *problem);   /* "float" */
+void bench_shape_text(const clattn_problem *problem, char *text, size_t capacity); /* "1,8,8,512,512,64,64" */
+const char *bench_causal_name(const clattn_problem *problem);                      /* "top-left" */
+const char *bench_mask_name(const clattn_problem *problem);                        /* "float" */
 
 #endif

@@ -180,13 +180,6 @@ static int run_shape(const struct options *options, const clattn_problem *proble
 
 /* ---- telling ---- */
 
-static void shape_text(const clattn_problem *p, char *text, size_t capacity)
-{
-    snprintf(text, capacity, "%lld,%lld,%lld,%lld,%lld,%lld,%lld", (long long)p->batch, (long long)p->query_heads,
-             (long long)p->kv_heads, (long long)p->query_len, (long long)p->key_len, (long long)p->head_dim,
-             (long long)p->head_dim_v);
-}
-
 /* What holds for all shapes, as it was asked for: " --window 256,0 --alibi". */
 static void features_text(const struct options *options, char *text, size_t capacity)
 {
@@ -219,7 +212,7 @@ static void print_row(const struct bench_shape *shape, const struct measurement 
     const clattn_problem *p = &shape->problem;
     const struct times *read = &found->read;
     char text[160];
-    shape_text(p, text, sizeof text);
+    bench_shape_text(p, text, sizeof text);
     if (tsv) {
         printf("%s\t%s\t%s\t%s\t%s\t%s\t%.6g\t%.6g\t%.5g\t%.5g\t%.6g\t%.6g\t%d\t%zu\t%.4g\t%s", shape->name, text,
                clattn_type_name(p->type), bench_causal_name(p), bench_mask_name(p), found->strategy, found->call.min_ms,

@@ -64,14 +64,23 @@ static void print_fact(const struct wisdom_fact *fact)
     printf(", %.2f times as fast", gain_of(fact));
 }
 
-/* What the user's own file has; the caller frees. NULL: out of memory. */
-static struct wisdom *own_wisdom(const clattn_context *context, struct failure *failure)
+/* What the user's own file has, and where that is (NULL: not wanted); the caller frees both. NULL: there is nothing to
+ * free. */
+static struct wisdom *own_wisdom(const clattn_context *context, char **path, struct failure *failure)
 {
-    struct wisdom *own = calloc(1, sizeof *own);
+    char *found = wisdom_path(context);
+    struct wisdom *own = found ? calloc(1, sizeof *own) : NULL;
     if (own) {
         wisdom_load(context, own);
-    } else {
+    } else if (found) {
         failure_failed(failure, "out of memory");
+    } else {
+        no_folder(failure);
+    }
+    if (own && path) {
+        *path = found;
+    } else {
+        free(found);
     }
     return own;
 }
@@ -80,14 +89,10 @@ static struct wisdom *own_wisdom(const clattn_context *context, struct failure *
 static int list(const struct options *options, clattn_context *context, struct failure *failure)
 {
     const struct wisdom *wisdom = context->wisdom;
-    char *path = wisdom_path(context);
-    struct wisdom *own = path ? own_wisdom(context, failure) : NULL;
+    char *path;
+    struct wisdom *own = own_wisdom(context, &path, failure);
     (void)options;
-    if (!path) {
-        return no_folder(failure);
-    }
     if (!own) {
-        free(path);
         return -1;
     }
     printf("%s: %zu facts about %s\n", path, own->count, context->device.name);
@@ -140,14 +145,10 @@ static int export(const struct options *options, clattn_context *context, struct
 
 static int forget(const struct options *options, clattn_context *context, struct failure *failure)
 {
-    char *path = wisdom_path(context);
-    struct wisdom *own = path ? own_wisdom(context, failure) : NULL;
+    char *path;
+    struct wisdom *own = own_wisdom(context, &path, failure);
     (void)options;
-    if (!path) {
-        return no_folder(failure);
-    }
     if (!own) {
-        free(path);
         return -1;
     }
     const size_t count = own->count;
@@ -178,7 +179,7 @@ static int take_in(const struct tuned_choice *choice, struct wisdom *wisdom)
 /* What the file has by now, which another process may have written, with this one's news. */
 static int keep(clattn_context *context, const struct tuned *tuned, struct failure *failure)
 {
-    struct wisdom *now = own_wisdom(context, failure);
+    struct wisdom *now = own_wisdom(context, NULL, failure);
     if (!now) {
         return -1;
     }
@@ -225,10 +226,7 @@ static void print_tuned(const char *name, const struct tuned *tuned)
 
 static const char *name_of(const struct bench_shape *shape, char *text, size_t capacity)
 {
-    const clattn_problem *p = &shape->problem;
-    snprintf(text, capacity, "%lld,%lld,%lld,%lld,%lld,%lld,%lld", (long long)p->batch, (long long)p->query_heads,
-             (long long)p->kv_heads, (long long)p->query_len, (long long)p->key_len, (long long)p->head_dim,
-             (long long)p->head_dim_v);
+    bench_shape_text(&shape->problem, text, capacity);
     return strcmp(shape->name, "-") == 0 ? text : shape->name;
 }
 

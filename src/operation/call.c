@@ -93,7 +93,7 @@ static int64_t last_seam(const struct problem *problem, const struct operands *o
     if (!place->data || place->offset < 0) { /* negative: operands_check refuses it */
         return unknown;
     }
-    int64_t rows = ((const int32_t *)place->data)[place->offset + problem->p.batch];
+    const int64_t rows = operand_int(operands, (int)seams, problem->p.batch);
     return rows > 0 ? rows : 0;
 }
 
@@ -172,24 +172,32 @@ static clattn_status check_seams(const struct problem *problem, const struct ope
     return CLATTN_OK;
 }
 
+int32_t call_page(const struct operands *operands, int64_t b, int64_t n)
+{
+    const int64_t *stride = operands->tensor[TENSOR_PAGE_TABLE].stride;
+    const int64_t index = operand_is_asked(operands, TENSOR_PAGE_STARTS)
+                              ? (operand_int(operands, TENSOR_PAGE_STARTS, b) + n) * stride[3]
+                              : b * stride[0] + n * stride[3];
+    return operand_int(operands, TENSOR_PAGE_TABLE, index);
+}
+
 /* Of a sequence of `length` keys: one line for all must have its pages; all of them are of the pool, or holes. */
 static clattn_status check_pages_of(const struct problem *problem, const struct operands *operands, int64_t b,
                                     int64_t length)
 {
-    const struct tensor_place *table = &operands->tensor[TENSOR_PAGE_TABLE];
-    const struct tensor_place *starts = &operands->tensor[TENSOR_PAGE_STARTS];
     const int64_t needed = (length + problem->p.page_size - 1) / problem->p.page_size;
-    const int32_t *start = starts->data ? (const int32_t *)starts->data + starts->offset + b : NULL;
-    if (start && (start[0] < 0 || (int64_t)start[1] - start[0] < needed)) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "page_starts[%" PRId64 "] %d, and %d after it: sequence %" PRId64 " needs %" PRId64
-                         " pages for its %" PRId64 " keys",
-                         b, (int)start[0], (int)start[1], b, needed, length);
+    if (operand_is_asked(operands, TENSOR_PAGE_STARTS)) {
+        const int32_t start = operand_int(operands, TENSOR_PAGE_STARTS, b);
+        const int32_t next = operand_int(operands, TENSOR_PAGE_STARTS, b + 1);
+        if (start < 0 || (int64_t)next - start < needed) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "page_starts[%" PRId64 "] %d, and %d after it: sequence %" PRId64 " needs %" PRId64
+                             " pages for its %" PRId64 " keys",
+                             b, (int)start, (int)next, b, needed, length);
+        }
     }
     for (int64_t n = 0; n < needed; ++n) {
-        const int64_t at = table->offset + (start ? 0 : b * table->stride[0]) +
-                           ((start ? *start : 0) + n) * table->stride[3];
-        const int32_t page = ((const int32_t *)table->data)[at];
+        const int32_t page = call_page(operands, b, n);
         if (page < -1 || page >= problem->p.pages) {
             return error_set(CLATTN_INVALID_ARGUMENT,
                              "page_table[%" PRId64 ", %" PRId64 "] %d: must be -1, for a hole, or 0 to pages %" PRId64
@@ -203,13 +211,12 @@ static clattn_status check_pages_of(const struct problem *problem, const struct 
 static clattn_status check_pages(const struct problem *problem, const struct call *call)
 {
     const struct operands *operands = &call->operands;
-    const struct tensor_place *lengths = &operands->tensor[TENSOR_KEY_LENGTHS];
     clattn_status status = CLATTN_OK;
     if (!operands->tensor[TENSOR_PAGE_TABLE].data) {
         return CLATTN_OK;
     }
     for (int64_t b = 0; b < problem->p.batch && status == CLATTN_OK; ++b) {
-        status = check_pages_of(problem, operands, b, ((const int32_t *)lengths->data)[lengths->offset + b]);
+        status = check_pages_of(problem, operands, b, operand_int(operands, TENSOR_KEY_LENGTHS, b));
     }
     return status;
 }

@@ -28,6 +28,9 @@ clattn_status call_from_device(const struct problem *problem, const clattn_call 
 clattn_status call_from_host(const struct problem *problem, const clattn_call *values,
                              const clattn_host_tensors *tensors, struct call *call);
 
+/* Entry n of the page table of sequence b, in host memory; a hole where it is no page of the pool. */
+int32_t call_page(const struct operands *operands, int64_t b, int64_t n);
+
 /* The int32 values of a host call that shapes depend on: seams must not fall, sequences must not be
  * longer than the problem's lengths, key lengths must be 0 to key_len. */
 clattn_status call_check_host_values(const struct problem *problem, const struct call *call);

@@ -61,7 +61,7 @@ clattn_status operands_check_lengths(const struct operands *operands, int id, co
     int64_t shape[4];
     operand_shape(operands, id, shape);
     for (int64_t b = 0; place->data && b < shape[3]; ++b) {
-        const int32_t length = ((const int32_t *)place->data)[place->offset + b];
+        const int32_t length = operand_int(operands, id, b);
         if (length < 0 || length > most) {
             return error_set(CLATTN_INVALID_ARGUMENT, "%s[%" PRId64 "] %d: must be 0 to %s %" PRId64,
                              operand_name(operands, id), b, (int)length, most_name, most);

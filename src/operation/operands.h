@@ -42,6 +42,13 @@ clattn_status operands_check_finite(const struct operands *operands);
 /* int32 values in host memory, or an absent tensor: each of them 0 to `most`, which messages call by its name. */
 clattn_status operands_check_lengths(const struct operands *operands, int id, const char *most_name, int64_t most);
 
+/* The int32 that is `index` elements behind the first of a tensor in host memory. */
+static inline int32_t operand_int(const struct operands *operands, int id, int64_t index)
+{
+    const struct tensor_place *place = &operands->tensor[id];
+    return ((const int32_t *)place->data)[place->offset + index];
+}
+
 int operand_is_given(const struct operands *operands, int id);
 int operand_is_asked(const struct operands *operands, int id);
 int operand_is_empty(const struct operands *operands, int id);

@@ -13,8 +13,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
 
 static int64_t read_int(const struct call *call, enum tensor_id id, int64_t index)
 {
-    const struct tensor_place *place = &call->operands.tensor[id];
-    return ((const int32_t *)place->data)[place->offset + index];
+    return operand_int(&call->operands, (int)id, index);
 }
 
 struct sequence sequence_of(const struct problem *problem, const struct call *call, int64_t b)
@@ -50,11 +49,8 @@ int64_t place_index(const struct tensor_place *place, int64_t b, int64_t h, int6
 
 int64_t key_page(const struct problem *problem, const struct call *call, int64_t b, int64_t j)
 {
-    const struct tensor_place *table = &call->operands.tensor[TENSOR_PAGE_TABLE];
-    const int one_table = (problem->flags & CLATTN_FLAG_PAGE_STARTS) != 0;
-    const int64_t first = one_table ? read_int(call, TENSOR_PAGE_STARTS, b) : 0, page = j / problem->p.page_size;
-    const int64_t entry = ((const int32_t *)table->data)[place_index(table, one_table ? 0 : b, 0, 0, first + page)];
-    return entry >= 0 && entry < problem->p.pages ? entry : -1;
+    const int64_t page = call_page(&call->operands, b, j / problem->p.page_size);
+    return page >= 0 && page < problem->p.pages ? page : -1;
 }
 
 static int range_allows(const struct problem *problem, const struct call *call, const struct sequence *sequence,

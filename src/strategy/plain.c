@@ -14,7 +14,7 @@
 #define LAUNCH_WORK_MAX 2e10
 
 /* What a program is built with or without; the others are asked at run time. */
-#define RARE_FEATURES (CLATTN_FLAG_PAGES | CLATTN_FLAG_PAGE_STARTS | CLATTN_FLAG_ROW_RANGES)
+#define RARE_FEATURES CLATTN_FLAG_ROW_RANGES
 
 struct plain_state {
     struct kernel *kernel;

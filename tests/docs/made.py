@@ -11,17 +11,9 @@ import subprocess
 import sys
 import urllib.parse
 
+from counted import check, end
+
 source, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-passed = failed = 0
-
-
-def check(right, complaint):
-    global passed, failed
-    if right:
-        passed += 1
-    else:
-        failed += 1
-        print(f"made: {complaint}")
 
 
 def exported():
@@ -91,5 +83,4 @@ def check_site():
 
 check_manuals()
 check_site()
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+end()

@@ -6,20 +6,12 @@ import pathlib
 import re
 import sys
 
+from counted import check, end
+
 source = pathlib.Path(sys.argv[1])
 examples = sorted((source / "examples").glob("*.c"))
 documents = sorted((source / "docs").glob("*.md"))
 pages = documents + [source / "README.md"]
-passed = failed = 0
-
-
-def check(right, complaint):
-    global passed, failed
-    if right:
-        passed += 1
-    else:
-        failed += 1
-        print(f"pages: {complaint}")
 
 
 def lines_of(text):
@@ -47,5 +39,4 @@ for page in pages:
 for path in documents + examples:
     known = path.resolve() in linked or path.name in ("README.md", "attention.c")
     check(known, f"{path.relative_to(source)}: no page links to it")
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+end()
