@@ -9,10 +9,6 @@
  *     split_attend   group id 0: split      1: key/value head      2: batch entry
  *     split_combine  group id 0: row        1: key/value head      2: batch entry
  *
- *     row r of a key/value head  ->  position r / GROUP, head r % GROUP
- *     splits[((b * kv_heads + kv_head) * n_splits + split) * ROWS + r][0 .. CHUNKS_V)  P * V, by 16
- *     then, of all splits, [..][0] row maximum, [1] row sum              (sum UNSEEN: the row saw no key)
- *
  * Scores: lanes along head_dim, 16 dot products at once (AT_ONCE rows x 16 / AT_ONCE keys), whose lanes are
  * summed together at the end. Softmax: lanes along the keys. Mixing: lanes along head_dim_v. */
 #include "split_products.clh"
@@ -20,8 +16,6 @@
 #ifndef ONE_LAUNCH
 #define ONE_LAUNCH 0 /* 1: split_head; 0: the other two. A program has what its plan runs. */
 #endif
-
-#define UNSEEN (-1.0f)
 
 /* Bias or mask of a row for 16 keys from `key` on, 0 where there is no such element. */
 static inline float16 terms_of_row(const clattn_params *p, const attention_buffers *in, int is_mask,
@@ -144,48 +138,11 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
     }
 }
 
-/* Every row sees every key of the split. */
-static inline int split_is_full(const clattn_params *p, const kv_split *t)
-{
-    return !(HAS(MASK) || HAS(BIAS)) &&
-           all_rows_see(p, &t->s, 0, position_of(t, t->rows - 1), t->from, t->count);
-}
-
-/* Split n of the head whose place stands in `t`. */
-static inline void set_split(const clattn_params *p, kv_split *t, int n)
-{
-    t->from = n * SPLIT_KEYS;
-    const int high = t->rows > 0 ? key_high(p, &t->s, position_of(t, t->rows - 1)) : 0;
-    t->count = min(SPLIT_KEYS, high - t->from);
-}
-
-/* Where a split leaves its P * V; and its row maxima and row sums, behind those of all. */
-static inline __global float *values_of(const clattn_params *p, const kv_split *t, __global float *splits,
-                                        int n_splits)
-{
-    const clattn_i64 head = (clattn_i64)t->b * p->kv_heads + t->first_head / GROUP;
-    return splits + (head * n_splits + t->from / SPLIT_KEYS) * ROWS * SPLIT_COLUMNS(HEAD_DIM_V);
-}
-
-static inline __global float *state_of(const clattn_params *p, const kv_split *t, __global float *splits,
-                                       int n_splits)
-{
-    const clattn_i64 head = (clattn_i64)t->b * p->kv_heads + t->first_head / GROUP;
-    const clattn_i64 all_heads = (clattn_i64)p->batch * p->kv_heads;
-    return splits + all_heads * n_splits * ROWS * SPLIT_COLUMNS(HEAD_DIM_V) +
-           (head * n_splits + t->from / SPLIT_KEYS) * ROWS * SPLIT_STATE;
-}
-
 /* The keys and values of a split, for all rows. */
 static inline void attend_split(const clattn_params *p, const attention_buffers *in, kv_split *t,
                                 __global float *to, __global float *state)
 {
-    int unseen = t->count <= 0 ||
-                 (t->from >= p->always_visible_keys && t->from + t->count <= window_low(p, &t->s, 0));
-    if (HAS(ROW_RANGES)) {
-        unseen |= t->from + t->count <= t->s.low;
-    }
-    if (unseen) {
+    if (split_is_unseen(p, t)) {
         for (int r = 0; r < t->rows; ++r) {
             state[SPLIT_STATE * r] = -INFINITY;
             state[SPLIT_STATE * r + 1] = UNSEEN;
@@ -270,17 +227,6 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
 }
 
 #define SPLIT_KERNEL __kernel __attribute__((reqd_work_group_size(1, 1, 1))) LEAST_SUB_GROUP void
-
-/* `p` and `in`, and `t`: split n of a key/value head. */
-#define SPLIT_PLACE(batch_entry, kv_head, n)                                                           \
-    ATTENTION_INPUTS(p, in);                                                                           \
-    kv_split t;                                                                                           \
-    t.b = (int)(batch_entry);                                                                          \
-    t.first_head = (int)(kv_head) * GROUP;                                                             \
-    t.s = sequence_of(p, &in, t.b);                                                                    \
-    t.rows = t.s.query_len * GROUP;                                                                    \
-    narrow_to_rows(p, &in, &t.s, t.b, t.first_head, GROUP, 0, t.s.query_len - 1);                      \
-    set_split(p, &t, (int)(n))
 
 #if ONE_LAUNCH
 /* What the two below do, by the same operations in the same order. */

@@ -76,6 +76,8 @@ libclattn_core_la_SOURCES = \
 	src/plan/enqueue.h \
 	src/plan/kept_plans.c \
 	src/plan/kept_plans.h \
+	src/plan/kv_split.c \
+	src/plan/kv_split.h \
 	src/plan/ladder.c \
 	src/plan/ladder.h \
 	src/plan/ladder_table.c \
@@ -137,6 +139,7 @@ libclattn_core_la_SOURCES = \
 	src/strategy/fused_simt.c \
 	src/strategy/plain.c \
 	src/strategy/split.c \
+	src/strategy/split_simt.c \
 	src/strategy/staged.c \
 	src/strategy/staged.h \
 	src/strategy/staged_run.c \
@@ -202,7 +205,12 @@ KERNEL_FILES = \
 	cl/simt_tile.clh \
 	cl/split.cl \
 	cl/split_layout.h \
+	cl/split_place.clh \
 	cl/split_products.clh \
+	cl/split_simt.cl \
+	cl/split_simt_layout.h \
+	cl/split_simt_runs.clh \
+	cl/split_simt_scores.clh \
 	cl/staged_mix.cl \
 	cl/staged_params.h \
 	cl/staged_repair.cl \

@@ -92,6 +92,7 @@ test_programs = \
 	tests/unit/call \
 	tests/unit/device_quirks \
 	tests/unit/environment \
+	tests/unit/gpu_choices \
 	tests/unit/half \
 	tests/unit/overlap \
 	tests/unit/philox \
@@ -189,6 +190,14 @@ tests_docs_features_SOURCES = \
 	tests/offline/null_devices.c \
 	tests/offline/null_driver.c \
 	tests/offline/null_driver.h
+
+# What plans choose on GPUs, likewise.
+tests_unit_gpu_choices_LDFLAGS = $(tests_offline_programs_LDFLAGS)
+tests_unit_gpu_choices_SOURCES = \
+	tests/offline/null_devices.c \
+	tests/offline/null_driver.c \
+	tests/offline/null_driver.h \
+	tests/unit/gpu_choices.c
 
 # Preloaded, by tests/units/amx.sh.
 layers += tests/units/amx_emulator.la

@@ -56,7 +56,9 @@ double row_tile_cost_ms(const struct device *device, const struct problem *probl
     const double blocks = (double)row_blocks_of(p->query_len, tile->tile.rows) * (double)p->batch *
                           (double)p->query_heads;
     const double work = blocks * block_work(tile, p->head_dim_v, p->key_len) * (p->causal ? 0.6 : 1);
-    return 0.02 + work / rate / (double)device->compute_units;
+    const double groups = blocks * (double)row_blocks_of(p->head_dim_v, tile->columns);
+    const double units = (double)device->compute_units, busy = groups < 1 ? 1 : groups < units ? groups : units;
+    return 0.02 + work / rate / busy;
 }
 
 /* ---- problems and launches ------------------------------------------------------------------ */
@@ -74,10 +76,11 @@ int row_blocks_applicable(const struct device *device, const struct problem *pro
     return 0;
 }
 
-/* The part of `count` that one launch takes, at least 1. */
-static int64_t step_of(int64_t count, double at_once)
+/* The part of `count` that one launch takes, at least 1 and no more than `most`. */
+static int64_t step_of(int64_t count, double at_once, int64_t most)
 {
-    return at_once >= (double)count ? count : at_once < 1 ? 1 : (int64_t)at_once;
+    const int64_t step = at_once >= (double)count ? count : at_once < 1 ? 1 : (int64_t)at_once;
+    return step < most ? step : most;
 }
 
 static clattn_status launch_part(const struct row_blocks *blocks, const struct operands *operands,
@@ -105,7 +108,8 @@ clattn_status row_blocks_enqueue(const struct clattn_plan *plan, const struct ro
     const int64_t count = row_blocks_of(params.query_len, rows);
     const double work_most = blocks->unit_work_most * (double)plan->context->device.compute_units;
     const double at_once = work_most / block_work(blocks->tile, params.head_dim_v, params.key_len);
-    const int64_t block_step = step_of(count, at_once), head_step = step_of(heads, at_once / (double)count);
+    const int64_t block_step = step_of(count, at_once, INT64_MAX);
+    const int64_t head_step = step_of(heads, at_once / (double)count, LAUNCH_GROUPS_MOST);
     clattn_status status = CLATTN_OK;
     for (int64_t head = 0; head < heads && status == CLATTN_OK; head += head_step) {
         for (int64_t block = 0; block < count && status == CLATTN_OK; block += block_step) {

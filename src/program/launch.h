@@ -42,6 +42,9 @@ clattn_status chain_end(struct chain *chain, clattn_status status);
  * events. Only for in-order queues. */
 clattn_status chain_flush_waits(struct chain *chain);
 
+/* Work-groups along the second or third axis: NVIDIA's GPUs take no more. */
+#define LAUNCH_GROUPS_MOST 65535
+
 /* One kernel argument; a NULL buffer: value points to a NULL cl_mem. */
 struct launch_argument {
     size_t bytes;

@@ -94,7 +94,8 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     const double rows_at_once = LAUNCH_WORK_MAX / work;
     const int64_t row_step = rows_at_once >= (double)rows ? rows : rows_at_once < 1 ? 1 : (int64_t)rows_at_once;
     const double heads_at_once = rows_at_once / (double)rows;
-    const int64_t head_step = heads_at_once >= (double)heads ? heads : heads_at_once < 1 ? 1 : (int64_t)heads_at_once;
+    const int64_t fitting = heads_at_once >= (double)heads ? heads : heads_at_once < 1 ? 1 : (int64_t)heads_at_once;
+    const int64_t head_step = fitting < LAUNCH_GROUPS_MOST ? fitting : LAUNCH_GROUPS_MOST;
     const size_t blocks = ((size_t)params.head_dim_v + PLAIN_COLUMNS - 1) / PLAIN_COLUMNS;
     clattn_status status = CLATTN_OK;
     for (int64_t head = 0; head < heads && status == CLATTN_OK; head += head_step) {

@@ -4,16 +4,14 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "cl/split_layout.h"
-#include "plan/attention_arguments.h"
+#include "plan/kv_split.h"
 #include "plan/register_file.h"
 #include "plan/tile_choice.h"
 #include "strategy/strategies.h"
 
-#define ROWS_MAX 16      /* of a key/value head; from there on fused_simd fills its lanes */
-#define COLUMNS_MAX 4096 /* head_dim, head_dim_v */
-#define GROUPS_A_UNIT 4  /* work-groups of whole heads, so that compute units finish together */
-#define SPLIT_KEYS 512   /* weights that stay in the first cache; two streams long enough to prefetch */
+#define ROWS_MAX 16     /* of a key/value head; from there on fused_simd fills its lanes */
+#define GROUPS_A_UNIT 4 /* work-groups of whole heads, so that compute units finish together */
+#define SPLIT_KEYS 512  /* weights that stay in the first cache; two streams long enough to prefetch */
 
 /* Vectors of 16 sums that registers hold beside what is multiplied. They change no bit. */
 static const int vector_sums[REGISTER_FILE_COUNT] = {
@@ -26,66 +24,25 @@ static const int vector_sums[REGISTER_FILE_COUNT] = {
 struct split_state {
     struct kernel *head; /* splits and combining in one launch; NULL: in two */
     struct kernel *attend, *combine;
-    int group, split_keys;
+    int split_keys;
 };
-
-static int64_t group_of(const clattn_problem *p)
-{
-    return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
-}
-
-static int64_t rows_of(const clattn_problem *p)
-{
-    return p->query_len * group_of(p);
-}
-
-static int rows_at_least_one(const clattn_problem *p)
-{
-    return rows_of(p) > 0 ? (int)rows_of(p) : 1;
-}
-
-static int64_t splits_of(int64_t key_len, int split_keys)
-{
-    return key_len > 0 ? (key_len + split_keys - 1) / split_keys : 1;
-}
-
-static size_t workspace_bytes(const clattn_problem *p, int split_keys)
-{
-    double floats = (double)p->batch * (double)p->query_heads * (double)p->query_len *
-                    (double)(SPLIT_COLUMNS(p->head_dim_v) + SPLIT_STATE) * (double)splits_of(p->key_len, split_keys);
-    return floats * sizeof(float) < 1e18 ? (size_t)floats * sizeof(float) : SIZE_MAX;
-}
 
 static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
     const struct problem *problem = attention_problem(any);
-    const clattn_problem *p = &problem->p;
+    if (context->device.device_class == DEVICE_GPU) {
+        text_append(why, "has one work-item a work-group, which leaves a GPU idle: split_simt is for those");
+        return 0;
+    }
     if (context->device.device_class != DEVICE_CPU && strcmp(problem->any.strategy_name, "split") != 0) {
         text_append(why, "for CPU devices, and others only when asked for by name");
-    } else if (context->device.quirks & QUIRK_NO_LARGE_VECTORS) {
-        text_append(why, "is made of wide vectors, which the device's compiler is not up to");
-    } else if (p->type == CLATTN_FLOAT64) {
-        text_append(why, "computes in float32");
-    } else if (p->weights != CLATTN_WEIGHTS_NONE) {
-        text_append(why, "has no matrix of weights to give out");
-    } else if (p->dropout > 0) {
-        text_append(why, "has no dropout: it is for decoding");
-    } else if (p->strided_columns) {
-        text_append(why, "reads columns of stride 1");
-    } else if (p->query_len > ROWS_MAX || rows_of(p) > ROWS_MAX) {
-        text_append(why, "%lld query rows of %lld heads share a key/value head: at most %d rows",
-                    (long long)p->query_len, (long long)group_of(p), ROWS_MAX);
-    } else if (p->head_dim > COLUMNS_MAX || p->head_dim_v > COLUMNS_MAX) {
-        text_append(why, "head_dim %lld, head_dim_v %lld: at most %d fit private memory", (long long)p->head_dim,
-                    (long long)p->head_dim_v, COLUMNS_MAX);
-    } else if (!attention_arguments_fit(&context->device, 0, why)) {
         return 0;
-    } else if (workspace_bytes(p, SPLIT_KEYS) > context->workspace_limit_bytes) {
-        text_append(why, "its workspace of %zu bytes is over the limit", workspace_bytes(p, SPLIT_KEYS));
-    } else {
-        return 1;
     }
-    return 0;
+    if (context->device.quirks & QUIRK_NO_LARGE_VECTORS) {
+        text_append(why, "is made of wide vectors, which the device's compiler is not up to");
+        return 0;
+    }
+    return kv_split_applicable(context, problem, SPLIT_KEYS, ROWS_MAX, why);
 }
 
 /* Linear in batch and heads, as that of fused_simd is. */
@@ -93,11 +50,11 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 {
     const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
-    const double heads = (double)p->batch * (double)p->kv_heads, rows = (double)rows_of(p);
+    const double heads = (double)p->batch * (double)p->kv_heads, rows = (double)kv_split_rows_of(p);
     double keys = heads * (double)p->key_len, elements = keys * (double)(p->head_dim + p->head_dim_v);
     double bytes = keys * ((double)p->head_dim * (double)clattn_type_size(p->key_type) +
                            (double)p->head_dim_v * (double)clattn_type_size(p->value_type));
-    double groups = heads * ((double)splits_of(p->key_len, SPLIT_KEYS) + rows);
+    double groups = heads * ((double)kv_splits_of(p->key_len, SPLIT_KEYS) + rows);
     /* About 33 GB/s and 100 multiply-adds a nanosecond for each compute unit, a microsecond a work-group. */
     return 0.02 + (bytes / 3.3e7 + elements * rows / 1e8 + groups * 1e-3) / (double)context->device.compute_units;
 }
@@ -107,7 +64,7 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 /* Whether a work-group for each key/value head keeps the device busy; then one launch does it all. */
 static int heads_fill(const clattn_context *context, const clattn_problem *p)
 {
-    return splits_of(p->key_len, SPLIT_KEYS) == 1 ||
+    return kv_splits_of(p->key_len, SPLIT_KEYS) == 1 ||
            p->batch * p->kv_heads >= GROUPS_A_UNIT * (int64_t)context->device.compute_units;
 }
 
@@ -141,9 +98,9 @@ static void append_options(const struct clattn_plan *plan, const struct split_st
     append_type_options(problem, options);
     text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=0 -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
                 (unsigned)problem->flags, (int)p->bias_type, (int)p->head_dim, (int)p->head_dim_v);
-    text_append(options, " -D GROUP=%d -D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d", state->group,
-                rows_at_least_one(p), state->split_keys, plan->context->device.device_class == DEVICE_CPU,
-                tile->launches == 1);
+    text_append(options, " -D GROUP=%d -D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d",
+                (int)kv_split_group(p), kv_split_rows(p), state->split_keys,
+                plan->context->device.device_class == DEVICE_CPU, tile->launches == 1);
     append_page_options(p, options);
     text_append(options, " -D VECTOR_SUMS=%d", (int)tile->sums);
 }
@@ -167,12 +124,11 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     plan->state = state;
-    state->group = (int)group_of(p);
     state->split_keys = SPLIT_KEYS;
-    plan->workspace_bytes = workspace_bytes(p, SPLIT_KEYS);
+    plan->workspace_bytes = kv_split_workspace_bytes(p, SPLIT_KEYS);
     const struct wisdom_tile tile = tile_choose(plan, explain);
     const int one_launch = tile.launches == 1;
-    text_append(explain, "  split: K/V splits of %d keys, %d rows each\n", SPLIT_KEYS, rows_at_least_one(p));
+    text_append(explain, "  split: K/V splits of %d keys, %d rows each\n", SPLIT_KEYS, kv_split_rows(p));
     text_append(explain, "  registers: %d vectors of 16 sums\n", (int)tile.sums);
     text_append(explain, "  %s\n",
                 one_launch ? "one launch, a work-group for each key/value head" : "two launches: splits, then rows");
@@ -187,27 +143,19 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct split_state *state = plan->state;
-    clattn_params params;
-    attention_params(plan, operands, &params);
-    const cl_int n_splits = (cl_int)splits_of(params.key_len, state->split_keys);
-    const size_t local[3] = { 1, 1, 1 }, heads = (size_t)params.kv_heads;
-    const size_t batch = (size_t)params.batch, rows = (size_t)params.query_len * (size_t)state->group;
-    const size_t head_global[2] = { heads, batch };
-    const size_t attend_global[3] = { (size_t)n_splits, heads, batch };
-    const size_t combine_global[3] = { rows, heads, batch };
-    struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
-    const size_t count = sizeof(arguments) / sizeof(arguments[0]);
-    attention_arguments(&params, operands, arguments);
-    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(operands->workspace);
-    arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(n_splits);
+    struct kv_split_call call;
+    kv_split_call_of(plan, operands, state->split_keys, &call);
+    const size_t local[3] = { 1, 1, 1 };
+    const size_t attend_global[3] = { (size_t)call.n_splits, call.heads, call.batch };
+    const size_t combine_global[3] = { call.rows, call.heads, call.batch };
     if (state->head) {
         chain_final(chain);
-        return launch(chain, state->head, 2, head_global, local, count, arguments);
+        return kv_split_launch(&call, state->head, 2, attend_global + 1, local, chain);
     }
-    clattn_status status = launch(chain, state->attend, 3, attend_global, local, count, arguments);
+    clattn_status status = kv_split_launch(&call, state->attend, 3, attend_global, local, chain);
     if (status == CLATTN_OK) {
         chain_final(chain);
-        status = launch(chain, state->combine, 3, combine_global, local, count, arguments);
+        status = kv_split_launch(&call, state->combine, 3, combine_global, local, chain);
     }
     return status;
 }

@@ -114,7 +114,8 @@ static void plan_chunks(const clattn_context *context, const struct problem *pro
     int64_t rows = limit / row_bytes > 1 ? limit / row_bytes : 1;
     if (rows >= p->query_len) {
         state->chunk_rows = p->query_len;
-        state->chunk_planes = p->query_len > 0 ? min64(rows / p->query_len, p->batch * p->query_heads) : 0;
+        state->chunk_planes =
+            p->query_len > 0 ? min64(min64(rows / p->query_len, LAUNCH_GROUPS_MOST), p->batch * p->query_heads) : 0;
         return;
     }
     const int64_t tile_rows = state->score.group_rows > state->mix.group_rows ? state->score.group_rows
@@ -256,11 +257,18 @@ static int is_legal(const clattn_context *context, const struct any_problem *any
 
 /* ---- the row of the table --------------------------------------------------------------------- */
 
-/* Multiply-adds a millisecond and compute unit. Measured on CPUs; on GPUs a guess. */
+/* Multiply-adds a millisecond and compute unit: measured on CPUs; CLBlast on a GPU (H100) too, tiles there a guess. */
 static double product_rate(const clattn_context *context, const struct problem *problem)
 {
     const int by_clblast = tiles_reason(context, problem) == NULL;
     return context->device.device_class == DEVICE_CPU ? (by_clblast ? 5e6 : 3e7) : (by_clblast ? 4e7 : 2e7);
+}
+
+/* CLBlast on a GPU, a head: two calls, the second of which walks over the keys one after the other (H100). */
+static double head_ms(const clattn_context *context, const struct problem *problem)
+{
+    const int walks = context->device.device_class == DEVICE_GPU && tiles_reason(context, problem) == NULL;
+    return walks ? 0.04 + 8e-5 * (double)problem->p.key_len : 0;
 }
 
 /* Rows that share a tile of keys: each such block loads all keys and values of its head once. */
@@ -281,8 +289,8 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
                           (double)((p->query_len + SHARING_ROWS - 1) / SHARING_ROWS);
     const double loads = blocks * (double)p->key_len * (double)(p->head_dim + p->head_dim_v);
     const double passes = needs_scale_mask(problem) ? 5.5 : 1.5;
-    return chunks * 0.06 + multiply_adds / (product_rate(context, problem) * units) +
-           (scores * passes + 0.6 * loads) / (1e6 * units);
+    return chunks * 0.06 + (double)p->batch * (double)p->query_heads * head_ms(context, problem) +
+           multiply_adds / (product_rate(context, problem) * units) + (scores * passes + 0.6 * loads) / (1e6 * units);
 }
 
 const struct strategy strategy_staged = {

@@ -2,8 +2,8 @@
 #include "strategy/strategies.h"
 
 const struct strategy *const strategy_table[] = {
-    &strategy_plain,      &strategy_split,     &strategy_fused_amx, &strategy_fused_simd,
-    &strategy_fused_simt, &strategy_fused_mma, &strategy_staged,
+    &strategy_plain,      &strategy_split,      &strategy_split_simt, &strategy_fused_amx,
+    &strategy_fused_simd, &strategy_fused_simt, &strategy_fused_mma,  &strategy_staged,
 };
 
 const size_t strategy_count = sizeof(strategy_table) / sizeof(strategy_table[0]);

@@ -6,6 +6,7 @@
 
 extern const struct strategy strategy_plain;
 extern const struct strategy strategy_split;
+extern const struct strategy strategy_split_simt;
 extern const struct strategy strategy_fused_mma;
 extern const struct strategy strategy_fused_amx;
 extern const struct strategy strategy_fused_simd;

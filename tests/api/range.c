@@ -11,8 +11,8 @@
 #define KEYS 40
 #define DIM 16
 
-static const char *const strategies[] = { NULL,    "plain",     "staged",     "fused_simd",
-                                          "split", "fused_amx", "fused_simt", "fused_mma" };
+static const char *const strategies[] = { NULL,         "plain",     "staged",     "fused_simd", "split",
+                                          "split_simt", "fused_amx", "fused_simt", "fused_mma" };
 
 /* Magnitudes of queries, keys and values, which are these times -1 to 1, and the scale. */
 struct magnitudes {

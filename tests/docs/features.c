@@ -273,7 +273,7 @@ static void make_table(struct text *table)
         text_append(table, "\n| %s |", features[f].name);
         for (size_t s = 0; s < strategy_count; ++s) {
             const char *name = strategy_table[s]->name;
-            const int for_gpus = strcmp(name, "fused_simt") == 0 || strcmp(name, "fused_mma") == 0;
+            const int for_gpus = strstr(name, "_simt") != NULL || strcmp(name, "fused_mma") == 0;
             cell(table, for_gpus ? &gpu : &cpu, name, &features[f]);
         }
     }

@@ -24,6 +24,10 @@
 #define EVERYTHING                                                                                                     \
     CAUSAL, .features = CLATTN_WITH_MASK | CLATTN_WITH_SLOPES | CLATTN_WITH_SINKS, .softcap = 30, .dropout = 0.1,      \
             .bias_type = CLATTN_FLOAT32
+/* All that decoding takes: no dropout. */
+#define CAUSAL_AND_MORE                                                                                                \
+    .causal = 1, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT, .softcap = 30, .bias_type = CLATTN_FLOAT32,                   \
+    .features = CLATTN_WITH_MASK | CLATTN_WITH_SLOPES | CLATTN_WITH_SINKS
 
 /* clang-format off */
 static const struct problem_row gpu_rows[] = {
@@ -77,9 +81,11 @@ static const struct problem_row gpu_rows[] = {
     { "d128-tf32", F32, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_mma", .allow_tf32 = 1 }, TF32_UNITS },
     { "d128-tf32-all", F32, 0, { SHAPE(2048, 128), .strategy = "fused_mma", .allow_tf32 = 1, EVERYTHING }, TF32_UNITS },
 
-    { "decode-d64", F32 | F16, ROW_MAY_SPILL | ROW_QUICK, { SHAPE(1, 64), .strategy = "split" }, 0 },
-    { "decode-short", F32, ROW_MAY_SPILL, { SHAPE_OF(1, 300, 64), .strategy = "split" }, 0 },
-    { "decode-d128", F32 | F16, ROW_MAY_SPILL, { SHAPE(1, 128), .strategy = "split", CAUSAL }, 0 },
+    { "decode-d64", F32 | F16, ROW_QUICK, { SHAPE(1, 64), .strategy = "split_simt" }, 0 },
+    { "decode-d128", F32 | F16, ROW_QUICK, { SHAPE(1, 128), .strategy = "split_simt", CAUSAL }, 0 },
+    { "decode-8-d128", F32 | F16, ROW_QUICK, { SHAPE(8, 128), .strategy = "split_simt", CAUSAL }, 0 },
+    { "decode-8-d64", F32 | F16, 0, { SHAPE(8, 64), .strategy = "split_simt" }, 0 },
+    { "decode-8-all", HALF, 0, { SHAPE(8, 128), .strategy = "split_simt", CAUSAL_AND_MORE }, 0 },
 };
 
 /* What CPUs take. Their hot loops are judged, not how all of it compiles (tests/offline/run-cpus). */

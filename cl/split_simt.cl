@@ -1,0 +1,239 @@
+/* split_simt: few query rows against many keys (decoding) on GPUs, by a K/V split (Flash-Decoding; Dao et al. 2023):
+ * splits of SPLIT_KEYS keys go over all compute units, each read once for up to ROWS_AT_ONCE rows that share a
+ * key/value head, and are then combined by their row maxima and row sums, as in an online softmax (Milakov and
+ * Gimelshein 2018). What split.cl is for CPUs; split_place.clh says where splits and their results are.
+ *
+ *     split_simt_attend    group 0: batch entry * splits + split   1: key/value head * row blocks + block of rows
+ *     split_simt_combine   group 0: batch entry * rows + row       1: key/value head
+ *
+ * PARTS x LANES work-items, and a run is 16 bytes. In local memory:
+ *
+ *     queries[r][column]            float32; all lanes of a part read the same one at once
+ *     tile[key * KEY_PITCH + run]   TILE_KEYS keys. KEY_PITCH is odd, so eight neighbours read from all banks
+ *     partial[part][r][key]         of a tile's scores: work-item (part, lane) has runs part, part + PARTS, .. of keys
+ *                                   lane, lane + LANES, .. and all rows
+ *     logits[r][key], then weights[key][r]   of the split, in one place
+ *     sums[r][sub][column]          P * V, of a few rows at a time, in the tile's place
+ *
+ * Values never pass through local memory: work-item (sub, run) loads a run of keys sub, sub + SUBS, .. and keeps sums
+ * of all rows in registers. Every sum is taken in an order that depends on head dims and types alone, so the bits of a
+ * row do not depend on the rows beside it. */
+#include "split_simt_scores.clh"
+
+#define VALUE_RUNS SPLIT_SIMT_RUNS(HEAD_DIM_V, VALUE_RUN)
+#define ACROSS (VALUE_RUNS < ITEMS ? VALUE_RUNS : ITEMS) /* runs of a row of values, at once */
+#define SUBS (ITEMS / ACROSS)
+#define VALUES_AHEAD 4
+#define SUM_ROWS_FIT (AREA * 4 / (ITEMS * VALUE_RUN))
+#define SUM_ROWS (SUM_ROWS_FIT < ROWS_AT_ONCE ? SUM_ROWS_FIT : ROWS_AT_ONCE)
+
+#define FOR_VALUES UNROLL for (int n = 0; n < VALUES_AHEAD; ++n)
+
+/* Runs `run` of keys `key`, key + SUBS, .. */
+INLINE void fetch_values(const attention_buffers *in, const group *g, const run_source *values, int key, int run,
+                                uint4 runs[VALUES_AHEAD])
+{
+    FOR_VALUES
+    {
+        const int j = key + n * SUBS;
+        runs[n] = j < g->t.count ? fetch_value_run(in->value, values, g->t.from + j, run) : (uint4)0;
+    }
+}
+
+/* The sums of this work-item's columns over its keys, whose first values are in `runs`. A hidden value, which may be an
+ * infinity or a NaN, must not meet its weight of 0. */
+INLINE void mix_values(const clattn_params *p, const attention_buffers *in, const group *g, const run_source *values,
+                       int sub, int run, __local const float *weights, uint4 runs[VALUES_AHEAD],
+                       float sum[ROWS_AT_ONCE][VALUE_RUN])
+{
+    #pragma unroll 1
+    for (int key = sub; key < g->t.count; key += VALUES_AHEAD * SUBS) {
+        uint4 now[VALUES_AHEAD];
+        FOR_VALUES now[n] = runs[n];
+        fetch_values(in, g, values, key + VALUES_AHEAD * SUBS, run, runs);
+        FOR_VALUES
+        {
+            const int j = key + n * SUBS;
+            float value[VALUE_RUN];
+            WIDEN_VALUE_RUN(now[n], value);
+            if (j < g->t.count) {
+                FOR_ROWS
+                {
+                    const float weight = weights[j * ROWS_AT_ONCE + r];
+                    const int is_seen = !(FLAGS & CLATTN_FLAGS_HIDING) || !IS_HIDDEN_WEIGHT(weight);
+                    UNROLL
+                    for (int c = 0; c < VALUE_RUN; ++c) {
+                        sum[r][c] = is_seen ? FMA(weight, value[c], sum[r][c]) : sum[r][c];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Adds what the work-items of a column have, in their order, for SUM_ROWS rows at a time. */
+INLINE void write_sums(const group *g, int sub, int run, int first_run, float sum[ROWS_AT_ONCE][VALUE_RUN],
+                              __local float *sums, __global float *to)
+{
+    const int columns = ACROSS * VALUE_RUN, last = SPLIT_COLUMNS(HEAD_DIM_V) - first_run * VALUE_RUN;
+    UNROLL
+    for (int first = 0; first < ROWS_AT_ONCE; first += SUM_ROWS) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        FOR_ROWS
+        {
+            if (r >= first && r < first + SUM_ROWS && sub < SUBS) {
+                UNROLL
+                for (int c = 0; c < VALUE_RUN; c += 4) {
+                    *(__local float4 *)(sums + (((r - first) * SUBS + sub) * ACROSS + run) * VALUE_RUN + c) =
+                        (float4)(sum[r][c], sum[r][c + 1], sum[r][c + 2], sum[r][c + 3]);
+                }
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int i = g->item; i < SUM_ROWS * columns; i += ITEMS) {
+            const int r = g->first_row + first + i / columns, column = i % columns;
+            float total = 0.0f;
+            for (int n = 0; n < SUBS; ++n) {
+                total += sums[(i / columns * SUBS + n) * columns + column];
+            }
+            if (g->t.count > 0 && first + i / columns < ROWS_AT_ONCE && r < g->t.rows && column < last) {
+                to[r * SPLIT_COLUMNS(HEAD_DIM_V) + first_run * VALUE_RUN + column] = total;
+            }
+        }
+    }
+}
+
+#define SPLIT_SIMT_KERNEL __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) LEAST_SUB_GROUP void
+
+SPLIT_SIMT_KERNEL split_simt_attend(ATTENTION_ARGUMENTS, __global float *splits, int n_splits)
+{
+    SPLIT_PLACE(get_group_id(0) / n_splits, get_group_id(1) / BLOCKS, get_group_id(0) % n_splits);
+    __local uint4 area[AREA];
+    __local float floats[SPLIT_SIMT_FLOATS(ROWS_AT_ONCE, TILE_KEYS, HEAD_DIM, KEY_RUN)] __attribute__((aligned(16)));
+    __local float *queries = floats, *partial = queries + ROWS_AT_ONCE * DEPTH;
+    __local float *row_weights = partial + PARTS * ROWS_AT_ONCE * TILE_KEYS;
+    __local float *own = row_weights + ROWS_AT_ONCE * SPLIT_KEYS;
+    const int first_row = (int)get_group_id(1) % BLOCKS * ROWS_AT_ONCE;
+    /* Without keys or rows a work-group takes the same way, through all barriers, with nothing to do between them. */
+    t.count = first_row < t.rows && !split_is_unseen(p, &t) ? t.count : 0;
+    const group here = { t, (int)get_local_id(0), first_row }, *g = &here;
+    __global float *to = values_of(p, &t, splits, n_splits), *state = state_of(p, &t, splits, n_splits);
+    const int kv_head = t.first_head / GROUP;
+    const run_source keys = run_source_of((size_t)in.key, key_rows_of(p, &t.s, t.b, kv_head), HEAD_DIM, KEY_RUN);
+    const run_source values =
+        run_source_of((size_t)in.value, value_rows_of(p, &t.s, t.b, kv_head), HEAD_DIM_V, VALUE_RUN);
+    const int sub = g->item / ACROSS, across = g->item % ACROSS;
+    uint4 runs[VALUES_AHEAD];
+    stage_queries(p, &in, g, queries);
+    score_split(p, &in, g, &keys, queries, area, partial, row_weights);
+    fetch_values(&in, g, &values, sub, across, runs);
+    weigh_split(g, row_weights, own, state);
+    #pragma unroll 1
+    for (int first_run = 0; first_run < VALUE_RUNS; first_run += ACROSS) {
+        const int run = first_run + across;
+        float sum[ROWS_AT_ONCE][VALUE_RUN];
+        FOR_ROWS UNROLL for (int c = 0; c < VALUE_RUN; ++c) sum[r][c] = 0.0f;
+        if (first_run > 0) {
+            fetch_values(&in, g, &values, sub, run, runs);
+        }
+        if (sub < SUBS) {
+            mix_values(p, &in, g, &values, sub, run, row_weights, runs, sum);
+        }
+        write_sums(g, sub, across, first_run, sum, (__local float *)area, to);
+    }
+}
+
+/* ---- combining -------------------------------------------------------------------------------- */
+
+#define QUADS ((HEAD_DIM_V + 3) / 4) /* of a row's columns */
+#define QUAD_PITCH (ROWS * SPLIT_COLUMNS(HEAD_DIM_V) / 4) /* from a split to the next */
+#define QUADS_ACROSS (QUADS < ITEMS ? QUADS : ITEMS)
+#define QUAD_SUBS (ITEMS / QUADS_ACROSS)
+
+/* The row maximum of all splits, and of the sink; *seen: whether the row sees any key. */
+INLINE float maximum_of_splits(const clattn_params *p, const attention_buffers *in, int h, int n_splits,
+                                      __global const float *state, __local float *own, int *seen)
+{
+    const int item = (int)get_local_id(0);
+    float maximum = HIDDEN_LOGIT;
+    for (int n = item; n < n_splits; n += ITEMS) {
+        if (state[n * ROWS * SPLIT_STATE + 1] != UNSEEN) {
+            const float top = state[n * ROWS * SPLIT_STATE];
+            maximum = IS_HIDDEN_LOGIT(maximum) || top > maximum ? top : maximum;
+        }
+    }
+    own[item] = maximum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    maximum = -INFINITY;
+    *seen = 0;
+    for (int n = 0; n < min(n_splits, ITEMS); ++n) {
+        *seen |= !IS_HIDDEN_LOGIT(own[n]);
+        maximum = own[n] > maximum ? own[n] : maximum;
+    }
+    if (HAS(SINKS) && *seen) {
+        const float sink = sink_of(p, in, h) * LOG2_E;
+        maximum = sink > maximum ? sink : maximum;
+    }
+    return maximum;
+}
+
+/* The row sum of all splits, and of the sink. */
+INLINE float sum_of_splits(const clattn_params *p, const attention_buffers *in, int h, int n_splits,
+                                  __global const float *state, float maximum, float origin, __local float *own)
+{
+    const int item = (int)get_local_id(0);
+    float sum = 0.0f, total = HAS(SINKS) ? exp2(sink_of(p, in, h) * LOG2_E - maximum) : 0.0f;
+    for (int n = item; n < n_splits; n += ITEMS) {
+        const float split_sum = state[n * ROWS * SPLIT_STATE + 1];
+        sum = split_sum == UNSEEN ? sum : FMA(split_sum, exp2(state[n * ROWS * SPLIT_STATE] - origin), sum);
+    }
+    own[item] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int n = 0; n < min(n_splits, ITEMS); ++n) {
+        total += own[n];
+    }
+    return total;
+}
+
+SPLIT_SIMT_KERNEL split_simt_combine(ATTENTION_ARGUMENTS, __global const float *splits, int n_splits)
+{
+    const int rows = params.query_len * GROUP, r = (int)get_group_id(0) % rows, item = (int)get_local_id(0);
+    SPLIT_PLACE(get_group_id(0) / rows, get_group_id(1), 0);
+    __local float4 sums[ITEMS];
+    __local float own[2 * ITEMS];
+    const int is_row = r < t.rows;
+    __global float *all = (__global float *)splits;
+    __global const float *from = values_of(p, &t, all, n_splits) + r * SPLIT_COLUMNS(HEAD_DIM_V);
+    __global const float *state = state_of(p, &t, all, n_splits) + r * SPLIT_STATE;
+    const int i = position_of(&t, r), h = head_of(&t, r), sub = item / QUADS_ACROSS;
+    int seen;
+    const float maximum = maximum_of_splits(p, &in, h, is_row ? n_splits : 0, state, own, &seen);
+    const float origin = maximum == -INFINITY ? 0.0f : maximum;
+    const float sum = sum_of_splits(p, &in, h, n_splits, state, maximum, origin, own + ITEMS);
+    const clattn_i64 out_at = out_row_at(p, &t.s, t.b, h, i);
+    for (int first = 0; first < QUADS; first += QUADS_ACROSS) {
+        const int quad = first + item % QUADS_ACROSS;
+        float4 total = 0.0f;
+        for (int n = sub; n < n_splits; n += QUAD_SUBS) {
+            if (sub < QUAD_SUBS && quad < QUADS && state[n * ROWS * SPLIT_STATE + 1] != UNSEEN) {
+                const float factor = exp2(state[n * ROWS * SPLIT_STATE] - origin);
+                total = FMA(vload4((clattn_i64)n * QUAD_PITCH + quad, from), (float4)factor, total);
+            }
+        }
+        sums[item] = total;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int c = item; c < 4 * QUADS_ACROSS; c += ITEMS) {
+            float column = 0.0f;
+            for (int n = 0; n < QUAD_SUBS; ++n) {
+                column += ((__local const float *)sums)[4 * n * QUADS_ACROSS + c];
+            }
+            if (is_row && 4 * first + c < HEAD_DIM_V) {
+                OUT_STORE(in.out, out_at + 4 * first + c, seen ? column / sum : 0.0f);
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (HAS(LSE) && is_row && item == 0) {
+        in.lse[lse_at(p, &t.s, t.b, h, i)] = seen ? maximum * LN_2 + log(sum) : -INFINITY;
+    }
+}

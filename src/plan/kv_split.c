@@ -1,0 +1,81 @@
+/* What the strategies with a K/V split share on the host. */
+#include "plan/kv_split.h"
+
+#define COLUMNS_MOST 4096 /* head_dim, head_dim_v */
+
+int64_t kv_split_group(const clattn_problem *p)
+{
+    return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
+}
+
+int64_t kv_split_rows_of(const clattn_problem *p)
+{
+    return p->query_len * kv_split_group(p);
+}
+
+int kv_split_rows(const clattn_problem *p)
+{
+    return kv_split_rows_of(p) > 0 ? (int)kv_split_rows_of(p) : 1;
+}
+
+int64_t kv_splits_of(int64_t key_len, int split_keys)
+{
+    return key_len > 0 ? (key_len + split_keys - 1) / split_keys : 1;
+}
+
+size_t kv_split_workspace_bytes(const clattn_problem *p, int split_keys)
+{
+    double floats = (double)p->batch * (double)p->query_heads * (double)p->query_len *
+                    (double)(SPLIT_COLUMNS(p->head_dim_v) + SPLIT_STATE) * (double)kv_splits_of(p->key_len, split_keys);
+    return floats * sizeof(float) < 1e18 ? (size_t)floats * sizeof(float) : SIZE_MAX;
+}
+
+int kv_split_applicable(const clattn_context *context, const struct problem *problem, int split_keys, int rows_most,
+                        struct text *why)
+{
+    const clattn_problem *p = &problem->p;
+    if (p->type == CLATTN_FLOAT64) {
+        text_append(why, "computes in float32");
+    } else if (p->weights != CLATTN_WEIGHTS_NONE) {
+        text_append(why, "has no matrix of weights to give out");
+    } else if (p->dropout > 0) {
+        text_append(why, "has no dropout: it is for decoding");
+    } else if (p->strided_columns) {
+        text_append(why, "reads columns of stride 1");
+    } else if (p->query_len > rows_most || kv_split_rows_of(p) > rows_most) {
+        text_append(why, "%lld query rows of %lld heads share a key/value head: at most %d rows",
+                    (long long)p->query_len, (long long)kv_split_group(p), rows_most);
+    } else if (p->head_dim > COLUMNS_MOST || p->head_dim_v > COLUMNS_MOST) {
+        text_append(why, "head_dim %lld, head_dim_v %lld: at most %d fit private memory", (long long)p->head_dim,
+                    (long long)p->head_dim_v, COLUMNS_MOST);
+    } else if (!attention_arguments_fit(&context->device, 0, why)) {
+        return 0;
+    } else if (kv_split_workspace_bytes(p, split_keys) > context->workspace_limit_bytes) {
+        text_append(why, "its workspace of %zu bytes is over the limit", kv_split_workspace_bytes(p, split_keys));
+    } else {
+        return 1;
+    }
+    return 0;
+}
+
+void kv_split_call_of(const struct clattn_plan *plan, const struct operands *operands, int split_keys,
+                      struct kv_split_call *call)
+{
+    attention_params(plan, operands, &call->params);
+    call->workspace = operands->workspace;
+    call->n_splits = (cl_int)kv_splits_of(call->params.key_len, split_keys);
+    call->heads = (size_t)call->params.kv_heads;
+    call->batch = (size_t)call->params.batch;
+    call->rows = (size_t)call->params.query_len *
+                 (size_t)(call->params.kv_heads > 0 ? call->params.query_heads / call->params.kv_heads : 1);
+    attention_arguments(&call->params, operands, call->arguments);
+    call->arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->workspace);
+    call->arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(call->n_splits);
+}
+
+clattn_status kv_split_launch(const struct kv_split_call *call, struct kernel *kernel, cl_uint dims,
+                              const size_t *global, const size_t *local, struct chain *chain)
+{
+    return launch(chain, kernel, dims, global, local, sizeof(call->arguments) / sizeof(call->arguments[0]),
+                  call->arguments);
+}

@@ -1,0 +1,39 @@
+/* What the strategies with a K/V split share on the host (cl/split_place.clh): which problems they take, the workspace,
+ * and a launch. */
+#ifndef CLATTN_SRC_KV_SPLIT_H
+#define CLATTN_SRC_KV_SPLIT_H
+
+#include "cl/split_layout.h"
+#include "plan/attention_arguments.h"
+#include "plan/strategy.h"
+
+/* Query heads of a key/value head; the rows that share one, which may be none, and at least one. */
+int64_t kv_split_group(const clattn_problem *p);
+int64_t kv_split_rows_of(const clattn_problem *p);
+int kv_split_rows(const clattn_problem *p);
+
+/* How many splits `key_len` keys have: at least one. */
+int64_t kv_splits_of(int64_t key_len, int split_keys);
+
+/* SIZE_MAX: more than can be said. */
+size_t kv_split_workspace_bytes(const clattn_problem *p, int split_keys);
+
+/* One sentence why no K/V split takes the problem; 1: nothing is in the way. */
+int kv_split_applicable(const clattn_context *context, const struct problem *problem, int split_keys, int rows_most,
+                        struct text *why);
+
+/* What each of a call's kernels is launched with; params, which the arguments point to, included. */
+struct kv_split_call {
+    clattn_params params;
+    cl_mem workspace;
+    cl_int n_splits;
+    size_t rows, heads, batch; /* rows of a key/value head; key/value heads */
+    struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
+};
+
+void kv_split_call_of(const struct clattn_plan *plan, const struct operands *operands, int split_keys,
+                      struct kv_split_call *call);
+clattn_status kv_split_launch(const struct kv_split_call *call, struct kernel *kernel, cl_uint dims,
+                              const size_t *global, const size_t *local, struct chain *chain);
+
+#endif

@@ -1,0 +1,188 @@
+/* split_simt: few query rows against many keys (decoding), for GPUs. cl/split_simt.cl has the picture. This file
+ * chooses how many rows a work-group computes at once and how many keys lie in local memory; neither changes bits. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cl/split_simt_layout.h"
+#include "plan/kv_split.h"
+#include "plan/row_blocks.h"
+#include "strategy/strategies.h"
+
+#define NAME "split_simt"
+#define ROWS_MOST 128 /* of a key/value head: past that, tiles of rows read the keys less often */
+#define RUN_BYTES 16
+
+/* At most so many runs of a tile wait in the registers of each work-item; of Intel's GPUs, which share registers among
+ * the work-items of a sub-group, sums of so many rows fit beside them. */
+#define LOADS_MOST 8
+#define ROWS_MOST_INTEL 4
+
+static const int rows_at_once[] = { 8, 4, 2, 1 };
+static const int tile_keys[] = { 64, 32 };
+
+struct shape {
+    int rows, keys; /* at once; of a tile */
+    size_t local_bytes;
+};
+
+struct split_simt_state {
+    struct kernel *attend, *combine;
+    struct shape shape;
+};
+
+static int run_of(clattn_type type)
+{
+    return RUN_BYTES / (int)clattn_type_size(type);
+}
+
+static struct shape shape_of(const clattn_problem *p, int rows, int keys)
+{
+    const int run = run_of(p->key_type), value_run = run_of(p->value_type), head_dim = (int)p->head_dim;
+    const size_t runs = (size_t)SPLIT_SIMT_AREA(keys, head_dim, run, value_run);
+    const size_t floats = (size_t)SPLIT_SIMT_FLOATS(rows, keys, head_dim, run);
+    return (struct shape){ rows, keys, runs * RUN_BYTES + floats * sizeof(float) };
+}
+
+/* The largest of which `groups` work-groups fit in local memory; no more rows than there are, rounded up. */
+static int find_shape_of(const struct device *device, const clattn_problem *p, int groups, struct shape *shape)
+{
+    const int rows_most = device->sub_group_size_least ? ROWS_MOST_INTEL : SPLIT_SIMT_ROWS_MOST;
+    const int64_t runs = row_blocks_of(p->head_dim, run_of(p->key_type));
+    for (size_t i = 0; i < sizeof(rows_at_once) / sizeof(rows_at_once[0]); ++i) {
+        const int rows = rows_at_once[i], is_too_many = rows > rows_most || (rows > 1 && rows / 2 >= kv_split_rows(p));
+        for (size_t k = 0; k < sizeof(tile_keys) / sizeof(tile_keys[0]) && !is_too_many; ++k) {
+            const int is_last = k + 1 == sizeof(tile_keys) / sizeof(tile_keys[0]);
+            *shape = shape_of(p, rows, tile_keys[k]);
+            if ((is_last || tile_keys[k] * runs <= LOADS_MOST * SPLIT_SIMT_ITEMS) &&
+                shape->local_bytes * (size_t)groups <= device->local_bytes) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Two work-groups a compute unit at least, so that one loads while the other computes, if they fit. */
+static int find_shape(const struct device *device, const clattn_problem *p, struct shape *shape)
+{
+    return find_shape_of(device, p, 2, shape) || find_shape_of(device, p, 1, shape);
+}
+
+static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+{
+    const struct problem *problem = attention_problem(any);
+    const struct device *device = &context->device;
+    struct shape shape;
+    if (device->device_class != DEVICE_GPU && strcmp(problem->any.strategy_name, NAME) != 0) {
+        text_append(why, "for GPUs, and other devices only when asked for by name: split is for CPUs");
+        return 0;
+    }
+    if (!kv_split_applicable(context, problem, SPLIT_SIMT_KEYS, ROWS_MOST, why)) {
+        return 0;
+    }
+    if (device->work_group_limit < SPLIT_SIMT_ITEMS || device->work_item_limit[0] < SPLIT_SIMT_ITEMS ||
+        !find_shape(device, &problem->p, &shape)) {
+        row_tile_none_fits(device, why);
+        return 0;
+    }
+    return 1;
+}
+
+/* Linear in batch and heads. */
+static double cost_ms(const clattn_context *context, const struct any_problem *any)
+{
+    const clattn_problem *p = &attention_problem(any)->p;
+    struct shape shape;
+    if (!find_shape(&context->device, p, &shape)) {
+        return 1e30;
+    }
+    const double rows = (double)kv_split_rows(p), blocks = (double)row_blocks_of(kv_split_rows(p), shape.rows);
+    const double keys = (double)p->batch * (double)p->kv_heads * (double)p->key_len;
+    const double bytes = (double)p->head_dim * (double)clattn_type_size(p->key_type) +
+                         (double)p->head_dim_v * (double)clattn_type_size(p->value_type);
+    const double work = (double)(p->head_dim + p->head_dim_v) * rows;
+    /* 10 GB/s and 30 multiply-adds a nanosecond for each compute unit of a GPU; blocks of rows after the first read
+     * from its cache. Elsewhere barriers cost more than that. */
+    const double slowness = context->device.device_class == DEVICE_GPU ? 1 : 100;
+    return 0.03 +
+           slowness * keys * (bytes * (0.8 + 0.2 * blocks) / 1e7 + work / 3e7) / (double)context->device.compute_units;
+}
+
+static void append_options(const struct device *device, const struct problem *problem, const struct shape *shape,
+                           struct text *options)
+{
+    const clattn_problem *p = &problem->p;
+    append_type_options(problem, options);
+    text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=0 -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
+                (unsigned)problem->flags, (int)p->bias_type, (int)p->head_dim, (int)p->head_dim_v);
+    text_append(options, " -D GROUP=%d -D ROWS=%d -D ROWS_AT_ONCE=%d -D TILE_KEYS=%d", (int)kv_split_group(p),
+                kv_split_rows(p), shape->rows, shape->keys);
+    append_page_options(p, options);
+    if (device->sub_group_size_least && shape->rows == ROWS_MOST_INTEL) {
+        text_append(options, " -cl-intel-256-GRF-per-thread");
+    }
+}
+
+static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+{
+    const struct problem *problem = attention_problem(plan->problem);
+    struct split_simt_state *state = calloc(1, sizeof(*state));
+    if (!state) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    }
+    plan->state = state;
+    if (!find_shape(&plan->context->device, &problem->p, &state->shape)) {
+        return row_tile_none_runs(NAME, 0);
+    }
+    plan->workspace_bytes = kv_split_workspace_bytes(&problem->p, SPLIT_SIMT_KEYS);
+    text_append(explain,
+                "  K/V splits of %d keys, %d rows a key/value head, %d of them at once\n"
+                "  tile: %d keys, %d work-items, %zu bytes of local memory\n",
+                SPLIT_SIMT_KEYS, kv_split_rows(&problem->p), state->shape.rows, state->shape.keys, SPLIT_SIMT_ITEMS,
+                state->shape.local_bytes);
+    struct text options = TEXT_INIT;
+    append_options(&plan->context->device, problem, &state->shape, &options);
+    clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
+                                          : program_kernel(plan->context, "split_simt.cl", options.data,
+                                                           "split_simt_attend", &state->attend);
+    if (status == CLATTN_OK) {
+        status = program_kernel(plan->context, "split_simt.cl", options.data, "split_simt_combine", &state->combine);
+    }
+    text_free(&options);
+    return status;
+}
+
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
+{
+    const struct split_simt_state *state = plan->state;
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
+    struct kv_split_call call;
+    kv_split_call_of(plan, operands, SPLIT_SIMT_KEYS, &call);
+    const size_t local[2] = { SPLIT_SIMT_ITEMS, 1 };
+    const size_t blocks = (size_t)row_blocks_of(kv_split_rows(p), state->shape.rows);
+    const size_t attend_global[2] = { call.batch * (size_t)call.n_splits * local[0], call.heads * blocks };
+    const size_t combine_global[2] = { call.batch * call.rows * local[0], call.heads };
+    clattn_status status = kv_split_launch(&call, state->attend, 2, attend_global, local, chain);
+    if (status == CLATTN_OK) {
+        chain_final(chain);
+        status = kv_split_launch(&call, state->combine, 2, combine_global, local, chain);
+    }
+    return status;
+}
+
+static void destroy(struct clattn_plan *plan)
+{
+    free(plan->state);
+}
+
+const struct strategy strategy_split_simt = {
+    .operation = &operation_forward,
+    .name = NAME,
+    .summary = "few query rows: a K/V split over all compute units, combined by their sums; GPUs",
+    .applicable = applicable,
+    .cost_ms = cost_ms,
+    .plan = plan,
+    .enqueue = enqueue,
+    .destroy = destroy,
+};

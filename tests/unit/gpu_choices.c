@@ -1,0 +1,114 @@
+/* Which strategy plans choose by themselves on GPUs, asked of the planner on devices that compile nothing
+ * (tests/offline/null_driver.c) but have all units and CLBlast. The times that the estimates must order as they are
+ * here were measured on an H100 (docs/measured.md); the other devices shall choose alike. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "clattn.h"
+#include "offline/null_driver.h"
+#include "plan/ladder.h"
+#include "program/context.h"
+#include "program/gemm.h"
+
+int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why);
+int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
+{
+    (void)context;
+    (void)id;
+    (void)why;
+    return 1;
+}
+
+clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines);
+clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines)
+{
+    (void)context;
+    (void)type;
+    (void)declines;
+    return CLATTN_OK;
+}
+
+static void drop_kernel(const struct null_kernel *kernel)
+{
+    (void)kernel;
+}
+
+struct choice {
+    int batch, query_heads, kv_heads, query_len, key_len, head_dim;
+    clattn_type type;
+    const char *strategy;
+};
+
+/* clang-format off */
+static const struct choice choices[] = {
+    { 1, 8, 8, 1024, 1024, 64, CLATTN_FLOAT32, "fused_simt" },
+    { 1, 8, 8, 2048, 2048, 128, CLATTN_FLOAT32, "fused_simt" },   /* staged took it, 2.5 times as long */
+    { 8, 12, 12, 256, 256, 64, CLATTN_FLOAT32, "fused_simt" },    /* staged: 63 times the best known */
+    { 4, 12, 12, 197, 197, 64, CLATTN_FLOAT32, "fused_simt" },
+    { 1, 8, 8, 4096, 77, 40, CLATTN_FLOAT32, "fused_simt" },
+    { 4, 16, 16, 4096, 4096, 128, CLATTN_FLOAT32, "fused_simt" },
+    { 1, 32, 8, 1, 4096, 128, CLATTN_FLOAT32, "split_simt" },
+    { 1, 32, 32, 1, 4096, 128, CLATTN_FLOAT16, "split_simt" },
+    { 64, 32, 8, 1, 4096, 128, CLATTN_FLOAT16, "split_simt" },
+    { 1, 32, 8, 2, 4096, 128, CLATTN_BFLOAT16, "split_simt" },
+    { 1, 32, 8, 16, 2048, 128, CLATTN_FLOAT32, "split_simt" },
+    { 1, 8, 8, 2048, 2048, 128, CLATTN_FLOAT16, "fused_mma" },
+    { 1, 16, 16, 77, 77, 64, CLATTN_BFLOAT16, "fused_mma" },
+};
+/* clang-format on */
+
+static int test_choice(clattn_context *context, const char *target, const struct choice *choice)
+{
+    clattn_problem p = CLATTN_PROBLEM_INIT;
+    p.batch = choice->batch;
+    p.query_heads = choice->query_heads;
+    p.kv_heads = choice->kv_heads;
+    p.query_len = choice->query_len;
+    p.key_len = choice->key_len;
+    p.head_dim = p.head_dim_v = choice->head_dim;
+    p.type = choice->type;
+    clattn_plan *plan;
+    const clattn_status status = clattn_plan_create(context, &p, &plan);
+    const char *strategy = status == CLATTN_OK ? clattn_plan_strategy(plan) : clattn_last_error();
+    const int good = strcmp(strategy, choice->strategy) == 0;
+    if (!good) {
+        printf("FAILED %s: %dx%d/%dx%dx%d, d %d, %s: %s, not %s\n", target, choice->batch, choice->query_heads,
+               choice->kv_heads, choice->query_len, choice->key_len, choice->head_dim, clattn_type_name(choice->type),
+               strategy, choice->strategy);
+    }
+    if (status == CLATTN_OK) {
+        clattn_plan_destroy(plan);
+    }
+    return good;
+}
+
+int main(void)
+{
+    static const char *const targets[] = { "sm_80", "sm_90", "gfx90a", "gfx1100", "dg2", "pvc" };
+    int passed = 0, failed = 0;
+    setenv("CLATTN_CACHE", "off", 1);
+    null_driver_on_kernel(drop_kernel);
+    for (size_t t = 0; t < sizeof(targets) / sizeof(targets[0]); ++t) {
+        const struct null_device *device = null_devices;
+        while (strcmp(device->target, targets[t]) != 0) {
+            ++device;
+        }
+        null_driver_use(device);
+        clattn_context *context;
+        if (clattn_context_open(NULL, NULL, &context) != CLATTN_OK) {
+            printf("FAILED %s: %s\n", targets[t], clattn_last_error());
+            ++failed;
+            continue;
+        }
+        for (size_t c = 0; c < sizeof(choices) / sizeof(choices[0]); ++c) {
+            const int good = test_choice(context, targets[t], &choices[c]);
+            passed += good;
+            failed += !good;
+        }
+        clattn_context_destroy(context);
+    }
+    printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+    return failed != 0;
+}
