@@ -283,8 +283,8 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 
     place at;
     at.rows = row_block_here(p, &in, first_row, first_head, blocks);
-    at.x = (int)get_local_id(0) % ITEMS_X;
-    at.y = (int)get_local_id(0) / ITEMS_X;
+    at.x = ITEM_X((int)get_local_id(0));
+    at.y = ITEM_Y((int)get_local_id(0));
     const int first_column = (int)get_group_id(1) * COLUMNS;
     const int columns = min(COLUMNS, p->head_dim_v - first_column);
     const clattn_i64 query_at = query_start(p, &at.rows);
