@@ -270,7 +270,9 @@ typedef enum clattn_matmul {
 } clattn_matmul;
 
 /* Start from CLATTN_PROBLEM_INIT. Lengths are maxima: the tensors of a call may be shorter, so that decoding plans
- * once. query_len and key_len are at most 2^31 - 4097, all else, batch * query_heads too, at most 2^31 - 1. */
+ * once. The maximum of query_len chooses how every call is computed: a plan for 512 rows computes one row by an
+ * algorithm for many, several times slower than a plan for one does. For a prompt and its steps make two plans.
+ * query_len and key_len are at most 2^31 - 4097, all else, batch * query_heads too, at most 2^31 - 1. */
 typedef struct clattn_problem {
     size_t struct_size;
     clattn_type type;    /* of query; of key, value and out where they have none of their own */

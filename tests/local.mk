@@ -225,6 +225,7 @@ test_scripts = \
 	tests/robust/broken_devices.sh \
 	tests/cli/malformed \
 	tests/cli/edges \
+	tests/cli/report \
 	tests/cli/tune \
 	tests/cache/program_cache.sh \
 	tests/docs/made \

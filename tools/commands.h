@@ -5,6 +5,6 @@
 #include "options.h"
 
 extern const struct command command_devices, command_run, command_explain, command_bench;
-extern const struct command command_mha, command_lesson, command_compile, command_tune;
+extern const struct command command_mha, command_lesson, command_compile, command_tune, command_report;
 
 #endif

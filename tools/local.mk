@@ -25,6 +25,7 @@ libclattn_tool_la_SOURCES = \
 	tools/cmd_lesson.c \
 	tools/cmd_mha.c \
 	tools/cmd_run.c \
+	tools/cmd_report.c \
 	tools/cmd_tune.c \
 	tools/commands.h \
 	tools/failure.c \

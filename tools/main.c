@@ -6,9 +6,10 @@
 #include "clattn.h"
 #include "commands.h"
 
-static const struct command *const commands[] = { &command_run,     &command_mha,   &command_lesson,  &command_devices,
-                                                  &command_explain, &command_bench, &command_compile, &command_tune };
-#define COMMAND_NAMES "run, mha, lesson, devices, explain, bench, compile, tune"
+static const struct command *const commands[] = { &command_run,     &command_mha,     &command_lesson,
+                                                  &command_devices, &command_explain, &command_bench,
+                                                  &command_compile, &command_tune,    &command_report };
+#define COMMAND_NAMES "run, mha, lesson, devices, explain, bench, compile, tune, report"
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(void)
@@ -22,7 +23,8 @@ static void print_help(void)
            "  explain  tell how a problem would be computed\n"
            "  bench    measure time, speed and error of shapes\n"
            "  compile  write the compiled programs of a problem, for CLATTN_BINARY_DIR\n"
-           "  tune     measure which tiles are the fastest here, and keep that for later plans\n\n"
+           "  tune     measure which tiles are the fastest here, and keep that for later plans\n"
+           "  report   write down what this machine makes of clattn, in a file to send in\n\n"
            "  --help     this text; of a command: clattn run --help\n"
            "  --version\n\n"
            "CLATTN_DEVICE names the device: gpu, cpu, accelerator, PLATFORM:DEVICE or part of a name.\n"

@@ -99,5 +99,7 @@ OPTION(VERIFY, "verify", NULL, "measure what is known of the shapes again, again
 OPTION(FORGET, "forget", NULL, "remove all that is known of the device")
 OPTION(EXPORT, "export", NULL, "as --list, as a JSON document")
 
+OPTION(REPORT, "output", "FILE", "the report; default: clattn-report.txt")
+
 OPTION(JSON, "json", NULL, "as a JSON document")
 OPTION(HELP, "help", NULL, "print this and exit")
