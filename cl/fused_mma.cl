@@ -8,9 +8,10 @@
  * registers, and walks with the others over the keys, TILE_KEYS at a time, which all share:
  *
  *     scores[key][query]      = keys * queries       from local memory, queries from registers if they fit
- *     scores                  = scaled, masked; in units of log2
- *     base                    of each query: the row maximum less WEIGHT_SHIFT; accumulator and row_sum rescaled
- *     weights                 = exp2(scores - base), in WEIGHT_PARTS of the type, and their sum
+ *     scores                  = logits, or their part that is not yet scaled; -inf where a row does not see the key
+ *     base                    of each query, in units of log2: near the row maximum (raise_bases); where one rises,
+ *                             accumulator and row_sum are rescaled
+ *     weights                 = exp2(scores * factor - base), in WEIGHT_PARTS of the type, and their sum
  *     accumulator[column][query] += values * weights
  *                             from local memory; all parts with each value
  *
@@ -21,6 +22,7 @@
  *
  * mma_unit.clh says which element of a matrix a lane holds. Lanes that share a query agree on its base; its sum is
  * kept in parts until the end. Every work-item passes every barrier: loop bounds depend on the group alone. */
+#include "mma_mask.clh"
 #include "mma_softmax.clh"
 #include "mma_stage.clh"
 
@@ -28,9 +30,9 @@
 #define QUERIES_IN_REGISTERS 1
 #endif
 
-/* Local memory, in elements. Scores wait where the keys were (change_scores). Queries that stay in registers
+/* Local memory, in elements. Scores wait where the keys were (cap_scores). Queries that stay in registers
  * pass through the tiles of keys and values, and outputs through all of it. */
-#define PARKED (CHANGES_SCORES ? MMA_PARKED(TILE_ROWS, TILE_KEYS, ELEMENT_BYTES) : 0)
+#define PARKED (PARKS_SCORES ? MMA_PARKED(TILE_ROWS, TILE_KEYS, ELEMENT_BYTES) : 0)
 #define KEYS_AREA MMA_LARGER(KEY_TILE, PARKED)
 #define QUERIES_START MMA_QUERIES_START(KEYS_AREA, VALUE_TILE, QUERIES_IN_REGISTERS)
 #define LOCAL_SIZE MMA_LOCAL_SIZE(KEYS_AREA, VALUE_TILE, QUERIES_IN_REGISTERS, QUERY_TILE, OUTPUT_TILE)
@@ -188,14 +190,19 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const unit *u = &at.u;
     const int first_column = (int)get_group_id(1) * COLUMNS;
     const clattn_i64 query_at = query_start(p, &at.rows);
-    const kv_rows key_rows = keys_of(p, &at.rows), value_rows = values_of(p, &at.rows, first_column);
+    const kv_rows key_rows = keys_of(p, &at.rows);
+    kv_rows value_rows = values_of(p, &at.rows, first_column);
     const matrix query_m = query_matrix(p, &in, query_at), key_m = kv_matrix(in.key, &key_rows, p->head_dim);
     const matrix value_m = kv_matrix(in.value, &value_rows, p->head_dim_v - first_column);
     /* A block past the end of its sequence has no keys, and no rows to write. */
     const int row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
     const int high = row_count > 0 ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
     const int low = key_low(p, &at.rows.s, at.rows.first_row);
+    const int there = at.rows.s.key_len; /* in tiles, so that more of them are whole; from `high` on they are hidden */
     int from = low;
+    /* Scores in units of log2. Above 0 the softmax multiplies by it on its way. */
+    const float log2_of_score = CHANGES_SCORES ? LOG2_E : p->scale * LOG2_E;
+    const int folds = log2_of_score > 0;
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
     stage_queries(p, u->item, queries, &query_m, query_at, row_count);
@@ -221,35 +228,40 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         row_sum[slot] = 0;
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS accumulator[c][n][i] = 0;
-    stage_keys(u->item, keys, &key_m, &key_rows, from, high);
+    clear_tiles(u->item, tiles, KEYS_AREA + VALUE_TILE, key_m.columns < DEPTH || value_m.columns < COLUMNS);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    stage_keys(u->item, keys, &key_m, &key_rows, from, there);
     while (from < high) {
-        const int all_see = CHANGES_SCORES || ASKS(MASK) ? 0 : all_see_tile(p, &at.rows, from);
+        const int all_see = ADDS ? 0 : all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
-        float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
+        float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], added[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
+        float factor[QUERY_SLOTS];
         uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED], visible[BIT_WORDS], kept[BIT_WORDS];
         renew(&at.u);
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
-        stage_values(u->item, values, &value_m, &value_rows, from, high);
+        stage_values(u->item, values, &value_m, &value_rows, from, there);
+#if ADDS && !PARKS_SCORES
+        read_added(p, &in, &at, from, added); /* on its way meanwhile */
+#endif
         multiply_scores(u, keys, queries, query_words, sub_group * GROUP_ROWS, score);
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
-#if CHANGES_SCORES
-        change_scores(p, &in, &at, from, (__local float *)keys, score, visible);
+#if PARKS_SCORES
+        cap_scores(p, &in, &at, from, (__local float *)keys, score);
         barrier(CLK_LOCAL_MEM_FENCE);
-#else
-        FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] *= p->scale * LOG2_E;
-        if (!all_see) {
-            find_visible(p, &in, &at, from, visible);
-        }
 #endif
         if (next < high) {
-            stage_keys(u->item, keys, &key_m, &key_rows, next, high);
+            stage_keys(u->item, keys, &key_m, &key_rows, next, there);
+        }
+        if (!folds) {
+            FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] *= log2_of_score;
         }
         if (all_see) {
             seen |= ALL_SLOTS;
+            change_scores(p, &in, &at, from, 0, added, score, visible, &seen);
         } else {
-            hide(visible, score, &seen);
+            change_scores(p, &in, &at, from, 1, added, score, visible, &seen);
             /* 0 * NaN must not reach a row that does not see it. */
             if (make_finite(u->item, values)) {
                 not_finite = 1;
@@ -266,11 +278,13 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         if (ASKS(DROPOUT)) {
             find_kept(p, &at, from, all_see, visible, kept, &seen);
         }
-        raise_bases(u, score, base, row_sum, accumulator);
-        make_weights(score, kept, base, row_sum, packed);
+        raise_bases(u, folds ? log2_of_score : 1, score, factor, base, row_sum, accumulator);
+        make_weights(score, kept, factor, base, row_sum, packed);
         multiply_values(u, values, packed, accumulator);
         from = next;
     }
+    renew_rows(&at.rows);
+    value_rows = values_of(p, &at.rows, first_column);
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
     if (finish_rows(p, &in, &at, first_column == 0, seen, base, row_sum, accumulator, tiles)) {

@@ -169,6 +169,8 @@ KERNEL_FILES = \
 	cl/merge_params.h \
 	cl/mha_average_heads.cl \
 	cl/mma_layout.h \
+	cl/mma_mask.clh \
+	cl/mma_scores.clh \
 	cl/mma_softmax.clh \
 	cl/mma_stage.clh \
 	cl/mma_tile.clh \

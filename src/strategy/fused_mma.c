@@ -38,7 +38,7 @@ struct unit {
 
 static const struct unit units[] = {
     { CLATTN_MATRIX_NVIDIA_80, RUNG_NVIDIA_80_F16, RUNG_NVIDIA_80_BF16, RUNG_COUNT, "fused_mma nvidia" },
-    { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia" },
+    { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 75" },
     { CLATTN_MATRIX_NVIDIA_70, RUNG_NVIDIA_70_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 70" },
     { CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_NVIDIA_TF32, "fused_mma nvidia tf32" },
     { CLATTN_MATRIX_INTEL_16, RUNG_INTEL_16_F16, RUNG_INTEL_16_BF16, RUNG_COUNT, "fused_mma intel 16" },
@@ -101,7 +101,7 @@ static const struct unit *find_unit(const clattn_context *context, const struct 
 /* Depths and columns come in few sizes, so that there are few programs. */
 static int round_up(int64_t size, int64_t most)
 {
-    static const int sizes[] = { 32, 64, 96, 128, 192, 256 };
+    static const int sizes[] = { 32, 64, 80, 96, 128, 192, 256 };
     int rounded = sizes[0];
     for (size_t i = 1; i < sizeof(sizes) / sizeof(sizes[0]) && rounded < size && sizes[i] <= most; ++i) {
         rounded = sizes[i];
