@@ -188,14 +188,14 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 #endif
     at.first_row = at.rows.first_row + sub_group * GROUP_ROWS;
     const unit *u = &at.u;
-    const int first_column = (int)get_group_id(1) * COLUMNS;
+    int first_column = (int)get_group_id(1) * COLUMNS;
     const clattn_i64 query_at = query_start(p, &at.rows);
     const kv_rows key_rows = keys_of(p, &at.rows);
     kv_rows value_rows = values_of(p, &at.rows, first_column);
     const matrix query_m = query_matrix(p, &in, query_at), key_m = kv_matrix(in.key, &key_rows, p->head_dim);
     const matrix value_m = kv_matrix(in.value, &value_rows, p->head_dim_v - first_column);
     /* A block past the end of its sequence has no keys, and no rows to write. */
-    const int row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
+    int row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
     const int high = row_count > 0 ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
     const int low = key_low(p, &at.rows.s, at.rows.first_row);
     const int there = at.rows.s.key_len; /* in tiles, so that more of them are whole; from `high` on they are hidden */
@@ -284,6 +284,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         from = next;
     }
     renew_rows(&at.rows);
+    settle_word((uint *)&first_column);
+    row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
     value_rows = values_of(p, &at.rows, first_column);
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -75,6 +75,11 @@ static const struct problem_row gpu_rows[] = {
     { "d128", BFLOAT, 0, { SHAPE(2048, 128), .strategy = "fused_mma" }, MATRIX_UNITS },
     { "d64-causal", HALF, 0, { SHAPE(2048, 64), .strategy = "fused_mma", CAUSAL }, MATRIX_UNITS_HALF },
     { "d128-causal", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", CAUSAL }, MATRIX_UNITS_HALF },
+    { "d80", HALF, 0, { SHAPE(2048, 80), .strategy = "fused_mma" }, MATRIX_UNITS_HALF },
+    { "d64-mask", HALF, 0,
+      { SHAPE(2048, 64), .strategy = "fused_mma", .features = CLATTN_WITH_MASK }, MATRIX_UNITS_HALF },
+    { "d64-bias", HALF, 0,
+      { SHAPE(2048, 64), .strategy = "fused_mma", .bias_type = CLATTN_FLOAT32 }, MATRIX_UNITS_HALF },
     { "d128-all", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", EVERYTHING }, MATRIX_UNITS_HALF },
 
     { "d64-tf32", F32, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_mma", .allow_tf32 = 1 }, TF32_UNITS },
