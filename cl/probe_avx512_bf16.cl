@@ -10,6 +10,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 probe_product(__global const float *a, __global const float *b, __global float *product)
 {
     uint pairs_a[ROWS * PAIRS];
+    X86_ASSEMBLY_BEGIN();
     for (int i = 0; i < ROWS * PAIRS; ++i) {
         pairs_a[i] = as_uint(a[2 * i]) >> 16 | (as_uint(a[2 * i + 1]) & 0xffff0000u);
     }
@@ -28,6 +29,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_speed(__globa
 {
     float16 sum[SUMS];
     uint16 pair = as_uint16(vload16(0, data)), rows = 0x3f803f80u;
+    X86_ASSEMBLY_BEGIN();
     for (int i = 0; i < SUMS; ++i) {
         sum[i] = 0.0f;
     }
@@ -48,6 +50,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_rival(__globa
 {
     float16 sum[SUMS];
     float16 element = vload16(0, data), rows = 1.0f;
+    X86_ASSEMBLY_BEGIN();
     for (int i = 0; i < SUMS; ++i) {
         sum[i] = 0.0f;
     }

@@ -227,6 +227,7 @@ KERNEL_FILES = \
 	cl/vector_lanes.clh \
 	cl/vector_terms.clh \
 	cl/x86_amx.clh \
+	cl/x86_assembly.clh \
 	cl/x86_bf16.clh
 EXTRA_DIST += $(KERNEL_FILES)
 

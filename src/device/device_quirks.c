@@ -4,6 +4,11 @@
 
 #include "device/device.h"
 
+#define POCL "Portable Computing Language"
+#define POCL_ASSEMBLY                                                                                                  \
+    "PoCL 4.0 to 6.0 ends the process when it is asked for the binary of a kernel with inline assembly, unless the "   \
+    "kernel calls two functions of PoCL's own"
+
 static const struct quirk_row {
     const char *platform; /* the platform's whole name */
     const char *device;   /* how the device's name begins; "": any */
@@ -11,9 +16,12 @@ static const struct quirk_row {
     unsigned quirks;
     const char *reason;
 } rows[] = {
-    { "Portable Computing Language", "", "", QUIRK_KEEPS_PROGRAMS | QUIRK_COMPILES_AT_ENQUEUE,
-      "PoCL (3.1, 6.0) keeps compiled programs itself, and compiles again at the first enqueue of a work-group "
+    { POCL, "", "", QUIRK_KEEPS_PROGRAMS | QUIRK_COMPILES_AT_ENQUEUE,
+      "PoCL (3.1, 5.0, 6.0) keeps compiled programs itself, and compiles again at the first enqueue of a work-group "
       "size" },
+    { POCL, "", "4.", QUIRK_ASSEMBLY_NEEDS_ALLOCAS, POCL_ASSEMBLY },
+    { POCL, "", "5.", QUIRK_ASSEMBLY_NEEDS_ALLOCAS, POCL_ASSEMBLY },
+    { POCL, "", "6.", QUIRK_ASSEMBLY_NEEDS_ALLOCAS, POCL_ASSEMBLY },
     { "rusticl", "llvmpipe", "", QUIRK_NO_LARGE_VECTORS,
       "llvmpipe (Mesa 25.0) calls itself a CPU, and compiles a kernel with arrays of wide vectors for half a "
       "minute and more" },

@@ -90,6 +90,9 @@ static void append_options(const struct device *device, const char *own, struct 
     if (device->device_class == DEVICE_GPU && device->sub_group_size_least > 0) {
         text_append(text, " -D SUB_GROUP_SIZE=%zu", device->sub_group_size_least);
     }
+    if (device->quirks & QUIRK_ASSEMBLY_NEEDS_ALLOCAS) {
+        text_append(text, " -D ASSEMBLY_NEEDS_ALLOCAS");
+    }
     text_append(text, " %s", own);
 }
 
