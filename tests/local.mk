@@ -286,6 +286,7 @@ EXTRA_DIST += \
 	tests/runtimes/oclgrind \
 	tests/runtimes/pocl \
 	tests/runtimes/pocl-arm64 \
+	tests/runtimes/pocl5 \
 	tests/runtimes/pocl6 \
 	tests/runtimes/run \
 	tests/runtimes/rusticl \

@@ -92,11 +92,15 @@ debian_root() {
     in_cache "$in_folder" "$(cksum <"$maker") $*" "$maker" trixie "$cache/$in_folder" "$@"
 }
 
-# The shared root of another Debian release, with newer runtimes, for those who may chroot.
-trixie_root() {
+need_chroot() {
     [ "$(id -u)" = 0 ] || unavailable "needs root, for chroot"
     command -v apt-get >/dev/null || unavailable "needs apt-get, for packages of Debian"
     unshare --mount true 2>/dev/null || unavailable "may not unshare mounts here"
+}
+
+# The shared root of another Debian release, with newer runtimes, for those who may chroot.
+trixie_root() {
+    need_chroot
     # The runtimes; what clattn's programs are linked with; what its test scripts call.
     debian_root trixie "$(dpkg --print-architecture)" pocl-opencl-icd mesa-opencl-icd ocl-icd-libopencl1 \
         libclblast1 libcjson1 libcairo2 libc-bin dash coreutils findutils grep sed
