@@ -38,6 +38,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/exact_not_finite.h \
 	tests/support/judge.c \
 	tests/support/judge.h \
+	tests/support/key_bounds.c \
+	tests/support/key_bounds.h \
 	tests/support/merge.c \
 	tests/support/merge.h \
 	tests/support/naive.c \
@@ -305,6 +307,7 @@ EXTRA_DIST += \
 	tests/leaks-of-others.txt \
 	tests/limited \
 	tests/mutants.txt \
+	tests/mutants_host.txt \
 	tests/mutate \
 	tests/offline/amd \
 	tests/offline/builtins.clh \

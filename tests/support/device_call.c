@@ -15,6 +15,37 @@ static cl_mem upload(cl_context cl, const void *data, size_t bytes)
     return code == CL_SUCCESS ? buffer : NULL;
 }
 
+/* Kernels count a key length beyond 0 to key_len as the nearer of the two, and any page outside of the pool as a hole,
+ * which the blocking calls refuse but for -1. Lengths at an end are put far beyond it, holes anywhere: nothing may
+ * change. */
+static void put_far(const struct test_call *test, int id, int32_t *values, int64_t count)
+{
+    const int64_t most = test->values.key_len >= 0 ? test->values.key_len : test->problem.key_len;
+    const int32_t holes[] = { INT32_MIN, (int32_t)test->problem.pages, -1, INT32_MAX };
+    const int64_t first = test->tensors.key_lengths.offset;
+    for (int64_t at = first; id == TENSOR_KEY_LENGTHS && at < first + test->problem.batch; ++at) {
+        values[at] = values[at] <= 0 ? INT32_MIN : values[at] >= most ? INT32_MAX : values[at];
+    }
+    for (int64_t at = 0; id == TENSOR_PAGE_TABLE && at < count; ++at) {
+        values[at] = values[at] == -1 ? holes[at % 4] : values[at];
+    }
+}
+
+static cl_mem upload_array(cl_context cl, const struct test_call *test, int id)
+{
+    const struct test_array *array = &test->arrays[id];
+    const size_t bytes = (size_t)array->count * array->element_bytes;
+    const int is_changed = (id == TENSOR_KEY_LENGTHS || id == TENSOR_PAGE_TABLE) && bytes > 0;
+    int32_t *values = is_changed ? malloc(bytes) : NULL;
+    if (values) {
+        memcpy(values, array->data, bytes);
+        put_far(test, id, values, array->count);
+    }
+    cl_mem buffer = upload(cl, values ? (void *)values : array->data, bytes);
+    free(values);
+    return buffer;
+}
+
 static cl_mem poisoned_workspace(cl_context cl, size_t bytes)
 {
     unsigned char *poison = bytes ? malloc(bytes) : NULL;
@@ -54,7 +85,7 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
         /* Empty tensors may be left out, but packed ones: how many rows they have is not known. */
         int packed = (test->problem.features & CLATTN_WITH_VARLEN) != 0;
         if (array->data && (array->count > 0 || packed)) {
-            buffers[id] = upload(cl, array->data, (size_t)array->count * array->element_bytes);
+            buffers[id] = upload_array(cl, test, id);
         }
     }
     for (int id = 0; id < TENSOR_COUNT && status == CLATTN_OK; ++id) {

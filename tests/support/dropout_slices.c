@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "merge.h"
-#include "tolerance.h"
 
 #define BATCH 3
 #define HEADS 4
@@ -65,20 +64,6 @@ static void put_back(struct test_call *whole, const struct corner *corner, const
     }
 }
 
-static int within_bound(struct exact *e, struct test_call *whole)
-{
-    struct expected expected = { { 0 } };
-    struct verdict verdict = { 0 };
-    int status = test_call_validate(whole) == CLATTN_OK && expected_create(&expected, whole) == CLATTN_OK ? 0 : -1;
-    if (status == 0) {
-        tolerance_check(whole, &expected, &verdict);
-        status = verdict.wrong == 0 ? 0 : -1;
-        snprintf(e->what, sizeof(e->what), "%s", verdict.first);
-    }
-    expected_free(&expected);
-    return status;
-}
-
 int dropout_of_a_slice(struct exact *e, int64_t query_len, int64_t key_len)
 {
     const struct corner corner = { 1, 2, query_len / 3, 0 };
@@ -93,7 +78,7 @@ int dropout_of_a_slice(struct exact *e, int64_t query_len, int64_t key_len)
     int status = exact_run(e, &whole) || exact_run(e, &part) ? -1 : 0;
     if (status == 0) {
         put_back(&whole, &corner, &part);
-        status = within_bound(e, &whole);
+        status = exact_within_bound(e, &whole, &whole);
     }
     test_call_free(&whole);
     test_call_free(&part);
@@ -136,7 +121,7 @@ int dropout_of_cut_keys(struct exact *e, int64_t query_len, int64_t key_len)
         status = exact_run(e, &first) || exact_run(e, &second) ? -1 : 0;
         if (status == 0) {
             merge_parts(&whole, &first, &second);
-            status = within_bound(e, &whole);
+            status = exact_within_bound(e, &whole, &whole);
         }
         test_call_free(&first);
         test_call_free(&second);

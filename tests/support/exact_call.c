@@ -6,6 +6,7 @@
 
 #include "base/half.h"
 #include "device_options.h"
+#include "tolerance.h"
 
 clattn_problem exact_problem(const struct exact *e, int64_t batch, int64_t query_heads, int64_t kv_heads,
                              int64_t query_len, int64_t key_len, int64_t head_dim, int64_t head_dim_v)
@@ -91,6 +92,21 @@ int exact_same_entry(struct exact *e, const struct test_call *one, int64_t b, co
             }
         }
     }
+    return status;
+}
+
+int exact_within_bound(struct exact *e, struct test_call *test, struct test_call *of)
+{
+    struct expected expected = { { 0 } };
+    struct verdict verdict = { 0 };
+    const int are_valid = test_call_validate(test) == CLATTN_OK && test_call_validate(of) == CLATTN_OK;
+    int status = are_valid && expected_create(&expected, of) == CLATTN_OK ? 0 : -1;
+    if (status == 0) {
+        tolerance_check(test, &expected, &verdict);
+        status = verdict.wrong == 0 ? 0 : -1;
+        snprintf(e->what, sizeof(e->what), "%s", verdict.first);
+    }
+    expected_free(&expected);
     return status;
 }
 

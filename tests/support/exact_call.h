@@ -50,6 +50,9 @@ int exact_same_value(struct exact *e, const struct exact_row *row, int64_t colum
 int exact_same_entry(struct exact *e, const struct test_call *one, int64_t b, const struct test_call *other,
                      int64_t other_b);
 
+/* The outputs of `test` against what the reference makes of `of`. */
+int exact_within_bound(struct exact *e, struct test_call *test, struct test_call *of);
+
 void exact_copy_entry(struct test_call *to, int64_t to_b, const struct test_call *from, int64_t from_b,
                       enum tensor_id id);
 

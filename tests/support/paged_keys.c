@@ -103,3 +103,51 @@ int pages_keep_bits(struct exact *e, int64_t query_len, int64_t key_len)
     test_call_free(&dense);
     return status;
 }
+
+/* ---- holes ---------------------------------------------------------------------------------- */
+
+/* Of `every` pages that follow one another, number `at` is a hole. */
+struct holes {
+    int64_t page_size, every, at;
+};
+
+static int is_hole(const struct holes *holes, int64_t n)
+{
+    return n % holes->every == holes->at;
+}
+
+static double outside_of_holes(struct random *random, const int64_t index[4], const void *context)
+{
+    const struct holes *holes = context;
+    (void)random;
+    return !is_hole(holes, index[3] / holes->page_size);
+}
+
+int holes_are_a_mask(struct exact *e, int64_t query_len, int64_t key_len)
+{
+    /* Pages that blocks of 32, 64 or 96 keys end with, and such that blocks begin and end inside of. */
+    static const struct holes all_holes[] = { { 16, 6, 5 }, { 64, 3, 1 } };
+    struct test_call dense, paged, masked;
+    int status = 0;
+    build_dense(e, query_len, key_len, &dense);
+    for (size_t i = 0; i < sizeof(all_holes) / sizeof(all_holes[0]) && status == 0; ++i) {
+        const struct holes *holes = &all_holes[i];
+        clattn_problem p = dense.problem;
+        p.features |= CLATTN_WITH_MASK;
+        exact_build(&masked, &p, 0);
+        test_call_fill(&masked, TENSOR_KEY_LENGTHS, NULL, length_of, &key_len);
+        test_call_fill(&masked, TENSOR_MASK, NULL, outside_of_holes, holes);
+        build_paged(&dense, holes->page_size, 0, &paged);
+        for (int64_t n = 0; n < paged.table_pages; ++n) {
+            const int64_t b = n % BATCH, page = n / BATCH;
+            if (is_hole(holes, page)) {
+                test_call_set(&paged, TENSOR_PAGE_TABLE, b, 0, 0, page, -1);
+            }
+        }
+        status = exact_run(e, &paged) || exact_within_bound(e, &paged, &masked) ? -1 : 0;
+        test_call_free(&paged);
+        test_call_free(&masked);
+    }
+    test_call_free(&dense);
+    return status;
+}

@@ -8,4 +8,7 @@
  * shuffled pages, dense tables and one line for all; whatever no sequence has is NaN. */
 int pages_keep_bits(struct exact *e, int64_t query_len, int64_t key_len);
 
+/* Likewise. Pages that are no page of the pool, against a mask that hides their keys. */
+int holes_are_a_mask(struct exact *e, int64_t query_len, int64_t key_len);
+
 #endif

@@ -68,7 +68,8 @@ static void random_masking(struct random *random, clattn_problem *p)
         p->window_left = random_chance(random, 0.3) ? -1 : random_between(random, 0, most);
         p->window_right = random_chance(random, 0.5) ? -1 : random_between(random, 0, most / 4 + 1);
         if (random_chance(random, 0.3) && (p->window_left >= 0 || p->window_right >= 0)) {
-            p->always_visible_keys = random_between(random, 0, 8);
+            const int64_t few = random_between(random, -8, 8); /* below 0: eighths of all keys */
+            p->always_visible_keys = few >= 0 ? few : p->key_len * -few / 8;
         }
     }
     static const struct {
@@ -128,7 +129,8 @@ static void random_places(uint64_t seed, uint64_t index, clattn_problem *p)
 {
     static const int64_t page_sizes[] = { 1, 2, 3, 7, 16, 16, 17, 64, 256 };
     struct random random = random_start(seed ^ 0x7061676573, index);
-    const int paged = random_chance(&random, 0.12), ranged = random_chance(&random, 0.1);
+    const int varlen = (p->features & CLATTN_WITH_VARLEN) != 0;
+    const int paged = random_chance(&random, 0.12), ranged = random_chance(&random, varlen ? 0.3 : 0.1);
     p->page_size = paged ? PICK(&random, page_sizes) : 0;
     p->features |= paged ? (uint32_t)(CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS) : 0;
     p->features |= paged && random_chance(&random, 0.3) ? (uint32_t)CLATTN_WITH_PAGE_STARTS : 0;

@@ -12,13 +12,30 @@ struct fixture {
     clattn_call values;
     struct call call;
     float memory[256];
-    int32_t list[8];
+    int32_t list[8], table[4], starts[2];
 };
 
 static void set_place(clattn_host_tensor *tensor, float *memory, int64_t heads, int64_t rows, int64_t columns)
 {
     tensor->data = memory;
     clattn_strides_bhsd(heads, rows, columns, tensor->stride);
+}
+
+/* Keys of the one sequence in two pages of two, of three that there are. */
+static void start_pages(struct fixture *f)
+{
+    const int32_t table[4] = { 2, 0, 1, -1 }, starts[2] = { 1, 3 };
+    set_place(&f->tensors.key, f->memory, 1, 2, 2);
+    set_place(&f->tensors.value, f->memory, 1, 2, 2);
+    memcpy(f->table, table, sizeof(table));
+    memcpy(f->starts, starts, sizeof(starts));
+    f->list[0] = 4;
+    f->tensors.page_table.data = f->table;
+    f->tensors.page_table.stride[0] = 4;
+    f->tensors.page_table.stride[3] = 1;
+    if (f->problem.p.features & CLATTN_WITH_PAGE_STARTS) {
+        f->tensors.page_starts.data = f->starts;
+    }
 }
 
 /* 1 x 2(1) heads, 3 queries, 4 keys, head_dim 2: a call that is right. */
@@ -32,6 +49,8 @@ static void start(struct fixture *f, uint32_t features)
     p.key_len = 4;
     p.head_dim = 2;
     p.features = features;
+    p.page_size = features & CLATTN_WITH_PAGES ? 2 : 0;
+    p.pages = features & CLATTN_WITH_PAGES ? 3 : 0;
     ck_assert_int_eq(problem_init(&f->problem, &p), CLATTN_OK);
     f->tensors = none;
     f->values = (clattn_call)CLATTN_CALL_INIT;
@@ -44,6 +63,9 @@ static void start(struct fixture *f, uint32_t features)
     }
     if (features & CLATTN_WITH_KEY_LENGTHS) {
         f->tensors.key_lengths.data = f->list;
+    }
+    if (features & CLATTN_WITH_PAGES) {
+        start_pages(f);
     }
 }
 
@@ -94,8 +116,10 @@ START_TEST(test_tensors_that_the_problem_does_not_have)
 {
     struct fixture f;
     clattn_host_tensor *const tensors[] = {
-        &f.tensors.mask,  &f.tensors.bias,     &f.tensors.lse,    &f.tensors.weights,     &f.tensors.slopes,
-        &f.tensors.sinks, &f.tensors.cu_query, &f.tensors.cu_key, &f.tensors.key_lengths, &f.tensors.query_offsets,
+        &f.tensors.mask,        &f.tensors.bias,          &f.tensors.lse,        &f.tensors.weights,
+        &f.tensors.slopes,      &f.tensors.sinks,         &f.tensors.cu_query,   &f.tensors.cu_key,
+        &f.tensors.key_lengths, &f.tensors.query_offsets, &f.tensors.page_table, &f.tensors.page_starts,
+        &f.tensors.row_low,     &f.tensors.row_high,
     };
     for (size_t n = 0; n < sizeof(tensors) / sizeof(tensors[0]); ++n) {
         start(&f, 0);
@@ -164,6 +188,37 @@ START_TEST(test_strides_and_offsets)
 }
 END_TEST
 
+/* Inputs may be one place many times, on every axis. */
+START_TEST(test_outputs_have_a_place_an_element)
+{
+    struct fixture f;
+    for (int axis = 1; axis < 4; ++axis) {
+        start(&f, 0);
+        f.problem.p.strided_columns = 1;
+        f.tensors.query.stride[axis] = 0;
+        ck_assert_int_eq(validate(&f), CLATTN_OK);
+        f.tensors.out.stride[axis] = 0;
+        ck_refused(&f, CLATTN_INVALID_ARGUMENT, "would write one place more than once");
+    }
+}
+END_TEST
+
+START_TEST(test_slices)
+{
+    struct fixture f;
+    start(&f, 0);
+    f.values.first_head = 1;
+    ck_refused(&f, CLATTN_INVALID_SHAPE, "first_head 1: heads 1 to 2 are beyond whole_heads 2");
+    f.values.whole_heads = 3;
+    f.values.first_batch = 5;
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    ck_assert_uint_eq(f.call.first_plane, 5 * 3 + 1);
+    ck_assert_uint_eq(f.call.whole_heads, 3);
+    f.values.first_row = -1;
+    ck_refused(&f, CLATTN_INVALID_SHAPE, "first_row -1");
+}
+END_TEST
+
 START_TEST(test_key_lengths)
 {
     struct fixture f;
@@ -194,6 +249,44 @@ START_TEST(test_seams)
             ck_assert_int_eq(validate(&f), CLATTN_OK);
         }
     }
+}
+END_TEST
+
+START_TEST(test_page_tables)
+{
+    struct fixture f;
+    start(&f, CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS);
+    f.table[1] = -1; /* a hole */
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    f.table[1] = -2;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "page_table[0, 1] -2: must be -1, for a hole, or 0 to pages 3 - 1");
+    f.table[1] = 3;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "page_table[0, 1] 3");
+    f.list[0] = 2; /* keys: the second page is not looked at */
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+}
+END_TEST
+
+START_TEST(test_page_starts)
+{
+    struct fixture f;
+    const int32_t bad[][2] = { { 1, 2 }, { -1, 2 }, { 3, 1 } };
+    for (int n = 0; n < 4; ++n) {
+        start(&f, CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_PAGE_STARTS);
+        f.table[0] = f.table[3] = 77; /* of no sequence */
+        ck_assert_int_eq(validate(&f), CLATTN_OK);
+        if (n < 3) {
+            memcpy(f.starts, bad[n], sizeof(bad[n]));
+            ck_refused(&f, CLATTN_INVALID_ARGUMENT, "sequence 0 needs 2 pages for its 4 keys");
+        }
+    }
+    f.tensors.page_table.stride[3] = 2;
+    f.starts[1] = 2;
+    f.list[0] = 2;
+    f.table[0] = f.table[1] = 77;
+    ck_assert_int_eq(validate(&f), CLATTN_OK); /* entry 1 is element 2 */
+    f.table[2] = 77;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "page_table[0, 0] 77");
 }
 END_TEST
 
@@ -246,5 +339,5 @@ START_TEST(test_empty_strides)
 END_TEST
 
 SUITE("call", test_a_right_call, test_missing_tensors, test_tensors_that_the_problem_does_not_have, test_lengths,
-      test_scale, test_strides_and_offsets, test_key_lengths, test_seams, test_struct_size, test_empty_tensors,
-      test_empty_strides)
+      test_scale, test_strides_and_offsets, test_outputs_have_a_place_an_element, test_slices, test_key_lengths,
+      test_seams, test_page_tables, test_page_starts, test_struct_size, test_empty_tensors, test_empty_strides)

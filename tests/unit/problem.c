@@ -50,6 +50,13 @@ static const struct refusal refusals[] = {
     INTEGER(type, 77, CLATTN_INVALID_ARGUMENT, "type 77", "FLOAT32", "BFLOAT16"),
     INTEGER(bias_type, 9, CLATTN_INVALID_ARGUMENT, "bias_type 9", "", ""),
     INTEGER(bias_type, CLATTN_FLOAT64, CLATTN_INVALID_ARGUMENT, "bias_type float64", "float32", ""),
+    INTEGER(key_type, 9, CLATTN_INVALID_ARGUMENT, "key_type 9", "", ""),
+    INTEGER(out_type, CLATTN_FLOAT64, CLATTN_INVALID_ARGUMENT, "out_type float64", "no other type", "type is float32"),
+    INTEGER(features, CLATTN_WITH_PAGES, CLATTN_INVALID_ARGUMENT, "CLATTN_WITH_PAGES needs", "KEY_LENGTHS", ""),
+    INTEGER(features, CLATTN_WITH_PAGE_STARTS, CLATTN_INVALID_ARGUMENT, "PAGE_STARTS needs CLATTN_WITH_PAGES", "", ""),
+    INTEGER(features, CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS, CLATTN_INVALID_SHAPE, "page_size 0", "> 0", ""),
+    INTEGER(page_size, 4, CLATTN_INVALID_ARGUMENT, "page_size 4", "pages 0", "ignored"),
+    INTEGER(pages, 4, CLATTN_INVALID_ARGUMENT, "page_size 0", "pages 4", "ignored"),
     INTEGER(features, 1 << 20, CLATTN_INVALID_ARGUMENT, "features", "0x100000", "not known"),
     INTEGER(weights, 5, CLATTN_INVALID_ARGUMENT, "weights 5", "", ""),
     INTEGER(matmul, -1, CLATTN_INVALID_ARGUMENT, "matmul -1", "", ""),
@@ -99,6 +106,18 @@ START_TEST(test_refusals_name_field_value_and_rule)
 }
 END_TEST
 
+START_TEST(test_float64_goes_with_no_other_type)
+{
+    struct problem checked;
+    clattn_problem p = valid();
+    p.type = CLATTN_FLOAT64;
+    ck_assert_int_eq(problem_init(&checked, &p), CLATTN_OK);
+    p.value_type = CLATTN_FLOAT16;
+    ck_assert_int_eq(problem_init(&checked, &p), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "value_type float16: float64 goes with no other type"));
+}
+END_TEST
+
 START_TEST(test_zero_lengths_are_legal)
 {
     const size_t fields[] = { offsetof(clattn_problem, batch), offsetof(clattn_problem, query_len),
@@ -139,6 +158,16 @@ START_TEST(test_null_and_struct_size)
     p.struct_size = 0;
     ck_assert_int_eq(problem_init(&checked, &p), CLATTN_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(clattn_last_error(), "struct_size 0"));
+    struct {
+        clattn_problem p;
+        char after[1 << 17];
+    } large;
+    memset(&large, 0, sizeof(large));
+    large.p = valid();
+    large.p.struct_size = 65536;
+    ck_assert_int_eq(problem_init(&checked, &large.p), CLATTN_OK);
+    large.p.struct_size += 8; /* a size that nobody set */
+    ck_assert_int_eq(problem_init(&checked, &large.p), CLATTN_INVALID_ARGUMENT);
 }
 END_TEST
 
@@ -283,6 +312,7 @@ START_TEST(test_tf32_is_for_float32)
 }
 END_TEST
 
-SUITE("problem", test_refusals_name_field_value_and_rule, test_zero_lengths_are_legal, test_defaults_are_resolved,
-      test_null_and_struct_size, test_a_longer_struct, test_a_shorter_struct, test_a_cut_struct, test_init_functions,
-      test_every_field_is_known, test_equality_sees_every_field, test_tf32_is_for_float32)
+SUITE("problem", test_refusals_name_field_value_and_rule, test_float64_goes_with_no_other_type,
+      test_zero_lengths_are_legal, test_defaults_are_resolved, test_null_and_struct_size, test_a_longer_struct,
+      test_a_shorter_struct, test_a_cut_struct, test_init_functions, test_every_field_is_known,
+      test_equality_sees_every_field, test_tf32_is_for_float32)

@@ -197,6 +197,9 @@ START_TEST(test_nan_stays_where_it_is_seen)
     ck_row(&test, 0, 5, 0);
     ck_assert(isnan(test_call_get(&test, TENSOR_OUT, 0, 0, 1, 0)));
     ck_assert(isnan(test_call_get(&test, TENSOR_LSE, 0, 0, 1, 0)));
+    test_call_set(&test, TENSOR_BIAS, 0, 0, 0, 0, (double)INFINITY); /* hides nothing: the softmax has no number */
+    run(&test);
+    ck_assert(isnan(test_call_get(&test, TENSOR_OUT, 0, 0, 0, 0)));
     test_call_free(&test);
 }
 END_TEST

@@ -1,0 +1,17 @@
+/* Windows and row ranges, which say by bounds what a mask says key by key: the same outputs are asked for. Kernels skip
+ * blocks of keys by these bounds, and know blocks that all rows see. */
+#ifndef CLATTN_TESTS_SUPPORT_KEY_BOUNDS_H
+#define CLATTN_TESTS_SUPPORT_KEY_BOUNDS_H
+
+#include "exact_call.h"
+
+/* Both: 0, or -1 and e->what. */
+
+/* A window on the last keys, and the first half of the keys, which are always visible: more than a block of keys or a
+ * K/V split, and then a gap. */
+int window_is_a_mask(struct exact *e, int64_t query_len, int64_t key_len);
+
+/* Ranges of their own for each row and head: some are empty, some reach beyond the keys. */
+int ranges_are_a_mask(struct exact *e, int64_t query_len, int64_t key_len);
+
+#endif
