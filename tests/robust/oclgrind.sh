@@ -87,5 +87,8 @@ visit "samples" "$probe" --small
 for layer in mha additive; do
     visit "layer $layer" env CLATTN_TEST_LAYER_CALLS=6 "$builddir/tests/layers/$layer"
 done
+# fused_mma fetches keys before it knows of any; "$probe" has no pages.
+visit "pages without keys" "$builddir/clattn" bench --shape 1,2,1,3,0,8 --page-size 2 --dtype f16 --seconds 0 \
+    --strategy fused_mma
 visit "8 KiB of local memory" env OCLGRIND_LOCAL_MEM_SIZE=8192 "$probe" --few
 finish
