@@ -44,7 +44,7 @@ const struct tuning_row tuning_table[] = {
 
     { "fused_mma nvidia", DEVICE_GPU, 128, MMA(64, 64, 128, 128, 128) },
     { "fused_mma nvidia", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 256, 128) },
-    { "fused_mma nvidia 75", DEVICE_GPU, 64, MMA(64, 64, 128, 32, 128) },
+    { "fused_mma nvidia 75", DEVICE_GPU, 64, MMA(64, 64, 128, 0, 128) },
     { "fused_mma nvidia 75", DEVICE_GPU, 128, MMA(64, 64, 128, 128, 128) },
     { "fused_mma nvidia 75", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 256, 128) },
     { "fused_mma nvidia 70", DEVICE_GPU, 64, MMA(64, 64, 128, 64, 128) },
