@@ -138,6 +138,13 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
     }
 }
 
+/* Every row sees every key of the split. */
+static inline int split_is_full(const clattn_params *p, const kv_split *t)
+{
+    return !(HAS(MASK) || HAS(BIAS)) &&
+           all_rows_see(p, &t->s, 0, position_of(t, t->rows - 1), t->from, t->count);
+}
+
 /* The keys and values of a split, for all rows. */
 static inline void attend_split(const clattn_params *p, const attention_buffers *in, kv_split *t,
                                 __global float *to, __global float *state)

@@ -161,6 +161,7 @@ KERNEL_FILES = \
 	cl/fused_mma.cl \
 	cl/fused_simd.cl \
 	cl/fused_simt.cl \
+	cl/gather_run.clh \
 	cl/gpu_row_block.clh \
 	cl/hidden.clh \
 	cl/kv_rows.clh \
