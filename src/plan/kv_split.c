@@ -66,8 +66,7 @@ void kv_split_call_of(const struct clattn_plan *plan, const struct operands *ope
     call->n_splits = (cl_int)kv_splits_of(call->params.key_len, split_keys);
     call->heads = (size_t)call->params.kv_heads;
     call->batch = (size_t)call->params.batch;
-    call->rows = (size_t)call->params.query_len *
-                 (size_t)(call->params.kv_heads > 0 ? call->params.query_heads / call->params.kv_heads : 1);
+    call->rows = (size_t)call->params.query_len * (size_t)kv_split_group(&attention_problem(plan->problem)->p);
     attention_arguments(&call->params, operands, call->arguments);
     call->arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->workspace);
     call->arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(call->n_splits);

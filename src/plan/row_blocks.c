@@ -76,13 +76,6 @@ int row_blocks_applicable(const struct device *device, const struct problem *pro
     return 0;
 }
 
-/* The part of `count` that one launch takes, at least 1 and no more than `most`. */
-static int64_t step_of(int64_t count, double at_once, int64_t most)
-{
-    const int64_t step = at_once >= (double)count ? count : at_once < 1 ? 1 : (int64_t)at_once;
-    return step < most ? step : most;
-}
-
 static clattn_status launch_part(const struct row_blocks *blocks, const struct operands *operands,
                                  const clattn_params *params, cl_int first_row, cl_int first_head, cl_int block_count,
                                  size_t head_count, struct chain *chain)
@@ -108,8 +101,8 @@ clattn_status row_blocks_enqueue(const struct clattn_plan *plan, const struct ro
     const int64_t count = row_blocks_of(params.query_len, rows);
     const double work_most = blocks->unit_work_most * (double)plan->context->device.compute_units;
     const double at_once = work_most / block_work(blocks->tile, params.head_dim_v, params.key_len);
-    const int64_t block_step = step_of(count, at_once, INT64_MAX);
-    const int64_t head_step = step_of(heads, at_once / (double)count, LAUNCH_GROUPS_MOST);
+    const int64_t block_step = launch_share(count, at_once);
+    const int64_t head_step = launch_head_share(heads, at_once / (double)count);
     clattn_status status = CLATTN_OK;
     for (int64_t head = 0; head < heads && status == CLATTN_OK; head += head_step) {
         for (int64_t block = 0; block < count && status == CLATTN_OK; block += block_step) {

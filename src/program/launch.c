@@ -189,3 +189,16 @@ clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, c
     chain->next_is_final = 0;
     return status;
 }
+
+/* ---- launches of parts ---------------------------------------------------------------------- */
+
+int64_t launch_share(int64_t count, double at_once)
+{
+    return at_once >= (double)count ? count : at_once < 1 ? 1 : (int64_t)at_once;
+}
+
+int64_t launch_head_share(int64_t heads, double at_once)
+{
+    const int64_t step = launch_share(heads, at_once);
+    return step < LAUNCH_GROUPS_MOST ? step : LAUNCH_GROUPS_MOST;
+}

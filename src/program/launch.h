@@ -45,6 +45,11 @@ clattn_status chain_flush_waits(struct chain *chain);
 /* Work-groups along the second or third axis: NVIDIA's GPUs take no more. */
 #define LAUNCH_GROUPS_MOST 65535
 
+/* The part of `count` that one launch takes where `at_once` would be enough work: at least 1. Heads, which stand along
+ * the third axis, also no more than LAUNCH_GROUPS_MOST. */
+int64_t launch_share(int64_t count, double at_once);
+int64_t launch_head_share(int64_t heads, double at_once);
+
 /* One kernel argument; a NULL buffer: value points to a NULL cl_mem. */
 struct launch_argument {
     size_t bytes;

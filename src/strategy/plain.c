@@ -92,10 +92,8 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     const int64_t heads = (int64_t)params.batch * params.query_heads, rows = params.query_len;
     const double work = row_work(attention_problem(plan->problem), params.key_len + (int64_t)1);
     const double rows_at_once = LAUNCH_WORK_MAX / work;
-    const int64_t row_step = rows_at_once >= (double)rows ? rows : rows_at_once < 1 ? 1 : (int64_t)rows_at_once;
-    const double heads_at_once = rows_at_once / (double)rows;
-    const int64_t fitting = heads_at_once >= (double)heads ? heads : heads_at_once < 1 ? 1 : (int64_t)heads_at_once;
-    const int64_t head_step = fitting < LAUNCH_GROUPS_MOST ? fitting : LAUNCH_GROUPS_MOST;
+    const int64_t row_step = launch_share(rows, rows_at_once);
+    const int64_t head_step = launch_head_share(heads, rows_at_once / (double)rows);
     const size_t blocks = ((size_t)params.head_dim_v + PLAIN_COLUMNS - 1) / PLAIN_COLUMNS;
     clattn_status status = CLATTN_OK;
     for (int64_t head = 0; head < heads && status == CLATTN_OK; head += head_step) {
