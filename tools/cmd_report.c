@@ -11,9 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "clattn.h"
 #include "commands.h"
 #include "files.h"
+#include "progress.h"
 #include "utf8.h"
 
 #define THIS_PROGRAM "/proc/self/exe"
@@ -47,40 +49,10 @@ enum { PARTS = sizeof parts / sizeof *parts };
 
 struct report {
     const char *device; /* NULL: CLATTN_DEVICE, else the best */
-    struct text_file {
-        char *data;
-        size_t length;
-    } text;
-    double ends_at;
+    struct text text;
+    double ends_at; /* by clock_seconds */
     int good, bad, left_out;
 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-static int append(struct report *report, const char *text, size_t length, struct failure *failure)
-{
-    char *grown = realloc(report->text.data, report->text.length + length + 1);
-    if (!grown) {
-        return failure_failed(failure, "out of memory for a report");
-    }
-    memcpy(grown + report->text.length, text, length);
-    report->text.data = grown;
-    report->text.length += length;
-    grown[report->text.length] = '\0';
-    return 0;
-}
-
-static int append_line(struct report *report, struct failure *failure, const char *first, const char *second)
-{
-    char line[512];
-    snprintf(line, sizeof line, "%s%s\n", first, second);
-    return append(report, line, strlen(line), failure);
-}
 
 /* ---- one part ---- */
 
@@ -104,15 +76,14 @@ static void become_part(const struct report *report, const char *part, int outpu
 }
 
 /* Reads until the part ends or its time does; 1 when it had to be ended. */
-static int read_part(struct report *report, pid_t child, int input, double ends_at, struct failure *failure,
-                     int *result)
+static int read_part(struct report *report, pid_t child, int input, double ends_at)
 {
     char piece[4096];
     size_t taken = 0;
     int is_late = 0;
     for (;;) {
         struct pollfd waits = { input, POLLIN, 0 };
-        const double left_ms = is_late ? 1000 : (ends_at - now()) * 1000;
+        const double left_ms = is_late ? 1000 : (ends_at - clock_seconds()) * 1000;
         const int ready = left_ms > 0 ? poll(&waits, 1, (int)left_ms + 1) : 0;
         if (ready < 0 && errno == EINTR) {
             continue;
@@ -130,14 +101,14 @@ static int read_part(struct report *report, pid_t child, int input, double ends_
             return is_late;
         }
         const size_t room = PART_BYTES_MOST - taken, used = (size_t)got < room ? (size_t)got : room;
-        *result = *result == 0 ? append(report, piece, used, failure) : *result;
+        text_append(&report->text, "%.*s", (int)used, piece);
         taken += used;
     }
 }
 
-static int append_end(struct report *report, int status, int is_late, struct failure *failure)
+static void append_end(struct report *report, int status, int is_late)
 {
-    char end[128];
+    char end[64];
     const int is_good = !is_late && WIFEXITED(status) && WEXITSTATUS(status) == 0;
     report->good += is_good;
     report->bad += !is_good;
@@ -149,22 +120,24 @@ static int append_end(struct report *report, int status, int is_late, struct fai
         snprintf(end, sizeof end, "exit status %d", WEXITSTATUS(status));
     }
     printf("%s\n", end);
-    return append_line(report, failure, "-> ", end);
+    text_append(&report->text, "-> %s\n", end);
 }
 
 static int run_part(struct report *report, const char *part, struct failure *failure)
 {
-    int ends[2], status = 0, result = append_line(report, failure, "\n$ clattn ", part);
-    const double starts_at = now(), least = starts_at + PART_SECONDS;
+    int ends[2], status = 0;
+    const double starts_at = clock_seconds(), least = starts_at + PART_SECONDS;
     const double ends_at = least < report->ends_at ? least : report->ends_at;
+    text_append(&report->text, "\n$ clattn %s\n", part);
     if (starts_at >= report->ends_at) {
         report->left_out++;
-        return result == 0 ? append_line(report, failure, "-> left out: the report has ten minutes", "") : result;
+        text_append(&report->text, "-> left out: the report has ten minutes\n");
+        return 0;
     }
     printf("clattn %s: ", part);
     fflush(stdout);
-    if (result != 0 || pipe(ends) != 0) {
-        return result != 0 ? result : failure_failed(failure, "pipe: %s", strerror(errno));
+    if (pipe(ends) != 0) {
+        return failure_failed(failure, "pipe: %s", strerror(errno));
     }
     const pid_t child = fork();
     if (child == 0) {
@@ -176,35 +149,36 @@ static int run_part(struct report *report, const char *part, struct failure *fai
         close(ends[0]);
         return failure_failed(failure, "fork: %s", strerror(errno));
     }
-    const int is_late = read_part(report, child, ends[0], ends_at, failure, &result);
+    const int is_late = read_part(report, child, ends[0], ends_at);
     close(ends[0]);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    return result == 0 ? append_end(report, status, is_late, failure) : result;
+    append_end(report, status, is_late);
+    return 0;
 }
 
 /* ---- the command ---- */
 
-static int begin(struct report *report, struct failure *failure)
+static void begin(struct report *report)
 {
     struct utsname system;
-    char line[512], date[32] = "";
+    char date[32] = "";
     const time_t seconds = time(NULL);
     struct tm day;
     if (gmtime_r(&seconds, &day)) {
         strftime(date, sizeof date, "%Y-%m-%d", &day);
     }
-    snprintf(line, sizeof line, "clattn %s, %s, ", clattn_version(), date);
-    if (uname(&system) != 0) {
-        return append_line(report, failure, line, "an unknown system");
-    }
-    const int result = append(report, line, strlen(line), failure);
-    snprintf(line, sizeof line, "%s %s %s", system.sysname, system.release, system.machine);
-    return result == 0 ? append_line(report, failure, line, "") : result;
+    const int is_known = uname(&system) == 0;
+    text_append(&report->text, "clattn %s, %s, %s %s %s\n", clattn_version(), date,
+                is_known ? system.sysname : "an unknown system", is_known ? system.release : "",
+                is_known ? system.machine : "");
 }
 
 static int write_report(struct report *report, const char *path, struct failure *failure)
 {
+    if (report->text.failed) {
+        return failure_failed(failure, "out of memory for a report");
+    }
     utf8_clean_in_place(report->text.data, "\n\t"); /* names are a driver's */
     const struct file_part whole = { report->text.data, strlen(report->text.data) };
     const int result = file_write(path, 1, &whole, failure);
@@ -219,21 +193,21 @@ static int write_report(struct report *report, const char *path, struct failure 
 static int run(const struct options *options, struct failure *failure)
 {
     const char *path = options->value[OPTION_REPORT] ? options->value[OPTION_REPORT] : DEFAULT_FILE;
-    struct report report = { .device = options->value[OPTION_DEVICE], .ends_at = now() + REPORT_SECONDS };
+    struct report report = { .device = options->value[OPTION_DEVICE],
+                             .text = TEXT_INIT,
+                             .ends_at = clock_seconds() + REPORT_SECONDS };
     if (access(THIS_PROGRAM, X_OK) != 0) {
         return failure_failed(failure, THIS_PROGRAM ": %s: a report runs this program again by it", strerror(errno));
     }
     int result = file_check_output(path, failure);
-    if (result == 0) {
-        result = begin(&report, failure);
-    }
+    begin(&report);
     for (int i = 0; i < PARTS && result == 0; i++) {
         result = run_part(&report, parts[i], failure);
     }
     if (result == 0) {
         result = write_report(&report, path, failure);
     }
-    free(report.text.data);
+    text_free(&report.text);
     return result;
 }
 
