@@ -181,6 +181,7 @@ tests_offline_programs_SOURCES = \
 	tests/offline/null_devices.c \
 	tests/offline/null_driver.c \
 	tests/offline/null_driver.h \
+	tests/offline/null_library.c \
 	tests/offline/problems.c \
 	tests/offline/problems.h \
 	tests/offline/programs.c
@@ -191,7 +192,8 @@ tests_docs_features_SOURCES = \
 	tests/docs/features.c \
 	tests/offline/null_devices.c \
 	tests/offline/null_driver.c \
-	tests/offline/null_driver.h
+	tests/offline/null_driver.h \
+	tests/offline/null_library.c
 
 # What plans choose on GPUs, likewise.
 tests_unit_gpu_choices_LDFLAGS = $(tests_offline_programs_LDFLAGS)
@@ -199,6 +201,7 @@ tests_unit_gpu_choices_SOURCES = \
 	tests/offline/null_devices.c \
 	tests/offline/null_driver.c \
 	tests/offline/null_driver.h \
+	tests/offline/null_library.c \
 	tests/unit/gpu_choices.c
 
 # Preloaded, by tests/units/amx.sh.
@@ -298,6 +301,7 @@ EXTRA_DIST += \
 EXTRA_DIST += tests/cases
 
 EXTRA_DIST += \
+	tests/cli/counted.py \
 	tests/cli/malformed_files.py \
 	tests/consumer/CMakeLists.txt \
 	tests/consumer/consumer.c \

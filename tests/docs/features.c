@@ -10,32 +10,10 @@
 #include "base/text.h"
 #include "clattn.h"
 #include "offline/null_driver.h"
-#include "plan/ladder.h"
 #include "plan/strategy.h"
-#include "program/context.h"
-#include "program/gemm.h"
 
 #define BEGIN "<!-- made by tests/docs/features --print -->\n"
 #define END "<!-- end -->\n"
-
-/* The devices can do all that a rung may ask for, and CLBlast. */
-int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why);
-int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
-{
-    (void)context;
-    (void)id;
-    (void)why;
-    return 1;
-}
-
-clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines);
-clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines)
-{
-    (void)context;
-    (void)type;
-    (void)declines;
-    return CLATTN_OK;
-}
 
 static void drop_kernel(const struct null_kernel *kernel)
 {
@@ -246,15 +224,7 @@ static void cell(struct text *table, const struct machine *machine, const char *
 
 static struct machine machine_open(const char *target)
 {
-    struct machine machine = { null_devices, NULL };
-    while (strcmp(machine.device->target, target) != 0) {
-        ++machine.device;
-    }
-    null_driver_use(machine.device);
-    if (clattn_context_open(NULL, NULL, &machine.context) != CLATTN_OK) {
-        fprintf(stderr, "features: %s\n", clattn_last_error());
-        exit(1);
-    }
+    const struct machine machine = { null_device_named(target), null_context_open(target) };
     return machine;
 }
 
@@ -307,6 +277,7 @@ int main(int argc, char **argv)
     int status = 0;
     setenv("CLATTN_CACHE", "off", 1);
     null_driver_on_kernel(drop_kernel);
+    null_library_has_all_rungs(1);
     make_table(&table);
     if (argc == 2 && strcmp(argv[1], "--print") == 0) {
         fputs(table.data, stdout);

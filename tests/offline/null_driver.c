@@ -32,6 +32,11 @@ void null_driver_use(const struct null_device *device)
     now = device;
 }
 
+const struct null_device *null_driver_device(void)
+{
+    return now;
+}
+
 void null_driver_on_kernel(void (*take)(const struct null_kernel *kernel))
 {
     on_kernel = take;

@@ -1,6 +1,7 @@
 /* An OpenCL driver that compiles and runs nothing: it answers as some vendor's GPU or CPU would and keeps the
  * programs that it is given. Its functions (null_driver.c) stand in for those of the OpenCL loader in the
- * program that they are linked into. Used by programs.c. */
+ * program that they are linked into; so does what null_library.c has, for the parts of the library that ask what only a
+ * device can tell. For programs that plan. */
 #ifndef CLATTN_TESTS_OFFLINE_NULL_DRIVER_H
 #define CLATTN_TESTS_OFFLINE_NULL_DRIVER_H
 
@@ -24,8 +25,21 @@ struct null_device {
 extern const struct null_device null_devices[];
 extern const size_t null_device_count;
 
+/* Whether a list with blanks between, as rungs is, has the name. */
+int null_list_names(const char *list, const char *name);
+
+/* Ends the program where there is none. */
+const struct null_device *null_device_named(const char *target);
+
 /* What the driver is from now on. */
 void null_driver_use(const struct null_device *device);
+const struct null_device *null_driver_device(void);
+
+/* Whether ladders have all rungs, instead of the device's own. */
+void null_library_has_all_rungs(int all);
+
+/* A context of null_device_named(target), which is used from now on. Ends the program where it fails. */
+clattn_context *null_context_open(const char *target);
 
 /* Called with each kernel that is made, once. `program` counts the programs; `file` is that of its source. */
 struct null_kernel {

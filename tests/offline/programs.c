@@ -17,7 +17,6 @@
 #include "plan/ladder.h"
 #include "problems.h"
 #include "program/context.h"
-#include "program/gemm.h"
 #include "program/program.h"
 #include "support/merge.h"
 
@@ -28,36 +27,6 @@ static struct {
     clattn_type type;
     int written; /* programs */
 } now;
-
-/* CLBlast would compile for the device; that it can is all that planning asks. */
-clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines);
-clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines)
-{
-    (void)context;
-    (void)type;
-    (void)declines;
-    return CLATTN_OK;
-}
-
-static int names(const char *list, const char *name)
-{
-    const size_t length = strlen(name);
-    for (const char *at = list; (at = strstr(at, name)) != NULL; at += length) {
-        if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == 0)) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* No probe can run: the device has what null_devices.c says. */
-int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why);
-int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
-{
-    (void)context;
-    (void)why;
-    return names(now.device->rungs, ladder_table[id].name);
-}
 
 static void fail(const char *what)
 {
@@ -117,7 +86,8 @@ static void plan_attention(clattn_context *context, int quick)
     const struct problem_table *table = now.device->type == CL_DEVICE_TYPE_CPU ? &cpu_problems : &gpu_problems;
     for (size_t i = 0; i < table->count; ++i) {
         const struct problem_row *row = &table->rows[i];
-        if ((quick && !(row->flags & ROW_QUICK)) || (row->targets && !names(row->targets, now.device->target))) {
+        if ((quick && !(row->flags & ROW_QUICK)) ||
+            (row->targets && !null_list_names(row->targets, now.device->target))) {
             continue;
         }
         for (clattn_type type = CLATTN_FLOAT32; type <= CLATTN_FLOAT64; ++type) {
@@ -134,7 +104,7 @@ static void plan_probes(clattn_context *context)
     for (int id = 0; id < RUNG_COUNT; ++id) {
         const struct rung *rung = &ladder_table[id];
         struct kernel *kernel;
-        if (names(now.device->rungs, rung->name)) {
+        if (null_list_names(now.device->rungs, rung->name)) {
             begin(rung->name, CLATTN_TYPE_NONE, "spills");
             if (program_kernel(context, rung->file, rung->options, rung->kernel, &kernel) != CLATTN_OK) {
                 fail("a probe");
@@ -224,17 +194,6 @@ static void plan_layers(clattn_context *context)
     plan_mha(context, "projection-clblast", CLATTN_FLOAT32, CLATTN_PROJECTION_CLBLAST, CLATTN_MHA_WEIGHTS_NONE);
 }
 
-static const struct null_device *find_device(const char *target)
-{
-    for (size_t i = 0; i < null_device_count; ++i) {
-        if (strcmp(null_devices[i].target, target) == 0) {
-            return &null_devices[i];
-        }
-    }
-    fprintf(stderr, "programs: no target %s in null_devices.c\n", target);
-    exit(2);
-}
-
 int main(int argc, char **argv)
 {
     const int quick = argc == 4 && strcmp(argv[1], "--quick") == 0;
@@ -244,7 +203,7 @@ int main(int argc, char **argv)
         return 2;
     }
     setenv("CLATTN_CACHE", "off", 1);
-    now.device = find_device(argv[1 + quick]);
+    now.device = null_device_named(argv[1 + quick]);
     null_driver_use(now.device);
     null_driver_on_kernel(take);
     now.folder = argv[2 + quick];

@@ -5,30 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "clattn.h"
 #include "offline/null_driver.h"
-#include "plan/ladder.h"
-#include "program/context.h"
-#include "program/gemm.h"
-
-int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why);
-int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
-{
-    (void)context;
-    (void)id;
-    (void)why;
-    return 1;
-}
-
-clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines);
-clattn_status __wrap_gemm_prepare(clattn_context *context, clattn_type type, const char **declines)
-{
-    (void)context;
-    (void)type;
-    (void)declines;
-    return CLATTN_OK;
-}
 
 static void drop_kernel(const struct null_kernel *kernel)
 {
@@ -91,17 +69,7 @@ int main(void)
     setenv("CLATTN_CACHE", "off", 1);
     null_driver_on_kernel(drop_kernel);
     for (size_t t = 0; t < sizeof(targets) / sizeof(targets[0]); ++t) {
-        const struct null_device *device = null_devices;
-        while (strcmp(device->target, targets[t]) != 0) {
-            ++device;
-        }
-        null_driver_use(device);
-        clattn_context *context;
-        if (clattn_context_open(NULL, NULL, &context) != CLATTN_OK) {
-            printf("FAILED %s: %s\n", targets[t], clattn_last_error());
-            ++failed;
-            continue;
-        }
+        clattn_context *context = null_context_open(targets[t]);
         for (size_t c = 0; c < sizeof(choices) / sizeof(choices[0]); ++c) {
             const int good = test_choice(context, targets[t], &choices[c]);
             passed += good;
