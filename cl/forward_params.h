@@ -1,6 +1,6 @@
 /* The values of one call, handed to every attention kernel by value; C and OpenCL C both include this.
  *
- * Offsets and strides count elements. A kernel finds element (b, h, i, c) of a tensor at
+ * Offsets and strides count elements, of block types blocks. A kernel finds element (b, h, i, c) of a tensor at
  *     buffer[offset + b * stride[0] + h * stride[1] + i * stride[2] + c * stride[3]]
  * in 64 bits; varlen adds the sequence's first row (cu[b]) to i and has stride[0] = 0; keys and values in pages are
  * found by kv_rows.clh. The fields of tensors are
@@ -35,10 +35,14 @@ typedef uint32_t clattn_u32;
 #define CLATTN_FLAG_PAGES 0x800u
 #define CLATTN_FLAG_PAGE_STARTS 0x1000u
 #define CLATTN_FLAG_ROW_RANGES 0x2000u
+#define CLATTN_FLAG_KEY_SCALES 0x4000u
+#define CLATTN_FLAG_VALUE_SCALES 0x8000u
+#define CLATTN_FLAG_RING 0x10000u
 /* Anything that can hide a key from a row (a bias can: -inf). */
 #define CLATTN_FLAGS_HIDING                                                                            \
     (CLATTN_FLAG_CAUSAL | CLATTN_FLAG_WINDOW | CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_MASK |            \
-     CLATTN_FLAG_BIAS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_PAGES | CLATTN_FLAG_ROW_RANGES)
+     CLATTN_FLAG_BIAS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_PAGES | CLATTN_FLAG_ROW_RANGES |              \
+     CLATTN_FLAG_RING)
 
 /* Values of enum clattn_type, clattn_alignment and clattn_weights for kernels; src/operation/fill_params.c asserts
  * that they agree. */
@@ -46,6 +50,14 @@ typedef uint32_t clattn_u32;
 #define CLATTN_CL_FLOAT16 2
 #define CLATTN_CL_BFLOAT16 3
 #define CLATTN_CL_FLOAT64 4
+#define CLATTN_CL_INT8 5
+#define CLATTN_CL_E4M3 6
+#define CLATTN_CL_E5M2 7
+#define CLATTN_CL_Q8_0 8
+#define CLATTN_CL_Q4_0 9
+#define CLATTN_CL_Q4_1 10
+#define CLATTN_CL_Q5_0 11
+#define CLATTN_CL_Q5_1 12
 #define CLATTN_CL_ALIGN_TOP_LEFT 1
 #define CLATTN_CL_ALIGN_BOTTOM_RIGHT 2
 #define CLATTN_CL_ALIGN_OFFSETS 3
@@ -62,6 +74,10 @@ typedef uint32_t clattn_u32;
 #define CLATTN_PLACE_DENSE(name) clattn_i64 name##_offset;
 #define CLATTN_PLACE_ROW(id, name, axes, element, access, place, asked_by) CLATTN_PLACE_##place(name)
 
+/* More than there are of any axis of a scale, and a multiple of 16: a divisor, since one of 0 may not be asked about
+ * beside the division (Intel's compiler for CPUs divided first). */
+#define CLATTN_ALL_SHARE 0x7ffffff0
+
 typedef struct clattn_params {
     CLATTN_FORWARD_TENSORS(CLATTN_PLACE_ROW)
     clattn_i64 scale_f64, softcap_f64, keep_scale_f64; /* bit patterns of doubles, for REAL = double */
@@ -75,6 +91,9 @@ typedef struct clattn_params {
     int window_left, window_right;  /* -1: no bound */
     int always_visible_keys;
     int page_size, pages; /* keys of a page, pages of the pool */
+    int key_scale_rows, key_scale_columns; /* stored rows, columns that share a scale; all: CLATTN_ALL_SHARE */
+    int value_scale_rows, value_scale_columns;
+    int ring; /* rows kept of a sequence; 0: all */
     clattn_u32 flags;
     int bias_type, weights;
     clattn_u32 dropout_threshold; /* a weight is dropped where the word is below it */

@@ -38,6 +38,10 @@
     T(PAGE_TABLE, page_table, (TABLES, ONE, ONE, TABLE_PAGES), INT, IN, STRIDED, FEATURE(PAGES))                      \
     T(PAGE_STARTS, page_starts, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(PAGE_STARTS))                         \
     T(ROW_LOW, row_low, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, STRIDED, FEATURE(ROW_RANGES))                 \
-    T(ROW_HIGH, row_high, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, STRIDED, FEATURE(ROW_RANGES))
+    T(ROW_HIGH, row_high, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, STRIDED, FEATURE(ROW_RANGES))               \
+    T(KEY_SCALES, key_scales, (KEY_PACKS, KV_HEADS, KEY_SCALE_ROWS, KEY_SCALE_COLUMNS), FLOAT, IN, STRIDED,           \
+      FEATURE(KEY_SCALES))                                                                                            \
+    T(VALUE_SCALES, value_scales, (KEY_PACKS, KV_HEADS, VALUE_SCALE_ROWS, VALUE_SCALE_COLUMNS), FLOAT, IN, STRIDED,   \
+      FEATURE(VALUE_SCALES))
 
 #endif

@@ -227,7 +227,12 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
         low = min(low, t[n].low);
         high = max(high, t[n].high);
     }
-    const kv_source source = { in.key, in.value, key_rows_of(p, &s, b, kv_head), value_rows_of(p, &s, b, kv_head) };
+    const kv_source source = { in.key,
+                               in.value,
+                               key_rows_of(p, &s, b, kv_head),
+                               value_rows_of(p, &s, b, kv_head),
+                               key_scales_of(p, &in, &s, b, kv_head),
+                               value_scales_of(p, &in, &s, b, kv_head) };
     float16 terms[KEYS * VECTORS], scores[KEYS * VECTORS];
 #if WEIGHTS_APART
     weight_vector block_weights[WEIGHT_PARTS * KEYS / 2 * VECTORS];

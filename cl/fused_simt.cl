@@ -288,7 +288,9 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const int first_column = (int)get_group_id(1) * COLUMNS;
     const int columns = min(COLUMNS, p->head_dim_v - first_column);
     const clattn_i64 query_at = query_start(p, &at.rows);
-    const kv_rows keys = keys_of(p, &at.rows), values = values_of(p, &at.rows, first_column);
+    const kv_rows keys = keys_of(p, &at.rows), values = values_of(p, &at.rows, IS_CODES(VALUE_TYPE) ? 0 : first_column);
+    const kv_scales scales_of_keys = key_scales_of(p, &in, &at.rows.s, at.rows.b, at.rows.kv_head);
+    const kv_scales scales_of_values = value_scales_of(p, &in, &at.rows.s, at.rows.b, at.rows.kv_head);
 
     REAL row_maximum[ITEM_ROWS], row_sum[ITEM_ROWS], accumulator[ITEM_ROWS][ITEM_COLUMNS];
     uint seen = 0;
@@ -308,7 +310,8 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             barrier(CLK_LOCAL_MEM_FENCE);
             stage_queries(p, &in, query_at, at.rows.last_row - at.rows.first_row, column, stage);
             const kv_rows tile_keys = rows_from_key(keys, from);
-            stage_keys(p, &in, &tile_keys, high - 1 - from, column, stage + KEYS_AT);
+            const kv_scales tile_scales = scales_from_key(scales_of_keys, from);
+            stage_keys(p, &in, &tile_keys, &tile_scales, high - 1 - from, column, stage + KEYS_AT);
             if (get_local_id(0) == 0) {
                 value_not_finite = 0;
             }
@@ -324,7 +327,8 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
                 write_weights(p, weights_tile, &at, kept, row_maximum, score, row_sum);
             }
             const kv_rows staged = rows_from_key(values, min(from + key, high - 1));
-            if (stage_values(&in, &staged, max(high - 1 - from - key, 0), columns, stage)) {
+            const kv_scales scales = scales_from_key(scales_of_values, min(from + key, high - 1));
+            if (stage_values(&in, &staged, &scales, max(high - 1 - from - key, 0), first_column, columns, stage)) {
                 value_not_finite = 1;
             }
             barrier(CLK_LOCAL_MEM_FENCE);

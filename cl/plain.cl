@@ -22,6 +22,7 @@
 #include "plain_layout.h"
 
 #define COLUMNS PLAIN_COLUMNS
+#define HAS_CODES (IS_CODES(KEY_TYPE) || IS_CODES(VALUE_TYPE))
 #define BLOCK 64
 
 /* Unrolled, so that sums of columns stay in registers. */
@@ -34,6 +35,9 @@ typedef struct row {
     int exists; /* 0: past the end of its packed sequence */
     clattn_i64 query_at; /* first element of the row */
     kv_rows keys, values;
+#if HAS_CODES
+    kv_scales key_scales, value_scales;
+#endif
     REAL slope;
 } row;
 
@@ -46,10 +50,18 @@ typedef struct softmax {
 static inline REAL scaled_dot(const clattn_params *p, const attention_buffers *in, const row *r, int j)
 {
     const clattn_i64 key_at = kv_row(&r->keys, j);
+#if IS_CODES(KEY_TYPE)
+    __global const float *scales = TAKES_SCALES(KEY_TYPE) ? kv_scale_row(&r->key_scales, &r->keys, j) : 0;
+#endif
     REAL sum = 0;
     for (int c = 0; c < p->head_dim; ++c) {
-        sum = FMA(LOAD(in->query, r->query_at + c * p->query_stride[3]),
-                  KEY_LOAD(in->key, key_at + c * r->keys.column), sum);
+#if IS_CODES(KEY_TYPE)
+        REAL element = STORED_OF(KEY_TYPE, in->key + key_at, c, r->keys.column);
+        element = TAKES_SCALES(KEY_TYPE) ? element * kv_scale(&r->key_scales, scales, c) : element;
+#else
+        const REAL element = KEY_LOAD(in->key, key_at + c * r->keys.column);
+#endif
+        sum = FMA(LOAD(in->query, r->query_at + c * p->query_stride[3]), element, sum);
     }
     return sum * PARAM_REAL(p, scale);
 }
@@ -97,6 +109,9 @@ static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in
     if (PAGED && stored) {
         stored = page_is_there(p, &r->s, j);
     }
+    if (RING && stored) {
+        stored = key_is_kept(p, &r->s, j);
+    }
     const REAL score = stored ? scaled_dot(p, in, r, j) : 0;
     REAL logit = score;
     *allowed = r->exists && finish_logit(p, in, &r->s, r->slope, r->b, r->h, r->i, j, &logit);
@@ -115,11 +130,22 @@ static inline void add_value(const clattn_params *p, const attention_buffers *in
     if (HAS(DROPOUT)) {
         weight = dropout_keeps(p, r->b, r->h, r->i, j) ? weight * PARAM_REAL(p, keep_scale) : 0;
     }
+#if IS_CODES(VALUE_TYPE)
+    __global const ELEMENT_VALUE *value = in->value + kv_row(&r->values, j);
+    __global const float *scales = TAKES_SCALES(VALUE_TYPE) ? kv_scale_row(&r->value_scales, &r->values, j) : 0;
+#else
     const clattn_i64 at = kv_row(&r->values, j) + column * r->values.column;
+#endif
     FOR_COLUMNS
     {
         if (c < columns) {
-            sums[c] = FMA(weight, VALUE_LOAD(in->value, at + c * r->values.column), sums[c]);
+#if IS_CODES(VALUE_TYPE)
+            REAL element = STORED_OF(VALUE_TYPE, value, column + c, r->values.column);
+            element = TAKES_SCALES(VALUE_TYPE) ? element * kv_scale(&r->value_scales, scales, column + c) : element;
+#else
+            const REAL element = VALUE_LOAD(in->value, at + c * r->values.column);
+#endif
+            sums[c] = FMA(weight, element, sums[c]);
         }
     }
 }
@@ -137,6 +163,10 @@ static inline row find_row(const clattn_params *p, const attention_buffers *in, 
     r.query_at = query_row_at(p, &s, b, h, i);
     r.keys = key_rows_of(p, &s, b, kv_head);
     r.values = value_rows_of(p, &s, b, kv_head);
+#if HAS_CODES
+    r.key_scales = key_scales_of(p, in, &s, b, kv_head);
+    r.value_scales = value_scales_of(p, in, &s, b, kv_head);
+#endif
     r.slope = slope_of(p, in, b, h);
     if (r.exists) {
         narrow_to_rows(p, in, &r.s, b, h, 1, i, i);

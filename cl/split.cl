@@ -131,7 +131,11 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
         for (int j = 0; j < t->count; ++j) {
             float logit = 0.0f;
             if (finish_logit(p, in, &t->s, 0.0f, t->b, h, i, t->from + j, &logit)) {
-                sum = FMA(VALUE_LOAD(values, split_row_at(rows, j) + c), weights[j], sum);
+                scale_row scales;
+                if (VALUE_SCALED) {
+                    scales = split_scales_at(rows, j);
+                }
+                sum = FMA(VALUE_1(values + split_row_at(rows, j), &scales, c, 1), weights[j], sum);
             }
         }
         to[c] = sum;
@@ -164,9 +168,11 @@ static inline void attend_split(const clattn_params *p, const attention_buffers 
     const int kv_head = t->first_head / GROUP;
     load_queries(p, in, t, query_rows);
     const kv_rows keys = key_rows_of(p, &t->s, t->b, kv_head), values = value_rows_of(p, &t->s, t->b, kv_head);
-    score_split(t, in->key, &keys, query_rows, scores);
+    const kv_scales key_scales = key_scales_of(p, in, &t->s, t->b, kv_head);
+    const kv_scales value_scales = value_scales_of(p, in, &t->s, t->b, kv_head);
+    score_split(t, in->key, &keys, &key_scales, query_rows, scores);
     split_rows rows;
-    place_rows(t, &values, &rows);
+    place_rows(t, &values, &value_scales, &rows);
     for (int j = 0; j < min(VALUES_AHEAD, t->count); ++j) {
         fetch_row(in->value + split_row_at(&rows, j), VALUE_BYTES);
     }

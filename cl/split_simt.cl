@@ -119,9 +119,12 @@ SPLIT_SIMT_KERNEL split_simt_attend(ATTENTION_ARGUMENTS, __global float *splits,
     const group here = { t, (int)get_local_id(0), first_row }, *g = &here;
     __global float *to = values_of(p, &t, splits, n_splits), *state = state_of(p, &t, splits, n_splits);
     const int kv_head = t.first_head / GROUP;
-    const run_source keys = run_source_of((size_t)in.key, key_rows_of(p, &t.s, t.b, kv_head), HEAD_DIM, KEY_RUN);
-    const run_source values =
-        run_source_of((size_t)in.value, value_rows_of(p, &t.s, t.b, kv_head), HEAD_DIM_V, VALUE_RUN);
+    const run_source keys = run_source_of((size_t)in.key, key_rows_of(p, &t.s, t.b, kv_head),
+                                          key_scales_of(p, &in, &t.s, t.b, kv_head), HEAD_DIM, KEY_RUN,
+                                          KEY_ELEMENT_BYTES);
+    const run_source values = run_source_of((size_t)in.value, value_rows_of(p, &t.s, t.b, kv_head),
+                                            value_scales_of(p, &in, &t.s, t.b, kv_head), HEAD_DIM_V, VALUE_RUN,
+                                            VALUE_ELEMENT_BYTES);
     const int sub = g->item / ACROSS, across = g->item % ACROSS;
     uint4 runs[VALUES_AHEAD];
     stage_queries(p, &in, g, queries);
@@ -150,6 +153,31 @@ SPLIT_SIMT_KERNEL split_simt_attend(ATTENTION_ARGUMENTS, __global float *splits,
 #define QUADS_ACROSS (QUADS < ITEMS ? QUADS : ITEMS)
 #define QUAD_SUBS (ITEMS / QUADS_ACROSS)
 
+/* Splits are dealt to work-items by their place among all of the sequence, so that the order of a sum depends neither
+ * on where the window of the call's first row begins nor on the rows beside it: first_dealt() and next_dealt() are the
+ * numbers of work-item `lane` of `step`, in ascending order. */
+typedef struct split_deal {
+    int pinned, left_out;
+} split_deal;
+
+static inline int dealt_behind_pinned(const split_deal *deal, int lane, int step)
+{
+    return deal->pinned + (lane - (deal->pinned + deal->left_out) % step + step) % step;
+}
+
+static inline int first_dealt(const split_deal *deal, int lane, int step)
+{
+    return lane < deal->pinned ? lane : dealt_behind_pinned(deal, lane, step);
+}
+
+static inline int next_dealt(const split_deal *deal, int n, int lane, int step)
+{
+    return n < deal->pinned && n + step >= deal->pinned ? dealt_behind_pinned(deal, lane, step) : n + step;
+}
+
+/* How many work-items may have been dealt any. */
+#define DEALT_TO(n_splits) (HAS(WINDOW) ? ITEMS : min(n_splits, ITEMS))
+
 /* The row maximum of all splits, and of the sink; *seen: whether the row sees any key. */
 INLINE float maximum_of_splits(const clattn_params *p, const attention_buffers *in, int h, int n_splits,
                                       __global const float *state, __local float *own, int *seen)
@@ -166,7 +194,7 @@ INLINE float maximum_of_splits(const clattn_params *p, const attention_buffers *
     barrier(CLK_LOCAL_MEM_FENCE);
     maximum = -INFINITY;
     *seen = 0;
-    for (int n = 0; n < min(n_splits, ITEMS); ++n) {
+    for (int n = 0; n < DEALT_TO(n_splits); ++n) {
         *seen |= !IS_HIDDEN_LOGIT(own[n]);
         maximum = own[n] > maximum ? own[n] : maximum;
     }
@@ -178,18 +206,19 @@ INLINE float maximum_of_splits(const clattn_params *p, const attention_buffers *
 }
 
 /* The row sum of all splits, and of the sink. */
-INLINE float sum_of_splits(const clattn_params *p, const attention_buffers *in, int h, int n_splits,
-                                  __global const float *state, float maximum, float origin, __local float *own)
+INLINE float sum_of_splits(const clattn_params *p, const attention_buffers *in, const split_deal *deal, int h,
+                                  int n_splits, __global const float *state, float maximum, float origin,
+                                  __local float *own)
 {
     const int item = (int)get_local_id(0);
     float sum = 0.0f, total = HAS(SINKS) ? exp2(sink_of(p, in, h) * LOG2_E - maximum) : 0.0f;
-    for (int n = item; n < n_splits; n += ITEMS) {
+    for (int n = first_dealt(deal, item, ITEMS); n < n_splits; n = next_dealt(deal, n, item, ITEMS)) {
         const float split_sum = state[n * ROWS * SPLIT_STATE + 1];
         sum = split_sum == UNSEEN ? sum : FMA(split_sum, exp2(state[n * ROWS * SPLIT_STATE] - origin), sum);
     }
     own[item] = sum;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int n = 0; n < min(n_splits, ITEMS); ++n) {
+    for (int n = 0; n < DEALT_TO(n_splits); ++n) {
         total += own[n];
     }
     return total;
@@ -206,15 +235,16 @@ SPLIT_SIMT_KERNEL split_simt_combine(ATTENTION_ARGUMENTS, __global const float *
     __global const float *from = values_of(p, &t, all, n_splits) + r * SPLIT_COLUMNS(HEAD_DIM_V);
     __global const float *state = state_of(p, &t, all, n_splits) + r * SPLIT_STATE;
     const int i = position_of(&t, r), h = head_of(&t, r), sub = item / QUADS_ACROSS;
+    const split_deal deal = { pinned_splits(p), splits_left_out(p, &t.s) };
     int seen;
     const float maximum = maximum_of_splits(p, &in, h, is_row ? n_splits : 0, state, own, &seen);
     const float origin = maximum == -INFINITY ? 0.0f : maximum;
-    const float sum = sum_of_splits(p, &in, h, n_splits, state, maximum, origin, own + ITEMS);
+    const float sum = sum_of_splits(p, &in, &deal, h, n_splits, state, maximum, origin, own + ITEMS);
     const clattn_i64 out_at = out_row_at(p, &t.s, t.b, h, i);
     for (int first = 0; first < QUADS; first += QUADS_ACROSS) {
         const int quad = first + item % QUADS_ACROSS;
         float4 total = 0.0f;
-        for (int n = sub; n < n_splits; n += QUAD_SUBS) {
+        for (int n = first_dealt(&deal, sub, QUAD_SUBS); n < n_splits; n = next_dealt(&deal, n, sub, QUAD_SUBS)) {
             if (sub < QUAD_SUBS && quad < QUADS && state[n * ROWS * SPLIT_STATE + 1] != UNSEEN) {
                 const float factor = exp2(state[n * ROWS * SPLIT_STATE] - origin);
                 total = FMA(vload4((clattn_i64)n * QUAD_PITCH + quad, from), (float4)factor, total);

@@ -79,7 +79,7 @@ static inline extent measure(__global const REAL *row, int has_logits, int low, 
         const int count = (high - start + step - 1) / step;
         FOR_BLOCK
         {
-            if (n < count) {
+            if (start + n * step < high) {
                 INTV now_visible;
                 logits[n] = load_logits(row, has_logits, low, high, start + n * step, &now_visible);
                 visible |= now_visible;

@@ -4,10 +4,14 @@ nobase_dist_doc_DATA += \
 	NEWS \
 	README.md \
 	docs/README.md \
+	docs/cache.md \
 	docs/decode.md \
+	docs/engines.md \
 	docs/enqueue.md \
 	docs/features.md \
 	docs/from-others.md \
+	docs/generate.md \
+	docs/gradients.md \
 	docs/layer.md \
 	docs/limits.md \
 	docs/masks.md \

@@ -2,6 +2,8 @@
  *     the copy queue writes the queries -> the compute queue attends -> the copy queue reads the result */
 #include "example.h"
 
+#include <clattn_costs.h>
+
 enum { HEADS = 2, QUERIES = 6, KEYS = 10, DIM = 16 };
 
 static cl_command_queue new_queue(const clattn_context *context)
@@ -11,6 +13,18 @@ static cl_command_queue new_queue(const clattn_context *context)
         clCreateCommandQueue(clattn_context_cl(context), clattn_context_device(context), 0, &error);
     must_cl(error);
     return queue;
+}
+
+/* What the planner thought of each strategy, or why it did not take it. */
+static void print_estimates(const clattn_plan *plan)
+{
+    clattn_plan_costs costs = CLATTN_PLAN_COSTS_INIT;
+    must(clattn_plan_get_costs(plan, &costs)); /* create_ms, of that compile_ms; programs; workspace_bytes */
+    for (uint64_t i = 0; i < costs.strategies; ++i) {
+        clattn_estimate estimate = CLATTN_ESTIMATE_INIT;
+        must(clattn_plan_get_estimate(plan, i, &estimate));
+        printf("    %-10s %s\n", estimate.strategy, estimate.declined ? estimate.declined : "could");
+    }
 }
 
 int main(void)
@@ -32,6 +46,7 @@ int main(void)
     clattn_plan *plan; /* compiles, so it is made once and kept */
     must(clattn_plan_create(context, &problem, &plan));
     printf("strategy %s, %zu bytes of workspace\n", clattn_plan_strategy(plan), clattn_plan_workspace(plan));
+    print_estimates(plan);
 
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
     tensors.query = clattn_tensor_bhsd(device_buffer(context, sizeof(query), NULL), HEADS, QUERIES, DIM);

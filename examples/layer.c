@@ -1,10 +1,32 @@
 /* A whole attention layer: y = attention(x Wq^T + bq, x Wk^T + bk, x Wv^T + bv) Wo^T. Weights stay on the device; each
- * call brings an x. Wq, Wk and Wv lie below each other, as PyTorch's in_proj_weight: one multiply makes all three. */
+ * call brings an x. Wq, Wk and Wv lie below each other, as PyTorch's in_proj_weight: one multiply makes all three. Then
+ * the gradients of one call, from those of a loss at y. */
 #include <clattn_layers.h>
 
 #include "example.h"
 
 enum { ROWS = 6, MODEL = 32, HEADS = 2, CALLS = 2 };
+
+static void train(clattn_context *context, const clattn_mha_problem *problem, const clattn_mha_host_arrays *arrays)
+{
+    float dy[ROWS * MODEL], dx[ROWS * MODEL], dwo[MODEL * MODEL], right_dx[ROWS * MODEL], right_dwo[MODEL * MODEL];
+    fill(dy, COUNT(dy), 20);
+    clattn_mha_host_gradients gradients = CLATTN_MHA_HOST_GRADIENTS_INIT;
+    gradients.dy = dy;
+    gradients.dx = dx;
+    gradients.dwo = dwo;
+
+    clattn_mha_backward_problem backward = CLATTN_MHA_BACKWARD_PROBLEM_INIT;
+    backward.forward = problem;
+    backward.gradients = CLATTN_MHA_GRADIENT_X | CLATTN_MHA_GRADIENT_WO;
+    must(clattn_mha_backward_host(context, &backward, arrays, &gradients));
+
+    gradients.dx = right_dx;
+    gradients.dwo = right_dwo;
+    must(clattn_mha_backward_reference(&backward, arrays, &gradients));
+    compare("dx", dx, right_dx, COUNT(dx), 1e-3);
+    compare("dwo", dwo, right_dwo, COUNT(dwo), 1e-3);
+}
 
 int main(void)
 {
@@ -51,6 +73,8 @@ int main(void)
         must(clattn_mha_reference(&problem, &host));
         compare("y", y, right, COUNT(y), 1e-3); /* of numbers of size 50 */
     }
+
+    train(context, &problem, &host);
 
     const cl_mem buffers[] = { arrays.wq.buffer, arrays.bq.buffer, arrays.wo.buffer,
                                arrays.x.buffer,  arrays.y.buffer,  arrays.workspace };

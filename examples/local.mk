@@ -2,8 +2,10 @@
 
 example_programs = \
 	examples/attention \
+	examples/cache \
 	examples/decode \
 	examples/enqueue \
+	examples/gradients \
 	examples/layer \
 	examples/masks \
 	examples/merge \
@@ -14,8 +16,10 @@ example_programs = \
 # Against the library as it is installed, with nothing of its insides.
 example_libraries = libclattn.la $(OPENCL_LIBS) -lm
 examples_attention_LDADD = $(example_libraries)
+examples_cache_LDADD = $(example_libraries)
 examples_decode_LDADD = $(example_libraries)
 examples_enqueue_LDADD = $(example_libraries)
+examples_gradients_LDADD = $(example_libraries)
 examples_layer_LDADD = $(example_libraries)
 examples_masks_LDADD = $(example_libraries)
 examples_merge_LDADD = $(example_libraries)
@@ -23,8 +27,32 @@ examples_packed_LDADD = $(example_libraries)
 examples_sixteen_bits_LDADD = $(example_libraries)
 examples_threads_LDADD = $(example_libraries) -lpthread
 
+# An engine of several files. It takes a model, and so has tests of its own: tests/generate.
+examples_generate_generate_LDADD = $(example_libraries)
+examples_generate_generate_SOURCES = $(generate_sources)
+generate_sources = \
+	examples/generate/cache.c \
+	examples/generate/cache.h \
+	examples/generate/engine.c \
+	examples/generate/engine.h \
+	examples/generate/failure.h \
+	examples/generate/generate.c \
+	examples/generate/gguf.c \
+	examples/generate/gguf.h \
+	examples/generate/kernels.h \
+	examples/generate/model.c \
+	examples/generate/model.h \
+	examples/generate/options.c \
+	examples/generate/options.h \
+	examples/generate/show.c \
+	examples/generate/show.h \
+	examples/generate/tokeniser.c \
+	examples/generate/tokeniser.h \
+	examples/generate/words.c \
+	examples/generate/words.h
+
 if TESTS_ENABLED
-check_PROGRAMS += $(example_programs)
+check_PROGRAMS += $(example_programs) examples/generate/generate
 TESTS += $(example_programs)
 endif
 
@@ -32,12 +60,22 @@ nobase_dist_doc_DATA += \
 	examples/CMakeLists.txt \
 	examples/Makefile \
 	examples/attention.c \
+	examples/cache.c \
 	examples/decode.c \
 	examples/enqueue.c \
 	examples/example.h \
+	examples/generate/fetch.sh \
+	examples/generate/fetch_model.sh \
+	$(generate_sources) \
+	examples/gradients.c \
 	examples/layer.c \
 	examples/masks.c \
 	examples/merge.c \
 	examples/packed.c \
+	examples/python/attention_picture.py \
+	examples/python/decoder_cache.py \
+	examples/python/numpy_attention.py \
+	examples/python/sentence_encoder.py \
+	examples/python/torch_model.py \
 	examples/sixteen_bits.c \
 	examples/threads.c

@@ -20,7 +20,8 @@
  *     clattn_enqueue_forward(plan, queue, NULL, &tensors, 0, NULL, &done);
  *
  * Or, with plain pointers and one blocking call: clattn_attention(), clattn_forward_host(). Layers around attention are
- * in clattn_layers.h.
+ * in clattn_layers.h; rotary embedding and writing into a cache in clattn_cache.h; what all of it costs in
+ * clattn_costs.h.
  *
  * The formula. For batch entry b, query head h with its key/value head g = h / (query_heads / kv_heads),
  * query row i and key j:
@@ -167,9 +168,18 @@ CLATTN_API void clattn_context_options_init(clattn_context_options *options, siz
  * is whole to the last bit, and nobody but the user (for CLATTN_BINARY_DIR: or root) could have written it or
  * its folder. Otherwise, or where anything of this fails, programs are compiled, and nothing is said.
  *
+ * Drivers are wrong at times. On devices whose driver the tests do not run on, a new plan of attention computes a small
+ * call with its own programs and holds it against the float64 reference, once for those programs and features; a
+ * strategy whose answer is wrong, or that two processes in a row ended in, is not taken, and clattn_plan_explain says
+ * so; one that was asked for by name is CLATTN_UNSUPPORTED. Gradients, caches and layers' other steps are not checked.
+ *   CLATTN_SELF_CHECK  "always": on every device. "again": also what was found before. "off": never. Another value is
+ *                      CLATTN_INVALID_ARGUMENT. What was found is in the folder of compiled programs, but with
+ *                      CLATTN_CACHE "off", and counts until driver, device or clattn change.
+ *
  * A process that has more rights than its user (another effective user or group, file capabilities: AT_SECURE on
- * Linux) keeps no programs and takes no folder from the environment, CLATTN_CL_DIR neither. That is no promise for such
- * programs: the OpenCL loader, drivers and CLBlast read variables of their own. They should clear the environment.
+ * Linux) keeps no programs and takes no folder from the environment, CLATTN_CL_DIR neither, nor
+ * CLATTN_SELF_CHECK. That is no promise for such programs: the OpenCL loader, drivers and CLBlast read variables of
+ * their own. They should clear the environment.
  *
  * A context keeps each program that it has compiled or loaded until it is destroyed, also when no plan is left that
  * uses it: PoCL takes 6 to 11 MiB for one. There is one for each combination of strategy, types, head dims, features
@@ -215,17 +225,41 @@ CLATTN_API void clattn_free(void *memory);
 /* ---- problem -------------------------------------------------------------------------------- */
 
 /* Storage types. Sums and softmax are in float32 (in float64 for CLATTN_FLOAT64). float16 and bfloat16
- * storage works on every device; CLATTN_FLOAT64 needs a device with fp64. */
+ * storage works on every device; CLATTN_FLOAT64 needs a device with fp64. The others are for keys and values only. */
 typedef enum clattn_type {
     CLATTN_TYPE_NONE = 0, /* no bias, as bias_type; elsewhere the same type as the queries */
     CLATTN_FLOAT32 = 1,
     CLATTN_FLOAT16 = 2,
     CLATTN_BFLOAT16 = 3,
-    CLATTN_FLOAT64 = 4
+    CLATTN_FLOAT64 = 4,
+    /* Codes of one byte; a value is code * scale, rounded to float32. Scales are float32, in tensors of their own. */
+    CLATTN_INT8 = 5,
+    CLATTN_E4M3 = 6, /* 8-bit float of the finite kind: up to 448, 0x7f is NaN, there is no infinity */
+    CLATTN_E5M2 = 7, /* 8-bit float: up to 57344, the upper half of a float16 */
+    /* ggml's blocks of 32 neighbouring columns, little-endian: a float16 scale d, then a float16 m (q4_1, q5_1), a
+     * uint32 of fifth bits (q5_0, q5_1; bit j: column j), 16 bytes q: column j in the low four bits, j + 16 in the
+     * high ones. */
+    CLATTN_Q8_0 = 8,  /* 34 bytes: int8 q[32];  d q */
+    CLATTN_Q4_0 = 9,  /* 18 bytes;  d (q - 8) */
+    CLATTN_Q4_1 = 10, /* 20 bytes;  d q + m, rounded to float32 */
+    CLATTN_Q5_0 = 11, /* 22 bytes;  d (q - 16) */
+    CLATTN_Q5_1 = 12  /* 24 bytes;  d q + m, rounded to float32 */
 } clattn_type;
 
-CLATTN_API size_t clattn_type_size(clattn_type type);      /* in bytes; 0 for an unknown type */
-CLATTN_API const char *clattn_type_name(clattn_type type); /* "float32", ...; never NULL */
+CLATTN_API size_t clattn_type_size(clattn_type type);     /* of an element, or of a block; 0 for an unknown type */
+CLATTN_API int64_t clattn_type_columns(clattn_type type); /* of a block: 32, or 1; 0 for an unknown type */
+/* Of a row; 0 where `columns` is no multiple of clattn_type_columns, or the bytes do not fit 64 bits. */
+CLATTN_API size_t clattn_row_bytes(clattn_type type, int64_t columns);
+CLATTN_API const char *clattn_type_name(clattn_type type); /* "float32", "q8_0", ...; never NULL */
+
+/* A row of host memory to any type, and back. `scales`, of int8, e4m3 and e5m2 (NULL: 1): one for each `scale_columns`
+ * columns, 0: one for all. The bytes of blocks are those of ggml's quantize_row_*_ref; int8: x * (1 / scale) to the
+ * nearest, ties to even, at most 127 in size (-128); e4m3, e5m2: x / scale to the nearest, ties to even, at most their
+ * largest number. A value that is not finite leaves NaN or infinities in its block; int8 has none for NaN: 0. */
+CLATTN_API clattn_status clattn_quantise(clattn_type type, int64_t columns, const float *values, const float *scales,
+                                         int64_t scale_columns, void *row);
+CLATTN_API clattn_status clattn_dequantise(clattn_type type, int64_t columns, const void *row, const float *scales,
+                                           int64_t scale_columns, float *values);
 
 /* At which position among the keys query row 0 stands: offset[b] of the formula. Never guessed from
  * shapes: causal, windows and slopes are an error while it is unset. */
@@ -240,7 +274,7 @@ typedef enum clattn_alignment {
 /* What tensors.weights receives (the four modes of ONNX's Attention, output qk_matmul_output). */
 typedef enum clattn_weights {
     CLATTN_WEIGHTS_NONE = 0,
-    CLATTN_WEIGHTS_SCORES = 1,  /* scale * q.k, for all keys, masked ones too */
+    CLATTN_WEIGHTS_SCORES = 1,  /* scale * q.k, for all keys, masked ones too; 0 for keys in holes of a page table */
     CLATTN_WEIGHTS_SOFTCAP = 2, /* the same after softcap */
     CLATTN_WEIGHTS_LOGITS = 3,  /* after bias, slopes and masks: -inf where not allowed */
     CLATTN_WEIGHTS_SOFTMAX = 4  /* p, before dropout: 0 where not allowed */
@@ -249,15 +283,17 @@ typedef enum clattn_weights {
 /* Optional tensors that a problem has. Each must be given in clattn_tensors when its flag is set, and
  * must not when it is not. */
 typedef enum clattn_feature {
-    CLATTN_WITH_MASK = 1 << 0,        /* tensors.mask, uint8 */
-    CLATTN_WITH_KEY_LENGTHS = 1 << 1, /* tensors.key_lengths */
-    CLATTN_WITH_SLOPES = 1 << 2,      /* tensors.slopes: ALiBi (Press et al., 2021) */
-    CLATTN_WITH_SINKS = 1 << 3,       /* tensors.sinks: one more logit a head that has no value */
-    CLATTN_WITH_VARLEN = 1 << 4,      /* tensors.cu_query, cu_key: packed sequences */
-    CLATTN_WITH_LSE = 1 << 5,         /* tensors.lse, an output */
-    CLATTN_WITH_PAGES = 1 << 6,       /* tensors.page_table: keys and values lie in pages of a pool */
-    CLATTN_WITH_PAGE_STARTS = 1 << 7, /* tensors.page_starts: the pages of all sequences follow one another */
-    CLATTN_WITH_ROW_RANGES = 1 << 10  /* tensors.row_low, row_high: the keys that each row sees */
+    CLATTN_WITH_MASK = 1 << 0,         /* tensors.mask, uint8 */
+    CLATTN_WITH_KEY_LENGTHS = 1 << 1,  /* tensors.key_lengths */
+    CLATTN_WITH_SLOPES = 1 << 2,       /* tensors.slopes: ALiBi (Press et al., 2021) */
+    CLATTN_WITH_SINKS = 1 << 3,        /* tensors.sinks: one more logit a head that has no value */
+    CLATTN_WITH_VARLEN = 1 << 4,       /* tensors.cu_query, cu_key: packed sequences */
+    CLATTN_WITH_LSE = 1 << 5,          /* tensors.lse, an output */
+    CLATTN_WITH_PAGES = 1 << 6,        /* tensors.page_table: keys and values lie in pages of a pool */
+    CLATTN_WITH_PAGE_STARTS = 1 << 7,  /* tensors.page_starts: the pages of all sequences follow one another */
+    CLATTN_WITH_KEY_SCALES = 1 << 8,   /* tensors.key_scales, of int8, e4m3 and e5m2 keys; without: 1 */
+    CLATTN_WITH_VALUE_SCALES = 1 << 9, /* tensors.value_scales, the same */
+    CLATTN_WITH_ROW_RANGES = 1 << 10   /* tensors.row_low, row_high: the keys that each row sees */
 } clattn_feature;
 
 /* Which matrix multiply a staged plan uses. CLBlast takes no out-of-order queue, no row stride below the
@@ -303,19 +339,24 @@ typedef struct clattn_problem {
     int allow_tf32;              /* type float32: nonzero: a matrix unit may round queries, keys, values and
                                   * weights to the 11 bits of tf32 before it multiplies them; sums stay
                                   * float32. 0: all 24 bits count */
-    clattn_type key_type;   /* of key; CLATTN_TYPE_NONE: `type`. Any of float32, float16 and bfloat16 go together; */
-    clattn_type value_type; /* of value; the same.                       float64 goes with itself only */
-    clattn_type out_type;   /* of out; the same. float32 is what partial results of 16-bit inputs should be, so
-                             * that merging them loses nothing */
+    clattn_type key_type;   /* of key; CLATTN_TYPE_NONE: `type`. Any go together, but float64 with itself only. Block */
+    clattn_type value_type; /* of value; the same.   types: head_dim, of values head_dim_v, is a multiple of 32 */
+    clattn_type out_type;   /* of out; a floating-point type. float32 is what partial results of 16-bit inputs should
+                             * be, so that merging them loses nothing */
     int64_t page_size;      /* keys of a page, >= 1, with CLATTN_WITH_PAGES; else 0 */
     int64_t pages;          /* pages of the pool */
+    int64_t key_scale_rows; /* with CLATTN_WITH_KEY_SCALES: rows, as they are stored, that share a scale; 0: all */
+    int64_t key_scale_columns; /* columns that do; 0: all */
+    int64_t value_scale_rows;  /* the same of values */
+    int64_t value_scale_columns;
+    int64_t ring; /* rows that are kept of each sequence; 0: all. See clattn_tensors */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
             CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0                                                                   \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0                                                    \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
@@ -328,6 +369,21 @@ typedef struct clattn_plan clattn_plan;
  * says why each strategy declined), CLATTN_BUILD_FAILED, out of memory. */
 CLATTN_API clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem, clattn_plan **plan);
 CLATTN_API void clattn_plan_destroy(clattn_plan *plan);
+
+/* The same in a thread of its own, which the library starts, so that a server can serve while kernels compile.
+ * clattn_plan_begin checks and copies the problem's fields, and returns at once; what only planning finds (an unknown
+ * strategy, CLATTN_UNSUPPORTED, CLATTN_BUILD_FAILED, no memory) clattn_plan_finish returns. Any number of requests may
+ * be under way; the context must live until each is finished. */
+typedef struct clattn_plan_request clattn_plan_request;
+CLATTN_API clattn_status clattn_plan_begin(clattn_context *context, const clattn_problem *problem,
+                                           clattn_plan_request **request);
+
+/* 1: the plan is made, or failed, and clattn_plan_finish does not wait. Does not block. */
+CLATTN_API int clattn_plan_is_ready(const clattn_plan_request *request);
+
+/* Waits for the plan, hands it over (the caller owns *plan) or says why there is none, with clattn_last_error() in the
+ * calling thread, and frees the request: once for each, by any thread. */
+CLATTN_API clattn_status clattn_plan_finish(clattn_plan_request *request, clattn_plan **plan);
 
 /* Bytes of device memory that clattn_tensors.workspace must have; 0: none needed. */
 CLATTN_API size_t clattn_plan_workspace(const clattn_plan *plan);
@@ -419,6 +475,12 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *            (The blocking calls see these values and refuse lengths that do not fit.)
  *   row_low, row_high  [batch, query_heads, query_len], int32 (stride[3] not used; strides 0 share them): a row sees
  *            keys row_low <= j < row_high, besides all other masks; they may lie outside 0 to key_len
+ *   key_scales  [batch, kv_heads, ceil(key_len / key_scale_rows), ceil(head_dim / key_scale_columns)], float32; strides
+ *            0 share them. Element c of row j is code * key_scales[b, g, j / key_scale_rows, c / key_scale_columns].
+ *            varlen: the batch stride is not used, and packed rows are counted
+ *   value_scales  the same of values and head_dim_v
+ *
+ * Offsets and strides of keys and values of block types count columns, and are multiples of 32.
  *
  * Pages (CLATTN_WITH_PAGES; of a cache that others fill, as in vLLM, Kwon et al., 2023):
  *   key      [pages, kv_heads, page_size, head_dim]         value [.., page_size, head_dim_v]
@@ -431,12 +493,17 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *   key_lengths must be there. Queries are dense, or packed by cu_query; cu_key must not be given.
  *   A page outside 0 to pages - 1, say -1, is a hole: its keys are not visible, positions of the others stay.
  *            (The blocking calls refuse such a page, but for -1.)
+ *   key_scales, value_scales  [pages, kv_heads, ceil(page_size / key_scale_rows), ..]: rows count within a page
  *   Results have the same bits as without pages.
+ *
+ * Rings (problem.ring, R; always_visible_keys of them, P, stay): key j is in row j where j < P, else in row
+ *   P + (j - P) % (R - P), of R rows, or of the pages for R rows. Lengths count all keys so far, n of a sequence, and
+ *   so do positions; keys P <= j < n - (R - P) were overwritten, and no row sees them.
  *
  * Outputs and the workspace must not overlap inputs or each other, nor elements of an output each other: what can be
  * seen of it by buffers, offsets and strides is CLATTN_INVALID_ARGUMENT (not by sub-buffers, nor packed rows). Rows
- * of several tensors may take turns in one buffer. The blocking calls copy inputs first: with them, outputs may lie on
- * inputs (not with clattn_reference_forward). A buffer that kernels write must not be of CL_MEM_READ_ONLY, nor one
+ * of several tensors may take turns in one buffer. The blocking calls take outputs that lie on inputs, which are
+ * read first (clattn_reference_forward does not). A buffer that kernels write must not be of CL_MEM_READ_ONLY, nor one
  * that they read of CL_MEM_WRITE_ONLY. */
 typedef struct clattn_tensors {
     size_t struct_size; /* set by CLATTN_TENSORS_INIT */
@@ -445,6 +512,7 @@ typedef struct clattn_tensors {
     clattn_tensor lse, mask, bias, weights, slopes, sinks;
     clattn_tensor key_lengths, query_offsets, cu_query, cu_key;
     clattn_tensor page_table, page_starts, row_low, row_high;
+    clattn_tensor key_scales, value_scales;
 } clattn_tensors;
 
 typedef struct clattn_host_tensors {
@@ -453,20 +521,21 @@ typedef struct clattn_host_tensors {
     clattn_host_tensor lse, mask, bias, weights, slopes, sinks;
     clattn_host_tensor key_lengths, query_offsets, cu_query, cu_key;
     clattn_host_tensor page_table, page_starts, row_low, row_high;
+    clattn_host_tensor key_scales, value_scales;
 } clattn_host_tensors;
 
-#define CLATTN_18_TENSORS_NONE                                                                                         \
+#define CLATTN_20_TENSORS_NONE                                                                                         \
     CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                \
         CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,            \
         CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,            \
-        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
+        CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
 #define CLATTN_TENSORS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(clattn_tensors), NULL, CLATTN_18_TENSORS_NONE                                                           \
+        sizeof(clattn_tensors), NULL, CLATTN_20_TENSORS_NONE                                                           \
     }
 #define CLATTN_HOST_TENSORS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(clattn_host_tensors), CLATTN_18_TENSORS_NONE                                                            \
+        sizeof(clattn_host_tensors), CLATTN_20_TENSORS_NONE                                                            \
     }
 CLATTN_API void clattn_tensors_init(clattn_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_host_tensors_init(clattn_host_tensors *tensors, size_t struct_size);
@@ -494,10 +563,30 @@ CLATTN_API clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_comm
                                                 const clattn_call *call, const clattn_tensors *tensors, cl_uint n_wait,
                                                 const cl_event *wait, cl_event *done);
 
-/* Blocking, on host memory: copies in, computes on the context's device, copies the outputs out. Plans
- * of the last few problems are kept in the context. Only elements that the strides reach are written. */
+/* Blocking, on host memory: computes on the context's device. Plans of the last few problems are kept in the context.
+ * Only elements that the strides reach are written.
+ *
+ * All calls on host memory, here and in the other headers, use it where it lies, without a copy, where the device
+ * computes in the host's memory (PoCL does on CPUs; it is tried when the context is made, clattn_plan_explain tells).
+ * Any view will do: of a larger array, at any offset, with strides of 0. Copied are, nevertheless: a tensor that does
+ * not lie at a multiple of its element's size; an output in whose span (its first byte to its last) another tensor of
+ * the call has bytes; packed weights of layers. While a call runs, the memory of its inputs must not change and nobody
+ * else may use that of its outputs; other calls may read the same inputs. */
 CLATTN_API clattn_status clattn_forward_host(clattn_context *context, const clattn_problem *problem,
                                              const clattn_call *call, const clattn_host_tensors *tensors);
+
+/* As clattn_enqueue_forward, on host memory, which must stay until the call is done: only then are outputs to be read.
+ * What has values that shapes depend on (key_lengths, cu_query, cu_key, page_table, page_starts) is read at once as
+ * well. Buffers and the workspace are the call's own. An output that must be copied has to be dense, without gaps
+ * between its elements: CLATTN_UNSUPPORTED. After an error inputs may still be read and outputs written until the queue
+ * is finished. */
+CLATTN_API clattn_status clattn_enqueue_host(const clattn_plan *plan, cl_command_queue queue, const clattn_call *call,
+                                             const clattn_host_tensors *tensors, cl_uint n_wait, const cl_event *wait,
+                                             cl_event *done);
+
+/* Bytes that calls on host memory have copied, in and out, since the context was made; of calls that other threads make
+ * meanwhile too. NULL: 0. */
+CLATTN_API uint64_t clattn_bytes_copied(const clattn_context *context);
 
 /* The common case in one blocking call: dense host tensors of one type,
  *   query [batch, query_heads, query_len, head_dim], key and value [batch, kv_heads, key_len, head_dim],

@@ -149,6 +149,102 @@ CLATTN_API clattn_status clattn_mha_forward_host(clattn_context *context, const 
 /* The same in float64 on the CPU, rounded to `type` where the device stores it. Slow. Blocking. */
 CLATTN_API clattn_status clattn_mha_reference(const clattn_mha_problem *problem, const clattn_mha_host_arrays *arrays);
 
+/* ---- gradients of the multi-head layer ------------------------------------------------------ */
+
+/* From dy, the derivative of any loss at y, its derivatives at x, context, weights and biases:
+ *
+ *     dwo = dy^T heads       dbo = sum of dy's rows        dheads = dy Wo, and by clattn_backward.h's gradients of it
+ *     dwq = dquery^T x       dbq = sum of dquery's rows    dx = dquery Wq
+ *     dwk = dkey^T context   dbk = sum of dkey's rows      dcontext = dkey Wk + dvalue Wv,   dwv and dbv likewise
+ *
+ * Without CLATTN_MHA_CROSS the context is x: dx is the sum of all three products. Nothing of the forward call is needed
+ * but what it was given: query, key, value and attention are computed once more, so that a model keeps no activations.
+ * All that lies between the steps is float32 (float64 for CLATTN_FLOAT64, but for lse, which is float32 everywhere),
+ * also where `type` has 16 bits: these are the derivatives of the formula, not of its rounding.
+ *
+ * A row whose gradient is 0 in every column, as of context that no row sees, adds nothing to the weights' gradients,
+ * whatever it holds. The same bits always: whichever gradients are asked for, run after run, no atomics. */
+typedef enum clattn_mha_gradient {
+    CLATTN_MHA_GRADIENT_X = 1 << 0,
+    CLATTN_MHA_GRADIENT_CONTEXT = 1 << 1, /* with CLATTN_MHA_CROSS */
+    CLATTN_MHA_GRADIENT_WQ = 1 << 2,      /* of packed weights: of all three, as dbq */
+    CLATTN_MHA_GRADIENT_WK = 1 << 3,
+    CLATTN_MHA_GRADIENT_WV = 1 << 4,
+    CLATTN_MHA_GRADIENT_WO = 1 << 5,
+    CLATTN_MHA_GRADIENT_BQ = 1 << 6, /* of a bias that the layer has */
+    CLATTN_MHA_GRADIENT_BK = 1 << 7,
+    CLATTN_MHA_GRADIENT_BV = 1 << 8,
+    CLATTN_MHA_GRADIENT_BO = 1 << 9
+} clattn_mha_gradient;
+
+/* Start from CLATTN_MHA_BACKWARD_PROBLEM_INIT. */
+typedef struct clattn_mha_backward_problem {
+    size_t struct_size;
+    const clattn_mha_problem *forward; /* read while a plan is made; its weights must be CLATTN_MHA_WEIGHTS_NONE. Its
+                                        * strategy is for what is computed once more, its projection for all products */
+    uint32_t gradients;                /* clattn_mha_gradient, or-ed; at least one, each by itself */
+    uint32_t accumulate;       /* of these: what is in the array is added to, once, old + new; float32, float64 */
+    clattn_type gradient_type; /* of all gradients. CLATTN_TYPE_NONE: the layer's type; or CLATTN_FLOAT32 */
+    const char *strategy;      /* of attention's gradients; NULL: the best */
+} clattn_mha_backward_problem;
+
+#define CLATTN_MHA_BACKWARD_PROBLEM_INIT                                                                               \
+    {                                                                                                                  \
+        sizeof(clattn_mha_backward_problem), NULL, 0, 0, CLATTN_TYPE_NONE, NULL                                        \
+    }
+CLATTN_API void clattn_mha_backward_problem_init(clattn_mha_backward_problem *problem, size_t struct_size);
+
+/* dy as y, of the layer's type; each gradient as what it is of, of the gradients' type; given where it is asked for,
+ * else not. */
+typedef struct clattn_mha_gradients {
+    size_t struct_size; /* set by CLATTN_MHA_GRADIENTS_INIT */
+    cl_mem workspace;   /* clattn_mha_backward_workspace() bytes */
+    clattn_array dy, dx, dcontext;
+    clattn_array dwq, dwk, dwv, dwo, dbq, dbk, dbv, dbo;
+} clattn_mha_gradients;
+
+typedef struct clattn_mha_host_gradients {
+    size_t struct_size; /* set by CLATTN_MHA_HOST_GRADIENTS_INIT */
+    const void *dy;
+    void *dx, *dcontext;
+    void *dwq, *dwk, *dwv, *dwo, *dbq, *dbk, *dbv, *dbo;
+} clattn_mha_host_gradients;
+
+#define CLATTN_MHA_GRADIENTS_INIT                                                                                      \
+    {                                                                                                                  \
+        sizeof(clattn_mha_gradients), NULL, CLATTN_7_ARRAYS_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,                \
+            CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE                                                                       \
+    }
+#define CLATTN_MHA_HOST_GRADIENTS_INIT                                                                                 \
+    {                                                                                                                  \
+        sizeof(clattn_mha_host_gradients), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL            \
+    }
+CLATTN_API void clattn_mha_gradients_init(clattn_mha_gradients *gradients, size_t struct_size);
+CLATTN_API void clattn_mha_host_gradients_init(clattn_mha_host_gradients *gradients, size_t struct_size);
+
+typedef struct clattn_mha_backward clattn_mha_backward; /* a plan: immutable */
+
+/* As the functions of the layer above. `arrays` are those of the forward call, of which y, weights and the workspace
+ * are not used. */
+CLATTN_API clattn_status clattn_mha_backward_create(clattn_context *context, const clattn_mha_backward_problem *problem,
+                                                    clattn_mha_backward **backward);
+CLATTN_API void clattn_mha_backward_destroy(clattn_mha_backward *backward);
+CLATTN_API size_t clattn_mha_backward_workspace(const clattn_mha_backward *backward);
+CLATTN_API const char *clattn_mha_backward_explain(const clattn_mha_backward *backward);
+CLATTN_API clattn_status clattn_mha_backward_enqueue(const clattn_mha_backward *backward, cl_command_queue queue,
+                                                     const clattn_mha_arrays *arrays,
+                                                     const clattn_mha_gradients *gradients, cl_uint n_wait,
+                                                     const cl_event *wait, cl_event *done);
+CLATTN_API clattn_status clattn_mha_backward_host(clattn_context *context, const clattn_mha_backward_problem *problem,
+                                                  const clattn_mha_host_arrays *arrays,
+                                                  const clattn_mha_host_gradients *gradients);
+
+/* The same in closed form, in float64 at least; single zeros of a row are left out, not only rows of zeros. Slow.
+ * Blocking. */
+CLATTN_API clattn_status clattn_mha_backward_reference(const clattn_mha_backward_problem *problem,
+                                                       const clattn_mha_host_arrays *arrays,
+                                                       const clattn_mha_host_gradients *gradients);
+
 /* ---- additive attention --------------------------------------------------------------------- */
 
 /* What dot products replaced (Bahdanau, Cho and Bengio, "Neural Machine Translation by Jointly Learning to

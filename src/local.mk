@@ -5,24 +5,33 @@ noinst_LTLIBRARIES += libclattn_core.la
 libclattn_core_la_LIBADD = $(CLBLAST_LIBS) $(OPENCL_LIBS) -lm -lpthread
 libclattn_core_la_SOURCES = \
 	src/api/api.c \
+	src/api/api_cache.c \
+	src/api/api_costs.c \
+	src/api/api_backward.c \
 	src/api/api_layers.c \
 	src/api/describe.c \
 	src/api/describe.h \
 	src/api/host_call.c \
+	src/api/plan_request.c \
 	src/api/host_call.h \
-	src/api/host_session.c \
-	src/api/host_session.h \
+	src/api/host_enqueue.c \
 	src/api/new_context.c \
 	src/api/new_context.h \
 	src/base/checked_math.h \
+	src/base/clock.c \
+	src/base/clock.h \
 	src/base/error.c \
 	src/base/error.h \
 	src/base/growth.c \
 	src/base/growth.h \
 	src/base/half.c \
 	src/base/half.h \
+	src/base/regular_file.c \
+	src/base/regular_file.h \
 	src/base/sha256.c \
 	src/base/sha256.h \
+	src/base/stored_types.c \
+	src/base/stored_types.h \
 	src/base/text.c \
 	src/base/text.h \
 	src/base/types.c \
@@ -39,8 +48,13 @@ libclattn_core_la_SOURCES = \
 	src/device/x86.h \
 	src/layers/additive_layer.c \
 	src/layers/additive_layer.h \
+	src/layers/matrices.c \
+	src/layers/matrices.h \
 	src/layers/merge.c \
 	src/layers/merge.h \
+	src/layers/mha_backward_enqueue.c \
+	src/layers/mha_backward_layer.c \
+	src/layers/mha_backward_layer.h \
 	src/layers/mha_layer.c \
 	src/layers/mha_layer.h \
 	src/layers/mha_layer_enqueue.c \
@@ -52,16 +66,28 @@ libclattn_core_la_SOURCES = \
 	src/operation/additive.h \
 	src/operation/any_problem.c \
 	src/operation/any_problem.h \
+	src/operation/append.c \
+	src/operation/append.h \
+	src/operation/append_problem.c \
+	src/operation/append_values.c \
+	src/operation/append_values.h \
+	src/operation/backward.c \
+	src/operation/backward.h \
 	src/operation/call.c \
 	src/operation/call.h \
 	src/operation/fill_params.c \
 	src/operation/fill_params.h \
 	src/operation/forward.c \
 	src/operation/forward.h \
+	src/operation/forward_rows.h \
+	src/operation/gradient_tensors.h \
 	src/operation/merging.c \
 	src/operation/merging.h \
 	src/operation/mha.c \
 	src/operation/mha.h \
+	src/operation/mha_backward.c \
+	src/operation/mha_backward.h \
+	src/operation/mha_rows.h \
 	src/operation/operand_values.c \
 	src/operation/operands.c \
 	src/operation/operands.h \
@@ -70,10 +96,22 @@ libclattn_core_la_SOURCES = \
 	src/operation/operation.h \
 	src/operation/problem.c \
 	src/operation/problem.h \
+	src/operation/rotary.c \
+	src/operation/rotary.h \
+	src/operation/turning.c \
+	src/operation/turning.h \
 	src/plan/attention_arguments.c \
 	src/plan/attention_arguments.h \
+	src/plan/backward_arguments.c \
+	src/plan/backward_arguments.h \
 	src/plan/enqueue.c \
 	src/plan/enqueue.h \
+	src/plan/estimates.c \
+	src/plan/estimates.h \
+	src/plan/host_regions.c \
+	src/plan/host_regions.h \
+	src/plan/host_session.c \
+	src/plan/host_session.h \
 	src/plan/kept_plans.c \
 	src/plan/kept_plans.h \
 	src/plan/kv_split.c \
@@ -87,6 +125,12 @@ libclattn_core_la_SOURCES = \
 	src/plan/register_file.h \
 	src/plan/row_blocks.c \
 	src/plan/row_blocks.h \
+	src/plan/row_runs.c \
+	src/plan/row_runs.h \
+	src/plan/self_check.c \
+	src/plan/self_check.h \
+	src/plan/self_check_answers.c \
+	src/plan/self_check_call.c \
 	src/plan/strategy.h \
 	src/plan/tile_choice.c \
 	src/plan/tile_choice.h \
@@ -103,8 +147,10 @@ libclattn_core_la_SOURCES = \
 	src/program/embedded_cl.h \
 	src/program/folder_file.c \
 	src/program/folder_file.h \
-	src/program/gemm.c \
 	src/program/gemm.h \
+	src/program/gemm_types.c \
+	src/program/host_sharing.c \
+	src/program/host_sharing.h \
 	src/program/kernel_source.c \
 	src/program/kernel_source.h \
 	src/program/launch.c \
@@ -113,22 +159,51 @@ libclattn_core_la_SOURCES = \
 	src/program/program.h \
 	src/program/program_cache.c \
 	src/program/program_cache.h \
+	src/program/program_costs.c \
+	src/program/program_costs.h \
 	src/program/program_file.c \
 	src/program/program_file.h \
 	src/program/program_folder.c \
 	src/program/program_folder.h \
+	src/program/program_parts.h \
+	src/program/program_uses.c \
+	src/program/program_uses.h \
+	src/program/verdict_file.c \
+	src/program/verdict_file.h \
+	src/program/verdicts.c \
+	src/program/verdicts.h \
 	src/reference/alibi.c \
 	src/reference/alibi.h \
+	src/reference/gradient_sums.c \
+	src/reference/gradient_sums.h \
+	src/reference/numbers.c \
+	src/reference/numbers.h \
 	src/reference/philox.c \
 	src/reference/philox.h \
 	src/reference/reference.c \
 	src/reference/reference.h \
 	src/reference/reference_additive.c \
 	src/reference/reference_additive.h \
+	src/reference/reference_append.c \
+	src/reference/reference_append.h \
+	src/reference/reference_backward.c \
+	src/reference/reference_backward.h \
 	src/reference/reference_mha.c \
 	src/reference/reference_mha.h \
+	src/reference/reference_mha_backward.c \
+	src/reference/reference_mha_backward.h \
+	src/reference/reference_rotary.c \
+	src/reference/reference_rotary.h \
+	src/reference/rotary_table.c \
+	src/reference/rotary_table.h \
+	src/reference/stored_rows.c \
+	src/reference/stored_rows.h \
 	src/reference/visibility.c \
 	src/reference/visibility.h \
+	src/strategy/append.c \
+	src/strategy/backward_plain.c \
+	src/strategy/backward_plain.h \
+	src/strategy/backward_simd.c \
 	src/strategy/fused_amx.c \
 	src/strategy/fused_mma.c \
 	src/strategy/fused_simd.c \
@@ -138,6 +213,7 @@ libclattn_core_la_SOURCES = \
 	src/strategy/fused_simd_tile.h \
 	src/strategy/fused_simt.c \
 	src/strategy/plain.c \
+	src/strategy/rotary.c \
 	src/strategy/split.c \
 	src/strategy/split_simt.c \
 	src/strategy/staged.c \
@@ -147,13 +223,35 @@ libclattn_core_la_SOURCES = \
 	src/strategy/staged_tiles.h \
 	src/strategy/strategies.c \
 	src/strategy/strategies.h
+# In place of folder_file.c and program_folder.c on Windows, which CMakeLists.txt builds for.
+EXTRA_DIST += src/program/folder_none.c
+if CLBLAST
+libclattn_core_la_SOURCES += src/program/gemm.c
+else
+libclattn_core_la_SOURCES += src/program/gemm_none.c
+endif
 nodist_libclattn_core_la_SOURCES = src/program/embedded_cl.c
 
 # The kernel files, and what they share with the host.
 KERNEL_FILES = \
 	cl/additive_params.h \
 	cl/additive_score.cl \
+	cl/append.cl \
+	cl/append_params.h \
 	cl/arguments.clh \
+	cl/backward_arguments.clh \
+	cl/backward_keys.clh \
+	cl/backward_params.h \
+	cl/backward_plain.cl \
+	cl/backward_plain_layout.h \
+	cl/backward_product.clh \
+	cl/backward_row.clh \
+	cl/backward_rows.clh \
+	cl/backward_simd.cl \
+	cl/backward_simd_layout.h \
+	cl/backward_sums.clh \
+	cl/backward_terms.clh \
+	cl/block_codes.clh \
 	cl/epilogue.clh \
 	cl/exp.clh \
 	cl/forward_params.h \
@@ -166,6 +264,8 @@ KERNEL_FILES = \
 	cl/hidden.clh \
 	cl/kv_rows.clh \
 	cl/mask.clh \
+	cl/layer_matrix.cl \
+	cl/layer_matrix_params.h \
 	cl/merge.cl \
 	cl/merge_params.h \
 	cl/mha_average_heads.cl \
@@ -194,6 +294,10 @@ KERNEL_FILES = \
 	cl/project_lanes.cl \
 	cl/project_params.h \
 	cl/project_tiles.cl \
+	cl/quantise.clh \
+	cl/rotary.cl \
+	cl/rotary.clh \
+	cl/rotary_params.h \
 	cl/row_block_layout.h \
 	cl/simd_block.clh \
 	cl/simd_layout.h \
@@ -211,6 +315,7 @@ KERNEL_FILES = \
 	cl/split_place.clh \
 	cl/split_products.clh \
 	cl/split_simt.cl \
+	cl/split_simt_codes.clh \
 	cl/split_simt_layout.h \
 	cl/split_simt_runs.clh \
 	cl/split_simt_scores.clh \
@@ -220,12 +325,15 @@ KERNEL_FILES = \
 	cl/staged_scale_mask.cl \
 	cl/staged_score.cl \
 	cl/staged_softmax.cl \
+	cl/stored_types.clh \
 	cl/tile_gemm.clh \
 	cl/tile_layout.h \
 	cl/tile_vector.clh \
 	cl/types.clh \
+	cl/vector_codes.clh \
 	cl/vector_fetch.clh \
 	cl/vector_lanes.clh \
+	cl/vector_runs.clh \
 	cl/vector_terms.clh \
 	cl/x86_amx.clh \
 	cl/x86_assembly.clh \

@@ -13,6 +13,7 @@
 
 #include "support/case_call.h"
 #include "support/case_cover.h"
+#include "support/case_meta.h"
 #include "support/judge.h"
 
 #define PATH_BYTES 4096
@@ -113,13 +114,37 @@ static void look_further(struct run *run, struct dirent **entries, int n, const 
     }
 }
 
+/* Of attention: other operations have no strategies to judge. */
+static int is_attention(const struct run *run, const char *name)
+{
+    char folder[PATH_BYTES];
+    struct failure failure;
+    cJSON *meta;
+    snprintf(folder, sizeof(folder), "%s/%s", run->cases, name);
+    if (case_meta_read(folder, &meta, &failure) != 0) {
+        return 1; /* and then fails */
+    }
+    const char *op = meta_text(meta_field(meta, NULL, "op"));
+    const int found = !*op || strcmp(op, "attention") == 0;
+    cJSON_Delete(meta);
+    return found;
+}
+
 /* Returns how many there are; -1 where the folder cannot be read. */
 static int run_all(struct run *run)
 {
     struct dirent **entries;
-    const int n = scandir(run->cases, &entries, is_case, alphasort);
-    if (n < 0) {
+    const int found = scandir(run->cases, &entries, is_case, alphasort);
+    int n = 0;
+    if (found < 0) {
         return -1;
+    }
+    for (int i = 0; i < found; ++i) {
+        if (is_attention(run, entries[i]->d_name)) {
+            entries[n++] = entries[i];
+        } else {
+            free(entries[i]);
+        }
     }
     unsigned char *chosen = calloc((size_t)n + 1, 1);
     choose(run, entries, n, chosen);

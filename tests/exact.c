@@ -46,7 +46,7 @@ static int one_hot_returns_the_row(struct exact *e)
 static double value_huge(struct random *random, const int64_t index[4], const void *context)
 {
     (void)random, (void)index, (void)context;
-    return 2048;
+    return 32768;
 }
 
 /* Equal logits over 2^k keys: the mean of integers, which float32 holds exactly. */
@@ -83,7 +83,7 @@ static int equal_logits_give_the_mean(struct exact *e)
     return mean_of_equal_logits(e, value_zero, value_normal);
 }
 
-/* Logits of 6e7, which float32 holds in steps of 4. */
+/* Logits of 5e9, which float32 holds in steps of 512. */
 static int huge_equal_logits_give_the_mean(struct exact *e)
 {
     return mean_of_equal_logits(e, value_huge, value_huge);
@@ -172,6 +172,30 @@ static int power_of_two_passes_through(struct exact *e)
     }
     test_call_free(&one);
     test_call_free(&eight);
+    return status;
+}
+
+/* Rows that begin at multiples of 32 elements, as in caches that are aligned, with NaN between them. */
+static int gaps_between_rows_are_not_read(struct exact *e)
+{
+    const struct test_layout apart = { { 0, 1, 2, 3 }, { 0 }, { 0 }, { 0 }, 0, 32 };
+    const clattn_problem p = exact_problem(e, 2, 2, 1, 40, 150, 19, 37);
+    struct test_call dense, gaps;
+    exact_build(&dense, &p, 0);
+    test_call_start(&gaps, &p);
+    gaps.values = dense.values;
+    for (int id = TENSOR_QUERY; id <= TENSOR_OUT; ++id) {
+        test_call_place(&gaps, (enum tensor_id)id, &apart);
+        for (int64_t b = 0; b < p.batch && id != TENSOR_OUT; ++b) {
+            exact_copy_entry(&gaps, b, &dense, b, (enum tensor_id)id);
+        }
+    }
+    int status = exact_run(e, &dense) || exact_run(e, &gaps) ? -1 : 0;
+    for (int64_t b = 0; b < p.batch && status == 0; ++b) {
+        status = exact_same_entry(e, &gaps, b, &dense, b);
+    }
+    test_call_free(&dense);
+    test_call_free(&gaps);
     return status;
 }
 
@@ -336,6 +360,7 @@ static const struct {
     { "ties round to even", ties_round_to_even },
     { "integers give exact scores", integers_give_exact_scores },
     { "V * 8 gives out * 8", power_of_two_passes_through },
+    { "gaps between rows are not read", gaps_between_rows_are_not_read },
     { "batch entries stand alone, in any order", batch_entries_stand_alone },
     { "grouped heads are repeated heads", grouped_heads_are_repeated_heads },
     { "causal is the same as its mask", causal_is_a_mask },

@@ -3,84 +3,48 @@
 
 LDADD = libclattn_test.la libclattn_tool.la libclattn_core.la $(CHECK_LIBS) $(DL_LIBS)
 
-# What test programs share.
-libclattn_test_la_SOURCES = \
-	tests/api/api.c \
-	tests/api/api.h \
-	tests/layers/layer_test.c \
-	tests/layers/layer_test.h \
-	tests/icd/fault_layer.h \
-	tests/cache/folder.c \
-	tests/cache/folder.h \
-	tests/icd/icd_layers.c \
-	tests/icd/icd_layers.h \
-	tests/robust/sample.c \
-	tests/robust/sample.h \
-	tests/support/case_call.c \
-	tests/support/case_call.h \
-	tests/support/case_cover.c \
-	tests/support/case_cover.h \
-	tests/support/case_file.c \
-	tests/support/case_file.h \
-	tests/support/case_layout.c \
-	tests/support/case_layout.h \
-	tests/support/device_call.c \
-	tests/support/device_call.h \
-	tests/support/device_options.c \
-	tests/support/device_options.h \
-	tests/support/dropout_slices.c \
-	tests/support/dropout_slices.h \
-	tests/support/paged_keys.c \
-	tests/support/paged_keys.h \
-	tests/support/exact_call.c \
-	tests/support/exact_call.h \
-	tests/support/exact_not_finite.c \
-	tests/support/exact_not_finite.h \
-	tests/support/judge.c \
-	tests/support/judge.h \
-	tests/support/key_bounds.c \
-	tests/support/key_bounds.h \
-	tests/support/merge.c \
-	tests/support/merge.h \
-	tests/support/naive.c \
-	tests/support/naive.h \
-	tests/support/random.c \
-	tests/support/random.h \
-	tests/support/random_call.c \
-	tests/support/random_call.h \
-	tests/support/random_values.c \
-	tests/support/random_values.h \
-	tests/support/ratio.c \
-	tests/support/ratio.h \
-	tests/support/test_call.c \
-	tests/support/test_call.h \
-	tests/support/tolerance.c \
-	tests/support/tolerance.h
+# Of CLBlast itself.
+if CLBLAST
+clblast_programs = \
+	tests/clblast_strided_batched \
+	tests/robust/choices
+endif
 
 # One source file each, of the same name; those that take long first, so that none of them runs alone at the end.
 test_programs = \
 	tests/exact \
 	tests/robust/guards \
 	tests/random_calls \
+	tests/gradients/exact_gradients \
+	tests/gradients/identities \
+	tests/gradients/two_ways \
+	tests/gradients/random_gradients \
 	tests/robust/faults \
 	tests/metamorphic \
-	tests/clblast_strided_batched \
+	$(clblast_programs) \
 	tests/layers/mha \
+	tests/layers/mha_gradients \
+	tests/layers/mha_derivatives \
 	tests/kernels/staged \
 	tests/layers/lessons \
-	tests/robust/choices \
 	tests/api/host \
 	tests/robust/threads \
 	tests/layers/additive \
 	tests/case_calls \
+	tests/api/host_refused \
 	tests/api/problems \
+	tests/api/append \
 	tests/api/calls \
+	tests/api/costs \
+	tests/api/plan_requests \
 	tests/api/environment \
 	tests/api/events \
 	tests/api/layers \
+	tests/api/codes \
 	tests/api/merging \
 	tests/api/operations \
 	tests/api/range \
+	tests/api/sharing \
 	tests/robust/first_result \
 	tests/robust/fork \
 	tests/robust/large_index \
@@ -91,17 +55,37 @@ test_programs = \
 	tests/docs/features \
 	tests/kernels/layouts \
 	tests/unit/alibi \
+	tests/unit/append \
 	tests/unit/call \
 	tests/unit/device_quirks \
 	tests/unit/environment \
 	tests/unit/gpu_choices \
+	tests/unit/gradients \
 	tests/unit/half \
+	tests/unit/host_regions \
+	tests/unit/host_sharing \
 	tests/unit/overlap \
 	tests/unit/philox \
 	tests/unit/problem \
 	tests/unit/reference \
+	tests/unit/rotary \
+	tests/unit/stored_types \
+	tests/unit/verdicts \
 	tests/unit/wisdom
 
+# The gradients' tests that share their problems.
+tests_gradients_exact_gradients_SOURCES = \
+	tests/gradients/exact_gradients.c \
+	tests/gradients/kinds.c \
+	tests/gradients/kinds.h
+tests_gradients_identities_SOURCES = \
+	tests/gradients/identities.c \
+	tests/gradients/kinds.c \
+	tests/gradients/kinds.h
+tests_gradients_two_ways_SOURCES = \
+	tests/gradients/two_ways.c \
+	tests/gradients/kinds.c \
+	tests/gradients/kinds.h
 # Each kernel by itself, against its twin on the host.
 tests_kernels_staged_SOURCES = \
 	tests/kernels/rows.c \
@@ -138,12 +122,19 @@ tests_cache_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clattn_version
 tests_unit_environment_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=getauxval,--wrap=getuid,--wrap=geteuid,--wrap=getgid,--wrap=getegid
 
+# Drivers that do other than they say, or refuse.
+tests_api_host_refused_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=clCreateBuffer,--wrap=clReleaseMemObject,--wrap=clEnqueueWriteBuffer
+tests_unit_host_sharing_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=clGetDeviceInfo,--wrap=clCreateBuffer,--wrap=clEnqueueWriteBuffer,--wrap=clReleaseMemObject
+
 # OpenCL layers, loaded by the loader into the programs above.
 layers = \
 	tests/icd/broken_layer.la \
 	tests/icd/fault_layer.la \
 	tests/icd/guard_layer.la \
 	tests/icd/large_layer.la \
+	tests/icd/mutant_layer.la \
 	tests/icd/program_layer.la \
 	tests/icd/small_layer.la
 # The loader looks two functions up in them, so nothing is hidden.
@@ -164,6 +155,9 @@ tests_icd_guard_layer_la_LIBADD =
 tests_icd_large_layer_la_CFLAGS = $(layer_cflags)
 tests_icd_large_layer_la_LDFLAGS = $(layer_ldflags)
 tests_icd_large_layer_la_LIBADD =
+tests_icd_mutant_layer_la_CFLAGS = $(layer_cflags)
+tests_icd_mutant_layer_la_LDFLAGS = $(layer_ldflags)
+tests_icd_mutant_layer_la_LIBADD =
 tests_icd_program_layer_la_CFLAGS = $(layer_cflags)
 tests_icd_program_layer_la_LDFLAGS = $(layer_ldflags)
 tests_icd_program_layer_la_SOURCES = \
@@ -176,7 +170,7 @@ tests_icd_small_layer_la_LDFLAGS = $(layer_ldflags)
 tests_icd_small_layer_la_LIBADD =
 
 # The programs that clattn gives to GPUs and CPUs, for their compilers: planned on a driver of its own.
-tests_offline_programs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gemm_prepare,--wrap=ladder_has
+tests_offline_programs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gemm_is_built,--wrap=gemm_prepare,--wrap=ladder_has
 tests_offline_programs_SOURCES = \
 	tests/offline/null_devices.c \
 	tests/offline/null_driver.c \
@@ -229,10 +223,15 @@ test_scripts = \
 	tests/robust/guard_cases.sh \
 	tests/robust/broken_devices.sh \
 	tests/cli/malformed \
+	tests/cli/manners \
 	tests/cli/edges \
+	tests/cli/grad \
 	tests/cli/report \
+	tests/cli/selfcheck \
 	tests/cli/tune \
+	tests/generate/hostile \
 	tests/cache/program_cache.sh \
+	tests/cache/self_check.sh \
 	tests/docs/made \
 	tests/docs/pages \
 	tests/rules \
@@ -253,6 +252,9 @@ LOG_COMPILER = $(SHELL) $(srcdir)/tests/limited
 measures_alone = tests/layers/lessons.log
 $(measures_alone): $(filter-out $(measures_alone),$(TEST_LOGS))
 
+# Both need the same kernels: whoever comes second finds them compiled.
+$(filter tests/robust/guard_cases.sh.log,$(TEST_LOGS)): $(filter tests/run_cases.sh.log,$(TEST_LOGS))
+
 check-local: check-TESTS
 	@$(srcdir)/scripts/slowest $(TEST_LOGS)
 else
@@ -270,6 +272,7 @@ AM_TESTS_ENVIRONMENT = \
 	POCL_CACHE_DIR=$${POCL_CACHE_DIR-$(abs_builddir)/pocl-cache}; export POCL_CACHE_DIR; \
 	CLATTN_CACHE=$${CLATTN_CACHE-off}; export CLATTN_CACHE; \
 	CLATTN_WISDOM_DIR=; export CLATTN_WISDOM_DIR; \
+	CLATTN_SELF_CHECK=$${CLATTN_SELF_CHECK-off}; export CLATTN_SELF_CHECK; \
 	CK_VERBOSITY=$${CK_VERBOSITY-normal}; export CK_VERBOSITY; \
 	srcdir='$(abs_srcdir)'; export srcdir; \
 	builddir='$(abs_builddir)'; export builddir; \
@@ -302,18 +305,41 @@ EXTRA_DIST += tests/cases
 
 EXTRA_DIST += \
 	tests/cli/counted.py \
+	tests/cli/formats.py \
 	tests/cli/malformed_files.py \
 	tests/consumer/CMakeLists.txt \
+	tests/consumer/by_cmake \
 	tests/consumer/consumer.c \
 	tests/consumer/growth.c \
 	tests/consumer/other_headers.py \
 	tests/consumer/run \
+	tests/consumer/subdirectory/CMakeLists.txt \
+	tests/generate/alice.txt \
+	tests/generate/expected.json \
+	tests/generate/make_expected.py \
+	tests/generate/run \
+	tests/generate/small_model.py \
+	tests/generate/with_model.sh \
 	tests/leaks-of-others.txt \
 	tests/limited \
 	tests/mutants.txt \
 	tests/mutants_host.txt \
 	tests/mutate \
+	tests/python/count.py \
+	tests/python/fetch_minilm.sh \
+	tests/python/run \
+	tests/python/test_clattn.py \
+	tests/python/test_models.py \
+	tests/python/test_opinfo.py \
+	tests/python/test_package.py \
+	tests/python/test_torch.py \
+	tests/python/test_transformers.py \
+	tests/python/test_wheel.py \
+	tests/python/wheel \
 	tests/offline/amd \
+	tests/offline/budget \
+	tests/offline/budget.clh \
+	tests/offline/budgets \
 	tests/offline/builtins.clh \
 	tests/offline/compilers \
 	tests/offline/cpu \
@@ -321,14 +347,19 @@ EXTRA_DIST += \
 	tests/offline/intel \
 	tests/offline/loops.awk \
 	tests/offline/nvidia \
+	tests/offline/nvidia.clh \
+	tests/offline/places \
+	tests/offline/rates \
 	tests/offline/run \
 	tests/offline/run-cpus \
 	tests/offline/shares \
+	tests/offline/to_assembly \
 	tests/counts.sh \
 	tests/docs/counted.py \
 	tests/docs/made.py \
 	tests/docs/pages.py \
 	tests/units/tiles.sh \
+	tests/windows/cross \
 	tests/unit/suite.h
 
 # What the compilers of GPU vendors make of the kernels, and the hot loops on CPUs; gets the compilers that are missing.

@@ -3,15 +3,16 @@
  * Two calls that must agree, without asking what either should be: keys in another order, keys appended that
  * a mask hides, any bias behind a mask, causal and the same mask given explicitly (with another mask or without), as
  * are windows, row ranges and holes, one batch entry by itself, grouped heads and repeated ones, the keys in two calls
- * whose results are merged, the dropout of a slice that says where it stands, the keys in pages. On many rows and on
- * few rows with many keys (decoding: splits of keys). To the last bit where the order of the sums is the same, else
- * within the error bound. In float32 unless types are named: most strategies do other types with other loads and
- * stores, matrix units with other products. NAME: "many rows" or "few rows"; both where it is not given. Environment:
- * CLATTN_TEST_STRATEGIES. */
+ * whose results are merged, the dropout of a slice that says where it stands, the keys in pages, or as codes. On many
+ * rows and on few rows with many keys (decoding: splits of keys). To the last bit where the order of the sums is the
+ * same, else within the error bound. In float32 unless types are named: most strategies do other types with other loads
+ * and stores, matrix units with other products. NAME: "many rows" or "few rows"; both where it is not given.
+ * Environment: CLATTN_TEST_STRATEGIES. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "support/coded_keys.h"
 #include "support/device_options.h"
 #include "support/dropout_slices.h"
 #include "support/exact_call.h"
@@ -315,9 +316,19 @@ static int windowed_keys(struct exact *e, const struct shape *shape)
     return window_is_a_mask(e, shape->query_len, shape->key_len);
 }
 
+static int window_rows(struct exact *e, const struct shape *shape)
+{
+    return window_rows_stand_alone(e, shape->key_len);
+}
+
 static int ranged_keys(struct exact *e, const struct shape *shape)
 {
     return ranges_are_a_mask(e, shape->query_len, shape->key_len);
+}
+
+static int coded_keys(struct exact *e, const struct shape *shape)
+{
+    return codes_are_their_values(e, shape->query_len, shape->key_len);
 }
 
 static const struct {
@@ -335,8 +346,10 @@ static const struct {
     { "dropout of a slice is that of the whole", dropped_slice, 1 },
     { "dropout of keys in two calls, merged", dropped_keys, 0 },
     { "keys in pages", paged_keys, 1 },
+    { "codes are what they stand for", coded_keys, 0 },
     { "holes are the same as their mask", holes, 1 },
     { "a window is the same as its mask", windowed_keys, 1 },
+    { "rows of a window stand alone", window_rows, 1 },
     { "row ranges are the same as their mask", ranged_keys, 1 },
 };
 

@@ -1,6 +1,6 @@
 /* usage: random_calls [--seed N] [--count N] [--index N] [--strategy S,S...] [--type T,T...]
- *                     [--seconds N] [--work N] [--same N] [--mixed 0|1] [--digests FILE]
- *                     [--device D]
+ *                     [--seconds N] [--work N] [--same N] [--mixed 0|1] [--codes 0|1]
+ *                     [--digests FILE] [--device D]
  *
  * Whole calls against the reference by the error bound of support/tolerance.h, over random problems. Half
  * of them take the blocking call, half plan and enqueue. Prints the seed, the largest C that was needed for
@@ -11,6 +11,7 @@
  * problems are made until it takes one.
  * --digests: writes a hash of each call's outputs, to see that two versions of the library agree to the last bit.
  * --mixed 1: keys, values and outputs have types of their own, and R, which is of one type, is not asked for.
+ * --codes 1: that, and keys and values are of 8-bit or block types, or in rings.
  * --same: so many calls in a row need the same programs, where a strategy compiles for each problem. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "program/gemm.h"
 #include "support/judge.h"
 #include "support/random_call.h"
 
@@ -29,7 +31,7 @@ struct options {
     double seconds;
     int64_t work_limit;
     uint64_t same;
-    int mixed;
+    int mixed, codes;
     const char *digests;
 };
 
@@ -52,12 +54,14 @@ static int parse(int argc, char **argv, struct options *o)
 {
     const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_COUNT", "2000");
     const char *index = NULL, *seconds = "0", *work = "0";
-    const char *same = "1", *mixed = "0";
+    const char *same = "1", *mixed = "0", *codes = "0";
     o->digests = NULL;
-    const struct device_option more[] = { { "seed", &seed },       { "count", &count },        { "index", &index },
-                                          { "seconds", &seconds }, { "work", &work },          { "same", &same },
-                                          { "mixed", &mixed },     { "digests", &o->digests }, { NULL, NULL } };
-    if (device_options_parse_more(argc, argv, "plain,staged,staged/clblast", NULL, more, &o->shared) != 0) {
+    const struct device_option more[] = { { "seed", &seed },       { "count", &count }, { "index", &index },
+                                          { "seconds", &seconds }, { "work", &work },   { "same", &same },
+                                          { "mixed", &mixed },     { "codes", &codes }, { "digests", &o->digests },
+                                          { NULL, NULL } };
+    const char *strategies = gemm_is_built() ? "plain,staged,staged/clblast" : "plain,staged";
+    if (device_options_parse_more(argc, argv, strategies, NULL, more, &o->shared) != 0) {
         return -1;
     }
     o->seed = strtoull(seed, NULL, 0);
@@ -66,7 +70,8 @@ static int parse(int argc, char **argv, struct options *o)
     o->seconds = strtod(seconds, NULL);
     o->work_limit = strtoll(work, NULL, 0);
     o->same = strtoull(same, NULL, 0);
-    o->mixed = strcmp(mixed, "0") != 0;
+    o->codes = strcmp(codes, "0") != 0;
+    o->mixed = o->codes || strcmp(mixed, "0") != 0;
     return o->same > 0 ? 0 : -1;
 }
 
@@ -83,7 +88,9 @@ static void write_again(const struct options *o, uint64_t index, char *text, siz
         snprintf(more + strlen(more), sizeof(more) - strlen(more), " --same %" PRIu64, o->same);
     }
     snprintf(text, bytes, "tests/random_calls --seed %" PRIu64 " --index %" PRIu64 "%s%s", o->seed, index, more,
-             o->mixed ? " --mixed 1" : "");
+             o->codes   ? " --codes 1"
+             : o->mixed ? " --mixed 1"
+                        : "");
 }
 
 /* With all strategies, or with number `only` alone (-1: all), which may not take it: then 0. */
@@ -95,7 +102,8 @@ static int run_index(struct run *run, uint64_t index, int only)
     struct random_call_options what = { .type = shared->types[index / o->same % (uint64_t)shared->n_types],
                                         .work_limit = o->work_limit,
                                         .calls_a_program = o->same,
-                                        .mixed = o->mixed };
+                                        .mixed = o->mixed,
+                                        .codes = o->codes };
     struct test_call test;
     enum value_family family;
     char name[24], again[160];

@@ -1,10 +1,18 @@
 #!/bin/sh
 # Random calls on the strategies that compile for each problem, several calls a program: all but plain and staged,
-# which random_calls has by itself, and those of units/amx.sh and units/matrix_units.sh. A failure prints the command
-# that repeats it. CLATTN_TEST_FUSED_COUNT: how many calls (160 where not set).
+# which random_calls has by itself, and those of units/amx.sh and units/matrix_units.sh; and fused_simd's bfloat16 with
+# instructions that are slow on this CPU too, which no plan would take here. A failure prints the command that repeats
+# it. CLATTN_TEST_FUSED_COUNT: how many calls (160 where not set).
 set -eu
-: "${builddir:=.}"
+: "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
+# shellcheck source=tests/counts.sh
+. "$srcdir/tests/counts.sh"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
-count=${CLATTN_TEST_FUSED_COUNT:-160}
-exec "$builddir/tests/random_calls" --strategy all,-plain,-staged,-fused_amx,-fused_mma \
-    --seed "${CLATTN_TEST_SEED:-1}" --count "$count" --same 8 --work 600000
+wanted=${CLATTN_TEST_FUSED_COUNT:-160}
+calls() {
+    must_pass "$@" --seed "${CLATTN_TEST_SEED:-1}" --same 12 --work 600000
+}
+random=$builddir/tests/random_calls
+calls "as planned" "$random" --strategy all,-plain,-staged,-fused_amx,-fused_mma --count "$wanted"
+calls "slow units" env CLATTN_TEST_SLOW_UNITS=1 "$random" --strategy fused_simd --type bfloat16 --count $((wanted / 4))
+finish

@@ -1,9 +1,18 @@
 #!/bin/sh
-# Random calls whose queries, keys, values and outputs have types of their own, on every strategy; what one declines
-# is not counted. A failure prints the command that repeats it. CLATTN_TEST_MIXED_COUNT: how many (64 where not set).
+# Random calls whose queries, keys, values and outputs have types of their own, on every strategy, then with keys and
+# values of 8-bit and block types, and in rings, on those that take them; what one declines is not counted. A failure
+# prints the command that repeats it. CLATTN_TEST_MIXED_COUNT: how many of each (64 where not set).
 set -eu
-: "${builddir:=.}"
+: "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
+# shellcheck source=tests/counts.sh
+. "$srcdir/tests/counts.sh"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
-count=${CLATTN_TEST_MIXED_COUNT:-64}
-exec "$builddir/tests/random_calls" --strategy all \
-    --type float32,float16,bfloat16 --mixed 1 --seed "${CLATTN_TEST_SEED:-1}" --count "$count" --same 8 --work 300000
+wanted=${CLATTN_TEST_MIXED_COUNT:-64}
+calls() {
+    must_pass "$@" --type float32,float16,bfloat16 --seed "${CLATTN_TEST_SEED:-1}" --count "$wanted" \
+        --same 12 --work 300000
+}
+random=$builddir/tests/random_calls
+calls "types apart" "$random" --strategy all --mixed 1
+calls "codes and rings" "$random" --strategy plain,split,split_simt,fused_simd,fused_simt --codes 1
+finish

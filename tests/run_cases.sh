@@ -2,9 +2,10 @@
 # usage: tests/run_cases.sh [STRATEGY...]
 #
 # Computes all cases of tests/cases with each strategy (default: the library's table, reference and auto) and has
-# check.py judge every output but the gradients. plain, reference and auto take every case, staged all but pages; what
-# another strategy declines is skipped. The last line is "N passed, N failed, N skipped" over all strategies. srcdir and
-# builddir say where the sources and tests/solve_cases are (default: here).
+# check.py judge every output, the gradients of strategies that have any. plain, reference and auto take every case,
+# staged all but pages; what another strategy declines is skipped. fused_simt and split_simt, whose programs take PoCL two
+# seconds each, compute the cases that stand for all; CLATTN_TEST_LONG: all; CLATTN_TEST_CHOOSE=cover: each so. The last line is "N passed, N failed, N skipped" over
+# all strategies. srcdir and builddir say where the sources and tests/solve_cases are (default: here).
 set -u
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
@@ -20,18 +21,25 @@ produced=$(mktemp -d)
 trap 'rm -rf "$produced"' EXIT
 passed=0 failed=0 skipped=0
 for strategy; do
-    "$builddir/tests/solve_cases" "$cases" "$produced/$strategy" --strategy "$strategy" || {
+    choose=${CLATTN_TEST_CHOOSE:-all}
+    case $strategy in
+    fused_simt | split_simt) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=cover ;;
+    esac
+    "$builddir/tests/solve_cases" "$cases" "$produced/$strategy" --strategy "$strategy" --choose "$choose" || {
         echo "FAIL $strategy: solve_cases ended with status $?"
         failed=$((failed + 1))
     }
+    needed=out,lse,present_key,present_value,qk_matmul_output,key_quantised,value_quantised
     case $strategy in
-    reference | auto | plain) missing= ;;
-    staged) missing='--not-tag paged' ;;
+    reference | auto | plain) missing='' needed=$needed,dq,dk,dv,dbias,dslopes,dsinks ;;
+    fused_simd) missing=--skip-missing needed=$needed,dq,dk,dv,dbias,dslopes,dsinks ;;
+    staged) missing='--not-tag paged --not-tag quantised' ;;
     *) missing=--skip-missing ;;
     esac
+    [ "$choose" = all ] || missing="$missing --skip-missing"
     # shellcheck disable=SC2086 # options, or nothing
     judged=$("$python" "$cases/check.py" "$cases" "$produced/$strategy" --failures $missing \
-        --need out,lse,present_key,present_value,qk_matmul_output)
+        --need "$needed")
     echo "$judged" | grep '^FAIL'
     counts=$(echo "$judged" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed.*$/\1 \2/p')
     [ -n "$counts" ] || {
@@ -43,6 +51,10 @@ for strategy; do
     passed=$((passed + ${counts% *}))
     failed=$((failed + ${counts#* }))
     skipped=$((skipped + declined))
+    case $strategy in
+    reference | auto | plain | staged)
+        [ "${counts% *}" != 0 ] || { echo "FAIL $strategy: computed no case"; failed=$((failed + 1)); } ;;
+    esac
 done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

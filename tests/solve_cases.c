@@ -1,8 +1,10 @@
-/* usage: solve_cases CASES PRODUCED [--strategy S] [--device D]
+/* usage: solve_cases CASES PRODUCED [--strategy S] [--device D] [--choose all|cover]
  *
  * Computes every case folder of CASES (tests/cases/README.md tells the format) and writes
- * PRODUCED/NAME/out.npy and each other output that the case lists, gradients excepted; check.py judges
- * them. S: a strategy's name, "auto" (the default), or "reference", which needs no device.
+ * PRODUCED/NAME/out.npy and each other output that the case lists, gradients where the strategy that was
+ * named has them; check.py judges them. S: a strategy's name, "auto" (the default), or "reference", which
+ * needs no device. --choose cover: of attention only the cases that stand for all (support/case_cover.h), and those of
+ * stored types and rings, where a strategy compiles for each.
  * Exit status: 0 all computed or declined by the strategy that was named, 1 some failed, 2 misuse. */
 #include <dirent.h>
 #include <errno.h>
@@ -11,7 +13,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/stored_types.h"
+#include "support/case_append.h"
+#include "support/case_backward.h"
+#include "support/case_call.h"
+#include "support/case_cover.h"
 #include "support/case_file.h"
+#include "support/case_rotary.h"
 
 #define PATH_BYTES 4096
 
@@ -19,12 +27,14 @@ struct options {
     const char *cases, *produced;
     const char *strategy; /* NULL: the best */
     const char *device;   /* NULL: CLATTN_DEVICE, then the best */
+    const char *choose;   /* "all" or "cover" */
     int reference;
 };
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: solve_cases CASES PRODUCED [--strategy S|auto|reference] [--device D]\n");
+    fprintf(stderr,
+            "usage: solve_cases CASES PRODUCED [--strategy S|auto|reference] [--device D] [--choose all|cover]\n");
     return EXIT_MISUSE;
 }
 
@@ -35,6 +45,7 @@ static int parse(int argc, char **argv, struct options *options)
     for (int i = 1; i < argc; ++i) {
         const char **value = strcmp(argv[i], "--strategy") == 0 ? &options->strategy
                              : strcmp(argv[i], "--device") == 0 ? &options->device
+                             : strcmp(argv[i], "--choose") == 0 ? &options->choose
                                                                 : NULL;
         if (value && i + 1 < argc) {
             *value = argv[++i];
@@ -48,7 +59,7 @@ static int parse(int argc, char **argv, struct options *options)
     if (options->strategy && (options->reference || strcmp(options->strategy, "auto") == 0)) {
         options->strategy = NULL;
     }
-    return n == 2 ? 0 : -1;
+    return n == 2 && (strcmp(options->choose, "all") == 0 || strcmp(options->choose, "cover") == 0) ? 0 : -1;
 }
 
 static int make_folder(const char *path, struct failure *failure)
@@ -76,11 +87,9 @@ static int compute(const struct options *options, clattn_context *context, struc
 }
 
 /* The same. */
-static int solve(const struct options *options, clattn_context *context, const char *name, struct failure *failure)
+static int solve_attention(const struct options *options, clattn_context *context, const char *from, const char *to,
+                           struct failure *failure)
 {
-    char from[PATH_BYTES], to[PATH_BYTES];
-    snprintf(from, sizeof(from), "%s/%s", options->cases, name);
-    snprintf(to, sizeof(to), "%s/%s", options->produced, name);
     struct attention_case c;
     if (case_read(from, &c, failure) != 0) {
         return -1;
@@ -92,7 +101,41 @@ static int solve(const struct options *options, clattn_context *context, const c
     if (status == 0) {
         status = case_write(&c, to, failure);
     }
+    if (status == 0 && backward_case_is(&c)) {
+        status = backward_case_solve(options->reference ? NULL : context, from, to, &c, failure);
+    }
     case_free(&c);
+    return status;
+}
+
+/* Operations beside attention, by meta.op. */
+static const struct {
+    const char *op;
+    int (*solve)(const struct case_run *run, struct failure *failure);
+} operations[] = {
+    { "rotary", case_rotary_solve },
+    { "append", case_append_solve },
+};
+
+/* The same. */
+static int solve(const struct options *options, clattn_context *context, const char *name, struct failure *failure)
+{
+    char from[PATH_BYTES], to[PATH_BYTES];
+    snprintf(from, sizeof(from), "%s/%s", options->cases, name);
+    snprintf(to, sizeof(to), "%s/%s", options->produced, name);
+    struct case_run run = { options->reference ? NULL : context, options->strategy, from, to, NULL };
+    if (case_meta_read(from, &run.meta, failure) != 0) {
+        return -1;
+    }
+    const char *op = meta_text(meta_field(run.meta, NULL, "op"));
+    size_t i = 0;
+    while (i < sizeof(operations) / sizeof(operations[0]) && strcmp(operations[i].op, op) != 0) {
+        ++i;
+    }
+    const int status = i < sizeof(operations) / sizeof(operations[0])
+                           ? operations[i].solve(&run, failure)
+                           : solve_attention(options, context, from, to, failure);
+    cJSON_Delete(run.meta);
     return status;
 }
 
@@ -104,6 +147,52 @@ static int is_case(const struct options *options, const char *name)
     return name[0] != '.' && stat(path, &about) == 0;
 }
 
+/* Of keys and values in stored types, and of rings, every case is by itself: case_traits does not tell them. */
+static int is_by_itself(const clattn_problem *problem)
+{
+    const clattn_type types[2] = { problem->key_type, problem->value_type };
+    int floats = 0;
+    for (int i = 0; i < 2; ++i) {
+        floats += types[i] == CLATTN_TYPE_NONE || type_is_float(types[i]);
+    }
+    return floats < 2 || problem->ring > 0;
+}
+
+/* What stands for a case in a cover; 0: nothing can, it is to run. */
+static uint64_t traits_of(const struct options *options, const char *name)
+{
+    char folder[PATH_BYTES];
+    struct failure failure;
+    struct attention_case c;
+    struct test_call test;
+    uint64_t traits = 0;
+    snprintf(folder, sizeof(folder), "%s/%s", options->cases, name);
+    if (case_read(folder, &c, &failure) != 0) {
+        return 0; /* another operation, or what solve() will complain of */
+    }
+    if (!is_by_itself(&c.problem) && case_call_create(&test, folder, c.problem.type, &failure) == 0) {
+        traits = case_traits(&test);
+        test_call_free(&test);
+    }
+    case_free(&c);
+    return traits;
+}
+
+/* chosen[i]: entry i is to be computed. */
+static void choose(const struct options *options, struct dirent **entries, int n, unsigned char *chosen)
+{
+    const int covers = strcmp(options->choose, "cover") == 0;
+    uint64_t *traits = calloc((size_t)n + 1, sizeof(*traits));
+    for (int i = 0; covers && i < n; ++i) {
+        traits[i] = is_case(options, entries[i]->d_name) ? traits_of(options, entries[i]->d_name) : 0;
+    }
+    case_cover(traits, n, 1, chosen);
+    for (int i = 0; i < n; ++i) {
+        chosen[i] |= traits[i] == 0 && is_case(options, entries[i]->d_name);
+    }
+    free(traits);
+}
+
 static int solve_all(const struct options *options, clattn_context *context)
 {
     struct dirent **entries;
@@ -112,9 +201,11 @@ static int solve_all(const struct options *options, clattn_context *context)
         fprintf(stderr, "solve_cases: %s: %s\n", options->cases, strerror(errno));
         return EXIT_MISUSE;
     }
+    unsigned char *chosen = calloc((size_t)n + 1, 1);
+    choose(options, entries, n, chosen);
     for (int i = 0; i < n; ++i) {
         struct failure failure;
-        if (is_case(options, entries[i]->d_name)) {
+        if (chosen[i]) {
             int status = solve(options, context, entries[i]->d_name, &failure);
             solved += status == 0;
             declined += status == 1;
@@ -126,13 +217,14 @@ static int solve_all(const struct options *options, clattn_context *context)
         free(entries[i]);
     }
     free(entries);
+    free(chosen);
     printf("solve_cases: %d computed, %d not, %d declined\n", solved, failed, declined);
     return failed || !solved ? EXIT_FAILED : EXIT_GOOD;
 }
 
 int main(int argc, char **argv)
 {
-    struct options options = { NULL, NULL, NULL, NULL, 0 };
+    struct options options = { NULL, NULL, NULL, NULL, "all", 0 };
     struct failure failure;
     if (parse(argc, argv, &options) != 0) {
         return usage();

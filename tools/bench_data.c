@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "problem_options.h"
+
 /* ---- random numbers: SplitMix64 (Steele, Lea and Flood, 2014) and Box-Muller ---- */
 
 static uint64_t next_random(uint64_t *state)
@@ -21,7 +23,7 @@ static double next_uniform(uint64_t *state)
     return ((double)(next_random(state) >> 11) + 0.5) * 0x1p-53;
 }
 
-static void fill_normal(struct tensor *tensor, uint64_t seed)
+void bench_data_fill_normal(struct tensor *tensor, uint64_t seed)
 {
     for (int64_t i = 0, n = tensor_count(tensor); i < n; i += 2) {
         double radius = sqrt(-2 * log(next_uniform(&seed)));
@@ -86,19 +88,35 @@ struct extents {
     int64_t shape[4];
 };
 
+static int is_codes(clattn_type type)
+{
+    return type >= CLATTN_INT8;
+}
+
+/* Keys or values; codes are bytes here, a row of them as long as it is in memory. */
+static struct extents cache_extents(const clattn_problem *p, clattn_type stored, int64_t columns)
+{
+    const clattn_type type = stored ? stored : p->type;
+    const int64_t packs = p->page_size > 0 ? p->pages : p->batch;
+    const int64_t rows = p->page_size > 0 ? p->page_size : problem_kept_rows(p);
+    return (struct extents){ 1,
+                             is_codes(type) ? TENSOR_UINT8 : tensor_type_of_storage(type),
+                             { packs, p->kv_heads, rows,
+                               is_codes(type) ? (int64_t)clattn_row_bytes(type, columns) : columns } };
+}
+
 static struct extents extents_of(const clattn_problem *p, enum bench_tensor id)
 {
     const enum tensor_type type = tensor_type_of_storage(p->type);
     const int64_t batch = p->batch, heads = p->query_heads, rows = p->query_len;
     const uint32_t with = p->features;
-    const int64_t packs = p->page_size > 0 ? p->pages : batch, keys = p->page_size > 0 ? p->page_size : p->key_len;
     switch (id) {
     case BENCH_QUERY:
         return (struct extents){ 1, type, { batch, heads, rows, p->head_dim } };
     case BENCH_KEY:
-        return (struct extents){ 1, type, { packs, p->kv_heads, keys, p->head_dim } };
+        return cache_extents(p, p->key_type, p->head_dim);
     case BENCH_VALUE:
-        return (struct extents){ 1, type, { packs, p->kv_heads, keys, p->head_dim_v } };
+        return cache_extents(p, p->value_type, p->head_dim_v);
     case BENCH_PAGE_TABLE:
         return (
             struct extents){ with & CLATTN_WITH_PAGES, TENSOR_INT32, { batch, 1, 1, batch ? p->pages / batch : 0 } };
@@ -191,9 +209,32 @@ static int check_memory(const clattn_problem *p, struct failure *failure)
     return 0;
 }
 
+/* Rows of normal numbers, as they are stored; scales of int8, e4m3 and e5m2 are 1. */
+static int fill_codes(struct tensor *tensor, clattn_type type, int64_t columns, uint64_t seed, struct failure *failure)
+{
+    const int64_t rows = tensor_count(tensor) / (tensor->shape[3] ? tensor->shape[3] : 1), shape[] = { columns };
+    struct tensor row = TENSOR_INIT;
+    int result = tensor_create(&row, TENSOR_FLOAT32, 1, shape, "a row", failure);
+    for (int64_t i = 0; i < rows && result == 0; i++) {
+        bench_data_fill_normal(&row, seed + 7919 * (uint64_t)i);
+        if (clattn_quantise(type, columns, row.data, NULL, 0, (char *)tensor->data + i * tensor->shape[3]) !=
+            CLATTN_OK) {
+            result = failure_of_library(failure, EXIT_FAILED, clattn_last_error());
+        }
+    }
+    tensor_free(&row);
+    return result;
+}
+
 static int fill(const clattn_problem *p, struct bench_data *data, enum bench_tensor id, struct failure *failure)
 {
     struct tensor *tensor = &data->tensor[id];
+    if (id == BENCH_KEY && is_codes(p->key_type)) {
+        return fill_codes(tensor, p->key_type, p->head_dim, (uint64_t)id + 1, failure);
+    }
+    if (id == BENCH_VALUE && is_codes(p->value_type)) {
+        return fill_codes(tensor, p->value_type, p->head_dim_v, (uint64_t)id + 1, failure);
+    }
     if (id == BENCH_MASK) {
         fill_mask(tensor, 9);
     } else if (id == BENCH_PAGE_TABLE) {
@@ -207,7 +248,7 @@ static int fill(const clattn_problem *p, struct bench_data *data, enum bench_ten
             return failure_of_library(failure, EXIT_FAILED, clattn_last_error());
         }
     } else if (id < BENCH_OUTPUTS) {
-        fill_normal(tensor, id == BENCH_BIAS ? 9 : (uint64_t)id + 1);
+        bench_data_fill_normal(tensor, id == BENCH_BIAS ? 9 : (uint64_t)id + 1);
     }
     return 0;
 }
@@ -232,7 +273,7 @@ static int make_buffers(clattn_context *context, struct bench_data *data, struct
     for (int id = 0; id < BENCH_TENSORS; id++) {
         struct tensor *tensor = &data->tensor[id];
         size_t bytes = tensor->data ? tensor_bytes(tensor) : 0;
-        cl_mem_flags flags = id >= BENCH_OUTPUTS ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY;
+        cl_mem_flags flags = id >= BENCH_OUTPUTS ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
         cl_int code = CL_SUCCESS;
         if (!tensor->data) {
             continue;
@@ -250,7 +291,7 @@ static int make_buffers(clattn_context *context, struct bench_data *data, struct
 }
 
 /* An axis of one element serves all: a broadcast one, or one that has no more. */
-static void place(struct bench_data *data, int id)
+static void place(const clattn_problem *p, struct bench_data *data, int id)
 {
     const struct tensor *tensor = &data->tensor[id];
     clattn_host_tensor *host = (void *)((char *)&data->host + fields[id].host);
@@ -260,7 +301,8 @@ static void place(struct bench_data *data, int id)
     }
     host->data = tensor->data;
     device->buffer = data->buffer[id];
-    clattn_strides_bhsd(tensor->shape[1], tensor->shape[2], tensor->shape[3], host->stride);
+    const int64_t columns = id == BENCH_KEY ? p->head_dim : id == BENCH_VALUE ? p->head_dim_v : tensor->shape[3];
+    clattn_strides_bhsd(tensor->shape[1], tensor->shape[2], columns, host->stride);
     for (int axis = 0; axis < 3; axis++) {
         if (tensor->shape[axis] == 1) {
             host->stride[axis] = 0;
@@ -282,7 +324,7 @@ int bench_data_make(const clattn_problem *problem, clattn_context *context, stru
         return -1;
     }
     for (int id = 0; id < BENCH_TENSORS; id++) {
-        place(data, id);
+        place(problem, data, id);
     }
     return 0;
 }

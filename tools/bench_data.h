@@ -42,6 +42,9 @@ int64_t bench_key_length(const clattn_problem *problem, int64_t batch_entry);
 /* Pairs of a query and a key of the batch that may see each other, whatever a mask says. */
 double bench_visible_pairs(const clattn_problem *problem);
 
+/* Normal random numbers, the same for the same seed. */
+void bench_data_fill_normal(struct tensor *tensor, uint64_t seed);
+
 /* Fills the outputs with NaN, so that what a call does not write shows. */
 int bench_data_spoil_outputs(clattn_context *context, struct bench_data *data, struct failure *failure);
 

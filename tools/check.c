@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/stored_types.h"
 
 /* The weights of one piece of work are at most so many numbers. */
 #define PIECE_MAX ((int64_t)1 << 22)
@@ -53,7 +53,15 @@ static void read_queries(const struct entry *entry, int64_t first, int64_t rows,
     }
 }
 
-/* All keys of the entry, or their values; out of pages too, of which `bench` has no holes and one table each. */
+/* Where a ring has key j. */
+static int64_t ring_row(const clattn_problem *p, int64_t j)
+{
+    const int64_t pinned = p->always_visible_keys;
+    return p->ring > 0 && j >= pinned ? pinned + (j - pinned) % (p->ring - pinned) : j;
+}
+
+/* All keys of the entry, or their values; out of pages too, of which `bench` has no holes and one table each. Of a ring
+ * those that were overwritten are what came after them: no row's window reaches them. */
 static void read_keys(const struct entry *entry, const clattn_host_tensor *tensor, clattn_type type, int64_t columns,
                       double *to)
 {
@@ -61,10 +69,11 @@ static void read_keys(const struct entry *entry, const clattn_host_tensor *tenso
     const clattn_host_tensor *table = &entry->tensors->page_table;
     for (int64_t h = 0; h < p->kv_heads; h++) {
         for (int64_t j = 0; j < entry->key_len; j++) {
-            int64_t batch = p->features & CLATTN_WITH_VARLEN ? 0 : entry->index, row = entry->key_first + j;
+            const int64_t kept = ring_row(p, j);
+            int64_t batch = p->features & CLATTN_WITH_VARLEN ? 0 : entry->index, row = entry->key_first + kept;
             if (p->page_size > 0) {
-                batch = integer(table, entry->index * table->stride[0] + j / p->page_size * table->stride[3]);
-                row = j % p->page_size;
+                batch = integer(table, entry->index * table->stride[0] + kept / p->page_size * table->stride[3]);
+                row = kept % p->page_size;
             }
             for (int64_t c = 0; c < columns; c++) {
                 *to++ = load(tensor, type ? type : p->type, batch, h, row, c);
@@ -168,7 +177,7 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     p.query_len = rows;
     p.key_len = entry->key_len;
     p.features &= ~(uint32_t)(CLATTN_WITH_VARLEN | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_PAGES);
-    p.page_size = p.pages = 0;
+    p.page_size = p.pages = p.ring = 0;
     p.allow_tf32 = 0;
     p.features |= CLATTN_WITH_LSE;
     p.weights = CLATTN_WEIGHTS_SOFTMAX;

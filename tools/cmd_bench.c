@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_backward.h"
 #include "bench_call.h"
 #include "bench_read.h"
 #include "bench_shapes.h"
+#include "bench_table.h"
 #include "check.h"
 #include "commands.h"
 #include "library.h"
@@ -16,29 +18,17 @@
 #define CALLS_LEAST 3
 #define CALLS_MAX 1000000
 
-/* Times of a number of calls. */
-struct times {
-    double min_ms, median_ms;
-};
-
-struct measurement {
-    struct times call, read; /* read: of a plain read of keys and values, if asked for */
-    double cpu_ms, first_ms, gflops, gbytes_s, read_gbytes_s, error_share;
-    int calls;
-    char strategy[64];
-    size_t workspace_bytes;
-};
-
 /* ---- options ---- */
 
 static const struct option_group groups[] = {
     { "Shapes", { OPTION_SHAPE, OPTION_BENCH_CAUSAL, OPTION_MASK_KIND, OPTION_SHAPES, OPTION_TYPE } },
     { "For all shapes",
       { OPTION_WINDOW, OPTION_ALWAYS, OPTION_BENCH_ALIGN, OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_SINKS,
-        OPTION_BENCH_KEY_LENGTHS, OPTION_PAGE_SIZE, OPTION_WITH_LSE } },
+        OPTION_BENCH_KEY_LENGTHS, OPTION_PAGE_SIZE, OPTION_KEY_TYPE, OPTION_VALUE_TYPE, OPTION_RING,
+        OPTION_WITH_LSE } },
     { "How",
-      { OPTION_SECONDS, OPTION_READ, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_TSV,
-        OPTION_HELP } },
+      { OPTION_SECONDS, OPTION_BACKWARD, OPTION_READ, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32,
+        OPTION_TSV, OPTION_JSON, OPTION_HELP } },
     { NULL, { OPTION_NONE } },
 };
 
@@ -65,116 +55,166 @@ static struct times summary(double *times, int n)
     return (struct times){ times[0], times[n / 2] };
 }
 
-/* Calls for `seconds`, and CALLS_LEAST times at least; after each one a plain read, unless `read`
- * is NULL, so that what else the machine does strikes both. */
-static int measure_turns(const struct options *options, const clattn_plan *plan, clattn_context *context,
-                         const struct bench_data *data, const struct bench_read *read, double seconds, double *times,
-                         double *read_times, struct measurement *found, struct failure *failure)
+/* What is measured of one shape. */
+struct subject {
+    const struct options *options;
+    clattn_problem problem;
+    clattn_context *context;
+    clattn_plan *plan;
+    struct bench_data data;
+    struct bench_backward backward; /* with --backward */
+    struct bench_read read;         /* with --read */
+};
+
+/* The times of each turn, one of an array of CALLS_MAX each. */
+enum { TURN_CALL, TURN_BACKWARD, TURN_READ, TURNS };
+
+static int with(const struct subject *s, enum option_id id)
+{
+    return s->options->value[id] != NULL;
+}
+
+static int call(const struct subject *s, struct failure *failure)
+{
+    return with(s, OPTION_BACKWARD)
+               ? bench_backward_call(s->options, &s->backward, s->plan, s->context, &s->data, failure)
+               : bench_call(s->options, s->plan, s->context, &s->data, failure);
+}
+
+/* Calls for `seconds`, and CALLS_LEAST times at least; after each one the backward pass alone and a plain read, where
+ * they are asked for, so that what else the machine does strikes all. */
+static int measure_turns(const struct subject *s, double seconds, double *times[TURNS], struct measurement *found,
+                         struct failure *failure)
 {
     const double start = clock_seconds();
     double before = start, process_seconds = 0;
     int n = 0;
     while (n < CALLS_MAX && (n < CALLS_LEAST || before - start < seconds)) {
         const double process_before = clock_process_seconds();
-        if (bench_call(options, plan, context, data, failure) != 0) {
+        if (call(s, failure) != 0) {
             return -1;
         }
-        times[n] = (clock_seconds() - before) * 1e3;
+        times[TURN_CALL][n] = (clock_seconds() - before) * 1e3;
         process_seconds += clock_process_seconds() - process_before;
         before = clock_seconds();
-        if (read && bench_read_run(context, read, failure) != 0) {
+        if (with(s, OPTION_BACKWARD) &&
+            bench_backward_call(s->options, &s->backward, NULL, s->context, &s->data, failure) != 0) {
             return -1;
         }
-        read_times[n++] = (clock_seconds() - before) * 1e3;
+        times[TURN_BACKWARD][n] = (clock_seconds() - before) * 1e3;
+        before = clock_seconds();
+        if (with(s, OPTION_READ) && bench_read_run(s->context, &s->read, failure) != 0) {
+            return -1;
+        }
+        times[TURN_READ][n++] = (clock_seconds() - before) * 1e3;
         before = clock_seconds();
     }
     found->cpu_ms = process_seconds * 1e3 / n;
-    found->call = summary(times, n);
-    found->read = summary(read_times, n);
+    found->call = summary(times[TURN_CALL], n);
+    found->backward = summary(times[TURN_BACKWARD], n);
+    found->read = summary(times[TURN_READ], n);
     found->calls = n;
     return 0;
 }
 
-static int measure(const struct options *options, const clattn_plan *plan, clattn_context *context,
-                   const struct bench_data *data, double seconds, struct measurement *found, struct failure *failure)
+static int measure(struct subject *s, double seconds, struct measurement *found, struct failure *failure)
 {
-    double *times = malloc(2 * CALLS_MAX * sizeof *times);
-    struct bench_read read = { 0 };
-    const int with_read = options->value[OPTION_READ] != NULL;
-    int result = times ? 0 : failure_failed(failure, "out of memory");
-    if (result == 0 && with_read) {
-        result = bench_read_make(context, data, &read, failure);
+    double *all = malloc(TURNS * (size_t)CALLS_MAX * sizeof *all), *times[TURNS];
+    int result = all ? 0 : failure_failed(failure, "out of memory");
+    for (int turn = 0; turn < TURNS && all; turn++) {
+        times[turn] = all + (size_t)turn * CALLS_MAX;
+    }
+    if (result == 0 && with(s, OPTION_READ)) {
+        result = bench_read_make(s->context, &s->data, &s->read, failure);
     }
     if (result == 0) {
-        result = measure_turns(options, plan, context, data, with_read ? &read : NULL, seconds, times,
-                               times + CALLS_MAX, found, failure);
+        result = measure_turns(s, seconds, times, found, failure);
     }
-    found->read_gbytes_s = with_read && result == 0 ? read.bytes / found->read.min_ms * 1e-6 : 0;
-    bench_read_free(&read);
-    free(times);
+    found->read_gbytes_s = with(s, OPTION_READ) && result == 0 ? s->read.bytes / found->read.min_ms * 1e-6 : 0;
+    free(all);
     return result;
 }
 
 /* The error is that of the last call. */
-static int find_error(const clattn_problem *problem, const clattn_plan *plan, clattn_context *context,
-                      struct bench_data *data, struct measurement *found, struct failure *failure)
+static int find_error(struct subject *s, struct measurement *found, struct failure *failure)
 {
     struct check check;
-    int result = bench_data_read_outputs(context, data, failure);
+    int result = bench_data_read_outputs(s->context, &s->data, failure);
+    progress_begin("bench", "computing the reference");
     if (result == 0) {
-        progress_begin("bench", "computing the reference");
-        result = check_forward(problem, NULL, &data->host, plan, CHECK_BUDGET, &check, failure);
-        progress_end();
+        result = check_forward(&s->problem, NULL, &s->data.host, s->plan, CHECK_BUDGET, &check, failure);
     }
     if (result == 0) {
         found->error_share = fmax(check.out_share, check.lse_share);
     }
+    if (result == 0 && with(s, OPTION_BACKWARD)) {
+        result = bench_backward_check(&s->backward, s->context, &s->data, &found->error_share, failure);
+    }
+    progress_end();
     return result;
 }
 
-static int run_plan(const struct options *options, const clattn_problem *problem, const clattn_plan *plan,
-                    clattn_context *context, struct bench_data *data, double seconds, double start,
-                    struct measurement *found, struct failure *failure)
+/* With --backward, --strategy is the backward pass's. */
+static int make_plans(struct subject *s, struct measurement *found, struct failure *failure)
 {
-    double operations_done = operations(problem);
-    found->workspace_bytes = clattn_plan_workspace(plan);
-    snprintf(found->strategy, sizeof found->strategy, "%s", clattn_plan_strategy(plan));
-    if (bench_workspace_make(plan, context, &data->device.workspace, failure) != 0 ||
-        bench_call(options, plan, context, data, failure) != 0) {
+    const char *strategy = s->problem.strategy;
+    if (with(s, OPTION_BACKWARD)) {
+        s->problem.strategy = NULL;
+    }
+    const clattn_status status = clattn_plan_create(s->context, &s->problem, &s->plan);
+    if (status != CLATTN_OK) {
+        return library_failure(s->options, status, failure);
+    }
+    if (with(s, OPTION_BACKWARD) &&
+        bench_backward_make(s->options, &s->problem, strategy, s->context, &s->backward, failure) != 0) {
+        return -1;
+    }
+    found->workspace_bytes = (double)clattn_plan_workspace(s->plan);
+    if (with(s, OPTION_BACKWARD)) {
+        found->workspace_bytes += (double)clattn_plan_workspace(s->backward.plan);
+    }
+    snprintf(found->strategy, sizeof found->strategy, "%s",
+             clattn_plan_strategy(with(s, OPTION_BACKWARD) ? s->backward.plan : s->plan));
+    return bench_workspace_make(s->plan, s->context, &s->data.device.workspace, failure);
+}
+
+static int run_subject(struct subject *s, double seconds, struct measurement *found, struct failure *failure)
+{
+    const double start = clock_seconds();
+    progress_begin("bench", "compiling kernels and calling for the first time");
+    if (make_plans(s, found, failure) != 0 || call(s, failure) != 0) {
         return -1;
     }
     found->first_ms = (clock_seconds() - start) * 1e3;
     progress_end();
     progress_begin("bench", "measuring");
-    if (measure(options, plan, context, data, seconds, found, failure) != 0) {
+    if (measure(s, seconds, found, failure) != 0) {
         return -1;
     }
     progress_end();
-    found->gflops = operations_done / found->call.min_ms * 1e-6;
-    found->gbytes_s = bench_data_bytes(data) / found->call.min_ms * 1e-6;
-    return find_error(problem, plan, context, data, found, failure);
+    const double both = with(s, OPTION_BACKWARD) ? bench_backward_operations(&s->problem) : 0;
+    found->gflops = (operations(&s->problem) + both) / found->call.min_ms * 1e-6;
+    found->gbytes_s = bench_data_bytes(&s->data) / found->call.min_ms * 1e-6;
+    return find_error(s, found, failure);
 }
 
 static int run_shape(const struct options *options, const clattn_problem *problem, clattn_context *context,
                      double seconds, struct measurement *found, struct failure *failure)
 {
-    struct bench_data data;
-    clattn_plan *plan = NULL;
-    int result = bench_data_make(problem, context, &data, failure);
+    struct subject s = { .options = options, .problem = *problem, .context = context };
+    s.problem.features |= with(&s, OPTION_BACKWARD) ? CLATTN_WITH_LSE : 0u;
+    int result = bench_data_make(&s.problem, context, &s.data, failure);
     if (result == 0) {
-        double start = clock_seconds();
-        clattn_status status;
-        progress_begin("bench", "compiling kernels and calling for the first time");
-        status = clattn_plan_create(context, problem, &plan);
-        result = status == CLATTN_OK ? run_plan(options, problem, plan, context, &data, seconds, start, found, failure)
-                                     : library_failure(options, status, failure);
+        result = run_subject(&s, seconds, found, failure);
         progress_end();
     }
-    clattn_plan_destroy(plan);
-    if (data.device.workspace) {
-        clReleaseMemObject(data.device.workspace);
+    bench_read_free(&s.read);
+    bench_backward_free(&s.backward);
+    clattn_plan_destroy(s.plan);
+    if (s.data.device.workspace) {
+        clReleaseMemObject(s.data.device.workspace);
     }
-    bench_data_free(&data);
+    bench_data_free(&s.data);
     return result;
 }
 
@@ -194,70 +234,33 @@ static void features_text(const struct options *options, char *text, size_t capa
     }
 }
 
-static void print_header(int tsv, int with_read)
-{
-    if (tsv) {
-        printf("name\tshape\tdtype\tcausal\tmask\tstrategy\tmin_ms\tmedian_ms\tgflops\tgbytes_s\t"
-               "cpu_ms\tfirst_ms\tcalls\tworkspace_bytes\terror_share\tfeatures%s\n",
-               with_read ? "\tread_min_ms\tread_median_ms\tread_gbytes_s" : "");
-    } else {
-        printf("%-23s %-10s %8s %9s %7s %6s %8s %8s %9s %5s%s\n", "shape", "strategy", "min ms", "median ms", "GFLOP/s",
-               "GB/s", "cpu ms", "first ms", "workspace", "error", with_read ? "  read ms median ms   GB/s" : "");
-    }
-}
-
-static void print_row(const struct bench_shape *shape, const struct measurement *found, const char *features, int tsv,
-                      int with_read)
-{
-    const clattn_problem *p = &shape->problem;
-    const struct times *read = &found->read;
-    char text[160];
-    bench_shape_text(p, text, sizeof text);
-    if (tsv) {
-        printf("%s\t%s\t%s\t%s\t%s\t%s\t%.6g\t%.6g\t%.5g\t%.5g\t%.6g\t%.6g\t%d\t%zu\t%.4g\t%s", shape->name, text,
-               clattn_type_name(p->type), bench_causal_name(p), bench_mask_name(p), found->strategy, found->call.min_ms,
-               found->call.median_ms, found->gflops, found->gbytes_s, found->cpu_ms, found->first_ms, found->calls,
-               found->workspace_bytes, found->error_share, *features ? features + 1 : "-");
-    } else {
-        printf("%-23s %-10s %8.4g %9.4g %7.4g %6.3g %8.4g %8.4g %9zu %5.2f",
-               strcmp(shape->name, "-") == 0 ? text : shape->name, found->strategy, found->call.min_ms,
-               found->call.median_ms, found->gflops, found->gbytes_s, found->cpu_ms, found->first_ms,
-               found->workspace_bytes, found->error_share);
-    }
-    if (with_read) {
-        printf(tsv ? "\t%.6g\t%.6g\t%.5g" : " %8.4g %9.4g %6.3g", read->min_ms, read->median_ms, found->read_gbytes_s);
-    }
-    printf("\n");
-    fflush(stdout);
-}
-
 /* ---- the command ---- */
 
 static int run_shapes(const struct options *options, const struct bench_shapes *shapes, double seconds,
                       struct failure *failure)
 {
-    int tsv = options->value[OPTION_TSV] != NULL, read = options->value[OPTION_READ] != NULL;
     int result = 0, wrong = 0;
     clattn_context *context;
-    char device[256], features[160];
+    struct bench_table table;
+    char features[160];
     if (library_open(options, &context, failure) != 0) {
         return -1;
     }
-    library_device_name(context, device, sizeof device);
     features_text(options, features, sizeof features);
-    if (!tsv) {
-        printf("%s, %s%s%s; error: share of the tolerance, <= 1 is right\n", device,
-               clattn_type_name(shapes->shape[0].problem.type), features[0] ? "," : "", features);
+    result = bench_table_begin(&table, options, context, features, shapes->shape[0].problem.type, failure);
+    if (result != 0) {
+        clattn_context_destroy(context);
+        return -1;
     }
-    print_header(tsv, read);
     for (size_t i = 0; i < shapes->n && result == 0; i++) {
         struct measurement found = { 0 };
         result = run_shape(options, &shapes->shape[i].problem, context, seconds, &found, failure);
         if (result == 0) {
-            print_row(&shapes->shape[i], &found, features, tsv, read);
+            bench_table_row(&table, &shapes->shape[i], &found);
         }
         wrong += !(found.error_share <= 1);
     }
+    result |= bench_table_end(&table, failure);
     clattn_context_destroy(context);
     if (result == 0 && wrong) {
         return failure_failed(failure, "error: %d of %zu shapes are wrong by more than the tolerance", wrong,
@@ -292,7 +295,8 @@ const struct command command_bench = {
     "its matrix products, the bandwidth if each input were read once, the processor time of this "
     "process a "
     "call, the first call with compilation, and the error as a share of the tolerance. With "
-    "--read, after each call, a kernel that only reads the keys and values: what the memory gives.",
+    "--read, after each call, a kernel that only reads the keys and values: what the memory gives. With --backward, a "
+    "call is a forward and a backward pass, for training.",
     "[--shape B,HQ,HKV,LQ,LK,D,DV] [OPTION]...",
     NULL,
     groups,

@@ -5,13 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "closest.h"
 #include "commands.h"
+#include "document.h"
 #include "files.h"
 #include "lesson/course.h"
 #include "lesson/lesson.h"
 #include "library.h"
 #include "progress.h"
+
+/* Adds the lesson, and where its picture is, to the document of --json. */
+static void add_to_document(cJSON *document, const struct lesson *lesson, struct page *page, const char *plot)
+{
+    cJSON *one = page_take_document(page);
+    cJSON_AddStringToObject(one, "name", lesson->name);
+    if (plot) {
+        cJSON_AddStringToObject(one, "wrote", plot);
+    }
+    cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(document, "lessons"), one);
+}
 
 static int run_lesson(const struct lesson *lesson, struct lesson_run *run, struct page *page, struct chart *chart)
 {
@@ -30,7 +44,7 @@ static int run_lesson(const struct lesson *lesson, struct lesson_run *run, struc
 
 /* ---- one -------------------------------------------------------------------------------------- */
 
-static int show_one(const struct lesson *lesson, struct lesson_run *run, const char *plot)
+static int show_one(const struct lesson *lesson, struct lesson_run *run, const char *plot, cJSON *document)
 {
     struct page *page = malloc(sizeof(*page));
     struct chart *chart = malloc(sizeof(*chart));
@@ -42,11 +56,13 @@ static int show_one(const struct lesson *lesson, struct lesson_run *run, const c
         if (result == 0 && plot) {
             result = chart_write(chart, plot, run->failure);
         }
-        if (result == 0) {
+        if (result == 0 && document) {
+            add_to_document(document, lesson, page, plot);
+        } else if (result == 0) {
             fputs(page->terminal.data, stdout);
-        }
-        if (result == 0 && plot) {
-            printf("wrote %s\n", plot);
+            if (plot) {
+                printf("wrote %s\n", plot);
+            }
         }
         page_free(page);
         chart_free(chart);
@@ -59,7 +75,8 @@ static int show_one(const struct lesson *lesson, struct lesson_run *run, const c
 /* ---- all -------------------------------------------------------------------------------------- */
 
 /* Writes the lesson's picture and appends the lesson to the index. */
-static int add_to_course(const struct lesson *lesson, struct lesson_run *run, const char *folder, struct text *index)
+static int add_to_course(const struct lesson *lesson, struct lesson_run *run, const char *folder, struct text *index,
+                         cJSON *document)
 {
     struct page *page = malloc(sizeof(*page));
     struct chart *chart = malloc(sizeof(*chart));
@@ -72,12 +89,16 @@ static int add_to_course(const struct lesson *lesson, struct lesson_run *run, co
         const double start = clock_seconds();
         result = run_lesson(lesson, run, page, chart);
         if (result == 0) {
-            printf("%-18s %4.1f s  %s\n", lesson->name, clock_seconds() - start, path.data);
-            fflush(stdout);
             result = course_add(index, lesson, page, chart, run->failure);
         }
         if (result == 0) {
             result = chart_write(chart, path.data, run->failure);
+        }
+        if (result == 0 && document) {
+            add_to_document(document, lesson, page, path.data);
+        } else if (result == 0) {
+            printf("%-18s %4.1f s  %s\n", lesson->name, clock_seconds() - start, path.data);
+            fflush(stdout);
         }
         page_free(page);
         chart_free(chart);
@@ -88,18 +109,36 @@ static int add_to_course(const struct lesson *lesson, struct lesson_run *run, co
     return result;
 }
 
-static int make_course(struct lesson_run *run, const char *folder)
+/* After a failure: the first `count` pictures, and the folder if it was made for them. */
+static void remove_course(const char *folder, size_t count, int is_new)
+{
+    for (size_t i = 0; i < count; ++i) {
+        struct text path = TEXT_INIT;
+        text_append(&path, "%s/%s.svg", folder, lessons[i].name);
+        if (!path.failed) {
+            remove(path.data);
+        }
+        text_free(&path);
+    }
+    if (is_new) {
+        rmdir(folder);
+    }
+}
+
+static int make_course(struct lesson_run *run, const char *folder, cJSON *document)
 {
     struct text index = TEXT_INIT, path = TEXT_INIT;
     char device[256];
     int result = 0;
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+    const int is_new = mkdir(folder, 0777) == 0;
+    size_t done = 0;
+    if (!is_new && errno != EEXIST) {
         return failure_misuse(run->failure, "--output %s: cannot make the folder: %s", folder, strerror(errno));
     }
     library_device_name(run->context, device, sizeof(device));
     course_begin(&index, device, run->seed);
-    for (size_t i = 0; i < lesson_count && result == 0; ++i) {
-        result = add_to_course(&lessons[i], run, folder, &index);
+    for (; done < lesson_count && result == 0; done += result == 0) {
+        result = add_to_course(&lessons[done], run, folder, &index, document);
     }
     course_end(&index);
     text_append(&path, "%s/index.html", folder);
@@ -110,8 +149,12 @@ static int make_course(struct lesson_run *run, const char *folder)
         const struct file_part part = { index.data, index.length };
         result = file_write(path.data, 1, &part, run->failure);
     }
-    if (result == 0) {
+    if (result == 0 && document) {
+        cJSON_AddStringToObject(document, "wrote", path.data);
+    } else if (result == 0) {
         printf("wrote %s\n", path.data);
+    } else {
+        remove_course(folder, done, is_new);
     }
     text_free(&index);
     text_free(&path);
@@ -136,11 +179,17 @@ static int check_options(const struct options *options, const struct lesson **le
     }
     if (!*lesson) {
         struct text names = TEXT_INIT;
+        struct closest closest;
+        closest_begin(&closest, options->operand ? options->operand : "",
+                      options->operand ? strlen(options->operand) : 0);
         for (size_t i = 0; i < lesson_count; ++i) {
             text_append(&names, "%s%s", i ? ", " : "", lessons[i].name);
+            closest_offer(&closest, lessons[i].name);
         }
-        failure_misuse(failure, "lesson %s: %s; there are %s", options->operand ? options->operand : "NAME",
-                       options->operand ? "is not known" : "is missing", names.data ? names.data : "");
+        const char *meant = closest_name(&closest);
+        failure_misuse(failure, "lesson %s: %s;%s%s%s there are %s", options->operand ? options->operand : "NAME",
+                       options->operand ? "is not known" : "is missing", meant ? " did you mean " : "",
+                       meant ? meant : "", meant ? "?" : "", names.data ? names.data : "");
         text_free(&names);
         return -1;
     }
@@ -161,15 +210,26 @@ static int run(const struct options *options, struct failure *failure)
         return -1;
     }
     lesson_run.seed = (uint64_t)seed;
-    const int result = lesson ? show_one(lesson, &lesson_run, options->value[OPTION_LESSON_PLOT])
-                              : make_course(&lesson_run, options->value[OPTION_COURSE]);
+    cJSON *document = options->value[OPTION_JSON] ? document_begin("lesson", lesson_run.context) : NULL;
+    if (document) {
+        cJSON_AddNumberToObject(document, "seed", (double)seed);
+        cJSON_AddArrayToObject(document, "lessons");
+    }
+    int result = lesson ? show_one(lesson, &lesson_run, options->value[OPTION_LESSON_PLOT], document)
+                        : make_course(&lesson_run, options->value[OPTION_COURSE], document);
+    if (document && result == 0) {
+        result = document_print(document, failure);
+    } else {
+        cJSON_Delete(document);
+    }
     clattn_context_destroy(lesson_run.context);
     return result;
 }
 
 static const struct option_group groups[] = {
     { "Lesson",
-      { OPTION_LESSON_PLOT, OPTION_DEVICE, OPTION_SEED, OPTION_DATA, OPTION_ALL, OPTION_COURSE, OPTION_HELP } },
+      { OPTION_LESSON_PLOT, OPTION_DEVICE, OPTION_SEED, OPTION_DATA, OPTION_ALL, OPTION_COURSE, OPTION_JSON,
+        OPTION_HELP } },
     { NULL, { OPTION_NONE } },
 };
 

@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "commands.h"
+#include "document.h"
 #include "layer_run.h"
 #include "library.h"
 #include "plot.h"
 #include "progress.h"
 #include "results.h"
 #include "show.h"
+#include "summary.h"
 
 #define CHECK_TOLERANCE 1e-5 /* of the largest value, float32; 16-bit types: rounded intermediates */
 
@@ -20,6 +22,7 @@ struct job {
     struct layer_run run;
     clattn_context *context;
     clattn_mha *mha;
+    cJSON *document; /* NULL: lines of text */
     double prepare_seconds, call_seconds;
 };
 
@@ -45,7 +48,10 @@ static int check_options(const struct job *job, struct failure *failure)
     if (given(job, OPTION_PLOT) && plot_check_name(job->options->value[OPTION_PLOT], failure) != 0) {
         return -1;
     }
-    return results_check_tolerance(job->options, failure) != 0 ? -1 : results_check_names(job->options, failure);
+    if (summary_check_options(job->options, failure) != 0 || results_check_tolerance(job->options, failure) != 0) {
+        return -1;
+    }
+    return results_check_names(job->options, failure);
 }
 
 static int compute(struct job *job, struct failure *failure)
@@ -71,35 +77,49 @@ static int compute(struct job *job, struct failure *failure)
     return status == CLATTN_OK ? 0 : library_failure(job->options, status, failure);
 }
 
-static void print_tensor(const char *label, const struct tensor *tensor)
-{
-    char shape[TENSOR_SHAPE_TEXT];
-    if (tensor->data) {
-        printf("%-10s%s %s\n", label, tensor_shape_text(tensor, shape), tensor_type_name(tensor->type));
-    }
-}
-
-static void print_summary(const struct job *job)
+static void tell_heads(const struct job *job)
 {
     const clattn_mha_problem *p = &job->run.problem;
-    results_print_name("input", job->options->operand);
-    for (int role = ROLE_X; role <= ROLE_WO; ++role) {
-        print_tensor(role_name((enum role)role), &job->inputs.tensor[role]);
+    if (job->document) {
+        cJSON_AddNumberToObject(job->document, "heads", (double)p->query_heads);
+        cJSON_AddNumberToObject(job->document, "kv_heads", (double)p->kv_heads);
+        cJSON_AddNumberToObject(job->document, "head_dim", (double)p->head_dim);
+        return;
     }
     printf("heads     %lld of %lld", (long long)p->query_heads, (long long)p->head_dim);
     if (p->kv_heads != p->query_heads) {
         printf(", %lld of keys and values", (long long)p->kv_heads);
     }
     putchar('\n');
-    print_tensor("y", &job->run.y);
-    print_tensor("weights", &job->run.weights);
-    if (job->inputs.unused) {
-        printf("not used  %s\n", job->inputs.unused);
+}
+
+static void tell_time(const struct job *job)
+{
+    if (job->document) {
+        summary_milliseconds(job->document, "prepare_ms", job->prepare_seconds);
+        summary_milliseconds(job->document, "call_ms", job->call_seconds);
+        document_add_lines(job->document, "explanation", clattn_mha_explain(job->mha));
+        return;
     }
     printf("time      ");
-    results_print_duration(job->prepare_seconds, "to prepare, ");
-    results_print_duration(job->call_seconds, "a call, copies included\n");
+    summary_duration(job->prepare_seconds, "to prepare, ");
+    summary_duration(job->call_seconds, "a call, copies included\n");
     fputs(clattn_mha_explain(job->mha), stdout);
+}
+
+static void tell_call(const struct job *job)
+{
+    summary_name(job->document, "input", job->options->operand);
+    for (int role = ROLE_X; role <= ROLE_WO; ++role) {
+        summary_tensor(job->document, role_name((enum role)role), &job->inputs.tensor[role]);
+    }
+    tell_heads(job);
+    summary_tensor(job->document, "y", &job->run.y);
+    summary_tensor(job->document, "weights", &job->run.weights);
+    if (job->inputs.unused) {
+        summary_item(job->document, "not used", "not_used", job->inputs.unused);
+    }
+    tell_time(job);
 }
 
 /* Largest difference from the float64 reference, as a share of what is allowed. */
@@ -131,7 +151,13 @@ static int check(struct job *job, struct failure *failure)
     if (status != CLATTN_OK) {
         return library_failure(job->options, status, failure);
     }
-    printf("check     largest error %.2g against the float64 reference, allowed %.2g\n", error, allowed * size);
+    if (job->document) {
+        cJSON *told = cJSON_AddObjectToObject(job->document, "check");
+        cJSON_AddNumberToObject(told, "largest_error", error);
+        cJSON_AddNumberToObject(told, "limit", allowed * size);
+    } else {
+        printf("check     largest error %.2g against the float64 reference, allowed %.2g\n", error, allowed * size);
+    }
     return error <= allowed * size ? 0 : failure_failed(failure, "check: y is wrong: its error is %.2g", error);
 }
 
@@ -152,35 +178,65 @@ static int draw(const struct job *job, const struct attention *attention, int to
     return result;
 }
 
+static int tell(struct job *job, const struct attention *attention, struct failure *failure)
+{
+    const enum option_id files[] = { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_PLOT };
+    tell_call(job);
+    const int wrong = results_compare(job->document, job->options, &job->inputs, attention, &job->run.y);
+    for (int i = 0; i < 3; ++i) {
+        if (given(job, files[i])) {
+            summary_item(job->document, "wrote", "wrote", job->options->value[files[i]]);
+        }
+    }
+    if ((given(job, OPTION_CHECK) && check(job, failure) != 0) || draw(job, attention, 0, failure) != 0) {
+        return -1;
+    }
+    return given(job, OPTION_CHECK) && wrong
+               ? failure_failed(failure, "check: %d of the stored outputs differ; were they made with other options?",
+                                wrong)
+               : 0;
+}
+
+static int read_input(struct job *job, struct failure *failure)
+{
+    const clattn_mha_weights weights = given(job, OPTION_AVERAGE) ? CLATTN_MHA_WEIGHTS_AVERAGE
+                                                                  : CLATTN_MHA_WEIGHTS_HEADS;
+    progress_begin("mha", "reading");
+    int result = inputs_read(job->options, ROLES_FORWARD, &job->inputs, failure);
+    if (result == 0) {
+        result = layer_run_prepare(job->options, &job->inputs, weights, &job->run, failure);
+    }
+    progress_end();
+    return result;
+}
+
+static int write_files(struct job *job, const struct attention *attention, struct failure *failure)
+{
+    progress_begin("mha", "writing");
+    int result = results_write(job->options, &job->inputs, attention, &job->run.y, failure);
+    if (result == 0) {
+        result = draw(job, attention, 1, failure);
+    }
+    progress_end();
+    return result;
+}
+
 static int run_job(struct job *job, struct failure *failure)
 {
     struct attention attention;
-    const clattn_mha_weights weights = given(job, OPTION_AVERAGE) ? CLATTN_MHA_WEIGHTS_AVERAGE
-                                                                  : CLATTN_MHA_WEIGHTS_HEADS;
     if (!job->options->operand) {
         return failure_misuse(failure, "INPUT: is missing; give a .safetensors file with x, wq, wk, wv, wo");
     }
-    if (check_options(job, failure) != 0 || inputs_read(job->options, &job->inputs, failure) != 0 ||
-        layer_run_prepare(job->options, &job->inputs, weights, &job->run, failure) != 0) {
+    if (check_options(job, failure) != 0 || read_input(job, failure) != 0) {
         return -1;
     }
     layer_run_as_attention(&job->run, &attention);
     if (heat_check(job->options, &attention.problem, failure) != 0 || compute(job, failure) != 0 ||
-        results_write(job->options, &job->inputs, &attention, &job->run.y, failure) != 0 ||
-        draw(job, &attention, 1, failure) != 0) {
+        write_files(job, &attention, failure) != 0) {
         return -1;
     }
-    print_summary(job);
-    const int wrong = results_compare(job->options, &job->inputs, &attention, &job->run.y);
-    if ((given(job, OPTION_CHECK) && check(job, failure) != 0) || draw(job, &attention, 0, failure) != 0) {
-        return -1;
-    }
-    return given(job, OPTION_CHECK) && wrong
-               ? failure_failed(failure,
-                                "check: %d of the stored outputs differ; were they made with other "
-                                "options?",
-                                wrong)
-               : 0;
+    job->document = summary_begin(job->options, "mha", job->context);
+    return summary_end(job->document, tell(job, &attention, failure), failure);
 }
 
 static int run(const struct options *options, struct failure *failure)
@@ -199,7 +255,7 @@ static int run(const struct options *options, struct failure *failure)
 static const struct option_group groups[] = {
     { "Input", { OPTION_HEADS, OPTION_KV_HEADS, OPTION_DTYPE, OPTION_KEY_LENGTHS } },
     { "How", { OPTION_BENCH_CAUSAL, OPTION_SCALE, OPTION_DEVICE, OPTION_STRATEGY, OPTION_PROJECTION } },
-    { "Results", { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_AVERAGE, OPTION_CHECK, OPTION_TOLERANCE } },
+    { "Results", { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_AVERAGE, OPTION_CHECK, OPTION_TOLERANCE, OPTION_JSON } },
     { "Pictures", { OPTION_SHOW, OPTION_PLOT, OPTION_LAYER, OPTION_HEAD, OPTION_HELP } },
     { NULL, { OPTION_NONE } },
 };

@@ -1,24 +1,18 @@
 /* clattn report: what this machine's OpenCL makes of clattn, in one small file to send in. Each part is a run of this
  * very program in a process of its own, with an end, so that a driver that dies or hangs costs its part alone. */
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "clattn.h"
 #include "commands.h"
 #include "files.h"
+#include "part.h"
 #include "progress.h"
 #include "utf8.h"
 
-#define THIS_PROGRAM "/proc/self/exe"
 #define DEFAULT_FILE "clattn-report.txt"
 #define REPORT_SECONDS 600
 #define PART_SECONDS 150
@@ -56,76 +50,20 @@ struct report {
 
 /* ---- one part ---- */
 
-/* The child: this program, its output and its errors in the pipe. Does not return. */
-static void become_part(const struct report *report, const char *part, int output)
+static void append_end(struct report *report, const struct part_end *part)
 {
-    char words[256], *argv[32] = { "clattn" };
-    int argc = 1;
-    snprintf(words, sizeof words, "%s", part);
-    for (char *rest = NULL, *word = strtok_r(words, " ", &rest); word && argc < 31; word = strtok_r(NULL, " ", &rest)) {
-        argv[argc++] = word;
-    }
-    if (report->device) {
-        setenv("CLATTN_DEVICE", report->device, 1);
-    }
-    dup2(output, STDOUT_FILENO);
-    dup2(output, STDERR_FILENO);
-    close(output);
-    execv(THIS_PROGRAM, argv);
-    _exit(127);
-}
-
-/* Reads until the part ends or its time does; 1 when it had to be ended. */
-static int read_part(struct report *report, pid_t child, int input, double ends_at)
-{
-    char piece[4096];
-    size_t taken = 0;
-    int is_late = 0;
-    for (;;) {
-        struct pollfd waits = { input, POLLIN, 0 };
-        const double left_ms = is_late ? 1000 : (ends_at - clock_seconds()) * 1000;
-        const int ready = left_ms > 0 ? poll(&waits, 1, (int)left_ms + 1) : 0;
-        if (ready < 0 && errno == EINTR) {
-            continue;
-        }
-        if (ready <= 0) {
-            if (is_late) {
-                return 1; /* what it left holds the pipe open */
-            }
-            kill(child, SIGKILL);
-            is_late = 1;
-            continue;
-        }
-        const ssize_t got = read(input, piece, sizeof piece);
-        if (got <= 0) {
-            return is_late;
-        }
-        const size_t room = PART_BYTES_MOST - taken, used = (size_t)got < room ? (size_t)got : room;
-        text_append(&report->text, "%.*s", (int)used, piece);
-        taken += used;
-    }
-}
-
-static void append_end(struct report *report, int status, int is_late)
-{
-    char end[64];
-    const int is_good = !is_late && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    char end[PART_END_BYTES];
+    const int is_good = part_is_good(part);
     report->good += is_good;
     report->bad += !is_good;
-    if (is_late) {
-        snprintf(end, sizeof end, "ENDED: it took too long");
-    } else if (WIFSIGNALED(status)) {
-        snprintf(end, sizeof end, "DIED: signal %d", WTERMSIG(status));
-    } else {
-        snprintf(end, sizeof end, "exit status %d", WEXITSTATUS(status));
-    }
+    part_describe(part, end);
     printf("%s\n", end);
     text_append(&report->text, "-> %s\n", end);
 }
 
 static int run_part(struct report *report, const char *part, struct failure *failure)
 {
-    int ends[2], status = 0;
+    struct part_end end;
     const double starts_at = clock_seconds(), least = starts_at + PART_SECONDS;
     const double ends_at = least < report->ends_at ? least : report->ends_at;
     text_append(&report->text, "\n$ clattn %s\n", part);
@@ -136,24 +74,11 @@ static int run_part(struct report *report, const char *part, struct failure *fai
     }
     printf("clattn %s: ", part);
     fflush(stdout);
-    if (pipe(ends) != 0) {
-        return failure_failed(failure, "pipe: %s", strerror(errno));
+    const struct part whole = { part, report->device, ends_at, PART_BYTES_MOST };
+    if (part_run(&whole, &report->text, &end, failure) != 0) {
+        return -1;
     }
-    const pid_t child = fork();
-    if (child == 0) {
-        close(ends[0]);
-        become_part(report, part, ends[1]);
-    }
-    close(ends[1]);
-    if (child < 0) {
-        close(ends[0]);
-        return failure_failed(failure, "fork: %s", strerror(errno));
-    }
-    const int is_late = read_part(report, child, ends[0], ends_at);
-    close(ends[0]);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    append_end(report, status, is_late);
+    append_end(report, &end);
     return 0;
 }
 
@@ -196,10 +121,10 @@ static int run(const struct options *options, struct failure *failure)
     struct report report = { .device = options->value[OPTION_DEVICE],
                              .text = TEXT_INIT,
                              .ends_at = clock_seconds() + REPORT_SECONDS };
-    if (access(THIS_PROGRAM, X_OK) != 0) {
-        return failure_failed(failure, THIS_PROGRAM ": %s: a report runs this program again by it", strerror(errno));
+    int result = part_check(failure);
+    if (result == 0) {
+        result = file_check_output(path, failure);
     }
-    int result = file_check_output(path, failure);
     begin(&report);
     for (int i = 0; i < PARTS && result == 0; i++) {
         result = run_part(&report, parts[i], failure);

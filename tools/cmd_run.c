@@ -14,7 +14,7 @@
 #include "progress.h"
 #include "results.h"
 #include "show.h"
-#include "utf8.h"
+#include "summary.h"
 
 #define CHECK_BUDGET 1e9 /* multiplications of the reference */
 
@@ -25,6 +25,7 @@ struct job {
     struct tensor y; /* of a whole layer */
     clattn_context *context;
     clattn_plan *plan;
+    cJSON *document;                                      /* NULL: lines of text */
     double prepare_seconds, first_seconds, again_seconds; /* again: 0 where it was not measured */
 };
 
@@ -63,14 +64,17 @@ static int check_options(const struct options *options, clattn_weights *weights,
     if (options->value[OPTION_PLOT] && plot_check_name(options->value[OPTION_PLOT], failure) != 0) {
         return -1;
     }
-    return results_check_names(options, failure);
+    return summary_check_options(options, failure) != 0 ? -1 : results_check_names(options, failure);
 }
 
 /* ---- computing ---- */
 
 static int read_input(struct job *job, clattn_weights weights, struct failure *failure)
 {
-    if (inputs_read(job->options, &job->inputs, failure) != 0) {
+    progress_begin("run", "reading");
+    const int read = inputs_read(job->options, ROLES_FORWARD, &job->inputs, failure);
+    progress_end();
+    if (read != 0) {
         return -1;
     }
     if (multihead_given(&job->inputs) && multihead_project(job->options, &job->inputs, failure) != 0) {
@@ -128,101 +132,66 @@ static int compute(struct job *job, struct failure *failure)
 
 /* ---- telling ---- */
 
-static void print_text(const char *label, const char *text)
+static void tell_unused(const struct job *job, const char *what)
 {
-    char *clean = text ? utf8_clean(text) : NULL;
-    if (clean) {
-        size_t bytes = utf8_fit(clean, 64);
-        printf("%-10s\"%.*s\"%s\n", label, (int)bytes, clean, clean[bytes] ? " ..." : "");
-    }
-    free(clean);
-}
-
-static void print_tensor(const char *label, const struct tensor *tensor, const struct axes *axes)
-{
-    char shape[TENSOR_SHAPE_TEXT];
-    printf("%-10s%s %s: ", label, tensor_shape_text(tensor, shape), tensor_type_name(tensor->type));
-    if (axes->lead_dims) {
-        printf("batch %lld, ", (long long)axes->batch);
-    }
-    printf("%lld heads, %lld tokens, head dim %lld\n", (long long)axes->heads, (long long)axes->rows,
-           (long long)axes->columns);
-}
-
-static void print_masks(const struct attention *attention)
-{
-    const clattn_call *call = &attention->values;
-    if (attention->sequences) {
-        printf("sequences %lld, packed\n", (long long)attention->sequences);
-    }
-    if (call->mask_key_len >= 0) {
-        printf("mask      covers the first %lld keys, the others are not visible\n", (long long)call->mask_key_len);
-    }
-    if (call->bias_key_len >= 0) {
-        printf("bias      covers the first %lld keys, the others are not visible\n", (long long)call->bias_key_len);
-    }
+    summary_item(job->document, "not used", "not_used", what);
 }
 
 /* Tensors of the file that this call does not read. */
-static void print_unused(const struct inputs *inputs, const struct attention *attention)
+static void tell_all_unused(const struct job *job)
 {
+    const struct inputs *inputs = &job->inputs;
+    char line[64];
     if (inputs->unused) {
-        printf("not used  %s\n", inputs->unused);
+        tell_unused(job, inputs->unused);
     }
     for (int role = ROLE_X; role <= ROLE_BO; role++) {
         if (inputs->tensor[role].data && !inputs->is_layer) {
-            printf("not used  %s, there are query, key and value\n", role_name((enum role)role));
+            snprintf(line, sizeof line, "%s, there are query, key and value", role_name((enum role)role));
+            tell_unused(job, line);
         }
     }
     if (inputs->tensor[ROLE_Y].data && !(inputs->is_layer && inputs->tensor[ROLE_WO].data)) {
-        printf("not used  y, which a layer with wo would give\n");
+        tell_unused(job, "y, which a layer with wo would give");
     }
-    if (inputs->tensor[ROLE_QUERY_OFFSETS].data && attention->problem.alignment != CLATTN_ALIGN_OFFSETS) {
-        printf("not used  query_offsets: --causal offsets or --align offsets would\n");
+    if (inputs->tensor[ROLE_QUERY_OFFSETS].data && job->attention.problem.alignment != CLATTN_ALIGN_OFFSETS) {
+        tell_unused(job, "query_offsets: --causal offsets or --align offsets would");
     }
 }
 
-static void print_summary(const struct job *job)
-{
-    const struct inputs *inputs = &job->inputs;
-    const struct attention *attention = &job->attention;
-    char device[256];
-    library_device_name(job->context, device, sizeof device);
-    if (job->options->operand) {
-        results_print_name("input", job->options->operand);
-    }
-    print_text("text", inputs->text);
-    if (inputs->is_layer) {
-        printf("layer     query, key and value are projections of x, made on the CPU\n");
-    }
-    print_tensor("query", &inputs->tensor[ROLE_QUERY], &attention->query);
-    print_tensor("key", &inputs->tensor[ROLE_KEY], &attention->key);
-    print_tensor("value", &inputs->tensor[ROLE_VALUE], &attention->value);
-    print_masks(attention);
-    print_unused(inputs, attention);
-    printf("device    %s\n", device);
-    printf("strategy  %s, workspace %zu bytes\n", clattn_plan_strategy(job->plan), clattn_plan_workspace(job->plan));
-    printf("time      ");
-    results_print_duration(job->prepare_seconds, "to prepare, ");
-    results_print_duration(job->first_seconds, "the first call");
-    if (job->again_seconds > 0) {
-        printf(", ");
-        results_print_duration(job->again_seconds, "the second");
-    }
-    putchar('\n');
-}
-
-static void print_files(const struct options *options)
+static void tell_files(const struct job *job)
 {
     const enum option_id ids[] = { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_LSE, OPTION_PLOT };
     for (int i = 0; i < 4; i++) {
-        if (options->value[ids[i]]) {
-            results_print_name("wrote", options->value[ids[i]]);
+        if (given(job, ids[i])) {
+            summary_item(job->document, "wrote", "wrote", job->options->value[ids[i]]);
         }
     }
 }
 
 /* ---- checking ---- */
+
+static void tell_check(const struct job *job, const struct check *found)
+{
+    const int has_lse = job->attention.lse.data != NULL;
+    if (job->document) {
+        cJSON *check = cJSON_AddObjectToObject(job->document, "check");
+        cJSON_AddNumberToObject(check, "largest_error", found->largest_error);
+        cJSON_AddNumberToObject(check, "error_share", found->out_share);
+        if (has_lse) {
+            cJSON_AddNumberToObject(check, "lse_error_share", found->lse_share);
+        }
+        cJSON_AddNumberToObject(check, "rows_checked", (double)found->rows_checked);
+        cJSON_AddNumberToObject(check, "rows", (double)found->rows_all);
+        return;
+    }
+    printf("check     largest error %.2g against the float64 reference, %.2g of the tolerance\n", found->largest_error,
+           found->out_share);
+    if (has_lse) {
+        printf("          lse %.2g of its tolerance\n", found->lse_share);
+    }
+    printf("          %lld of %lld rows checked\n", (long long)found->rows_checked, (long long)found->rows_all);
+}
 
 static int check(const struct job *job, struct failure *failure)
 {
@@ -235,12 +204,7 @@ static int check(const struct job *job, struct failure *failure)
     if (result != 0) {
         return -1;
     }
-    printf("check     largest error %.2g against the float64 reference, %.2g of the tolerance\n", found.largest_error,
-           found.out_share);
-    if (job->attention.lse.data) {
-        printf("          lse %.2g of its tolerance\n", found.lse_share);
-    }
-    printf("          %lld of %lld rows checked\n", (long long)found.rows_checked, (long long)found.rows_all);
+    tell_check(job, &found);
     if (found.out_share > 1) {
         return failure_failed(failure, "check: out is wrong: its error is %.2g times the tolerance", found.out_share);
     }
@@ -274,32 +238,44 @@ static int draw(const struct job *job, int to_file, struct failure *failure)
 
 /* ---- the command ---- */
 
-static int run_job(struct job *job, struct failure *failure)
+static int write_files(struct job *job, struct failure *failure)
 {
-    clattn_weights weights;
-    int wrong;
-    if (check_options(job->options, &weights, failure) != 0 || read_input(job, weights, failure) != 0 ||
-        compute(job, failure) != 0 ||
-        results_write(job->options, &job->inputs, &job->attention, &job->y, failure) != 0 ||
-        draw(job, 1, failure) != 0) {
-        return -1;
+    progress_begin("run", "writing");
+    int result = results_write(job->options, &job->inputs, &job->attention, &job->y, failure);
+    if (result == 0) {
+        result = draw(job, 1, failure);
     }
-    print_summary(job);
-    wrong = results_compare(job->options, &job->inputs, &job->attention, &job->y);
-    print_files(job->options);
-    if (given(job, OPTION_CHECK) && check(job, failure) != 0) {
-        return -1;
-    }
-    if (draw(job, 0, failure) != 0) {
+    progress_end();
+    return result;
+}
+
+/* What was computed, how it compares, where it was written. */
+static int tell(struct job *job, struct failure *failure)
+{
+    summary_inputs(job->document, job->options, &job->inputs, &job->attention);
+    tell_all_unused(job);
+    summary_call(job->document, job->context, job->plan, job->prepare_seconds, job->first_seconds, job->again_seconds);
+    const int wrong = results_compare(job->document, job->options, &job->inputs, &job->attention, &job->y);
+    tell_files(job);
+    if ((given(job, OPTION_CHECK) && check(job, failure) != 0) || draw(job, 0, failure) != 0) {
         return -1;
     }
     if (given(job, OPTION_CHECK) && wrong) {
-        return failure_failed(failure,
-                              "check: %d of the stored outputs differ; were they made with other "
-                              "options?",
+        return failure_failed(failure, "check: %d of the stored outputs differ; were they made with other options?",
                               wrong);
     }
     return 0;
+}
+
+static int run_job(struct job *job, struct failure *failure)
+{
+    clattn_weights weights;
+    if (check_options(job->options, &weights, failure) != 0 || read_input(job, weights, failure) != 0 ||
+        compute(job, failure) != 0 || write_files(job, failure) != 0) {
+        return -1;
+    }
+    job->document = summary_begin(job->options, "run", job->context);
+    return summary_end(job->document, tell(job, failure), failure);
 }
 
 static int run(const struct options *options, struct failure *failure)
@@ -325,7 +301,8 @@ static const struct option_group groups[] = {
       { OPTION_CAUSAL, OPTION_WINDOW, OPTION_ALWAYS, OPTION_ALIGN, OPTION_KEY_LENGTHS, OPTION_MASK_FILE } },
     { "Scores", { OPTION_SCALE, OPTION_SOFTCAP, OPTION_BIAS_FILE, OPTION_ALIBI, OPTION_SINKS } },
     { "How", { OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32 } },
-    { "Results", { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_WEIGHTS_MODE, OPTION_LSE, OPTION_CHECK, OPTION_TOLERANCE } },
+    { "Results",
+      { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_WEIGHTS_MODE, OPTION_LSE, OPTION_CHECK, OPTION_TOLERANCE, OPTION_JSON } },
     { "Pictures", { OPTION_SHOW, OPTION_PLOT, OPTION_LAYER, OPTION_HEAD, OPTION_HELP } },
     { NULL, { OPTION_NONE } },
 };

@@ -1,13 +1,14 @@
 /* clattn tune: measures what is the fastest on a device, and keeps that in its file of wisdom for later plans. */
 #define _XOPEN_SOURCE 700
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench_shapes.h"
 #include "commands.h"
+#include "document.h"
 #include "library.h"
+#include "number.h"
 #include "plan/strategy.h"
 #include "plan/wisdom_store.h"
 #include "progress.h"
@@ -124,23 +125,12 @@ static cJSON *fact_json(const struct wisdom_fact *fact)
 
 static int export(const struct options *options, clattn_context *context, struct failure *failure)
 {
-    cJSON *json = cJSON_CreateObject(), *facts = cJSON_AddArrayToObject(json, "facts");
+    cJSON *json = document_begin("tune", context), *facts = cJSON_AddArrayToObject(json, "facts");
     (void)options;
-    cJSON_AddStringToObject(json, "clattn", clattn_version());
-    cJSON_AddStringToObject(json, "device", context->device.name);
-    cJSON_AddStringToObject(json, "platform", context->device.platform_name);
-    cJSON_AddStringToObject(json, "driver", context->device.driver);
     for (size_t i = 0; i < context->wisdom->count; i++) {
         cJSON_AddItemToArray(facts, fact_json(&context->wisdom->facts[i]));
     }
-    char *text = cJSON_Print(json);
-    const int result = text ? 0 : failure_failed(failure, "out of memory");
-    if (text) {
-        printf("%s\n", text);
-    }
-    cJSON_free(text);
-    cJSON_Delete(json);
-    return result;
+    return document_print(json, failure);
 }
 
 static int forget(const struct options *options, clattn_context *context, struct failure *failure)
@@ -195,8 +185,9 @@ static int keep(clattn_context *context, const struct tuned *tuned, struct failu
 
 static void print_times(const struct wisdom_fact *fact)
 {
-    printf(", %.2f times as fast: %.4g ms, not %.4g", gain_of(fact), (double)fact->tuned_ns * 1e-6,
-           (double)fact->table_ns * 1e-6);
+    char tuned[NUMBER_TEXT], table[NUMBER_TEXT];
+    printf(", %.2f times as fast: %s ms, not %s", gain_of(fact), number_text((double)fact->tuned_ns * 1e-6, 4, tuned),
+           number_text((double)fact->table_ns * 1e-6, 4, table));
 }
 
 static void print_tuned(const char *name, const struct tuned *tuned)

@@ -9,7 +9,9 @@ enum {
     EXIT_MISUSE = 2  /* bad options, bad files, bad environment */
 };
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__) /* its own printf, which knows %zu, not that of Windows */
+#define FAILURE_PRINTF(text, first) __attribute__((format(gnu_printf, text, first)))
+#elif defined(__GNUC__)
 #define FAILURE_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define FAILURE_PRINTF(text, first)

@@ -10,7 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINKS_MAX 40 /* behind one another */
+#include "progress.h"
+#include "standard_files.h"
+
+#define PIECE_BYTES ((size_t)16 << 20) /* of one read or write: progress is told between them */
+#define LINKS_MAX 40                   /* behind one another */
 
 int file_has_suffix(const char *path, const char *suffix)
 {
@@ -18,7 +22,7 @@ int file_has_suffix(const char *path, const char *suffix)
     return length > end && strcmp(path + length - end, suffix) == 0;
 }
 
-int file_open(const char *path, int *descriptor, uint64_t *size_bytes, struct failure *failure)
+static int open_regular(const char *path, int *descriptor, uint64_t *size_bytes, struct failure *failure)
 {
     /* O_NONBLOCK: opening a pipe that nobody writes to must not wait. */
     int opened = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -30,7 +34,8 @@ int file_open(const char *path, int *descriptor, uint64_t *size_bytes, struct fa
         failure_misuse(failure, "file %s: cannot read: %s", path, strerror(errno));
     } else if (!S_ISREG(about.st_mode)) {
         failure_misuse(failure, "file %s: must be a regular file, is a %s", path,
-                       S_ISDIR(about.st_mode) ? "directory" : "pipe or device; save it to a file");
+                       S_ISDIR(about.st_mode) ? "directory"
+                                              : "pipe or device; save it to a file, or give - for standard input");
     } else {
         *descriptor = opened;
         *size_bytes = (uint64_t)about.st_size;
@@ -40,11 +45,21 @@ int file_open(const char *path, int *descriptor, uint64_t *size_bytes, struct fa
     return -1;
 }
 
+int file_open(const char *path, int *descriptor, uint64_t *size_bytes, struct failure *failure)
+{
+    if ((is_standard_file(path) ? standard_input_open(descriptor, size_bytes, failure)
+                                : open_regular(path, descriptor, size_bytes, failure)) != 0) {
+        return -1;
+    }
+    progress_expect(*size_bytes);
+    return 0;
+}
+
 int file_read(const char *path, int descriptor, uint64_t position, void *data, size_t bytes, struct failure *failure)
 {
     char *to = data;
     while (bytes > 0) {
-        size_t piece = bytes < (1u << 30) ? bytes : 1u << 30;
+        size_t piece = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
         ssize_t got = pread(descriptor, to, piece, (off_t)position);
         if (got < 0 && errno == EINTR) {
             continue;
@@ -55,6 +70,7 @@ int file_read(const char *path, int descriptor, uint64_t position, void *data, s
         if (got == 0) {
             return failure_misuse(failure, "file %s: became shorter while it was read", path);
         }
+        progress_add((uint64_t)got);
         to += got;
         position += (uint64_t)got;
         bytes -= (size_t)got;
@@ -187,7 +203,7 @@ static int create_temporary(const char *path, const char *target, char **tempora
 static int write_all(int descriptor, const char *data, size_t bytes)
 {
     while (bytes > 0) {
-        size_t piece = bytes < (1u << 30) ? bytes : 1u << 30;
+        size_t piece = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
         ssize_t put = write(descriptor, data, piece);
         if (put < 0 && errno == EINTR) {
             continue;
@@ -195,6 +211,7 @@ static int write_all(int descriptor, const char *data, size_t bytes)
         if (put < 0) {
             return -1;
         }
+        progress_add((uint64_t)put);
         data += put;
         bytes -= (size_t)put;
     }
@@ -204,14 +221,17 @@ static int write_all(int descriptor, const char *data, size_t bytes)
 static int write_parts(int descriptor, size_t n_parts, const struct file_part *parts)
 {
     for (size_t i = 0; i < n_parts; i++) {
+        progress_expect(parts[i].bytes);
+    }
+    for (size_t i = 0; i < n_parts; i++) {
         if (write_all(descriptor, parts[i].data, parts[i].bytes) != 0) {
             return -1;
         }
     }
-    return fsync(descriptor);
+    return 0;
 }
 
-int file_write(const char *path, size_t n_parts, const struct file_part *parts, struct failure *failure)
+static int write_regular(const char *path, size_t n_parts, const struct file_part *parts, struct failure *failure)
 {
     char *target = resolve(path, failure), *temporary = NULL;
     int descriptor, error = 0;
@@ -223,7 +243,7 @@ int file_write(const char *path, size_t n_parts, const struct file_part *parts, 
         free(target);
         return -1;
     }
-    if (write_parts(descriptor, n_parts, parts) != 0) {
+    if (write_parts(descriptor, n_parts, parts) != 0 || fsync(descriptor) != 0) {
         error = errno;
     }
     if (close(descriptor) != 0 && !error) {
@@ -241,8 +261,21 @@ int file_write(const char *path, size_t n_parts, const struct file_part *parts, 
     return error ? -1 : 0;
 }
 
+int file_write(const char *path, size_t n_parts, const struct file_part *parts, struct failure *failure)
+{
+    if (!is_standard_file(path)) {
+        return write_regular(path, n_parts, parts, failure);
+    }
+    return write_parts(standard_output(), n_parts, parts) == 0
+               ? 0
+               : failure_failed(failure, "output -: cannot write: %s", strerror(errno));
+}
+
 int file_check_output(const char *path, struct failure *failure)
 {
+    if (is_standard_file(path)) {
+        return standard_output_keep(failure);
+    }
     char *target = resolve(path, failure), *temporary = NULL;
     int descriptor;
     if (!target) {

@@ -1,6 +1,6 @@
 /* Reading and writing whole files. Reads regular files only, so that a pipe or a device cannot hang
- * the command; writes under a temporary name first, so that no half-written file is ever seen.
- * Used by npy.c, safetensors.c and plot.c. */
+ * the command; writes under a temporary name first, so that no half-written file is ever seen. "-" is standard input,
+ * or standard output (standard_files.h). Tells progress.h of each byte. Used by npy.c, safetensors.c and plot.c. */
 #ifndef CLATTN_TOOLS_FILES_H
 #define CLATTN_TOOLS_FILES_H
 
@@ -20,10 +20,12 @@ struct file_part {
     size_t bytes;
 };
 
-/* Writes the parts one after the other: temporary name in the same folder, fsync, rename. */
+/* Writes the parts one after the other: temporary name in the same folder, fsync, rename. "-" was file_check_output's
+ * before. */
 int file_write(const char *path, size_t n_parts, const struct file_part *parts, struct failure *failure);
 
-/* Whether file_write could create the file: asked before long computations. */
+/* Whether file_write could create the file: asked before long computations. "-": what is printed goes to standard error
+ * from now on. */
 int file_check_output(const char *path, struct failure *failure);
 
 /* Whether a path ends so: ".npy". */

@@ -8,6 +8,7 @@
 #include "files.h"
 #include "npy.h"
 #include "safetensors.h"
+#include "standard_files.h"
 #include "utf8.h"
 
 /* A role's name, the names that files give it, and the option that names a file for it. */
@@ -29,9 +30,9 @@ static const struct {
     [ROLE_SINKS] = { "sinks", { "sinks" }, OPTION_SINKS },
     [ROLE_CU_QUERY] = { "cu_q", { "cu_q", "cu_query", "cu_seqlens_q" }, OPTION_CU_Q },
     [ROLE_CU_KEY] = { "cu_k", { "cu_k", "cu_key", "cu_seqlens_k" }, OPTION_CU_K },
-    [ROLE_OUT] = { "out", { "out" }, OPTION_NONE },
+    [ROLE_OUT] = { "out", { "out" }, OPTION_FORWARD_OUT },
     [ROLE_WEIGHTS] = { "weights", { "weights" }, OPTION_NONE },
-    [ROLE_LSE] = { "lse", { "lse" }, OPTION_NONE },
+    [ROLE_LSE] = { "lse", { "lse" }, OPTION_FORWARD_LSE },
     [ROLE_X] = { "x", { "x" }, OPTION_NONE },
     [ROLE_CONTEXT] = { "context", { "context" }, OPTION_NONE },
     [ROLE_WQ] = { "wq", { "wq" }, OPTION_NONE },
@@ -43,6 +44,15 @@ static const struct {
     [ROLE_BV] = { "bv", { "bv" }, OPTION_NONE },
     [ROLE_BO] = { "bo", { "bo" }, OPTION_NONE },
     [ROLE_Y] = { "y", { "y" }, OPTION_NONE },
+    [ROLE_DOUT] = { "dout", { "dout", "do" }, OPTION_DOUT },
+    [ROLE_DLSE] = { "dlse", { "dlse" }, OPTION_DLSE },
+    [ROLE_DQUERY] = { "dq", { "dq", "dquery" }, OPTION_NONE },
+    [ROLE_DKEY] = { "dk", { "dk", "dkey" }, OPTION_NONE },
+    [ROLE_DVALUE] = { "dv", { "dv", "dvalue" }, OPTION_NONE },
+    [ROLE_DBIAS] = { "dbias", { "dbias" }, OPTION_NONE },
+    [ROLE_DSLOPES] = { "dslopes", { "dslopes" }, OPTION_NONE },
+    [ROLE_DSINKS] = { "dsinks", { "dsinks" }, OPTION_NONE },
+    [ROLE_DSCALE] = { "dscale", { "dscale" }, OPTION_NONE },
 };
 
 const char *role_name(enum role role)
@@ -52,9 +62,9 @@ const char *role_name(enum role role)
 
 /* ---- a .safetensors file ---- */
 
-static int role_of(const char *name)
+static int role_of(const char *name, enum role end)
 {
-    for (int role = 0; role < ROLES; role++) {
+    for (int role = 0; role < (int)end; role++) {
         for (int i = 0; i < 4 && roles[role].file_names[i]; i++) {
             if (strcmp(roles[role].file_names[i], name) == 0) {
                 return role;
@@ -95,12 +105,12 @@ static int sort_mask(struct inputs *inputs, struct failure *failure)
     return 0;
 }
 
-static int read_entries(const struct safetensors *file, struct inputs *inputs, struct failure *failure)
+static int read_entries(const struct safetensors *file, enum role end, struct inputs *inputs, struct failure *failure)
 {
     struct text unused = TEXT_INIT;
     for (size_t i = 0; i < file->n_entries; i++) {
         const struct safetensors_entry *entry = &file->entries[i];
-        int role = role_of(entry->name);
+        int role = role_of(entry->name, end);
         if (role < 0) {
             text_append(&unused, "%s%s", unused.length ? ", " : "", entry->name);
         } else if (inputs->tensor[role].data) {
@@ -119,7 +129,7 @@ static int read_entries(const struct safetensors *file, struct inputs *inputs, s
     return 0;
 }
 
-static int read_safetensors(const char *path, struct inputs *inputs, struct failure *failure)
+static int read_safetensors(const char *path, enum role end, struct inputs *inputs, struct failure *failure)
 {
     struct safetensors file;
     int result;
@@ -132,7 +142,7 @@ static int read_safetensors(const char *path, struct inputs *inputs, struct fail
     if (safetensors_open(path, &file, failure) != 0) {
         return -1;
     }
-    result = read_entries(&file, inputs, failure);
+    result = read_entries(&file, end, inputs, failure);
     if (result == 0 &&
         (copy_metadata(&file, "text", &inputs->text) != 0 || copy_metadata(&file, "tokens", &inputs->tokens) != 0)) {
         result = failure_failed(failure, "out of memory");
@@ -168,13 +178,31 @@ static int read_option(const struct options *options, enum role role, struct inp
     if (id == OPTION_ALIBI && strcmp(value, "standard") == 0) {
         return 0;
     }
-    if (is_list_option(id) && text_is_integer_list(value)) {
+    if (is_list_option(id) && !is_standard_file(value) && text_is_integer_list(value)) {
         return option_integer_tensor(options, id, tensor, failure);
     }
     return npy_read(value, tensor, failure);
 }
 
-int inputs_read(const struct options *options, struct inputs *inputs, struct failure *failure)
+/* Standard input can be read once. */
+static int check_standard_input(const struct options *options, enum role end, struct failure *failure)
+{
+    const char *reader = options->operand && is_standard_file(options->operand) ? "INPUT" : NULL;
+    for (int role = 0; role < (int)end; role++) {
+        const enum option_id id = roles[role].option;
+        if (id == OPTION_NONE || !options->value[id] || !is_standard_file(options->value[id])) {
+            continue;
+        }
+        if (reader) {
+            return failure_misuse(failure, "--%s -: standard input is read already, as %s%s; give a file",
+                                  option_name(id), strcmp(reader, "INPUT") == 0 ? "" : "--", reader);
+        }
+        reader = option_name(id);
+    }
+    return 0;
+}
+
+int inputs_read(const struct options *options, enum role end, struct inputs *inputs, struct failure *failure)
 {
     const enum option_id given[] = { OPTION_Q, OPTION_K, OPTION_V };
     memset(inputs, 0, sizeof *inputs);
@@ -188,10 +216,13 @@ int inputs_read(const struct options *options, struct inputs *inputs, struct fai
                                   option_name(given[i]));
         }
     }
-    if (options->operand && read_safetensors(options->operand, inputs, failure) != 0) {
+    if (check_standard_input(options, end, failure) != 0) {
         return -1;
     }
-    for (int role = 0; role < ROLES; role++) {
+    if (options->operand && read_safetensors(options->operand, end, inputs, failure) != 0) {
+        return -1;
+    }
+    for (int role = 0; role < (int)end; role++) {
         if (read_option(options, (enum role)role, inputs, failure) != 0) {
             return -1;
         }

@@ -37,6 +37,17 @@ enum role {
     ROLE_BV,
     ROLE_BO,
     ROLE_Y,
+    ROLES_FORWARD,
+    /* What gradients are made of, and what an earlier computation made of it: clattn grad alone. */
+    ROLE_DOUT = ROLES_FORWARD,
+    ROLE_DLSE,
+    ROLE_DQUERY,
+    ROLE_DKEY,
+    ROLE_DVALUE,
+    ROLE_DBIAS,
+    ROLE_DSLOPES,
+    ROLE_DSINKS,
+    ROLE_DSCALE,
     ROLES
 };
 
@@ -50,8 +61,9 @@ struct inputs {
 
 const char *role_name(enum role role); /* "query" */
 
-/* The caller ends with inputs_free, after failures too. */
-int inputs_read(const struct options *options, struct inputs *inputs, struct failure *failure);
+/* The roles before `end` (ROLES_FORWARD or ROLES); a file's other tensors are not used. The caller ends with
+ * inputs_free, after failures too. */
+int inputs_read(const struct options *options, enum role end, struct inputs *inputs, struct failure *failure);
 void inputs_free(struct inputs *inputs);
 
 #endif

@@ -8,6 +8,8 @@ libclattn_tool_la_SOURCES = \
 	tools/attention.h \
 	tools/attention_extras.c \
 	tools/attention_extras.h \
+	tools/bench_backward.c \
+	tools/bench_backward.h \
 	tools/bench_call.c \
 	tools/bench_call.h \
 	tools/bench_data.c \
@@ -16,22 +18,36 @@ libclattn_tool_la_SOURCES = \
 	tools/bench_read.h \
 	tools/bench_shapes.c \
 	tools/bench_shapes.h \
+	tools/bench_table.c \
+	tools/bench_table.h \
 	tools/check.c \
 	tools/check.h \
+	tools/check_gradients.c \
+	tools/check_gradients.h \
+	tools/closest.c \
+	tools/closest.h \
 	tools/cmd_bench.c \
 	tools/cmd_compile.c \
+	tools/cmd_completions.c \
 	tools/cmd_devices.c \
 	tools/cmd_explain.c \
+	tools/cmd_grad.c \
 	tools/cmd_lesson.c \
 	tools/cmd_mha.c \
 	tools/cmd_run.c \
 	tools/cmd_report.c \
+	tools/cmd_selfcheck.c \
 	tools/cmd_tune.c \
+	tools/command_table.c \
 	tools/commands.h \
+	tools/document.c \
+	tools/document.h \
 	tools/failure.c \
 	tools/failure.h \
 	tools/files.c \
 	tools/files.h \
+	tools/gradients.c \
+	tools/gradients.h \
 	tools/heat.c \
 	tools/heat.h \
 	tools/inputs.c \
@@ -81,9 +97,13 @@ libclattn_tool_la_SOURCES = \
 	tools/multihead.h \
 	tools/npy.c \
 	tools/npy.h \
+	tools/number.c \
+	tools/number.h \
 	tools/option_list.h \
 	tools/options.c \
 	tools/options.h \
+	tools/part.c \
+	tools/part.h \
 	tools/plot.c \
 	tools/plot.h \
 	tools/problem_options.c \
@@ -98,6 +118,10 @@ libclattn_tool_la_SOURCES = \
 	tools/safetensors_header.h \
 	tools/show.c \
 	tools/show.h \
+	tools/standard_files.c \
+	tools/standard_files.h \
+	tools/summary.c \
+	tools/summary.h \
 	tools/tensor.c \
 	tools/tensor.h \
 	tools/tune.c \
@@ -140,5 +164,21 @@ if TOOL
 dist_pkgdata_DATA = examples/data/money-bank-grows-layer0.safetensors
 noinst_LTLIBRARIES += libclattn_tool.la
 bin_PROGRAMS += clattn
+
+# What shells complete with, by the command itself: a cross build cannot run it.
+if NATIVE
+bashcompletiondir = $(datadir)/bash-completion/completions
+zshcompletiondir = $(datadir)/zsh/site-functions
+fishcompletiondir = $(datadir)/fish/vendor_completions.d
+nodist_bashcompletion_DATA = tools/completions/clattn
+nodist_zshcompletion_DATA = tools/completions/_clattn
+nodist_fishcompletion_DATA = tools/completions/clattn.fish
+completions = $(nodist_bashcompletion_DATA) $(nodist_zshcompletion_DATA) $(nodist_fishcompletion_DATA)
+$(completions): clattn$(EXEEXT)
+	$(AM_V_GEN)$(MKDIR_P) tools/completions && \
+	case $@ in *.fish) shell=fish ;; */_*) shell=zsh ;; *) shell=bash ;; esac; \
+	./clattn$(EXEEXT) completions $$shell >$@.new && mv $@.new $@
+CLEANFILES += $(completions)
+endif
 dist_man_MANS = man/clattn.1
 endif

@@ -4,63 +4,109 @@
 #include <string.h>
 
 #include "clattn.h"
+#include "closest.h"
 #include "commands.h"
-
-static const struct command *const commands[] = { &command_run,     &command_mha,     &command_lesson,
-                                                  &command_devices, &command_explain, &command_bench,
-                                                  &command_compile, &command_tune,    &command_report };
-#define COMMAND_NAMES "run, mha, lesson, devices, explain, bench, compile, tune, report"
-enum { COMMANDS = sizeof commands / sizeof *commands };
+#include "program/gemm.h"
+#include "progress.h"
 
 static void print_help(void)
 {
     printf("usage: clattn COMMAND [OPTION]...\n"
-           "Attention, softmax(Q K^T / sqrt(d)) V, on any OpenCL device.\n\n"
-           "  run      compute attention of a file, check it, draw it\n"
-           "  mha      compute a whole multi-head layer of a file, projections included\n"
-           "  lesson   an experiment on attention: measured, told, drawn\n"
-           "  devices  list the devices, and which one is taken\n"
-           "  explain  tell how a problem would be computed\n"
-           "  bench    measure time, speed and error of shapes\n"
-           "  compile  write the compiled programs of a problem, for CLATTN_BINARY_DIR\n"
-           "  tune     measure which tiles are the fastest here, and keep that for later plans\n"
-           "  report   write down what this machine makes of clattn, in a file to send in\n\n"
-           "  --help     this text; of a command: clattn run --help\n"
-           "  --version\n\n"
+           "Attention, softmax(Q K^T / sqrt(d)) V, on any OpenCL device.\n\n");
+    for (size_t i = 0; i < command_count; i++) {
+        printf("  %-12s %s\n", command_table[i].command->name, command_table[i].brief);
+    }
+    printf("\n  help [COMMAND]  this text, or that of a command; also --help, -h\n"
+           "  --version, -V\n\n"
            "CLATTN_DEVICE names the device: gpu, cpu, accelerator, PLATFORM:DEVICE or part of a name.\n"
            "Exit status: 0 good, 1 the device, the computation or a check failed, 2 bad options or "
            "input.\n");
+}
+
+static int is_either(const char *word, const char *name, const char *short_name)
+{
+    return strcmp(word, name) == 0 || strcmp(word, short_name) == 0;
+}
+
+/* A failure that says what there is, and what may have been meant. */
+static const struct command *find(const char *word, struct failure *failure)
+{
+    struct closest closest;
+    char names[256] = "";
+    size_t used = 0;
+    closest_begin(&closest, word, strlen(word));
+    closest_offer(&closest, "help");
+    for (size_t i = 0; i < command_count; i++) {
+        const char *name = command_table[i].command->name;
+        if (strcmp(word, name) == 0) {
+            return command_table[i].command;
+        }
+        closest_offer(&closest, name);
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", name);
+    }
+    const char *meant = closest_name(&closest);
+    if (meant) {
+        failure_misuse(failure, "%s: is not a command; did you mean %s? See clattn help", word, meant);
+    } else {
+        failure_misuse(failure, "%s: is not a command; one of %s; see clattn help", word, names);
+    }
+    return NULL;
+}
+
+static int help(int argc, char **argv, struct failure *failure)
+{
+    if (argc > 1) {
+        return failure_misuse(failure, "%s: nothing may follow help COMMAND", argv[1]);
+    }
+    if (argc == 0) {
+        print_help();
+        return 0;
+    }
+    const struct command *command = find(argv[0], failure);
+    if (!command) {
+        return -1;
+    }
+    command_print_help(command);
+    return 0;
+}
+
+static int run_command(const struct command *command, int argc, char **argv, struct failure *failure)
+{
+    struct options options;
+    int result = options_parse(command, argc, argv, &options, failure);
+    if (result == 0) {
+        result = command->run(&options, failure);
+    }
+    return result < 0 ? -1 : 0;
 }
 
 static int run(int argc, char **argv, struct failure *failure, const char **name)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word) {
-        return failure_misuse(failure, "COMMAND: is missing; one of " COMMAND_NAMES "; see clattn --help");
+        return failure_misuse(failure, "COMMAND: is missing; see clattn help");
     }
-    for (int i = 0; i < COMMANDS; i++) {
-        if (strcmp(word, commands[i]->name) == 0) {
-            struct options options;
-            int result = options_parse(commands[i], argc - 2, argv + 2, &options, failure);
-            *name = commands[i]->name;
-            if (result == 0) {
-                result = commands[i]->run(&options, failure);
-            }
-            return result < 0 ? -1 : 0;
+    if (strcmp(word, "help") == 0) {
+        return help(argc - 2, argv + 2, failure);
+    }
+    const int is_version = is_either(word, "--version", "-V");
+    if (is_version || is_either(word, "--help", "-h")) {
+        if (argc > 2) {
+            return failure_misuse(failure, "%s: nothing may follow %s", argv[2], word);
         }
+        if (is_version) {
+            printf("clattn %s%s\n", clattn_version(), gemm_is_built() ? "" : ", without CLBlast");
+        } else {
+            print_help();
+        }
+        return 0;
     }
-    if (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0 && strcmp(word, "--version") != 0) {
-        return failure_misuse(failure, "%s: is not a command; one of " COMMAND_NAMES "; see clattn --help", word);
+    const struct command *command = find(word, failure);
+    if (!command) {
+        return -1;
     }
-    if (argc > 2) {
-        return failure_misuse(failure, "%s: nothing may follow %s", argv[2], word);
-    }
-    if (strcmp(word, "--version") == 0) {
-        printf("clattn %s\n", clattn_version());
-    } else {
-        print_help();
-    }
-    return 0;
+    *name = command->name;
+    return run_command(command, argc - 2, argv + 2, failure);
 }
 
 int main(int argc, char **argv)
@@ -68,6 +114,7 @@ int main(int argc, char **argv)
     struct failure failure = { EXIT_GOOD, "" };
     const char *name = NULL;
     int status = EXIT_GOOD;
+    progress_end_line_at_interrupt();
     if (run(argc, argv, &failure, &name) != 0) {
         fflush(stdout);
         status = failure_report(&failure, name);

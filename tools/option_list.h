@@ -17,6 +17,16 @@ OPTION(DTYPE, "dtype", "TYPE", "f32, f16, bf16 or f64; inputs are converted; def
 OPTION(CU_Q, "cu-q", "FILE|LIST", "layout thd: where each sequence of queries starts, and the end")
 OPTION(CU_K, "cu-k", "FILE|LIST", "layout thd: the same for keys; default: as --cu-q")
 
+/* gradients */
+OPTION(DOUT, "dout", "FILE", "a loss's derivative at out, in the layout of out")
+OPTION(DLSE, "dlse", "FILE", "its derivative at lse; default: 0")
+OPTION(FORWARD_OUT, "out", "FILE", "out of the forward pass, with --lse; default: both are computed")
+OPTION(FORWARD_LSE, "lse", "FILE", "lse of the forward pass: of more keys than these too, as in a ring of devices")
+OPTION(GRADIENTS, "of", "LIST",
+       "of q, k, v, bias, slopes, sinks, scale; default: q, k, v, and of the next three what is there")
+OPTION(GRADIENT_TYPE, "gradient-dtype", "TYPE", "f32: of 16-bit inputs too; default: as what they are of")
+OPTION(GRADIENTS_FILE, "output", "FILE", "write the gradients: .safetensors, or .npy for one alone; -: stdout")
+
 /* a problem without data */
 OPTION(SHAPE, "shape", "SHAPE", "B,HQ,HKV,LQ,LK,D[,DV]: batch, query heads, key heads, lengths, head dims")
 OPTION(TYPE, "dtype", "TYPE", "f32 (default), f16, bf16 or f64")
@@ -36,6 +46,9 @@ OPTION(BIAS_FILE, "bias", "FILE", "float, added to the scores; beside a bool mas
 OPTION(MASK_KIND, "mask", "KIND", "none (default), bool, or float: added to the scores")
 OPTION(WITH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths")
 OPTION(PAGE_SIZE, "page-size", "KEYS", "keys and values lie in pages of so many keys; batch entries have key lengths")
+OPTION(KEY_TYPE, "key-type", "T", "keys are stored as f32, .., f64, int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1")
+OPTION(VALUE_TYPE, "value-type", "T", "the same of values; where one is not given, it is --dtype")
+OPTION(RING, "ring", "ROWS", "the last ROWS keys are kept, of which --always N stay; needs --window LEFT,..")
 OPTION(WITH_ALIBI, "alibi", NULL, "ALiBi slopes")
 OPTION(WITH_SINKS, "sinks", NULL, "sink logits")
 OPTION(WITH_VARLEN, "varlen", NULL, "packed sequences: B of them, LQ and LK the longest")
@@ -56,14 +69,14 @@ OPTION(MATMUL, "matmul", "NAME", "auto (default), clblast or tiles, for strategy
 OPTION(TF32, "tf32", NULL, "float32 numbers may be rounded to tf32 for a matrix unit")
 
 /* results */
-OPTION(OUTPUT, "output", "FILE", "write the output; .npy or .safetensors, as for the next two")
+OPTION(OUTPUT, "output", "FILE", "write the output; .npy or .safetensors, as for the next two; -: .npy to stdout")
 OPTION(WEIGHTS, "weights", "FILE", "write the attention weights")
 OPTION(WEIGHTS_MODE, "weights-mode", "MODE", "instead of softmax: scores, softcap or logits (after masks)")
 OPTION(LSE, "lse", "FILE", "write the logarithm of each row's softmax sum")
 OPTION(CHECK, "check", NULL, "compare with the float64 reference, and with the outputs that INPUT holds")
 OPTION(TOLERANCE, "tolerance", "X",
-       "largest difference from the outputs that INPUT holds; default: 2e-6 for f32, times the "
-       "largest value where that is above 1")
+       "largest difference from the outputs that INPUT holds; default: 2e-6 for f32 (gradients: "
+       "1e-5), times the largest value where that is above 1")
 
 /* pictures */
 OPTION(SHOW, "show", NULL, "draw the attention weights in the terminal")
@@ -74,6 +87,8 @@ OPTION(HEAD, "head", "N", "which head to draw; default: the average of all")
 /* bench */
 OPTION(SHAPES, "shapes", "FILE", "lines of NAME B HQ HKV LQ LK D DV CAUSAL MASK; default: built in")
 OPTION(SECONDS, "seconds", "S", "measure each shape for so long, and 3 calls at least; default 0.5")
+OPTION(BACKWARD, "backward", NULL,
+       "forward and backward pass together, and the backward pass alone; --strategy is the latter's")
 OPTION(READ, "read", NULL, "in turns with a kernel that only reads the keys and values: its time and speed too")
 OPTION(TSV, "tsv", NULL, "tab-separated: a header line, then a line a shape")
 OPTION(BENCH_CAUSAL, "causal", "MODE", "none (default), top-left or bottom-right")

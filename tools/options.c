@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "closest.h"
+
 static const struct row {
     const char *name, *value, *help;
 } rows[OPTION_IDS] = {
@@ -17,6 +19,16 @@ static const struct row {
 const char *option_name(enum option_id id)
 {
     return rows[id].name;
+}
+
+const char *option_value(enum option_id id)
+{
+    return rows[id].value;
+}
+
+const char *option_help(enum option_id id)
+{
+    return rows[id].help;
 }
 
 /* ---- help ---- */
@@ -43,7 +55,7 @@ static void print_wrapped(const char *text, int column, int indent)
     putchar('\n');
 }
 
-static void print_help(const struct command *command)
+void command_print_help(const struct command *command)
 {
     printf("usage: clattn %s %s\n", command->name, command->usage);
     print_wrapped(command->summary, 0, 0);
@@ -78,6 +90,21 @@ static enum option_id find(const struct command *command, const char *name, size
     return OPTION_NONE;
 }
 
+static int unknown(const struct command *command, const char *name, size_t length, struct failure *failure)
+{
+    struct closest closest;
+    closest_begin(&closest, name, length);
+    for (const struct option_group *group = command->groups; group->title; group++) {
+        for (const enum option_id *id = group->ids; *id != OPTION_NONE; id++) {
+            closest_offer(&closest, rows[*id].name);
+        }
+    }
+    const char *meant = closest_name(&closest);
+    return failure_misuse(failure, "--%.*s: is not an option of this command; %s%s%s clattn %s --help", (int)length,
+                          name, meant ? "did you mean --" : "", meant ? meant : "", meant ? "? See" : "see",
+                          command->name);
+}
+
 /* Handles argv[i], an option, and returns how many words it took; -1 with a failure. */
 static int parse_option(const struct command *command, int left, char **words, struct options *options,
                         struct failure *failure)
@@ -87,8 +114,7 @@ static int parse_option(const struct command *command, int left, char **words, s
     enum option_id id = find(command, name, length);
     const char *value = equals ? equals + 1 : left > 1 ? words[1] : NULL;
     if (id == OPTION_NONE) {
-        return failure_misuse(failure, "--%.*s: is not an option of this command; see clattn %s --help", (int)length,
-                              name, command->name);
+        return unknown(command, name, length, failure);
     }
     if (options->value[id]) {
         return failure_misuse(failure, "--%s: is given twice; give it once", rows[id].name);
@@ -135,7 +161,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
         if (!only_operands && strcmp(argv[i], "--") == 0) {
             only_operands = 1;
         } else if (!only_operands && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
-            print_help(command);
+            command_print_help(command);
             return 1;
         } else if (!only_operands && strncmp(argv[i], "--", 2) == 0) {
             taken = parse_option(command, argc - i, argv + i, options, failure);

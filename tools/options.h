@@ -43,7 +43,11 @@ struct command {
 int options_parse(const struct command *command, int argc, char **argv, struct options *options,
                   struct failure *failure);
 
-const char *option_name(enum option_id id); /* without dashes */
+void command_print_help(const struct command *command);
+
+const char *option_name(enum option_id id);  /* without dashes */
+const char *option_value(enum option_id id); /* what its value is called; NULL: a switch */
+const char *option_help(enum option_id id);
 
 /* Values. Each leaves its result alone, and returns 0, when the option was not given. */
 int option_integer(const struct options *options, enum option_id id, int64_t least, int64_t most, int64_t *value,

@@ -17,6 +17,24 @@ int problem_type_read(const struct options *options, enum option_id id, clattn_t
     return 0;
 }
 
+int problem_stored_type_read(const struct options *options, enum option_id id, clattn_type *type,
+                             struct failure *failure)
+{
+    static const char *const names[] = { "f32",  "f16",  "bf16", "f64",  "int8", "e4m3", "e5m2",
+                                         "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", NULL };
+    static const clattn_type types[] = { CLATTN_FLOAT32, CLATTN_FLOAT16, CLATTN_BFLOAT16, CLATTN_FLOAT64,
+                                         CLATTN_INT8,    CLATTN_E4M3,    CLATTN_E5M2,     CLATTN_Q8_0,
+                                         CLATTN_Q4_0,    CLATTN_Q4_1,    CLATTN_Q5_0,     CLATTN_Q5_1 };
+    int index = -1;
+    if (option_choice(options, id, names, &index, failure) != 0) {
+        return -1;
+    }
+    if (index >= 0) {
+        *type = types[index];
+    }
+    return 0;
+}
+
 int problem_shape_read(const struct options *options, clattn_problem *problem, struct failure *failure)
 {
     int64_t extents[7];
@@ -209,17 +227,26 @@ static void read_switches(const struct options *options, clattn_problem *problem
     }
 }
 
-/* As many pages as all sequences need. */
-static int read_pages(const struct options *options, clattn_problem *problem, struct failure *failure)
+/* How keys and values are kept: their types, a ring, and as many pages as all sequences need. */
+static int read_cache(const struct options *options, clattn_problem *problem, struct failure *failure)
 {
-    if (option_integer(options, OPTION_PAGE_SIZE, 1, INT32_MAX, &problem->page_size, failure) != 0) {
+    if (problem_stored_type_read(options, OPTION_KEY_TYPE, &problem->key_type, failure) != 0 ||
+        problem_stored_type_read(options, OPTION_VALUE_TYPE, &problem->value_type, failure) != 0 ||
+        option_integer(options, OPTION_RING, 1, INT32_MAX, &problem->ring, failure) != 0 ||
+        option_integer(options, OPTION_PAGE_SIZE, 1, INT32_MAX, &problem->page_size, failure) != 0) {
         return -1;
     }
     if (problem->page_size > 0) {
+        const int64_t rows = problem_kept_rows(problem);
         problem->features |= CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS;
-        problem->pages = problem->batch * ((problem->key_len + problem->page_size - 1) / problem->page_size);
+        problem->pages = problem->batch * ((rows + problem->page_size - 1) / problem->page_size);
     }
     return 0;
+}
+
+int64_t problem_kept_rows(const clattn_problem *problem)
+{
+    return problem->ring > 0 && problem->ring < problem->key_len ? problem->ring : problem->key_len;
 }
 
 int problem_without_data_read(const struct options *options, clattn_problem *problem, struct failure *failure)
@@ -234,7 +261,7 @@ int problem_without_data_read(const struct options *options, clattn_problem *pro
         problem_type_read(options, OPTION_TYPE, &problem->type, failure) == 0 &&
         problem_mask_kind_read(options, problem, failure) == 0 &&
         problem_weights_read(options, OPTION_WITH_WEIGHTS, &problem->weights, failure) == 0 &&
-        read_pages(options, problem, failure) == 0) {
+        read_cache(options, problem, failure) == 0) {
         result = problem_options_read(options, problem, &call, &offsets, failure);
     }
     tensor_free(&offsets);

@@ -19,6 +19,10 @@ int problem_alignment_check(const struct options *options, const clattn_problem 
 /* f32, f16, bf16, f64 of option `id`. */
 int problem_type_read(const struct options *options, enum option_id id, clattn_type *type, struct failure *failure);
 
+/* The same, and int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0, q5_1: what keys and values may be stored as. */
+int problem_stored_type_read(const struct options *options, enum option_id id, clattn_type *type,
+                             struct failure *failure);
+
 /* --shape B,HQ,HKV,LQ,LK,D[,DV] into the problem. */
 int problem_shape_read(const struct options *options, clattn_problem *problem, struct failure *failure);
 
@@ -28,6 +32,9 @@ int problem_mask_kind_read(const struct options *options, clattn_problem *proble
 /* scores, softcap, logits or softmax of option `id`. */
 int problem_weights_read(const struct options *options, enum option_id id, clattn_weights *weights,
                          struct failure *failure);
+
+/* Rows of keys that are kept of a sequence: all, or those of a ring. */
+int64_t problem_kept_rows(const clattn_problem *problem);
 
 /* All of a problem that has no data: --shape, --dtype, masks and features by kind. */
 int problem_without_data_read(const struct options *options, clattn_problem *problem, struct failure *failure);

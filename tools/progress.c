@@ -2,11 +2,15 @@
 #include "progress.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define QUIET_SECONDS 2
+#define MANY_BYTES 100e6
 
 static struct {
     pthread_mutex_t lock;
@@ -16,10 +20,35 @@ static struct {
     const char *command, *what;
 } progress = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0, NULL, NULL };
 
+static atomic_ullong expected_bytes, done_bytes; /* of the progress that is shown */
+
+/* ", 1.2 of 4.0 GB"; nothing of few bytes, or of none. */
+static void amount_text(char *text, size_t size)
+{
+    const double all = (double)atomic_load(&expected_bytes), done = (double)atomic_load(&done_bytes);
+    text[0] = 0;
+    if (all >= MANY_BYTES && all >= done) {
+        snprintf(text, size, ", %.1f of %.1f GB", done / 1e9, all / 1e9);
+    } else if (done >= MANY_BYTES) { /* of a pipe nobody knows how much will come */
+        snprintf(text, size, ", %.1f GB", done / 1e9);
+    }
+}
+
+void progress_expect(uint64_t bytes)
+{
+    atomic_fetch_add(&expected_bytes, bytes);
+}
+
+void progress_add(uint64_t bytes)
+{
+    atomic_fetch_add(&done_bytes, bytes);
+}
+
 /* Wakes each second until the end. */
 static void *report(void *unused)
 {
     struct timespec when;
+    char amount[64];
     int shown = 0;
     (void)unused;
     clock_gettime(CLOCK_REALTIME, &when);
@@ -31,7 +60,8 @@ static void *report(void *unused)
         if (progress.ended || seconds < QUIET_SECONDS) {
             continue;
         }
-        fprintf(stderr, "\rclattn %s: %s, %d s ", progress.command, progress.what, seconds);
+        amount_text(amount, sizeof amount);
+        fprintf(stderr, "\r\033[Kclattn %s: %s%s, %d s ", progress.command, progress.what, amount, seconds);
         shown = 1;
     }
     pthread_mutex_unlock(&progress.lock);
@@ -49,6 +79,8 @@ void progress_begin(const char *command, const char *what)
     progress.command = command;
     progress.what = what;
     progress.ended = 0;
+    atomic_store(&expected_bytes, 0);
+    atomic_store(&done_bytes, 0);
     progress.running = pthread_create(&progress.thread, NULL, report, NULL) == 0;
 }
 
@@ -75,6 +107,25 @@ void progress_line(const char *command, const char *text)
         fprintf(stderr, "clattn %s: %s ", command, text);
     }
     fflush(stderr);
+}
+
+static void end_line(int signal_number)
+{
+    const ssize_t put = write(STDERR_FILENO, "\n", 1);
+    (void)put;
+    raise(signal_number); /* SA_RESETHAND: the end, once this handler returns */
+}
+
+void progress_end_line_at_interrupt(void)
+{
+    struct sigaction action;
+    if (!isatty(STDERR_FILENO) || sigaction(SIGINT, NULL, &action) != 0 || action.sa_handler == SIG_IGN) {
+        return; /* who runs this may want it to go on at an interrupt */
+    }
+    memset(&action, 0, sizeof action);
+    action.sa_handler = end_line;
+    action.sa_flags = (int)SA_RESETHAND;
+    sigaction(SIGINT, &action, NULL);
 }
 
 static double seconds_of(clockid_t clock)

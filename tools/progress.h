@@ -3,12 +3,23 @@
 #ifndef CLATTN_TOOLS_PROGRESS_H
 #define CLATTN_TOOLS_PROGRESS_H
 
+#include <stdint.h>
+
 /* "clattn run: compiling kernels, 3 s" until progress_end. `what` must stay valid. */
 void progress_begin(const char *command, const char *what);
 void progress_end(void);
 
+/* Bytes that are to be read or written until then, and that were: the line tells both, "1.2 of 4.0 GB", where there are
+ * many. */
+void progress_expect(uint64_t bytes);
+void progress_add(uint64_t bytes);
+
 /* The same line with a text of its own, at once; an empty text removes it. Not between the two above. */
 void progress_line(const char *command, const char *text);
+
+/* An interrupt (Ctrl-C) ends the line that a progress stands in, or the terminal's own ^C, so that the shell's prompt
+ * has one of its own; then it ends the command as ever. */
+void progress_end_line_at_interrupt(void);
 
 double clock_seconds(void);         /* that has passed, from some start */
 double clock_process_seconds(void); /* that all processors spent on this process */

@@ -8,7 +8,10 @@
 #include "files.h"
 #include "npy.h"
 #include "safetensors.h"
-#include "utf8.h"
+#include "standard_files.h"
+#include "summary.h"
+
+#define GRADIENT_ALLOWANCE 5 /* of what an output may differ by: they are longer sums */
 
 /* ---- writing ---- */
 
@@ -19,7 +22,7 @@ static int write_one(const struct options *options, enum option_id id, const cha
     if (!path) {
         return 0;
     }
-    if (file_has_suffix(path, ".npy")) {
+    if (file_has_suffix(path, ".npy") || is_standard_file(path)) {
         return npy_write(path, tensor, failure);
     }
     const struct safetensors_item item = { name, tensor };
@@ -47,8 +50,10 @@ int results_check_names(const struct options *options, struct failure *failure)
         if (!path) {
             continue;
         }
-        if (ids[i] != OPTION_PLOT && !file_has_suffix(path, ".npy") && !file_has_suffix(path, ".safetensors")) {
-            return failure_misuse(failure, "--%s %s: must end in .npy or .safetensors", option_name(ids[i]), path);
+        if (ids[i] != OPTION_PLOT && !file_has_suffix(path, ".npy") && !file_has_suffix(path, ".safetensors") &&
+            !is_standard_file(path)) {
+            return failure_misuse(failure, "--%s %s: must end in .npy or .safetensors, or be -", option_name(ids[i]),
+                                  path);
         }
         for (int j = 0; j < i; j++) {
             if (options->value[ids[j]] && strcmp(options->value[ids[j]], path) == 0) {
@@ -127,50 +132,42 @@ static double largest_difference(const struct tensor *a, const struct tensor *b,
     return largest;
 }
 
-static int compare(const char *name, const struct tensor *got, const struct tensor *stored,
+/* 1 where they differ by more than is allowed, 0 where there is nothing to compare too. */
+static int compare(cJSON *document, const char *name, const struct tensor *got, const struct tensor *stored,
                    const struct allowance *allowance)
 {
-    double difference, magnitude, tolerance = allowance->most;
-    char got_shape[TENSOR_SHAPE_TEXT], stored_shape[TENSOR_SHAPE_TEXT];
+    struct summary_difference found = { .name = name, .got = got, .stored = stored, .limit = allowance->most };
+    double magnitude = 0;
     if (!stored->data || !got->data) {
         return 0;
     }
-    printf("%-10s", name);
-    if (!same_shape(got, stored)) {
-        printf("is %s, the stored one %s: they cannot be compared\n", tensor_shape_text(got, got_shape),
-               tensor_shape_text(stored, stored_shape));
-        return 1;
+    found.same_shape = same_shape(got, stored);
+    if (found.same_shape) {
+        found.largest = largest_difference(got, stored, &magnitude);
+        found.limit *= allowance->is_relative ? fmax(magnitude, 1) : 1;
+        found.is_alike = found.largest <= found.limit;
     }
-    difference = largest_difference(got, stored, &magnitude);
-    if (allowance->is_relative) {
-        tolerance *= fmax(magnitude, 1);
-    }
-    printf("%s the stored one: largest difference %.2g, limit %.2g\n",
-           difference <= tolerance ? "agrees with" : "DIFFERS from", difference, tolerance);
-    return difference <= tolerance ? 0 : 1;
+    summary_difference(document, &found);
+    return !found.is_alike;
 }
 
-int results_compare(const struct options *options, const struct inputs *inputs, const struct attention *attention,
-                    const struct tensor *y)
+int results_compare_gradient(cJSON *document, const struct options *options, clattn_type type, const char *name,
+                             const struct tensor *got, const struct tensor *stored)
+{
+    struct allowance allowance = allowance_of(options, type);
+    allowance.most *= allowance.is_relative ? GRADIENT_ALLOWANCE : 1;
+    return compare(document, name, got, stored, &allowance);
+}
+
+int results_compare(cJSON *document, const struct options *options, const struct inputs *inputs,
+                    const struct attention *attention, const struct tensor *y)
 {
     struct allowance allowance = allowance_of(options, attention->problem.type);
-    int wrong = compare("out", &attention->out, &inputs->tensor[ROLE_OUT], &allowance) +
-                compare("lse", &attention->lse, &inputs->tensor[ROLE_LSE], &allowance) +
-                compare("y", y, &inputs->tensor[ROLE_Y], &allowance);
+    int wrong = compare(document, "out", &attention->out, &inputs->tensor[ROLE_OUT], &allowance) +
+                compare(document, "lse", &attention->lse, &inputs->tensor[ROLE_LSE], &allowance) +
+                compare(document, "y", y, &inputs->tensor[ROLE_Y], &allowance);
     if (attention->problem.weights == CLATTN_WEIGHTS_SOFTMAX) {
-        wrong += compare("weights", &attention->weights, &inputs->tensor[ROLE_WEIGHTS], &allowance);
+        wrong += compare(document, "weights", &attention->weights, &inputs->tensor[ROLE_WEIGHTS], &allowance);
     }
     return wrong;
-}
-
-void results_print_name(const char *label, const char *name)
-{
-    char *clean = utf8_clean(name);
-    printf("%-10s%s\n", label, clean ? clean : "");
-    free(clean);
-}
-
-void results_print_duration(double seconds, const char *what)
-{
-    printf(seconds < 1 ? "%.3g ms %s" : "%.3g s %s", seconds < 1 ? seconds * 1e3 : seconds, what);
 }

@@ -1,7 +1,8 @@
-/* What `clattn run` does with a finished call: writes files, compares with what the input stored.
- * Used by cmd_run.c. */
+/* What run, grad and mha do with a finished call: write files, compare with what the input stored. */
 #ifndef CLATTN_TOOLS_RESULTS_H
 #define CLATTN_TOOLS_RESULTS_H
+
+#include <cjson/cJSON.h>
 
 #include "attention.h"
 
@@ -12,16 +13,14 @@ int results_check_names(const struct options *options, struct failure *failure);
 int results_write(const struct options *options, const struct inputs *inputs, const struct attention *attention,
                   const struct tensor *y, struct failure *failure);
 
-/* Compares out, weights, lse and y with the stored ones and prints a line each. Returns how many
- * differ by more than the tolerance. */
-int results_compare(const struct options *options, const struct inputs *inputs, const struct attention *attention,
-                    const struct tensor *y);
+/* Compares out, weights, lse and y with the stored ones and tells of each (summary.h). Returns how many differ by more
+ * than the tolerance. */
+int results_compare(cJSON *document, const struct options *options, const struct inputs *inputs,
+                    const struct attention *attention, const struct tensor *y);
 
-/* Prints "label     name": of a file, whose name may hold anything. */
-void results_print_name(const char *label, const char *name);
-
-/* Prints "1.2 ms what", "1.2 s what" from a second on. */
-void results_print_duration(double seconds, const char *what);
+/* The same of one gradient; data NULL where there is none to compare with. */
+int results_compare_gradient(cJSON *document, const struct options *options, clattn_type type, const char *name,
+                             const struct tensor *got, const struct tensor *stored);
 
 /* Whether --tolerance, where it is given, is one. */
 int results_check_tolerance(const struct options *options, struct failure *failure);

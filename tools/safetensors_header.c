@@ -6,8 +6,9 @@
 #include "json.h"
 
 const char *const safetensors_type_names[TENSOR_TYPES] = {
-    [TENSOR_FLOAT32] = "F32", [TENSOR_FLOAT16] = "F16", [TENSOR_BFLOAT16] = "BF16", [TENSOR_FLOAT64] = "F64",
-    [TENSOR_INT32] = "I32",   [TENSOR_INT64] = "I64",   [TENSOR_UINT8] = "U8",      [TENSOR_BOOL] = "BOOL",
+    [TENSOR_FLOAT32] = "F32", [TENSOR_FLOAT16] = "F16", [TENSOR_BFLOAT16] = "BF16",
+    [TENSOR_FLOAT64] = "F64", [TENSOR_INT32] = "I32",   [TENSOR_INT64] = "I64",
+    [TENSOR_UINT8] = "U8",    [TENSOR_INT8] = "I8",     [TENSOR_BOOL] = "BOOL",
 };
 
 const char safetensors_metadata_key[] = "__metadata__";

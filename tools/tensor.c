@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/stored_types.h"
 
 static const struct {
     const char *name;
@@ -14,7 +14,8 @@ static const struct {
     [TENSOR_FLOAT32] = { "float32", 4, CLATTN_FLOAT32 },    [TENSOR_FLOAT16] = { "float16", 2, CLATTN_FLOAT16 },
     [TENSOR_BFLOAT16] = { "bfloat16", 2, CLATTN_BFLOAT16 }, [TENSOR_FLOAT64] = { "float64", 8, CLATTN_FLOAT64 },
     [TENSOR_INT32] = { "int32", 4, CLATTN_TYPE_NONE },      [TENSOR_INT64] = { "int64", 8, CLATTN_TYPE_NONE },
-    [TENSOR_UINT8] = { "uint8", 1, CLATTN_TYPE_NONE },      [TENSOR_BOOL] = { "bool", 1, CLATTN_TYPE_NONE },
+    [TENSOR_UINT8] = { "uint8", 1, CLATTN_TYPE_NONE },      [TENSOR_INT8] = { "int8", 1, CLATTN_TYPE_NONE },
+    [TENSOR_BOOL] = { "bool", 1, CLATTN_TYPE_NONE },
 };
 
 size_t tensor_type_size(enum tensor_type type)
@@ -116,6 +117,8 @@ double tensor_load(const struct tensor *tensor, int64_t index)
         return (double)((const int64_t *)tensor->data)[index];
     case TENSOR_UINT8:
         return ((const uint8_t *)tensor->data)[index];
+    case TENSOR_INT8:
+        return ((const int8_t *)tensor->data)[index];
     case TENSOR_BOOL:
         return ((const uint8_t *)tensor->data)[index] != 0;
     default:
@@ -134,6 +137,9 @@ void tensor_store(struct tensor *tensor, int64_t index, double value)
         break;
     case TENSOR_UINT8:
         ((uint8_t *)tensor->data)[index] = (uint8_t)value;
+        break;
+    case TENSOR_INT8:
+        ((int8_t *)tensor->data)[index] = (int8_t)value;
         break;
     case TENSOR_BOOL:
         ((uint8_t *)tensor->data)[index] = value != 0;

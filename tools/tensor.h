@@ -17,6 +17,7 @@ enum tensor_type {
     TENSOR_INT32,
     TENSOR_INT64,
     TENSOR_UINT8,
+    TENSOR_INT8,
     TENSOR_BOOL, /* one byte each, 0 or 1 */
     TENSOR_TYPES
 };

@@ -12,7 +12,12 @@ PAGES = {
     "plan": ("clattn_plan", "how a problem is computed on a device"),
     "tensors": ("clattn_tensors", "where the data is, and what one call changes"),
     "computing": ("clattn_forward", "compute attention, merge results"),
+    "rotary embedding": ("clattn_rotary", "turn queries and keys by their positions"),
+    "append": ("clattn_append", "write new keys and values into a cache"),
+    "costs": ("clattn_costs", "what things cost, and what a device can do"),
+    "gradients": ("clattn_backward", "gradients of attention, for training"),
     "multi-head layer": ("clattn_mha", "attention with its projections"),
+    "gradients of the multi-head layer": ("clattn_mha_backward", "gradients of the multi-head layer, for training"),
     "additive attention": ("clattn_additive", "additive attention"),
 }
 OVERVIEW = ("clattn.h", "attention for every OpenCL device")
@@ -168,7 +173,8 @@ def signature(item):
 def read(source):
     """The opening of clattn.h, and the pages of all headers."""
     opening, pages = read_header(pathlib.Path(source) / "include/clattn.h")
-    pages += read_header(pathlib.Path(source) / "include/clattn_layers.h")[1]
+    for name in ("clattn_backward.h", "clattn_cache.h", "clattn_costs.h", "clattn_layers.h"):
+        pages += read_header(pathlib.Path(source) / "include" / name)[1]
     return opening, pages
 
 

@@ -114,7 +114,8 @@ def main(source, folder):
     opening, pages = header.read(source)
     name, about = header.OVERVIEW
     write(folder, name, heading(name, about, [name], date) +
-          [".Sh SYNOPSIS", ".In clattn.h", ".In clattn_layers.h", ".Sh DESCRIPTION"] +
+          [".Sh SYNOPSIS", ".In clattn.h", ".In clattn_backward.h", ".In clattn_cache.h", ".In clattn_costs.h",
+           ".In clattn_layers.h", ".Sh DESCRIPTION"] +
           described(header.blocks_of(opening[2:])) + see_also(pages, name))
     for page in pages:
         functions = [item.name for item in page.items("function")]

@@ -53,6 +53,9 @@ class Site:
             path = re.sub(r"^(\.\./)+", "", path)
             inside = {"README.md": "readme.html", "docs/README.md": "index.html", "docs/": "index.html",
                       "HACKING.md": "hacking.html", "NEWS": "news.html", "include/clattn.h": "api/clattn.h.html",
+                      "include/clattn_backward.h": "api/clattn_backward.html",
+                      "include/clattn_cache.h": "api/clattn_append.html",
+                      "include/clattn_costs.h": "api/clattn_costs.html",
                       "include/clattn_layers.h": "api/clattn_mha.html", "": page}.get(path)
             path = path.removeprefix("docs/")
             if path.startswith("examples/") and path.endswith((".c", ".h")):
@@ -109,7 +112,7 @@ class Site:
         self.write(page, re.search(r"^# (.*)", text).group(1), markdown.convert(text, self.link(page), self.code(page)))
 
     def example(self, path):
-        page = f"examples/{path.name}.html"
+        page = path.relative_to(self.source).as_posix() + ".html"
         code = html.escape(path.read_text(), quote=False)
         code = re.sub(r"\bclattn_\w+|\bCLATTN_\w+", lambda m: self.reference(m.group(0), page), code)
         self.write(page, path.name, f"<h1>{path.name}</h1>\n<pre><code>{code}</code></pre>")
@@ -172,7 +175,7 @@ class Site:
         self.document(self.source / "HACKING.md", "hacking.html")
         news = (self.source / "NEWS").read_text()
         self.write("news.html", "News", "<h1>News</h1>\n<pre>" + html.escape(news) + "</pre>")
-        for path in sorted((self.source / "examples").glob("*.[ch]")):
+        for path in sorted((self.source / "examples").glob("**/*.[ch]")):
             self.example(path)
         name, about = header.OVERVIEW
         self.write(f"api/{name}.html", name, "\n".join(

@@ -145,14 +145,9 @@ clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue q
                                      const clattn_tensors *tensors, cl_uint n_wait, const cl_event *wait,
                                      cl_event *done)
 {
-    if (done) {
-        *done = NULL;
-    }
-    REQUIRE(plan);
-    REQUIRE(queue);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct call checked;
-    clattn_status status = context_check(plan->context);
+    clattn_status status = enqueue_check(plan, &operation_forward, queue, done);
     if (status == CLATTN_OK) {
         status = call_from_device(attention_problem(plan->problem), call, tensors, &checked);
     }
@@ -172,6 +167,27 @@ clattn_status clattn_forward_host(clattn_context *context, const clattn_problem 
         status = call_from_host(&checked, call, tensors, &checked_call);
     }
     return status == CLATTN_OK ? host_forward(context, &checked, &checked_call) : status;
+}
+
+clattn_status clattn_enqueue_host(const clattn_plan *plan, cl_command_queue queue, const clattn_call *call,
+                                  const clattn_host_tensors *tensors, cl_uint n_wait, const cl_event *wait,
+                                  cl_event *done)
+{
+    const struct enqueue_target target = { queue, n_wait, wait, done };
+    struct call checked;
+    clattn_status status = enqueue_check(plan, &operation_forward, queue, done);
+    if (status == CLATTN_OK) {
+        status = call_from_host(attention_problem(plan->problem), call, tensors, &checked);
+    }
+    if (status == CLATTN_OK) {
+        status = call_check_host_values(attention_problem(plan->problem), &checked);
+    }
+    return status == CLATTN_OK ? host_enqueue(plan, &target, &checked.operands) : status;
+}
+
+uint64_t clattn_bytes_copied(const clattn_context *context)
+{
+    return context ? context->copied : 0;
 }
 
 clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_t batch, int64_t query_heads,

@@ -4,10 +4,12 @@
 #include "api/host_call.h"
 #include "base/error.h"
 #include "layers/additive_layer.h"
+#include "layers/mha_backward_layer.h"
 #include "layers/mha_layer.h"
 #include "operation/overlap.h"
 #include "reference/reference_additive.h"
 #include "reference/reference_mha.h"
+#include "reference/reference_mha_backward.h"
 
 /* ---- multi-head ------------------------------------------------------------------------------- */
 
@@ -82,6 +84,85 @@ clattn_status clattn_mha_reference(const clattn_mha_problem *problem, const clat
         status = operands_check_apart(&operands, 0);
     }
     return status == CLATTN_OK ? reference_mha(&checked, &operands) : status;
+}
+
+/* ---- gradients of multi-head ------------------------------------------------------------------- */
+
+clattn_status clattn_mha_backward_create(clattn_context *context, const clattn_mha_backward_problem *problem,
+                                         clattn_mha_backward **backward)
+{
+    REQUIRE(backward);
+    *backward = NULL;
+    struct mha_backward_problem checked;
+    clattn_status status = context_check(context);
+    if (status == CLATTN_OK) {
+        status = mha_backward_problem_init(&checked, problem);
+    }
+    return status == CLATTN_OK ? mha_backward_create(context, &checked, backward) : status;
+}
+
+void clattn_mha_backward_destroy(clattn_mha_backward *backward)
+{
+    mha_backward_destroy(backward);
+}
+
+size_t clattn_mha_backward_workspace(const clattn_mha_backward *backward)
+{
+    return backward ? backward->workspace_bytes : 0;
+}
+
+const char *clattn_mha_backward_explain(const clattn_mha_backward *backward)
+{
+    return backward ? backward->explain : "";
+}
+
+clattn_status clattn_mha_backward_enqueue(const clattn_mha_backward *backward, cl_command_queue queue,
+                                          const clattn_mha_arrays *arrays, const clattn_mha_gradients *gradients,
+                                          cl_uint n_wait, const cl_event *wait, cl_event *done)
+{
+    if (done) {
+        *done = NULL;
+    }
+    REQUIRE(backward);
+    REQUIRE(queue);
+    const struct enqueue_target target = { queue, n_wait, wait, done };
+    struct operands operands;
+    clattn_status status = context_check(backward->context);
+    if (status == CLATTN_OK) {
+        status = mha_backward_from_device(&backward->problem, arrays, gradients, &operands);
+    }
+    return status == CLATTN_OK ? mha_backward_enqueue(backward, &target, &operands) : status;
+}
+
+clattn_status clattn_mha_backward_host(clattn_context *context, const clattn_mha_backward_problem *problem,
+                                       const clattn_mha_host_arrays *arrays, const clattn_mha_host_gradients *gradients)
+{
+    struct mha_backward_problem checked;
+    struct operands operands;
+    clattn_status status = context_check(context);
+    if (status == CLATTN_OK) {
+        status = mha_backward_problem_init(&checked, problem);
+    }
+    if (status == CLATTN_OK) {
+        status = mha_backward_from_host(&checked, arrays, gradients, &operands);
+    }
+    return status == CLATTN_OK ? host_mha_backward(context, &checked, &operands) : status;
+}
+
+clattn_status clattn_mha_backward_reference(const clattn_mha_backward_problem *problem,
+                                            const clattn_mha_host_arrays *arrays,
+                                            const clattn_mha_host_gradients *gradients)
+{
+    struct mha_backward_problem checked;
+    struct operands operands;
+    clattn_status status = mha_backward_problem_init(&checked, problem);
+    if (status == CLATTN_OK) {
+        status = mha_backward_from_host(&checked, arrays, gradients, &operands);
+    }
+    if (status == CLATTN_OK) {
+        status = operands_check_apart(&operands, 0);
+    }
+    return status == CLATTN_OK ? reference_mha_backward(&checked, &operands) : status;
 }
 
 /* ---- additive --------------------------------------------------------------------------------- */

@@ -10,6 +10,8 @@
 #include "base/utf8.h"
 #include "device/device_list.h"
 #include "plan/ladder.h"
+#include "program/gemm.h"
+#include "program/verdicts.h"
 
 static const char *yes_no(int value)
 {
@@ -110,6 +112,10 @@ static void describe_one(struct text *text, const struct device_listed *item, co
                 d->work_group_limit);
     text_append(text, "     float16 and bfloat16 storage: yes, float64: %s, compiler: %s\n", yes_no(d->has_fp64),
                 yes_no(d->has_compiler));
+    text_append(text, "     self-check: %s\n",
+                verdicts_are_wanted(d)
+                    ? "known answers of each program before its first result"
+                    : "none: the tests run on this version of the driver, or CLATTN_SELF_CHECK is off");
     climb(text, d, describe_rung);
     const char *quirk;
     for (size_t i = 0; (quirk = device_quirk_reason(d, i)) != NULL; ++i) {
@@ -143,6 +149,9 @@ static void describe_text(struct text *text, const struct device_listing *listin
     }
     for (unsigned i = 0; i < listing->broken_count; ++i) {
         describe_broken(text, &listing->broken[i]);
+    }
+    if (!gemm_is_built()) {
+        text_append(text, "clattn was built without CLBlast: strategy staged multiplies by its own tiles.\n");
     }
     if (wanted && chosen < 0) {
         text_append(text, "CLATTN_DEVICE is \"%s\", which %s.\n", wanted,
@@ -204,10 +213,11 @@ static void describe_one_json(struct text *text, const struct device_listed *ite
     }
     text_append(text,
                 "\"compute_units\": %u, \"memory_bytes\": %" PRIu64 ", \"local_memory_bytes\": %" PRIu64
-                ", \"work_group_limit\": %zu, \"float64\": %s, \"compiler\": %s, \"chosen\": %s,\n"
+                ", \"work_group_limit\": %zu, \"float64\": %s, \"compiler\": %s, \"self_check\": %s, \"chosen\": %s,\n"
                 "     \"instructions\": [",
                 d->compute_units, (uint64_t)d->global_bytes, (uint64_t)d->local_bytes, d->work_group_limit,
-                true_false(d->has_fp64), true_false(d->has_compiler), true_false(chosen));
+                true_false(d->has_fp64), true_false(d->has_compiler), true_false(verdicts_are_wanted(d)),
+                true_false(chosen));
     climb(text, d, describe_rung_json);
     text_append(text, "]}");
 }
@@ -239,7 +249,7 @@ static void describe_json(struct text *text, const struct device_listing *listin
         describe_broken_json(text, &listing->broken[i]);
         text_append(text, i + 1 < listing->broken_count ? "}" : "}\n  ");
     }
-    text_append(text, "],\n  ");
+    text_append(text, "],\n  \"clblast\": %s,\n  ", true_false(gemm_is_built()));
     if (wanted) {
         json_string(text, "wanted", wanted);
     } else {

@@ -4,39 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/host_session.h"
 #include "base/error.h"
 #include "layers/additive_layer.h"
+#include "layers/mha_backward_layer.h"
 #include "layers/mha_layer.h"
 #include "plan/enqueue.h"
+#include "plan/host_session.h"
 #include "plan/kept_plans.h"
 
 /* ---- operations that the planner plans -------------------------------------------------------- */
-
-static clattn_status run_plan(const struct clattn_plan *plan, struct operands *operands)
-{
-    const struct operands host = *operands;
-    struct host_session session;
-    cl_event done = NULL;
-    const struct enqueue_target target = { plan->context->queue, 0, NULL, &done };
-    clattn_status status = host_session_begin(&session, plan->context, &host, plan->workspace_bytes);
-    if (status == CLATTN_OK) {
-        *operands = session.device;
-        status = enqueue_plan(plan, &target, operands);
-    }
-    if (status == CLATTN_OK) {
-        status = host_session_finish(&session, done);
-    }
-    host_session_end(&session, status);
-    return status;
-}
 
 clattn_status host_planned(clattn_context *context, const struct any_problem *problem, struct operands *operands)
 {
     struct clattn_plan *plan;
     clattn_status status = kept_plans_take(context, problem, &plan);
     if (status == CLATTN_OK) {
-        status = run_plan(plan, operands);
+        status = host_session_run(plan, context->queue, operands, HOST_CONTENT_NOW);
         kept_plans_put(context, plan);
     }
     return status;
@@ -48,28 +31,50 @@ clattn_status host_forward(clattn_context *context, const struct problem *proble
     return status == CLATTN_OK ? host_planned(context, &problem->any, &call->operands) : status;
 }
 
+/* ---- layers: planned for one call ------------------------------------------------------------- */
+
+/* Enqueues a layer of its own kind. */
+typedef clattn_status layer_enqueue(const void *layer, const struct enqueue_target *target,
+                                    const struct operands *operands);
+
+static clattn_status run_layer(clattn_context *context, const struct operands *operands, layer_enqueue *enqueue,
+                               const void *layer, size_t workspace_bytes)
+{
+    struct host_session session;
+    cl_event done = NULL;
+    const struct enqueue_target target = { context->queue, 0, NULL, &done };
+    clattn_status status =
+        host_session_begin(&session, context, context->queue, operands, workspace_bytes, HOST_CONTENT_NOW);
+    if (status == CLATTN_OK) {
+        status = enqueue(layer, &target, &session.device);
+    }
+    if (status == CLATTN_OK) {
+        status = host_session_finish(&session, done);
+    }
+    host_session_end(&session, status);
+    return status;
+}
+
+#define DEFINE_ENQUEUE(name, enqueue)                                                                                  \
+    static clattn_status name(const void *layer, const struct enqueue_target *target, const struct operands *operands) \
+    {                                                                                                                  \
+        return enqueue(layer, target, operands);                                                                       \
+    }
+DEFINE_ENQUEUE(enqueue_mha, mha_enqueue)
+DEFINE_ENQUEUE(enqueue_mha_backward, mha_backward_enqueue)
+DEFINE_ENQUEUE(enqueue_additive, additive_enqueue)
+
 /* ---- multi-head layer ------------------------------------------------------------------------- */
 
 static clattn_status run_mha(clattn_context *context, const struct mha_problem *problem,
                              const struct operands *operands)
 {
     struct clattn_mha *mha;
-    struct host_session session;
-    cl_event done = NULL;
-    const struct enqueue_target target = { context->queue, 0, NULL, &done };
     clattn_status status = mha_create(context, problem, &mha);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    status = host_session_begin(&session, context, operands, mha->workspace_bytes);
     if (status == CLATTN_OK) {
-        status = mha_enqueue(mha, &target, &session.device);
+        status = run_layer(context, operands, enqueue_mha, mha, mha->workspace_bytes);
+        mha_destroy(mha);
     }
-    if (status == CLATTN_OK) {
-        status = host_session_finish(&session, done);
-    }
-    host_session_end(&session, status);
-    mha_destroy(mha);
     return status;
 }
 
@@ -83,7 +88,7 @@ static int can_be_packed(const struct mha_problem *problem)
 }
 
 /* Three dense tensors, `first` and the two after it, behind one another. The caller frees. */
-static void *pack(const struct operands *operands, enum mha_tensor first)
+static void *pack(clattn_context *context, const struct operands *operands, enum mha_tensor first)
 {
     size_t bytes[3], total = 0;
     for (int i = 0; i < 3; ++i) {
@@ -93,6 +98,7 @@ static void *pack(const struct operands *operands, enum mha_tensor first)
         total += bytes[i];
     }
     char *packed = malloc(total), *to = packed;
+    atomic_fetch_add(&context->copied, packed ? total : 0);
     for (int i = 0; i < 3 && packed; ++i) {
         memcpy(to, operands->tensor[(int)first + i].data, bytes[i]);
         to += bytes[i];
@@ -108,7 +114,7 @@ static clattn_status run_packed(clattn_context *context, const struct mha_proble
     const int has_bias = (packed.parts & CLATTN_MHA_BIAS_QUERY) != 0;
     struct mha_problem checked;
     struct operands packed_operands;
-    void *weights = pack(operands, MHA_WQ), *biases = has_bias ? pack(operands, MHA_BQ) : NULL;
+    void *weights = pack(context, operands, MHA_WQ), *biases = has_bias ? pack(context, operands, MHA_BQ) : NULL;
     clattn_status status = CLATTN_OK;
     packed.parts |= CLATTN_MHA_PACKED;
     packed.strategy = *problem->attention.any.strategy_name ? problem->attention.any.strategy_name : NULL;
@@ -142,27 +148,28 @@ clattn_status host_mha(clattn_context *context, const struct mha_problem *proble
     return can_be_packed(problem) ? run_packed(context, problem, operands) : run_mha(context, problem, operands);
 }
 
+clattn_status host_mha_backward(clattn_context *context, const struct mha_backward_problem *problem,
+                                const struct operands *operands)
+{
+    struct clattn_mha_backward *backward;
+    clattn_status status = mha_backward_create(context, problem, &backward);
+    if (status == CLATTN_OK) {
+        status = run_layer(context, operands, enqueue_mha_backward, backward, backward->workspace_bytes);
+        mha_backward_destroy(backward);
+    }
+    return status;
+}
+
 /* ---- additive attention ----------------------------------------------------------------------- */
 
 clattn_status host_additive(clattn_context *context, const struct additive_problem *problem,
                             const struct operands *operands)
 {
     struct clattn_additive *additive;
-    struct host_session session;
-    cl_event done = NULL;
-    const struct enqueue_target target = { context->queue, 0, NULL, &done };
     clattn_status status = additive_create(context, problem, &additive);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    status = host_session_begin(&session, context, operands, additive->workspace_bytes);
     if (status == CLATTN_OK) {
-        status = additive_enqueue(additive, &target, &session.device);
+        status = run_layer(context, operands, enqueue_additive, additive, additive->workspace_bytes);
+        additive_destroy(additive);
     }
-    if (status == CLATTN_OK) {
-        status = host_session_finish(&session, done);
-    }
-    host_session_end(&session, status);
-    additive_destroy(additive);
     return status;
 }

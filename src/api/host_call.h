@@ -1,20 +1,28 @@
-/* The blocking calls on host memory: copies in, one enqueue, copies the outputs out. */
+/* The calls on host memory: buffers for it, one enqueue, and what is written back in host memory. */
 #ifndef CLATTN_SRC_HOST_CALL_H
 #define CLATTN_SRC_HOST_CALL_H
 
 #include "operation/additive.h"
 #include "operation/call.h"
-#include "operation/mha.h"
+#include "operation/mha_backward.h"
+#include "plan/enqueue.h"
 #include "program/context.h"
 
 /* By a kept plan. The operands are those that the call of the problem's operation begins with; they become the
  * device's, which no one needs afterwards. */
 clattn_status host_planned(clattn_context *context, const struct any_problem *problem, struct operands *operands);
 
+/* The same of a plan that is there, without waiting, on any queue. */
+clattn_status host_enqueue(const struct clattn_plan *plan, const struct enqueue_target *target,
+                           struct operands *operands);
+
 clattn_status host_forward(clattn_context *context, const struct problem *problem, struct call *call);
 
 /* Separate weights may be packed on the way. */
 clattn_status host_mha(clattn_context *context, const struct mha_problem *problem, const struct operands *operands);
+
+clattn_status host_mha_backward(clattn_context *context, const struct mha_backward_problem *problem,
+                                const struct operands *operands);
 
 clattn_status host_additive(clattn_context *context, const struct additive_problem *problem,
                             const struct operands *operands);

@@ -1,4 +1,4 @@
-/* 64-bit arithmetic that says when it does not fit. */
+/* 64-bit arithmetic that says when it does not fit; and groups. */
 #ifndef CLATTN_SRC_CHECKED_MATH_H
 #define CLATTN_SRC_CHECKED_MATH_H
 
@@ -31,6 +31,12 @@ static inline int checked_multiply(int64_t a, int64_t b, int64_t *product)
     }
     *product = a * b;
     return 1;
+}
+
+/* Groups of `share` of so many; share 0: all are one group, where there are any. */
+static inline int64_t groups_of(int64_t count, int64_t share)
+{
+    return share > 0 ? (count + share - 1) / share : count > 0;
 }
 
 #endif

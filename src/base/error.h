@@ -4,7 +4,9 @@
 
 #include "clattn.h"
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__) /* its own printf, which knows %zu, not that of Windows */
+#define CLATTN_PRINTF(text, first) __attribute__((format(gnu_printf, text, first)))
+#elif defined(__GNUC__)
 #define CLATTN_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define CLATTN_PRINTF(text, first)

@@ -7,31 +7,52 @@
 
 #define STRUCT_BYTES_MAX 65536 /* more is a size that nobody set */
 
-clattn_status growth_copy(const struct growth *growth, const void *given, void *copy)
+/* A size that some version has, and nothing set behind what this one knows. */
+static clattn_status check(const struct growth *growth, const void *given, size_t *bytes)
 {
-    size_t bytes;
     if (!given) {
         return error_set(CLATTN_INVALID_ARGUMENT, "%s: must not be NULL", growth->name);
     }
-    memcpy(&bytes, given, sizeof(bytes));
+    memcpy(bytes, given, sizeof(*bytes));
     /* A size that ends inside of a word is no sizeof. */
-    if (bytes < growth->least_bytes || bytes > STRUCT_BYTES_MAX || bytes % sizeof(bytes) != 0) {
+    if (*bytes < growth->least_bytes || *bytes > STRUCT_BYTES_MAX || *bytes % sizeof(*bytes) != 0) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "%s.struct_size %zu: must be sizeof of the struct, %zu in this version, set by %s",
-                         growth->name, bytes, growth->known_bytes, growth->macro);
+                         growth->name, *bytes, growth->known_bytes, growth->macro);
     }
-    memcpy(copy, growth->defaults, growth->known_bytes);
-    memcpy(copy, given, bytes < growth->known_bytes ? bytes : growth->known_bytes);
-    memcpy(copy, &growth->known_bytes, sizeof(growth->known_bytes));
-    for (size_t i = growth->known_bytes; i < bytes; ++i) {
+    for (size_t i = growth->known_bytes; i < *bytes; ++i) {
         if (((const unsigned char *)given)[i] != 0) {
             return error_set(CLATTN_UNSUPPORTED,
                              "%s.struct_size %zu: sets a field that this library (version %s) does not know; use a "
                              "newer libclattn",
-                             growth->name, bytes, clattn_version());
+                             growth->name, *bytes, clattn_version());
         }
     }
     return CLATTN_OK;
+}
+
+clattn_status growth_copy(const struct growth *growth, const void *given, void *copy)
+{
+    size_t bytes;
+    const clattn_status status = check(growth, given, &bytes);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    memcpy(copy, growth->defaults, growth->known_bytes);
+    memcpy(copy, given, bytes < growth->known_bytes ? bytes : growth->known_bytes);
+    memcpy(copy, &growth->known_bytes, sizeof(growth->known_bytes));
+    return CLATTN_OK;
+}
+
+clattn_status growth_give(const struct growth *growth, const void *filled, void *given)
+{
+    size_t bytes;
+    const clattn_status status = check(growth, given, &bytes);
+    if (status == CLATTN_OK) {
+        memcpy(given, filled, bytes < growth->known_bytes ? bytes : growth->known_bytes);
+        memcpy(given, &bytes, sizeof(bytes));
+    }
+    return status;
 }
 
 void growth_init(const struct growth *growth, void *to, size_t bytes)

@@ -37,6 +37,10 @@ struct growth {
 /* `given` of any size into `copy` of known_bytes, whose struct_size becomes known_bytes. */
 clattn_status growth_copy(const struct growth *growth, const void *given, void *copy);
 
+/* The other way: what the library fills in, a struct of known_bytes, into one of any size that `given` is and whose
+ * struct_size stays. What is given must be as the macro leaves it where this library knows no field. */
+clattn_status growth_give(const struct growth *growth, const void *filled, void *given);
+
 /* The defaults into a struct of `bytes` bytes: not more than it has room for. Nothing where `to` is NULL. */
 void growth_init(const struct growth *growth, void *to, size_t bytes);
 

@@ -1,5 +1,5 @@
-/* Conversions of storage types. Both 16-bit formats are one struct: they differ only in where the
- * exponent ends. */
+/* Conversions of storage types. All small formats are one struct: they differ only in where the exponent ends, and in
+ * what stands past the largest number. */
 #include "base/half.h"
 
 #include <math.h>
@@ -7,40 +7,44 @@
 
 struct format {
     int mantissa_bits;
-    int min_exponent;  /* of normal numbers, and the scale of subnormal ones */
-    uint16_t infinity; /* bits of +infinity: all exponent bits */
-    uint16_t quiet;    /* the mantissa's top bit, which makes a NaN quiet */
+    int min_exponent;       /* of normal numbers, and the scale of subnormal ones */
+    uint16_t first_special; /* bits of +infinity, or of a NaN where the format has no infinity: numbers are below */
+    uint16_t nan;           /* a quiet one */
+    uint16_t sign;
+    uint16_t most; /* what is past the largest number becomes: infinity, or that number */
 };
 
-static const struct format float16_format = { 10, -14, 0x7c00, 0x0200 };
-static const struct format bfloat16_format = { 7, -126, 0x7f80, 0x0040 };
+static const struct format float16_format = { 10, -14, 0x7c00, 0x7e00, 0x8000, 0x7c00 };
+static const struct format bfloat16_format = { 7, -126, 0x7f80, 0x7fc0, 0x8000, 0x7f80 };
+static const struct format e4m3_format = { 3, -6, 0x7f, 0x7f, 0x80, 0x7e };
+static const struct format e5m2_format = { 2, -14, 0x7c, 0x7e, 0x80, 0x7b };
 
 static double widen(uint16_t bits, const struct format *format)
 {
-    int exponent = (bits & format->infinity) >> format->mantissa_bits;
-    int mantissa = bits & ((1 << format->mantissa_bits) - 1);
+    const uint16_t size = (uint16_t)(bits & (format->sign - 1));
+    const int exponent = size >> format->mantissa_bits, mantissa = size & ((1 << format->mantissa_bits) - 1);
     double magnitude;
-    if ((bits & format->infinity) == format->infinity) {
-        magnitude = mantissa ? (double)NAN : (double)INFINITY;
+    if (size >= format->first_special) {
+        magnitude = size == format->nan || mantissa ? (double)NAN : (double)INFINITY;
     } else {
         int hidden = exponent ? 1 << format->mantissa_bits : 0;
         int scale = (exponent ? exponent - 1 : 0) + format->min_exponent - format->mantissa_bits;
         magnitude = ldexp(hidden + mantissa, scale);
     }
-    return bits & 0x8000 ? -magnitude : magnitude;
+    return bits & format->sign ? -magnitude : magnitude;
 }
 
 /* Counts the value in units of its last place and rounds that count: a carry runs by itself into the
- * exponent above the mantissa, and past the largest number into infinity. */
+ * exponent above the mantissa, and past the largest number. */
 static uint16_t narrow(double value, const struct format *format)
 {
-    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    const uint16_t sign = signbit(value) ? format->sign : 0;
     double magnitude = fabs(value);
     if (isnan(value)) {
-        return (uint16_t)(sign | format->infinity | format->quiet);
+        return (uint16_t)(sign | format->nan);
     }
     if (isinf(value)) {
-        return (uint16_t)(sign | format->infinity);
+        return (uint16_t)(sign | format->most);
     }
     int exponent;
     (void)frexp(magnitude, &exponent); /* magnitude in [2^(exponent-1), 2^exponent) */
@@ -50,7 +54,7 @@ static uint16_t narrow(double value, const struct format *format)
     }
     int units = (int)rint(ldexp(magnitude, format->mantissa_bits - exponent));
     int bits = ((exponent - format->min_exponent) << format->mantissa_bits) + units;
-    return (uint16_t)(sign | (bits < format->infinity ? bits : format->infinity));
+    return (uint16_t)(sign | (bits < format->first_special ? bits : format->most));
 }
 
 double half_to_double(uint16_t bits)
@@ -73,39 +77,22 @@ uint16_t bfloat16_from_double(double value)
     return narrow(value, &bfloat16_format);
 }
 
-double type_load(clattn_type type, const void *data, int64_t index)
+double e4m3_to_double(uint8_t bits)
 {
-    switch (type) {
-    case CLATTN_FLOAT32:
-        return ((const float *)data)[index];
-    case CLATTN_FLOAT64:
-        return ((const double *)data)[index];
-    case CLATTN_FLOAT16:
-        return half_to_double(((const uint16_t *)data)[index]);
-    case CLATTN_BFLOAT16:
-        return bfloat16_to_double(((const uint16_t *)data)[index]);
-    case CLATTN_TYPE_NONE:
-        break;
-    }
-    return 0;
+    return widen(bits, &e4m3_format);
 }
 
-void type_store(clattn_type type, void *data, int64_t index, double value)
+uint8_t e4m3_from_double(double value)
 {
-    switch (type) {
-    case CLATTN_FLOAT32:
-        ((float *)data)[index] = (float)value;
-        break;
-    case CLATTN_FLOAT64:
-        ((double *)data)[index] = value;
-        break;
-    case CLATTN_FLOAT16:
-        ((uint16_t *)data)[index] = half_from_double(value);
-        break;
-    case CLATTN_BFLOAT16:
-        ((uint16_t *)data)[index] = bfloat16_from_double(value);
-        break;
-    case CLATTN_TYPE_NONE:
-        break;
-    }
+    return (uint8_t)narrow(value, &e4m3_format);
+}
+
+double e5m2_to_double(uint8_t bits)
+{
+    return widen(bits, &e5m2_format);
+}
+
+uint8_t e5m2_from_double(double value)
+{
+    return (uint8_t)narrow(value, &e5m2_format);
 }

@@ -1,5 +1,6 @@
-/* float16 and bfloat16 to and from double, round to nearest even; NaN and infinities survive. Twins of
- * the conversions in cl/types.clh. */
+/* Small floats to and from double, round to nearest even; NaN survives. float16 and bfloat16: infinities too. e4m3 (the
+ * finite kind: 0x7f is NaN, there is no infinity) and e5m2: what is past the largest number becomes that number. Twins
+ * of the conversions in cl/types.clh and cl/stored_types.clh. */
 #ifndef CLATTN_SRC_HALF_H
 #define CLATTN_SRC_HALF_H
 
@@ -10,8 +11,9 @@ uint16_t half_from_double(double value);
 double bfloat16_to_double(uint16_t bits);
 uint16_t bfloat16_from_double(double value);
 
-/* Element `index` of memory of a storage type. */
-double type_load(clattn_type type, const void *data, int64_t index);
-void type_store(clattn_type type, void *data, int64_t index, double value);
+double e4m3_to_double(uint8_t bits);
+uint8_t e4m3_from_double(double value);
+double e5m2_to_double(uint8_t bits);
+uint8_t e5m2_from_double(double value);
 
 #endif

@@ -1,4 +1,4 @@
-/* Names and sizes of the public enums, the version, dense strides and tensors. */
+/* Names of statuses, the version, dense strides and tensors. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,29 +16,6 @@ const char *clattn_version(void)
 int clattn_version_number(void)
 {
     return CLATTN_VERSION_NUMBER;
-}
-
-static const struct {
-    const char *name;
-    size_t bytes;
-} types[] = {
-    [CLATTN_TYPE_NONE] = { "none", 0 },    [CLATTN_FLOAT32] = { "float32", 4 }, [CLATTN_FLOAT16] = { "float16", 2 },
-    [CLATTN_BFLOAT16] = { "bfloat16", 2 }, [CLATTN_FLOAT64] = { "float64", 8 },
-};
-
-static int is_type(clattn_type type)
-{
-    return (unsigned)type < sizeof(types) / sizeof(types[0]);
-}
-
-size_t clattn_type_size(clattn_type type)
-{
-    return is_type(type) ? types[type].bytes : 0;
-}
-
-const char *clattn_type_name(clattn_type type)
-{
-    return is_type(type) ? types[type].name : "unknown type";
 }
 
 const char *clattn_status_name(clattn_status status)

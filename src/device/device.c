@@ -169,3 +169,12 @@ clattn_status device_read(cl_device_id id, struct device *device)
     device->quirks = device_quirks(device);
     return CLATTN_OK;
 }
+
+int device_computes(const struct device *device, clattn_type type, struct text *why)
+{
+    if (type == CLATTN_FLOAT64 && !device->has_fp64) {
+        text_append(why, "the device has no float64");
+        return 0;
+    }
+    return 1;
+}

@@ -2,6 +2,7 @@
 #ifndef CLATTN_SRC_DEVICE_H
 #define CLATTN_SRC_DEVICE_H
 
+#include "base/text.h"
 #include "clattn.h"
 
 enum device_class { DEVICE_CPU, DEVICE_GPU, DEVICE_ACCELERATOR };
@@ -41,6 +42,12 @@ unsigned device_quirks(const struct device *device);
 
 /* The index-th row of their table that a device matches, as text for people; NULL behind the last. */
 const char *device_quirk_reason(const struct device *device, size_t index);
+
+/* Whether the tests run on this very version of its driver: PoCL's and Intel's CPU runtime's, some of them. */
+int device_is_tested(const struct device *device);
+
+/* Whether it computes with numbers of a type. 0: appends one sentence why not. */
+int device_computes(const struct device *device, clattn_type type, struct text *why);
 
 const char *device_class_name(enum device_class device_class); /* "CPU", "GPU", "accelerator" */
 

@@ -272,7 +272,7 @@ clattn_status device_find(const char *wanted, cl_device_id *id)
 {
     if (wanted && !wanted[0]) {
         return error_set(CLATTN_INVALID_ARGUMENT,
-                         "device \"\": must not be empty; unset CLATTN_DEVICE for the default");
+                         "device \"\": must not be empty; NULL takes CLATTN_DEVICE, or the default");
     }
     struct device_listing listing;
     clattn_status status = device_list(&listing);

@@ -55,3 +55,30 @@ const char *device_quirk_reason(const struct device *device, size_t index)
     const struct quirk_row *row = find(device, index);
     return row ? row->reason : NULL;
 }
+
+/* The versions that make check, ./check and tests/runtimes/run compute on. */
+static const struct {
+    const char *platform, *driver; /* whole; how it begins, up to the end of a number */
+} tested[] = {
+    { POCL, "3.1" },
+    { POCL, "5.0" },
+    { POCL, "6.0" },
+    { "Intel(R) OpenCL", "2026.22" },
+};
+
+static int is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+int device_is_tested(const struct device *device)
+{
+    for (size_t i = 0; i < sizeof(tested) / sizeof(tested[0]); ++i) {
+        const size_t length = strlen(tested[i].driver);
+        if (device->device_class == DEVICE_CPU && strcmp(device->platform_name, tested[i].platform) == 0 &&
+            strncmp(device->driver, tested[i].driver, length) == 0 && !is_digit(device->driver[length])) {
+            return 1;
+        }
+    }
+    return 0;
+}

@@ -10,7 +10,8 @@
 
 const char *environment_device(void)
 {
-    return getenv("CLATTN_DEVICE");
+    const char *name = getenv("CLATTN_DEVICE");
+    return name && name[0] ? name : NULL;
 }
 
 /* File capabilities, and what a security module says; only Linux tells. */
@@ -25,23 +26,27 @@ static int is_secured(void)
 
 int environment_is_foreign(void)
 {
+#ifdef _WIN32 /* has no programs that run with another user's rights */
+    return is_secured();
+#else
     return is_secured() || geteuid() != getuid() || getegid() != getgid();
+#endif
 }
 
 /* Code from a folder that another user names is not run with this user's rights, and nothing is written there. */
-static const char *code_folder(const char *variable)
+static const char *own_users(const char *variable)
 {
     return environment_is_foreign() ? NULL : getenv(variable);
 }
 
 const char *environment_kernel_dir(void)
 {
-    return code_folder("CLATTN_CL_DIR");
+    return own_users("CLATTN_CL_DIR");
 }
 
 const char *environment_binary_dir(void)
 {
-    return code_folder("CLATTN_BINARY_DIR");
+    return own_users("CLATTN_BINARY_DIR");
 }
 
 const char *environment_cache(void)
@@ -51,12 +56,18 @@ const char *environment_cache(void)
 
 const char *environment_cache_dir(void)
 {
-    return code_folder("CLATTN_CACHE_DIR");
+    return own_users("CLATTN_CACHE_DIR");
+}
+
+/* Whether this user's results are checked is not another's to say. */
+const char *environment_self_check(void)
+{
+    return own_users("CLATTN_SELF_CHECK");
 }
 
 const char *environment_wisdom_dir(void)
 {
-    return code_folder("CLATTN_WISDOM_DIR");
+    return own_users("CLATTN_WISDOM_DIR");
 }
 
 const char *environment_user_state_dir(void)

@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_ENVIRONMENT_H
 #define CLATTN_SRC_ENVIRONMENT_H
 
-/* Each is NULL when not set. */
+/* Each is NULL when not set; the device, which has no empty name, when it is empty too. */
 const char *environment_device(void);         /* CLATTN_DEVICE */
 const char *environment_kernel_dir(void);     /* CLATTN_CL_DIR; NULL also in set-user-id programs */
 const char *environment_clblast_flags(void);  /* CLBLAST_BUILD_OPTIONS, which CLBlast itself reads */
@@ -10,6 +10,7 @@ const char *environment_intel_target(void);   /* CL_CONFIG_CPU_TARGET_ARCH, whic
 const char *environment_cache(void);          /* CLATTN_CACHE */
 const char *environment_cache_dir(void);      /* CLATTN_CACHE_DIR */
 const char *environment_binary_dir(void);     /* CLATTN_BINARY_DIR; NULL also in set-user-id programs */
+const char *environment_self_check(void);     /* CLATTN_SELF_CHECK; NULL also in set-user-id programs */
 const char *environment_wisdom_dir(void);     /* CLATTN_WISDOM_DIR; NULL also in set-user-id programs */
 const char *environment_user_cache_dir(void); /* XDG_CACHE_HOME */
 const char *environment_user_state_dir(void); /* XDG_STATE_HOME */

@@ -10,8 +10,8 @@
 #include "cl/forward_params.h"
 
 GROWTH(clattn_call, "call", bias_key_len, whole_heads, CLATTN_CALL_INIT);
-GROWTH(clattn_tensors, "tensors", out, row_high, CLATTN_TENSORS_INIT);
-GROWTH(clattn_host_tensors, "tensors", out, row_high, CLATTN_HOST_TENSORS_INIT);
+GROWTH(clattn_tensors, "tensors", out, value_scales, CLATTN_TENSORS_INIT);
+GROWTH(clattn_host_tensors, "tensors", out, value_scales, CLATTN_HOST_TENSORS_INIT);
 
 static clattn_status resolve_length(const char *name, int64_t given, int64_t most, int64_t *length)
 {
@@ -63,7 +63,7 @@ static clattn_status resolve_slice(const clattn_problem *p, const clattn_call *g
     return CLATTN_OK;
 }
 
-static clattn_status resolve_values(const struct problem *problem, const clattn_call *values, struct call *call)
+clattn_status call_resolve(const struct problem *problem, const clattn_call *values, struct call *call)
 {
     clattn_call given = CLATTN_CALL_INIT;
     clattn_status status = values ? growth_copy(GROWTH_OF(clattn_call), values, &given) : CLATTN_OK;
@@ -85,36 +85,41 @@ static clattn_status resolve_values(const struct problem *problem, const clattn_
     return CLATTN_OK;
 }
 
-/* Where the last sequence ends, by seams that can be read; `unknown` where they cannot. */
-static int64_t last_seam(const struct problem *problem, const struct operands *operands, enum tensor_id seams,
-                         int64_t unknown)
-{
-    const struct tensor_place *place = &operands->tensor[seams];
-    if (!place->data || place->offset < 0) { /* negative: operands_check refuses it */
-        return unknown;
-    }
-    const int64_t rows = operand_int(operands, (int)seams, problem->p.batch);
-    return rows > 0 ? rows : 0;
-}
-
-static clattn_status check_call(const struct problem *problem, const clattn_call *values, struct call *call)
+void call_measure(const struct problem *problem, struct call *call)
 {
     struct operands *operands = &call->operands;
-    clattn_status status = resolve_values(problem, values, call);
-    if (status != CLATTN_OK) {
-        return status;
-    }
+    const int64_t batch = problem->p.batch;
     const struct forward_lengths lengths = {
         call->query_len,
         call->key_len,
         call->mask_key_len,
         call->bias_key_len,
-        last_seam(problem, operands, TENSOR_CU_QUERY, -1),
-        last_seam(problem, operands, TENSOR_CU_KEY, -1),
-        last_seam(problem, operands, TENSOR_PAGE_STARTS, problem->p.batch > 0 && call->key_len > 0),
+        operands_last_seam(operands, TENSOR_CU_QUERY, batch, -1),
+        operands_last_seam(operands, TENSOR_CU_KEY, batch, -1),
+        operands_last_seam(operands, TENSOR_PAGE_STARTS, batch, batch > 0 && call->key_len > 0),
     };
     forward_measure(&problem->p, &lengths, operands);
-    return operands_check(operands);
+}
+
+static clattn_status check_call(const struct problem *problem, const clattn_call *values, struct call *call)
+{
+    forward_drop_batch_strides(&problem->p, &call->operands);
+    clattn_status status = call_resolve(problem, values, call);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    call_measure(problem, call);
+    return operands_check(&call->operands);
+}
+
+clattn_status call_copy_tensors(const clattn_tensors *tensors, clattn_tensors *known)
+{
+    return growth_copy(GROWTH_OF(clattn_tensors), tensors, known);
+}
+
+clattn_status call_copy_host_tensors(const clattn_host_tensors *tensors, clattn_host_tensors *known)
+{
+    return growth_copy(GROWTH_OF(clattn_host_tensors), tensors, known);
 }
 
 clattn_status call_from_device(const struct problem *problem, const clattn_call *values, const clattn_tensors *tensors,
@@ -122,14 +127,13 @@ clattn_status call_from_device(const struct problem *problem, const clattn_call 
 {
     clattn_tensors known;
     memset(call, 0, sizeof(*call));
-    clattn_status status = growth_copy(GROWTH_OF(clattn_tensors), tensors, &known);
+    clattn_status status = call_copy_tensors(tensors, &known);
     if (status != CLATTN_OK) {
         return status;
     }
     call->operands.operation = &operation_forward;
     operands_read_device(&call->operands, &known);
     call->operands.workspace = known.workspace;
-    forward_drop_batch_strides(&problem->p, &call->operands);
     return check_call(problem, values, call);
 }
 
@@ -138,63 +142,29 @@ clattn_status call_from_host(const struct problem *problem, const clattn_call *v
 {
     clattn_host_tensors known;
     memset(call, 0, sizeof(*call));
-    clattn_status status = growth_copy(GROWTH_OF(clattn_host_tensors), tensors, &known);
+    clattn_status status = call_copy_host_tensors(tensors, &known);
     if (status != CLATTN_OK) {
         return status;
     }
     call->operands.operation = &operation_forward;
     operands_read_host(&call->operands, &known);
-    forward_drop_batch_strides(&problem->p, &call->operands);
     return check_call(problem, values, call);
-}
-
-static clattn_status check_seams(const struct problem *problem, const struct operands *operands, enum tensor_id id,
-                                 int64_t most)
-{
-    const struct tensor_place *place = &operands->tensor[id];
-    if (!place->data) {
-        return CLATTN_OK;
-    }
-    const int32_t *seams = (const int32_t *)place->data + place->offset;
-    const char *name = operand_name(operands, (int)id);
-    if (seams[0] != 0) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "%s[0] %d: must be 0", name, (int)seams[0]);
-    }
-    for (int64_t b = 0; b < problem->p.batch; ++b) {
-        int64_t length = (int64_t)seams[b + 1] - seams[b];
-        if (length < 0 || length > most) {
-            return error_set(CLATTN_INVALID_ARGUMENT,
-                             "%s[%" PRId64 "] %d: gives sequence %" PRId64 " %" PRId64
-                             " rows; must be 0 to the problem's %" PRId64,
-                             name, b + 1, (int)seams[b + 1], b, length, most);
-        }
-    }
-    return CLATTN_OK;
 }
 
 int32_t call_page(const struct operands *operands, int64_t b, int64_t n)
 {
-    const int64_t *stride = operands->tensor[TENSOR_PAGE_TABLE].stride;
-    const int64_t index = operand_is_asked(operands, TENSOR_PAGE_STARTS)
-                              ? (operand_int(operands, TENSOR_PAGE_STARTS, b) + n) * stride[3]
-                              : b * stride[0] + n * stride[3];
-    return operand_int(operands, TENSOR_PAGE_TABLE, index);
+    return operands_page(operands, TENSOR_PAGE_TABLE, TENSOR_PAGE_STARTS, b, n);
 }
 
 /* Of a sequence of `length` keys: one line for all must have its pages; all of them are of the pool, or holes. */
 static clattn_status check_pages_of(const struct problem *problem, const struct operands *operands, int64_t b,
                                     int64_t length)
 {
-    const int64_t needed = (length + problem->p.page_size - 1) / problem->p.page_size;
-    if (operand_is_asked(operands, TENSOR_PAGE_STARTS)) {
-        const int32_t start = operand_int(operands, TENSOR_PAGE_STARTS, b);
-        const int32_t next = operand_int(operands, TENSOR_PAGE_STARTS, b + 1);
-        if (start < 0 || (int64_t)next - start < needed) {
-            return error_set(CLATTN_INVALID_ARGUMENT,
-                             "page_starts[%" PRId64 "] %d, and %d after it: sequence %" PRId64 " needs %" PRId64
-                             " pages for its %" PRId64 " keys",
-                             b, (int)start, (int)next, b, needed, length);
-        }
+    const int64_t rows = forward_kept_rows(&problem->p, length);
+    const int64_t needed = (rows + problem->p.page_size - 1) / problem->p.page_size;
+    const clattn_status status = operands_check_pages(operands, TENSOR_PAGE_STARTS, b, needed, "keys", length);
+    if (status != CLATTN_OK) {
+        return status;
     }
     for (int64_t n = 0; n < needed; ++n) {
         const int32_t page = call_page(operands, b, n);
@@ -223,9 +193,10 @@ static clattn_status check_pages(const struct problem *problem, const struct cal
 
 clattn_status call_check_host_values(const struct problem *problem, const struct call *call)
 {
-    clattn_status status = check_seams(problem, &call->operands, TENSOR_CU_QUERY, problem->p.query_len);
+    const clattn_problem *p = &problem->p;
+    clattn_status status = operands_check_seams(&call->operands, TENSOR_CU_QUERY, p->batch, p->query_len);
     if (status == CLATTN_OK) {
-        status = check_seams(problem, &call->operands, TENSOR_CU_KEY, problem->p.key_len);
+        status = operands_check_seams(&call->operands, TENSOR_CU_KEY, p->batch, p->key_len);
     }
     if (status == CLATTN_OK) {
         status = operands_check_lengths(&call->operands, TENSOR_KEY_LENGTHS, "key_len", call->key_len);

@@ -28,6 +28,13 @@ clattn_status call_from_device(const struct problem *problem, const clattn_call 
 clattn_status call_from_host(const struct problem *problem, const clattn_call *values,
                              const clattn_host_tensors *tensors, struct call *call);
 
+/* The steps of these, for operations whose tensors are more than the forward's: the public structs, of any version; the
+ * values; what problem and values decide of the operands (forward_measure), whose places are read by then. */
+clattn_status call_copy_tensors(const clattn_tensors *tensors, clattn_tensors *known);
+clattn_status call_copy_host_tensors(const clattn_host_tensors *tensors, clattn_host_tensors *known);
+clattn_status call_resolve(const struct problem *problem, const clattn_call *values, struct call *call);
+void call_measure(const struct problem *problem, struct call *call);
+
 /* Entry n of the page table of sequence b, in host memory; a hole where it is no page of the pool. */
 int32_t call_page(const struct operands *operands, int64_t b, int64_t n);
 

@@ -9,6 +9,14 @@ AGREES(CLATTN_CL_FLOAT32, CLATTN_FLOAT32);
 AGREES(CLATTN_CL_FLOAT16, CLATTN_FLOAT16);
 AGREES(CLATTN_CL_BFLOAT16, CLATTN_BFLOAT16);
 AGREES(CLATTN_CL_FLOAT64, CLATTN_FLOAT64);
+AGREES(CLATTN_CL_INT8, CLATTN_INT8);
+AGREES(CLATTN_CL_E4M3, CLATTN_E4M3);
+AGREES(CLATTN_CL_E5M2, CLATTN_E5M2);
+AGREES(CLATTN_CL_Q8_0, CLATTN_Q8_0);
+AGREES(CLATTN_CL_Q4_0, CLATTN_Q4_0);
+AGREES(CLATTN_CL_Q4_1, CLATTN_Q4_1);
+AGREES(CLATTN_CL_Q5_0, CLATTN_Q5_0);
+AGREES(CLATTN_CL_Q5_1, CLATTN_Q5_1);
 AGREES(CLATTN_CL_ALIGN_TOP_LEFT, CLATTN_ALIGN_TOP_LEFT);
 AGREES(CLATTN_CL_ALIGN_BOTTOM_RIGHT, CLATTN_ALIGN_BOTTOM_RIGHT);
 AGREES(CLATTN_CL_ALIGN_OFFSETS, CLATTN_ALIGN_OFFSETS);
@@ -43,9 +51,14 @@ static void fill_dropout(const clattn_problem *p, const struct call *call, clatt
 
 void params_fill(const struct problem *problem, const struct call *call, clattn_params *params)
 {
-    const clattn_problem *p = &problem->p;
     memset(params, 0, sizeof(*params));
     operands_fill(&call->operands, params);
+    params_fill_values(problem, call, params);
+}
+
+void params_fill_values(const struct problem *problem, const struct call *call, clattn_params *params)
+{
+    const clattn_problem *p = &problem->p;
     params->scale = (float)call->scale;
     params->scale_f64 = bits_of(call->scale);
     params->softcap = (float)p->softcap;
@@ -65,6 +78,11 @@ void params_fill(const struct problem *problem, const struct call *call, clattn_
     params->always_visible_keys = (int)p->always_visible_keys;
     params->page_size = (int)p->page_size;
     params->pages = (int)p->pages;
+    params->key_scale_rows = scale_share(p->key_scale_rows);
+    params->key_scale_columns = scale_share(p->key_scale_columns);
+    params->value_scale_rows = scale_share(p->value_scale_rows);
+    params->value_scale_columns = scale_share(p->value_scale_columns);
+    params->ring = (int)p->ring;
     params->flags = problem->flags;
     params->bias_type = (int)p->bias_type;
     params->weights = (int)p->weights;

@@ -7,4 +7,13 @@
 
 void params_fill(const struct problem *problem, const struct call *call, clattn_params *params);
 
+/* All but the places of tensors. */
+void params_fill_values(const struct problem *problem, const struct call *call, clattn_params *params);
+
+/* Rows or columns that share a scale, as kernels have them. */
+static inline int scale_share(int64_t count)
+{
+    return count > 0 ? (int)count : CLATTN_ALL_SHARE;
+}
+
 #endif

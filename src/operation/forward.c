@@ -3,44 +3,11 @@
 
 #include <string.h>
 
+#include "base/checked_math.h"
+#include "base/stored_types.h"
 #include "cl/forward_params.h"
+#include "operation/forward_rows.h"
 #include "operation/problem.h"
-#include "operation/rows.h"
-
-/* What rows and kernels call the axes. */
-enum forward_extent {
-    EXTENT_ONE, /* the tensor has no such axis */
-    EXTENT_BATCH,
-    EXTENT_PACKS,     /* varlen: 1, sequences follow one another on the row axis; else the batch */
-    EXTENT_KEY_PACKS, /* of a pool: its pages, each of KEY_ROWS rows; else PACKS */
-    EXTENT_QUERY_HEADS,
-    EXTENT_KV_HEADS,
-    EXTENT_QUERY_ROWS, /* varlen: of all sequences, where the seams can be read; else QUERY_LEN */
-    EXTENT_KEY_ROWS,
-    EXTENT_QUERY_LEN,
-    EXTENT_KEY_LEN,
-    EXTENT_MASK_KEYS, /* the mask's key axis may be shorter */
-    EXTENT_BIAS_KEYS,
-    EXTENT_HEAD_DIM,
-    EXTENT_HEAD_DIM_V,
-    EXTENT_SEAMS,  /* batch + 1 */
-    EXTENT_TABLES, /* page tables: one for each sequence, or one line for all */
-    EXTENT_TABLE_PAGES,
-    FORWARD_EXTENTS
-};
-
-enum forward_element {
-    ELEMENT_QUERY,
-    ELEMENT_KEY,
-    ELEMENT_VALUE,
-    ELEMENT_OUT,
-    ELEMENT_BIAS,
-    ELEMENT_WEIGHTS,
-    ELEMENT_FLOAT,
-    ELEMENT_BYTE,
-    ELEMENT_INT,
-    FORWARD_ELEMENTS
-};
 
 static const struct tensor_row tensor_rows[TENSOR_COUNT] = {
 #define ROW(id, field, axes, element, access, place, asked_by)                                                         \
@@ -83,7 +50,7 @@ const uint32_t forward_features = 0 CLATTN_FORWARD_TENSORS(FEATURES_OF_ROW);
 #define FIELD(name, condition) (condition)
 #define SILENT_FIELD(condition) (condition)
 #define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << TENSOR_##id : 0)
-static uint32_t asked_of(const clattn_problem *p)
+uint32_t forward_asked(const clattn_problem *p)
 {
     return 0u CLATTN_FORWARD_TENSORS(ASKED_OF_ROW);
 }
@@ -116,9 +83,15 @@ static void set_elements(const clattn_problem *p, struct operands *operands)
     memcpy(operands->element, types, sizeof(types));
     for (int i = 0; i < FORWARD_ELEMENTS; ++i) {
         operands->element_bytes[i] = clattn_type_size(types[i]);
+        operands->element_columns[i] = type_is_blocks(types[i]) ? BLOCK_COLUMNS : 1;
     }
     operands->element_bytes[ELEMENT_BYTE] = 1;
     operands->element_bytes[ELEMENT_INT] = sizeof(int32_t);
+}
+
+int64_t forward_kept_rows(const clattn_problem *p, int64_t keys)
+{
+    return p->ring > 0 && p->ring < keys ? p->ring : keys;
 }
 
 void forward_measure(const clattn_problem *p, const struct forward_lengths *lengths, struct operands *operands)
@@ -127,7 +100,10 @@ void forward_measure(const clattn_problem *p, const struct forward_lengths *leng
     const int one_table = (p->features & CLATTN_WITH_PAGE_STARTS) != 0, packed_keys = packed && !paged;
     const int queries_known = !packed || lengths->packed_queries >= 0,
               keys_known = !packed_keys || lengths->packed_keys >= 0;
-    const int64_t sequence_pages = paged ? (lengths->key_len + p->page_size - 1) / p->page_size : 0;
+    const int64_t kept = forward_kept_rows(p, lengths->key_len),
+                  sequence_pages = paged ? groups_of(kept, p->page_size) : 0;
+    const int64_t key_rows = paged ? p->page_size : packed_keys && keys_known ? lengths->packed_keys : kept;
+    const int64_t head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
     const int64_t extents[FORWARD_EXTENTS] = {
         [EXTENT_ONE] = 1,
         [EXTENT_BATCH] = p->batch,
@@ -138,32 +114,34 @@ void forward_measure(const clattn_problem *p, const struct forward_lengths *leng
         [EXTENT_QUERY_HEADS] = p->query_heads,
         [EXTENT_KV_HEADS] = p->kv_heads,
         [EXTENT_QUERY_ROWS] = packed && queries_known ? lengths->packed_queries : lengths->query_len,
-        [EXTENT_KEY_ROWS] = paged                       ? p->page_size
-                            : packed_keys && keys_known ? lengths->packed_keys
-                                                        : lengths->key_len,
+        [EXTENT_KEY_ROWS] = key_rows,
         [EXTENT_QUERY_LEN] = lengths->query_len,
         [EXTENT_KEY_LEN] = lengths->key_len,
         [EXTENT_MASK_KEYS] = lengths->mask_key_len,
         [EXTENT_BIAS_KEYS] = lengths->bias_key_len,
         [EXTENT_HEAD_DIM] = p->head_dim,
-        [EXTENT_HEAD_DIM_V] = p->head_dim_v ? p->head_dim_v : p->head_dim,
+        [EXTENT_HEAD_DIM_V] = head_dim_v,
+        [EXTENT_KEY_SCALE_ROWS] = groups_of(key_rows, p->key_scale_rows),
+        [EXTENT_KEY_SCALE_COLUMNS] = groups_of(p->head_dim, p->key_scale_columns),
+        [EXTENT_VALUE_SCALE_ROWS] = groups_of(key_rows, p->value_scale_rows),
+        [EXTENT_VALUE_SCALE_COLUMNS] = groups_of(head_dim_v, p->value_scale_columns),
         [EXTENT_SEAMS] = p->batch + 1,
         [EXTENT_TABLES] = one_table ? 1 : p->batch,
         [EXTENT_TABLE_PAGES] = one_table ? lengths->table_pages : sequence_pages,
     };
     operands->operation = &operation_forward;
     memcpy(operands->extent, extents, sizeof(extents));
-    operands->unknown_extents = (queries_known ? 0 : 1u << EXTENT_QUERY_ROWS) |
-                                (keys_known ? 0 : 1u << EXTENT_KEY_ROWS);
-    operands->asked = asked_of(p);
+    const uint32_t of_key_rows = 1u << EXTENT_KEY_ROWS | 1u << EXTENT_KEY_SCALE_ROWS | 1u << EXTENT_VALUE_SCALE_ROWS;
+    operands->unknown_extents = (queries_known ? 0 : 1u << EXTENT_QUERY_ROWS) | (keys_known ? 0 : of_key_rows);
+    operands->asked = forward_asked(p);
     operands->strided_columns = p->strided_columns;
     set_elements(p, operands);
 }
 
 void forward_drop_batch_strides(const clattn_problem *p, struct operands *operands)
 {
-    for (int id = 0; id < TENSOR_COUNT && p->features & CLATTN_WITH_VARLEN; ++id) {
-        const int axis = tensor_rows[id].axis[0], paged = (p->features & CLATTN_WITH_PAGES) != 0;
+    for (int id = 0; id < operands->operation->count && p->features & CLATTN_WITH_VARLEN; ++id) {
+        const int axis = operands->operation->rows[id].axis[0], paged = (p->features & CLATTN_WITH_PAGES) != 0;
         if (axis == EXTENT_PACKS || (axis == EXTENT_KEY_PACKS && !paged)) {
             operands->tensor[id].stride[0] = 0;
         }

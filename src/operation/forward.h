@@ -27,9 +27,15 @@ struct forward_lengths {
     int64_t table_pages; /* of one page table for all sequences; where only the device knows: as many as must be */
 };
 
+/* A bit for each tensor that the problem has. */
+uint32_t forward_asked(const clattn_problem *problem);
+
 /* Sets what the problem and the lengths decide: extents, types, what is asked. Types and head_dim_v of 0 stand for
  * their defaults. The places stay as they are. */
 void forward_measure(const clattn_problem *problem, const struct forward_lengths *lengths, struct operands *operands);
+
+/* Rows of keys that are in memory, of a sequence of so many keys. */
+int64_t forward_kept_rows(const clattn_problem *problem, int64_t keys);
 
 /* Packed tensors have no batch axis: their sequences are found by their seams. */
 void forward_drop_batch_strides(const clattn_problem *problem, struct operands *operands);

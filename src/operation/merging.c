@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/growth.h"
+#include "base/stored_types.h"
 #include "operation/rows.h"
 
 enum merge_extent { EXTENT_ONE, EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_COLUMNS, MERGE_EXTENTS };
@@ -50,7 +51,7 @@ clattn_status merge_problem_check(const clattn_merge_problem *given, clattn_merg
         return status;
     }
     p->out_type = p->out_type != CLATTN_TYPE_NONE ? p->out_type : p->type;
-    if (clattn_type_size(p->type) == 0 || clattn_type_size(p->out_type) == 0) {
+    if (!type_is_float(p->type) || !type_is_float(p->out_type)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "type %d, out_type %d: must be storage types", (int)p->type,
                          (int)p->out_type);
     }
@@ -94,7 +95,7 @@ clattn_status merge_operands(const clattn_merge_problem *problem, clattn_type fi
         const clattn_partial *partial = n < count ? partials[n] : merged;
         const int place = n < count ? n : MERGED;
         operands->asked |= 1u << place | 1u << (MERGE_PLACES + place);
-        if (n == 0 || is_only) {
+        if (n == 0 || n == count || is_only) {
             operands->in_place |= 1u << place | 1u << (MERGE_PLACES + place);
         }
         read_tensor(&partial->out, &operands->tensor[place]);

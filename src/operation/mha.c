@@ -6,28 +6,9 @@
 
 #include "base/error.h"
 #include "base/growth.h"
-#include "operation/rows.h"
+#include "operation/mha_rows.h"
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
-
-enum mha_extent {
-    EXTENT_ONE,
-    EXTENT_BATCH,
-    EXTENT_ROWS,
-    EXTENT_CONTEXT_ROWS,
-    EXTENT_MODEL_DIM,
-    EXTENT_CONTEXT_DIM,
-    EXTENT_OUT_DIM,
-    EXTENT_FIRST_DIM,
-    EXTENT_KEY_DIM,
-    EXTENT_VALUE_DIM,
-    EXTENT_HEADS_DIM,
-    EXTENT_QUERY_HEADS,
-    EXTENT_WEIGHT_HEADS,
-    MHA_EXTENTS
-};
-
-enum mha_element { ELEMENT_TYPE, ELEMENT_REAL, ELEMENT_BYTE, ELEMENT_INT, MHA_ELEMENTS };
 
 static const struct tensor_row tensor_rows[MHA_TENSOR_COUNT] = {
 #define ROW(id, field, axes, element, access, place, asked_by)                                                         \
@@ -167,9 +148,8 @@ static clattn_status resolve_dimensions(clattn_mha_problem *p)
     return status == CLATTN_OK ? check_products(p) : status;
 }
 
-static clattn_status init_attention(struct mha_problem *problem, const char *strategy)
+clattn_problem mha_attention(const clattn_mha_problem *p)
 {
-    const clattn_mha_problem *p = &problem->p;
     clattn_problem attention = CLATTN_PROBLEM_INIT;
     attention.type = p->type;
     attention.batch = p->batch;
@@ -183,6 +163,12 @@ static clattn_status init_attention(struct mha_problem *problem, const char *str
     attention.causal = p->causal;
     attention.alignment = p->alignment;
     attention.weights = p->weights ? CLATTN_WEIGHTS_SOFTMAX : CLATTN_WEIGHTS_NONE;
+    return attention;
+}
+
+static clattn_status init_attention(struct mha_problem *problem, const char *strategy)
+{
+    clattn_problem attention = mha_attention(&problem->p);
     attention.strategy = strategy;
     return problem_init(&problem->attention, &attention);
 }
@@ -259,11 +245,29 @@ void mha_measure(const struct mha_problem *problem, struct operands *operands)
     memcpy(operands->element_bytes, bytes, sizeof(bytes));
 }
 
+clattn_status mha_copy_arrays(const clattn_mha_arrays *given, clattn_mha_arrays *known)
+{
+    return growth_copy(GROWTH_OF(clattn_mha_arrays), given, known);
+}
+
+clattn_status mha_copy_host_arrays(const clattn_mha_host_arrays *given, clattn_mha_host_arrays *known)
+{
+    return growth_copy(GROWTH_OF(clattn_mha_host_arrays), given, known);
+}
+
+clattn_status mha_check_host_values(const struct mha_problem *problem, const struct operands *operands)
+{
+    const clattn_status status = operands_check_finite(operands);
+    return status == CLATTN_OK
+               ? operands_check_lengths(operands, MHA_KEY_LENGTHS, "context_rows", problem->p.context_rows)
+               : status;
+}
+
 clattn_status mha_call_from_device(const struct mha_problem *problem, const clattn_mha_arrays *arrays,
                                    struct operands *operands)
 {
     clattn_mha_arrays known;
-    clattn_status status = growth_copy(GROWTH_OF(clattn_mha_arrays), arrays, &known);
+    clattn_status status = mha_copy_arrays(arrays, &known);
     if (status != CLATTN_OK) {
         return status;
     }
@@ -277,17 +281,12 @@ clattn_status mha_call_from_host(const struct mha_problem *problem, const clattn
                                  struct operands *operands)
 {
     clattn_mha_host_arrays known;
-    clattn_status status = growth_copy(GROWTH_OF(clattn_mha_host_arrays), arrays, &known);
+    clattn_status status = mha_copy_host_arrays(arrays, &known);
     if (status != CLATTN_OK) {
         return status;
     }
     mha_measure(problem, operands);
     operands_read_host(operands, &known);
     status = operands_check(operands);
-    if (status == CLATTN_OK) {
-        status = operands_check_finite(operands);
-    }
-    return status == CLATTN_OK
-               ? operands_check_lengths(operands, MHA_KEY_LENGTHS, "context_rows", problem->p.context_rows)
-               : status;
+    return status == CLATTN_OK ? mha_check_host_values(problem, operands) : status;
 }

@@ -42,10 +42,20 @@ struct mha_problem {
     struct problem attention;
 };
 
+/* The attention inside a layer whose defaults are resolved, of the layer's type and by any strategy. */
+clattn_problem mha_attention(const clattn_mha_problem *p);
+
 clattn_status mha_problem_init(struct mha_problem *problem, const clattn_mha_problem *given);
 
 /* Sets what the problem decides of a call: extents, types, what is asked. The places are zero after it. */
 void mha_measure(const struct mha_problem *problem, struct operands *operands);
+
+/* The public structs of any version. */
+clattn_status mha_copy_arrays(const clattn_mha_arrays *given, clattn_mha_arrays *known);
+clattn_status mha_copy_host_arrays(const clattn_mha_host_arrays *given, clattn_mha_host_arrays *known);
+
+/* Of operands that begin with the layer's tensors, in host memory: weights finite, key lengths in their range. */
+clattn_status mha_check_host_values(const struct mha_problem *problem, const struct operands *operands);
 
 /* Checks that the arrays are there; not how large buffers are. */
 clattn_status mha_call_from_device(const struct mha_problem *problem, const clattn_mha_arrays *arrays,

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/stored_types.h"
 #include "operation/operands.h"
 
 /* "[3, 17]": the indices of dense element i on the axes that the tensor has. */
@@ -68,4 +68,61 @@ clattn_status operands_check_lengths(const struct operands *operands, int id, co
         }
     }
     return CLATTN_OK;
+}
+
+clattn_status operands_check_seams(const struct operands *operands, int id, int64_t batch, int64_t most)
+{
+    const struct tensor_place *place = &operands->tensor[id];
+    if (!place->data) {
+        return CLATTN_OK;
+    }
+    const int32_t *seams = (const int32_t *)place->data + place->offset;
+    const char *name = operand_name(operands, id);
+    if (seams[0] != 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s[0] %d: must be 0", name, (int)seams[0]);
+    }
+    for (int64_t b = 0; b < batch; ++b) {
+        int64_t length = (int64_t)seams[b + 1] - seams[b];
+        if (length < 0 || length > most) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "%s[%" PRId64 "] %d: gives sequence %" PRId64 " %" PRId64
+                             " rows; must be 0 to the problem's %" PRId64,
+                             name, b + 1, (int)seams[b + 1], b, length, most);
+        }
+    }
+    return CLATTN_OK;
+}
+
+int64_t operands_last_seam(const struct operands *operands, int id, int64_t batch, int64_t unknown)
+{
+    const struct tensor_place *place = &operands->tensor[id];
+    if (!place->data || place->offset < 0) { /* negative: operands_check refuses it */
+        return unknown;
+    }
+    const int64_t rows = operand_int(operands, id, batch);
+    return rows > 0 ? rows : 0;
+}
+
+int32_t operands_page(const struct operands *operands, int table, int starts, int64_t b, int64_t number)
+{
+    const int64_t *stride = operands->tensor[table].stride;
+    const int64_t entry = operand_is_asked(operands, starts) ? (operand_int(operands, starts, b) + number) * stride[3]
+                                                             : b * stride[0] + number * stride[3];
+    return operand_int(operands, table, entry);
+}
+
+clattn_status operands_check_pages(const struct operands *operands, int starts, int64_t b, int64_t needed,
+                                   const char *rows_name, int64_t rows)
+{
+    if (!operand_is_asked(operands, starts)) {
+        return CLATTN_OK;
+    }
+    const int32_t start = operand_int(operands, starts, b), next = operand_int(operands, starts, b + 1);
+    if (start >= 0 && (int64_t)next - start >= needed) {
+        return CLATTN_OK;
+    }
+    return error_set(CLATTN_INVALID_ARGUMENT,
+                     "page_starts[%" PRId64 "] %d, and %d after it: sequence %" PRId64 " needs %" PRId64
+                     " pages for its %" PRId64 " %s",
+                     b, (int)start, (int)next, b, needed, rows, rows_name);
 }

@@ -20,13 +20,13 @@ const char *operand_name(const struct operands *operands, int id)
 
 int operand_is_read(const struct operands *operands, int id)
 {
-    return row_of(operands, id)->role != TENSOR_OUTPUT;
+    return row_of(operands, id)->role != TENSOR_OUTPUT && !(operands->unread >> id & 1);
 }
 
 int operand_is_written(const struct operands *operands, int id)
 {
     const enum tensor_role role = row_of(operands, id)->role;
-    return role == TENSOR_OUTPUT || role == TENSOR_UPDATED;
+    return role == TENSOR_OUTPUT || role == TENSOR_UPDATED || role == TENSOR_SUMMED;
 }
 
 size_t operand_bytes(const struct operands *operands, int id)
@@ -44,11 +44,18 @@ int operand_is_asked(const struct operands *operands, int id)
     return (operands->asked >> id & 1) != 0;
 }
 
+int64_t operand_columns(const struct operands *operands, int id)
+{
+    const int64_t columns = operands->element_columns[row_of(operands, id)->element];
+    return columns > 1 ? columns : 1;
+}
+
 void operand_shape(const struct operands *operands, int id, int64_t shape[4])
 {
     for (int axis = 0; axis < 4; ++axis) {
         shape[axis] = operands->extent[row_of(operands, id)->axis[axis]];
     }
+    shape[3] /= operand_columns(operands, id);
 }
 
 int operand_is_empty(const struct operands *operands, int id)
@@ -73,6 +80,7 @@ const char *operand_shape_text(const struct operands *operands, int id, char *te
     int64_t shape[4];
     size_t length = 0;
     operand_shape(operands, id, shape);
+    shape[3] *= operand_columns(operands, id);
     for (int axis = 0; axis < 4; ++axis) {
         if (row_of(operands, id)->axis[axis] != 0) { /* axes that the tensor has */
             length += (size_t)snprintf(text + length, SHAPE_TEXT_BYTES - length, "%s%" PRId64, length ? ", " : "[",
@@ -199,6 +207,34 @@ static clattn_status check_output_strides(const struct operands *operands, int i
     return CLATTN_OK;
 }
 
+/* From here on, offset and strides of a tensor of blocks count blocks. */
+static clattn_status count_in_blocks(struct operands *operands, int id)
+{
+    struct tensor_place *place = &operands->tensor[id];
+    const int64_t columns = operand_columns(operands, id);
+    const char *name = operand_name(operands, id);
+    if (place->stride[3] != 1) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "%s.stride[3] %" PRId64 ": must be 1, columns of a block are neighbours", name,
+                         place->stride[3]);
+    }
+    if (place->offset % columns != 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "%s.offset %" PRId64 ": must be a multiple of %" PRId64 ", the columns of a block", name,
+                         place->offset, columns);
+    }
+    for (int axis = 0; axis < 3; ++axis) {
+        if (place->stride[axis] % columns != 0) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "%s.stride[%d] %" PRId64 ": must be a multiple of %" PRId64 ", the columns of a block",
+                             name, axis, place->stride[axis], columns);
+        }
+        place->stride[axis] /= columns;
+    }
+    place->offset /= columns;
+    return CLATTN_OK;
+}
+
 static clattn_status check_place(struct operands *operands, int id)
 {
     const struct tensor_row *row = row_of(operands, id);
@@ -217,7 +253,10 @@ static clattn_status check_place(struct operands *operands, int id)
         return error_set(CLATTN_INVALID_ARGUMENT, "%s.stride[3] %" PRId64 ": must be 1, or set problem.strided_columns",
                          row->name, place->stride[3]);
     }
-    if (operand_is_written(operands, id)) {
+    if (operand_columns(operands, id) > 1) {
+        status = count_in_blocks(operands, id);
+    }
+    if (status == CLATTN_OK && operand_is_written(operands, id) && row->role != TENSOR_SUMMED) {
         status = check_output_strides(operands, id);
     }
     if (status == CLATTN_OK) {

@@ -11,7 +11,8 @@ struct tensor_place {
     void *data;
     int64_t offset;
     int64_t stride[4];
-    int64_t low, high; /* the elements that the strides reach are in [low, high); set by operands_check */
+    int64_t low, high; /* the elements that the strides reach are in [low, high); set by operands_check, which also
+                        * makes elements of the columns that offset and strides of block types count */
 };
 
 struct operands {
@@ -20,8 +21,10 @@ struct operands {
     uint32_t unknown_extents;          /* bits of those that only the device knows: at most what stands here */
     clattn_type element[ELEMENTS_MAX]; /* types; CLATTN_TYPE_NONE: see element_bytes */
     size_t element_bytes[ELEMENTS_MAX];
-    uint32_t asked;    /* bit n: the problem has tensor n, which must be given; else it must not */
-    uint32_t in_place; /* bit n: what is written may lie exactly where tensor n does */
+    int64_t element_columns[ELEMENTS_MAX]; /* of block types: of a block, which is the element; 0, 1: elements */
+    uint32_t asked;                        /* bit n: the problem has tensor n, which must be given; else it must not */
+    uint32_t in_place;                     /* bit n: it and another of these may be in one place, exactly */
+    uint32_t unread;                       /* bit n: this call writes all of tensor n, which others read too */
     int strided_columns;
     struct tensor_place tensor[OPERANDS_MAX];
     cl_mem workspace;
@@ -42,6 +45,21 @@ clattn_status operands_check_finite(const struct operands *operands);
 /* int32 values in host memory, or an absent tensor: each of them 0 to `most`, which messages call by its name. */
 clattn_status operands_check_lengths(const struct operands *operands, int id, const char *most_name, int64_t most);
 
+/* The same of seams of packed rows, batch + 1 of them: they begin with 0, and no sequence has less than 0 or more than
+ * `most` rows. */
+clattn_status operands_check_seams(const struct operands *operands, int id, int64_t batch, int64_t most);
+
+/* Where the last sequence ends, by such seams; `unknown` where they cannot be read. */
+int64_t operands_last_seam(const struct operands *operands, int id, int64_t batch, int64_t unknown);
+
+/* Page `number` of sequence b, by a page table in host memory: of its own row, or, where `starts` (page_starts) is
+ * asked for, of one line for all, from starts[b] on. -1: a hole. */
+int32_t operands_page(const struct operands *operands, int table, int starts, int64_t b, int64_t number);
+
+/* Of a table of one line: that sequence b has `needed` pages, for so many rows, which messages call by `rows_name`. */
+clattn_status operands_check_pages(const struct operands *operands, int starts, int64_t b, int64_t needed,
+                                   const char *rows_name, int64_t rows);
+
 /* The int32 that is `index` elements behind the first of a tensor in host memory. */
 static inline int32_t operand_int(const struct operands *operands, int id, int64_t index)
 {
@@ -55,8 +73,9 @@ int operand_is_empty(const struct operands *operands, int id);
 int operand_is_read(const struct operands *operands, int id);
 int operand_is_written(const struct operands *operands, int id);
 const char *operand_name(const struct operands *operands, int id);
-size_t operand_bytes(const struct operands *operands, int id); /* of an element */
-void operand_shape(const struct operands *operands, int id, int64_t shape[4]);
+size_t operand_bytes(const struct operands *operands, int id);                 /* of an element */
+void operand_shape(const struct operands *operands, int id, int64_t shape[4]); /* in elements */
+int64_t operand_columns(const struct operands *operands, int id);              /* of an element: of a block, or 1 */
 
 /* "[5, 384]": the axes that are more than 1, or the last */
 #define SHAPE_TEXT_BYTES 128

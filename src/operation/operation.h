@@ -1,21 +1,22 @@
-/* What an operation is: a name and the tensors that it takes, as data. Forward attention, merging, the multi-head layer
- * and additive attention are operations; whatever treats tensors one by one (presence, strides, bounds, host copies,
- * kernel arguments) is written once, over these rows. An operation that the planner plans, by the strategies of it in
- * strategies.c, also says what must be known of its problems there. */
+/* What an operation is: a name and the tensors that it takes, as data. Forward attention, its gradients, merging, the
+ * multi-head layer and additive attention are operations; whatever treats tensors one by one (presence, strides,
+ * bounds, host copies, kernel arguments) is written once, over these rows. An operation that the planner plans, by the
+ * strategies of it in strategies.c, also says what must be known of its problems there. */
 #ifndef CLATTN_SRC_OPERATION_H
 #define CLATTN_SRC_OPERATION_H
 
 #include "clattn.h"
 
 #define EXTENTS_MAX 24  /* different extents in one operation */
-#define ELEMENTS_MAX 12 /* different element types in one operation */
-#define OPERANDS_MAX 24 /* tensors of one operation */
+#define ELEMENTS_MAX 20 /* different element types in one operation */
+#define OPERANDS_MAX 32 /* tensors of one operation */
 
 enum tensor_role {
     TENSOR_INPUT,
-    TENSOR_WEIGHT, /* an input whose values must be finite, where they can be read */
-    TENSOR_OUTPUT, /* every element of it is written */
-    TENSOR_UPDATED /* read and written: what a call does not write stays as it was */
+    TENSOR_WEIGHT,  /* an input whose values must be finite, where they can be read */
+    TENSOR_OUTPUT,  /* every element of it is written */
+    TENSOR_UPDATED, /* read and written: what a call does not write stays as it was */
+    TENSOR_SUMMED   /* the same; where a stride is 0, elements of that axis are added into one */
 };
 
 /* What the public structs have of a tensor. */

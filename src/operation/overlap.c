@@ -196,15 +196,15 @@ static int has_memory(const struct operands *operands, int id)
     return operand_is_given(operands, id) && !operand_is_empty(operands, id);
 }
 
-/* Each element of one is the same element of the other. */
-static int is_same_place(const struct operands *operands, int a, int b)
+int operands_are_one_place(const struct operands *operands, int a, int b)
 {
     const struct tensor_place *x = &operands->tensor[a], *y = &operands->tensor[b];
     const struct tensor_row *rows = operands->operation->rows;
     int64_t shape[4], other[4];
     operand_shape(operands, a, shape);
     operand_shape(operands, b, other);
-    int same = x->offset == y->offset && operands->element[rows[a].element] == operands->element[rows[b].element];
+    int same = x->buffer == y->buffer && x->data == y->data && x->offset == y->offset &&
+               operands->element[rows[a].element] == operands->element[rows[b].element];
     for (int axis = 0; axis < 4 && same; ++axis) {
         same = shape[axis] == other[axis] && (shape[axis] == 1 || x->stride[axis] == y->stride[axis]);
     }
@@ -226,7 +226,8 @@ static int meet(const struct operands *operands, int written, int other)
 {
     struct region a, b;
     if (!has_memory(operands, other) || is_before(operands, written, other) || is_before(operands, other, written) ||
-        (operands->in_place >> other & 1 && is_same_place(operands, written, other))) {
+        (operands->in_place >> other & operands->in_place >> written & 1 &&
+         operands_are_one_place(operands, written, other))) {
         return 0;
     }
     return region_of(operands, written, &a) && region_of(operands, other, &b) &&

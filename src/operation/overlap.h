@@ -12,4 +12,7 @@ clattn_status operands_check_apart(const struct operands *operands, size_t works
 /* The same of outputs among one another alone: where inputs are copied before anything is written. */
 clattn_status operands_check_outputs_apart(const struct operands *operands);
 
+/* Each element of tensor a is the same element of tensor b, in the same buffer or memory. */
+int operands_are_one_place(const struct operands *operands, int a, int b);
+
 #endif

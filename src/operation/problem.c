@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/growth.h"
+#include "base/stored_types.h"
 #include "base/text.h"
 #include "cl/forward_params.h"
 #include "operation/forward.h"
@@ -18,7 +19,7 @@
 /* Kernels count rows and keys of a tile past the last one in int. */
 #define LENGTH_MAX (INT32_MAX - 4096)
 
-GROWTH(clattn_problem, "problem", head_dim, pages, CLATTN_PROBLEM_INIT);
+GROWTH(clattn_problem, "problem", head_dim, ring, CLATTN_PROBLEM_INIT);
 
 clattn_status problem_check_scale(int has_scale, double scale)
 {
@@ -63,16 +64,31 @@ static clattn_status check_lengths(const clattn_problem *p)
     return CLATTN_OK;
 }
 
-/* Types of their own: any that are computed in float32 go together. */
+/* Types of their own: any that are computed in float32 go together; keys and values may be codes. */
 static clattn_status check_own_types(const clattn_problem *p)
 {
     const struct {
         const char *name;
         clattn_type type;
-    } own[] = { { "key_type", p->key_type }, { "value_type", p->value_type }, { "out_type", p->out_type } };
+        int64_t columns; /* 0: no codes */
+    } own[] = { { "key_type", p->key_type, p->head_dim },
+                { "value_type", p->value_type, p->head_dim_v },
+                { "out_type", p->out_type, 0 } };
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); ++i) {
-        if (clattn_type_size(own[i].type) == 0) {
+        const int64_t block = clattn_type_columns(own[i].type);
+        if (block == 0) {
             return error_set(CLATTN_INVALID_ARGUMENT, "%s %d: is not a clattn_type", own[i].name, (int)own[i].type);
+        }
+        if (own[i].columns == 0 && !type_is_float(own[i].type)) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "%s %s: is for keys and values only; use float32, float16 or bfloat16", own[i].name,
+                             clattn_type_name(own[i].type));
+        }
+        if (own[i].columns % block != 0) {
+            return error_set(CLATTN_INVALID_SHAPE,
+                             "%s %" PRId64 ": must be a multiple of %" PRId64 ", a block of %s %s",
+                             i ? "head_dim_v" : "head_dim", own[i].columns, block, own[i].name,
+                             clattn_type_name(own[i].type));
         }
         if ((own[i].type == CLATTN_FLOAT64) != (p->type == CLATTN_FLOAT64)) {
             return error_set(CLATTN_INVALID_ARGUMENT, "%s %s: float64 goes with no other type, and type is %s",
@@ -84,11 +100,11 @@ static clattn_status check_own_types(const clattn_problem *p)
 
 static clattn_status check_types(const clattn_problem *p)
 {
-    if (clattn_type_size(p->type) == 0) {
+    if (!type_is_float(p->type)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "type %d: must be CLATTN_FLOAT32, FLOAT16, BFLOAT16 or FLOAT64",
                          (int)p->type);
     }
-    if (p->bias_type != CLATTN_TYPE_NONE && clattn_type_size(p->bias_type) == 0) {
+    if (p->bias_type != CLATTN_TYPE_NONE && !type_is_float(p->bias_type)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "bias_type %d: is not a clattn_type", (int)p->bias_type);
     }
     if (p->bias_type == CLATTN_FLOAT64 && p->type != CLATTN_FLOAT64) {
@@ -170,6 +186,76 @@ static clattn_status check_pages(const clattn_problem *p)
     return check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
 }
 
+/* Scales are for codes that have none of their own, and what says how they are shared is for scales. */
+static clattn_status check_scales(const clattn_problem *p)
+{
+    const struct {
+        const char *name;
+        clattn_type type;
+        uint32_t feature;
+        int64_t rows, columns;
+    } of[] = { { "key", p->key_type, CLATTN_WITH_KEY_SCALES, p->key_scale_rows, p->key_scale_columns },
+               { "value", p->value_type, CLATTN_WITH_VALUE_SCALES, p->value_scale_rows, p->value_scale_columns } };
+    for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); ++i) {
+        const int has = (p->features & of[i].feature) != 0;
+        if (has && !type_takes_scales(of[i].type)) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "features: %s scales are for int8, e4m3 and e5m2, and %s_type is %s", of[i].name,
+                             of[i].name, clattn_type_name(of[i].type));
+        }
+        if (!has && (of[i].rows != 0 || of[i].columns != 0)) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "%s_scale_rows %" PRId64 ", %s_scale_columns %" PRId64
+                             ": would be ignored without %s scales; set their feature, or leave them 0",
+                             of[i].name, of[i].rows, of[i].name, of[i].columns, of[i].name);
+        }
+        if (of[i].rows < 0 || of[i].rows > DIMENSION_MAX || of[i].columns < 0 || of[i].columns > DIMENSION_MAX) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "%s_scale_rows %" PRId64 ", %s_scale_columns %" PRId64 ": must be 0 (all) to %d",
+                             of[i].name, of[i].rows, of[i].name, of[i].columns, DIMENSION_MAX);
+        }
+    }
+    return CLATTN_OK;
+}
+
+static int ring_turns(const clattn_problem *p)
+{
+    return p->ring > 0 && p->ring < p->key_len;
+}
+
+/* Keys are overwritten: no row may lose some of its window without a word. */
+static clattn_status check_ring(const clattn_problem *p)
+{
+    const int64_t turning = p->ring - p->always_visible_keys;
+    if (p->ring < 0 || p->ring > DIMENSION_MAX) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "ring %" PRId64 ": must be 0 (none) to %d", p->ring, DIMENSION_MAX);
+    }
+    if (p->ring > 0 && turning <= 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "ring %" PRId64 ": must be more than always_visible_keys %" PRId64 ", which stay in it",
+                         p->ring, p->always_visible_keys);
+    }
+    if (p->ring > 0 && (p->features & (CLATTN_WITH_VARLEN | CLATTN_WITH_PAGES)) == CLATTN_WITH_VARLEN) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "ring %" PRId64 ": packed keys have none; use pages", p->ring);
+    }
+    if (!ring_turns(p)) {
+        return CLATTN_OK;
+    }
+    if (p->window_left < 0 || p->window_left + p->query_len > turning) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "ring %" PRId64 ": keeps %" PRId64 " keys behind the pinned ones, and window_left %" PRId64
+                         " with query_len %" PRId64 " may need more; make it larger, or the window smaller",
+                         p->ring, turning, p->window_left, p->query_len);
+    }
+    if (p->alignment == CLATTN_ALIGN_TOP_LEFT) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "alignment: top left: rows would stand at the first keys, which a ring of %" PRId64
+                         " rows overwrites; use bottom right or offsets",
+                         p->ring);
+    }
+    return CLATTN_OK;
+}
+
 static clattn_status check_numbers(const clattn_problem *p)
 {
     if (!isfinite(p->softcap) || p->softcap < 0 || (p->softcap > 0 && !((float)p->softcap > 0)) ||
@@ -188,7 +274,8 @@ static uint32_t flags_of(const clattn_problem *p)
 {
     return forward_flags(p) | (p->causal ? CLATTN_FLAG_CAUSAL : 0u) |
            (p->window_left >= 0 || p->window_right >= 0 ? CLATTN_FLAG_WINDOW : 0u) |
-           (p->softcap > 0 ? CLATTN_FLAG_SOFTCAP : 0u) | (p->dropout > 0 ? CLATTN_FLAG_DROPOUT : 0u);
+           (p->softcap > 0 ? CLATTN_FLAG_SOFTCAP : 0u) | (p->dropout > 0 ? CLATTN_FLAG_DROPOUT : 0u) |
+           (ring_turns(p) ? CLATTN_FLAG_RING : 0u);
 }
 
 clattn_status problem_init(struct problem *problem, const clattn_problem *given)
@@ -203,9 +290,9 @@ clattn_status problem_init(struct problem *problem, const clattn_problem *given)
         p->value_type = forward_type(p, p->value_type);
         p->out_type = forward_type(p, p->out_type);
     }
-    clattn_status (*const checks[])(const clattn_problem *) = { check_types,   check_own_types, check_shape,
-                                                                check_lengths, check_masking,   check_pages,
-                                                                check_numbers };
+    clattn_status (*const checks[])(const clattn_problem *) = { check_types,  check_shape,   check_own_types,
+                                                                check_scales, check_lengths, check_masking,
+                                                                check_pages,  check_ring,    check_numbers };
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
         status = checks[i](&problem->p);
     }
@@ -231,13 +318,21 @@ int attention_problem_equal(const struct any_problem *a, const struct any_proble
            x->always_visible_keys == y->always_visible_keys && !(x->softcap != y->softcap) &&
            !(x->dropout != y->dropout) && x->strided_columns == y->strided_columns && x->matmul == y->matmul &&
            x->allow_tf32 == y->allow_tf32 && x->key_type == y->key_type && x->value_type == y->value_type &&
-           x->out_type == y->out_type && x->page_size == y->page_size && x->pages == y->pages;
+           x->out_type == y->out_type && x->page_size == y->page_size && x->pages == y->pages &&
+           x->key_scale_rows == y->key_scale_rows && x->key_scale_columns == y->key_scale_columns &&
+           x->value_scale_rows == y->value_scale_rows && x->value_scale_columns == y->value_scale_columns &&
+           x->ring == y->ring;
 }
 
 int problem_mixes_types(const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
     return p->key_type != p->type || p->value_type != p->type || p->out_type != p->type;
+}
+
+int problem_has_codes(const struct problem *problem)
+{
+    return !type_is_float(problem->p.key_type) || !type_is_float(problem->p.value_type);
 }
 
 int problem_hides_keys(const struct problem *problem)
@@ -263,6 +358,9 @@ void attention_problem_describe(const struct any_problem *any, struct text *text
         { CLATTN_FLAG_SOFTCAP, "softcap" },
         { CLATTN_FLAG_DROPOUT, "dropout" },
         { CLATTN_FLAG_ROW_RANGES, "row ranges" },
+        { CLATTN_FLAG_KEY_SCALES, "key scales" },
+        { CLATTN_FLAG_VALUE_SCALES, "value scales" },
+        { CLATTN_FLAG_RING, "ring" },
     };
     const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;

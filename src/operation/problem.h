@@ -23,8 +23,17 @@ static inline const struct problem *attention_problem(const struct any_problem *
 int attention_problem_equal(const struct any_problem *a, const struct any_problem *b);
 void attention_problem_describe(const struct any_problem *problem, struct text *text);
 
+/* Query heads of a key/value head. */
+static inline int64_t problem_group(const clattn_problem *p)
+{
+    return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
+}
+
 /* Whether query, key, value and out are not all of one type. */
 int problem_mixes_types(const struct problem *problem);
+
+/* Whether keys or values are codes: of 8-bit or block types. */
+int problem_has_codes(const struct problem *problem);
 
 /* Whether keys may be hidden from rows in any way. */
 int problem_hides_keys(const struct problem *problem);

@@ -9,10 +9,14 @@
 #include "operation/operands.h"
 
 /* The row of a tensor that is `field` in the public structs for devices and hosts, placed in the kernels' `params`. */
-#define TENSOR_ROW(field_, axes, element_, access, place, device, host, params)                                        \
+#define TENSOR_ROW(field_, axes, element, access, place, device, host, params)                                         \
+    MEMBER_ROW(field_, field_, axes, element, ROLE_##access, place, device, host, params)
+
+/* The same where the public structs lie in others, as their `member`. */
+#define MEMBER_ROW(field_, member, axes, element_, role_, place, device, host, params)                                 \
     {                                                                                                                  \
-        .name = #field_, .device_at = offsetof(device, field_), .host_at = offsetof(host, field_),                     \
-        .axis = AXES_OF axes, .element = ELEMENT_##element_, .role = ROLE_##access, PLACE_##place(params, field_)      \
+        .name = #field_, .device_at = offsetof(device, member), .host_at = offsetof(host, member),                     \
+        .axis = AXES_OF axes, .element = ELEMENT_##element_, .role = role_, PLACE_##place(params, field_)              \
     }
 
 #define AXES_OF(batch, head, row, column)                                                                              \
@@ -24,6 +28,7 @@
 #define ROLE_WEIGHT TENSOR_WEIGHT
 #define ROLE_OUT TENSOR_OUTPUT
 #define ROLE_UPDATED TENSOR_UPDATED
+#define ROLE_SUMMED TENSOR_SUMMED
 
 /* What `params` has of the place, as CLATTN_PLACE_* of cl/forward_params.h declares it. */
 #define PLACE_DENSE(params, name) .dense = 1, .param_offset_at = offsetof(params, name##_offset)

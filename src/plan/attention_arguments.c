@@ -1,6 +1,8 @@
 /* The params and the argument list that all attention kernels begin with. */
 #include "plan/attention_arguments.h"
 
+#include <limits.h>
+
 #include "plan/strategy.h"
 
 #define POINTERS_BYTES 192 /* of all tensors, and single numbers, at most */
@@ -41,9 +43,73 @@ void append_type_options(const struct problem *problem, struct text *options)
     }
 }
 
-void append_page_options(const clattn_problem *problem, struct text *options)
+static void append_scale_options(const struct problem *problem, struct text *options)
+{
+    const clattn_problem *p = &problem->p;
+    if (problem->flags & (CLATTN_FLAG_KEY_SCALES | CLATTN_FLAG_VALUE_SCALES)) {
+        text_append(options,
+                    " -D KEY_SCALE_ROWS=%d -D KEY_SCALE_COLUMNS=%d -D VALUE_SCALE_ROWS=%d -D VALUE_SCALE_COLUMNS=%d",
+                    scale_share(p->key_scale_rows), scale_share(p->key_scale_columns), scale_share(p->value_scale_rows),
+                    scale_share(p->value_scale_columns));
+    }
+}
+
+int attention_reads_rows(const struct problem *problem, struct text *why)
+{
+    if (problem_has_codes(problem)) {
+        text_append(why, "reads keys and values of floating-point types, not %s keys and %s values",
+                    clattn_type_name(problem->p.key_type), clattn_type_name(problem->p.value_type));
+    } else if (problem->flags & CLATTN_FLAG_RING) {
+        text_append(why, "reads keys whose rows follow one another, which those of a ring do not");
+    } else {
+        return 1;
+    }
+    return 0;
+}
+
+void append_problem_options(const struct problem *problem, struct text *options)
+{
+    const clattn_problem *p = &problem->p;
+    text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
+                (unsigned)problem->flags, (int)p->bias_type, p->strided_columns != 0, (int)p->head_dim,
+                (int)p->head_dim_v);
+}
+
+int attention_fits_vectors(const clattn_context *context, const clattn_problem *p, int columns_most, struct text *why)
+{
+    if (context->device.quirks & QUIRK_NO_LARGE_VECTORS) {
+        text_append(why, "is made of wide vectors, which the device's compiler is not up to");
+    } else if (p->type == CLATTN_FLOAT64) {
+        text_append(why, "computes in float32");
+    } else if (p->head_dim + p->head_dim_v > columns_most) {
+        text_append(why, "head_dim + head_dim_v %lld: at most %d fit private memory",
+                    (long long)(p->head_dim + p->head_dim_v), columns_most);
+    } else if (p->query_len * problem_group(p) > INT_MAX / 2) {
+        text_append(why, "query_len %lld of %lld heads: a key/value head's rows must fit 32 bits",
+                    (long long)p->query_len, (long long)problem_group(p));
+    } else {
+        return 1;
+    }
+    return 0;
+}
+
+void append_ring_options(const struct problem *problem, struct text *options)
+{
+    if (problem->flags & CLATTN_FLAG_RING) {
+        text_append(options, " -D RING=1");
+    }
+}
+
+static void append_page_options(const clattn_problem *problem, struct text *options)
 {
     if (problem->page_size > 0) {
         text_append(options, " -D PAGED=1 -D PAGE_SIZE=%d", (int)problem->page_size);
     }
+}
+
+void append_kv_options(const struct problem *problem, struct text *options)
+{
+    append_page_options(&problem->p, options);
+    append_ring_options(problem, options);
+    append_scale_options(problem, options);
 }

@@ -19,8 +19,24 @@ void attention_arguments(const clattn_params *params, const struct operands *ope
 /* Appends "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are others. */
 void append_type_options(const struct problem *problem, struct text *options);
 
-/* Appends " -D PAGED=1 -D PAGE_SIZE=16" where keys and values lie in pages. */
-void append_page_options(const clattn_problem *problem, struct text *options);
+/* Appends how keys and values lie: " -D PAGED=1 -D PAGE_SIZE=16" in pages, rings, and how many rows and columns share a
+ * scale. */
+void append_kv_options(const struct problem *problem, struct text *options);
+
+/* Appends what kernels that are made for one problem know of it: FLAGS, BIAS_TYPE, STRIDED_COLUMNS and head dims. */
+void append_problem_options(const struct problem *problem, struct text *options);
+
+/* For kernels of wide vectors in float32, with head_dim + head_dim_v columns in private memory and packed rows counted
+ * in 32 bits. 0: appends one sentence why not. */
+int attention_fits_vectors(const clattn_context *context, const clattn_problem *problem, int columns_most,
+                           struct text *why);
+
+/* Appends " -D RING=1" where rows are a ring that turns. */
+void append_ring_options(const struct problem *problem, struct text *options);
+
+/* For kernels that read keys and values as floats, in rows one behind the other or in pages. 0: they are codes, or a
+ * ring; appends one sentence that says so. */
+int attention_reads_rows(const struct problem *problem, struct text *why);
 
 /* Whether the device takes so many bytes of arguments, the kernel's own structs of `own_bytes` included. 0:
  * appends one sentence why not. */

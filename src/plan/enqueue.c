@@ -4,6 +4,22 @@
 #include "base/error.h"
 #include "operation/overlap.h"
 
+clattn_status enqueue_check(const struct clattn_plan *plan, const struct operation *operation, cl_command_queue queue,
+                            cl_event *done)
+{
+    if (done) {
+        *done = NULL;
+    }
+    REQUIRE(plan);
+    REQUIRE(queue);
+    const clattn_status status = context_check(plan->context);
+    if (status != CLATTN_OK || plan->problem->operation == operation) {
+        return status;
+    }
+    return error_set(CLATTN_INVALID_ARGUMENT, "plan: computes %s, and this call is for plans of %s",
+                     plan->problem->operation->name, operation->name);
+}
+
 static clattn_status check_workspace(const clattn_context *context, const struct operands *operands,
                                      size_t needed_bytes)
 {

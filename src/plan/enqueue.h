@@ -13,6 +13,11 @@ struct enqueue_target {
     cl_event *done; /* NULL: not wanted */
 };
 
+/* What every public call that enqueues a plan asks first: that there is a plan, of this process and this operation, and
+ * a queue. Clears *done (may be NULL), which it is after an error. */
+clattn_status enqueue_check(const struct clattn_plan *plan, const struct operation *operation, cl_command_queue queue,
+                            cl_event *done);
+
 /* Begins the chain of a call: the queue and every buffer must be of the context, buffers must hold what the
  * strides reach and the workspace so many bytes. After CLATTN_OK the caller ends the chain by chain_end. */
 clattn_status enqueue_begin(const clattn_context *context, const struct enqueue_target *target,

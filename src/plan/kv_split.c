@@ -3,14 +3,9 @@
 
 #define COLUMNS_MOST 4096 /* head_dim, head_dim_v */
 
-int64_t kv_split_group(const clattn_problem *p)
-{
-    return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
-}
-
 int64_t kv_split_rows_of(const clattn_problem *p)
 {
-    return p->query_len * kv_split_group(p);
+    return p->query_len * problem_group(p);
 }
 
 int kv_split_rows(const clattn_problem *p)
@@ -18,15 +13,39 @@ int kv_split_rows(const clattn_problem *p)
     return kv_split_rows_of(p) > 0 ? (int)kv_split_rows_of(p) : 1;
 }
 
-int64_t kv_splits_of(int64_t key_len, int split_keys)
+static int64_t splits_from_one(int64_t keys, int split_keys)
 {
-    return key_len > 0 ? (key_len + split_keys - 1) / split_keys : 1;
+    return keys > 0 ? (keys + split_keys - 1) / split_keys : 1;
+}
+
+/* The most keys between the first that the first row's window has and the last that the last row sees; -1: no bound. */
+static int64_t window_span(const clattn_problem *p)
+{
+    const int64_t kept = p->ring > 0 ? p->ring - p->always_visible_keys : INT64_MAX;
+    int64_t span = INT64_MAX;
+    if (p->window_left >= 0 && (p->causal || p->window_right >= 0)) {
+        span = p->window_left + p->query_len + (p->causal ? 0 : p->window_right);
+    }
+    span = kept < span ? kept : span;
+    return p->window_left >= 0 && span < INT64_MAX ? span : -1;
+}
+
+int64_t kv_splits_of(const clattn_problem *p, int64_t key_len, int split_keys)
+{
+    const int64_t all = splits_from_one(key_len, split_keys), span = window_span(p);
+    if (span < 0) {
+        return all;
+    }
+    const int64_t pinned = p->always_visible_keys > 0 ? splits_from_one(p->always_visible_keys, split_keys) : 0;
+    const int64_t seen = pinned + span / split_keys + 2; /* a span ends and begins inside of splits */
+    return seen < all ? seen : all;
 }
 
 size_t kv_split_workspace_bytes(const clattn_problem *p, int split_keys)
 {
     double floats = (double)p->batch * (double)p->query_heads * (double)p->query_len *
-                    (double)(SPLIT_COLUMNS(p->head_dim_v) + SPLIT_STATE) * (double)kv_splits_of(p->key_len, split_keys);
+                    (double)(SPLIT_COLUMNS(p->head_dim_v) + SPLIT_STATE) *
+                    (double)kv_splits_of(p, p->key_len, split_keys);
     return floats * sizeof(float) < 1e18 ? (size_t)floats * sizeof(float) : SIZE_MAX;
 }
 
@@ -44,7 +63,7 @@ int kv_split_applicable(const clattn_context *context, const struct problem *pro
         text_append(why, "reads columns of stride 1");
     } else if (p->query_len > rows_most || kv_split_rows_of(p) > rows_most) {
         text_append(why, "%lld query rows of %lld heads share a key/value head: at most %d rows",
-                    (long long)p->query_len, (long long)kv_split_group(p), rows_most);
+                    (long long)p->query_len, (long long)problem_group(p), rows_most);
     } else if (p->head_dim > COLUMNS_MOST || p->head_dim_v > COLUMNS_MOST) {
         text_append(why, "head_dim %lld, head_dim_v %lld: at most %d fit private memory", (long long)p->head_dim,
                     (long long)p->head_dim_v, COLUMNS_MOST);
@@ -63,10 +82,10 @@ void kv_split_call_of(const struct clattn_plan *plan, const struct operands *ope
 {
     attention_params(plan, operands, &call->params);
     call->workspace = operands->workspace;
-    call->n_splits = (cl_int)kv_splits_of(call->params.key_len, split_keys);
+    call->n_splits = (cl_int)kv_splits_of(&attention_problem(plan->problem)->p, call->params.key_len, split_keys);
     call->heads = (size_t)call->params.kv_heads;
     call->batch = (size_t)call->params.batch;
-    call->rows = (size_t)call->params.query_len * (size_t)kv_split_group(&attention_problem(plan->problem)->p);
+    call->rows = (size_t)call->params.query_len * (size_t)problem_group(&attention_problem(plan->problem)->p);
     attention_arguments(&call->params, operands, call->arguments);
     call->arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->workspace);
     call->arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(call->n_splits);

@@ -7,13 +7,13 @@
 #include "plan/attention_arguments.h"
 #include "plan/strategy.h"
 
-/* Query heads of a key/value head; the rows that share one, which may be none, and at least one. */
-int64_t kv_split_group(const clattn_problem *p);
+/* The rows that share a key/value head, which may be none; and at least one. */
 int64_t kv_split_rows_of(const clattn_problem *p);
 int kv_split_rows(const clattn_problem *p);
 
-/* How many splits `key_len` keys have: at least one. */
-int64_t kv_splits_of(int64_t key_len, int split_keys);
+/* How many splits of `key_len` keys the rows of a call can see, at most, and at least one. A window, or a ring, leaves
+ * out those before it (cl/split_place.clh). */
+int64_t kv_splits_of(const clattn_problem *p, int64_t key_len, int split_keys);
 
 /* SIZE_MAX: more than can be said. */
 size_t kv_split_workspace_bytes(const clattn_problem *p, int split_keys);

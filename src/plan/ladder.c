@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "program/launch.h"
+#include "program/program_uses.h"
 
 #define MATRIX_MAX (64 * 64)
 #define MEASURED_TURNS 31
@@ -23,6 +24,7 @@ static _Thread_local clattn_status unanswered;
 struct ladder {
     clattn_context *context;
     pthread_mutex_t lock; /* held while a probe runs: others who ask wait for the answer */
+    int ignores_speed;
     struct verdict verdicts[RUNG_COUNT];
 };
 
@@ -215,7 +217,8 @@ static clattn_status judge(struct probe *probe, struct verdict *verdict)
                  "it is %.2f times as fast as multiply-adds here, and worth its conversions from %.1f on",
                  verdict->gain, r->gain_least);
     }
-    verdict->has_it = status == CLATTN_OK && !wrong && !(r->speed_kernel && verdict->gain < r->gain_least);
+    const int is_slow = r->speed_kernel && verdict->gain < r->gain_least && !probe->context->ladder->ignores_speed;
+    verdict->has_it = status == CLATTN_OK && !wrong && !is_slow;
     return status;
 }
 
@@ -232,6 +235,7 @@ static clattn_status try_probe(clattn_context *context, const struct rung *rung,
 {
     struct error_record before;
     error_save(&before);
+    struct program_uses *const uses = program_uses_begin(NULL); /* no plan's, though one may be in the making */
     clattn_status status = CLATTN_OUT_OF_HOST_MEMORY;
     struct probe *probe = calloc(1, sizeof(*probe));
     if (probe) {
@@ -243,6 +247,7 @@ static clattn_status try_probe(clattn_context *context, const struct rung *rung,
         error_set(status, "out of memory for a probe");
     }
     free(probe);
+    program_uses_begin(uses);
     if (status != CLATTN_OK) {
         explain_failure(rung, verdict);
     }
@@ -315,6 +320,11 @@ int ladder_try(clattn_context *context, const struct rung *rung, struct text *wh
         text_append(why, "%s", verdict.reason);
     }
     return verdict.has_it;
+}
+
+void ladder_ignore_speed(clattn_context *context)
+{
+    context->ladder->ignores_speed = 1;
 }
 
 double ladder_gain(const clattn_context *context, enum rung_id id)

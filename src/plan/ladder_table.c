@@ -75,6 +75,7 @@ const struct rung ladder_table[RUNG_COUNT] = {
     [RUNG_AVX512_BF16] = {
         CPU_RUNG("avx512_bf16", "dot products of bfloat16 pairs, faster than multiply-adds: x86 AVX512-BF16",
                  x86_has_avx512_bf16, "probe_avx512_bf16.cl", "", 4),
+        .without_kernel = "the device's compiler is held to older instructions",
         .speed_kernel = "probe_speed",
         .rival_kernel = "probe_rival",
         .rounds = 4000,

@@ -1,74 +1,84 @@
 /* From a problem to a plan: each strategy of the table is asked, one is taken, the rest is explained. */
 #include "plan/planner.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "operation/forward.h"
 #include "operation/problem.h"
+#include "plan/estimates.h"
 #include "plan/ladder.h"
+#include "plan/self_check.h"
 
 struct choice {
-    const struct strategy *strategy;
-    double cost_ms;
+    const struct estimate *taken;   /* NULL: none takes the problem */
     const struct wisdom_fact *fact; /* that told which; NULL: none */
 };
 
-static const char *time_text(double ms, char *text, size_t size)
+/* One way through the table; when its plan may not be used, the next attempt knows. */
+struct attempt {
+    clattn_context *context;
+    const struct any_problem *problem;
+    int without_wisdom;
+    int took_wisdom;      /* the plan would be another one without it, whether there is one in the end or not */
+    struct text *refused; /* of each strategy of the table: why the self-check does not let it; "": it does */
+    struct text *refused_now;
+    struct estimates estimates; /* of the last walk */
+};
+
+/* Whether a strategy may be taken: the self-check has not refused it, and it takes the problem. */
+static int is_open(const struct attempt *attempt, size_t i, const struct any_problem *problem, struct text *why)
 {
-    snprintf(text, size, ms < 1000 ? "%.3g ms" : "%.3g s", ms < 1000 ? ms : ms / 1000);
-    return text;
+    if (attempt->refused[i].length > 0) {
+        text_append(why, "self-check: %s", attempt->refused[i].data);
+        return 0;
+    }
+    return strategy_table[i]->applicable(attempt->context, problem, why);
 }
 
-/* Walks the table. `others` gets a line for each strategy that was not taken. */
-static struct choice walk(const clattn_context *context, const struct any_problem *problem, struct text *others)
+/* Walks the table, and has the cheapest that takes the problem. `others` gets a line for each strategy that was not
+ * taken. */
+static struct choice walk(struct attempt *attempt, const struct any_problem *problem, struct text *others)
 {
-    struct choice best = { NULL, 0, NULL };
+    struct choice best = { NULL, NULL };
     const char *wanted = problem->strategy_name[0] ? problem->strategy_name : NULL;
-    double *costs = calloc(strategy_count, sizeof(*costs));
-    for (size_t i = 0; costs && i < strategy_count; ++i) {
+    if (estimates_begin(&attempt->estimates) != 0) {
+        others->failed = 1;
+        return best;
+    }
+    for (size_t i = 0; i < strategy_count; ++i) {
         const struct strategy *s = strategy_table[i];
-        struct text why = TEXT_INIT;
-        costs[i] = -1;
         if (s->operation != problem->operation) {
             continue;
         }
-        if (wanted && strcmp(wanted, s->name) != 0) { /* not even asked: that may run a probe */
-            text_append(others, "  %s: not asked for\n", s->name);
-        } else if (!s->applicable(context, problem, &why)) {
-            text_append(others, "  %s: declined: %s\n", s->name, why.data ? why.data : "no reason given");
-        } else {
-            costs[i] = s->cost_ms(context, problem);
-            if (!best.strategy || costs[i] < best.cost_ms) {
-                best = (struct choice){ s, costs[i], NULL };
-            }
+        struct estimate *estimate = estimates_add(&attempt->estimates, s);
+        estimate->was_asked = !wanted || strcmp(wanted, s->name) == 0; /* else not even asked: that may run a probe */
+        if (!estimate->was_asked) {
+            continue;
         }
-        text_free(&why);
-    }
-    for (size_t i = 0; costs && i < strategy_count; ++i) {
-        if (costs[i] >= 0 && strategy_table[i] != best.strategy) {
-            char time[32], best_time[32];
-            text_append(others, "  %s: expected to be slower (%s, against %s)\n", strategy_table[i]->name,
-                        time_text(costs[i], time, sizeof(time)), time_text(best.cost_ms, best_time, sizeof(best_time)));
+        estimate->takes = is_open(attempt, i, problem, &estimate->declined);
+        others->failed |= estimate->declined.failed;
+        if (estimate->takes) {
+            text_free(&estimate->declined); /* why it would not by one way, where it does by another */
+            estimate->cost_ms = s->cost_ms(attempt->context, problem);
+            best.taken = best.taken && best.taken->cost_ms <= estimate->cost_ms ? best.taken : estimate;
         }
     }
-    others->failed |= costs == NULL;
-    free(costs);
+    estimates_describe(&attempt->estimates, best.taken, others);
     return best;
 }
 
-/* The strategy that the problem asks for, of its operation's. */
-static const struct strategy *strategy_wanted(const struct any_problem *problem)
+/* Where the strategy that the problem asks for is, of its operation's; strategy_count: there is none. */
+static size_t strategy_wanted(const struct any_problem *problem)
 {
-    for (size_t i = 0; i < strategy_count; ++i) {
-        if (strategy_table[i]->operation == problem->operation &&
-            strcmp(strategy_table[i]->name, problem->strategy_name) == 0) {
-            return strategy_table[i];
-        }
+    size_t i = 0;
+    while (i < strategy_count && (strategy_table[i]->operation != problem->operation ||
+                                  strcmp(strategy_table[i]->name, problem->strategy_name) != 0)) {
+        ++i;
     }
-    return NULL;
+    return i;
 }
 
 static clattn_status unknown_strategy(const struct any_problem *problem)
@@ -86,18 +96,18 @@ static clattn_status unknown_strategy(const struct any_problem *problem)
 }
 
 /* The reason of the one that was asked for, or of all; without the end of the last line. */
-static clattn_status nothing_takes(const clattn_context *context, const struct any_problem *problem,
-                                   const struct text *others)
+static clattn_status nothing_takes(const struct attempt *attempt, const struct text *others)
 {
+    const struct any_problem *problem = attempt->problem;
     struct text why = TEXT_INIT;
     clattn_status status;
     if (problem->strategy_name[0]) {
-        strategy_wanted(problem)->applicable(context, problem, &why);
+        is_open(attempt, strategy_wanted(problem), problem, &why);
         status = error_set(CLATTN_UNSUPPORTED, "strategy \"%s\" cannot take this problem on device \"%s\": %s",
-                           problem->strategy_name, context->device.name, why.data ? why.data : "");
+                           problem->strategy_name, attempt->context->device.name, why.data ? why.data : "");
     } else {
         status = error_set(CLATTN_UNSUPPORTED, "no strategy takes this problem on device \"%s\":\n%.*s",
-                           context->device.name, others->length ? (int)others->length - 1 : 0,
+                           attempt->context->device.name, others->length ? (int)others->length - 1 : 0,
                            others->data ? others->data : "");
     }
     text_free(&why);
@@ -106,21 +116,21 @@ static clattn_status nothing_takes(const clattn_context *context, const struct a
 
 /* What wisdom has to say of strategies: a fact of `clattn tune --bits`. It counts as if that strategy was asked for,
  * where it takes the problem; `best` is left alone else. */
-static clattn_status ask_wisdom(const clattn_context *context, const struct any_problem *problem, struct text *others,
-                                struct choice *best)
+static clattn_status ask_wisdom(struct attempt *attempt, struct text *others, struct choice *best)
 {
+    const struct any_problem *problem = attempt->problem;
     if (problem->operation != &operation_forward || problem->strategy_name[0]) {
         return CLATTN_OK;
     }
     const struct wisdom_class of = wisdom_strategy_class_of("", &attention_problem(problem)->p);
-    const struct wisdom_fact *fact = wisdom_find(context->wisdom, &of);
+    const struct wisdom_fact *fact = wisdom_find(attempt->context->wisdom, &of);
     struct any_problem *asked = fact ? problem_copy(problem) : NULL;
     if (!asked) {
         return fact ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan") : CLATTN_OK;
     }
     if (strlen(fact->of.name) < sizeof(asked->strategy_name)) {
         memcpy(asked->strategy_name, fact->of.name, strlen(fact->of.name) + 1);
-        *best = walk(context, asked, others);
+        *best = walk(attempt, asked, others);
         best->fact = fact;
     }
     free(asked);
@@ -128,21 +138,20 @@ static clattn_status ask_wisdom(const clattn_context *context, const struct any_
 }
 
 /* A strategy for the problem. What memory lacked for a probe must not decide: the next plan would be another. */
-static clattn_status choose(const clattn_context *context, const struct any_problem *problem, int without_wisdom,
-                            struct text *others, struct choice *best)
+static clattn_status choose(struct attempt *attempt, struct text *others, struct choice *best)
 {
     ladder_answered(); /* what was asked before is not asked here */
-    clattn_status status = without_wisdom ? CLATTN_OK : ask_wisdom(context, problem, others, best);
-    if (status == CLATTN_OK && !best->strategy) {
+    clattn_status status = attempt->without_wisdom ? CLATTN_OK : ask_wisdom(attempt, others, best);
+    if (status == CLATTN_OK && !best->taken) {
         text_free(others);
-        *best = walk(context, problem, others);
+        *best = walk(attempt, attempt->problem, others);
     }
     const clattn_status answered = ladder_answered();
     status = status == CLATTN_OK ? answered : status;
     if (status == CLATTN_OK && others->failed) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
-    return status == CLATTN_OK && !best->strategy ? nothing_takes(context, problem, others) : status;
+    return status == CLATTN_OK && !best->taken ? nothing_takes(attempt, others) : status;
 }
 
 static clattn_status check_memory(const struct clattn_plan *plan)
@@ -174,35 +183,75 @@ static void explain_begin(struct text *text, const struct clattn_plan *plan, con
     }
 }
 
-/* *took_wisdom: the plan would be another one without it, whether there is one in the end or not. */
-static clattn_status plan_once(clattn_context *context, const struct any_problem *problem, int without_wisdom,
-                               int *took_wisdom, struct clattn_plan **result)
+/* What calls on host memory do with it. */
+static void explain_host_memory(struct text *text, const clattn_context *context)
+{
+    if (context->sharing_alignment > 0) {
+        text_append(text, "host memory: used where it lies, the device shares it (buffers at multiples of %zu bytes)\n",
+                    context->sharing_alignment);
+    } else {
+        text_append(text, "host memory: copied, the device does not share it\n");
+    }
+}
+
+/* Fills the plan by its strategy, and has it checked. That the self-check refuses it is in `attempt`. */
+static clattn_status fill(struct attempt *attempt, struct clattn_plan *plan, struct text *explain)
+{
+    struct program_uses uses = { .kernels = TEXT_INIT }, *const before = program_uses_begin(&uses);
+    struct text bad = TEXT_INIT;
+    problem_set_strategy(plan->problem, plan->strategy->name); /* as if it was asked for, which some look at */
+    clattn_status status = plan->strategy->plan(plan, explain);
+    memcpy(plan->problem->strategy_name, attempt->problem->strategy_name, sizeof(attempt->problem->strategy_name));
+    program_uses_begin(before);
+    plan->compile_ms += uses.compile_ms;
+    plan->programs += uses.programs;
+    if (status == CLATTN_OK) {
+        status = ladder_answered(); /* tiles may rest on a probe too */
+    }
+    if (status == CLATTN_OK) {
+        status = self_check(plan, &uses, explain, &bad);
+    } else if (uses.refused) {
+        text_append(&bad, "%s", error_text());
+    }
+    if (bad.length > 0) {
+        status = error_set(CLATTN_UNSUPPORTED, "%s: %s", plan->strategy->name, bad.data);
+        for (size_t i = 0; i < strategy_count; ++i) {
+            if (strategy_table[i] == plan->strategy) {
+                attempt->refused_now = &attempt->refused[i];
+                *attempt->refused_now = bad;
+                bad = (struct text)TEXT_INIT;
+            }
+        }
+    }
+    text_free(&bad);
+    text_free(&uses.kernels);
+    return status;
+}
+
+static clattn_status plan_once(struct attempt *attempt, struct clattn_plan **result)
 {
     struct text others = TEXT_INIT, explain = TEXT_INIT;
     struct clattn_plan *plan = NULL;
-    struct choice best = { NULL, 0, NULL };
-    clattn_status status = choose(context, problem, without_wisdom, &others, &best);
-    *took_wisdom = best.fact != NULL;
-    if (status == CLATTN_OK && (!(plan = calloc(1, sizeof(*plan))) || !(plan->problem = problem_copy(problem)))) {
+    struct choice best = { NULL, NULL };
+    clattn_status status = choose(attempt, &others, &best);
+    attempt->took_wisdom = best.fact != NULL;
+    if (status == CLATTN_OK &&
+        (!(plan = calloc(1, sizeof(*plan))) || !(plan->problem = problem_copy(attempt->problem)))) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     if (status == CLATTN_OK) {
-        plan->context = context;
-        plan->strategy = best.strategy;
-        plan->without_wisdom = without_wisdom;
+        plan->context = attempt->context;
+        plan->strategy = best.taken->strategy;
+        plan->without_wisdom = attempt->without_wisdom;
         explain_begin(&explain, plan, best.fact);
-        problem_set_strategy(plan->problem, best.strategy->name); /* as if it was asked for, which some look at */
-        status = plan->strategy->plan(plan, &explain);
-        memcpy(plan->problem->strategy_name, problem->strategy_name, sizeof(problem->strategy_name));
-        *took_wisdom |= plan->took_wisdom;
-    }
-    if (status == CLATTN_OK) {
-        status = ladder_answered(); /* tiles may rest on a probe too */
+        status = fill(attempt, plan, &explain);
+        attempt->took_wisdom |= plan->took_wisdom;
     }
     if (status == CLATTN_OK) {
         status = check_memory(plan);
     }
     if (status == CLATTN_OK) {
+        explain_host_memory(&explain, attempt->context);
         text_append(&explain, "workspace: %zu bytes\nother strategies:\n%s", plan->workspace_bytes,
                     others.data ? others.data : "  none\n");
         plan->explain = text_take(&explain);
@@ -216,19 +265,54 @@ static clattn_status plan_once(clattn_context *context, const struct any_problem
         planner_destroy(plan);
         return status;
     }
+    plan->estimates = attempt->estimates;
+    attempt->estimates = (struct estimates){ NULL, 0 };
     *result = plan;
     return CLATTN_OK;
 }
 
+/* Whether what failed leaves another way: without wisdom, which may cost time, never a result (what it proposed was
+ * refused by the compiler, for one); without the strategy that the self-check refused. */
+static int may_go_on(struct attempt *attempt)
+{
+    if (attempt->took_wisdom && !attempt->without_wisdom) {
+        attempt->without_wisdom = 1;
+        if (attempt->refused_now) {
+            text_free(attempt->refused_now); /* it was refused with wisdom's tile */
+        }
+        return 1;
+    }
+    return attempt->refused_now != NULL;
+}
+
 clattn_status planner_plan(clattn_context *context, const struct any_problem *problem, struct clattn_plan **result)
 {
-    int took_wisdom;
-    if (problem->strategy_name[0] && !strategy_wanted(problem)) {
+    struct attempt attempt = { .context = context, .problem = problem };
+    struct error_record before;
+    clattn_status status;
+    const double start_ms = clock_ms();
+    if (problem->strategy_name[0] && strategy_wanted(problem) == strategy_count) {
         return unknown_strategy(problem);
     }
-    const clattn_status status = plan_once(context, problem, 0, &took_wisdom, result);
-    /* Wisdom may cost time, never a result: what it proposed was refused by the compiler, for one. */
-    return status != CLATTN_OK && took_wisdom ? plan_once(context, problem, 1, &took_wisdom, result) : status;
+    attempt.refused = calloc(strategy_count, sizeof(*attempt.refused));
+    if (!attempt.refused) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    }
+    error_save(&before);
+    do {
+        attempt.refused_now = NULL;
+        status = plan_once(&attempt, result);
+    } while (status != CLATTN_OK && may_go_on(&attempt));
+    if (status == CLATTN_OK) {
+        error_restore(&before);
+        (*result)->create_ms = clock_ms() - start_ms;
+    }
+    for (size_t i = 0; i < strategy_count; ++i) {
+        text_free(&attempt.refused[i]);
+    }
+    estimates_free(&attempt.estimates);
+    free(attempt.refused);
+    return status;
 }
 
 void planner_destroy(struct clattn_plan *plan)
@@ -241,5 +325,6 @@ void planner_destroy(struct clattn_plan *plan)
     }
     free(plan->problem);
     free(plan->explain);
+    estimates_free(&plan->estimates);
     free(plan);
 }

@@ -68,12 +68,9 @@ int row_blocks_applicable(const struct device *device, const struct problem *pro
     const clattn_problem *p = &problem->p;
     if (p->weights != CLATTN_WEIGHTS_NONE) {
         text_append(why, "it never has the attention weights in memory");
-    } else if (p->type == CLATTN_FLOAT64 && !device->has_fp64) {
-        text_append(why, "the device has no float64");
-    } else {
-        return attention_arguments_fit(device, 0, why);
+        return 0;
     }
-    return 0;
+    return device_computes(device, p->type, why) && attention_arguments_fit(device, 0, why);
 }
 
 static clattn_status launch_part(const struct row_blocks *blocks, const struct operands *operands,

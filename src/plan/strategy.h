@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "operation/any_problem.h"
 #include "operation/operands.h"
+#include "plan/estimates.h"
 #include "plan/wisdom.h"
 #include "program/context.h"
 #include "program/launch.h"
@@ -21,6 +22,10 @@ struct clattn_plan {
     char *explain;
     int without_wisdom; /* what it proposed could not be built */
     int took_wisdom;
+    struct estimates estimates; /* of all strategies of the operation */
+    double create_ms;           /* what making it took */
+    double compile_ms;          /* of that, compiling and loading what the context did not have: so many programs */
+    uint64_t programs;
 };
 
 /* What wisdom may choose for a problem. */

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/stored_types.h"
+#include "operation/problem.h"
+
 #define CLASS_MOST ((int64_t)1 << 30)
 #define TILE_MOST 4096
 #define NS_MOST ((int64_t)1000000000000000) /* twelve days */
@@ -96,7 +99,7 @@ struct wisdom_class wisdom_class_of(const char *name, const clattn_problem *p)
     of.value_type = p->value_type;
     of.head_dim = power_of_two(p->head_dim);
     of.head_dim_v = power_of_two(p->head_dim_v);
-    of.rows = power_of_two(product(p->query_len, p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1));
+    of.rows = power_of_two(product(p->query_len, problem_group(p)));
     of.keys = power_of_two(p->key_len);
     of.planes = power_of_two(product(p->batch, p->kv_heads));
     of.causal = p->causal != 0;
@@ -223,7 +226,7 @@ static int take_name(struct rest *rest, char name[WISDOM_NAME_BYTES])
 
 static int take_type(struct rest *rest, clattn_type *type)
 {
-    for (int i = CLATTN_FLOAT32; i <= CLATTN_FLOAT64; ++i) {
+    for (int i = CLATTN_FLOAT32; i < STORED_TYPES; ++i) {
         if (take(rest, clattn_type_name((clattn_type)i))) {
             *type = (clattn_type)i;
             return 1;

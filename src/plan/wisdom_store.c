@@ -1,10 +1,8 @@
 /* Wisdom on disk. */
 #include "plan/wisdom_store.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "device/environment.h"
@@ -63,7 +61,7 @@ static void load_from(const clattn_context *context, const char *folder, struct 
     }
     name_of(context, name);
     unsigned char *text = folder_file_read(directory, name, PROGRAM_FOLDER_INSTALLED, 1, WISDOM_BYTES_MAX, &bytes);
-    close(directory);
+    program_folder_close(directory);
     if (text) {
         wisdom_read(wisdom, (const char *)text, bytes);
     }
@@ -85,7 +83,7 @@ static int write_in(const clattn_context *context, int directory, const struct w
     struct text text = TEXT_INIT;
     name_of(context, name);
     if (wisdom->count == 0) {
-        return unlinkat(directory, name, 0) == 0 || errno == ENOENT;
+        return program_folder_remove(directory, name);
     }
     text_append(&text, "# clattn tune: %s, driver %s\n", context->device.name, context->device.driver);
     for (size_t i = 0; i < wisdom->count; ++i) {
@@ -112,7 +110,7 @@ int wisdom_store(const clattn_context *context, const struct wisdom *wisdom)
         return wisdom->count == 0;
     }
     const int written = write_in(context, directory, wisdom);
-    close(directory);
+    program_folder_close(directory);
     return written;
 }
 

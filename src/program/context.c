@@ -11,8 +11,10 @@
 #include "device/environment.h"
 #include "device/x86.h"
 #include "program/gemm.h"
+#include "program/host_sharing.h"
 #include "program/program.h"
 #include "program/program_cache.h"
+#include "program/verdicts.h"
 
 #define DEFAULT_WORKSPACE_LIMIT_BYTES ((size_t)256 << 20)
 
@@ -65,6 +67,9 @@ static clattn_status init(clattn_context *context, cl_context cl, cl_device_id i
         status = program_cache_open(&context->device, &context->cache);
     }
     if (status == CLATTN_OK) {
+        status = verdicts_open(&context->device, &context->verdicts);
+    }
+    if (status == CLATTN_OK) {
         status = check_device(&context->device, context->cache);
     }
     if (status != CLATTN_OK) {
@@ -82,6 +87,7 @@ static clattn_status init(clattn_context *context, cl_context cl, cl_device_id i
     if (code != CL_SUCCESS) {
         return error_opencl(code, "clCreateCommandQueue", "does the device belong to the cl_context?");
     }
+    context->sharing_alignment = host_sharing_alignment(context);
     return CLATTN_OK;
 }
 
@@ -126,6 +132,7 @@ void context_destroy(clattn_context *context)
     pthread_cond_destroy(&context->program_built);
     pthread_mutex_destroy(&context->program_lock);
     program_cache_close(context->cache);
+    verdicts_close(context->verdicts);
     free(context->kernel_dir);
     free(context);
 }

@@ -4,6 +4,7 @@
 #define CLATTN_SRC_CONTEXT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "clattn.h"
@@ -12,6 +13,7 @@
 struct ladder;
 struct program;
 struct program_cache;
+struct verdicts;
 struct wisdom;
 struct clattn_embedded_table;
 
@@ -32,11 +34,14 @@ struct clattn_context {
     const char *clblast_flags; /* environment_clblast_flags(), for explain; static */
     int used_clblast;          /* gemm.c's: its programs for this context must be given back */
     pid_t pid;                 /* of the process that created it */
+    size_t sharing_alignment;  /* host_sharing_alignment() */
+    atomic_ullong copied;      /* bytes that calls on host memory copied so far */
 
     pthread_mutex_t program_lock;
     pthread_cond_t program_built;
     struct program *programs;    /* a list; owned */
     struct program_cache *cache; /* on disk; NULL: none */
+    struct verdicts *verdicts;   /* NULL: programs are not checked */
 
     /* What floors above keep here, each with its end. */
     struct ladder *ladder; /* what the device was found to have */

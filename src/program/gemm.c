@@ -19,21 +19,12 @@
 
 #define ELEMENTS_MAX INT32_MAX
 
-/* What its tuned kernels take, on the devices of its table. */
-#define WORK_GROUP_MIN 256
-
 static pthread_mutex_t clblast_lock = PTHREAD_MUTEX_INITIALIZER;
 static int contexts_with_programs; /* with the lock held */
 
-const char *gemm_declines_type(const struct device *device, clattn_type type)
+int gemm_is_built(void)
 {
-    if (type != CLATTN_FLOAT32 && type != CLATTN_FLOAT64) {
-        return "it would sum 16-bit types in 16 bits";
-    }
-    if (!device->runs_clblast) {
-        return "it compiles its own programs, and the device has no compiler";
-    }
-    return device->work_group_limit < WORK_GROUP_MIN ? "its kernels need larger work-groups than the device's" : NULL;
+    return 1;
 }
 
 /* Whether [rows][columns] lies in memory as CLBlast expects, and below its limit. */

@@ -21,6 +21,10 @@ struct gemm_product {
     struct gemm_matrix left, right, result;
 };
 
+/* Whether the library was built with CLBlast. Without it (gemm_none.c) all types are declined, and clattn's own tiles
+ * multiply. */
+int gemm_is_built(void);
+
 /* NULL when CLBlast multiplies matrices of this type on this device, else why not. */
 const char *gemm_declines_type(const struct device *device, clattn_type type);
 

@@ -3,14 +3,12 @@
 #include "program/kernel_source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/regular_file.h"
 #include "base/text.h"
 #include "program/embedded_cl.h"
 
@@ -48,25 +46,6 @@ static clattn_status read_embedded(const struct clattn_embedded_file *embedded, 
     return CLATTN_OK;
 }
 
-/* NULL with errno, which is 0 where the file is not a regular one: opening a pipe that nobody writes to must not
- * wait. */
-static FILE *open_regular(const char *path)
-{
-    struct stat about;
-    const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    FILE *stream = NULL;
-    int reason = errno;
-    if (file >= 0 && fstat(file, &about) == 0) {
-        stream = S_ISREG(about.st_mode) ? fdopen(file, "rb") : NULL;
-        reason = S_ISREG(about.st_mode) ? errno : 0;
-    }
-    if (file >= 0 && !stream) {
-        close(file);
-    }
-    errno = reason;
-    return stream;
-}
-
 static clattn_status read_stream(FILE *stream, const char *path, char **content)
 {
     *content = calloc(FILE_BYTES_MAX + 1, 1);
@@ -89,7 +68,7 @@ static clattn_status read_file(const char *folder, const char *file, char **cont
     char path[4096];
     int length = snprintf(path, sizeof(path), "%s/%s", folder, file);
     errno = ENAMETOOLONG;
-    FILE *stream = length > 0 && (size_t)length < sizeof(path) ? open_regular(path) : NULL;
+    FILE *stream = length > 0 && (size_t)length < sizeof(path) ? regular_file_open(path) : NULL;
     if (!stream && errno == 0) {
         return error_set(CLATTN_INVALID_ARGUMENT, "kernel folder %s: %s: must be a regular file", folder, file);
     }

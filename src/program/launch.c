@@ -53,10 +53,8 @@ clattn_status chain_check_access(cl_mem buffer, const char *name, int is_read, i
     return CLATTN_OK;
 }
 
-clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait, const cl_event *wait,
-                          cl_event *done)
+clattn_status chain_check_wait(cl_uint n_wait, const cl_event *wait)
 {
-    memset(chain, 0, sizeof(*chain));
     if ((n_wait == 0) != (wait == NULL)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "n_wait %u: must be 0 exactly when wait is NULL, which it is%s",
                          n_wait, wait ? " not" : "");
@@ -65,6 +63,17 @@ clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n
         if (!wait[i]) { /* some drivers pass over it */
             return error_set(CLATTN_INVALID_ARGUMENT, "wait[%u]: must not be NULL; n_wait is %u", i, n_wait);
         }
+    }
+    return CLATTN_OK;
+}
+
+clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait, const cl_event *wait,
+                          cl_event *done)
+{
+    const clattn_status status = chain_check_wait(n_wait, wait);
+    memset(chain, 0, sizeof(*chain));
+    if (status != CLATTN_OK) {
+        return status;
     }
     cl_command_queue_properties properties;
     cl_int code = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof(properties), &properties, NULL);

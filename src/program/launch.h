@@ -27,6 +27,9 @@ clattn_status chain_check_buffer(const clattn_context *context, cl_mem buffer, c
 /* The buffer's flags allow what kernels do with it. */
 clattn_status chain_check_access(cl_mem buffer, const char *name, int is_read, int is_written);
 
+/* A caller's list of events: none of them NULL. */
+clattn_status chain_check_wait(cl_uint n_wait, const cl_event *wait);
+
 clattn_status chain_begin(struct chain *chain, cl_command_queue queue, cl_uint n_wait, const cl_event *wait,
                           cl_event *done);
 

@@ -7,36 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "program/kernel_source.h"
 #include "program/program_cache.h"
+#include "program/program_parts.h"
+#include "program/program_uses.h"
+#include "program/verdicts.h"
 
 /* Correctly rounded conversions and infinities are needed, so only these relaxations. And no warnings: some drivers
  * print them on the terminal of whoever calls (tests/offline takes -w out, and looks at them). */
 #define COMMON_OPTIONS "-cl-std=CL1.2 -cl-mad-enable -w"
-
-enum build_state { BUILDING, BUILT };
-
-struct kernel {
-    struct kernel *next;
-    struct program *program;
-    char *name;
-    pthread_mutex_t lock;
-    cl_kernel *free_list;
-    size_t free_count, made_count; /* free_list has room for made_count */
-};
-
-struct program {
-    struct program *next;
-    char *file, *options;
-    enum build_state state;
-    cl_program cl;
-    cl_device_id device;
-    struct program_key key; /* in the cache on disk */
-    int store_at_end;       /* there, when the context is destroyed */
-    struct kernel *kernels;
-};
 
 static clattn_status out_of_memory(void)
 {
@@ -96,6 +78,30 @@ static void append_options(const struct device *device, const char *own, struct 
     text_append(text, " %s", own);
 }
 
+/* Builds from source, and says on disk before that the driver is asked to: should the process end there, the next one
+ * does not ask. */
+static clattn_status try_source(clattn_context *context, struct program *program, const char *source,
+                                const char *options)
+{
+    if (!context->verdicts) {
+        return build_source(context, program, source, options);
+    }
+    struct verdict_trial trial;
+    struct text what = TEXT_INIT, why = TEXT_INIT;
+    clattn_status status;
+    text_append(&what, "to build cl/%s with options \"%s\"", program->file, options);
+    if (verdicts_begin(context->verdicts, &program->tried, what.data ? what.data : "", &trial, &why) == VERDICT_BAD) {
+        program_uses_refuse();
+        status = error_set(CLATTN_UNSUPPORTED, "self-check: %s", why.data ? why.data : "out of memory");
+    } else {
+        status = build_source(context, program, source, options);
+        verdicts_end(&trial, VERDICT_NONE, "");
+    }
+    text_free(&what);
+    text_free(&why);
+    return status;
+}
+
 /* From its binary on disk, else from source. */
 static clattn_status build(clattn_context *context, struct program *program)
 {
@@ -109,11 +115,17 @@ static clattn_status build(clattn_context *context, struct program *program)
     char *option_text = text_take(&options);
     if (option_text) {
         program_cache_key(context->cache, source, option_text, &program->key);
-        program->cl = program_cache_load(context->cache, context->cl, &program->key, option_text);
+        if (context->verdicts) {
+            verdicts_key(context->verdicts, (const char *const[]){ "build", source, option_text }, 3, &program->tried);
+        }
+        if (!context->device.has_compiler || !verdicts_start_again(context->verdicts)) {
+            program->cl = program_cache_load(context->cache, context->cl, &program->key, option_text);
+        }
         if (!program->cl && !context->device.has_compiler) {
             status = missing_binary(context, program);
         } else if (!program->cl) {
-            status = build_source(context, program, source, option_text);
+            status = try_source(context, program, source, option_text);
+            program->is_compiled = 1;
             program->store_at_end = status == CLATTN_OK && (context->device.quirks & QUIRK_COMPILES_AT_ENQUEUE);
             if (status == CLATTN_OK && !program->store_at_end) {
                 program_cache_store(context->cache, &program->key, program->cl);
@@ -207,8 +219,12 @@ static clattn_status get_program(clattn_context *context, const char *file, cons
         program->next = context->programs;
         context->programs = program;
         pthread_mutex_unlock(&context->program_lock);
+        const double start_ms = clock_ms();
         clattn_status status = build(context, program);
+        const double compile_ms = clock_ms() - start_ms;
+        program_uses_pay(compile_ms);
         pthread_mutex_lock(&context->program_lock);
+        program->compile_ms = compile_ms;
         program->state = BUILT;
         pthread_cond_broadcast(&context->program_built);
         if (status != CLATTN_OK) {
@@ -260,6 +276,9 @@ clattn_status program_kernel(clattn_context *context, const char *file, const ch
         status = get_kernel(program, name, kernel);
     }
     pthread_mutex_unlock(&context->program_lock);
+    if (status == CLATTN_OK && context->verdicts) {
+        program_uses_add(&program->tried, name);
+    }
     if (status == CLATTN_OK) {
         /* Make the first one now: a missing kernel is an error of planning, not of enqueueing. */
         cl_kernel first;

@@ -5,7 +5,7 @@
 
 #include "program/context.h"
 
-/* Defined in program.c. Kernels live as long as the context. */
+/* Defined in program_parts.h. Kernels live as long as the context. */
 struct kernel;
 
 /* Gets kernel `name` of cl/`file` ("plain.cl") built with `options` (such as "-D TYPE=1"; the language

@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "device/environment.h"
@@ -33,6 +32,15 @@ static char *default_cache_dir(void)
     return home && home[0] == '/' ? program_folder_path(home, "/.cache/clattn") : NULL;
 }
 
+char *program_cache_folder(void)
+{
+    const char *wanted = environment_cache(), *named = environment_cache_dir();
+    if (environment_is_foreign() || (wanted && strcmp(wanted, "off") == 0)) {
+        return NULL;
+    }
+    return named && named[0] ? program_folder_path(named, "") : default_cache_dir();
+}
+
 /* It was named, so it is not passed over in silence. */
 static clattn_status choose_binary_dir(const char *named, struct program_cache *cache)
 {
@@ -47,7 +55,7 @@ static clattn_status choose_binary_dir(const char *named, struct program_cache *
                          "may write to; `clattn compile` makes one",
                          named);
     }
-    close(directory);
+    program_folder_close(directory);
     return CLATTN_OK;
 }
 
@@ -64,13 +72,8 @@ static clattn_status choose_folders(const struct device *device, struct program_
             return status;
         }
     }
-    if (environment_is_foreign() || (wanted && strcmp(wanted, "off") == 0)) {
-        return CLATTN_OK;
-    }
-    if (cache_dir && cache_dir[0]) {
-        cache->cache_dir = program_folder_path(cache_dir, "");
-    } else if (wanted || !(device->quirks & QUIRK_KEEPS_PROGRAMS)) {
-        cache->cache_dir = default_cache_dir();
+    if ((cache_dir && cache_dir[0]) || wanted || !(device->quirks & QUIRK_KEEPS_PROGRAMS)) {
+        cache->cache_dir = program_cache_folder();
     }
     return CLATTN_OK;
 }
@@ -112,6 +115,13 @@ void program_cache_device_key(const struct device *device, struct program_key *k
     sha256_end(&sha256, key->bytes);
 }
 
+void program_cache_identity(const struct device *device, struct sha256 *identity)
+{
+    sha256_begin(identity);
+    add_text(identity, clattn_version());
+    add_device(identity, device);
+}
+
 void program_cache_key(const struct program_cache *cache, const char *source, const char *options,
                        struct program_key *key)
 {
@@ -138,9 +148,7 @@ clattn_status program_cache_open(const struct device *device, struct program_cac
         return status;
     }
     cache->device = device->id;
-    sha256_begin(&cache->identity);
-    add_text(&cache->identity, clattn_version());
-    add_device(&cache->identity, device);
+    program_cache_identity(device, &cache->identity);
     *result = cache;
     return CLATTN_OK;
 }

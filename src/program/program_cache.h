@@ -16,6 +16,13 @@ void program_cache_close(struct program_cache *cache); /* NULL is allowed; then 
 /* CLATTN_BINARY_DIR as an absolute path, NULL: not set. `cache` may be NULL, here and below. */
 const char *program_cache_binary_dir(const struct program_cache *cache);
 
+/* Where this user's programs go where nothing but CLATTN_CACHE=off keeps them from it, also those of devices that keep
+ * programs themselves; NULL: nowhere. The caller frees it. */
+char *program_cache_folder(void);
+
+/* The digest of clattn's version and of the device with its driver, to go on with. */
+void program_cache_identity(const struct device *device, struct sha256 *identity);
+
 /* The digest of all that a binary depends on. */
 void program_cache_key(const struct program_cache *cache, const char *source, const char *options,
                        struct program_key *key);

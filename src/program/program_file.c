@@ -1,12 +1,9 @@
 /* Files of compiled programs: the format. */
 #include "program/program_file.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "program/folder_file.h"
 
@@ -73,9 +70,9 @@ unsigned char *program_file_read(const char *folder, enum program_folder_trust t
         bytes = NULL;
     }
     if (bytes && trust == PROGRAM_FOLDER_OWN) {
-        utimensat(directory, name, NULL, AT_SYMLINK_NOFOLLOW); /* used now: program_folder_trim goes by that */
+        program_folder_touch(directory, name);
     }
-    close(directory);
+    program_folder_close(directory);
     return bytes;
 }
 
@@ -99,6 +96,6 @@ int program_file_write(const char *folder, const struct program_key *key, const 
     if (written && limit_bytes > 0) {
         program_folder_trim(directory, limit_bytes);
     }
-    close(directory);
+    program_folder_close(directory);
     return written;
 }

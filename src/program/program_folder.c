@@ -30,6 +30,21 @@ int program_folder_open(const char *folder, enum program_folder_trust trust)
     return directory;
 }
 
+void program_folder_close(int directory)
+{
+    close(directory);
+}
+
+void program_folder_touch(int directory, const char *name)
+{
+    utimensat(directory, name, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+int program_folder_remove(int directory, const char *name)
+{
+    return unlinkat(directory, name, 0) == 0 || errno == ENOENT;
+}
+
 char *program_folder_path(const char *folder, const char *below)
 {
     struct text text = TEXT_INIT;
@@ -78,7 +93,8 @@ struct entries {
 static int is_program_file(const char *name)
 {
     return strspn(name, "0123456789abcdef") == 2 * SHA256_BYTES &&
-           strcmp(name + 2 * SHA256_BYTES, PROGRAM_FILE_SUFFIX) == 0;
+           (strcmp(name + 2 * SHA256_BYTES, PROGRAM_FILE_SUFFIX) == 0 ||
+            strcmp(name + 2 * SHA256_BYTES, PROGRAM_VERDICT_SUFFIX) == 0);
 }
 
 static int is_abandoned(const char *name, const struct stat *state)

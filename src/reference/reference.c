@@ -12,9 +12,9 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
-#include "base/half.h"
+#include "base/stored_types.h"
 #include "cl/forward_params.h"
-#include "reference/philox.h"
+#include "reference/stored_rows.h"
 #include "reference/visibility.h"
 
 /* The memory of one call: what is loaded, and the row that is being computed. */
@@ -30,7 +30,8 @@ struct work {
     double *value; /* [stored_keys, head_dim_v] */
     int64_t loaded_b, loaded_kv_head;
 
-    unsigned char *allowed;    /* [stored_keys], as the next two */
+    unsigned char *allowed;    /* [stored_keys], as the next three */
+    unsigned char *kept;       /* by dropout */
     long double *score;        /* turns into the logit, then the weight */
     long double *magnitude;    /* A_ij */
     long double *out, *spread; /* [head_dim_v] */
@@ -54,6 +55,7 @@ static void work_free(struct work *work)
     free(work->key);
     free(work->value);
     free(work->allowed);
+    free(work->kept);
     free(work->score);
     free(work->magnitude);
     free(work->out);
@@ -68,55 +70,33 @@ static clattn_status work_allocate(struct work *work)
     work->key = allocate(keys, p->head_dim, sizeof(double));
     work->value = allocate(keys, p->head_dim_v, sizeof(double));
     work->allowed = allocate(keys, 1, 1);
+    work->kept = allocate(keys, 1, 1);
     work->score = allocate(keys, 1, wide);
     work->magnitude = allocate(keys, 1, wide);
     work->out = allocate(1, p->head_dim_v, wide);
     work->spread = allocate(1, p->head_dim_v, wide);
     work->loaded_b = work->loaded_kv_head = -1;
-    if (!work->query || !work->key || !work->value || !work->allowed || !work->score || !work->magnitude ||
-        !work->out || !work->spread) {
+    if (!work->query || !work->key || !work->value || !work->allowed || !work->kept || !work->score ||
+        !work->magnitude || !work->out || !work->spread) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "reference: no memory for the keys and values of one head");
     }
     return CLATTN_OK;
-}
-
-static void load_row(const struct work *work, enum tensor_id id, int64_t b, int64_t head, int64_t row, int64_t columns,
-                     double *to)
-{
-    const struct tensor_place *place = &work->call->operands.tensor[id];
-    const clattn_type type = work->call->operands.element[operation_forward.rows[id].element];
-    for (int64_t c = 0; c < columns; ++c) {
-        to[c] = type_load(type, place->data, place_index(place, b, head, row, c));
-    }
-}
-
-/* Zeros stand for the rows of a hole. */
-static void load_keys(const struct work *work, enum tensor_id id, int64_t head, int64_t columns, double *to)
-{
-    const struct problem *problem = work->problem;
-    const int64_t packed_b = problem->flags & CLATTN_FLAG_VARLEN ? 0 : work->b, page_size = problem->p.page_size;
-    for (int64_t j = 0; j < work->sequence.stored_keys; ++j, to += columns) {
-        if (!(problem->flags & CLATTN_FLAG_PAGES)) {
-            load_row(work, id, packed_b, head, work->sequence.key_row + j, columns, to);
-        } else if (key_page(problem, work->call, work->b, j) >= 0) {
-            load_row(work, id, key_page(problem, work->call, work->b, j), head, j % page_size, columns, to);
-        } else {
-            memset(to, 0, (size_t)columns * sizeof(*to));
-        }
-    }
 }
 
 static void load_inputs(struct work *work)
 {
     const clattn_problem *p = &work->problem->p;
     int64_t kv_head = work->h / (p->query_heads / p->kv_heads);
-    load_row(work, TENSOR_QUERY, work->problem->flags & CLATTN_FLAG_VARLEN ? 0 : work->b, work->h,
+    load_row(work->call, TENSOR_QUERY, work->problem->flags & CLATTN_FLAG_VARLEN ? 0 : work->b, work->h,
              work->sequence.query_row + work->i, p->head_dim, work->query);
     if (work->loaded_b == work->b && work->loaded_kv_head == kv_head) {
         return;
     }
-    load_keys(work, TENSOR_KEY, kv_head, p->head_dim, work->key);
-    load_keys(work, TENSOR_VALUE, kv_head, p->head_dim_v, work->value);
+    for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
+        const struct stored_place place = { work->problem, work->call, &work->sequence, work->b, kv_head, j };
+        load_stored_row(&place, TENSOR_KEY, p->head_dim, work->key + j * p->head_dim);
+        load_stored_row(&place, TENSOR_VALUE, p->head_dim_v, work->value + j * p->head_dim_v);
+    }
     work->loaded_b = work->b;
     work->loaded_kv_head = kv_head;
 }
@@ -160,7 +140,8 @@ static void record_weights(const struct work *work, clattn_weights stage)
     }
 }
 
-/* scale * q.k of the keys that the row may see; of all where the caller wants the scores themselves. */
+/* scale * q.k of the keys that the row may see; where the caller wants the scores themselves, of all that are stored:
+ * others have none, 0, also for a query that is not finite. */
 static void compute_scores(struct work *work)
 {
     const clattn_problem *p = &work->problem->p;
@@ -171,8 +152,9 @@ static void compute_scores(struct work *work)
         work->allowed[j] =
             (unsigned char)key_is_allowed(work->problem, work->call, &work->sequence, work->b, work->h, work->i, j);
         work->allowed_keys += work->allowed[j];
+        const int asked = all && key_is_stored(work->problem, work->call, &work->sequence, work->b, j);
         long double dot = 0, magnitude = 0;
-        for (int64_t d = 0; d < p->head_dim && (all || work->allowed[j]); ++d) {
+        for (int64_t d = 0; d < p->head_dim && (asked || work->allowed[j]); ++d) {
             long double product = (long double)work->query[d] * work->key[j * p->head_dim + d];
             dot += product;
             magnitude += fabsl(product);
@@ -256,20 +238,12 @@ static void apply_softmax(struct work *work)
 static void apply_dropout(struct work *work)
 {
     const clattn_problem *p = &work->problem->p;
-    const struct call *call = work->call;
     long double kept_weight = 0, weighted = 0;
-    const uint32_t key[2] = { (uint32_t)call->dropout_seed, (uint32_t)(call->dropout_seed >> 32) };
-    uint32_t words[4] = { 0, 0, 0, 0 };
+    if (p->dropout > 0) {
+        dropout_of_row(work->problem, work->call, work->b, work->h, work->i, work->sequence.stored_keys, work->kept);
+    }
     for (int64_t j = 0; j < work->sequence.stored_keys && p->dropout > 0; ++j) {
-        const uint32_t number = call->first_key + (uint32_t)j;
-        if (j == 0 || number % 4 == 0) {
-            const uint32_t plane = call->first_plane + (uint32_t)work->b * call->whole_heads + (uint32_t)work->h;
-            const uint32_t counter[4] = { number / 4, call->first_row + (uint32_t)work->i, plane,
-                                          call->dropout_offset };
-            philox_4x32_10(counter, key, words);
-        }
-        int kept = words[number % 4] >= p->dropout * 4294967296.0;
-        work->score[j] = kept ? work->score[j] / (1 - (long double)p->dropout) : 0;
+        work->score[j] = work->kept[j] ? work->score[j] / (1 - (long double)p->dropout) : 0;
         kept_weight += work->score[j];
         weighted += work->score[j] > 0 ? work->score[j] * work->magnitude[j] : 0;
     }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/stored_types.h"
 
 /* What the device stores in 16 bits is rounded here too. */
 static double rounded(clattn_type type, double value)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/stored_types.h"
 #include "reference/reference.h"
 
 /* result[m][n] = sum_k left[m][k] weight[first_row + n][k] + bias[first_row + n], rounded to the type. */

@@ -3,8 +3,9 @@
 
 #include <math.h>
 
-#include "base/half.h"
+#include "base/stored_types.h"
 #include "cl/forward_params.h"
+#include "reference/philox.h"
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
 {
@@ -31,7 +32,7 @@ struct sequence sequence_of(const struct problem *problem, const struct call *ca
     if (problem->flags & CLATTN_FLAG_KEY_LENGTHS) {
         sequence.key_len = clamp(read_int(call, TENSOR_KEY_LENGTHS, b), 0, sequence.stored_keys);
     }
-    if (problem->flags & CLATTN_FLAG_PAGES) {
+    if (problem->flags & (CLATTN_FLAG_PAGES | CLATTN_FLAG_RING)) {
         sequence.stored_keys = sequence.key_len;
     }
     if (problem->p.alignment == CLATTN_ALIGN_BOTTOM_RIGHT) {
@@ -47,10 +48,45 @@ int64_t place_index(const struct tensor_place *place, int64_t b, int64_t h, int6
     return place->offset + b * place->stride[0] + h * place->stride[1] + i * place->stride[2] + c * place->stride[3];
 }
 
+int64_t key_row_of(const struct problem *problem, int64_t j)
+{
+    const int64_t pinned = problem->p.always_visible_keys, ring = problem->p.ring;
+    return problem->flags & CLATTN_FLAG_RING && j >= pinned ? pinned + (j - pinned) % (ring - pinned) : j;
+}
+
+int key_is_kept(const struct problem *problem, const struct sequence *sequence, int64_t j)
+{
+    const int64_t pinned = problem->p.always_visible_keys, ring = problem->p.ring;
+    return !(problem->flags & CLATTN_FLAG_RING) || j < pinned || j >= sequence->key_len - (ring - pinned);
+}
+
 int64_t key_page(const struct problem *problem, const struct call *call, int64_t b, int64_t j)
 {
-    const int64_t page = call_page(&call->operands, b, j / problem->p.page_size);
+    const int64_t page = call_page(&call->operands, b, key_row_of(problem, j) / problem->p.page_size);
     return page >= 0 && page < problem->p.pages ? page : -1;
+}
+
+int key_is_stored(const struct problem *problem, const struct call *call, const struct sequence *sequence, int64_t b,
+                  int64_t j)
+{
+    return key_is_kept(problem, sequence, j) &&
+           (!(problem->flags & CLATTN_FLAG_PAGES) || key_page(problem, call, b, j) >= 0);
+}
+
+void dropout_of_row(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i,
+                    int64_t count, unsigned char *kept)
+{
+    const uint32_t key[2] = { (uint32_t)call->dropout_seed, (uint32_t)(call->dropout_seed >> 32) };
+    uint32_t words[4] = { 0, 0, 0, 0 };
+    for (int64_t j = 0; j < count; ++j) {
+        const uint32_t number = call->first_key + (uint32_t)j;
+        if (j == 0 || number % 4 == 0) {
+            const uint32_t plane = call->first_plane + (uint32_t)b * call->whole_heads + (uint32_t)h;
+            const uint32_t counter[4] = { number / 4, call->first_row + (uint32_t)i, plane, call->dropout_offset };
+            philox_4x32_10(counter, key, words);
+        }
+        kept[j] = words[number % 4] >= problem->p.dropout * 4294967296.0;
+    }
 }
 
 static int range_allows(const struct problem *problem, const struct call *call, const struct sequence *sequence,
@@ -94,7 +130,7 @@ int key_is_allowed(const struct problem *problem, const struct call *call, const
     int64_t position = i + sequence->offset;
     return j < sequence->key_len && (!(flags & CLATTN_FLAG_CAUSAL) || j <= position) &&
            (!(flags & CLATTN_FLAG_WINDOW) || window_allows(&problem->p, position, j)) &&
-           (!(flags & CLATTN_FLAG_PAGES) || key_page(problem, call, b, j) >= 0) &&
+           key_is_stored(problem, call, sequence, b, j) &&
            (!(flags & CLATTN_FLAG_ROW_RANGES) || range_allows(problem, call, sequence, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_MASK) || mask_allows(call, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_BIAS) || bias_allows(problem, call, b, h, i, j));

@@ -21,7 +21,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
         text_append(why, "tiles hold bfloat16: for queries, keys and values in bfloat16 or float16");
         return 0;
     }
-    if (!simd_applicable(context, problem, why)) {
+    if (!attention_reads_rows(problem, why) || !simd_applicable(context, problem, why)) {
         return 0;
     }
     struct text refused = TEXT_INIT;

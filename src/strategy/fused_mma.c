@@ -167,7 +167,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
         text_append(why, "takes queries, keys, values and outputs of one type");
     } else if (p->head_dim > HEAD_DIM_MOST) {
         text_append(why, "head_dim %lld: at most %d", (long long)p->head_dim, HEAD_DIM_MOST);
-    } else if (!row_blocks_applicable(device, problem, why)) {
+    } else if (!attention_reads_rows(problem, why) || !row_blocks_applicable(device, problem, why)) {
         return 0;
     } else if ((unit = find_unit(context, problem, why)) == NULL) {
         return 0;
@@ -209,7 +209,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
-    append_page_options(&problem->p, &text);
+    append_kv_options(problem, &text);
     if (shape->unit->matrix == CLATTN_MATRIX_INTEL_16 || shape->unit->matrix == CLATTN_MATRIX_INTEL_8) {
         text_append(&text, " -cl-intel-256-GRF-per-thread");
     }

@@ -17,15 +17,17 @@ static int applicable(const clattn_context *context, const struct any_problem *a
     return simd_applicable(context, problem, why);
 }
 
-static int reads_bfloat16(const clattn_problem *p)
+static int reads_bfloat16(const struct problem *problem)
 {
-    return p->type == CLATTN_BFLOAT16 && p->key_type == CLATTN_BFLOAT16 && p->value_type == CLATTN_BFLOAT16;
+    const clattn_problem *p = &problem->p;
+    return !(problem->flags & CLATTN_FLAG_RING) && p->type == CLATTN_BFLOAT16 && p->key_type == CLATTN_BFLOAT16 &&
+           p->value_type == CLATTN_BFLOAT16;
 }
 
 /* `why_not` (may be NULL): why a problem in bfloat16 has no dot products. */
 static enum simd_product product_of(const clattn_context *context, const struct problem *problem, struct text *why_not)
 {
-    return reads_bfloat16(&problem->p) && ladder_has(context, RUNG_AVX512_BF16, why_not) ? SIMD_DOT : SIMD_FMA;
+    return reads_bfloat16(problem) && ladder_has(context, RUNG_AVX512_BF16, why_not) ? SIMD_DOT : SIMD_FMA;
 }
 
 static double cost_ms(const clattn_context *context, const struct any_problem *any)

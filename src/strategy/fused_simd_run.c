@@ -1,5 +1,4 @@
 /* cl/fused_simd.cl for CPU devices: builds it with one of its products and its tile, and launches. */
-#include <limits.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -17,26 +16,11 @@ struct simd_state {
 int simd_applicable(const clattn_context *context, const struct problem *problem, struct text *why)
 {
     const clattn_problem *p = &problem->p;
-    if (context->device.quirks & QUIRK_NO_LARGE_VECTORS) {
-        text_append(why, "is made of wide vectors, which the device's compiler is not up to");
-        return 0;
-    }
-    if (p->type == CLATTN_FLOAT64) {
-        text_append(why, "computes in float32");
+    if (!attention_fits_vectors(context, p, COLUMNS_MAX, why)) {
         return 0;
     }
     if (p->weights != CLATTN_WEIGHTS_NONE) {
         text_append(why, "has no matrix of weights to give out");
-        return 0;
-    }
-    if (p->head_dim + p->head_dim_v > COLUMNS_MAX) {
-        text_append(why, "head_dim + head_dim_v %lld: at most %d fit private memory",
-                    (long long)(p->head_dim + p->head_dim_v), COLUMNS_MAX);
-        return 0;
-    }
-    if (p->query_len * simd_group(p) > INT_MAX / 2) {
-        text_append(why, "query_len %lld of %lld heads: a key/value head's rows must fit 32 bits",
-                    (long long)p->query_len, (long long)simd_group(p));
         return 0;
     }
     return attention_arguments_fit(&context->device, 0, why);
@@ -50,12 +34,10 @@ static void append_options(const struct clattn_plan *plan, const struct simd_cho
     const struct problem *problem = attention_problem(plan->problem);
     const clattn_problem *p = &problem->p;
     append_type_options(problem, options);
-    text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=%d -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
-                (unsigned)problem->flags, (int)p->bias_type, p->strided_columns != 0, (int)p->head_dim,
-                (int)p->head_dim_v);
-    append_page_options(p, options);
+    append_problem_options(problem, options);
+    append_kv_options(problem, options);
     text_append(options, " -D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d",
-                (int)simd_group(p), (int)choice->tile.rows / LANES, choice->keys, (int)choice->tile.item_keys,
+                (int)problem_group(p), (int)choice->tile.rows / LANES, choice->keys, (int)choice->tile.item_keys,
                 (int)choice->tile.shared, (int)choice->product);
     text_append(options, " -D FETCHES=%d", plan->context->device.device_class == DEVICE_CPU);
     if (choice->tile.item_columns) {
@@ -79,7 +61,7 @@ static void describe(const clattn_problem *p, const struct simd_choice *choice, 
 {
     const int rows = (int)choice->tile.rows;
     text_append(explain, "  tile: %d query rows x %d keys, %d heads side by side; %d a work-group\n", rows,
-                choice->keys, (int)simd_group(p), (int)choice->tile.shared);
+                choice->keys, (int)problem_group(p), (int)choice->tile.shared);
     if (choice->tile.item_columns) {
         text_append(explain, "  registers: %d keys, then %d columns, x %d vectors of 16 rows\n",
                     (int)choice->tile.item_keys, (int)choice->tile.item_columns, rows / LANES);
@@ -96,7 +78,7 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     plan->state = state;
-    state->group = (int)simd_group(p);
+    state->group = (int)problem_group(p);
     plan->weight_rounding = product == SIMD_FMA ? 0 : TWO_PARTS_ROUNDING;
     text_append(explain, "  products: %s\n", product_words);
     const struct simd_choice choice = simd_choose(plan, product, explain);

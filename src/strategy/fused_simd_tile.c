@@ -25,14 +25,10 @@ static const struct product {
 #define FAR_BYTES (256 << 10) /* of a head's keys and values: more does not stay beside the rest in a second cache */
 #define GROUPS_A_UNIT 4       /* work-groups that a compute unit should have at least */
 
-int64_t simd_group(const clattn_problem *p)
-{
-    return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
-}
-
 int simd_converts(const clattn_problem *p, clattn_type type, enum simd_product product)
 {
-    return product != SIMD_FMA || type != CLATTN_FLOAT32 || p->strided_columns || p->page_size > 0;
+    return product != SIMD_FMA || type != CLATTN_FLOAT32 || p->strided_columns || p->page_size > 0 ||
+           (p->ring > 0 && p->ring < p->key_len);
 }
 
 /* Of a key and its value. */
@@ -44,8 +40,7 @@ static int64_t converted_columns(const clattn_problem *p, enum simd_product prod
 
 static int64_t bytes_of_a_key(const clattn_problem *p)
 {
-    return p->head_dim * (int64_t)clattn_type_size(p->key_type) +
-           p->head_dim_v * (int64_t)clattn_type_size(p->value_type);
+    return (int64_t)(clattn_row_bytes(p->key_type, p->head_dim) + clattn_row_bytes(p->value_type, p->head_dim_v));
 }
 
 /* Whether tiles gain from a common work-group, which reads each block once for all. */
@@ -56,7 +51,7 @@ static int shares_blocks(const clattn_problem *p, enum simd_product product)
 
 static int64_t blocks_of(const clattn_problem *p, int64_t rows)
 {
-    return (p->query_len * simd_group(p) + rows - 1) / rows * p->batch * p->kv_heads;
+    return (p->query_len * problem_group(p) + rows - 1) / rows * p->batch * p->kv_heads;
 }
 
 /* The product's rows of the tuning table. */
@@ -79,7 +74,7 @@ static const struct tile *tile_of(const clattn_context *context, enum simd_produ
 static double row_cost(const clattn_problem *p, const struct tile *tile)
 {
     const double rows = tile->rows;
-    double waste = p->causal ? 1 + rows / (double)(simd_group(p) * (p->key_len + 1)) : 1;
+    double waste = p->causal ? 1 + rows / (double)(problem_group(p) * (p->key_len + 1)) : 1;
     return (double)blocks_of(p, tile->rows) * rows * waste / tile->speed;
 }
 
@@ -108,7 +103,7 @@ static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *
 static int choose_keys(const clattn_context *context, const clattn_problem *p, enum simd_product product)
 {
     clattn_problem dense = *p;
-    dense.page_size = 0;
+    dense.page_size = dense.ring = 0;
     struct simd_choice choice = { .product = product, .tile = { .shared = 1 } };
     const struct tile *tile;
     for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {

@@ -15,8 +15,6 @@ struct simd_choice {
 /* `explain` gets a line on the tile. */
 struct simd_choice simd_choose(struct clattn_plan *plan, enum simd_product product, struct text *explain);
 
-int64_t simd_group(const clattn_problem *p); /* heads of a key/value head */
-
 /* Whether work-groups bring keys, or values, of a type into another form. */
 int simd_converts(const clattn_problem *p, clattn_type type, enum simd_product product);
 

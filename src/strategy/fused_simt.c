@@ -109,11 +109,12 @@ static void vendor_options(const struct device *device, const struct problem *pr
                            struct text *options)
 {
     const uint32_t wants_large = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP | CLATTN_FLAG_DROPOUT;
+    const int is_masked = problem->flags & CLATTN_FLAG_MASK && problem->p.head_dim_v > 64;
     const int is_double = problem->p.type == CLATTN_FLOAT64, is_small = shape->of.tile.work_items < 256;
     if (device->device_class != DEVICE_GPU) {
         return;
     }
-    if (device->sub_group_size_least >= 16 && (is_double || is_small || problem->flags & wants_large)) {
+    if (device->sub_group_size_least >= 16 && (is_double || is_small || is_masked || problem->flags & wants_large)) {
         text_append(options, " -cl-intel-256-GRF-per-thread");
     }
     if (strcmp(device->platform_name, "NVIDIA CUDA") == 0 && !is_small && !is_double &&
@@ -136,7 +137,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
-    append_page_options(&problem->p, &text);
+    append_kv_options(problem, &text);
     vendor_options(&context->device, problem, shape, &text);
     char *options = text_take(&text);
     if (!options) {

@@ -24,11 +24,7 @@ struct plain_state {
 static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
     const struct problem *problem = attention_problem(any);
-    if (problem->p.type == CLATTN_FLOAT64 && !context->device.has_fp64) {
-        text_append(why, "the device has no float64");
-        return 0;
-    }
-    return attention_arguments_fit(&context->device, 0, why);
+    return device_computes(&context->device, problem->p.type, why) && attention_arguments_fit(&context->device, 0, why);
 }
 
 static double row_work(const struct problem *problem, int64_t key_len)
@@ -57,11 +53,12 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     }
     plan->state = state;
     const struct device *device = &context->device;
-    const int wants_registers = problem->p.type == CLATTN_FLOAT64 && device->device_class == DEVICE_GPU &&
-                                device->sub_group_size_least >= 16;
+    const int wants_registers = (problem->p.type == CLATTN_FLOAT64 || problem_has_codes(problem)) &&
+                                device->device_class == DEVICE_GPU && device->sub_group_size_least >= 16;
     struct text options = TEXT_INIT;
     append_type_options(problem, &options);
     text_append(&options, " -D PAGED=%d -D ABSENT=0x%xu", problem->p.page_size > 0, ~problem->flags & RARE_FEATURES);
+    append_ring_options(problem, &options);
     text_append(&options, "%s", wants_registers ? " -cl-intel-256-GRF-per-thread" : "");
     clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
                                           : program_kernel(context, "plain.cl", options.data, "plain", &state->kernel);

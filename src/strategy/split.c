@@ -52,9 +52,9 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
     const clattn_problem *p = &problem->p;
     const double heads = (double)p->batch * (double)p->kv_heads, rows = (double)kv_split_rows_of(p);
     double keys = heads * (double)p->key_len, elements = keys * (double)(p->head_dim + p->head_dim_v);
-    double bytes = keys * ((double)p->head_dim * (double)clattn_type_size(p->key_type) +
-                           (double)p->head_dim_v * (double)clattn_type_size(p->value_type));
-    double groups = heads * ((double)kv_splits_of(p->key_len, SPLIT_KEYS) + rows);
+    double bytes =
+        keys * (double)(clattn_row_bytes(p->key_type, p->head_dim) + clattn_row_bytes(p->value_type, p->head_dim_v));
+    double groups = heads * ((double)kv_splits_of(p, p->key_len, SPLIT_KEYS) + rows);
     /* About 33 GB/s and 100 multiply-adds a nanosecond for each compute unit, a microsecond a work-group. */
     return 0.02 + (bytes / 3.3e7 + elements * rows / 1e8 + groups * 1e-3) / (double)context->device.compute_units;
 }
@@ -64,7 +64,7 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 /* Whether a work-group for each key/value head keeps the device busy; then one launch does it all. */
 static int heads_fill(const clattn_context *context, const clattn_problem *p)
 {
-    return kv_splits_of(p->key_len, SPLIT_KEYS) == 1 ||
+    return kv_splits_of(p, p->key_len, SPLIT_KEYS) == 1 ||
            p->batch * p->kv_heads >= GROUPS_A_UNIT * (int64_t)context->device.compute_units;
 }
 
@@ -96,12 +96,11 @@ static void append_options(const struct clattn_plan *plan, const struct split_st
     const struct problem *problem = attention_problem(plan->problem);
     const clattn_problem *p = &problem->p;
     append_type_options(problem, options);
-    text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=0 -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
-                (unsigned)problem->flags, (int)p->bias_type, (int)p->head_dim, (int)p->head_dim_v);
+    append_problem_options(problem, options);
     text_append(options, " -D GROUP=%d -D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d",
-                (int)kv_split_group(p), kv_split_rows(p), state->split_keys,
+                (int)problem_group(p), kv_split_rows(p), state->split_keys,
                 plan->context->device.device_class == DEVICE_CPU, tile->launches == 1);
-    append_page_options(p, options);
+    append_kv_options(problem, options);
     text_append(options, " -D VECTOR_SUMS=%d", (int)tile->sums);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/stored_types.h"
 #include "cl/split_simt_layout.h"
 #include "plan/kv_split.h"
 #include "plan/row_blocks.h"
@@ -13,10 +14,8 @@
 #define ROWS_MOST 128 /* of a key/value head: past that, tiles of rows read the keys less often */
 #define RUN_BYTES 16
 
-/* At most so many runs of a tile wait in the registers of each work-item; of Intel's GPUs, which share registers among
- * the work-items of a sub-group, sums of so many rows fit beside them. */
+/* At most so many runs of a tile wait in the registers of each work-item. */
 #define LOADS_MOST 8
-#define ROWS_MOST_INTEL 4
 
 static const int rows_at_once[] = { 8, 4, 2, 1 };
 static const int tile_keys[] = { 64, 32 };
@@ -31,9 +30,10 @@ struct split_simt_state {
     struct shape shape;
 };
 
+/* A code becomes a float32 number as it is read. */
 static int run_of(clattn_type type)
 {
-    return RUN_BYTES / (int)clattn_type_size(type);
+    return RUN_BYTES / (int)clattn_type_size(type_is_float(type) ? type : CLATTN_FLOAT32);
 }
 
 static struct shape shape_of(const clattn_problem *p, int rows, int keys)
@@ -44,11 +44,21 @@ static struct shape shape_of(const clattn_problem *p, int rows, int keys)
     return (struct shape){ rows, keys, runs * RUN_BYTES + floats * sizeof(float) };
 }
 
+/* How many rows' sums the registers have room for. Intel's GPUs share registers among the work-items of a sub-group:
+ * those that may have one of 8 have no large register file, or need it for longer rows of keys. */
+static int rows_that_fit(const struct device *device, int64_t runs)
+{
+    if (device->sub_group_size_least == 0) {
+        return SPLIT_SIMT_ROWS_MOST;
+    }
+    return device->sub_group_size_least < 16 && tile_keys[1] * runs > LOADS_MOST / 2 * SPLIT_SIMT_ITEMS ? 2 : 4;
+}
+
 /* The largest of which `groups` work-groups fit in local memory; no more rows than there are, rounded up. */
 static int find_shape_of(const struct device *device, const clattn_problem *p, int groups, struct shape *shape)
 {
-    const int rows_most = device->sub_group_size_least ? ROWS_MOST_INTEL : SPLIT_SIMT_ROWS_MOST;
     const int64_t runs = row_blocks_of(p->head_dim, run_of(p->key_type));
+    const int rows_most = rows_that_fit(device, runs);
     for (size_t i = 0; i < sizeof(rows_at_once) / sizeof(rows_at_once[0]); ++i) {
         const int rows = rows_at_once[i], is_too_many = rows > rows_most || (rows > 1 && rows / 2 >= kv_split_rows(p));
         for (size_t k = 0; k < sizeof(tile_keys) / sizeof(tile_keys[0]) && !is_too_many; ++k) {
@@ -99,8 +109,8 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
     }
     const double rows = (double)kv_split_rows(p), blocks = (double)row_blocks_of(kv_split_rows(p), shape.rows);
     const double keys = (double)p->batch * (double)p->kv_heads * (double)p->key_len;
-    const double bytes = (double)p->head_dim * (double)clattn_type_size(p->key_type) +
-                         (double)p->head_dim_v * (double)clattn_type_size(p->value_type);
+    const double bytes =
+        (double)(clattn_row_bytes(p->key_type, p->head_dim) + clattn_row_bytes(p->value_type, p->head_dim_v));
     const double work = (double)(p->head_dim + p->head_dim_v) * rows;
     /* 10 GB/s and 30 multiply-adds a nanosecond for each compute unit of a GPU; blocks of rows after the first read
      * from its cache. Elsewhere barriers cost more than that. */
@@ -114,12 +124,11 @@ static void append_options(const struct device *device, const struct problem *pr
 {
     const clattn_problem *p = &problem->p;
     append_type_options(problem, options);
-    text_append(options, " -D FLAGS=0x%xu -D BIAS_TYPE=%d -D STRIDED_COLUMNS=0 -D HEAD_DIM=%d -D HEAD_DIM_V=%d",
-                (unsigned)problem->flags, (int)p->bias_type, (int)p->head_dim, (int)p->head_dim_v);
-    text_append(options, " -D GROUP=%d -D ROWS=%d -D ROWS_AT_ONCE=%d -D TILE_KEYS=%d", (int)kv_split_group(p),
+    append_problem_options(problem, options);
+    text_append(options, " -D GROUP=%d -D ROWS=%d -D ROWS_AT_ONCE=%d -D TILE_KEYS=%d", (int)problem_group(p),
                 kv_split_rows(p), shape->rows, shape->keys);
-    append_page_options(p, options);
-    if (device->sub_group_size_least && shape->rows == ROWS_MOST_INTEL) {
+    append_kv_options(problem, options);
+    if (device->device_class == DEVICE_GPU && device->sub_group_size_least && shape->rows > 2) {
         text_append(options, " -cl-intel-256-GRF-per-thread");
     }
 }

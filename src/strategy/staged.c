@@ -75,11 +75,8 @@ static const char *tiles_reason(const clattn_context *context, const struct prob
 static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
     const struct problem *problem = attention_problem(any);
-    if (problem->p.type == CLATTN_FLOAT64 && !context->device.has_fp64) {
-        text_append(why, "the device has no float64");
-        return 0;
-    }
-    if (!attention_arguments_fit(&context->device, sizeof(staged_chunk), why)) {
+    if (!device_computes(&context->device, problem->p.type, why) || !attention_reads_rows(problem, why) ||
+        !attention_arguments_fit(&context->device, sizeof(staged_chunk), why)) {
         return 0;
     }
     if (problem->flags & CLATTN_FLAG_PAGES) {

@@ -12,5 +12,9 @@ extern const struct strategy strategy_fused_amx;
 extern const struct strategy strategy_fused_simd;
 extern const struct strategy strategy_fused_simt;
 extern const struct strategy strategy_staged;
+extern const struct strategy strategy_rotary;
+extern const struct strategy strategy_append;
+extern const struct strategy strategy_backward_plain;
+extern const struct strategy strategy_backward_simd;
 
 #endif

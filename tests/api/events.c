@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include "api.h"
+#include "clattn_backward.h"
+#include "clattn_cache.h"
 #include "clattn_layers.h"
 #include "robust/sample.h"
 #include "support/merge.h"
+#include "support/small_cache.h"
 
 struct run {
     int sample;
@@ -195,9 +198,11 @@ END_TEST
 
 /* What the calls below are made with; `queue` NULL, or an object NULL, is one way to have one refused. */
 struct refused {
-    clattn_plan *plan;
+    clattn_plan *plan, *backward;
     clattn_mha *mha;
+    clattn_mha_backward *mha_backward;
     clattn_additive *additive;
+    clattn_plan *rotary, *append;
     cl_command_queue queue;
 };
 
@@ -205,6 +210,19 @@ static clattn_status refuse_forward(const struct refused *r, cl_event *done)
 {
     const clattn_tensors none = CLATTN_TENSORS_INIT;
     return clattn_enqueue_forward(r->plan, r->queue, NULL, &none, 0, NULL, done);
+}
+
+static clattn_status refuse_host(const struct refused *r, cl_event *done)
+{
+    const clattn_host_tensors none = CLATTN_HOST_TENSORS_INIT;
+    return clattn_enqueue_host(r->plan, r->queue, NULL, &none, 0, NULL, done);
+}
+
+static clattn_status refuse_backward(const struct refused *r, cl_event *done)
+{
+    const clattn_tensors none = CLATTN_TENSORS_INIT;
+    const clattn_gradients no_gradients = CLATTN_GRADIENTS_INIT;
+    return clattn_enqueue_backward(r->backward, r->queue, NULL, &none, &no_gradients, 0, NULL, done);
 }
 
 static clattn_status refuse_merge(const struct refused *r, cl_event *done)
@@ -220,24 +238,53 @@ static clattn_status refuse_mha(const struct refused *r, cl_event *done)
     return clattn_mha_enqueue(r->mha, r->queue, &none, 0, NULL, done);
 }
 
+static clattn_status refuse_mha_backward(const struct refused *r, cl_event *done)
+{
+    const clattn_mha_arrays none = CLATTN_MHA_ARRAYS_INIT;
+    const clattn_mha_gradients no_gradients = CLATTN_MHA_GRADIENTS_INIT;
+    return clattn_mha_backward_enqueue(r->mha_backward, r->queue, &none, &no_gradients, 0, NULL, done);
+}
+
 static clattn_status refuse_additive(const struct refused *r, cl_event *done)
 {
     const clattn_additive_arrays none = CLATTN_ADDITIVE_ARRAYS_INIT;
     return clattn_additive_enqueue(r->additive, r->queue, &none, 0, NULL, done);
 }
 
+static clattn_status refuse_rotary(const struct refused *r, cl_event *done)
+{
+    const clattn_rotary_tensors none = CLATTN_ROTARY_TENSORS_INIT;
+    return clattn_enqueue_rotary(r->rotary, r->queue, NULL, &none, 0, NULL, done);
+}
+
+static clattn_status refuse_append(const struct refused *r, cl_event *done)
+{
+    const clattn_append_tensors none = CLATTN_APPEND_TENSORS_INIT;
+    return clattn_enqueue_append(r->append, r->queue, NULL, &none, 0, NULL, done);
+}
+
 static void create_objects(struct refused *r)
 {
     clattn_problem problem = CLATTN_PROBLEM_INIT;
+    clattn_backward_problem backward = CLATTN_BACKWARD_PROBLEM_INIT;
     clattn_mha_problem mha = CLATTN_MHA_PROBLEM_INIT;
+    clattn_mha_backward_problem mha_backward = CLATTN_MHA_BACKWARD_PROBLEM_INIT;
     clattn_additive_problem additive = CLATTN_ADDITIVE_PROBLEM_INIT;
     problem.query_len = problem.key_len = problem.head_dim = 2;
     mha.rows = mha.model_dim = 2;
     additive.rows = additive.keys = additive.query_dim = additive.hidden_dim = additive.value_dim = 2;
     problem.strategy = mha.strategy = additive.strategy = "plain";
     EXPECT_OK(clattn_plan_create(context, &problem, &r->plan));
+    backward.forward = &problem;
+    backward.gradients = CLATTN_GRADIENT_QUERY;
+    EXPECT_OK(clattn_backward_plan_create(context, &backward, &r->backward));
     EXPECT_OK(clattn_mha_create(context, &mha, &r->mha));
+    mha_backward.forward = &mha;
+    mha_backward.gradients = CLATTN_MHA_GRADIENT_X;
+    mha_backward.strategy = "plain";
+    EXPECT_OK(clattn_mha_backward_create(context, &mha_backward, &r->mha_backward));
     EXPECT_OK(clattn_additive_create(context, &additive, &r->additive));
+    EXPECT_OK(small_cache_plans(context, &r->rotary, &r->append));
     r->queue = clattn_context_queue(context);
 }
 
@@ -247,17 +294,24 @@ START_TEST(test_event_of_a_refused_call)
     static const struct {
         const char *name;
         clattn_status (*call)(const struct refused *r, cl_event *done);
-    } calls[] = { { "clattn_enqueue_forward", refuse_forward },
+    } calls[] = { { "clattn_enqueue_backward", refuse_backward },
+                  { "clattn_enqueue_forward", refuse_forward },
+                  { "clattn_enqueue_host", refuse_host },
                   { "clattn_merge", refuse_merge },
+                  { "clattn_mha_backward_enqueue", refuse_mha_backward },
                   { "clattn_mha_enqueue", refuse_mha },
-                  { "clattn_additive_enqueue", refuse_additive } };
+                  { "clattn_additive_enqueue", refuse_additive },
+                  { "clattn_enqueue_rotary", refuse_rotary },
+                  { "clattn_enqueue_append", refuse_append } };
     struct refused whole;
     create_objects(&whole);
     const struct {
         const char *without;
         struct refused arguments;
-    } ways[] = { { "object", { NULL, NULL, NULL, whole.queue } },
-                 { "queue", { whole.plan, whole.mha, whole.additive, NULL } },
+    } ways[] = { { "object", { .queue = whole.queue } },
+                 { "queue",
+                   { whole.plan, whole.backward, whole.mha, whole.mha_backward, whole.additive, whole.rotary,
+                     whole.append, NULL } },
                  { "arrays", whole } };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
         for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); ++way) {
@@ -269,8 +323,12 @@ START_TEST(test_event_of_a_refused_call)
         }
     }
     clattn_plan_destroy(whole.plan);
+    clattn_plan_destroy(whole.backward);
     clattn_mha_destroy(whole.mha);
+    clattn_mha_backward_destroy(whole.mha_backward);
     clattn_additive_destroy(whole.additive);
+    clattn_plan_destroy(whole.rotary);
+    clattn_plan_destroy(whole.append);
 }
 END_TEST
 

@@ -1,8 +1,10 @@
 /* The blocking calls: only what strides reach is written, plans of recent problems are kept, inputs stay,
  * the flat call is the long one, two contexts and the caller's own cl_context serve side by side. */
+#define _XOPEN_SOURCE 700
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "api.h"
 #include "program/context.h"
@@ -84,6 +86,16 @@ static cl_uint references(cl_context cl)
     return count;
 }
 
+/* Drivers may let go of finished commands, and what these held, in a thread of their own, a little later. */
+static int is_let_go(cl_context cl)
+{
+    const struct timespec a_little = { 0, 10000000 };
+    for (int i = 0; i < 1000 && references(cl) != 1; ++i) {
+        nanosleep(&a_little, NULL);
+    }
+    return references(cl) == 1;
+}
+
 /* On the caller's cl_context: it is retained, used, and given back. */
 START_TEST(test_callers_context)
 {
@@ -102,7 +114,7 @@ START_TEST(test_callers_context)
     EXPECT_OK(clattn_forward_host(context, &other.problem, &other.values, &other.tensors)); /* both are alive */
     ck_assert(sample_equal(&test, &other));
     clattn_context_destroy(own);
-    ck_assert_uint_eq(references(cl), 1);
+    ck_assert(is_let_go(cl));
     clReleaseContext(cl);
     EXPECT_OK(clattn_forward_host(context, &other.problem, &other.values, &other.tensors));
     test_call_free(&test);

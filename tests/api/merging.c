@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api.h"
-#include "base/half.h"
+#include "base/stored_types.h"
 #include "support/merge.h"
 #include "support/random.h"
 

@@ -64,7 +64,7 @@ npy_case("header length one too long", npy(HEAD, b"", length=len(HEAD) + 1), "tr
 npy_case("header length 0", npy("", DATA, length=0), "header")
 for cut in range(2, len(HEAD) - 2, 4):
     npy_case("header cut at %d" % cut, npy(HEAD[:cut], DATA), "header")
-for descr in ("'>f4'", "'<f3'", "'<f16'", "'<c8'", "'<i2'", "'|i1'", "'<u4'", "'|O'", "'O'", "'|S4'", "'<U4'",
+for descr in ("'>f4'", "'<f3'", "'<f16'", "'<c8'", "'<i2'", "'<i1x'", "'<u4'", "'|O'", "'O'", "'|S4'", "'<U4'",
               "'<M8[ns]'", "'|V4'", "'f4'", "''", "'<f4 '", "'=f4'", "'>i8'", "'|f4'"):
     npy_case("descr " + descr, npy(dictionary(descr), DATA), "descr")
 for descr in ("[('a', '<f4')]", "None", "4", "<f4", "u'<f4'", "'\\x3cf4'", "'" + "f" * 40 + "'",
@@ -183,7 +183,7 @@ for value in 1, "x", None, [1], True:
 for name in TENSOR:
     st_case("no " + name, safetensors(q_with(**{name: None})), "tensor q", "must have")
 st_case("unknown field", safetensors(q_with(strides=[1])), "tensor q", "strides")
-for dtype in "F8_E4M3", "I8", "U16", "f32", "", "X" * 5000, 7, None and 0, ["F32"], "C64", "U64":
+for dtype in "F8_E4M3", "I16", "U16", "f32", "", "X" * 5000, 7, None and 0, ["F32"], "C64", "U64":
     if dtype is not None:
         st_case("dtype %.8r" % (dtype, ), safetensors(q_with(dtype=dtype)), "tensor q", "dtype")
 for shape in "x", 24, {"a":

@@ -1,6 +1,9 @@
 /* A program outside the tree that was compiled with another version's header: tests/consumer/growth makes one with
  * fewer fields at the end of every struct that grows, and one with a field more (-D NEWER). Every struct goes through
  * the library once, by its init function, and works; what a newer one asks for is refused and not ignored. */
+#include <clattn_backward.h>
+#include <clattn_cache.h>
+#include <clattn_costs.h>
 #include <clattn_layers.h>
 
 #include <stdio.h>
@@ -88,6 +91,76 @@ static void attention_on_device(clattn_context *context, cl_command_queue queue,
     clattn_plan_destroy(plan);
 }
 
+static void backward(clattn_context *context, cl_command_queue queue, cl_mem in, cl_mem lse, cl_mem out)
+{
+    clattn_problem forward;
+    clattn_backward_problem problem;
+    clattn_host_tensors host;
+    clattn_host_gradients host_gradients;
+    clattn_tensors tensors;
+    clattn_gradients gradients;
+    clattn_plan *plan = NULL;
+    float dquery[4];
+    clattn_problem_init(&forward, sizeof(forward));
+    clattn_backward_problem_init(&problem, sizeof(problem));
+    clattn_host_tensors_init(&host, sizeof(host));
+    clattn_host_gradients_init(&host_gradients, sizeof(host_gradients));
+    clattn_tensors_init(&tensors, sizeof(tensors));
+    clattn_gradients_init(&gradients, sizeof(gradients));
+    forward.query_len = forward.key_len = forward.head_dim = 2;
+    problem.forward = &forward;
+    problem.gradients = CLATTN_GRADIENT_QUERY;
+    host.query = host.key = host.value = host.out = host_gradients.dout = host_tensor(data);
+    host.lse = clattn_host_tensor_bhsd(data, 1, 2, 1);
+    host_gradients.dquery = host_tensor(dquery);
+    TRY(clattn_reference_backward(&problem, NULL, &host, &host_gradients), problem, "backward problem");
+    TRY(clattn_backward_host(context, &problem, NULL, &host, &host_gradients), host_gradients, "host gradients");
+    expect(clattn_backward_plan_create(context, &problem, &plan), CLATTN_OK, "backward plan");
+    gradients.workspace = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, 1 << 20, NULL, NULL);
+    tensors.query = tensors.key = tensors.value = tensors.out = gradients.dout = device_tensor(in, 2);
+    tensors.lse = device_tensor(lse, 1);
+    gradients.dquery = device_tensor(out, 2);
+    TRY(clattn_enqueue_backward(plan, queue, NULL, &tensors, &gradients, 0, NULL, NULL), gradients, "gradients");
+    clFinish(queue);
+    clattn_plan_destroy(plan);
+    clReleaseMemObject(gradients.workspace);
+}
+
+static void layer_gradients(clattn_context *context, cl_command_queue queue, cl_mem in, cl_mem out)
+{
+    clattn_mha_problem forward;
+    clattn_mha_backward_problem problem;
+    clattn_mha_gradients gradients;
+    clattn_mha_host_gradients host;
+    clattn_mha_arrays arrays;
+    clattn_mha_host_arrays host_arrays;
+    clattn_mha_backward *backward = NULL;
+    const clattn_array from = { in, 0 }, to = { out, 0 };
+    float dx[4];
+    clattn_mha_problem_init(&forward, sizeof(forward));
+    clattn_mha_backward_problem_init(&problem, sizeof(problem));
+    clattn_mha_gradients_init(&gradients, sizeof(gradients));
+    clattn_mha_host_gradients_init(&host, sizeof(host));
+    clattn_mha_arrays_init(&arrays, sizeof(arrays));
+    clattn_mha_host_arrays_init(&host_arrays, sizeof(host_arrays));
+    forward.rows = forward.model_dim = 2;
+    forward.query_heads = 1;
+    problem.forward = &forward;
+    problem.gradients = CLATTN_MHA_GRADIENT_X;
+    host_arrays.x = host_arrays.wq = host_arrays.wk = host_arrays.wv = host_arrays.wo = host.dy = data;
+    host.dx = dx;
+    TRY(clattn_mha_backward_reference(&problem, &host_arrays, &host), problem, "mha backward problem");
+    TRY(clattn_mha_backward_reference(&problem, &host_arrays, &host), host, "mha host gradients");
+    arrays.x = arrays.wq = arrays.wk = arrays.wv = arrays.wo = gradients.dy = from;
+    gradients.dx = to;
+    gradients.workspace = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, 1 << 20, NULL, NULL);
+    expect(clattn_mha_backward_create(context, &problem, &backward), CLATTN_OK, "mha_backward_create");
+    TRY(clattn_mha_backward_enqueue(backward, queue, &arrays, &gradients, 0, NULL, NULL), gradients, "mha gradients");
+    clFinish(queue);
+    clattn_mha_backward_destroy(backward);
+    clReleaseMemObject(gradients.workspace);
+}
+
 static void layers(clattn_context *context, cl_command_queue queue, cl_mem in, cl_mem out)
 {
     clattn_mha_problem mha_problem;
@@ -136,6 +209,107 @@ static void layers(clattn_context *context, cl_command_queue queue, cl_mem in, c
     clReleaseMemObject(workspace);
 }
 
+/* Two rows of two columns, turned by nothing and appended. */
+static void cache_on_host(clattn_context *context)
+{
+    clattn_rotary_scaling scaling;
+    clattn_rotary_problem rotary;
+    clattn_rotary_host_tensors rotary_tensors;
+    clattn_append_problem append;
+    clattn_append_host_tensors append_tensors;
+    clattn_cache_call call;
+    int32_t starts[1] = { 0 };
+    float cosine[2], sine[2], out[3][4];
+    clattn_rotary_scaling_init(&scaling, sizeof(scaling));
+    clattn_rotary_problem_init(&rotary, sizeof(rotary));
+    clattn_rotary_host_tensors_init(&rotary_tensors, sizeof(rotary_tensors));
+    clattn_append_problem_init(&append, sizeof(append));
+    clattn_append_host_tensors_init(&append_tensors, sizeof(append_tensors));
+    clattn_cache_call_init(&call, sizeof(call));
+    TRY(clattn_rotary_table(&scaling, 2, 2, NULL, cosine, sine), scaling, "rotary scaling");
+    rotary.pairs = CLATTN_PAIRS_HALVES;
+    rotary.query_len = rotary.head_dim = rotary.positions = 2;
+    rotary.features = CLATTN_WITH_STARTS;
+    rotary_tensors.starts.data = starts;
+    rotary_tensors.x = host_tensor(data);
+    rotary_tensors.out = host_tensor(out[0]);
+    rotary_tensors.cosine = rotary_tensors.sine = clattn_host_tensor_bhsd(cosine, 1, 2, 1);
+    TRY(clattn_reference_rotary(&rotary, &call, &rotary_tensors), rotary, "rotary problem");
+    TRY(clattn_rotary_host(context, &rotary, &call, &rotary_tensors), rotary_tensors, "rotary host tensors");
+    TRY(clattn_rotary_host(context, &rotary, &call, &rotary_tensors), call, "cache call");
+    append.query_len = append.head_dim = append.capacity = 2;
+    append.features = CLATTN_WITH_STARTS;
+    append_tensors.starts.data = starts;
+    append_tensors.key = append_tensors.value = host_tensor(data);
+    append_tensors.key_cache = host_tensor(out[1]);
+    append_tensors.value_cache = host_tensor(out[2]);
+    TRY(clattn_reference_append(&append, &call, &append_tensors), append, "append problem");
+    TRY(clattn_append_host(context, &append, &call, &append_tensors), append_tensors, "append host tensors");
+}
+
+static void cache_on_device(clattn_context *context, cl_command_queue queue, cl_mem in, cl_mem out, cl_mem other)
+{
+    clattn_rotary_problem rotary;
+    clattn_rotary_tensors rotary_tensors;
+    clattn_append_problem append;
+    clattn_append_tensors append_tensors;
+    clattn_plan *plan = NULL;
+    const int32_t zero = 0;
+    cl_mem starts = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof(zero),
+                                   (void *)&zero, NULL);
+    clattn_rotary_problem_init(&rotary, sizeof(rotary));
+    clattn_rotary_tensors_init(&rotary_tensors, sizeof(rotary_tensors));
+    clattn_append_problem_init(&append, sizeof(append));
+    clattn_append_tensors_init(&append_tensors, sizeof(append_tensors));
+    rotary.pairs = CLATTN_PAIRS_HALVES;
+    rotary.query_len = rotary.head_dim = rotary.positions = 2;
+    append.query_len = append.head_dim = append.capacity = 2;
+    rotary.features = append.features = CLATTN_WITH_STARTS;
+    rotary_tensors.starts.buffer = append_tensors.starts.buffer = starts;
+    rotary_tensors.x = append_tensors.key = append_tensors.value = device_tensor(in, 2);
+    rotary_tensors.cosine = rotary_tensors.sine = device_tensor(in, 1);
+    rotary_tensors.out = append_tensors.key_cache = device_tensor(out, 2);
+    append_tensors.value_cache = device_tensor(other, 2);
+    expect(clattn_rotary_plan_create(context, &rotary, &plan), CLATTN_OK, "a plan of rotary");
+    TRY(clattn_enqueue_rotary(plan, queue, NULL, &rotary_tensors, 0, NULL, NULL), rotary_tensors, "rotary tensors");
+    clattn_plan_destroy(plan);
+    expect(clattn_append_plan_create(context, &append, &plan), CLATTN_OK, "a plan of append");
+    TRY(clattn_enqueue_append(plan, queue, NULL, &append_tensors, 0, NULL, NULL), append_tensors, "append tensors");
+    clFinish(queue);
+    clattn_plan_destroy(plan);
+    clReleaseMemObject(starts);
+}
+
+/* What the library fills: of an older program's struct the fields that it has, of a newer one's those that it knows. */
+static void costs(clattn_context *context)
+{
+    clattn_problem problem;
+    clattn_plan *plan = NULL;
+    clattn_device_facts facts;
+    clattn_context_costs of_context;
+    clattn_program_costs of_program;
+    clattn_plan_costs of_plan;
+    clattn_estimate estimate;
+    clattn_problem_init(&problem, sizeof(problem));
+    clattn_device_facts_init(&facts, sizeof(facts));
+    clattn_context_costs_init(&of_context, sizeof(of_context));
+    clattn_program_costs_init(&of_program, sizeof(of_program));
+    clattn_plan_costs_init(&of_plan, sizeof(of_plan));
+    clattn_estimate_init(&estimate, sizeof(estimate));
+    problem.query_len = problem.key_len = problem.head_dim = 2;
+    expect(clattn_plan_create(context, &problem, &plan), CLATTN_OK, "a plan");
+    TRY(clattn_context_get_facts(context, &facts), facts, "facts");
+    TRY(clattn_context_get_costs(context, &of_context), of_context, "costs of a context");
+    TRY(clattn_context_get_program(context, 0, &of_program), of_program, "costs of a program");
+    TRY(clattn_plan_get_costs(plan, &of_plan), of_plan, "costs of a plan");
+    TRY(clattn_plan_get_estimate(plan, 0, &estimate), estimate, "an estimate");
+    if (!facts.name || of_context.programs == 0 || !of_program.file || of_plan.create_ms <= 0 || !estimate.strategy) {
+        printf("FAIL facts and costs: a field was not filled\n");
+        failed = 1;
+    }
+    clattn_plan_destroy(plan);
+}
+
 int main(void)
 {
     clattn_context_options options;
@@ -157,7 +331,12 @@ int main(void)
     cl_mem lse = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(data), data, NULL);
     attention_on_host(context);
     attention_on_device(context, clattn_context_queue(context), in, out, lse);
+    backward(context, clattn_context_queue(context), in, lse, out);
+    layer_gradients(context, clattn_context_queue(context), in, out);
     layers(context, clattn_context_queue(context), in, out);
+    cache_on_host(context);
+    costs(context);
+    cache_on_device(context, clattn_context_queue(context), in, out, lse);
     clReleaseMemObject(in);
     clReleaseMemObject(out);
     clReleaseMemObject(lse);

@@ -41,6 +41,17 @@ static void count(enum fault_kind kind, int change)
         return fails(#name) ? (code) : next->name arguments;                                                           \
     }
 
+/* A call that returns when commands are done. */
+#define WAITING_CALL(name, code, parameters, arguments)                                                                \
+    static cl_int CL_API_CALL own_##name parameters                                                                    \
+    {                                                                                                                  \
+        if (fails(#name)) {                                                                                            \
+            return (code);                                                                                             \
+        }                                                                                                              \
+        atomic_store(&fault_layer.launched, 0);                                                                        \
+        return next->name arguments;                                                                                   \
+    }
+
 /* A call that makes an object; its last parameter is cl_int *error. */
 #define OBJECT_CALL(type, kind, name, code, parameters, arguments)                                                     \
     static type CL_API_CALL own_##name parameters                                                                      \
@@ -56,8 +67,8 @@ static void count(enum fault_kind kind, int change)
         return made;                                                                                                   \
     }
 
-/* A command; its last parameter is cl_event *event. */
-#define COMMAND_CALL(name, parameters, arguments)                                                                      \
+/* A command, which may wait for itself and all before it; its last parameter is cl_event *event. */
+#define COMMAND_CALL(name, waits, parameters, arguments)                                                               \
     static cl_int CL_API_CALL own_##name parameters                                                                    \
     {                                                                                                                  \
         if (fails(#name)) {                                                                                            \
@@ -65,6 +76,7 @@ static void count(enum fault_kind kind, int change)
         }                                                                                                              \
         cl_int code = next->name arguments;                                                                            \
         count(FAULT_EVENT, code == CL_SUCCESS && event);                                                               \
+        atomic_store(&fault_layer.launched, (waits) ? 0 : atomic_load(&fault_layer.launched) + (code == CL_SUCCESS));  \
         return code;                                                                                                   \
     }
 
@@ -80,7 +92,9 @@ static void count(enum fault_kind kind, int change)
     }                                                                                                                  \
     static cl_int CL_API_CALL own_clRelease##what(type object)                                                         \
     {                                                                                                                  \
+        const int early = (kind) == FAULT_MEMORY && atomic_load(&fault_layer.launched) > 0;                            \
         cl_int code = next->clRelease##what(object);                                                                   \
+        atomic_fetch_add(&fault_layer.released_early, early);                                                          \
         count(kind, code == CL_SUCCESS ? -1 : 0);                                                                      \
         return code;                                                                                                   \
     }
@@ -120,8 +134,8 @@ INT_CALL(clBuildProgram, CL_BUILD_PROGRAM_FAILURE,
          (p, n, d, options, notify, data))
 INT_CALL(clSetKernelArg, CL_OUT_OF_RESOURCES, (cl_kernel k, cl_uint i, size_t n, const void *value), (k, i, n, value))
 INT_CALL(clFlush, CL_OUT_OF_RESOURCES, (cl_command_queue q), (q))
-INT_CALL(clFinish, CL_OUT_OF_RESOURCES, (cl_command_queue q), (q))
-INT_CALL(clWaitForEvents, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, (cl_uint n, const cl_event *e), (n, e))
+WAITING_CALL(clFinish, CL_OUT_OF_RESOURCES, (cl_command_queue q), (q))
+WAITING_CALL(clWaitForEvents, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, (cl_uint n, const cl_event *e), (n, e))
 INT_CALL(clSetUserEventStatus, CL_OUT_OF_RESOURCES, (cl_event e, cl_int status), (e, status))
 
 OBJECT_CALL(cl_context, FAULT_CONTEXT, clCreateContext, CL_OUT_OF_RESOURCES,
@@ -145,30 +159,50 @@ OBJECT_CALL(cl_kernel, FAULT_KERNEL, clCreateKernel, CL_OUT_OF_HOST_MEMORY,
             (cl_program p, const char *name, cl_int *error), (p, name, error))
 OBJECT_CALL(cl_event, FAULT_EVENT, clCreateUserEvent, CL_OUT_OF_HOST_MEMORY, (cl_context c, cl_int *error), (c, error))
 
-COMMAND_CALL(clEnqueueNDRangeKernel,
+COMMAND_CALL(clEnqueueNDRangeKernel, 0,
              (cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset, const size_t *global,
               const size_t *local, cl_uint n, const cl_event *wait, cl_event *event),
              (q, k, dims, offset, global, local, n, wait, event))
-COMMAND_CALL(clEnqueueReadBuffer,
+COMMAND_CALL(clEnqueueReadBuffer, blocks,
              (cl_command_queue q, cl_mem m, cl_bool blocks, size_t at, size_t size, void *to, cl_uint n,
               const cl_event *wait, cl_event *event),
              (q, m, blocks, at, size, to, n, wait, event))
-COMMAND_CALL(clEnqueueWriteBuffer,
+COMMAND_CALL(clEnqueueWriteBuffer, blocks,
              (cl_command_queue q, cl_mem m, cl_bool blocks, size_t at, size_t size, const void *from, cl_uint n,
               const cl_event *wait, cl_event *event),
              (q, m, blocks, at, size, from, n, wait, event))
-COMMAND_CALL(clEnqueueCopyBuffer,
+COMMAND_CALL(clEnqueueCopyBuffer, 0,
              (cl_command_queue q, cl_mem from, cl_mem to, size_t from_at, size_t to_at, size_t size, cl_uint n,
               const cl_event *wait, cl_event *event),
              (q, from, to, from_at, to_at, size, n, wait, event))
-COMMAND_CALL(clEnqueueFillBuffer,
+COMMAND_CALL(clEnqueueFillBuffer, 0,
              (cl_command_queue q, cl_mem m, const void *pattern, size_t pattern_size, size_t at, size_t size, cl_uint n,
               const cl_event *wait, cl_event *event),
              (q, m, pattern, pattern_size, at, size, n, wait, event))
-COMMAND_CALL(clEnqueueMarkerWithWaitList, (cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event),
+COMMAND_CALL(clEnqueueMarkerWithWaitList, 0, (cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event),
              (q, n, wait, event))
-COMMAND_CALL(clEnqueueBarrierWithWaitList, (cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event),
+COMMAND_CALL(clEnqueueBarrierWithWaitList, 0, (cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event),
              (q, n, wait, event))
+
+COMMAND_CALL(clEnqueueUnmapMemObject, 0,
+             (cl_command_queue q, cl_mem m, void *mapped, cl_uint n, const cl_event *wait, cl_event *event),
+             (q, m, mapped, n, wait, event))
+
+/* A command that returns the memory. */
+static void *CL_API_CALL own_clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool blocks, cl_map_flags flags,
+                                                size_t at, size_t size, cl_uint n, const cl_event *wait,
+                                                cl_event *event, cl_int *error)
+{
+    if (fails("clEnqueueMapBuffer")) {
+        if (error) {
+            *error = CL_MAP_FAILURE;
+        }
+        return NULL;
+    }
+    void *memory = next->clEnqueueMapBuffer(q, m, blocks, flags, at, size, n, wait, event, error);
+    count(FAULT_EVENT, memory && event);
+    return memory;
+}
 
 /* Stands for every call without a line here. */
 static void unknown_call(void)
@@ -229,6 +263,8 @@ static void fill_table(void)
     TAKE(clEnqueueFillBuffer);
     TAKE(clEnqueueMarkerWithWaitList);
     TAKE(clEnqueueBarrierWithWaitList);
+    TAKE(clEnqueueMapBuffer);
+    TAKE(clEnqueueUnmapMemObject);
 }
 
 #define LAYER_CALLS(table) fill_table()

@@ -12,6 +12,8 @@ struct fault_layer {
     atomic_long fail_at;           /* the number of the call that fails; 0: none */
     const char *_Atomic failed;    /* name of the call that was failed, NULL: none yet */
     atomic_long live[FAULT_KINDS]; /* references held by the program */
+    atomic_long launched;          /* commands since the program last waited for some */
+    atomic_long released_early;    /* buffers let go while commands may use them */
 };
 
 /* The layer's symbol of this type. */

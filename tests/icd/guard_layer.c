@@ -7,7 +7,7 @@
  * Reading or writing behind the end is a SIGSEGV; what is written before the beginning, in the same page, is
  * not seen. A buffer of a multiple of 2^k bytes is aligned to 2^k (up to a page), which is what a kernel
  * that reads vectors may count on. Read-only buffers that have their content from the start cannot be
- * written at all. */
+ * written at all. The device says that it shares no memory with the host, so that calls on host memory make buffers. */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
 #include <stdatomic.h>
@@ -85,5 +85,15 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
     return made;
 }
 
-#define LAYER_CALLS(own) ((own).clCreateBuffer = create_buffer)
+static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info name, size_t bytes, void *value,
+                                      size_t *needed)
+{
+    const cl_int code = next->clGetDeviceInfo(device, name, bytes, value, needed);
+    if (code == CL_SUCCESS && name == CL_DEVICE_HOST_UNIFIED_MEMORY && value) {
+        *(cl_bool *)value = CL_FALSE;
+    }
+    return code;
+}
+
+#define LAYER_CALLS(own) ((own).clCreateBuffer = create_buffer, (own).clGetDeviceInfo = device_info)
 #include "icd_entry.h"

@@ -10,7 +10,11 @@
 
 #include "base/text.h"
 #include "cl/additive_params.h"
+#include "cl/append_params.h"
+#include "cl/backward_params.h"
+#include "cl/backward_simd_layout.h"
 #include "cl/forward_params.h"
+#include "cl/layer_matrix_params.h"
 #include "cl/merge_params.h"
 #include "cl/project_params.h"
 #include "cl/staged_params.h"
@@ -36,8 +40,23 @@ struct row {
 
 #define CHUNK(field) FIELD(staged_chunk, field)
 #define PROJECT(field) FIELD(clattn_project, field)
+#define MATRIX(field) FIELD(clattn_layer_matrix, field)
 #define ADDITIVE(field) FIELD(clattn_additive_values, field)
 #define MERGE(field) FIELD(clattn_merge_params, field)
+#define INPUT_PLACE(field) FIELD(clattn_input_place, field)
+#define GRADIENT_PLACE(field) FIELD(clattn_place, field)
+#define RECTANGLES(field) FIELD(clattn_rectangles, field)
+#define SUMS(field) FIELD(clattn_sums, field)
+
+/* clang-format off */
+#define TURN_FIELDS(type)                                                                                              \
+    FIELD(type, cosine_stride) FIELD(type, cosine_offset) FIELD(type, sine_stride) FIELD(type, sine_offset)            \
+    FIELD(type, positions_stride) FIELD(type, positions_offset) FIELD(type, starts_offset)                             \
+    FIELD(type, cu_query_offset) FIELD(type, table_rows) FIELD(type, batch) FIELD(type, query_len)
+/* clang-format on */
+#define ROTARY(field) FIELD(clattn_rotary_params, field)
+#define APPEND(field) FIELD(clattn_append_params, field)
+#define APPEND_PLACE(name) APPEND(name##_stride) APPEND(name##_offset)
 
 /* In the order of the fields; a struct before its own. */
 /* clang-format off */
@@ -46,7 +65,9 @@ static const struct row rows[] = {
     PARAM(scale_f64) PARAM(softcap_f64) PARAM(keep_scale_f64) PARAM(scale) PARAM(softcap) PARAM(keep_scale)
     PARAM(batch) PARAM(query_heads) PARAM(kv_heads) PARAM(query_len) PARAM(key_len) PARAM(head_dim)
     PARAM(head_dim_v) PARAM(mask_key_len) PARAM(bias_key_len) PARAM(alignment) PARAM(window_left)
-    PARAM(window_right) PARAM(always_visible_keys) PARAM(page_size) PARAM(pages) PARAM(flags) PARAM(bias_type)
+    PARAM(window_right) PARAM(always_visible_keys) PARAM(page_size) PARAM(pages) PARAM(key_scale_rows)
+    PARAM(key_scale_columns) PARAM(value_scale_rows) PARAM(value_scale_columns) PARAM(ring) PARAM(flags)
+    PARAM(bias_type)
     PARAM(weights) PARAM(dropout_threshold) PARAM(dropout_seed) PARAM(dropout_offset) PARAM(first_plane)
     PARAM(first_row) PARAM(first_key) PARAM(whole_heads)
 
@@ -58,11 +79,32 @@ static const struct row rows[] = {
     PROJECT(result_batch) PROJECT(rows) PROJECT(columns) PROJECT(depth) PROJECT(has_bias) PROJECT(group_rows)
     PROJECT(group_columns)
 
+    STRUCT(clattn_layer_matrix) MATRIX(from_offset) MATRIX(to_offset) MATRIX(kept_offset) MATRIX(from_row)
+    MATRIX(to_row) MATRIX(count) MATRIX(rows) MATRIX(columns) MATRIX(has_kept) MATRIX(accumulate) MATRIX(is_zero)
+    MATRIX(padding)
+
     STRUCT(clattn_additive_values) ADDITIVE(zero_at) ADDITIVE(queries_at) ADDITIVE(keys_at) ADDITIVE(score_at)
     ADDITIVE(scores_at) ADDITIVE(key_stride) ADDITIVE(hidden_dim) ADDITIVE(padding)
 
     STRUCT(clattn_merge_params) MERGE(out_stride) MERGE(lse_stride) MERGE(out_offset) MERGE(lse_offset) MERGE(count)
     MERGE(heads) MERGE(rows) MERGE(columns)
+
+    STRUCT(clattn_turn_params) TURN_FIELDS(clattn_turn_params)
+
+    STRUCT(clattn_rotary_params) TURN_FIELDS(clattn_rotary_params) ROTARY(x_stride) ROTARY(x_offset) ROTARY(out_stride)
+    ROTARY(out_offset) ROTARY(heads) ROTARY(in_place)
+
+    STRUCT(clattn_append_params) TURN_FIELDS(clattn_append_params) CLATTN_APPEND_PLACES(APPEND_PLACE)
+    APPEND(page_starts_offset) APPEND(query_heads) APPEND(kv_heads) APPEND(capacity) APPEND(page_size) APPEND(pages)
+    APPEND(ring) APPEND(pinned) APPEND(key_scale_rows) APPEND(value_scale_rows) APPEND(in_place)
+
+    STRUCT(clattn_input_place) INPUT_PLACE(stride) INPUT_PLACE(offset)
+    STRUCT(clattn_place) GRADIENT_PLACE(stride) GRADIENT_PLACE(offset) GRADIENT_PLACE(type) GRADIENT_PLACE(accumulate)
+
+    STRUCT(clattn_rectangles) RECTANGLES(dquery_at) RECTANGLES(dkey_at) RECTANGLES(dvalue_at) RECTANGLES(first_group)
+    RECTANGLES(groups) RECTANGLES(first_row) RECTANGLES(rows)
+    STRUCT(clattn_sums) SUMS(sums_at) SUMS(total_at) SUMS(first_group) SUMS(groups) SUMS(first_row) SUMS(rows)
+    SUMS(which) SUMS(continues)
 };
 /* clang-format on */
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -74,9 +116,12 @@ static const struct row rows[] = {
 static char *kernel_text(void)
 {
     struct text text = TEXT_INIT;
-    text_append(&text, "#include \"additive_params.h\"\n#include \"forward_params.h\"\n#include \"merge_params.h\"\n"
-                       "#include \"project_params.h\"\n#include \"staged_params.h\"\n"
-                       "__kernel void layouts(__global ulong *places)\n{\n");
+    text_append(&text,
+                "#include \"additive_params.h\"\n#include \"append_params.h\"\n"
+                "#include \"backward_params.h\"\n#include \"backward_simd_layout.h\"\n"
+                "#include \"forward_params.h\"\n#include \"layer_matrix_params.h\"\n#include \"merge_params.h\"\n"
+                "#include \"project_params.h\"\n#include \"staged_params.h\"\n"
+                "__kernel void layouts(__global ulong *places)\n{\n");
     for (size_t n = 0; n < ROWS; ++n) {
         const struct row *row = &rows[n];
         if (row->field) {

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "base/half.h"
+#include "base/stored_types.h"
 #include "reference/visibility.h"
 #include "twins.h"
 

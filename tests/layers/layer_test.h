@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/stored_types.h"
 #include "clattn_layers.h"
 #include "support/random.h"
 

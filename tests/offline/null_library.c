@@ -1,5 +1,6 @@
 /* What planning asks of a device through the library's own parts, answered without one: CLBlast is there, and the
- * ladder has the rungs that null_devices.c says, or all. Linked with --wrap=gemm_prepare,--wrap=ladder_has. */
+ * ladder has the rungs that null_devices.c says, or all. Linked with --wrap=gemm_is_built,--wrap=gemm_prepare,
+ * --wrap=ladder_has. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,12 @@ clattn_context *null_context_open(const char *target)
         exit(1);
     }
     return context;
+}
+
+int __wrap_gemm_is_built(void);
+int __wrap_gemm_is_built(void)
+{
+    return 1;
 }
 
 /* CLBlast would compile for the device; that it can is all that planning asks. */

@@ -32,6 +32,11 @@
 /* clang-format off */
 static const struct problem_row gpu_rows[] = {
     { "any", F32 | F16 | F64, ROW_QUICK, { SHAPE(2048, 64), .strategy = "plain" }, 0 },
+    { "any-blocks", F32, ROW_QUICK,
+      { SHAPE(2048, 64), .strategy = "plain", .key_type = CLATTN_Q8_0, .value_type = CLATTN_Q4_0 }, 0 },
+    { "any-scales", F16, 0,
+      { SHAPE(2048, 64), .strategy = "plain", .key_type = CLATTN_INT8, .value_type = CLATTN_E4M3,
+        .features = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES }, 0 },
 
     /* Score, softmax, mix; with a mask scale_mask too; with CLBlast and something hidden also repair. */
     { "tiles", F32 | F16 | F64, ROW_QUICK,
@@ -91,6 +96,13 @@ static const struct problem_row gpu_rows[] = {
     { "decode-8-d128", F32 | F16, ROW_QUICK, { SHAPE(8, 128), .strategy = "split_simt", CAUSAL }, 0 },
     { "decode-8-d64", F32 | F16, 0, { SHAPE(8, 64), .strategy = "split_simt" }, 0 },
     { "decode-8-all", HALF, 0, { SHAPE(8, 128), .strategy = "split_simt", CAUSAL_AND_MORE }, 0 },
+    { "decode-blocks", F16, ROW_QUICK,
+      { SHAPE(1, 128), .strategy = "split_simt", .key_type = CLATTN_Q8_0, .value_type = CLATTN_Q4_0 }, 0 },
+    { "decode-8-blocks", F32, 0,
+      { SHAPE(8, 128), .strategy = "split_simt", .key_type = CLATTN_Q5_1, .value_type = CLATTN_Q8_0, CAUSAL }, 0 },
+    { "decode-scales", F16, 0,
+      { SHAPE(1, 128), .strategy = "split_simt", .key_type = CLATTN_INT8, .value_type = CLATTN_E4M3,
+        .features = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES }, 0 },
 };
 
 /* What CPUs take. Their hot loops are judged, not how all of it compiles (tests/offline/run-cpus). */

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "../../tools/lesson/kernels.h"
+#include "clattn_backward.h"
+#include "clattn_cache.h"
 #include "clattn_layers.h"
 #include "null_driver.h"
 #include "plan/ladder.h"
@@ -167,6 +169,38 @@ static void plan_merge(clattn_context *context, clattn_type type)
     }
 }
 
+/* Rotary by itself, and append into a cache of its own type and into one of each kind of code. */
+static void plan_cache(clattn_context *context, clattn_type type)
+{
+    static const clattn_type stored[] = { CLATTN_TYPE_NONE, CLATTN_E4M3, CLATTN_Q8_0, CLATTN_Q5_1 };
+    clattn_rotary_problem rotary = CLATTN_ROTARY_PROBLEM_INIT;
+    clattn_append_problem append = CLATTN_APPEND_PROBLEM_INIT;
+    clattn_plan *plan;
+    rotary.type = append.type = type;
+    rotary.pairs = CLATTN_PAIRS_INTERLEAVED;
+    append.pairs = CLATTN_PAIRS_HALVES;
+    rotary.query_len = append.query_len = rotary.positions = append.positions = append.capacity = 512;
+    rotary.head_dim = append.head_dim = 128;
+    append.query_heads = 8;
+    append.page_size = 16;
+    append.pages = 64;
+    rotary.features = CLATTN_WITH_POSITIONS;
+    append.features = CLATTN_WITH_STARTS | CLATTN_WITH_ROTARY | CLATTN_WITH_PAGES;
+    begin("rotary", type, "spills");
+    if (clattn_rotary_plan_create(context, &rotary, &plan) != CLATTN_OK) {
+        fail("rotary");
+    }
+    clattn_plan_destroy(plan);
+    begin("append", type, "spills");
+    for (size_t i = 0; i < sizeof(stored) / sizeof(stored[0]); ++i) {
+        append.key_type = append.value_type = stored[i];
+        if (clattn_append_plan_create(context, &append, &plan) != CLATTN_OK) {
+            fail("append");
+        }
+        clattn_plan_destroy(plan);
+    }
+}
+
 /* The lesson on stability builds its kernel in each form, FORM 0 to 2. */
 static void plan_lesson(clattn_context *context, clattn_type type)
 {
@@ -182,6 +216,45 @@ static void plan_lesson(clattn_context *context, clattn_type type)
     }
 }
 
+/* By the best strategy: fused_simd on CPUs, plain elsewhere. */
+static void plan_gradients(clattn_context *context, const char *name, clattn_type type, int64_t head_dim)
+{
+    clattn_problem forward = CLATTN_PROBLEM_INIT;
+    clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
+    clattn_plan *plan;
+    forward.type = type;
+    forward.query_heads = forward.kv_heads = 8;
+    forward.query_len = forward.key_len = 2048;
+    forward.head_dim = head_dim;
+    problem.forward = &forward;
+    problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
+    begin(name, type, "spills");
+    if (clattn_backward_plan_create(context, &problem, &plan) != CLATTN_OK) {
+        fail("gradients");
+    }
+    clattn_plan_destroy(plan);
+}
+
+/* What turns, sums and gives matrices: the same for every gradient, so one that needs no attention. */
+static void plan_layer_gradients(clattn_context *context, clattn_type type)
+{
+    clattn_mha_problem forward = CLATTN_MHA_PROBLEM_INIT;
+    clattn_mha_backward_problem problem = CLATTN_MHA_BACKWARD_PROBLEM_INIT;
+    clattn_mha_backward *backward;
+    forward.type = type;
+    forward.rows = forward.model_dim = 512;
+    forward.query_heads = 8;
+    forward.parts = CLATTN_MHA_BIASES;
+    forward.projection = CLATTN_PROJECTION_TILES;
+    problem.forward = &forward;
+    problem.gradients = CLATTN_MHA_GRADIENT_BO;
+    begin("layer-gradients", type, "spills");
+    if (clattn_mha_backward_create(context, &problem, &backward) != CLATTN_OK) {
+        fail("a layer's gradients");
+    }
+    clattn_mha_backward_destroy(backward);
+}
+
 static void plan_layers(clattn_context *context)
 {
     for (clattn_type type = CLATTN_FLOAT32; type <= CLATTN_BFLOAT16; ++type) {
@@ -189,6 +262,10 @@ static void plan_layers(clattn_context *context)
         plan_mha(context, "projection-lanes", type, CLATTN_PROJECTION_LANES, CLATTN_MHA_WEIGHTS_NONE);
         plan_additive(context, type);
         plan_merge(context, type);
+        plan_cache(context, type);
+        plan_gradients(context, "gradients-d64", type, 64);
+        plan_gradients(context, "gradients-d128", type, 128);
+        plan_layer_gradients(context, type);
         plan_lesson(context, type);
     }
     plan_mha(context, "projection-clblast", CLATTN_FLOAT32, CLATTN_PROJECTION_CLBLAST, CLATTN_MHA_WEIGHTS_NONE);
@@ -203,6 +280,7 @@ int main(int argc, char **argv)
         return 2;
     }
     setenv("CLATTN_CACHE", "off", 1);
+    setenv("CLATTN_SELF_CHECK", "off", 1); /* nothing is computed here */
     now.device = null_device_named(argv[1 + quick]);
     null_driver_use(now.device);
     null_driver_on_kernel(take);

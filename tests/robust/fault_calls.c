@@ -58,9 +58,15 @@ static clattn_status merge_with_itself(struct life *life, cl_event *done)
 
 DO(do_enqueue, FORWARD_ON(life->queues[0]))
 DO(do_enqueue_out_of_order, FORWARD_ON(life->queues[1]))
+DO(do_enqueue_host,
+   clattn_enqueue_host(life->plan, life->queues[1], &life->test.values, &life->test.tensors, 0, NULL, &done))
 DO(do_merge, merge_with_itself(life, &done))
 DO(do_mha, small_layers_mha(&life->layers, life->queues[0], &done))
 DO(do_additive, small_layers_additive(&life->layers, life->queues[0], &done))
+DO(do_rotary, small_cache_rotary(&life->cache, life->queues[0], &done))
+DO(do_append, small_cache_append(&life->cache, life->queues[0], &done))
+DO(do_backward, small_layers_backward(&life->layers, life->queues[0], &done))
+DO(do_mha_backward, small_layers_mha_backward(&life->layers, life->queues[0], &done))
 
 clattn_status do_host(struct life *life)
 {

@@ -4,6 +4,7 @@
 
 #include "sample.h"
 #include "small_layers.h"
+#include "support/small_cache.h"
 
 /* One life of a context, in the middle of which a call is made to fail. */
 struct life {
@@ -13,10 +14,12 @@ struct life {
     cl_command_queue queues[2]; /* in order, out of order */
     struct sample_device device;
     struct small_layers layers;
+    struct small_cache cache;
     char *text;
 };
 
 typedef clattn_status fault_call(struct life *life);
 fault_call do_describe, do_open, do_plan, do_enqueue, do_enqueue_out_of_order, do_merge, do_mha, do_additive, do_host;
+fault_call do_enqueue_host, do_rotary, do_append, do_backward, do_mha_backward;
 
 #endif

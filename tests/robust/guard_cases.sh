@@ -8,5 +8,10 @@ export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 OPENCL_LAYERS=$builddir/tests/icd/.libs/guard_layer.so
 export OPENCL_LAYERS
 [ -f "$OPENCL_LAYERS" ] || { echo "no $OPENCL_LAYERS"; exit 1; }
+"$builddir/clattn" explain --shape 1,1,1,4,4,4 | grep -q '^host memory: copied' || {
+    echo "FAIL: with the layer, tensors are used where they lie, outside of guarded buffers"
+    echo "0 passed, 1 failed, 0 skipped"
+    exit 1
+}
 # shellcheck disable=SC2046 # one word a strategy
 exec "$srcdir/tests/run_cases.sh" auto $("$builddir/tests/units/probe" --strategies | grep -v /)

@@ -87,8 +87,19 @@ visit "samples" "$probe" --small
 for layer in mha additive; do
     visit "layer $layer" env CLATTN_TEST_LAYER_CALLS=6 "$builddir/tests/layers/$layer"
 done
+visit "gradients" env CLATTN_TEST_COUNT=2 "$builddir/tests/gradients/random_gradients" --work 500 --type float32
 # fused_mma fetches keys before it knows of any; "$probe" has no pages.
 visit "pages without keys" "$builddir/clattn" bench --shape 1,2,1,3,0,8 --page-size 2 --dtype f16 --seconds 0 \
     --strategy fused_mma
+visit "codes, split_simt" "$builddir/clattn" bench --shape 1,4,2,2,130,64 --key-type q5_1 --value-type int8 \
+    --seconds 0 --strategy split_simt
+# Where functions are inlined by force, LLVM leaves marks that Oclgrind does not know: append's are calls here.
+cp -R "$srcdir/cl" "$work/calls"
+sed 's/^#define INLINE .*/#define INLINE static inline/' "$srcdir/cl/types.clh" >"$work/types.clh"
+if cmp -s "$srcdir/cl/types.clh" "$work/types.clh"; then
+    check 1 "cl/types.clh has no INLINE to take the force from"
+fi
+mv -f "$work/types.clh" "$work/calls/types.clh"
+visit "append, rotary, stored types" env CLATTN_CL_DIR="$work/calls" "$builddir/tests/api/append"
 visit "8 KiB of local memory" env OCLGRIND_LOCAL_MEM_SIZE=8192 "$probe" --few
 finish

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/gemm.h"
 #include "support/device_options.h"
 
 struct sample_row {
@@ -78,7 +79,7 @@ const char *sample_name(int index)
 static const char *table_strategy(size_t index)
 {
     const char *name = strategy_of_table(index);
-    return !name && index > 0 && strategy_of_table(index - 1) ? "staged/clblast" : name;
+    return !name && index > 0 && strategy_of_table(index - 1) && gemm_is_built() ? "staged/clblast" : name;
 }
 
 const char *sample_strategy(size_t index)
@@ -152,7 +153,7 @@ static double value_of(struct random *random, const int64_t index[4], const void
 
 void sample_create(struct test_call *test, int index, const char *strategy)
 {
-    static const struct test_layout gaps = { { 0, 2, 1, 3 }, { 3, 2, 1, 1 }, { 0 }, { 0 }, 5 };
+    static const struct test_layout gaps = { { 0, 2, 1, 3 }, { 3, 2, 1, 1 }, { 0 }, { 0 }, 5, 1 };
     const struct sample_row *row = &rows[index];
     const clattn_problem problem = problem_of(row, strategy);
     struct random random = random_start(2024, (uint64_t)index);

@@ -15,19 +15,35 @@ int small_layers_create(struct small_layers *layers, clattn_context *context)
     static const float zeros[NUMBERS];
     clattn_mha_problem mha = CLATTN_MHA_PROBLEM_INIT;
     clattn_additive_problem additive = CLATTN_ADDITIVE_PROBLEM_INIT;
+    clattn_problem attention = CLATTN_PROBLEM_INIT;
+    clattn_backward_problem backward = CLATTN_BACKWARD_PROBLEM_INIT;
+    clattn_mha_backward_problem mha_backward = CLATTN_MHA_BACKWARD_PROBLEM_INIT;
     memset(layers, 0, sizeof(*layers));
+    attention.query_len = attention.key_len = attention.head_dim = 2;
+    backward.forward = &attention;
+    backward.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_VALUE;
     mha.rows = mha.model_dim = 2;
     mha.query_heads = 1;
     additive.rows = additive.keys = additive.query_dim = additive.hidden_dim = additive.value_dim = 2;
-    mha.strategy = additive.strategy = "plain";
+    mha.strategy = additive.strategy = backward.strategy = mha_backward.strategy = "plain";
+    mha_backward.forward = &mha;
+    mha_backward.gradients = CLATTN_MHA_GRADIENT_X | CLATTN_MHA_GRADIENT_WQ | CLATTN_MHA_GRADIENT_WO;
     if (clattn_mha_create(context, &mha, &layers->mha) != CLATTN_OK ||
-        clattn_additive_create(context, &additive, &layers->additive) != CLATTN_OK) {
+        clattn_additive_create(context, &additive, &layers->additive) != CLATTN_OK ||
+        clattn_backward_plan_create(context, &backward, &layers->backward) != CLATTN_OK ||
+        clattn_mha_backward_create(context, &mha_backward, &layers->mha_backward) != CLATTN_OK) {
         return 0;
     }
-    const size_t bytes[2] = { clattn_mha_workspace(layers->mha), clattn_additive_workspace(layers->additive) };
+    const size_t bytes[] = { clattn_mha_workspace(layers->mha), clattn_additive_workspace(layers->additive),
+                             clattn_plan_workspace(layers->backward),
+                             clattn_mha_backward_workspace(layers->mha_backward) };
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); ++i) {
+        most = bytes[i] > most ? bytes[i] : most;
+    }
     layers->numbers = buffer_of(context, sizeof(zeros));
     layers->results = buffer_of(context, sizeof(zeros));
-    layers->workspace = buffer_of(context, bytes[0] > bytes[1] ? bytes[0] : bytes[1]);
+    layers->workspace = buffer_of(context, most);
     return layers->numbers && layers->results && layers->workspace &&
            clEnqueueWriteBuffer(clattn_context_queue(context), layers->numbers, CL_TRUE, 0, sizeof(zeros), zeros, 0,
                                 NULL, NULL) == CL_SUCCESS;
@@ -38,6 +54,8 @@ void small_layers_release(struct small_layers *layers)
     const cl_mem buffers[] = { layers->numbers, layers->results, layers->workspace };
     clattn_mha_destroy(layers->mha);
     clattn_additive_destroy(layers->additive);
+    clattn_plan_destroy(layers->backward);
+    clattn_mha_backward_destroy(layers->mha_backward);
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); ++i) {
         if (buffers[i]) {
             clReleaseMemObject(buffers[i]);
@@ -63,4 +81,30 @@ clattn_status small_layers_additive(const struct small_layers *layers, cl_comman
     arrays.out = to;
     arrays.workspace = layers->workspace;
     return clattn_additive_enqueue(layers->additive, queue, &arrays, 0, NULL, done);
+}
+
+clattn_status small_layers_backward(const struct small_layers *layers, cl_command_queue queue, cl_event *done)
+{
+    clattn_tensors tensors = CLATTN_TENSORS_INIT;
+    clattn_gradients gradients = CLATTN_GRADIENTS_INIT;
+    tensors.query = tensors.key = tensors.value = tensors.out = clattn_tensor_bhsd(layers->numbers, 1, 2, 2);
+    tensors.lse = clattn_tensor_bhsd(layers->numbers, 1, 2, 1);
+    gradients.dout = tensors.out;
+    gradients.dquery = gradients.dvalue = clattn_tensor_bhsd(layers->results, 1, 2, 2);
+    gradients.dvalue.offset = 4;
+    gradients.workspace = layers->workspace;
+    return clattn_enqueue_backward(layers->backward, queue, NULL, &tensors, &gradients, 0, NULL, done);
+}
+
+clattn_status small_layers_mha_backward(const struct small_layers *layers, cl_command_queue queue, cl_event *done)
+{
+    clattn_mha_arrays arrays = CLATTN_MHA_ARRAYS_INIT;
+    clattn_mha_gradients gradients = CLATTN_MHA_GRADIENTS_INIT;
+    const clattn_array from = { layers->numbers, 0 };
+    arrays.x = arrays.wq = arrays.wk = arrays.wv = arrays.wo = gradients.dy = from;
+    gradients.dx = (clattn_array){ layers->results, 0 };
+    gradients.dwq = (clattn_array){ layers->results, 4 };
+    gradients.dwo = (clattn_array){ layers->results, 8 };
+    gradients.workspace = layers->workspace;
+    return clattn_mha_backward_enqueue(layers->mha_backward, queue, &arrays, &gradients, 0, NULL, done);
 }

@@ -26,6 +26,7 @@ static void view_case(const struct attention_case *c, struct test_call *from)
     from->table_pages = c->input[CASE_PAGE_TABLE].data ? tensor_count(&c->input[CASE_PAGE_TABLE]) : 0;
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         from->arrays[id].data = test_call_tensor(from, (enum tensor_id)id)->data;
+        from->arrays[id].type = test_call_type(from, (enum tensor_id)id);
     }
     clattn_host_tensor *const lists[] = { &from->tensors.key_lengths, &from->tensors.query_offsets,
                                           &from->tensors.cu_query, &from->tensors.cu_key, &from->tensors.page_starts };
@@ -44,6 +45,9 @@ int case_call_create(struct test_call *test, const char *folder, clattn_type typ
     view_case(&c, &from);
     clattn_problem problem = c.problem;
     problem.type = type;
+    problem.key_type = problem.value_type = CLATTN_TYPE_NONE; /* codes count as numbers */
+    problem.features &= ~(uint32_t)(CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES);
+    problem.key_scale_rows = problem.key_scale_columns = problem.value_scale_rows = problem.value_scale_columns = 0;
     problem.weights = CLATTN_WEIGHTS_NONE;
     test_call_start(test, &problem);
     test->values = c.values;

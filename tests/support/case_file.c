@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../tools/files.h"
 #include "../../tools/npy.h"
+#include "base/stored_types.h"
+#include "case_codes.h"
 #include "case_layout.h"
+#include "case_meta.h"
 
 #define PATH_BYTES 4096
-#define META_MAX_BYTES (1 << 20)
 
 static const struct {
     const char *name[2]; /* two names for the same thing: either may be there */
@@ -32,43 +33,17 @@ static const struct {
     [CASE_PAGE_STARTS] = { { "page_starts", NULL } },
     [CASE_ROW_LOW] = { { "row_low", NULL } },
     [CASE_ROW_HIGH] = { { "row_high", NULL } },
+    [CASE_KEY_SCALES] = { { "key_scales", NULL } },
+    [CASE_VALUE_SCALES] = { { "value_scales", NULL } },
+    [CASE_KEY_F32] = { { "key_f32", NULL } },
+    [CASE_VALUE_F32] = { { "value_f32", NULL } },
 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static int read_meta(const char *folder, struct attention_case *c, struct failure *failure)
-{
-    char path[PATH_BYTES];
-    snprintf(path, sizeof(path), "%s/meta.json", folder);
-    int descriptor;
-    uint64_t bytes;
-    if (file_open(path, &descriptor, &bytes, failure) != 0) {
-        return -1;
-    }
-    FILE *file = fdopen(descriptor, "r");
-    char *text = file && bytes < META_MAX_BYTES ? calloc(1, (size_t)bytes + 1) : NULL;
-    int complete = text && fread(text, 1, (size_t)bytes, file) == bytes;
-    c->meta = complete ? cJSON_Parse(text) : NULL;
-    free(text);
-    if (file) {
-        fclose(file);
-    }
-    return c->meta ? 0 : failure_misuse(failure, "%s: is not a JSON document", path);
-}
-
 static const cJSON *field(const struct attention_case *c, const char *group, const char *name)
 {
-    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(c->meta, group), name);
-}
-
-static double number(const cJSON *item, double missing)
-{
-    return cJSON_IsNumber(item) ? item->valuedouble : missing;
-}
-
-static const char *string(const cJSON *item)
-{
-    return cJSON_IsString(item) ? item->valuestring : "";
+    return meta_field(c->meta, group, name);
 }
 
 static int read_inputs(const char *folder, struct attention_case *c, struct failure *failure)
@@ -77,7 +52,7 @@ static int read_inputs(const char *folder, struct attention_case *c, struct fail
         for (int n = 0; n < 2 && input_names[id].name[n]; ++n) {
             const cJSON *entry = field(c, "inputs", input_names[id].name[n]);
             char path[PATH_BYTES];
-            snprintf(path, sizeof(path), "%s/%s", folder, string(cJSON_GetObjectItemCaseSensitive(entry, "file")));
+            snprintf(path, sizeof(path), "%s/%s", folder, meta_text(meta_field(entry, NULL, "file")));
             if (entry && npy_read(path, &c->input[id], failure) != 0) {
                 return -1;
             }
@@ -94,7 +69,7 @@ static int read_inputs(const char *folder, struct attention_case *c, struct fail
 /* The storage type is the case's; files of bfloat16 cases hold float32. */
 static int convert_inputs(struct attention_case *c, struct failure *failure)
 {
-    const char *dtype = string(cJSON_GetObjectItemCaseSensitive(c->meta, "dtype"));
+    const char *dtype = meta_text(meta_field(c->meta, NULL, "dtype"));
     enum tensor_type type = TENSOR_TYPES;
     for (int t = 0; t < TENSOR_TYPES; ++t) {
         if (strcmp(tensor_type_name((enum tensor_type)t), dtype) == 0) {
@@ -105,13 +80,22 @@ static int convert_inputs(struct attention_case *c, struct failure *failure)
         return failure_misuse(failure, "dtype \"%s\": is not a storage type", dtype);
     }
     c->problem.type = tensor_storage_type(type);
-    static const enum case_input stored[] = { CASE_Q, CASE_K, CASE_V, CASE_PAST_KEY, CASE_PAST_VALUE };
+    case_read_types(c);
+    const struct {
+        enum case_input input;
+        clattn_type type;
+    } stored[] = { { CASE_Q, c->problem.type },
+                   { CASE_K, c->problem.key_type },
+                   { CASE_V, c->problem.value_type },
+                   { CASE_PAST_KEY, c->problem.key_type },
+                   { CASE_PAST_VALUE, c->problem.value_type } };
     static const enum case_input integers[] = { CASE_KEY_LENGTHS, CASE_CU_QUERY,    CASE_CU_KEY,  CASE_PAGE_TABLE,
                                                 CASE_ROW_LOW,     CASE_PAGE_STARTS, CASE_ROW_HIGH };
     int status = 0;
     for (size_t i = 0; i < sizeof(stored) / sizeof(stored[0]) && status == 0; ++i) {
-        if (c->input[stored[i]].data) {
-            status = tensor_convert(&c->input[stored[i]], type, input_names[stored[i]].name[0], failure);
+        if (c->input[stored[i].input].data && type_is_float(stored[i].type)) {
+            status = tensor_convert(&c->input[stored[i].input], tensor_type_of_storage(stored[i].type),
+                                    input_names[stored[i].input].name[0], failure);
         }
     }
     for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]) && status == 0; ++i) {
@@ -133,9 +117,9 @@ static int convert_inputs(struct attention_case *c, struct failure *failure)
 static int has_tag(const struct attention_case *c, const char *tag)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(c->meta, "tags"))
+    cJSON_ArrayForEach(item, meta_field(c->meta, NULL, "tags"))
     {
-        if (strcmp(string(item), tag) == 0) {
+        if (strcmp(meta_text(item), tag) == 0) {
             return 1;
         }
     }
@@ -193,7 +177,7 @@ static int place_offsets(struct attention_case *c, struct failure *failure)
     }
     for (int b = 0; b < batch; ++b) {
         const cJSON *item = cJSON_IsArray(offset) ? cJSON_GetArrayItem(offset, b) : offset;
-        tensor_store(&c->offsets, b, number(item, 0));
+        tensor_store(&c->offsets, b, meta_number(item, 0));
     }
     c->problem.alignment = CLATTN_ALIGN_OFFSETS;
     c->tensors.query_offsets.data = c->offsets.data;
@@ -206,17 +190,20 @@ static void read_params(struct attention_case *c)
     const cJSON *window = field(c, "params", "window");
     const cJSON *mode = field(c, "params", "qk_matmul_output_mode");
     p->causal = cJSON_IsTrue(field(c, "params", "is_causal"));
-    p->window_left = (int64_t)number(cJSON_GetArrayItem(window, 0), -1);
-    p->window_right = (int64_t)number(cJSON_GetArrayItem(window, 1), -1);
-    p->always_visible_keys = (int64_t)number(field(c, "params", "always_visible_keys"), 0);
-    p->softcap = number(field(c, "params", "softcap"), 0);
+    p->window_left = (int64_t)meta_number(cJSON_GetArrayItem(window, 0), -1);
+    p->window_right = (int64_t)meta_number(cJSON_GetArrayItem(window, 1), -1);
+    p->always_visible_keys = (int64_t)meta_number(field(c, "params", "always_visible_keys"), 0);
+    p->softcap = meta_number(field(c, "params", "softcap"), 0);
     c->values.has_scale = cJSON_IsNumber(field(c, "params", "scale"));
-    c->values.scale = number(field(c, "params", "scale"), 0);
-    if (field(c, "outputs", "lse")) {
+    c->values.scale = meta_number(field(c, "params", "scale"), 0);
+    p->dropout = meta_number(field(c, "params", "dropout"), 0);
+    c->values.dropout_seed = (uint64_t)meta_number(field(c, "params", "dropout_seed"), 0);
+    c->values.dropout_offset = (uint32_t)meta_number(field(c, "params", "dropout_offset"), 0);
+    if (field(c, "outputs", "lse") || field(c, "inputs", "dout")) {
         p->features |= CLATTN_WITH_LSE;
     }
     if (field(c, "outputs", "qk_matmul_output")) {
-        p->weights = (clattn_weights)(CLATTN_WEIGHTS_SCORES + (int)number(mode, 0));
+        p->weights = (clattn_weights)(CLATTN_WEIGHTS_SCORES + (int)meta_number(mode, 0));
     }
 }
 
@@ -313,9 +300,9 @@ int case_read(const char *folder, struct attention_case *c, struct failure *fail
     c->problem = problem;
     c->tensors = tensors;
     clattn_call_init(&c->values, sizeof(c->values));
-    int status = read_meta(folder, c, failure);
-    const cJSON *name = cJSON_GetObjectItemCaseSensitive(c->meta, "layout");
-    const struct layout *layout = layout_find(string(name));
+    int status = case_meta_read(folder, &c->meta, failure);
+    const cJSON *name = meta_field(c->meta, NULL, "layout");
+    const struct layout *layout = layout_find(meta_text(name));
     if (status == 0 && !layout) {
         status = failure_misuse(failure, "layout: is none of BHSD, BSHD, BS(HD), THD");
     }
@@ -327,7 +314,8 @@ int case_read(const char *folder, struct attention_case *c, struct failure *fail
     }
     read_params(c);
     place_lists(c);
-    if (create_outputs(c, layout, failure) != 0) {
+    case_place_scales(c);
+    if (create_outputs(c, layout, failure) != 0 || case_quantise(c, failure) != 0) {
         case_free(c);
         return -1;
     }
@@ -345,6 +333,8 @@ void case_free(struct attention_case *c)
     tensor_free(&c->out);
     tensor_free(&c->lse);
     tensor_free(&c->weights);
+    tensor_free(&c->quantised[0]);
+    tensor_free(&c->quantised[1]);
     cJSON_Delete(c->meta);
     c->meta = NULL;
 }
@@ -360,6 +350,8 @@ int case_write(const struct attention_case *c, const char *folder, struct failur
         { "qk_matmul_output", &c->weights },
         { "present_key", &c->key },
         { "present_value", &c->value },
+        { "key_quantised", &c->quantised[0] },
+        { "value_quantised", &c->quantised[1] },
     };
     for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); ++i) {
         char path[PATH_BYTES];

@@ -25,6 +25,10 @@ enum case_input {
     CASE_PAGE_STARTS,
     CASE_ROW_LOW,
     CASE_ROW_HIGH,
+    CASE_KEY_SCALES,
+    CASE_VALUE_SCALES,
+    CASE_KEY_F32, /* what keys and values were quantised from */
+    CASE_VALUE_F32,
     CASE_INPUTS
 };
 
@@ -34,6 +38,7 @@ struct case_shape {
     int64_t head_dim, head_dim_v;
     int64_t packed_queries, packed_keys; /* varlen */
     int64_t pages, page_size;            /* of a pool; 0: there is none */
+    int64_t ring;                        /* rows kept of a sequence; 0: all */
 };
 
 struct attention_case {
@@ -42,6 +47,7 @@ struct attention_case {
     struct tensor key, value;         /* with past keys: past and new, [batch, heads, keys, dim] */
     struct tensor offsets;
     struct tensor out, lse, weights; /* filled by whoever computes the case */
+    struct tensor quantised[2];      /* keys and values, by clattn_quantise, where the case asks for them */
     struct case_shape shape;
     clattn_problem problem; /* without a strategy */
     clattn_call values;

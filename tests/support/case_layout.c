@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "case_codes.h"
+#include "case_meta.h"
+
 static const struct layout layouts[] = {
     { "BHSD", 4, 0, 1, 2, 3 },
     { "BSHD", 4, 0, 2, 1, 3 },
@@ -20,8 +23,14 @@ const struct layout *layout_find(const char *name)
     return NULL;
 }
 
-/* Extents of a file on the four axes; heads that share an axis with columns are split off. */
-static int axes_of(const struct tensor *tensor, const struct layout *layout, int64_t heads, int64_t shape[4])
+const struct layout *layout_of_pool(const char *name)
+{
+    return strcmp(name, "pages NHD") == 0   ? layout_find("BSHD")
+           : strcmp(name, "pages HND") == 0 ? layout_find("BHSD")
+                                            : NULL;
+}
+
+int layout_shape(const struct layout *layout, const struct tensor *tensor, int64_t heads, int64_t shape[4])
 {
     if (tensor->dims != layout->dims) {
         return -1;
@@ -61,19 +70,14 @@ static int64_t longest(const struct tensor *seams)
 /* Of the shape that meta.json tells, where the files do not. */
 static int64_t shape_of(const struct attention_case *c, const char *name)
 {
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(c->meta, "shape");
-    const cJSON *heads = cJSON_GetObjectItemCaseSensitive(shape, name);
-    return cJSON_IsNumber(heads) ? (int64_t)heads->valuedouble : 0;
+    return (int64_t)meta_number(meta_field(c->meta, "shape", name), 0);
 }
 
 /* Of keys and values: those of a pool have one of their own. */
 static const struct layout *key_layout_of(const struct attention_case *c, const struct layout *layout)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(c->meta, "kv_layout");
-    const char *name = cJSON_IsString(item) ? item->valuestring : "";
-    return strcmp(name, "pages NHD") == 0   ? layout_find("BSHD")
-           : strcmp(name, "pages HND") == 0 ? layout_find("BHSD")
-                                            : layout;
+    const struct layout *pool = layout_of_pool(meta_text(meta_field(c->meta, NULL, "kv_layout")));
+    return pool ? pool : layout;
 }
 
 int case_read_shape(struct attention_case *c, const struct layout *layout, struct failure *failure)
@@ -82,15 +86,19 @@ int case_read_shape(struct attention_case *c, const struct layout *layout, struc
     const struct layout *key_layout = key_layout_of(c, layout);
     int64_t q_heads = shape_of(c, "q_heads"), kv_heads = shape_of(c, "kv_heads");
     int64_t q[4], k[4], v[4];
-    if (axes_of(&c->input[CASE_Q], layout, q_heads, q) != 0 ||
-        axes_of(&c->input[CASE_K], key_layout, kv_heads, k) != 0 ||
-        axes_of(&c->input[CASE_V], key_layout, kv_heads, v) != 0) {
+    if (layout_shape(layout, &c->input[CASE_Q], q_heads, q) != 0 ||
+        layout_shape(key_layout, &c->input[CASE_K], kv_heads, k) != 0 ||
+        layout_shape(key_layout, &c->input[CASE_V], kv_heads, v) != 0) {
         return failure_misuse(failure, "q, k, v: their shapes do not fit layout %s", layout->name);
     }
-    *s = (struct case_shape){ q[0], q[1], k[1], q[2], k[2], 0, q[3], v[3], q[2], k[2], 0, 0 };
+    v[3] = case_columns(c->problem.value_type, v[3]);
+    *s = (struct case_shape){ q[0], q[1], k[1], q[2], k[2], 0, q[3], v[3], q[2], k[2], 0, 0, s->ring };
     if (c->input[CASE_PAGE_TABLE].data) {
         s->pages = k[0];
         s->page_size = k[2];
+        s->new_keys = shape_of(c, "kv_len");
+    }
+    if (s->ring) {
         s->new_keys = shape_of(c, "kv_len");
     }
     if (c->input[CASE_PAST_KEY].data) {
@@ -111,6 +119,7 @@ int case_read_shape(struct attention_case *c, const struct layout *layout, struc
     p->head_dim_v = s->head_dim_v;
     p->page_size = s->page_size;
     p->pages = s->pages;
+    p->ring = s->ring;
     return 0;
 }
 
@@ -160,6 +169,9 @@ int case_place_inputs(struct attention_case *c, const struct layout *layout, int
     layout_strides(key_layout_of(c, layout), v, t->value.stride);
     if (!join) {
         return 0;
+    }
+    if (c->input[CASE_K].type == TENSOR_UINT8 || c->input[CASE_V].type == TENSOR_UINT8) {
+        return failure_misuse(failure, "past_key, past_value: of codes are not joined");
     }
     if (!c->input[CASE_PAST_KEY].data != !c->input[CASE_PAST_VALUE].data) {
         return failure_misuse(failure, "past_key, past_value: one is there without the other");

@@ -1,5 +1,5 @@
-/* The layouts that a case's files may have, brought to the four axes batch, head, row, column. Part of
- * case_file.c, which alone calls it. */
+/* The layouts that a case's files may have, brought to the four axes batch, head, row, column; and those of an
+ * attention case. */
 #ifndef CLATTN_TESTS_SUPPORT_CASE_LAYOUT_H
 #define CLATTN_TESTS_SUPPORT_CASE_LAYOUT_H
 
@@ -12,6 +12,12 @@ struct layout {
 };
 
 const struct layout *layout_find(const char *name); /* NULL: there is none of that name */
+/* How a pool lies, whose pages are its batch; NULL: the name is none of a pool. */
+const struct layout *layout_of_pool(const char *name);
+
+/* Extents of a file on the four axes; heads that share an axis with columns are split off. -1: it is laid out in
+ * another way. */
+int layout_shape(const struct layout *layout, const struct tensor *tensor, int64_t heads, int64_t shape[4]);
 void layout_strides(const struct layout *layout, const int64_t shape[4], int64_t stride[4]);
 
 /* Fills the case's shape and its problem's dimensions from its inputs. */

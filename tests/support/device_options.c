@@ -2,6 +2,7 @@
 #include "device_options.h"
 
 #include "operation/forward.h"
+#include "plan/ladder.h"
 #include "plan/strategy.h"
 
 #include <stdio.h>
@@ -146,6 +147,9 @@ clattn_context *device_options_open(struct device_options *o)
     if (clattn_context_open(o->device, NULL, &context) != CLATTN_OK) {
         fprintf(stderr, "%s\n", clattn_last_error());
         return NULL;
+    }
+    if (getenv("CLATTN_TEST_SLOW_UNITS")) {
+        ladder_ignore_speed(context);
     }
     clGetDeviceInfo(clattn_context_device(context), CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(fp64), &fp64, NULL);
     if (!fp64) {

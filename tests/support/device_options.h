@@ -1,5 +1,7 @@
-/* What all device tests can be told: --strategy S,S... --type T,T... --device D, and CLATTN_TEST_STRATEGIES
- * in the environment. Of strategies, "all" is those of the library's table and auto, "-S" leaves one out again. */
+/* What all device tests can be told: --strategy S,S... --type T,T... --device D, and CLATTN_TEST_STRATEGIES in the
+ * environment. Of strategies, "all" is those of the library's table and auto, "-S" leaves one out again. With
+ * CLATTN_TEST_SLOW_UNITS in the environment, instructions that are slower than multiply-adds on this device are taken
+ * too (AVX512-BF16 is, on some CPUs). */
 #ifndef CLATTN_TESTS_SUPPORT_DEVICE_OPTIONS_H
 #define CLATTN_TESTS_SUPPORT_DEVICE_OPTIONS_H
 

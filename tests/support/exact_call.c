@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/stored_types.h"
 #include "device_options.h"
 #include "tolerance.h"
 

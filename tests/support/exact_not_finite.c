@@ -99,13 +99,13 @@ static int compare(struct exact *e, const clattn_problem *p, void (*put)(struct 
     return status;
 }
 
-/* Scores of head 0 are NaN (batch 0) or infinite (batch 1) at some keys of each tile; a column of values of head 1
- * is infinite there. */
+/* Scores of head 0 are NaN (batch 0) or infinite (batch 1, of either sign, by row) at some keys of each tile; a column
+ * of values of head 1 is infinite there. */
 static void put_scores(struct test_call *test)
 {
     for (int64_t b = 0; b < 2; ++b) {
         for (int64_t i = 0; i < test->problem.query_len; ++i) {
-            test_call_set(test, TENSOR_QUERY, b, 0, i, 3, 1);
+            test_call_set(test, TENSOR_QUERY, b, 0, i, 3, (i / 2 + i / 8) % 2 ? -1 : 1);
         }
         for (int64_t j = 7; j < test->problem.key_len; j += 20) {
             test_call_set(test, TENSOR_KEY, b, 0, j, 3, b ? (double)INFINITY : (double)NAN);

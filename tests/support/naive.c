@@ -74,10 +74,20 @@ static void locate(struct naive *n)
     }
 }
 
+/* Keys go round in a ring, but for the first ones. */
+static int64_t stored_row(const struct naive *n, int64_t j)
+{
+    const int64_t stay = n->p->always_visible_keys;
+    while (n->p->ring > 0 && j >= n->p->ring) {
+        j -= n->p->ring - stay;
+    }
+    return j;
+}
+
 /* The page that key j is in; outside of the pool: a hole. */
 static int64_t page_of(const struct naive *n, int64_t j)
 {
-    const int64_t page = j / n->p->page_size;
+    const int64_t page = stored_row(n, j) / n->p->page_size;
     return test_call_has(n->test, TENSOR_PAGE_STARTS)
                ? (int64_t)test_call_get(n->test, TENSOR_PAGE_TABLE, 0, 0, 0,
                                         (int64_t)test_call_get(n->test, TENSOR_PAGE_STARTS, 0, 0, 0, n->b) + page)
@@ -86,10 +96,18 @@ static int64_t page_of(const struct naive *n, int64_t j)
 
 static double key_or_value(const struct naive *n, enum tensor_id id, int64_t group, int64_t j, int64_t column)
 {
-    const int64_t entry = test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b;
-    return n->p->page_size > 0
-               ? test_call_get(n->test, id, page_of(n, j), group, j - j / n->p->page_size * n->p->page_size, column)
-               : test_call_get(n->test, id, entry, group, n->first_key + j, column);
+    const int64_t size = n->p->page_size, stored = stored_row(n, j);
+    const int64_t entry = size > 0 ? page_of(n, j) : test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b;
+    const int64_t row = size > 0 ? stored - stored / size * size : n->first_key + stored;
+    const double element = test_call_get(n->test, id, entry, group, row, column);
+    const enum tensor_id scales = id == TENSOR_KEY ? TENSOR_KEY_SCALES : TENSOR_VALUE_SCALES;
+    if (!test_call_has(n->test, scales)) {
+        return element;
+    }
+    const int64_t rows = id == TENSOR_KEY ? n->p->key_scale_rows : n->p->value_scale_rows;
+    const int64_t columns = id == TENSOR_KEY ? n->p->key_scale_columns : n->p->value_scale_columns;
+    return (float)(element * test_call_get(n->test, scales, entry, group, rows > 0 ? row / rows : 0,
+                                           columns > 0 ? column / columns : 0));
 }
 
 static int hidden(const struct naive *n, int64_t j)
@@ -100,6 +118,10 @@ static int hidden(const struct naive *n, int64_t j)
     int outside = (p->window_left >= 0 && -distance > p->window_left) ||
                   (p->window_right >= 0 && distance > p->window_right);
     if (j >= n->visible_keys || (p->causal && distance > 0) || (outside && j >= p->always_visible_keys)) {
+        return 1;
+    }
+    if (n->p->ring > 0 && j >= p->always_visible_keys &&
+        j + n->p->ring - p->always_visible_keys < n->visible_keys) { /* another key has its row */
         return 1;
     }
     if (n->p->page_size > 0 && (page_of(n, j) < 0 || page_of(n, j) > n->p->pages - 1)) {

@@ -1,6 +1,7 @@
 /* What to compute: dimensions and features. Where it lies and what values it has: random_values.c. */
 #include "random_call.h"
 
+#include "base/stored_types.h"
 #include "random_values.h"
 
 static int64_t pick(struct random *random, const int64_t *values, int64_t count)
@@ -124,6 +125,46 @@ static void random_types(uint64_t seed, uint64_t index, clattn_problem *p)
     p->out_type = kind < 0.25 ? CLATTN_FLOAT32 : kind < 0.5 ? p->type : own[2];
 }
 
+/* Likewise. Keys and values that are codes, each of a type of its own. */
+static void random_codes(uint64_t seed, uint64_t index, clattn_problem *p)
+{
+    static const int64_t shares[] = { 0, 0, 1, 1, 2, 16, 24, 32 };
+    struct random random = random_start(seed ^ 0x636f646573, index);
+    clattn_type *const types[] = { &p->key_type, &p->value_type };
+    int64_t *const dims[] = { &p->head_dim, &p->head_dim_v };
+    int64_t *const share[][2] = { { &p->key_scale_rows, &p->key_scale_columns },
+                                  { &p->value_scale_rows, &p->value_scale_columns } };
+    for (int i = 0; i < 2 && p->type != CLATTN_FLOAT64; ++i) {
+        const int is_float = random_chance(&random, 0.15);
+        *types[i] = is_float ? *types[i] : (clattn_type)random_between(&random, CLATTN_INT8, CLATTN_Q5_1);
+        if (type_is_blocks(*types[i])) {
+            *dims[i] = (*dims[i] % 256 + 31) / 32 * 32;
+            *dims[i] = *dims[i] ? *dims[i] : 32;
+        }
+        if (type_takes_scales(*types[i]) && random_chance(&random, 0.8)) {
+            p->features |= (uint32_t)(i ? CLATTN_WITH_VALUE_SCALES : CLATTN_WITH_KEY_SCALES);
+            *share[i][0] = PICK(&random, shares);
+            *share[i][1] = PICK(&random, shares);
+        }
+    }
+}
+
+/* Likewise: with a window, which decides how many rows are kept. */
+static void random_ring(uint64_t seed, uint64_t index, clattn_problem *p)
+{
+    struct random random = random_start(seed ^ 0x72696e67, index);
+    const int is_packed = (p->features & CLATTN_WITH_VARLEN) != 0 && p->page_size == 0;
+    if (is_packed || !random_chance(&random, 0.3)) {
+        return;
+    }
+    const int64_t most = p->key_len > p->query_len ? p->key_len - p->query_len : 0;
+    p->window_left = random_between(&random, 0, most / 2 + 1);
+    p->always_visible_keys = random_chance(&random, 0.5) ? random_between(&random, 0, 9) : 0;
+    p->ring = p->always_visible_keys + p->window_left + p->query_len + random_between(&random, 0, 5);
+    p->ring += p->ring == p->always_visible_keys; /* no queries, no window: one row */
+    p->alignment = random_chance(&random, 0.5) ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_OFFSETS;
+}
+
 /* Likewise. Keys in pages of every size; rows with ranges of keys. */
 static void random_places(uint64_t seed, uint64_t index, clattn_problem *p)
 {
@@ -235,15 +276,25 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     random_shape(&random, &problem, random_chance(&random, 0.05) ? 4 * limit : limit);
     random_masking(&random, &problem);
     random_options(&random, &problem, options->type);
-    if (options->mixed) {
+    if (options->mixed || options->codes) {
         random_types(seed, index - neighbour, &problem);
     }
     if (!options->dense) {
         random_places(seed, index - neighbour, &problem);
     }
+    if (options->gradients) {
+        problem.weights = CLATTN_WEIGHTS_NONE;
+        problem.features |= CLATTN_WITH_LSE;
+        problem.features &= ~(uint32_t)(CLATTN_WITH_PAGES | CLATTN_WITH_PAGE_STARTS);
+        problem.page_size = 0;
+    }
     if (neighbour > 0) {
         random = random_start(seed, index);
         random_variation(&random, &problem, limit);
+    }
+    if (options->codes) {
+        random_codes(seed, index - neighbour, &problem);
+        random_ring(seed, index - neighbour, &problem);
     }
     random_sequences(&random, &problem, cu_query, cu_key);
     test_call_start(test, &problem);

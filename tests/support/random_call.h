@@ -11,6 +11,8 @@ struct random_call_options {
     uint64_t calls_a_program; /* so many neighbours differ only in what kernels are told at run time: lengths,
                                  batch, places, values; 0 or 1: every call is another problem */
     int dense;                /* no keys in pages */
+    int codes;                /* keys and values are of 8-bit or block types, or in rings; implies mixed */
+    int gradients;            /* what has gradients: lse, no weights output, no pages */
     int mixed;                /* keys, values and outputs have types of their own; all else is as it would be without */
 };
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/stored_types.h"
 #include "reference/visibility.h"
 
 const char *value_family_name(enum value_family family)
@@ -25,7 +26,8 @@ static struct test_layout random_layout(struct random *random, const struct test
 {
     static const int orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 2, 0, 1 }, { 2, 1, 0 } };
     struct test_layout layout = TEST_LAYOUT_DENSE;
-    int any_column = !is_storage(id) || test->problem.strided_columns;
+    const int is_blocks = type_is_blocks(test_call_type(test, id));
+    int any_column = !is_blocks && (!is_storage(id) || test->problem.strided_columns);
     const int *order = orders[random_between(random, 0, random_chance(random, 0.7) ? 1 : 4)];
     int column_at = any_column && random_chance(random, 0.3) ? (int)random_between(random, 0, 3) : 3;
     for (int place = 0, next = 0; place < 4; ++place) {
@@ -41,6 +43,7 @@ static struct test_layout random_layout(struct random *random, const struct test
         layout.broadcast[axis] = may && !forward_is_output((int)id) && random_chance(random, chance);
     }
     layout.offset = random_chance(random, 0.4) ? random_between(random, 1, 37) : 0;
+    layout.run_multiple = random_chance(random, 0.2) ? (int64_t)1 << random_between(random, 1, 4) : 1;
     return layout;
 }
 
@@ -64,7 +67,7 @@ void random_layouts(struct random *random, struct test_call *test)
         }
         struct test_layout layout = random_layout(random, test, id);
         if (operation_forward.rows[id].dense) {
-            const struct test_layout list = { { 0, 1, 2, 3 }, { 0 }, { 0 }, { 0 }, layout.offset };
+            const struct test_layout list = { { 0, 1, 2, 3 }, { 0 }, { 0 }, { 0 }, layout.offset, 1 };
             layout = list; /* these have no strides */
         }
         test_call_place(test, id, &layout);
@@ -125,6 +128,14 @@ static double fill_slope(struct random *random, const int64_t index[4], const vo
 {
     (void)context;
     return exp2(-(double)(index[1] % 8 + 1)) * (random_chance(random, 0.1) ? -0.1 : 1);
+}
+
+/* Of either sign, and shared by few or many. */
+static double fill_scale(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)context;
+    (void)index;
+    return (random_chance(random, 0.1) ? -1 : 1) * (0.2 + random_unit(random));
 }
 
 static double fill_length(struct random *random, const int64_t index[4], const void *context)
@@ -201,6 +212,8 @@ static void fill_masks(struct random *random, struct test_call *test)
         { TENSOR_PAGE_TABLE, fill_page, &test->problem.pages },
         { TENSOR_ROW_LOW, fill_bound, &low },
         { TENSOR_ROW_HIGH, fill_bound, &high },
+        { TENSOR_KEY_SCALES, fill_scale, NULL },
+        { TENSOR_VALUE_SCALES, fill_scale, NULL },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
         if (test_call_has(test, rows[i].id)) {
@@ -256,7 +269,8 @@ static void mark_seen(const struct test_call *test, unsigned char *seen[TENSOR_C
                     if (key_is_allowed(&test->checked, &test->call, &s, b, h, i, j)) {
                         const int paged = p->page_size > 0;
                         int64_t entry = paged ? key_page(&test->checked, &test->call, b, j) : varlen ? 0 : b;
-                        int64_t row = paged ? j % p->page_size : s.key_row + j;
+                        const int64_t kept = key_row_of(&test->checked, j);
+                        int64_t row = paged ? kept % p->page_size : s.key_row + kept;
                         seen[TENSOR_KEY][row_at(test, TENSOR_KEY, entry, group, row)] = 1;
                         seen[TENSOR_VALUE][row_at(test, TENSOR_VALUE, entry, group, row)] = 1;
                     }

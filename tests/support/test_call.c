@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/stored_types.h"
 
 #define POISON 0xff
 
@@ -27,6 +27,7 @@ void test_call_free(struct test_call *test)
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         free(test->arrays[id].data);
         free(test->arrays[id].reached);
+        free(test->arrays[id].columns);
     }
     memset(test->arrays, 0, sizeof(test->arrays));
 }
@@ -72,14 +73,21 @@ static struct operands measure(const struct test_call *test)
 
 int test_call_has(const struct test_call *test, enum tensor_id id)
 {
-    const struct operands operands = measure(test);
-    return operand_is_asked(&operands, (int)id);
+    return (int)(forward_asked(&test->problem) >> id & 1);
 }
 
 void test_call_shape(const struct test_call *test, enum tensor_id id, int64_t shape[4])
 {
     const struct operands operands = measure(test);
     operand_shape(&operands, (int)id, shape);
+    shape[3] *= operand_columns(&operands, (int)id);
+}
+
+/* Columns of an element: of a block, or 1. */
+static int64_t block_columns(const struct test_call *test, enum tensor_id id)
+{
+    const struct operands operands = measure(test);
+    return operand_columns(&operands, (int)id);
 }
 
 clattn_type test_call_type(const struct test_call *test, enum tensor_id id)
@@ -88,16 +96,15 @@ clattn_type test_call_type(const struct test_call *test, enum tensor_id id)
     return operands.element[operation_forward.rows[id].element]; /* bytes and ints: CLATTN_TYPE_NONE */
 }
 
-static size_t element_bytes(const struct test_call *test, enum tensor_id id)
-{
-    const struct operands operands = measure(test);
-    return operand_bytes(&operands, (int)id);
-}
-
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static void array_create(struct test_array *array, size_t bytes, int64_t count)
+/* Of the tensor's elements, poisoned. */
+static void array_create(struct test_call *test, enum tensor_id id, int64_t count)
 {
+    const struct operands operands = measure(test);
+    struct test_array *array = &test->arrays[id];
+    const size_t bytes = operand_bytes(&operands, (int)id);
+    array->type = operands.element[operation_forward.rows[id].element];
     size_t size = (size_t)(count > 0 ? count : 1);
     array->element_bytes = bytes;
     array->count = count;
@@ -114,14 +121,16 @@ static void mark_reached(struct test_call *test, enum tensor_id id)
 {
     const clattn_host_tensor *t = test_call_tensor(test, id);
     struct test_array *array = &test->arrays[test->array_of[id]];
+    const int64_t block = block_columns(test, id);
     int64_t n[4];
     test_call_shape(test, id, n);
     for (int64_t b = 0; b < n[0]; ++b) {
         for (int64_t h = 0; h < n[1]; ++h) {
             for (int64_t i = 0; i < n[2]; ++i) {
-                for (int64_t c = 0; c < n[3]; ++c) {
-                    array->reached[t->offset + b * t->stride[0] + h * t->stride[1] + i * t->stride[2] +
-                                   c * t->stride[3]] = 1;
+                for (int64_t c = 0; c < n[3]; c += block) {
+                    array->reached[(t->offset + b * t->stride[0] + h * t->stride[1] + i * t->stride[2] +
+                                    c * t->stride[3]) /
+                                   block] = 1;
                 }
             }
         }
@@ -133,8 +142,10 @@ void test_call_place(struct test_call *test, enum tensor_id id, const struct tes
     const struct test_layout dense = TEST_LAYOUT_DENSE;
     clattn_host_tensor *tensor = test_call_tensor(test, id);
     const struct test_layout *l = layout ? layout : &dense;
+    const int64_t block = block_columns(test, id);
     int64_t shape[4], step = 1;
     test_call_shape(test, id, shape);
+    shape[3] /= block;
     tensor->offset = l->offset;
     for (int place = 3; place >= 0; --place) {
         int axis = l->order[place];
@@ -143,9 +154,20 @@ void test_call_place(struct test_call *test, enum tensor_id id, const struct tes
         tensor->stride[axis] = l->broadcast[axis] ? 0 : l->reversed[axis] ? -step : step;
         tensor->offset += l->reversed[axis] && !l->broadcast[axis] ? (extent - 1) * step : 0;
         step = step * extent + (axis == 3 ? 0 : l->padding[axis]);
+        step = place == 3 ? (step + l->run_multiple - 1) / l->run_multiple * l->run_multiple : step;
     }
-    array_create(&test->arrays[id], element_bytes(test, id), l->offset + step);
+    array_create(test, id, l->offset + step);
     tensor->data = test->arrays[id].data;
+    if (block > 1) { /* what counted blocks counts columns */
+        tensor->offset *= block;
+        for (int axis = 0; axis < 3; ++axis) {
+            tensor->stride[axis] *= block;
+        }
+        test->arrays[id].columns = calloc((size_t)(test->arrays[id].count * block), sizeof(float));
+        if (!test->arrays[id].columns) {
+            abort();
+        }
+    }
     mark_reached(test, id);
 }
 
@@ -155,8 +177,7 @@ void test_call_place_packed_qkv(struct test_call *test)
     int64_t first_head[3] = { 0, p->query_heads, p->query_heads + p->kv_heads };
     int64_t heads = p->query_heads + 2 * p->kv_heads, rows[4];
     test_call_shape(test, TENSOR_QUERY, rows);
-    array_create(&test->arrays[TENSOR_QUERY], element_bytes(test, TENSOR_QUERY),
-                 rows[0] * rows[2] * heads * p->head_dim);
+    array_create(test, TENSOR_QUERY, rows[0] * rows[2] * heads * p->head_dim);
     for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
         clattn_host_tensor *tensor = test_call_tensor(test, (enum tensor_id)id);
         tensor->data = test->arrays[TENSOR_QUERY].data;
@@ -187,22 +208,27 @@ static int64_t element_index(const struct test_call *test, enum tensor_id id, in
 
 double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c)
 {
-    const void *data = test->arrays[test->array_of[id]].data;
+    const struct test_array *array = &test->arrays[test->array_of[id]];
+    const void *data = array->data;
     int64_t index = element_index(test, id, b, h, i, c);
-    clattn_type type = test_call_type(test, id);
-    if (type != CLATTN_TYPE_NONE) {
-        return type_load(type, data, index);
+    if (array->type != CLATTN_TYPE_NONE) {
+        return type_load(array->type, data, index);
     }
     return id == TENSOR_MASK ? ((const uint8_t *)data)[index] : ((const int32_t *)data)[index];
 }
 
 void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c, double value)
 {
-    void *data = test->arrays[test->array_of[id]].data;
+    const struct test_array *array = &test->arrays[test->array_of[id]];
+    void *data = array->data;
     int64_t index = element_index(test, id, b, h, i, c);
-    clattn_type type = test_call_type(test, id);
-    if (type != CLATTN_TYPE_NONE) {
-        type_store(type, data, index, value);
+    if (type_is_blocks(array->type)) {
+        const int64_t first = index / BLOCK_COLUMNS * BLOCK_COLUMNS;
+        array->columns[index] = (float)value;
+        clattn_quantise(array->type, BLOCK_COLUMNS, array->columns + first, NULL, 0,
+                        (char *)data + clattn_row_bytes(array->type, first));
+    } else if (array->type != CLATTN_TYPE_NONE) {
+        type_store(array->type, data, index, value);
     } else if (id == TENSOR_MASK) {
         ((uint8_t *)data)[index] = (uint8_t)value;
     } else {

@@ -10,8 +10,10 @@
 struct test_array {
     unsigned char *data;
     unsigned char *reached; /* a byte for each element: 1 where a tensor reaches it */
-    size_t element_bytes;
+    clattn_type type;       /* of its elements; bytes and ints: CLATTN_TYPE_NONE */
+    size_t element_bytes;   /* of block types, elements are blocks */
     int64_t count;
+    float *columns; /* of block types: the values that blocks are made of, else NULL */
 };
 
 struct test_call {
@@ -34,7 +36,7 @@ struct test_call {
 void test_call_start(struct test_call *test, const clattn_problem *problem);
 void test_call_free(struct test_call *test);
 
-/* Extents of a tensor's memory: batch, head, row, column; with packed rows for varlen. */
+/* Extents of a tensor: batch, head, row, column; with packed rows for varlen. */
 void test_call_shape(const struct test_call *test, enum tensor_id id, int64_t shape[4]);
 
 /* How to lay a tensor into memory: axes from the outermost to the innermost one. */
@@ -44,10 +46,11 @@ struct test_layout {
     int broadcast[4];   /* stride 0: inputs only */
     int reversed[4];    /* negative stride */
     int64_t offset;
+    int64_t run_multiple; /* runs of the innermost axis begin at multiples of so many elements, poison between them */
 };
 #define TEST_LAYOUT_DENSE                                                                                              \
     {                                                                                                                  \
-        { 0, 1, 2, 3 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, 0                                              \
+        { 0, 1, 2, 3 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, 0, 1                                           \
     }
 
 /* Allocates a tensor's memory, poisoned; NULL layout: dense. */

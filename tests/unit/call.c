@@ -338,6 +338,36 @@ START_TEST(test_empty_strides)
 }
 END_TEST
 
-SUITE("call", test_a_right_call, test_missing_tensors, test_tensors_that_the_problem_does_not_have, test_lengths,
-      test_scale, test_strides_and_offsets, test_outputs_have_a_place_an_element, test_slices, test_key_lengths,
-      test_seams, test_page_tables, test_page_starts, test_struct_size, test_empty_tensors, test_empty_strides)
+/* Offsets and strides of blocks count columns, by whole blocks; the host's table counts blocks from there on. */
+START_TEST(test_blocks)
+{
+    struct fixture f;
+    start(&f, 0);
+    clattn_problem p = f.problem.p;
+    p.head_dim = p.head_dim_v = 64;
+    p.key_type = CLATTN_Q4_0;
+    ck_assert_int_eq(problem_init(&f.problem, &p), CLATTN_OK);
+    clattn_strides_bhsd(2, 3, 64, f.tensors.query.stride);
+    clattn_strides_bhsd(2, 3, 64, f.tensors.out.stride);
+    clattn_strides_bhsd(1, 4, 64, f.tensors.key.stride);
+    clattn_strides_bhsd(1, 4, 64, f.tensors.value.stride);
+    f.tensors.key.offset = 96;
+    ck_assert_int_eq(call_from_host(&f.problem, &f.values, &f.tensors, &f.call), CLATTN_OK);
+    const struct tensor_place *key = &f.call.operands.tensor[TENSOR_KEY];
+    ck_assert(key->offset == 3 && key->stride[2] == 2 && key->low == 3 && key->high == 3 + 4 * 2);
+    ck_assert_uint_eq(operand_bytes(&f.call.operands, TENSOR_KEY), 18);
+    f.tensors.key.offset = 48;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "key.offset 48: must be a multiple of 32");
+    f.tensors.key.offset = 0;
+    f.tensors.key.stride[2] = 80;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "key.stride[2] 80: must be a multiple of 32");
+    f.tensors.key.stride[2] = 64;
+    f.tensors.key.stride[3] = 2;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "key.stride[3] 2: must be 1");
+}
+END_TEST
+
+SUITE("call", test_blocks, test_a_right_call, test_missing_tensors, test_tensors_that_the_problem_does_not_have,
+      test_lengths, test_scale, test_strides_and_offsets, test_outputs_have_a_place_an_element, test_slices,
+      test_key_lengths, test_seams, test_page_tables, test_page_starts, test_struct_size, test_empty_tensors,
+      test_empty_strides)

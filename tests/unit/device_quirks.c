@@ -43,6 +43,31 @@ START_TEST(test_rusticl)
 }
 END_TEST
 
+static int is_tested(enum device_class device_class, const char *platform, const char *driver)
+{
+    struct device device;
+    memset(&device, 0, sizeof(device));
+    device.device_class = device_class;
+    snprintf(device.platform_name, sizeof(device.platform_name), "%s", platform);
+    snprintf(device.driver, sizeof(device.driver), "%s", driver);
+    return device_is_tested(&device);
+}
+
+START_TEST(test_versions_that_the_tests_run_on)
+{
+    ck_assert(is_tested(DEVICE_CPU, "Portable Computing Language", "3.1+debian"));
+    ck_assert(is_tested(DEVICE_CPU, "Portable Computing Language", "6.0"));
+    ck_assert(!is_tested(DEVICE_CPU, "Portable Computing Language", "3.10"));
+    ck_assert(!is_tested(DEVICE_CPU, "Portable Computing Language", "7.0"));
+    ck_assert(!is_tested(DEVICE_GPU, "Portable Computing Language", "3.1"));
+    ck_assert(is_tested(DEVICE_CPU, "Intel(R) OpenCL", "2026.22.10.0.01_160000"));
+    ck_assert(!is_tested(DEVICE_CPU, "Intel(R) OpenCL", "2024.18.6.0.02_160000"));
+    ck_assert(
+        !is_tested(DEVICE_ACCELERATOR, "Intel(R) FPGA Emulation Platform for OpenCL(TM)", "2026.22.10.0.01_160000"));
+    ck_assert(!is_tested(DEVICE_GPU, "NVIDIA CUDA", "580.95"));
+}
+END_TEST
+
 /* Whether the strategy takes a decoding step in float32 on a CPU with the quirks. */
 static int takes(const char *name, unsigned quirks)
 {
@@ -96,4 +121,4 @@ START_TEST(test_others)
 }
 END_TEST
 
-SUITE("device quirks", test_pocl, test_rusticl, test_no_large_vectors, test_others)
+SUITE("device quirks", test_pocl, test_versions_that_the_tests_run_on, test_rusticl, test_no_large_vectors, test_others)

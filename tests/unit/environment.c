@@ -49,6 +49,7 @@ static void expect_folders(int taken)
     ck_assert_int_eq(environment_kernel_dir() != NULL, taken);
     ck_assert_int_eq(environment_binary_dir() != NULL, taken);
     ck_assert_int_eq(environment_cache_dir() != NULL, taken);
+    ck_assert_int_eq(environment_self_check() != NULL, taken);
 }
 
 START_TEST(test_more_rights_than_the_user)
@@ -56,6 +57,7 @@ START_TEST(test_more_rights_than_the_user)
     setenv("CLATTN_CL_DIR", "/somewhere", 1);
     setenv("CLATTN_BINARY_DIR", "/somewhere", 1);
     setenv("CLATTN_CACHE_DIR", "/somewhere", 1);
+    setenv("CLATTN_SELF_CHECK", "off", 1);
     expect_folders(1);
     effective_user = 0; /* set-user-ID */
     expect_folders(0);

@@ -98,18 +98,33 @@ START_TEST(test_zeros_and_infinities)
 }
 END_TEST
 
-START_TEST(test_load_and_store_by_type)
+/* The eight-bit ones: e5m2 is the upper half of a float16; e4m3 by hand, and by its neighbours. */
+START_TEST(test_eight_bits)
 {
-    for (int type = CLATTN_FLOAT32; type <= CLATTN_FLOAT64; ++type) {
-        double memory[4] = { 0 };
-        type_store((clattn_type)type, memory, 2, -1.5);
-        type_store((clattn_type)type, memory, 3, 0.25);
-        ck_assert_double_eq(type_load((clattn_type)type, memory, 2), -1.5);
-        ck_assert_double_eq(type_load((clattn_type)type, memory, 3), 0.25);
-        ck_assert_double_eq(type_load((clattn_type)type, memory, 1), 0);
+    for (int bits = 0; bits < 0x100; ++bits) {
+        const double e5m2 = e5m2_to_double((uint8_t)bits), half = half_to_double((uint16_t)(bits << 8));
+        ck_assert(isnan(half) ? isnan(e5m2) : e5m2 == half);
+        ck_assert(isinf(half) || isnan(half) || e5m2_from_double(e5m2) == bits);
+        const double e4m3 = e4m3_to_double((uint8_t)bits);
+        ck_assert_int_eq(isnan(e4m3), (bits & 0x7f) == 0x7f);
+        ck_assert_int_eq(e4m3_from_double(e4m3), bits);
+        if ((bits & 0x7f) < 0x7e) {
+            const double next = e4m3_to_double((uint8_t)(bits + 1)), middle = (e4m3 + next) / 2;
+            ck_assert_int_eq(e4m3_from_double(middle), bits + (bits & 1));
+            ck_assert_int_eq(e4m3_from_double(nextafter(middle, e4m3)), bits);
+            ck_assert_int_eq(e4m3_from_double(nextafter(middle, next)), bits + 1);
+        }
     }
+    ck_assert_double_eq(e4m3_to_double(0x38), 1);
+    ck_assert_double_eq(e4m3_to_double(0x01), ldexp(1, -9));
+    ck_assert_double_eq(e4m3_to_double(0xfe), -448);
+    ck_assert_int_eq(e4m3_from_double(1e9), 0x7e);
+    ck_assert_int_eq(e4m3_from_double(-(double)INFINITY), 0xfe);
+    ck_assert_int_eq(e5m2_from_double(65535), 0x7b);
+    ck_assert_int_eq(e5m2_from_double(-(double)INFINITY), 0xfb);
+    ck_assert_int_eq(e5m2_from_double((double)NAN) & 0x7c, 0x7c);
 }
 END_TEST
 
 SUITE("half", test_known_values, test_bfloat16_is_half_a_float, test_every_pattern_comes_back,
-      test_rounds_to_nearest_even, test_zeros_and_infinities, test_load_and_store_by_type)
+      test_rounds_to_nearest_even, test_zeros_and_infinities, test_eight_bits)

@@ -48,9 +48,20 @@ static const struct refusal refusals[] = {
     INTEGER(kv_heads, 0, CLATTN_INVALID_SHAPE, "query_heads 4", "multiple", "kv_heads 0"),
     INTEGER(type, 0, CLATTN_INVALID_ARGUMENT, "type 0", "FLOAT32", "BFLOAT16"),
     INTEGER(type, 77, CLATTN_INVALID_ARGUMENT, "type 77", "FLOAT32", "BFLOAT16"),
+    INTEGER(type, CLATTN_Q8_0, CLATTN_INVALID_ARGUMENT, "type 8", "FLOAT32", "BFLOAT16"),
     INTEGER(bias_type, 9, CLATTN_INVALID_ARGUMENT, "bias_type 9", "", ""),
+    INTEGER(bias_type, CLATTN_INT8, CLATTN_INVALID_ARGUMENT, "bias_type 5", "", ""),
     INTEGER(bias_type, CLATTN_FLOAT64, CLATTN_INVALID_ARGUMENT, "bias_type float64", "float32", ""),
-    INTEGER(key_type, 9, CLATTN_INVALID_ARGUMENT, "key_type 9", "", ""),
+    INTEGER(key_type, 99, CLATTN_INVALID_ARGUMENT, "key_type 99", "", ""),
+    INTEGER(key_type, CLATTN_Q4_0, CLATTN_INVALID_SHAPE, "head_dim 8", "multiple of 32", "key_type q4_0"),
+    INTEGER(value_type, CLATTN_Q8_0, CLATTN_INVALID_SHAPE, "head_dim_v 8", "multiple of 32", "value_type q8_0"),
+    INTEGER(out_type, CLATTN_E4M3, CLATTN_INVALID_ARGUMENT, "out_type e4m3", "keys and values only", ""),
+    INTEGER(features, CLATTN_WITH_KEY_SCALES, CLATTN_INVALID_ARGUMENT, "key scales are for int8", "is float32", ""),
+    INTEGER(features, CLATTN_WITH_VALUE_SCALES, CLATTN_INVALID_ARGUMENT, "value scales are for", "value_type is", ""),
+    INTEGER(key_scale_rows, 1, CLATTN_INVALID_ARGUMENT, "key_scale_rows 1", "ignored", ""),
+    INTEGER(value_scale_columns, 1, CLATTN_INVALID_ARGUMENT, "value_scale_columns 1", "ignored", ""),
+    INTEGER(ring, -1, CLATTN_INVALID_ARGUMENT, "ring -1", "0 (none)", ""),
+    INTEGER(ring, 5, CLATTN_INVALID_ARGUMENT, "ring 5", "keeps 5 keys", "window_left -1"),
     INTEGER(out_type, CLATTN_FLOAT64, CLATTN_INVALID_ARGUMENT, "out_type float64", "no other type", "type is float32"),
     INTEGER(features, CLATTN_WITH_PAGES, CLATTN_INVALID_ARGUMENT, "CLATTN_WITH_PAGES needs", "KEY_LENGTHS", ""),
     INTEGER(features, CLATTN_WITH_PAGE_STARTS, CLATTN_INVALID_ARGUMENT, "PAGE_STARTS needs CLATTN_WITH_PAGES", "", ""),
@@ -255,11 +266,13 @@ static const struct {
     FIELD(always_visible_keys),             FIELD(softcap),      FIELD(dropout),
     FIELD(strided_columns),                 FIELD(matmul),       FIELD(strategy),
     FIELD(allow_tf32),  FIELD(key_type),    FIELD(value_type),   FIELD(out_type),
-    FIELD(page_size),   FIELD(pages),
+    FIELD(page_size),   FIELD(pages),       FIELD(key_scale_rows),
+    FIELD(key_scale_columns),               FIELD(value_scale_rows),
+    FIELD(value_scale_columns),             FIELD(ring),
 };
 /* clang-format on */
-_Static_assert(offsetof(clattn_problem, pages) + sizeof(int64_t) == sizeof(clattn_problem),
-               "pages is the last field: `fields` has a line for each");
+_Static_assert(offsetof(clattn_problem, ring) + sizeof(int64_t) == sizeof(clattn_problem),
+               "ring is the last field: `fields` has a line for each");
 
 START_TEST(test_every_field_is_known)
 {
@@ -300,6 +313,56 @@ START_TEST(test_equality_sees_every_field)
 }
 END_TEST
 
+/* Scales of codes: how many share one is 0 or more. */
+START_TEST(test_scales)
+{
+    struct problem problem;
+    clattn_problem p = valid();
+    p.key_type = CLATTN_INT8;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_OK);
+    p.features = CLATTN_WITH_KEY_SCALES;
+    p.key_scale_rows = 32;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_OK);
+    p.key_scale_columns = -1;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "key_scale_rows 32, key_scale_columns -1: must be 0 (all) to"));
+}
+END_TEST
+
+/* A ring keeps the window of every row; one that never turns is no ring. */
+START_TEST(test_rings)
+{
+    struct problem problem;
+    clattn_problem p = valid();
+    p.ring = 6; /* of 7 keys, for 5 queries */
+    p.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    p.window_left = 1;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_OK);
+    p.window_left = 2;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(
+        strstr(clattn_last_error(), "ring 6: keeps 6 keys behind the pinned ones, and window_left 2"));
+    p.ring = 7;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_OK);
+    p.ring = 6;
+    p.window_left = 1;
+    p.always_visible_keys = 1;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_INVALID_ARGUMENT);
+    p.always_visible_keys = 6;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "must be more than always_visible_keys 6"));
+    p.always_visible_keys = 0;
+    p.alignment = CLATTN_ALIGN_TOP_LEFT;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "top left"));
+    p.alignment = CLATTN_ALIGN_OFFSETS;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_OK);
+    p.features = CLATTN_WITH_VARLEN;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "packed keys have none"));
+}
+END_TEST
+
 START_TEST(test_tf32_is_for_float32)
 {
     struct problem problem;
@@ -315,4 +378,4 @@ END_TEST
 SUITE("problem", test_refusals_name_field_value_and_rule, test_float64_goes_with_no_other_type,
       test_zero_lengths_are_legal, test_defaults_are_resolved, test_null_and_struct_size, test_a_longer_struct,
       test_a_shorter_struct, test_a_cut_struct, test_init_functions, test_every_field_is_known,
-      test_equality_sees_every_field, test_tf32_is_for_float32)
+      test_equality_sees_every_field, test_scales, test_rings, test_tf32_is_for_float32)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../number.h"
 #include "clattn_layers.h"
 #include "device_time.h"
 #include "lesson_list.h"
@@ -169,9 +170,10 @@ static void tell(struct lesson_run *run, const struct study *study)
         const double ratio = p->seconds[1] / p->seconds[0];
         least = fmin(least, ratio);
         most = fmax(most, ratio);
-        page_row(page, "%d|%d|%.0f|%.0f|%.3g ms|%.3g ms|%.2f MiB|%.2f MiB|%.1f", p->length, p->dim, p->parameters[0],
-                 p->parameters[1], 1e3 * p->seconds[0], 1e3 * p->seconds[1], p->bytes[0] / 1048576,
-                 p->bytes[1] / 1048576, ratio);
+        char time[2][NUMBER_TEXT];
+        page_row(page, "%d|%d|%.0f|%.0f|%s ms|%s ms|%.2f MiB|%.2f MiB|%.1f", p->length, p->dim, p->parameters[0],
+                 p->parameters[1], number_text(1e3 * p->seconds[0], 3, time[0]),
+                 number_text(1e3 * p->seconds[1], 3, time[1]), p->bytes[0] / 1048576, p->bytes[1] / 1048576, ratio);
     }
     page_table_end(page);
     const struct pair *longest = &study->pairs[0][POINTS - 1];

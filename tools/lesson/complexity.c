@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../number.h"
 #include "device_time.h"
 #include "lesson_list.h"
 #include "mathml.h"
@@ -135,8 +136,9 @@ static void tell(struct lesson_run *run, struct study *study)
     page_row(page, "strategy|length n|time|inputs and output|beyond them");
     for (int kind = 0; kind < KINDS; ++kind) {
         for (int i = 0; i < LENGTHS; i += 2) {
-            page_row(page, "%s|%d|%.3g ms|%.2f MiB|%.2f MiB", study->strategy[kind], kinds[kind].lengths[i],
-                     1e3 * study->work[kind][i], study->tensors[kind][i] / 1048576,
+            char shortest[NUMBER_TEXT];
+            page_row(page, "%s|%d|%s ms|%.2f MiB|%.2f MiB", study->strategy[kind], kinds[kind].lengths[i],
+                     number_text(1e3 * study->work[kind][i], 3, shortest), study->tensors[kind][i] / 1048576,
                      study->workspace_bytes[kind][i] / 1048576);
         }
     }

@@ -15,12 +15,40 @@ void page_begin(struct page *page, const char *title)
     memset(page, 0, sizeof(*page));
     text_append(&page->terminal, "%s\n\n", title);
     text_append(&page->html, "<h2>%s</h2>\n", title);
+    page->document = cJSON_CreateObject();
+    cJSON_AddStringToObject(page->document, "title", title);
+    cJSON_AddArrayToObject(page->document, "paragraphs");
+    cJSON_AddArrayToObject(page->document, "formulas");
+    cJSON_AddArrayToObject(page->document, "tables");
+}
+
+cJSON *page_take_document(struct page *page)
+{
+    cJSON *document = page->document, *figures = cJSON_AddObjectToObject(document, "figures");
+    cJSON_AddStringToObject(document, "picture", page->picture_caption);
+    for (int i = 0; i < page->n_figures; ++i) {
+        cJSON_AddNumberToObject(figures, page->figures[i].name, page->figures[i].value);
+    }
+    page->document = NULL;
+    return document;
+}
+
+/* To one of the document's arrays. */
+static void add_to(struct page *page, const char *array, cJSON *item)
+{
+    cJSON *to = cJSON_GetObjectItemCaseSensitive(page->document, array);
+    if (!to || !cJSON_AddItemToArray(to, item)) {
+        cJSON_Delete(item);
+        page->terminal.failed = 1;
+    }
 }
 
 void page_free(struct page *page)
 {
     text_free(&page->terminal);
     text_free(&page->html);
+    cJSON_Delete(page->document);
+    page->document = NULL;
 }
 
 void page_append_escaped(struct text *html, const char *text)
@@ -59,13 +87,18 @@ static void append_wrapped(struct text *terminal, const char *text)
     text_append(terminal, "\n");
 }
 
-static void append_paragraph(struct page *page, const char *html_class, const char *format, va_list arguments)
+static void append_paragraph(struct page *page, int is_conclusion, const char *format, va_list arguments)
 {
     char line[LINE_MAX_BYTES];
     vsnprintf(line, sizeof(line), format, arguments);
+    if (is_conclusion) {
+        cJSON_AddStringToObject(page->document, "conclusion", line);
+    } else {
+        add_to(page, "paragraphs", cJSON_CreateString(line));
+    }
     append_wrapped(&page->terminal, line);
     text_append(&page->terminal, "\n");
-    text_append(&page->html, "<p%s>", html_class);
+    text_append(&page->html, "<p%s>", is_conclusion ? " class=\"conclusion\"" : "");
     page_append_escaped(&page->html, line);
     text_append(&page->html, "</p>\n");
 }
@@ -74,7 +107,7 @@ void page_paragraph(struct page *page, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    append_paragraph(page, "", format, arguments);
+    append_paragraph(page, 0, format, arguments);
     va_end(arguments);
 }
 
@@ -82,13 +115,14 @@ void page_conclusion(struct page *page, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    append_paragraph(page, " class=\"conclusion\"", format, arguments);
+    append_paragraph(page, 1, format, arguments);
     va_end(arguments);
 }
 
 void page_formula(struct page *page, const char *text, const char *mathml)
 {
     text_append(&page->terminal, "    %s\n\n", text);
+    add_to(page, "formulas", cJSON_CreateString(text));
     text_append(&page->html, "<math display=\"block\">%s</math>\n", mathml);
 }
 
@@ -163,9 +197,26 @@ static void append_table_text(struct page *page)
     text_append(&page->terminal, "\n");
 }
 
+/* { "caption": "...", "rows": [ [ "cell", ... ], ... ] }, of which the first row is the header. */
+static void add_table(struct page *page)
+{
+    cJSON *table = cJSON_CreateObject(), *rows = NULL;
+    cJSON_AddStringToObject(table, "caption", page->table_caption);
+    rows = cJSON_AddArrayToObject(table, "rows");
+    for (int row = 0; row < page->rows; ++row) {
+        cJSON *cells = cJSON_CreateArray();
+        for (int column = 0; column < page->columns; ++column) {
+            cJSON_AddItemToArray(cells, cJSON_CreateString(page->cells[row][column]));
+        }
+        cJSON_AddItemToArray(rows, cells);
+    }
+    add_to(page, "tables", table);
+}
+
 void page_table_end(struct page *page)
 {
     append_table_text(page);
+    add_table(page);
     text_append(&page->html, "<div class=\"wide\"><table>\n");
     if (page->table_caption[0]) {
         text_append(&page->html, "<caption>");

@@ -1,8 +1,10 @@
-/* A lesson as it is told: paragraphs, formulas, tables, one conclusion, what its picture shows; kept twice, as text for
+/* A lesson as it is told: paragraphs, formulas, tables, one conclusion, what its picture shows; kept as text for
  * the terminal and as HTML, and the figures that the claims rest on, by name, so that tests can hold them against
- * theory. Filled by the lessons, shown by cmd_lesson.c and course.c. */
+ * theory; and all of it once more for --json. Filled by the lessons, shown by cmd_lesson.c and course.c. */
 #ifndef CLATTN_TOOLS_LESSON_PAGE_H
 #define CLATTN_TOOLS_LESSON_PAGE_H
+
+#include <cjson/cJSON.h>
 
 #include "base/text.h"
 
@@ -18,6 +20,7 @@ struct page_figure {
 
 struct page {
     struct text terminal, html;
+    cJSON *document;   /* title, paragraphs, formulas, tables, conclusion, picture, figures; see page_take_document */
     int columns, rows; /* of the table that is being made */
     char cells[PAGE_ROWS_MAX][PAGE_COLUMNS_MAX][PAGE_CELL_MAX];
     struct page_figure figures[PAGE_FIGURES_MAX];
@@ -27,6 +30,9 @@ struct page {
 
 void page_begin(struct page *page, const char *title);
 void page_free(struct page *page);
+
+/* The finished page as a JSON object, which is the caller's. */
+cJSON *page_take_document(struct page *page);
 
 /* Wrapped at the terminal's 78 columns. */
 void page_paragraph(struct page *page, const char *format, ...) CLATTN_PRINTF(2, 3);

@@ -51,7 +51,7 @@ static int compute(struct lesson_run *run, struct sentence *s)
         return failure_misuse(run->failure, "--data: is missing; clattn is not installed, and here is no "
                                             "examples/data/" FILE_NAME);
     }
-    if (inputs_read(&options, &s->inputs, run->failure) != 0 ||
+    if (inputs_read(&options, ROLES_FORWARD, &s->inputs, run->failure) != 0 ||
         layer_run_prepare(&options, &s->inputs, CLATTN_MHA_WEIGHTS_HEADS, &s->layer, run->failure) != 0 ||
         read_tokens(s, run->failure) != 0) {
         return -1;

@@ -1,0 +1,241 @@
+/* append: new keys and values into a cache, keys and queries turned by their positions (rotary.clh), keys and values
+ * rounded or quantised to the types of the cache (quantise.clh): one pass over what is read and written.
+ *
+ *     global id 0: a block of TOKENS rows, UNIT_ITEMS work-items side by side
+ *     global id 1: query head, or behind those a key/value head; and every so many-th
+ *
+ * A row goes to row r of its sequence's cache: r = starts[b] + i, in a ring pinned + (r - pinned) % (ring - pinned); or
+ * slots[b, i]. In pages that is row r % page_size of page page_table[b, r / page_size]; a slot counts the rows of the
+ * whole pool. What has no such row is not written: no address is made of it. */
+#include "append_params.h"
+#include "rotary.clh"
+#if KEY_TYPE > CLATTN_CL_FLOAT64 || VALUE_TYPE > CLATTN_CL_FLOAT64
+#include "quantise.clh"
+#endif
+
+#ifndef HEAD_DIM_V
+#define HEAD_DIM_V HEAD_DIM
+#endif
+#ifndef TOKENS
+#define TOKENS 1
+#endif
+#ifndef UNIT_ITEMS
+#define UNIT_ITEMS 1
+#endif
+#ifndef POOL /* slots and pages count through one pool */
+#define POOL 0
+#endif
+#ifndef RING
+#define RING 0
+#endif
+#ifndef KEY_SCALE_COLUMNS /* that share a scale */
+#define KEY_SCALE_COLUMNS CLATTN_ALL_SHARE
+#define VALUE_SCALE_COLUMNS CLATTN_ALL_SHARE
+#endif
+
+/* ---- where a row goes ------------------------------------------------------------------------- */
+
+typedef struct append_buffers {
+    __global const int *slots, *page_table, *page_starts;
+} append_buffers;
+
+typedef struct target {
+    int is_written;
+    int pack, row; /* sequence or page, and the row in it */
+} target;
+
+/* The row of the sequence's cache for a key; -1: a later row of this call takes its place in the ring. */
+INLINE clattn_i64 row_of_key(const clattn_append_params *p, const token *at)
+{
+    const int turning = p->ring - p->pinned;
+    if (!RING || at->position < p->pinned) {
+        return at->position;
+    }
+    return at->rows - at->i > turning ? -1 : p->pinned + (at->position - p->pinned) % turning;
+}
+
+/* The page of a sequence; -1: there is none. */
+INLINE int page_of(const clattn_append_params *p, const append_buffers *in, int b, int number)
+{
+    clattn_i64 entry = b * p->page_table_stride[0] + number * p->page_table_stride[3];
+    if (WITH(PAGE_STARTS)) {
+        const int start = in->page_starts[p->page_starts_offset + b];
+        if (start < 0 || number >= in->page_starts[p->page_starts_offset + b + 1] - start) {
+            return -1;
+        }
+        entry = ((clattn_i64)start + number) * p->page_table_stride[3];
+    }
+    return in->page_table[p->page_table_offset + entry];
+}
+
+INLINE target target_of(const clattn_append_params *p, const append_buffers *in, const token *at)
+{
+    target to = { 0, at->b, 0 };
+    if (!at->is_there) {
+        return to;
+    }
+    const clattn_i64 row = WITH(SLOTS) ? in->slots[p->slots_offset + at->pack * p->slots_stride[0] +
+                                                   at->row * p->slots_stride[2]]
+                                       : row_of_key(p, at);
+    if (row < 0 || (!(WITH(SLOTS) && POOL) && row >= p->capacity)) {
+        return to;
+    }
+    to.row = (int)row;
+    to.is_written = 1;
+    if (POOL) {
+        const int number = to.row / p->page_size;
+        to.row -= number * p->page_size;
+        to.pack = WITH(SLOTS) ? number : page_of(p, in, at->b, number);
+        to.is_written = to.pack >= 0 && to.pack < p->pages;
+    }
+    return to;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+DEFINE_TURN_ROW(turn_query, TYPE, TYPE)
+DEFINE_TURNED_RUN(turned_key, TYPE)
+
+INLINE float_run plain_value(const clattn_turn_params *p, const turn_buffers *in, const token *at,
+                                    __global const STORAGE *from, clattn_i64 from_at, clattn_i64 step, int column)
+{
+    return RUN_LOAD(TYPE, from, from_at + column * step);
+}
+
+/* Sixteen columns, of whatever runs they are made. */
+#if RUN == 16
+#define SIXTEEN(take, column) take(p, in, at, from, from_at, from_step, column)
+#else
+#define SIXTEEN(take, column) take##_16(p, in, at, from, from_at, from_step, column)
+#endif
+#define DEFINE_SIXTEEN(take)                                                                           \
+    INLINE float16 take##_16(const clattn_turn_params *p, const turn_buffers *in, const token *at, \
+                                    __global const STORAGE *from, clattn_i64 from_at, clattn_i64 step, int column) \
+    {                                                                                                  \
+        float values[16];                                                                              \
+        _Pragma("unroll")                                                                              \
+        for (int i = 0; i < 16; i += RUN) {                                                            \
+            PUT_RUN(values + i, take(p, in, at, from, from_at, step, column + i));                     \
+        }                                                                                              \
+        return vload16(0, values);                                                                     \
+    }
+#if RUN == 1
+#define PUT_RUN(to, value) (*(to) = (value))
+#define PUT_BYTES(bytes, to) (*(to) = (bytes))
+#else
+#define PUT_RUN(to, value) store_run(value, 0, to)
+#define PUT_BYTES(bytes, to) store_run(bytes, 0, to)
+#endif
+#if RUN != 16
+DEFINE_SIXTEEN(turned_key)
+DEFINE_SIXTEEN(plain_value)
+#endif
+
+/* The scales of RUN columns; `shared` columns have one. */
+INLINE float_run scales_of(__global const float *scales, clattn_i64 step, int column, int shared)
+{
+    if (!scales) {
+        return 1.0f;
+    }
+#if RUN > 1
+    if (shared == 1 && step == 1) {
+        return load_run(0, scales + column);
+    }
+    if (shared % RUN) {
+        float values[RUN];
+        #pragma unroll
+        for (int i = 0; i < RUN; ++i) {
+            values[i] = scales[(column + i) / shared * step];
+        }
+        return load_run(0, values);
+    }
+#endif
+    return scales[GROUP_OF(column, shared) * step];
+}
+
+/* One row into the cache, by units unit, unit + step, ... Blocks: a unit is one. `to` is the cache as bytes. */
+#define DEFINE_STORE_ROW(name, take, columns, type, scale_columns)                                     \
+    INLINE void name(const clattn_turn_params *p, const turn_buffers *in, const token *at,      \
+                            __global const STORAGE *from, clattn_i64 from_at, clattn_i64 from_step, \
+                            __global uchar *to, clattn_i64 to_at, clattn_i64 to_step,                  \
+                            __global const float *scales, clattn_i64 scale_step, int unit, int step)   \
+    {                                                                                                  \
+        STORE_ROW(type)(take, columns, type, scale_columns)                                            \
+    }
+#define STORE_ROW(type) JOIN(STORE_ROW_, type)
+#define STORE_ROW_FLOATS(take, columns, type, scale_columns)                                           \
+    for (int c = unit * RUN; c < columns; c += step * RUN) {                                           \
+        RUN_STORE(type, (__global STORAGE_OF(type) *)to, to_at + c * to_step,                          \
+                  take(p, in, at, from, from_at, from_step, c));                                       \
+    }
+#define STORE_ROW_BYTES(take, columns, type, scale_columns)                                            \
+    for (int c = unit * RUN; c < columns; c += step * RUN) {                                           \
+        const float_run scale = scales_of(scales, scale_step, c, scale_columns);                       \
+        const run_bytes bytes = quantise_run(type, take(p, in, at, from, from_at, from_step, c), scale); \
+        PUT_BYTES(bytes, to + to_at + c * to_step);                                                    \
+    }
+#define STORE_ROW_BLOCKS(take, columns, type, scale_columns)                                           \
+    for (int n = unit; n < columns / BLOCK_COLUMNS; n += step) {                                       \
+        const block values = { SIXTEEN(take, n * BLOCK_COLUMNS), SIXTEEN(take, n * BLOCK_COLUMNS + 16) }; \
+        quantise_block(type, &values, to + (to_at + n) * bytes_of_block(type));                        \
+    }
+#define STORE_ROW_1 STORE_ROW_FLOATS
+#define STORE_ROW_2 STORE_ROW_FLOATS
+#define STORE_ROW_3 STORE_ROW_FLOATS
+#define STORE_ROW_4 STORE_ROW_FLOATS
+#define STORE_ROW_5 STORE_ROW_BYTES
+#define STORE_ROW_6 STORE_ROW_BYTES
+#define STORE_ROW_7 STORE_ROW_BYTES
+#define STORE_ROW_8 STORE_ROW_BLOCKS
+#define STORE_ROW_9 STORE_ROW_BLOCKS
+#define STORE_ROW_10 STORE_ROW_BLOCKS
+#define STORE_ROW_11 STORE_ROW_BLOCKS
+#define STORE_ROW_12 STORE_ROW_BLOCKS
+
+DEFINE_STORE_ROW(store_key, turned_key, HEAD_DIM, KEY_TYPE, KEY_SCALE_COLUMNS)
+DEFINE_STORE_ROW(store_value, plain_value, HEAD_DIM_V, VALUE_TYPE, VALUE_SCALE_COLUMNS)
+
+/* Where the scales of a row of a cache begin. */
+#define SCALES_AT(name, to, h)                                                                         \
+    (name##_scales + p->name##_scales_offset + (to).pack * p->name##_scales_stride[0] +                \
+     (h) * p->name##_scales_stride[1] +                                                                \
+     GROUP_OF((to).row, p->name##_scale_rows) * p->name##_scales_stride[2])
+
+__kernel LEAST_SUB_GROUP void append(const clattn_append_params params, __global const float *cosine,
+                     __global const float *sine, __global const int *positions, __global const int *starts,
+                     __global const int *cu_query,
+                     __global const int *slots, __global const int *page_table, __global const int *page_starts,
+                     __global const STORAGE *query, __global const STORAGE *key, __global const STORAGE *value,
+                     __global const float *key_scales, __global const float *value_scales,
+                     __global STORAGE *query_out, __global uchar *key_cache, __global uchar *value_cache)
+{
+    const clattn_append_params *p = &params;
+    const clattn_turn_params *turn = (const clattn_turn_params *)p;
+    const turn_buffers in = { cosine, sine, positions, starts, cu_query };
+    const append_buffers places = { slots, page_table, page_starts };
+    const size_t id = get_global_id(0), first = id / UNIT_ITEMS * TOKENS;
+    const int unit = (int)(id % UNIT_ITEMS), heads = p->query_heads + p->kv_heads;
+    const int units = p->in_place ? TURN_UNITS : TURN_UNITS + (HEAD_DIM - ROTARY_COLUMNS) / RUN;
+    for (int t = 0; t < TOKENS; ++t) {
+        const token at = token_of(turn, &in, first + t);
+        const target to = target_of(p, &places, &at);
+        for (int h = (int)get_global_id(1); h < heads && at.is_there; h += (int)get_global_size(1)) {
+            const int g = h - p->query_heads;
+            if (g < 0) {
+                FETCH_NEXT(query, at, h, HEAD_DIM);
+                turn_query(turn, &in, &at, query, ROW_AT(query, at, h), p->query_stride[3], query_out,
+                           ROW_AT(query_out, at, h), p->query_out_stride[3], unit, units, UNIT_ITEMS);
+            } else if (to.is_written) {
+                FETCH_NEXT(key, at, g, HEAD_DIM);
+                FETCH_NEXT(value, at, g, HEAD_DIM_V);
+                store_key(turn, &in, &at, key, ROW_AT(key, at, g), p->key_stride[3], key_cache,
+                          ROW_AT(key_cache, to, g), p->key_cache_stride[3],
+                          WITH(KEY_SCALES) ? SCALES_AT(key, to, g) : 0, p->key_scales_stride[3], unit, UNIT_ITEMS);
+                store_value(turn, &in, &at, value, ROW_AT(value, at, g), p->value_stride[3], value_cache,
+                            ROW_AT(value_cache, to, g), p->value_cache_stride[3],
+                            WITH(VALUE_SCALES) ? SCALES_AT(value, to, g) : 0, p->value_scales_stride[3], unit,
+                            UNIT_ITEMS);
+            }
+        }
+    }
+}

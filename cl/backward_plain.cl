@@ -1,0 +1,332 @@
+/* The gradients of attention, each by a kernel of its own and no one's memory but its own: one work-item for some
+ * columns of one row, which visits the pairs of its row or key one by one. Any shape, stride, mask and type, decided at
+ * run time; no local memory, no atomics. What every device can run, and what others are compared with.
+ *
+ *     row_terms     row (i, plane)                 lse and D to the workspace
+ *     dquery        row i, columns, plane          scale * sum_j dZ_ij key_j
+ *     dkey_dvalue   key j, columns, kv plane       scale * sum_h,i dZ_ij query_i    or    sum_h,i w_ij dout_i
+ *     dbias         element of the bias            sum of dS_ij over the axes whose stride is 0
+ *     row_sums      block of rows, plane           what dslopes and dscale sum, to the workspace
+ *     head_sums     element (b, h)                 dslopes, dsinks, dscale */
+#define FLAGS (p->flags)
+
+#include "backward_plain_layout.h"
+#include "backward_row.clh"
+#include "kv_rows.clh"
+#include "philox.clh"
+
+#define COLUMNS BACKWARD_COLUMNS
+#define BLOCK BACKWARD_BLOCK
+#define FOR_COLUMNS _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c)
+
+/* A row and the keys of its head. */
+typedef struct row {
+    sequence s;
+    int b, h, i;
+    clattn_i64 query_at, dout_at; /* first element of the row */
+    kv_rows keys, values;
+    REAL slope, lse, d;
+} row;
+
+/* What a row and a key that it sees have: p, that after dropout, dS, dZ, dot(query, key). */
+typedef struct pair {
+    REAL p, weight, ds, dz, dot;
+} pair;
+
+static inline size_t plane_row(const clattn_params *p, int b, int h, int i)
+{
+    return ((size_t)b * p->query_heads + h) * p->query_len + i;
+}
+
+static inline row find_head(const clattn_params *p, const attention_buffers *in, int b, int h)
+{
+    const int kv_head = h / (p->query_heads / p->kv_heads);
+    row r;
+    r.s = sequence_of(p, in, b);
+    r.b = b;
+    r.h = h;
+    r.keys = key_rows_of(p, &r.s, b, kv_head);
+    r.values = value_rows_of(p, &r.s, b, kv_head);
+    r.slope = slope_of(p, in, b, h);
+    return r;
+}
+
+static inline void go_to_row(const clattn_params *p, const clattn_input_place *dout_place,
+                             __global const REAL *workspace, row *r, int i)
+{
+    const size_t at = ROW_TERMS * plane_row(p, r->b, r->h, i);
+    r->i = i;
+    r->query_at = query_row_at(p, &r->s, r->b, r->h, i);
+    r->dout_at = dout_row_at(dout_place, &r->s, r->b, r->h, i);
+    r->lse = workspace[at];
+    r->d = workspace[at + 1];
+}
+
+/* 0: the row does not see the key, or adds nothing. */
+static inline int find_pair(const clattn_params *p, const attention_buffers *in, __global const ELEMENT_OUT *dout,
+                            const clattn_input_place *dout_place, const row *r, int j, pair *result)
+{
+    if (r->lse == (REAL)INFINITY || !key_allowed(p, in, &r->s, r->b, r->h, r->i, j)) {
+        return 0;
+    }
+    const clattn_i64 key_at = kv_row(&r->keys, j), value_at = kv_row(&r->values, j);
+    REAL dot = 0, value_dot = 0;
+    for (int c = 0; c < p->head_dim; ++c) {
+        dot = FMA(LOAD(in->query, r->query_at + c * p->query_stride[3]),
+                  KEY_LOAD(in->key, key_at + c * r->keys.column), dot);
+    }
+    REAL logit = dot * PARAM_REAL(p, scale), slack = 1;
+    if (HAS(SOFTCAP)) {
+        const REAL capped = tanh(logit / PARAM_REAL(p, softcap));
+        slack = 1 - capped * capped;
+    }
+    if (!finish_logit(p, in, &r->s, r->slope, r->b, r->h, r->i, j, &logit)) {
+        return 0;
+    }
+    for (int c = 0; c < p->head_dim_v; ++c) {
+        value_dot = FMA(OUT_LOAD(dout, r->dout_at + c * dout_place->stride[3]),
+                        VALUE_LOAD(in->value, value_at + c * r->values.column), value_dot);
+    }
+    result->dot = dot;
+    result->p = exp(logit - r->lse);
+    result->weight = result->p;
+    if (HAS(DROPOUT)) {
+        const int keeps = dropout_keeps(p, r->b, r->h, r->i, j);
+        result->weight = keeps ? result->p * PARAM_REAL(p, keep_scale) : 0;
+        value_dot = keeps ? value_dot * PARAM_REAL(p, keep_scale) : 0;
+    }
+    result->ds = result->p * (value_dot - r->d);
+    result->dz = result->ds * slack;
+    return 1;
+}
+
+static inline REAL distance_of(const row *r, int j)
+{
+    return fabs((REAL)(r->i + r->s.offset - j));
+}
+
+__kernel LEAST_SUB_GROUP void row_terms(BACKWARD_ARGUMENTS, const clattn_input_place dlse_place,
+                                        __global const float *dlse, int first_row, int first_plane)
+{
+    BACKWARD_INPUTS(p, in);
+    const int i = first_row + (int)get_global_id(0), plane = first_plane + (int)get_global_id(2);
+    const int b = plane / p->query_heads, h = plane % p->query_heads;
+    if (i >= p->query_len) {
+        return;
+    }
+    const sequence s = sequence_of(p, &in, b);
+    REAL origin = INFINITY, d = 0;
+    if (i < s.query_len && in.lse[lse_at(p, &s, b, h, i)] != -INFINITY) {
+        origin = in.lse[lse_at(p, &s, b, h, i)];
+        d = row_d(p, &in, &s, b, h, i, &dout_place, dout, &dlse_place, dlse);
+    }
+    const size_t at = ROW_TERMS * plane_row(p, b, h, i);
+    workspace[at] = origin;
+    workspace[at + 1] = d;
+}
+
+__kernel LEAST_SUB_GROUP void dquery(BACKWARD_ARGUMENTS, GRADIENT_ARGUMENTS, int first_row, int first_plane)
+{
+    BACKWARD_INPUTS(p, in);
+    const int i = first_row + (int)get_global_id(0), column = (int)get_global_id(1) * COLUMNS;
+    const int plane = first_plane + (int)get_global_id(2), b = plane / p->query_heads, h = plane % p->query_heads;
+    row r = find_head(p, &in, b, h);
+    if (i >= r.s.query_len) {
+        return;
+    }
+    const int columns = min(COLUMNS, p->head_dim - column);
+    go_to_row(p, &dout_place, workspace, &r, i);
+    narrow_to_rows(p, &in, &r.s, b, h, 1, i, i);
+    const int low = key_low(p, &r.s, i), high = key_high(p, &r.s, i);
+    REAL total[COLUMNS] = { 0 };
+    for (int start = low; start < high; start += BLOCK) {
+        REAL sums[COLUMNS] = { 0 };
+        for (int j = start; j < min(start + BLOCK, high); ++j) {
+            pair found;
+            if (!find_pair(p, &in, dout, &dout_place, &r, j, &found)) {
+                continue;
+            }
+            const clattn_i64 at = kv_row(&r.keys, j) + column * r.keys.column;
+            FOR_COLUMNS
+            {
+                if (c < columns) {
+                    sums[c] = FMA(found.dz, KEY_LOAD(in.key, at + c * r.keys.column), sums[c]);
+                }
+            }
+        }
+        FOR_COLUMNS { total[c] += sums[c]; }
+    }
+    FOR_COLUMNS
+    {
+        if (c < columns) {
+            store_gradient(&place, gradient, place_at(&place, b, h, r.s.query_row + i, column + c),
+                           total[c] * PARAM_REAL(p, scale));
+        }
+    }
+}
+
+/* of_value: dvalue; else dkey. */
+__kernel LEAST_SUB_GROUP void dkey_dvalue(BACKWARD_ARGUMENTS, GRADIENT_ARGUMENTS, int of_value, int first_key,
+                                          int first_plane)
+{
+    BACKWARD_INPUTS(p, in);
+    const int j = first_key + (int)get_global_id(0), column = (int)get_global_id(1) * COLUMNS;
+    const int plane = first_plane + (int)get_global_id(2), b = plane / p->kv_heads, kv_head = plane % p->kv_heads;
+    const int group = p->query_heads / p->kv_heads;
+    const int columns = min(COLUMNS, (of_value ? p->head_dim_v : p->head_dim) - column);
+    const sequence s = sequence_of(p, &in, b);
+    if (j >= s.stored_len) {
+        return;
+    }
+    const int first = HAS(CAUSAL) ? (int)clamp(j - s.offset, (clattn_i64)0, (clattn_i64)max(s.query_len, 0)) : 0;
+    REAL total[COLUMNS] = { 0 };
+    for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+        row r = find_head(p, &in, b, h);
+        for (int start = first; start < s.query_len; start += BLOCK) {
+            REAL sums[COLUMNS] = { 0 };
+            for (int i = start; i < min(start + BLOCK, s.query_len); ++i) {
+                pair found;
+                go_to_row(p, &dout_place, workspace, &r, i);
+                if (!find_pair(p, &in, dout, &dout_place, &r, j, &found)) {
+                    continue;
+                }
+                const REAL factor = of_value ? found.weight : found.dz;
+                const clattn_i64 step = of_value ? dout_place.stride[3] : p->query_stride[3];
+                clattn_i64 at = (of_value ? r.dout_at : r.query_at) + column * step;
+                FOR_COLUMNS
+                {
+                    if (c < columns) {
+                        sums[c] = FMA(factor, of_value ? OUT_LOAD(dout, at) : LOAD(in.query, at), sums[c]);
+                    }
+                    at += step;
+                }
+            }
+            FOR_COLUMNS { total[c] += sums[c]; }
+        }
+    }
+    FOR_COLUMNS
+    {
+        if (c < columns) {
+            store_gradient(&place, gradient, place_at(&place, b, kv_head, s.key_row + j, column + c),
+                           of_value ? total[c] : total[c] * PARAM_REAL(p, scale));
+        }
+    }
+}
+
+/* How many indices of an axis one element is the sum of. */
+#define ALONG(axis, count) (place.stride[axis] == 0 ? (count) : 1)
+
+__kernel LEAST_SUB_GROUP void dbias(BACKWARD_ARGUMENTS, GRADIENT_ARGUMENTS, int first_key, int first_plane)
+{
+    BACKWARD_INPUTS(p, in);
+    const int heads = place.stride[1] == 0 ? 1 : p->query_heads;
+    const int j = first_key + (int)get_global_id(0), i = (int)get_global_id(1);
+    const int plane = first_plane + (int)get_global_id(2), b = plane / heads, h = plane % heads;
+    if (j >= (place.stride[3] == 0 ? 1 : p->bias_key_len)) {
+        return;
+    }
+    REAL total = 0;
+    for (int batch = b; batch < b + ALONG(0, p->batch); ++batch) {
+        for (int head = h; head < h + ALONG(1, p->query_heads); ++head) {
+            row r = find_head(p, &in, batch, head);
+            const int rows = min(i + ALONG(2, p->query_len), r.s.query_len);
+            REAL of_head = 0;
+            for (int at = i; at < rows; ++at) {
+                REAL of_row = 0;
+                go_to_row(p, &dout_place, workspace, &r, at);
+                for (int key = j; key < j + ALONG(3, p->bias_key_len); ++key) {
+                    pair found;
+                    of_row += find_pair(p, &in, dout, &dout_place, &r, key, &found) ? found.ds : 0;
+                }
+                of_head += of_row;
+            }
+            total += of_head;
+        }
+    }
+    store_gradient(&place, gradient, place_at(&place, b, h, i, j), total);
+}
+
+static inline int row_blocks(const clattn_params *p)
+{
+    return (p->query_len + BLOCK - 1) / BLOCK;
+}
+
+/* Behind the terms of all rows: BLOCK_SUMS for each block of rows of each plane. */
+static inline size_t block_sums_at(const clattn_params *p, int plane, int block)
+{
+    return ROW_TERMS * (size_t)p->batch * p->query_heads * p->query_len +
+           BLOCK_SUMS * ((size_t)plane * row_blocks(p) + block);
+}
+
+__kernel LEAST_SUB_GROUP void row_sums(BACKWARD_ARGUMENTS, int first_block, int first_plane)
+{
+    BACKWARD_INPUTS(p, in);
+    const int block = first_block + (int)get_global_id(0), plane = first_plane + (int)get_global_id(2);
+    if (block >= row_blocks(p)) {
+        return;
+    }
+    row r = find_head(p, &in, plane / p->query_heads, plane % p->query_heads);
+    REAL of_slope = 0, of_scale = 0;
+    for (int i = block * BLOCK; i < min((block + 1) * BLOCK, r.s.query_len); ++i) {
+        REAL row_slope = 0, row_scale = 0;
+        go_to_row(p, &dout_place, workspace, &r, i);
+        for (int j = 0; j < key_high(p, &r.s, i); ++j) {
+            pair found;
+            if (find_pair(p, &in, dout, &dout_place, &r, j, &found)) {
+                row_slope = FMA(found.ds, distance_of(&r, j), row_slope);
+                row_scale = FMA(found.dz, found.dot, row_scale);
+            }
+        }
+        of_slope -= row_slope;
+        of_scale += row_scale;
+    }
+    const size_t at = block_sums_at(p, plane, block);
+    workspace[at] = of_slope;
+    workspace[at + 1] = of_scale;
+}
+
+/* What a plane adds to dslopes or dscale, by the blocks of its rows. */
+static inline REAL sum_of_blocks(const clattn_params *p, __global const REAL *workspace, int kind, int plane)
+{
+    REAL sum = 0;
+    for (int block = 0; block < row_blocks(p); ++block) {
+        sum += workspace[block_sums_at(p, plane, block) + kind];
+    }
+    return sum;
+}
+
+/* And to dsinks, by its rows; those whose lse is no number have no part in it. */
+static inline REAL sum_of_sink(const clattn_params *p, const attention_buffers *in, __global const REAL *workspace,
+                               int b, int h)
+{
+    const sequence s = sequence_of(p, in, b);
+    REAL total = 0;
+    for (int start = 0; start < s.query_len; start += BLOCK) {
+        REAL sum = 0;
+        for (int i = start; i < min(start + BLOCK, s.query_len); ++i) {
+            const size_t at = ROW_TERMS * plane_row(p, b, h, i);
+            const REAL lse = workspace[at];
+            sum -= lse < (REAL)INFINITY ? exp((REAL)sink_of(p, in, h) - lse) * workspace[at + 1] : 0;
+        }
+        total += sum;
+    }
+    return total;
+}
+
+__kernel LEAST_SUB_GROUP void head_sums(BACKWARD_ARGUMENTS, GRADIENT_ARGUMENTS, int kind, int first_head,
+                                        int first_batch)
+{
+    BACKWARD_INPUTS(p, in);
+    const int h = first_head + (int)get_global_id(0), b = first_batch + (int)get_global_id(2);
+    if (h >= (place.stride[1] == 0 ? 1 : p->query_heads)) {
+        return;
+    }
+    REAL total = 0;
+    for (int batch = b; batch < b + ALONG(0, p->batch); ++batch) {
+        for (int head = h; head < h + ALONG(1, p->query_heads); ++head) {
+            total += kind == SUMS_SINKS ? sum_of_sink(p, &in, workspace, batch, head)
+                                        : sum_of_blocks(p, workspace, kind, batch * p->query_heads + head);
+        }
+    }
+    store_gradient(&place, gradient, place_at(&place, b, h, 0, 0), total);
+}

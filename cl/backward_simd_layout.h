@@ -1,0 +1,30 @@
+/* What backward_simd.cl is made of, for the kernels and for src/strategy/backward_simd.c. */
+#ifndef CLATTN_BACKWARD_SIMD_LAYOUT_H
+#define CLATTN_BACKWARD_SIMD_LAYOUT_H
+
+#include "forward_params.h"
+
+#define SPLIT_KEYS 512      /* of a rectangle: a property of the kernel, so that no bit hangs on batch or device */
+#define RECTANGLE_ROWS 4096 /* packed rows; a multiple of every block of rows */
+
+/* A launch's part of the work, and where in the workspace its sums are, in elements. */
+typedef struct clattn_rectangles {
+    clattn_i64 dquery_at, dkey_at, dvalue_at; /* of the launch's first group */
+    int first_group, groups;                  /* key/value heads: b * kv_heads + g */
+    int first_row, rows;                      /* packed rows [first_row, first_row + rows) of each group */
+} clattn_rectangles;
+
+/* What a launch adds up of one gradient. */
+typedef struct clattn_sums {
+    clattn_i64 sums_at, total_at; /* total: of the rows before these, in memory as the sums are */
+    int first_group, groups, first_row, rows;
+    int which;     /* SUM_* */
+    int continues; /* the total has a part already; else it begins here */
+} clattn_sums;
+
+#define SUM_DQUERY 0
+#define SUM_DKEY 1
+#define SUM_DVALUE 2
+#define SUM_GOES_ON 4 /* added to `which`: there are rows to come; the total is kept, and no gradient written */
+
+#endif

@@ -1,0 +1,35 @@
+/* rotary: rows turned by their positions (rotary.clh), every head of a row by the same angles.
+ *
+ *     global id 0: a unit of TOKENS rows, UNIT_ITEMS work-items side by side        1: head, and every so many-th
+ *
+ * CPUs: one work-item has the whole of TOKENS rows of a head, so that rows that follow one another are read in one go.
+ * GPUs: TOKENS 1, and a work-item has one unit of it. */
+#include "rotary.clh"
+
+#ifndef TOKENS
+#define TOKENS 1
+#endif
+#ifndef UNIT_ITEMS
+#define UNIT_ITEMS 1
+#endif
+
+DEFINE_TURN_ROW(turn_row, TYPE, TYPE)
+
+__kernel void rotary(const clattn_rotary_params params, __global const float *cosine, __global const float *sine,
+                     __global const int *positions, __global const int *starts, __global const int *cu_query,
+                     __global const STORAGE *x, __global STORAGE *out)
+{
+    const clattn_rotary_params *p = &params;
+    const clattn_turn_params *turn = (const clattn_turn_params *)p;
+    const turn_buffers in = { cosine, sine, positions, starts, cu_query };
+    const size_t id = get_global_id(0), first = id / UNIT_ITEMS * TOKENS;
+    const int units = p->in_place ? TURN_UNITS : TURN_UNITS + (HEAD_DIM - ROTARY_COLUMNS) / RUN;
+    for (int t = 0; t < TOKENS; ++t) {
+        const token at = token_of(turn, &in, first + t);
+        for (int h = (int)get_global_id(1); h < p->heads && at.is_there; h += (int)get_global_size(1)) {
+            FETCH_NEXT(x, at, h, HEAD_DIM);
+            turn_row(turn, &in, &at, x, ROW_AT(x, at, h), p->x_stride[3], out, ROW_AT(out, at, h), p->out_stride[3],
+                     (int)(id % UNIT_ITEMS), units, UNIT_ITEMS);
+        }
+    }
+}

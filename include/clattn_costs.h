@@ -1,0 +1,140 @@
+/* clattn: what things cost, and what a device can do, as numbers. For programs that plan their memory, that tell their
+ * users what they wait for, or that choose between devices. clattn_plan_explain() and clattn_describe_devices() tell
+ * the same, and more, as text for people.
+ *
+ *     clattn_plan_costs costs = CLATTN_PLAN_COSTS_INIT;
+ *     clattn_plan_get_costs(plan, &costs);
+ *     printf("%.0f ms, %llu bytes\n", costs.create_ms, (unsigned long long)costs.workspace_bytes);
+ *
+ * All structs here are filled by the library. Each begins with struct_size, which its INIT macro sets; a field that the
+ * library that runs does not know keeps its 0. Texts belong to the context or to the plan, and live as long as it.
+ */
+#ifndef CLATTN_COSTS_H
+#define CLATTN_COSTS_H
+
+#include "clattn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- costs ---------------------------------------------------------------------------------- */
+
+/* What OpenCL says of a context's device, and what clattn makes of it. */
+typedef struct clattn_device_facts {
+    size_t struct_size; /* set by CLATTN_DEVICE_FACTS_INIT */
+    const char *name;
+    const char *vendor;
+    const char *platform;
+    const char *version; /* of OpenCL, on the device */
+    const char *driver;  /* its version */
+    uint64_t type;       /* CL_DEVICE_TYPE_CPU, _GPU or _ACCELERATOR */
+    uint64_t compute_units;
+    uint64_t memory_bytes;
+    uint64_t allocation_bytes;  /* that one buffer may have */
+    uint64_t local_bytes;       /* local memory of a work-group */
+    uint64_t work_group_limit;  /* work-items of one */
+    uint64_t sharing_alignment; /* calls on host memory use it where it lies: buffers begin at multiples of so many
+                                 * bytes; 0: they copy */
+    int has_float64;
+    int has_compiler; /* without one programs come from CLATTN_BINARY_DIR */
+    int is_tested;    /* clattn's tests run on this version of its driver */
+    int has_clblast;  /* this build may multiply by it there */
+} clattn_device_facts;
+
+#define CLATTN_DEVICE_FACTS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(clattn_device_facts), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                     \
+    }
+CLATTN_API void clattn_device_facts_init(clattn_device_facts *facts, size_t struct_size);
+
+/* Asks nothing of the driver. */
+CLATTN_API clattn_status clattn_context_get_facts(const clattn_context *context, clattn_device_facts *facts);
+
+/* The programs that a context has compiled or loaded so far, by plans, layers and merging alike, those of CLBlast not
+ * among them. It keeps them until it is destroyed. */
+typedef struct clattn_context_costs {
+    size_t struct_size; /* set by CLATTN_CONTEXT_COSTS_INIT */
+    uint64_t programs;  /* that it keeps */
+    uint64_t compiled;  /* of these, from source; the others came from disk */
+    double compile_ms;  /* that compiling and loading them took, of all threads together. Runtimes that compile a kernel
+                          * when it first runs (PoCL) take the greater part of it there */
+    uint64_t copied_bytes; /* clattn_bytes_copied() */
+} clattn_context_costs;
+
+#define CLATTN_CONTEXT_COSTS_INIT                                                                                      \
+    {                                                                                                                  \
+        sizeof(clattn_context_costs), 0, 0, 0.0, 0                                                                     \
+    }
+CLATTN_API void clattn_context_costs_init(clattn_context_costs *costs, size_t struct_size);
+
+/* Waits for no program that another thread is compiling: that one is not among them yet. */
+CLATTN_API clattn_status clattn_context_get_costs(clattn_context *context, clattn_context_costs *costs);
+
+/* One program of a context. */
+typedef struct clattn_program_costs {
+    size_t struct_size;    /* set by CLATTN_PROGRAM_COSTS_INIT */
+    const char *file;      /* of clattn's kernels, such as "fused_simd.cl" */
+    const char *options;   /* that it was compiled with, beside those of all programs */
+    double compile_ms;     /* as of the context */
+    uint64_t binary_bytes; /* of the compiled program, as the driver hands it out; 0: it does not */
+    int is_compiled;       /* from source; 0: loaded from disk */
+    int kernels;           /* of it that plans took so far */
+} clattn_program_costs;
+
+#define CLATTN_PROGRAM_COSTS_INIT                                                                                      \
+    {                                                                                                                  \
+        sizeof(clattn_program_costs), NULL, NULL, 0.0, 0, 0, 0                                                         \
+    }
+CLATTN_API void clattn_program_costs_init(clattn_program_costs *costs, size_t struct_size);
+
+/* The program `index`, from 0 for the first that the context got; one beyond the last is CLATTN_INVALID_ARGUMENT. The
+ * driver is asked for the size of its binary: runtimes that compile late compile then, which may take seconds. */
+CLATTN_API clattn_status clattn_context_get_program(clattn_context *context, uint64_t index,
+                                                    clattn_program_costs *costs);
+
+/* What a plan, of any kind, cost and will. */
+typedef struct clattn_plan_costs {
+    size_t struct_size;       /* set by CLATTN_PLAN_COSTS_INIT */
+    double create_ms;         /* that making it took: choosing, compiling, probes, the self-check */
+    double compile_ms;        /* of that, compiling and loading its kernels' programs that the context did not have yet;
+                               * probes, and strategies that the self-check refused, are not among them */
+    uint64_t programs;        /* so many */
+    uint64_t workspace_bytes; /* clattn_plan_workspace() */
+    uint64_t strategies;      /* that were looked at: what clattn_plan_get_estimate() can be asked for */
+} clattn_plan_costs;
+
+#define CLATTN_PLAN_COSTS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(clattn_plan_costs), 0.0, 0.0, 0, 0, 0                                                                   \
+    }
+CLATTN_API void clattn_plan_costs_init(clattn_plan_costs *costs, size_t struct_size);
+
+CLATTN_API clattn_status clattn_plan_get_costs(const clattn_plan *plan, clattn_plan_costs *costs);
+
+/* What the planner thought of one strategy. */
+typedef struct clattn_estimate {
+    size_t struct_size;   /* set by CLATTN_ESTIMATE_INIT */
+    const char *strategy; /* its name */
+    const char *declined; /* why it does not take the problem, one sentence; NULL: it does, or was not asked */
+    double call_ms;       /* its guess of the time of one call with the problem's lengths. It orders strategies; the
+                           * device may need a tenth of it, or ten times as much. 0: it was not asked, or declined */
+    int is_taken;         /* the plan's */
+    int was_asked;        /* 0: the problem, or wisdom, names another one */
+} clattn_estimate;
+
+#define CLATTN_ESTIMATE_INIT                                                                                           \
+    {                                                                                                                  \
+        sizeof(clattn_estimate), NULL, NULL, 0.0, 0, 0                                                                 \
+    }
+CLATTN_API void clattn_estimate_init(clattn_estimate *estimate, size_t struct_size);
+
+/* Of the strategy `index`, from 0, in no order that counts; clattn_plan_costs.strategies and beyond are
+ * CLATTN_INVALID_ARGUMENT. */
+CLATTN_API clattn_status clattn_plan_get_estimate(const clattn_plan *plan, uint64_t index, clattn_estimate *estimate);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

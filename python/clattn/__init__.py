@@ -1,0 +1,28 @@
+"""Attention for every OpenCL device, from Python.
+
+    import clattn, numpy as np
+    q = np.random.randn(1, 8, 512, 64).astype(np.float32)
+    out = clattn.attention(q, q, q, causal="bottom-right")
+
+clattn.torch serves PyTorch, clattn.transformers Hugging Face's models. The C library in full, under the names of its
+headers, is clattn.library.
+"""
+import importlib
+
+from . import _library as library
+from ._attention import Plan, attention, explain
+from ._context import Context, devices
+from ._errors import Error, Forked, InvalidArgument, InvalidShape, NoDevice, OutOfMemory, Unsupported
+from ._library import LibraryNotFound
+from ._show import show
+
+__version__ = library.clattn_version().decode()
+__all__ = ["attention", "Plan", "explain", "devices", "show", "Context", "library", "Error", "InvalidArgument", "InvalidShape",
+           "Unsupported", "NoDevice", "OutOfMemory", "Forked", "LibraryNotFound"]
+
+
+def __getattr__(name):
+    """The modules that need another package are imported where they are first named."""
+    if name in ("torch", "transformers"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,176 @@
+"""What an array of any package is to the library: where it lies, its type, shape and strides. Nothing is copied."""
+import ctypes
+import sys
+from typing import Any, NamedTuple, Tuple
+
+from . import _library as lib
+from ._errors import InvalidArgument
+
+TYPES = {"float32": lib.CLATTN_FLOAT32, "float16": lib.CLATTN_FLOAT16, "bfloat16": lib.CLATTN_BFLOAT16,
+         "float64": lib.CLATTN_FLOAT64, "int8": lib.CLATTN_INT8, "float8_e4m3fn": lib.CLATTN_E4M3,
+         "float8_e5m2": lib.CLATTN_E5M2}
+
+
+class View(NamedTuple):
+    """An array. `type`: its type's name, as NumPy and PyTorch call it. `strides` count elements."""
+
+    address: int
+    type: str
+    shape: Tuple[int, ...]
+    strides: Tuple[int, ...]
+    owner: Any  # keeps the memory alive
+    offset: int = 0  # of the first element from the address, in elements
+    opencl: int = 0  # the cl_context that the address, a cl_mem, is of; 0: an address of the host
+    is_read_only: bool = False
+
+    def from_lowest(self):
+        """The same with the address of the lowest element, which strides below 0 make another than the first."""
+        for stride in self.strides:
+            if stride < 0:
+                break
+        else:
+            return self
+        back = -sum(stride * (count - 1) for stride, count in zip(self.strides, self.shape) if stride < 0)
+        sizes = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
+        return self._replace(address=self.address - back * sizes.get(self.type, 1), offset=back)
+
+
+_numpy_names = {}  # dtype.name takes microseconds
+
+
+def _numpy_name(dtype):
+    if not dtype.isnative:
+        raise InvalidArgument(f"dtype {dtype.str}: must be of the machine's byte order")
+    if len(_numpy_names) < 64:
+        _numpy_names[dtype] = dtype.name
+    return dtype.name
+
+
+def numpy_view(array):
+    """Of a numpy.ndarray."""
+    size = array.itemsize
+    strides = tuple([stride // size for stride in array.strides])
+    for stride in array.strides:
+        if stride % size:
+            raise InvalidArgument(f"strides {array.strides} of bytes: must be multiples of the element's {size} bytes")
+    dtype = array.dtype
+    name = _numpy_names.get(dtype) or _numpy_name(dtype)
+    address, is_read_only = array.__array_interface__["data"]
+    return View(address, name, array.shape, strides, array, is_read_only=is_read_only)
+
+
+def torch_view(tensor):
+    """Of a torch.Tensor in the memory of the CPU."""
+    if tensor.device.type != "cpu":
+        raise InvalidArgument(f"a tensor on {tensor.device}: must be on the CPU")
+    return View(tensor.data_ptr(), str(tensor.dtype)[6:], tuple(tensor.shape), tensor.stride(), tensor)
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+_DL_TYPES = {(0, 8): "int8", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8", (2, 16): "float16", (2, 32): "float32",
+             (2, 64): "float64", (4, 16): "bfloat16", (6, 8): "bool"}
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_CPU = (1, 3, 11)  # kDLCPU, and host memory that CUDA and ROCm pin
+
+
+def _dlpack_view(array):
+    """By the DLPack protocol; the capsule is not consumed, so that it frees its tensor itself."""
+    device = array.__dlpack_device__()
+    if device[0] not in _CPU:
+        raise InvalidArgument(f"an array on DLPack device {device}: must be in the memory of the CPU")
+    capsule = array.__dlpack__()
+    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    kind = _DL_TYPES.get((tensor.code, tensor.bits))
+    if kind is None or tensor.lanes != 1:
+        raise InvalidArgument(f"DLPack type code {tensor.code} of {tensor.bits} bits: there is no such type here")
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    strides = [1] * tensor.ndim
+    for i in range(tensor.ndim - 2, -1, -1):
+        strides[i] = strides[i + 1] * shape[i + 1]
+    if tensor.strides:
+        strides = [tensor.strides[i] for i in range(tensor.ndim)]
+    return View((tensor.data or 0) + tensor.byte_offset, kind, shape, tuple(strides), (array, capsule))
+
+
+def _interface_view(array):
+    """By NumPy's array interface, without NumPy."""
+    interface = array.__array_interface__
+    kinds = {"f2": "float16", "f4": "float32", "f8": "float64", "i1": "int8", "i4": "int32", "i8": "int64",
+             "u1": "uint8", "b1": "bool"}
+    order, kind = interface["typestr"][0], interface["typestr"][1:]
+    if kind not in kinds or order == (">" if sys.byteorder == "little" else "<"):
+        raise InvalidArgument(f"typestr {interface['typestr']!r}: there is no such type here")
+    size, shape = int(kind[1:]), tuple(interface["shape"])
+    strides = interface.get("strides")
+    if strides is None:
+        strides, step = [], size
+        for extent in reversed(shape):
+            strides.insert(0, step)
+            step *= extent
+    if any(stride % size for stride in strides):
+        raise InvalidArgument(f"strides {strides} of bytes: must be multiples of the element's {size} bytes")
+    address, is_read_only = interface["data"]
+    return View(address, kinds[kind], shape, tuple(stride // size for stride in strides), array,
+                is_read_only=bool(is_read_only))
+
+
+def opencl_view(array):
+    """Of a pyopencl.array.Array; the address is the cl_mem's."""
+    size, memory = array.dtype.itemsize, array.base_data
+    if not hasattr(memory, "int_ptr"):
+        raise InvalidArgument(f"in a {type(memory).__name__}: must be in an OpenCL buffer, and not empty")
+    return View(memory.int_ptr, array.dtype.name, array.shape, tuple(stride // size for stride in array.strides), array,
+                array.offset // size, memory.context.int_ptr)
+
+
+def view(array, name, opencl=0):
+    """Of any array; `name` is what messages call it. `opencl`: the cl_context whose memory the call computes in; 0: the
+    host's. An address of the one means nothing in the other."""
+    found = _any_view(array, name)
+    if found.opencl != opencl:
+        raise InvalidArgument(f"{name}: is {_PLACES[bool(found.opencl)]}, and the call computes {_PLACES[bool(opencl)]}"
+                              f"{' of another context' if found.opencl and opencl else ''}; all arrays must be NumPy's and "
+                              "the like, or all pyopencl's, of the context of query's queue")
+    return found
+
+
+_PLACES = ("in the memory of the host", "in an OpenCL buffer")
+
+
+def _any_view(array, name):
+    package = type(array).__module__.partition(".")[0]
+    try:
+        if package == "numpy" and hasattr(array, "strides"):
+            return numpy_view(array).from_lowest()
+        if package == "pyopencl" and hasattr(array, "base_data"):
+            return opencl_view(array)
+        if hasattr(array, "data_ptr") and hasattr(array, "stride"):
+            return torch_view(array)
+        if hasattr(array, "__dlpack__"):
+            return _dlpack_view(array).from_lowest()
+        if hasattr(array, "__array_interface__"):
+            return _interface_view(array).from_lowest()
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{name}: {error}") from None
+    raise InvalidArgument(f"{name}: a {type(array).__name__} is no array; NumPy's, torch tensors and all with __dlpack__ "
+                          "or __array_interface__ are")
+
+
+def empty(like, shape, kind):
+    """A new array of a shape and type, of the package that `like` is from; else NumPy's."""
+    if hasattr(like, "data_ptr") and hasattr(like, "new_empty"):
+        import torch
+        return torch.empty(shape, dtype=getattr(torch, kind))
+    import numpy
+    if kind == "bfloat16":
+        import ml_dtypes
+        return numpy.empty(shape, ml_dtypes.bfloat16)
+    return numpy.empty(shape, kind)

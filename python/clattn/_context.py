@@ -1,0 +1,61 @@
+"""Devices, and the context of the process."""
+import ctypes
+import json
+import os
+import threading
+
+from . import _library as lib
+from ._errors import Forked, check
+
+
+class Context:
+    """One device and what was compiled for it.
+
+    device: "gpu", "cpu", "accelerator", "PLATFORM:DEVICE" as devices() numbers them, or part of a name; None: the
+    environment variable CLATTN_DEVICE, else the first GPU, else accelerator, else CPU. May be used by many threads.
+    """
+
+    def __init__(self, device=None):
+        handle = ctypes.c_void_p()
+        check(lib.clattn_context_open(device.encode() if device else None, None, ctypes.byref(handle)))
+        self.handle = handle
+        self._destroy = lib.clattn_context_destroy
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            self._destroy(self.handle)
+
+    @property
+    def bytes_copied(self) -> int:
+        """Bytes that calls have copied between arrays and the device so far; those that are used in place have none."""
+        return lib.clattn_bytes_copied(self.handle)
+
+
+_default = None
+_default_pid = 0
+_lock = threading.Lock()
+
+
+def default_context():
+    """The context that calls take which name none; made by the first of them."""
+    global _default, _default_pid
+    if _default is not None and _default_pid == os.getpid():
+        return _default
+    with _lock:
+        if _default is None:
+            _default, _default_pid = Context(), os.getpid()
+        if _default_pid != os.getpid():
+            raise Forked("this process was forked after its parent had used clattn, and OpenCL does not survive that; "
+                         "begin processes by spawn, or call clattn first in the child")
+    return _default
+
+
+def devices():
+    """What there is on this machine: a list of dicts as `clattn devices --json` has them (numbers, names, types, what
+    each can do, which one is chosen)."""
+    text = ctypes.c_void_p()
+    check(lib.clattn_describe_devices(1, ctypes.byref(text)))
+    try:
+        return json.loads(ctypes.string_at(text).decode())["devices"]
+    finally:
+        lib.clattn_free(text)

@@ -1,0 +1,43 @@
+"""Gradients: one call of clattn_backward_host."""
+import ctypes
+
+from . import _library as lib
+from ._attention import _FEATURES, _HEAD, _HEADS, _ROWS, place, problem_of
+from ._errors import InvalidShape, check
+
+_WANTED = {"dquery": lib.CLATTN_GRADIENT_QUERY, "dkey": lib.CLATTN_GRADIENT_KEY, "dvalue": lib.CLATTN_GRADIENT_VALUE,
+           "dbias": lib.CLATTN_GRADIENT_BIAS, "dslopes": lib.CLATTN_GRADIENT_SLOPES, "dsinks": lib.CLATTN_GRADIENT_SINKS}
+_AXES = {"dslopes": _HEADS, "dsinks": _HEAD}
+
+
+def _check_results(query, value, out, lse, grad_out):
+    """What the library could not see: it reads these as the forward call wrote them."""
+    rows, kind = query.shape[:3], query.type
+    for name, found, shape, kind in (("out", out, rows + value.shape[3:], kind), ("lse", lse, rows, "float32"),
+                                     ("dout", grad_out, rows + value.shape[3:], kind)):
+        if found.shape != shape or found.type != kind:
+            raise InvalidShape(f"{name}: is {found.type} of shape {found.shape}; must be {kind} of shape {shape}")
+
+
+def run_backward(context, query, key, value, fields, call, options, out, lse, grad_out, gradients):
+    """`gradients`: views by name, of those that are wanted. `fields`, `call`, `options` are the forward call's; out and
+    lse, views, what it wrote; grad_out the view of a loss's derivative at out."""
+    _check_results(query, value, out, lse, grad_out)
+    kinds = {name: found.type for name, found, _ in fields}
+    features = sum(_FEATURES.get(name, 0) for name in kinds) | lib.CLATTN_WITH_LSE
+    forward = problem_of(query, key, value, features, kinds.get("bias"), options)
+    every = (query, key, value, out, grad_out, *(gradients[name] for name in ("dquery", "dkey", "dvalue")
+                                                  if name in gradients))
+    forward.strided_columns = any(found.strides[3] != 1 and found.shape[3] > 1 for found in every)
+    problem = lib.new("clattn_backward_problem", forward=ctypes.addressof(forward),
+                      gradients=sum(_WANTED[name] for name in gradients))
+    tensors = lib.new("clattn_host_tensors")
+    places = lib.new("clattn_host_gradients")
+    for name, found, axes in [("query", query, _ROWS), ("key", key, _ROWS), ("value", value, _ROWS), *fields,
+                              ("out", out, _ROWS), ("lse", lse, _ROWS[:3])]:
+        place(tensors, name, found, axes)
+    place(places, "dout", grad_out)
+    for name, found in gradients.items():
+        place(places, name, found, _AXES.get(name, _ROWS))
+    check(lib.clattn_backward_host(context.handle, ctypes.byref(problem), ctypes.byref(call), ctypes.byref(tensors),
+                                   ctypes.byref(places)))

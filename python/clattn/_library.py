@@ -1,0 +1,87 @@
+"""The C library by ctypes: every public function, struct and constant of its headers, under their own names.
+
+Calls release the GIL. A struct begins as its init function leaves it: `new("clattn_problem")`.
+"""
+import ctypes
+import os
+import pathlib
+
+from . import _layout, _runtime
+
+_KINDS = {"int32": ctypes.c_int32, "uint32": ctypes.c_uint32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64,
+          "double": ctypes.c_double, "pointer": ctypes.c_void_p, "text": ctypes.c_char_p, "void": None,
+          "int64[4]": ctypes.c_int64 * 4}
+_NAMES = ("libclattn.so.0", "libclattn.0.dylib", "libclattn.so", "libclattn.dylib")
+
+
+class LibraryNotFound(ImportError):
+    """There is no C library, or not the one that this package was made for."""
+
+
+def _load():
+    """CLATTN_LIBRARY, else the library in the package, else the system's."""
+    named = os.environ.get("CLATTN_LIBRARY")
+    folder = pathlib.Path(__file__).parent / "lib"
+    candidates = [named] if named else [str(folder / name) for name in _NAMES if (folder / name).exists()] + list(_NAMES)
+    reasons = []
+    for candidate in candidates:
+        try:
+            return ctypes.CDLL(candidate)
+        except OSError as error:
+            reasons.append(str(error))
+    raise LibraryNotFound("clattn: the C library was not found; install clattn, or set CLATTN_LIBRARY to its file:\n  " +
+                          "\n  ".join(reasons))
+
+
+def _struct(name):
+    size, rows = _layout.STRUCTS[name]
+    fields = [(field, _KINDS[kind]) for field, kind, _ in rows]
+    made = type(name, (ctypes.Structure,), {"_fields_": fields, "__slots__": ()})
+    wrong = [field for field, _, offset in rows if getattr(made, field).offset != offset]
+    if wrong or ctypes.sizeof(made) != size:
+        raise LibraryNotFound(f"clattn: {name} is laid out otherwise on this machine ({', '.join(wrong) or 'its size'})")
+    return made
+
+
+def _declare(name):
+    result, arguments = _layout.FUNCTIONS[name]
+    try:
+        function = getattr(_dll, name)
+    except AttributeError:
+        raise LibraryNotFound(f"clattn: {_dll._name} has no {name}: it is older than this package") from None
+    function.restype = _KINDS[result]
+    function.argtypes = [_KINDS[kind] for kind in arguments]
+    return function
+
+
+_runtime.find()
+_dll = _load()
+structs = {}
+for _name in _layout.STRUCTS:
+    structs[_name] = _KINDS[_name] = _struct(_name)
+functions = {_name: _declare(_name) for _name in _layout.FUNCTIONS}
+constants = _layout.CONSTANTS
+globals().update(structs)
+globals().update(functions)
+globals().update(constants)
+
+
+def new(name, **fields):
+    """A struct with its defaults, from the library itself, and these fields."""
+    struct = structs[name]()
+    functions[f"{name}_init"](ctypes.byref(struct), ctypes.sizeof(struct))
+    for field, value in fields.items():
+        setattr(struct, field, value)
+    return struct
+
+
+def _check_defaults():
+    """A library of the same version begins its structs as the headers say that this package was made from."""
+    if functions["clattn_version_number"]() != _layout.VERSION_NUMBER:
+        return  # each takes the other's structs: see "Structs grow" in clattn.h
+    for name, defaults in _layout.DEFAULTS.items():
+        if bytes(new(name)).rstrip(b"\0") != bytes.fromhex(defaults):
+            raise LibraryNotFound(f"clattn: {name} of {_dll._name} is not the one that this package was made for")
+
+
+_check_defaults()

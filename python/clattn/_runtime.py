@@ -1,0 +1,32 @@
+"""Intel's OpenCL runtime for CPUs as the Python registry has it (clattn[cpu]), for machines without any driver."""
+import glob
+import importlib.metadata
+import os
+import sys
+
+_PACKAGE, _LIBRARY = "intel-opencl-rt", "libintelocl.so"
+_VENDORS = "/etc/OpenCL/vendors"
+_TOLD_OTHERWISE = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES")
+
+
+def _library_of_package():
+    """The path of the package's library; None where the package is not installed."""
+    try:
+        files = importlib.metadata.files(_PACKAGE) or ()
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    found = [str(file.locate().resolve()) for file in files if file.name == _LIBRARY]
+    return next((path for path in found if os.path.exists(path)), None)
+
+
+def find():
+    """Tells the OpenCL loader, by OCL_ICD_VENDORS, of Intel's runtime where that is installed as a Python package. Only
+    where the system has no driver and the environment names none: the variable takes the place of the system's. Before
+    the loader's first call, which reads it once."""
+    if sys.platform != "linux" or any(name in os.environ for name in _TOLD_OTHERWISE):
+        return
+    if glob.glob(f"{_VENDORS}/*.icd"):
+        return
+    path = _library_of_package()
+    if path:
+        os.environ["OCL_ICD_VENDORS"] = path

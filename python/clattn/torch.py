@@ -1,0 +1,285 @@
+"""clattn in PyTorch, on the CPU.
+
+    clattn.torch.enable()       every scaled_dot_product_attention on the CPU, training too, until disable(); the same
+                                is torch.nn.attention.activate_flash_attention_impl("clattn") after the import
+    clattn.torch.attention()    all that clattn has, with gradients, also in torch.compile
+    clattn.torch.report()       how many calls were served, and why others went to PyTorch's own kernel
+"""
+import threading
+from collections import Counter
+from typing import Optional, Tuple
+
+import torch
+import torch.nn.attention
+from torch import Tensor
+
+from ._arrays import torch_view
+from ._attention import _OUT_TYPES, _ROWS, broadcast, call_of, check_shapes, options_of, optional_fields, run, window_of
+from ._context import default_context
+from ._errors import Error, InvalidArgument, InvalidShape, Unsupported
+from ._gradients import run_backward
+
+__all__ = ["enable", "disable", "is_enabled", "attention", "report"]
+
+_FORWARD = "_scaled_dot_product_flash_attention_for_cpu"
+_BACKWARD = _FORWARD + "_backward"
+_TYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+_lock = threading.Lock()
+_registered = None  # the torch.library.Library that holds our kernels; None: disabled
+_originals = {}
+_served = Counter()
+_declined = Counter()
+
+
+def _views(query, key, value, floating=("query",)):
+    """Of three tensors that fit each other; those in `floating` must be of a floating-point type."""
+    views = []
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        found = torch_view(tensor)
+        if len(found.shape) != 4:
+            raise InvalidShape(f"{name}: has shape {found.shape}; must be [batch, heads, rows, columns]")
+        if name in floating and found.type not in _OUT_TYPES:
+            raise InvalidArgument(f"{name}: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
+        views.append(found)
+    check_shapes(*views)
+    return views
+
+
+# ---- scaled_dot_product_attention -------------------------------------------------------------------------------------
+
+
+def _why_not(query, key, value, dropout):
+    """Why PyTorch's kernel must compute a call; None: it need not."""
+    if dropout:
+        return "dropout: PyTorch draws it from a generator of its own"
+    if query.dtype == torch.float64:
+        return "float64: lse has float32 here, and gradients would have its rounding"
+    if query.dtype not in _TYPES or key.dtype != query.dtype or value.dtype != query.dtype:
+        return f"types {query.dtype}, {key.dtype}, {value.dtype}"
+    return None
+
+
+def _mask_fields(mask, shape):
+    if mask is None:
+        return []
+    if mask.dtype != torch.bool and not mask.dtype.is_floating_point:
+        raise InvalidArgument(f"mask: type {mask.dtype}; must be torch.bool or numbers with a point")
+    name = "mask" if mask.dtype == torch.bool else "bias"
+    return [(name, broadcast(mask, shape, name), _ROWS)]
+
+
+_NO_OPTIONS = options_of()
+_CAUSAL = options_of("top-left")
+
+
+def _arguments(query, key, value, mask, is_causal, scale):
+    """What both directions give to the library."""
+    q, k, v = _views(query, key, value)
+    if v.shape[3] != q.shape[3]:
+        raise InvalidShape(f"columns: query has {q.shape[3]}, value {v.shape[3]}; must be equal")
+    fields = _mask_fields(mask, (q.shape[0], q.shape[1], q.shape[2], k.shape[2]))
+    return q, k, v, fields, call_of(q, k, scale), _CAUSAL if is_causal else _NO_OPTIONS
+
+
+def _forward(keys, query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+    reason = _why_not(query, key, value, dropout_p)
+    if reason is None:
+        try:
+            q, k, v, fields, call, options = _arguments(query, key, value, attn_mask, is_causal, scale)
+            out = torch.empty_like(query)
+            lse = query.new_empty((query.shape[0], query.shape[2], query.shape[1]), dtype=torch.float32).transpose(1, 2)
+            run(default_context(), q, k, v, fields, call, options,
+                [("out", torch_view(out), _ROWS), ("lse", torch_view(lse), _ROWS[:3])])
+            if fields:
+                lse.masked_fill_(lse == float("-inf"), 0.0)  # as PyTorch's kernel has rows without a key
+            _served["forward"] += 1
+            return out, lse
+        except Error as error:
+            reason = str(error)
+    _declined[reason] += 1
+    return _originals[_FORWARD].call_boxed(keys, query, key, value, dropout_p, is_causal, attn_mask=attn_mask,
+                                           scale=scale)
+
+
+def _backward(keys, grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None):
+    reason = _why_not(query, key, value, dropout_p)
+    if reason is None:
+        try:
+            q, k, v, fields, call, options = _arguments(query, key, value, attn_mask, is_causal, scale)
+            grads = [torch.empty_like(x.transpose(1, 2), memory_format=torch.contiguous_format).transpose(1, 2)
+                     for x in (query, key, value)]
+            run_backward(default_context(), q, k, v, fields, call, options, torch_view(out), torch_view(logsumexp),
+                         torch_view(grad_out), dict(zip(("dquery", "dkey", "dvalue"), map(torch_view, grads))))
+            _served["backward"] += 1
+            return tuple(grads)
+        except Error as error:
+            reason = str(error)
+    _declined[reason] += 1
+    return _originals[_BACKWARD].call_boxed(keys, grad_out, query, key, value, out, logsumexp, dropout_p, is_causal,
+                                            attn_mask=attn_mask, scale=scale)
+
+
+def enable() -> None:
+    """Computes attention on the CPU by clattn from now on: whatever calls scaled_dot_product_attention, forward and
+    backward, eager and compiled, where PyTorch would take its flash kernel. Raises Error where there is no device."""
+    global _registered
+    if not hasattr(torch.library, "get_kernel"):
+        raise Unsupported(f"PyTorch {torch.__version__}: has no torch.library.get_kernel, by which a call that is not "
+                          "served goes back to PyTorch's own; needs PyTorch 2.9. clattn.torch.attention works")
+    default_context()
+    with _lock:
+        if _registered is not None:
+            return
+        library = torch.library.Library("aten", "IMPL")
+        for name, kernel in ((_FORWARD, _forward), (_BACKWARD, _backward)):
+            if name not in _originals:
+                _originals[name] = torch.library.get_kernel(f"aten::{name}", "CPU")
+            library.impl(name, kernel, "CPU", with_keyset=True, allow_override=True)
+        _registered = library
+
+
+def disable() -> None:
+    """PyTorch's own kernels again, with the bits that they had."""
+    global _registered
+    with _lock:
+        if _registered is not None:
+            _registered._destroy()
+            _registered = None
+
+
+def is_enabled() -> bool:
+    """Whether enable() is in force."""
+    return _registered is not None
+
+
+def report(clear: bool = False) -> dict:
+    """{"served": {direction: calls}, "declined": {reason: calls}} since the start, or since it was cleared. Calls that
+    PyTorch never hands to its flash kernel on the CPU (values of another head dim, dropout, no gradient of a mask) are
+    not counted: clattn.torch.attention serves most of these."""
+    found = {"served": dict(_served), "declined": dict(_declined)}
+    if clear:
+        _served.clear()
+        _declined.clear()
+    return found
+
+
+class _Activated:
+    """What PyTorch's registry keeps while we are its flash kernel."""
+
+    def remove(self) -> None:
+        disable()
+
+
+def _activate():
+    enable()
+    return _Activated()
+
+
+if hasattr(torch.nn.attention, "register_flash_attention_impl"):  # older PyTorch has no such registry
+    torch.nn.attention.register_flash_attention_impl("clattn", register_fn=_activate)
+
+
+# ---- an operator of its own -------------------------------------------------------------------------------------------
+
+
+def _options(causal, alignment, left, right, softcap):
+    return options_of(causal or None, alignment or None, window=(left, right), softcap=softcap)
+
+
+def _fields(query, key, mask, bias, slopes, sinks, key_lengths):
+    batch, heads, rows = query.shape[:3]
+    return optional_fields((batch, heads, rows, key.shape[2]), batch, heads, mask, bias, slopes, sinks,
+                           None if key_lengths is None else key_lengths.tolist(), None)
+
+
+@torch.library.custom_op("clattn::attention", mutates_args=(), device_types="cpu")
+def _operator(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], bias: Optional[Tensor],
+              slopes: Optional[Tensor], sinks: Optional[Tensor], key_lengths: Optional[Tensor], causal: str,
+              alignment: str, window_left: int, window_right: int, scale: Optional[float],
+              softcap: float) -> Tuple[Tensor, Tensor]:
+    q, k, v = _views(query, key, value)
+    out = query.new_empty(query.shape[:3] + value.shape[3:])
+    lse = query.new_empty(query.shape[:3], dtype=torch.float32)
+    run(default_context(), q, k, v, _fields(query, key, mask, bias, slopes, sinks, key_lengths), call_of(q, k, scale),
+        _options(causal, alignment, window_left, window_right, softcap),
+        [("out", torch_view(out), _ROWS), ("lse", torch_view(lse), _ROWS[:3])])
+    _served["attention"] += 1
+    return out, lse
+
+
+@_operator.register_fake
+def _(query, key, value, mask, bias, slopes, sinks, key_lengths, causal, alignment, window_left, window_right, scale,
+      softcap):
+    return query.new_empty(query.shape[:3] + value.shape[3:]), query.new_empty(query.shape[:3], dtype=torch.float32)
+
+
+@torch.library.custom_op("clattn::attention_backward", mutates_args=(), device_types="cpu")
+def _backward_operator(grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, lse: Tensor,
+                       mask: Optional[Tensor], bias: Optional[Tensor], slopes: Optional[Tensor],
+                       sinks: Optional[Tensor], key_lengths: Optional[Tensor], causal: str, alignment: str,
+                       window_left: int, window_right: int, scale: Optional[float], softcap: float, of_bias: bool,
+                       of_slopes: bool, of_sinks: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    q, k, v = _views(query, key, value, floating=("query", "key", "value"))
+    batch, heads, rows, _ = q.shape
+    grads = [torch.empty(x.shape, dtype=x.dtype) for x in (query, key, value)]
+    gradients = dict(zip(("dquery", "dkey", "dvalue"), map(torch_view, grads)))
+    for wanted, name, like, shape in ((of_bias, "dbias", bias, (batch, heads, rows, k.shape[2])),
+                                      (of_slopes, "dslopes", slopes, (batch, heads)), (of_sinks, "dsinks", sinks, (heads,))):
+        kind = torch.float64 if query.dtype == torch.float64 else torch.float32
+        grads.append(query.new_empty(like.shape if wanted else (0,), dtype=like.dtype if name == "dbias" and wanted
+                                     else kind))
+        if wanted:
+            gradients[name] = broadcast(grads[-1], shape, name)
+    run_backward(default_context(), q, k, v, _fields(query, key, mask, bias, slopes, sinks, key_lengths),
+                 call_of(q, k, scale), _options(causal, alignment, window_left, window_right, softcap), torch_view(out),
+                 torch_view(lse), torch_view(grad_out), gradients)
+    _served["attention, backward"] += 1
+    return tuple(grads)
+
+
+@_backward_operator.register_fake
+def _(grad_out, query, key, value, out, lse, mask, bias, slopes, sinks, key_lengths, causal, alignment, window_left,
+      window_right, scale, softcap, of_bias, of_slopes, of_sinks):
+    kind = torch.float64 if query.dtype == torch.float64 else torch.float32
+    none = (0,)
+    return tuple([x.new_empty(x.shape) for x in (query, key, value)] +
+                 [bias.new_empty(bias.shape) if of_bias else query.new_empty(none, dtype=kind),
+                  query.new_empty(slopes.shape if of_slopes else none, dtype=kind),
+                  query.new_empty(sinks.shape if of_sinks else none, dtype=kind)])
+
+
+def _setup_context(ctx, inputs, output):
+    query, key, value, mask, bias, slopes, sinks, key_lengths, *ctx.rest = inputs
+    ctx.save_for_backward(query, key, value, *output, mask, bias, slopes, sinks, key_lengths)
+    ctx.set_materialize_grads(True)
+    ctx.mark_non_differentiable(output[1])
+
+
+def _gradients(ctx, grad_out, _):
+    query, key, value, out, lse, mask, bias, slopes, sinks, key_lengths = ctx.saved_tensors
+    wanted = ctx.needs_input_grad[4:7]
+    dquery, dkey, dvalue, dbias, dslopes, dsinks = _backward_operator(
+        grad_out, query, key, value, out, lse, mask, bias, slopes, sinks, key_lengths, *ctx.rest, *wanted)
+    optional = [grad.to(like.dtype) if is_wanted else None
+                for grad, like, is_wanted in zip((dbias, dslopes, dsinks), (bias, slopes, sinks), wanted)]
+    return dquery, dkey, dvalue, None, *optional, *([None] * 7)
+
+
+_operator.register_autograd(_gradients, setup_context=_setup_context)
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Optional[Tensor] = None,
+              bias: Optional[Tensor] = None, causal: Optional[str] = None, alignment: Optional[str] = None,
+              window=None, scale: Optional[float] = None, softcap: Optional[float] = None,
+              slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None, key_lengths: Optional[Tensor] = None,
+              return_lse: bool = False):
+    """clattn.attention as a differentiable operator, whole in torch.compile.
+
+    Shapes and meanings are those of clattn.attention, with all four axes. Gradients: query, key, value, bias, slopes,
+    sinks. lse has none.
+    """
+    left, right = window_of(window)
+    out, lse = _operator(query, key, value, mask, bias, slopes, sinks, key_lengths, causal or "", alignment or "", left,
+                         right, scale, softcap or 0.0)
+    return (out, lse) if return_lse else out

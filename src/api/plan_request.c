@@ -1,0 +1,85 @@
+/* Plans that are made in a thread of their own (clattn_plan_begin). A request owns a copy of the problem and, once the
+ * thread ends, the plan or the record of its failure, which clattn_plan_finish hands to the thread that asks. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "operation/problem.h"
+#include "plan/planner.h"
+#include "program/context.h"
+
+struct clattn_plan_request {
+    clattn_context *context;
+    struct problem problem;
+    pthread_t thread;
+    atomic_int is_ready;
+
+    /* Written by the thread. */
+    clattn_plan *plan;
+    clattn_status status;
+    struct error_record error;
+};
+
+static void *make_plan(void *context)
+{
+    clattn_plan_request *request = context;
+    request->status = planner_plan(request->context, &request->problem.any, &request->plan);
+    error_save(&request->error);
+    atomic_store(&request->is_ready, 1);
+    return NULL;
+}
+
+clattn_status clattn_plan_begin(clattn_context *context, const clattn_problem *problem, clattn_plan_request **request)
+{
+    REQUIRE(request);
+    *request = NULL;
+    const clattn_status status = context_check(context);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    clattn_plan_request *made = calloc(1, sizeof(*made));
+    if (!made) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the request of a plan");
+    }
+    made->context = context;
+    const clattn_status checked = problem_init(&made->problem, problem);
+    if (checked != CLATTN_OK) {
+        free(made);
+        return checked;
+    }
+    const int code = pthread_create(&made->thread, NULL, make_plan, made);
+    if (code != 0) {
+        free(made);
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "pthread_create failed with %d: no thread to make the plan in",
+                         code);
+    }
+    *request = made;
+    return CLATTN_OK;
+}
+
+int clattn_plan_is_ready(const clattn_plan_request *request)
+{
+    return request ? atomic_load(&request->is_ready) : 1;
+}
+
+clattn_status clattn_plan_finish(clattn_plan_request *request, clattn_plan **plan)
+{
+    REQUIRE(plan);
+    *plan = NULL;
+    REQUIRE(request);
+    /* After a fork the thread is not in this process: nothing to wait for. */
+    const clattn_status status = context_check(request->context);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    pthread_join(request->thread, NULL);
+    const clattn_status made = request->status;
+    if (made == CLATTN_OK) {
+        *plan = request->plan;
+    } else {
+        error_restore(&request->error);
+    }
+    free(request);
+    return made;
+}

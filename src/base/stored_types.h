@@ -1,0 +1,36 @@
+/* Storage types, as data: a row of the table in stored_types.c each, and the conversions of rows in host memory.
+ *
+ *     element types   one number after the other. int8, e4m3, e5m2: codes, whose scales are tensors of the caller
+ *     block types     32 columns a block, which begins with its own scale (ggml's formats); a tensor of them is made of
+ *                     whole blocks, and its offset and strides count columns, in multiples of 32
+ *
+ * The value of a code is rounded to float32 once, here and in kernels: their twin is cl/stored_types.clh. */
+#ifndef CLATTN_SRC_STORED_TYPES_H
+#define CLATTN_SRC_STORED_TYPES_H
+
+#include "clattn.h"
+
+#define BLOCK_COLUMNS 32 /* of each block type */
+#define STORED_TYPES (CLATTN_Q5_1 + 1)
+
+/* Whether queries, outputs and biases may be of it: float32, float16, bfloat16, float64. */
+int type_is_float(clattn_type type);
+
+/* Whether its values are codes times scales that are a tensor of their own. */
+int type_takes_scales(clattn_type type);
+
+int type_is_blocks(clattn_type type);
+
+/* Element `index` of memory of a type: a number, a code as a number (scale 1), or a value out of its block. */
+double type_load(clattn_type type, const void *data, int64_t index);
+
+/* Not of block types, whose values are stored by the row. */
+void type_store(clattn_type type, void *data, int64_t index, double value);
+
+/* The value of a code: a product that is rounded to float32. */
+double type_scaled(double code, float scale);
+
+/* The nearest code of a value by its scale; a scale of 0 has code 0. */
+double type_code(clattn_type type, float value, float scale);
+
+#endif

@@ -1,0 +1,59 @@
+/* Append as an operation: its tensors, its problem and its calls, validated, and where each row goes. No device needed.
+ */
+#ifndef CLATTN_SRC_APPEND_H
+#define CLATTN_SRC_APPEND_H
+
+#include "cl/append_params.h"
+#include "operation/any_problem.h"
+#include "operation/turning.h"
+
+/* APPEND_COSINE, ... APPEND_KEY_CACHE, APPEND_VALUE_CACHE */
+enum append_tensor {
+#define ID_OF_ROW(id, field, axes, element, access, place, asked_by) APPEND_##id,
+    CLATTN_APPEND_TENSORS(ID_OF_ROW)
+#undef ID_OF_ROW
+        APPEND_TENSOR_COUNT
+};
+
+extern const struct operation operation_append;
+
+/* Immutable after append_problem_init. */
+struct append_problem {
+    struct any_problem any;  /* first: see append_problem_of */
+    clattn_append_problem p; /* every default resolved; p.strategy is NULL */
+    struct turning turning;
+};
+
+static inline const struct append_problem *append_problem_of(const struct any_problem *any)
+{
+    return (const struct append_problem *)any;
+}
+
+struct append_call {
+    struct operands operands; /* first: see append_call_of */
+    int64_t query_len;
+};
+
+static inline const struct append_call *append_call_of(const struct operands *operands)
+{
+    return (const struct append_call *)operands;
+}
+
+clattn_status append_problem_init(struct append_problem *problem, const clattn_append_problem *given);
+clattn_status append_call_from_device(const struct append_problem *problem, const clattn_cache_call *values,
+                                      const clattn_append_tensors *tensors, struct append_call *call);
+
+/* Values that say where rows stand and go are checked too. */
+clattn_status append_call_from_host(const struct append_problem *problem, const clattn_cache_call *values,
+                                    const clattn_append_host_tensors *tensors, struct append_call *call);
+
+/* Where row i of sequence b goes, of a call in host memory that was checked: the sequence or page, and its row there.
+ */
+struct append_target {
+    int is_written;
+    int64_t pack, row;
+};
+struct append_target append_target(const struct append_problem *problem, const struct append_call *call, int64_t b,
+                                   int64_t i);
+
+#endif

@@ -1,0 +1,196 @@
+/* The rules on the fields of append's problem. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/growth.h"
+#include "base/stored_types.h"
+#include "operation/append.h"
+
+GROWTH(clattn_append_problem, "problem", capacity, strategy, CLATTN_APPEND_PROBLEM_INIT);
+
+static clattn_status check_types(const clattn_append_problem *p)
+{
+    const struct {
+        const char *name;
+        clattn_type type;
+        int64_t columns;
+        uint32_t scales;
+    } caches[2] = { { "key_type", p->key_type, p->head_dim, CLATTN_WITH_KEY_SCALES },
+                    { "value_type", p->value_type, p->head_dim_v, CLATTN_WITH_VALUE_SCALES } };
+    if (!type_is_float(p->type)) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "type %d: must be CLATTN_FLOAT32, FLOAT16, BFLOAT16 or FLOAT64",
+                         (int)p->type);
+    }
+    for (int i = 0; i < 2; ++i) {
+        const int64_t block = clattn_type_columns(caches[i].type);
+        if (block == 0) {
+            return error_set(CLATTN_INVALID_ARGUMENT, "%s %d: is not a clattn_type", caches[i].name,
+                             (int)caches[i].type);
+        }
+        if ((caches[i].type == CLATTN_FLOAT64) != (p->type == CLATTN_FLOAT64)) {
+            return error_set(CLATTN_INVALID_ARGUMENT, "%s %s: float64 goes with no other type, and type is %s",
+                             caches[i].name, clattn_type_name(caches[i].type), clattn_type_name(p->type));
+        }
+        if (caches[i].columns % block != 0) {
+            return error_set(CLATTN_INVALID_SHAPE, "%s %" PRId64 ": must be a multiple of %" PRId64 ", a block of %s",
+                             i ? "head_dim_v" : "head_dim", caches[i].columns, block, clattn_type_name(caches[i].type));
+        }
+        if (p->features & caches[i].scales && !type_takes_scales(caches[i].type)) {
+            return error_set(CLATTN_INVALID_ARGUMENT, "features: scales are for int8, e4m3 and e5m2, and %s is %s",
+                             caches[i].name, clattn_type_name(caches[i].type));
+        }
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status check_shape(const clattn_append_problem *p)
+{
+    const struct dimension dimensions[] = {
+        { "batch", p->batch, 0 },
+        { "query_heads", p->query_heads, 0 },
+        { "kv_heads", p->kv_heads, 0 },
+        { "query_len", p->query_len, 0 },
+        { "head_dim", p->head_dim, 1 },
+        { "head_dim_v", p->head_dim_v, 1 },
+        { "capacity", p->capacity, 0 },
+        { "page_size", p->page_size, 0 },
+        { "pages", p->pages, 0 },
+        { "ring", p->ring, 0 },
+        { "pinned", p->pinned, 0 },
+        { "key_scale_rows", p->key_scale_rows, 0 },
+        { "key_scale_columns", p->key_scale_columns, 0 },
+        { "value_scale_rows", p->value_scale_rows, 0 },
+        { "value_scale_columns", p->value_scale_columns, 0 },
+    };
+    clattn_status status = check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+    const struct dimension products[] = {
+        { "batch * query_len", status == CLATTN_OK ? p->batch * p->query_len : 0, 0 },
+        { "query_heads + kv_heads", status == CLATTN_OK ? p->query_heads + p->kv_heads : 0, 0 },
+    };
+    return status == CLATTN_OK ? check_dimensions(products, 2) : status;
+}
+
+static clattn_status check_features(const clattn_append_problem *p)
+{
+    const uint32_t known = CLATTN_WITH_VARLEN | CLATTN_WITH_PAGES | CLATTN_WITH_PAGE_STARTS | CLATTN_WITH_KEY_SCALES |
+                           CLATTN_WITH_VALUE_SCALES | CLATTN_WITH_POSITIONS | CLATTN_WITH_STARTS |
+                           CLATTN_WITH_TOKEN_TABLES | CLATTN_WITH_SLOTS | CLATTN_WITH_ROTARY;
+    const uint32_t by_position = CLATTN_WITH_POSITIONS | CLATTN_WITH_TOKEN_TABLES;
+    if (p->features & ~known) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "features 0x%x: append does not know bits 0x%x", p->features,
+                         p->features & ~known);
+    }
+    if (!(p->features & (CLATTN_WITH_STARTS | CLATTN_WITH_SLOTS))) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "features 0x%x: nothing says where new rows go; set CLATTN_WITH_STARTS or CLATTN_WITH_SLOTS",
+                         p->features);
+    }
+    if (p->features & CLATTN_WITH_SLOTS && p->features & CLATTN_WITH_STARTS &&
+        (!(p->features & CLATTN_WITH_ROTARY) || p->features & by_position)) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "features: with CLATTN_WITH_SLOTS, CLATTN_WITH_STARTS would be "
+                                                  "ignored where it does not tell by how much rows are turned");
+    }
+    return CLATTN_OK;
+}
+
+/* A pool, and what finds rows in it. */
+static clattn_status check_pages(const clattn_append_problem *p)
+{
+    const int by_slots = (p->features & CLATTN_WITH_SLOTS) != 0, has_table = (p->features & CLATTN_WITH_PAGES) != 0;
+    if (p->page_size == 0 && (p->pages != 0 || has_table)) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "page_size 0, pages %" PRId64 ": pages and CLATTN_WITH_PAGES need the rows of a page",
+                         p->pages);
+    }
+    if (p->features & CLATTN_WITH_PAGE_STARTS && !has_table) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "features: CLATTN_WITH_PAGE_STARTS needs CLATTN_WITH_PAGES");
+    }
+    if (by_slots && has_table) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "features: with CLATTN_WITH_SLOTS no page table is read; leave "
+                                                  "CLATTN_WITH_PAGES out");
+    }
+    if (p->page_size > 0 && !by_slots && !has_table) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "page_size %" PRId64
+                         ": needs CLATTN_WITH_PAGES or CLATTN_WITH_SLOTS, to find rows in the pool",
+                         p->page_size);
+    }
+    if (p->page_size > 0 && by_slots && p->capacity != 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "capacity %" PRId64 ": slots of a pool are bounded by its pages; leave it 0", p->capacity);
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status check_ring(const clattn_append_problem *p)
+{
+    if (p->ring == 0) {
+        return p->pinned == 0 ? CLATTN_OK
+                              : error_set(CLATTN_INVALID_ARGUMENT, "pinned %" PRId64 ": needs a ring", p->pinned);
+    }
+    if (p->features & CLATTN_WITH_SLOTS) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "ring %" PRId64 ": slots say themselves where rows go; leave it 0",
+                         p->ring);
+    }
+    if (p->ring <= p->pinned || p->ring > p->capacity) {
+        return error_set(CLATTN_INVALID_SHAPE,
+                         "ring %" PRId64 ": must be more than pinned %" PRId64 " and at most capacity %" PRId64,
+                         p->ring, p->pinned, p->capacity);
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status check_scales(const clattn_append_problem *p)
+{
+    if ((!(p->features & CLATTN_WITH_KEY_SCALES) && (p->key_scale_rows || p->key_scale_columns)) ||
+        (!(p->features & CLATTN_WITH_VALUE_SCALES) && (p->value_scale_rows || p->value_scale_columns))) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "key_scale_rows %" PRId64 ", key_scale_columns %" PRId64 ", value_scale_rows %" PRId64
+                         ", value_scale_columns %" PRId64 ": would be ignored without CLATTN_WITH_KEY_SCALES, "
+                         "CLATTN_WITH_VALUE_SCALES; set them, or leave these 0",
+                         p->key_scale_rows, p->key_scale_columns, p->value_scale_rows, p->value_scale_columns);
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status check_turning(const struct append_problem *problem)
+{
+    return turning_check(&problem->turning, problem->p.head_dim);
+}
+
+static clattn_status check_problem(const struct append_problem *problem)
+{
+    clattn_status (*const checks[])(const clattn_append_problem *) = { check_shape, check_types, check_features,
+                                                                       check_pages, check_ring,  check_scales };
+    clattn_status status = CLATTN_OK;
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
+        status = checks[i](&problem->p);
+    }
+    return status == CLATTN_OK ? check_turning(problem) : status;
+}
+
+clattn_status append_problem_init(struct append_problem *problem, const clattn_append_problem *given)
+{
+    clattn_append_problem *p = &problem->p;
+    memset(problem, 0, sizeof(*problem));
+    problem->any.operation = &operation_append;
+    clattn_status status = growth_copy(GROWTH_OF(clattn_append_problem), given, p);
+    if (status == CLATTN_OK) {
+        p->inverse = p->inverse != 0;
+        p->strided_columns = p->strided_columns != 0;
+        p->key_type = p->key_type != CLATTN_TYPE_NONE ? p->key_type : p->type;
+        p->value_type = p->value_type != CLATTN_TYPE_NONE ? p->value_type : p->type;
+        p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
+        problem->turning =
+            (struct turning){ p->pairs, p->inverse, p->first_column, p->columns, p->positions, p->features };
+        turning_resolve(&problem->turning, p->head_dim);
+        status = check_problem(problem);
+    }
+    p->columns = problem->turning.columns;
+    if (status == CLATTN_OK) {
+        status = problem_set_strategy(&problem->any, p->strategy);
+    }
+    p->strategy = NULL;
+    return status;
+}

@@ -1,0 +1,328 @@
+/* The table of the backward operation; validation of its problems and calls. */
+#include "operation/backward.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/growth.h"
+#include "base/stored_types.h"
+#include "base/text.h"
+#include "operation/fill_params.h"
+#include "operation/forward_rows.h"
+
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+enum gradient_element {
+    ELEMENT_DQUERY = FORWARD_ELEMENTS,
+    ELEMENT_DKEY,
+    ELEMENT_DVALUE,
+    ELEMENT_DBIAS,
+    BACKWARD_ELEMENTS
+};
+
+/* Both public structs of a call, side by side. */
+struct device_tensors {
+    clattn_tensors forward;
+    clattn_gradients gradients;
+};
+struct host_tensors {
+    clattn_host_tensors forward;
+    clattn_host_gradients gradients;
+};
+
+static const struct tensor_row tensor_rows[BACKWARD_TENSOR_COUNT] = {
+#define FORWARD_ROW(id, field, axes, element, access, place, asked_by)                                                 \
+    MEMBER_ROW(field, forward.field, axes, element, TENSOR_INPUT, place, struct device_tensors, struct host_tensors,   \
+               clattn_params),
+#define GRADIENT_ROW(id, field, axes, element, access, place, asked_by)                                                \
+    MEMBER_ROW(field, gradients.field, axes, element, ROLE_##access, place, struct device_tensors,                     \
+               struct host_tensors, clattn_backward_params),
+    CLATTN_FORWARD_TENSORS(FORWARD_ROW) CLATTN_GRADIENT_TENSORS(GRADIENT_ROW)
+#undef FORWARD_ROW
+#undef GRADIENT_ROW
+};
+
+ROWS_HAVE_ROOM(BACKWARD_TENSOR_COUNT, FORWARD_EXTENTS, BACKWARD_ELEMENTS);
+_Static_assert(offsetof(clattn_backward_params, forward) == 0, "rows of the forward's count from its params");
+
+#define ALWAYS 1
+#define FEATURE(name) ((problem->features & CLATTN_WITH_##name) != 0)
+#define GRADIENT(name) backward_wants(problem, CLATTN_GRADIENT_##name)
+#define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << GRADIENT_##id : 0)
+static uint32_t asked_of(const struct backward_problem *problem)
+{
+    return 0u CLATTN_GRADIENT_TENSORS(ASKED_OF_ROW);
+}
+#undef ALWAYS
+#undef FEATURE
+#undef GRADIENT
+
+/* Gradients that are not added to what is there are written whole. */
+#define ALWAYS 0
+#define FEATURE(name) 0
+#define GRADIENT(name) !(problem->accumulate & CLATTN_GRADIENT_##name)
+static uint32_t unread_of(const struct backward_problem *problem)
+{
+    return 0u CLATTN_GRADIENT_TENSORS(ASKED_OF_ROW);
+}
+#undef ALWAYS
+#undef FEATURE
+#undef GRADIENT
+
+/* ---- problem ---------------------------------------------------------------------------------- */
+
+GROWTH(clattn_backward_problem, "problem", gradients, strategy, CLATTN_BACKWARD_PROBLEM_INIT);
+
+static const struct {
+    uint32_t gradient;
+    const char *name, *needs; /* what the forward must have */
+    uint32_t flag;
+} gradient_table[] = {
+    { CLATTN_GRADIENT_QUERY, "dquery", "", 0 },
+    { CLATTN_GRADIENT_KEY, "dkey", "", 0 },
+    { CLATTN_GRADIENT_VALUE, "dvalue", "", 0 },
+    { CLATTN_GRADIENT_BIAS, "dbias", "bias_type", CLATTN_FLAG_BIAS },
+    { CLATTN_GRADIENT_SLOPES, "dslopes", "CLATTN_WITH_SLOPES", CLATTN_FLAG_SLOPES },
+    { CLATTN_GRADIENT_SINKS, "dsinks", "CLATTN_WITH_SINKS", CLATTN_FLAG_SINKS },
+    { CLATTN_GRADIENT_SCALE, "dscale", "", 0 },
+};
+
+static uint32_t known_gradients(void)
+{
+    uint32_t known = 0;
+    for (size_t i = 0; i < sizeof(gradient_table) / sizeof(gradient_table[0]); ++i) {
+        known |= gradient_table[i].gradient;
+    }
+    return known;
+}
+
+/* Gradients are of what is stored as floating-point numbers, all of it at once. */
+static clattn_status check_keys(const clattn_problem *p)
+{
+    const struct {
+        const char *name;
+        clattn_type type;
+    } stored[] = { { "key_type", p->key_type }, { "value_type", p->value_type } };
+    for (size_t i = 0; i < 2; ++i) {
+        if (!type_is_float(stored[i].type)) {
+            return error_set(CLATTN_UNSUPPORTED, "%s %s: there are gradients of float32, float16, bfloat16 and float64",
+                             stored[i].name, clattn_type_name(stored[i].type));
+        }
+    }
+    return p->ring == 0
+               ? CLATTN_OK
+               : error_set(CLATTN_UNSUPPORTED, "ring %lld: keys that a ring no longer has would lack their gradients",
+                           (long long)p->ring);
+}
+
+clattn_status gradients_check(uint32_t gradients, uint32_t known, const char *kind)
+{
+    return gradients != 0 && (gradients & ~known) == 0
+               ? CLATTN_OK
+               : error_set(CLATTN_INVALID_ARGUMENT, "gradients 0x%x: must be one or more of %s_*", gradients, kind);
+}
+
+clattn_status gradients_check_accumulate(uint32_t accumulate, uint32_t gradients)
+{
+    return (accumulate & ~gradients) == 0
+               ? CLATTN_OK
+               : error_set(CLATTN_INVALID_ARGUMENT, "accumulate 0x%x: has gradients that are not asked for: 0x%x",
+                           accumulate, accumulate & ~gradients);
+}
+
+clattn_status gradients_check_type(clattn_type given, clattn_type type)
+{
+    return given == CLATTN_TYPE_NONE || (given == CLATTN_FLOAT32 && type != CLATTN_FLOAT64)
+               ? CLATTN_OK
+               : error_set(CLATTN_INVALID_ARGUMENT, "gradient_type %d: must be CLATTN_TYPE_NONE%s", (int)given,
+                           type == CLATTN_FLOAT64 ? " with type float64" : " or CLATTN_FLOAT32");
+}
+
+static clattn_status check_gradients(const struct backward_problem *b)
+{
+    clattn_status status = gradients_check(b->gradients, known_gradients(), "CLATTN_GRADIENT");
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    if (b->features & ~(uint32_t)CLATTN_WITH_DLSE) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "features 0x%x: bits 0x%x are not known", b->features,
+                         b->features & ~(uint32_t)CLATTN_WITH_DLSE);
+    }
+    status = gradients_check_accumulate(b->accumulate, b->gradients);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < sizeof(gradient_table) / sizeof(gradient_table[0]); ++i) {
+        if (b->gradients & gradient_table[i].gradient && gradient_table[i].flag &&
+            !(b->attention.flags & gradient_table[i].flag)) {
+            return error_set(CLATTN_INVALID_ARGUMENT, "gradients 0x%x: %s needs %s in the forward problem",
+                             b->gradients, gradient_table[i].name, gradient_table[i].needs);
+        }
+    }
+    if (b->attention.p.weights != CLATTN_WEIGHTS_NONE) {
+        return error_set(CLATTN_UNSUPPORTED, "weights %d: the weights output has no gradient; set CLATTN_WEIGHTS_NONE",
+                         (int)b->attention.p.weights);
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status resolve_types(struct backward_problem *b, clattn_type given)
+{
+    const clattn_problem *p = &b->attention.p;
+    const struct {
+        uint32_t gradient;
+        const char *name;
+        clattn_type stored, *type;
+    } types[] = {
+        { CLATTN_GRADIENT_QUERY, "dquery", p->type, &b->dquery_type },
+        { CLATTN_GRADIENT_KEY, "dkey", p->key_type, &b->dkey_type },
+        { CLATTN_GRADIENT_VALUE, "dvalue", p->value_type, &b->dvalue_type },
+        { CLATTN_GRADIENT_BIAS, "dbias", p->bias_type, &b->dbias_type },
+    };
+    const clattn_status status = gradients_check_type(given, p->type);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); ++i) {
+        const clattn_type type = given != CLATTN_TYPE_NONE ? given : types[i].stored;
+        *types[i].type = type;
+        if (b->accumulate & types[i].gradient && type != CLATTN_FLOAT32 && type != CLATTN_FLOAT64) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "accumulate 0x%x: %s is %s, and sums in 16 bits would lose what is added; set "
+                             "gradient_type to CLATTN_FLOAT32",
+                             b->accumulate, types[i].name, clattn_type_name(type));
+        }
+    }
+    return CLATTN_OK;
+}
+
+clattn_status backward_problem_init(struct backward_problem *b, const clattn_backward_problem *given)
+{
+    clattn_backward_problem known;
+    memset(b, 0, sizeof(*b));
+    clattn_status status = growth_copy(GROWTH_OF(clattn_backward_problem), given, &known);
+    if (status == CLATTN_OK && !known.forward) {
+        status = error_set(CLATTN_INVALID_ARGUMENT, "forward: must point to the forward's problem");
+    }
+    if (status == CLATTN_OK) {
+        status = problem_init(&b->attention, known.forward);
+    }
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    b->attention.any.operation = &operation_backward;
+    b->attention.p.features |= CLATTN_WITH_LSE;
+    b->attention.flags |= CLATTN_FLAG_LSE;
+    b->gradients = known.gradients;
+    b->accumulate = known.accumulate;
+    b->features = known.features;
+    status = check_keys(&b->attention.p);
+    if (status == CLATTN_OK) {
+        status = check_gradients(b);
+    }
+    if (status == CLATTN_OK) {
+        status = resolve_types(b, known.gradient_type);
+    }
+    return status == CLATTN_OK ? problem_set_strategy(&b->attention.any, known.strategy) : status;
+}
+
+static int equal(const struct any_problem *a, const struct any_problem *b)
+{
+    const struct backward_problem *x = backward_problem(a), *y = backward_problem(b);
+    return attention_problem_equal(a, b) && x->gradients == y->gradients && x->accumulate == y->accumulate &&
+           x->features == y->features && x->dquery_type == y->dquery_type && x->dkey_type == y->dkey_type &&
+           x->dvalue_type == y->dvalue_type && x->dbias_type == y->dbias_type;
+}
+
+static void describe(const struct any_problem *any, struct text *text)
+{
+    const struct backward_problem *b = backward_problem(any);
+    attention_problem_describe(any, text);
+    text_append(text, "; gradients");
+    for (size_t i = 0; i < sizeof(gradient_table) / sizeof(gradient_table[0]); ++i) {
+        if (b->gradients & gradient_table[i].gradient) {
+            text_append(text, " %s%s", b->accumulate & gradient_table[i].gradient ? "+" : "", gradient_table[i].name);
+        }
+    }
+    text_append(text, "%s", b->features & CLATTN_WITH_DLSE ? " with dlse" : "");
+}
+
+const struct operation operation_backward = {
+    .name = "backward",
+    .rows = tensor_rows,
+    .count = BACKWARD_TENSOR_COUNT,
+    .workspace_function = "clattn_plan_workspace",
+    .problem_bytes = sizeof(struct backward_problem),
+    .equal = equal,
+    .describe = describe,
+};
+
+/* ---- calls ------------------------------------------------------------------------------------ */
+
+GROWTH(clattn_gradients, "gradients", dvalue, dscale, CLATTN_GRADIENTS_INIT);
+GROWTH(clattn_host_gradients, "gradients", dvalue, dscale, CLATTN_HOST_GRADIENTS_INIT);
+
+static void set_elements(const struct backward_problem *b, struct operands *operands)
+{
+    const clattn_type types[BACKWARD_ELEMENTS] = { [ELEMENT_DQUERY] = b->dquery_type,
+                                                   [ELEMENT_DKEY] = b->dkey_type,
+                                                   [ELEMENT_DVALUE] = b->dvalue_type,
+                                                   [ELEMENT_DBIAS] = b->dbias_type };
+    for (int i = FORWARD_ELEMENTS; i < BACKWARD_ELEMENTS; ++i) {
+        operands->element[i] = types[i];
+        operands->element_bytes[i] = clattn_type_size(types[i]);
+    }
+}
+
+static clattn_status check_call(const struct backward_problem *b, const clattn_call *values, struct call *call)
+{
+    struct operands *operands = &call->operands;
+    forward_drop_batch_strides(&b->attention.p, operands);
+    clattn_status status = call_resolve(&b->attention, values, call);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    call_measure(&b->attention, call);
+    operands->operation = &operation_backward;
+    operands->asked |= asked_of(b);
+    operands->unread = unread_of(b);
+    set_elements(b, operands);
+    return operands_check(operands);
+}
+
+clattn_status backward_call_from_device(const struct backward_problem *problem, const clattn_call *values,
+                                        const clattn_tensors *tensors, const clattn_gradients *gradients,
+                                        struct call *call)
+{
+    struct device_tensors known;
+    memset(call, 0, sizeof(*call));
+    clattn_status status = call_copy_tensors(tensors, &known.forward);
+    if (status == CLATTN_OK) {
+        status = growth_copy(GROWTH_OF(clattn_gradients), gradients, &known.gradients);
+    }
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    call->operands.operation = &operation_backward;
+    operands_read_device(&call->operands, &known);
+    call->operands.workspace = known.gradients.workspace;
+    return check_call(problem, values, call);
+}
+
+clattn_status backward_call_from_host(const struct backward_problem *problem, const clattn_call *values,
+                                      const clattn_host_tensors *tensors, const clattn_host_gradients *gradients,
+                                      struct call *call)
+{
+    struct host_tensors known;
+    memset(call, 0, sizeof(*call));
+    clattn_status status = call_copy_host_tensors(tensors, &known.forward);
+    if (status == CLATTN_OK) {
+        status = growth_copy(GROWTH_OF(clattn_host_gradients), gradients, &known.gradients);
+    }
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    call->operands.operation = &operation_backward;
+    operands_read_host(&call->operands, &known);
+    return check_call(problem, values, call);
+}

@@ -1,0 +1,63 @@
+/* The gradients of attention as an operation: the forward's tensors, all of them inputs, and those of the gradients;
+ * its problem and its calls, validated. No device needed. */
+#ifndef CLATTN_SRC_BACKWARD_H
+#define CLATTN_SRC_BACKWARD_H
+
+#include "cl/backward_params.h"
+#include "clattn_backward.h"
+#include "operation/call.h"
+#include "operation/gradient_tensors.h"
+#include "operation/problem.h"
+
+/* Behind TENSOR_QUERY, TENSOR_KEY, ...: GRADIENT_DOUT, GRADIENT_DLSE, GRADIENT_DQUERY, ... */
+enum gradient_id {
+    GRADIENT_BEFORE_FIRST = TENSOR_COUNT - 1,
+#define ID_OF_ROW(id, name, axes, element, access, place, asked_by) GRADIENT_##id,
+    CLATTN_GRADIENT_TENSORS(ID_OF_ROW)
+#undef ID_OF_ROW
+        BACKWARD_TENSOR_COUNT
+};
+
+extern const struct operation operation_backward;
+
+/* Where the tensors of a call are, for operands_fill; kernels get of it what they need. */
+typedef struct clattn_backward_params {
+    clattn_params forward;
+    CLATTN_GRADIENT_TENSORS(CLATTN_PLACE_ROW)
+} clattn_backward_params;
+
+/* Begins with what attention_problem sees: the forward's problem, with CLATTN_WITH_LSE. */
+struct backward_problem {
+    struct problem attention;
+    uint32_t gradients, accumulate, features;
+    clattn_type dquery_type, dkey_type, dvalue_type, dbias_type; /* resolved */
+};
+
+static inline const struct backward_problem *backward_problem(const struct any_problem *any)
+{
+    return (const struct backward_problem *)any;
+}
+
+/* Rules that layers' gradients have too. The gradients that are asked for are among the `known`, CLATTN_GRADIENT_* or
+ * what `kind` is; those that are added to what is there are asked for; gradient_type beside the forward's type. */
+clattn_status gradients_check(uint32_t gradients, uint32_t known, const char *kind);
+clattn_status gradients_check_accumulate(uint32_t accumulate, uint32_t gradients);
+clattn_status gradients_check_type(clattn_type given, clattn_type type);
+
+clattn_status backward_problem_init(struct backward_problem *problem, const clattn_backward_problem *given);
+
+/* call->operands are of operation_backward. `values` may be NULL. */
+clattn_status backward_call_from_device(const struct backward_problem *problem, const clattn_call *values,
+                                        const clattn_tensors *tensors, const clattn_gradients *gradients,
+                                        struct call *call);
+clattn_status backward_call_from_host(const struct backward_problem *problem, const clattn_call *values,
+                                      const clattn_host_tensors *tensors, const clattn_host_gradients *gradients,
+                                      struct call *call);
+
+/* Whether a gradient (CLATTN_GRADIENT_*) is asked for, and added to what is there. */
+static inline int backward_wants(const struct backward_problem *problem, uint32_t gradients)
+{
+    return (problem->gradients & gradients) != 0;
+}
+
+#endif

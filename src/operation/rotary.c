@@ -1,0 +1,210 @@
+/* Validation of rotary embedding. */
+#include "operation/rotary.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/growth.h"
+#include "base/stored_types.h"
+#include "base/text.h"
+#include "operation/rows.h"
+
+/* ---- tensors ---------------------------------------------------------------------------------- */
+
+enum rotary_extent {
+    EXTENT_ONE,
+    EXTENT_BATCH,
+    EXTENT_PACKS, /* varlen: 1, sequences follow one another on the row axis; else the batch */
+    EXTENT_HEADS,
+    EXTENT_QUERY_ROWS, /* varlen: of all sequences, where the seams can be read; else query_len */
+    EXTENT_HEAD_DIM,
+    EXTENT_TABLE_PACKS, /* tables with a row for each row of the tensors: PACKS, else 1 */
+    EXTENT_TABLE_ROWS,
+    EXTENT_TABLE_COLUMNS,
+    EXTENT_SEAMS,
+    ROTARY_EXTENTS
+};
+
+enum rotary_element { ELEMENT_TYPE, ELEMENT_FLOAT, ELEMENT_INT, ROTARY_ELEMENTS };
+
+static const struct tensor_row tensor_rows[ROTARY_TENSOR_COUNT] = {
+#define ROW(id, field, axes, element, access, place, asked_by)                                                         \
+    TENSOR_ROW(field, axes, element, access, place, clattn_rotary_tensors, clattn_rotary_host_tensors,                 \
+               clattn_rotary_params),
+    CLATTN_ROTARY_TENSORS(ROW)
+#undef ROW
+};
+
+ROWS_HAVE_ROOM(ROTARY_TENSOR_COUNT, ROTARY_EXTENTS, ROTARY_ELEMENTS);
+
+static int rotary_problem_equal(const struct any_problem *a, const struct any_problem *b)
+{
+    const clattn_rotary_problem *x = &rotary_problem_of(a)->p, *y = &rotary_problem_of(b)->p;
+    return x->type == y->type && x->pairs == y->pairs && x->batch == y->batch && x->heads == y->heads &&
+           x->query_len == y->query_len && x->head_dim == y->head_dim && x->first_column == y->first_column &&
+           x->columns == y->columns && x->positions == y->positions && x->features == y->features &&
+           x->inverse == y->inverse && x->strided_columns == y->strided_columns;
+}
+
+static void rotary_problem_describe(const struct any_problem *any, struct text *text)
+{
+    const clattn_rotary_problem *p = &rotary_problem_of(any)->p;
+    text_append(text, "batch %" PRId64 ", heads %" PRId64 ", %" PRId64 " rows, head_dim %" PRId64 ", %s, ", p->batch,
+                p->heads, p->query_len, p->head_dim, clattn_type_name(p->type));
+    turning_describe(&rotary_problem_of(any)->turning, text);
+}
+
+const struct operation operation_rotary = {
+    .name = "rotary",
+    .rows = tensor_rows,
+    .count = ROTARY_TENSOR_COUNT,
+    .problem_bytes = sizeof(struct rotary_problem),
+    .equal = rotary_problem_equal,
+    .describe = rotary_problem_describe,
+};
+
+/* ---- growth ----------------------------------------------------------------------------------- */
+
+GROWTH(clattn_rotary_problem, "problem", positions, strategy, CLATTN_ROTARY_PROBLEM_INIT);
+GROWTH(clattn_rotary_tensors, "tensors", sine, cu_query, CLATTN_ROTARY_TENSORS_INIT);
+GROWTH(clattn_rotary_host_tensors, "tensors", sine, cu_query, CLATTN_ROTARY_HOST_TENSORS_INIT);
+
+/* ---- problem ---------------------------------------------------------------------------------- */
+
+static clattn_status check_problem(const struct rotary_problem *problem)
+{
+    const clattn_rotary_problem *p = &problem->p;
+    const uint32_t known = CLATTN_WITH_VARLEN | CLATTN_WITH_POSITIONS | CLATTN_WITH_STARTS | CLATTN_WITH_TOKEN_TABLES;
+    if (!type_is_float(p->type)) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "type %d: must be CLATTN_FLOAT32, FLOAT16, BFLOAT16 or FLOAT64",
+                         (int)p->type);
+    }
+    if (p->features & ~known) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "features 0x%x: rotary does not know bits 0x%x", p->features,
+                         p->features & ~known);
+    }
+    if (p->features & CLATTN_WITH_STARTS && p->features & (CLATTN_WITH_POSITIONS | CLATTN_WITH_TOKEN_TABLES)) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "features: CLATTN_WITH_STARTS beside CLATTN_WITH_POSITIONS or "
+                                                  "CLATTN_WITH_TOKEN_TABLES would be ignored; set one");
+    }
+    const struct dimension dimensions[] = {
+        { "batch", p->batch, 0 },
+        { "heads", p->heads, 0 },
+        { "query_len", p->query_len, 0 },
+        { "head_dim", p->head_dim, 2 },
+    };
+    clattn_status status = check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+    const struct dimension rows = { "batch * query_len", status == CLATTN_OK ? p->batch * p->query_len : 0, 0 };
+    if (status == CLATTN_OK) {
+        status = check_dimensions(&rows, 1);
+    }
+    return status == CLATTN_OK ? turning_check(&problem->turning, p->head_dim) : status;
+}
+
+clattn_status rotary_problem_init(struct rotary_problem *problem, const clattn_rotary_problem *given)
+{
+    clattn_rotary_problem *p = &problem->p;
+    memset(problem, 0, sizeof(*problem));
+    problem->any.operation = &operation_rotary;
+    clattn_status status = growth_copy(GROWTH_OF(clattn_rotary_problem), given, p);
+    if (status == CLATTN_OK) {
+        p->inverse = p->inverse != 0;
+        p->strided_columns = p->strided_columns != 0;
+        problem->turning = (struct turning){ p->pairs,   p->inverse,   p->first_column,
+                                             p->columns, p->positions, p->features | CLATTN_WITH_ROTARY };
+        turning_resolve(&problem->turning, p->head_dim);
+        status = check_problem(problem);
+    }
+    p->columns = problem->turning.columns;
+    if (status == CLATTN_OK) {
+        status = problem_set_strategy(&problem->any, p->strategy);
+    }
+    p->strategy = NULL;
+    return status;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------ */
+
+#define ALWAYS 1
+#define FEATURE(name) ((features & CLATTN_WITH_##name) != 0)
+#define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << ROTARY_##id : 0)
+static uint32_t asked_of(uint32_t features)
+{
+    return 0u CLATTN_ROTARY_TENSORS(ASKED_OF_ROW);
+}
+
+static void measure(const struct rotary_problem *problem, int64_t query_len, struct operands *operands)
+{
+    const clattn_rotary_problem *p = &problem->p;
+    const struct turn_extents turn = turning_extents(&problem->turning, operands, p->batch, query_len);
+    const int64_t extents[ROTARY_EXTENTS] = {
+        [EXTENT_ONE] = 1,
+        [EXTENT_BATCH] = p->batch,
+        [EXTENT_PACKS] = turn.packs,
+        [EXTENT_HEADS] = p->heads,
+        [EXTENT_QUERY_ROWS] = turn.rows,
+        [EXTENT_HEAD_DIM] = p->head_dim,
+        [EXTENT_TABLE_PACKS] = turn.table_packs,
+        [EXTENT_TABLE_ROWS] = turn.table_rows,
+        [EXTENT_TABLE_COLUMNS] = problem->turning.columns / 2,
+        [EXTENT_SEAMS] = p->batch + 1,
+    };
+    memcpy(operands->extent, extents, sizeof(extents));
+    if (turn.rows_are_unknown) {
+        operands->unknown_extents = 1u << EXTENT_QUERY_ROWS |
+                                    (p->features & CLATTN_WITH_TOKEN_TABLES ? 1u << EXTENT_TABLE_ROWS : 0);
+    }
+    operands->element[ELEMENT_TYPE] = p->type;
+    operands->element[ELEMENT_FLOAT] = CLATTN_FLOAT32;
+    operands->element_bytes[ELEMENT_TYPE] = clattn_type_size(p->type);
+    operands->element_bytes[ELEMENT_FLOAT] = sizeof(float);
+    operands->element_bytes[ELEMENT_INT] = sizeof(int32_t);
+    operands->asked = asked_of(problem->turning.features);
+    operands->in_place = 1u << ROTARY_X | 1u << ROTARY_OUT;
+    operands->strided_columns = p->strided_columns;
+}
+
+/* Its tensors have been read. */
+static clattn_status check_call(const struct rotary_problem *problem, const clattn_cache_call *values,
+                                struct rotary_call *call)
+{
+    struct operands *operands = &call->operands;
+    clattn_status status = turning_query_len(values, problem->p.query_len, &call->query_len);
+    if (status == CLATTN_OK) {
+        measure(problem, call->query_len, operands);
+        status = operands_check(operands);
+    }
+    return status;
+}
+
+clattn_status rotary_call_from_device(const struct rotary_problem *problem, const clattn_cache_call *values,
+                                      const clattn_rotary_tensors *tensors, struct rotary_call *call)
+{
+    clattn_rotary_tensors known;
+    memset(call, 0, sizeof(*call));
+    call->operands.operation = &operation_rotary;
+    const clattn_status status = growth_copy(GROWTH_OF(clattn_rotary_tensors), tensors, &known);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    operands_read_device(&call->operands, &known);
+    return check_call(problem, values, call);
+}
+
+clattn_status rotary_call_from_host(const struct rotary_problem *problem, const clattn_cache_call *values,
+                                    const clattn_rotary_host_tensors *tensors, struct rotary_call *call)
+{
+    clattn_rotary_host_tensors known;
+    memset(call, 0, sizeof(*call));
+    call->operands.operation = &operation_rotary;
+    clattn_status status = growth_copy(GROWTH_OF(clattn_rotary_host_tensors), tensors, &known);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    operands_read_host(&call->operands, &known);
+    status = check_call(problem, values, call);
+    return status == CLATTN_OK
+               ? turning_check_values(&problem->turning, &call->operands, problem->p.batch, call->query_len)
+               : status;
+}

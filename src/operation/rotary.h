@@ -1,0 +1,48 @@
+/* Rotary embedding as an operation: its tensors, its problem and its calls, validated. No device needed. */
+#ifndef CLATTN_SRC_ROTARY_H
+#define CLATTN_SRC_ROTARY_H
+
+#include "operation/any_problem.h"
+#include "operation/turning.h"
+
+/* ROTARY_COSINE, ... ROTARY_X, ROTARY_OUT */
+enum rotary_tensor {
+#define ID_OF_ROW(id, field, axes, element, access, place, asked_by) ROTARY_##id,
+    CLATTN_ROTARY_TENSORS(ID_OF_ROW)
+#undef ID_OF_ROW
+        ROTARY_TENSOR_COUNT
+};
+
+extern const struct operation operation_rotary;
+
+/* Immutable after rotary_problem_init. */
+struct rotary_problem {
+    struct any_problem any;  /* first: see rotary_problem_of */
+    clattn_rotary_problem p; /* every default resolved; p.strategy is NULL */
+    struct turning turning;
+};
+
+static inline const struct rotary_problem *rotary_problem_of(const struct any_problem *any)
+{
+    return (const struct rotary_problem *)any;
+}
+
+struct rotary_call {
+    struct operands operands; /* first: see rotary_call_of */
+    int64_t query_len;
+};
+
+static inline const struct rotary_call *rotary_call_of(const struct operands *operands)
+{
+    return (const struct rotary_call *)operands;
+}
+
+clattn_status rotary_problem_init(struct rotary_problem *problem, const clattn_rotary_problem *given);
+clattn_status rotary_call_from_device(const struct rotary_problem *problem, const clattn_cache_call *values,
+                                      const clattn_rotary_tensors *tensors, struct rotary_call *call);
+
+/* Values that say where rows stand are checked too. */
+clattn_status rotary_call_from_host(const struct rotary_problem *problem, const clattn_cache_call *values,
+                                    const clattn_rotary_host_tensors *tensors, struct rotary_call *call);
+
+#endif

@@ -1,0 +1,56 @@
+/* A call on host memory, for any operation. Its tensors get buffers: on the host's memory itself where the device
+ * shares it (host_regions.h), else copies, and what is written is copied back. */
+#ifndef CLATTN_SRC_HOST_SESSION_H
+#define CLATTN_SRC_HOST_SESSION_H
+
+#include "operation/operands.h"
+#include "plan/host_regions.h"
+#include "plan/strategy.h"
+
+struct host_session {
+    clattn_context *context;
+    cl_command_queue queue;
+    const struct operands *host;
+    struct operands device; /* the same call, on buffers of the session's own */
+    struct host_regions regions;
+    cl_mem region_buffer[OPERANDS_MAX];
+};
+
+enum host_content {
+    HOST_CONTENT_NOW,   /* copies have what stands in host memory */
+    HOST_CONTENT_LATER, /* copies are empty, whoever began the session fills them */
+    HOST_CONTENT_COPIED /* as NOW, and nothing is used where it lies: for kernels that nobody trusts yet */
+};
+
+/* Makes the buffers and the workspace. `queue`: where the call is to run. Whatever it returns, the caller ends the
+ * session. */
+clattn_status host_session_begin(struct host_session *session, clattn_context *context, cl_command_queue queue,
+                                 const struct operands *host, size_t workspace_bytes, enum host_content content);
+
+/* Whether a tensor with elements is copied. */
+int host_session_copies(const struct host_session *session, int id);
+
+/* Bytes from the first element that the strides reach to the last, and where they are. */
+size_t host_session_bytes(const struct host_session *session, int id);
+char *host_session_first(const struct host_session *session, int id);
+
+/* Enqueues what makes a written tensor that is not copied valid in host memory, as OpenCL asks: mapped and unmapped,
+ * after `computed`. *shown, an event, is the caller's; NULL for other tensors. */
+clattn_status host_session_show(struct host_session *session, int id, cl_event computed, cl_event *shown);
+
+/* Waits for `done` on the session's queue, which it releases, and makes what is written valid in host memory; only
+ * elements of it change. */
+clattn_status host_session_finish(struct host_session *session, cl_event done);
+
+/* Releases the buffers, of which OpenCL keeps what commands still use. */
+void host_session_release(struct host_session *session);
+
+/* The same; `status` is that of a call that was to be waited for: after a failure part of it may still be running on
+ * host memory, and the queue is finished. */
+void host_session_end(struct host_session *session, clattn_status status);
+
+/* All of it for one call of a plan. The operands become those on the device, which no one needs afterwards. */
+clattn_status host_session_run(const struct clattn_plan *plan, cl_command_queue queue, struct operands *operands,
+                               enum host_content content);
+
+#endif

@@ -1,0 +1,158 @@
+/* Known answers of a plan's own programs. */
+#include "plan/self_check.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "plan/host_session.h"
+#include "program/verdicts.h"
+
+static int64_t at_most(int64_t value, int64_t most)
+{
+    return value < most ? value : most;
+}
+
+/* What a verdict is on, besides the kernels: all of the problem that a check sees. Sizes that it cuts off are one. */
+static void describe_class(const struct clattn_plan *plan, struct text *text)
+{
+    const struct problem *problem = attention_problem(plan->problem);
+    const clattn_problem *p = &problem->p;
+    const int64_t numbers[] = {
+        p->type,
+        at_most(p->batch, 2),
+        problem_group(p),
+        at_most(p->kv_heads, 2),
+        at_most(p->query_len, CHECK_ROWS),
+        at_most(p->key_len, CHECK_KEYS),
+        p->head_dim,
+        p->head_dim_v,
+        p->features,
+        p->bias_type,
+        p->weights,
+        p->causal,
+        p->alignment,
+        at_most(p->window_left, CHECK_KEYS),
+        at_most(p->window_right, CHECK_KEYS),
+        at_most(p->always_visible_keys, CHECK_KEYS),
+        p->softcap > 0,
+        p->dropout > 0,
+        p->strided_columns,
+        p->matmul,
+        p->allow_tf32,
+        p->key_type,
+        p->value_type,
+        p->out_type,
+        p->page_size,
+        p->key_scale_rows,
+        p->key_scale_columns,
+        p->value_scale_rows,
+        p->value_scale_columns,
+        at_most(p->ring, CHECK_KEYS),
+    };
+    text_append(text, "%s", plan->strategy->name);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i) {
+        text_append(text, " %" PRId64, numbers[i]);
+    }
+}
+
+/* CL_OUT_OF_RESOURCES is what drivers say of kernels that fault or need more than the device has, too. */
+static int memory_ran_out(clattn_status status)
+{
+    return status == CLATTN_OUT_OF_HOST_MEMORY ||
+           (status == CLATTN_OUT_OF_DEVICE_MEMORY && error_native() != CL_OUT_OF_RESOURCES);
+}
+
+/* On a queue of its own: what callers have enqueued may wait for them. What the driver refuses is a wrong answer too,
+ * unless memory ran out. */
+static clattn_status run(const struct clattn_plan *plan, const struct check_call *check, struct text *bad)
+{
+    struct call call = check->call;
+    cl_int code;
+    cl_command_queue queue = clCreateCommandQueue(plan->context->cl, plan->context->device.id, 0, &code);
+    if (code != CL_SUCCESS) {
+        return error_opencl(code, "clCreateCommandQueue", "for a self-check");
+    }
+    const clattn_status status = host_session_run(plan, queue, &call.operands, HOST_CONTENT_COPIED);
+    clReleaseCommandQueue(queue);
+    if (status == CLATTN_OK || memory_ran_out(status)) {
+        return status;
+    }
+    text_append(bad, "a known answer could not be computed: %s", error_text());
+    return CLATTN_OK;
+}
+
+static clattn_status judge(const struct clattn_plan *plan, struct text *bad)
+{
+    struct clattn_plan small = *plan; /* the same kernels */
+    struct error_record before;
+    struct check_call *check = calloc(1, sizeof(*check));
+    if (!check) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
+    }
+    error_save(&before); /* a wrong answer is no failure of the call */
+    clattn_status status = check_call_create(attention_problem(plan->problem), check);
+    small.problem = &check->problem.any;
+    if (status == CLATTN_OK) {
+        status = run(&small, check, bad);
+    }
+    if (status == CLATTN_OK && bad->length == 0) {
+        status = check_answers(plan, check, bad);
+    }
+    if (status == CLATTN_OK) {
+        error_restore(&before);
+    }
+    check_call_free(check);
+    free(check);
+    return status;
+}
+
+static clattn_status try_plan(const struct clattn_plan *plan, const struct program_key *key, const char *what,
+                              struct text *explain, struct text *bad)
+{
+    struct verdict_trial trial;
+    const enum verdict_kind kind = verdicts_begin(plan->context->verdicts, key, what, &trial, bad);
+    if (kind != VERDICT_NONE) {
+        text_append(explain, "  self-check: good, as found before\n");
+        return bad->failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check") : CLATTN_OK;
+    }
+    const clattn_status status = judge(plan, bad);
+    verdicts_end(&trial,
+                 status != CLATTN_OK || bad->failed ? VERDICT_NONE
+                 : bad->length                      ? VERDICT_BAD
+                                                    : VERDICT_GOOD,
+                 bad->data ? bad->data : "its known answers");
+    text_append(explain, "  self-check: good, its known answers were right\n");
+    return status == CLATTN_OK && bad->failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check")
+                                              : status;
+}
+
+clattn_status self_check(const struct clattn_plan *plan, const struct program_uses *uses, struct text *explain,
+                         struct text *bad)
+{
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
+    if (!plan->context->verdicts || plan->problem->operation != &operation_forward || p->batch <= 0 ||
+        p->kv_heads <= 0 || p->query_len <= 0 || p->key_len <= 0) {
+        return CLATTN_OK;
+    }
+    if (p->page_size > CHECK_PAGE_ROWS) { /* a page is filled whole */
+        text_append(explain, "  self-check: none, pages of %" PRId64 " keys are too large for one\n", p->page_size);
+        return CLATTN_OK;
+    }
+    struct text of = TEXT_INIT, what = TEXT_INIT;
+    struct program_key key;
+    clattn_status status = CLATTN_OK;
+    describe_class(plan, &of);
+    text_append(&what, "a known answer of %s (%s)", plan->strategy->name, clattn_type_name(p->type));
+    if (of.failed || what.failed || uses->kernels.failed) {
+        status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
+    } else {
+        const char *const texts[] = { "answers", of.data, uses->kernels.data ? uses->kernels.data : "" };
+        verdicts_key(plan->context->verdicts, texts, 3, &key);
+        status = try_plan(plan, &key, what.data, explain, bad);
+    }
+    text_free(&of);
+    text_free(&what);
+    return status;
+}

@@ -1,0 +1,87 @@
+#include "reference/gradient_sums.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "reference/visibility.h"
+
+clattn_status gradient_sums_create(struct gradient_sums *sums, const struct operands *operands, int id)
+{
+    memset(sums, 0, sizeof(*sums));
+    if (!operand_is_asked(operands, id) || operand_is_empty(operands, id)) {
+        return CLATTN_OK;
+    }
+    sums->place = &operands->tensor[id];
+    sums->count = sums->place->high - sums->place->low;
+    sums->sums = calloc((size_t)sums->count, sizeof(*sums->sums));
+    return sums->sums ? CLATTN_OK : error_set(CLATTN_OUT_OF_HOST_MEMORY, "reference: no memory for a gradient's sums");
+}
+
+void gradient_sums_free(struct gradient_sums *sums)
+{
+    free(sums->sums);
+    memset(sums, 0, sizeof(*sums));
+}
+
+struct gradient_sum *gradient_sum_of(const struct gradient_sums *sums, int64_t b, int64_t h, int64_t i, int64_t c)
+{
+    return &sums->sums[place_index(sums->place, b, h, i, c) - sums->place->low];
+}
+
+void gradient_sum_add(struct gradient_sum *sum, long double term, double magnitude, double factor, double floor)
+{
+    const long double square = (long double)magnitude * magnitude;
+    sum->sum += term;
+    sum->squares[0] += factor * factor * square;
+    sum->squares[1] += factor * square;
+    sum->squares[2] += square;
+    sum->terms += 1;
+    sum->floor += floor;
+}
+
+double gradient_sum_unit(const struct gradient_sum *sum)
+{
+    const double root = sqrt(sum->terms);
+    const long double squares = sum->squares[0] + 2 * root * sum->squares[1] + sum->terms * sum->squares[2];
+    return (double)sqrtl(squares) + (root + 8) * (double)fabsl(sum->sum) + sum->common;
+}
+
+/* Half a unit in the last place of numbers up to `size`. */
+static double half_ulp(clattn_type type, double size)
+{
+    const int digits = type == CLATTN_FLOAT16 ? 11 : type == CLATTN_BFLOAT16 ? 8 : FLT_MANT_DIG;
+    const int least = type == CLATTN_FLOAT16 ? -13 : -125;
+    int exponent;
+    frexp(size, &exponent);
+    return type == CLATTN_FLOAT64 ? 0 : ldexp(0.5, (exponent < least ? least : exponent) - digits);
+}
+
+static double largest_of(clattn_type type)
+{
+    return type == CLATTN_FLOAT16 ? 65504.0 : type == CLATTN_FLOAT64 ? DBL_MAX : FLT_MAX;
+}
+
+double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int is_float64, double before, double got)
+{
+    const double u = is_float64 ? DBL_EPSILON / 2 : (double)FLT_EPSILON / 2;
+    const double want = before + (double)sum->sum, unit = u * gradient_sum_unit(sum);
+    if (!isfinite(want)) {
+        return isfinite(got) ? (double)INFINITY : 0;
+    }
+    if (!isfinite(unit)) {
+        return 0; /* nothing is known */
+    }
+    const double bound = GRADIENT_C * unit + sum->floor;
+    const double rounding = half_ulp(type, fabs(want) + bound) + u * (fabs(want) + fabs(before)) * (before != 0);
+    if (isinf(got) && fabs(want) + bound + rounding > largest_of(type)) {
+        return 0;
+    }
+    if (!isfinite(got)) {
+        return (double)INFINITY;
+    }
+    const double excess = fabs(got - want) - sum->floor - (unit > 0 || before != 0 ? rounding : 0);
+    return excess <= 0 ? 0 : unit > 0 ? excess / unit : (double)INFINITY;
+}

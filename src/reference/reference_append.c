@@ -1,0 +1,130 @@
+/* Append, row by row. */
+#include "reference/reference_append.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/stored_types.h"
+#include "reference/reference_rotary.h"
+#include "reference/visibility.h"
+
+/* One row on its way. */
+struct row {
+    const struct append_problem *problem;
+    const struct append_call *call;
+    int64_t b, i;
+    double *values; /* room for the longest row, and behind it as floats */
+    float *floats;
+};
+
+static void read_row(const struct row *row, enum append_tensor from, int64_t h, int64_t columns)
+{
+    const struct turn_sequence sequence = turning_sequence(&row->call->operands, row->b, row->call->query_len);
+    const struct tensor_place *place = &row->call->operands.tensor[from];
+    for (int64_t c = 0; c < columns; ++c) {
+        row->values[c] = type_load(row->problem->p.type, place->data,
+                                   place_index(place, sequence.pack, h, sequence.first_row + row->i, c));
+    }
+}
+
+static void turn_row(const struct row *row)
+{
+    if (row->problem->turning.features & CLATTN_WITH_ROTARY) {
+        reference_turn(&row->problem->turning, &row->call->operands, row->b, row->i, row->values);
+    }
+}
+
+static void write_query(const struct row *row, int64_t h)
+{
+    const struct turn_sequence sequence = turning_sequence(&row->call->operands, row->b, row->call->query_len);
+    const struct tensor_place *place = &row->call->operands.tensor[APPEND_QUERY_OUT];
+    for (int64_t c = 0; c < row->problem->p.head_dim; ++c) {
+        type_store(row->problem->p.type, place->data,
+                   place_index(place, sequence.pack, h, sequence.first_row + row->i, c), row->values[c]);
+    }
+}
+
+/* What differs between keys and values. */
+struct cache {
+    enum append_tensor rows, scales;
+    clattn_type type;
+    int64_t columns, scale_rows, scale_columns;
+};
+
+static float scale_of(const struct row *row, const struct cache *cache, const struct append_target *to, int64_t h,
+                      int64_t c)
+{
+    const struct operands *operands = &row->call->operands;
+    const struct tensor_place *place = &operands->tensor[cache->scales];
+    if (!operand_is_asked(operands, (int)cache->scales)) {
+        return 1;
+    }
+    return (
+        (const float *)place->data)[place_index(place, to->pack, h, cache->scale_rows ? to->row / cache->scale_rows : 0,
+                                                cache->scale_columns ? c / cache->scale_columns : 0)];
+}
+
+static clattn_status write_row(const struct row *row, const struct cache *cache, const struct append_target *to,
+                               int64_t h)
+{
+    const struct tensor_place *place = &row->call->operands.tensor[cache->rows];
+    for (int64_t c = 0; c < cache->columns; ++c) {
+        row->floats[c] = (float)row->values[c];
+    }
+    if (type_is_blocks(cache->type)) { /* the place counts in blocks */
+        uint8_t *block = (uint8_t *)place->data +
+                         place_index(place, to->pack, h, to->row, 0) * (int64_t)clattn_type_size(cache->type);
+        return clattn_quantise(cache->type, cache->columns, row->floats, NULL, 0, block);
+    }
+    for (int64_t c = 0; c < cache->columns; ++c) {
+        const double value = type_takes_scales(cache->type)
+                                 ? type_code(cache->type, row->floats[c], scale_of(row, cache, to, h, c))
+                                 : row->values[c];
+        type_store(cache->type, place->data, place_index(place, to->pack, h, to->row, c), value);
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status append_row(const struct row *row)
+{
+    const clattn_append_problem *p = &row->problem->p;
+    const struct cache keys = { APPEND_KEY_CACHE, APPEND_KEY_SCALES, p->key_type,
+                                p->head_dim,      p->key_scale_rows, p->key_scale_columns };
+    const struct cache values = { APPEND_VALUE_CACHE, APPEND_VALUE_SCALES, p->value_type,
+                                  p->head_dim_v,      p->value_scale_rows, p->value_scale_columns };
+    const struct append_target to = append_target(row->problem, row->call, row->b, row->i);
+    clattn_status status = CLATTN_OK;
+    for (int64_t h = 0; h < p->query_heads; ++h) {
+        read_row(row, APPEND_QUERY, h, p->head_dim);
+        turn_row(row);
+        write_query(row, h);
+    }
+    for (int64_t h = 0; h < p->kv_heads && to.is_written && status == CLATTN_OK; ++h) {
+        read_row(row, APPEND_KEY, h, p->head_dim);
+        turn_row(row);
+        status = write_row(row, &keys, &to, h);
+        read_row(row, APPEND_VALUE, h, p->head_dim_v);
+        status = status == CLATTN_OK ? write_row(row, &values, &to, h) : status;
+    }
+    return status;
+}
+
+clattn_status reference_append(const struct append_problem *problem, const struct append_call *call)
+{
+    const clattn_append_problem *p = &problem->p;
+    const size_t columns = (size_t)(p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v);
+    struct row row = { problem, call, 0, 0, malloc(columns * (sizeof(double) + sizeof(float))), NULL };
+    clattn_status status = CLATTN_OK;
+    if (!row.values) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a row");
+    }
+    row.floats = (float *)(row.values + columns);
+    for (row.b = 0; row.b < p->batch; ++row.b) {
+        const int64_t rows = turning_sequence(&call->operands, row.b, call->query_len).rows;
+        for (row.i = 0; row.i < rows && status == CLATTN_OK; ++row.i) {
+            status = append_row(&row);
+        }
+    }
+    free(row.values);
+    return status;
+}

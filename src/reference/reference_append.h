@@ -1,0 +1,9 @@
+/* Append by its definition: rows turned in float64, rounded to float32 where they are quantised. */
+#ifndef CLATTN_SRC_REFERENCE_APPEND_H
+#define CLATTN_SRC_REFERENCE_APPEND_H
+
+#include "operation/append.h"
+
+clattn_status reference_append(const struct append_problem *problem, const struct append_call *call);
+
+#endif

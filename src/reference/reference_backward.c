@@ -1,0 +1,389 @@
+/* One row of the formula in clattn_backward.h after the other: what the row and each of its keys have, then what the
+ * pair adds to each gradient, with the magnitudes that the error bound is made of (docs/numbers.md):
+ *
+ *     W_ij = sqrt(max(d, dv)) (1 + A_ij + Abar_i) + |lse_i| + sqrt(n_i) + 8     Wb_i: with Abar_i for A_ij */
+#include "reference/reference_backward.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/stored_types.h"
+#include "cl/forward_params.h"
+#include "reference/stored_rows.h"
+
+/* What one key is to the row. */
+struct pair {
+    unsigned char allowed;
+    long double dot, dot_size;          /* query . key; of magnitudes */
+    long double tanh, logit, magnitude; /* of the softcap; A_ij */
+    long double p, weight, value_dot;   /* weight: after dropout; value_dot: dout . value */
+    double value_size;                  /* of magnitudes, after dropout */
+};
+
+struct work {
+    const struct backward_problem *problem;
+    const struct call *call;
+    struct backward_detail *detail;
+    struct sequence sequence;
+    int64_t b, h, i;
+    double least;                       /* what exp may flush to zero */
+    double *query, *dout, *key, *value; /* a row of each */
+    long double *out, *mixed;           /* of the row; sum_j |weight value|, later sum_j f p key */
+    unsigned char *kept;
+    struct pair *pairs; /* [stored_keys], as kept */
+    int64_t seen;       /* keys */
+    long double lse, d, e, mean_magnitude, sink;
+};
+
+static void *allocate(int64_t count, size_t element_bytes)
+{
+    int64_t bytes;
+    return checked_multiply(count + 1, (int64_t)element_bytes, &bytes) ? calloc((size_t)bytes, 1) : NULL;
+}
+
+static void work_free(struct work *w)
+{
+    void *const parts[] = { w->query, w->dout, w->key, w->value, w->out, w->mixed, w->kept, w->pairs };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); ++i) {
+        free(parts[i]);
+    }
+}
+
+static clattn_status work_allocate(struct work *w)
+{
+    const clattn_problem *p = &w->problem->attention.p;
+    const int64_t columns = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v, keys = w->call->key_len;
+    w->query = allocate(p->head_dim, sizeof(double));
+    w->dout = allocate(p->head_dim_v, sizeof(double));
+    w->key = allocate(p->head_dim, sizeof(double));
+    w->value = allocate(p->head_dim_v, sizeof(double));
+    w->out = allocate(p->head_dim_v, sizeof(long double));
+    w->mixed = allocate(columns, sizeof(long double));
+    w->kept = allocate(keys, 1);
+    w->pairs = allocate(keys, sizeof(struct pair));
+    return w->query && w->dout && w->key && w->value && w->out && w->mixed && w->kept && w->pairs
+               ? CLATTN_OK
+               : error_set(CLATTN_OUT_OF_HOST_MEMORY, "reference: no memory for a row of gradients");
+}
+
+static double load(const struct work *w, int id, int64_t b, int64_t h, int64_t i, int64_t c)
+{
+    const struct tensor_place *place = &w->call->operands.tensor[id];
+    const clattn_type type = w->call->operands.element[operation_backward.rows[id].element];
+    return type_load(type, place->data, place_index(place, b, h, i, c));
+}
+
+static int64_t kv_head(const struct work *w)
+{
+    return w->h / (w->problem->attention.p.query_heads / w->problem->attention.p.kv_heads);
+}
+
+static void load_key_and_value(const struct work *w, int64_t j)
+{
+    const clattn_problem *p = &w->problem->attention.p;
+    const struct stored_place place = { &w->problem->attention, w->call, &w->sequence, w->b, kv_head(w), j };
+    load_stored_row(&place, TENSOR_KEY, p->head_dim, w->key);
+    load_stored_row(&place, TENSOR_VALUE, p->head_dim_v, w->value);
+}
+
+/* ---- what a row has ------------------------------------------------------------------------------ */
+
+static void compute_logit(const struct work *w, int64_t j, struct pair *pair)
+{
+    const struct problem *problem = &w->problem->attention;
+    const long double softcap = problem->p.softcap, scale = w->call->scale;
+    pair->dot = pair->dot_size = 0;
+    for (int64_t c = 0; c < problem->p.head_dim; ++c) {
+        const long double product = (long double)w->query[c] * w->key[c];
+        pair->dot += product;
+        pair->dot_size += fabsl(product);
+    }
+    pair->tanh = softcap > 0 ? tanhl(scale * pair->dot / softcap) : 0;
+    pair->logit = softcap > 0 ? softcap * pair->tanh : scale * pair->dot;
+    pair->magnitude = fabsl(scale) * pair->dot_size;
+    if (problem->flags & CLATTN_FLAG_BIAS) {
+        const long double bias = load(w, TENSOR_BIAS, w->b, w->h, w->i, j);
+        pair->logit += bias;
+        pair->magnitude += fabsl(bias);
+    }
+    if (problem->flags & CLATTN_FLAG_SLOPES) {
+        const long double slope = load(w, TENSOR_SLOPES, w->b, w->h, 0, 0);
+        const long double alibi = slope * (long double)llabs(w->i + w->sequence.offset - j);
+        pair->logit -= alibi;
+        pair->magnitude += fabsl(alibi);
+    }
+}
+
+static void find_pairs(struct work *w)
+{
+    const struct problem *problem = &w->problem->attention;
+    w->seen = 0;
+    for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
+        struct pair *pair = &w->pairs[j];
+        pair->allowed = (unsigned char)key_is_allowed(problem, w->call, &w->sequence, w->b, w->h, w->i, j);
+        w->seen += pair->allowed;
+        if (pair->allowed) {
+            load_key_and_value(w, j);
+            compute_logit(w, j, pair);
+            pair->value_dot = pair->value_size = 0;
+            for (int64_t c = 0; c < problem->p.head_dim_v; ++c) {
+                pair->value_dot += (long double)w->dout[c] * w->value[c];
+                pair->value_size += fabs(w->dout[c] * w->value[c]);
+            }
+        }
+    }
+    if (problem->p.dropout > 0) {
+        dropout_of_row(problem, w->call, w->b, w->h, w->i, w->sequence.stored_keys, w->kept);
+    }
+}
+
+static long double own_lse(const struct work *w)
+{
+    const int has_sink = (w->problem->attention.flags & CLATTN_FLAG_SINKS) != 0;
+    long double most = has_sink ? w->sink : -(long double)INFINITY, sum = 0;
+    for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
+        most = w->pairs[j].allowed && !(w->pairs[j].logit <= most) ? w->pairs[j].logit : most;
+    }
+    for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
+        sum += w->pairs[j].allowed ? expl(w->pairs[j].logit - most) : 0;
+    }
+    return most + logl(sum + (has_sink ? expl(w->sink - most) : 0));
+}
+
+static void weigh(struct work *w)
+{
+    const long double keep = 1 / (1 - (long double)w->problem->attention.p.dropout);
+    long double sum = 0, weighted = 0;
+    for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
+        struct pair *pair = &w->pairs[j];
+        if (pair->allowed) {
+            const int kept = w->problem->attention.p.dropout > 0 ? w->kept[j] : 1;
+            pair->p = expl(pair->logit - w->lse);
+            pair->weight = kept ? keep * pair->p : 0;
+            pair->value_dot = kept ? keep * pair->value_dot : 0;
+            pair->value_size = kept ? (double)keep * pair->value_size : 0;
+            sum += pair->p;
+            weighted += pair->p > 0 ? pair->p * pair->magnitude : 0; /* 0 * inf is NaN */
+        }
+    }
+    const int has_sink = (w->problem->attention.flags & CLATTN_FLAG_SINKS) != 0;
+    w->mean_magnitude = (sum > 0 ? weighted / sum : 0) + (has_sink ? expl(w->sink - w->lse) * fabsl(w->sink) : 0);
+}
+
+/* The row's out, D, and e_i = sum_c |dout_c| sum_j weight |value_c| + |dlse|. */
+static void find_d(struct work *w)
+{
+    const int64_t columns = w->problem->attention.p.head_dim_v;
+    const int64_t b = w->problem->attention.flags & CLATTN_FLAG_VARLEN ? 0 : w->b, row = w->sequence.query_row + w->i;
+    const long double dlse = w->problem->features & CLATTN_WITH_DLSE ? load(w, GRADIENT_DLSE, b, w->h, row, 0) : 0;
+    for (int64_t c = 0; c < columns; ++c) {
+        w->out[c] = w->mixed[c] = 0;
+    }
+    for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
+        if (w->pairs[j].allowed) {
+            load_key_and_value(w, j);
+            for (int64_t c = 0; c < columns; ++c) {
+                w->out[c] += w->pairs[j].weight * w->value[c];
+                w->mixed[c] += w->pairs[j].weight * fabs(w->value[c]);
+            }
+        }
+    }
+    w->d = -dlse;
+    w->e = fabsl(dlse);
+    for (int64_t c = 0; c < columns; ++c) {
+        const long double out = w->detail->own_forward ? w->out[c] : load(w, TENSOR_OUT, b, w->h, row, c);
+        w->d += w->dout[c] * out;
+        w->e += fabsl(w->dout[c] * (fabsl(out) > w->mixed[c] ? out : w->mixed[c]));
+    }
+}
+
+/* 0: the row adds nothing. It may have an lse where it sees no key, of keys that are elsewhere, and so a share of the
+ * sink. */
+static int find_row(struct work *w)
+{
+    const clattn_problem *p = &w->problem->attention.p;
+    const int64_t b = w->problem->attention.flags & CLATTN_FLAG_VARLEN ? 0 : w->b, row = w->sequence.query_row + w->i;
+    load_row(w->call, TENSOR_QUERY, b, w->h, row, p->head_dim, w->query);
+    load_row(w->call, GRADIENT_DOUT, b, w->h, row, p->head_dim_v, w->dout);
+    find_pairs(w);
+    w->sink = w->problem->attention.flags & CLATTN_FLAG_SINKS ? load(w, TENSOR_SINKS, 0, w->h, 0, 0) : 0;
+    w->lse = !w->detail->own_forward ? load(w, TENSOR_LSE, b, w->h, row, 0)
+             : w->seen > 0           ? own_lse(w)
+                                     : -(long double)INFINITY;
+    if (w->lse == -(long double)INFINITY || (w->seen == 0 && isnan(w->lse))) {
+        return 0;
+    }
+    weigh(w);
+    find_d(w);
+    return 1;
+}
+
+/* ---- what a row adds ----------------------------------------------------------------------------- */
+
+/* sqrt(max(d, dv)) (1 + magnitude + Abar) + |lse| + 8, and sqrt(n) where it is not counted otherwise. */
+static double factor_of(const struct work *w, long double magnitude)
+{
+    const clattn_problem *p = &w->problem->attention.p;
+    const double root = sqrt((double)(p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v));
+    return root * (double)(1 + magnitude + w->mean_magnitude) + (double)fabsl(w->lse) + 8;
+}
+
+static int wants(const struct work *w, int id)
+{
+    return w->detail->sums[id].place != NULL;
+}
+
+static void add_pair(struct work *w, int64_t j)
+{
+    const clattn_problem *p = &w->problem->attention.p;
+    const struct pair *pair = &w->pairs[j];
+    struct gradient_sums *sums = w->detail->sums;
+    const int64_t pack = p->features & CLATTN_WITH_VARLEN ? 0 : w->b;
+    const int64_t row = w->sequence.query_row + w->i, key = w->sequence.key_row + j, group = kv_head(w);
+    const long double ds = pair->p * (pair->value_dot - w->d), square = pair->tanh * pair->tanh;
+    const long double dz = ds * (1 - square), scale = w->call->scale;
+    const double short_factor = factor_of(w, pair->magnitude), factor = short_factor + sqrt((double)w->seen);
+    const double size = pair->value_size + (double)w->e, ds_size = (double)pair->p * size;
+    const double dz_size = ds_size * (double)(p->softcap > 0 ? 1 - square + 2 * square / factor : 1);
+    const double distance = fabs((double)(w->i + w->sequence.offset - j)), lost = w->least;
+    for (int64_t c = 0; c < p->head_dim; ++c) {
+        if (wants(w, GRADIENT_DQUERY)) { /* its unit has the row's sqrt(n) once */
+            const double by = (double)fabsl(scale * w->key[c]);
+            gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DQUERY], pack, w->h, row, c), scale * dz * w->key[c],
+                             dz_size * by, short_factor, lost * (size * by + 1));
+        }
+        if (wants(w, GRADIENT_DKEY)) {
+            const double by = (double)fabsl(scale * w->query[c]);
+            gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DKEY], pack, group, key, c), scale * dz * w->query[c],
+                             dz_size * by, factor, lost * (size * by + 1));
+        }
+        w->mixed[c] += (long double)dz_size / (size > 0 ? size : 1) * w->key[c];
+    }
+    for (int64_t c = 0; c < p->head_dim_v && wants(w, GRADIENT_DVALUE); ++c) {
+        const double by = fabs(w->dout[c]);
+        gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DVALUE], pack, group, key, c), pair->weight * w->dout[c],
+                         (double)pair->weight * by, factor, lost * (by + 1) / (1 - p->dropout));
+    }
+    if (wants(w, GRADIENT_DBIAS)) {
+        gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DBIAS], w->b, w->h, w->i, j), ds, ds_size, factor,
+                         lost * (size + 1));
+    }
+    if (wants(w, GRADIENT_DSLOPES)) {
+        gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DSLOPES], w->b, w->h, 0, 0), -ds * distance, ds_size * distance,
+                         factor, lost * (size * distance + 1));
+    }
+    if (wants(w, GRADIENT_DSCALE)) {
+        gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DSCALE], 0, 0, 0, 0), dz * pair->dot,
+                         dz_size * (double)pair->dot_size, factor, lost * (size * (double)pair->dot_size + 1));
+    }
+}
+
+/* What errors of lse and D do to all of a row's pairs at once. */
+static void add_common(struct work *w)
+{
+    const clattn_problem *p = &w->problem->attention.p;
+    const int64_t pack = p->features & CLATTN_WITH_VARLEN ? 0 : w->b, row = w->sequence.query_row + w->i;
+    const double factor = factor_of(w, w->mean_magnitude), root = sqrt((double)w->seen);
+    for (int64_t c = 0; c < p->head_dim && wants(w, GRADIENT_DQUERY); ++c) {
+        struct gradient_sum *sum = gradient_sum_of(&w->detail->sums[GRADIENT_DQUERY], pack, w->h, row, c);
+        const long double shared = fabsl((long double)w->call->scale * w->e * w->mixed[c]);
+        sum->common = (factor + root) * (double)shared + (factor - 8) * (double)fabsl(sum->sum);
+    }
+    if (wants(w, GRADIENT_DSINKS) && !isnan(w->lse)) {
+        const long double share = expl(w->sink - w->lse);
+        gradient_sum_add(gradient_sum_of(&w->detail->sums[GRADIENT_DSINKS], 0, w->h, 0, 0), -share * w->d,
+                         (double)(share * w->e), factor + root + (double)fabsl(w->sink), w->least * ((double)w->e + 1));
+    }
+}
+
+static void add_row(struct work *w)
+{
+    if (!find_row(w)) {
+        return;
+    }
+    for (int64_t c = 0; c < w->problem->attention.p.head_dim; ++c) {
+        w->mixed[c] = 0;
+    }
+    for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
+        if (w->pairs[j].allowed) {
+            load_key_and_value(w, j);
+            add_pair(w, j);
+        }
+    }
+    add_common(w);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------- */
+
+clattn_status reference_backward_detail(const struct backward_problem *problem, const struct call *call,
+                                        struct backward_detail *detail)
+{
+    const clattn_problem *p = &problem->attention.p;
+    struct work w = { .problem = problem, .call = call, .detail = detail };
+    clattn_status status = CLATTN_OK;
+    memset(detail->sums, 0, sizeof(detail->sums));
+    w.least = 2 * (p->type == CLATTN_FLOAT64 ? DBL_MIN : (double)FLT_MIN);
+    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
+        if (operand_is_written(&call->operands, id)) {
+            status = gradient_sums_create(&detail->sums[id], &call->operands, id);
+        }
+    }
+    status = status == CLATTN_OK ? work_allocate(&w) : status;
+    for (w.b = 0; w.b < p->batch && status == CLATTN_OK; ++w.b) {
+        w.sequence = sequence_of(&problem->attention, call, w.b);
+        for (w.h = 0; w.h < p->query_heads; ++w.h) {
+            for (w.i = 0; w.i < w.sequence.query_len; ++w.i) {
+                add_row(&w);
+            }
+        }
+    }
+    work_free(&w);
+    if (status != CLATTN_OK) {
+        backward_detail_free(detail);
+    }
+    return status;
+}
+
+void backward_detail_free(struct backward_detail *detail)
+{
+    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
+        gradient_sums_free(&detail->sums[id]);
+    }
+}
+
+/* Each element once, also where strides of 0 lead to it from many indices. */
+static void write_gradient(const struct backward_detail *detail, const struct call *call, int id)
+{
+    const struct gradient_sums *sums = &detail->sums[id];
+    const clattn_type type = call->operands.element[operation_backward.rows[id].element];
+    int64_t shape[4];
+    operand_shape(&call->operands, id, shape);
+    for (int axis = 0; axis < 4; ++axis) {
+        shape[axis] = sums->place->stride[axis] == 0 ? 1 : shape[axis];
+    }
+    for (int64_t n = 0; n < shape[0] * shape[1] * shape[2] * shape[3]; ++n) {
+        const int64_t i = n / shape[3], h = i / shape[2];
+        const int64_t at = place_index(sums->place, h / shape[1], h % shape[1], i % shape[2], n % shape[3]);
+        const long double sum = sums->sums[at - sums->place->low].sum;
+        const int adds = operand_is_read(&call->operands, id);
+        type_store(type, sums->place->data, at,
+                   adds ? (double)(type_load(type, sums->place->data, at) + sum) : (double)sum);
+    }
+}
+
+clattn_status reference_backward(const struct backward_problem *problem, const struct call *call)
+{
+    struct backward_detail detail = { .own_forward = 0 };
+    clattn_status status = reference_backward_detail(problem, call, &detail);
+    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
+        if (detail.sums[id].place) {
+            write_gradient(&detail, call, id);
+        }
+    }
+    backward_detail_free(&detail);
+    return status;
+}

@@ -1,0 +1,65 @@
+/* From the number of a key to its row, and from codes to values. */
+#include "reference/stored_rows.h"
+
+#include <string.h>
+
+#include "base/stored_types.h"
+#include "cl/forward_params.h"
+
+void load_row(const struct call *call, int id, int64_t b, int64_t head, int64_t row, int64_t columns, double *to)
+{
+    const struct tensor_place *place = &call->operands.tensor[id];
+    const clattn_type type = call->operands.element[call->operands.operation->rows[id].element];
+    const int64_t block = clattn_type_columns(type);
+    if (block > 1) { /* the place counts blocks */
+        for (int64_t c = 0; c < columns; ++c) {
+            to[c] = type_load(type, place->data, place_index(place, b, head, row, 0) * block + c);
+        }
+        return;
+    }
+    for (int64_t c = 0; c < columns; ++c) {
+        to[c] = type_load(type, place->data, place_index(place, b, head, row, c));
+    }
+}
+
+/* The codes of a row become values. */
+static void scale_row(const struct stored_place *at, enum tensor_id id, int64_t b, int64_t row, int64_t columns,
+                      double *values)
+{
+    const clattn_problem *p = &at->problem->p;
+    const int of_keys = id == TENSOR_KEY;
+    const uint32_t flag = of_keys ? CLATTN_FLAG_KEY_SCALES : CLATTN_FLAG_VALUE_SCALES;
+    const struct tensor_place *scales = &at->call->operands.tensor[of_keys ? TENSOR_KEY_SCALES : TENSOR_VALUE_SCALES];
+    const int64_t rows = of_keys ? p->key_scale_rows : p->value_scale_rows;
+    const int64_t share = of_keys ? p->key_scale_columns : p->value_scale_columns;
+    for (int64_t c = 0; c < columns && at->problem->flags & flag; ++c) {
+        const int64_t n = place_index(scales, b, at->kv_head, rows ? row / rows : 0, share ? c / share : 0);
+        values[c] = type_scaled(values[c], ((const float *)scales->data)[n]);
+    }
+}
+
+/* Of the row that the key is in: its batch entry or page, and where it is in there. 0: nowhere. */
+static int find_row(const struct stored_place *at, int64_t *b, int64_t *row)
+{
+    const struct problem *problem = at->problem;
+    *row = key_row_of(problem, at->j);
+    *b = problem->flags & CLATTN_FLAG_VARLEN ? 0 : at->b;
+    if (problem->flags & CLATTN_FLAG_PAGES) {
+        *b = key_page(problem, at->call, at->b, at->j);
+        *row %= problem->p.page_size;
+    } else {
+        *row += at->sequence->key_row;
+    }
+    return *b >= 0 && key_is_kept(problem, at->sequence, at->j);
+}
+
+void load_stored_row(const struct stored_place *at, enum tensor_id id, int64_t columns, double *to)
+{
+    int64_t b, row;
+    if (!find_row(at, &b, &row)) {
+        memset(to, 0, (size_t)columns * sizeof(*to));
+        return;
+    }
+    load_row(at->call, (int)id, b, at->kv_head, row, columns, to);
+    scale_row(at, id, b, row, columns, to);
+}

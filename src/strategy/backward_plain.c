@@ -1,0 +1,289 @@
+/* The gradients of attention by cl/backward_plain.cl: a kernel each, one work-item for some columns of a row; takes
+ * every problem on every device. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "cl/backward_plain_layout.h"
+#include "plan/row_blocks.h"
+#include "strategy/backward_plain.h"
+#include "strategy/strategies.h"
+
+#define ITEMS_PER_GROUP 16
+
+/* Multiply-adds that one launch may do, as in plain.c. */
+#define LAUNCH_WORK_MAX 2e10
+
+static const char *const kernel_names[BACKWARD_KERNELS] = { "row_terms", "dquery",   "dkey_dvalue",
+                                                            "dbias",     "row_sums", "head_sums" };
+
+static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+{
+    const struct problem *problem = attention_problem(any);
+    return device_computes(&context->device, problem->p.type, why) &&
+           backward_arguments_fit(&context->device, problem, why);
+}
+
+/* Multiply-adds of a pair. */
+static double pair_work(const clattn_problem *p)
+{
+    return 2.0 * (double)p->head_dim + 2.0 * (double)p->head_dim_v + 60;
+}
+
+static double column_blocks(int64_t columns)
+{
+    return (double)row_blocks_of(columns, BACKWARD_COLUMNS);
+}
+
+/* Of pairs that are visited so many times, about 0.5 multiply-adds a nanosecond and compute unit. */
+static double visits_ms(const clattn_context *context, const clattn_problem *p, double visits)
+{
+    const double pairs = (double)p->batch * (double)p->query_heads * (double)p->query_len * (double)p->key_len;
+    return pairs * visits * pair_work(p) * 2e-6 / (double)context->device.compute_units;
+}
+
+double backward_scalars_ms(const clattn_context *context, const struct backward_problem *b)
+{
+    return visits_ms(context, &b->attention.p,
+                     backward_wants(b, CLATTN_GRADIENT_BIAS) +
+                         backward_wants(b, CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE));
+}
+
+static double cost_ms(const clattn_context *context, const struct any_problem *any)
+{
+    const struct backward_problem *b = backward_problem(any);
+    const clattn_problem *p = &b->attention.p;
+    /* Of all three, also where one is asked for: bits, and so the choice, do not depend on that. */
+    const double visits = 2 * column_blocks(p->head_dim) + column_blocks(p->head_dim_v);
+    return 0.05 + visits_ms(context, p, visits) + backward_scalars_ms(context, b);
+}
+
+/* ---- workspace ----------------------------------------------------------------------------------- */
+
+/* Elements: of the rows of all planes, then of their blocks. */
+static int64_t row_elements(const clattn_problem *p, int64_t rows)
+{
+    return ROW_TERMS * p->batch * p->query_heads * rows;
+}
+
+static int64_t block_elements(const struct backward_problem *b, int64_t rows)
+{
+    return backward_wants(b, CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE)
+               ? BLOCK_SUMS * b->attention.p.batch * b->attention.p.query_heads * row_blocks_of(rows, BACKWARD_BLOCK)
+               : 0;
+}
+
+clattn_status backward_plain_measure(struct clattn_plan *plan)
+{
+    const struct backward_problem *b = backward_problem(plan->problem);
+    const clattn_problem *p = &b->attention.p;
+    const int64_t factors[] = { p->batch * p->query_heads, p->query_len, 2 * ROW_TERMS * 8 };
+    if (product_of_extents(factors, 3) < 0) {
+        return error_set(CLATTN_INVALID_SHAPE, "query_len %lld: the workspace does not fit 64 bits",
+                         (long long)p->query_len);
+    }
+    plan->workspace_bytes = (size_t)(row_elements(p, p->query_len) + block_elements(b, p->query_len)) *
+                            clattn_type_size(backward_real_type(p));
+    return CLATTN_OK;
+}
+
+/* ---- plan ---------------------------------------------------------------------------------------- */
+
+clattn_status backward_plain_build(struct clattn_plan *plan, unsigned wanted, struct backward_plain *state)
+{
+    struct text options = TEXT_INIT;
+    append_type_options(attention_problem(plan->problem), &options);
+    clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
+                                          : CLATTN_OK;
+    size_t least = ITEMS_PER_GROUP;
+    for (int k = 0; k < BACKWARD_KERNELS && status == CLATTN_OK; ++k) {
+        size_t limit = ITEMS_PER_GROUP;
+        if (wanted >> k & 1) {
+            status =
+                program_kernel(plan->context, "backward_plain.cl", options.data, kernel_names[k], &state->kernels[k]);
+        }
+        if (status == CLATTN_OK && wanted >> k & 1) {
+            status = kernel_work_group_limit(state->kernels[k], &limit);
+        }
+        least = limit < least ? limit : least;
+    }
+    text_free(&options);
+    for (state->items_per_group = ITEMS_PER_GROUP;
+         state->items_per_group > least || state->items_per_group > plan->context->device.work_item_limit[0];) {
+        state->items_per_group /= 2;
+    }
+    return status;
+}
+
+static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+{
+    struct backward_plain *state = calloc(1, sizeof(*state));
+    if (!state) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    }
+    plan->state = state;
+    clattn_status status = backward_plain_measure(plan);
+    if (status == CLATTN_OK) {
+        status = backward_plain_build(plan, (1u << BACKWARD_KERNELS) - 1, state);
+    }
+    text_append(explain, "  tile: %zu rows or keys a work-group, %d columns a work-item\n", state->items_per_group,
+                BACKWARD_COLUMNS);
+    return status;
+}
+
+/* ---- launches ------------------------------------------------------------------------------------ */
+
+/* A grid of items along rows (or keys), column blocks and planes, and the multiply-adds of one of them. */
+struct grid {
+    int64_t items, blocks, planes;
+    double work;
+};
+
+/* In as many launches as the work asks for. `more`: the kernel's own arguments; two more follow: the first item and
+ * plane. */
+static clattn_status run(const struct backward_run *r, enum backward_kernel which, const struct grid *grid,
+                         const struct launch_argument *more, size_t n_more)
+{
+    const double at_once = LAUNCH_WORK_MAX / (grid->work * (double)grid->blocks);
+    const int64_t item_step = launch_share(grid->items, at_once);
+    const int64_t plane_step = launch_head_share(grid->planes, at_once / (double)grid->items);
+    const size_t local[3] = { r->state->items_per_group, 1, 1 };
+    clattn_status status = CLATTN_OK;
+    for (int64_t plane = 0; plane < grid->planes && status == CLATTN_OK; plane += plane_step) {
+        for (int64_t item = 0; item < grid->items && status == CLATTN_OK; item += item_step) {
+            const int64_t items = grid->items - item < item_step ? grid->items - item : item_step;
+            const int64_t planes = grid->planes - plane < plane_step ? grid->planes - plane : plane_step;
+            const cl_int first_item = (cl_int)item, first_plane = (cl_int)plane;
+            const size_t global[3] = { ((size_t)items + local[0] - 1) / local[0] * local[0], (size_t)grid->blocks,
+                                       (size_t)planes };
+            struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 6];
+            size_t n = BACKWARD_ARGUMENT_COUNT;
+            backward_arguments(&r->call, arguments);
+            for (size_t i = 0; i < n_more; ++i) {
+                arguments[n++] = more[i];
+            }
+            arguments[n++] = (struct launch_argument)ARGUMENT(first_item);
+            arguments[n++] = (struct launch_argument)ARGUMENT(first_plane);
+            status = launch(r->chain, r->state->kernels[which], 3, global, local, n, arguments);
+        }
+    }
+    return status;
+}
+
+clattn_status backward_run_row_terms(const struct backward_run *r)
+{
+    const clattn_params *params = &r->call.params;
+    const struct grid grid = { params->query_len, 1, (int64_t)params->batch * params->query_heads,
+                               (double)params->head_dim_v + 20 };
+    const clattn_input_place place = backward_input_place(r->call.operands, GRADIENT_DLSE);
+    const struct launch_argument more[] = { ARGUMENT(place),
+                                            { sizeof(cl_mem), &r->call.operands->tensor[GRADIENT_DLSE].buffer } };
+    return run(r, ROW_TERMS_KERNEL, &grid, more, 2);
+}
+
+/* A kernel that writes one gradient, where it is asked for; `extra` may be NULL. */
+static clattn_status run_gradient(const struct backward_run *r, enum gradient_id id, enum backward_kernel which,
+                                  const struct grid *grid, const struct launch_argument *extra, size_t n_extra)
+{
+    const clattn_place place = backward_gradient_place(r->call.operands, id);
+    struct launch_argument more[4] = { ARGUMENT(place), { sizeof(cl_mem), &r->call.operands->tensor[id].buffer } };
+    if (!operand_is_asked(r->call.operands, (int)id) || operand_is_empty(r->call.operands, (int)id)) {
+        return CLATTN_OK;
+    }
+    for (size_t i = 0; i < n_extra; ++i) {
+        more[2 + i] = extra[i];
+    }
+    return run(r, which, grid, more, 2 + n_extra);
+}
+
+static clattn_status run_dquery(const struct backward_run *r)
+{
+    const clattn_params *p = &r->call.params;
+    const struct grid grid = { p->query_len, (int64_t)column_blocks(p->head_dim), (int64_t)p->batch * p->query_heads,
+                               pair_work(r->call.problem) * (double)(p->key_len + 1) };
+    return run_gradient(r, GRADIENT_DQUERY, DQUERY, &grid, NULL, 0);
+}
+
+static clattn_status run_dkey_dvalue(const struct backward_run *r, int of_value)
+{
+    const clattn_params *p = &r->call.params;
+    const cl_int argument = of_value;
+    const struct launch_argument extra = ARGUMENT(argument);
+    const int64_t group = p->kv_heads > 0 ? p->query_heads / p->kv_heads : 0;
+    const struct grid grid = { p->key_len, (int64_t)column_blocks(of_value ? p->head_dim_v : p->head_dim),
+                               (int64_t)p->batch * p->kv_heads,
+                               pair_work(r->call.problem) * ((double)p->query_len * (double)group + 1) };
+    return run_gradient(r, of_value ? GRADIENT_DVALUE : GRADIENT_DKEY, DKEY_DVALUE, &grid, &extra, 1);
+}
+
+/* Axes whose stride is 0 are walked by one work-item. */
+static clattn_status run_dbias(const struct backward_run *r)
+{
+    const int64_t *stride = r->call.operands->tensor[GRADIENT_DBIAS].stride;
+    int64_t shape[4];
+    double walked = 1;
+    operand_shape(r->call.operands, GRADIENT_DBIAS, shape);
+    for (int axis = 0; axis < 4; ++axis) {
+        walked *= stride[axis] == 0 ? (double)shape[axis] : 1;
+        shape[axis] = stride[axis] == 0 ? 1 : shape[axis];
+    }
+    const struct grid grid = { shape[3], shape[2], shape[0] * shape[1], pair_work(r->call.problem) * walked };
+    return run_gradient(r, GRADIENT_DBIAS, DBIAS, &grid, NULL, 0);
+}
+
+static clattn_status run_row_sums(const struct backward_run *r)
+{
+    const clattn_params *p = &r->call.params;
+    const struct grid grid = { row_blocks_of(p->query_len, BACKWARD_BLOCK), 1, (int64_t)p->batch * p->query_heads,
+                               pair_work(r->call.problem) * BACKWARD_BLOCK * (double)(p->key_len + 1) };
+    return run(r, ROW_SUMS, &grid, NULL, 0);
+}
+
+static clattn_status run_head_sums(const struct backward_run *r, enum gradient_id id, cl_int kind)
+{
+    const clattn_params *p = &r->call.params;
+    const int64_t *stride = r->call.operands->tensor[id].stride;
+    const struct launch_argument extra = ARGUMENT(kind);
+    const struct grid grid = { id == GRADIENT_DSCALE || stride[1] == 0 ? 1 : p->query_heads, 1,
+                               id == GRADIENT_DSLOPES && stride[0] != 0 ? p->batch : 1,
+                               ((double)p->query_len * p->batch + 1) * 20 };
+    return run_gradient(r, id, HEAD_SUMS, &grid, &extra, 1);
+}
+
+clattn_status backward_run_scalars(const struct backward_run *r)
+{
+    clattn_status status = run_dbias(r);
+    if (status == CLATTN_OK &&
+        (operand_is_asked(r->call.operands, GRADIENT_DSLOPES) || operand_is_asked(r->call.operands, GRADIENT_DSCALE))) {
+        status = run_row_sums(r);
+    }
+    status = status == CLATTN_OK ? run_head_sums(r, GRADIENT_DSLOPES, SUMS_SLOPES) : status;
+    status = status == CLATTN_OK ? run_head_sums(r, GRADIENT_DSCALE, SUMS_SCALE) : status;
+    return status == CLATTN_OK ? run_head_sums(r, GRADIENT_DSINKS, SUMS_SINKS) : status;
+}
+
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
+{
+    struct backward_run r = { .state = plan->state, .chain = chain };
+    backward_call_arguments(plan, operands, &r.call);
+    clattn_status status = backward_run_row_terms(&r);
+    status = status == CLATTN_OK ? run_dquery(&r) : status;
+    status = status == CLATTN_OK ? run_dkey_dvalue(&r, 0) : status;
+    status = status == CLATTN_OK ? run_dkey_dvalue(&r, 1) : status;
+    return status == CLATTN_OK ? backward_run_scalars(&r) : status;
+}
+
+static void destroy(struct clattn_plan *plan)
+{
+    free(plan->state);
+}
+
+const struct strategy strategy_backward_plain = {
+    .operation = &operation_backward,
+    .name = "plain",
+    .summary = "a kernel a gradient, one work-item some columns of a row; takes everything, any device",
+    .applicable = applicable,
+    .cost_ms = cost_ms,
+    .plan = plan,
+    .enqueue = enqueue,
+    .destroy = destroy,
+};

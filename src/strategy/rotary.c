@@ -1,0 +1,53 @@
+/* rotary: one launch, rows by vectors of columns (cl/rotary.cl). */
+#include <string.h>
+
+#include "operation/overlap.h"
+#include "operation/rotary.h"
+#include "plan/row_runs.h"
+#include "strategy/strategies.h"
+
+static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+{
+    return device_computes(&context->device, rotary_problem_of(any)->p.type, why);
+}
+
+static double cost_ms(const clattn_context *context, const struct any_problem *any)
+{
+    const clattn_rotary_problem *p = &rotary_problem_of(any)->p;
+    (void)context;
+    return 0.02 + 1e-6 * (double)(p->batch * p->query_len) * (double)p->heads * (double)p->head_dim;
+}
+
+static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+{
+    const struct rotary_problem *problem = rotary_problem_of(plan->problem);
+    const clattn_rotary_problem *p = &problem->p;
+    const struct row_shape shape = { p->type, p->head_dim, 0, 0, p->strided_columns };
+    struct text none = TEXT_INIT;
+    return row_runs_plan(plan, "rotary.cl", "rotary", &shape, &problem->turning, &none, explain);
+}
+
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
+{
+    const struct rotary_problem *problem = rotary_problem_of(plan->problem);
+    const int64_t query_len = rotary_call_of(operands)->query_len;
+    clattn_rotary_params params;
+    memset(&params, 0, sizeof(params));
+    operands_fill(operands, &params);
+    turning_fill(&problem->turning, problem->p.batch, query_len, (clattn_turn_params *)&params);
+    params.heads = (int)problem->p.heads;
+    params.in_place = operands_are_one_place(operands, ROTARY_X, ROTARY_OUT);
+    return row_runs_enqueue(plan, operands, (struct launch_argument)ARGUMENT(params), problem->p.batch * query_len,
+                            problem->p.heads, chain);
+}
+
+const struct strategy strategy_rotary = {
+    .operation = &operation_rotary,
+    .name = "rows",
+    .summary = "each row by vectors of columns, any device",
+    .applicable = applicable,
+    .cost_ms = cost_ms,
+    .plan = plan,
+    .enqueue = enqueue,
+    .destroy = row_runs_destroy,
+};

@@ -1,0 +1,160 @@
+#include "kinds.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TOLERANCE 2e-5
+
+double sums_worst;
+clattn_context *kind_context;
+static int passed, failed;
+
+double kind_normal(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)index;
+    (void)context;
+    return random_normal(random);
+}
+
+double kind_integer(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)index;
+    (void)context;
+    return (double)random_between(random, -4, 4);
+}
+
+static double length(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random;
+    return index[3] == 0 ? *(const double *)context : *(const double *)context - 9;
+}
+
+static double open(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random;
+    (void)index;
+    (void)context;
+    return 1;
+}
+
+clattn_problem kind_problem(const struct kind *kind)
+{
+    clattn_problem p = CLATTN_PROBLEM_INIT;
+    p.batch = kind->batch;
+    p.query_heads = kind->query_heads;
+    p.kv_heads = kind->kv_heads;
+    p.query_len = kind->query_len;
+    p.key_len = kind->key_len;
+    p.head_dim = kind->head_dim;
+    p.head_dim_v = kind->head_dim_v;
+    p.causal = kind->causal;
+    p.alignment = kind->causal ? CLATTN_ALIGN_TOP_LEFT : CLATTN_ALIGN_UNSET;
+    p.features = kind->features | CLATTN_WITH_LSE;
+    return p;
+}
+
+void kind_begin(struct gradient_call *g, const clattn_problem *problem, const char *strategy, test_value *value)
+{
+    static const enum tensor_id by_value[] = { TENSOR_QUERY, TENSOR_KEY,    TENSOR_VALUE,
+                                               TENSOR_BIAS,  TENSOR_SLOPES, TENSOR_SINKS };
+    const clattn_backward_problem defaults = CLATTN_BACKWARD_PROBLEM_INIT;
+    struct random random = random_start(7, 1);
+    const double keys = (double)problem->key_len;
+    memset(g, 0, sizeof(*g));
+    test_call_start(&g->test, problem);
+    test_call_place_all(&g->test);
+    for (size_t i = 0; i < sizeof(by_value) / sizeof(by_value[0]); ++i) {
+        if (test_call_has(&g->test, by_value[i])) {
+            test_call_fill(&g->test, by_value[i], &random, value, NULL);
+        }
+    }
+    if (test_call_has(&g->test, TENSOR_KEY_LENGTHS)) {
+        test_call_fill(&g->test, TENSOR_KEY_LENGTHS, &random, length, &keys);
+    }
+    if (test_call_has(&g->test, TENSOR_MASK)) {
+        test_call_fill(&g->test, TENSOR_MASK, &random, open, NULL);
+    }
+    g->problem = defaults;
+    g->problem.gradients = ALL_THREE_AND_SCALE;
+    g->problem.strategy = strategy;
+}
+
+int kind_finish(struct gradient_call *g, test_value *value)
+{
+    struct random random = random_start(9, 2);
+    const int good = gradient_call_start(g) == CLATTN_OK;
+    gradient_call_place_all(g);
+    for (int id = GRADIENT_DOUT; id <= GRADIENT_DLSE; ++id) {
+        if (gradient_call_has(g, id)) {
+            gradient_call_fill(g, id, &random, value, NULL);
+        }
+    }
+    gradient_call_keep(g);
+    return good;
+}
+
+int kind_same_bits(const struct gradient_call *a, const struct gradient_call *b, int id)
+{
+    return a->arrays[id].count == b->arrays[id].count &&
+           memcmp(a->arrays[id].data, b->arrays[id].data, (size_t)a->arrays[id].count * a->arrays[id].element_bytes) ==
+               0;
+}
+
+void sum_add(struct sum *sum, double term)
+{
+    sum->sum += term;
+    sum->size += fabs(term);
+}
+
+int sum_near(struct sum a, struct sum b)
+{
+    const double share = fabs(a.sum - b.sum) / (TOLERANCE * (a.size + b.size + 1));
+    sums_worst = share <= 1 ? fmax(sums_worst, share) : sums_worst;
+    return share <= 1;
+}
+
+int kind_same(const struct gradient_call *a, const struct gradient_call *b)
+{
+    int good = 1;
+    for (int id = GRADIENT_DQUERY; id <= GRADIENT_DVALUE; ++id) {
+        const float *x = (const float *)(const void *)a->arrays[id].data;
+        const float *y = (const float *)(const void *)b->arrays[id].data;
+        good &= a->arrays[id].count == b->arrays[id].count;
+        for (int64_t at = 0; at < a->arrays[id].count && good; ++at) {
+            good = sum_near((struct sum){ x[at], fabsf(x[at]) }, (struct sum){ y[at], fabsf(y[at]) });
+        }
+    }
+    return good;
+}
+
+/* ---- programs ----------------------------------------------------------------------------------- */
+
+void kind_report(const char *strategy, const char *what, int good)
+{
+    passed += good;
+    failed += !good;
+    if (!good) {
+        printf("FAIL %s: %s: %s\n", strategy, what, clattn_last_error());
+    }
+}
+
+int kind_main(int argc, char **argv, void (*check)(const char *strategy))
+{
+    static const char *const strategies[] = { "plain", "fused_simd" };
+    if (clattn_context_open(NULL, NULL, &kind_context) != CLATTN_OK) {
+        printf("%s\n", clattn_last_error());
+        return 1;
+    }
+    for (size_t s = 0; s < sizeof(strategies) / sizeof(strategies[0]); ++s) {
+        if (argc <= 2 || strcmp(argv[2], strategies[s]) == 0) {
+            check(strategies[s]);
+        }
+    }
+    clattn_context_destroy(kind_context);
+    if (sums_worst > 0) {
+        printf("the largest difference is %.2g of its tolerance\n", sums_worst);
+    }
+    printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+    return failed || !passed;
+}

@@ -1,0 +1,53 @@
+/* Backward calls of the tests beside this file: dense, of one kind of problem, with values that are the same each time.
+ */
+#ifndef CLATTN_TESTS_GRADIENTS_KINDS_H
+#define CLATTN_TESTS_GRADIENTS_KINDS_H
+
+#include "support/gradient_call.h"
+
+#define ALL_THREE (CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE)
+#define ALL_THREE_AND_SCALE (ALL_THREE | CLATTN_GRADIENT_SCALE)
+
+struct kind {
+    const char *name;
+    int64_t batch, query_heads, kv_heads, query_len, key_len, head_dim, head_dim_v;
+    int causal; /* from the top left */
+    uint32_t features;
+};
+
+/* The context of the calls, in a check that kind_main calls. */
+extern clattn_context *kind_context;
+
+/* Counts a property, and names it where it does not hold. */
+void kind_report(const char *strategy, const char *what, int good);
+
+/* A program's main: `check` for each strategy that has gradients, or that --strategy names; prints the counts. */
+int kind_main(int argc, char **argv, void (*check)(const char *strategy));
+
+double kind_normal(struct random *random, const int64_t index[4], const void *context);
+double kind_integer(struct random *random, const int64_t index[4], const void *context); /* -4 to 4 */
+
+/* The forward's problem, in float32. Other fields may be changed before kind_begin. */
+clattn_problem kind_problem(const struct kind *kind);
+
+/* Forward inputs by `value`, masks open, key lengths all keys and 9 less in turns; nothing is computed yet, and what is
+ * in memory may be changed. Gradients: of query, key, value and scale. */
+void kind_begin(struct gradient_call *g, const clattn_problem *problem, const char *strategy, test_value *value);
+
+/* out and lse by the reference; dout, and dlse, by `value`. 0 after a failure. */
+int kind_finish(struct gradient_call *g, test_value *value);
+
+int kind_same_bits(const struct gradient_call *a, const struct gradient_call *b, int id);
+
+/* Sums that should be the same: within 2e-5 of the magnitudes that were added up and of 1, for float32. */
+struct sum {
+    double sum, size;
+};
+void sum_add(struct sum *sum, double term);
+int sum_near(struct sum a, struct sum b);
+extern double sums_worst; /* the largest difference of those that are near, as a share of the tolerance */
+
+/* All elements of dquery, dkey and dvalue of two calls are near. */
+int kind_same(const struct gradient_call *a, const struct gradient_call *b);
+
+#endif

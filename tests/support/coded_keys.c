@@ -1,0 +1,106 @@
+/* The keys of a call that are codes, and the numbers that they stand for. */
+#include "coded_keys.h"
+
+#include "base/stored_types.h"
+
+#define HEADS 4
+#define KV_HEADS 2
+#define HEAD_DIM 64
+#define HEAD_DIM_V 96
+
+/* Every block type but one, and both ways to share scales: by tokens, by groups of columns. */
+struct coding {
+    clattn_type key_type, value_type;
+    int64_t key_scale_rows, key_scale_columns, value_scale_rows, value_scale_columns;
+};
+static const struct coding codings[] = {
+    { CLATTN_Q8_0, CLATTN_Q5_1, 0, 0, 0, 0 },
+    { CLATTN_Q4_1, CLATTN_Q4_0, 0, 0, 0, 0 },
+    { CLATTN_INT8, CLATTN_E4M3, 1, 0, 3, 24 },
+};
+
+static double code_of(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random;
+    (void)context;
+    return (double)((index[1] * 31 + index[2] * 7 + index[3] * 13) % 201 - 100);
+}
+
+static double scale_of(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random;
+    (void)context;
+    return 0.01 + 0.003 * (double)((index[1] + 5 * index[2] + 3 * index[3]) % 7);
+}
+
+static void build_coded(const struct exact *e, int64_t query_len, int64_t key_len, const struct coding *coding,
+                        struct test_call *coded)
+{
+    clattn_problem p = exact_problem(e, 1, HEADS, KV_HEADS, query_len, key_len, HEAD_DIM, HEAD_DIM_V);
+    const int is_scaled = type_takes_scales(coding->key_type);
+    p.features = CLATTN_WITH_LSE | (is_scaled ? CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES : 0u);
+    p.key_type = coding->key_type;
+    p.value_type = coding->value_type;
+    p.key_scale_rows = coding->key_scale_rows;
+    p.key_scale_columns = coding->key_scale_columns;
+    p.value_scale_rows = coding->value_scale_rows;
+    p.value_scale_columns = coding->value_scale_columns;
+    exact_build(coded, &p, 0);
+    if (is_scaled) {
+        test_call_fill(coded, TENSOR_KEY, NULL, code_of, NULL);
+        test_call_fill(coded, TENSOR_VALUE, NULL, code_of, NULL);
+        test_call_fill(coded, TENSOR_KEY_SCALES, NULL, scale_of, NULL);
+        test_call_fill(coded, TENSOR_VALUE_SCALES, NULL, scale_of, NULL);
+    }
+}
+
+/* What an element of the keys or values stands for. */
+static double value_of(const struct test_call *coded, enum tensor_id id, const int64_t at[4])
+{
+    const clattn_problem *p = &coded->problem;
+    const int is_key = id == TENSOR_KEY;
+    const int64_t rows = is_key ? p->key_scale_rows : p->value_scale_rows;
+    const int64_t columns = is_key ? p->key_scale_columns : p->value_scale_columns;
+    const double value = test_call_get(coded, id, at[0], at[1], at[2], at[3]);
+    if (!type_takes_scales(is_key ? p->key_type : p->value_type)) {
+        return value;
+    }
+    return type_scaled(value, (float)test_call_get(coded, is_key ? TENSOR_KEY_SCALES : TENSOR_VALUE_SCALES, at[0],
+                                                   at[1], rows ? at[2] / rows : 0, columns ? at[3] / columns : 0));
+}
+
+static void copy_values(struct test_call *plain, const struct test_call *coded, enum tensor_id id)
+{
+    int64_t n[4];
+    test_call_shape(coded, id, n);
+    for (int64_t i = 0; i < n[0] * n[1] * n[2] * n[3]; ++i) {
+        const int64_t at[4] = { i / n[3] / n[2] / n[1], i / n[3] / n[2] % n[1], i / n[3] % n[2], i % n[3] };
+        test_call_set(plain, id, at[0], at[1], at[2], at[3], value_of(coded, id, at));
+    }
+}
+
+static void build_plain(const struct test_call *coded, struct test_call *plain)
+{
+    clattn_problem p = coded->problem;
+    p.features = CLATTN_WITH_LSE;
+    p.key_type = p.value_type = CLATTN_FLOAT32;
+    p.key_scale_rows = p.key_scale_columns = p.value_scale_rows = p.value_scale_columns = 0;
+    exact_build(plain, &p, 0);
+    exact_copy_entry(plain, 0, coded, 0, TENSOR_QUERY);
+    copy_values(plain, coded, TENSOR_KEY);
+    copy_values(plain, coded, TENSOR_VALUE);
+}
+
+int codes_are_their_values(struct exact *e, int64_t query_len, int64_t key_len)
+{
+    int status = 0;
+    for (size_t i = 0; i < sizeof(codings) / sizeof(codings[0]) && status == 0; ++i) {
+        struct test_call coded, plain;
+        build_coded(e, query_len, key_len, &codings[i], &coded);
+        build_plain(&coded, &plain);
+        status = exact_run(e, &coded) || exact_run(e, &plain) || exact_same_entry(e, &coded, 0, &plain, 0) ? -1 : 0;
+        test_call_free(&coded);
+        test_call_free(&plain);
+    }
+    return status;
+}

@@ -1,0 +1,70 @@
+/* Two rows of two columns at positions 0 and 1, all of them zeros. */
+#include "small_cache.h"
+
+#include <string.h>
+
+enum { ROWS = 2, COLUMNS = 2, BYTES = 64 };
+
+clattn_status small_cache_plans(clattn_context *context, clattn_plan **rotary, clattn_plan **append)
+{
+    clattn_rotary_problem turn = CLATTN_ROTARY_PROBLEM_INIT;
+    clattn_append_problem cache = CLATTN_APPEND_PROBLEM_INIT;
+    turn.pairs = cache.pairs = CLATTN_PAIRS_HALVES;
+    turn.query_len = cache.query_len = turn.positions = cache.positions = cache.capacity = ROWS;
+    turn.head_dim = cache.head_dim = COLUMNS;
+    cache.query_heads = 1;
+    turn.features = CLATTN_WITH_STARTS;
+    cache.features = CLATTN_WITH_STARTS | CLATTN_WITH_ROTARY;
+    const clattn_status status = clattn_rotary_plan_create(context, &turn, rotary);
+    return status == CLATTN_OK ? clattn_append_plan_create(context, &cache, append) : status;
+}
+
+int small_cache_create(struct small_cache *cache, clattn_context *context)
+{
+    static const float zeros[BYTES / sizeof(float)];
+    memset(cache, 0, sizeof(*cache));
+    if (small_cache_plans(context, &cache->rotary, &cache->append) != CLATTN_OK) {
+        return 0;
+    }
+    cache->zeros = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, BYTES, NULL, NULL);
+    for (int i = 0; i < 3; ++i) {
+        cache->results[i] = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, BYTES, NULL, NULL);
+    }
+    return cache->zeros && cache->results[0] && cache->results[1] && cache->results[2] &&
+           clEnqueueWriteBuffer(clattn_context_queue(context), cache->zeros, CL_TRUE, 0, BYTES, zeros, 0, NULL, NULL) ==
+               CL_SUCCESS;
+}
+
+void small_cache_release(struct small_cache *cache)
+{
+    const cl_mem buffers[] = { cache->zeros, cache->results[0], cache->results[1], cache->results[2] };
+    clattn_plan_destroy(cache->rotary);
+    clattn_plan_destroy(cache->append);
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); ++i) {
+        if (buffers[i]) {
+            clReleaseMemObject(buffers[i]);
+        }
+    }
+}
+
+clattn_status small_cache_rotary(const struct small_cache *cache, cl_command_queue queue, cl_event *done)
+{
+    clattn_rotary_tensors tensors = CLATTN_ROTARY_TENSORS_INIT;
+    tensors.x = clattn_tensor_bhsd(cache->zeros, 1, ROWS, COLUMNS);
+    tensors.out = clattn_tensor_bhsd(cache->results[0], 1, ROWS, COLUMNS);
+    tensors.cosine = tensors.sine = clattn_tensor_bhsd(cache->zeros, 1, ROWS, COLUMNS / 2);
+    tensors.starts.buffer = cache->zeros;
+    return clattn_enqueue_rotary(cache->rotary, queue, NULL, &tensors, 0, NULL, done);
+}
+
+clattn_status small_cache_append(const struct small_cache *cache, cl_command_queue queue, cl_event *done)
+{
+    clattn_append_tensors tensors = CLATTN_APPEND_TENSORS_INIT;
+    tensors.query = tensors.key = tensors.value = clattn_tensor_bhsd(cache->zeros, 1, ROWS, COLUMNS);
+    tensors.query_out = clattn_tensor_bhsd(cache->results[0], 1, ROWS, COLUMNS);
+    tensors.key_cache = clattn_tensor_bhsd(cache->results[1], 1, ROWS, COLUMNS);
+    tensors.value_cache = clattn_tensor_bhsd(cache->results[2], 1, ROWS, COLUMNS);
+    tensors.cosine = tensors.sine = clattn_tensor_bhsd(cache->zeros, 1, ROWS, COLUMNS / 2);
+    tensors.starts.buffer = cache->zeros;
+    return clattn_enqueue_append(cache->append, queue, NULL, &tensors, 0, NULL, done);
+}

@@ -1,0 +1,198 @@
+/* Storage types: sizes, and rows of host memory to codes and back. The bytes expected of blocks are written by hand
+ * from the formats; those that ggml makes are in tests/cases, which solve_cases holds clattn_quantise to. */
+#include "base/stored_types.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "suite.h"
+
+START_TEST(test_sizes)
+{
+    static const struct {
+        clattn_type type;
+        const char *name;
+        int size, columns, row_96;
+    } expected[] = {
+        { CLATTN_TYPE_NONE, "none", 0, 0, 0 },    { CLATTN_FLOAT32, "float32", 4, 1, 384 },
+        { CLATTN_FLOAT16, "float16", 2, 1, 192 }, { CLATTN_BFLOAT16, "bfloat16", 2, 1, 192 },
+        { CLATTN_FLOAT64, "float64", 8, 1, 768 }, { CLATTN_INT8, "int8", 1, 1, 96 },
+        { CLATTN_E4M3, "e4m3", 1, 1, 96 },        { CLATTN_E5M2, "e5m2", 1, 1, 96 },
+        { CLATTN_Q8_0, "q8_0", 34, 32, 102 },     { CLATTN_Q4_0, "q4_0", 18, 32, 54 },
+        { CLATTN_Q4_1, "q4_1", 20, 32, 60 },      { CLATTN_Q5_0, "q5_0", 22, 32, 66 },
+        { CLATTN_Q5_1, "q5_1", 24, 32, 72 },
+    };
+    ck_assert_uint_eq(sizeof(expected) / sizeof(expected[0]), STORED_TYPES);
+    for (int i = 0; i < STORED_TYPES; ++i) {
+        const clattn_type type = expected[i].type;
+        ck_assert_int_eq(type, i);
+        ck_assert_str_eq(clattn_type_name(type), expected[i].name);
+        ck_assert_uint_eq(clattn_type_size(type), (size_t)expected[i].size);
+        ck_assert_int_eq(clattn_type_columns(type), expected[i].columns);
+        ck_assert_uint_eq(clattn_row_bytes(type, 96), (size_t)expected[i].row_96);
+        ck_assert_int_eq(type_is_blocks(type), type >= CLATTN_Q8_0);
+        ck_assert_int_eq(type_takes_scales(type), type >= CLATTN_INT8 && type <= CLATTN_E5M2);
+        ck_assert_int_eq(type_is_float(type), type >= CLATTN_FLOAT32 && type <= CLATTN_FLOAT64);
+    }
+    ck_assert_uint_eq(clattn_row_bytes(CLATTN_Q4_0, 33), 0);
+    ck_assert_uint_eq(clattn_row_bytes(CLATTN_Q4_0, -32), 0);
+    ck_assert_uint_eq(clattn_row_bytes(CLATTN_FLOAT64, INT64_MAX), 0);
+    ck_assert_uint_eq(clattn_row_bytes((clattn_type)99, 32), 0);
+    ck_assert_int_eq(clattn_type_columns((clattn_type)-1), 0);
+    ck_assert_int_eq(type_is_float((clattn_type)99), 0);
+}
+END_TEST
+
+START_TEST(test_load_and_store_by_type)
+{
+    for (int type = CLATTN_FLOAT32; type <= CLATTN_E5M2; ++type) {
+        double memory[4] = { 0 };
+        type_store((clattn_type)type, memory, 2, -2);
+        type_store((clattn_type)type, memory, 3, 3);
+        ck_assert_double_eq(type_load((clattn_type)type, memory, 2), -2);
+        ck_assert_double_eq(type_load((clattn_type)type, memory, 3), 3);
+        ck_assert_double_eq(type_load((clattn_type)type, memory, 1), 0);
+    }
+}
+END_TEST
+
+/* d = 2, m = -3 or none: a block whose codes are 0, 1, 2, .. as far as they go. */
+static void put_half(unsigned char *to, double value)
+{
+    const uint16_t bits = half_from_double(value);
+    to[0] = (unsigned char)(bits & 0xff);
+    to[1] = (unsigned char)(bits >> 8);
+}
+
+START_TEST(test_blocks_are_read)
+{
+    unsigned char block[34];
+    float values[32];
+    put_half(block, 2);
+    for (int i = 0; i < 32; ++i) {
+        block[2 + i] = (unsigned char)(i * 8 - 128);
+    }
+    ck_assert_int_eq(clattn_dequantise(CLATTN_Q8_0, 32, block, NULL, 0, values), CLATTN_OK);
+    for (int i = 0; i < 32; ++i) {
+        ck_assert_float_eq(values[i], (float)(2 * (i * 8 - 128)));
+    }
+    for (int type = CLATTN_Q4_0; type <= CLATTN_Q5_1; ++type) {
+        const int has_min = type == CLATTN_Q4_1 || type == CLATTN_Q5_1, five = type >= CLATTN_Q5_0;
+        unsigned char *at = block + 2;
+        if (has_min) {
+            put_half(at, -3);
+            at += 2;
+        }
+        if (five) { /* of columns 1, 8 and 31 */
+            memcpy(at, "\x02\x01\x00\x80", 4);
+            at += 4;
+        }
+        for (int i = 0; i < 16; ++i) {
+            at[i] = (unsigned char)(i | (15 - i) << 4);
+        }
+        ck_assert_int_eq(clattn_dequantise((clattn_type)type, 32, block, NULL, 0, values), CLATTN_OK);
+        for (int i = 0; i < 32; ++i) {
+            const int fifth = five && (i == 1 || i == 8 || i == 31) ? 16 : 0;
+            const int code = (i < 16 ? i : 31 - i) + fifth, zero = has_min ? 0 : five ? 16 : 8;
+            ck_assert_float_eq(values[i], (float)(2 * (code - zero) - (has_min ? 3 : 0)));
+            ck_assert_double_eq(type_load((clattn_type)type, block, i), (double)values[i]);
+        }
+    }
+}
+END_TEST
+
+/* Ties by powers of two: d = 1 or -1, half away from zero in q8_0, upwards elsewhere. */
+START_TEST(test_blocks_are_written)
+{
+    float values[32] = { 127, 0.5f, -0.5f, 1.5f, 2.4f, -126.5f };
+    unsigned char row[34];
+    ck_assert_int_eq(clattn_quantise(CLATTN_Q8_0, 32, values, NULL, 0, row), CLATTN_OK);
+    const unsigned char q8[] = { 0x00, 0x3c, 127, 1, 0xff, 2, 2, 0x81, 0 };
+    ck_assert_mem_eq(row, q8, sizeof(q8));
+
+    const float fours[32] = { 0.5f, -8, -7.5f, 7, 7.5f, [17] = 8 };
+    ck_assert_int_eq(clattn_quantise(CLATTN_Q4_0, 32, fours, NULL, 0, row), CLATTN_OK);
+    /* d = 1 by the first of the largest; 0.5 -> 9, -8 -> 0, -7.5 -> 1, 7 -> 15, 7.5 -> 16, cut to 15; 8 -> 15 */
+    const unsigned char q4[] = { 0x00, 0x3c, 0x89, 0xf0, 0x81, 0x8f, 0x8f, 0x88 };
+    ck_assert_mem_eq(row, q4, sizeof(q4));
+
+    float ramp[32];
+    for (int i = 0; i < 32; ++i) {
+        ramp[i] = (float)i - 5;
+    }
+    ck_assert_int_eq(clattn_quantise(CLATTN_Q5_1, 32, ramp, NULL, 0, row), CLATTN_OK);
+    const unsigned char q5[] = { 0x00, 0x3c, 0x00, 0xc5, 0x00, 0x00, 0xff, 0xff, 0x00, 0x11, 0x22 };
+    ck_assert_mem_eq(row, q5, sizeof(q5));
+
+    /* Zeros: a scale of -0 where it is a value / -8, as in ggml. */
+    const float zeros[32] = { -0.0f };
+    ck_assert_int_eq(clattn_quantise(CLATTN_Q4_0, 32, zeros, NULL, 0, row), CLATTN_OK);
+    ck_assert_mem_eq(row, "\x00\x80\x88\x88", 4);
+    ck_assert_int_eq(clattn_quantise(CLATTN_Q4_1, 32, zeros, NULL, 0, row), CLATTN_OK);
+    ck_assert_mem_eq(row, "\x00\x00\x00\x80\x00", 5);
+}
+END_TEST
+
+/* A value that is not finite shows in its own block, and in no other. */
+START_TEST(test_not_finite)
+{
+    for (int type = CLATTN_Q8_0; type <= CLATTN_Q5_1; ++type) {
+        for (int which = 0; which < 3; ++which) {
+            float values[96], back[96];
+            unsigned char row[3 * 34];
+            for (int i = 0; i < 96; ++i) {
+                values[i] = (float)(i % 7) - 3;
+            }
+            values[40] = which == 0 ? NAN : which == 1 ? INFINITY : -1e30f;
+            ck_assert_int_eq(clattn_quantise((clattn_type)type, 96, values, NULL, 0, row), CLATTN_OK);
+            ck_assert_int_eq(clattn_dequantise((clattn_type)type, 96, row, NULL, 0, back), CLATTN_OK);
+            ck_assert(!isfinite(back[40]));
+            for (int i = 0; i < 96; ++i) {
+                ck_assert(i / 32 == 1 || fabsf(back[i] - values[i]) < 0.5f);
+            }
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_codes_with_scales)
+{
+    const float values[6] = { 1, 1.25f, -64.25f, 1000, -1000, NAN }, scales[3] = { 0.5f, 2, 4 };
+    signed char codes[6];
+    ck_assert_int_eq(clattn_quantise(CLATTN_INT8, 6, values, scales, 2, codes), CLATTN_OK);
+    const signed char expected[6] = { 2, 2, -32, 127, -128, 0 };
+    ck_assert_mem_eq(codes, expected, 6);
+    float back[6];
+    ck_assert_int_eq(clattn_dequantise(CLATTN_INT8, 6, codes, scales, 2, back), CLATTN_OK);
+    ck_assert_float_eq(back[0], 1);
+    ck_assert_float_eq(back[2], -64);
+    ck_assert_float_eq(back[4], -512);
+    ck_assert_int_eq(clattn_quantise(CLATTN_E4M3, 6, values, NULL, 0, codes), CLATTN_OK);
+    ck_assert_int_eq(clattn_dequantise(CLATTN_E4M3, 6, codes, NULL, 0, back), CLATTN_OK);
+    ck_assert_float_eq(back[1], 1.25f);
+    ck_assert_float_eq(back[3], 448);
+    ck_assert(isnan(back[5]));
+    const float zero = 0;
+    ck_assert_int_eq(clattn_quantise(CLATTN_E5M2, 6, values, &zero, 0, codes), CLATTN_OK);
+    ck_assert_mem_eq(codes, "\0\0\0\0\0\0", 6);
+    ck_assert_float_eq((float)type_scaled(3, 0.1f), 3 * 0.1f);
+}
+END_TEST
+
+START_TEST(test_refusals)
+{
+    float values[32] = { 0 };
+    unsigned char row[34];
+    ck_assert_int_eq(clattn_quantise((clattn_type)99, 32, values, NULL, 0, row), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_quantise(CLATTN_Q8_0, 31, values, NULL, 0, row), CLATTN_INVALID_SHAPE);
+    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "columns 31: must be a multiple of 32"));
+    ck_assert_int_eq(clattn_quantise(CLATTN_Q8_0, 32, values, values, 0, row), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_dequantise(CLATTN_INT8, 32, row, values, -1, values), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_dequantise(CLATTN_INT8, 32, NULL, NULL, 0, values), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_dequantise(CLATTN_Q8_0, 0, NULL, NULL, 0, NULL), CLATTN_OK);
+}
+END_TEST
+
+SUITE("stored_types", test_sizes, test_load_and_store_by_type, test_blocks_are_read, test_blocks_are_written,
+      test_not_finite, test_codes_with_scales, test_refusals)

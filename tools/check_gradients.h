@@ -1,0 +1,22 @@
+/* Whether gradients are right: their errors against the reference, as a share of the bound of docs/numbers.md. Used by
+ * cmd_grad.c and by bench_backward.c. */
+#ifndef CLATTN_TOOLS_CHECK_GRADIENTS_H
+#define CLATTN_TOOLS_CHECK_GRADIENTS_H
+
+#include "clattn_backward.h"
+#include "failure.h"
+
+enum { CHECKED_GRADIENTS = 7 }; /* dquery, dkey, dvalue, dbias, dslopes, dsinks, dscale */
+
+struct gradient_check {
+    int there;
+    double largest_error, share; /* of the bound; <= 1 is right */
+};
+
+/* All elements, from the call's own out and lse. Gradients that were accumulated cannot be checked. It takes about a
+ * second for 20 million products of an element of a query with one of a key. `check`
+ * has CHECKED_GRADIENTS elements, and keeps the most of several calls. */
+int check_gradients(const clattn_backward_problem *problem, const clattn_call *call, const clattn_host_tensors *tensors,
+                    const clattn_host_gradients *gradients, struct gradient_check *check, struct failure *failure);
+
+#endif

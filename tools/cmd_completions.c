@@ -1,0 +1,182 @@
+/* clattn completions: what bash, zsh or fish need to complete commands and options, from their tables. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+
+/* ---- walking the tables ---- */
+
+/* Calls `line` for every option of a command. */
+static void each_option(const struct command *command, void (*line)(const struct command *command, enum option_id id))
+{
+    for (const struct option_group *group = command->groups; group->title; group++) {
+        for (const enum option_id *id = group->ids; *id != OPTION_NONE; id++) {
+            line(command, *id);
+        }
+    }
+}
+
+static int takes_file(enum option_id id)
+{
+    const char *value = option_value(id);
+    return value && (strncmp(value, "FILE", 4) == 0 || strcmp(value, "DIR") == 0);
+}
+
+/* Help texts inside single quotes: a quote ends them, stands, and begins them again. */
+static void print_quoted(const char *text, const char *also_escaped)
+{
+    for (; *text; text++) {
+        if (*text == '\'') {
+            fputs("'\\''", stdout);
+        } else {
+            printf("%s%c", strchr(also_escaped, *text) ? "\\" : "", *text);
+        }
+    }
+}
+
+/* ---- bash ---- */
+
+static void bash_word(const struct command *command, enum option_id id)
+{
+    (void)command;
+    printf(" --%s", option_name(id));
+}
+
+static void bash_valued(const struct command *command, enum option_id id)
+{
+    (void)command;
+    if (option_value(id) && !takes_file(id)) {
+        printf("|--%s", option_name(id));
+    }
+}
+
+static void print_bash(void)
+{
+    printf("# bash completion of clattn; written by clattn completions bash\n"
+           "_clattn()\n{\n"
+           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options= valued=\n"
+           "    COMPREPLY=()\n"
+           "    if [ \"$COMP_CWORD\" = 1 ] || { [ \"$COMP_CWORD\" = 2 ] && [ \"$before\" = help ]; }; then\n"
+           "        COMPREPLY=($(compgen -W 'help");
+    for (size_t i = 0; i < command_count; i++) {
+        printf(" %s", command_table[i].command->name);
+    }
+    printf(" --help --version' -- \"$word\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n");
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = command_table[i].command;
+        printf("    %s)\n        options='", command->name);
+        each_option(command, bash_word);
+        printf("'\n        valued='");
+        each_option(command, bash_valued);
+        printf("|'\n        ;;\n");
+    }
+    printf("    esac\n"
+           "    case $word in\n"
+           "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
+           "    *) case $valued in *\"|$before|\"*) ;; *) COMPREPLY=($(compgen -f -- \"$word\")) ;; esac ;;\n"
+           "    esac\n}\n"
+           "complete -o filenames -F _clattn clattn\n");
+}
+
+/* ---- zsh ---- */
+
+static void zsh_option(const struct command *command, enum option_id id)
+{
+    (void)command;
+    printf("            '--%s[", option_name(id));
+    print_quoted(option_help(id), "[]:\\");
+    printf("]");
+    if (option_value(id)) {
+        printf(":");
+        print_quoted(option_value(id), "[]:\\");
+        printf(":%s", takes_file(id) ? "_files" : "");
+    }
+    printf("' \\\n");
+}
+
+static void print_zsh(void)
+{
+    printf("#compdef clattn\n# zsh completion of clattn; written by clattn completions zsh\n"
+           "_clattn()\n{\n    local -a commands\n    commands=(\n        'help:that of clattn, or of a command'\n");
+    for (size_t i = 0; i < command_count; i++) {
+        printf("        '%s:", command_table[i].command->name);
+        print_quoted(command_table[i].brief, ":\\");
+        printf("'\n");
+    }
+    printf("    )\n    if ((CURRENT == 2)) || { ((CURRENT == 3)) && [[ $words[2] == help ]]; }; then\n"
+           "        _describe command commands\n        return\n    fi\n    case $words[2] in\n");
+    for (size_t i = 0; i < command_count; i++) {
+        const struct command *command = command_table[i].command;
+        printf("    %s)\n        shift words\n        ((CURRENT--))\n        _arguments \\\n", command->name);
+        each_option(command, zsh_option);
+        printf("            '*:file:_files'\n        ;;\n");
+    }
+    printf("    esac\n}\n_clattn \"$@\"\n");
+}
+
+/* ---- fish ---- */
+
+static void fish_quoted(const char *text)
+{
+    for (; *text; text++) {
+        printf("%s%c", *text == '\'' || *text == '\\' ? "\\" : "", *text);
+    }
+}
+
+static void fish_option(const struct command *command, enum option_id id)
+{
+    printf("complete -c clattn -n '__fish_seen_subcommand_from %s' -l %s%s -d '", command->name, option_name(id),
+           !option_value(id) ? ""
+           : takes_file(id)  ? " -r -F"
+                             : " -x");
+    fish_quoted(option_help(id));
+    printf("'\n");
+}
+
+static void print_fish(void)
+{
+    printf("# fish completion of clattn; written by clattn completions fish\n"
+           "complete -c clattn -n __fish_use_subcommand -f -a help -d 'that of clattn, or of a command'\n");
+    for (size_t i = 0; i < command_count; i++) {
+        printf("complete -c clattn -n __fish_use_subcommand -f -a %s -d '", command_table[i].command->name);
+        fish_quoted(command_table[i].brief);
+        printf("'\n");
+    }
+    for (size_t i = 0; i < command_count; i++) {
+        each_option(command_table[i].command, fish_option);
+    }
+}
+
+/* ---- the command ---- */
+
+static int run(const struct options *options, struct failure *failure)
+{
+    static const struct {
+        const char *name;
+        void (*print)(void);
+    } shells[] = { { "bash", print_bash }, { "zsh", print_zsh }, { "fish", print_fish } };
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
+        if (options->operand && strcmp(options->operand, shells[i].name) == 0) {
+            shells[i].print();
+            return 0;
+        }
+    }
+    return options->operand ? failure_misuse(failure, "SHELL %s: must be one of bash, zsh, fish", options->operand)
+                            : failure_misuse(failure, "SHELL: is missing; one of bash, zsh, fish");
+}
+
+static const struct option_group groups[] = {
+    { "Options", { OPTION_HELP } },
+    { NULL, { OPTION_NONE } },
+};
+
+const struct command command_completions = {
+    "completions",
+    "Prints what a shell needs to complete the words of clattn: commands, options, files. Installed with clattn; of a "
+    "command that is not installed: source <(build/clattn completions bash).",
+    "bash|zsh|fish",
+    "SHELL",
+    groups,
+    NULL,
+    run,
+};

@@ -1,0 +1,168 @@
+/* clattn selfcheck: known answers of each strategy's programs, tried anew, each in a process of its own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "part.h"
+#include "progress.h"
+#include "utf8.h"
+
+#define PART_SECONDS 120
+#define PART_BYTES_MOST 16384
+
+#define FOUND "self-check: "
+
+/* What is tried of each: nothing special; what hides keys. */
+static const char *const forms[] = { "", " --causal bottom-right --key-lengths --sinks --lse" };
+enum { FORMS = sizeof forms / sizeof *forms };
+
+static const struct {
+    const char *strategy, *dtype;
+} tried[] = {
+    { "plain", "f32" },       { "plain", "f16" },      { "plain", "bf16" },      { "plain", "f64" },
+    { "staged", "f32" },      { "staged", "f16" },     { "staged", "bf16" },     { "split", "f32" },
+    { "split", "f16" },       { "split", "bf16" },     { "split_simt", "f32" },  { "split_simt", "f16" },
+    { "split_simt", "bf16" }, { "fused_simd", "f32" }, { "fused_simd", "f16" },  { "fused_simd", "bf16" },
+    { "fused_simt", "f32" },  { "fused_simt", "f16" }, { "fused_simt", "bf16" }, { "fused_amx", "f16" },
+    { "fused_amx", "bf16" },  { "fused_mma", "f16" },  { "fused_mma", "bf16" },
+};
+enum { TRIED = sizeof tried / sizeof *tried };
+
+enum verdict { GOOD, BAD, DECLINED, FAILED, VERDICTS };
+static const char *const verdict_names[] = { "good", "bad", "declined", "failed" };
+
+struct outcome {
+    enum verdict verdict;
+    char why[300];
+};
+
+/* The line of the output that says most: the self-check's own, else the last. */
+static void read_outcome(const struct part_end *end, const char *said, struct outcome *outcome)
+{
+    const int status = part_exit_status(end);
+    const char *found = strstr(said, FOUND), *line = found ? found + strlen(FOUND) : said;
+    char death[PART_END_BYTES];
+    if (status == EXIT_GOOD) {
+        outcome->verdict = found ? GOOD : FAILED;
+    } else {
+        outcome->verdict = found ? BAD : status == EXIT_MISUSE ? DECLINED : status < 0 ? BAD : FAILED;
+    }
+    if (!found && outcome->verdict == DECLINED && strstr(said, "\": ")) {
+        line = strstr(said, "\": ") + 3; /* what follows the device's name */
+        line = strstr(line, "\": ") ? strstr(line, "\": ") + 3 : line;
+    }
+    part_describe(end, death);
+    snprintf(outcome->why, sizeof outcome->why, "%.*s", (int)strcspn(status < 0 ? death : line, "\n"),
+             status < 0 ? death : line);
+}
+
+static void print_json(int i, int form, const struct outcome *outcome, int is_first)
+{
+    printf("%s\n    {\"strategy\": \"%s\", \"dtype\": \"%s\", \"hides_keys\": %s, \"verdict\": \"%s\", \"reason\": \"",
+           is_first ? "" : ",", tried[i].strategy, tried[i].dtype, form ? "true" : "false",
+           verdict_names[outcome->verdict]);
+    for (const char *c = outcome->why; *c; ++c) {
+        printf(*c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    }
+    printf("\"}");
+}
+
+static void print_line(int i, int form, const struct outcome *outcome)
+{
+    printf("%-10s %-4s %-11s %-8s  %s\n", tried[i].strategy, tried[i].dtype, form ? "hiding keys" : "",
+           verdict_names[outcome->verdict], outcome->why);
+    fflush(stdout);
+}
+
+/* One death may have many causes, so plans try again; they pass over a program where two processes died in a row. Here
+ * a death is the driver's, and the second one is had at once. */
+static int run_part(const struct part *part, struct text *said, struct part_end *end, struct failure *failure)
+{
+    setenv("CLATTN_SELF_CHECK", "again", 1);
+    int result = part_run(part, said, end, failure);
+    if (result == 0 && part_exit_status(end) < 0) {
+        struct part second = *part;
+        second.ends_at = clock_seconds() + PART_SECONDS;
+        text_free(said);
+        text_append(said, "%s", "");
+        setenv("CLATTN_SELF_CHECK", "always", 1);
+        result = part_run(&second, said, end, failure);
+    }
+    return result;
+}
+
+static int try_one(const struct options *options, int i, int form, struct outcome *outcome, struct failure *failure)
+{
+    char words[256];
+    struct text said = TEXT_INIT;
+    struct part_end end;
+    const int rows = strncmp(tried[i].strategy, "split", 5) == 0 ? 3 : 70;
+    snprintf(words, sizeof words, "explain --shape 2,4,2,%d,300,64 --strategy %s --dtype %s%s", rows, tried[i].strategy,
+             tried[i].dtype, forms[form]);
+    const struct part part = { words, options->value[OPTION_DEVICE], clock_seconds() + PART_SECONDS, PART_BYTES_MOST };
+    text_append(&said, "%s", "");
+    int result = run_part(&part, &said, &end, failure);
+    if (result == 0 && said.failed) {
+        result = failure_failed(failure, "out of memory");
+    }
+    if (result == 0) {
+        utf8_clean_in_place(said.data, "\n");
+        read_outcome(&end, said.data, outcome);
+    }
+    text_free(&said);
+    return result;
+}
+
+static int run(const struct options *options, struct failure *failure)
+{
+    const int as_json = options->value[OPTION_JSON] != NULL;
+    int counts[VERDICTS] = { 0 };
+    int result = part_check(failure);
+    if (as_json) {
+        printf("{\n  \"checks\": [");
+    }
+    for (int n = 0; n < TRIED * FORMS && result == 0; n++) {
+        struct outcome outcome;
+        result = try_one(options, n / FORMS, n % FORMS, &outcome, failure);
+        if (result == 0) {
+            counts[outcome.verdict]++;
+            if (as_json) {
+                print_json(n / FORMS, n % FORMS, &outcome, n == 0);
+            } else {
+                print_line(n / FORMS, n % FORMS, &outcome);
+            }
+        }
+    }
+    printf(as_json ? "\n  ],\n  \"good\": %d, \"bad\": %d, \"declined\": %d, \"failed\": %d\n}\n"
+                   : "%d good, %d bad, %d declined, %d failed\n",
+           counts[GOOD], counts[BAD], counts[DECLINED], counts[FAILED]);
+    if (result == 0 && counts[BAD] + counts[FAILED] > 0) {
+        return failure_failed(failure,
+                              "%d of the checks found what is wrong: other strategies are taken in their place; "
+                              "please report it, with the driver's version",
+                              counts[BAD] + counts[FAILED]);
+    }
+    if (result == 0 && counts[GOOD] == 0) {
+        return failure_failed(failure, "no check was good: is there such a device? `clattn devices` lists them");
+    }
+    return result;
+}
+
+static const struct option_group groups[] = {
+    { "Options", { OPTION_DEVICE, OPTION_JSON, OPTION_HELP } },
+    { NULL, { OPTION_NONE } },
+};
+
+const struct command command_selfcheck = {
+    "selfcheck",
+    "Tries known answers of every strategy's programs on a device, each in a process of its own, and keeps what came "
+    "out "
+    "for later plans: a program that is wrong, or that the driver dies of, is not taken.",
+    "[OPTION]...",
+    NULL,
+    groups,
+    "Plans do so themselves on drivers that the tests do not run on, when a program is first\n"
+    "built; CLATTN_SELF_CHECK is always, off, or again: what was found before does not count.\n",
+    run,
+};
