@@ -349,14 +349,17 @@ typedef struct clattn_problem {
     int64_t key_scale_columns; /* columns that do; 0: all */
     int64_t value_scale_rows;  /* the same of values */
     int64_t value_scale_columns;
-    int64_t ring; /* rows that are kept of each sequence; 0: all. See clattn_tensors */
+    int64_t ring;                  /* rows that are kept of each sequence; 0: all. See clattn_tensors */
+    int64_t allow_rounded_weights; /* type float16 or bfloat16: nonzero: a matrix unit may round softmax weights to
+                                    * values' type before it multiplies them, as most libraries do: faster, and less
+                                    * accurate (clattn_plan_weight_rounding). 0: they are as good as float32 */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
             CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0                                                    \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0                                                 \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
@@ -395,9 +398,10 @@ CLATTN_API const char *clattn_plan_strategy(const clattn_plan *plan);
  * each other strategy was not taken. */
 CLATTN_API const char *clattn_plan_explain(const clattn_plan *plan);
 
-/* How far softmax weights may be rounded, relative to themselves, before they meet the values: 2^-16 where a
- * matrix unit takes them in two parts of bfloat16, 2^-11 as tf32; 0 (also for NULL) where they stay in float32
- * or wider. It adds as much, times sum_j p_j |v_j|, to an output's error. */
+/* How far softmax weights may be rounded, relative to themselves, before they meet the values: 2^-16 where a matrix
+ * unit takes them in two parts of bfloat16, 2^-21 of float16, 2^-11 as tf32; where a plan makes use of
+ * allow_rounded_weights 2^-8 in bfloat16, 2^-11 in float16; 0 (also for NULL) where they stay in float32 or wider. It
+ * adds as much, times sum_j p_j |v_j|, to an output's error. */
 CLATTN_API double clattn_plan_weight_rounding(const clattn_plan *plan);
 
 /* The same of queries, keys and values: 2^-11 where a plan makes use of allow_tf32, else 0. With a share of f, an

@@ -54,7 +54,7 @@ static int mean_of_equal_logits(struct exact *e, test_value *query, test_value *
 {
     const int64_t most = 8, keys = 128;
     const double shift = 0;
-    clattn_problem p = exact_problem(e, 1, 3, 1, 21, keys, 19, 33);
+    const clattn_problem p = exact_problem(e, 1, 3, 1, 21, keys, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
     struct test_call test;
     exact_build(&test, &p, 0);
     struct random random = random_start(9, 0);
@@ -62,7 +62,7 @@ static int mean_of_equal_logits(struct exact *e, test_value *query, test_value *
     test_call_fill(&test, TENSOR_KEY, &random, key, &shift);
     test_call_fill(&test, TENSOR_VALUE, &random, value_integer, &most);
     int status = exact_run(e, &test);
-    for (int64_t c = 0; c < 33 && status == 0; ++c) {
+    for (int64_t c = 0; c < EXACT_HEAD_DIM_V && status == 0; ++c) {
         double sum = 0;
         for (int64_t j = 0; j < keys; ++j) {
             sum += test_call_get(&test, TENSOR_VALUE, 0, 0, j, c);
@@ -92,9 +92,9 @@ static int huge_equal_logits_give_the_mean(struct exact *e)
 /* Two keys whose values are neighbours in the type: their mean lies in the middle. */
 static int ties_round_to_even(struct exact *e)
 {
-    const int64_t columns = 120;
+    const int64_t columns = EXACT_HEAD_DIM_V;
     const double base = e->type == CLATTN_BFLOAT16 ? 128 : e->type == CLATTN_FLOAT16 ? 1024 : 8388608;
-    clattn_problem p = exact_problem(e, 1, 1, 1, 5, 2, 3, columns);
+    clattn_problem p = exact_problem(e, 1, 1, 1, 5, 2, EXACT_HEAD_DIM, columns);
     struct test_call test;
     exact_build(&test, &p, 0);
     struct random random = random_start(13, 0);
@@ -143,10 +143,10 @@ static int integers_give_exact_scores(struct exact *e)
     return status;
 }
 
-/* Values around 4, so that no result is subnormal in any type. */
+/* Values around 4: no result is subnormal. */
 static int power_of_two_passes_through(struct exact *e)
 {
-    clattn_problem p = exact_problem(e, 2, 2, 1, 40, 75, 31, 50);
+    clattn_problem p = exact_problem(e, 2, 2, 1, 40, 75, 19, 37);
     struct test_call one, eight;
     exact_build(&one, &p, 4);
     exact_build(&eight, &p, 4);
@@ -202,7 +202,7 @@ static int gaps_between_rows_are_not_read(struct exact *e)
 /* What else is in the batch, and where, changes nothing. */
 static int batch_entries_stand_alone(struct exact *e)
 {
-    clattn_problem p = exact_problem(e, 3, 4, 2, 45, 130, 40, 24);
+    clattn_problem p = exact_problem(e, 3, 4, 4, 45, 130, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
     p.causal = 1;
     p.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     struct test_call all, turned, alone;
@@ -230,7 +230,7 @@ static int batch_entries_stand_alone(struct exact *e)
 
 static int grouped_heads_are_repeated_heads(struct exact *e)
 {
-    clattn_problem p = exact_problem(e, 2, 6, 2, 35, 90, 48, 29);
+    clattn_problem p = exact_problem(e, 2, 6, 2, 35, 90, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
     struct test_call grouped, repeated;
     exact_build(&grouped, &p, 0);
     p.kv_heads = 6;
@@ -263,7 +263,7 @@ static int causal_is_a_mask(struct exact *e)
 {
     const int64_t offset = -5;
     struct random random = random_start(12, 0);
-    clattn_problem p = exact_problem(e, 1, 2, 2, 75, 70, 24, 36);
+    clattn_problem p = exact_problem(e, 1, 2, 2, 75, 70, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
     struct test_call causal, masked;
     p.features = CLATTN_WITH_MASK;
     exact_build(&masked, &p, 0);
@@ -281,7 +281,7 @@ static int causal_is_a_mask(struct exact *e)
 /* Keys past the length hold NaN, and a length makes them as good as absent. */
 static int keys_past_the_length_are_absent(struct exact *e)
 {
-    clattn_problem p = exact_problem(e, 1, 2, 2, 31, 66, 32, 48);
+    clattn_problem p = exact_problem(e, 1, 2, 2, 31, 66, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
     struct test_call plain, longer;
     exact_build(&plain, &p, 0);
     p.key_len = 117;
@@ -332,7 +332,7 @@ static int wide_out_rounds(struct exact *e, int64_t rows, int64_t keys)
         e->declined = 1;
         return -1;
     }
-    clattn_problem narrow = exact_problem(e, 1, 4, 2, rows, keys, 40, 72), mixed = narrow;
+    clattn_problem narrow = exact_problem(e, 1, 4, 4, rows, keys, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V), mixed = narrow;
     mixed.out_type = e->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
     return rounds_to_narrow(e, &narrow, &mixed);
 }

@@ -67,6 +67,8 @@ OPTION(DEVICE, "device", "NAME",
 OPTION(STRATEGY, "strategy", "NAME", "take this one; `clattn explain` names them")
 OPTION(MATMUL, "matmul", "NAME", "auto (default), clblast or tiles, for strategy staged")
 OPTION(TF32, "tf32", NULL, "float32 numbers may be rounded to tf32 for a matrix unit")
+OPTION(ROUNDED_WEIGHTS, "rounded-weights", NULL,
+       "a matrix unit may round weights to 16 bits, where the type has as many")
 
 /* results */
 OPTION(OUTPUT, "output", "FILE", "write the output; .npy or .safetensors, as for the next two; -: .npy to stdout")

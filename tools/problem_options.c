@@ -187,6 +187,7 @@ int problem_options_read(const struct options *options, clattn_problem *problem,
     }
     problem->matmul = (clattn_matmul)matmul;
     problem->allow_tf32 = options->value[OPTION_TF32] != NULL;
+    problem->allow_rounded_weights = options->value[OPTION_ROUNDED_WEIGHTS] != NULL;
     problem->strategy = options->value[OPTION_STRATEGY];
     return 0;
 }

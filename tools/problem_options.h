@@ -7,9 +7,8 @@
 #include "options.h"
 
 /* --causal and --align (with *offsets, an int64 tensor that the caller frees, where they are
- * numbers),
- * --window, --always, --softcap, --scale, --strategy, --matmul, --tf32. An option that a command does not
- * take is never given. "offsets" as an alignment leaves *offsets empty: the input file has them. */
+ * numbers), --window, --always, --softcap, --scale, --strategy, --matmul, --tf32, --rounded-weights. An option that a
+ * command does not take is never given. "offsets" as an alignment leaves *offsets empty: the input file has them. */
 int problem_options_read(const struct options *options, clattn_problem *problem, clattn_call *call,
                          struct tensor *offsets, struct failure *failure);
 

@@ -6,7 +6,7 @@ STRUCTS = {
         ("kernel_dir", "pointer", 8),
         ("workspace_limit_bytes", "uint64", 16),
     )),
-    "clattn_problem": (224, (
+    "clattn_problem": (232, (
         ("struct_size", "uint64", 0),
         ("type", "uint32", 8),
         ("batch", "int64", 16),
@@ -40,6 +40,7 @@ STRUCTS = {
         ("value_scale_rows", "int64", 200),
         ("value_scale_columns", "int64", 208),
         ("ring", "int64", 216),
+        ("allow_rounded_weights", "int64", 224),
     )),
     "clattn_tensor": (48, (
         ("buffer", "pointer", 0),
@@ -482,7 +483,7 @@ STRUCTS = {
 # As the INIT macros leave them, without the zeros at the end.
 DEFAULTS = {
     "clattn_context_options": "18",
-    "clattn_problem": "e00000000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
+    "clattn_problem": "e80000000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
     "clattn_call": "7000000000000000ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
     "clattn_tensors": "d003",
     "clattn_host_tensors": "c803",

@@ -19,7 +19,7 @@
 /* Kernels count rows and keys of a tile past the last one in int. */
 #define LENGTH_MAX (INT32_MAX - 4096)
 
-GROWTH(clattn_problem, "problem", head_dim, ring, CLATTN_PROBLEM_INIT);
+GROWTH(clattn_problem, "problem", head_dim, allow_rounded_weights, CLATTN_PROBLEM_INIT);
 
 clattn_status problem_check_scale(int has_scale, double scale)
 {
@@ -108,8 +108,7 @@ static clattn_status check_types(const clattn_problem *p)
         return error_set(CLATTN_INVALID_ARGUMENT, "bias_type %d: is not a clattn_type", (int)p->bias_type);
     }
     if (p->bias_type == CLATTN_FLOAT64 && p->type != CLATTN_FLOAT64) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "bias_type float64: needs type float64, which is %s; use a float32 bias",
+        return error_set(CLATTN_INVALID_ARGUMENT, "bias_type float64: needs type float64, which is %s",
                          clattn_type_name(p->type));
     }
     if (p->features & ~forward_features) {
@@ -125,6 +124,11 @@ static clattn_status check_types(const clattn_problem *p)
     if (p->allow_tf32 && p->type != CLATTN_FLOAT32) {
         return error_set(CLATTN_INVALID_ARGUMENT, "allow_tf32 %d: needs type float32, which is %s; leave it 0",
                          p->allow_tf32, clattn_type_name(p->type));
+    }
+    if (p->allow_rounded_weights && p->type != CLATTN_FLOAT16 && p->type != CLATTN_BFLOAT16) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "allow_rounded_weights %" PRId64 ": needs type float16 or bfloat16, which is %s; leave it 0",
+                         p->allow_rounded_weights, clattn_type_name(p->type));
     }
     return CLATTN_OK;
 }
@@ -231,8 +235,7 @@ static clattn_status check_ring(const clattn_problem *p)
         return error_set(CLATTN_INVALID_ARGUMENT, "ring %" PRId64 ": must be 0 (none) to %d", p->ring, DIMENSION_MAX);
     }
     if (p->ring > 0 && turning <= 0) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "ring %" PRId64 ": must be more than always_visible_keys %" PRId64 ", which stay in it",
+        return error_set(CLATTN_INVALID_ARGUMENT, "ring %" PRId64 ": must be more than always_visible_keys %" PRId64,
                          p->ring, p->always_visible_keys);
     }
     if (p->ring > 0 && (p->features & (CLATTN_WITH_VARLEN | CLATTN_WITH_PAGES)) == CLATTN_WITH_VARLEN) {
@@ -303,6 +306,7 @@ clattn_status problem_init(struct problem *problem, const clattn_problem *given)
     problem->p.causal = problem->p.causal != 0;
     problem->p.strided_columns = problem->p.strided_columns != 0;
     problem->p.allow_tf32 = problem->p.allow_tf32 != 0;
+    problem->p.allow_rounded_weights = problem->p.allow_rounded_weights != 0;
     problem->flags = flags_of(&problem->p);
     return status;
 }
@@ -321,7 +325,7 @@ int attention_problem_equal(const struct any_problem *a, const struct any_proble
            x->out_type == y->out_type && x->page_size == y->page_size && x->pages == y->pages &&
            x->key_scale_rows == y->key_scale_rows && x->key_scale_columns == y->key_scale_columns &&
            x->value_scale_rows == y->value_scale_rows && x->value_scale_columns == y->value_scale_columns &&
-           x->ring == y->ring;
+           x->ring == y->ring && x->allow_rounded_weights == y->allow_rounded_weights;
 }
 
 int problem_mixes_types(const struct problem *problem)
@@ -373,7 +377,8 @@ void attention_problem_describe(const struct any_problem *any, struct text *text
     if (p->head_dim_v != p->head_dim) {
         text_append(text, " -> %" PRId64, p->head_dim_v);
     }
-    text_append(text, ", %s%s", clattn_type_name(p->type), p->allow_tf32 ? " or tf32" : "");
+    const char *rounding = p->allow_tf32 ? " or tf32" : p->allow_rounded_weights ? ", rounded weights" : "";
+    text_append(text, ", %s%s", clattn_type_name(p->type), rounding);
     if (problem_mixes_types(problem)) {
         text_append(text, " queries, %s keys, %s values, %s out", clattn_type_name(p->key_type),
                     clattn_type_name(p->value_type), clattn_type_name(p->out_type));

@@ -36,29 +36,35 @@ static void shrink(clattn_problem *p)
     p->ring = p->ring > CHECK_KEYS / 2 ? CHECK_KEYS / 2 : p->ring;
 }
 
-static int64_t check_rows(const clattn_problem *p, int64_t keys)
+static int64_t check_keys(const clattn_problem *p, int turn)
+{
+    return min64(p->key_len, turn == 0 ? CHECK_KEYS : CHECK_FEW_KEYS);
+}
+
+static int64_t check_rows(const clattn_problem *p, int turn, int64_t keys)
 {
     const double a_row = (double)p->batch * (double)p->query_heads * (double)keys *
                          (double)(p->head_dim + p->head_dim_v);
-    const double most = WORK_MOST / a_row < CHECK_ROWS ? WORK_MOST / a_row : CHECK_ROWS;
+    const double rows = turn == 0 ? CHECK_ROWS : CHECK_FEW_ROWS;
+    const double most = WORK_MOST / a_row < rows ? WORK_MOST / a_row : rows;
     return min64(p->query_len, most < 3 ? 3 : (int64_t)most);
 }
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-/* In [-1, 1), different for each tensor and element; the same in every process. */
-static double number(int id, int64_t i)
+/* In [-1, 1), different for each turn, tensor and element; the same in every process. */
+static double number(const struct check_call *check, int id, int64_t i)
 {
-    uint64_t x = ((uint64_t)id << 40) + (uint64_t)i + 1;
+    uint64_t x = ((uint64_t)(id + 2 * TENSOR_COUNT * check->turn) << 40) + (uint64_t)i + 1;
     x *= 0x9e3779b97f4a7c15u;
     x ^= x >> 29;
     x *= 0xbf58476d1ce4e5b9u;
     return (double)(x >> 11) / 4503599627370496.0 - 1;
 }
 
-static int chance(int id, int64_t i, double of)
+static int chance(const struct check_call *check, int id, int64_t i, double of)
 {
-    return number(id + TENSOR_COUNT, i) < 2 * of - 1;
+    return number(check, id + TENSOR_COUNT, i) < 2 * of - 1;
 }
 
 /* Keys of a batch entry that may be seen: another number for each. */
@@ -84,11 +90,25 @@ static int64_t seam(int64_t most, int64_t b)
     return sum;
 }
 
-/* Pages of one sequence lie apart and in no order; the second of them is a hole. */
+/* Pages of one sequence lie apart and in no order. One of them is not there: of the first turn the second one, where
+ * there is more than one; of the second turn the last one of the first sequence, by a number beyond the pool. */
 static double page(const struct check_call *check, int64_t i)
 {
     const int64_t pages = check->problem.p.pages, step = pages % 7 ? 7 : 11;
-    return pages > 4 && i == 1 ? -1 : (double)((i * step + 1) % pages);
+    if (check->turn == 0 && pages > 4 && i == 1) {
+        return -1;
+    }
+    if (check->turn > 0 && i == check->sequence_pages - 1) {
+        return (double)pages;
+    }
+    return (double)((i * step + 1) % pages);
+}
+
+/* Where the first row of a sequence stands among the keys. */
+static double query_offset(const struct check_call *check, int64_t b)
+{
+    const struct call *call = &check->call;
+    return check->turn == 0 ? (double)(call->key_len - call->query_len - 3 * b) : -2.0 - (double)b;
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -104,17 +124,17 @@ static double side_value(const struct check_call *check, int id, const struct in
     const double low = (double)(at->i % 11), keys = (double)call->key_len;
     switch (id) {
     case TENSOR_MASK:
-        return at->i != 1 && chance(id, at->all, 0.7);
+        return at->i != 1 && chance(check, id, at->all, 0.7);
     case TENSOR_BIAS:
-        return chance(id, at->all, 0.1) ? -(double)INFINITY : 2 * number(id, at->all);
+        return chance(check, id, at->all, 0.1) ? -(double)INFINITY : 2 * number(check, id, at->all);
     case TENSOR_SLOPES:
         return exp2(-(double)(at->h % 8 + 1));
     case TENSOR_SINKS:
-        return 2 * number(id, at->all);
+        return 2 * number(check, id, at->all);
     case TENSOR_KEY_LENGTHS:
         return (double)key_length(check, at->c);
     case TENSOR_QUERY_OFFSETS:
-        return keys - (double)call->query_len - 3 * (double)at->c;
+        return query_offset(check, at->c);
     case TENSOR_CU_QUERY:
         return (double)seam(call->query_len, at->c);
     case TENSOR_CU_KEY:
@@ -128,7 +148,7 @@ static double side_value(const struct check_call *check, int id, const struct in
     case TENSOR_ROW_HIGH:
         return keys - (double)(at->i % 17);
     default: /* scales of keys and of values */
-        return 0.01 * (1.5 + number(id, at->all));
+        return 0.01 * (1.5 + number(check, id, at->all));
     }
 }
 
@@ -138,7 +158,7 @@ static double row_value(const struct check_call *check, int id, const struct ind
     const clattn_problem *p = &check->problem.p;
     const clattn_type type = id == TENSOR_KEY ? p->key_type : p->value_type;
     const int has_scales = (p->features & (id == TENSOR_KEY ? CLATTN_WITH_KEY_SCALES : CLATTN_WITH_VALUE_SCALES)) != 0;
-    const double codes = type != CLATTN_INT8 ? 1 : has_scales ? 100 : 2, value = number(id, at->all);
+    const double codes = type != CLATTN_INT8 ? 1 : has_scales ? 100 : 2, value = number(check, id, at->all);
     const int is_dense = (p->features & (CLATTN_WITH_PAGES | CLATTN_WITH_VARLEN)) == 0 && p->ring == 0;
     if (id == TENSOR_QUERY) {
         return (at->i % 7 == 3 ? PEAKY_QUERY_FACTOR : QUERY_FACTOR) * value;
@@ -174,17 +194,20 @@ static void store(const struct operands *operands, int id, void *memory, int64_t
     }
 }
 
-/* Each tensor has strides of its own: of every other one the heads lie within the rows, and rows of queries, keys,
- * values and outputs are apart by more for each. */
-static void choose_strides(const struct operands *operands, int id, const int64_t n[4], int64_t stride[4])
+/* Each tensor has strides of its own: of every other one the heads lie within the rows, rows of queries, keys, values
+ * and outputs are apart by more for each, and in the second turn so are the elements of what may have any strides. */
+static void choose_strides(const struct check_call *check, const struct operands *operands, int id, const int64_t n[4],
+                           int64_t stride[4])
 {
-    const int64_t columns = n[3] * operand_columns(operands, id);
+    const struct tensor_row *row = &operands->operation->rows[id];
+    const int64_t step = check->turn > 0 && row->strides == 4 && !row->columns ? 2 : 1;
+    const int64_t columns = n[3] * operand_columns(operands, id) * step;
     const int64_t pitch = columns + (id <= TENSOR_OUT ? (int64_t)id * BLOCK_COLUMNS : 0);
     const int heads_within = id % 2;
     stride[0] = n[1] * n[2] * pitch;
     stride[1] = heads_within ? pitch : n[2] * pitch;
     stride[2] = heads_within ? n[1] * pitch : pitch;
-    stride[3] = 1;
+    stride[3] = step;
 }
 
 static clattn_status fill(const struct check_call *check, const struct operands *operands, int id, const int64_t n[4],
@@ -202,7 +225,7 @@ static clattn_status fill(const struct check_call *check, const struct operands 
             continue;
         }
         for (; at.c < columns; ++at.c, ++at.all) {
-            store(operands, id, to->data, first + at.c, side_value(check, id, &at));
+            store(operands, id, to->data, first + at.c * to->stride[3], side_value(check, id, &at));
         }
     }
     free(row);
@@ -214,7 +237,7 @@ static clattn_status make_tensor(struct check_call *check, const struct operands
     int64_t n[4];
     clattn_host_tensor tensor = CLATTN_TENSOR_NONE;
     operand_shape(operands, id, n);
-    choose_strides(operands, id, n, tensor.stride);
+    choose_strides(check, operands, id, n, tensor.stride);
     const size_t bytes = (size_t)(n[0] * tensor.stride[0] / operand_columns(operands, id)) *
                          operand_bytes(operands, id);
     check->memory[id] = tensor.data = malloc(bytes + 1);
@@ -226,16 +249,17 @@ static clattn_status make_tensor(struct check_call *check, const struct operands
     return forward_is_output(id) ? CLATTN_OK : fill(check, operands, id, n, &tensor);
 }
 
-clattn_status check_call_create(const struct problem *problem, struct check_call *check)
+clattn_status check_call_create(const struct problem *problem, int turn, struct check_call *check)
 {
     clattn_call values = CLATTN_CALL_INIT;
     memset(check, 0, sizeof(*check));
     check->problem = *problem;
+    check->turn = turn;
     check->tensors = (clattn_host_tensors)CLATTN_HOST_TENSORS_INIT;
     clattn_problem *p = &check->problem.p;
     shrink(p);
-    values.key_len = check->call.key_len = min64(p->key_len, CHECK_KEYS);
-    values.query_len = check->call.query_len = check_rows(p, values.key_len);
+    values.key_len = check->call.key_len = check_keys(p, turn);
+    values.query_len = check->call.query_len = check_rows(p, turn, values.key_len);
     values.mask_key_len = values.bias_key_len = values.key_len - values.key_len / 20;
     values.has_scale = 1;
     values.scale = 0.9 / sqrt((double)p->head_dim);

@@ -19,11 +19,12 @@
 /* Deeper queries and keys leave no room for a tile that is worth it. */
 #define HEAD_DIM_MOST 256
 
-/* Of weights that meet the values in two parts of their type, the first of which is cut off. */
+/* Of weights that meet the values in two parts of their type, the first of which is cut off; of those that are rounded
+ * to it; and of what is multiplied as tf32, weights too. */
 #define FLOAT16_PARTS_ROUNDING 0x1p-21
 #define BFLOAT16_PARTS_ROUNDING 0x1p-16
-
-/* Of what is multiplied as tf32, weights too. */
+#define FLOAT16_ROUNDING 0x1p-11
+#define BFLOAT16_ROUNDING 0x1p-8
 #define TF32_ROUNDING 0x1p-11
 
 /* As LAUNCH_WORK_PER_UNIT of fused_simt, on units that are several times as fast. */
@@ -206,6 +207,9 @@ static clattn_status build(clattn_context *context, const struct problem *proble
                 problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0, shape->of.tile.rows,
                 shape->of.tile.keys, shape->of.tile.work_items, shape->of.depth, shape->of.columns,
                 keeps_queries(shape));
+    if (problem->p.allow_rounded_weights) {
+        text_append(&text, " -D WEIGHT_PARTS=1");
+    }
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
@@ -230,13 +234,23 @@ static void describe(const struct shape *shape, const struct problem *problem, s
     row_tile_describe(&shape->of, problem, explain);
 }
 
+static double weight_rounding(const clattn_problem *p)
+{
+    switch (p->type) {
+    case CLATTN_FLOAT16:
+        return p->allow_rounded_weights ? FLOAT16_ROUNDING : FLOAT16_PARTS_ROUNDING;
+    case CLATTN_BFLOAT16:
+        return p->allow_rounded_weights ? BFLOAT16_ROUNDING : BFLOAT16_PARTS_ROUNDING;
+    default:
+        return TF32_ROUNDING;
+    }
+}
+
 static void set_rounding(struct clattn_plan *plan)
 {
-    const clattn_type type = attention_problem(plan->problem)->p.type;
-    plan->weight_rounding = type == CLATTN_FLOAT16    ? FLOAT16_PARTS_ROUNDING
-                            : type == CLATTN_BFLOAT16 ? BFLOAT16_PARTS_ROUNDING
-                                                      : TF32_ROUNDING;
-    plan->factor_rounding = type == CLATTN_FLOAT32 ? TF32_ROUNDING : 0;
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
+    plan->weight_rounding = weight_rounding(p);
+    plan->factor_rounding = p->type == CLATTN_FLOAT32 ? TF32_ROUNDING : 0;
 }
 
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)

@@ -26,8 +26,17 @@ int simd_applicable(const clattn_context *context, const struct problem *problem
     return attention_arguments_fit(&context->device, 0, why);
 }
 
-/* Of weights that meet the values in two parts of bfloat16. */
-#define TWO_PARTS_ROUNDING 0x1p-17
+/* Rounded weights are one part of bfloat16, not two. Where values are float16, and two parts each, that would be less
+ * than the type has. */
+static int rounds_weights(const clattn_problem *p, enum simd_product product)
+{
+    return p->allow_rounded_weights && product != SIMD_FMA && p->value_type == CLATTN_BFLOAT16;
+}
+
+static double weight_rounding(const clattn_problem *p, enum simd_product product)
+{
+    return product == SIMD_FMA ? 0 : rounds_weights(p, product) ? 0x1p-8 : 0x1p-17;
+}
 
 static void append_options(const struct clattn_plan *plan, const struct simd_choice *choice, struct text *options)
 {
@@ -39,6 +48,9 @@ static void append_options(const struct clattn_plan *plan, const struct simd_cho
     text_append(options, " -D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D TILES=%d -D PRODUCT=%d",
                 (int)problem_group(p), (int)choice->tile.rows / LANES, choice->keys, (int)choice->tile.item_keys,
                 (int)choice->tile.shared, (int)choice->product);
+    if (rounds_weights(p, choice->product)) {
+        text_append(options, " -D WEIGHT_PARTS=1");
+    }
     text_append(options, " -D FETCHES=%d", plan->context->device.device_class == DEVICE_CPU);
     if (choice->tile.item_columns) {
         text_append(options, " -D MIX_COLUMNS=%d", (int)choice->tile.item_columns);
@@ -79,7 +91,7 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
     }
     plan->state = state;
     state->group = (int)problem_group(p);
-    plan->weight_rounding = product == SIMD_FMA ? 0 : TWO_PARTS_ROUNDING;
+    plan->weight_rounding = weight_rounding(p, product);
     text_append(explain, "  products: %s\n", product_words);
     const struct simd_choice choice = simd_choose(plan, product, explain);
     state->group_rows = (int)(choice.tile.rows * choice.tile.shared);

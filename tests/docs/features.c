@@ -150,6 +150,11 @@ static void tf32(clattn_problem *p)
     p->allow_tf32 = p->type == CLATTN_FLOAT32;
 }
 
+static void rounded_weights(clattn_problem *p)
+{
+    p->allow_rounded_weights = p->type == CLATTN_FLOAT16 || p->type == CLATTN_BFLOAT16;
+}
+
 static void blocks(clattn_problem *p)
 {
     p->key_type = p->value_type = CLATTN_Q8_0;
@@ -195,6 +200,7 @@ static const struct feature {
     { "keys and values of another 16-bit type", small_cache },
     { "out in float32", wide_out },
     { "allow_tf32, in float32", tf32 },
+    { "allow_rounded_weights, in 16 bits", rounded_weights },
     { "keys and values of block types (q8_0, q4_0, ...)", blocks },
     { "keys and values in int8, e4m3, e5m2, with scales", codes },
     { "a ring of keys", ring },

@@ -87,6 +87,11 @@ static const struct problem_row gpu_rows[] = {
       { SHAPE(2048, 64), .strategy = "fused_mma", .bias_type = CLATTN_FLOAT32 }, MATRIX_UNITS_HALF },
     { "d128-all", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", EVERYTHING }, MATRIX_UNITS_HALF },
 
+    { "rounded-d64", HALF, 0,
+      { SHAPE(2048, 64), .strategy = "fused_mma", .allow_rounded_weights = 1 }, MATRIX_UNITS_HALF },
+    { "rounded-d128", HALF, ROW_QUICK,
+      { SHAPE(2048, 128), .strategy = "fused_mma", .allow_rounded_weights = 1 }, MATRIX_UNITS_HALF },
+
     { "d64-tf32", F32, ROW_QUICK, { SHAPE(2048, 64), .strategy = "fused_mma", .allow_tf32 = 1 }, TF32_UNITS },
     { "d128-tf32", F32, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_mma", .allow_tf32 = 1 }, TF32_UNITS },
     { "d128-tf32-all", F32, 0, { SHAPE(2048, 128), .strategy = "fused_mma", .allow_tf32 = 1, EVERYTHING }, TF32_UNITS },

@@ -19,7 +19,7 @@
 
 /* As tests/random_fused.sh has them. */
 #define CASES 160
-#define CALLS_A_PROGRAM 8
+#define CALLS_A_PROGRAM 12
 #define WORK_LIMIT 600000
 
 static char current[256] = "nothing yet"; /* what runs, for the signal's message */

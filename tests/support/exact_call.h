@@ -4,6 +4,10 @@
 
 #include "test_call.h"
 
+/* Of most properties, with one query head a key head: most strategies compile for these. */
+#define EXACT_HEAD_DIM 24
+#define EXACT_HEAD_DIM_V 40
+
 struct exact {
     clattn_context *context;
     const char *strategy; /* NULL: the best */

@@ -129,7 +129,7 @@ static int has_zeros_and_nans(const struct kinds *kinds)
 
 int dropped_rows_are_zero(struct exact *e)
 {
-    clattn_problem p = exact_problem(e, 2, 2, 2, 40, 150, 24, 40);
+    clattn_problem p = exact_problem(e, 2, 2, 2, 40, 150, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
     p.dropout = 0.98;
     return compare(e, &p, put_scores, zero_or_kind_differs, has_zeros_and_nans);
 }
@@ -154,13 +154,13 @@ static int kind_differs(const struct pair *pair)
 
 int infinite_values_stay(struct exact *e)
 {
-    const clattn_problem p = exact_problem(e, 2, 2, 2, 100, 150, 24, 40);
+    const clattn_problem p = exact_problem(e, 2, 2, 2, 100, 150, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
     return compare(e, &p, put_values, kind_differs, NULL);
 }
 
 int infinite_values_stay_where_seen(struct exact *e)
 {
-    clattn_problem p = exact_problem(e, 2, 2, 2, 100, 150, 24, 40);
+    clattn_problem p = exact_problem(e, 2, 2, 2, 100, 150, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
     p.causal = 1;
     p.alignment = CLATTN_ALIGN_TOP_LEFT;
     return compare(e, &p, put_values, kind_differs, NULL);
@@ -190,7 +190,7 @@ static int kind_or_value_differs(const struct pair *pair)
 
 static clattn_problem infinite_logits(const struct exact *e)
 {
-    clattn_problem p = exact_problem(e, 1, 2, 2, 3, 1100, 24, 40);
+    clattn_problem p = exact_problem(e, 1, 2, 2, 3, 1100, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
     p.features = CLATTN_WITH_LSE;
     return p;
 }

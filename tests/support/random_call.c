@@ -165,6 +165,14 @@ static void random_ring(uint64_t seed, uint64_t index, clattn_problem *p)
     p->alignment = random_chance(&random, 0.5) ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_OFFSETS;
 }
 
+/* Likewise: weights that a matrix unit may round. */
+static void random_rounding(uint64_t seed, uint64_t index, clattn_problem *p)
+{
+    struct random random = random_start(seed ^ 0x726f756e64, index);
+    p->allow_rounded_weights = (p->type == CLATTN_FLOAT16 || p->type == CLATTN_BFLOAT16) &&
+                               random_chance(&random, 0.25);
+}
+
 /* Likewise. Keys in pages of every size; rows with ranges of keys. */
 static void random_places(uint64_t seed, uint64_t index, clattn_problem *p)
 {
@@ -279,6 +287,7 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     if (options->mixed || options->codes) {
         random_types(seed, index - neighbour, &problem);
     }
+    random_rounding(seed, index - neighbour, &problem);
     if (!options->dense) {
         random_places(seed, index - neighbour, &problem);
     }

@@ -269,10 +269,11 @@ static const struct {
     FIELD(page_size),   FIELD(pages),       FIELD(key_scale_rows),
     FIELD(key_scale_columns),               FIELD(value_scale_rows),
     FIELD(value_scale_columns),             FIELD(ring),
+    FIELD(allow_rounded_weights),
 };
 /* clang-format on */
-_Static_assert(offsetof(clattn_problem, ring) + sizeof(int64_t) == sizeof(clattn_problem),
-               "ring is the last field: `fields` has a line for each");
+_Static_assert(offsetof(clattn_problem, allow_rounded_weights) + sizeof(int64_t) == sizeof(clattn_problem),
+               "allow_rounded_weights is the last field: `fields` has a line for each");
 
 START_TEST(test_every_field_is_known)
 {
@@ -375,7 +376,22 @@ START_TEST(test_tf32_is_for_float32)
 }
 END_TEST
 
+START_TEST(test_rounded_weights_are_for_16_bits)
+{
+    struct problem problem;
+    clattn_problem p = valid();
+    p.allow_rounded_weights = 7;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "allow_rounded_weights 7: needs type float16 or bfloat16, which "
+                                                      "is float32; leave it 0"));
+    p.type = CLATTN_BFLOAT16;
+    ck_assert_int_eq(problem_init(&problem, &p), CLATTN_OK);
+    ck_assert_int_eq(problem.p.allow_rounded_weights, 1);
+}
+END_TEST
+
 SUITE("problem", test_refusals_name_field_value_and_rule, test_float64_goes_with_no_other_type,
       test_zero_lengths_are_legal, test_defaults_are_resolved, test_null_and_struct_size, test_a_longer_struct,
       test_a_shorter_struct, test_a_cut_struct, test_init_functions, test_every_field_is_known,
-      test_equality_sees_every_field, test_scales, test_rings, test_tf32_is_for_float32)
+      test_equality_sees_every_field, test_scales, test_rings, test_tf32_is_for_float32,
+      test_rounded_weights_are_for_16_bits)
