@@ -325,6 +325,8 @@ EXTRA_DIST += \
 	tests/mutants.txt \
 	tests/mutants_host.txt \
 	tests/mutate \
+	tests/python/bounds.py \
+	tests/python/calls.py \
 	tests/python/count.py \
 	tests/python/fetch_minilm.sh \
 	tests/python/run \
