@@ -1,5 +1,7 @@
-"""Tiny models of transformers, of random weights: with attn_implementation="clattn" their outputs differ from a float64
-run by as much as float32 does, and every attention call is served."""
+"""Tiny models of transformers, of random weights: with attn_implementation="clattn" their outputs and gradients differ from
+a float64 run by as much as float32 does, they write the same tokens from their caches, and every attention call is
+served; with clattn.torch.enable() every one that PyTorch hands to its kernel is."""
+import os
 import unittest
 
 import torch
@@ -7,6 +9,7 @@ import transformers
 
 import clattn.torch
 import clattn.transformers  # noqa: F401  registers "clattn"
+from calls import Calls
 
 LAYERS = 2
 SMALL = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": LAYERS,
@@ -43,44 +46,143 @@ def inputs_of(name):
     return {**given, "decoder_input_ids": tokens[:, :5]} if name == "T5" else given
 
 
-def run(model, implementation, dtype, inputs):
+# The same with a head that writes.
+WRITERS = {name: lambda make=MODELS[name], head=head: getattr(transformers, head)(make().config) for name, head in (
+    ("Llama", "LlamaForCausalLM"), ("Mistral, window 4", "MistralForCausalLM"),
+    ("Gemma 2, softcap, window 4", "Gemma2ForCausalLM"), ("GPT-OSS, sinks, window 4", "GptOssForCausalLM"),
+    ("T5", "T5ForConditionalGeneration"), ("Whisper", "WhisperForConditionalGeneration"))}
+STEPS = 6
+ENCODERS_AND_DECODERS = ("T5", "Whisper")
+
+
+def made(name, models=MODELS):
+    torch.manual_seed(7)
+    model = models[name]()
+    for part in model.modules():
+        if hasattr(part, "sinks"):  # as made they are 0 or undefined
+            torch.nn.init.normal_(part.sinks)
+    return model
+
+
+def prepared(model, implementation, dtype):
     model.set_attn_implementation(implementation)
     if hasattr(model, "set_experts_implementation"):
         model.set_experts_implementation("eager")  # the other ones have no float64
-    model = model.to(dtype).eval()
-    with torch.no_grad():
-        given = {key: value.to(dtype) if value.is_floating_point() else value for key, value in inputs.items()}
-        return model(**given).last_hidden_state.double()
+    return model.to(dtype).eval()
+
+
+def run(model, implementation, dtype, inputs):
+    given = {key: value.to(dtype) if value.is_floating_point() else value for key, value in inputs.items()}
+    return prepared(model, implementation, dtype)(**given).last_hidden_state
+
+
+def gradients(model, implementation, dtype, inputs, seen):
+    """Of all parameters, one after the other, of a loss that reads what is no padding."""
+    model.zero_grad()
+    out = run(model, implementation, dtype, inputs)[seen]
+    (out * torch.cos(torch.arange(out.numel(), dtype=torch.float64)).reshape(out.shape).to(dtype)).sum().backward()
+    return torch.cat([x.grad.double().flatten() for x in model.parameters() if x.grad is not None])
+
+
+def seen_of(name, inputs, shape):
+    """What a row of padding holds is nobody's business."""
+    if "attention_mask" in inputs and name != "T5":
+        return inputs["attention_mask"].bool()
+    return torch.ones(shape, dtype=torch.bool)
+
+
+def calls_of(name):
+    """Attention calls of one pass."""
+    return (3 if name in ENCODERS_AND_DECODERS else 1) * LAYERS
 
 
 class Models(unittest.TestCase):
-    """One test for each, made below."""
+    """One test of each kind for each, made below."""
+
+    def setUp(self):
+        clattn.torch.disable()
+        clattn.torch.report(clear=True)
+
+    tearDown = setUp
+
+    def near(self, ours, right, own):
+        """Twice as far from float64 as the model's own attention, at most, and what the last bits are."""
+        own_error, error = ((x - right).abs().max().item() for x in (own, ours))
+        self.assertLessEqual(error, 2 * own_error + 1e-6 * right.abs().max().item())
 
     def check(self, name):
-        torch.manual_seed(7)
-        model, inputs = MODELS[name](), inputs_of(name)
-        if hasattr(model, "layers") and "sinks" in name:
-            for layer in model.layers:  # as made they are 0 or undefined
-                torch.nn.init.normal_(layer.self_attn.sinks)
-        right = run(model, "eager", torch.float64, inputs)
-        eager = run(model, "eager", torch.float32, inputs)
-        clattn.torch.report(clear=True)
-        ours = run(model, "clattn", torch.float32, inputs)
+        model, inputs = made(name), inputs_of(name)
+        with torch.no_grad():
+            right, eager = (run(model, "eager", dtype, inputs).double() for dtype in (torch.float64, torch.float32))
+            ours = run(model, "clattn", torch.float32, inputs).double()
         report = clattn.torch.report(clear=True)
-        calls = 3 * LAYERS if name in ("T5", "Whisper") else LAYERS
-        self.assertEqual(report, {"served": {"attention": calls}, "declined": {}})
-        seen = torch.ones(right.shape[:2], dtype=torch.bool)
-        if "attention_mask" in inputs and name != "T5":
-            seen = inputs["attention_mask"].bool()  # what a row of padding holds is nobody's business
-        own_error = (eager - right)[seen].abs().max().item()
-        error = (ours - right)[seen].abs().max().item()
-        self.assertLessEqual(error, 2 * own_error + 1e-6 * right[seen].abs().max().item())
+        self.assertEqual(report, {"served": {"attention": calls_of(name)}, "declined": {}})
+        seen = seen_of(name, inputs, right.shape[:2])
+        self.near(ours[seen], right[seen], eager[seen])
         self.assertGreater((right[0] - right[1]).abs().max().item(), 1e-3)  # it computes something
+
+    def check_gradients(self, name):
+        model, inputs = made(name), inputs_of(name)
+        seen = seen_of(name, inputs, (2, 5 if name == "T5" else 11))
+        right, eager = (gradients(model, "eager", dtype, inputs, seen) for dtype in (torch.float64, torch.float32))
+        ours = gradients(model, "clattn", torch.float32, inputs, seen)
+        report = clattn.torch.report(clear=True)
+        calls = calls_of(name)
+        self.assertEqual(report, {"served": {"attention": calls, "attention, backward": calls}, "declined": {}})
+        self.near(ours, right, eager)
+
+    def check_tokens(self, name):
+        """One row a step, on caches, of which those of windows hold no more than the window. In float32: the model's own
+        attention makes NaNs in float64 of rows that see nothing but padding."""
+        model, inputs = made(name, WRITERS), inputs_of(name)
+        inputs = {key: value for key, value in inputs.items() if not key.startswith("decoder")}
+        if "attention_mask" in inputs:
+            inputs = {key: value.flip(1) for key, value in inputs.items()}  # padding on the left
+
+        def written(implementation, dtype):
+            given = {key: value.to(dtype) if value.is_floating_point() else value for key, value in inputs.items()}
+            return prepared(model, implementation, dtype).generate(**given, max_new_tokens=STEPS, min_new_tokens=STEPS,
+                                                                   do_sample=False).tolist()
+
+        right, ours = (written(implementation, torch.float32) for implementation in ("eager", "clattn"))
+        report = clattn.torch.report(clear=True)
+        calls = LAYERS * (1 + 2 * STEPS if name in ENCODERS_AND_DECODERS else STEPS)
+        self.assertEqual(report, {"served": {"attention": calls}, "declined": {}})
+        self.assertEqual(ours, right)
+
+    def check_enabled(self, name):
+        model, inputs = made(name), inputs_of(name)
+        try:
+            model.set_attn_implementation("sdpa")
+        except ValueError:
+            self.skipTest(f"transformers computes {name} without scaled_dot_product_attention")
+        with torch.no_grad():
+            right, own = (run(model, "sdpa", dtype, inputs).double() for dtype in (torch.float64, torch.float32))
+            with Calls() as calls:
+                run(model, "sdpa", torch.float32, inputs)
+            clattn.torch.enable()
+            ours = run(model, "sdpa", torch.float32, inputs).double()
+        self.assertEqual(clattn.torch.report(clear=True), {"served": calls.served, "declined": {}})
+        self.assertEqual(calls.served, {"forward": calls_of(name)})
+        seen = seen_of(name, inputs, right.shape[:2])
+        self.near(ours[seen], right[seen], own[seen])
+
+    def test_dropout_is_declined_as_the_readme_says(self):
+        model, inputs = made("BERT"), inputs_of("BERT")
+        model.set_attn_implementation("clattn")
+        model.train()(**inputs)
+        report = clattn.torch.report(clear=True)
+        self.assertEqual((report["served"], list(report["declined"].values())), ({}, [LAYERS]))
+        with open(os.path.join(os.environ["CLATTN_SOURCE"], "README.md"), encoding="utf-8") as readme:
+            self.assertIn(next(iter(report["declined"])).partition(":")[0], readme.read())
 
 
 for _name in MODELS:
-    setattr(Models, "test_" + _name.split(",")[0].replace(" ", "_").replace("-", "_").lower(),
-            lambda self, name=_name: self.check(name))
+    for _kind, _check in (("", Models.check), ("_gradients", Models.check_gradients), ("_enabled", Models.check_enabled),
+                          ("_tokens", Models.check_tokens)):
+        if _check is not Models.check_tokens or _name in WRITERS:
+            setattr(Models, "test_" + _name.split(",")[0].replace(" ", "_").replace("-", "_").lower() + _kind,
+                    lambda self, check=_check, name=_name: check(self, name))
 
 
 if __name__ == "__main__":
