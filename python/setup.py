@@ -22,8 +22,18 @@ except ImportError:  # setuptools older than 70
 
 TREE = pathlib.Path(__file__).resolve().parent.parent
 HOW = os.environ.get("CLATTN_INSTALL", "bundled")
+OPTIONS = shlex.split(os.environ.get("CLATTN_CONFIGURE", ""))
 if HOW not in ("bundled", "system"):
     raise SystemExit(f"CLATTN_INSTALL={HOW}: must be bundled or system")
+
+
+def has_command(options):
+    """Whether configure builds the command with these options, of which the last one counts."""
+    said = [option for option in options if option.partition("=")[0] in ("--enable-tool", "--disable-tool")]
+    return not said or said[-1] not in ("--disable-tool", "--enable-tool=no")
+
+
+HAS_COMMAND = HOW == "bundled" and has_command(OPTIONS)
 
 
 def run(command, folder):
@@ -55,14 +65,13 @@ def build_library(package):
     if not (TREE / "configure").exists():
         run(["./autogen.sh"], TREE)
     with tempfile.TemporaryDirectory() as work:
-        options = shlex.split(os.environ.get("CLATTN_CONFIGURE", ""))
-        run([TREE / "configure", "--disable-static", "--disable-tests", *options], work)
+        run([TREE / "configure", "--disable-static", "--disable-tests", *OPTIONS], work)
         run(["make", f"-j{os.cpu_count() or 1}", "libclattn.la"], work)
         found = [path for name in ("libclattn.so.0", "libclattn.0.dylib") for path in pathlib.Path(work).glob(f".libs/{name}")]
         if not found:
             raise SystemExit("clattn: the build left no shared library; is --disable-shared in CONFIG_SITE?")
         copy_to(package / "lib", found[0])
-        if "--disable-tool" not in options:
+        if HAS_COMMAND:
             run(["make", f"-j{os.cpu_count() or 1}", "clattn"], work)
             copy_to(package / "bin", pathlib.Path(work) / "clattn")
 
@@ -101,4 +110,4 @@ class AnyPython(bdist_wheel):
 
 # The licence is here and not in pyproject.toml, where setuptools before 77 wants a table and later ones warn of it.
 setup(license="MIT", distclass=WithLibrary, cmdclass={"build_py": BuildPackage, "bdist_wheel": AnyPython},
-      entry_points={"console_scripts": ["clattn = clattn._command:main"]} if HOW == "bundled" else {})
+      entry_points={"console_scripts": ["clattn = clattn._command:main"]} if HAS_COMMAND else {})
