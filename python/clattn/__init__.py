@@ -4,8 +4,8 @@
     q = np.random.randn(1, 8, 512, 64).astype(np.float32)
     out = clattn.attention(q, q, q, causal="bottom-right")
 
-clattn.torch serves PyTorch, clattn.transformers Hugging Face's models. The C library in full, under the names of its
-headers, is clattn.library.
+clattn.torch serves PyTorch, clattn.transformers Hugging Face's models, clattn.jax JAX. The C library in full, under the
+names of its headers, is clattn.library.
 """
 import importlib
 
@@ -23,6 +23,6 @@ __all__ = ["attention", "Plan", "explain", "devices", "show", "Context", "librar
 
 def __getattr__(name):
     """The modules that need another package are imported where they are first named."""
-    if name in ("torch", "transformers"):
+    if name in ("torch", "transformers", "jax"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -146,6 +146,8 @@ _PLACES = ("in the memory of the host", "in an OpenCL buffer")
 
 
 def _any_view(array, name):
+    if isinstance(array, View):
+        return array
     package = type(array).__module__.partition(".")[0]
     try:
         if package == "numpy" and hasattr(array, "strides"):

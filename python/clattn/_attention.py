@@ -4,7 +4,7 @@ import functools
 from collections import OrderedDict
 
 from . import _library as lib
-from ._arrays import TYPES, empty, view
+from ._arrays import TYPES, View, empty, view
 from ._context import default_context
 from ._errors import InvalidArgument, InvalidShape, check
 
@@ -98,6 +98,8 @@ def broadcast(array, shape, name, opencl=0):
 
 def float32(array):
     """The same numbers in float32: slopes and sinks, a number a head."""
+    if isinstance(array, View):
+        return array
     if type(array).__module__ == "pyopencl.array":
         return array.astype("float32")
     if hasattr(array, "data_ptr"):
@@ -193,7 +195,6 @@ def optional_fields(shape, batch, heads, mask, bias, slopes, sinks, key_lengths,
 
 
 def _dense_view(address, kind, shape, owner):
-    from ._arrays import View
     return View(address, kind, shape, (1,) * len(shape), owner)
 
 

@@ -1,0 +1,116 @@
+"""clattn.jax: results and gradients of the operator of XLA, in jit and vmap, against the formula in JAX's own operators."""
+import unittest
+
+try:
+    import jax
+except ModuleNotFoundError as missing:
+    @unittest.skip(str(missing))
+    class Operator(unittest.TestCase):
+        def test_all(self):
+            """Counts as skipped."""
+
+    unittest.main()
+
+import jax.numpy as jnp
+import numpy as np
+
+import clattn
+from clattn import jax as ours
+
+jax.config.update("jax_enable_x64", True)
+
+
+def normal(*shape, seed=0, dtype=jnp.float32):
+    return jnp.asarray(np.random.default_rng([seed, *shape]).standard_normal(shape), dtype)
+
+
+def formula(query, key, value, mask=None, bias=None, softcap=None, sinks=None, slopes=None, causal=None, scale=None):
+    """In float64; a row without a key is 0."""
+    query, key, value = (x.astype(jnp.float64) for x in (query, key, value))
+    key, value = (x.repeat(query.shape[1] // key.shape[1], 1) for x in (key, value))
+    scores = query @ key.swapaxes(2, 3) * (query.shape[3]**-0.5 if scale is None else scale)
+    scores = softcap * jnp.tanh(scores / softcap) if softcap else scores
+    rows, keys = scores.shape[2:]
+    distance = jnp.arange(rows)[:, None] + keys - rows - jnp.arange(keys)
+    scores = scores if bias is None else scores + bias
+    scores = scores if slopes is None else scores - slopes[:, None, None] * abs(distance)
+    seen = jnp.ones((rows, keys), bool) if mask is None else mask
+    seen = seen & (distance >= 0) if causal else seen
+    scores = jnp.where(seen, scores, -1e300)
+    if sinks is not None:
+        scores = jnp.concatenate([scores, jnp.broadcast_to(sinks[:, None, None], (*scores.shape[:3], 1))], 3)
+    return jnp.where(seen, jax.nn.softmax(scores)[..., :keys], 0) @ value
+
+
+class Operator(unittest.TestCase):
+    def setUp(self):
+        self.three = normal(2, 4, 9, 16), normal(2, 2, 13, 16, seed=1), normal(2, 2, 13, 12, seed=2)
+        self.optional = {"mask": normal(2, 1, 9, 13, seed=3) > -1, "bias": normal(4, 9, 13, seed=4), "sinks": normal(4, seed=5),
+                         "slopes": abs(normal(4, seed=6))}
+
+    def close(self, found, right, tolerance=3e-6):
+        self.assertEqual(found.shape, right.shape)
+        self.assertLessEqual(float(abs(found.astype(jnp.float64) - right).max()), tolerance)
+
+    def test_results(self):
+        options = {"causal": "bottom-right", "softcap": 2.0, "scale": 0.3}
+        for call in (ours.attention, jax.jit(ours.attention, static_argnames=tuple(options))):
+            out = call(*self.three, **self.optional, **options)
+            self.close(out, formula(*self.three, **self.optional, **options))
+            self.close(call(*self.three), formula(*self.three))
+        out, lse = ours.attention(*self.three, return_lse=True)
+        self.assertEqual((out.dtype, lse.dtype, lse.shape), (jnp.float32, jnp.float32, (2, 4, 9)))
+
+    def test_types(self):
+        for dtype, tolerance in ((jnp.float16, 2e-3), (jnp.bfloat16, 2e-2)):
+            three = [x.astype(dtype) for x in self.three]
+            out = ours.attention(*three)
+            self.assertEqual(out.dtype, dtype)
+            self.close(out, formula(*three), tolerance)
+
+    def test_lengths_and_windows(self):
+        seen = jnp.arange(13) < jnp.array([13, 5])[:, None, None, None]
+        self.close(jax.jit(lambda *x: ours.attention(*x[:3], key_lengths=x[3]))(*self.three, jnp.array([13, 5])),
+                   formula(*self.three, mask=seen))
+        near = abs(jnp.arange(9)[:, None] - jnp.arange(13)) <= 2
+        self.close(ours.attention(*self.three, window=(2, 2), alignment="top-left"), formula(*self.three, mask=near))
+
+    def test_gradients(self):
+        given = {name: x for name, x in self.optional.items() if name != "mask"}
+
+        def loss(function, three, given):
+            out = function(*three, mask=self.optional["mask"], causal="bottom-right", softcap=2.0, **given)
+            return (out * jnp.cos(jnp.arange(out.size)).reshape(out.shape)).sum()
+
+        right = jax.grad(loss, (1, 2))(formula, self.three, given)
+        for found in (jax.grad(loss, (1, 2))(ours.attention, self.three, given),
+                      jax.jit(jax.grad(lambda *x: loss(ours.attention, *x), (0, 1)))(self.three, given)):
+            for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(right), strict=True):
+                self.close(one, other, 2e-5)
+
+    def test_vmap(self):
+        three = [jnp.stack([x, x + 1]) for x in self.three]
+        self.close(jax.vmap(ours.attention)(*three), jax.vmap(formula)(*three))
+
+    def test_nothing_is_copied(self):
+        before = clattn._context.default_context().bytes_copied
+        big = [normal(1, 8, 64, 64, seed=i) for i in range(3)]
+        jax.jit(ours.attention)(*big).block_until_ready()
+        if "used where it lies" in clattn.explain((1, 8, 64, 64)):
+            self.assertEqual(clattn._context.default_context().bytes_copied, before)
+
+    def test_errors(self):
+        query, key, value = self.three
+        with self.assertRaisesRegex(Exception, "query_heads 4"):
+            ours.attention(query, normal(2, 3, 13, 16), normal(2, 3, 13, 12)).block_until_ready()
+        with self.assertRaisesRegex(Exception, "head_dim: query has 16"):
+            ours.attention(query, key[..., :8], value).block_until_ready()
+        with self.assertRaisesRegex(clattn.InvalidShape, "query: has shape"):
+            ours.attention(query[0], key, value)
+        with self.assertRaisesRegex(Exception, "must be \"top-left\""):
+            ours.attention(*self.three, causal="left").block_until_ready()
+        self.close(ours.attention(*self.three), formula(*self.three))
+
+
+if __name__ == "__main__":
+    unittest.main()
