@@ -1,33 +1,18 @@
 /* additive_score: the scores of additive attention, which then are the bias of an attention whose dot
  * products are 0 (softmax, masks and value mixing are the same for all scores).
  *
- *     queries [batch * rows][hidden]         scores[b][i][j] = sum_h score[h] *
+ *     queries [batch * rows][hidden_stride]  scores[b][i][j] = sum_h score[h] *
  *     keys    [batch][hidden][key_stride]                      tanh(queries[b,i][h] + keys[b][h][j])
  *
  *     global id 0: block of VEC keys       1: block of ADDITIVE_ROWS rows       2: batch
  *
  * Keys are transposed, so that neighbouring lanes or work-items read neighbours. Blocks of keys that no
  * row of the block may see by position are left out; what is hidden key by key is computed and not read. */
+#include "additive_lanes.clh"
 #include "additive_params.h"
 #include "mask.clh"
 
-#ifndef VEC
-#define VEC 1
-#endif
 #define BLOCK 64 /* hidden units that are summed in one go */
-
-#if VEC == 16
-#include "vector_lanes.clh"
-typedef float16 lanes;
-#define TANH tanh_16
-#define LOAD_LANES(buffer, index) LOAD_16((buffer) + (index))
-#define STORE_LANES(value, to) vstore16(value, 0, to)
-#else
-typedef float lanes;
-#define TANH tanh
-#define LOAD_LANES(buffer, index) LOAD(buffer, index)
-#define STORE_LANES(value, to) (*(to) = (value))
-#endif
 
 /* Unrolled, so that a row's sum stays in a register. */
 #define FOR_ROWS _Pragma("unroll") for (int r = 0; r < ADDITIVE_ROWS; ++r)
@@ -48,7 +33,7 @@ __kernel void additive_score(const clattn_params params, const clattn_additive_v
         return;
     }
     __global const STORAGE *query = storage + values.queries_at +
-                                    ((clattn_i64)b * p->query_len + i) * values.hidden_dim;
+                                    ((clattn_i64)b * p->query_len + i) * values.hidden_stride;
     __global const STORAGE *key = storage + values.keys_at +
                                   (clattn_i64)b * values.hidden_dim * values.key_stride + j;
     lanes total[ADDITIVE_ROWS];
@@ -62,7 +47,7 @@ __kernel void additive_score(const clattn_params params, const clattn_additive_v
             FOR_ROWS
             {
                 /* Rows past the last repeat it. */
-                const float query_hidden = LOAD(query, min(r, rows - 1) * (clattn_i64)values.hidden_dim + h);
+                const float query_hidden = LOAD(query, min(r, rows - 1) * (clattn_i64)values.hidden_stride + h);
                 sum[r] += factor * TANH(key_hidden + query_hidden);
             }
         }

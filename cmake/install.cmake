@@ -1,7 +1,7 @@
 # Installs what `make install` does: library, headers, clattn.pc, the CMake package, the command, pages and examples.
 install(TARGETS clattn RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-foreach(header clattn clattn_backward clattn_cache clattn_costs clattn_layers)
+foreach(header clattn clattn_additive clattn_backward clattn_cache clattn_costs clattn_layers)
   install(FILES include/${header}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endforeach()
 

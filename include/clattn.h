@@ -435,6 +435,9 @@ typedef struct clattn_array {
 /* clang-format off */
 #define CLATTN_TENSOR_NONE { NULL, 0, { 0, 0, 0, 0 } }
 #define CLATTN_ARRAY_NONE { NULL, 0 }
+#define CLATTN_7_ARRAYS_NONE                                                                                           \
+    CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,  \
+        CLATTN_ARRAY_NONE
 /* clang-format on */
 
 /* The values of one call, the same for device and host memory. Start from CLATTN_CALL_INIT. */

@@ -1,9 +1,11 @@
-/* Layers around attention: multi-head attention with its projections, and additive attention. What they share with
- * clattn.h (contexts, types, masks, ownership, threads, how structs grow) is said there. */
+/* Layers around attention: multi-head attention with its projections, here, and additive attention, in
+ * clattn_additive.h, which comes with this header. What they share with clattn.h (contexts, types, masks, ownership,
+ * threads, how structs grow) is said there. */
 #ifndef CLATTN_LAYERS_H
 #define CLATTN_LAYERS_H
 
 #include "clattn.h"
+#include "clattn_additive.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -106,9 +108,6 @@ typedef struct clattn_mha_host_arrays {
     clattn_host_tensor mask;
 } clattn_mha_host_arrays;
 
-#define CLATTN_7_ARRAYS_NONE                                                                                           \
-    CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,  \
-        CLATTN_ARRAY_NONE
 #define CLATTN_MHA_ARRAYS_INIT                                                                                         \
     {                                                                                                                  \
         sizeof(clattn_mha_arrays), NULL, CLATTN_7_ARRAYS_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,                   \
@@ -244,85 +243,6 @@ CLATTN_API clattn_status clattn_mha_backward_host(clattn_context *context, const
 CLATTN_API clattn_status clattn_mha_backward_reference(const clattn_mha_backward_problem *problem,
                                                        const clattn_mha_host_arrays *arrays,
                                                        const clattn_mha_host_gradients *gradients);
-
-/* ---- additive attention --------------------------------------------------------------------- */
-
-/* What dot products replaced (Bahdanau, Cho and Bengio, "Neural Machine Translation by Jointly Learning to
- * Align and Translate", 2014, section A.1.2); every batch entry b, row i and key j:
- *
- *     s   = sum_h score[h] * tanh(dot(wq[h], query[b,i]) + dot(wk[h], key[b,j])),  -inf where not allowed
- *     out = softmax(s) value
- *
- * The scores of all pairs are in the workspace: batch * rows * keys elements of float32. */
-typedef struct clattn_additive_problem {
-    size_t struct_size;
-    clattn_type type; /* of all arrays but mask, key_lengths, weights; not CLATTN_FLOAT64 */
-    int64_t batch, rows, keys;
-    int64_t query_dim;  /* columns of query */
-    int64_t key_dim;    /* columns of key; 0: query_dim */
-    int64_t hidden_dim; /* rows of wq and wk */
-    int64_t value_dim;  /* columns of value and out */
-    uint32_t features;  /* CLATTN_WITH_MASK, CLATTN_WITH_KEY_LENGTHS */
-    int causal;         /* as in clattn_problem; needs an alignment */
-    clattn_alignment alignment;
-    int weights;          /* nonzero: arrays.weights receives softmax(s) */
-    const char *strategy; /* of softmax and value mixing; NULL: the best */
-} clattn_additive_problem;
-
-#define CLATTN_ADDITIVE_PROBLEM_INIT                                                                                   \
-    {                                                                                                                  \
-        sizeof(clattn_additive_problem), CLATTN_FLOAT32, 1, 0, 0, 0, 0, 0, 0, 0, 0, CLATTN_ALIGN_UNSET, 0, NULL        \
-    }
-CLATTN_API void clattn_additive_problem_init(clattn_additive_problem *problem, size_t struct_size);
-
-/* Dense: query [batch, rows, query_dim], key [batch, keys, key_dim], value [batch, keys, value_dim],
- * wq [hidden_dim, query_dim], wk [hidden_dim, key_dim], score [hidden_dim], out [batch, rows, value_dim],
- * mask [batch, 1, rows, keys] uint8 with strides (0 broadcasts; that of the head is not used), key_lengths [batch]
- * int32, weights [batch, rows, keys] float32. */
-typedef struct clattn_additive_arrays {
-    size_t struct_size; /* set by CLATTN_ADDITIVE_ARRAYS_INIT */
-    cl_mem workspace;   /* clattn_additive_workspace() bytes */
-    clattn_array query, key, value, wq, wk, score, out;
-    clattn_array key_lengths, weights;
-    clattn_tensor mask;
-} clattn_additive_arrays;
-
-typedef struct clattn_additive_host_arrays {
-    size_t struct_size; /* set by CLATTN_ADDITIVE_HOST_ARRAYS_INIT */
-    const void *query, *key, *value, *wq, *wk, *score;
-    void *out;
-    const int32_t *key_lengths;
-    float *weights;
-    clattn_host_tensor mask;
-} clattn_additive_host_arrays;
-
-#define CLATTN_ADDITIVE_ARRAYS_INIT                                                                                    \
-    {                                                                                                                  \
-        sizeof(clattn_additive_arrays), NULL, CLATTN_7_ARRAYS_NONE, CLATTN_ARRAY_NONE, CLATTN_ARRAY_NONE,              \
-            CLATTN_TENSOR_NONE                                                                                         \
-    }
-#define CLATTN_ADDITIVE_HOST_ARRAYS_INIT                                                                               \
-    {                                                                                                                  \
-        sizeof(clattn_additive_host_arrays), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, CLATTN_TENSOR_NONE  \
-    }
-CLATTN_API void clattn_additive_arrays_init(clattn_additive_arrays *arrays, size_t struct_size);
-CLATTN_API void clattn_additive_host_arrays_init(clattn_additive_host_arrays *arrays, size_t struct_size);
-
-typedef struct clattn_additive clattn_additive; /* a plan: immutable */
-
-/* As the functions of the multi-head layer. */
-CLATTN_API clattn_status clattn_additive_create(clattn_context *context, const clattn_additive_problem *problem,
-                                                clattn_additive **additive);
-CLATTN_API void clattn_additive_destroy(clattn_additive *additive);
-CLATTN_API size_t clattn_additive_workspace(const clattn_additive *additive);
-CLATTN_API const char *clattn_additive_explain(const clattn_additive *additive);
-CLATTN_API clattn_status clattn_additive_enqueue(const clattn_additive *additive, cl_command_queue queue,
-                                                 const clattn_additive_arrays *arrays, cl_uint n_wait,
-                                                 const cl_event *wait, cl_event *done);
-CLATTN_API clattn_status clattn_additive_forward_host(clattn_context *context, const clattn_additive_problem *problem,
-                                                      const clattn_additive_host_arrays *arrays);
-CLATTN_API clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
-                                                   const clattn_additive_host_arrays *arrays);
 
 #ifdef __cplusplus
 }

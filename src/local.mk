@@ -46,8 +46,13 @@ libclattn_core_la_SOURCES = \
 	src/device/environment.h \
 	src/device/x86.c \
 	src/device/x86.h \
+	src/layers/additive_backward_enqueue.c \
+	src/layers/additive_backward_layer.c \
+	src/layers/additive_backward_layer.h \
 	src/layers/additive_layer.c \
 	src/layers/additive_layer.h \
+	src/layers/additive_scores.c \
+	src/layers/additive_scores.h \
 	src/layers/matrices.c \
 	src/layers/matrices.h \
 	src/layers/merge.c \
@@ -64,6 +69,9 @@ libclattn_core_la_SOURCES = \
 	src/layers/sections.h \
 	src/operation/additive.c \
 	src/operation/additive.h \
+	src/operation/additive_backward.c \
+	src/operation/additive_backward.h \
+	src/operation/additive_rows.h \
 	src/operation/any_problem.c \
 	src/operation/any_problem.h \
 	src/operation/append.c \
@@ -184,6 +192,8 @@ libclattn_core_la_SOURCES = \
 	src/reference/reference.h \
 	src/reference/reference_additive.c \
 	src/reference/reference_additive.h \
+	src/reference/reference_additive_backward.c \
+	src/reference/reference_additive_backward.h \
 	src/reference/reference_append.c \
 	src/reference/reference_append.h \
 	src/reference/reference_backward.c \
@@ -234,8 +244,10 @@ nodist_libclattn_core_la_SOURCES = src/program/embedded_cl.c
 
 # The kernel files, and what they share with the host.
 KERNEL_FILES = \
+	cl/additive_lanes.clh \
 	cl/additive_params.h \
 	cl/additive_score.cl \
+	cl/additive_sums.cl \
 	cl/append.cl \
 	cl/append_params.h \
 	cl/arguments.clh \

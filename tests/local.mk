@@ -30,6 +30,8 @@ test_programs = \
 	tests/api/host \
 	tests/robust/threads \
 	tests/layers/additive \
+	tests/layers/additive_gradients \
+	tests/layers/additive_derivatives \
 	tests/case_calls \
 	tests/api/host_refused \
 	tests/api/problems \

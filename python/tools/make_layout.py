@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-HEADERS = ("clattn.h", "clattn_backward.h", "clattn_cache.h", "clattn_costs.h", "clattn_layers.h")
+HEADERS = ("clattn.h", "clattn_additive.h", "clattn_backward.h", "clattn_cache.h", "clattn_costs.h", "clattn_layers.h")
 STRUCT = re.compile(r"typedef struct (clattn_\w+) \{(.*?)\} \1;", re.S)
 ENUM = re.compile(r"typedef enum (clattn_\w+) \{(.*?)\} \1;", re.S)
 FUNCTION = re.compile(r"CLATTN_API\s+([\w ]+?[\s*]+)(clattn_\w+)\((.*?)\);", re.S)

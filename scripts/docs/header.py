@@ -19,6 +19,7 @@ PAGES = {
     "multi-head layer": ("clattn_mha", "attention with its projections"),
     "gradients of the multi-head layer": ("clattn_mha_backward", "gradients of the multi-head layer, for training"),
     "additive attention": ("clattn_additive", "additive attention"),
+    "gradients of additive attention": ("clattn_additive_backward", "gradients of additive attention, for training"),
 }
 OVERVIEW = ("clattn.h", "attention for every OpenCL device")
 
@@ -173,7 +174,7 @@ def signature(item):
 def read(source):
     """The opening of clattn.h, and the pages of all headers."""
     opening, pages = read_header(pathlib.Path(source) / "include/clattn.h")
-    for name in ("clattn_backward.h", "clattn_cache.h", "clattn_costs.h", "clattn_layers.h"):
+    for name in ("clattn_backward.h", "clattn_cache.h", "clattn_costs.h", "clattn_layers.h", "clattn_additive.h"):
         pages += read_header(pathlib.Path(source) / "include" / name)[1]
     return opening, pages
 

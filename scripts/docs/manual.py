@@ -115,7 +115,7 @@ def main(source, folder):
     name, about = header.OVERVIEW
     write(folder, name, heading(name, about, [name], date) +
           [".Sh SYNOPSIS", ".In clattn.h", ".In clattn_backward.h", ".In clattn_cache.h", ".In clattn_costs.h",
-           ".In clattn_layers.h", ".Sh DESCRIPTION"] +
+           ".In clattn_layers.h", ".In clattn_additive.h", ".Sh DESCRIPTION"] +
           described(header.blocks_of(opening[2:])) + see_also(pages, name))
     for page in pages:
         functions = [item.name for item in page.items("function")]

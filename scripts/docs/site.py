@@ -56,7 +56,8 @@ class Site:
                       "include/clattn_backward.h": "api/clattn_backward.html",
                       "include/clattn_cache.h": "api/clattn_append.html",
                       "include/clattn_costs.h": "api/clattn_costs.html",
-                      "include/clattn_layers.h": "api/clattn_mha.html", "": page}.get(path)
+                      "include/clattn_layers.h": "api/clattn_mha.html",
+                      "include/clattn_additive.h": "api/clattn_additive.html", "": page}.get(path)
             path = path.removeprefix("docs/")
             if path.startswith("examples/") and path.endswith((".c", ".h")):
                 inside = path + ".html"

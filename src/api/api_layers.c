@@ -3,11 +3,13 @@
 
 #include "api/host_call.h"
 #include "base/error.h"
+#include "layers/additive_backward_layer.h"
 #include "layers/additive_layer.h"
 #include "layers/mha_backward_layer.h"
 #include "layers/mha_layer.h"
 #include "operation/overlap.h"
 #include "reference/reference_additive.h"
+#include "reference/reference_additive_backward.h"
 #include "reference/reference_mha.h"
 #include "reference/reference_mha_backward.h"
 
@@ -241,4 +243,85 @@ clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
         status = operands_check_apart(&operands, 0);
     }
     return status == CLATTN_OK ? reference_additive(&checked, &operands) : status;
+}
+
+/* ---- gradients of additive --------------------------------------------------------------------- */
+
+clattn_status clattn_additive_backward_create(clattn_context *context, const clattn_additive_backward_problem *problem,
+                                              clattn_additive_backward **backward)
+{
+    REQUIRE(backward);
+    *backward = NULL;
+    struct additive_backward_problem checked;
+    clattn_status status = context_check(context);
+    if (status == CLATTN_OK) {
+        status = additive_backward_problem_init(&checked, problem);
+    }
+    return status == CLATTN_OK ? additive_backward_create(context, &checked, backward) : status;
+}
+
+void clattn_additive_backward_destroy(clattn_additive_backward *backward)
+{
+    additive_backward_destroy(backward);
+}
+
+size_t clattn_additive_backward_workspace(const clattn_additive_backward *backward)
+{
+    return backward ? backward->workspace_bytes : 0;
+}
+
+const char *clattn_additive_backward_explain(const clattn_additive_backward *backward)
+{
+    return backward ? backward->explain : "";
+}
+
+clattn_status clattn_additive_backward_enqueue(const clattn_additive_backward *backward, cl_command_queue queue,
+                                               const clattn_additive_arrays *arrays,
+                                               const clattn_additive_gradients *gradients, cl_uint n_wait,
+                                               const cl_event *wait, cl_event *done)
+{
+    if (done) {
+        *done = NULL;
+    }
+    REQUIRE(backward);
+    REQUIRE(queue);
+    const struct enqueue_target target = { queue, n_wait, wait, done };
+    struct operands operands;
+    clattn_status status = context_check(backward->context);
+    if (status == CLATTN_OK) {
+        status = additive_backward_from_device(&backward->problem, arrays, gradients, &operands);
+    }
+    return status == CLATTN_OK ? additive_backward_enqueue(backward, &target, &operands) : status;
+}
+
+clattn_status clattn_additive_backward_host(clattn_context *context, const clattn_additive_backward_problem *problem,
+                                            const clattn_additive_host_arrays *arrays,
+                                            const clattn_additive_host_gradients *gradients)
+{
+    struct additive_backward_problem checked;
+    struct operands operands;
+    clattn_status status = context_check(context);
+    if (status == CLATTN_OK) {
+        status = additive_backward_problem_init(&checked, problem);
+    }
+    if (status == CLATTN_OK) {
+        status = additive_backward_from_host(&checked, arrays, gradients, &operands);
+    }
+    return status == CLATTN_OK ? host_additive_backward(context, &checked, &operands) : status;
+}
+
+clattn_status clattn_additive_backward_reference(const clattn_additive_backward_problem *problem,
+                                                 const clattn_additive_host_arrays *arrays,
+                                                 const clattn_additive_host_gradients *gradients)
+{
+    struct additive_backward_problem checked;
+    struct operands operands;
+    clattn_status status = additive_backward_problem_init(&checked, problem);
+    if (status == CLATTN_OK) {
+        status = additive_backward_from_host(&checked, arrays, gradients, &operands);
+    }
+    if (status == CLATTN_OK) {
+        status = operands_check_apart(&operands, 0);
+    }
+    return status == CLATTN_OK ? reference_additive_backward(&checked, &operands) : status;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "layers/additive_backward_layer.h"
 #include "layers/additive_layer.h"
 #include "layers/mha_backward_layer.h"
 #include "layers/mha_layer.h"
@@ -63,6 +64,7 @@ static clattn_status run_layer(clattn_context *context, const struct operands *o
 DEFINE_ENQUEUE(enqueue_mha, mha_enqueue)
 DEFINE_ENQUEUE(enqueue_mha_backward, mha_backward_enqueue)
 DEFINE_ENQUEUE(enqueue_additive, additive_enqueue)
+DEFINE_ENQUEUE(enqueue_additive_backward, additive_backward_enqueue)
 
 /* ---- multi-head layer ------------------------------------------------------------------------- */
 
@@ -170,6 +172,18 @@ clattn_status host_additive(clattn_context *context, const struct additive_probl
     if (status == CLATTN_OK) {
         status = run_layer(context, operands, enqueue_additive, additive, additive->workspace_bytes);
         additive_destroy(additive);
+    }
+    return status;
+}
+
+clattn_status host_additive_backward(clattn_context *context, const struct additive_backward_problem *problem,
+                                     const struct operands *operands)
+{
+    struct clattn_additive_backward *backward;
+    clattn_status status = additive_backward_create(context, problem, &backward);
+    if (status == CLATTN_OK) {
+        status = run_layer(context, operands, enqueue_additive_backward, backward, backward->workspace_bytes);
+        additive_backward_destroy(backward);
     }
     return status;
 }

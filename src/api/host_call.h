@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_HOST_CALL_H
 #define CLATTN_SRC_HOST_CALL_H
 
-#include "operation/additive.h"
+#include "operation/additive_backward.h"
 #include "operation/call.h"
 #include "operation/mha_backward.h"
 #include "plan/enqueue.h"
@@ -26,5 +26,8 @@ clattn_status host_mha_backward(clattn_context *context, const struct mha_backwa
 
 clattn_status host_additive(clattn_context *context, const struct additive_problem *problem,
                             const struct operands *operands);
+
+clattn_status host_additive_backward(clattn_context *context, const struct additive_backward_problem *problem,
+                                     const struct operands *operands);
 
 #endif

@@ -1,10 +1,8 @@
-/* Additive attention on a device: projections, the scores of all pairs, and any strategy's attention with
- * the scores as its bias. */
+/* Additive attention on a device: the scores of all pairs, and any strategy's attention with them as its bias. */
 #ifndef CLATTN_SRC_ADDITIVE_LAYER_H
 #define CLATTN_SRC_ADDITIVE_LAYER_H
 
-#include "layers/projector.h"
-#include "operation/additive.h"
+#include "layers/additive_scores.h"
 #include "plan/enqueue.h"
 #include "plan/planner.h"
 
@@ -22,11 +20,8 @@ struct clattn_additive {
     clattn_context *context;
     struct additive_problem problem;
     struct projector projector;
+    struct additive_scores scores;
     struct clattn_plan *attention;
-    struct kernel *score;
-    int lanes;          /* keys of a work-item */
-    size_t group_items; /* work-items of a work-group, along the keys */
-    int64_t key_stride; /* keys, padded */
     size_t section_at[ADDITIVE_SECTIONS];
     size_t workspace_bytes;
     char *explain;

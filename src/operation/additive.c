@@ -5,23 +5,9 @@
 
 #include "base/error.h"
 #include "base/growth.h"
-#include "operation/rows.h"
+#include "operation/additive_rows.h"
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
-
-enum additive_extent {
-    EXTENT_ONE,
-    EXTENT_BATCH,
-    EXTENT_ROWS,
-    EXTENT_KEYS,
-    EXTENT_QUERY_DIM,
-    EXTENT_KEY_DIM,
-    EXTENT_VALUE_DIM,
-    EXTENT_HIDDEN_DIM,
-    ADDITIVE_EXTENTS
-};
-
-enum additive_element { ELEMENT_TYPE, ELEMENT_FLOAT, ELEMENT_BYTE, ELEMENT_INT, ADDITIVE_ELEMENTS };
 
 static const struct tensor_row tensor_rows[ADDITIVE_TENSOR_COUNT] = {
 #define ROW(id, field, axes, element, access, place, asked_by)                                                         \
@@ -73,9 +59,8 @@ static clattn_status check_kinds(const clattn_additive_problem *p)
     return status == CLATTN_OK ? check_dimensions(&rows, 1) : status;
 }
 
-static clattn_status init_attention(struct additive_problem *problem, const char *strategy)
+clattn_problem additive_attention(const clattn_additive_problem *p)
 {
-    const clattn_additive_problem *p = &problem->p;
     clattn_problem attention = CLATTN_PROBLEM_INIT;
     attention.type = p->type;
     attention.batch = p->batch;
@@ -88,6 +73,12 @@ static clattn_status init_attention(struct additive_problem *problem, const char
     attention.causal = p->causal;
     attention.alignment = p->alignment;
     attention.weights = p->weights ? CLATTN_WEIGHTS_SOFTMAX : CLATTN_WEIGHTS_NONE;
+    return attention;
+}
+
+static clattn_status init_attention(struct additive_problem *problem, const char *strategy)
+{
+    clattn_problem attention = additive_attention(&problem->p);
     attention.strategy = strategy;
     return problem_init(&problem->attention, &attention);
 }
@@ -119,7 +110,7 @@ static uint32_t asked_of(const clattn_additive_problem *p)
     return 0u ADDITIVE_TENSORS(ASKED_OF_ROW);
 }
 
-static void measure(const struct additive_problem *problem, struct operands *operands)
+void additive_measure(const struct additive_problem *problem, struct operands *operands)
 {
     const clattn_additive_problem *p = &problem->p;
     const int64_t extents[ADDITIVE_EXTENTS] = {
@@ -145,15 +136,32 @@ static void measure(const struct additive_problem *problem, struct operands *ope
     memcpy(operands->element_bytes, bytes, sizeof(bytes));
 }
 
+clattn_status additive_copy_arrays(const clattn_additive_arrays *given, clattn_additive_arrays *known)
+{
+    return growth_copy(GROWTH_OF(clattn_additive_arrays), given, known);
+}
+
+clattn_status additive_copy_host_arrays(const clattn_additive_host_arrays *given, clattn_additive_host_arrays *known)
+{
+    return growth_copy(GROWTH_OF(clattn_additive_host_arrays), given, known);
+}
+
+clattn_status additive_check_host_values(const struct additive_problem *problem, const struct operands *operands)
+{
+    const clattn_status status = operands_check_finite(operands);
+    return status == CLATTN_OK ? operands_check_lengths(operands, ADDITIVE_KEY_LENGTHS, "keys", problem->p.keys)
+                               : status;
+}
+
 clattn_status additive_call_from_device(const struct additive_problem *problem, const clattn_additive_arrays *arrays,
                                         struct operands *operands)
 {
     clattn_additive_arrays known;
-    clattn_status status = growth_copy(GROWTH_OF(clattn_additive_arrays), arrays, &known);
+    clattn_status status = additive_copy_arrays(arrays, &known);
     if (status != CLATTN_OK) {
         return status;
     }
-    measure(problem, operands);
+    additive_measure(problem, operands);
     operands_read_device(operands, &known);
     operands->workspace = known.workspace;
     return operands_check(operands);
@@ -163,16 +171,12 @@ clattn_status additive_call_from_host(const struct additive_problem *problem, co
                                       struct operands *operands)
 {
     clattn_additive_host_arrays known;
-    clattn_status status = growth_copy(GROWTH_OF(clattn_additive_host_arrays), arrays, &known);
+    clattn_status status = additive_copy_host_arrays(arrays, &known);
     if (status != CLATTN_OK) {
         return status;
     }
-    measure(problem, operands);
+    additive_measure(problem, operands);
     operands_read_host(operands, &known);
     status = operands_check(operands);
-    if (status == CLATTN_OK) {
-        status = operands_check_finite(operands);
-    }
-    return status == CLATTN_OK ? operands_check_lengths(operands, ADDITIVE_KEY_LENGTHS, "keys", problem->p.keys)
-                               : status;
+    return status == CLATTN_OK ? additive_check_host_values(problem, operands) : status;
 }

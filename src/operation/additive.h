@@ -3,7 +3,7 @@
 #ifndef CLATTN_SRC_ADDITIVE_H
 #define CLATTN_SRC_ADDITIVE_H
 
-#include "clattn_layers.h"
+#include "clattn_additive.h"
 #include "operation/operands.h"
 #include "operation/problem.h"
 
@@ -31,11 +31,25 @@ enum additive_tensor {
 extern const struct operation operation_additive;
 
 struct additive_problem {
-    clattn_additive_problem p; /* every default resolved; p.strategy is NULL */
+    clattn_additive_problem p; /* every default resolved; p.strategy is NULL: attention has it */
     struct problem attention;
 };
 
+/* Softmax and value mixing of a problem whose defaults are resolved, of its type and by any strategy. */
+clattn_problem additive_attention(const clattn_additive_problem *p);
+
 clattn_status additive_problem_init(struct additive_problem *problem, const clattn_additive_problem *given);
+
+/* Sets what the problem decides of a call: extents, types, what is asked. The places are zero after it. */
+void additive_measure(const struct additive_problem *problem, struct operands *operands);
+
+/* The public structs of any version. */
+clattn_status additive_copy_arrays(const clattn_additive_arrays *given, clattn_additive_arrays *known);
+clattn_status additive_copy_host_arrays(const clattn_additive_host_arrays *given, clattn_additive_host_arrays *known);
+
+/* Of operands that begin with these tensors, in host memory: weights finite, key lengths in their range. */
+clattn_status additive_check_host_values(const struct additive_problem *problem, const struct operands *operands);
+
 clattn_status additive_call_from_device(const struct additive_problem *problem, const clattn_additive_arrays *arrays,
                                         struct operands *operands);
 clattn_status additive_call_from_host(const struct additive_problem *problem, const clattn_additive_host_arrays *arrays,

@@ -30,8 +30,8 @@ static void project(clattn_type type, const void *rows, const void *weight, int6
     }
 }
 
-static int is_allowed(const struct additive_problem *problem, const struct operands *operands, int64_t b, int64_t i,
-                      int64_t j)
+int additive_is_allowed(const struct additive_problem *problem, const struct operands *operands, int64_t b, int64_t i,
+                        int64_t j)
 {
     const clattn_additive_problem *p = &problem->p;
     const int32_t *lengths = operands->tensor[ADDITIVE_KEY_LENGTHS].data;
@@ -52,7 +52,7 @@ static void attend(const struct additive_problem *problem, const struct operands
     double maximum = -INFINITY, sum = 0;
     for (int64_t j = 0; j < p->keys; ++j) {
         weights[j] = -INFINITY;
-        if (is_allowed(problem, operands, b, i, j)) {
+        if (additive_is_allowed(problem, operands, b, i, j)) {
             weights[j] = 0;
             for (int64_t h = 0; h < hidden_dim; ++h) {
                 weights[j] += type_load(p->type, operands->tensor[ADDITIVE_SCORE].data, h) *
@@ -62,7 +62,7 @@ static void attend(const struct additive_problem *problem, const struct operands
         }
     }
     for (int64_t j = 0; j < p->keys; ++j) {
-        weights[j] = is_allowed(problem, operands, b, i, j) ? exp(weights[j] - maximum) : 0;
+        weights[j] = additive_is_allowed(problem, operands, b, i, j) ? exp(weights[j] - maximum) : 0;
         sum += weights[j];
     }
     for (int64_t j = 0; j < p->keys && sum != 0; ++j) {
@@ -74,7 +74,7 @@ static void attend(const struct additive_problem *problem, const struct operands
     for (int64_t c = 0; c < p->value_dim; ++c) {
         double mixed = 0;
         for (int64_t j = 0; j < p->keys; ++j) {
-            if (is_allowed(problem, operands, b, i, j)) {
+            if (additive_is_allowed(problem, operands, b, i, j)) {
                 mixed += weights[j] * type_load(p->type, operands->tensor[ADDITIVE_VALUE].data,
                                                 (b * p->keys + j) * p->value_dim + c);
             }

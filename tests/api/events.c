@@ -202,6 +202,7 @@ struct refused {
     clattn_mha *mha;
     clattn_mha_backward *mha_backward;
     clattn_additive *additive;
+    clattn_additive_backward *additive_backward;
     clattn_plan *rotary, *append;
     cl_command_queue queue;
 };
@@ -251,6 +252,13 @@ static clattn_status refuse_additive(const struct refused *r, cl_event *done)
     return clattn_additive_enqueue(r->additive, r->queue, &none, 0, NULL, done);
 }
 
+static clattn_status refuse_additive_backward(const struct refused *r, cl_event *done)
+{
+    const clattn_additive_arrays none = CLATTN_ADDITIVE_ARRAYS_INIT;
+    const clattn_additive_gradients no_gradients = CLATTN_ADDITIVE_GRADIENTS_INIT;
+    return clattn_additive_backward_enqueue(r->additive_backward, r->queue, &none, &no_gradients, 0, NULL, done);
+}
+
 static clattn_status refuse_rotary(const struct refused *r, cl_event *done)
 {
     const clattn_rotary_tensors none = CLATTN_ROTARY_TENSORS_INIT;
@@ -270,6 +278,7 @@ static void create_objects(struct refused *r)
     clattn_mha_problem mha = CLATTN_MHA_PROBLEM_INIT;
     clattn_mha_backward_problem mha_backward = CLATTN_MHA_BACKWARD_PROBLEM_INIT;
     clattn_additive_problem additive = CLATTN_ADDITIVE_PROBLEM_INIT;
+    clattn_additive_backward_problem additive_backward = CLATTN_ADDITIVE_BACKWARD_PROBLEM_INIT;
     problem.query_len = problem.key_len = problem.head_dim = 2;
     mha.rows = mha.model_dim = 2;
     additive.rows = additive.keys = additive.query_dim = additive.hidden_dim = additive.value_dim = 2;
@@ -284,6 +293,10 @@ static void create_objects(struct refused *r)
     mha_backward.strategy = "plain";
     EXPECT_OK(clattn_mha_backward_create(context, &mha_backward, &r->mha_backward));
     EXPECT_OK(clattn_additive_create(context, &additive, &r->additive));
+    additive_backward.forward = &additive;
+    additive_backward.gradients = CLATTN_ADDITIVE_GRADIENT_VALUE;
+    additive_backward.strategy = "plain";
+    EXPECT_OK(clattn_additive_backward_create(context, &additive_backward, &r->additive_backward));
     EXPECT_OK(small_cache_plans(context, &r->rotary, &r->append));
     r->queue = clattn_context_queue(context);
 }
@@ -301,6 +314,7 @@ START_TEST(test_event_of_a_refused_call)
                   { "clattn_mha_backward_enqueue", refuse_mha_backward },
                   { "clattn_mha_enqueue", refuse_mha },
                   { "clattn_additive_enqueue", refuse_additive },
+                  { "clattn_additive_backward_enqueue", refuse_additive_backward },
                   { "clattn_enqueue_rotary", refuse_rotary },
                   { "clattn_enqueue_append", refuse_append } };
     struct refused whole;
@@ -310,8 +324,8 @@ START_TEST(test_event_of_a_refused_call)
         struct refused arguments;
     } ways[] = { { "object", { .queue = whole.queue } },
                  { "queue",
-                   { whole.plan, whole.backward, whole.mha, whole.mha_backward, whole.additive, whole.rotary,
-                     whole.append, NULL } },
+                   { whole.plan, whole.backward, whole.mha, whole.mha_backward, whole.additive, whole.additive_backward,
+                     whole.rotary, whole.append, NULL } },
                  { "arrays", whole } };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); ++i) {
         for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); ++way) {
@@ -327,6 +341,7 @@ START_TEST(test_event_of_a_refused_call)
     clattn_mha_destroy(whole.mha);
     clattn_mha_backward_destroy(whole.mha_backward);
     clattn_additive_destroy(whole.additive);
+    clattn_additive_backward_destroy(whole.additive_backward);
     clattn_plan_destroy(whole.rotary);
     clattn_plan_destroy(whole.append);
 }

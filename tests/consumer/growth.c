@@ -161,6 +161,42 @@ static void layer_gradients(clattn_context *context, cl_command_queue queue, cl_
     clReleaseMemObject(gradients.workspace);
 }
 
+static void additive_gradients(clattn_context *context, cl_command_queue queue, cl_mem in, cl_mem out)
+{
+    clattn_additive_problem forward;
+    clattn_additive_backward_problem problem;
+    clattn_additive_gradients gradients;
+    clattn_additive_host_gradients host;
+    clattn_additive_arrays arrays;
+    clattn_additive_host_arrays host_arrays;
+    clattn_additive_backward *backward = NULL;
+    const clattn_array from = { in, 0 }, to = { out, 0 };
+    float dvalue[4];
+    clattn_additive_problem_init(&forward, sizeof(forward));
+    clattn_additive_backward_problem_init(&problem, sizeof(problem));
+    clattn_additive_gradients_init(&gradients, sizeof(gradients));
+    clattn_additive_host_gradients_init(&host, sizeof(host));
+    clattn_additive_arrays_init(&arrays, sizeof(arrays));
+    clattn_additive_host_arrays_init(&host_arrays, sizeof(host_arrays));
+    forward.rows = forward.keys = forward.query_dim = forward.hidden_dim = forward.value_dim = 2;
+    problem.forward = &forward;
+    problem.gradients = CLATTN_ADDITIVE_GRADIENT_VALUE;
+    host_arrays.query = host_arrays.key = host_arrays.value = host_arrays.wq = host_arrays.wk = data;
+    host_arrays.score = host.dout = data;
+    host.dvalue = dvalue;
+    TRY(clattn_additive_backward_reference(&problem, &host_arrays, &host), problem, "additive backward problem");
+    TRY(clattn_additive_backward_reference(&problem, &host_arrays, &host), host, "additive host gradients");
+    arrays.query = arrays.key = arrays.value = arrays.wq = arrays.wk = arrays.score = gradients.dout = from;
+    gradients.dvalue = to;
+    gradients.workspace = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, 1 << 20, NULL, NULL);
+    expect(clattn_additive_backward_create(context, &problem, &backward), CLATTN_OK, "additive_backward_create");
+    TRY(clattn_additive_backward_enqueue(backward, queue, &arrays, &gradients, 0, NULL, NULL), gradients,
+        "additive gradients");
+    clFinish(queue);
+    clattn_additive_backward_destroy(backward);
+    clReleaseMemObject(gradients.workspace);
+}
+
 static void layers(clattn_context *context, cl_command_queue queue, cl_mem in, cl_mem out)
 {
     clattn_mha_problem mha_problem;
@@ -333,6 +369,7 @@ int main(void)
     attention_on_device(context, clattn_context_queue(context), in, out, lse);
     backward(context, clattn_context_queue(context), in, lse, out);
     layer_gradients(context, clattn_context_queue(context), in, out);
+    additive_gradients(context, clattn_context_queue(context), in, out);
     layers(context, clattn_context_queue(context), in, out);
     cache_on_host(context);
     costs(context);

@@ -39,7 +39,8 @@ def grow(match):
 def main():
     include, older, newer = map(pathlib.Path, sys.argv[1:])
     structs = 0
-    for name in ("clattn.h", "clattn_backward.h", "clattn_cache.h", "clattn_costs.h", "clattn_layers.h"):
+    for name in ("clattn.h", "clattn_additive.h", "clattn_backward.h", "clattn_cache.h", "clattn_costs.h",
+                 "clattn_layers.h"):
         text = (include / name).read_text()
         structs += len(STRUCT.findall(text))
         for folder, change in ((older, cut), (newer, grow)):

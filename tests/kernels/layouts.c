@@ -42,6 +42,7 @@ struct row {
 #define PROJECT(field) FIELD(clattn_project, field)
 #define MATRIX(field) FIELD(clattn_layer_matrix, field)
 #define ADDITIVE(field) FIELD(clattn_additive_values, field)
+#define PAIRS(field) FIELD(clattn_additive_sums, field)
 #define MERGE(field) FIELD(clattn_merge_params, field)
 #define INPUT_PLACE(field) FIELD(clattn_input_place, field)
 #define GRADIENT_PLACE(field) FIELD(clattn_place, field)
@@ -84,7 +85,11 @@ static const struct row rows[] = {
     MATRIX(padding)
 
     STRUCT(clattn_additive_values) ADDITIVE(zero_at) ADDITIVE(queries_at) ADDITIVE(keys_at) ADDITIVE(score_at)
-    ADDITIVE(scores_at) ADDITIVE(key_stride) ADDITIVE(hidden_dim) ADDITIVE(padding)
+    ADDITIVE(scores_at) ADDITIVE(key_stride) ADDITIVE(hidden_dim) ADDITIVE(hidden_stride)
+
+    STRUCT(clattn_additive_sums) PAIRS(own_at) PAIRS(other_at) PAIRS(score_at) PAIRS(ds_at) PAIRS(sums_at)
+    PAIRS(partials_at) PAIRS(ds_batch) PAIRS(ds_own) PAIRS(ds_other) PAIRS(own_len) PAIRS(other_len) PAIRS(hidden_dim)
+    PAIRS(hidden_stride) PAIRS(has_partials) PAIRS(padding)
 
     STRUCT(clattn_merge_params) MERGE(out_stride) MERGE(lse_stride) MERGE(out_offset) MERGE(lse_offset) MERGE(count)
     MERGE(heads) MERGE(rows) MERGE(columns)

@@ -166,29 +166,6 @@ void mha_case_free(struct mha_case *c)
     }
 }
 
-clattn_array upload_put(struct upload *upload, const void *data, int64_t count, size_t size)
-{
-    clattn_array array = { NULL, UPLOAD_OFFSET };
-    if (data) {
-        const size_t bytes = (size_t)(count + UPLOAD_OFFSET) * size;
-        char *copy = malloc(bytes);
-        memset(copy, 0xff, bytes);
-        memcpy(copy + UPLOAD_OFFSET * size, data, (size_t)count * size);
-        array.buffer = clCreateBuffer(clattn_context_cl(upload->context), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                      bytes, copy, NULL);
-        upload->buffers[upload->n++] = array.buffer;
-        free(copy);
-    }
-    return array;
-}
-
-void upload_release(struct upload *upload)
-{
-    for (int i = 0; i < upload->n; ++i) {
-        clReleaseMemObject(upload->buffers[i]);
-    }
-}
-
 void mha_case_upload(const struct mha_case *c, struct upload *upload, clattn_mha_arrays *arrays)
 {
     const clattn_mha_problem *p = &c->problem;

@@ -1,9 +1,9 @@
-/* Random problems of the multi-head layer with their arrays in host memory, for the layer and for its gradients; and
- * arrays in buffers of their own. */
+/* Random problems of the multi-head layer with their arrays in host memory, for the layer and for its gradients. */
 #ifndef CLATTN_TESTS_LAYERS_MHA_CASE_H
 #define CLATTN_TESTS_LAYERS_MHA_CASE_H
 
 #include "layer_test.h"
+#include "upload.h"
 
 struct mha_case {
     clattn_mha_problem problem;
@@ -31,18 +31,6 @@ void *mha_case_keep(struct mha_case *c, void *data);
 void mha_case_free(struct mha_case *c);
 
 void mha_case_describe(const struct mha_case *c, char *text, size_t bytes);
-
-#define UPLOAD_OFFSET 3
-
-struct upload {
-    clattn_context *context;
-    cl_mem buffers[32];
-    int n;
-};
-
-/* `count` elements of `size` bytes behind UPLOAD_OFFSET elements of NaN. NULL: none. */
-clattn_array upload_put(struct upload *upload, const void *data, int64_t count, size_t size);
-void upload_release(struct upload *upload);
 
 /* All that the layer reads. */
 void mha_case_upload(const struct mha_case *c, struct upload *upload, clattn_mha_arrays *arrays);

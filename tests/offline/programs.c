@@ -255,6 +255,23 @@ static void plan_layer_gradients(clattn_context *context, clattn_type type)
     clattn_mha_backward_destroy(backward);
 }
 
+static void plan_additive_gradients(clattn_context *context, clattn_type type)
+{
+    clattn_additive_problem forward = CLATTN_ADDITIVE_PROBLEM_INIT;
+    clattn_additive_backward_problem problem = CLATTN_ADDITIVE_BACKWARD_PROBLEM_INIT;
+    clattn_additive_backward *backward;
+    forward.type = type;
+    forward.rows = forward.keys = 512;
+    forward.query_dim = forward.hidden_dim = forward.value_dim = 64;
+    problem.forward = &forward;
+    problem.gradients = CLATTN_ADDITIVE_GRADIENT_QUERY;
+    begin("additive-gradients", type, "spills");
+    if (clattn_additive_backward_create(context, &problem, &backward) != CLATTN_OK) {
+        fail("the gradients of additive attention");
+    }
+    clattn_additive_backward_destroy(backward);
+}
+
 static void plan_layers(clattn_context *context)
 {
     for (clattn_type type = CLATTN_FLOAT32; type <= CLATTN_BFLOAT16; ++type) {
@@ -266,6 +283,7 @@ static void plan_layers(clattn_context *context)
         plan_gradients(context, "gradients-d64", type, 64);
         plan_gradients(context, "gradients-d128", type, 128);
         plan_layer_gradients(context, type);
+        plan_additive_gradients(context, type);
         plan_lesson(context, type);
     }
     plan_mha(context, "projection-clblast", CLATTN_FLOAT32, CLATTN_PROJECTION_CLBLAST, CLATTN_MHA_WEIGHTS_NONE);

@@ -67,6 +67,7 @@ DO(do_rotary, small_cache_rotary(&life->cache, life->queues[0], &done))
 DO(do_append, small_cache_append(&life->cache, life->queues[0], &done))
 DO(do_backward, small_layers_backward(&life->layers, life->queues[0], &done))
 DO(do_mha_backward, small_layers_mha_backward(&life->layers, life->queues[0], &done))
+DO(do_additive_backward, small_layers_additive_backward(&life->layers, life->queues[0], &done))
 
 clattn_status do_host(struct life *life)
 {

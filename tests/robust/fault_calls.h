@@ -20,6 +20,6 @@ struct life {
 
 typedef clattn_status fault_call(struct life *life);
 fault_call do_describe, do_open, do_plan, do_enqueue, do_enqueue_out_of_order, do_merge, do_mha, do_additive, do_host;
-fault_call do_enqueue_host, do_rotary, do_append, do_backward, do_mha_backward;
+fault_call do_enqueue_host, do_rotary, do_append, do_backward, do_mha_backward, do_additive_backward;
 
 #endif

@@ -56,6 +56,7 @@ static const struct step {
     { "clattn_enqueue_append", do_append, NEEDS_LAYERS, 0, 0, 0 },
     { "clattn_enqueue_backward", do_backward, NEEDS_LAYERS, 0, 0, 0 },
     { "clattn_mha_backward_enqueue", do_mha_backward, NEEDS_LAYERS, 0, 0, 0 },
+    { "clattn_additive_backward_enqueue", do_additive_backward, NEEDS_LAYERS, 0, 0, 0 },
 };
 
 /* ---- a life --------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@ int small_layers_create(struct small_layers *layers, clattn_context *context)
     clattn_problem attention = CLATTN_PROBLEM_INIT;
     clattn_backward_problem backward = CLATTN_BACKWARD_PROBLEM_INIT;
     clattn_mha_backward_problem mha_backward = CLATTN_MHA_BACKWARD_PROBLEM_INIT;
+    clattn_additive_backward_problem additive_backward = CLATTN_ADDITIVE_BACKWARD_PROBLEM_INIT;
     memset(layers, 0, sizeof(*layers));
     attention.query_len = attention.key_len = attention.head_dim = 2;
     backward.forward = &attention;
@@ -26,17 +27,23 @@ int small_layers_create(struct small_layers *layers, clattn_context *context)
     mha.query_heads = 1;
     additive.rows = additive.keys = additive.query_dim = additive.hidden_dim = additive.value_dim = 2;
     mha.strategy = additive.strategy = backward.strategy = mha_backward.strategy = "plain";
+    additive_backward.strategy = "plain";
     mha_backward.forward = &mha;
     mha_backward.gradients = CLATTN_MHA_GRADIENT_X | CLATTN_MHA_GRADIENT_WQ | CLATTN_MHA_GRADIENT_WO;
+    additive_backward.forward = &additive;
+    additive_backward.gradients = CLATTN_ADDITIVE_GRADIENT_VALUE | CLATTN_ADDITIVE_GRADIENT_WK |
+                                  CLATTN_ADDITIVE_GRADIENT_SCORE;
     if (clattn_mha_create(context, &mha, &layers->mha) != CLATTN_OK ||
         clattn_additive_create(context, &additive, &layers->additive) != CLATTN_OK ||
         clattn_backward_plan_create(context, &backward, &layers->backward) != CLATTN_OK ||
-        clattn_mha_backward_create(context, &mha_backward, &layers->mha_backward) != CLATTN_OK) {
+        clattn_mha_backward_create(context, &mha_backward, &layers->mha_backward) != CLATTN_OK ||
+        clattn_additive_backward_create(context, &additive_backward, &layers->additive_backward) != CLATTN_OK) {
         return 0;
     }
     const size_t bytes[] = { clattn_mha_workspace(layers->mha), clattn_additive_workspace(layers->additive),
                              clattn_plan_workspace(layers->backward),
-                             clattn_mha_backward_workspace(layers->mha_backward) };
+                             clattn_mha_backward_workspace(layers->mha_backward),
+                             clattn_additive_backward_workspace(layers->additive_backward) };
     size_t most = 0;
     for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); ++i) {
         most = bytes[i] > most ? bytes[i] : most;
@@ -56,6 +63,7 @@ void small_layers_release(struct small_layers *layers)
     clattn_additive_destroy(layers->additive);
     clattn_plan_destroy(layers->backward);
     clattn_mha_backward_destroy(layers->mha_backward);
+    clattn_additive_backward_destroy(layers->additive_backward);
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); ++i) {
         if (buffers[i]) {
             clReleaseMemObject(buffers[i]);
@@ -107,4 +115,17 @@ clattn_status small_layers_mha_backward(const struct small_layers *layers, cl_co
     gradients.dwo = (clattn_array){ layers->results, 8 };
     gradients.workspace = layers->workspace;
     return clattn_mha_backward_enqueue(layers->mha_backward, queue, &arrays, &gradients, 0, NULL, done);
+}
+
+clattn_status small_layers_additive_backward(const struct small_layers *layers, cl_command_queue queue, cl_event *done)
+{
+    clattn_additive_arrays arrays = CLATTN_ADDITIVE_ARRAYS_INIT;
+    clattn_additive_gradients gradients = CLATTN_ADDITIVE_GRADIENTS_INIT;
+    const clattn_array from = { layers->numbers, 0 };
+    arrays.query = arrays.key = arrays.value = arrays.wq = arrays.wk = arrays.score = gradients.dout = from;
+    gradients.dvalue = (clattn_array){ layers->results, 0 };
+    gradients.dwk = (clattn_array){ layers->results, 4 };
+    gradients.dscore = (clattn_array){ layers->results, 8 };
+    gradients.workspace = layers->workspace;
+    return clattn_additive_backward_enqueue(layers->additive_backward, queue, &arrays, &gradients, 0, NULL, done);
 }

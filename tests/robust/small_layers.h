@@ -11,6 +11,7 @@ struct small_layers {
     clattn_additive *additive;
     clattn_plan *backward;
     clattn_mha_backward *mha_backward;
+    clattn_additive_backward *additive_backward;
     cl_mem numbers, results, workspace;
 };
 
@@ -22,5 +23,6 @@ clattn_status small_layers_mha(const struct small_layers *layers, cl_command_que
 clattn_status small_layers_additive(const struct small_layers *layers, cl_command_queue queue, cl_event *done);
 clattn_status small_layers_backward(const struct small_layers *layers, cl_command_queue queue, cl_event *done);
 clattn_status small_layers_mha_backward(const struct small_layers *layers, cl_command_queue queue, cl_event *done);
+clattn_status small_layers_additive_backward(const struct small_layers *layers, cl_command_queue queue, cl_event *done);
 
 #endif

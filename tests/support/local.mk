@@ -2,10 +2,16 @@
 libclattn_test_la_SOURCES = \
 	tests/api/api.c \
 	tests/api/api.h \
+	tests/layers/additive_case.c \
+	tests/layers/additive_case.h \
+	tests/layers/additive_gradient_case.c \
+	tests/layers/additive_gradient_case.h \
 	tests/layers/layer_test.c \
 	tests/layers/layer_test.h \
 	tests/layers/mha_case.c \
 	tests/layers/mha_case.h \
+	tests/layers/upload.c \
+	tests/layers/upload.h \
 	tests/icd/fault_layer.h \
 	tests/cache/folder.c \
 	tests/cache/folder.h \
