@@ -6,11 +6,11 @@
 
 enum { HEADS = 2, QUERIES = 6, KEYS = 10, DIM = 16 };
 
-static cl_command_queue new_queue(const clattn_context *context)
+static cl_command_queue new_queue(const clattn_context *context, cl_command_queue_properties properties)
 {
     cl_int error;
     const cl_command_queue queue =
-        clCreateCommandQueue(clattn_context_cl(context), clattn_context_device(context), 0, &error);
+        clCreateCommandQueue(clattn_context_cl(context), clattn_context_device(context), properties, &error);
     must_cl(error);
     return queue;
 }
@@ -24,6 +24,16 @@ static void print_estimates(const clattn_plan *plan)
         clattn_estimate estimate = CLATTN_ESTIMATE_INIT;
         must(clattn_plan_get_estimate(plan, i, &estimate));
         printf("    %-10s %s\n", estimate.strategy, estimate.declined ? estimate.declined : "could");
+    }
+}
+
+/* What each kernel took of the calls that were made since `times`. */
+static void print_kernels(clattn_kernel_times *times)
+{
+    for (uint64_t i = 0; i < clattn_kernel_times_count(times); ++i) {
+        clattn_kernel_time time = CLATTN_KERNEL_TIME_INIT;
+        must(clattn_kernel_times_get(times, i, &time));
+        printf("    %s, %s: %.3f ms\n", time.file, time.kernel, (double)(time.ended_ns - time.started_ns) * 1e-6);
     }
 }
 
@@ -55,13 +65,16 @@ int main(void)
     tensors.out = clattn_tensor_bhsd(device_buffer(context, sizeof(out), NULL), HEADS, QUERIES, DIM);
     tensors.workspace = device_buffer(context, clattn_plan_workspace(plan), NULL);
 
-    const cl_command_queue copies = new_queue(context), computes = new_queue(context);
+    const cl_command_queue copies = new_queue(context, 0), computes = new_queue(context, CL_QUEUE_PROFILING_ENABLE);
+    clattn_kernel_times *times;
+    must(clattn_kernel_times_create(context, computes, &times));
     cl_event written, attended;
     must_cl(clEnqueueWriteBuffer(copies, tensors.query.buffer, CL_FALSE, 0, sizeof(query), query, 0, NULL, &written));
     must_cl(clFlush(copies)); /* another queue waits for it */
     must(clattn_enqueue_forward(plan, computes, NULL, &tensors, 1, &written, &attended));
     must_cl(clFlush(computes));
     read_buffer(copies, tensors.out.buffer, sizeof(out), out, 1, &attended);
+    print_kernels(times);
 
     clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
     host.query = clattn_host_tensor_bhsd(query, HEADS, QUERIES, DIM);
@@ -71,6 +84,7 @@ int main(void)
     must(clattn_reference_forward(&problem, NULL, &host));
     compare("out", out, right, COUNT(out), 1e-5);
 
+    clattn_kernel_times_destroy(times);
     clReleaseEvent(written);
     clReleaseEvent(attended);
     clReleaseCommandQueue(copies);

@@ -6,6 +6,8 @@
  *     clattn_plan_get_costs(plan, &costs);
  *     printf("%.0f ms, %llu bytes\n", costs.create_ms, (unsigned long long)costs.workspace_bytes);
  *
+ * What each kernel of a call takes: clattn_kernel_times, below.
+ *
  * All structs here are filled by the library. Each begins with struct_size, which its INIT macro sets; a field that the
  * library that runs does not know keeps its 0. Texts belong to the context or to the plan, and live as long as it.
  */
@@ -132,6 +134,66 @@ CLATTN_API void clattn_estimate_init(clattn_estimate *estimate, size_t struct_si
 /* Of the strategy `index`, from 0, in no order that counts; clattn_plan_costs.strategies and beyond are
  * CLATTN_INVALID_ARGUMENT. */
 CLATTN_API clattn_status clattn_plan_get_estimate(const clattn_plan *plan, uint64_t index, clattn_estimate *estimate);
+
+/* ---- times of kernels ----------------------------------------------------------------------- */
+
+/* Which kernels calls put on a queue, and what each takes:
+ *
+ *     cl_command_queue queue = clCreateCommandQueue(clattn_context_cl(context), clattn_context_device(context),
+ *                                                   CL_QUEUE_PROFILING_ENABLE, NULL);
+ *     clattn_kernel_times *times;
+ *     clattn_kernel_times_create(context, queue, &times);
+ *     clattn_enqueue_forward(plan, queue, NULL, &tensors, 0, NULL, NULL);
+ *     clFinish(queue);
+ *     for (uint64_t i = 0; i < clattn_kernel_times_count(times); ++i) {
+ *         clattn_kernel_time time = CLATTN_KERNEL_TIME_INIT;
+ *         clattn_kernel_times_get(times, i, &time);
+ *         printf("%s %.3f ms\n", time.kernel, (double)(time.ended_ns - time.started_ns) * 1e-6);
+ *     }
+ *     clattn_kernel_times_destroy(times);
+ *
+ * While it is there, every enqueue of this context on this queue adds its kernels, of attention, gradients, caches,
+ * layers and merging alike: in the order of the queue, and those of calls that threads make at once among each other.
+ * Enqueues wait for nothing, as ever. On other queues nothing is different. */
+typedef struct clattn_kernel_times clattn_kernel_times;
+
+/* One kernel of one call. */
+typedef struct clattn_kernel_time {
+    size_t struct_size; /* set by CLATTN_KERNEL_TIME_INIT */
+    const char *kernel; /* its name, such as "softmax"; "CLBlastSgemm" and "CLBlastDgemm" are all kernels of one
+                         * product of CLBlast's, from the end of the command before */
+    const char *file;   /* of clattn's kernels that has it, such as "staged_softmax.cl"; or "CLBlast" */
+    uint64_t call;      /* the number of the call that enqueued it, from 0 */
+    cl_event event;     /* of its last command; belongs to the clattn_kernel_times */
+    int is_done;        /* 0: it has not ended yet, and the times are 0 */
+    /* The device's clock, in nanoseconds: when it was enqueued, began and ended. */
+    uint64_t queued_ns, started_ns, ended_ns;
+} clattn_kernel_time;
+
+#define CLATTN_KERNEL_TIME_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(clattn_kernel_time), NULL, NULL, 0, NULL, 0, 0, 0, 0                                                    \
+    }
+CLATTN_API void clattn_kernel_time_init(clattn_kernel_time *time, size_t struct_size);
+
+/* The queue must be of the context's device and have CL_QUEUE_PROFILING_ENABLE, which the context's own has not; a
+ * queue has one clattn_kernel_times at a time. It retains the queue. */
+CLATTN_API clattn_status clattn_kernel_times_create(clattn_context *context, cl_command_queue queue,
+                                                    clattn_kernel_times **times);
+
+/* So many kernels were enqueued since it was made or cleared. NULL: 0. */
+CLATTN_API uint64_t clattn_kernel_times_count(clattn_kernel_times *times);
+
+/* The kernel `index`, from 0; clattn_kernel_times_count and beyond are CLATTN_INVALID_ARGUMENT. Waits for nothing:
+ * after clFinish, or clWaitForEvents on a call's event, its kernels are done. A kernel that failed on the device is
+ * CLATTN_OPENCL_ERROR. */
+CLATTN_API clattn_status clattn_kernel_times_get(clattn_kernel_times *times, uint64_t index, clattn_kernel_time *time);
+
+/* Forgets them; the next call is number 0. While no thread enqueues on the queue. */
+CLATTN_API void clattn_kernel_times_clear(clattn_kernel_times *times);
+
+/* The same, for good; before its context is destroyed. NULL is allowed. */
+CLATTN_API void clattn_kernel_times_destroy(clattn_kernel_times *times);
 
 #ifdef __cplusplus
 }

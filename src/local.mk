@@ -161,6 +161,8 @@ libclattn_core_la_SOURCES = \
 	src/program/host_sharing.h \
 	src/program/kernel_source.c \
 	src/program/kernel_source.h \
+	src/program/kernel_times.c \
+	src/program/kernel_times.h \
 	src/program/launch.c \
 	src/program/launch.h \
 	src/program/program.c \

@@ -41,6 +41,7 @@ test_programs = \
 	tests/api/plan_requests \
 	tests/api/environment \
 	tests/api/events \
+	tests/api/kernel_times \
 	tests/api/layers \
 	tests/api/codes \
 	tests/api/merging \

@@ -107,9 +107,8 @@ void bench_backward_free(struct bench_backward *b)
 /* ---- a call ---- */
 
 int bench_backward_call(const struct options *options, const struct bench_backward *b, const clattn_plan *forward,
-                        clattn_context *context, const struct bench_data *data, struct failure *failure)
+                        cl_command_queue queue, const struct bench_data *data, struct failure *failure)
 {
-    const cl_command_queue queue = clattn_context_queue(context);
     cl_event before = NULL;
     clattn_status status = forward ? clattn_enqueue_forward(forward, queue, NULL, &data->device, 0, NULL, &before)
                                    : CLATTN_OK;

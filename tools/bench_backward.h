@@ -27,7 +27,7 @@ void bench_backward_free(struct bench_backward *backward);
 /* One call, from the out and lse that are on the device, waited for; after a call of `forward`, which it waits for too,
  * where that is not NULL. */
 int bench_backward_call(const struct options *options, const struct bench_backward *backward,
-                        const clattn_plan *forward, clattn_context *context, const struct bench_data *data,
+                        const clattn_plan *forward, cl_command_queue queue, const struct bench_data *data,
                         struct failure *failure);
 
 /* The largest error of the last call as a share of the bound; data->host has the forward pass's outputs. Of some rows

@@ -2,16 +2,15 @@
 
 #include "library.h"
 
-int bench_call(const struct options *options, const clattn_plan *plan, clattn_context *context,
+int bench_call(const struct options *options, const clattn_plan *plan, cl_command_queue queue,
                const struct bench_data *data, struct failure *failure)
 {
-    clattn_status status =
-        clattn_enqueue_forward(plan, clattn_context_queue(context), NULL, &data->device, 0, NULL, NULL);
+    clattn_status status = clattn_enqueue_forward(plan, queue, NULL, &data->device, 0, NULL, NULL);
     cl_int code;
     if (status != CLATTN_OK) {
         return library_failure(options, status, failure);
     }
-    code = clFinish(clattn_context_queue(context));
+    code = clFinish(queue);
     if (code != CL_SUCCESS) {
         return failure_failed(failure, "clFinish: OpenCL error %d", code);
     }

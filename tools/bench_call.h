@@ -6,7 +6,7 @@
 #include "options.h"
 
 /* With data->device.workspace, which the caller made. */
-int bench_call(const struct options *options, const clattn_plan *plan, clattn_context *context,
+int bench_call(const struct options *options, const clattn_plan *plan, cl_command_queue queue,
                const struct bench_data *data, struct failure *failure);
 
 /* *workspace is left alone where the plan needs none. */

@@ -110,6 +110,10 @@ int bench_table_begin(struct bench_table *table, const struct options *options, 
     if (as_tsv && as_json) {
         return failure_misuse(failure, "--tsv and --json: give one of them");
     }
+    table->with_kernels = options->value[OPTION_KERNELS] != NULL;
+    if (as_tsv && table->with_kernels) {
+        return failure_misuse(failure, "--kernels and --tsv: a line has no room for kernels; give --json");
+    }
     table->form = as_json ? BENCH_JSON : as_tsv ? BENCH_TSV : BENCH_TEXT;
     table->with_backward = options->value[OPTION_BACKWARD] != NULL;
     table->with_read = options->value[OPTION_READ] != NULL;
@@ -175,6 +179,36 @@ static void print_text_row(const struct bench_table *table, const char *const wo
     printf("\n");
 }
 
+/* The kernels of a row stand below it. */
+static void print_text_kernels(const struct bench_kernels *kernels)
+{
+    char text[NUMBER_TEXT];
+    double sum_ms = 0;
+    printf("    %-24s %-24s %8s %9s %6s\n", "kernel", "file", "launches", "ms", "share");
+    for (size_t i = 0; i < kernels->count; i++) {
+        const struct bench_kernel *kernel = &kernels->list[i];
+        sum_ms += kernel->ms;
+        printf("    %-24s %-24s %8d %9s %5.0f%%\n", kernel->name, kernel->file, kernel->launches,
+               number_text(kernel->ms, 4, text), 100 * kernel->ms / kernels->span_ms);
+    }
+    printf("    %-49s %8s %9s %5.0f%%\n", "between them", "", number_text(kernels->span_ms - sum_ms, 4, text),
+           100 * (kernels->span_ms - sum_ms) / kernels->span_ms);
+}
+
+static void add_json_kernels(cJSON *row, const struct bench_kernels *kernels)
+{
+    cJSON *list = cJSON_AddArrayToObject(row, "kernels");
+    for (size_t i = 0; i < kernels->count; i++) {
+        cJSON *kernel = cJSON_CreateObject();
+        cJSON_AddStringToObject(kernel, "kernel", kernels->list[i].name);
+        cJSON_AddStringToObject(kernel, "file", kernels->list[i].file);
+        cJSON_AddNumberToObject(kernel, "launches", kernels->list[i].launches);
+        cJSON_AddNumberToObject(kernel, "ms", kernels->list[i].ms);
+        cJSON_AddItemToArray(list, kernel);
+    }
+    cJSON_AddNumberToObject(row, "kernels_span_ms", kernels->span_ms);
+}
+
 static void add_json_row(const struct bench_table *table, const char *const words[WORDS],
                          const struct measurement *found)
 {
@@ -187,6 +221,9 @@ static void add_json_row(const struct bench_table *table, const char *const word
         if (is_shown(table, &columns[i])) {
             cJSON_AddNumberToObject(row, columns[i].name, value_of(found, &columns[i]));
         }
+    }
+    if (table->with_kernels) {
+        add_json_kernels(row, &found->kernels);
     }
     cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(table->document, "results"), row);
 }
@@ -202,6 +239,9 @@ void bench_table_row(const struct bench_table *table, const struct bench_shape *
         print_tsv_row(table, words, found);
     } else {
         print_text_row(table, words, found);
+        if (table->with_kernels) {
+            print_text_kernels(&found->kernels);
+        }
     }
     fflush(stdout);
 }

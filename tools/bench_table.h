@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench_kernels.h"
 #include "bench_shapes.h"
 
 /* Times of a number of calls. */
@@ -14,17 +15,19 @@ struct times {
 struct measurement {
     struct times call, backward, read; /* call: of both passes with --backward; read: of keys and values, with --read */
     double cpu_ms, first_ms, gflops, gbytes_s, read_gbytes_s, error_share, calls, workspace_bytes;
-    char strategy[64]; /* of the backward pass with --backward */
+    char strategy[64];            /* of the backward pass with --backward */
+    struct bench_kernels kernels; /* with --kernels */
 };
 
 struct bench_table {
     enum { BENCH_TEXT, BENCH_TSV, BENCH_JSON } form;
-    int with_backward, with_read;
+    int with_backward, with_read, with_kernels;
     const char *features; /* what holds for all shapes: " --window 256,0 --alibi" */
     cJSON *document;      /* of BENCH_JSON; its shapes are in "results" */
 };
 
-/* By --tsv, --json, --backward and --read; prints what stands above the rows. `context`: what is measured. */
+/* By --tsv, --json, --backward, --read and --kernels; prints what stands above the rows.
+ * `context`: what is measured. */
 int bench_table_begin(struct bench_table *table, const struct options *options, const clattn_context *context,
                       const char *features, clattn_type type, struct failure *failure);
 

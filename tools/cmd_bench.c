@@ -27,8 +27,8 @@ static const struct option_group groups[] = {
         OPTION_BENCH_KEY_LENGTHS, OPTION_PAGE_SIZE, OPTION_KEY_TYPE, OPTION_VALUE_TYPE, OPTION_RING,
         OPTION_WITH_LSE } },
     { "How",
-      { OPTION_SECONDS, OPTION_BACKWARD, OPTION_READ, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32,
-        OPTION_ROUNDED_WEIGHTS, OPTION_TSV, OPTION_JSON, OPTION_HELP } },
+      { OPTION_SECONDS, OPTION_BACKWARD, OPTION_READ, OPTION_KERNELS, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL,
+        OPTION_TF32, OPTION_ROUNDED_WEIGHTS, OPTION_TSV, OPTION_JSON, OPTION_HELP } },
     { NULL, { OPTION_NONE } },
 };
 
@@ -74,11 +74,16 @@ static int with(const struct subject *s, enum option_id id)
     return s->options->value[id] != NULL;
 }
 
+static int call_on(const void *subject, cl_command_queue queue, struct failure *failure)
+{
+    const struct subject *s = subject;
+    return with(s, OPTION_BACKWARD) ? bench_backward_call(s->options, &s->backward, s->plan, queue, &s->data, failure)
+                                    : bench_call(s->options, s->plan, queue, &s->data, failure);
+}
+
 static int call(const struct subject *s, struct failure *failure)
 {
-    return with(s, OPTION_BACKWARD)
-               ? bench_backward_call(s->options, &s->backward, s->plan, s->context, &s->data, failure)
-               : bench_call(s->options, s->plan, s->context, &s->data, failure);
+    return call_on(s, clattn_context_queue(s->context), failure);
 }
 
 /* Calls for `seconds`, and CALLS_LEAST times at least; after each one the backward pass alone and a plain read, where
@@ -97,8 +102,8 @@ static int measure_turns(const struct subject *s, double seconds, double *times[
         times[TURN_CALL][n] = (clock_seconds() - before) * 1e3;
         process_seconds += clock_process_seconds() - process_before;
         before = clock_seconds();
-        if (with(s, OPTION_BACKWARD) &&
-            bench_backward_call(s->options, &s->backward, NULL, s->context, &s->data, failure) != 0) {
+        if (with(s, OPTION_BACKWARD) && bench_backward_call(s->options, &s->backward, NULL,
+                                                            clattn_context_queue(s->context), &s->data, failure) != 0) {
             return -1;
         }
         times[TURN_BACKWARD][n] = (clock_seconds() - before) * 1e3;
@@ -191,6 +196,9 @@ static int run_subject(struct subject *s, double seconds, struct measurement *fo
     if (measure(s, seconds, found, failure) != 0) {
         return -1;
     }
+    if (with(s, OPTION_KERNELS) && bench_kernels_measure(s->context, call_on, s, &found->kernels, failure) != 0) {
+        return -1;
+    }
     progress_end();
     const double both = with(s, OPTION_BACKWARD) ? bench_backward_operations(&s->problem) : 0;
     found->gflops = (operations(&s->problem) + both) / found->call.min_ms * 1e-6;
@@ -258,6 +266,7 @@ static int run_shapes(const struct options *options, const struct bench_shapes *
         if (result == 0) {
             bench_table_row(&table, &shapes->shape[i], &found);
         }
+        bench_kernels_free(&found.kernels);
         wrong += !(found.error_share <= 1);
     }
     result |= bench_table_end(&table, failure);
@@ -295,7 +304,9 @@ const struct command command_bench = {
     "its matrix products, the bandwidth if each input were read once, the processor time of this "
     "process a "
     "call, the first call with compilation, and the error as a share of the tolerance. With "
-    "--read, after each call, a kernel that only reads the keys and values: what the memory gives. With --backward, a "
+    "--read, after each call, a kernel that only reads the keys and values: what the memory gives. With --kernels, "
+    "what each kernel of a call "
+    "takes. With --backward, a "
     "call is a forward and a backward pass, for training.",
     "[--shape B,HQ,HKV,LQ,LK,D,DV] [OPTION]...",
     NULL,

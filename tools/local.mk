@@ -14,6 +14,8 @@ libclattn_tool_la_SOURCES = \
 	tools/bench_call.h \
 	tools/bench_data.c \
 	tools/bench_data.h \
+	tools/bench_kernels.c \
+	tools/bench_kernels.h \
 	tools/bench_read.c \
 	tools/bench_read.h \
 	tools/bench_shapes.c \

@@ -92,6 +92,7 @@ OPTION(SECONDS, "seconds", "S", "measure each shape for so long, and 3 calls at 
 OPTION(BACKWARD, "backward", NULL,
        "forward and backward pass together, and the backward pass alone; --strategy is the latter's")
 OPTION(READ, "read", NULL, "in turns with a kernel that only reads the keys and values: its time and speed too")
+OPTION(KERNELS, "kernels", NULL, "and what each kernel of a call takes, on a queue that profiles")
 OPTION(TSV, "tsv", NULL, "tab-separated: a header line, then a line a shape")
 OPTION(BENCH_CAUSAL, "causal", "MODE", "none (default), top-left or bottom-right")
 OPTION(BENCH_ALIGN, "align", "MODE", "top-left or bottom-right, for --window and --alibi where nothing is causal")

@@ -68,7 +68,7 @@ static int plan_with(struct tune_run *run, const struct wisdom_fact *facts, int 
 static int call(struct tune_run *run, struct candidate *candidate, struct failure *failure)
 {
     run->data.device.workspace = candidate->workspace;
-    return bench_call(run->options, candidate->plan, run->context, &run->data, failure);
+    return bench_call(run->options, candidate->plan, clattn_context_queue(run->context), &run->data, failure);
 }
 
 int candidate_make(struct tune_run *run, const struct wisdom_fact *facts, int count, struct candidate *candidate,

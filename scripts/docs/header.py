@@ -15,6 +15,7 @@ PAGES = {
     "rotary embedding": ("clattn_rotary", "turn queries and keys by their positions"),
     "append": ("clattn_append", "write new keys and values into a cache"),
     "costs": ("clattn_costs", "what things cost, and what a device can do"),
+    "times of kernels": ("clattn_kernel_times", "what each kernel of a call takes"),
     "gradients": ("clattn_backward", "gradients of attention, for training"),
     "multi-head layer": ("clattn_mha", "attention with its projections"),
     "gradients of the multi-head layer": ("clattn_mha_backward", "gradients of the multi-head layer, for training"),

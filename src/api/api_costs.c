@@ -5,6 +5,7 @@
 #include "plan/strategy.h"
 #include "program/context.h"
 #include "program/gemm.h"
+#include "program/kernel_times.h"
 #include "program/program_costs.h"
 
 GROWTH(clattn_device_facts, "facts", driver, has_clblast, CLATTN_DEVICE_FACTS_INIT);
@@ -12,6 +13,7 @@ GROWTH(clattn_context_costs, "costs", compile_ms, copied_bytes, CLATTN_CONTEXT_C
 GROWTH(clattn_program_costs, "costs", compile_ms, kernels, CLATTN_PROGRAM_COSTS_INIT);
 GROWTH(clattn_plan_costs, "costs", create_ms, strategies, CLATTN_PLAN_COSTS_INIT);
 GROWTH(clattn_estimate, "estimate", call_ms, was_asked, CLATTN_ESTIMATE_INIT);
+GROWTH(clattn_kernel_time, "time", started_ns, ended_ns, CLATTN_KERNEL_TIME_INIT);
 
 static uint64_t type_of(enum device_class device_class)
 {
@@ -93,4 +95,45 @@ clattn_status clattn_plan_get_estimate(const clattn_plan *plan, uint64_t index, 
                                     .is_taken = e->strategy == plan->strategy,
                                     .was_asked = e->was_asked };
     return growth_give(GROWTH_OF(clattn_estimate), &found, estimate);
+}
+
+/* ---- times of kernels ------------------------------------------------------------------------ */
+
+clattn_status clattn_kernel_times_create(clattn_context *context, cl_command_queue queue, clattn_kernel_times **times)
+{
+    REQUIRE(times);
+    *times = NULL;
+    const clattn_status status = context_check(context);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    REQUIRE(queue);
+    return kernel_times_create(context, queue, times);
+}
+
+uint64_t clattn_kernel_times_count(clattn_kernel_times *times)
+{
+    return times ? kernel_times_count(times) : 0;
+}
+
+clattn_status clattn_kernel_times_get(clattn_kernel_times *times, uint64_t index, clattn_kernel_time *time)
+{
+    clattn_kernel_time found = CLATTN_KERNEL_TIME_INIT;
+    REQUIRE(times);
+    const clattn_status status = kernel_times_get(times, index, &found);
+    return status == CLATTN_OK ? growth_give(GROWTH_OF(clattn_kernel_time), &found, time) : status;
+}
+
+void clattn_kernel_times_clear(clattn_kernel_times *times)
+{
+    if (times) {
+        kernel_times_clear(times);
+    }
+}
+
+void clattn_kernel_times_destroy(clattn_kernel_times *times)
+{
+    if (times) {
+        kernel_times_destroy(times);
+    }
 }

@@ -59,12 +59,13 @@ static clattn_status check_buffer(const clattn_context *context, const struct op
     return status;
 }
 
-clattn_status enqueue_begin(const clattn_context *context, const struct enqueue_target *target,
+clattn_status enqueue_begin(clattn_context *context, const struct enqueue_target *target,
                             const struct operands *operands, size_t workspace_bytes, struct chain *chain)
 {
     clattn_status status = chain_check_queue(context, target->queue);
     if (status == CLATTN_OK) {
         status = chain_begin(chain, target->queue, target->n_wait, target->wait, target->done);
+        chain->times = kernel_times_of(context, target->queue);
     }
     if (status == CLATTN_OK) {
         status = check_workspace(context, operands, workspace_bytes);

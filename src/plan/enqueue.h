@@ -20,7 +20,7 @@ clattn_status enqueue_check(const struct clattn_plan *plan, const struct operati
 
 /* Begins the chain of a call: the queue and every buffer must be of the context, buffers must hold what the
  * strides reach and the workspace so many bytes. After CLATTN_OK the caller ends the chain by chain_end. */
-clattn_status enqueue_begin(const clattn_context *context, const struct enqueue_target *target,
+clattn_status enqueue_begin(clattn_context *context, const struct enqueue_target *target,
                             const struct operands *operands, size_t workspace_bytes, struct chain *chain);
 
 /* One call of a plan; the call of the plan's operation begins with these operands. */

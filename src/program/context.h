@@ -10,6 +10,7 @@
 #include "clattn.h"
 #include "device/device.h"
 
+struct clattn_kernel_times;
 struct ladder;
 struct program;
 struct program_cache;
@@ -42,6 +43,9 @@ struct clattn_context {
     struct program *programs;    /* a list; owned */
     struct program_cache *cache; /* on disk; NULL: none */
     struct verdicts *verdicts;   /* NULL: programs are not checked */
+
+    pthread_mutex_t times_lock;
+    struct clattn_kernel_times *times; /* a list; each is its maker's (kernel_times.h) */
 
     /* What floors above keep here, each with its end. */
     struct ladder *ladder; /* what the device was found to have */

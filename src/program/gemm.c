@@ -80,8 +80,14 @@ static int is_of_the_device(int code)
     }
 }
 
+static const char *call_name(const struct gemm_product *p)
+{
+    return p->type == CLATTN_FLOAT64 ? "CLBlastDgemm" : "CLBlastSgemm";
+}
+
 /* One call: depth columns of left from `start` on, added to the result unless they are the first. */
-static clattn_status multiply(struct chain *chain, const struct gemm_product *p, int64_t start, int64_t depth)
+static clattn_status multiply(struct chain *chain, const struct gemm_product *p, int64_t start, int64_t depth,
+                              cl_event *last)
 {
     const CLBlastTranspose transpose = p->right_is_transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
     const size_t m = (size_t)p->columns, n = (size_t)p->rows, k = (size_t)depth;
@@ -94,14 +100,24 @@ static clattn_status multiply(struct chain *chain, const struct gemm_product *p,
     if (p->type == CLATTN_FLOAT64) {
         code = CLBlastDgemm(CLBlastLayoutColMajor, transpose, CLBlastTransposeNo, m, n, k, p->alpha, p->right.buffer,
                             right_at, right_ld, p->left.buffer, left_at, left_ld, beta, p->result.buffer, result_at,
-                            result_ld, &chain->queue, NULL);
+                            result_ld, &chain->queue, last);
     } else {
         code = CLBlastSgemm(CLBlastLayoutColMajor, transpose, CLBlastTransposeNo, m, n, k, (float)p->alpha,
                             p->right.buffer, right_at, right_ld, p->left.buffer, left_at, left_ld, (float)beta,
-                            p->result.buffer, result_at, result_ld, &chain->queue, NULL);
+                            p->result.buffer, result_at, result_ld, &chain->queue, last);
     }
-    return code == CLBlastSuccess ? CLATTN_OK
-                                  : failure(code, p->type == CLATTN_FLOAT64 ? "CLBlastDgemm" : "CLBlastSgemm");
+    return code == CLBlastSuccess ? CLATTN_OK : failure(code, call_name(p));
+}
+
+static clattn_status multiply_timed(struct chain *chain, const struct gemm_product *p, int64_t start, int64_t depth)
+{
+    cl_event before = NULL, last = NULL;
+    clattn_status status = kernel_times_begin(chain->times, &before);
+    if (status == CLATTN_OK) {
+        status = multiply(chain, p, start, depth, &last);
+    }
+    kernel_times_end(chain->times, call_name(p), "CLBlast", before, last, &chain->timed_call);
+    return status;
 }
 
 clattn_status gemm_enqueue(struct chain *chain, const struct gemm_product *product)
@@ -109,8 +125,9 @@ clattn_status gemm_enqueue(struct chain *chain, const struct gemm_product *produ
     clattn_status status = chain_flush_waits(chain);
     pthread_mutex_lock(&clblast_lock);
     for (int64_t start = 0; start < product->depth && status == CLATTN_OK; start += DEPTH_AT_ONCE) {
-        const int64_t rest = product->depth - start;
-        status = multiply(chain, product, start, rest < DEPTH_AT_ONCE ? rest : DEPTH_AT_ONCE);
+        const int64_t rest = product->depth - start, depth = rest < DEPTH_AT_ONCE ? rest : DEPTH_AT_ONCE;
+        status = chain->times ? multiply_timed(chain, product, start, depth)
+                              : multiply(chain, product, start, depth, NULL);
     }
     pthread_mutex_unlock(&clblast_lock);
     return status;

@@ -160,20 +160,65 @@ static clattn_status set_arguments(cl_kernel kernel, const char *name, size_t co
 }
 
 static clattn_status enqueue(struct chain *chain, cl_kernel kernel, const char *name, cl_uint dims,
-                             const size_t *global, const size_t *local)
+                             const size_t *global, const size_t *local, cl_event *event)
 {
-    int is_final = chain->next_is_final && chain->done;
-    cl_event event = NULL, *wanted = is_final ? chain->done : chain->in_order ? NULL : &event;
     cl_int code = clEnqueueNDRangeKernel(chain->queue, kernel, dims, NULL, global, local, wait_count(chain),
-                                         wait_list(chain), wanted);
+                                         wait_list(chain), event);
     if (code != CL_SUCCESS) {
         return error_opencl(code, "clEnqueueNDRangeKernel", "kernel %s, global %zu x %zu x %zu, local %zu x %zu x %zu",
                             name, global[0], dims > 1 ? global[1] : 1, dims > 2 ? global[2] : 1, local[0],
                             dims > 1 ? local[1] : 1, dims > 2 ? local[2] : 1);
     }
-    chain->has_done = is_final;
-    advance(chain, event);
     return CLATTN_OK;
+}
+
+/* The queue's times get the kernel's event, and what else keeps it one of its own. */
+static clattn_status add_time(struct chain *chain, const struct kernel *kernel, cl_event event, int is_kept)
+{
+    const struct timed_kernel timed = { .name = kernel_name(kernel), .file = kernel_file(kernel), .event = event };
+    const cl_int code = is_kept ? clRetainEvent(event) : CL_SUCCESS;
+    if (code != CL_SUCCESS) {
+        kernel_times_cancel(chain->times);
+        clReleaseEvent(event);
+        return error_opencl(code, "clRetainEvent", "of kernel %s", timed.name);
+    }
+    kernel_times_add(chain->times, &timed, &chain->timed_call);
+    return CLATTN_OK;
+}
+
+static clattn_status enqueue_timed(struct chain *chain, const struct kernel *kernel, cl_kernel taken, cl_uint dims,
+                                   const size_t *global, const size_t *local, cl_event *kept)
+{
+    cl_event event = NULL;
+    clattn_status status = kernel_times_reserve(chain->times);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    status = enqueue(chain, taken, kernel_name(kernel), dims, global, local, &event);
+    if (status != CLATTN_OK) {
+        kernel_times_cancel(chain->times);
+        return status;
+    }
+    status = add_time(chain, kernel, event, kept != NULL);
+    if (kept) {
+        *kept = status == CLATTN_OK ? event : NULL;
+    }
+    return status;
+}
+
+/* The kernel's event is the caller's, or what the command after it waits for. */
+static clattn_status enqueue_next(struct chain *chain, const struct kernel *kernel, cl_kernel taken, cl_uint dims,
+                                  const size_t *global, const size_t *local)
+{
+    const int is_final = chain->next_is_final && chain->done;
+    cl_event event = NULL, *kept = is_final ? chain->done : chain->in_order ? NULL : &event;
+    const clattn_status status = chain->times ? enqueue_timed(chain, kernel, taken, dims, global, local, kept)
+                                              : enqueue(chain, taken, kernel_name(kernel), dims, global, local, kept);
+    if (status == CLATTN_OK) {
+        chain->has_done = is_final;
+        advance(chain, event);
+    }
+    return status;
 }
 
 clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, const size_t *global,
@@ -192,7 +237,7 @@ clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, c
     }
     status = set_arguments(taken, kernel_name(kernel), n_arguments, arguments);
     if (status == CLATTN_OK) {
-        status = enqueue(chain, taken, kernel_name(kernel), dims, global, local);
+        status = enqueue_next(chain, kernel, taken, dims, global, local);
     }
     kernel_put(kernel, taken);
     chain->next_is_final = 0;

@@ -3,6 +3,7 @@
 #ifndef CLATTN_SRC_LAUNCH_H
 #define CLATTN_SRC_LAUNCH_H
 
+#include "program/kernel_times.h"
 #include "program/program.h"
 
 /* The commands of one call, each after the one before, on in-order and out-of-order queues alike. */
@@ -11,11 +12,13 @@ struct chain {
     int in_order;
     cl_uint n_wait; /* the caller's events, for the first command */
     const cl_event *wait;
-    cl_event *done;    /* the caller's, or NULL */
-    cl_event last;     /* out-of-order queues: of the command before; owned */
-    int next_is_final; /* set by chain_final */
-    int more_follows;  /* the commands are a part of a larger call: none of them is the last */
-    int has_done;      /* *done was set by the final command */
+    cl_event *done;             /* the caller's, or NULL */
+    cl_event last;              /* out-of-order queues: of the command before; owned */
+    int next_is_final;          /* set by chain_final */
+    int more_follows;           /* the commands are a part of a larger call: none of them is the last */
+    int has_done;               /* *done was set by the final command */
+    clattn_kernel_times *times; /* of the queue, or NULL */
+    uint64_t timed_call;        /* kernel_times_add() */
 };
 
 /* A caller's queue must be of the context's device and cl_context. */

@@ -346,6 +346,11 @@ const char *kernel_name(const struct kernel *kernel)
     return kernel->name;
 }
 
+const char *kernel_file(const struct kernel *kernel)
+{
+    return kernel->program->file;
+}
+
 clattn_status kernel_work_group_limit(struct kernel *kernel, size_t *limit)
 {
     cl_kernel taken;

@@ -25,6 +25,7 @@ clattn_status kernel_work_group_limit(struct kernel *kernel, size_t *limit);
 clattn_status kernel_take(struct kernel *kernel, cl_kernel *taken);
 void kernel_put(struct kernel *kernel, cl_kernel taken);
 const char *kernel_name(const struct kernel *kernel);
+const char *kernel_file(const struct kernel *kernel); /* that program_kernel was asked for */
 
 /* Destroys all programs of a context. */
 void program_destroy_all(clattn_context *context);

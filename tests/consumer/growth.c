@@ -316,6 +316,37 @@ static void cache_on_device(clattn_context *context, cl_command_queue queue, cl_
     clReleaseMemObject(starts);
 }
 
+/* A kernel's time. */
+static void kernel_times(clattn_context *context, cl_mem in, cl_mem out)
+{
+    clattn_problem problem;
+    clattn_tensors tensors;
+    clattn_plan *plan = NULL;
+    clattn_kernel_time time;
+    clattn_kernel_times *times = NULL;
+    cl_command_queue queue = clCreateCommandQueue(clattn_context_cl(context), clattn_context_device(context),
+                                                  CL_QUEUE_PROFILING_ENABLE, NULL);
+    clattn_problem_init(&problem, sizeof(problem));
+    clattn_tensors_init(&tensors, sizeof(tensors));
+    clattn_kernel_time_init(&time, sizeof(time));
+    problem.query_len = problem.key_len = problem.head_dim = 2;
+    problem.strategy = "plain";
+    tensors.query = tensors.key = tensors.value = device_tensor(in, 2);
+    tensors.out = device_tensor(out, 2);
+    expect(clattn_plan_create(context, &problem, &plan), CLATTN_OK, "a plan");
+    expect(clattn_kernel_times_create(context, queue, &times), CLATTN_OK, "times of kernels");
+    expect(clattn_enqueue_forward(plan, queue, NULL, &tensors, 0, NULL, NULL), CLATTN_OK, "a call");
+    clFinish(queue);
+    TRY(clattn_kernel_times_get(times, 0, &time), time, "a kernel's time");
+    if (!time.kernel || time.is_done == 0 || time.started_ns == 0) {
+        printf("FAIL times of kernels: a field was not filled\n");
+        failed = 1;
+    }
+    clattn_kernel_times_destroy(times);
+    clReleaseCommandQueue(queue);
+    clattn_plan_destroy(plan);
+}
+
 /* What the library fills: of an older program's struct the fields that it has, of a newer one's those that it knows. */
 static void costs(clattn_context *context)
 {
@@ -373,6 +404,7 @@ int main(void)
     layers(context, clattn_context_queue(context), in, out);
     cache_on_host(context);
     costs(context);
+    kernel_times(context, in, out);
     cache_on_device(context, clattn_context_queue(context), in, out, lse);
     clReleaseMemObject(in);
     clReleaseMemObject(out);

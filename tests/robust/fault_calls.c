@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "clattn_costs.h"
 #include "support/merge.h"
 
 clattn_status do_describe(struct life *life)
@@ -41,7 +42,8 @@ static clattn_status merge_with_itself(struct life *life, cl_event *done)
     const clattn_problem *p = &life->test.problem;
     const int64_t shape[4] = { p->batch, p->query_heads, p->query_len, p->head_dim_v ? p->head_dim_v : p->head_dim };
     const clattn_partial partial = { life->device.tensors.out, life->device.tensors.lse };
-    return merge_two(life->context, life->queues[0], p->type, shape, &partial, &partial, &partial, 0, NULL, done);
+    return merge_two(life->context, life->queues[IN_ORDER], p->type, shape, &partial, &partial, &partial, 0, NULL,
+                     done);
 }
 
 /* Calls that leave an event. */
@@ -56,18 +58,37 @@ static clattn_status merge_with_itself(struct life *life, cl_event *done)
 #define FORWARD_ON(queue)                                                                                              \
     clattn_enqueue_forward(life->plan, queue, &life->device.values, &life->device.tensors, 0, NULL, &done)
 
-DO(do_enqueue, FORWARD_ON(life->queues[0]))
-DO(do_enqueue_out_of_order, FORWARD_ON(life->queues[1]))
+DO(do_enqueue, FORWARD_ON(life->queues[IN_ORDER]))
+DO(do_enqueue_out_of_order, FORWARD_ON(life->queues[OUT_OF_ORDER]))
 DO(do_enqueue_host,
-   clattn_enqueue_host(life->plan, life->queues[1], &life->test.values, &life->test.tensors, 0, NULL, &done))
+   clattn_enqueue_host(life->plan, life->queues[OUT_OF_ORDER], &life->test.values, &life->test.tensors, 0, NULL, &done))
 DO(do_merge, merge_with_itself(life, &done))
-DO(do_mha, small_layers_mha(&life->layers, life->queues[0], &done))
-DO(do_additive, small_layers_additive(&life->layers, life->queues[0], &done))
-DO(do_rotary, small_cache_rotary(&life->cache, life->queues[0], &done))
-DO(do_append, small_cache_append(&life->cache, life->queues[0], &done))
-DO(do_backward, small_layers_backward(&life->layers, life->queues[0], &done))
-DO(do_mha_backward, small_layers_mha_backward(&life->layers, life->queues[0], &done))
-DO(do_additive_backward, small_layers_additive_backward(&life->layers, life->queues[0], &done))
+DO(do_mha, small_layers_mha(&life->layers, life->queues[IN_ORDER], &done))
+DO(do_additive, small_layers_additive(&life->layers, life->queues[IN_ORDER], &done))
+DO(do_rotary, small_cache_rotary(&life->cache, life->queues[IN_ORDER], &done))
+DO(do_append, small_cache_append(&life->cache, life->queues[IN_ORDER], &done))
+DO(do_backward, small_layers_backward(&life->layers, life->queues[IN_ORDER], &done))
+DO(do_mha_backward, small_layers_mha_backward(&life->layers, life->queues[IN_ORDER], &done))
+DO(do_additive_backward, small_layers_additive_backward(&life->layers, life->queues[IN_ORDER], &done))
+
+/* Times of a call's kernels, from beginning to end. */
+clattn_status do_timed(struct life *life)
+{
+    clattn_kernel_times *times = NULL;
+    clattn_kernel_time time = CLATTN_KERNEL_TIME_INIT;
+    cl_event done = NULL;
+    clattn_status status = clattn_kernel_times_create(life->context, life->queues[PROFILING], &times);
+    if (status == CLATTN_OK) {
+        status = FORWARD_ON(life->queues[PROFILING]);
+        status = release_event(status, done);
+    }
+    clFinish(life->queues[PROFILING]);
+    if (status == CLATTN_OK) {
+        status = clattn_kernel_times_get(times, 0, &time);
+    }
+    clattn_kernel_times_destroy(times);
+    return status;
+}
 
 clattn_status do_host(struct life *life)
 {

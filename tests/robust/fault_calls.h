@@ -6,12 +6,14 @@
 #include "small_layers.h"
 #include "support/small_cache.h"
 
+enum { IN_ORDER, OUT_OF_ORDER, PROFILING, LIFE_QUEUES };
+
 /* One life of a context, in the middle of which a call is made to fail. */
 struct life {
     struct test_call test, expected;
     clattn_context *context;
     clattn_plan *plan;
-    cl_command_queue queues[2]; /* in order, out of order */
+    cl_command_queue queues[LIFE_QUEUES];
     struct sample_device device;
     struct small_layers layers;
     struct small_cache cache;
@@ -20,6 +22,6 @@ struct life {
 
 typedef clattn_status fault_call(struct life *life);
 fault_call do_describe, do_open, do_plan, do_enqueue, do_enqueue_out_of_order, do_merge, do_mha, do_additive, do_host;
-fault_call do_enqueue_host, do_rotary, do_append, do_backward, do_mha_backward, do_additive_backward;
+fault_call do_enqueue_host, do_rotary, do_append, do_backward, do_mha_backward, do_additive_backward, do_timed;
 
 #endif

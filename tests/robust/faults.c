@@ -47,6 +47,7 @@ static const struct step {
     { "clattn_plan_create", do_plan, NEEDS_CONTEXT, 1, 0, 0 },
     { "clattn_enqueue_forward", do_enqueue, NEEDS_PLAN, 0, 1, 0 },
     { "clattn_enqueue_forward, out of order", do_enqueue_out_of_order, NEEDS_PLAN, 0, 1, 0 },
+    { "clattn_enqueue_forward, timed", do_timed, NEEDS_PLAN, 0, 1, 0 },
     { "clattn_forward_host", do_host, NEEDS_CONTEXT, 0, 2, 1 },
     { "clattn_enqueue_host", do_enqueue_host, NEEDS_PLAN, 0, 2, 0 },
     { "clattn_merge", do_merge, NEEDS_BUFFERS, 1, 0, 0 },
@@ -69,14 +70,18 @@ static void die(const char *what)
 
 static void make_queues_and_buffers(struct life *life)
 {
-    static const cl_command_queue_properties kinds[2] = { 0, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE };
+    static const cl_command_queue_properties kinds[LIFE_QUEUES] = {
+        [OUT_OF_ORDER] = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, [PROFILING] = CL_QUEUE_PROFILING_ENABLE
+    };
     cl_context cl = clattn_context_cl(life->context);
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < LIFE_QUEUES; ++i) {
         life->queues[i] = clCreateCommandQueue(cl, clattn_context_device(life->context), kinds[i], NULL);
+        if (!life->queues[i]) {
+            die("making queues");
+        }
     }
-    if (!life->queues[0] || !life->queues[1] ||
-        !sample_upload(&life->device, &life->test, cl, clattn_plan_workspace(life->plan))) {
-        die("making queues and buffers");
+    if (!sample_upload(&life->device, &life->test, cl, clattn_plan_workspace(life->plan))) {
+        die("making buffers");
     }
 }
 
@@ -106,7 +111,7 @@ static void life_begin(struct life *life, int sample, const char *strategy, enum
 
 static void wait_for_queues(const struct life *life)
 {
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < LIFE_QUEUES; ++i) {
         if (life->queues[i]) {
             clFinish(life->queues[i]);
         }
@@ -118,7 +123,7 @@ static int life_end(struct life *life)
 {
     static const char *const kinds[FAULT_KINDS] = { "contexts", "queues", "buffers", "programs", "kernels", "events" };
     wait_for_queues(life);
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < LIFE_QUEUES; ++i) {
         if (life->queues[i]) {
             clReleaseCommandQueue(life->queues[i]);
         }
@@ -168,7 +173,7 @@ static int call_with_fault(const struct step *step, struct life *life, enum sour
 
 static int outputs_right(const struct step *step, struct life *life)
 {
-    CHECK(step->outputs != 1 || sample_download(&life->device, &life->test, life->queues[0]),
+    CHECK(step->outputs != 1 || sample_download(&life->device, &life->test, life->queues[IN_ORDER]),
           "reading the outputs failed");
     if (step->outputs) {
         double difference = sample_difference(&life->test, &life->expected);
