@@ -37,6 +37,8 @@ def inline(text, link, code):
 
 
 def table(lines, render):
+    if len(lines) < 2 or not re.fullmatch(r"[|:\s-]+", lines[1]):
+        raise ValueError(f"a table whose second line is not dashes: {lines[0]}")
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))] for line in lines]
     out = ['<div class="wide"><table>']
     for number, row in enumerate(rows):

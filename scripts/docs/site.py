@@ -34,6 +34,11 @@ FRAME = """<!DOCTYPE html>
 """
 
 
+def breakable(code):
+    """On a narrow screen a line may end within a long name: after an underscore, a point or a slash."""
+    return re.sub(r"\S{15,}", lambda word: re.sub(r"(?<=[_./])(?=\w)", "<wbr>", word.group(0)), code)
+
+
 class Site:
     def __init__(self, source, folder):
         self.source, self.folder = pathlib.Path(source), pathlib.Path(folder)
@@ -75,7 +80,7 @@ class Site:
 
         def markup(text):
             name = re.match(r"\w*", text).group(0)
-            inside = f"<code>{html.escape(text, quote=False)}</code>"
+            inside = f"<code>{breakable(html.escape(text, quote=False))}</code>"
             if self.known.get(name) and re.fullmatch(r"\w+(\(\))?", text):
                 return f'<a href="{up}api/{self.known[name]}.html#{name}">{inside}</a>'
             return inside
