@@ -314,6 +314,8 @@ EXTRA_DIST += \
 	tests/consumer/by_cmake \
 	tests/consumer/consumer.c \
 	tests/consumer/growth.c \
+	tests/consumer/growth.h \
+	tests/consumer/growth_layers.c \
 	tests/consumer/other_headers.py \
 	tests/consumer/run \
 	tests/consumer/subdirectory/CMakeLists.txt \

@@ -10,7 +10,8 @@ import re
 import sys
 
 STRUCT = re.compile(r"(typedef struct (clattn_\w+) \{\n)(    size_t struct_size;.*?)(\n\} \2;)", re.S)
-NO_OPTIONAL_FIELD = {"clattn_cache_call", "clattn_merge_problem"}  # nothing at its end that an older version could have been without
+# Nothing at their ends that an older version could have been without.
+NO_OPTIONAL_FIELD = {"clattn_cache_call", "clattn_merge_problem", "clattn_kernel_time"}
 FOUR_BYTES = re.compile(r"^(int|uint32_t|clattn_(type|alignment|weights|matmul|projection|mha_weights|rotary_\w+)) ")
 
 
