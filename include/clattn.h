@@ -376,7 +376,8 @@ CLATTN_API void clattn_plan_destroy(clattn_plan *plan);
 /* The same in a thread of its own, which the library starts, so that a server can serve while kernels compile.
  * clattn_plan_begin checks and copies the problem's fields, and returns at once; what only planning finds (an unknown
  * strategy, CLATTN_UNSUPPORTED, CLATTN_BUILD_FAILED, no memory) clattn_plan_finish returns. Any number of requests may
- * be under way; the context must live until each is finished. */
+ * be under way; the context must live until each is finished. The thread takes none of the program's signals, and has 8
+ * MiB of stack. */
 typedef struct clattn_plan_request clattn_plan_request;
 CLATTN_API clattn_status clattn_plan_begin(clattn_context *context, const clattn_problem *problem,
                                            clattn_plan_request **request);

@@ -90,8 +90,9 @@ typedef struct clattn_program_costs {
     }
 CLATTN_API void clattn_program_costs_init(clattn_program_costs *costs, size_t struct_size);
 
-/* The program `index`, from 0 for the first that the context got; one beyond the last is CLATTN_INVALID_ARGUMENT. The
- * driver is asked for the size of its binary: runtimes that compile late compile then, which may take seconds. */
+/* The program `index`, from 0 for the first that was done: a program keeps its number, whatever other threads compile.
+ * One beyond the last is CLATTN_INVALID_ARGUMENT. The driver is asked for the size of its binary: runtimes that compile
+ * late compile then, which may take seconds. */
 CLATTN_API clattn_status clattn_context_get_program(clattn_context *context, uint64_t index,
                                                     clattn_program_costs *costs);
 

@@ -167,6 +167,8 @@ libclattn_core_la_SOURCES = \
 	src/program/launch.h \
 	src/program/program.c \
 	src/program/program.h \
+	src/program/program_binary.c \
+	src/program/program_binary.h \
 	src/program/program_cache.c \
 	src/program/program_cache.h \
 	src/program/program_costs.c \

@@ -3,8 +3,8 @@
 #
 # The tests of numbers, as if this x86 CPU had fewer instructions: PoCL compiles for SSE2, for AVX2, for AVX-512, each
 # with tiles of its own. Default: those below what it takes here, which all other tests have. What PoCL took, the
-# ladder's answers must show. One type and few problems; CLATTN_TEST_LONG: all. srcdir and builddir say where the sources
-# and the programs are. The last line is "N passed, N failed, N skipped".
+# ladder's answers must show. One type and few problems; CLATTN_TEST_LONG: all. srcdir and builddir say where the
+# sources and the programs are. The last line is "N passed, N failed, N skipped".
 set -u
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}" "${POCL_CACHE_DIR:=$builddir/pocl-cache}"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests

@@ -70,8 +70,10 @@ test_programs = \
 	tests/unit/overlap \
 	tests/unit/philox \
 	tests/unit/problem \
+	tests/unit/program_binary \
 	tests/unit/reference \
 	tests/unit/rotary \
+	tests/unit/standard_input \
 	tests/unit/stored_types \
 	tests/unit/verdicts \
 	tests/unit/wisdom
@@ -125,7 +127,10 @@ tests_cache_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clattn_version
 tests_unit_environment_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=getauxval,--wrap=getuid,--wrap=geteuid,--wrap=getgid,--wrap=getegid
 
-# Drivers that do other than they say, or refuse.
+# Drivers that do other than they say, or refuse; threads that wait for the test, and what they are made with.
+tests_api_costs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clBuildProgram
+tests_api_plan_requests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_create
+tests_unit_program_binary_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clGetProgramInfo
 tests_api_host_refused_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=clCreateBuffer,--wrap=clReleaseMemObject,--wrap=clEnqueueWriteBuffer
 tests_unit_host_sharing_LDFLAGS = $(AM_LDFLAGS) \
@@ -173,12 +178,14 @@ tests_icd_small_layer_la_LDFLAGS = $(layer_ldflags)
 tests_icd_small_layer_la_LIBADD =
 
 # The programs that clattn gives to GPUs and CPUs, for their compilers: planned on a driver of its own.
-tests_offline_programs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gemm_is_built,--wrap=gemm_prepare,--wrap=ladder_has
-tests_offline_programs_SOURCES = \
+null_driver_sources = \
 	tests/offline/null_devices.c \
 	tests/offline/null_driver.c \
 	tests/offline/null_driver.h \
-	tests/offline/null_library.c \
+	tests/offline/null_library.c
+tests_offline_programs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gemm_is_built,--wrap=gemm_prepare,--wrap=ladder_has
+tests_offline_programs_SOURCES = \
+	$(null_driver_sources) \
 	tests/offline/problems.c \
 	tests/offline/problems.h \
 	tests/offline/programs.c
@@ -187,18 +194,12 @@ tests_offline_programs_SOURCES = \
 tests_docs_features_LDFLAGS = $(tests_offline_programs_LDFLAGS)
 tests_docs_features_SOURCES = \
 	tests/docs/features.c \
-	tests/offline/null_devices.c \
-	tests/offline/null_driver.c \
-	tests/offline/null_driver.h \
-	tests/offline/null_library.c
+	$(null_driver_sources)
 
 # What plans choose on GPUs, likewise.
 tests_unit_gpu_choices_LDFLAGS = $(tests_offline_programs_LDFLAGS)
 tests_unit_gpu_choices_SOURCES = \
-	tests/offline/null_devices.c \
-	tests/offline/null_driver.c \
-	tests/offline/null_driver.h \
-	tests/offline/null_library.c \
+	$(null_driver_sources) \
 	tests/unit/gpu_choices.c
 
 # Preloaded, by tests/units/amx.sh.

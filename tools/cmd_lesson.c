@@ -14,6 +14,7 @@
 #include "lesson/course.h"
 #include "lesson/lesson.h"
 #include "library.h"
+#include "output.h"
 #include "progress.h"
 
 /* Adds the lesson, and where its picture is, to the document of --json. */
@@ -54,7 +55,11 @@ static int show_one(const struct lesson *lesson, struct lesson_run *run, const c
     } else {
         result = run_lesson(lesson, run, page, chart);
         if (result == 0 && plot) {
-            result = chart_write(chart, plot, run->failure);
+            struct output output;
+            result = chart_write(chart, plot, &output, run->failure);
+            if (result == 0) {
+                result = output_take_place(&output, run->failure);
+            }
         }
         if (result == 0 && document) {
             add_to_document(document, lesson, page, plot);
@@ -74,90 +79,132 @@ static int show_one(const struct lesson *lesson, struct lesson_run *run, const c
 
 /* ---- all -------------------------------------------------------------------------------------- */
 
+/* The course on its way into its folder: nothing of it is there before all of it is written. */
+struct course {
+    const char *folder;
+    struct text index;
+    struct course_file {
+        struct text path;
+        struct output output;
+    } * files; /* a picture of each lesson, then the index */
+    size_t written;
+};
+
+/* NULL: out of memory. */
+static struct course_file *next_file(struct course *course, const char *name, const char *suffix,
+                                     struct failure *failure)
+{
+    struct course_file *file = &course->files[course->written];
+    text_append(&file->path, "%s/%s%s", course->folder, name, suffix);
+    if (file->path.failed) {
+        failure_failed(failure, "out of memory");
+        return NULL;
+    }
+    return file;
+}
+
 /* Writes the lesson's picture and appends the lesson to the index. */
-static int add_to_course(const struct lesson *lesson, struct lesson_run *run, const char *folder, struct text *index,
-                         cJSON *document)
+static int add_to_course(const struct lesson *lesson, struct lesson_run *run, struct course *course, cJSON *document)
 {
     struct page *page = malloc(sizeof(*page));
     struct chart *chart = malloc(sizeof(*chart));
-    struct text path = TEXT_INIT;
+    struct course_file *file = next_file(course, lesson->name, ".svg", run->failure);
     int result = -1;
-    text_append(&path, "%s/%s.svg", folder, lesson->name);
-    if (!page || !chart || path.failed) {
+    if (!page || !chart) {
         failure_failed(run->failure, "out of memory");
-    } else {
+    } else if (file) {
         const double start = clock_seconds();
         result = run_lesson(lesson, run, page, chart);
         if (result == 0) {
-            result = course_add(index, lesson, page, chart, run->failure);
+            result = course_add(&course->index, lesson, page, chart, run->failure);
         }
         if (result == 0) {
-            result = chart_write(chart, path.data, run->failure);
+            result = chart_write(chart, file->path.data, &file->output, run->failure);
         }
         if (result == 0 && document) {
-            add_to_document(document, lesson, page, path.data);
+            add_to_document(document, lesson, page, file->path.data);
         } else if (result == 0) {
-            printf("%-18s %4.1f s  %s\n", lesson->name, clock_seconds() - start, path.data);
+            printf("%-18s %4.1f s  %s\n", lesson->name, clock_seconds() - start, file->path.data);
             fflush(stdout);
         }
         page_free(page);
         chart_free(chart);
     }
-    text_free(&path);
+    course->written += result == 0;
     free(page);
     free(chart);
     return result;
 }
 
-/* After a failure: the first `count` pictures, and the folder if it was made for them. */
-static void remove_course(const char *folder, size_t count, int is_new)
+static int add_index(struct course *course, struct failure *failure)
 {
-    for (size_t i = 0; i < count; ++i) {
-        struct text path = TEXT_INIT;
-        text_append(&path, "%s/%s.svg", folder, lessons[i].name);
-        if (!path.failed) {
-            remove(path.data);
+    struct course_file *file = next_file(course, "index", ".html", failure);
+    const struct file_part part = { course->index.data, course->index.length };
+    if (!file || course->index.failed) {
+        return failure_failed(failure, "out of memory");
+    }
+    const int result = output_write(&file->output, file->path.data, 1, &part, failure);
+    course->written += result == 0;
+    return result;
+}
+
+/* The pictures, then the index that names them; of a folder that was made for them nothing stays after a failure. */
+static int take_places(struct course *course, int is_new, struct failure *failure)
+{
+    for (size_t i = 0; i < course->written; ++i) {
+        if (output_take_place(&course->files[i].output, failure) != 0) {
+            while (is_new && i > 0) {
+                unlink(course->files[--i].path.data);
+            }
+            return -1;
         }
-        text_free(&path);
     }
-    if (is_new) {
-        rmdir(folder);
+    return 0;
+}
+
+static int write_course(struct course *course, struct lesson_run *run, int is_new, cJSON *document)
+{
+    char device[256];
+    int result = 0;
+    library_device_name(run->context, device, sizeof(device));
+    course_begin(&course->index, device, run->seed);
+    for (size_t i = 0; i < lesson_count && result == 0; ++i) {
+        result = add_to_course(&lessons[i], run, course, document);
     }
+    course_end(&course->index);
+    if (result == 0) {
+        result = add_index(course, run->failure);
+    }
+    if (result == 0) {
+        result = take_places(course, is_new, run->failure);
+    }
+    if (result == 0 && document) {
+        cJSON_AddStringToObject(document, "wrote", course->files[lesson_count].path.data);
+    } else if (result == 0) {
+        printf("wrote %s\n", course->files[lesson_count].path.data);
+    }
+    return result;
 }
 
 static int make_course(struct lesson_run *run, const char *folder, cJSON *document)
 {
-    struct text index = TEXT_INIT, path = TEXT_INIT;
-    char device[256];
-    int result = 0;
+    struct course course = { folder, TEXT_INIT, NULL, 0 };
     const int is_new = mkdir(folder, 0777) == 0;
-    size_t done = 0;
     if (!is_new && errno != EEXIST) {
         return failure_misuse(run->failure, "--output %s: cannot make the folder: %s", folder, strerror(errno));
     }
-    library_device_name(run->context, device, sizeof(device));
-    course_begin(&index, device, run->seed);
-    for (; done < lesson_count && result == 0; done += result == 0) {
-        result = add_to_course(&lessons[done], run, folder, &index, document);
+    course.files = calloc(lesson_count + 1, sizeof(*course.files));
+    const int result = course.files ? write_course(&course, run, is_new, document)
+                                    : failure_failed(run->failure, "out of memory");
+    for (size_t i = 0; course.files && i <= lesson_count; ++i) {
+        output_abandon(&course.files[i].output);
+        text_free(&course.files[i].path);
     }
-    course_end(&index);
-    text_append(&path, "%s/index.html", folder);
-    if (result == 0 && (index.failed || path.failed)) {
-        result = failure_failed(run->failure, "out of memory");
+    if (result != 0 && is_new) {
+        rmdir(folder);
     }
-    if (result == 0) {
-        const struct file_part part = { index.data, index.length };
-        result = file_write(path.data, 1, &part, run->failure);
-    }
-    if (result == 0 && document) {
-        cJSON_AddStringToObject(document, "wrote", path.data);
-    } else if (result == 0) {
-        printf("wrote %s\n", path.data);
-    } else {
-        remove_course(folder, done, is_new);
-    }
-    text_free(&index);
-    text_free(&path);
+    free(course.files);
+    text_free(&course.index);
     return result;
 }
 

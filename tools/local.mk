@@ -104,6 +104,8 @@ libclattn_tool_la_SOURCES = \
 	tools/option_list.h \
 	tools/options.c \
 	tools/options.h \
+	tools/output.c \
+	tools/output.h \
 	tools/part.c \
 	tools/part.h \
 	tools/plot.c \

@@ -22,8 +22,7 @@ static struct {
 
 static atomic_ullong expected_bytes, done_bytes; /* of the progress that is shown */
 
-/* ", 1.2 of 4.0 GB"; nothing of few bytes, or of none. */
-static void amount_text(char *text, size_t size)
+void progress_amount(char *text, size_t size)
 {
     const double all = (double)atomic_load(&expected_bytes), done = (double)atomic_load(&done_bytes);
     text[0] = 0;
@@ -44,6 +43,11 @@ void progress_add(uint64_t bytes)
     atomic_fetch_add(&done_bytes, bytes);
 }
 
+void progress_take_back(uint64_t bytes)
+{
+    atomic_fetch_sub(&done_bytes, bytes);
+}
+
 /* Wakes each second until the end. */
 static void *report(void *unused)
 {
@@ -60,7 +64,7 @@ static void *report(void *unused)
         if (progress.ended || seconds < QUIET_SECONDS) {
             continue;
         }
-        amount_text(amount, sizeof amount);
+        progress_amount(amount, sizeof amount);
         fprintf(stderr, "\r\033[Kclattn %s: %s%s, %d s ", progress.command, progress.what, amount, seconds);
         shown = 1;
     }

@@ -3,6 +3,7 @@
 #ifndef CLATTN_TOOLS_PROGRESS_H
 #define CLATTN_TOOLS_PROGRESS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* "clattn run: compiling kernels, 3 s" until progress_end. `what` must stay valid. */
@@ -13,6 +14,10 @@ void progress_end(void);
  * many. */
 void progress_expect(uint64_t bytes);
 void progress_add(uint64_t bytes);
+void progress_take_back(uint64_t bytes); /* they were kept only, and are counted when they are read again */
+
+/* What the line tells of them: ", 1.2 of 4.0 GB"; nothing of few bytes, or of none. */
+void progress_amount(char *text, size_t size);
 
 /* The same line with a text of its own, at once; an empty text removes it. Not between the two above. */
 void progress_line(const char *command, const char *text);

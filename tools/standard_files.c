@@ -21,6 +21,39 @@ int is_standard_file(const char *path)
 
 /* ---- input ------------------------------------------------------------------------------------ */
 
+static const char *temporary_folder(void)
+{
+    const char *named = getenv("TMPDIR");
+    return named && named[0] ? named : P_tmpdir;
+}
+
+/* NULL: errno says why. */
+static FILE *nameless_file(void)
+{
+    char name[4096];
+    if (snprintf(name, sizeof name, "%s/clattn-XXXXXX", temporary_folder()) >= (int)sizeof name) {
+        errno = ENAMETOOLONG;
+        return NULL;
+    }
+    const int descriptor = mkstemp(name);
+    if (descriptor < 0) {
+        return NULL;
+    }
+    unlink(name);
+    FILE *file = fdopen(descriptor, "w+b");
+    if (!file) {
+        close(descriptor);
+    }
+    return file;
+}
+
+static int cannot_be_kept(struct failure *failure)
+{
+    const int error = errno;
+    return failure_failed(failure, "standard input: cannot be kept in a temporary file in %s: %s; TMPDIR names another",
+                          temporary_folder(), strerror(error));
+}
+
 /* All that comes, into the file. */
 static int keep_input(FILE *file, uint64_t *size_bytes, struct failure *failure)
 {
@@ -34,7 +67,7 @@ static int keep_input(FILE *file, uint64_t *size_bytes, struct failure *failure)
         if (got < 0) {
             result = failure_misuse(failure, "standard input: cannot read: %s", strerror(errno));
         } else if (fwrite(piece, 1, (size_t)got, file) != (size_t)got) {
-            result = failure_failed(failure, "standard input: cannot be kept in a temporary file: %s", strerror(errno));
+            result = cannot_be_kept(failure);
         } else {
             *size_bytes += (uint64_t)got;
             progress_add((uint64_t)got);
@@ -42,8 +75,9 @@ static int keep_input(FILE *file, uint64_t *size_bytes, struct failure *failure)
     }
     free(piece);
     if (result == 0 && fflush(file) != 0) {
-        result = failure_failed(failure, "standard input: cannot be kept in a temporary file: %s", strerror(errno));
+        result = cannot_be_kept(failure);
     }
+    progress_take_back(*size_bytes);
     return result;
 }
 
@@ -63,9 +97,8 @@ int standard_input_open(int *descriptor, uint64_t *size_bytes, struct failure *f
         *size_bytes = (uint64_t)about.st_size;
         return own_descriptor(STDIN_FILENO, descriptor, failure);
     }
-    FILE *file = tmpfile();
-    int result =
-        file ? 0 : failure_failed(failure, "standard input: cannot be kept in a temporary file: %s", strerror(errno));
+    FILE *file = nameless_file();
+    int result = file ? 0 : cannot_be_kept(failure);
     *size_bytes = 0;
     if (result == 0) {
         result = keep_input(file, size_bytes, failure);

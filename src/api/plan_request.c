@@ -1,6 +1,7 @@
 /* Plans that are made in a thread of their own (clattn_plan_begin). A request owns a copy of the problem and, once the
  * thread ends, the plan or the record of its failure, which clattn_plan_finish hands to the thread that asks. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -30,6 +31,45 @@ static void *make_plan(void *context)
     return NULL;
 }
 
+/* ---- the thread ------------------------------------------------------------------------------- */
+
+/* Drivers compile on it. As much as a program's first thread has on Linux; elsewhere threads get much less. */
+#define STACK_BYTES ((size_t)8 << 20)
+
+static int create(clattn_plan_request *request)
+{
+    pthread_attr_t attributes;
+    int code = pthread_attr_init(&attributes);
+    if (code == 0) {
+        pthread_attr_setstacksize(&attributes, STACK_BYTES);
+        code = pthread_create(&request->thread, &attributes, make_plan, request);
+        pthread_attr_destroy(&attributes);
+    }
+    return code;
+}
+
+#ifdef _WIN32
+#define start create /* there are no signals */
+#else
+/* The program's signals go to threads of its own. Those that a thread raises itself stay: to block them would end the
+ * program before its handler, if it has one, can tell why. */
+static int start(clattn_plan_request *request)
+{
+    static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); ++i) {
+        sigdelset(&blocked, own[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    const int code = create(request);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+#endif
+
+/* ---- the calls -------------------------------------------------------------------------------- */
+
 clattn_status clattn_plan_begin(clattn_context *context, const clattn_problem *problem, clattn_plan_request **request)
 {
     REQUIRE(request);
@@ -48,7 +88,7 @@ clattn_status clattn_plan_begin(clattn_context *context, const clattn_problem *p
         free(made);
         return checked;
     }
-    const int code = pthread_create(&made->thread, NULL, make_plan, made);
+    const int code = start(made);
     if (code != 0) {
         free(made);
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "pthread_create failed with %d: no thread to make the plan in",

@@ -54,9 +54,9 @@ static clattn_status check_kinds(const clattn_additive_problem *p)
         { "query_dim", p->query_dim, 1 }, { "key_dim", p->key_dim, 1 }, { "hidden_dim", p->hidden_dim, 1 },
         { "value_dim", p->value_dim, 1 },
     };
-    clattn_status status = check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+    clattn_status status = check_tiled_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
     const struct dimension rows = { "batch * rows", status == CLATTN_OK ? p->batch * p->rows : 0, 0 };
-    return status == CLATTN_OK ? check_dimensions(&rows, 1) : status;
+    return status == CLATTN_OK ? check_tiled_dimensions(&rows, 1) : status;
 }
 
 clattn_problem additive_attention(const clattn_additive_problem *p)

@@ -105,13 +105,13 @@ static clattn_status check_products(const clattn_mha_problem *p)
         { "query_heads * head_dim", query_dim, 1 }, { "query_heads * head_dim_v", p->query_heads * p->head_dim_v, 1 },
         { "kv_heads * head_dim_v", value_dim, 1 },
     };
-    clattn_status status = check_dimensions(factors, sizeof(factors) / sizeof(factors[0]));
+    clattn_status status = check_tiled_dimensions(factors, sizeof(factors) / sizeof(factors[0]));
     if (status != CLATTN_OK) {
         return status;
     }
     const struct dimension packed = { "(query_heads + kv_heads) * head_dim + kv_heads * head_dim_v",
                                       query_dim + key_dim + value_dim, 1 };
-    return check_dimensions(&packed, 1);
+    return check_tiled_dimensions(&packed, 1);
 }
 
 static clattn_status resolve_dimensions(clattn_mha_problem *p)
@@ -144,7 +144,7 @@ static clattn_status resolve_dimensions(clattn_mha_problem *p)
         { "out_dim", p->out_dim, 1 },
     };
     const size_t count = sizeof(dimensions) / sizeof(dimensions[0]);
-    status = check_dimensions(dimensions, count);
+    status = check_tiled_dimensions(dimensions, count);
     return status == CLATTN_OK ? check_products(p) : status;
 }
 

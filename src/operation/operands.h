@@ -98,7 +98,9 @@ struct dimension {
     int64_t value, least;
 };
 
-/* Every dimension must be at least its `least` and fit 31 bits. */
+/* Every dimension must be at least its `least` and fit 31 bits. Kernels that cut one into tiles count past the last
+ * tile in int: tiled ones stay below that by more than any tile. */
 clattn_status check_dimensions(const struct dimension *dimensions, size_t count);
+clattn_status check_tiled_dimensions(const struct dimension *dimensions, size_t count);
 
 #endif

@@ -16,8 +16,6 @@
 
 /* Lengths are 32-bit in kernels; positions are 64-bit. */
 #define DIMENSION_MAX INT32_MAX
-/* Kernels count rows and keys of a tile past the last one in int. */
-#define LENGTH_MAX (INT32_MAX - 4096)
 
 GROWTH(clattn_problem, "problem", head_dim, allow_rounded_weights, CLATTN_PROBLEM_INIT);
 
@@ -55,13 +53,7 @@ static clattn_status check_shape(const clattn_problem *p)
 static clattn_status check_lengths(const clattn_problem *p)
 {
     const struct dimension lengths[] = { { "query_len", p->query_len, 0 }, { "key_len", p->key_len, 0 } };
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); ++i) {
-        if (lengths[i].value > LENGTH_MAX) {
-            return error_set(CLATTN_INVALID_SHAPE, "%s %" PRId64 ": must be at most %d", lengths[i].name,
-                             lengths[i].value, LENGTH_MAX);
-        }
-    }
-    return CLATTN_OK;
+    return check_tiled_dimensions(lengths, 2);
 }
 
 /* Types of their own: any that are computed in float32 go together; keys and values may be codes. */

@@ -192,6 +192,12 @@ static struct program *program_new(clattn_context *context, const char *file, co
     return program;
 }
 
+static void link_program(clattn_context *context, struct program *program)
+{
+    program->next = context->programs;
+    context->programs = program;
+}
+
 static void unlink_program(clattn_context *context, struct program *program)
 {
     struct program **at = &context->programs;
@@ -216,8 +222,7 @@ static clattn_status get_program(clattn_context *context, const char *file, cons
         if (!program) {
             return out_of_memory();
         }
-        program->next = context->programs;
-        context->programs = program;
+        link_program(context, program);
         pthread_mutex_unlock(&context->program_lock);
         const double start_ms = clock_ms();
         clattn_status status = build(context, program);
@@ -227,11 +232,14 @@ static clattn_status get_program(clattn_context *context, const char *file, cons
         program->compile_ms = compile_ms;
         program->state = BUILT;
         pthread_cond_broadcast(&context->program_built);
+        unlink_program(context, program);
         if (status != CLATTN_OK) {
-            unlink_program(context, program);
             program_free(program);
             return status;
         }
+        /* In the order in which they were done, which programs of threads side by side begin otherwise: who counts
+         * programs finds one under the same number ever after. */
+        link_program(context, program);
     }
     *result = program;
     return CLATTN_OK;

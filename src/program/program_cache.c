@@ -7,12 +7,11 @@
 
 #include "base/error.h"
 #include "device/environment.h"
+#include "program/program_binary.h"
 #include "program/program_folder.h"
 
 /* A program is 20 to 400 kB: some hundreds of them, after which the oldest go. */
 #define CACHE_BYTES_MAX ((size_t)256 << 20)
-
-#define DEVICES_MAX 64
 
 struct program_cache {
     char *cache_dir, *binary_dir; /* absolute; NULL: none */
@@ -210,39 +209,12 @@ cl_program program_cache_load(const struct program_cache *cache, cl_context cont
 
 /* ---- out of the driver ---------------------------------------------------------------------- */
 
-/* The place of our device among those of the program, which are all of the caller's cl_context; -1 when it
- * cannot be told. */
-static int device_place(const struct program_cache *cache, cl_program program, size_t *count)
-{
-    cl_device_id devices[DEVICES_MAX];
-    size_t bytes = 0;
-    if (clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof(devices), devices, &bytes) != CL_SUCCESS) {
-        return -1;
-    }
-    *count = bytes / sizeof(devices[0]);
-    for (size_t i = 0; i < *count && i < DEVICES_MAX; ++i) {
-        if (devices[i] == cache->device) {
-            return (int)i;
-        }
-    }
-    return -1;
-}
-
 void program_cache_store(const struct program_cache *cache, const struct program_key *key, cl_program program)
 {
-    size_t sizes[DEVICES_MAX] = { 0 }, count = 0;
-    unsigned char *binaries[DEVICES_MAX] = { NULL }; /* NULL: not wanted */
-    int place = cache && cache->cache_dir ? device_place(cache, program, &count) : -1;
-    if (place < 0 ||
-        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, count * sizeof(sizes[0]), sizes, NULL) != CL_SUCCESS ||
-        sizes[place] == 0) {
-        return;
-    }
-    unsigned char *binary = malloc(sizes[place]);
-    binaries[place] = binary;
-    if (binary &&
-        clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof(binaries[0]), binaries, NULL) == CL_SUCCESS) {
-        program_file_write(cache->cache_dir, key, binary, sizes[place], CACHE_BYTES_MAX);
+    size_t bytes = 0;
+    unsigned char *binary = cache && cache->cache_dir ? program_binary(program, cache->device, &bytes) : NULL;
+    if (binary) {
+        program_file_write(cache->cache_dir, key, binary, bytes, CACHE_BYTES_MAX);
     }
     free(binary);
 }

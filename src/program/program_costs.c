@@ -1,6 +1,7 @@
 #include "program/program_costs.h"
 
 #include "base/error.h"
+#include "program/program_binary.h"
 #include "program/program_parts.h"
 
 /* With the context's program lock held. */
@@ -26,7 +27,7 @@ void program_costs_add(clattn_context *context, clattn_context_costs *costs)
     pthread_mutex_unlock(&context->program_lock);
 }
 
-/* New ones come to the list's beginning. */
+/* Built ones come to the list's beginning, one after the other: their numbers stay. */
 static const struct program *find(const clattn_context *context, uint64_t index)
 {
     uint64_t left = count(context);
@@ -36,14 +37,6 @@ static const struct program *find(const clattn_context *context, uint64_t index)
         }
     }
     return NULL;
-}
-
-/* 0 where the driver has none to show. */
-static uint64_t binary_bytes(cl_program program)
-{
-    size_t bytes = 0;
-    const cl_int code = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(bytes), &bytes, NULL);
-    return code == CL_SUCCESS ? bytes : 0;
 }
 
 clattn_status program_costs_of(clattn_context *context, uint64_t index, clattn_program_costs *costs)
@@ -67,6 +60,6 @@ clattn_status program_costs_of(clattn_context *context, uint64_t index, clattn_p
         return error_set(CLATTN_INVALID_ARGUMENT, "index %llu: must be below %llu, the programs of the context",
                          (unsigned long long)index, (unsigned long long)programs);
     }
-    costs->binary_bytes = binary_bytes(cl); /* may take long: not with the lock */
+    costs->binary_bytes = program_binary_bytes(cl, context->device.id); /* may take long: not with the lock */
     return CLATTN_OK;
 }

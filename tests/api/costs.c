@@ -1,5 +1,6 @@
 /* What contexts, programs and plans cost and what devices can, beside what OpenCL and the plans themselves say. */
 #define _XOPEN_SOURCE 700
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,6 +132,93 @@ START_TEST(test_programs)
 }
 END_TEST
 
+/* ---- a program that is built while others are done ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int is_closed, waits; /* builds of threads that `opener` is not wait, and one does */
+    pthread_t opener;
+} gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+#define BUILD_PARAMETERS                                                                                               \
+    cl_program program, cl_uint count, const cl_device_id *devices, const char *options,                               \
+        void(CL_CALLBACK * notify)(cl_program, void *), void *user
+cl_int __real_clBuildProgram(BUILD_PARAMETERS);
+cl_int __wrap_clBuildProgram(BUILD_PARAMETERS);
+
+cl_int __wrap_clBuildProgram(BUILD_PARAMETERS)
+{
+    pthread_mutex_lock(&gate.lock);
+    while (gate.is_closed && !pthread_equal(pthread_self(), gate.opener)) {
+        gate.waits = 1;
+        pthread_cond_broadcast(&gate.changed);
+        pthread_cond_wait(&gate.changed, &gate.lock);
+    }
+    pthread_mutex_unlock(&gate.lock);
+    return __real_clBuildProgram(program, count, devices, options, notify, user);
+}
+
+/* Closed until somebody waits at it; then open. */
+static void gate_close(void)
+{
+    pthread_mutex_lock(&gate.lock);
+    gate.opener = pthread_self();
+    gate.is_closed = 1;
+    gate.waits = 0;
+    pthread_mutex_unlock(&gate.lock);
+}
+
+static void gate_wait_until_somebody_does(void)
+{
+    pthread_mutex_lock(&gate.lock);
+    while (!gate.waits) {
+        pthread_cond_wait(&gate.changed, &gate.lock);
+    }
+    pthread_mutex_unlock(&gate.lock);
+}
+
+static void gate_open(void)
+{
+    pthread_mutex_lock(&gate.lock);
+    gate.is_closed = 0;
+    pthread_cond_broadcast(&gate.changed);
+    pthread_mutex_unlock(&gate.lock);
+}
+
+/* A program that another thread began before this one's, and that is done later, comes after them. */
+START_TEST(test_numbers_stay)
+{
+    clattn_context *own;
+    clattn_plan_request *request;
+    clattn_plan *late;
+    clattn_program_costs one = CLATTN_PROGRAM_COSTS_INIT;
+    const clattn_problem problem = problem_of(8, "plain");
+    EXPECT_OK(clattn_context_open(NULL, NULL, &own));
+    gate_close();
+    EXPECT_OK(clattn_plan_begin(own, &problem, &request));
+    gate_wait_until_somebody_does();
+    clattn_plan *early = plan_of(own, 8, "staged");
+    const uint64_t programs = costs_of(own).programs;
+    const char *files[16];
+    ck_assert(programs > 0 && programs < 16);
+    for (uint64_t i = 0; i < programs; ++i) {
+        EXPECT_OK(clattn_context_get_program(own, i, &one));
+        files[i] = one.file; /* the context's */
+    }
+    gate_open();
+    EXPECT_OK(clattn_plan_finish(request, &late));
+    ck_assert_uint_eq(costs_of(own).programs, programs + 1);
+    for (uint64_t i = 0; i <= programs; ++i) {
+        EXPECT_OK(clattn_context_get_program(own, i, &one));
+        ck_assert_str_eq(one.file, i < programs ? files[i] : "plain.cl");
+    }
+    clattn_plan_destroy(early);
+    clattn_plan_destroy(late);
+    clattn_context_destroy(own);
+}
+END_TEST
+
 /* The second context has from disk what the first one compiled. */
 START_TEST(test_loaded_programs)
 {
@@ -229,6 +317,7 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_facts);
     tcase_add_test(tests, test_context_and_plans);
     tcase_add_test(tests, test_programs);
+    tcase_add_test(tests, test_numbers_stay);
     tcase_add_test(tests, test_loaded_programs);
     tcase_add_test(tests, test_estimates);
     tcase_add_test(tests, test_estimates_of_a_named_one);

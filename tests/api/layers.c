@@ -151,8 +151,31 @@ START_TEST(test_overlaps)
 }
 END_TEST
 
+/* Kernels count the rows of a tile past the last one in int, so not all of its numbers are lengths. */
+START_TEST(test_too_long)
+{
+    clattn_mha_problem many = CLATTN_MHA_PROBLEM_INIT;
+    clattn_additive_problem more = CLATTN_ADDITIVE_PROBLEM_INIT;
+    clattn_mha *mha;
+    clattn_additive *additive;
+    many.batch = more.batch = 1048575; /* times 2048: 2048 below 2^31 */
+    many.rows = more.rows = 2048;
+    many.model_dim = many.query_heads = 1;
+    more.query_dim = more.hidden_dim = more.value_dim = more.keys = 1;
+    expect_error(clattn_mha_create(context, &many, &mha), CLATTN_INVALID_SHAPE,
+                 "batch * rows 2147481600: must be >= 0 and at most 2147479551", "mha");
+    expect_error(clattn_additive_create(context, &more, &additive), CLATTN_INVALID_SHAPE,
+                 "batch * rows 2147481600: must be >= 0 and at most 2147479551", "additive");
+    many.batch = 1;
+    many.model_dim = INT32_MAX;
+    expect_error(clattn_mha_create(context, &many, &mha), CLATTN_INVALID_SHAPE,
+                 "model_dim 2147483647: must be > 0 and at most 2147479551", "mha");
+}
+END_TEST
+
 static void add(TCase *tests)
 {
+    tcase_add_test(tests, test_too_long);
     tcase_add_test(tests, test_waits);
     tcase_add_test(tests, test_foreign_buffers);
     tcase_add_test(tests, test_overlaps);

@@ -1,5 +1,7 @@
 /* Plans that are made in a thread of their own: the same plans, the same failures, told to whoever asks. */
 #define _XOPEN_SOURCE 700
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -7,6 +9,29 @@
 #include "api.h"
 
 #define REQUESTS 6
+#define STACK_BYTES_LEAST ((size_t)8 << 20) /* compilers run on it */
+
+/* How the library's last thread was made. */
+static struct {
+    int count;
+    size_t stack_bytes;
+    sigset_t blocked;
+} made;
+
+typedef void *thread_function(void *);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, thread_function *start, void *context);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, thread_function *start, void *context);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, thread_function *start, void *with)
+{
+    made.count++;
+    made.stack_bytes = 0;
+    if (attributes) {
+        pthread_attr_getstacksize(attributes, &made.stack_bytes);
+    }
+    pthread_sigmask(SIG_SETMASK, NULL, &made.blocked);
+    return __real_pthread_create(thread, attributes, start, with);
+}
 
 static clattn_problem problem_of(int64_t head_dim, const char *strategy)
 {
@@ -87,6 +112,31 @@ START_TEST(test_failures)
 }
 END_TEST
 
+/* The program's signals are for the program's own threads; a fault of the thread itself is not to be hidden. */
+START_TEST(test_threads)
+{
+    static const int not_for_it[] = { SIGINT, SIGTERM, SIGALRM, SIGCHLD, SIGUSR1, SIGPROF, SIGPIPE },
+                     its_own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP };
+    sigset_t before, after;
+    clattn_plan *plan;
+    const int count = made.count;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    clattn_plan_request *request = begin(8, "plain");
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    EXPECT_OK(clattn_plan_finish(request, &plan));
+    clattn_plan_destroy(plan);
+    ck_assert_int_eq(made.count, count + 1);
+    ck_assert_uint_ge(made.stack_bytes, STACK_BYTES_LEAST);
+    for (size_t i = 0; i < sizeof(not_for_it) / sizeof(not_for_it[0]); ++i) {
+        ck_assert_msg(sigismember(&made.blocked, not_for_it[i]) == 1, "signal %d reaches it", not_for_it[i]);
+        ck_assert_int_eq(sigismember(&after, not_for_it[i]), sigismember(&before, not_for_it[i]));
+    }
+    for (size_t i = 0; i < sizeof(its_own) / sizeof(its_own[0]); ++i) {
+        ck_assert_msg(sigismember(&made.blocked, its_own[i]) == 0, "signal %d does not reach it", its_own[i]);
+    }
+}
+END_TEST
+
 START_TEST(test_refused)
 {
     const clattn_problem problem = problem_of(8, NULL);
@@ -110,6 +160,7 @@ static void add(TCase *tests)
     tcase_set_timeout(tests, 0);
     tcase_add_test(tests, test_many_at_once);
     tcase_add_test(tests, test_failures);
+    tcase_add_test(tests, test_threads);
     tcase_add_test(tests, test_refused);
 }
 

@@ -50,8 +50,8 @@ START_TEST(test_shapes)
     REFUSED(SHAPE, "query_heads 2: must be a multiple of kv_heads 4", p.query_heads = 2; p.kv_heads = 4);
     REFUSED(SHAPE, "kv_heads -2", p.kv_heads = -2);
     REFUSED(SHAPE, "query_len -1", p.query_len = -1);
-    REFUSED(SHAPE, "query_len 2147479552: must be at most 2147479551", p.query_len = INT32_MAX - 4095);
-    REFUSED(SHAPE, "key_len 2147483647: must be at most 2147479551", p.key_len = INT32_MAX);
+    REFUSED(SHAPE, "query_len 2147479552: must be >= 0 and at most 2147479551", p.query_len = INT32_MAX - 4095);
+    REFUSED(SHAPE, "key_len 2147483647: must be >= 0 and at most 2147479551", p.key_len = INT32_MAX);
     REFUSED(SHAPE, "key_len -9223372036854775808", p.key_len = INT64_MIN);
     REFUSED(SHAPE, "head_dim 0: must be > 0", p.head_dim = 0);
     REFUSED(SHAPE, "head_dim_v -1: must be > 0", p.head_dim_v = -1);

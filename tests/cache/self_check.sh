@@ -84,7 +84,8 @@ export MUTANT_OLD='soft->row_sum *= rescale;' MUTANT_NEW='soft->row_sum *= 1;'
 CLATTN_SELF_CHECK=off compute --strategy plain
 says "the mutant computes wrong" 1 "wrong"
 compute --strategy plain
-says "a strategy by name" 2 'strategy "plain" cannot take this problem' "self-check: a known answer came out wrong: out["
+says "a strategy by name" 2 'strategy "plain" cannot take this problem' \
+    "self-check: a known answer came out wrong: out["
 is "its verdict" has_verdict bad 1
 compute
 says "another strategy" 0 -- wrong
@@ -101,8 +102,8 @@ says "without a cache" 2 "self-check: a known answer came out wrong: out["
 fresh automatic
 export MUTANT_OLD='t->row_sum[v] *= rescale[v];' MUTANT_NEW='t->row_sum[v] *= 1.0f;' # of fused_simd
 explain
-says "the automatic choice" 0 "  fused_simd: declined: self-check: a known answer came out wrong" "self-check: good" -- \
-    "strategy: fused_simd"
+says "the automatic choice" 0 "  fused_simd: declined: self-check: a known answer came out wrong" \
+    "self-check: good" -- "strategy: fused_simd"
 
 # One that dies when it builds, or runs, what it does not like.
 export MUTANT_OLD='soft->row_sum *= rescale;' MUTANT_NEW='soft->row_sum *= rescale;'

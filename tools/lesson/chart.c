@@ -9,6 +9,7 @@
 #include <cairo.h>
 
 #include "../files.h"
+#include "../output.h"
 #include "chart_draw.h"
 
 #define PNG_SCALE 1.5 /* pixels a point */
@@ -142,7 +143,7 @@ static int render(const struct chart *chart, int as_svg, struct picture *picture
     return 0;
 }
 
-int chart_write(const struct chart *chart, const char *path, struct failure *failure)
+int chart_write(const struct chart *chart, const char *path, struct output *output, struct failure *failure)
 {
     struct picture picture;
     const int as_svg = file_has_suffix(path, ".svg");
@@ -153,7 +154,7 @@ int chart_write(const struct chart *chart, const char *path, struct failure *fai
         return -1;
     }
     const struct file_part part = { picture.data, picture.bytes };
-    const int result = file_write(path, 1, &part, failure);
+    const int result = output_write(output, path, 1, &part, failure);
     free(picture.data);
     return result;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "../failure.h"
+#include "../output.h"
 #include "base/text.h"
 
 #define CHART_PANELS_MAX 12
@@ -61,8 +62,8 @@ void chart_line(struct chart *chart, struct chart_panel *panel, const char *labe
 /* An empty heat map for the panel; NULL when out of memory. */
 struct chart_heat *chart_heat(struct chart *chart, struct chart_panel *panel, int rows, int columns);
 
-/* A misuse unless the name ends in .png or .svg; temporary name, fsync, rename. */
-int chart_write(const struct chart *chart, const char *path, struct failure *failure);
+/* A misuse unless the name ends in .png or .svg. It takes its place when the caller says so. */
+int chart_write(const struct chart *chart, const char *path, struct output *output, struct failure *failure);
 
 /* The picture as a data: URI for an HTML page. */
 int chart_data_uri(const struct chart *chart, struct text *html, struct failure *failure);
