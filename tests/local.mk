@@ -48,6 +48,7 @@ test_programs = \
 	tests/api/operations \
 	tests/api/range \
 	tests/api/sharing \
+	tests/robust/file_faults \
 	tests/robust/first_result \
 	tests/robust/fork \
 	tests/robust/large_index \
@@ -113,6 +114,20 @@ tests_robust_faults_SOURCES = \
 	tests/robust/faults.c \
 	tests/robust/small_layers.c \
 	tests/robust/small_layers.h
+
+# The same of file operations, of the library and of the command, on the null driver.
+failing_files = open openat mkdir rename renameat unlink unlinkat rmdir mkstemp stat lstat fstat fstatat fchmod \
+	ftruncate flock utimensat opendir fdopendir readdir realpath getcwd readlink fsync close read write pread pwrite \
+	open64 openat64 mkstemp64 stat64 lstat64 fstat64 fstatat64 ftruncate64 readdir64 pread64 pwrite64
+tests_robust_file_faults_LDFLAGS = $(tests_offline_programs_LDFLAGS) $(failing_files:%=-Wl,--wrap=%)
+tests_robust_file_faults_SOURCES = \
+	$(null_driver_sources) \
+	tests/robust/failing_files.c \
+	tests/robust/failing_files.h \
+	tests/robust/file_faults.c \
+	tests/robust/file_steps.c \
+	tests/robust/file_steps.h \
+	tests/robust/file_steps_command.c
 
 tests_robust_choices_LDFLAGS = $(tests_robust_faults_LDFLAGS),--wrap=CLBlastSgemm
 tests_robust_choices_SOURCES = \
@@ -182,7 +197,8 @@ null_driver_sources = \
 	tests/offline/null_devices.c \
 	tests/offline/null_driver.c \
 	tests/offline/null_driver.h \
-	tests/offline/null_library.c
+	tests/offline/null_library.c \
+	tests/offline/null_programs.c
 tests_offline_programs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gemm_is_built,--wrap=gemm_prepare,--wrap=ladder_has
 tests_offline_programs_SOURCES = \
 	$(null_driver_sources) \

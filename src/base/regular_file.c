@@ -19,9 +19,10 @@ FILE *regular_file_open(const char *path)
     const int file = open(path, OPEN_FLAGS);
     FILE *stream = NULL;
     int reason = errno;
-    if (file >= 0 && fstat(file, &about) == 0) {
-        stream = S_ISREG(about.st_mode) ? fdopen(file, "rb") : NULL;
-        reason = S_ISREG(about.st_mode) ? errno : 0;
+    if (file >= 0) {
+        const int is_known = fstat(file, &about) == 0, is_regular = is_known && S_ISREG(about.st_mode);
+        stream = is_regular ? fdopen(file, "rb") : NULL;
+        reason = is_known && !is_regular ? 0 : errno;
     }
     if (file >= 0 && !stream) {
         close(file);

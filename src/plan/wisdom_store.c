@@ -1,6 +1,7 @@
 /* Wisdom on disk. */
 #include "plan/wisdom_store.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,7 @@ int wisdom_store(const clattn_context *context, const struct wisdom *wisdom)
         return wisdom->count == 0;
     }
     const int written = write_in(context, directory, wisdom);
+    program_folder_trim(directory, SIZE_MAX); /* only what killed writers left: there are no programs */
     program_folder_close(directory);
     return written;
 }

@@ -4,17 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct _cl_program {
-    int number;
-    char *source, *options, file[64];
-    struct _cl_kernel *kernels;
-};
-
-struct _cl_kernel {
-    struct _cl_kernel *next;
-    char name[64];
-};
-
 /* Objects that nobody looks into: their addresses are all they have. */
 static char platform_object, device_object, context_object, queue_object, buffer_object;
 #define PLATFORM ((cl_platform_id)(void *)&platform_object)
@@ -24,8 +13,6 @@ static char platform_object, device_object, context_object, queue_object, buffer
 #define BUFFER ((cl_mem)(void *)&buffer_object)
 
 static const struct null_device *now = null_devices;
-static void (*on_kernel)(const struct null_kernel *kernel);
-static int program_count;
 
 void null_driver_use(const struct null_device *device)
 {
@@ -37,9 +24,9 @@ const struct null_device *null_driver_device(void)
     return now;
 }
 
-void null_driver_on_kernel(void (*take)(const struct null_kernel *kernel))
+cl_device_id null_driver_device_id(void)
 {
-    on_kernel = take;
+    return DEVICE;
 }
 
 cl_command_queue null_driver_queue(void)
@@ -52,7 +39,7 @@ cl_mem null_driver_buffer(void)
     return BUFFER;
 }
 
-static cl_int answer(const void *answer, size_t bytes, size_t size, void *value, size_t *needed)
+cl_int null_driver_answer(const void *answer, size_t bytes, size_t size, void *value, size_t *needed)
 {
     if (value && size < bytes) {
         return CL_INVALID_VALUE;
@@ -68,7 +55,7 @@ static cl_int answer(const void *answer, size_t bytes, size_t size, void *value,
 
 static cl_int answer_text(const char *text, size_t size, void *value, size_t *needed)
 {
-    return answer(text, strlen(text) + 1, size, value, needed);
+    return null_driver_answer(text, strlen(text) + 1, size, value, needed);
 }
 
 /* ---- platform and device ---------------------------------------------------------------------- */
@@ -129,7 +116,7 @@ static cl_int device_number(cl_device_info what, size_t size, void *value, size_
     };
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i) {
         if (numbers[i].what == what) {
-            return answer(&numbers[i].number, numbers[i].bytes, size, value, needed);
+            return null_driver_answer(&numbers[i].number, numbers[i].bytes, size, value, needed);
         }
     }
     return CL_INVALID_VALUE;
@@ -154,9 +141,9 @@ cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, siz
     case CL_DEVICE_EXTENSIONS:
         return answer_text(now->extensions, size, value, needed);
     case CL_DEVICE_PLATFORM:
-        return answer(&platform, sizeof(platform), size, value, needed);
+        return null_driver_answer(&platform, sizeof(platform), size, value, needed);
     case CL_DEVICE_MAX_WORK_ITEM_SIZES:
-        return answer(work_items, sizeof(work_items), size, value, needed);
+        return null_driver_answer(work_items, sizeof(work_items), size, value, needed);
     default:
         break;
     }
@@ -164,7 +151,7 @@ cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, siz
         while (sizes < 3 && now->sub_group_sizes[sizes] > 0) {
             ++sizes;
         }
-        return answer(now->sub_group_sizes, sizes * sizeof(size_t), size, value, needed);
+        return null_driver_answer(now->sub_group_sizes, sizes * sizeof(size_t), size, value, needed);
     }
     return device_number(what, size, value, needed);
 }
@@ -220,9 +207,9 @@ cl_int CL_API_CALL clGetCommandQueueInfo(cl_command_queue queue, cl_command_queu
     const cl_device_id device = DEVICE;
     const cl_command_queue_properties in_order = 0;
     (void)queue;
-    return what == CL_QUEUE_CONTEXT  ? answer(&context, sizeof(context), size, value, needed)
-           : what == CL_QUEUE_DEVICE ? answer(&device, sizeof(device), size, value, needed)
-                                     : answer(&in_order, sizeof(in_order), size, value, needed);
+    return what == CL_QUEUE_CONTEXT  ? null_driver_answer(&context, sizeof(context), size, value, needed)
+           : what == CL_QUEUE_DEVICE ? null_driver_answer(&device, sizeof(device), size, value, needed)
+                                     : null_driver_answer(&in_order, sizeof(in_order), size, value, needed);
 }
 
 cl_int CL_API_CALL clGetMemObjectInfo(cl_mem buffer, cl_mem_info what, size_t size, void *value, size_t *needed)
@@ -230,93 +217,11 @@ cl_int CL_API_CALL clGetMemObjectInfo(cl_mem buffer, cl_mem_info what, size_t si
     const cl_context context = CONTEXT;
     const size_t bytes = (size_t)1 << 30;
     (void)buffer;
-    return what == CL_MEM_CONTEXT ? answer(&context, sizeof(context), size, value, needed)
-                                  : answer(&bytes, sizeof(bytes), size, value, needed);
+    return what == CL_MEM_CONTEXT ? null_driver_answer(&context, sizeof(context), size, value, needed)
+                                  : null_driver_answer(&bytes, sizeof(bytes), size, value, needed);
 }
 
-/* ---- programs and kernels --------------------------------------------------------------------- */
-
-/* The library's sources open with #line 1 "FILE". */
-static void read_file_name(const char *source, char file[64])
-{
-    const char *start = strchr(source, '"');
-    const size_t length = start ? strcspn(start + 1, "\"\n") : 0;
-    if (length > 0 && length < 64) {
-        memcpy(file, start + 1, length);
-    }
-}
-
-cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_uint count, const char **text,
-                                                 const size_t *sizes, cl_int *code)
-{
-    cl_program program = calloc(1, sizeof(*program));
-    (void)context;
-    (void)count; /* clattn gives one, ending with a 0 */
-    (void)sizes;
-    program->number = ++program_count;
-    program->source = strdup(text[0]);
-    read_file_name(text[0], program->file);
-    *code = CL_SUCCESS;
-    return program;
-}
-
-/* A copy of the options without -w: warnings are what is looked for. */
-static char *with_warnings(const char *options)
-{
-    char *copy = strdup(options), *quiet = copy ? strstr(copy, " -w ") : NULL;
-    if (quiet) {
-        memmove(quiet, quiet + 3, strlen(quiet + 3) + 1);
-    }
-    return copy;
-}
-
-cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices, const char *options,
-                                  void(CL_CALLBACK *notify)(cl_program, void *), void *user)
-{
-    (void)count;
-    (void)devices;
-    (void)notify;
-    (void)user;
-    program->options = with_warnings(options);
-    return CL_SUCCESS;
-}
-
-cl_int CL_API_CALL clReleaseProgram(cl_program program)
-{
-    while (program->kernels) {
-        struct _cl_kernel *next = program->kernels->next;
-        free(program->kernels);
-        program->kernels = next;
-    }
-    free(program->source);
-    free(program->options);
-    free(program);
-    return CL_SUCCESS;
-}
-
-cl_kernel CL_API_CALL clCreateKernel(cl_program program, const char *name, cl_int *code)
-{
-    cl_kernel kernel = program->kernels;
-    *code = CL_SUCCESS;
-    while (kernel && strcmp(kernel->name, name) != 0) {
-        kernel = kernel->next;
-    }
-    if (!kernel) {
-        const struct null_kernel seen = { program->number, name, program->file, program->source, program->options };
-        kernel = calloc(1, sizeof(*kernel));
-        strncpy(kernel->name, name, sizeof(kernel->name) - 1);
-        kernel->next = program->kernels;
-        program->kernels = kernel;
-        on_kernel(&seen);
-    }
-    return kernel;
-}
-
-cl_int CL_API_CALL clReleaseKernel(cl_kernel kernel) /* they go with their program */
-{
-    (void)kernel;
-    return CL_SUCCESS;
-}
+/* ---- launches ---------------------------------------------------------------------------------- */
 
 cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
                                             size_t size, void *value, size_t *needed)
@@ -324,7 +229,7 @@ cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id devic
     (void)kernel;
     (void)device;
     (void)what;
-    return answer(&now->work_group_limit, sizeof(size_t), size, value, needed);
+    return null_driver_answer(&now->work_group_limit, sizeof(size_t), size, value, needed);
 }
 
 cl_int CL_API_CALL clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *value)

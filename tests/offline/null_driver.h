@@ -1,7 +1,7 @@
 /* An OpenCL driver that compiles and runs nothing: it answers as some vendor's GPU or CPU would and keeps the
- * programs that it is given. Its functions (null_driver.c) stand in for those of the OpenCL loader in the
- * program that they are linked into; so does what null_library.c has, for the parts of the library that ask what only a
- * device can tell. For programs that plan. */
+ * programs that it is given. Its functions (null_driver.c, null_programs.c) stand in for those of the OpenCL loader in
+ * the program that they are linked into; so does what null_library.c has, for the parts of the library that ask what
+ * only a device can tell. For programs that plan. */
 #ifndef CLATTN_TESTS_OFFLINE_NULL_DRIVER_H
 #define CLATTN_TESTS_OFFLINE_NULL_DRIVER_H
 
@@ -41,12 +41,19 @@ void null_library_has_all_rungs(int all);
 /* A context of null_device_named(target), which is used from now on. Ends the program where it fails. */
 clattn_context *null_context_open(const char *target);
 
+/* For the driver's own files: gives an answer of so many bytes as clGet...Info does. */
+cl_int null_driver_answer(const void *answer, size_t bytes, size_t size, void *value, size_t *needed);
+cl_device_id null_driver_device_id(void);
+
 /* Called with each kernel that is made, once. `program` counts the programs; `file` is that of its source. */
 struct null_kernel {
     int program;
     const char *name, *file, *source, *options;
 };
 void null_driver_on_kernel(void (*take)(const struct null_kernel *kernel));
+
+/* Binaries that came back damaged, or with other options than they were made with. */
+int null_driver_bad_binaries(void);
 
 /* A queue and a buffer, for calls that plan only when they enqueue. */
 cl_command_queue null_driver_queue(void);
