@@ -76,6 +76,8 @@ libclattn_tool_la_SOURCES = \
 	tools/lesson/device_time.h \
 	tools/lesson/gradient.c \
 	tools/lesson/gradient.h \
+	tools/lesson/gradient_sentence.c \
+	tools/lesson/gradient_sentence.h \
 	tools/lesson/kernels.h \
 	tools/lesson/lesson.h \
 	tools/lesson/lesson_list.h \
@@ -91,7 +93,12 @@ libclattn_tool_la_SOURCES = \
 	tools/lesson/sentence.c \
 	tools/lesson/sentence_data.c \
 	tools/lesson/sentence_data.h \
+	tools/lesson/sentence_head.c \
+	tools/lesson/sentence_head.h \
 	tools/lesson/stability.c \
+	tools/lesson/trainer.c \
+	tools/lesson/trainer.h \
+	tools/lesson/training.c \
 	tools/lesson/variance.c \
 	tools/library.c \
 	tools/library.h \

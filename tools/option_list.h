@@ -104,7 +104,8 @@ OPTION(AVERAGE, "average", NULL, "the weights' average over the heads instead of
 OPTION(ALL, "all", NULL, "every lesson, as pictures and a page in the folder that --output names")
 OPTION(COURSE, "output", "DIR", "folder for --all; is made where it is missing")
 OPTION(SEED, "seed", "N", "of the random numbers; default 1")
-OPTION(DATA, "data", "FILE", "layer of the lesson money-bank-grows; default: the one that comes with clattn")
+OPTION(DATA, "data", "FILE",
+       "layer of the lessons row, gradient and money-bank-grows; default: the one that comes with clattn")
 OPTION(LESSON_PLOT, "plot", "FILE", "draw the lesson's picture, .png or .svg")
 
 OPTION(BINARIES, "output", "DIR", "folder for the compiled programs; is made where it is missing")

@@ -11,6 +11,7 @@
 
 #define QUIET_SECONDS 2
 #define MANY_BYTES 100e6
+#define BAR_CELLS 24
 
 static struct {
     pthread_mutex_t lock;
@@ -21,9 +22,26 @@ static struct {
 } progress = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0, NULL, NULL };
 
 static atomic_ullong expected_bytes, done_bytes; /* of the progress that is shown */
+static atomic_uint expected_steps, done_steps;
+
+/* " [######..................] 150 of 600". */
+static void bar_text(char *text, size_t size, unsigned done, unsigned of)
+{
+    char bar[BAR_CELLS + 1];
+    const unsigned full = (unsigned)((double)done / of * BAR_CELLS);
+    memset(bar, '.', BAR_CELLS);
+    memset(bar, '#', full < BAR_CELLS ? full : BAR_CELLS);
+    bar[BAR_CELLS] = 0;
+    snprintf(text, size, " [%s] %u of %u", bar, done, of);
+}
 
 void progress_amount(char *text, size_t size)
 {
+    const unsigned of = atomic_load(&expected_steps);
+    if (of > 0) {
+        bar_text(text, size, atomic_load(&done_steps), of);
+        return;
+    }
     const double all = (double)atomic_load(&expected_bytes), done = (double)atomic_load(&done_bytes);
     text[0] = 0;
     if (all >= MANY_BYTES && all >= done) {
@@ -46,6 +64,12 @@ void progress_add(uint64_t bytes)
 void progress_take_back(uint64_t bytes)
 {
     atomic_fetch_sub(&done_bytes, bytes);
+}
+
+void progress_steps(unsigned done, unsigned of)
+{
+    atomic_store(&done_steps, done);
+    atomic_store(&expected_steps, of);
 }
 
 /* Wakes each second until the end. */
@@ -85,6 +109,7 @@ void progress_begin(const char *command, const char *what)
     progress.ended = 0;
     atomic_store(&expected_bytes, 0);
     atomic_store(&done_bytes, 0);
+    progress_steps(0, 0);
     progress.running = pthread_create(&progress.thread, NULL, report, NULL) == 0;
 }
 

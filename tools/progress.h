@@ -19,6 +19,9 @@ void progress_take_back(uint64_t bytes); /* they were kept only, and are counted
 /* What the line tells of them: ", 1.2 of 4.0 GB"; nothing of few bytes, or of none. */
 void progress_amount(char *text, size_t size);
 
+/* Steps of how many are done; the line has a bar of them. 0 of 0: it has none. */
+void progress_steps(unsigned done, unsigned of);
+
 /* The same line with a text of its own, at once; an empty text removes it. Not between the two above. */
 void progress_line(const char *command, const char *text);
 

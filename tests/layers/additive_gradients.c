@@ -147,11 +147,13 @@ static void bits(struct layer_test *test, clattn_type type, const char *strategy
 {
     struct random random = random_start(test->seed, 1000 + (uint64_t)type);
     struct additive_gradient_case c;
+    struct layer_worst worst = { .share = 0 };
     void *all[GRADIENTS];
     begin_fixed(&c, type);
     c.layer.problem.strategy = c.problem.strategy = strategy;
     additive_gradient_fill(&c, &random);
     layer_test_note(test, additive_gradient_run_host(test, &c) == CLATTN_OK, "all gradients");
+    layer_test_note(test, compare_with_reference(&c, &worst) == CLATTN_OK && worst.share <= 1, "and they are right");
     copy_all(&c, 1, all);
     layer_test_note(test, additive_gradient_run_enqueued(test, &c, 1) == CLATTN_OK && same_bits(&c, all, ALL_GRADIENTS),
                     "again");

@@ -7,6 +7,7 @@
 
 #include "attend.h"
 #include "gradient.h"
+#include "gradient_sentence.h"
 #include "lesson_list.h"
 #include "mathml.h"
 #include "sample.h"
@@ -165,9 +166,8 @@ static clattn_status study_dimension(struct lesson_run *run, struct study *study
     return status;
 }
 
-static void tell(struct lesson_run *run, const struct study *study)
+static void tell(struct page *page, const struct study *study)
 {
-    struct page *page = run->page;
     const int last = DIMENSIONS - 1;
     page_row(page, "dimension|Jacobian|scaled|dead rows|scaled|dQ|scaled|dK|scaled");
     for (int i = 0; i < DIMENSIONS; ++i) {
@@ -183,6 +183,11 @@ static void tell(struct lesson_run *run, const struct study *study)
     page_figure(page, study->query[0][last] / study->query[1][last], "dq grows");
     page_figure(page, study->dead[0][last], "dead unscaled");
     page_figure(page, study->dead[1][last], "dead scaled");
+}
+
+static void conclude(struct page *page, const struct study *study)
+{
+    const int last = DIMENSIONS - 1;
     page_conclusion(
         page,
         "Unscaled, gradients vanish and explode at once. At dimension %d, %.0f %% of the rows are dead: no "
@@ -247,7 +252,7 @@ int lesson_gradient(struct lesson_run *run)
     page_picture(run->page,
                  "Against the dimension: the norm of the Jacobian, the share of dead rows, and the mean length "
                  "of the gradients of queries and keys, unscaled and scaled. Unscaled, rows die while the mean "
-                 "gradient grows; scaled, all four are level.");
+                 "gradient grows; scaled, all four are level. Below: the weights of a real sentence, and dS.");
     for (int i = 0; i < DIMENSIONS; ++i) {
         const clattn_status status = study_dimension(run, &study, i);
         if (status != CLATTN_OK) {
@@ -255,6 +260,10 @@ int lesson_gradient(struct lesson_run *run)
         }
     }
     draw(run, &study);
-    tell(run, &study);
+    tell(run->page, &study);
+    if (gradient_sentence(run) != 0) {
+        return -1;
+    }
+    conclude(run->page, &study);
     return 0;
 }

@@ -10,6 +10,7 @@ const struct lesson lessons[] = {
     { "variance", "Variance: why scores are divided by the square root of the dimension", lesson_variance },
     { "saturation", "Saturation: what large scores do to softmax", lesson_saturation },
     { "gradient", "Gradient: where learning stops", lesson_gradient },
+    { "training", "Training: a layer learns to write backwards, with and without the square root", lesson_training },
     { "mask", "Mask: what may not be seen", lesson_mask },
     { "stability", "Stability: three ways to compute softmax, and where each breaks", lesson_stability },
     { "complexity", "Complexity: time and memory against length", lesson_complexity },

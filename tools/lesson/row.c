@@ -3,69 +3,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "attend.h"
 #include "lesson_list.h"
 #include "mathml.h"
-#include "sentence_data.h"
+#include "sentence_head.h"
 
-#define DIM_MAX 128
 #define SHOWN 3 /* numbers of a row in the tables */
-
-/* One head of the layer. */
-struct head {
-    const struct sentence *sentence;
-    struct look look; /* whose row is computed */
-    int count, dim;
-    float query[CHART_HEAT_MAX * DIM_MAX], key[CHART_HEAT_MAX * DIM_MAX], value[CHART_HEAT_MAX * DIM_MAX];
-    float out[CHART_HEAT_MAX * DIM_MAX], weights[CHART_HEAT_MAX * CHART_HEAT_MAX]; /* the device's */
-};
-
-/* x W^T + b, of the rows of W that are the head's. */
-static void project(const struct head *head, int64_t number, enum role weight, enum role bias, float *rows)
-{
-    const struct tensor *x = &head->sentence->inputs.tensor[ROLE_X], *w = &head->sentence->inputs.tensor[weight];
-    const struct tensor *b = &head->sentence->inputs.tensor[bias];
-    const int64_t columns = head->sentence->layer.problem.model_dim;
-    for (int i = 0; i < head->count; ++i) {
-        for (int c = 0; c < head->dim; ++c) {
-            const int64_t row = number * head->dim + c;
-            double sum = b->data ? tensor_load(b, row) : 0;
-            for (int64_t m = 0; m < columns; ++m) {
-                sum += tensor_load(x, i * columns + m) * tensor_load(w, row * columns + m);
-            }
-            rows[i * head->dim + c] = (float)sum;
-        }
-    }
-}
-
-static clattn_status compute(struct lesson_run *run, struct head *head)
-{
-    const int64_t group = head->sentence->layer.problem.query_heads / head->sentence->layer.problem.kv_heads;
-    project(head, head->look.head, ROLE_WQ, ROLE_BQ, head->query);
-    project(head, head->look.head / group, ROLE_WK, ROLE_BK, head->key);
-    project(head, head->look.head / group, ROLE_WV, ROLE_BV, head->value);
-    const struct attend call = { .batch = 1,
-                                 .rows = head->count,
-                                 .keys = head->count,
-                                 .dim = head->dim,
-                                 .dim_v = head->dim,
-                                 .scale = 1 / sqrt(head->dim),
-                                 .query = head->query,
-                                 .key = head->key,
-                                 .value = head->value,
-                                 .out = head->out,
-                                 .mode = CLATTN_WEIGHTS_SOFTMAX,
-                                 .weights = head->weights };
-    return attend(run, &call);
-}
 
 /* The row by hand, in float64. */
 struct by_hand {
     double dot[CHART_HEAT_MAX], score[CHART_HEAT_MAX], power[CHART_HEAT_MAX], weight[CHART_HEAT_MAX], sum;
-    double out[DIM_MAX];
+    double out[SENTENCE_DIM_MAX];
 };
 
-static void compute_by_hand(const struct head *head, struct by_hand *row)
+static void compute_by_hand(const struct sentence_head *head, struct by_hand *row)
 {
     const float *query = head->query + head->look.query * head->dim;
     for (int j = 0; j < head->count; ++j) {
@@ -85,7 +35,7 @@ static void compute_by_hand(const struct head *head, struct by_hand *row)
     }
 }
 
-static void tell_what(struct page *page, const struct head *head)
+static void tell_what(struct page *page, const struct sentence_head *head)
 {
     const struct sentence *s = head->sentence;
     page_paragraph(
@@ -110,7 +60,7 @@ static void tell_what(struct page *page, const struct head *head)
         (int)s->layer.problem.query_heads, (int)head->look.head, head->dim, s->tokens[head->look.query]);
 }
 
-static void tell_scores(struct page *page, const struct head *head, const struct by_hand *row)
+static void tell_scores(struct page *page, const struct sentence_head *head, const struct by_hand *row)
 {
     const float *query = head->query + head->look.query * head->dim;
     page_table_caption(page, "From the query of \"%s\", [%.2f, %.2f, %.2f, ...], to its weights",
@@ -125,7 +75,7 @@ static void tell_scores(struct page *page, const struct head *head, const struct
     page_table_end(page);
 }
 
-static void tell_values(struct page *page, const struct head *head, const struct by_hand *row)
+static void tell_values(struct page *page, const struct sentence_head *head, const struct by_hand *row)
 {
     const float *device = head->out + head->look.query * head->dim;
     page_table_caption(page, "From weights to the result: the first %d of its %d numbers", SHOWN, head->dim);
@@ -141,7 +91,7 @@ static void tell_values(struct page *page, const struct head *head, const struct
     page_table_end(page);
 }
 
-static void conclude(struct page *page, const struct head *head, const struct by_hand *row)
+static void conclude(struct page *page, const struct sentence_head *head, const struct by_hand *row)
 {
     const int i = head->look.query;
     double of_weights = 0, of_out = 0;
@@ -163,7 +113,7 @@ static void conclude(struct page *page, const struct head *head, const struct by
         of_weights, of_out);
 }
 
-static void draw(struct lesson_run *run, const struct head *head)
+static void draw(struct lesson_run *run, const struct sentence_head *head)
 {
     struct chart_panel *panel = chart_add(run->chart, "weights of the head in %", "key: is looked at", "query: looks",
                                           AXIS_LINEAR, AXIS_LINEAR);
@@ -184,10 +134,10 @@ static void draw(struct lesson_run *run, const struct head *head)
         head->sentence->tokens[head->look.query]);
 }
 
-static int tell_head(struct lesson_run *run, struct head *head)
+static int tell_head(struct lesson_run *run, struct sentence_head *head)
 {
     struct by_hand row = { .sum = 0 };
-    const clattn_status status = compute(run, head);
+    const clattn_status status = sentence_head_compute(run, head);
     if (status != CLATTN_OK) {
         return lesson_failed(run, status);
     }
@@ -204,25 +154,8 @@ static int tell_head(struct lesson_run *run, struct head *head)
 int lesson_row(struct lesson_run *run)
 {
     struct sentence *s = sentence_compute(run);
-    struct head *head = s ? calloc(1, sizeof(*head)) : NULL;
-    int result = -1;
-    if (s && !head) {
-        failure_failed(run->failure, "out of memory");
-    } else if (s) {
-        head->sentence = s;
-        head->count = s->count;
-        head->dim = (int)s->layer.problem.head_dim;
-        head->look = sentence_strongest(s, 0.9); /* one that leaves the others something to see */
-        if (head->look.weight < 0 || head->dim < SHOWN || head->dim > DIM_MAX ||
-            s->layer.problem.head_dim_v != head->dim) {
-            failure_misuse(run->failure,
-                           "--data: the lesson takes a sentence of two words and more, heads of %d to %d "
-                           "numbers",
-                           SHOWN, DIM_MAX);
-        } else {
-            result = tell_head(run, head);
-        }
-    }
+    struct sentence_head *head = s ? sentence_head_choose(run, s, SHOWN) : NULL;
+    const int result = head ? tell_head(run, head) : -1;
     free(head);
     sentence_free(s);
     return result;
