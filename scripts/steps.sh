@@ -130,22 +130,45 @@ missing_packages() {
     done
 }
 
-# as_root COMMAND...: with sudo unless we are root.
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
-}
-
-install_packages() {
+# install_line PACKAGE...: what root types to install them.
+install_line() {
     case $package_manager in
-    apt-get)
-        as_root apt-get update &&
-            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
-        ;;
-    dnf) as_root dnf install -y "$@" ;;
-    pacman) as_root pacman -S --needed --noconfirm "$@" ;;
-    brew) brew install "$@" ;;
+    apt-get) echo "apt-get update && apt-get install -y --no-install-recommends $*" ;;
+    dnf) echo "dnf install -y $*" ;;
+    pacman) echo "pacman -S --needed --noconfirm $*" ;;
+    brew) echo "brew install $*" ;;
     *) echo "no package manager of apt-get, dnf, pacman, brew on this machine"; return 1 ;;
     esac
+}
+
+# By sudo unless we are root; where there is none, the line is for people to paste.
+install_packages() {
+    line=$(install_line "$@") || { echo "$line"; return 1; }
+    if [ "$package_manager" = brew ] || [ "$(id -u)" = 0 ]; then
+        DEBIAN_FRONTEND=noninteractive sh -c "$line"
+    elif command -v sudo >/dev/null; then
+        sudo env DEBIAN_FRONTEND=noninteractive sh -c "$line"
+    else
+        printf 'sudo is not there; as root:\n\n%s\n\n' "$line"
+        return 1
+    fi
+}
+
+# Names of packages on lines of missing_packages.
+package_names() { awk '$2 != "-" { print $2 }' | sort -u; }
+
+# announce_packages GROUP...: how many a step will install and which, with what they take where apt-get knows that.
+announce_packages() {
+    find_package_manager
+    names=$(missing_packages "$@" | package_names)
+    [ -n "$names" ] || return 0
+    # shellcheck disable=SC2086 # a list of names
+    set -- $names
+    echo "  to install: $# packages, and what they need: $*"
+    [ "$package_manager" != apt-get ] ||
+        LC_ALL=C apt-get --assume-no -o Debug::NoLocking=1 --no-install-recommends install "$@" 2>/dev/null |
+        sed -n 's/^[0-9]* upgraded, \([0-9]* newly installed\),.*/  \1/p; s/^Need to get \(.*\)\./  \1 to download/p
+            s/^After this operation, \(.*\)\./  \1/p'
 }
 
 # Installs what the groups need and this machine lacks, then looks again.
@@ -156,7 +179,7 @@ ensure_packages() {
         echo "missing:"
         echo "$missing"
         # shellcheck disable=SC2046 # a list of names
-        install_packages $(echo "$missing" | awk '$2 != "-" { print $2 }' | sort -u) || return 1
+        install_packages $(echo "$missing" | package_names) || return 1
         missing=$(missing_packages "$@")
     fi
     [ -z "$missing" ] || { echo "still missing:"; echo "$missing"; return 1; }
@@ -166,7 +189,7 @@ ensure_packages() {
 # not keep the others out.
 ensure_extra_packages() {
     ensure_packages "$@" && return
-    for package in $(missing_packages "$@" | awk '$2 != "-" { print $2 }' | sort -u); do
+    for package in $(missing_packages "$@" | package_names); do
         install_packages "$package" || echo "going on without $package"
     done
 }
@@ -178,6 +201,8 @@ require_packages() {
     [ -n "$missing" ] || return 0
     echo "missing, and the package of ${package_manager:-your system} that has it:"
     echo "$missing"
+    # shellcheck disable=SC2046 # a list of names
+    printf 'as root:\n\n%s\n\n' "$(install_line $(echo "$missing" | package_names))"
     return 1
 }
 

@@ -287,7 +287,7 @@ static void run_step(const struct step *step, int sample, const char *strategy, 
 static int concerns(const struct step *step, size_t strategy_index, const char *strategy)
 {
     if (strchr(strategy, '/')) {
-        return step->call == do_plan || step->call == do_enqueue;
+        return step->call == do_plan || step->call == do_enqueue || step->call == do_timed;
     }
     return strategy_index == 0 || step->needs == NEEDS_PLAN || step->call == do_plan || step->call == do_host;
 }
