@@ -13,7 +13,7 @@ GROWTH(clattn_context_costs, "costs", compile_ms, copied_bytes, CLATTN_CONTEXT_C
 GROWTH(clattn_program_costs, "costs", compile_ms, kernels, CLATTN_PROGRAM_COSTS_INIT);
 GROWTH(clattn_plan_costs, "costs", create_ms, strategies, CLATTN_PLAN_COSTS_INIT);
 GROWTH(clattn_estimate, "estimate", call_ms, was_asked, CLATTN_ESTIMATE_INIT);
-GROWTH(clattn_kernel_time, "time", started_ns, ended_ns, CLATTN_KERNEL_TIME_INIT);
+GROWTH(clattn_kernel_time, "time", event, ended_ns, CLATTN_KERNEL_TIME_INIT);
 
 static uint64_t type_of(enum device_class device_class)
 {

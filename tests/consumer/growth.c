@@ -202,7 +202,7 @@ static void kernel_times(clattn_context *context, cl_mem in, cl_mem out)
     expect(clattn_enqueue_forward(plan, queue, NULL, &tensors, 0, NULL, NULL), CLATTN_OK, "a call");
     clFinish(queue);
     TRY(clattn_kernel_times_get(times, 0, &time), time, "a kernel's time");
-    if (!time.kernel || time.is_done == 0 || time.started_ns == 0) {
+    if (!time.kernel || !time.file || !time.event) {
         printf("FAIL times of kernels: a field was not filled\n");
         failed = 1;
     }
