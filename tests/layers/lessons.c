@@ -136,8 +136,11 @@ static void check_picture(struct layer_test *test, const struct chart *chart, co
 {
     char path[300];
     struct stat file;
+    struct output output = { NULL, NULL, NULL };
     snprintf(path, sizeof(path), "%s/picture.%s", folder, ending);
-    const int good = chart_write(chart, path, failure) == 0 && stat(path, &file) == 0 && file.st_size > 1000;
+    const int written = chart_write(chart, path, &output, failure) == 0 && output_take_place(&output, failure) == 0;
+    const int good = written && stat(path, &file) == 0 && file.st_size > 1000;
+    output_abandon(&output);
     layer_test_note(test, good, path);
     unlink(path);
 }
