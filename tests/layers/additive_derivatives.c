@@ -125,7 +125,7 @@ static double derivative(const struct derivative_case *c, int moved, double *out
     for (int i = 0; i < ADDITIVE_INPUTS; ++i) {
         for (int64_t n = 0; n < c->layer.count[i]; ++n) {
             const double value = type_load(p->type, c->layer.inputs[i], n);
-            c->moved[i][n] = i == moved ? CMPLX(value, STEP * c->direction[i][n]) : value;
+            c->moved[i][n] = i == moved ? value + I * (STEP * c->direction[i][n]) : value;
         }
     }
     for (int64_t row = 0; row < p->batch * p->rows; ++row) {
