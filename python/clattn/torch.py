@@ -193,13 +193,22 @@ def _fields(query, key, mask, bias, slopes, sinks, key_lengths):
                            None if key_lengths is None else key_lengths.tolist(), None)
 
 
+def _like(tensor, columns):
+    """A new one with as many columns, with its rows beside each other in memory where the tensor's are, or its heads:
+    models split heads from rows that lie together, and join them again."""
+    batch, heads, rows, _ = tensor.shape
+    if tensor.stride(1) < tensor.stride(2):
+        return tensor.new_empty((batch, rows, heads, columns)).transpose(1, 2)
+    return tensor.new_empty((batch, heads, rows, columns))
+
+
 @torch.library.custom_op("clattn::attention", mutates_args=(), device_types="cpu")
 def _operator(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], bias: Optional[Tensor],
               slopes: Optional[Tensor], sinks: Optional[Tensor], key_lengths: Optional[Tensor], causal: str,
               alignment: str, window_left: int, window_right: int, scale: Optional[float],
               softcap: float) -> Tuple[Tensor, Tensor]:
     q, k, v = _views(query, key, value)
-    out = query.new_empty(query.shape[:3] + value.shape[3:])
+    out = _like(query, value.shape[3])
     lse = query.new_empty(query.shape[:3], dtype=torch.float32)
     run(default_context(), q, k, v, _fields(query, key, mask, bias, slopes, sinks, key_lengths), call_of(q, k, scale),
         _options(causal, alignment, window_left, window_right, softcap),
@@ -211,7 +220,7 @@ def _operator(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor],
 @_operator.register_fake
 def _(query, key, value, mask, bias, slopes, sinks, key_lengths, causal, alignment, window_left, window_right, scale,
       softcap):
-    return query.new_empty(query.shape[:3] + value.shape[3:]), query.new_empty(query.shape[:3], dtype=torch.float32)
+    return _like(query, value.shape[3]), query.new_empty(query.shape[:3], dtype=torch.float32)
 
 
 @torch.library.custom_op("clattn::attention_backward", mutates_args=(), device_types="cpu")
@@ -222,7 +231,7 @@ def _backward_operator(grad_out: Tensor, query: Tensor, key: Tensor, value: Tens
                        of_slopes: bool, of_sinks: bool) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     q, k, v = _views(query, key, value, floating=("query", "key", "value"))
     batch, heads, rows, _ = q.shape
-    grads = [torch.empty(x.shape, dtype=x.dtype) for x in (query, key, value)]
+    grads = [_like(x, x.shape[3]) for x in (query, key, value)]
     gradients = dict(zip(("dquery", "dkey", "dvalue"), map(torch_view, grads)))
     for wanted, name, like, shape in ((of_bias, "dbias", bias, (batch, heads, rows, k.shape[2])),
                                       (of_slopes, "dslopes", slopes, (batch, heads)), (of_sinks, "dsinks", sinks, (heads,))):
@@ -243,7 +252,7 @@ def _(grad_out, query, key, value, out, lse, mask, bias, slopes, sinks, key_leng
       window_right, scale, softcap, of_bias, of_slopes, of_sinks):
     kind = torch.float64 if query.dtype == torch.float64 else torch.float32
     none = (0,)
-    return tuple([x.new_empty(x.shape) for x in (query, key, value)] +
+    return tuple([_like(x, x.shape[3]) for x in (query, key, value)] +
                  [bias.new_empty(bias.shape) if of_bias else query.new_empty(none, dtype=kind),
                   query.new_empty(slopes.shape if of_slopes else none, dtype=kind),
                   query.new_empty(sinks.shape if of_sinks else none, dtype=kind)])

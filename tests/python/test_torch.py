@@ -264,10 +264,21 @@ class Operator(unittest.TestCase):
         for leaf, right in zip(leaves, eager):
             self.assertLessEqual((leaf.grad - right).abs().max().item(), 1e-6)
 
+    def test_heads_are_joined_without_a_copy(self):
+        """A model's heads are views of rows that lie together; so are the results."""
+        leaves = [normal(2, 9, 4, 16, seed=i).transpose(1, 2).requires_grad_() for i in range(3)]
+        out = clattn.torch.attention(*leaves)
+        self.assertTrue(out.transpose(1, 2).is_contiguous())
+        for grad in torch.autograd.grad(out.sum(), leaves):
+            self.assertTrue(grad.transpose(1, 2).is_contiguous())
+        self.assertTrue(clattn.torch.attention(*inputs()).is_contiguous())
+        self.assertTrue(torch.equal(out, clattn.torch.attention(*[x.contiguous() for x in leaves])))
+
     def test_as_pytorch_wants_operators(self):
-        arguments = (*inputs(), None, None, None, None, None, "top-left", "", -1, -1, None, 0.0)
-        torch.library.opcheck(torch.ops.clattn.attention.default, arguments,
-                              test_utils=("test_schema", "test_faketensor", "test_autograd_registration"))
+        for three in (inputs(), [x.transpose(1, 2).contiguous().transpose(1, 2) for x in inputs()]):
+            arguments = (*three, None, None, None, None, None, "top-left", "", -1, -1, None, 0.0)
+            torch.library.opcheck(torch.ops.clattn.attention.default, arguments,
+                                  test_utils=("test_schema", "test_faketensor", "test_autograd_registration"))
 
 
 if __name__ == "__main__":
