@@ -120,7 +120,7 @@ typedef struct clattn_additive_backward_problem {
     uint32_t gradients;                     /* clattn_additive_gradient, or-ed; at least one, each by itself */
     uint32_t accumulate;       /* of these: what is in the array is added to, once, old + new; only in float32 */
     clattn_type gradient_type; /* of all gradients. CLATTN_TYPE_NONE: the layer's type; or CLATTN_FLOAT32 */
-    const char *strategy;      /* of the gradients of softmax and value mixing; NULL: the best */
+    const char *strategy;      /* of dvalue; NULL: the best */
 } clattn_additive_backward_problem;
 
 #define CLATTN_ADDITIVE_BACKWARD_PROBLEM_INIT                                                                          \

@@ -248,6 +248,7 @@ nodist_libclattn_core_la_SOURCES = src/program/embedded_cl.c
 
 # The kernel files, and what they share with the host.
 KERNEL_FILES = \
+	cl/additive_ds.cl \
 	cl/additive_lanes.clh \
 	cl/additive_params.h \
 	cl/additive_score.cl \

@@ -241,6 +241,7 @@ test_scripts = \
 	tests/cli/run \
 	tests/units/probes.sh \
 	tests/robust/guard_cases.sh \
+	tests/robust/guard_layers.sh \
 	tests/robust/broken_devices.sh \
 	tests/cli/malformed \
 	tests/cli/manners \

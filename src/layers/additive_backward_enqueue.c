@@ -2,6 +2,7 @@
 #include "cl/additive_params.h"
 #include "layers/additive_backward_layer.h"
 #include "layers/sections.h"
+#include "operation/fill_params.h"
 
 /* What every step is told. */
 struct step {
@@ -127,8 +128,7 @@ static clattn_status attend(const struct step *s, cl_mem workspace)
 
 /* ---- backwards -------------------------------------------------------------------------------- */
 
-/* dvalue and dS. */
-static clattn_status differentiate_attention(const struct step *s, cl_mem workspace)
+static clattn_status differentiate_values(const struct step *s, cl_mem workspace)
 {
     const clattn_additive_problem *p = s->problem;
     const struct backward_problem *problem = &s->layer->problem.backward;
@@ -139,15 +139,83 @@ static clattn_status differentiate_attention(const struct step *s, cl_mem worksp
     struct call call;
     fill_tensors(s, &places, &tensors, &values);
     gradients.dout = tensor_of(input(s, ADDITIVE_DOUT, ADDITIVE_BACKWARD_DOUT, 0), p->rows, p->value_dim);
-    if (backward_wants(problem, CLATTN_GRADIENT_VALUE)) {
-        gradients.dvalue = tensor_of(section(s, ADDITIVE_BACKWARD_DVALUE, 0), p->keys, p->value_dim);
-    }
-    if (backward_wants(problem, CLATTN_GRADIENT_BIAS)) {
-        gradients.dbias = tensor_of(section(s, ADDITIVE_BACKWARD_DS, 0), p->rows, p->keys);
-    }
+    gradients.dvalue = tensor_of(section(s, ADDITIVE_BACKWARD_DVALUE, 0), p->keys, p->value_dim);
     gradients.workspace = workspace;
     const clattn_status status = backward_call_from_device(problem, &values, &tensors, &gradients, &call);
     return status == CLATTN_OK ? enqueue_in_chain(s->layer->backward, &call.operands, s->chain) : status;
+}
+
+/* dP [batch][rows][keys] = dout value^T, where dS will be. */
+static clattn_status multiply_values(const struct step *s)
+{
+    const clattn_additive_problem *p = s->problem;
+    const struct matrix dout = input(s, ADDITIVE_DOUT, ADDITIVE_BACKWARD_DOUT, p->value_dim);
+    const struct matrix value = input(s, ADDITIVE_VALUE, ADDITIVE_BACKWARD_VALUE, p->value_dim);
+    const struct projection projection = {
+        .params = { .left_offset = dout.offset,
+                    .right_offset = value.offset,
+                    .result_offset = element_of(s, ADDITIVE_BACKWARD_DS),
+                    .left_row = p->value_dim,
+                    .right_row = p->value_dim,
+                    .result_row = p->keys,
+                    .left_batch = p->rows * p->value_dim,
+                    .right_batch = p->keys * p->value_dim,
+                    .result_batch = p->rows * p->keys,
+                    .rows = (int)p->rows,
+                    .columns = (int)p->keys,
+                    .depth = (int)p->value_dim },
+        .batch = p->batch,
+        .left = dout.buffer,
+        .right = value.buffer,
+        .result = s->operands->workspace,
+    };
+    return projector_enqueue(&s->layer->matrices.projector, &projection, s->chain);
+}
+
+/* D of each row, then dS in place of dP. `call`: of the forward attention, whose masks hide. */
+static clattn_status launch_ds(const struct step *s, const struct call *call)
+{
+    const clattn_additive_problem *p = s->problem;
+    const struct matrix dout = input(s, ADDITIVE_DOUT, ADDITIVE_BACKWARD_DOUT, p->value_dim);
+    const struct tensor_place *given_places = s->operands->tensor;
+    const clattn_additive_ds values = {
+        .dout_at = dout.offset,
+        .out_at = element_of(s, ADDITIVE_BACKWARD_OUT),
+        .lse_at = element_of(s, ADDITIVE_BACKWARD_LSE),
+        .d_at = element_of(s, ADDITIVE_BACKWARD_D),
+        .scores_at = element_of(s, ADDITIVE_BACKWARD_SCORES),
+        .ds_at = element_of(s, ADDITIVE_BACKWARD_DS),
+        .score_stride = s->layer->scores.key_stride,
+        .value_dim = (int)p->value_dim,
+        .all_rows = (int)(p->batch * p->rows),
+    };
+    clattn_params params;
+    const size_t items = s->layer->ds_items, local[3] = { items, 1, 1 };
+    const size_t rows = ((size_t)values.all_rows + items - 1) / items * items;
+    const size_t global[3] = { items, (size_t)p->rows, (size_t)p->batch };
+    const struct launch_argument of_rows[] = { ARGUMENT(values), ARGUMENT(dout.buffer),
+                                               ARGUMENT(s->operands->workspace) };
+    const struct launch_argument of_pairs[] = { ARGUMENT(params), ARGUMENT(values),
+                                                ARGUMENT(given_places[ADDITIVE_MASK].buffer),
+                                                ARGUMENT(given_places[ADDITIVE_KEY_LENGTHS].buffer),
+                                                ARGUMENT(s->operands->workspace) };
+    params_fill(&s->layer->problem.forward, call, &params);
+    const clattn_status status = launch(s->chain, s->layer->row_terms, 1, &rows, local, 3, of_rows);
+    return status == CLATTN_OK ? launch(s->chain, s->layer->ds, 3, global, local, 5, of_pairs) : status;
+}
+
+static clattn_status differentiate_softmax(const struct step *s)
+{
+    const struct additive_places places = places_of(s);
+    clattn_tensors tensors = CLATTN_TENSORS_INIT;
+    clattn_call values = CLATTN_CALL_INIT;
+    struct call call;
+    fill_tensors(s, &places, &tensors, &values);
+    clattn_status status = call_from_device(&s->layer->problem.forward, &values, &tensors, &call);
+    if (status == CLATTN_OK) {
+        status = multiply_values(s);
+    }
+    return status == CLATTN_OK ? launch_ds(s, &call) : status;
 }
 
 /* The keys' hidden units once more, each key's side by side. */
@@ -193,7 +261,10 @@ static clattn_status sum_pairs(const struct step *s, int own)
 
 static clattn_status differentiate_scores(const struct step *s)
 {
-    clattn_status status = wants(s, ADDITIVE_GRADIENTS_OF_SCORES) ? project_keys(s) : CLATTN_OK;
+    clattn_status status = differentiate_softmax(s);
+    if (status == CLATTN_OK) {
+        status = project_keys(s);
+    }
     for (int side = 0; side < ADDITIVE_SIDES && status == CLATTN_OK; ++side) {
         status = s->layer->sides[side].needs_dunits ? sum_pairs(s, side) : status;
     }
@@ -285,10 +356,10 @@ static clattn_status enqueue_steps(const struct step *s, cl_mem forward, cl_mem 
     if (status == CLATTN_OK && !is_zero) {
         status = attend(s, forward);
     }
-    if (status == CLATTN_OK && !is_zero) {
-        status = differentiate_attention(s, backward);
+    if (status == CLATTN_OK && !is_zero && s->layer->backward) {
+        status = differentiate_values(s, backward);
     }
-    if (status == CLATTN_OK && !is_zero) {
+    if (status == CLATTN_OK && !is_zero && wants(s, ADDITIVE_GRADIENTS_OF_SCORES)) {
         status = differentiate_scores(s);
     }
     return status == CLATTN_OK ? give_all(s, is_zero) : status;
@@ -307,7 +378,7 @@ clattn_status additive_backward_enqueue(const struct clattn_additive_backward *l
     }
     for (int i = 0; i < 2 && status == CLATTN_OK; ++i) {
         status = section_buffer(operands->workspace, layer->section_at[ADDITIVE_BACKWARD_ATTENTION],
-                                plans[i]->workspace_bytes, &parts[i]);
+                                plans[i] ? plans[i]->workspace_bytes : 0, &parts[i]);
     }
     chain.more_follows = 1;
     status = status == CLATTN_OK ? enqueue_steps(&step, parts[0], parts[1]) : status;

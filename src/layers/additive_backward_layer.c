@@ -96,7 +96,7 @@ static clattn_status plan_sections(struct clattn_additive_backward *b)
     const int of_scores = additive_backward_wants(&b->problem, ADDITIVE_GRADIENTS_OF_SCORES);
     const int of_value = additive_backward_wants(&b->problem, CLATTN_ADDITIVE_GRADIENT_VALUE);
     const int widens = p->type != CLATTN_FLOAT32;
-    const size_t forward = b->forward->workspace_bytes, backward = b->backward->workspace_bytes;
+    const size_t forward = b->forward->workspace_bytes, backward = b->backward ? b->backward->workspace_bytes : 0;
     int64_t bytes[ADDITIVE_BACKWARD_SECTIONS] = {
         [ADDITIVE_BACKWARD_ZERO] = sizeof(float),
         [ADDITIVE_BACKWARD_VALUE] = widens ? bytes_of(p->batch, p->keys, p->value_dim) : 0,
@@ -108,6 +108,7 @@ static clattn_status plan_sections(struct clattn_additive_backward *b)
         [ADDITIVE_BACKWARD_SCORES] = bytes_of(p->batch, p->rows, b->scores.key_stride),
         [ADDITIVE_BACKWARD_OUT] = bytes_of(p->batch, p->rows, p->value_dim),
         [ADDITIVE_BACKWARD_LSE] = bytes_of(1, p->batch, p->rows),
+        [ADDITIVE_BACKWARD_D] = of_scores ? bytes_of(1, p->batch, p->rows) : 0,
         [ADDITIVE_BACKWARD_DVALUE] = of_value ? bytes_of(p->batch, p->keys, p->value_dim) : 0,
         [ADDITIVE_BACKWARD_DS] = of_scores ? bytes_of(p->batch, p->rows, p->keys) : 0,
         [ADDITIVE_BACKWARD_PARTIALS] = bytes_of(1, b->partials, b->hidden_stride),
@@ -121,6 +122,24 @@ static clattn_status plan_sections(struct clattn_additive_backward *b)
 }
 
 /* ---- plans ------------------------------------------------------------------------------------ */
+
+static clattn_status build_ds(struct clattn_additive_backward *b)
+{
+    static const char file[] = "additive_ds.cl", options[] = "-D TYPE=1"; /* float32 */
+    size_t of_rows = 1;
+    clattn_status status = program_kernel(b->context, file, options, "additive_row_terms", &b->row_terms);
+    if (status == CLATTN_OK) {
+        status = program_kernel(b->context, file, options, "additive_ds", &b->ds);
+    }
+    if (status == CLATTN_OK) {
+        status = additive_group_items(b->context, b->row_terms, &of_rows);
+    }
+    if (status == CLATTN_OK) {
+        status = additive_group_items(b->context, b->ds, &b->ds_items);
+    }
+    b->ds_items = of_rows < b->ds_items ? of_rows : b->ds_items;
+    return status;
+}
 
 static clattn_status build_sums(struct clattn_additive_backward *b)
 {
@@ -138,7 +157,7 @@ static clattn_status plan(struct clattn_additive_backward *b, struct text *expla
     b->partials = additive_backward_wants(&b->problem, CLATTN_ADDITIVE_GRADIENT_SCORE) ? p->batch * blocks : 0;
     plan_sides(b);
     clattn_status status = planner_plan(b->context, &b->problem.forward.any, &b->forward);
-    if (status == CLATTN_OK) {
+    if (status == CLATTN_OK && additive_backward_wants(&b->problem, CLATTN_ADDITIVE_GRADIENT_VALUE)) {
         status = planner_plan(b->context, &b->problem.backward.attention.any, &b->backward);
     }
     if (status == CLATTN_OK) {
@@ -147,6 +166,9 @@ static clattn_status plan(struct clattn_additive_backward *b, struct text *expla
     }
     if (status == CLATTN_OK) {
         status = additive_scores_init(&b->scores, b->context, p, CLATTN_FLOAT32, &b->matrices.projector, explain);
+    }
+    if (status == CLATTN_OK) {
+        status = build_ds(b);
     }
     if (status == CLATTN_OK) {
         status = build_sums(b);
@@ -160,10 +182,11 @@ static void explain_plans(const struct clattn_additive_backward *b, struct text 
         text_append(text, "sums over pairs: %d hidden units x %d rows or keys a work-item\n", b->scores.lanes,
                     ADDITIVE_SUM_ROWS);
     }
-    text_append(text,
-                "workspace in all: %zu bytes\nsoftmax and value mixing, once more, with the scores as bias:\n%s"
-                "their gradients:\n%s",
-                b->workspace_bytes, b->forward->explain, b->backward->explain);
+    text_append(text, "workspace in all: %zu bytes\nsoftmax and value mixing, once more, with the scores as bias:\n%s",
+                b->workspace_bytes, b->forward->explain);
+    if (b->backward) {
+        text_append(text, "dvalue:\n%s", b->backward->explain);
+    }
 }
 
 clattn_status additive_backward_create(clattn_context *context, const struct additive_backward_problem *problem,

@@ -1,6 +1,7 @@
-/* The gradients of additive attention on a device: scores and softmax once more, in float32, the gradients of softmax
- * and value mixing by any strategy's attention, where those of the scores are a bias's, then sums over pairs, and
- * products around them. */
+/* The gradients of additive attention on a device: scores and softmax once more, in float32; dvalue by any strategy's
+ * gradients of attention; those of the scores out of a product, dout times values; sums over pairs of these, and
+ * products around them. (The gradient of a bias is dS too, but its kernel forms each pair's product by itself: most of
+ * a call's time.) */
 #ifndef CLATTN_SRC_ADDITIVE_BACKWARD_LAYER_H
 #define CLATTN_SRC_ADDITIVE_BACKWARD_LAYER_H
 
@@ -25,8 +26,9 @@ enum additive_backward_section {
     ADDITIVE_BACKWARD_SCORES,      /* [batch][rows][key_stride] */
     ADDITIVE_BACKWARD_OUT,
     ADDITIVE_BACKWARD_LSE,
+    ADDITIVE_BACKWARD_D,
     ADDITIVE_BACKWARD_DVALUE,
-    ADDITIVE_BACKWARD_DS, /* [batch][rows][keys] */
+    ADDITIVE_BACKWARD_DS, /* [batch][rows][keys]; dP before */
     ADDITIVE_BACKWARD_DQUERY_UNITS,
     ADDITIVE_BACKWARD_DKEY_UNITS,
     ADDITIVE_BACKWARD_PARTIALS, /* [batch * blocks of rows][hidden_stride]: dscore's */
@@ -55,9 +57,9 @@ struct clattn_additive_backward {
     struct additive_backward_problem problem;
     struct matrices matrices;
     struct additive_scores scores;
-    struct kernel *sums;
-    size_t sum_items; /* work-items of a work-group, along the hidden units */
-    struct clattn_plan *forward, *backward;
+    struct kernel *row_terms, *ds, *sums;
+    size_t ds_items, sum_items;             /* work-items of a work-group, along keys or rows, and hidden units */
+    struct clattn_plan *forward, *backward; /* NULL: dvalue is not asked for */
     struct additive_side sides[ADDITIVE_SIDES];
     int64_t hidden_stride, partials; /* rows of the latter; 0: dscore is not asked for */
     size_t section_at[ADDITIVE_BACKWARD_SECTIONS];

@@ -107,11 +107,11 @@ static clattn_status init_attention(struct additive_backward_problem *b, const c
     attention.strategy = *forward_strategy ? forward_strategy : NULL;
     const clattn_status status = problem_init(&b->forward, &attention);
     backward.forward = &attention;
-    backward.gradients =
-        (additive_backward_wants(b, CLATTN_ADDITIVE_GRADIENT_VALUE) ? (uint32_t)CLATTN_GRADIENT_VALUE : 0) |
-        (additive_backward_wants(b, ADDITIVE_GRADIENTS_OF_SCORES) ? (uint32_t)CLATTN_GRADIENT_BIAS : 0);
+    backward.gradients = CLATTN_GRADIENT_VALUE;
     backward.strategy = strategy;
-    return status == CLATTN_OK ? backward_problem_init(&b->backward, &backward) : status;
+    return status == CLATTN_OK && additive_backward_wants(b, CLATTN_ADDITIVE_GRADIENT_VALUE)
+               ? backward_problem_init(&b->backward, &backward)
+               : status;
 }
 
 clattn_status additive_backward_problem_init(struct additive_backward_problem *b,

@@ -38,7 +38,7 @@ struct additive_backward_problem {
     uint32_t gradients, accumulate;
     clattn_type type;                 /* of the gradients */
     struct problem forward;           /* softmax and value mixing in float32, with lse */
-    struct backward_problem backward; /* their gradients, those of the scores as of a bias */
+    struct backward_problem backward; /* dvalue; valid where that is asked for */
 };
 
 static inline int additive_backward_wants(const struct additive_backward_problem *problem, uint32_t gradients)

@@ -42,6 +42,7 @@ struct row {
 #define PROJECT(field) FIELD(clattn_project, field)
 #define MATRIX(field) FIELD(clattn_layer_matrix, field)
 #define ADDITIVE(field) FIELD(clattn_additive_values, field)
+#define OF_DS(field) FIELD(clattn_additive_ds, field)
 #define PAIRS(field) FIELD(clattn_additive_sums, field)
 #define MERGE(field) FIELD(clattn_merge_params, field)
 #define INPUT_PLACE(field) FIELD(clattn_input_place, field)
@@ -86,6 +87,9 @@ static const struct row rows[] = {
 
     STRUCT(clattn_additive_values) ADDITIVE(zero_at) ADDITIVE(queries_at) ADDITIVE(keys_at) ADDITIVE(score_at)
     ADDITIVE(scores_at) ADDITIVE(key_stride) ADDITIVE(hidden_dim) ADDITIVE(hidden_stride)
+
+    STRUCT(clattn_additive_ds) OF_DS(dout_at) OF_DS(out_at) OF_DS(lse_at) OF_DS(d_at) OF_DS(scores_at) OF_DS(ds_at)
+    OF_DS(score_stride) OF_DS(value_dim) OF_DS(all_rows)
 
     STRUCT(clattn_additive_sums) PAIRS(own_at) PAIRS(other_at) PAIRS(score_at) PAIRS(ds_at) PAIRS(sums_at)
     PAIRS(partials_at) PAIRS(ds_batch) PAIRS(ds_own) PAIRS(ds_other) PAIRS(own_len) PAIRS(other_len) PAIRS(hidden_dim)

@@ -136,7 +136,7 @@ static void begin_fixed(struct additive_gradient_case *c, clattn_type type)
     p->query_dim = 24;
     p->key_dim = 10;
     p->hidden_dim = 33;
-    p->value_dim = 12;
+    p->value_dim = 70;
     p->strategy = "plain";
     c->problem.gradient_type = CLATTN_FLOAT32;
 }
@@ -275,6 +275,33 @@ static void hidden(struct layer_test *test)
     additive_gradient_end(&c);
 }
 
+/* Scores that leave float32's range downwards hide their keys, as a bias of -inf does. A row of such alone adds
+ * nothing. */
+static void no_score(struct layer_test *test)
+{
+    struct random random = random_start(test->seed, 2500);
+    struct additive_gradient_case c;
+    additive_gradient_begin(&c);
+    clattn_additive_problem *p = &c.layer.problem;
+    p->rows = p->keys = 3;
+    p->query_dim = p->value_dim = 2;
+    p->hidden_dim = 2;
+    p->strategy = "plain";
+    additive_gradient_fill(&c, &random);
+    for (int n = 0; n < 6; ++n) {
+        ((float *)c.layer.inputs[0])[n] = ((float *)c.layer.inputs[1])[n] = 20;
+    }
+    for (int n = 0; n < 4; ++n) {
+        ((float *)c.layer.inputs[3])[n] = ((float *)c.layer.inputs[4])[n] = 1; /* each tanh is 1 */
+    }
+    ((float *)c.layer.inputs[5])[0] = ((float *)c.layer.inputs[5])[1] = -3e38f;
+    layer_test_note(test, additive_gradient_run_host(test, &c) == CLATTN_OK, "scores of -inf");
+    for (int i = 0; i < GRADIENTS; ++i) {
+        layer_test_note(test, is_zero(c.got[i], 0, c.layer.count[i]), "gradients of scores of -inf");
+    }
+    additive_gradient_end(&c);
+}
+
 int main(int argc, char **argv)
 {
     struct layer_test test;
@@ -291,6 +318,7 @@ int main(int argc, char **argv)
         bits(&test, CLATTN_BFLOAT16, NULL);
         scaled_dout(&test);
         hidden(&test);
+        no_score(&test);
     }
     return layer_test_end(&test);
 }

@@ -1,0 +1,50 @@
+/* additive_ds: the derivatives of a loss at the scores of additive attention, in place of dP, which a product made.
+ *
+ *     dP [batch][rows][keys]             dot(dout[b,i], value[b,j])
+ *     D  [batch * rows]                  dot(dout[b,i], out[b,i])                      additive_row_terms
+ *     dS [batch][rows][keys]             exp(scores[b][i][j] - lse[b,i]) * (dP - D)     additive_ds
+ *
+ *     additive_row_terms: global id 0: row of all batch entries
+ *     additive_ds: global id 0: every so many of a row's keys       1: row       2: batch
+ *
+ * Exactly 0 where the row may not see the key, whatever dP and the score are there. */
+#include "additive_params.h"
+#include "mask.clh"
+
+#define BLOCK 64 /* columns that are summed in one go */
+
+__kernel void additive_row_terms(const clattn_additive_ds values, __global const float *dout,
+                                 __global float *workspace)
+{
+    const clattn_additive_ds *v = &values;
+    const int row = (int)get_global_id(0);
+    float total = 0;
+    for (int first = 0; first < v->value_dim && row < v->all_rows; first += BLOCK) {
+        float sum = 0;
+        for (int c = first; c < min(first + BLOCK, v->value_dim); ++c) {
+            const clattn_i64 at = (clattn_i64)row * v->value_dim + c;
+            sum = fma(dout[v->dout_at + at], workspace[v->out_at + at], sum);
+        }
+        total += sum;
+    }
+    if (row < v->all_rows) {
+        workspace[v->d_at + row] = total;
+    }
+}
+
+__kernel void additive_ds(const clattn_params params, const clattn_additive_ds values,
+                          __global const uchar *mask, __global const int *key_lengths, __global float *workspace)
+{
+    const clattn_params *p = &params;
+    const int i = (int)get_global_id(1), b = (int)get_global_id(2);
+    const clattn_i64 row = (clattn_i64)b * p->query_len + i;
+    const attention_buffers in = { .mask = mask, .key_lengths = key_lengths };
+    const sequence s = sequence_of(p, &in, b);
+    const float lse = workspace[values.lse_at + row], d = workspace[values.d_at + row];
+    __global const float *scores = workspace + values.scores_at + row * values.score_stride;
+    __global float *ds = workspace + values.ds_at + row * p->key_len;
+    for (int j = (int)get_global_id(0); j < p->key_len; j += (int)get_global_size(0)) {
+        const int adds = lse != -INFINITY && key_allowed(p, &in, &s, b, 0, i, j);
+        ds[j] = adds ? exp(scores[j] - lse) * (ds[j] - d) : 0.0f;
+    }
+}
