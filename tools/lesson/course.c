@@ -1,5 +1,10 @@
 #include "course.h"
 
+/* A picture on a narrow screen stays so wide for each panel beside another, and is scrolled: else it is too small to
+ * read. No more than these fit the text on a wide one. */
+#define COLUMN_REM 16
+#define COLUMNS_SHOWN 3
+
 static const char style[] =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#222;--soft:#555;--line:#ddd;--mark:#24508c}"
     "@media(prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#dfe3e8;--soft:#a0a8b2;--line:#3a414a;--mark:#"
@@ -55,11 +60,13 @@ static void append_words(struct text *html, const struct chart *chart)
 int course_add(struct text *html, const struct lesson *lesson, const struct page *page, const struct chart *chart,
                struct failure *failure)
 {
-    text_append(html, "<section id=\"%s\">\n%s<figure><img alt=\"", lesson->name, page->html.data);
+    const int columns = chart->columns < COLUMNS_SHOWN ? chart->columns : COLUMNS_SHOWN;
+    text_append(html, "<section id=\"%s\">\n%s<figure><div class=\"wide\"><img style=\"min-width:%drem\" alt=\"",
+                lesson->name, page->html.data, columns * COLUMN_REM);
     append_words(html, chart);
     text_append(html, "\" src=\"");
     const int result = chart_data_uri(chart, html, failure);
-    text_append(html, "\">\n<figcaption>");
+    text_append(html, "\"></div>\n<figcaption>");
     page_append_escaped(html, page->picture_caption);
     text_append(html, "</figcaption></figure>\n</section>\n");
     return result;
