@@ -121,10 +121,10 @@ struct index {
 static double side_value(const struct check_call *check, int id, const struct index *at)
 {
     const struct call *call = &check->call;
-    const double low = (double)(at->i % 11), keys = (double)call->key_len;
+    const double keys = (double)call->key_len;
     switch (id) {
     case TENSOR_MASK:
-        return at->i != 1 && chance(check, id, at->all, 0.7);
+        return at->i != 1 && chance(check, id, at->all, 0.7) ? 1 + (double)(at->all % 255) : 0;
     case TENSOR_BIAS:
         return chance(check, id, at->all, 0.1) ? -(double)INFINITY : 2 * number(check, id, at->all);
     case TENSOR_SLOPES:
@@ -144,9 +144,9 @@ static double side_value(const struct check_call *check, int id, const struct in
     case TENSOR_PAGE_STARTS:
         return (double)(at->c * check->sequence_pages);
     case TENSOR_ROW_LOW:
-        return at->i == 2 ? keys : low;
+        return at->i == 2 ? keys : (double)((at->i + 3 * at->h + at->b) % 11);
     case TENSOR_ROW_HIGH:
-        return keys - (double)(at->i % 17);
+        return keys - (double)((at->i + 5 * at->h + at->b) % 17);
     default: /* scales of keys and of values */
         return 0.01 * (1.5 + number(check, id, at->all));
     }
@@ -260,6 +260,9 @@ clattn_status check_call_create(const struct problem *problem, int turn, struct 
     shrink(p);
     values.key_len = check->call.key_len = check_keys(p, turn);
     values.query_len = check->call.query_len = check_rows(p, turn, values.key_len);
+    if (turn > 0) { /* wherever rows begin, the last ones have keys behind the window */
+        p->window_left = min64(p->window_left, values.query_len / 2);
+    }
     values.mask_key_len = values.bias_key_len = values.key_len - values.key_len / 20;
     values.has_scale = 1;
     values.scale = 0.9 / sqrt((double)p->head_dim);
