@@ -320,7 +320,9 @@ class Package(unittest.TestCase):
             self.assertEqual(made, layout.read())
         self.assertGreater(len(library.functions), 80)
 
-    @unittest.skipUnless(importlib.util.find_spec("setuptools"), "no setuptools")
+    @unittest.skipUnless(importlib.util.find_spec("setuptools") and
+                         (importlib.util.find_spec("wheel") or importlib.util.find_spec("setuptools.command.bdist_wheel")),
+                         "no setuptools 70, nor an older one and wheel")
     def test_setup_says_what_to_do(self):
         def build(folder, how):
             environment = {**os.environ, "CLATTN_INSTALL": how}
