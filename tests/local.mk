@@ -350,6 +350,7 @@ EXTRA_DIST += \
 	tests/mutate \
 	tests/python/bounds.py \
 	tests/python/calls.py \
+	tests/python/chroots \
 	tests/python/count.py \
 	tests/python/fetch_minilm.sh \
 	tests/python/run \

@@ -1,4 +1,7 @@
 """Exceptions, one for each status of the library that says something of its own."""
+import platform
+import sys
+
 from . import _library as lib
 
 
@@ -46,6 +49,9 @@ _OF_STATUS = {
 def check(status):
     """Raises what a status stands for; nothing for CLATTN_OK."""
     if status != lib.CLATTN_OK:
-        error = _OF_STATUS.get(status, Error)(lib.clattn_last_error().decode(errors="replace"))
+        text = lib.clattn_last_error().decode(errors="replace")
+        if text.startswith("no OpenCL device") and sys.platform == "linux" and platform.machine() == "x86_64":
+            text += "; the package clattn[cpu] brings one for CPUs"
+        error = _OF_STATUS.get(status, Error)(text)
         error.status = status
         raise error
