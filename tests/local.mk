@@ -103,15 +103,19 @@ tests_kernels_staged_SOURCES = \
 	tests/kernels/twins_scores.c \
 	tests/kernels/twins_weights.c
 
-# With the library's allocations wrapped, so that they can fail.
-tests_robust_faults_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup
+# With the library's allocations wrapped, so that they can fail, and programs, so that they are built once.
+failing_memory = malloc calloc realloc strdup
+kept_programs = clBuildProgram clCreateContext clCreateKernel clCreateProgramWithSource clGetProgramBuildInfo \
+	clGetProgramInfo clReleaseProgram
+tests_robust_faults_LDFLAGS = $(AM_LDFLAGS) $(failing_memory:%=-Wl,--wrap=%) $(kept_programs:%=-Wl,--wrap=%)
 tests_robust_faults_SOURCES = \
 	tests/robust/failing_memory.c \
 	tests/robust/failing_memory.h \
 	tests/robust/fault_calls.c \
 	tests/robust/fault_calls.h \
 	tests/robust/faults.c \
+	tests/robust/kept_programs.c \
+	tests/robust/kept_programs.h \
 	tests/robust/small_layers.c \
 	tests/robust/small_layers.h
 
@@ -129,7 +133,7 @@ tests_robust_file_faults_SOURCES = \
 	tests/robust/file_steps.h \
 	tests/robust/file_steps_command.c
 
-tests_robust_choices_LDFLAGS = $(tests_robust_faults_LDFLAGS),--wrap=CLBlastSgemm
+tests_robust_choices_LDFLAGS = $(AM_LDFLAGS) $(failing_memory:%=-Wl,--wrap=%) -Wl,--wrap=CLBlastSgemm
 tests_robust_choices_SOURCES = \
 	tests/robust/choices.c \
 	tests/robust/failing_memory.c \

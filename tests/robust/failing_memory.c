@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static long count, fail_at;
+static long count, fail_at, fail_also_at;
 static int is_on, has_failed;
 
 void *__real_malloc(size_t size);
@@ -19,7 +19,13 @@ void failing_memory_start(long at)
 {
     count = has_failed = 0;
     fail_at = at;
+    fail_also_at = 0;
     is_on = 1;
+}
+
+void failing_memory_also(long at)
+{
+    fail_also_at = at;
 }
 
 int failing_memory_stop(void)
@@ -30,7 +36,7 @@ int failing_memory_stop(void)
 
 static int fails(void)
 {
-    int now = is_on && ++count == fail_at;
+    const int now = is_on && (++count == fail_at || count == fail_also_at);
     has_failed |= now;
     return now;
 }

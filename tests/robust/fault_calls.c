@@ -7,7 +7,7 @@
 #include "clattn_costs.h"
 #include "support/merge.h"
 
-clattn_status do_describe(struct life *life)
+static clattn_status do_describe(struct life *life)
 {
     clattn_free(life->text);
     life->text = NULL;
@@ -47,8 +47,8 @@ static clattn_status merge_with_itself(struct life *life, cl_event *done)
 }
 
 /* Calls that leave an event. */
-#define DO(name, call)                                                                                                 \
-    clattn_status name(struct life *life)                                                                              \
+#define DO(linkage, name, call)                                                                                        \
+    linkage clattn_status name(struct life *life)                                                                      \
     {                                                                                                                  \
         cl_event done = NULL;                                                                                          \
         const clattn_status status = call;                                                                             \
@@ -58,18 +58,18 @@ static clattn_status merge_with_itself(struct life *life, cl_event *done)
 #define FORWARD_ON(queue)                                                                                              \
     clattn_enqueue_forward(life->plan, queue, &life->device.values, &life->device.tensors, 0, NULL, &done)
 
-DO(do_enqueue, FORWARD_ON(life->queues[IN_ORDER]))
-DO(do_enqueue_out_of_order, FORWARD_ON(life->queues[OUT_OF_ORDER]))
-DO(do_enqueue_host,
+DO(extern, do_enqueue, FORWARD_ON(life->queues[IN_ORDER]))
+DO(static, do_enqueue_out_of_order, FORWARD_ON(life->queues[OUT_OF_ORDER]))
+DO(static, do_enqueue_host,
    clattn_enqueue_host(life->plan, life->queues[OUT_OF_ORDER], &life->test.values, &life->test.tensors, 0, NULL, &done))
-DO(do_merge, merge_with_itself(life, &done))
-DO(do_mha, small_layers_mha(&life->layers, life->queues[IN_ORDER], &done))
-DO(do_additive, small_layers_additive(&life->layers, life->queues[IN_ORDER], &done))
-DO(do_rotary, small_cache_rotary(&life->cache, life->queues[IN_ORDER], &done))
-DO(do_append, small_cache_append(&life->cache, life->queues[IN_ORDER], &done))
-DO(do_backward, small_layers_backward(&life->layers, life->queues[IN_ORDER], &done))
-DO(do_mha_backward, small_layers_mha_backward(&life->layers, life->queues[IN_ORDER], &done))
-DO(do_additive_backward, small_layers_additive_backward(&life->layers, life->queues[IN_ORDER], &done))
+DO(static, do_merge, merge_with_itself(life, &done))
+DO(static, do_mha, small_layers_mha(&life->layers, life->queues[IN_ORDER], &done))
+DO(static, do_additive, small_layers_additive(&life->layers, life->queues[IN_ORDER], &done))
+DO(static, do_rotary, small_cache_rotary(&life->cache, life->queues[IN_ORDER], &done))
+DO(static, do_append, small_cache_append(&life->cache, life->queues[IN_ORDER], &done))
+DO(static, do_backward, small_layers_backward(&life->layers, life->queues[IN_ORDER], &done))
+DO(static, do_mha_backward, small_layers_mha_backward(&life->layers, life->queues[IN_ORDER], &done))
+DO(static, do_additive_backward, small_layers_additive_backward(&life->layers, life->queues[IN_ORDER], &done))
 
 /* Times of a call's kernels, from beginning to end. */
 clattn_status do_timed(struct life *life)
@@ -94,3 +94,41 @@ clattn_status do_host(struct life *life)
 {
     return clattn_forward_host(life->context, &life->test.problem, &life->test.values, &life->test.tensors);
 }
+
+/* Of one key: each row of the result is its value. */
+static clattn_status do_attention(struct life *life)
+{
+    static const float query[] = { 1, 2, 3, 4, 5, 6, 7, 8 }, key[] = { 1, -1 }, value[] = { 3, 5 };
+    float out[8] = { 0 };
+    const clattn_status status =
+        clattn_attention(life->context, CLATTN_FLOAT32, 1, 2, 1, 2, 1, 2, CLATTN_ALIGN_UNSET, query, key, value, out);
+    for (int i = 0; i < 8 && status == CLATTN_OK; ++i) {
+        if (!(out[i] == value[i % 2])) {
+            printf("    clattn_attention: out[%d] is %g\n", i, (double)out[i]);
+            exit(1);
+        }
+    }
+    return status;
+}
+
+const struct fault_step fault_steps[] = {
+    { "clattn_describe_devices", do_describe, NEEDS_NOTHING, 0, 0, 0, 0 },
+    { "clattn_context_open", do_open, NEEDS_NOTHING, 1, 0, 0, 0 },
+    { "clattn_plan_create", do_plan, NEEDS_CONTEXT, 1, 0, 0, 0 },
+    { "clattn_plan_create, from disk", do_plan, NEEDS_CONTEXT, 1, 0, 0, 1 },
+    { "clattn_enqueue_forward", do_enqueue, NEEDS_PLAN, 0, 1, 0, 0 },
+    { "clattn_enqueue_forward, out of order", do_enqueue_out_of_order, NEEDS_PLAN, 0, 1, 0, 0 },
+    { "clattn_enqueue_forward, timed", do_timed, NEEDS_PLAN, 0, 1, 0, 0 },
+    { "clattn_forward_host", do_host, NEEDS_CONTEXT, 0, 2, 1, 0 },
+    { "clattn_attention", do_attention, NEEDS_CONTEXT, 0, 0, 1, 0 },
+    { "clattn_enqueue_host", do_enqueue_host, NEEDS_PLAN, 0, 2, 0, 0 },
+    { "clattn_merge", do_merge, NEEDS_BUFFERS, 1, 0, 0, 0 },
+    { "clattn_mha_enqueue", do_mha, NEEDS_LAYERS, 0, 0, 0, 0 },
+    { "clattn_additive_enqueue", do_additive, NEEDS_LAYERS, 0, 0, 0, 0 },
+    { "clattn_enqueue_rotary", do_rotary, NEEDS_LAYERS, 0, 0, 0, 0 },
+    { "clattn_enqueue_append", do_append, NEEDS_LAYERS, 0, 0, 0, 0 },
+    { "clattn_enqueue_backward", do_backward, NEEDS_LAYERS, 0, 0, 0, 0 },
+    { "clattn_mha_backward_enqueue", do_mha_backward, NEEDS_LAYERS, 0, 0, 0, 0 },
+    { "clattn_additive_backward_enqueue", do_additive_backward, NEEDS_LAYERS, 0, 0, 0, 0 },
+};
+const size_t fault_step_count = sizeof(fault_steps) / sizeof(fault_steps[0]);

@@ -21,7 +21,22 @@ struct life {
 };
 
 typedef clattn_status fault_call(struct life *life);
-fault_call do_describe, do_open, do_plan, do_enqueue, do_enqueue_out_of_order, do_merge, do_mha, do_additive, do_host;
-fault_call do_enqueue_host, do_rotary, do_append, do_backward, do_mha_backward, do_additive_backward, do_timed;
+fault_call do_open, do_plan, do_enqueue, do_timed, do_host;
+
+/* What is there before the call; each has what those before it have, but that plans have no layers. */
+enum fault_needs { NEEDS_NOTHING, NEEDS_CONTEXT, NEEDS_BUFFERS, NEEDS_LAYERS, NEEDS_PLAN };
+
+struct fault_step {
+    const char *name;
+    fault_call *call;
+    enum fault_needs needs;
+    int once;    /* works only once in a context: a life for each fault */
+    int outputs; /* 1: in device memory, 2: in host memory */
+    int blocks;  /* until nothing uses its buffers */
+    int on_disk; /* the cache has its programs */
+};
+
+extern const struct fault_step fault_steps[];
+extern const size_t fault_step_count;
 
 #endif

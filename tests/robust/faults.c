@@ -1,21 +1,25 @@
 /* Every OpenCL call and every allocation may fail. For each public call, each strategy and each number n:
- * the n-th OpenCL call (fault_layer) or allocation (failing_memory) in it fails. Then
+ * the n-th OpenCL call (fault_layer) or allocation (failing_memory) in it fails; of pairs of numbers, some. Then
  *   - the call says so: a documented status, a message, for OpenCL calls the code that was given
  *   - or it did without: then its outputs are right, and clattn_last_error is what it was before
  *   - inputs are as they were, the same call works when it is repeated, with the same bits as ever
  *   - a blocking call returns when nothing uses the caller's memory any more
  *   - and when everything is destroyed, nothing lives.
+ * Lives share a cl_context and its compiled programs (kept_programs.h).
  * CLATTN_TEST_FAULTS=K: of the numbers only 1, 1 + K, 1 + 2 K, ... */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/folder.h"
 #include "failing_memory.h"
 #include "fault_calls.h"
 #include "icd/fault_layer.h"
 #include "icd/icd_layers.h"
+#include "kept_programs.h"
 
 #define FAULTS_MAX 3000
+#define PAIRS 5 /* of a step */
 
 static struct fault_layer *layer;
 static int passed, failed, skipped;
@@ -30,37 +34,12 @@ static long pace = 1; /* from a number to the next */
         }                                                                                                              \
     } while (0)
 
-/* ---- the calls ------------------------------------------------------------------------------ */
-
-enum needs { NEEDS_NOTHING, NEEDS_CONTEXT, NEEDS_BUFFERS, NEEDS_LAYERS, NEEDS_PLAN };
-
-static const struct step {
-    const char *name;
-    fault_call *call;
-    enum needs needs;
-    int once;    /* works only once in a context: a life for each fault */
-    int outputs; /* 1: in device memory, 2: in host memory */
-    int blocks;  /* until nothing uses its buffers */
-} steps[] = {
-    { "clattn_describe_devices", do_describe, NEEDS_NOTHING, 0, 0, 0 },
-    { "clattn_context_open", do_open, NEEDS_NOTHING, 1, 0, 0 },
-    { "clattn_plan_create", do_plan, NEEDS_CONTEXT, 1, 0, 0 },
-    { "clattn_enqueue_forward", do_enqueue, NEEDS_PLAN, 0, 1, 0 },
-    { "clattn_enqueue_forward, out of order", do_enqueue_out_of_order, NEEDS_PLAN, 0, 1, 0 },
-    { "clattn_enqueue_forward, timed", do_timed, NEEDS_PLAN, 0, 1, 0 },
-    { "clattn_forward_host", do_host, NEEDS_CONTEXT, 0, 2, 1 },
-    { "clattn_enqueue_host", do_enqueue_host, NEEDS_PLAN, 0, 2, 0 },
-    { "clattn_merge", do_merge, NEEDS_BUFFERS, 1, 0, 0 },
-    { "clattn_mha_enqueue", do_mha, NEEDS_LAYERS, 0, 0, 0 },
-    { "clattn_additive_enqueue", do_additive, NEEDS_LAYERS, 0, 0, 0 },
-    { "clattn_enqueue_rotary", do_rotary, NEEDS_LAYERS, 0, 0, 0 },
-    { "clattn_enqueue_append", do_append, NEEDS_LAYERS, 0, 0, 0 },
-    { "clattn_enqueue_backward", do_backward, NEEDS_LAYERS, 0, 0, 0 },
-    { "clattn_mha_backward_enqueue", do_mha_backward, NEEDS_LAYERS, 0, 0, 0 },
-    { "clattn_additive_backward_enqueue", do_additive_backward, NEEDS_LAYERS, 0, 0, 0 },
-};
+enum source { OPENCL_CALLS, ALLOCATIONS };
+static const char *const source_names[] = { "OpenCL call", "allocation" };
 
 /* ---- a life --------------------------------------------------------------------------------- */
+
+static clattn_context *shared; /* whose cl_context lives share */
 
 static void die(const char *what)
 {
@@ -85,7 +64,12 @@ static void make_queues_and_buffers(struct life *life)
     }
 }
 
-static void life_begin(struct life *life, int sample, const char *strategy, enum needs needs)
+static clattn_status open_context(struct life *life)
+{
+    return clattn_context_create(clattn_context_cl(shared), clattn_context_device(shared), NULL, &life->context);
+}
+
+static void life_begin(struct life *life, int sample, const char *strategy, enum fault_needs needs)
 {
     memset(life, 0, sizeof(*life));
     sample_create(&life->test, sample, strategy);
@@ -94,7 +78,7 @@ static void life_begin(struct life *life, int sample, const char *strategy, enum
         CLATTN_OK) {
         die("clattn_reference_forward");
     }
-    if (needs >= NEEDS_CONTEXT && do_open(life) != CLATTN_OK) {
+    if (needs >= NEEDS_CONTEXT && open_context(life) != CLATTN_OK) {
         die("clattn_context_open");
     }
     if (needs >= NEEDS_PLAN && do_plan(life) != CLATTN_OK) {
@@ -149,11 +133,8 @@ static int life_end(struct life *life)
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
-enum source { OPENCL_CALLS, ALLOCATIONS };
-static const char *const source_names[] = { "OpenCL call", "allocation" };
-
-/* Calls the step with fault number n in it; 1 when the fault struck. */
-static int call_with_fault(const struct step *step, struct life *life, enum source source, long n,
+/* Calls the step with these faults in it; 1 when one struck. */
+static int call_with_fault(const struct fault_step *step, struct life *life, enum source source, const long at[2],
                            clattn_status *status)
 {
     atomic_store(&layer->failed, NULL);
@@ -161,17 +142,20 @@ static int call_with_fault(const struct step *step, struct life *life, enum sour
     atomic_store(&layer->launched, 0);
     atomic_store(&layer->released_early, 0);
     if (source == ALLOCATIONS) {
-        failing_memory_start(n);
+        failing_memory_start(at[0]);
+        failing_memory_also(at[1]);
         *status = step->call(life);
         return failing_memory_stop();
     }
-    atomic_store(&layer->fail_at, n);
+    atomic_store(&layer->fail_at, at[0]);
+    atomic_store(&layer->fail_also_at, at[1]);
     *status = step->call(life);
     atomic_store(&layer->fail_at, 0);
+    atomic_store(&layer->fail_also_at, 0);
     return atomic_load(&layer->failed) != NULL;
 }
 
-static int outputs_right(const struct step *step, struct life *life)
+static int outputs_right(const struct fault_step *step, struct life *life)
 {
     CHECK(step->outputs != 1 || sample_download(&life->device, &life->test, life->queues[IN_ORDER]),
           "reading the outputs failed");
@@ -215,19 +199,27 @@ static int record_untouched(void)
  * rests on it cannot be had, and says which call failed. */
 static int is_verdict(clattn_status status)
 {
-    const char *call = atomic_load(&layer->failed);
-    return status == CLATTN_UNSUPPORTED && call && strcmp(call, "clBuildProgram") == 0 &&
+    return status == CLATTN_UNSUPPORTED &&
            strstr(clattn_last_error(), "clBuildProgram failed with CL_BUILD_PROGRAM_FAILURE");
 }
 
-/* One fault; *struck 0 when the step makes fewer than n calls. */
-static int try_fault(const struct step *step, struct life *life, enum source source, long n, int *struck)
+/* Of a pair: after the first fault, what waits for the commands failed too, and nobody can. */
+static int waiting_failed(const long at[2])
+{
+    const char *call = atomic_load(&layer->failed);
+    return at[1] && call && strcmp(call, "clFinish") == 0;
+}
+
+/* Faults with these numbers, 0: none; *struck 0 when the step makes fewer calls. */
+static int try_faults(const struct fault_step *step, struct life *life, enum source source, const long at[2],
+                      int *struck)
 {
     clattn_status status;
     const uint64_t inputs = test_call_input_hash(&life->test);
     fail_in_a_known_way();
-    *struck = call_with_fault(step, life, source, n, &status);
-    CHECK(!step->blocks || atomic_load(&layer->released_early) == 0, "buffers were let go while commands may use them");
+    *struck = call_with_fault(step, life, source, at, &status);
+    CHECK(!step->blocks || atomic_load(&layer->released_early) == 0 || waiting_failed(at),
+          "buffers were let go while commands may use them");
     wait_for_queues(life);
     if (status == CLATTN_OK && !record_untouched()) {
         return 0;
@@ -241,33 +233,85 @@ static int try_fault(const struct step *step, struct life *life, enum source sou
         test_call_reset_outputs(&life->test);
         status = step->call(life); /* without a fault */
         wait_for_queues(life);
+        if (is_verdict(status)) { /* of the first of two */
+            return 1;
+        }
     }
     CHECK(status == CLATTN_OK, "the call failed without a fault: %s", clattn_last_error());
     CHECK(inputs == test_call_input_hash(&life->test), "an input was changed");
     return outputs_right(step, life);
 }
 
+/* The lives of one step: one for all of its faults, or one each. */
+struct lives {
+    const struct fault_step *step;
+    const char *strategy;
+    int sample;
+    enum source source;
+    struct life life;
+};
+
+static int lives_try(struct lives *lives, long first, long second, int *struck)
+{
+    const struct fault_step *step = lives->step;
+    const long at[2] = { first, second };
+    if (step->once) {
+        life_begin(&lives->life, lives->sample, lives->strategy, step->needs);
+    }
+    const int ok = try_faults(step, &lives->life, lives->source, at, struck);
+    return step->once ? life_end(&lives->life) && ok : ok;
+}
+
+/* Some of the pairs of `count` numbers. */
+static int lives_try_pairs(struct lives *lives, long count)
+{
+    int ok = 1, struck;
+    for (long i = 0; i < PAIRS && ok && count >= 2; ++i) {
+        const long first = 1 + i * 7919 % (count - 1);
+        ok = lives_try(lives, first, first + 1 + i * 271 % (count - first), &struck);
+    }
+    return ok;
+}
+
+static void begin_disk(const struct lives *lives)
+{
+    struct life life;
+    folder_begin();
+    setenv("CLATTN_CACHE_DIR", folder_path(""), 1);
+    setenv("CLATTN_CACHE", "on", 1);
+    life_begin(&life, lives->sample, lives->strategy, NEEDS_PLAN);
+    life_end(&life);
+}
+
+static void end_disk(void)
+{
+    setenv("CLATTN_CACHE", "off", 1);
+    unsetenv("CLATTN_CACHE_DIR");
+    folder_end();
+}
+
 /* All faults of one step. */
-static void run_step(const struct step *step, int sample, const char *strategy, enum source source)
+static void run_step(const struct fault_step *step, int sample, const char *strategy, enum source source)
 {
     int ok = 1, struck = 1;
     long n = 1 - pace;
-    struct life life;
+    struct lives lives = { .step = step, .strategy = strategy, .sample = sample, .source = source };
+    if (step->on_disk) {
+        begin_disk(&lives);
+    }
     if (!step->once) {
-        life_begin(&life, sample, strategy, step->needs);
+        life_begin(&lives.life, sample, strategy, step->needs);
     }
     while (ok && struck && n < FAULTS_MAX) {
         n += pace;
-        if (step->once) {
-            life_begin(&life, sample, strategy, step->needs);
-        }
-        ok = try_fault(step, &life, source, n, &struck);
-        if (step->once) {
-            ok &= life_end(&life);
-        }
+        ok = lives_try(&lives, n, 0, &struck);
     }
+    ok = ok && lives_try_pairs(&lives, n - 1);
     if (!step->once) {
-        ok &= life_end(&life);
+        ok &= life_end(&lives.life);
+    }
+    if (step->on_disk) {
+        end_disk();
     }
     if (n == 1 || n >= FAULTS_MAX) { /* it must have been possible to fail it */
         ok &= source == ALLOCATIONS && n == 1;
@@ -284,8 +328,11 @@ static void run_step(const struct step *step, int sample, const char *strategy, 
 
 /* What knows nothing of strategies is done with the first of them. CLBlast makes hundreds of calls: only
  * where they are made. */
-static int concerns(const struct step *step, size_t strategy_index, const char *strategy)
+static int concerns(const struct fault_step *step, size_t strategy_index, const char *strategy)
 {
+    if (step->on_disk) {
+        return strategy_index == 0;
+    }
     if (strchr(strategy, '/')) {
         return step->call == do_plan || step->call == do_enqueue || step->call == do_timed;
     }
@@ -294,10 +341,11 @@ static int concerns(const struct step *step, size_t strategy_index, const char *
 
 static void run_steps(size_t strategy_index, const char *strategy, int sample, int only_plan)
 {
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); ++i) {
-        if (only_plan ? steps[i].call == do_plan : concerns(&steps[i], strategy_index, strategy)) {
-            run_step(&steps[i], sample, strategy, OPENCL_CALLS);
-            run_step(&steps[i], sample, strategy, ALLOCATIONS);
+    for (size_t i = 0; i < fault_step_count; ++i) {
+        if (only_plan ? fault_steps[i].call == do_plan && !fault_steps[i].on_disk
+                      : concerns(&fault_steps[i], strategy_index, strategy)) {
+            run_step(&fault_steps[i], sample, strategy, OPENCL_CALLS);
+            run_step(&fault_steps[i], sample, strategy, ALLOCATIONS);
         }
     }
 }
@@ -324,6 +372,14 @@ int main(void)
     const char *strategy, *chosen = getenv("CLATTN_TEST_FAULTS");
     pace = chosen && atol(chosen) > 0 ? atol(chosen) : 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (clattn_context_open(NULL, NULL, &shared) != CLATTN_OK) {
+        die("clattn_context_open");
+    }
+    for (int kind = 0; kind < FAULT_KINDS; ++kind) { /* what it holds is no leak */
+        atomic_store(&layer->live[kind], 0);
+    }
+    atomic_store(&layer->skips_measured, 1);
+    kept_programs_start(clattn_context_cl(shared), clattn_context_device(shared), layer);
     for (size_t s = 0; (strategy = sample_strategy(s)); ++s) {
         int rounds;
         const int takes_float32 = takes(SAMPLE_MASKED, strategy, &rounds);
@@ -339,6 +395,7 @@ int main(void)
             ++skipped;
         }
     }
+    clattn_context_destroy(shared);
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     return failed ? 1 : 0;
 }
