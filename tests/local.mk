@@ -352,22 +352,6 @@ EXTRA_DIST += \
 	tests/mutants.txt \
 	tests/mutants_host.txt \
 	tests/mutate \
-	tests/python/bounds.py \
-	tests/python/calls.py \
-	tests/python/chroots \
-	tests/python/count.py \
-	tests/python/fetch_minilm.sh \
-	tests/python/run \
-	tests/python/test_clattn.py \
-	tests/python/test_jax.py \
-	tests/python/test_models.py \
-	tests/python/test_opinfo.py \
-	tests/python/test_package.py \
-	tests/python/test_pytorch.py \
-	tests/python/test_torch.py \
-	tests/python/test_transformers.py \
-	tests/python/test_wheel.py \
-	tests/python/wheel \
 	tests/offline/amd \
 	tests/offline/budget \
 	tests/offline/budget.clh \

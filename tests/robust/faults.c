@@ -381,8 +381,7 @@ int main(void)
     atomic_store(&layer->skips_measured, 1);
     kept_programs_start(clattn_context_cl(shared), clattn_context_device(shared), layer);
     for (size_t s = 0; (strategy = sample_strategy(s)); ++s) {
-        int rounds;
-        const int takes_float32 = takes(SAMPLE_MASKED, strategy, &rounds);
+        int rounds, takes_float32 = takes(SAMPLE_MASKED, strategy, &rounds);
         if (takes_float32) {
             run_steps(s, strategy, SAMPLE_MASKED, 0);
         }

@@ -1,0 +1,18 @@
+# The tests of the Python package, which tests/python/run runs on a build.
+EXTRA_DIST += \
+	tests/python/bounds.py \
+	tests/python/calls.py \
+	tests/python/chroots \
+	tests/python/count.py \
+	tests/python/fetch_minilm.sh \
+	tests/python/run \
+	tests/python/test_clattn.py \
+	tests/python/test_jax.py \
+	tests/python/test_models.py \
+	tests/python/test_opinfo.py \
+	tests/python/test_package.py \
+	tests/python/test_pytorch.py \
+	tests/python/test_torch.py \
+	tests/python/test_transformers.py \
+	tests/python/test_wheel.py \
+	tests/python/wheel
