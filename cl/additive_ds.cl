@@ -5,7 +5,7 @@
  *     dS [batch][rows][keys]             exp(scores[b][i][j] - lse[b,i]) * (dP - D)     additive_ds
  *
  *     additive_row_terms: global id 0: row of all batch entries
- *     additive_ds: global id 0: every so many of a row's keys       1: row       2: batch
+ *     additive_ds: group id 0: row of all batch entries, whose keys the work-items share
  *
  * Exactly 0 where the row may not see the key, whatever dP and the score are there. */
 #include "additive_params.h"
@@ -36,14 +36,14 @@ __kernel void additive_ds(const clattn_params params, const clattn_additive_ds v
                           __global const uchar *mask, __global const int *key_lengths, __global float *workspace)
 {
     const clattn_params *p = &params;
-    const int i = (int)get_global_id(1), b = (int)get_global_id(2);
-    const clattn_i64 row = (clattn_i64)b * p->query_len + i;
+    const clattn_i64 row = (clattn_i64)get_group_id(0);
+    const int b = (int)(row / p->query_len), i = (int)(row % p->query_len);
     const attention_buffers in = { .mask = mask, .key_lengths = key_lengths };
     const sequence s = sequence_of(p, &in, b);
     const float lse = workspace[values.lse_at + row], d = workspace[values.d_at + row];
     __global const float *scores = workspace + values.scores_at + row * values.score_stride;
     __global float *ds = workspace + values.ds_at + row * p->key_len;
-    for (int j = (int)get_global_id(0); j < p->key_len; j += (int)get_global_size(0)) {
+    for (int j = (int)get_local_id(0); j < p->key_len; j += (int)get_local_size(0)) {
         const int adds = lse != -INFINITY && key_allowed(p, &in, &s, b, 0, i, j);
         ds[j] = adds ? exp(scores[j] - lse) * (ds[j] - d) : 0.0f;
     }

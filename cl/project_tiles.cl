@@ -95,14 +95,14 @@ __kernel TILE_ATTRIBUTES void project_tiles(const clattn_project params, __globa
     }
 }
 
-/* global id 0: column     1: row     2: batch */
+/* global id 0: row, of which there may be any number     1: column     2: batch */
 __kernel void add_bias(const clattn_project params, __global const STORAGE *bias,
                        __global STORAGE *result)
 {
     const clattn_project *p = &params;
-    const int column = (int)get_global_id(0);
+    const int column = (int)get_global_id(1);
     const clattn_i64 at = p->result_offset + get_global_id(2) * p->result_batch +
-                          get_global_id(1) * p->result_row + column;
+                          get_global_id(0) * p->result_row + column;
     if (column < p->columns) {
         STORE(result, at, LOAD(result, at) + LOAD(bias, p->bias_offset + column));
     }

@@ -187,10 +187,10 @@ CLATTN_API uint64_t clattn_kernel_times_count(clattn_kernel_times *times);
 
 /* The kernel `index`, from 0; clattn_kernel_times_count and beyond are CLATTN_INVALID_ARGUMENT. Waits for nothing:
  * after clFinish, or clWaitForEvents on a call's event, its kernels are done. A kernel that failed on the device is
- * CLATTN_OPENCL_ERROR. */
+ * CLATTN_OPENCL_ERROR, or the status that its code stands for. In a forked child: CLATTN_FORKED. */
 CLATTN_API clattn_status clattn_kernel_times_get(clattn_kernel_times *times, uint64_t index, clattn_kernel_time *time);
 
-/* Forgets them; the next call is number 0. While no thread enqueues on the queue. */
+/* Forgets them; the next call is number 0. While no other thread enqueues on the queue or asks for times. */
 CLATTN_API void clattn_kernel_times_clear(clattn_kernel_times *times);
 
 /* The same, for good; before its context is destroyed. NULL is allowed. */

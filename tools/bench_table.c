@@ -184,15 +184,16 @@ static void print_text_kernels(const struct bench_kernels *kernels)
 {
     char text[NUMBER_TEXT];
     double sum_ms = 0;
+    const double percent = kernels->span_ms > 0 ? 100 / kernels->span_ms : 0; /* clocks may be too coarse */
     printf("    %-24s %-24s %8s %9s %6s\n", "kernel", "file", "launches", "ms", "share");
     for (size_t i = 0; i < kernels->count; i++) {
         const struct bench_kernel *kernel = &kernels->list[i];
         sum_ms += kernel->ms;
         printf("    %-24s %-24s %8d %9s %5.0f%%\n", kernel->name, kernel->file, kernel->launches,
-               number_text(kernel->ms, 4, text), 100 * kernel->ms / kernels->span_ms);
+               number_text(kernel->ms, 4, text), percent * kernel->ms);
     }
     printf("    %-49s %8s %9s %5.0f%%\n", "between them", "", number_text(kernels->span_ms - sum_ms, 4, text),
-           100 * (kernels->span_ms - sum_ms) / kernels->span_ms);
+           percent * (kernels->span_ms - sum_ms));
 }
 
 static void add_json_kernels(cJSON *row, const struct bench_kernels *kernels)

@@ -77,12 +77,16 @@ def _attribute(attributes):
     return _parsed(ctypes.string_at(span.address, span.bytes))
 
 
-def _tell_version(address):
-    """What XLA asks when a handler is registered."""
-    extension = _Extension.from_address(address)
-    if extension.type == _METADATA:
-        version = _Metadata.from_address(extension.metadata).version
-        version.major, version.minor = _MAJOR, _MINOR
+def _tells_version(address):
+    """Whether XLA asks for it, as when a handler is registered; says it."""
+    while address:
+        extension = _Extension.from_address(address)
+        if extension.type == _METADATA:
+            version = _Metadata.from_address(extension.metadata).version
+            version.major, version.minor = _MAJOR, _MINOR
+            return True
+        address = extension.next
+    return False
 
 
 def _error(api, error):
@@ -99,10 +103,7 @@ def handler(function):
 
     def handle(frame):
         frame = frame.contents
-        if frame.extension:
-            _tell_version(frame.extension)
-            return None
-        if frame.stage != _EXECUTE:
+        if _tells_version(frame.extension) or frame.stage != _EXECUTE:
             return None
         try:
             function(_attribute(frame.attributes), _views(frame.arguments), _views(frame.results))

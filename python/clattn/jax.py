@@ -105,6 +105,9 @@ def attention(query, key, value, *, mask=None, bias=None, causal=None, alignment
             raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch, heads, rows, columns]")
     as_float32 = [None if x is None else jnp.asarray(x, jnp.float32) for x in (slopes, sinks)]
     lengths = None if key_lengths is None else jnp.asarray(key_lengths, jnp.int32)
+    if lengths is not None and lengths.shape != query.shape[:1]:
+        raise InvalidShape(f"key_lengths: has shape {lengths.shape}; must be [batch], here {query.shape[:1]}")
+    softcap, scale = (None if x is None else float(x) for x in (softcap, scale))
     said = (("options", (causal, alignment, window_of(window), softcap)), ("scale", scale))
     out, lse = _attention(query, key, value, (mask, bias, *as_float32, lengths), said)
     return (out, jax.lax.stop_gradient(lse)) if return_lse else out

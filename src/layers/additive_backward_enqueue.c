@@ -192,7 +192,7 @@ static clattn_status launch_ds(const struct step *s, const struct call *call)
     clattn_params params;
     const size_t items = s->layer->ds_items, local[3] = { items, 1, 1 };
     const size_t rows = ((size_t)values.all_rows + items - 1) / items * items;
-    const size_t global[3] = { items, (size_t)p->rows, (size_t)p->batch };
+    const size_t global[3] = { items * (size_t)values.all_rows, 1, 1 };
     const struct launch_argument of_rows[] = { ARGUMENT(values), ARGUMENT(dout.buffer),
                                                ARGUMENT(s->operands->workspace) };
     const struct launch_argument of_pairs[] = { ARGUMENT(params), ARGUMENT(values),

@@ -167,10 +167,11 @@ static clattn_status plan(struct clattn_additive_backward *b, struct text *expla
     if (status == CLATTN_OK) {
         status = additive_scores_init(&b->scores, b->context, p, CLATTN_FLOAT32, &b->matrices.projector, explain);
     }
-    if (status == CLATTN_OK) {
+    const int has_scores = additive_backward_wants(&b->problem, ADDITIVE_GRADIENTS_OF_SCORES);
+    if (status == CLATTN_OK && has_scores) {
         status = build_ds(b);
     }
-    if (status == CLATTN_OK) {
+    if (status == CLATTN_OK && has_scores) {
         status = build_sums(b);
     }
     return status == CLATTN_OK ? plan_sections(b) : status;

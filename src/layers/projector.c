@@ -206,9 +206,9 @@ static clattn_status enqueue_add_bias(const struct projector *projector, const s
 {
     const clattn_project *params = &projection->params;
     const size_t items = staged_row_items(&projector->context->device, BIAS_ITEMS);
-    const size_t global[3] = { ((size_t)params->columns + items - 1) / items * items, (size_t)params->rows,
+    const size_t global[3] = { (size_t)params->rows, ((size_t)params->columns + items - 1) / items * items,
                                (size_t)projection->batch };
-    const size_t local[3] = { items, 1, 1 };
+    const size_t local[3] = { 1, items, 1 };
     const struct launch_argument arguments[] = { { sizeof(*params), params },
                                                  ARGUMENT(projection->bias),
                                                  ARGUMENT(projection->result) };

@@ -17,6 +17,12 @@ struct clattn_kernel_times {
     uint64_t calls;
 };
 
+/* In a forked child nothing of OpenCL may be touched, and locks may be another thread's for ever. */
+static int is_forked(const clattn_kernel_times *times)
+{
+    return times->context->pid != getpid();
+}
+
 /* ---- those of a context ---------------------------------------------------------------------- */
 
 static clattn_status check_profiling(cl_command_queue queue)
@@ -108,12 +114,12 @@ clattn_status kernel_times_create(clattn_context *context, cl_command_queue queu
 
 void kernel_times_destroy(clattn_kernel_times *times)
 {
-    leave(times);
-    if (times->context->pid == getpid()) { /* in a forked child nothing of OpenCL may be touched */
+    if (!is_forked(times)) {
+        leave(times);
         kernel_times_clear(times);
         clReleaseCommandQueue(times->queue);
+        pthread_mutex_destroy(&times->lock);
     }
-    pthread_mutex_destroy(&times->lock);
     free(times->list);
     free(times);
 }
@@ -185,6 +191,9 @@ void kernel_times_end(clattn_kernel_times *times, const char *name, const char *
 
 uint64_t kernel_times_count(clattn_kernel_times *times)
 {
+    if (is_forked(times)) {
+        return 0;
+    }
     pthread_mutex_lock(&times->lock);
     const uint64_t count = times->count;
     pthread_mutex_unlock(&times->lock);
@@ -193,6 +202,9 @@ uint64_t kernel_times_count(clattn_kernel_times *times)
 
 void kernel_times_clear(clattn_kernel_times *times)
 {
+    if (is_forked(times)) {
+        return;
+    }
     pthread_mutex_lock(&times->lock);
     for (size_t i = 0; i < times->count; ++i) {
         clReleaseEvent(times->list[i].event);
@@ -229,6 +241,10 @@ static clattn_status read_times(const struct timed_kernel *kernel, clattn_kernel
 clattn_status kernel_times_get(clattn_kernel_times *times, uint64_t index, clattn_kernel_time *found)
 {
     struct timed_kernel kernel = { 0 };
+    const clattn_status status = context_check(times->context);
+    if (status != CLATTN_OK) {
+        return status;
+    }
     pthread_mutex_lock(&times->lock);
     const size_t count = times->count;
     if (index < count) {

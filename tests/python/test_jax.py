@@ -107,6 +107,9 @@ class Operator(unittest.TestCase):
             ours.attention(query, key[..., :8], value).block_until_ready()
         with self.assertRaisesRegex(clattn.InvalidShape, "query: has shape"):
             ours.attention(query[0], key, value)
+        for lengths in ([5], 5, [[5, 6]]):
+            with self.assertRaisesRegex(clattn.InvalidShape, "key_lengths: has shape"):
+                ours.attention(*self.three, key_lengths=jnp.array(lengths))
         with self.assertRaisesRegex(Exception, "must be \"top-left\""):
             ours.attention(*self.three, causal="left").block_until_ready()
         self.close(ours.attention(*self.three), formula(*self.three))

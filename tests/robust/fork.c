@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clattn_costs.h"
 #include "sample.h"
 #include "support/merge.h"
 
@@ -43,9 +44,22 @@ static int in_child(int (*body)(void *), void *data)
 struct things {
     clattn_context *context;
     clattn_plan *plan;
+    clattn_kernel_times *times;
+    cl_command_queue timed;
     struct test_call test;
     struct sample_device device;
 };
+
+/* A queue of the context that profiles, its times, and a call on it. */
+static int time_a_call(struct things *t)
+{
+    cl_context context = clattn_context_cl(t->context);
+    t->timed = clCreateCommandQueue(context, clattn_context_device(t->context), CL_QUEUE_PROFILING_ENABLE, NULL);
+    return t->timed && clattn_kernel_times_create(t->context, t->timed, &t->times) == CLATTN_OK &&
+           clattn_enqueue_forward(t->plan, t->timed, &t->device.values, &t->device.tensors, 0, NULL, NULL) ==
+               CLATTN_OK &&
+           clFinish(t->timed) == CL_SUCCESS;
+}
 
 static int refused(const char *what, clattn_status status)
 {
@@ -64,6 +78,7 @@ static int child_of_user(void *data)
     char *text;
     cl_event done = NULL;
     const int64_t shape[4] = { 1, 1, 1, 1 };
+    clattn_kernel_time time = CLATTN_KERNEL_TIME_INIT;
     const clattn_partial partial = { t->device.tensors.out, t->device.tensors.lse };
     cl_command_queue queue = clattn_context_queue(t->context);
     int ok = refused("clattn_context_open", clattn_context_open(NULL, NULL, &context));
@@ -77,6 +92,10 @@ static int child_of_user(void *data)
                   clattn_forward_host(t->context, &t->test.problem, &t->test.values, &t->test.tensors));
     ok &= refused("clattn_merge",
                   merge_two(t->context, queue, CLATTN_FLOAT32, shape, &partial, &partial, &partial, 0, NULL, NULL));
+    ok &= refused("clattn_kernel_times_get", clattn_kernel_times_get(t->times, 0, &time));
+    ok &= clattn_kernel_times_count(t->times) == 0;
+    clattn_kernel_times_clear(t->times);
+    clattn_kernel_times_destroy(t->times);
     ok &= clattn_reference_forward(&t->test.problem, &t->test.values, &t->test.tensors) ==
           CLATTN_OK; /* needs no device */
     clattn_plan_destroy(t->plan);
@@ -115,9 +134,13 @@ int main(void)
     }
     report(clattn_forward_host(t.context, &t.test.problem, &t.test.values, &t.test.tensors) == CLATTN_OK,
            "the parent's call");
+    report(time_a_call(&t), "a call whose kernels are timed");
     report(in_child(child_of_user, &t) == 0, "a child forked after the first use");
     report(clattn_forward_host(t.context, &t.test.problem, &t.test.values, &t.test.tensors) == CLATTN_OK,
            "the parent's call after the fork");
+    report(clattn_kernel_times_count(t.times) > 0, "the parent's times after the fork");
+    clattn_kernel_times_destroy(t.times);
+    clReleaseCommandQueue(t.timed);
     sample_release(&t.device);
     clattn_plan_destroy(t.plan);
     clattn_context_destroy(t.context);

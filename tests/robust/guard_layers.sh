@@ -12,7 +12,7 @@ export OPENCL_LAYERS CLATTN_TEST_LAYER_CALLS
 passed=0 failed=0
 for name in mha mha_gradients additive additive_gradients; do
     # A fault ends a program without its last line.
-    lines=$("$builddir/tests/layers/$name" 2>&1) || echo "FAIL $name"
+    lines=$("$builddir/tests/layers/$name" 2>&1) || { echo "FAIL $name"; failed=$((failed + 1)); }
     echo "$lines"
     counts=$(echo "$lines" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed.*$/\1 \2/p')
     : "${counts:=0 1}"

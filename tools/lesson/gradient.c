@@ -11,6 +11,7 @@
 #include "lesson_list.h"
 #include "mathml.h"
 #include "sample.h"
+#include "sentence_data.h"
 
 #define KEYS 64
 #define ROWS 64
@@ -231,6 +232,7 @@ static double even_norm(void)
 int lesson_gradient(struct lesson_run *run)
 {
     struct study study;
+    const int has_sentence = sentence_is_there(run);
     chart_begin(run->chart, "What comes back through softmax", 2);
     page_paragraph(run->page,
                    "Training moves queries and keys along the gradient that comes back to them through softmax. Random "
@@ -252,7 +254,8 @@ int lesson_gradient(struct lesson_run *run)
     page_picture(run->page,
                  "Against the dimension: the norm of the Jacobian, the share of dead rows, and the mean length "
                  "of the gradients of queries and keys, unscaled and scaled. Unscaled, rows die while the mean "
-                 "gradient grows; scaled, all four are level. Below: the weights of a real sentence, and dS.");
+                 "gradient grows; scaled, all four are level.%s",
+                 has_sentence ? " Below: the weights of a real sentence, and dS." : "");
     for (int i = 0; i < DIMENSIONS; ++i) {
         const clattn_status status = study_dimension(run, &study, i);
         if (status != CLATTN_OK) {
@@ -261,8 +264,11 @@ int lesson_gradient(struct lesson_run *run)
     }
     draw(run, &study);
     tell(run->page, &study);
-    if (gradient_sentence(run) != 0) {
+    if (has_sentence && gradient_sentence(run) != 0) {
         return -1;
+    }
+    if (!has_sentence) {
+        page_paragraph(run->page, "A real sentence is left out: its layer is not here; --data FILE gives one.");
     }
     conclude(run->page, &study);
     return 0;

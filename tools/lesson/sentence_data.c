@@ -19,6 +19,11 @@ static const char *find_data(const struct lesson_run *run)
     return run->data ? run->data : access(in_tree, R_OK) == 0 ? in_tree : CLATTN_DATA_DIR "/" FILE_NAME;
 }
 
+int sentence_is_there(const struct lesson_run *run)
+{
+    return run->data || access(find_data(run), R_OK) == 0;
+}
+
 static int read_tokens(struct sentence *s, struct failure *failure)
 {
     cJSON *list = s->inputs.tokens ? cJSON_Parse(s->inputs.tokens) : NULL;

@@ -14,6 +14,9 @@ struct sentence {
     int count;
 };
 
+/* Whether --data names a file, or the layer that comes with clattn is there: not with its Python wheel. */
+int sentence_is_there(const struct lesson_run *run);
+
 /* NULL: a failure, which is the run's. The caller ends with sentence_free. */
 struct sentence *sentence_compute(struct lesson_run *run);
 void sentence_free(struct sentence *s); /* NULL is allowed */

@@ -137,20 +137,29 @@ static void tell(struct page *page, const struct study *study)
     }
 }
 
+/* "had learned after 35 steps" */
+static void append_end(char *text, size_t size, const struct study *study, int scaled)
+{
+    const int stuck = stuck_places(study, scaled);
+    if (learned_at(study, scaled) < STEPS) {
+        snprintf(text, size, "had learned after %.0f steps", learned_at(study, scaled));
+    } else {
+        snprintf(text, size, "has %.0f %% after %d steps: %d of its %d places still look elsewhere",
+                 100 * study->final_right[scaled], STEPS, stuck, TRAINER_LENGTH);
+    }
+}
+
 static void conclude(struct page *page, const struct study *study)
 {
-    char other[160];
-    if (learned_at(study, 0) < STEPS) {
-        snprintf(other, sizeof(other), "had learned after %.0f", learned_at(study, 0));
-    } else {
-        snprintf(other, sizeof(other), "has %.0f %% after %d: %d of its %d places still look elsewhere",
-                 100 * study->final_right[0], STEPS, stuck_places(study, 0), TRAINER_LENGTH);
-    }
-    page_conclusion(page,
-                    "Divided by sqrt(%d), the layer had learned after %.0f steps. Undivided, it began with scores %.0f "
-                    "times as large, and %s. A row that has chosen a key before it learned which one gets next to no "
-                    "gradient back, as the lesson before this one measured.",
-                    TRAINER_DIM, learned_at(study, 1), sqrt(TRAINER_DIM), other);
+    char undivided[160], divided[160];
+    append_end(undivided, sizeof(undivided), study, 0);
+    append_end(divided, sizeof(divided), study, 1);
+    page_conclusion(
+        page,
+        "Divided by sqrt(%d), the layer %s. Undivided, it began with scores %.0f times as large, and %s. A "
+        "row that has chosen a key before it learned which one gets next to no gradient back, as the lesson "
+        "before this one measured.",
+        TRAINER_DIM, divided, sqrt(TRAINER_DIM), undivided);
 }
 
 static void draw_weights(struct chart *chart, const struct study *study, int scaled)
