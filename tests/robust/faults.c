@@ -262,13 +262,13 @@ static int lives_try(struct lives *lives, long first, long second, int *struck)
     return step->once ? life_end(&lives->life) && ok : ok;
 }
 
-/* Some of the pairs of `count` numbers. */
+/* Some of the pairs, none of neighbours: an unmapping is tried again once, and PoCL keeps what stays mapped. */
 static int lives_try_pairs(struct lives *lives, long count)
 {
     int ok = 1, struck;
-    for (long i = 0; i < PAIRS && ok && count >= 2; ++i) {
-        const long first = 1 + i * 7919 % (count - 1);
-        ok = lives_try(lives, first, first + 1 + i * 271 % (count - first), &struck);
+    for (long i = 0; i < PAIRS && ok && count >= 3; ++i) {
+        const long first = 1 + i * 7919 % (count - 2);
+        ok = lives_try(lives, first, first + 2 + i * 271 % (count - first - 1), &struck);
     }
     return ok;
 }

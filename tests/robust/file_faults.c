@@ -5,7 +5,8 @@
  *   - no file is ever half of one, and no damaged program reaches the driver
  *   - the step works when it is repeated, in the same process and in the next one, and what it writes is there
  *   - no descriptor stays open; what a killed process left behind goes an hour later
- * On the null driver, so that nothing compiles. CLATTN_TEST_STEP: of the steps, only those with this in their names. */
+ * On the null driver, so that nothing compiles. CLATTN_TEST_STEP: of the steps, only those with this in their names;
+ * CLATTN_TEST_FAULTS=N: of the numbers every Nth. */
 #define _XOPEN_SOURCE 700
 #include <dirent.h>
 #include <errno.h>
@@ -224,23 +225,25 @@ static int try_fault(const struct trial *trial)
 }
 
 static int passed, failed;
+static long pace = 1; /* from a number to the next */
 
 static void run_step(const struct step *step, const struct failing_files_fault *fault)
 {
     struct trial trial = { step, fault, 1 };
     int result;
     while ((result = try_fault(&trial)) > 0 && trial.n < OPERATIONS_MAX) {
-        ++trial.n;
+        trial.n += pace;
     }
     const int ok = result == 0 && (trial.n > 1 || fault->kind == FILES_SHORT);
-    printf("%s %s, %s: %ld faults\n", ok ? "ok    " : "FAILED", step->name, fault->name, trial.n - 1);
+    printf("%s %s, %s: %ld faults\n", ok ? "ok    " : "FAILED", step->name, fault->name, (trial.n - 1) / pace);
     passed += ok;
     failed += !ok;
 }
 
 int main(void)
 {
-    const char *chosen = getenv("CLATTN_TEST_STEP");
+    const char *chosen = getenv("CLATTN_TEST_STEP"), *every = getenv("CLATTN_TEST_FAULTS");
+    pace = every && atol(every) > 0 ? atol(every) : 1;
     setenv("CLATTN_CACHE", "off", 1);
     setenv("CLATTN_WISDOM_DIR", "", 1);
     setenv("CLATTN_SELF_CHECK", "off", 1);
