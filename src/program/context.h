@@ -46,6 +46,7 @@ struct clattn_context {
 
     pthread_mutex_t times_lock;
     struct clattn_kernel_times *times; /* a list; each is its maker's (kernel_times.h) */
+    atomic_int timed_queues;           /* how many there are */
 
     /* What floors above keep here, each with its end. */
     struct ladder *ladder; /* what the device was found to have */

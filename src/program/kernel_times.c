@@ -50,6 +50,9 @@ static clattn_kernel_times *find(const clattn_context *context, cl_command_queue
 
 clattn_kernel_times *kernel_times_of(clattn_context *context, cl_command_queue queue)
 {
+    if (atomic_load(&context->timed_queues) == 0) { /* as nearly always, and this is each enqueue's way */
+        return NULL;
+    }
     pthread_mutex_lock(&context->times_lock);
     clattn_kernel_times *times = find(context, queue);
     pthread_mutex_unlock(&context->times_lock);
@@ -64,6 +67,7 @@ static int join(clattn_context *context, clattn_kernel_times *times)
     if (is_first) {
         times->next = context->times;
         context->times = times;
+        atomic_fetch_add(&context->timed_queues, 1);
     }
     pthread_mutex_unlock(&context->times_lock);
     return is_first;
@@ -78,6 +82,7 @@ static void leave(clattn_kernel_times *times)
     }
     if (*at) {
         *at = times->next;
+        atomic_fetch_sub(&times->context->timed_queues, 1);
     }
     pthread_mutex_unlock(&times->context->times_lock);
 }
