@@ -60,3 +60,9 @@ char *text_take(struct text *text)
     *text = (struct text)TEXT_INIT;
     return data;
 }
+
+clattn_status text_give(struct text *text, const char *what, char **result)
+{
+    *result = text_take(text);
+    return *result ? CLATTN_OK : error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for %s", what);
+}

@@ -25,4 +25,7 @@ void text_free(struct text *text);
 /* Hands the string to the caller, who frees it; NULL when an append had failed. */
 char *text_take(struct text *text);
 
+/* The same into *result; where an append had failed it is NULL, and the error "out of memory for WHAT". */
+clattn_status text_give(struct text *text, const char *what, char **result);
+
 #endif

@@ -203,10 +203,7 @@ clattn_status additive_backward_create(clattn_context *context, const struct add
     clattn_status status = plan(b, &explain);
     if (status == CLATTN_OK) {
         explain_plans(b, &explain);
-        b->explain = text_take(&explain);
-        if (!b->explain) {
-            status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for an explanation");
-        }
+        status = text_give(&explain, "an explanation", &b->explain);
     }
     text_free(&explain);
     if (status != CLATTN_OK) {

@@ -54,10 +54,7 @@ clattn_status additive_create(clattn_context *context, const struct additive_pro
     if (status == CLATTN_OK) {
         text_append(&explain, "workspace in all: %zu bytes\nsoftmax and value mixing, with the scores as bias:\n%s",
                     additive->workspace_bytes, additive->attention->explain);
-        additive->explain = text_take(&explain);
-        if (!additive->explain) {
-            status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for an explanation");
-        }
+        status = text_give(&explain, "an explanation", &additive->explain);
     }
     text_free(&explain);
     if (status != CLATTN_OK) {

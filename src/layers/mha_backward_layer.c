@@ -208,10 +208,7 @@ clattn_status mha_backward_create(clattn_context *context, const struct mha_back
     clattn_status status = plan(b, &explain);
     if (status == CLATTN_OK) {
         explain_plans(b, &explain);
-        b->explain = text_take(&explain);
-        if (!b->explain) {
-            status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a layer's explanation");
-        }
+        status = text_give(&explain, "a layer's explanation", &b->explain);
     }
     text_free(&explain);
     if (status != CLATTN_OK) {

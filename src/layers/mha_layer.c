@@ -140,10 +140,7 @@ clattn_status mha_create(clattn_context *context, const struct mha_problem *prob
         explain_steps(mha, &explain);
         text_append(&explain, "workspace of the layer: %zu bytes\nattention:\n%s", mha->workspace_bytes,
                     mha->attention->explain);
-        mha->explain = text_take(&explain);
-        if (!mha->explain) {
-            status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a layer's explanation");
-        }
+        status = text_give(&explain, "a layer's explanation", &mha->explain);
     }
     text_free(&explain);
     if (status != CLATTN_OK) {

@@ -254,10 +254,7 @@ static clattn_status plan_once(struct attempt *attempt, struct clattn_plan **res
         explain_host_memory(&explain, attempt->context);
         text_append(&explain, "workspace: %zu bytes\nother strategies:\n%s", plan->workspace_bytes,
                     others.data ? others.data : "  none\n");
-        plan->explain = text_take(&explain);
-        if (!plan->explain) {
-            status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan's explanation");
-        }
+        status = text_give(&explain, "a plan's explanation", &plan->explain);
     }
     text_free(&others);
     text_free(&explain);

@@ -217,11 +217,11 @@ static clattn_status build(clattn_context *context, const struct problem *proble
     if (shape->unit->matrix == CLATTN_MATRIX_INTEL_16 || shape->unit->matrix == CLATTN_MATRIX_INTEL_8) {
         text_append(&text, " -cl-intel-256-GRF-per-thread");
     }
-    char *options = text_take(&text);
-    if (!options) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for build options");
+    char *options;
+    clattn_status status = text_give(&text, "build options", &options);
+    if (status == CLATTN_OK) {
+        status = program_kernel(context, "fused_mma.cl", options, NAME, kernel);
     }
-    clattn_status status = program_kernel(context, "fused_mma.cl", options, NAME, kernel);
     free(options);
     return status;
 }

@@ -139,11 +139,11 @@ static clattn_status build(clattn_context *context, const struct problem *proble
     }
     append_kv_options(problem, &text);
     vendor_options(&context->device, problem, shape, &text);
-    char *options = text_take(&text);
-    if (!options) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for build options");
+    char *options;
+    clattn_status status = text_give(&text, "build options", &options);
+    if (status == CLATTN_OK) {
+        status = program_kernel(context, "fused_simt.cl", options, NAME, kernel);
     }
-    clattn_status status = program_kernel(context, "fused_simt.cl", options, NAME, kernel);
     free(options);
     return status;
 }
