@@ -186,6 +186,8 @@ libclattn_core_la_SOURCES = \
 	src/program/verdicts.h \
 	src/reference/alibi.c \
 	src/reference/alibi.h \
+	src/reference/gradient_detail.c \
+	src/reference/gradient_detail.h \
 	src/reference/gradient_sums.c \
 	src/reference/gradient_sums.h \
 	src/reference/numbers.c \

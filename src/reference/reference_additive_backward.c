@@ -278,13 +278,7 @@ static void differentiate_row(struct work *w)
 
 /* ---- gradients -------------------------------------------------------------------------------- */
 
-static struct numbers result_of(const struct additive_backward_detail *detail, int id, int64_t rows, int64_t columns)
-{
-    const struct numbers result = { detail->value[id], detail->unit[id], rows, columns, columns, 1 };
-    return result;
-}
-
-static void multiply_back(const struct work *w, const struct additive_backward_detail *detail)
+static void multiply_back(const struct work *w, const struct gradient_detail *detail)
 {
     static const struct {
         enum matrix_id units, input, weight;
@@ -295,16 +289,16 @@ static void multiply_back(const struct work *w, const struct additive_backward_d
         const struct numbers units = w->matrix[sides[n].units], input = w->matrix[sides[n].input];
         if (detail->value[sides[n].dinput]) {
             numbers_multiply(units, w->matrix[sides[n].weight], NULL,
-                             result_of(detail, sides[n].dinput, input.rows, input.columns));
+                             gradient_detail_rows(detail, sides[n].dinput, 0, input.rows, input.columns));
         }
         if (detail->value[sides[n].dweight]) {
             numbers_multiply(numbers_turned(units), input, NULL,
-                             result_of(detail, sides[n].dweight, units.columns, input.columns));
+                             gradient_detail_rows(detail, sides[n].dweight, 0, units.columns, input.columns));
         }
     }
 }
 
-static void take_sums(const struct work *w, const struct additive_backward_detail *detail)
+static void take_sums(const struct work *w, const struct gradient_detail *detail)
 {
     const clattn_additive_problem *p = w->p;
     const struct numbers *of_keys = &w->matrix[DKEY_UNITS];
@@ -323,28 +317,11 @@ static void take_sums(const struct work *w, const struct additive_backward_detai
     }
 }
 
-static clattn_status create_detail(const struct operands *operands, struct additive_backward_detail *detail)
-{
-    memset(detail, 0, sizeof(*detail));
-    for (int id = ADDITIVE_TENSOR_COUNT; id < ADDITIVE_BACKWARD_TENSOR_COUNT; ++id) {
-        if (operand_is_written(operands, id) && operand_is_asked(operands, id) && !operand_is_empty(operands, id)) {
-            const int64_t count = operands->tensor[id].high - operands->tensor[id].low;
-            detail->value[id] = numbers_allocate(count);
-            detail->unit[id] = numbers_allocate(count);
-            if (!detail->value[id] || !detail->unit[id]) {
-                return numbers_no_memory();
-            }
-        }
-    }
-    return CLATTN_OK;
-}
-
 clattn_status reference_additive_backward_detail(const struct additive_backward_problem *problem,
-                                                 const struct operands *operands,
-                                                 struct additive_backward_detail *detail)
+                                                 const struct operands *operands, struct gradient_detail *detail)
 {
     struct work w = { .problem = problem, .p = &problem->layer.p, .operands = operands };
-    clattn_status status = create_detail(operands, detail);
+    clattn_status status = gradient_detail_create(operands, ADDITIVE_TENSOR_COUNT, detail);
     if (status == CLATTN_OK) {
         status = take_inputs(&w);
     }
@@ -362,35 +339,19 @@ clattn_status reference_additive_backward_detail(const struct additive_backward_
     }
     release(&w);
     if (status != CLATTN_OK) {
-        additive_backward_detail_free(detail);
+        gradient_detail_free(detail);
     }
     return status;
-}
-
-void additive_backward_detail_free(struct additive_backward_detail *detail)
-{
-    for (int id = 0; id < ADDITIVE_BACKWARD_TENSOR_COUNT; ++id) {
-        free(detail->value[id]);
-        free(detail->unit[id]);
-    }
-    memset(detail, 0, sizeof(*detail));
 }
 
 clattn_status reference_additive_backward(const struct additive_backward_problem *problem,
                                           const struct operands *operands)
 {
-    struct additive_backward_detail detail;
+    struct gradient_detail detail;
     const clattn_status status = reference_additive_backward_detail(problem, operands, &detail);
-    for (int id = ADDITIVE_TENSOR_COUNT; id < ADDITIVE_BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
-        const struct tensor_place *place = &operands->tensor[id];
-        for (int64_t n = 0; detail.value[id] && n < place->high - place->low; ++n) {
-            const double before = operand_is_read(operands, id) ? type_load(problem->type, place->data, place->low + n)
-                                                                : 0;
-            type_store(problem->type, place->data, place->low + n, before + detail.value[id][n]);
-        }
-    }
     if (status == CLATTN_OK) {
-        additive_backward_detail_free(&detail);
+        gradient_detail_store(&detail, operands, problem->type);
+        gradient_detail_free(&detail);
     }
     return status;
 }

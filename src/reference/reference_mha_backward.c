@@ -228,35 +228,25 @@ static clattn_status attend(struct work *w)
 
 /* ---- gradients -------------------------------------------------------------------------------- */
 
-/* What stands in the detail for a gradient of the caller's, from its row `first_row` on. */
-static struct numbers result_of(const struct mha_backward_detail *detail, int id, int64_t first_row, int64_t rows,
-                                int64_t columns)
-{
-    const struct numbers result = {
-        detail->value[id] + first_row * columns, detail->unit[id] + first_row * columns, rows, columns, columns, 1
-    };
-    return result;
-}
-
-static void weight_gradient(struct numbers left, struct numbers right, const struct mha_backward_detail *detail, int id,
+static void weight_gradient(struct numbers left, struct numbers right, const struct gradient_detail *detail, int id,
                             int64_t first_row)
 {
     if (detail->value[id]) {
         numbers_multiply(numbers_turned(left), right, NULL,
-                         result_of(detail, id, first_row, left.columns, right.columns));
+                         gradient_detail_rows(detail, id, first_row, left.columns, right.columns));
     }
 }
 
-static void bias_gradient(struct numbers a, const struct mha_backward_detail *detail, int id, int64_t first)
+static void bias_gradient(struct numbers a, const struct gradient_detail *detail, int id, int64_t first)
 {
     double one = 1, exact = 0;
     const struct numbers ones = { &one, &exact, a.rows, 1, 0, 0 };
     if (detail->value[id]) {
-        numbers_multiply(numbers_turned(a), ones, NULL, result_of(detail, id, first, a.columns, 1));
+        numbers_multiply(numbers_turned(a), ones, NULL, gradient_detail_rows(detail, id, first, a.columns, 1));
     }
 }
 
-static void multiply_back(const struct work *w, const struct mha_backward_detail *detail)
+static void multiply_back(const struct work *w, const struct gradient_detail *detail)
 {
     static const int weights[MHA_PARTS] = { MHA_DWQ, MHA_DWK, MHA_DWV },
                      biases[MHA_PARTS] = { MHA_DBQ, MHA_DBK, MHA_DBV };
@@ -273,32 +263,16 @@ static void multiply_back(const struct work *w, const struct mha_backward_detail
         bias_gradient(gradient, detail, packed ? MHA_DBQ : biases[i], first);
         if (detail->value[dinput]) {
             numbers_multiply(gradient, w->matrix[WQ + i], NULL,
-                             result_of(detail, dinput, 0, gradient.rows, w->matrix[WQ + i].columns));
+                             gradient_detail_rows(detail, dinput, 0, gradient.rows, w->matrix[WQ + i].columns));
         }
     }
-}
-
-static clattn_status create_detail(const struct operands *operands, struct mha_backward_detail *detail)
-{
-    memset(detail, 0, sizeof(*detail));
-    for (int id = MHA_TENSOR_COUNT; id < MHA_BACKWARD_TENSOR_COUNT; ++id) {
-        if (operand_is_written(operands, id) && operand_is_asked(operands, id) && !operand_is_empty(operands, id)) {
-            const int64_t count = operands->tensor[id].high - operands->tensor[id].low;
-            detail->value[id] = numbers_allocate(count);
-            detail->unit[id] = numbers_allocate(count);
-            if (!detail->value[id] || !detail->unit[id]) {
-                return numbers_no_memory();
-            }
-        }
-    }
-    return CLATTN_OK;
 }
 
 clattn_status reference_mha_backward_detail(const struct mha_backward_problem *problem, const struct operands *operands,
-                                            struct mha_backward_detail *detail)
+                                            struct gradient_detail *detail)
 {
     struct work w = { .problem = problem, .operands = operands };
-    clattn_status status = create_detail(operands, detail);
+    clattn_status status = gradient_detail_create(operands, MHA_TENSOR_COUNT, detail);
     if (status == CLATTN_OK) {
         status = take_inputs(&w);
     }
@@ -321,34 +295,18 @@ clattn_status reference_mha_backward_detail(const struct mha_backward_problem *p
     }
     free(w.lse);
     if (status != CLATTN_OK) {
-        mha_backward_detail_free(detail);
+        gradient_detail_free(detail);
     }
     return status;
 }
 
-void mha_backward_detail_free(struct mha_backward_detail *detail)
-{
-    for (int id = 0; id < MHA_BACKWARD_TENSOR_COUNT; ++id) {
-        free(detail->value[id]);
-        free(detail->unit[id]);
-    }
-    memset(detail, 0, sizeof(*detail));
-}
-
 clattn_status reference_mha_backward(const struct mha_backward_problem *problem, const struct operands *operands)
 {
-    struct mha_backward_detail detail;
+    struct gradient_detail detail;
     const clattn_status status = reference_mha_backward_detail(problem, operands, &detail);
-    for (int id = MHA_TENSOR_COUNT; id < MHA_BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
-        const struct tensor_place *place = &operands->tensor[id];
-        for (int64_t i = 0; detail.value[id] && i < place->high - place->low; ++i) {
-            const double before = operand_is_read(operands, id) ? type_load(problem->type, place->data, place->low + i)
-                                                                : 0;
-            type_store(problem->type, place->data, place->low + i, before + detail.value[id][i]);
-        }
-    }
     if (status == CLATTN_OK) {
-        mha_backward_detail_free(&detail);
+        gradient_detail_store(&detail, operands, problem->type);
+        gradient_detail_free(&detail);
     }
     return status;
 }

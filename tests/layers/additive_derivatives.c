@@ -17,7 +17,7 @@ struct derivative_case {
     clattn_additive_host_gradients arrays;
     struct additive_backward_problem checked;
     struct operands operands;
-    struct additive_backward_detail detail;
+    struct gradient_detail detail;
     double complex *moved[ADDITIVE_INPUTS]; /* the inputs, one of them with an imaginary part */
     double *direction[ADDITIVE_INPUTS];
     void *got[ADDITIVE_INPUTS];
@@ -65,7 +65,7 @@ static void begin(struct derivative_case *c, struct random *random, int has_mask
 
 static void end(struct derivative_case *c)
 {
-    additive_backward_detail_free(&c->detail);
+    gradient_detail_free(&c->detail);
     for (int i = 0; i < ADDITIVE_INPUTS; ++i) {
         free(c->moved[i]);
         free(c->direction[i]);

@@ -18,7 +18,7 @@ static double unit_of(clattn_type type)
 
 /* What the errors are of the bound, the largest. */
 static void compare(const struct additive_gradient_case *c, const struct operands *operands,
-                    const struct additive_backward_detail *detail, struct layer_worst *worst)
+                    const struct gradient_detail *detail, struct layer_worst *worst)
 {
     const clattn_type type = additive_gradient_type(c);
     for (int g = 0; g < GRADIENTS; ++g) {
@@ -52,7 +52,7 @@ static void choose(struct additive_gradient_case *c, struct random *random)
 static clattn_status compare_with_reference(struct additive_gradient_case *c, struct layer_worst *worst)
 {
     struct additive_backward_problem checked;
-    struct additive_backward_detail detail;
+    struct gradient_detail detail;
     struct operands operands;
     clattn_status status = additive_backward_problem_init(&checked, &c->problem);
     if (status == CLATTN_OK) {
@@ -63,7 +63,7 @@ static clattn_status compare_with_reference(struct additive_gradient_case *c, st
     }
     if (status == CLATTN_OK) {
         compare(c, &operands, &detail, worst);
-        additive_backward_detail_free(&detail);
+        gradient_detail_free(&detail);
     }
     return status;
 }

@@ -140,7 +140,7 @@ static double unit_of(clattn_type type)
 
 /* What the errors are of the bound, the largest. */
 static void compare(const struct gradient_case *c, const struct operands *operands,
-                    const struct mha_backward_detail *detail, struct layer_worst *worst)
+                    const struct gradient_detail *detail, struct layer_worst *worst)
 {
     const clattn_type type = gradient_type(c);
     for (int g = 0; g < GRADIENTS; ++g) {
@@ -176,7 +176,7 @@ static clattn_status run_and_compare(const struct layer_test *test, struct gradi
                                      struct layer_worst *worst)
 {
     struct mha_backward_problem checked;
-    struct mha_backward_detail detail;
+    struct gradient_detail detail;
     struct operands operands;
     clattn_status status;
     if (random_chance(random, 0.5)) {
@@ -199,7 +199,7 @@ static clattn_status run_and_compare(const struct layer_test *test, struct gradi
     }
     if (status == CLATTN_OK) {
         compare(c, &operands, &detail, worst);
-        mha_backward_detail_free(&detail);
+        gradient_detail_free(&detail);
     }
     return status;
 }
