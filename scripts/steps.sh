@@ -8,11 +8,13 @@
 passed=0
 failed=0
 skipped=0
+step_ended=
 started_at=$(date +%s)
 step_limit_s=${CLATTN_STEP_LIMIT_S:-5400}
 
 seconds_in_all() { seconds_since "$started_at"; }
 seconds_since() { echo $(($(date +%s) - $1)); }
+step_seconds() { echo $((${step_ended:-$(date +%s)} - step_started)); }
 
 # The name of a step, padded, without the end of the line.
 step_name() { printf '  %-46s ' "$1"; }
@@ -39,11 +41,7 @@ step() {
     step_name "$step_title"
     scripts/limited "$step_limit_s" "./${0##*/}" --step "$@" >"$step_log" 2>&1 </dev/null ||
         step_status=$?
-    case $step_status in
-    0) step_passed ;;
-    77) step_skipped ;;
-    *) step_failed "$@" ;;
-    esac
+    report_step "$@"
 }
 
 # step, for a command that may ask for a password: without a limit, which would keep the terminal away from it.
@@ -51,6 +49,52 @@ asking_step() {
     step_limit_s=0
     step "$@"
     step_limit_s=${CLATTN_STEP_LIMIT_S:-5400}
+}
+
+# start_beside COMMAND...: runs these, each as a step, one after another beside the steps that follow; report_beside
+# waits for one. What is not over when the script ends, or fails, is ended with it.
+start_beside() {
+    mkdir -p "$logs"
+    rm -f "$logs"/beside-*.ended
+    run_beside "$@" &
+    beside=$!
+    trap 'kill "$beside" 2>/dev/null' EXIT
+    trap 'exit 130' INT TERM HUP
+}
+
+run_beside() {
+    trap 'kill "$running" 2>/dev/null; exit 1' INT TERM HUP
+    for command; do
+        beside_started=$(date +%s) beside_status=0
+        scripts/limited "$step_limit_s" "./${0##*/}" --step "$command" >"$logs/beside-$command.log" 2>&1 </dev/null &
+        running=$!
+        wait "$running" || beside_status=$?
+        echo "$beside_status $beside_started $(date +%s)" >"$logs/beside-$command.ending"
+        mv "$logs/beside-$command.ending" "$logs/beside-$command.ended"
+    done
+}
+
+# report_beside NAME WHAT_TO_DO COMMAND: what step would print of it, and do. Its seconds are its own, not those of
+# waiting for it.
+report_beside() {
+    step_title=$1 what_to_do=$2 step_log=$logs/beside-$3.log
+    step_name "$step_title"
+    while [ ! -e "$logs/beside-$3.ended" ]; do
+        kill -0 "$beside" 2>/dev/null || [ -e "$logs/beside-$3.ended" ] || break
+        sleep 1
+    done
+    read -r step_status step_started step_ended <"$logs/beside-$3.ended" || step_status=1
+    report_step "$3"
+    step_ended=
+}
+
+# report_step COMMAND...: the rest of the line of a step that ended with $step_status.
+report_step() {
+    case $step_status in
+    0) step_passed ;;
+    77) step_skipped ;;
+    *) step_failed "$@" ;;
+    esac
 }
 
 # The counts in the last line of the step's output, nothing where there are none.
@@ -61,7 +105,7 @@ step_counts() {
 step_passed() {
     counts=$(step_counts)
     add_counts "${counts:-1 passed, 0 failed}"
-    printf 'ok   %4d s   %s\n' "$(seconds_since "$step_started")" "$counts"
+    printf 'ok   %4d s   %s\n' "$(step_seconds)" "$counts"
 }
 
 step_skipped() {
@@ -71,7 +115,7 @@ step_skipped() {
 }
 
 step_failed() {
-    echo "FAILED after $(seconds_since "$step_started") s (exit status $step_status)"
+    echo "FAILED after $(step_seconds) s (exit status $step_status)"
     echo
     tail -n 40 "$step_log" | sed 's/^/    /'
     echo
