@@ -77,7 +77,7 @@ INLINE void weigh_tile(const clattn_params *p, const row_block *rows, const floa
                        scratch *room)
 {
     const float factor = HAS(SOFTCAP) ? p->scale / p->softcap : p->scale * LOG2_E;
-    for (int r = 0; r < BLOCK_ROWS; r += PRODUCT_ROWS) {
+    for (int r = 0; r < rows->at.walked; r += PRODUCT_ROWS) {
         float16 sum[PRODUCT_ROWS][VECTORS] = { { 0.0f } };
         const float *row[PRODUCT_ROWS];
         find_product_rows(rows->query, HEAD_DIM, r, row);
@@ -109,7 +109,7 @@ INLINE void weigh_tile(const clattn_params *p, const row_block *rows, const floa
 /* What dropout multiplies the weights of a tile with. */
 static inline void fill_keep(const clattn_params *p, const row_block *rows, int key, scratch *room)
 {
-    for (int r = 0; r < BLOCK_ROWS; ++r) {
+    for (int r = 0; r < rows->at.walked; ++r) {
         for (int j = 0; j < TILE_KEYS; ++j) {
             const int keeps = dropout_keeps(p, rows->at.b, rows->head[r], rows->position[r], key + j);
             set_lane(&room->keep[r * VECTORS + j / LANES], j % LANES, keeps ? p->keep_scale : 0.0f);
@@ -117,9 +117,9 @@ static inline void fill_keep(const clattn_params *p, const row_block *rows, int 
     }
 }
 
-static inline void drop_weights(scratch *room)
+static inline void drop_weights(const row_block *rows, scratch *room)
 {
-    for (int at = 0; at < BLOCK_ROWS * VECTORS; ++at) {
+    for (int at = 0; at < rows->at.walked * VECTORS; ++at) {
         const float16 weight = room->weights[at];
         const int16 drops = (room->keep[at] == 0.0f) & ~IS_HIDDEN_PAIR(weight);
         room->weights[at] = drops ? (float16)0.0f : weight * room->keep[at];
@@ -130,7 +130,7 @@ static inline void drop_weights(scratch *room)
 INLINE void differentiate_tile(const row_block *rows, const float16 *value_t, const float16 *terms,
                                const scratch *room, float16 *dz)
 {
-    for (int r = 0; r < BLOCK_ROWS; r += PRODUCT_ROWS) {
+    for (int r = 0; r < rows->at.walked; r += PRODUCT_ROWS) {
         float16 sum[PRODUCT_ROWS][VECTORS] = { { 0.0f } };
         const float *row[PRODUCT_ROWS];
         find_product_rows(rows->dout, HEAD_DIM_V, r, row);
@@ -159,10 +159,11 @@ INLINE void differentiate_tile(const row_block *rows, const float16 *value_t, co
 
 /* ---- products that pass over hidden pairs ------------------------------------------------------ */
 
-static inline void columns_passing(const float *element, int columns, const float16 *pairs, float16 *total)
+static inline void columns_passing(const float *element, int columns, const float16 *pairs, int row_count,
+                                   float16 *total)
 {
     for (int c = 0; c < columns; ++c) {
-        for (int r = 0; r < BLOCK_ROWS; ++r) {
+        for (int r = 0; r < row_count; ++r) {
             FOR_VECTORS {
                 const float16 pair = pairs[r * VECTORS + v], sum = total[c * VECTORS + v];
                 total[c * VECTORS + v] = IS_HIDDEN_PAIR(pair) ? sum : FMA((float16)element[r * columns + c], pair, sum);
@@ -171,12 +172,13 @@ static inline void columns_passing(const float *element, int columns, const floa
     }
 }
 
-static inline void add_columns(int passes, const float *element, int columns, const float16 *pairs, float16 *total)
+static inline void add_columns(int passes, const float *element, int columns, const float16 *pairs, int row_count,
+                               float16 *total)
 {
     if (passes) {
-        columns_passing(element, columns, pairs, total);
+        columns_passing(element, columns, pairs, row_count, total);
     } else {
-        product_all_columns(element, columns, pairs, BLOCK_ROWS, total);
+        product_all_columns(element, columns, pairs, row_count, total);
     }
 }
 
@@ -193,13 +195,26 @@ INLINE void rows_passing(const float *const row[PRODUCT_ROWS], const float16 *ke
 
 /* ---- a block of rows and a block of keys ------------------------------------------------------- */
 
+/* Tiles of a block of keys. */
+typedef struct tile_range {
+    int first, end;
+} tile_range;
+
+/* Those of which the rows may see a key. Rows and block meet. */
+static inline tile_range tiles_met(const row_place *at, int from)
+{
+    const tile_range met = { max(at->low - from, 0) / TILE_KEYS,
+                             min((at->high - from + TILE_KEYS - 1) / TILE_KEYS, TILES) };
+    return met;
+}
+
 /* What the pairs add to dquery; `to`: of the block's first row. begins: nothing is there yet. */
-INLINE void add_dquery_by(const row_block *rows, const key_block *keys, const float16 *dz, int begins, int passes,
-                          __global float *to)
+INLINE void add_dquery_by(const row_block *rows, const key_block *keys, tile_range tiles, const float16 *dz, int begins,
+                          int passes, __global float *to)
 {
     for (int c = 0; c < PADDED_DIM; c += TILE_KEYS) {
         const float16 *key = keys->key + c / TILE_KEYS * BLOCK_KEYS * VECTORS;
-        for (int r = 0; r < BLOCK_ROWS; r += PRODUCT_ROWS) {
+        for (int r = 0; r < rows->at.walked; r += PRODUCT_ROWS) {
             float16 sum[PRODUCT_ROWS][VECTORS];
             FOR_PRODUCT_ROWS FOR_VECTORS {
                 sum[u][v] = 0.0f;
@@ -207,7 +222,7 @@ INLINE void add_dquery_by(const row_block *rows, const key_block *keys, const fl
                     sum[u][v] = vload16(v, to + (size_t)(r + u) * PADDED_DIM + c);
                 }
             }
-            for (int t = 0; t < TILES; ++t) {
+            for (int t = tiles.first; t < tiles.end; ++t) {
                 const float *row[PRODUCT_ROWS];
                 find_product_rows((const float *)(dz + t * BLOCK_ROWS * VECTORS), TILE_KEYS, r, row);
                 if (passes) {
@@ -229,7 +244,8 @@ static inline void attend(const clattn_params *p, const attention_buffers *in, c
                           int begins, __global float *dquery, scratch *room)
 {
     const int all_see = nothing_to_add(p, rows, keys->from), passes = !all_see && !(rows->finite && keys->finite);
-    for (int t = 0; t < TILES; ++t) {
+    const tile_range tiles = tiles_met(&rows->at, keys->from);
+    for (int t = tiles.first; t < tiles.end; ++t) {
         const int key = keys->from + t * TILE_KEYS;
         float16 *dz = room->dz + t * BLOCK_ROWS * VECTORS;
         const float16 *key_t = keys->key_t + t * HEAD_DIM * VECTORS;
@@ -252,19 +268,20 @@ static inline void attend(const clattn_params *p, const attention_buffers *in, c
         }
         if (WANTS_DVALUE) {
             if (HAS(DROPOUT)) {
-                drop_weights(room);
+                drop_weights(rows, room);
             }
-            add_columns(passes, rows->dout, HEAD_DIM_V, room->weights, keys->dvalue_t + t * HEAD_DIM_V * VECTORS);
+            add_columns(passes, rows->dout, HEAD_DIM_V, room->weights, rows->at.count,
+                        keys->dvalue_t + t * HEAD_DIM_V * VECTORS);
         }
         if (WANTS_DKEY) {
-            add_columns(passes, rows->query, HEAD_DIM, dz, keys->dkey_t + t * HEAD_DIM * VECTORS);
+            add_columns(passes, rows->query, HEAD_DIM, dz, rows->at.count, keys->dkey_t + t * HEAD_DIM * VECTORS);
         }
     }
     if (WANTS_DQUERY) {
         if (passes) {
-            add_dquery_by(rows, keys, room->dz, begins, 1, dquery);
+            add_dquery_by(rows, keys, tiles, room->dz, begins, 1, dquery);
         } else {
-            add_dquery_by(rows, keys, room->dz, begins, 0, dquery);
+            add_dquery_by(rows, keys, tiles, room->dz, begins, 0, dquery);
         }
     }
 }
