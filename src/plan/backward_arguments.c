@@ -41,14 +41,15 @@ clattn_input_place backward_input_place(const struct operands *operands, enum gr
 
 clattn_place backward_gradient_place(const struct operands *operands, enum gradient_id id)
 {
+    const struct tensor_row *row = &operands->operation->rows[id];
     clattn_place place;
-    int64_t shape[4];
-    operand_shape(operands, (int)id, shape);
-    for (int axis = 0; axis < 4; ++axis) { /* an axis that the tensor lacks is one that is summed */
-        place.stride[axis] = shape[axis] > 1 ? operands->tensor[id].stride[axis] : 0;
+    /* An axis that the tensor lacks is one that is summed. How long the others are does not matter: rows of packed
+     * sequences only the device may know. */
+    for (int axis = 0; axis < 4; ++axis) {
+        place.stride[axis] = row->axis[axis] ? operands->tensor[id].stride[axis] : 0;
     }
     place.offset = operands->tensor[id].offset;
-    place.type = (int)operands->element[operands->operation->rows[id].element];
+    place.type = (int)operands->element[row->element];
     place.accumulate = operand_is_read(operands, (int)id);
     return place;
 }

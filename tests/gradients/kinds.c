@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support/device_options.h"
+
 #define TOLERANCE 2e-5
 
 double sums_worst;
@@ -28,6 +30,13 @@ static double length(struct random *random, const int64_t index[4], const void *
 {
     (void)random;
     return index[3] == 0 ? *(const double *)context : *(const double *)context - 9;
+}
+
+/* Packed sequences are all as long as the longest. */
+static double seam(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random;
+    return (double)(index[3] * *(const int64_t *)context);
 }
 
 static double open(struct random *random, const int64_t index[4], const void *context)
@@ -63,7 +72,13 @@ void kind_begin(struct gradient_call *g, const clattn_problem *problem, const ch
     const double keys = (double)problem->key_len;
     memset(g, 0, sizeof(*g));
     test_call_start(&g->test, problem);
+    g->test.packed_queries = problem->batch * problem->query_len;
+    g->test.packed_keys = problem->batch * problem->key_len;
     test_call_place_all(&g->test);
+    if (test_call_has(&g->test, TENSOR_CU_QUERY)) {
+        test_call_fill(&g->test, TENSOR_CU_QUERY, &random, seam, &problem->query_len);
+        test_call_fill(&g->test, TENSOR_CU_KEY, &random, seam, &problem->key_len);
+    }
     for (size_t i = 0; i < sizeof(by_value) / sizeof(by_value[0]); ++i) {
         if (test_call_has(&g->test, by_value[i])) {
             test_call_fill(&g->test, by_value[i], &random, value, NULL);
@@ -141,14 +156,14 @@ void kind_report(const char *strategy, const char *what, int good)
 
 int kind_main(int argc, char **argv, void (*check)(const char *strategy))
 {
-    static const char *const strategies[] = { "plain", "fused_simd" };
+    const char *strategy;
     if (clattn_context_open(NULL, NULL, &kind_context) != CLATTN_OK) {
         printf("%s\n", clattn_last_error());
         return 1;
     }
-    for (size_t s = 0; s < sizeof(strategies) / sizeof(strategies[0]); ++s) {
-        if (argc <= 2 || strcmp(argv[2], strategies[s]) == 0) {
-            check(strategies[s]);
+    for (size_t s = 0; (strategy = strategy_of_operation(&operation_backward, s)); ++s) {
+        if (argc <= 2 || strcmp(argv[2], strategy) == 0) {
+            check(strategy);
         }
     }
     clattn_context_destroy(kind_context);

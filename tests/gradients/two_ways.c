@@ -1,9 +1,9 @@
 /* usage: two_ways [--strategy S]
  *
  * Gradients of problems that can be put in two ways, which must be the same within rounding, for each strategy: masks
- * and the rules that they are of, heads that share keys and keys that are there twice, keys in another order, a softcap
- * out of reach, slopes and their bias, keys in parts with the whole's lse and with their own. And float64 against
- * differences of the forward pass. */
+ * and the rules that they are of, a batch and packed sequences, heads that share keys and keys that are there twice,
+ * keys in another order, a softcap out of reach, slopes and their bias, keys in parts with the whole's lse and with
+ * their own. And float64 against differences of the forward pass. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +47,20 @@ static void check_mask(const char *strategy)
                       j <= at && (j >= at - 60 || j < 3) && j < length);
     }
     kind_report(strategy, "rules and their mask", run(&a) && run(&b) && kind_same(&a, &b));
+    gradient_call_free(&a);
+    gradient_call_free(&b);
+}
+
+/* A batch, or packed sequences of a row each: of one head, so that both lie alike. */
+static void check_packed_rows(const char *strategy)
+{
+    static const struct kind rows = { "rows", 3, 1, 1, 1, 40, 20, 12, 0, 0 };
+    clattn_problem p = kind_problem(&rows);
+    struct gradient_call a, b;
+    kind_begin(&a, &p, strategy, kind_normal);
+    p.features |= CLATTN_WITH_VARLEN;
+    kind_begin(&b, &p, strategy, kind_normal);
+    kind_report(strategy, "a batch and packed sequences of a row each", run(&a) && run(&b) && kind_same(&a, &b));
     gradient_call_free(&a);
     gradient_call_free(&b);
 }
@@ -292,6 +306,7 @@ static void check_differences(const char *strategy)
 static void check_strategy(const char *strategy)
 {
     check_mask(strategy);
+    check_packed_rows(strategy);
     check_softcap(strategy);
     check_slopes(strategy);
     check_heads(strategy);

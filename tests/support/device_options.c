@@ -27,14 +27,19 @@ static void drop_strategy(struct device_options *o, const char *name)
     o->n_strategies = kept;
 }
 
-const char *strategy_of_table(size_t index)
+const char *strategy_of_operation(const struct operation *operation, size_t index)
 {
     for (size_t i = 0; i < strategy_count; ++i) {
-        if (strategy_table[i]->operation == &operation_forward && index-- == 0) {
+        if (strategy_table[i]->operation == operation && index-- == 0) {
             return strategy_table[i]->name;
         }
     }
     return NULL;
+}
+
+const char *strategy_of_table(size_t index)
+{
+    return strategy_of_operation(&operation_forward, index);
 }
 
 static int parse_strategies(const char *list, struct device_options *o)

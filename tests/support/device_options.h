@@ -43,6 +43,10 @@ void strategy_set(clattn_problem *problem, const char *name);
 /* The names of the table's strategies for attention, from index 0 on; NULL ends. */
 const char *strategy_of_table(size_t index);
 
+/* The same of another operation. */
+struct operation;
+const char *strategy_of_operation(const struct operation *operation, size_t index);
+
 /* Whether it takes calls of this type at all on this device: a tiny one, with no feature. */
 int strategy_takes(clattn_context *context, const char *name, clattn_type type);
 
