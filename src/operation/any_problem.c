@@ -26,6 +26,11 @@ int problem_equal(const struct any_problem *a, const struct any_problem *b)
     return a->operation == b->operation && strcmp(a->strategy_name, b->strategy_name) == 0 && a->operation->equal(a, b);
 }
 
+uint32_t problem_flags(const struct any_problem *problem)
+{
+    return problem->operation->flags ? problem->operation->flags(problem) : 0;
+}
+
 struct any_problem *problem_copy(const struct any_problem *problem)
 {
     struct any_problem *copy = malloc(problem->operation->problem_bytes);

@@ -18,6 +18,9 @@ clattn_status problem_set_strategy(struct any_problem *problem, const char *stra
 /* Two problems that are equal have the same plan on the same context. */
 int problem_equal(const struct any_problem *a, const struct any_problem *b);
 
+/* What it asks for, of which a strategy may know nothing. */
+uint32_t problem_flags(const struct any_problem *problem);
+
 /* The whole of it, the operation's own fields too; the caller frees. NULL: out of memory. */
 struct any_problem *problem_copy(const struct any_problem *problem);
 

@@ -96,6 +96,20 @@ static uint32_t known_gradients(void)
     return known;
 }
 
+clattn_status gradients_check_flags(uint32_t flags)
+{
+    const uint32_t unknown = flags & ~PROBLEM_FLAGS_OF_ALL;
+    struct text names = TEXT_INIT;
+    clattn_status status = CLATTN_OK;
+    if (unknown) {
+        forward_flags_describe(unknown, &names);
+        status = error_set(CLATTN_UNSUPPORTED, "forward: there are no gradients of a problem with %s",
+                           names.data ? names.data : "");
+    }
+    text_free(&names);
+    return status;
+}
+
 /* Gradients are of what is stored as floating-point numbers, all of it at once. */
 static clattn_status check_keys(const clattn_problem *p)
 {
@@ -216,7 +230,10 @@ clattn_status backward_problem_init(struct backward_problem *b, const clattn_bac
     b->gradients = known.gradients;
     b->accumulate = known.accumulate;
     b->features = known.features;
-    status = check_keys(&b->attention.p);
+    status = gradients_check_flags(b->attention.flags);
+    if (status == CLATTN_OK) {
+        status = check_keys(&b->attention.p);
+    }
     if (status == CLATTN_OK) {
         status = check_gradients(b);
     }
@@ -255,6 +272,8 @@ const struct operation operation_backward = {
     .problem_bytes = sizeof(struct backward_problem),
     .equal = equal,
     .describe = describe,
+    .flags = attention_problem_flags,
+    .describe_flags = forward_flags_describe,
 };
 
 /* ---- calls ------------------------------------------------------------------------------------ */

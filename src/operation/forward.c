@@ -5,6 +5,7 @@
 
 #include "base/checked_math.h"
 #include "base/stored_types.h"
+#include "base/text.h"
 #include "cl/forward_params.h"
 #include "operation/forward_rows.h"
 #include "operation/problem.h"
@@ -26,6 +27,8 @@ const struct operation operation_forward = {
     .problem_bytes = sizeof(struct problem),
     .equal = attention_problem_equal,
     .describe = attention_problem_describe,
+    .flags = attention_problem_flags,
+    .describe_flags = forward_flags_describe,
 };
 
 clattn_type forward_type(const clattn_problem *problem, clattn_type field)
@@ -33,7 +36,8 @@ clattn_type forward_type(const clattn_problem *problem, clattn_type field)
     return field != CLATTN_TYPE_NONE ? field : problem->type;
 }
 
-/* The rows' last column, read in three ways: which features there are, which tensors and which flags a problem has. */
+/* The rows' last column, read in four ways: which features there are, which tensors and which flags a problem has, and
+ * what the flags are called. */
 #define ALWAYS 0
 #define FEATURE(name) CLATTN_WITH_##name
 #define FIELD(name, condition) 0
@@ -67,6 +71,43 @@ uint32_t forward_asked(const clattn_problem *p)
 uint32_t forward_flags(const clattn_problem *p)
 {
     return 0u CLATTN_FORWARD_TENSORS(FLAGS_OF_ROW);
+}
+#undef ALWAYS
+#undef FEATURE
+#undef FIELD
+#undef SILENT_FIELD
+
+/* What HAS() calls them; those of tensors are made of the rows. */
+/* clang-format off */
+#define ALWAYS
+#define FEATURE(name) { CLATTN_FLAG_##name, #name },
+#define FIELD(name, condition) FEATURE(name)
+#define SILENT_FIELD(condition)
+#define NAME_OF_ROW(id, field, axes, element, access, place, asked_by) asked_by
+static const struct {
+    uint32_t flag;
+    const char *name;
+} flag_names[] = {
+    FEATURE(CAUSAL) FEATURE(WINDOW) FEATURE(SOFTCAP) FEATURE(DROPOUT) FEATURE(RING)
+    CLATTN_FORWARD_TENSORS(NAME_OF_ROW)
+};
+/* clang-format on */
+
+void forward_flags_describe(uint32_t flags, struct text *text)
+{
+    uint32_t left = flags;
+    for (size_t i = 0; i < sizeof(flag_names) / sizeof(flag_names[0]); ++i) {
+        if (left & flag_names[i].flag) {
+            text_append(text, "%s", left == flags ? "" : ", ");
+            for (const char *c = flag_names[i].name; *c; ++c) {
+                text_append(text, "%c", *c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : ' ');
+            }
+            left &= ~flag_names[i].flag;
+        }
+    }
+    if (left) {
+        text_append(text, "%sflags 0x%x", left == flags ? "" : ", ", (unsigned)left);
+    }
 }
 
 static void set_elements(const clattn_problem *p, struct operands *operands)

@@ -44,6 +44,9 @@ void forward_drop_batch_strides(const clattn_problem *problem, struct operands *
 extern const uint32_t forward_features;
 uint32_t forward_flags(const clattn_problem *problem);
 
+/* CLATTN_FLAG_* bits, also of what is no tensor, in words: "window, key lengths". */
+void forward_flags_describe(uint32_t flags, struct text *text);
+
 /* The type of a problem's tensors with its default: `type` where the field is CLATTN_TYPE_NONE. */
 clattn_type forward_type(const clattn_problem *problem, clattn_type field);
 

@@ -52,6 +52,11 @@ struct operation {
     size_t problem_bytes;
     int (*equal)(const struct any_problem *a, const struct any_problem *b); /* their own fields */
     void (*describe)(const struct any_problem *problem, struct text *text); /* one line */
+
+    /* Both NULL: no bits. What a problem asks for, of which a strategy may know nothing (struct strategy, knows); and
+     * the names of such bits, by commas. */
+    uint32_t (*flags)(const struct any_problem *problem);
+    void (*describe_flags)(uint32_t flags, struct text *text);
 };
 
 #endif

@@ -11,7 +11,6 @@
 #include "base/growth.h"
 #include "base/stored_types.h"
 #include "base/text.h"
-#include "cl/forward_params.h"
 #include "operation/forward.h"
 
 /* Lengths are 32-bit in kernels; positions are 64-bit. */
@@ -336,28 +335,14 @@ int problem_hides_keys(const struct problem *problem)
     return (problem->flags & CLATTN_FLAGS_HIDING) != 0;
 }
 
+uint32_t attention_problem_flags(const struct any_problem *any)
+{
+    return attention_problem(any)->flags;
+}
+
 void attention_problem_describe(const struct any_problem *any, struct text *text)
 {
     static const char *const alignments[] = { "", " top-left", " bottom-right", " at offsets" };
-    static const struct {
-        uint32_t flag;
-        const char *name;
-    } names[] = {
-        { CLATTN_FLAG_WINDOW, "window" },
-        { CLATTN_FLAG_KEY_LENGTHS, "key lengths" },
-        { CLATTN_FLAG_MASK, "mask" },
-        { CLATTN_FLAG_BIAS, "bias" },
-        { CLATTN_FLAG_SLOPES, "slopes" },
-        { CLATTN_FLAG_SINKS, "sinks" },
-        { CLATTN_FLAG_VARLEN, "varlen" },
-        { CLATTN_FLAG_LSE, "lse" },
-        { CLATTN_FLAG_SOFTCAP, "softcap" },
-        { CLATTN_FLAG_DROPOUT, "dropout" },
-        { CLATTN_FLAG_ROW_RANGES, "row ranges" },
-        { CLATTN_FLAG_KEY_SCALES, "key scales" },
-        { CLATTN_FLAG_VALUE_SCALES, "value scales" },
-        { CLATTN_FLAG_RING, "ring" },
-    };
     const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
     text_append(text, "batch %" PRId64 ", heads %" PRId64, p->batch, p->query_heads);
@@ -378,10 +363,10 @@ void attention_problem_describe(const struct any_problem *any, struct text *text
     if (p->causal) {
         text_append(text, ", causal%s", alignments[p->alignment]);
     }
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-        if (problem->flags & names[i].flag) {
-            text_append(text, ", %s", names[i].name);
-        }
+    const uint32_t told_apart = CLATTN_FLAG_CAUSAL | CLATTN_FLAG_PAGES;
+    if (problem->flags & ~told_apart) {
+        text_append(text, ", ");
+        forward_flags_describe(problem->flags & ~told_apart, text);
     }
     if (problem->flags & CLATTN_FLAG_PAGES) {
         text_append(text, ", %" PRId64 " pages of %" PRId64 " keys", p->pages, p->page_size);

@@ -2,7 +2,16 @@
 #ifndef CLATTN_SRC_PROBLEM_H
 #define CLATTN_SRC_PROBLEM_H
 
+#include "cl/forward_params.h"
 #include "operation/any_problem.h"
+
+/* Flags that each strategy of attention and of its gradients knows of: its kernels read them, or it declines them in a
+ * sentence of its own. One that comes later is declined for it until its row (struct strategy, knows) has it. */
+#define PROBLEM_FLAGS_OF_ALL                                                                                           \
+    (CLATTN_FLAG_CAUSAL | CLATTN_FLAG_WINDOW | CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS |         \
+     CLATTN_FLAG_SLOPES | CLATTN_FLAG_SINKS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_LSE | CLATTN_FLAG_SOFTCAP |             \
+     CLATTN_FLAG_DROPOUT | CLATTN_FLAG_PAGES | CLATTN_FLAG_PAGE_STARTS | CLATTN_FLAG_ROW_RANGES |                      \
+     CLATTN_FLAG_KEY_SCALES | CLATTN_FLAG_VALUE_SCALES | CLATTN_FLAG_RING)
 
 /* Immutable after problem_init: every default is resolved (head_dim_v, types). */
 struct problem {
@@ -22,6 +31,7 @@ static inline const struct problem *attention_problem(const struct any_problem *
 /* For the row of such an operation. */
 int attention_problem_equal(const struct any_problem *a, const struct any_problem *b);
 void attention_problem_describe(const struct any_problem *problem, struct text *text);
+uint32_t attention_problem_flags(const struct any_problem *problem);
 
 /* Query heads of a key/value head. */
 static inline int64_t problem_group(const clattn_problem *p)

@@ -28,6 +28,17 @@ struct attempt {
     struct estimates estimates; /* of the last walk */
 };
 
+/* What was asked for must not be ignored, also by kernels that are older than it. */
+static int knows_all(const struct strategy *strategy, const struct any_problem *problem, struct text *why)
+{
+    const uint32_t unknown = problem_flags(problem) & ~strategy->knows;
+    if (unknown) {
+        text_append(why, "does not know of: ");
+        problem->operation->describe_flags(unknown, why);
+    }
+    return unknown == 0;
+}
+
 /* Whether a strategy may be taken: the self-check has not refused it, and it takes the problem. */
 static int is_open(const struct attempt *attempt, size_t i, const struct any_problem *problem, struct text *why)
 {
@@ -35,7 +46,7 @@ static int is_open(const struct attempt *attempt, size_t i, const struct any_pro
         text_append(why, "self-check: %s", attempt->refused[i].data);
         return 0;
     }
-    return strategy_table[i]->applicable(attempt->context, problem, why);
+    return knows_all(strategy_table[i], problem, why) && strategy_table[i]->applicable(attempt->context, problem, why);
 }
 
 /* Walks the table, and has the cheapest that takes the problem. `others` gets a line for each strategy that was not

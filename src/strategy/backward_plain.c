@@ -281,6 +281,7 @@ const struct strategy strategy_backward_plain = {
     .operation = &operation_backward,
     .name = "plain",
     .summary = "a kernel a gradient, one work-item some columns of a row; takes everything, any device",
+    .knows = PROBLEM_FLAGS_OF_ALL,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

@@ -374,6 +374,7 @@ const struct strategy strategy_backward_simd = {
     .operation = &operation_backward,
     .name = "fused_simd",
     .summary = "keys along vector lanes, no matrix of scores, one pass over the pairs; CPU devices",
+    .knows = PROBLEM_FLAGS_OF_ALL,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

@@ -61,6 +61,7 @@ const struct strategy strategy_fused_amx = {
     .operation = &operation_forward,
     .name = "fused_amx",
     .summary = "fused_simd with its products in the matrix unit of x86 CPUs (AMX)",
+    .knows = PROBLEM_FLAGS_OF_ALL,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

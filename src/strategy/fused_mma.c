@@ -298,6 +298,7 @@ const struct strategy strategy_fused_mma = {
     .operation = &operation_forward,
     .name = NAME,
     .summary = "no score matrix in memory; 16-bit types and tf32 on a GPU's matrix unit",
+    .knows = PROBLEM_FLAGS_OF_ALL,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

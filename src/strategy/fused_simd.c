@@ -71,6 +71,7 @@ const struct strategy strategy_fused_simd = {
     .operation = &operation_forward,
     .name = "fused_simd",
     .summary = "query rows along vector lanes, no matrix of scores; CPU devices",
+    .knows = PROBLEM_FLAGS_OF_ALL,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

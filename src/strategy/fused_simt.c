@@ -191,6 +191,7 @@ const struct strategy strategy_fused_simt = {
     .operation = &operation_forward,
     .name = NAME,
     .summary = "no score matrix in memory; tiles through local memory, for GPUs",
+    .knows = PROBLEM_FLAGS_OF_ALL,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

@@ -122,6 +122,7 @@ const struct strategy strategy_plain = {
     .operation = &operation_forward,
     .name = "plain",
     .summary = "one work-item a few output columns; takes everything, any device",
+    .knows = PROBLEM_FLAGS_OF_ALL,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

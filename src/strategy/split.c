@@ -168,6 +168,7 @@ const struct strategy strategy_split = {
     .operation = &operation_forward,
     .name = "split",
     .summary = "few query rows: a K/V split, combined by their sums; CPU devices",
+    .knows = PROBLEM_FLAGS_OF_ALL,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

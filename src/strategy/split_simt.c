@@ -189,6 +189,7 @@ const struct strategy strategy_split_simt = {
     .operation = &operation_forward,
     .name = NAME,
     .summary = "few query rows: a K/V split over all compute units, combined by their sums; GPUs",
+    .knows = PROBLEM_FLAGS_OF_ALL,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

@@ -294,6 +294,7 @@ const struct strategy strategy_staged = {
     .operation = &operation_forward,
     .name = "staged",
     .summary = "scores, softmax and mix as separate kernels, the score matrix in memory",
+    .knows = PROBLEM_FLAGS_OF_ALL,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

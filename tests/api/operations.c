@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "api.h"
+#include "operation/backward.h"
 #include "operation/forward.h"
 #include "operation/problem.h"
 #include "plan/host_session.h"
 #include "plan/kept_plans.h"
 #include "plan/planner.h"
+#include "support/device_options.h"
 
 /* ---- problems and plans ----------------------------------------------------------------------- */
 
@@ -47,6 +49,56 @@ START_TEST(test_strategies_are_of_their_operation)
     expect_error(planner_plan(context, &other.any, &plan), CLATTN_INVALID_ARGUMENT, "strategy \"plain\": there is none",
                  "another operation's strategy");
     ck_assert_msg(!strstr(clattn_last_error(), "split"), "names another operation's: %s", clattn_last_error());
+}
+END_TEST
+
+/* ---- flags ------------------------------------------------------------------------------------ */
+
+#define LATER_FLAG 0x80000000u /* as if a tensor was added, and nobody thought of it */
+
+static size_t times_in(const char *text, const char *words)
+{
+    size_t times = 0;
+    for (const char *at = text; (at = strstr(at, words)) != NULL; at += strlen(words)) {
+        ++times;
+    }
+    return times;
+}
+
+/* Each strategy says so, also where it is asked for by name. */
+static void check_declined_by_all(struct any_problem *problem)
+{
+    struct clattn_plan *plan = NULL;
+    size_t strategies = 0;
+    while (strategy_of_operation(problem->operation, strategies)) {
+        ++strategies;
+    }
+    expect_error(planner_plan(context, problem, &plan), CLATTN_UNSUPPORTED, "no strategy takes this problem", "auto");
+    ck_assert_uint_ge(strategies, 2);
+    ck_assert_uint_eq(times_in(clattn_last_error(), "does not know of: flags 0x80000000"), strategies);
+    EXPECT_OK(problem_set_strategy(problem, "plain"));
+    expect_error(planner_plan(context, problem, &plan), CLATTN_UNSUPPORTED, "does not know of: flags 0x80000000",
+                 "by name");
+}
+
+START_TEST(test_what_a_strategy_does_not_know_it_declines)
+{
+    clattn_problem forward = CLATTN_PROBLEM_INIT;
+    clattn_backward_problem gradients = CLATTN_BACKWARD_PROBLEM_INIT;
+    struct problem problem;
+    struct backward_problem backward;
+    forward.query_len = forward.key_len = forward.head_dim = 8;
+    EXPECT_OK(problem_init(&problem, &forward));
+    problem.flags |= LATER_FLAG;
+    check_declined_by_all(&problem.any);
+    gradients.forward = &forward;
+    gradients.gradients = CLATTN_GRADIENT_QUERY;
+    EXPECT_OK(backward_problem_init(&backward, &gradients));
+    backward.attention.flags |= LATER_FLAG;
+    check_declined_by_all(&backward.attention.any);
+    EXPECT_OK(gradients_check_flags(backward.attention.flags & ~LATER_FLAG));
+    expect_error(gradients_check_flags(CLATTN_FLAG_SINKS | LATER_FLAG), CLATTN_UNSUPPORTED,
+                 "no gradients of a problem with flags 0x80000000", "gradients");
 }
 END_TEST
 
@@ -139,6 +191,7 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_an_updated_tensor_is_an_output);
     tcase_add_test(tests, test_another_operation_is_another_problem);
     tcase_add_test(tests, test_strategies_are_of_their_operation);
+    tcase_add_test(tests, test_what_a_strategy_does_not_know_it_declines);
 }
 
 int main(void)
