@@ -70,6 +70,7 @@ test_programs = \
 	tests/unit/host_sharing \
 	tests/unit/overlap \
 	tests/unit/philox \
+	tests/unit/presence \
 	tests/unit/problem \
 	tests/unit/program_binary \
 	tests/unit/reference \

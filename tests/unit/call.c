@@ -94,41 +94,6 @@ START_TEST(test_a_right_call)
 }
 END_TEST
 
-START_TEST(test_missing_tensors)
-{
-    struct fixture f;
-    clattn_host_tensor *const tensors[] = { &f.tensors.query, &f.tensors.key, &f.tensors.value, &f.tensors.out,
-                                            &f.tensors.mask };
-    const char *const names[] = { "query", "key", "value", "out", "mask" };
-    for (int n = 0; n < 5; ++n) {
-        start(&f, CLATTN_WITH_MASK);
-        tensors[n]->data = NULL;
-        ck_refused(&f, CLATTN_INVALID_ARGUMENT, names[n]);
-    }
-    start(&f, CLATTN_WITH_KEY_LENGTHS);
-    f.tensors.key_lengths.data = NULL;
-    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "key_lengths");
-}
-END_TEST
-
-/* Nothing that was given is ignored in silence. */
-START_TEST(test_tensors_that_the_problem_does_not_have)
-{
-    struct fixture f;
-    clattn_host_tensor *const tensors[] = {
-        &f.tensors.mask,        &f.tensors.bias,          &f.tensors.lse,        &f.tensors.weights,
-        &f.tensors.slopes,      &f.tensors.sinks,         &f.tensors.cu_query,   &f.tensors.cu_key,
-        &f.tensors.key_lengths, &f.tensors.query_offsets, &f.tensors.page_table, &f.tensors.page_starts,
-        &f.tensors.row_low,     &f.tensors.row_high,
-    };
-    for (size_t n = 0; n < sizeof(tensors) / sizeof(tensors[0]); ++n) {
-        start(&f, 0);
-        tensors[n]->data = f.memory;
-        ck_refused(&f, CLATTN_INVALID_ARGUMENT, "the problem does not have it");
-    }
-}
-END_TEST
-
 START_TEST(test_lengths)
 {
     struct fixture f;
@@ -367,7 +332,6 @@ START_TEST(test_blocks)
 }
 END_TEST
 
-SUITE("call", test_blocks, test_a_right_call, test_missing_tensors, test_tensors_that_the_problem_does_not_have,
-      test_lengths, test_scale, test_strides_and_offsets, test_outputs_have_a_place_an_element, test_slices,
-      test_key_lengths, test_seams, test_page_tables, test_page_starts, test_struct_size, test_empty_tensors,
-      test_empty_strides)
+SUITE("call", test_blocks, test_a_right_call, test_lengths, test_scale, test_strides_and_offsets,
+      test_outputs_have_a_place_an_element, test_slices, test_key_lengths, test_seams, test_page_tables,
+      test_page_starts, test_struct_size, test_empty_tensors, test_empty_strides)
