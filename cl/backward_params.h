@@ -1,5 +1,4 @@
-/* What kernels of gradients are told beside the forward's params; C and OpenCL C both include this. A kernel is told
- * the places that it needs: every device takes 1,024 bytes of arguments, and no more for sure. */
+/* Where kernels of gradients find what is none of attention's, as backward_arguments.clh reads it out of the params. */
 #ifndef CLATTN_BACKWARD_PARAMS_H
 #define CLATTN_BACKWARD_PARAMS_H
 

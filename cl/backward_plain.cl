@@ -105,10 +105,10 @@ static inline REAL distance_of(const row *r, int j)
     return fabs((REAL)(r->i + r->s.offset - j));
 }
 
-__kernel LEAST_SUB_GROUP void row_terms(BACKWARD_ARGUMENTS, const clattn_input_place dlse_place,
-                                        __global const float *dlse, int first_row, int first_plane)
+__kernel LEAST_SUB_GROUP void row_terms(BACKWARD_ARGUMENTS, int first_row, int first_plane)
 {
     BACKWARD_INPUTS(p, in);
+    DLSE_INPUT(p);
     const int i = first_row + (int)get_global_id(0), plane = first_plane + (int)get_global_id(2);
     const int b = plane / p->query_heads, h = plane % p->query_heads;
     if (i >= p->query_len) {
@@ -125,9 +125,10 @@ __kernel LEAST_SUB_GROUP void row_terms(BACKWARD_ARGUMENTS, const clattn_input_p
     workspace[at + 1] = d;
 }
 
-__kernel LEAST_SUB_GROUP void dquery(BACKWARD_ARGUMENTS, GRADIENT_ARGUMENTS, int first_row, int first_plane)
+__kernel LEAST_SUB_GROUP void dquery(BACKWARD_ARGUMENTS, int first_row, int first_plane)
 {
     BACKWARD_INPUTS(p, in);
+    GRADIENT_OUTPUT(p);
     const int i = first_row + (int)get_global_id(0), column = (int)get_global_id(1) * COLUMNS;
     const int plane = first_plane + (int)get_global_id(2), b = plane / p->query_heads, h = plane % p->query_heads;
     row r = find_head(p, &in, b, h);
@@ -166,10 +167,10 @@ __kernel LEAST_SUB_GROUP void dquery(BACKWARD_ARGUMENTS, GRADIENT_ARGUMENTS, int
 }
 
 /* of_value: dvalue; else dkey. */
-__kernel LEAST_SUB_GROUP void dkey_dvalue(BACKWARD_ARGUMENTS, GRADIENT_ARGUMENTS, int of_value, int first_key,
-                                          int first_plane)
+__kernel LEAST_SUB_GROUP void dkey_dvalue(BACKWARD_ARGUMENTS, int of_value, int first_key, int first_plane)
 {
     BACKWARD_INPUTS(p, in);
+    GRADIENT_OUTPUT(p);
     const int j = first_key + (int)get_global_id(0), column = (int)get_global_id(1) * COLUMNS;
     const int plane = first_plane + (int)get_global_id(2), b = plane / p->kv_heads, kv_head = plane % p->kv_heads;
     const int group = p->query_heads / p->kv_heads;
@@ -216,9 +217,10 @@ __kernel LEAST_SUB_GROUP void dkey_dvalue(BACKWARD_ARGUMENTS, GRADIENT_ARGUMENTS
 /* How many indices of an axis one element is the sum of. */
 #define ALONG(axis, count) (place.stride[axis] == 0 ? (count) : 1)
 
-__kernel LEAST_SUB_GROUP void dbias(BACKWARD_ARGUMENTS, GRADIENT_ARGUMENTS, int first_key, int first_plane)
+__kernel LEAST_SUB_GROUP void dbias(BACKWARD_ARGUMENTS, int first_key, int first_plane)
 {
     BACKWARD_INPUTS(p, in);
+    GRADIENT_OUTPUT(p);
     const int heads = place.stride[1] == 0 ? 1 : p->query_heads;
     const int j = first_key + (int)get_global_id(0), i = (int)get_global_id(1);
     const int plane = first_plane + (int)get_global_id(2), b = plane / heads, h = plane % heads;
@@ -313,10 +315,10 @@ static inline REAL sum_of_sink(const clattn_params *p, const attention_buffers *
     return total;
 }
 
-__kernel LEAST_SUB_GROUP void head_sums(BACKWARD_ARGUMENTS, GRADIENT_ARGUMENTS, int kind, int first_head,
-                                        int first_batch)
+__kernel LEAST_SUB_GROUP void head_sums(BACKWARD_ARGUMENTS, int kind, int first_head, int first_batch)
 {
     BACKWARD_INPUTS(p, in);
+    GRADIENT_OUTPUT(p);
     const int h = first_head + (int)get_global_id(0), b = first_batch + (int)get_global_id(2);
     if (h >= (place.stride[1] == 0 ? 1 : p->query_heads)) {
         return;

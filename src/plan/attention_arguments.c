@@ -5,10 +5,11 @@
 
 #include "plan/strategy.h"
 
-#define POINTERS_BYTES 192 /* of all tensors, and single numbers, at most */
+#define POINTERS_BYTES (TENSOR_COUNT * 8 + 16) /* of all tensors, and of one more, or single numbers */
 
-_Static_assert(TENSOR_COUNT * 8 <= POINTERS_BYTES && sizeof(clattn_params) + POINTERS_BYTES <= 1024,
-               "every device takes 1,024 bytes of arguments (CL_DEVICE_MAX_PARAMETER_SIZE)");
+#define ARGUMENT_BYTES (sizeof(clattn_params) + POINTERS_BYTES + ATTENTION_OWN_BYTES)
+
+_Static_assert(ARGUMENT_BYTES <= 1024, "every device takes 1,024 bytes of arguments (CL_DEVICE_MAX_PARAMETER_SIZE)");
 
 void attention_params(const clattn_plan *plan, const struct operands *operands, clattn_params *params)
 {
@@ -24,9 +25,9 @@ void attention_arguments(const clattn_params *params, const struct operands *ope
     }
 }
 
-int attention_arguments_fit(const struct device *device, size_t own_bytes, struct text *why)
+int attention_arguments_fit(const struct device *device, struct text *why)
 {
-    if (device->parameter_bytes < sizeof(clattn_params) + own_bytes + POINTERS_BYTES) {
+    if (device->parameter_bytes < ARGUMENT_BYTES) {
         text_append(why, "the device takes only %zu bytes of kernel arguments", device->parameter_bytes);
         return 0;
     }

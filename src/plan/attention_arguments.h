@@ -9,6 +9,10 @@
 
 #define ATTENTION_ARGUMENT_COUNT (1 + TENSOR_COUNT)
 
+/* A kernel may have behind them a struct of so many bytes, and a buffer or some numbers: every device takes 1,024 bytes
+ * of arguments (CL_DEVICE_MAX_PARAMETER_SIZE), and few take more for sure. */
+#define ATTENTION_OWN_BYTES 40
+
 void attention_params(const clattn_plan *plan, const struct operands *operands, clattn_params *params);
 
 /* Fills arguments[0 .. ATTENTION_ARGUMENT_COUNT); the kernel's own arguments follow at that index. The
@@ -38,8 +42,8 @@ void append_ring_options(const struct problem *problem, struct text *options);
  * ring; appends one sentence that says so. */
 int attention_reads_rows(const struct problem *problem, struct text *why);
 
-/* Whether the device takes so many bytes of arguments, the kernel's own structs of `own_bytes` included. 0:
- * appends one sentence why not. */
-int attention_arguments_fit(const struct device *device, size_t own_bytes, struct text *why);
+/* Whether the device takes so many bytes of arguments, a struct of the kernel's own included. 0: appends one sentence
+ * why not. */
+int attention_arguments_fit(const struct device *device, struct text *why);
 
 #endif

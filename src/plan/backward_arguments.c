@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-/* Beside attention's: the workspace, a gradient and its place, or dlse and its, and three numbers. */
-#define OWN_BYTES (sizeof(clattn_place) + 2 * sizeof(cl_mem) + 4 * sizeof(cl_int))
-
-_Static_assert(sizeof(clattn_params) + TENSOR_COUNT * sizeof(cl_mem) + OWN_BYTES <= 1024,
-               "every device takes 1,024 bytes of arguments (CL_DEVICE_MAX_PARAMETER_SIZE)");
-
 void backward_call_arguments(const struct clattn_plan *plan, const struct operands *operands,
                              struct backward_call_arguments *call)
 {
@@ -20,23 +14,9 @@ void backward_call_arguments(const struct clattn_plan *plan, const struct operan
     call->problem = &problem->p;
     call->operands = operands;
     call->params = places.forward;
+    call->own = NULL;
     memcpy(call->params.weights_stride, operands->tensor[GRADIENT_DOUT].stride, sizeof(call->params.weights_stride));
     call->params.weights_offset = operands->tensor[GRADIENT_DOUT].offset;
-}
-
-void backward_arguments(const struct backward_call_arguments *call, struct launch_argument *arguments)
-{
-    attention_arguments(&call->params, call->operands, arguments);
-    arguments[1 + TENSOR_WEIGHTS] = (struct launch_argument)ARGUMENT(call->operands->tensor[GRADIENT_DOUT].buffer);
-    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->operands->workspace);
-}
-
-clattn_input_place backward_input_place(const struct operands *operands, enum gradient_id id)
-{
-    clattn_input_place place;
-    memcpy(place.stride, operands->tensor[id].stride, sizeof(place.stride));
-    place.offset = operands->tensor[id].offset;
-    return place;
 }
 
 clattn_place backward_gradient_place(const struct operands *operands, enum gradient_id id)
@@ -54,6 +34,26 @@ clattn_place backward_gradient_place(const struct operands *operands, enum gradi
     return place;
 }
 
+void backward_call_take(struct backward_call_arguments *call, enum gradient_id id)
+{
+    const clattn_place place = backward_gradient_place(call->operands, id);
+    memcpy(call->params.page_table_stride, place.stride, sizeof(place.stride));
+    call->params.page_table_offset = place.offset;
+    call->params.page_size = place.type;
+    call->params.pages = place.accumulate;
+    call->own = &call->operands->tensor[id].buffer;
+}
+
+void backward_arguments(const struct backward_call_arguments *call, struct launch_argument *arguments)
+{
+    attention_arguments(&call->params, call->operands, arguments);
+    arguments[1 + TENSOR_WEIGHTS] = (struct launch_argument)ARGUMENT(call->operands->tensor[GRADIENT_DOUT].buffer);
+    if (call->own) {
+        arguments[1 + TENSOR_PAGE_TABLE] = (struct launch_argument){ sizeof(cl_mem), call->own };
+    }
+    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->operands->workspace);
+}
+
 clattn_type backward_real_type(const clattn_problem *problem)
 {
     return problem->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
@@ -65,5 +65,5 @@ int backward_arguments_fit(const struct device *device, const struct problem *pr
         text_append(why, "reads no keys in pages");
         return 0;
     }
-    return attention_arguments_fit(device, sizeof(clattn_place) + sizeof(cl_mem), why);
+    return attention_arguments_fit(device, why);
 }

@@ -7,7 +7,7 @@
 #include "plan/attention_arguments.h"
 #include "plan/strategy.h"
 
-/* Attention's, with dout in the place of the weights output, and the workspace. */
+/* Attention's, with what gradients have of their own in places of tensors that they never have, and the workspace. */
 #define BACKWARD_ARGUMENT_COUNT (ATTENTION_ARGUMENT_COUNT + 1)
 
 /* What the arguments of a call point to, which must stay until the launch. */
@@ -15,17 +15,20 @@ struct backward_call_arguments {
     const clattn_problem *problem;
     const struct operands *operands;
     clattn_params params;
+    const cl_mem *own; /* of the kernel's own tensor; NULL: it has none */
 };
 
 void backward_call_arguments(const struct clattn_plan *plan, const struct operands *operands,
                              struct backward_call_arguments *call);
 
+/* Where a gradient is, or dlse, as kernels are told. */
+clattn_place backward_gradient_place(const struct operands *operands, enum gradient_id id);
+
+/* From here on the kernel's own tensor is this one: a gradient that it writes, or dlse. */
+void backward_call_take(struct backward_call_arguments *call, enum gradient_id id);
+
 /* Fills arguments[0 .. BACKWARD_ARGUMENT_COUNT). */
 void backward_arguments(const struct backward_call_arguments *call, struct launch_argument *arguments);
-
-/* Of dlse, and of a gradient. */
-clattn_input_place backward_input_place(const struct operands *operands, enum gradient_id id);
-clattn_place backward_gradient_place(const struct operands *operands, enum gradient_id id);
 
 /* What is computed in: float64 for float64 problems, else float32. */
 clattn_type backward_real_type(const clattn_problem *problem);

@@ -67,7 +67,7 @@ int kv_split_applicable(const clattn_context *context, const struct problem *pro
     } else if (p->head_dim > COLUMNS_MOST || p->head_dim_v > COLUMNS_MOST) {
         text_append(why, "head_dim %lld, head_dim_v %lld: at most %d fit private memory", (long long)p->head_dim,
                     (long long)p->head_dim_v, COLUMNS_MOST);
-    } else if (!attention_arguments_fit(&context->device, 0, why)) {
+    } else if (!attention_arguments_fit(&context->device, why)) {
         return 0;
     } else if (kv_split_workspace_bytes(p, split_keys) > context->workspace_limit_bytes) {
         text_append(why, "its workspace of %zu bytes is over the limit", kv_split_workspace_bytes(p, split_keys));

@@ -70,7 +70,7 @@ int row_blocks_applicable(const struct device *device, const struct problem *pro
         text_append(why, "it never has the attention weights in memory");
         return 0;
     }
-    return device_computes(device, p->type, why) && attention_arguments_fit(device, 0, why);
+    return device_computes(device, p->type, why) && attention_arguments_fit(device, why);
 }
 
 static clattn_status launch_part(const struct row_blocks *blocks, const struct operands *operands,

@@ -138,10 +138,10 @@ struct grid {
     double work;
 };
 
-/* In as many launches as the work asks for. `more`: the kernel's own arguments; two more follow: the first item and
- * plane. */
+/* In as many launches as the work asks for. `more`: a number of the kernel's own, or NULL; the first item and plane
+ * follow. */
 static clattn_status run(const struct backward_run *r, enum backward_kernel which, const struct grid *grid,
-                         const struct launch_argument *more, size_t n_more)
+                         const cl_int *more)
 {
     const double at_once = LAUNCH_WORK_MAX / (grid->work * (double)grid->blocks);
     const int64_t item_step = launch_share(grid->items, at_once);
@@ -155,11 +155,11 @@ static clattn_status run(const struct backward_run *r, enum backward_kernel whic
             const cl_int first_item = (cl_int)item, first_plane = (cl_int)plane;
             const size_t global[3] = { ((size_t)items + local[0] - 1) / local[0] * local[0], (size_t)grid->blocks,
                                        (size_t)planes };
-            struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 6];
+            struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 3];
             size_t n = BACKWARD_ARGUMENT_COUNT;
             backward_arguments(&r->call, arguments);
-            for (size_t i = 0; i < n_more; ++i) {
-                arguments[n++] = more[i];
+            if (more) {
+                arguments[n++] = (struct launch_argument)ARGUMENT(*more);
             }
             arguments[n++] = (struct launch_argument)ARGUMENT(first_item);
             arguments[n++] = (struct launch_argument)ARGUMENT(first_plane);
@@ -174,25 +174,21 @@ clattn_status backward_run_row_terms(const struct backward_run *r)
     const clattn_params *params = &r->call.params;
     const struct grid grid = { params->query_len, 1, (int64_t)params->batch * params->query_heads,
                                (double)params->head_dim_v + 20 };
-    const clattn_input_place place = backward_input_place(r->call.operands, GRADIENT_DLSE);
-    const struct launch_argument more[] = { ARGUMENT(place),
-                                            { sizeof(cl_mem), &r->call.operands->tensor[GRADIENT_DLSE].buffer } };
-    return run(r, ROW_TERMS_KERNEL, &grid, more, 2);
+    struct backward_run own = *r;
+    backward_call_take(&own.call, GRADIENT_DLSE);
+    return run(&own, ROW_TERMS_KERNEL, &grid, NULL);
 }
 
-/* A kernel that writes one gradient, where it is asked for; `extra` may be NULL. */
+/* A kernel that writes one gradient, where it is asked for; `more` may be NULL. */
 static clattn_status run_gradient(const struct backward_run *r, enum gradient_id id, enum backward_kernel which,
-                                  const struct grid *grid, const struct launch_argument *extra, size_t n_extra)
+                                  const struct grid *grid, const cl_int *more)
 {
-    const clattn_place place = backward_gradient_place(r->call.operands, id);
-    struct launch_argument more[4] = { ARGUMENT(place), { sizeof(cl_mem), &r->call.operands->tensor[id].buffer } };
+    struct backward_run own = *r;
     if (!operand_is_asked(r->call.operands, (int)id) || operand_is_empty(r->call.operands, (int)id)) {
         return CLATTN_OK;
     }
-    for (size_t i = 0; i < n_extra; ++i) {
-        more[2 + i] = extra[i];
-    }
-    return run(r, which, grid, more, 2 + n_extra);
+    backward_call_take(&own.call, id);
+    return run(&own, which, grid, more);
 }
 
 static clattn_status run_dquery(const struct backward_run *r)
@@ -200,19 +196,18 @@ static clattn_status run_dquery(const struct backward_run *r)
     const clattn_params *p = &r->call.params;
     const struct grid grid = { p->query_len, (int64_t)column_blocks(p->head_dim), (int64_t)p->batch * p->query_heads,
                                pair_work(r->call.problem) * (double)(p->key_len + 1) };
-    return run_gradient(r, GRADIENT_DQUERY, DQUERY, &grid, NULL, 0);
+    return run_gradient(r, GRADIENT_DQUERY, DQUERY, &grid, NULL);
 }
 
 static clattn_status run_dkey_dvalue(const struct backward_run *r, int of_value)
 {
     const clattn_params *p = &r->call.params;
     const cl_int argument = of_value;
-    const struct launch_argument extra = ARGUMENT(argument);
     const int64_t group = p->kv_heads > 0 ? p->query_heads / p->kv_heads : 0;
     const struct grid grid = { p->key_len, (int64_t)column_blocks(of_value ? p->head_dim_v : p->head_dim),
                                (int64_t)p->batch * p->kv_heads,
                                pair_work(r->call.problem) * ((double)p->query_len * (double)group + 1) };
-    return run_gradient(r, of_value ? GRADIENT_DVALUE : GRADIENT_DKEY, DKEY_DVALUE, &grid, &extra, 1);
+    return run_gradient(r, of_value ? GRADIENT_DVALUE : GRADIENT_DKEY, DKEY_DVALUE, &grid, &argument);
 }
 
 /* Axes whose stride is 0 are walked by one work-item. */
@@ -227,7 +222,7 @@ static clattn_status run_dbias(const struct backward_run *r)
         shape[axis] = stride[axis] == 0 ? 1 : shape[axis];
     }
     const struct grid grid = { shape[3], shape[2], shape[0] * shape[1], pair_work(r->call.problem) * walked };
-    return run_gradient(r, GRADIENT_DBIAS, DBIAS, &grid, NULL, 0);
+    return run_gradient(r, GRADIENT_DBIAS, DBIAS, &grid, NULL);
 }
 
 static clattn_status run_row_sums(const struct backward_run *r)
@@ -235,18 +230,17 @@ static clattn_status run_row_sums(const struct backward_run *r)
     const clattn_params *p = &r->call.params;
     const struct grid grid = { row_blocks_of(p->query_len, BACKWARD_BLOCK), 1, (int64_t)p->batch * p->query_heads,
                                pair_work(r->call.problem) * BACKWARD_BLOCK * (double)(p->key_len + 1) };
-    return run(r, ROW_SUMS, &grid, NULL, 0);
+    return run(r, ROW_SUMS, &grid, NULL);
 }
 
 static clattn_status run_head_sums(const struct backward_run *r, enum gradient_id id, cl_int kind)
 {
     const clattn_params *p = &r->call.params;
     const int64_t *stride = r->call.operands->tensor[id].stride;
-    const struct launch_argument extra = ARGUMENT(kind);
     const struct grid grid = { id == GRADIENT_DSCALE || stride[1] == 0 ? 1 : p->query_heads, 1,
                                id == GRADIENT_DSLOPES && stride[0] != 0 ? p->batch : 1,
                                ((double)p->query_len * p->batch + 1) * 20 };
-    return run_gradient(r, id, HEAD_SUMS, &grid, &extra, 1);
+    return run_gradient(r, id, HEAD_SUMS, &grid, &kind);
 }
 
 clattn_status backward_run_scalars(const struct backward_run *r)

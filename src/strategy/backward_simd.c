@@ -12,10 +12,8 @@
 #include "strategy/backward_plain.h"
 #include "strategy/strategies.h"
 
-_Static_assert(sizeof(clattn_params) + (TENSOR_COUNT + 2) * sizeof(cl_mem) + sizeof(clattn_place) +
-                       sizeof(clattn_sums) <=
-                   1024,
-               "every device takes 1,024 bytes of arguments (CL_DEVICE_MAX_PARAMETER_SIZE)");
+_Static_assert(sizeof(clattn_sums) <= ATTENTION_OWN_BYTES && sizeof(clattn_rectangles) <= ATTENTION_OWN_BYTES,
+               "more arguments than every device takes");
 
 #define COLUMNS_MAX 1024 /* head_dim + head_dim_v: what a work-group has of them lives in private memory */
 #define WANTED_ALWAYS (1u << ROW_TERMS_KERNEL)
@@ -296,20 +294,17 @@ static clattn_status run_sums(const struct backward_run *r, const struct simd_st
     if (!operand_is_asked(r->call.operands, (int)id) || operand_is_empty(r->call.operands, (int)id)) {
         return CLATTN_OK;
     }
-    const clattn_place place = backward_gradient_place(r->call.operands, id);
+    struct backward_call_arguments own = r->call;
     const size_t local[2] = { 16, 1 }, global[2] = { (size_t)row_blocks_of(count, 16) * 16, (size_t)part->groups };
-    struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 4];
-    size_t n = ATTENTION_ARGUMENT_COUNT;
+    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
     sums.sums_at = part->at[which];
     sums.total_at = part->total_at[which];
     sums.first_group = (int)part->first_group;
     sums.groups = (int)part->groups;
-    attention_arguments(&r->call.params, r->call.operands, arguments);
-    arguments[n++] = (struct launch_argument)ARGUMENT(r->call.operands->workspace);
-    arguments[n++] = (struct launch_argument)ARGUMENT(place);
-    arguments[n++] = (struct launch_argument)ARGUMENT(r->call.operands->tensor[id].buffer);
-    arguments[n++] = (struct launch_argument)ARGUMENT(sums);
-    return launch(r->chain, state->add_sums, 2, global, local, n, arguments);
+    backward_call_take(&own, id);
+    backward_arguments(&own, arguments);
+    arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(sums);
+    return launch(r->chain, state->add_sums, 2, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
 }
 
 /* dkey and dvalue are added where a rectangle, or all rows, end. */

@@ -23,7 +23,7 @@ int simd_applicable(const clattn_context *context, const struct problem *problem
         text_append(why, "has no matrix of weights to give out");
         return 0;
     }
-    return attention_arguments_fit(&context->device, 0, why);
+    return attention_arguments_fit(&context->device, why);
 }
 
 /* Rounded weights are one part of bfloat16, not two. Where values are float16, and two parts each, that would be less

@@ -24,7 +24,7 @@ struct plain_state {
 static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
     const struct problem *problem = attention_problem(any);
-    return device_computes(&context->device, problem->p.type, why) && attention_arguments_fit(&context->device, 0, why);
+    return device_computes(&context->device, problem->p.type, why) && attention_arguments_fit(&context->device, why);
 }
 
 static double row_work(const struct problem *problem, int64_t key_len)

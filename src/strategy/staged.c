@@ -76,7 +76,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
 {
     const struct problem *problem = attention_problem(any);
     if (!device_computes(&context->device, problem->p.type, why) || !attention_reads_rows(problem, why) ||
-        !attention_arguments_fit(&context->device, sizeof(staged_chunk), why)) {
+        !attention_arguments_fit(&context->device, why)) {
         return 0;
     }
     if (problem->flags & CLATTN_FLAG_PAGES) {

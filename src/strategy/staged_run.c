@@ -4,6 +4,8 @@
 #include "program/gemm.h"
 #include "strategy/staged.h"
 
+_Static_assert(sizeof(staged_chunk) <= ATTENTION_OWN_BYTES, "more arguments than every device takes");
+
 static int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
