@@ -25,13 +25,17 @@ struct growth {
  * that every version has had, its last field, behind which there is no padding, and the macro of its defaults. */
 #define GROWTH(type, name, least, last, defaults)                                                                      \
     static const type type##_defaults = defaults;                                                                      \
-    static const struct growth type##_growth = { name, #defaults, sizeof(type), GROWTH_UP_TO(type, least),             \
+    GROWTH_OF_BYTES(type, name, #defaults, least, GROWTH_UP_TO(type, last))
+
+/* The same where type##_defaults is there, by the bytes that its fields take. */
+#define GROWTH_OF_BYTES(type, name, macro, least, bytes)                                                               \
+    static const struct growth type##_growth = { name, macro, sizeof(type), GROWTH_UP_TO(type, least),                 \
                                                  &type##_defaults };                                                   \
     void type##_init(type *to, size_t struct_size)                                                                     \
     {                                                                                                                  \
         growth_init(GROWTH_OF(type), to, struct_size);                                                                 \
     }                                                                                                                  \
-    _Static_assert(GROWTH_UP_TO(type, last) == sizeof(type), #type " must end with its last field")
+    _Static_assert((bytes) == sizeof(type), #type " must end with its last field")
 #define GROWTH_OF(type) (&type##_growth)
 
 /* `given` of any size into `copy` of known_bytes, whose struct_size becomes known_bytes. */

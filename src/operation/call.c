@@ -10,8 +10,14 @@
 #include "cl/forward_params.h"
 
 GROWTH(clattn_call, "call", bias_key_len, whole_heads, CLATTN_CALL_INIT);
-GROWTH(clattn_tensors, "tensors", out, value_scales, CLATTN_TENSORS_INIT);
-GROWTH(clattn_host_tensors, "tensors", out, value_scales, CLATTN_HOST_TENSORS_INIT);
+
+/* From the first tensor on, each field has a row of the table. */
+#define TENSORS_BYTES(type, tensor) (offsetof(type, query) + TENSOR_COUNT * sizeof(tensor))
+static const clattn_tensors clattn_tensors_defaults = CLATTN_TENSORS_INIT;
+static const clattn_host_tensors clattn_host_tensors_defaults = CLATTN_HOST_TENSORS_INIT;
+GROWTH_OF_BYTES(clattn_tensors, "tensors", "CLATTN_TENSORS_INIT", out, TENSORS_BYTES(clattn_tensors, clattn_tensor));
+GROWTH_OF_BYTES(clattn_host_tensors, "tensors", "CLATTN_HOST_TENSORS_INIT", out,
+                TENSORS_BYTES(clattn_host_tensors, clattn_host_tensor));
 
 static clattn_status resolve_length(const char *name, int64_t given, int64_t most, int64_t *length)
 {
