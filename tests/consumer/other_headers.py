@@ -21,11 +21,20 @@ def declarations(body):
     return [" ".join(line.split()) for line in code.split(";") if line.strip()]
 
 
+def ends_whole(fields):
+    """Whether a struct of these ends without padding."""
+    at = 0
+    for field in fields:
+        size = 4 if FOUR_BYTES.match(field + " ") else 8
+        at = (at + size - 1) // size * size + size * len(field.split(","))
+    return at % 8 == 0
+
+
 def cut(match):
     if match.group(2) in NO_OPTIONAL_FIELD:
         return match.group(0)
     fields = declarations(match.group(3))[:-1]
-    while sum(len(f.split(",")) for f in fields if FOUR_BYTES.match(f + " ")) % 2:
+    while not ends_whole(fields):
         fields.pop()
     if len(fields) < 2:
         sys.exit(f"{match.group(2)}: no field is left when those at its end are cut: where no version has been without "
