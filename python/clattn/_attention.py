@@ -1,65 +1,21 @@
 """The high-level call: arrays of any package in, one call of the library."""
 import ctypes
-import functools
 from collections import OrderedDict
+
+from typing import Any, Iterable, List, Optional, Sequence, Tuple
 
 from . import _library as lib
 from ._arrays import TYPES, View, empty, view
-from ._context import default_context
+from ._context import Context, default_context
 from ._errors import InvalidArgument, InvalidShape, check
+from ._problem import KEPT, Options, key_maximum, options_of, problem_of, whole, wholes
 
-_ALIGNMENTS = {"top-left": lib.CLATTN_ALIGN_TOP_LEFT, "bottom-right": lib.CLATTN_ALIGN_BOTTOM_RIGHT}
-_WEIGHTS = {"scores": lib.CLATTN_WEIGHTS_SCORES, "softcap": lib.CLATTN_WEIGHTS_SOFTCAP,
-            "logits": lib.CLATTN_WEIGHTS_LOGITS, "softmax": lib.CLATTN_WEIGHTS_SOFTMAX}
+Field = Tuple[str, View, Tuple[int, ...]]  # of the struct of tensors; a view; which axes of the field are the view's
+
 _OUT_TYPES = ("float32", "float16", "bfloat16", "float64")
-_KEPT = 256  # problems with everything that a call needs but the addresses
 
 
-def alignment_of(causal, alignment, has_offsets):
-    """The alignment that a call asks for, by its three ways to say so."""
-    for name, value in (("causal", causal), ("alignment", alignment)):
-        if value not in (None, False) and value not in _ALIGNMENTS:
-            raise InvalidArgument(f'{name} {value!r}: must be "top-left", "bottom-right" or None; which rows stand at '
-                                  "which keys is never guessed from shapes")
-    if causal and alignment and causal != alignment:
-        raise InvalidArgument(f"causal {causal!r} and alignment {alignment!r}: must be the same where both are given")
-    if has_offsets:
-        if alignment or (causal and causal != "bottom-right"):
-            raise InvalidArgument("offsets: say where rows stand; alignment, or causal=\"top-left\", would say it again")
-        return lib.CLATTN_ALIGN_OFFSETS
-    return _ALIGNMENTS.get(causal or alignment, lib.CLATTN_ALIGN_UNSET)
-
-
-def window_of(window):
-    """(left, right) of None, a number (so many keys before, and none behind the diagonal), or a pair with None or -1
-    for no bound."""
-    if window is None:
-        return -1, -1
-    left, right = (window, 0) if isinstance(window, int) else window
-    return -1 if left is None else left, -1 if right is None else right
-
-
-def problem_of(query, key, value, features, kind_of_bias, options):
-    """The clattn_problem of three views of four axes; `options` are those of options_of."""
-    batch, heads, rows, columns = query.shape
-    problem = lib.new("clattn_problem", type=TYPES[query.type], batch=batch, query_heads=heads, kv_heads=key.shape[1],
-                      query_len=rows, key_len=key_maximum(rows, key.shape[2]), head_dim=columns,
-                      head_dim_v=value.shape[3], features=features, bias_type=TYPES.get(kind_of_bias, 0), **dict(options))
-    if key.type != query.type:
-        problem.key_type = TYPES[key.type]
-    if value.type != query.type:
-        problem.value_type = TYPES[value.type]
-    problem.strided_columns = any(v.strides[3] != 1 and v.shape[3] > 1 for v in (query, key, value))
-    return problem
-
-
-def key_maximum(rows, keys):
-    """The key_len of a plan. While a decoder's cache grows, the plan stays: few rows, and lengths to the next power of
-    two."""
-    return keys if rows > 8 or keys == 0 else max(128, 1 << (keys - 1).bit_length())
-
-
-def four_axes(found, name):
+def four_axes(found: View, name: str) -> View:
     """A view of two to four axes as one of [batch, heads, rows, columns]."""
     count = len(found.shape)
     if count == 4:
@@ -71,7 +27,7 @@ def four_axes(found, name):
     return found._replace(shape=(1,) * lead + found.shape, strides=(0,) * lead + found.strides)
 
 
-def check_shapes(query, key, value):
+def check_shapes(query: View, key: View, value: View) -> None:
     """What the library could not see, since it has one number for each."""
     if key.shape[0] != query.shape[0] or value.shape[0] != query.shape[0]:
         raise InvalidShape(f"batch: query has {query.shape[0]}, key {key.shape[0]}, value {value.shape[0]}; must be equal")
@@ -84,7 +40,7 @@ def check_shapes(query, key, value):
             raise InvalidArgument(f"{name}: type {found.type}; must be one of {', '.join(TYPES)}")
 
 
-def broadcast(array, shape, name, opencl=0):
+def broadcast(array: Any, shape: Sequence[int], name: str, opencl: int = 0) -> View:
     """A view of the shape, with strides of 0 where the array has one element or lacks the axis."""
     found = view(array, name, opencl)
     lead = len(shape) - len(found.shape)
@@ -96,7 +52,7 @@ def broadcast(array, shape, name, opencl=0):
     return found._replace(shape=tuple(shape), strides=strides)
 
 
-def float32(array):
+def float32(array: Any) -> Any:
     """The same numbers in float32: slopes and sinks, a number a head."""
     if isinstance(array, View):
         return array
@@ -108,22 +64,22 @@ def float32(array):
     return numpy.asarray(array, dtype=numpy.float32)
 
 
-def int32(values, count, name):
+def int32(values: Iterable[Any], count: int, name: str) -> Any:
     """A ctypes array of `count` numbers."""
-    numbers = [int(number) for number in values]
+    numbers = wholes(values, name, 32)
     if len(numbers) != count:
         raise InvalidShape(f"{name}: has {len(numbers)} numbers; must have {count}, one for each batch entry")
     return (ctypes.c_int32 * count)(*numbers)
 
 
-def place(tensors, name, found, axes=(0, 1, 2, 3)):
+def place(tensors: Any, name: str, found: View, axes: Tuple[int, ...] = (0, 1, 2, 3)) -> None:
     """Sets the field of a clattn_host_tensors; `axes`: which of its four each axis of the view is."""
     field = getattr(tensors, name)
     field.data = found.address or None
     place_elements(field, found, axes)
 
 
-def place_elements(field, found, axes):
+def place_elements(field: Any, found: View, axes: Tuple[int, ...]) -> None:
     """Sets where the elements of a tensor are, from its beginning. The stride of one column is never used, so that it
     may be the 1 that the library wants."""
     field.offset = found.offset
@@ -131,32 +87,42 @@ def place_elements(field, found, axes):
         field.stride[axis] = 1 if axis == 3 and count == 1 else stride
 
 
-class _Prepared:
+class Prepared:
     """A problem and the tensors of its calls, in which only addresses change. Structs in use are out of the list."""
 
-    def __init__(self, problem, fields):
+    def __init__(self, problem: Any, fields: Sequence[Field]):
         self.problem = problem
         self.reference = ctypes.byref(problem)
-        # (name, view, axes), of no call's memory, which would live as long
+        # of no call's memory, which would live as long
         self.fields = [(name, found._replace(address=0, owner=None), axes) for name, found, axes in fields]
-        self.free = []
+        self.free: List[Tuple[Any, List[Any]]] = []
 
-    def tensors(self):
+    def _tensors(self):
+        """A struct, and those fields of it whose addresses a call sets, in their order."""
+        tensors = lib.new("clattn_host_tensors")
+        for name, found, axes in self.fields:
+            place(tensors, name, found, axes)
+        return ctypes.byref(tensors), [getattr(tensors, name) for name, _, _ in self.fields]
+
+    def compute(self, context: Context, call: Any, addresses: Iterable[int]) -> None:
+        """One blocking call; `call`: a pointer to a clattn_call; an address for each of the fields."""
         try:
-            return self.free.pop()
+            given = self.free.pop()
         except IndexError:
-            tensors = lib.new("clattn_host_tensors")
-            for name, found, axes in self.fields:
-                place(tensors, name, found, axes)
-            return tensors
+            given = self._tensors()
+        tensors, fields = given
+        for field, address in zip(fields, addresses):
+            field.data = address
+        check(lib.clattn_forward_host(context.handle, self.reference, call, tensors))
+        self.free.append(given)
 
 
-_prepared = OrderedDict()
+_prepared: "OrderedDict[Any, Prepared]" = OrderedDict()
 
 
 def _keep(key, prepared):
     _prepared[key] = prepared
-    while len(_prepared) > _KEPT:
+    while len(_prepared) > KEPT:
         try:
             _prepared.popitem(last=False)
         except KeyError:  # another thread was faster
@@ -168,9 +134,10 @@ _FEATURES = {"mask": lib.CLATTN_WITH_MASK, "slopes": lib.CLATTN_WITH_SLOPES, "si
 _ROWS, _HEADS, _HEAD, _DENSE = (0, 1, 2, 3), (0, 1), (1,), ()
 
 
-def optional_fields(shape, batch, heads, mask, bias, slopes, sinks, key_lengths, offsets, opencl=0):
+def optional_fields(shape: Sequence[int], batch: int, heads: int, mask: Any, bias: Any, slopes: Any, sinks: Any,
+                    key_lengths: Any, offsets: Any, opencl: int = 0) -> List[Field]:
     """(name, view, axes) of the tensors that a call may have, as far as it has them. `opencl`: see view()."""
-    fields = []
+    fields: List[Field] = []
     if mask is not None:
         found = broadcast(mask, shape, "mask", opencl)
         if found.type not in ("bool", "uint8"):
@@ -186,9 +153,9 @@ def optional_fields(shape, batch, heads, mask, bias, slopes, sinks, key_lengths,
         fields.append(("slopes", broadcast(float32(slopes), (batch, heads), "slopes", opencl), _HEADS))
     if sinks is not None:
         fields.append(("sinks", broadcast(float32(sinks), (heads,), "sinks", opencl), _HEAD))
-    for name, given in (("key_lengths", key_lengths), ("query_offsets", offsets)):
+    for name, said, given in (("key_lengths", "key_lengths", key_lengths), ("query_offsets", "offsets", offsets)):
         if given is not None:
-            numbers = int32(given, batch, name)
+            numbers = int32(given, batch, said)
             owner = memoryview(numbers).cast("B")
             fields.append((name, _dense_view(ctypes.addressof(numbers), "int32", (batch,), (numbers, owner)), _DENSE))
     return fields
@@ -198,7 +165,7 @@ def _dense_view(address, kind, shape, owner):
     return View(address, kind, shape, (1,) * len(shape), owner)
 
 
-def output_field(array, name, shape, kinds, opencl=0):
+def output_field(array: Any, name: str, shape: Sequence[int], kinds: Sequence[str], opencl: int = 0) -> Field:
     """(name, view, axes) of an output, whose shape and type must be these. `opencl`: see view()."""
     found = view(array, name, opencl)
     if found.is_read_only:
@@ -215,68 +182,44 @@ def output_field(array, name, shape, kinds, opencl=0):
     return name, found, _ROWS[:len(shape)]
 
 
-def features_of(every):
+def features_of(every: Sequence[Field]) -> int:
     """The bits that the tensors of a call are in a problem."""
     return sum(_FEATURES.get(name, 0) for name, _, _ in every)
 
 
-def run(context, query, key, value, fields, call, options, outputs):
-    """One blocking call. `fields`, `outputs`: (name, view, axes)."""
+def run(context: Context, query: View, key: View, value: View, fields: Sequence[Field], call: Any, options: Options,
+        outputs: Sequence[Field]) -> Prepared:
+    """One blocking call; what it had prepared computes others like it."""
     every = [("query", query, _ROWS), ("key", key, _ROWS), ("value", value, _ROWS), *fields, *outputs]
     identity = (tuple([(name, found[1:4]) for name, found, _ in every]),
                 options)
     prepared = _prepared.get(identity)
     if prepared is None:
-        features = features_of(every)
         kinds = {name: found.type for name, found, _ in every}
-        problem = problem_of(query, key, value, features, kinds.get("bias"), options)
+        problem = problem_of(query, key, value, features_of(every), kinds.get("bias"), options)
         out = outputs[0][1]
         problem.out_type = TYPES[out.type] if out.type != query.type else lib.CLATTN_TYPE_NONE
         problem.strided_columns |= out.strides[3] != 1 and out.shape[3] > 1
-        prepared = _Prepared(problem, every)
+        prepared = Prepared(problem, every)
         _keep(identity, prepared)
-    tensors = prepared.tensors()
-    for name, found, _ in every:
-        getattr(tensors, name).data = found.address
-    status = lib.clattn_forward_host(context.handle, prepared.reference, ctypes.byref(call), ctypes.byref(tensors))
-    check(status)
-    prepared.free.append(tensors)
+    prepared.compute(context, ctypes.byref(call), [found.address for _, found, _ in every])
+    return prepared
 
 
 _CALL = lib.new("clattn_call")
 
 
-def call_of(query, key, scale, seed=0):
+def call_of(query: View, key: View, scale: Optional[float], seed: int = 0) -> Any:
     """The clattn_call of these views."""
     call = type(_CALL).from_buffer_copy(_CALL)
     call.key_len = key.shape[2]
-    call.dropout_seed = seed
-    if scale is not None:
-        call.has_scale, call.scale = 1, scale
+    try:
+        call.dropout_seed = seed
+        if scale is not None:
+            call.has_scale, call.scale = 1, scale
+    except TypeError as error:
+        raise InvalidArgument(f"scale {scale!r}, seed {seed!r}: {error}") from None
     return call
-
-
-@functools.lru_cache(_KEPT)
-def options_of(causal=None, alignment=None, has_offsets=False, window=None, always_visible_keys=0, softcap=None,
-               dropout=0.0, weights=None, strategy=None):
-    """Fields of the problem, as pairs of names and values."""
-    left, right = window_of(window)
-    if weights and weights not in _WEIGHTS:
-        raise InvalidArgument(f"return_weights {weights!r}: must be one of {', '.join(_WEIGHTS)}")
-    return (("causal", int(bool(causal))), ("alignment", alignment_of(causal, alignment, has_offsets)),
-            ("window_left", left), ("window_right", right), ("always_visible_keys", always_visible_keys),
-            ("softcap", softcap or 0.0), ("dropout", dropout), ("weights", _WEIGHTS[weights] if weights else 0),
-            *([("strategy", _text(strategy))] if strategy else []))
-
-
-_texts = {}
-
-
-def _text(name):
-    """The address of a C string that stays."""
-    if name not in _texts:
-        _texts[name] = ctypes.create_string_buffer(name.encode())
-    return ctypes.addressof(_texts[name])
 
 
 def _refuse_gradients(**arrays):
@@ -289,9 +232,13 @@ def _refuse_gradients(**arrays):
                                       f"clattn.torch.attention, or this under torch.no_grad(), or give {name}.detach()")
 
 
-def attention(query, key, value, *, mask=None, bias=None, causal=None, alignment=None, offsets=None, window=None,
-              always_visible_keys=0, scale=None, softcap=None, slopes=None, sinks=None, key_lengths=None, dropout=0.0,
-              seed=0, out=None, return_lse=False, return_weights=None, strategy=None, context=None):
+def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any = None, causal: Optional[str] = None,
+              alignment: Optional[str] = None, offsets: Optional[Iterable[int]] = None, window: Any = None,
+              always_visible_keys: int = 0, scale: Optional[float] = None, softcap: Optional[float] = None,
+              slopes: Any = None, sinks: Any = None, key_lengths: Optional[Iterable[int]] = None, dropout: float = 0.0,
+              seed: int = 0, out: Any = None, return_lse: bool = False, return_weights: Optional[str] = None,
+              strategy: Optional[str] = None, allow_rounded_weights: bool = False, allow_tf32: bool = False,
+              context: Optional[Context] = None) -> Any:
     """softmax(scale * query key^T + bias, masked) value, on the device of `context`.
 
     Arrays are NumPy's, torch tensors on the CPU, or any that has __dlpack__ or __array_interface__. On a device that
@@ -316,13 +263,17 @@ def attention(query, key, value, *, mask=None, bias=None, causal=None, alignment
     out                 an array to write to, of the shape of the result and of a floating-point type; else a new one
     return_lse          also returns ln(sum(exp(logits))) [batch, heads, rows], float32
     return_weights      "scores", "softcap", "logits" or "softmax": also returns [batch, heads, rows, keys] of it
+    strategy            the name of one, as explain() tells; the best where None
+    allow_rounded_weights   of float16 and bfloat16: a matrix unit may round softmax weights to 16 bits, as PyTorch and
+                        FlashAttention do: faster, and less accurate. Else they are as good as float32
+    allow_tf32          of float32: a matrix unit may round queries, keys, values and weights to the 11 bits of tf32
+    context             a clattn.Context, which has a device; the process's own where None
 
     A row that sees no key is 0, its lse -inf. Returns out, or (out, lse), (out, weights), (out, lse, weights). Raises
     InvalidShape, InvalidArgument (ValueErrors), Unsupported (a NotImplementedError), OutOfMemory, Error.
     """
-    window = tuple(window) if isinstance(window, list) else window
     options = options_of(causal, alignment, offsets is not None, window, always_visible_keys, softcap, dropout,
-                         return_weights, strategy)
+                         return_weights, strategy, allow_rounded_weights, allow_tf32)
     if type(query).__module__ == "pyopencl.array":
         if not (key_lengths is offsets is return_weights is context is None):
             raise InvalidArgument("key_lengths, offsets, return_weights, context: not with arrays of pyopencl")
@@ -334,7 +285,7 @@ def attention(query, key, value, *, mask=None, bias=None, causal=None, alignment
     q, k, v = four_axes(q, "query"), four_axes(view(key, "key"), "key"), four_axes(view(value, "value"), "value")
     check_shapes(q, k, v)
     batch, heads, rows, _ = q.shape
-    fields = ()
+    fields: Sequence[Field] = ()
     if not (mask is bias is slopes is sinks is key_lengths is offsets is None):
         fields = optional_fields((batch, heads, rows, k.shape[2]), batch, heads, mask, bias, slopes, sinks, key_lengths,
                                  offsets)
@@ -364,17 +315,19 @@ class Plan:
     else attention() takes; what was not planned for (a mask, say) is planned then.
     """
 
-    def __init__(self, query_shape, key_shape=None, *, type="float32", head_dim_v=0, context=None, **options):
+    def __init__(self, query_shape: Sequence[int], key_shape: Optional[Sequence[int]] = None, *, type: str = "float32",
+                 head_dim_v: int = 0, context: Optional[Context] = None, **options: Any):
         self.query_shape, self.key_shape = tuple(query_shape), tuple(key_shape or query_shape)
         self.context = context or default_context()
         self.options = options
-        planned = {name: options[name] for name in ("causal", "alignment", "window", "softcap", "strategy") if
-                   name in options}
+        batch, kv_heads, keys, columns = four_numbers(self.key_shape, "key_shape")
+        keys = key_maximum(four_numbers(self.query_shape, "query_shape")[2], keys)  # for which a call plans
+        planned = {name: options[name] for name in _PLANNED if name in options}
         #: Several lines of text: the strategy, its tiles, why not another.
-        self.explanation = explain(self.query_shape, self.key_shape, type=type, head_dim_v=head_dim_v,
+        self.explanation = explain(self.query_shape, (batch, kv_heads, keys, columns), type=type, head_dim_v=head_dim_v,
                                    lse=options.get("return_lse", False), context=self.context, **planned)
 
-    def __call__(self, query, key, value, **arrays):
+    def __call__(self, query: Any, key: Any, value: Any, **arrays: Any) -> Any:
         """As attention(query, key, value, ...) with the plan's options."""
         for name, array, shape in (("query", query, self.query_shape), ("key", key, self.key_shape)):
             if tuple(array.shape) != shape:
@@ -382,22 +335,39 @@ class Plan:
         return attention(query, key, value, context=self.context, **self.options, **arrays)
 
 
-def explain(query_shape, key_shape=None, *, type="float32", head_dim_v=0, causal=None, alignment=None, window=None,
-            softcap=None, mask=False, lse=False, strategy=None, context=None):
+_PLANNED = ("causal", "alignment", "window", "always_visible_keys", "softcap", "dropout", "strategy",
+            "allow_rounded_weights", "allow_tf32")
+
+
+def four_numbers(shape: Sequence[int], name: str) -> List[int]:
+    """A shape's, which must be so many."""
+    if len(shape) != 4:
+        raise InvalidShape(f"{name}: is {tuple(shape)}; must be [batch, heads, rows, columns]")
+    return wholes(shape, name, 64)
+
+
+def explain(query_shape: Sequence[int], key_shape: Optional[Sequence[int]] = None, *, type: str = "float32",
+            head_dim_v: int = 0, causal: Optional[str] = None, alignment: Optional[str] = None, window: Any = None,
+            always_visible_keys: int = 0, softcap: Optional[float] = None, dropout: float = 0.0, mask: bool = False,
+            lse: bool = False, strategy: Optional[str] = None, allow_rounded_weights: bool = False,
+            allow_tf32: bool = False, context: Optional[Context] = None) -> str:
     """How attention of such shapes is computed: the strategy, its tiles, what happens to host memory, and why not
     another, as the text of `clattn explain`.
 
-    query_shape [batch, heads, rows, columns]; key_shape [batch, kv_heads, keys, columns], the same where None.
+    query_shape [batch, heads, rows, columns]; key_shape [batch, kv_heads, keys, columns], the same where None;
+    head_dim_v, columns of a value, the same where 0; mask, lse: whether there is one; the rest as in attention().
     """
     context = context or default_context()
-    key_shape = key_shape or query_shape
-    options = options_of(causal, alignment, False, window, 0, softcap, 0.0, None, strategy)
+    batch, heads, rows, columns = four_numbers(query_shape, "query_shape")
+    kv_heads, keys = four_numbers(key_shape or query_shape, "key_shape")[1:3]
+    options = options_of(causal, alignment, False, window, always_visible_keys, softcap, dropout, None, strategy,
+                         allow_rounded_weights, allow_tf32)
     features = (lib.CLATTN_WITH_MASK if mask else 0) | (lib.CLATTN_WITH_LSE if lse else 0)
     if type not in TYPES:
         raise InvalidArgument(f"type {type!r}: must be one of {', '.join(TYPES)}")
-    problem = lib.new("clattn_problem", type=TYPES[type], batch=query_shape[0], query_heads=query_shape[1],
-                      kv_heads=key_shape[1], query_len=query_shape[2], key_len=key_shape[2], head_dim=query_shape[3],
-                      head_dim_v=head_dim_v, features=features, **dict(options))
+    problem = lib.new("clattn_problem", type=TYPES[type], batch=batch, query_heads=heads, kv_heads=kv_heads,
+                      query_len=rows, key_len=keys, head_dim=columns, head_dim_v=whole(head_dim_v, "head_dim_v"),
+                      features=features, **dict(options))
     plan = ctypes.c_void_p()
     check(lib.clattn_plan_create(context.handle, ctypes.byref(problem), ctypes.byref(plan)))
     try:

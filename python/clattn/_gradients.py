@@ -2,8 +2,9 @@
 import ctypes
 
 from . import _library as lib
-from ._attention import _FEATURES, _HEAD, _HEADS, _ROWS, place, problem_of
+from ._attention import _FEATURES, _HEAD, _HEADS, _ROWS, place
 from ._errors import InvalidShape, check
+from ._problem import problem_of
 
 _WANTED = {"dquery": lib.CLATTN_GRADIENT_QUERY, "dkey": lib.CLATTN_GRADIENT_KEY, "dvalue": lib.CLATTN_GRADIENT_VALUE,
            "dbias": lib.CLATTN_GRADIENT_BIAS, "dslopes": lib.CLATTN_GRADIENT_SLOPES, "dsinks": lib.CLATTN_GRADIENT_SINKS}

@@ -9,8 +9,9 @@ import pyopencl.array
 from . import _library as lib
 from ._arrays import TYPES, view
 from ._attention import (_ROWS, call_of, check_shapes, features_of, four_axes, optional_fields, output_field,
-                         place_elements, problem_of)
+                         place_elements)
 from ._errors import InvalidArgument, check
+from ._problem import problem_of
 
 _KEPT_CONTEXTS, _KEPT_PLANS = 8, 64
 _lock = threading.Lock()

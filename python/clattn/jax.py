@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 
 from . import _xla
-from ._attention import _ROWS, broadcast, call_of, check_shapes, optional_fields, options_of, run, window_of
+from ._attention import _ROWS, broadcast, call_of, check_shapes, optional_fields, run
 from ._context import default_context
 from ._errors import InvalidShape
 from ._gradients import run_backward
+from ._problem import options_of, window_of
 
 __all__ = ["attention"]
 
@@ -31,7 +32,9 @@ def _arguments(said, views):
     if "key_lengths" in given:
         given["key_lengths"] = (ctypes.c_int32 * batch).from_address(given["key_lengths"].address)
     fields = optional_fields((batch, heads, rows, key.shape[2]), batch, heads, *map(given.get, _OPTIONAL), None)
-    options = options_of(*said["options"][:2], window=tuple(said["options"][2]), softcap=said["options"][3])
+    causal, alignment, window, softcap, rounded, tf32 = said["options"]
+    options = options_of(causal, alignment, window=tuple(window), softcap=softcap, allow_rounded_weights=rounded,
+                         allow_tf32=tf32)
     return (query, key, value, fields, call_of(query, key, said["scale"]), options), rest
 
 
@@ -93,7 +96,8 @@ _attention.defvjp(_attention_forward, _attention_backward)
 
 
 def attention(query, key, value, *, mask=None, bias=None, causal=None, alignment=None, window=None, scale=None,
-              softcap=None, slopes=None, sinks=None, key_lengths=None, return_lse=False):
+              softcap=None, slopes=None, sinks=None, key_lengths=None, return_lse=False, allow_rounded_weights=False,
+              allow_tf32=False):
     """clattn.attention as an operator of XLA on the CPU: in jit, in vmap (one after the other), with gradients.
 
     Shapes and meanings are those of clattn.attention, with all four axes: [batch, heads, rows, columns], where JAX's own
@@ -108,6 +112,7 @@ def attention(query, key, value, *, mask=None, bias=None, causal=None, alignment
     if lengths is not None and lengths.shape != query.shape[:1]:
         raise InvalidShape(f"key_lengths: has shape {lengths.shape}; must be [batch], here {query.shape[:1]}")
     softcap, scale = (None if x is None else float(x) for x in (softcap, scale))
-    said = (("options", (causal, alignment, window_of(window), softcap)), ("scale", scale))
+    said = (("options", (causal, alignment, window_of(window), softcap, bool(allow_rounded_weights), bool(allow_tf32))),
+            ("scale", scale))
     out, lse = _attention(query, key, value, (mask, bias, *as_float32, lengths), said)
     return (out, jax.lax.stop_gradient(lse)) if return_lse else out

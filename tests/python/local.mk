@@ -7,6 +7,7 @@ EXTRA_DIST += \
 	tests/python/fetch_minilm.sh \
 	tests/python/run \
 	tests/python/test_clattn.py \
+	tests/python/test_dispatch.py \
 	tests/python/test_jax.py \
 	tests/python/test_models.py \
 	tests/python/test_opinfo.py \

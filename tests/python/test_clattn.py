@@ -195,6 +195,29 @@ class Attention(unittest.TestCase):
             three = normal(1, 2, 1, 8), normal(1, 1, keys, 8, seed=1), normal(1, 1, keys, 8, seed=2)
             self.close(clattn.attention(*three), reference(*three))
 
+    def test_what_a_matrix_unit_may_round(self):
+        half, three = [x.astype(np.float16) for x in (self.query, self.key, self.value)], (self.query, self.key, self.value)
+        self.close(clattn.attention(*half, allow_rounded_weights=True), reference(*half), 4e-3)
+        self.close(clattn.attention(*three, allow_tf32=True), reference(*three), 4e-3)
+        plan = clattn.Plan(half[0].shape, half[1].shape, type="float16", head_dim_v=12, allow_rounded_weights=True)
+        self.assertIn("float16, rounded weights", plan.explanation)
+        self.close(plan(*half), reference(*half), 4e-3)
+        self.assertIn("float32 or tf32", clattn.explain((1, 8, 128, 64), allow_tf32=True))
+        for given, option in ((three, "allow_rounded_weights"), (half, "allow_tf32")):
+            with self.assertRaisesRegex(clattn.InvalidArgument, f"{option} 1: needs type"):
+                clattn.attention(*given, **{option: True})
+            with self.assertRaisesRegex(clattn.InvalidArgument, f"{option} 1: needs type"):
+                clattn.Plan(given[0].shape, type=given[0].dtype.name, **{option: True})
+
+    def test_a_plan_is_what_its_calls_take(self):
+        plan = clattn.Plan((1, 2, 1, 8), (1, 2, 100, 8))
+        self.assertIn("128 keys", plan.explanation)  # while a cache grows
+        for shape in ((2, 9, 16), (2, 4, 9, 16.5)):
+            with self.assertRaises(clattn.Error):
+                clattn.Plan(shape)
+        explained = clattn.explain((1, 2, 9, 16), causal="top-left", window=[2, 0], always_visible_keys=1, dropout=0.1)
+        self.assertIn("causal top-left, window, dropout", explained)
+
     def test_plan(self):
         plan = clattn.Plan(self.query.shape, self.key.shape, head_dim_v=12, softcap=0.7, causal="top-left")
         self.assertIn("causal top-left, softcap", plan.explanation)
@@ -224,6 +247,20 @@ class Attention(unittest.TestCase):
                 (clattn.InvalidArgument, "alignment", lambda: clattn.attention(*three, window=3)),
                 (clattn.InvalidArgument, "must be the same", lambda: clattn.attention(*three, causal="top-left", alignment="bottom-right")),
                 (clattn.InvalidArgument, "there is none; there are:", lambda: clattn.attention(*three, strategy="fastest")),
+                (clattn.InvalidArgument, "key_lengths 4294967301: must fit 32 bits",
+                 lambda: clattn.attention(*three, key_lengths=[5, 2**32 + 5])),
+                (clattn.InvalidArgument, "key_lengths 2.5: must be an integer", lambda: clattn.attention(*three, key_lengths=[5, 2.5])),
+                (clattn.InvalidArgument, "offsets 1.0: must be", lambda: clattn.attention(*three, offsets=np.ones(2), causal="bottom-right")),
+                (clattn.InvalidArgument, "window (1, 2, 3): must be",
+                 lambda: clattn.attention(*three, window=[1, 2, 3], alignment="top-left")),
+                (clattn.InvalidArgument, "window 1.0: must be an integer",
+                 lambda: clattn.attention(*three, window=1.0, alignment="top-left")),
+                (clattn.InvalidArgument, "always_visible_keys 18446744073709551619: must fit 64 bits",
+                 lambda: clattn.attention(*three, window=1, alignment="top-left", always_visible_keys=2**64 + 3)),
+                (clattn.InvalidArgument, "unhashable", lambda: clattn.attention(*three, causal=["top-left"])),
+                (clattn.InvalidArgument, "softcap", lambda: clattn.attention(*three, softcap=-1.0)),
+                (clattn.InvalidArgument, "could not convert", lambda: clattn.attention(*three, softcap="much")),
+                (clattn.InvalidArgument, "scale 'a'", lambda: clattn.attention(*three, scale="a")),
                 (clattn.Error, "query_heads 4", lambda: clattn.attention(self.query, normal(2, 3, 13, 16), normal(2, 3, 13, 12)))):
             with self.assertRaises(error) as caught:
                 call()

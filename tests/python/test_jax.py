@@ -112,6 +112,9 @@ class Operator(unittest.TestCase):
                 ours.attention(*self.three, key_lengths=jnp.array(lengths))
         with self.assertRaisesRegex(Exception, "must be \"top-left\""):
             ours.attention(*self.three, causal="left").block_until_ready()
+        with self.assertRaisesRegex(Exception, "allow_rounded_weights 1: needs type"):
+            ours.attention(*self.three, allow_rounded_weights=True).block_until_ready()
+        ours.attention(*self.three, allow_tf32=True).block_until_ready()
         self.close(ours.attention(*self.three), formula(*self.three))
 
 

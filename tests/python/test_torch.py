@@ -81,6 +81,22 @@ class Enabled(unittest.TestCase):
             self.check(lambda d=dtype: with_gradients(inputs(dtype=d)), {"forward": 1, "backward": 1}, tolerance)
             self.check(lambda d=dtype: OPERATOR(*inputs(dtype=d)), {"forward": 1}, tolerance)
 
+    def test_what_a_matrix_unit_may_round(self):
+        """It is said of the types that have it: a call of another is not declined."""
+        def call():
+            clattn.torch.enable(allow_rounded_weights=True, allow_tf32=True)
+            self.assertIn(("allow_rounded_weights", 1), clattn.torch._kernel_options(False, torch.bfloat16))
+            self.assertIn(("allow_tf32", 1), clattn.torch._kernel_options(False, torch.float32))
+            return [x for dtype in (torch.float32, torch.bfloat16, torch.float16) for x in
+                    with_gradients(inputs(dtype=dtype))]
+
+        stock = [x for dtype in (torch.float32, torch.bfloat16, torch.float16) for x in with_gradients(inputs(dtype=dtype))]
+        for one, other in zip(stock, self.ours(call)):
+            self.assertLessEqual((one.double() - other.double()).abs().max().item(), 2e-1)
+        self.assertEqual(clattn.torch.report(clear=True), {"served": {"forward": 3, "backward": 3}, "declined": {}})
+        clattn.torch.enable()
+        self.assertIn(("allow_rounded_weights", 0), clattn.torch._kernel_options(False, torch.bfloat16))
+
     def test_layouts(self):
         projected = normal(2, 9, 3, 4, 16)
         three = [projected[:, :, i].transpose(1, 2) for i in range(3)]
@@ -186,7 +202,7 @@ class Operator(unittest.TestCase):
     def test_shapes_that_do_not_fit_are_refused(self):
         query, key, value = inputs()
         backward = torch.ops.clattn.attention_backward
-        rest = (None, None, None, None, None, "", "", -1, -1, None, 0.0)
+        rest = (None, None, None, None, None, "", "", -1, -1, None, 0.0, False, False)
         out, lse = torch.ops.clattn.attention(query, key, value, *rest)
         for three, text in (((query, key[:1], value[:1]), "batch: query has 2"),
                             ((query, key, value[:, :, :5]), "key and value: heads and rows"),
@@ -204,6 +220,21 @@ class Operator(unittest.TestCase):
             given = {"grad_out": out, "query": query, "key": key, "value": value, "out": out, "lse": lse, **change}
             with self.assertRaisesRegex(clattn.Error, text):
                 backward(*given.values(), *rest, False, False, False)
+
+    def test_what_a_matrix_unit_may_round(self):
+        half, asks = inputs(dtype=torch.bfloat16), inputs()
+        right = clattn.torch.attention(*half)
+        found = clattn.torch.attention(*half, allow_rounded_weights=True)
+        self.assertLessEqual((found - right).abs().max().item(), 2e-2)
+        leaves = [x.clone().requires_grad_() for x in half]
+        clattn.torch.attention(*leaves, allow_rounded_weights=True).sum().backward()
+        asks[0].requires_grad_()
+        for three in (inputs(), asks):
+            with self.assertRaisesRegex(clattn.InvalidArgument, "allow_rounded_weights 1: needs type"):
+                clattn.torch.attention(*three, allow_rounded_weights=True)
+            clattn.torch.attention(*three, allow_tf32=True)
+        with self.assertRaisesRegex(clattn.InvalidArgument, "allow_tf32 1: needs type"):
+            clattn.torch.attention(*half, allow_tf32=True)
 
     def test_a_window_without_a_bound(self):
         found = clattn.torch.attention(*inputs(), window=(None, 1), alignment="top-left")
@@ -276,7 +307,7 @@ class Operator(unittest.TestCase):
 
     def test_as_pytorch_wants_operators(self):
         for three in (inputs(), [x.transpose(1, 2).contiguous().transpose(1, 2) for x in inputs()]):
-            arguments = (*three, None, None, None, None, None, "top-left", "", -1, -1, None, 0.0)
+            arguments = (*three, None, None, None, None, None, "top-left", "", -1, -1, None, 0.0, False, False)
             torch.library.opcheck(torch.ops.clattn.attention.default, arguments,
                                   test_utils=("test_schema", "test_faketensor", "test_autograd_registration"))
 

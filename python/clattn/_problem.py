@@ -1,0 +1,120 @@
+"""What is computed, from the words of Python: the clattn_problem."""
+import ctypes
+import functools
+import operator
+from typing import Any, Iterable, List, Optional, Tuple
+
+from . import _library as lib
+from ._arrays import TYPES, View
+from ._errors import InvalidArgument
+
+Options = Tuple[Tuple[str, Any], ...]
+
+KEPT = 256  # problems with everything that a call needs but the addresses
+_ALIGNMENTS = {"top-left": lib.CLATTN_ALIGN_TOP_LEFT, "bottom-right": lib.CLATTN_ALIGN_BOTTOM_RIGHT}
+_WEIGHTS = {"scores": lib.CLATTN_WEIGHTS_SCORES, "softcap": lib.CLATTN_WEIGHTS_SOFTCAP,
+            "logits": lib.CLATTN_WEIGHTS_LOGITS, "softmax": lib.CLATTN_WEIGHTS_SOFTMAX}
+
+
+def alignment_of(causal: Optional[str], alignment: Optional[str], has_offsets: bool) -> int:
+    """The alignment that a call asks for, by its three ways to say so."""
+    for name, value in (("causal", causal), ("alignment", alignment)):
+        if value not in (None, False) and value not in _ALIGNMENTS:
+            raise InvalidArgument(f'{name} {value!r}: must be "top-left", "bottom-right" or None; which rows stand at '
+                                  "which keys is never guessed from shapes")
+    if causal and alignment and causal != alignment:
+        raise InvalidArgument(f"causal {causal!r} and alignment {alignment!r}: must be the same where both are given")
+    if has_offsets:
+        if alignment or (causal and causal != "bottom-right"):
+            raise InvalidArgument("offsets: say where rows stand; alignment, or causal=\"top-left\", would say it again")
+        return lib.CLATTN_ALIGN_OFFSETS
+    return _ALIGNMENTS.get(causal or alignment or "", lib.CLATTN_ALIGN_UNSET)
+
+
+def whole(number: Any, name: str, bits: int = 64) -> int:
+    """The integer of any package, which must have as many bits: ctypes would cut it off in silence."""
+    try:
+        found = operator.index(number)
+    except TypeError:
+        raise InvalidArgument(f"{name} {number}: must be an integer") from None
+    if not -1 << (bits - 1) <= found < 1 << (bits - 1):
+        raise InvalidArgument(f"{name} {found}: must fit {bits} bits")
+    return found
+
+
+def wholes(numbers: Iterable[Any], name: str, bits: int) -> List[int]:
+    """The same of several."""
+    return [whole(number, name, bits) for number in numbers]
+
+
+def window_of(window: Any) -> Tuple[int, int]:
+    """(left, right) of None, a number (so many keys before, and none behind the diagonal), or a pair with None or -1
+    for no bound."""
+    if window is None:
+        return -1, -1
+    pair = window if isinstance(window, (tuple, list)) else (window, 0)
+    if len(pair) != 2:
+        raise InvalidArgument(f"window {window!r}: must be a number, or (before, behind)")
+    left, right = (-1 if bound is None else whole(bound, "window") for bound in pair)
+    return left, right
+
+
+def problem_of(query: View, key: View, value: View, features: int, kind_of_bias: Optional[str], options: Options) -> Any:
+    """The clattn_problem of three views of four axes; `options` are those of options_of."""
+    batch, heads, rows, columns = query.shape
+    problem = lib.new("clattn_problem", type=TYPES[query.type], batch=batch, query_heads=heads, kv_heads=key.shape[1],
+                      query_len=rows, key_len=key_maximum(rows, key.shape[2]), head_dim=columns,
+                      head_dim_v=value.shape[3], features=features, bias_type=TYPES.get(kind_of_bias or "", 0),
+                      **dict(options))
+    if key.type != query.type:
+        problem.key_type = TYPES[key.type]
+    if value.type != query.type:
+        problem.value_type = TYPES[value.type]
+    problem.strided_columns = any(v.strides[3] != 1 and v.shape[3] > 1 for v in (query, key, value))
+    return problem
+
+
+def key_maximum(rows: int, keys: int) -> int:
+    """The key_len of a plan. While a decoder's cache grows, the plan stays: few rows, and lengths to the next power of
+    two."""
+    return keys if rows > 8 or keys == 0 else max(128, 1 << (keys - 1).bit_length())
+
+
+def options_of(causal: Optional[str] = None, alignment: Optional[str] = None, has_offsets: bool = False, window: Any = None,
+               always_visible_keys: int = 0, softcap: Optional[float] = None, dropout: float = 0.0,
+               weights: Optional[str] = None, strategy: Optional[str] = None, allow_rounded_weights: bool = False,
+               allow_tf32: bool = False) -> Options:
+    """Fields of the problem, as pairs of names and values."""
+    if isinstance(window, list):
+        window = tuple(window)
+    try:
+        return _options(causal, alignment, has_offsets, window, always_visible_keys, softcap, dropout, weights, strategy,
+                        allow_rounded_weights, allow_tf32)
+    except (TypeError, ValueError, OverflowError) as error:  # no hash, or no number
+        if isinstance(error, InvalidArgument):
+            raise
+        raise InvalidArgument(f"options: {error}") from None
+
+
+@functools.lru_cache(KEPT, typed=True)  # 1.0 is no 1 here
+def _options(causal: Any, alignment: Any, has_offsets: bool, window: Any, always_visible_keys: Any, softcap: Any,
+             dropout: Any, weights: Any, strategy: Any, allow_rounded_weights: Any, allow_tf32: Any) -> Options:
+    left, right = window_of(window)
+    if weights and weights not in _WEIGHTS:
+        raise InvalidArgument(f"return_weights {weights!r}: must be one of {', '.join(_WEIGHTS)}")
+    return (("causal", int(bool(causal))), ("alignment", alignment_of(causal, alignment, has_offsets)),
+            ("window_left", left), ("window_right", right),
+            ("always_visible_keys", whole(always_visible_keys, "always_visible_keys")),
+            ("softcap", float(softcap or 0.0)), ("dropout", float(dropout)), ("weights", _WEIGHTS[weights] if weights else 0),
+            ("allow_rounded_weights", int(bool(allow_rounded_weights))), ("allow_tf32", int(bool(allow_tf32))),
+            *([("strategy", _text(strategy))] if strategy else []))
+
+
+_texts: dict = {}
+
+
+def _text(name: str) -> int:
+    """The address of a C string that stays."""
+    if name not in _texts:
+        _texts[name] = ctypes.create_string_buffer(name.encode())
+    return ctypes.addressof(_texts[name])
