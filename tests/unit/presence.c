@@ -54,7 +54,7 @@ START_TEST(test_missing_tensors)
         ck_assert_msg(test_call_validate(&test) == CLATTN_OK, "everything: %s", clattn_last_error());
         if (test_call_has(&test, id)) {
             test_call_tensor(&test, id)->data = NULL;
-            ck_refused(&test, id, "must be given");
+            ck_refused(&test, (int)id, "must be given");
             missed |= 1u << id;
         }
         test_call_free(&test);
