@@ -70,11 +70,11 @@ START_TEST(test_tensors_that_the_problem_does_not_have)
     p.query_len = p.key_len = p.head_dim = 2;
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         struct test_call test;
-        float memory = 0;
+        int memory[2] = { 0 }; /* the last seam of a batch of 1 is read before its tensor is refused */
         test_call_start(&test, &p);
         test_call_place_all(&test);
         if (!test_call_has(&test, (enum tensor_id)id)) {
-            test_call_tensor(&test, (enum tensor_id)id)->data = &memory;
+            test_call_tensor(&test, (enum tensor_id)id)->data = memory;
             ck_refused(&test, id, "was given, but the problem does not have it");
         }
         test_call_free(&test);
