@@ -58,7 +58,7 @@ start_beside() {
     rm -f "$logs"/beside-*.ended
     run_beside "$@" &
     beside=$!
-    trap 'kill "$beside" 2>/dev/null' EXIT
+    trap 'kill "$beside" 2>/dev/null || true' EXIT # it may be over, and a trap's failure is the script's
     trap 'exit 130' INT TERM HUP
 }
 
