@@ -66,10 +66,10 @@ typedef struct scratch {
 #define HIDDEN_PAIR (-0.0f)
 #define IS_HIDDEN_PAIR(x) (as_int16(x) == as_int(HIDDEN_PAIR))
 
-/* Rows r to r + PRODUCT_ROWS - 1 of `elements`; the last one is repeated. */
-INLINE void find_product_rows(const float *elements, int stride, int r, const float *row[PRODUCT_ROWS])
+/* Rows r to r + PRODUCT_ROWS - 1 of the `count` that there are in `elements`; the last one is repeated. */
+INLINE void find_product_rows(const float *elements, int stride, int r, int count, const float *row[PRODUCT_ROWS])
 {
-    FOR_PRODUCT_ROWS row[u] = elements + min(r + u, BLOCK_ROWS - 1) * stride;
+    FOR_PRODUCT_ROWS row[u] = elements + min(r + u, count - 1) * stride;
 }
 
 /* terms: NULL where all rows see all keys and nothing is added. */
@@ -77,13 +77,13 @@ INLINE void weigh_tile(const clattn_params *p, const row_block *rows, const floa
                        scratch *room)
 {
     const float factor = HAS(SOFTCAP) ? p->scale / p->softcap : p->scale * LOG2_E;
-    for (int r = 0; r < rows->at.walked; r += PRODUCT_ROWS) {
+    for (int r = 0; r < rows->at.count; r += PRODUCT_ROWS) {
         float16 sum[PRODUCT_ROWS][VECTORS] = { { 0.0f } };
         const float *row[PRODUCT_ROWS];
-        find_product_rows(rows->query, HEAD_DIM, r, row);
+        find_product_rows(rows->query, HEAD_DIM, r, rows->at.count, row);
         product_rows(row, key_t, HEAD_DIM, sum);
         FOR_PRODUCT_ROWS {
-            const int i = min(r + u, BLOCK_ROWS - 1);
+            const int i = min(r + u, rows->at.count - 1);
             const float origin = rows->lse[i];
             FOR_VECTORS {
                 const int at = i * VECTORS + v;
@@ -109,7 +109,7 @@ INLINE void weigh_tile(const clattn_params *p, const row_block *rows, const floa
 /* What dropout multiplies the weights of a tile with. */
 static inline void fill_keep(const clattn_params *p, const row_block *rows, int key, scratch *room)
 {
-    for (int r = 0; r < rows->at.walked; ++r) {
+    for (int r = 0; r < rows->at.count; ++r) {
         for (int j = 0; j < TILE_KEYS; ++j) {
             const int keeps = dropout_keeps(p, rows->at.b, rows->head[r], rows->position[r], key + j);
             set_lane(&room->keep[r * VECTORS + j / LANES], j % LANES, keeps ? p->keep_scale : 0.0f);
@@ -119,7 +119,7 @@ static inline void fill_keep(const clattn_params *p, const row_block *rows, int 
 
 static inline void drop_weights(const row_block *rows, scratch *room)
 {
-    for (int at = 0; at < rows->at.walked * VECTORS; ++at) {
+    for (int at = 0; at < rows->at.count * VECTORS; ++at) {
         const float16 weight = room->weights[at];
         const int16 drops = (room->keep[at] == 0.0f) & ~IS_HIDDEN_PAIR(weight);
         room->weights[at] = drops ? (float16)0.0f : weight * room->keep[at];
@@ -130,13 +130,13 @@ static inline void drop_weights(const row_block *rows, scratch *room)
 INLINE void differentiate_tile(const row_block *rows, const float16 *value_t, const float16 *terms,
                                const scratch *room, float16 *dz)
 {
-    for (int r = 0; r < rows->at.walked; r += PRODUCT_ROWS) {
+    for (int r = 0; r < rows->at.count; r += PRODUCT_ROWS) {
         float16 sum[PRODUCT_ROWS][VECTORS] = { { 0.0f } };
         const float *row[PRODUCT_ROWS];
-        find_product_rows(rows->dout, HEAD_DIM_V, r, row);
+        find_product_rows(rows->dout, HEAD_DIM_V, r, rows->at.count, row);
         product_rows(row, value_t, HEAD_DIM_V, sum);
         FOR_PRODUCT_ROWS {
-            const int i = min(r + u, BLOCK_ROWS - 1);
+            const int i = min(r + u, rows->at.count - 1);
             FOR_VECTORS {
                 const int at = i * VECTORS + v;
                 const float16 weight = room->weights[at];
@@ -214,7 +214,7 @@ INLINE void add_dquery_by(const row_block *rows, const key_block *keys, tile_ran
 {
     for (int c = 0; c < PADDED_DIM; c += TILE_KEYS) {
         const float16 *key = keys->key + c / TILE_KEYS * BLOCK_KEYS * VECTORS;
-        for (int r = 0; r < rows->at.walked; r += PRODUCT_ROWS) {
+        for (int r = 0; r < rows->at.count; r += PRODUCT_ROWS) {
             float16 sum[PRODUCT_ROWS][VECTORS];
             FOR_PRODUCT_ROWS FOR_VECTORS {
                 sum[u][v] = 0.0f;
@@ -224,7 +224,7 @@ INLINE void add_dquery_by(const row_block *rows, const key_block *keys, tile_ran
             }
             for (int t = tiles.first; t < tiles.end; ++t) {
                 const float *row[PRODUCT_ROWS];
-                find_product_rows((const float *)(dz + t * BLOCK_ROWS * VECTORS), TILE_KEYS, r, row);
+                find_product_rows((const float *)(dz + t * BLOCK_ROWS * VECTORS), TILE_KEYS, r, rows->at.count, row);
                 if (passes) {
                     rows_passing(row, key + t * TILE_KEYS * VECTORS, sum);
                 } else {

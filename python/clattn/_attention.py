@@ -191,8 +191,7 @@ def run(context: Context, query: View, key: View, value: View, fields: Sequence[
         outputs: Sequence[Field]) -> Prepared:
     """One blocking call; what it had prepared computes others like it."""
     every = [("query", query, _ROWS), ("key", key, _ROWS), ("value", value, _ROWS), *fields, *outputs]
-    identity = (tuple([(name, found[1:4]) for name, found, _ in every]),
-                options)
+    identity = tuple([(name, found[1:4]) for name, found, _ in every]), options
     prepared = _prepared.get(identity)
     if prepared is None:
         kinds = {name: found.type for name, found, _ in every}

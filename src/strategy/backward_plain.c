@@ -183,10 +183,10 @@ clattn_status backward_run_row_terms(const struct backward_run *r)
 static clattn_status run_gradient(const struct backward_run *r, enum gradient_id id, enum backward_kernel which,
                                   const struct grid *grid, const cl_int *more)
 {
-    struct backward_run own = *r;
     if (!operand_is_asked(r->call.operands, (int)id) || operand_is_empty(r->call.operands, (int)id)) {
         return CLATTN_OK;
     }
+    struct backward_run own = *r;
     backward_call_take(&own.call, id);
     return run(&own, which, grid, more);
 }
