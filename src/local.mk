@@ -216,7 +216,7 @@ libclattn_core_la_SOURCES = \
 	src/reference/stored_rows.h \
 	src/reference/visibility.c \
 	src/reference/visibility.h \
-	src/strategy/append.c \
+	src/strategy/append_rows.c \
 	src/strategy/backward_plain.c \
 	src/strategy/backward_plain.h \
 	src/strategy/backward_simd.c \
@@ -229,7 +229,7 @@ libclattn_core_la_SOURCES = \
 	src/strategy/fused_simd_tile.h \
 	src/strategy/fused_simt.c \
 	src/strategy/plain.c \
-	src/strategy/rotary.c \
+	src/strategy/rotary_rows.c \
 	src/strategy/split.c \
 	src/strategy/split_simt.c \
 	src/strategy/staged.c \

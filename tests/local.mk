@@ -95,8 +95,8 @@ tests_gradients_two_ways_SOURCES = \
 	tests/gradients/kinds.h
 # Each kernel by itself, against its twin on the host.
 tests_kernels_staged_SOURCES = \
-	tests/kernels/rows.c \
-	tests/kernels/rows.h \
+	tests/kernels/twin_rows.c \
+	tests/kernels/twin_rows.h \
 	tests/kernels/run.c \
 	tests/kernels/run.h \
 	tests/kernels/staged.c \
@@ -337,7 +337,7 @@ EXTRA_DIST += \
 	tests/consumer/by_cmake \
 	tests/consumer/consumer.c \
 	tests/consumer/growth.c \
-	tests/consumer/growth.h \
+	tests/consumer/growth_tries.h \
 	tests/consumer/growth_layers.c \
 	tests/consumer/other_headers.py \
 	tests/consumer/run \

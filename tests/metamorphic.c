@@ -17,7 +17,7 @@
 #include "support/dropout_slices.h"
 #include "support/exact_call.h"
 #include "support/key_bounds.h"
-#include "support/merge.h"
+#include "support/merge_two.h"
 #include "support/paged_keys.h"
 
 #define HEADS 4

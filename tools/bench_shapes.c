@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "labels.h"
 #include "problem_options.h"
-#include "utf8.h"
 
 #define FILE_MAX_BYTES (1 << 20)
 #define WORDS 10 /* NAME B HQ HKV LQ LK D DV CAUSAL MASK */

@@ -2,8 +2,8 @@
 #include <stdio.h>
 
 #include "commands.h"
+#include "labels.h"
 #include "library.h"
-#include "utf8.h"
 
 static int run(const struct options *options, struct failure *failure)
 {

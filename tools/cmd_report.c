@@ -9,9 +9,9 @@
 #include "clattn.h"
 #include "commands.h"
 #include "files.h"
+#include "labels.h"
 #include "part.h"
 #include "progress.h"
-#include "utf8.h"
 
 #define DEFAULT_FILE "clattn-report.txt"
 #define REPORT_SECONDS 600

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "commands.h"
+#include "labels.h"
 #include "part.h"
 #include "progress.h"
-#include "utf8.h"
 
 #define PART_SECONDS 120
 #define PART_BYTES_MOST 16384

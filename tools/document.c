@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "labels.h"
 #include "program/context.h"
-#include "utf8.h"
 
 cJSON *document_begin(const char *command, const clattn_context *context)
 {

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "utf8.h"
+#include "labels.h"
 
 static void record(struct failure *failure, int status, const char *format, va_list arguments)
 {

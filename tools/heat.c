@@ -6,7 +6,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "utf8.h"
+#include "labels.h"
 
 #define TOKENS_MAX_BYTES (1 << 20) /* parsed, they take some thirty times as much */
 

@@ -6,10 +6,10 @@
 
 #include "base/text.h"
 #include "files.h"
+#include "labels.h"
 #include "npy.h"
 #include "safetensors.h"
 #include "standard_files.h"
-#include "utf8.h"
 
 /* A role's name, the names that files give it, and the option that names a file for it. */
 static const struct {

@@ -60,7 +60,7 @@ libclattn_tool_la_SOURCES = \
 	tools/layer_run.h \
 	tools/layout.c \
 	tools/layout.h \
-	tools/lesson/additive.c \
+	tools/lesson/additive_costs.c \
 	tools/lesson/attend.c \
 	tools/lesson/attend.h \
 	tools/lesson/chart.c \
@@ -142,8 +142,8 @@ libclattn_tool_la_SOURCES = \
 	tools/tune_strategies.c \
 	tools/tune_strategies.h \
 	tools/tune_verify.c \
-	tools/utf8.c \
-	tools/utf8.h
+	tools/labels.c \
+	tools/labels.h
 
 clattn_LDADD = libclattn_tool.la libclattn_core.la
 clattn_SOURCES = \

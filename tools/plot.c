@@ -10,7 +10,7 @@
 #include <cairo.h>
 
 #include "files.h"
-#include "utf8.h"
+#include "labels.h"
 
 /* Sizes in points of the picture. */
 #define MATRIX_TARGET 560.0 /* the longer side of the matrix, where cells can be as large as wanted */

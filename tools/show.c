@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "utf8.h"
+#include "labels.h"
 
 #define LABEL_MAX 14
 #define PERCENT_CELL 7 /* columns that a cell with a percentage needs */

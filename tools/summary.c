@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 #include "document.h"
+#include "labels.h"
 #include "library.h"
 #include "number.h"
 #include "standard_files.h"
-#include "utf8.h"
 
 int summary_check_options(const struct options *options, struct failure *failure)
 {

@@ -7,8 +7,8 @@
 #include "clattn_backward.h"
 #include "clattn_cache.h"
 #include "clattn_layers.h"
-#include "robust/sample.h"
-#include "support/merge.h"
+#include "robust/small_calls.h"
+#include "support/merge_two.h"
 #include "support/small_cache.h"
 
 struct run {

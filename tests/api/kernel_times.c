@@ -5,8 +5,8 @@
 
 #include "api.h"
 #include "clattn_costs.h"
-#include "robust/sample.h"
-#include "support/merge.h"
+#include "robust/small_calls.h"
+#include "support/merge_two.h"
 #include "support/small_cache.h"
 
 struct timed {

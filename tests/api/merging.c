@@ -6,7 +6,7 @@
 
 #include "api.h"
 #include "base/stored_types.h"
-#include "support/merge.h"
+#include "support/merge_two.h"
 #include "support/random.h"
 
 #define BATCH 2

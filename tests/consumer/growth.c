@@ -1,7 +1,7 @@
 /* A program outside the tree that was compiled with another version's header: tests/consumer/growth makes one with
  * fewer fields at the end of every struct that grows, and one with a field more (-D NEWER). Every struct goes through
  * the library once, by its init function, and works; what a newer one asks for is refused and not ignored. */
-#include "growth.h"
+#include "growth_tries.h"
 
 #include <stdio.h>
 #include <stdlib.h>

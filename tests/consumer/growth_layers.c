@@ -1,5 +1,5 @@
 /* The structs of layers and of their gradients, for growth.c. */
-#include "growth.h"
+#include "growth_tries.h"
 
 #include <stdio.h>
 #include <stdlib.h>

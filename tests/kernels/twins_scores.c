@@ -1,5 +1,5 @@
 /* Twins of score and scale_mask. */
-#include "rows.h"
+#include "twin_rows.h"
 
 /* ---- score ------------------------------------------------------------------------------------ */
 

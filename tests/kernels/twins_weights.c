@@ -1,6 +1,6 @@
 /* Twins of softmax, mix_values and repair. */
 #include "reference/philox.h"
-#include "rows.h"
+#include "twin_rows.h"
 
 /* ---- softmax ---------------------------------------------------------------------------------- */
 

@@ -20,7 +20,7 @@
 #include "problems.h"
 #include "program/context.h"
 #include "program/program.h"
-#include "support/merge.h"
+#include "support/merge_two.h"
 
 /* What is being planned, for the lines. */
 static struct {

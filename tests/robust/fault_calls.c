@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "clattn_costs.h"
-#include "support/merge.h"
+#include "support/merge_two.h"
 
 static clattn_status do_describe(struct life *life)
 {

@@ -2,7 +2,7 @@
 #ifndef CLATTN_TESTS_ROBUST_FAULT_CALLS_H
 #define CLATTN_TESTS_ROBUST_FAULT_CALLS_H
 
-#include "sample.h"
+#include "small_calls.h"
 #include "small_layers.h"
 #include "support/small_cache.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "icd/icd_layers.h"
-#include "sample.h"
+#include "small_calls.h"
 #include "support/random_call.h"
 
 /* As tests/random_fused.sh has them. */

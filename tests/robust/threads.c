@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sample.h"
+#include "small_calls.h"
 
 #define THREADS 8
 #define CALLS_MAX 64

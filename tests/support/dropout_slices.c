@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "merge.h"
+#include "merge_two.h"
 
 #define BATCH 3
 #define HEADS 4

@@ -17,8 +17,8 @@ libclattn_test_la_SOURCES = \
 	tests/cache/folder.h \
 	tests/icd/icd_layers.c \
 	tests/icd/icd_layers.h \
-	tests/robust/sample.c \
-	tests/robust/sample.h \
+	tests/robust/small_calls.c \
+	tests/robust/small_calls.h \
 	tests/support/append_call.c \
 	tests/support/append_call.h \
 	tests/support/append_expect.c \
@@ -63,8 +63,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/judge.h \
 	tests/support/key_bounds.c \
 	tests/support/key_bounds.h \
-	tests/support/merge.c \
-	tests/support/merge.h \
+	tests/support/merge_two.c \
+	tests/support/merge_two.h \
 	tests/support/naive.c \
 	tests/support/naive.h \
 	tests/support/random.c \

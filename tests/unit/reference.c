@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "suite.h"
-#include "support/merge.h"
+#include "support/merge_two.h"
 #include "support/naive.h"
 #include "support/random_call.h"
 #include "support/tolerance.h"

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "robust/sample.h"
-#include "support/merge.h"
+#include "robust/small_calls.h"
+#include "support/merge_two.h"
 
 #define SMALL_WORK 45000
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../utf8.h"
+#include "../labels.h"
 
 #define WIDTH 78
 #define LINE_MAX_BYTES 2048

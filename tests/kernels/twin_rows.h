@@ -1,6 +1,6 @@
 /* What the twins share: rows of a run, elements of tensors, and the check against a bound. */
-#ifndef CLATTN_TESTS_KERNELS_ROWS_H
-#define CLATTN_TESTS_KERNELS_ROWS_H
+#ifndef CLATTN_TESTS_KERNELS_TWIN_ROWS_H
+#define CLATTN_TESTS_KERNELS_TWIN_ROWS_H
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* The table of small calls, their values, and their way to the device and back. */
-#include "sample.h"
+#include "small_calls.h"
 
 #include <math.h>
 #include <stdio.h>

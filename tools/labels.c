@@ -1,5 +1,5 @@
 #define _XOPEN_SOURCE 700
-#include "utf8.h"
+#include "labels.h"
 
 #include <stdlib.h>
 #include <string.h>

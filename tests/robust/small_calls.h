@@ -1,7 +1,7 @@
 /* Small calls of every class of features, for tests that ask how a call fails, waits or overruns, not how
  * exact it is. */
-#ifndef CLATTN_TESTS_ROBUST_SAMPLE_H
-#define CLATTN_TESTS_ROBUST_SAMPLE_H
+#ifndef CLATTN_TESTS_ROBUST_SMALL_CALLS_H
+#define CLATTN_TESTS_ROBUST_SMALL_CALLS_H
 
 #include "support/test_call.h"
 

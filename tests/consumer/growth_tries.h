@@ -1,6 +1,6 @@
 /* What the files of the program growth share: tries of calls, tensors. */
-#ifndef CLATTN_TESTS_CONSUMER_GROWTH_H
-#define CLATTN_TESTS_CONSUMER_GROWTH_H
+#ifndef CLATTN_TESTS_CONSUMER_GROWTH_TRIES_H
+#define CLATTN_TESTS_CONSUMER_GROWTH_TRIES_H
 
 #include <clattn_backward.h>
 #include <clattn_cache.h>

@@ -1,5 +1,5 @@
 /* Rows of a run, and how what a kernel made is held against its twin. */
-#include "rows.h"
+#include "twin_rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>

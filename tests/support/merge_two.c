@@ -1,5 +1,5 @@
 /* lse = ln(exp(lse_a) + exp(lse_b)); out = exp(lse_a - lse) out_a + exp(lse_b - lse) out_b. */
-#include "support/merge.h"
+#include "support/merge_two.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* The merge of two partial results in double on the host: what clattn_merge is held against. */
-#ifndef CLATTN_TESTS_SUPPORT_MERGE_H
-#define CLATTN_TESTS_SUPPORT_MERGE_H
+#ifndef CLATTN_TESTS_SUPPORT_MERGE_TWO_H
+#define CLATTN_TESTS_SUPPORT_MERGE_TWO_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Text of files as labels: made safe to print, measured, cut. Used by the pictures. */
-#ifndef CLATTN_TOOLS_UTF8_H
-#define CLATTN_TOOLS_UTF8_H
+#ifndef CLATTN_TOOLS_LABELS_H
+#define CLATTN_TOOLS_LABELS_H
 
 #include <stddef.h>
 
