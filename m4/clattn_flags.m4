@@ -34,3 +34,22 @@ AC_DEFUN([CLATTN_SANITIZERS], [
     AM_CONDITIONAL([SANITIZERS], [test "x$enable_sanitizers" != xno])
     AC_SUBST([SANITIZER_CFLAGS])
 ])
+
+# CLATTN_VERSION_SCRIPT
+# VERSION_SCRIPT_LDFLAGS: how the linker gives what the shared library exports the version in src/libclattn.map. Only
+# ELF has versions of symbols: mingw's linker reads the file and makes nothing of it, that of macOS does not know it.
+AC_DEFUN([CLATTN_VERSION_SCRIPT], [
+    VERSION_SCRIPT_LDFLAGS=
+    AC_MSG_CHECKING([whether the linker takes a version script])
+    clattn_saved_ldflags=$LDFLAGS
+    LDFLAGS="$LDFLAGS -Wl,--version-script=$srcdir/src/libclattn.map"
+    clattn_version_script=no
+    AS_CASE([$host_os], [darwin* | mingw* | cygwin*], [],
+            [AC_LINK_IFELSE([AC_LANG_PROGRAM()], [clattn_version_script=yes])])
+    AC_MSG_RESULT([$clattn_version_script])
+    LDFLAGS=$clattn_saved_ldflags
+    AS_IF([test "$clattn_version_script" = yes],
+          [VERSION_SCRIPT_LDFLAGS='-Wl,--version-script=$(srcdir)/src/libclattn.map'])
+    AC_SUBST([VERSION_SCRIPT_LDFLAGS])
+    AM_CONDITIONAL([VERSION_SCRIPT], [test "$clattn_version_script" = yes])
+])

@@ -373,5 +373,7 @@ libclattn_la_LIBADD = libclattn_core.la
 #   a function or field was removed or changed its meaning   CURRENT+1 : 0 : 0
 #   only new functions, or new fields at a struct's end      CURRENT+1 : 0 : AGE+1
 #   neither, but the code changed                            CURRENT : REVISION+1 : AGE
-# It is not the package's version and does not follow it.
-libclattn_la_LDFLAGS = $(AM_LDFLAGS) -no-undefined -version-info 0:0:0
+# It is not the package's version and does not follow it. The version in libclattn.map has the number CURRENT - AGE.
+libclattn_la_LDFLAGS = $(AM_LDFLAGS) $(VERSION_SCRIPT_LDFLAGS) -no-undefined -version-info 0:0:0
+EXTRA_libclattn_la_DEPENDENCIES = src/libclattn.map
+EXTRA_DIST += src/libclattn.map
