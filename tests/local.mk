@@ -260,6 +260,7 @@ test_scripts = \
 	tests/cache/self_check.sh \
 	tests/docs/made \
 	tests/docs/pages \
+	tests/abi/run \
 	tests/rules \
 	tests/exports
 EXTRA_DIST += $(test_scripts)
@@ -330,6 +331,7 @@ EXTRA_DIST += \
 EXTRA_DIST += tests/cases
 
 EXTRA_DIST += \
+	tests/abi/libclattn.abi \
 	tests/cli/counted.py \
 	tests/cli/formats.py \
 	tests/cli/malformed_files.py \
