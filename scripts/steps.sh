@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# What ./quickstart and ./check share: steps with one line each, and the packages that clattn needs.
+# What ./quickstart and ./check share: steps with one line each. packages.sh beside it has those that install.
 # Sourced from the top of the tree, after logs=FOLDER: each step leaves its output there. Steps run in a process of
 # their own, so that they can have a limit of time: the script calls itself with --step COMMAND..., which it
 # hands to run_step once all of its functions are defined.
@@ -33,22 +33,67 @@ run_step() {
 # status 77 is a skip. A command whose last line is "N passed, N failed, N skipped" is counted as that, any
 # other as one test. The step's output is in $step_log until the next one.
 step() {
-    step_title=$1 what_to_do=$2 step_status=0
+    begin_step "$1" "$2"
     shift 2
-    mkdir -p "$logs"
-    step_log=$logs/$(printf '%s' "$step_title" | tr -cs 'A-Za-z0-9\n' '-').log
-    step_started=$(date +%s)
-    step_name "$step_title"
     scripts/limited "$step_limit_s" "./${0##*/}" --step "$@" >"$step_log" 2>&1 </dev/null ||
         step_status=$?
     report_step "$@"
 }
 
-# step, for a command that may ask for a password: without a limit, which would keep the terminal away from it.
-asking_step() {
-    step_limit_s=0
-    step "$@"
-    step_limit_s=${CLATTN_STEP_LIMIT_S:-5400}
+begin_step() { # NAME WHAT_TO_DO
+    step_title=$1 what_to_do=$2 step_status=0
+    mkdir -p "$logs"
+    step_log=$logs/$(printf '%s' "$step_title" | tr -cs 'A-Za-z0-9\n' '-').log
+    : >"$step_log"
+    step_started=$(date +%s)
+    step_name "$step_title"
+}
+
+# step, for a package manager: shows how far it is. Without a limit, which would keep the terminal away from sudo.
+installing_step() {
+    begin_step "$1" "$2"
+    shift 2
+    show_progress &
+    progress=$!
+    "./${0##*/}" --step "$@" >"$step_log" 2>&1 </dev/null || step_status=$?
+    kill "$progress" 2>/dev/null || true
+    wait "$progress" 2>/dev/null || true
+    if [ -t 1 ]; then
+        printf '\r\033[K'
+        step_name "$step_title"
+    elif [ -e "$step_log.told" ]; then
+        echo
+        step_name "$step_title"
+    fi
+    rm -f "$step_log.told"
+    report_step "$@"
+}
+
+# How far the step's command is: on a terminal behind its name, else a line every ten seconds; as long as this script
+# lives.
+show_progress() {
+    rm -f "$step_log.told"
+    every_s=10
+    [ ! -t 1 ] || every_s=1
+    while sleep "$every_s" >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+        if [ -t 1 ]; then
+            printf '\r'
+            step_name "$step_title"
+            printf '%s\033[K' "$(progress_of "$step_log")"
+        else
+            printf '\n    %s' "$(progress_of "$step_log")"
+            : >"$step_log.told"
+        fi
+    done
+}
+
+# progress_of LOG: what the last line says that a package manager wrote; apt-get writes "pmstatus:PACKAGE:PERCENT:TEXT".
+progress_of() {
+    tail -n 20 "$1" | awk -F: '
+        $1 == "dlstatus" { said = sprintf("downloading, %d %%", $3); next }
+        $1 == "pmstatus" { said = sprintf("%d %%, %s", $3, $4); next }
+        said == "" && NF { last = $0 }
+        END { print substr(said == "" ? last : said, 1, 30) }'
 }
 
 # start_beside COMMAND...: runs these, each as a step, one after another beside the steps that follow; report_beside
@@ -137,117 +182,6 @@ add_counts() {
     # shellcheck disable=SC2046 # three numbers, meant to be split
     set -- $(echo "$1" | tr -c '0-9\n' ' ')
     passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + ${3:-0}))
-}
-
-# The package manager of this machine; its column in scripts/packages.txt is package_column.
-find_package_manager() {
-    package_column=0
-    for package_manager in apt-get:3 dnf:4 pacman:5 brew:6; do
-        if command -v "${package_manager%:*}" >/dev/null 2>&1; then
-            package_column=${package_manager#*:} package_manager=${package_manager%:*}
-            return
-        fi
-    done
-    package_manager=
-}
-
-# probe KIND:NAME: whether a line's first column of scripts/packages.txt is on this machine.
-probe() {
-    case $1 in
-    command:libtoolize) command -v libtoolize >/dev/null || command -v glibtoolize >/dev/null ;;
-    command:*) command -v "${1#*:}" >/dev/null ;;
-    library:*) pkg-config --exists "$(echo "${1#*:}" | sed 's/>=/ >= /')" ;;
-    header:*) echo "#include <${1#*:}>" | cc -E -DCL_TARGET_OPENCL_VERSION=120 - >/dev/null ;;
-    driver:*) [ -n "$(find /etc/OpenCL/vendors /usr/local/etc/OpenCL/vendors \
-        /opt/homebrew/etc/OpenCL/vendors -name "${1#*:}*.icd" 2>/dev/null)" ] ;;
-    *) echo "scripts/packages.txt: unknown probe $1" >&2; exit 1 ;;
-    esac
-}
-
-# missing_packages GROUP...: the lines of scripts/packages.txt that this machine lacks, as "probe package".
-missing_packages() {
-    for group; do
-        awk -v group="$group" -v column="$package_column" \
-            '!/^#/ && $2 == group { print $1, (column ? $column : "-") }' scripts/packages.txt
-    done | while read -r what package; do
-        probe "$what" >/dev/null 2>&1 || echo "$what $package"
-    done
-}
-
-# install_line PACKAGE...: what root types to install them.
-install_line() {
-    case $package_manager in
-    apt-get) echo "apt-get update && apt-get install -y --no-install-recommends $*" ;;
-    dnf) echo "dnf install -y $*" ;;
-    pacman) echo "pacman -S --needed --noconfirm $*" ;;
-    brew) echo "brew install $*" ;;
-    *) echo "no package manager of apt-get, dnf, pacman, brew on this machine"; return 1 ;;
-    esac
-}
-
-# By sudo unless we are root; where there is none, the line is for people to paste.
-install_packages() {
-    line=$(install_line "$@") || { echo "$line"; return 1; }
-    if [ "$package_manager" = brew ] || [ "$(id -u)" = 0 ]; then
-        DEBIAN_FRONTEND=noninteractive sh -c "$line"
-    elif command -v sudo >/dev/null; then
-        sudo env DEBIAN_FRONTEND=noninteractive sh -c "$line"
-    else
-        printf 'sudo is not there; as root:\n\n%s\n\n' "$line"
-        return 1
-    fi
-}
-
-# Names of packages on lines of missing_packages.
-package_names() { awk '$2 != "-" { print $2 }' | sort -u; }
-
-# announce_packages GROUP...: how many a step will install and which, with what they take where apt-get knows that.
-announce_packages() {
-    find_package_manager
-    names=$(missing_packages "$@" | package_names)
-    [ -n "$names" ] || return 0
-    # shellcheck disable=SC2086 # a list of names
-    set -- $names
-    echo "  to install: $# packages, and what they need: $*"
-    [ "$package_manager" != apt-get ] ||
-        LC_ALL=C apt-get --assume-no -o Debug::NoLocking=1 --no-install-recommends install "$@" 2>/dev/null |
-        sed -n 's/^[0-9]* upgraded, \([0-9]* newly installed\),.*/  \1/p; s/^Need to get \(.*\)\./  \1 to download/p
-            s/^After this operation, \(.*\)\./  \1/p'
-}
-
-# Installs what the groups need and this machine lacks, then looks again.
-ensure_packages() {
-    find_package_manager
-    missing=$(missing_packages "$@")
-    if [ -n "$missing" ]; then
-        echo "missing:"
-        echo "$missing"
-        # shellcheck disable=SC2046 # a list of names
-        install_packages $(echo "$missing" | package_names) || return 1
-        missing=$(missing_packages "$@")
-    fi
-    [ -z "$missing" ] || { echo "still missing:"; echo "$missing"; return 1; }
-}
-
-# The same for packages that the machine can do without: never fails, and one that cannot be had does
-# not keep the others out.
-ensure_extra_packages() {
-    ensure_packages "$@" && return
-    for package in $(missing_packages "$@" | package_names); do
-        install_packages "$package" || echo "going on without $package"
-    done
-}
-
-# Fails with the list of what is missing, installs nothing.
-require_packages() {
-    find_package_manager
-    missing=$(missing_packages "$@")
-    [ -n "$missing" ] || return 0
-    echo "missing, and the package of ${package_manager:-your system} that has it:"
-    echo "$missing"
-    # shellcheck disable=SC2046 # a list of names
-    printf 'as root:\n\n%s\n\n' "$(install_line $(echo "$missing" | package_names))"
-    return 1
 }
 
 # configure_in FOLDER OPTION...: runs configure there, unless it ran with the same options before.

@@ -260,6 +260,7 @@ test_scripts = \
 	tests/cache/self_check.sh \
 	tests/docs/made \
 	tests/docs/pages \
+	tests/quickstart \
 	tests/abi/run \
 	tests/rules \
 	tests/exports
