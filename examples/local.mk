@@ -1,4 +1,5 @@
-# The examples of the documents: each a whole program that checks what it computed. Included by the Makefile.am at the top.
+# The examples of the documents: each a whole program that checks what it computed. Included by the Makefile.am at the
+# top.
 
 example_programs = \
 	examples/attention \

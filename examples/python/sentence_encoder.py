@@ -1,4 +1,5 @@
-"""Sentences that mean the same have vectors of one direction: a sentence encoder of transformers, its attention by clattn.
+"""Sentences that mean the same have vectors of one direction: a sentence encoder of transformers, its attention by
+clattn.
 usage: sentence_encoder.py MODEL     a folder or a name, such as sentence-transformers/all-MiniLM-L6-v2"""
 import sys
 

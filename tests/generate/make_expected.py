@@ -15,11 +15,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 PROMPTS = ["Explain how a bicycle stays upright.", "Count from 1 to 30: 1, 2, 3", "Tell me a story about a small cat.",
-           "What's the difference between a lake & a sea?", "Wie heißt die Hauptstadt von Österreich? – Answer in English…"]
+           "What's the difference between a lake & a sea?",
+           "Wie heißt die Hauptstadt von Österreich? – Answer in English…"]
 TOKENS, END = 64, 2
 # What a tokeniser may get wrong: digits, runs of blanks, contractions, marks beyond ASCII, letters of all kinds.
-TEXTS = [" ", "\n\n  a\t\tb  \n", "12345 678.9 x86_64", "I'm sure they've said we'll don't IT'S", "naïve café – “quotes” …",
-         "Привет, мир! 你好，世界 🙂🙃 €5", "a" * 70, "    four spaces\n    again", "e\u0301\u200b\u00a0x", "<|im_end|> is text",
+TEXTS = [" ", "\n\n  a\t\tb  \n", "12345 678.9 x86_64", "I'm sure they've said we'll don't IT'S",
+         "naïve café – “quotes” …", "Привет, мир! 你好，世界 🙂🙃 €5", "a" * 70, "    four spaces\n    again",
+         "e\u0301\u200b\u00a0x", "<|im_end|> is text",
          "٣٤٥ ﷽ ｆｕｌｌ", "x=1;y=[2,3];//!?", "tail  "]
 
 
@@ -51,7 +53,8 @@ def main(path, text_path):
     cut = [{"text": t, "tokens": tokenizer(t, split_special_tokens=True)["input_ids"]} for t in TEXTS]
     cases = []
     for prompt in PROMPTS:
-        chat = (f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n")
+        chat = (f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{prompt}<|im_end|>\n"
+                "<|im_start|>assistant\n")
         tokens = tokenizer(chat)["input_ids"]
         found, lead = continuation(model, tokens)
         cases.append({"prompt": prompt, "prompt_tokens": tokens, "tokens": found, "text": tokenizer.decode(found),

@@ -53,7 +53,8 @@ class Writer:
             if (of if kind == ARRAY else kind) == TEXT:
                 self.text(item)
             else:
-                self.put({U8: "B", U32: "I", I32: "i", F32: "f", BOOL: "?", U64: "Q"}[of if kind == ARRAY else kind], item)
+                self.put({U8: "B", U32: "I", I32: "i", F32: "f", BOOL: "?", U64: "Q"}[of if kind == ARRAY else kind],
+                         item)
 
 
 def matrices():
@@ -65,7 +66,8 @@ def matrices():
             ("attn_norm", WIDTH, 1, GGML_F32), ("attn_q", WIDTH, HEADS * DIM, GGML_F32),
             ("attn_k", WIDTH, KV_HEADS * DIM, GGML_F32), ("attn_v", WIDTH, KV_HEADS * DIM, GGML_Q8_0),
             ("attn_output", HEADS * DIM, WIDTH, GGML_F32), ("ffn_norm", WIDTH, 1, GGML_F32),
-            ("ffn_gate", WIDTH, INNER, GGML_F32), ("ffn_up", WIDTH, INNER, GGML_F32), ("ffn_down", INNER, WIDTH, GGML_F32)]:
+            ("ffn_gate", WIDTH, INNER, GGML_F32), ("ffn_up", WIDTH, INNER, GGML_F32),
+            ("ffn_down", INNER, WIDTH, GGML_F32)]:
             shapes.append(("blk.%d.%s.weight" % (layer, name), columns, rows, kind))
     for name, columns, rows, kind in shapes:
         if rows == 1:

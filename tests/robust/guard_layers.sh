@@ -1,7 +1,7 @@
 #!/bin/sh
-# The layers and their gradients with every buffer between pages that cannot be touched, poisoned with NaN (guard_layer):
-# nothing outside of an array or a workspace is read or written, and nothing of a workspace is read before it is
-# written. tests/robust/guards shows that the layer notices.
+# The layers and their gradients with every buffer between pages that cannot be touched, poisoned with NaN
+# (guard_layer): nothing outside of an array or a workspace is read or written, and nothing of a workspace is read
+# before it is written. tests/robust/guards shows that the layer notices.
 set -eu
 : "${builddir:=.}"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
