@@ -251,6 +251,7 @@ test_scripts = \
 	tests/cli/malformed \
 	tests/cli/manners \
 	tests/cli/edges \
+	tests/cli/caches \
 	tests/cli/grad \
 	tests/cli/report \
 	tests/cli/selfcheck \

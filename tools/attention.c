@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention_cache.h"
 #include "attention_extras.h"
 #include "problem_options.h"
 
@@ -12,14 +13,17 @@ static int convert_inputs(const struct options *options, struct inputs *inputs, 
                           struct failure *failure)
 {
     const enum role stored[] = { ROLE_QUERY, ROLE_KEY, ROLE_VALUE, ROLE_PAST_KEY, ROLE_PAST_VALUE };
+    const clattn_type *const own[] = { NULL, &problem->key_type, &problem->value_type, &problem->key_type,
+                                       &problem->value_type };
     clattn_type type = tensor_storage_type(inputs->tensor[ROLE_QUERY].type);
-    if (problem_type_read(options, OPTION_DTYPE, &type, failure) != 0) {
+    if (problem_type_read(options, OPTION_DTYPE, &type, failure) != 0 ||
+        attention_stored_types(options, inputs, problem, failure) != 0) {
         return -1;
     }
     for (size_t i = 0; i < sizeof stored / sizeof *stored; i++) {
         struct tensor *tensor = &inputs->tensor[stored[i]];
         const char *name = role_name(stored[i]);
-        if (!tensor->data) {
+        if (!tensor->data || (own[i] && *own[i] != CLATTN_TYPE_NONE)) {
             continue;
         }
         if (!options->value[OPTION_DTYPE] && (type == CLATTN_TYPE_NONE || tensor_storage_type(tensor->type) != type)) {
@@ -65,22 +69,26 @@ static int read_layouts(const struct options *options, struct inputs *inputs, st
                         struct failure *failure)
 {
     int64_t heads = 0, kv_heads = 0;
+    enum layout keys;
     attention->layout = LAYOUT_BHSD; /* a layer's heads are an axis already */
     if (!inputs->is_layer && choose_layout(options, &attention->layout, &heads, &kv_heads, failure) != 0) {
         return -1;
     }
-    if (layout_read(&inputs->tensor[ROLE_QUERY], attention->layout, heads, "query", &attention->query, failure) != 0 ||
-        layout_read(&inputs->tensor[ROLE_KEY], attention->layout, kv_heads, "key", &attention->key, failure) != 0) {
+    if (attention_pool_layout(options, inputs, attention->layout, &keys, failure) != 0 ||
+        layout_read(&inputs->tensor[ROLE_QUERY], attention->layout, heads, "query", &attention->query, failure) != 0 ||
+        layout_read(&inputs->tensor[ROLE_KEY], keys, kv_heads, "key", &attention->key, failure) != 0) {
         return -1;
     }
-    return layout_read(&inputs->tensor[ROLE_VALUE], attention->layout, kv_heads, "value", &attention->value, failure);
+    return layout_read(&inputs->tensor[ROLE_VALUE], keys, kv_heads, "value", &attention->value, failure);
 }
 
 static int check_shapes(const struct attention *attention, struct failure *failure)
 {
     const struct axes *q = &attention->query, *k = &attention->key, *v = &attention->value;
-    if (attention_must_equal("key batch", k->batch, "query", q->batch, failure) != 0 ||
-        attention_must_equal("value batch", v->batch, "query", q->batch, failure) != 0 ||
+    const int64_t batch = attention->problem.page_size ? k->batch : q->batch; /* of a pool: its pages */
+    if (attention_must_equal("key batch", k->batch, "query", batch, failure) != 0 ||
+        attention_must_equal("value batch", v->batch, attention->problem.page_size ? "key" : "query", batch, failure) !=
+            0 ||
         attention_must_equal("key head dim", k->columns, "query", q->columns, failure) != 0 ||
         attention_must_equal("value heads", v->heads, "key", k->heads, failure) != 0) {
         return -1;
@@ -115,6 +123,9 @@ static int prepend(struct inputs *inputs, enum role past_role, enum role role, e
     const char *name = role_name(past_role);
     struct axes before;
     struct tensor joined;
+    if (inputs->tensor[ROLE_PAGE_TABLE].data) {
+        return failure_misuse(failure, "%s: is already in the pages; leave it out", name);
+    }
     enum layout past_layout = layout == LAYOUT_PACKED && past->dims >= 4 ? LAYOUT_BHSD : layout;
     if (layout == LAYOUT_THD) {
         return failure_misuse(failure, "%s: layout thd has no past; put it into the packed keys", name);
@@ -212,7 +223,7 @@ static int prepare_all(const struct options *options, struct inputs *inputs, str
     clattn_problem *problem = &attention->problem;
     if (convert_inputs(options, inputs, problem, failure) != 0 ||
         read_layouts(options, inputs, attention, failure) != 0 || prepend_past(inputs, attention, failure) != 0 ||
-        check_shapes(attention, failure) != 0) {
+        attention_cache_axes(options, inputs, attention, failure) != 0 || check_shapes(attention, failure) != 0) {
         return -1;
     }
     problem->batch = attention->query.batch;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention_cache.h"
 #include "problem_options.h"
 
 int attention_must_equal(const char *what, int64_t value, const char *other, int64_t wanted, struct failure *failure)
@@ -33,9 +34,8 @@ static int convert_bias(struct tensor *bias, clattn_problem *problem, struct fai
     return 0;
 }
 
-/* Integers to int32, each checked against a range. */
-static int convert_integers(struct tensor *tensor, const char *name, int64_t least, int64_t most,
-                            struct failure *failure)
+int attention_convert_integers(struct tensor *tensor, const char *name, int64_t least, int64_t most,
+                               struct failure *failure)
 {
     if (tensor->type != TENSOR_INT32 && tensor->type != TENSOR_INT64) {
         return failure_misuse(failure, "%s %s: must be int32 or int64", name, tensor_type_name(tensor->type));
@@ -72,7 +72,7 @@ static int check_seams(struct tensor *seams, const char *name, int64_t rows, str
     if (n < 1) {
         return failure_misuse(failure, "%s: must be one axis of sequences + 1 integers", name);
     }
-    if (convert_integers(seams, name, 0, rows < INT32_MAX ? rows : INT32_MAX, failure) != 0) {
+    if (attention_convert_integers(seams, name, 0, rows < INT32_MAX ? rows : INT32_MAX, failure) != 0) {
         return -1;
     }
     at = seams->data;
@@ -103,22 +103,27 @@ static int prepare_sequences(struct inputs *inputs, struct attention *attention,
         return failure_misuse(failure, "cu_q: is missing; layout thd needs --cu-q, where each sequence "
                                        "starts");
     }
+    if (check_seams(cu_q, "cu_q", attention->query.rows, failure) != 0) {
+        return -1;
+    }
+    attention->sequences = problem->batch = cu_q->shape[0] - 1;
+    problem->query_len = longest(cu_q);
+    problem->features |= CLATTN_WITH_VARLEN;
+    attention->host.cu_query.data = cu_q->data;
+    if (inputs->tensor[ROLE_PAGE_TABLE].data) {
+        return cu_k->data ? failure_misuse(failure, "cu_k: keys in pages have key_lengths; leave it out") : 0;
+    }
     if (!cu_k->data) {
         if (tensor_create(cu_k, cu_q->type, cu_q->dims, cu_q->shape, "cu_k", failure) != 0) {
             return -1;
         }
         memcpy(cu_k->data, cu_q->data, tensor_bytes(cu_q));
     }
-    if (check_seams(cu_q, "cu_q", attention->query.rows, failure) != 0 ||
-        check_seams(cu_k, "cu_k", attention->key.rows, failure) != 0 ||
+    if (check_seams(cu_k, "cu_k", attention->key.rows, failure) != 0 ||
         attention_must_equal("cu_k sequences", cu_k->shape[0] - 1, "cu_q", cu_q->shape[0] - 1, failure) != 0) {
         return -1;
     }
-    attention->sequences = problem->batch = cu_q->shape[0] - 1;
-    problem->query_len = longest(cu_q);
     problem->key_len = longest(cu_k);
-    problem->features |= CLATTN_WITH_VARLEN;
-    attention->host.cu_query.data = cu_q->data;
     attention->host.cu_key.data = cu_k->data;
     return 0;
 }
@@ -129,13 +134,12 @@ static int prepare_masks(struct inputs *inputs, struct attention *attention, str
 {
     clattn_host_tensors *host = &attention->host;
     struct axes rows = attention->query;
-    int64_t keys = attention->key.rows;
+    int64_t keys = attention->problem.key_len;
     struct tensor *mask = &inputs->tensor[ROLE_MASK], *bias = &inputs->tensor[ROLE_BIAS];
     if (attention->layout == LAYOUT_THD) {
         rows.lead_dims = 1;
         rows.lead[0] = attention->problem.batch;
         rows.rows = attention->problem.query_len;
-        keys = attention->problem.key_len;
     }
     if (mask->data) {
         if (mask->type != TENSOR_BOOL && mask->type != TENSOR_UINT8) {
@@ -163,7 +167,7 @@ static int prepare_key_lengths(struct inputs *inputs, struct attention *attentio
     if (!lengths->data) {
         return 0;
     }
-    if (convert_integers(lengths, "key_lengths", 0, attention->problem.key_len, failure) != 0 ||
+    if (attention_convert_integers(lengths, "key_lengths", 0, attention->problem.key_len, failure) != 0 ||
         attention_must_equal("key_lengths count", tensor_count(lengths), "the batch", attention->problem.batch,
                              failure) != 0) {
         return -1;
@@ -199,7 +203,7 @@ static int prepare_offsets(struct inputs *inputs, struct tensor *given, struct a
         return failure_misuse(failure, "query_offsets: is missing; INPUT has no such tensor, give numbers "
                                        "to --causal or --align");
     }
-    if (convert_integers(offsets, "query_offsets", INT32_MIN, INT32_MAX, failure) != 0 ||
+    if (attention_convert_integers(offsets, "query_offsets", INT32_MIN, INT32_MAX, failure) != 0 ||
         attention_must_equal("query_offsets count", tensor_count(offsets), "the batch", batch, failure) != 0) {
         return -1;
     }
@@ -269,8 +273,9 @@ static int prepare_sinks(struct inputs *inputs, struct attention *attention, str
 int attention_prepare_extras(const struct options *options, struct inputs *inputs, struct tensor *offsets,
                              struct attention *attention, struct failure *failure)
 {
-    if (prepare_sequences(inputs, attention, failure) != 0 || prepare_masks(inputs, attention, failure) != 0 ||
-        prepare_key_lengths(inputs, attention, failure) != 0 ||
+    if (prepare_sequences(inputs, attention, failure) != 0 ||
+        attention_prepare_cache(options, inputs, attention, failure) != 0 ||
+        prepare_masks(inputs, attention, failure) != 0 || prepare_key_lengths(inputs, attention, failure) != 0 ||
         prepare_offsets(inputs, offsets, attention, failure) != 0 ||
         prepare_slopes(options, inputs, attention, failure) != 0) {
         return -1;

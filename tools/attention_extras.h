@@ -10,6 +10,10 @@
 int attention_prepare_extras(const struct options *options, struct inputs *inputs, struct tensor *offsets,
                              struct attention *attention, struct failure *failure);
 
+/* Integers to int32, each checked against a range. */
+int attention_convert_integers(struct tensor *tensor, const char *name, int64_t least, int64_t most,
+                               struct failure *failure);
+
 /* -1 with "WHAT VALUE: must be that of OTHER, WANTED" unless they are equal. */
 int attention_must_equal(const char *what, int64_t value, const char *other, int64_t wanted, struct failure *failure);
 

@@ -1,11 +1,11 @@
 #include "check.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/stored_types.h"
+#include "check_row.h"
 
 /* The weights of one piece of work are at most so many numbers. */
 #define PIECE_MAX ((int64_t)1 << 22)
@@ -213,33 +213,6 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
 
 /* ---- comparing ---- */
 
-/* How far `got` is from `wanted`, as a share of the tolerance; the same infinity or NaN is right.
- */
-static double share(double got, double wanted, double tolerance)
-{
-    double error = fabs(got - wanted);
-    if (got == wanted || (isnan(got) && isnan(wanted))) {
-        return 0;
-    }
-    if (isnan(error) || isnan(tolerance)) {
-        return INFINITY;
-    }
-    return error / tolerance;
-}
-
-static double half_unit(clattn_type type, double magnitude)
-{
-    int bits = type == CLATTN_FLOAT16 ? 11 : 8, least = type == CLATTN_FLOAT16 ? -24 : -133, exponent;
-    if (type == CLATTN_FLOAT32 || type == CLATTN_FLOAT64) {
-        return 0;
-    }
-    if (!(magnitude > 0) || isinf(magnitude)) {
-        return ldexp(0.5, least);
-    }
-    frexp(magnitude, &exponent);
-    return ldexp(0.5, exponent - bits > least ? exponent - bits : least);
-}
-
 /* A_j of the head of this file. */
 static double magnitude(const struct entry *entry, int64_t h, int64_t i, int64_t j, const double *query, double scale)
 {
@@ -272,8 +245,7 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
     int64_t batch = p->features & CLATTN_WITH_VARLEN ? 0 : entry->index;
     double scale = entry->call->has_scale ? entry->call->scale : 1 / sqrt((double)p->head_dim);
     const clattn_type out_type = p->out_type ? p->out_type : p->type;
-    double unit = p->type == CLATTN_FLOAT64 ? ldexp(1, -53) : ldexp(1, -24);
-    double average = 0, n = 0, terms;
+    double average = 0, n = 0;
     memset(mixed, 0, (size_t)p->head_dim_v * sizeof *mixed);
     for (int64_t j = 0; j < entry->key_len; j++) {
         const double *value = entry->value + (kv_head * entry->key_len + j) * p->head_dim_v;
@@ -286,21 +258,13 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
             mixed[c] += weights[j] * fabs(value[c]);
         }
     }
-    terms = sqrt((double)p->head_dim) * average + sqrt(n) + 8;
-    double of_logits = entry->factor_rounding > 0 ? 2 * entry->factor_rounding * average : 0;
-    double rounding = entry->weight_rounding + 2 * of_logits + entry->factor_rounding;
+    const struct check_row bound = check_row_of(p, average, n, entry->weight_rounding, entry->factor_rounding);
     for (int64_t c = 0; c < p->head_dim_v; c++) {
-        double wanted = entry->out[row * p->head_dim_v + c], tolerance = (4 * unit * terms + rounding) * mixed[c];
-        double got = load(&t->out, out_type, batch, h, entry->query_first + i, c);
-        tolerance += half_unit(out_type, fabs(wanted) + tolerance);
-        check->out_share = fmax(check->out_share, share(got, wanted, tolerance));
-        check->largest_error = fmax(check->largest_error, share(got, wanted, 1));
+        check_out(&bound, load(&t->out, out_type, batch, h, entry->query_first + i, c),
+                  entry->out[row * p->head_dim_v + c], mixed[c], check);
     }
     if (p->features & CLATTN_WITH_LSE) {
-        double wanted = entry->lse[row];
-        double got = load(&t->lse, CLATTN_FLOAT32, batch, h, entry->query_first + i, 0);
-        double tolerance = 4 * ldexp(1, -24) * (terms + fabs(wanted)) + of_logits;
-        check->lse_share = fmax(check->lse_share, share(got, wanted, tolerance));
+        check_lse(&bound, load(&t->lse, CLATTN_FLOAT32, batch, h, entry->query_first + i, 0), entry->lse[row], check);
     }
     check->rows_checked++;
 }

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention.h"
+#include "attention_cache.h"
 #include "check.h"
+#include "check_cache.h"
 #include "commands.h"
 #include "library.h"
 #include "multihead.h"
@@ -198,8 +199,11 @@ static int check(const struct job *job, struct failure *failure)
     struct check found;
     int result;
     progress_begin("run", "computing the reference");
-    result = check_forward(&job->attention.problem, &job->attention.values, &job->attention.host, job->plan,
-                           CHECK_BUDGET, &found, failure);
+    result = attention_has_cache(&job->attention)
+                 ? check_cache(&job->attention.problem, &job->attention.values, &job->attention.host, job->plan, &found,
+                               failure)
+                 : check_forward(&job->attention.problem, &job->attention.values, &job->attention.host, job->plan,
+                                 CHECK_BUDGET, &found, failure);
     progress_end();
     if (result != 0) {
         return -1;
@@ -298,7 +302,11 @@ static const struct option_group groups[] = {
       { OPTION_Q, OPTION_K, OPTION_V, OPTION_PAST_KEY, OPTION_PAST_VALUE, OPTION_LAYOUT, OPTION_HEADS, OPTION_KV_HEADS,
         OPTION_CU_Q, OPTION_CU_K, OPTION_DTYPE } },
     { "What may be seen",
-      { OPTION_CAUSAL, OPTION_WINDOW, OPTION_ALWAYS, OPTION_ALIGN, OPTION_KEY_LENGTHS, OPTION_MASK_FILE } },
+      { OPTION_CAUSAL, OPTION_WINDOW, OPTION_ALWAYS, OPTION_ALIGN, OPTION_KEY_LENGTHS, OPTION_MASK_FILE, OPTION_ROW_LOW,
+        OPTION_ROW_HIGH } },
+    { "Caches",
+      { OPTION_PAGE_TABLE, OPTION_PAGE_STARTS, OPTION_POOL, OPTION_RING, OPTION_STORED_KEYS, OPTION_STORED_VALUES,
+        OPTION_KEY_SCALES, OPTION_VALUE_SCALES, OPTION_KEY_GROUP, OPTION_VALUE_GROUP } },
     { "Scores", { OPTION_SCALE, OPTION_SOFTCAP, OPTION_BIAS_FILE, OPTION_ALIBI, OPTION_SINKS } },
     { "How", { OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_ROUNDED_WEIGHTS } },
     { "Results",
@@ -313,7 +321,8 @@ const struct command command_run = {
     "or of "
     "three .npy files, and compares with the outputs that the file has stored. The file may also "
     "have mask, "
-    "bias, key_lengths, past_key, past_value, slopes, sinks, query_offsets, cu_q, cu_k; or x, wq, "
+    "bias, key_lengths, past_key, past_value, slopes, sinks, query_offsets, cu_q, cu_k, page_table, page_starts, "
+    "key_scales, value_scales, row_low, row_high; or x, wq, "
     "wk, wv, wo "
     "of a whole multi-head layer.",
     "INPUT.safetensors [OPTION]...\n       clattn run --q FILE --k FILE --v FILE [OPTION]...",

@@ -5,6 +5,7 @@ const struct command_row command_table[] = {
     { &command_run, "compute attention of a file, check it, draw it" },
     { &command_grad, "compute the gradients of attention of a file, check them" },
     { &command_mha, "compute a whole multi-head layer of a file, projections included" },
+    { &command_quantise, "turn numbers of a file into codes as caches hold them, and back" },
     { &command_lesson, "an experiment on attention: measured, told, drawn" },
     { &command_devices, "list the devices, and which one is taken" },
     { &command_explain, "tell how a problem would be computed" },

@@ -13,9 +13,11 @@ cJSON *document_begin(const char *command, const clattn_context *context)
     cJSON *document = cJSON_CreateObject();
     cJSON_AddStringToObject(document, "clattn", clattn_version());
     cJSON_AddStringToObject(document, "command", command);
-    cJSON_AddStringToObject(document, "device", context->device.name);
-    cJSON_AddStringToObject(document, "platform", context->device.platform_name);
-    cJSON_AddStringToObject(document, "driver", context->device.driver);
+    if (context) {
+        cJSON_AddStringToObject(document, "device", context->device.name);
+        cJSON_AddStringToObject(document, "platform", context->device.platform_name);
+        cJSON_AddStringToObject(document, "driver", context->device.driver);
+    }
     return document;
 }
 

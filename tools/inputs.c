@@ -18,8 +18,8 @@ static const struct {
     enum option_id option;
 } roles[ROLES] = {
     [ROLE_QUERY] = { "query", { "q", "query" }, OPTION_Q },
-    [ROLE_KEY] = { "key", { "k", "key" }, OPTION_K },
-    [ROLE_VALUE] = { "value", { "v", "value" }, OPTION_V },
+    [ROLE_KEY] = { "key", { "k", "key", "key_pool" }, OPTION_K },
+    [ROLE_VALUE] = { "value", { "v", "value", "value_pool" }, OPTION_V },
     [ROLE_PAST_KEY] = { "past key", { "past_key" }, OPTION_PAST_KEY },
     [ROLE_PAST_VALUE] = { "past value", { "past_value" }, OPTION_PAST_VALUE },
     [ROLE_MASK] = { "mask", { "mask", "attn_mask" }, OPTION_MASK_FILE },
@@ -30,6 +30,12 @@ static const struct {
     [ROLE_SINKS] = { "sinks", { "sinks" }, OPTION_SINKS },
     [ROLE_CU_QUERY] = { "cu_q", { "cu_q", "cu_query", "cu_seqlens_q" }, OPTION_CU_Q },
     [ROLE_CU_KEY] = { "cu_k", { "cu_k", "cu_key", "cu_seqlens_k" }, OPTION_CU_K },
+    [ROLE_PAGE_TABLE] = { "page_table", { "page_table", "block_table" }, OPTION_PAGE_TABLE },
+    [ROLE_PAGE_STARTS] = { "page_starts", { "page_starts" }, OPTION_PAGE_STARTS },
+    [ROLE_KEY_SCALES] = { "key_scales", { "key_scales" }, OPTION_KEY_SCALES },
+    [ROLE_VALUE_SCALES] = { "value_scales", { "value_scales" }, OPTION_VALUE_SCALES },
+    [ROLE_ROW_LOW] = { "row_low", { "row_low" }, OPTION_ROW_LOW },
+    [ROLE_ROW_HIGH] = { "row_high", { "row_high" }, OPTION_ROW_HIGH },
     [ROLE_OUT] = { "out", { "out" }, OPTION_FORWARD_OUT },
     [ROLE_WEIGHTS] = { "weights", { "weights" }, OPTION_NONE },
     [ROLE_LSE] = { "lse", { "lse" }, OPTION_FORWARD_LSE },
@@ -160,7 +166,7 @@ static int read_safetensors(const char *path, enum role end, struct inputs *inpu
  * attention.c makes. */
 static int is_list_option(enum option_id id)
 {
-    return id == OPTION_KEY_LENGTHS || id == OPTION_CU_Q || id == OPTION_CU_K;
+    return id == OPTION_KEY_LENGTHS || id == OPTION_CU_Q || id == OPTION_CU_K || id == OPTION_PAGE_STARTS;
 }
 
 static int read_option(const struct options *options, enum role role, struct inputs *inputs, struct failure *failure)

@@ -21,6 +21,13 @@ enum role {
     ROLE_SINKS,
     ROLE_CU_QUERY,
     ROLE_CU_KEY,
+    /* Of caches (attention_cache.h), and of row ranges. */
+    ROLE_PAGE_TABLE,
+    ROLE_PAGE_STARTS,
+    ROLE_KEY_SCALES,
+    ROLE_VALUE_SCALES,
+    ROLE_ROW_LOW,
+    ROLE_ROW_HIGH,
     /* What an earlier computation gave, to compare with. */
     ROLE_OUT,
     ROLE_WEIGHTS,

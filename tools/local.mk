@@ -6,6 +6,8 @@ AM_CPPFLAGS += -DCLATTN_DATA_DIR='"$(pkgdatadir)"'
 libclattn_tool_la_SOURCES = \
 	tools/attention.c \
 	tools/attention.h \
+	tools/attention_cache.c \
+	tools/attention_cache.h \
 	tools/attention_extras.c \
 	tools/attention_extras.h \
 	tools/bench_backward.c \
@@ -24,8 +26,12 @@ libclattn_tool_la_SOURCES = \
 	tools/bench_table.h \
 	tools/check.c \
 	tools/check.h \
+	tools/check_cache.c \
+	tools/check_cache.h \
 	tools/check_gradients.c \
 	tools/check_gradients.h \
+	tools/check_row.c \
+	tools/check_row.h \
 	tools/closest.c \
 	tools/closest.h \
 	tools/cmd_bench.c \
@@ -37,6 +43,7 @@ libclattn_tool_la_SOURCES = \
 	tools/cmd_lesson.c \
 	tools/cmd_mha.c \
 	tools/cmd_run.c \
+	tools/cmd_quantise.c \
 	tools/cmd_report.c \
 	tools/cmd_selfcheck.c \
 	tools/cmd_tune.c \

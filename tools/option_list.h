@@ -17,6 +17,23 @@ OPTION(DTYPE, "dtype", "TYPE", "f32, f16, bf16 or f64; inputs are converted; def
 OPTION(CU_Q, "cu-q", "FILE|LIST", "layout thd: where each sequence of queries starts, and the end")
 OPTION(CU_K, "cu-k", "FILE|LIST", "layout thd: the same for keys; default: as --cu-q")
 
+/* caches */
+OPTION(PAGE_TABLE, "page-table", "FILE",
+       "keys and values lie in pages: which, of each sequence; [batch, pages], -1: a hole")
+OPTION(PAGE_STARTS, "page-starts", "FILE|LIST", "the table is one line: where each sequence's pages start, and the end")
+OPTION(POOL, "pool", "LAYOUT", "axes of pages: nhd (default): [pages, tokens, heads, dim], or hnd")
+OPTION(STORED_KEYS, "key-type", "T",
+       "keys are stored as f32, .., f64, int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1; a file of bytes needs it")
+OPTION(STORED_VALUES, "value-type", "T", "the same of values")
+OPTION(KEY_SCALES, "key-scales", "FILE",
+       "of int8, e4m3, e5m2: [batch or pages, heads, rows, columns], an axis of 1 for all")
+OPTION(VALUE_SCALES, "value-scales", "FILE", "the same of values")
+OPTION(KEY_GROUP, "key-scale-group", "ROWS,COLUMNS", "so many share a scale; 0: all. Default: all where the axis is 1")
+OPTION(VALUE_GROUP, "value-scale-group", "ROWS,COLUMNS", "the same of values")
+OPTION(ROW_LOW, "row-low", "FILE",
+       "row i sees keys row_low[i] <= j < row_high[i]; int32, [queries] or [batch, heads, queries]")
+OPTION(ROW_HIGH, "row-high", "FILE", "the end of these")
+
 /* gradients */
 OPTION(DOUT, "dout", "FILE", "a loss's derivative at out, in the layout of out")
 OPTION(DLSE, "dlse", "FILE", "its derivative at lse; default: 0")
@@ -109,6 +126,14 @@ OPTION(DATA, "data", "FILE",
 OPTION(LESSON_PLOT, "plot", "FILE", "draw the lesson's picture, .png or .svg")
 
 OPTION(BINARIES, "output", "DIR", "folder for the compiled programs; is made where it is missing")
+
+/* quantise */
+OPTION(CODE_TYPE, "type", "T", "int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1")
+OPTION(CODES, "output", "FILE", "write the codes, or the numbers; .npy, -: stdout")
+OPTION(BACK, "back", NULL, "from codes to numbers")
+OPTION(SCALES, "scales", "FILE", "of int8, e4m3, e5m2; default: the smallest by which no number is beyond the codes")
+OPTION(SCALES_FILE, "scales-output", "FILE", "write the scales")
+OPTION(SCALE_GROUP, "scale-group", "ROWS,COLUMNS", "so many of the last two axes share a scale, 0: all; default: 1,0")
 
 /* tune */
 OPTION(TIME, "time", "S", "end after so many seconds, shared by all shapes; default 60")

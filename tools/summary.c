@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "attention_cache.h"
 #include "document.h"
 #include "labels.h"
 #include "library.h"
@@ -11,11 +12,12 @@
 
 int summary_check_options(const struct options *options, struct failure *failure)
 {
-    const enum option_id outputs[] = { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_LSE, OPTION_GRADIENTS_FILE };
+    const enum option_id outputs[] = { OPTION_OUTPUT,         OPTION_WEIGHTS, OPTION_LSE,
+                                       OPTION_GRADIENTS_FILE, OPTION_CODES,   OPTION_SCALES_FILE };
     if (!options->value[OPTION_JSON]) {
         return 0;
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         if (options->value[outputs[i]] && is_standard_file(options->value[outputs[i]])) {
             return failure_misuse(failure, "--%s -: writes where --json prints its document; name a file",
                                   option_name(outputs[i]));
@@ -159,6 +161,35 @@ static void tell_masks(cJSON *document, const struct attention *attention)
     tell_cover(document, "bias", "bias_keys", attention->values.bias_key_len);
 }
 
+/* How keys and values are kept, where it is not as the queries are. */
+static void tell_cache(cJSON *document, const struct attention *attention)
+{
+    const clattn_problem *p = &attention->problem;
+    const char *key_type = clattn_type_name(p->key_type ? p->key_type : p->type);
+    const char *value_type = clattn_type_name(p->value_type ? p->value_type : p->type);
+    if (document && attention_has_cache(attention)) {
+        cJSON *cache = cJSON_AddObjectToObject(document, "cache");
+        cJSON_AddStringToObject(cache, "key_type", key_type);
+        cJSON_AddStringToObject(cache, "value_type", value_type);
+        cJSON_AddNumberToObject(cache, "keys", (double)p->key_len);
+        cJSON_AddNumberToObject(cache, "page_size", (double)p->page_size);
+        cJSON_AddNumberToObject(cache, "pages", (double)p->pages);
+        cJSON_AddNumberToObject(cache, "ring", (double)p->ring);
+        return;
+    }
+    if (p->key_type || p->value_type) {
+        printf("cache     keys %s, values %s\n", key_type, value_type);
+    }
+    if (p->page_size) {
+        printf("pages     of %lld keys, %lld of them; the longest sequence has %lld keys\n", (long long)p->page_size,
+               (long long)p->pages, (long long)p->key_len);
+    }
+    if (p->ring) {
+        printf("ring      of %lld keys, %lld stay; the longest sequence had %lld\n", (long long)p->ring,
+               (long long)p->always_visible_keys, (long long)p->key_len);
+    }
+}
+
 void summary_inputs(cJSON *document, const struct options *options, const struct inputs *inputs,
                     const struct attention *attention)
 {
@@ -173,6 +204,7 @@ void summary_inputs(cJSON *document, const struct options *options, const struct
     tell_operand(document, "key", &inputs->tensor[ROLE_KEY], &attention->key);
     tell_operand(document, "value", &inputs->tensor[ROLE_VALUE], &attention->value);
     tell_masks(document, attention);
+    tell_cache(document, attention);
 }
 
 /* ---- the call --------------------------------------------------------------------------------- */
