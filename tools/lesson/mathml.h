@@ -6,6 +6,8 @@
 #define MN(number) "<mn>" number "</mn>"
 #define MO(sign) "<mo>" sign "</mo>"
 #define FUNCTION(name) MI(name) MO("&#x2061;")
+/* A function before what is not in parentheses: browsers leave no space there. */
+#define FUNCTION_OF(name) FUNCTION(name) "<mspace width=\".2em\"/>"
 #define GROUP(inner) "<mrow>" inner "</mrow>"
 #define SUB(base, index) "<msub>" GROUP(base) GROUP(index) "</msub>"
 #define POWER(base, exponent) "<msup>" GROUP(base) GROUP(exponent) "</msup>"

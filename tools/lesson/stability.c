@@ -230,7 +230,7 @@ int lesson_stability(struct lesson_run *run)
                  OVER(POWER(MI("e"), SUB(MI("s"), MI("j"))), SUM(MI("l")) POWER(MI("e"), SUB(MI("s"), MI("l")))) MO("=")
                      OVER(POWER(MI("e"), SUB(MI("s"), MI("j")) MO("-") MI("m")),
                           SUM(MI("l")) POWER(MI("e"), SUB(MI("s"), MI("l")) MO("-") MI("m")))
-                         MO(",") "<mspace width=\"1em\"/>" MI("m") MO("=") FUNCTION("max") MI("s"));
+                         MO(",") "<mspace width=\"1em\"/>" MI("m") MO("=") FUNCTION_OF("max") MI("s"));
     page_picture(run->page, "The largest error of a weight against how far the scores were moved, a curve a form, in "
                             "float32 and in float16. A curve ends where the form gives infinity or NaN.");
     if (study) {

@@ -100,7 +100,7 @@ static void introduce(struct page *page)
                    "values and Wo, which symbol it found there.",
                    TRAINER_LENGTH, TRAINER_SYMBOLS, TRAINER_CODE, TRAINER_CODE, TRAINER_DIM, TRAINER_LENGTH - 1);
     page_formula(page, "loss = -mean ln softmax(y)_right,   W becomes W - rate * Adam(dloss / dW)",
-                 MI("loss") MO("=") MO("-") FUNCTION("mean") FUNCTION("ln")
+                 MI("loss") MO("=") MO("-") FUNCTION_OF("mean") FUNCTION_OF("ln")
                      SUB(GROUP(FUNCTION("softmax") PAREN(MI("y"))), "<mtext>right</mtext>")
                          MO(",") "<mspace width=\"1em\"/>" MI("W") MO("&#x2190;") MI("W")
                              MO("-") "<mtext>rate</mtext>" MO("&#x22c5;") FUNCTION("Adam")
