@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "lesson/lesson.h"
 
 /* ---- walking the tables ---- */
 
@@ -20,6 +21,25 @@ static int takes_file(enum option_id id)
 {
     const char *value = option_value(id);
     return value && (strncmp(value, "FILE", 4) == 0 || strcmp(value, "DIR") == 0);
+}
+
+static const char *const shell_names[] = { "bash", "zsh", "fish" };
+enum { SHELLS = sizeof(shell_names) / sizeof(shell_names[0]) };
+
+/* The words of which a command's operand is one; NULL after the last, and where it is a file. */
+static const char *operand_word(const struct command *command, size_t index)
+{
+    if (command == &command_lesson) {
+        return index < lesson_count ? lessons[index].name : NULL;
+    }
+    return command == &command_completions && index < SHELLS ? shell_names[index] : NULL;
+}
+
+static void print_operand_words(const struct command *command)
+{
+    for (size_t i = 0; operand_word(command, i); i++) {
+        printf("%s%s", i ? " " : "", operand_word(command, i));
+    }
 }
 
 /* Help texts inside single quotes: a quote ends them, stands, and begins them again. */
@@ -50,11 +70,20 @@ static void bash_valued(const struct command *command, enum option_id id)
     }
 }
 
+static void bash_file(const struct command *command, enum option_id id)
+{
+    (void)command;
+    if (takes_file(id)) {
+        printf("|--%s", option_name(id));
+    }
+}
+
 static void print_bash(void)
 {
     printf("# bash completion of clattn; written by clattn completions bash\n"
            "_clattn()\n{\n"
-           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options= valued=\n"
+           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+           "    local options= valued= files= words=\n"
            "    COMPREPLY=()\n"
            "    if [ \"$COMP_CWORD\" = 1 ] || { [ \"$COMP_CWORD\" = 2 ] && [ \"$before\" = help ]; }; then\n"
            "        COMPREPLY=($(compgen -W 'help");
@@ -68,12 +97,20 @@ static void print_bash(void)
         each_option(command, bash_word);
         printf("'\n        valued='");
         each_option(command, bash_valued);
-        printf("|'\n        ;;\n");
+        printf("|'\n        files='");
+        each_option(command, bash_file);
+        printf("|'\n        words='");
+        print_operand_words(command);
+        printf("'\n        ;;\n");
     }
     printf("    esac\n"
            "    case $word in\n"
            "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
-           "    *) case $valued in *\"|$before|\"*) ;; *) COMPREPLY=($(compgen -f -- \"$word\")) ;; esac ;;\n"
+           "    *)\n"
+           "        case $valued in *\"|$before|\"*) return ;; esac\n"
+           "        case $files in *\"|$before|\"*) words= ;; esac\n"
+           "        COMPREPLY=($([ -z \"$words\" ] && compgen -f -- \"$word\" || compgen -W \"$words\" -- \"$word\"))\n"
+           "        ;;\n"
            "    esac\n}\n"
            "complete -o filenames -F _clattn clattn\n");
 }
@@ -109,7 +146,13 @@ static void print_zsh(void)
         const struct command *command = command_table[i].command;
         printf("    %s)\n        shift words\n        ((CURRENT--))\n        _arguments \\\n", command->name);
         each_option(command, zsh_option);
-        printf("            '*:file:_files'\n        ;;\n");
+        if (operand_word(command, 0)) {
+            printf("            '1:%s:(", command->operand);
+            print_operand_words(command);
+            printf(")'\n        ;;\n");
+        } else {
+            printf("            '*:file:_files'\n        ;;\n");
+        }
     }
     printf("    esac\n}\n_clattn \"$@\"\n");
 }
@@ -143,7 +186,13 @@ static void print_fish(void)
         printf("'\n");
     }
     for (size_t i = 0; i < command_count; i++) {
-        each_option(command_table[i].command, fish_option);
+        const struct command *command = command_table[i].command;
+        each_option(command, fish_option);
+        if (operand_word(command, 0)) {
+            printf("complete -c clattn -n '__fish_seen_subcommand_from %s' -f -a '", command->name);
+            print_operand_words(command);
+            printf("'\n");
+        }
     }
 }
 
@@ -151,13 +200,10 @@ static void print_fish(void)
 
 static int run(const struct options *options, struct failure *failure)
 {
-    static const struct {
-        const char *name;
-        void (*print)(void);
-    } shells[] = { { "bash", print_bash }, { "zsh", print_zsh }, { "fish", print_fish } };
-    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
-        if (options->operand && strcmp(options->operand, shells[i].name) == 0) {
-            shells[i].print();
+    static void (*const print[SHELLS])(void) = { print_bash, print_zsh, print_fish };
+    for (size_t i = 0; i < SHELLS; i++) {
+        if (options->operand && strcmp(options->operand, shell_names[i]) == 0) {
+            print[i]();
             return 0;
         }
     }
