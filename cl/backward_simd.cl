@@ -43,16 +43,22 @@
 #define WANTS 7 /* bits 1 << SUM_* */
 #endif
 
+#ifndef PRODUCT
+#define PRODUCT PRODUCT_FMA
+#endif
+
+#define WANTS_DQUERY ((WANTS & 1 << SUM_DQUERY) != 0)
+#define WANTS_DKEY ((WANTS & 1 << SUM_DKEY) != 0)
+#define WANTS_DVALUE ((WANTS & 1 << SUM_DVALUE) != 0)
+
 #include "backward_simd_layout.h"
+#include "simd_layout.h"
 #include "philox.clh"
 
 #include "backward_product.clh"
 #include "backward_sums.clh"
 #include "backward_terms.clh"
-
-#define WANTS_DQUERY (WANTS & 1 << SUM_DQUERY)
-#define WANTS_DKEY (WANTS & 1 << SUM_DKEY)
-#define WANTS_DVALUE (WANTS & 1 << SUM_DVALUE)
+#include "backward_tiles.clh"
 
 /* Of a tile: [row][VECTORS]; dz: of all tiles of the block of keys. */
 typedef struct scratch {
@@ -72,16 +78,29 @@ INLINE void find_product_rows(const float *elements, int stride, int r, int coun
     FOR_PRODUCT_ROWS row[u] = elements + min(r + u, count - 1) * stride;
 }
 
-/* terms: NULL where all rows see all keys and nothing is added. */
+/* Rows r to r + PRODUCT_ROWS - 1 times the keys, or what tiles made of it: products[row][VECTORS], NULL where they did
+ * not. */
+INLINE void multiply_rows(const row_block *rows, const float *elements, int columns, const float16 *keys_t,
+                          const float16 *products, int r, float16 sum[PRODUCT_ROWS][VECTORS])
+{
+    const float *row[PRODUCT_ROWS];
+    if (products) {
+        FOR_PRODUCT_ROWS FOR_VECTORS sum[u][v] = products[min(r + u, rows->at.count - 1) * VECTORS + v];
+        return;
+    }
+    FOR_PRODUCT_ROWS FOR_VECTORS sum[u][v] = 0.0f;
+    find_product_rows(elements, columns, r, rows->at.count, row);
+    product_rows(row, keys_t, columns, sum);
+}
+
+/* terms: NULL where all rows see all keys and nothing is added; scores: of tiles, or NULL. */
 INLINE void weigh_tile(const clattn_params *p, const row_block *rows, const float16 *key_t, const float16 *terms,
-                       scratch *room)
+                       const float16 *scores, scratch *room)
 {
     const float factor = HAS(SOFTCAP) ? p->scale / p->softcap : p->scale * LOG2_E;
     for (int r = 0; r < rows->at.count; r += PRODUCT_ROWS) {
-        float16 sum[PRODUCT_ROWS][VECTORS] = { { 0.0f } };
-        const float *row[PRODUCT_ROWS];
-        find_product_rows(rows->query, HEAD_DIM, r, rows->at.count, row);
-        product_rows(row, key_t, HEAD_DIM, sum);
+        float16 sum[PRODUCT_ROWS][VECTORS];
+        multiply_rows(rows, rows->query, HEAD_DIM, key_t, scores, r, sum);
         FOR_PRODUCT_ROWS {
             const int i = min(r + u, rows->at.count - 1);
             const float origin = rows->lse[i];
@@ -126,15 +145,13 @@ static inline void drop_weights(const row_block *rows, scratch *room)
     }
 }
 
-/* dZ of the tile, of weights before dropout. */
+/* dZ of the tile, of weights before dropout. products: of tiles, or NULL. */
 INLINE void differentiate_tile(const row_block *rows, const float16 *value_t, const float16 *terms,
-                               const scratch *room, float16 *dz)
+                               const float16 *products, const scratch *room, float16 *dz)
 {
     for (int r = 0; r < rows->at.count; r += PRODUCT_ROWS) {
-        float16 sum[PRODUCT_ROWS][VECTORS] = { { 0.0f } };
-        const float *row[PRODUCT_ROWS];
-        find_product_rows(rows->dout, HEAD_DIM_V, r, rows->at.count, row);
-        product_rows(row, value_t, HEAD_DIM_V, sum);
+        float16 sum[PRODUCT_ROWS][VECTORS];
+        multiply_rows(rows, rows->dout, HEAD_DIM_V, value_t, products, r, sum);
         FOR_PRODUCT_ROWS {
             const int i = min(r + u, rows->at.count - 1);
             FOR_VECTORS {
@@ -240,49 +257,63 @@ INLINE void add_dquery_by(const row_block *rows, const key_block *keys, tile_ran
     }
 }
 
-static inline void attend(const clattn_params *p, const attention_buffers *in, const row_block *rows, key_block *keys,
-                          int begins, __global float *dquery, scratch *room)
+/* Weights and dZ of a tile of keys. terms: NULL or the room's own; tiles: NULL where the matrix unit is not used. */
+INLINE void attend_pairs(const clattn_params *p, const row_block *rows, const key_block *keys, int t,
+                         const float16 *terms, const block_tiles *tiles, scratch *room, float16 *dz)
 {
-    const int all_see = nothing_to_add(p, rows, keys->from), passes = !all_see && !(rows->finite && keys->finite);
-    const tile_range tiles = tiles_met(&rows->at, keys->from);
-    for (int t = tiles.first; t < tiles.end; ++t) {
-        const int key = keys->from + t * TILE_KEYS;
-        float16 *dz = room->dz + t * BLOCK_ROWS * VECTORS;
-        const float16 *key_t = keys->key_t + t * HEAD_DIM * VECTORS;
-        const float16 *value_t = keys->value_t + t * HEAD_DIM_V * VECTORS;
+    const float16 *key_t = keys->key_t + t * HEAD_DIM * VECTORS, *value_t = keys->value_t + t * HEAD_DIM_V * VECTORS;
+    if (tiles) {
+        tiles_score(tiles, t, rows->at.count, room->weights);
+    }
+    weigh_tile(p, rows, key_t, terms, tiles ? room->weights : 0, room);
+    if (HAS(DROPOUT)) {
+        fill_keep(p, rows, keys->from + t * TILE_KEYS, room);
+    }
+    if (WANTS_DQUERY || WANTS_DKEY) {
+        if (tiles) {
+            tiles_multiply_dout(tiles, t, rows->at.count, dz);
+        }
+        differentiate_tile(rows, value_t, terms, tiles ? dz : 0, room, dz);
+    }
+    if (WANTS_DVALUE && HAS(DROPOUT)) {
+        drop_weights(rows, room);
+    }
+}
+
+/* With tiles, where all is finite: nothing has to be passed over, and dZ is theirs. */
+INLINE void attend(const clattn_params *p, const attention_buffers *in, const row_block *rows, key_block *keys,
+                   int begins, __global float *dquery, block_tiles *tiles, scratch *room)
+{
+    const int all_see = nothing_to_add(p, rows, keys->from), count = rows->at.count;
+    const int passes = !tiles && !all_see && !(rows->finite && keys->finite);
+    const tile_range met = tiles_met(&rows->at, keys->from);
+    for (int t = met.first; t < met.end; ++t) {
+        float16 *dz = room->dz + (tiles ? 0 : t * BLOCK_ROWS * VECTORS);
+        float16 *dvalue_t = keys->dvalue_t + t * SUM_COLUMNS(HEAD_DIM_V) * VECTORS;
+        float16 *dkey_t = keys->dkey_t + t * SUM_COLUMNS(HEAD_DIM) * VECTORS;
         if (all_see) {
-            weigh_tile(p, rows, key_t, 0, room);
+            attend_pairs(p, rows, keys, t, 0, tiles, room, dz);
         } else {
-            fill_terms(p, in, rows, key, room->terms);
-            weigh_tile(p, rows, key_t, room->terms, room);
+            fill_terms(p, in, rows, keys->from + t * TILE_KEYS, room->terms);
+            attend_pairs(p, rows, keys, t, room->terms, tiles, room, dz);
         }
-        if (HAS(DROPOUT)) {
-            fill_keep(p, rows, key, room);
+        if (WANTS_DVALUE && tiles) {
+            tiles_add_dvalue(tiles, room->weights, count, dvalue_t);
+        } else if (WANTS_DVALUE) {
+            add_columns(passes, rows->dout, HEAD_DIM_V, room->weights, count, dvalue_t);
         }
-        if (WANTS_DQUERY || WANTS_DKEY) {
-            if (all_see) {
-                differentiate_tile(rows, value_t, 0, room, dz);
-            } else {
-                differentiate_tile(rows, value_t, room->terms, room, dz);
-            }
-        }
-        if (WANTS_DVALUE) {
-            if (HAS(DROPOUT)) {
-                drop_weights(rows, room);
-            }
-            add_columns(passes, rows->dout, HEAD_DIM_V, room->weights, rows->at.count,
-                        keys->dvalue_t + t * HEAD_DIM_V * VECTORS);
-        }
-        if (WANTS_DKEY) {
-            add_columns(passes, rows->query, HEAD_DIM, dz, rows->at.count, keys->dkey_t + t * HEAD_DIM * VECTORS);
+        if ((WANTS_DKEY || WANTS_DQUERY) && tiles) {
+            tiles_add_dkey(tiles, t, dz, count, dkey_t);
+        } else if (WANTS_DKEY) {
+            add_columns(passes, rows->query, HEAD_DIM, dz, count, dkey_t);
         }
     }
-    if (WANTS_DQUERY) {
-        if (passes) {
-            add_dquery_by(rows, keys, tiles, room->dz, begins, 1, dquery);
-        } else {
-            add_dquery_by(rows, keys, tiles, room->dz, begins, 0, dquery);
-        }
+    if (WANTS_DQUERY && tiles) {
+        tiles_add_dquery(tiles, met.first, met.end, begins, count, dquery);
+    } else if (WANTS_DQUERY && passes) {
+        add_dquery_by(rows, keys, met, room->dz, begins, 1, dquery);
+    } else if (WANTS_DQUERY) {
+        add_dquery_by(rows, keys, met, room->dz, begins, 0, dquery);
     }
 }
 
@@ -297,7 +328,7 @@ static inline int key_split(const clattn_params *p)
 
 static inline void begin_sums(float16 *sums, int columns, int count, int goes_on, __global const float *memory)
 {
-    for (int n = 0; n < TILES * VECTORS * columns; ++n) {
+    for (int n = 0; n < (count + TILE_KEYS - 1) / TILE_KEYS * VECTORS * SUM_COLUMNS(columns); ++n) {
         sums[n] = 0.0f;
     }
     if (goes_on) {
@@ -322,6 +353,8 @@ rectangles(BACKWARD_ARGUMENTS, const clattn_rectangles work)
     key_block keys;
     row_block rows;
     scratch room;
+    block_tiles tiles;
+    TILES_BEGIN();
     for (int from = split * SPLIT_KEYS; from < min((split + 1) * SPLIT_KEYS, s.stored_len); from += BLOCK_KEYS) {
         const int stored = min(BLOCK_KEYS, s.stored_len - from);
         int is_read = 0;
@@ -339,10 +372,17 @@ rectangles(BACKWARD_ARGUMENTS, const clattn_rectangles work)
             if (!is_read) {
                 read_keys(&source, from, min(BLOCK_KEYS, s.key_len - from), &keys);
                 is_read = 1;
+                tiles_put_keys(&keys, min(BLOCK_KEYS, s.key_len - from), &tiles);
             }
             pack_rows(p, &in, &dout_place, dout, workspace, &rows);
             const int begins = from == max(split * SPLIT_KEYS, rows.at.low / BLOCK_KEYS * BLOCK_KEYS);
-            attend(p, &in, &rows, &keys, begins, dquery + (size_t)(row - work.first_row) * PADDED_DIM, &room);
+            __global float *dquery_of = dquery + (size_t)(row - work.first_row) * PADDED_DIM;
+            if (MULTIPLIES_TILES && keys.finite && rows.finite) {
+                tiles_put_rows(&rows, &tiles);
+                attend(p, &in, &rows, &keys, begins, dquery_of, &tiles, &room);
+            } else {
+                attend(p, &in, &rows, &keys, begins, dquery_of, 0, &room);
+            }
         }
         if (WANTS_DKEY) {
             store_sums(keys.dkey_t, HEAD_DIM, stored, dkey + (size_t)from * HEAD_DIM);
@@ -351,4 +391,5 @@ rectangles(BACKWARD_ARGUMENTS, const clattn_rectangles work)
             store_sums(keys.dvalue_t, HEAD_DIM_V, stored, dvalue + (size_t)from * HEAD_DIM_V);
         }
     }
+    TILES_END();
 }

@@ -219,7 +219,10 @@ libclattn_core_la_SOURCES = \
 	src/strategy/append_rows.c \
 	src/strategy/backward_plain.c \
 	src/strategy/backward_plain.h \
+	src/strategy/backward_amx.c \
 	src/strategy/backward_simd.c \
+	src/strategy/backward_simd.h \
+	src/strategy/backward_simd_run.c \
 	src/strategy/fused_amx.c \
 	src/strategy/fused_mma.c \
 	src/strategy/fused_simd.c \
@@ -270,6 +273,8 @@ KERNEL_FILES = \
 	cl/backward_simd_layout.h \
 	cl/backward_sums.clh \
 	cl/backward_terms.clh \
+	cl/backward_tiles.clh \
+	cl/bfloat16_parts.clh \
 	cl/block_codes.clh \
 	cl/epilogue.clh \
 	cl/exp.clh \

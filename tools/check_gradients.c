@@ -10,9 +10,10 @@
 _Static_assert(BACKWARD_TENSOR_COUNT - GRADIENT_DQUERY == CHECKED_GRADIENTS, "a gradient more: its place in checks");
 
 static void check_one(const struct call *call, const struct gradient_sums *sums, int id, int is_float64,
-                      struct gradient_check *check)
+                      double weight_rounding, struct gradient_check *check)
 {
     const clattn_type type = call->operands.element[operation_backward.rows[id].element];
+    const double rounding = id <= GRADIENT_DVALUE ? weight_rounding : 0;
     int64_t shape[4];
     operand_shape(&call->operands, id, shape);
     check->there = 1;
@@ -21,14 +22,14 @@ static void check_one(const struct call *call, const struct gradient_sums *sums,
         const int64_t at = place_index(sums->place, h / shape[1], h % shape[1], i % shape[2], n % shape[3]);
         const struct gradient_sum *sum = &sums->sums[at - sums->place->low];
         const double got = type_load(type, sums->place->data, at), error = fabs(got - (double)sum->sum);
-        const double need = gradient_sum_need(sum, type, is_float64, 0, got);
+        const double need = gradient_sum_need(sum, type, is_float64, rounding, 0, got);
         check->largest_error = error > check->largest_error ? error : check->largest_error;
         check->share = fmax(check->share, need / GRADIENT_C);
     }
 }
 
 int check_gradients(const clattn_backward_problem *problem, const clattn_call *values,
-                    const clattn_host_tensors *tensors, const clattn_host_gradients *gradients,
+                    const clattn_host_tensors *tensors, const clattn_host_gradients *gradients, double weight_rounding,
                     struct gradient_check *check, struct failure *failure)
 {
     struct backward_problem checked;
@@ -46,7 +47,7 @@ int check_gradients(const clattn_backward_problem *problem, const clattn_call *v
     }
     for (int id = GRADIENT_DQUERY; id < BACKWARD_TENSOR_COUNT; ++id) {
         if (detail.sums[id].place) {
-            check_one(&call, &detail.sums[id], id, checked.attention.p.type == CLATTN_FLOAT64,
+            check_one(&call, &detail.sums[id], id, checked.attention.p.type == CLATTN_FLOAT64, weight_rounding,
                       &check[id - GRADIENT_DQUERY]);
         }
     }

@@ -64,7 +64,8 @@ static double largest_of(clattn_type type)
     return type == CLATTN_FLOAT16 ? 65504.0 : type == CLATTN_FLOAT64 ? DBL_MAX : FLT_MAX;
 }
 
-double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int is_float64, double before, double got)
+double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int is_float64, double weight_rounding,
+                         double before, double got)
 {
     const double u = is_float64 ? DBL_EPSILON / 2 : (double)FLT_EPSILON / 2;
     const double want = before + (double)sum->sum, unit = u * gradient_sum_unit(sum);
@@ -74,7 +75,10 @@ double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int i
     if (!isfinite(unit)) {
         return 0; /* nothing is known */
     }
-    const double bound = GRADIENT_C * unit + sum->floor;
+    /* What is rounded in each pair for itself, and, where pairs have the same weight, in all alike. */
+    const double rounded = (double)(sqrtl(sum->squares[2]) + fabsl(sum->sum));
+    const double floor = sum->floor + (weight_rounding > 0 ? GRADIENT_C * weight_rounding * rounded : 0);
+    const double bound = GRADIENT_C * unit + floor;
     const double rounding = half_ulp(type, fabs(want) + bound) + u * (fabs(want) + fabs(before)) * (before != 0);
     if (isinf(got) && fabs(want) + bound + rounding > largest_of(type)) {
         return 0;
@@ -82,6 +86,6 @@ double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int i
     if (!isfinite(got)) {
         return (double)INFINITY;
     }
-    const double excess = fabs(got - want) - sum->floor - (unit > 0 || before != 0 ? rounding : 0);
+    const double excess = fabs(got - want) - floor - (unit > 0 || before != 0 ? rounding : 0);
     return excess <= 0 ? 0 : unit > 0 ? excess / unit : (double)INFINITY;
 }

@@ -36,7 +36,9 @@ double gradient_sum_unit(const struct gradient_sum *sum);
 #define GRADIENT_C 2.0
 
 /* The factor that `got`, stored in `type` and computed in float64 or float32, would need in place of GRADIENT_C; 0
- * where nothing is known. `before`: what the sum was added to, 0 where it was not. */
-double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int is_float64, double before, double got);
+ * where nothing is known. `weight_rounding`: of a plan (clattn_plan_weight_rounding), the relative error of weights and
+ * dZ as they are multiplied; `before`: what the sum was added to, 0 where it was not. */
+double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int is_float64, double weight_rounding,
+                         double before, double got);
 
 #endif

@@ -15,6 +15,7 @@ extern const struct strategy strategy_staged;
 extern const struct strategy strategy_rotary;
 extern const struct strategy strategy_append;
 extern const struct strategy strategy_backward_plain;
+extern const struct strategy strategy_backward_amx;
 extern const struct strategy strategy_backward_simd;
 
 #endif

@@ -27,6 +27,12 @@ static void begin(struct gradient_call *g, const struct kind *kind, const char *
     kind_begin(g, &problem, strategy, value);
 }
 
+/* As much of an array as the other has. */
+static void copy_first(struct test_array *to, const struct test_array *from)
+{
+    memcpy(to->data, from->data, (size_t)to->count * to->element_bytes);
+}
+
 /* ---- properties ----------------------------------------------------------------------------- */
 
 /* The same with little room, again, and each gradient by itself; of the first batch entry alone. */
@@ -59,17 +65,11 @@ static void check_independence(const char *strategy, const struct kind *kind)
     slice.features &= ~(uint32_t)CLATTN_WITH_KEY_LENGTHS;
     begin(&other, &slice, strategy, kind_normal);
     int ran = kind_finish(&other, kind_normal);
-    for (int id = GRADIENT_DQUERY; id <= GRADIENT_DVALUE && ran; ++id) {
-        /* dout of the slice is the first of the whole's, keys and values are not: they come later */
-        memcpy(other.test.arrays[TENSOR_KEY].data, whole.test.arrays[TENSOR_KEY].data,
-               (size_t)other.test.arrays[TENSOR_KEY].count * sizeof(float));
-        memcpy(other.test.arrays[TENSOR_VALUE].data, whole.test.arrays[TENSOR_VALUE].data,
-               (size_t)other.test.arrays[TENSOR_VALUE].count * sizeof(float));
-        memcpy(other.test.arrays[TENSOR_OUT].data, whole.test.arrays[TENSOR_OUT].data,
-               (size_t)other.test.arrays[TENSOR_OUT].count * sizeof(float));
-        memcpy(other.test.arrays[TENSOR_LSE].data, whole.test.arrays[TENSOR_LSE].data,
-               (size_t)other.test.arrays[TENSOR_LSE].count * sizeof(float));
-    }
+    /* dout of the slice is the first of the whole's, keys and values are not: they come later */
+    copy_first(&other.test.arrays[TENSOR_KEY], &whole.test.arrays[TENSOR_KEY]);
+    copy_first(&other.test.arrays[TENSOR_VALUE], &whole.test.arrays[TENSOR_VALUE]);
+    copy_first(&other.test.arrays[TENSOR_OUT], &whole.test.arrays[TENSOR_OUT]);
+    copy_first(&other.test.arrays[TENSOR_LSE], &whole.test.arrays[TENSOR_LSE]);
     ran = ran && gradient_call_run(kind_context, &other, 0) == CLATTN_OK;
     for (int id = GRADIENT_DQUERY; id <= GRADIENT_DVALUE; ++id) {
         kind_report(strategy, "bits of a slice of the batch",
@@ -83,9 +83,8 @@ static void check_independence(const char *strategy, const struct kind *kind)
 
 static void scale_array(struct test_array *array, double by)
 {
-    float *x = (float *)(void *)array->data;
     for (int64_t i = 0; i < array->count; ++i) {
-        x[i] = (float)(x[i] * by);
+        kind_set(array, i, kind_get(array, i) * by);
     }
 }
 
@@ -114,13 +113,13 @@ static void check_scaling(const char *strategy, const struct kind *kind)
     }
     scale_array(&scaled.arrays[GRADIENT_DOUT], 0);
     for (int64_t i = 0; i < scaled.arrays[GRADIENT_DOUT].count; ++i) {
-        ((float *)(void *)scaled.arrays[GRADIENT_DOUT].data)[i] = 0;
+        kind_set(&scaled.arrays[GRADIENT_DOUT], i, 0);
     }
     good = good && gradient_call_run(kind_context, &scaled, 0) == CLATTN_OK;
     for (int id = GRADIENT_DQUERY; id < BACKWARD_TENSOR_COUNT; ++id) {
         double sum = 0;
         for (int64_t i = 0; scaled.arrays[id].data && i < scaled.arrays[id].count; ++i) {
-            sum += fabs(((float *)(void *)scaled.arrays[id].data)[i]);
+            sum += fabs(kind_get(&scaled.arrays[id], i));
         }
         kind_report(strategy, "dout 0", good && sum == 0);
     }
@@ -140,7 +139,7 @@ static void check_one_key(const char *strategy)
     g.test.values.has_scale = 1;
     g.test.values.scale = 2;
     for (int64_t i = 0; i < g.test.arrays[TENSOR_QUERY].count; ++i) {
-        ((float *)(void *)g.test.arrays[TENSOR_QUERY].data)[i] = 0;
+        kind_set(&g.test.arrays[TENSOR_QUERY], i, 0);
     }
     g.problem.features = CLATTN_WITH_DLSE;
     int good = kind_finish(&g, kind_integer) && gradient_call_run(kind_context, &g, 0) == CLATTN_OK;
@@ -190,7 +189,7 @@ static void check_one_key_of_bias(const char *strategy)
 static void flip_column(struct test_array *array, int64_t columns, int64_t c)
 {
     for (int64_t at = c; at < array->count; at += columns) {
-        ((float *)(void *)array->data)[at] *= -1;
+        kind_set(array, at, -kind_get(array, at));
     }
 }
 
@@ -228,12 +227,11 @@ static void check_other_inputs(const char *strategy, const struct kind *kind)
 static void reverse_rows(struct test_array *array, int64_t rows)
 {
     const int64_t columns = array->count / rows;
-    float *x = (float *)(void *)array->data;
     for (int64_t at = 0; at < rows / 2 * columns; ++at) {
         const int64_t other = (rows - 1 - at / columns) * columns + at % columns;
-        const float kept = x[at];
-        x[at] = x[other];
-        x[other] = kept;
+        const double kept = kind_get(array, at);
+        kind_set(array, at, kind_get(array, other));
+        kind_set(array, other, kept);
     }
 }
 
@@ -265,8 +263,9 @@ static void check_appended(const char *strategy)
     int good = kind_finish(&few, kind_normal) && gradient_call_run(kind_context, &few, 0) == CLATTN_OK;
     kind.key_len = 700;
     begin(&many, &kind, strategy, kind_normal);
-    memcpy(many.test.arrays[TENSOR_KEY].data, few.test.arrays[TENSOR_KEY].data, 500 * 20 * sizeof(float));
-    memcpy(many.test.arrays[TENSOR_VALUE].data, few.test.arrays[TENSOR_VALUE].data, 500 * 12 * sizeof(float));
+    const size_t bytes = few.test.arrays[TENSOR_KEY].element_bytes;
+    memcpy(many.test.arrays[TENSOR_KEY].data, few.test.arrays[TENSOR_KEY].data, 500 * 20 * bytes);
+    memcpy(many.test.arrays[TENSOR_VALUE].data, few.test.arrays[TENSOR_VALUE].data, 500 * 12 * bytes);
     for (int64_t at = 0; at < kind.query_heads * kind.query_len * 200; ++at) {
         const int64_t row = at / 200;
         test_call_set(&many.test, TENSOR_MASK, 0, row / kind.query_len, row % kind.query_len, 500 + at % 200, 0);
@@ -292,7 +291,7 @@ static void check_appended(const char *strategy)
 static void set_row(struct test_array *array, int64_t columns, int64_t row, float value)
 {
     for (int64_t c = 0; c < columns; ++c) {
-        ((float *)(void *)array->data)[row * columns + c] = value;
+        kind_set(array, row * columns + c, value);
     }
 }
 
@@ -321,7 +320,10 @@ static void check_hidden(const char *strategy)
         }
         kind_report(strategy, "hidden: run", gradient_call_run(kind_context, g, 0) == CLATTN_OK);
     }
-    kind_report(strategy, "NaN that nobody sees", gradient_call_hash(&clean) == gradient_call_hash(&spoilt));
+    /* Tiles are not used where something is not finite, so that sums have another order. */
+    kind_report(strategy, "NaN that nobody sees",
+                kind_in_bfloat16() ? kind_same(&clean, &spoilt)
+                                   : gradient_call_hash(&clean) == gradient_call_hash(&spoilt));
     double sum = 0;
     for (int64_t c = 0; c < kind.head_dim; ++c) {
         sum += fabs(gradient_call_get(&spoilt, GRADIENT_DKEY, 0, 0, 3, c)) +
@@ -354,7 +356,7 @@ int main(int argc, char **argv)
         printf("%s\n", clattn_last_error());
         return 1;
     }
-    const int status = kind_main(argc, argv, check_strategy);
+    const int status = kind_main(argc, argv, 1, check_strategy);
     clattn_context_destroy(tight);
     return status;
 }

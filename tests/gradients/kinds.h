@@ -21,13 +21,21 @@ extern clattn_context *kind_context;
 /* Counts a property, and names it where it does not hold. */
 void kind_report(const char *strategy, const char *what, int good);
 
-/* A program's main: `check` for each strategy that has gradients, or that --strategy names; prints the counts. */
-int kind_main(int argc, char **argv, void (*check)(const char *strategy));
+/* A program's main: `check` for each strategy that has gradients, or that --strategy names; prints the counts. Those
+ * that do not take float32 on this device are checked in bfloat16, with float32 gradients, where the program says that
+ * its properties hold in that too, and else are skipped. */
+int kind_main(int argc, char **argv, int in_bfloat16_too, void (*check)(const char *strategy));
+
+int kind_in_bfloat16(void);
+
+/* Elements of arrays of float32 or bfloat16. */
+double kind_get(const struct test_array *array, int64_t at);
+void kind_set(struct test_array *array, int64_t at, double value);
 
 double kind_normal(struct random *random, const int64_t index[4], const void *context);
 double kind_integer(struct random *random, const int64_t index[4], const void *context); /* -4 to 4 */
 
-/* The forward's problem, in float32. Other fields may be changed before kind_begin. */
+/* The forward's problem, in float32 or, see kind_main, bfloat16. Other fields may be changed before kind_begin. */
 clattn_problem kind_problem(const struct kind *kind);
 
 /* Forward inputs by `value`, masks open, key lengths all keys and 9 less in turns; nothing is computed yet, and what is

@@ -320,5 +320,5 @@ static void check_strategy(const char *strategy)
 
 int main(int argc, char **argv)
 {
-    return kind_main(argc, argv, check_strategy);
+    return kind_main(argc, argv, 0, check_strategy);
 }

@@ -305,14 +305,15 @@ clattn_status gradient_call_run(clattn_context *context, struct gradient_call *g
     clattn_plan *plan = NULL;
     reset(g);
     g->problem.forward = &g->test.problem;
+    g->weight_rounding = 0;
     if (!context) {
         return clattn_reference_backward(&g->problem, &g->test.values, &g->test.tensors, &g->gradients);
     }
-    if (blocks) {
-        return clattn_backward_host(context, &g->problem, &g->test.values, &g->test.tensors, &g->gradients);
-    }
     clattn_status status = clattn_backward_plan_create(context, &g->problem, &plan);
-    if (status == CLATTN_OK) {
+    g->weight_rounding = clattn_plan_weight_rounding(plan);
+    if (blocks) { /* by a plan of its own, which is the same */
+        status = clattn_backward_host(context, &g->problem, &g->test.values, &g->test.tensors, &g->gradients);
+    } else if (status == CLATTN_OK) {
         status = enqueue(context, g, plan);
     }
     clattn_plan_destroy(plan);

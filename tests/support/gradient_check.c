@@ -12,6 +12,7 @@ static void check_gradient(struct gradient_call *g, const struct call *call, con
 {
     const clattn_type type = call->operands.element[operation_backward.rows[id].element];
     const int is_float64 = g->test.problem.type == CLATTN_FLOAT64;
+    const double rounding = id <= GRADIENT_DVALUE ? g->weight_rounding : 0;
     const struct test_array *array = &g->arrays[id];
     for (int64_t at = 0; at < array->count; ++at) {
         const size_t bytes = array->element_bytes;
@@ -26,7 +27,7 @@ static void check_gradient(struct gradient_call *g, const struct call *call, con
         const struct gradient_sum *sum = &sums->sums[at - sums->place->low];
         const double before = operand_is_read(&call->operands, id) ? type_load(type, g->before[id], at) : 0;
         const double got = type_load(type, array->data, at);
-        const double need = gradient_sum_need(sum, type, is_float64, before, got);
+        const double need = gradient_sum_need(sum, type, is_float64, rounding, before, got);
         verdict->c[id] = fmax(verdict->c[id], need);
         if (need > GRADIENT_C && verdict->wrong++ == 0) {
             snprintf(verdict->first, sizeof(verdict->first),

@@ -1,0 +1,74 @@
+/* fused_amx: the kernel of fused_simd for gradients with its products in the matrix unit of x86 CPUs (AMX); bfloat16,
+ * and float16 as the sum of two bfloat16 parts. */
+#include "plan/ladder.h"
+#include "strategy/backward_simd.h"
+#include "strategy/strategies.h"
+
+static int has_parts(clattn_type type)
+{
+    return type == CLATTN_BFLOAT16 || type == CLATTN_FLOAT16;
+}
+
+static int is_half(const clattn_problem *p)
+{
+    return p->type == CLATTN_FLOAT16 || p->key_type == CLATTN_FLOAT16 || p->value_type == CLATTN_FLOAT16 ||
+           p->out_type == CLATTN_FLOAT16;
+}
+
+/* Rounded weights, and dZ, are one part of bfloat16, not two. Where they meet float16 numbers, of two parts each, that
+ * would be less than the type has. */
+static int rounds_weights(const clattn_problem *p)
+{
+    return p->allow_rounded_weights && !is_half(p);
+}
+
+static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+{
+    const struct backward_problem *b = backward_problem(any);
+    const clattn_problem *p = &b->attention.p;
+    if (context->device.device_class != DEVICE_CPU) {
+        text_append(why, "for CPU devices");
+        return 0;
+    }
+    if (!has_parts(p->type) || !has_parts(p->key_type) || !has_parts(p->value_type) || !has_parts(p->out_type)) {
+        text_append(why, "tiles hold bfloat16: for queries, keys, values and out in bfloat16 or float16");
+        return 0;
+    }
+    if (!backward_simd_applicable(context, b, why)) {
+        return 0;
+    }
+    struct text refused = TEXT_INIT;
+    const int has_tiles = ladder_has(context, RUNG_AMX_BF16, &refused);
+    if (!has_tiles) {
+        text_append(why, "%s: %s", ladder_table[RUNG_AMX_BF16].name, refused.data ? refused.data : "");
+    }
+    text_free(&refused);
+    return has_tiles;
+}
+
+static double cost_ms(const clattn_context *context, const struct any_problem *any)
+{
+    const struct backward_problem *b = backward_problem(any);
+    return backward_simd_cost_ms(context, b, is_half(&b->attention.p) ? 0.004 : 0.002, 0.6);
+}
+
+static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+{
+    const clattn_problem *p = &backward_problem(plan->problem)->attention.p;
+    plan->weight_rounding = rounds_weights(p) ? 0x1p-8 : 0x1p-17;
+    return backward_simd_plan(plan, explain, BACKWARD_TILES, rounds_weights(p) ? 1 : 2,
+                              is_half(p) ? "amx_bf16, tiles of bfloat16, two of them for float16"
+                                         : "amx_bf16, tiles of bfloat16");
+}
+
+const struct strategy strategy_backward_amx = {
+    .operation = &operation_backward,
+    .name = "fused_amx",
+    .summary = "fused_simd with its products in the matrix unit of x86 CPUs (AMX)",
+    .knows = PROBLEM_FLAGS_OF_ALL,
+    .applicable = applicable,
+    .cost_ms = cost_ms,
+    .plan = plan,
+    .enqueue = backward_simd_enqueue,
+    .destroy = backward_simd_destroy,
+};

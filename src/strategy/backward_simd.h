@@ -1,0 +1,44 @@
+/* What the strategies of cl/backward_simd.cl share: each runs it with products of its own. */
+#ifndef CLATTN_SRC_BACKWARD_SIMD_H
+#define CLATTN_SRC_BACKWARD_SIMD_H
+
+#include "cl/backward_simd_layout.h"
+#include "cl/simd_layout.h"
+#include "plan/strategy.h"
+#include "strategy/backward_plain.h"
+
+enum backward_product { BACKWARD_FMA = PRODUCT_FMA, BACKWARD_TILES = PRODUCT_TILES };
+
+enum { BACKWARD_SUMS = SUM_DVALUE + 1 };
+
+struct backward_simd {
+    struct backward_plain plain;
+    struct kernel *rectangles, *add_sums;
+    int64_t sums_at;      /* elements of the workspace before them */
+    int64_t groups, rows; /* of a launch, at most: key/value heads, packed rows of each */
+    int64_t columns;      /* of a row of dquery's sums */
+    int64_t group;        /* query heads of a key/value head */
+    int block_keys, block_rows;
+};
+
+/* What the kernel needs, whatever the product. 0: appends one sentence why not. */
+int backward_simd_applicable(const clattn_context *context, const struct backward_problem *problem, struct text *why);
+
+/* `nanoseconds`: of a compute unit, for a pair and as many columns as the products have. */
+double backward_simd_cost_ms(const clattn_context *context, const struct backward_problem *problem,
+                             double column_nanoseconds, double pair_nanoseconds);
+
+/* The functions of struct strategy. weight_parts: of weights and dZ, in tiles; `words` tells people which products they
+ * are. */
+clattn_status backward_simd_plan(struct clattn_plan *plan, struct text *explain, enum backward_product product,
+                                 int weight_parts, const char *words);
+clattn_status backward_simd_enqueue(const struct clattn_plan *plan, const struct operands *operands,
+                                    struct chain *chain);
+void backward_simd_destroy(struct clattn_plan *plan);
+
+/* Where the sums of a launch are behind one another, and its totals behind them, by SUM_*; the elements of all. */
+int64_t backward_simd_place(const struct backward_problem *problem, const struct backward_simd *state, int64_t groups,
+                            int64_t rows, int64_t all_rows, int64_t key_len, int64_t at[BACKWARD_SUMS],
+                            int64_t total_at[BACKWARD_SUMS]);
+
+#endif

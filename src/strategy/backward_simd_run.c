@@ -1,0 +1,119 @@
+/* The launches of cl/backward_simd.cl: parts of the call one after the other, and behind each the sums of its
+ * rectangles. */
+#include <stdlib.h>
+
+#include "plan/row_blocks.h"
+#include "strategy/backward_simd.h"
+
+/* A part of the call: groups and packed rows; where its sums are. */
+struct part {
+    int64_t first_group, groups, first_row, rows, all_rows;
+    int64_t at[BACKWARD_SUMS], total_at[BACKWARD_SUMS]; /* by SUM_* */
+};
+
+static void place_sums(const struct backward_run *r, const struct backward_simd *state,
+                       const struct backward_problem *b, struct part *part)
+{
+    backward_simd_place(b, state, part->groups, part->rows, part->all_rows, r->call.params.key_len, part->at,
+                        part->total_at);
+    for (int which = 0; which < BACKWARD_SUMS; ++which) {
+        part->at[which] += state->sums_at;
+        part->total_at[which] += state->sums_at;
+    }
+}
+
+static clattn_status run_rectangles(const struct backward_run *r, const struct backward_simd *state,
+                                    const struct part *part, int64_t rows)
+{
+    const clattn_rectangles work = {
+        part->at[SUM_DQUERY], part->at[SUM_DKEY], part->at[SUM_DVALUE], (int)part->first_group, (int)part->groups,
+        (int)part->first_row, (int)rows
+    };
+    const int64_t parts = row_blocks_of(part->first_row % RECTANGLE_ROWS + rows, RECTANGLE_ROWS);
+    const size_t global[3] = { (size_t)row_blocks_of(r->call.params.key_len, SPLIT_KEYS), (size_t)parts,
+                               (size_t)part->groups };
+    const size_t local[3] = { 1, 1, 1 };
+    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
+    backward_arguments(&r->call, arguments);
+    arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(work);
+    return launch(r->chain, state->rectangles, 3, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
+}
+
+/* The gradient of the part's rows, or of all keys by its rectangles. */
+static clattn_status run_sums(const struct backward_run *r, const struct backward_simd *state, const struct part *part,
+                              int which, enum gradient_id id, clattn_sums sums, int64_t count)
+{
+    if (!operand_is_asked(r->call.operands, (int)id) || operand_is_empty(r->call.operands, (int)id)) {
+        return CLATTN_OK;
+    }
+    struct backward_call_arguments own = r->call;
+    const size_t local[2] = { 16, 1 }, global[2] = { (size_t)row_blocks_of(count, 16) * 16, (size_t)part->groups };
+    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
+    sums.sums_at = part->at[which];
+    sums.total_at = part->total_at[which];
+    sums.first_group = (int)part->first_group;
+    sums.groups = (int)part->groups;
+    backward_call_take(&own, id);
+    backward_arguments(&own, arguments);
+    arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(sums);
+    return launch(r->chain, state->add_sums, 2, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
+}
+
+/* dkey and dvalue are added where a rectangle, or all rows, end. */
+static clattn_status run_part(const struct backward_run *r, const struct backward_simd *state, const struct part *part)
+{
+    const int64_t rows = part->all_rows - part->first_row < part->rows ? part->all_rows - part->first_row : part->rows;
+    const int64_t end = part->first_row + rows, from = part->first_row / RECTANGLE_ROWS * RECTANGLE_ROWS;
+    const int is_last = end >= part->all_rows, goes_on = is_last ? 0 : SUM_GOES_ON;
+    const clattn_sums of_rows = { .first_row = (int)part->first_row, .rows = (int)rows, .which = SUM_DQUERY };
+    const clattn_sums of_keys = { .first_row = (int)from, .rows = (int)(end - from), .continues = from > 0 };
+    clattn_sums dkey = of_keys, dvalue = of_keys;
+    dkey.which = SUM_DKEY + goes_on;
+    dvalue.which = SUM_DVALUE + goes_on;
+    clattn_status status = run_rectangles(r, state, part, rows);
+    if (status == CLATTN_OK) {
+        status = run_sums(r, state, part, SUM_DQUERY, GRADIENT_DQUERY, of_rows, rows);
+    }
+    if (status == CLATTN_OK && (is_last || end % RECTANGLE_ROWS == 0)) {
+        status = run_sums(r, state, part, SUM_DKEY, GRADIENT_DKEY, dkey, r->call.params.key_len);
+        status = status == CLATTN_OK
+                     ? run_sums(r, state, part, SUM_DVALUE, GRADIENT_DVALUE, dvalue, r->call.params.key_len)
+                     : status;
+    }
+    return status;
+}
+
+static clattn_status run_parts(const struct backward_run *r, const struct backward_simd *state,
+                               const struct backward_problem *b)
+{
+    const int64_t groups = (int64_t)r->call.params.batch * r->call.params.kv_heads;
+    struct part part = { .all_rows = r->call.params.query_len * state->group };
+    clattn_status status = CLATTN_OK;
+    for (; part.first_group < groups && status == CLATTN_OK; part.first_group += state->groups) {
+        part.groups = groups - part.first_group < state->groups ? groups - part.first_group : state->groups;
+        part.rows = state->rows < part.all_rows ? state->rows : part.all_rows;
+        place_sums(r, state, b, &part);
+        part.first_row = 0;
+        do { /* once also without rows: keys have gradients then too */
+            status = run_part(r, state, &part);
+            part.first_row += part.rows;
+        } while (part.first_row < part.all_rows && status == CLATTN_OK);
+    }
+    return status;
+}
+
+clattn_status backward_simd_enqueue(const struct clattn_plan *plan, const struct operands *operands,
+                                    struct chain *chain)
+{
+    const struct backward_simd *state = plan->state;
+    struct backward_run r = { .state = &state->plain, .chain = chain };
+    backward_call_arguments(plan, operands, &r.call);
+    clattn_status status = backward_run_row_terms(&r);
+    status = status == CLATTN_OK ? run_parts(&r, state, backward_problem(plan->problem)) : status;
+    return status == CLATTN_OK ? backward_run_scalars(&r) : status;
+}
+
+void backward_simd_destroy(struct clattn_plan *plan)
+{
+    free(plan->state);
+}
