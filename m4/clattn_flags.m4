@@ -1,14 +1,31 @@
 # CLATTN_TRY_FLAGS(VARIABLE, FLAGS)
-# Appends each of FLAGS that the compiler takes to VARIABLE.
+# Appends each of FLAGS that the compiler takes, with the headers of C, to VARIABLE.
 AC_DEFUN([CLATTN_TRY_FLAGS], [
     for clattn_flag in $2; do
         AC_MSG_CHECKING([whether $CC takes $clattn_flag])
         clattn_saved_cflags=$CFLAGS
         CFLAGS="$CFLAGS -Werror $clattn_flag"
-        AC_COMPILE_IFELSE([AC_LANG_PROGRAM()],
+        AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <stdlib.h>]])],
                           [AC_MSG_RESULT([yes]); $1="$$1 $clattn_flag"],
                           [AC_MSG_RESULT([no])])
         CFLAGS=$clattn_saved_cflags
+    done
+])
+
+# CLATTN_TRY_LINK_FLAGS(VARIABLE, FLAGS)
+# The same of flags that the linker takes.
+AC_DEFUN([CLATTN_TRY_LINK_FLAGS], [
+    for clattn_flag in $2; do
+        AC_MSG_CHECKING([whether programs link with $clattn_flag])
+        clattn_saved_cflags=$CFLAGS
+        clattn_saved_ldflags=$LDFLAGS
+        CFLAGS="$CFLAGS $HARDENING_PROGRAM_CFLAGS -Werror"
+        LDFLAGS="$LDFLAGS $clattn_flag"
+        AC_LINK_IFELSE([AC_LANG_PROGRAM()],
+                       [AC_MSG_RESULT([yes]); $1="$$1 $clattn_flag"],
+                       [AC_MSG_RESULT([no])])
+        CFLAGS=$clattn_saved_cflags
+        LDFLAGS=$clattn_saved_ldflags
     done
 ])
 
@@ -53,4 +70,29 @@ AC_DEFUN([CLATTN_VERSION_SCRIPT], [
           [VERSION_SCRIPT_LDFLAGS='-Wl,--version-script=$(srcdir)/src/libclattn.map'])
     AC_SUBST([VERSION_SCRIPT_LDFLAGS])
     AM_CONDITIONAL([VERSION_SCRIPT], [test "$clattn_version_script" = yes])
+])
+
+# CLATTN_HARDENING
+# What makes a defect harder to use: full RELRO, no executable stack, stack protector, checked string functions, PIE for
+# programs. By default, wherever compiler and linker take it; after CLATTN_SANITIZERS, which check more themselves.
+AC_DEFUN([CLATTN_HARDENING], [
+    AC_ARG_ENABLE([hardening],
+        [AS_HELP_STRING([--disable-hardening],
+                        [leave out full RELRO, stack protector, _FORTIFY_SOURCE and PIE])])
+    HARDENING_CFLAGS= HARDENING_LDFLAGS= HARDENING_PROGRAM_CFLAGS= HARDENING_PROGRAM_LDFLAGS=
+    AS_IF([test "x$enable_hardening" != xno && test "x$enable_sanitizers" = xno], [
+        CLATTN_TRY_FLAGS([HARDENING_CFLAGS], [-fstack-protector-strong -fstack-clash-protection])
+        # Where the compiler does not optimise, headers refuse it; who set a level means that one.
+        AS_CASE([" $CPPFLAGS $CFLAGS "], [*_FORTIFY_SOURCE*], [],
+                [CLATTN_TRY_FLAGS([HARDENING_CFLAGS], ["-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3"])
+                 AS_CASE([$HARDENING_CFLAGS], [*_FORTIFY_SOURCE*], [],
+                         [CLATTN_TRY_FLAGS([HARDENING_CFLAGS], ["-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"])])])
+        CLATTN_TRY_LINK_FLAGS([HARDENING_LDFLAGS], [-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack])
+        CLATTN_TRY_FLAGS([HARDENING_PROGRAM_CFLAGS], [-fPIE])
+        CLATTN_TRY_LINK_FLAGS([HARDENING_PROGRAM_LDFLAGS], [-pie])
+    ])
+    AC_SUBST([HARDENING_CFLAGS])
+    AC_SUBST([HARDENING_LDFLAGS])
+    AC_SUBST([HARDENING_PROGRAM_CFLAGS])
+    AC_SUBST([HARDENING_PROGRAM_LDFLAGS])
 ])

@@ -153,6 +153,8 @@ libclattn_tool_la_SOURCES = \
 	tools/labels.h
 
 clattn_LDADD = libclattn_tool.la libclattn_core.la
+clattn_CFLAGS = $(AM_CFLAGS) $(HARDENING_PROGRAM_CFLAGS)
+clattn_LDFLAGS = $(AM_LDFLAGS) $(HARDENING_PROGRAM_LDFLAGS)
 clattn_SOURCES = \
 	tools/main.c
 
