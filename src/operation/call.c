@@ -91,18 +91,24 @@ clattn_status call_resolve(const struct problem *problem, const clattn_call *val
     return CLATTN_OK;
 }
 
+/* Of seams that the problem has: others are refused, and their memory is nobody's to read. operands->asked is set only
+ * when all of this is known. */
+static int64_t last_seam(const struct problem *problem, const struct operands *operands, int id, int64_t unknown)
+{
+    return forward_asked(&problem->p) >> id & 1 ? operands_last_seam(operands, id, problem->p.batch, unknown) : unknown;
+}
+
 void call_measure(const struct problem *problem, struct call *call)
 {
     struct operands *operands = &call->operands;
-    const int64_t batch = problem->p.batch;
     const struct forward_lengths lengths = {
         call->query_len,
         call->key_len,
         call->mask_key_len,
         call->bias_key_len,
-        operands_last_seam(operands, TENSOR_CU_QUERY, batch, -1),
-        operands_last_seam(operands, TENSOR_CU_KEY, batch, -1),
-        operands_last_seam(operands, TENSOR_PAGE_STARTS, batch, batch > 0 && call->key_len > 0),
+        last_seam(problem, operands, TENSOR_CU_QUERY, -1),
+        last_seam(problem, operands, TENSOR_CU_KEY, -1),
+        last_seam(problem, operands, TENSOR_PAGE_STARTS, problem->p.batch > 0 && call->key_len > 0),
     };
     forward_measure(&problem->p, &lengths, operands);
 }

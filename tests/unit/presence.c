@@ -63,20 +63,21 @@ START_TEST(test_missing_tensors)
 }
 END_TEST
 
-/* One after the other is there, and nobody asked for it: nothing is ignored in silence. */
+/* One after the other is there, and nobody asked for it: nothing is ignored in silence, and nothing is read of it. */
 START_TEST(test_tensors_that_the_problem_does_not_have)
 {
     clattn_problem p = CLATTN_PROBLEM_INIT;
     p.query_len = p.key_len = p.head_dim = 2;
     for (int id = 0; id < TENSOR_COUNT; ++id) {
         struct test_call test;
-        int memory[2] = { 0 }; /* the last seam of a batch of 1 is read before its tensor is refused */
+        char *memory = malloc(1); /* what reads more of it a sanitizer notices */
         test_call_start(&test, &p);
         test_call_place_all(&test);
         if (!test_call_has(&test, (enum tensor_id)id)) {
             test_call_tensor(&test, (enum tensor_id)id)->data = memory;
             ck_refused(&test, id, "was given, but the problem does not have it");
         }
+        free(memory);
         test_call_free(&test);
     }
 }
