@@ -8,6 +8,7 @@ clattn.torch serves PyTorch, clattn.transformers Hugging Face's models, clattn.j
 names of its headers, is clattn.library.
 """
 import importlib
+from typing import Any
 
 from . import _library as library
 from ._attention import Plan, attention, explain
@@ -16,12 +17,12 @@ from ._errors import Error, Forked, InvalidArgument, InvalidShape, NoDevice, Out
 from ._library import LibraryNotFound
 from ._show import show
 
-__version__ = library.clattn_version().decode()
+__version__ = str(library.functions["clattn_version"]().decode())
 __all__ = ["attention", "Plan", "explain", "devices", "show", "Context", "library", "Error", "InvalidArgument", "InvalidShape",
            "Unsupported", "NoDevice", "OutOfMemory", "Forked", "LibraryNotFound"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     """The modules that need another package are imported where they are first named."""
     if name in ("torch", "transformers", "jax"):
         return importlib.import_module(f"{__name__}.{name}")

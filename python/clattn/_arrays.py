@@ -1,7 +1,7 @@
 """What an array of any package is to the library: where it lies, its type, shape and strides. Nothing is copied."""
 import ctypes
 import sys
-from typing import Any, NamedTuple, Tuple
+from typing import Any, Dict, NamedTuple, Tuple
 
 from . import _library as lib
 from ._errors import InvalidArgument
@@ -23,7 +23,7 @@ class View(NamedTuple):
     opencl: int = 0  # the cl_context that the address, a cl_mem, is of; 0: an address of the host
     is_read_only: bool = False
 
-    def from_lowest(self):
+    def from_lowest(self) -> "View":
         """The same with the address of the lowest element, which strides below 0 make another than the first."""
         for stride in self.strides:
             if stride < 0:
@@ -35,18 +35,27 @@ class View(NamedTuple):
         return self._replace(address=self.address - back * sizes.get(self.type, 1), offset=back)
 
 
-_numpy_names = {}  # dtype.name takes microseconds
+_numpy_names: Dict[Any, str] = {}  # dtype.name takes microseconds
 
 
-def _numpy_name(dtype):
+def _numpy_name(dtype: Any) -> str:
     if not dtype.isnative:
         raise InvalidArgument(f"dtype {dtype.str}: must be of the machine's byte order")
     if len(_numpy_names) < 64:
         _numpy_names[dtype] = dtype.name
-    return dtype.name
+    return str(dtype.name)
 
 
-def numpy_view(array):
+def _only_numbers(array: Any, numpy: Any) -> Any:
+    """A numpy.ndarray for one of a class of its own, or for a scalar, whose memory the interface gives for a moment."""
+    masked = sys.modules.get("numpy.ma")
+    if masked and isinstance(array, masked.MaskedArray):
+        raise InvalidArgument(f"a {type(array).__name__}: has a mask of its own, which attention would not see; give its "
+                              ".data or .filled(), and which keys may be seen as mask")
+    return numpy.asarray(array)
+
+
+def numpy_view(array: Any) -> View:
     """Of a numpy.ndarray."""
     size = array.itemsize
     strides = tuple([stride // size for stride in array.strides])
@@ -59,11 +68,20 @@ def numpy_view(array):
     return View(address, name, array.shape, strides, array, is_read_only=is_read_only)
 
 
-def torch_view(tensor):
+def torch_view(tensor: Any) -> View:
     """Of a torch.Tensor in the memory of the CPU."""
     if tensor.device.type != "cpu":
         raise InvalidArgument(f"a tensor on {tensor.device}: must be on the CPU")
-    return View(tensor.data_ptr(), str(tensor.dtype)[6:], tuple(tensor.shape), tensor.stride(), tensor)
+    try:
+        if tensor.is_neg():  # its memory has the numbers with the other sign
+            tensor = tensor.resolve_neg()
+        address, strides = tensor.data_ptr(), tensor.stride()
+    except (RuntimeError, TypeError) as error:  # sparse, nested, of a compiler or a transform
+        raise InvalidArgument(f"a {type(tensor).__name__} without memory of its own ({str(error).splitlines()[0]}); must be "
+                              "a dense tensor") from None
+    if address == 0 and tensor.numel():
+        raise InvalidArgument(f"a {type(tensor).__name__} without memory of its own; must be a dense tensor")
+    return View(address, str(tensor.dtype)[6:], tuple(tensor.shape), strides, tensor)
 
 
 class _DLTensor(ctypes.Structure):
@@ -78,16 +96,39 @@ _DL_TYPES = {(0, 8): "int8", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8"
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_is = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is.argtypes = [ctypes.py_object, ctypes.c_char_p]
 _CPU = (1, 3, 11)  # kDLCPU, and host memory that CUDA and ROCm pin
+_NEVER_WRITTEN = ("jax", "jaxlib", "tensorflow")  # packages whose arrays nobody may write; not all say so by flags
+_NOT_ITS_OWN = 1 | 2  # flags: read-only; a copy, which nobody would see written
 
 
-def _dlpack_view(array):
+class _Versioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
+
+
+def _dlpack_tensor(array: Any) -> Tuple[_DLTensor, Any, bool]:
+    """(the tensor, its capsule, whether it must not be written) by version 1 of the protocol, else as it was before."""
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        capsule = array.__dlpack__()
+    if _capsule_is(capsule, b"dltensor_versioned"):
+        found = _Versioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+        if found.major != 1:
+            raise InvalidArgument(f"DLPack of version {found.major}.{found.minor}: must be 1, or older")
+        return found.tensor, capsule, bool(found.flags & _NOT_ITS_OWN)
+    return _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor")), capsule, False
+
+
+def _dlpack_view(array: Any) -> View:
     """By the DLPack protocol; the capsule is not consumed, so that it frees its tensor itself."""
     device = array.__dlpack_device__()
     if device[0] not in _CPU:
         raise InvalidArgument(f"an array on DLPack device {device}: must be in the memory of the CPU")
-    capsule = array.__dlpack__()
-    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    tensor, capsule, is_read_only = _dlpack_tensor(array)
+    is_read_only |= type(array).__module__.partition(".")[0] in _NEVER_WRITTEN
     kind = _DL_TYPES.get((tensor.code, tensor.bits))
     if kind is None or tensor.lanes != 1:
         raise InvalidArgument(f"DLPack type code {tensor.code} of {tensor.bits} bits: there is no such type here")
@@ -97,10 +138,11 @@ def _dlpack_view(array):
         strides[i] = strides[i + 1] * shape[i + 1]
     if tensor.strides:
         strides = [tensor.strides[i] for i in range(tensor.ndim)]
-    return View((tensor.data or 0) + tensor.byte_offset, kind, shape, tuple(strides), (array, capsule))
+    return View((tensor.data or 0) + tensor.byte_offset, kind, shape, tuple(strides), (array, capsule),
+                is_read_only=is_read_only)
 
 
-def _interface_view(array):
+def _interface_view(array: Any) -> View:
     """By NumPy's array interface, without NumPy."""
     interface = array.__array_interface__
     kinds = {"f2": "float16", "f4": "float32", "f8": "float64", "i1": "int8", "i4": "int32", "i8": "int64",
@@ -117,21 +159,29 @@ def _interface_view(array):
             step *= extent
     if any(stride % size for stride in strides):
         raise InvalidArgument(f"strides {strides} of bytes: must be multiples of the element's {size} bytes")
-    address, is_read_only = interface["data"]
-    return View(address, kinds[kind], shape, tuple(stride // size for stride in strides), array,
-                is_read_only=bool(is_read_only))
+    data = interface.get("data")
+    if not isinstance(data, tuple):
+        raise InvalidArgument(f"an array interface whose data are {type(data).__name__}: must be (address, is read-only)")
+    if interface.get("mask") is not None:
+        raise InvalidArgument("an array interface with a mask of its own, which attention would not see; give the numbers "
+                              "alone, and which keys may be seen as mask")
+    return View(data[0], kinds[kind], shape, tuple(stride // size for stride in strides), (array, interface),
+                is_read_only=bool(data[1]))
 
 
-def opencl_view(array):
+def opencl_view(array: Any) -> View:
     """Of a pyopencl.array.Array; the address is the cl_mem's."""
     size, memory = array.dtype.itemsize, array.base_data
     if not hasattr(memory, "int_ptr"):
         raise InvalidArgument(f"in a {type(memory).__name__}: must be in an OpenCL buffer, and not empty")
-    return View(memory.int_ptr, array.dtype.name, array.shape, tuple(stride // size for stride in array.strides), array,
-                array.offset // size, memory.context.int_ptr)
+    if any(count % size for count in (array.offset, *array.strides)):
+        raise InvalidArgument(f"offset {array.offset} and strides {array.strides} of bytes: must be multiples of the "
+                              f"element's {size} bytes")
+    return View(memory.int_ptr, _numpy_name(array.dtype), array.shape, tuple(stride // size for stride in array.strides),
+                array, array.offset // size, memory.context.int_ptr)
 
 
-def view(array, name, opencl=0):
+def view(array: Any, name: str, opencl: int = 0) -> View:
     """Of any array; `name` is what messages call it. `opencl`: the cl_context whose memory the call computes in; 0: the
     host's. An address of the one means nothing in the other."""
     found = _any_view(array, name)
@@ -145,14 +195,14 @@ def view(array, name, opencl=0):
 _PLACES = ("in the memory of the host", "in an OpenCL buffer")
 
 
-def _any_view(array, name):
+def _any_view(array: Any, name: str) -> View:
     if isinstance(array, View):
         return array
-    package = type(array).__module__.partition(".")[0]
+    numpy = sys.modules.get("numpy")
     try:
-        if package == "numpy" and hasattr(array, "strides"):
-            return numpy_view(array).from_lowest()
-        if package == "pyopencl" and hasattr(array, "base_data"):
+        if numpy and isinstance(array, (numpy.ndarray, numpy.generic)):
+            return numpy_view(array if type(array) is numpy.ndarray else _only_numbers(array, numpy)).from_lowest()
+        if type(array).__module__ == "pyopencl.array":
             return opencl_view(array)
         if hasattr(array, "data_ptr") and hasattr(array, "stride"):
             return torch_view(array)
@@ -166,11 +216,11 @@ def _any_view(array, name):
                           "or __array_interface__ are")
 
 
-def empty(like, shape, kind):
+def empty(like: Any, shape: Tuple[int, ...], kind: str) -> Any:
     """A new array of a shape and type, of the package that `like` is from; else NumPy's."""
     if hasattr(like, "data_ptr") and hasattr(like, "new_empty"):
         import torch
-        return torch.empty(shape, dtype=getattr(torch, kind))
+        return torch.empty(shape, dtype=getattr(torch, kind), device="cpu")
     import numpy
     if kind == "bfloat16":
         import ml_dtypes

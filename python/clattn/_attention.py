@@ -7,12 +7,14 @@ from typing import Any, Iterable, List, Optional, Sequence, Tuple
 from . import _library as lib
 from ._arrays import TYPES, View, empty, view
 from ._context import Context, default_context
+from ._derivatives import is_written, refuse_gradients, refuse_tangents
 from ._errors import InvalidArgument, InvalidShape, check
-from ._problem import KEPT, Options, key_maximum, options_of, problem_of, whole, wholes
+from ._problem import KEPT, Options, key_maximum, number, options_of, problem_of, whole, wholes
 
 Field = Tuple[str, View, Tuple[int, ...]]  # of the struct of tensors; a view; which axes of the field are the view's
 
 _OUT_TYPES = ("float32", "float16", "bfloat16", "float64")
+_REAL_TYPES = (*_OUT_TYPES, "int8", "int16", "int32", "int64", "uint8")
 
 
 def four_axes(found: View, name: str) -> View:
@@ -52,10 +54,16 @@ def broadcast(array: Any, shape: Sequence[int], name: str, opencl: int = 0) -> V
     return found._replace(shape=tuple(shape), strides=strides)
 
 
-def float32(array: Any) -> Any:
+def float32(array: Any, name: str, opencl: int) -> Any:
     """The same numbers in float32: slopes and sinks, a number a head."""
     if isinstance(array, View):
         return array
+    if not hasattr(array, "dtype"):
+        import numpy
+        array = numpy.asarray(array)
+    found = view(array, name, opencl)
+    if found.type not in _REAL_TYPES:
+        raise InvalidArgument(f"{name}: type {found.type}; must be real numbers")
     if type(array).__module__ == "pyopencl.array":
         return array.astype("float32")
     if hasattr(array, "data_ptr"):
@@ -97,7 +105,7 @@ class Prepared:
         self.fields = [(name, found._replace(address=0, owner=None), axes) for name, found, axes in fields]
         self.free: List[Tuple[Any, List[Any]]] = []
 
-    def _tensors(self):
+    def _tensors(self) -> Tuple[Any, List[Any]]:
         """A struct, and those fields of it whose addresses a call sets, in their order."""
         tensors = lib.new("clattn_host_tensors")
         for name, found, axes in self.fields:
@@ -120,7 +128,7 @@ class Prepared:
 _prepared: "OrderedDict[Any, Prepared]" = OrderedDict()
 
 
-def _keep(key, prepared):
+def _keep(key: Any, prepared: Prepared) -> None:
     _prepared[key] = prepared
     while len(_prepared) > KEPT:
         try:
@@ -150,9 +158,9 @@ def optional_fields(shape: Sequence[int], batch: int, heads: int, mask: Any, bia
             raise InvalidArgument(f"bias: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
         fields.append(("bias", found, _ROWS))
     if slopes is not None:
-        fields.append(("slopes", broadcast(float32(slopes), (batch, heads), "slopes", opencl), _HEADS))
+        fields.append(("slopes", broadcast(float32(slopes, "slopes", opencl), (batch, heads), "slopes", opencl), _HEADS))
     if sinks is not None:
-        fields.append(("sinks", broadcast(float32(sinks), (heads,), "sinks", opencl), _HEAD))
+        fields.append(("sinks", broadcast(float32(sinks, "sinks", opencl), (heads,), "sinks", opencl), _HEAD))
     for name, said, given in (("key_lengths", "key_lengths", key_lengths), ("query_offsets", "offsets", offsets)):
         if given is not None:
             numbers = int32(given, batch, said)
@@ -161,7 +169,7 @@ def optional_fields(shape: Sequence[int], batch: int, heads: int, mask: Any, bia
     return fields
 
 
-def _dense_view(address, kind, shape, owner):
+def _dense_view(address: int, kind: str, shape: Tuple[int, ...], owner: Any) -> View:
     return View(address, kind, shape, (1,) * len(shape), owner)
 
 
@@ -172,6 +180,10 @@ def output_field(array: Any, name: str, shape: Sequence[int], kinds: Sequence[st
         raise InvalidArgument(f"{name}: is read-only; give an array that may be written")
     if getattr(array, "requires_grad", False):
         raise InvalidArgument(f"{name}: requires a gradient, which writing to it would make wrong; give {name}.detach()")
+    refuse_tangents(**{name: array})
+    if getattr(array, "is_neg", bool)():
+        raise InvalidArgument(f"{name}: has the negative bit, so that it is another tensor's numbers with the other sign; "
+                              f"give {name}.resolve_neg(), or that tensor")
     found = four_axes(found, name) if len(shape) == 4 else found
     if name == "lse" and len(found.shape) < 3:
         lead = 3 - len(found.shape)
@@ -212,23 +224,10 @@ def call_of(query: View, key: View, scale: Optional[float], seed: int = 0) -> An
     """The clattn_call of these views."""
     call = type(_CALL).from_buffer_copy(_CALL)
     call.key_len = key.shape[2]
-    try:
-        call.dropout_seed = seed
-        if scale is not None:
-            call.has_scale, call.scale = 1, scale
-    except TypeError as error:
-        raise InvalidArgument(f"scale {scale!r}, seed {seed!r}: {error}") from None
+    call.dropout_seed = whole(seed, "seed", 64, least=0)
+    if scale is not None:
+        call.has_scale, call.scale = 1, number(scale, "scale")
     return call
-
-
-def _refuse_gradients(**arrays):
-    """Raises where a result without gradients would surprise."""
-    for name, array in arrays.items():
-        if getattr(array, "requires_grad", False):
-            import torch
-            if torch.is_grad_enabled():
-                raise InvalidArgument(f"{name}: requires a gradient, which clattn.attention has not; call "
-                                      f"clattn.torch.attention, or this under torch.no_grad(), or give {name}.detach()")
 
 
 def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any = None, causal: Optional[str] = None,
@@ -274,11 +273,12 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     options = options_of(causal, alignment, offsets is not None, window, always_visible_keys, softcap, dropout,
                          return_weights, strategy, allow_rounded_weights, allow_tf32)
     if type(query).__module__ == "pyopencl.array":
-        if not (key_lengths is offsets is return_weights is context is None):
+        if any(x is not None for x in (key_lengths, offsets, return_weights, context)):
             raise InvalidArgument("key_lengths, offsets, return_weights, context: not with arrays of pyopencl")
         from . import _opencl
         return _opencl.attention(query, key, value, (mask, bias, slopes, sinks), options, scale, seed, out, return_lse)
-    _refuse_gradients(query=query, key=key, value=value, bias=bias, slopes=slopes, sinks=sinks)
+    refuse_gradients(query=query, key=key, value=value, bias=bias, slopes=slopes, sinks=sinks, scale=scale,
+                     softcap=softcap)
     q = view(query, "query")
     axes = len(q.shape)
     q, k, v = four_axes(q, "query"), four_axes(view(key, "key"), "key"), four_axes(view(value, "value"), "value")
@@ -289,7 +289,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
         fields = optional_fields((batch, heads, rows, k.shape[2]), batch, heads, mask, bias, slopes, sinks, key_lengths,
                                  offsets)
     shape = (batch, heads, rows, v.shape[3])
-    if out is None:
+    is_given = out is not None
+    if not is_given:
         out = empty(query, shape[4 - axes:], q.type)
     outputs, results = [output_field(out, "out", shape, _OUT_TYPES)], [out]
     if return_lse:
@@ -300,6 +301,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
         results.append(empty(query, shape[4 - axes:3] + (k.shape[2],), kind))
         outputs.append(output_field(results[-1], "weights", shape[:3] + (k.shape[2],), (kind,)))
     run(context or default_context(), q, k, v, fields, call_of(q, k, scale, seed), options, outputs)
+    if is_given:
+        is_written(out)
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -319,7 +322,11 @@ class Plan:
         self.query_shape, self.key_shape = tuple(query_shape), tuple(key_shape or query_shape)
         self.context = context or default_context()
         self.options = options
+        wrong = sorted(set(options) - {*_PLANNED, "scale", "seed", "return_lse", "return_weights"})
+        if wrong:
+            raise TypeError(f"Plan() has no option {wrong[0]!r}; those of attention() that are no arrays are its options")
         batch, kv_heads, keys, columns = four_numbers(self.key_shape, "key_shape")
+        self.value_shape = batch, kv_heads, keys, head_dim_v or columns
         keys = key_maximum(four_numbers(self.query_shape, "query_shape")[2], keys)  # for which a call plans
         planned = {name: options[name] for name in _PLANNED if name in options}
         #: Several lines of text: the strategy, its tiles, why not another.
@@ -328,7 +335,8 @@ class Plan:
 
     def __call__(self, query: Any, key: Any, value: Any, **arrays: Any) -> Any:
         """As attention(query, key, value, ...) with the plan's options."""
-        for name, array, shape in (("query", query, self.query_shape), ("key", key, self.key_shape)):
+        for name, array, shape in (("query", query, self.query_shape), ("key", key, self.key_shape),
+                                   ("value", value, self.value_shape)):
             if tuple(array.shape) != shape:
                 raise InvalidShape(f"{name}: has shape {tuple(array.shape)}; the plan is for {shape}")
         return attention(query, key, value, context=self.context, **self.options, **arrays)
@@ -370,6 +378,6 @@ def explain(query_shape: Sequence[int], key_shape: Optional[Sequence[int]] = Non
     plan = ctypes.c_void_p()
     check(lib.clattn_plan_create(context.handle, ctypes.byref(problem), ctypes.byref(plan)))
     try:
-        return lib.clattn_plan_explain(plan).decode()
+        return str(lib.clattn_plan_explain(plan).decode())
     finally:
         lib.clattn_plan_destroy(plan)

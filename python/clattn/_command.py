@@ -7,7 +7,7 @@ import sys
 _PROGRAM = pathlib.Path(__file__).parent / "bin" / "clattn"
 
 
-def main():
+def main() -> None:
     """What the script `clattn` of a Python environment calls."""
     if not _PROGRAM.exists():
         sys.exit(f"clattn: {_PROGRAM} is not there: this package was built without the command")

@@ -3,6 +3,7 @@ import ctypes
 import json
 import os
 import threading
+from typing import Any, Dict, List, Optional
 
 from . import _library as lib
 from ._errors import Forked, check
@@ -15,28 +16,28 @@ class Context:
     environment variable CLATTN_DEVICE, else the first GPU, else accelerator, else CPU. May be used by many threads.
     """
 
-    def __init__(self, device=None):
+    def __init__(self, device: Optional[str] = None):
         handle = ctypes.c_void_p()
         check(lib.clattn_context_open(device.encode() if device else None, None, ctypes.byref(handle)))
         self.handle = handle
         self._destroy = lib.clattn_context_destroy
 
-    def __del__(self):
+    def __del__(self) -> None:
         if getattr(self, "handle", None):
             self._destroy(self.handle)
 
     @property
     def bytes_copied(self) -> int:
         """Bytes that calls have copied between arrays and the device so far; those that are used in place have none."""
-        return lib.clattn_bytes_copied(self.handle)
+        return int(lib.clattn_bytes_copied(self.handle))
 
 
-_default = None
+_default: Optional[Context] = None
 _default_pid = 0
 _lock = threading.Lock()
 
 
-def default_context():
+def default_context() -> Context:
     """The context that calls take which name none; made by the first of them."""
     global _default, _default_pid
     if _default is not None and _default_pid == os.getpid():
@@ -50,12 +51,13 @@ def default_context():
     return _default
 
 
-def devices():
+def devices() -> List[Dict[str, Any]]:
     """What there is on this machine: a list of dicts as `clattn devices --json` has them (numbers, names, types, what
     each can do, which one is chosen)."""
     text = ctypes.c_void_p()
     check(lib.clattn_describe_devices(1, ctypes.byref(text)))
     try:
-        return json.loads(ctypes.string_at(text).decode())["devices"]
+        found: List[Dict[str, Any]] = json.loads(ctypes.string_at(text).decode())["devices"]
+        return found
     finally:
         lib.clattn_free(text)

@@ -46,7 +46,7 @@ _OF_STATUS = {
 }
 
 
-def check(status):
+def check(status: int) -> None:
     """Raises what a status stands for; nothing for CLATTN_OK."""
     if status != lib.CLATTN_OK:
         text = lib.clattn_last_error().decode(errors="replace")

@@ -1,17 +1,20 @@
 """Gradients: one call of clattn_backward_host."""
 import ctypes
+from typing import Any, Dict, Sequence
 
 from . import _library as lib
-from ._attention import _FEATURES, _HEAD, _HEADS, _ROWS, place
+from ._arrays import View
+from ._attention import _FEATURES, _HEAD, _HEADS, _ROWS, Field, place
+from ._context import Context
 from ._errors import InvalidShape, check
-from ._problem import problem_of
+from ._problem import Options, problem_of
 
 _WANTED = {"dquery": lib.CLATTN_GRADIENT_QUERY, "dkey": lib.CLATTN_GRADIENT_KEY, "dvalue": lib.CLATTN_GRADIENT_VALUE,
            "dbias": lib.CLATTN_GRADIENT_BIAS, "dslopes": lib.CLATTN_GRADIENT_SLOPES, "dsinks": lib.CLATTN_GRADIENT_SINKS}
 _AXES = {"dslopes": _HEADS, "dsinks": _HEAD}
 
 
-def _check_results(query, value, out, lse, grad_out):
+def _check_results(query: View, value: View, out: View, lse: View, grad_out: View) -> None:
     """What the library could not see: it reads these as the forward call wrote them."""
     rows, kind = query.shape[:3], query.type
     for name, found, shape, kind in (("out", out, rows + value.shape[3:], kind), ("lse", lse, rows, "float32"),
@@ -20,7 +23,8 @@ def _check_results(query, value, out, lse, grad_out):
             raise InvalidShape(f"{name}: is {found.type} of shape {found.shape}; must be {kind} of shape {shape}")
 
 
-def run_backward(context, query, key, value, fields, call, options, out, lse, grad_out, gradients):
+def run_backward(context: Context, query: View, key: View, value: View, fields: Sequence[Field], call: Any,
+                 options: Options, out: View, lse: View, grad_out: View, gradients: Dict[str, View]) -> None:
     """`gradients`: views by name, of those that are wanted. `fields`, `call`, `options` are the forward call's; out and
     lse, views, what it wrote; grad_out the view of a loss's derivative at out."""
     _check_results(query, value, out, lse, grad_out)

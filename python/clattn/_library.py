@@ -5,10 +5,11 @@ Calls release the GIL. A struct begins as its init function leaves it: `new("cla
 import ctypes
 import os
 import pathlib
+from typing import Any, Dict
 
 from . import _layout, _runtime
 
-_KINDS = {"int32": ctypes.c_int32, "uint32": ctypes.c_uint32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64,
+_KINDS: Dict[str, Any] = {"int32": ctypes.c_int32, "uint32": ctypes.c_uint32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64,
           "double": ctypes.c_double, "pointer": ctypes.c_void_p, "text": ctypes.c_char_p, "void": None,
           "int64[4]": ctypes.c_int64 * 4}
 _NAMES = ("libclattn.so.0", "libclattn.0.dylib", "libclattn.so", "libclattn.dylib")
@@ -18,7 +19,7 @@ class LibraryNotFound(ImportError):
     """There is no C library, or not the one that this package was made for."""
 
 
-def _load():
+def _load() -> ctypes.CDLL:
     """CLATTN_LIBRARY, else the library in the package, else the system's."""
     named = os.environ.get("CLATTN_LIBRARY")
     folder = pathlib.Path(__file__).parent / "lib"
@@ -33,7 +34,7 @@ def _load():
                           "\n  ".join(reasons))
 
 
-def _struct(name):
+def _struct(name: str) -> Any:
     size, rows = _layout.STRUCTS[name]
     fields = [(field, _KINDS[kind]) for field, kind, _ in rows]
     made = type(name, (ctypes.Structure,), {"_fields_": fields, "__slots__": ()})
@@ -43,7 +44,7 @@ def _struct(name):
     return made
 
 
-def _declare(name):
+def _declare(name: str) -> Any:
     result, arguments = _layout.FUNCTIONS[name]
     try:
         function = getattr(_dll, name)
@@ -56,7 +57,7 @@ def _declare(name):
 
 _runtime.find()
 _dll = _load()
-structs = {}
+structs: Dict[str, Any] = {}
 for _name in _layout.STRUCTS:
     structs[_name] = _KINDS[_name] = _struct(_name)
 functions = {_name: _declare(_name) for _name in _layout.FUNCTIONS}
@@ -66,7 +67,12 @@ globals().update(functions)
 globals().update(constants)
 
 
-def new(name, **fields):
+def __getattr__(name: str) -> Any:
+    """What the headers do not have. It also tells type checkers that the names above are there."""
+    raise AttributeError(f"the headers of clattn declare no {name!r}")
+
+
+def new(name: str, **fields: Any) -> Any:
     """A struct with its defaults, from the library itself, and these fields."""
     struct = structs[name]()
     functions[f"{name}_init"](ctypes.byref(struct), ctypes.sizeof(struct))
@@ -75,7 +81,7 @@ def new(name, **fields):
     return struct
 
 
-def _check_defaults():
+def _check_defaults() -> None:
     """A library of the same version begins its structs as the headers say that this package was made from."""
     if functions["clattn_version_number"]() != _layout.VERSION_NUMBER:
         return  # each takes the other's structs: see "Structs grow" in clattn.h

@@ -2,34 +2,35 @@
 import ctypes
 import threading
 from collections import OrderedDict
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import pyopencl
 import pyopencl.array
 
 from . import _library as lib
-from ._arrays import TYPES, view
-from ._attention import (_ROWS, call_of, check_shapes, features_of, four_axes, optional_fields, output_field,
+from ._arrays import TYPES, View, view
+from ._attention import (_ROWS, Field, call_of, check_shapes, features_of, four_axes, optional_fields, output_field,
                          place_elements)
 from ._errors import InvalidArgument, check
-from ._problem import problem_of
+from ._problem import Options, problem_of
 
 _KEPT_CONTEXTS, _KEPT_PLANS = 8, 64
 _lock = threading.Lock()
-_contexts = OrderedDict()
-_plans = OrderedDict()
+_contexts: "OrderedDict[Any, _Owned]" = OrderedDict()
+_plans: "OrderedDict[Any, _Owned]" = OrderedDict()
 
 
 class _Owned:
     """A handle of the library; `keeps` lives as long."""
 
-    def __init__(self, handle, destroy, keeps):
+    def __init__(self, handle: Any, destroy: Any, keeps: Any):
         self.handle, self.destroy, self.keeps = handle, destroy, keeps
 
-    def __del__(self):
+    def __del__(self) -> None:
         self.destroy(self.handle)
 
 
-def _kept(cache, most, key, make):
+def _kept(cache: "OrderedDict[Any, _Owned]", most: int, key: Any, make: Callable[[], _Owned]) -> _Owned:
     with _lock:
         if key not in cache:
             cache[key] = make()
@@ -39,10 +40,10 @@ def _kept(cache, most, key, make):
         return cache[key]
 
 
-def _context_of(queue):
+def _context_of(queue: Any) -> _Owned:
     cl, device = queue.context, queue.device
 
-    def make():
+    def make() -> _Owned:
         handle = ctypes.c_void_p()
         check(lib.clattn_context_create(cl.int_ptr, device.int_ptr, None, ctypes.byref(handle)))
         return _Owned(handle, lib.clattn_context_destroy, cl)
@@ -50,10 +51,10 @@ def _context_of(queue):
     return _kept(_contexts, _KEPT_CONTEXTS, (cl.int_ptr, device.int_ptr), make)
 
 
-def _plan_of(context, every, options):
+def _plan_of(context: _Owned, every: Sequence[Field], options: Options) -> _Owned:
     identity = (context.handle.value, tuple((name, found[1:4]) for name, found, _ in every), options)
 
-    def make():
+    def make() -> _Owned:
         kinds = {name: found for name, found, _ in every}
         problem = problem_of(kinds["query"], kinds["key"], kinds["value"], features_of(every),
                              kinds["bias"].type if "bias" in kinds else None, options)
@@ -67,13 +68,14 @@ def _plan_of(context, every, options):
     return _kept(_plans, _KEPT_PLANS, identity, make)
 
 
-def _place(tensors, name, found, axes):
+def _place(tensors: Any, name: str, found: View, axes: Tuple[int, ...]) -> None:
     field = getattr(tensors, name)
     field.buffer = found.address
     place_elements(field, found, axes)
 
 
-def attention(query, key, value, arrays, options, scale, seed, out, return_lse):
+def attention(query: Any, key: Any, value: Any, arrays: Sequence[Any], options: Options, scale: Optional[float], seed: int,
+              out: Any, return_lse: bool) -> Any:
     """As clattn.attention; `arrays`: mask, bias, slopes, sinks, of pyopencl too."""
     queue = query.queue
     if queue is None:
@@ -91,8 +93,9 @@ def attention(query, key, value, arrays, options, scale, seed, out, return_lse):
     if return_lse:
         results.append(pyopencl.array.empty(queue, shape[4 - axes:3], "float32"))
         outputs.append(output_field(results[1], "lse", shape[:3], ("float32",), cl))
-    fields = optional_fields((batch, heads, rows, k.shape[2]), batch, heads, *arrays, None, None, cl)
-    every = [("query", q, _ROWS), ("key", k, _ROWS), ("value", v, _ROWS), *fields, *outputs]
+    mask, bias, slopes, sinks = arrays
+    fields = optional_fields((batch, heads, rows, k.shape[2]), batch, heads, mask, bias, slopes, sinks, None, None, cl)
+    every: List[Field] = [("query", q, _ROWS), ("key", k, _ROWS), ("value", v, _ROWS), *fields, *outputs]
     plan = _plan_of(_context_of(queue), every, options)
     tensors = lib.new("clattn_tensors")
     for name, found, places in every:
@@ -105,7 +108,7 @@ def attention(query, key, value, arrays, options, scale, seed, out, return_lse):
     done, call = ctypes.c_void_p(), call_of(q, k, scale, seed)
     check(lib.clattn_enqueue_forward(plan.handle, queue.int_ptr, ctypes.byref(call), ctypes.byref(tensors), len(waits),
                                      handles, ctypes.byref(done)))
-    event = pyopencl.Event.from_int_ptr(done.value, False)
+    event = pyopencl.Event.from_int_ptr(int(done.value or 0), False)
     for result in results:
         result.add_event(event)
     return out if len(results) == 1 else tuple(results)

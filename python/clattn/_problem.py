@@ -1,8 +1,9 @@
 """What is computed, from the words of Python: the clattn_problem."""
 import ctypes
 import functools
+import numbers
 import operator
-from typing import Any, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from . import _library as lib
 from ._arrays import TYPES, View
@@ -15,36 +16,63 @@ _ALIGNMENTS = {"top-left": lib.CLATTN_ALIGN_TOP_LEFT, "bottom-right": lib.CLATTN
 _WEIGHTS = {"scores": lib.CLATTN_WEIGHTS_SCORES, "softcap": lib.CLATTN_WEIGHTS_SOFTCAP,
             "logits": lib.CLATTN_WEIGHTS_LOGITS, "softmax": lib.CLATTN_WEIGHTS_SOFTMAX}
 
+_ALIGNED = '"top-left", "bottom-right" or None; which rows stand at which keys is never guessed from shapes'
+_WEIGHED = f"one of {', '.join(_WEIGHTS)}"
+
 
 def alignment_of(causal: Optional[str], alignment: Optional[str], has_offsets: bool) -> int:
     """The alignment that a call asks for, by its three ways to say so."""
     for name, value in (("causal", causal), ("alignment", alignment)):
-        if value not in (None, False) and value not in _ALIGNMENTS:
-            raise InvalidArgument(f'{name} {value!r}: must be "top-left", "bottom-right" or None; which rows stand at '
-                                  "which keys is never guessed from shapes")
+        if value is not None and value not in _ALIGNMENTS:
+            raise InvalidArgument(f"{name} {value!r}: must be {_ALIGNED}")
     if causal and alignment and causal != alignment:
         raise InvalidArgument(f"causal {causal!r} and alignment {alignment!r}: must be the same where both are given")
     if has_offsets:
         if alignment or (causal and causal != "bottom-right"):
             raise InvalidArgument("offsets: say where rows stand; alignment, or causal=\"top-left\", would say it again")
-        return lib.CLATTN_ALIGN_OFFSETS
-    return _ALIGNMENTS.get(causal or alignment or "", lib.CLATTN_ALIGN_UNSET)
+        return int(lib.CLATTN_ALIGN_OFFSETS)
+    return int(_ALIGNMENTS.get(causal or alignment or "", lib.CLATTN_ALIGN_UNSET))
 
 
-def whole(number: Any, name: str, bits: int = 64) -> int:
+def _is_truth(value: Any) -> bool:
+    """Whether it is True or False of any package, which Python takes for 1 and 0."""
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")).rpartition(".")[2] == "bool"
+
+
+def whole(number: Any, name: str, bits: int = 64, least: Optional[int] = None) -> int:
     """The integer of any package, which must have as many bits: ctypes would cut it off in silence."""
     try:
-        found = operator.index(number)
+        found = int(operator.index(number))
     except TypeError:
         raise InvalidArgument(f"{name} {number}: must be an integer") from None
-    if not -1 << (bits - 1) <= found < 1 << (bits - 1):
-        raise InvalidArgument(f"{name} {found}: must fit {bits} bits")
+    if _is_truth(number):
+        raise InvalidArgument(f"{name} {number}: must be an integer")
+    least = -1 << (bits - 1) if least is None else least
+    if not least <= found < least + (1 << bits):
+        raise InvalidArgument(f"{name} {found}: must fit {bits} bits{'' if least else ' and not be negative'}")
     return found
 
 
-def wholes(numbers: Iterable[Any], name: str, bits: int) -> List[int]:
-    """The same of several."""
-    return [whole(number, name, bits) for number in numbers]
+def number(value: Any, name: str) -> float:
+    """The real number of any package: float() would take text and truth too, and cut off what is imaginary."""
+    if type(value) is float:
+        return value
+    if not isinstance(value, numbers.Real) and hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0:
+        found = value.item()
+    else:
+        found = value
+    if not isinstance(found, numbers.Real) or _is_truth(found):
+        raise InvalidArgument(f"{name} {value!r}: must be a real number")
+    return float(found)
+
+
+def wholes(values: Iterable[Any], name: str, bits: int) -> List[int]:
+    """whole() of several."""
+    try:
+        each = list(values)
+    except TypeError:
+        raise InvalidArgument(f"{name} {values!r}: must be a list of numbers") from None
+    return [whole(value, name, bits) for value in each]
 
 
 def window_of(window: Any) -> Tuple[int, int]:
@@ -85,32 +113,39 @@ def options_of(causal: Optional[str] = None, alignment: Optional[str] = None, ha
                weights: Optional[str] = None, strategy: Optional[str] = None, allow_rounded_weights: bool = False,
                allow_tf32: bool = False) -> Options:
     """Fields of the problem, as pairs of names and values."""
-    if isinstance(window, list):
-        window = tuple(window)
-    try:
-        return _options(causal, alignment, has_offsets, window, always_visible_keys, softcap, dropout, weights, strategy,
-                        allow_rounded_weights, allow_tf32)
-    except (TypeError, ValueError, OverflowError) as error:  # no hash, or no number
-        if isinstance(error, InvalidArgument):
-            raise
-        raise InvalidArgument(f"options: {error}") from None
-
-
-@functools.lru_cache(KEPT, typed=True)  # 1.0 is no 1 here
-def _options(causal: Any, alignment: Any, has_offsets: bool, window: Any, always_visible_keys: Any, softcap: Any,
-             dropout: Any, weights: Any, strategy: Any, allow_rounded_weights: Any, allow_tf32: Any) -> Options:
     left, right = window_of(window)
+    if type(always_visible_keys) is not int:
+        always_visible_keys = whole(always_visible_keys, "always_visible_keys")
+    softcap = 0.0 if softcap is None else number(softcap, "softcap")
+    return _options(_word(causal, "causal", _ALIGNED), _word(alignment, "alignment", _ALIGNED), has_offsets, left, right,
+                    always_visible_keys, softcap, number(dropout, "dropout"), _word(weights, "return_weights", _WEIGHED),
+                    _word(strategy, "strategy", "a name that explain() tells"), bool(allow_rounded_weights),
+                    bool(allow_tf32))
+
+
+def _word(value: Any, name: str, rule: str) -> Optional[str]:
+    if value is None or value is False:
+        return None
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name} {value!r}: must be {rule}")
+    return value or None
+
+
+@functools.lru_cache(KEPT)  # of plain numbers and words: what may change would be found again by its identity
+def _options(causal: Optional[str], alignment: Optional[str], has_offsets: bool, left: int, right: int,
+             always_visible_keys: int, softcap: float, dropout: float, weights: Optional[str], strategy: Optional[str],
+             allow_rounded_weights: bool, allow_tf32: bool) -> Options:
     if weights and weights not in _WEIGHTS:
-        raise InvalidArgument(f"return_weights {weights!r}: must be one of {', '.join(_WEIGHTS)}")
+        raise InvalidArgument(f"return_weights {weights!r}: must be {_WEIGHED}")
     return (("causal", int(bool(causal))), ("alignment", alignment_of(causal, alignment, has_offsets)),
             ("window_left", left), ("window_right", right),
-            ("always_visible_keys", whole(always_visible_keys, "always_visible_keys")),
-            ("softcap", float(softcap or 0.0)), ("dropout", float(dropout)), ("weights", _WEIGHTS[weights] if weights else 0),
-            ("allow_rounded_weights", int(bool(allow_rounded_weights))), ("allow_tf32", int(bool(allow_tf32))),
+            ("always_visible_keys", whole(always_visible_keys, "always_visible_keys")), ("softcap", softcap),
+            ("dropout", dropout), ("weights", _WEIGHTS[weights] if weights else 0),
+            ("allow_rounded_weights", int(allow_rounded_weights)), ("allow_tf32", int(allow_tf32)),
             *([("strategy", _text(strategy))] if strategy else []))
 
 
-_texts: dict = {}
+_texts: Dict[str, Any] = {}
 
 
 def _text(name: str) -> int:

@@ -2,24 +2,26 @@
 import glob
 import importlib.metadata
 import os
+import pathlib
 import sys
+from typing import Optional
 
 _PACKAGE, _LIBRARY = "intel-opencl-rt", "libintelocl.so"
 _VENDORS = "/etc/OpenCL/vendors"
 _TOLD_OTHERWISE = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES")
 
 
-def _library_of_package():
+def _library_of_package() -> Optional[str]:
     """The path of the package's library; None where the package is not installed."""
     try:
         files = importlib.metadata.files(_PACKAGE) or ()
     except importlib.metadata.PackageNotFoundError:
         return None
-    found = [str(file.locate().resolve()) for file in files if file.name == _LIBRARY]
+    found = [str(pathlib.Path(file.locate()).resolve()) for file in files if file.name == _LIBRARY]
     return next((path for path in found if os.path.exists(path)), None)
 
 
-def find():
+def find() -> None:
     """Tells the OpenCL loader, by OCL_ICD_VENDORS, of Intel's runtime where that is installed as a Python package. Only
     where the system has no driver and the environment names none: the variable takes the place of the system's. Before
     the loader's first call, which reads it once."""

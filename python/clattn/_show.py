@@ -1,5 +1,6 @@
 """Who attends to whom: as text, in notebooks as a table of HTML, as a picture."""
 import html
+from typing import Any, Iterable, List, Optional
 
 from ._errors import InvalidArgument, InvalidShape
 
@@ -9,9 +10,11 @@ _NUMBERS_UP_TO = 16  # rows and keys of a picture whose cells have room for a nu
 class Shown(str):
     """A table of attention weights. It is the text; a notebook draws it in colours; save() writes a picture of it."""
 
-    rows, tokens, key_tokens = (), (), ()
+    rows: List[List[float]] = []
+    tokens: List[str] = []
+    key_tokens: List[str] = []
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         """What Jupyter and others like it show."""
         head = "".join(f"<th>{html.escape(token)}</th>" for token in self.key_tokens)
         lines = []
@@ -21,7 +24,7 @@ class Shown(str):
             lines.append(f'<tr><th style="text-align:left">{html.escape(token)}</th>{cells}</tr>')
         return f'<table><tr><th></th>{head}</tr>{"".join(lines)}</table>'
 
-    def figure(self):
+    def figure(self) -> Any:
         """A matplotlib.figure.Figure, of no window and no state of matplotlib's."""
         try:
             from matplotlib.colors import PowerNorm
@@ -54,13 +57,13 @@ class Shown(str):
         figure.colorbar(image, label="weight", shrink=0.8)
         return figure
 
-    def save(self, path, **options):
+    def save(self, path: Any, **options: Any) -> None:
         """Writes the picture to a file of matplotlib's kinds (.png, .svg, .pdf); options are those of savefig, such as
         dpi."""
         self.figure().savefig(path, **options)
 
 
-def show(weights, tokens=None, key_tokens=None) -> Shown:
+def show(weights: Any, tokens: Optional[Iterable[Any]] = None, key_tokens: Optional[Iterable[Any]] = None) -> Shown:
     """A table of attention weights: a row for each query, darker where more of its weight is.
 
         print(clattn.show(weights, tokens))                     # as text; the last line of a notebook's cell: in colours
@@ -79,17 +82,17 @@ def show(weights, tokens=None, key_tokens=None) -> Shown:
         raise InvalidShape("weights: has rows of different lengths; must be [rows, keys]")
     if key_tokens is None:
         key_tokens = range(keys) if tokens is None else list(tokens)[:keys]
-    tokens = [str(token) for token in (range(len(rows)) if tokens is None else tokens)]
-    key_tokens = [str(token) for token in key_tokens]
-    if len(tokens) != len(rows) or (rows and len(key_tokens) != keys):
-        raise InvalidShape(f"tokens: {len(tokens)} for rows and {len(key_tokens)} for keys; weights are [{len(rows)}, "
+    row_names = [str(token) for token in (range(len(rows)) if tokens is None else tokens)]
+    key_names = [str(token) for token in key_tokens]
+    if len(row_names) != len(rows) or (rows and len(key_names) != keys):
+        raise InvalidShape(f"tokens: {len(row_names)} for rows and {len(key_names)} for keys; weights are [{len(rows)}, "
                            f"{keys}]")
-    shown = Shown(_text(rows, tokens, key_tokens))
-    shown.rows, shown.tokens, shown.key_tokens = rows, tokens, key_tokens
+    shown = Shown(_text(rows, row_names, key_names))
+    shown.rows, shown.tokens, shown.key_tokens = rows, row_names, key_names
     return shown
 
 
-def _text(rows, tokens, key_tokens):
+def _text(rows: List[List[float]], tokens: List[str], key_tokens: List[str]) -> str:
     wide = max([len(token) for token in tokens], default=0)
     cells = [max(7, len(token) + 1) for token in key_tokens]
     lines = [" " * wide + "".join(token.rjust(cell) for token, cell in zip(key_tokens, cells))]
@@ -98,6 +101,6 @@ def _text(rows, tokens, key_tokens):
     return "\n".join(lines)
 
 
-def _cell(number):
+def _cell(number: float) -> str:
     shade = next((mark for least, mark in ((0.5, "██"), (0.35, "▓▓"), (0.2, "▒▒"), (0.1, "░░")) if number >= least), "")
     return f"{shade}{100 * number:4.0f}%"

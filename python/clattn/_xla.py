@@ -6,6 +6,7 @@ of JAX: fields are added at the end, and the version that is named here stays se
 import ctypes
 import functools
 import json
+from typing import Any, Callable, List, Optional
 
 from ._arrays import View
 from ._errors import Error, InvalidArgument, InvalidShape, OutOfMemory, Unsupported
@@ -19,7 +20,7 @@ _CODES = ((OutOfMemory, 8), (Unsupported, 12), ((InvalidArgument, InvalidShape),
 _size, _pointer, _int = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
 
 
-def _struct(name, **fields):
+def _struct(name: str, **fields: Any) -> Any:
     """Every struct begins with its size and a list of extensions."""
     return type(name, (ctypes.Structure,), {"_fields_": [("struct_size", _size), ("extension", _pointer), *fields.items()]})
 
@@ -51,7 +52,7 @@ _create_error = ctypes.CFUNCTYPE(_pointer, ctypes.POINTER(_NewError))
 _Handler = ctypes.CFUNCTYPE(_pointer, ctypes.POINTER(_Frame))
 
 
-def _views(found):
+def _views(found: Any) -> List[View]:
     """Of dense buffers."""
     views = []
     for i in range(found.count):
@@ -69,7 +70,7 @@ def _views(found):
 _parsed = functools.lru_cache(256)(json.loads)
 
 
-def _attribute(attributes):
+def _attribute(attributes: Any) -> Any:
     """The one that there is, a JSON text."""
     if attributes.count != 1 or attributes.types[0] != _STRING:
         raise InvalidArgument("an operator of clattn has one attribute, a text; call it by clattn.jax.attention")
@@ -77,7 +78,7 @@ def _attribute(attributes):
     return _parsed(ctypes.string_at(span.address, span.bytes))
 
 
-def _tells_version(address):
+def _tells_version(address: Optional[int]) -> bool:
     """Whether XLA asks for it, as when a handler is registered; says it."""
     while address:
         extension = _Extension.from_address(address)
@@ -89,7 +90,7 @@ def _tells_version(address):
     return False
 
 
-def _error(api, error):
+def _error(api: int, error: Exception) -> Any:
     """One of XLA's, which takes it."""
     create = _create_error(_Api.from_address(api).create_error)
     code = next(code for kinds, code in _CODES if isinstance(error, kinds))
@@ -97,11 +98,11 @@ def _error(api, error):
     return create(ctypes.byref(said))
 
 
-def handler(function):
+def handler(function: Callable[[Any, List[View], List[View]], None]) -> Any:
     """A C function for XLA of one that takes (what the attribute says, views of arguments, views of results). It must
     live as long as the process."""
 
-    def handle(frame):
+    def handle(frame: Any) -> Any:
         frame = frame.contents
         if _tells_version(frame.extension) or frame.stage != _EXECUTE:
             return None

@@ -18,9 +18,10 @@ from torch import Tensor
 from ._arrays import torch_view
 from ._attention import _OUT_TYPES, _ROWS, Field, Prepared, broadcast, call_of, check_shapes, optional_fields, run
 from ._context import default_context
+from ._derivatives import refuse_tangents
 from ._errors import Error, InvalidArgument, InvalidShape, Unsupported
 from ._gradients import run_backward
-from ._problem import KEPT, options_of, window_of
+from ._problem import KEPT, number, options_of, window_of
 
 __all__ = ["enable", "disable", "is_enabled", "attention", "report"]
 
@@ -392,12 +393,14 @@ def _is_plain(tensors: Sequence[Tensor]) -> bool:
     return True
 
 
-def _refuse_tangents(tensors):
-    """An operator of Python would drop them in silence."""
-    if torch.autograd.forward_ad._current_level >= 0 and \
-            any(torch.autograd.forward_ad.unpack_dual(x).tangent is not None for x in tensors):
-        raise Unsupported("a tensor has a tangent, and clattn.torch.attention has no derivatives in forward mode; use "
-                          "backward()")
+def _constant(value, name):
+    """A number of the call, of which there is no gradient."""
+    if not isinstance(value, Tensor):
+        return value
+    if value.requires_grad and torch.is_grad_enabled():
+        raise InvalidArgument(f"{name}: requires a gradient, and there is none of it; give {name}.detach(), or multiply "
+                              "query by what is to be learned")
+    return number(value, name)
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Optional[Tensor] = None,
@@ -412,12 +415,13 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Optional[Tenso
     sinks. lse has none.
     """
     left, right = window_of(window)
+    scale, softcap = (None if x is None else _constant(x, name) for x, name in ((scale, "scale"), (softcap, "softcap")))
     tensors = query, key, value, mask, bias, slopes, sinks, key_lengths
     said = causal or "", alignment or "", left, right, softcap or 0.0, allow_rounded_weights, allow_tf32
     given = [x for x in tensors if x is not None]
-    if not isinstance(scale, Tensor) and _is_plain(given):
+    if _is_plain(given):
         out, lse = _compute(*tensors, said, scale)
     else:
-        _refuse_tangents(given)
+        refuse_tangents(query=query, key=key, value=value, bias=bias, slopes=slopes, sinks=sinks)
         out, lse = _operator(*tensors, *said[:4], scale, *said[4:])
     return (out, lse) if return_lse else out

@@ -13,6 +13,7 @@ EXTRA_DIST += \
 	tests/python/test_opinfo.py \
 	tests/python/test_package.py \
 	tests/python/test_pytorch.py \
+	tests/python/test_silence.py \
 	tests/python/test_torch.py \
 	tests/python/test_transformers.py \
 	tests/python/test_wheel.py \

@@ -117,6 +117,25 @@ class Operator(unittest.TestCase):
         ours.attention(*self.three, allow_tf32=True).block_until_ready()
         self.close(ours.attention(*self.three), formula(*self.three))
 
+    def test_nothing_is_cut_off(self):
+        for wrong in (jnp.ones(2), np.array([5.5, 6.0]), [True, True], jnp.array([True, False])):
+            with self.assertRaisesRegex(clattn.InvalidArgument, "^key_lengths: type"):
+                ours.attention(*self.three, key_lengths=wrong)
+        for wrong in (2**32 + 5, -2**31 - 1, 2**63 - 1):
+            for make in (np.array, jnp.array):
+                with self.assertRaisesRegex(Exception, "key_len"):
+                    jax.block_until_ready(ours.attention(*self.three, key_lengths=make([5, wrong])))
+        right = ours.attention(*self.three, key_lengths=jnp.array([5, 13], jnp.int32))
+        for make, kind in ((jnp.array, "uint8"), (jnp.array, "int64"), (jnp.array, "uint32"), (np.array, "uint64")):
+            self.close(ours.attention(*self.three, key_lengths=make([5, 13], kind)), right, 0)
+        for name in ("slopes", "sinks"):
+            with self.assertRaisesRegex(clattn.InvalidArgument, f"^{name}: type complex"):
+                ours.attention(*self.three, **{name: jnp.ones(4, jnp.complex64)}, alignment="top-left")
+        for name in ("scale", "softcap"):
+            for wrong in (True, "0.5", 1j):
+                with self.assertRaisesRegex(clattn.InvalidArgument, f"^{name} "):
+                    ours.attention(*self.three, **{name: wrong})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,38 @@
+"""What would be lost in silence: derivatives that arrays of PyTorch ask for, where a call has none."""
+import sys
+from typing import Any
+
+from ._errors import InvalidArgument, Unsupported
+
+_ADVICE = "call clattn.torch.attention, or this under torch.no_grad(), or give {name}.detach()"
+
+
+def refuse_gradients(**arrays: Any) -> None:
+    """Raises where a result without gradients would surprise."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    for name, array in arrays.items():
+        if getattr(array, "requires_grad", False) and torch.is_grad_enabled():
+            raise InvalidArgument(f"{name}: requires a gradient, which clattn.attention has not; "
+                                  f"{_ADVICE.format(name=name)}")
+    refuse_tangents(**arrays)
+
+
+def refuse_tangents(**arrays: Any) -> None:
+    """Raises where a tensor has one: derivatives in forward mode, of which no call knows."""
+    torch = sys.modules.get("torch")
+    forward_ad = sys.modules.get("torch.autograd.forward_ad")
+    if torch is None or forward_ad is None or forward_ad._current_level < 0:
+        return
+    for name, array in arrays.items():
+        if isinstance(array, torch.Tensor) and forward_ad.unpack_dual(array).tangent is not None:
+            raise Unsupported(f"{name}: has a tangent, and attention has no derivatives in forward mode here; use "
+                              "backward() and clattn.torch.attention")
+
+
+def is_written(array: Any) -> None:
+    """Tells PyTorch's autograd that a call has written to a tensor, which a backward pass may have kept."""
+    torch = sys.modules.get("torch")
+    if torch and isinstance(array, torch.Tensor) and not array.is_inference():
+        torch.autograd.graph.increment_version(array)
