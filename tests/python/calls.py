@@ -13,7 +13,7 @@ class Calls(TorchDispatchMode):
         self.served = {}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        for name, kind in ((clattn.torch._FORWARD, "forward"), (clattn.torch._BACKWARD, "backward")):
+        for name, kind in ((clattn._torch_sdpa._FORWARD, "forward"), (clattn._torch_sdpa._BACKWARD, "backward")):
             if function.overloadpacket is getattr(torch.ops.aten, name):
                 self.served[kind] = self.served.get(kind, 0) + 1
         return function(*args, **(kwargs or {}))

@@ -1,6 +1,7 @@
 """What the package has beside attention: pictures of weights, and how a runtime is found."""
 import importlib.util
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -64,6 +65,31 @@ class Runtime(unittest.TestCase):
                 self.assertIsNone(found(OCL_ICD_FILENAMES="mine"))
                 open(os.path.join(folder, "some.icd"), "w", encoding="ascii").close()
                 self.assertIsNone(found())  # the system has a driver
+
+
+
+@unittest.skipUnless(importlib.util.find_spec("mypy"), "no mypy")
+class Types(unittest.TestCase):
+    """What type checkers make of the package; mypy keeps what it knows of PyTorch in the environment's folder."""
+
+    def mypy(self, *arguments):
+        folder = os.path.join(os.environ["CLATTN_SOURCE"], "python")
+        return subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.path.join(sys.prefix, "mypy"), *arguments],
+                              cwd=folder, capture_output=True, text=True)
+
+    def test_the_package(self):
+        done = self.mypy()
+        self.assertEqual((done.returncode, done.stdout.splitlines()[:-1], done.stderr), (0, [], ""))
+
+    def test_who_uses_it(self):
+        program = ("import clattn\nclattn.attention(1, 2, 3, causal=True)\nclattn.Context(5)\n"
+                   "clattn.show([[1.0]]).save()\nclattn.devices()[0]['name']\nclattn.explain((1, 2, 3, 8)).splitlines()\n")
+        with tempfile.TemporaryDirectory() as work:
+            path = os.path.join(work, "user.py")
+            with open(path, "w", encoding="ascii") as out:
+                out.write(program)
+            found = self.mypy("--strict", path).stdout
+        self.assertEqual([line.split(":")[1] for line in found.splitlines()[:-1] if ": error:" in line], ["2", "3", "4"])
 
 
 if __name__ == "__main__":

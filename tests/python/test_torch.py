@@ -85,8 +85,8 @@ class Enabled(unittest.TestCase):
         """It is said of the types that have it: a call of another is not declined."""
         def call():
             clattn.torch.enable(allow_rounded_weights=True, allow_tf32=True)
-            self.assertIn(("allow_rounded_weights", 1), clattn.torch._kernel_options(False, torch.bfloat16))
-            self.assertIn(("allow_tf32", 1), clattn.torch._kernel_options(False, torch.float32))
+            self.assertIn(("allow_rounded_weights", 1), clattn._torch_sdpa._kernel_options(False, torch.bfloat16))
+            self.assertIn(("allow_tf32", 1), clattn._torch_sdpa._kernel_options(False, torch.float32))
             return [x for dtype in (torch.float32, torch.bfloat16, torch.float16) for x in
                     with_gradients(inputs(dtype=dtype))]
 
@@ -95,7 +95,7 @@ class Enabled(unittest.TestCase):
             self.assertLessEqual((one.double() - other.double()).abs().max().item(), 2e-1)
         self.assertEqual(clattn.torch.report(clear=True), {"served": {"forward": 3, "backward": 3}, "declined": {}})
         clattn.torch.enable()
-        self.assertIn(("allow_rounded_weights", 0), clattn.torch._kernel_options(False, torch.bfloat16))
+        self.assertIn(("allow_rounded_weights", 0), clattn._torch_sdpa._kernel_options(False, torch.bfloat16))
 
     def test_layouts(self):
         projected = normal(2, 9, 3, 4, 16)
@@ -177,16 +177,16 @@ class Enabled(unittest.TestCase):
         for three in ((query, key[:1], value[:1]), (query, key, value[:, :, :5]), (query, key[..., :8], value),
                       (query, key, value[..., :8]), (query[0], key[0], value[0]), (query, key, value[:, :2])):
             with self.assertRaises(clattn.Error):
-                clattn.torch._arguments(*three, None, False, None)
+                clattn._torch_sdpa._arguments(*three, None, False, None)
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
         stock = []
-        with mock.patch.dict(clattn.torch._originals, {name: mock.Mock(call_boxed=lambda *given, **named: stock.append(
-                given)) for name in (clattn.torch._FORWARD, clattn.torch._BACKWARD)}):
-            clattn.torch._forward(keys, query, key[:1], value[:1])
+        with mock.patch.dict(clattn._torch_sdpa._originals, {name: mock.Mock(call_boxed=lambda *given, **named: stock.append(
+                given)) for name in (clattn._torch_sdpa._FORWARD, clattn._torch_sdpa._BACKWARD)}):
+            clattn._torch_sdpa._forward(keys, query, key[:1], value[:1])
             for change in ({"grad_out": out[:, :, :3]}, {"out": out[..., :3]}, {"lse": lse[:1]}, {"key": key[:1]},
                            {"lse": lse.double()}, {"grad_out": out.double()}):
                 given = {"grad_out": out, "query": query, "key": key, "value": value, "out": out, "lse": lse, **change}
-                clattn.torch._backward(keys, *given.values(), 0.0, False)
+                clattn._torch_sdpa._backward(keys, *given.values(), 0.0, False)
         self.assertEqual(len(stock), 7)
         self.assertEqual(clattn.torch.report()["served"], {})
 
