@@ -149,7 +149,8 @@ _texts: Dict[str, Any] = {}
 
 
 def _text(name: str) -> int:
-    """The address of a C string that stays."""
-    if name not in _texts:
-        _texts[name] = ctypes.create_string_buffer(name.encode())
-    return ctypes.addressof(_texts[name])
+    """The address of a C string that stays, the same for every thread."""
+    found = _texts.get(name)
+    if found is None:
+        found = _texts.setdefault(name, ctypes.create_string_buffer(name.encode()))
+    return ctypes.addressof(found)

@@ -1,8 +1,10 @@
 """What would be wrong in silence: memory that means more than its bytes, numbers that would be cut off, results that
 someone else relies on. Each is right, or an error that names the argument."""
+import ctypes
 import importlib.util
 import unittest
 import warnings
+from unittest import mock
 
 import numpy as np
 import torch
@@ -183,6 +185,20 @@ class Numbers(Case):
     def test_words(self):
         for options in ({"strategy": 5}, {"causal": 5}, {"return_weights": True}, {"alignment": True}):
             self.refused("must be", **options)
+
+    def test_the_name_of_a_strategy_stays_where_it_is(self):
+        """Though another thread gives the same name while the first one makes room for it."""
+        problem, create, found = clattn._problem, ctypes.create_string_buffer, []
+
+        def slow(text):
+            if not found:
+                found.append(0)
+                found[0] = problem._text("a name")
+            return create(text)
+
+        with mock.patch.object(problem.ctypes, "create_string_buffer", slow):
+            self.assertEqual(problem._text("a name"), found[0])
+        self.assertEqual(ctypes.string_at(found[0]), b"a name")
 
     def test_a_plan_refuses_what_it_would_not_take(self):
         with self.assertRaisesRegex(TypeError, "casual"):
