@@ -78,6 +78,9 @@ def new(name: str, **fields: Any) -> Any:
     functions[f"{name}_init"](ctypes.byref(struct), ctypes.sizeof(struct))
     for field, value in fields.items():
         setattr(struct, field, value)
+        if isinstance(value, int) and (getattr(struct, field) or 0) != value:  # ctypes cuts off what does not fit
+            kind = next(kind for known, kind, _ in _layout.STRUCTS[name][1] if known == field)
+            raise ValueError(f"{name}.{field} {value}: does not fit {kind}")
     return struct
 
 

@@ -186,6 +186,15 @@ class Numbers(Case):
         for options in ({"strategy": 5}, {"causal": 5}, {"return_weights": True}, {"alignment": True}):
             self.refused("must be", **options)
 
+    def test_fields_of_structs(self):
+        new = clattn.library.new
+        self.assertEqual(new("clattn_problem", batch=2**63 - 1, features=2**32 - 1).batch, 2**63 - 1)
+        for field, wrong in (("batch", 2**63), ("features", -1), ("causal", 2**32 + 1)):
+            with self.assertRaisesRegex(ValueError, f"^clattn_problem.{field} {wrong}: does not fit"):
+                new("clattn_problem", **{field: wrong})
+        with self.assertRaises(AttributeError):
+            new("clattn_problem", heads=1)
+
     def test_the_name_of_a_strategy_stays_where_it_is(self):
         """Though another thread gives the same name while the first one makes room for it."""
         problem, create, found = clattn._problem, ctypes.create_string_buffer, []
