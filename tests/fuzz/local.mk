@@ -28,8 +28,8 @@ tests_fuzz_options_LDADD = $(fuzz_ldadd)
 tests_fuzz_options_DEPENDENCIES = $(fuzz_depends)
 tests_fuzz_problems_SOURCES = \
 	tests/fuzz/problem_kinds.c \
+	tests/fuzz/problem_kinds.h \
 	tests/fuzz/problems.c \
-	tests/fuzz/problems.h \
 	$(null_driver_sources) \
 	$(fuzz_common)
 tests_fuzz_problems_LDADD = $(fuzz_ldadd)

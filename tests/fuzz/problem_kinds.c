@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "offline/null_driver.h"
-#include "problems.h"
+#include "problem_kinds.h"
 
 const char *fuzz_strategy(unsigned number)
 {

@@ -5,7 +5,7 @@
  * Byte 0: the kind of problem; byte 1: the device. Then edits: the number of a field, 0 ends, and its value. Then
  * edits of the tensors in the same way, offset and strides; the rest is what is in them. */
 #define _XOPEN_SOURCE 700
-#include "problems.h"
+#include "problem_kinds.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The kinds of problems that tests/fuzz/problems.c tries: what a problem of each begins with, its fields, and the
  * functions of its operation under one form. */
-#ifndef CLATTN_TESTS_FUZZ_PROBLEMS_H
-#define CLATTN_TESTS_FUZZ_PROBLEMS_H
+#ifndef CLATTN_TESTS_FUZZ_PROBLEM_KINDS_H
+#define CLATTN_TESTS_FUZZ_PROBLEM_KINDS_H
 
 #include "clattn_additive.h"
 #include "clattn_cache.h"
