@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sample.h"
+#include "small_calls.h"
 #include "small_layers.h"
 #include "support/small_cache.h"
 
