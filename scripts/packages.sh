@@ -90,9 +90,10 @@ install_packages() {
 # Names of packages on lines of missing_packages.
 package_names() { awk '$2 != "-" { print $2 }' | sort -u; }
 
-# would_install PACKAGE...: what apt-get says that it would do.
+# would_install PACKAGE...: what apt-get says that it would do. --simulate tells no sizes, and --assume-no alone
+# installs what needs nothing else, for then it does not ask.
 would_install() {
-    LC_ALL=C apt-get --assume-no -o Debug::NoLocking=1 --no-install-recommends install "$@" 2>&1
+    LC_ALL=C apt-get --assume-no --print-uris -o Debug::NoLocking=1 --no-install-recommends install "$@" 2>&1
 }
 
 # package_sizes PACKAGE...: how many that makes with all that they need, and how large they are, where apt-get tells. It
