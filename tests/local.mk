@@ -306,6 +306,7 @@ EXTRA_DIST += \
 	tests/consumer/CMakeLists.txt \
 	tests/consumer/by_cmake \
 	tests/consumer/consumer.c \
+	tests/consumer/fetched/CMakeLists.txt \
 	tests/consumer/growth.c \
 	tests/consumer/growth_tries.h \
 	tests/consumer/growth_layers.c \
