@@ -34,6 +34,7 @@ test_programs = \
 	tests/layers/additive_gradients \
 	tests/layers/additive_derivatives \
 	tests/case_calls \
+	tests/paged_cases \
 	tests/api/host_refused \
 	tests/api/problems \
 	tests/api/append \
@@ -207,6 +208,7 @@ test_scripts = \
 	tests/units/amx.sh \
 	tests/robust/oclgrind.sh \
 	tests/case_calls_fused.sh \
+	tests/paged_cases_split.sh \
 	tests/run_cases.sh \
 	tests/robust/devices.sh \
 	tests/cli/run \
