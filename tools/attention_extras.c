@@ -114,7 +114,7 @@ static int prepare_sequences(struct inputs *inputs, struct attention *attention,
         return cu_k->data ? failure_misuse(failure, "cu_k: keys in pages have key_lengths; leave it out") : 0;
     }
     if (!cu_k->data) {
-        if (tensor_create(cu_k, cu_q->type, cu_q->dims, cu_q->shape, "cu_k", failure) != 0) {
+        if (tensor_create(cu_k, cu_q->type, cu_q->dims, cu_q->shape, "cu_k", failure) != 0 || !cu_k->data) {
             return -1;
         }
         memcpy(cu_k->data, cu_q->data, tensor_bytes(cu_q));

@@ -20,6 +20,9 @@ int failure_of_library(struct failure *failure, int status, const char *text)
     return -1;
 }
 
+#undef failure_misuse
+#undef failure_failed
+
 int failure_misuse(struct failure *failure, const char *format, ...)
 {
     va_list arguments;

@@ -76,7 +76,7 @@ static int label(struct heat *heat, const struct inputs *inputs, int64_t entry, 
     if (inputs->tokens) {
         tokens = tokens_of(parsed, entry, failure);
     }
-    heat->has_sentences = cJSON_IsArray(parsed) && cJSON_IsArray(parsed->child);
+    heat->has_sentences = parsed && cJSON_IsArray(parsed) && cJSON_IsArray(parsed->child);
     n = tokens ? cJSON_GetArraySize(tokens) : 0;
     heat->has_tokens = n > 0 && n >= first_column + heat->columns && n >= first_row + heat->rows;
     if (!heat->has_tokens) {

@@ -91,14 +91,13 @@ int layout_broadcast(const struct tensor *tensor, const struct axes *query, int6
 {
     const int64_t wanted[3] = { query->heads, query->rows, keys };
     int lead = tensor->dims > 3 ? tensor->dims - 3 : 0, is_one = 1;
-    int own = tensor->dims - lead;
     char shape[TENSOR_SHAPE_TEXT];
     int64_t step = 1;
     int fits = tensor->dims > 0 && check_lead(tensor, lead, query, &is_one) == 0;
     *key_len = -1;
     memset(stride, 0, 4 * sizeof *stride);
-    for (int axis = 2; fits && axis >= 3 - own; axis--) {
-        int64_t extent = tensor->shape[lead + axis - (3 - own)];
+    for (int axis = 2, at = tensor->dims - 1; fits && axis >= 0 && at >= lead; axis--, at--) {
+        int64_t extent = tensor->shape[at];
         int is_short = axis == 2 && extent < keys && extent != 1;
         fits = extent == wanted[axis] || extent == 1 || is_short;
         stride[axis + 1] = extent == 1 ? 0 : step;

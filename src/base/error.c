@@ -7,6 +7,10 @@
 
 static _Thread_local struct error_record last;
 
+#undef error_set
+#undef error_opencl
+#undef error_gemm
+
 clattn_status error_set(clattn_status status, const char *format, ...)
 {
     va_list arguments;

@@ -30,6 +30,13 @@ clattn_status error_opencl(cl_int code, const char *call, const char *format, ..
 /* The same for CLBlast. */
 clattn_status error_gemm(int code, const char *call);
 
+/* What the static analyzer (tests/analyze) does not see in a header: none of them returns CLATTN_OK. */
+#ifdef __clang_analyzer__
+#define error_set(status, ...) (error_set(status, __VA_ARGS__), (status))
+#define error_opencl(...) (error_opencl(__VA_ARGS__), CLATTN_OPENCL_ERROR)
+#define error_gemm(...) (error_gemm(__VA_ARGS__), CLATTN_OPENCL_ERROR)
+#endif
+
 const char *error_text(void);
 int error_native(void);
 

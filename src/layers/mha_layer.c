@@ -110,9 +110,11 @@ static void explain_steps(const struct clattn_mha *mha, struct text *text)
 static clattn_status plan(struct clattn_mha *mha, struct text *explain)
 {
     const clattn_mha_problem *p = &mha->problem.p;
+    struct clattn_plan *attention = NULL;
     int64_t projected;
     plan_steps(mha, &projected);
-    clattn_status status = planner_plan(mha->context, &mha->problem.attention.any, &mha->attention);
+    clattn_status status = planner_plan(mha->context, &mha->problem.attention.any, &attention);
+    mha->attention = attention;
     if (status == CLATTN_OK) {
         status = plan_sections(mha, projected);
     }

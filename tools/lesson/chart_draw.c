@@ -121,8 +121,10 @@ static int make_linear_ticks(double low, double high, struct tick *ticks)
 {
     const double rough = (high - low) / 5, power = pow(10, floor(log10(rough)));
     const double step = power * (rough / power < 1.5 ? 1 : rough / power < 3.5 ? 2 : rough / power < 7.5 ? 5 : 10);
+    const double first = ceil(low / step - 1e-9);
     int count = 0;
-    for (double at = ceil(low / step - 1e-9) * step; at <= high + step * 1e-9 && count < TICKS_MAX; at += step) {
+    while (count < TICKS_MAX && (first + count) * step <= high + step * 1e-9) {
+        const double at = (first + count) * step;
         ticks[count].at = fabs(at) < step * 1e-6 ? 0 : at;
         snprintf(ticks[count].label, sizeof(ticks[count].label), "%g", ticks[count].at);
         ++count;

@@ -37,7 +37,7 @@ static int read_tokens(struct sentence *s, struct failure *failure)
     }
     for (int i = 0; i < s->count; ++i) {
         const cJSON *token = cJSON_IsArray(list) ? cJSON_GetArrayItem(list, i) : NULL;
-        if (cJSON_IsString(token)) {
+        if (token && cJSON_IsString(token)) {
             snprintf(s->tokens[i], sizeof(s->tokens[i]), "%.20s", token->valuestring);
         } else {
             snprintf(s->tokens[i], sizeof(s->tokens[i]), "token %d", i);
