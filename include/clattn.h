@@ -402,7 +402,7 @@ CLATTN_API const char *clattn_plan_explain(const clattn_plan *plan);
 /* How far softmax weights may be rounded, relative to themselves, before they meet the values: 2^-16 where a matrix
  * unit takes them in two parts of bfloat16, 2^-21 of float16, 2^-11 as tf32; where a plan makes use of
  * allow_rounded_weights 2^-8 in bfloat16, 2^-11 in float16; 0 (also for NULL) where they stay in float32 or wider. It
- * adds as much, times sum_j p_j |v_j|, to an output's error. */
+ * adds as much, times sum_j p_j |v_j|, to an output's error. Of a backward plan: of weights and their derivatives. */
 CLATTN_API double clattn_plan_weight_rounding(const clattn_plan *plan);
 
 /* The same of queries, keys and values: 2^-11 where a plan makes use of allow_tf32, else 0. With a share of f, an
