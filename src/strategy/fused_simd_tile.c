@@ -123,9 +123,9 @@ static struct simd_choice choose_of_table(const clattn_context *context, const c
                                           enum simd_product product)
 {
     struct simd_choice choice = { .product = product, .keys = choose_keys(context, p, product) };
-    const struct tile *best = NULL, *tile;
-    for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
-        if (!best || turn_cost(context, p, tile) < turn_cost(context, p, best)) {
+    const struct tile *best = tile_of(context, product, 0), *tile; /* the table has one of each product */
+    for (int rank = 1; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
+        if (turn_cost(context, p, tile) < turn_cost(context, p, best)) {
             best = tile;
         }
     }
