@@ -302,6 +302,7 @@ EXTRA_DIST += tests/cases
 
 EXTRA_DIST += \
 	tests/abi/libclattn.abi \
+	tests/analyze \
 	tests/cli/counted.py \
 	tests/cli/formats.py \
 	tests/cli/malformed_files.py \
@@ -323,9 +324,13 @@ EXTRA_DIST += \
 	tests/generate/with_model.sh \
 	tests/leaks-of-others.txt \
 	tests/limited \
+	tests/long \
 	tests/mutants.txt \
 	tests/mutants_host.txt \
 	tests/mutate \
+	tests/races-of-others.txt \
+	tests/robust/thread_sanitizer \
+	tests/tidy \
 	tests/offline/amd \
 	tests/offline/budget \
 	tests/offline/budget.clh \
@@ -345,6 +350,7 @@ EXTRA_DIST += \
 	tests/offline/shares \
 	tests/offline/to_assembly \
 	tests/counts.sh \
+	tests/coverage \
 	tests/docs/counted.py \
 	tests/docs/made.py \
 	tests/docs/pages.py \

@@ -22,6 +22,13 @@ static int rounds_weights(const clattn_problem *p)
     return p->allow_rounded_weights && !is_half(p);
 }
 
+/* Who keeps gradients of 16-bit numbers in float32 wants what float32 has: two parts are 16 bits of a weight. In 16
+ * bits the rounding of the result is far more. Which gradients are wanted is not asked: no bit may depend on that. */
+static int wants_float32(const struct backward_problem *b)
+{
+    return b->dquery_type == CLATTN_FLOAT32 && !b->attention.p.allow_rounded_weights;
+}
+
 static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
     const struct backward_problem *b = backward_problem(any);
@@ -32,6 +39,11 @@ static int applicable(const clattn_context *context, const struct any_problem *a
     }
     if (!has_parts(p->type) || !has_parts(p->key_type) || !has_parts(p->value_type) || !has_parts(p->out_type)) {
         text_append(why, "tiles hold bfloat16: for queries, keys, values and out in bfloat16 or float16");
+        return 0;
+    }
+    if (wants_float32(b) && !b->attention.any.strategy_name[0]) {
+        text_append(why, "gradients in float32: with allow_rounded_weights, or when asked for by name, since weights "
+                         "and dZ have 16 bits");
         return 0;
     }
     if (!backward_simd_applicable(context, b, why)) {

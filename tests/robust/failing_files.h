@@ -1,4 +1,4 @@
-/* File operations that fail on request. The program that links failing_files.c with its --wrap list (tests/local.mk)
+/* File operations that fail on request. The program that links failing_files.c with its --wrap list (local.mk)
  * gives them to everything that it links statically, which is the library and the command. One thread. */
 #ifndef CLATTN_TESTS_ROBUST_FAILING_FILES_H
 #define CLATTN_TESTS_ROBUST_FAILING_FILES_H

@@ -1,5 +1,5 @@
 /* Memory that runs out on request. The program that links failing_memory.c with
- * --wrap=malloc, calloc, realloc and strdup (tests/local.mk) gives it to everything that it links
+ * --wrap=malloc, calloc, realloc and strdup (tests/robust/local.mk) gives it to everything that it links
  * statically, which is the library; drivers and CLBlast keep their own. */
 #ifndef CLATTN_TESTS_ROBUST_FAILING_MEMORY_H
 #define CLATTN_TESTS_ROBUST_FAILING_MEMORY_H

@@ -1,5 +1,5 @@
 /* Programs that are built once, so that the driver need not compile again for each fault. The program that links
- * kept_programs.c with its --wrap list (tests/local.mk) gives the library, for each program that it makes in one
+ * kept_programs.c with its --wrap list (tests/robust/local.mk) gives the library, for each program that it makes in one
  * cl_context, one that was built before from the same source with the same options. The calls that then do not reach
  * the driver are counted, and fail, as fault_layer has it. CLBlast's own programs are not among them. One thread. */
 #ifndef CLATTN_TESTS_ROBUST_KEPT_PROGRAMS_H

@@ -35,6 +35,13 @@ tests_robust_file_faults_SOURCES = \
 	tests/robust/file_steps.h \
 	tests/robust/file_steps_command.c
 
+tests_robust_threads_SOURCES = \
+	tests/robust/layer_bits.c \
+	tests/robust/layer_bits.h \
+	tests/robust/small_layers.c \
+	tests/robust/small_layers.h \
+	tests/robust/threads.c
+
 # Processes that are killed while they write programs.
 tests_robust_kills_LDFLAGS = $(tests_offline_programs_LDFLAGS)
 tests_robust_kills_SOURCES = \

@@ -251,6 +251,10 @@ int main(void)
     }
     before = holdings_now();
     for (long i = 0; i < count; ++i) {
+        if (count >= 100000 && i % (count / 10) == 0) {
+            after = holdings_now();
+            printf("%ld calls: heap %ld, resident %ld\n", i, after.heap, after.resident);
+        }
         call(i);
     }
     after = holdings_now();

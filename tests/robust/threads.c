@@ -1,17 +1,21 @@
 /* One context, eight threads: they make plans at the same moment, enqueue the same plans on queues of their
- * own with workspaces of their own, make blocking calls and merge; every output must have the bits that one
- * thread alone gets, every message must be the own thread's. Also to be run under ThreadSanitizer
- * (configure --enable-sanitizers=thread).
+ * own with workspaces of their own, make blocking calls, and layers, gradients and caches; every output must have the
+ * bits that one thread alone gets, every message must be the own thread's. Also run under ThreadSanitizer
+ * (tests/robust/thread_sanitizer).
  *
- * CLATTN_TEST_ROUNDS: how often each thread does everything. */
+ * CLATTN_TEST_ROUNDS: how often each thread does everything. CLATTN_TEST_SECONDS: instead, until so many are over.
+ * CLATTN_TEST_THREADS: how many threads. */
+#define _XOPEN_SOURCE 700
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "layer_bits.h"
 #include "small_calls.h"
 
-#define THREADS 8
+#define THREADS_MAX 64
 #define CALLS_MAX 64
 
 /* One sample on one strategy: what one thread alone computed, and the plan that all share. */
@@ -23,7 +27,10 @@ struct shared_call {
 };
 
 static struct shared_call calls[CALLS_MAX];
-static int call_count, rounds;
+static int call_count, thread_count = 8, rounds = 4;
+static double end_seconds; /* 0: rounds count */
+static int is_over;
+static struct layer_bits expected_layers;
 static clattn_context *context;
 static pthread_barrier_t together;
 
@@ -86,6 +93,31 @@ static int own_message(int number)
            strncmp(clattn_last_error(), expected, strlen(expected)) == 0;
 }
 
+static double now_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* The same answer for all threads, which meet here. */
+static int is_last(int round)
+{
+    if (pthread_barrier_wait(&together) == PTHREAD_BARRIER_SERIAL_THREAD) {
+        is_over = end_seconds > 0 ? now_seconds() >= end_seconds : round >= rounds;
+    }
+    pthread_barrier_wait(&together);
+    return is_over;
+}
+
+static void layers_and_compare(struct worker *worker, cl_command_queue queue)
+{
+    static const struct shared_call layers = { .strategy = "layers" };
+    struct layer_bits bits;
+    const int ok = layer_bits_compute(context, queue, &bits) && memcmp(&bits, &expected_layers, sizeof(bits)) == 0;
+    report(worker, ok, &layers, "own layers, gradients and caches");
+}
+
 static void *work(void *data)
 {
     static const cl_command_queue_properties kinds[2] = { 0, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE };
@@ -94,7 +126,8 @@ static void *work(void *data)
     for (int i = 0; i < 2; ++i) {
         queues[i] = clCreateCommandQueue(clattn_context_cl(context), clattn_context_device(context), kinds[i], NULL);
     }
-    for (int round = 0; round < rounds; ++round) {
+    for (int round = 0; !is_last(round); ++round) {
+        layers_and_compare(worker, queues[0]);
         for (int i = 0; i < call_count; ++i) {
             /* The same call at the same moment in even rounds, each its own in odd ones. */
             const struct shared_call *call = &calls[(i + (round % 2 ? worker->number : 0)) % call_count];
@@ -142,6 +175,10 @@ static void compute_alone(void)
             }
         }
     }
+    if (!layer_bits_compute(alone, clattn_context_queue(alone), &expected_layers)) {
+        printf("FAILED alone, layers: %s\n", clattn_last_error());
+        exit(1);
+    }
     clattn_context_destroy(alone);
 }
 
@@ -167,13 +204,21 @@ static void make_plans_at_once(void)
     }
 }
 
+static long setting(const char *name, long otherwise)
+{
+    const char *text = getenv(name);
+    return text && text[0] ? atol(text) : otherwise;
+}
+
 int main(void)
 {
-    const char *text = getenv("CLATTN_TEST_ROUNDS");
-    pthread_t threads[THREADS];
-    struct worker workers[THREADS] = { { 0 } };
+    pthread_t threads[THREADS_MAX];
+    struct worker workers[THREADS_MAX] = { { 0 } };
     int passed = 0, failed = 0;
-    rounds = text && text[0] ? atoi(text) : 4;
+    rounds = (int)setting("CLATTN_TEST_ROUNDS", rounds);
+    thread_count = (int)setting("CLATTN_TEST_THREADS", thread_count);
+    thread_count = thread_count < THREADS_MAX ? thread_count : THREADS_MAX;
+    const double seconds = (double)setting("CLATTN_TEST_SECONDS", 0);
     setvbuf(stdout, NULL, _IOLBF, 0);
     compute_alone();
     if (clattn_context_open(NULL, NULL, &context) != CLATTN_OK) {
@@ -181,12 +226,13 @@ int main(void)
         return 1;
     }
     make_plans_at_once();
-    pthread_barrier_init(&together, NULL, THREADS);
-    for (int i = 0; i < THREADS; ++i) {
+    pthread_barrier_init(&together, NULL, (unsigned)thread_count);
+    end_seconds = seconds > 0 ? now_seconds() + seconds : 0;
+    for (int i = 0; i < thread_count; ++i) {
         workers[i].number = i;
         pthread_create(&threads[i], NULL, work, &workers[i]);
     }
-    for (int i = 0; i < THREADS; ++i) {
+    for (int i = 0; i < thread_count; ++i) {
         pthread_join(threads[i], NULL);
         passed += workers[i].passed;
         failed += workers[i].failed;
@@ -197,7 +243,7 @@ int main(void)
         test_call_free(&calls[i].expected);
     }
     clattn_context_destroy(context);
-    printf("%d calls of %d threads, %d rounds\n", call_count, THREADS, rounds);
+    printf("%d calls and the layers of %d threads, %g s or %d rounds\n", call_count, thread_count, seconds, rounds);
     printf("%d passed, %d failed, 0 skipped\n", passed, failed);
     return failed || passed == 0 ? 1 : 0;
 }
