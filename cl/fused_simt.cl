@@ -15,13 +15,11 @@
  * Each stage stands between two barriers: one after it was filled, one before it is filled again. A row's
  * sum is kept in parts, one a work-item, until the end. Every work-item of the group passes every barrier:
  * loop bounds depend on the group alone. */
-#include "simt_tile.clh"
-#include "hidden.clh"
+#include "simt_products.clh"
 #include "philox.clh"
 
 /* HAS, not ASKS, though both are known here: with ASKS Intel's compiler spills registers on some GPUs. */
 #define CHANGES_SCORES (HAS(SOFTCAP) || HAS(BIAS) || HAS(SLOPES))
-#define HIDDEN_WEIGHT (-(REAL)0)
 
 /* Of a work-item's `seen`: bit r for a row that may see a key; bit KEPT + r for one that a weight was kept of. */
 #define KEPT (ASKS(DROPOUT) ? 16 : 0)
@@ -29,17 +27,6 @@
 #if ITEM_ROWS > 16 || ITEM_ROWS * ITEM_KEYS > 32
 #error "a work-item has at most 16 rows, and a bit for each of its scores"
 #endif
-
-/* GPUs have an instruction for exp2 of a float. */
-#if TYPE == CLATTN_CL_FLOAT64
-#define EXP(x) exp(x)
-#else
-#define EXP(x) exp2((x) * 1.44269504f)
-#endif
-
-#define FOR_ROWS _Pragma("unroll") for (int r = 0; r < ITEM_ROWS; ++r)
-#define FOR_KEYS _Pragma("unroll") for (int n = 0; n < ITEM_KEYS; ++n)
-#define FOR_COLUMNS _Pragma("unroll") for (int c = 0; c < ITEM_COLUMNS; ++c)
 
 /* Where a work-group and its work-item stand. */
 typedef struct place {
@@ -50,20 +37,6 @@ typedef struct place {
 static inline int row_of(const place *at, int r)
 {
     return at->rows.first_row + at->y * ITEM_ROWS + r;
-}
-
-static inline void multiply_scores(__local const REAL *stage, const place *at, int depth,
-                                   REAL score[ITEM_ROWS][ITEM_KEYS])
-{
-    for (int from = 0; from < depth; from += 8) {
-        UNROLL_STEPS
-        for (int c = 0; c < 8; ++c) {
-            REAL query[ITEM_ROWS], key[ITEM_KEYS];
-            read_run(query, stage + (from + c) * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
-            read_run(key, stage + KEYS_AT + (from + c) * KEY_PITCH + at->x * ITEM_KEYS, ITEM_KEYS);
-            FOR_ROWS FOR_KEYS score[r][n] = fma(query[r], key[n], score[r][n]);
-        }
-    }
 }
 
 /* Bit r * ITEM_KEYS + n: row r may see key n. Loops over rows are not unrolled here and below: the addresses
@@ -95,8 +68,6 @@ static inline uint kept_keys(const clattn_params *p, const place *at, int from)
     }
     return kept;
 }
-
-#define BIT(bits, r, n) (((bits) >> ((r) * ITEM_KEYS + (n))) & 1)
 
 /* Softcap, what bias and slopes add, and what is hidden. The scores wait in the work-item's own part of the weights
  * tile, where an index known only at run time does no harm. */
@@ -206,44 +177,6 @@ static inline void write_weights(const clattn_params *p, __local REAL *weights, 
     }
 }
 
-static inline void read_value_row(REAL value[ITEM_COLUMNS], __local const REAL *stage, const place *at,
-                                  int key)
-{
-    #pragma unroll
-    for (int c = 0; c < ITEM_COLUMNS; c += RUN) {
-        read_run(value + c, stage + key * COLUMNS + OUTPUT_COLUMN(at->x, c), RUN);
-    }
-}
-
-static inline void multiply_values(__local const REAL *stage, __local const REAL *weights,
-                                   const place *at, REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
-{
-    UNROLL_STEPS
-    for (int key = 0; key < KEYS_STAGED; ++key) {
-        REAL weight[ITEM_ROWS], value[ITEM_COLUMNS];
-        read_run(weight, weights + key * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
-        read_value_row(value, stage, at, key);
-        FOR_ROWS FOR_COLUMNS accumulator[r][c] = fma(weight[r], value[c], accumulator[r][c]);
-    }
-}
-
-/* The same where a value is not finite: 0 * NaN must not reach a row to which the key is hidden. */
-static inline void multiply_values_not_finite(__local const REAL *stage, __local const REAL *weights,
-                                              const place *at, REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
-{
-    #pragma unroll 1
-    for (int key = 0; key < KEYS_STAGED; ++key) {
-        REAL weight[ITEM_ROWS], value[ITEM_COLUMNS];
-        read_run(weight, weights + key * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
-        read_value_row(value, stage, at, key);
-        FOR_ROWS {
-            if (!IS_HIDDEN_WEIGHT(weight[r])) {
-                FOR_COLUMNS accumulator[r][c] = fma(weight[r], value[c], accumulator[r][c]);
-            }
-        }
-    }
-}
-
 /* A row's sum is in parts, each with a sign: negative where no weight of the part was kept, as of one that saw no
  * key, which is -0. */
 static inline void write_parts(__local REAL *partial, const place *at, uint seen, REAL row_sum[ITEM_ROWS])
@@ -316,7 +249,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
                 value_not_finite = 0;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
-            multiply_scores(stage, &at, min(SIMT_DEPTH, p->head_dim - column), score);
+            multiply_scores(stage, at.x, at.y, min(SIMT_DEPTH, p->head_dim - column), score);
         }
         finish_tile(p, &in, &at, from, weights_tile, kept, score, &seen);
         write_maxima(partial, &at, score);
@@ -333,9 +266,9 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             }
             barrier(CLK_LOCAL_MEM_FENCE);
             if (value_not_finite) {
-                multiply_values_not_finite(stage, weights_tile + key * ROW_PITCH, &at, accumulator);
+                multiply_values_not_finite(stage, weights_tile + key * ROW_PITCH, at.x, at.y, accumulator);
             } else {
-                multiply_values(stage, weights_tile + key * ROW_PITCH, &at, accumulator);
+                multiply_values(stage, weights_tile + key * ROW_PITCH, at.x, at.y, accumulator);
             }
         }
     }

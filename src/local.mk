@@ -139,6 +139,8 @@ libclattn_core_la_SOURCES = \
 	src/plan/self_check.h \
 	src/plan/self_check_answers.c \
 	src/plan/self_check_call.c \
+	src/plan/simt_tile.c \
+	src/plan/simt_tile.h \
 	src/plan/strategy.h \
 	src/plan/tile_choice.c \
 	src/plan/tile_choice.h \
@@ -223,6 +225,7 @@ libclattn_core_la_SOURCES = \
 	src/strategy/backward_simd.c \
 	src/strategy/backward_simd.h \
 	src/strategy/backward_simd_run.c \
+	src/strategy/backward_simt.c \
 	src/strategy/fused_amx.c \
 	src/strategy/fused_mma.c \
 	src/strategy/fused_simd.c \
@@ -271,6 +274,9 @@ KERNEL_FILES = \
 	cl/backward_rows.clh \
 	cl/backward_simd.cl \
 	cl/backward_simd_layout.h \
+	cl/backward_simt.cl \
+	cl/backward_simt_layout.h \
+	cl/backward_simt_tile.clh \
 	cl/backward_sums.clh \
 	cl/backward_terms.clh \
 	cl/backward_tiles.clh \
@@ -333,6 +339,7 @@ KERNEL_FILES = \
 	cl/simd_product_registers.clh \
 	cl/simd_rows.clh \
 	cl/simt_layout.h \
+	cl/simt_products.clh \
 	cl/simt_tile.clh \
 	cl/split.cl \
 	cl/split_layout.h \

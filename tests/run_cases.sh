@@ -33,7 +33,9 @@ for strategy; do
     needed=out,lse,present_key,present_value,qk_matmul_output,key_quantised,value_quantised
     case $strategy in
     reference | auto | plain) missing='' needed=$needed,dq,dk,dv,dbias,dslopes,dsinks ;;
-    fused_simd | fused_amx) missing=--skip-missing needed=$needed,dq,dk,dv,dbias,dslopes,dsinks ;;
+    fused_simd | fused_amx | fused_simt)
+        missing=--skip-missing needed=$needed,dq,dk,dv,dbias,dslopes,dsinks
+        ;;
     staged) missing='--not-tag paged --not-tag quantised' ;;
     *) missing=--skip-missing ;;
     esac

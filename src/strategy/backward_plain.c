@@ -114,6 +114,14 @@ clattn_status backward_plain_build(struct clattn_plan *plan, unsigned wanted, st
     return status;
 }
 
+unsigned backward_scalars_wanted(const struct backward_problem *b)
+{
+    const uint32_t sums = CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE;
+    return 1u << ROW_TERMS_KERNEL | (backward_wants(b, CLATTN_GRADIENT_BIAS) ? 1u << DBIAS : 0) |
+           (backward_wants(b, sums) ? 1u << ROW_SUMS : 0) |
+           (backward_wants(b, sums | CLATTN_GRADIENT_SINKS) ? 1u << HEAD_SUMS : 0);
+}
+
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     struct backward_plain *state = calloc(1, sizeof(*state));

@@ -22,6 +22,9 @@ struct backward_run {
 /* Sets plan->workspace_bytes to what these kernels need, from the workspace's beginning on. */
 clattn_status backward_plain_measure(struct clattn_plan *plan);
 
+/* What backward_run_row_terms and backward_run_scalars need of the problem. */
+unsigned backward_scalars_wanted(const struct backward_problem *problem);
+
 /* Compiles the kernels of `wanted`, bits 1 << enum backward_kernel. */
 clattn_status backward_plain_build(struct clattn_plan *plan, unsigned wanted, struct backward_plain *state);
 

@@ -15,7 +15,6 @@ _Static_assert(sizeof(clattn_sums) <= ATTENTION_OWN_BYTES && sizeof(clattn_recta
                "more arguments than every device takes");
 
 #define COLUMNS_MAX 1024 /* head_dim + head_dim_v: what a work-group has of them lives in private memory */
-#define WANTED_ALWAYS (1u << ROW_TERMS_KERNEL)
 
 /* Registers: rows or columns at once, x vectors of 16 keys. As many as fit with a vector of each and an element. */
 static const struct registers {
@@ -199,14 +198,6 @@ static clattn_status measure(struct clattn_plan *plan, struct backward_simd *sta
 
 /* ---- plan -------------------------------------------------------------------------------------- */
 
-static unsigned plain_wanted(const struct backward_problem *b)
-{
-    const uint32_t sums = CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE;
-    return WANTED_ALWAYS | (backward_wants(b, CLATTN_GRADIENT_BIAS) ? 1u << DBIAS : 0) |
-           (backward_wants(b, sums) ? 1u << ROW_SUMS : 0) |
-           (backward_wants(b, sums | CLATTN_GRADIENT_SINKS) ? 1u << HEAD_SUMS : 0);
-}
-
 static clattn_status build(struct clattn_plan *plan, const struct registers *tile, enum backward_product product,
                            int weight_parts, struct backward_simd *state)
 {
@@ -227,7 +218,7 @@ static clattn_status build(struct clattn_plan *plan, const struct registers *til
         status = program_kernel(plan->context, "backward_simd.cl", options.data, "add_sums", &state->add_sums);
     }
     text_free(&options);
-    return status == CLATTN_OK ? backward_plain_build(plan, plain_wanted(b), &state->plain) : status;
+    return status == CLATTN_OK ? backward_plain_build(plan, backward_scalars_wanted(b), &state->plain) : status;
 }
 
 static void describe(const struct clattn_plan *plan, const struct registers *tile, const char *words,

@@ -1,66 +1,30 @@
 /* fused_simt: one kernel, tiles through local memory, for GPUs. The tile comes from the tuning table. */
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "cl/simt_layout.h"
-#include "plan/row_blocks.h"
 #include "plan/tuning.h"
+#include "plan/simt_tile.h"
 #include "strategy/strategies.h"
 
 #define NAME "fused_simt"
 
-/* Multiply-adds that one launch may do on one compute unit: at most about a second on a slow device, so
- * that a watchdog does not strike. Longer calls are cut along heads and row blocks, which changes no
- * bit of the result. */
-#define LAUNCH_WORK_PER_UNIT 4e9
-
-struct shape {
-    struct row_tile of;
-    int keys_staged; /* values in local memory at once */
-};
-
 struct simt_state {
     struct kernel *kernel;
-    struct shape shape;
+    struct simt_shape shape;
 };
 
-/* Output columns come in few sizes, so that there are few programs: as many a work-item as is in this list. */
-static int column_count(const struct tile *tile, int64_t head_dim_v)
+static struct simt_shape shape_of(const struct tile *tile, const struct problem *problem)
 {
-    static const int a_work_item[] = { 1, 2, 4, 6, 8, 12, 16 };
-    const int across = tile->keys / tile->item_keys;
-    int columns = across;
-    for (size_t i = 0; i < sizeof(a_work_item) / sizeof(a_work_item[0]); ++i) {
-        if (a_work_item[i] <= tile->item_columns && columns < head_dim_v) {
-            columns = across * a_work_item[i];
-        }
-    }
-    return columns;
-}
-
-/* Stages for scores and for values share their memory: as many values as fill about what scores take, a
- * power of 2, and enough that each work-item has one to load. */
-static struct shape shape_of(const struct tile *tile, const struct problem *problem)
-{
-    const int across = tile->keys / tile->item_keys;
-    const int columns = column_count(tile, problem->p.head_dim_v);
-    const int score_stage = SIMT_SCORE_STAGE(tile->rows, tile->keys);
-    int keys_staged = tile->work_items / SIMT_VALUE_SPAN(columns, tile->work_items, across);
-    while (keys_staged < tile->keys && SIMT_VALUE_STAGE(2 * keys_staged, columns) <= score_stage + score_stage / 4) {
-        keys_staged *= 2;
-    }
-    const int reals = SIMT_STAGE(tile->rows, tile->keys, keys_staged, columns) + SIMT_WEIGHTS(tile->rows, tile->keys) +
-                      SIMT_PARTIAL(tile->rows, across);
     const size_t real_bytes = problem->p.type == CLATTN_FLOAT64 ? 8 : 4;
-    const size_t local_bytes = real_bytes * (size_t)reals + 64;
-    const int64_t depth = row_blocks_of(problem->p.head_dim, SIMT_DEPTH) * SIMT_DEPTH;
-    return (struct shape){ { *tile, depth < INT_MAX ? (int)depth : INT_MAX, columns, local_bytes }, keys_staged };
+    struct simt_shape shape = simt_shape_of(tile, problem->p.head_dim, problem->p.head_dim_v, real_bytes);
+    shape.of.local_bytes += real_bytes * SIMT_PARTIAL((size_t)tile->rows, (size_t)(tile->keys / tile->item_keys));
+    return shape;
 }
 
 /* The next tile from *rank on that the device has room for; 0: there is none. */
-static int find_shape(const struct device *device, const struct problem *problem, int *rank, struct shape *shape)
+static int find_shape(const struct device *device, const struct problem *problem, int *rank, struct simt_shape *shape)
 {
     const char *tiles = problem->p.type == CLATTN_FLOAT64 ? NAME " double" : NAME;
     const struct tile *tile;
@@ -77,7 +41,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
 {
     const struct problem *problem = attention_problem(any);
     const struct device *device = &context->device;
-    struct shape shape;
+    struct simt_shape shape;
     int rank = 0;
     if (!row_blocks_applicable(device, problem, why)) {
         return 0;
@@ -92,7 +56,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
 static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
     const struct problem *problem = attention_problem(any);
-    struct shape shape;
+    struct simt_shape shape;
     int rank = 0;
     if (!find_shape(&context->device, problem, &rank, &shape)) {
         return 1e30;
@@ -105,7 +69,7 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 
 /* What makes a vendor's compiler give each work-item the registers that the tile needs, and, but for float64, no
  * more than lets two work-groups share a core; make check-offline shows the outcome. */
-static void vendor_options(const struct device *device, const struct problem *problem, const struct shape *shape,
+static void vendor_options(const struct device *device, const struct problem *problem, const struct simt_shape *shape,
                            struct text *options)
 {
     const uint32_t wants_large = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP | CLATTN_FLAG_DROPOUT;
@@ -123,17 +87,14 @@ static void vendor_options(const struct device *device, const struct problem *pr
     }
 }
 
-static clattn_status build(clattn_context *context, const struct problem *problem, const struct shape *shape,
+static clattn_status build(clattn_context *context, const struct problem *problem, const struct simt_shape *shape,
                            struct kernel **kernel)
 {
     struct text text = TEXT_INIT;
     append_type_options(problem, &text);
-    text_append(&text,
-                " -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d "
-                "-D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d",
-                problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0, shape->of.tile.rows,
-                shape->of.tile.keys, shape->of.tile.item_keys, shape->of.tile.work_items, shape->of.columns,
-                shape->keys_staged);
+    text_append(&text, " -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d", problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES,
+                problem->p.strided_columns != 0);
+    simt_append_shape(shape, &text);
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
@@ -157,7 +118,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     plan->state = state;
-    struct shape *shape = &state->shape;
+    struct simt_shape *shape = &state->shape;
     size_t limit = 0;
     for (int rank = 0; find_shape(&context->device, problem, &rank, shape); ++rank) {
         clattn_status status = build(context, problem, shape, &state->kernel);
@@ -178,7 +139,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct simt_state *state = plan->state;
-    const struct row_blocks blocks = { state->kernel, &state->shape.of, LAUNCH_WORK_PER_UNIT };
+    const struct row_blocks blocks = { state->kernel, &state->shape.of, SIMT_LAUNCH_WORK_PER_UNIT };
     return row_blocks_enqueue(plan, &blocks, operands, chain);
 }
 

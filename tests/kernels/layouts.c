@@ -13,6 +13,7 @@
 #include "cl/append_params.h"
 #include "cl/backward_params.h"
 #include "cl/backward_simd_layout.h"
+#include "cl/backward_simt_layout.h"
 #include "cl/forward_params.h"
 #include "cl/layer_matrix_params.h"
 #include "cl/merge_params.h"
@@ -49,6 +50,7 @@ struct row {
 #define GRADIENT_PLACE(field) FIELD(clattn_place, field)
 #define RECTANGLES(field) FIELD(clattn_rectangles, field)
 #define SUMS(field) FIELD(clattn_sums, field)
+#define SIMT_PART(field) FIELD(clattn_simt_part, field)
 
 /* clang-format off */
 #define TURN_FIELDS(type)                                                                                              \
@@ -114,6 +116,8 @@ static const struct row rows[] = {
     RECTANGLES(groups) RECTANGLES(first_row) RECTANGLES(rows)
     STRUCT(clattn_sums) SUMS(sums_at) SUMS(total_at) SUMS(first_group) SUMS(groups) SUMS(first_row) SUMS(rows)
     SUMS(which) SUMS(continues)
+    STRUCT(clattn_simt_part) SIMT_PART(first_tile) SIMT_PART(tiles) SIMT_PART(first_plane) SIMT_PART(wants)
+    SIMT_PART(dvalue_accumulate)
 };
 /* clang-format on */
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -128,6 +132,7 @@ static char *kernel_text(void)
     text_append(&text,
                 "#include \"additive_params.h\"\n#include \"append_params.h\"\n"
                 "#include \"backward_params.h\"\n#include \"backward_simd_layout.h\"\n"
+                "#include \"backward_simt_layout.h\"\n"
                 "#include \"forward_params.h\"\n#include \"layer_matrix_params.h\"\n#include \"merge_params.h\"\n"
                 "#include \"project_params.h\"\n#include \"staged_params.h\"\n"
                 "__kernel void layouts(__global ulong *places)\n{\n");

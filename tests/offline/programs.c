@@ -216,7 +216,7 @@ static void plan_lesson(clattn_context *context, clattn_type type)
     }
 }
 
-/* By the best strategy: fused_simd on CPUs, plain elsewhere. */
+/* By the best strategy: fused_simd on CPUs, fused_simt elsewhere. */
 static void plan_gradients(clattn_context *context, const char *name, clattn_type type, int64_t head_dim)
 {
     clattn_problem forward = CLATTN_PROBLEM_INIT;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "clattn.h"
+#include "clattn_backward.h"
 #include "offline/null_driver.h"
 
 static void drop_kernel(const struct null_kernel *kernel)
@@ -68,6 +69,30 @@ static int test_choice(clattn_context *context, const char *target, const struct
     return good;
 }
 
+static int test_gradients(clattn_context *context, const char *target, clattn_type type, const char *wanted)
+{
+    clattn_problem forward = CLATTN_PROBLEM_INIT;
+    clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
+    clattn_plan *plan;
+    forward.type = type;
+    forward.query_heads = 8;
+    forward.kv_heads = 2;
+    forward.query_len = forward.key_len = 1024;
+    forward.head_dim = 64;
+    problem.forward = &forward;
+    problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
+    const clattn_status status = clattn_backward_plan_create(context, &problem, &plan);
+    const char *strategy = status == CLATTN_OK ? clattn_plan_strategy(plan) : clattn_last_error();
+    const int good = strcmp(strategy, wanted) == 0;
+    if (!good) {
+        printf("FAILED %s: gradients, %s: %s, not %s\n", target, clattn_type_name(type), strategy, wanted);
+    }
+    if (status == CLATTN_OK) {
+        clattn_plan_destroy(plan);
+    }
+    return good;
+}
+
 int main(void)
 {
     static const char *const targets[] = { "sm_80", "sm_90", "gfx90a", "gfx1100", "dg2", "pvc" };
@@ -82,6 +107,10 @@ int main(void)
             passed += good;
             failed += !good;
         }
+        const int gradients = test_gradients(context, targets[t], CLATTN_FLOAT32, "fused_simt") +
+                              test_gradients(context, targets[t], CLATTN_BFLOAT16, "fused_simt");
+        passed += gradients;
+        failed += 2 - gradients;
         clattn_context_destroy(context);
     }
     printf("%d passed, %d failed, 0 skipped\n", passed, failed);

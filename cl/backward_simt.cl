@@ -1,0 +1,254 @@
+/* The gradients of queries, keys and values without the matrix of scores, for GPUs, in plain OpenCL C 1.2: the products
+ * of FlashAttention's backward pass (Dao et al. 2022; Dao 2023), made twice, so that who adds a gradient up owns it: no
+ * atomics, no sums of others, nothing in memory but the terms of rows. Two kernels; a program has one of them:
+ *
+ *                  OWNS_KEYS 1: key_gradients                   OWNS_KEYS 0: row_gradients
+ *     group 0      tile of keys                                 block of rows
+ *     group 1      slice of COLUMNS columns                     the same
+ *     group 2      key/value head of a batch entry              query head of a batch entry
+ *     walks over   blocks of rows of all heads of its group     tiles of keys
+ *     each time    S = query . key, P = exp(S - lse)            S, P
+ *                  dvalue += P^T dout                           dP = dout . value, dZ = P (dP - D)
+ *                  dP, dZ                                       dquery += dZ key
+ *                  dkey += dZ^T query
+ *
+ * What is owned lies in registers, where fused_simt has its output; backward_simt_tile.clh says where the pairs are. A
+ * gradient's sum goes over rows, or keys, in their order: its bits depend on no other one, nor on batch or device. */
+#ifndef OWNS_KEYS
+#define OWNS_KEYS 1
+#endif
+/* Of the gradients' elements. */
+#ifndef OWN_TYPE
+#define OWN_TYPE TYPE
+#endif
+#ifndef DVALUE_TYPE
+#define DVALUE_TYPE TYPE
+#endif
+
+#include "backward_simt_tile.clh"
+#include "backward_simt_layout.h"
+
+/* Of a work-group. Each stage stands between two barriers: one after it was filled, one before it is filled again. No
+ * barrier stands behind an `if`, nor in a loop that may not be entered, but for the outermost: some compilers write all
+ * that follows out once more for each. So what is not wanted is gone through once, on zeros. */
+typedef struct memory {
+    __local REAL *stage, *pairs;
+    __local int *not_finite;
+} memory;
+
+/* dot(query, key), or dot(dout, value), of the tile's pairs, through stage. */
+#define DEFINE_PAIRS(name, owned, walked)                                                              \
+    INLINE void name(const pair_tile *at, const memory *room, __global const ELEMENT_##owned *own_tensor,    \
+                     const tensor_rows *own, __global const ELEMENT_##walked *other_tensor,            \
+                     const tensor_rows *other, int columns, REAL dot[ITEM_ROWS][ITEM_KEYS])            \
+    {                                                                                                  \
+        FOR_ROWS FOR_KEYS dot[r][n] = 0;                                                               \
+        int column = 0;                                                                                \
+        do {                                                                                           \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+            stage_##owned(own_tensor, own, columns, column, room->stage);                              \
+            stage_##walked(other_tensor, other, columns, column, room->stage + KEYS_AT);               \
+            if (get_local_id(0) == 0) {                                                                \
+                *room->not_finite = 0;                                                                 \
+            }                                                                                          \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+            multiply_scores(room->stage, at->x, at->y, min(SIMT_DEPTH, columns - column), dot);        \
+            column += SIMT_DEPTH;                                                                      \
+        } while (column < columns);                                                                    \
+    }
+/* Names of tensors as stage_... has them. */
+#define ELEMENT_query ELEMENT_QUERY
+#define ELEMENT_key ELEMENT_KEY
+#define ELEMENT_value ELEMENT_VALUE
+#define ELEMENT_dout ELEMENT_OUT
+#if OWNS_KEYS
+DEFINE_PAIRS(multiply_query_key, key, query)
+DEFINE_PAIRS(multiply_dout_value, value, dout)
+#else
+DEFINE_PAIRS(multiply_query_key, query, key)
+DEFINE_PAIRS(multiply_dout_value, dout, value)
+#endif
+
+/* sum += pairs * rows of what the work-group walks over. */
+#define DEFINE_SUM(name)                                                                               \
+    INLINE void add_##name(const pair_tile *at, const memory *room, __global const ELEMENT_##name *tensor,   \
+                           const tensor_rows *rows, int first_column, int columns,                     \
+                           REAL sum[ITEM_ROWS][ITEM_COLUMNS])                                          \
+    {                                                                                                  \
+        const int count = columns > 0 ? min(rows->last + 1, TILE_KEYS) : 0;                            \
+        int first = 0;                                                                                 \
+        do {                                                                                           \
+            __local const REAL *pairs = room->pairs + first * ROW_PITCH;                               \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+            if (spread_##name(tensor, rows, first, first_column, columns, room->stage)) {              \
+                *room->not_finite = 1;                                                                 \
+            }                                                                                          \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+            if (*room->not_finite) {                                                                   \
+                multiply_values_not_finite(room->stage, pairs, at->x, at->y, sum);                     \
+            } else {                                                                                   \
+                multiply_values(room->stage, pairs, at->x, at->y, sum);                                \
+            }                                                                                          \
+            first += KEYS_STAGED;                                                                      \
+        } while (first < count);                                                                       \
+    }
+#if OWNS_KEYS
+DEFINE_SUM(query)
+DEFINE_SUM(dout)
+#else
+DEFINE_SUM(key)
+#endif
+
+/* A row of the sum, times `factor`, to the gradient from element `at` on. */
+#define STORE_ROW(place, gradient, at, columns, sum, factor)                                           \
+    FOR_COLUMNS {                                                                                      \
+        const int column = OUTPUT_COLUMN(stand.x, c);                                                  \
+        if (column < (columns)) {                                                                      \
+            store_gradient(place, gradient, (at) + column * (place)->stride[3], (sum)[c] * (factor));  \
+        }                                                                                              \
+    }
+
+#define ROOM                                                                                           \
+    __local REAL stage[STAGE] __attribute__((aligned(LOCAL_ALIGNMENT)));                               \
+    __local REAL pairs[SIMT_WEIGHTS(TILE_ROWS, TILE_KEYS)] __attribute__((aligned(LOCAL_ALIGNMENT)));  \
+    __local int not_finite;                                                                            \
+    const memory room = { stage, pairs, &not_finite };                                                   \
+    const int first_column = (int)get_group_id(1) * COLUMNS;                                           \
+    pair_tile stand;                                                                                       \
+    stand.x = ITEM_X((int)get_local_id(0));                                                            \
+    stand.y = ITEM_Y((int)get_local_id(0))
+
+#if OWNS_KEYS
+
+static inline row_block row_block_of(const clattn_params *p, const attention_buffers *in, const sequence *s, int b,
+                                     int h, int kv_head, int first_row)
+{
+    row_block at;
+    at.s = *s;
+    at.b = b;
+    at.h = h;
+    at.kv_head = kv_head;
+    at.first_row = first_row;
+    at.last_row = min(first_row + TILE_ROWS, s->query_len) - 1;
+    at.slope = slope_of(p, in, b, h);
+    narrow_to_rows(p, in, &at.s, b, h, 1, at.first_row, at.last_row);
+    return at;
+}
+
+/* Whether there is a block of rows that meets the tile, from the one of head `h` that begins at `row` on: `at` is there
+ * then. */
+static inline int next_met(const clattn_params *p, const attention_buffers *in, const sequence *s, int b, int h,
+                           int kv_head, int row, pair_tile *at)
+{
+    const int end = (kv_head + 1) * (p->query_heads / p->kv_heads);
+    for (; h < end; ++h) {
+        for (; row < s->query_len; row += TILE_ROWS) {
+            at->rows = row_block_of(p, in, s, b, h, kv_head, row);
+            if (rows_meet_tile(p, at)) {
+                return 1;
+            }
+        }
+        row = 0;
+    }
+    return 0;
+}
+
+__kernel WORK_GROUP LEAST_SUB_GROUP void
+key_gradients(BACKWARD_ARGUMENTS, const clattn_simt_part part)
+{
+    BACKWARD_INPUTS(p, in);
+    GRADIENT_OUTPUT(p);
+    ROOM;
+    const clattn_place dkey_place = { { place.stride[0], place.stride[1], place.stride[2], place.stride[3] },
+                                      place.offset, OWN_TYPE, place.accumulate };
+    /* Where the forward has its output, of which nothing is left but D. */
+    const clattn_place dvalue_place = { { p->out_stride[0], p->out_stride[1], p->out_stride[2], p->out_stride[3] },
+                                        p->out_offset, DVALUE_TYPE, part.dvalue_accumulate };
+    const int group = p->query_heads / p->kv_heads;
+    const int plane = part.first_plane + (int)get_group_id(2), b = plane / p->kv_heads, kv_head = plane % p->kv_heads;
+    const int columns = part.wants & SIMT_WANTS_DKEY ? min(COLUMNS, p->head_dim - first_column) : 0;
+    const int columns_v = part.wants & SIMT_WANTS_DVALUE ? min(COLUMNS, p->head_dim_v - first_column) : 0;
+    const sequence s = sequence_of(p, &in, b);
+    REAL dkey[ITEM_ROWS][ITEM_COLUMNS], dvalue[ITEM_ROWS][ITEM_COLUMNS];
+    FOR_ROWS FOR_COLUMNS {
+        dkey[r][c] = 0;
+        dvalue[r][c] = 0;
+    }
+    stand.from = (part.first_tile + (int)get_group_id(0)) * TILE_KEYS;
+    for (int more = next_met(p, &in, &s, b, kv_head * group, kv_head, 0, &stand); more;
+         more = next_met(p, &in, &s, b, stand.rows.h, kv_head, stand.rows.first_row + TILE_ROWS, &stand)) {
+        const uint kept = HAS(DROPOUT) ? kept_pairs(p, &stand) : 0;
+        const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &stand);
+        const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &stand);
+        REAL weight[ITEM_ROWS][ITEM_KEYS], slack[ITEM_ROWS][ITEM_KEYS], pair[ITEM_ROWS][ITEM_KEYS];
+        multiply_query_key(&stand, &room, in.key, &key, in.query, &query, p->head_dim, weight);
+        weigh_pairs(p, &in, workspace, &stand, pairs, weight, slack);
+        if (columns_v > 0) {
+            FOR_ROWS FOR_KEYS pair[r][n] = weight[r][n];
+            if (HAS(DROPOUT)) {
+                drop_weights(p, kept, pair);
+            }
+            write_pairs(pairs, &stand, pair);
+        }
+        add_dout(&stand, &room, dout, &gradients, first_column, columns_v, dvalue);
+        multiply_dout_value(&stand, &room, in.value, &value, dout, &gradients, columns > 0 ? p->head_dim_v : 0,
+                            pair);
+        if (columns > 0) {
+            differentiate_pairs(p, workspace, &stand, kept, HAS(SOFTCAP) ? slack : weight, pair);
+            write_pairs(pairs, &stand, pair);
+        }
+        add_query(&stand, &room, in.query, &query, first_column, columns, dkey);
+    }
+    FOR_ROWS {
+        const int j = stand.from + stand.y * ITEM_ROWS + r;
+        if (j < s.stored_len) {
+            const clattn_i64 key_row = s.key_row + j;
+            STORE_ROW(&dkey_place, gradient, place_at(&dkey_place, b, kv_head, key_row, first_column), columns, dkey[r],
+                      PARAM_REAL(p, scale))
+            STORE_ROW(&dvalue_place, (__global void *)out, place_at(&dvalue_place, b, kv_head, key_row, first_column),
+                      columns_v, dvalue[r], 1)
+        }
+    }
+}
+
+#else
+
+__kernel WORK_GROUP LEAST_SUB_GROUP void
+row_gradients(BACKWARD_ARGUMENTS, const clattn_simt_part part)
+{
+    BACKWARD_INPUTS(p, in);
+    GRADIENT_OUTPUT(p);
+    ROOM;
+    const clattn_place dquery_place = { { place.stride[0], place.stride[1], place.stride[2], place.stride[3] },
+                                        place.offset, OWN_TYPE, place.accumulate };
+    const int columns = min(COLUMNS, p->head_dim - first_column);
+    REAL dquery[ITEM_ROWS][ITEM_COLUMNS];
+    FOR_ROWS FOR_COLUMNS dquery[r][c] = 0;
+    stand.rows = row_block_here(p, &in, part.first_tile * TILE_ROWS, part.first_plane, part.tiles);
+    const row_block *rows = &stand.rows;
+    /* A block past the end of its sequence has no keys, and no rows to write. */
+    const int high = rows->first_row <= rows->last_row ? key_high(p, &rows->s, rows->last_row) : 0;
+    for (stand.from = key_low(p, &rows->s, rows->first_row); stand.from < high;
+         stand.from = next_tile(p, rows, stand.from)) {
+        const uint kept = HAS(DROPOUT) ? kept_pairs(p, &stand) : 0;
+        const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &stand);
+        const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &stand);
+        REAL weight[ITEM_ROWS][ITEM_KEYS], slack[ITEM_ROWS][ITEM_KEYS], dz[ITEM_ROWS][ITEM_KEYS];
+        multiply_query_key(&stand, &room, in.query, &query, in.key, &key, p->head_dim, weight);
+        weigh_pairs(p, &in, workspace, &stand, pairs, weight, slack);
+        multiply_dout_value(&stand, &room, dout, &gradients, in.value, &value, p->head_dim_v, dz);
+        differentiate_pairs(p, workspace, &stand, kept, HAS(SOFTCAP) ? slack : weight, dz);
+        write_pairs(pairs, &stand, dz);
+        add_key(&stand, &room, in.key, &key, first_column, columns, dquery);
+    }
+    FOR_ROWS {
+        const int i = rows->first_row + stand.y * ITEM_ROWS + r;
+        if (i <= rows->last_row) {
+            STORE_ROW(&dquery_place, gradient,
+                      place_at(&dquery_place, rows->b, rows->h, rows->s.query_row + i, first_column), columns,
+                      dquery[r], PARAM_REAL(p, scale))
+        }
+    }
+}
+
+#endif
