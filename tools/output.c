@@ -279,8 +279,9 @@ int output_take_place(struct output *output, struct failure *failure)
 
 int output_check(const char *path, struct failure *failure)
 {
-    struct output output = { path, resolve(path, failure), NULL };
-    const int descriptor = output.target ? create_temporary(path, output.target, &output.temporary, failure) : -1;
+    char *target = resolve(path, failure), *temporary = NULL;
+    const int descriptor = target ? create_temporary(path, target, &temporary, failure) : -1;
+    struct output output = { path, target, temporary };
     if (descriptor >= 0) {
         close(descriptor);
     }

@@ -214,7 +214,7 @@ static int combination(const struct wisdom_tile *like, uint64_t number, struct w
         while (count < VALUES_MOST && fields[i].values[count]) {
             count++;
         }
-        if (*field_of(tile, &fields[i]) == 0) {
+        if (count == 0 || *field_of(tile, &fields[i]) == 0) {
             continue;
         }
         *field_of(tile, &fields[i]) = fields[i].values[number % count];
