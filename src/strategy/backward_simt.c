@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "cl/backward_simt_layout.h"
+#include "plan/simt_tile.h"
 #include "plan/tuning.h"
 #include "strategy/backward_plain.h"
-#include "plan/simt_tile.h"
 #include "strategy/strategies.h"
 
 #define NAME "fused_simt"

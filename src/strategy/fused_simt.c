@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "cl/simt_layout.h"
-#include "plan/tuning.h"
 #include "plan/simt_tile.h"
+#include "plan/tuning.h"
 #include "strategy/strategies.h"
 
 #define NAME "fused_simt"
