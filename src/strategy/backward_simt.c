@@ -101,10 +101,11 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 
 /* ---- plan -------------------------------------------------------------------------------------- */
 
-/* NVIDIA's assembler is told no number of registers: at half of them, for two work-groups a core, it spills some. */
+/* Two sums for each element that is owned: Intel's need all the registers that a thread can have. NVIDIA's assembler is
+ * told no number: at half of them, for two work-groups a core, it spills some. */
 static void vendor_options(const struct device *device, struct text *options)
 {
-    if (device->device_class == DEVICE_GPU && device->sub_group_size_least >= 16) {
+    if (device->device_class == DEVICE_GPU && device->sub_group_size_least > 0) {
         text_append(options, " -cl-intel-256-GRF-per-thread");
     }
 }
