@@ -108,6 +108,8 @@ libclattn_core_la_SOURCES = \
 	src/operation/rotary.h \
 	src/operation/turning.c \
 	src/operation/turning.h \
+	src/plan/amx.c \
+	src/plan/amx.h \
 	src/plan/attention_arguments.c \
 	src/plan/attention_arguments.h \
 	src/plan/backward_arguments.c \

@@ -34,7 +34,7 @@ clattn_status error_gemm(int code, const char *call);
 #ifdef __clang_analyzer__
 #define error_set(status, ...) (error_set(status, __VA_ARGS__), (status))
 #define error_opencl(...) (error_opencl(__VA_ARGS__), CLATTN_OPENCL_ERROR)
-#define error_gemm(...) (error_gemm(__VA_ARGS__), CLATTN_OPENCL_ERROR)
+#define error_gemm(...) (error_gemm(__VA_ARGS__), CLATTN_GEMM_ERROR)
 #endif
 
 const char *error_text(void);

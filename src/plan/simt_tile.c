@@ -37,10 +37,16 @@ struct simt_shape simt_shape_of(const struct tile *tile, int64_t depth, int64_t 
     };
 }
 
-void simt_append_shape(const struct simt_shape *shape, struct text *options)
+void simt_append_options(const struct problem *problem, const struct simt_shape *shape, struct text *options)
 {
     const struct tile *tile = &shape->of.tile;
+    append_type_options(problem, options);
+    text_append(options, " -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d", problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES,
+                problem->p.strided_columns != 0);
     text_append(options,
                 " -D TILE_ROWS=%d -D TILE_KEYS=%d -D ITEM_KEYS=%d -D WORK_ITEMS=%d -D COLUMNS=%d -D KEYS_STAGED=%d",
                 tile->rows, tile->keys, tile->item_keys, tile->work_items, shape->of.columns, shape->keys_staged);
+    if (problem->flags & CLATTN_FLAG_BIAS) {
+        text_append(options, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
+    }
 }

@@ -16,7 +16,7 @@ struct simt_shape {
 /* For scores of `depth` columns and outputs of `output_columns`. */
 struct simt_shape simt_shape_of(const struct tile *tile, int64_t depth, int64_t output_columns, size_t real_bytes);
 
-/* Appends what its program is told of it. */
-void simt_append_shape(const struct simt_shape *shape, struct text *options);
+/* Appends what its program is told of it and of the problem. */
+void simt_append_options(const struct problem *problem, const struct simt_shape *shape, struct text *options);
 
 #endif

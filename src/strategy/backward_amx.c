@@ -1,18 +1,12 @@
 /* fused_amx: the kernel of fused_simd for gradients with its products in the matrix unit of x86 CPUs (AMX); bfloat16,
  * and float16 as the sum of two bfloat16 parts. */
-#include "plan/ladder.h"
+#include "plan/amx.h"
 #include "strategy/backward_simd.h"
 #include "strategy/strategies.h"
 
-static int has_parts(clattn_type type)
-{
-    return type == CLATTN_BFLOAT16 || type == CLATTN_FLOAT16;
-}
-
 static int is_half(const clattn_problem *p)
 {
-    return p->type == CLATTN_FLOAT16 || p->key_type == CLATTN_FLOAT16 || p->value_type == CLATTN_FLOAT16 ||
-           p->out_type == CLATTN_FLOAT16;
+    return amx_splits(p) || p->out_type == CLATTN_FLOAT16;
 }
 
 /* Rounded weights, and dZ, are one part of bfloat16, not two. Where they meet float16 numbers, of two parts each, that
@@ -37,7 +31,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
         text_append(why, "for CPU devices");
         return 0;
     }
-    if (!has_parts(p->type) || !has_parts(p->key_type) || !has_parts(p->value_type) || !has_parts(p->out_type)) {
+    if (!amx_holds(p->type) || !amx_holds(p->key_type) || !amx_holds(p->value_type) || !amx_holds(p->out_type)) {
         text_append(why, "tiles hold bfloat16: for queries, keys, values and out in bfloat16 or float16");
         return 0;
     }
@@ -49,13 +43,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
     if (!backward_simd_applicable(context, b, why)) {
         return 0;
     }
-    struct text refused = TEXT_INIT;
-    const int has_tiles = ladder_has(context, RUNG_AMX_BF16, &refused);
-    if (!has_tiles) {
-        text_append(why, "%s: %s", ladder_table[RUNG_AMX_BF16].name, refused.data ? refused.data : "");
-    }
-    text_free(&refused);
-    return has_tiles;
+    return amx_is_there(context, why);
 }
 
 /* As measured; products of parts, and what is done with each pair beside them. */
@@ -70,9 +58,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     const clattn_problem *p = &backward_problem(plan->problem)->attention.p;
     plan->weight_rounding = rounds_weights(p) ? 0x1p-8 : 0x1p-17;
-    return backward_simd_plan(plan, explain, BACKWARD_TILES, rounds_weights(p) ? 1 : 2,
-                              is_half(p) ? "amx_bf16, tiles of bfloat16, two of them for float16"
-                                         : "amx_bf16, tiles of bfloat16");
+    return backward_simd_plan(plan, explain, BACKWARD_TILES, rounds_weights(p) ? 1 : 2, amx_products(is_half(p)));
 }
 
 const struct strategy strategy_backward_amx = {

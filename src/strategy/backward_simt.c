@@ -116,15 +116,9 @@ static clattn_status build_kernel(struct clattn_plan *plan, struct simt_state *s
     const struct backward_problem *b = backward_problem(plan->problem);
     const struct problem *problem = &b->attention;
     struct text options = TEXT_INIT;
-    append_type_options(problem, &options);
-    text_append(&options, " -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d", problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES,
-                problem->p.strided_columns != 0);
+    simt_append_options(problem, &state->shapes[owned], &options);
     text_append(&options, " -D OWNS_KEYS=%d -D OWN_TYPE=%d -D DVALUE_TYPE=%d", owned == OWNED_KEYS,
                 (int)(owned == OWNED_KEYS ? b->dkey_type : b->dquery_type), (int)b->dvalue_type);
-    simt_append_shape(&state->shapes[owned], &options);
-    if (problem->flags & CLATTN_FLAG_BIAS) {
-        text_append(&options, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
-    }
     vendor_options(&plan->context->device, &options);
     clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
                                           : CLATTN_OK;

@@ -1,13 +1,8 @@
 /* fused_amx: the kernel of fused_simd with both products in the matrix unit of x86 CPUs (AMX); bfloat16, and
  * float16 as the sum of two bfloat16 parts. */
-#include "plan/ladder.h"
+#include "plan/amx.h"
 #include "strategy/fused_simd.h"
 #include "strategy/strategies.h"
-
-static int has_parts(clattn_type type)
-{
-    return type == CLATTN_BFLOAT16 || type == CLATTN_FLOAT16;
-}
 
 static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
 {
@@ -17,20 +12,14 @@ static int applicable(const clattn_context *context, const struct any_problem *a
         text_append(why, "for CPU devices");
         return 0;
     }
-    if (!has_parts(p->type) || !has_parts(p->key_type) || !has_parts(p->value_type)) {
+    if (!amx_holds(p->type) || !amx_holds(p->key_type) || !amx_holds(p->value_type)) {
         text_append(why, "tiles hold bfloat16: for queries, keys and values in bfloat16 or float16");
         return 0;
     }
     if (!attention_reads_rows(problem, why) || !simd_applicable(context, problem, why)) {
         return 0;
     }
-    struct text refused = TEXT_INIT;
-    const int has_tiles = ladder_has(context, RUNG_AMX_BF16, &refused);
-    if (!has_tiles) {
-        text_append(why, "%s: %s", ladder_table[RUNG_AMX_BF16].name, refused.data ? refused.data : "");
-    }
-    text_free(&refused);
-    return has_tiles;
+    return amx_is_there(context, why);
 }
 
 static double cost_ms(const clattn_context *context, const struct any_problem *any)
@@ -42,9 +31,7 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 {
     const clattn_problem *p = &attention_problem(plan->problem)->p;
-    const int is_half = p->type == CLATTN_FLOAT16 || p->key_type == CLATTN_FLOAT16 || p->value_type == CLATTN_FLOAT16;
-    return simd_plan(plan, explain, SIMD_TILES,
-                     is_half ? "amx_bf16, tiles of bfloat16, two of them for float16" : "amx_bf16, tiles of bfloat16");
+    return simd_plan(plan, explain, SIMD_TILES, amx_products(amx_splits(p)));
 }
 
 static int tunable(const clattn_context *context, const struct any_problem *any, struct tunable *result)

@@ -91,13 +91,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
                            struct kernel **kernel)
 {
     struct text text = TEXT_INIT;
-    append_type_options(problem, &text);
-    text_append(&text, " -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d", problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES,
-                problem->p.strided_columns != 0);
-    simt_append_shape(shape, &text);
-    if (problem->flags & CLATTN_FLAG_BIAS) {
-        text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
-    }
+    simt_append_options(problem, shape, &text);
     append_kv_options(problem, &text);
     vendor_options(&context->device, problem, shape, &text);
     char *options;

@@ -57,6 +57,12 @@ static const struct field additive_fields[] = {
     D(causal), D(alignment), D(weights), D(strategy), FIELD(problem.with_gradients), FIELD(problem.gradients) };
 /* clang-format on */
 
+/* NULL where the call was refused before there were operands. */
+static const struct operands *known(const struct operands *operands)
+{
+    return operands->operation ? operands : NULL;
+}
+
 /* ---- attention ---- */
 
 static void start_forward(struct trial *trial)
@@ -82,12 +88,9 @@ static clattn_status look_forward(struct trial *trial, const struct operands **o
     struct problem problem;
     clattn_status status = problem_init(&problem, &trial->problem.forward);
     if (status == CLATTN_OK) {
-        *operands = &trial->checked.forward.operands;
         status = call_from_device(&problem, &trial->values, &trial->device.forward, &trial->checked.forward);
     }
-    if (trial->checked.forward.operands.operation == NULL) { /* refused before there were operands */
-        *operands = NULL;
-    }
+    *operands = known(&trial->checked.forward.operands);
     return status;
 }
 
@@ -130,13 +133,10 @@ static clattn_status look_backward(struct trial *trial, const struct operands **
     struct backward_problem problem;
     clattn_status status = backward_problem_init(&problem, &trial->problem.backward);
     if (status == CLATTN_OK) {
-        *operands = &trial->checked.forward.operands;
         status = backward_call_from_device(&problem, &trial->values, &trial->device.forward, &trial->device.gradients,
                                            &trial->checked.forward);
     }
-    if (trial->checked.forward.operands.operation == NULL) {
-        *operands = NULL;
-    }
+    *operands = known(&trial->checked.forward.operands);
     return status;
 }
 
@@ -179,12 +179,9 @@ static clattn_status look_append(struct trial *trial, const struct operands **op
     struct append_problem problem;
     clattn_status status = append_problem_init(&problem, &trial->problem.append);
     if (status == CLATTN_OK) {
-        *operands = &trial->checked.append.operands;
         status = append_call_from_device(&problem, &trial->cache_values, &trial->device.append, &trial->checked.append);
     }
-    if (trial->checked.append.operands.operation == NULL) {
-        *operands = NULL;
-    }
+    *operands = known(&trial->checked.append.operands);
     return status;
 }
 
@@ -223,12 +220,9 @@ static clattn_status look_rotary(struct trial *trial, const struct operands **op
     struct rotary_problem problem;
     clattn_status status = rotary_problem_init(&problem, &trial->problem.rotary);
     if (status == CLATTN_OK) {
-        *operands = &trial->checked.rotary.operands;
         status = rotary_call_from_device(&problem, &trial->cache_values, &trial->device.rotary, &trial->checked.rotary);
     }
-    if (trial->checked.rotary.operands.operation == NULL) {
-        *operands = NULL;
-    }
+    *operands = known(&trial->checked.rotary.operands);
     return status;
 }
 

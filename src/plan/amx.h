@@ -1,0 +1,20 @@
+/* What strategies by AMX, the matrix unit of x86 CPUs (cl/x86_amx.clh), ask in common. */
+#ifndef CLATTN_SRC_AMX_H
+#define CLATTN_SRC_AMX_H
+
+#include "base/text.h"
+#include "program/context.h"
+
+/* Tiles hold bfloat16, and float16 as the sum of two parts. */
+int amx_holds(clattn_type type);
+
+/* Whether queries, keys or values are float16. */
+int amx_splits(const clattn_problem *p);
+
+/* Appends to `why` what the probe says where there are no tiles. */
+int amx_is_there(const clattn_context *context, struct text *why);
+
+/* The products, for explain. */
+const char *amx_products(int splits);
+
+#endif

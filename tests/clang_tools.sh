@@ -1,0 +1,12 @@
+# shellcheck shell=sh
+# What tests/tidy and tests/analyze share. Sourced from the top of the tree, where `build` is a folder in which
+# configure and make ran: flags, as make has them, and log, a file of ours.
+: "${build:?}"
+# shellcheck disable=SC2034 # for who sources this
+flags="-std=gnu11 -Iinclude -I. -Isrc -I$build -DCLATTN_DATA_DIR=\"/\" $(sed -n \
+    's/^\(OPENCL\|CLBLAST\|CAIRO\|CJSON\)_CFLAGS = //p' "$build/Makefile" | tr '\n' ' ')"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# Names of ours, which have no blanks.
+library_and_command() { find src tools -name '*.c' | sort; }
