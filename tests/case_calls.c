@@ -1,19 +1,18 @@
 /* usage: case_calls [--cases FOLDER] [--case NAME] [--strategy S,S...] [--type T,T...]
- *                   [--choose all|cover] [--digests FILE] [--device D]
+ *                   [--choose all|cover|few] [--digests FILE] [--device D]
  *
  * The cases of tests/cases (FOLDER; else below srcdir) with inputs rounded to each type: float16 and bfloat16, or
  * those that are asked for. Outputs are judged as random_calls judges its own, by the error bound and by R
  * (support/ratio.h); goldens are not read, check.py holds what solve_cases computes against them. A failure
  * prints the command that repeats it. --choose cover: the cases that stand for all (support/case_cover.h), where a
- * strategy compiles for each. */
-#include <dirent.h>
+ * strategy compiles for each; few: those without all pairs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/case_call.h"
 #include "support/case_cover.h"
-#include "support/case_meta.h"
+#include "support/case_list.h"
 #include "support/judge.h"
 
 #define PATH_BYTES 4096
@@ -21,6 +20,7 @@
 struct run {
     const char *cases, *only, *digests; /* only: NULL for all */
     int covers;                         /* only the cases that stand for all */
+    int pairs;                          /* of features too */
     struct device_options options;
     struct judge judge;
 };
@@ -39,7 +39,8 @@ static int parse(int argc, char **argv, struct run *run)
     if (device_options_parse_more(argc, argv, "plain,staged", "float16,bfloat16", more, &run->options) != 0) {
         return -1;
     }
-    run->covers = strcmp(choose, "cover") == 0;
+    run->pairs = strcmp(choose, "cover") == 0;
+    run->covers = run->pairs || strcmp(choose, "few") == 0;
     return run->covers || strcmp(choose, "all") == 0 ? 0 : -1;
 }
 
@@ -89,14 +90,9 @@ static void choose(struct run *run, struct dirent **entries, int n, unsigned cha
         }
     }
     if (run->covers) {
-        case_cover(traits, n, run->options.n_types, chosen);
+        case_cover(traits, n, run->options.n_types, run->pairs, chosen);
     }
     free(traits);
-}
-
-static int is_case(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.' && !strchr(entry->d_name, '.'); /* README.md, check.py */
 }
 
 /* What was not chosen, where a strategy declined all the rest. */
@@ -114,37 +110,13 @@ static void look_further(struct run *run, struct dirent **entries, int n, const 
     }
 }
 
-/* Of attention: other operations have no strategies to judge. */
-static int is_attention(const struct run *run, const char *name)
-{
-    char folder[PATH_BYTES];
-    struct failure failure;
-    cJSON *meta;
-    snprintf(folder, sizeof(folder), "%s/%s", run->cases, name);
-    if (case_meta_read(folder, &meta, &failure) != 0) {
-        return 1; /* and then fails */
-    }
-    const char *op = meta_text(meta_field(meta, NULL, "op"));
-    const int found = !*op || strcmp(op, "attention") == 0;
-    cJSON_Delete(meta);
-    return found;
-}
-
 /* Returns how many there are; -1 where the folder cannot be read. */
 static int run_all(struct run *run)
 {
     struct dirent **entries;
-    const int found = scandir(run->cases, &entries, is_case, alphasort);
-    int n = 0;
-    if (found < 0) {
+    const int n = case_list_attention(run->cases, NULL, &entries);
+    if (n < 0) {
         return -1;
-    }
-    for (int i = 0; i < found; ++i) {
-        if (is_attention(run, entries[i]->d_name)) {
-            entries[n++] = entries[i];
-        } else {
-            free(entries[i]);
-        }
     }
     unsigned char *chosen = calloc((size_t)n + 1, 1);
     choose(run, entries, n, chosen);

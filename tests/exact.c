@@ -1,13 +1,14 @@
 /* usage: exact [--strategy S,S...] [--type T,T...] [--device D]
  *
- * Properties that hold to the last bit, tolerance 0, for each strategy and type. Environment:
- * CLATTN_TEST_STRATEGIES stands in for --strategy. */
+ * Properties that hold to the last bit, tolerance 0, for each strategy and type; without --type, by turns where a
+ * strategy compiles for each call (exact_by_turns). Environment: CLATTN_TEST_STRATEGIES stands in for --strategy. */
 #include <math.h>
 #include <stdio.h>
 
 #include "support/device_options.h"
 #include "support/exact_call.h"
 #include "support/exact_not_finite.h"
+#include "support/exact_rounding.h"
 
 /* ---- the properties ------------------------------------------------------------------------- */
 
@@ -87,31 +88,6 @@ static int equal_logits_give_the_mean(struct exact *e)
 static int huge_equal_logits_give_the_mean(struct exact *e)
 {
     return mean_of_equal_logits(e, value_huge, value_huge);
-}
-
-/* Two keys whose values are neighbours in the type: their mean lies in the middle. */
-static int ties_round_to_even(struct exact *e)
-{
-    const int64_t columns = EXACT_HEAD_DIM_V;
-    const double base = e->type == CLATTN_BFLOAT16 ? 128 : e->type == CLATTN_FLOAT16 ? 1024 : 8388608;
-    clattn_problem p = exact_problem(e, 1, 1, 1, 5, 2, EXACT_HEAD_DIM, columns);
-    struct test_call test;
-    exact_build(&test, &p, 0);
-    struct random random = random_start(13, 0);
-    test_call_fill(&test, TENSOR_QUERY, &random, value_zero, NULL);
-    for (int64_t c = 0; c < columns; ++c) {
-        test_call_set(&test, TENSOR_VALUE, 0, 0, 0, c, base + (double)c);
-        test_call_set(&test, TENSOR_VALUE, 0, 0, 1, c, base + (double)c + 1);
-    }
-    int status = exact_run(e, &test);
-    struct exact_row row = { &test, 0, 0, 0 };
-    for (int64_t n = 0; n < 5 * columns && status == 0; ++n) {
-        row.i = n / columns;
-        double middle = base + (double)(n % columns) + 0.5;
-        status = exact_same_value(e, &row, n % columns, exact_rounded(e, middle));
-    }
-    test_call_free(&test);
-    return status;
 }
 
 static int integers_give_exact_scores(struct exact *e)
@@ -299,55 +275,6 @@ static int keys_past_the_length_are_absent(struct exact *e)
     return status ? -1 : 0;
 }
 
-/* Two problems that differ in types alone, on the same values: out of `mixed`, rounded to e->type, is out of `narrow`.
- * By one strategy: the planner may choose another for other types, whose sums have another order. */
-static int rounds_to_narrow(struct exact *e, const clattn_problem *narrow_problem, const clattn_problem *mixed_problem)
-{
-    struct test_call narrow, mixed;
-    exact_build(&narrow, narrow_problem, 0);
-    exact_build(&mixed, mixed_problem, 0);
-    for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
-        exact_copy_entry(&mixed, 0, &narrow, 0, (enum tensor_id)id);
-    }
-    int64_t n[4];
-    test_call_shape(&narrow, TENSOR_OUT, n);
-    int status = exact_run(e, &narrow) || exact_run(e, &mixed) ? -1 : 0;
-    struct exact_row row = { &narrow, 0, 0, 0 };
-    for (row.h = 0; row.h < n[1]; ++row.h) {
-        for (row.i = 0; row.i < n[2]; ++row.i) {
-            for (int64_t c = 0; c < n[3] && status == 0; ++c) {
-                const double wide = test_call_get(&mixed, TENSOR_OUT, 0, row.h, row.i, c);
-                status = exact_same_value(e, &row, c, exact_rounded(e, wide));
-            }
-        }
-    }
-    test_call_free(&narrow);
-    test_call_free(&mixed);
-    return status;
-}
-
-static int wide_out_rounds(struct exact *e, int64_t rows, int64_t keys)
-{
-    if (!e->strategy) {
-        e->declined = 1;
-        return -1;
-    }
-    clattn_problem narrow = exact_problem(e, 1, 4, 4, rows, keys, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V), mixed = narrow;
-    mixed.out_type = e->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
-    return rounds_to_narrow(e, &narrow, &mixed);
-}
-
-static int wide_out_of_many_rows_rounds(struct exact *e)
-{
-    return wide_out_rounds(e, 43, 210);
-}
-
-/* As in decoding. */
-static int wide_out_of_few_rows_rounds(struct exact *e)
-{
-    return wide_out_rounds(e, 3, 1100);
-}
-
 /* ---- the whole run -------------------------------------------------------------------------- */
 
 static const struct {
@@ -374,6 +301,27 @@ static const struct {
     { "logits of -infinity count nothing beside a sink", infinite_logits_count_nothing_beside_sinks },
 };
 
+/* In each type, or by turns in the first that the strategy takes. */
+static void run_properties(struct exact *e, const struct device_options *options, const char *strategy)
+{
+    const int by_turns = !options->types_named && exact_by_turns(strategy);
+    int tested[OPTIONS_TYPES_MAX] = { 0 }, t = -1;
+    for (size_t n = 0; n < sizeof(properties) / sizeof(properties[0]); ++n) {
+        int over = 0;
+        for (int turn = 0; turn < options->n_types && !over; ++turn) {
+            const int before = exact_count(e);
+            t = (t + 1) % options->n_types;
+            exact_begin(e, strategy, options->types[t]);
+            exact_end(e, properties[n].holds(e) == 0, properties[n].name, clattn_type_name(e->type));
+            tested[t] += exact_count(e) - before;
+            over = by_turns && !e->declined;
+        }
+    }
+    for (t = 0; t < options->n_types; ++t) {
+        exact_tested(e, strategy, options->types[t], tested[t]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct device_options options;
@@ -385,14 +333,7 @@ int main(int argc, char **argv)
         return 1;
     }
     for (int s = 0; s < options.n_strategies; ++s) {
-        for (int t = 0; t < options.n_types; ++t) {
-            const int before = exact_count(&e);
-            for (size_t n = 0; n < sizeof(properties) / sizeof(properties[0]); ++n) {
-                exact_begin(&e, options.strategies[s], options.types[t]);
-                exact_end(&e, properties[n].holds(&e) == 0, properties[n].name, clattn_type_name(e.type));
-            }
-            exact_tested(&e, before);
-        }
+        run_properties(&e, &options, options.strategies[s]);
     }
     return exact_close(&e);
 }

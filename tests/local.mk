@@ -201,6 +201,7 @@ tests_offline_build_LDADD = $(OPENCL_LIBS)
 
 # Scripts; they read srcdir and builddir. Those that take long first.
 test_scripts = \
+	tests/run_cases.sh \
 	tests/cpu_classes.sh \
 	tests/units/matrix_units.sh \
 	tests/random_fused.sh \
@@ -209,7 +210,6 @@ test_scripts = \
 	tests/robust/oclgrind.sh \
 	tests/case_calls_fused.sh \
 	tests/paged_cases_split.sh \
-	tests/run_cases.sh \
 	tests/robust/devices.sh \
 	tests/cli/run \
 	tests/units/probes.sh \
@@ -303,6 +303,7 @@ EXTRA_DIST += tests/cases
 EXTRA_DIST += \
 	tests/abi/libclattn.abi \
 	tests/analyze \
+	tests/clang_tools.sh \
 	tests/cli/counted.py \
 	tests/cli/formats.py \
 	tests/cli/malformed_files.py \

@@ -6,8 +6,8 @@
  * whose results are merged, the dropout of a slice that says where it stands, the keys in pages, or as codes. On many
  * rows and on few rows with many keys (decoding: splits of keys). To the last bit where the order of the sums is the
  * same, else within the error bound. In float32 unless types are named: most strategies do other types with other loads
- * and stores, matrix units with other products. NAME: "many rows" or "few rows"; both where it is not given.
- * Environment: CLATTN_TEST_STRATEGIES. */
+ * and stores, matrix units with other products. NAME: "many rows" or "few rows"; where it is not given both, by turns
+ * where a strategy compiles for each call (exact_by_turns). Environment: CLATTN_TEST_STRATEGIES. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +37,7 @@ static const struct shape shapes[] = {
     { "many rows", 45, 200, { -5, 57, 120 } },
     { "few rows", 2, 1100, { 511, 1023, 1091 } },
 };
+#define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
 static clattn_problem problem_of(const struct exact *e, const struct shape *shape, int64_t batch)
 {
@@ -353,22 +354,25 @@ static const struct {
     { "row ranges are the same as their mask", ranged_keys, 1 },
 };
 
-/* `only`: the name of a shape; NULL: all. */
+/* `only`: the name of a shape; NULL: all, or by turns the first that the strategy takes. */
 static void run_properties(struct exact *e, const char *strategy, clattn_type type, const char *only)
 {
     const int rounds = type == CLATTN_FLOAT16 || type == CLATTN_BFLOAT16;
+    const int by_turns = !only && exact_by_turns(strategy);
     const int before = exact_count(e);
-    for (size_t n = 0; n < 2 * sizeof(properties) / sizeof(properties[0]); ++n) {
-        const struct shape *shape = &shapes[n % 2];
-        if (only && strcmp(only, shape->name) != 0) {
-            continue;
-        }
-        exact_begin(e, strategy, type);
-        if (!rounds || properties[n / 2].of_rounded) {
-            exact_end(e, properties[n / 2].holds(e, shape) == 0, properties[n / 2].name, shape->name);
+    for (size_t n = 0; n < sizeof(properties) / sizeof(properties[0]); ++n) {
+        int over = rounds && !properties[n].of_rounded;
+        for (size_t turn = 0; turn < SHAPES && !over; ++turn) {
+            const struct shape *shape = &shapes[(n + turn) % SHAPES];
+            if (only && strcmp(only, shape->name) != 0) {
+                continue;
+            }
+            exact_begin(e, strategy, type);
+            exact_end(e, properties[n].holds(e, shape) == 0, properties[n].name, shape->name);
+            over = by_turns && !e->declined;
         }
     }
-    exact_tested(e, before);
+    exact_tested(e, strategy, type, exact_count(e) - before);
 }
 
 int main(int argc, char **argv)

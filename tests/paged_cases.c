@@ -7,7 +7,6 @@
  * unpaged call to the last bit. Then the table's first and last page change places: outputs that stay the same in most
  * cases would mean that nobody looks into the table. --choose cover: the cases that stand for all
  * (support/case_cover.h), where a strategy compiles for each. */
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 
 #include "support/case_call.h"
 #include "support/case_cover.h"
-#include "support/case_meta.h"
+#include "support/case_list.h"
 #include "support/device_call.h"
 #include "support/device_options.h"
 
@@ -234,30 +233,6 @@ static void run_case(struct run *run, const char *name, clattn_type type)
 
 /* ---- which cases ---- */
 
-static int is_case(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.' && !strchr(entry->d_name, '.'); /* README.md, check.py */
-}
-
-/* Of attention, and asked for. */
-static int is_chosen(const struct run *run, const char *name)
-{
-    char folder[PATH_BYTES];
-    struct failure failure;
-    cJSON *meta;
-    if (run->only && strcmp(run->only, name) != 0) {
-        return 0;
-    }
-    snprintf(folder, sizeof(folder), "%s/%s", run->cases, name);
-    if (case_meta_read(folder, &meta, &failure) != 0) {
-        return 1; /* and then fails */
-    }
-    const char *op = meta_text(meta_field(meta, NULL, "op"));
-    const int found = !*op || strcmp(op, "attention") == 0;
-    cJSON_Delete(meta);
-    return found;
-}
-
 /* chosen[i]: a bit for each type in which case i stands for others. */
 static void choose(struct run *run, struct dirent **entries, int n, unsigned char *chosen)
 {
@@ -274,7 +249,7 @@ static void choose(struct run *run, struct dirent **entries, int n, unsigned cha
         }
     }
     if (run->covers) {
-        case_cover(traits, n, run->options.n_types, chosen);
+        case_cover(traits, n, run->options.n_types, 1, chosen);
     }
     free(traits);
 }
@@ -282,14 +257,9 @@ static void choose(struct run *run, struct dirent **entries, int n, unsigned cha
 static void run_all(struct run *run)
 {
     struct dirent **entries;
-    const int found = scandir(run->cases, &entries, is_case, alphasort);
-    int n = 0;
-    for (int i = 0; i < found; ++i) {
-        if (is_chosen(run, entries[i]->d_name)) {
-            entries[n++] = entries[i];
-        } else {
-            free(entries[i]);
-        }
+    const int n = case_list_attention(run->cases, run->only, &entries);
+    if (n < 0) {
+        return; /* nothing passed */
     }
     unsigned char *chosen = calloc((size_t)n + 1, 1);
     choose(run, entries, n, chosen);
@@ -302,9 +272,7 @@ static void run_all(struct run *run)
         free(entries[i]);
     }
     free(chosen);
-    if (found >= 0) {
-        free(entries);
-    }
+    free(entries);
 }
 
 int main(int argc, char **argv)

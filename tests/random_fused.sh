@@ -2,13 +2,13 @@
 # Random calls on the strategies that compile for each problem, several calls a program: all but plain and staged,
 # which random_calls has by itself, and those of units/amx.sh and units/matrix_units.sh; and fused_simd's bfloat16 with
 # instructions that are slow on this CPU too, which no plan would take here. A failure prints the command that repeats
-# it. CLATTN_TEST_FUSED_COUNT: how many calls (160 where not set).
+# it. CLATTN_TEST_FUSED_COUNT: how many calls (96 where not set).
 set -eu
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
 # shellcheck source=tests/counts.sh
 . "$srcdir/tests/counts.sh"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
-wanted=${CLATTN_TEST_FUSED_COUNT:-160}
+wanted=${CLATTN_TEST_FUSED_COUNT:-96}
 calls() {
     must_pass "$@" --seed "${CLATTN_TEST_SEED:-1}" --same 12 --work 600000
 }

@@ -24,7 +24,7 @@ passed=0 failed=0 skipped=0
 for strategy; do
     choose=${CLATTN_TEST_CHOOSE:-all}
     case $strategy in
-    split | fused_simt | split_simt | fused_mma) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=cover ;;
+    split | split_simt | fused_amx | fused_simt | fused_mma) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=cover ;;
     esac
     "$builddir/tests/solve_cases" "$cases" "$produced/$strategy" --strategy "$strategy" --choose "$choose" || {
         echo "FAIL $strategy: solve_cases ended with status $?"

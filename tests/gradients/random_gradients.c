@@ -2,7 +2,7 @@
  *
  * Whole backward calls against the reference by the error bound of docs/numbers.md, over random problems, layouts and
  * gradients, half of them by the blocking call. Prints the largest C that was needed of each gradient; a failure prints
- * the command that repeats it. CLATTN_TEST_SEED and CLATTN_TEST_COUNT stand in for the options. */
+ * the command that repeats it. CLATTN_TEST_SEED and CLATTN_TEST_GRADIENT_COUNT stand in for the options. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static const char *environment(const char *name, const char *otherwise)
 
 static int parse(int argc, char **argv, struct run *run)
 {
-    const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_COUNT", "80");
+    const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_GRADIENT_COUNT", "80");
     const char *index = NULL, *work = "0";
     const struct device_option more[] = {
         { "seed", &seed }, { "count", &count }, { "index", &index }, { "work", &work }, { NULL, NULL }

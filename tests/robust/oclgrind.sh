@@ -87,10 +87,10 @@ visit "samples" "$probe" --small
 for layer in mha additive; do
     visit "layer $layer" env CLATTN_TEST_LAYER_CALLS=6 "$builddir/tests/layers/$layer"
 done
-visit "gradients" env CLATTN_TEST_COUNT=2 "$builddir/tests/gradients/random_gradients" --work 500 --type float32
+visit "gradients" "$builddir/tests/gradients/random_gradients" --count 2 --work 500 --type float32
 # By its smallest tile: the others are the same kernels, and take minutes.
-visit "gradients, fused_simt" env CLATTN_TEST_COUNT=4 OCLGRIND_MAX_WGSIZE=16 \
-    "$builddir/tests/gradients/random_gradients" --strategy fused_simt --work 1500 --type float32
+visit "gradients, fused_simt" env OCLGRIND_MAX_WGSIZE=16 "$builddir/tests/gradients/random_gradients" --count 4 \
+    --strategy fused_simt --work 1500 --type float32
 # fused_mma fetches keys before it knows of any; "$probe" has no pages.
 visit "pages without keys" "$builddir/clattn" bench --shape 1,2,1,3,0,8 --page-size 2 --dtype f16 --seconds 0 \
     --strategy fused_mma

@@ -90,9 +90,12 @@ static void take(struct cover *cover, uint64_t traits, int type)
     }
 }
 
-void case_cover(const uint64_t *traits, int n, int n_types, unsigned char *chosen)
+void case_cover(const uint64_t *traits, int n, int n_types, int pairs, unsigned char *chosen)
 {
     struct cover cover = { { 0 }, { 0 } };
+    if (!pairs) {
+        memset(cover.pairs, 0xff, sizeof(cover.pairs)); /* as if seen */
+    }
     memset(chosen, 0, (size_t)n);
     for (;;) {
         int best = 0, best_type = 0, most = 0;

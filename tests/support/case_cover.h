@@ -9,7 +9,7 @@
 /* What a validated call has, a bit each. */
 uint64_t case_traits(const struct test_call *test);
 
-/* Bit t of chosen[i]: case i in type t stands for others; at most OPTIONS_TYPES_MAX types. */
-void case_cover(const uint64_t *traits, int n, int n_types, unsigned char *chosen);
+/* Bit t of chosen[i]: case i in type t stands for others; at most OPTIONS_TYPES_MAX types. `pairs` 0: without pairs. */
+void case_cover(const uint64_t *traits, int n, int n_types, int pairs, unsigned char *chosen);
 
 #endif

@@ -115,6 +115,8 @@ int device_options_parse_more(int argc, char **argv, const char *strategies, con
             }
         } else if (strcmp(argv[i], "--type") != 0 || parse_types(argv[i + 1], o) != 0) {
             return -1;
+        } else {
+            o->types_named = 1;
         }
     }
     return 0;

@@ -16,6 +16,7 @@ struct device_options {
     int n_strategies;
     clattn_type types[OPTIONS_TYPES_MAX];
     int n_types;
+    int types_named;  /* on the command line */
     char memory[512]; /* behind the strategies */
 };
 

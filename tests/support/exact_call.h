@@ -23,10 +23,15 @@ void exact_begin(struct exact *e, const char *strategy, clattn_type type);
 /* Counts how it ended. A strategy that was named may decline: skipped. What failed is printed. */
 void exact_end(struct exact *e, int holds, const char *property, const char *where);
 
-/* After all properties of a strategy and type, which begin with exact_count: one that takes the type and declined every
- * call was not tested, and that is a failure. */
+/* Whether properties hold is asked in several ways: types, or shapes. In each way of auto, plain and staged; of the
+ * strategies that compile for each call in one way, by turns, so that all properties and all ways are tested. With
+ * CLATTN_TEST_LONG in the environment in each way of all. */
+int exact_by_turns(const char *strategy);
+
+/* After all properties of a strategy and type, of which `count` more than before were tested: one that takes the type
+ * and declined every call was not tested, and that is a failure. */
 int exact_count(const struct exact *e);
-void exact_tested(struct exact *e, int count_before);
+void exact_tested(struct exact *e, const char *strategy, clattn_type type, int count);
 
 /* Prints the counts; the exit status. */
 int exact_close(struct exact *e);

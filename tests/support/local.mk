@@ -38,6 +38,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/case_codes.h \
 	tests/support/case_layout.c \
 	tests/support/case_layout.h \
+	tests/support/case_list.c \
+	tests/support/case_list.h \
 	tests/support/case_meta.c \
 	tests/support/case_meta.h \
 	tests/support/case_rotary.c \
@@ -59,6 +61,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/exact_call.h \
 	tests/support/exact_not_finite.c \
 	tests/support/exact_not_finite.h \
+	tests/support/exact_rounding.c \
+	tests/support/exact_rounding.h \
 	tests/support/judge.c \
 	tests/support/judge.h \
 	tests/support/key_bounds.c \
