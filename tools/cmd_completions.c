@@ -185,6 +185,11 @@ static void print_fish(void)
         fish_quoted(command_table[i].brief);
         printf("'\n");
     }
+    printf("complete -c clattn -n '__fish_seen_subcommand_from help' -f -a '");
+    for (size_t i = 0; i < command_count; i++) {
+        printf("%s%s", i ? " " : "", command_table[i].command->name);
+    }
+    printf("'\n");
     for (size_t i = 0; i < command_count; i++) {
         const struct command *command = command_table[i].command;
         each_option(command, fish_option);
