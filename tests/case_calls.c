@@ -5,7 +5,7 @@
  * those that are asked for. Outputs are judged as random_calls judges its own, by the error bound and by R
  * (support/ratio.h); goldens are not read, check.py holds what solve_cases computes against them. A failure
  * prints the command that repeats it. --choose cover: the cases that stand for all (support/case_cover.h), where a
- * strategy compiles for each; few: those without all pairs. */
+ * strategy compiles for each; few: fewer of these. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,8 @@
 
 struct run {
     const char *cases, *only, *digests; /* only: NULL for all */
-    int covers;                         /* only the cases that stand for all */
-    int pairs;                          /* of features too */
+    int covers;                         /* only the cases that stand for all: */
+    enum case_choice choice;
     struct device_options options;
     struct judge judge;
 };
@@ -39,8 +39,8 @@ static int parse(int argc, char **argv, struct run *run)
     if (device_options_parse_more(argc, argv, "plain,staged", "float16,bfloat16", more, &run->options) != 0) {
         return -1;
     }
-    run->pairs = strcmp(choose, "cover") == 0;
-    run->covers = run->pairs || strcmp(choose, "few") == 0;
+    run->choice = strcmp(choose, "few") == 0 ? CASES_FEW : CASES_COVER;
+    run->covers = run->choice == CASES_FEW || strcmp(choose, "cover") == 0;
     return run->covers || strcmp(choose, "all") == 0 ? 0 : -1;
 }
 
@@ -90,7 +90,7 @@ static void choose(struct run *run, struct dirent **entries, int n, unsigned cha
         }
     }
     if (run->covers) {
-        case_cover(traits, n, run->options.n_types, run->pairs, chosen);
+        case_cover(traits, n, run->options.n_types, run->choice, chosen);
     }
     free(traits);
 }

@@ -73,7 +73,7 @@ test_class() {
     POCL_CACHE_DIR=$new_cache "$builddir/clattn" bench --shape 1,1,1,32,32,16 --seconds 0.01 2>"$said" >/dev/null
     expect_nothing "$class: the first compilation" "$said"
     strategies=fused_simd,split,staged
-    count_run cases "$builddir/tests/case_calls" --strategy "$strategies" --choose cover
+    count_run cases "$builddir/tests/case_calls" --strategy "$strategies" --choose few
     count_run "random calls" "$builddir/tests/random_calls" --strategy "$strategies" --count "$count" --same 4
     count_run exact "$builddir/tests/exact" --strategy fused_simd,split --type "$types"
     count_run metamorphic "$builddir/tests/metamorphic" --strategy fused_simd,split --type "$types"

@@ -249,7 +249,7 @@ static void choose(struct run *run, struct dirent **entries, int n, unsigned cha
         }
     }
     if (run->covers) {
-        case_cover(traits, n, run->options.n_types, 1, chosen);
+        case_cover(traits, n, run->options.n_types, CASES_COVER, chosen);
     }
     free(traits);
 }

@@ -186,7 +186,7 @@ static void choose(const struct options *options, struct dirent **entries, int n
     for (int i = 0; covers && i < n; ++i) {
         traits[i] = is_case(options, entries[i]->d_name) ? traits_of(options, entries[i]->d_name) : 0;
     }
-    case_cover(traits, n, 1, 1, chosen);
+    case_cover(traits, n, 1, CASES_COVER, chosen);
     for (int i = 0; i < n; ++i) {
         chosen[i] |= traits[i] == 0 && is_case(options, entries[i]->d_name);
     }

@@ -82,22 +82,24 @@ static int gain(const struct cover *cover, uint64_t traits, int type)
     return count;
 }
 
-static void take(struct cover *cover, uint64_t traits, int type)
+static void take(struct cover *cover, uint64_t traits, int type, enum case_choice choice)
 {
-    cover->seen[type] |= traits;
+    for (int t = 0; t < OPTIONS_TYPES_MAX; ++t) {
+        cover->seen[t] |= t == type || choice == CASES_FEW ? traits : 0;
+    }
     for (int feature = 0; feature < FEATURES; ++feature) {
         cover->pairs[feature] |= partners(traits, feature);
     }
 }
 
-void case_cover(const uint64_t *traits, int n, int n_types, int pairs, unsigned char *chosen)
+void case_cover(const uint64_t *traits, int n, int n_types, enum case_choice choice, unsigned char *chosen)
 {
     struct cover cover = { { 0 }, { 0 } };
-    if (!pairs) {
+    if (choice == CASES_FEW) {
         memset(cover.pairs, 0xff, sizeof(cover.pairs)); /* as if seen */
     }
     memset(chosen, 0, (size_t)n);
-    for (;;) {
+    for (int taken = 0;; ++taken) {
         int best = 0, best_type = 0, most = 0;
         for (int i = 0; i < n * n_types; ++i) {
             const int count = gain(&cover, traits[i / n_types], i % n_types);
@@ -110,7 +112,10 @@ void case_cover(const uint64_t *traits, int n, int n_types, int pairs, unsigned 
         if (most == 0) {
             return;
         }
+        if (choice == CASES_FEW) {
+            best_type = taken % n_types; /* all are as good */
+        }
         chosen[best] |= (unsigned char)((uint64_t)1 << best_type);
-        take(&cover, traits[best], best_type);
+        take(&cover, traits[best], best_type, choice);
     }
 }

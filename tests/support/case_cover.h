@@ -1,6 +1,7 @@
 /* Which cases stand for all of them, where a strategy compiles for each problem and all would compile for minutes: as
  * few as have every feature and every class of shapes in each type, and in one of the types every pair of features that
- * any case has. Few rows, which strategy split takes, count as a feature. */
+ * any case has; or fewer still, every feature and every class in one of the types. Few rows, which strategy split takes,
+ * count as a feature. */
 #ifndef CLATTN_TESTS_SUPPORT_CASE_COVER_H
 #define CLATTN_TESTS_SUPPORT_CASE_COVER_H
 
@@ -9,7 +10,8 @@
 /* What a validated call has, a bit each. */
 uint64_t case_traits(const struct test_call *test);
 
-/* Bit t of chosen[i]: case i in type t stands for others; at most OPTIONS_TYPES_MAX types. `pairs` 0: without pairs. */
-void case_cover(const uint64_t *traits, int n, int n_types, int pairs, unsigned char *chosen);
+/* Bit t of chosen[i]: case i in type t stands for others; at most OPTIONS_TYPES_MAX types. */
+enum case_choice { CASES_COVER, CASES_FEW };
+void case_cover(const uint64_t *traits, int n, int n_types, enum case_choice choice, unsigned char *chosen);
 
 #endif
