@@ -24,6 +24,7 @@ const struct tuning_row tuning_table[] = {
     { "fused_simt", DEVICE_GPU, INT_MAX, SIMT(16, 16, 16, 4, 16) },
     /* Squares: rows and keys change places. */
     { "fused_simt gradients", DEVICE_GPU, INT_MAX, SIMT(64, 64, 256, 4, 8) },
+    { "fused_simt gradients", DEVICE_GPU, INT_MAX, SIMT(64, 64, 256, 4, 4) },
     { "fused_simt gradients", DEVICE_GPU, INT_MAX, SIMT(32, 32, 64, 4, 8) },
     { "fused_simt gradients", DEVICE_GPU, INT_MAX, SIMT(16, 16, 16, 4, 8) },
     /* float64 takes two registers a number: half of the rows. */

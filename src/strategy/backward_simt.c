@@ -31,13 +31,23 @@ static int64_t columns_of(const clattn_problem *p, int owned)
     return owned == OWNED_KEYS && p->head_dim_v > p->head_dim ? p->head_dim_v : p->head_dim;
 }
 
+/* Whether what a work-item adds up, two sums for each element that it owns, takes less than half of its registers. A
+ * thread of Intel's GPUs has 128 of eight numbers for each of eight work-items, those with matrix units, which are
+ * younger, 256 (vendor_options); of others nothing is known that would be too few. */
+static int registers_hold(const struct device *device, const struct tile *tile)
+{
+    const int rows = tile->rows / (tile->work_items / (tile->keys / tile->item_keys));
+    const int registers = device->has_intel_matrix ? 256 : 128;
+    return device->sub_group_size_least == 0 || 2 * rows * tile->item_columns < registers / 2;
+}
+
 /* The next tile from *rank on that the device has room for; 0: there is none. */
 static int find_shapes(const struct device *device, const clattn_problem *p, int *rank,
                        struct simt_shape shapes[OWNERS])
 {
     const struct tile *tile;
     for (; (tile = tuning_find(TILES, DEVICE_GPU, columns_of(p, OWNED_KEYS), *rank)) != NULL; ++*rank) {
-        int fits = 1;
+        int fits = registers_hold(device, tile);
         for (int owned = 0; owned < OWNERS; ++owned) {
             shapes[owned] = simt_shape_of(tile, p->head_dim, columns_of(p, owned), sizeof(float));
             fits &= row_tile_fits(device, &shapes[owned].of);

@@ -1,7 +1,7 @@
 /* Which cases stand for all of them, where a strategy compiles for each problem and all would compile for minutes: as
  * few as have every feature and every class of shapes in each type, and in one of the types every pair of features that
- * any case has; or fewer still, every feature and every class in one of the types. Few rows, which strategy split takes,
- * count as a feature. */
+ * any case has; or fewer still, every feature and every class in one of the types. Few rows, which strategy split
+ * takes, count as a feature. */
 #ifndef CLATTN_TESTS_SUPPORT_CASE_COVER_H
 #define CLATTN_TESTS_SUPPORT_CASE_COVER_H
 
