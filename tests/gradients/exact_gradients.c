@@ -295,43 +295,53 @@ static void set_row(struct test_array *array, int64_t columns, int64_t row, floa
     }
 }
 
-/* Row 5 of the first head sees nothing by the mask, key 3 is hidden from all, key 4 from row 6 alone: NaN there changes
- * nothing but what sees it. */
+/* Row 5 of the first head sees nothing by the mask, or its lse says so (-inf, as of rows whose keys are elsewhere); key
+ * 3 is hidden from all. NaN there changes nothing. */
+enum hidden { HIDDEN_CLEAN, HIDDEN_BY_MASK, HIDDEN_BY_LSE, HIDDEN };
+
+static void begin_hidden(struct gradient_call *g, const struct kind *kind, const char *strategy, enum hidden how)
+{
+    begin(g, kind, strategy, kind_normal);
+    for (int64_t at = 0; at < kind->query_heads * kind->query_len * kind->key_len; ++at) {
+        const int64_t j = at % kind->key_len, i = at / kind->key_len % kind->query_len,
+                      h = at / kind->key_len / kind->query_len;
+        test_call_set(&g->test, TENSOR_MASK, 0, h, i, j, !(h == 0 && i == 5 && how != HIDDEN_BY_LSE) && j != 3);
+    }
+    kind_report(strategy, "hidden: forward", kind_finish(g, kind_normal));
+    if (how != HIDDEN_CLEAN) {
+        set_row(&g->test.arrays[TENSOR_QUERY], kind->head_dim, 5, NAN);
+        set_row(&g->arrays[GRADIENT_DOUT], kind->head_dim_v, 5, NAN);
+        set_row(&g->test.arrays[TENSOR_OUT], kind->head_dim_v, 5, NAN);
+        set_row(&g->test.arrays[TENSOR_LSE], 1, 5, how == HIDDEN_BY_LSE ? -INFINITY : NAN);
+        set_row(&g->test.arrays[TENSOR_KEY], kind->head_dim, 3, NAN);
+        set_row(&g->test.arrays[TENSOR_VALUE], kind->head_dim_v, 3, INFINITY);
+    }
+    kind_report(strategy, "hidden: run", gradient_call_run(kind_context, g, 0) == CLATTN_OK);
+}
+
 static void check_hidden(const char *strategy)
 {
     const struct kind kind = { "hidden", 1, 2, 1, 40, 150, 20, 12, 0, CLATTN_WITH_MASK };
-    struct gradient_call clean, spoilt;
-    for (int spoils = 0; spoils < 2; ++spoils) {
-        struct gradient_call *g = spoils ? &spoilt : &clean;
-        begin(g, &kind, strategy, kind_normal);
-        for (int64_t at = 0; at < kind.query_heads * kind.query_len * kind.key_len; ++at) {
-            const int64_t j = at % kind.key_len, i = at / kind.key_len % kind.query_len,
-                          h = at / kind.key_len / kind.query_len;
-            test_call_set(&g->test, TENSOR_MASK, 0, h, i, j, !(h == 0 && i == 5) && j != 3);
-        }
-        kind_report(strategy, "hidden: forward", kind_finish(g, kind_normal));
-        if (spoils) {
-            set_row(&g->test.arrays[TENSOR_QUERY], kind.head_dim, 5, NAN);
-            set_row(&g->arrays[GRADIENT_DOUT], kind.head_dim_v, 5, NAN);
-            set_row(&g->test.arrays[TENSOR_OUT], kind.head_dim_v, 5, NAN);
-            set_row(&g->test.arrays[TENSOR_LSE], 1, 5, NAN);
-            set_row(&g->test.arrays[TENSOR_KEY], kind.head_dim, 3, NAN);
-            set_row(&g->test.arrays[TENSOR_VALUE], kind.head_dim_v, 3, INFINITY);
-        }
-        kind_report(strategy, "hidden: run", gradient_call_run(kind_context, g, 0) == CLATTN_OK);
+    static const char *const names[] = { "", "NaN that nobody sees", "NaN of a row whose lse is -inf" };
+    struct gradient_call calls[HIDDEN];
+    for (enum hidden how = HIDDEN_CLEAN; how < HIDDEN; ++how) {
+        begin_hidden(&calls[how], &kind, strategy, how);
     }
-    /* Tiles are not used where something is not finite, so that sums have another order. */
-    kind_report(strategy, "NaN that nobody sees",
-                kind_in_bfloat16() ? kind_same(&clean, &spoilt)
-                                   : gradient_call_hash(&clean) == gradient_call_hash(&spoilt));
-    double sum = 0;
-    for (int64_t c = 0; c < kind.head_dim; ++c) {
-        sum += fabs(gradient_call_get(&spoilt, GRADIENT_DKEY, 0, 0, 3, c)) +
-               fabs(gradient_call_get(&spoilt, GRADIENT_DQUERY, 0, 0, 5, c));
+    for (enum hidden how = HIDDEN_BY_MASK; how < HIDDEN; ++how) {
+        /* Tiles are not used where something is not finite, so that sums have another order. */
+        kind_report(strategy, names[how],
+                    kind_in_bfloat16() ? kind_same(&calls[0], &calls[how])
+                                       : gradient_call_hash(&calls[0]) == gradient_call_hash(&calls[how]));
+        double sum = 0;
+        for (int64_t c = 0; c < kind.head_dim; ++c) {
+            sum += fabs(gradient_call_get(&calls[how], GRADIENT_DKEY, 0, 0, 3, c)) +
+                   fabs(gradient_call_get(&calls[how], GRADIENT_DQUERY, 0, 0, 5, c));
+        }
+        kind_report(strategy, "gradients of what nobody sees are 0", sum == 0);
     }
-    kind_report(strategy, "gradients of what nobody sees are 0", sum == 0);
-    gradient_call_free(&clean);
-    gradient_call_free(&spoilt);
+    for (enum hidden how = HIDDEN_CLEAN; how < HIDDEN; ++how) {
+        gradient_call_free(&calls[how]);
+    }
 }
 
 static void check_strategy(const char *strategy)
