@@ -1,10 +1,10 @@
-/* usage: solve_cases CASES PRODUCED [--strategy S] [--device D] [--choose all|cover]
+/* usage: solve_cases CASES PRODUCED [--strategy S] [--device D] [--choose all|cover|few]
  *
  * Computes every case folder of CASES (tests/cases/README.md tells the format) and writes
  * PRODUCED/NAME/out.npy and each other output that the case lists, gradients where the strategy that was
  * named has them; check.py judges them. S: a strategy's name, "auto" (the default), or "reference", which
- * needs no device. --choose cover: of attention only the cases that stand for all (support/case_cover.h), and those of
- * stored types and rings, where a strategy compiles for each.
+ * needs no device. --choose cover, or few: of attention only the cases that stand for all (support/case_cover.h), and
+ * those of stored types and rings, where a strategy compiles for each.
  * Exit status: 0 all computed or declined by the strategy that was named, 1 some failed, 2 misuse. */
 #include <dirent.h>
 #include <errno.h>
@@ -27,15 +27,20 @@ struct options {
     const char *cases, *produced;
     const char *strategy; /* NULL: the best */
     const char *device;   /* NULL: CLATTN_DEVICE, then the best */
-    const char *choose;   /* "all" or "cover" */
+    const char *choose;   /* "all", "cover" or "few" */
     int reference;
 };
 
 static int usage(void)
 {
     fprintf(stderr,
-            "usage: solve_cases CASES PRODUCED [--strategy S|auto|reference] [--device D] [--choose all|cover]\n");
+            "usage: solve_cases CASES PRODUCED [--strategy S|auto|reference] [--device D] [--choose all|cover|few]\n");
     return EXIT_MISUSE;
+}
+
+static int covers(const struct options *options)
+{
+    return strcmp(options->choose, "cover") == 0 || strcmp(options->choose, "few") == 0;
 }
 
 static int parse(int argc, char **argv, struct options *options)
@@ -59,7 +64,7 @@ static int parse(int argc, char **argv, struct options *options)
     if (options->strategy && (options->reference || strcmp(options->strategy, "auto") == 0)) {
         options->strategy = NULL;
     }
-    return n == 2 && (strcmp(options->choose, "all") == 0 || strcmp(options->choose, "cover") == 0) ? 0 : -1;
+    return n == 2 && (covers(options) || strcmp(options->choose, "all") == 0) ? 0 : -1;
 }
 
 static int make_folder(const char *path, struct failure *failure)
@@ -181,12 +186,12 @@ static uint64_t traits_of(const struct options *options, const char *name)
 /* chosen[i]: entry i is to be computed. */
 static void choose(const struct options *options, struct dirent **entries, int n, unsigned char *chosen)
 {
-    const int covers = strcmp(options->choose, "cover") == 0;
+    const enum case_choice choice = strcmp(options->choose, "few") == 0 ? CASES_FEW : CASES_COVER;
     uint64_t *traits = calloc((size_t)n + 1, sizeof(*traits));
-    for (int i = 0; covers && i < n; ++i) {
+    for (int i = 0; covers(options) && i < n; ++i) {
         traits[i] = is_case(options, entries[i]->d_name) ? traits_of(options, entries[i]->d_name) : 0;
     }
-    case_cover(traits, n, 1, CASES_COVER, chosen);
+    case_cover(traits, n, 1, choice, chosen);
     for (int i = 0; i < n; ++i) {
         chosen[i] |= traits[i] == 0 && is_case(options, entries[i]->d_name);
     }
