@@ -29,7 +29,8 @@ nobase_dist_doc_DATA += \
 	docs/threads.md \
 	docs/tuner.md \
 	docs/types.md \
-	docs/speed.svg
+	docs/speed.svg \
+	docs/decode.svg
 
 # The manual pages of the functions and the site, made of the headers and these documents where there is a python3.
 docs_makers = \

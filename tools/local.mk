@@ -175,8 +175,8 @@ tools/bench_shapes_text.h: $(srcdir)/bench/shapes.txt Makefile
 	$(SED) 's/["\\]/\\&/g; s/.*/"&\\n"/' $(srcdir)/bench/shapes.txt >$@.new && mv $@.new $@
 $(libclattn_tool_la_OBJECTS): tools/bench_shapes_text.h
 CLEANFILES += tools/bench_shapes_text.h
-EXTRA_DIST += bench/shapes.txt bench/timing.py bench/calls bench/compare bench/models bench/peer-environment
-EXTRA_DIST += bench/python-figures bench/runtimes
+EXTRA_DIST += bench/shapes.txt bench/chart.py bench/timing.py bench/calls bench/compare bench/models
+EXTRA_DIST += bench/peer-environment bench/python-figures bench/runtimes
 EXTRA_DIST += bench/decoders/compare bench/decoders/environment bench/decoders/ggml_decode.c
 
 EXTRA_DIST += examples/data
