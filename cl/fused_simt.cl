@@ -71,8 +71,8 @@ static inline uint kept_keys(const clattn_params *p, const place *at, int from)
 
 /* Softcap, what bias and slopes add, and what is hidden. The scores wait in the work-item's own part of the weights
  * tile, where an index known only at run time does no harm. */
-static inline void change_scores(const clattn_params *p, const attention_buffers *in, const place *at, int from,
-                                 __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
+INLINE void change_scores(const clattn_params *p, const attention_buffers *in, const place *at, int from,
+                          __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
 {
     const int rows = min(ITEM_ROWS, at->rows.last_row + 1 - row_of(at, 0));
     __local REAL *own = weights + at->x * ITEM_KEYS * ROW_PITCH + at->y * ITEM_ROWS;
@@ -100,8 +100,8 @@ static inline void note_kept(uint kept, uint *seen)
 }
 
 /* Dot products become logits, hidden ones marked; `seen` gets the rows that may see a key, and keep a weight. */
-static inline void finish_tile(const clattn_params *p, const attention_buffers *in, const place *at, int from,
-                               __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
+INLINE void finish_tile(const clattn_params *p, const attention_buffers *in, const place *at, int from,
+                        __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
 {
     FOR_ROWS FOR_KEYS score[r][n] *= PARAM_REAL(p, scale);
     if (CHANGES_SCORES) {
@@ -125,8 +125,8 @@ static inline void finish_tile(const clattn_params *p, const attention_buffers *
 
 /* The maximum over the work-item's keys. fmax passes over NaN: over hidden keys, and over a NaN that is
  * attended, whose weight becomes NaN and with it the row's sum. */
-static inline void write_maxima(__local REAL *partial, const place *at,
-                                REAL score[ITEM_ROWS][ITEM_KEYS])
+INLINE void write_maxima(__local REAL *partial, const place *at,
+                         REAL score[ITEM_ROWS][ITEM_KEYS])
 {
     REAL top[ITEM_ROWS];
     FOR_ROWS {
@@ -137,8 +137,8 @@ static inline void write_maxima(__local REAL *partial, const place *at,
 }
 
 /* New maxima of the rows; what was summed below the old ones is scaled to them. */
-static inline void raise_maxima(__local const REAL *partial, const place *at, REAL row_maximum[ITEM_ROWS],
-                                REAL row_sum[ITEM_ROWS], REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
+INLINE void raise_maxima(__local const REAL *partial, const place *at, REAL row_maximum[ITEM_ROWS],
+                         REAL row_sum[ITEM_ROWS], REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
 {
     REAL old[ITEM_ROWS];
     FOR_ROWS old[r] = row_maximum[r];
@@ -157,9 +157,9 @@ static inline void raise_maxima(__local const REAL *partial, const place *at, RE
 }
 
 /* Logits become weights, in local memory, and their sums. */
-static inline void write_weights(const clattn_params *p, __local REAL *weights, const place *at,
-                                 uint kept, const REAL row_maximum[ITEM_ROWS],
-                                 REAL score[ITEM_ROWS][ITEM_KEYS], REAL row_sum[ITEM_ROWS])
+INLINE void write_weights(const clattn_params *p, __local REAL *weights, const place *at,
+                          uint kept, const REAL row_maximum[ITEM_ROWS],
+                          REAL score[ITEM_ROWS][ITEM_KEYS], REAL row_sum[ITEM_ROWS])
 {
     FOR_KEYS {
         REAL weight[ITEM_ROWS];
@@ -179,7 +179,7 @@ static inline void write_weights(const clattn_params *p, __local REAL *weights, 
 
 /* A row's sum is in parts, each with a sign: negative where no weight of the part was kept, as of one that saw no
  * key, which is -0. */
-static inline void write_parts(__local REAL *partial, const place *at, uint seen, REAL row_sum[ITEM_ROWS])
+INLINE void write_parts(__local REAL *partial, const place *at, uint seen, REAL row_sum[ITEM_ROWS])
 {
     FOR_ROWS {
         const REAL part = (seen >> r) & 1 ? row_sum[r] : 0;
@@ -189,7 +189,7 @@ static inline void write_parts(__local REAL *partial, const place *at, uint seen
 }
 
 /* The sums of whole rows; returns their bits of `seen`. */
-static inline uint add_parts(__local const REAL *partial, const place *at, REAL row_sum[ITEM_ROWS])
+INLINE uint add_parts(__local const REAL *partial, const place *at, REAL row_sum[ITEM_ROWS])
 {
     uint seen = 0;
     FOR_ROWS row_sum[r] = 0;

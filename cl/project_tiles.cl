@@ -15,8 +15,8 @@
 #endif
 
 /* tile[k][n] = right[first_column + n][first_k + k]; past the last column it is repeated. */
-static inline void load_right(const clattn_project *p, __global const STORAGE *right, int first_column,
-                              int first_k, int depth, __local REAL *tile)
+INLINE void load_right(const clattn_project *p, __global const STORAGE *right, int first_column,
+                       int first_k, int depth, __local REAL *tile)
 {
     for (int element = ITEM; element < TILE_N * TILE_K; element += GROUP_ITEMS) {
         const int n = element / TILE_K, k = element % TILE_K; /* neighbours read neighbours */
@@ -28,8 +28,8 @@ static inline void load_right(const clattn_project *p, __global const STORAGE *r
 }
 
 #if GROUP_ITEMS > 1
-static inline void load_left(const clattn_project *p, __global const STORAGE *left, int first_row,
-                             int first_k, int depth, __local REAL *tile)
+INLINE void load_left(const clattn_project *p, __global const STORAGE *left, int first_row,
+                      int first_k, int depth, __local REAL *tile)
 {
     for (int element = ITEM; element < TILE_M * TILE_K; element += GROUP_ITEMS) {
         const int m = element / TILE_K, k = element % TILE_K;

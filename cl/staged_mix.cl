@@ -29,8 +29,8 @@
 
 /* value_tile[k][c] = value[first_key + k][first_column + c], 0 beyond the last column. Returns whether a
  * value that this work-item loaded is not finite. */
-static inline int load_values(const clattn_params *p, const attention_buffers *in, const kv_rows *values,
-                              int first_key, int first_column, int depth, __local REAL *value_tile)
+INLINE int load_values(const clattn_params *p, const attention_buffers *in, const kv_rows *values,
+                       int first_key, int first_column, int depth, __local REAL *value_tile)
 {
     INTV largest = (INTV)0; /* of bits without the sign: a NaN or an infinity is above all numbers. Mesa folds
                                value * 0 to 0, so arithmetic would not tell. */
@@ -64,9 +64,11 @@ static inline int load_values(const clattn_params *p, const attention_buffers *i
 }
 
 #if GROUP_ITEMS > 1
-static inline void load_weights(__global const REAL *scores, clattn_i64 row_stride, int rows, int depth,
-                                __local REAL *weight_tile)
+INLINE void load_weights(__global const REAL *scores, clattn_i64 row_stride, int rows, int depth,
+                         __local REAL *weight_tile)
 {
+    /* Unrolled, NVIDIA's assembler spills a register in float64. */
+    #pragma unroll 1
     for (int element = ITEM; element < TILE_M * TILE_K; element += GROUP_ITEMS) {
         const int i = element / TILE_K, k = element % TILE_K;
         if (k < depth) {

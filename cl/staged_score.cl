@@ -31,8 +31,8 @@ static inline int2 wanted_keys(const clattn_params *p, const sequence *s, int fi
 
 /* key_tile[k][j] = key[first_key + j][first_k + k]; beyond the last key it is repeated, beyond head_dim
  * nothing is read. Neighbouring work-items read neighbours; a single one goes along the rows. */
-static inline void load_keys(const attention_buffers *in, const kv_rows *keys, int first_key, int last_key,
-                             int first_k, int depth, __local REAL *key_tile)
+INLINE void load_keys(const attention_buffers *in, const kv_rows *keys, int first_key, int last_key,
+                      int first_k, int depth, __local REAL *key_tile)
 {
 #if GROUP_ITEMS > 1
     for (int element = ITEM; element < TILE_N * TILE_K; element += GROUP_ITEMS) {
@@ -53,9 +53,9 @@ static inline void load_keys(const attention_buffers *in, const kv_rows *keys, i
 }
 
 #if GROUP_ITEMS > 1
-static inline void load_queries(const clattn_params *p, const attention_buffers *in, clattn_i64 query_at,
-                                int first_row, int last_row, int first_k, int depth,
-                                __local REAL *query_tile)
+INLINE void load_queries(const clattn_params *p, const attention_buffers *in, clattn_i64 query_at,
+                         int first_row, int last_row, int first_k, int depth,
+                         __local REAL *query_tile)
 {
     for (int element = ITEM; element < TILE_M * TILE_K; element += GROUP_ITEMS) {
         const int i = element / TILE_K, k = element % TILE_K;

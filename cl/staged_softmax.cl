@@ -112,13 +112,14 @@ static inline extent measure(__global const REAL *row, int has_logits, int low, 
 }
 
 #if ITEMS > 1
-/* All work-items' extents joined, by a tree of fixed shape. */
-static inline extent join_items(extent own, __local REAL *maxima, __local REAL *sums, __local int *visible)
+/* All work-items' extents joined, by a tree of fixed shape. Not the function's result: Oclgrind does not know what
+ * clang makes of inlined functions that return a struct. */
+INLINE void join_items(extent *all, __local REAL *maxima, __local REAL *sums, __local int *visible)
 {
     const int item = (int)get_local_id(0);
-    maxima[item] = own.maximum;
-    sums[item] = own.sum;
-    visible[item] = own.visible;
+    maxima[item] = all->maximum;
+    sums[item] = all->sum;
+    visible[item] = all->visible;
     for (int half_items = ITEMS / 2; half_items > 0; half_items /= 2) {
         ROW_BARRIER();
         if (item < half_items) {
@@ -132,8 +133,9 @@ static inline extent join_items(extent own, __local REAL *maxima, __local REAL *
         }
     }
     ROW_BARRIER();
-    const extent all = { maxima[0], sums[0], visible[0] };
-    return all;
+    all->maximum = maxima[0];
+    all->sum = sums[0];
+    all->visible = visible[0];
 }
 #endif
 
@@ -157,7 +159,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
 
     extent all = measure(row, chunk.has_logits, low, high);
 #if ITEMS > 1
-    all = join_items(all, item_maximum, item_sum, item_visible);
+    join_items(&all, item_maximum, item_sum, item_visible);
 #endif
     if (HAS(SINKS) && all.visible) {
         const extent sink = { sink_of(p, &in, h), 1, 1 };
