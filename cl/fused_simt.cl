@@ -12,10 +12,12 @@
  *     weights       = exp(logits - row_maximum), to local memory
  *     accumulator  += weights * values        through stage, KEYS_STAGED values at a time
  *
- * Each stage stands between two barriers: one after it was filled, one before it is filled again. A row's
- * sum is kept in parts, one a work-item, until the end. Every work-item of the group passes every barrier:
+ * Each stage stands between two barriers: one after it was filled, one before it is filled again; while it is
+ * multiplied, the next one is loaded to registers (simt_ahead.clh). A row's sum is kept in parts, one a run of a
+ * work-item's keys, until the end. Every work-item of the group passes every barrier:
  * loop bounds depend on the group alone. */
 #include "simt_products.clh"
+#include "simt_ahead.clh"
 #include "philox.clh"
 
 /* HAS, not ASKS, though both are known here: with ASKS Intel's compiler spills registers on some GPUs. */
@@ -24,6 +26,10 @@
 /* Of a work-item's `seen`: bit r for a row that may see a key; bit KEPT + r for one that a weight was kept of. */
 #define KEPT (ASKS(DROPOUT) ? 16 : 0)
 #define ALL_ROWS 0xffffu
+
+/* Of a row's sum, a work-item has one for each run of keys: so sums do not depend on how many keys it has. */
+#define PARTS (ITEM_KEYS / KEY_RUN)
+#define FOR_PARTS _Pragma("unroll") for (int part = 0; part < PARTS; ++part)
 #if ITEM_ROWS > 16 || ITEM_ROWS * ITEM_KEYS > 32
 #error "a work-item has at most 16 rows, and a bit for each of its scores"
 #endif
@@ -48,7 +54,7 @@ static inline uint visible_keys(const clattn_params *p, const attention_buffers 
     #pragma unroll 1
     for (int row = 0; row < rows; ++row) {
         FOR_KEYS visible |= (uint)key_allowed(p, in, &at->rows.s, at->rows.b, at->rows.h, row_of(at, row),
-                                              from + at->x * ITEM_KEYS + n)
+                                              from + ITEM_KEY(at->x, n))
                             << (row * ITEM_KEYS + n);
     }
     return visible;
@@ -62,7 +68,7 @@ static inline uint kept_keys(const clattn_params *p, const place *at, int from)
     for (int row = 0; row < ITEM_ROWS; ++row) {
         #pragma unroll 1
         for (int n = 0; n < ITEM_KEYS; ++n) {
-            kept |= (uint)dropout_keeps(p, at->rows.b, at->rows.h, row_of(at, row), from + at->x * ITEM_KEYS + n)
+            kept |= (uint)dropout_keeps(p, at->rows.b, at->rows.h, row_of(at, row), from + ITEM_KEY(at->x, n))
                     << (row * ITEM_KEYS + n);
         }
     }
@@ -75,22 +81,23 @@ INLINE void change_scores(const clattn_params *p, const attention_buffers *in, c
                           __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
 {
     const int rows = min(ITEM_ROWS, at->rows.last_row + 1 - row_of(at, 0));
-    __local REAL *own = weights + at->x * ITEM_KEYS * ROW_PITCH + at->y * ITEM_ROWS;
-    FOR_KEYS FOR_ROWS own[n * ROW_PITCH + r] = score[r][n];
+    __local REAL *own = weights + at->y * ITEM_ROWS;
+    FOR_KEYS FOR_ROWS own[ITEM_KEY(at->x, n) * ROW_PITCH + r] = score[r][n];
     #pragma unroll 1
     for (int row = 0; row < rows; ++row) {
         FOR_KEYS {
-            REAL logit = own[n * ROW_PITCH + row];
+            __local REAL *score_at = own + ITEM_KEY(at->x, n) * ROW_PITCH + row;
+            REAL logit = *score_at;
             const int allowed = finish_logit(p, in, &at->rows.s, at->rows.slope, at->rows.b, at->rows.h,
-                                             row_of(at, row), from + at->x * ITEM_KEYS + n, &logit);
-            own[n * ROW_PITCH + row] = allowed ? logit : HIDDEN_LOGIT;
+                                             row_of(at, row), from + ITEM_KEY(at->x, n), &logit);
+            *score_at = allowed ? logit : HIDDEN_LOGIT;
             *seen |= (uint)allowed << row;
             if (HAS(DROPOUT)) {
                 *seen |= ((uint)allowed & BIT(kept, row, n)) << (KEPT + row);
             }
         }
     }
-    FOR_KEYS FOR_ROWS score[r][n] = own[n * ROW_PITCH + r];
+    FOR_KEYS FOR_ROWS score[r][n] = own[ITEM_KEY(at->x, n) * ROW_PITCH + r];
 }
 
 /* The rows that keep a weight. */
@@ -138,11 +145,11 @@ INLINE void write_maxima(__local REAL *partial, const place *at,
 
 /* New maxima of the rows; what was summed below the old ones is scaled to them. */
 INLINE void raise_maxima(__local const REAL *partial, const place *at, REAL row_maximum[ITEM_ROWS],
-                         REAL row_sum[ITEM_ROWS], REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
+                         REAL row_sum[ITEM_ROWS][PARTS], REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
 {
     REAL old[ITEM_ROWS];
     FOR_ROWS old[r] = row_maximum[r];
-    #pragma unroll 1
+    UNROLL_PARTS
     for (int x = 0; x < ITEMS_X; ++x) {
         REAL top[ITEM_ROWS];
         read_run(top, partial + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
@@ -151,7 +158,7 @@ INLINE void raise_maxima(__local const REAL *partial, const place *at, REAL row_
     FOR_ROWS {
         /* inf - inf is no number, and 0 * NaN would reach a row whose weights are all dropped. */
         const REAL rescale = row_maximum[r] == old[r] ? 1 : EXP(old[r] - row_maximum[r]);
-        row_sum[r] *= rescale;
+        FOR_PARTS row_sum[r][part] *= rescale;
         FOR_COLUMNS accumulator[r][c] *= rescale;
     }
 }
@@ -159,50 +166,70 @@ INLINE void raise_maxima(__local const REAL *partial, const place *at, REAL row_
 /* Logits become weights, in local memory, and their sums. */
 INLINE void write_weights(const clattn_params *p, __local REAL *weights, const place *at,
                           uint kept, const REAL row_maximum[ITEM_ROWS],
-                          REAL score[ITEM_ROWS][ITEM_KEYS], REAL row_sum[ITEM_ROWS])
+                          REAL score[ITEM_ROWS][ITEM_KEYS], REAL row_sum[ITEM_ROWS][PARTS])
 {
     FOR_KEYS {
         REAL weight[ITEM_ROWS];
-        const int local_key = at->x * ITEM_KEYS + n;
+        const int local_key = ITEM_KEY(at->x, n);
         FOR_ROWS {
             const int hidden = IS_HIDDEN_LOGIT(score[r][n]);
-            REAL value = EXP(score[r][n] - (row_maximum[r] == -INFINITY ? 0 : row_maximum[r]));
-            row_sum[r] += hidden ? 0 : value;
-            if (HAS(DROPOUT)) {
-                value = BIT(kept, r, n) ? value * PARAM_REAL(p, keep_scale) : 0;
-            }
+            const REAL value = EXP(score[r][n] - (row_maximum[r] == -INFINITY ? 0 : row_maximum[r]));
             weight[r] = hidden ? HIDDEN_WEIGHT : value;
+            row_sum[r][n / KEY_RUN] += weight[r];
+            if (HAS(DROPOUT) && !hidden) {
+                weight[r] = BIT(kept, r, n) ? value * PARAM_REAL(p, keep_scale) : 0;
+            }
         }
         write_run(weights + local_key * ROW_PITCH + at->y * ITEM_ROWS, weight, ITEM_ROWS);
     }
 }
 
-/* A row's sum is in parts, each with a sign: negative where no weight of the part was kept, as of one that saw no
+/* A row's sum is in parts, each with a sign: negative where no weight of its work-item was kept, as of one that saw no
  * key, which is -0. */
-INLINE void write_parts(__local REAL *partial, const place *at, uint seen, REAL row_sum[ITEM_ROWS])
+INLINE void write_parts(__local REAL *parts, const place *at, uint seen, REAL row_sum[ITEM_ROWS][PARTS])
 {
-    FOR_ROWS {
-        const REAL part = (seen >> r) & 1 ? row_sum[r] : 0;
-        row_sum[r] = copysign(part, (seen >> (KEPT + r)) & 1 ? (REAL)1 : (REAL)-1);
+    FOR_PARTS {
+        REAL sum[ITEM_ROWS];
+        FOR_ROWS {
+            const REAL seen_sum = (seen >> r) & 1 ? row_sum[r][part] : 0;
+            sum[r] = copysign(seen_sum, (seen >> (KEPT + r)) & 1 ? (REAL)1 : (REAL)-1);
+        }
+        write_run(parts + (part * ITEMS_X + at->x) * ROW_PITCH + at->y * ITEM_ROWS, sum, ITEM_ROWS);
     }
-    write_run(partial + at->x * ROW_PITCH + at->y * ITEM_ROWS, row_sum, ITEM_ROWS);
 }
 
 /* The sums of whole rows; returns their bits of `seen`. */
-INLINE uint add_parts(__local const REAL *partial, const place *at, REAL row_sum[ITEM_ROWS])
+INLINE uint add_parts(__local const REAL *parts, const place *at, REAL row_sum[ITEM_ROWS])
 {
     uint seen = 0;
     FOR_ROWS row_sum[r] = 0;
     #pragma unroll 1
-    for (int x = 0; x < ITEMS_X; ++x) {
+    for (int x = 0; x < PARTS * ITEMS_X; ++x) {
         REAL part[ITEM_ROWS];
-        read_run(part, partial + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
+        read_run(part, parts + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
         FOR_ROWS {
             row_sum[r] += fabs(part[r]);
             seen |= (uint)!IS_HIDDEN_WEIGHT(part[r]) << r | (uint)!signbit(part[r]) << (KEPT + r);
         }
     }
     return seen;
+}
+
+/* Keys, or values, of the tile from this key on, where they are not loaded ahead. */
+INLINE void stage_keys_from(const clattn_params *p, const attention_buffers *in, const kv_rows *keys,
+                            const kv_scales *scales, int from, int high, int column, __local REAL *stage)
+{
+    const kv_rows staged = rows_from_key(*keys, from);
+    const kv_scales staged_scales = scales_from_key(*scales, from);
+    stage_keys(p, in, &staged, &staged_scales, high - 1 - from, column, stage);
+}
+
+INLINE int stage_values_from(const attention_buffers *in, const kv_rows *values, const kv_scales *scales, int from,
+                             int high, int first_column, int columns, __local REAL *stage)
+{
+    const kv_rows staged = rows_from_key(*values, min(from, high - 1));
+    const kv_scales staged_scales = scales_from_key(*scales, min(from, high - 1));
+    return stage_values(in, &staged, &staged_scales, max(high - 1 - from, 0), first_column, columns, stage);
 }
 
 __kernel WORK_GROUP LEAST_SUB_GROUP void
@@ -225,57 +252,78 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const kv_scales scales_of_keys = key_scales_of(p, &in, &at.rows.s, at.rows.b, at.rows.kv_head);
     const kv_scales scales_of_values = value_scales_of(p, &in, &at.rows.s, at.rows.b, at.rows.kv_head);
 
-    REAL row_maximum[ITEM_ROWS], row_sum[ITEM_ROWS], accumulator[ITEM_ROWS][ITEM_COLUMNS];
+    REAL row_maximum[ITEM_ROWS], part_sum[ITEM_ROWS][PARTS], accumulator[ITEM_ROWS][ITEM_COLUMNS];
     uint seen = 0;
     FOR_ROWS {
         row_maximum[r] = -INFINITY;
-        row_sum[r] = 0;
+        FOR_PARTS part_sum[r][part] = 0;
         FOR_COLUMNS accumulator[r][c] = 0;
     }
     /* No early return: barriers behind one trouble some compilers. A block past the end of its sequence
      * has no keys, and no rows to write. */
     const int high = at.rows.first_row <= at.rows.last_row ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
-    for (int from = key_low(p, &at.rows.s, at.rows.first_row); from < high; from = next_tile(p, &at.rows, from)) {
+    int from = key_low(p, &at.rows.s, at.rows.first_row), next_from;
+    next_stage next;
+    find_stages(p, &in, query_at, at.rows.last_row - at.rows.first_row, &keys, &values, columns, &next);
+    if (next.has_scores && from < high) {
+        fetch_first_scores(p, &in, &keys, from, high, &next);
+    }
+    for (; from < high; from = next_from) {
+        next_from = next_tile(p, &at.rows, from);
         const uint kept = HAS(DROPOUT) ? kept_keys(p, &at, from) : 0;
         REAL score[ITEM_ROWS][ITEM_KEYS];
         FOR_ROWS FOR_KEYS score[r][n] = 0;
         for (int column = 0; column < p->head_dim; column += SIMT_DEPTH) {
             barrier(CLK_LOCAL_MEM_FENCE);
-            stage_queries(p, &in, query_at, at.rows.last_row - at.rows.first_row, column, stage);
-            const kv_rows tile_keys = rows_from_key(keys, from);
-            const kv_scales tile_scales = scales_from_key(scales_of_keys, from);
-            stage_keys(p, &in, &tile_keys, &tile_scales, high - 1 - from, column, stage + KEYS_AT);
-            if (get_local_id(0) == 0) {
-                value_not_finite = 0;
+            if (next.has_scores) {
+                put_scores(&next, stage);
+            } else {
+                stage_queries(p, &in, query_at, at.rows.last_row - at.rows.first_row, column, stage);
+                stage_keys_from(p, &in, &keys, &scales_of_keys, from, high, column, stage + KEYS_AT);
             }
             barrier(CLK_LOCAL_MEM_FENCE);
+            if (next.has_scores && column + SIMT_DEPTH < p->head_dim) {
+                fetch_scores(p, &in, column + SIMT_DEPTH, &next);
+            }
+            if (next.has_values && column + SIMT_DEPTH >= p->head_dim) {
+                fetch_first_values(&in, &values, from, high, columns, &next);
+            }
             multiply_scores(stage, at.x, at.y, min(SIMT_DEPTH, p->head_dim - column), score);
         }
         finish_tile(p, &in, &at, from, weights_tile, kept, score, &seen);
         write_maxima(partial, &at, score);
+        if (get_local_id(0) == 0) {
+            value_not_finite = 0;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        raise_maxima(partial, &at, row_maximum, part_sum, accumulator);
+        write_weights(p, weights_tile, &at, kept, row_maximum, score, part_sum);
         for (int key = 0; key < TILE_KEYS; key += KEYS_STAGED) {
-            barrier(CLK_LOCAL_MEM_FENCE);
-            if (key == 0) {
-                raise_maxima(partial, &at, row_maximum, row_sum, accumulator);
-                write_weights(p, weights_tile, &at, kept, row_maximum, score, row_sum);
-            }
-            const kv_rows staged = rows_from_key(values, min(from + key, high - 1));
-            const kv_scales scales = scales_from_key(scales_of_values, min(from + key, high - 1));
-            if (stage_values(&in, &staged, &scales, max(high - 1 - from - key, 0), first_column, columns, stage)) {
+            if (next.has_values ? put_values(&next, stage)
+                                : stage_values_from(&in, &values, &scales_of_values, from + key, high, first_column,
+                                                    columns, stage)) {
                 value_not_finite = 1;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
+            if (next.has_values && key + KEYS_STAGED < TILE_KEYS) {
+                fetch_values(&in, &values, from + key + KEYS_STAGED, high, columns, &next);
+            }
+            if (next.has_scores && key + KEYS_STAGED >= TILE_KEYS && next_from < high) {
+                fetch_first_scores(p, &in, &keys, next_from, high, &next);
+            }
             if (value_not_finite) {
                 multiply_values_not_finite(stage, weights_tile + key * ROW_PITCH, at.x, at.y, accumulator);
             } else {
                 multiply_values(stage, weights_tile + key * ROW_PITCH, at.x, at.y, accumulator);
             }
+            barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
 
-    write_parts(partial, &at, seen, row_sum);
+    REAL row_sum[ITEM_ROWS];
+    write_parts(weights_tile, &at, seen, part_sum);
     barrier(CLK_LOCAL_MEM_FENCE);
-    seen = add_parts(partial, &at, row_sum);
+    seen = add_parts(weights_tile, &at, row_sum);
     FOR_ROWS {
         const int i = row_of(&at, r), sees = (seen >> r) & 1;
         REAL carry = 1, top = row_maximum[r];

@@ -340,6 +340,7 @@ KERNEL_FILES = \
 	cl/simd_product_pairs.clh \
 	cl/simd_product_registers.clh \
 	cl/simd_rows.clh \
+	cl/simt_ahead.clh \
 	cl/simt_layout.h \
 	cl/simt_products.clh \
 	cl/simt_tile.clh \
