@@ -22,7 +22,7 @@
 #ifndef UNIT_ITEMS
 #define UNIT_ITEMS 1
 #endif
-#ifndef POOL /* slots and pages count through one pool */
+#ifndef POOL /* slots and pages count through one pool; 2: which has several buffers, one of them here */
 #define POOL 0
 #endif
 #ifndef RING
@@ -86,7 +86,12 @@ INLINE target target_of(const clattn_append_params *p, const append_buffers *in,
         const int number = to.row / p->page_size;
         to.row -= number * p->page_size;
         to.pack = WITH(SLOTS) ? number : page_of(p, in, at->b, number);
+#if POOL > 1
+        to.is_written = to.pack >= p->first_page && to.pack - p->first_page < p->pages;
+        to.pack -= to.is_written ? p->first_page : 0;
+#else
         to.is_written = to.pack >= 0 && to.pack < p->pages;
+#endif
     }
     return to;
 }

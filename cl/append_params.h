@@ -26,8 +26,18 @@
       STRIDED, FEATURE(VALUE_SCALES))                                                                  \
     T(QUERY_OUT, query_out, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM), TYPE, OUT, COLUMNS,            \
       FIELD(p->query_heads > 0))                                                                       \
-    T(KEY_CACHE, key_cache, (CACHE_PACKS, KV_HEADS, CACHE_ROWS, HEAD_DIM), KEY, UPDATED, COLUMNS, ALWAYS) \
-    T(VALUE_CACHE, value_cache, (CACHE_PACKS, KV_HEADS, CACHE_ROWS, HEAD_DIM_V), VALUE, UPDATED, COLUMNS, ALWAYS)
+    T(KEY_CACHE, key_cache, (FIRST_POOL, KV_HEADS, CACHE_ROWS, HEAD_DIM), KEY, UPDATED, COLUMNS, ALWAYS) \
+    T(VALUE_CACHE, value_cache, (FIRST_POOL, KV_HEADS, CACHE_ROWS, HEAD_DIM_V), VALUE, UPDATED, COLUMNS, ALWAYS)
+
+/* The further buffers of a pool, each of which takes the place of KEY_CACHE or VALUE_CACHE in a launch of its own:
+ * T(ID, field, axes, element, pool). */
+#define CLATTN_APPEND_POOLS(T)                                                                         \
+    T(KEY_POOL_1, key_pools[0], (POOL_1, KV_HEADS, CACHE_ROWS, HEAD_DIM), KEY, 1)                      \
+    T(KEY_POOL_2, key_pools[1], (POOL_2, KV_HEADS, CACHE_ROWS, HEAD_DIM), KEY, 2)                      \
+    T(KEY_POOL_3, key_pools[2], (POOL_3, KV_HEADS, CACHE_ROWS, HEAD_DIM), KEY, 3)                      \
+    T(VALUE_POOL_1, value_pools[0], (POOL_1, KV_HEADS, CACHE_ROWS, HEAD_DIM_V), VALUE, 1)              \
+    T(VALUE_POOL_2, value_pools[1], (POOL_2, KV_HEADS, CACHE_ROWS, HEAD_DIM_V), VALUE, 2)              \
+    T(VALUE_POOL_3, value_pools[2], (POOL_3, KV_HEADS, CACHE_ROWS, HEAD_DIM_V), VALUE, 3)
 
 #define CLATTN_APPEND_PLACES(T)                                                                        \
     T(slots) T(page_table) T(query) T(key) T(value) T(key_scales) T(value_scales) T(query_out) T(key_cache) \
@@ -43,6 +53,7 @@ typedef struct clattn_append_params {
     int ring, pinned;    /* rows of a ring, 0: none; those at its beginning that stay */
     int key_scale_rows, value_scale_rows; /* rows that share a scale; all: CLATTN_ALL_SHARE */
     int in_place;        /* query_out is query */
+    int first_page;      /* of the pool's buffer, whose pages are `pages`; 0 where it has one */
 } clattn_append_params;
 
 #endif

@@ -45,8 +45,8 @@ static inline row find_head(const clattn_params *p, const attention_buffers *in,
     r.s = sequence_of(p, in, b);
     r.b = b;
     r.h = h;
-    r.keys = key_rows_of(p, &r.s, b, kv_head);
-    r.values = value_rows_of(p, &r.s, b, kv_head);
+    r.keys = key_rows_of(p, in, &r.s, b, kv_head);
+    r.values = value_rows_of(p, in, &r.s, b, kv_head);
     r.slope = slope_of(p, in, b, h);
     return r;
 }

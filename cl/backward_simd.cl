@@ -346,7 +346,8 @@ rectangles(BACKWARD_ARGUMENTS, const clattn_rectangles work)
     const int rectangle = (work.first_row / RECTANGLE_ROWS + part) * RECTANGLE_ROWS;
     const int first = max(rectangle, work.first_row), goes_on = first > rectangle;
     const int end = min(min(rectangle + RECTANGLE_ROWS, work.first_row + work.rows), s.query_len * GROUP);
-    const kv_source source = { in.key, in.value, key_rows_of(p, &s, b, kv_head), value_rows_of(p, &s, b, kv_head) };
+    const kv_source source = { in.key, in.value, key_rows_of(p, &in, &s, b, kv_head),
+                               value_rows_of(p, &in, &s, b, kv_head) };
     __global float *dquery = workspace + work.dquery_at + sums_at(p, SUM_DQUERY, work.groups, work.rows, split, group);
     __global float *dkey = workspace + work.dkey_at + sums_at(p, SUM_DKEY, work.groups, work.rows, part, group);
     __global float *dvalue = workspace + work.dvalue_at + sums_at(p, SUM_DVALUE, work.groups, work.rows, part, group);

@@ -178,8 +178,8 @@ key_gradients(BACKWARD_ARGUMENTS, const clattn_simt_part part)
     for (int more = next_met(p, &in, &s, b, kv_head * group, kv_head, 0, &stand); more;
          more = next_met(p, &in, &s, b, stand.rows.h, kv_head, stand.rows.first_row + TILE_ROWS, &stand)) {
         const uint kept = HAS(DROPOUT) ? kept_pairs(p, &stand) : 0;
-        const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &stand);
-        const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &stand);
+        const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &in, &stand);
+        const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &in, &stand);
         REAL weight[ITEM_ROWS][ITEM_KEYS], slack[ITEM_ROWS][ITEM_KEYS], pair[ITEM_ROWS][ITEM_KEYS];
         multiply_query_key(&stand, &room, in.key, &key, in.query, &query, p->head_dim, weight);
         weigh_pairs(p, &in, workspace, &stand, pairs, weight, slack);
@@ -231,8 +231,8 @@ row_gradients(BACKWARD_ARGUMENTS, const clattn_simt_part part)
     for (stand.from = key_low(p, &rows->s, rows->first_row); stand.from < high;
          stand.from = next_tile(p, rows, stand.from)) {
         const uint kept = HAS(DROPOUT) ? kept_pairs(p, &stand) : 0;
-        const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &stand);
-        const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &stand);
+        const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &in, &stand);
+        const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &in, &stand);
         REAL weight[ITEM_ROWS][ITEM_KEYS], slack[ITEM_ROWS][ITEM_KEYS], dz[ITEM_ROWS][ITEM_KEYS];
         multiply_query_key(&stand, &room, in.query, &query, in.key, &key, p->head_dim, weight);
         weigh_pairs(p, &in, workspace, &stand, pairs, weight, slack);

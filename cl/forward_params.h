@@ -14,10 +14,12 @@
 #ifdef __OPENCL_VERSION__
 typedef long clattn_i64;
 typedef uint clattn_u32;
+typedef char clattn_i8;
 #else
 #include <stdint.h>
 typedef int64_t clattn_i64;
 typedef uint32_t clattn_u32;
+typedef int8_t clattn_i8;
 #endif
 
 /* Bits of `flags`: what the problem asks for. */
@@ -38,6 +40,7 @@ typedef uint32_t clattn_u32;
 #define CLATTN_FLAG_KEY_SCALES 0x4000u
 #define CLATTN_FLAG_VALUE_SCALES 0x8000u
 #define CLATTN_FLAG_RING 0x10000u
+#define CLATTN_FLAG_POOLS 0x20000u /* more than one buffer */
 /* Anything that can hide a key from a row (a bias can: -inf). */
 #define CLATTN_FLAGS_HIDING                                                                            \
     (CLATTN_FLAG_CAUSAL | CLATTN_FLAG_WINDOW | CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_MASK |            \
@@ -101,5 +104,18 @@ typedef struct clattn_params {
     clattn_u32 first_plane, first_row, first_key; /* what dropout counts from: a call may be a slice of a problem */
     clattn_u32 whole_heads;                       /* heads of a batch entry of that problem */
 } clattn_params;
+
+#define CLATTN_POOLS_MOST 4
+
+/* Beside those, where a pool is of several buffers: the pages of each, and how many elements behind the first buffer's
+ * its own page 0 begins. 40 bits of them, the highest apart, because all arguments must fit 1,024 bytes. */
+typedef struct clattn_pools {
+    clattn_u32 key_shift[CLATTN_POOLS_MOST - 1], value_shift[CLATTN_POOLS_MOST - 1];
+    int pages;
+    clattn_i8 key_shift_high[CLATTN_POOLS_MOST - 1], value_shift_high[CLATTN_POOLS_MOST - 1];
+    clattn_i8 unused[2];
+} clattn_pools;
+
+#define CLATTN_POOL_SHIFT_BITS 40
 
 #endif

@@ -18,8 +18,8 @@
 
 #define CLATTN_FORWARD_TENSORS(T)                                                                                     \
     T(QUERY, query, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM), QUERY, IN, COLUMNS, ALWAYS)                           \
-    T(KEY, key, (KEY_PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, IN, COLUMNS, ALWAYS)                                  \
-    T(VALUE, value, (KEY_PACKS, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, IN, COLUMNS, ALWAYS)                          \
+    T(KEY, key, (FIRST_POOL, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, IN, COLUMNS, ALWAYS)                                 \
+    T(VALUE, value, (FIRST_POOL, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, IN, COLUMNS, ALWAYS)                         \
     T(OUT, out, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM_V), OUT, OUT, COLUMNS, ALWAYS)                              \
     T(LSE, lse, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), FLOAT, OUT, STRIDED, FEATURE(LSE))                             \
     T(MASK, mask, (BATCH, QUERY_HEADS, QUERY_LEN, MASK_KEYS), BYTE, IN, STRIDED, FEATURE(MASK))                       \
@@ -43,5 +43,17 @@
       FEATURE(KEY_SCALES))                                                                                            \
     T(VALUE_SCALES, value_scales, (KEY_PACKS, KV_HEADS, VALUE_SCALE_ROWS, VALUE_SCALE_COLUMNS), FLOAT, IN, STRIDED,   \
       FEATURE(VALUE_SCALES))
+
+/* The further buffers of a pool, whose strides are those of KEY and VALUE. They are arguments of programs that are
+ * built for several (-D POOLS), behind the others.
+ *
+ *     T(ID, name, field, axes, element, pool) */
+#define CLATTN_POOL_TENSORS(T)                                                                                        \
+    T(KEY_POOL_1, key_pool_1, key_pools[0], (POOL_1, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, 1)                           \
+    T(KEY_POOL_2, key_pool_2, key_pools[1], (POOL_2, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, 2)                           \
+    T(KEY_POOL_3, key_pool_3, key_pools[2], (POOL_3, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, 3)                           \
+    T(VALUE_POOL_1, value_pool_1, value_pools[0], (POOL_1, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, 1)                 \
+    T(VALUE_POOL_2, value_pool_2, value_pools[1], (POOL_2, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, 2)                 \
+    T(VALUE_POOL_3, value_pool_3, value_pools[2], (POOL_3, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, 3)
 
 #endif

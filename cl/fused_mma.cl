@@ -190,8 +190,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const unit *u = &at.u;
     int first_column = (int)get_group_id(1) * COLUMNS;
     const clattn_i64 query_at = query_start(p, &at.rows);
-    const kv_rows key_rows = keys_of(p, &at.rows);
-    kv_rows value_rows = values_of(p, &at.rows, first_column);
+    const kv_rows key_rows = keys_of(p, &in, &at.rows);
+    kv_rows value_rows = values_of(p, &in, &at.rows, first_column);
     const matrix query_m = query_matrix(p, &in, query_at), key_m = kv_matrix(in.key, &key_rows, p->head_dim);
     const matrix value_m = kv_matrix(in.value, &value_rows, p->head_dim_v - first_column);
     /* A block past the end of its sequence has no keys, and no rows to write. */
@@ -286,7 +286,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     renew_rows(&at.rows);
     settle_word((uint *)&first_column);
     row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
-    value_rows = values_of(p, &at.rows, first_column);
+    value_rows = values_of(p, &in, &at.rows, first_column);
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
     if (finish_rows(p, &in, &at, first_column == 0, seen, base, row_sum, accumulator, tiles)) {

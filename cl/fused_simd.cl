@@ -229,8 +229,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
     }
     const kv_source source = { in.key,
                                in.value,
-                               key_rows_of(p, &s, b, kv_head),
-                               value_rows_of(p, &s, b, kv_head),
+                               key_rows_of(p, &in, &s, b, kv_head),
+                               value_rows_of(p, &in, &s, b, kv_head),
                                key_scales_of(p, &in, &s, b, kv_head),
                                value_scales_of(p, &in, &s, b, kv_head) };
     float16 terms[KEYS * VECTORS], scores[KEYS * VECTORS];

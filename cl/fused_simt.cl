@@ -248,7 +248,8 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const int first_column = (int)get_group_id(1) * COLUMNS;
     const int columns = min(COLUMNS, p->head_dim_v - first_column);
     const clattn_i64 query_at = query_start(p, &at.rows);
-    const kv_rows keys = keys_of(p, &at.rows), values = values_of(p, &at.rows, IS_CODES(VALUE_TYPE) ? 0 : first_column);
+    const kv_rows keys = keys_of(p, &in, &at.rows);
+    const kv_rows values = values_of(p, &in, &at.rows, IS_CODES(VALUE_TYPE) ? 0 : first_column);
     const kv_scales scales_of_keys = key_scales_of(p, &in, &at.rows.s, at.rows.b, at.rows.kv_head);
     const kv_scales scales_of_values = value_scales_of(p, &in, &at.rows.s, at.rows.b, at.rows.kv_head);
 

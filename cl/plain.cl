@@ -47,6 +47,9 @@ typedef struct softmax {
     int any_allowed;
 } softmax;
 
+#define KEY_BUFFER ((__global const ELEMENT_KEY *)BUFFER_AT(in->key, &r->keys, key_at))
+#define VALUE_BUFFER ((__global const ELEMENT_VALUE *)BUFFER_AT(in->value, &r->values, value_at))
+
 static inline REAL scaled_dot(const clattn_params *p, const attention_buffers *in, const row *r, int j)
 {
     const clattn_i64 key_at = kv_row(&r->keys, j);
@@ -56,10 +59,10 @@ static inline REAL scaled_dot(const clattn_params *p, const attention_buffers *i
     REAL sum = 0;
     for (int c = 0; c < p->head_dim; ++c) {
 #if IS_CODES(KEY_TYPE)
-        REAL element = STORED_OF(KEY_TYPE, in->key + key_at, c, r->keys.column);
+        REAL element = STORED_OF(KEY_TYPE, KEY_BUFFER + IN_POOL(key_at), c, r->keys.column);
         element = TAKES_SCALES(KEY_TYPE) ? element * kv_scale(&r->key_scales, scales, c) : element;
 #else
-        const REAL element = KEY_LOAD(in->key, key_at + c * r->keys.column);
+        const REAL element = KEY_LOAD(KEY_BUFFER, IN_POOL(key_at) + c * r->keys.column);
 #endif
         sum = FMA(LOAD(in->query, r->query_at + c * p->query_stride[3]), element, sum);
     }
@@ -130,11 +133,12 @@ static inline void add_value(const clattn_params *p, const attention_buffers *in
     if (HAS(DROPOUT)) {
         weight = dropout_keeps(p, r->b, r->h, r->i, j) ? weight * PARAM_REAL(p, keep_scale) : 0;
     }
+    const clattn_i64 value_at = kv_row(&r->values, j);
 #if IS_CODES(VALUE_TYPE)
-    __global const ELEMENT_VALUE *value = in->value + kv_row(&r->values, j);
+    __global const ELEMENT_VALUE *value = VALUE_BUFFER + IN_POOL(value_at);
     __global const float *scales = TAKES_SCALES(VALUE_TYPE) ? kv_scale_row(&r->value_scales, &r->values, j) : 0;
 #else
-    const clattn_i64 at = kv_row(&r->values, j) + column * r->values.column;
+    const clattn_i64 at = IN_POOL(value_at) + column * r->values.column;
 #endif
     FOR_COLUMNS
     {
@@ -143,7 +147,7 @@ static inline void add_value(const clattn_params *p, const attention_buffers *in
             REAL element = STORED_OF(VALUE_TYPE, value, column + c, r->values.column);
             element = TAKES_SCALES(VALUE_TYPE) ? element * kv_scale(&r->value_scales, scales, column + c) : element;
 #else
-            const REAL element = VALUE_LOAD(in->value, at + c * r->values.column);
+            const REAL element = VALUE_LOAD(VALUE_BUFFER, at + c * r->values.column);
 #endif
             sums[c] = FMA(weight, element, sums[c]);
         }
@@ -161,8 +165,8 @@ static inline row find_row(const clattn_params *p, const attention_buffers *in, 
     r.i = i;
     r.exists = i < s.query_len;
     r.query_at = query_row_at(p, &s, b, h, i);
-    r.keys = key_rows_of(p, &s, b, kv_head);
-    r.values = value_rows_of(p, &s, b, kv_head);
+    r.keys = key_rows_of(p, in, &s, b, kv_head);
+    r.values = value_rows_of(p, in, &s, b, kv_head);
 #if HAS_CODES
     r.key_scales = key_scales_of(p, in, &s, b, kv_head);
     r.value_scales = value_scales_of(p, in, &s, b, kv_head);

@@ -135,7 +135,7 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
                 if (VALUE_SCALED) {
                     scales = split_scales_at(rows, j);
                 }
-                sum = FMA(VALUE_1(values + split_row_at(rows, j), &scales, c, 1), weights[j], sum);
+                sum = FMA(VALUE_1(split_value_at(values, rows, j), &scales, c, 1), weights[j], sum);
             }
         }
         to[c] = sum;
@@ -167,14 +167,14 @@ static inline void attend_split(const clattn_params *p, const attention_buffers 
     float *scores = (float *)score_vectors;
     const int kv_head = t->first_head / GROUP;
     load_queries(p, in, t, query_rows);
-    const kv_rows keys = key_rows_of(p, &t->s, t->b, kv_head), values = value_rows_of(p, &t->s, t->b, kv_head);
+    const kv_rows keys = key_rows_of(p, in, &t->s, t->b, kv_head), values = value_rows_of(p, in, &t->s, t->b, kv_head);
     const kv_scales key_scales = key_scales_of(p, in, &t->s, t->b, kv_head);
     const kv_scales value_scales = value_scales_of(p, in, &t->s, t->b, kv_head);
     score_split(t, in->key, &keys, &key_scales, query_rows, scores);
     split_rows rows;
     place_rows(t, &values, &value_scales, &rows);
     for (int j = 0; j < min(VALUES_AHEAD, t->count); ++j) {
-        fetch_row(in->value + split_row_at(&rows, j), VALUE_BYTES);
+        fetch_row(split_value_at(in->value, &rows, j), VALUE_BYTES);
     }
     for (int r = 0; r < PADDED_ROWS; ++r) {
         float *row = scores + r * SPLIT_KEYS;

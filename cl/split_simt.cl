@@ -119,10 +119,10 @@ SPLIT_SIMT_KERNEL split_simt_attend(ATTENTION_ARGUMENTS, __global float *splits,
     const group here = { t, (int)get_local_id(0), first_row }, *g = &here;
     __global float *to = values_of(p, &t, splits, n_splits), *state = state_of(p, &t, splits, n_splits);
     const int kv_head = t.first_head / GROUP;
-    const run_source keys = run_source_of((size_t)in.key, key_rows_of(p, &t.s, t.b, kv_head),
+    const run_source keys = run_source_of((size_t)in.key, key_rows_of(p, &in, &t.s, t.b, kv_head),
                                           key_scales_of(p, &in, &t.s, t.b, kv_head), HEAD_DIM, KEY_RUN,
                                           KEY_ELEMENT_BYTES);
-    const run_source values = run_source_of((size_t)in.value, value_rows_of(p, &t.s, t.b, kv_head),
+    const run_source values = run_source_of((size_t)in.value, value_rows_of(p, &in, &t.s, t.b, kv_head),
                                             value_scales_of(p, &in, &t.s, t.b, kv_head), HEAD_DIM_V, VALUE_RUN,
                                             VALUE_ELEMENT_BYTES);
     const int sub = g->item / ACROSS, across = g->item % ACROSS;

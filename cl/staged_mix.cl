@@ -111,7 +111,7 @@ __kernel TILE_ATTRIBUTES void mix_values(ATTENTION_ARGUMENTS, const staged_chunk
     const sequence s = sequence_of(p, &in, b);
     const int first_column = (int)get_group_id(0) * TILE_N;
     const int end_row = min(chunk.first_row + chunk.rows, s.query_len);
-    const kv_rows values = value_rows_of(p, &s, b, kv_head);
+    const kv_rows values = value_rows_of(p, &in, &s, b, kv_head);
     const int first_row = chunk.first_row + (int)get_group_id(1) * GROUP_ROWS;
     const int rows = min(GROUP_ROWS, end_row - first_row);
     if (rows <= 0) {

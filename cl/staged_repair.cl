@@ -36,7 +36,7 @@ __kernel void repair(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global REA
     const int kv_head = h / (p->query_heads / p->kv_heads);
     const int i = chunk.first_row + (int)get_global_id(1);
     const sequence s = sequence_of(p, &in, b);
-    const kv_rows values = value_rows_of(p, &s, b, kv_head);
+    const kv_rows values = value_rows_of(p, &in, &s, b, kv_head);
     const clattn_i64 out_at = out_row_at(p, &s, b, h, i);
     __global const REAL *weight_row =
         scores + get_global_id(2) * chunk.plane_stride + get_global_id(1) * chunk.row_stride;

@@ -81,7 +81,7 @@ __kernel TILE_ATTRIBUTES void score(ATTENTION_ARGUMENTS, const staged_chunk chun
     const sequence s = sequence_of(p, &in, b);
     const int first_key = (int)get_group_id(0) * TILE_N;
     const int end_row = min(chunk.first_row + chunk.rows, s.query_len);
-    const kv_rows keys = key_rows_of(p, &s, b, kv_head);
+    const kv_rows keys = key_rows_of(p, &in, &s, b, kv_head);
     const clattn_i64 query_head_at = query_row_at(p, &s, b, h, 0);
     const int first_row = chunk.first_row + (int)get_group_id(1) * GROUP_ROWS;
     const int last_row = min(first_row + GROUP_ROWS, end_row) - 1;

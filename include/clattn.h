@@ -353,13 +353,15 @@ typedef struct clattn_problem {
     int64_t allow_rounded_weights; /* type float16 or bfloat16: nonzero: a matrix unit may round softmax weights to
                                     * values' type before it multiplies them, as most libraries do: faster, and less
                                     * accurate (clattn_plan_weight_rounding). 0: they are as good as float32 */
+    int64_t pool_pages; /* pages of a buffer, where the pool is of several: ceil(pages / pool_pages) of them, up to 4;
+                         * 0: one buffer has all pages. See clattn_tensors */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
             CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0                                                 \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0                                              \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
@@ -504,6 +506,13 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *   key_scales, value_scales  [pages, kv_heads, ceil(page_size / key_scale_rows), ..]: rows count within a page
  *   Results have the same bits as without pages.
  *
+ * Pools of several buffers (problem.pool_pages, N), because CL_DEVICE_MAX_MEM_ALLOC_SIZE may be smaller than a pool:
+ *   page n of the table is page n % N of buffer n / N: of key and value, then of key_pools[0], value_pools[0], ... The
+ *   last buffer has the pages that are left. As many must be given as the pages need, others must not. Their strides
+ *   are those of key and of value, their offsets their own.
+ *   key_scales, value_scales  one tensor for all pages, by the table's numbers
+ *   Results have the same bits as with one buffer.
+ *
  * Rings (problem.ring, R; always_visible_keys of them, P, stay): key j is in row j where j < P, else in row
  *   P + (j - P) % (R - P), of R rows, or of the pages for R rows. Lengths count all keys so far, n of a sequence, and
  *   so do positions; keys P <= j < n - (R - P) were overwritten, and no row sees them.
@@ -521,6 +530,7 @@ typedef struct clattn_tensors {
     clattn_tensor key_lengths, query_offsets, cu_query, cu_key;
     clattn_tensor page_table, page_starts, row_low, row_high;
     clattn_tensor key_scales, value_scales;
+    clattn_tensor key_pools[3], value_pools[3];
 } clattn_tensors;
 
 typedef struct clattn_host_tensors {
@@ -530,6 +540,7 @@ typedef struct clattn_host_tensors {
     clattn_host_tensor key_lengths, query_offsets, cu_query, cu_key;
     clattn_host_tensor page_table, page_starts, row_low, row_high;
     clattn_host_tensor key_scales, value_scales;
+    clattn_host_tensor key_pools[3], value_pools[3];
 } clattn_host_tensors;
 
 #define CLATTN_20_TENSORS_NONE                                                                                         \
@@ -537,13 +548,16 @@ typedef struct clattn_host_tensors {
         CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,            \
         CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,            \
         CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
+/* clang-format off */
+#define CLATTN_POOLS_NONE { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE }
+/* clang-format on */
 #define CLATTN_TENSORS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(clattn_tensors), NULL, CLATTN_20_TENSORS_NONE                                                           \
+        sizeof(clattn_tensors), NULL, CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE                     \
     }
 #define CLATTN_HOST_TENSORS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(clattn_host_tensors), CLATTN_20_TENSORS_NONE                                                            \
+        sizeof(clattn_host_tensors), CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE                      \
     }
 CLATTN_API void clattn_tensors_init(clattn_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_host_tensors_init(clattn_host_tensors *tensors, size_t struct_size);

@@ -210,12 +210,13 @@ typedef struct clattn_append_problem {
     int inverse;
     int strided_columns;  /* as in clattn_problem */
     const char *strategy; /* NULL: the best */
+    int64_t pool_pages;   /* pages of a buffer, where a pool is of several, as in clattn_problem; 0: one has them all */
 } clattn_append_problem;
 
 #define CLATTN_APPEND_PROBLEM_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(clattn_append_problem), CLATTN_FLOAT32, CLATTN_PAIRS_UNSET, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 1, 0,   \
-            1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL                                              \
+            1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0                                           \
     }
 CLATTN_API void clattn_append_problem_init(clattn_append_problem *problem, size_t struct_size);
 
@@ -233,6 +234,8 @@ CLATTN_API void clattn_append_problem_init(clattn_append_problem *problem, size_
  *   key_scales        [batch or pages, kv_heads, ceil(rows / key_scale_rows), ceil(head_dim / key_scale_columns)],
  *                     float32, any of them shared by a stride of 0; rows: capacity, or page_size. Read only
  *   value_scales      the same
+ *   key_pools, value_pools  the further buffers of a pool that has several (problem.pool_pages), as in clattn_tensors;
+ *                     slots and scales count its pages in all. Offsets and strides are their own
  * Offsets and strides of block types count columns, in multiples of 32. Caches and query_out share no memory with
  * another tensor, but query_out may be query itself. */
 typedef struct clattn_append_tensors {
@@ -241,6 +244,7 @@ typedef struct clattn_append_tensors {
     clattn_tensor query, query_out, cosine, sine, positions, starts;
     clattn_tensor slots, cu_query, page_table, page_starts;
     clattn_tensor key_scales, value_scales;
+    clattn_tensor key_pools[3], value_pools[3];
 } clattn_append_tensors;
 
 typedef struct clattn_append_host_tensors {
@@ -249,16 +253,17 @@ typedef struct clattn_append_host_tensors {
     clattn_host_tensor query, query_out, cosine, sine, positions, starts;
     clattn_host_tensor slots, cu_query, page_table, page_starts;
     clattn_host_tensor key_scales, value_scales;
+    clattn_host_tensor key_pools[3], value_pools[3];
 } clattn_append_host_tensors;
 
 #define CLATTN_16_TENSORS_NONE CLATTN_7_TENSORS_NONE, CLATTN_7_TENSORS_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
 #define CLATTN_APPEND_TENSORS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(clattn_append_tensors), CLATTN_16_TENSORS_NONE                                                          \
+        sizeof(clattn_append_tensors), CLATTN_16_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE                    \
     }
 #define CLATTN_APPEND_HOST_TENSORS_INIT                                                                                \
     {                                                                                                                  \
-        sizeof(clattn_append_host_tensors), CLATTN_16_TENSORS_NONE                                                     \
+        sizeof(clattn_append_host_tensors), CLATTN_16_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE               \
     }
 CLATTN_API void clattn_append_tensors_init(clattn_append_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_append_host_tensors_init(clattn_append_host_tensors *tensors, size_t struct_size);

@@ -101,6 +101,8 @@ libclattn_core_la_SOURCES = \
 	src/operation/operands.h \
 	src/operation/overlap.c \
 	src/operation/overlap.h \
+	src/operation/pools.c \
+	src/operation/pools.h \
 	src/operation/operation.h \
 	src/operation/problem.c \
 	src/operation/problem.h \

@@ -73,6 +73,7 @@ test_programs = \
 	tests/unit/host_sharing \
 	tests/unit/overlap \
 	tests/unit/philox \
+	tests/unit/pools \
 	tests/unit/presence \
 	tests/unit/problem \
 	tests/unit/program_binary \

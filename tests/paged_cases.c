@@ -4,9 +4,9 @@
  * Every case of attention in tests/cases (FOLDER; else below srcdir) whose keys are not packed, not in pages and no
  * ring: its keys and values are cut into pages of 1, 3 and 16 keys, which lie in an order of chance in a pool with
  * others that hold NaN, and what the table has behind a sequence's length is no page. Outputs must be those of the
- * unpaged call to the last bit. Then the table's first and last page change places: outputs that stay the same in most
- * cases would mean that nobody looks into the table. --choose cover: the cases that stand for all
- * (support/case_cover.h), where a strategy compiles for each. */
+ * unpaged call to the last bit, and again with the pool in 2, 3 and 4 buffers. Then the table's first and last page
+ * change places: outputs that stay the same in most cases would mean that nobody looks into the table. --choose cover:
+ * the cases that stand for all (support/case_cover.h), where a strategy compiles for each. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@
 #include "support/case_list.h"
 #include "support/device_call.h"
 #include "support/device_options.h"
+#include "support/pooled_keys.h"
 
 #define PATH_BYTES 4096
 #define UNUSED_PAGES 2
@@ -178,8 +179,27 @@ static int can_swap(const struct test_call *dense, int64_t page_size)
     return can && dense->problem.query_len > 0;
 }
 
-static void run_paged(struct run *run, const struct test_call *dense, int64_t page_size, const char *strategy,
-                      const char *name)
+/* The same pool in several buffers, the last of them not full where it can be. */
+static void run_pools(struct run *run, const struct test_call *dense, struct test_call *paged, int pools,
+                      const char *strategy, const char *name)
+{
+    paged->pool_pages = pooled_call_pages(paged->problem.pages, pools, 1);
+    if (paged->pool_pages > 0) {
+        const int computed = compute(run, paged, strategy, name);
+        run->skipped += computed == 0;
+        if (computed == 1 && same_outputs(dense, paged)) {
+            ++run->passed;
+        } else if (computed == 1) {
+            printf("FAIL %s, %s: pages of %lld in %d buffers give other bits than in one\n", name,
+                   strategy_label(strategy), (long long)paged->problem.page_size, pools);
+            ++run->failed;
+        }
+    }
+    paged->pool_pages = 0;
+}
+
+static void run_paged(struct run *run, const struct test_call *dense, int64_t page_size, int pools,
+                      const char *strategy, const char *name)
 {
     const int64_t sequence_pages = pages_of(dense->problem.key_len, page_size);
     int64_t *order = shuffled(dense->problem.batch * sequence_pages + UNUSED_PAGES, (uint64_t)page_size);
@@ -194,6 +214,9 @@ static void run_paged(struct run *run, const struct test_call *dense, int64_t pa
                "%s\n",
                name, strategy_label(strategy), (long long)page_size, name, strategy_label(strategy));
         ++run->failed;
+    }
+    if (computed == 1) {
+        run_pools(run, dense, &paged, pools, strategy, name);
     }
     if (computed == 1 && can_swap(dense, page_size)) {
         write_table(&paged, dense, order, sequence_pages, 1);
@@ -225,7 +248,7 @@ static void run_case(struct run *run, const char *name, clattn_type type)
         const int computed = compute(run, &dense, strategy, name);
         run->skipped += computed == 0;
         for (size_t i = 0; i < sizeof(page_sizes) / sizeof(page_sizes[0]) && computed == 1; ++i) {
-            run_paged(run, &dense, page_sizes[i], strategy, name);
+            run_paged(run, &dense, page_sizes[i], 2 + (int)i, strategy, name);
         }
     }
     test_call_free(&dense);

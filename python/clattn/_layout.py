@@ -6,7 +6,7 @@ STRUCTS = {
         ("kernel_dir", "pointer", 8),
         ("workspace_limit_bytes", "uint64", 16),
     )),
-    "clattn_problem": (232, (
+    "clattn_problem": (240, (
         ("struct_size", "uint64", 0),
         ("type", "uint32", 8),
         ("batch", "int64", 16),
@@ -41,6 +41,7 @@ STRUCTS = {
         ("value_scale_columns", "int64", 208),
         ("ring", "int64", 216),
         ("allow_rounded_weights", "int64", 224),
+        ("pool_pages", "int64", 232),
     )),
     "clattn_tensor": (48, (
         ("buffer", "pointer", 0),
@@ -72,7 +73,7 @@ STRUCTS = {
         ("first_key", "int64", 96),
         ("whole_heads", "int64", 104),
     )),
-    "clattn_tensors": (976, (
+    "clattn_tensors": (1264, (
         ("struct_size", "uint64", 0),
         ("workspace", "pointer", 8),
         ("query", "clattn_tensor", 16),
@@ -95,8 +96,10 @@ STRUCTS = {
         ("row_high", "clattn_tensor", 832),
         ("key_scales", "clattn_tensor", 880),
         ("value_scales", "clattn_tensor", 928),
+        ("key_pools", "clattn_tensor[3]", 976),
+        ("value_pools", "clattn_tensor[3]", 1120),
     )),
-    "clattn_host_tensors": (968, (
+    "clattn_host_tensors": (1256, (
         ("struct_size", "uint64", 0),
         ("query", "clattn_host_tensor", 8),
         ("key", "clattn_host_tensor", 56),
@@ -118,6 +121,8 @@ STRUCTS = {
         ("row_high", "clattn_host_tensor", 824),
         ("key_scales", "clattn_host_tensor", 872),
         ("value_scales", "clattn_host_tensor", 920),
+        ("key_pools", "clattn_host_tensor[3]", 968),
+        ("value_pools", "clattn_host_tensor[3]", 1112),
     )),
     "clattn_partial": (96, (
         ("out", "clattn_tensor", 0),
@@ -294,7 +299,7 @@ STRUCTS = {
         ("starts", "clattn_host_tensor", 248),
         ("cu_query", "clattn_host_tensor", 296),
     )),
-    "clattn_append_problem": (192, (
+    "clattn_append_problem": (200, (
         ("struct_size", "uint64", 0),
         ("type", "uint32", 8),
         ("pairs", "uint32", 12),
@@ -322,8 +327,9 @@ STRUCTS = {
         ("inverse", "int32", 172),
         ("strided_columns", "int32", 176),
         ("strategy", "pointer", 184),
+        ("pool_pages", "int64", 192),
     )),
-    "clattn_append_tensors": (776, (
+    "clattn_append_tensors": (1064, (
         ("struct_size", "uint64", 0),
         ("key", "clattn_tensor", 8),
         ("value", "clattn_tensor", 56),
@@ -341,8 +347,10 @@ STRUCTS = {
         ("page_starts", "clattn_tensor", 632),
         ("key_scales", "clattn_tensor", 680),
         ("value_scales", "clattn_tensor", 728),
+        ("key_pools", "clattn_tensor[3]", 776),
+        ("value_pools", "clattn_tensor[3]", 920),
     )),
-    "clattn_append_host_tensors": (776, (
+    "clattn_append_host_tensors": (1064, (
         ("struct_size", "uint64", 0),
         ("key", "clattn_host_tensor", 8),
         ("value", "clattn_host_tensor", 56),
@@ -360,6 +368,8 @@ STRUCTS = {
         ("page_starts", "clattn_host_tensor", 632),
         ("key_scales", "clattn_host_tensor", 680),
         ("value_scales", "clattn_host_tensor", 728),
+        ("key_pools", "clattn_host_tensor[3]", 776),
+        ("value_pools", "clattn_host_tensor[3]", 920),
     )),
     "clattn_device_facts": (120, (
         ("struct_size", "uint64", 0),
@@ -523,10 +533,10 @@ STRUCTS = {
 # As the INIT macros leave them, without the zeros at the end.
 DEFAULTS = {
     "clattn_context_options": "18",
-    "clattn_problem": "e80000000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
+    "clattn_problem": "f00000000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
     "clattn_call": "7000000000000000ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
-    "clattn_tensors": "d003",
-    "clattn_host_tensors": "c803",
+    "clattn_tensors": "f004",
+    "clattn_host_tensors": "e804",
     "clattn_merge_problem": "30000000000000000100000000000000010000000000000001",
     "clattn_additive_problem": "6000000000000000010000000000000001",
     "clattn_additive_arrays": "d0",
@@ -542,9 +552,9 @@ DEFAULTS = {
     "clattn_cache_call": "1000000000000000ffffffffffffffff",
     "clattn_rotary_tensors": "5801",
     "clattn_rotary_host_tensors": "5801",
-    "clattn_append_problem": "c000000000000000010000000000000000000000000000000100000000000000000000000000000001",
-    "clattn_append_tensors": "0803",
-    "clattn_append_host_tensors": "0803",
+    "clattn_append_problem": "c800000000000000010000000000000000000000000000000100000000000000000000000000000001",
+    "clattn_append_tensors": "2804",
+    "clattn_append_host_tensors": "2804",
     "clattn_device_facts": "78",
     "clattn_context_costs": "28",
     "clattn_program_costs": "30",

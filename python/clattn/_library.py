@@ -60,6 +60,7 @@ _dll = _load()
 structs: Dict[str, Any] = {}
 for _name in _layout.STRUCTS:
     structs[_name] = _KINDS[_name] = _struct(_name)
+    _KINDS[_name + "[3]"] = _KINDS[_name] * 3
 functions = {_name: _declare(_name) for _name in _layout.FUNCTIONS}
 constants = _layout.CONSTANTS
 globals().update(structs)

@@ -21,7 +21,8 @@ PROGRAM = """#include <stdio.h>
 %(includes)s
 #define KIND(x) _Generic((x), int: "int32", unsigned: "uint32", int64_t: "int64", uint64_t: "uint64", \\
     double: "double", clattn_tensor: "clattn_tensor", clattn_host_tensor: "clattn_host_tensor", \\
-    clattn_array: "clattn_array", int64_t *: "int64[4]", default: "pointer")
+    clattn_array: "clattn_array", int64_t *: "int64[4]", clattn_tensor *: "clattn_tensor[3]", \\
+    clattn_host_tensor *: "clattn_host_tensor[3]", default: "pointer")
 #define STRUCT(T) printf("    \\"%%s\\": (%%zu, (\\n", #T, sizeof(T));
 #define FIELD(T, f) printf("        (\\"%%s\\", \\"%%s\\", %%zu),\\n", #f, KIND(((T *)0)->f), offsetof(T, f));
 #define DEFAULTS(T, init) { \\

@@ -18,7 +18,7 @@ AGREES(CLATTN_CL_WITH_PAGE_STARTS, CLATTN_WITH_PAGE_STARTS);
 AGREES(CLATTN_CL_WITH_KEY_SCALES, CLATTN_WITH_KEY_SCALES);
 AGREES(CLATTN_CL_WITH_VALUE_SCALES, CLATTN_WITH_VALUE_SCALES);
 AGREES(CLATTN_CL_WITH_SLOTS, CLATTN_WITH_SLOTS);
-_Static_assert(sizeof(clattn_append_params) + 8 * APPEND_TENSOR_COUNT <= 1024,
+_Static_assert(sizeof(clattn_append_params) + 8 * APPEND_ARGUMENTS <= 1024,
                "every device takes 1,024 bytes of arguments");
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
@@ -37,6 +37,10 @@ enum append_extent {
     EXTENT_TABLE_COLUMNS,
     EXTENT_SEAMS,
     EXTENT_CACHE_PACKS, /* of a pool: its pages; else the batch */
+    EXTENT_FIRST_POOL,  /* the same of a pool's first buffer; and of the others */
+    EXTENT_POOL_1,
+    EXTENT_POOL_2,
+    EXTENT_POOL_3,
     EXTENT_CACHE_ROWS,
     EXTENT_TABLES, /* page tables: one for each sequence, or one line for all */
     EXTENT_TABLE_PAGES,
@@ -55,6 +59,11 @@ static const struct tensor_row tensor_rows[APPEND_TENSOR_COUNT] = {
                clattn_append_params),
     CLATTN_APPEND_TENSORS(ROW)
 #undef ROW
+#define ROW(id, field, axes, element, pool)                                                                            \
+    TENSOR_ROW(field, axes, element, UPDATED, POOL, clattn_append_tensors, clattn_append_host_tensors,                 \
+               clattn_append_params),
+        CLATTN_APPEND_POOLS(ROW)
+#undef ROW
 };
 
 ROWS_HAVE_ROOM(APPEND_TENSOR_COUNT, APPEND_EXTENTS, APPEND_ELEMENTS);
@@ -70,7 +79,7 @@ static int append_problem_equal(const struct any_problem *a, const struct any_pr
            x->positions == y->positions && x->key_scale_rows == y->key_scale_rows &&
            x->key_scale_columns == y->key_scale_columns && x->value_scale_rows == y->value_scale_rows &&
            x->value_scale_columns == y->value_scale_columns && x->features == y->features && x->inverse == y->inverse &&
-           x->strided_columns == y->strided_columns;
+           x->strided_columns == y->strided_columns && x->pool_pages == y->pool_pages;
 }
 
 static void append_problem_describe(const struct any_problem *any, struct text *text)
@@ -85,6 +94,9 @@ static void append_problem_describe(const struct any_problem *any, struct text *
                 clattn_type_name(p->value_type));
     if (p->page_size > 0) {
         text_append(text, ", %" PRId64 " pages of %" PRId64 " rows", p->pages, p->page_size);
+    }
+    if (append_pools(p) > 1) {
+        text_append(text, " in %d buffers", append_pools(p));
     }
     if (p->ring > 0) {
         text_append(text, ", a ring of %" PRId64 " rows, %" PRId64 " pinned", p->ring, p->pinned);
@@ -109,8 +121,8 @@ const struct operation operation_append = {
 
 /* ---- growth ----------------------------------------------------------------------------------- */
 
-GROWTH(clattn_append_tensors, "tensors", value_cache, value_scales, CLATTN_APPEND_TENSORS_INIT);
-GROWTH(clattn_append_host_tensors, "tensors", value_cache, value_scales, CLATTN_APPEND_HOST_TENSORS_INIT);
+GROWTH(clattn_append_tensors, "tensors", value_cache, value_pools, CLATTN_APPEND_TENSORS_INIT);
+GROWTH(clattn_append_host_tensors, "tensors", value_cache, value_pools, CLATTN_APPEND_HOST_TENSORS_INIT);
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
@@ -118,9 +130,10 @@ GROWTH(clattn_append_host_tensors, "tensors", value_cache, value_scales, CLATTN_
 #define FEATURE(name) ((p->features & CLATTN_WITH_##name) != 0)
 #define FIELD(condition) (condition)
 #define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << APPEND_##id : 0)
+#define ASKED_OF_POOL(id, field, axes, element, pool) | (append_pools(p) > pool ? 1u << APPEND_##id : 0)
 static uint32_t asked_of(const clattn_append_problem *p)
 {
-    return 0u CLATTN_APPEND_TENSORS(ASKED_OF_ROW);
+    return 0u CLATTN_APPEND_TENSORS(ASKED_OF_ROW) CLATTN_APPEND_POOLS(ASKED_OF_POOL);
 }
 
 static void set_elements(const clattn_append_problem *p, struct operands *operands)
@@ -157,6 +170,10 @@ static void measure(const struct append_problem *problem, int64_t query_len, str
         [EXTENT_TABLE_COLUMNS] = problem->turning.columns / 2,
         [EXTENT_SEAMS] = p->batch + 1,
         [EXTENT_CACHE_PACKS] = is_pool ? p->pages : p->batch,
+        [EXTENT_FIRST_POOL] = is_pool ? pools_pages(p->pages, p->pool_pages, 0) : p->batch,
+        [EXTENT_POOL_1] = pools_pages(p->pages, p->pool_pages, 1),
+        [EXTENT_POOL_2] = pools_pages(p->pages, p->pool_pages, 2),
+        [EXTENT_POOL_3] = pools_pages(p->pages, p->pool_pages, 3),
         [EXTENT_CACHE_ROWS] = cache_rows,
         [EXTENT_TABLES] = one_table ? 1 : p->batch,
         [EXTENT_TABLE_PAGES] =

@@ -5,12 +5,18 @@
 
 #include "cl/append_params.h"
 #include "operation/any_problem.h"
+#include "operation/pools.h"
 #include "operation/turning.h"
 
 /* APPEND_COSINE, ... APPEND_KEY_CACHE, APPEND_VALUE_CACHE */
 enum append_tensor {
 #define ID_OF_ROW(id, field, axes, element, access, place, asked_by) APPEND_##id,
     CLATTN_APPEND_TENSORS(ID_OF_ROW)
+#undef ID_OF_ROW
+        APPEND_ARGUMENTS, /* of those that the kernel takes */
+    APPEND_BEFORE_POOLS = APPEND_ARGUMENTS - 1,
+#define ID_OF_ROW(id, field, axes, element, pool) APPEND_##id,
+    CLATTN_APPEND_POOLS(ID_OF_ROW)
 #undef ID_OF_ROW
         APPEND_TENSOR_COUNT
 };
@@ -55,5 +61,17 @@ struct append_target {
 };
 struct append_target append_target(const struct append_problem *problem, const struct append_call *call, int64_t b,
                                    int64_t i);
+
+/* The tensor of buffer `pool` of a pool: APPEND_KEY_CACHE, or one further on; likewise of values. */
+static inline int append_pool(enum append_tensor first, int pool)
+{
+    return pool == 0 ? (int)first
+                     : (int)(first == APPEND_KEY_CACHE ? APPEND_KEY_POOL_1 : APPEND_VALUE_POOL_1) + pool - 1;
+}
+
+static inline int append_pools(const clattn_append_problem *p)
+{
+    return pools_count(p->pages, p->pool_pages);
+}
 
 #endif

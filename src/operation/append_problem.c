@@ -7,7 +7,7 @@
 #include "base/stored_types.h"
 #include "operation/append.h"
 
-GROWTH(clattn_append_problem, "problem", capacity, strategy, CLATTN_APPEND_PROBLEM_INIT);
+GROWTH(clattn_append_problem, "problem", capacity, pool_pages, CLATTN_APPEND_PROBLEM_INIT);
 
 static clattn_status check_types(const clattn_append_problem *p)
 {
@@ -56,6 +56,7 @@ static clattn_status check_shape(const clattn_append_problem *p)
         { "capacity", p->capacity, 0 },
         { "page_size", p->page_size, 0 },
         { "pages", p->pages, 0 },
+        { "pool_pages", p->pool_pages, 0 },
         { "ring", p->ring, 0 },
         { "pinned", p->pinned, 0 },
         { "key_scale_rows", p->key_scale_rows, 0 },
@@ -98,10 +99,11 @@ static clattn_status check_features(const clattn_append_problem *p)
 static clattn_status check_pages(const clattn_append_problem *p)
 {
     const int by_slots = (p->features & CLATTN_WITH_SLOTS) != 0, has_table = (p->features & CLATTN_WITH_PAGES) != 0;
-    if (p->page_size == 0 && (p->pages != 0 || has_table)) {
+    if (p->page_size == 0 && (p->pages != 0 || p->pool_pages != 0 || has_table)) {
         return error_set(CLATTN_INVALID_ARGUMENT,
-                         "page_size 0, pages %" PRId64 ": pages and CLATTN_WITH_PAGES need the rows of a page",
-                         p->pages);
+                         "page_size 0, pages %" PRId64 ", pool_pages %" PRId64
+                         ": pages and CLATTN_WITH_PAGES need the rows of a page",
+                         p->pages, p->pool_pages);
     }
     if (p->features & CLATTN_WITH_PAGE_STARTS && !has_table) {
         return error_set(CLATTN_INVALID_ARGUMENT, "features: CLATTN_WITH_PAGE_STARTS needs CLATTN_WITH_PAGES");
@@ -120,7 +122,7 @@ static clattn_status check_pages(const clattn_append_problem *p)
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "capacity %" PRId64 ": slots of a pool are bounded by its pages; leave it 0", p->capacity);
     }
-    return CLATTN_OK;
+    return pools_check(p->pages, p->pool_pages);
 }
 
 static clattn_status check_ring(const clattn_append_problem *p)

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "operation/fill_params.h"
 #include "operation/forward_rows.h"
+#include "operation/pools.h"
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
 
@@ -317,6 +318,9 @@ clattn_status backward_call_from_device(const struct backward_problem *problem, 
     memset(call, 0, sizeof(*call));
     clattn_status status = call_copy_tensors(tensors, &known.forward);
     if (status == CLATTN_OK) {
+        status = pools_refuse(&known.forward, 0);
+    }
+    if (status == CLATTN_OK) {
         status = growth_copy(GROWTH_OF(clattn_gradients), gradients, &known.gradients);
     }
     if (status != CLATTN_OK) {
@@ -335,6 +339,9 @@ clattn_status backward_call_from_host(const struct backward_problem *problem, co
     struct host_tensors known;
     memset(call, 0, sizeof(*call));
     clattn_status status = call_copy_host_tensors(tensors, &known.forward);
+    if (status == CLATTN_OK) {
+        status = pools_refuse(&known.forward, 1);
+    }
     if (status == CLATTN_OK) {
         status = growth_copy(GROWTH_OF(clattn_host_gradients), gradients, &known.gradients);
     }

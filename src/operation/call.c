@@ -8,11 +8,12 @@
 #include "base/error.h"
 #include "base/growth.h"
 #include "cl/forward_params.h"
+#include "operation/pools.h"
 
 GROWTH(clattn_call, "call", bias_key_len, whole_heads, CLATTN_CALL_INIT);
 
 /* From the first tensor on, each field has a row of the table. */
-#define TENSORS_BYTES(type, tensor) (offsetof(type, query) + TENSOR_COUNT * sizeof(tensor))
+#define TENSORS_BYTES(type, tensor) (offsetof(type, query) + FORWARD_TENSOR_COUNT * sizeof(tensor))
 static const clattn_tensors clattn_tensors_defaults = CLATTN_TENSORS_INIT;
 static const clattn_host_tensors clattn_host_tensors_defaults = CLATTN_HOST_TENSORS_INIT;
 GROWTH_OF_BYTES(clattn_tensors, "tensors", "CLATTN_TENSORS_INIT", out, TENSORS_BYTES(clattn_tensors, clattn_tensor));
@@ -121,7 +122,8 @@ static clattn_status check_call(const struct problem *problem, const clattn_call
         return status;
     }
     call_measure(problem, call);
-    return operands_check(&call->operands);
+    status = operands_check(&call->operands);
+    return status == CLATTN_OK ? pools_check_places(&problem->p, &call->operands) : status;
 }
 
 clattn_status call_copy_tensors(const clattn_tensors *tensors, clattn_tensors *known)

@@ -8,21 +8,26 @@
 #include "base/text.h"
 #include "cl/forward_params.h"
 #include "operation/forward_rows.h"
+#include "operation/pools.h"
 #include "operation/problem.h"
 
-static const struct tensor_row tensor_rows[TENSOR_COUNT] = {
+static const struct tensor_row tensor_rows[FORWARD_TENSOR_COUNT] = {
 #define ROW(id, field, axes, element, access, place, asked_by)                                                         \
     TENSOR_ROW(field, axes, element, access, place, clattn_tensors, clattn_host_tensors, clattn_params),
     CLATTN_FORWARD_TENSORS(ROW)
 #undef ROW
+#define ROW(id, name_, field, axes, element, pool)                                                                     \
+    TENSOR_ROW(field, axes, element, IN, POOL, clattn_tensors, clattn_host_tensors, clattn_pools),
+        CLATTN_POOL_TENSORS(ROW)
+#undef ROW
 };
 
-ROWS_HAVE_ROOM(TENSOR_COUNT, FORWARD_EXTENTS, FORWARD_ELEMENTS);
+ROWS_HAVE_ROOM(FORWARD_TENSOR_COUNT, FORWARD_EXTENTS, FORWARD_ELEMENTS);
 
 const struct operation operation_forward = {
     .name = "forward",
     .rows = tensor_rows,
-    .count = TENSOR_COUNT,
+    .count = FORWARD_TENSOR_COUNT,
     .workspace_function = "clattn_plan_workspace",
     .problem_bytes = sizeof(struct problem),
     .equal = attention_problem_equal,
@@ -54,9 +59,10 @@ const uint32_t forward_features = 0 CLATTN_FORWARD_TENSORS(FEATURES_OF_ROW);
 #define FIELD(name, condition) (condition)
 #define SILENT_FIELD(condition) (condition)
 #define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << TENSOR_##id : 0)
+#define ASKED_OF_POOL(id, name, field, axes, element, pool) | (pools_of(p) > pool ? 1u << TENSOR_##id : 0)
 uint32_t forward_asked(const clattn_problem *p)
 {
-    return 0u CLATTN_FORWARD_TENSORS(ASKED_OF_ROW);
+    return 0u CLATTN_FORWARD_TENSORS(ASKED_OF_ROW) CLATTN_POOL_TENSORS(ASKED_OF_POOL);
 }
 #undef ALWAYS
 #undef FEATURE
@@ -88,7 +94,7 @@ static const struct {
     uint32_t flag;
     const char *name;
 } flag_names[] = {
-    FEATURE(CAUSAL) FEATURE(WINDOW) FEATURE(SOFTCAP) FEATURE(DROPOUT) FEATURE(RING)
+    FEATURE(CAUSAL) FEATURE(WINDOW) FEATURE(SOFTCAP) FEATURE(DROPOUT) FEATURE(RING) FEATURE(POOLS)
     CLATTN_FORWARD_TENSORS(NAME_OF_ROW)
 };
 /* clang-format on */
@@ -144,14 +150,17 @@ void forward_measure(const clattn_problem *p, const struct forward_lengths *leng
     const int64_t kept = forward_kept_rows(p, lengths->key_len),
                   sequence_pages = paged ? groups_of(kept, p->page_size) : 0;
     const int64_t key_rows = paged ? p->page_size : packed_keys && keys_known ? lengths->packed_keys : kept;
+    const int64_t key_packs = paged ? p->pages : packed ? p->batch > 0 : p->batch;
     const int64_t head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
     const int64_t extents[FORWARD_EXTENTS] = {
         [EXTENT_ONE] = 1,
         [EXTENT_BATCH] = p->batch,
         [EXTENT_PACKS] = packed ? p->batch > 0 : p->batch,
-        [EXTENT_KEY_PACKS] = paged    ? p->pages
-                             : packed ? p->batch > 0
-                                      : p->batch,
+        [EXTENT_KEY_PACKS] = key_packs,
+        [EXTENT_FIRST_POOL] = paged ? pools_pages(p->pages, p->pool_pages, 0) : key_packs,
+        [EXTENT_POOL_1] = pools_pages(p->pages, p->pool_pages, 1),
+        [EXTENT_POOL_2] = pools_pages(p->pages, p->pool_pages, 2),
+        [EXTENT_POOL_3] = pools_pages(p->pages, p->pool_pages, 3),
         [EXTENT_QUERY_HEADS] = p->query_heads,
         [EXTENT_KV_HEADS] = p->kv_heads,
         [EXTENT_QUERY_ROWS] = packed && queries_known ? lengths->packed_queries : lengths->query_len,
@@ -183,7 +192,7 @@ void forward_drop_batch_strides(const clattn_problem *p, struct operands *operan
 {
     for (int id = 0; id < operands->operation->count && p->features & CLATTN_WITH_VARLEN; ++id) {
         const int axis = operands->operation->rows[id].axis[0], paged = (p->features & CLATTN_WITH_PAGES) != 0;
-        if (axis == EXTENT_PACKS || (axis == EXTENT_KEY_PACKS && !paged)) {
+        if (axis == EXTENT_PACKS || ((axis == EXTENT_KEY_PACKS || axis == EXTENT_FIRST_POOL) && !paged)) {
             operands->tensor[id].stride[0] = 0;
         }
     }

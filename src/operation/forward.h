@@ -10,7 +10,12 @@ enum tensor_id {
 #define ID_OF_ROW(id, name, axes, element, access, place, asked_by) TENSOR_##id,
     CLATTN_FORWARD_TENSORS(ID_OF_ROW)
 #undef ID_OF_ROW
-        TENSOR_COUNT
+        TENSOR_COUNT, /* of those that every kernel takes, and gradients know */
+    TENSOR_BEFORE_POOLS = TENSOR_COUNT - 1,
+#define ID_OF_ROW(id, name, field, axes, element, pool) TENSOR_##id,
+    CLATTN_POOL_TENSORS(ID_OF_ROW)
+#undef ID_OF_ROW
+        FORWARD_TENSOR_COUNT
 };
 
 extern const struct operation operation_forward;

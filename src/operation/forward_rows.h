@@ -8,8 +8,12 @@
 enum forward_extent {
     EXTENT_ONE, /* the tensor has no such axis */
     EXTENT_BATCH,
-    EXTENT_PACKS,     /* varlen: 1, sequences follow one another on the row axis; else the batch */
-    EXTENT_KEY_PACKS, /* of a pool: its pages, each of KEY_ROWS rows; else PACKS */
+    EXTENT_PACKS,      /* varlen: 1, sequences follow one another on the row axis; else the batch */
+    EXTENT_KEY_PACKS,  /* of a pool: its pages, each of KEY_ROWS rows; else PACKS */
+    EXTENT_FIRST_POOL, /* the same of the pool's first buffer, where it has several; */
+    EXTENT_POOL_1,     /* and of the others */
+    EXTENT_POOL_2,
+    EXTENT_POOL_3,
     EXTENT_QUERY_HEADS,
     EXTENT_KV_HEADS,
     EXTENT_QUERY_ROWS, /* varlen: of all sequences, where the seams can be read; else QUERY_LEN */

@@ -306,6 +306,9 @@ void operands_fill(const struct operands *operands, void *params)
     for (int id = 0; id < operands->operation->count; ++id) {
         const struct tensor_row *row = row_of(operands, id);
         const struct tensor_place *place = &operands->tensor[id];
+        if (row->strides == 0 && !row->dense) {
+            continue; /* params have nothing of it */
+        }
         memcpy((char *)params + row->param_offset_at, &place->offset, sizeof(place->offset));
         if (row->strides > 0) {
             memcpy((char *)params + row->param_stride_at, place->stride + row->first_stride,

@@ -7,7 +7,7 @@
 
 #include "clattn.h"
 
-#define EXTENTS_MAX 24  /* different extents in one operation */
+#define EXTENTS_MAX 28  /* different extents in one operation */
 #define ELEMENTS_MAX 20 /* different element types in one operation */
 #define OPERANDS_MAX 32 /* tensors of one operation */
 

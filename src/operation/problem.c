@@ -12,11 +12,12 @@
 #include "base/stored_types.h"
 #include "base/text.h"
 #include "operation/forward.h"
+#include "operation/pools.h"
 
 /* Lengths are 32-bit in kernels; positions are 64-bit. */
 #define DIMENSION_MAX INT32_MAX
 
-GROWTH(clattn_problem, "problem", head_dim, allow_rounded_weights, CLATTN_PROBLEM_INIT);
+GROWTH(clattn_problem, "problem", head_dim, pool_pages, CLATTN_PROBLEM_INIT);
 
 clattn_status problem_check_scale(int has_scale, double scale)
 {
@@ -164,11 +165,11 @@ static clattn_status check_pages(const clattn_problem *p)
     if (!paged && (p->features & CLATTN_WITH_PAGE_STARTS)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "features: CLATTN_WITH_PAGE_STARTS needs CLATTN_WITH_PAGES");
     }
-    if (!paged && (p->page_size != 0 || p->pages != 0)) {
+    if (!paged && (p->page_size != 0 || p->pages != 0 || p->pool_pages != 0)) {
         return error_set(CLATTN_INVALID_ARGUMENT,
-                         "page_size %" PRId64 ", pages %" PRId64 ": need CLATTN_WITH_PAGES, and would be ignored; set "
-                         "it, or leave them 0",
-                         p->page_size, p->pages);
+                         "page_size %" PRId64 ", pages %" PRId64 ", pool_pages %" PRId64
+                         ": need CLATTN_WITH_PAGES, and would be ignored; set it, or leave them 0",
+                         p->page_size, p->pages, p->pool_pages);
     }
     if (!paged) {
         return CLATTN_OK;
@@ -177,8 +178,11 @@ static clattn_status check_pages(const clattn_problem *p)
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "features: CLATTN_WITH_PAGES needs CLATTN_WITH_KEY_LENGTHS, the keys of each sequence");
     }
-    const struct dimension dimensions[] = { { "page_size", p->page_size, 1 }, { "pages", p->pages, 0 } };
-    return check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+    const struct dimension dimensions[] = { { "page_size", p->page_size, 1 },
+                                            { "pages", p->pages, 0 },
+                                            { "pool_pages", p->pool_pages, 0 } };
+    const clattn_status status = check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+    return status == CLATTN_OK ? pools_check(p->pages, p->pool_pages) : status;
 }
 
 /* Scales are for codes that have none of their own, and what says how they are shared is for scales. */
@@ -269,7 +273,7 @@ static uint32_t flags_of(const clattn_problem *p)
     return forward_flags(p) | (p->causal ? CLATTN_FLAG_CAUSAL : 0u) |
            (p->window_left >= 0 || p->window_right >= 0 ? CLATTN_FLAG_WINDOW : 0u) |
            (p->softcap > 0 ? CLATTN_FLAG_SOFTCAP : 0u) | (p->dropout > 0 ? CLATTN_FLAG_DROPOUT : 0u) |
-           (ring_turns(p) ? CLATTN_FLAG_RING : 0u);
+           (ring_turns(p) ? CLATTN_FLAG_RING : 0u) | (pools_of(p) > 1 ? CLATTN_FLAG_POOLS : 0u);
 }
 
 clattn_status problem_init(struct problem *problem, const clattn_problem *given)
@@ -316,7 +320,7 @@ int attention_problem_equal(const struct any_problem *a, const struct any_proble
            x->out_type == y->out_type && x->page_size == y->page_size && x->pages == y->pages &&
            x->key_scale_rows == y->key_scale_rows && x->key_scale_columns == y->key_scale_columns &&
            x->value_scale_rows == y->value_scale_rows && x->value_scale_columns == y->value_scale_columns &&
-           x->ring == y->ring && x->allow_rounded_weights == y->allow_rounded_weights;
+           x->ring == y->ring && x->allow_rounded_weights == y->allow_rounded_weights && x->pool_pages == y->pool_pages;
 }
 
 int problem_mixes_types(const struct problem *problem)
@@ -363,13 +367,16 @@ void attention_problem_describe(const struct any_problem *any, struct text *text
     if (p->causal) {
         text_append(text, ", causal%s", alignments[p->alignment]);
     }
-    const uint32_t told_apart = CLATTN_FLAG_CAUSAL | CLATTN_FLAG_PAGES;
+    const uint32_t told_apart = CLATTN_FLAG_CAUSAL | CLATTN_FLAG_PAGES | CLATTN_FLAG_POOLS;
     if (problem->flags & ~told_apart) {
         text_append(text, ", ");
         forward_flags_describe(problem->flags & ~told_apart, text);
     }
     if (problem->flags & CLATTN_FLAG_PAGES) {
         text_append(text, ", %" PRId64 " pages of %" PRId64 " keys", p->pages, p->page_size);
+    }
+    if (problem->flags & CLATTN_FLAG_POOLS) {
+        text_append(text, " in %d buffers", pools_of(p));
     }
     if (p->weights != CLATTN_WEIGHTS_NONE) {
         text_append(text, ", weights out");

@@ -39,6 +39,8 @@
 #define PLACE_COLUMNS(params, name) PLACE_STRIDES(params, name, 0, 4), .columns = 1
 #define PLACE_HEADS(params, name) PLACE_STRIDES(params, name, 0, 2)
 #define PLACE_HEAD(params, name) PLACE_STRIDES(params, name, 1, 1)
+/* The fields of a row in params are a matter of the operation. */
+#define PLACE_POOL(params, name) .columns = 1
 /* Of layers, which have no params: their steps are other operations. */
 #define PLACE_ARRAY(params, name) .field = FIELD_ARRAY, .dense = 1
 #define PLACE_TENSOR(params, name) .field = FIELD_TENSOR

@@ -3,11 +3,16 @@
 
 #include <limits.h>
 
+#include "operation/pools.h"
 #include "plan/strategy.h"
 
 #define POINTERS_BYTES (TENSOR_COUNT * 8 + 16) /* of all tensors, and of one more, or single numbers */
 
-#define ARGUMENT_BYTES (sizeof(clattn_params) + POINTERS_BYTES + ATTENTION_OWN_BYTES)
+#define POOLS_BYTES (sizeof(clattn_pools) + (FORWARD_TENSOR_COUNT - TENSOR_COUNT) * 8)
+
+/* No kernel that has a struct of its own knows of several buffers. */
+#define OWN_BYTES (ATTENTION_OWN_BYTES > POOLS_BYTES ? ATTENTION_OWN_BYTES : POOLS_BYTES)
+#define ARGUMENT_BYTES (sizeof(clattn_params) + POINTERS_BYTES + OWN_BYTES)
 
 _Static_assert(ARGUMENT_BYTES <= 1024, "every device takes 1,024 bytes of arguments (CL_DEVICE_MAX_PARAMETER_SIZE)");
 
@@ -16,13 +21,28 @@ void attention_params(const clattn_plan *plan, const struct operands *operands, 
     params_fill(attention_problem(plan->problem), attention_call(operands), params);
 }
 
-void attention_arguments(const clattn_params *params, const struct operands *operands,
-                         struct launch_argument *arguments)
+const clattn_pools *attention_pools(const clattn_plan *plan, const struct operands *operands, clattn_pools *pools)
 {
-    arguments[0] = (struct launch_argument){ sizeof(*params), params };
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
-        arguments[1 + id] = (struct launch_argument){ sizeof(cl_mem), &operands->tensor[id].buffer };
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
+    if (pools_of(p) == 1) {
+        return NULL;
     }
+    pools_fill(p, operands, pools);
+    return pools;
+}
+
+size_t attention_arguments(const clattn_params *params, const clattn_pools *pools, const struct operands *operands,
+                           struct launch_argument *arguments)
+{
+    size_t count = 0;
+    arguments[count++] = (struct launch_argument){ sizeof(*params), params };
+    for (int id = 0; id < (pools ? FORWARD_TENSOR_COUNT : TENSOR_COUNT); ++id) {
+        if (id == TENSOR_COUNT) {
+            arguments[count++] = (struct launch_argument){ sizeof(*pools), pools };
+        }
+        arguments[count++] = (struct launch_argument){ sizeof(cl_mem), &operands->tensor[id].buffer };
+    }
+    return count;
 }
 
 int attention_arguments_fit(const struct device *device, struct text *why)
@@ -94,6 +114,13 @@ int attention_fits_vectors(const clattn_context *context, const clattn_problem *
     return 0;
 }
 
+void append_pool_options(const struct problem *problem, struct text *options)
+{
+    if (problem->flags & CLATTN_FLAG_POOLS) {
+        text_append(options, " -D POOLS=%d", pools_of(&problem->p));
+    }
+}
+
 void append_ring_options(const struct problem *problem, struct text *options)
 {
     if (problem->flags & CLATTN_FLAG_RING) {
@@ -111,6 +138,7 @@ static void append_page_options(const clattn_problem *problem, struct text *opti
 void append_kv_options(const struct problem *problem, struct text *options)
 {
     append_page_options(&problem->p, options);
+    append_pool_options(problem, options);
     append_ring_options(problem, options);
     append_scale_options(problem, options);
 }

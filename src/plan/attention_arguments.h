@@ -8,6 +8,7 @@
 #include "program/launch.h"
 
 #define ATTENTION_ARGUMENT_COUNT (1 + TENSOR_COUNT)
+#define ATTENTION_ARGUMENTS_MOST (ATTENTION_ARGUMENT_COUNT + 1 + FORWARD_TENSOR_COUNT - TENSOR_COUNT)
 
 /* A kernel may have behind them a struct of so many bytes, and a buffer or some numbers: every device takes 1,024 bytes
  * of arguments (CL_DEVICE_MAX_PARAMETER_SIZE), and few take more for sure. */
@@ -15,16 +16,20 @@
 
 void attention_params(const clattn_plan *plan, const struct operands *operands, clattn_params *params);
 
-/* Fills arguments[0 .. ATTENTION_ARGUMENT_COUNT); the kernel's own arguments follow at that index. The
- * pointers lead into params and operands, which must stay until the launch. */
-void attention_arguments(const clattn_params *params, const struct operands *operands,
-                         struct launch_argument *arguments);
+/* NULL where keys and values have one buffer each, else `pools`, filled. */
+const clattn_pools *attention_pools(const clattn_plan *plan, const struct operands *operands, clattn_pools *pools);
+
+/* Fills arguments from number 0 on, and returns how many: the kernel's own arguments follow at that index. They are
+ * ATTENTION_ARGUMENT_COUNT where `pools` is NULL, and otherwise no more than ATTENTION_ARGUMENTS_MOST. The pointers
+ * lead into params, pools and operands, which must stay until the launch. */
+size_t attention_arguments(const clattn_params *params, const clattn_pools *pools, const struct operands *operands,
+                           struct launch_argument *arguments);
 
 /* Appends "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are others. */
 void append_type_options(const struct problem *problem, struct text *options);
 
-/* Appends how keys and values lie: " -D PAGED=1 -D PAGE_SIZE=16" in pages, rings, and how many rows and columns share a
- * scale. */
+/* Appends how keys and values lie: " -D PAGED=1 -D PAGE_SIZE=16" in pages, " -D POOLS=2" in several buffers, rings, and
+ * how many rows and columns share a scale. */
 void append_kv_options(const struct problem *problem, struct text *options);
 
 /* Appends what kernels that are made for one problem know of it: FLAGS, BIAS_TYPE, STRIDED_COLUMNS and head dims. */
@@ -34,6 +39,9 @@ void append_problem_options(const struct problem *problem, struct text *options)
  * in 32 bits. 0: appends one sentence why not. */
 int attention_fits_vectors(const clattn_context *context, const clattn_problem *problem, int columns_most,
                            struct text *why);
+
+/* Appends " -D POOLS=2" where the pages lie in two buffers, and nothing where they lie in one. */
+void append_pool_options(const struct problem *problem, struct text *options);
 
 /* Appends " -D RING=1" where rows are a ring that turns. */
 void append_ring_options(const struct problem *problem, struct text *options);

@@ -46,7 +46,7 @@ void backward_call_take(struct backward_call_arguments *call, enum gradient_id i
 
 void backward_arguments(const struct backward_call_arguments *call, struct launch_argument *arguments)
 {
-    attention_arguments(&call->params, call->operands, arguments);
+    attention_arguments(&call->params, NULL, call->operands, arguments);
     arguments[1 + TENSOR_WEIGHTS] = (struct launch_argument)ARGUMENT(call->operands->tensor[GRADIENT_DOUT].buffer);
     if (call->own) {
         arguments[1 + TENSOR_PAGE_TABLE] = (struct launch_argument){ sizeof(cl_mem), call->own };

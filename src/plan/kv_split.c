@@ -86,14 +86,15 @@ void kv_split_call_of(const struct clattn_plan *plan, const struct operands *ope
     call->heads = (size_t)call->params.kv_heads;
     call->batch = (size_t)call->params.batch;
     call->rows = (size_t)call->params.query_len * (size_t)problem_group(&attention_problem(plan->problem)->p);
-    attention_arguments(&call->params, operands, call->arguments);
-    call->arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->workspace);
-    call->arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(call->n_splits);
+    const clattn_pools *pools = attention_pools(plan, operands, &call->pools);
+    const size_t count = attention_arguments(&call->params, pools, operands, call->arguments);
+    call->arguments[count] = (struct launch_argument)ARGUMENT(call->workspace);
+    call->arguments[count + 1] = (struct launch_argument)ARGUMENT(call->n_splits);
+    call->argument_count = count + 2;
 }
 
 clattn_status kv_split_launch(const struct kv_split_call *call, struct kernel *kernel, cl_uint dims,
                               const size_t *global, const size_t *local, struct chain *chain)
 {
-    return launch(chain, kernel, dims, global, local, sizeof(call->arguments) / sizeof(call->arguments[0]),
-                  call->arguments);
+    return launch(chain, kernel, dims, global, local, call->argument_count, call->arguments);
 }

@@ -22,13 +22,15 @@ size_t kv_split_workspace_bytes(const clattn_problem *p, int split_keys);
 int kv_split_applicable(const clattn_context *context, const struct problem *problem, int split_keys, int rows_most,
                         struct text *why);
 
-/* What each of a call's kernels is launched with; params, which the arguments point to, included. */
+/* What each of a call's kernels is launched with; params and pools, which the arguments point to, included. */
 struct kv_split_call {
     clattn_params params;
+    clattn_pools pools;
     cl_mem workspace;
     cl_int n_splits;
     size_t rows, heads, batch; /* rows of a key/value head; key/value heads */
-    struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
+    size_t argument_count;
+    struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST + 2];
 };
 
 void kv_split_call_of(const struct clattn_plan *plan, const struct operands *operands, int split_keys,

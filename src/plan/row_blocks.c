@@ -74,25 +74,27 @@ int row_blocks_applicable(const struct device *device, const struct problem *pro
 }
 
 static clattn_status launch_part(const struct row_blocks *blocks, const struct operands *operands,
-                                 const clattn_params *params, cl_int first_row, cl_int first_head, cl_int block_count,
-                                 size_t head_count, struct chain *chain)
+                                 const clattn_params *params, const clattn_pools *pools, cl_int first_row,
+                                 cl_int first_head, cl_int block_count, size_t head_count, struct chain *chain)
 {
     const size_t slices = (size_t)row_blocks_of(params->head_dim_v, blocks->tile->columns);
     const size_t local[3] = { (size_t)blocks->tile->tile.work_items, 1, 1 };
     const size_t global[3] = { (size_t)block_count * local[0], slices, head_count };
-    struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 3];
-    attention_arguments(params, operands, arguments);
-    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(first_row);
-    arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(first_head);
-    arguments[ATTENTION_ARGUMENT_COUNT + 2] = (struct launch_argument)ARGUMENT(block_count);
-    return launch(chain, blocks->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 3, arguments);
+    struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST + 3];
+    const size_t count = attention_arguments(params, pools, operands, arguments);
+    arguments[count] = (struct launch_argument)ARGUMENT(first_row);
+    arguments[count + 1] = (struct launch_argument)ARGUMENT(first_head);
+    arguments[count + 2] = (struct launch_argument)ARGUMENT(block_count);
+    return launch(chain, blocks->kernel, 3, global, local, count + 3, arguments);
 }
 
 clattn_status row_blocks_enqueue(const struct clattn_plan *plan, const struct row_blocks *blocks,
                                  const struct operands *operands, struct chain *chain)
 {
     clattn_params params;
+    clattn_pools several;
     attention_params(plan, operands, &params);
+    const clattn_pools *pools = attention_pools(plan, operands, &several);
     const int rows = blocks->tile->tile.rows;
     const int64_t heads = (int64_t)params.batch * params.query_heads;
     const int64_t count = row_blocks_of(params.query_len, rows);
@@ -108,8 +110,8 @@ clattn_status row_blocks_enqueue(const struct clattn_plan *plan, const struct ro
             if (head + head_step >= heads && block + block_step >= count) {
                 chain_final(chain);
             }
-            status = launch_part(blocks, operands, &params, (cl_int)(block * rows), (cl_int)head, (cl_int)block_count,
-                                 (size_t)head_count, chain);
+            status = launch_part(blocks, operands, &params, pools, (cl_int)(block * rows), (cl_int)head,
+                                 (cl_int)block_count, (size_t)head_count, chain);
         }
     }
     return status;

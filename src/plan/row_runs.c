@@ -110,11 +110,10 @@ static void range_of(const struct row_runs *runs, const struct device *device, i
     }
 }
 
-clattn_status row_runs_enqueue(const struct clattn_plan *plan, const struct operands *operands,
+clattn_status row_runs_enqueue(const struct clattn_plan *plan, const struct operands *operands, int count,
                                struct launch_argument params, int64_t rows, int64_t heads, struct chain *chain)
 {
     const struct row_runs *runs = plan->state;
-    const int count = operands->operation->count;
     struct launch_argument arguments[1 + OPERANDS_MAX];
     size_t global[2], local[2];
     arguments[0] = params;
@@ -122,7 +121,6 @@ clattn_status row_runs_enqueue(const struct clattn_plan *plan, const struct oper
         arguments[1 + id] = (struct launch_argument)ARGUMENT(operands->tensor[id].buffer);
     }
     range_of(runs, &plan->context->device, rows, heads, global, local);
-    chain_final(chain);
     return launch(chain, runs->kernel, 2, global, local, 1 + (size_t)count, arguments);
 }
 

@@ -19,9 +19,9 @@ struct row_shape {
 clattn_status row_runs_plan(struct clattn_plan *plan, const char *file, const char *name, const struct row_shape *shape,
                             const struct turning *turning, struct text *own_options, struct text *explain);
 
-/* The call's one launch, for so many rows of each of so many heads: the kernel's params, then the operation's tensors
- * in their order. */
-clattn_status row_runs_enqueue(const struct clattn_plan *plan, const struct operands *operands,
+/* A launch, for so many rows of each of so many heads: the kernel's params, then the first `count` tensors of the
+ * operation in their order. */
+clattn_status row_runs_enqueue(const struct clattn_plan *plan, const struct operands *operands, int count,
                                struct launch_argument params, int64_t rows, int64_t heads, struct chain *chain);
 
 void row_runs_destroy(struct clattn_plan *plan);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "operation/pools.h"
 #include "plan/host_session.h"
 #include "program/verdicts.h"
 
@@ -55,6 +56,9 @@ static void describe_class(const struct clattn_plan *plan, struct text *text)
     text_append(text, "%s", plan->strategy->name);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i) {
         text_append(text, " %" PRId64, numbers[i]);
+    }
+    if (pools_of(p) > 1) {
+        text_append(text, " pools %d", pools_of(p));
     }
 }
 

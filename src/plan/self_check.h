@@ -25,7 +25,7 @@ struct check_call {
     struct problem problem; /* the plan's, but for sizes that no kernel is built for */
     struct call call;
     clattn_host_tensors tensors;
-    void *memory[TENSOR_COUNT];
+    void *memory[FORWARD_TENSOR_COUNT];
     int64_t sequence_pages;
 };
 

@@ -7,6 +7,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/stored_types.h"
+#include "operation/pools.h"
 #include "plan/self_check.h"
 
 /* Multiply-adds of the reference that a check may cost, some 20 ms. */
@@ -18,6 +19,12 @@
 static int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+/* The further buffers of a pool are as its first one. */
+static int first_of(int id)
+{
+    return id < TENSOR_COUNT ? id : id < TENSOR_VALUE_POOL_1 ? TENSOR_KEY : TENSOR_VALUE;
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
@@ -156,8 +163,9 @@ static double side_value(const struct check_call *check, int id, const struct in
 static double row_value(const struct check_call *check, int id, const struct index *at)
 {
     const clattn_problem *p = &check->problem.p;
-    const clattn_type type = id == TENSOR_KEY ? p->key_type : p->value_type;
-    const int has_scales = (p->features & (id == TENSOR_KEY ? CLATTN_WITH_KEY_SCALES : CLATTN_WITH_VALUE_SCALES)) != 0;
+    const int is_key = first_of(id) == TENSOR_KEY;
+    const clattn_type type = is_key ? p->key_type : p->value_type;
+    const int has_scales = (p->features & (is_key ? CLATTN_WITH_KEY_SCALES : CLATTN_WITH_VALUE_SCALES)) != 0;
     const double codes = type != CLATTN_INT8 ? 1 : has_scales ? 100 : 2, value = number(check, id, at->all);
     const int is_dense = (p->features & (CLATTN_WITH_PAGES | CLATTN_WITH_VARLEN)) == 0 && p->ring == 0;
     if (id == TENSOR_QUERY) {
@@ -166,14 +174,15 @@ static double row_value(const struct check_call *check, int id, const struct ind
     if (is_dense && p->features & CLATTN_WITH_KEY_LENGTHS && type_is_float(type) && at->i >= key_length(check, at->b)) {
         return (double)NAN;
     }
-    return codes * (id == TENSOR_VALUE ? 0.6 * value + 0.4 : value);
+    return codes * (first_of(id) == TENSOR_VALUE ? 0.6 * value + 0.4 : value);
 }
 
 static clattn_status fill_row(const struct check_call *check, int id, struct index at, int64_t columns, float *row,
                               void *to)
 {
     const clattn_problem *p = &check->problem.p;
-    const clattn_type type = id == TENSOR_QUERY ? p->type : id == TENSOR_KEY ? p->key_type : p->value_type;
+    const int first = first_of(id);
+    const clattn_type type = first == TENSOR_QUERY ? p->type : first == TENSOR_KEY ? p->key_type : p->value_type;
     for (at.c = 0; at.c < columns; ++at.c, ++at.all) {
         row[at.c] = (float)row_value(check, id, &at);
     }
@@ -202,8 +211,9 @@ static void choose_strides(const struct check_call *check, const struct operands
     const struct tensor_row *row = &operands->operation->rows[id];
     const int64_t step = check->turn > 0 && row->strides == 4 && !row->columns ? 2 : 1;
     const int64_t columns = n[3] * operand_columns(operands, id) * step;
-    const int64_t pitch = columns + (id <= TENSOR_OUT ? (int64_t)id * BLOCK_COLUMNS : 0);
-    const int heads_within = id % 2;
+    const int first = first_of(id);
+    const int64_t pitch = columns + (first <= TENSOR_OUT ? (int64_t)first * BLOCK_COLUMNS : 0);
+    const int heads_within = first % 2;
     stride[0] = n[1] * n[2] * pitch;
     stride[1] = heads_within ? pitch : n[2] * pitch;
     stride[2] = heads_within ? n[1] * pitch : pitch;
@@ -219,7 +229,7 @@ static clattn_status fill(const struct check_call *check, const struct operands 
     for (int64_t r = 0; r < n[0] * n[1] * n[2] && status == CLATTN_OK; ++r) {
         struct index at = { r / n[2] / n[1], r / n[2] % n[1], r % n[2], 0, r * columns };
         const int64_t first = at.b * to->stride[0] + at.h * to->stride[1] + at.i * to->stride[2];
-        if (id <= TENSOR_VALUE) {
+        if (first_of(id) <= TENSOR_VALUE) {
             const int64_t byte = first / operand_columns(operands, id) * (int64_t)operand_bytes(operands, id);
             status = fill_row(check, id, at, columns, row, (char *)to->data + byte);
             continue;
@@ -272,7 +282,12 @@ clattn_status check_call_create(const struct problem *problem, int turn, struct 
     }
     if (p->page_size > 0) {
         check->sequence_pages = groups_of(forward_kept_rows(p, values.key_len), p->page_size);
+        const int pools = pools_of(p);
         p->pages = p->batch * check->sequence_pages + 3;
+        if (pools > 1) {
+            p->pool_pages = groups_of(p->pages, pools);
+            p->pages = p->pool_pages * pools;
+        }
     }
     const struct forward_lengths lengths = { values.query_len,
                                              values.key_len,
@@ -285,7 +300,7 @@ clattn_status check_call_create(const struct problem *problem, int turn, struct 
     memset(&operands, 0, sizeof(operands));
     forward_measure(p, &lengths, &operands);
     clattn_status status = CLATTN_OK;
-    for (int id = 0; id < TENSOR_COUNT && status == CLATTN_OK; ++id) {
+    for (int id = 0; id < FORWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         status = operand_is_asked(&operands, id) ? make_tensor(check, &operands, id) : CLATTN_OK;
     }
     return status == CLATTN_OK ? call_from_host(&check->problem, &values, &check->tensors, &check->call) : status;
@@ -293,7 +308,7 @@ clattn_status check_call_create(const struct problem *problem, int turn, struct 
 
 void check_call_free(struct check_call *check)
 {
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
+    for (int id = 0; id < FORWARD_TENSOR_COUNT; ++id) {
         free(check->memory[id]);
     }
 }

@@ -67,20 +67,23 @@ static float scale_of(const struct row *row, const struct cache *cache, const st
 static clattn_status write_row(const struct row *row, const struct cache *cache, const struct append_target *to,
                                int64_t h)
 {
-    const struct tensor_place *place = &row->call->operands.tensor[cache->rows];
+    const clattn_append_problem *p = &row->problem->p;
+    const int pool = p->pool_pages > 0 ? (int)(to->pack / p->pool_pages) : 0;
+    const int64_t pack = to->pack - pool * p->pool_pages;
+    const struct tensor_place *place = &row->call->operands.tensor[append_pool(cache->rows, pool)];
     for (int64_t c = 0; c < cache->columns; ++c) {
         row->floats[c] = (float)row->values[c];
     }
     if (type_is_blocks(cache->type)) { /* the place counts in blocks */
         uint8_t *block = (uint8_t *)place->data +
-                         place_index(place, to->pack, h, to->row, 0) * (int64_t)clattn_type_size(cache->type);
+                         place_index(place, pack, h, to->row, 0) * (int64_t)clattn_type_size(cache->type);
         return clattn_quantise(cache->type, cache->columns, row->floats, NULL, 0, block);
     }
     for (int64_t c = 0; c < cache->columns; ++c) {
         const double value = type_takes_scales(cache->type)
                                  ? type_code(cache->type, row->floats[c], scale_of(row, cache, to, h, c))
                                  : row->values[c];
-        type_store(cache->type, place->data, place_index(place, to->pack, h, to->row, c), value);
+        type_store(cache->type, place->data, place_index(place, pack, h, to->row, c), value);
     }
     return CLATTN_OK;
 }

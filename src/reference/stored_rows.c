@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/stored_types.h"
-#include "cl/forward_params.h"
+#include "operation/pools.h"
 
 void load_row(const struct call *call, int id, int64_t b, int64_t head, int64_t row, int64_t columns, double *to)
 {
@@ -60,6 +60,8 @@ void load_stored_row(const struct stored_place *at, enum tensor_id id, int64_t c
         memset(to, 0, (size_t)columns * sizeof(*to));
         return;
     }
-    load_row(at->call, (int)id, b, at->kv_head, row, columns, to);
+    int64_t pack = b; /* of scales, which one tensor has for all pages */
+    const int tensor = at->problem->flags & CLATTN_FLAG_POOLS ? pools_tensor_of(&at->problem->p, id, &pack) : (int)id;
+    load_row(at->call, tensor, pack, at->kv_head, row, columns, to);
     scale_row(at, id, b, row, columns, to);
 }

@@ -25,8 +25,9 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 static void append_options(const struct device *device, const struct append_problem *problem, struct text *options)
 {
     const clattn_append_problem *p = &problem->p;
+    const int pool = p->page_size == 0 ? 0 : append_pools(p) == 1 ? 1 : 2;
     text_append(options, " -D KEY_TYPE=%d -D VALUE_TYPE=%d -D HEAD_DIM_V=%d -D POOL=%d -D RING=%d", (int)p->key_type,
-                (int)p->value_type, (int)p->head_dim_v, p->page_size > 0, p->ring > 0);
+                (int)p->value_type, (int)p->head_dim_v, pool, p->ring > 0);
     text_append(options, " -D KEY_SCALE_COLUMNS=%d -D VALUE_SCALE_COLUMNS=%d", scale_share(p->key_scale_columns),
                 scale_share(p->value_scale_columns));
     /* A block of codes fills the registers of Intel's larger GPUs. */
@@ -46,12 +47,13 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     return row_runs_plan(plan, "append.cl", "append", &shape, &problem->turning, &options, explain);
 }
 
-static void fill(const struct append_problem *problem, const struct append_call *call, clattn_append_params *params)
+static void fill(const struct append_problem *problem, const struct operands *operands, int64_t query_len,
+                 clattn_append_params *params)
 {
     const clattn_append_problem *p = &problem->p;
     memset(params, 0, sizeof(*params));
-    operands_fill(&call->operands, params);
-    turning_fill(&problem->turning, p->batch, call->query_len, (clattn_turn_params *)params);
+    operands_fill(operands, params);
+    turning_fill(&problem->turning, p->batch, query_len, (clattn_turn_params *)params);
     params->query_heads = (int)p->query_heads;
     params->kv_heads = (int)p->kv_heads;
     params->capacity = (int)p->capacity;
@@ -61,17 +63,43 @@ static void fill(const struct append_problem *problem, const struct append_call 
     params->pinned = (int)p->pinned;
     params->key_scale_rows = scale_share(p->key_scale_rows);
     params->value_scale_rows = scale_share(p->value_scale_rows);
-    params->in_place = p->query_heads > 0 && operands_are_one_place(&call->operands, APPEND_QUERY, APPEND_QUERY_OUT);
+    params->in_place = p->query_heads > 0 && operands_are_one_place(operands, APPEND_QUERY, APPEND_QUERY_OUT);
+}
+
+/* A pool of several buffers: a launch for each, to which the pages of the others are none, and of which the first turns
+ * the queries. */
+static clattn_status enqueue_pool(const struct clattn_plan *plan, const struct append_call *call, int pool,
+                                  struct chain *chain)
+{
+    const clattn_append_problem *p = &append_problem_of(plan->problem)->p;
+    struct operands here = call->operands;
+    clattn_append_params params;
+    here.tensor[APPEND_KEY_CACHE] = call->operands.tensor[append_pool(APPEND_KEY_CACHE, pool)];
+    here.tensor[APPEND_VALUE_CACHE] = call->operands.tensor[append_pool(APPEND_VALUE_CACHE, pool)];
+    fill(append_problem_of(plan->problem), &here, call->query_len, &params);
+    if (p->pool_pages > 0) {
+        params.first_page = (int)(pool * p->pool_pages);
+        params.pages = (int)pools_pages(p->pages, p->pool_pages, pool);
+        params.query_heads = pool == 0 ? params.query_heads : 0;
+        params.key_scales_offset += params.first_page * params.key_scales_stride[0];
+        params.value_scales_offset += params.first_page * params.value_scales_stride[0];
+    }
+    return row_runs_enqueue(plan, &here, APPEND_ARGUMENTS, (struct launch_argument)ARGUMENT(params),
+                            p->batch * call->query_len, params.query_heads + p->kv_heads, chain);
 }
 
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
-    const struct append_problem *problem = append_problem_of(plan->problem);
-    const struct append_call *call = append_call_of(operands);
-    clattn_append_params params;
-    fill(problem, call, &params);
-    return row_runs_enqueue(plan, operands, (struct launch_argument)ARGUMENT(params),
-                            problem->p.batch * call->query_len, problem->p.query_heads + problem->p.kv_heads, chain);
+    const clattn_append_problem *p = &append_problem_of(plan->problem)->p;
+    const int pools = p->kv_heads > 0 ? append_pools(p) : 1;
+    clattn_status status = CLATTN_OK;
+    for (int pool = 0; pool < pools && status == CLATTN_OK; ++pool) {
+        if (pool + 1 == pools) {
+            chain_final(chain);
+        }
+        status = enqueue_pool(plan, append_call_of(operands), pool, chain);
+    }
+    return status;
 }
 
 const struct strategy strategy_append = {

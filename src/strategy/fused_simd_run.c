@@ -114,10 +114,12 @@ clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands
     const size_t block = (size_t)state->group_rows;
     size_t global[3] = { (rows + block - 1) / block, (size_t)params.kv_heads, (size_t)params.batch };
     const size_t local[3] = { 1, 1, 1 };
-    struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT];
-    attention_arguments(&params, operands, arguments);
+    clattn_pools several;
+    struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST];
+    const clattn_pools *pools = attention_pools(plan, operands, &several);
+    const size_t count = attention_arguments(&params, pools, operands, arguments);
     chain_final(chain);
-    return launch(chain, state->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT, arguments);
+    return launch(chain, state->kernel, 3, global, local, count, arguments);
 }
 
 void simd_destroy(struct clattn_plan *plan)

@@ -58,6 +58,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     struct text options = TEXT_INIT;
     append_type_options(problem, &options);
     text_append(&options, " -D PAGED=%d -D ABSENT=0x%xu", problem->p.page_size > 0, ~problem->flags & RARE_FEATURES);
+    append_pool_options(problem, &options);
     append_ring_options(problem, &options);
     text_append(&options, "%s", wants_registers ? " -cl-intel-256-GRF-per-thread" : "");
     clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
@@ -85,7 +86,9 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
 {
     const struct plain_state *state = plan->state;
     clattn_params params;
+    clattn_pools several;
     attention_params(plan, operands, &params);
+    const clattn_pools *pools = attention_pools(plan, operands, &several);
     const int64_t heads = (int64_t)params.batch * params.query_heads, rows = params.query_len;
     const double work = row_work(attention_problem(plan->problem), params.key_len + (int64_t)1);
     const double rows_at_once = LAUNCH_WORK_MAX / work;
@@ -100,14 +103,14 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
             size_t head_count = (size_t)(heads - head < head_step ? heads - head : head_step);
             size_t global[3] = { round_up(row_count, state->rows_per_group), blocks, head_count };
             size_t local[3] = { state->rows_per_group, 1, 1 };
-            struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
-            attention_arguments(&params, operands, arguments);
-            arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(first_row);
-            arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(first_head);
+            struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST + 2];
+            const size_t count = attention_arguments(&params, pools, operands, arguments);
+            arguments[count] = (struct launch_argument)ARGUMENT(first_row);
+            arguments[count + 1] = (struct launch_argument)ARGUMENT(first_head);
             if (head + head_step >= heads && row + row_step >= rows) {
                 chain_final(chain);
             }
-            status = launch(chain, state->kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 2, arguments);
+            status = launch(chain, state->kernel, 3, global, local, count + 2, arguments);
         }
     }
     return status;
@@ -122,7 +125,7 @@ const struct strategy strategy_plain = {
     .operation = &operation_forward,
     .name = "plain",
     .summary = "one work-item a few output columns; takes everything, any device",
-    .knows = PROBLEM_FLAGS_OF_ALL,
+    .knows = PROBLEM_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

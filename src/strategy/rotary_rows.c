@@ -37,8 +37,9 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     turning_fill(&problem->turning, problem->p.batch, query_len, (clattn_turn_params *)&params);
     params.heads = (int)problem->p.heads;
     params.in_place = operands_are_one_place(operands, ROTARY_X, ROTARY_OUT);
-    return row_runs_enqueue(plan, operands, (struct launch_argument)ARGUMENT(params), problem->p.batch * query_len,
-                            problem->p.heads, chain);
+    chain_final(chain);
+    return row_runs_enqueue(plan, operands, operands->operation->count, (struct launch_argument)ARGUMENT(params),
+                            problem->p.batch * query_len, problem->p.heads, chain);
 }
 
 const struct strategy strategy_rotary = {

@@ -88,6 +88,12 @@ static void page_starts(clattn_problem *p)
     p->features |= CLATTN_WITH_PAGE_STARTS;
 }
 
+static void pools(clattn_problem *p)
+{
+    pages(p);
+    p->pool_pages = 4;
+}
+
 static void row_ranges(clattn_problem *p)
 {
     p->features = CLATTN_WITH_ROW_RANGES;
@@ -193,6 +199,7 @@ static const struct feature {
     { "packed sequences", varlen },
     { "pages of a cache, a table", pages },
     { "pages of a cache, one line with page starts", page_starts },
+    { "pages of a cache in several buffers", pools },
     { "row ranges", row_ranges },
     { "lse", lse },
     { "weights, in any mode", weights },

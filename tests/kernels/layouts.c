@@ -58,6 +58,7 @@ struct row {
     FIELD(type, positions_stride) FIELD(type, positions_offset) FIELD(type, starts_offset)                             \
     FIELD(type, cu_query_offset) FIELD(type, table_rows) FIELD(type, batch) FIELD(type, query_len)
 /* clang-format on */
+#define POOLS(field) FIELD(clattn_pools, field)
 #define ROTARY(field) FIELD(clattn_rotary_params, field)
 #define APPEND(field) FIELD(clattn_append_params, field)
 #define APPEND_PLACE(name) APPEND(name##_stride) APPEND(name##_offset)
@@ -74,6 +75,9 @@ static const struct row rows[] = {
     PARAM(bias_type)
     PARAM(weights) PARAM(dropout_threshold) PARAM(dropout_seed) PARAM(dropout_offset) PARAM(first_plane)
     PARAM(first_row) PARAM(first_key) PARAM(whole_heads)
+
+    STRUCT(clattn_pools) POOLS(key_shift) POOLS(value_shift) POOLS(pages) POOLS(key_shift_high) POOLS(value_shift_high)
+    POOLS(unused)
 
     STRUCT(staged_chunk) CHUNK(plane_stride) CHUNK(row_stride) CHUNK(first_plane) CHUNK(planes) CHUNK(first_row)
     CHUNK(rows) CHUNK(has_logits) CHUNK(padding)
@@ -108,6 +112,7 @@ static const struct row rows[] = {
     STRUCT(clattn_append_params) TURN_FIELDS(clattn_append_params) CLATTN_APPEND_PLACES(APPEND_PLACE)
     APPEND(page_starts_offset) APPEND(query_heads) APPEND(kv_heads) APPEND(capacity) APPEND(page_size) APPEND(pages)
     APPEND(ring) APPEND(pinned) APPEND(key_scale_rows) APPEND(value_scale_rows) APPEND(in_place)
+    APPEND(first_page)
 
     STRUCT(clattn_input_place) INPUT_PLACE(stride) INPUT_PLACE(offset)
     STRUCT(clattn_place) GRADIENT_PLACE(stride) GRADIENT_PLACE(offset) GRADIENT_PLACE(type) GRADIENT_PLACE(accumulate)

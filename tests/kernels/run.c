@@ -141,7 +141,7 @@ clattn_status kernel_run_launch(struct kernel_run *run, struct kernel *kernel, c
                                 const size_t local[3])
 {
     struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
-    attention_arguments(&run->params, &run->call.operands, arguments);
+    attention_arguments(&run->params, NULL, &run->call.operands, arguments);
     arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(run->chunk);
     arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(run->scores_buffer);
     struct chain chain;

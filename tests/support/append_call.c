@@ -41,6 +41,9 @@ static void draw_cache(clattn_append_problem *p, struct random *random)
     }
     p->pages = p->page_size > 0 ? p->batch * ((p->capacity + p->page_size - 1) / p->page_size) + 2 : 0;
     p->capacity = p->features & CLATTN_WITH_SLOTS && p->page_size > 0 ? 0 : p->capacity;
+    if (p->page_size > 0 && random_chance(random, 0.5)) {
+        p->pool_pages = between(random, (p->pages + 3) / 4, p->pages);
+    }
 }
 
 static void draw_rotary(clattn_append_problem *p, struct random *random)
@@ -130,6 +133,85 @@ void append_call_free(struct append_call_test *test)
     }
 }
 
+/* ---- pools of several buffers ----------------------------------------------------------------- */
+
+#define POOLS_MOST 4
+
+/* The caches, each in buffers of its own: copies of the whole, in which only the pages of the buffer may change. */
+struct cut {
+    int pools;
+    unsigned char *data[2][POOLS_MOST];
+    size_t lead[POOLS_MOST]; /* bytes before the copy, of whole elements; so that offsets differ */
+};
+
+static const struct append_memory *cache_of(const struct append_call_test *test, int value)
+{
+    return &test->array[value ? ARRAY_VALUE_CACHE : ARRAY_KEY_CACHE];
+}
+
+static size_t cut_bytes(const struct append_call_test *test, const struct cut *cut, int value, int pool)
+{
+    return cache_of(test, value)->bytes + cut->lead[pool] * clattn_type_size(cache_of(test, value)->type);
+}
+
+static void cut_caches(const struct append_call_test *test, struct cut *cut)
+{
+    const clattn_append_problem *p = &test->problem;
+    memset(cut, 0, sizeof(*cut));
+    cut->pools = p->pool_pages > 0 ? (int)((p->pages + p->pool_pages - 1) / p->pool_pages) : 1;
+    for (int n = 0; n < 2 * cut->pools; ++n) {
+        const int value = n % 2, pool = n / 2;
+        cut->lead[pool] = (size_t)(pool * 3);
+        cut->data[value][pool] = calloc(cut_bytes(test, cut, value, pool) + 1, 1);
+        memcpy(cut->data[value][pool] + cut->lead[pool] * clattn_type_size(cache_of(test, value)->type),
+               cache_of(test, value)->data, cache_of(test, value)->bytes);
+    }
+}
+
+static int64_t cut_offset(const struct append_call_test *test, const struct cut *cut, int value, int pool)
+{
+    const struct append_memory *cache = cache_of(test, value);
+    return cache->offset + pool * test->problem.pool_pages * cache->stride[0] +
+           (int64_t)cut->lead[pool] * clattn_type_columns(cache->type);
+}
+
+/* Back into one: elements of its pages out of each buffer; what else was changed in it becomes wrong here too. */
+static void join_cache(struct append_call_test *test, const struct cut *cut, int value)
+{
+    struct append_memory *cache = &test->array[value ? ARRAY_VALUE_CACHE : ARRAY_KEY_CACHE];
+    const size_t unit = clattn_type_size(cache->type);
+    const int64_t block = clattn_type_columns(cache->type);
+    unsigned char *before = malloc(cache->bytes), *owner = calloc(cache->bytes / unit + 1, 1);
+    memcpy(before, cache->data, cache->bytes);
+    for (int64_t n = 0; n < cache->shape[0] * cache->shape[1] * cache->shape[2]; ++n) {
+        const int64_t i = n % cache->shape[2], h = n / cache->shape[2] % cache->shape[1];
+        const int64_t page = n / cache->shape[2] / cache->shape[1];
+        for (int64_t c = 0; c < cache->shape[3]; ++c) {
+            owner[append_memory_at(cache, page, h, i, c) / block] =
+                (unsigned char)(1 + page / test->problem.pool_pages);
+        }
+    }
+    for (int pool = 0; pool < cut->pools; ++pool) {
+        const unsigned char *from = cut->data[value][pool] + cut->lead[pool] * unit;
+        for (size_t n = 0; n < cache->bytes / unit; ++n) {
+            if (owner[n] == pool + 1) {
+                memcpy(cache->data + n * unit, from + n * unit, unit);
+            } else if (memcmp(from + n * unit, before + n * unit, unit) != 0) {
+                cache->data[n * unit] ^= 0x55;
+            }
+        }
+    }
+    free(before);
+    free(owner);
+}
+
+static void cut_free(struct cut *cut)
+{
+    for (int n = 0; n < 2 * cut->pools; ++n) {
+        free(cut->data[n % 2][n / 2]);
+    }
+}
+
 /* ---- running ---------------------------------------------------------------------------------- */
 
 clattn_status append_call_reference(struct append_call_test *test)
@@ -142,7 +224,52 @@ clattn_status append_call_reference(struct append_call_test *test)
         places[id].offset = from->offset;
         memcpy(places[id].stride, from->stride, sizeof(from->stride));
     }
-    return clattn_reference_append(&test->problem, &test->call, &tensors);
+    struct cut cut;
+    cut_caches(test, &cut);
+    for (int n = 0; n < 2 * cut.pools && test->problem.pool_pages > 0; ++n) {
+        const int value = n % 2, pool = n / 2;
+        clattn_host_tensor *pools = value ? tensors.value_pools : tensors.key_pools;
+        clattn_host_tensor *to = pool == 0 ? &places[value ? ARRAY_VALUE_CACHE : ARRAY_KEY_CACHE] : &pools[pool - 1];
+        to->data = cut.data[value][pool];
+        to->offset = cut_offset(test, &cut, value, pool);
+        memcpy(to->stride, cache_of(test, value)->stride, sizeof(to->stride));
+    }
+    const clattn_status status = clattn_reference_append(&test->problem, &test->call, &tensors);
+    for (int value = 0; value < 2 && test->problem.pool_pages > 0; ++value) {
+        join_cache(test, &cut, value);
+    }
+    cut_free(&cut);
+    return status;
+}
+
+/* Buffers for the caches of a pool that was cut. */
+static void give_pools(const struct append_call_test *test, const struct cut *cut, cl_context cl,
+                       clattn_append_tensors *tensors, cl_mem buffers[2][POOLS_MOST])
+{
+    for (int n = 0; n < 2 * cut->pools && test->problem.pool_pages > 0; ++n) {
+        const int value = n % 2, pool = n / 2;
+        clattn_tensor *pools = value ? tensors->value_pools : tensors->key_pools;
+        clattn_tensor *to = pool > 0 ? &pools[pool - 1] : value ? &tensors->value_cache : &tensors->key_cache;
+        buffers[value][pool] = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                              cut_bytes(test, cut, value, pool), cut->data[value][pool], NULL);
+        to->buffer = buffers[value][pool];
+        to->offset = cut_offset(test, cut, value, pool);
+        memcpy(to->stride, cache_of(test, value)->stride, sizeof(to->stride));
+    }
+}
+
+static void take_pools(struct append_call_test *test, struct cut *cut, cl_command_queue queue,
+                       cl_mem buffers[2][POOLS_MOST])
+{
+    for (int n = 0; n < 2 * cut->pools && test->problem.pool_pages > 0; ++n) {
+        const int value = n % 2, pool = n / 2;
+        clEnqueueReadBuffer(queue, buffers[value][pool], CL_TRUE, 0, cut_bytes(test, cut, value, pool),
+                            cut->data[value][pool], 0, NULL, NULL);
+        clReleaseMemObject(buffers[value][pool]);
+    }
+    for (int value = 0; value < 2 && test->problem.pool_pages > 0; ++value) {
+        join_cache(test, cut, value);
+    }
 }
 
 static clattn_status run(struct append_call_test *test, clattn_context *context, cl_mem *buffers)
@@ -164,6 +291,10 @@ static clattn_status run(struct append_call_test *test, clattn_context *context,
         places[id].offset = test->array[of].offset;
         memcpy(places[id].stride, test->array[of].stride, sizeof(places[id].stride));
     }
+    struct cut cut;
+    cl_mem pools[2][POOLS_MOST] = { { NULL } };
+    cut_caches(test, &cut);
+    give_pools(test, &cut, clattn_context_cl(context), &tensors, pools);
     clattn_status status = clattn_append_plan_create(context, &test->problem, &plan);
     if (status == CLATTN_OK) {
         status = clattn_enqueue_append(plan, queue, &test->call, &tensors, 0, NULL, NULL);
@@ -174,6 +305,9 @@ static clattn_status run(struct append_call_test *test, clattn_context *context,
                                 NULL);
         }
     }
+    clFinish(queue);
+    take_pools(test, &cut, queue, pools);
+    cut_free(&cut);
     clattn_plan_destroy(plan);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "plan/strategy.h"
+#include "pooled_keys.h"
 
 static cl_mem upload(cl_context cl, const void *data, size_t bytes)
 {
@@ -71,15 +72,38 @@ static clattn_status download(cl_command_queue queue, struct test_call *test, co
     return CLATTN_OK;
 }
 
+/* A buffer of a pool that was cut, in its tensor. */
+static cl_mem give_pool(cl_context cl, const struct pooled_call *cut, int i, clattn_tensors *tensors)
+{
+    const struct pooled_array *array = &cut->arrays[i];
+    const clattn_host_tensor *from = host_tensor_of((clattn_host_tensors *)&cut->tensors, (int)array->id);
+    clattn_tensor *to = device_tensor_of(tensors, (int)array->id);
+    to->buffer = upload(cl, array->data, array->bytes);
+    to->offset = from->offset;
+    memcpy(to->stride, from->stride, sizeof(to->stride));
+    return to->buffer;
+}
+
+static void release(const cl_mem *buffers, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        if (buffers[i]) {
+            clReleaseMemObject(buffers[i]);
+        }
+    }
+}
+
 clattn_status device_call_run(clattn_context *context, struct test_call *test, char *used)
 {
     cl_context cl = clattn_context_cl(context);
     cl_command_queue queue = clattn_context_queue(context);
-    cl_mem buffers[TENSOR_COUNT] = { NULL };
+    cl_mem buffers[TENSOR_COUNT] = { NULL }, pools[2 * CLATTN_POOLS_MOST] = { NULL };
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
     clattn_plan *plan = NULL;
     cl_event done = NULL;
-    clattn_status status = clattn_plan_create(context, &test->problem, &plan);
+    struct pooled_call cut;
+    pooled_call_cut(test, &cut);
+    clattn_status status = clattn_plan_create(context, &cut.problem, &plan);
     for (int id = 0; id < TENSOR_COUNT && status == CLATTN_OK; ++id) {
         const struct test_array *array = &test->arrays[id];
         /* Empty tensors may be left out, but packed ones: how many rows they have is not known. */
@@ -94,6 +118,9 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
         to->buffer = from->data ? buffers[test->array_of[id]] : NULL;
         to->offset = from->offset;
         memcpy(to->stride, from->stride, sizeof(to->stride));
+    }
+    for (int i = 0; i < cut.count && status == CLATTN_OK; ++i) {
+        pools[i] = give_pool(cl, &cut, i, &tensors);
     }
     if (status == CLATTN_OK) {
         test->weight_rounding = clattn_plan_weight_rounding(plan);
@@ -110,11 +137,9 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
     if (status == CLATTN_OK) {
         status = download(queue, test, buffers);
     }
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
-        if (buffers[id]) {
-            clReleaseMemObject(buffers[id]);
-        }
-    }
+    release(buffers, TENSOR_COUNT);
+    release(pools, cut.count);
+    pooled_call_free(&cut);
     if (tensors.workspace) {
         clReleaseMemObject(tensors.workspace);
     }
@@ -124,7 +149,10 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
 
 clattn_status device_call_run_blocking(clattn_context *context, struct test_call *test)
 {
-    clattn_status status = clattn_forward_host(context, &test->problem, &test->values, &test->tensors);
+    struct pooled_call cut;
+    pooled_call_cut(test, &cut);
+    clattn_status status = clattn_forward_host(context, &cut.problem, &test->values, &cut.tensors);
+    pooled_call_free(&cut);
     const struct clattn_plan *used = context->kept_plans[0]; /* the most recent one */
     test->weight_rounding = status == CLATTN_OK ? clattn_plan_weight_rounding(used) : 0;
     test->factor_rounding = status == CLATTN_OK ? clattn_plan_factor_rounding(used) : 0;

@@ -57,6 +57,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/dropout_slices.h \
 	tests/support/paged_keys.c \
 	tests/support/paged_keys.h \
+	tests/support/pooled_keys.c \
+	tests/support/pooled_keys.h \
 	tests/support/exact_call.c \
 	tests/support/exact_call.h \
 	tests/support/exact_not_finite.c \

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "pooled_keys.h"
+
 #define BATCH 2
 #define HEADS 4
 #define KV_HEADS 2
@@ -95,6 +97,14 @@ int pages_keep_bits(struct exact *e, int64_t query_len, int64_t key_len)
     for (size_t i = 0; i < sizeof(page_sizes) / sizeof(page_sizes[0]) && status == 0; ++i) {
         build_paged(&dense, page_sizes[i], i % 2 == 0, &paged);
         status = exact_run(e, &paged);
+        for (int64_t b = 0; b < BATCH && status == 0; ++b) {
+            status = exact_same_entry(e, &dense, b, &paged, b);
+        }
+        /* Once more in three buffers, the last of which is not full. */
+        paged.pool_pages = i > 0 && status == 0 ? pooled_call_pages(paged.problem.pages, 3, 1) : 0;
+        if (paged.pool_pages > 0) {
+            status = exact_run(e, &paged);
+        }
         for (int64_t b = 0; b < BATCH && status == 0; ++b) {
             status = exact_same_entry(e, &dense, b, &paged, b);
         }

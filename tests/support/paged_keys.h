@@ -5,7 +5,7 @@
 #include "exact_call.h"
 
 /* 0, or -1 and e->what. A causal call of two sequences of other lengths against the same with its keys cut into
- * shuffled pages, dense tables and one line for all; whatever no sequence has is NaN. */
+ * shuffled pages, dense tables and one line for all, in one buffer and in three; whatever no sequence has is NaN. */
 int pages_keep_bits(struct exact *e, int64_t query_len, int64_t key_len);
 
 /* Likewise. Pages that are no page of the pool, against a mask that hides their keys. */

@@ -2,6 +2,7 @@
 #include "random_call.h"
 
 #include "base/stored_types.h"
+#include "pooled_keys.h"
 #include "random_values.h"
 
 static int64_t pick(struct random *random, const int64_t *values, int64_t count)
@@ -267,6 +268,15 @@ static void random_pool(struct random *random, struct test_call *test, int32_t *
     test->table_pages = page_starts[p->batch];
 }
 
+/* In up to four buffers, the last of which has as many pages as chance leaves. A kernel is built for how many. */
+static void random_pools(uint64_t seed, uint64_t first, uint64_t index, struct test_call *test)
+{
+    struct random random = random_start(seed ^ 0x706f6f6c73, first), each = random_start(seed ^ 0x706f6f6c73, ~index);
+    const int pools = random_chance(&random, 0.5) ? 1 : (int)random_between(&random, 2, CLATTN_POOLS_MOST);
+    const int64_t fill = random_between(&each, 0, 99);
+    test->pool_pages = pools > 1 ? pooled_call_pages(test->problem.pages, pools, fill) : 0;
+}
+
 static double seam(struct random *random, const int64_t index[4], const void *seams)
 {
     (void)random;
@@ -312,6 +322,7 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     if (problem.page_size > 0) {
         struct random apart = random_start(~seed ^ 0x7061676573, index);
         random_pool(&apart, test, page_starts);
+        random_pools(seed, index - neighbour, index, test);
     }
     random_call_values(&random, test);
     random_layouts(&random, test);

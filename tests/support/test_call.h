@@ -24,6 +24,8 @@ struct test_call {
     enum tensor_id array_of[TENSOR_COUNT]; /* packed QKV: several tensors in one array */
     int64_t packed_queries, packed_keys;   /* varlen: rows in all */
     int64_t table_pages;                   /* of one page table for all sequences */
+    int64_t pool_pages; /* what device_call.c makes the problem's: pages of a buffer, into which keys and values, that
+                         * are in one here, are cut for the device (pooled_keys.c); 0: they are not */
 
     /* Set by test_call_validate. */
     struct problem checked;

@@ -195,7 +195,7 @@ START_TEST(test_refused_problems)
     REFUSED(SHAPE, "capacity 2147483648", p->capacity = (int64_t)1 << 31);
     REFUSED(SHAPE, "query_heads + kv_heads", p->query_heads = p->kv_heads = INT32_MAX);
     REFUSED(ARGUMENT, "page_size 4: needs CLATTN_WITH_PAGES or CLATTN_WITH_SLOTS", p->page_size = 4);
-    REFUSED(ARGUMENT, "page_size 0, pages 0: pages and CLATTN_WITH_PAGES need", p->features |= CLATTN_WITH_PAGES);
+    REFUSED(ARGUMENT, "page_size 0, pages 0, pool_pages 0: pages and", p->features |= CLATTN_WITH_PAGES);
     REFUSED(ARGUMENT, "CLATTN_WITH_PAGE_STARTS needs CLATTN_WITH_PAGES", p->features |= CLATTN_WITH_PAGE_STARTS);
     REFUSED(ARGUMENT, "with CLATTN_WITH_SLOTS no page table is read",
             p->features = CLATTN_WITH_SLOTS | CLATTN_WITH_PAGES;

@@ -68,6 +68,7 @@ static const struct refusal refusals[] = {
     INTEGER(features, CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS, CLATTN_INVALID_SHAPE, "page_size 0", "> 0", ""),
     INTEGER(page_size, 4, CLATTN_INVALID_ARGUMENT, "page_size 4", "pages 0", "ignored"),
     INTEGER(pages, 4, CLATTN_INVALID_ARGUMENT, "page_size 0", "pages 4", "ignored"),
+    INTEGER(pool_pages, 4, CLATTN_INVALID_ARGUMENT, "pages 0", "pool_pages 4", "ignored"),
     INTEGER(features, 1 << 20, CLATTN_INVALID_ARGUMENT, "features", "0x100000", "not known"),
     INTEGER(weights, 5, CLATTN_INVALID_ARGUMENT, "weights 5", "", ""),
     INTEGER(matmul, -1, CLATTN_INVALID_ARGUMENT, "matmul -1", "", ""),
@@ -269,11 +270,11 @@ static const struct {
     FIELD(page_size),   FIELD(pages),       FIELD(key_scale_rows),
     FIELD(key_scale_columns),               FIELD(value_scale_rows),
     FIELD(value_scale_columns),             FIELD(ring),
-    FIELD(allow_rounded_weights),
+    FIELD(allow_rounded_weights),           FIELD(pool_pages),
 };
 /* clang-format on */
-_Static_assert(offsetof(clattn_problem, allow_rounded_weights) + sizeof(int64_t) == sizeof(clattn_problem),
-               "allow_rounded_weights is the last field: `fields` has a line for each");
+_Static_assert(offsetof(clattn_problem, pool_pages) + sizeof(int64_t) == sizeof(clattn_problem),
+               "pool_pages is the last field: `fields` has a line for each");
 
 START_TEST(test_every_field_is_known)
 {

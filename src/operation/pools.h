@@ -1,0 +1,36 @@
+/* Pools of keys and values that are made of several buffers: page n of the table is page n % pool_pages of buffer
+ * n / pool_pages. */
+#ifndef CLATTN_SRC_POOLS_H
+#define CLATTN_SRC_POOLS_H
+
+#include "cl/forward_params.h"
+#include "operation/forward.h"
+
+/* How many buffers `pages` pages take; 1 where there are none. */
+int pools_count(int64_t pages, int64_t pool_pages);
+
+/* Those of buffer `pool`; 0 behind the last. */
+int64_t pools_pages(int64_t pages, int64_t pool_pages, int pool);
+
+/* The rule on both, which are numbers that kernels can hold. */
+clattn_status pools_check(int64_t pages, int64_t pool_pages);
+
+static inline int pools_of(const clattn_problem *p)
+{
+    return pools_count(p->pages, p->pool_pages);
+}
+
+/* Kernels know strides of the first buffer only. */
+clattn_status pools_check_places(const clattn_problem *problem, const struct operands *operands);
+
+/* Of a public struct that has been copied, for devices or hosts: what an operation that knows of none would ignore. */
+clattn_status pools_refuse(const void *tensors, int on_host);
+
+/* What kernels are told of a checked call. */
+void pools_fill(const clattn_problem *problem, const struct operands *operands, clattn_pools *pools);
+
+/* The tensor, TENSOR_KEY or one behind it, that has a page of the keys; likewise of values. *page becomes its number
+ * there. */
+int pools_tensor_of(const clattn_problem *problem, enum tensor_id first, int64_t *page);
+
+#endif
