@@ -306,6 +306,50 @@ START_TEST(test_wait_lists)
 }
 END_TEST
 
+/* Each buffer of a pool must have its own pages; the last one those that are left. */
+START_TEST(test_pools)
+{
+    cl_context cl = clattn_context_cl(context);
+    cl_command_queue queue = clattn_context_queue(context);
+    int32_t zeros[24] = { 0 };
+    cl_mem in = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(zeros), zeros, NULL);
+    cl_mem page = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, 16, zeros, NULL);
+    cl_mem out = clCreateBuffer(cl, CL_MEM_READ_WRITE, 16, NULL, NULL);
+    clattn_problem p = CLATTN_PROBLEM_INIT;
+    clattn_plan *plan = NULL;
+    p.query_len = 1;
+    p.key_len = p.head_dim = p.page_size = p.pool_pages = 2;
+    p.pages = 3;
+    p.features = CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS;
+    p.strategy = "plain";
+    EXPECT_OK(clattn_plan_create(context, &p, &plan));
+    clattn_tensors t = CLATTN_TENSORS_INIT;
+    t.query = clattn_tensor_bhsd(in, 1, 1, 2);
+    t.out = clattn_tensor_bhsd(out, 1, 1, 2);
+    t.key = t.value = clattn_tensor_bhsd(in, 1, 2, 2);
+    t.key_pools[0] = t.value_pools[0] = clattn_tensor_bhsd(page, 1, 2, 2);
+    t.key_lengths.buffer = t.page_table.buffer = in;
+    EXPECT_OK(clattn_enqueue_forward(plan, queue, NULL, &t, 0, NULL, NULL));
+    t.value_pools[0].offset = 1;
+    expect_error(clattn_enqueue_forward(plan, queue, NULL, &t, 0, NULL, NULL), SHAPE,
+                 "value_pools[0].buffer of 16 bytes: its strides reach element 4",
+                 "a page that ends behind its buffer");
+    t.value_pools[0].offset = 0;
+    t.key.buffer = page;
+    expect_error(clattn_enqueue_forward(plan, queue, NULL, &t, 0, NULL, NULL), SHAPE,
+                 "key.buffer of 16 bytes: its strides reach element 7", "two pages in a buffer for one");
+    t.key.buffer = in;
+    t.key_pools[0].buffer = out;
+    expect_error(clattn_enqueue_forward(plan, queue, NULL, &t, 0, NULL, NULL), ARGUMENT, "its memory is also",
+                 "keys in the output");
+    clFinish(queue);
+    clattn_plan_destroy(plan);
+    clReleaseMemObject(in);
+    clReleaseMemObject(page);
+    clReleaseMemObject(out);
+}
+END_TEST
+
 static void add(TCase *tests)
 {
     tcase_add_test(tests, test_presence);
@@ -318,6 +362,7 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_workspace);
     tcase_add_test(tests, test_queues);
     tcase_add_test(tests, test_wait_lists);
+    tcase_add_test(tests, test_pools);
 }
 
 int main(void)
