@@ -34,17 +34,17 @@ const char *fuzz_strategy(unsigned number)
     P(bias_type), P(weights), P(causal), P(alignment), P(window_left), P(window_right), P(always_visible_keys), \
     P(softcap), P(dropout), P(strided_columns), P(matmul), P(strategy), P(allow_tf32), P(key_type), P(value_type), \
     P(out_type), P(page_size), P(pages), P(key_scale_rows), P(key_scale_columns), P(value_scale_rows), \
-    P(value_scale_columns), P(ring), P(allow_rounded_weights), V(query_len), V(key_len), V(mask_key_len), \
-    V(bias_key_len), V(has_scale), V(scale), V(dropout_seed), V(dropout_offset), V(first_batch), V(first_head), \
-    V(first_row), V(first_key), V(whole_heads)
+    P(value_scale_columns), P(ring), P(allow_rounded_weights), P(pool_pages), V(query_len), V(key_len), \
+    V(mask_key_len), V(bias_key_len), V(has_scale), V(scale), V(dropout_seed), V(dropout_offset), V(first_batch), \
+    V(first_head), V(first_row), V(first_key), V(whole_heads)
 static const struct field forward_fields[] = { FORWARD_FIELDS };
 static const struct field backward_fields[] = {
     FORWARD_FIELDS, B(gradients), B(accumulate), B(features), B(gradient_type), B(strategy) };
 static const struct field append_fields[] = {
     A(type), A(pairs), A(key_type), A(value_type), A(batch), A(query_heads), A(kv_heads), A(query_len), A(head_dim),
-    A(head_dim_v), A(capacity), A(page_size), A(pages), A(ring), A(pinned), A(first_column), A(columns), A(positions),
-    A(key_scale_rows), A(key_scale_columns), A(value_scale_rows), A(value_scale_columns), A(features), A(inverse),
-    A(strided_columns), A(strategy), FIELD(cache_values.query_len) };
+    A(head_dim_v), A(capacity), A(page_size), A(pages), A(pool_pages), A(ring), A(pinned), A(first_column), A(columns),
+    A(positions), A(key_scale_rows), A(key_scale_columns), A(value_scale_rows), A(value_scale_columns), A(features),
+    A(inverse), A(strided_columns), A(strategy), FIELD(cache_values.query_len) };
 static const struct field rotary_fields[] = {
     R(type), R(pairs), R(batch), R(heads), R(query_len), R(head_dim), R(first_column), R(columns), R(positions),
     R(features), R(inverse), R(strided_columns), R(strategy), FIELD(cache_values.query_len) };
