@@ -287,14 +287,24 @@ __kernel LEAST_SUB_GROUP void row_sums(BACKWARD_ARGUMENTS, int first_block, int 
     workspace[at + 1] = of_scale;
 }
 
-/* What a plane adds to dslopes or dscale, by the blocks of its rows. */
-static inline REAL sum_of_blocks(const clattn_params *p, __global const REAL *workspace, int kind, int plane)
+/* What a plane adds to dslopes or dscale, by the blocks of its rows, or by its rows. */
+static inline REAL sum_of_blocks(const clattn_params *p, const attention_buffers *in, __global const REAL *workspace,
+                                 int kind, int b, int h)
 {
-    REAL sum = 0;
-    for (int block = 0; block < row_blocks(p); ++block) {
-        sum += workspace[block_sums_at(p, plane, block) + kind];
+    const int of_rows = kind & SUMS_OF_ROWS, plane = b * p->query_heads + h;
+    const int count = of_rows ? sequence_of(p, in, b).query_len : row_blocks(p);
+    __global const REAL *sums = workspace + ROW_TERMS * (size_t)p->batch * p->query_heads * p->query_len +
+                                BLOCK_SUMS * (size_t)plane * (of_rows ? p->query_len : row_blocks(p)) +
+                                (kind & ~SUMS_OF_ROWS);
+    REAL total = 0;
+    for (int start = 0; start < count; start += BLOCK) {
+        REAL sum = 0;
+        for (int n = start; n < min(start + BLOCK, count); ++n) {
+            sum += sums[BLOCK_SUMS * (size_t)n];
+        }
+        total += sum;
     }
-    return sum;
+    return total;
 }
 
 /* And to dsinks, by its rows; those whose lse is no number have no part in it. */
@@ -327,7 +337,7 @@ __kernel LEAST_SUB_GROUP void head_sums(BACKWARD_ARGUMENTS, int kind, int first_
     for (int batch = b; batch < b + ALONG(0, p->batch); ++batch) {
         for (int head = h; head < h + ALONG(1, p->query_heads); ++head) {
             total += kind == SUMS_SINKS ? sum_of_sink(p, &in, workspace, batch, head)
-                                        : sum_of_blocks(p, workspace, kind, batch * p->query_heads + head);
+                                        : sum_of_blocks(p, &in, workspace, kind, batch, head);
         }
     }
     store_gradient(&place, gradient, place_at(&place, b, h, 0, 0), total);

@@ -9,14 +9,15 @@
 
 /* A launch's part of the work, and where in the workspace its sums are, in elements. */
 typedef struct clattn_rectangles {
-    clattn_i64 dquery_at, dkey_at, dvalue_at; /* of the launch's first group */
+    clattn_i64 dquery_at, dkey_at, dvalue_at, row_sums_at; /* of the launch's first group */
     int first_group, groups;                  /* key/value heads: b * kv_heads + g */
     int first_row, rows;                      /* packed rows [first_row, first_row + rows) of each group */
 } clattn_rectangles;
 
 /* What a launch adds up of one gradient. */
 typedef struct clattn_sums {
-    clattn_i64 sums_at, total_at; /* total: of the rows before these, in memory as the sums are */
+    clattn_i64 sums_at, total_at; /* total: of the rows before these, in memory as the sums are; of SUM_ROWS: of all
+                                   * planes' rows */
     int first_group, groups, first_row, rows;
     int which;     /* SUM_* */
     int continues; /* the total has a part already; else it begins here */
@@ -25,6 +26,12 @@ typedef struct clattn_sums {
 #define SUM_DQUERY 0
 #define SUM_DKEY 1
 #define SUM_DVALUE 2
+#define SUM_ROWS 3    /* BLOCK_SUMS of a row: its parts of dslopes and dscale */
 #define SUM_GOES_ON 4 /* added to `which`: there are rows to come; the total is kept, and no gradient written */
+
+/* What kernels are built for (-D WANTS): bits 1 << SUM_*, and these. */
+#define WANTED_SLOPES (1 << 4)
+#define WANTED_SCALE (1 << 5)
+#define WANTED_BIAS (1 << 6)
 
 #endif

@@ -269,7 +269,9 @@ KERNEL_FILES = \
 	cl/append_params.h \
 	cl/arguments.clh \
 	cl/backward_arguments.clh \
+	cl/backward_bias.clh \
 	cl/backward_keys.clh \
+	cl/backward_pairs.clh \
 	cl/backward_params.h \
 	cl/backward_plain.cl \
 	cl/backward_plain_layout.h \

@@ -87,6 +87,8 @@ test_programs = \
 # The gradients' tests that share their problems.
 tests_gradients_exact_gradients_SOURCES = \
 	tests/gradients/exact_gradients.c \
+	tests/gradients/exact_others.c \
+	tests/gradients/exact_others.h \
 	tests/gradients/kinds.c \
 	tests/gradients/kinds.h
 tests_gradients_identities_SOURCES = \

@@ -12,7 +12,7 @@
 
 /* A kernel may have behind them a struct of so many bytes, and a buffer or some numbers: every device takes 1,024 bytes
  * of arguments (CL_DEVICE_MAX_PARAMETER_SIZE), and few take more for sure. */
-#define ATTENTION_OWN_BYTES 40
+#define ATTENTION_OWN_BYTES 48
 
 void attention_params(const clattn_plan *plan, const struct operands *operands, clattn_params *params);
 

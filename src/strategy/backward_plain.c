@@ -41,20 +41,12 @@ static double visits_ms(const clattn_context *context, const clattn_problem *p, 
     return pairs * visits * pair_work(p) * 2e-6 / (double)context->device.compute_units;
 }
 
-double backward_scalars_ms(const clattn_context *context, const struct backward_problem *b)
-{
-    return visits_ms(context, &b->attention.p,
-                     backward_wants(b, CLATTN_GRADIENT_BIAS) +
-                         backward_wants(b, CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE));
-}
-
 static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
-    const struct backward_problem *b = backward_problem(any);
-    const clattn_problem *p = &b->attention.p;
-    /* Of all three, also where one is asked for: bits, and so the choice, do not depend on that. */
+    const clattn_problem *p = &attention_problem(any)->p;
+    /* Of all three, whatever is asked for: bits, and so the choice, do not depend on that. */
     const double visits = 2 * column_blocks(p->head_dim) + column_blocks(p->head_dim_v);
-    return 0.05 + visits_ms(context, p, visits) + backward_scalars_ms(context, b);
+    return 0.05 + visits_ms(context, p, visits);
 }
 
 /* ---- workspace ----------------------------------------------------------------------------------- */
@@ -65,14 +57,14 @@ static int64_t row_elements(const clattn_problem *p, int64_t rows)
     return ROW_TERMS * p->batch * p->query_heads * rows;
 }
 
-static int64_t block_elements(const struct backward_problem *b, int64_t rows)
+static int64_t block_elements(const struct backward_problem *b, int64_t rows, int64_t rows_of_sum)
 {
     return backward_wants(b, CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE)
-               ? BLOCK_SUMS * b->attention.p.batch * b->attention.p.query_heads * row_blocks_of(rows, BACKWARD_BLOCK)
+               ? BLOCK_SUMS * b->attention.p.batch * b->attention.p.query_heads * row_blocks_of(rows, rows_of_sum)
                : 0;
 }
 
-clattn_status backward_plain_measure(struct clattn_plan *plan)
+clattn_status backward_plain_measure(struct clattn_plan *plan, int64_t rows_of_sum)
 {
     const struct backward_problem *b = backward_problem(plan->problem);
     const clattn_problem *p = &b->attention.p;
@@ -81,7 +73,7 @@ clattn_status backward_plain_measure(struct clattn_plan *plan)
         return error_set(CLATTN_INVALID_SHAPE, "query_len %lld: the workspace does not fit 64 bits",
                          (long long)p->query_len);
     }
-    plan->workspace_bytes = (size_t)(row_elements(p, p->query_len) + block_elements(b, p->query_len)) *
+    plan->workspace_bytes = (size_t)(row_elements(p, p->query_len) + block_elements(b, p->query_len, rows_of_sum)) *
                             clattn_type_size(backward_real_type(p));
     return CLATTN_OK;
 }
@@ -114,12 +106,16 @@ clattn_status backward_plain_build(struct clattn_plan *plan, unsigned wanted, st
     return status;
 }
 
+unsigned backward_head_sums_wanted(const struct backward_problem *b)
+{
+    const uint32_t sums = CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE | CLATTN_GRADIENT_SINKS;
+    return 1u << ROW_TERMS_KERNEL | (backward_wants(b, sums) ? 1u << HEAD_SUMS : 0);
+}
+
 unsigned backward_scalars_wanted(const struct backward_problem *b)
 {
-    const uint32_t sums = CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE;
-    return 1u << ROW_TERMS_KERNEL | (backward_wants(b, CLATTN_GRADIENT_BIAS) ? 1u << DBIAS : 0) |
-           (backward_wants(b, sums) ? 1u << ROW_SUMS : 0) |
-           (backward_wants(b, sums | CLATTN_GRADIENT_SINKS) ? 1u << HEAD_SUMS : 0);
+    return backward_head_sums_wanted(b) | (backward_wants(b, CLATTN_GRADIENT_BIAS) ? 1u << DBIAS : 0) |
+           (backward_wants(b, CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE) ? 1u << ROW_SUMS : 0);
 }
 
 static clattn_status plan(struct clattn_plan *plan, struct text *explain)
@@ -129,7 +125,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     plan->state = state;
-    clattn_status status = backward_plain_measure(plan);
+    clattn_status status = backward_plain_measure(plan, BACKWARD_BLOCK);
     if (status == CLATTN_OK) {
         status = backward_plain_build(plan, (1u << BACKWARD_KERNELS) - 1, state);
     }
@@ -218,16 +214,23 @@ static clattn_status run_dkey_dvalue(const struct backward_run *r, int of_value)
     return run_gradient(r, of_value ? GRADIENT_DVALUE : GRADIENT_DKEY, DKEY_DVALUE, &grid, &argument);
 }
 
+void backward_stored_shape(const struct backward_run *r, enum gradient_id id, int64_t shape[4])
+{
+    operand_shape(r->call.operands, (int)id, shape);
+    for (int axis = 0; axis < 4; ++axis) {
+        shape[axis] = r->call.operands->tensor[id].stride[axis] == 0 ? 1 : shape[axis];
+    }
+}
+
 /* Axes whose stride is 0 are walked by one work-item. */
 static clattn_status run_dbias(const struct backward_run *r)
 {
-    const int64_t *stride = r->call.operands->tensor[GRADIENT_DBIAS].stride;
-    int64_t shape[4];
+    int64_t shape[4], whole[4];
     double walked = 1;
-    operand_shape(r->call.operands, GRADIENT_DBIAS, shape);
+    operand_shape(r->call.operands, GRADIENT_DBIAS, whole);
+    backward_stored_shape(r, GRADIENT_DBIAS, shape);
     for (int axis = 0; axis < 4; ++axis) {
-        walked *= stride[axis] == 0 ? (double)shape[axis] : 1;
-        shape[axis] = stride[axis] == 0 ? 1 : shape[axis];
+        walked *= shape[axis] < whole[axis] ? (double)whole[axis] : 1;
     }
     const struct grid grid = { shape[3], shape[2], shape[0] * shape[1], pair_work(r->call.problem) * walked };
     return run_gradient(r, GRADIENT_DBIAS, DBIAS, &grid, NULL);
@@ -251,6 +254,13 @@ static clattn_status run_head_sums(const struct backward_run *r, enum gradient_i
     return run_gradient(r, id, HEAD_SUMS, &grid, &kind);
 }
 
+clattn_status backward_run_head_sums(const struct backward_run *r, int of_rows)
+{
+    clattn_status status = run_head_sums(r, GRADIENT_DSLOPES, SUMS_SLOPES + of_rows);
+    status = status == CLATTN_OK ? run_head_sums(r, GRADIENT_DSCALE, SUMS_SCALE + of_rows) : status;
+    return status == CLATTN_OK ? run_head_sums(r, GRADIENT_DSINKS, SUMS_SINKS) : status;
+}
+
 clattn_status backward_run_scalars(const struct backward_run *r)
 {
     clattn_status status = run_dbias(r);
@@ -258,9 +268,7 @@ clattn_status backward_run_scalars(const struct backward_run *r)
         (operand_is_asked(r->call.operands, GRADIENT_DSLOPES) || operand_is_asked(r->call.operands, GRADIENT_DSCALE))) {
         status = run_row_sums(r);
     }
-    status = status == CLATTN_OK ? run_head_sums(r, GRADIENT_DSLOPES, SUMS_SLOPES) : status;
-    status = status == CLATTN_OK ? run_head_sums(r, GRADIENT_DSCALE, SUMS_SCALE) : status;
-    return status == CLATTN_OK ? run_head_sums(r, GRADIENT_DSINKS, SUMS_SINKS) : status;
+    return status == CLATTN_OK ? backward_run_head_sums(r, 0) : status;
 }
 
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)

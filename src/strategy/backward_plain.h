@@ -19,11 +19,14 @@ struct backward_run {
     struct chain *chain;
 };
 
-/* Sets plan->workspace_bytes to what these kernels need, from the workspace's beginning on. */
-clattn_status backward_plain_measure(struct clattn_plan *plan);
+/* Sets plan->workspace_bytes to what these kernels need, from the workspace's beginning on. What dslopes and dscale are
+ * sums of lies behind the terms of rows, a pair of numbers for so many rows of a plane: BACKWARD_BLOCK, or 1. */
+clattn_status backward_plain_measure(struct clattn_plan *plan, int64_t rows_of_sum);
 
-/* What backward_run_row_terms and backward_run_scalars need of the problem. */
+/* What backward_run_row_terms and backward_run_scalars need of the problem; without row sums, what the first and
+ * backward_run_head_sums do. */
 unsigned backward_scalars_wanted(const struct backward_problem *problem);
+unsigned backward_head_sums_wanted(const struct backward_problem *problem);
 
 /* Compiles the kernels of `wanted`, bits 1 << enum backward_kernel. */
 clattn_status backward_plain_build(struct clattn_plan *plan, unsigned wanted, struct backward_plain *state);
@@ -34,7 +37,11 @@ clattn_status backward_run_row_terms(const struct backward_run *run);
 /* dbias, dslopes, dscale and dsinks, where they are asked for. */
 clattn_status backward_run_scalars(const struct backward_run *run);
 
-/* What they cost, by a guess. */
-double backward_scalars_ms(const clattn_context *context, const struct backward_problem *problem);
+/* dslopes and dscale, where they are asked for, of sums that are in the workspace, and dsinks. of_rows: SUMS_OF_ROWS,
+ * or 0 for blocks of rows. */
+clattn_status backward_run_head_sums(const struct backward_run *run, int of_rows);
+
+/* What a gradient has in memory: how long its axes are, those that are summed 1. */
+void backward_stored_shape(const struct backward_run *run, enum gradient_id id, int64_t shape[4]);
 
 #endif

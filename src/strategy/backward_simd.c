@@ -1,4 +1,4 @@
-/* The gradients of queries, keys and values by cl/backward_simd.cl; of what else is asked for, by the kernels of plain.
+/* The gradients by cl/backward_simd.cl; terms of rows, and what is summed over rows alone, by the kernels of plain.
  * This file says how the kernel is built, and in which parts of the work it is launched so that the sums of splits and
  * rectangles stay below the limit: no bit depends on the parts. backward_simd_run.c launches them. */
 #include "strategy/backward_simd.h"
@@ -28,15 +28,8 @@ static const struct registers {
 
 int backward_simd_applicable(const clattn_context *context, const struct backward_problem *b, struct text *why)
 {
-    const uint32_t takes = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
-    if (!attention_fits_vectors(context, &b->attention.p, COLUMNS_MAX, why)) {
-        return 0;
-    }
-    if (!backward_wants(b, takes)) {
-        text_append(why, "has dquery, dkey and dvalue, of which none is asked for");
-        return 0;
-    }
-    return backward_arguments_fit(&context->device, &b->attention, why);
+    return attention_fits_vectors(context, &b->attention.p, COLUMNS_MAX, why) &&
+           backward_arguments_fit(&context->device, &b->attention, why);
 }
 
 static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
@@ -49,7 +42,8 @@ static int applicable(const clattn_context *context, const struct any_problem *a
     return backward_simd_applicable(context, b, why);
 }
 
-/* Linear in batch and heads, so that the choice, and with it the bits, does not depend on them. */
+/* Linear in batch and heads, and of the three large gradients whatever is asked for: the choice, and with it the bits,
+ * must not depend on that. */
 double backward_simd_cost_ms(const clattn_context *context, const struct backward_problem *b, double column_nanoseconds,
                              double pair_nanoseconds)
 {
@@ -58,8 +52,7 @@ double backward_simd_cost_ms(const clattn_context *context, const struct backwar
                          (double)(p->key_len + 64);
     const double columns = 3.0 * (double)p->head_dim + 2.0 * (double)p->head_dim_v;
     return 0.05 +
-           pairs * (columns * column_nanoseconds + pair_nanoseconds) * 1e-6 / (double)context->device.compute_units +
-           backward_scalars_ms(context, b);
+           pairs * (columns * column_nanoseconds + pair_nanoseconds) * 1e-6 / (double)context->device.compute_units;
 }
 
 /* About 90 multiply-adds a nanosecond. */
@@ -88,32 +81,43 @@ static struct blocks blocks_for(const clattn_problem *p, enum backward_product p
     return *blocks;
 }
 
-static unsigned sums_wanted(const struct backward_problem *b)
+unsigned backward_simd_sums(const struct backward_problem *b)
 {
     return (backward_wants(b, CLATTN_GRADIENT_QUERY) ? 1u << SUM_DQUERY : 0) |
            (backward_wants(b, CLATTN_GRADIENT_KEY) ? 1u << SUM_DKEY : 0) |
-           (backward_wants(b, CLATTN_GRADIENT_VALUE) ? 1u << SUM_DVALUE : 0);
+           (backward_wants(b, CLATTN_GRADIENT_VALUE) ? 1u << SUM_DVALUE : 0) |
+           (backward_wants(b, CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE) ? 1u << SUM_ROWS : 0);
 }
 
-/* Elements of one group's sums of a gradient, for so many rows: of dquery in each split of the keys, of dkey and dvalue
- * in each rectangle. */
+/* As the kernel is built. */
+static unsigned rectangles_want(const struct backward_problem *b)
+{
+    return backward_simd_sums(b) | (backward_wants(b, CLATTN_GRADIENT_SLOPES) ? WANTED_SLOPES : 0) |
+           (backward_wants(b, CLATTN_GRADIENT_SCALE) ? WANTED_SCALE : 0) |
+           (backward_wants(b, CLATTN_GRADIENT_BIAS) ? WANTED_BIAS : 0);
+}
+
+/* Elements of one group's sums of a gradient, for so many rows: of dquery, and of rows' own sums, in each split of the
+ * keys, of dkey and dvalue in each rectangle. */
 static int64_t part_elements(const struct backward_problem *b, const struct backward_simd *state, int which,
                              int64_t rows, int64_t key_len)
 {
     const clattn_problem *p = &b->attention.p;
     const int64_t of_keys = row_blocks_of(rows, RECTANGLE_ROWS) * key_len;
-    if (!(sums_wanted(b) & 1u << which)) {
+    if (!(backward_simd_sums(b) & 1u << which)) {
         return 0;
     }
-    return which == SUM_DQUERY ? row_blocks_of(key_len, SPLIT_KEYS) * rows * state->columns
-                               : of_keys * (which == SUM_DKEY ? p->head_dim : p->head_dim_v);
+    if (which == SUM_DQUERY || which == SUM_ROWS) {
+        return row_blocks_of(key_len, SPLIT_KEYS) * rows * (which == SUM_DQUERY ? state->columns : BLOCK_SUMS);
+    }
+    return of_keys * (which == SUM_DKEY ? p->head_dim : p->head_dim_v);
 }
 
 /* Of the totals of dkey and dvalue, where a launch is not all of a group's rows: as one rectangle more. */
 static int64_t total_elements(const struct backward_problem *b, const struct backward_simd *state, int which,
                               int64_t key_len)
 {
-    return which == SUM_DQUERY ? 0 : part_elements(b, state, which, 1, key_len);
+    return which == SUM_DQUERY || which == SUM_ROWS ? 0 : part_elements(b, state, which, 1, key_len);
 }
 
 int64_t backward_simd_place(const struct backward_problem *b, const struct backward_simd *state, int64_t groups,
@@ -151,7 +155,7 @@ static void choose_parts(const struct clattn_plan *plan, struct backward_simd *s
                              : 0;
     const int64_t of_group = launch_elements(b, state, 1, all_rows);
     state->rows = all_rows;
-    state->groups = of_group > 0 ? left / of_group : 1;
+    state->groups = of_group > 0 ? left / of_group : p->batch * p->kv_heads;
     state->groups = state->groups < p->batch * p->kv_heads ? state->groups : p->batch * p->kv_heads;
     if (state->groups > 0 || all_rows == 0) {
         state->groups = state->groups > 0 ? state->groups : 1;
@@ -165,7 +169,8 @@ static void choose_parts(const struct clattn_plan *plan, struct backward_simd *s
     }
     if (state->rows <= 0 || launch_elements(b, state, 1, state->rows) > left) {
         const int64_t most = all_rows - 1 < step - blocks ? all_rows - 1 : step - blocks;
-        const int64_t of_row = part_elements(b, state, SUM_DQUERY, 1, p->key_len);
+        const int64_t of_row = part_elements(b, state, SUM_DQUERY, 1, p->key_len) +
+                               part_elements(b, state, SUM_ROWS, 1, p->key_len);
         const int64_t kept = launch_elements(b, state, 1, 1) - of_row;
         const int64_t fits = of_row > 0 && left > kept ? (left - kept) / of_row : of_row > 0 ? 0 : most;
         state->rows = (fits < most ? fits : most) / blocks * blocks;
@@ -180,7 +185,7 @@ static clattn_status measure(struct clattn_plan *plan, struct backward_simd *sta
 {
     const struct backward_problem *b = backward_problem(plan->problem);
     const clattn_problem *p = &b->attention.p;
-    clattn_status status = backward_plain_measure(plan);
+    clattn_status status = backward_plain_measure(plan, 1);
     const int64_t factors[] = { p->batch * p->kv_heads, row_blocks_of(p->key_len, SPLIT_KEYS) + 2,
                                 p->query_len * state->group + p->key_len, 2 * COLUMNS_MAX * 4 };
     if (status == CLATTN_OK && product_of_extents(factors, 4) < 0) {
@@ -198,27 +203,42 @@ static clattn_status measure(struct clattn_plan *plan, struct backward_simd *sta
 
 /* ---- plan -------------------------------------------------------------------------------------- */
 
+static clattn_status build_kernel(struct clattn_plan *plan, const struct registers *tile, enum backward_product product,
+                                  int weight_parts, int64_t group, unsigned wants, const char *name,
+                                  struct kernel **kernel)
+{
+    const struct backward_problem *b = backward_problem(plan->problem);
+    const struct backward_simd *state = plan->state;
+    struct text options = TEXT_INIT;
+    append_type_options(&b->attention, &options);
+    append_problem_options(&b->attention, &options);
+    text_append(&options, " -D GROUP=%d -D VECTORS=%d -D PRODUCT_ROWS=%d -D PRODUCT_COLUMNS=%d", (int)group,
+                tile->vectors, tile->rows, tile->columns);
+    text_append(&options, " -D BLOCK_KEYS=%d -D BLOCK_ROWS=%d -D WANTS=%u -D PRODUCT=%d -D WEIGHT_PARTS=%d",
+                state->block_keys, state->block_rows, wants, (int)product, weight_parts);
+    const clattn_status status = options.failed
+                                     ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
+                                     : program_kernel(plan->context, "backward_simd.cl", options.data, name, kernel);
+    text_free(&options);
+    return status;
+}
+
 static clattn_status build(struct clattn_plan *plan, const struct registers *tile, enum backward_product product,
                            int weight_parts, struct backward_simd *state)
 {
     const struct backward_problem *b = backward_problem(plan->problem);
-    struct text options = TEXT_INIT;
-    append_type_options(&b->attention, &options);
-    append_problem_options(&b->attention, &options);
-    text_append(&options, " -D GROUP=%d -D VECTORS=%d -D PRODUCT_ROWS=%d -D PRODUCT_COLUMNS=%d", (int)state->group,
-                tile->vectors, tile->rows, tile->columns);
-    text_append(&options, " -D BLOCK_KEYS=%d -D BLOCK_ROWS=%d -D WANTS=%u -D PRODUCT=%d -D WEIGHT_PARTS=%d",
-                state->block_keys, state->block_rows, sums_wanted(b), (int)product, weight_parts);
-    clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
-                                          : CLATTN_OK;
-    if (status == CLATTN_OK) {
-        status = program_kernel(plan->context, "backward_simd.cl", options.data, "rectangles", &state->rectangles);
+    const unsigned wants = rectangles_want(b);
+    clattn_status status = CLATTN_OK;
+    if (wants) {
+        status = build_kernel(plan, tile, product, weight_parts, state->group, wants, "rectangles", &state->rectangles);
     }
-    if (status == CLATTN_OK) {
-        status = program_kernel(plan->context, "backward_simd.cl", options.data, "add_sums", &state->add_sums);
+    if (status == CLATTN_OK && backward_simd_sums(b)) {
+        status = build_kernel(plan, tile, product, weight_parts, state->group, wants, "add_sums", &state->add_sums);
     }
-    text_free(&options);
-    return status == CLATTN_OK ? backward_plain_build(plan, backward_scalars_wanted(b), &state->plain) : status;
+    if (status == CLATTN_OK && wants & WANTED_BIAS) {
+        status = build_kernel(plan, tile, product, weight_parts, 1, WANTED_BIAS, "bias_sums", &state->bias_sums);
+    }
+    return status == CLATTN_OK ? backward_plain_build(plan, backward_head_sums_wanted(b), &state->plain) : status;
 }
 
 static void describe(const struct clattn_plan *plan, const struct registers *tile, const char *words,
@@ -236,6 +256,10 @@ static void describe(const struct clattn_plan *plan, const struct registers *til
                 "%lld\n",
                 (long long)state->groups, (long long)state->rows, (long long)row_blocks_of(p->key_len, SPLIT_KEYS),
                 (long long)row_blocks_of(p->query_len * state->group, RECTANGLE_ROWS));
+    if (backward_wants(backward_problem(plan->problem), CLATTN_GRADIENT_BIAS)) {
+        text_append(explain, "  dbias: stored by the rectangles; axes of stride 0 summed by a kernel of its own, which "
+                             "makes the pairs once more\n");
+    }
 }
 
 clattn_status backward_simd_plan(struct clattn_plan *plan, struct text *explain, enum backward_product product,

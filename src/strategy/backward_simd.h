@@ -9,15 +9,16 @@
 
 enum backward_product { BACKWARD_FMA = PRODUCT_FMA, BACKWARD_TILES = PRODUCT_TILES };
 
-enum { BACKWARD_SUMS = SUM_DVALUE + 1 };
+enum { BACKWARD_SUMS = SUM_ROWS + 1 };
 
 struct backward_simd {
     struct backward_plain plain;
     struct kernel *rectangles, *add_sums;
-    int64_t sums_at;      /* elements of the workspace before them */
-    int64_t groups, rows; /* of a launch, at most: key/value heads, packed rows of each */
-    int64_t columns;      /* of a row of dquery's sums */
-    int64_t group;        /* query heads of a key/value head */
+    struct kernel *bias_sums; /* where dbias is asked for */
+    int64_t sums_at;          /* elements of the workspace before them */
+    int64_t groups, rows;     /* of a launch, at most: key/value heads, packed rows of each */
+    int64_t columns;          /* of a row of dquery's sums */
+    int64_t group;            /* query heads of a key/value head */
     int block_keys, block_rows;
 };
 
@@ -35,6 +36,9 @@ clattn_status backward_simd_plan(struct clattn_plan *plan, struct text *explain,
 clattn_status backward_simd_enqueue(const struct clattn_plan *plan, const struct operands *operands,
                                     struct chain *chain);
 void backward_simd_destroy(struct clattn_plan *plan);
+
+/* What rectangles sum, as bits 1 << SUM_*. */
+unsigned backward_simd_sums(const struct backward_problem *problem);
 
 /* Where the sums of a launch are behind one another, and its totals behind them, by SUM_*; the elements of all. */
 int64_t backward_simd_place(const struct backward_problem *problem, const struct backward_simd *state, int64_t groups,

@@ -1,7 +1,9 @@
 /* The launches of cl/backward_simd.cl: parts of the call one after the other, and behind each the sums of its
  * rectangles. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "cl/backward_plain_layout.h"
 #include "plan/row_blocks.h"
 #include "strategy/backward_simd.h"
 
@@ -22,21 +24,55 @@ static void place_sums(const struct backward_run *r, const struct backward_simd 
     }
 }
 
+/* Whether dbias is asked for and has elements; whether rectangles store it: no axis is summed. */
+static int has_bias(const struct backward_run *r)
+{
+    return operand_is_asked(r->call.operands, GRADIENT_DBIAS) && !operand_is_empty(r->call.operands, GRADIENT_DBIAS);
+}
+
+static int stores_bias(const struct backward_run *r)
+{
+    int64_t whole[4], stored[4];
+    operand_shape(r->call.operands, GRADIENT_DBIAS, whole);
+    backward_stored_shape(r, GRADIENT_DBIAS, stored);
+    return has_bias(r) && memcmp(whole, stored, sizeof(whole)) == 0;
+}
+
 static clattn_status run_rectangles(const struct backward_run *r, const struct backward_simd *state,
                                     const struct part *part, int64_t rows)
 {
-    const clattn_rectangles work = {
-        part->at[SUM_DQUERY], part->at[SUM_DKEY], part->at[SUM_DVALUE], (int)part->first_group, (int)part->groups,
-        (int)part->first_row, (int)rows
-    };
+    const clattn_rectangles work = { .dquery_at = part->at[SUM_DQUERY],
+                                     .dkey_at = part->at[SUM_DKEY],
+                                     .dvalue_at = part->at[SUM_DVALUE],
+                                     .row_sums_at = part->at[SUM_ROWS],
+                                     .first_group = (int)part->first_group,
+                                     .groups = (int)part->groups,
+                                     .first_row = (int)part->first_row,
+                                     .rows = (int)rows };
     const int64_t parts = row_blocks_of(part->first_row % RECTANGLE_ROWS + rows, RECTANGLE_ROWS);
-    const size_t global[3] = { (size_t)row_blocks_of(r->call.params.key_len, SPLIT_KEYS), (size_t)parts,
-                               (size_t)part->groups };
+    struct backward_call_arguments own = r->call;
+    int64_t keys = own.params.key_len;
+    if (stores_bias(r)) {
+        backward_call_take(&own, GRADIENT_DBIAS);
+        keys = own.params.bias_key_len > keys ? own.params.bias_key_len : keys;
+    }
+    const size_t global[3] = { (size_t)row_blocks_of(keys, SPLIT_KEYS), (size_t)parts, (size_t)part->groups };
     const size_t local[3] = { 1, 1, 1 };
     struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
-    backward_arguments(&r->call, arguments);
+    backward_arguments(&own, arguments);
     arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(work);
     return launch(r->chain, state->rectangles, 3, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
+}
+
+static clattn_status launch_sums(const struct backward_run *r, const struct backward_simd *state,
+                                 const struct backward_call_arguments *call, const struct part *part,
+                                 const clattn_sums *sums, int64_t count)
+{
+    const size_t local[2] = { 16, 1 }, global[2] = { (size_t)row_blocks_of(count, 16) * 16, (size_t)part->groups };
+    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
+    backward_arguments(call, arguments);
+    arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(*sums);
+    return launch(r->chain, state->add_sums, 2, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
 }
 
 /* The gradient of the part's rows, or of all keys by its rectangles. */
@@ -47,33 +83,49 @@ static clattn_status run_sums(const struct backward_run *r, const struct backwar
         return CLATTN_OK;
     }
     struct backward_call_arguments own = r->call;
-    const size_t local[2] = { 16, 1 }, global[2] = { (size_t)row_blocks_of(count, 16) * 16, (size_t)part->groups };
-    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
     sums.sums_at = part->at[which];
     sums.total_at = part->total_at[which];
-    sums.first_group = (int)part->first_group;
-    sums.groups = (int)part->groups;
     backward_call_take(&own, id);
-    backward_arguments(&own, arguments);
-    arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(sums);
-    return launch(r->chain, state->add_sums, 2, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
+    return launch_sums(r, state, &own, part, &sums, count);
+}
+
+/* What the pairs of the part's rows add to dslopes and dscale, to where backward_run_head_sums takes it. */
+static clattn_status run_row_sums(const struct backward_run *r, const struct backward_simd *state,
+                                  const struct backward_problem *b, const struct part *part, clattn_sums sums)
+{
+    const clattn_params *p = &r->call.params;
+    if (!(backward_simd_sums(b) & 1u << SUM_ROWS)) {
+        return CLATTN_OK;
+    }
+    sums.which = SUM_ROWS + SUM_GOES_ON;
+    sums.sums_at = part->at[SUM_ROWS];
+    sums.total_at = ROW_TERMS * (int64_t)p->batch * p->query_heads * p->query_len;
+    return launch_sums(r, state, &r->call, part, &sums, sums.rows);
 }
 
 /* dkey and dvalue are added where a rectangle, or all rows, end. */
-static clattn_status run_part(const struct backward_run *r, const struct backward_simd *state, const struct part *part)
+static clattn_status run_part(const struct backward_run *r, const struct backward_simd *state,
+                              const struct backward_problem *b, const struct part *part)
 {
     const int64_t rows = part->all_rows - part->first_row < part->rows ? part->all_rows - part->first_row : part->rows;
     const int64_t end = part->first_row + rows, from = part->first_row / RECTANGLE_ROWS * RECTANGLE_ROWS;
     const int is_last = end >= part->all_rows, goes_on = is_last ? 0 : SUM_GOES_ON;
-    const clattn_sums of_rows = { .first_row = (int)part->first_row, .rows = (int)rows, .which = SUM_DQUERY };
-    const clattn_sums of_keys = { .first_row = (int)from, .rows = (int)(end - from), .continues = from > 0 };
-    clattn_sums dkey = of_keys, dvalue = of_keys;
+    const clattn_sums of_part = { .first_group = (int)part->first_group, .groups = (int)part->groups };
+    clattn_sums of_rows = of_part, dkey = of_part;
+    of_rows.first_row = (int)part->first_row;
+    of_rows.rows = (int)rows;
+    of_rows.which = SUM_DQUERY;
+    dkey.first_row = (int)from;
+    dkey.rows = (int)(end - from);
+    dkey.continues = from > 0;
+    clattn_sums dvalue = dkey;
     dkey.which = SUM_DKEY + goes_on;
     dvalue.which = SUM_DVALUE + goes_on;
     clattn_status status = run_rectangles(r, state, part, rows);
     if (status == CLATTN_OK) {
         status = run_sums(r, state, part, SUM_DQUERY, GRADIENT_DQUERY, of_rows, rows);
     }
+    status = status == CLATTN_OK ? run_row_sums(r, state, b, part, of_rows) : status;
     if (status == CLATTN_OK && (is_last || end % RECTANGLE_ROWS == 0)) {
         status = run_sums(r, state, part, SUM_DKEY, GRADIENT_DKEY, dkey, r->call.params.key_len);
         status = status == CLATTN_OK
@@ -95,22 +147,43 @@ static clattn_status run_parts(const struct backward_run *r, const struct backwa
         place_sums(r, state, b, &part);
         part.first_row = 0;
         do { /* once also without rows: keys have gradients then too */
-            status = run_part(r, state, &part);
+            status = run_part(r, state, b, &part);
             part.first_row += part.rows;
         } while (part.first_row < part.all_rows && status == CLATTN_OK);
     }
     return status;
 }
 
+/* dbias where axes are summed: a work-group for some of the rows and keys that are not. */
+static clattn_status run_bias_sums(const struct backward_run *r, const struct backward_simd *state)
+{
+    struct backward_call_arguments own = r->call;
+    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT];
+    int64_t shape[4];
+    backward_stored_shape(r, GRADIENT_DBIAS, shape);
+    const size_t global[3] = { (size_t)row_blocks_of(shape[3], state->block_keys),
+                               (size_t)row_blocks_of(shape[2], state->block_rows), (size_t)(shape[0] * shape[1]) };
+    const size_t local[3] = { 1, 1, 1 };
+    backward_call_take(&own, GRADIENT_DBIAS);
+    backward_arguments(&own, arguments);
+    return launch(r->chain, state->bias_sums, 3, global, local, BACKWARD_ARGUMENT_COUNT, arguments);
+}
+
 clattn_status backward_simd_enqueue(const struct clattn_plan *plan, const struct operands *operands,
                                     struct chain *chain)
 {
+    const struct backward_problem *b = backward_problem(plan->problem);
     const struct backward_simd *state = plan->state;
     struct backward_run r = { .state = &state->plain, .chain = chain };
     backward_call_arguments(plan, operands, &r.call);
     clattn_status status = backward_run_row_terms(&r);
-    status = status == CLATTN_OK ? run_parts(&r, state, backward_problem(plan->problem)) : status;
-    return status == CLATTN_OK ? backward_run_scalars(&r) : status;
+    if (status == CLATTN_OK && (backward_simd_sums(b) || stores_bias(&r))) {
+        status = run_parts(&r, state, b);
+    }
+    if (status == CLATTN_OK && has_bias(&r) && !stores_bias(&r)) {
+        status = run_bias_sums(&r, state);
+    }
+    return status == CLATTN_OK ? backward_run_head_sums(&r, SUMS_OF_ROWS) : status;
 }
 
 void backward_simd_destroy(struct clattn_plan *plan)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cl/backward_plain_layout.h"
 #include "cl/backward_simt_layout.h"
 #include "plan/simt_tile.h"
 #include "plan/tuning.h"
@@ -106,7 +107,7 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
                          (double)(row_blocks_of(p->query_len, rows) * rows) *
                          (double)(row_blocks_of(p->key_len, keys) * keys) * (p->causal ? 0.6 : 1);
     const double work = pair_work(p, &shapes[OWNED_ROWS], OWNED_ROWS) + pair_work(p, &shapes[OWNED_KEYS], OWNED_KEYS);
-    return 0.05 + pairs * work / rate / (double)context->device.compute_units + backward_scalars_ms(context, b);
+    return 0.05 + pairs * work / rate / (double)context->device.compute_units;
 }
 
 /* ---- plan -------------------------------------------------------------------------------------- */
@@ -178,7 +179,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     plan->state = state;
     state->launch_work_most = SIMT_LAUNCH_WORK_PER_UNIT * (double)plan->context->device.compute_units;
     size_t limit = 0;
-    clattn_status status = backward_plain_measure(plan);
+    clattn_status status = backward_plain_measure(plan, BACKWARD_BLOCK);
     if (status == CLATTN_OK) {
         status = backward_plain_build(plan, backward_scalars_wanted(b), &state->plain);
     }

@@ -2,13 +2,15 @@
  *
  * What gradients have to the last bit, for each strategy: independence of batch, workspace limit and of the other
  * gradients, scaling by powers of two, signs, NaN and keys that nobody sees, zeros, rows in another order, and rows
- * that see one key alone. What they have within rounding: identities.c and two_ways.c. */
+ * that see one key alone. Of biases and what has few elements: exact_others.c. What
+ * they have within rounding: identities.c and two_ways.c. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "clattn_backward.h"
+#include "exact_others.h"
 #include "kinds.h"
 #include "support/device_options.h"
 
@@ -81,13 +83,6 @@ static void check_independence(const char *strategy, const struct kind *kind)
     gradient_call_free(&whole);
 }
 
-static void scale_array(struct test_array *array, double by)
-{
-    for (int64_t i = 0; i < array->count; ++i) {
-        kind_set(array, i, kind_get(array, i) * by);
-    }
-}
-
 /* dout * 2^k: all * 2^k. query * 2^k, key * 2^-k: dquery * 2^-k, dkey * 2^k. dout = 0: all +0. */
 static void check_scaling(const char *strategy, const struct kind *kind)
 {
@@ -96,22 +91,22 @@ static void check_scaling(const char *strategy, const struct kind *kind)
     int good = kind_finish(&plain, kind_normal) && gradient_call_run(kind_context, &plain, 0) == CLATTN_OK;
     begin(&scaled, kind, strategy, kind_normal);
     good = good && kind_finish(&scaled, kind_normal);
-    scale_array(&scaled.arrays[GRADIENT_DOUT], 16);
+    kind_scale(&scaled.arrays[GRADIENT_DOUT], 16);
     good = good && gradient_call_run(kind_context, &scaled, 0) == CLATTN_OK;
     for (int id = GRADIENT_DQUERY; id <= GRADIENT_DVALUE; ++id) {
-        scale_array(&scaled.arrays[id], 1.0 / 16);
+        kind_scale(&scaled.arrays[id], 1.0 / 16);
         kind_report(strategy, "dout times 16", good && kind_same_bits(&plain, &scaled, id));
     }
-    scale_array(&scaled.arrays[GRADIENT_DOUT], 1.0 / 16);
-    scale_array(&scaled.test.arrays[TENSOR_QUERY], 8);
-    scale_array(&scaled.test.arrays[TENSOR_KEY], 1.0 / 8);
+    kind_scale(&scaled.arrays[GRADIENT_DOUT], 1.0 / 16);
+    kind_scale(&scaled.test.arrays[TENSOR_QUERY], 8);
+    kind_scale(&scaled.test.arrays[TENSOR_KEY], 1.0 / 8);
     good = good && gradient_call_run(kind_context, &scaled, 0) == CLATTN_OK;
-    scale_array(&scaled.arrays[GRADIENT_DQUERY], 8);
-    scale_array(&scaled.arrays[GRADIENT_DKEY], 1.0 / 8);
+    kind_scale(&scaled.arrays[GRADIENT_DQUERY], 8);
+    kind_scale(&scaled.arrays[GRADIENT_DKEY], 1.0 / 8);
     for (int id = GRADIENT_DQUERY; id <= GRADIENT_DVALUE; ++id) {
         kind_report(strategy, "query times 8, key by 8", good && kind_same_bits(&plain, &scaled, id));
     }
-    scale_array(&scaled.arrays[GRADIENT_DOUT], 0);
+    kind_scale(&scaled.arrays[GRADIENT_DOUT], 0);
     for (int64_t i = 0; i < scaled.arrays[GRADIENT_DOUT].count; ++i) {
         kind_set(&scaled.arrays[GRADIENT_DOUT], i, 0);
     }
@@ -161,31 +156,6 @@ static void check_one_key(const char *strategy)
     gradient_call_free(&g);
 }
 
-/* With a bias, which takes the place of values: dbias is dlse where the row's key is, and 0 elsewhere. */
-static void check_one_key_of_bias(const char *strategy)
-{
-    const struct kind kind = { "one key", 2, 4, 2, 90, 80, 20, 12, 0, 0 };
-    clattn_problem p = kind_problem(&kind);
-    struct gradient_call g;
-    p.window_left = p.window_right = 0;
-    p.alignment = CLATTN_ALIGN_TOP_LEFT;
-    p.bias_type = CLATTN_FLOAT32;
-    kind_begin(&g, &p, strategy, kind_integer);
-    scale_array(&g.test.arrays[TENSOR_QUERY], 0);
-    scale_array(&g.test.arrays[TENSOR_BIAS], 0);
-    g.problem.features = CLATTN_WITH_DLSE;
-    g.problem.gradients |= CLATTN_GRADIENT_BIAS;
-    int good = kind_finish(&g, kind_integer) && gradient_call_run(kind_context, &g, 0) == CLATTN_OK;
-    for (int64_t at = 0; at < kind.batch * kind.query_heads * kind.query_len * kind.key_len && good; ++at) {
-        const int64_t j = at % kind.key_len, row = at / kind.key_len, i = row % kind.query_len;
-        const int64_t h = row / kind.query_len % kind.query_heads, b = row / kind.query_len / kind.query_heads;
-        good &= gradient_call_get(&g, GRADIENT_DBIAS, b, h, i, j) ==
-                (i == j ? gradient_call_get(&g, GRADIENT_DLSE, b, h, i, 0) : 0);
-    }
-    kind_report(strategy, "dbias of rows that see one key alone", good);
-    gradient_call_free(&g);
-}
-
 static void flip_column(struct test_array *array, int64_t columns, int64_t c)
 {
     for (int64_t at = c; at < array->count; at += columns) {
@@ -212,11 +182,11 @@ static void check_other_inputs(const char *strategy, const struct kind *kind)
     }
     flip_column(&other.test.arrays[TENSOR_QUERY], kind->head_dim, 3);
     flip_column(&other.test.arrays[TENSOR_KEY], kind->head_dim, 3);
-    scale_array(&other.test.arrays[TENSOR_VALUE], 8);
-    scale_array(&other.test.arrays[TENSOR_OUT], 8);
-    scale_array(&other.arrays[GRADIENT_DOUT], 1.0 / 8);
+    kind_scale(&other.test.arrays[TENSOR_VALUE], 8);
+    kind_scale(&other.test.arrays[TENSOR_OUT], 8);
+    kind_scale(&other.arrays[GRADIENT_DOUT], 1.0 / 8);
     good = good && gradient_call_run(kind_context, &other, 0) == CLATTN_OK;
-    scale_array(&other.arrays[GRADIENT_DVALUE], 8);
+    kind_scale(&other.arrays[GRADIENT_DVALUE], 8);
     for (int id = GRADIENT_DQUERY; id <= GRADIENT_DVALUE; ++id) {
         kind_report(strategy, "value times 8, dout by 8", good && kind_same_bits(&plain, &other, id));
     }
@@ -353,7 +323,7 @@ static void check_strategy(const char *strategy)
     check_other_inputs(strategy, &kinds[0]);
     check_order_of_rows(strategy);
     check_one_key(strategy);
-    check_one_key_of_bias(strategy);
+    exact_others(strategy, tight);
     check_appended(strategy);
     check_hidden(strategy);
 }

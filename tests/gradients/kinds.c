@@ -133,6 +133,13 @@ void kind_set(struct test_array *array, int64_t at, double value)
     type_store(type_of(array), array->data, at, value);
 }
 
+void kind_scale(struct test_array *array, double by)
+{
+    for (int64_t i = 0; i < array->count; ++i) {
+        kind_set(array, i, kind_get(array, i) * by);
+    }
+}
+
 int kind_same_bits(const struct gradient_call *a, const struct gradient_call *b, int id)
 {
     return a->arrays[id].count == b->arrays[id].count &&

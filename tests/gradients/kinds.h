@@ -31,6 +31,7 @@ int kind_in_bfloat16(void);
 /* Elements of arrays of float32 or bfloat16. */
 double kind_get(const struct test_array *array, int64_t at);
 void kind_set(struct test_array *array, int64_t at, double value);
+void kind_scale(struct test_array *array, double by);
 
 double kind_normal(struct random *random, const int64_t index[4], const void *context);
 double kind_integer(struct random *random, const int64_t index[4], const void *context); /* -4 to 4 */

@@ -1,0 +1,10 @@
+/* A part of exact_gradients. */
+#ifndef CLATTN_TESTS_GRADIENTS_EXACT_OTHERS_H
+#define CLATTN_TESTS_GRADIENTS_EXACT_OTHERS_H
+
+#include "clattn.h"
+
+/* Reports what the gradients beside the three have to the last bit. `tight`: a context with room for nearly nothing. */
+void exact_others(const char *strategy, clattn_context *tight);
+
+#endif
