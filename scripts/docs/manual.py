@@ -103,7 +103,9 @@ def see_also(pages, own):
             *[f".Xr {name} 3" + (" ," if name != names[-1] else "") for name in names]]
 
 
+# Lines are not adjusted, which each .Sh asks for anew: groff complains where a long name leaves nothing to spread.
 def write(folder, name, lines):
+    lines = [part for line in lines for part in ([line, ".na"] if line.startswith(".Sh ") else [line])]
     (folder / f"{name}.3").write_text("\n".join(lines) + "\n")
 
 
