@@ -509,7 +509,7 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  * Pools of several buffers (problem.pool_pages, N), because CL_DEVICE_MAX_MEM_ALLOC_SIZE may be smaller than a pool:
  *   page n of the table is page n % N of buffer n / N: of key and value, then of key_pools[0], value_pools[0], ... The
  *   last buffer has the pages that are left. As many must be given as the pages need, others must not. Their strides
- *   are those of key and of value, their offsets their own.
+ *   are those of key and of value, their offsets their own, within 2^39 - 1 elements of key's and value's.
  *   key_scales, value_scales  one tensor for all pages, by the table's numbers
  *   Results have the same bits as with one buffer.
  *

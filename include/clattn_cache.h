@@ -235,7 +235,8 @@ CLATTN_API void clattn_append_problem_init(clattn_append_problem *problem, size_
  *                     float32, any of them shared by a stride of 0; rows: capacity, or page_size. Read only
  *   value_scales      the same
  *   key_pools, value_pools  the further buffers of a pool that has several (problem.pool_pages), as in clattn_tensors;
- *                     slots and scales count its pages in all. Offsets and strides are their own
+ *                     slots and scales count its pages in all. Offsets and strides are their own;
+ *                     attention on that pool asks for the strides of key_cache and value_cache
  * Offsets and strides of block types count columns, in multiples of 32. Caches and query_out share no memory with
  * another tensor, but query_out may be query itself. */
 typedef struct clattn_append_tensors {

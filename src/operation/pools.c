@@ -65,7 +65,8 @@ static clattn_status check_place(const struct operands *operands, enum tensor_id
     if (other->offset - one->offset > most || one->offset - other->offset > most) {
         return error_set(CLATTN_INVALID_SHAPE,
                          "%s.offset %" PRId64 ": must be within %" PRId64 " elements of that of %s",
-                         operand_name(operands, id), other->offset, most, operand_name(operands, (int)first));
+                         operand_name(operands, id), other->offset * operand_columns(operands, id),
+                         most * operand_columns(operands, id), operand_name(operands, (int)first));
     }
     return CLATTN_OK;
 }
@@ -89,7 +90,8 @@ clattn_status pools_refuse(const void *tensors, int on_host)
         const void *given; /* the buffer, or the memory: what both kinds of tensors begin with */
         memcpy(&given, (const char *)tensors + (on_host ? row->host_at : row->device_at), sizeof(given));
         if (given) {
-            return error_set(CLATTN_INVALID_ARGUMENT, "%s: was given, but there are no gradients of keys in pages",
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "%s: was given, and would be ignored: gradients know of one buffer of keys and values",
                              row->name);
         }
     }

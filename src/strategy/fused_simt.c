@@ -30,7 +30,7 @@ static const char *tiles_for(const struct device *device, const struct problem *
 {
     const clattn_problem *p = &problem->p;
     const int goes_ahead = !p->strided_columns && p->head_dim % 8 == 0 && p->head_dim_v % 4 == 0 &&
-                           !problem_has_codes(problem);
+                           !problem_has_codes(problem) && !(problem->flags & CLATTN_FLAG_POOLS);
     if (p->type == CLATTN_FLOAT64) {
         return NAME " double";
     }
