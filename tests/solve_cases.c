@@ -4,7 +4,7 @@
  * PRODUCED/NAME/out.npy and each other output that the case lists, gradients where the strategy that was
  * named has them; check.py judges them. S: a strategy's name, "auto" (the default), or "reference", which
  * needs no device. --choose cover, or few: of attention only the cases that stand for all (support/case_cover.h), and
- * those of stored types and rings, where a strategy compiles for each.
+ * those of stored types and rings, of which few has one of each type, where a strategy compiles for each.
  * Exit status: 0 all computed or declined by the strategy that was named, 1 some failed, 2 misuse. */
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +22,7 @@
 #include "support/case_rotary.h"
 
 #define PATH_BYTES 4096
+#define FIRST_TYPE_TRAIT 40
 
 struct options {
     const char *cases, *produced;
@@ -41,6 +42,11 @@ static int usage(void)
 static int covers(const struct options *options)
 {
     return strcmp(options->choose, "cover") == 0 || strcmp(options->choose, "few") == 0;
+}
+
+static enum case_choice choice_of(const struct options *options)
+{
+    return strcmp(options->choose, "few") == 0 ? CASES_FEW : CASES_COVER;
 }
 
 static int parse(int argc, char **argv, struct options *options)
@@ -163,6 +169,18 @@ static int is_by_itself(const clattn_problem *problem)
     return floats < 2 || problem->ring > 0;
 }
 
+/* Of those by themselves where few are to stand for all: one of each type, in a ring and in pages. Bits that
+ * case_traits has no use for. */
+static uint64_t traits_by_itself(const struct options *options, const clattn_problem *p)
+{
+    if (choice_of(options) != CASES_FEW) {
+        return 0;
+    }
+    return (uint64_t)1 << (FIRST_TYPE_TRAIT + (int)p->key_type) |
+           (uint64_t)1 << (FIRST_TYPE_TRAIT + (int)p->value_type) | (uint64_t)(p->ring > 0) << (FIRST_TYPE_TRAIT - 1) |
+           (uint64_t)(p->page_size > 0) << (FIRST_TYPE_TRAIT - 2);
+}
+
 /* What stands for a case in a cover; 0: nothing can, it is to run. */
 static uint64_t traits_of(const struct options *options, const char *name)
 {
@@ -175,7 +193,9 @@ static uint64_t traits_of(const struct options *options, const char *name)
     if (case_read(folder, &c, &failure) != 0) {
         return 0; /* another operation, or what solve() will complain of */
     }
-    if (!is_by_itself(&c.problem) && case_call_create(&test, folder, c.problem.type, &failure) == 0) {
+    if (is_by_itself(&c.problem)) {
+        traits = traits_by_itself(options, &c.problem);
+    } else if (case_call_create(&test, folder, c.problem.type, &failure) == 0) {
         traits = case_traits(&test);
         test_call_free(&test);
     }
@@ -186,12 +206,11 @@ static uint64_t traits_of(const struct options *options, const char *name)
 /* chosen[i]: entry i is to be computed. */
 static void choose(const struct options *options, struct dirent **entries, int n, unsigned char *chosen)
 {
-    const enum case_choice choice = strcmp(options->choose, "few") == 0 ? CASES_FEW : CASES_COVER;
     uint64_t *traits = calloc((size_t)n + 1, sizeof(*traits));
     for (int i = 0; covers(options) && i < n; ++i) {
         traits[i] = is_case(options, entries[i]->d_name) ? traits_of(options, entries[i]->d_name) : 0;
     }
-    case_cover(traits, n, 1, choice, chosen);
+    case_cover(traits, n, 1, choice_of(options), chosen);
     for (int i = 0; i < n; ++i) {
         chosen[i] |= traits[i] == 0 && is_case(options, entries[i]->d_name);
     }
