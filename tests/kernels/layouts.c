@@ -117,8 +117,8 @@ static const struct row rows[] = {
     STRUCT(clattn_input_place) INPUT_PLACE(stride) INPUT_PLACE(offset)
     STRUCT(clattn_place) GRADIENT_PLACE(stride) GRADIENT_PLACE(offset) GRADIENT_PLACE(type) GRADIENT_PLACE(accumulate)
 
-    STRUCT(clattn_rectangles) RECTANGLES(dquery_at) RECTANGLES(dkey_at) RECTANGLES(dvalue_at) RECTANGLES(first_group)
-    RECTANGLES(groups) RECTANGLES(first_row) RECTANGLES(rows)
+    STRUCT(clattn_rectangles) RECTANGLES(dquery_at) RECTANGLES(dkey_at) RECTANGLES(dvalue_at) RECTANGLES(row_sums_at)
+    RECTANGLES(first_group) RECTANGLES(groups) RECTANGLES(first_row) RECTANGLES(rows)
     STRUCT(clattn_sums) SUMS(sums_at) SUMS(total_at) SUMS(first_group) SUMS(groups) SUMS(first_row) SUMS(rows)
     SUMS(which) SUMS(continues)
     STRUCT(clattn_simt_part) SIMT_PART(first_tile) SIMT_PART(tiles) SIMT_PART(first_plane) SIMT_PART(wants)
