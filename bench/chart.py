@@ -12,13 +12,12 @@ def geometric_mean(values):
 
 
 def axis(scale, step, height):
-    tick = 0.0
-    while tick * scale <= WIDTH + 1:
+    count = int((WIDTH + 1) / scale / step) + 1
+    for tick in sorted({1.0, *(step * n for n in range(count))}):
         x = LEFT + tick * scale
         line = 'stroke="black" stroke-width="1.5"' if tick == 1 else 'stroke="#dddddd"'
         yield f'<line x1="{x:.1f}" y1="{TOP - 8}" x2="{x:.1f}" y2="{height - 30}" {line}/>'
         yield f'<text x="{x:.1f}" y="{height - 14}" text-anchor="middle">{tick:g}x</text>'
-        tick = step if tick == 1 and step > 1 else 1.0 if tick == 0 and step > 1 else tick + step
 
 
 def legend(series):
@@ -40,7 +39,7 @@ def bars(labels, series, scale):
 
 
 def draw(path, title, labels, series):
-    """`series`: {name: a ratio for each label}. Ticks at halves, where ratios are large at 1 and even numbers."""
+    """`series`: {name: a ratio for each label}. Ticks at halves or, of large ratios, even numbers; always at 1."""
     most = max(max(ratios) for ratios in series.values())
     step = 0.5 if most <= 8 else 2
     scale = WIDTH / (math.ceil(most / step) * step)

@@ -19,7 +19,6 @@
 
 struct run {
     const char *cases, *only, *digests; /* only: NULL for all */
-    int covers;                         /* only the cases that stand for all: */
     enum case_choice choice;
     struct device_options options;
     struct judge judge;
@@ -39,9 +38,7 @@ static int parse(int argc, char **argv, struct run *run)
     if (device_options_parse_more(argc, argv, "plain,staged", "float16,bfloat16", more, &run->options) != 0) {
         return -1;
     }
-    run->choice = strcmp(choose, "few") == 0 ? CASES_FEW : CASES_COVER;
-    run->covers = run->choice == CASES_FEW || strcmp(choose, "cover") == 0;
-    return run->covers || strcmp(choose, "all") == 0 ? 0 : -1;
+    return case_choice_named(choose, &run->choice);
 }
 
 /* 0, or -1 and a failure counted. */
@@ -84,12 +81,12 @@ static void choose(struct run *run, struct dirent **entries, int n, unsigned cha
     struct test_call test;
     for (int i = 0; i < n; ++i) {
         chosen[i] = !run->only || strcmp(run->only, entries[i]->d_name) == 0 ? (1 << OPTIONS_TYPES_MAX) - 1 : 0;
-        if (run->covers && chosen[i] && create(run, entries[i]->d_name, CLATTN_FLOAT16, &test) == 0) {
+        if (run->choice != CASES_ALL && chosen[i] && create(run, entries[i]->d_name, CLATTN_FLOAT16, &test) == 0) {
             traits[i] = case_traits(&test);
             test_call_free(&test);
         }
     }
-    if (run->covers) {
+    if (run->choice != CASES_ALL) {
         case_cover(traits, n, run->options.n_types, run->choice, chosen);
     }
     free(traits);

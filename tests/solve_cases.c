@@ -28,7 +28,7 @@ struct options {
     const char *cases, *produced;
     const char *strategy; /* NULL: the best */
     const char *device;   /* NULL: CLATTN_DEVICE, then the best */
-    const char *choose;   /* "all", "cover" or "few" */
+    enum case_choice choice;
     int reference;
 };
 
@@ -39,24 +39,15 @@ static int usage(void)
     return EXIT_MISUSE;
 }
 
-static int covers(const struct options *options)
-{
-    return strcmp(options->choose, "cover") == 0 || strcmp(options->choose, "few") == 0;
-}
-
-static enum case_choice choice_of(const struct options *options)
-{
-    return strcmp(options->choose, "few") == 0 ? CASES_FEW : CASES_COVER;
-}
-
 static int parse(int argc, char **argv, struct options *options)
 {
+    const char *choose = "all";
     const char **positional[] = { &options->cases, &options->produced };
     int n = 0;
     for (int i = 1; i < argc; ++i) {
         const char **value = strcmp(argv[i], "--strategy") == 0 ? &options->strategy
                              : strcmp(argv[i], "--device") == 0 ? &options->device
-                             : strcmp(argv[i], "--choose") == 0 ? &options->choose
+                             : strcmp(argv[i], "--choose") == 0 ? &choose
                                                                 : NULL;
         if (value && i + 1 < argc) {
             *value = argv[++i];
@@ -70,7 +61,7 @@ static int parse(int argc, char **argv, struct options *options)
     if (options->strategy && (options->reference || strcmp(options->strategy, "auto") == 0)) {
         options->strategy = NULL;
     }
-    return n == 2 && (covers(options) || strcmp(options->choose, "all") == 0) ? 0 : -1;
+    return n == 2 ? case_choice_named(choose, &options->choice) : -1;
 }
 
 static int make_folder(const char *path, struct failure *failure)
@@ -173,7 +164,7 @@ static int is_by_itself(const clattn_problem *problem)
  * case_traits has no use for. */
 static uint64_t traits_by_itself(const struct options *options, const clattn_problem *p)
 {
-    if (choice_of(options) != CASES_FEW) {
+    if (options->choice != CASES_FEW) {
         return 0;
     }
     return (uint64_t)1 << (FIRST_TYPE_TRAIT + (int)p->key_type) |
@@ -207,10 +198,10 @@ static uint64_t traits_of(const struct options *options, const char *name)
 static void choose(const struct options *options, struct dirent **entries, int n, unsigned char *chosen)
 {
     uint64_t *traits = calloc((size_t)n + 1, sizeof(*traits));
-    for (int i = 0; covers(options) && i < n; ++i) {
+    for (int i = 0; options->choice != CASES_ALL && i < n; ++i) {
         traits[i] = is_case(options, entries[i]->d_name) ? traits_of(options, entries[i]->d_name) : 0;
     }
-    case_cover(traits, n, 1, choice_of(options), chosen);
+    case_cover(traits, n, 1, options->choice, chosen);
     for (int i = 0; i < n; ++i) {
         chosen[i] |= traits[i] == 0 && is_case(options, entries[i]->d_name);
     }
@@ -248,7 +239,7 @@ static int solve_all(const struct options *options, clattn_context *context)
 
 int main(int argc, char **argv)
 {
-    struct options options = { NULL, NULL, NULL, NULL, "all", 0 };
+    struct options options = { NULL, NULL, NULL, NULL, CASES_ALL, 0 };
     struct failure failure;
     if (parse(argc, argv, &options) != 0) {
         return usage();

@@ -116,9 +116,14 @@ void pools_fill(const clattn_problem *p, const struct operands *operands, clattn
     }
 }
 
+int pools_find(int64_t pool_pages, int64_t *page)
+{
+    const int pool = pool_pages > 0 ? (int)(*page / pool_pages) : 0;
+    *page -= pool * pool_pages;
+    return pool;
+}
+
 int pools_tensor_of(const clattn_problem *p, enum tensor_id first, int64_t *page)
 {
-    const int pool = p->pool_pages > 0 ? (int)(*page / p->pool_pages) : 0;
-    *page -= pool * p->pool_pages;
-    return pool_tensor(first, pool);
+    return pool_tensor(first, pools_find(p->pool_pages, page));
 }

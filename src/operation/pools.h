@@ -29,8 +29,10 @@ clattn_status pools_refuse(const void *tensors, int on_host);
 /* What kernels are told of a checked call. */
 void pools_fill(const clattn_problem *problem, const struct operands *operands, clattn_pools *pools);
 
-/* The tensor, TENSOR_KEY or one behind it, that has a page of the keys; likewise of values. *page becomes its number
- * there. */
+/* Which buffer has a page of the pool. *page becomes its number there. */
+int pools_find(int64_t pool_pages, int64_t *page);
+
+/* The tensor, TENSOR_KEY or one behind it, that has a page of the keys; likewise of values. *page likewise. */
 int pools_tensor_of(const clattn_problem *problem, enum tensor_id first, int64_t *page);
 
 #endif

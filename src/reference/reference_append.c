@@ -68,8 +68,8 @@ static clattn_status write_row(const struct row *row, const struct cache *cache,
                                int64_t h)
 {
     const clattn_append_problem *p = &row->problem->p;
-    const int pool = p->pool_pages > 0 ? (int)(to->pack / p->pool_pages) : 0;
-    const int64_t pack = to->pack - pool * p->pool_pages;
+    int64_t pack = to->pack;
+    const int pool = pools_find(p->pool_pages, &pack);
     const struct tensor_place *place = &row->call->operands.tensor[append_pool(cache->rows, pool)];
     for (int64_t c = 0; c < cache->columns; ++c) {
         row->floats[c] = (float)row->values[c];

@@ -53,6 +53,18 @@ uint64_t case_traits(const struct test_call *test)
     return traits;
 }
 
+int case_choice_named(const char *name, enum case_choice *choice)
+{
+    static const char *const names[] = { [CASES_ALL] = "all", [CASES_COVER] = "cover", [CASES_FEW] = "few" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
+        if (strcmp(name, names[i]) == 0) {
+            *choice = (enum case_choice)i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
 /* What stands for all so far. */
 struct cover {
     uint64_t seen[OPTIONS_TYPES_MAX]; /* traits, in each type */

@@ -10,8 +10,12 @@
 /* What a validated call has, a bit each. */
 uint64_t case_traits(const struct test_call *test);
 
-/* Bit t of chosen[i]: case i in type t stands for others; at most OPTIONS_TYPES_MAX types. */
-enum case_choice { CASES_COVER, CASES_FEW };
+enum case_choice { CASES_ALL, CASES_COVER, CASES_FEW };
+
+/* --choose all, cover or few; -1: none of them. */
+int case_choice_named(const char *name, enum case_choice *choice);
+
+/* Bit t of chosen[i]: case i in type t stands for others; at most OPTIONS_TYPES_MAX types. choice: not CASES_ALL. */
 void case_cover(const uint64_t *traits, int n, int n_types, enum case_choice choice, unsigned char *chosen);
 
 #endif

@@ -60,6 +60,20 @@ static void build(struct test_call *test, clattn_type key_type)
     test_call_fill(test, TENSOR_PAGE_TABLE, NULL, some_page, NULL);
 }
 
+/* The same, its pool in buffers of so many pages. */
+static void build_cut(struct test_call *test, int64_t pool_pages, struct pooled_call *cut)
+{
+    build(test, CLATTN_FLOAT32);
+    test->pool_pages = pool_pages;
+    pooled_call_cut(test, cut);
+}
+
+static void free_cut(struct test_call *test, struct pooled_call *cut)
+{
+    pooled_call_free(cut);
+    test_call_free(test);
+}
+
 START_TEST(test_the_reference_finds_every_page)
 {
     static const clattn_type types[] = { CLATTN_FLOAT32, CLATTN_INT8 };
@@ -92,9 +106,7 @@ START_TEST(test_what_is_refused)
 {
     struct test_call test;
     struct pooled_call cut;
-    build(&test, CLATTN_FLOAT32);
-    test.pool_pages = 3;
-    pooled_call_cut(&test, &cut);
+    build_cut(&test, 3, &cut);
 #define REFUSED(status, says, change)                                                                                  \
     {                                                                                                                  \
         clattn_problem p = cut.problem;                                                                                \
@@ -113,8 +125,7 @@ START_TEST(test_what_is_refused)
     REFUSED(CLATTN_INVALID_ARGUMENT, "value_pools[0].stride[3] 2: must be 1", t.value_pools[0].stride[3] = 2);
     REFUSED(CLATTN_INVALID_ARGUMENT, "key_pools[0].offset -1: must be >= 0", t.key_pools[0].offset = -1);
     REFUSED(CLATTN_INVALID_SHAPE, "value_pools[1].offset", t.value_pools[1].offset = (int64_t)1 << 41);
-    pooled_call_free(&cut);
-    test_call_free(&test);
+    free_cut(&test, &cut);
 }
 END_TEST
 
@@ -123,9 +134,7 @@ START_TEST(test_pages_behind_the_last_buffer)
 {
     struct test_call test;
     struct pooled_call cut;
-    build(&test, CLATTN_FLOAT32);
-    test.pool_pages = 4;
-    pooled_call_cut(&test, &cut);
+    build_cut(&test, 4, &cut);
     test_call_set(&test, TENSOR_PAGE_TABLE, 0, 0, 0, 0, PAGES);
     struct problem problem;
     struct call call;
@@ -134,8 +143,7 @@ START_TEST(test_pages_behind_the_last_buffer)
     ck_says(call_check_host_values(&problem, &call), CLATTN_INVALID_ARGUMENT, "page_table[0, 0] 7");
     test_call_set(&test, TENSOR_PAGE_TABLE, 0, 0, 0, 0, -1);
     ck_assert_int_eq(call_check_host_values(&problem, &call), CLATTN_OK);
-    pooled_call_free(&cut);
-    test_call_free(&test);
+    free_cut(&test, &cut);
 }
 END_TEST
 
@@ -144,7 +152,7 @@ START_TEST(test_older_callers)
 {
     struct test_call test;
     struct pooled_call cut;
-    build(&test, CLATTN_FLOAT32);
+    build_cut(&test, 4, &cut);
     clattn_problem p = test.problem;
     clattn_host_tensors t = test.tensors;
     p.pool_pages = 99;
@@ -152,13 +160,10 @@ START_TEST(test_older_callers)
     p.struct_size = offsetof(clattn_problem, pool_pages);
     t.struct_size = offsetof(clattn_host_tensors, key_pools);
     ck_assert_int_eq(clattn_reference_forward(&p, &test.values, &t), CLATTN_OK);
-    test.pool_pages = 4;
-    pooled_call_cut(&test, &cut);
     t = cut.tensors;
     t.struct_size = offsetof(clattn_host_tensors, key_pools);
     ck_says(clattn_reference_forward(&cut.problem, &test.values, &t), CLATTN_INVALID_ARGUMENT, "key_pools[0]: must");
-    pooled_call_free(&cut);
-    test_call_free(&test);
+    free_cut(&test, &cut);
 }
 END_TEST
 
