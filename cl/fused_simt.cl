@@ -130,6 +130,17 @@ INLINE void finish_tile(const clattn_params *p, const attention_buffers *in, con
     }
 }
 
+/* Maxima as work-items exchange them: with bits in an order that integers have too, and back. Of numbers that were
+ * loaded fmax first makes sure that they signal nothing, which are two more instructions on AMD's GPUs. Intel's
+ * compiler has no registers left for it. */
+#ifdef SUB_GROUP_SIZE
+#define IN_ORDER(x) (x)
+#define LARGER(a, b) fmax(a, b)
+#else
+#define IN_ORDER(x) AS_REAL(AS_BITS(x) ^ (AS_BITS(x) >> (8 * sizeof(REAL) - 1) & ~SIGN_BIT))
+#define LARGER(a, b) AS_REAL(max(AS_BITS(a), AS_BITS(b)))
+#endif
+
 /* The maximum over the work-item's keys. fmax passes over NaN: over hidden keys, and over a NaN that is
  * attended, whose weight becomes NaN and with it the row's sum. */
 INLINE void write_maxima(__local REAL *partial, const place *at,
@@ -137,8 +148,9 @@ INLINE void write_maxima(__local REAL *partial, const place *at,
 {
     REAL top[ITEM_ROWS];
     FOR_ROWS {
-        top[r] = score[r][0];
+        top[r] = -INFINITY;
         FOR_KEYS top[r] = fmax(top[r], score[r][n]);
+        top[r] = IN_ORDER(top[r]);
     }
     write_run(partial + at->x * ROW_PITCH + at->y * ITEM_ROWS, top, ITEM_ROWS);
 }
@@ -148,14 +160,18 @@ INLINE void raise_maxima(__local const REAL *partial, const place *at, REAL row_
                          REAL row_sum[ITEM_ROWS][PARTS], REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
 {
     REAL old[ITEM_ROWS];
-    FOR_ROWS old[r] = row_maximum[r];
+    FOR_ROWS {
+        old[r] = row_maximum[r];
+        row_maximum[r] = IN_ORDER(row_maximum[r]);
+    }
     UNROLL_PARTS
     for (int x = 0; x < ITEMS_X; ++x) {
         REAL top[ITEM_ROWS];
         read_run(top, partial + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
-        FOR_ROWS row_maximum[r] = fmax(row_maximum[r], top[r]);
+        FOR_ROWS row_maximum[r] = LARGER(row_maximum[r], top[r]);
     }
     FOR_ROWS {
+        row_maximum[r] = IN_ORDER(row_maximum[r]);
         /* inf - inf is no number, and 0 * NaN would reach a row whose weights are all dropped. */
         const REAL rescale = row_maximum[r] == old[r] ? 1 : EXP(old[r] - row_maximum[r]);
         FOR_PARTS row_sum[r][part] *= rescale;
@@ -312,9 +328,11 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             if (next.has_scores && key + KEYS_STAGED >= TILE_KEYS && next_from < high) {
                 fetch_first_scores(p, &in, &keys, next_from, high, &next);
             }
-            if (value_not_finite) {
+            const int not_finite = value_not_finite;
+            if (not_finite) {
                 multiply_values_not_finite(stage, weights_tile + key * ROW_PITCH, at.x, at.y, accumulator);
-            } else {
+            }
+            if (!asked_again(not_finite)) {
                 multiply_values(stage, weights_tile + key * ROW_PITCH, at.x, at.y, accumulator);
             }
             barrier(CLK_LOCAL_MEM_FENCE);

@@ -323,6 +323,7 @@ KERNEL_FILES = \
 	cl/philox.clh \
 	cl/plain.cl \
 	cl/plain_layout.h \
+	cl/power_of_two.clh \
 	cl/probe_amx.cl \
 	cl/probe_avx512_bf16.cl \
 	cl/probe_mma.cl \

@@ -5,8 +5,9 @@
 # check.py judge every output, the gradients of strategies that have any. plain, reference and auto take every case,
 # staged all but pages; what another strategy declines is skipped. Strategies that compile for each problem, but for
 # fused_simd, which auto takes anyway, compute the cases that stand for all, those for GPUs the fewest of them;
-# CLATTN_TEST_LONG: all; CLATTN_TEST_CHOOSE=cover: each so. The last line is "N passed, N failed, N skipped" over all
-# strategies. srcdir and builddir say where the sources and tests/solve_cases are (default: here).
+# CLATTN_TEST_LONG: all; CLATTN_TEST_CHOOSE=cover: the others those that stand for all too. The last line is
+# "N passed, N failed, N skipped" over all strategies. srcdir and builddir say where the sources and tests/solve_cases
+# are (default: here).
 set -u
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
@@ -25,7 +26,7 @@ for strategy; do
     choose=${CLATTN_TEST_CHOOSE:-all}
     case $strategy in
     split | fused_amx) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=cover ;;
-    split_simt | fused_simt | fused_mma) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=${CLATTN_TEST_CHOOSE:-few} ;;
+    split_simt | fused_simt | fused_mma) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=few ;;
     esac
     "$builddir/tests/solve_cases" "$cases" "$produced/$strategy" --strategy "$strategy" --choose "$choose" || {
         echo "FAIL $strategy: solve_cases ended with status $?"

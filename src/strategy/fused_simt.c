@@ -23,9 +23,9 @@ static struct simt_shape shape_of(const struct tile *tile, const struct problem 
     return shape;
 }
 
-/* The rows of the tuning table. NVIDIA's own have a larger share of a tile a work-item, which does not pay where
- * nothing can be loaded ahead (cl/simt_ahead.clh), nor on AMD's and Intel's GPUs: there the code that their compilers
- * make of it takes more instructions, or registers. What is no GPU takes NVIDIA's, so that tests on CPUs test it. */
+/* The rows of the tuning table. NVIDIA's and AMD's have a larger share of a tile a work-item, which does not pay where
+ * nothing can be loaded ahead (cl/simt_ahead.clh), nor on Intel's GPUs, whose work-items have fewer registers. What is
+ * no GPU takes NVIDIA's, so that tests on CPUs test it. */
 static const char *tiles_for(const struct device *device, const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
@@ -34,10 +34,11 @@ static const char *tiles_for(const struct device *device, const struct problem *
     if (p->type == CLATTN_FLOAT64) {
         return NAME " double";
     }
-    if (device->device_class == DEVICE_GPU && strcmp(device->platform_name, "NVIDIA CUDA") != 0) {
+    if (device->device_class == DEVICE_GPU && strcmp(device->platform_name, "NVIDIA CUDA") != 0 &&
+        strcmp(device->platform_name, "AMD Accelerated Parallel Processing") != 0) {
         return NAME;
     }
-    return goes_ahead ? NAME " nvidia" : NAME;
+    return goes_ahead ? NAME " ahead" : NAME;
 }
 
 /* The next tile from *rank on that the device has room for; 0: there is none. */
