@@ -212,8 +212,8 @@ static clattn_status build_kernel(struct clattn_plan *plan, const struct registe
     struct text options = TEXT_INIT;
     append_type_options(&b->attention, &options);
     append_problem_options(&b->attention, &options);
-    text_append(&options, " -D GROUP=%d -D VECTORS=%d -D PRODUCT_ROWS=%d -D PRODUCT_COLUMNS=%d", (int)group,
-                tile->vectors, tile->rows, tile->columns);
+    text_append(&options, " -D GROUP=%d -D VECTORS=%d -D PRODUCT_ROWS=%d -D PRODUCT_COLUMNS=%d",
+                (int)(group > 0 ? group : 1), tile->vectors, tile->rows, tile->columns);
     text_append(&options, " -D BLOCK_KEYS=%d -D BLOCK_ROWS=%d -D WANTS=%u -D PRODUCT=%d -D WEIGHT_PARTS=%d",
                 state->block_keys, state->block_rows, wants, (int)product, weight_parts);
     const clattn_status status = options.failed
@@ -277,7 +277,7 @@ clattn_status backward_simd_plan(struct clattn_plan *plan, struct text *explain,
     const struct blocks blocks = blocks_for(p, product);
     state->block_keys = blocks.keys;
     state->block_rows = blocks.rows;
-    state->group = problem_group(p) > 0 ? problem_group(p) : 1;
+    state->group = problem_group(p);
     state->columns = row_blocks_of(p->head_dim, tile_keys) * tile_keys;
     const clattn_status status = measure(plan, state);
     describe(plan, tile, words, explain);

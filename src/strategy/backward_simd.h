@@ -18,7 +18,7 @@ struct backward_simd {
     int64_t sums_at;          /* elements of the workspace before them */
     int64_t groups, rows;     /* of a launch, at most: key/value heads, packed rows of each */
     int64_t columns;          /* of a row of dquery's sums */
-    int64_t group;            /* query heads of a key/value head */
+    int64_t group;            /* query heads of a key/value head; 0: there are none, nor rows */
     int block_keys, block_rows;
 };
 

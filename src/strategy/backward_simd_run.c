@@ -34,7 +34,7 @@ static int stores_bias(const struct backward_run *r)
 {
     int64_t whole[4], stored[4];
     operand_shape(r->call.operands, GRADIENT_DBIAS, whole);
-    backward_stored_shape(r, GRADIENT_DBIAS, stored);
+    operand_stored_shape(r->call.operands, GRADIENT_DBIAS, stored);
     return has_bias(r) && memcmp(whole, stored, sizeof(whole)) == 0;
 }
 
@@ -160,7 +160,7 @@ static clattn_status run_bias_sums(const struct backward_run *r, const struct ba
     struct backward_call_arguments own = r->call;
     struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT];
     int64_t shape[4];
-    backward_stored_shape(r, GRADIENT_DBIAS, shape);
+    operand_stored_shape(r->call.operands, GRADIENT_DBIAS, shape);
     const size_t global[3] = { (size_t)row_blocks_of(shape[3], state->block_keys),
                                (size_t)row_blocks_of(shape[2], state->block_rows), (size_t)(shape[0] * shape[1]) };
     const size_t local[3] = { 1, 1, 1 };
