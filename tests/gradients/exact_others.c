@@ -1,6 +1,7 @@
 /* What the gradients of biases, slopes, sinks and the scale have to the last bit. */
 #include "exact_others.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,8 +116,35 @@ static void check_others(const char *strategy, clattn_context *tight)
     }
 }
 
+/* A key that the row attends with a weight of 0, since their logit is -inf: 0 times that is NaN, whatever the zero's
+ * sign, in dscale as in dquery. Of as many keys as no block of them is cut. */
+static void check_attended_infinity(const char *strategy)
+{
+    const struct kind kind = { "infinity", 1, 1, 1, 1, 512, 20, 12, 0, 0 };
+    for (int sign = -1; sign <= 1; sign += 2) {
+        const clattn_problem p = kind_problem(&kind);
+        struct gradient_verdict verdict = { .wrong = 0 };
+        struct gradient_call g;
+        kind_begin(&g, &p, strategy, kind_normal);
+        test_call_set(&g.test, TENSOR_QUERY, 0, 0, 0, 0, 1);
+        test_call_set(&g.test, TENSOR_KEY, 0, 0, 300, 0, -INFINITY);
+        for (int64_t c = 0; c < kind.head_dim_v; ++c) {
+            test_call_set(&g.test, TENSOR_VALUE, 0, 0, 300, c, 8 * sign);
+        }
+        int good = kind_finish(&g, kind_normal);
+        for (int64_t c = 0; c < kind.head_dim_v; ++c) {
+            gradient_call_set(&g, GRADIENT_DOUT, 0, 0, 0, c, 1);
+        }
+        good = good && gradient_call_run(kind_context, &g, 0) == CLATTN_OK &&
+               gradient_call_check(&g, &verdict) == CLATTN_OK && isnan(kind_get(&g.arrays[GRADIENT_DSCALE], 0));
+        kind_report(strategy, "an infinity that is attended", good && verdict.wrong == 0);
+        gradient_call_free(&g);
+    }
+}
+
 void exact_others(const char *strategy, clattn_context *tight)
 {
+    check_attended_infinity(strategy);
     check_one_key_of_bias(strategy);
     check_others(strategy, tight);
 }
