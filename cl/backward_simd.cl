@@ -167,7 +167,7 @@ INLINE void attend(const clattn_params *p, const attention_buffers *in, const ro
             attend_pairs(p, rows, keys, t, room->terms, tiles, room, dz);
         }
         if (WANTS_ROW_SUMS) {
-            add_row_sums(rows, keys->from + t * TILE_KEYS, ds_of(room, dz), dz, room);
+            add_row_sums(rows, keys->from + t * TILE_KEYS, all_see, ds_of(room, dz), dz, room);
         }
         if (WANTS_DBIAS && to->bias.gradient) {
             store_bias(p, &to->bias, rows, keys->from + t * TILE_KEYS, ds_of(room, dz));

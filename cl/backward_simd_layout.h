@@ -29,6 +29,23 @@ typedef struct clattn_sums {
 #define SUM_ROWS 3    /* BLOCK_SUMS of a row: its parts of dslopes and dscale */
 #define SUM_GOES_ON 4 /* added to `which`: there are rows to come; the total is kept, and no gradient written */
 
+/* dbias where axes are summed: what a block of its rows and keys is the sum of is cut into parts, of whole units: a
+ * head's rows, UNIT_ROWS of them where rows are summed, with keys, SPLIT_KEYS of them where keys are. As many parts as
+ * make BIAS_GROUPS work-groups of a plane of dbias, by that plane's shape and what it is the sum of alone. Where
+ * neither is summed a part's sums are as large as a unit: it has BIAS_UNITS_LEAST at least. */
+#define UNIT_ROWS 512 /* a multiple of every block of rows */
+#define BIAS_GROUPS 64
+#define BIAS_UNITS_LEAST 8
+
+/* A launch's blocks and parts. */
+typedef struct clattn_bias_sums {
+    clattn_i64 sums_at, total_at; /* of the launch's first block: its parts; of its one block: the parts before these */
+    clattn_i64 first_block;       /* [plane][block of rows or 1][block of keys or 1] */
+    int parts;                    /* of each block, in all; 1: written as it is */
+    int first_part, part_count;   /* of the launch */
+    int which;                    /* SUM_GOES_ON, or 0 */
+} clattn_bias_sums;
+
 /* What kernels are built for (-D WANTS): bits 1 << SUM_*, and these. */
 #define WANTED_SLOPES (1 << 4)
 #define WANTED_SCALE (1 << 5)

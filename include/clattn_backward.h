@@ -83,7 +83,8 @@ CLATTN_API void clattn_backward_problem_init(clattn_backward_problem *problem, s
  *   dout      as out, of its type; may have strides of 0
  *   dlse      as lse, float32
  *   dquery, dkey, dvalue   as query, key, value, of the gradient's type, with strides of their own, none of them 0
- *   dbias     as bias: of the call's bias_key_len. A stride of 0 means the sum over that axis
+ *   dbias     as bias: of the call's bias_key_len. A stride of 0 means the sum over that axis; of an axis without
+ *             elements it is 0
  *   dslopes   [batch, query_heads]: stride[0], stride[1]; dsinks [query_heads]: stride[1]; a stride of 0: the sum
  *   dscale    one element; these three in float32, float64 for type CLATTN_FLOAT64
  * Each must be given where the problem has it, else not. Packed: dquery, dkey and dvalue are packed as query, key and

@@ -86,6 +86,7 @@ test_programs = \
 
 # The gradients' tests that share their problems.
 tests_gradients_exact_gradients_SOURCES = \
+	tests/gradients/exact_empty.c \
 	tests/gradients/exact_gradients.c \
 	tests/gradients/exact_others.c \
 	tests/gradients/exact_others.h \

@@ -15,7 +15,7 @@ static void check_one(const struct call *call, const struct gradient_sums *sums,
     const clattn_type type = call->operands.element[operation_backward.rows[id].element];
     const double rounding = id <= GRADIENT_DVALUE ? weight_rounding : 0;
     int64_t shape[4];
-    operand_shape(&call->operands, id, shape);
+    operand_stored_shape(&call->operands, id, shape);
     check->there = 1;
     for (int64_t n = 0; n < shape[0] * shape[1] * shape[2] * shape[3]; ++n) {
         const int64_t i = n / shape[3], h = i / shape[2];

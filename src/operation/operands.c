@@ -58,10 +58,19 @@ void operand_shape(const struct operands *operands, int id, int64_t shape[4])
     shape[3] /= operand_columns(operands, id);
 }
 
+void operand_stored_shape(const struct operands *operands, int id, int64_t shape[4])
+{
+    const int sums = row_of(operands, id)->role == TENSOR_SUMMED && operand_is_given(operands, id);
+    operand_shape(operands, id, shape);
+    for (int axis = 0; axis < 4; ++axis) {
+        shape[axis] = sums && operands->tensor[id].stride[axis] == 0 ? 1 : shape[axis];
+    }
+}
+
 int operand_is_empty(const struct operands *operands, int id)
 {
     int64_t shape[4];
-    operand_shape(operands, id, shape);
+    operand_stored_shape(operands, id, shape);
     return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
 }
 
@@ -151,7 +160,7 @@ static clattn_status set_reach(struct operands *operands, int id)
 {
     struct tensor_place *place = &operands->tensor[id];
     int64_t shape[4];
-    operand_shape(operands, id, shape);
+    operand_stored_shape(operands, id, shape);
     place->low = place->high = 0;
     if (operand_is_empty(operands, id)) {
         return CLATTN_OK;
@@ -285,7 +294,7 @@ int operand_is_dense(const struct operands *operands, int id)
     const int64_t *stride = operands->tensor[id].stride;
     int64_t shape[4], filled = 1;
     int left = 0, found = 1;
-    operand_shape(operands, id, shape);
+    operand_stored_shape(operands, id, shape);
     for (int axis = 0; axis < 4; ++axis) {
         left |= shape[axis] > 1 ? 1 << axis : 0;
     }

@@ -77,6 +77,10 @@ size_t operand_bytes(const struct operands *operands, int id);                 /
 void operand_shape(const struct operands *operands, int id, int64_t shape[4]); /* in elements */
 int64_t operand_columns(const struct operands *operands, int id);              /* of an element: of a block, or 1 */
 
+/* The same as it lies in memory: an axis that is summed (a stride of 0) has one element there, the sum of nothing too,
+ * which is 0 and not nothing. */
+void operand_stored_shape(const struct operands *operands, int id, int64_t shape[4]);
+
 /* "[5, 384]": the axes that are more than 1, or the last */
 #define SHAPE_TEXT_BYTES 128
 const char *operand_shape_text(const struct operands *operands, int id, char *text);

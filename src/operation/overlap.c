@@ -25,7 +25,7 @@ struct region {
 /* As far as is known for sure. */
 static void known_shape(const struct operands *operands, int id, int64_t shape[4])
 {
-    operand_shape(operands, id, shape);
+    operand_stored_shape(operands, id, shape);
     for (int axis = 0; axis < 4; ++axis) {
         if (operands->unknown_extents >> operands->operation->rows[id].axis[axis] & 1 && shape[axis] > 1) {
             shape[axis] = 1;
@@ -133,7 +133,7 @@ static int is_nested(const struct operands *operands, int id)
     const int64_t *stride = operands->tensor[id].stride;
     int64_t shape[4];
     int nested = 0;
-    operand_shape(operands, id, shape);
+    operand_stored_shape(operands, id, shape);
     for (int which = 0; which < 2 && !nested; ++which) {
         int64_t reach = 0;
         nested = 1;

@@ -162,7 +162,7 @@ static void scatter(const struct host_session *session, int id, const char *copy
     const struct tensor_place *place = &session->host->tensor[id];
     const int64_t element_bytes = (int64_t)operand_bytes(session->host, id);
     int64_t shape[4];
-    operand_shape(session->host, id, shape);
+    operand_stored_shape(session->host, id, shape);
     for (int64_t b = 0; b < shape[0]; ++b) {
         for (int64_t h = 0; h < shape[1]; ++h) {
             for (int64_t i = 0; i < shape[2]; ++i) {

@@ -361,10 +361,7 @@ static void write_gradient(const struct backward_detail *detail, const struct ca
     const struct gradient_sums *sums = &detail->sums[id];
     const clattn_type type = call->operands.element[operation_backward.rows[id].element];
     int64_t shape[4];
-    operand_shape(&call->operands, id, shape);
-    for (int axis = 0; axis < 4; ++axis) {
-        shape[axis] = sums->place->stride[axis] == 0 ? 1 : shape[axis];
-    }
+    operand_stored_shape(&call->operands, id, shape);
     for (int64_t n = 0; n < shape[0] * shape[1] * shape[2] * shape[3]; ++n) {
         const int64_t i = n / shape[3], h = i / shape[2];
         const int64_t at = place_index(sums->place, h / shape[1], h % shape[1], i % shape[2], n % shape[3]);

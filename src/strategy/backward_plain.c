@@ -214,21 +214,13 @@ static clattn_status run_dkey_dvalue(const struct backward_run *r, int of_value)
     return run_gradient(r, of_value ? GRADIENT_DVALUE : GRADIENT_DKEY, DKEY_DVALUE, &grid, &argument);
 }
 
-void backward_stored_shape(const struct backward_run *r, enum gradient_id id, int64_t shape[4])
-{
-    operand_shape(r->call.operands, (int)id, shape);
-    for (int axis = 0; axis < 4; ++axis) {
-        shape[axis] = r->call.operands->tensor[id].stride[axis] == 0 ? 1 : shape[axis];
-    }
-}
-
 /* Axes whose stride is 0 are walked by one work-item. */
 static clattn_status run_dbias(const struct backward_run *r)
 {
     int64_t shape[4], whole[4];
     double walked = 1;
     operand_shape(r->call.operands, GRADIENT_DBIAS, whole);
-    backward_stored_shape(r, GRADIENT_DBIAS, shape);
+    operand_stored_shape(r->call.operands, GRADIENT_DBIAS, shape);
     for (int axis = 0; axis < 4; ++axis) {
         walked *= shape[axis] < whole[axis] ? (double)whole[axis] : 1;
     }

@@ -41,7 +41,4 @@ clattn_status backward_run_scalars(const struct backward_run *run);
  * or 0 for blocks of rows. */
 clattn_status backward_run_head_sums(const struct backward_run *run, int of_rows);
 
-/* What a gradient has in memory: how long its axes are, those that are summed 1. */
-void backward_stored_shape(const struct backward_run *run, enum gradient_id id, int64_t shape[4]);
-
 #endif

@@ -11,7 +11,8 @@
 #include "plan/row_blocks.h"
 #include "strategy/strategies.h"
 
-_Static_assert(sizeof(clattn_sums) <= ATTENTION_OWN_BYTES && sizeof(clattn_rectangles) <= ATTENTION_OWN_BYTES,
+_Static_assert(sizeof(clattn_sums) <= ATTENTION_OWN_BYTES && sizeof(clattn_rectangles) <= ATTENTION_OWN_BYTES &&
+                   sizeof(clattn_bias_sums) <= ATTENTION_OWN_BYTES,
                "more arguments than every device takes");
 
 #define COLUMNS_MAX 1024 /* head_dim + head_dim_v: what a work-group has of them lives in private memory */
@@ -144,15 +145,35 @@ static int64_t launch_elements(const struct backward_problem *b, const struct ba
     return backward_simd_place(b, state, groups, rows, p->query_len * state->group, p->key_len, at, total_at);
 }
 
+/* What is left of the limit. */
+static int64_t elements_left(const struct clattn_plan *plan)
+{
+    const int64_t limit_bytes = (int64_t)plan->context->workspace_limit_bytes;
+    return limit_bytes > (int64_t)plan->workspace_bytes
+               ? (limit_bytes - (int64_t)plan->workspace_bytes) / (int64_t)sizeof(float)
+               : 0;
+}
+
+/* For parts of dbias, which axes of it are summed only a call says: for as many work-groups as keep a device busy, or
+ * all that there may be, as far as the limit allows, and for one part and its total at least. */
+static int64_t bias_elements(const struct clattn_plan *plan, const struct backward_simd *state)
+{
+    const struct backward_problem *b = backward_problem(plan->problem);
+    const clattn_problem *p = &b->attention.p;
+    const int64_t groups[] = { p->batch * p->query_heads, row_blocks_of(p->query_len, state->block_rows),
+                               row_blocks_of(p->key_len, state->block_keys) };
+    const int64_t of_part = (int64_t)state->block_rows * state->block_keys, left = elements_left(plan) / of_part;
+    const int64_t all = product_of_extents(groups, 3), most = all >= 0 && all < 4 * BIAS_GROUPS ? all : 4 * BIAS_GROUPS;
+    const int64_t parts = left < most ? left : most;
+    return backward_wants(b, CLATTN_GRADIENT_BIAS) ? (parts > 2 ? parts : 2) * of_part : 0;
+}
+
 /* As many groups as fit the limit, or of one group as many rows: whole rectangles, else whole blocks of rows. */
 static void choose_parts(const struct clattn_plan *plan, struct backward_simd *state)
 {
     const struct backward_problem *b = backward_problem(plan->problem);
     const clattn_problem *p = &b->attention.p;
-    const int64_t all_rows = p->query_len * state->group, limit_bytes = (int64_t)plan->context->workspace_limit_bytes;
-    const int64_t left = limit_bytes > (int64_t)plan->workspace_bytes
-                             ? (limit_bytes - (int64_t)plan->workspace_bytes) / (int64_t)sizeof(float)
-                             : 0;
+    const int64_t all_rows = p->query_len * state->group, left = elements_left(plan);
     const int64_t of_group = launch_elements(b, state, 1, all_rows);
     state->rows = all_rows;
     state->groups = of_group > 0 ? left / of_group : p->batch * p->kv_heads;
@@ -196,7 +217,10 @@ static clattn_status measure(struct clattn_plan *plan, struct backward_simd *sta
         plan->workspace_bytes = (plan->workspace_bytes + 63) / 64 * 64;
         state->sums_at = (int64_t)(plan->workspace_bytes / sizeof(float));
         choose_parts(plan, state);
-        plan->workspace_bytes += (size_t)launch_elements(b, state, state->groups, state->rows) * sizeof(float);
+        state->bias_elements = bias_elements(plan, state);
+        const int64_t elements = launch_elements(b, state, state->groups, state->rows);
+        plan->workspace_bytes += (size_t)(elements > state->bias_elements ? elements : state->bias_elements) *
+                                 sizeof(float);
     }
     return status;
 }
@@ -212,8 +236,8 @@ static clattn_status build_kernel(struct clattn_plan *plan, const struct registe
     struct text options = TEXT_INIT;
     append_type_options(&b->attention, &options);
     append_problem_options(&b->attention, &options);
-    text_append(&options, " -D GROUP=%d -D VECTORS=%d -D PRODUCT_ROWS=%d -D PRODUCT_COLUMNS=%d", (int)group,
-                tile->vectors, tile->rows, tile->columns);
+    text_append(&options, " -D GROUP=%d -D VECTORS=%d -D PRODUCT_ROWS=%d -D PRODUCT_COLUMNS=%d",
+                (int)(group > 0 ? group : 1), tile->vectors, tile->rows, tile->columns);
     text_append(&options, " -D BLOCK_KEYS=%d -D BLOCK_ROWS=%d -D WANTS=%u -D PRODUCT=%d -D WEIGHT_PARTS=%d",
                 state->block_keys, state->block_rows, wants, (int)product, weight_parts);
     const clattn_status status = options.failed
@@ -238,6 +262,10 @@ static clattn_status build(struct clattn_plan *plan, const struct registers *til
     if (status == CLATTN_OK && wants & WANTED_BIAS) {
         status = build_kernel(plan, tile, product, weight_parts, 1, WANTED_BIAS, "bias_sums", &state->bias_sums);
     }
+    if (status == CLATTN_OK && wants & WANTED_BIAS) {
+        status =
+            build_kernel(plan, tile, product, weight_parts, 1, WANTED_BIAS, "add_bias_sums", &state->add_bias_sums);
+    }
     return status == CLATTN_OK ? backward_plain_build(plan, backward_head_sums_wanted(b), &state->plain) : status;
 }
 
@@ -258,7 +286,7 @@ static void describe(const struct clattn_plan *plan, const struct registers *til
                 (long long)row_blocks_of(p->query_len * state->group, RECTANGLE_ROWS));
     if (backward_wants(backward_problem(plan->problem), CLATTN_GRADIENT_BIAS)) {
         text_append(explain, "  dbias: stored by the rectangles; axes of stride 0 summed by a kernel of its own, which "
-                             "makes the pairs once more\n");
+                             "makes the pairs once more, in parts added in order\n");
     }
 }
 
@@ -277,7 +305,7 @@ clattn_status backward_simd_plan(struct clattn_plan *plan, struct text *explain,
     const struct blocks blocks = blocks_for(p, product);
     state->block_keys = blocks.keys;
     state->block_rows = blocks.rows;
-    state->group = problem_group(p) > 0 ? problem_group(p) : 1;
+    state->group = problem_group(p);
     state->columns = row_blocks_of(p->head_dim, tile_keys) * tile_keys;
     const clattn_status status = measure(plan, state);
     describe(plan, tile, words, explain);

@@ -14,11 +14,12 @@ enum { BACKWARD_SUMS = SUM_ROWS + 1 };
 struct backward_simd {
     struct backward_plain plain;
     struct kernel *rectangles, *add_sums;
-    struct kernel *bias_sums; /* where dbias is asked for */
-    int64_t sums_at;          /* elements of the workspace before them */
-    int64_t groups, rows;     /* of a launch, at most: key/value heads, packed rows of each */
-    int64_t columns;          /* of a row of dquery's sums */
-    int64_t group;            /* query heads of a key/value head */
+    struct kernel *bias_sums, *add_bias_sums; /* where dbias is asked for */
+    int64_t bias_elements;                    /* of the workspace, behind sums_at as the sums are: for parts of dbias */
+    int64_t sums_at;                          /* elements of the workspace before them */
+    int64_t groups, rows;                     /* of a launch, at most: key/value heads, packed rows of each */
+    int64_t columns;                          /* of a row of dquery's sums */
+    int64_t group;                            /* query heads of a key/value head; 0: there are none, nor rows */
     int block_keys, block_rows;
 };
 

@@ -34,7 +34,7 @@ static int stores_bias(const struct backward_run *r)
 {
     int64_t whole[4], stored[4];
     operand_shape(r->call.operands, GRADIENT_DBIAS, whole);
-    backward_stored_shape(r, GRADIENT_DBIAS, stored);
+    operand_stored_shape(r->call.operands, GRADIENT_DBIAS, stored);
     return has_bias(r) && memcmp(whole, stored, sizeof(whole)) == 0;
 }
 
@@ -154,20 +154,80 @@ static clattn_status run_parts(const struct backward_run *r, const struct backwa
     return status;
 }
 
-/* dbias where axes are summed: a work-group for some of the rows and keys that are not. */
-static clattn_status run_bias_sums(const struct backward_run *r, const struct backward_simd *state)
+/* ---- dbias where axes are summed ----------------------------------------------------------------- */
+
+/* Of this call: blocks of dbias, and parts of what each is the sum of, by its shape and strides alone. */
+struct bias_parts {
+    int64_t blocks, rows; /* rows: of a block */
+    int64_t parts, elements;
+};
+
+static struct bias_parts bias_parts_of(const struct backward_run *r, const struct backward_simd *state)
+{
+    const int64_t *stride = r->call.operands->tensor[GRADIENT_DBIAS].stride;
+    int64_t whole[4], stored[4];
+    operand_shape(r->call.operands, GRADIENT_DBIAS, whole);
+    const int of_rows = stride[2] == 0 && whole[2] != 1, of_keys = stride[3] == 0 && whole[3] != 1;
+    operand_stored_shape(r->call.operands, GRADIENT_DBIAS, stored);
+    const int64_t of_plane = row_blocks_of(stored[2], state->block_rows) * row_blocks_of(stored[3], state->block_keys);
+    const int64_t units = (stride[0] == 0 ? whole[0] : 1) * (stride[1] == 0 ? whole[1] : 1) *
+                          (of_rows ? row_blocks_of(whole[2], UNIT_ROWS) : 1) *
+                          (of_keys ? row_blocks_of(whole[3], SPLIT_KEYS) : 1);
+    const int64_t most = of_rows || of_keys ? units : units / BIAS_UNITS_LEAST;
+    const int64_t wanted = row_blocks_of(BIAS_GROUPS, of_plane);
+    const struct bias_parts found = { .blocks = stored[0] * stored[1] * of_plane,
+                                      .rows = of_rows ? 1 : state->block_rows,
+                                      .parts = most < wanted ? (most > 1 ? most : 1) : wanted,
+                                      .elements = (of_rows ? 1 : state->block_rows) *
+                                                  (of_keys ? 1 : state->block_keys) };
+    return found;
+}
+
+static clattn_status launch_bias(const struct backward_run *r, const struct backward_simd *state,
+                                 const struct bias_parts *bias, const clattn_bias_sums *work, int64_t blocks)
 {
     struct backward_call_arguments own = r->call;
-    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT];
-    int64_t shape[4];
-    backward_stored_shape(r, GRADIENT_DBIAS, shape);
-    const size_t global[3] = { (size_t)row_blocks_of(shape[3], state->block_keys),
-                               (size_t)row_blocks_of(shape[2], state->block_rows), (size_t)(shape[0] * shape[1]) };
-    const size_t local[3] = { 1, 1, 1 };
+    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
+    const size_t global[2] = { (size_t)blocks, (size_t)work->part_count }, local[2] = { 1, 1 };
+    const size_t global_rows[2] = { (size_t)bias->rows, (size_t)blocks };
+    const size_t local_rows[2] = { bias->rows % 16 == 0 ? 16 : 1, 1 };
     backward_call_take(&own, GRADIENT_DBIAS);
     backward_arguments(&own, arguments);
-    return launch(r->chain, state->bias_sums, 3, global, local, BACKWARD_ARGUMENT_COUNT, arguments);
+    arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(*work);
+    const clattn_status status =
+        launch(r->chain, state->bias_sums, 2, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
+    return status == CLATTN_OK && work->parts > 1 ? launch(r->chain, state->add_bias_sums, 2, global_rows, local_rows,
+                                                           BACKWARD_ARGUMENT_COUNT + 1, arguments)
+                                                  : status;
 }
+
+/* As many blocks at once as the workspace has room for with all of their parts; else one, and as many of its parts,
+ * which are added to the total of those before. */
+static clattn_status run_bias_sums(const struct backward_run *r, const struct backward_simd *state)
+{
+    const struct bias_parts bias = bias_parts_of(r, state);
+    const int64_t room = state->bias_elements / bias.elements, fits = room / bias.parts;
+    const int64_t block_step = bias.parts == 1 || fits > bias.blocks ? bias.blocks : fits > 0 ? fits : 1;
+    const int64_t part_step = bias.parts == 1 || fits > 0 ? bias.parts : room - 1;
+    clattn_bias_sums work = { .sums_at = state->sums_at,
+                              .total_at = state->sums_at + part_step * bias.elements,
+                              .parts = (int)bias.parts };
+    clattn_status status = CLATTN_OK;
+    for (int64_t block = 0; block < bias.blocks && status == CLATTN_OK; block += block_step) {
+        const int64_t blocks = bias.blocks - block < block_step ? bias.blocks - block : block_step;
+        work.first_block = block;
+        for (int64_t part = 0; part < bias.parts && status == CLATTN_OK; part += part_step) {
+            const int64_t end = part + part_step < bias.parts ? part + part_step : bias.parts;
+            work.first_part = (int)part;
+            work.part_count = (int)(end - part);
+            work.which = end < bias.parts ? SUM_GOES_ON : 0;
+            status = launch_bias(r, state, &bias, &work, blocks);
+        }
+    }
+    return status;
+}
+
+/* ---- the call ------------------------------------------------------------------------------------ */
 
 clattn_status backward_simd_enqueue(const struct clattn_plan *plan, const struct operands *operands,
                                     struct chain *chain)

@@ -2,8 +2,8 @@
  *
  * What gradients have to the last bit, for each strategy: independence of batch, workspace limit and of the other
  * gradients, scaling by powers of two, signs, NaN and keys that nobody sees, zeros, rows in another order, and rows
- * that see one key alone. Of biases and what has few elements: exact_others.c. What
- * they have within rounding: identities.c and two_ways.c. */
+ * that see one key alone. Of biases and what has few elements: exact_others.c; of problems without elements:
+ * exact_empty.c. What they have within rounding: identities.c and two_ways.c. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -324,6 +324,7 @@ static void check_strategy(const char *strategy)
     check_order_of_rows(strategy);
     check_one_key(strategy);
     exact_others(strategy, tight);
+    exact_empty(strategy);
     check_appended(strategy);
     check_hidden(strategy);
 }
@@ -336,6 +337,7 @@ int main(int argc, char **argv)
         printf("%s\n", clattn_last_error());
         return 1;
     }
+    exact_empty("reference");
     const int status = kind_main(argc, argv, 1, check_strategy);
     clattn_context_destroy(tight);
     return status;

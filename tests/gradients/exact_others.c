@@ -1,6 +1,7 @@
 /* What the gradients of biases, slopes, sinks and the scale have to the last bit. */
 #include "exact_others.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,8 +116,98 @@ static void check_others(const char *strategy, clattn_context *tight)
     }
 }
 
+/* dbias of many heads of few rows and keys, or of few of many, with axes summed: the sums go in parts. */
+static void begin_long(struct gradient_call *g, const struct kind *kind, const char *strategy, unsigned summed)
+{
+    clattn_problem p = kind_problem(kind);
+    p.bias_type = CLATTN_FLOAT32;
+    kind_begin(g, &p, strategy, kind_normal);
+    g->problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_BIAS;
+    kind_report(strategy, "long sums: forward", kind_finish(g, kind_normal));
+    place_summed(g, GRADIENT_DBIAS, summed);
+}
+
+/* dbias of the first entry of a batch alone, where batch entries are not summed. */
+static int is_of_slice(const struct gradient_call *whole, const struct kind *kind, const char *strategy,
+                       unsigned summed)
+{
+    struct kind slice = *kind;
+    struct gradient_call first;
+    slice.batch = 1;
+    begin_long(&first, &slice, strategy, summed);
+    for (int id = 0; id < BACKWARD_TENSOR_COUNT; ++id) {
+        const struct test_array *from = id < TENSOR_COUNT ? &whole->test.arrays[id] : &whole->arrays[id];
+        struct test_array *to = id < TENSOR_COUNT ? &first.test.arrays[id] : &first.arrays[id];
+        if (to->data && id <= GRADIENT_DOUT) {
+            memcpy(to->data, from->data, (size_t)to->count * to->element_bytes);
+        }
+    }
+    const struct test_array *found = &first.arrays[GRADIENT_DBIAS];
+    const int good = gradient_call_run(kind_context, &first, 0) == CLATTN_OK &&
+                     memcmp(found->data, whole->arrays[GRADIENT_DBIAS].data, (size_t)found->count * sizeof(float)) == 0;
+    gradient_call_free(&first);
+    return good;
+}
+
+static void check_long_sums(const char *strategy, clattn_context *tight)
+{
+    static const struct kind kinds[] = { { "many heads", 9, 16, 8, 40, 50, 20, 12, 0, 0 },
+                                         { "many rows", 2, 2, 1, 600, 530, 8, 8, 1, 0 } };
+    static const unsigned summed[] = { 2, 3, 7, 10, 14, 15 };
+    for (size_t n = 0; n < 2 * sizeof(summed) / sizeof(summed[0]); ++n) {
+        const struct kind *kind = &kinds[n & 1];
+        struct gradient_verdict verdict = { .wrong = 0 };
+        struct gradient_call whole, other;
+        begin_long(&whole, kind, strategy, summed[n / 2]);
+        const int good = gradient_call_run(kind_context, &whole, 0) == CLATTN_OK;
+        const int right = good && gradient_call_check(&whole, &verdict) == CLATTN_OK && verdict.wrong == 0;
+        kind_report(strategy, "long sums: as the reference", right || !printf("%s\n", verdict.first));
+        begin_long(&other, kind, strategy, summed[n / 2]);
+        kind_report(strategy, "long sums: bits with another workspace limit",
+                    good && gradient_call_run(tight, &other, 0) == CLATTN_OK &&
+                        kind_same_bits(&whole, &other, GRADIENT_DBIAS));
+        kind_report(strategy, "long sums: bits of another run",
+                    good && gradient_call_run(kind_context, &other, 1) == CLATTN_OK &&
+                        kind_same_bits(&whole, &other, GRADIENT_DBIAS));
+        if (!(summed[n / 2] & 1)) {
+            kind_report(strategy, "long sums: bits of a slice of the batch",
+                        good && is_of_slice(&whole, kind, strategy, summed[n / 2]));
+        }
+        gradient_call_free(&other);
+        gradient_call_free(&whole);
+    }
+}
+
+/* A key that the row attends with a weight of 0, since their logit is -inf: 0 times that is NaN, whatever the zero's
+ * sign, in dscale as in dquery. Of as many keys as no block of them is cut. */
+static void check_attended_infinity(const char *strategy)
+{
+    const struct kind kind = { "infinity", 1, 1, 1, 1, 512, 20, 12, 0, 0 };
+    for (int sign = -1; sign <= 1; sign += 2) {
+        const clattn_problem p = kind_problem(&kind);
+        struct gradient_verdict verdict = { .wrong = 0 };
+        struct gradient_call g;
+        kind_begin(&g, &p, strategy, kind_normal);
+        test_call_set(&g.test, TENSOR_QUERY, 0, 0, 0, 0, 1);
+        test_call_set(&g.test, TENSOR_KEY, 0, 0, 300, 0, -INFINITY);
+        for (int64_t c = 0; c < kind.head_dim_v; ++c) {
+            test_call_set(&g.test, TENSOR_VALUE, 0, 0, 300, c, 8 * sign);
+        }
+        int good = kind_finish(&g, kind_normal);
+        for (int64_t c = 0; c < kind.head_dim_v; ++c) {
+            gradient_call_set(&g, GRADIENT_DOUT, 0, 0, 0, c, 1);
+        }
+        good = good && gradient_call_run(kind_context, &g, 0) == CLATTN_OK &&
+               gradient_call_check(&g, &verdict) == CLATTN_OK && isnan(kind_get(&g.arrays[GRADIENT_DSCALE], 0));
+        kind_report(strategy, "an infinity that is attended", good && verdict.wrong == 0);
+        gradient_call_free(&g);
+    }
+}
+
 void exact_others(const char *strategy, clattn_context *tight)
 {
+    check_attended_infinity(strategy);
+    check_long_sums(strategy, tight);
     check_one_key_of_bias(strategy);
     check_others(strategy, tight);
 }

@@ -1,4 +1,4 @@
-/* A part of exact_gradients. */
+/* Parts of exact_gradients. */
 #ifndef CLATTN_TESTS_GRADIENTS_EXACT_OTHERS_H
 #define CLATTN_TESTS_GRADIENTS_EXACT_OTHERS_H
 
@@ -6,5 +6,9 @@
 
 /* Reports what the gradients beside the three have to the last bit. `tight`: a context with room for nearly nothing. */
 void exact_others(const char *strategy, clattn_context *tight);
+
+/* Reports whether the gradients of problems without a batch entry, head, row or key are 0: exact_empty.c. strategy:
+ * "reference", too. */
+void exact_empty(const char *strategy);
 
 #endif

@@ -50,6 +50,7 @@ struct row {
 #define GRADIENT_PLACE(field) FIELD(clattn_place, field)
 #define RECTANGLES(field) FIELD(clattn_rectangles, field)
 #define SUMS(field) FIELD(clattn_sums, field)
+#define BIAS_SUMS(field) FIELD(clattn_bias_sums, field)
 #define SIMT_PART(field) FIELD(clattn_simt_part, field)
 
 /* clang-format off */
@@ -121,6 +122,8 @@ static const struct row rows[] = {
     RECTANGLES(first_group) RECTANGLES(groups) RECTANGLES(first_row) RECTANGLES(rows)
     STRUCT(clattn_sums) SUMS(sums_at) SUMS(total_at) SUMS(first_group) SUMS(groups) SUMS(first_row) SUMS(rows)
     SUMS(which) SUMS(continues)
+    STRUCT(clattn_bias_sums) BIAS_SUMS(sums_at) BIAS_SUMS(total_at) BIAS_SUMS(first_block) BIAS_SUMS(parts)
+    BIAS_SUMS(first_part) BIAS_SUMS(part_count) BIAS_SUMS(which)
     STRUCT(clattn_simt_part) SIMT_PART(first_tile) SIMT_PART(tiles) SIMT_PART(first_plane) SIMT_PART(wants)
     SIMT_PART(dvalue_accumulate)
 };

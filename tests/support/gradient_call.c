@@ -114,6 +114,9 @@ void gradient_call_place(struct gradient_call *g, int id, const struct test_layo
     }
     memset(array->data, POISON, (size_t)array->count * array->element_bytes);
     tensor->data = array->data;
+    for (int axis = 0; axis < 4; ++axis) {
+        n[axis] = l->broadcast[axis] ? 1 : n[axis]; /* of nothing, there is a sum */
+    }
     for (int64_t at = 0; at < n[0] * n[1] * n[2] * n[3]; ++at) {
         const int64_t i = at / n[3], h = i / n[2];
         array->reached[index_of(g, id, h / n[1], h % n[1], i % n[2], at % n[3])] = 1;
