@@ -18,6 +18,8 @@ libclattn_tool_la_SOURCES = \
 	tools/bench_data.h \
 	tools/bench_kernels.c \
 	tools/bench_kernels.h \
+	tools/bench_pairs.c \
+	tools/bench_pairs.h \
 	tools/bench_read.c \
 	tools/bench_read.h \
 	tools/bench_shapes.c \
@@ -120,6 +122,8 @@ libclattn_tool_la_SOURCES = \
 	tools/options.h \
 	tools/output.c \
 	tools/output.h \
+	tools/page_pools.c \
+	tools/page_pools.h \
 	tools/part.c \
 	tools/part.h \
 	tools/plot.c \
