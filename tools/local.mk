@@ -182,6 +182,7 @@ CLEANFILES += tools/bench_shapes_text.h
 EXTRA_DIST += bench/shapes.txt bench/chart.py bench/timing.py bench/calls bench/compare bench/models
 EXTRA_DIST += bench/peer-environment bench/python-figures bench/runtimes
 EXTRA_DIST += bench/decoders/compare bench/decoders/environment bench/decoders/ggml_decode.c
+EXTRA_DIST += bench/decoders/model bench/decoders/llama_steps.c
 
 EXTRA_DIST += examples/data
 
