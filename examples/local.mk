@@ -52,6 +52,17 @@ generate_sources = \
 	examples/generate/words.c \
 	examples/generate/words.h
 
+# For bench/decoders/model, and made when it is named.
+EXTRA_PROGRAMS = bench/decoders/clattn_steps
+CLEANFILES += bench/decoders/clattn_steps
+bench_decoders_clattn_steps_LDADD = $(example_libraries)
+bench_decoders_clattn_steps_SOURCES = \
+	bench/decoders/clattn_steps.c \
+	examples/generate/cache.c \
+	examples/generate/engine.c \
+	examples/generate/gguf.c \
+	examples/generate/model.c
+
 if TESTS_ENABLED
 check_PROGRAMS += $(example_programs) examples/generate/generate
 TESTS += $(example_programs)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench_call.h"
+#include "bench_pairs.h"
 #include "check_gradients.h"
 #include "library.h"
 

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench_pairs.h"
+#include "operation/pools.h"
+#include "page_pools.h"
 #include "problem_options.h"
 
 /* ---- random numbers: SplitMix64 (Steele, Lea and Flood, 2014) and Box-Muller ---- */
@@ -139,49 +142,6 @@ static struct extents extents_of(const clattn_problem *p, enum bench_tensor id)
     }
 }
 
-int64_t bench_key_length(const clattn_problem *p, int64_t batch_entry)
-{
-    return p->features & CLATTN_WITH_KEY_LENGTHS && p->page_size == 0
-               ? (int64_t)((double)p->key_len * (double)(batch_entry + 1) / (double)p->batch)
-               : p->key_len;
-}
-
-/* Keys from `low` to `high` are in sight of a query, of the first `always` too. */
-static int64_t count_keys(int64_t low, int64_t high, int64_t always)
-{
-    if (low < 0) {
-        low = 0;
-    }
-    if (high < low) {
-        return always;
-    }
-    return high + 1 - low + (always < low ? always : low) + (always > high + 1 ? always - high - 1 : 0);
-}
-
-static int64_t visible_keys(const clattn_problem *p, int64_t position, int64_t length)
-{
-    const int64_t end = p->causal && position + 1 < length ? position + 1 : length;
-    const int64_t last = end > 0 ? end : 0;
-    const int has_left = p->window_left >= 0, has_right = p->window_right >= 0;
-    const int64_t right = has_right ? position + p->window_right : last - 1;
-    const int64_t always = has_left || has_right ? p->always_visible_keys : 0;
-    return count_keys(has_left ? position - p->window_left : 0, right < last ? right : last - 1,
-                      always < last ? always : last);
-}
-
-double bench_visible_pairs(const clattn_problem *p)
-{
-    double pairs = 0;
-    for (int64_t b = 0; b < p->batch; b++) {
-        const int64_t length = bench_key_length(p, b);
-        const int64_t offset = p->alignment == CLATTN_ALIGN_BOTTOM_RIGHT ? length - p->query_len : 0;
-        for (int64_t i = 0; i < p->query_len; i++) {
-            pairs += (double)visible_keys(p, i + offset, length);
-        }
-    }
-    return pairs;
-}
-
 /* A machine that promises more memory than it has would end the process while the tensors are
  * filled: refuse what is more than it has in all, twice for CPU devices, whose buffers are there
  * too. */
@@ -268,26 +228,50 @@ static int make_tensors(const clattn_problem *p, struct bench_data *data, struct
 
 /* ---- placing them ---- */
 
-static int make_buffers(clattn_context *context, struct bench_data *data, struct failure *failure)
+/* With the bytes of `content`; NULL: of an output, which has none. */
+static int make_buffer(clattn_context *context, const void *content, size_t bytes, cl_mem *buffer,
+                       struct failure *failure)
 {
-    for (int id = 0; id < BENCH_TENSORS; id++) {
-        struct tensor *tensor = &data->tensor[id];
-        size_t bytes = tensor->data ? tensor_bytes(tensor) : 0;
-        cl_mem_flags flags = id >= BENCH_OUTPUTS ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
-        cl_int code = CL_SUCCESS;
-        if (!tensor->data) {
-            continue;
-        }
-        data->buffer[id] = clCreateBuffer(clattn_context_cl(context), flags, bytes ? bytes : 1, NULL, &code);
-        if (code == CL_SUCCESS && bytes && id < BENCH_OUTPUTS) {
-            code = clEnqueueWriteBuffer(clattn_context_queue(context), data->buffer[id], CL_TRUE, 0, bytes,
-                                        tensor->data, 0, NULL, NULL);
-        }
-        if (code != CL_SUCCESS) {
-            return failure_failed(failure, "%zu bytes on the device: OpenCL error %d", bytes, code);
+    cl_int code = CL_SUCCESS;
+    *buffer = clCreateBuffer(clattn_context_cl(context), content ? CL_MEM_READ_ONLY : CL_MEM_READ_WRITE,
+                             bytes ? bytes : 1, NULL, &code);
+    if (code == CL_SUCCESS && bytes && content) {
+        code = clEnqueueWriteBuffer(clattn_context_queue(context), *buffer, CL_TRUE, 0, bytes, content, 0, NULL, NULL);
+    }
+    return code == CL_SUCCESS ? 0 : failure_failed(failure, "%zu bytes on the device: OpenCL error %d", bytes, code);
+}
+
+/* Keys or values, a buffer for each part of their pool. */
+static int make_pools(const clattn_problem *p, clattn_context *context, struct bench_data *data, enum bench_tensor id,
+                      struct failure *failure)
+{
+    const struct tensor *tensor = &data->tensor[id];
+    const size_t page_bytes = p->pages > 0 ? tensor_bytes(tensor) / (size_t)p->pages : 0;
+    const char *content = tensor->data;
+    int result = 0;
+    for (int pool = 0; pool < pools_of(p) && result == 0; pool++) {
+        const size_t bytes = page_bytes * (size_t)pools_pages(p->pages, p->pool_pages, pool);
+        cl_mem *buffer = pool == 0 ? &data->buffer[id] : &data->more[id - BENCH_KEY][pool - 1];
+        result = make_buffer(context, content, bytes, buffer, failure);
+        content += bytes;
+    }
+    return result;
+}
+
+static int make_buffers(const clattn_problem *p, clattn_context *context, struct bench_data *data,
+                        struct failure *failure)
+{
+    int result = 0;
+    for (int id = 0; id < BENCH_TENSORS && result == 0; id++) {
+        const struct tensor *tensor = &data->tensor[id];
+        if (tensor->data && (id == BENCH_KEY || id == BENCH_VALUE) && pools_of(p) > 1) {
+            result = make_pools(p, context, data, (enum bench_tensor)id, failure);
+        } else if (tensor->data) {
+            result = make_buffer(context, id < BENCH_OUTPUTS ? tensor->data : NULL, tensor_bytes(tensor),
+                                 &data->buffer[id], failure);
         }
     }
-    return 0;
+    return result;
 }
 
 /* An axis of one element serves all: a broadcast one, or one that has no more. */
@@ -311,6 +295,18 @@ static void place(const clattn_problem *p, struct bench_data *data, int id)
     memcpy(device->stride, host->stride, sizeof host->stride);
 }
 
+/* The further buffers begin with their pages; on the host they are one array. */
+static void place_pools(const clattn_problem *p, struct bench_data *data)
+{
+    page_pools_place(p, &data->host);
+    for (int pool = 0; pool < pools_of(p) - 1; pool++) {
+        data->device.key_pools[pool] = data->device.key;
+        data->device.value_pools[pool] = data->device.value;
+        data->device.key_pools[pool].buffer = data->more[0][pool];
+        data->device.value_pools[pool].buffer = data->more[1][pool];
+    }
+}
+
 int bench_data_make(const clattn_problem *problem, clattn_context *context, struct bench_data *data,
                     struct failure *failure)
 {
@@ -320,12 +316,13 @@ int bench_data_make(const clattn_problem *problem, clattn_context *context, stru
     data->host = host;
     data->device = device;
     if (check_memory(problem, failure) != 0 || make_tensors(problem, data, failure) != 0 ||
-        make_buffers(context, data, failure) != 0) {
+        make_buffers(problem, context, data, failure) != 0) {
         return -1;
     }
     for (int id = 0; id < BENCH_TENSORS; id++) {
         place(problem, data, id);
     }
+    place_pools(problem, data);
     return 0;
 }
 
@@ -335,6 +332,11 @@ void bench_data_free(struct bench_data *data)
         tensor_free(&data->tensor[id]);
         if (data->buffer[id]) {
             clReleaseMemObject(data->buffer[id]);
+        }
+    }
+    for (int i = 0; i < 6; i++) {
+        if (data->more[i / 3][i % 3]) {
+            clReleaseMemObject(data->more[i / 3][i % 3]);
         }
     }
 }

@@ -25,7 +25,8 @@ enum bench_tensor {
 
 struct bench_data {
     struct tensor tensor[BENCH_TENSORS]; /* data NULL where the problem has none */
-    cl_mem buffer[BENCH_TENSORS];
+    cl_mem buffer[BENCH_TENSORS];        /* of a pool in several buffers the first one's */
+    cl_mem more[2][3];                   /* the others, of keys and of values; clattn_tensors.key_pools, value_pools */
     clattn_host_tensors host;
     clattn_tensors device;
 };
@@ -35,12 +36,6 @@ struct bench_data {
 int bench_data_make(const clattn_problem *problem, clattn_context *context, struct bench_data *data,
                     struct failure *failure);
 void bench_data_free(struct bench_data *data);
-
-/* Keys of a batch entry: even steps up to key_len in the last one, where the problem has key lengths; all in pages. */
-int64_t bench_key_length(const clattn_problem *problem, int64_t batch_entry);
-
-/* Pairs of a query and a key of the batch that may see each other, whatever a mask says. */
-double bench_visible_pairs(const clattn_problem *problem);
 
 /* Normal random numbers, the same for the same seed. */
 void bench_data_fill_normal(struct tensor *tensor, uint64_t seed);

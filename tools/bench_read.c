@@ -29,9 +29,31 @@ static const char source[] = "__kernel __attribute__((reqd_work_group_size(ITEMS
                              "    sums[get_global_id(1) * get_global_size(0) + get_global_id(0)] = a + b + c + d;\n"
                              "}\n";
 
-static size_t vectors_of(const struct bench_data *data, enum bench_tensor id, size_t vector_bytes)
+static cl_ulong vectors_of(cl_mem buffer, size_t vector_bytes)
 {
-    return tensor_bytes(&data->tensor[id]) / vector_bytes;
+    size_t bytes = 0;
+    clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    return bytes / vector_bytes;
+}
+
+static void add_part(cl_mem key, cl_mem value, size_t vector_bytes, struct bench_read *read)
+{
+    read->part[read->parts].key = key;
+    read->part[read->parts].value = value;
+    read->part[read->parts].key_vectors = vectors_of(key, vector_bytes);
+    read->part[read->parts++].value_vectors = vectors_of(value, vector_bytes);
+}
+
+/* The first part has the most. */
+static void find_parts(const struct bench_data *data, size_t vector_bytes, struct bench_read *read)
+{
+    add_part(data->buffer[BENCH_KEY], data->buffer[BENCH_VALUE], vector_bytes, read);
+    for (int pool = 0; pool < 3 && data->more[0][pool]; pool++) {
+        add_part(data->more[0][pool], data->more[1][pool], vector_bytes, read);
+    }
+    for (int i = 0; i < read->parts; i++) {
+        read->bytes += (double)(read->part[i].key_vectors + read->part[i].value_vectors) * (double)vector_bytes;
+    }
 }
 
 static int is_cpu(cl_device_id device)
@@ -56,18 +78,16 @@ static cl_int build(clattn_context *context, const char *options, struct bench_r
     return code;
 }
 
-static cl_int set_arguments(const struct bench_data *data, size_t vector_bytes, const struct bench_read *read)
+static cl_int set_arguments(const struct bench_read *read, int part)
 {
-    const cl_ulong keys = vectors_of(data, BENCH_KEY, vector_bytes);
-    const cl_ulong values = vectors_of(data, BENCH_VALUE, vector_bytes);
     const struct {
         size_t bytes;
         const void *value;
     } arguments[] = {
-        { sizeof(cl_mem), &data->buffer[BENCH_KEY] },
-        { sizeof keys, &keys },
-        { sizeof(cl_mem), &data->buffer[BENCH_VALUE] },
-        { sizeof values, &values },
+        { sizeof(cl_mem), &read->part[part].key },
+        { sizeof(cl_ulong), &read->part[part].key_vectors },
+        { sizeof(cl_mem), &read->part[part].value },
+        { sizeof(cl_ulong), &read->part[part].value_vectors },
         { sizeof(cl_mem), &read->sums },
     };
     cl_int code = CL_SUCCESS;
@@ -82,24 +102,20 @@ int bench_read_make(clattn_context *context, const struct bench_data *data, stru
 {
     const int cpu = is_cpu(clattn_context_device(context));
     const size_t vector_bytes = cpu ? 64 : 16;
-    const size_t keys = vectors_of(data, BENCH_KEY, vector_bytes);
-    const size_t values = vectors_of(data, BENCH_VALUE, vector_bytes);
-    const size_t most = keys > values ? keys : values;
     char options[96];
     cl_int code;
     memset(read, 0, sizeof *read);
+    find_parts(data, vector_bytes, read);
+    const cl_ulong keys = read->part[0].key_vectors, values = read->part[0].value_vectors;
+    const size_t most = (size_t)(keys > values ? keys : values);
     read->items = cpu ? 1 : GPU_ITEMS;
     read->groups = most ? (most + GROUP_VECTORS - 1) / GROUP_VECTORS : 1;
-    read->bytes = (double)(keys + values) * (double)vector_bytes;
     snprintf(options, sizeof options, "-D VECTOR=%s -D ITEMS=%zu -D GROUP_VECTORS=%d", cpu ? "uint16" : "uint4",
              read->items, GROUP_VECTORS);
     code = build(context, options, read);
     if (code == CL_SUCCESS) {
         read->sums = clCreateBuffer(clattn_context_cl(context), CL_MEM_WRITE_ONLY,
                                     2 * read->groups * read->items * vector_bytes, NULL, &code);
-    }
-    if (code == CL_SUCCESS) {
-        code = set_arguments(data, vector_bytes, read);
     }
     if (code != CL_SUCCESS) {
         return failure_failed(failure, "the kernel of the plain read: OpenCL error %d", code);
@@ -124,7 +140,13 @@ int bench_read_run(clattn_context *context, const struct bench_read *read, struc
 {
     const size_t global[2] = { read->groups * read->items, 2 }, local[2] = { read->items, 1 };
     cl_command_queue queue = clattn_context_queue(context);
-    cl_int code = clEnqueueNDRangeKernel(queue, read->kernel, 2, NULL, global, local, 0, NULL, NULL);
+    cl_int code = CL_SUCCESS;
+    for (int part = 0; part < read->parts && code == CL_SUCCESS; part++) {
+        code = set_arguments(read, part);
+        if (code == CL_SUCCESS) {
+            code = clEnqueueNDRangeKernel(queue, read->kernel, 2, NULL, global, local, 0, NULL, NULL);
+        }
+    }
     if (code == CL_SUCCESS) {
         code = clFinish(queue);
     }

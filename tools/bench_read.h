@@ -9,6 +9,11 @@ struct bench_read {
     cl_program program;
     cl_kernel kernel;
     cl_mem sums;
+    struct {
+        cl_mem key, value;
+        cl_ulong key_vectors, value_vectors;
+    } part[4]; /* a pool in several buffers is read by a launch for each */
+    int parts;
     size_t groups, items;
     double bytes; /* that a run reads */
 };

@@ -177,7 +177,7 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     p.query_len = rows;
     p.key_len = entry->key_len;
     p.features &= ~(uint32_t)(CLATTN_WITH_VARLEN | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_PAGES);
-    p.page_size = p.pages = p.ring = 0;
+    p.page_size = p.pages = p.pool_pages = p.ring = 0;
     p.allow_tf32 = 0;
     p.allow_rounded_weights = 0;
     p.features |= CLATTN_WITH_LSE;

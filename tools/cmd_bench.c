@@ -6,6 +6,7 @@
 
 #include "bench_backward.h"
 #include "bench_call.h"
+#include "bench_pairs.h"
 #include "bench_read.h"
 #include "bench_shapes.h"
 #include "bench_table.h"
@@ -24,7 +25,7 @@ static const struct option_group groups[] = {
     { "Shapes", { OPTION_SHAPE, OPTION_BENCH_CAUSAL, OPTION_MASK_KIND, OPTION_SHAPES, OPTION_TYPE } },
     { "For all shapes",
       { OPTION_WINDOW, OPTION_ALWAYS, OPTION_BENCH_ALIGN, OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_SINKS,
-        OPTION_BENCH_KEY_LENGTHS, OPTION_PAGE_SIZE, OPTION_KEY_TYPE, OPTION_VALUE_TYPE, OPTION_RING,
+        OPTION_BENCH_KEY_LENGTHS, OPTION_PAGE_SIZE, OPTION_POOLS, OPTION_KEY_TYPE, OPTION_VALUE_TYPE, OPTION_RING,
         OPTION_WITH_LSE } },
     { "How",
       { OPTION_SECONDS, OPTION_BACKWARD, OPTION_READ, OPTION_KERNELS, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL,

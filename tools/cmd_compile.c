@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "library.h"
+#include "page_pools.h"
 #include "problem_options.h"
 #include "program/context.h"
 #include "progress.h"
@@ -29,9 +30,9 @@ static int count_binaries(const char *folder)
 }
 
 /* Plans as on a device without a compiler; in fact without one where `with_compiler` is 0. */
-static int plan(const struct options *options, const clattn_problem *problem, int with_compiler,
-                struct failure *failure)
+static int plan(const struct options *options, const clattn_problem *asked, int with_compiler, struct failure *failure)
 {
+    clattn_problem problem = *asked;
     clattn_context *context;
     clattn_plan *made;
     clattn_status status;
@@ -40,7 +41,8 @@ static int plan(const struct options *options, const clattn_problem *problem, in
     }
     context->device.runs_clblast = 0;
     context->device.has_compiler &= with_compiler;
-    status = clattn_plan_create(context, problem, &made);
+    page_pools_fit(options, context, &problem);
+    status = clattn_plan_create(context, &problem, &made);
     if (status == CLATTN_OK) {
         clattn_plan_destroy(made);
     } else {
@@ -89,7 +91,7 @@ static int run(const struct options *options, struct failure *failure)
 static const struct option_group groups[] = {
     { "The problem",
       { OPTION_SHAPE, OPTION_TYPE, OPTION_CAUSAL, OPTION_ALIGN, OPTION_WINDOW, OPTION_ALWAYS, OPTION_MASK_KIND,
-        OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_KEY_LENGTHS, OPTION_PAGE_SIZE, OPTION_WITH_SINKS,
+        OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_KEY_LENGTHS, OPTION_PAGE_SIZE, OPTION_POOLS, OPTION_WITH_SINKS,
         OPTION_WITH_VARLEN, OPTION_WITH_LSE, OPTION_WITH_WEIGHTS } },
     { "How",
       { OPTION_BINARIES, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_ROUNDED_WEIGHTS,

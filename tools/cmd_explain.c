@@ -5,6 +5,8 @@
 #include "commands.h"
 #include "document.h"
 #include "library.h"
+#include "operation/pools.h"
+#include "page_pools.h"
 #include "problem_options.h"
 #include "progress.h"
 
@@ -28,9 +30,13 @@ static struct token_reads find_token_reads(const clattn_problem *p)
     return reads;
 }
 
-static void print_text(const clattn_plan *plan, const struct token_reads *reads)
+static void print_text(const clattn_problem *problem, const clattn_plan *plan, const struct token_reads *reads)
 {
+    char pools[PAGE_POOLS_TEXT];
     fputs(clattn_plan_explain(plan), stdout);
+    if (pools_of(problem) > 1) {
+        printf("pool: %s\n", page_pools_text(problem, pools));
+    }
     printf("a token: reads %lld bytes: %lld keys and values of %lld heads, %lld and %lld bytes each\n",
            (long long)reads->bytes, (long long)reads->keys, (long long)reads->heads, (long long)reads->key_bytes,
            (long long)reads->value_bytes);
@@ -58,8 +64,8 @@ static void add_costs(cJSON *document, const clattn_plan *plan)
     }
 }
 
-static int print_json(const clattn_context *context, const clattn_plan *plan, const struct token_reads *reads,
-                      struct failure *failure)
+static int print_json(const clattn_context *context, const clattn_problem *problem, const clattn_plan *plan,
+                      const struct token_reads *reads, struct failure *failure)
 {
     cJSON *document = document_begin("explain", context);
     cJSON_AddStringToObject(document, "strategy", clattn_plan_strategy(plan));
@@ -72,6 +78,9 @@ static int print_json(const clattn_context *context, const clattn_plan *plan, co
     cJSON_AddNumberToObject(token, "heads", (double)reads->heads);
     cJSON_AddNumberToObject(token, "key_bytes", (double)reads->key_bytes);
     cJSON_AddNumberToObject(token, "value_bytes", (double)reads->value_bytes);
+    if (problem->page_size > 0) {
+        page_pools_tell(document, problem);
+    }
     document_add_lines(document, "explanation", clattn_plan_explain(plan));
     return document_print(document, failure);
 }
@@ -89,15 +98,16 @@ static int run(const struct options *options, struct failure *failure)
     if (library_open(options, &context, failure) != 0) {
         return -1;
     }
+    page_pools_fit(options, context, &problem);
     progress_begin("explain", "compiling kernels");
     status = clattn_plan_create(context, &problem, &plan);
     progress_end();
     if (status == CLATTN_OK) {
         const struct token_reads reads = find_token_reads(&problem);
         if (options->value[OPTION_JSON]) {
-            result = print_json(context, plan, &reads, failure);
+            result = print_json(context, &problem, plan, &reads, failure);
         } else {
-            print_text(plan, &reads);
+            print_text(&problem, plan, &reads);
         }
         clattn_plan_destroy(plan);
     } else {
@@ -112,7 +122,8 @@ static const struct option_group groups[] = {
       { OPTION_SHAPE, OPTION_TYPE, OPTION_CAUSAL, OPTION_ALIGN, OPTION_WINDOW, OPTION_ALWAYS, OPTION_MASK_KIND,
         OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_KEY_LENGTHS, OPTION_WITH_SINKS, OPTION_WITH_VARLEN,
         OPTION_WITH_LSE, OPTION_WITH_WEIGHTS } },
-    { "How keys and values are kept", { OPTION_PAGE_SIZE, OPTION_KEY_TYPE, OPTION_VALUE_TYPE, OPTION_RING } },
+    { "How keys and values are kept",
+      { OPTION_PAGE_SIZE, OPTION_POOLS, OPTION_KEY_TYPE, OPTION_VALUE_TYPE, OPTION_RING } },
     { "How",
       { OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_ROUNDED_WEIGHTS, OPTION_JSON,
         OPTION_HELP } },

@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "library.h"
 #include "multihead.h"
+#include "page_pools.h"
 #include "plot.h"
 #include "problem_options.h"
 #include "progress.h"
@@ -111,6 +112,8 @@ static int compute(struct job *job, struct failure *failure)
     if (library_open(job->options, &job->context, failure) != 0) {
         return -1;
     }
+    page_pools_fit(job->options, job->context, &job->attention.problem);
+    page_pools_place(&job->attention.problem, &job->attention.host);
     progress_begin("run", "compiling kernels");
     status = clattn_plan_create(job->context, &job->attention.problem, &job->plan);
     progress_end();

@@ -18,6 +18,8 @@ libclattn_tool_la_SOURCES = \
 	tools/bench_data.h \
 	tools/bench_kernels.c \
 	tools/bench_kernels.h \
+	tools/bench_pairs.c \
+	tools/bench_pairs.h \
 	tools/bench_read.c \
 	tools/bench_read.h \
 	tools/bench_shapes.c \
@@ -120,6 +122,8 @@ libclattn_tool_la_SOURCES = \
 	tools/options.h \
 	tools/output.c \
 	tools/output.h \
+	tools/page_pools.c \
+	tools/page_pools.h \
 	tools/part.c \
 	tools/part.h \
 	tools/plot.c \
@@ -178,6 +182,7 @@ CLEANFILES += tools/bench_shapes_text.h
 EXTRA_DIST += bench/shapes.txt bench/chart.py bench/timing.py bench/calls bench/compare bench/models
 EXTRA_DIST += bench/peer-environment bench/python-figures bench/runtimes
 EXTRA_DIST += bench/decoders/compare bench/decoders/environment bench/decoders/ggml_decode.c
+EXTRA_DIST += bench/decoders/model bench/decoders/llama_steps.c
 
 EXTRA_DIST += examples/data
 

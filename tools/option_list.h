@@ -63,6 +63,7 @@ OPTION(BIAS_FILE, "bias", "FILE", "float, added to the scores; beside a bool mas
 OPTION(MASK_KIND, "mask", "KIND", "none (default), bool, or float: added to the scores")
 OPTION(WITH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths")
 OPTION(PAGE_SIZE, "page-size", "KEYS", "keys and values lie in pages of so many keys; batch entries have key lengths")
+OPTION(POOLS, "pools", "N", "the pages lie in N buffers, 1 to 4; default: one")
 OPTION(KEY_TYPE, "key-type", "T", "keys are stored as f32, .., f64, int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1")
 OPTION(VALUE_TYPE, "value-type", "T", "the same of values; where one is not given, it is --dtype")
 OPTION(RING, "ring", "ROWS", "the last ROWS keys are kept, of which --always N stay; needs --window LEFT,..")

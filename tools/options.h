@@ -21,7 +21,7 @@ enum option_id {
 /* Options under one heading of the help. */
 struct option_group {
     const char *title;
-    enum option_id ids[16]; /* up to OPTION_NONE */
+    enum option_id ids[20]; /* up to OPTION_NONE */
 };
 
 struct options {

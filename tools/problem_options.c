@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "page_pools.h"
+
 int problem_type_read(const struct options *options, enum option_id id, clattn_type *type, struct failure *failure)
 {
     static const char *const names[] = { "f32", "f16", "bf16", "f64", NULL };
@@ -242,7 +244,7 @@ static int read_cache(const struct options *options, clattn_problem *problem, st
         problem->features |= CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS;
         problem->pages = problem->batch * ((rows + problem->page_size - 1) / problem->page_size);
     }
-    return 0;
+    return page_pools_read(options, problem, failure);
 }
 
 int64_t problem_kept_rows(const clattn_problem *problem)

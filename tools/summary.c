@@ -8,6 +8,8 @@
 #include "labels.h"
 #include "library.h"
 #include "number.h"
+#include "operation/pools.h"
+#include "page_pools.h"
 #include "standard_files.h"
 
 int summary_check_options(const struct options *options, struct failure *failure)
@@ -167,6 +169,7 @@ static void tell_cache(cJSON *document, const struct attention *attention)
     const clattn_problem *p = &attention->problem;
     const char *key_type = clattn_type_name(p->key_type ? p->key_type : p->type);
     const char *value_type = clattn_type_name(p->value_type ? p->value_type : p->type);
+    char pools[PAGE_POOLS_TEXT];
     if (document && attention_has_cache(attention)) {
         cJSON *cache = cJSON_AddObjectToObject(document, "cache");
         cJSON_AddStringToObject(cache, "key_type", key_type);
@@ -174,6 +177,7 @@ static void tell_cache(cJSON *document, const struct attention *attention)
         cJSON_AddNumberToObject(cache, "keys", (double)p->key_len);
         cJSON_AddNumberToObject(cache, "page_size", (double)p->page_size);
         cJSON_AddNumberToObject(cache, "pages", (double)p->pages);
+        page_pools_tell(cache, p);
         cJSON_AddNumberToObject(cache, "ring", (double)p->ring);
         return;
     }
@@ -183,6 +187,9 @@ static void tell_cache(cJSON *document, const struct attention *attention)
     if (p->page_size) {
         printf("pages     of %lld keys, %lld of them; the longest sequence has %lld keys\n", (long long)p->page_size,
                (long long)p->pages, (long long)p->key_len);
+    }
+    if (pools_of(p) > 1) {
+        printf("pool      %s: the device gives out no larger ones\n", page_pools_text(p, pools));
     }
     if (p->ring) {
         printf("ring      of %lld keys, %lld stay; the longest sequence had %lld\n", (long long)p->ring,

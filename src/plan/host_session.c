@@ -57,8 +57,15 @@ static clattn_status check_memory(const struct host_session *session, size_t wor
 static clattn_status create_buffer(struct host_session *session, const char *name, cl_mem_flags flags, size_t bytes,
                                    void *content, cl_mem *buffer)
 {
+    const struct device *device = &session->context->device;
     cl_int code;
     *buffer = clCreateBuffer(session->context->cl, flags, bytes, content, &code);
+    if (code != CL_SUCCESS && bytes > device->allocation_bytes) {
+        return error_opencl(code, "clCreateBuffer",
+                            "%s of %zu bytes; device \"%s\" gives out at most %llu in one buffer. Keys and values in "
+                            "pages may lie in several, by pool_pages",
+                            name, bytes, device->name, (unsigned long long)device->allocation_bytes);
+    }
     return code == CL_SUCCESS ? CLATTN_OK : error_opencl(code, "clCreateBuffer", "%s of %zu bytes", name, bytes);
 }
 

@@ -1,6 +1,7 @@
 /* An OpenCL layer that makes any device a smaller one, and holds the program to it:
  *
  *     SMALL_LOCAL_BYTES=N    so much local memory; a kernel that has more is not enqueued
+ *     SMALL_BUFFER_BYTES=N   so much memory at once; no larger buffer is made
  *     SMALL_NO_FP64=1        no float64; the word `double` in a kernel does not compile
  *     SMALL_OPENCL_12=1      OpenCL 1.2, embedded profile: programs are built for it, and later calls end the process
  *
@@ -18,10 +19,20 @@ static struct _cl_icd_dispatch own;
 /* ---- what it answers ------------------------------------------------------------------------ */
 
 /* 0: not set. */
+static cl_ulong limit_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text ? strtoull(text, NULL, 10) : 0;
+}
+
 static cl_ulong local_bytes_limit(void)
 {
-    const char *text = getenv("SMALL_LOCAL_BYTES");
-    return text ? strtoull(text, NULL, 10) : 0;
+    return limit_of("SMALL_LOCAL_BYTES");
+}
+
+static cl_ulong buffer_bytes_limit(void)
+{
+    return limit_of("SMALL_BUFFER_BYTES");
 }
 
 static int hides_fp64(void)
@@ -78,6 +89,9 @@ static void make_smaller(cl_device_info what, void *value)
     if (what == CL_DEVICE_LOCAL_MEM_SIZE && local_bytes_limit() > 0 && *number > local_bytes_limit()) {
         *number = local_bytes_limit();
     }
+    if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE && buffer_bytes_limit() > 0 && *number > buffer_bytes_limit()) {
+        *number = buffer_bytes_limit();
+    }
     if (what == CL_DEVICE_DOUBLE_FP_CONFIG && hides_fp64()) {
         *number = 0;
     }
@@ -100,6 +114,17 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info wh
 }
 
 /* ---- what it forbids ------------------------------------------------------------------------ */
+
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *error)
+{
+    if (buffer_bytes_limit() == 0 || bytes <= buffer_bytes_limit()) {
+        return next->clCreateBuffer(context, flags, bytes, host, error);
+    }
+    if (error) {
+        *error = CL_INVALID_BUFFER_SIZE;
+    }
+    return NULL;
+}
 
 static cl_program CL_API_CALL create_with_source(cl_context context, cl_uint count, const char **text,
                                                  const size_t *sizes, cl_int *error)
@@ -160,6 +185,7 @@ static void put_later_calls(struct _cl_icd_dispatch *table)
 static void put_calls(struct _cl_icd_dispatch *table)
 {
     table->clGetDeviceInfo = get_device_info;
+    table->clCreateBuffer = create_buffer;
     table->clCreateProgramWithSource = create_with_source;
     table->clBuildProgram = build_program;
     table->clEnqueueNDRangeKernel = enqueue_kernel;
