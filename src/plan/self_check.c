@@ -152,7 +152,7 @@ clattn_status self_check(const struct clattn_plan *plan, const struct program_us
 {
     const clattn_problem *p = &attention_problem(plan->problem)->p;
     if (!plan->context->verdicts || plan->problem->operation != &operation_forward || p->batch <= 0 ||
-        p->kv_heads <= 0 || p->query_len <= 0 || p->key_len <= 0) {
+        p->kv_heads <= 0 || p->query_len <= 0) {
         return CLATTN_OK;
     }
     if (p->page_size > CHECK_PAGE_ROWS) { /* a page is filled whole */

@@ -97,6 +97,9 @@ static void shrink(clattn_problem *p, enum check_turn turn, int64_t rows, int64_
     p->window_left = min64(p->window_left, left[turn]);
     p->window_right = min64(p->window_right, right[turn]);
     p->always_visible_keys = min64(p->always_visible_keys, pinned[turn]);
+    if (p->dropout > 0 && turn == CHECK_TALL) { /* infinite keys are dropped, and seen */
+        p->dropout = 0.5;
+    }
     if (p->ring > 0) {
         p->ring = max64(min64(p->ring, min64(keys, CHECK_KEYS) / 2), p->always_visible_keys + 1);
     }
@@ -172,8 +175,9 @@ static void choose_values(const struct check_call *check, int64_t rows, int64_t 
     const clattn_problem *p = &check->problem.p;
     values->query_len = rows;
     values->key_len = keys;
-    values->mask_key_len = turn == CHECK_TILES ? keys - keys / 5 : turn == CHECK_LONG ? keys - keys / 20 : keys;
-    values->bias_key_len = turn == CHECK_FEW ? keys - keys / 5 : turn == CHECK_TALL ? keys - keys / 20 : keys;
+    const int64_t fewer = keys > 2 ? keys - keys / 5 - 1 : keys, hardly_fewer = keys - keys / 20;
+    values->mask_key_len = turn == CHECK_TILES ? fewer : turn == CHECK_LONG ? hardly_fewer : keys;
+    values->bias_key_len = turn == CHECK_FEW ? fewer : turn == CHECK_TALL ? hardly_fewer : keys;
     values->has_scale = 1;
     values->scale = 0.9 / sqrt((double)p->head_dim);
     values->dropout_seed = 0x0123456789abcdefu + (uint64_t)turn;

@@ -225,6 +225,10 @@ void random_features_add(const char *names, uint64_t seed, uint64_t index, clatt
             p->features |= rows[i].feature;
         }
     }
+    if (p->ring > 0 && names && *names) { /* lengths may be others now */
+        const int64_t least = p->always_visible_keys + (p->window_left > 0 ? p->window_left : 0) + p->query_len + 1;
+        p->ring = p->ring > least ? p->ring : least;
+    }
     const int positional = p->causal || p->window_left >= 0 || p->window_right >= 0 ||
                            (p->features & CLATTN_WITH_SLOPES) != 0;
     p->alignment = positional && p->alignment == CLATTN_ALIGN_UNSET ? CLATTN_ALIGN_BOTTOM_RIGHT : p->alignment;
