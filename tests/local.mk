@@ -333,6 +333,7 @@ EXTRA_DIST += \
 	tests/mutants.txt \
 	tests/mutants_host.txt \
 	tests/mutate \
+	tests/mutate_self_check.py \
 	tests/races-of-others.txt \
 	tests/robust/thread_sanitizer \
 	tests/tidy \

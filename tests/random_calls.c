@@ -1,6 +1,6 @@
 /* usage: random_calls [--seed N] [--count N] [--index N] [--strategy S,S...] [--type T,T...]
  *                     [--seconds N] [--work N] [--same N] [--mixed 0|1] [--codes 0|1]
- *                     [--digests FILE] [--device D]
+ *                     [--with FEATURE,FEATURE...] [--digests FILE] [--device D]
  *
  * Whole calls against the reference by the error bound of support/tolerance.h, over random problems. Half
  * of them take the blocking call, half plan and enqueue. Prints the seed, the largest C that was needed for
@@ -12,6 +12,7 @@
  * --digests: writes a hash of each call's outputs, to see that two versions of the library agree to the last bit.
  * --mixed 1: keys, values and outputs have types of their own, and R, which is of one type, is not asked for.
  * --codes 1: that, and keys and values are of 8-bit or block types, or in rings.
+ * --with: each problem has these features (support/random_features.c).
  * --same: so many calls in a row need the same programs, where a strategy compiles for each problem. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@
 #include "program/gemm.h"
 #include "support/judge.h"
 #include "support/random_call.h"
+#include "support/random_features.h"
 
 #define FURTHER 1000 /* problems of a type that are offered to a strategy which took none */
 
@@ -32,7 +34,7 @@ struct options {
     int64_t work_limit;
     uint64_t same;
     int mixed, codes;
-    const char *digests;
+    const char *digests, *with;
 };
 
 struct run {
@@ -55,11 +57,11 @@ static int parse(int argc, char **argv, struct options *o)
     const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_COUNT", "2000");
     const char *index = NULL, *seconds = "0", *work = "0";
     const char *same = "1", *mixed = "0", *codes = "0";
-    o->digests = NULL;
+    o->digests = o->with = NULL;
     const struct device_option more[] = { { "seed", &seed },       { "count", &count }, { "index", &index },
                                           { "seconds", &seconds }, { "work", &work },   { "same", &same },
                                           { "mixed", &mixed },     { "codes", &codes }, { "digests", &o->digests },
-                                          { NULL, NULL } };
+                                          { "with", &o->with },    { NULL, NULL } };
     const char *strategies = gemm_is_built() ? "plain,staged,staged/clblast" : "plain,staged";
     if (device_options_parse_more(argc, argv, strategies, NULL, more, &o->shared) != 0) {
         return -1;
@@ -72,7 +74,7 @@ static int parse(int argc, char **argv, struct options *o)
     o->same = strtoull(same, NULL, 0);
     o->codes = strcmp(codes, "0") != 0;
     o->mixed = o->codes || strcmp(mixed, "0") != 0;
-    return o->same > 0 ? 0 : -1;
+    return o->same > 0 && random_features_known(o->with) == 0 ? 0 : -1;
 }
 
 /* ---- one call ------------------------------------------------------------------------------- */
@@ -80,12 +82,15 @@ static int parse(int argc, char **argv, struct options *o)
 /* The command that repeats it. */
 static void write_again(const struct options *o, uint64_t index, char *text, size_t bytes)
 {
-    char more[80] = "";
+    char more[200] = "";
     if (o->work_limit) {
         snprintf(more, sizeof(more), " --work %" PRId64, o->work_limit);
     }
     if (o->same > 1) {
         snprintf(more + strlen(more), sizeof(more) - strlen(more), " --same %" PRIu64, o->same);
+    }
+    if (o->with) {
+        snprintf(more + strlen(more), sizeof(more) - strlen(more), " --with %s", o->with);
     }
     snprintf(text, bytes, "tests/random_calls --seed %" PRIu64 " --index %" PRIu64 "%s%s", o->seed, index, more,
              o->codes   ? " --codes 1"
@@ -103,10 +108,11 @@ static int run_index(struct run *run, uint64_t index, int only)
                                         .work_limit = o->work_limit,
                                         .calls_a_program = o->same,
                                         .mixed = o->mixed,
-                                        .codes = o->codes };
+                                        .codes = o->codes,
+                                        .with = o->with };
     struct test_call test;
     enum value_family family;
-    char name[24], again[160];
+    char name[24], again[300];
     snprintf(name, sizeof(name), "%" PRIu64, index);
     write_again(o, index, again, sizeof(again));
     const clattn_status status = random_call_create(&test, o->seed, index, &what, &family);

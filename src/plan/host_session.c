@@ -104,7 +104,7 @@ static clattn_status copy_in(struct host_session *session, int id, enum host_con
     struct tensor_place *place = &session->device.tensor[id];
     const size_t bytes = host_session_bytes(session, id);
     const cl_mem_flags access = operand_is_written(session->host, id) ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
-    const int filled = content == HOST_CONTENT_COPIED ||
+    const int filled = content == HOST_CONTENT_COPIED || content == HOST_CONTENT_WHOLE ||
                        (content == HOST_CONTENT_NOW && operand_is_read(session->host, id));
     count_from(place, 0);
     const clattn_status status = create_buffer(session, operand_name(session->host, id),
@@ -145,12 +145,14 @@ clattn_status host_session_begin(struct host_session *session, clattn_context *c
     session->host = host;
     session->device = *host;
     session->device.workspace = NULL;
+    session->copies_gaps = content == HOST_CONTENT_WHOLE;
     clattn_status status = operands_check_outputs_apart(host);
     if (status == CLATTN_OK) {
         status = check_memory(session, workspace_bytes);
     }
     if (status == CLATTN_OK) {
-        host_regions_find(&session->regions, host, content == HOST_CONTENT_COPIED ? 0 : context->sharing_alignment,
+        const int is_copied = content == HOST_CONTENT_COPIED || content == HOST_CONTENT_WHOLE;
+        host_regions_find(&session->regions, host, is_copied ? 0 : context->sharing_alignment,
                           context->device.allocation_bytes);
     }
     for (int id = 0; id < host->operation->count && status == CLATTN_OK; ++id) {
@@ -186,7 +188,7 @@ static void scatter(const struct host_session *session, int id, const char *copy
 
 static clattn_status copy_out(struct host_session *session, int id)
 {
-    const int dense = operand_is_dense(session->host, id);
+    const int dense = session->copies_gaps || operand_is_dense(session->host, id);
     const size_t bytes = host_session_bytes(session, id);
     char *target = dense ? host_session_first(session, id) : malloc(bytes);
     if (!target) {

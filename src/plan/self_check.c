@@ -27,6 +27,7 @@ static void describe_class(const struct clattn_plan *plan, struct text *text)
         at_most(p->kv_heads, 2),
         at_most(p->query_len, CHECK_ROWS),
         at_most(p->key_len, CHECK_KEYS),
+        check_long_keys(p),
         p->head_dim,
         p->head_dim_v,
         p->features,
@@ -36,7 +37,7 @@ static void describe_class(const struct clattn_plan *plan, struct text *text)
         p->alignment,
         at_most(p->window_left, CHECK_KEYS),
         at_most(p->window_right, CHECK_KEYS),
-        at_most(p->always_visible_keys, CHECK_KEYS),
+        at_most(p->always_visible_keys, CHECK_PINNED),
         p->softcap > 0,
         p->dropout > 0,
         p->strided_columns,
@@ -79,7 +80,11 @@ static clattn_status run(const struct clattn_plan *plan, const struct check_call
     if (code != CL_SUCCESS) {
         return error_opencl(code, "clCreateCommandQueue", "for a self-check");
     }
-    const clattn_status status = host_session_run(plan, queue, &call.operands, HOST_CONTENT_COPIED);
+    for (int id = 0; id < FORWARD_TENSOR_COUNT; ++id) { /* buffers are all of the memory */
+        call.operands.tensor[id].low = 0;
+        call.operands.tensor[id].high = check->elements[id];
+    }
+    const clattn_status status = host_session_run(plan, queue, &call.operands, HOST_CONTENT_WHOLE);
     clReleaseCommandQueue(queue);
     if (status == CLATTN_OK || memory_ran_out(status)) {
         return status;
@@ -88,7 +93,7 @@ static clattn_status run(const struct clattn_plan *plan, const struct check_call
     return CLATTN_OK;
 }
 
-static clattn_status judge_turn(const struct clattn_plan *plan, int turn, struct text *bad)
+static clattn_status judge_turn(const struct clattn_plan *plan, enum check_turn turn, struct text *bad)
 {
     struct clattn_plan small = *plan; /* the same kernels */
     struct check_call *check = calloc(1, sizeof(*check));
@@ -113,8 +118,8 @@ static clattn_status judge(const struct clattn_plan *plan, struct text *bad)
     struct error_record before;
     clattn_status status = CLATTN_OK;
     error_save(&before); /* a wrong answer is no failure of the call */
-    for (int turn = 0; turn < CHECK_TURNS && status == CLATTN_OK && bad->length == 0; ++turn) {
-        status = judge_turn(plan, turn, bad);
+    for (enum check_turn turn = CHECK_TILES; turn < CHECK_TURNS && status == CLATTN_OK && bad->length == 0; ++turn) {
+        status = check_has_turn(attention_problem(plan->problem), turn) ? judge_turn(plan, turn, bad) : CLATTN_OK;
     }
     if (status == CLATTN_OK) {
         error_restore(&before);
@@ -147,7 +152,7 @@ clattn_status self_check(const struct clattn_plan *plan, const struct program_us
 {
     const clattn_problem *p = &attention_problem(plan->problem)->p;
     if (!plan->context->verdicts || plan->problem->operation != &operation_forward || p->batch <= 0 ||
-        p->kv_heads <= 0 || p->query_len <= 0 || p->key_len <= 0) {
+        p->kv_heads <= 0 || p->query_len <= 0) {
         return CLATTN_OK;
     }
     if (p->page_size > CHECK_PAGE_ROWS) { /* a page is filled whole */
@@ -162,7 +167,7 @@ clattn_status self_check(const struct clattn_plan *plan, const struct program_us
     if (of.failed || what.failed || uses->kernels.failed) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
     } else {
-        const char *const texts[] = { "two answers", of.data, uses->kernels.data ? uses->kernels.data : "" };
+        const char *const texts[] = { "five answers", of.data, uses->kernels.data ? uses->kernels.data : "" };
         verdicts_key(plan->context->verdicts, texts, 3, &key);
         status = try_plan(plan, &key, what.data, explain, bad);
     }

@@ -15,33 +15,61 @@ clattn_status self_check(const struct clattn_plan *plan, const struct program_us
 
 /* ---- between the files of the self-check ---- */
 
-/* A small call of a plan's problem: every tensor it asks for, filled; owned. Its turn decides sizes and numbers:
- *
- *     0    several tiles, tails; most keys are seen
- *     1    few rows and keys; masks, scales and page tables have strides between their elements; other pages are not
- *          there, and rows begin before the keys */
+/* A small call of a plan's problem: every tensor it asks for, filled; owned. Its turn decides sizes and numbers: */
+enum check_turn {
+    CHECK_TILES, /* several tiles of rows, few of keys; memory as kernels like it */
+    CHECK_FEW,   /* few rows and keys; elements apart, at odd places; some sequence has no row, or a length below 0 */
+    CHECK_LONG,  /* few rows, many blocks and splits of keys, most of them behind a window or a range, and many holes */
+    CHECK_TALL, /* more rows than keys, so that some see none; values that are not finite; broadcast masks and biases */
+    CHECK_NONE, /* nothing to see, where a mask, a bias or lengths can have it so */
+    CHECK_TURNS
+};
+
 struct check_call {
-    int turn;
+    enum check_turn turn;
     struct problem problem; /* the plan's, but for sizes that no kernel is built for */
     struct call call;
     clattn_host_tensors tensors;
-    void *memory[FORWARD_TENSOR_COUNT];
+    void *memory[FORWARD_TENSOR_COUNT];     /* what is between, before and behind elements is 0xff */
+    int64_t elements[FORWARD_TENSOR_COUNT]; /* that fit into that */
     int64_t sequence_pages;
+    int32_t *page_of; /* which page of the table, counted over all sequences, a page of the pool is; -1: none */
 };
 
-#define CHECK_TURNS 2
-
-/* Rows and keys of a call, at most: in the first turn more than one tile of most kernels, and no multiple of any. */
-#define CHECK_ROWS 70
+/* Sizes, at most. Of rows and keys more than one tile of most kernels, and no multiple of any; of the long turn more
+ * than two splits of keys. */
+#define CHECK_ROWS 150
 #define CHECK_KEYS 149
-#define CHECK_FEW_ROWS 9
-#define CHECK_FEW_KEYS 67
+#define CHECK_LONG_KEYS 1100
+#define CHECK_PINNED 530
 #define CHECK_PAGE_ROWS 4096 /* the largest pages, of which a check fills a few */
 
-clattn_status check_call_create(const struct problem *problem, int turn, struct check_call *check);
+/* Keys of the long turn: one of few numbers, so that verdicts are on few classes of problems. 0: no such turn. */
+int64_t check_long_keys(const clattn_problem *p);
+
+int check_has_turn(const struct problem *problem, enum check_turn turn);
+clattn_status check_call_create(const struct problem *problem, enum check_turn turn, struct check_call *check);
 void check_call_free(struct check_call *check);
 
-/* Holds the outputs against the reference. Appends the first that is wrong to `bad`. */
+/* The elements of an input. */
+clattn_status check_fill(const struct check_call *check, const struct operands *operands, int id, const int64_t n[4],
+                         const clattn_host_tensor *to);
+
+/* The further buffers of a pool are as its first one. */
+static inline int check_first_of(int id)
+{
+    return id < TENSOR_COUNT ? id : id < TENSOR_VALUE_POOL_1 ? TENSOR_KEY : TENSOR_VALUE;
+}
+
+/* Rows, or keys, of all packed sequences before sequence b. */
+int64_t check_seam(const struct check_call *check, int of_keys, int64_t b);
+
+/* Which page of the pool is page n, counted over all sequences. Where a table of one line has page n of sequence b. */
+int64_t check_page(const struct check_call *check, int64_t n);
+int64_t check_table_page(const struct check_call *check, int64_t b, int64_t n);
+
+/* Holds the outputs against the reference. Appends the first that is wrong to `bad`. What is between the elements of
+ * outputs must be as it was. */
 clattn_status check_answers(const struct clattn_plan *plan, const struct check_call *check, struct text *bad);
 
 #endif

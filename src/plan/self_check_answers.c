@@ -34,10 +34,11 @@ static double storage_rounding(clattn_type type, double size)
                                      : 0;
 }
 
-static int is_good(double got, double want, double bound, clattn_type type)
+/* Of an output's values that are not finite one is as good as another: 0 times infinity, where a weight vanishes. */
+static int is_good(int id, double got, double want, double bound, clattn_type type)
 {
     if (!isfinite(want)) {
-        return isnan(want) ? isnan(got) : got == want;
+        return got == want || (!isfinite(got) && (isnan(want) || id == TENSOR_OUT));
     }
     return fabs(got - want) <= bound + storage_rounding(type, fabs(want) + bound); /* not of a NaN */
 }
@@ -51,7 +52,7 @@ static void judge(struct answers *a, int id, int64_t column, double want, double
     const int64_t entry = a->check->problem.p.features & CLATTN_WITH_VARLEN && id != TENSOR_WEIGHTS ? 0 : a->b;
     const int64_t row = id == TENSOR_WEIGHTS ? a->i : a->row;
     const double got = type_load(type, place->data, place_index(place, entry, a->h, row, column));
-    if (a->bad->length == 0 && !is_good(got, want, bound, type)) {
+    if (a->bad->length == 0 && !is_good(id, got, want, bound, type)) {
         text_append(a->bad,
                     "a known answer came out wrong: %s[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
                     "] is %.9g, should be %.9g",
@@ -118,6 +119,28 @@ static void judge_rows(struct answers *a)
     }
 }
 
+/* Elements of outputs, which were judged, become what is between them; then nothing else must be left. */
+static void judge_gaps(struct answers *a, int id)
+{
+    const struct operands *operands = &a->check->call.operands;
+    const struct tensor_place *place = &operands->tensor[id];
+    const size_t bytes = operand_bytes(operands, id), all = (size_t)a->check->elements[id] * bytes;
+    unsigned char *memory = place->data;
+    int64_t n[4];
+    operand_shape(operands, id, n);
+    for (int64_t r = 0; r < n[0] * n[1] * n[2] * n[3]; ++r) {
+        const int64_t row = r / n[3];
+        memset(memory + (size_t)place_index(place, row / n[2] / n[1], row / n[2] % n[1], row % n[2], 0) * bytes +
+                   (size_t)(r % n[3] * place->stride[3]) * bytes,
+               0xff, bytes);
+    }
+    for (size_t i = 0; i < all && a->bad->length == 0; ++i) {
+        if (memory[i] != 0xff) {
+            text_append(a->bad, "a known answer was written beside the elements of %s", operand_name(operands, id));
+        }
+    }
+}
+
 static void free_detail(struct reference_detail *d)
 {
     double *const parts[] = { d->out, d->lse, d->magnitude, d->value_spread, d->weights, d->weights_magnitude };
@@ -153,6 +176,11 @@ clattn_status check_answers(const struct clattn_plan *plan, const struct check_c
                                : error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the answers of a self-check");
     if (status == CLATTN_OK) {
         judge_rows(&a);
+        for (int id = 0; id < FORWARD_TENSOR_COUNT; ++id) {
+            if (check->memory[id] && forward_is_output(id)) {
+                judge_gaps(&a, id);
+            }
+        }
     }
     free_detail(&a.detail);
     return status;

@@ -1,5 +1,5 @@
-/* The small call that a plan is checked by: sizes with tails, tensors filled so that what a kernel gets wrong shows. */
-#include <inttypes.h>
+/* The small calls that a plan is checked by: their sizes, and the memory of their tensors. What is in it:
+ * self_check_values.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,256 +10,186 @@
 #include "operation/pools.h"
 #include "plan/self_check.h"
 
-/* Multiply-adds of the reference that a check may cost, some 20 ms. */
-#define WORK_MOST 1e7
-
-#define QUERY_FACTOR 6.0        /* weights that are neither even nor all on one key */
-#define PEAKY_QUERY_FACTOR 60.0 /* of every seventh row, whose weight is on a few keys */
-
 static int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* The further buffers of a pool are as its first one. */
-static int first_of(int id)
+static int64_t max64(int64_t a, int64_t b)
 {
-    return id < TENSOR_COUNT ? id : id < TENSOR_VALUE_POOL_1 ? TENSOR_KEY : TENSOR_VALUE;
+    return a > b ? a : b;
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-/* A window, a ring or a pool of the problem's size would hide what the check is to see; kernels take them as numbers of
- * the call. Kernels are built for a group, not for how many heads or sequences there are. */
-static void shrink(clattn_problem *p)
-{
-    const int64_t group = p->query_heads / p->kv_heads;
-    p->batch = min64(p->batch, 2);
-    p->kv_heads = min64(p->kv_heads, 2);
-    p->query_heads = group * p->kv_heads;
-    p->window_left = min64(p->window_left, CHECK_KEYS / 3);
-    p->window_right = min64(p->window_right, CHECK_KEYS / 7);
-    p->always_visible_keys = min64(p->always_visible_keys, 5);
-    p->ring = p->ring > CHECK_KEYS / 2 ? CHECK_KEYS / 2 : p->ring;
-}
-
-static int64_t check_keys(const clattn_problem *p, int turn)
-{
-    return min64(p->key_len, turn == 0 ? CHECK_KEYS : CHECK_FEW_KEYS);
-}
-
-static int64_t check_rows(const clattn_problem *p, int turn, int64_t keys)
-{
-    const double a_row = (double)p->batch * (double)p->query_heads * (double)keys *
-                         (double)(p->head_dim + p->head_dim_v);
-    const double rows = turn == 0 ? CHECK_ROWS : CHECK_FEW_ROWS;
-    const double most = WORK_MOST / a_row < rows ? WORK_MOST / a_row : rows;
-    return min64(p->query_len, most < 3 ? 3 : (int64_t)most);
-}
-
-/* ---- numbers -------------------------------------------------------------------------------- */
-
-/* In [-1, 1), different for each turn, tensor and element; the same in every process. */
-static double number(const struct check_call *check, int id, int64_t i)
-{
-    uint64_t x = ((uint64_t)(id + 2 * TENSOR_COUNT * check->turn) << 40) + (uint64_t)i + 1;
-    x *= 0x9e3779b97f4a7c15u;
-    x ^= x >> 29;
-    x *= 0xbf58476d1ce4e5b9u;
-    return (double)(x >> 11) / 4503599627370496.0 - 1;
-}
-
-static int chance(const struct check_call *check, int id, int64_t i, double of)
-{
-    return number(check, id + TENSOR_COUNT, i) < 2 * of - 1;
-}
-
-/* Keys of a batch entry that may be seen: another number for each. */
-static int64_t key_length(const struct check_call *check, int64_t b)
-{
-    const int64_t keys = check->call.key_len;
-    return b == 0 ? keys - keys / 9 : keys;
-}
-
-/* Rows of a packed sequence. */
-static int64_t packed_length(int64_t most, int64_t b)
-{
-    return b == 0 ? most - most / 3 : most;
-}
-
-/* Where `b` begins in packed rows. */
-static int64_t seam(int64_t most, int64_t b)
-{
-    int64_t sum = 0;
-    for (int64_t before = 0; before < b; ++before) {
-        sum += packed_length(most, before);
-    }
-    return sum;
-}
-
-/* Pages of one sequence lie apart and in no order. One of them is not there: of the first turn the second one, where
- * there is more than one; of the second turn the last one of the first sequence, by a number beyond the pool. */
-static double page(const struct check_call *check, int64_t i)
-{
-    const int64_t pages = check->problem.p.pages, step = pages % 7 ? 7 : 11;
-    if (check->turn == 0 && pages > 4 && i == 1) {
-        return -1;
-    }
-    if (check->turn > 0 && i == check->sequence_pages - 1) {
-        return (double)pages;
-    }
-    return (double)((i * step + 1) % pages);
-}
-
-/* Where the first row of a sequence stands among the keys. */
-static double query_offset(const struct check_call *check, int64_t b)
-{
-    const struct call *call = &check->call;
-    return check->turn == 0 ? (double)(call->key_len - call->query_len - 3 * b) : -2.0 - (double)b;
-}
-
-/* ---- values --------------------------------------------------------------------------------- */
-
-struct index {
-    int64_t b, h, i, c, all; /* all: elements before it */
+/* Multiply-adds that the reference may be asked for in a turn, by whose 3 nanoseconds each a check is long. */
+static const double work_most[CHECK_TURNS] = {
+    [CHECK_TILES] = 4e6, [CHECK_FEW] = 1e6, [CHECK_LONG] = 3e6, [CHECK_TALL] = 2e6, [CHECK_NONE] = 1e5,
 };
 
-/* The value of a tensor that is no query, key or value. */
-static double side_value(const struct check_call *check, int id, const struct index *at)
+int64_t check_long_keys(const clattn_problem *p)
 {
-    const struct call *call = &check->call;
-    const double keys = (double)call->key_len;
-    switch (id) {
-    case TENSOR_MASK:
-        return at->i != 1 && chance(check, id, at->all, 0.7) ? 1 + (double)(at->all % 255) : 0;
-    case TENSOR_BIAS:
-        return chance(check, id, at->all, 0.1) ? -(double)INFINITY : 2 * number(check, id, at->all);
-    case TENSOR_SLOPES:
-        return exp2(-(double)(at->h % 8 + 1));
-    case TENSOR_SINKS:
-        return 2 * number(check, id, at->all);
-    case TENSOR_KEY_LENGTHS:
-        return (double)key_length(check, at->c);
-    case TENSOR_QUERY_OFFSETS:
-        return query_offset(check, at->c);
-    case TENSOR_CU_QUERY:
-        return (double)seam(call->query_len, at->c);
-    case TENSOR_CU_KEY:
-        return (double)seam(call->key_len, at->c);
-    case TENSOR_PAGE_TABLE:
-        return page(check, at->all);
-    case TENSOR_PAGE_STARTS:
-        return (double)(at->c * check->sequence_pages);
-    case TENSOR_ROW_LOW:
-        return at->i == 2 ? keys : (double)((at->i + 3 * at->h + at->b) % 11);
-    case TENSOR_ROW_HIGH:
-        return keys - (double)((at->i + 5 * at->h + at->b) % 17);
-    default: /* scales of keys and of values */
-        return 0.01 * (1.5 + number(check, id, at->all));
+    static const int64_t steps[] = { CHECK_LONG_KEYS, 600, 300 };
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && p->page_size <= CHECK_LONG_KEYS / 2; ++i) {
+        if (p->key_len >= steps[i]) {
+            return steps[i];
+        }
+    }
+    return 0;
+}
+
+int check_has_turn(const struct problem *problem, enum check_turn turn)
+{
+    const clattn_problem *p = &problem->p;
+    const uint32_t hiding = CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_ROW_RANGES;
+    return turn == CHECK_LONG   ? check_long_keys(p) > 0
+           : turn == CHECK_TALL ? p->page_size <= CHECK_LONG_KEYS / 2
+           : turn == CHECK_NONE ? (p->features & hiding) != 0 || p->bias_type != CLATTN_TYPE_NONE
+                                : 1;
+}
+
+static int64_t tall_keys(const clattn_problem *p, int64_t rows)
+{
+    return min64(p->key_len, max64(rows - rows / 15 - 1, 1));
+}
+
+static void choose_lengths(const clattn_problem *p, enum check_turn turn, int64_t *rows, int64_t *keys)
+{
+    static const int64_t most[CHECK_TURNS][2] = {
+        [CHECK_TILES] = { 70, CHECK_KEYS }, [CHECK_FEW] = { 9, 67 }, [CHECK_LONG] = { 5, CHECK_LONG_KEYS },
+        [CHECK_TALL] = { CHECK_ROWS, 0 },   [CHECK_NONE] = { 2, 5 },
+    };
+    *rows = min64(p->query_len, most[turn][0]);
+    *keys = turn == CHECK_TALL   ? tall_keys(p, *rows)
+            : turn == CHECK_LONG ? check_long_keys(p)
+                                 : min64(p->key_len, most[turn][1]);
+}
+
+/* Fewer of what costs the reference time, in the order in which they can be spared. Kernels are built for a group, not
+ * for how many heads or sequences there are. */
+static void fit(clattn_problem *p, enum check_turn turn, int64_t *rows, int64_t *keys)
+{
+    const int64_t group = p->query_heads / p->kv_heads;
+    const struct {
+        int64_t *extent, least;
+    } spared[] = { { rows, turn == CHECK_LONG ? 3 : 24 },   { &p->kv_heads, 1 }, { &p->batch, 1 }, { rows, 3 },
+                   { keys, turn == CHECK_LONG ? 600 : 70 }, { rows, 1 },         { keys, 40 } };
+    for (size_t i = 0; i < sizeof(spared) / sizeof(spared[0]); ++i) {
+        const double cost = (double)p->batch * (double)p->kv_heads * (double)group * (double)*rows * (double)*keys *
+                            (double)(p->head_dim + p->head_dim_v);
+        int64_t *extent = spared[i].extent;
+        if (cost > work_most[turn] && *extent > spared[i].least) {
+            *extent = max64((int64_t)((double)*extent * (work_most[turn] / cost)), spared[i].least);
+            *keys = turn == CHECK_TALL && extent == rows ? tall_keys(p, *rows) : *keys;
+        }
+    }
+    p->query_heads = group * p->kv_heads;
+}
+
+/* A window, a ring or a pool of the problem's size would hide what the check is to see; kernels take them as numbers of
+ * the call. Of few rows a window must be narrower still to hide anything, where it moves on from key 0. */
+static void shrink(clattn_problem *p, enum check_turn turn, int64_t rows, int64_t keys)
+{
+    const int64_t few = p->alignment == CLATTN_ALIGN_TOP_LEFT ? rows / 2 : keys / 3;
+    const int64_t left[CHECK_TURNS] = { min64(few, keys / 3), rows / 2, min64(few, CHECK_KEYS), 3, 1 };
+    const int64_t right[CHECK_TURNS] = { rows / 4, rows / 4, min64(rows / 2, 1), 1, 1 };
+    const int64_t pinned[CHECK_TURNS] = { 5, 1, p->ring > 0 ? 5 : CHECK_PINNED, 7, 1 };
+    p->window_left = min64(p->window_left, left[turn]);
+    p->window_right = min64(p->window_right, right[turn]);
+    p->always_visible_keys = min64(p->always_visible_keys, pinned[turn]);
+    if (p->dropout > 0 && turn == CHECK_TALL) { /* infinite keys are dropped, and seen */
+        p->dropout = 0.5;
+    }
+    if (p->ring > 0) {
+        p->ring = max64(min64(p->ring, min64(keys, CHECK_KEYS) / 2), p->always_visible_keys + 1);
     }
 }
 
-/* What column c of a row of queries, keys or values is, before it is stored in its type. */
-static double row_value(const struct check_call *check, int id, const struct index *at)
+/* Of several buffers each has as many pages, and the last one has them all. */
+static void choose_pages(struct check_call *check, int64_t keys)
 {
-    const clattn_problem *p = &check->problem.p;
-    const int is_key = first_of(id) == TENSOR_KEY;
-    const clattn_type type = is_key ? p->key_type : p->value_type;
-    const int has_scales = (p->features & (is_key ? CLATTN_WITH_KEY_SCALES : CLATTN_WITH_VALUE_SCALES)) != 0;
-    const double codes = type != CLATTN_INT8 ? 1 : has_scales ? 100 : 2, value = number(check, id, at->all);
-    const int is_dense = (p->features & (CLATTN_WITH_PAGES | CLATTN_WITH_VARLEN)) == 0 && p->ring == 0;
-    if (id == TENSOR_QUERY) {
-        return (at->i % 7 == 3 ? PEAKY_QUERY_FACTOR : QUERY_FACTOR) * value;
+    clattn_problem *p = &check->problem.p;
+    const int pools = pools_of(p);
+    check->sequence_pages = groups_of(forward_kept_rows(p, keys), p->page_size);
+    p->pages = p->batch * check->sequence_pages + 3;
+    if (pools > 1) {
+        p->pool_pages = groups_of(p->pages, pools);
+        p->pages = p->pool_pages * pools;
     }
-    if (is_dense && p->features & CLATTN_WITH_KEY_LENGTHS && type_is_float(type) && at->i >= key_length(check, at->b)) {
-        return (double)NAN;
-    }
-    return codes * (first_of(id) == TENSOR_VALUE ? 0.6 * value + 0.4 : value);
-}
-
-static clattn_status fill_row(const struct check_call *check, int id, struct index at, int64_t columns, float *row,
-                              void *to)
-{
-    const clattn_problem *p = &check->problem.p;
-    const int first = first_of(id);
-    const clattn_type type = first == TENSOR_QUERY ? p->type : first == TENSOR_KEY ? p->key_type : p->value_type;
-    for (at.c = 0; at.c < columns; ++at.c, ++at.all) {
-        row[at.c] = (float)row_value(check, id, &at);
-    }
-    return clattn_quantise(type, columns, row, NULL, 0, to);
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-static void store(const struct operands *operands, int id, void *memory, int64_t i, double value)
-{
-    const clattn_type type = operands->element[operands->operation->rows[id].element];
-    if (type != CLATTN_TYPE_NONE) {
-        type_store(type, memory, i, value);
-    } else if (operand_bytes(operands, id) == 1) {
-        ((unsigned char *)memory)[i] = (unsigned char)value;
-    } else {
-        ((int32_t *)memory)[i] = (int32_t)value;
-    }
-}
+/* Elements behind the last one, where nothing may be written either. */
+#define TAIL 256
 
-/* Each tensor has strides of its own: of every other one the heads lie within the rows, rows of queries, keys, values
- * and outputs are apart by more for each, and in the second turn so are the elements of what may have any strides. */
+/* Each tensor has strides of its own: of every other one the heads lie within the rows, rows are apart by another
+ * number of elements for each. In some turns everything begins at odd places, and elements that may be apart are; in
+ * one, heads and sequences share masks and biases. */
 static void choose_strides(const struct check_call *check, const struct operands *operands, int id, const int64_t n[4],
-                           int64_t stride[4])
+                           clattn_host_tensor *tensor)
 {
     const struct tensor_row *row = &operands->operation->rows[id];
-    const int64_t step = check->turn > 0 && row->strides == 4 && !row->columns ? 2 : 1;
-    const int64_t columns = n[3] * operand_columns(operands, id) * step;
-    const int first = first_of(id);
-    const int64_t pitch = columns + (first <= TENSOR_OUT ? (int64_t)first * BLOCK_COLUMNS : 0);
+    const int first = check_first_of(id), is_odd = check->turn == CHECK_FEW || check->turn == CHECK_TALL;
+    const int64_t of_block = operand_columns(operands, id);
+    const int may_step = row->strides == 4 && (!row->columns || (check->problem.p.strided_columns && of_block == 1));
+    const int64_t step = may_step && (check->turn == CHECK_FEW || first == TENSOR_PAGE_TABLE) ? 2 + first % 2 : 1;
+    const int64_t unit = of_block > 1 || !is_odd ? BLOCK_COLUMNS : 1;
+    const int64_t gap = first <= TENSOR_OUT ? (first + 1) * unit + (is_odd && of_block == 1) * (first % 2) * 2
+                                            : 1 + first % 3;
+    const int64_t pitch = n[3] * of_block * step + gap;
+    const int is_shared = check->turn == CHECK_TALL && (id == TENSOR_MASK || id == TENSOR_BIAS);
     const int heads_within = first % 2;
-    stride[0] = n[1] * n[2] * pitch;
-    stride[1] = heads_within ? pitch : n[2] * pitch;
-    stride[2] = heads_within ? n[1] * pitch : pitch;
-    stride[3] = step;
-}
-
-static clattn_status fill(const struct check_call *check, const struct operands *operands, int id, const int64_t n[4],
-                          const clattn_host_tensor *to)
-{
-    const int64_t columns = n[3] * operand_columns(operands, id);
-    float *row = malloc((size_t)columns * sizeof(*row) + 1);
-    clattn_status status = row ? CLATTN_OK : error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
-    for (int64_t r = 0; r < n[0] * n[1] * n[2] && status == CLATTN_OK; ++r) {
-        struct index at = { r / n[2] / n[1], r / n[2] % n[1], r % n[2], 0, r * columns };
-        const int64_t first = at.b * to->stride[0] + at.h * to->stride[1] + at.i * to->stride[2];
-        if (first_of(id) <= TENSOR_VALUE) {
-            const int64_t byte = first / operand_columns(operands, id) * (int64_t)operand_bytes(operands, id);
-            status = fill_row(check, id, at, columns, row, (char *)to->data + byte);
-            continue;
-        }
-        for (; at.c < columns; ++at.c, ++at.all) {
-            store(operands, id, to->data, first + at.c * to->stride[3], side_value(check, id, &at));
-        }
-    }
-    free(row);
-    return status;
+    tensor->stride[0] = is_shared ? 0 : n[1] * n[2] * pitch;
+    tensor->stride[1] = is_shared ? 0 : heads_within ? pitch : n[2] * pitch;
+    tensor->stride[2] = heads_within && !is_shared ? n[1] * pitch : pitch;
+    tensor->stride[3] = row->dense ? 1 : step;
+    tensor->offset = 2 * BLOCK_COLUMNS + (of_block > 1 ? BLOCK_COLUMNS : is_odd ? 5 + id : 0);
 }
 
 static clattn_status make_tensor(struct check_call *check, const struct operands *operands, int id)
 {
-    int64_t n[4];
+    int64_t n[4], last = 0;
     clattn_host_tensor tensor = CLATTN_TENSOR_NONE;
     operand_shape(operands, id, n);
-    choose_strides(check, operands, id, n, tensor.stride);
-    const size_t bytes = (size_t)(n[0] * tensor.stride[0] / operand_columns(operands, id)) *
-                         operand_bytes(operands, id);
-    check->memory[id] = tensor.data = malloc(bytes + 1);
+    choose_strides(check, operands, id, n, &tensor);
+    for (int axis = 0; axis < 3; ++axis) {
+        last += n[axis] > 0 ? (n[axis] - 1) * tensor.stride[axis] : 0;
+    }
+    last += n[3] * tensor.stride[3] * operand_columns(operands, id);
+    check->elements[id] = groups_of(tensor.offset + last, operand_columns(operands, id)) + TAIL;
+    const size_t bytes = (size_t)check->elements[id] * operand_bytes(operands, id);
+    check->memory[id] = tensor.data = malloc(bytes);
     if (!tensor.data) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
     }
     memcpy((char *)&check->tensors + operation_forward.rows[id].host_at, &tensor, sizeof(tensor));
-    memset(tensor.data, 0xff, bytes); /* of what is written, and between rows: NaN */
-    return forward_is_output(id) ? CLATTN_OK : fill(check, operands, id, n, &tensor);
+    memset(tensor.data, 0xff, bytes); /* of floating-point types: NaN */
+    return forward_is_output(id) ? CLATTN_OK : check_fill(check, operands, id, n, &tensor);
 }
 
-clattn_status check_call_create(const struct problem *problem, int turn, struct check_call *check)
+/* Masks and biases end before the keys do, in turn. */
+static void choose_values(const struct check_call *check, int64_t rows, int64_t keys, clattn_call *values)
+{
+    const enum check_turn turn = check->turn;
+    const clattn_problem *p = &check->problem.p;
+    values->query_len = rows;
+    values->key_len = keys;
+    const int64_t fewer = keys > 2 ? keys - keys / 5 - 1 : keys, hardly_fewer = keys - keys / 20;
+    values->mask_key_len = turn == CHECK_TILES ? fewer : turn == CHECK_LONG ? hardly_fewer : keys;
+    values->bias_key_len = turn == CHECK_FEW ? fewer : turn == CHECK_TALL ? hardly_fewer : keys;
+    values->has_scale = 1;
+    values->scale = 0.9 / sqrt((double)p->head_dim);
+    values->dropout_seed = 0x0123456789abcdefu + (uint64_t)turn;
+    values->dropout_offset = 7 + (uint32_t)turn;
+    values->first_batch = 3;
+    values->first_head = 2;
+    values->first_row = 5;
+    values->first_key = turn == CHECK_TILES ? 0 : 4 * turn + 1;
+    values->whole_heads = p->query_heads + 5;
+}
+
+clattn_status check_call_create(const struct problem *problem, enum check_turn turn, struct check_call *check)
 {
     clattn_call values = CLATTN_CALL_INIT;
     memset(check, 0, sizeof(*check));
@@ -267,35 +197,39 @@ clattn_status check_call_create(const struct problem *problem, int turn, struct 
     check->turn = turn;
     check->tensors = (clattn_host_tensors)CLATTN_HOST_TENSORS_INIT;
     clattn_problem *p = &check->problem.p;
-    shrink(p);
-    values.key_len = check->call.key_len = check_keys(p, turn);
-    values.query_len = check->call.query_len = check_rows(p, turn, values.key_len);
-    if (turn > 0) { /* wherever rows begin, the last ones have keys behind the window */
-        p->window_left = min64(p->window_left, values.query_len / 2);
-    }
-    values.mask_key_len = values.bias_key_len = values.key_len - values.key_len / 20;
-    values.has_scale = 1;
-    values.scale = 0.9 / sqrt((double)p->head_dim);
+    int64_t rows, keys;
+    const int64_t kv_heads = min64(p->kv_heads, 2);
+    p->query_heads = p->query_heads / p->kv_heads * kv_heads;
+    p->kv_heads = kv_heads;
+    p->batch = min64(p->batch, 2);
+    choose_lengths(p, turn, &rows, &keys);
+    fit(p, turn, &rows, &keys);
+    shrink(p, turn, rows, keys);
+    choose_values(check, rows, keys, &values);
+    check->call.query_len = rows;
+    check->call.key_len = keys;
     if (p->features & CLATTN_WITH_VARLEN) { /* the problem's lengths are those that count */
-        p->query_len = values.query_len;
-        p->key_len = values.key_len;
+        p->query_len = rows;
+        p->key_len = keys;
     }
     if (p->page_size > 0) {
-        check->sequence_pages = groups_of(forward_kept_rows(p, values.key_len), p->page_size);
-        const int pools = pools_of(p);
-        p->pages = p->batch * check->sequence_pages + 3;
-        if (pools > 1) {
-            p->pool_pages = groups_of(p->pages, pools);
-            p->pages = p->pool_pages * pools;
+        choose_pages(check, keys);
+        check->page_of = malloc((size_t)p->pages * sizeof(*check->page_of));
+        if (!check->page_of) {
+            return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
+        }
+        memset(check->page_of, 0xff, (size_t)p->pages * sizeof(*check->page_of));
+        for (int64_t n = 0; n < p->batch * check->sequence_pages; ++n) {
+            check->page_of[check_page(check, n)] = (int32_t)n;
         }
     }
-    const struct forward_lengths lengths = { values.query_len,
-                                             values.key_len,
+    const struct forward_lengths lengths = { rows,
+                                             keys,
                                              values.mask_key_len,
                                              values.bias_key_len,
-                                             seam(values.query_len, p->batch),
-                                             seam(values.key_len, p->batch),
-                                             p->batch * check->sequence_pages };
+                                             check_seam(check, 0, p->batch),
+                                             check_seam(check, 1, p->batch),
+                                             check_table_page(check, p->batch, 0) };
     struct operands operands;
     memset(&operands, 0, sizeof(operands));
     forward_measure(p, &lengths, &operands);
@@ -311,4 +245,5 @@ void check_call_free(struct check_call *check)
     for (int id = 0; id < FORWARD_TENSOR_COUNT; ++id) {
         free(check->memory[id]);
     }
+    free(check->page_of);
 }

@@ -139,6 +139,7 @@ unset MUTANT_DEATH
 
 # Each output is looked at, closely, and whatever only some inputs would show. A row: what is wrong, in which output, by
 # which change of plain.cl, and the options that bring it about.
+wide="--window 30,-1 --align top-left" narrow="--window 2,1 --always 3 --align bottom-right"
 while IFS='|' read -r what output MUTANT_OLD MUTANT_NEW options; do
     fresh "wrong $what"
     # shellcheck disable=SC2086 # options are words
@@ -151,7 +152,20 @@ the last column of each product|out|c < p->head_dim; ++c) {|c + 1 < p->head_dim;
 the logarithm of sums|lse|soft.row_maximum + log(soft.row_sum)|soft.row_maximum|--lse
 weights|weights|CLATTN_CL_WEIGHTS_SOFTMAX ? weight|CLATTN_CL_WEIGHTS_SOFTMAX ? 0|--weights softmax
 values of hidden keys, times 0|out|if (allowed) {|if (j >= 0) {|--key-lengths --weights softmax
+the first key of a window|out|j >= position - p->window_left|j > position - p->window_left|$wide
+pinned keys behind a window|out|p->always_visible_keys == 0 ?|1 ?|$narrow
+pinned keys before a window|out|p->window_right + 1,|p->window_right + 1, 0 *|$narrow
+where a page table begins|out|s.pages = in->page_table + p->page_table_offset|s.pages = in->page_table|--page-size 16
+pages behind the pool|out|p->page_table_stride[3]] < (uint)p->pages|p->page_table_stride[3]] < 1 << 30|--page-size 16
+the last key of a page table|out|p->pages, 0, s->key_len - 1|p->pages, 0, s->key_len - 2|--page-size 16
+sinks of rows without keys|lse|HAS(SINKS) && soft.any_allowed|HAS(SINKS)|--sinks --key-lengths --lse
+key lengths beyond the keys|out|+ b], 0, s.key_len);|+ b], -9, s.key_len + 9);|--key-lengths
 EOF
+# Elements that are nobody's.
+fresh beside
+MUTANT_OLD='HAS(LSE) && column == 0 && r.exists' MUTANT_NEW='HAS(LSE) && column == 0'
+explain --strategy plain --varlen --lse
+says "beside the elements" 2 "self-check: a known answer was written beside the elements of lse"
 unset MUTANT_OLD MUTANT_NEW
 
 # Verdicts that are damaged or not the user's own are none.

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "device_call.h"
 
@@ -89,6 +90,9 @@ static void run_strategy(struct trial *t, int s)
     ++f->offered;
     if (status == CLATTN_UNSUPPORTED && test->problem.strategy) {
         ++f->declined;
+        if (strstr(clattn_last_error(), "self-check: ")) {
+            printf("refused: %s %s: %s\n", t->call->name, strategy_label(strategy), clattn_last_error());
+        }
     } else if (status != CLATTN_OK) {
         snprintf(text, sizeof(text), "%s: %s", clattn_status_name(status), clattn_last_error());
         judge_report(t->judge, t->call, strategy_label(strategy), text);

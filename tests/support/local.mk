@@ -76,6 +76,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/random.c \
 	tests/support/random.h \
 	tests/support/random_call.c \
+	tests/support/random_features.c \
+	tests/support/random_features.h \
 	tests/support/random_call.h \
 	tests/support/random_values.c \
 	tests/support/random_values.h \

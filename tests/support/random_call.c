@@ -3,6 +3,7 @@
 
 #include "base/stored_types.h"
 #include "pooled_keys.h"
+#include "random_features.h"
 #include "random_values.h"
 
 static int64_t pick(struct random *random, const int64_t *values, int64_t count)
@@ -315,6 +316,7 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
         random_codes(seed, index - neighbour, &problem);
         random_ring(seed, index - neighbour, &problem);
     }
+    random_features_add(options->with, seed, index - neighbour, &problem);
     random_sequences(&random, &problem, cu_query, cu_key);
     test_call_start(test, &problem);
     test->packed_queries = cu_query[problem.batch];

@@ -1,0 +1,182 @@
+"""What the self-check makes of mutants: tests/mutate BUILD --self-check.
+
+A mutant is put into kernels on their way to the driver, as by a bad compiler (tests/icd/mutant_layer.c), and problems
+that have the feature which it is about are planned and computed with CLATTN_SELF_CHECK=always. It is caught where the
+self-check refuses plans and no call comes out wrong; where one does, a wrong result has reached its caller. What random
+problems come upon too rarely is looked for by the mutant's own judge.
+"""
+import collections
+import os
+import re
+import subprocess
+from pathlib import Path
+
+# The judges of whole calls of attention, which is what the self-check is of, and what random problems have then.
+KINDS = {
+    "random": [],
+    "exact": [],
+    "metamorphic": [],
+    "codes": ["--codes", "1"],
+    "mixed": ["--mixed", "1"],
+    "slow": ["--type", "bfloat16"],
+}
+MORE = {"slow": {"CLATTN_TEST_SLOW_UNITS": "1"}}
+STRATEGIES = {
+    "plain": ["plain.cl"],
+    "split": ["split.cl"],
+    "fused_simd": ["fused_simd.cl"],
+    "staged": ["staged_score.cl", "staged_scale_mask.cl", "staged_softmax.cl", "staged_mix.cl", "staged_repair.cl"],
+    "fused_simt": ["fused_simt.cl"],
+    "split_simt": ["split_simt.cl"],
+}
+# The features that a problem must have for a mutant to change anything, by what its text speaks of; a line `with: ...`
+# in its block says more. tests/support/random_features.c has them.
+SPOKEN_OF = {
+    "range|all_low|all_high|s->high =|row_low|row_high": "ranges",
+    "page|PAGED|hole": "pages",
+    "page_starts": "starts",
+    "always_visible|pinned": "pinned",
+    "window": "window",
+    "RING|ring_row|kept,": "ring",
+    "SINKS|sink": "sinks",
+    "lse": "lse",
+    "softcap": "softcap",
+    "[Bb]ias": "bias",
+    r"->mask\[|mask_key_len|BYTE_OF_QUAD": "mask",
+    "query_row|key_row[^s]": "varlen",
+    "key_lengths|stored_len|key_len;": "lengths",
+    "j <= position;": "causal",
+    "round <": "dropout",
+    r"GROUP\b|query_heads": "group",
+    r"\bb \*": "batch",
+}
+PROBLEMS = 16  # that a mutant is tried with
+REFUSALS = 1  # plans that are refused, after which no more are tried
+SECONDS = 240  # that a mutant may take: some wait for ever at a barrier
+
+
+def features_of(block_text, old, new):
+    said = re.search(r"^with: (.*)$", block_text, re.M)
+    if said:
+        return said[1]
+    found = [name for pattern, name in SPOKEN_OF.items() if re.search(pattern, old + new)]
+    return ",".join(f for f in found if f != "pages" or "starts" not in found)
+
+
+def included(source, file, seen=None):
+    """The files of cl/ that a kernel is made of."""
+    seen = set() if seen is None else seen
+    if file not in seen and (source / "cl" / file).exists():
+        seen.add(file)
+        for name in re.findall(r'^#include "([^"]+)"', (source / "cl" / file).read_text(), re.M):
+            included(source, name, seen)
+    return seen
+
+
+def strategies_with(source, file):
+    return [s for s, kernels in STRATEGIES.items() if any(file in included(source, kernel) for kernel in kernels)]
+
+
+class Run:
+    """Random problems under a mutant: how many plans were refused, and the first call that came out wrong."""
+
+    def __init__(self, command, environment):
+        self.refused, self.wrong, self.built = 0, None, True
+        with subprocess.Popen(
+            ["timeout", "--kill-after=5", str(SECONDS), "stdbuf", "-oL", *command],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            for line in process.stdout:
+                self.read(line)
+                if self.refused >= REFUSALS or self.wrong or not self.built:
+                    process.terminate()
+                    break
+            process.stdout.close()
+        self.ended = process.wait() in (124, 137, -9)
+
+    def read(self, line):
+        self.built &= "BUILD_FAILED" not in line
+        self.refused += line.startswith("refused: ")
+        if line.startswith("FAIL") and "was not tested" not in line:
+            self.wrong = line.strip()
+
+
+class Trial:
+    def __init__(self, tools, build):
+        self.tools, self.build = tools, build
+        layer = (build / "tests" / "icd" / ".libs" / "mutant_layer.so").resolve()
+        self.environment = {"OPENCL_LAYERS": str(layer), "CLATTN_WISDOM_DIR": "", "CLATTN_CACHE": "off"}
+
+    def by_random_problems(self, kind, strategy, features, layer):
+        command = [str(self.build / "tests" / "random_calls"), "--strategy", strategy, "--seed", "5"]
+        command += ["--count", str(PROBLEMS), "--work", "400000", *KINDS[kind]]
+        features = ",".join(filter(None, [features, "decoding" if strategy.startswith("split") else ""]))
+        command += ["--with", features] if features else []
+        environment = dict(os.environ, **self.environment, **layer, **MORE.get(kind, {}))
+        return Run(command, dict(environment, CLATTN_SELF_CHECK="always"))
+
+    def by_its_judge(self, judge, layer):
+        """As tests/mutate does: the first call that fails without the self-check, made again with it."""
+        kind, strategy = judge.split()
+        command, more = self.tools["commands"][kind](self.build / "tests", strategy)
+        driver = dict(self.environment, **layer, **more)
+        again = self.tools["failure"](command, dict(driver, CLATTN_SELF_CHECK="off"))
+        if not again:
+            return "noticed by no call"
+        reached = self.tools["comes_out_wrong"](again, dict(driver, CLATTN_SELF_CHECK="always"))
+        return "CAME THROUGH: " + " ".join(again[1:]) if reached else "caught"
+
+    def verdict(self, judge, strategy, features, old, new):
+        kind, own = judge.split()
+        layer = {"MUTANT_OLD": old, "MUTANT_NEW": new}
+        run = self.by_random_problems(kind, strategy, features, layer)
+        if not run.built:
+            return "does not compile"
+        if run.wrong:
+            return "CAME THROUGH: " + run.wrong
+        if run.refused:
+            return "caught"
+        if run.ended:
+            return "waits for ever"
+        return self.by_its_judge(judge, layer) if strategy == own else "noticed by no call"
+
+
+def blocks_of(list_file):
+    """The text of each block by what it changes."""
+    texts = {}
+    for block in list_file.read_text().split("\n\n"):
+        lines = [line for line in block.splitlines() if line and not line.startswith("#")]
+        old = "\n".join(line[2:] for line in lines if line.startswith("-"))
+        new = "\n".join(line[2:] for line in lines if line.startswith("+"))
+        file = re.search(r"^file: (.*)$", block, re.M)
+        if file:
+            texts["cl/" + file[1], old, new] = block
+    return texts
+
+
+def pairs_of(source, mutants, everywhere):
+    """(mutant, strategy), those of one strategy together."""
+    pairs = []
+    for mutant in mutants:
+        kind, own = mutant[0].split()
+        others = strategies_with(source, Path(mutant[1]).name) if everywhere and kind in KINDS else []
+        pairs += [(mutant, s) for s in dict.fromkeys([own, *others]) if kind in KINDS and s in STRATEGIES]
+    return sorted(pairs, key=lambda pair: list(STRATEGIES).index(pair[1]))
+
+
+def run(source, build, mutants, tools, everywhere):
+    """Prints a line for each; returns how many came through."""
+    trial, texts, counts = Trial(tools, build), blocks_of(source / "tests" / "mutants.txt"), collections.Counter()
+    for (judge, file, old, new), strategy in pairs_of(source, mutants, everywhere):
+        features = features_of(texts[file, old, new], old, new)
+        equal = re.search(r"^equal: (.*)$", texts[file, old, new], re.M)
+        verdict = f"equal: {equal[1]}" if equal else trial.verdict(judge, strategy, features, old, new)
+        counts[strategy, verdict.split(":")[0]] += 1
+        text = new.strip().splitlines() or ["without " + old.strip().splitlines()[0]]
+        print(f"{strategy:<11} {verdict:<18} [{features}] {file}: {text[0].strip()}", flush=True)
+    for (strategy, verdict), count in sorted(counts.items()):
+        print(f"{count:4} of {strategy}: {verdict}")
+    return sum(count for (_, verdict), count in counts.items() if verdict.isupper())

@@ -1,0 +1,14 @@
+/* Features that every problem of a run shall have, over those that chance gives it: so that a rare one is tried at
+ * once. */
+#ifndef CLATTN_TESTS_SUPPORT_RANDOM_FEATURES_H
+#define CLATTN_TESTS_SUPPORT_RANDOM_FEATURES_H
+
+#include "clattn.h"
+
+/* `names`: "window,pages,bottom", of those that random_features.c lists; NULL or "": none. -1: a name is none. */
+int random_features_known(const char *names);
+
+/* A mask that hides by position is narrow enough to hide something. */
+void random_features_add(const char *names, uint64_t seed, uint64_t index, clattn_problem *p);
+
+#endif
