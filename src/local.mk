@@ -390,8 +390,7 @@ CLEANFILES += src/program/embedded_cl.c
 lib_LTLIBRARIES = libclattn.la
 libclattn_la_SOURCES =
 libclattn_la_LIBADD = libclattn_core.la
-# -version-info CURRENT:REVISION:AGE. For a release, start from the last release's numbers and take the
-# first line that fits:
+# -version-info CURRENT:REVISION:AGE. For a release, start from the last one's numbers; the first line that fits:
 #   a function or field was removed or changed its meaning   CURRENT+1 : 0 : 0
 #   only new functions, or new fields at a struct's end      CURRENT+1 : 0 : AGE+1
 #   neither, but the code changed                            CURRENT : REVISION+1 : AGE
