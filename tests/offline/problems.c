@@ -28,6 +28,9 @@
 #define CAUSAL_AND_MORE                                                                                                \
     .causal = 1, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT, .softcap = 30, .bias_type = CLATTN_FLOAT32,                   \
     .features = CLATTN_WITH_MASK | CLATTN_WITH_SLOPES | CLATTN_WITH_SINKS
+/* The same keys in pages of 16, and these in four buffers. */
+#define PAGES .page_size = 16, .pages = 128, .features = CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS
+#define POOLS PAGES, .pool_pages = 32
 
 /* clang-format off */
 static const struct problem_row gpu_rows[] = {
@@ -64,6 +67,8 @@ static const struct problem_row gpu_rows[] = {
     { "d128-all", F32 | F16, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_simt", EVERYTHING }, 0 },
     { "d128-strided", F32, 0,
       { SHAPE(2048, 128), .strategy = "fused_simt", .strided_columns = 1 }, 0 },
+    { "d128-pages", F32 | F16, 0, { SHAPE(2048, 128), .strategy = "fused_simt", CAUSAL, PAGES }, 0 },
+    { "d128-pools", F32 | F16, ROW_QUICK, { SHAPE(2048, 128), .strategy = "fused_simt", CAUSAL, POOLS }, 0 },
     { "d64-small", F32 | F64, ROW_SMALL, { SHAPE(2048, 64), .strategy = "fused_simt" }, 0 },
     { "d128-small", F32 | F16, ROW_SMALL, { SHAPE(2048, 128), .strategy = "fused_simt" }, 0 },
     { "d32", F32, 0, { SHAPE(2048, 32), .strategy = "fused_simt" }, 0 },
@@ -86,6 +91,8 @@ static const struct problem_row gpu_rows[] = {
     { "d64-bias", HALF, 0,
       { SHAPE(2048, 64), .strategy = "fused_mma", .bias_type = CLATTN_FLOAT32 }, MATRIX_UNITS_HALF },
     { "d128-all", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", EVERYTHING }, MATRIX_UNITS_HALF },
+    { "d128-pages", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", CAUSAL, PAGES }, MATRIX_UNITS_HALF },
+    { "d128-pools", HALF, 0, { SHAPE(2048, 128), .strategy = "fused_mma", CAUSAL, POOLS }, MATRIX_UNITS_HALF },
 
     { "rounded-d64", HALF, 0,
       { SHAPE(2048, 64), .strategy = "fused_mma", .allow_rounded_weights = 1 }, MATRIX_UNITS_HALF },
@@ -101,6 +108,8 @@ static const struct problem_row gpu_rows[] = {
     { "decode-8-d128", F32 | F16, ROW_QUICK, { SHAPE(8, 128), .strategy = "split_simt", CAUSAL }, 0 },
     { "decode-8-d64", F32 | F16, 0, { SHAPE(8, 64), .strategy = "split_simt" }, 0 },
     { "decode-8-all", HALF, 0, { SHAPE(8, 128), .strategy = "split_simt", CAUSAL_AND_MORE }, 0 },
+    { "decode-pages", F32 | F16, 0, { SHAPE(1, 128), .strategy = "split_simt", CAUSAL, PAGES }, 0 },
+    { "decode-pools", F32 | F16, ROW_QUICK, { SHAPE(1, 128), .strategy = "split_simt", CAUSAL, POOLS }, 0 },
     { "decode-blocks", F16, ROW_QUICK,
       { SHAPE(1, 128), .strategy = "split_simt", .key_type = CLATTN_Q8_0, .value_type = CLATTN_Q4_0 }, 0 },
     { "decode-8-blocks", F32, 0,
