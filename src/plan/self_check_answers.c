@@ -40,6 +40,7 @@ static int is_good(int id, double got, double want, double bound, clattn_type ty
     if (!isfinite(want)) {
         return got == want || (!isfinite(got) && (isnan(want) || id == TENSOR_OUT));
     }
+    bound = isnan(bound) ? 0 : bound; /* of a row that keeps nothing, whose logits are not finite */
     return fabs(got - want) <= bound + storage_rounding(type, fabs(want) + bound); /* not of a NaN */
 }
 

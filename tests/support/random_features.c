@@ -147,6 +147,16 @@ STORED_AS(q4_0, CLATTN_Q4_0)
 STORED_AS(q4_1, CLATTN_Q4_1)
 STORED_AS(q5_0, CLATTN_Q5_0)
 
+/* As many columns of each in whole vectors, in a type that is widened. */
+static void add_halves(struct random *random, clattn_problem *p)
+{
+    p->type = CLATTN_FLOAT16;
+    p->key_type = p->value_type = p->out_type = CLATTN_TYPE_NONE;
+    p->strided_columns = 0;
+    p->allow_tf32 = 0;
+    p->head_dim = p->head_dim_v = 16 * some(random, 1, 8);
+}
+
 static void add_nothing(struct random *random, clattn_problem *p)
 {
     (void)random;
@@ -180,6 +190,7 @@ static const struct {
     { "dropout", add_dropout, 0 },
     { "bias", add_bias, 0 },
     { "scores", add_scores, 0 },
+    { "halves", add_halves, 0 },
     { "int8", add_int8, 0 },
     { "e4m3", add_e4m3, 0 },
     { "e5m2", add_e5m2, 0 },
