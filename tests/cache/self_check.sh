@@ -163,7 +163,8 @@ key lengths beyond the keys|out|+ b], 0, s.key_len);|+ b], -9, s.key_len + 9);|-
 EOF
 # Elements that are nobody's.
 fresh beside
-MUTANT_OLD='HAS(LSE) && column == 0 && r.exists' MUTANT_NEW='HAS(LSE) && column == 0 && (r.exists || b + 1 == p->batch)'
+MUTANT_OLD='HAS(LSE) && column == 0 && r.exists'
+MUTANT_NEW='HAS(LSE) && column == 0 && (r.exists || b + 1 == p->batch && h + 1 == p->query_heads && i == r.s.query_len)'
 explain --strategy plain --varlen --lse
 says "beside the elements" 2 "self-check: a known answer was written beside the elements of lse"
 unset MUTANT_OLD MUTANT_NEW
