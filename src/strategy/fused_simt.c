@@ -90,13 +90,17 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 static void vendor_options(const struct device *device, const struct problem *problem, const struct simt_shape *shape,
                            struct text *options)
 {
-    const uint32_t wants_large = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP | CLATTN_FLAG_DROPOUT;
-    const int is_masked = problem->flags & CLATTN_FLAG_MASK && problem->p.head_dim_v > 64;
+    const uint32_t wants_large = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP | CLATTN_FLAG_DROPOUT |
+                                 CLATTN_FLAG_POOLS;
+    const int is_wide = problem->p.head_dim_v > 64, is_masked = problem->flags & CLATTN_FLAG_MASK && is_wide;
     const int is_double = problem->p.type == CLATTN_FLOAT64, is_small = shape->of.tile.work_items < 256;
     if (device->device_class != DEVICE_GPU) {
         return;
     }
-    if (device->sub_group_size_least >= 16 && (is_double || is_small || is_masked || problem->flags & wants_large)) {
+    const int is_large = device->sub_group_size_least >= 16
+                             ? is_double || is_small || is_masked || problem->flags & wants_large
+                             : device->sub_group_size_least > 0 && is_wide && problem->flags & wants_large;
+    if (is_large) {
         text_append(options, " -cl-intel-256-GRF-per-thread");
     }
     if (strcmp(device->platform_name, "NVIDIA CUDA") == 0 && !is_small && !is_double &&

@@ -54,7 +54,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     plan->state = state;
     const struct device *device = &context->device;
     const int wants_registers = (problem->p.type == CLATTN_FLOAT64 || problem_has_codes(problem)) &&
-                                device->device_class == DEVICE_GPU && device->sub_group_size_least >= 16;
+                                device->device_class == DEVICE_GPU && device->sub_group_size_least > 0;
     struct text options = TEXT_INIT;
     append_type_options(problem, &options);
     text_append(&options, " -D PAGED=%d -D ABSENT=0x%xu", problem->p.page_size > 0, ~problem->flags & RARE_FEATURES);
