@@ -5,7 +5,7 @@
  *
  *     T(ID, field, axes, element, access, place, asked for by)
  *
- * axes      extents of batch, head, row and column, named in src/operation/forward.c
+ * axes      extents of batch, head, row and column, named in src/operation/forward_rows.h
  * element   whose type: QUERY, KEY, VALUE, OUT, BIAS, WEIGHTS have their own; FLOAT is float32, BYTE uint8, INT int32
  * access    IN or OUT
  * place     what clattn_params has of it, beside its offset: COLUMNS and STRIDED the four strides (COLUMNS: the last

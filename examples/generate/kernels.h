@@ -8,8 +8,40 @@
 /* clang-format off */
 static const char *const kernel_source = SOURCE(
 
-/* out[row][o] = dot(weights[o], x[row]), added to what is there where `add`: 4 outputs by 4 rows a turn, 16 columns at
- * once, so that a weight is read from memory once for all rows. */
+/* out[row][o] = dot(weights[o], x[row]), added to what is there where `add`: 4 outputs by 4 rows a turn, or by one of
+ * those left over, 16 columns at once. Of `count` rows, a constant, the sums stay in registers, and a weight is read
+ * from memory once for them. */
+static inline __attribute__((always_inline)) void
+multiply_rows(__global const float16 *weights, __global const float16 *x, __global float *out, int sixteens,
+              int outputs, int first, int row, const int count, int add)
+{
+    __global const float16 *weight[4];
+    float16 sum[4][4];
+    for (int o = 0; o < 4; ++o) {
+        weight[o] = weights + (long)min(first + o, outputs - 1) * sixteens;
+        for (int r = 0; r < count; ++r) {
+            sum[r][o] = (float16)(0.0f);
+        }
+    }
+    for (int c = 0; c < sixteens; ++c) {
+        for (int o = 0; o < 4; ++o) {
+            const float16 w = weight[o][c];
+            for (int r = 0; r < count; ++r) {
+                sum[r][o] = fma(w, x[(long)(row + r) * sixteens + c], sum[r][o]);
+            }
+        }
+    }
+    for (int r = 0; r < count; ++r) {
+        for (int o = 0; o < 4 && first + o < outputs; ++o) {
+            const float8 eight = sum[r][o].lo + sum[r][o].hi;
+            const float4 four = eight.lo + eight.hi;
+            const float2 two = four.lo + four.hi;
+            const long at = (long)(row + r) * outputs + first + o;
+            out[at] = (add ? out[at] : 0.0f) + (two.x + two.y);
+        }
+    }
+}
+
 __kernel void multiply(__global const float16 *weights, __global const float16 *x, __global float *out, int sixteens,
                        int outputs, int rows, int add)
 {
@@ -17,36 +49,12 @@ __kernel void multiply(__global const float16 *weights, __global const float16 *
     if (first >= outputs) {
         return;
     }
-    __global const float16 *weight[4];
-    for (int o = 0; o < 4; ++o) {
-        weight[o] = weights + (long)min(first + o, outputs - 1) * sixteens;
+    int row = 0;
+    for (; row + 4 <= rows; row += 4) {
+        multiply_rows(weights, x, out, sixteens, outputs, first, row, 4, add);
     }
-    for (int row = 0; row < rows; row += 4) {
-        float16 sum[4][4];
-        __global const float16 *of[4];
-        for (int r = 0; r < 4; ++r) {
-            of[r] = x + (long)min(row + r, rows - 1) * sixteens;
-            for (int o = 0; o < 4; ++o) {
-                sum[r][o] = (float16)(0.0f);
-            }
-        }
-        for (int c = 0; c < sixteens; ++c) {
-            for (int o = 0; o < 4; ++o) {
-                const float16 w = weight[o][c];
-                for (int r = 0; r < 4; ++r) {
-                    sum[r][o] = fma(w, of[r][c], sum[r][o]);
-                }
-            }
-        }
-        for (int r = 0; r < 4 && row + r < rows; ++r) {
-            for (int o = 0; o < 4 && first + o < outputs; ++o) {
-                const float8 eight = sum[r][o].lo + sum[r][o].hi;
-                const float4 four = eight.lo + eight.hi;
-                const float2 two = four.lo + four.hi;
-                const long at = (long)(row + r) * outputs + first + o;
-                out[at] = (add ? out[at] : 0.0f) + (two.x + two.y);
-            }
-        }
+    for (; row < rows; ++row) {
+        multiply_rows(weights, x, out, sixteens, outputs, first, row, 1, add);
     }
 }
 

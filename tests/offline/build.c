@@ -1,7 +1,7 @@
 /* usage: build SOURCE OPTIONS
  *
  * Builds an OpenCL program on the first device and asks for its binary, for which PoCL compiles the kernels and keeps
- * them in its cache. Runs nothing. Called by tests/offline/cpu. */
+ * them in its cache. Runs nothing. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <stdio.h>
