@@ -1,5 +1,4 @@
-"""A chart of ratios: horizontal bars, a group a label, a shade a series, as an SVG. Shared by what compares clattn with
-others here."""
+"""A chart of ratios: horizontal bars, a group a label, a shade a series, as an SVG."""
 import math
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-/* Probe of AMX: a product of 16 x 32 and 32 x 16, one tile instruction. Run by src/plan/ladder.c. */
+/* Probe of AMX: a product of 16 x 32 and 32 x 16, one tile instruction. */
 #include "x86_amx.clh"
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void

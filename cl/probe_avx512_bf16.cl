@@ -1,5 +1,5 @@
 /* Probe of AVX512-BF16: a product of 4 x 32 and 32 x 16, whose columns are the lanes; and its speed beside
- * that of multiply-adds, on the same work: each dot product of pairs does two. Run by src/plan/ladder.c. */
+ * that of multiply-adds, on the same work: each dot product of pairs does two. */
 /* A compiler that is held to shorter registers finds no kernel here, and nothing to complain of. */
 #if defined(__AVX512F__) || !defined(__x86_64__)
 #include "x86_bf16.clh"

@@ -1,5 +1,5 @@
 /* From inputs and options to one call of clattn: the problem, where its tensors are, room for its
- * outputs. Checks every shape against the others. Used by cmd_run.c. */
+ * outputs. Checks every shape against the others. */
 #ifndef CLATTN_TOOLS_ATTENTION_H
 #define CLATTN_TOOLS_ATTENTION_H
 

@@ -1,4 +1,4 @@
-/* The optional tensors of a call, and a check that both files need. Used by attention.c. */
+/* The optional tensors of a call, and a check that both files need. */
 #ifndef CLATTN_TOOLS_ATTENTION_EXTRAS_H
 #define CLATTN_TOOLS_ATTENTION_EXTRAS_H
 

@@ -1,5 +1,5 @@
 /* The backward pass of a measured problem: its plan, dout and the gradients of queries, keys and values beside the
- * forward pass's tensors. Used by cmd_bench.c. */
+ * forward pass's tensors. */
 #ifndef CLATTN_TOOLS_BENCH_BACKWARD_H
 #define CLATTN_TOOLS_BENCH_BACKWARD_H
 

@@ -1,4 +1,4 @@
-/* One call on device buffers, waited for. Used by cmd_bench.c and tune_run.c. */
+/* One call on device buffers, waited for. */
 #ifndef CLATTN_TOOLS_BENCH_CALL_H
 #define CLATTN_TOOLS_BENCH_CALL_H
 

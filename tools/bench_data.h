@@ -1,5 +1,4 @@
-/* The tensors of one measured problem, in host memory and in device buffers. Used by cmd_bench.c and
- * tune_run.c. */
+/* The tensors of one measured problem, in host memory and in device buffers. */
 #ifndef CLATTN_TOOLS_BENCH_DATA_H
 #define CLATTN_TOOLS_BENCH_DATA_H
 

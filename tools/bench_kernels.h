@@ -1,4 +1,4 @@
-/* What each kernel of a call takes, on a queue of its own that profiles. Used by cmd_bench.c, with --kernels. */
+/* What each kernel of a call takes, on a queue of its own that profiles. */
 #ifndef CLATTN_TOOLS_BENCH_KERNELS_H
 #define CLATTN_TOOLS_BENCH_KERNELS_H
 

@@ -1,4 +1,4 @@
-/* Which queries and keys of a measured problem meet. Used by cmd_bench.c, bench_backward.c and bench_data.c. */
+/* Which queries and keys of a measured problem meet. */
 #ifndef CLATTN_TOOLS_BENCH_PAIRS_H
 #define CLATTN_TOOLS_BENCH_PAIRS_H
 

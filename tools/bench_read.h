@@ -1,5 +1,5 @@
 /* A plain read of a shape's keys and values by a kernel, which adds them up and does nothing else:
- * what the device's memory gives, beside the bandwidth of attention. Used by cmd_bench.c. */
+ * what the device's memory gives, beside the bandwidth of attention. */
 #ifndef CLATTN_TOOLS_BENCH_READ_H
 #define CLATTN_TOOLS_BENCH_READ_H
 

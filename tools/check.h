@@ -8,9 +8,7 @@
  *     out   4 u (sqrt(head_dim) Abar + sqrt(n) + 8) M_d + weight_rounding M_d, for 16-bit types plus
  *           half a unit of their last place
  *     lse   4 u (sqrt(head_dim) Abar + |lse| + sqrt(n) + 8), u = 2^-24
- *     tf32  + factor_rounding (4 Abar + 1) M_d, for lse + 2 factor_rounding Abar
- *
- * Used by cmd_run.c and cmd_bench.c. */
+ *     tf32  + factor_rounding (4 Abar + 1) M_d, for lse + 2 factor_rounding Abar */
 #ifndef CLATTN_TOOLS_CHECK_H
 #define CLATTN_TOOLS_CHECK_H
 

@@ -1,5 +1,4 @@
-/* Whether gradients are right: their errors against the reference, as a share of the bound of docs/numbers.md. Used by
- * cmd_grad.c and by bench_backward.c. */
+/* Whether gradients are right: their errors against the reference, as a share of the bound of docs/numbers.md. */
 #ifndef CLATTN_TOOLS_CHECK_GRADIENTS_H
 #define CLATTN_TOOLS_CHECK_GRADIENTS_H
 

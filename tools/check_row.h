@@ -1,5 +1,4 @@
-/* The tolerance of a row, as the head of check.h has it, and what is compared by it. Used by check.c and
- * check_cache.c. */
+/* The tolerance of a row, as the head of check.h has it, and what is compared by it. */
 #ifndef CLATTN_TOOLS_CHECK_ROW_H
 #define CLATTN_TOOLS_CHECK_ROW_H
 

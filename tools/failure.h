@@ -1,5 +1,4 @@
-/* What went wrong, on its way from where it was noticed to main, and the exit status that it means.
- * Used by every file of the command. */
+/* What went wrong, on its way from where it was noticed to main, and the exit status that it means. */
 #ifndef CLATTN_TOOLS_FAILURE_H
 #define CLATTN_TOOLS_FAILURE_H
 

@@ -1,7 +1,6 @@
 /* Reading and writing whole files. Reads regular files only, so that a pipe or a device cannot hang
  * the command; writes under a temporary name first (output.h), so that no half-written file is ever seen. "-" is
- * standard input, or standard output (standard_files.h). Tells progress.h of each byte. Used by npy.c, safetensors.c
- * and plot.c. */
+ * standard input, or standard output (standard_files.h). Tells progress.h of each byte. */
 #ifndef CLATTN_TOOLS_FILES_H
 #define CLATTN_TOOLS_FILES_H
 

@@ -1,5 +1,5 @@
 /* From inputs and options to one backward call of clattn: which gradients, where dout and what the forward pass gave
- * are, room for the gradients. Used by cmd_grad.c. */
+ * are, room for the gradients. */
 #ifndef CLATTN_TOOLS_GRADIENTS_H
 #define CLATTN_TOOLS_GRADIENTS_H
 

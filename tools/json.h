@@ -1,5 +1,5 @@
 /* A strict reader of JSON (RFC 8259) that needs no memory: a check of the whole text, then values one by one, where
- * they stand. Used by safetensors_header.c. */
+ * they stand. */
 #ifndef CLATTN_TOOLS_JSON_H
 #define CLATTN_TOOLS_JSON_H
 

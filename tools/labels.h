@@ -1,4 +1,4 @@
-/* Text of files as labels: made safe to print, measured, cut. Used by the pictures. */
+/* Text of files as labels: made safe to print, measured, cut. */
 #ifndef CLATTN_TOOLS_LABELS_H
 #define CLATTN_TOOLS_LABELS_H
 

@@ -1,5 +1,5 @@
 /* A whole multi-head layer from a file's tensors: the problem, its arrays, room for y and the weights.
- * Checks every shape against the others. Used by cmd_mha.c and by the lesson of the sentence. */
+ * Checks every shape against the others. */
 #ifndef CLATTN_TOOLS_LAYER_RUN_H
 #define CLATTN_TOOLS_LAYER_RUN_H
 

@@ -1,5 +1,5 @@
 /* What the axes of a tensor mean: layouts of queries, keys and values, and the broadcasting of
- * masks. Used by attention.c. */
+ * masks. */
 #ifndef CLATTN_TOOLS_LAYOUT_H
 #define CLATTN_TOOLS_LAYOUT_H
 

@@ -1,4 +1,4 @@
-/* Calls of the library whose failures become those of the command. Used by the commands. */
+/* Calls of the library whose failures become those of the command. */
 #ifndef CLATTN_TOOLS_LIBRARY_H
 #define CLATTN_TOOLS_LIBRARY_H
 

@@ -1,7 +1,6 @@
 /* A whole multi-head attention layer, as a model's file has it: x [..., tokens, features] and
  * projections wq, wk, wv, wo [out, in] with biases bq, bk, bv, bo (y = x W^T + b). The projections
- * are computed here, on the CPU in float64; the attention between them is clattn's. Used by
- * cmd_run.c. */
+ * are computed here, on the CPU in float64; the attention between them is clattn's. */
 #ifndef CLATTN_TOOLS_MULTIHEAD_H
 #define CLATTN_TOOLS_MULTIHEAD_H
 

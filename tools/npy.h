@@ -1,8 +1,7 @@
 /* The .npy array format, read and written without Python (numpy.lib.format describes it):
  * versions 1.0, 2.0 and 3.0, C and Fortran order, little-endian f2 f4 f8  i4 i8  u1  b1  V2
  * (bfloat16, as the ml_dtypes package stores it) and nothing else: no pickled objects, no
- * structures. Headers are at most 10,000 bytes. Used by the command's inputs and outputs and by the
- * tests' case solver. */
+ * structures. Headers are at most 10,000 bytes. */
 #ifndef CLATTN_TOOLS_NPY_H
 #define CLATTN_TOOLS_NPY_H
 

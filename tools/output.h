@@ -1,7 +1,6 @@
 /* Files that are written, in two steps: wholly under a temporary name in the same folder, then renamed, so that nobody
  * sees half a file and several can take their places together. A process that is killed between leaves the temporary
- * file; who writes the same file an hour later, or any time after, removes it. Used by files.c and by who writes
- * several. */
+ * file; who writes the same file an hour later, or any time after, removes it. */
 #ifndef CLATTN_TOOLS_OUTPUT_H
 #define CLATTN_TOOLS_OUTPUT_H
 

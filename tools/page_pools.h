@@ -1,5 +1,5 @@
 /* Page pools in several buffers (clattn_problem.pool_pages): asked for by --pools, or because a device gives out no
- * buffer that is large enough. Used by the commands that take caches. */
+ * buffer that is large enough. */
 #ifndef CLATTN_TOOLS_PAGE_POOLS_H
 #define CLATTN_TOOLS_PAGE_POOLS_H
 

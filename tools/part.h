@@ -1,5 +1,5 @@
 /* A run of this very program in a process of its own, with an end, so that a driver that dies or hangs costs the run
- * alone. Used by report and selfcheck. */
+ * alone. */
 #ifndef CLATTN_TOOLS_PART_H
 #define CLATTN_TOOLS_PART_H
 

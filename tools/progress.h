@@ -1,5 +1,5 @@
 /* A line on stderr while something takes longer than two seconds, when stderr is a terminal, and a
- * clock. One at a time. Used by the commands. */
+ * clock. One at a time. */
 #ifndef CLATTN_TOOLS_PROGRESS_H
 #define CLATTN_TOOLS_PROGRESS_H
 

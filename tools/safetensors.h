@@ -1,7 +1,6 @@
 /* The .safetensors format: eight bytes of header length, a JSON header, data. Everything that a
  * header says is checked before any of it is used: a limit on its size, known fields only, no name
- * twice, shape and offsets that fit each other, data without holes or overlap. Used by the
- * command's inputs and outputs. */
+ * twice, shape and offsets that fit each other, data without holes or overlap. */
 #ifndef CLATTN_TOOLS_SAFETENSORS_H
 #define CLATTN_TOOLS_SAFETENSORS_H
 

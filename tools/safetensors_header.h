@@ -1,5 +1,5 @@
 /* The header of a .safetensors file: reads its JSON into entries and notes. Memory has a bound, about six times the
- * header. Used by safetensors.c. */
+ * header. */
 #ifndef CLATTN_TOOLS_SAFETENSORS_HEADER_H
 #define CLATTN_TOOLS_SAFETENSORS_HEADER_H
 

@@ -1,4 +1,4 @@
-/* "-" as the name of a file: standard input, or standard output. Used by files.c and by who checks names. */
+/* "-" as the name of a file: standard input, or standard output. */
 #ifndef CLATTN_TOOLS_STANDARD_FILES_H
 #define CLATTN_TOOLS_STANDARD_FILES_H
 

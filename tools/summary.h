@@ -1,5 +1,5 @@
 /* What run, grad and mha tell of a call: lines of text, or members of a JSON document (document.h). `document` is NULL
- * where --json is not given. Used by cmd_run.c, cmd_grad.c, cmd_mha.c and results.c. */
+ * where --json is not given. */
 #ifndef CLATTN_TOOLS_SUMMARY_H
 #define CLATTN_TOOLS_SUMMARY_H
 

@@ -1,5 +1,4 @@
-/* A dense array in host memory with a type and a shape: what the file formats read and write.
- * Used by every file of the command that touches data, and by the tests' case solver. */
+/* A dense array in host memory with a type and a shape: what the file formats read and write. */
 #ifndef CLATTN_TOOLS_TENSOR_H
 #define CLATTN_TOOLS_TENSOR_H
 

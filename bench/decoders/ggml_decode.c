@@ -1,6 +1,6 @@
 // Decoding by ggml, llama.cpp's library of kernels: one float32 query row a head on a cache of a type of its own.
 // usage: ggml_decode BATCH QUERY_HEADS KV_HEADS KEY_LEN HEAD_DIM f32|f16|q8_0|q4_0 THREADS SECONDS
-// Prints the least and the median time of a call, in ms. Built and called by bench/decoders.
+// Prints the least and the median time of a call, in ms.
 #define _POSIX_C_SOURCE 200809L
 #include "ggml-cpu.h"
 #include "ggml.h"

@@ -1,5 +1,4 @@
-/* Values of append's calls in host memory: where rows go, and whether they may. Part of append.c, which alone calls it.
- */
+/* Values of append's calls in host memory: where rows go, and whether they may. */
 #ifndef CLATTN_SRC_APPEND_VALUES_H
 #define CLATTN_SRC_APPEND_VALUES_H
 

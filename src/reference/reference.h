@@ -1,5 +1,4 @@
-/* The float64 CPU reference: the executable form of what clattn computes. No OpenCL calls. Used by the
- * library (clattn_reference_forward), the command and the tests. */
+/* The float64 CPU reference: the executable form of what clattn computes. No OpenCL calls. */
 #ifndef CLATTN_SRC_REFERENCE_H
 #define CLATTN_SRC_REFERENCE_H
 

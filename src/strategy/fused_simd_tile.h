@@ -1,5 +1,4 @@
-/* Tiles of cl/fused_simd.cl: what the tuning table gives a problem, what wisdom may put in its place. Shared by the
- * files of fused_simd. */
+/* Tiles of cl/fused_simd.cl: what the tuning table gives a problem, what wisdom may put in its place. */
 #ifndef CLATTN_SRC_FUSED_SIMD_TILE_H
 #define CLATTN_SRC_FUSED_SIMD_TILE_H
 

@@ -1,5 +1,4 @@
-/* A folder for one test, counted expectations, and the last line that ./check reads. Shared by the tests
- * of the program cache. */
+/* A folder for one test, counted expectations, and the last line that ./check reads. */
 #ifndef CLATTN_TESTS_CACHE_FOLDER_H
 #define CLATTN_TESTS_CACHE_FOLDER_H
 

@@ -1,5 +1,4 @@
-/* Keys and values of a case that are codes: their types and scales, and the codes of float32 values. Part of
- * case_file.c, which alone calls it, and of case_layout.c. */
+/* Keys and values of a case that are codes: their types and scales, and the codes of float32 values. */
 #ifndef CLATTN_TESTS_SUPPORT_CASE_CODES_H
 #define CLATTN_TESTS_SUPPORT_CASE_CODES_H
 

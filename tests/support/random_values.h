@@ -1,4 +1,4 @@
-/* Layouts and values of a random call. Part of random_call.c, which alone calls it. */
+/* Layouts and values of a random call. */
 #ifndef CLATTN_TESTS_SUPPORT_RANDOM_VALUES_H
 #define CLATTN_TESTS_SUPPORT_RANDOM_VALUES_H
 

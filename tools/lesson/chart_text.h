@@ -1,4 +1,4 @@
-/* Text on a Cairo surface. Used by chart_draw.c. */
+/* Text on a Cairo surface. */
 #ifndef CLATTN_TOOLS_LESSON_CHART_TEXT_H
 #define CLATTN_TOOLS_LESSON_CHART_TEXT_H
 

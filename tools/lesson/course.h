@@ -1,5 +1,4 @@
-/* The page of all lessons, one HTML file that needs no other: its head, and a section for each. Used by
- * cmd_lesson.c. */
+/* The page of all lessons, one HTML file that needs no other: its head, and a section for each. */
 #ifndef CLATTN_TOOLS_LESSON_COURSE_H
 #define CLATTN_TOOLS_LESSON_COURSE_H
 

@@ -1,4 +1,4 @@
-/* The time of enqueued calls on a lesson's device, and buffers for them. Used by the lessons that measure. */
+/* The time of enqueued calls on a lesson's device, and buffers for them. */
 #ifndef CLATTN_TOOLS_LESSON_DEVICE_TIME_H
 #define CLATTN_TOOLS_LESSON_DEVICE_TIME_H
 

@@ -1,4 +1,4 @@
-/* The backward formulas of attention, from its weights. Used by the lesson and its test. */
+/* The backward formulas of attention, from its weights. */
 #ifndef CLATTN_TOOLS_LESSON_GRADIENT_H
 #define CLATTN_TOOLS_LESSON_GRADIENT_H
 

@@ -1,5 +1,5 @@
 /* What a lesson is: a name, a title, and a function that measures on the device, fills a page and draws a
- * chart. One file each; the table is in lessons.c. Run by cmd_lesson.c and by the tests. */
+ * chart. One file each; the table is in lessons.c. */
 #ifndef CLATTN_TOOLS_LESSON_LESSON_H
 #define CLATTN_TOOLS_LESSON_LESSON_H
 

@@ -1,4 +1,4 @@
-/* Random samples, and what is estimated from samples. Used by the lessons. */
+/* Random samples, and what is estimated from samples. */
 #ifndef CLATTN_TOOLS_LESSON_SAMPLE_H
 #define CLATTN_TOOLS_LESSON_SAMPLE_H
 

@@ -1,5 +1,4 @@
-/* The sentence "money bank grows" through the first attention layer of a sentence encoder, computed on the device. Used
- * by the lessons row.c and sentence.c. */
+/* The sentence "money bank grows" through the first attention layer of a sentence encoder, computed on the device. */
 #ifndef CLATTN_TOOLS_LESSON_SENTENCE_DATA_H
 #define CLATTN_TOOLS_LESSON_SENTENCE_DATA_H
 

@@ -1,5 +1,4 @@
-/* One head of the sentence's layer, with its queries, keys and values by themselves. Used by the lessons row.c and
- * gradient_sentence.c. */
+/* One head of the sentence's layer, with its queries, keys and values by themselves. */
 #ifndef CLATTN_TOOLS_LESSON_SENTENCE_HEAD_H
 #define CLATTN_TOOLS_LESSON_SENTENCE_HEAD_H
 

@@ -1,5 +1,5 @@
 /* A model of one attention layer that learns to write sequences backwards: its weights, on the device, its batches, and
- * a step of training by clattn_mha_enqueue and clattn_mha_backward_enqueue. Used by training.c. */
+ * a step of training by clattn_mha_enqueue and clattn_mha_backward_enqueue. */
 #ifndef CLATTN_TOOLS_LESSON_TRAINER_H
 #define CLATTN_TOOLS_LESSON_TRAINER_H
 
