@@ -21,14 +21,6 @@ KINDS = {
     "slow": ["--type", "bfloat16"],
 }
 MORE = {"slow": {"CLATTN_TEST_SLOW_UNITS": "1"}}
-STRATEGIES = {
-    "plain": ["plain.cl"],
-    "split": ["split.cl"],
-    "fused_simd": ["fused_simd.cl"],
-    "staged": ["staged_score.cl", "staged_scale_mask.cl", "staged_softmax.cl", "staged_mix.cl", "staged_repair.cl"],
-    "fused_simt": ["fused_simt.cl"],
-    "split_simt": ["split_simt.cl"],
-}
 # The features that a problem must have for a mutant to change anything, by what its text speaks of; a line `with: ...`
 # in its block says more. tests/support/random_features.c has them.
 SPOKEN_OF = {
@@ -73,8 +65,21 @@ def included(source, file, seen=None):
     return seen
 
 
-def strategies_with(source, file):
-    return [s for s, kernels in STRATEGIES.items() if any(file in included(source, kernel) for kernel in kernels)]
+def kernels_of_strategies(source, build):
+    """The kernel files of each strategy of the library's table, which begin with its name: of several, the longest.
+    Those of a matrix unit are for devices that are not here."""
+    probe = [str(build / "tests" / "units" / "probe"), "--strategies"]
+    names = subprocess.run(probe, capture_output=True, text=True, check=True).stdout.split()
+    kernels = collections.defaultdict(list)
+    for path in sorted((source / "cl").glob("*.cl")):
+        own = [name for name in names if path.stem == name or path.stem.startswith(name + "_")]
+        if own and not path.stem.endswith("_mma"):
+            kernels[max(own, key=len)].append(path.name)
+    return kernels
+
+
+def strategies_with(source, kernels, file):
+    return [s for s, own in kernels.items() if any(file in included(source, kernel) for kernel in own)]
 
 
 class Run:
@@ -157,20 +162,20 @@ def blocks_of(list_file):
     return texts
 
 
-def pairs_of(source, mutants, everywhere):
+def pairs_of(source, build, mutants, everywhere):
     """(mutant, strategy), those of one strategy together."""
-    pairs = []
+    pairs, kernels = [], kernels_of_strategies(source, build)
     for mutant in mutants:
         kind, own = mutant[0].split()
-        others = strategies_with(source, Path(mutant[1]).name) if everywhere and kind in KINDS else []
-        pairs += [(mutant, s) for s in dict.fromkeys([own, *others]) if kind in KINDS and s in STRATEGIES]
-    return sorted(pairs, key=lambda pair: list(STRATEGIES).index(pair[1]))
+        others = strategies_with(source, kernels, Path(mutant[1]).name) if everywhere and kind in KINDS else []
+        pairs += [(mutant, s) for s in dict.fromkeys([own, *others]) if kind in KINDS and s in kernels]
+    return sorted(pairs, key=lambda pair: list(kernels).index(pair[1]))
 
 
 def run(source, build, mutants, tools, everywhere):
     """Prints a line for each; returns how many came through."""
     trial, texts, counts = Trial(tools, build), blocks_of(source / "tests" / "mutants.txt"), collections.Counter()
-    for (judge, file, old, new), strategy in pairs_of(source, mutants, everywhere):
+    for (judge, file, old, new), strategy in pairs_of(source, build, mutants, everywhere):
         features = features_of(texts[file, old, new], old, new)
         equal = re.search(r"^equal: (.*)$", texts[file, old, new], re.M)
         verdict = f"equal: {equal[1]}" if equal else trial.verdict(judge, strategy, features, old, new)

@@ -14,6 +14,7 @@ export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 cases=$srcdir/tests/cases
 # shellcheck disable=SC2046 # one word a strategy
 [ $# -gt 0 ] || set -- reference auto $("$builddir/tests/units/probe" --strategies | grep -v /)
+gradients=$("$builddir/tests/units/probe" --gradients | paste -s -d ' ' -)
 python=$(command -v python3) || {
     echo "run_cases: needs python3"
     echo "0 passed, 0 failed, $(find "$cases" -name meta.json | wc -l) skipped"
@@ -26,7 +27,7 @@ for strategy; do
     choose=${CLATTN_TEST_CHOOSE:-all}
     case $strategy in
     split | fused_amx) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=cover ;;
-    split_simt | fused_simt | fused_mma) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=few ;;
+    *_simt | *_mma) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=few ;;
     esac
     "$builddir/tests/solve_cases" "$cases" "$produced/$strategy" --strategy "$strategy" --choose "$choose" || {
         echo "FAIL $strategy: solve_cases ended with status $?"
@@ -34,12 +35,12 @@ for strategy; do
     }
     needed=out,lse,present_key,present_value,qk_matmul_output,key_quantised,value_quantised
     case $strategy in
-    reference | auto | plain) missing='' needed=$needed,dq,dk,dv,dbias,dslopes,dsinks ;;
-    fused_simd | fused_amx | fused_simt)
-        missing=--skip-missing needed=$needed,dq,dk,dv,dbias,dslopes,dsinks
-        ;;
+    reference | auto | plain) missing='' ;;
     staged) missing='--not-tag paged --not-tag quantised' ;;
     *) missing=--skip-missing ;;
+    esac
+    case " reference auto $gradients " in
+    *" $strategy "*) needed=$needed,dq,dk,dv,dbias,dslopes,dsinks ;;
     esac
     [ "$choose" = all ] || missing="$missing --skip-missing"
     # shellcheck disable=SC2086 # options, or nothing

@@ -6,6 +6,7 @@
 
 #include "api.h"
 #include "base/stored_types.h"
+#include "support/device_options.h"
 #include "support/random.h"
 
 #define HEADS 4
@@ -32,8 +33,8 @@ struct calls {
     float out[HEADS][ROWS][HEAD_DIM_V], expected[HEADS][ROWS][HEAD_DIM_V];
 };
 
-static const char *const strategies[] = { "plain", "split", "fused_simd" };
-#define STRATEGIES (sizeof(strategies) / sizeof(strategies[0]))
+static const char *strategies[OPTIONS_STRATEGIES_MAX]; /* those for CPUs that read codes */
+static size_t n_strategies;
 
 static unsigned char *row_of(struct rows *rows, clattn_type type, int64_t head, int64_t row)
 {
@@ -94,6 +95,21 @@ static clattn_problem problem_of(clattn_type key_type, clattn_type value_type, c
     return p;
 }
 
+static void find_strategies(void)
+{
+    const char *name;
+    n_strategies = 0;
+    for (size_t i = 0; (name = strategy_of_table(i)); ++i) {
+        const clattn_problem p = problem_of(CLATTN_Q8_0, CLATTN_INT8, name);
+        clattn_plan *plan;
+        if (!strategy_is_for_gpus(name) && clattn_plan_create(context, &p, &plan) == CLATTN_OK) {
+            clattn_plan_destroy(plan);
+            strategies[n_strategies++] = name;
+        }
+    }
+    ck_assert_uint_ge(n_strategies, 3);
+}
+
 /* Codes, in [head, key] order. */
 static clattn_host_tensors tensors_of(struct calls *calls, const clattn_problem *p)
 {
@@ -141,10 +157,11 @@ static void ck_bits(const struct calls *calls, const char *strategy, clattn_type
 START_TEST(test_as_dequantised)
 {
     static struct calls calls;
+    find_strategies();
     for (int type = CLATTN_INT8; type <= CLATTN_Q5_1; ++type) {
         const clattn_type key = (clattn_type)type, value = type == CLATTN_Q5_1 ? CLATTN_INT8 : (clattn_type)(type + 1);
         start(&calls, key, value);
-        for (size_t s = 0; s < STRATEGIES; ++s) {
+        for (size_t s = 0; s < n_strategies; ++s) {
             const clattn_problem p = problem_of(key, value, strategies[s]);
             const clattn_host_tensors t = tensors_of(&calls, &p);
             EXPECT_OK(clattn_forward_host(context, &p, NULL, &t));
@@ -182,10 +199,11 @@ START_TEST(test_nothing_behind_the_lengths)
     static struct calls calls;
     static const clattn_type types[] = { CLATTN_Q8_0, CLATTN_INT8 };
     int32_t length = 41;
-    for (size_t i = 0; i < 2 * STRATEGIES; ++i) {
-        const clattn_type type = types[i / STRATEGIES];
+    find_strategies();
+    for (size_t i = 0; i < 2 * n_strategies; ++i) {
+        const clattn_type type = types[i / n_strategies];
         start(&calls, type, type);
-        clattn_problem p = problem_of(type, type, strategies[i % STRATEGIES]);
+        clattn_problem p = problem_of(type, type, strategies[i % n_strategies]);
         clattn_host_tensors t = expect_of_length(&calls, &p, &length);
         poison_behind(&calls.key, type, length);
         poison_behind(&calls.value, type, length);
@@ -216,10 +234,11 @@ START_TEST(test_as_contiguous)
     static struct rows key, value;
     static const clattn_type types[] = { CLATTN_Q4_0, CLATTN_E4M3 };
     int32_t table[PAGES + 1] = { 3, 0, 2, 1, -1 }, length = PAGES * PAGE;
-    for (size_t i = 0; i < 2 * STRATEGIES; ++i) {
-        const clattn_type type = types[i / STRATEGIES];
+    find_strategies();
+    for (size_t i = 0; i < 2 * n_strategies; ++i) {
+        const clattn_type type = types[i / n_strategies];
         start(&calls, type, type);
-        clattn_problem p = problem_of(type, type, strategies[i % STRATEGIES]);
+        clattn_problem p = problem_of(type, type, strategies[i % n_strategies]);
         clattn_host_tensors t = expect_of_length(&calls, &p, &length);
         scatter(&calls.key, type, &key, table);
         scatter(&calls.value, type, &value, table);
@@ -261,11 +280,12 @@ START_TEST(test_rings)
     static struct calls calls;
     static struct rows key, value;
     static const clattn_type types[] = { CLATTN_FLOAT32, CLATTN_Q8_0, CLATTN_INT8 };
-    for (size_t i = 0; i < 6 * STRATEGIES; ++i) {
-        const clattn_type type = types[i / 2 / STRATEGIES];
-        const int64_t pinned = i / STRATEGIES % 2 ? 5 : 0;
+    find_strategies();
+    for (size_t i = 0; i < 6 * n_strategies; ++i) {
+        const clattn_type type = types[i / 2 / n_strategies];
+        const int64_t pinned = i / n_strategies % 2 ? 5 : 0;
         start(&calls, type, type);
-        clattn_problem p = problem_of(type, type, strategies[i % STRATEGIES]);
+        clattn_problem p = problem_of(type, type, strategies[i % n_strategies]);
         p.window_left = 20;
         p.always_visible_keys = pinned;
         clattn_host_tensors t = tensors_of(&calls, &p);

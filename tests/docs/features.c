@@ -277,8 +277,7 @@ static void make_table(struct text *table)
     for (size_t f = 0; f < sizeof(features) / sizeof(features[0]); ++f) {
         text_append(table, "\n| %s |", features[f].name);
         for (size_t s = 0; (name = strategy_of_table(s)); ++s) {
-            const int for_gpus = strstr(name, "_simt") != NULL || strcmp(name, "fused_mma") == 0;
-            cell(table, for_gpus ? &gpu : &cpu, name, &features[f]);
+            cell(table, strategy_is_for_gpus(name) ? &gpu : &cpu, name, &features[f]);
         }
     }
     text_append(table, "\n");

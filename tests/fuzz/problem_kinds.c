@@ -2,13 +2,13 @@
 #include <string.h>
 
 #include "offline/null_driver.h"
+#include "plan/strategy.h"
 #include "problem_kinds.h"
 
 const char *fuzz_strategy(unsigned number)
 {
-    static const char *const names[] = { NULL,        "plain",      "staged", "fused_simt", "fused_simd", "fused_mma",
-                                         "fused_amx", "split_simt", "split",  "rotary",     "append",     "none" };
-    return names[number % (sizeof(names) / sizeof(names[0]))];
+    const size_t n = number % (strategy_count + 2);
+    return n < strategy_count ? strategy_table[n]->name : n == strategy_count ? NULL : "none";
 }
 
 /* ---- fields ---- */

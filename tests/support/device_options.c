@@ -16,11 +16,17 @@ static void add_strategy(struct device_options *o, const char *name)
     }
 }
 
+int strategy_is_for_gpus(const char *name)
+{
+    return strstr(name, "_simt") != NULL || strstr(name, "_mma") != NULL;
+}
+
 static void drop_strategy(struct device_options *o, const char *name)
 {
     int kept = 0;
     for (int i = 0; i < o->n_strategies; ++i) {
-        if (strcmp(strategy_label(o->strategies[i]), name) != 0) {
+        const char *label = strategy_label(o->strategies[i]);
+        if (strcmp(name, "gpus") == 0 ? !strategy_is_for_gpus(label) : strcmp(label, name) != 0) {
             o->strategies[kept++] = o->strategies[i];
         }
     }

@@ -1,7 +1,7 @@
 /* What all device tests can be told: --strategy S,S... --type T,T... --device D, and CLATTN_TEST_STRATEGIES in the
- * environment. Of strategies, "all" is those of the library's table and auto, "-S" leaves one out again. With
- * CLATTN_TEST_SLOW_UNITS in the environment, instructions that are slower than multiply-adds on this device are taken
- * too (AVX512-BF16 is, on some CPUs). */
+ * environment. Of strategies, "all" is those of the library's table and auto, "-S" leaves one out again, "-gpus" those
+ * for GPUs. With CLATTN_TEST_SLOW_UNITS in the environment, instructions that are slower than multiply-adds on this
+ * device are taken too (AVX512-BF16 is, on some CPUs). */
 #ifndef CLATTN_TESTS_SUPPORT_DEVICE_OPTIONS_H
 #define CLATTN_TESTS_SUPPORT_DEVICE_OPTIONS_H
 
@@ -47,6 +47,9 @@ const char *strategy_of_table(size_t index);
 /* The same of another operation. */
 struct operation;
 const char *strategy_of_operation(const struct operation *operation, size_t index);
+
+/* Whether it is made for GPUs. CPUs compute it too, but its programs take a CPU's compiler long. */
+int strategy_is_for_gpus(const char *name);
 
 /* Whether it takes calls of this type at all on this device: a tiny one, with no feature. */
 int strategy_takes(clattn_context *context, const char *name, clattn_type type);

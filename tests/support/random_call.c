@@ -63,6 +63,11 @@ static void random_shape(struct random *random, clattn_problem *p, int64_t work_
     }
 }
 
+/* Features that ask for more than a tensor: random_codes, random_places. */
+#define DRAWN_BY_THEMSELVES                                                                                            \
+    ((uint32_t)(CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES | CLATTN_WITH_PAGES | CLATTN_WITH_PAGE_STARTS |      \
+                CLATTN_WITH_ROW_RANGES))
+
 static void random_masking(struct random *random, clattn_problem *p)
 {
     p->causal = random_chance(random, 0.4);
@@ -82,8 +87,13 @@ static void random_masking(struct random *random, clattn_problem *p)
         { CLATTN_WITH_MASK, 0.2 },  { CLATTN_WITH_KEY_LENGTHS, 0.25 }, { CLATTN_WITH_SLOPES, 0.15 },
         { CLATTN_WITH_SINKS, 0.1 }, { CLATTN_WITH_VARLEN, 0.15 },      { CLATTN_WITH_LSE, 0.6 },
     };
+    uint32_t others = forward_features & ~DRAWN_BY_THEMSELVES;
     for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); ++i) {
         p->features |= random_chance(random, features[i].probability) ? (uint32_t)features[i].feature : 0;
+        others &= ~(uint32_t)features[i].feature;
+    }
+    for (int bit = 0; bit < 32; ++bit) {
+        p->features |= (others >> bit & 1) != 0 && random_chance(random, 0.1) ? 1u << bit : 0;
     }
     int positional = p->causal || p->window_left >= 0 || p->window_right >= 0 ||
                      (p->features & CLATTN_WITH_SLOPES) != 0;

@@ -22,6 +22,13 @@ static int is_storage(enum tensor_id id)
     return id <= TENSOR_OUT;
 }
 
+/* An optional input that query rows have: others than these share it now and then. */
+static int is_of_rows(enum tensor_id id)
+{
+    const struct tensor_row *row = &operation_forward.rows[id], *query = &operation_forward.rows[TENSOR_QUERY];
+    return !is_storage(id) && row->axis[1] == query->axis[1] && row->axis[2] != 0;
+}
+
 static struct test_layout random_layout(struct random *random, const struct test_call *test, enum tensor_id id)
 {
     static const int orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 2, 0, 1 }, { 2, 1, 0 } };
@@ -37,9 +44,7 @@ static struct test_layout random_layout(struct random *random, const struct test
         int may = axis < 3 || any_column;
         layout.padding[axis] = may && random_chance(random, 0.2) ? random_between(random, 1, 5) : 0;
         layout.reversed[axis] = may && random_chance(random, 0.04);
-        const int is_often_shared = id == TENSOR_MASK || id == TENSOR_BIAS || id == TENSOR_ROW_LOW ||
-                                    id == TENSOR_ROW_HIGH;
-        double chance = is_often_shared ? 0.3 : 0.03;
+        double chance = is_of_rows(id) ? 0.3 : 0.03;
         layout.broadcast[axis] = may && !forward_is_output((int)id) && random_chance(random, chance);
     }
     layout.offset = random_chance(random, 0.4) ? random_between(random, 1, 37) : 0;
@@ -189,35 +194,44 @@ static void fill_query_and_key(struct random *random, struct test_call *test, en
     }
 }
 
-static void fill_masks(struct random *random, struct test_call *test)
+/* They are there already, and say how long the tensors are. */
+static int is_seams(int id)
+{
+    return operation_forward.rows[id].axis[3] == operation_forward.rows[TENSOR_CU_QUERY].axis[3];
+}
+
+/* By their own values, or else by those that are usual for numbers of their kind. */
+static void fill_optional(struct random *random, struct test_call *test)
 {
     int64_t keys[4];
     test_call_shape(test, TENSOR_WEIGHTS, keys);
     double density = random_chance(random, 0.2) ? 0.02 : random_unit(random);
     double hidden = random_chance(random, 0.3) ? 0.9 : 0.3 * random_unit(random);
-    const struct spread sink = { 3, 0 };
+    const struct spread wide = { 3, 0 };
     const double low = random_chance(random, 0.5) ? 0 : 0.4 * (double)keys[3];
     const double high = random_chance(random, 0.5) ? (double)keys[3] : 0.6 * (double)keys[3];
-    const struct {
-        enum tensor_id id;
+    const struct filler {
         test_value *value;
         const void *context;
-    } rows[] = {
-        { TENSOR_MASK, fill_mask, &density },
-        { TENSOR_BIAS, fill_bias, &hidden },
-        { TENSOR_SLOPES, fill_slope, NULL },
-        { TENSOR_SINKS, normal, &sink },
-        { TENSOR_KEY_LENGTHS, fill_length, &keys[3] },
-        { TENSOR_QUERY_OFFSETS, fill_offset, &keys[3] },
-        { TENSOR_PAGE_TABLE, fill_page, &test->problem.pages },
-        { TENSOR_ROW_LOW, fill_bound, &low },
-        { TENSOR_ROW_HIGH, fill_bound, &high },
-        { TENSOR_KEY_SCALES, fill_scale, NULL },
-        { TENSOR_VALUE_SCALES, fill_scale, NULL },
+    } own[TENSOR_COUNT] = {
+        [TENSOR_BIAS] = { fill_bias, &hidden },
+        [TENSOR_SLOPES] = { fill_slope, NULL },
+        [TENSOR_QUERY_OFFSETS] = { fill_offset, &keys[3] },
+        [TENSOR_PAGE_TABLE] = { fill_page, &test->problem.pages },
+        [TENSOR_ROW_LOW] = { fill_bound, &low },
+        [TENSOR_ROW_HIGH] = { fill_bound, &high },
+        [TENSOR_KEY_SCALES] = { fill_scale, NULL },
+        [TENSOR_VALUE_SCALES] = { fill_scale, NULL },
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
-        if (test_call_has(test, rows[i].id)) {
-            test_call_fill(test, rows[i].id, random, rows[i].value, rows[i].context);
+    const struct filler floats = { normal, &wide }, bytes = { fill_mask, &density }, ints = { fill_length, &keys[3] };
+    for (int id = TENSOR_OUT + 1; id < TENSOR_COUNT; ++id) {
+        if (test_call_has(test, (enum tensor_id)id) && !forward_is_output(id) && !is_seams(id)) {
+            const struct test_array *array = &test->arrays[test->array_of[id]];
+            const struct filler usual = array->type != CLATTN_TYPE_NONE ? floats
+                                        : array->element_bytes == 1     ? bytes
+                                                                        : ints;
+            const struct filler filler = own[id].value ? own[id] : usual;
+            test_call_fill(test, (enum tensor_id)id, random, filler.value, filler.context);
         }
     }
 }
@@ -238,7 +252,7 @@ enum value_family random_values(struct random *random, struct test_call *test)
     } else {
         test_call_fill(test, TENSOR_VALUE, random, normal, &value);
     }
-    fill_masks(random, test);
+    fill_optional(random, test);
     return family;
 }
 

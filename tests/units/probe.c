@@ -8,6 +8,7 @@
  *     probe --too-large     a call that needs more memory than the device says it has must be refused
  *                           before anything is computed; prints the message
  *     probe --strategies    prints their names, a line each
+ *     probe --gradients     the same of those that have gradients
  *     probe --is-pocl       exit status 0 when the device is PoCL's
  *     probe --devices N     there are N devices; each one, and two contexts on two of them at once
  *
@@ -16,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "operation/backward.h"
 #include "robust/small_calls.h"
+#include "support/device_options.h"
 #include "support/merge_two.h"
 
 #define SMALL_WORK 45000
@@ -181,6 +184,15 @@ static int print_strategies(void)
     return 0;
 }
 
+static int print_gradients(void)
+{
+    const char *strategy;
+    for (size_t s = 0; (strategy = strategy_of_operation(&operation_backward, s)); ++s) {
+        printf("%s\n", strategy);
+    }
+    return 0;
+}
+
 static int is_pocl(void)
 {
     char *text = NULL;
@@ -193,6 +205,9 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--strategies") == 0) {
         return print_strategies();
+    }
+    if (argc == 2 && strcmp(argv[1], "--gradients") == 0) {
+        return print_gradients();
     }
     if (argc == 2 && strcmp(argv[1], "--is-pocl") == 0) {
         return is_pocl() ? 0 : 1;
