@@ -9,7 +9,7 @@
 #ifndef CLATTN_FORWARD_PARAMS_H
 #define CLATTN_FORWARD_PARAMS_H
 
-#include "forward_tensors.h"
+#include "forward_flags.h"
 
 #ifdef __OPENCL_VERSION__
 typedef long clattn_i64;
@@ -21,31 +21,6 @@ typedef int64_t clattn_i64;
 typedef uint32_t clattn_u32;
 typedef int8_t clattn_i8;
 #endif
-
-/* Bits of `flags`: what the problem asks for. */
-#define CLATTN_FLAG_CAUSAL 0x1u
-#define CLATTN_FLAG_WINDOW 0x2u
-#define CLATTN_FLAG_KEY_LENGTHS 0x4u
-#define CLATTN_FLAG_MASK 0x8u
-#define CLATTN_FLAG_BIAS 0x10u
-#define CLATTN_FLAG_SLOPES 0x20u
-#define CLATTN_FLAG_SINKS 0x40u
-#define CLATTN_FLAG_VARLEN 0x80u
-#define CLATTN_FLAG_LSE 0x100u
-#define CLATTN_FLAG_SOFTCAP 0x200u
-#define CLATTN_FLAG_DROPOUT 0x400u
-#define CLATTN_FLAG_PAGES 0x800u
-#define CLATTN_FLAG_PAGE_STARTS 0x1000u
-#define CLATTN_FLAG_ROW_RANGES 0x2000u
-#define CLATTN_FLAG_KEY_SCALES 0x4000u
-#define CLATTN_FLAG_VALUE_SCALES 0x8000u
-#define CLATTN_FLAG_RING 0x10000u
-#define CLATTN_FLAG_POOLS 0x20000u /* more than one buffer */
-/* Anything that can hide a key from a row (a bias can: -inf). */
-#define CLATTN_FLAGS_HIDING                                                                            \
-    (CLATTN_FLAG_CAUSAL | CLATTN_FLAG_WINDOW | CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_MASK |            \
-     CLATTN_FLAG_BIAS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_PAGES | CLATTN_FLAG_ROW_RANGES |              \
-     CLATTN_FLAG_RING)
 
 /* Values of enum clattn_type, clattn_alignment and clattn_weights for kernels; src/operation/fill_params.c asserts
  * that they agree. */
@@ -97,7 +72,7 @@ typedef struct clattn_params {
     int key_scale_rows, key_scale_columns; /* stored rows, columns that share a scale; all: CLATTN_ALL_SHARE */
     int value_scale_rows, value_scale_columns;
     int ring; /* rows kept of a sequence; 0: all */
-    clattn_u32 flags;
+    clattn_u32 flags; /* CLATTN_FLAG_* */
     int bias_type, weights;
     clattn_u32 dropout_threshold; /* a weight is dropped where the word is below it */
     clattn_u32 dropout_seed[2], dropout_offset;

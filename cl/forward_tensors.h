@@ -1,7 +1,8 @@
-/* The tensors of the forward operation, a row each; C and OpenCL C both include this. It is the only place that lists
- * them: the enumeration of tensors, the checks of a call, host copies, the kernels' arguments and their order, the
- * offsets and strides in clattn_params and the random tensors of the tests are all made of these rows. A new optional
- * tensor is its public field, a row here, and the kernels that read it.
+/* The tensors of the forward operation, a row each, and what else a problem may ask for; C and OpenCL C both include
+ * this. It is the only place that lists them: the enumeration of tensors, the checks of a call, host copies, the
+ * kernels' arguments and their order, the offsets and strides in clattn_params, flags (forward_flags.h) and the random
+ * tensors of the tests are all made of these rows. A new optional tensor is its public field, a row here, and the
+ * kernels that read it.
  *
  *     T(ID, field, axes, element, access, place, asked for by)
  *
@@ -11,38 +12,57 @@
  * place     what clattn_params has of it, beside its offset: COLUMNS and STRIDED the four strides (COLUMNS: the last
  *           is 1 unless the problem has strided columns), HEADS those of batch and head, HEAD that of the head; DENSE
  *           none, element after element
- * asked for by  when a problem has the tensor, and it must be given, else it must not: ALWAYS; FEATURE(X), by
- * CLATTN_WITH_X; FIELD(X, condition on the problem p); kernels see both as HAS(X). SILENT_FIELD: they do not */
+ * asked for by  when a problem has the tensor, and it must be given, else it must not: ALWAYS; FEATURE(X, effect), by
+ * CLATTN_WITH_X; FIELD(X, effect, condition on the problem p); kernels see both as HAS(X). SILENT_FIELD(condition) has
+ * no such name. effect: HIDES, where a key may be hidden from a row by it (a bias can: -inf), else SHOWS */
 #ifndef CLATTN_FORWARD_TENSORS_H
 #define CLATTN_FORWARD_TENSORS_H
 
-#define CLATTN_FORWARD_TENSORS(T)                                                                                     \
+/* Those that every strategy of attention, and of its gradients, knows of: its kernels read them, or it declines them in
+ * a sentence of its own. */
+#define CLATTN_TENSORS_OF_ALL(T)                                                                                      \
     T(QUERY, query, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM), QUERY, IN, COLUMNS, ALWAYS)                           \
     T(KEY, key, (FIRST_POOL, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, IN, COLUMNS, ALWAYS)                                 \
     T(VALUE, value, (FIRST_POOL, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, IN, COLUMNS, ALWAYS)                         \
     T(OUT, out, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM_V), OUT, OUT, COLUMNS, ALWAYS)                              \
-    T(LSE, lse, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), FLOAT, OUT, STRIDED, FEATURE(LSE))                             \
-    T(MASK, mask, (BATCH, QUERY_HEADS, QUERY_LEN, MASK_KEYS), BYTE, IN, STRIDED, FEATURE(MASK))                       \
+    T(LSE, lse, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), FLOAT, OUT, STRIDED, FEATURE(LSE, SHOWS))                      \
+    T(MASK, mask, (BATCH, QUERY_HEADS, QUERY_LEN, MASK_KEYS), BYTE, IN, STRIDED, FEATURE(MASK, HIDES))                \
     T(BIAS, bias, (BATCH, QUERY_HEADS, QUERY_LEN, BIAS_KEYS), BIAS, IN, STRIDED,                                      \
-      FIELD(BIAS, p->bias_type != CLATTN_TYPE_NONE))                                                                  \
+      FIELD(BIAS, HIDES, p->bias_type != CLATTN_TYPE_NONE))                                                           \
     T(WEIGHTS, weights, (BATCH, QUERY_HEADS, QUERY_LEN, KEY_LEN), WEIGHTS, OUT, STRIDED,                              \
       SILENT_FIELD(p->weights != CLATTN_WEIGHTS_NONE))                                                                \
-    T(SLOPES, slopes, (BATCH, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEADS, FEATURE(SLOPES))                              \
-    T(SINKS, sinks, (ONE, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEAD, FEATURE(SINKS))                                    \
-    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, FEATURE(KEY_LENGTHS))                         \
+    T(SLOPES, slopes, (BATCH, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEADS, FEATURE(SLOPES, SHOWS))                       \
+    T(SINKS, sinks, (ONE, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEAD, FEATURE(SINKS, SHOWS))                             \
+    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, FEATURE(KEY_LENGTHS, HIDES))                  \
     T(QUERY_OFFSETS, query_offsets, (ONE, ONE, ONE, BATCH), INT, IN, DENSE,                                           \
       SILENT_FIELD(p->alignment == CLATTN_ALIGN_OFFSETS))                                                             \
-    T(CU_QUERY, cu_query, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(VARLEN))                                    \
+    T(CU_QUERY, cu_query, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(VARLEN, HIDES))                             \
     T(CU_KEY, cu_key, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE,                                                         \
       SILENT_FIELD((p->features & (CLATTN_WITH_VARLEN | CLATTN_WITH_PAGES)) == CLATTN_WITH_VARLEN))                   \
-    T(PAGE_TABLE, page_table, (TABLES, ONE, ONE, TABLE_PAGES), INT, IN, STRIDED, FEATURE(PAGES))                      \
-    T(PAGE_STARTS, page_starts, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(PAGE_STARTS))                         \
-    T(ROW_LOW, row_low, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, STRIDED, FEATURE(ROW_RANGES))                 \
-    T(ROW_HIGH, row_high, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, STRIDED, FEATURE(ROW_RANGES))               \
+    T(PAGE_TABLE, page_table, (TABLES, ONE, ONE, TABLE_PAGES), INT, IN, STRIDED, FEATURE(PAGES, HIDES))               \
+    T(PAGE_STARTS, page_starts, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(PAGE_STARTS, SHOWS))                  \
+    T(ROW_LOW, row_low, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, STRIDED, FEATURE(ROW_RANGES, HIDES))          \
+    T(ROW_HIGH, row_high, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, STRIDED,                                    \
+      SILENT_FIELD((p->features & CLATTN_WITH_ROW_RANGES) != 0))                                                      \
     T(KEY_SCALES, key_scales, (KEY_PACKS, KV_HEADS, KEY_SCALE_ROWS, KEY_SCALE_COLUMNS), FLOAT, IN, STRIDED,           \
-      FEATURE(KEY_SCALES))                                                                                            \
+      FEATURE(KEY_SCALES, SHOWS))                                                                                     \
     T(VALUE_SCALES, value_scales, (KEY_PACKS, KV_HEADS, VALUE_SCALE_ROWS, VALUE_SCALE_COLUMNS), FLOAT, IN, STRIDED,   \
-      FEATURE(VALUE_SCALES))
+      FEATURE(VALUE_SCALES, SHOWS))
+
+/* Here a new row begins: a strategy declines its flag until the strategy's `knows` (src/plan/strategy.h) has it. When
+ * all have, the row moves up. */
+#define CLATTN_TENSORS_OF_SOME(T)
+
+#define CLATTN_FORWARD_TENSORS(T) CLATTN_TENSORS_OF_ALL(T) CLATTN_TENSORS_OF_SOME(T)
+
+/* What a problem asks for without a tensor, in the words of the rows' last column: of all, and of some. */
+#define CLATTN_FIELDS_OF_ALL(FIELD)                                                                                   \
+    FIELD(CAUSAL, HIDES, p->causal)                                                                                   \
+    FIELD(WINDOW, HIDES, p->window_left >= 0 || p->window_right >= 0)                                                 \
+    FIELD(SOFTCAP, SHOWS, p->softcap > 0)                                                                             \
+    FIELD(DROPOUT, SHOWS, p->dropout > 0)                                                                             \
+    FIELD(RING, HIDES, forward_ring_turns(p))
+#define CLATTN_FIELDS_OF_SOME(FIELD) FIELD(POOLS, SHOWS, pools_of(p) > 1)
 
 /* The further buffers of a pool, whose strides are those of KEY and VALUE. They are arguments of programs that are
  * built for several (-D POOLS), behind the others.

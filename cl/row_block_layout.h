@@ -7,6 +7,6 @@
 /* What the inner loops ask for is known when the program is built (-D FEATURES); what is asked once a work-group
  * makes no program of its own, and is asked at run time. */
 #define ROW_BLOCK_RUN_TIME_FEATURES                                                                    \
-    (CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_SINKS | CLATTN_FLAG_LSE)
+    ((clattn_u32)(CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_SINKS | CLATTN_FLAG_LSE))
 
 #endif

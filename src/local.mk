@@ -291,6 +291,7 @@ KERNEL_FILES = \
 	cl/block_codes.clh \
 	cl/epilogue.clh \
 	cl/exp.clh \
+	cl/forward_flags.h \
 	cl/forward_params.h \
 	cl/forward_tensors.h \
 	cl/fused_mma.cl \
@@ -378,7 +379,7 @@ KERNEL_FILES = \
 	cl/x86_amx.clh \
 	cl/x86_assembly.clh \
 	cl/x86_bf16.clh
-EXTRA_DIST += $(KERNEL_FILES)
+EXTRA_DIST += $(KERNEL_FILES) src/libclattn.map
 
 src/program/embedded_cl.c: $(KERNEL_FILES) scripts/embed_files Makefile
 	$(AM_V_GEN)$(MKDIR_P) src/program && cd $(srcdir) && \
@@ -397,4 +398,3 @@ libclattn_la_LIBADD = libclattn_core.la
 # It is not the package's version and does not follow it. The version in libclattn.map has the number CURRENT - AGE.
 libclattn_la_LDFLAGS = $(AM_LDFLAGS) $(VERSION_SCRIPT_LDFLAGS) -no-undefined -version-info 0:0:0
 EXTRA_libclattn_la_DEPENDENCIES = src/libclattn.map
-EXTRA_DIST += src/libclattn.map

@@ -99,7 +99,7 @@ static uint32_t known_gradients(void)
 
 clattn_status gradients_check_flags(uint32_t flags)
 {
-    const uint32_t unknown = flags & ~PROBLEM_FLAGS_OF_ALL;
+    const uint32_t known = CLATTN_FLAGS_OF_ALL, unknown = flags & ~known;
     struct text names = TEXT_INIT;
     clattn_status status = CLATTN_OK;
     if (unknown) {

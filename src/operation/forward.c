@@ -44,8 +44,8 @@ clattn_type forward_type(const clattn_problem *problem, clattn_type field)
 /* The rows' last column, read in four ways: which features there are, which tensors and which flags a problem has, and
  * what the flags are called. */
 #define ALWAYS 0
-#define FEATURE(name) CLATTN_WITH_##name
-#define FIELD(name, condition) 0
+#define FEATURE(name, effect) CLATTN_WITH_##name
+#define FIELD(name, effect, condition) 0
 #define SILENT_FIELD(condition) 0
 #define FEATURES_OF_ROW(id, field, axes, element, access, place, asked_by) | asked_by
 const uint32_t forward_features = 0 CLATTN_FORWARD_TENSORS(FEATURES_OF_ROW);
@@ -55,8 +55,8 @@ const uint32_t forward_features = 0 CLATTN_FORWARD_TENSORS(FEATURES_OF_ROW);
 #undef SILENT_FIELD
 
 #define ALWAYS 1
-#define FEATURE(name) ((p->features & CLATTN_WITH_##name) != 0)
-#define FIELD(name, condition) (condition)
+#define FEATURE(name, effect) ((p->features & CLATTN_WITH_##name) != 0)
+#define FIELD(name, effect, condition) (condition)
 #define SILENT_FIELD(condition) (condition)
 #define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << TENSOR_##id : 0)
 #define ASKED_OF_POOL(id, name, field, axes, element, pool) | (pools_of(p) > pool ? 1u << TENSOR_##id : 0)
@@ -69,35 +69,26 @@ uint32_t forward_asked(const clattn_problem *p)
 #undef FIELD
 #undef SILENT_FIELD
 
-#define ALWAYS 0u
-#define FEATURE(name) (p->features & CLATTN_WITH_##name ? CLATTN_FLAG_##name : 0u)
-#define FIELD(name, condition) ((condition) ? CLATTN_FLAG_##name : 0u)
-#define SILENT_FIELD(condition) 0u
-#define FLAGS_OF_ROW(id, field, axes, element, access, place, asked_by) | asked_by
+#define ASKED_BY(id, field, axes, element, access, place, asked_by) asked_by
+#define ALL_FLAGS CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_FIELDS_OF_SOME(FIELD) CLATTN_FORWARD_TENSORS(ASKED_BY)
+#define ALWAYS
+#define FEATURE(name, effect) | (p->features & CLATTN_WITH_##name ? CLATTN_FLAG_##name : 0u)
+#define FIELD(name, effect, condition) | ((condition) ? CLATTN_FLAG_##name : 0u)
+#define SILENT_FIELD(condition)
 uint32_t forward_flags(const clattn_problem *p)
 {
-    return 0u CLATTN_FORWARD_TENSORS(FLAGS_OF_ROW);
+    return 0u ALL_FLAGS;
 }
-#undef ALWAYS
 #undef FEATURE
 #undef FIELD
-#undef SILENT_FIELD
 
-/* What HAS() calls them; those of tensors are made of the rows. */
-/* clang-format off */
-#define ALWAYS
-#define FEATURE(name) { CLATTN_FLAG_##name, #name },
-#define FIELD(name, condition) FEATURE(name)
-#define SILENT_FIELD(condition)
-#define NAME_OF_ROW(id, field, axes, element, access, place, asked_by) asked_by
+/* What HAS() calls them. */
+#define FEATURE(name, effect) { CLATTN_FLAG_##name, #name },
+#define FIELD(name, effect, condition) FEATURE(name, effect)
 static const struct {
     uint32_t flag;
     const char *name;
-} flag_names[] = {
-    FEATURE(CAUSAL) FEATURE(WINDOW) FEATURE(SOFTCAP) FEATURE(DROPOUT) FEATURE(RING) FEATURE(POOLS)
-    CLATTN_FORWARD_TENSORS(NAME_OF_ROW)
-};
-/* clang-format on */
+} flag_names[] = { ALL_FLAGS };
 
 void forward_flags_describe(uint32_t flags, struct text *text)
 {
@@ -134,6 +125,11 @@ static void set_elements(const clattn_problem *p, struct operands *operands)
     }
     operands->element_bytes[ELEMENT_BYTE] = 1;
     operands->element_bytes[ELEMENT_INT] = sizeof(int32_t);
+}
+
+int forward_ring_turns(const clattn_problem *p)
+{
+    return p->ring > 0 && p->ring < p->key_len;
 }
 
 int64_t forward_kept_rows(const clattn_problem *p, int64_t keys)

@@ -39,17 +39,20 @@ uint32_t forward_asked(const clattn_problem *problem);
  * their defaults. The places stay as they are. */
 void forward_measure(const clattn_problem *problem, const struct forward_lengths *lengths, struct operands *operands);
 
+/* Whether rows of keys are overwritten by later ones. */
+int forward_ring_turns(const clattn_problem *problem);
+
 /* Rows of keys that are in memory, of a sequence of so many keys. */
 int64_t forward_kept_rows(const clattn_problem *problem, int64_t keys);
 
 /* Packed tensors have no batch axis: their sequences are found by their seams. */
 void forward_drop_batch_strides(const clattn_problem *problem, struct operands *operands);
 
-/* Of a problem, by the rows' last column: features that any tensor has, CLATTN_FLAG_* bits of the tensors it has. */
+/* By the rows' last column: features that any tensor has, CLATTN_FLAG_* of what a problem asks for. */
 extern const uint32_t forward_features;
 uint32_t forward_flags(const clattn_problem *problem);
 
-/* CLATTN_FLAG_* bits, also of what is no tensor, in words: "window, key lengths". */
+/* CLATTN_FLAG_* in words: "window, key lengths". */
 void forward_flags_describe(uint32_t flags, struct text *text);
 
 /* The type of a problem's tensors with its default: `type` where the field is CLATTN_TYPE_NONE. */

@@ -217,11 +217,6 @@ static clattn_status check_scales(const clattn_problem *p)
     return CLATTN_OK;
 }
 
-static int ring_turns(const clattn_problem *p)
-{
-    return p->ring > 0 && p->ring < p->key_len;
-}
-
 /* Keys are overwritten: no row may lose some of its window without a word. */
 static clattn_status check_ring(const clattn_problem *p)
 {
@@ -236,7 +231,7 @@ static clattn_status check_ring(const clattn_problem *p)
     if (p->ring > 0 && (p->features & (CLATTN_WITH_VARLEN | CLATTN_WITH_PAGES)) == CLATTN_WITH_VARLEN) {
         return error_set(CLATTN_INVALID_ARGUMENT, "ring %" PRId64 ": packed keys have none; use pages", p->ring);
     }
-    if (!ring_turns(p)) {
+    if (!forward_ring_turns(p)) {
         return CLATTN_OK;
     }
     if (p->window_left < 0 || p->window_left + p->query_len > turning) {
@@ -267,15 +262,6 @@ static clattn_status check_numbers(const clattn_problem *p)
     return CLATTN_OK;
 }
 
-/* What kernels see as HAS(): the tensors that there are, and what is asked for without one. */
-static uint32_t flags_of(const clattn_problem *p)
-{
-    return forward_flags(p) | (p->causal ? CLATTN_FLAG_CAUSAL : 0u) |
-           (p->window_left >= 0 || p->window_right >= 0 ? CLATTN_FLAG_WINDOW : 0u) |
-           (p->softcap > 0 ? CLATTN_FLAG_SOFTCAP : 0u) | (p->dropout > 0 ? CLATTN_FLAG_DROPOUT : 0u) |
-           (ring_turns(p) ? CLATTN_FLAG_RING : 0u) | (pools_of(p) > 1 ? CLATTN_FLAG_POOLS : 0u);
-}
-
 clattn_status problem_init(struct problem *problem, const clattn_problem *given)
 {
     clattn_problem *p = &problem->p;
@@ -302,7 +288,7 @@ clattn_status problem_init(struct problem *problem, const clattn_problem *given)
     problem->p.strided_columns = problem->p.strided_columns != 0;
     problem->p.allow_tf32 = problem->p.allow_tf32 != 0;
     problem->p.allow_rounded_weights = problem->p.allow_rounded_weights != 0;
-    problem->flags = flags_of(&problem->p);
+    problem->flags = forward_flags(&problem->p);
     return status;
 }
 

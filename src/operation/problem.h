@@ -5,19 +5,11 @@
 #include "cl/forward_params.h"
 #include "operation/any_problem.h"
 
-/* Flags that each strategy of attention and of its gradients knows of: its kernels read them, or it declines them in a
- * sentence of its own. One that comes later is declined for it until its row (struct strategy, knows) has it. */
-#define PROBLEM_FLAGS_OF_ALL                                                                                           \
-    (CLATTN_FLAG_CAUSAL | CLATTN_FLAG_WINDOW | CLATTN_FLAG_KEY_LENGTHS | CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS |         \
-     CLATTN_FLAG_SLOPES | CLATTN_FLAG_SINKS | CLATTN_FLAG_VARLEN | CLATTN_FLAG_LSE | CLATTN_FLAG_SOFTCAP |             \
-     CLATTN_FLAG_DROPOUT | CLATTN_FLAG_PAGES | CLATTN_FLAG_PAGE_STARTS | CLATTN_FLAG_ROW_RANGES |                      \
-     CLATTN_FLAG_KEY_SCALES | CLATTN_FLAG_VALUE_SCALES | CLATTN_FLAG_RING)
-
 /* Immutable after problem_init: every default is resolved (head_dim_v, types). */
 struct problem {
     struct any_problem any; /* first: see attention_problem */
     clattn_problem p;       /* p.strategy is NULL: any.strategy_name has it */
-    uint32_t flags;         /* CLATTN_FLAG_* of cl/forward_params.h */
+    uint32_t flags;         /* CLATTN_FLAG_* of cl/forward_flags.h */
 };
 
 clattn_status problem_init(struct problem *problem, const clattn_problem *given);

@@ -39,8 +39,8 @@ struct strategy {
     const struct operation *operation; /* that it computes */
     const char *name;
     const char *summary; /* one line for people */
-    uint32_t knows;      /* flags of problems that its kernels read, or `applicable` declines: any other one is declined
-                          * for it. Operations without flags: 0 */
+    uint32_t knows;      /* flags of problems that its kernels read, or `applicable` declines, CLATTN_FLAGS_OF_ALL and
+                          * those that it names: any other is declined for it. Operations without flags: 0 */
 
     /* 1: takes the problem on this device. 0: does not, and appends one sentence why to `why`. */
     int (*applicable)(const clattn_context *context, const struct any_problem *problem, struct text *why);

@@ -1,0 +1,46 @@
+/* Flags of a problem of attention, CLATTN_FLAG_*: what it asks for, a bit each, made of the lists of forward_tensors.h.
+ * Kernels see them by HAS(). C and OpenCL C both include this. */
+#ifndef CLATTN_FORWARD_FLAGS_H
+#define CLATTN_FORWARD_FLAGS_H
+
+#include "forward_tensors.h"
+
+#define ALWAYS
+#define SILENT_FIELD(condition)
+#define FIELD(name, effect, condition) FEATURE(name, effect)
+#define CLATTN_ASKED_BY(id, field, axes, element, access, place, asked_by) asked_by
+
+enum clattn_flag_bit {
+#define FEATURE(name, effect) CLATTN_BIT_##name,
+    CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_FIELDS_OF_SOME(FIELD) CLATTN_FORWARD_TENSORS(CLATTN_ASKED_BY)
+#undef FEATURE
+    CLATTN_FLAG_BITS
+};
+
+enum clattn_flag {
+#define FEATURE(name, effect) CLATTN_FLAG_##name = 1 << CLATTN_BIT_##name,
+    CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_FIELDS_OF_SOME(FIELD) CLATTN_FORWARD_TENSORS(CLATTN_ASKED_BY)
+#undef FEATURE
+
+    /* Those that every strategy knows of. */
+#define FEATURE(name, effect) | CLATTN_FLAG_##name
+    CLATTN_FLAGS_OF_ALL = 0 CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_TENSORS_OF_ALL(CLATTN_ASKED_BY),
+#undef FEATURE
+
+    /* Anything that can hide a key from a row. */
+#define HIDES(flag) | flag
+#define SHOWS(flag)
+#define FEATURE(name, effect) effect(CLATTN_FLAG_##name)
+    CLATTN_FLAGS_HIDING = 0 CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_FIELDS_OF_SOME(FIELD)
+        CLATTN_FORWARD_TENSORS(CLATTN_ASKED_BY)
+#undef FEATURE
+#undef HIDES
+#undef SHOWS
+};
+
+#undef ALWAYS
+#undef SILENT_FIELD
+#undef FIELD
+#undef CLATTN_ASKED_BY
+
+#endif
