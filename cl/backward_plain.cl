@@ -77,8 +77,7 @@ static inline int find_pair(const clattn_params *p, const attention_buffers *in,
     }
     REAL logit = dot * PARAM_REAL(p, scale), slack = 1;
     if (HAS(SOFTCAP)) {
-        const REAL capped = tanh(logit / PARAM_REAL(p, softcap));
-        slack = 1 - capped * capped;
+        slack = softcap_slack(p, logit);
     }
     if (!finish_logit(p, in, &r->s, r->slope, r->b, r->h, r->i, j, &logit)) {
         return 0;

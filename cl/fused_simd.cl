@@ -63,12 +63,6 @@ static inline int row_block(const clattn_params *p)
     return block;
 }
 
-/* What brings the product of a query and a key to units of log2, or of the soft cap. */
-static inline float score_factor(const clattn_params *p)
-{
-    return HAS(SOFTCAP) ? p->scale / p->softcap : p->scale * LOG2_E;
-}
-
 static inline void load_queries(const clattn_params *p, const attention_buffers *in, tile *t,
                                 query_vector *query_t)
 {

@@ -52,16 +52,16 @@ static inline split_row split_row_of(const clattn_params *p, const attention_buf
     return row;
 }
 
-/* The one hook where the logits of a row and 16 keys, from key j of the split on, are finished: scale * dot, in units
- * of log2 or of the soft cap, becomes them by softcap, bias and slope, -inf where a key is hidden. `visible` gathers
- * the lanes that are not. */
+/* The one hook where the logits of a row and 16 keys, from key j of the split on, are finished: what score_factor
+ * multiplied becomes them by softcap, bias and slope, -inf where a key is hidden. `visible` gathers the lanes that are
+ * not. */
 static inline float16 finish_logits_16_keys(const clattn_params *p, const attention_buffers *in, const kv_split *t,
                                             const split_row *row, int j, float16 score, int16 *visible)
 {
     const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const int16 key = t->from + j + lane;
     int16 hidden = key >= row->high;
-    float16 logit = score, terms = 0.0f;
+    float16 terms = 0.0f;
     if (HAS(WINDOW)) {
         hidden |= (key < row->low) & (key >= p->always_visible_keys);
     }
@@ -73,9 +73,7 @@ static inline float16 finish_logits_16_keys(const clattn_params *p, const attent
             ((int *)&hidden)[u] |= page_is_there(p, &t->s, t->from + j + u) ? 0 : -1;
         }
     }
-    if (HAS(SOFTCAP)) {
-        logit = tanh_16(logit) * (p->softcap * LOG2_E);
-    }
+    const float16 logit = apply_softcap_16(p, score);
     if (HAS(SLOPES)) {
         terms -= row->slope * fabs(row->position - convert_float16(j + lane));
     }
