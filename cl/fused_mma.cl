@@ -177,12 +177,12 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     __local int scratch[SUB_GROUPS * SCRATCH];
 #endif
     __local element *keys = tiles, *values = tiles + KEYS_AREA, *queries = tiles + QUERIES_START;
-    const int sub_group = (int)get_local_id(0) / LANES;
+    const int sub_group = (int)get_local_id(0) / SUB_GROUP_ITEMS;
 
     place at;
     at.rows = row_block_here(p, &in, first_row, first_head, blocks);
     at.u.item = (int)get_local_id(0);
-    at.u.lane = at.u.item % LANES;
+    at.u.lane = at.u.item % SUB_GROUP_ITEMS;
 #if EMULATED
     at.u.scratch = scratch + sub_group * SCRATCH;
 #endif

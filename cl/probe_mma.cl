@@ -1,5 +1,5 @@
 /* Probe of a GPU's matrix unit, through the same operations that fused_mma uses: a product of 48 x 16 and
- * 16 x MATRIX_N in three parts. Run by src/plan/ladder.c with one sub-group.
+ * 16 x MATRIX_N in three parts, by one sub-group.
  *
  *     rows 0 to 15     keys * queries
  *     rows 16 to 31    values * weights
@@ -8,10 +8,10 @@
 #define TILE_KEYS 16
 #define DEPTH 16
 #define COLUMNS 16
-#define WORK_ITEMS LANES
+#define WORK_ITEMS SUB_GROUP_ITEMS
 #include "mma_unit.clh"
 
-__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) SUB_GROUP void
+__kernel __attribute__((reqd_work_group_size(SUB_GROUP_ITEMS, 1, 1))) SUB_GROUP void
 probe_product(__global const float *a, __global const float *b, __global float *product)
 {
     __local element queries[QUERY_TILE] __attribute__((aligned(16)));
@@ -25,16 +25,16 @@ probe_product(__global const float *a, __global const float *b, __global float *
 #endif
     /* Keys wait in the type where the product will be, for the copy from global memory. */
     __global element *waiting = (__global element *)product;
-    for (int i = u.lane; i < 16 * 16; i += LANES) {
+    for (int i = u.lane; i < 16 * 16; i += SUB_GROUP_ITEMS) {
         waiting[i] = element_of(a[i]);
         const int column = i / 16, position = i % 16;
         values[VALUE_AT(position, column)] = element_of(a[256 + column * 16 + VALUE_KEY(position)]);
     }
-    for (int i = u.lane; i < 16 * MATRIX_N; i += LANES) {
+    for (int i = u.lane; i < 16 * MATRIX_N; i += SUB_GROUP_ITEMS) {
         queries[QUERY_AT(i % MATRIX_N, i / MATRIX_N)] = element_of(b[i]);
     }
     barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
-    for (int i = u.lane; i < 16 * 16 / RUN; i += LANES) {
+    for (int i = u.lane; i < 16 * 16 / RUN; i += SUB_GROUP_ITEMS) {
         copy_16_bytes(keys + KEY_AT(i / (16 / RUN), i % (16 / RUN) * RUN), waiting + i * RUN);
     }
     copies_wait();

@@ -1,7 +1,7 @@
 /* Probe of the register file that the runtime compiles for, which may be less than an x86 CPU has: a product of 4 x 32
  * and 32 x 16, whose columns are the lanes. Where the registers are smaller there is no such kernel, rather than an
  * error, which PoCL would print. Compilers that say nothing of the CPU (SPIR comes in between) take what it has, as far
- * as their options say. Run by src/plan/ladder.c.
+ * as their options say.
  *
  * -D NEEDS: AVX2, AVX512 or NEON. */
 #include "vector_lanes.clh"
@@ -23,7 +23,7 @@
 #endif
 
 #define ROWS 4
-#define DEPTH 32
+#define SUMMED 32
 
 #if HAS_REGISTERS
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
@@ -31,8 +31,8 @@ probe_product(__global const float *a, __global const float *b, __global float *
 {
     for (int m = 0; m < ROWS; ++m) {
         float16 sum = 0.0f;
-        for (int k = 0; k < DEPTH; ++k) {
-            sum = fma((float16)a[m * DEPTH + k], vload16(k, b), sum);
+        for (int k = 0; k < SUMMED; ++k) {
+            sum = fma((float16)a[m * SUMMED + k], vload16(k, b), sum);
         }
         vstore16(sum, m, product);
     }

@@ -89,8 +89,8 @@ static inline int rows_are_aligned(const clattn_project *p, __global const STORA
 }
 
 /* Rows past the last one repeat it; what they give is not stored. */
-static inline void make_tile(const clattn_project *p, __global const STORAGE *left,
-                             __global const STORAGE *right, int row, int column, float8 *tile)
+static inline void make_results(const clattn_project *p, __global const STORAGE *left,
+                                __global const STORAGE *right, int row, int column, float8 *results)
 {
     __global const STORAGE *left_at[REG_M], *right_at[REG_N];
     float16 sums[REG_M][REG_N];
@@ -121,7 +121,7 @@ static inline void make_tile(const clattn_project *p, __global const STORAGE *le
             MULTIPLY(LOAD_TAIL)
         }
     }
-    UNROLL for (int m = 0; m < REG_M; ++m) { tile[m] = sum_of_8(sums[m]); }
+    UNROLL for (int m = 0; m < REG_M; ++m) { results[m] = sum_of_8(sums[m]); }
 }
 
 static inline float8 load_bias_of(const clattn_project *p, __global const STORAGE *bias, int column)
@@ -150,10 +150,10 @@ project(const clattn_project params, __global const STORAGE *left, __global cons
         const float8 added = load_bias_of(p, bias, column);
         const int columns = min(REG_N, end_column - column);
         for (int row = first_row; row < end_row; row += REG_M) {
-            float8 tile[REG_M];
-            make_tile(p, left, right, row, column, tile);
+            float8 results[REG_M];
+            make_results(p, left, right, row, column, results);
             for (int m = 0; m < REG_M && row + m < end_row; ++m) {
-                const float8 values = tile[m] + added;
+                const float8 values = results[m] + added;
                 for (int n = 0; n < columns; ++n) {
                     STORE(result, (row + m) * p->result_row + column + n, ((const float *)&values)[n]);
                 }

@@ -2,7 +2,7 @@
  *
  *     result[b][m][n] = sum_k left[b][m][k] * right[b][n][k] + bias[n]
  *
- * Columns lie next to each other. Called with x as left and a weight [out, in] as right, or the other way
+ * Columns lie next to each other. Called with x as left and a parameter [out, in] as right, or the other way
  * round where the transposed result is wanted. */
 #ifndef CLATTN_PROJECT_PARAMS_H
 #define CLATTN_PROJECT_PARAMS_H

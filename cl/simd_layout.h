@@ -2,7 +2,7 @@
 #ifndef CLATTN_SIMD_LAYOUT_H
 #define CLATTN_SIMD_LAYOUT_H
 
-#define LANES 16 /* query rows of a vector */
+#define LANES 16 /* elements of a vector: query rows, or keys */
 
 /* -D PRODUCT: how scores and P * V are multiplied. */
 #define PRODUCT_FMA 0   /* float32 multiply-adds, on every device */

@@ -6,12 +6,12 @@
  *     split_simt_attend    group 0: batch entry * splits + split   1: key/value head * row blocks + block of rows
  *     split_simt_combine   group 0: batch entry * rows + row       1: key/value head
  *
- * PARTS x LANES work-items, and a run is 16 bytes. In local memory:
+ * PARTS x PART_ITEMS work-items, and a run is 16 bytes. In local memory:
  *
  *     queries[r][column]            float32; all lanes of a part read the same one at once
  *     tile[key * KEY_PITCH + run]   TILE_KEYS keys. KEY_PITCH is odd, so eight neighbours read from all banks
  *     partial[part][r][key]         of a tile's scores: work-item (part, lane) has runs part, part + PARTS, .. of keys
- *                                   lane, lane + LANES, .. and all rows
+ *                                   lane, lane + PART_ITEMS, .. and all rows
  *     logits[r][key], then weights[key][r]   of the split, in one place
  *     sums[r][sub][column]          P * V, of a few rows at a time, in the tile's place
  *

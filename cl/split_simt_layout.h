@@ -6,8 +6,8 @@
 /* Keys of a K/V split: they decide bits, so one number on every device. So do the parts of a dot product. */
 #define SPLIT_SIMT_KEYS 128
 #define SPLIT_SIMT_PARTS 4
-#define SPLIT_SIMT_LANES 32 /* work-items of a part */
-#define SPLIT_SIMT_ITEMS (SPLIT_SIMT_PARTS * SPLIT_SIMT_LANES)
+#define SPLIT_SIMT_PART_ITEMS 32 /* work-items of a part */
+#define SPLIT_SIMT_ITEMS (SPLIT_SIMT_PARTS * SPLIT_SIMT_PART_ITEMS)
 #define SPLIT_SIMT_ROW_ITEMS 16 /* work-items that share the softmax of a row */
 #define SPLIT_SIMT_ROWS_MOST (SPLIT_SIMT_ITEMS / SPLIT_SIMT_ROW_ITEMS)
 

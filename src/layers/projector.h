@@ -1,4 +1,4 @@
-/* Multiplying by weights: result = left right^T + bias by one of three ways, chosen when a plan is made. */
+/* Projections: result = left right^T + bias by one of three ways, chosen when a plan is made. */
 #ifndef CLATTN_SRC_PROJECTOR_H
 #define CLATTN_SRC_PROJECTOR_H
 
