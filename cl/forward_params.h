@@ -47,6 +47,7 @@ typedef int8_t clattn_i8;
 /* Where a tensor is: fields NAME_offset, NAME_stride, by the row's place. */
 #define CLATTN_PLACE_STRIDED(name) clattn_i64 name##_stride[4], name##_offset;
 #define CLATTN_PLACE_COLUMNS(name) CLATTN_PLACE_STRIDED(name)
+#define CLATTN_PLACE_ROWS(name) clattn_i64 name##_stride[3], name##_offset;
 #define CLATTN_PLACE_HEADS(name) clattn_i64 name##_stride[2], name##_offset;
 #define CLATTN_PLACE_HEAD(name) clattn_i64 name##_stride, name##_offset;
 #define CLATTN_PLACE_DENSE(name) clattn_i64 name##_offset;

@@ -10,8 +10,8 @@
  * element   whose type: QUERY, KEY, VALUE, OUT, BIAS, WEIGHTS have their own; FLOAT is float32, BYTE uint8, INT int32
  * access    IN or OUT
  * place     what clattn_params has of it, beside its offset: COLUMNS and STRIDED the four strides (COLUMNS: the last
- *           is 1 unless the problem has strided columns), HEADS those of batch and head, HEAD that of the head; DENSE
- *           none, element after element
+ *           is 1 unless the problem has strided columns), ROWS those of batch, head and row, HEADS of batch and head,
+ *           HEAD that of the head; DENSE none, element after element
  * asked for by  when a problem has the tensor, and it must be given, else it must not: ALWAYS; FEATURE(X, effect), by
  * CLATTN_WITH_X; FIELD(X, effect, condition on the problem p); kernels see both as HAS(X). SILENT_FIELD(condition) has
  * no such name. effect: HIDES, where a key may be hidden from a row by it (a bias can: -inf), else SHOWS */
@@ -25,7 +25,7 @@
     T(KEY, key, (FIRST_POOL, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, IN, COLUMNS, ALWAYS)                                 \
     T(VALUE, value, (FIRST_POOL, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, IN, COLUMNS, ALWAYS)                         \
     T(OUT, out, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM_V), OUT, OUT, COLUMNS, ALWAYS)                              \
-    T(LSE, lse, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), FLOAT, OUT, STRIDED, FEATURE(LSE, SHOWS))                      \
+    T(LSE, lse, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), FLOAT, OUT, ROWS, FEATURE(LSE, SHOWS))                         \
     T(MASK, mask, (BATCH, QUERY_HEADS, QUERY_LEN, MASK_KEYS), BYTE, IN, STRIDED, FEATURE(MASK, HIDES))                \
     T(BIAS, bias, (BATCH, QUERY_HEADS, QUERY_LEN, BIAS_KEYS), BIAS, IN, STRIDED,                                      \
       FIELD(BIAS, HIDES, p->bias_type != CLATTN_TYPE_NONE))                                                           \
@@ -41,8 +41,8 @@
       SILENT_FIELD((p->features & (CLATTN_WITH_VARLEN | CLATTN_WITH_PAGES)) == CLATTN_WITH_VARLEN))                   \
     T(PAGE_TABLE, page_table, (TABLES, ONE, ONE, TABLE_PAGES), INT, IN, STRIDED, FEATURE(PAGES, HIDES))               \
     T(PAGE_STARTS, page_starts, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(PAGE_STARTS, SHOWS))                  \
-    T(ROW_LOW, row_low, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, STRIDED, FEATURE(ROW_RANGES, HIDES))          \
-    T(ROW_HIGH, row_high, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, STRIDED,                                    \
+    T(ROW_LOW, row_low, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, ROWS, FEATURE(ROW_RANGES, HIDES))             \
+    T(ROW_HIGH, row_high, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, ROWS,                                       \
       SILENT_FIELD((p->features & CLATTN_WITH_ROW_RANGES) != 0))                                                      \
     T(KEY_SCALES, key_scales, (KEY_PACKS, KV_HEADS, KEY_SCALE_ROWS, KEY_SCALE_COLUMNS), FLOAT, IN, STRIDED,           \
       FEATURE(KEY_SCALES, SHOWS))                                                                                     \

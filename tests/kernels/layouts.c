@@ -34,6 +34,7 @@ struct row {
 #define PARAM(field) FIELD(clattn_params, field)
 #define FIELDS_STRIDED(name) PARAM(name##_stride) PARAM(name##_offset)
 #define FIELDS_COLUMNS(name) FIELDS_STRIDED(name)
+#define FIELDS_ROWS(name) FIELDS_STRIDED(name)
 #define FIELDS_HEADS(name) FIELDS_STRIDED(name)
 #define FIELDS_HEAD(name) FIELDS_STRIDED(name)
 #define FIELDS_DENSE(name) PARAM(name##_offset)
