@@ -1,6 +1,6 @@
 /* Problems and calls of every operation, on the devices of tests/offline that compile nothing: plans and their memory,
- * calls with strides that reach anywhere; and where a call is small, the reference (tests/fuzz/calls.c tries calls
- * without a device, many times as fast).
+ * calls with strides that reach anywhere; and where a call is small, the reference (tests/fuzz/calls.c checks calls
+ * and no more, many times as fast).
  *
  * Byte 0: the kind of problem; byte 1: the device; then what trials.h says. */
 #define _XOPEN_SOURCE 700
