@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int reserve(struct text *text, size_t extra)
 {
@@ -28,20 +29,33 @@ void text_append(struct text *text, const char *format, ...)
         return;
     }
     va_list arguments;
+    const size_t room = text->capacity - text->length;
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = vsnprintf(text->data ? text->data + text->length : NULL, room, format, arguments);
     va_end(arguments);
     if (length < 0) {
         text->failed = 1;
         return;
     }
-    if (!reserve(text, (size_t)length)) {
+    if ((size_t)length >= room) { /* cut off: once more, with room for all of it */
+        if (!reserve(text, (size_t)length)) {
+            return;
+        }
+        va_start(arguments, format);
+        vsnprintf(text->data + text->length, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+    }
+    text->length += (size_t)length;
+}
+
+void text_append_bytes(struct text *text, const char *bytes, size_t length)
+{
+    if (text->failed || !reserve(text, length)) {
         return;
     }
-    va_start(arguments, format);
-    vsnprintf(text->data + text->length, (size_t)length + 1, format, arguments);
-    va_end(arguments);
-    text->length += (size_t)length;
+    memcpy(text->data + text->length, bytes, length);
+    text->length += length;
+    text->data[text->length] = 0;
 }
 
 void text_free(struct text *text)

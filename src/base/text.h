@@ -20,6 +20,7 @@ struct text {
     }
 
 void text_append(struct text *text, const char *format, ...) CLATTN_PRINTF(2, 3);
+void text_append_bytes(struct text *text, const char *bytes, size_t length); /* as they are; no 0 among them */
 void text_free(struct text *text);
 
 /* Hands the string to the caller, who frees it; NULL when an append had failed. */

@@ -128,15 +128,18 @@ static clattn_status append_lines(struct assembly *assembly, const char *file, c
     int line_number = 1;
     text_append(&assembly->text, "#line 1 \"%s\"\n", file);
     for (const char *line = content; *line && status == CLATTN_OK; ++line_number) {
-        size_t length = strcspn(line, "\n");
+        const char *end = strchr(line, '\n'), *next = end ? end + 1 : line + strlen(line);
         char name[64];
-        if (parse_include(line, length, name)) {
+        if (parse_include(line, (size_t)((end ? end : next) - line), name)) {
             status = append_file(assembly, name);
             text_append(&assembly->text, "#line %d \"%s\"\n", line_number + 1, file);
         } else {
-            text_append(&assembly->text, "%.*s\n", (int)length, line);
+            text_append_bytes(&assembly->text, line, (size_t)(next - line));
+            if (!end) {
+                text_append_bytes(&assembly->text, "\n", 1);
+            }
         }
-        line += length + (line[length] == '\n');
+        line = next;
     }
     return status;
 }

@@ -1,6 +1,6 @@
 /* In place of libFuzzer: NAME FOLDER runs the target on each file of the folder as it is, then on CLATTN_FUZZ_COUNT
- * files changed at random (20,000 where that is not set), always the same ones. CLATTN_FUZZ_ONLY=N runs number N alone.
- */
+ * files changed at random (20,000 where that is not set), always the same ones, from number CLATTN_FUZZ_FIRST on.
+ * CLATTN_FUZZ_ONLY=N runs number N alone. */
 #define _XOPEN_SOURCE 700
 #include <dirent.h>
 #include <stdio.h>
@@ -172,7 +172,8 @@ static void run_changed(long number)
 int main(int argc, char **argv)
 {
     const char *wanted = getenv("CLATTN_FUZZ_COUNT"), *only = getenv("CLATTN_FUZZ_ONLY");
-    const long count = wanted ? atol(wanted) : 20000;
+    const char *from = only ? only : getenv("CLATTN_FUZZ_FIRST");
+    const long first = from ? atol(from) : 0, count = only ? 1 : wanted ? atol(wanted) : 20000;
     if (argc != 2) {
         fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
         return 2;
@@ -183,7 +184,7 @@ int main(int argc, char **argv)
         running = -(long)i - 1;
         run(kept[i].bytes, kept[i].size);
     }
-    for (long i = only ? atol(only) : 0; i < (only ? atol(only) + 1 : count); ++i) {
+    for (long i = first; i < first + count; ++i) {
         run_changed(i);
     }
     printf("%zu kept inputs, %ld changed ones\n", kept_count, count);

@@ -13,8 +13,15 @@ EXTRA_DIST += \
 	tests/python/test_opinfo.py \
 	tests/python/test_package.py \
 	tests/python/test_pytorch.py \
+	tests/python/test_readers.py \
 	tests/python/test_silence.py \
 	tests/python/test_torch.py \
 	tests/python/test_transformers.py \
 	tests/python/test_wheel.py \
 	tests/python/wheel
+
+# The command's readers, for test_readers.py.
+tests_python_read_files_SOURCES = tests/python/read_files.c
+if TESTS_ENABLED
+check_PROGRAMS += tests/python/read_files
+endif
