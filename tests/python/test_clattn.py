@@ -332,6 +332,13 @@ class Process(unittest.TestCase):
         program = "import sys, clattn; assert not {'numpy', 'torch', 'transformers'} & set(sys.modules); clattn.devices()"
         subprocess.run([sys.executable, "-c", program], check=True)
 
+    def test_import_takes_no_longer_than_it_must(self):
+        """Modules that are large, and that few processes need, come where they are called for."""
+        large = {"importlib.metadata", "zipfile", "email", "json", "html", "pathlib", "shutil", "tempfile", "platform", "glob"}
+        program = f"import sys; before = set(sys.modules); import clattn; print(*{large} & (set(sys.modules) - before))"
+        done = subprocess.run([sys.executable, "-S", "-c", program], check=True, capture_output=True, text=True)
+        self.assertEqual(done.stdout.split(), [])
+
     def test_submodules_come_on_demand(self):
         program = ("import sys, clattn; clattn.torch.is_enabled(); assert 'transformers' not in sys.modules; "
                    "clattn.transformers.attention_forward; assert not hasattr(clattn, 'tensorflow')")
