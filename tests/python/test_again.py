@@ -1,6 +1,8 @@
 """Calls on NumPy's arrays that were made before: another one differs in addresses only, and what would make it another
 call, or no call at all, is seen again each time."""
 import itertools
+import os
+import subprocess
 import threading
 import unittest
 import weakref
@@ -142,6 +144,19 @@ class Again(unittest.TestCase):
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
         self.assertEqual(wrong, [])
+
+
+@unittest.skipUnless(os.environ.get("CLATTN_FREE_THREADED"), "no free-threaded Python: CLATTN_FREE_THREADED names none")
+class FreeThreaded(unittest.TestCase):
+    """By the interpreter that CLATTN_FREE_THREADED names, which has NumPy: all of the above, without a lock."""
+
+    def test_all(self):
+        python = os.environ["CLATTN_FREE_THREADED"]
+        said = subprocess.run([python, "-c", "import sys, clattn, numpy; print(sys._is_gil_enabled())"], check=True,
+                              capture_output=True, text=True).stdout
+        self.assertEqual(said.strip(), "False")
+        done = subprocess.run([python, __file__, "Again"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":
