@@ -1,7 +1,8 @@
 """What an array of any package is to the library: where it lies, its type, shape and strides. Nothing is copied."""
 import ctypes
+import functools
 import sys
-from typing import Any, Dict, NamedTuple, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Tuple
 
 from . import _library as lib
 from ._errors import InvalidArgument
@@ -216,13 +217,13 @@ def _any_view(array: Any, name: str) -> View:
                           "or __array_interface__ are")
 
 
-def empty(like: Any, shape: Tuple[int, ...], kind: str) -> Any:
-    """A new array of a shape and type, of the package that `like` is from; else NumPy's."""
+def maker_of(like: Any, shape: Tuple[int, ...], kind: str) -> Callable[[], Any]:
+    """What makes new arrays of a shape and type, of the package that `like` is from; else NumPy's."""
     if hasattr(like, "data_ptr") and hasattr(like, "new_empty"):
         import torch
-        return torch.empty(shape, dtype=getattr(torch, kind), device="cpu")
+        return functools.partial(torch.empty, shape, dtype=getattr(torch, kind), device="cpu")
     import numpy
     if kind == "bfloat16":
         import ml_dtypes
-        return numpy.empty(shape, ml_dtypes.bfloat16)
-    return numpy.empty(shape, kind)
+        return functools.partial(numpy.empty, shape, numpy.dtype(ml_dtypes.bfloat16))
+    return functools.partial(numpy.empty, shape, numpy.dtype(kind))

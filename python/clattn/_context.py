@@ -1,6 +1,5 @@
 """Devices, and the context of the process."""
 import ctypes
-import json
 import os
 import threading
 from typing import Any, Dict, List, Optional
@@ -54,6 +53,7 @@ def default_context() -> Context:
 def devices() -> List[Dict[str, Any]]:
     """What there is on this machine: a list of dicts as `clattn devices --json` has them (numbers, names, types, what
     each can do, which one is chosen)."""
+    import json  # which `import clattn` need not wait for
     text = ctypes.c_void_p()
     check(lib.clattn_describe_devices(1, ctypes.byref(text)))
     try:

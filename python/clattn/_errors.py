@@ -1,5 +1,5 @@
 """Exceptions, one for each status of the library that says something of its own."""
-import platform
+import os
 import sys
 
 from . import _library as lib
@@ -50,7 +50,7 @@ def check(status: int) -> None:
     """Raises what a status stands for; nothing for CLATTN_OK."""
     if status != lib.CLATTN_OK:
         text = lib.clattn_last_error().decode(errors="replace")
-        if text.startswith("no OpenCL device") and sys.platform == "linux" and platform.machine() == "x86_64":
+        if text.startswith("no OpenCL device") and sys.platform == "linux" and os.uname().machine == "x86_64":
             text += "; the package clattn[cpu] brings one for CPUs"
         error = _OF_STATUS.get(status, Error)(text)
         error.status = status

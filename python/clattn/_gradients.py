@@ -4,9 +4,10 @@ from typing import Any, Dict, Sequence
 
 from . import _library as lib
 from ._arrays import View
-from ._attention import _FEATURES, _HEAD, _HEADS, _ROWS, Field, place
+from ._attention import _FEATURES, _HEAD, _HEADS, _ROWS
 from ._context import Context
 from ._errors import InvalidShape, check
+from ._prepared import Field, place
 from ._problem import Options, problem_of
 
 _WANTED = {"dquery": lib.CLATTN_GRADIENT_QUERY, "dkey": lib.CLATTN_GRADIENT_KEY, "dvalue": lib.CLATTN_GRADIENT_VALUE,

@@ -4,7 +4,6 @@ Calls release the GIL. A struct begins as its init function leaves it: `new("cla
 """
 import ctypes
 import os
-import pathlib
 from typing import Any, Dict
 
 from . import _layout, _runtime
@@ -22,8 +21,8 @@ class LibraryNotFound(ImportError):
 def _load() -> ctypes.CDLL:
     """CLATTN_LIBRARY, else the library in the package, else the system's."""
     named = os.environ.get("CLATTN_LIBRARY")
-    folder = pathlib.Path(__file__).parent / "lib"
-    candidates = [named] if named else [str(folder / name) for name in _NAMES if (folder / name).exists()] + list(_NAMES)
+    own = [os.path.join(os.path.dirname(__file__), "lib", name) for name in _NAMES]
+    candidates = [named] if named else [*filter(os.path.exists, own), *_NAMES]
     reasons = []
     for candidate in candidates:
         try:

@@ -9,9 +9,9 @@ import pyopencl.array
 
 from . import _library as lib
 from ._arrays import TYPES, View, view
-from ._attention import (_ROWS, Field, call_of, check_shapes, features_of, four_axes, optional_fields, output_field,
-                         place_elements)
+from ._attention import _ROWS, call_of, check_shapes, features_of, four_axes, optional_fields, output_field
 from ._errors import InvalidArgument, check
+from ._prepared import Field, place_elements
 from ._problem import Options, problem_of
 
 _KEPT_CONTEXTS, _KEPT_PLANS = 8, 64

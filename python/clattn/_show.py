@@ -1,5 +1,4 @@
 """Who attends to whom: as text, in notebooks as a table of HTML, as a picture."""
-import html
 from typing import Any, Iterable, List, Optional
 
 from ._errors import InvalidArgument, InvalidShape
@@ -16,6 +15,7 @@ class Shown(str):
 
     def _repr_html_(self) -> str:
         """What Jupyter and others like it show."""
+        import html  # which `import clattn` need not wait for
         head = "".join(f"<th>{html.escape(token)}</th>" for token in self.key_tokens)
         lines = []
         for token, row in zip(self.tokens, self.rows):

@@ -1,6 +1,8 @@
 """What both ways into PyTorch share: counts, views of tensors, calls that were made before."""
-import ctypes
+import functools
+import os
 import threading
+import warnings
 from collections import Counter
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
@@ -8,10 +10,10 @@ import torch
 from torch import Tensor
 
 from ._arrays import View, torch_view
-from ._attention import _OUT_TYPES, _ROWS, Field, Prepared, check_shapes
+from ._attention import _OUT_TYPES, _ROWS, check_shapes
 from ._context import default_context
 from ._errors import InvalidArgument, InvalidShape
-from ._problem import KEPT
+from ._prepared import Again, Field, MadeBefore, Prepared
 
 _counting = threading.Lock()
 served: "Counter[str]" = Counter()
@@ -35,6 +37,20 @@ def report(clear: bool = False) -> Dict[str, Dict[str, int]]:
     return found
 
 
+_is_told = False
+
+
+def tell_of_spinning_threads() -> None:
+    """Warns once where OpenMP's threads, of which PyTorch has several, would not sleep while OpenCL's compute."""
+    global _is_told
+    if _is_told or torch.get_num_threads() < 2 or not torch.backends.openmp.is_available():
+        return
+    _is_told = True
+    if os.environ.get("OMP_WAIT_POLICY", "").upper() != "PASSIVE" and os.environ.get("GOMP_SPINCOUNT") != "0":
+        warnings.warn("clattn: idle threads of PyTorch's OpenMP spin on the cores that OpenCL computes on; set the "
+                      "environment variable OMP_WAIT_POLICY=PASSIVE before Python starts", RuntimeWarning, stacklevel=3)
+
+
 def views(query: Tensor, key: Tensor, value: Tensor, floating: Sequence[str] = ("query",)) -> List[View]:
     """Of three tensors that fit each other; those in `floating` must be of a floating-point type."""
     every = []
@@ -49,40 +65,25 @@ def views(query: Tensor, key: Tensor, value: Tensor, floating: Sequence[str] = (
     return every
 
 
-def outputs(out: Tensor, lse: Tensor) -> List[Field]:
-    return [("out", torch_view(out), _ROWS), ("lse", torch_view(lse), _ROWS[:3])]
-
-
-class Again:
-    """A call that was made: what another one needs whose tensors have the same types, shapes and strides."""
-
-    def __init__(self, prepared: Prepared, call: Any, out: Tensor, lse: Tensor) -> None:
-        self.prepared, self.call = prepared, ctypes.byref(call)
-        self.out, self.lse = ((x.shape, x.stride(), x.dtype) for x in (out, lse))
-
-    def compute(self, tensors: Sequence[Tensor]) -> Tuple[Tensor, Tensor]:
-        shape, stride, dtype = self.out
-        out = torch.empty_strided(shape, stride, dtype=dtype, device=_CPU)
-        shape, stride, dtype = self.lse
-        lse = torch.empty_strided(shape, stride, dtype=dtype, device=_CPU)
-        self.prepared.compute(default_context(), self.call, [x.data_ptr() for x in (*tensors, out, lse)])
-        return out, lse
+def outputs(results: Sequence[Tensor]) -> List[Field]:
+    """Of out and, where there is a second, lse."""
+    return [(name, torch_view(x), axes) for x, name, axes in zip(results, ("out", "lse"), (_ROWS, _ROWS[:3]))]
 
 
 _CPU = torch.device("cpu")
-made_before: Dict[Any, Again] = {}
+made_before = MadeBefore()
 
 
 def computed(tensors: Sequence[Tensor], said: Tuple[Any, ...],
-             first: Callable[[], Tuple[Tensor, Tensor, Prepared, Any]]) -> Tuple[Tensor, Tensor]:
-    """(out, lse) of tensors on the CPU, in the order of the library's fields, and of what is said in numbers and words;
-    first() computes what was never computed before: (out, lse, what it had prepared, its clattn_call)."""
+             first: Callable[[], Tuple[List[Tensor], Prepared, Any]]) -> List[Tensor]:
+    """Results of tensors on the CPU, in the order of the library's fields, and of what is said in numbers and words;
+    first() computes what was never computed before: (results, what it had prepared, its clattn_call)."""
     identity = said, *[(x.dtype, x.shape, x.stride()) for x in tensors]
-    again = made_before.get(identity)
+    again = made_before.find(identity)
     if again is not None:
-        return again.compute(tensors)
-    out, lse, prepared, call = first()
-    if len(made_before) >= KEPT:  # a decoder's cache grows by a row each step
-        made_before.clear()
-    made_before[identity] = Again(prepared, call, out, lse)
-    return out, lse
+        return again.compute(default_context(), tensors)
+    tell_of_spinning_threads()
+    results, prepared, call = first()
+    new = [functools.partial(torch.empty_strided, x.shape, x.stride(), dtype=x.dtype, device=_CPU) for x in results]
+    made_before.keep(identity, Again(prepared, call, Tensor.data_ptr, new))
+    return results

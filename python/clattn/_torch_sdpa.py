@@ -7,12 +7,13 @@ import torch.nn.attention
 from torch import Tensor
 
 from ._arrays import View, torch_view
-from ._attention import _ROWS, Field, Prepared, broadcast, call_of, run
+from ._attention import _ROWS, broadcast, call_of, run
 from ._context import default_context
 from ._errors import Error, InvalidArgument, InvalidShape, Unsupported
 from ._gradients import run_backward
+from ._prepared import Field, Prepared
 from ._problem import Options, options_of
-from ._torch_calls import computed, count, declined, outputs, served, views
+from ._torch_calls import computed, count, declined, outputs, served, tell_of_spinning_threads, views
 
 _FORWARD = "_scaled_dot_product_flash_attention_for_cpu"
 _BACKWARD = _FORWARD + "_backward"
@@ -64,11 +65,11 @@ def _arguments(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]
 def _kernel(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], is_causal: bool,
             scale: Optional[float]) -> Tuple[Tensor, Tensor]:
     """(out, lse) as PyTorch's kernel lays them out."""
-    def first() -> Tuple[Tensor, Tensor, Prepared, Any]:
+    def first() -> Tuple[List[Tensor], Prepared, Any]:
         q, k, v, fields, call, options = _arguments(query, key, value, mask, is_causal, scale)
         out = torch.empty_like(query)
         lse = query.new_empty((query.shape[0], query.shape[2], query.shape[1]), dtype=torch.float32).transpose(1, 2)
-        return out, lse, run(default_context(), q, k, v, fields, call, options, outputs(out, lse)), call
+        return [out, lse], run(default_context(), q, k, v, fields, call, options, outputs((out, lse))), call
 
     given = (query, key, value) if mask is None else (query, key, value, mask)
     out, lse = computed(given, (is_causal, scale, _allowed), first)
@@ -121,6 +122,7 @@ def enable(*, allow_rounded_weights: bool = False, allow_tf32: bool = False) -> 
         raise Unsupported(f"PyTorch {torch.__version__}: has no torch.library.get_kernel, by which a call that is not "
                           "served goes back to PyTorch's own; needs PyTorch 2.9. clattn.torch.attention works")
     default_context()
+    tell_of_spinning_threads()
     with _lock:
         _allowed = bool(allow_rounded_weights), bool(allow_tf32)
         if _registered is not None:

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from ._arrays import torch_view
-from ._attention import Field, Prepared, broadcast, call_of, optional_fields, run
+from ._attention import broadcast, call_of, optional_fields, run
 from ._context import default_context
 from ._derivatives import refuse_tangents
 from ._errors import InvalidArgument
 from ._gradients import run_backward
+from ._prepared import Field, Prepared
 from ._problem import Options, number, options_of, window_of
 from ._torch_calls import computed, count, outputs, report, served, views
 from ._torch_dispatch import is_plain
@@ -46,21 +47,24 @@ def _like(tensor: Tensor, columns: int) -> Tensor:
 
 
 def _compute(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], bias: Optional[Tensor], slopes: Optional[Tensor],
-             sinks: Optional[Tensor], key_lengths: Optional[Tensor], said: Any, scale: Optional[float]) -> Tuple[Tensor, Tensor]:
-    """(out, lse); `said`: the arguments of _options."""
-    def first() -> Tuple[Tensor, Tensor, Prepared, Any]:
+             sinks: Optional[Tensor], key_lengths: Optional[Tensor], said: Any, scale: Optional[float],
+             has_lse: bool) -> List[Tensor]:
+    """[out], or [out, lse]; `said`: the arguments of _options."""
+    def first() -> Tuple[List[Tensor], Prepared, Any]:
         q, k, v = views(query, key, value)
-        out, lse = _like(query, value.shape[3]), query.new_empty(query.shape[:3], dtype=torch.float32)
+        results = [_like(query, value.shape[3])]
+        if has_lse:
+            results.append(query.new_empty(query.shape[:3], dtype=torch.float32))
         call = call_of(q, k, scale)
         prepared = run(default_context(), q, k, v, _fields(query, key, mask, bias, slopes, sinks, key_lengths), call,
-                       _options(*said), outputs(out, lse))
-        return out, lse, prepared, call
+                       _options(*said), outputs(results))
+        return results, prepared, call
 
     if slopes is sinks is key_lengths is None:
         found = computed([x for x in (query, key, value, mask, bias) if x is not None],
-                          (mask is None, scale, *said), first)
+                         (mask is None, has_lse, scale, *said), first)
     else:  # they go to the library in another form, which is made for each call
-        found = first()[:2]
+        found = first()[0]
     count(served, "attention")
     return found
 
@@ -70,8 +74,9 @@ def _operator(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor],
               slopes: Optional[Tensor], sinks: Optional[Tensor], key_lengths: Optional[Tensor], causal: str,
               alignment: str, window_left: int, window_right: int, scale: Optional[float], softcap: float,
               rounded: bool, tf32: bool) -> Tuple[Tensor, Tensor]:
-    return _compute(query, key, value, mask, bias, slopes, sinks, key_lengths,
-                    (causal, alignment, window_left, window_right, softcap, rounded, tf32), scale)
+    out, lse = _compute(query, key, value, mask, bias, slopes, sinks, key_lengths,
+                        (causal, alignment, window_left, window_right, softcap, rounded, tf32), scale, True)
+    return out, lse
 
 
 def _fake(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Tuple[Tensor, Tensor]:
@@ -139,9 +144,7 @@ _operator.register_autograd(_gradients, setup_context=_setup_context)
 
 def _constant(value: Any, name: str) -> Any:
     """A number of the call, of which there is no gradient."""
-    if not isinstance(value, Tensor):
-        return value
-    if value.requires_grad and torch.is_grad_enabled():
+    if isinstance(value, Tensor) and value.requires_grad and torch.is_grad_enabled():
         raise InvalidArgument(f"{name}: requires a gradient, and there is none of it; give {name}.detach(), or multiply "
                               "query by what is to be learned")
     return number(value, name)
@@ -159,13 +162,16 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Optional[Tenso
     sinks. lse has none.
     """
     left, right = window_of(window)
-    scale, softcap = (None if x is None else _constant(x, name) for x, name in ((scale, "scale"), (softcap, "softcap")))
+    if scale is not None:
+        scale = _constant(scale, "scale")
+    if softcap is not None:
+        softcap = _constant(softcap, "softcap")
     tensors = query, key, value, mask, bias, slopes, sinks, key_lengths
     said = causal or "", alignment or "", left, right, softcap or 0.0, allow_rounded_weights, allow_tf32
     given = [x for x in tensors if x is not None]
     if is_plain(given):
-        out, lse = _compute(*tensors, said, scale)
+        found = _compute(*tensors, said, scale, bool(return_lse))
     else:
         refuse_tangents(query=query, key=key, value=value, bias=bias, slopes=slopes, sinks=sinks)
-        out, lse = _operator(*tensors, *said[:4], scale, *said[4:])
-    return (out, lse) if return_lse else out
+        found = _operator(*tensors, *said[:4], scale, *said[4:])
+    return (found[0], found[1]) if return_lse else found[0]

@@ -6,6 +6,7 @@ EXTRA_DIST += \
 	tests/python/count.py \
 	tests/python/fetch_minilm.sh \
 	tests/python/run \
+	tests/python/test_again.py \
 	tests/python/test_clattn.py \
 	tests/python/test_dispatch.py \
 	tests/python/test_jax.py \

@@ -268,6 +268,26 @@ class Attention(unittest.TestCase):
             self.assertIsInstance(caught.exception, clattn.Error)
         self.assertTrue((frozen == 0).all())
 
+    def test_the_interpreter_runs_on_during_a_call(self):
+        """Calls give the interpreter's lock away: else this thread would stand still for as long as they take."""
+        three = normal(1, 8, 1024, 64), normal(1, 8, 1024, 64, seed=1), normal(1, 8, 1024, 64, seed=2)
+        clattn.attention(*three)
+        began, ended, turns = threading.Event(), threading.Event(), 0
+
+        def work():
+            began.set()
+            for _ in range(3):
+                clattn.attention(*three)
+            ended.set()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        began.wait()
+        while not ended.wait(0.001):
+            turns += 1
+        thread.join()
+        self.assertGreater(turns, 6)
+
     def test_threads(self):
         wrong = []
 
@@ -332,6 +352,13 @@ class Process(unittest.TestCase):
         program = "import sys, clattn; assert not {'numpy', 'torch', 'transformers'} & set(sys.modules); clattn.devices()"
         subprocess.run([sys.executable, "-c", program], check=True)
 
+    def test_import_takes_no_longer_than_it_must(self):
+        """Modules that are large, and that few processes need, come where they are called for."""
+        large = {"importlib.metadata", "zipfile", "email", "json", "html", "pathlib", "shutil", "tempfile", "platform", "glob"}
+        program = f"import sys; before = set(sys.modules); import clattn; print(*{large} & (set(sys.modules) - before))"
+        done = subprocess.run([sys.executable, "-S", "-c", program], check=True, capture_output=True, text=True)
+        self.assertEqual(done.stdout.split(), [])
+
     def test_submodules_come_on_demand(self):
         program = ("import sys, clattn; clattn.torch.is_enabled(); assert 'transformers' not in sys.modules; "
                    "clattn.transformers.attention_forward; assert not hasattr(clattn, 'tensorflow')")
@@ -386,6 +413,19 @@ class Package(unittest.TestCase):
             self.assertNotIn("license", done.stderr)  # setuptools warns of the form that older ones want
             self.assertTrue(all(os.path.exists(os.path.join(built, name)) for name in ("torch.py", "py.typed")))
             self.assertFalse(os.path.exists(os.path.join(built, "lib")))  # it was an earlier build's
+
+    def test_a_library_of_another_layout_is_refused(self):
+        for change, text in (("DEFAULTS['clattn_problem'] = '00' * 240", "clattn_problem of .* is not the one"),
+                             ("STRUCTS['clattn_call'] = (layout.STRUCTS['clattn_call'][0] + 8, *layout.STRUCTS['clattn_call'][1:])",
+                              "clattn_call is laid out otherwise"),
+                             ("FUNCTIONS['clattn_unheard_of'] = ('int32', ())", "has no clattn_unheard_of: it is older")):
+            program = f"import importlib.util, os, sys; folder = os.environ['CLATTN_SOURCE'] + '/python/clattn'\n" \
+                      f"spec = importlib.util.spec_from_file_location('clattn._layout', folder + '/_layout.py')\n" \
+                      f"layout = importlib.util.module_from_spec(spec); spec.loader.exec_module(layout); layout.{change}\n" \
+                      f"sys.modules['clattn._layout'] = layout\nimport clattn"
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, f"LibraryNotFound: clattn: .*{text}")
 
     def test_functions_by_their_names(self):
         self.assertEqual(library.clattn_type_size(library.CLATTN_FLOAT16), 2)

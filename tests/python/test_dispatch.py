@@ -168,7 +168,7 @@ class Again(unittest.TestCase):
 
     def setUp(self):
         clattn.torch.disable()
-        clattn._torch_calls.made_before.clear()
+        clattn._torch_calls.made_before.calls.clear()
 
     def test_what_is_said_tells_calls_apart(self):
         three, mask = inputs(), torch.ones(9, 9, dtype=torch.bool).tril()
@@ -177,13 +177,13 @@ class Again(unittest.TestCase):
                  for given in itertools.product((None, "top-left"), (None, 0.5), (None, 2.0), (None, 2), ("top-left",),
                                                 (None, mask), (None, bias))]
         first = [ATTENTION(*three, **call) for call in calls]
-        self.assertEqual(len(clattn._torch_calls.made_before), len(calls))
+        self.assertEqual(len(clattn._torch_calls.made_before.calls), len(calls))
         for call, right in zip(calls, first):
             self.assertTrue(torch.equal(ATTENTION(*three, **call), right), call)
         other = [x * 2 for x in three]
         for call in calls:
             right = ATTENTION(*other, **call)
-            clattn._torch_calls.made_before.clear()
+            clattn._torch_calls.made_before.calls.clear()
             self.assertTrue(torch.equal(ATTENTION(*other, **call), right), call)
 
     def test_strides_tell_calls_apart(self):
@@ -195,6 +195,22 @@ class Again(unittest.TestCase):
             for _ in range(2):
                 self.assertTrue(torch.equal(ATTENTION(*three), right))
         self.assertEqual(ATTENTION(*apart).stride(), apart[0].stride())
+
+    def test_true_is_not_one(self):
+        three = inputs()
+        for name in ("scale", "softcap"):
+            ATTENTION(*three, **{name: 1.0})
+            with self.assertRaisesRegex(clattn.InvalidArgument, f"^{name} True"):
+                ATTENTION(*three, **{name: True})
+
+    def test_lse_is_computed_where_it_is_wanted(self):
+        three = inputs()
+        for _ in range(2):
+            self.assertIsInstance(ATTENTION(*three), torch.Tensor)
+            out, lse = ATTENTION(*three, return_lse=True)
+            scores = (three[0].double() @ three[1].double().mT / 4).logsumexp(-1)
+            self.assertLessEqual((lse - scores).abs().max().item(), 2e-6)
+            self.assertTrue(torch.equal(out, ATTENTION(*three)))
 
     def test_a_scale_in_a_tensor_is_read_each_time(self):
         three, scale = inputs(), torch.tensor(0.5)
@@ -211,17 +227,17 @@ class Again(unittest.TestCase):
                 kept += [weakref.ref(x) for x in (*three, ATTENTION(*three))]
         del three
         self.assertEqual(sum(found() is not None for found in kept), 0)
-        with mock.patch.object(clattn._torch_calls, "KEPT", 4):
+        with mock.patch.object(clattn._prepared, "KEPT", 4):
             for rows in range(20, 30):
                 ATTENTION(*inputs(rows))
-            self.assertLessEqual(len(clattn._torch_calls.made_before), 4)
+            self.assertLessEqual(len(clattn._torch_calls.made_before.calls), 4)
 
     def test_a_call_that_failed_is_not_kept(self):
         query, key, value = inputs()
         for _ in range(2):
             with self.assertRaises(clattn.Error):
                 ATTENTION(query, key[:, :3], value[:, :3])
-        self.assertEqual(len(clattn._torch_calls.made_before), 0)
+        self.assertEqual(len(clattn._torch_calls.made_before.calls), 0)
 
     def test_threads(self):
         wrong, calls = [], 25

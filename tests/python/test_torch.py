@@ -1,6 +1,10 @@
 """PyTorch: its attention replaced and put back, its gradients, its layouts, what is declined; the operator of our own."""
 import multiprocessing
+import os
+import subprocess
+import sys
 import unittest
+import warnings
 from unittest import mock
 
 import torch
@@ -117,6 +121,49 @@ class Enabled(unittest.TestCase):
         self.assertEqual((report["served"], list(report["declined"].values())), ({}, [2]))
         self.assertIn("float64", next(iter(report["declined"])))
 
+    def test_nothing_is_enabled_by_an_import(self):
+        program = ("import clattn.torch, clattn.transformers, torch; assert not clattn.torch.is_enabled(); "
+                   "x = torch.ones(1, 1, 2, 8); torch.nn.functional.scaled_dot_product_attention(x, x, x); "
+                   "assert clattn.torch.report() == {'served': {}, 'declined': {}}")
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+    def test_threads_that_spin_are_told_of_once(self):
+        def told(threads, **environment):
+            """Warnings of each way to be the first."""
+            others = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+            found = []
+            for first in (clattn.torch.enable, lambda: clattn.torch.attention(*inputs())):
+                clattn._torch_calls.made_before.calls.clear()
+                with mock.patch.dict(os.environ, {**others, **environment}, clear=True), \
+                        mock.patch.object(torch, "get_num_threads", return_value=threads), \
+                        mock.patch.object(clattn._torch_calls, "_is_told", False), \
+                        warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    first()
+                    clattn.torch.enable()
+                    clattn.torch.attention(*inputs())
+                found.append(sum("OMP_WAIT_POLICY=PASSIVE" in str(one.message) for one in caught))
+                clattn.torch.disable()
+            return found
+
+        self.assertEqual(told(2), [1, 1])
+        self.assertEqual(told(2, OMP_WAIT_POLICY="active"), [1, 1])
+        for threads, environment in ((1, {}), (2, {"OMP_WAIT_POLICY": "passive"}), (2, {"GOMP_SPINCOUNT": "0"})):
+            self.assertEqual(told(threads, **environment), [0, 0])
+
+    def test_masks_are_not_made_contiguous(self):
+        """What is broadcast comes to the library with strides of 0: a mask of a long text is never written out."""
+        three, mask = inputs(rows=7, keys=11), (normal(2, 1, 1, 11) > -1).expand(2, 4, 7, 11)
+        wide = torch.zeros(2, 1, 1, 11).expand(2, 4, 7, 11)
+        for call in (lambda: clattn.torch.attention(*three, mask=mask), lambda: clattn.torch.attention(*three, bias=wide),
+                     lambda: self.ours(lambda: OPERATOR(*three, attn_mask=wide))):
+            clattn._prepared._prepared.clear()
+            clattn._torch_calls.made_before.calls.clear()
+            call()
+            (prepared,) = clattn._prepared._prepared.values()
+            (strides,) = [found.strides for name, found, _ in prepared.fields if name in ("mask", "bias")]
+            self.assertEqual(strides[1:3], (0, 0))
+
     def test_disable_gives_the_bits_back(self):
         before = OPERATOR(*inputs())
         self.ours(lambda: OPERATOR(*inputs()))
@@ -140,6 +187,17 @@ class Enabled(unittest.TestCase):
         hidden, hides = torch.zeros(2, 7, dtype=torch.bool), normal(2, 7, 32)
         hidden[1, 5:] = True
         self.check(lambda: module(hides, hides, hides, key_padding_mask=hidden, need_weights=False)[:1], {"forward": 1})
+        with torch.no_grad():  # where PyTorch has a faster path, past its attention function
+            self.check(lambda: module.eval()(hides, hides, hides, key_padding_mask=hidden, need_weights=False)[:1], {})
+
+    def test_other_columns_of_values_and_dropout_are_pytorchs(self):
+        """They never come to the kernel; clattn.torch.attention has the first."""
+        query, key, value = inputs()
+        self.check(lambda: [scaled_dot_product_attention(query, key, value[..., :8])], {})
+        with torch.random.fork_rng():
+            self.check(lambda: [torch.manual_seed(1) and scaled_dot_product_attention(query, key, value, dropout_p=0.5)], {})
+        found = clattn.torch.attention(query, key, value[..., :8])
+        self.assertLessEqual((found - scaled_dot_product_attention(query, key, value[..., :8])).abs().max().item(), 5e-6)
 
     def test_compiled(self):
         three = inputs()

@@ -3,6 +3,7 @@ a float64 run by as much as float32 does, they write the same tokens from their 
 served; with clattn.torch.enable() every one that PyTorch hands to its kernel is."""
 import os
 import unittest
+from unittest import mock
 
 import torch
 import transformers
@@ -166,6 +167,16 @@ class Models(unittest.TestCase):
         self.assertEqual(calls.served, {"forward": calls_of(name)})
         seen = seen_of(name, inputs, right.shape[:2])
         self.near(ours[seen], right[seen], own[seen])
+
+    def test_grouped_heads_are_not_repeated_and_masks_stay_bool(self):
+        model, inputs = made("Llama"), inputs_of("Llama")
+        with torch.no_grad(), mock.patch.object(clattn.torch, "attention", wraps=clattn.torch.attention) as attention:
+            run(model, "clattn", torch.float32, inputs)
+        self.assertEqual(attention.call_count, LAYERS)
+        for given in attention.call_args_list:
+            query, key, value = given.args
+            self.assertEqual((query.shape[1], key.shape[1], value.shape[1]), (4, 2, 2))
+            self.assertEqual((given.kwargs["mask"].dtype, given.kwargs["bias"]), (torch.bool, None))
 
     def test_dropout_is_declined_as_the_readme_says(self):
         model, inputs = made("BERT"), inputs_of("BERT")
