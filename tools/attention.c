@@ -45,12 +45,12 @@ static int convert_inputs(const struct options *options, struct inputs *inputs, 
 static int choose_layout(const struct options *options, enum layout *layout, int64_t *heads, int64_t *kv_heads,
                          struct failure *failure)
 {
-    static const char *const names[] = { "bhsd", "bshd", "bs(hd)", "thd", "bsh", NULL };
+    /* in the order of the option's words */
     static const enum layout layouts[] = { LAYOUT_BHSD, LAYOUT_BSHD, LAYOUT_PACKED, LAYOUT_THD, LAYOUT_PACKED };
     const enum option_id layout_option[] = { OPTION_LAYOUT, OPTION_NONE };
     const enum option_id heads_option[] = { OPTION_HEADS, OPTION_NONE };
     int index = 0;
-    if (option_choice(options, OPTION_LAYOUT, names, &index, failure) != 0 ||
+    if (option_choice(options, OPTION_LAYOUT, &index, failure) != 0 ||
         option_needs(options, OPTION_HEADS, layout_option, failure) != 0 ||
         option_needs(options, OPTION_KV_HEADS, heads_option, failure) != 0 ||
         option_integer(options, OPTION_HEADS, 1, INT32_MAX, heads, failure) != 0) {
@@ -60,7 +60,7 @@ static int choose_layout(const struct options *options, enum layout *layout, int
     *layout = layouts[index];
     if (*heads && *layout != LAYOUT_PACKED) {
         return failure_misuse(failure, "--heads %lld: layout %s has an axis for them; leave it out", (long long)*heads,
-                              names[index]);
+                              option_words(OPTION_LAYOUT)[index]);
     }
     return option_integer(options, OPTION_KV_HEADS, 1, INT32_MAX, kv_heads, failure);
 }

@@ -37,7 +37,7 @@ static int read_type(const struct options *options, struct inputs *inputs, enum 
 {
     const enum role both[] = { role, past };
     struct tensor *tensor = &inputs->tensor[role];
-    if (problem_stored_type_read(options, option, type, failure) != 0) {
+    if (problem_type_read(options, option, type, failure) != 0) {
         return -1;
     }
     if (*type == CLATTN_TYPE_NONE && tensor->data && tensor->type == TENSOR_INT8) {
@@ -70,8 +70,7 @@ int attention_stored_types(const struct options *options, struct inputs *inputs,
 int attention_pool_layout(const struct options *options, const struct inputs *inputs, enum layout layout,
                           enum layout *keys, struct failure *failure)
 {
-    static const char *const names[] = { "nhd", "hnd", NULL };
-    static const enum layout layouts[] = { LAYOUT_BSHD, LAYOUT_BHSD };
+    static const enum layout layouts[] = { LAYOUT_BSHD, LAYOUT_BHSD }; /* nhd, hnd: the option's words */
     int index = 0;
     *keys = layout;
     if (!inputs->tensor[ROLE_PAGE_TABLE].data) {
@@ -87,7 +86,7 @@ int attention_pool_layout(const struct options *options, const struct inputs *in
                                   role_name((enum role)role));
         }
     }
-    if (option_choice(options, OPTION_POOL, names, &index, failure) != 0) {
+    if (option_choice(options, OPTION_POOL, &index, failure) != 0) {
         return -1;
     }
     *keys = layouts[index];

@@ -18,11 +18,9 @@ static const char built_in[] =
 #include "tools/bench_shapes_text.h"
     ;
 
-static const char *const causal_names[] = { "none", "top-left", "bottom-right", NULL };
-
 const char *bench_causal_name(const clattn_problem *problem)
 {
-    return causal_names[problem->causal ? problem->alignment : 0];
+    return option_words(OPTION_BENCH_CAUSAL)[problem->causal ? problem->alignment : 0];
 }
 
 const char *bench_mask_name(const clattn_problem *problem)
@@ -40,8 +38,8 @@ static int read_shape(const struct options *options, const char *name, struct be
     shape->problem = fresh;
     snprintf(shape->name, sizeof shape->name, "%s", name);
     utf8_clean_in_place(shape->name, "");
-    if (option_choice(options, OPTION_BENCH_CAUSAL, causal_names, &chosen, failure) != 0 ||
-        option_choice(options, OPTION_BENCH_ALIGN, causal_names + 1, &chosen, failure) != 0) {
+    if (option_choice(options, OPTION_BENCH_CAUSAL, &chosen, failure) != 0 ||
+        option_choice(options, OPTION_BENCH_ALIGN, &chosen, failure) != 0) {
         return -1;
     }
     all.value[OPTION_CAUSAL] = options->value[OPTION_BENCH_CAUSAL];

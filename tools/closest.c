@@ -1,5 +1,6 @@
 #include "closest.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define LENGTH_MAX 40
@@ -56,4 +57,11 @@ const char *closest_name(const struct closest *closest)
 {
     const int allowed = closest->length < 6 ? 1 : (int)closest->length / 3;
     return closest->best && closest->edits <= allowed ? closest->best : NULL;
+}
+
+const char *closest_hint(const struct closest *closest, char hint[CLOSEST_HINT])
+{
+    const char *meant = closest_name(closest);
+    snprintf(hint, CLOSEST_HINT, "%s%s%s", meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+    return hint;
 }

@@ -1,5 +1,5 @@
-/* "Did you mean": the name that is the fewest edits away from a word that is none. Used where commands, options and
- * lessons are looked up. */
+/* "Did you mean": the name that is the fewest edits away from a word that is none. Used wherever a name
+ * is looked up: commands, options, their values, lessons, shells. */
 #ifndef CLATTN_TOOLS_CLOSEST_H
 #define CLATTN_TOOLS_CLOSEST_H
 
@@ -18,5 +18,9 @@ void closest_offer(struct closest *closest, const char *name);
 /* The best of the offers, NULL where even that is no likely slip: more than one edit in three letters. A word that a
  * name begins with is one edit away. */
 const char *closest_name(const struct closest *closest);
+
+/* "; did you mean NAME?", to end a message with, or "" where there is no such name. Returns hint. */
+#define CLOSEST_HINT 64
+const char *closest_hint(const struct closest *closest, char hint[CLOSEST_HINT]);
 
 #endif

@@ -1,7 +1,8 @@
-/* clattn completions: what bash, zsh or fish need to complete commands and options, from their tables. */
+/* clattn completions: what bash, zsh or fish need to complete commands, options and values, from their tables. */
 #include <stdio.h>
 #include <string.h>
 
+#include "closest.h"
 #include "commands.h"
 #include "lesson/lesson.h"
 
@@ -21,6 +22,28 @@ static int takes_file(enum option_id id)
 {
     const char *value = option_value(id);
     return value && (strncmp(value, "FILE", 4) == 0 || strcmp(value, "DIR") == 0);
+}
+
+/* A word that shells take as it stands; the layout that they do not has another name too. */
+static int is_plain(const char *word)
+{
+    return !strpbrk(word, "()");
+}
+
+static int has_words(enum option_id id)
+{
+    return option_words(id)[0] != NULL;
+}
+
+static void print_words(enum option_id id)
+{
+    const char *before = "";
+    for (const char *const *word = option_words(id); *word; word++) {
+        if (is_plain(*word)) {
+            printf("%s%s", before, *word);
+            before = " ";
+        }
+    }
 }
 
 static const char *const shell_names[] = { "bash", "zsh", "fish" };
@@ -65,8 +88,18 @@ static void bash_word(const struct command *command, enum option_id id)
 static void bash_valued(const struct command *command, enum option_id id)
 {
     (void)command;
-    if (option_value(id) && !takes_file(id)) {
+    if (option_value(id) && !takes_file(id) && !has_words(id)) {
         printf("|--%s", option_name(id));
+    }
+}
+
+static void bash_words(const struct command *command, enum option_id id)
+{
+    (void)command;
+    if (has_words(id)) {
+        printf("        --%s) values='", option_name(id));
+        print_words(id);
+        printf("' ;;\n");
     }
 }
 
@@ -83,8 +116,10 @@ static void print_bash(void)
     printf("# bash completion of clattn; written by clattn completions bash\n"
            "_clattn()\n{\n"
            "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
-           "    local options= valued= files= words=\n"
+           "    local options= valued= files= words= values=\n"
            "    COMPREPLY=()\n"
+           "    if [ \"$before\" = = ]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+           "    if [ \"$word\" = = ]; then word=; fi\n"
            "    if [ \"$COMP_CWORD\" = 1 ] || { [ \"$COMP_CWORD\" = 2 ] && [ \"$before\" = help ]; }; then\n"
            "        COMPREPLY=($(compgen -W 'help");
     for (size_t i = 0; i < command_count; i++) {
@@ -101,15 +136,18 @@ static void print_bash(void)
         each_option(command, bash_file);
         printf("|'\n        words='");
         print_operand_words(command);
-        printf("'\n        ;;\n");
+        printf("'\n        case $before in\n");
+        each_option(command, bash_words);
+        printf("        esac\n        ;;\n");
     }
     printf("    esac\n"
            "    case $word in\n"
            "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
            "    *)\n"
            "        case $valued in *\"|$before|\"*) return ;; esac\n"
-           "        case $files in *\"|$before|\"*) words= ;; esac\n"
-           "        COMPREPLY=($([ -z \"$words\" ] && compgen -f -- \"$word\" || compgen -W \"$words\" -- \"$word\"))\n"
+           "        case $files in *\"|$before|\"*) words= ;; *) words=${values:-$words} ;; esac\n"
+           "        COMPREPLY=($(compgen -W \"${values:-$words}\" -- \"$word\"))\n"
+           "        [ -n \"$words\" ] || COMPREPLY+=($(compgen -f -- \"$word\"))\n"
            "        ;;\n"
            "    esac\n}\n"
            "complete -o filenames -F _clattn clattn\n");
@@ -117,16 +155,25 @@ static void print_bash(void)
 
 /* ---- zsh ---- */
 
+/* What follows the name of a value. */
+static void zsh_value(enum option_id id)
+{
+    const int both = takes_file(id) && has_words(id);
+    fputs(both ? ":{_alternative \"words:word:(" : has_words(id) ? ":(" : takes_file(id) ? ":_files" : ":", stdout);
+    print_words(id);
+    fputs(both ? ")\" files:file:_files}" : has_words(id) ? ")" : "", stdout);
+}
+
 static void zsh_option(const struct command *command, enum option_id id)
 {
     (void)command;
-    printf("            '--%s[", option_name(id));
+    printf("            '--%s%s[", option_name(id), option_value(id) ? "=" : "");
     print_quoted(option_help(id), "[]:\\");
     printf("]");
     if (option_value(id)) {
         printf(":");
         print_quoted(option_value(id), "[]:\\");
-        printf(":%s", takes_file(id) ? "_files" : "");
+        zsh_value(id);
     }
     printf("' \\\n");
 }
@@ -173,7 +220,13 @@ static void fish_option(const struct command *command, enum option_id id)
            : takes_file(id)  ? " -r -F"
                              : " -x");
     fish_quoted(option_help(id));
-    printf("'\n");
+    printf("'");
+    if (has_words(id)) {
+        printf(" -a '");
+        print_words(id);
+        printf("'");
+    }
+    printf("\n");
 }
 
 static void print_fish(void)
@@ -206,14 +259,21 @@ static void print_fish(void)
 static int run(const struct options *options, struct failure *failure)
 {
     static void (*const print[SHELLS])(void) = { print_bash, print_zsh, print_fish };
+    const char *shell = options->operand;
+    struct closest closest;
+    char hint[CLOSEST_HINT];
+    if (!shell) {
+        return failure_misuse(failure, "SHELL: is missing; one of bash, zsh, fish");
+    }
+    closest_begin(&closest, shell, strlen(shell));
     for (size_t i = 0; i < SHELLS; i++) {
-        if (options->operand && strcmp(options->operand, shell_names[i]) == 0) {
+        if (strcmp(shell, shell_names[i]) == 0) {
             print[i]();
             return 0;
         }
+        closest_offer(&closest, shell_names[i]);
     }
-    return options->operand ? failure_misuse(failure, "SHELL %s: must be one of bash, zsh, fish", options->operand)
-                            : failure_misuse(failure, "SHELL: is missing; one of bash, zsh, fish");
+    return failure_misuse(failure, "SHELL %s: must be one of bash, zsh, fish%s", shell, closest_hint(&closest, hint));
 }
 
 static const struct option_group groups[] = {
@@ -223,7 +283,8 @@ static const struct option_group groups[] = {
 
 const struct command command_completions = {
     "completions",
-    "Prints what a shell needs to complete the words of clattn: commands, options, files. Installed with clattn; of a "
+    "Prints what a shell needs to complete the words of clattn: commands, options, values, files. Installed with "
+    "clattn; of a "
     "command that is not installed: source <(build/clattn completions bash).",
     "bash|zsh|fish",
     "SHELL",

@@ -227,16 +227,16 @@ static int check_options(const struct options *options, const struct lesson **le
     if (!*lesson) {
         struct text names = TEXT_INIT;
         struct closest closest;
-        closest_begin(&closest, options->operand ? options->operand : "",
-                      options->operand ? strlen(options->operand) : 0);
+        char hint[CLOSEST_HINT];
+        const char *word = options->operand ? options->operand : "";
+        closest_begin(&closest, word, strlen(word));
         for (size_t i = 0; i < lesson_count; ++i) {
             text_append(&names, "%s%s", i ? ", " : "", lessons[i].name);
             closest_offer(&closest, lessons[i].name);
         }
-        const char *meant = closest_name(&closest);
-        failure_misuse(failure, "lesson %s: %s;%s%s%s there are %s", options->operand ? options->operand : "NAME",
-                       options->operand ? "is not known" : "is missing", meant ? " did you mean " : "",
-                       meant ? meant : "", meant ? "?" : "", names.data ? names.data : "");
+        failure_misuse(failure, "lesson %s: %s; there are %s%s", *word ? word : "NAME",
+                       *word ? "is not known" : "is missing", names.data ? names.data : "",
+                       closest_hint(&closest, hint));
         text_free(&names);
         return -1;
     }

@@ -47,13 +47,9 @@ static int read_options(struct job *job, struct failure *failure)
     if (!options->operand || !options->value[OPTION_CODE_TYPE]) {
         return failure_misuse(failure, "%s: is missing", options->operand ? "--type" : "INPUT");
     }
-    if (problem_stored_type_read(options, OPTION_CODE_TYPE, &job->type, failure) != 0 ||
+    if (problem_type_read(options, OPTION_CODE_TYPE, &job->type, failure) != 0 ||
         option_integers(options, OPTION_SCALE_GROUP, job->group, 2, &n, failure) != 0) {
         return -1;
-    }
-    if (type_is_float(job->type)) {
-        return failure_misuse(failure, "--type %s: must be int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1",
-                              options->value[OPTION_CODE_TYPE]);
     }
     if (n != 2 || job->group[0] < 0 || job->group[1] < 0) {
         return failure_misuse(failure, "--scale-group %s: must be ROWS,COLUMNS, each >= 0",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "document.h"
 #include "labels.h"
 #include "part.h"
 #include "progress.h"
@@ -57,15 +58,15 @@ static void read_outcome(const struct part_end *end, const char *said, struct ou
              status < 0 ? death : line);
 }
 
-static void print_json(int i, int form, const struct outcome *outcome, int is_first)
+static void add_check(cJSON *document, int i, int form, const struct outcome *outcome)
 {
-    printf("%s\n    {\"strategy\": \"%s\", \"dtype\": \"%s\", \"hides_keys\": %s, \"verdict\": \"%s\", \"reason\": \"",
-           is_first ? "" : ",", tried[i].strategy, tried[i].dtype, form ? "true" : "false",
-           verdict_names[outcome->verdict]);
-    for (const char *c = outcome->why; *c; ++c) {
-        printf(*c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    }
-    printf("\"}");
+    cJSON *check = cJSON_CreateObject();
+    cJSON_AddStringToObject(check, "strategy", tried[i].strategy);
+    cJSON_AddStringToObject(check, "dtype", tried[i].dtype);
+    cJSON_AddBoolToObject(check, "hides_keys", form);
+    cJSON_AddStringToObject(check, "verdict", verdict_names[outcome->verdict]);
+    cJSON_AddStringToObject(check, "reason", outcome->why);
+    cJSON_AddItemToArray(cJSON_GetObjectItem(document, "checks"), check);
 }
 
 static void print_line(int i, int form, const struct outcome *outcome)
@@ -114,29 +115,43 @@ static int try_one(const struct options *options, int i, int form, struct outcom
     return result;
 }
 
+static int print_counts(cJSON *document, const int counts[VERDICTS], struct failure *failure)
+{
+    if (!document) {
+        printf("%d good, %d bad, %d declined, %d failed\n", counts[GOOD], counts[BAD], counts[DECLINED],
+               counts[FAILED]);
+        return 0;
+    }
+    for (int verdict = 0; verdict < VERDICTS; verdict++) {
+        cJSON_AddNumberToObject(document, verdict_names[verdict], counts[verdict]);
+    }
+    return document_print(document, failure);
+}
+
 static int run(const struct options *options, struct failure *failure)
 {
-    const int as_json = options->value[OPTION_JSON] != NULL;
     int counts[VERDICTS] = { 0 };
     int result = part_check(failure);
-    if (as_json) {
-        printf("{\n  \"checks\": [");
-    }
+    /* Its head names no device: what opens one, and may die of it, are the parts. */
+    cJSON *document = options->value[OPTION_JSON] ? document_begin("selfcheck", NULL) : NULL;
+    cJSON_AddArrayToObject(document, "checks");
     for (int n = 0; n < TRIED * FORMS && result == 0; n++) {
         struct outcome outcome;
         result = try_one(options, n / FORMS, n % FORMS, &outcome, failure);
         if (result == 0) {
             counts[outcome.verdict]++;
-            if (as_json) {
-                print_json(n / FORMS, n % FORMS, &outcome, n == 0);
+            if (document) {
+                add_check(document, n / FORMS, n % FORMS, &outcome);
             } else {
                 print_line(n / FORMS, n % FORMS, &outcome);
             }
         }
     }
-    printf(as_json ? "\n  ],\n  \"good\": %d, \"bad\": %d, \"declined\": %d, \"failed\": %d\n}\n"
-                   : "%d good, %d bad, %d declined, %d failed\n",
-           counts[GOOD], counts[BAD], counts[DECLINED], counts[FAILED]);
+    if (result == 0) {
+        result = print_counts(document, counts, failure);
+    } else {
+        cJSON_Delete(document);
+    }
     if (result == 0 && counts[BAD] + counts[FAILED] > 0) {
         return failure_failed(failure,
                               "%d of the checks found what is wrong: other strategies are taken in their place; "

@@ -14,11 +14,16 @@ cJSON *document_begin(const char *command, const clattn_context *context)
     cJSON_AddStringToObject(document, "clattn", clattn_version());
     cJSON_AddStringToObject(document, "command", command);
     if (context) {
-        cJSON_AddStringToObject(document, "device", context->device.name);
-        cJSON_AddStringToObject(document, "platform", context->device.platform_name);
-        cJSON_AddStringToObject(document, "driver", context->device.driver);
+        document_add_device(document, context->device.name, context->device.platform_name, context->device.driver);
     }
     return document;
+}
+
+void document_add_device(cJSON *document, const char *name, const char *platform, const char *driver)
+{
+    cJSON_AddStringToObject(document, "device", name);
+    cJSON_AddStringToObject(document, "platform", platform);
+    cJSON_AddStringToObject(document, "driver", driver);
 }
 
 void document_add_lines(cJSON *document, const char *key, const char *text)

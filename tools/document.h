@@ -14,6 +14,9 @@
 /* Never NULL but where memory ran out, which cJSON's calls allow and document_print tells. */
 cJSON *document_begin(const char *command, const clattn_context *context);
 
+/* The rest of the head, where it was begun without a context. */
+void document_add_device(cJSON *document, const char *name, const char *platform, const char *driver);
+
 /* A text of lines, as an array of them. */
 void document_add_lines(cJSON *document, const char *key, const char *text);
 

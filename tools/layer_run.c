@@ -225,11 +225,10 @@ static void point(const struct inputs *inputs, struct layer_run *run)
 
 static int read_choices(const struct options *options, clattn_mha_problem *p, struct failure *failure)
 {
-    static const char *const projections[] = { "auto", "lanes", "tiles", "clblast", NULL };
-    static const char *const alignments[] = { "none", "top-left", "bottom-right", NULL };
     int projection = 0, causal = 0;
-    if (option_choice(options, OPTION_PROJECTION, projections, &projection, failure) != 0 ||
-        option_choice(options, OPTION_BENCH_CAUSAL, alignments, &causal, failure) != 0 ||
+    if (option_choice(options, OPTION_PROJECTION, &projection, failure) != 0 ||
+        option_choice(options, OPTION_BENCH_CAUSAL, &causal, failure) != 0 ||
+        problem_strategy_read(options, &p->strategy, failure) != 0 ||
         option_number(options, OPTION_SCALE, &p->scale, failure) != 0) {
         return -1;
     }
@@ -237,7 +236,6 @@ static int read_choices(const struct options *options, clattn_mha_problem *p, st
     p->causal = causal > 0;
     p->alignment = causal == 1 ? CLATTN_ALIGN_TOP_LEFT : causal == 2 ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_UNSET;
     p->has_scale = options->value[OPTION_SCALE] != NULL;
-    p->strategy = options->value[OPTION_STRATEGY];
     return 0;
 }
 

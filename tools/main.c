@@ -28,14 +28,19 @@ static int is_either(const char *word, const char *name, const char *short_name)
     return strcmp(word, name) == 0 || strcmp(word, short_name) == 0;
 }
 
+/* Words of clattn itself that may stand where a command's name does. */
+static const char *const own_words[] = { "help", "--help", "--version" };
+
 /* A failure that says what there is, and what may have been meant. */
 static const struct command *find(const char *word, struct failure *failure)
 {
     struct closest closest;
-    char names[256] = "";
+    char names[256] = "", hint[CLOSEST_HINT];
     size_t used = 0;
     closest_begin(&closest, word, strlen(word));
-    closest_offer(&closest, "help");
+    for (size_t i = 0; i < sizeof own_words / sizeof own_words[0]; i++) {
+        closest_offer(&closest, own_words[i]);
+    }
     for (size_t i = 0; i < command_count; i++) {
         const char *name = command_table[i].command->name;
         if (strcmp(word, name) == 0) {
@@ -44,11 +49,11 @@ static const struct command *find(const char *word, struct failure *failure)
         closest_offer(&closest, name);
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", name);
     }
-    const char *meant = closest_name(&closest);
-    if (meant) {
-        failure_misuse(failure, "%s: is not a command; did you mean %s? See clattn help", word, meant);
+    const char *is_not = word[0] == '-' ? "an option of clattn" : "a command";
+    if (closest_name(&closest)) {
+        failure_misuse(failure, "%s: is not %s%s See clattn help", word, is_not, closest_hint(&closest, hint));
     } else {
-        failure_misuse(failure, "%s: is not a command; one of %s; see clattn help", word, names);
+        failure_misuse(failure, "%s: is not %s; one of %s; see clattn help", word, is_not, names);
     }
     return NULL;
 }

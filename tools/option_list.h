@@ -1,6 +1,13 @@
-/* Every option of every command, one line each: id, name, what its value is called (NULL: a switch), help.
- * A command lists the ids that it takes; an option of another command is an error there.
- * Included by options.h and options.c, which define OPTION. */
+/* Every option of every command, one line each: id, name, what its value is called (NULL: a switch), help. A CHOICE
+ * has a list of words more: its values, or those of them that have names (shells complete with them). A command lists
+ * the ids that it takes; an option of another command is an error there. Included by options.h and options.c, which
+ * define OPTION, and may define CHOICE. */
+#ifndef CHOICE
+#define CHOICE(id, name, value, words, help) OPTION(id, name, value, help)
+#endif
+#define NUMBER_TYPES "f32", "f16", "bf16", "f64"
+#define CODE_TYPES "int8", "e4m3", "e5m2", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1"
+#define ALIGNMENTS "top-left", "bottom-right"
 
 /* input */
 OPTION(Q, "q", "FILE", "queries, an .npy file; with --k and --v, instead of INPUT")
@@ -8,12 +15,12 @@ OPTION(K, "k", "FILE", "keys")
 OPTION(V, "v", "FILE", "values")
 OPTION(PAST_KEY, "past-key", "FILE", "cached keys, put before the keys")
 OPTION(PAST_VALUE, "past-value", "FILE", "cached values, put before the values")
-OPTION(LAYOUT, "layout", "LAYOUT",
+CHOICE(LAYOUT, "layout", "LAYOUT", WORDS("bhsd", "bshd", "bs(hd)", "thd", "bsh"),
        "axes of q, k, v: bhsd (default), bshd, bs(hd) or bsh, thd (packed sequences); "
        "axes before these count as batch")
 OPTION(HEADS, "heads", "N", "query heads, of layout bs(hd) or of a whole layer")
 OPTION(KV_HEADS, "kv-heads", "N", "key and value heads; default: as --heads")
-OPTION(DTYPE, "dtype", "TYPE", "f32, f16, bf16 or f64; inputs are converted; default: as they are")
+CHOICE(DTYPE, "dtype", "TYPE", WORDS(NUMBER_TYPES), "f32, f16, bf16 or f64; inputs are converted; default: as they are")
 OPTION(CU_Q, "cu-q", "FILE|LIST", "layout thd: where each sequence of queries starts, and the end")
 OPTION(CU_K, "cu-k", "FILE|LIST", "layout thd: the same for keys; default: as --cu-q")
 
@@ -21,10 +28,10 @@ OPTION(CU_K, "cu-k", "FILE|LIST", "layout thd: the same for keys; default: as --
 OPTION(PAGE_TABLE, "page-table", "FILE",
        "keys and values lie in pages: which, of each sequence; [batch, pages], -1: a hole")
 OPTION(PAGE_STARTS, "page-starts", "FILE|LIST", "the table is one line: where each sequence's pages start, and the end")
-OPTION(POOL, "pool", "LAYOUT", "axes of pages: nhd (default): [pages, tokens, heads, dim], or hnd")
-OPTION(STORED_KEYS, "key-type", "T",
+CHOICE(POOL, "pool", "LAYOUT", WORDS("nhd", "hnd"), "axes of pages: nhd (default): [pages, tokens, heads, dim], or hnd")
+CHOICE(STORED_KEYS, "key-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
        "keys are stored as f32, .., f64, int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1; a file of bytes needs it")
-OPTION(STORED_VALUES, "value-type", "T", "the same of values")
+CHOICE(STORED_VALUES, "value-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES), "the same of values")
 OPTION(KEY_SCALES, "key-scales", "FILE",
        "of int8, e4m3, e5m2: [batch or pages, heads, rows, columns], an axis of 1 for all")
 OPTION(VALUE_SCALES, "value-scales", "FILE", "the same of values")
@@ -41,18 +48,19 @@ OPTION(FORWARD_OUT, "out", "FILE", "out of the forward pass, with --lse; default
 OPTION(FORWARD_LSE, "lse", "FILE", "lse of the forward pass: of more keys than these too, as in a ring of devices")
 OPTION(GRADIENTS, "of", "LIST",
        "of q, k, v, bias, slopes, sinks, scale; default: q, k, v, and of the next three what is there")
-OPTION(GRADIENT_TYPE, "gradient-dtype", "TYPE", "f32: of 16-bit inputs too; default: as what they are of")
+CHOICE(GRADIENT_TYPE, "gradient-dtype", "TYPE", WORDS("f32"), "f32: of 16-bit inputs too; default: as what they are of")
 OPTION(GRADIENTS_FILE, "output", "FILE", "write the gradients: .safetensors, or .npy for one alone; -: stdout")
 
 /* a problem without data */
 OPTION(SHAPE, "shape", "SHAPE", "B,HQ,HKV,LQ,LK,D[,DV]: batch, query heads, key heads, lengths, head dims")
-OPTION(TYPE, "dtype", "TYPE", "f32 (default), f16, bf16 or f64")
+CHOICE(TYPE, "dtype", "TYPE", WORDS(NUMBER_TYPES), "f32 (default), f16, bf16 or f64")
 
 /* what may be seen */
-OPTION(CAUSAL, "causal", "MODE",
+CHOICE(CAUSAL, "causal", "MODE", WORDS("none", ALIGNMENTS, "offsets"),
        "none (default), top-left, bottom-right or an offset: key j is visible to query i if j <= i + "
        "offset; a list gives each batch entry its own")
-OPTION(ALIGN, "align", "MODE", "the same offset for --window and --alibi without --causal")
+CHOICE(ALIGN, "align", "MODE", WORDS(ALIGNMENTS, "offsets"),
+       "the same offset for --window and --alibi without --causal")
 OPTION(WINDOW, "window", "LEFT,RIGHT", "visible keys before and after a query's own position; -1: all")
 OPTION(ALWAYS, "always", "N", "the first N keys are visible outside the window too")
 OPTION(KEY_LENGTHS, "key-lengths", "FILE|LIST", "valid keys of each batch entry, such as 10,5")
@@ -60,30 +68,37 @@ OPTION(MASK_FILE, "mask", "FILE", "bool or uint8: 1 may be seen; float: added to
 OPTION(BIAS_FILE, "bias", "FILE", "float, added to the scores; beside a bool mask")
 
 /* problems without data name kinds instead of files */
-OPTION(MASK_KIND, "mask", "KIND", "none (default), bool, or float: added to the scores")
+CHOICE(MASK_KIND, "mask", "KIND", WORDS("none", "bool", "float"), "none (default), bool, or float: added to the scores")
 OPTION(WITH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths")
 OPTION(PAGE_SIZE, "page-size", "KEYS", "keys and values lie in pages of so many keys; batch entries have key lengths")
 OPTION(POOLS, "pools", "N", "the pages lie in N buffers, 1 to 4; default: one")
-OPTION(KEY_TYPE, "key-type", "T", "keys are stored as f32, .., f64, int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1")
-OPTION(VALUE_TYPE, "value-type", "T", "the same of values; where one is not given, it is --dtype")
+CHOICE(KEY_TYPE, "key-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
+       "keys are stored as f32, .., f64, int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1")
+CHOICE(VALUE_TYPE, "value-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
+       "the same of values; where one is not given, it is --dtype")
 OPTION(RING, "ring", "ROWS", "the last ROWS keys are kept, of which --always N stay; needs --window LEFT,..")
 OPTION(WITH_ALIBI, "alibi", NULL, "ALiBi slopes")
 OPTION(WITH_SINKS, "sinks", NULL, "sink logits")
 OPTION(WITH_VARLEN, "varlen", NULL, "packed sequences: B of them, LQ and LK the longest")
 OPTION(WITH_LSE, "lse", NULL, "the logarithm of the softmax sum is an output")
-OPTION(WITH_WEIGHTS, "weights", "MODE", "scores, softcap, logits or softmax are an output")
+CHOICE(WITH_WEIGHTS, "weights", "MODE", WORDS("scores", "softcap", "logits", "softmax"),
+       "scores, softcap, logits or softmax are an output")
 
 /* the scores */
 OPTION(SCALE, "scale", "X", "default: 1/sqrt(head dim)")
 OPTION(SOFTCAP, "softcap", "X", "s = X tanh(s / X)")
-OPTION(ALIBI, "alibi", "FILE|standard", "minus slope times distance; slopes [heads] or [batch, heads]")
+CHOICE(ALIBI, "alibi", "FILE|standard", WORDS("standard"),
+       "minus slope times distance; slopes [heads] or [batch, heads]")
 OPTION(SINKS, "sinks", "FILE", "one more logit for each head, without a value; [heads]")
 
 /* how */
-OPTION(DEVICE, "device", "NAME",
+CHOICE(DEVICE, "device", "NAME", WORDS("gpu", "cpu", "accelerator"),
        "gpu, cpu, accelerator, PLATFORM:DEVICE, part of a name; default: CLATTN_DEVICE, else the best")
-OPTION(STRATEGY, "strategy", "NAME", "take this one; `clattn explain` names them")
-OPTION(MATMUL, "matmul", "NAME", "auto (default), clblast or tiles, for strategy staged")
+CHOICE(STRATEGY, "strategy", "NAME",
+       WORDS("plain", "split", "split_simt", "fused_amx", "fused_simd", "fused_simt", "fused_mma", "staged"),
+       "take this one; `clattn explain` names them")
+CHOICE(MATMUL, "matmul", "NAME", WORDS("auto", "clblast", "tiles"),
+       "auto (default), clblast or tiles, for strategy staged")
 OPTION(TF32, "tf32", NULL, "float32 numbers may be rounded to tf32 for a matrix unit")
 OPTION(ROUNDED_WEIGHTS, "rounded-weights", NULL,
        "a matrix unit may round weights to 16 bits, where the type has as many")
@@ -91,7 +106,8 @@ OPTION(ROUNDED_WEIGHTS, "rounded-weights", NULL,
 /* results */
 OPTION(OUTPUT, "output", "FILE", "write the output; .npy or .safetensors, as for the next two; -: .npy to stdout")
 OPTION(WEIGHTS, "weights", "FILE", "write the attention weights")
-OPTION(WEIGHTS_MODE, "weights-mode", "MODE", "instead of softmax: scores, softcap or logits (after masks)")
+CHOICE(WEIGHTS_MODE, "weights-mode", "MODE", WORDS("scores", "softcap", "logits", "softmax"),
+       "instead of softmax: scores, softcap or logits (after masks)")
 OPTION(LSE, "lse", "FILE", "write the logarithm of each row's softmax sum")
 OPTION(CHECK, "check", NULL, "compare with the float64 reference, and with the outputs that INPUT holds")
 OPTION(TOLERANCE, "tolerance", "X",
@@ -112,12 +128,14 @@ OPTION(BACKWARD, "backward", NULL,
 OPTION(READ, "read", NULL, "in turns with a kernel that only reads the keys and values: its time and speed too")
 OPTION(KERNELS, "kernels", NULL, "and what each kernel of a call takes, on a queue that profiles")
 OPTION(TSV, "tsv", NULL, "tab-separated: a header line, then a line a shape")
-OPTION(BENCH_CAUSAL, "causal", "MODE", "none (default), top-left or bottom-right")
-OPTION(BENCH_ALIGN, "align", "MODE", "top-left or bottom-right, for --window and --alibi where nothing is causal")
+CHOICE(BENCH_CAUSAL, "causal", "MODE", WORDS("none", ALIGNMENTS), "none (default), top-left or bottom-right")
+CHOICE(BENCH_ALIGN, "align", "MODE", WORDS(ALIGNMENTS),
+       "top-left or bottom-right, for --window and --alibi where nothing is causal")
 OPTION(BENCH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths: even steps, up to LK in the last one")
 
 /* layers and lessons */
-OPTION(PROJECTION, "projection", "NAME", "what multiplies by weights: auto (default), lanes, tiles or clblast")
+CHOICE(PROJECTION, "projection", "NAME", WORDS("auto", "lanes", "tiles", "clblast"),
+       "what multiplies by weights: auto (default), lanes, tiles or clblast")
 OPTION(AVERAGE, "average", NULL, "the weights' average over the heads instead of each head's")
 OPTION(ALL, "all", NULL, "every lesson, as pictures and a page in the folder that --output names")
 OPTION(COURSE, "output", "DIR", "folder for --all; is made where it is missing")
@@ -129,7 +147,7 @@ OPTION(LESSON_PLOT, "plot", "FILE", "draw the lesson's picture, .png or .svg")
 OPTION(BINARIES, "output", "DIR", "folder for the compiled programs; is made where it is missing")
 
 /* quantise */
-OPTION(CODE_TYPE, "type", "T", "int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1")
+CHOICE(CODE_TYPE, "type", "T", WORDS(CODE_TYPES), "int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1")
 OPTION(CODES, "output", "FILE", "write the codes, or the numbers; .npy, -: stdout")
 OPTION(BACK, "back", NULL, "from codes to numbers")
 OPTION(SCALES, "scales", "FILE", "of int8, e4m3, e5m2; default: the smallest by which no number is beyond the codes")
@@ -148,3 +166,8 @@ OPTION(REPORT, "output", "FILE", "the report; default: clattn-report.txt")
 
 OPTION(JSON, "json", NULL, "as a JSON document")
 OPTION(HELP, "help", NULL, "print this and exit")
+
+#undef CHOICE
+#undef NUMBER_TYPES
+#undef CODE_TYPES
+#undef ALIGNMENTS

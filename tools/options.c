@@ -10,10 +10,14 @@
 
 static const struct row {
     const char *name, *value, *help;
+    const char *const *words;
 } rows[OPTION_IDS] = {
-#define OPTION(id, name, value, help) [OPTION_##id] = { name, value, help },
+#define OPTION(id, name, value, help) [OPTION_##id] = { name, value, help, NULL },
+#define CHOICE(id, name, value, words, help) [OPTION_##id] = { name, value, help, words },
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 #include "option_list.h"
 #undef OPTION
+#undef WORDS
 };
 
 const char *option_name(enum option_id id)
@@ -29,6 +33,12 @@ const char *option_value(enum option_id id)
 const char *option_help(enum option_id id)
 {
     return rows[id].help;
+}
+
+const char *const *option_words(enum option_id id)
+{
+    static const char *const none[] = { NULL };
+    return rows[id].words ? rows[id].words : none;
 }
 
 /* ---- help ---- */
@@ -229,23 +239,33 @@ int option_number(const struct options *options, enum option_id id, double *valu
     return 0;
 }
 
-int option_choice(const struct options *options, enum option_id id, const char *const *names, int *index,
-                  struct failure *failure)
+const char *option_meant(const struct options *options, enum option_id id, char hint[CLOSEST_HINT])
 {
-    const char *text = options->value[id];
-    char list[256] = "";
+    struct closest closest;
+    closest_begin(&closest, options->value[id], strlen(options->value[id]));
+    for (const char *const *word = option_words(id); *word; word++) {
+        closest_offer(&closest, *word);
+    }
+    return closest_hint(&closest, hint);
+}
+
+int option_choice(const struct options *options, enum option_id id, int *index, struct failure *failure)
+{
+    const char *text = options->value[id], *const *words = option_words(id);
+    char list[256] = "", hint[CLOSEST_HINT];
     size_t used = 0;
     if (!text) {
         return 0;
     }
-    for (int i = 0; names[i]; i++) {
-        if (strcmp(names[i], text) == 0) {
+    for (int i = 0; words[i]; i++) {
+        if (strcmp(words[i], text) == 0) {
             *index = i;
             return 0;
         }
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
     }
-    return failure_misuse(failure, "--%s %s: must be one of %s", rows[id].name, text, list);
+    return failure_misuse(failure, "--%s %s: must be one of %s%s", rows[id].name, text, list,
+                          option_meant(options, id, hint));
 }
 
 int option_integers(const struct options *options, enum option_id id, int64_t *values, size_t capacity, size_t *n,

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "closest.h"
 #include "failure.h"
 #include "tensor.h"
 
@@ -49,13 +50,19 @@ const char *option_name(enum option_id id);  /* without dashes */
 const char *option_value(enum option_id id); /* what its value is called; NULL: a switch */
 const char *option_help(enum option_id id);
 
+/* The words that its value may be, or that are among them, up to NULL; none: an empty list. */
+const char *const *option_words(enum option_id id);
+
+/* What may be meant by a value that is none of these words: as closest_hint. */
+const char *option_meant(const struct options *options, enum option_id id, char hint[CLOSEST_HINT]);
+
 /* Values. Each leaves its result alone, and returns 0, when the option was not given. */
 int option_integer(const struct options *options, enum option_id id, int64_t least, int64_t most, int64_t *value,
                    struct failure *failure);
 int option_number(const struct options *options, enum option_id id, double *value,
                   struct failure *failure); /* finite */
-int option_choice(const struct options *options, enum option_id id, const char *const *names, int *index,
-                  struct failure *failure); /* names end with NULL */
+/* Which of its words the value is, counted from 0. */
+int option_choice(const struct options *options, enum option_id id, int *index, struct failure *failure);
 
 /* "3,-1,7" as exactly or at most `capacity` integers; *n is how many. */
 int option_integers(const struct options *options, enum option_id id, int64_t *values, size_t capacity, size_t *n,

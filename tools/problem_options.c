@@ -7,34 +7,30 @@
 
 int problem_type_read(const struct options *options, enum option_id id, clattn_type *type, struct failure *failure)
 {
-    static const char *const names[] = { "f32", "f16", "bf16", "f64", NULL };
-    static const clattn_type types[] = { CLATTN_FLOAT32, CLATTN_FLOAT16, CLATTN_BFLOAT16, CLATTN_FLOAT64 };
-    int index = -1;
-    if (option_choice(options, id, names, &index, failure) != 0) {
+    static const struct {
+        const char *name;
+        clattn_type type;
+    } types[] = { { "f32", CLATTN_FLOAT32 }, { "f16", CLATTN_FLOAT16 }, { "bf16", CLATTN_BFLOAT16 },
+                  { "f64", CLATTN_FLOAT64 }, { "int8", CLATTN_INT8 },   { "e4m3", CLATTN_E4M3 },
+                  { "e5m2", CLATTN_E5M2 },   { "q8_0", CLATTN_Q8_0 },   { "q4_0", CLATTN_Q4_0 },
+                  { "q4_1", CLATTN_Q4_1 },   { "q5_0", CLATTN_Q5_0 },   { "q5_1", CLATTN_Q5_1 } };
+    int chosen;
+    if (option_choice(options, id, &chosen, failure) != 0) {
         return -1;
     }
-    if (index >= 0) {
-        *type = types[index];
+    for (size_t i = 0; options->value[id] && i < sizeof types / sizeof types[0]; i++) {
+        if (strcmp(options->value[id], types[i].name) == 0) {
+            *type = types[i].type;
+        }
     }
     return 0;
 }
 
-int problem_stored_type_read(const struct options *options, enum option_id id, clattn_type *type,
-                             struct failure *failure)
+int problem_strategy_read(const struct options *options, const char **strategy, struct failure *failure)
 {
-    static const char *const names[] = { "f32",  "f16",  "bf16", "f64",  "int8", "e4m3", "e5m2",
-                                         "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", NULL };
-    static const clattn_type types[] = { CLATTN_FLOAT32, CLATTN_FLOAT16, CLATTN_BFLOAT16, CLATTN_FLOAT64,
-                                         CLATTN_INT8,    CLATTN_E4M3,    CLATTN_E5M2,     CLATTN_Q8_0,
-                                         CLATTN_Q4_0,    CLATTN_Q4_1,    CLATTN_Q5_0,     CLATTN_Q5_1 };
-    int index = -1;
-    if (option_choice(options, id, names, &index, failure) != 0) {
-        return -1;
-    }
-    if (index >= 0) {
-        *type = types[index];
-    }
-    return 0;
+    int chosen;
+    *strategy = options->value[OPTION_STRATEGY];
+    return option_choice(options, OPTION_STRATEGY, &chosen, failure);
 }
 
 int problem_shape_read(const struct options *options, clattn_problem *problem, struct failure *failure)
@@ -68,9 +64,8 @@ int problem_shape_read(const struct options *options, clattn_problem *problem, s
 
 int problem_mask_kind_read(const struct options *options, clattn_problem *problem, struct failure *failure)
 {
-    static const char *const names[] = { "none", "bool", "float", NULL };
     int index = 0;
-    if (option_choice(options, OPTION_MASK_KIND, names, &index, failure) != 0) {
+    if (option_choice(options, OPTION_MASK_KIND, &index, failure) != 0) {
         return -1;
     }
     if (index == 1) {
@@ -85,11 +80,10 @@ int problem_mask_kind_read(const struct options *options, clattn_problem *proble
 int problem_weights_read(const struct options *options, enum option_id id, clattn_weights *weights,
                          struct failure *failure)
 {
-    static const char *const names[] = { "scores", "softcap", "logits", "softmax", NULL };
     static const clattn_weights modes[] = { CLATTN_WEIGHTS_SCORES, CLATTN_WEIGHTS_SOFTCAP, CLATTN_WEIGHTS_LOGITS,
                                             CLATTN_WEIGHTS_SOFTMAX };
     int index = -1;
-    if (option_choice(options, id, names, &index, failure) != 0) {
+    if (option_choice(options, id, &index, failure) != 0) {
         return -1;
     }
     if (index >= 0) {
@@ -114,10 +108,12 @@ static int read_alignment(const struct options *options, enum option_id id, clat
         problem->alignment = CLATTN_ALIGN_OFFSETS;
         return option_integer_tensor(options, id, offsets, failure);
     } else {
+        char hint[CLOSEST_HINT];
         return failure_misuse(failure,
                               "--%s %s: must be %stop-left, bottom-right, an offset or a list of them, or "
-                              "offsets (the tensor query_offsets of INPUT)",
-                              option_name(id), value, id == OPTION_CAUSAL ? "none, " : "");
+                              "offsets (the tensor query_offsets of INPUT)%s",
+                              option_name(id), value, id == OPTION_CAUSAL ? "none, " : "",
+                              option_meant(options, id, hint));
     }
     return 0;
 }
@@ -180,17 +176,16 @@ static int read_numbers(const struct options *options, clattn_problem *problem, 
 int problem_options_read(const struct options *options, clattn_problem *problem, clattn_call *call,
                          struct tensor *offsets, struct failure *failure)
 {
-    static const char *const matmuls[] = { "auto", "clblast", "tiles", NULL };
     int matmul = CLATTN_MATMUL_AUTO;
     if (read_causal(options, problem, offsets, failure) != 0 || read_window(options, problem, failure) != 0 ||
         read_numbers(options, problem, call, failure) != 0 ||
-        option_choice(options, OPTION_MATMUL, matmuls, &matmul, failure) != 0) {
+        problem_strategy_read(options, &problem->strategy, failure) != 0 ||
+        option_choice(options, OPTION_MATMUL, &matmul, failure) != 0) {
         return -1;
     }
     problem->matmul = (clattn_matmul)matmul;
     problem->allow_tf32 = options->value[OPTION_TF32] != NULL;
     problem->allow_rounded_weights = options->value[OPTION_ROUNDED_WEIGHTS] != NULL;
-    problem->strategy = options->value[OPTION_STRATEGY];
     return 0;
 }
 
@@ -233,8 +228,8 @@ static void read_switches(const struct options *options, clattn_problem *problem
 /* How keys and values are kept: their types, a ring, and as many pages as all sequences need. */
 static int read_cache(const struct options *options, clattn_problem *problem, struct failure *failure)
 {
-    if (problem_stored_type_read(options, OPTION_KEY_TYPE, &problem->key_type, failure) != 0 ||
-        problem_stored_type_read(options, OPTION_VALUE_TYPE, &problem->value_type, failure) != 0 ||
+    if (problem_type_read(options, OPTION_KEY_TYPE, &problem->key_type, failure) != 0 ||
+        problem_type_read(options, OPTION_VALUE_TYPE, &problem->value_type, failure) != 0 ||
         option_integer(options, OPTION_RING, 1, INT32_MAX, &problem->ring, failure) != 0 ||
         option_integer(options, OPTION_PAGE_SIZE, 1, INT32_MAX, &problem->page_size, failure) != 0) {
         return -1;

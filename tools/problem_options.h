@@ -15,12 +15,11 @@ int problem_options_read(const struct options *options, clattn_problem *problem,
 /* Whether --align is there where a window or slopes need it, and only there. Called when all is read. */
 int problem_alignment_check(const struct options *options, const clattn_problem *problem, struct failure *failure);
 
-/* f32, f16, bf16, f64 of option `id`. */
+/* The type that option `id`, whose words are types, names. */
 int problem_type_read(const struct options *options, enum option_id id, clattn_type *type, struct failure *failure);
 
-/* The same, and int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0, q5_1: what keys and values may be stored as. */
-int problem_stored_type_read(const struct options *options, enum option_id id, clattn_type *type,
-                             struct failure *failure);
+/* NULL where none was asked for. */
+int problem_strategy_read(const struct options *options, const char **strategy, struct failure *failure);
 
 /* --shape B,HQ,HKV,LQ,LK,D[,DV] into the problem. */
 int problem_shape_read(const struct options *options, clattn_problem *problem, struct failure *failure);

@@ -52,7 +52,10 @@ class Page(html.parser.HTMLParser):
         super().__init__()
         self.ids, self.targets = set(), []
         self.name = path.relative_to(folder / "site")
-        self.feed(path.read_text())
+        text = path.read_text()
+        self.feed(text)
+        for alt, caption in re.findall(r'<img[^>]* alt="([^"]*)".*?<figcaption[^>]*>(.*?)</figcaption>', text, re.S):
+            check(caption in alt, f"{self.name}: a picture's words are not its caption: {alt}")
 
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
@@ -61,7 +64,7 @@ class Page(html.parser.HTMLParser):
             self.ids.add(values["id"])
         self.targets += [values[name] for name in ("href", "src") if values.get(name)]
         if tag == "img":
-            check(len(values.get("alt") or "") > 10, f"{self.name}: a picture without words")
+            check(len(values.get("alt") or "") > 60, f"{self.name}: a picture whose words do not say what it shows")
 
 
 def check_site():

@@ -47,31 +47,18 @@ void course_begin(struct text *html, const char *device, uint64_t seed)
     text_append(html, "</ol>\n");
 }
 
-/* What a picture shows, for those who do not see it. */
-static void append_words(struct text *html, const struct chart *chart)
-{
-    page_append_escaped(html, chart->title);
-    for (int i = 0; i < chart->n_panels; ++i) {
-        const struct chart_panel *panel = &chart->panels[i];
-        text_append(html, "%s", i ? "; " : ": ");
-        page_append_escaped(html, panel->title);
-        text_append(html, panel->heat ? ", a map of " : ", ");
-        page_append_escaped(html, panel->y_label);
-        text_append(html, panel->heat ? " by " : " against ");
-        page_append_escaped(html, panel->x_label);
-    }
-}
-
 int course_add(struct text *html, const struct lesson *lesson, const struct page *page, const struct chart *chart,
                struct failure *failure)
 {
     const int columns = chart->columns < COLUMNS_SHOWN ? chart->columns : COLUMNS_SHOWN;
     text_append(html, "<section id=\"%s\">\n%s<figure><div class=\"wide\"><img style=\"min-width:%drem\" alt=\"",
                 lesson->name, page->html.data, columns * COLUMN_REM);
-    append_words(html, chart);
+    page_append_escaped(html, chart->title);
+    text_append(html, ": ");
+    page_append_escaped(html, page->picture_caption);
     text_append(html, "\" src=\"");
     const int result = chart_data_uri(chart, html, failure);
-    text_append(html, "\"></div>\n<figcaption>");
+    text_append(html, "\"></div>\n<figcaption aria-hidden=\"true\">");
     page_append_escaped(html, page->picture_caption);
     text_append(html, "</figcaption></figure>\n</section>\n");
     return result;
