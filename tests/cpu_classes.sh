@@ -74,7 +74,7 @@ test_class() {
     expect_nothing "$class: the first compilation" "$said"
     strategies=all,-gpus,-auto,-plain,-fused_amx # whose vectors are another class's
     count_run cases "$builddir/tests/case_calls" --strategy "$strategies" --choose few
-    count_run "random calls" "$builddir/tests/random_calls" --strategy "$strategies" --count "$count" --same 4
+    count_run "random calls" "$builddir/tests/random_calls" --strategy "$strategies" --count "$count" --same 12
     count_run exact "$builddir/tests/exact" --strategy "$strategies,-staged" --type "$types"
     count_run metamorphic "$builddir/tests/metamorphic" --strategy "$strategies,-staged" --type "$types"
     count_run "multi-head layers" "$builddir/tests/layers/mha"

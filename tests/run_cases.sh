@@ -3,9 +3,9 @@
 #
 # Computes all cases of tests/cases with each strategy (default: the library's table, reference and auto) and has
 # check.py judge every output, the gradients of strategies that have any. plain, reference and auto take every case,
-# staged all but pages; what another strategy declines is skipped. Strategies that compile for each problem, but for
-# fused_simd, which auto takes anyway, compute the cases that stand for all, those for GPUs the fewest of them;
-# CLATTN_TEST_LONG: all; CLATTN_TEST_CHOOSE=cover: the others those that stand for all too. The last line is
+# staged all but pages; what another strategy declines is skipped. Strategies that compile for each problem compute
+# the cases that stand for all, those for GPUs the fewest of them: of a CPU's, auto has all. CLATTN_TEST_LONG: all;
+# CLATTN_TEST_CHOOSE=cover: the others those that stand for all too. The last line is
 # "N passed, N failed, N skipped" over all strategies. srcdir and builddir say where the sources and tests/solve_cases
 # are (default: here).
 set -u
@@ -26,7 +26,7 @@ passed=0 failed=0 skipped=0
 for strategy; do
     choose=${CLATTN_TEST_CHOOSE:-all}
     case $strategy in
-    split | fused_amx) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=cover ;;
+    fused_simd | split | fused_amx) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=cover ;;
     *_simt | *_mma) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=few ;;
     esac
     "$builddir/tests/solve_cases" "$cases" "$produced/$strategy" --strategy "$strategy" --choose "$choose" || {
