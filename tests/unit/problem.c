@@ -41,6 +41,7 @@ static const struct refusal refusals[] = {
     INTEGER(head_dim, -3, CLATTN_INVALID_SHAPE, "head_dim", "-3", "> 0"),
     INTEGER(head_dim_v, -1, CLATTN_INVALID_SHAPE, "head_dim_v", "-1", "> 0"),
     INTEGER(batch, -1, CLATTN_INVALID_SHAPE, "batch", "-1", ">= 0"),
+    INTEGER(batch, INT32_MAX, CLATTN_INVALID_SHAPE, "batch * query_heads", "8589934588", "at most"),
     INTEGER(query_len, -1, CLATTN_INVALID_SHAPE, "query_len", "-1", ">= 0"),
     INTEGER(key_len, INT64_MAX, CLATTN_INVALID_SHAPE, "key_len", "9223372036854775807", "at most"),
     INTEGER(query_heads, 3, CLATTN_INVALID_SHAPE, "query_heads 3", "multiple", "kv_heads 2"),
