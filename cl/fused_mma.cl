@@ -140,7 +140,7 @@ INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, cons
     FOR_SLOTS {
         const int row = at->first_row + slot / SLOTS * MATRIX_N + c_column(u->lane, slot % SLOTS);
         const int saw = sharers_max(u, (float)(seen >> slot & 1)) > 0;
-        const int keeps = !ASKS(DROPOUT) || sharers_max(u, (float)(seen >> (KEPT + slot) & 1)) > 0;
+        const int keeps = !ASKS(DROPOUT) || sharers_max(u, (float)(seen >> (FIRST_KEPT + slot) & 1)) > 0;
         float total = sharers_sum(u, row_sum[slot]), top = base[slot], carry = 1;
         if (HAS(SINKS)) {
             const float sink = sink_of(p, in, rows->h) * LOG2_E;
@@ -241,16 +241,16 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
         stage_values(u->item, values, &value_m, &value_rows, from, there);
-#if ADDS && !PARKS_SCORES
-        read_added(p, &in, &at, from, added); /* on its way meanwhile */
-#endif
+        if (ADDS && !PARKS_SCORES) {
+            read_added(p, &in, &at, from, added); /* on its way meanwhile */
+        }
         multiply_scores(u, keys, queries, query_words, sub_group * GROUP_ROWS, score);
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
-#if PARKS_SCORES
-        cap_scores(p, &in, &at, from, (__local float *)keys, score);
-        barrier(CLK_LOCAL_MEM_FENCE);
-#endif
+        if (PARKS_SCORES) { /* a constant: no barrier stands in a branch */
+            cap_scores(p, &in, &at, from, (__local float *)keys, score);
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
         if (next < high) {
             stage_keys(u->item, keys, &key_m, &key_rows, next, there);
         }
