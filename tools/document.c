@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "labels.h"
 #include "program/context.h"
 
@@ -38,15 +39,34 @@ void document_add_lines(cJSON *document, const char *key, const char *text)
     }
 }
 
+/* Control characters beyond ASCII, which JSON has escapes for but need not escape. */
+static void escape_controls(const char *text, struct text *escaped)
+{
+    for (const char *at = text; *at; at++) {
+        const unsigned char lead = (unsigned char)at[0], next = (unsigned char)at[1];
+        if (lead == 0xc2 && next >= 0x80 && next < 0xa0) {
+            text_append(escaped, "\\u%04x", next);
+            at++;
+        } else {
+            text_append(escaped, "%c", *at);
+        }
+    }
+}
+
 int document_print(cJSON *document, struct failure *failure)
 {
     char *text = cJSON_Print(document);
-    const int result = text ? 0 : failure_failed(failure, "out of memory for a JSON document");
+    struct text escaped = TEXT_INIT;
     if (text) {
-        utf8_clean_in_place(text, "\n\t"); /* names are a driver's */
-        printf("%s\n", text);
+        escape_controls(text, &escaped);
     }
+    const int is_whole = text && !escaped.failed;
+    if (is_whole) {
+        utf8_clean_in_place(escaped.data, "\n\t"); /* names are a driver's */
+        printf("%s\n", escaped.data);
+    }
+    text_free(&escaped);
     cJSON_free(text);
     cJSON_Delete(document);
-    return result;
+    return is_whole ? 0 : failure_failed(failure, "out of memory for a JSON document");
 }

@@ -49,11 +49,13 @@ static const struct command *find(const char *word, struct failure *failure)
         closest_offer(&closest, name);
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", name);
     }
-    const char *is_not = word[0] == '-' ? "an option of clattn" : "a command";
+    const int is_option = word[0] == '-';
+    const char *is_not = is_option ? "an option of clattn" : "a command";
     if (closest_name(&closest)) {
         failure_misuse(failure, "%s: is not %s%s See clattn help", word, is_not, closest_hint(&closest, hint));
     } else {
-        failure_misuse(failure, "%s: is not %s; one of %s; see clattn help", word, is_not, names);
+        failure_misuse(failure, "%s: is not %s; one of %s; see clattn help", word, is_not,
+                       is_option ? "--help, -h, --version, -V" : names);
     }
     return NULL;
 }
@@ -88,7 +90,7 @@ static int run_command(const struct command *command, int argc, char **argv, str
 static int run(int argc, char **argv, struct failure *failure, const char **name)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
-    if (!word) {
+    if (!word || !*word) {
         return failure_misuse(failure, "COMMAND: is missing; see clattn help");
     }
     if (strcmp(word, "help") == 0) {

@@ -88,6 +88,19 @@ void command_print_help(const struct command *command)
 
 /* ---- parsing ---- */
 
+#define LIST_BYTES 256
+
+/* The words of an option, with commas. Returns list. */
+static const char *list_words(enum option_id id, char list[LIST_BYTES])
+{
+    size_t used = 0;
+    list[0] = 0;
+    for (const char *const *word = option_words(id); *word && used < LIST_BYTES; word++) {
+        used += (size_t)snprintf(list + used, LIST_BYTES - used, "%s%s", used ? ", " : "", *word);
+    }
+    return list;
+}
+
 static enum option_id find(const struct command *command, const char *name, size_t length)
 {
     for (const struct option_group *group = command->groups; group->title; group++) {
@@ -137,7 +150,9 @@ static int parse_option(const struct command *command, int left, char **words, s
         return 1;
     }
     if (!value || !*value || (!equals && strncmp(value, "--", 2) == 0)) {
-        return failure_misuse(failure, "--%s: needs a value: %s", rows[id].name, rows[id].value);
+        char list[LIST_BYTES];
+        return failure_misuse(failure, "--%s: needs a value: %s%s%s", rows[id].name, rows[id].value,
+                              rows[id].words ? ", such as " : "", list_words(id, list));
     }
     options->value[id] = value;
     return equals ? 1 : 2;
@@ -252,20 +267,16 @@ const char *option_meant(const struct options *options, enum option_id id, char 
 int option_choice(const struct options *options, enum option_id id, int *index, struct failure *failure)
 {
     const char *text = options->value[id], *const *words = option_words(id);
-    char list[256] = "", hint[CLOSEST_HINT];
-    size_t used = 0;
-    if (!text) {
-        return 0;
-    }
-    for (int i = 0; words[i]; i++) {
+    char list[LIST_BYTES], hint[CLOSEST_HINT];
+    for (int i = 0; text && words[i]; i++) {
         if (strcmp(words[i], text) == 0) {
             *index = i;
             return 0;
         }
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
     }
-    return failure_misuse(failure, "--%s %s: must be one of %s%s", rows[id].name, text, list,
-                          option_meant(options, id, hint));
+    return text ? failure_misuse(failure, "--%s %s: must be one of %s%s", rows[id].name, text, list_words(id, list),
+                                 option_meant(options, id, hint))
+                : 0;
 }
 
 int option_integers(const struct options *options, enum option_id id, int64_t *values, size_t capacity, size_t *n,
