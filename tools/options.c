@@ -274,7 +274,8 @@ int option_choice(const struct options *options, enum option_id id, int *index, 
             return 0;
         }
     }
-    return text ? failure_misuse(failure, "--%s %s: must be one of %s%s", rows[id].name, text, list_words(id, list),
+    return text ? failure_misuse(failure, "--%s %s: must be %s%s%s", rows[id].name, text,
+                                 option_words(id)[1] ? "one of " : "", list_words(id, list),
                                  option_meant(options, id, hint))
                 : 0;
 }
