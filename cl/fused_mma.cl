@@ -241,7 +241,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
         stage_values(u->item, values, &value_m, &value_rows, from, there);
-        if (ADDS && !PARKS_SCORES) {
+        if (ADDS & !PARKS_SCORES) {
             read_added(p, &in, &at, from, added); /* on its way meanwhile */
         }
         multiply_scores(u, keys, queries, query_words, sub_group * GROUP_ROWS, score);
