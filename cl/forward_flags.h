@@ -5,21 +5,26 @@
 
 #include "forward_tensors.h"
 
+/* All that a problem may ask for, by the rows' last column: ALWAYS, FEATURE, FIELD and SILENT_FIELD are what the place
+ * that it stands in makes of them. */
+#define CLATTN_ASKED_BY(id, field, axes, element, access, place, asked_by) asked_by
+#define CLATTN_ALL_ASKED                                                                                              \
+    CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_FIELDS_OF_SOME(FIELD) CLATTN_FORWARD_TENSORS(CLATTN_ASKED_BY)
+
 #define ALWAYS
 #define SILENT_FIELD(condition)
 #define FIELD(name, effect, condition) FEATURE(name, effect)
-#define CLATTN_ASKED_BY(id, field, axes, element, access, place, asked_by) asked_by
 
 enum clattn_flag_bit {
 #define FEATURE(name, effect) CLATTN_BIT_##name,
-    CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_FIELDS_OF_SOME(FIELD) CLATTN_FORWARD_TENSORS(CLATTN_ASKED_BY)
+    CLATTN_ALL_ASKED
 #undef FEATURE
     CLATTN_FLAG_BITS
 };
 
 enum clattn_flag {
 #define FEATURE(name, effect) CLATTN_FLAG_##name = 1 << CLATTN_BIT_##name,
-    CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_FIELDS_OF_SOME(FIELD) CLATTN_FORWARD_TENSORS(CLATTN_ASKED_BY)
+    CLATTN_ALL_ASKED
 #undef FEATURE
 
     /* Those that every strategy knows of. */
@@ -31,8 +36,7 @@ enum clattn_flag {
 #define HIDES(flag) | flag
 #define SHOWS(flag)
 #define FEATURE(name, effect) effect(CLATTN_FLAG_##name)
-    CLATTN_FLAGS_HIDING = 0 CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_FIELDS_OF_SOME(FIELD)
-        CLATTN_FORWARD_TENSORS(CLATTN_ASKED_BY)
+    CLATTN_FLAGS_HIDING = 0 CLATTN_ALL_ASKED
 #undef FEATURE
 #undef HIDES
 #undef SHOWS
@@ -41,6 +45,5 @@ enum clattn_flag {
 #undef ALWAYS
 #undef SILENT_FIELD
 #undef FIELD
-#undef CLATTN_ASKED_BY
 
 #endif

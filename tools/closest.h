@@ -1,5 +1,5 @@
-/* "Did you mean": the name that is the fewest edits away from a word that is none. Used wherever a name
- * is looked up: commands, options, their values, lessons, shells. */
+/* "Did you mean": the name that is the fewest edits away from a word that is none: of commands, options,
+ * their values, lessons, shells. */
 #ifndef CLATTN_TOOLS_CLOSEST_H
 #define CLATTN_TOOLS_CLOSEST_H
 

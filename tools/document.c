@@ -48,7 +48,7 @@ static void escape_controls(const char *text, struct text *escaped)
             text_append(escaped, "\\u%04x", next);
             at++;
         } else {
-            text_append(escaped, "%c", *at);
+            text_append_bytes(escaped, at, 1);
         }
     }
 }

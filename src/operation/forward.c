@@ -69,15 +69,13 @@ uint32_t forward_asked(const clattn_problem *p)
 #undef FIELD
 #undef SILENT_FIELD
 
-#define ASKED_BY(id, field, axes, element, access, place, asked_by) asked_by
-#define ALL_FLAGS CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_FIELDS_OF_SOME(FIELD) CLATTN_FORWARD_TENSORS(ASKED_BY)
 #define ALWAYS
 #define FEATURE(name, effect) | (p->features & CLATTN_WITH_##name ? CLATTN_FLAG_##name : 0u)
 #define FIELD(name, effect, condition) | ((condition) ? CLATTN_FLAG_##name : 0u)
 #define SILENT_FIELD(condition)
 uint32_t forward_flags(const clattn_problem *p)
 {
-    return 0u ALL_FLAGS;
+    return 0u CLATTN_ALL_ASKED;
 }
 #undef FEATURE
 #undef FIELD
@@ -88,7 +86,7 @@ uint32_t forward_flags(const clattn_problem *p)
 static const struct {
     uint32_t flag;
     const char *name;
-} flag_names[] = { ALL_FLAGS };
+} flag_names[] = { CLATTN_ALL_ASKED };
 
 void forward_flags_describe(uint32_t flags, struct text *text)
 {

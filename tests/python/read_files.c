@@ -39,7 +39,7 @@ static void read_npy(const char *path)
     tensor_free(&tensor);
 }
 
-/* A file that cannot be read to its end is refused as a whole. */
+/* Whose header is taken, its tensors can be read: a line that says otherwise is none that the test understands. */
 static void read_safetensors(const char *path)
 {
     struct safetensors file;
