@@ -4,12 +4,12 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench_pairs.h"
 #include "operation/pools.h"
 #include "page_pools.h"
 #include "problem_options.h"
+#include "system.h"
 
 /* ---- random numbers: SplitMix64 (Steele, Lea and Flood, 2014) and Box-Muller ---- */
 
@@ -147,8 +147,7 @@ static struct extents extents_of(const clattn_problem *p, enum bench_tensor id)
  * too. */
 static int check_memory(const clattn_problem *p, struct failure *failure)
 {
-#ifdef _SC_PHYS_PAGES
-    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double memory = system_memory_bytes();
     double dims = (double)p->head_dim + (double)p->head_dim_v;
     double rows = (double)p->query_heads * (double)p->query_len + (double)p->kv_heads * (double)p->key_len;
     double bytes = (double)p->batch * rows * dims * (double)clattn_type_size(p->type);
@@ -162,10 +161,6 @@ static int check_memory(const clattn_problem *p, struct failure *failure)
                               "the machine has %.3g GB; take a smaller one",
                               bytes * 1e-9, memory * 1e-9);
     }
-#else
-    (void)p;
-    (void)failure;
-#endif
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "problem_options.h"
 #include "program/context.h"
 #include "progress.h"
+#include "system.h"
 
 #define SUFFIX ".clattn"
 
@@ -64,10 +65,10 @@ static int run(const struct options *options, struct failure *failure)
         return -1;
     }
     before = count_binaries(folder);
-    setenv("CLATTN_WISDOM_DIR", "", 1); /* none is read where these programs are */
-    setenv("CLATTN_CACHE", "on", 1);
-    setenv("CLATTN_CACHE_DIR", folder, 1);
-    unsetenv("CLATTN_BINARY_DIR");
+    system_set_variable("CLATTN_WISDOM_DIR", ""); /* none is read where these programs are */
+    system_set_variable("CLATTN_CACHE", "on");
+    system_set_variable("CLATTN_CACHE_DIR", folder);
+    system_set_variable("CLATTN_BINARY_DIR", NULL);
     progress_begin("compile", "compiling kernels");
     result = plan(options, &problem, 1, failure);
     progress_end();
@@ -76,8 +77,8 @@ static int run(const struct options *options, struct failure *failure)
     }
     after = count_binaries(folder);
     /* What was written serves: the same plan, now from the folder alone. */
-    setenv("CLATTN_CACHE", "off", 1);
-    setenv("CLATTN_BINARY_DIR", folder, 1);
+    system_set_variable("CLATTN_CACHE", "off");
+    system_set_variable("CLATTN_BINARY_DIR", folder);
     if (plan(options, &problem, 0, failure) != 0) {
         return failure_failed(failure,
                               "--output %s: the compiled programs could not be written there or are not taken by "

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "closest.h"
@@ -16,6 +15,7 @@
 #include "library.h"
 #include "output.h"
 #include "progress.h"
+#include "system.h"
 
 /* Adds the lesson, and where its picture is, to the document of --json. */
 static void add_to_document(cJSON *document, const struct lesson *lesson, struct page *page, const char *plot)
@@ -189,7 +189,7 @@ static int write_course(struct course *course, struct lesson_run *run, int is_ne
 static int make_course(struct lesson_run *run, const char *folder, cJSON *document)
 {
     struct course course = { folder, TEXT_INIT, NULL, 0 };
-    const int is_new = mkdir(folder, 0777) == 0;
+    const int is_new = system_make_folder(folder) == 0;
     if (!is_new && errno != EEXIST) {
         return failure_misuse(run->failure, "--output %s: cannot make the folder: %s", folder, strerror(errno));
     }

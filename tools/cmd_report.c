@@ -2,7 +2,6 @@
  * very program in a process of its own, with an end, so that a driver that dies or hangs costs its part alone. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
 
 #include "base/text.h"
@@ -12,6 +11,7 @@
 #include "labels.h"
 #include "part.h"
 #include "progress.h"
+#include "system.h"
 
 #define DEFAULT_FILE "clattn-report.txt"
 #define REPORT_SECONDS 600
@@ -86,17 +86,14 @@ static int run_part(struct report *report, const char *part, struct failure *fai
 
 static void begin(struct report *report)
 {
-    struct utsname system;
-    char date[32] = "";
+    char date[32] = "", system[SYSTEM_NAME_BYTES];
     const time_t seconds = time(NULL);
     struct tm day;
     if (gmtime_r(&seconds, &day)) {
         strftime(date, sizeof date, "%Y-%m-%d", &day);
     }
-    const int is_known = uname(&system) == 0;
-    text_append(&report->text, "clattn %s, %s, %s %s %s\n", clattn_version(), date,
-                is_known ? system.sysname : "an unknown system", is_known ? system.release : "",
-                is_known ? system.machine : "");
+    system_name(system);
+    text_append(&report->text, "clattn %s, %s, %s\n", clattn_version(), date, system);
 }
 
 static int write_report(struct report *report, const char *path, struct failure *failure)

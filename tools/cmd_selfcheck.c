@@ -8,6 +8,7 @@
 #include "labels.h"
 #include "part.h"
 #include "progress.h"
+#include "system.h"
 
 #define PART_SECONDS 120
 #define PART_BYTES_MOST 16384
@@ -80,14 +81,14 @@ static void print_line(int i, int form, const struct outcome *outcome)
  * a death is the driver's, and the second one is had at once. */
 static int run_part(const struct part *part, struct text *said, struct part_end *end, struct failure *failure)
 {
-    setenv("CLATTN_SELF_CHECK", "again", 1);
+    system_set_variable("CLATTN_SELF_CHECK", "again");
     int result = part_run(part, said, end, failure);
     if (result == 0 && part_exit_status(end) < 0) {
         struct part second = *part;
         second.ends_at = clock_seconds() + PART_SECONDS;
         text_free(said);
         text_append(said, "%s", "");
-        setenv("CLATTN_SELF_CHECK", "always", 1);
+        system_set_variable("CLATTN_SELF_CHECK", "always");
         result = part_run(&second, said, end, failure);
     }
     return result;

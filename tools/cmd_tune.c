@@ -1,5 +1,4 @@
 /* clattn tune: measures what is the fastest on a device, and keeps that in its file of wisdom for later plans. */
-#define _XOPEN_SOURCE 700
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "plan/strategy.h"
 #include "plan/wisdom_store.h"
 #include "progress.h"
+#include "system.h"
 #include "tune.h"
 
 /* ---- the file ---- */
@@ -284,20 +284,11 @@ static int verify_shapes(const struct options *options, clattn_context *context,
 
 /* ---- the command ---- */
 
-static void stop(int number)
-{
-    (void)number;
-    tune_stopped = 1;
-}
-
 /* The second Ctrl-C ends the process. */
-static void heed_ctrl_c(void)
+static int stop(void)
 {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = stop;
-    action.sa_flags = (int)(SA_RESTART | SA_RESETHAND);
-    sigaction(SIGINT, &action, NULL);
+    tune_stopped = 1;
+    return 1;
 }
 
 static int measure(const struct options *options, clattn_context *context, struct failure *failure)
@@ -317,7 +308,7 @@ static int measure(const struct options *options, clattn_context *context, struc
         return failure_misuse(failure, "--time %s: must be above 0 and at most 86400", options->value[OPTION_TIME]);
     }
     int result = bench_shapes_read(options, &shapes, failure);
-    heed_ctrl_c();
+    system_at_interrupt(stop);
     if (result == 0) {
         result = options->value[OPTION_VERIFY] ? verify_shapes(options, context, &shapes, failure)
                                                : tune_shapes(options, context, &shapes, seconds, failure);

@@ -32,9 +32,10 @@ void document_add_lines(cJSON *document, const char *key, const char *text)
     cJSON *lines = cJSON_AddArrayToObject(document, key);
     while (*text) {
         const size_t length = strcspn(text, "\n");
-        char *line = strndup(text, length);
-        cJSON_AddItemToArray(lines, cJSON_CreateString(line ? line : ""));
-        free(line);
+        struct text line = TEXT_INIT;
+        text_append_bytes(&line, text, length);
+        cJSON_AddItemToArray(lines, cJSON_CreateString(line.data ? line.data : ""));
+        text_free(&line);
         text += length + (text[length] == '\n');
     }
 }

@@ -3,7 +3,6 @@
 #include "files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "output.h"
 #include "progress.h"
 #include "standard_files.h"
+#include "system.h"
 
 #define PIECE_BYTES ((size_t)16 << 20) /* of one read: progress is told between them */
 
@@ -22,8 +22,7 @@ int file_has_suffix(const char *path, const char *suffix)
 
 static int open_regular(const char *path, int *descriptor, uint64_t *size_bytes, struct failure *failure)
 {
-    /* O_NONBLOCK: opening a pipe that nobody writes to must not wait. */
-    int opened = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int opened = system_open(path);
     struct stat about;
     if (opened < 0) {
         return failure_misuse(failure, "file %s: cannot open: %s", path, strerror(errno));
@@ -58,7 +57,7 @@ int file_read(const char *path, int descriptor, uint64_t position, void *data, s
     char *to = data;
     while (bytes > 0) {
         size_t piece = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
-        ssize_t got = pread(descriptor, to, piece, (off_t)position);
+        ssize_t got = system_read_at(descriptor, to, piece, position);
         if (got < 0 && errno == EINTR) {
             continue;
         }

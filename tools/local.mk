@@ -34,6 +34,8 @@ libclattn_tool_la_SOURCES = \
 	tools/check_gradients.h \
 	tools/check_row.c \
 	tools/check_row.h \
+	tools/child.h \
+	tools/child_posix.c \
 	tools/closest.c \
 	tools/closest.h \
 	tools/cmd_bench.c \
@@ -126,6 +128,9 @@ libclattn_tool_la_SOURCES = \
 	tools/page_pools.h \
 	tools/part.c \
 	tools/part.h \
+	tools/place.c \
+	tools/place.h \
+	tools/place_posix.c \
 	tools/plot.c \
 	tools/plot.h \
 	tools/problem_options.c \
@@ -144,6 +149,8 @@ libclattn_tool_la_SOURCES = \
 	tools/standard_files.h \
 	tools/summary.c \
 	tools/summary.h \
+	tools/system.h \
+	tools/system_posix.c \
 	tools/tensor.c \
 	tools/tensor.h \
 	tools/tune.c \

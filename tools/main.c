@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "program/gemm.h"
 #include "progress.h"
+#include "system.h"
 
 static void print_help(void)
 {
@@ -121,6 +122,7 @@ int main(int argc, char **argv)
     struct failure failure = { EXIT_GOOD, "" };
     const char *name = NULL;
     int status = EXIT_GOOD;
+    system_begin();
     progress_end_line_at_interrupt();
     if (run(argc, argv, &failure, &name) != 0) {
         fflush(stdout);

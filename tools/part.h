@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/text.h"
+#include "child.h"
 #include "failure.h"
 
 struct part {
@@ -16,7 +17,7 @@ struct part {
 };
 
 struct part_end {
-    int status;  /* as waitpid has it */
+    struct child_end child;
     int is_late; /* it took too long, and was ended */
 };
 

@@ -2,12 +2,13 @@
 #include "progress.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "system.h"
 
 #define QUIET_SECONDS 2
 #define MANY_BYTES 100e6
@@ -101,7 +102,7 @@ static void *report(void *unused)
 
 void progress_begin(const char *command, const char *what)
 {
-    if (!isatty(STDERR_FILENO)) {
+    if (!system_is_terminal(STDERR_FILENO)) {
         return;
     }
     progress.command = command;
@@ -128,7 +129,7 @@ void progress_end(void)
 
 void progress_line(const char *command, const char *text)
 {
-    if (!isatty(STDERR_FILENO)) {
+    if (!system_is_terminal(STDERR_FILENO)) {
         return;
     }
     fputs("\r\033[K", stderr);
@@ -138,23 +139,18 @@ void progress_line(const char *command, const char *text)
     fflush(stderr);
 }
 
-static void end_line(int signal_number)
+static int end_line(void)
 {
-    const ssize_t put = write(STDERR_FILENO, "\n", 1);
+    const ssize_t put = system_write(STDERR_FILENO, "\n", 1);
     (void)put;
-    raise(signal_number); /* SA_RESETHAND: the end, once this handler returns */
+    return 0;
 }
 
 void progress_end_line_at_interrupt(void)
 {
-    struct sigaction action;
-    if (!isatty(STDERR_FILENO) || sigaction(SIGINT, NULL, &action) != 0 || action.sa_handler == SIG_IGN) {
-        return; /* who runs this may want it to go on at an interrupt */
+    if (system_is_terminal(STDERR_FILENO) && !system_ignores_interrupts()) {
+        system_at_interrupt(end_line);
     }
-    memset(&action, 0, sizeof action);
-    action.sa_handler = end_line;
-    action.sa_flags = (int)SA_RESETHAND;
-    sigaction(SIGINT, &action, NULL);
 }
 
 static double seconds_of(clockid_t clock)

@@ -1,16 +1,12 @@
-#define _XOPEN_SOURCE 700
-#define _DEFAULT_SOURCE
 #include "show.h"
 
-#include <langinfo.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "labels.h"
+#include "system.h"
 
 #define LABEL_MAX 14
 #define PERCENT_CELL 7 /* columns that a cell with a percentage needs */
@@ -30,20 +26,18 @@ enum { COLOURS = sizeof colours / sizeof *colours };
 struct show_style show_style_of_terminal(void)
 {
     struct show_style style = { 80, 0, 0 };
-    struct winsize size;
-    const char *columns = getenv("COLUMNS"), *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-    int is_terminal = isatty(STDOUT_FILENO);
-    if (is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-        style.width = size.ws_col;
+    const char *columns = getenv("COLUMNS"), *no_colour = getenv("NO_COLOR");
+    const int of_terminal = system_terminal_columns();
+    if (of_terminal > 0) {
+        style.width = of_terminal;
     } else if (columns && atoi(columns) > 0) {
         style.width = atoi(columns);
     }
     if (style.width < 40) {
         style.width = 40;
     }
-    style.colour = is_terminal && !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb") != 0;
-    setlocale(LC_CTYPE, "");
-    style.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    style.colour = system_is_terminal(STDOUT_FILENO) && !(no_colour && *no_colour) && system_terminal_has_colours();
+    style.utf8 = system_speaks_utf8();
     return style;
 }
 

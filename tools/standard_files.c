@@ -3,7 +3,6 @@
 #include "standard_files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "progress.h"
+#include "system.h"
 
 #define PIECE_BYTES ((size_t)1 << 20)
 
@@ -21,37 +21,12 @@ int is_standard_file(const char *path)
 
 /* ---- input ------------------------------------------------------------------------------------ */
 
-static const char *temporary_folder(void)
-{
-    const char *named = getenv("TMPDIR");
-    return named && named[0] ? named : P_tmpdir;
-}
-
-/* NULL: errno says why. */
-static FILE *nameless_file(void)
-{
-    char name[4096];
-    if (snprintf(name, sizeof name, "%s/clattn-XXXXXX", temporary_folder()) >= (int)sizeof name) {
-        errno = ENAMETOOLONG;
-        return NULL;
-    }
-    const int descriptor = mkstemp(name);
-    if (descriptor < 0) {
-        return NULL;
-    }
-    unlink(name);
-    FILE *file = fdopen(descriptor, "w+b");
-    if (!file) {
-        close(descriptor);
-    }
-    return file;
-}
-
 static int cannot_be_kept(struct failure *failure)
 {
     const int error = errno;
-    return failure_failed(failure, "standard input: cannot be kept in a temporary file in %s: %s; TMPDIR names another",
-                          temporary_folder(), strerror(error));
+    const char *variable, *folder = system_temporary_folder(&variable);
+    return failure_failed(failure, "standard input: cannot be kept in a temporary file in %s: %s; %s names another",
+                          folder, strerror(error), variable);
 }
 
 /* All that comes, into the file. */
@@ -60,7 +35,7 @@ static int keep_input(FILE *file, uint64_t *size_bytes, struct failure *failure)
     char *piece = malloc(PIECE_BYTES);
     int result = piece ? 0 : failure_failed(failure, "out of memory");
     for (ssize_t got = 1; result == 0 && got != 0;) {
-        got = read(STDIN_FILENO, piece, PIECE_BYTES);
+        got = system_read(STDIN_FILENO, piece, PIECE_BYTES);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -83,21 +58,21 @@ static int keep_input(FILE *file, uint64_t *size_bytes, struct failure *failure)
 
 static int own_descriptor(int descriptor, int *own, struct failure *failure)
 {
-    *own = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+    *own = system_own_descriptor(descriptor);
     return *own >= 0 ? 0 : failure_failed(failure, "standard input or output: %s", strerror(errno));
 }
 
 int standard_input_open(int *descriptor, uint64_t *size_bytes, struct failure *failure)
 {
     struct stat about;
-    if (isatty(STDIN_FILENO)) {
+    if (system_is_terminal(STDIN_FILENO)) {
         return failure_misuse(failure, "file -: standard input is a terminal; pipe a file in, or name one");
     }
     if (fstat(STDIN_FILENO, &about) == 0 && S_ISREG(about.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) == 0) {
         *size_bytes = (uint64_t)about.st_size;
         return own_descriptor(STDIN_FILENO, descriptor, failure);
     }
-    FILE *file = nameless_file();
+    FILE *file = system_nameless_file();
     int result = file ? 0 : cannot_be_kept(failure);
     *size_bytes = 0;
     if (result == 0) {
@@ -121,7 +96,7 @@ int standard_output_keep(struct failure *failure)
     if (kept_output >= 0) {
         return 0;
     }
-    if (isatty(STDOUT_FILENO)) {
+    if (system_is_terminal(STDOUT_FILENO)) {
         return failure_misuse(failure, "output -: standard output is a terminal; redirect it, or name a file");
     }
     fflush(stdout);
