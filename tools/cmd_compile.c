@@ -10,6 +10,7 @@
 #include "page_pools.h"
 #include "problem_options.h"
 #include "program/context.h"
+#include "program/program_folder.h"
 #include "progress.h"
 #include "system.h"
 
@@ -58,6 +59,9 @@ static int run(const struct options *options, struct failure *failure)
     clattn_problem problem = CLATTN_PROBLEM_INIT;
     const char *folder = options->value[OPTION_BINARIES];
     int before, after, result;
+    if (program_folder_refusal()) {
+        return failure_failed(failure, "%s", program_folder_refusal());
+    }
     if (!folder || !*folder) {
         return failure_misuse(failure, "--output: is missing; name a folder for the compiled programs");
     }

@@ -14,6 +14,7 @@
 #include "lesson/lesson.h"
 #include "library.h"
 #include "output.h"
+#include "plot.h"
 #include "progress.h"
 #include "system.h"
 
@@ -219,7 +220,12 @@ static int check_options(const struct options *options, const struct lesson **le
             return failure_misuse(failure, "--all: writes every lesson into --output; give no %s",
                                   plot ? "--plot" : "NAME");
         }
-        return options->value[OPTION_COURSE] ? 0 : failure_misuse(failure, "--output: is missing; --all writes there");
+        if (!options->value[OPTION_COURSE]) {
+            return failure_misuse(failure, "--output: is missing; --all writes there");
+        }
+        return plot_is_built() ? 0
+                               : failure_misuse(failure, "--all: its pictures need cairo, which this clattn was "
+                                                         "built without; the lessons by name print text");
     }
     if (options->value[OPTION_COURSE]) {
         return failure_misuse(failure, "--output %s: is for --all", options->value[OPTION_COURSE]);
@@ -240,8 +246,8 @@ static int check_options(const struct options *options, const struct lesson **le
         text_free(&names);
         return -1;
     }
-    if (plot && !file_has_suffix(plot, ".png") && !file_has_suffix(plot, ".svg")) {
-        return failure_misuse(failure, "--plot %s: must end in .png or .svg", plot);
+    if (plot && plot_check_name(plot, failure) != 0) {
+        return -1;
     }
     return plot ? file_check_output(plot, failure) : 0;
 }

@@ -1,5 +1,6 @@
 /* clattn report: what this machine's OpenCL makes of clattn, in one small file to send in. Each part is a run of this
  * very program in a process of its own, with an end, so that a driver that dies or hangs costs its part alone. */
+#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

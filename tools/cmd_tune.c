@@ -10,6 +10,7 @@
 #include "number.h"
 #include "plan/strategy.h"
 #include "plan/wisdom_store.h"
+#include "program/program_folder.h"
 #include "progress.h"
 #include "system.h"
 #include "tune.h"
@@ -336,6 +337,9 @@ static int run(const struct options *options, struct failure *failure)
                                   option_name(modes[mode].id));
         }
         mode = i;
+    }
+    if (program_folder_refusal()) {
+        return failure_failed(failure, "%s", program_folder_refusal());
     }
     if (library_open(options, &context, failure) != 0) {
         return -1;

@@ -78,6 +78,7 @@ libclattn_tool_la_SOURCES = \
 	tools/lesson/chart.h \
 	tools/lesson/chart_draw.c \
 	tools/lesson/chart_draw.h \
+	tools/lesson/chart_file.c \
 	tools/lesson/chart_text.c \
 	tools/lesson/chart_text.h \
 	tools/lesson/complexity.c \
@@ -162,6 +163,10 @@ libclattn_tool_la_SOURCES = \
 	tools/tune_verify.c \
 	tools/labels.c \
 	tools/labels.h
+
+# In place of those that need cairo, and of those for POSIX, where CMakeLists.txt builds so.
+EXTRA_DIST += tools/plot_none.c
+EXTRA_DIST += tools/child_windows.c tools/place_windows.c tools/system_windows.c tools/clattn.rc tools/clattn.manifest
 
 clattn_LDADD = libclattn_tool.la libclattn_core.la
 clattn_CFLAGS = $(AM_CFLAGS) $(HARDENING_PROGRAM_CFLAGS)

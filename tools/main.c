@@ -6,6 +6,7 @@
 #include "clattn.h"
 #include "closest.h"
 #include "commands.h"
+#include "plot.h"
 #include "program/gemm.h"
 #include "progress.h"
 #include "system.h"
@@ -103,7 +104,8 @@ static int run(int argc, char **argv, struct failure *failure, const char **name
             return failure_misuse(failure, "%s: nothing may follow %s", argv[2], word);
         }
         if (is_version) {
-            printf("clattn %s%s\n", clattn_version(), gemm_is_built() ? "" : ", without CLBlast");
+            printf("clattn %s%s%s\n", clattn_version(), gemm_is_built() ? "" : ", without CLBlast",
+                   plot_is_built() ? "" : ", without pictures");
         } else {
             print_help();
         }

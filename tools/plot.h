@@ -1,8 +1,11 @@
-/* The attention weights as a picture file, .png or .svg. */
+/* The attention weights as a picture file, .png or .svg. Without cairo, plot_none.c is there in place of plot.c and of
+ * the lessons' chart_draw.c, chart_file.c and chart_text.c: each picture that is asked for is a misuse, which says so. */
 #ifndef CLATTN_TOOLS_PLOT_H
 #define CLATTN_TOOLS_PLOT_H
 
 #include "heat.h"
+
+int plot_is_built(void);
 
 /* A misuse unless the name ends in .png or .svg. */
 int plot_check_name(const char *path, struct failure *failure);

@@ -6,6 +6,12 @@
 #include "program/program_folder.h"
 #include "program/verdict_file.h"
 
+const char *program_folder_refusal(void)
+{
+    return "on Windows neither compiled programs nor wisdom are kept in folders: owners and modes of files, as POSIX "
+           "has them, say which of them can be trusted";
+}
+
 int program_folder_trusts(enum program_folder_trust trust, const struct stat *state)
 {
     (void)trust;

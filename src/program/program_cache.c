@@ -43,6 +43,9 @@ char *program_cache_folder(void)
 /* It was named, so it is not passed over in silence. */
 static clattn_status choose_binary_dir(const char *named, struct program_cache *cache)
 {
+    if (program_folder_refusal()) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "CLATTN_BINARY_DIR \"%s\": %s", named, program_folder_refusal());
+    }
     cache->binary_dir = program_folder_path(named, "");
     if (!cache->binary_dir) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the program cache");

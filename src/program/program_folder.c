@@ -13,6 +13,11 @@
 
 #define ABANDONED_SECONDS 3600
 
+const char *program_folder_refusal(void)
+{
+    return NULL;
+}
+
 int program_folder_trusts(enum program_folder_trust trust, const struct stat *state)
 {
     int owner_trusted = state->st_uid == geteuid() || (trust == PROGRAM_FOLDER_INSTALLED && state->st_uid == 0);

@@ -11,6 +11,9 @@
 #define PROGRAM_VERDICT_SUFFIX ".judged" /* as long: program_file_name has room for either */
 #define PROGRAM_TEMPORARY_PREFIX ".clattn-"
 
+/* Why there are no folders of programs on this system; NULL: there are. */
+const char *program_folder_refusal(void);
+
 /* Whether the owner of a file or folder is trusted, and nobody else may write to it. */
 int program_folder_trusts(enum program_folder_trust trust, const struct stat *state);
 
