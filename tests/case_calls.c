@@ -75,13 +75,13 @@ static int run_case(struct run *run, const char *name, clattn_type type, int onl
 }
 
 /* Bit t of chosen[i]: case i is to run in type t of the options. */
-static void choose(struct run *run, struct dirent **entries, int n, unsigned char *chosen)
+static void choose(struct run *run, char **names, int n, unsigned char *chosen)
 {
     uint64_t *traits = calloc((size_t)n + 1, sizeof(*traits));
     struct test_call test;
     for (int i = 0; i < n; ++i) {
-        chosen[i] = !run->only || strcmp(run->only, entries[i]->d_name) == 0 ? (1 << OPTIONS_TYPES_MAX) - 1 : 0;
-        if (run->choice != CASES_ALL && chosen[i] && create(run, entries[i]->d_name, CLATTN_FLOAT16, &test) == 0) {
+        chosen[i] = !run->only || strcmp(run->only, names[i]) == 0 ? (1 << OPTIONS_TYPES_MAX) - 1 : 0;
+        if (run->choice != CASES_ALL && chosen[i] && create(run, names[i], CLATTN_FLOAT16, &test) == 0) {
             traits[i] = case_traits(&test);
             test_call_free(&test);
         }
@@ -93,7 +93,7 @@ static void choose(struct run *run, struct dirent **entries, int n, unsigned cha
 }
 
 /* What was not chosen, where a strategy declined all the rest. */
-static void look_further(struct run *run, struct dirent **entries, int n, const unsigned char *chosen)
+static void look_further(struct run *run, char **names, int n, const unsigned char *chosen)
 {
     int s = 0;
     clattn_type type = CLATTN_TYPE_NONE;
@@ -102,7 +102,7 @@ static void look_further(struct run *run, struct dirent **entries, int n, const 
         while (run->options.types[t] != type) {
             ++t;
         }
-        for (int i = 0; i < n && (chosen[i] >> t & 1 || !run_case(run, entries[i]->d_name, type, s)); ++i) {
+        for (int i = 0; i < n && (chosen[i] >> t & 1 || !run_case(run, names[i], type, s)); ++i) {
         }
     }
 }
@@ -110,26 +110,26 @@ static void look_further(struct run *run, struct dirent **entries, int n, const 
 /* Returns how many there are; -1 where the folder cannot be read. */
 static int run_all(struct run *run)
 {
-    struct dirent **entries;
-    const int n = case_list_attention(run->cases, NULL, &entries);
+    char **names;
+    const int n = case_list_attention(run->cases, NULL, &names);
     if (n < 0) {
         return -1;
     }
     unsigned char *chosen = calloc((size_t)n + 1, 1);
-    choose(run, entries, n, chosen);
+    choose(run, names, n, chosen);
     for (int i = 0; i < n; ++i) {
         for (int t = 0; t < run->options.n_types; ++t) {
             if (chosen[i] >> t & 1) {
-                run_case(run, entries[i]->d_name, run->options.types[t], -1);
+                run_case(run, names[i], run->options.types[t], -1);
             }
         }
     }
-    look_further(run, entries, n, chosen);
+    look_further(run, names, n, chosen);
     for (int i = 0; i < n; ++i) {
-        free(entries[i]);
+        free(names[i]);
     }
     free(chosen);
-    free(entries);
+    free(names);
     return n;
 }
 

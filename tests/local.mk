@@ -361,7 +361,9 @@ EXTRA_DIST += \
 	tests/docs/made.py \
 	tests/docs/pages.py \
 	tests/units/tiles.sh \
+	tests/windows/cjson \
 	tests/windows/cross \
+	tests/windows/under_wine \
 	tests/unit/suite.h
 
 # What the compilers of GPU vendors make of the kernels, and the hot loops on CPUs; gets the compilers that are missing.

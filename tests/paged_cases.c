@@ -257,7 +257,7 @@ static void run_case(struct run *run, const char *name, clattn_type type)
 /* ---- which cases ---- */
 
 /* chosen[i]: a bit for each type in which case i stands for others. */
-static void choose(struct run *run, struct dirent **entries, int n, unsigned char *chosen)
+static void choose(struct run *run, char **names, int n, unsigned char *chosen)
 {
     uint64_t *traits = calloc((size_t)n + 1, sizeof(*traits));
     for (int i = 0; i < n; ++i) {
@@ -265,7 +265,7 @@ static void choose(struct run *run, struct dirent **entries, int n, unsigned cha
         struct failure failure;
         struct test_call test;
         chosen[i] = (1 << OPTIONS_TYPES_MAX) - 1;
-        snprintf(folder, sizeof(folder), "%s/%s", run->cases, entries[i]->d_name);
+        snprintf(folder, sizeof(folder), "%s/%s", run->cases, names[i]);
         if (run->covers && case_call_create(&test, folder, CLATTN_FLOAT32, &failure) == 0) {
             traits[i] = takes_pages(&test.problem) ? case_traits(&test) : 0;
             test_call_free(&test);
@@ -279,23 +279,23 @@ static void choose(struct run *run, struct dirent **entries, int n, unsigned cha
 
 static void run_all(struct run *run)
 {
-    struct dirent **entries;
-    const int n = case_list_attention(run->cases, run->only, &entries);
+    char **names;
+    const int n = case_list_attention(run->cases, run->only, &names);
     if (n < 0) {
         return; /* nothing passed */
     }
     unsigned char *chosen = calloc((size_t)n + 1, 1);
-    choose(run, entries, n, chosen);
+    choose(run, names, n, chosen);
     for (int i = 0; i < n; ++i) {
         for (int t = 0; t < run->options.n_types; ++t) {
             if (chosen[i] >> t & 1) {
-                run_case(run, entries[i]->d_name, run->options.types[t]);
+                run_case(run, names[i], run->options.types[t]);
             }
         }
-        free(entries[i]);
+        free(names[i]);
     }
     free(chosen);
-    free(entries);
+    free(names);
 }
 
 int main(int argc, char **argv)

@@ -6,13 +6,13 @@
  * needs no device. --choose cover, or few: of attention only the cases that stand for all (support/case_cover.h), and
  * those of stored types and rings, of which few has one of each type, where a strategy compiles for each.
  * Exit status: 0 all computed or declined by the strategy that was named, 1 some failed, 2 misuse. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "../tools/system.h"
 #include "base/stored_types.h"
 #include "support/case_append.h"
 #include "support/case_backward.h"
@@ -20,6 +20,7 @@
 #include "support/case_cover.h"
 #include "support/case_file.h"
 #include "support/case_rotary.h"
+#include "support/folder_list.h"
 
 #define PATH_BYTES 4096
 #define FIRST_TYPE_TRAIT 40
@@ -66,7 +67,7 @@ static int parse(int argc, char **argv, struct options *options)
 
 static int make_folder(const char *path, struct failure *failure)
 {
-    if (mkdir(path, 0777) != 0 && errno != EEXIST) {
+    if (system_make_folder(path) != 0 && errno != EEXIST) {
         return failure_misuse(failure, "%s: %s", path, strerror(errno));
     }
     return 0;
@@ -194,44 +195,44 @@ static uint64_t traits_of(const struct options *options, const char *name)
     return traits;
 }
 
-/* chosen[i]: entry i is to be computed. */
-static void choose(const struct options *options, struct dirent **entries, int n, unsigned char *chosen)
+/* chosen[i]: case i is to be computed. */
+static void choose(const struct options *options, char **names, int n, unsigned char *chosen)
 {
     uint64_t *traits = calloc((size_t)n + 1, sizeof(*traits));
     for (int i = 0; options->choice != CASES_ALL && i < n; ++i) {
-        traits[i] = is_case(options, entries[i]->d_name) ? traits_of(options, entries[i]->d_name) : 0;
+        traits[i] = is_case(options, names[i]) ? traits_of(options, names[i]) : 0;
     }
     case_cover(traits, n, 1, options->choice, chosen);
     for (int i = 0; i < n; ++i) {
-        chosen[i] |= traits[i] == 0 && is_case(options, entries[i]->d_name);
+        chosen[i] |= traits[i] == 0 && is_case(options, names[i]);
     }
     free(traits);
 }
 
 static int solve_all(const struct options *options, clattn_context *context)
 {
-    struct dirent **entries;
-    int n = scandir(options->cases, &entries, NULL, alphasort), solved = 0, failed = 0, declined = 0;
+    char **names;
+    int n = folder_list(options->cases, &names), solved = 0, failed = 0, declined = 0;
     if (n < 0) {
         fprintf(stderr, "solve_cases: %s: %s\n", options->cases, strerror(errno));
         return EXIT_MISUSE;
     }
     unsigned char *chosen = calloc((size_t)n + 1, 1);
-    choose(options, entries, n, chosen);
+    choose(options, names, n, chosen);
     for (int i = 0; i < n; ++i) {
         struct failure failure;
         if (chosen[i]) {
-            int status = solve(options, context, entries[i]->d_name, &failure);
+            int status = solve(options, context, names[i], &failure);
             solved += status == 0;
             declined += status == 1;
             failed += status < 0;
             if (status < 0) {
-                fprintf(stderr, "solve_cases: %s: %s\n", entries[i]->d_name, failure.text);
+                fprintf(stderr, "solve_cases: %s: %s\n", names[i], failure.text);
             }
         }
-        free(entries[i]);
+        free(names[i]);
     }
-    free(entries);
+    free(names);
     free(chosen);
     printf("solve_cases: %d computed, %d not, %d declined\n", solved, failed, declined);
     return failed || !solved ? EXIT_FAILED : EXIT_GOOD;

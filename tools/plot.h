@@ -1,5 +1,5 @@
 /* The attention weights as a picture file, .png or .svg. Without cairo, plot_none.c is there in place of plot.c and of
- * the lessons' chart_draw.c, chart_file.c and chart_text.c: each picture that is asked for is a misuse, which says so. */
+ * the lessons' chart_draw.c, chart_file.c and chart_text.c: each picture that is asked for is a misuse that says so. */
 #ifndef CLATTN_TOOLS_PLOT_H
 #define CLATTN_TOOLS_PLOT_H
 

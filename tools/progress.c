@@ -91,11 +91,13 @@ static void *report(void *unused)
         }
         progress_amount(amount, sizeof amount);
         fprintf(stderr, "\r\033[Kclattn %s: %s%s, %d s ", progress.command, progress.what, amount, seconds);
+        fflush(stderr);
         shown = 1;
     }
     pthread_mutex_unlock(&progress.lock);
     if (shown) {
         fputs("\r\033[K", stderr);
+        fflush(stderr);
     }
     return NULL;
 }

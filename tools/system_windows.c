@@ -44,12 +44,14 @@ static void restore_console(void)
 
 void system_begin(void)
 {
+    FILE *const files[STREAMS] = { stdin, stdout, stderr };
     int any = 0;
     for (int i = 0; i < STREAMS; i++) {
         _setmode(i, _O_BINARY);
         streams[i].is_console = GetConsoleMode(handle_of(i), &streams[i].mode) != 0;
         if (i >= OUTPUT && streams[i].is_console) {
             SetConsoleMode(handle_of(i), streams[i].mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
+            setvbuf(files[i], NULL, _IOFBF, BUFSIZ); /* halves of a character would be shown as such */
             any = 1;
         }
     }
@@ -57,9 +59,6 @@ void system_begin(void)
         code_page = GetConsoleOutputCP();
         SetConsoleOutputCP(CP_UTF8);
         atexit(restore_console);
-    }
-    if (streams[OUTPUT].is_console) { /* consoles are not to see halves of a character */
-        setvbuf(stdout, NULL, _IOFBF, BUFSIZ);
     }
 }
 

@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "support/case_meta.h"
+#include "support/folder_list.h"
 
 #define PATH_BYTES 4096
 
-static int is_case(const struct dirent *entry)
+static int is_case(const char *name)
 {
-    return entry->d_name[0] != '.' && !strchr(entry->d_name, '.'); /* README.md, check.py */
+    return !strchr(name, '.'); /* README.md, check.py */
 }
 
 static int is_attention(const char *cases, const char *name)
@@ -29,21 +30,21 @@ static int is_attention(const char *cases, const char *name)
     return found;
 }
 
-int case_list_attention(const char *cases, const char *only, struct dirent ***entries)
+int case_list_attention(const char *cases, const char *only, char ***names)
 {
-    struct dirent **list;
-    const int found = scandir(cases, &list, is_case, alphasort);
+    char **list;
+    const int found = folder_list(cases, &list);
     int n = 0;
     if (found < 0) {
         return -1;
     }
     for (int i = 0; i < found; ++i) {
-        if ((!only || strcmp(only, list[i]->d_name) == 0) && is_attention(cases, list[i]->d_name)) {
+        if (is_case(list[i]) && (!only || strcmp(only, list[i]) == 0) && is_attention(cases, list[i])) {
             list[n++] = list[i];
         } else {
             free(list[i]);
         }
     }
-    *entries = list;
+    *names = list;
     return n;
 }

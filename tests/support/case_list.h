@@ -2,11 +2,9 @@
 #ifndef CLATTN_TESTS_SUPPORT_CASE_LIST_H
 #define CLATTN_TESTS_SUPPORT_CASE_LIST_H
 
-#include <dirent.h>
-
-/* Their names in order, only that of `only` where it is not NULL; who asks frees each entry, and the list. A case whose
+/* Their names in order, only that of `only` where it is not NULL; who asks frees each, and the list. A case whose
  * meta.json cannot be read is among them, and then fails. Returns how many; -1, errno and no list where the folder
  * cannot be read. */
-int case_list_attention(const char *cases, const char *only, struct dirent ***entries);
+int case_list_attention(const char *cases, const char *only, char ***names);
 
 #endif

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "../../tools/files.h"
 #include "../../tools/npy.h"
+#include "../../tools/system.h"
 #include "case_layout.h"
 
 #define PATH_BYTES 4096
@@ -89,7 +89,7 @@ int case_output_write(const struct case_run *run, const char *name, const struct
     if (!meta_field(run->meta, "outputs", name)) {
         return 0;
     }
-    if (mkdir(run->to, 0777) != 0 && errno != EEXIST) {
+    if (system_make_folder(run->to) != 0 && errno != EEXIST) {
         return failure_misuse(failure, "%s: %s", run->to, strerror(errno));
     }
     snprintf(path, sizeof(path), "%s/%s.npy", run->to, name);

@@ -65,6 +65,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/exact_not_finite.h \
 	tests/support/exact_rounding.c \
 	tests/support/exact_rounding.h \
+	tests/support/folder_list.c \
+	tests/support/folder_list.h \
 	tests/support/judge.c \
 	tests/support/judge.h \
 	tests/support/key_bounds.c \
