@@ -42,6 +42,12 @@ static void restore_console(void)
     }
 }
 
+static void end_console(void)
+{
+    fflush(NULL); /* as UTF-8 */
+    restore_console();
+}
+
 void system_begin(void)
 {
     FILE *const files[STREAMS] = { stdin, stdout, stderr };
@@ -58,7 +64,7 @@ void system_begin(void)
     if (any) {
         code_page = GetConsoleOutputCP();
         SetConsoleOutputCP(CP_UTF8);
-        atexit(restore_console);
+        atexit(end_console);
     }
 }
 
