@@ -135,6 +135,7 @@ layers = \
 	tests/icd/large_layer.la \
 	tests/icd/mutant_layer.la \
 	tests/icd/program_layer.la \
+	tests/icd/quick_layer.la \
 	tests/icd/small_layer.la
 # The loader looks two functions up in them, so nothing is hidden.
 layer_cflags = $(WARNING_CFLAGS) $(SANITIZER_CFLAGS)
@@ -164,6 +165,9 @@ tests_icd_program_layer_la_SOURCES = \
 	tests/icd/program_layer.c \
 	tests/icd/program_layer.h
 tests_icd_program_layer_la_LIBADD =
+tests_icd_quick_layer_la_CFLAGS = $(layer_cflags)
+tests_icd_quick_layer_la_LDFLAGS = $(layer_ldflags)
+tests_icd_quick_layer_la_LIBADD =
 tests_icd_small_layer_la_CFLAGS = $(layer_cflags)
 tests_icd_small_layer_la_LDFLAGS = $(layer_ldflags)
 tests_icd_small_layer_la_LIBADD =
@@ -263,7 +267,9 @@ check-local:
 	@echo "configured with --disable-tests: nothing was tested" >&2; exit 1
 endif
 
-# Device tests share one kernel cache, PoCL's; what clattn itself keeps on disk only its own tests write.
+# Device tests share one kernel cache, PoCL's; what clattn itself keeps on disk only its own tests write. Kernels for
+# GPUs are not optimised (tests/icd/quick_layer.c), but in run_cases.sh, random_fused.sh and tests that load a
+# layer of their own.
 # AddressSanitizer's table of thread-local memory holds garbage after drivers loaded their libraries, and
 # its search for leaks stumbles over that: without the table it finds the same leaks.
 AM_TESTS_ENVIRONMENT = \
@@ -271,6 +277,7 @@ AM_TESTS_ENVIRONMENT = \
 	LSAN_OPTIONS=$${LSAN_OPTIONS-suppressions=$(abs_srcdir)/tests/leaks-of-others.txt:print_suppressions=0}; \
 	export LSAN_OPTIONS; \
 	POCL_CACHE_DIR=$${POCL_CACHE_DIR-$(abs_builddir)/pocl-cache}; export POCL_CACHE_DIR; \
+	OPENCL_LAYERS=$${OPENCL_LAYERS-$(abs_builddir)/tests/icd/.libs/quick_layer.so}; export OPENCL_LAYERS; \
 	CLATTN_CACHE=$${CLATTN_CACHE-off}; export CLATTN_CACHE; \
 	CLATTN_WISDOM_DIR=; export CLATTN_WISDOM_DIR; \
 	CLATTN_SELF_CHECK=$${CLATTN_SELF_CHECK-off}; export CLATTN_SELF_CHECK; \
