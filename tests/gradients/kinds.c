@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/stored_types.h"
@@ -99,10 +100,77 @@ void kind_begin(struct gradient_call *g, const clattn_problem *problem, const ch
     g->problem.strategy = strategy;
 }
 
+/* Forward calls whose out and lse are kept: the reference takes longer than the gradients do, and a call differs from
+ * those before it in its gradients, strategy or limits alone. All lie in memory alike. */
+#define KNOWN_MOST 64
+static struct known {
+    clattn_problem problem;
+    clattn_call values;
+    uint64_t inputs; /* hash of what is in their memory */
+    struct test_array out, lse;
+} known[KNOWN_MOST];
+static size_t known_count;
+
+static void copy_array(struct test_array *to, const struct test_array *from)
+{
+    memcpy(to->data, from->data, (size_t)from->count * from->element_bytes);
+}
+
+static struct test_array copied_array(const struct test_array *from)
+{
+    struct test_array copy = *from;
+    copy.data = malloc((size_t)from->count * from->element_bytes);
+    if (!copy.data) {
+        abort();
+    }
+    copy_array(&copy, from);
+    return copy;
+}
+
+static const struct known *known_forward(const struct test_call *test, uint64_t inputs)
+{
+    for (size_t i = 0; i < known_count; ++i) {
+        if (known[i].inputs == inputs && memcmp(&known[i].problem, &test->problem, sizeof(test->problem)) == 0 &&
+            memcmp(&known[i].values, &test->values, sizeof(test->values)) == 0) {
+            return &known[i];
+        }
+    }
+    return NULL;
+}
+
+/* gradient_call_start, where the call is not known yet. */
+static int start(struct gradient_call *g)
+{
+    struct test_array *arrays = g->test.arrays;
+    const uint64_t inputs = test_call_input_hash(&g->test);
+    const struct known *same = known_forward(&g->test, inputs);
+    if (same) {
+        gradient_call_begin(g);
+        copy_array(&arrays[TENSOR_OUT], &same->out);
+        copy_array(&arrays[TENSOR_LSE], &same->lse);
+        return 1;
+    }
+    const int good = gradient_call_start(g) == CLATTN_OK;
+    if (good && known_count < KNOWN_MOST) {
+        known[known_count++] = (struct known){ g->test.problem, g->test.values, inputs,
+                                               copied_array(&arrays[TENSOR_OUT]), copied_array(&arrays[TENSOR_LSE]) };
+    }
+    return good;
+}
+
+static void forget_all(void)
+{
+    while (known_count > 0) {
+        --known_count;
+        free(known[known_count].out.data);
+        free(known[known_count].lse.data);
+    }
+}
+
 int kind_finish(struct gradient_call *g, test_value *value)
 {
     struct random random = random_start(9, 2);
-    const int good = gradient_call_start(g) == CLATTN_OK;
+    const int good = start(g);
     gradient_call_place_all(g);
     for (int id = GRADIENT_DOUT; id <= GRADIENT_DLSE; ++id) {
         if (gradient_call_has(g, id)) {
@@ -218,6 +286,7 @@ int kind_main(int argc, char **argv, int in_bfloat16_too, void (*check)(const ch
         }
     }
     clattn_context_destroy(kind_context);
+    forget_all();
     if (sums_worst > 0) {
         printf("the largest difference is %.2g of its tolerance\n", sums_worst);
     }

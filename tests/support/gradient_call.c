@@ -24,13 +24,18 @@ static const struct {
     [GRADIENT_DSCALE] = { CLATTN_GRADIENT_SCALE, -1 },
 };
 
-clattn_status gradient_call_start(struct gradient_call *g)
+void gradient_call_begin(struct gradient_call *g)
 {
     const clattn_host_gradients none = CLATTN_HOST_GRADIENTS_INIT;
     g->problem.forward = &g->test.problem;
     g->gradients = none;
     memset(g->arrays, 0, sizeof(g->arrays));
     memset(g->before, 0, sizeof(g->before));
+}
+
+clattn_status gradient_call_start(struct gradient_call *g)
+{
+    gradient_call_begin(g);
     return clattn_reference_forward(&g->test.problem, &g->test.values, &g->test.tensors);
 }
 

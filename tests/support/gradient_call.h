@@ -19,6 +19,9 @@ struct gradient_call {
 /* For a test whose forward call is placed and filled, without a weights output and with lse: computes out and lse. The
  * problem of `g` is set by then. */
 clattn_status gradient_call_start(struct gradient_call *g);
+
+/* The same but for out and lse, which the test puts in place by itself. */
+void gradient_call_begin(struct gradient_call *g);
 void gradient_call_free(struct gradient_call *g);
 
 int gradient_call_has(const struct gradient_call *g, int id);
