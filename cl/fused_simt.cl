@@ -9,13 +9,12 @@
  *     scores       += queries * keys          through stage, SIMT_DEPTH columns at a time
  *     logits        = scores, scaled, masked; the largest of the work-item's own keys goes to partial, for each row
  *     row_maximum   of all keys so far; accumulator and row_sum are rescaled to it
- *     weights       = exp(logits - row_maximum), to local memory
+ *     weights       = exp(logits - row_maximum), to local memory, WEIGHT_KEYS at once
  *     accumulator  += weights * values        through stage, KEYS_STAGED values at a time
  *
  * Each stage stands between two barriers: one after it was filled, one before it is filled again; while it is
  * multiplied, the next one is loaded to registers (simt_ahead.clh). A row's sum is kept in parts, one a run of a
- * work-item's keys, until the end. Every work-item of the group passes every barrier:
- * loop bounds depend on the group alone. */
+ * work-item's keys, until the end. Every work-item passes every barrier: loop bounds depend on the group alone. */
 #include "simt_products.clh"
 #include "simt_ahead.clh"
 #include "philox.clh"
@@ -30,7 +29,7 @@
 /* Of a row's sum, a work-item has one for each run of keys: so sums do not depend on how many keys it has. */
 #define PARTS (ITEM_KEYS / KEY_RUN)
 #define FOR_PARTS _Pragma("unroll") for (int part = 0; part < PARTS; ++part)
-#if ITEM_ROWS > 16 || ITEM_ROWS * ITEM_KEYS > 32
+#if ITEM_ROWS > 16 || ITEM_ROWS * ITEM_KEYS > 64 || ITEM_WEIGHT_KEYS % KEY_RUN != 0
 #error "a work-item has at most 16 rows, and a bit for each of its scores"
 #endif
 
@@ -47,28 +46,28 @@ static inline int row_of(const place *at, int r)
 
 /* Bit r * ITEM_KEYS + n: row r may see key n. Loops over rows are not unrolled here and below: the addresses
  * and positions of all rows at once would fill the registers. Rows past the last see nothing. */
-static inline uint visible_keys(const clattn_params *p, const attention_buffers *in, const place *at, int from)
+static inline score_bits visible_keys(const clattn_params *p, const attention_buffers *in, const place *at, int from)
 {
     const int rows = min(ITEM_ROWS, at->rows.last_row + 1 - row_of(at, 0));
-    uint visible = 0;
+    score_bits visible = 0;
     #pragma unroll 1
     for (int row = 0; row < rows; ++row) {
-        FOR_KEYS visible |= (uint)key_allowed(p, in, &at->rows.s, at->rows.b, at->rows.h, row_of(at, row),
-                                              from + ITEM_KEY(at->x, n))
+        FOR_KEYS visible |= (score_bits)key_allowed(p, in, &at->rows.s, at->rows.b, at->rows.h, row_of(at, row),
+                                                    from + ITEM_KEY(at->x, n))
                             << (row * ITEM_KEYS + n);
     }
     return visible;
 }
 
 /* In the same order: the weight is kept by dropout. */
-static inline uint kept_keys(const clattn_params *p, const place *at, int from)
+static inline score_bits kept_keys(const clattn_params *p, const place *at, int from)
 {
-    uint kept = 0;
+    score_bits kept = 0;
     #pragma unroll 1
     for (int row = 0; row < ITEM_ROWS; ++row) {
         #pragma unroll 1
         for (int n = 0; n < ITEM_KEYS; ++n) {
-            kept |= (uint)dropout_keeps(p, at->rows.b, at->rows.h, row_of(at, row), from + ITEM_KEY(at->x, n))
+            kept |= (score_bits)dropout_keeps(p, at->rows.b, at->rows.h, row_of(at, row), from + ITEM_KEY(at->x, n))
                     << (row * ITEM_KEYS + n);
         }
     }
@@ -78,47 +77,51 @@ static inline uint kept_keys(const clattn_params *p, const place *at, int from)
 /* Softcap, what bias and slopes add, and what is hidden. The scores wait in the work-item's own part of the weights
  * tile, where an index known only at run time does no harm. */
 INLINE void change_scores(const clattn_params *p, const attention_buffers *in, const place *at, int from,
-                          __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
+                          __local REAL *weights, score_bits kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
 {
     const int rows = min(ITEM_ROWS, at->rows.last_row + 1 - row_of(at, 0));
     __local REAL *own = weights + at->y * ITEM_ROWS;
-    FOR_KEYS FOR_ROWS own[ITEM_KEY(at->x, n) * ROW_PITCH + r] = score[r][n];
-    #pragma unroll 1
-    for (int row = 0; row < rows; ++row) {
-        FOR_KEYS {
-            __local REAL *score_at = own + ITEM_KEY(at->x, n) * ROW_PITCH + row;
-            REAL logit = *score_at;
-            const int allowed = finish_logit(p, in, &at->rows.s, at->rows.slope, at->rows.b, at->rows.h,
-                                             row_of(at, row), from + ITEM_KEY(at->x, n), &logit);
-            *score_at = allowed ? logit : HIDDEN_LOGIT;
-            *seen |= (uint)allowed << row;
-            if (HAS(DROPOUT)) {
-                *seen |= ((uint)allowed & BIT(kept, row, n)) << (KEPT + row);
+    #pragma unroll
+    for (int first = 0; first < ITEM_KEYS; first += ITEM_WEIGHT_KEYS) {
+        FOR_WEIGHT_KEYS FOR_ROWS own[ITEM_KEY(at->x, n) * ROW_PITCH + r] = score[r][first + n];
+        #pragma unroll 1
+        for (int row = 0; row < rows; ++row) {
+            FOR_WEIGHT_KEYS {
+                __local REAL *score_at = own + ITEM_KEY(at->x, n) * ROW_PITCH + row;
+                REAL logit = *score_at;
+                const int allowed = finish_logit(p, in, &at->rows.s, at->rows.slope, at->rows.b, at->rows.h,
+                                                 row_of(at, row), from + ITEM_KEY(at->x, first + n), &logit);
+                *score_at = allowed ? logit : HIDDEN_LOGIT;
+                *seen |= (uint)allowed << row;
+                if (HAS(DROPOUT)) {
+                    *seen |= ((uint)allowed & BIT(kept, row, first + n)) << (KEPT + row);
+                }
             }
         }
+        FOR_WEIGHT_KEYS FOR_ROWS score[r][first + n] = own[ITEM_KEY(at->x, n) * ROW_PITCH + r];
     }
-    FOR_KEYS FOR_ROWS score[r][n] = own[ITEM_KEY(at->x, n) * ROW_PITCH + r];
 }
 
 /* The rows that keep a weight. */
-static inline void note_kept(uint kept, uint *seen)
+static inline void note_kept(score_bits kept, uint *seen)
 {
     FOR_ROWS *seen |= (uint)((kept >> r * ITEM_KEYS & ((1u << ITEM_KEYS) - 1)) != 0) << (KEPT + r);
 }
 
 /* Dot products become logits, hidden ones marked; `seen` gets the rows that may see a key, and keep a weight. */
 INLINE void finish_tile(const clattn_params *p, const attention_buffers *in, const place *at, int from,
-                        __local REAL *weights, uint kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
+                        __local REAL *weights, score_bits kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
 {
     FOR_ROWS FOR_KEYS score[r][n] *= PARAM_REAL(p, scale);
     if (CHANGES_SCORES) {
         change_scores(p, in, at, from, weights, kept, score, seen);
     } else if (HAS(MASK) || !all_see_tile(p, &at->rows, from)) {
-        const uint visible = visible_keys(p, in, at, from);
+        const score_bits visible = visible_keys(p, in, at, from);
         FOR_ROWS FOR_KEYS {
             score[r][n] = BIT(visible, r, n) ? score[r][n] : HIDDEN_LOGIT;
             *seen |= BIT(visible, r, n) << r;
         }
+        *seen = computed_here(*seen);
         if (HAS(DROPOUT)) {
             note_kept(visible & kept, seen);
         }
@@ -143,8 +146,7 @@ INLINE void finish_tile(const clattn_params *p, const attention_buffers *in, con
 
 /* The maximum over the work-item's keys. fmax passes over NaN: over hidden keys, and over a NaN that is
  * attended, whose weight becomes NaN and with it the row's sum. */
-INLINE void write_maxima(__local REAL *partial, const place *at,
-                         REAL score[ITEM_ROWS][ITEM_KEYS])
+INLINE void write_maxima(__local REAL *own_maxima, const place *at, REAL score[ITEM_ROWS][ITEM_KEYS])
 {
     REAL top[ITEM_ROWS];
     FOR_ROWS {
@@ -152,11 +154,24 @@ INLINE void write_maxima(__local REAL *partial, const place *at,
         FOR_KEYS top[r] = fmax(top[r], score[r][n]);
         top[r] = IN_ORDER(top[r]);
     }
-    write_run(partial + at->x * ROW_PITCH + at->y * ITEM_ROWS, top, ITEM_ROWS);
+    write_run(own_maxima + at->x * ROW_PITCH + at->y * ITEM_ROWS, top, ITEM_ROWS);
+}
+
+/* Of each row, ITEMS_X become MAXIMA. */
+INLINE void combine_maxima(__local const REAL *own_maxima, __local REAL *maxima)
+{
+    const int row = (int)get_local_id(0) % TILE_ROWS, part = (int)get_local_id(0) / TILE_ROWS;
+    __local const REAL *from = own_maxima + part * (ITEMS_X / MAXIMA) * ROW_PITCH + row;
+    REAL top = from[0];
+    #pragma unroll
+    for (int x = 1; x < ITEMS_X / MAXIMA; ++x) {
+        top = LARGER(top, from[x * ROW_PITCH]);
+    }
+    maxima[part * ROW_PITCH + row] = top;
 }
 
 /* New maxima of the rows; what was summed below the old ones is scaled to them. */
-INLINE void raise_maxima(__local const REAL *partial, const place *at, REAL row_maximum[ITEM_ROWS],
+INLINE void raise_maxima(__local const REAL *maxima, const place *at, REAL row_maximum[ITEM_ROWS],
                          REAL row_sum[ITEM_ROWS][PARTS], REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
 {
     REAL old[ITEM_ROWS];
@@ -165,9 +180,9 @@ INLINE void raise_maxima(__local const REAL *partial, const place *at, REAL row_
         row_maximum[r] = IN_ORDER(row_maximum[r]);
     }
     UNROLL_PARTS
-    for (int x = 0; x < ITEMS_X; ++x) {
+    for (int x = 0; x < MAXIMA; ++x) {
         REAL top[ITEM_ROWS];
-        read_run(top, partial + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
+        read_run(top, maxima + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
         FOR_ROWS row_maximum[r] = LARGER(row_maximum[r], top[r]);
     }
     FOR_ROWS {
@@ -179,24 +194,23 @@ INLINE void raise_maxima(__local const REAL *partial, const place *at, REAL row_
     }
 }
 
-/* Logits become weights, in local memory, and their sums. */
+/* Logits become weights, in local memory, and their sums: of the work-item's keys from `first` on. */
 INLINE void write_weights(const clattn_params *p, __local REAL *weights, const place *at,
-                          uint kept, const REAL row_maximum[ITEM_ROWS],
+                          score_bits kept, const REAL row_maximum[ITEM_ROWS], int first,
                           REAL score[ITEM_ROWS][ITEM_KEYS], REAL row_sum[ITEM_ROWS][PARTS])
 {
-    FOR_KEYS {
+    FOR_WEIGHT_KEYS {
         REAL weight[ITEM_ROWS];
-        const int local_key = ITEM_KEY(at->x, n);
         FOR_ROWS {
-            const int hidden = IS_HIDDEN_LOGIT(score[r][n]);
-            const REAL value = EXP(score[r][n] - (row_maximum[r] == -INFINITY ? 0 : row_maximum[r]));
+            const int hidden = IS_HIDDEN_LOGIT(score[r][first + n]);
+            const REAL value = EXP(score[r][first + n] - (row_maximum[r] == -INFINITY ? 0 : row_maximum[r]));
             weight[r] = hidden ? HIDDEN_WEIGHT : value;
-            row_sum[r][n / KEY_RUN] += weight[r];
+            row_sum[r][(first + n) / KEY_RUN] += weight[r];
             if (HAS(DROPOUT) && !hidden) {
-                weight[r] = BIT(kept, r, n) ? value * PARAM_REAL(p, keep_scale) : 0;
+                weight[r] = BIT(kept, r, first + n) ? value * PARAM_REAL(p, keep_scale) : 0;
             }
         }
-        write_run(weights + local_key * ROW_PITCH + at->y * ITEM_ROWS, weight, ITEM_ROWS);
+        write_run(weights + ITEM_KEY(at->x, n) * ROW_PITCH + at->y * ITEM_ROWS, weight, ITEM_ROWS);
     }
 }
 
@@ -254,7 +268,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     ATTENTION_INPUTS(p, in);
     __local REAL stage[STAGE] __attribute__((aligned(LOCAL_ALIGNMENT)));
     __local REAL weights_tile[SIMT_WEIGHTS(TILE_ROWS, TILE_KEYS)] __attribute__((aligned(LOCAL_ALIGNMENT)));
-    __local REAL partial[SIMT_PARTIAL(TILE_ROWS, ITEMS_X)] __attribute__((aligned(LOCAL_ALIGNMENT)));
+    __local REAL maxima[MAXIMA * ROW_PITCH] __attribute__((aligned(LOCAL_ALIGNMENT)));
     __local int value_not_finite;
 
     place at;
@@ -287,7 +301,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     }
     for (; from < high; from = next_from) {
         next_from = next_tile(p, &at.rows, from);
-        const uint kept = HAS(DROPOUT) ? kept_keys(p, &at, from) : 0;
+        const score_bits kept = HAS(DROPOUT) ? kept_keys(p, &at, from) : 0;
         REAL score[ITEM_ROWS][ITEM_KEYS];
         FOR_ROWS FOR_KEYS score[r][n] = 0;
         for (int column = 0; column < p->head_dim; column += SIMT_DEPTH) {
@@ -307,35 +321,47 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             }
             multiply_scores(stage, at.x, at.y, min(SIMT_DEPTH, p->head_dim - column), score);
         }
+        drop_scores(&next);
         finish_tile(p, &in, &at, from, weights_tile, kept, score, &seen);
-        write_maxima(partial, &at, score);
+        if (COMBINES_MAXIMA & (ASKS(SOFTCAP) | ASKS(BIAS) | ASKS(SLOPES))) { /* a constant */
+            barrier(CLK_LOCAL_MEM_FENCE); /* scores of others waited there */
+        }
+        write_maxima(COMBINES_MAXIMA ? weights_tile : maxima, &at, score);
         if (get_local_id(0) == 0) {
             value_not_finite = 0;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        raise_maxima(partial, &at, row_maximum, part_sum, accumulator);
-        write_weights(p, weights_tile, &at, kept, row_maximum, score, part_sum);
-        for (int key = 0; key < TILE_KEYS; key += KEYS_STAGED) {
-            if (next.has_values ? put_values(&next, stage)
-                                : stage_values_from(&in, &values, &scales_of_values, from + key, high, first_column,
-                                                    columns, stage)) {
-                value_not_finite = 1;
-            }
+        if (COMBINES_MAXIMA) {
+            combine_maxima(weights_tile, maxima);
             barrier(CLK_LOCAL_MEM_FENCE);
-            if (next.has_values && key + KEYS_STAGED < TILE_KEYS) {
-                fetch_values(&in, &values, from + key + KEYS_STAGED, high, columns, &next);
+        }
+        raise_maxima(maxima, &at, row_maximum, part_sum, accumulator);
+        #pragma unroll
+        for (int first = 0; first < ITEM_KEYS; first += ITEM_WEIGHT_KEYS) {
+            const int first_key = first / ITEM_WEIGHT_KEYS * WEIGHT_KEYS;
+            write_weights(p, weights_tile, &at, kept, row_maximum, first, score, part_sum);
+            for (int key = 0; key < WEIGHT_KEYS; key += KEYS_STAGED) {
+                if (next.has_values ? put_values(&next, stage)
+                                    : stage_values_from(&in, &values, &scales_of_values, from + first_key + key, high,
+                                                        first_column, columns, stage)) {
+                    value_not_finite = 1;
+                }
+                barrier(CLK_LOCAL_MEM_FENCE);
+                if (next.has_values && first_key + key + KEYS_STAGED < TILE_KEYS) {
+                    fetch_values(&in, &values, from + first_key + key + KEYS_STAGED, high, columns, &next);
+                }
+                if (next.has_scores && first_key + key + KEYS_STAGED >= TILE_KEYS && next_from < high) {
+                    fetch_first_scores(p, &in, &keys, next_from, high, &next);
+                }
+                const int not_finite = value_not_finite;
+                if (not_finite) {
+                    multiply_values_not_finite(stage, weights_tile + key * ROW_PITCH, at.x, at.y, accumulator);
+                }
+                if (!asked_again(not_finite)) {
+                    multiply_values(stage, weights_tile + key * ROW_PITCH, at.x, at.y, accumulator);
+                }
+                barrier(CLK_LOCAL_MEM_FENCE);
             }
-            if (next.has_scores && key + KEYS_STAGED >= TILE_KEYS && next_from < high) {
-                fetch_first_scores(p, &in, &keys, next_from, high, &next);
-            }
-            const int not_finite = value_not_finite;
-            if (not_finite) {
-                multiply_values_not_finite(stage, weights_tile + key * ROW_PITCH, at.x, at.y, accumulator);
-            }
-            if (!asked_again(not_finite)) {
-                multiply_values(stage, weights_tile + key * ROW_PITCH, at.x, at.y, accumulator);
-            }
-            barrier(CLK_LOCAL_MEM_FENCE);
         }
     }
 

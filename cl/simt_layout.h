@@ -12,8 +12,14 @@
     (SIMT_SCORE_STAGE(rows, keys) > SIMT_VALUE_STAGE(keys_staged, columns)                             \
          ? SIMT_SCORE_STAGE(rows, keys)                                                                \
          : SIMT_VALUE_STAGE(keys_staged, columns))
-#define SIMT_WEIGHTS(rows, keys) ((keys) * SIMT_PITCH(rows))
-#define SIMT_PARTIAL(rows, across) ((across) * SIMT_PITCH(rows))
+/* Keys whose weights are there at once: of long tiles half, so that two work-groups share AMD's 64 KiB. */
+#define SIMT_WEIGHT_KEYS(rows, keys) ((rows) > (keys) ? (keys) / 2 : (keys))
+#define SIMT_WEIGHTS(rows, keys) (SIMT_WEIGHT_KEYS(rows, keys) * SIMT_PITCH(rows))
+/* Maxima that work-items read of each of their rows: those of all that share it or, where a work-item has so many rows
+ * that reading costs, those of the `work_items / rows` by which these were combined. */
+#define SIMT_COMBINES(rows, across, work_items) ((rows) * (across) >= 8 * (work_items))
+#define SIMT_MAXIMA(rows, across, work_items)                                                          \
+    (SIMT_COMBINES(rows, across, work_items) ? (work_items) / (rows) : (across))
 /* Work-items that load a row of values together. */
 #define SIMT_VALUE_SPAN(columns, work_items, across) ((columns) % 32 == 0 && (work_items) >= 32 ? 32 : (across))
 

@@ -27,7 +27,8 @@ struct simt_shape simt_shape_of(const struct tile *tile, int64_t depth, int64_t 
     const int columns = column_count(tile, output_columns);
     const int score_stage = SIMT_SCORE_STAGE(tile->rows, tile->keys);
     int keys_staged = tile->work_items / SIMT_VALUE_SPAN(columns, tile->work_items, across);
-    while (keys_staged < tile->keys && SIMT_VALUE_STAGE(2 * keys_staged, columns) <= score_stage + score_stage / 4) {
+    while (keys_staged < SIMT_WEIGHT_KEYS(tile->rows, tile->keys) &&
+           SIMT_VALUE_STAGE(2 * keys_staged, columns) <= score_stage + score_stage / 4) {
         keys_staged *= 2;
     }
     const int reals = SIMT_STAGE(tile->rows, tile->keys, keys_staged, columns) + SIMT_WEIGHTS(tile->rows, tile->keys);

@@ -21,12 +21,17 @@
 const struct tuning_row tuning_table[] = {
     /* The first has fewer reads of local memory a product, and the next stage loaded ahead, for half as many warps a
      * core as the second: it is bounded at 75 and 80 % of H100's multiply-adds (head dims 64 and 128) by issue
-     * slots, at 59 and 66 % of MI200's and RX 7900's by passes of local memory; the second at 61 and 67, 43 and 51 %.
-     * Only a GPU can tell which is faster: if the second, they change places. */
+     * slots; the second at 61 and 67 %. Only a GPU can tell which is faster: if the second, they change places. */
     { "fused_simt ahead", DEVICE_GPU, INT_MAX, SIMT(64, 64, 128, 8, 16) },
     { "fused_simt ahead", DEVICE_GPU, INT_MAX, SIMT(64, 64, 256, 4, 8) },
     { "fused_simt ahead", DEVICE_GPU, INT_MAX, SIMT(32, 32, 64, 4, 8) },
     { "fused_simt ahead", DEVICE_GPU, INT_MAX, SIMT(16, 16, 16, 4, 16) },
+    /* AMD's: as few reads of local memory a product as registers allow; bounded at 76 and 71 % of MI200's
+     * multiply-adds, at 75 and 71 % of RX 7900's, where NVIDIA's first row has 59 and 66 %. */
+    { "fused_simt ahead amd", DEVICE_GPU, 64, SIMT(128, 64, 128, 8, 8) },
+    { "fused_simt ahead amd", DEVICE_GPU, INT_MAX, SIMT(64, 64, 128, 4, 8) },
+    { "fused_simt ahead amd", DEVICE_GPU, INT_MAX, SIMT(32, 32, 64, 4, 8) },
+    { "fused_simt ahead amd", DEVICE_GPU, INT_MAX, SIMT(16, 16, 16, 4, 16) },
     { "fused_simt", DEVICE_GPU, INT_MAX, SIMT(64, 64, 256, 4, 8) },
     { "fused_simt", DEVICE_GPU, INT_MAX, SIMT(32, 32, 64, 4, 8) },
     { "fused_simt", DEVICE_GPU, INT_MAX, SIMT(16, 16, 16, 4, 16) },

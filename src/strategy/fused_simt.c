@@ -19,13 +19,14 @@ static struct simt_shape shape_of(const struct tile *tile, const struct problem 
 {
     const size_t real_bytes = problem->p.type == CLATTN_FLOAT64 ? 8 : 4;
     struct simt_shape shape = simt_shape_of(tile, problem->p.head_dim, problem->p.head_dim_v, real_bytes);
-    shape.of.local_bytes += real_bytes * SIMT_PARTIAL((size_t)tile->rows, (size_t)(tile->keys / tile->item_keys));
+    const int maxima = SIMT_MAXIMA(tile->rows, tile->keys / tile->item_keys, tile->work_items);
+    shape.of.local_bytes += real_bytes * (size_t)(maxima * SIMT_PITCH(tile->rows));
     return shape;
 }
 
 /* The rows of the tuning table. NVIDIA's and AMD's have a larger share of a tile a work-item, which does not pay where
  * nothing can be loaded ahead (cl/simt_ahead.clh), nor on Intel's GPUs, whose work-items have fewer registers. What is
- * no GPU takes NVIDIA's, so that tests on CPUs test it. */
+ * no GPU takes both, AMD's for 16 bits, so that tests on CPUs test them. */
 static const char *tiles_for(const struct device *device, const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
@@ -34,11 +35,15 @@ static const char *tiles_for(const struct device *device, const struct problem *
     if (p->type == CLATTN_FLOAT64) {
         return NAME " double";
     }
-    if (device->device_class == DEVICE_GPU && strcmp(device->platform_name, "NVIDIA CUDA") != 0 &&
-        strcmp(device->platform_name, "AMD Accelerated Parallel Processing") != 0) {
+    if (!goes_ahead) {
         return NAME;
     }
-    return goes_ahead ? NAME " ahead" : NAME;
+    const char *platform = device->platform_name;
+    const int is_gpu = device->device_class == DEVICE_GPU;
+    const int is_amd = is_gpu ? strcmp(platform, "AMD Accelerated Parallel Processing") == 0
+                              : p->type != CLATTN_FLOAT32;
+    const int is_nvidia = is_gpu ? strcmp(platform, "NVIDIA CUDA") == 0 : !is_amd;
+    return is_amd ? NAME " ahead amd" : is_nvidia ? NAME " ahead" : NAME;
 }
 
 /* The next tile from *rank on that the device has room for; 0: there is none. */
