@@ -22,35 +22,8 @@
  * NaN in the end, the tiles are computed again with care, and blocks whose values are not all finite take a slow
  * path. To look at all values each time would cost some per cent. Scores are in units of log2: scale * log2(e) is
  * folded into the queries, or into the scores where queries are multiplied as they are stored. */
-#include "simd_block.clh"
-
-/* The rows of a work-group and their softmax so far; a row that has seen no key has maximum -inf. */
-typedef struct tile {
-    lane_mask mask;
-    int b, first_head;
-    int first_row, rows; /* of this tile, and of the key/value head in all */
-    int high, window_from; /* the keys that any row sees end here; the window's first block of them */
-    int low;               /* the first block of keys that the rows' ranges have */
-    float16 row_maximum[VECTORS], row_sum[VECTORS];
-    int16 seen[VECTORS], kept[VECTORS]; /* kept: some weight survived dropout */
-} tile;
-
-/* Query position and head of a row; those past the end repeat the last one. */
-static inline int position_of(const tile *t, int r)
-{
-    return min(t->first_row + r, t->rows - 1) / GROUP;
-}
-
-static inline int head_of(const tile *t, int r)
-{
-    return t->first_head + min(t->first_row + r, t->rows - 1) % GROUP;
-}
-
-/* The last vector of the last tile may have fewer rows, or none. */
-static inline int rows_in_vector(const tile *t, int v)
-{
-    return min(LANES, t->rows - t->first_row - v * LANES);
-}
+#include "simd_attend.clh"
+#include "simd_attend_amx.clh"
 
 /* Causal blocks differ in work; runtimes hand out neighbours together, so a light one stands beside
  * each heavy one. */
@@ -61,85 +34,6 @@ static inline int row_block(const clattn_params *p)
         block = block & 1 ? (int)get_num_groups(0) - 1 - block / 2 : block / 2;
     }
     return block;
-}
-
-static inline void load_queries(const clattn_params *p, const attention_buffers *in, tile *t,
-                                query_vector *query_t)
-{
-    for (int v = 0; v < VECTORS; ++v) {
-        __global const ELEMENT_QUERY *row[LANES];
-        for (int lane = 0; lane < LANES; ++lane) {
-            int r = v * LANES + lane, i = position_of(t, r), h = head_of(t, r);
-            lane_mask_set_row(p, in, &t->mask, r, t->b, h, i);
-            row[lane] = in->query + query_row_at(p, &t->mask.s, t->b, h, i);
-        }
-        put_queries(row, COLUMN_STRIDE(query), score_factor(p), query_t + v);
-        t->row_maximum[v] = -INFINITY;
-        t->row_sum[v] = 0.0f;
-        t->seen[v] = 0;
-        t->kept[v] = HAS(DROPOUT) ? 0 : -1;
-    }
-}
-
-/* Takes over a block's maximum. Returns in `rescale` what the old sums count for now, 1 also between two infinite
- * maxima, whose NaN is in the weights; and in `origin` what is subtracted from scores: 0 while a row has seen
- * nothing, so that -inf stays -inf. */
-static inline void move_maximum(tile *t, const float16 maximum[VECTORS], float16 rescale[VECTORS],
-                                float16 origin[VECTORS])
-{
-    for (int v = 0; v < VECTORS; ++v) {
-        origin[v] = maximum[v] == -INFINITY ? 0.0f : maximum[v];
-        rescale[v] = t->row_maximum[v] == origin[v] ? (float16)1.0f : exp2_16(t->row_maximum[v] - origin[v]);
-        t->row_sum[v] *= rescale[v];
-        t->row_maximum[v] = maximum[v];
-    }
-}
-
-/* A weight of 0 has met a value that is not finite, or a row is NaN anyway. */
-static inline int any_is_nan(const float16 *accumulator)
-{
-    int16 found = 0;
-    for (int c = 0; c < HEAD_DIM_V * VECTORS; ++c) {
-        found |= isnan(accumulator[c]);
-    }
-    return any(found);
-}
-
-/* `terms`, `scores` and `weights` have room for a block. `careful`: a value that is not finite must not reach
- * the rows that do not see it. */
-static inline void attend_block(const clattn_params *p, const attention_buffers *in, tile *t, key_block *block,
-                                const query_vector *query_t, int careful, float16 *terms, float16 *scores,
-                                weight_vector *weights, float16 *accumulator)
-{
-    const int from = block->from, count = min(block->count, t->high - from);
-    if (count <= 0 || (from >= p->always_visible_keys && from < t->window_from) || from < t->low) {
-        return;
-    }
-    const int full = block_is_full(p, &t->mask, from, count);
-    if (!full) {
-        if (!fill_terms(p, in, &t->mask, from, count, t->seen, terms)) {
-            return;
-        }
-    }
-    float16 maximum[VECTORS], rescale[VECTORS], origin[VECTORS];
-    for (int v = 0; v < VECTORS; ++v) {
-        maximum[v] = t->row_maximum[v];
-        t->seen[v] |= full ? -1 : 0;
-    }
-    score_block(p, block, count, query_t, score_factor(p), full ? 0 : terms, scores, maximum);
-    move_maximum(t, maximum, rescale, origin);
-    weigh_block(count, origin, scores, weights, t->row_sum);
-    for (int r = 0; HAS(DROPOUT) && r < ROWS; ++r) {
-        int kept = drop_weights(p, t->b, head_of(t, r), position_of(t, r), r, from, count,
-                                full ? 0 : terms, weights);
-        ((int *)&t->kept[r / LANES])[r % LANES] |= kept ? -1 : 0;
-    }
-    const int looks = careful & (NEEDS_FINITE_VALUES | !full);
-    if (!looks || values_are_finite(block, count)) {
-        mix_block(block, count, weights, rescale, accumulator);
-    } else {
-        mix_block_hiding(block, count, weights, full ? 0 : terms, rescale, accumulator);
-    }
 }
 
 /* Returns what the mixed values of a vector of rows are multiplied with. A sink is one more logit, without
@@ -184,27 +78,6 @@ static inline void store_out(const clattn_params *p, const attention_buffers *in
                           in->out);
 }
 
-/* 0: there are no such rows. */
-static inline int place_tile(const clattn_params *p, const attention_buffers *in, tile *t, sequence s, int b,
-                             int kv_head, int number)
-{
-    t->mask.s = s;
-    t->b = b;
-    t->first_head = kv_head * GROUP;
-    t->first_row = number * ROWS;
-    t->rows = s.query_len * GROUP;
-    if (t->first_row >= t->rows) {
-        return 0;
-    }
-    t->mask.first = position_of(t, 0);
-    t->mask.last = position_of(t, ROWS - 1);
-    narrow_to_rows(p, in, &t->mask.s, b, t->first_head, GROUP, t->mask.first, t->mask.last);
-    t->high = key_high(p, &t->mask.s, t->mask.last);
-    t->window_from = window_low(p, &s, t->mask.first) / KEYS * KEYS;
-    t->low = HAS(ROW_RANGES) ? t->mask.s.low / KEYS * KEYS : 0;
-    return 1;
-}
-
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTION_ARGUMENTS)
 {
     ATTENTION_INPUTS(p, in);
@@ -227,12 +100,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                                value_rows_of(p, &in, &s, b, kv_head),
                                key_scales_of(p, &in, &s, b, kv_head),
                                value_scales_of(p, &in, &s, b, kv_head) };
-    float16 terms[KEYS * VECTORS], scores[KEYS * VECTORS];
-#if WEIGHTS_APART
-    weight_vector block_weights[WEIGHT_PARTS * KEYS / 2 * VECTORS];
-#else
-    weight_vector *block_weights = scores;
-#endif
+    tile_room tile_room;
     block_room room;
     int careful = 0, again;
     do {
@@ -251,9 +119,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                 }
             }
             key_block block = read_block(&source, from, min(KEYS, high - from), &room);
-            for (int n = 0; n < tiles; ++n) {
-                attend_block(p, &in, &t[n], &block, query_t[n], careful, terms, scores, block_weights, accumulator[n]);
-            }
+            attend_tiles(p, &in, t, tiles, &block, query_t, careful, &tile_room, accumulator);
         }
         BLOCKS_END();
         again = 0;

@@ -77,6 +77,9 @@ KERNEL_FILES = \
 	cl/rotary.clh \
 	cl/rotary_params.h \
 	cl/row_block_layout.h \
+	cl/simd_amx_work.clh \
+	cl/simd_attend.clh \
+	cl/simd_attend_amx.clh \
 	cl/simd_block.clh \
 	cl/simd_layout.h \
 	cl/simd_mask.clh \
@@ -86,6 +89,7 @@ KERNEL_FILES = \
 	cl/simd_product_pairs.clh \
 	cl/simd_product_registers.clh \
 	cl/simd_rows.clh \
+	cl/simd_tile.clh \
 	cl/simt_ahead.clh \
 	cl/simt_layout.h \
 	cl/simt_products.clh \

@@ -18,7 +18,7 @@ static const struct product {
 } products[SIMD_PRODUCT_COUNT] = {
     [SIMD_FMA] = { "fused_simd fma", 1, 1 },
     [SIMD_DOT] = { "fused_simd dot", 0, 1.2 },
-    [SIMD_TILES] = { "fused_amx", 0, 6 },
+    [SIMD_TILES] = { "fused_amx", 0, 4.5 },
 };
 
 #define TILES_MOST 8          /* tiles that share a block of keys */
