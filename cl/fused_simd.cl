@@ -100,16 +100,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                                value_rows_of(p, &in, &s, b, kv_head),
                                key_scales_of(p, &in, &s, b, kv_head),
                                value_scales_of(p, &in, &s, b, kv_head) };
-#if PRODUCT == PRODUCT_TILES
     tile_room tile_room;
-#else
-    float16 terms[KEYS * VECTORS], scores[KEYS * VECTORS];
-#if WEIGHTS_APART
-    weight_vector block_weights[WEIGHT_PARTS * KEYS / 2 * VECTORS];
-#else
-    weight_vector *block_weights = scores;
-#endif
-#endif
     block_room room;
     int careful = 0, again;
     do {
@@ -128,13 +119,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                 }
             }
             key_block block = read_block(&source, from, min(KEYS, high - from), &room);
-#if PRODUCT == PRODUCT_TILES
             attend_tiles(p, &in, t, tiles, &block, query_t, careful, &tile_room, accumulator);
-#else
-            for (int n = 0; n < tiles; ++n) {
-                attend_block(p, &in, &t[n], &block, query_t[n], careful, terms, scores, block_weights, accumulator[n]);
-            }
-#endif
         }
         BLOCKS_END();
         again = 0;

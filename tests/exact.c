@@ -126,6 +126,45 @@ static int integers_give_exact_scores(struct exact *e)
     return status;
 }
 
+/* A logit of 0 and, 190 keys later, a higher one, by another amount in each row; their values are as large as the
+ * header allows ("Range"), so that sums have room for weights of little more than 1. The other keys weigh next to
+ * nothing. */
+static int large_values_pass_rising_maxima(struct exact *e)
+{
+    const int64_t rows = 21, keys = 200, last = 190;
+    const double value = 0x1p125;
+    clattn_problem p = exact_problem(e, 1, 1, 1, rows, keys, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
+    p.type = e->type == CLATTN_FLOAT16 ? CLATTN_BFLOAT16 : e->type; /* float16 has no such values */
+    struct test_call test;
+    exact_build(&test, &p, 0);
+    struct random random = random_start(12, 0);
+    for (int id = TENSOR_QUERY; id <= TENSOR_VALUE; ++id) {
+        test_call_fill(&test, (enum tensor_id)id, &random, value_zero, NULL);
+    }
+    test.values.scale = 1;
+    for (int64_t i = 0; i < rows; ++i) {
+        test_call_set(&test, TENSOR_QUERY, 0, 0, i, 0, 0.5 * (double)(i + 1));
+    }
+    for (int64_t j = 0; j < keys; ++j) {
+        test_call_set(&test, TENSOR_KEY, 0, 0, j, 0, j == 0 ? 0 : j == last ? 1 : -100);
+    }
+    for (int64_t c = 0; c < EXACT_HEAD_DIM_V; ++c) {
+        test_call_set(&test, TENSOR_VALUE, 0, 0, 0, c, value);
+        test_call_set(&test, TENSOR_VALUE, 0, 0, last, c, value);
+    }
+    int status = exact_run(e, &test);
+    for (int64_t n = 0; n < rows * EXACT_HEAD_DIM_V && status == 0; ++n) {
+        const int64_t i = n / EXACT_HEAD_DIM_V, c = n % EXACT_HEAD_DIM_V;
+        const double got = test_call_get(&test, TENSOR_OUT, 0, 0, i, c);
+        if (!(fabs(got / value - 1) <= 0x1p-8)) {
+            snprintf(e->what, sizeof(e->what), "out[0, 0, %d, %d] is %g, not %g", (int)i, (int)c, got, value);
+            status = -1;
+        }
+    }
+    test_call_free(&test);
+    return status;
+}
+
 /* Values around 4: no result is subnormal. */
 static int power_of_two_passes_through(struct exact *e)
 {
@@ -291,6 +330,7 @@ static const struct {
     { "one-hot softmax returns the row of V", one_hot_returns_the_row },
     { "equal logits give the exact mean", equal_logits_give_the_mean },
     { "huge equal logits give the exact mean", huge_equal_logits_give_the_mean },
+    { "large values pass where maxima rise", large_values_pass_rising_maxima },
     { "ties round to even", ties_round_to_even },
     { "integers give exact scores", integers_give_exact_scores },
     { "V * 8 gives out * 8", power_of_two_passes_through },
