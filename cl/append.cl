@@ -206,13 +206,12 @@ DEFINE_STORE_ROW(store_value, plain_value, HEAD_DIM_V, VALUE_TYPE, VALUE_SCALE_C
      (h) * p->name##_scales_stride[1] +                                                                \
      GROUP_OF((to).row, p->name##_scale_rows) * p->name##_scales_stride[2])
 
-__kernel LEAST_SUB_GROUP void append(const clattn_append_params params, __global const float *cosine,
-                     __global const float *sine, __global const int *positions, __global const int *starts,
-                     __global const int *cu_query,
-                     __global const int *slots, __global const int *page_table, __global const int *page_starts,
-                     __global const STORAGE *query, __global const STORAGE *key, __global const STORAGE *value,
-                     __global const float *key_scales, __global const float *value_scales,
-                     __global STORAGE *query_out, __global uchar *key_cache, __global uchar *value_cache)
+/* Caches are taken as bytes. */
+#define ELEMENT_KEY uchar
+#define ELEMENT_VALUE uchar
+#define ACCESS_UPDATED
+
+__kernel LEAST_SUB_GROUP void append(const clattn_append_params params CLATTN_APPEND_TENSORS(ARGUMENT_OF_ROW))
 {
     const clattn_append_params *p = &params;
     const clattn_turn_params *turn = (const clattn_turn_params *)p;

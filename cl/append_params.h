@@ -12,8 +12,7 @@
 #define CLATTN_CL_WITH_VALUE_SCALES 0x200u
 #define CLATTN_CL_WITH_SLOTS 0x80000u
 
-#define CLATTN_APPEND_TENSORS(T)                                                                       \
-    CLATTN_TURN_TENSORS(T)                                                                             \
+#define CLATTN_APPEND_OWN_TENSORS(T)                                                                   \
     T(SLOTS, slots, (PACKS, ONE, QUERY_ROWS, ONE), INT, IN, STRIDED, FEATURE(SLOTS))                   \
     T(PAGE_TABLE, page_table, (TABLES, ONE, ONE, TABLE_PAGES), INT, IN, STRIDED, FEATURE(PAGES))       \
     T(PAGE_STARTS, page_starts, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(PAGE_STARTS))          \
@@ -29,6 +28,8 @@
     T(KEY_CACHE, key_cache, (FIRST_POOL, KV_HEADS, CACHE_ROWS, HEAD_DIM), KEY, UPDATED, COLUMNS, ALWAYS) \
     T(VALUE_CACHE, value_cache, (FIRST_POOL, KV_HEADS, CACHE_ROWS, HEAD_DIM_V), VALUE, UPDATED, COLUMNS, ALWAYS)
 
+#define CLATTN_APPEND_TENSORS(T) CLATTN_TURN_TENSORS(T) CLATTN_APPEND_OWN_TENSORS(T)
+
 /* The further buffers of a pool, each of which takes the place of KEY_CACHE or VALUE_CACHE in a launch of its own:
  * T(ID, field, axes, element, pool). */
 #define CLATTN_APPEND_POOLS(T)                                                                         \
@@ -39,14 +40,9 @@
     T(VALUE_POOL_2, value_pools[1], (POOL_2, KV_HEADS, CACHE_ROWS, HEAD_DIM_V), VALUE, 2)              \
     T(VALUE_POOL_3, value_pools[2], (POOL_3, KV_HEADS, CACHE_ROWS, HEAD_DIM_V), VALUE, 3)
 
-#define CLATTN_APPEND_PLACES(T)                                                                        \
-    T(slots) T(page_table) T(query) T(key) T(value) T(key_scales) T(value_scales) T(query_out) T(key_cache) \
-    T(value_cache)
-
 typedef struct clattn_append_params {
     CLATTN_TURN_FIELDS
-    CLATTN_APPEND_PLACES(CLATTN_PLACE_STRIDED)
-    CLATTN_PLACE_DENSE(page_starts)
+    CLATTN_APPEND_OWN_TENSORS(CLATTN_PLACE_ROW)
     int query_heads, kv_heads;
     int capacity;        /* rows of a sequence */
     int page_size, pages; /* of a pool; 0: the cache is dense */

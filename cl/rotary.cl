@@ -15,9 +15,7 @@
 
 DEFINE_TURN_ROW(turn_row, TYPE, TYPE)
 
-__kernel void rotary(const clattn_rotary_params params, __global const float *cosine, __global const float *sine,
-                     __global const int *positions, __global const int *starts, __global const int *cu_query,
-                     __global const STORAGE *x, __global STORAGE *out)
+__kernel void rotary(const clattn_rotary_params params CLATTN_ROTARY_TENSORS(ARGUMENT_OF_ROW))
 {
     const clattn_rotary_params *p = &params;
     const clattn_turn_params *turn = (const clattn_turn_params *)p;

@@ -22,10 +22,11 @@
     T(STARTS, starts, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, FEATURE(STARTS))                         \
     T(CU_QUERY, cu_query, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(VARLEN))
 
-#define CLATTN_ROTARY_TENSORS(T)                                                                       \
-    CLATTN_TURN_TENSORS(T)                                                                             \
+#define CLATTN_ROTARY_OWN_TENSORS(T)                                                                   \
     T(X, x, (PACKS, HEADS, QUERY_ROWS, HEAD_DIM), TYPE, IN, COLUMNS, ALWAYS)                           \
     T(OUT, out, (PACKS, HEADS, QUERY_ROWS, HEAD_DIM), TYPE, OUT, COLUMNS, ALWAYS)
+
+#define CLATTN_ROTARY_TENSORS(T) CLATTN_TURN_TENSORS(T) CLATTN_ROTARY_OWN_TENSORS(T)
 
 #define CLATTN_TURN_FIELDS                                                                             \
     CLATTN_TURN_TENSORS(CLATTN_PLACE_ROW)                                                              \
@@ -38,8 +39,7 @@ typedef struct clattn_turn_params {
 
 typedef struct clattn_rotary_params {
     CLATTN_TURN_FIELDS
-    CLATTN_PLACE_STRIDED(x)
-    CLATTN_PLACE_STRIDED(out)
+    CLATTN_ROTARY_OWN_TENSORS(CLATTN_PLACE_ROW)
     int heads;
     int in_place; /* out is x: columns that are not turned are there already */
 } clattn_rotary_params;

@@ -63,7 +63,10 @@ struct row {
 #define POOLS(field) FIELD(clattn_pools, field)
 #define ROTARY(field) FIELD(clattn_rotary_params, field)
 #define APPEND(field) FIELD(clattn_append_params, field)
-#define APPEND_PLACE(name) APPEND(name##_stride) APPEND(name##_offset)
+#define APPEND_STRIDED(name) APPEND(name##_stride) APPEND(name##_offset)
+#define APPEND_COLUMNS(name) APPEND_STRIDED(name)
+#define APPEND_DENSE(name) APPEND(name##_offset)
+#define APPEND_OF_ROW(id, name, axes, element, access, place, asked_by) APPEND_##place(name)
 
 /* In the order of the fields; a struct before its own. */
 /* clang-format off */
@@ -111,8 +114,8 @@ static const struct row rows[] = {
     STRUCT(clattn_rotary_params) TURN_FIELDS(clattn_rotary_params) ROTARY(x_stride) ROTARY(x_offset) ROTARY(out_stride)
     ROTARY(out_offset) ROTARY(heads) ROTARY(in_place)
 
-    STRUCT(clattn_append_params) TURN_FIELDS(clattn_append_params) CLATTN_APPEND_PLACES(APPEND_PLACE)
-    APPEND(page_starts_offset) APPEND(query_heads) APPEND(kv_heads) APPEND(capacity) APPEND(page_size) APPEND(pages)
+    STRUCT(clattn_append_params) TURN_FIELDS(clattn_append_params) CLATTN_APPEND_OWN_TENSORS(APPEND_OF_ROW)
+    APPEND(query_heads) APPEND(kv_heads) APPEND(capacity) APPEND(page_size) APPEND(pages)
     APPEND(ring) APPEND(pinned) APPEND(key_scale_rows) APPEND(value_scale_rows) APPEND(in_place)
     APPEND(first_page)
 
