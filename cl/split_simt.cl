@@ -30,7 +30,7 @@
 #define FOR_VALUES UNROLL for (int n = 0; n < VALUES_AHEAD; ++n)
 
 /* Runs `run` of keys `key`, key + SUBS, .. */
-INLINE void fetch_values(const attention_buffers *in, const group *g, const run_source *values, int key, int run,
+INLINE void fetch_values(const attention_buffers *in, const work_group *g, const run_source *values, int key, int run,
                                 uint4 runs[VALUES_AHEAD])
 {
     FOR_VALUES
@@ -42,9 +42,9 @@ INLINE void fetch_values(const attention_buffers *in, const group *g, const run_
 
 /* The sums of this work-item's columns over its keys, whose first values are in `runs`. A hidden value, which may be an
  * infinity or a NaN, must not meet its weight of 0. */
-INLINE void mix_values(const clattn_params *p, const attention_buffers *in, const group *g, const run_source *values,
-                       int sub, int run, __local const float *weights, uint4 runs[VALUES_AHEAD],
-                       float sum[ROWS_AT_ONCE][VALUE_RUN])
+INLINE void mix_values(const clattn_params *p, const attention_buffers *in, const work_group *g,
+                       const run_source *values, int sub, int run, __local const float *weights,
+                       uint4 runs[VALUES_AHEAD], float sum[ROWS_AT_ONCE][VALUE_RUN])
 {
     #pragma unroll 1
     for (int key = sub; key < g->t.count; key += VALUES_AHEAD * SUBS) {
@@ -72,7 +72,7 @@ INLINE void mix_values(const clattn_params *p, const attention_buffers *in, cons
 }
 
 /* Adds what the work-items of a column have, in their order, for SUM_ROWS rows at a time. */
-INLINE void write_sums(const group *g, int sub, int run, int first_run, float sum[ROWS_AT_ONCE][VALUE_RUN],
+INLINE void write_sums(const work_group *g, int sub, int run, int first_run, float sum[ROWS_AT_ONCE][VALUE_RUN],
                               __local float *sums, __global float *to)
 {
     const int columns = ACROSS * VALUE_RUN, last = SPLIT_COLUMNS(HEAD_DIM_V) - first_run * VALUE_RUN;
@@ -116,7 +116,7 @@ SPLIT_SIMT_KERNEL split_simt_attend(ATTENTION_ARGUMENTS, __global float *splits,
     const int first_row = (int)get_group_id(1) % BLOCKS * ROWS_AT_ONCE;
     /* Without keys or rows a work-group takes the same way, through all barriers, with nothing to do between them. */
     t.count = first_row < t.rows && !split_is_unseen(p, &t) ? t.count : 0;
-    const group here = { t, (int)get_local_id(0), first_row }, *g = &here;
+    const work_group here = { t, (int)get_local_id(0), first_row }, *g = &here;
     __global float *to = values_of(p, &t, splits, n_splits), *state = state_of(p, &t, splits, n_splits);
     const int kv_head = t.first_head / GROUP;
     const run_source keys = run_source_of((size_t)in.key, key_rows_of(p, &in, &t.s, t.b, kv_head),
