@@ -188,8 +188,10 @@ static int parse_entry(struct cursor *cursor, struct tensor *tensor, int *fortra
     return parse_shape(cursor, tensor);
 }
 
-int npy_parse_header(const char *path, const char *header, size_t bytes, struct tensor *tensor, int *fortran_order,
-                     struct failure *failure)
+/* The text of a header, such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }: fills type, dims and shape
+ * of *tensor. `path` is for messages. */
+static int parse_header(const char *path, const char *header, size_t bytes, struct tensor *tensor, int *fortran_order,
+                        struct failure *failure)
 {
     struct cursor cursor = { header, header + bytes, path, failure };
     int seen = 0, comma = 1;
@@ -258,7 +260,7 @@ static int read_header(const char *path, int descriptor, uint64_t size_bytes, st
     }
     result = file_read(path, descriptor, prefix_bytes, header, header_bytes, failure);
     if (result == 0) {
-        result = npy_parse_header(path, header, header_bytes, tensor, fortran_order, failure);
+        result = parse_header(path, header, header_bytes, tensor, fortran_order, failure);
     }
     free(header);
     return result;

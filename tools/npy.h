@@ -17,9 +17,4 @@ int npy_read(const char *path, struct tensor *tensor, struct failure *failure);
 /* Writes version 1.0 (the header of a tensor here always fits). Temporary name, fsync, rename. */
 int npy_write(const char *path, const struct tensor *tensor, struct failure *failure);
 
-/* The text of a header, such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }: fills
- * type, dims and shape of *tensor. `path` is for messages. Public for the fuzzer. */
-int npy_parse_header(const char *path, const char *header, size_t bytes, struct tensor *tensor, int *fortran_order,
-                     struct failure *failure);
-
 #endif

@@ -33,7 +33,8 @@ int problem_strategy_read(const struct options *options, const char **strategy, 
     return option_choice(options, OPTION_STRATEGY, &chosen, failure);
 }
 
-int problem_shape_read(const struct options *options, clattn_problem *problem, struct failure *failure)
+/* --shape B,HQ,HKV,LQ,LK,D[,DV] into the problem. */
+static int read_shape(const struct options *options, clattn_problem *problem, struct failure *failure)
 {
     int64_t extents[7];
     size_t n = 0;
@@ -62,7 +63,8 @@ int problem_shape_read(const struct options *options, clattn_problem *problem, s
     return 0;
 }
 
-int problem_mask_kind_read(const struct options *options, clattn_problem *problem, struct failure *failure)
+/* --mask none|bool|float of problems without data: sets features or bias_type. */
+static int read_mask_kind(const struct options *options, clattn_problem *problem, struct failure *failure)
 {
     int index = 0;
     if (option_choice(options, OPTION_MASK_KIND, &index, failure) != 0) {
@@ -255,9 +257,9 @@ int problem_without_data_read(const struct options *options, clattn_problem *pro
     if (!options->value[OPTION_SHAPE]) {
         return failure_misuse(failure, "--shape: is missing; give B,HQ,HKV,LQ,LK,D[,DV]");
     }
-    if (problem_shape_read(options, problem, failure) == 0 &&
+    if (read_shape(options, problem, failure) == 0 &&
         problem_type_read(options, OPTION_TYPE, &problem->type, failure) == 0 &&
-        problem_mask_kind_read(options, problem, failure) == 0 &&
+        read_mask_kind(options, problem, failure) == 0 &&
         problem_weights_read(options, OPTION_WITH_WEIGHTS, &problem->weights, failure) == 0 &&
         read_cache(options, problem, failure) == 0) {
         result = problem_options_read(options, problem, &call, &offsets, failure);

@@ -21,12 +21,6 @@ int problem_type_read(const struct options *options, enum option_id id, clattn_t
 /* NULL where none was asked for. */
 int problem_strategy_read(const struct options *options, const char **strategy, struct failure *failure);
 
-/* --shape B,HQ,HKV,LQ,LK,D[,DV] into the problem. */
-int problem_shape_read(const struct options *options, clattn_problem *problem, struct failure *failure);
-
-/* --mask none|bool|float of problems without data: sets features or bias_type. */
-int problem_mask_kind_read(const struct options *options, clattn_problem *problem, struct failure *failure);
-
 /* scores, softcap, logits or softmax of option `id`. */
 int problem_weights_read(const struct options *options, enum option_id id, clattn_weights *weights,
                          struct failure *failure);

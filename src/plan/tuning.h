@@ -9,7 +9,7 @@ struct tile {
     int rows;           /* query rows a work-group */
     int keys;           /* keys a block */
     int work_items;     /* a work-group */
-    int item_keys;      /* keys that a work-item multiplies at once in scores */
+    int item_keys;      /* keys whose scores a work-item has in registers at once */
     int item_columns;   /* output columns that a work-item has at once, at most */
     int group_columns;  /* output columns that a work-group has, at most */
     int register_depth; /* head dims up to this keep their queries in registers */
