@@ -63,13 +63,13 @@ DO(static, do_enqueue_out_of_order, FORWARD_ON(life->queues[OUT_OF_ORDER]))
 DO(static, do_enqueue_host,
    clattn_enqueue_host(life->plan, life->queues[OUT_OF_ORDER], &life->test.values, &life->test.tensors, 0, NULL, &done))
 DO(static, do_merge, merge_with_itself(life, &done))
-DO(static, do_mha, small_layers_mha(&life->layers, life->queues[IN_ORDER], &done))
-DO(static, do_additive, small_layers_additive(&life->layers, life->queues[IN_ORDER], &done))
+DO(static, do_mha, layer_calls_mha(&life->layers, life->queues[IN_ORDER], &done))
+DO(static, do_additive, layer_calls_additive(&life->layers, life->queues[IN_ORDER], &done))
 DO(static, do_rotary, small_cache_rotary(&life->cache, life->queues[IN_ORDER], &done))
 DO(static, do_append, small_cache_append(&life->cache, life->queues[IN_ORDER], &done))
-DO(static, do_backward, small_layers_backward(&life->layers, life->queues[IN_ORDER], &done))
-DO(static, do_mha_backward, small_layers_mha_backward(&life->layers, life->queues[IN_ORDER], &done))
-DO(static, do_additive_backward, small_layers_additive_backward(&life->layers, life->queues[IN_ORDER], &done))
+DO(static, do_backward, layer_calls_backward(&life->layers, life->queues[IN_ORDER], &done))
+DO(static, do_mha_backward, layer_calls_mha_backward(&life->layers, life->queues[IN_ORDER], &done))
+DO(static, do_additive_backward, layer_calls_additive_backward(&life->layers, life->queues[IN_ORDER], &done))
 
 /* Times of a call's kernels, from beginning to end. */
 clattn_status do_timed(struct life *life)

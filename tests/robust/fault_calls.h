@@ -2,8 +2,8 @@
 #ifndef CLATTN_TESTS_ROBUST_FAULT_CALLS_H
 #define CLATTN_TESTS_ROBUST_FAULT_CALLS_H
 
+#include "layer_calls.h"
 #include "small_calls.h"
-#include "small_layers.h"
 #include "support/small_cache.h"
 
 enum { IN_ORDER, OUT_OF_ORDER, PROFILING, LIFE_QUEUES };
@@ -15,7 +15,7 @@ struct life {
     clattn_plan *plan;
     cl_command_queue queues[LIFE_QUEUES];
     struct sample_device device;
-    struct small_layers layers;
+    struct layer_calls layers;
     struct small_cache cache;
     char *text;
 };

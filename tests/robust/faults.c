@@ -88,7 +88,7 @@ static void life_begin(struct life *life, int sample, const char *strategy, enum
         make_queues_and_buffers(life);
     }
     if (needs == NEEDS_LAYERS &&
-        (!small_layers_create(&life->layers, life->context) || !small_cache_create(&life->cache, life->context))) {
+        (!layer_calls_create(&life->layers, life->context) || !small_cache_create(&life->cache, life->context))) {
         die("making the layers and the cache");
     }
 }
@@ -113,7 +113,7 @@ static int life_end(struct life *life)
         }
     }
     sample_release(&life->device);
-    small_layers_release(&life->layers);
+    layer_calls_release(&life->layers);
     small_cache_release(&life->cache);
     clattn_plan_destroy(life->plan);
     clattn_context_destroy(life->context);

@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-#include "small_layers.h"
+#include "layer_calls.h"
 #include "support/small_cache.h"
 
 struct all {
-    struct small_layers layers;
+    struct layer_calls layers;
     struct small_cache cache;
 };
 
@@ -14,15 +14,15 @@ static clattn_status run(const struct all *all, int step, cl_command_queue queue
 {
     switch (step) {
     case 0:
-        return small_layers_mha(&all->layers, queue, NULL);
+        return layer_calls_mha(&all->layers, queue, NULL);
     case 1:
-        return small_layers_additive(&all->layers, queue, NULL);
+        return layer_calls_additive(&all->layers, queue, NULL);
     case 2:
-        return small_layers_backward(&all->layers, queue, NULL);
+        return layer_calls_backward(&all->layers, queue, NULL);
     case 3:
-        return small_layers_mha_backward(&all->layers, queue, NULL);
+        return layer_calls_mha_backward(&all->layers, queue, NULL);
     case 4:
-        return small_layers_additive_backward(&all->layers, queue, NULL);
+        return layer_calls_additive_backward(&all->layers, queue, NULL);
     case 5:
         return small_cache_rotary(&all->cache, queue, NULL);
     default:
@@ -65,9 +65,9 @@ int layer_bits_compute(clattn_context *context, cl_command_queue queue, struct l
     struct all all;
     memset(&all, 0, sizeof(all));
     memset(bits, 0, sizeof(*bits));
-    const int good = small_layers_create(&all.layers, context) && small_cache_create(&all.cache, context) &&
+    const int good = layer_calls_create(&all.layers, context) && small_cache_create(&all.cache, context) &&
                      compute(&all, queue, bits);
     small_cache_release(&all.cache);
-    small_layers_release(&all.layers);
+    layer_calls_release(&all.layers);
     return good;
 }

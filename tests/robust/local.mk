@@ -1,4 +1,11 @@
-# How the programs of this folder are linked; tests/local.mk lists them.
+# Tests of what goes wrong. tests/local.mk lists them; here is how their programs are linked.
+#
+#   calls that fail       faults, file_faults, choices; calls in fault_calls, layer_calls, small_calls, file_steps*, what
+#                         makes them fail in failing_*, and, of OpenCL, in ../icd/fault_layer
+#   drivers, devices      broken_devices.sh, devices.sh
+#   memory and its ends   guards, guard_cases.sh, guard_layers.sh, large_index, oclgrind.sh
+#   many at once, often   threads, thread_sanitizer, together, soak
+#   processes             fork, kills, first_result
 
 # With the library's allocations wrapped, so that they can fail, and programs, so that they are built once.
 failing_memory = malloc calloc realloc strdup
@@ -13,12 +20,12 @@ tests_robust_faults_SOURCES = \
 	tests/robust/faults.c \
 	tests/robust/kept_programs.c \
 	tests/robust/kept_programs.h \
-	tests/robust/small_layers.c \
-	tests/robust/small_layers.h
+	tests/robust/layer_calls.c \
+	tests/robust/layer_calls.h
 
 tests_robust_soak_SOURCES = \
-	tests/robust/small_layers.c \
-	tests/robust/small_layers.h \
+	tests/robust/layer_calls.c \
+	tests/robust/layer_calls.h \
 	tests/robust/soak.c
 
 # The same of file operations, of the library and of the command, on the null driver.
@@ -38,8 +45,8 @@ tests_robust_file_faults_SOURCES = \
 tests_robust_threads_SOURCES = \
 	tests/robust/layer_bits.c \
 	tests/robust/layer_bits.h \
-	tests/robust/small_layers.c \
-	tests/robust/small_layers.h \
+	tests/robust/layer_calls.c \
+	tests/robust/layer_calls.h \
 	tests/robust/threads.c
 
 # Processes that are killed while they write programs.

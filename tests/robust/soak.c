@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "layer_calls.h"
 #include "small_calls.h"
-#include "small_layers.h"
 #include "support/small_cache.h"
 
 #define CASES_MAX 120
@@ -94,7 +94,7 @@ static struct soaked cases[CASES_MAX];
 static int case_count;
 static clattn_context *context;
 static cl_command_queue queue;
-static struct small_layers layers;
+static struct layer_calls layers;
 static struct small_cache cache;
 
 static void must(int holds, const char *what)
@@ -164,19 +164,19 @@ static void call_layer(long number)
     cl_event done = NULL;
     switch (number % 7) {
     case 0:
-        status = small_layers_mha(&layers, queue, &done);
+        status = layer_calls_mha(&layers, queue, &done);
         break;
     case 1:
-        status = small_layers_additive(&layers, queue, &done);
+        status = layer_calls_additive(&layers, queue, &done);
         break;
     case 2:
-        status = small_layers_backward(&layers, queue, &done);
+        status = layer_calls_backward(&layers, queue, &done);
         break;
     case 3:
-        status = small_layers_mha_backward(&layers, queue, &done);
+        status = layer_calls_mha_backward(&layers, queue, &done);
         break;
     case 4:
-        status = small_layers_additive_backward(&layers, queue, &done);
+        status = layer_calls_additive_backward(&layers, queue, &done);
         break;
     case 5:
         status = small_cache_rotary(&cache, queue, &done);
@@ -243,7 +243,7 @@ int main(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
     must(clattn_context_open(NULL, NULL, &context) == CLATTN_OK, "a context");
     queue = clCreateCommandQueue(clattn_context_cl(context), clattn_context_device(context), 0, NULL);
-    must(small_layers_create(&layers, context) && small_cache_create(&cache, context), "layers");
+    must(layer_calls_create(&layers, context) && small_cache_create(&cache, context), "layers");
     add_cases();
     const long round = 8L * case_count, warm = count / 10 > 3 * round ? count / 10 : 3 * round;
     for (long i = 0; i < warm; ++i) {
@@ -271,7 +271,7 @@ int main(void)
         test_call_free(&cases[i].expected);
     }
     small_cache_release(&cache);
-    small_layers_release(&layers);
+    layer_calls_release(&layers);
     clReleaseCommandQueue(queue);
     clattn_context_destroy(context);
     printf("%d passed, %d failed, 0 skipped\n", good, !good);

@@ -1,5 +1,5 @@
 /* Two rows, two columns, all inputs and weights the same few numbers. */
-#include "small_layers.h"
+#include "layer_calls.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@ static cl_mem buffer_of(clattn_context *context, size_t bytes)
     return clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, bytes, NULL, NULL);
 }
 
-int small_layers_create(struct small_layers *layers, clattn_context *context)
+int layer_calls_create(struct layer_calls *layers, clattn_context *context)
 {
     static const float zeros[NUMBERS];
     clattn_mha_problem mha = CLATTN_MHA_PROBLEM_INIT;
@@ -56,7 +56,7 @@ int small_layers_create(struct small_layers *layers, clattn_context *context)
                                 NULL, NULL) == CL_SUCCESS;
 }
 
-void small_layers_release(struct small_layers *layers)
+void layer_calls_release(struct layer_calls *layers)
 {
     const cl_mem buffers[] = { layers->numbers, layers->results, layers->workspace };
     clattn_mha_destroy(layers->mha);
@@ -71,7 +71,7 @@ void small_layers_release(struct small_layers *layers)
     }
 }
 
-clattn_status small_layers_mha(const struct small_layers *layers, cl_command_queue queue, cl_event *done)
+clattn_status layer_calls_mha(const struct layer_calls *layers, cl_command_queue queue, cl_event *done)
 {
     clattn_mha_arrays arrays = CLATTN_MHA_ARRAYS_INIT;
     const clattn_array from = { layers->numbers, 0 }, to = { layers->results, 0 };
@@ -81,7 +81,7 @@ clattn_status small_layers_mha(const struct small_layers *layers, cl_command_que
     return clattn_mha_enqueue(layers->mha, queue, &arrays, 0, NULL, done);
 }
 
-clattn_status small_layers_additive(const struct small_layers *layers, cl_command_queue queue, cl_event *done)
+clattn_status layer_calls_additive(const struct layer_calls *layers, cl_command_queue queue, cl_event *done)
 {
     clattn_additive_arrays arrays = CLATTN_ADDITIVE_ARRAYS_INIT;
     const clattn_array from = { layers->numbers, 0 }, to = { layers->results, 0 };
@@ -91,7 +91,7 @@ clattn_status small_layers_additive(const struct small_layers *layers, cl_comman
     return clattn_additive_enqueue(layers->additive, queue, &arrays, 0, NULL, done);
 }
 
-clattn_status small_layers_backward(const struct small_layers *layers, cl_command_queue queue, cl_event *done)
+clattn_status layer_calls_backward(const struct layer_calls *layers, cl_command_queue queue, cl_event *done)
 {
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
     clattn_gradients gradients = CLATTN_GRADIENTS_INIT;
@@ -104,7 +104,7 @@ clattn_status small_layers_backward(const struct small_layers *layers, cl_comman
     return clattn_enqueue_backward(layers->backward, queue, NULL, &tensors, &gradients, 0, NULL, done);
 }
 
-clattn_status small_layers_mha_backward(const struct small_layers *layers, cl_command_queue queue, cl_event *done)
+clattn_status layer_calls_mha_backward(const struct layer_calls *layers, cl_command_queue queue, cl_event *done)
 {
     clattn_mha_arrays arrays = CLATTN_MHA_ARRAYS_INIT;
     clattn_mha_gradients gradients = CLATTN_MHA_GRADIENTS_INIT;
@@ -117,7 +117,7 @@ clattn_status small_layers_mha_backward(const struct small_layers *layers, cl_co
     return clattn_mha_backward_enqueue(layers->mha_backward, queue, &arrays, &gradients, 0, NULL, done);
 }
 
-clattn_status small_layers_additive_backward(const struct small_layers *layers, cl_command_queue queue, cl_event *done)
+clattn_status layer_calls_additive_backward(const struct layer_calls *layers, cl_command_queue queue, cl_event *done)
 {
     clattn_additive_arrays arrays = CLATTN_ADDITIVE_ARRAYS_INIT;
     clattn_additive_gradients gradients = CLATTN_ADDITIVE_GRADIENTS_INIT;
