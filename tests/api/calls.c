@@ -4,7 +4,7 @@
 
 #include "api.h"
 #include "program/context.h"
-#include "robust/small_calls.h"
+#include "support/small_calls.h"
 
 #define SHAPE CLATTN_INVALID_SHAPE
 #define ARGUMENT CLATTN_INVALID_ARGUMENT

@@ -8,7 +8,7 @@
 #include "api.h"
 #include "program/embedded_cl.h"
 #include "program/program.h"
-#include "robust/small_calls.h"
+#include "support/small_calls.h"
 
 /* ---- CLATTN_DEVICE -------------------------------------------------------------------------- */
 

@@ -7,9 +7,9 @@
 #include "clattn_backward.h"
 #include "clattn_cache.h"
 #include "clattn_layers.h"
-#include "robust/small_calls.h"
 #include "support/merge_two.h"
 #include "support/small_cache.h"
+#include "support/small_calls.h"
 
 struct run {
     int sample;

@@ -8,7 +8,7 @@
 
 #include "api.h"
 #include "program/context.h"
-#include "robust/small_calls.h"
+#include "support/small_calls.h"
 
 /* Runs every sample on every strategy; outputs, gaps and inputs are checked. */
 START_TEST(test_samples)

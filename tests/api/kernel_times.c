@@ -5,9 +5,9 @@
 
 #include "api.h"
 #include "clattn_costs.h"
-#include "robust/small_calls.h"
 #include "support/merge_two.h"
 #include "support/small_cache.h"
+#include "support/small_calls.h"
 
 struct timed {
     struct test_call test;

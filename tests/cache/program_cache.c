@@ -15,7 +15,7 @@
 #include "icd/program_layer.h"
 #include "program/context.h"
 #include "program/program_file.h"
-#include "robust/small_calls.h"
+#include "support/small_calls.h"
 
 #define NOBODY 65534
 

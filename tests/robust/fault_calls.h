@@ -3,8 +3,8 @@
 #define CLATTN_TESTS_ROBUST_FAULT_CALLS_H
 
 #include "layer_calls.h"
-#include "small_calls.h"
 #include "support/small_cache.h"
+#include "support/small_calls.h"
 
 enum { IN_ORDER, OUT_OF_ORDER, PROFILING, LIFE_QUEUES };
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "clattn_costs.h"
-#include "small_calls.h"
 #include "support/merge_two.h"
+#include "support/small_calls.h"
 
 #define SECONDS 20 /* until a child counts as hanging */
 

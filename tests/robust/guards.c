@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "icd/icd_layers.h"
-#include "small_calls.h"
 #include "support/random_call.h"
+#include "support/small_calls.h"
 
 /* As tests/random_fused.sh has them. */
 #define CASES 160

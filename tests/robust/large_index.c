@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "icd/icd_layers.h"
-#include "small_calls.h"
+#include "support/small_calls.h"
 
 #define FAR ((int64_t)1 << 32) /* elements */
 

@@ -1,6 +1,6 @@
 # Tests of what goes wrong. tests/local.mk lists them; here is how their programs are linked.
 #
-#   calls that fail       faults, file_faults, choices; calls in fault_calls, layer_calls, small_calls, file_steps*, what
+#   calls that fail       faults, file_faults, choices; calls in fault_calls, layer_calls, file_steps*, what
 #                         makes them fail in failing_*, and, of OpenCL, in ../icd/fault_layer
 #   drivers, devices      broken_devices.sh, devices.sh
 #   memory and its ends   guards, guard_cases.sh, guard_layers.sh, large_index, oclgrind.sh

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "layer_calls.h"
-#include "small_calls.h"
 #include "support/small_cache.h"
+#include "support/small_calls.h"
 
 #define CASES_MAX 120
 #define GROWTH_MAX (1 << 20)

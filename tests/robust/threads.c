@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "layer_bits.h"
-#include "small_calls.h"
+#include "support/small_calls.h"
 
 #define THREADS_MAX 64
 #define CALLS_MAX 64

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "small_calls.h"
+#include "support/small_calls.h"
 
 #define WORKERS_MAX 64
 #define ROUNDS 2

@@ -17,8 +17,6 @@ libclattn_test_la_SOURCES = \
 	tests/cache/folder.h \
 	tests/icd/icd_layers.c \
 	tests/icd/icd_layers.h \
-	tests/robust/small_calls.c \
-	tests/robust/small_calls.h \
 	tests/support/append_call.c \
 	tests/support/append_call.h \
 	tests/support/append_expect.c \
@@ -87,6 +85,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/ratio.h \
 	tests/support/small_cache.c \
 	tests/support/small_cache.h \
+	tests/support/small_calls.c \
+	tests/support/small_calls.h \
 	tests/support/test_call.c \
 	tests/support/test_call.h \
 	tests/support/tolerance.c \

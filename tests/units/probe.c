@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "operation/backward.h"
-#include "robust/small_calls.h"
 #include "support/device_options.h"
 #include "support/merge_two.h"
+#include "support/small_calls.h"
 
 #define SMALL_WORK 45000
 

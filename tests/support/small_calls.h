@@ -1,9 +1,9 @@
 /* Small calls of every class of features, for tests that ask how a call fails, waits or overruns, not how
  * exact it is. */
-#ifndef CLATTN_TESTS_ROBUST_SMALL_CALLS_H
-#define CLATTN_TESTS_ROBUST_SMALL_CALLS_H
+#ifndef CLATTN_TESTS_SUPPORT_SMALL_CALLS_H
+#define CLATTN_TESTS_SUPPORT_SMALL_CALLS_H
 
-#include "support/test_call.h"
+#include "test_call.h"
 
 #define SAMPLE_PLAIN_FLOAT32 0 /* no features, float32: every strategy should take it */
 #define SAMPLE_MASKED 1        /* causal, mask, lse, grouped heads, float32 */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device_options.h"
 #include "program/gemm.h"
-#include "support/device_options.h"
 
 struct sample_row {
     const char *name;
