@@ -264,6 +264,6 @@ SPLIT_SIMT_KERNEL split_simt_combine(ATTENTION_ARGUMENTS, __global const float *
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (HAS(LSE) && is_row && item == 0) {
-        in.lse[lse_at(p, &t.s, t.b, h, i)] = seen ? maximum * LN_2 + log(sum) : -INFINITY;
+        in.lse[lse_at(p, &t.s, t.b, h, i)] = lse_of_log2(seen, maximum, sum);
     }
 }

@@ -166,7 +166,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
         all = join(all, sink);
     }
     if (HAS(LSE) && exists && get_local_id(0) == 0) {
-        in.lse[lse_at(p, &s, b, h, i)] = all.visible ? (float)(all.maximum + log(all.sum)) : -INFINITY;
+        in.lse[lse_at(p, &s, b, h, i)] = lse_of(all.visible, all.maximum, all.sum);
     }
 
     const REAL inverse = all.visible ? 1 / all.sum : 0, origin = ORIGIN(all.maximum);
