@@ -1,7 +1,9 @@
 /* Append without a device: where rows go, by hand, and what is refused. */
+#include <stddef.h>
 #include <string.h>
 
 #include "clattn_cache.h"
+#include "operation/append.h"
 #include "suite.h"
 
 #define EXPECT_OK(call) ck_assert_msg((call) == CLATTN_OK, "%s: %s", #call, clattn_last_error())
@@ -262,5 +264,25 @@ START_TEST(test_refused_blocks)
 }
 END_TEST
 
+/* Kept plans are found by it. A bit of each byte: but the size, the same of all, and what stands beside the strategy,
+ * which is kept by its name. */
+START_TEST(test_equality_sees_every_field)
+{
+    struct append_problem one, other;
+    struct scene s;
+    scene_begin(&s);
+    EXPECT_OK(append_problem_init(&one, &s.problem));
+    ck_assert_int_ne(problem_equal(&one.any, &one.any), 0);
+    for (size_t at = offsetof(clattn_append_problem, type); at < sizeof(one.p); ++at) {
+        if (at == offsetof(clattn_append_problem, strided_columns) + sizeof(one.p.strided_columns)) {
+            at = offsetof(clattn_append_problem, strategy) + sizeof(one.p.strategy);
+        }
+        other = one;
+        ((unsigned char *)&other.p)[at] ^= 1;
+        ck_assert_msg(!problem_equal(&one.any, &other.any), "byte %zu of the problem was not seen", at);
+    }
+}
+END_TEST
+
 SUITE("append", test_starts, test_rings, test_pages, test_slots, test_packed_rows, test_refused_problems,
-      test_refused_values, test_refused_blocks)
+      test_refused_values, test_refused_blocks, test_equality_sees_every_field)

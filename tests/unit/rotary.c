@@ -1,8 +1,10 @@
 /* Rotary embedding without a device: tables, the reference by hand, what is refused. */
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "clattn_cache.h"
+#include "operation/rotary.h"
 #include "suite.h"
 
 #define EXPECT_OK(call) ck_assert_msg((call) == CLATTN_OK, "%s: %s", #call, clattn_last_error())
@@ -338,5 +340,22 @@ START_TEST(test_refused_rows)
 }
 END_TEST
 
+/* Kept plans are found by it. A bit of each byte: but the size, the same of all, and the strategy, kept by its name. */
+START_TEST(test_equality_sees_every_field)
+{
+    struct rotary_problem one, other;
+    struct scene s;
+    scene_begin(&s, CLATTN_PAIRS_HALVES);
+    EXPECT_OK(rotary_problem_init(&one, &s.problem));
+    ck_assert_int_ne(problem_equal(&one.any, &one.any), 0);
+    const size_t end = offsetof(clattn_rotary_problem, strided_columns) + sizeof(one.p.strided_columns);
+    for (size_t at = offsetof(clattn_rotary_problem, type); at < end; ++at) {
+        other = one;
+        ((unsigned char *)&other.p)[at] ^= 1;
+        ck_assert_msg(!problem_equal(&one.any, &other.any), "byte %zu of the problem was not seen", at);
+    }
+}
+END_TEST
+
 SUITE("rotary", test_plain_tables, test_scalings, test_magnitudes, test_refused_tables, test_pairs,
-      test_where_rows_stand, test_only_the_difference_counts, test_refused_rows)
+      test_where_rows_stand, test_only_the_difference_counts, test_refused_rows, test_equality_sees_every_field)
