@@ -56,6 +56,9 @@ class Page(html.parser.HTMLParser):
         self.feed(text)
         for alt, caption in re.findall(r'<img[^>]* alt="([^"]*)".*?<figcaption[^>]*>(.*?)</figcaption>', text, re.S):
             check(caption in alt, f"{self.name}: a picture's words are not its caption: {alt}")
+        if self.name == pathlib.Path("lessons/index.html"):
+            for table in re.findall(r"<table>(.*?)</table>", text, re.S):
+                check("<caption>" in table, f"{self.name}: a table without a caption: {table[:80]}")
 
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)

@@ -164,6 +164,8 @@ static void tell(struct lesson_run *run, const struct study *study)
 {
     struct page *page = run->page;
     double least = INFINITY, most = 0;
+    page_table_caption(
+        page, "One call of each form; the last column is the time of additive attention over that of the dot product");
     page_row(page, "n|d|parameters: dot|additive|time: dot|additive|memory: dot|additive|slower");
     for (int i = 0; i < SWEEPS * POINTS; ++i) {
         const struct pair *p = &study->pairs[i / POINTS][i % POINTS];

@@ -133,6 +133,7 @@ static void tell(struct lesson_run *run, struct study *study)
 {
     struct page *page = run->page;
     double time[KINDS], memory[KINDS];
+    page_table_caption(page, "A call of each length: its time, the memory of its tensors, and what it needs besides");
     page_row(page, "strategy|length n|time|inputs and output|beyond them");
     for (int kind = 0; kind < KINDS; ++kind) {
         for (int i = 0; i < LENGTHS; i += 2) {
@@ -143,6 +144,7 @@ static void tell(struct lesson_run *run, struct study *study)
         }
     }
     page_table_end(page);
+    page_table_caption(page, "The power of n that fits each");
     page_row(page, "strategy|time grows as|memory grows as");
     for (int kind = 0; kind < KINDS; ++kind) {
         const int has_workspace = study->workspace_bytes[kind][LENGTHS - 1] > 0;

@@ -170,6 +170,8 @@ static clattn_status study_dimension(struct lesson_run *run, struct study *study
 static void tell(struct page *page, const struct study *study)
 {
     const int last = DIMENSIONS - 1;
+    page_table_caption(page, "Means of the norm of the Jacobian and of the lengths of dQ and dK, and the share of dead "
+                             "rows: each unscaled, beside it scaled");
     page_row(page, "dimension|Jacobian|scaled|dead rows|scaled|dQ|scaled|dK|scaled");
     for (int i = 0; i < DIMENSIONS; ++i) {
         page_row(page, "%d|%.4f|%.4f|%.1f %%|%.1f %%|%.3f|%.3f|%.3f|%.3f", dimensions[i], study->jacobian[0][i],

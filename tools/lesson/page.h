@@ -44,7 +44,7 @@ void page_formula(struct page *page, const char *text, const char *mathml);
 /* What the lesson's picture shows, for the line below it. */
 void page_picture(struct page *page, const char *format, ...) CLATTN_PRINTF(2, 3);
 
-/* What the next table shows; may be left out. */
+/* What the next table shows: its title for the eye, its name for a screen reader. */
 void page_table_caption(struct page *page, const char *format, ...) CLATTN_PRINTF(2, 3);
 
 /* A table: the first row is the header. Cells are separated by '|' in the formatted text. */

@@ -103,6 +103,8 @@ static void tell(struct lesson_run *run, const struct saturation *study)
 {
     struct page *page = run->page;
     const int last = DIMENSIONS - 1;
+    page_table_caption(page, "Means over all rows: how evenly a row of %d weights looks, and the largest of them",
+                       KEYS);
     page_row(page, "dimension|entropy, unscaled|largest weight|entropy, scaled|largest weight");
     for (int i = 0; i < DIMENSIONS; ++i) {
         page_row(page, "%d|%.3f bit|%.1f %%|%.3f bit|%.1f %%", dimensions[i], study->entropy[0][i],

@@ -129,6 +129,9 @@ static void limit_text(double limit, char *text, size_t size)
 static void tell(struct lesson_run *run, const struct study *study, double attention_error)
 {
     struct page *page = run->page;
+    page_table_caption(
+        page,
+        "Mean scores between which every weight is a number, and the largest error of one where nothing was moved");
     page_row(page, "form|type|works from a mean score of|up to|largest error at 0");
     for (int type = 0; type < 3; ++type) {
         for (enum form form = NAIVE; form < FORMS; ++form) {

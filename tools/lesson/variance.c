@@ -100,6 +100,8 @@ static void tell(struct lesson_run *run, const struct study *study)
 {
     struct page *page = run->page;
     double worst = 0;
+    page_table_caption(page,
+                       "The dot products' variance, its standard error, and what is left of it after each scaling");
     page_row(page, "dimension n|variance|standard error|after 1/sqrt(n)|after 1/n");
     for (int i = 0; i < DIMENSIONS; ++i) {
         page_row(page, "%d|%.4g|%.2g|%.4f|%.5f", dimensions[i], study->variance[RAW][i], study->error[RAW][i],
@@ -113,8 +115,8 @@ static void tell(struct lesson_run *run, const struct study *study)
     page_figure(page, fit.slope, "slope");
     page_figure(page, fit.slope_error, "slope error");
     page_figure(page, fit.r_squared, "r squared");
-    page_paragraph(page, "Fitted line: variance = %.4f n %+.3f, slope %.4f +- %.4f, R^2 = %.4f.", fit.slope,
-                   fit.intercept, fit.slope, fit.slope_error, fit.r_squared);
+    page_paragraph(page, "Fitted line: variance = %.4f n %c %.3f, slope %.4f +- %.4f, R^2 = %.4f.", fit.slope,
+                   fit.intercept < 0 ? '-' : '+', fabs(fit.intercept), fit.slope, fit.slope_error, fit.r_squared);
     page_conclusion(page,
                     "The variance of a dot product grows with the dimension, by %.4f +- %.4f a dimension; divided "
                     "by the square root of the dimension it is 1 at every dimension (at most %.1f standard errors "
