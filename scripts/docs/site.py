@@ -193,6 +193,9 @@ class Site:
             self.copy(self.source / path, self.folder)
         for path in sorted((self.source / "docs/lessons").iterdir()):
             self.copy(path, self.folder / "lessons")
+        lessons = self.folder / "lessons/index.html"  # as the command writes it, without a way back
+        lessons.write_text(lessons.read_text().replace(
+            "</head><body>", '</head><body>\n<p><a href="../index.html">clattn: the documents</a></p>', 1))
 
 
 Site(*sys.argv[1:]).make()
