@@ -111,6 +111,8 @@ static void bash_file(const struct command *command, enum option_id id)
     }
 }
 
+/* Files are left to bash, which knows quotes and blanks, where there are no words beside them. Words are never files:
+ * of a command whose name a folder has too, such as bench, bash would make "bench/". */
 static void print_bash(void)
 {
     printf("# bash completion of clattn; written by clattn completions bash\n"
@@ -147,10 +149,15 @@ static void print_bash(void)
            "        case $valued in *\"|$before|\"*) return ;; esac\n"
            "        case $files in *\"|$before|\"*) words= ;; *) words=${values:-$words} ;; esac\n"
            "        COMPREPLY=($(compgen -W \"${values:-$words}\" -- \"$word\"))\n"
-           "        [ -n \"$words\" ] || COMPREPLY+=($(compgen -f -- \"$word\"))\n"
+           "        [ -z \"$words\" ] || return\n"
+           "        if [ ${#COMPREPLY[@]} != 0 ] || ! compopt -o default 2>/dev/null; then\n"
+           "            local IFS=$'\\n'\n"
+           "            compopt -o filenames 2>/dev/null\n"
+           "            COMPREPLY+=($(compgen -f -- \"$word\"))\n"
+           "        fi\n"
            "        ;;\n"
            "    esac\n}\n"
-           "complete -o filenames -F _clattn clattn\n");
+           "complete -F _clattn clattn\n");
 }
 
 /* ---- zsh ---- */
