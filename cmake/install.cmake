@@ -73,7 +73,8 @@ if(python_is_old EQUAL 0)
     COMMAND ${CMAKE_COMMAND} -E env PYTHONDONTWRITEBYTECODE=1 ${CLATTN_PYTHON} scripts/docs/site.py .
       ${CLATTN_MADE}/docs/site
     COMMAND ${CMAKE_COMMAND} -E touch ${CLATTN_MADE}/docs/stamp
-    DEPENDS ${CLATTN_DOCS_MAKERS} ${CLATTN_DOCS_HEADERS} ${CLATTN_DOCS} HACKING.md man/clattn.1
+    DEPENDS ${CLATTN_DOCS_MAKERS} ${CLATTN_DOCS_HEADERS} ${CLATTN_DOCS} ${CLATTN_EXAMPLES} HACKING.md man/clattn.1
+      docs/lessons/index.html
     WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} VERBATIM)
   add_custom_target(clattn_docs ALL DEPENDS ${CLATTN_MADE}/docs/stamp)
   install(DIRECTORY ${CLATTN_MADE}/docs/man3/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
