@@ -30,7 +30,8 @@ nobase_dist_doc_DATA += \
 	docs/tuner.md \
 	docs/types.md \
 	docs/speed.svg \
-	docs/decode.svg
+	docs/decode.svg \
+	python/README.md
 
 # The manual pages of the functions and the site, made of the headers and these documents where there is a python3.
 docs_makers = \

@@ -57,7 +57,8 @@ class Site:
             anchor = "#" + anchor if anchor else ""
             path = re.sub(r"^(\.\./)+", "", path)
             inside = {"README.md": "readme.html", "docs/README.md": "index.html", "docs/": "index.html",
-                      "HACKING.md": "hacking.html", "NEWS": "news.html", "include/clattn.h": "api/clattn.h.html",
+                      "HACKING.md": "hacking.html", "NEWS": "news.html", "python/README.md": "python.html",
+                      "include/clattn.h": "api/clattn.h.html",
                       "include/clattn_backward.h": "api/clattn_backward.html",
                       "include/clattn_cache.h": "api/clattn_append.html",
                       "include/clattn_costs.h": "api/clattn_costs.html",
@@ -179,6 +180,7 @@ class Site:
             self.document(path, "index.html" if path.name == "README.md" else path.stem + ".html")
         self.document(self.source / "README.md", "readme.html")
         self.document(self.source / "HACKING.md", "hacking.html")
+        self.document(self.source / "python/README.md", "python.html")
         news = (self.source / "NEWS").read_text()
         self.write("news.html", "News", "<h1>News</h1>\n<pre>" + html.escape(news) + "</pre>")
         for path in sorted((self.source / "examples").glob("**/*.[ch]")):
