@@ -339,8 +339,9 @@ typedef struct clattn_problem {
     int allow_tf32;              /* type float32: nonzero: a matrix unit may round queries, keys, values and
                                   * weights to the 11 bits of tf32 before it multiplies them; sums stay
                                   * float32. 0: all 24 bits count */
-    clattn_type key_type;   /* of key; CLATTN_TYPE_NONE: `type`. Any go together, but float64 with itself only. Block */
-    clattn_type value_type; /* of value; the same.   types: head_dim, of values head_dim_v, is a multiple of 32 */
+    clattn_type key_type;   /* of key; CLATTN_TYPE_NONE: `type`. Any go together, but float64 with itself only. Of block
+                             * types head_dim is a multiple of 32 */
+    clattn_type value_type; /* the same of value, and of head_dim_v */
     clattn_type out_type;   /* of out; a floating-point type. float32 is what partial results of 16-bit inputs should
                              * be, so that merging them loses nothing */
     int64_t page_size;      /* keys of a page, >= 1, with CLATTN_WITH_PAGES; else 0 */
@@ -452,14 +453,18 @@ typedef struct clattn_call {
     int64_t bias_key_len;    /* the same for the bias */
     int has_scale;           /* 0: scale is 1 / sqrt(head_dim); 1: the next field */
     double scale;            /* any finite value, 0 and negative ones included; 0 where has_scale is 0 */
-    uint64_t dropout_seed;   /* dropout draws Philox 4x32-10 (Salmon et al., 2011): key = seed, counter */
-    uint32_t dropout_offset; /* = {j / 4, i, b * whole_heads + h, offset}, word j % 4 of the result; a weight is
-                              * kept where the word >= dropout * 2^32 */
-    int64_t first_batch;     /* where b, h, i and j of the counter begin: a call on a slice of a problem draws the */
-    int64_t first_head;      /* bits that the whole would. Nothing else depends on them: positions of causal masks, */
-    int64_t first_row;       /* windows and slopes are query_offsets'. Varlen: rows and keys count from the */
-    int64_t first_key;       /* beginning of each sequence */
-    int64_t whole_heads;     /* query heads of the whole problem; 0: of this one */
+    uint64_t dropout_seed;   /* dropout draws Philox 4x32-10 (Salmon et al., 2011): key = seed, counter =
+                              * {j / 4, i, b * whole_heads + h, offset}, word j % 4 of the result; a weight is kept
+                              * where the word >= dropout * 2^32 */
+    uint32_t dropout_offset; /* of that counter */
+    int64_t first_batch;     /* where b, h, i and j of the counter begin: a call on a slice of a problem draws the bits
+                              * that the whole would. Nothing else depends on them: positions of causal masks, windows
+                              * and slopes are query_offsets'. Varlen: rows and keys count from the beginning of each
+                              * sequence */
+    int64_t first_head;
+    int64_t first_row;
+    int64_t first_key;
+    int64_t whole_heads; /* query heads of the whole problem; 0: of this one */
 } clattn_call;
 
 #define CLATTN_CALL_INIT                                                                                               \

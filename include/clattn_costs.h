@@ -113,6 +113,7 @@ typedef struct clattn_plan_costs {
     }
 CLATTN_API void clattn_plan_costs_init(clattn_plan_costs *costs, size_t struct_size);
 
+/* What was counted when the plan was made: asks nothing of the driver. */
 CLATTN_API clattn_status clattn_plan_get_costs(const clattn_plan *plan, clattn_plan_costs *costs);
 
 /* What the planner thought of one strategy. */

@@ -3,6 +3,7 @@ of the manual pages (manual.py) and of the same as HTML (site.py)."""
 import dataclasses
 import pathlib
 import re
+import textwrap
 
 # Sections of the headers in their order, each a page: its name, and what it is about in one line.
 PAGES = {
@@ -22,6 +23,8 @@ PAGES = {
     "additive attention": ("clattn_additive", "additive attention"),
     "gradients of additive attention": ("clattn_additive_backward", "gradients of additive attention, for training"),
 }
+# Columns that a comment has, and from which on it may be that a longer word found no room.
+FULL, NEARLY_FULL = 117, 100
 OVERVIEW = ("clattn.h", "attention for every OpenCL device")
 
 
@@ -161,6 +164,63 @@ def said_of(entry):
         return ["The defaults, to start from. The function is for languages that cannot expand macros: struct_size is",
                 "sizeof the struct."]
     return entry.comment
+
+
+def indent_of(line):
+    return len(line) - len(line.lstrip())
+
+
+def goes_on(line, following):
+    """Whether the next line of a header is the rest of this one: it had no room there."""
+    if not following or indent_of(following) < indent_of(line):
+        return False
+    same = indent_of(following) == indent_of(line)
+    if same and re.search(r"\S {2,}\S", following):  # it has columns, and so begins something
+        return False
+    return len(line) + 1 + len(following.split()[0]) > (FULL if same else NEARLY_FULL)
+
+
+def fitted(lines, width):
+    """What is laid out by hand, in lines that are not wider: what does not fit goes on below its own words, which two
+    blanks or more part from what stands before them. Code and formulas, by their indent, stay as they are."""
+    if min(indent_of(line) for line in lines if line) >= 4:
+        return lines
+    out, at = [], 0
+    while at < len(lines):
+        first, at = at, at + 1
+        if len(lines[first]) <= width:
+            out.append(lines[first])
+            continue
+        while at < len(lines) and goes_on(lines[at - 1], lines[at]):
+            at += 1
+        line = " ".join([lines[first].rstrip()] + [line.strip() for line in lines[first + 1 : at]])
+        words = re.match(r"(.*\S {2,})\S", line[: width // 2])
+        below = len(words.group(1)) if words else indent_of(line)
+        below = indent_of(lines[first + 1]) if at > first + 1 else below
+        out += textwrap.wrap(line, width, subsequent_indent=" " * below, break_long_words=False,
+                             break_on_hyphens=False)
+    return out
+
+
+def fitted_code(code, width):
+    """A declaration in lines that are not wider: where one was, no comment is behind a field by columns, and those that
+    do not fit stand below theirs."""
+    if max(map(len, code.split("\n"))) <= width:
+        return code
+    out = []
+    for field, comment in re.findall(r"^(.*?)(?:/\*(.*?)\*/)?$", code, re.M | re.S):
+        said = " ".join(line.strip().removeprefix("* ") for line in comment.split("\n")).strip()
+        one_line = (field.rstrip() + " " if field.strip() else field) + f"/* {said} */"
+        if not said or len(one_line) <= width:
+            out.append(one_line if said else field)
+            continue
+        if field.strip():
+            out.append(field.rstrip())
+        indent = " " * (len(field) - len(field.lstrip()) + 4) if field.strip() else field
+        wrapped = textwrap.wrap(f"/* {said}\xa0*/", width, initial_indent=indent, subsequent_indent=indent + " * ",
+                                break_long_words=False, break_on_hyphens=False)
+        out += [line.replace("\xa0", " ") for line in wrapped]
+    return "\n".join(out)
 
 
 def signature(item):

@@ -7,6 +7,8 @@ import textwrap
 
 import header
 
+WIDTH = 73  # of a page's text on a terminal of 80 columns
+
 
 def escaped(text):
     text = text.replace("\\", "\\e")
@@ -27,7 +29,8 @@ def sentences(text):
 
 
 def literal(lines):
-    indent = min((len(line) - len(line.lstrip()) for line in lines if line), default=0)
+    indent = min(header.indent_of(line) for line in lines if line)
+    lines = header.fitted(lines, WIDTH - 6 + indent)
     return [".Bd -literal -offset indent"] + [escaped(line[indent:]) for line in lines] + [".Ed"]
 
 
@@ -65,7 +68,8 @@ def entry_text(entry):
         out += sentences(said_of_type[0])
     for item in entry.items:
         if item.kind == "type" and "{" in item.code:
-            out += [".Bd -literal", *[escaped(line) for line in item.code.split("\n")], ".Ed"]
+            code = header.fitted_code(item.code, WIDTH)
+            out += [".Bd -literal", *[escaped(line) for line in code.split("\n")], ".Ed"]
     said = described(header.blocks_of(header.said_of(entry)))
     if said:
         out += [".Pp"] if out and out[-1] == ".Ed" else []

@@ -10,6 +10,8 @@ import sys
 import header
 import markdown
 
+WIDTH = 88  # of code beside the menu, in a window of 1,100 pixels
+
 FRAME = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -136,7 +138,8 @@ class Site:
                 text = re.sub(r"\bclattn_\w+|\bCLATTN_\w+", lambda m: self.reference(m.group(0), page), text)
                 out.append(f"<p>{text}</p>")
             else:
-                indent = min(len(line) - len(line.lstrip()) for line in content if line)
+                indent = min(header.indent_of(line) for line in content if line)
+                content = header.fitted(content, WIDTH + indent)
                 out += markdown.preformatted([line[indent:] for line in content])
         return out
 
@@ -145,7 +148,7 @@ class Site:
         """As in the header; a long function with a parameter a line."""
         code = item.code.replace("CLATTN_API ", "")
         if item.kind != "function":
-            return code
+            return header.fitted_code(code, WIDTH)
         kind, parameters, said = header.signature(item)
         line = f"{kind} {item.name}(".replace("* ", "*")
         whole = line + ", ".join(parameters) + ");"

@@ -34,6 +34,10 @@ def check_manuals():
     for name in exported():
         check(re.search(rf"^\.Fo {name}$", manual(name), re.M), f"{name}: has no manual page")
     pages = [path for path in sorted((folder / "man3").glob("*.3")) if not path.read_text().startswith(".so")]
+    for path in pages:
+        declared = "\n".join(re.findall(r"^\.Bd -literal\n(.*?)^\.Ed", path.read_text(), re.S | re.M))
+        wide = [line for line in declared.split("\n") if len(line) > 73]
+        check(not wide, f"{path.name}: wider than a terminal of 80 columns: {wide}")
     for path in pages + [source / "man/clattn.1"]:
         for name, section in re.findall(r"^\.Xr (\S+) (\d)", path.read_text(), re.M):
             there = (folder / f"man3/{name}.3").exists() if section == "3" else (source / f"man/{name}.1").exists()
