@@ -13,6 +13,16 @@
 #include "reference/reference_mha.h"
 #include "reference/reference_mha_backward.h"
 
+/* How an enqueue begins: no event is left of a call that fails. */
+#define BEGIN_ENQUEUE(layer)                                                                                           \
+    do {                                                                                                               \
+        if (done) {                                                                                                    \
+            *done = NULL;                                                                                              \
+        }                                                                                                              \
+        REQUIRE(layer);                                                                                                \
+        REQUIRE(queue);                                                                                                \
+    } while (0)
+
 /* ---- multi-head ------------------------------------------------------------------------------- */
 
 clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_problem *problem, clattn_mha **mha)
@@ -45,11 +55,7 @@ const char *clattn_mha_explain(const clattn_mha *mha)
 clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue, const clattn_mha_arrays *arrays,
                                  cl_uint n_wait, const cl_event *wait, cl_event *done)
 {
-    if (done) {
-        *done = NULL;
-    }
-    REQUIRE(mha);
-    REQUIRE(queue);
+    BEGIN_ENQUEUE(mha);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
     clattn_status status = context_check(mha->context);
@@ -122,11 +128,7 @@ clattn_status clattn_mha_backward_enqueue(const clattn_mha_backward *backward, c
                                           const clattn_mha_arrays *arrays, const clattn_mha_gradients *gradients,
                                           cl_uint n_wait, const cl_event *wait, cl_event *done)
 {
-    if (done) {
-        *done = NULL;
-    }
-    REQUIRE(backward);
-    REQUIRE(queue);
+    BEGIN_ENQUEUE(backward);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
     clattn_status status = context_check(backward->context);
@@ -201,11 +203,7 @@ clattn_status clattn_additive_enqueue(const clattn_additive *additive, cl_comman
                                       const clattn_additive_arrays *arrays, cl_uint n_wait, const cl_event *wait,
                                       cl_event *done)
 {
-    if (done) {
-        *done = NULL;
-    }
-    REQUIRE(additive);
-    REQUIRE(queue);
+    BEGIN_ENQUEUE(additive);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
     clattn_status status = context_check(additive->context);
@@ -280,11 +278,7 @@ clattn_status clattn_additive_backward_enqueue(const clattn_additive_backward *b
                                                const clattn_additive_gradients *gradients, cl_uint n_wait,
                                                const cl_event *wait, cl_event *done)
 {
-    if (done) {
-        *done = NULL;
-    }
-    REQUIRE(backward);
-    REQUIRE(queue);
+    BEGIN_ENQUEUE(backward);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
     clattn_status status = context_check(backward->context);

@@ -74,24 +74,44 @@ static uint32_t unread_of(const struct backward_problem *problem)
 
 GROWTH(clattn_backward_problem, "problem", gradients, strategy, CLATTN_BACKWARD_PROBLEM_INIT);
 
+/* CLATTN_GRADIENT_* of the rows, which are named as their tensors; 0: not a gradient. */
+#define ALWAYS 0
+#define FEATURE(name) 0
+#define GRADIENT(name) CLATTN_GRADIENT_##name
+#define GRADIENT_OF_ROW(id, field, axes, element, access, place, asked_by) { asked_by, #field },
 static const struct {
     uint32_t gradient;
-    const char *name, *needs; /* what the forward must have */
-    uint32_t flag;
-} gradient_table[] = {
-    { CLATTN_GRADIENT_QUERY, "dquery", "", 0 },
-    { CLATTN_GRADIENT_KEY, "dkey", "", 0 },
-    { CLATTN_GRADIENT_VALUE, "dvalue", "", 0 },
-    { CLATTN_GRADIENT_BIAS, "dbias", "bias_type", CLATTN_FLAG_BIAS },
-    { CLATTN_GRADIENT_SLOPES, "dslopes", "CLATTN_WITH_SLOPES", CLATTN_FLAG_SLOPES },
-    { CLATTN_GRADIENT_SINKS, "dsinks", "CLATTN_WITH_SINKS", CLATTN_FLAG_SINKS },
-    { CLATTN_GRADIENT_SCALE, "dscale", "", 0 },
+    const char *name;
+} gradient_table[] = { CLATTN_GRADIENT_TENSORS(GRADIENT_OF_ROW) };
+#undef ALWAYS
+#undef FEATURE
+#undef GRADIENT
+
+#define GRADIENTS (sizeof(gradient_table) / sizeof(gradient_table[0]))
+
+/* What the forward must have. */
+static const struct {
+    uint32_t gradient, flag;
+    const char *name;
+} needed[] = {
+    { CLATTN_GRADIENT_BIAS, CLATTN_FLAG_BIAS, "bias_type" },
+    { CLATTN_GRADIENT_SLOPES, CLATTN_FLAG_SLOPES, "CLATTN_WITH_SLOPES" },
+    { CLATTN_GRADIENT_SINKS, CLATTN_FLAG_SINKS, "CLATTN_WITH_SINKS" },
 };
+
+static const char *gradient_name(uint32_t gradient)
+{
+    size_t i = 0;
+    while (i + 1 < GRADIENTS && gradient_table[i].gradient != gradient) {
+        ++i;
+    }
+    return gradient_table[i].name;
+}
 
 static uint32_t known_gradients(void)
 {
     uint32_t known = 0;
-    for (size_t i = 0; i < sizeof(gradient_table) / sizeof(gradient_table[0]); ++i) {
+    for (size_t i = 0; i < GRADIENTS; ++i) {
         known |= gradient_table[i].gradient;
     }
     return known;
@@ -167,11 +187,10 @@ static clattn_status check_gradients(const struct backward_problem *b)
     if (status != CLATTN_OK) {
         return status;
     }
-    for (size_t i = 0; i < sizeof(gradient_table) / sizeof(gradient_table[0]); ++i) {
-        if (b->gradients & gradient_table[i].gradient && gradient_table[i].flag &&
-            !(b->attention.flags & gradient_table[i].flag)) {
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); ++i) {
+        if (b->gradients & needed[i].gradient && !(b->attention.flags & needed[i].flag)) {
             return error_set(CLATTN_INVALID_ARGUMENT, "gradients 0x%x: %s needs %s in the forward problem",
-                             b->gradients, gradient_table[i].name, gradient_table[i].needs);
+                             b->gradients, gradient_name(needed[i].gradient), needed[i].name);
         }
     }
     if (b->attention.p.weights != CLATTN_WEIGHTS_NONE) {
@@ -186,13 +205,12 @@ static clattn_status resolve_types(struct backward_problem *b, clattn_type given
     const clattn_problem *p = &b->attention.p;
     const struct {
         uint32_t gradient;
-        const char *name;
         clattn_type stored, *type;
     } types[] = {
-        { CLATTN_GRADIENT_QUERY, "dquery", p->type, &b->dquery_type },
-        { CLATTN_GRADIENT_KEY, "dkey", p->key_type, &b->dkey_type },
-        { CLATTN_GRADIENT_VALUE, "dvalue", p->value_type, &b->dvalue_type },
-        { CLATTN_GRADIENT_BIAS, "dbias", p->bias_type, &b->dbias_type },
+        { CLATTN_GRADIENT_QUERY, p->type, &b->dquery_type },
+        { CLATTN_GRADIENT_KEY, p->key_type, &b->dkey_type },
+        { CLATTN_GRADIENT_VALUE, p->value_type, &b->dvalue_type },
+        { CLATTN_GRADIENT_BIAS, p->bias_type, &b->dbias_type },
     };
     const clattn_status status = gradients_check_type(given, p->type);
     if (status != CLATTN_OK) {
@@ -205,7 +223,7 @@ static clattn_status resolve_types(struct backward_problem *b, clattn_type given
             return error_set(CLATTN_INVALID_ARGUMENT,
                              "accumulate 0x%x: %s is %s, and sums in 16 bits would lose what is added; set "
                              "gradient_type to CLATTN_FLOAT32",
-                             b->accumulate, types[i].name, clattn_type_name(type));
+                             b->accumulate, gradient_name(types[i].gradient), clattn_type_name(type));
         }
     }
     return CLATTN_OK;
@@ -257,7 +275,7 @@ static void describe(const struct any_problem *any, struct text *text)
     const struct backward_problem *b = backward_problem(any);
     attention_problem_describe(any, text);
     text_append(text, "; gradients");
-    for (size_t i = 0; i < sizeof(gradient_table) / sizeof(gradient_table[0]); ++i) {
+    for (size_t i = 0; i < GRADIENTS; ++i) {
         if (b->gradients & gradient_table[i].gradient) {
             text_append(text, " %s%s", b->accumulate & gradient_table[i].gradient ? "+" : "", gradient_table[i].name);
         }

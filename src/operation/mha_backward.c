@@ -88,6 +88,7 @@ static const struct {
 };
 
 #define GRADIENTS (sizeof(gradient_table) / sizeof(gradient_table[0]))
+_Static_assert(GRADIENTS == MHA_BACKWARD_TENSOR_COUNT - MHA_DX, "each gradient has a row here");
 
 static uint32_t known_gradients(void)
 {

@@ -4,6 +4,7 @@
 #include <check.h>
 #include <complex.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,5 +236,27 @@ START_TEST(test_accumulation_needs_float32)
 }
 END_TEST
 
+/* Kept plans are found by it. A bit of each byte that the backward has beside the forward's, and one of those. */
+START_TEST(test_equality_sees_every_field)
+{
+    clattn_problem forward = CLATTN_PROBLEM_INIT;
+    clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
+    struct backward_problem one, other;
+    forward.query_len = forward.key_len = forward.head_dim = 2;
+    problem.forward = &forward;
+    ck_assert_int_eq(backward_problem_init(&one, &problem), CLATTN_OK);
+    ck_assert_int_ne(problem_equal(&one.attention.any, &one.attention.any), 0);
+    const size_t end = offsetof(struct backward_problem, dbias_type) + sizeof(one.dbias_type);
+    for (size_t at = offsetof(struct backward_problem, gradients); at < end; ++at) {
+        other = one;
+        ((unsigned char *)&other)[at] ^= 1;
+        ck_assert_msg(!problem_equal(&one.attention.any, &other.attention.any), "byte %zu was not seen", at);
+    }
+    other = one;
+    other.attention.p.key_len = 3;
+    ck_assert_int_eq(problem_equal(&one.attention.any, &other.attention.any), 0);
+}
+END_TEST
+
 #include "suite.h"
-SUITE("gradients", test_complex_step, test_refusals, test_accumulation_needs_float32)
+SUITE("gradients", test_complex_step, test_refusals, test_accumulation_needs_float32, test_equality_sees_every_field)

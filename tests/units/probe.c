@@ -8,6 +8,7 @@
  *     probe --too-large     a call that needs more memory than the device says it has must be refused
  *                           before anything is computed; prints the message
  *     probe --strategies    prints their names, a line each
+ *     probe --here          of those that take a tiny problem of some type on this device
  *     probe --gradients     the same of those that have gradients
  *     probe --is-pocl       exit status 0 when the device is PoCL's
  *     probe --devices N     there are N devices; each one, and two contexts on two of them at once
@@ -184,6 +185,20 @@ static int print_strategies(void)
     return 0;
 }
 
+static int print_strategies_here(void)
+{
+    const char *strategy;
+    clattn_context *context = open_or_die(NULL);
+    for (size_t s = 0; (strategy = sample_strategy(s)); ++s) {
+        if (strategy_takes(context, strategy, CLATTN_FLOAT32) || strategy_takes(context, strategy, CLATTN_FLOAT16) ||
+            strategy_takes(context, strategy, CLATTN_BFLOAT16)) {
+            printf("%s\n", strategy);
+        }
+    }
+    clattn_context_destroy(context);
+    return 0;
+}
+
 static int print_gradients(void)
 {
     const char *strategy;
@@ -205,6 +220,9 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--strategies") == 0) {
         return print_strategies();
+    }
+    if (argc == 2 && strcmp(argv[1], "--here") == 0) {
+        return print_strategies_here();
     }
     if (argc == 2 && strcmp(argv[1], "--gradients") == 0) {
         return print_gradients();
