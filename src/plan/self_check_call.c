@@ -129,8 +129,9 @@ static void choose_pages(struct check_call *check, int64_t keys)
 static void choose_strides(const struct check_call *check, const struct operands *operands, int id, const int64_t n[4],
                            clattn_host_tensor *tensor)
 {
-    const struct tensor_row *row = &operands->operation->rows[id];
-    const int first = check_first_of(id), is_odd = check->turn == CHECK_FEW || check->turn == CHECK_TALL;
+    const int first = check_first_of(id);
+    const struct tensor_row *row = &operands->operation->rows[first]; /* pages lie alike in all buffers of a pool */
+    const int is_odd = check->turn == CHECK_FEW || check->turn == CHECK_TALL;
     const int64_t of_block = operand_columns(operands, id);
     const int may_step = row->strides == 4 && (!row->columns || (check->problem.p.strided_columns && of_block == 1));
     const int64_t step = may_step && (check->turn == CHECK_FEW || first == TENSOR_PAGE_TABLE) ? 2 + first % 2 : 1;
