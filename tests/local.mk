@@ -79,6 +79,7 @@ test_programs = \
 	tests/unit/program_binary \
 	tests/unit/reference \
 	tests/unit/rotary \
+	tests/unit/self_check \
 	tests/unit/standard_input \
 	tests/unit/stored_types \
 	tests/unit/verdicts \

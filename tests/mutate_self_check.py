@@ -19,6 +19,7 @@ KINDS = {
     "codes": ["--codes", "1"],
     "mixed": ["--mixed", "1"],
     "slow": ["--type", "bfloat16"],
+    "tiles": [],
 }
 MORE = {"slow": {"CLATTN_TEST_SLOW_UNITS": "1"}}
 # The features that a problem must have for a mutant to change anything, by what its text speaks of; a line `with: ...`
@@ -67,7 +68,7 @@ def included(source, file, seen=None):
 
 def kernels_of_strategies(source, build):
     """The kernel files of each strategy of the library's table, which begin with its name: of several, the longest.
-    Those of a matrix unit are for devices that are not here."""
+    fused_amx has fused_simd's. Those of GPUs' matrix units are for devices that are not here."""
     probe = [str(build / "tests" / "units" / "probe"), "--strategies"]
     names = subprocess.run(probe, capture_output=True, text=True, check=True).stdout.split()
     kernels = collections.defaultdict(list)
@@ -75,11 +76,20 @@ def kernels_of_strategies(source, build):
         own = [name for name in names if path.stem == name or path.stem.startswith(name + "_")]
         if own and not path.stem.endswith("_mma"):
             kernels[max(own, key=len)].append(path.name)
+    kernels["fused_amx"] = kernels["fused_simd"]
     return kernels
 
 
+def parts_of(file):
+    """The strategies that a file's products are of, where they are of some alone."""
+    of_simd = ["fused_simd"]
+    own = {"simd_product_amx.clh": ["fused_amx"], "simd_product_fma.clh": of_simd, "simd_product_dot.clh": of_simd}
+    return own.get(file)
+
+
 def strategies_with(source, kernels, file):
-    return [s for s, own in kernels.items() if any(file in included(source, kernel) for kernel in own)]
+    found = [s for s, own in kernels.items() if any(file in included(source, kernel) for kernel in own)]
+    return [s for s in found if s in (parts_of(file) or found)]
 
 
 class Run:
@@ -118,9 +128,11 @@ class Trial:
     def by_random_problems(self, kind, strategy, features, layer):
         command = [str(self.build / "tests" / "random_calls"), "--strategy", strategy, "--seed", "5"]
         command += ["--count", str(PROBLEMS), "--work", "400000", *KINDS[kind]]
+        command += ["--type", self.tools["types"][strategy]] if strategy in self.tools["types"] else []
         features = ",".join(filter(None, [features, "decoding" if strategy.startswith("split") else ""]))
         command += ["--with", features] if features else []
         environment = dict(os.environ, **self.environment, **layer, **MORE.get(kind, {}))
+        environment.update(self.tools["units"](self.build / "tests", strategy))
         return Run(command, dict(environment, CLATTN_SELF_CHECK="always"))
 
     def by_its_judge(self, judge, layer):
@@ -177,8 +189,8 @@ def run(source, build, mutants, tools, everywhere):
     trial, texts, counts = Trial(tools, build), blocks_of(source / "tests" / "mutants.txt"), collections.Counter()
     for (judge, file, old, new), strategy in pairs_of(source, build, mutants, everywhere):
         features = features_of(texts[file, old, new], old, new)
-        equal = re.search(r"^equal: (.*)$", texts[file, old, new], re.M)
-        verdict = f"equal: {equal[1]}" if equal else trial.verdict(judge, strategy, features, old, new)
+        same = re.search(r"^(equal|bits): (.*)$", texts[file, old, new], re.M)
+        verdict = f"{same[1]}: {same[2]}" if same else trial.verdict(judge, strategy, features, old, new)
         counts[strategy, verdict.split(":")[0]] += 1
         text = new.strip().splitlines() or ["without " + old.strip().splitlines()[0]]
         print(f"{strategy:<11} {verdict:<18} [{features}] {file}: {text[0].strip()}", flush=True)

@@ -35,7 +35,7 @@ static void describe_class(const struct clattn_plan *plan, struct text *text)
         p->weights,
         p->causal,
         p->alignment,
-        at_most(p->window_left, CHECK_KEYS),
+        at_most(p->window_left, CHECK_WINDOW),
         at_most(p->window_right, CHECK_KEYS),
         at_most(p->always_visible_keys, CHECK_PINNED),
         p->softcap > 0,
@@ -167,7 +167,8 @@ clattn_status self_check(const struct clattn_plan *plan, const struct program_us
     if (of.failed || what.failed || uses->kernels.failed) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
     } else {
-        const char *const texts[] = { "five answers", of.data, uses->kernels.data ? uses->kernels.data : "" };
+        const char *const texts[] = { "five answers, what is hidden not finite", of.data,
+                                      uses->kernels.data ? uses->kernels.data : "" };
         verdicts_key(plan->context->verdicts, texts, 3, &key);
         status = try_plan(plan, &key, what.data, explain, bad);
     }

@@ -37,10 +37,11 @@ struct check_call {
 };
 
 /* Sizes, at most. Of rows and keys more than one tile of most kernels, and no multiple of any; of the long turn more
- * than two splits of keys. */
+ * than three splits of keys. */
 #define CHECK_ROWS 150
 #define CHECK_KEYS 149
-#define CHECK_LONG_KEYS 1100
+#define CHECK_LONG_KEYS 1700
+#define CHECK_WINDOW 220 /* keys before a row */
 #define CHECK_PINNED 530
 #define CHECK_PAGE_ROWS 4096 /* the largest pages, of which a check fills a few */
 
@@ -61,12 +62,35 @@ static inline int check_first_of(int id)
     return id < TENSOR_COUNT ? id : id < TENSOR_VALUE_POOL_1 ? TENSOR_KEY : TENSOR_VALUE;
 }
 
-/* Rows, or keys, of all packed sequences before sequence b. */
-int64_t check_seam(const struct check_call *check, int of_keys, int64_t b);
+static inline int check_asks(const struct check_call *check, uint32_t feature)
+{
+    return (check->problem.p.features & feature) != 0;
+}
 
-/* Which page of the pool is page n, counted over all sequences. Where a table of one line has page n of sequence b. */
+/* Rows, or keys, of all packed sequences before sequence b; the sequence of a packed row, and the row in it. */
+int64_t check_seam(const struct check_call *check, int of_keys, int64_t b);
+void check_find_packed(const struct check_call *check, int of_keys, int64_t row, int64_t *b, int64_t *i);
+int check_packs_keys(const struct check_call *check);
+
+/* What key_lengths says, which may be below 0 or beyond the keys; the keys that it leaves. */
+int64_t check_key_length(const struct check_call *check, int64_t b);
+int64_t check_seen_keys(const struct check_call *check, int64_t b);
+
+/* Where the first row of a sequence stands among the keys, where the problem lets the call say so. */
+int64_t check_query_offset(const struct check_call *check, int64_t b);
+
+/* Which page of the pool is page n, counted over all sequences. Where a table of one line has page n of sequence b, and
+ * what the table says of it. */
 int64_t check_page(const struct check_call *check, int64_t n);
 int64_t check_table_page(const struct check_call *check, int64_t b, int64_t n);
+double check_table_entry(const struct check_call *check, int64_t b, int64_t n);
+
+/* The range of a row, which may be a packed one. */
+double check_range_bound(const struct check_call *check, int is_high, int64_t b, int64_t h, int64_t row);
+
+/* Keys and values that no row of the call sees, or only some do, become NaN and infinities: all of the former, a few
+ * columns of a few of the latter. */
+clattn_status check_hide(const struct check_call *check);
 
 /* Holds the outputs against the reference. Appends the first that is wrong to `bad`. What is between the elements of
  * outputs must be as it was. */

@@ -22,6 +22,8 @@ static int64_t max64(int64_t a, int64_t b)
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
+#define MANY_PAGE_ROWS 550 /* the largest pages of turns that fill several */
+
 /* Multiply-adds that the reference may be asked for in a turn, by whose 3 nanoseconds each a check is long. */
 static const double work_most[CHECK_TURNS] = {
     [CHECK_TILES] = 4e6, [CHECK_FEW] = 1e6, [CHECK_LONG] = 3e6, [CHECK_TALL] = 2e6, [CHECK_NONE] = 1e5,
@@ -29,8 +31,8 @@ static const double work_most[CHECK_TURNS] = {
 
 int64_t check_long_keys(const clattn_problem *p)
 {
-    static const int64_t steps[] = { CHECK_LONG_KEYS, 600, 300 };
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && p->page_size <= CHECK_LONG_KEYS / 2; ++i) {
+    static const int64_t steps[] = { CHECK_LONG_KEYS, 1100, 600, 300 };
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && p->page_size <= MANY_PAGE_ROWS; ++i) {
         if (p->key_len >= steps[i]) {
             return steps[i];
         }
@@ -43,7 +45,7 @@ int check_has_turn(const struct problem *problem, enum check_turn turn)
     const clattn_problem *p = &problem->p;
     const uint32_t hiding = CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_ROW_RANGES;
     return turn == CHECK_LONG   ? check_long_keys(p) > 0
-           : turn == CHECK_TALL ? p->page_size <= CHECK_LONG_KEYS / 2
+           : turn == CHECK_TALL ? p->page_size <= MANY_PAGE_ROWS
            : turn == CHECK_NONE ? (p->features & hiding) != 0 || p->bias_type != CLATTN_TYPE_NONE
                                 : 1;
 }
@@ -87,11 +89,13 @@ static void fit(clattn_problem *p, enum check_turn turn, int64_t *rows, int64_t 
 }
 
 /* A window, a ring or a pool of the problem's size would hide what the check is to see; kernels take them as numbers of
- * the call. Of few rows a window must be narrower still to hide anything, where it moves on from key 0. */
+ * the call. Of few rows a window must be narrower still to hide anything, where it moves on from key 0. Of many keys,
+ * some splits lie between those that are always visible and a window at the end, which else reaches over two. */
 static void shrink(clattn_problem *p, enum check_turn turn, int64_t rows, int64_t keys)
 {
     const int64_t few = p->alignment == CLATTN_ALIGN_TOP_LEFT ? rows / 2 : keys / 3;
-    const int64_t left[CHECK_TURNS] = { min64(few, keys / 3), rows / 2, min64(few, CHECK_KEYS), 3, 1 };
+    const int64_t left[CHECK_TURNS] = { min64(few, keys / 3), rows / 2,
+                                        min64(few, p->always_visible_keys > 0 ? 60 : CHECK_WINDOW), 3, 1 };
     const int64_t right[CHECK_TURNS] = { rows / 4, rows / 4, min64(rows / 2, 1), 1, 1 };
     const int64_t pinned[CHECK_TURNS] = { 5, 1, p->ring > 0 ? 5 : CHECK_PINNED, 7, 1 };
     p->window_left = min64(p->window_left, left[turn]);
@@ -125,13 +129,13 @@ static void choose_pages(struct check_call *check, int64_t keys)
 
 /* Each tensor has strides of its own: of every other one the heads lie within the rows, rows are apart by another
  * number of elements for each. In some turns everything begins at odd places, and elements that may be apart are; in
- * one, heads and sequences share masks and biases. */
+ * one, heads and sequences share masks and biases, and values alone, some of which are not finite, lie even. */
 static void choose_strides(const struct check_call *check, const struct operands *operands, int id, const int64_t n[4],
                            clattn_host_tensor *tensor)
 {
     const int first = check_first_of(id);
     const struct tensor_row *row = &operands->operation->rows[first]; /* pages lie alike in all buffers of a pool */
-    const int is_odd = check->turn == CHECK_FEW || check->turn == CHECK_TALL;
+    const int is_odd = check->turn == CHECK_FEW || (check->turn == CHECK_TALL && first != TENSOR_VALUE);
     const int64_t of_block = operand_columns(operands, id);
     const int may_step = row->strides == 4 && (!row->columns || (check->problem.p.strided_columns && of_block == 1));
     const int64_t step = may_step && (check->turn == CHECK_FEW || first == TENSOR_PAGE_TABLE) ? 2 + first % 2 : 1;
@@ -238,7 +242,10 @@ clattn_status check_call_create(const struct problem *problem, enum check_turn t
     for (int id = 0; id < FORWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         status = operand_is_asked(&operands, id) ? make_tensor(check, &operands, id) : CLATTN_OK;
     }
-    return status == CLATTN_OK ? call_from_host(&check->problem, &values, &check->tensors, &check->call) : status;
+    if (status == CLATTN_OK) {
+        status = call_from_host(&check->problem, &values, &check->tensors, &check->call);
+    }
+    return status == CLATTN_OK ? check_hide(check) : status;
 }
 
 void check_call_free(struct check_call *check)

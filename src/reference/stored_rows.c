@@ -38,8 +38,7 @@ static void scale_row(const struct stored_place *at, enum tensor_id id, int64_t 
     }
 }
 
-/* Of the row that the key is in: its batch entry or page, and where it is in there. 0: nowhere. */
-static int find_row(const struct stored_place *at, int64_t *b, int64_t *row)
+int stored_row_find(const struct stored_place *at, int64_t *b, int64_t *row)
 {
     const struct problem *problem = at->problem;
     *row = key_row_of(problem, at->j);
@@ -56,7 +55,7 @@ static int find_row(const struct stored_place *at, int64_t *b, int64_t *row)
 void load_stored_row(const struct stored_place *at, enum tensor_id id, int64_t columns, double *to)
 {
     int64_t b, row;
-    if (!find_row(at, &b, &row)) {
+    if (!stored_row_find(at, &b, &row)) {
         memset(to, 0, (size_t)columns * sizeof(*to));
         return;
     }

@@ -12,6 +12,9 @@ struct stored_place {
     int64_t b, kv_head, j;
 };
 
+/* Of the row that it is in: its batch entry, or the page of the pool, and where it is in there. 0: nowhere. */
+int stored_row_find(const struct stored_place *place, int64_t *b, int64_t *row);
+
 /* Row (b, head, row) of a tensor, by its number in the call's operation, as it is stored. */
 void load_row(const struct call *call, int id, int64_t b, int64_t head, int64_t row, int64_t columns, double *to);
 

@@ -149,7 +149,7 @@ done <<EOF
 a thousandth|out|soft->row_sum *= rescale;|soft->row_sum *= rescale * 1.001f;|
 not a number|out|soft->row_sum *= rescale;|soft->row_sum = NAN;|
 the last column of each product|out|c < p->head_dim; ++c) {|c + 1 < p->head_dim; ++c) {|
-the logarithm of sums|lse|soft.row_maximum + log(soft.row_sum)|soft.row_maximum|--lse
+the logarithm of sums|lse|soft.row_maximum, soft.row_sum)|soft.row_maximum, 1)|--lse
 weights|weights|CLATTN_CL_WEIGHTS_SOFTMAX ? weight|CLATTN_CL_WEIGHTS_SOFTMAX ? 0|--weights softmax
 values of hidden keys, times 0|out|if (allowed) {|if (j >= 0) {|--key-lengths --weights softmax
 the first key of a window|out|j >= position - p->window_left|j > position - p->window_left|$wide
@@ -160,6 +160,15 @@ pages behind the pool|out|p->page_table_stride[3]] < (uint)p->pages|p->page_tabl
 the last key of a page table|out|p->pages, 0, s->key_len - 1|p->pages, 0, s->key_len - 2|--page-size 16
 sinks of rows without keys|lse|HAS(SINKS) && soft.any_allowed|HAS(SINKS)|--sinks --key-lengths --lse
 key lengths beyond the keys|out|+ b], 0, s.key_len);|+ b], -9, s.key_len + 9);|--key-lengths
+EOF
+# A value that is not finite, and that only some of a few rows do not see.
+while IFS='|' read -r strategy MUTANT_OLD MUTANT_NEW; do
+    fresh "hidden from rows of $strategy"
+    run "$builddir/clattn" explain --shape 1,2,2,3,100,24 --strategy "$strategy" --causal bottom-right
+    says "hidden from some rows of $strategy" 2 "self-check: a known answer came out wrong: out["
+done <<EOF
+staged|visible ? weight : FROM_BITS((INTV)HIDDEN_WEIGHT_BITS), row + j|visible ? weight : (REALV)0, row + j
+split_simt|!IS_HIDDEN_WEIGHT(weight);|1;
 EOF
 # Elements that are nobody's.
 fresh beside
