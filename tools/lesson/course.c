@@ -21,7 +21,8 @@ static const char style[] =
     "caption{text-align:left;max-width:86vw;color:var(--soft);padding:.3em 0}"
     "td,th{padding:.15em .8em;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}"
     "th:first-child{text-align:left}tr:first-child th{border-bottom:2px solid var(--soft);white-space:normal}"
-    "math{font-size:1.15em;margin:1em 0;overflow-x:auto}"
+    /* the padding: what scrolls sideways cuts off exponents that rise above the line */
+    "math{font-size:1.15em;margin:.6em 0;padding:.5em 0;overflow-x:auto}"
     "figure{margin:1.5em 0}img{max-width:100%;background:#fff;border-radius:4px}"
     "figcaption,.note{color:var(--soft);font-size:15px}"
     ".conclusion{border-left:4px solid var(--mark);padding-left:1em;font-weight:bold}";

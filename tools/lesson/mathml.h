@@ -12,7 +12,9 @@
 #define SUB(base, index) "<msub>" GROUP(base) GROUP(index) "</msub>"
 #define POWER(base, exponent) "<msup>" GROUP(base) GROUP(exponent) "</msup>"
 #define OVER(above, below) "<mfrac>" GROUP(above) GROUP(below) "</mfrac>"
-#define ROOT(inner) "<msqrt>" inner "</msqrt>"
+/* Not msqrt: where no font with a MATH table is installed, Chromium draws nothing of its sign. */
+#define BARRED(inner) "<mrow style=\"border-top:.07em solid\">" inner "</mrow>"
+#define ROOT(inner) GROUP("<mo form=\"prefix\" stretchy=\"false\">&#x221a;</mo>" BARRED(inner))
 #define SUM(below) "<munder><mo>&#x2211;</mo>" GROUP(below) "</munder>"
 #define PAREN(inner) GROUP(MO("(") inner MO(")"))
 #define TRANSPOSED(name) POWER(MI(name), MI("T"))
