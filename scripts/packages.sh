@@ -122,8 +122,8 @@ announce_packages() {
     set -- $names
     echo "  to install: $# packages, and what they need: $*"
     if ! may_install; then
-        printf '  Only root installs packages, and sudo is not there. Paste this line, then ./%s again:\n\n%s\n\n' \
-            "${0##*/}" "$(line_to_paste "$@")"
+        echo "  Only root installs packages, and sudo gives no root here."
+        printf '  Paste this line, then ./%s again:\n\n%s\n\n' "${0##*/}" "$(line_to_paste "$@")"
         return 1
     fi
     [ "$package_manager" != apt-get ] ||
