@@ -91,14 +91,17 @@ tests_gradients_exact_gradients_SOURCES = \
 	tests/gradients/exact_gradients.c \
 	tests/gradients/exact_others.c \
 	tests/gradients/exact_others.h \
+	tests/gradients/kind_check.c \
 	tests/gradients/kinds.c \
 	tests/gradients/kinds.h
 tests_gradients_identities_SOURCES = \
 	tests/gradients/identities.c \
+	tests/gradients/kind_check.c \
 	tests/gradients/kinds.c \
 	tests/gradients/kinds.h
 tests_gradients_two_ways_SOURCES = \
 	tests/gradients/two_ways.c \
+	tests/gradients/kind_check.c \
 	tests/gradients/kinds.c \
 	tests/gradients/kinds.h
 # Each kernel by itself, against its twin on the host.

@@ -287,6 +287,7 @@ int kind_main(int argc, char **argv, int in_bfloat16_too, void (*check)(const ch
     }
     clattn_context_destroy(kind_context);
     forget_all();
+    kind_check_forget();
     if (sums_worst > 0) {
         printf("the largest difference is %.2g of its tolerance\n", sums_worst);
     }

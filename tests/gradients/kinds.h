@@ -46,6 +46,10 @@ void kind_begin(struct gradient_call *g, const clattn_problem *problem, const ch
 /* out and lse by the reference; dout, and dlse, by `value`. 0 after a failure. */
 int kind_finish(struct gradient_call *g, test_value *value);
 
+/* Whether the last run left what the reference makes of the call. */
+int kind_check(struct gradient_call *g, struct gradient_verdict *verdict);
+void kind_check_forget(void); /* by kind_main */
+
 int kind_same_bits(const struct gradient_call *a, const struct gradient_call *b, int id);
 
 /* Sums that should be the same: within 2e-5 of the magnitudes that were added up and of 1, for float32. */

@@ -51,7 +51,19 @@ struct gradient_verdict {
     char first[300];
 };
 
-/* What the last run left, against the reference. */
+/* What the reference makes of a call; it stays where it is, for its sums point to its call. */
+struct gradient_expected {
+    struct call call;
+    struct backward_detail detail;
+};
+clattn_status gradient_call_expect(struct gradient_call *g, struct gradient_expected *expected);
+void gradient_expected_free(struct gradient_expected *expected);
+
+/* What the last run left, against that of the same call, whatever its strategy. */
+void gradient_call_judge(struct gradient_call *g, const struct gradient_expected *expected,
+                         struct gradient_verdict *verdict);
+
+/* All three. */
 clattn_status gradient_call_check(struct gradient_call *g, struct gradient_verdict *verdict);
 
 #endif

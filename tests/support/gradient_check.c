@@ -37,26 +37,41 @@ static void check_gradient(struct gradient_call *g, const struct call *call, con
     }
 }
 
-clattn_status gradient_call_check(struct gradient_call *g, struct gradient_verdict *verdict)
+clattn_status gradient_call_expect(struct gradient_call *g, struct gradient_expected *expected)
 {
     struct backward_problem problem;
-    struct call call;
-    struct backward_detail detail = { .own_forward = 0 };
-    memset(verdict, 0, sizeof(*verdict));
+    memset(expected, 0, sizeof(*expected));
     clattn_status status = backward_problem_init(&problem, &g->problem);
     if (status == CLATTN_OK) {
-        status = backward_call_from_host(&problem, &g->test.values, &g->test.tensors, &g->gradients, &call);
+        status = backward_call_from_host(&problem, &g->test.values, &g->test.tensors, &g->gradients, &expected->call);
     }
-    if (status == CLATTN_OK) {
-        status = reference_backward_detail(&problem, &call, &detail);
-    }
-    for (int id = GRADIENT_DQUERY; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
-        if (detail.sums[id].place) {
-            check_gradient(g, &call, &detail.sums[id], id, verdict);
+    return status == CLATTN_OK ? reference_backward_detail(&problem, &expected->call, &expected->detail) : status;
+}
+
+void gradient_call_judge(struct gradient_call *g, const struct gradient_expected *expected,
+                         struct gradient_verdict *verdict)
+{
+    memset(verdict, 0, sizeof(*verdict));
+    for (int id = GRADIENT_DQUERY; id < BACKWARD_TENSOR_COUNT; ++id) {
+        if (expected->detail.sums[id].place) {
+            check_gradient(g, &expected->call, &expected->detail.sums[id], id, verdict);
         }
     }
+}
+
+void gradient_expected_free(struct gradient_expected *expected)
+{
+    backward_detail_free(&expected->detail);
+}
+
+clattn_status gradient_call_check(struct gradient_call *g, struct gradient_verdict *verdict)
+{
+    struct gradient_expected expected;
+    memset(verdict, 0, sizeof(*verdict));
+    const clattn_status status = gradient_call_expect(g, &expected);
     if (status == CLATTN_OK) {
-        backward_detail_free(&detail);
+        gradient_call_judge(g, &expected, verdict);
+        gradient_expected_free(&expected);
     }
     return status;
 }

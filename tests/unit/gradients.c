@@ -244,6 +244,7 @@ START_TEST(test_equality_sees_every_field)
     struct backward_problem one, other;
     forward.query_len = forward.key_len = forward.head_dim = 2;
     problem.forward = &forward;
+    problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY;
     ck_assert_int_eq(backward_problem_init(&one, &problem), CLATTN_OK);
     ck_assert_int_ne(problem_equal(&one.attention.any, &one.attention.any), 0);
     const size_t end = offsetof(struct backward_problem, dbias_type) + sizeof(one.dbias_type);
