@@ -1,7 +1,7 @@
 /* An OpenCL layer by which the driver compiles kernels for GPUs without optimising: on a CPU they stand for what GPUs
  * compute, not for how fast, and PoCL takes up to nine times as long for them otherwise. All other kernels are built
- * as they are. make check loads it into its tests, but for those that see the kernels as users get them
- * (tests/local.mk). */
+ * as they are, gradients for GPUs too: of their large problems running took longer than compiling them well does. make
+ * check loads it into its tests, but for those that see the kernels as users get them (tests/local.mk). */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
 #include <stdio.h>
@@ -16,7 +16,6 @@ static const char *const beginnings[] = {
     "#line 1 \"fused_simt.cl\"\n",
     "#line 1 \"split_simt.cl\"\n",
     "#line 1 \"fused_mma.cl\"\n",
-    "#line 1 \"backward_simt.cl\"\n",
 };
 
 static int begins_as_one_for_gpus(const char *source)
