@@ -67,6 +67,13 @@ static void choose_lengths(const clattn_problem *p, enum check_turn turn, int64_
                                  : min64(p->key_len, most[turn][1]);
 }
 
+/* Rows that see another key than row 0 by where they stand, counted from the first: as many as reach over a block. */
+static int64_t rows_kept(const clattn_problem *p, enum check_turn turn)
+{
+    const int is_moving = p->alignment == CLATTN_ALIGN_TOP_LEFT && (p->causal || p->window_left >= 0);
+    return turn == CHECK_LONG ? 3 : turn == CHECK_TALL && is_moving ? 135 : 24;
+}
+
 /* Fewer of what costs the reference time, in the order in which they can be spared. Kernels are built for a group, not
  * for how many heads or sequences there are. */
 static void fit(clattn_problem *p, enum check_turn turn, int64_t *rows, int64_t *keys)
@@ -74,8 +81,13 @@ static void fit(clattn_problem *p, enum check_turn turn, int64_t *rows, int64_t 
     const int64_t group = p->query_heads / p->kv_heads;
     const struct {
         int64_t *extent, least;
-    } spared[] = { { rows, turn == CHECK_LONG ? 3 : 24 },   { &p->kv_heads, 1 }, { &p->batch, 1 }, { rows, 3 },
-                   { keys, turn == CHECK_LONG ? 600 : 70 }, { rows, 1 },         { keys, 40 } };
+    } spared[] = { { rows, rows_kept(p, turn) },
+                   { &p->kv_heads, 1 },
+                   { &p->batch, 1 },
+                   { rows, 3 },
+                   { keys, turn == CHECK_LONG ? 600 : 70 },
+                   { rows, 1 },
+                   { keys, 40 } };
     for (size_t i = 0; i < sizeof(spared) / sizeof(spared[0]); ++i) {
         const double cost = (double)p->batch * (double)p->kv_heads * (double)group * (double)*rows * (double)*keys *
                             (double)(p->head_dim + p->head_dim_v);
@@ -89,12 +101,13 @@ static void fit(clattn_problem *p, enum check_turn turn, int64_t *rows, int64_t 
 }
 
 /* A window, a ring or a pool of the problem's size would hide what the check is to see; kernels take them as numbers of
- * the call. Of few rows a window must be narrower still to hide anything, where it moves on from key 0. Of many keys,
- * some splits lie between those that are always visible and a window at the end, which else reaches over two. */
+ * the call. Of few rows a window must be narrower still to hide anything, where it moves on from key 0; behind all keys
+ * it begins before the last block of 96 or 128. Of many keys, some splits lie between those that are always visible and
+ * a window at the end, which else reaches over two. */
 static void shrink(clattn_problem *p, enum check_turn turn, int64_t rows, int64_t keys)
 {
-    const int64_t few = p->alignment == CLATTN_ALIGN_TOP_LEFT ? rows / 2 : keys / 3;
-    const int64_t left[CHECK_TURNS] = { min64(few, keys / 3), rows / 2,
+    const int64_t few = p->alignment == CLATTN_ALIGN_TOP_LEFT ? rows / 2 : keys * 2 / 5;
+    const int64_t left[CHECK_TURNS] = { min64(few, keys * 2 / 5), rows / 2,
                                         min64(few, p->always_visible_keys > 0 ? 60 : CHECK_WINDOW), 3, 1 };
     const int64_t right[CHECK_TURNS] = { rows / 4, rows / 4, min64(rows / 2, 1), 1, 1 };
     const int64_t pinned[CHECK_TURNS] = { 5, 1, p->ring > 0 ? 5 : CHECK_PINNED, 7, 1 };

@@ -14,6 +14,10 @@
 #define QUERY_FACTOR 6.0
 #define PEAKY_QUERY_FACTOR 60.0 /* of every seventh row, whose weight is on a few keys */
 
+/* From the first key to the last, of some rows in calls of several blocks of keys: their maxima move from block to
+ * block, and what was summed before counts for less. */
+#define RISING_LOGITS 60.0
+
 /* In [-1, 1), different for each turn, tensor and element; the same in every process. */
 static double number(const struct check_call *check, int id, int64_t i)
 {
@@ -119,6 +123,15 @@ static double not_finite(const struct check_call *check, int first, const struct
                                                                : 0;
 }
 
+/* Of few rows every third; of many a few, at both ends, where a mask or a range may leave them little. */
+static int is_rising(const struct check_call *check, const struct index *at)
+{
+    const int64_t from_last = check->call.query_len - 1 - at->i;
+    return check->turn == CHECK_LONG
+               ? (at->i + at->h) % 3 == 1
+               : check->turn == CHECK_TILES && ((at->i + at->h) % 14 == 3 || (from_last + at->h) % 14 == 3);
+}
+
 static double query_value(const struct check_call *check, const struct index *at, double value)
 {
     const struct problem *problem = &check->problem;
@@ -127,6 +140,9 @@ static double query_value(const struct check_call *check, const struct index *at
     const double factor = (at->i + at->h) % 7 == 3             ? PEAKY_QUERY_FACTOR
                           : (at->i + (int64_t)check->turn) % 2 ? EVEN_QUERY_FACTOR
                                                                : QUERY_FACTOR;
+    if (is_rising(check, at)) {
+        return at->c == 0 ? RISING_LOGITS * sqrt((double)problem->p.head_dim) : EVEN_QUERY_FACTOR * value;
+    }
     return is_infinite ? (double)INFINITY : factor * value;
 }
 
@@ -149,7 +165,8 @@ static clattn_status fill_row(const struct check_call *check, int id, struct ind
         return CLATTN_OK; /* NaN, as all memory was before */
     }
     for (at.c = 0; at.c < columns; ++at.c, ++at.all) {
-        const double value = number(check, id, at.all);
+        const int rises = first == TENSOR_KEY && at.c == 0 && check->turn != CHECK_TALL;
+        const double value = rises ? (double)stored / (double)check->call.key_len : number(check, id, at.all);
         const int is_finite = first == TENSOR_QUERY || type_is_blocks(type);
         const double special = is_finite ? 0 : not_finite(check, first, &at, b, stored);
         row[at.c] = (float)(first == TENSOR_QUERY               ? query_value(check, &at, value)
