@@ -22,15 +22,6 @@ static struct kept {
 } kept[EXPECTED_MOST];
 static size_t kept_count;
 
-/* FNV-1a. */
-static uint64_t hash_array(uint64_t hash, const struct test_array *array)
-{
-    for (size_t at = 0; array->data && at < (size_t)array->count * array->element_bytes; ++at) {
-        hash = (hash ^ array->data[at]) * 0x100000001b3u;
-    }
-    return hash;
-}
-
 static void key_of(const struct gradient_call *g, struct key *key)
 {
     memset(key, 0, sizeof(*key));
@@ -44,11 +35,10 @@ static void key_of(const struct gradient_call *g, struct key *key)
     CLATTN_GRADIENT_TENSORS(FORGET_MEMORY)
 #undef FORGET_MEMORY
     key->inputs = test_call_input_hash(&g->test);
-    for (int id = 0; id <= GRADIENT_DLSE; ++id) {
-        const int given = id == TENSOR_OUT || id == TENSOR_LSE || id >= GRADIENT_DOUT;
-        key->inputs = given ? hash_array(key->inputs, id < TENSOR_COUNT ? &g->test.arrays[id] : &g->arrays[id])
-                            : key->inputs;
-    }
+    key->inputs = test_array_hash(key->inputs, &g->test.arrays[TENSOR_OUT]);
+    key->inputs = test_array_hash(key->inputs, &g->test.arrays[TENSOR_LSE]);
+    key->inputs = test_array_hash(key->inputs, &g->arrays[GRADIENT_DOUT]);
+    key->inputs = test_array_hash(key->inputs, &g->arrays[GRADIENT_DLSE]);
 }
 
 static const struct gradient_expected *find(const struct key *key)

@@ -330,12 +330,9 @@ clattn_status gradient_call_run(clattn_context *context, struct gradient_call *g
 
 uint64_t gradient_call_hash(const struct gradient_call *g)
 {
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash = TEST_HASH_BEGIN;
     for (int id = GRADIENT_DQUERY; id < BACKWARD_TENSOR_COUNT; ++id) {
-        const struct test_array *array = &g->arrays[id];
-        for (size_t i = 0; array->data && i < (size_t)array->count * array->element_bytes; ++i) {
-            hash = (hash ^ array->data[i]) * 1099511628211u;
-        }
+        hash = test_array_hash(hash, &g->arrays[id]);
     }
     return hash;
 }

@@ -268,17 +268,20 @@ void test_call_reset_outputs(struct test_call *test)
     }
 }
 
-/* FNV-1a over the memory of the outputs, or of the inputs. */
+uint64_t test_array_hash(uint64_t hash, const struct test_array *array)
+{
+    for (size_t n = 0; array->data && n < (size_t)array->count * array->element_bytes; ++n) {
+        hash = (hash ^ array->data[n]) * 1099511628211u;
+    }
+    return hash;
+}
+
+/* Of the outputs, or of the inputs. */
 static uint64_t hash_arrays(const struct test_call *test, int outputs)
 {
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash = TEST_HASH_BEGIN;
     for (int id = 0; id < TENSOR_COUNT; ++id) {
-        const struct test_array *array = &test->arrays[id];
-        const int counts = forward_is_output(id) == outputs;
-        size_t bytes = counts ? (size_t)array->count * array->element_bytes : 0;
-        for (size_t n = 0; array->data && n < bytes; ++n) {
-            hash = (hash ^ array->data[n]) * 1099511628211u;
-        }
+        hash = forward_is_output(id) == outputs ? test_array_hash(hash, &test->arrays[id]) : hash;
     }
     return hash;
 }

@@ -88,6 +88,10 @@ clattn_status test_call_validate(struct test_call *test);
 /* Poisons the outputs again, before another run. */
 void test_call_reset_outputs(struct test_call *test);
 
+/* FNV-1a: goes on with a hash over the memory of an array, nothing where it has none. */
+#define TEST_HASH_BEGIN 14695981039346656037u
+uint64_t test_array_hash(uint64_t hash, const struct test_array *array);
+
 /* Elements outside of the tensors that are no longer poison; inputs count as a whole. */
 uint64_t test_call_input_hash(const struct test_call *test);
 uint64_t test_call_output_hash(const struct test_call *test);
