@@ -90,9 +90,8 @@ const char *sample_strategy(size_t index)
         return table_strategy(index);
     }
     snprintf(chosen, sizeof(chosen), "%s", wanted);
-    char *rest = chosen, *name;
-    while ((name = strsep(&rest, " "))) {
-        if (name[0] && index-- == 0) {
+    for (char *name = strtok(chosen, " "); name; name = strtok(NULL, " ")) {
+        if (index-- == 0) {
             return name;
         }
     }
