@@ -19,9 +19,9 @@
  *     clattn_plan_create(context, &problem, &plan);
  *     clattn_enqueue_forward(plan, queue, NULL, &tensors, 0, NULL, &done);
  *
- * Or, with plain pointers and one blocking call: clattn_attention(), clattn_forward_host(). Layers around attention are
- * in clattn_layers.h; rotary embedding and writing into a cache in clattn_cache.h; what all of it costs in
- * clattn_costs.h.
+ * Or, with plain pointers and one blocking call: clattn_attention(), clattn_forward_host(). Gradients are in
+ * clattn_backward.h; rotary embedding and writing into a cache in clattn_cache.h; what all of it costs in
+ * clattn_costs.h; multi-head layers in clattn_layers.h, additive attention in clattn_additive.h.
  *
  * The formula. For batch entry b, query head h with its key/value head g = h / (query_heads / kv_heads),
  * query row i and key j:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 
-HEADERS = ("clattn.h", "clattn_additive.h", "clattn_backward.h", "clattn_cache.h", "clattn_costs.h", "clattn_layers.h")
 STRUCT = re.compile(r"typedef struct (clattn_\w+) \{(.*?)\} \1;", re.S)
 ENUM = re.compile(r"typedef enum (clattn_\w+) \{(.*?)\} \1;", re.S)
 FUNCTION = re.compile(r"CLATTN_API\s+([\w ]+?[\s*]+)(clattn_\w+)\((.*?)\);", re.S)
@@ -80,8 +79,12 @@ def argument_type(text):
     return re.match(r"(.*?)\w*\s*(\[\d+\])?$", text, re.S)
 
 
+def headers(folder):
+    return sorted(path.name for path in folder.glob("clattn*.h"))
+
+
 def parse(folder):
-    code = "".join(without_comments((folder / name).read_text()) for name in HEADERS)
+    code = "".join(without_comments((folder / name).read_text()) for name in headers(folder))
     structs = {name: list(field_names(body)) for name, body in STRUCT.findall(code)}
     values = [word.split("=")[0].strip() for _, body in ENUM.findall(code) for word in body.split(",") if word.strip()]
     functions = {}
@@ -101,7 +104,7 @@ def measure(folder, compiler, structs, values, functions):
     lines = []
     for name, fields in structs.items():
         lines += [f"    STRUCT({name})"] + [f"    FIELD({name}, {field})" for field in fields] + ['    puts("    )),");']
-    source = PROGRAM % {"includes": "\n".join(f"#include <{h}>" for h in HEADERS), "functions": "\n".join(checks),
+    source = PROGRAM % {"includes": "\n".join(f"#include <{h}>" for h in headers(folder)), "functions": "\n".join(checks),
                         "defaults": "\n".join(f"    DEFAULTS({name}, {name.upper()}_INIT)" for name in structs
                                              if f"{name}_init" in functions),
                         "structs": "\n".join(lines), "values": "\n".join(f"    VALUE({v})" for v in values)}

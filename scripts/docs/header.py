@@ -3,6 +3,7 @@ of the manual pages (manual.py) and of the same as HTML (site.py)."""
 import dataclasses
 import pathlib
 import re
+import sys
 import textwrap
 
 # Sections of the headers in their order, each a page: its name, and what it is about in one line.
@@ -232,12 +233,22 @@ def signature(item):
     return kind.strip(), [p.strip() for p in parameters.split(",")], said
 
 
+def header_names(source):
+    """clattn.h, and the other public headers in the order in which its opening says what is in them."""
+    folder = pathlib.Path(source) / "include"
+    opening = (folder / "clattn.h").read_text().partition("*/")[0]
+    named = ["clattn.h"] + re.findall(r"\bclattn_\w+\.h\b", opening)
+    there = sorted(path.name for path in folder.glob("*.h"))
+    if sorted(named) != there:
+        sys.exit(f"include/clattn.h: its opening names {', '.join(named[1:])}, once each; it must name all of "
+                 f"{', '.join(there)}")
+    return named
+
+
 def read(source):
-    """The opening of clattn.h, and the pages of all headers."""
-    opening, pages = read_header(pathlib.Path(source) / "include/clattn.h")
-    for name in ("clattn_backward.h", "clattn_cache.h", "clattn_costs.h", "clattn_layers.h", "clattn_additive.h"):
-        pages += read_header(pathlib.Path(source) / "include" / name)[1]
-    return opening, pages
+    """The opening of clattn.h, and the pages of each header by its name."""
+    headers = {name: read_header(pathlib.Path(source) / "include" / name) for name in header_names(source)}
+    return headers["clattn.h"][0], {name: pages for name, (_, pages) in headers.items()}
 
 
 def examples_of(source, names):

@@ -117,11 +117,11 @@ def main(source, folder):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     date = re.search(r"^\.Dd (.*)$", (pathlib.Path(source) / "man/clattn.1").read_text(), re.M).group(1)
-    opening, pages = header.read(source)
+    opening, by_header = header.read(source)
+    pages = sum(by_header.values(), [])
     name, about = header.OVERVIEW
     write(folder, name, heading(name, about, [name], date) +
-          [".Sh SYNOPSIS", ".In clattn.h", ".In clattn_backward.h", ".In clattn_cache.h", ".In clattn_costs.h",
-           ".In clattn_layers.h", ".In clattn_additive.h", ".Sh DESCRIPTION"] +
+          [".Sh SYNOPSIS", *[f".In {name}" for name in by_header], ".Sh DESCRIPTION"] +
           described(header.blocks_of(opening[2:])) + see_also(pages, name))
     for page in pages:
         functions = [item.name for item in page.items("function")]

@@ -44,7 +44,10 @@ def breakable(code):
 class Site:
     def __init__(self, source, folder):
         self.source, self.folder = pathlib.Path(source), pathlib.Path(folder)
-        self.opening, self.api = header.read(source)
+        self.opening, by_header = header.read(source)
+        self.api = sum(by_header.values(), [])
+        self.of_header = {f"include/{name}": f"api/{pages[0].name}.html" for name, pages in by_header.items()}
+        self.of_header["include/clattn.h"] = f"api/{header.OVERVIEW[0]}.html"
         self.home = (self.source / "docs/README.md").read_text()
         self.known = {item.name: page.name for page in self.api for item in page.items("function", "type", "macro")}
 
@@ -60,12 +63,7 @@ class Site:
             path = re.sub(r"^(\.\./)+", "", path)
             inside = {"README.md": "readme.html", "docs/README.md": "index.html", "docs/": "index.html",
                       "HACKING.md": "hacking.html", "NEWS": "news.html", "python/README.md": "python.html",
-                      "include/clattn.h": "api/clattn.h.html",
-                      "include/clattn_backward.h": "api/clattn_backward.html",
-                      "include/clattn_cache.h": "api/clattn_append.html",
-                      "include/clattn_costs.h": "api/clattn_costs.html",
-                      "include/clattn_layers.h": "api/clattn_mha.html",
-                      "include/clattn_additive.h": "api/clattn_additive.html", "": page}.get(path)
+                      **self.of_header, "": page}.get(path)
             path = path.removeprefix("docs/")
             if path.startswith("examples/") and path.endswith((".c", ".h")):
                 inside = path + ".html"

@@ -49,13 +49,12 @@ def grow(match):
 def main():
     include, older, newer = map(pathlib.Path, sys.argv[1:])
     structs = 0
-    for name in ("clattn.h", "clattn_additive.h", "clattn_backward.h", "clattn_cache.h", "clattn_costs.h",
-                 "clattn_layers.h"):
-        text = (include / name).read_text()
+    for path in sorted(include.glob("clattn*.h")):
+        text = path.read_text()
         structs += len(STRUCT.findall(text))
         for folder, change in ((older, cut), (newer, grow)):
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(STRUCT.sub(change, text))
+            (folder / path.name).write_text(STRUCT.sub(change, text))
     print(f"{structs} structs")
     return structs < 30  # all that begin with struct_size, or the pattern is wrong
 
