@@ -59,22 +59,20 @@ typedef int8_t clattn_i8;
 
 typedef struct clattn_params {
     CLATTN_FORWARD_TENSORS(CLATTN_PLACE_ROW)
-    clattn_i64 scale_f64, softcap_f64, keep_scale_f64; /* bit patterns of doubles, for REAL = double */
-    float scale, softcap; /* softcap 0: none */
-    float keep_scale;     /* 1 / (1 - dropout) */
+    /* PARAM_REAL of types.clh: the bits of a double where the type is float64, else of a float in the lower half. */
+    clattn_i64 scale_real, softcap_real; /* softcap 0: none */
+    clattn_i64 keep_scale_real;          /* 1 / (1 - dropout) */
     int batch, query_heads, kv_heads;
     int query_len, key_len; /* of this call; varlen: the longest that is computed */
     int head_dim, head_dim_v;
     int mask_key_len, bias_key_len; /* <= key_len */
-    int alignment;                  /* CLATTN_CL_ALIGN_*; top left when nothing needs one */
     int window_left, window_right;  /* -1: no bound */
     int always_visible_keys;
     int page_size, pages; /* keys of a page, pages of the pool */
-    int key_scale_rows, key_scale_columns; /* stored rows, columns that share a scale; all: CLATTN_ALL_SHARE */
-    int value_scale_rows, value_scale_columns;
     int ring; /* rows kept of a sequence; 0: all */
     clattn_u32 flags; /* CLATTN_FLAG_* */
-    int bias_type, weights;
+    clattn_i8 alignment; /* CLATTN_CL_ALIGN_*; top left when nothing needs one */
+    clattn_i8 bias_type, weights, unused;
     clattn_u32 dropout_threshold; /* a weight is dropped where the word is below it */
     clattn_u32 dropout_seed[2], dropout_offset;
     clattn_u32 first_plane, first_row, first_key; /* what dropout counts from: a call may be a slice of a problem */

@@ -152,7 +152,7 @@ INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, cons
             in->lse[lse_at(p, &rows->s, rows->b, rows->h, row)] =
                 saw ? (top + WEIGHT_SHIFT + log2(total * exp2(-WEIGHT_SHIFT))) * LN_2 : -INFINITY;
         }
-        factor[slot] = carry / total * (ASKS(DROPOUT) ? p->keep_scale : 1);
+        factor[slot] = carry / total * (ASKS(DROPOUT) ? PARAM_REAL(p, keep_scale) : 1);
         factor[slot] = keeps ? factor[slot] : 0;
         sees |= (uint)saw << slot;
     }
@@ -201,7 +201,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const int there = at.rows.s.key_len; /* in tiles, so that more of them are whole; from `high` on they are hidden */
     int from = low;
     /* Scores in units of log2. Above 0 the softmax multiplies by it on its way. */
-    const float log2_of_score = CHANGES_SCORES ? LOG2_E : p->scale * LOG2_E;
+    const float log2_of_score = CHANGES_SCORES ? LOG2_E : PARAM_REAL(p, scale) * LOG2_E;
     const int folds = log2_of_score > 0;
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];

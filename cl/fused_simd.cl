@@ -51,7 +51,7 @@ static inline float16 finish_rows(const clattn_params *p, const attention_buffer
         t->row_sum[v] = t->row_sum[v] * kept + exp2_16(sink - top);
         t->row_maximum[v] = top;
     }
-    kept *= HAS(DROPOUT) ? p->keep_scale : 1.0f;
+    kept *= HAS(DROPOUT) ? PARAM_REAL(p, keep_scale) : 1.0f;
     return t->seen[v] & t->kept[v] ? kept / t->row_sum[v] : (float16)0.0f;
 }
 

@@ -26,19 +26,21 @@ AGREES(CLATTN_CL_WEIGHTS_LOGITS, CLATTN_WEIGHTS_LOGITS);
 AGREES(CLATTN_CL_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_SOFTMAX);
 _Static_assert(sizeof(clattn_params) % 8 == 0, "kernels and host must agree on the layout");
 
-static clattn_i64 bits_of(double value)
+/* As PARAM_REAL of cl/types.clh reads it. */
+static clattn_i64 real_bits(clattn_type type, double value)
 {
+    const float rounded = (float)value;
+    clattn_u32 single;
     clattn_i64 bits;
+    memcpy(&single, &rounded, sizeof(single));
     memcpy(&bits, &value, sizeof(bits));
-    return bits;
+    return type == CLATTN_FLOAT64 ? bits : (clattn_i64)single;
 }
 
 static void fill_dropout(const clattn_problem *p, const struct call *call, clattn_params *params)
 {
-    double keep_scale = 1.0 / (1.0 - p->dropout);
     double threshold = ceil(p->dropout * 4294967296.0);
-    params->keep_scale = (float)keep_scale;
-    params->keep_scale_f64 = bits_of(keep_scale);
+    params->keep_scale_real = real_bits(p->type, 1.0 / (1.0 - p->dropout));
     params->dropout_threshold = threshold > 4294967295.0 ? 4294967295u : (clattn_u32)threshold;
     params->dropout_seed[0] = (clattn_u32)call->dropout_seed;
     params->dropout_seed[1] = (clattn_u32)(call->dropout_seed >> 32);
@@ -59,10 +61,8 @@ void params_fill(const struct problem *problem, const struct call *call, clattn_
 void params_fill_values(const struct problem *problem, const struct call *call, clattn_params *params)
 {
     const clattn_problem *p = &problem->p;
-    params->scale = (float)call->scale;
-    params->scale_f64 = bits_of(call->scale);
-    params->softcap = (float)p->softcap;
-    params->softcap_f64 = bits_of(p->softcap);
+    params->scale_real = real_bits(p->type, call->scale);
+    params->softcap_real = real_bits(p->type, p->softcap);
     params->batch = (int)p->batch;
     params->query_heads = (int)p->query_heads;
     params->kv_heads = (int)p->kv_heads;
@@ -72,19 +72,15 @@ void params_fill_values(const struct problem *problem, const struct call *call, 
     params->head_dim_v = (int)p->head_dim_v;
     params->mask_key_len = (int)call->mask_key_len;
     params->bias_key_len = (int)call->bias_key_len;
-    params->alignment = p->alignment == CLATTN_ALIGN_UNSET ? CLATTN_CL_ALIGN_TOP_LEFT : (int)p->alignment;
+    params->alignment = (clattn_i8)(p->alignment == CLATTN_ALIGN_UNSET ? CLATTN_ALIGN_TOP_LEFT : p->alignment);
     params->window_left = (int)p->window_left;
     params->window_right = (int)p->window_right;
     params->always_visible_keys = (int)p->always_visible_keys;
     params->page_size = (int)p->page_size;
     params->pages = (int)p->pages;
-    params->key_scale_rows = scale_share(p->key_scale_rows);
-    params->key_scale_columns = scale_share(p->key_scale_columns);
-    params->value_scale_rows = scale_share(p->value_scale_rows);
-    params->value_scale_columns = scale_share(p->value_scale_columns);
     params->ring = (int)p->ring;
     params->flags = problem->flags;
-    params->bias_type = (int)p->bias_type;
-    params->weights = (int)p->weights;
+    params->bias_type = (clattn_i8)p->bias_type;
+    params->weights = (clattn_i8)p->weights;
     fill_dropout(p, call, params);
 }

@@ -64,7 +64,7 @@ void append_type_options(const struct problem *problem, struct text *options)
     }
 }
 
-static void append_scale_options(const struct problem *problem, struct text *options)
+void append_scale_options(const struct problem *problem, struct text *options)
 {
     const clattn_problem *p = &problem->p;
     if (problem->flags & (CLATTN_FLAG_KEY_SCALES | CLATTN_FLAG_VALUE_SCALES)) {

@@ -46,6 +46,9 @@ void append_pool_options(const struct problem *problem, struct text *options);
 /* Appends " -D RING=1" where rows are a ring that turns. */
 void append_ring_options(const struct problem *problem, struct text *options);
 
+/* Appends how many rows and columns share a scale, where keys or values have scales. */
+void append_scale_options(const struct problem *problem, struct text *options);
+
 /* For kernels that read keys and values as floats, in rows one behind the other or in pages. 0: they are codes, or a
  * ring; appends one sentence that says so. */
 int attention_reads_rows(const struct problem *problem, struct text *why);

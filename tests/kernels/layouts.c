@@ -72,13 +72,12 @@ struct row {
 /* clang-format off */
 static const struct row rows[] = {
     STRUCT(clattn_params) CLATTN_FORWARD_TENSORS(FIELDS_OF_ROW)
-    PARAM(scale_f64) PARAM(softcap_f64) PARAM(keep_scale_f64) PARAM(scale) PARAM(softcap) PARAM(keep_scale)
+    PARAM(scale_real) PARAM(softcap_real) PARAM(keep_scale_real)
     PARAM(batch) PARAM(query_heads) PARAM(kv_heads) PARAM(query_len) PARAM(key_len) PARAM(head_dim)
-    PARAM(head_dim_v) PARAM(mask_key_len) PARAM(bias_key_len) PARAM(alignment) PARAM(window_left)
-    PARAM(window_right) PARAM(always_visible_keys) PARAM(page_size) PARAM(pages) PARAM(key_scale_rows)
-    PARAM(key_scale_columns) PARAM(value_scale_rows) PARAM(value_scale_columns) PARAM(ring) PARAM(flags)
-    PARAM(bias_type)
-    PARAM(weights) PARAM(dropout_threshold) PARAM(dropout_seed) PARAM(dropout_offset) PARAM(first_plane)
+    PARAM(head_dim_v) PARAM(mask_key_len) PARAM(bias_key_len) PARAM(window_left)
+    PARAM(window_right) PARAM(always_visible_keys) PARAM(page_size) PARAM(pages) PARAM(ring) PARAM(flags)
+    PARAM(alignment) PARAM(bias_type) PARAM(weights) PARAM(unused)
+    PARAM(dropout_threshold) PARAM(dropout_seed) PARAM(dropout_offset) PARAM(first_plane)
     PARAM(first_row) PARAM(first_key) PARAM(whole_heads)
 
     STRUCT(clattn_pools) POOLS(key_shift) POOLS(value_shift) POOLS(pages) POOLS(key_shift_high) POOLS(value_shift_high)
