@@ -64,7 +64,7 @@ void append_type_options(const struct problem *problem, struct text *options)
     }
 }
 
-void append_scale_options(const struct problem *problem, struct text *options)
+static void append_scale_options(const struct problem *problem, struct text *options)
 {
     const clattn_problem *p = &problem->p;
     if (problem->flags & (CLATTN_FLAG_KEY_SCALES | CLATTN_FLAG_VALUE_SCALES)) {
@@ -114,18 +114,15 @@ int attention_fits_vectors(const clattn_context *context, const clattn_problem *
     return 0;
 }
 
-void append_pool_options(const struct problem *problem, struct text *options)
+void append_storage_options(const struct problem *problem, struct text *options)
 {
     if (problem->flags & CLATTN_FLAG_POOLS) {
         text_append(options, " -D POOLS=%d", pools_of(&problem->p));
     }
-}
-
-void append_ring_options(const struct problem *problem, struct text *options)
-{
     if (problem->flags & CLATTN_FLAG_RING) {
         text_append(options, " -D RING=1");
     }
+    append_scale_options(problem, options);
 }
 
 static void append_page_options(const clattn_problem *problem, struct text *options)
@@ -138,7 +135,5 @@ static void append_page_options(const clattn_problem *problem, struct text *opti
 void append_kv_options(const struct problem *problem, struct text *options)
 {
     append_page_options(&problem->p, options);
-    append_pool_options(problem, options);
-    append_ring_options(problem, options);
-    append_scale_options(problem, options);
+    append_storage_options(problem, options);
 }

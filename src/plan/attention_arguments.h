@@ -28,8 +28,11 @@ size_t attention_arguments(const clattn_params *params, const clattn_pools *pool
 /* Appends "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are others. */
 void append_type_options(const struct problem *problem, struct text *options);
 
-/* Appends how keys and values lie: " -D PAGED=1 -D PAGE_SIZE=16" in pages, " -D POOLS=2" in several buffers, rings, and
- * how many rows and columns share a scale. */
+/* Appends how keys and values lie, but for their pages: " -D POOLS=2" in several buffers, " -D RING=1" in a ring that
+ * turns, and how many rows and columns share a scale, where they have scales. */
+void append_storage_options(const struct problem *problem, struct text *options);
+
+/* The same, behind " -D PAGED=1 -D PAGE_SIZE=16" for keys and values in pages. */
 void append_kv_options(const struct problem *problem, struct text *options);
 
 /* Appends what kernels that are made for one problem know of it: FLAGS, BIAS_TYPE, STRIDED_COLUMNS and head dims. */
@@ -39,15 +42,6 @@ void append_problem_options(const struct problem *problem, struct text *options)
  * in 32 bits. 0: appends one sentence why not. */
 int attention_fits_vectors(const clattn_context *context, const clattn_problem *problem, int columns_most,
                            struct text *why);
-
-/* Appends " -D POOLS=2" where the pages lie in two buffers, and nothing where they lie in one. */
-void append_pool_options(const struct problem *problem, struct text *options);
-
-/* Appends " -D RING=1" where rows are a ring that turns. */
-void append_ring_options(const struct problem *problem, struct text *options);
-
-/* Appends how many rows and columns share a scale, where keys or values have scales. */
-void append_scale_options(const struct problem *problem, struct text *options);
 
 /* For kernels that read keys and values as floats, in rows one behind the other or in pages. 0: they are codes, or a
  * ring; appends one sentence that says so. */

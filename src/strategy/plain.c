@@ -58,9 +58,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     struct text options = TEXT_INIT;
     append_type_options(problem, &options);
     text_append(&options, " -D PAGED=%d -D ABSENT=0x%xu", problem->p.page_size > 0, ~problem->flags & RARE_FEATURES);
-    append_pool_options(problem, &options);
-    append_ring_options(problem, &options);
-    append_scale_options(problem, &options);
+    append_storage_options(problem, &options);
     text_append(&options, "%s", wants_registers ? " -cl-intel-256-GRF-per-thread" : "");
     clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
                                           : program_kernel(context, "plain.cl", options.data, "plain", &state->kernel);
