@@ -22,6 +22,7 @@ enum check_turn {
     CHECK_LONG,  /* few rows, many blocks and splits of keys, most of them behind a window or a range, and many holes */
     CHECK_TALL, /* more rows than keys, so that some see none; values that are not finite; broadcast masks and biases */
     CHECK_NONE, /* nothing to see, where a mask, a bias or lengths can have it so */
+    CHECK_DROPPED, /* hardly a weight is kept, where there is dropout, of logits that are not all finite */
     CHECK_TURNS
 };
 

@@ -26,7 +26,8 @@ static int64_t max64(int64_t a, int64_t b)
 
 /* Multiply-adds that the reference may be asked for in a turn, by whose 3 nanoseconds each a check is long. */
 static const double work_most[CHECK_TURNS] = {
-    [CHECK_TILES] = 4e6, [CHECK_FEW] = 1e6, [CHECK_LONG] = 3e6, [CHECK_TALL] = 2e6, [CHECK_NONE] = 1e5,
+    [CHECK_TILES] = 4e6, [CHECK_FEW] = 1e6,  [CHECK_LONG] = 3e6,
+    [CHECK_TALL] = 2e6,  [CHECK_NONE] = 1e5, [CHECK_DROPPED] = 1e5,
 };
 
 int64_t check_long_keys(const clattn_problem *p)
@@ -47,7 +48,7 @@ int check_has_turn(const struct problem *problem, enum check_turn turn)
     return turn == CHECK_LONG   ? check_long_keys(p) > 0
            : turn == CHECK_TALL ? p->page_size <= MANY_PAGE_ROWS
            : turn == CHECK_NONE ? (p->features & hiding) != 0 || p->bias_type != CLATTN_TYPE_NONE
-                                : 1;
+                                : turn != CHECK_DROPPED || p->dropout > 0;
 }
 
 static int64_t tall_keys(const clattn_problem *p, int64_t rows)
@@ -59,7 +60,7 @@ static void choose_lengths(const clattn_problem *p, enum check_turn turn, int64_
 {
     static const int64_t most[CHECK_TURNS][2] = {
         [CHECK_TILES] = { 70, CHECK_KEYS }, [CHECK_FEW] = { 9, 67 }, [CHECK_LONG] = { 5, CHECK_LONG_KEYS },
-        [CHECK_TALL] = { CHECK_ROWS, 0 },   [CHECK_NONE] = { 2, 5 },
+        [CHECK_TALL] = { CHECK_ROWS, 0 },   [CHECK_NONE] = { 2, 5 }, [CHECK_DROPPED] = { 4, 11 },
     };
     *rows = min64(p->query_len, most[turn][0]);
     *keys = turn == CHECK_TALL   ? tall_keys(p, *rows)
@@ -102,20 +103,22 @@ static void fit(clattn_problem *p, enum check_turn turn, int64_t *rows, int64_t 
 
 /* A window, a ring or a pool of the problem's size would hide what the check is to see; kernels take them as numbers of
  * the call. Of few rows a window must be narrower still to hide anything, where it moves on from key 0; behind all keys
- * it begins before the last block of 96 or 128. Of many keys, some splits lie between those that are always visible and
- * a window at the end, which else reaches over two. */
+ * it begins before the last block of 96 or 128. Keys that are always visible are more than one tile, and between them
+ * and a window at the end lie others, of many keys some splits; else it reaches over two. */
 static void shrink(clattn_problem *p, enum check_turn turn, int64_t rows, int64_t keys)
 {
-    const int64_t few = p->alignment == CLATTN_ALIGN_TOP_LEFT ? rows / 2 : keys * 2 / 5;
-    const int64_t left[CHECK_TURNS] = { min64(few, keys * 2 / 5), rows / 2,
-                                        min64(few, p->always_visible_keys > 0 ? 60 : CHECK_WINDOW), 3, 1 };
-    const int64_t right[CHECK_TURNS] = { rows / 4, rows / 4, min64(rows / 2, 1), 1, 1 };
-    const int64_t pinned[CHECK_TURNS] = { 5, 1, p->ring > 0 ? 5 : CHECK_PINNED, 7, 1 };
+    const int64_t few = min64(p->alignment == CLATTN_ALIGN_TOP_LEFT ? rows / 2 : keys * 2 / 5, keys * 2 / 5);
+    const int has_gap = p->always_visible_keys > 0 && p->ring == 0;
+    const int64_t left[CHECK_TURNS] = {
+        has_gap ? keys / 11 : few, rows / 2, min64(few, p->always_visible_keys > 0 ? 60 : CHECK_WINDOW), 3, 1, 3
+    };
+    const int64_t right[CHECK_TURNS] = { rows / 4, rows / 4, min64(rows / 2, 1), 1, 1, 1 };
+    const int64_t pinned[CHECK_TURNS] = { has_gap ? keys / 2 : 5, 1, has_gap ? CHECK_PINNED : 5, 7, 1, 1 };
     p->window_left = min64(p->window_left, left[turn]);
     p->window_right = min64(p->window_right, right[turn]);
     p->always_visible_keys = min64(p->always_visible_keys, pinned[turn]);
-    if (p->dropout > 0 && turn == CHECK_TALL) { /* infinite keys are dropped, and seen */
-        p->dropout = 0.5;
+    if (p->dropout > 0 && (turn == CHECK_TALL || turn == CHECK_DROPPED)) { /* infinite keys are dropped, and seen */
+        p->dropout = turn == CHECK_TALL ? 0.5 : 0.98;
     }
     if (p->ring > 0) {
         p->ring = max64(min64(p->ring, min64(keys, CHECK_KEYS) / 2), p->always_visible_keys + 1);

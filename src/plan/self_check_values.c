@@ -116,7 +116,8 @@ static double not_finite(const struct check_call *check, int first, const struct
     const clattn_problem *p = &check->problem.p;
     const int is_here = check->turn == CHECK_TALL && b == p->batch - 1 && at->h == p->kv_heads - 1;
     if (first == TENSOR_KEY) {
-        return check->turn == CHECK_TALL && p->dropout > 0 && row % 5 == 2 && at->c == 0 ? (double)INFINITY : 0;
+        const int may_drop = p->dropout > 0 && (check->turn == CHECK_TALL || check->turn == CHECK_DROPPED);
+        return may_drop && row % 5 == 2 && at->c == 0 ? (double)INFINITY : 0;
     }
     return is_here && row == 5 && at->c == 0                   ? (double)NAN
            : is_here && row == 9 && at->c == p->head_dim_v - 1 ? (double)INFINITY

@@ -251,5 +251,53 @@ START_TEST(test_splits_are_left_out_behind_pinned_keys)
 }
 END_TEST
 
+/* A kernel leaves out tiles between those of keys that are always visible and the window of a block of rows, but not
+ * the second of them. */
+START_TEST(test_pinned_keys_reach_beyond_a_tile)
+{
+    const int64_t length[2] = { 45, 200 }, tile_keys = 64, block_rows = 64;
+    struct problem problem;
+    struct check_call check;
+    make_problem(&problem, 2, length, 1);
+    problem.p.always_visible_keys = 109;
+    problem.p.window_left = 40;
+    begin(&problem, CHECK_TILES, &check);
+    const clattn_problem *p = &check.problem.p;
+    const int64_t last = check.call.query_len - 1, first = last < block_rows ? 0 : last / block_rows * block_rows;
+    const int64_t window_low = first + check.call.key_len - check.call.query_len - p->window_left;
+    ck_assert_int_gt(p->always_visible_keys, tile_keys);
+    ck_assert_int_gt(window_low, p->always_visible_keys);
+    check_call_free(&check);
+}
+END_TEST
+
+/* Some row sees keys, has dropped all of them, and their sum is no number: out is 0. */
+START_TEST(test_some_rows_drop_all_keys)
+{
+    const int64_t length[2] = { 5, 40 };
+    for (int kind = 0; kind < HIDING; ++kind) {
+        struct problem problem;
+        struct check_call check;
+        double out[4 * HEAD_DIM], lse[4];
+        int64_t allowed[4];
+        int found = 0;
+        make_problem(&problem, kind, length, 1);
+        ck_assert(!check_has_turn(&problem, CHECK_DROPPED));
+        problem.p.dropout = 0.1;
+        ck_assert(check_has_turn(&problem, CHECK_DROPPED));
+        begin(&problem, CHECK_DROPPED, &check);
+        ck_assert_int_le(check.call.query_len, 4);
+        const struct reference_detail detail = { .out = out, .lse = lse, .allowed_keys = allowed };
+        ck_assert_int_eq(reference_forward_detail(&check.problem, &check.call, &detail), CLATTN_OK);
+        for (int64_t i = 0; i < check.call.query_len; ++i) {
+            found += allowed[i] > 0 && !isfinite(lse[i]) && out[i * HEAD_DIM + 1] == 0;
+        }
+        ck_assert_msg(found > 0, "%s: no row drops all of its keys", hiding[kind].name);
+        check_call_free(&check);
+    }
+}
+END_TEST
+
 SUITE("self_check", test_some_rows_do_not_see_what_is_not_finite, test_most_outputs_are_finite,
-      test_ranges_show_what_is_wrong_with_their_bounds, test_splits_are_left_out_behind_pinned_keys)
+      test_ranges_show_what_is_wrong_with_their_bounds, test_splits_are_left_out_behind_pinned_keys,
+      test_pinned_keys_reach_beyond_a_tile, test_some_rows_drop_all_keys)
