@@ -110,14 +110,15 @@ static int is_unseen(const struct check_call *check, int64_t b, int64_t row)
 }
 
 /* Of some values that are seen, one is NaN and one infinite, in columns of their own; where they may be dropped, so are
- * some keys. */
+ * some keys, and where hardly one is kept all of them. */
 static double not_finite(const struct check_call *check, int first, const struct index *at, int64_t b, int64_t row)
 {
     const clattn_problem *p = &check->problem.p;
-    const int is_here = check->turn == CHECK_TALL && b == p->batch - 1 && at->h == p->kv_heads - 1;
+    const int is_dropped = check->turn == CHECK_DROPPED, is_tall = check->turn == CHECK_TALL;
+    const int is_here = (is_tall || is_dropped) && b == p->batch - 1 && at->h == p->kv_heads - 1;
     if (first == TENSOR_KEY) {
-        const int may_drop = p->dropout > 0 && (check->turn == CHECK_TALL || check->turn == CHECK_DROPPED);
-        return may_drop && row % 5 == 2 && at->c == 0 ? (double)INFINITY : 0;
+        const int is_one = is_dropped || (is_tall && p->dropout > 0 && row % 5 == 2);
+        return is_one && at->c == 0 ? (double)INFINITY : 0;
     }
     return is_here && row == 5 && at->c == 0                   ? (double)NAN
            : is_here && row == 9 && at->c == p->head_dim_v - 1 ? (double)INFINITY
@@ -133,11 +134,18 @@ static int is_rising(const struct check_call *check, const struct index *at)
                : check->turn == CHECK_TILES && ((at->i + at->h) % 14 == 3 || (from_last + at->h) % 14 == 3);
 }
 
+/* Of one row in the call with infinite values, where a few rows have several keys; else of one head of several. */
+static int has_infinite_logits(const struct check_call *check, const struct index *at)
+{
+    const int64_t rows = check->call.query_len, heads = check->problem.p.query_heads;
+    return rows > 2 ? check->turn == CHECK_TALL && at->i == rows / 2 && at->h == 0
+                    : check->turn == CHECK_FEW && at->i == 0 && at->h == heads - 1 && heads > 1;
+}
+
 static double query_value(const struct check_call *check, const struct index *at, double value)
 {
     const struct problem *problem = &check->problem;
-    const int is_infinite = check->turn == CHECK_TALL && at->i == check->call.query_len / 2 && at->h == 0 &&
-                            at->c == 0 && check->call.query_len > 2 && problem->p.softcap == 0;
+    const int is_infinite = at->c == 0 && problem->p.softcap == 0 && has_infinite_logits(check, at);
     const double factor = (at->i + at->h) % 7 == 3             ? PEAKY_QUERY_FACTOR
                           : (at->i + (int64_t)check->turn) % 2 ? EVEN_QUERY_FACTOR
                                                                : QUERY_FACTOR;

@@ -134,6 +134,28 @@ int dropped_rows_are_zero(struct exact *e)
     return compare(e, &p, put_scores, zero_or_kind_differs, has_zeros_and_nans);
 }
 
+/* All logits are -infinity, and a column of values has a NaN. */
+static void put_no_sums(struct test_call *test)
+{
+    for (int64_t n = 0; n < 4; ++n) {
+        const int64_t b = n / 2, h = n % 2;
+        for (int64_t i = 0; i < test->problem.query_len; ++i) {
+            test_call_set(test, TENSOR_QUERY, b, h, i, 3, 1);
+        }
+        for (int64_t j = 0; j < test->problem.key_len; ++j) {
+            test_call_set(test, TENSOR_KEY, b, h, j, 3, (double)-INFINITY);
+        }
+        test_call_set(test, TENSOR_VALUE, b, h, 7, 5, (double)NAN);
+    }
+}
+
+int dropped_values_count_0_times(struct exact *e)
+{
+    clattn_problem p = exact_problem(e, 2, 2, 2, 40, 150, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
+    p.dropout = 0.98;
+    return compare(e, &p, put_no_sums, zero_or_kind_differs, has_zeros_and_nans);
+}
+
 /* Columns 1 to 4 of head 0 have +infinity, -infinity, both, and NaN, at keys that, where the call is causal, only
  * later rows see. */
 static void put_values(struct test_call *test)

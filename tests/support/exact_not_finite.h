@@ -7,6 +7,7 @@
 
 /* A row all of whose weights are dropped is 0, whatever its scores; a dropped value still counts, 0 times. */
 int dropped_rows_are_zero(struct exact *e);
+int dropped_values_count_0_times(struct exact *e);
 
 /* However weights are split into parts, an infinite value that is seen makes an infinite output, and no NaN; a row
  * that does not see it stays finite. */
