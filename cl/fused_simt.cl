@@ -387,8 +387,8 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         }
         const clattn_i64 out_at =
             out_row_at(p, &at.rows.s, at.rows.b, at.rows.h, i) + first_column * COLUMN_STRIDE(out);
-        /* All dropped: 0, whatever the sum, but for a NaN that came of a value. */
         row_sum[r] = KEPT && top == -INFINITY ? 0 : row_sum[r];
+        /* All dropped: 0, whatever the sum, but for a NaN that came of a value. */
         const REAL factor = (seen >> (KEPT + r)) & 1 ? carry / row_sum[r] : 0;
         FOR_COLUMNS {
             const int column = OUTPUT_COLUMN(at.x, c);
