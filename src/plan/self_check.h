@@ -73,12 +73,18 @@ int64_t check_seam(const struct check_call *check, int of_keys, int64_t b);
 void check_find_packed(const struct check_call *check, int of_keys, int64_t row, int64_t *b, int64_t *i);
 int check_packs_keys(const struct check_call *check);
 
+/* Of many keys of the long turn, so many that some rows see none of the last split. */
+int64_t check_before_last_split(int64_t keys);
+
 /* What key_lengths says, which may be below 0 or beyond the keys; the keys that it leaves. */
 int64_t check_key_length(const struct check_call *check, int64_t b);
 int64_t check_seen_keys(const struct check_call *check, int64_t b);
 
 /* Where the first row of a sequence stands among the keys, where the problem lets the call say so. */
 int64_t check_query_offset(const struct check_call *check, int64_t b);
+
+/* One of a whole split of keys that rows see and whose logits are all -infinity, of the last head of the long turn. */
+int check_is_lost_key(const struct check_call *check, int64_t b, int64_t kv_head, int64_t j);
 
 /* Which page of the pool is page n, counted over all sequences. Where a table of one line has page n of sequence b, and
  * what the table says of it. */

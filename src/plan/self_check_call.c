@@ -110,10 +110,25 @@ static void shrink(clattn_problem *p, enum check_turn turn, int64_t rows, int64_
     const int64_t few = min64(p->alignment == CLATTN_ALIGN_TOP_LEFT ? rows / 2 : keys * 2 / 5, keys * 2 / 5);
     const int has_gap = p->always_visible_keys > 0 && p->ring == 0;
     const int64_t left[CHECK_TURNS] = {
-        has_gap ? keys / 11 : few, rows / 2, min64(few, p->always_visible_keys > 0 ? 60 : CHECK_WINDOW), 3, 1, 3
+        [CHECK_TILES] = has_gap ? keys / 11 : few,
+        [CHECK_FEW] = rows / 2,
+        [CHECK_LONG] = min64(few, p->always_visible_keys > 0 ? 60 : CHECK_WINDOW),
+        [CHECK_TALL] = 3,
+        [CHECK_NONE] = 1,
+        [CHECK_DROPPED] = 3,
     };
-    const int64_t right[CHECK_TURNS] = { rows / 4, rows / 4, min64(rows / 2, 1), 1, 1, 1 };
-    const int64_t pinned[CHECK_TURNS] = { has_gap ? keys / 2 : 5, 1, has_gap ? CHECK_PINNED : 5, 7, 1, 1 };
+    const int64_t right[CHECK_TURNS] = {
+        [CHECK_TILES] = rows / 4, [CHECK_FEW] = rows / 4, [CHECK_LONG] = min64(rows / 2, 1),
+        [CHECK_TALL] = 1,         [CHECK_NONE] = 1,       [CHECK_DROPPED] = 1,
+    };
+    const int64_t pinned[CHECK_TURNS] = {
+        [CHECK_TILES] = has_gap ? keys / 2 : 5,
+        [CHECK_FEW] = 1,
+        [CHECK_LONG] = has_gap ? CHECK_PINNED : 5,
+        [CHECK_TALL] = 7,
+        [CHECK_NONE] = 1,
+        [CHECK_DROPPED] = 1,
+    };
     p->window_left = min64(p->window_left, left[turn]);
     p->window_right = min64(p->window_right, right[turn]);
     p->always_visible_keys = min64(p->always_visible_keys, pinned[turn]);
@@ -197,7 +212,7 @@ static void choose_values(const struct check_call *check, int64_t rows, int64_t 
     values->query_len = rows;
     values->key_len = keys;
     const int64_t fewer = keys > 2 ? keys - keys / 5 - 1 : keys, hardly_fewer = keys - keys / 20;
-    values->mask_key_len = turn == CHECK_TILES ? fewer : turn == CHECK_LONG ? hardly_fewer : keys;
+    values->mask_key_len = turn == CHECK_TILES ? fewer : turn == CHECK_LONG ? check_before_last_split(keys) : keys;
     values->bias_key_len = turn == CHECK_FEW ? fewer : turn == CHECK_TALL ? hardly_fewer : keys;
     values->has_scale = 1;
     values->scale = 0.9 / sqrt((double)p->head_dim);

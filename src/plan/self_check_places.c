@@ -2,7 +2,9 @@
 #include "base/checked_math.h"
 #include "plan/self_check.h"
 
-#define HOLES_APART 97 /* keys: a hole begins, or ends, blocks of 16, 32, 64, 96 and 128 of them */
+#define LONG_SPLIT_KEYS 512  /* what kernels for few rows deal out at once, or a multiple of that */
+#define SHORT_SPLIT_KEYS 128 /* the same where there are fewer keys */
+#define HOLES_APART 97       /* keys: a hole begins, or ends, blocks of 16, 32, 64, 96 and 128 of them */
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -12,6 +14,12 @@ static int64_t min64(int64_t a, int64_t b)
 static int64_t max64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
+}
+
+int64_t check_before_last_split(int64_t keys)
+{
+    const int64_t split = keys > LONG_SPLIT_KEYS ? LONG_SPLIT_KEYS : SHORT_SPLIT_KEYS;
+    return max64((keys - 1) / split * split - 8, keys / 2);
 }
 
 /* ---- sequences ------------------------------------------------------------------------------ */
@@ -62,13 +70,13 @@ int64_t check_key_length(const struct check_call *check, int64_t b)
     case CHECK_FEW:
         return b == 0 ? keys - keys / 9 - 1 : -3;
     case CHECK_LONG:
-        return b == 0 ? keys - keys / 30 : keys / 3;
+        return b == 0 ? check_before_last_split(keys) : keys / 3;
     case CHECK_TALL:
         return b == 0 && check->problem.p.batch > 1 ? 0 : keys + 7;
     case CHECK_NONE:
         return b == 0 ? 0 : -5;
-    default:
-        return b == 0 ? keys - keys / 9 - 1 : keys;
+    default: /* a sequence alone ends before the last split, else one reaches into it */
+        return b == 0 ? keys - keys / (check->problem.p.batch > 1 ? 9 : 6) - 1 : keys;
     }
 }
 
@@ -101,6 +109,17 @@ static void span_of_row(const struct check_call *check, int64_t b, int64_t i, in
     *last = keys - 1;
     *last = p->causal ? min64(*last, position) : *last;
     *last = p->window_right >= 0 ? min64(*last, position + p->window_right) : *last;
+}
+
+int check_is_lost_key(const struct check_call *check, int64_t b, int64_t kv_head, int64_t j)
+{
+    const clattn_problem *p = &check->problem.p;
+    int64_t first, last;
+    if (check->turn != CHECK_LONG || p->ring > 0 || b != p->batch - 1 || kv_head != p->kv_heads - 1) {
+        return 0;
+    }
+    span_of_row(check, b, check->call.query_len / 2, &first, &last);
+    return j / LONG_SPLIT_KEYS == last / LONG_SPLIT_KEYS - 1;
 }
 
 /* ---- pages ---------------------------------------------------------------------------------- */
@@ -163,12 +182,15 @@ struct row {
     int64_t b, h, i;
 };
 
-/* Over many blocks of keys, ranges of the first row and of the first head begin later than others. */
+/* Over many blocks of keys, ranges of the first row and of the first head begin later than others, and those of the
+ * first row end before the last split. */
 static double long_bound(int is_high, const struct row *at, int64_t first, int64_t last)
 {
     const int64_t quarter = max64(last - first, 0) / 4;
     const int64_t low = first + (at->h % 2 ? quarter / 3 : 2 * quarter) + (at->i == 0 ? quarter / 2 : 0);
-    return (double)(is_high ? last + 1 - (37 * at->i + 11 * at->h) % 97 % (quarter + 1) : low + at->i);
+    const int64_t high = at->i == 0 && at->h % 2 == 0 ? max64(check_before_last_split(last + 1), low + quarter / 2)
+                                                      : last + 1 - (37 * at->i + 11 * at->h) % 97 % (quarter + 1);
+    return (double)(is_high ? high : low + at->i);
 }
 
 /* Both ends are cut by a few keys; some rows have none, one key, or more than there are. */

@@ -109,6 +109,9 @@ static int is_unseen(const struct check_call *check, int64_t b, int64_t row)
     return b < 0 || row >= check_seen_keys(check, b) || (p->ring > 0 && row >= p->ring);
 }
 
+/* The column that makes the logits of lost keys -infinity: negative in queries, infinite in these keys. */
+#define LOST_COLUMN 1
+
 /* Of some values that are seen, one is NaN and one infinite, in columns of their own; where they may be dropped, so are
  * some keys, and where hardly one is kept all of them. */
 static double not_finite(const struct check_call *check, int first, const struct index *at, int64_t b, int64_t row)
@@ -118,7 +121,8 @@ static double not_finite(const struct check_call *check, int first, const struct
     const int is_here = (is_tall || is_dropped) && b == p->batch - 1 && at->h == p->kv_heads - 1;
     if (first == TENSOR_KEY) {
         const int is_one = is_dropped || (is_tall && p->dropout > 0 && row % 5 == 2);
-        return is_one && at->c == 0 ? (double)INFINITY : 0;
+        const int is_lost = at->c == LOST_COLUMN && check_is_lost_key(check, b, at->h, row);
+        return (is_one && at->c == 0) || is_lost ? (double)INFINITY : 0;
     }
     return is_here && row == 5 && at->c == 0                   ? (double)NAN
            : is_here && row == 9 && at->c == p->head_dim_v - 1 ? (double)INFINITY
@@ -149,6 +153,7 @@ static double query_value(const struct check_call *check, const struct index *at
     const double factor = (at->i + at->h) % 7 == 3             ? PEAKY_QUERY_FACTOR
                           : (at->i + (int64_t)check->turn) % 2 ? EVEN_QUERY_FACTOR
                                                                : QUERY_FACTOR;
+    value = check->turn == CHECK_LONG && at->c == LOST_COLUMN ? -fabs(value) : value;
     if (is_rising(check, at)) {
         return at->c == 0 ? RISING_LOGITS * sqrt((double)problem->p.head_dim) : EVEN_QUERY_FACTOR * value;
     }
