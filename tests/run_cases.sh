@@ -5,15 +5,18 @@
 # check.py judge every output, the gradients of strategies that have any. plain, reference and auto take every case,
 # staged all but pages; what another strategy declines is skipped. Strategies that compile for each problem compute
 # the cases that stand for all, those for GPUs the fewest of them: of a CPU's, auto has all. CLATTN_TEST_LONG: all;
-# CLATTN_TEST_CHOOSE=cover: the others those that stand for all too. The last line is
+# CLATTN_TEST_CHOOSE=cover: the others those that stand for all too. In make check, whose quick layer compiles without
+# optimising, auto has the cases that stand for all as users get them, and all by the layer. The last line is
 # "N passed, N failed, N skipped" over all strategies. srcdir and builddir say where the sources and tests/solve_cases
 # are (default: here).
 set -u
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 case ${OPENCL_LAYERS:-} in
-*/quick_layer.so) unset OPENCL_LAYERS ;; # the kernels are those that users get
+*/quick_layer.so) quick=$OPENCL_LAYERS ;;
+*) quick='' ;;
 esac
+[ -z "$quick" ] || unset OPENCL_LAYERS # the kernels are those that users get
 cases=$srcdir/tests/cases
 # shellcheck disable=SC2046 # one word a strategy
 [ $# -gt 0 ] || set -- reference auto $("$builddir/tests/units/probe" --strategies | grep -v /)
@@ -27,13 +30,12 @@ python=$(command -v python3) || {
 produced=$(mktemp -d)
 trap 'rm -rf "$produced"' EXIT
 passed=0 failed=0 skipped=0
-for strategy; do
-    choose=${CLATTN_TEST_CHOOSE:-all}
-    case $strategy in
-    fused_simd | split | fused_amx) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=cover ;;
-    *_simt | *_mma) [ -n "${CLATTN_TEST_LONG:-}" ] || choose=few ;;
-    esac
-    "$builddir/tests/solve_cases" "$cases" "$produced/$strategy" --strategy "$strategy" --choose "$choose" || {
+# judge STRATEGY CHOOSE [VARIABLE=VALUE...]: computes those cases in that environment, and counts.
+judge() {
+    strategy=$1 choose=$2
+    shift 2
+    rm -rf "${produced:?}/$strategy"
+    env "$@" "$builddir/tests/solve_cases" "$cases" "$produced/$strategy" --strategy "$strategy" --choose "$choose" || {
         echo "FAIL $strategy: solve_cases ended with status $?"
         failed=$((failed + 1))
     }
@@ -63,6 +65,20 @@ for strategy; do
     skipped=$((skipped + declined))
     case " reference auto $here " in
     *" $strategy "*) [ "${counts% *}" != 0 ] || { echo "FAIL $strategy: computed no case"; failed=$((failed + 1)); } ;;
+    esac
+}
+
+wanted=${CLATTN_TEST_CHOOSE:-all} cover=cover few=few
+[ -z "${CLATTN_TEST_LONG:-}" ] || cover=$wanted few=$wanted quick=''
+for strategy; do
+    case $strategy in
+    fused_simd | split | fused_amx) judge "$strategy" "$cover" ;;
+    *_simt | *_mma) judge "$strategy" "$few" ${quick:+OPENCL_LAYERS="$quick"} ;;
+    auto)
+        [ -z "$quick" ] || judge auto cover
+        judge auto "$wanted" ${quick:+OPENCL_LAYERS="$quick" QUICK_LAYER_ALL=1}
+        ;;
+    *) judge "$strategy" "$wanted" ;;
     esac
 done
 echo "$passed passed, $failed failed, $skipped skipped"
