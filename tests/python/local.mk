@@ -13,6 +13,7 @@ EXTRA_DIST += \
 	tests/python/test_models.py \
 	tests/python/test_opinfo.py \
 	tests/python/test_package.py \
+	tests/python/test_process.py \
 	tests/python/test_pytorch.py \
 	tests/python/test_readers.py \
 	tests/python/test_silence.py \
