@@ -1,8 +1,8 @@
 /* An OpenCL layer by which the driver compiles kernels without optimising. Those for GPUs always: on a CPU they stand
  * for what GPUs compute, not for how fast, and PoCL takes up to nine times as long for them otherwise; but not their
- * gradients, of whose large problems running took longer than compiling them well does. All others where QUICK_LAYER_ALL
- * is set, which tests do that are not about kernels: those for CPUs take PoCL three times as long otherwise. make check
- * loads it into its tests (tests/local.mk). */
+ * gradients, of whose large problems running took longer than compiling them well does. All others where
+ * QUICK_LAYER_ALL is set, which tests do that are not about kernels: those for CPUs take PoCL three times as long
+ * otherwise. make check loads it into its tests (tests/local.mk). */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
 #include <stdio.h>
