@@ -15,9 +15,11 @@ static void layer_path(const char *name, char *path, size_t size)
 
 void layer_request(const char *name)
 {
-    char path[4096];
+    char path[4096], layers[8192];
     layer_path(name, path, sizeof(path));
-    setenv("OPENCL_LAYERS", path, 1);
+    const char *loaded = getenv("OPENCL_LAYERS");
+    snprintf(layers, sizeof(layers), "%s%s%s", loaded ? loaded : "", loaded && *loaded ? ":" : "", path);
+    setenv("OPENCL_LAYERS", layers, 1);
 }
 
 void *layer_symbol(const char *name, const char *symbol)

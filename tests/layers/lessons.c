@@ -158,7 +158,7 @@ static int learn(const struct lesson *lesson, struct lesson_run *run)
         }
         page_free(run->page);
         chart_free(run->chart);
-        sleep(FIRST_PAUSE_S << (done - 1));
+        sleep((unsigned)(FIRST_PAUSE_S << (done - 1)));
     }
 }
 

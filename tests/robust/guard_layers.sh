@@ -6,9 +6,9 @@ set -eu
 : "${builddir:=.}"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 : "${CLATTN_TEST_LAYER_CALLS:=12}"
-OPENCL_LAYERS=$builddir/tests/icd/.libs/guard_layer.so
-export OPENCL_LAYERS CLATTN_TEST_LAYER_CALLS
-[ -f "$OPENCL_LAYERS" ] || { echo "no $OPENCL_LAYERS"; exit 1; }
+guard=$builddir/tests/icd/.libs/guard_layer.so
+[ -f "$guard" ] || { echo "no $guard"; exit 1; }
+export OPENCL_LAYERS="${OPENCL_LAYERS:+$OPENCL_LAYERS:}$guard" CLATTN_TEST_LAYER_CALLS
 passed=0 failed=0
 for name in mha mha_gradients additive additive_gradients; do
     # A fault ends a program without its last line.
