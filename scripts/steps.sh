@@ -96,14 +96,20 @@ progress_of() {
         END { print substr(said == "" ? last : said, 1, 30) }'
 }
 
-# start_beside COMMAND...: runs these, each as a step, one after another beside the steps that follow; report_beside
-# waits for one. What is not over when the script ends, or fails, is ended with it.
+# start_beside COMMAND...: runs these, each as a step, one after another beside the steps that follow, and beside what
+# was started so before; report_beside waits for one. What is not over when the script ends, or fails, is ended with it.
 start_beside() {
     mkdir -p "$logs"
-    rm -f "$logs"/beside-*.ended
+    for command; do
+        rm -f "$logs/beside-$command.ended"
+    done
     run_beside "$@" &
-    beside=$!
-    trap 'kill "$beside" 2>/dev/null || true' EXIT # it may be over, and a trap's failure is the script's
+    for command; do
+        echo $! >"$logs/beside-$command.process"
+    done
+    beside="${beside:-} $!"
+    # shellcheck disable=SC2086 # numbers of processes
+    trap 'kill $beside 2>/dev/null || true' EXIT # they may be over, and a trap's failure is the script's
     trap 'exit 130' INT TERM HUP
 }
 
@@ -119,15 +125,20 @@ run_beside() {
     done
 }
 
+# wait_beside COMMAND: until that is over, or was ended.
+wait_beside() {
+    while [ ! -e "$logs/beside-$1.ended" ]; do
+        kill -0 "$(cat "$logs/beside-$1.process")" 2>/dev/null || return 0
+        sleep 1
+    done
+}
+
 # report_beside NAME WHAT_TO_DO COMMAND: what step would print of it, and do. Its seconds are its own, not those of
 # waiting for it.
 report_beside() {
     step_title=$1 what_to_do=$2 step_log=$logs/beside-$3.log
     step_name "$step_title"
-    while [ ! -e "$logs/beside-$3.ended" ]; do
-        kill -0 "$beside" 2>/dev/null || [ -e "$logs/beside-$3.ended" ] || break
-        sleep 1
-    done
+    wait_beside "$3"
     read -r step_status step_started step_ended <"$logs/beside-$3.ended" || step_status=1
     report_step "$3"
     step_ended=
