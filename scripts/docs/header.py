@@ -1,6 +1,7 @@
 """Reads the public headers: their sections, and in each the declarations with the comments above them. The one source
 of the manual pages (manual.py) and of the same as HTML (site.py)."""
 import dataclasses
+import itertools
 import pathlib
 import re
 import sys
@@ -183,9 +184,9 @@ def goes_on(line, following):
 
 def fitted(lines, width):
     """What is laid out by hand, in lines that are not wider: what does not fit goes on below its own words, which two
-    blanks or more part from what stands before them. Code and formulas, by their indent, stay as they are."""
+    blanks or more part from what stands before them. Code and formulas, known by their indent, break elsewhere."""
     if min(indent_of(line) for line in lines if line) >= 4:
-        return lines
+        return fitted_formulas(lines, width)
     out, at = [], 0
     while at < len(lines):
         first, at = at, at + 1
@@ -200,6 +201,58 @@ def fitted(lines, width):
         below = indent_of(lines[first + 1]) if at > first + 1 else below
         out += textwrap.wrap(line, width, subsequent_indent=" " * below, break_long_words=False,
                              break_on_hyphens=False)
+    return out
+
+
+def depths(line):
+    """How many brackets are open at each character."""
+    return list(itertools.accumulate((c in "([") - (c in ")]") for c in line))
+
+
+def broken(line, width, more_width):
+    """A line in lines, each broken where the fewest brackets are open."""
+    out = []
+    while len(line) > width:
+        depth = depths(line)
+        blanks = [at for at, c in enumerate(line) if c == " " and line[:at].strip()]
+        fitting = [at for at in blanks if at <= width] or blanks[:1]
+        if not fitting:
+            break
+        best = min(fitting, key=lambda at: (at < width // 2, depth[at], -at))
+        out.append(line[:best].rstrip())
+        line, width = line[best:].strip(), more_width
+    return out + [line]
+
+
+def fitted_formulas(lines, width):
+    """Code and formulas in lines that are not wider: those beside others, which three blanks or more part, go below
+    them, and what they say of a word stays beside it; what is still too wide breaks at a blank."""
+    out, at = [], 0
+    while at < len(lines):
+        first, at = at, at + 1
+        while at < len(lines) and depths(" ".join(lines[first:at]) + " ")[-1] > 0:
+            at += 1
+        if all(len(line) <= width for line in lines[first:at]):
+            out += lines[first:at]
+            continue
+        indent = indent_of(lines[first])
+        line = " ".join([lines[first].strip()] + [line.strip() for line in lines[first + 1 : at]])
+        parts = re.split(r" {3,}(?![ =])", line)
+        said_of_word = len(parts) > 1 and re.fullmatch(r"\w+", parts[0])
+        if said_of_word:
+            column = indent + line.index(parts[1])
+            parts[:2] = [parts[0].ljust(column - indent) + parts[1]]
+        out.append(" " * indent)
+        for number, part in enumerate(parts):
+            begin = column if said_of_word else indent if " = " in part else indent + 4
+            if number and len(out[-1]) + 3 + len(part) <= width:
+                out[-1] += "   " + part
+                continue
+            begin, goes_on = (begin, begin + 4) if number else (indent, column if said_of_word else indent + 4)
+            first_line, *more = broken(part, width - begin, width - goes_on)
+            out += [] if number == 0 else [""]
+            out[-1] = " " * begin + first_line
+            out += [" " * goes_on + line for line in more]
     return out
 
 
