@@ -18,9 +18,11 @@ static const char style[] =
     "linear-gradient(to right,var(--line),transparent) 0 0/1em 100% scroll,"
     "linear-gradient(to left,var(--line),transparent) 100% 0/1em 100% scroll;background-repeat:no-repeat}"
     "table{border-collapse:collapse;font:14px/1.5 Helvetica,Arial,sans-serif;margin:1em 0}"
-    "caption{text-align:left;max-width:86vw;color:var(--soft);padding:.3em 0}"
+    "caption{text-align:left;max-width:86vw;position:sticky;left:0;color:var(--soft);padding:.3em 0}"
     "td,th{padding:.15em .8em;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}"
-    "th:first-child{text-align:left}tr:first-child th{border-bottom:2px solid var(--soft);white-space:normal}"
+    /* the first column stays where a table goes on */
+    "th:first-child{text-align:left;position:sticky;left:0;background:var(--paper)}"
+    "tr:first-child th{border-bottom:2px solid var(--soft);white-space:normal}"
     /* the padding: what scrolls sideways cuts off exponents that rise above the line */
     "math{font-size:1.15em;margin:.6em 0;padding:.5em 0;overflow-x:auto}"
     "figure{margin:1.5em 0}img{max-width:100%;background:#fff;border-radius:4px}"
