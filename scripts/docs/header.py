@@ -226,7 +226,7 @@ def broken(line, width, more_width):
 
 def fitted_formulas(lines, width):
     """Code and formulas in lines that are not wider: those beside others, which three blanks or more part, go below
-    them, and what they say of a word stays beside it; what is still too wide breaks at a blank."""
+    them, but what is said of a word stays beside it; what is still too wide breaks at a blank."""
     out, at = [], 0
     while at < len(lines):
         first, at = at, at + 1
@@ -245,7 +245,7 @@ def fitted_formulas(lines, width):
         out.append(" " * indent)
         for number, part in enumerate(parts):
             begin = column if said_of_word else indent if " = " in part else indent + 4
-            if number and len(out[-1]) + 3 + len(part) <= width:
+            if number and " = " not in part and len(out[-1]) + 3 + len(part) <= width:
                 out[-1] += "   " + part
                 continue
             begin, goes_on = (begin, begin + 4) if number else (indent, column if said_of_word else indent + 4)
