@@ -8,6 +8,7 @@
 #include "document.h"
 #include "library.h"
 #include "number.h"
+#include "system.h"
 
 enum shown { ALWAYS, WITH_BACKWARD, WITH_READ };
 
@@ -36,13 +37,39 @@ static const struct column {
     { "read_min_ms", 6, "read ms", 8, 4, NULL, AT(read.min_ms), WITH_READ },
     { "read_median_ms", 6, "median ms", 9, 4, NULL, AT(read.median_ms), WITH_READ },
     { "read_gbytes_s", 5, "GB/s", 6, 3, NULL, AT(read_gbytes_s), WITH_READ },
-#undef AT
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* What a terminal that is too narrow for all goes without, in this order. */
+static const size_t spared[] = {
+    AT(workspace_bytes),    AT(cpu_ms),         AT(first_ms), AT(read.median_ms),
+    AT(backward.median_ms), AT(call.median_ms), AT(gbytes_s),
+};
+#undef AT
 
 static int is_shown(const struct bench_table *table, const struct column *column)
 {
     return column->shown == ALWAYS || (column->shown == WITH_BACKWARD ? table->with_backward : table->with_read);
+}
+
+/* For people, in a terminal of this width. */
+static int is_printed(const struct bench_table *table, const struct column *column)
+{
+    for (int i = 0; i < table->spared; i++) {
+        if (column->at == spared[i]) {
+            return 0;
+        }
+    }
+    return is_shown(table, column) && column->title;
+}
+
+static int printed_width(const struct bench_table *table)
+{
+    int width = 23 + 1 + 10;
+    for (int i = 0; i < COLUMNS; i++) {
+        width += is_printed(table, &columns[i]) ? 1 + columns[i].width : 0;
+    }
+    return width;
 }
 
 static double value_of(const struct measurement *found, const struct column *column)
@@ -92,11 +119,16 @@ static void print_text_header(const struct bench_table *table, const clattn_cont
 {
     char device[256];
     library_device_name(context, device, sizeof device);
-    printf("%s, %s%s%s; error: share of the tolerance, <= 1 is right\n", device, clattn_type_name(type),
-           *table->features ? "," : "", table->features);
+    const int width =
+        printf("%s, %s%s%s;", device, clattn_type_name(type), *table->features ? "," : "", table->features);
+    const int fits = table->terminal == 0 || width + 47 <= table->terminal;
+    printf("%serror: share of the tolerance, <= 1 is right\n", fits ? " " : "\n");
+    if (table->spared > 0) {
+        printf("(a wider terminal shows more columns)\n");
+    }
     printf("%-23s %-10s", "shape", "strategy");
     for (int i = 0; i < COLUMNS; i++) {
-        if (is_shown(table, &columns[i]) && columns[i].title) {
+        if (is_printed(table, &columns[i])) {
             printf(" %*s", columns[i].width, columns[i].title);
         }
     }
@@ -119,6 +151,12 @@ int bench_table_begin(struct bench_table *table, const struct options *options, 
     table->with_read = options->value[OPTION_READ] != NULL;
     table->features = features;
     table->document = NULL;
+    table->spared = 0;
+    table->terminal = system_terminal_columns();
+    while (table->terminal > 0 && printed_width(table) > table->terminal &&
+           table->spared < (int)(sizeof spared / sizeof *spared)) {
+        table->spared++;
+    }
     if (as_json) {
         table->document = document_begin("bench", context);
         cJSON_AddArrayToObject(table->document, "results");
@@ -166,7 +204,7 @@ static void print_text_row(const struct bench_table *table, const char *const wo
     printf("%-23s %-10s", strcmp(words[NAME], "-") == 0 ? words[SHAPE] : words[NAME], words[STRATEGY]);
     for (int i = 0; i < COLUMNS; i++) {
         char text[NUMBER_TEXT];
-        if (!is_shown(table, &columns[i]) || !columns[i].title) {
+        if (!is_printed(table, &columns[i])) {
             continue;
         }
         if (columns[i].text_format) {

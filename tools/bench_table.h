@@ -22,6 +22,8 @@ struct measurement {
 struct bench_table {
     enum { BENCH_TEXT, BENCH_TSV, BENCH_JSON } form;
     int with_backward, with_read, with_kernels;
+    int terminal;         /* its columns; 0: none, all columns of the table are shown */
+    int spared;           /* how many columns a narrow terminal goes without */
     const char *features; /* what holds for all shapes: " --window 256,0 --alibi" */
     cJSON *document;      /* of BENCH_JSON; its shapes are in "results" */
 };
