@@ -217,7 +217,9 @@ static int convert_heads(struct tensor *tensor, const char *name, int64_t heads,
         return failure_misuse(failure, "%s %s: must be a float type", name, tensor_type_name(tensor->type));
     }
     if (tensor->dims < 1 || tensor->shape[tensor->dims - 1] != heads) {
-        return failure_misuse(failure, "%s: its last axis must be the %lld query heads", name, (long long)heads);
+        char shape[TENSOR_SHAPE_TEXT];
+        return failure_misuse(failure, "%s: shape %s: its last axis must be the %lld query heads", name,
+                              tensor_shape_text(tensor, shape), (long long)heads);
     }
     return tensor_convert(tensor, TENSOR_FLOAT32, name, failure);
 }

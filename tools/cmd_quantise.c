@@ -45,7 +45,9 @@ static int read_options(struct job *job, struct failure *failure)
     job->back = options->value[OPTION_BACK] != NULL;
     job->group[0] = 1;
     if (!options->operand || !options->value[OPTION_CODE_TYPE]) {
-        return failure_misuse(failure, "%s: is missing", options->operand ? "--type" : "INPUT");
+        return failure_misuse(failure, "%s",
+                              options->operand ? "--type: is missing; name the type of the codes, such as int8"
+                                               : "INPUT: is missing; give an .npy file of numbers");
     }
     if (problem_type_read(options, OPTION_CODE_TYPE, &job->type, failure) != 0 ||
         option_integers(options, OPTION_SCALE_GROUP, job->group, 2, &n, failure) != 0) {
@@ -295,7 +297,8 @@ const struct command command_quantise = {
     groups,
     "Examples:\n"
     "  clattn quantise k.npy --type q8_0 --output k-q8_0.npy\n"
-    "  clattn quantise k.npy --type int8 --scale-group 1,0 --output k8.npy --scales-output ks.npy\n"
+    "  clattn quantise k.npy --type int8 --scale-group 1,0 --output k8.npy \\\n"
+    "    --scales-output ks.npy\n"
     "  clattn run --q q.npy --k k8.npy --v v.npy --key-scales ks.npy\n",
     run,
 };

@@ -178,7 +178,8 @@ const struct command command_selfcheck = {
     "[OPTION]...",
     NULL,
     groups,
-    "Plans do so themselves on drivers that the tests do not run on, when a program is first\n"
-    "built; CLATTN_SELF_CHECK is always, off, or again: what was found before does not count.\n",
+    "Plans do so themselves on drivers that the tests do not run on, when a program is\n"
+    "first built; CLATTN_SELF_CHECK is always, off, or again: what was found before does\n"
+    "not count.\n",
     run,
 };

@@ -11,8 +11,8 @@ const struct command_row command_table[] = {
     { &command_explain, "tell how a problem would be computed" },
     { &command_bench, "measure time, speed and error of shapes" },
     { &command_compile, "write the compiled programs of a problem, for CLATTN_BINARY_DIR" },
-    { &command_tune, "measure which tiles are the fastest here, and keep that for later plans" },
-    { &command_report, "write down what this machine makes of clattn, in a file to send in" },
+    { &command_tune, "measure which tiles are the fastest here, for later plans" },
+    { &command_report, "write down what this machine makes of clattn, to send in" },
     { &command_selfcheck, "try known answers of every strategy's programs" },
     { &command_completions, "print what a shell needs to complete clattn's words" },
 };

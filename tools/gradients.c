@@ -128,8 +128,9 @@ static int place_inputs(const struct options *options, struct inputs *inputs, st
     struct tensor *dout = &inputs->tensor[ROLE_DOUT], *dlse = &inputs->tensor[ROLE_DLSE];
     if (!dout->data) {
         return failure_misuse(failure,
-                              options->operand ? "INPUT %s: has no tensor dout; or name a file by --dout"
-                                               : "--dout: is missing%s",
+                              options->operand
+                                  ? "INPUT %s: has no tensor dout; or name a file by --dout"
+                                  : "--dout: is missing; give the file of a loss's derivative at the output%s",
                               options->operand ? options->operand : "");
     }
     if (convert_like(options, inputs, ROLE_DOUT, &attention->out, "out", failure) != 0) {

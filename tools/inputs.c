@@ -187,7 +187,14 @@ static int read_option(const struct options *options, enum role role, struct inp
     if (is_list_option(id) && !is_standard_file(value) && text_is_integer_list(value)) {
         return option_integer_tensor(options, id, tensor, failure);
     }
-    return npy_read(value, tensor, failure);
+    if (npy_read(value, tensor, failure) == 0) {
+        return 0;
+    }
+    const struct failure of_file = *failure;
+    return failure_misuse(failure, "--%s: %s%s", option_name(id), of_file.text,
+                          id == OPTION_ALIBI   ? "; give a file, or standard"
+                          : is_list_option(id) ? "; give a file, or integers with commas between them"
+                                               : "");
 }
 
 /* Standard input can be read once. */

@@ -20,9 +20,9 @@ static void print_help(void)
     }
     printf("\n  help [COMMAND]  this text, or that of a command; also --help, -h\n"
            "  --version, -V\n\n"
-           "CLATTN_DEVICE names the device: gpu, cpu, accelerator, PLATFORM:DEVICE or part of a name.\n"
-           "Exit status: 0 good, 1 the device, the computation or a check failed, 2 bad options or "
-           "input.\n");
+           "CLATTN_DEVICE names the device: gpu, cpu, accelerator, PLATFORM:DEVICE or part\n"
+           "of a name. Exit status: 0 good, 1 the device, the computation or a check failed,\n"
+           "2 bad options or input.\n");
 }
 
 static int is_either(const char *word, const char *name, const char *short_name)

@@ -45,7 +45,7 @@ clattn_status clattn_context_open(const char *device, const clattn_context_optio
     cl_device_id id;
     clattn_status status = context_check_process();
     if (status == CLATTN_OK) {
-        status = device_find(device ? device : environment_device(), &id);
+        status = device_find(device, &id);
     }
     if (status != CLATTN_OK) {
         return status;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "device/environment.h"
 
 #define DEVICES_MAX 64
 #define PLATFORM_NOT_FOUND (-1001) /* of cl_khr_icd */
@@ -247,7 +248,8 @@ static void append_there_is(const struct device_listing *listing, struct text *t
     }
 }
 
-static clattn_status no_match(const struct device_listing *listing, const char *wanted)
+/* `asked_by`: what the name is from. */
+static clattn_status no_match(const struct device_listing *listing, const char *asked_by, const char *wanted)
 {
     const struct device_broken *broken = device_broken_wanted(listing, wanted);
     if (broken) {
@@ -259,17 +261,17 @@ static clattn_status no_match(const struct device_listing *listing, const char *
     }
     struct text text = TEXT_INIT;
     append_there_is(listing, &text);
-    clattn_status status =
-        error_set(CLATTN_NO_DEVICE,
-                  "device \"%s\": matches nothing; give gpu, cpu, accelerator, PLATFORM:DEVICE or part "
-                  "of a name. There is: %s",
-                  wanted, text.data ? text.data : "(out of memory)");
+    clattn_status status = error_set(CLATTN_NO_DEVICE,
+                                     "%s \"%s\": matches nothing; give gpu, cpu, accelerator, PLATFORM:DEVICE or part "
+                                     "of a name. There is: %s",
+                                     asked_by, wanted, text.data ? text.data : "(out of memory)");
     text_free(&text);
     return status;
 }
 
-clattn_status device_find(const char *wanted, cl_device_id *id)
+clattn_status device_find(const char *name, cl_device_id *id)
 {
+    const char *wanted = name ? name : environment_device();
     if (wanted && !wanted[0]) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "device \"\": must not be empty; NULL takes CLATTN_DEVICE, or the default");
@@ -281,7 +283,7 @@ clattn_status device_find(const char *wanted, cl_device_id *id)
         if (chosen >= 0) {
             *id = listing.items[chosen].device.id;
         } else {
-            status = no_match(&listing, wanted);
+            status = no_match(&listing, name ? "device" : "CLATTN_DEVICE", wanted);
         }
     }
     device_listing_free(&listing);

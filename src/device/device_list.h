@@ -40,8 +40,8 @@ int device_choose(const struct device_listing *listing, const char *wanted);
 /* Where none matches: the broken one that was asked for, or any where there are no others; NULL: neither. */
 const struct device_broken *device_broken_wanted(const struct device_listing *listing, const char *wanted);
 
-/* Finds a device by the rules of clattn_context_open; `wanted` NULL: the default order. A broken one that is wanted, or
- * where there are no others, is its driver's failure. */
-clattn_status device_find(const char *wanted, cl_device_id *id);
+/* Finds a device by the rules of clattn_context_open; `name` NULL: CLATTN_DEVICE, else the default order. A broken one
+ * that is wanted, or where there are no others, is its driver's failure. */
+clattn_status device_find(const char *name, cl_device_id *id);
 
 #endif

@@ -259,6 +259,12 @@ static clattn_status check_place(struct operands *operands, int id)
         return error_set(CLATTN_INVALID_ARGUMENT, "%s.offset %" PRId64 ": must be >= 0", row->name, place->offset);
     }
     if (row->columns && !operands->strided_columns && place->stride[3] != 1) {
+        if (!(place->stride[0] | place->stride[1] | place->stride[2] | place->stride[3])) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "%s.stride: all are 0: must be set, as by clattn_strides_bhsd() of "
+                             "heads, rows and columns",
+                             row->name);
+        }
         return error_set(CLATTN_INVALID_ARGUMENT, "%s.stride[3] %" PRId64 ": must be 1, or set problem.strided_columns",
                          row->name, place->stride[3]);
     }

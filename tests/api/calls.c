@@ -75,6 +75,8 @@ START_TEST(test_places)
     HOST_REFUSED(SAMPLE_MASKED, SHAPE, "value.stride[2] -9", t->value.stride[2] = INT64_MIN);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "key.stride[3] 2: must be 1, or set problem.strided_columns",
                  t->key.stride[3] = 2);
+    HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "key.stride: all are 0: must be set, as by clattn_strides_bhsd()",
+                 memset(t->key.stride, 0, sizeof(t->key.stride)));
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out.stride[2] 0: must not be 0", t->out.stride[2] = 0);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "lse.stride[1] 0: must not be 0", t->lse.stride[1] = 0);
     HOST_REFUSED(SAMPLE_MASKED, ARGUMENT, "out.stride[3] 0: must not be 0", test.problem.strided_columns = 1;

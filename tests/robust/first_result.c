@@ -51,7 +51,7 @@ static clattn_status compute(double started, double ms[STEPS])
     double at[ALL + 1] = { started, now_ms() };
     cl_device_id id;
     cl_int code;
-    clattn_status status = device_find(getenv("CLATTN_DEVICE"), &id);
+    clattn_status status = device_find(NULL, &id);
     at[DEVICES + 1] = now_ms();
     cl_context cl = status == CLATTN_OK ? clCreateContext(NULL, 1, &id, NULL, NULL, &code) : NULL;
     at[CL_CONTEXT + 1] = now_ms();
