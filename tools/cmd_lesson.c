@@ -80,79 +80,81 @@ static int show_one(const struct lesson *lesson, struct lesson_run *run, const c
 
 /* ---- all -------------------------------------------------------------------------------------- */
 
-/* The course on its way into its folder: nothing of it is there before all of it is written. */
+/* The course on its way into its folder: nothing of it is there before all of it was measured, so that Ctrl-C, too,
+ * leaves nothing. */
 struct course {
     const char *folder;
     struct text index;
     struct course_file {
         struct text path;
+        struct chart *chart; /* NULL: the index */
         struct output output;
     } * files; /* a picture of each lesson, then the index */
-    size_t written;
 };
 
-/* NULL: out of memory. */
-static struct course_file *next_file(struct course *course, const char *name, const char *suffix,
-                                     struct failure *failure)
+/* Where each goes, and whether it may. */
+static int name_files(struct course *course, struct failure *failure)
 {
-    struct course_file *file = &course->files[course->written];
-    text_append(&file->path, "%s/%s%s", course->folder, name, suffix);
-    if (file->path.failed) {
-        failure_failed(failure, "out of memory");
-        return NULL;
+    for (size_t i = 0; i <= lesson_count; ++i) {
+        struct text *path = &course->files[i].path;
+        text_append(path, "%s/%s", course->folder, i < lesson_count ? lessons[i].name : "index.html");
+        text_append(path, "%s", i < lesson_count ? ".svg" : "");
+        if (path->failed) {
+            return failure_failed(failure, "out of memory");
+        }
+        if (output_check(path->data, failure) != 0) {
+            return -1;
+        }
     }
-    return file;
+    return 0;
 }
 
-/* Writes the lesson's picture and appends the lesson to the index. */
-static int add_to_course(const struct lesson *lesson, struct lesson_run *run, struct course *course, cJSON *document)
+/* Appends the lesson to the index, and keeps its chart. */
+static int add_to_course(size_t number, struct lesson_run *run, struct course *course, cJSON *document)
 {
+    const struct lesson *lesson = &lessons[number];
+    struct course_file *file = &course->files[number];
     struct page *page = malloc(sizeof(*page));
     struct chart *chart = malloc(sizeof(*chart));
-    struct course_file *file = next_file(course, lesson->name, ".svg", run->failure);
     int result = -1;
     if (!page || !chart) {
         failure_failed(run->failure, "out of memory");
-    } else if (file) {
+        free(chart);
+    } else {
+        file->chart = chart;
         const double start = clock_seconds();
         result = run_lesson(lesson, run, page, chart);
         if (result == 0) {
             result = course_add(&course->index, lesson, page, chart, run->failure);
         }
-        if (result == 0) {
-            result = chart_write(chart, file->path.data, &file->output, run->failure);
-        }
         if (result == 0 && document) {
             add_to_document(document, lesson, page, file->path.data);
         } else if (result == 0) {
-            printf("%-18s %4.1f s  %s\n", lesson->name, clock_seconds() - start, file->path.data);
+            printf("%-18s %4.1f s\n", lesson->name, clock_seconds() - start);
             fflush(stdout);
         }
         page_free(page);
-        chart_free(chart);
     }
-    course->written += result == 0;
     free(page);
-    free(chart);
     return result;
 }
 
-static int add_index(struct course *course, struct failure *failure)
+static int write_files(struct course *course, struct failure *failure)
 {
-    struct course_file *file = next_file(course, "index", ".html", failure);
-    const struct file_part part = { course->index.data, course->index.length };
-    if (!file || course->index.failed) {
-        return failure_failed(failure, "out of memory");
+    const struct file_part index = { course->index.data, course->index.length };
+    int result = 0;
+    for (size_t i = 0; i <= lesson_count && result == 0; ++i) {
+        struct course_file *file = &course->files[i];
+        result = file->chart ? chart_write(file->chart, file->path.data, &file->output, failure)
+                             : output_write(&file->output, file->path.data, 1, &index, failure);
     }
-    const int result = output_write(&file->output, file->path.data, 1, &part, failure);
-    course->written += result == 0;
     return result;
 }
 
 /* The pictures, then the index that names them; of a folder that was made for them nothing stays after a failure. */
 static int take_places(struct course *course, int is_new, struct failure *failure)
 {
-    for (size_t i = 0; i < course->written; ++i) {
+    for (size_t i = 0; i <= lesson_count; ++i) {
         if (output_take_place(&course->files[i].output, failure) != 0) {
             while (is_new && i > 0) {
                 unlink(course->files[--i].path.data);
@@ -163,6 +165,11 @@ static int take_places(struct course *course, int is_new, struct failure *failur
     return 0;
 }
 
+static int cannot_make(const struct course *course, struct failure *failure)
+{
+    return failure_misuse(failure, "--output %s: cannot make the folder: %s", course->folder, strerror(errno));
+}
+
 static int write_course(struct course *course, struct lesson_run *run, int is_new, cJSON *document)
 {
     char device[256];
@@ -170,11 +177,17 @@ static int write_course(struct course *course, struct lesson_run *run, int is_ne
     library_device_name(run->context, device, sizeof(device));
     course_begin(&course->index, device, run->seed);
     for (size_t i = 0; i < lesson_count && result == 0; ++i) {
-        result = add_to_course(&lessons[i], run, course, document);
+        result = add_to_course(i, run, course, document);
     }
     course_end(&course->index);
+    if (result == 0 && course->index.failed) {
+        result = failure_failed(run->failure, "out of memory");
+    }
+    if (result == 0 && is_new && system_make_folder(course->folder) != 0) {
+        result = cannot_make(course, run->failure);
+    }
     if (result == 0) {
-        result = add_index(course, run->failure);
+        result = write_files(course, run->failure);
     }
     if (result == 0) {
         result = take_places(course, is_new, run->failure);
@@ -182,22 +195,31 @@ static int write_course(struct course *course, struct lesson_run *run, int is_ne
     if (result == 0 && document) {
         cJSON_AddStringToObject(document, "wrote", course->files[lesson_count].path.data);
     } else if (result == 0) {
-        printf("wrote %s\n", course->files[lesson_count].path.data);
+        printf("wrote %s, and a picture of each beside it\n", course->files[lesson_count].path.data);
     }
     return result;
 }
 
 static int make_course(struct lesson_run *run, const char *folder, cJSON *document)
 {
-    struct course course = { folder, TEXT_INIT, NULL, 0 };
+    struct course course = { folder, TEXT_INIT, NULL };
     const int is_new = system_make_folder(folder) == 0;
     if (!is_new && errno != EEXIST) {
-        return failure_misuse(run->failure, "--output %s: cannot make the folder: %s", folder, strerror(errno));
+        return cannot_make(&course, run->failure);
     }
     course.files = calloc(lesson_count + 1, sizeof(*course.files));
-    const int result = course.files ? write_course(&course, run, is_new, document)
-                                    : failure_failed(run->failure, "out of memory");
+    int result = course.files ? name_files(&course, run->failure) : failure_failed(run->failure, "out of memory");
+    if (is_new) {
+        rmdir(folder); /* until there is something to write */
+    }
+    if (result == 0) {
+        result = write_course(&course, run, is_new, document);
+    }
     for (size_t i = 0; course.files && i <= lesson_count; ++i) {
+        if (course.files[i].chart) {
+            chart_free(course.files[i].chart);
+            free(course.files[i].chart);
+        }
         output_abandon(&course.files[i].output);
         text_free(&course.files[i].path);
     }
