@@ -43,7 +43,7 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 /* What a terminal that is too narrow for all goes without, in this order. */
 static const size_t spared[] = {
     AT(workspace_bytes),    AT(cpu_ms),         AT(first_ms), AT(read.median_ms),
-    AT(backward.median_ms), AT(call.median_ms), AT(gbytes_s),
+    AT(backward.median_ms), AT(call.median_ms), AT(gbytes_s), AT(read_gbytes_s),
 };
 #undef AT
 
