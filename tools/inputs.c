@@ -190,6 +190,9 @@ static int read_option(const struct options *options, enum role role, struct inp
     if (npy_read(value, tensor, failure) == 0) {
         return 0;
     }
+    if (failure->status != EXIT_MISUSE) { /* not the file's fault */
+        return -1;
+    }
     const struct failure of_file = *failure;
     return failure_misuse(failure, "--%s: %s%s", option_name(id), of_file.text,
                           id == OPTION_ALIBI   ? "; give a file, or standard"
