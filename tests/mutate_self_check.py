@@ -48,10 +48,15 @@ REFUSALS = 1  # plans that are refused, after which no more are tried
 SECONDS = 240  # that a mutant may take: some wait for ever at a barrier
 
 
-def features_of(block_text, old, new):
+def said_features(block_text):
     said = re.search(r"^with: (.*)$", block_text, re.M)
+    return said[1] if said else ""
+
+
+def features_of(block_text, old, new):
+    said = said_features(block_text)
     if said:
-        return said[1]
+        return said
     found = [name for pattern, name in SPOKEN_OF.items() if re.search(pattern, old + new)]
     return ",".join(f for f in found if f != "pages" or "starts" not in found)
 

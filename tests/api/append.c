@@ -58,7 +58,7 @@ END_TEST
 START_TEST(test_hostile_values)
 {
     const struct append_wish wish = { 1, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, -1 };
-    for (int n = 0; n < calls(24); ++n) {
+    for (int n = 0; n < calls(40); ++n) {
         check_random(2, (uint64_t)n, &wish);
     }
 }

@@ -96,6 +96,9 @@ visit "pages without keys" "$builddir/clattn" bench --shape 1,2,1,3,0,8 --page-s
     --strategy fused_mma
 visit "codes, split_simt" "$builddir/clattn" bench --shape 1,4,2,2,130,64 --key-type q5_1 --value-type int8 \
     --seconds 0 --strategy split_simt
+# Loads of four codes at once from places that are not aligned: CPUs carry them out, GPUs need not.
+visit "codes at odd places" "$builddir/tests/random_calls" --strategy split_simt --type float32 --seed 3 --count 12 \
+    --work 3000 --codes 1 --with int8
 # Where functions are inlined by force, LLVM leaves marks that Oclgrind does not know: append's are calls here.
 cp -R "$srcdir/cl" "$work/calls"
 sed 's/^#define INLINE .*/#define INLINE static inline/' "$srcdir/cl/types.clh" >"$work/types.clh"

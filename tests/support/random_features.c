@@ -125,6 +125,7 @@ static void store_as(struct random *random, clattn_problem *p, clattn_type type)
                                &p->value_scale_columns };
     const int has_scales = clattn_type_columns(type) == 1 && random_chance(random, 0.8);
     const uint32_t scales = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES;
+    p->bias_type = p->bias_type == CLATTN_FLOAT64 ? CLATTN_FLOAT32 : p->bias_type;
     p->type = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT32 : p->type;
     p->key_type = p->value_type = type;
     p->head_dim = (p->head_dim % 160 + 31) / 32 * 32 + 32;
