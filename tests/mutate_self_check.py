@@ -48,17 +48,17 @@ REFUSALS = 1  # plans that are refused, after which no more are tried
 SECONDS = 240  # that a mutant may take: some wait for ever at a barrier
 
 
-def said_features(block_text):
-    said = re.search(r"^with: (.*)$", block_text, re.M)
-    return said[1] if said else ""
-
-
-def features_of(block_text, old, new):
-    said = said_features(block_text)
-    if said:
-        return said
-    found = [name for pattern, name in SPOKEN_OF.items() if re.search(pattern, old + new)]
+def features_of(mutant):
+    if "with" in mutant.said:
+        return mutant.said["with"]
+    found = [name for pattern, name in SPOKEN_OF.items() if re.search(pattern, mutant.old + mutant.new)]
     return ",".join(f for f in found if f != "pages" or "starts" not in found)
+
+
+def name_of(mutant):
+    """The first line of what it puts in."""
+    text = mutant.new.strip().splitlines() or ["without " + mutant.old.strip().splitlines()[0]]
+    return text[0].strip()
 
 
 def included(source, file, seen=None):
@@ -140,10 +140,9 @@ class Trial:
         environment.update(self.tools["units"](self.build / "tests", strategy))
         return Run(command, dict(environment, CLATTN_SELF_CHECK="always"))
 
-    def by_its_judge(self, judge, layer):
+    def by_its_judge(self, mutant, layer):
         """As tests/mutate does: the first call that fails without the self-check, made again with it."""
-        kind, strategy = judge.split()
-        command, more = self.tools["commands"][kind](self.build / "tests", strategy)
+        command, more = self.tools["command_of"](self.build, mutant)
         driver = dict(self.environment, **layer, **more)
         again = self.tools["failure"](command, dict(driver, CLATTN_SELF_CHECK="off"))
         if not again:
@@ -151,9 +150,9 @@ class Trial:
         reached = self.tools["comes_out_wrong"](again, dict(driver, CLATTN_SELF_CHECK="always"))
         return "CAME THROUGH: " + " ".join(again[1:]) if reached else "caught"
 
-    def verdict(self, judge, strategy, features, old, new):
-        kind, own = judge.split()
-        layer = {"MUTANT_OLD": old, "MUTANT_NEW": new}
+    def verdict(self, mutant, strategy, features):
+        kind, own = mutant.judge.split()
+        layer = {"MUTANT_OLD": mutant.old, "MUTANT_NEW": mutant.new}
         run = self.by_random_problems(kind, strategy, features, layer)
         if not run.built:
             return "does not compile"
@@ -163,42 +162,28 @@ class Trial:
             return "caught"
         if run.ended:
             return "waits for ever"
-        return self.by_its_judge(judge, layer) if strategy == own else "noticed by no call"
-
-
-def blocks_of(list_file):
-    """The text of each block by what it changes."""
-    texts = {}
-    for block in list_file.read_text().split("\n\n"):
-        lines = [line for line in block.splitlines() if line and not line.startswith("#")]
-        old = "\n".join(line[2:] for line in lines if line.startswith("-"))
-        new = "\n".join(line[2:] for line in lines if line.startswith("+"))
-        file = re.search(r"^file: (.*)$", block, re.M)
-        if file:
-            texts["cl/" + file[1], old, new] = block
-    return texts
+        return self.by_its_judge(mutant, layer) if strategy == own else "noticed by no call"
 
 
 def pairs_of(source, build, mutants, everywhere):
     """(mutant, strategy), those of one strategy together."""
     pairs, kernels = [], kernels_of_strategies(source, build)
     for mutant in mutants:
-        kind, own = mutant[0].split()
-        others = strategies_with(source, kernels, Path(mutant[1]).name) if everywhere and kind in KINDS else []
+        kind, own = mutant.judge.split()
+        others = strategies_with(source, kernels, Path(mutant.file).name) if everywhere and kind in KINDS else []
         pairs += [(mutant, s) for s in dict.fromkeys([own, *others]) if kind in KINDS and s in kernels]
     return sorted(pairs, key=lambda pair: list(kernels).index(pair[1]))
 
 
 def run(source, build, mutants, tools, everywhere):
     """Prints a line for each; returns how many came through."""
-    trial, texts, counts = Trial(tools, build), blocks_of(source / "tests" / "mutants.txt"), collections.Counter()
-    for (judge, file, old, new), strategy in pairs_of(source, build, mutants, everywhere):
-        features = features_of(texts[file, old, new], old, new)
-        same = re.search(r"^(equal|bits): (.*)$", texts[file, old, new], re.M)
-        verdict = f"{same[1]}: {same[2]}" if same else trial.verdict(judge, strategy, features, old, new)
+    trial, counts = Trial(tools, build), collections.Counter()
+    for mutant, strategy in pairs_of(source, build, mutants, everywhere):
+        features = features_of(mutant)
+        same = [f"{word}: {mutant.said[word]}" for word in ("equal", "bits") if word in mutant.said]
+        verdict = same[0] if same else trial.verdict(mutant, strategy, features)
         counts[strategy, verdict.split(":")[0]] += 1
-        text = new.strip().splitlines() or ["without " + old.strip().splitlines()[0]]
-        print(f"{strategy:<11} {verdict:<18} [{features}] {file}: {text[0].strip()}", flush=True)
+        print(f"{strategy:<11} {verdict:<18} [{features}] {mutant.file}: {name_of(mutant)}", flush=True)
     for (strategy, verdict), count in sorted(counts.items()):
         print(f"{count:4} of {strategy}: {verdict}")
     return sum(count for (_, verdict), count in counts.items() if verdict.isupper())
