@@ -39,6 +39,7 @@ static const struct column {
     { "read_gbytes_s", 5, "GB/s", 6, 3, NULL, AT(read_gbytes_s), WITH_READ },
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
+enum { SHAPE_WIDTH = 23, STRATEGY_WIDTH = 10 }; /* of the words before them */
 
 /* What a terminal that is too narrow for all goes without, in this order. */
 static const size_t spared[] = {
@@ -65,7 +66,7 @@ static int is_printed(const struct bench_table *table, const struct column *colu
 
 static int printed_width(const struct bench_table *table)
 {
-    int width = 23 + 1 + 10;
+    int width = SHAPE_WIDTH + 1 + STRATEGY_WIDTH;
     for (int i = 0; i < COLUMNS; i++) {
         width += is_printed(table, &columns[i]) ? 1 + columns[i].width : 0;
     }
@@ -117,16 +118,17 @@ static void print_tsv_header(const struct bench_table *table)
 
 static void print_text_header(const struct bench_table *table, const clattn_context *context, clattn_type type)
 {
+    static const char of_error[] = "error: share of the tolerance, <= 1 is right";
     char device[256];
     library_device_name(context, device, sizeof device);
     const int width =
         printf("%s, %s%s%s;", device, clattn_type_name(type), *table->features ? "," : "", table->features);
-    const int fits = table->terminal == 0 || width + 47 <= table->terminal;
-    printf("%serror: share of the tolerance, <= 1 is right\n", fits ? " " : "\n");
+    const int fits = table->terminal == 0 || width + (int)sizeof of_error <= table->terminal; /* a blank for the 0 */
+    printf("%s%s\n", fits ? " " : "\n", of_error);
     if (table->spared > 0) {
         printf("(a wider terminal shows more columns)\n");
     }
-    printf("%-23s %-10s", "shape", "strategy");
+    printf("%-*s %-*s", SHAPE_WIDTH, "shape", STRATEGY_WIDTH, "strategy");
     for (int i = 0; i < COLUMNS; i++) {
         if (is_printed(table, &columns[i])) {
             printf(" %*s", columns[i].width, columns[i].title);
@@ -201,7 +203,8 @@ static void print_tsv_row(const struct bench_table *table, const char *const wor
 static void print_text_row(const struct bench_table *table, const char *const words[WORDS],
                            const struct measurement *found)
 {
-    printf("%-23s %-10s", strcmp(words[NAME], "-") == 0 ? words[SHAPE] : words[NAME], words[STRATEGY]);
+    printf("%-*s %-*s", SHAPE_WIDTH, strcmp(words[NAME], "-") == 0 ? words[SHAPE] : words[NAME], STRATEGY_WIDTH,
+           words[STRATEGY]);
     for (int i = 0; i < COLUMNS; i++) {
         char text[NUMBER_TEXT];
         if (!is_printed(table, &columns[i])) {

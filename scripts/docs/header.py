@@ -182,6 +182,10 @@ def goes_on(line, following):
     return len(line) + 1 + len(following.split()[0]) > (FULL if same else NEARLY_FULL)
 
 
+def joined(lines):
+    return " ".join([lines[0].rstrip()] + [line.strip() for line in lines[1:]])
+
+
 def fitted(lines, width):
     """What is laid out by hand, in lines that are not wider: what does not fit goes on below its own words, which two
     blanks or more part from what stands before them. Code and formulas, known by their indent, break elsewhere."""
@@ -195,7 +199,7 @@ def fitted(lines, width):
             continue
         while at < len(lines) and goes_on(lines[at - 1], lines[at]):
             at += 1
-        line = " ".join([lines[first].rstrip()] + [line.strip() for line in lines[first + 1 : at]])
+        line = joined(lines[first:at])
         words = re.match(r"(.*\S {2,})\S", line[: width // 2])
         below = len(words.group(1)) if words else indent_of(line)
         below = indent_of(lines[first + 1]) if at > first + 1 else below
@@ -225,34 +229,36 @@ def broken(line, width, more_width):
 
 
 def fitted_formulas(lines, width):
-    """Code and formulas in lines that are not wider: those beside others, which three blanks or more part, go below
-    them, but what is said of a word stays beside it; what is still too wide breaks at a blank."""
+    """Code and formulas in lines that are not wider; one goes on as long as a bracket is open."""
     out, at = [], 0
     while at < len(lines):
         first, at = at, at + 1
         while at < len(lines) and depths(" ".join(lines[first:at]) + " ")[-1] > 0:
             at += 1
-        if all(len(line) <= width for line in lines[first:at]):
-            out += lines[first:at]
+        fits = all(len(line) <= width for line in lines[first:at])
+        out += lines[first:at] if fits else fitted_formula(joined(lines[first:at]), width)
+    return out
+
+
+def fitted_formula(line, width):
+    """One in lines: those beside others, which three blanks or more part, go below them, but what is said of a word
+    stays beside it; what is still too wide breaks at a blank."""
+    indent, line = indent_of(line), line.strip()
+    parts = re.split(r" {3,}(?![ =])", line)
+    column = None  # of what is said of a word
+    if len(parts) > 1 and re.fullmatch(r"\w+", parts[0]):
+        column = indent + line.index(parts[1])
+        parts[:2] = [parts[0].ljust(column - indent) + parts[1]]
+    out = []
+    for part in parts:
+        is_equation = " = " in part
+        if out and not is_equation and len(out[-1]) + 3 + len(part) <= width:
+            out[-1] += "   " + part
             continue
-        indent = indent_of(lines[first])
-        line = " ".join([lines[first].strip()] + [line.strip() for line in lines[first + 1 : at]])
-        parts = re.split(r" {3,}(?![ =])", line)
-        said_of_word = len(parts) > 1 and re.fullmatch(r"\w+", parts[0])
-        if said_of_word:
-            column = indent + line.index(parts[1])
-            parts[:2] = [parts[0].ljust(column - indent) + parts[1]]
-        out.append(" " * indent)
-        for number, part in enumerate(parts):
-            begin = column if said_of_word else indent if " = " in part else indent + 4
-            if number and " = " not in part and len(out[-1]) + 3 + len(part) <= width:
-                out[-1] += "   " + part
-                continue
-            begin, goes_on = (begin, begin + 4) if number else (indent, column if said_of_word else indent + 4)
-            first_line, *more = broken(part, width - begin, width - goes_on)
-            out += [] if number == 0 else [""]
-            out[-1] = " " * begin + first_line
-            out += [" " * goes_on + line for line in more]
+        begin = indent if not out else column or (indent if is_equation else indent + 4)
+        goes_on = begin + 4 if out else column or indent + 4
+        first_line, *more = broken(part, width - begin, width - goes_on)
+        out += [" " * begin + first_line] + [" " * goes_on + line for line in more]
     return out
 
 
