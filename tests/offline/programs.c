@@ -1,4 +1,4 @@
-/* usage: programs [--quick] TARGET FOLDER
+/* usage: programs [--quick | --attention] TARGET FOLDER
  *
  * The programs that clattn gives to the driver of a GPU or CPU (null_devices.c has the targets), taken from the
  * library itself: it plans the problems of problems.c, the layers and a merge on a driver that only keeps
@@ -6,6 +6,8 @@
  * of standard output:
  *
  *     NUMBER KERNEL FILE PROBLEM TYPE BAR      BAR: "spills", none are allowed, or "builds"
+ *
+ * --quick: a choice of the problems of attention; --attention: of that choice what attention needs alone.
  * */
 #include <stdio.h>
 #include <stdlib.h>
@@ -291,10 +293,11 @@ static void plan_layers(clattn_context *context)
 
 int main(int argc, char **argv)
 {
-    const int quick = argc == 4 && strcmp(argv[1], "--quick") == 0;
+    const int alone = argc == 4 && strcmp(argv[1], "--attention") == 0;
+    const int quick = alone || (argc == 4 && strcmp(argv[1], "--quick") == 0);
     clattn_context *context;
     if (argc != 3 + quick) {
-        fprintf(stderr, "usage: programs [--quick] TARGET FOLDER\n");
+        fprintf(stderr, "usage: programs [--quick | --attention] TARGET FOLDER\n");
         return 2;
     }
     setenv("CLATTN_CACHE", "off", 1);
@@ -309,6 +312,8 @@ int main(int argc, char **argv)
     plan_attention(context, quick);
     if (!quick || now.device->type == CL_DEVICE_TYPE_GPU) {
         plan_probes(context);
+    }
+    if (!alone && (!quick || now.device->type == CL_DEVICE_TYPE_GPU)) {
         plan_layers(context);
     }
     clattn_context_destroy(context);

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""usage: count.py FILE...: runs the unittest modules, each in a process, and prints what ./check counts."""
+"""usage: count.py [NAME=VALUE | FILE]...: runs the unittest modules, each in a process, and prints what ./check counts.
+NAME is in the environment of all files behind it."""
+import os
 import re
 import subprocess
 import sys
 
 passed = failed = skipped = 0
 for file in sys.argv[1:]:
+    if variable := re.fullmatch(r"(\w+)=(.*)", file):
+        os.environ[variable[1]] = variable[2]
+        continue
     done = subprocess.run([sys.executable, "-W", "error::ResourceWarning", file], capture_output=True, text=True)
     print(done.stdout + done.stderr, flush=True)
     ran = re.search(r"^Ran (\d+) tests?", done.stderr, re.M)

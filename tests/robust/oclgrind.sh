@@ -32,7 +32,7 @@ under_oclgrind() {
     shift
     : >"$log"
     OCL_ICD_VENDORS=$oclgrind OCLGRIND_LOG=$log OCLGRIND_DATA_RACES=1 OCLGRIND_CHECK_API=1 \
-        OCLGRIND_BUILD_OPTIONS=-cl-opt-disable OCLGRIND_MAX_ERRORS=20 "$@"
+        OCLGRIND_BUILD_OPTIONS='-cl-opt-disable -D RACES_WATCHED' OCLGRIND_MAX_ERRORS=20 "$@"
 }
 
 check() { # STATUS WHAT

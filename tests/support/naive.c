@@ -9,6 +9,8 @@
 struct naive {
     const struct test_call *test;
     const clattn_problem *p;
+    uint32_t tensors;     /* a bit each that the call has */
+    unsigned char *hides; /* for each key of the row, once weights_of_row has looked */
     int64_t b, h, i;
     int64_t queries, keys, visible_keys, first_query, first_key, offset;
     double (*round_sum)(double);   /* after each addition and multiplication */
@@ -46,6 +48,11 @@ static double to_bfloat16(double value)
     return to_bits(value, 8, -126);
 }
 
+static int has(const struct naive *n, enum tensor_id id)
+{
+    return (int)(n->tensors >> id & 1);
+}
+
 static void locate(struct naive *n)
 {
     const struct test_call *t = n->test;
@@ -53,16 +60,16 @@ static void locate(struct naive *n)
     n->queries = call->query_len >= 0 ? call->query_len : n->p->query_len;
     n->keys = call->key_len >= 0 ? call->key_len : n->p->key_len;
     n->first_query = n->first_key = n->offset = 0;
-    if (test_call_has(t, TENSOR_CU_QUERY)) {
+    if (has(n, TENSOR_CU_QUERY)) {
         n->first_query = (int64_t)test_call_get(t, TENSOR_CU_QUERY, 0, 0, 0, n->b);
         n->queries = (int64_t)test_call_get(t, TENSOR_CU_QUERY, 0, 0, 0, n->b + 1) - n->first_query;
     }
-    if (test_call_has(t, TENSOR_CU_KEY)) {
+    if (has(n, TENSOR_CU_KEY)) {
         n->first_key = (int64_t)test_call_get(t, TENSOR_CU_KEY, 0, 0, 0, n->b);
         n->keys = (int64_t)test_call_get(t, TENSOR_CU_KEY, 0, 0, 0, n->b + 1) - n->first_key;
     }
     n->visible_keys = n->keys;
-    if (test_call_has(t, TENSOR_KEY_LENGTHS)) {
+    if (has(n, TENSOR_KEY_LENGTHS)) {
         int64_t length = (int64_t)test_call_get(t, TENSOR_KEY_LENGTHS, 0, 0, 0, n->b);
         n->visible_keys = length < n->keys ? length : n->keys;
     }
@@ -88,7 +95,7 @@ static int64_t stored_row(const struct naive *n, int64_t j)
 static int64_t page_of(const struct naive *n, int64_t j)
 {
     const int64_t page = stored_row(n, j) / n->p->page_size;
-    return test_call_has(n->test, TENSOR_PAGE_STARTS)
+    return has(n, TENSOR_PAGE_STARTS)
                ? (int64_t)test_call_get(n->test, TENSOR_PAGE_TABLE, 0, 0, 0,
                                         (int64_t)test_call_get(n->test, TENSOR_PAGE_STARTS, 0, 0, 0, n->b) + page)
                : (int64_t)test_call_get(n->test, TENSOR_PAGE_TABLE, n->b, 0, 0, page);
@@ -97,11 +104,11 @@ static int64_t page_of(const struct naive *n, int64_t j)
 static double key_or_value(const struct naive *n, enum tensor_id id, int64_t group, int64_t j, int64_t column)
 {
     const int64_t size = n->p->page_size, stored = stored_row(n, j);
-    const int64_t entry = size > 0 ? page_of(n, j) : test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b;
+    const int64_t entry = size > 0 ? page_of(n, j) : has(n, TENSOR_CU_QUERY) ? 0 : n->b;
     const int64_t row = size > 0 ? stored - stored / size * size : n->first_key + stored;
     const double element = test_call_get(n->test, id, entry, group, row, column);
     const enum tensor_id scales = id == TENSOR_KEY ? TENSOR_KEY_SCALES : TENSOR_VALUE_SCALES;
-    if (!test_call_has(n->test, scales)) {
+    if (!has(n, scales)) {
         return element;
     }
     const int64_t rows = id == TENSOR_KEY ? n->p->key_scale_rows : n->p->value_scale_rows;
@@ -127,26 +134,26 @@ static int hidden(const struct naive *n, int64_t j)
     if (n->p->page_size > 0 && (page_of(n, j) < 0 || page_of(n, j) > n->p->pages - 1)) {
         return 1;
     }
-    if (test_call_has(n->test, TENSOR_ROW_LOW)) {
-        const int64_t entry = test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b, row = n->first_query + n->i;
+    if (has(n, TENSOR_ROW_LOW)) {
+        const int64_t entry = has(n, TENSOR_CU_QUERY) ? 0 : n->b, row = n->first_query + n->i;
         if (j < (int64_t)test_call_get(n->test, TENSOR_ROW_LOW, entry, n->h, row, 0) ||
             j >= (int64_t)test_call_get(n->test, TENSOR_ROW_HIGH, entry, n->h, row, 0)) {
             return 1;
         }
     }
-    if (test_call_has(n->test, TENSOR_MASK) && ((call->mask_key_len >= 0 && j >= call->mask_key_len) ||
-                                                !(test_call_get(n->test, TENSOR_MASK, n->b, n->h, n->i, j) > 0))) {
+    if (has(n, TENSOR_MASK) && ((call->mask_key_len >= 0 && j >= call->mask_key_len) ||
+                                !(test_call_get(n->test, TENSOR_MASK, n->b, n->h, n->i, j) > 0))) {
         return 1;
     }
-    return test_call_has(n->test, TENSOR_BIAS) && ((call->bias_key_len >= 0 && j >= call->bias_key_len) ||
-                                                   test_call_get(n->test, TENSOR_BIAS, n->b, n->h, n->i, j) < -1.7e308);
+    return has(n, TENSOR_BIAS) && ((call->bias_key_len >= 0 && j >= call->bias_key_len) ||
+                                   test_call_get(n->test, TENSOR_BIAS, n->b, n->h, n->i, j) < -1.7e308);
 }
 
 static double logit(const struct naive *n, int64_t j)
 {
     const clattn_problem *p = n->p;
     const clattn_call *call = &n->test->values;
-    int64_t entry = test_call_has(n->test, TENSOR_CU_QUERY) ? 0 : n->b;
+    int64_t entry = has(n, TENSOR_CU_QUERY) ? 0 : n->b;
     int64_t group = n->h * p->kv_heads / p->query_heads;
     double sum = 0, scale = call->has_scale ? call->scale : pow((double)p->head_dim, -0.5);
     for (int64_t d = 0; d < p->head_dim; ++d) {
@@ -156,10 +163,10 @@ static double logit(const struct naive *n, int64_t j)
     }
     double s = n->round_store(n->round_sum(sum * n->round_sum(scale)));
     s = p->softcap > 0 ? n->round_store(p->softcap * tanh(s / p->softcap)) : s;
-    if (test_call_has(n->test, TENSOR_BIAS)) {
+    if (has(n, TENSOR_BIAS)) {
         s = n->round_store(s + test_call_get(n->test, TENSOR_BIAS, n->b, n->h, n->i, j));
     }
-    if (test_call_has(n->test, TENSOR_SLOPES)) {
+    if (has(n, TENSOR_SLOPES)) {
         double distance = fabs((double)(n->i + n->offset - j));
         s = n->round_store(s - test_call_get(n->test, TENSOR_SLOPES, n->b, n->h, 0, 0) * distance);
     }
@@ -183,21 +190,22 @@ static double weights_of_row(const struct naive *n, double *p)
     double most = -(double)INFINITY, sum = 0, sink = -(double)INFINITY;
     int any = 0;
     for (int64_t j = 0; j < n->keys; ++j) {
-        p[j] = hidden(n, j) ? -(double)INFINITY : logit(n, j);
-        any |= !hidden(n, j);
+        n->hides[j] = (unsigned char)hidden(n, j);
+        p[j] = n->hides[j] ? -(double)INFINITY : logit(n, j);
+        any |= !n->hides[j];
         most = p[j] > most || isnan(p[j]) ? p[j] : most;
     }
-    if (any && test_call_has(n->test, TENSOR_SINKS)) {
+    if (any && has(n, TENSOR_SINKS)) {
         sink = test_call_get(n->test, TENSOR_SINKS, 0, n->h, 0, 0);
         most = sink > most ? sink : most;
         sum = n->round_sum(exp(n->round_sum(sink - most)));
     }
     for (int64_t j = 0; j < n->keys; ++j) {
-        p[j] = hidden(n, j) ? -1 : n->round_sum(exp(n->round_sum(p[j] - most)));
-        sum = n->round_sum(sum + (hidden(n, j) ? 0 : p[j]));
+        p[j] = n->hides[j] ? -1 : n->round_sum(exp(n->round_sum(p[j] - most)));
+        sum = n->round_sum(sum + (n->hides[j] ? 0 : p[j]));
     }
     for (int64_t j = 0; j < n->keys; ++j) {
-        p[j] = hidden(n, j) ? -1 : n->round_store(n->round_sum(p[j] / sum));
+        p[j] = n->hides[j] ? -1 : n->round_store(n->round_sum(p[j] / sum));
     }
     return any ? n->round_sum(most + log(sum)) : -(double)INFINITY;
 }
@@ -206,15 +214,17 @@ static void row(const struct naive *n, double *p, double *out)
 {
     int64_t columns = n->p->head_dim_v ? n->p->head_dim_v : n->p->head_dim;
     int64_t group = n->h * n->p->kv_heads / n->p->query_heads;
+    for (int64_t j = 0; n->p->dropout > 0 && j < n->keys; ++j) {
+        p[j] = n->hides[j] ? -1 : dropped(n, j) ? 0 : n->round_store(p[j] / (1 - n->p->dropout));
+    }
     for (int64_t c = 0; c < columns; ++c) {
         double sum = 0;
         for (int64_t j = 0; j < n->keys; ++j) {
             if (p[j] < 0) {
                 continue;
             }
-            double weight = n->p->dropout > 0 ? (dropped(n, j) ? 0 : n->round_store(p[j] / (1 - n->p->dropout))) : p[j];
             double v = key_or_value(n, TENSOR_VALUE, group, j, c);
-            sum = n->round_sum(sum + n->round_sum(weight * v));
+            sum = n->round_sum(sum + n->round_sum(p[j] * v));
         }
         out[c] = n->round_store(sum);
     }
@@ -230,8 +240,12 @@ void naive_forward(const struct test_call *test, enum naive_precision precision,
     int64_t columns = n.p->head_dim_v ? n.p->head_dim_v : n.p->head_dim;
     int64_t rows = test->values.query_len >= 0 ? test->values.query_len : n.p->query_len;
     double *p = malloc((size_t)(n.p->key_len + 1) * sizeof(*p));
-    if (!p) {
+    n.hides = malloc((size_t)(n.p->key_len + 1));
+    if (!p || !n.hides) {
         abort();
+    }
+    for (int id = 0; id < TENSOR_COUNT; ++id) {
+        n.tensors |= (uint32_t)test_call_has(test, (enum tensor_id)id) << id;
     }
     for (n.b = 0; n.b < n.p->batch; ++n.b) {
         locate(&n);
@@ -246,5 +260,6 @@ void naive_forward(const struct test_call *test, enum naive_precision precision,
             }
         }
     }
+    free(n.hides);
     free(p);
 }

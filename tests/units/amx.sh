@@ -2,7 +2,8 @@
 # fused_amx with its real instructions: on a CPU with AMX, or on any x86-64 Linux with AVX-512, where
 # amx_emulator.so is preloaded and carries them out as they trap. Random calls, exact results, all cases, and
 # gradients; before them the instructions themselves against plain arithmetic. Run by make check, or with builddir and
-# srcdir set. CLATTN_TEST_LONG, which ./check --long sets: all cases in 16 bits too, else those that stand for all.
+# srcdir set. CLATTN_TEST_LONG, which ./check --long sets: all cases in 16 bits too, else those that stand for all; and
+# emulated gradients whose kernels are optimised (tests/icd/quick_layer.c).
 set -eu
 : "${builddir:=.}" "${srcdir:=$(dirname "$0")/../..}"
 export builddir srcdir
@@ -37,6 +38,8 @@ choose=few
 [ -z "${CLATTN_TEST_LONG:-}" ] || choose=all
 count "cases in 16 bits" with_tiles "$tests/case_calls" --strategy fused_amx --choose "$choose"
 count "cases" with_tiles "$srcdir/tests/run_cases.sh" fused_amx
+# Where their instructions trap, compiling the kernels of gradients well takes most of the time.
+[ -z "$preload" ] || [ -n "${CLATTN_TEST_LONG:-}" ] || export QUICK_LAYER_ALL=1
 count "gradients" with_tiles "$tests/gradients/random_gradients" --strategy fused_amx --type bfloat16,float16 \
     --seed 5 --count "${CLATTN_TEST_GRADIENT_COUNT:-16}" --work 300000
 count "exact gradients" with_tiles "$tests/gradients/exact_gradients" --strategy fused_amx
