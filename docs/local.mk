@@ -38,6 +38,7 @@ docs_makers = \
 	scripts/docs/header.py \
 	scripts/docs/manual.py \
 	scripts/docs/markdown.py \
+	scripts/docs/mdoc.py \
 	scripts/docs/site.css \
 	scripts/docs/site.py
 EXTRA_DIST += $(docs_makers) docs/lessons

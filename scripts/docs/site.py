@@ -1,7 +1,7 @@
 """The documents as a small site that opens from disk: usage: site.py SOURCE FOLDER
 
-A page for each document, each section of the headers and each example; the lessons beside them. No script, no font, no
-picture from elsewhere."""
+A page for each document, each section of the headers and each example, and the command's manual page; the lessons
+beside them. No script, no font, no picture from elsewhere."""
 import html
 import pathlib
 import re
@@ -9,6 +9,7 @@ import sys
 
 import header
 import markdown
+import mdoc
 
 WIDTH = 88  # of code beside the menu, in a window of 1,100 pixels
 
@@ -22,7 +23,8 @@ FRAME = """<!DOCTYPE html>
 </head>
 <body>
 <header><a class="home" href="{up}index.html">clattn</a> <a href="{up}lessons/index.html">Lessons</a>
-<a href="{up}api/clattn.h.html">API</a> <a class="menu" href="#menu">Contents</a></header>
+<a href="{up}command.html">Command</a> <a href="{up}api/clattn.h.html">API</a>
+<a class="menu" href="#menu">Contents</a></header>
 <div class="columns">
 <main>
 {body}
@@ -63,6 +65,7 @@ class Site:
             path = re.sub(r"^(\.\./)+", "", path)
             inside = {"README.md": "readme.html", "docs/README.md": "index.html", "docs/": "index.html",
                       "HACKING.md": "hacking.html", "NEWS": "news.html", "python/README.md": "python.html",
+                      "man/clattn.1": "command.html",
                       **self.of_header, "": page}.get(path)
             path = path.removeprefix("docs/")
             if path.startswith("examples/") and path.endswith((".c", ".h")):
@@ -182,6 +185,8 @@ class Site:
         self.document(self.source / "README.md", "readme.html")
         self.document(self.source / "HACKING.md", "hacking.html")
         self.document(self.source / "python/README.md", "python.html")
+        self.write("command.html", "The command", "<h1>clattn, the command</h1>\n" +
+                   mdoc.convert((self.source / "man/clattn.1").read_text()))
         news = (self.source / "NEWS").read_text()
         self.write("news.html", "News", "<h1>News</h1>\n<pre>" + html.escape(news) + "</pre>")
         for path in sorted((self.source / "examples").glob("**/*.[ch]")):

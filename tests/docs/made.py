@@ -1,8 +1,10 @@
 """What is made of the headers and the documents: usage: made.py SOURCE FOLDER
 
-FOLDER/man3 and FOLDER/site are as scripts/docs made them. Every exported function has a manual page and a place in the
-HTML, what pages name exists, mandoc has nothing to complain of, every link of the site leads somewhere, and every
-picture says what it shows. Prints what is wrong, and "N passed, N failed"."""
+FOLDER/man3 and FOLDER/site are as scripts/docs made them. Every exported function has a manual page and a place in
+the HTML, what pages name exists, mandoc has nothing to complain of, the command's page says what its manual says,
+every link of the site leads somewhere, and every picture says what it shows. Prints what is wrong, and "N passed, N
+failed"."""
+import html
 import html.parser
 import pathlib
 import re
@@ -91,6 +93,24 @@ def check_site():
         check(name in api, f"{name}: is not in the HTML")
 
 
+def check_command():
+    """The command's page says what mandoc makes of the manual: word for word, but for capitals."""
+    if not shutil.which("mandoc"):
+        return
+    run = subprocess.run(["mandoc", "-Tutf8", "-Owidth=400", str(source / "man/clattn.1")], capture_output=True,
+                         text=True, check=True)
+    right = re.sub(r".\x08", "", run.stdout)
+    right = right[right.index("NAME"):right.rindex("\n", 0, len(right.rstrip()))]
+    page = (folder / "site/command.html").read_text()
+    page = page[page.index('<h2 id="name">'):page.index("</main>")]
+    made = html.unescape(re.sub(r"<[^>]*>", "", re.sub(r'<a href="(http[^"]*)">(.*?)</a>', r"\2: \1", page)))
+    words = [text.lower().split() for text in (made, right)]
+    first = next((i for i, (a, b) in enumerate(zip(*words)) if a != b), min(map(len, words)))
+    said = [" ".join(text[max(first - 4, 0):first + 4]) for text in words]
+    check(words[0] == words[1], f"command.html says: {said[0]}, its manual page: {said[1]}")
+
+
 check_manuals()
 check_site()
+check_command()
 end()
