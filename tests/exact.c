@@ -347,6 +347,7 @@ static const struct {
     { "infinite values stay infinite where some rows see them", infinite_values_stay_where_seen },
     { "logits of -infinity count nothing beside others", infinite_logits_count_nothing },
     { "logits of -infinity count nothing beside a sink", infinite_logits_count_nothing_beside_sinks },
+    { "an infinite query spoils its row alone", infinite_query_spoils_its_row_alone },
 };
 
 /* In each type, or by turns in the first that the strategy takes. */

@@ -229,3 +229,17 @@ int infinite_logits_count_nothing_beside_sinks(struct exact *e)
     p.features |= CLATTN_WITH_SINKS;
     return compare(e, &p, put_logits, kind_or_value_differs, NULL);
 }
+
+/* One row in the middle of many has an infinity. */
+static void put_query(struct test_call *test)
+{
+    for (int64_t b = 0; b < 2; ++b) {
+        test_call_set(test, TENSOR_QUERY, b, 1, 150, 3, (double)INFINITY);
+    }
+}
+
+int infinite_query_spoils_its_row_alone(struct exact *e)
+{
+    const clattn_problem p = exact_problem(e, 2, 2, 2, 260, 150, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
+    return compare(e, &p, put_query, kind_or_value_differs, NULL);
+}

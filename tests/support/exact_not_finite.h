@@ -18,4 +18,7 @@ int infinite_values_stay_where_seen(struct exact *e);
 int infinite_logits_count_nothing(struct exact *e);
 int infinite_logits_count_nothing_beside_sinks(struct exact *e);
 
+/* An infinite query makes NaN of its row, and nothing of the other rows, however many are computed together. */
+int infinite_query_spoils_its_row_alone(struct exact *e);
+
 #endif
