@@ -297,6 +297,33 @@ START_TEST(test_some_rows_drop_all_keys)
 }
 END_TEST
 
+/* Keys behind the last that a length counts, in all of their elements. */
+START_TEST(test_what_nobody_sees_is_no_number)
+{
+    struct problem problem;
+    int64_t found = 0;
+    make_problem(&problem, 0, lengths[1], 1);
+    problem.p.features |= CLATTN_WITH_KEY_LENGTHS;
+    for (enum check_turn turn = CHECK_TILES; turn < CHECK_TURNS; ++turn) {
+        struct check_call check;
+        if (!check_has_turn(&problem, turn)) {
+            continue;
+        }
+        begin(&problem, turn, &check);
+        for (int64_t j = check_seen_keys(&check, 0); j < check.call.key_len; ++j, ++found) {
+            double row[2 * HEAD_DIM];
+            load_row(&check.call, TENSOR_KEY, 0, 0, j, HEAD_DIM, row);
+            load_row(&check.call, TENSOR_VALUE, 0, 0, j, HEAD_DIM, row + HEAD_DIM);
+            for (int c = 0; c < 2 * HEAD_DIM; ++c) {
+                ck_assert_msg(!isfinite(row[c]), "turn %d, key %d: column %d is %g", (int)turn, (int)j, c, row[c]);
+            }
+        }
+        check_call_free(&check);
+    }
+    ck_assert_msg(found > 0, "all keys are seen");
+}
+END_TEST
+
 SUITE("self_check", test_some_rows_do_not_see_what_is_not_finite, test_most_outputs_are_finite,
       test_ranges_show_what_is_wrong_with_their_bounds, test_splits_are_left_out_behind_pinned_keys,
-      test_pinned_keys_reach_beyond_a_tile, test_some_rows_drop_all_keys)
+      test_pinned_keys_reach_beyond_a_tile, test_some_rows_drop_all_keys, test_what_nobody_sees_is_no_number)
