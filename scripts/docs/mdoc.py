@@ -7,7 +7,7 @@ import markdown
 # What a macro's words become, until the next macro of the line.
 MARKED = {"Ar": "var", "Cm": "code", "Ev": "code", "Fl": 'code class="option"', "Li": "code", "Nm": "code",
           "Pa": "code", "Sx": "a"}
-ENCLOSED = {"Pq": "()", "Po": "(", "Pc": ")", "Dq": "“”", "Op": "[]"}
+ENCLOSED = {"Pq": "()", "Dq": "“”", "Op": "[]"}  # and Po, Pc, whose words are lines of their own
 CLOSING = set(".,:;)]")
 
 
@@ -16,6 +16,10 @@ class Text:
 
     def __init__(self):
         self.out, self.glued = "", True
+
+    def html(self):
+        """Code beside code is one piece of it."""
+        return self.out.replace("</code> <code>", " ")
 
     def add(self, word, tag=None):
         text = html.escape(word.replace(r"\-", "-").replace(r"\&", ""), quote=False)
@@ -39,9 +43,12 @@ class Text:
         macro = None
         while words:
             word, words = words[0], words[1:]
-            if word in ("Po", "Pc", "Ns"):
-                {"Po": lambda: self.open("("), "Pc": lambda: self.close(")"), "Ns": self.glue}[word]()
-                macro = None
+            if word == "Po":
+                self.open("(")
+            elif word == "Pc":
+                self.close(")")
+            elif word == "Ns":
+                self.glued, macro = True, None
             elif word in ENCLOSED:
                 return self.enclosed(ENCLOSED[word], words)
             elif word in MARKED:
@@ -57,9 +64,6 @@ class Text:
                 self.open(word)
             else:
                 self.add("-" + word if macro == "Fl" else word, MARKED.get(macro))
-
-    def glue(self):
-        self.glued = True
 
     def enclosed(self, marks, words):
         """Closing marks at the end of the line stand behind it."""
@@ -86,7 +90,7 @@ class Page:
 
     def flush(self):
         """What was said since the last break is a paragraph; a line of the synopsis goes on in its one."""
-        text = self.text.out.replace("</code> <code>", " ")
+        text = self.text.html()
         if text and self.synopsis and self.out[-1].startswith("<p>"):
             self.out[-1] = self.out[-1].replace("</p>", f"<br>\n{text}</p>")
         elif text:
@@ -95,18 +99,16 @@ class Page:
 
     def macro(self, name, words):
         block = getattr(self, "block_" + name, None)
-        if block and name != "Nd" or self.synopsis and name == "Nm":
+        if block or self.synopsis and name == "Nm":
             self.flush()
         if block:
             block(words)
-        elif name in MARKED or name in ENCLOSED:
+        elif name == "Nd":
+            self.text.add("– " + " ".join(words))
+        elif name in MARKED or name in ENCLOSED or name in ("Po", "Pc"):
             self.text.line([name, *words])
         elif name not in ("Dd", "Dt", "Os"):
             raise ValueError(f".{name}: mdoc.py does not know it")
-
-    def block_Nd(self, words):
-        self.text.add("–")
-        self.text.add(" ".join(words))
 
     def block_Sh(self, words):
         title = " ".join(words)
@@ -114,12 +116,12 @@ class Page:
         self.out.append(f'<h2 id="{markdown.slug(title)}">{html.escape(title.capitalize())}</h2>')
 
     def block_Ss(self, words):
-        title = " ".join(words)
-        self.sections.append(f'<a href="#{markdown.slug(title)}"><code>{html.escape(title)}</code></a>')
-        self.out.append(f'<h3 id="{markdown.slug(title)}"><code>{html.escape(title)}</code></h3>')
+        title, place = f"<code>{html.escape(' '.join(words))}</code>", markdown.slug(" ".join(words))
+        self.sections.append(f'<a href="#{place}">{title}</a>')
+        self.out.append(f'<h3 id="{place}">{title}</h3>')
 
     def block_Pp(self, words):
-        pass
+        """The paragraph before it is over, as before every block."""
 
     def block_Dl(self, words):
         self.out += markdown.preformatted([" ".join(words)])
@@ -135,7 +137,7 @@ class Page:
         self.end_item()
         self.opened[-1] = True
         self.text.line(words if words[0] in MARKED else ["Li", *words])
-        self.out.append("<dt>" + self.text.out.replace("</code> <code>", " ") + "</dt>\n<dd>")
+        self.out.append(f"<dt>{self.text.html()}</dt>\n<dd>")
         self.text = Text()
 
     def end_item(self):

@@ -293,8 +293,8 @@ static void plan_layers(clattn_context *context)
 
 int main(int argc, char **argv)
 {
-    const int alone = argc == 4 && strcmp(argv[1], "--attention") == 0;
-    const int quick = alone || (argc == 4 && strcmp(argv[1], "--quick") == 0);
+    const char *choice = argc == 4 ? argv[1] : "";
+    const int alone = strcmp(choice, "--attention") == 0, quick = alone || strcmp(choice, "--quick") == 0;
     clattn_context *context;
     if (argc != 3 + quick) {
         fprintf(stderr, "usage: programs [--quick | --attention] TARGET FOLDER\n");
@@ -312,9 +312,9 @@ int main(int argc, char **argv)
     plan_attention(context, quick);
     if (!quick || now.device->type == CL_DEVICE_TYPE_GPU) {
         plan_probes(context);
-    }
-    if (!alone && (!quick || now.device->type == CL_DEVICE_TYPE_GPU)) {
-        plan_layers(context);
+        if (!alone) {
+            plan_layers(context);
+        }
     }
     clattn_context_destroy(context);
     return 0;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "operation/forward.h"
 #include "reference/philox.h"
 
 struct naive {
@@ -184,7 +185,7 @@ static int dropped(const struct naive *n, int64_t j)
     return ldexp(words[j & 3], -32) < n->p->dropout;
 }
 
-/* Weights of a row into p, -1 for hidden keys; returns lse. */
+/* Weights of a row into p, and into hides which of them count; returns lse. */
 static double weights_of_row(const struct naive *n, double *p)
 {
     double most = -(double)INFINITY, sum = 0, sink = -(double)INFINITY;
@@ -201,11 +202,11 @@ static double weights_of_row(const struct naive *n, double *p)
         sum = n->round_sum(exp(n->round_sum(sink - most)));
     }
     for (int64_t j = 0; j < n->keys; ++j) {
-        p[j] = n->hides[j] ? -1 : n->round_sum(exp(n->round_sum(p[j] - most)));
-        sum = n->round_sum(sum + (n->hides[j] ? 0 : p[j]));
+        p[j] = n->hides[j] ? 0 : n->round_sum(exp(n->round_sum(p[j] - most)));
+        sum = n->round_sum(sum + p[j]);
     }
     for (int64_t j = 0; j < n->keys; ++j) {
-        p[j] = n->hides[j] ? -1 : n->round_store(n->round_sum(p[j] / sum));
+        p[j] = n->round_store(n->round_sum(p[j] / sum));
     }
     return any ? n->round_sum(most + log(sum)) : -(double)INFINITY;
 }
@@ -215,12 +216,12 @@ static void row(const struct naive *n, double *p, double *out)
     int64_t columns = n->p->head_dim_v ? n->p->head_dim_v : n->p->head_dim;
     int64_t group = n->h * n->p->kv_heads / n->p->query_heads;
     for (int64_t j = 0; n->p->dropout > 0 && j < n->keys; ++j) {
-        p[j] = n->hides[j] ? -1 : dropped(n, j) ? 0 : n->round_store(p[j] / (1 - n->p->dropout));
+        p[j] = dropped(n, j) ? 0 : n->round_store(p[j] / (1 - n->p->dropout));
     }
     for (int64_t c = 0; c < columns; ++c) {
         double sum = 0;
         for (int64_t j = 0; j < n->keys; ++j) {
-            if (p[j] < 0) {
+            if (n->hides[j]) {
                 continue;
             }
             double v = key_or_value(n, TENSOR_VALUE, group, j, c);
@@ -233,6 +234,7 @@ static void row(const struct naive *n, double *p, double *out)
 void naive_forward(const struct test_call *test, enum naive_precision precision, double *out, double *lse)
 {
     struct naive n = { .test = test, .p = &test->problem, .round_sum = keep, .round_store = keep };
+    n.tensors = forward_asked(n.p);
     if (precision == NAIVE_STORAGE && n.p->type != CLATTN_FLOAT64) {
         n.round_sum = to_float;
         n.round_store = n.p->type == CLATTN_FLOAT16 ? to_half : n.p->type == CLATTN_BFLOAT16 ? to_bfloat16 : to_float;
@@ -243,9 +245,6 @@ void naive_forward(const struct test_call *test, enum naive_precision precision,
     n.hides = malloc((size_t)(n.p->key_len + 1));
     if (!p || !n.hides) {
         abort();
-    }
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
-        n.tensors |= (uint32_t)test_call_has(test, (enum tensor_id)id) << id;
     }
     for (n.b = 0; n.b < n.p->batch; ++n.b) {
         locate(&n);
