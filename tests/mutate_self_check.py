@@ -1,9 +1,10 @@
 """What the self-check makes of mutants: tests/mutate BUILD --self-check.
 
-A mutant is put into kernels on their way to the driver, as by a bad compiler (tests/icd/mutant_layer.c), and problems
-that have the feature which it is about are planned and computed with CLATTN_SELF_CHECK=always. It is caught where the
-self-check refuses plans and no call comes out wrong; where one does, a wrong result has reached its caller. What random
-problems come upon too rarely is looked for by the mutant's own judge.
+A mutant is put into kernels on their way to the driver, as by a bad compiler (tests/icd/mutant_layer.c), which then
+does not optimise them (quick_layer.c), so that a mutant takes seconds. Problems that have the feature which it is about
+are planned and computed with CLATTN_SELF_CHECK=always. It is caught where the self-check refuses plans and no call
+comes out wrong; where one does, a wrong result has reached its caller. What random problems come upon too rarely is
+looked for by the mutant's own judge.
 """
 import collections
 import os
@@ -127,8 +128,13 @@ class Run:
 class Trial:
     def __init__(self, tools, build):
         self.tools, self.build = tools, build
-        layer = (build / "tests" / "icd" / ".libs" / "mutant_layer.so").resolve()
-        self.environment = {"OPENCL_LAYERS": str(layer), "CLATTN_WISDOM_DIR": "", "CLATTN_CACHE": "off"}
+        layers = (build / "tests" / "icd" / ".libs").resolve()
+        self.environment = {
+            "OPENCL_LAYERS": f"{layers}/mutant_layer.so:{layers}/quick_layer.so",
+            "QUICK_LAYER_ALL": "1",
+            "CLATTN_WISDOM_DIR": "",
+            "CLATTN_CACHE": "off",
+        }
 
     def by_random_problems(self, kind, strategy, features, layer):
         command = [str(self.build / "tests" / "random_calls"), "--strategy", strategy, "--seed", "5"]

@@ -12,7 +12,8 @@
  * their sums shows where they are not. */
 #define EVEN_QUERY_FACTOR 2.0
 #define QUERY_FACTOR 6.0
-#define PEAKY_QUERY_FACTOR 60.0 /* of every seventh row, whose weight is on a few keys */
+#define PEAKY_QUERY_FACTOR 60.0  /* of every seventh row, whose weight is on a few keys */
+#define ONE_KEY_QUERY_FACTOR 1e3 /* of every second of these: without its maximum the row's weights are infinite */
 
 /* From the first key to the last, of some rows in calls of several blocks of keys: their maxima move from block to
  * block, and what was summed before counts for less. */
@@ -146,13 +147,20 @@ static int has_infinite_logits(const struct check_call *check, const struct inde
                     : check->turn == CHECK_FEW && at->i == 0 && at->h == heads - 1 && heads > 1;
 }
 
+static double query_factor(const struct check_call *check, const struct index *at)
+{
+    const int64_t row = at->i + at->h;
+    if (row % 7 == 3) {
+        return row % 14 == 3 ? PEAKY_QUERY_FACTOR : ONE_KEY_QUERY_FACTOR;
+    }
+    return (at->i + (int64_t)check->turn) % 2 ? EVEN_QUERY_FACTOR : QUERY_FACTOR;
+}
+
 static double query_value(const struct check_call *check, const struct index *at, double value)
 {
     const struct problem *problem = &check->problem;
     const int is_infinite = at->c == 0 && problem->p.softcap == 0 && has_infinite_logits(check, at);
-    const double factor = (at->i + at->h) % 7 == 3             ? PEAKY_QUERY_FACTOR
-                          : (at->i + (int64_t)check->turn) % 2 ? EVEN_QUERY_FACTOR
-                                                               : QUERY_FACTOR;
+    const double factor = query_factor(check, at);
     value = check->turn == CHECK_LONG && at->c == LOST_COLUMN ? -fabs(value) : value;
     if (is_rising(check, at)) {
         return at->c == 0 ? RISING_LOGITS * sqrt((double)problem->p.head_dim) : EVEN_QUERY_FACTOR * value;

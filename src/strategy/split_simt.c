@@ -28,6 +28,7 @@ struct shape {
 struct split_simt_state {
     struct kernel *attend, *combine;
     struct shape shape;
+    size_t row_blocks; /* of a key/value head, which the kernel is built for */
 };
 
 /* A code becomes a float32 number as it is read. */
@@ -144,6 +145,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     if (!find_shape(&plan->context->device, &problem->p, &state->shape)) {
         return row_tile_none_runs(NAME, 0);
     }
+    state->row_blocks = (size_t)row_blocks_of(kv_split_rows(&problem->p), state->shape.rows);
     plan->workspace_bytes = kv_split_workspace_bytes(&problem->p, SPLIT_SIMT_KEYS);
     text_append(explain,
                 "  K/V splits of %d keys, %d rows a key/value head, %d of them at once\n"
@@ -165,12 +167,10 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct split_simt_state *state = plan->state;
-    const clattn_problem *p = &attention_problem(plan->problem)->p;
     struct kv_split_call call;
     kv_split_call_of(plan, operands, SPLIT_SIMT_KEYS, &call);
     const size_t local[2] = { SPLIT_SIMT_ITEMS, 1 };
-    const size_t blocks = (size_t)row_blocks_of(kv_split_rows(p), state->shape.rows);
-    const size_t attend_global[2] = { call.batch * (size_t)call.n_splits * local[0], call.heads * blocks };
+    const size_t attend_global[2] = { call.batch * (size_t)call.n_splits * local[0], call.heads * state->row_blocks };
     const size_t combine_global[2] = { call.batch * call.rows * local[0], call.heads };
     clattn_status status = kv_split_launch(&call, state->attend, 2, attend_global, local, chain);
     if (status == CLATTN_OK) {

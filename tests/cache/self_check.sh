@@ -71,6 +71,8 @@ explain --strategy plain
 says "the next process" 0 "self-check: good, as found before"
 explain --strategy plain --mask bool
 says "other features" 0 "self-check: good, its known answers were right"
+run "$builddir/clattn" explain --shape 1,8,2,32,400,12,24 --varlen --strategy split_simt
+says "kernels built for more rows than a call of the check has" 0 "self-check: good, its known answers were right"
 CLATTN_SELF_CHECK=off explain --strategy plain
 says "no check" 0 "strategy: plain" -- "self-check"
 CLATTN_SELF_CHECK='' explain --strategy plain

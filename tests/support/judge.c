@@ -17,12 +17,17 @@ struct trial {
     uint64_t inputs;      /* their hash */
 };
 
-void judge_report(struct judge *judge, const struct judged_call *call, const char *strategy, const char *what)
+static void print_call(const struct judged_call *call, const char *strategy, const char *verdict, const char *what)
 {
     char line[256];
     problem_describe(&call->test->checked.any, line, sizeof(line));
-    printf("FAIL %s\n     %s\n     again: %s --strategy %s --type %s\n", what, line, call->again, strategy,
+    printf("%s %s\n     %s\n     again: %s --strategy %s --type %s\n", verdict, what, line, call->again, strategy,
            clattn_type_name(call->test->problem.type));
+}
+
+void judge_report(struct judge *judge, const struct judged_call *call, const char *strategy, const char *what)
+{
+    print_call(call, strategy, "FAIL", what);
     ++judge->failed;
 }
 
@@ -91,7 +96,7 @@ static void run_strategy(struct trial *t, int s)
     if (status == CLATTN_UNSUPPORTED && test->problem.strategy) {
         ++f->declined;
         if (strstr(clattn_last_error(), "self-check: ")) {
-            printf("refused: %s %s: %s\n", t->call->name, strategy_label(strategy), clattn_last_error());
+            print_call(t->call, strategy_label(strategy), "refused:", clattn_last_error());
         }
     } else if (status != CLATTN_OK) {
         snprintf(text, sizeof(text), "%s: %s", clattn_status_name(status), clattn_last_error());
