@@ -135,7 +135,7 @@ static void shrink(clattn_problem *p, enum check_turn turn, int64_t rows, int64_
     if (p->dropout > 0 && (turn == CHECK_TALL || turn == CHECK_DROPPED)) { /* infinite keys are dropped, and seen */
         p->dropout = turn == CHECK_TALL ? 0.5 : 0.98;
     }
-    if (p->ring > 0) {
+    if (forward_ring_turns(p)) { /* kernels are built for one that does, or for one that keeps all keys */
         p->ring = max64(min64(p->ring, min64(keys, CHECK_KEYS) / 2), p->always_visible_keys + 1);
     }
 }
