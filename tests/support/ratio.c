@@ -15,7 +15,6 @@ struct visitor {
     const struct reference_detail *detail;
     const double *plain; /* NULL: the call's own outputs */
     double excused;      /* the factor of what is excused; 0: nothing is */
-    double underflow;    /* which is excused too, for each key */
     double largest, excess, largest_reference;
 };
 
@@ -24,7 +23,7 @@ static double excused_error(const struct visitor *v, int64_t row, int64_t at)
     const struct reference_detail *d = v->detail;
     const double u = (double)FLT_EPSILON / 2, keys = (double)d->allowed_keys[row];
     const double unit = sqrt((double)v->test->checked.p.head_dim) * d->magnitude[row] + sqrt(keys) + 8;
-    return v->excused * (u * unit + v->test->weight_rounding) * d->value_spread[at] + keys * v->underflow;
+    return v->excused * (u * unit + v->test->weight_rounding) * d->value_spread[at];
 }
 
 static void visit(struct visitor *v, int64_t row, int64_t at, double got)
@@ -94,7 +93,6 @@ void ratio_check(const struct test_call *test, const struct expected *expected, 
     const clattn_type type = test->checked.p.type;
     const int judged = type == CLATTN_FLOAT16 || type == CLATTN_BFLOAT16;
     struct visitor v = { .test = test, .detail = &expected->detail, .excused = judged ? 2 : 0 };
-    v.underflow = tolerance_underflow(test);
     visit_all(&v);
     memset(ratio, 0, sizeof(*ratio));
     ratio->says_something = says_something(&v, plain_largest);

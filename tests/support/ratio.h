@@ -1,8 +1,7 @@
 /* R: the errors of a call's out over those of the plain pipeline in the same type (support/naive.h), which stores
  * scores and weights. For 16-bit types each call's largest error must not be larger than the plain pipeline's, as
  * holds for whatever computes in float32 and rounds once. A result that lies in the middle of two numbers may fall
- * to either, so twice the float32 error (C = 1 of support/tolerance.h) is excused, and so is what may underflow: the
- * plain pipeline is computed on the host, where nothing does. */
+ * to either, so twice the float32 error (C = 1 of support/tolerance.h) is excused. */
 #ifndef CLATTN_TESTS_SUPPORT_RATIO_H
 #define CLATTN_TESTS_SUPPORT_RATIO_H
 

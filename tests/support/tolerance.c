@@ -45,10 +45,10 @@ struct check {
     const struct test_call *test;
     const struct reference_detail *detail;
     struct verdict *verdict;
-    double u, least;    /* unit roundoff of what is computed in; what exp may flush to zero */
-    double underflow;   /* of out, for each key */
-    int64_t b, h, i;    /* the row, and */
-    int64_t at, packed; /* where it is in the dense detail and in outputs */
+    double u, least;      /* unit roundoff of what is computed in; what exp may flush to zero */
+    double largest_value; /* |v| */
+    int64_t b, h, i;      /* the row, and */
+    int64_t at, packed;   /* where it is in the dense detail and in outputs */
 };
 
 /* An error bound is C * unit + floor; rounding to the output's type comes on top. */
@@ -140,7 +140,7 @@ static void check_out(struct check *c)
         double keys = (double)c->detail->allowed_keys[c->at];
         struct bound bound = {
             .unit = c->u * row_unit(c) * c->detail->value_spread[c->at * p->head_dim_v + column],
-            .floor = keys * c->underflow +
+            .floor = keys * c->least * c->largest_value / (1 - p->dropout) +
                      (c->test->weight_rounding + 2 * logit_rounding(c) + c->test->factor_rounding) *
                          c->detail->value_spread[c->at * p->head_dim_v + column],
             .type = rounded_type(p->type, p->out_type),
@@ -202,17 +202,6 @@ static double largest_finite_value(const struct test_call *test)
     return largest;
 }
 
-/* An exp may give up a little before the end of the type. */
-static double least_weight(const struct test_call *test)
-{
-    return 2 * (test->checked.p.type == CLATTN_FLOAT64 ? DBL_MIN : (double)FLT_MIN);
-}
-
-double tolerance_underflow(const struct test_call *test)
-{
-    return least_weight(test) * largest_finite_value(test) / (1 - test->checked.p.dropout);
-}
-
 static void check_row(struct check *c)
 {
     const struct test_call *test = c->test;
@@ -239,8 +228,8 @@ void tolerance_check(const struct test_call *test, const struct expected *expect
     struct check c = { .test = test, .detail = &expected->detail, .verdict = verdict };
     memset(verdict, 0, sizeof(*verdict));
     c.u = wide ? DBL_EPSILON / 2 : (double)FLT_EPSILON / 2;
-    c.least = least_weight(test);
-    c.underflow = tolerance_underflow(test);
+    c.least = 2 * (wide ? DBL_MIN : (double)FLT_MIN); /* an exp may give up a little before the end */
+    c.largest_value = largest_finite_value(test);
     for (c.b = 0; c.b < p->batch; ++c.b) {
         for (c.h = 0; c.h < p->query_heads; ++c.h) {
             for (c.i = 0; c.i < test->call.query_len; ++c.i) {

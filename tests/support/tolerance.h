@@ -32,9 +32,6 @@ struct verdict {
     char first[256];                /* the first of them, in words */
 };
 
-/* What may underflow of an element of out, for each key that its row may see. */
-double tolerance_underflow(const struct test_call *test);
-
 /* Holds the outputs of `test` against what is expected. */
 void tolerance_check(const struct test_call *test, const struct expected *expected, struct verdict *verdict);
 
