@@ -129,8 +129,9 @@ INLINE void put_not_finite(const clattn_params *p, const attention_buffers *in, 
 /* Divides, and puts the rows into local memory; writes lse. All dropped: 0, whatever the sum, but for a NaN that came
  * of a value. Returns whether there is one of these. */
 INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, const place *at, int writes_lse, uint seen,
-                       const float base[QUERY_SLOTS], const float row_sum[QUERY_SLOTS],
-                       float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS], __local element *tile)
+                       const float base[QUERY_SLOTS], const float kept_base[QUERY_SLOTS],
+                       const float row_sum[QUERY_SLOTS], float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS],
+                       __local element *tile)
 {
     const row_block *rows = &at->rows;
     const unit *u = &at->u;
@@ -147,6 +148,9 @@ INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, cons
             top = fmax(sink, base[slot]);
             carry = exp2(base[slot] - top);
             total = total * carry + exp2(sink - top);
+        }
+        if (HAS_KEPT_BASES) {
+            carry = exp2(kept_base[slot] - top);
         }
         if (HAS(LSE) && writes_lse && row <= rows->last_row && (u->lane & SHARERS) == 0) {
             in->lse[lse_at(p, &rows->s, rows->b, rows->h, row)] =
@@ -216,7 +220,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 
-    float base[QUERY_SLOTS], row_sum[QUERY_SLOTS], accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
+    float base[QUERY_SLOTS], kept_base[QUERY_SLOTS], row_sum[QUERY_SLOTS];
+    float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
     uint seen = 0;
     if (u->item == 0) {
         not_finite = 0;
@@ -224,7 +229,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         last_not_finite = -1;
     }
     FOR_SLOTS {
-        base[slot] = -INFINITY;
+        base[slot] = kept_base[slot] = -INFINITY;
         row_sum[slot] = 0;
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS accumulator[c][n][i] = 0;
@@ -235,7 +240,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         const int all_see = ADDS ? 0 : all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
         float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], added[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
-        float factor[QUERY_SLOTS];
+        float factor[QUERY_SLOTS], lift[QUERY_SLOTS];
         uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED], visible[BIT_WORDS], kept[BIT_WORDS];
         renew(&at.u);
         copies_wait();
@@ -279,7 +284,10 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             find_kept(p, &at, from, all_see, visible, kept, &seen);
         }
         raise_bases(u, folds ? log2_of_score : 1, score, factor, base, row_sum, accumulator);
-        make_weights(score, kept, factor, base, row_sum, packed);
+        if (HAS_KEPT_BASES) {
+            raise_kept_bases(u, kept, score, factor, base, kept_base, lift, accumulator);
+        }
+        make_weights(score, kept, factor, base, lift, row_sum, packed);
         multiply_values(u, values, packed, accumulator);
         from = next;
     }
@@ -289,7 +297,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     value_rows = values_of(p, &in, &at.rows, first_column);
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (finish_rows(p, &in, &at, first_column == 0, seen, base, row_sum, accumulator, tiles)) {
+    if (finish_rows(p, &in, &at, first_column == 0, seen, base, kept_base, row_sum, accumulator, tiles)) {
         not_finite = 1;
     }
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -156,6 +156,40 @@ int dropped_values_count_0_times(struct exact *e)
     return compare(e, &p, put_no_sums, zero_or_kind_differs, has_zeros_and_nans);
 }
 
+/* The first key has nearly all of each row's weight, the others 2^-35 of it and large values; column 0 is 0. */
+static void put_large_weight(struct test_call *test)
+{
+    struct random random = random_start(21, 0);
+    test_call_fill(test, TENSOR_QUERY, &random, value_zero, NULL);
+    test_call_fill(test, TENSOR_KEY, &random, value_zero, NULL);
+    test_call_fill(test, TENSOR_VALUE, &random, value_zero, NULL);
+    test->values.scale = 1;
+    for (int64_t h = 0; h < 2; ++h) {
+        for (int64_t i = 0; i < test->problem.query_len; ++i) {
+            test_call_set(test, TENSOR_QUERY, 0, h, i, 3, 1);
+        }
+        for (int64_t j = 0; j < test->problem.key_len; ++j) {
+            test_call_set(test, TENSOR_KEY, 0, h, j, 3, j == 0 ? 0 : -24.25);
+            for (int64_t c = 1; c < EXACT_HEAD_DIM_V; ++c) {
+                test_call_set(test, TENSOR_VALUE, 0, h, j, c, j == 0 ? 1 : 32768 + 1024 * (double)(c % 16));
+            }
+        }
+    }
+}
+
+/* By more than the last bits of bfloat16, or of float16 if that is the smaller part of it. */
+static int differs_much(const struct pair *pair)
+{
+    return !(fabs(pair->got - pair->want) <= fmax(0x1p-8 * fabs(pair->want), 0x1p-24));
+}
+
+int dropped_weights_leave_others_exact(struct exact *e)
+{
+    clattn_problem p = exact_problem(e, 1, 2, 2, 40, 150, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
+    p.dropout = 0.5;
+    return compare(e, &p, put_large_weight, differs_much, NULL);
+}
+
 /* Columns 1 to 4 of head 0 have +infinity, -infinity, both, and NaN, at keys that, where the call is causal, only
  * later rows see. */
 static void put_values(struct test_call *test)

@@ -9,6 +9,9 @@
 int dropped_rows_are_zero(struct exact *e);
 int dropped_values_count_0_times(struct exact *e);
 
+/* What dropout leaves of a row is as exact as ever, however small beside what it takes. */
+int dropped_weights_leave_others_exact(struct exact *e);
+
 /* However weights are split into parts, an infinite value that is seen makes an infinite output, and no NaN; a row
  * that does not see it stays finite. */
 int infinite_values_stay(struct exact *e);
