@@ -99,19 +99,23 @@ static clattn_status wrap(struct host_session *session, int id)
     return status;
 }
 
+static void count_copied(const struct host_session *session, size_t bytes)
+{
+    atomic_fetch_add(&session->context->copied, session->is_trial ? 0 : bytes);
+}
+
 static clattn_status copy_in(struct host_session *session, int id, enum host_content content)
 {
     struct tensor_place *place = &session->device.tensor[id];
     const size_t bytes = host_session_bytes(session, id);
     const cl_mem_flags access = operand_is_written(session->host, id) ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
-    const int filled = content == HOST_CONTENT_COPIED || content == HOST_CONTENT_WHOLE ||
-                       (content == HOST_CONTENT_NOW && operand_is_read(session->host, id));
+    const int filled = session->is_trial || (content == HOST_CONTENT_NOW && operand_is_read(session->host, id));
     count_from(place, 0);
     const clattn_status status = create_buffer(session, operand_name(session->host, id),
                                                access | (filled ? CL_MEM_COPY_HOST_PTR : 0), bytes,
                                                filled ? host_session_first(session, id) : NULL, &place->buffer);
     if (status == CLATTN_OK && filled) {
-        atomic_fetch_add(&session->context->copied, bytes);
+        count_copied(session, bytes);
     }
     return status;
 }
@@ -145,14 +149,13 @@ clattn_status host_session_begin(struct host_session *session, clattn_context *c
     session->host = host;
     session->device = *host;
     session->device.workspace = NULL;
-    session->copies_gaps = content == HOST_CONTENT_WHOLE;
+    session->is_trial = content == HOST_CONTENT_TRIAL;
     clattn_status status = operands_check_outputs_apart(host);
     if (status == CLATTN_OK) {
         status = check_memory(session, workspace_bytes);
     }
     if (status == CLATTN_OK) {
-        const int is_copied = content == HOST_CONTENT_COPIED || content == HOST_CONTENT_WHOLE;
-        host_regions_find(&session->regions, host, is_copied ? 0 : context->sharing_alignment,
+        host_regions_find(&session->regions, host, session->is_trial ? 0 : context->sharing_alignment,
                           context->device.allocation_bytes);
     }
     for (int id = 0; id < host->operation->count && status == CLATTN_OK; ++id) {
@@ -188,7 +191,7 @@ static void scatter(const struct host_session *session, int id, const char *copy
 
 static clattn_status copy_out(struct host_session *session, int id)
 {
-    const int dense = session->copies_gaps || operand_is_dense(session->host, id);
+    const int dense = session->is_trial || operand_is_dense(session->host, id);
     const size_t bytes = host_session_bytes(session, id);
     char *target = dense ? host_session_first(session, id) : malloc(bytes);
     if (!target) {
@@ -197,7 +200,7 @@ static clattn_status copy_out(struct host_session *session, int id)
     }
     cl_int code = clEnqueueReadBuffer(session->queue, session->device.tensor[id].buffer, CL_TRUE, 0, bytes, target, 0,
                                       NULL, NULL);
-    atomic_fetch_add(&session->context->copied, code == CL_SUCCESS ? bytes : 0);
+    count_copied(session, code == CL_SUCCESS ? bytes : 0);
     if (!dense) {
         if (code == CL_SUCCESS) {
             scatter(session, id, target);

@@ -14,14 +14,15 @@ struct host_session {
     struct operands device; /* the same call, on buffers of the session's own */
     struct host_regions regions;
     cl_mem region_buffer[OPERANDS_MAX];
-    int copies_gaps; /* outputs come back whole, also what is between their elements */
+    int is_trial; /* HOST_CONTENT_TRIAL */
 };
 
 enum host_content {
-    HOST_CONTENT_NOW,    /* copies have what stands in host memory */
-    HOST_CONTENT_LATER,  /* copies are empty, whoever began the session fills them */
-    HOST_CONTENT_COPIED, /* as NOW, and nothing is used where it lies: for kernels that nobody trusts yet */
-    HOST_CONTENT_WHOLE   /* as COPIED, and all that kernels wrote comes back, beside elements too */
+    HOST_CONTENT_NOW,   /* copies have what stands in host memory */
+    HOST_CONTENT_LATER, /* copies are empty, whoever began the session fills them */
+    /* For kernels that nobody trusts yet: as NOW, but nothing is used where it lies, all that kernels wrote comes back,
+     * beside elements too, and copies are not counted as a caller's. */
+    HOST_CONTENT_TRIAL
 };
 
 /* Makes the buffers and the workspace. `queue`: where the call is to run. Whatever it returns, the caller ends the

@@ -6,6 +6,7 @@
 
 #include "api.h"
 #include "base/stored_types.h"
+#include "program/context.h"
 #include "support/device_options.h"
 #include "support/random.h"
 
@@ -97,12 +98,13 @@ static clattn_problem problem_of(clattn_type key_type, clattn_type value_type, c
 
 static void find_strategies(void)
 {
+    const int is_gpu = context->device.device_class == DEVICE_GPU;
     const char *name;
     n_strategies = 0;
     for (size_t i = 0; (name = strategy_of_table(i)); ++i) {
         const clattn_problem p = problem_of(CLATTN_Q8_0, CLATTN_INT8, name);
         clattn_plan *plan;
-        if (!strategy_is_for_gpus(name) && clattn_plan_create(context, &p, &plan) == CLATTN_OK) {
+        if ((is_gpu || !strategy_is_for_gpus(name)) && clattn_plan_create(context, &p, &plan) == CLATTN_OK) {
             clattn_plan_destroy(plan);
             strategies[n_strategies++] = name;
         }
