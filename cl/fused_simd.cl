@@ -36,6 +36,13 @@ static inline int row_block(const clattn_params *p)
     return block;
 }
 
+/* 2^x for x <= 0, also below 2^-126, where exp2_16 gives 0: keys beside a large sink have weights that small. */
+static inline float16 exp2_far_16(float16 x)
+{
+    const float16 root = exp2_16(x * 0.5f);
+    return x < (float16)-125.0f ? root * root : exp2_16(x);
+}
+
 /* Returns what the mixed values of a vector of rows are multiplied with. A sink is one more logit, without
  * a value. */
 static inline float16 finish_rows(const clattn_params *p, const attention_buffers *in, tile *t, int v)
@@ -47,7 +54,7 @@ static inline float16 finish_rows(const clattn_params *p, const attention_buffer
             set_lane(&sink, lane, sink_of(p, in, head_of(t, v * LANES + lane)) * LOG2_E);
         }
         float16 top = max_16(sink, t->row_maximum[v]);
-        kept = exp2_16(t->row_maximum[v] - top);
+        kept = exp2_far_16(t->row_maximum[v] - top);
         t->row_sum[v] = t->row_sum[v] * kept + exp2_16(sink - top);
         t->row_maximum[v] = top;
     }

@@ -8,7 +8,7 @@
  *                       | item 0  | item 1 | item 0 |  ...           VEC keys each, in turn
  *
  *     pass 1   each lane: m = max x, l = sum exp(x - m), rescaled once a block; then over lanes and items
- *     pass 2   exp(x - m) * (1 / l)
+ *     pass 2   exp(x - m) * (1 / l), a sink being in l alone
  *
  * (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.) Only keys between the bounds
  * are read; hidden keys among them carry HIDDEN_LOGIT when scale_mask ran. All hidden keys get -0.0. */
@@ -161,15 +161,19 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
 #if ITEMS > 1
     join_items(&all, item_maximum, item_sum, item_visible);
 #endif
+    /* From the maximum of the keys: beside a large sink exp_of_negative has no weights as small as theirs. */
+    const REAL origin = ORIGIN(all.maximum);
+    REAL carry = 1;
     if (HAS(SINKS) && all.visible) {
-        const extent sink = { sink_of(p, &in, h), 1, 1 };
-        all = join(all, sink);
+        const extent keys = all, sink = { sink_of(p, &in, h), 1, 1 };
+        all = join(keys, sink);
+        carry = exp(keys.maximum - ORIGIN(all.maximum));
     }
     if (HAS(LSE) && exists && get_local_id(0) == 0) {
         in.lse[lse_at(p, &s, b, h, i)] = lse_of(all.visible, all.maximum, all.sum);
     }
 
-    const REAL inverse = all.visible ? 1 / all.sum : 0, origin = ORIGIN(all.maximum);
+    const REAL factor = all.visible ? carry / all.sum : 0;
     const int writes_weights = p->weights == CLATTN_CL_WEIGHTS_SOFTMAX;
     const clattn_i64 weights_at = weights_row_at(p, b, h, i);
     for (int j = (int)get_local_id(0) * VEC; j < p->key_len; j += ITEMS * VEC) {
@@ -177,7 +181,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
         REALV weight = (REALV)0;
         if (j < high && j + VEC > low) {
             const REALV logits = load_logits(row, chunk.has_logits, low, high, j, &visible);
-            weight = visible ? exp_of_negative(logits - origin) * inverse : (REALV)0;
+            weight = visible ? exp_of_negative(logits - origin) * factor : (REALV)0;
         }
         if (writes_weights || HAS(DROPOUT)) {
             REAL lane[VEC];

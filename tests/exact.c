@@ -342,6 +342,7 @@ static const struct {
     { "float32 out of many rows rounds to the out of the type", wide_out_of_many_rows_rounds },
     { "float32 out of few rows rounds to the out of the type", wide_out_of_few_rows_rounds },
     { "rows whose weights are all dropped are 0", dropped_rows_are_zero },
+    { "small weights count beside a large sink", keys_beside_large_sinks_count },
     { "small weights count where dropout takes the large one", dropped_weights_leave_others_exact },
     { "a dropped value counts 0 times: NaN", dropped_values_count_0_times },
     { "infinite values stay infinite where all rows see them", infinite_values_stay },

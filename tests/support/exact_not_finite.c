@@ -1,4 +1,5 @@
-/* Calls with NaN and infinities beside the reference: what is compared is the kind of each output, and of each lse. */
+/* Calls beside the reference: with NaN and infinities, where the kind of each output is compared, and of each lse; and
+ * with very small weights, which must not become 0. */
 #include "exact_not_finite.h"
 
 #include <math.h>
@@ -188,6 +189,34 @@ int dropped_weights_leave_others_exact(struct exact *e)
     clattn_problem p = exact_problem(e, 1, 2, 2, 40, 150, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
     p.dropout = 0.5;
     return compare(e, &p, put_large_weight, differs_much, NULL);
+}
+
+/* Logits are 0, the sinks 89: a key has less than 2^-126 of the weight, its value makes more of it. */
+static void put_large_sinks(struct test_call *test)
+{
+    struct random random = random_start(22, 0);
+    test_call_fill(test, TENSOR_QUERY, &random, value_zero, NULL);
+    test_call_fill(test, TENSOR_VALUE, &random, value_zero, NULL);
+    for (int64_t h = 0; h < 2; ++h) {
+        test_call_set(test, TENSOR_SINKS, 0, h, 0, 0, 89);
+        for (int64_t j = 0; j < test->problem.key_len; ++j) {
+            for (int64_t c = 1; c < EXACT_HEAD_DIM_V; ++c) {
+                test_call_set(test, TENSOR_VALUE, 0, h, j, c, 1024 + 8 * (double)(c % 16));
+            }
+        }
+    }
+}
+
+static int differs_by_much_of_it(const struct pair *pair)
+{
+    return !(fabs(pair->got - pair->want) <= 0x1p-7 * fabs(pair->want));
+}
+
+int keys_beside_large_sinks_count(struct exact *e)
+{
+    clattn_problem p = exact_problem(e, 1, 2, 2, 40, 150, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
+    p.features |= CLATTN_WITH_SINKS;
+    return compare(e, &p, put_large_sinks, differs_by_much_of_it, NULL);
 }
 
 /* Columns 1 to 4 of head 0 have +infinity, -infinity, both, and NaN, at keys that, where the call is causal, only

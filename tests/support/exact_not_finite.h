@@ -1,5 +1,5 @@
-/* Properties of tests/exact about what is not finite: where it goes, as what, and where it does not. Each returns 0
- * where it holds; e->what says why it does not. */
+/* Properties of tests/exact about what is not finite: where it goes, as what, and where it does not; and about weights
+ * that are nearly 0. Each returns 0 where it holds; e->what says why it does not. */
 #ifndef CLATTN_TESTS_SUPPORT_EXACT_NOT_FINITE_H
 #define CLATTN_TESTS_SUPPORT_EXACT_NOT_FINITE_H
 
@@ -11,6 +11,9 @@ int dropped_values_count_0_times(struct exact *e);
 
 /* What dropout leaves of a row is as exact as ever, however small beside what it takes. */
 int dropped_weights_leave_others_exact(struct exact *e);
+
+/* Weights below float32's smallest normal number are not lost where a sink has all the rest. */
+int keys_beside_large_sinks_count(struct exact *e);
 
 /* However weights are split into parts, an infinite value that is seen makes an infinite output, and no NaN; a row
  * that does not see it stays finite. */
