@@ -38,6 +38,7 @@ test_programs = \
 	tests/api/host_refused \
 	tests/api/problems \
 	tests/api/append \
+	tests/api/arguments \
 	tests/api/calls \
 	tests/api/costs \
 	tests/api/plan_requests \

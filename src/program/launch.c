@@ -147,14 +147,34 @@ clattn_status chain_end(struct chain *chain, clattn_status status)
     return status;
 }
 
-static clattn_status set_arguments(cl_kernel kernel, const char *name, size_t count,
+/* Whether the argument is a NULL buffer; local memory, whose value is NULL itself, is none. */
+static int is_absent(const struct launch_argument *argument)
+{
+    cl_mem buffer = NULL;
+    if (!argument->value || argument->bytes != sizeof(buffer)) {
+        return 0;
+    }
+    memcpy(&buffer, argument->value, sizeof(buffer));
+    return !buffer;
+}
+
+/* Most tensors are absent from most calls, and a cl_kernel keeps its arguments: those that are NULL in it, and shall
+ * be, are not set again. Others are: a buffer of the same address may be another one by now. */
+static clattn_status set_arguments(struct taken_kernel *kernel, const char *name, size_t count,
                                    const struct launch_argument *arguments)
 {
-    for (size_t i = 0; i < count; ++i) {
-        cl_int code = clSetKernelArg(kernel, (cl_uint)i, arguments[i].bytes, arguments[i].value);
+    uint64_t bit = 1; /* none from argument 64 on */
+    for (size_t i = 0; i < count; ++i, bit <<= 1) {
+        const int absent = is_absent(&arguments[i]);
+        if (absent && kernel->absent & bit) {
+            continue;
+        }
+        kernel->absent &= ~bit; /* until it is set */
+        cl_int code = clSetKernelArg(kernel->cl, (cl_uint)i, arguments[i].bytes, arguments[i].value);
         if (code != CL_SUCCESS) {
             return error_opencl(code, "clSetKernelArg", "argument %zu of kernel %s", i, name);
         }
+        kernel->absent |= absent ? bit : 0;
     }
     return CLATTN_OK;
 }
@@ -230,16 +250,16 @@ clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, c
             return CLATTN_OK;
         }
     }
-    cl_kernel taken;
+    struct taken_kernel taken;
     clattn_status status = kernel_take(kernel, &taken);
     if (status != CLATTN_OK) {
         return status;
     }
-    status = set_arguments(taken, kernel_name(kernel), n_arguments, arguments);
+    status = set_arguments(&taken, kernel_name(kernel), n_arguments, arguments);
     if (status == CLATTN_OK) {
-        status = enqueue_next(chain, kernel, taken, dims, global, local);
+        status = enqueue_next(chain, kernel, taken.cl, dims, global, local);
     }
-    kernel_put(kernel, taken);
+    kernel_put(kernel, &taken);
     chain->next_is_final = 0;
     return status;
 }

@@ -152,7 +152,7 @@ static struct program *find(clattn_context *context, const char *file, const cha
 static void kernel_free(struct kernel *kernel)
 {
     for (size_t i = 0; i < kernel->free_count; ++i) {
-        clReleaseKernel(kernel->free_list[i]);
+        clReleaseKernel(kernel->free_list[i].cl);
     }
     pthread_mutex_destroy(&kernel->lock);
     free(kernel->free_list);
@@ -289,10 +289,10 @@ clattn_status program_kernel(clattn_context *context, const char *file, const ch
     }
     if (status == CLATTN_OK) {
         /* Make the first one now: a missing kernel is an error of planning, not of enqueueing. */
-        cl_kernel first;
+        struct taken_kernel first;
         status = kernel_take(*kernel, &first);
         if (status == CLATTN_OK) {
-            kernel_put(*kernel, first);
+            kernel_put(*kernel, &first);
         }
     }
     return status;
@@ -313,15 +313,15 @@ void program_destroy_all(clattn_context *context)
 /* ---- kernels -------------------------------------------------------------------------------- */
 
 /* Makes a cl_kernel, and room on the free list for it to come back to. With the kernel's lock held. */
-static clattn_status make(struct kernel *kernel, cl_kernel *made)
+static clattn_status make(struct kernel *kernel, struct taken_kernel *made)
 {
-    cl_kernel *list = realloc(kernel->free_list, (kernel->made_count + 1) * sizeof(*list));
+    struct taken_kernel *list = realloc(kernel->free_list, (kernel->made_count + 1) * sizeof(*list));
     if (!list) {
         return out_of_memory();
     }
     kernel->free_list = list;
     cl_int code;
-    *made = clCreateKernel(kernel->program->cl, kernel->name, &code);
+    *made = (struct taken_kernel){ .cl = clCreateKernel(kernel->program->cl, kernel->name, &code) };
     if (code != CL_SUCCESS) {
         return error_opencl(code, "clCreateKernel", "kernel %s of cl/%s", kernel->name, kernel->program->file);
     }
@@ -329,7 +329,7 @@ static clattn_status make(struct kernel *kernel, cl_kernel *made)
     return CLATTN_OK;
 }
 
-clattn_status kernel_take(struct kernel *kernel, cl_kernel *taken)
+clattn_status kernel_take(struct kernel *kernel, struct taken_kernel *taken)
 {
     clattn_status status = CLATTN_OK;
     pthread_mutex_lock(&kernel->lock);
@@ -342,10 +342,10 @@ clattn_status kernel_take(struct kernel *kernel, cl_kernel *taken)
     return status;
 }
 
-void kernel_put(struct kernel *kernel, cl_kernel taken)
+void kernel_put(struct kernel *kernel, const struct taken_kernel *taken)
 {
     pthread_mutex_lock(&kernel->lock);
-    kernel->free_list[kernel->free_count++] = taken;
+    kernel->free_list[kernel->free_count++] = *taken;
     pthread_mutex_unlock(&kernel->lock);
 }
 
@@ -361,13 +361,13 @@ const char *kernel_file(const struct kernel *kernel)
 
 clattn_status kernel_work_group_limit(struct kernel *kernel, size_t *limit)
 {
-    cl_kernel taken;
+    struct taken_kernel taken;
     clattn_status status = kernel_take(kernel, &taken);
     if (status != CLATTN_OK) {
         return status;
     }
-    cl_int code = clGetKernelWorkGroupInfo(taken, kernel->program->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof(*limit),
+    cl_int code = clGetKernelWorkGroupInfo(taken.cl, kernel->program->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof(*limit),
                                            limit, NULL);
-    kernel_put(kernel, taken);
+    kernel_put(kernel, &taken);
     return code == CL_SUCCESS ? CLATTN_OK : error_opencl(code, "clGetKernelWorkGroupInfo", "kernel %s", kernel->name);
 }

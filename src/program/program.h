@@ -20,10 +20,16 @@ void program_own_kernels(clattn_context *context, const struct clattn_embedded_t
 /* The largest work-group the device can run this kernel with. */
 clattn_status kernel_work_group_limit(struct kernel *kernel, size_t *limit);
 
+/* A cl_kernel, and a bit for each of its first 64 arguments that is NULL: whoever sets one keeps the bits true. */
+struct taken_kernel {
+    cl_kernel cl;
+    uint64_t absent;
+};
+
 /* A cl_kernel must not be shared by threads: take one that nobody else has (made when none is free),
  * set arguments, enqueue, put it back. launch.c is the only caller. */
-clattn_status kernel_take(struct kernel *kernel, cl_kernel *taken);
-void kernel_put(struct kernel *kernel, cl_kernel taken);
+clattn_status kernel_take(struct kernel *kernel, struct taken_kernel *taken);
+void kernel_put(struct kernel *kernel, const struct taken_kernel *taken);
 const char *kernel_name(const struct kernel *kernel);
 const char *kernel_file(const struct kernel *kernel); /* that program_kernel was asked for */
 

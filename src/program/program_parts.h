@@ -13,7 +13,7 @@ struct kernel {
     struct program *program;
     char *name;
     pthread_mutex_t lock;
-    cl_kernel *free_list;
+    struct taken_kernel *free_list;
     size_t free_count, made_count; /* free_list has room for made_count */
 };
 
