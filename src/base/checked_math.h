@@ -13,10 +13,15 @@ static inline int checked_add(int64_t a, int64_t b, int64_t *sum)
     return 1;
 }
 
+static inline int fits_32_bits(int64_t a)
+{
+    return a >= INT32_MIN && a <= INT32_MAX;
+}
+
 static inline int checked_multiply(int64_t a, int64_t b, int64_t *product)
 {
-    if (a == 0 || b == 0) {
-        *product = 0;
+    if ((fits_32_bits(a) && fits_32_bits(b)) || a == 0 || b == 0) { /* as nearly always: without a division */
+        *product = a * b;
         return 1;
     }
     if ((a == -1 && b == INT64_MIN) || (b == -1 && a == INT64_MIN)) {

@@ -31,17 +31,34 @@ static clattn_status check(const struct growth *growth, const void *given, size_
     return CLATTN_OK;
 }
 
+static void fill(const struct growth *growth, const void *given, size_t bytes, void *copy)
+{
+    const size_t taken = bytes < growth->known_bytes ? bytes : growth->known_bytes;
+    memcpy(copy, given, taken);
+    memcpy((char *)copy + taken, (const char *)growth->defaults + taken, growth->known_bytes - taken);
+    memcpy(copy, &growth->known_bytes, sizeof(growth->known_bytes));
+}
+
 clattn_status growth_copy(const struct growth *growth, const void *given, void *copy)
 {
     size_t bytes;
     const clattn_status status = check(growth, given, &bytes);
-    if (status != CLATTN_OK) {
-        return status;
+    if (status == CLATTN_OK) {
+        fill(growth, given, bytes, copy);
     }
-    memcpy(copy, growth->defaults, growth->known_bytes);
-    memcpy(copy, given, bytes < growth->known_bytes ? bytes : growth->known_bytes);
-    memcpy(copy, &growth->known_bytes, sizeof(growth->known_bytes));
-    return CLATTN_OK;
+    return status;
+}
+
+clattn_status growth_read(const struct growth *growth, const void *given, void *copy, const void **known)
+{
+    size_t bytes;
+    const clattn_status status = check(growth, given, &bytes);
+    *known = given;
+    if (status == CLATTN_OK && bytes < growth->known_bytes) {
+        fill(growth, given, bytes, copy);
+        *known = copy;
+    }
+    return status;
 }
 
 clattn_status growth_give(const struct growth *growth, const void *filled, void *given)

@@ -41,6 +41,10 @@ struct growth {
 /* `given` of any size into `copy` of known_bytes, whose struct_size becomes known_bytes. */
 clattn_status growth_copy(const struct growth *growth, const void *given, void *copy);
 
+/* The same for who only reads: *known becomes `given` itself where that has all fields, else `copy`, which is filled
+ * then. Its struct_size is not for use. */
+clattn_status growth_read(const struct growth *growth, const void *given, void *copy, const void **known);
+
 /* The other way: what the library fills in, a struct of known_bytes, into one of any size that `given` is and whose
  * struct_size stays. What is given must be as the macro leaves it where this library knows no field. */
 clattn_status growth_give(const struct growth *growth, const void *filled, void *given);

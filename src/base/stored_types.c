@@ -234,6 +234,13 @@ int type_is_blocks(clattn_type type)
     return row_of(type)->blocks != NULL;
 }
 
+size_t type_element(clattn_type type, int64_t *columns)
+{
+    const struct stored_type *row = row_of(type);
+    *columns = row->blocks ? BLOCK_COLUMNS : 1;
+    return row->bytes;
+}
+
 double type_load(clattn_type type, const void *data, int64_t index)
 {
     const struct stored_type *row = row_of(type);

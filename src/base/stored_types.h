@@ -21,6 +21,9 @@ int type_takes_scales(clattn_type type);
 
 int type_is_blocks(clattn_type type);
 
+/* Bytes of an element, which of block types is a block, of so many columns; else *columns is 1. */
+size_t type_element(clattn_type type, int64_t *columns);
+
 /* Element `index` of memory of a type: a number, a code as a number (scale 1), or a value out of its block. */
 double type_load(clattn_type type, const void *data, int64_t index);
 

@@ -144,8 +144,7 @@ static void set_elements(const clattn_append_problem *p, struct operands *operan
                                                  [ELEMENT_FLOAT] = CLATTN_FLOAT32 };
     memcpy(operands->element, types, sizeof(types));
     for (int i = 0; i < APPEND_ELEMENTS; ++i) {
-        operands->element_bytes[i] = clattn_type_size(types[i]);
-        operands->element_columns[i] = clattn_type_columns(types[i]);
+        operands->element_bytes[i] = type_element(types[i], &operands->element_columns[i]);
     }
     operands->element_bytes[ELEMENT_INT] = sizeof(int32_t);
 }

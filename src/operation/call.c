@@ -92,16 +92,16 @@ clattn_status call_resolve(const struct problem *problem, const clattn_call *val
     return CLATTN_OK;
 }
 
-/* Of seams that the problem has: others are refused, and their memory is nobody's to read. operands->asked is set only
- * when all of this is known. */
+/* Of seams that the problem has: others are refused, and their memory is nobody's to read. */
 static int64_t last_seam(const struct problem *problem, const struct operands *operands, int id, int64_t unknown)
 {
-    return forward_asked(&problem->p) >> id & 1 ? operands_last_seam(operands, id, problem->p.batch, unknown) : unknown;
+    return operand_is_asked(operands, id) ? operands_last_seam(operands, id, problem->p.batch, unknown) : unknown;
 }
 
 void call_measure(const struct problem *problem, struct call *call)
 {
     struct operands *operands = &call->operands;
+    operands->asked = forward_asked(&problem->p);
     const struct forward_lengths lengths = {
         call->query_len,
         call->key_len,
@@ -139,29 +139,31 @@ clattn_status call_copy_host_tensors(const clattn_host_tensors *tensors, clattn_
 clattn_status call_from_device(const struct problem *problem, const clattn_call *values, const clattn_tensors *tensors,
                                struct call *call)
 {
-    clattn_tensors known;
+    clattn_tensors copy;
+    const void *known;
+    const clattn_status status = growth_read(GROWTH_OF(clattn_tensors), tensors, &copy, &known);
     memset(call, 0, sizeof(*call));
-    clattn_status status = call_copy_tensors(tensors, &known);
     if (status != CLATTN_OK) {
         return status;
     }
     call->operands.operation = &operation_forward;
-    operands_read_device(&call->operands, &known);
-    call->operands.workspace = known.workspace;
+    operands_read_device(&call->operands, known);
+    call->operands.workspace = ((const clattn_tensors *)known)->workspace;
     return check_call(problem, values, call);
 }
 
 clattn_status call_from_host(const struct problem *problem, const clattn_call *values,
                              const clattn_host_tensors *tensors, struct call *call)
 {
-    clattn_host_tensors known;
+    clattn_host_tensors copy;
+    const void *known;
+    const clattn_status status = growth_read(GROWTH_OF(clattn_host_tensors), tensors, &copy, &known);
     memset(call, 0, sizeof(*call));
-    clattn_status status = call_copy_host_tensors(tensors, &known);
     if (status != CLATTN_OK) {
         return status;
     }
     call->operands.operation = &operation_forward;
-    operands_read_host(&call->operands, &known);
+    operands_read_host(&call->operands, known);
     return check_call(problem, values, call);
 }
 

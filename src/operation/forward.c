@@ -118,8 +118,7 @@ static void set_elements(const clattn_problem *p, struct operands *operands)
     };
     memcpy(operands->element, types, sizeof(types));
     for (int i = 0; i < FORWARD_ELEMENTS; ++i) {
-        operands->element_bytes[i] = clattn_type_size(types[i]);
-        operands->element_columns[i] = type_is_blocks(types[i]) ? BLOCK_COLUMNS : 1;
+        operands->element_bytes[i] = type_element(types[i], &operands->element_columns[i]);
     }
     operands->element_bytes[ELEMENT_BYTE] = 1;
     operands->element_bytes[ELEMENT_INT] = sizeof(int32_t);
@@ -177,7 +176,6 @@ void forward_measure(const clattn_problem *p, const struct forward_lengths *leng
     memcpy(operands->extent, extents, sizeof(extents));
     const uint32_t of_key_rows = 1u << EXTENT_KEY_ROWS | 1u << EXTENT_KEY_SCALE_ROWS | 1u << EXTENT_VALUE_SCALE_ROWS;
     operands->unknown_extents = (queries_known ? 0 : 1u << EXTENT_QUERY_ROWS) | (keys_known ? 0 : of_key_rows);
-    operands->asked = forward_asked(p);
     operands->strided_columns = p->strided_columns;
     set_elements(p, operands);
 }

@@ -35,8 +35,8 @@ struct forward_lengths {
 /* A bit for each tensor that the problem has. */
 uint32_t forward_asked(const clattn_problem *problem);
 
-/* Sets what the problem and the lengths decide: extents, types, what is asked. Types and head_dim_v of 0 stand for
- * their defaults. The places stay as they are. */
+/* Sets what the problem and the lengths decide: extents and types. Types and head_dim_v of 0 stand for their defaults.
+ * The places stay as they are, and so does what is asked: forward_asked tells it, which some of the lengths hang on. */
 void forward_measure(const clattn_problem *problem, const struct forward_lengths *lengths, struct operands *operands);
 
 /* Whether rows of keys are overwritten by later ones. */

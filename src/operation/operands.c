@@ -2,81 +2,53 @@
 #include "operation/operands.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/checked_math.h"
 #include "base/error.h"
 
-static const struct tensor_row *row_of(const struct operands *operands, int id)
-{
-    return &operands->operation->rows[id];
-}
-
-const char *operand_name(const struct operands *operands, int id)
-{
-    return row_of(operands, id)->name;
-}
-
-int operand_is_read(const struct operands *operands, int id)
-{
-    return row_of(operands, id)->role != TENSOR_OUTPUT && !(operands->unread >> id & 1);
-}
-
-int operand_is_written(const struct operands *operands, int id)
-{
-    const enum tensor_role role = row_of(operands, id)->role;
-    return role == TENSOR_OUTPUT || role == TENSOR_UPDATED || role == TENSOR_SUMMED;
-}
-
-size_t operand_bytes(const struct operands *operands, int id)
-{
-    return operands->element_bytes[row_of(operands, id)->element];
-}
-
-int operand_is_given(const struct operands *operands, int id)
-{
-    return operands->tensor[id].buffer || operands->tensor[id].data;
-}
-
-int operand_is_asked(const struct operands *operands, int id)
-{
-    return (operands->asked >> id & 1) != 0;
-}
-
 int64_t operand_columns(const struct operands *operands, int id)
 {
-    const int64_t columns = operands->element_columns[row_of(operands, id)->element];
+    const int64_t columns = operands->element_columns[operand_row(operands, id)->element];
     return columns > 1 ? columns : 1;
 }
 
 void operand_shape(const struct operands *operands, int id, int64_t shape[4])
 {
+    const struct tensor_row *row = operand_row(operands, id);
+    const int64_t columns = operand_columns(operands, id);
     for (int axis = 0; axis < 4; ++axis) {
-        shape[axis] = operands->extent[row_of(operands, id)->axis[axis]];
+        shape[axis] = operands->extent[row->axis[axis]];
     }
-    shape[3] /= operand_columns(operands, id);
+    shape[3] = columns == 1 ? shape[3] : shape[3] / columns; /* divisions are slow */
 }
 
 void operand_stored_shape(const struct operands *operands, int id, int64_t shape[4])
 {
-    const int sums = row_of(operands, id)->role == TENSOR_SUMMED && operand_is_given(operands, id);
+    const int sums = operand_row(operands, id)->role == TENSOR_SUMMED && operand_is_given(operands, id);
     operand_shape(operands, id, shape);
-    for (int axis = 0; axis < 4; ++axis) {
-        shape[axis] = sums && operands->tensor[id].stride[axis] == 0 ? 1 : shape[axis];
+    for (int axis = 0; axis < 4 && sums; ++axis) {
+        shape[axis] = operands->tensor[id].stride[axis] == 0 ? 1 : shape[axis];
     }
+}
+
+static int is_empty(const int64_t shape[4])
+{
+    return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
 }
 
 int operand_is_empty(const struct operands *operands, int id)
 {
     int64_t shape[4];
     operand_stored_shape(operands, id, shape);
-    return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
+    return is_empty(shape);
 }
 
 int operands_are_empty(const struct operands *operands)
 {
-    for (int id = 0; id < operands->operation->count; ++id) {
+    for (int id = 0; operand_follows(operands, id); ++id) {
         if (operand_is_written(operands, id) && operand_is_asked(operands, id) && !operand_is_empty(operands, id)) {
             return 0;
         }
@@ -91,7 +63,7 @@ const char *operand_shape_text(const struct operands *operands, int id, char *te
     operand_shape(operands, id, shape);
     shape[3] *= operand_columns(operands, id);
     for (int axis = 0; axis < 4; ++axis) {
-        if (row_of(operands, id)->axis[axis] != 0) { /* axes that the tensor has */
+        if (operand_row(operands, id)->axis[axis] != 0) { /* axes that the tensor has */
             length += (size_t)snprintf(text + length, SHAPE_TEXT_BYTES - length, "%s%" PRId64, length ? ", " : "[",
                                        shape[axis]);
         }
@@ -107,30 +79,31 @@ static void set_dense_strides(const struct operands *operands, int id, int64_t s
     int64_t shape[4], step = 1;
     operand_shape(operands, id, shape);
     for (int axis = 3; axis >= 0; --axis) {
-        stride[axis] = row_of(operands, id)->axis[axis] ? step : 0;
+        stride[axis] = operand_row(operands, id)->axis[axis] ? step : 0;
         if (!checked_multiply(step, shape[axis] > 0 ? shape[axis] : 1, &step)) {
             step = INT64_MAX; /* set_reach refuses it */
         }
     }
 }
 
+_Static_assert(offsetof(clattn_tensor, buffer) == offsetof(clattn_array, buffer) &&
+                   offsetof(clattn_tensor, offset) == offsetof(clattn_array, offset),
+               "a tensor begins with what an array is");
+
 void operands_read_device(struct operands *operands, const void *tensors)
 {
     for (int id = 0; id < operands->operation->count; ++id) {
-        const char *field = (const char *)tensors + row_of(operands, id)->device_at;
+        const char *field = (const char *)tensors + operand_row(operands, id)->device_at;
         struct tensor_place *place = &operands->tensor[id];
-        memset(place, 0, sizeof(*place));
-        if (row_of(operands, id)->field == FIELD_TENSOR) {
-            clattn_tensor tensor;
-            memcpy(&tensor, field, sizeof(tensor));
-            place->buffer = tensor.buffer;
-            place->offset = tensor.offset;
-            memcpy(place->stride, tensor.stride, sizeof(tensor.stride));
-        } else {
-            clattn_array array;
-            memcpy(&array, field, sizeof(array));
-            place->buffer = array.buffer;
-            place->offset = array.offset;
+        clattn_array array;
+        memcpy(&array, field, sizeof(array));
+        if (!array.buffer) {
+            continue;
+        }
+        place->buffer = array.buffer;
+        place->offset = array.offset;
+        if (operand_row(operands, id)->field == FIELD_TENSOR) {
+            memcpy(place->stride, field + offsetof(clattn_tensor, stride), sizeof(place->stride));
         }
     }
 }
@@ -138,44 +111,37 @@ void operands_read_device(struct operands *operands, const void *tensors)
 void operands_read_host(struct operands *operands, const void *tensors)
 {
     for (int id = 0; id < operands->operation->count; ++id) {
-        const char *field = (const char *)tensors + row_of(operands, id)->host_at;
+        const char *field = (const char *)tensors + operand_row(operands, id)->host_at;
         struct tensor_place *place = &operands->tensor[id];
-        memset(place, 0, sizeof(*place));
-        if (row_of(operands, id)->field == FIELD_TENSOR) {
+        memcpy(&place->data, field, sizeof(place->data)); /* what a clattn_host_tensor begins with */
+        if (place->data && operand_row(operands, id)->field == FIELD_TENSOR) {
             clattn_host_tensor tensor;
             memcpy(&tensor, field, sizeof(tensor));
-            place->data = tensor.data;
             place->offset = tensor.offset;
             memcpy(place->stride, tensor.stride, sizeof(tensor.stride));
-        } else {
-            memcpy(&place->data, field, sizeof(place->data));
         }
     }
 }
 
 /* ---- checks ----------------------------------------------------------------------------------- */
 
-/* CLATTN_INVALID_SHAPE where what the strides reach does not fit int64. No element: nothing is reached. */
-static clattn_status set_reach(struct operands *operands, int id)
+/* CLATTN_INVALID_SHAPE where what the strides reach does not fit int64. */
+static clattn_status set_reach(struct operands *operands, int id, const int64_t shape[4])
 {
     struct tensor_place *place = &operands->tensor[id];
-    int64_t shape[4];
-    operand_stored_shape(operands, id, shape);
-    place->low = place->high = 0;
-    if (operand_is_empty(operands, id)) {
-        return CLATTN_OK;
-    }
-    place->low = place->high = place->offset;
+    int64_t low = place->offset, high = place->offset;
     for (int axis = 0; axis < 4; ++axis) {
-        int64_t reach, *end = place->stride[axis] < 0 ? &place->low : &place->high;
-        if (!checked_multiply(shape[axis] - 1, place->stride[axis], &reach) || !checked_add(*end, reach, end)) {
+        int64_t reach;
+        if (!checked_multiply(shape[axis] - 1, place->stride[axis], &reach) ||
+            !(reach < 0 ? checked_add(low, reach, &low) : checked_add(high, reach, &high))) {
             return error_set(CLATTN_INVALID_SHAPE,
                              "%s.stride[%d] %" PRId64 ": the tensor's %" PRId64
                              " elements on this axis do not fit 64-bit indices",
                              operand_name(operands, id), axis, place->stride[axis], shape[axis]);
         }
     }
-    if (!checked_add(place->high, 1, &place->high)) {
+    place->low = low;
+    if (!checked_add(high, 1, &place->high)) {
         return error_set(CLATTN_INVALID_SHAPE, "%s.offset %" PRId64 ": does not fit 64-bit indices",
                          operand_name(operands, id), place->offset);
     }
@@ -201,11 +167,9 @@ static clattn_status check_presence(const struct operands *operands, int id)
 }
 
 /* Inputs may broadcast; two elements of an output must not be one. */
-static clattn_status check_output_strides(const struct operands *operands, int id)
+static clattn_status check_output_strides(const struct operands *operands, int id, const int64_t shape[4])
 {
-    int64_t shape[4];
-    operand_shape(operands, id, shape);
-    for (int axis = 0; axis < 4 && !operand_is_empty(operands, id); ++axis) {
+    for (int axis = 0; axis < 4; ++axis) {
         if (shape[axis] > 1 && operands->tensor[id].stride[axis] == 0) {
             return error_set(CLATTN_INVALID_ARGUMENT,
                              "%s.stride[%d] 0: must not be 0, an output of %" PRId64
@@ -244,9 +208,36 @@ static clattn_status count_in_blocks(struct operands *operands, int id)
     return CLATTN_OK;
 }
 
+/* Where the strides lead: no element, nothing is reached. */
+static clattn_status check_reach(struct operands *operands, int id)
+{
+    const struct tensor_row *row = operand_row(operands, id);
+    struct tensor_place *place = &operands->tensor[id];
+    clattn_status status = CLATTN_OK;
+    int64_t shape[4];
+    operand_stored_shape(operands, id, shape);
+    place->low = place->high = 0;
+    if (is_empty(shape)) {
+        return CLATTN_OK;
+    }
+    if (operand_is_written(operands, id) && row->role != TENSOR_SUMMED) {
+        status = check_output_strides(operands, id, shape);
+    }
+    if (status == CLATTN_OK) {
+        status = set_reach(operands, id, shape);
+    }
+    /* Fewer rows than those of one longest sequence, maybe. */
+    const int rows_unknown = (operands->unknown_extents >> row->axis[2] & 1) != 0;
+    if (status == CLATTN_OK && place->low < 0 && !rows_unknown) {
+        status = error_set(CLATTN_INVALID_SHAPE, "%s: its strides reach element %" PRId64 ", before the buffer's first",
+                           row->name, place->low);
+    }
+    return status;
+}
+
 static clattn_status check_place(struct operands *operands, int id)
 {
-    const struct tensor_row *row = row_of(operands, id);
+    const struct tensor_row *row = operand_row(operands, id);
     struct tensor_place *place = &operands->tensor[id];
     clattn_status status = check_presence(operands, id);
     if (status != CLATTN_OK || !operand_is_given(operands, id)) {
@@ -271,26 +262,16 @@ static clattn_status check_place(struct operands *operands, int id)
     if (operand_columns(operands, id) > 1) {
         status = count_in_blocks(operands, id);
     }
-    if (status == CLATTN_OK && operand_is_written(operands, id) && row->role != TENSOR_SUMMED) {
-        status = check_output_strides(operands, id);
-    }
-    if (status == CLATTN_OK) {
-        status = set_reach(operands, id);
-    }
-    /* Fewer rows than those of one longest sequence, maybe. */
-    const int rows_unknown = (operands->unknown_extents >> row->axis[2] & 1) != 0;
-    if (status == CLATTN_OK && place->low < 0 && !rows_unknown) {
-        status = error_set(CLATTN_INVALID_SHAPE, "%s: its strides reach element %" PRId64 ", before the buffer's first",
-                           row->name, place->low);
-    }
-    return status;
+    return status == CLATTN_OK ? check_reach(operands, id) : status;
 }
 
 clattn_status operands_check(struct operands *operands)
 {
     clattn_status status = CLATTN_OK;
     for (int id = 0; id < operands->operation->count && status == CLATTN_OK; ++id) {
-        status = check_place(operands, id);
+        if (operand_is_asked(operands, id) || operand_is_given(operands, id)) { /* few of the rows */
+            status = check_place(operands, id);
+        }
     }
     return status;
 }
@@ -318,16 +299,16 @@ int operand_is_dense(const struct operands *operands, int id)
 
 void operands_fill(const struct operands *operands, void *params)
 {
-    for (int id = 0; id < operands->operation->count; ++id) {
-        const struct tensor_row *row = row_of(operands, id);
+    for (int id = 0; operand_follows(operands, id); ++id) {
+        const struct tensor_row *row = operand_row(operands, id);
         const struct tensor_place *place = &operands->tensor[id];
-        if (row->strides == 0 && !row->dense) {
-            continue; /* params have nothing of it */
+        if (!operand_is_asked(operands, id) || (row->strides == 0 && !row->dense)) {
+            continue; /* params have zeros of it, or nothing */
         }
         memcpy((char *)params + row->param_offset_at, &place->offset, sizeof(place->offset));
-        if (row->strides > 0) {
-            memcpy((char *)params + row->param_stride_at, place->stride + row->first_stride,
-                   row->strides * sizeof(place->stride[0]));
+        char *strides = (char *)params + row->param_stride_at;
+        for (size_t i = 0; i < row->strides; ++i) {
+            memcpy(strides + i * sizeof(int64_t), &place->stride[row->first_stride + i], sizeof(int64_t));
         }
     }
 }

@@ -30,7 +30,7 @@ struct operands {
     cl_mem workspace;
 };
 
-/* The places out of the operation's public struct, which growth_copy has copied. */
+/* The places, which are zero, out of the operation's public struct, as growth_copy or growth_read gives it. */
 void operands_read_device(struct operands *operands, const void *tensors);
 void operands_read_host(struct operands *operands, const void *tensors);
 
@@ -67,13 +67,50 @@ static inline int32_t operand_int(const struct operands *operands, int id, int64
     return ((const int32_t *)place->data)[place->offset + index];
 }
 
-int operand_is_given(const struct operands *operands, int id);
-int operand_is_asked(const struct operands *operands, int id);
+/* Whether tensor `id`, or one behind it, is asked for: where a loop over what a checked call has goes on. Of most calls
+ * that is the first few rows. */
+static inline int operand_follows(const struct operands *operands, int id)
+{
+    return (uint64_t)operands->asked >> id != 0;
+}
+
+static inline const struct tensor_row *operand_row(const struct operands *operands, int id)
+{
+    return &operands->operation->rows[id];
+}
+
+static inline const char *operand_name(const struct operands *operands, int id)
+{
+    return operand_row(operands, id)->name;
+}
+
+static inline size_t operand_bytes(const struct operands *operands, int id) /* of an element */
+{
+    return operands->element_bytes[operand_row(operands, id)->element];
+}
+
+static inline int operand_is_given(const struct operands *operands, int id)
+{
+    return operands->tensor[id].buffer || operands->tensor[id].data;
+}
+
+static inline int operand_is_asked(const struct operands *operands, int id)
+{
+    return (operands->asked >> id & 1) != 0;
+}
+
+static inline int operand_is_written(const struct operands *operands, int id)
+{
+    const enum tensor_role role = operand_row(operands, id)->role;
+    return role == TENSOR_OUTPUT || role == TENSOR_UPDATED || role == TENSOR_SUMMED;
+}
+
+static inline int operand_is_read(const struct operands *operands, int id)
+{
+    return operand_row(operands, id)->role != TENSOR_OUTPUT && !(operands->unread >> id & 1);
+}
+
 int operand_is_empty(const struct operands *operands, int id);
-int operand_is_read(const struct operands *operands, int id);
-int operand_is_written(const struct operands *operands, int id);
-const char *operand_name(const struct operands *operands, int id);
-size_t operand_bytes(const struct operands *operands, int id);                 /* of an element */
 void operand_shape(const struct operands *operands, int id, int64_t shape[4]); /* in elements */
 int64_t operand_columns(const struct operands *operands, int id);              /* of an element: of a block, or 1 */
 
@@ -91,7 +128,7 @@ int operand_is_dense(const struct operands *operands, int id);
 /* Whether nothing that is asked for and written has an element: then there is nothing to compute. */
 int operands_are_empty(const struct operands *operands);
 
-/* Offsets and strides into the operation's kernel parameters. */
+/* Offsets and strides into the operation's kernel parameters, which are zero. */
 void operands_fill(const struct operands *operands, void *params);
 
 /* factors[0] * factors[1] * ..., -1 where it does not fit 64 bits. */

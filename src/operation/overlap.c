@@ -191,9 +191,10 @@ static int has_a_corner_of(const struct region *region, const struct region *oth
     return 0;
 }
 
+/* As operands_check found. */
 static int has_memory(const struct operands *operands, int id)
 {
-    return operand_is_given(operands, id) && !operand_is_empty(operands, id);
+    return operand_is_given(operands, id) && operands->tensor[id].high > operands->tensor[id].low;
 }
 
 int operands_are_one_place(const struct operands *operands, int a, int b)
@@ -244,7 +245,7 @@ static clattn_status share(const char *name, const char *other)
 static clattn_status check_one_apart(const struct operands *operands, int written, int inputs_too)
 {
     const cl_mem buffer = operands->tensor[written].buffer;
-    for (int id = 0; id < operands->operation->count; ++id) {
+    for (int id = 0; operand_follows(operands, id); ++id) {
         if (operands->tensor[id].buffer != buffer || id == written) {
             continue; /* the usual case */
         }
@@ -259,7 +260,7 @@ static clattn_status check_one_apart(const struct operands *operands, int writte
 static clattn_status check_all_apart(const struct operands *operands, int inputs_too)
 {
     clattn_status status = CLATTN_OK;
-    for (int id = 0; id < operands->operation->count && status == CLATTN_OK; ++id) {
+    for (int id = 0; operand_follows(operands, id) && status == CLATTN_OK; ++id) {
         if (operand_is_written(operands, id) && has_memory(operands, id)) {
             status = check_strides(operands, id);
             status = status == CLATTN_OK ? check_one_apart(operands, id, inputs_too) : status;
@@ -276,7 +277,7 @@ clattn_status operands_check_outputs_apart(const struct operands *operands)
 clattn_status operands_check_apart(const struct operands *operands, size_t workspace_bytes)
 {
     struct region region;
-    for (int id = 0; id < operands->operation->count && workspace_bytes > 0; ++id) {
+    for (int id = 0; workspace_bytes > 0 && operand_follows(operands, id); ++id) {
         /* The workspace is the first bytes of its buffer. */
         if (operands->tensor[id].buffer == operands->workspace && has_memory(operands, id) &&
             region_of(operands, id, &region) && (uint64_t)region.first < workspace_bytes) {

@@ -1,6 +1,7 @@
 /* Checks what only the device knows, and enqueues. */
 #include "plan/enqueue.h"
 
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "operation/overlap.h"
 
@@ -42,15 +43,17 @@ static clattn_status check_workspace(const clattn_context *context, const struct
 /* The buffer must hold what the strides reach; only as far as is known, where extents are only the device's. */
 static clattn_status check_buffer(const clattn_context *context, const struct operands *operands, int id)
 {
-    const size_t element_bytes = operand_bytes(operands, id);
+    const int64_t element_bytes = (int64_t)operand_bytes(operands, id);
     const int rows_unknown = (operands->unknown_extents >> operands->operation->rows[id].axis[2] & 1) != 0;
     const int64_t high = operands->tensor[id].high;
+    int64_t reached = 0;
     size_t bytes = 0;
     clattn_status status = chain_check_buffer(context, operands->tensor[id].buffer, operand_name(operands, id), &bytes);
-    if (status == CLATTN_OK && !rows_unknown && (uint64_t)high > bytes / element_bytes) {
+    if (status == CLATTN_OK && !rows_unknown &&
+        (!checked_multiply(high, element_bytes, &reached) || (uint64_t)reached > bytes)) {
         status = error_set(CLATTN_INVALID_SHAPE,
-                           "%s.buffer of %zu bytes: its strides reach element %lld of %zu bytes each",
-                           operand_name(operands, id), bytes, (long long)(high - 1), element_bytes);
+                           "%s.buffer of %zu bytes: its strides reach element %lld of %lld bytes each",
+                           operand_name(operands, id), bytes, (long long)(high - 1), (long long)element_bytes);
     }
     if (status == CLATTN_OK) {
         status = chain_check_access(operands->tensor[id].buffer, operand_name(operands, id),
@@ -70,7 +73,7 @@ clattn_status enqueue_begin(clattn_context *context, const struct enqueue_target
     if (status == CLATTN_OK) {
         status = check_workspace(context, operands, workspace_bytes);
     }
-    for (int id = 0; id < operands->operation->count && status == CLATTN_OK; ++id) {
+    for (int id = 0; operand_follows(operands, id) && status == CLATTN_OK; ++id) {
         if (operands->tensor[id].buffer) {
             status = check_buffer(context, operands, id);
         }

@@ -268,6 +268,7 @@ clattn_status check_call_create(const struct problem *problem, enum check_turn t
                                              check_table_page(check, p->batch, 0) };
     struct operands operands;
     memset(&operands, 0, sizeof(operands));
+    operands.asked = forward_asked(p);
     forward_measure(p, &lengths, &operands);
     clattn_status status = CLATTN_OK;
     for (int id = 0; id < FORWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
