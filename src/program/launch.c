@@ -1,6 +1,7 @@
 /* Setting arguments, enqueueing, and the events between one call's commands. */
 #include "program/launch.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -158,23 +159,62 @@ static int is_absent(const struct launch_argument *argument)
     return !buffer;
 }
 
-/* Most tensors are absent from most calls, and a cl_kernel keeps its arguments: those that are NULL in it, and shall
- * be, are not set again. Others are: a buffer of the same address may be another one by now. */
+/* A struct of parameters is larger than any scalar or vector. */
+#define PARAMS_LEAST 192
+
+static int is_params(const struct launch_argument *argument)
+{
+    return argument->value && argument->bytes >= PARAMS_LEAST;
+}
+
+/* Whether the kernel has argument `at` from a call before. A buffer it has not: one of the same address may be another
+ * by now. */
+static int has_argument(const struct taken_kernel *kernel, size_t at, const struct launch_argument *argument)
+{
+    if (is_params(argument)) {
+        return kernel->params_bytes == argument->bytes && kernel->params_at == at &&
+               memcmp(kernel->params, argument->value, argument->bytes) == 0;
+    }
+    return at < 64 && kernel->absent >> at & 1 && is_absent(argument);
+}
+
+/* Before it is set, so that an argument which could not be set is not thought to be there. */
+static void forget_argument(struct taken_kernel *kernel, size_t at, const struct launch_argument *argument)
+{
+    kernel->params_bytes = is_params(argument) ? 0 : kernel->params_bytes;
+    kernel->absent &= at < 64 ? ~(1ull << at) : ~0ull;
+}
+
+static void keep_argument(struct taken_kernel *kernel, size_t at, const struct launch_argument *argument)
+{
+    if (is_params(argument)) {
+        void *params = realloc(kernel->params, argument->bytes);
+        if (params) { /* else it is set in each call */
+            memcpy(params, argument->value, argument->bytes);
+            kernel->params = params;
+            kernel->params_bytes = argument->bytes;
+            kernel->params_at = at;
+        }
+    } else if (at < 64 && is_absent(argument)) {
+        kernel->absent |= 1ull << at;
+    }
+}
+
+/* A cl_kernel keeps its arguments: tensors that are absent from most calls, and parameters that are those of the call
+ * before, are not set again. */
 static clattn_status set_arguments(struct taken_kernel *kernel, const char *name, size_t count,
                                    const struct launch_argument *arguments)
 {
-    uint64_t bit = 1; /* none from argument 64 on */
-    for (size_t i = 0; i < count; ++i, bit <<= 1) {
-        const int absent = is_absent(&arguments[i]);
-        if (absent && kernel->absent & bit) {
+    for (size_t i = 0; i < count; ++i) {
+        if (has_argument(kernel, i, &arguments[i])) {
             continue;
         }
-        kernel->absent &= ~bit; /* until it is set */
+        forget_argument(kernel, i, &arguments[i]);
         cl_int code = clSetKernelArg(kernel->cl, (cl_uint)i, arguments[i].bytes, arguments[i].value);
         if (code != CL_SUCCESS) {
             return error_opencl(code, "clSetKernelArg", "argument %zu of kernel %s", i, name);
         }
-        kernel->absent |= absent ? bit : 0;
+        keep_argument(kernel, i, &arguments[i]);
     }
     return CLATTN_OK;
 }

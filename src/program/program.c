@@ -153,6 +153,7 @@ static void kernel_free(struct kernel *kernel)
 {
     for (size_t i = 0; i < kernel->free_count; ++i) {
         clReleaseKernel(kernel->free_list[i].cl);
+        free(kernel->free_list[i].params);
     }
     pthread_mutex_destroy(&kernel->lock);
     free(kernel->free_list);

@@ -20,10 +20,13 @@ void program_own_kernels(clattn_context *context, const struct clattn_embedded_t
 /* The largest work-group the device can run this kernel with. */
 clattn_status kernel_work_group_limit(struct kernel *kernel, size_t *limit);
 
-/* A cl_kernel, and a bit for each of its first 64 arguments that is NULL: whoever sets one keeps the bits true. */
+/* A cl_kernel, and what it has kept of its arguments: whoever sets one keeps that true. */
 struct taken_kernel {
     cl_kernel cl;
-    uint64_t absent;
+    uint64_t absent;     /* a bit for each of the first 64 that is NULL */
+    void *params;        /* a copy of the argument that is a struct, of number `params_at` */
+    size_t params_bytes; /* 0: none is known */
+    size_t params_at;
 };
 
 /* A cl_kernel must not be shared by threads: take one that nobody else has (made when none is free),
