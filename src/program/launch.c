@@ -167,6 +167,12 @@ static int is_params(const struct launch_argument *argument)
     return argument->value && argument->bytes >= PARAMS_LEAST;
 }
 
+/* Of taken_kernel's `absent`; none from argument 64 on. */
+static uint64_t absent_bit(size_t at)
+{
+    return at < 64 ? 1ull << at : 0;
+}
+
 /* Whether the kernel has argument `at` from a call before. A buffer it has not: one of the same address may be another
  * by now. */
 static int has_argument(const struct taken_kernel *kernel, size_t at, const struct launch_argument *argument)
@@ -175,14 +181,14 @@ static int has_argument(const struct taken_kernel *kernel, size_t at, const stru
         return kernel->params_bytes == argument->bytes && kernel->params_at == at &&
                memcmp(kernel->params, argument->value, argument->bytes) == 0;
     }
-    return at < 64 && kernel->absent >> at & 1 && is_absent(argument);
+    return kernel->absent & absent_bit(at) && is_absent(argument);
 }
 
 /* Before it is set, so that an argument which could not be set is not thought to be there. */
 static void forget_argument(struct taken_kernel *kernel, size_t at, const struct launch_argument *argument)
 {
     kernel->params_bytes = is_params(argument) ? 0 : kernel->params_bytes;
-    kernel->absent &= at < 64 ? ~(1ull << at) : ~0ull;
+    kernel->absent &= ~absent_bit(at);
 }
 
 static void keep_argument(struct taken_kernel *kernel, size_t at, const struct launch_argument *argument)
@@ -195,8 +201,8 @@ static void keep_argument(struct taken_kernel *kernel, size_t at, const struct l
             kernel->params_bytes = argument->bytes;
             kernel->params_at = at;
         }
-    } else if (at < 64 && is_absent(argument)) {
-        kernel->absent |= 1ull << at;
+    } else if (is_absent(argument)) {
+        kernel->absent |= absent_bit(at);
     }
 }
 

@@ -135,14 +135,20 @@ int dropped_rows_are_zero(struct exact *e)
     return compare(e, &p, put_scores, zero_or_kind_differs, has_zeros_and_nans);
 }
 
+/* Queries of a head, so that column 3 of a key enters its score as it is. */
+static void put_queries(struct test_call *test, int64_t b, int64_t h)
+{
+    for (int64_t i = 0; i < test->problem.query_len; ++i) {
+        test_call_set(test, TENSOR_QUERY, b, h, i, 3, 1);
+    }
+}
+
 /* All logits are -infinity, and a column of values has a NaN. */
 static void put_no_sums(struct test_call *test)
 {
     for (int64_t n = 0; n < 4; ++n) {
         const int64_t b = n / 2, h = n % 2;
-        for (int64_t i = 0; i < test->problem.query_len; ++i) {
-            test_call_set(test, TENSOR_QUERY, b, h, i, 3, 1);
-        }
+        put_queries(test, b, h);
         for (int64_t j = 0; j < test->problem.key_len; ++j) {
             test_call_set(test, TENSOR_KEY, b, h, j, 3, (double)-INFINITY);
         }
@@ -166,9 +172,7 @@ static void put_large_weight(struct test_call *test)
     test_call_fill(test, TENSOR_VALUE, &random, value_zero, NULL);
     test->values.scale = 1;
     for (int64_t h = 0; h < 2; ++h) {
-        for (int64_t i = 0; i < test->problem.query_len; ++i) {
-            test_call_set(test, TENSOR_QUERY, 0, h, i, 3, 1);
-        }
+        put_queries(test, 0, h);
         for (int64_t j = 0; j < test->problem.key_len; ++j) {
             test_call_set(test, TENSOR_KEY, 0, h, j, 3, j == 0 ? 0 : -24.25);
             for (int64_t c = 1; c < EXACT_HEAD_DIM_V; ++c) {
@@ -255,9 +259,7 @@ int infinite_values_stay_where_seen(struct exact *e)
 static void put_logits(struct test_call *test)
 {
     for (int64_t h = 0; h < 2; ++h) {
-        for (int64_t i = 0; i < test->problem.query_len; ++i) {
-            test_call_set(test, TENSOR_QUERY, 0, h, i, 3, 1);
-        }
+        put_queries(test, 0, h);
         for (int64_t j = h ? 0 : 5; j < (h ? test->problem.key_len : 705); ++j) {
             test_call_set(test, TENSOR_KEY, 0, h, j, 3, (double)-INFINITY);
         }
