@@ -26,6 +26,8 @@ libclattn_core_la_SOURCES = \
 	src/base/growth.h \
 	src/base/half.c \
 	src/base/half.h \
+	src/base/process_mark.c \
+	src/base/process_mark.h \
 	src/base/regular_file.c \
 	src/base/regular_file.h \
 	src/base/sha256.c \

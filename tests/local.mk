@@ -77,6 +77,7 @@ test_programs = \
 	tests/unit/pools \
 	tests/unit/presence \
 	tests/unit/problem \
+	tests/unit/process_mark \
 	tests/unit/program_binary \
 	tests/unit/reference \
 	tests/unit/rotary \

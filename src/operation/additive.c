@@ -128,8 +128,7 @@ void additive_measure(const struct additive_problem *problem, struct operands *o
                                               [ELEMENT_FLOAT] = sizeof(float),
                                               [ELEMENT_BYTE] = 1,
                                               [ELEMENT_INT] = sizeof(int32_t) };
-    memset(operands, 0, sizeof(*operands));
-    operands->operation = &operation_additive;
+    operands_begin(operands, &operation_additive);
     operands->asked = asked_of(p);
     memcpy(operands->extent, extents, sizeof(extents));
     memcpy(operands->element, types, sizeof(types));

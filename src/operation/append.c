@@ -210,8 +210,7 @@ clattn_status append_call_from_device(const struct append_problem *problem, cons
                                       const clattn_append_tensors *tensors, struct append_call *call)
 {
     clattn_append_tensors known;
-    memset(call, 0, sizeof(*call));
-    call->operands.operation = &operation_append;
+    operands_begin(&call->operands, &operation_append);
     const clattn_status status = growth_copy(GROWTH_OF(clattn_append_tensors), tensors, &known);
     if (status != CLATTN_OK) {
         return status;
@@ -224,8 +223,7 @@ clattn_status append_call_from_host(const struct append_problem *problem, const 
                                     const clattn_append_host_tensors *tensors, struct append_call *call)
 {
     clattn_append_host_tensors known;
-    memset(call, 0, sizeof(*call));
-    call->operands.operation = &operation_append;
+    operands_begin(&call->operands, &operation_append);
     clattn_status status = growth_copy(GROWTH_OF(clattn_append_host_tensors), tensors, &known);
     if (status != CLATTN_OK) {
         return status;

@@ -333,7 +333,6 @@ clattn_status backward_call_from_device(const struct backward_problem *problem, 
                                         struct call *call)
 {
     struct device_tensors known;
-    memset(call, 0, sizeof(*call));
     clattn_status status = call_copy_tensors(tensors, &known.forward);
     if (status == CLATTN_OK) {
         status = pools_refuse(&known.forward, 0);
@@ -344,7 +343,7 @@ clattn_status backward_call_from_device(const struct backward_problem *problem, 
     if (status != CLATTN_OK) {
         return status;
     }
-    call->operands.operation = &operation_backward;
+    operands_begin(&call->operands, &operation_backward);
     operands_read_device(&call->operands, &known);
     call->operands.workspace = known.gradients.workspace;
     return check_call(problem, values, call);
@@ -355,7 +354,6 @@ clattn_status backward_call_from_host(const struct backward_problem *problem, co
                                       struct call *call)
 {
     struct host_tensors known;
-    memset(call, 0, sizeof(*call));
     clattn_status status = call_copy_host_tensors(tensors, &known.forward);
     if (status == CLATTN_OK) {
         status = pools_refuse(&known.forward, 1);
@@ -366,7 +364,7 @@ clattn_status backward_call_from_host(const struct backward_problem *problem, co
     if (status != CLATTN_OK) {
         return status;
     }
-    call->operands.operation = &operation_backward;
+    operands_begin(&call->operands, &operation_backward);
     operands_read_host(&call->operands, &known);
     return check_call(problem, values, call);
 }

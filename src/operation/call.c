@@ -142,11 +142,10 @@ clattn_status call_from_device(const struct problem *problem, const clattn_call 
     clattn_tensors copy;
     const void *known;
     const clattn_status status = growth_read(GROWTH_OF(clattn_tensors), tensors, &copy, &known);
-    memset(call, 0, sizeof(*call));
     if (status != CLATTN_OK) {
         return status;
     }
-    call->operands.operation = &operation_forward;
+    operands_begin(&call->operands, &operation_forward);
     operands_read_device(&call->operands, known);
     call->operands.workspace = ((const clattn_tensors *)known)->workspace;
     return check_call(problem, values, call);
@@ -158,11 +157,10 @@ clattn_status call_from_host(const struct problem *problem, const clattn_call *v
     clattn_host_tensors copy;
     const void *known;
     const clattn_status status = growth_read(GROWTH_OF(clattn_host_tensors), tensors, &copy, &known);
-    memset(call, 0, sizeof(*call));
     if (status != CLATTN_OK) {
         return status;
     }
-    call->operands.operation = &operation_forward;
+    operands_begin(&call->operands, &operation_forward);
     operands_read_host(&call->operands, known);
     return check_call(problem, values, call);
 }

@@ -84,8 +84,7 @@ clattn_status merge_operands(const clattn_merge_problem *problem, clattn_type fi
                                                 [ELEMENT_FIRST] = first_type,
                                                 [ELEMENT_OUT] = problem->out_type,
                                                 [ELEMENT_FLOAT] = CLATTN_FLOAT32 };
-    memset(operands, 0, sizeof(*operands));
-    operands->operation = &operation_merge;
+    operands_begin(operands, &operation_merge);
     memcpy(operands->extent, extents, sizeof(extents));
     memcpy(operands->element, types, sizeof(types));
     for (int i = 0; i < MERGE_ELEMENTS; ++i) {

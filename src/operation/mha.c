@@ -237,8 +237,7 @@ void mha_measure(const struct mha_problem *problem, struct operands *operands)
                                          [ELEMENT_REAL] = clattn_type_size(real),
                                          [ELEMENT_BYTE] = 1,
                                          [ELEMENT_INT] = sizeof(int32_t) };
-    memset(operands, 0, sizeof(*operands));
-    operands->operation = &operation_mha;
+    operands_begin(operands, &operation_mha);
     operands->asked = asked_of(p);
     memcpy(operands->extent, extents, sizeof(extents));
     memcpy(operands->element, types, sizeof(types));

@@ -74,6 +74,12 @@ const char *operand_shape_text(const struct operands *operands, int id, char *te
 
 /* ---- reading the public structs --------------------------------------------------------------- */
 
+void operands_begin(struct operands *operands, const struct operation *operation)
+{
+    memset(operands, 0, offsetof(struct operands, tensor) + (size_t)operation->count * sizeof(operands->tensor[0]));
+    operands->operation = operation;
+}
+
 static void set_dense_strides(const struct operands *operands, int id, int64_t stride[4])
 {
     int64_t shape[4], step = 1;
@@ -265,11 +271,22 @@ static clattn_status check_place(struct operands *operands, int id)
     return status == CLATTN_OK ? check_reach(operands, id) : status;
 }
 
+/* Bit n: place n has memory. Without a branch a row, of which there are many more than a call has tensors. */
+static uint32_t given_places(const struct operands *operands)
+{
+    uint32_t given = 0;
+    for (int id = 0; id < operands->operation->count; ++id) {
+        given |= (uint32_t)operand_is_given(operands, id) << id;
+    }
+    return given;
+}
+
 clattn_status operands_check(struct operands *operands)
 {
     clattn_status status = CLATTN_OK;
-    for (int id = 0; id < operands->operation->count && status == CLATTN_OK; ++id) {
-        if (operand_is_asked(operands, id) || operand_is_given(operands, id)) { /* few of the rows */
+    const uint32_t asked_or_given = operands->asked | given_places(operands);
+    for (int id = 0; (uint64_t)asked_or_given >> id != 0 && status == CLATTN_OK; ++id) { /* of most calls a few rows */
+        if (asked_or_given >> id & 1) {
             status = check_place(operands, id);
         }
     }

@@ -26,9 +26,12 @@ struct operands {
     uint32_t in_place;                     /* bit n: it and another of these may be in one place, exactly */
     uint32_t unread;                       /* bit n: this call writes all of tensor n, which others read too */
     int strided_columns;
-    struct tensor_place tensor[OPERANDS_MAX];
     cl_mem workspace;
+    struct tensor_place tensor[OPERANDS_MAX]; /* of what the operation has; what is behind nobody reads */
 };
+
+/* Operands of a call, all zero but the operation. */
+void operands_begin(struct operands *operands, const struct operation *operation);
 
 /* The places, which are zero, out of the operation's public struct, as growth_copy or growth_read gives it. */
 void operands_read_device(struct operands *operands, const void *tensors);
@@ -91,7 +94,7 @@ static inline size_t operand_bytes(const struct operands *operands, int id) /* o
 
 static inline int operand_is_given(const struct operands *operands, int id)
 {
-    return operands->tensor[id].buffer || operands->tensor[id].data;
+    return ((uintptr_t)operands->tensor[id].buffer | (uintptr_t)operands->tensor[id].data) != 0;
 }
 
 static inline int operand_is_asked(const struct operands *operands, int id)

@@ -182,8 +182,7 @@ clattn_status rotary_call_from_device(const struct rotary_problem *problem, cons
                                       const clattn_rotary_tensors *tensors, struct rotary_call *call)
 {
     clattn_rotary_tensors known;
-    memset(call, 0, sizeof(*call));
-    call->operands.operation = &operation_rotary;
+    operands_begin(&call->operands, &operation_rotary);
     const clattn_status status = growth_copy(GROWTH_OF(clattn_rotary_tensors), tensors, &known);
     if (status != CLATTN_OK) {
         return status;
@@ -196,8 +195,7 @@ clattn_status rotary_call_from_host(const struct rotary_problem *problem, const 
                                     const clattn_rotary_host_tensors *tensors, struct rotary_call *call)
 {
     clattn_rotary_host_tensors known;
-    memset(call, 0, sizeof(*call));
-    call->operands.operation = &operation_rotary;
+    operands_begin(&call->operands, &operation_rotary);
     clattn_status status = growth_copy(GROWTH_OF(clattn_rotary_host_tensors), tensors, &known);
     if (status != CLATTN_OK) {
         return status;

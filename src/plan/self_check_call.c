@@ -267,7 +267,7 @@ clattn_status check_call_create(const struct problem *problem, enum check_turn t
                                              check_seam(check, 1, p->batch),
                                              check_table_page(check, p->batch, 0) };
     struct operands operands;
-    memset(&operands, 0, sizeof(operands));
+    operands_begin(&operands, &operation_forward);
     operands.asked = forward_asked(p);
     forward_measure(p, &lengths, &operands);
     clattn_status status = CLATTN_OK;

@@ -98,7 +98,7 @@ clattn_status context_create(cl_context cl, cl_device_id id, const clattn_contex
     if (!context) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a context");
     }
-    context->pid = getpid();
+    process_mark_set(&context->maker);
     pthread_mutex_init(&context->program_lock, NULL);
     pthread_cond_init(&context->program_built, NULL);
     pthread_mutex_init(&context->times_lock, NULL);
@@ -114,7 +114,7 @@ clattn_status context_create(cl_context cl, cl_device_id id, const clattn_contex
 void context_destroy(clattn_context *context)
 {
     /* In a forked child the driver's threads are gone: touch nothing of OpenCL there. */
-    const int forked = context->pid != getpid();
+    const int forked = !process_mark_is_here(&context->maker);
     for (int i = CONTEXT_ENDS_MAX - 1; i >= 0; --i) {
         if (context->ends[i]) {
             context->ends[i](context, forked);
@@ -135,6 +135,7 @@ void context_destroy(clattn_context *context)
     pthread_mutex_destroy(&context->times_lock);
     program_cache_close(context->cache);
     verdicts_close(context->verdicts);
+    process_mark_clear(&context->maker);
     free(context->kernel_dir);
     free(context);
 }
@@ -169,5 +170,5 @@ clattn_status context_check(const clattn_context *context)
     if (!context) {
         return error_set(CLATTN_INVALID_ARGUMENT, "context: must not be NULL");
     }
-    return context->pid == getpid() ? CLATTN_OK : forked_error();
+    return process_mark_is_here(&context->maker) ? CLATTN_OK : forked_error();
 }

@@ -5,8 +5,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/types.h>
 
+#include "base/process_mark.h"
 #include "clattn.h"
 #include "device/device.h"
 
@@ -34,7 +34,7 @@ struct clattn_context {
     size_t workspace_limit_bytes;
     const char *clblast_flags; /* environment_clblast_flags(), for explain; static */
     int used_clblast;          /* gemm.c's: its programs for this context must be given back */
-    pid_t pid;                 /* of the process that created it */
+    struct process_mark maker; /* the process that created it */
     size_t sharing_alignment;  /* host_sharing_alignment() */
     atomic_ullong copied;      /* bytes that calls on host memory copied so far */
 

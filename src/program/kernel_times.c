@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "program/launch.h"
@@ -20,7 +19,7 @@ struct clattn_kernel_times {
 /* In a forked child nothing of OpenCL may be touched, and locks may be another thread's for ever. */
 static int is_forked(const clattn_kernel_times *times)
 {
-    return times->context->pid != getpid();
+    return !process_mark_is_here(&times->context->maker);
 }
 
 /* ---- those of a context ---------------------------------------------------------------------- */
