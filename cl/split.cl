@@ -172,7 +172,7 @@ static inline void attend_split(const clattn_params *p, const attention_buffers 
     split_rows rows;
     place_rows(t, &values, &value_scales, &rows);
     for (int j = 0; j < min(VALUES_AHEAD, t->count); ++j) {
-        fetch_row(split_value_at(in->value, &rows, j), VALUE_BYTES);
+        fetch_row(VALUE_CACHE, split_value_at(in->value, &rows, j), VALUE_BYTES);
     }
     for (int r = 0; r < PADDED_ROWS; ++r) {
         float *row = scores + r * SPLIT_KEYS;
