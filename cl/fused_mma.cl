@@ -291,7 +291,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         multiply_values(u, values, packed, accumulator);
         from = next;
     }
-    renew_rows(&at.rows);
+    renew_rows(p, &at.rows);
     settle_word((uint *)&first_column);
     row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
     value_rows = values_of(p, &in, &at.rows, first_column);
