@@ -230,21 +230,21 @@ SPLIT_SIMT_KERNEL split_simt_combine(ATTENTION_ARGUMENTS, __global const float *
     SPLIT_PLACE(get_group_id(0) / rows, get_group_id(1), 0);
     __local float4 sums[ITEMS];
     __local float own[2 * ITEMS];
-    const int is_row = r < t.rows;
+    const int is_row = r < t.rows, n_here = is_row ? n_splits : 0; /* nobody wrote a state of a row that is not */
     __global float *all = (__global float *)splits;
     __global const float *from = values_of(p, &t, all, n_splits) + r * SPLIT_COLUMNS(HEAD_DIM_V);
     __global const float *state = state_of(p, &t, all, n_splits) + r * SPLIT_STATE;
     const int i = position_of(&t, r), h = head_of(&t, r), sub = item / QUADS_ACROSS;
     const split_deal deal = { pinned_splits(p), splits_left_out(p, &t.s) };
     int seen;
-    const float maximum = maximum_of_splits(p, &in, h, is_row ? n_splits : 0, state, own, &seen);
+    const float maximum = maximum_of_splits(p, &in, h, n_here, state, own, &seen);
     const float origin = maximum == -INFINITY ? 0.0f : maximum;
-    const float sum = sum_of_splits(p, &in, &deal, h, n_splits, state, maximum, origin, own + ITEMS);
+    const float sum = sum_of_splits(p, &in, &deal, h, n_here, state, maximum, origin, own + ITEMS);
     const clattn_i64 out_at = out_row_at(p, &t.s, t.b, h, i);
     for (int first = 0; first < QUADS; first += QUADS_ACROSS) {
         const int quad = first + item % QUADS_ACROSS;
         float4 total = 0.0f;
-        for (int n = first_dealt(&deal, sub, QUAD_SUBS); n < n_splits; n = next_dealt(&deal, n, sub, QUAD_SUBS)) {
+        for (int n = first_dealt(&deal, sub, QUAD_SUBS); n < n_here; n = next_dealt(&deal, n, sub, QUAD_SUBS)) {
             if (sub < QUAD_SUBS && quad < QUADS && state[n * ROWS * SPLIT_STATE + 1] != UNSEEN) {
                 const float factor = exp2(state[n * ROWS * SPLIT_STATE] - origin);
                 total = FMA(vload4((clattn_i64)n * QUAD_PITCH + quad, from), (float4)factor, total);

@@ -348,6 +348,7 @@ EXTRA_DIST += \
 	tests/mutate \
 	tests/mutate_self_check.py \
 	tests/races-of-others.txt \
+	tests/robust/memcheck \
 	tests/robust/thread_sanitizer \
 	tests/tidy \
 	tests/offline/amd \

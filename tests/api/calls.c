@@ -194,7 +194,10 @@ START_TEST(test_one_buffer)
     device_case_begin(&c, SAMPLE_PLAIN_FLOAT32, "plain");
     const int64_t rows = c.test.problem.query_len, columns = c.test.problem.head_dim;
     const int64_t heads = c.test.problem.query_heads, elements = c.test.problem.batch * rows * heads * 2 * columns;
-    cl_mem one = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, (size_t)elements * 4 + 64, NULL, NULL);
+    const size_t bytes = (size_t)elements * 4 + 64;
+    const float zero = 0;
+    cl_mem one = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, bytes, NULL, NULL);
+    ck_assert_int_eq(clEnqueueFillBuffer(c.queue, one, &zero, sizeof(zero), 0, bytes, 0, NULL, NULL), CL_SUCCESS);
     clattn_tensors packed = c.device.tensors;
     packed.query.buffer = packed.out.buffer = one; /* rows of the two take turns */
     packed.query.offset = 0;

@@ -3,7 +3,7 @@
 #   calls that fail       faults, file_faults, choices; calls in fault_calls, layer_calls, file_steps*, what
 #                         makes them fail in failing_*, and, of OpenCL, in ../icd/fault_layer
 #   drivers, devices      broken_devices.sh, devices.sh
-#   memory and its ends   guards, guard_cases.sh, guard_layers.sh, large_index, oclgrind.sh
+#   memory and its ends   guards, guard_cases.sh, guard_layers.sh, large_index, oclgrind.sh, memcheck
 #   many at once, often   threads, thread_sanitizer, together, soak
 #   processes             fork, kills, first_result
 
