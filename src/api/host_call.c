@@ -128,7 +128,7 @@ static clattn_status run_packed(clattn_context *context, const struct mha_proble
     }
     if (status == CLATTN_OK) {
         static const enum mha_tensor gone[] = { MHA_WK, MHA_WV, MHA_BK, MHA_BV };
-        mha_measure(&checked, &packed_operands);
+        mha_measure(&checked, &operation_mha, &packed_operands);
         memcpy(packed_operands.tensor, operands->tensor, sizeof(operands->tensor));
         packed_operands.tensor[MHA_WQ].data = weights;
         packed_operands.tensor[MHA_BQ].data = biases;

@@ -110,7 +110,8 @@ static uint32_t asked_of(const clattn_additive_problem *p)
     return 0u ADDITIVE_TENSORS(ASKED_OF_ROW);
 }
 
-void additive_measure(const struct additive_problem *problem, struct operands *operands)
+void additive_measure(const struct additive_problem *problem, const struct operation *operation,
+                      struct operands *operands)
 {
     const clattn_additive_problem *p = &problem->p;
     const int64_t extents[ADDITIVE_EXTENTS] = {
@@ -128,7 +129,7 @@ void additive_measure(const struct additive_problem *problem, struct operands *o
                                               [ELEMENT_FLOAT] = sizeof(float),
                                               [ELEMENT_BYTE] = 1,
                                               [ELEMENT_INT] = sizeof(int32_t) };
-    operands_begin(operands, &operation_additive);
+    operands_begin(operands, operation);
     operands->asked = asked_of(p);
     memcpy(operands->extent, extents, sizeof(extents));
     memcpy(operands->element, types, sizeof(types));
@@ -160,7 +161,7 @@ clattn_status additive_call_from_device(const struct additive_problem *problem, 
     if (status != CLATTN_OK) {
         return status;
     }
-    additive_measure(problem, operands);
+    additive_measure(problem, &operation_additive, operands);
     operands_read_device(operands, &known);
     operands->workspace = known.workspace;
     return operands_check(operands);
@@ -174,7 +175,7 @@ clattn_status additive_call_from_host(const struct additive_problem *problem, co
     if (status != CLATTN_OK) {
         return status;
     }
-    additive_measure(problem, operands);
+    additive_measure(problem, &operation_additive, operands);
     operands_read_host(operands, &known);
     status = operands_check(operands);
     return status == CLATTN_OK ? additive_check_host_values(problem, operands) : status;

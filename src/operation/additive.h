@@ -40,8 +40,10 @@ clattn_problem additive_attention(const clattn_additive_problem *p);
 
 clattn_status additive_problem_init(struct additive_problem *problem, const clattn_additive_problem *given);
 
-/* Sets what the problem decides of a call: extents, types, what is asked. The places are zero after it. */
-void additive_measure(const struct additive_problem *problem, struct operands *operands);
+/* Sets what the problem decides of a call: extents, types, what is asked. The places are zero after it. `operation` is
+ * the layer's, or one whose first rows are those of the layer's. */
+void additive_measure(const struct additive_problem *problem, const struct operation *operation,
+                      struct operands *operands);
 
 /* The public structs of any version. */
 clattn_status additive_copy_arrays(const clattn_additive_arrays *given, clattn_additive_arrays *known);

@@ -146,8 +146,7 @@ GROWTH(clattn_additive_host_gradients, "gradients", dvalue, dscore, CLATTN_ADDIT
 /* Before the places are read. */
 static void measure(const struct additive_backward_problem *b, struct operands *operands)
 {
-    additive_measure(&b->layer, operands);
-    operands->operation = &operation_additive_backward;
+    additive_measure(&b->layer, &operation_additive_backward, operands);
     operands->asked = (operands->asked & ~(1u << ADDITIVE_OUT)) | asked_of(b);
     operands->unread = unread_of(b);
     operands->element[ELEMENT_GRADIENT] = b->type;

@@ -212,7 +212,7 @@ static uint32_t asked_of(const clattn_mha_problem *p)
     return 0u MHA_TENSORS(ASKED_OF_ROW);
 }
 
-void mha_measure(const struct mha_problem *problem, struct operands *operands)
+void mha_measure(const struct mha_problem *problem, const struct operation *operation, struct operands *operands)
 {
     const clattn_mha_problem *p = &problem->p;
     const int packed = has(p, CLATTN_MHA_PACKED);
@@ -237,7 +237,7 @@ void mha_measure(const struct mha_problem *problem, struct operands *operands)
                                          [ELEMENT_REAL] = clattn_type_size(real),
                                          [ELEMENT_BYTE] = 1,
                                          [ELEMENT_INT] = sizeof(int32_t) };
-    operands_begin(operands, &operation_mha);
+    operands_begin(operands, operation);
     operands->asked = asked_of(p);
     memcpy(operands->extent, extents, sizeof(extents));
     memcpy(operands->element, types, sizeof(types));
@@ -270,7 +270,7 @@ clattn_status mha_call_from_device(const struct mha_problem *problem, const clat
     if (status != CLATTN_OK) {
         return status;
     }
-    mha_measure(problem, operands);
+    mha_measure(problem, &operation_mha, operands);
     operands_read_device(operands, &known);
     operands->workspace = known.workspace;
     return operands_check(operands);
@@ -284,7 +284,7 @@ clattn_status mha_call_from_host(const struct mha_problem *problem, const clattn
     if (status != CLATTN_OK) {
         return status;
     }
-    mha_measure(problem, operands);
+    mha_measure(problem, &operation_mha, operands);
     operands_read_host(operands, &known);
     status = operands_check(operands);
     return status == CLATTN_OK ? mha_check_host_values(problem, operands) : status;

@@ -47,8 +47,9 @@ clattn_problem mha_attention(const clattn_mha_problem *p);
 
 clattn_status mha_problem_init(struct mha_problem *problem, const clattn_mha_problem *given);
 
-/* Sets what the problem decides of a call: extents, types, what is asked. The places are zero after it. */
-void mha_measure(const struct mha_problem *problem, struct operands *operands);
+/* Sets what the problem decides of a call: extents, types, what is asked. The places are zero after it. `operation` is
+ * the layer's, or one whose first rows are those of the layer's. */
+void mha_measure(const struct mha_problem *problem, const struct operation *operation, struct operands *operands);
 
 /* The public structs of any version. */
 clattn_status mha_copy_arrays(const clattn_mha_arrays *given, clattn_mha_arrays *known);

@@ -208,8 +208,7 @@ GROWTH(clattn_mha_host_gradients, "gradients", dcontext, dbo, CLATTN_MHA_HOST_GR
 /* Before the places are read. */
 static void measure(const struct mha_backward_problem *b, struct operands *operands)
 {
-    mha_measure(&b->layer, operands);
-    operands->operation = &operation_mha_backward;
+    mha_measure(&b->layer, &operation_mha_backward, operands);
     operands->asked = (operands->asked & ~(1u << MHA_Y)) | asked_of(b);
     operands->unread = unread_of(b);
     operands->element[ELEMENT_GRADIENT] = b->type;
