@@ -9,20 +9,22 @@
 #endif
 
 #ifdef MADV_WIPEONFORK
+#define MARK_BYTES sizeof(int) /* of a page: the kernel rounds up to it */
+
 /* Some emulators of Linux (qemu-user) say yes to advice that nobody knows, and do nothing. */
-static int is_cleared_in_children(void *page, size_t bytes)
+static int is_cleared_in_children(void *page)
 {
-    return madvise(page, bytes, -1) != 0 && madvise(page, bytes, MADV_WIPEONFORK) == 0;
+    return madvise(page, MARK_BYTES, -1) != 0 && madvise(page, MARK_BYTES, MADV_WIPEONFORK) == 0;
 }
 
-static int *cleared_page(size_t bytes)
+static int *cleared_page(void)
 {
-    void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *page = mmap(NULL, MARK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {
         return NULL;
     }
-    if (!is_cleared_in_children(page, bytes)) {
-        munmap(page, bytes);
+    if (!is_cleared_in_children(page)) {
+        munmap(page, MARK_BYTES);
         return NULL;
     }
     *(int *)page = 1;
@@ -32,14 +34,13 @@ static int *cleared_page(size_t bytes)
 void process_mark_set(struct process_mark *mark)
 {
     mark->pid = (long)getpid();
-    mark->bytes = (size_t)sysconf(_SC_PAGESIZE);
-    mark->page = cleared_page(mark->bytes);
+    mark->page = cleared_page();
 }
 
 void process_mark_clear(struct process_mark *mark)
 {
     if (mark->page) {
-        munmap((void *)mark->page, mark->bytes);
+        munmap((void *)mark->page, MARK_BYTES);
         mark->page = NULL;
     }
 }

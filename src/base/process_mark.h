@@ -2,11 +2,8 @@
 #ifndef CLATTN_SRC_PROCESS_MARK_H
 #define CLATTN_SRC_PROCESS_MARK_H
 
-#include <stddef.h>
-
 struct process_mark {
     long pid;
-    size_t bytes;
     const volatile int *page; /* 1 here, 0 in a child: the kernel clears it there; NULL: the pid is asked for */
 };
 

@@ -321,7 +321,6 @@ static clattn_status check_call(const struct backward_problem *b, const clattn_c
         return status;
     }
     call_measure(&b->attention, call);
-    operands->operation = &operation_backward;
     operands->asked |= asked_of(b);
     operands->unread = unread_of(b);
     set_elements(b, operands);

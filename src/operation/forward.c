@@ -172,7 +172,6 @@ void forward_measure(const clattn_problem *p, const struct forward_lengths *leng
         [EXTENT_TABLES] = one_table ? 1 : p->batch,
         [EXTENT_TABLE_PAGES] = one_table ? lengths->table_pages : sequence_pages,
     };
-    operands->operation = &operation_forward;
     memcpy(operands->extent, extents, sizeof(extents));
     const uint32_t of_key_rows = 1u << EXTENT_KEY_ROWS | 1u << EXTENT_KEY_SCALE_ROWS | 1u << EXTENT_VALUE_SCALE_ROWS;
     operands->unknown_extents = (queries_known ? 0 : 1u << EXTENT_QUERY_ROWS) | (keys_known ? 0 : of_key_rows);

@@ -285,7 +285,7 @@ clattn_status operands_check(struct operands *operands)
 {
     clattn_status status = CLATTN_OK;
     const uint32_t asked_or_given = operands->asked | given_places(operands);
-    for (int id = 0; (uint64_t)asked_or_given >> id != 0 && status == CLATTN_OK; ++id) { /* of most calls a few rows */
+    for (int id = 0; bits_follow(asked_or_given, id) && status == CLATTN_OK; ++id) {
         if (asked_or_given >> id & 1) {
             status = check_place(operands, id);
         }

@@ -70,11 +70,17 @@ static inline int32_t operand_int(const struct operands *operands, int id, int64
     return ((const int32_t *)place->data)[place->offset + index];
 }
 
-/* Whether tensor `id`, or one behind it, is asked for: where a loop over what a checked call has goes on. Of most calls
- * that is the first few rows. */
+/* Whether bit `id`, or one behind it, is set: where a loop over tensors goes on. Of most calls that is the first few
+ * rows. */
+static inline int bits_follow(uint32_t bits, int id)
+{
+    return (uint64_t)bits >> id != 0;
+}
+
+/* The same of what is asked for, which is what a checked call has. */
 static inline int operand_follows(const struct operands *operands, int id)
 {
-    return (uint64_t)operands->asked >> id != 0;
+    return bits_follow(operands->asked, id);
 }
 
 static inline const struct tensor_row *operand_row(const struct operands *operands, int id)
