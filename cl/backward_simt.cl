@@ -26,7 +26,7 @@
 #endif
 
 #include "backward_simt_tile.clh"
-#include "backward_simt_layout.h"
+#include "backward_owner_layout.h"
 
 /* Of a work-group. Each stage stands between two barriers: one after it was filled, one before it is filled again. No
  * barrier stands behind an `if`, nor in a loop that may not be entered, but for the outermost: some compilers write all
@@ -108,6 +108,18 @@ DEFINE_SUM(key)
         }                                                                                              \
     }
 
+/* Which of the wanted gradients of the tile are to be done: all, or those that backward_mma.cl left. */
+static inline int wants_here(const clattn_owner_part *part, __global const REAL *workspace, int plane, int first_row)
+{
+    if (part->redo_blocks == 0) {
+        return part->wants;
+    }
+    __global const REAL *redo = workspace + REDO_AT(part, plane, first_row);
+    const int first = part->wants & OWNER_WANTS_FIRST && redo[0] != 0;
+    const int dvalue = part->wants & OWNER_WANTS_DVALUE && redo[1] != 0;
+    return (first ? OWNER_WANTS_FIRST : 0) | (dvalue ? OWNER_WANTS_DVALUE : 0);
+}
+
 #define ROOM                                                                                           \
     __local REAL stage[STAGE] __attribute__((aligned(LOCAL_ALIGNMENT)));                               \
     __local REAL pairs[SIMT_WEIGHTS(TILE_ROWS, TILE_KEYS)] __attribute__((aligned(LOCAL_ALIGNMENT)));  \
@@ -154,7 +166,7 @@ static inline int next_met(const clattn_params *p, const attention_buffers *in, 
 }
 
 __kernel WORK_GROUP LEAST_SUB_GROUP void
-key_gradients(BACKWARD_ARGUMENTS, const clattn_simt_part part)
+key_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
 {
     BACKWARD_INPUTS(p, in);
     GRADIENT_OUTPUT(p);
@@ -166,15 +178,19 @@ key_gradients(BACKWARD_ARGUMENTS, const clattn_simt_part part)
                                         p->out_offset, DVALUE_TYPE, part.dvalue_accumulate };
     const int group = p->query_heads / p->kv_heads;
     const int plane = part.first_plane + (int)get_group_id(2), b = plane / p->kv_heads, kv_head = plane % p->kv_heads;
-    const int columns = part.wants & SIMT_WANTS_DKEY ? min(COLUMNS, p->head_dim - first_column) : 0;
-    const int columns_v = part.wants & SIMT_WANTS_DVALUE ? min(COLUMNS, p->head_dim_v - first_column) : 0;
+    stand.from = (part.first_tile + (int)get_group_id(0)) * TILE_KEYS;
+    const int wants = wants_here(&part, workspace, plane, stand.from);
+    const int columns = wants & OWNER_WANTS_FIRST ? min(COLUMNS, p->head_dim - first_column) : 0;
+    const int columns_v = wants & OWNER_WANTS_DVALUE ? min(COLUMNS, p->head_dim_v - first_column) : 0;
+    if (!wants) {
+        return;
+    }
     const sequence s = sequence_of(p, &in, b);
     REAL dkey[ITEM_ROWS][ITEM_COLUMNS], dvalue[ITEM_ROWS][ITEM_COLUMNS];
     FOR_ROWS FOR_COLUMNS {
         dkey[r][c] = 0;
         dvalue[r][c] = 0;
     }
-    stand.from = (part.first_tile + (int)get_group_id(0)) * TILE_KEYS;
     for (int more = next_met(p, &in, &s, b, kv_head * group, kv_head, 0, &stand); more;
          more = next_met(p, &in, &s, b, stand.rows.h, kv_head, stand.rows.first_row + TILE_ROWS, &stand)) {
         const uint kept = HAS(DROPOUT) ? kept_pairs(p, &stand) : 0;
@@ -214,7 +230,7 @@ key_gradients(BACKWARD_ARGUMENTS, const clattn_simt_part part)
 #else
 
 __kernel WORK_GROUP LEAST_SUB_GROUP void
-row_gradients(BACKWARD_ARGUMENTS, const clattn_simt_part part)
+row_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
 {
     BACKWARD_INPUTS(p, in);
     GRADIENT_OUTPUT(p);
@@ -226,6 +242,9 @@ row_gradients(BACKWARD_ARGUMENTS, const clattn_simt_part part)
     FOR_ROWS FOR_COLUMNS dquery[r][c] = 0;
     stand.rows = row_block_here(p, &in, part.first_tile * TILE_ROWS, part.first_plane, part.tiles);
     const row_block *rows = &stand.rows;
+    if (!wants_here(&part, workspace, rows->b * p->query_heads + rows->h, rows->first_row)) {
+        return;
+    }
     /* A block past the end of its sequence has no keys, and no rows to write. */
     const int high = rows->first_row <= rows->last_row ? key_high(p, &rows->s, rows->last_row) : 0;
     for (stand.from = key_low(p, &rows->s, rows->first_row); stand.from < high;

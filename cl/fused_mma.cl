@@ -23,12 +23,9 @@
  * mma_unit.clh says which element of a matrix a lane holds. Lanes that share a query agree on its base; its sum is
  * kept in parts until the end. Every work-item passes every barrier: loop bounds depend on the group alone. */
 #include "mma_mask.clh"
+#include "mma_products.clh"
 #include "mma_softmax.clh"
 #include "mma_stage.clh"
-
-#ifndef QUERIES_IN_REGISTERS
-#define QUERIES_IN_REGISTERS 1
-#endif
 
 /* Local memory, in elements. Scores wait where the keys were (cap_scores). Queries that stay in registers
  * pass through the tiles of keys and values, and outputs through all of it. */
@@ -36,47 +33,6 @@
 #define KEYS_AREA MMA_LARGER(KEY_TILE, PARKED)
 #define QUERIES_START MMA_QUERIES_START(KEYS_AREA, VALUE_TILE, QUERIES_IN_REGISTERS)
 #define LOCAL_SIZE MMA_LOCAL_SIZE(KEYS_AREA, VALUE_TILE, QUERIES_IN_REGISTERS, QUERY_TILE, OUTPUT_TILE)
-
-INLINE void multiply_scores(const unit *u, __local const element *keys, __local const element *queries,
-                           uint query[DEPTH_BLOCKS][N_BLOCKS][B_WORDS], int first_row,
-                           float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS])
-{
-    FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] = 0;
-    UNROLL
-    for (int d = 0; d < DEPTH_BLOCKS; ++d) {
-#if !QUERIES_IN_REGISTERS
-        FOR_QUERIES load_queries(u, query[0][n], queries, first_row + n * MATRIX_N, d * 16);
-#endif
-        FOR_KEYS {
-            uint key[A_WORDS];
-            load_keys(u, key, keys, k * 16, d * 16);
-            FOR_QUERIES multiply_add(u, score[k][n], key, query[QUERIES_IN_REGISTERS ? d : 0][n]);
-        }
-    }
-    FOR_KEYS FOR_QUERIES FOR_ELEMENTS settle(&score[k][n][i]);
-}
-
-INLINE void multiply_values(const unit *u, __local const element *values,
-                           uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED],
-                           float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS])
-{
-    FOR_KEYS {
-        uint weight[WEIGHT_PARTS][N_BLOCKS][B_WORDS];
-        FOR_PARTS FOR_QUERIES {
-            weights_to_b(u, weight[part][n], packed[part][k][n]);
-            UNROLL
-            for (int w = 0; w < B_WORDS; ++w) {
-                settle_word(&weight[part][n][w]);
-            }
-        }
-        FOR_COLUMNS {
-            uint value[A_WORDS];
-            load_values(u, value, values, k * 16, c * 16);
-            FOR_PARTS FOR_QUERIES multiply_add(u, accumulator[c][n], value, weight[part][n]);
-        }
-    }
-    FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS settle(&accumulator[c][n][i]);
-}
 
 /* What made an output NaN: logits, whatever the values are, or values alone. */
 #define NAN_OF_ROW (SIGN | (SIGN - 1))
@@ -209,7 +165,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const int folds = log2_of_score > 0;
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
-    stage_queries(p, u->item, queries, &query_m, query_at, row_count);
+    stage_queries(u->item, queries, &query_m, query_at, p->query_stride[2], row_count);
 #if QUERIES_IN_REGISTERS
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -12,6 +12,9 @@ KERNEL_FILES = \
 	cl/backward_bias.clh \
 	cl/backward_keys.clh \
 	cl/backward_pairs.clh \
+	cl/backward_mma.cl \
+	cl/backward_mma_tile.clh \
+	cl/backward_owner_layout.h \
 	cl/backward_params.h \
 	cl/backward_plain.cl \
 	cl/backward_plain_layout.h \
@@ -21,7 +24,6 @@ KERNEL_FILES = \
 	cl/backward_simd.cl \
 	cl/backward_simd_layout.h \
 	cl/backward_simt.cl \
-	cl/backward_simt_layout.h \
 	cl/backward_simt_tile.clh \
 	cl/backward_sums.clh \
 	cl/backward_terms.clh \
@@ -48,6 +50,7 @@ KERNEL_FILES = \
 	cl/mha_average_heads.cl \
 	cl/mma_layout.h \
 	cl/mma_mask.clh \
+	cl/mma_products.clh \
 	cl/mma_scores.clh \
 	cl/mma_softmax.clh \
 	cl/mma_stage.clh \

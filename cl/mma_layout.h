@@ -6,6 +6,9 @@
 /* Pads a row, and spreads rows over the banks. */
 #define MMA_PADDING_BYTES 16
 
+/* What an emulated instruction takes of local memory, a work-item, at most (mma_unit_portable.clh). */
+#define MMA_SCRATCH_BYTES 128
+
 #define MMA_LARGER(a, b) ((a) > (b) ? (a) : (b))
 
 /* `rows` rows of `row` elements, each padded by `padding` elements. */

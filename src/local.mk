@@ -133,6 +133,8 @@ libclattn_core_la_SOURCES = \
 	src/plan/ladder.c \
 	src/plan/ladder.h \
 	src/plan/ladder_table.c \
+	src/plan/matrix_unit.c \
+	src/plan/matrix_unit.h \
 	src/plan/planner.c \
 	src/plan/planner.h \
 	src/plan/register_file.c \
@@ -228,6 +230,9 @@ libclattn_core_la_SOURCES = \
 	src/reference/visibility.c \
 	src/reference/visibility.h \
 	src/strategy/append_rows.c \
+	src/strategy/backward_mma.c \
+	src/strategy/backward_owners.c \
+	src/strategy/backward_owners.h \
 	src/strategy/backward_plain.c \
 	src/strategy/backward_plain.h \
 	src/strategy/backward_amx.c \

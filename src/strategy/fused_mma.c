@@ -5,19 +5,12 @@
 
 #include "base/error.h"
 #include "cl/mma_layout.h"
-#include "cl/mma_units.h"
-#include "plan/ladder.h"
+#include "plan/matrix_unit.h"
 #include "plan/row_blocks.h"
 #include "plan/tuning.h"
 #include "strategy/strategies.h"
 
 #define NAME "fused_mma"
-
-/* What an emulated instruction takes of local memory, a work-item, at most (cl/mma_unit_portable.clh). */
-#define SCRATCH_BYTES 128
-
-/* Deeper queries and keys leave no room for a tile that is worth it. */
-#define HEAD_DIM_MOST 256
 
 /* Of weights that meet the values in two parts of their type, the first of which is cut off; of those that are rounded
  * to it; and of what is multiplied as tf32, weights too. */
@@ -39,46 +32,8 @@
     (CLATTN_FLAG_WINDOW | CLATTN_FLAG_ROW_RANGES | CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES |          \
      CLATTN_FLAG_SOFTCAP | CLATTN_FLAG_DROPOUT | CLATTN_FLAG_PAGES)
 
-/* Units in the order in which they are asked for, with the names of their tiles in the tuning table. */
-struct unit {
-    int matrix;                              /* -D MATRIX */
-    enum rung_id float16, bfloat16, float32; /* RUNG_COUNT: it has no such type */
-    const char *tiles, *many_tiles;          /* NULL: it has none of these */
-};
-
-static const struct unit units[] = {
-    { CLATTN_MATRIX_NVIDIA_80, RUNG_NVIDIA_80_F16, RUNG_NVIDIA_80_BF16, RUNG_COUNT, "fused_mma nvidia",
-      "fused_mma nvidia many" },
-    { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 75", NULL },
-    { CLATTN_MATRIX_NVIDIA_70, RUNG_NVIDIA_70_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 70", NULL },
-    { CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_NVIDIA_TF32, "fused_mma nvidia tf32", NULL },
-    { CLATTN_MATRIX_INTEL_16, RUNG_INTEL_16_F16, RUNG_INTEL_16_BF16, RUNG_COUNT, "fused_mma intel 16", NULL },
-    { CLATTN_MATRIX_INTEL_8, RUNG_INTEL_8_F16, RUNG_INTEL_8_BF16, RUNG_COUNT, "fused_mma intel 8", NULL },
-    { CLATTN_MATRIX_AMD_WMMA_12, RUNG_WMMA_12_F16, RUNG_WMMA_12_BF16, RUNG_COUNT, "fused_mma wmma 12", NULL },
-    { CLATTN_MATRIX_AMD_WMMA_11, RUNG_WMMA_11_F16, RUNG_WMMA_11_BF16, RUNG_COUNT, "fused_mma wmma 11", NULL },
-    { CLATTN_MATRIX_AMD_MFMA, RUNG_MFMA_F16, RUNG_MFMA_BF16, RUNG_COUNT, "fused_mma mfma", NULL },
-};
-
-/* For tests, and only when the strategy was asked for by its name. */
-static const struct unit emulated = {
-    CLATTN_MATRIX_NVIDIA_80, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT, "fused_mma emulated", "fused_mma emulated many"
-};
-static const struct unit emulated_tf32 = {
-    CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT, "fused_mma emulated", "fused_mma emulated many"
-};
-
-static int is_emulated(const struct unit *unit)
-{
-    return unit == &emulated || unit == &emulated_tf32;
-}
-
-static enum rung_id rung_of(const struct unit *unit, clattn_type type)
-{
-    return type == CLATTN_FLOAT16 ? unit->float16 : type == CLATTN_BFLOAT16 ? unit->bfloat16 : unit->float32;
-}
-
 struct shape {
-    const struct unit *unit;
+    const struct matrix_unit *unit;
     struct row_tile of;
 };
 
@@ -87,52 +42,17 @@ struct mma_state {
     struct shape shape;
 };
 
-/* The unit for the problem's type. NULL: there is none, and `why` gets what each rung says that devices like this
- * are asked. */
-static const struct unit *find_unit(const clattn_context *context, const struct problem *problem, struct text *why)
-{
-    struct text refusals = TEXT_INIT;
-    const struct unit *found = NULL;
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && !found; ++i) {
-        const enum rung_id rung = rung_of(&units[i], problem->p.type);
-        if (rung == RUNG_COUNT || !ladder_asks(&context->device, rung)) {
-            continue;
-        }
-        text_append(&refusals, "%s%s: ", refusals.data ? "; " : "no matrix unit: ", ladder_table[rung].name);
-        found = ladder_has(context, rung, &refusals) ? &units[i] : NULL;
-    }
-    if (!found && strcmp(problem->any.strategy_name, NAME) == 0) {
-        found = problem->p.type == CLATTN_FLOAT32 ? &emulated_tf32 : &emulated;
-    }
-    if (!found && why) {
-        text_append(why, "%s", refusals.data ? refusals.data : "no matrix unit is known for devices of this kind");
-    }
-    text_free(&refusals);
-    return found;
-}
-
-/* Depths and columns come in few sizes, so that there are few programs. */
-static int round_up(int64_t size, int64_t most)
-{
-    static const int sizes[] = { 32, 64, 80, 96, 128, 192, 256 };
-    int rounded = sizes[0];
-    for (size_t i = 1; i < sizeof(sizes) / sizeof(sizes[0]) && rounded < size && sizes[i] <= most; ++i) {
-        rounded = sizes[i];
-    }
-    return rounded;
-}
-
 static int keeps_queries(const struct shape *shape)
 {
     return shape->of.depth <= shape->of.tile.register_depth;
 }
 
-static struct shape shape_of(const struct unit *unit, const struct tile *tile, const struct problem *problem)
+static struct shape shape_of(const struct matrix_unit *unit, const struct tile *tile, const struct problem *problem)
 {
     const uint32_t changes_scores = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP;
     struct shape shape = { .unit = unit, .of.tile = *tile };
-    shape.of.depth = round_up(problem->p.head_dim, HEAD_DIM_MOST);
-    shape.of.columns = round_up(problem->p.head_dim_v, tile->group_columns);
+    shape.of.depth = matrix_columns(problem->p.head_dim, MATRIX_HEAD_DIM_MOST);
+    shape.of.columns = matrix_columns(problem->p.head_dim_v, tile->group_columns);
     const int element_bytes = (int)clattn_type_size(problem->p.type), padding = MMA_PADDING_BYTES / element_bytes;
     const int depth = shape.of.depth, columns = shape.of.columns;
     const int parked = problem->flags & changes_scores ? MMA_PARKED(tile->rows, tile->keys, element_bytes) : 0;
@@ -142,15 +62,15 @@ static struct shape shape_of(const struct unit *unit, const struct tile *tile, c
     const int elements = MMA_LOCAL_SIZE(keys, values, keeps_queries(&shape), MMA_TILE(tile->rows, depth, padding),
                                         MMA_TILE(tile->rows, columns, padding));
     shape.of.local_bytes = (size_t)(elements * element_bytes) + 64;
-    if (is_emulated(unit)) {
-        shape.of.local_bytes += (size_t)(SCRATCH_BYTES * tile->work_items);
+    if (matrix_unit_is_emulated(unit)) {
+        shape.of.local_bytes += (size_t)(MMA_SCRATCH_BYTES * tile->work_items);
     }
     return shape;
 }
 
 /* The tile for many rows begins the list where the problem has as many as it takes. */
-static const struct tile *find_tile(const struct device *device, const struct unit *unit, const clattn_problem *p,
-                                    uint32_t flags, int rank)
+static const struct tile *find_tile(const struct device *device, const struct matrix_unit *unit,
+                                    const clattn_problem *p, uint32_t flags, int rank)
 {
     const int64_t head_dim = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
     const int may_be_many = unit->many_tiles && !(flags & NOT_IN_MANY);
@@ -164,8 +84,8 @@ static const struct tile *find_tile(const struct device *device, const struct un
 }
 
 /* The next tile from *rank on that the device has room for; 0: there is none. */
-static int find_shape(const struct device *device, const struct unit *unit, const struct problem *problem, int *rank,
-                      struct shape *shape)
+static int find_shape(const struct device *device, const struct matrix_unit *unit, const struct problem *problem,
+                      int *rank, struct shape *shape)
 {
     const struct tile *tile;
     for (; (tile = find_tile(device, unit, &problem->p, problem->flags, *rank)) != NULL; ++*rank) {
@@ -182,7 +102,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
     const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
     const struct device *device = &context->device;
-    const struct unit *unit;
+    const struct matrix_unit *unit;
     struct shape shape;
     int rank = 0;
     if (p->type == CLATTN_FLOAT64) {
@@ -191,11 +111,11 @@ static int applicable(const clattn_context *context, const struct any_problem *a
         text_append(why, "matrix units take float32 rounded to tf32, which the problem does not allow");
     } else if (problem_mixes_types(problem)) {
         text_append(why, "takes queries, keys, values and outputs of one type");
-    } else if (p->head_dim > HEAD_DIM_MOST) {
-        text_append(why, "head_dim %lld: at most %d", (long long)p->head_dim, HEAD_DIM_MOST);
+    } else if (p->head_dim > MATRIX_HEAD_DIM_MOST) {
+        text_append(why, "head_dim %lld: at most %d", (long long)p->head_dim, MATRIX_HEAD_DIM_MOST);
     } else if (!attention_reads_rows(problem, why) || !row_blocks_applicable(device, problem, why)) {
         return 0;
-    } else if ((unit = find_unit(context, problem, why)) == NULL) {
+    } else if ((unit = matrix_unit_find(context, problem, why)) == NULL) {
         return 0;
     } else if (!find_shape(device, unit, problem, &rank, &shape)) {
         row_tile_none_fits(device, why);
@@ -208,7 +128,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
 static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
     const struct problem *problem = attention_problem(any);
-    const struct unit *unit = find_unit(context, problem, NULL);
+    const struct matrix_unit *unit = matrix_unit_find(context, problem, NULL);
     struct shape shape;
     int rank = 0;
     if (!unit || !find_shape(&context->device, unit, problem, &rank, &shape)) {
@@ -216,7 +136,7 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
     }
     /* Multiply-adds a millisecond and compute unit: 6e8 measured on an H100, half as many guessed for what most have,
      * of tf32 half of that. */
-    const double rate = is_emulated(unit) ? 1e4 : problem->p.type == CLATTN_FLOAT32 ? 1.5e8 : 3e8;
+    const double rate = matrix_unit_is_emulated(unit) ? 1e4 : problem->p.type == CLATTN_FLOAT32 ? 1.5e8 : 3e8;
     return row_tile_cost_ms(&context->device, problem, &shape.of, rate);
 }
 
@@ -224,13 +144,13 @@ static clattn_status build(clattn_context *context, const struct problem *proble
                            struct kernel **kernel)
 {
     struct text text = TEXT_INIT;
+    matrix_unit_append_options(shape->unit, &text);
     text_append(&text,
-                "-D TYPE=%d -D MATRIX=%d -D EMULATED=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d "
+                " -D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d "
                 "-D TILE_ROWS=%d -D TILE_KEYS=%d -D WORK_ITEMS=%d -D DEPTH=%d -D COLUMNS=%d "
                 "-D QUERIES_IN_REGISTERS=%d",
-                (int)problem->p.type, shape->unit->matrix, is_emulated(shape->unit),
-                problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0, shape->of.tile.rows,
-                shape->of.tile.keys, shape->of.tile.work_items, shape->of.depth, shape->of.columns,
+                (int)problem->p.type, problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
+                shape->of.tile.rows, shape->of.tile.keys, shape->of.tile.work_items, shape->of.depth, shape->of.columns,
                 keeps_queries(shape));
     if (problem->p.allow_rounded_weights) {
         text_append(&text, " -D WEIGHT_PARTS=1");
@@ -239,9 +159,6 @@ static clattn_status build(clattn_context *context, const struct problem *proble
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
     append_kv_options(problem, &text);
-    if (shape->unit->matrix == CLATTN_MATRIX_INTEL_16 || shape->unit->matrix == CLATTN_MATRIX_INTEL_8) {
-        text_append(&text, " -cl-intel-256-GRF-per-thread");
-    }
     char *options;
     clattn_status status = text_give(&text, "build options", &options);
     if (status == CLATTN_OK) {
@@ -253,9 +170,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
 
 static void describe(const struct shape *shape, const struct problem *problem, struct text *explain)
 {
-    text_append(explain, "  matrix unit: %s\n",
-                is_emulated(shape->unit) ? "none on this device: its instructions are emulated, for tests"
-                                         : ladder_table[rung_of(shape->unit, problem->p.type)].summary);
+    matrix_unit_describe(shape->unit, problem->p.type, explain);
     row_tile_describe(&shape->of, problem, explain);
 }
 
@@ -289,7 +204,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     plan->state = state;
     set_rounding(plan);
     struct shape *shape = &state->shape;
-    const struct unit *unit = find_unit(context, problem, NULL);
+    const struct matrix_unit *unit = matrix_unit_find(context, problem, NULL);
     size_t limit = 0;
     for (int rank = 0; unit && find_shape(&context->device, unit, problem, &rank, shape); ++rank) {
         clattn_status status = build(context, problem, shape, &state->kernel);

@@ -18,5 +18,6 @@ extern const struct strategy strategy_backward_plain;
 extern const struct strategy strategy_backward_amx;
 extern const struct strategy strategy_backward_simd;
 extern const struct strategy strategy_backward_simt;
+extern const struct strategy strategy_backward_mma;
 
 #endif

@@ -13,7 +13,7 @@
 #include "cl/append_params.h"
 #include "cl/backward_params.h"
 #include "cl/backward_simd_layout.h"
-#include "cl/backward_simt_layout.h"
+#include "cl/backward_owner_layout.h"
 #include "cl/forward_params.h"
 #include "cl/layer_matrix_params.h"
 #include "cl/merge_params.h"
@@ -52,7 +52,7 @@ struct row {
 #define RECTANGLES(field) FIELD(clattn_rectangles, field)
 #define SUMS(field) FIELD(clattn_sums, field)
 #define BIAS_SUMS(field) FIELD(clattn_bias_sums, field)
-#define SIMT_PART(field) FIELD(clattn_simt_part, field)
+#define OWNER_PART(field) FIELD(clattn_owner_part, field)
 
 /* clang-format off */
 #define TURN_FIELDS(type)                                                                                              \
@@ -127,8 +127,8 @@ static const struct row rows[] = {
     SUMS(which) SUMS(continues)
     STRUCT(clattn_bias_sums) BIAS_SUMS(sums_at) BIAS_SUMS(total_at) BIAS_SUMS(first_block) BIAS_SUMS(parts)
     BIAS_SUMS(first_part) BIAS_SUMS(part_count) BIAS_SUMS(which)
-    STRUCT(clattn_simt_part) SIMT_PART(first_tile) SIMT_PART(tiles) SIMT_PART(first_plane) SIMT_PART(wants)
-    SIMT_PART(dvalue_accumulate)
+    STRUCT(clattn_owner_part) OWNER_PART(first_tile) OWNER_PART(tiles) OWNER_PART(first_plane) OWNER_PART(wants)
+    OWNER_PART(dvalue_accumulate) OWNER_PART(redo_blocks) OWNER_PART(redo_at)
 };
 /* clang-format on */
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -143,7 +143,7 @@ static char *kernel_text(void)
     text_append(&text,
                 "#include \"additive_params.h\"\n#include \"append_params.h\"\n"
                 "#include \"backward_params.h\"\n#include \"backward_simd_layout.h\"\n"
-                "#include \"backward_simt_layout.h\"\n"
+                "#include \"backward_owner_layout.h\"\n"
                 "#include \"forward_params.h\"\n#include \"layer_matrix_params.h\"\n#include \"merge_params.h\"\n"
                 "#include \"project_params.h\"\n#include \"staged_params.h\"\n"
                 "__kernel void layouts(__global ulong *places)\n{\n");

@@ -38,6 +38,9 @@ for unit in $units; do
     esac
     on_units "$unit" "$types" random_calls --seed "${CLATTN_TEST_SEED:-1}" \
         --count "${CLATTN_TEST_UNIT_COUNT:-$((6 * programs))}" --same 6 --work 60000
+    [ "$types" = float32 ] ||
+        on_units "$unit, gradients" "$types" gradients/random_gradients --seed "${CLATTN_TEST_SEED:-1}" --count 6 \
+            --work 60000
 done
 kernels=$srcdir/cl
 # Emulated, 1,100 keys take long; the types differ in their products alone, which many rows have too.

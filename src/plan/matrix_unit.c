@@ -1,0 +1,94 @@
+/* GPUs' matrix units. */
+#include "plan/matrix_unit.h"
+
+#include <string.h>
+
+#include "cl/mma_units.h"
+
+#define FUSED_MMA "fused_mma"
+
+/* In the order in which they are asked for. */
+static const struct matrix_unit units[] = {
+    { CLATTN_MATRIX_NVIDIA_80, RUNG_NVIDIA_80_F16, RUNG_NVIDIA_80_BF16, RUNG_COUNT, "fused_mma nvidia",
+      "fused_mma nvidia many", "fused_mma nvidia gradients" },
+    { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 75", NULL,
+      "fused_mma nvidia 75 gradients" },
+    { CLATTN_MATRIX_NVIDIA_70, RUNG_NVIDIA_70_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 70", NULL,
+      "fused_mma nvidia 70 gradients" },
+    { CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_NVIDIA_TF32, "fused_mma nvidia tf32", NULL, NULL },
+    { CLATTN_MATRIX_INTEL_16, RUNG_INTEL_16_F16, RUNG_INTEL_16_BF16, RUNG_COUNT, "fused_mma intel 16", NULL, NULL },
+    { CLATTN_MATRIX_INTEL_8, RUNG_INTEL_8_F16, RUNG_INTEL_8_BF16, RUNG_COUNT, "fused_mma intel 8", NULL, NULL },
+    { CLATTN_MATRIX_AMD_WMMA_12, RUNG_WMMA_12_F16, RUNG_WMMA_12_BF16, RUNG_COUNT, "fused_mma wmma 12", NULL,
+      "fused_mma wmma 12 gradients" },
+    { CLATTN_MATRIX_AMD_WMMA_11, RUNG_WMMA_11_F16, RUNG_WMMA_11_BF16, RUNG_COUNT, "fused_mma wmma 11", NULL,
+      "fused_mma wmma 11 gradients" },
+    { CLATTN_MATRIX_AMD_MFMA, RUNG_MFMA_F16, RUNG_MFMA_BF16, RUNG_COUNT, "fused_mma mfma", NULL,
+      "fused_mma mfma gradients" },
+};
+
+/* For tests, and only when the strategy was asked for by its name. */
+static const struct matrix_unit emulated = {
+    CLATTN_MATRIX_NVIDIA_80,       RUNG_COUNT, RUNG_COUNT, RUNG_COUNT, "fused_mma emulated", "fused_mma emulated many",
+    "fused_mma emulated gradients"
+};
+static const struct matrix_unit emulated_tf32 = {
+    CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT, "fused_mma emulated", "fused_mma emulated many", NULL
+};
+
+int matrix_unit_is_emulated(const struct matrix_unit *unit)
+{
+    return unit == &emulated || unit == &emulated_tf32;
+}
+
+static enum rung_id rung_of(const struct matrix_unit *unit, clattn_type type)
+{
+    return type == CLATTN_FLOAT16 ? unit->float16 : type == CLATTN_BFLOAT16 ? unit->bfloat16 : unit->float32;
+}
+
+const struct matrix_unit *matrix_unit_find(const clattn_context *context, const struct problem *problem,
+                                           struct text *why)
+{
+    struct text refusals = TEXT_INIT;
+    const struct matrix_unit *found = NULL;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && !found; ++i) {
+        const enum rung_id rung = rung_of(&units[i], problem->p.type);
+        if (rung == RUNG_COUNT || !ladder_asks(&context->device, rung)) {
+            continue;
+        }
+        text_append(&refusals, "%s%s: ", refusals.data ? "; " : "no matrix unit: ", ladder_table[rung].name);
+        found = ladder_has(context, rung, &refusals) ? &units[i] : NULL;
+    }
+    if (!found && strcmp(problem->any.strategy_name, FUSED_MMA) == 0) {
+        found = problem->p.type == CLATTN_FLOAT32 ? &emulated_tf32 : &emulated;
+    }
+    if (!found && why) {
+        text_append(why, "%s", refusals.data ? refusals.data : "no matrix unit is known for devices of this kind");
+    }
+    text_free(&refusals);
+    return found;
+}
+
+void matrix_unit_describe(const struct matrix_unit *unit, clattn_type type, struct text *explain)
+{
+    text_append(explain, "  matrix unit: %s\n",
+                matrix_unit_is_emulated(unit) ? "none on this device: its instructions are emulated, for tests"
+                                              : ladder_table[rung_of(unit, type)].summary);
+}
+
+int matrix_columns(int64_t size, int64_t most)
+{
+    static const int sizes[] = { 32, 64, 80, 96, 128, 192, 256 };
+    int rounded = sizes[0];
+    for (size_t i = 1; i < sizeof(sizes) / sizeof(sizes[0]) && rounded < size && sizes[i] <= most; ++i) {
+        rounded = sizes[i];
+    }
+    return rounded;
+}
+
+void matrix_unit_append_options(const struct matrix_unit *unit, struct text *options)
+{
+    text_append(options, "-D MATRIX=%d -D EMULATED=%d", unit->matrix, matrix_unit_is_emulated(unit));
+    if (unit->matrix == CLATTN_MATRIX_INTEL_16 || unit->matrix == CLATTN_MATRIX_INTEL_8) {
+        text_append(options, " -cl-intel-256-GRF-per-thread");
+    }
+}

@@ -1,0 +1,36 @@
+/* GPUs' matrix units (cl/mma_unit.clh): which one a device has for a type, as the ladder found it, and what it is
+ * called in the tuning table. */
+#ifndef CLATTN_SRC_MATRIX_UNIT_H
+#define CLATTN_SRC_MATRIX_UNIT_H
+
+#include "operation/problem.h"
+#include "plan/ladder.h"
+#include "plan/tuning.h"
+
+/* Deeper queries and keys leave no room for a tile that is worth it. */
+#define MATRIX_HEAD_DIM_MOST 256
+
+struct matrix_unit {
+    int matrix;                              /* -D MATRIX */
+    enum rung_id float16, bfloat16, float32; /* RUNG_COUNT: it has no such type */
+    const char *tiles, *many_tiles;          /* of the tuning table; NULL: it has none of these */
+    const char *gradient_tiles; /* where registers hold what gradients take; Intel's spill it */
+};
+
+/* The unit for the type of the problem. NULL: there is none, and `why`, unless NULL, gets what each rung says that
+ * devices like this are asked. A problem that asks for fused_mma by its name gets an emulated one then, for tests. */
+const struct matrix_unit *matrix_unit_find(const clattn_context *context, const struct problem *problem,
+                                           struct text *why);
+
+int matrix_unit_is_emulated(const struct matrix_unit *unit);
+
+/* A line for clattn explain. */
+void matrix_unit_describe(const struct matrix_unit *unit, clattn_type type, struct text *explain);
+
+/* Depths and columns come in few sizes, so that there are few programs: the next one, at most `most` if the size is. */
+int matrix_columns(int64_t size, int64_t most);
+
+/* What the compiler is told of the unit. */
+void matrix_unit_append_options(const struct matrix_unit *unit, struct text *options);
+
+#endif

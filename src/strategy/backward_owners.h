@@ -1,0 +1,55 @@
+/* Gradients by kernels whose work-groups own a tile of rows, or of keys (cl/backward_owner_layout.h): their launches,
+ * and cl/backward_simt.cl, which takes every tile; backward_mma leaves it those where numbers are not finite. */
+#ifndef CLATTN_SRC_BACKWARD_OWNERS_H
+#define CLATTN_SRC_BACKWARD_OWNERS_H
+
+#include "cl/backward_owner_layout.h"
+#include "plan/simt_tile.h"
+#include "strategy/backward_plain.h"
+
+/* What a work-group owns. */
+enum owned { OWNED_ROWS, OWNED_KEYS, OWNERS };
+
+/* A kernel, and the grid that it is launched on. */
+struct owner_kernel {
+    struct kernel *kernel;
+    int tile_rows, work_items; /* rows or keys, and work-items, of a work-group */
+    int64_t slices;            /* of columns */
+    double pair_work;          /* multiply-adds of a pair, in all slices */
+    double launch_work_most;   /* multiply-adds */
+};
+
+/* Both kinds of kernel of one way to compute. */
+typedef clattn_status owner_run(const struct backward_run *run, const void *state, enum owned owned,
+                                const clattn_owner_part *part);
+
+/* Fills in `part` which of the gradients are wanted, and calls `run` for rows, then for keys, where there are some. */
+clattn_status backward_run_owners(const struct backward_run *run, const void *state, owner_run *kernels,
+                                  const clattn_owner_part parts[OWNERS]);
+
+/* All tiles and planes, in as many launches as the work asks for. */
+clattn_status backward_run_owner(const struct backward_run *run, const struct owner_kernel *kernel, enum owned owned,
+                                 clattn_owner_part part);
+
+/* ---- cl/backward_simt.cl ----------------------------------------------------------------------- */
+
+struct backward_simt {
+    struct kernel *kernels[OWNERS];
+    struct simt_shape shapes[OWNERS]; /* of one tile */
+    double launch_work_most;
+};
+
+/* Whether some tile fits; 0: appends one sentence why not. */
+int backward_simt_fits(const struct device *device, const clattn_problem *p, struct text *why);
+
+/* Multiply-adds of all three gradients; linear in batch and heads. 0: no tile fits. */
+double backward_simt_work(const struct device *device, const clattn_problem *p);
+
+/* Takes a tile that the device runs, compiles, and appends lines for clattn explain unless `explain` is NULL. */
+clattn_status backward_simt_build(struct clattn_plan *plan, struct backward_simt *state, struct text *explain);
+
+/* An owner_run; `state`: of struct backward_simt. */
+clattn_status backward_simt_run(const struct backward_run *run, const void *state, enum owned owned,
+                                const clattn_owner_part *part);
+
+#endif
