@@ -29,44 +29,78 @@
 
 #define FOR_VALUES UNROLL for (int n = 0; n < VALUES_AHEAD; ++n)
 
+#if IS_CODES(VALUE_TYPE)
+/* A key past the last is that once more. */
+INLINE void fetch_code_values(const attention_buffers *in, const work_group *g, const run_source *values, int key,
+                              int run, int is_one_load, value_run runs[VALUES_AHEAD])
+{
+    FOR_VALUES
+    {
+        const int j = min(key + n * SUBS, g->t.count - 1);
+        runs[n] = fetch_value_run(in->value, values, g->t.from + j, run, is_one_load);
+    }
+}
+#endif
+
 /* Runs `run` of keys `key`, key + SUBS, .. */
 INLINE void fetch_values(const attention_buffers *in, const work_group *g, const run_source *values, int key, int run,
-                                uint4 runs[VALUES_AHEAD])
+                                value_run runs[VALUES_AHEAD])
 {
+#if IS_CODES(VALUE_TYPE)
+    const int is_there = key < g->t.count && (VALUE_RUNS % ACROSS == 0 || run < VALUE_RUNS);
+    if (is_there && IS_ONE_LOAD(VALUE_TYPE, VALUE_RUN, values)) {
+        fetch_code_values(in, g, values, key, run, 1, runs);
+    } else if (is_there) {
+        fetch_code_values(in, g, values, key, run, 0, runs);
+    }
+#else
     FOR_VALUES
     {
         const int j = key + n * SUBS;
         runs[n] = j < g->t.count ? fetch_value_run(in->value, values, g->t.from + j, run) : (uint4)0;
     }
+#endif
 }
 
-/* The sums of this work-item's columns over its keys, whose first values are in `runs`. A hidden value, which may be an
- * infinity or a NaN, must not meet its weight of 0. */
+/* Adds the products of weights and values: those of keys `key`, key + SUBS, .., of which `all_there` says that none is
+ * past the last. A hidden value, which may be an infinity or a NaN, must not meet its weight of 0. */
+INLINE void mix_turn(const clattn_params *p, const work_group *g, const run_source *values, int key, int run,
+                     __local const float *weights, ready_run now[VALUES_AHEAD], int all_there,
+                     float sum[ROWS_AT_ONCE][VALUE_RUN])
+{
+    FOR_VALUES
+    {
+        const int j = key + n * SUBS;
+        float value[VALUE_RUN];
+        WIDEN_VALUE_RUN(&now[n], values, g->t.from + min(j, g->t.count - 1), run, value);
+        if (all_there || j < g->t.count) {
+            FOR_ROWS
+            {
+                const float weight = weights[j * ROWS_AT_ONCE + r];
+                const int is_seen = !(FLAGS & CLATTN_FLAGS_HIDING) || !IS_HIDDEN_WEIGHT(weight);
+                UNROLL
+                for (int c = 0; c < VALUE_RUN; ++c) {
+                    sum[r][c] = is_seen ? FMA(weight, value[c], sum[r][c]) : sum[r][c];
+                }
+            }
+        }
+    }
+}
+
+/* The sums of this work-item's columns over its keys, whose first values are in `runs`. */
 INLINE void mix_values(const clattn_params *p, const attention_buffers *in, const work_group *g,
                        const run_source *values, int sub, int run, __local const float *weights,
-                       uint4 runs[VALUES_AHEAD], float sum[ROWS_AT_ONCE][VALUE_RUN])
+                       value_run runs[VALUES_AHEAD], float sum[ROWS_AT_ONCE][VALUE_RUN])
 {
     #pragma unroll 1
     for (int key = sub; key < g->t.count; key += VALUES_AHEAD * SUBS) {
-        uint4 now[VALUES_AHEAD];
-        FOR_VALUES now[n] = runs[n];
+        ready_run now[VALUES_AHEAD];
+        FOR_VALUES now[n] = READY_VALUE_RUN(&runs[n]);
         fetch_values(in, g, values, key + VALUES_AHEAD * SUBS, run, runs);
-        FOR_VALUES
-        {
-            const int j = key + n * SUBS;
-            float value[VALUE_RUN];
-            WIDEN_VALUE_RUN(now[n], value);
-            if (j < g->t.count) {
-                FOR_ROWS
-                {
-                    const float weight = weights[j * ROWS_AT_ONCE + r];
-                    const int is_seen = !(FLAGS & CLATTN_FLAGS_HIDING) || !IS_HIDDEN_WEIGHT(weight);
-                    UNROLL
-                    for (int c = 0; c < VALUE_RUN; ++c) {
-                        sum[r][c] = is_seen ? FMA(weight, value[c], sum[r][c]) : sum[r][c];
-                    }
-                }
-            }
+        if (IS_CODES(VALUE_TYPE) && key - sub + VALUES_AHEAD * SUBS <= g->t.count) {
+            mix_turn(p, g, values, key, run, weights, now, 1, sum);
+        } else {
+            mix_turn(p, g, values, key, run, weights, now, 0, sum);
         }
     }
 }
@@ -126,7 +160,7 @@ SPLIT_SIMT_KERNEL split_simt_attend(ATTENTION_ARGUMENTS, __global float *splits,
                                             value_scales_of(p, &in, &t.s, t.b, kv_head), HEAD_DIM_V, VALUE_RUN,
                                             VALUE_ELEMENT_BYTES);
     const int sub = g->item / ACROSS, across = g->item % ACROSS;
-    uint4 runs[VALUES_AHEAD];
+    value_run runs[VALUES_AHEAD];
     stage_queries(p, &in, g, queries);
     score_split(p, &in, g, &keys, queries, area, partial, row_weights);
     fetch_values(&in, g, &values, sub, across, runs);

@@ -11,15 +11,20 @@
 #define SPLIT_SIMT_ROW_ITEMS 16 /* work-items that share the softmax of a row */
 #define SPLIT_SIMT_ROWS_MOST (SPLIT_SIMT_ITEMS / SPLIT_SIMT_ROW_ITEMS)
 
-/* A run is 16 bytes, of `run` elements. */
+/* Codes of a run: of keys as many as float32 numbers in four of another type, of which registers never hold all. */
+#define SPLIT_SIMT_KEY_CODES 16
+#define SPLIT_SIMT_VALUE_CODES 8
+
+/* In local memory a run is 16 bytes, of `run` elements. */
 #define SPLIT_SIMT_RUNS(columns, run) (((columns) + (run) - 1) / (run))
 /* Of a query or a key: as many for each part. */
 #define SPLIT_SIMT_PADDED_RUNS(head_dim, run)                                                          \
     ((SPLIT_SIMT_RUNS(head_dim, run) + SPLIT_SIMT_PARTS - 1) / SPLIT_SIMT_PARTS * SPLIT_SIMT_PARTS)
 
-/* In runs of local memory: keys, a row of which has a run more than it fills; a run of sums from each work-item, which
- * takes their place. */
-#define SPLIT_SIMT_KEY_TILE(keys, head_dim, run) ((keys) * (SPLIT_SIMT_PADDED_RUNS(head_dim, run) + 1))
+/* In runs of local memory: keys, a row of which has a run more than it fills, and of codes a word of scales for each; a
+ * run of sums from each work-item, which takes their place. */
+#define SPLIT_SIMT_KEY_TILE(keys, head_dim, run)                                                       \
+    ((keys) * (SPLIT_SIMT_PADDED_RUNS(head_dim, run) + 1) * ((run) == SPLIT_SIMT_KEY_CODES ? 5 : 4) / 4)
 #define SPLIT_SIMT_SUMS(value_run) (SPLIT_SIMT_ITEMS * (value_run) / 4)
 #define SPLIT_SIMT_LARGER(a, b) ((a) > (b) ? (a) : (b))
 #define SPLIT_SIMT_AREA(keys, head_dim, run, value_run)                                                \

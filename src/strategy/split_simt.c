@@ -31,15 +31,21 @@ struct split_simt_state {
     size_t row_blocks; /* of a key/value head, which the kernel is built for */
 };
 
-/* A code becomes a float32 number as it is read. */
-static int run_of(clattn_type type)
+/* Elements of a run: `codes` of a type whose elements are codes. */
+static int run_of(clattn_type type, int codes)
 {
-    return RUN_BYTES / (int)clattn_type_size(type_is_float(type) ? type : CLATTN_FLOAT32);
+    return type_is_float(type) ? RUN_BYTES / (int)clattn_type_size(type) : codes;
+}
+
+static int key_run_of(const clattn_problem *p)
+{
+    return run_of(p->key_type, SPLIT_SIMT_KEY_CODES);
 }
 
 static struct shape shape_of(const clattn_problem *p, int rows, int keys)
 {
-    const int run = run_of(p->key_type), value_run = run_of(p->value_type), head_dim = (int)p->head_dim;
+    const int run = key_run_of(p), value_run = run_of(p->value_type, SPLIT_SIMT_VALUE_CODES);
+    const int head_dim = (int)p->head_dim;
     const size_t runs = (size_t)SPLIT_SIMT_AREA(keys, head_dim, run, value_run);
     const size_t floats = (size_t)SPLIT_SIMT_FLOATS(rows, keys, head_dim, run);
     return (struct shape){ rows, keys, runs * RUN_BYTES + floats * sizeof(float) };
@@ -58,7 +64,7 @@ static int rows_that_fit(const struct device *device, int64_t runs)
 /* The largest of which `groups` work-groups fit in local memory; no more rows than there are, rounded up. */
 static int find_shape_of(const struct device *device, const clattn_problem *p, int groups, struct shape *shape)
 {
-    const int64_t runs = row_blocks_of(p->head_dim, run_of(p->key_type));
+    const int64_t runs = row_blocks_of(p->head_dim, key_run_of(p));
     const int rows_most = rows_that_fit(device, runs);
     for (size_t i = 0; i < sizeof(rows_at_once) / sizeof(rows_at_once[0]); ++i) {
         const int rows = rows_at_once[i], is_too_many = rows > rows_most || (rows > 1 && rows / 2 >= kv_split_rows(p));
