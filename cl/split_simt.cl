@@ -47,7 +47,7 @@ INLINE void fetch_values(const attention_buffers *in, const work_group *g, const
                                 value_run runs[VALUES_AHEAD])
 {
 #if IS_CODES(VALUE_TYPE)
-    const int is_there = key < g->t.count && (VALUE_RUNS % ACROSS == 0 || run < VALUE_RUNS);
+    const int is_there = key < g->t.count && run < VALUE_RUNS;
     if (is_there && IS_ONE_LOAD(VALUE_TYPE, VALUE_RUN, values)) {
         fetch_code_values(in, g, values, key, run, 1, runs);
     } else if (is_there) {

@@ -144,9 +144,11 @@ static void store_as(struct random *random, clattn_problem *p, clattn_type type)
 STORED_AS(int8, CLATTN_INT8)
 STORED_AS(e4m3, CLATTN_E4M3)
 STORED_AS(e5m2, CLATTN_E5M2)
+STORED_AS(q8_0, CLATTN_Q8_0)
 STORED_AS(q4_0, CLATTN_Q4_0)
 STORED_AS(q4_1, CLATTN_Q4_1)
 STORED_AS(q5_0, CLATTN_Q5_0)
+STORED_AS(q5_1, CLATTN_Q5_1)
 
 /* As many columns of each in whole vectors, in a type that is widened. */
 static void add_halves(struct random *random, clattn_problem *p)
@@ -195,9 +197,11 @@ static const struct {
     { "int8", add_int8, 0 },
     { "e4m3", add_e4m3, 0 },
     { "e5m2", add_e5m2, 0 },
+    { "q8_0", add_q8_0, 0 },
     { "q4_0", add_q4_0, 0 },
     { "q4_1", add_q4_1, 0 },
     { "q5_0", add_q5_0, 0 },
+    { "q5_1", add_q5_1, 0 },
     { "bottom", add_bottom, 0 },
     { "top", add_top, 0 },
     { "offsets", add_offsets, 0 },
