@@ -6,24 +6,25 @@
  *     split_simt_attend    group 0: batch entry * splits + split   1: key/value head * row blocks + block of rows
  *     split_simt_combine   group 0: batch entry * rows + row       1: key/value head
  *
- * PARTS x PART_ITEMS work-items, and a run is 16 bytes. In local memory:
+ * PARTS x PART_ITEMS work-items, and a run is 16 bytes; of values that are codes fewer. In local memory:
  *
  *     queries[r][column]            float32; all lanes of a part read the same one at once
- *     tile[key * KEY_PITCH + run]   TILE_KEYS keys. KEY_PITCH is odd, so eight neighbours read from all banks
+ *     tile[key * KEY_PITCH + run]   TILE_KEYS keys. KEY_PITCH is odd, so eight neighbours read from all banks. Of codes
+ *                                   a byte a column; behind them, in the same order, a word of scales for each run
  *     partial[part][r][key]         of a tile's scores: work-item (part, lane) has runs part, part + PARTS, .. of keys
  *                                   lane, lane + PART_ITEMS, .. and all rows
  *     logits[r][key], then weights[key][r]   of the split, in one place
  *     sums[r][sub][column]          P * V, of a few rows at a time, in the tile's place
  *
  * Values never pass through local memory: work-item (sub, run) loads a run of keys sub, sub + SUBS, .. and keeps sums
- * of all rows in registers. Every sum is taken in an order that depends on head dims and types alone, so the bits of a
- * row do not depend on the rows beside it. */
+ * of all rows in registers. Codes become float32 where they are multiplied (split_simt_codes.clh). Every sum is taken
+ * in an order that depends on head dims and types alone, so the bits of a row do not depend on the rows beside it. */
 #include "split_simt_scores.clh"
 
 #define VALUE_RUNS SPLIT_SIMT_RUNS(HEAD_DIM_V, VALUE_RUN)
 #define ACROSS (VALUE_RUNS < ITEMS ? VALUE_RUNS : ITEMS) /* runs of a row of values, at once */
 #define SUBS (ITEMS / ACROSS)
-#define VALUES_AHEAD 4
+#define VALUES_AHEAD (VALUE_RUN > 8 ? 2 : 4)
 #define SUM_ROWS_FIT (AREA * 4 / (ITEMS * VALUE_RUN))
 #define SUM_ROWS (SUM_ROWS_FIT < ROWS_AT_ONCE ? SUM_ROWS_FIT : ROWS_AT_ONCE)
 

@@ -11,11 +11,11 @@
 #define SPLIT_SIMT_ROW_ITEMS 16 /* work-items that share the softmax of a row */
 #define SPLIT_SIMT_ROWS_MOST (SPLIT_SIMT_ITEMS / SPLIT_SIMT_ROW_ITEMS)
 
-/* Codes of a run: of keys as many as float32 numbers in four of another type, of which registers never hold all. */
+/* Codes of a run. Of keys they fill one in local memory; of values as many sums stay in registers, for each row. */
 #define SPLIT_SIMT_KEY_CODES 16
 #define SPLIT_SIMT_VALUE_CODES 8
 
-/* In local memory a run is 16 bytes, of `run` elements. */
+/* A run is 16 bytes in local memory, of `run` elements. */
 #define SPLIT_SIMT_RUNS(columns, run) (((columns) + (run) - 1) / (run))
 /* Of a query or a key: as many for each part. */
 #define SPLIT_SIMT_PADDED_RUNS(head_dim, run)                                                          \
