@@ -21,9 +21,9 @@ extern clattn_context *kind_context;
 /* Counts a property, and names it where it does not hold. */
 void kind_report(const char *strategy, const char *what, int good);
 
-/* A program's main: `check` for each strategy that has gradients, or that --strategy names; prints the counts. Those
- * that do not take float32 on this device are checked in bfloat16, with float32 gradients, where the program says that
- * its properties hold in that too, and else are skipped. */
+/* A program's main: `check` for each strategy that has gradients but fused_mma, or that --strategy names; prints the
+ * counts. Those that do not take float32 on this device are checked in bfloat16, with float32 gradients, where the
+ * program says that its properties hold in that too, and else are skipped. */
 int kind_main(int argc, char **argv, int in_bfloat16_too, void (*check)(const char *strategy));
 
 int kind_in_bfloat16(void);

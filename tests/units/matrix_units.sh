@@ -1,8 +1,8 @@
 #!/bin/sh
 # Every matrix unit that fused_mma knows, emulated: random calls with -D MATRIX changed in a copy of the kernels, so
 # that the loads, the order of keys and the row and column of each register are tested for units that
-# are not here; then calls that must agree, for the first. CLATTN_TEST_UNIT_COUNT: calls for each unit, six a
-# program; 12 where not set, 48 for tf32. CLATTN_TEST_LONG: set by ./check --long.
+# are not here; then gradients' properties and calls that must agree, for the first. CLATTN_TEST_UNIT_COUNT: calls for
+# each unit, six a program; 12 where not set, 48 for tf32. CLATTN_TEST_LONG: set by ./check --long.
 set -eu
 : "${builddir:=.}" "${srcdir:=.}"
 work=$(mktemp -d)
@@ -43,6 +43,7 @@ for unit in $units; do
             --work 60000
 done
 kernels=$srcdir/cl
+must_pass "exact gradients" "$builddir/tests/gradients/exact_gradients" --strategy fused_mma
 # Emulated, 1,100 keys take long; the types differ in their products alone, which many rows have too.
 if [ -n "${CLATTN_TEST_LONG:-}" ]; then
     on_units "two calls that must agree" float16,bfloat16 metamorphic
