@@ -22,9 +22,6 @@
  *
  * mma_unit.clh says which element of a matrix a lane holds. Lanes that share a query agree on its base; its sum is
  * kept in parts until the end. Every work-item passes every barrier: loop bounds depend on the group alone. */
-#ifndef AHEAD
-#define AHEAD 0
-#endif
 #include "mma_mask.clh"
 #include "mma_products.clh"
 #include "mma_softmax.clh"
@@ -34,9 +31,8 @@
  * pass through the tiles of keys and values, and outputs through all of it. */
 #define PARKED (PARKS_SCORES ? MMA_PARKED(TILE_ROWS, TILE_KEYS, ELEMENT_BYTES) : 0)
 #define KEYS_AREA MMA_LARGER(KEY_TILE, PARKED)
-#define BUFFER (KEYS_AREA + VALUE_TILE)
-#define QUERIES_START MMA_QUERIES_START((1 + AHEAD) * BUFFER, QUERIES_IN_REGISTERS)
-#define LOCAL_SIZE MMA_LOCAL_SIZE((1 + AHEAD) * BUFFER, QUERIES_IN_REGISTERS, QUERY_TILE, OUTPUT_TILE)
+#define QUERIES_START MMA_QUERIES_START(KEYS_AREA, VALUE_TILE, QUERIES_IN_REGISTERS)
+#define LOCAL_SIZE MMA_LOCAL_SIZE(KEYS_AREA, VALUE_TILE, QUERIES_IN_REGISTERS, QUERY_TILE, OUTPUT_TILE)
 
 /* What made an output NaN: logits, whatever the values are, or values alone. */
 #define NAN_OF_ROW (SIGN | (SIGN - 1))
@@ -141,7 +137,6 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     __local int scratch[SUB_GROUPS * SCRATCH];
 #endif
     __local element *keys = tiles, *values = tiles + KEYS_AREA, *queries = tiles + QUERIES_START;
-    __local element *next_keys = tiles + AHEAD * BUFFER;
     const int sub_group = (int)get_local_id(0) / SUB_GROUP_ITEMS;
 
     place at;
@@ -194,12 +189,9 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         row_sum[slot] = 0;
     }
     FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS accumulator[c][n][i] = 0;
-    clear_tiles(u->item, tiles, (1 + AHEAD) * BUFFER, key_m.columns < DEPTH || value_m.columns < COLUMNS);
+    clear_tiles(u->item, tiles, KEYS_AREA + VALUE_TILE, key_m.columns < DEPTH || value_m.columns < COLUMNS);
     barrier(CLK_LOCAL_MEM_FENCE);
     stage_keys(u->item, keys, &key_m, &key_rows, from, there);
-    if (AHEAD) {
-        stage_values(u->item, values, &value_m, &value_rows, from, there);
-    }
     while (from < high) {
         const int all_see = ADDS ? 0 : all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
@@ -209,27 +201,18 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         renew(&at.u);
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (!AHEAD) {
-            stage_values(u->item, values, &value_m, &value_rows, from, there);
-        } else if (next < high) {
-            stage_keys(u->item, next_keys, &key_m, &key_rows, next, there);
-            stage_values(u->item, next_keys + KEYS_AREA, &value_m, &value_rows, next, there);
-        }
+        stage_values(u->item, values, &value_m, &value_rows, from, there);
         if (ADDS & !PARKS_SCORES) {
             read_added(p, &in, &at, from, added); /* on its way meanwhile */
         }
         multiply_scores(u, keys, queries, query_words, sub_group * GROUP_ROWS, score);
-        if (!AHEAD) {
-            copies_wait();
-        }
-        if (!AHEAD | PARKS_SCORES) { /* constants: no barrier stands in a branch */
-            barrier(CLK_LOCAL_MEM_FENCE);
-        }
-        if (PARKS_SCORES) {
+        copies_wait();
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (PARKS_SCORES) { /* a constant: no barrier stands in a branch */
             cap_scores(p, &in, &at, from, (__local float *)keys, score);
             barrier(CLK_LOCAL_MEM_FENCE);
         }
-        if (!AHEAD & (next < high)) {
+        if (next < high) {
             stage_keys(u->item, keys, &key_m, &key_rows, next, there);
         }
         if (!folds) {
@@ -263,12 +246,6 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         make_weights(score, kept, factor, base, lift, row_sum, packed);
         multiply_values(u, values, packed, accumulator);
         from = next;
-        if (AHEAD) {
-            __local element *const done = keys;
-            keys = next_keys;
-            values = keys + KEYS_AREA;
-            next_keys = done;
-        }
     }
     renew_rows(p, &at.rows);
     settle_word((uint *)&first_column);

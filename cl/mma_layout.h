@@ -19,8 +19,10 @@
 
 /* Keys (or parked scores), then values, then queries, unless these are kept in registers: then they only pass through,
  * as outputs do. */
-#define MMA_QUERIES_START(tiles, keeps_queries) ((keeps_queries) ? 0 : (tiles))
-#define MMA_LOCAL_SIZE(tiles, keeps_queries, query_tile, output_tile)                                  \
-    MMA_LARGER(MMA_LARGER(MMA_QUERIES_START(tiles, keeps_queries) + (query_tile), tiles), output_tile)
+#define MMA_QUERIES_START(keys_area, value_tile, keeps_queries) ((keeps_queries) ? 0 : (keys_area) + (value_tile))
+#define MMA_LOCAL_SIZE(keys_area, value_tile, keeps_queries, query_tile, output_tile)                  \
+    MMA_LARGER(MMA_LARGER(MMA_QUERIES_START(keys_area, value_tile, keeps_queries) + (query_tile),      \
+                          (keys_area) + (value_tile)),                                                 \
+               output_tile)
 
 #endif

@@ -93,6 +93,7 @@ tests_gradients_exact_gradients_SOURCES = \
 	tests/gradients/exact_gradients.c \
 	tests/gradients/exact_others.c \
 	tests/gradients/exact_others.h \
+	tests/gradients/exact_places.c \
 	tests/gradients/kind_check.c \
 	tests/gradients/kinds.c \
 	tests/gradients/kinds.h

@@ -14,7 +14,7 @@ struct matrix_unit {
     int matrix;                              /* -D MATRIX */
     enum rung_id float16, bfloat16, float32; /* RUNG_COUNT: it has no such type */
     const char *tiles, *many_tiles;          /* of the tuning table; NULL: it has none of these */
-    const char *gradient_tiles; /* where registers hold what gradients take; Intel's spill it */
+    const char *gradient_tiles;              /* where registers hold what gradients take; Intel's spill it */
 };
 
 /* The unit for the type of the problem. NULL: there is none, and `why`, unless NULL, gets what each rung says that

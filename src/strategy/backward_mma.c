@@ -81,12 +81,27 @@ static int find_tile(const struct device *device, const struct matrix_unit *unit
     return 0;
 }
 
-/* Who keeps gradients of 16-bit numbers in float32 wants what float32 has; which are wanted is not asked, for no bit
- * may depend on that (as in fused_amx). */
-static int wants_float32(const struct backward_problem *b)
+/* Who keeps gradients of 16-bit numbers in float32 wants what float32 has: bfloat16's parts have 16 bits of a pair, and
+ * float16's no more than 2^-37 of the largest of its key or row, which some columns may not have. Which gradients are
+ * wanted is not asked, for no bit may depend on that (as in fused_amx). */
+static int keeps_float32(const struct backward_problem *b, struct text *why)
 {
-    return b->dquery_type == CLATTN_FLOAT32 && !b->attention.p.allow_rounded_weights &&
-           !b->attention.any.strategy_name[0];
+    const clattn_problem *p = &b->attention.p;
+    if (b->dquery_type != CLATTN_FLOAT32) {
+        return 1;
+    }
+    if (p->type == CLATTN_FLOAT16) {
+        text_append(why,
+                    "gradients of float16 in float32: float16, in which weights and dZ meet the other operand, has "
+                    "too few exponents");
+        return 0;
+    }
+    if (!p->allow_rounded_weights && !b->attention.any.strategy_name[0]) {
+        text_append(why, "gradients in float32: with allow_rounded_weights, or when asked for by name, since weights "
+                         "and dZ have two parts of the type");
+        return 0;
+    }
+    return 1;
 }
 
 static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
@@ -102,9 +117,8 @@ static int applicable(const clattn_context *context, const struct any_problem *a
         text_append(why, "matrix units multiply gradients of 16-bit types");
     } else if (problem_mixes_types(problem)) {
         text_append(why, "takes queries, keys, values and outputs of one type");
-    } else if (wants_float32(b)) {
-        text_append(why, "gradients in float32: with allow_rounded_weights, or when asked for by name, since weights "
-                         "and dZ have two parts of the type");
+    } else if (!keeps_float32(b, why)) {
+        return 0;
     } else if (!backward_wants(b, takes)) {
         text_append(why, "has dquery, dkey and dvalue, of which none is asked for");
     } else if ((unit = matrix_unit_find(context, problem, why)) == NULL) {

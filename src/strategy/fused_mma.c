@@ -59,7 +59,7 @@ static struct shape shape_of(const struct matrix_unit *unit, const struct tile *
     const int keys = MMA_LARGER(MMA_TILE(tile->keys, depth, padding), parked);
     /* Of the layouts that values may have, the largest. */
     const int values = MMA_LARGER(MMA_TILE(tile->keys, columns, padding), MMA_TILE(columns, tile->keys, padding));
-    const int elements = MMA_LOCAL_SIZE(keys + values, keeps_queries(&shape), MMA_TILE(tile->rows, depth, padding),
+    const int elements = MMA_LOCAL_SIZE(keys, values, keeps_queries(&shape), MMA_TILE(tile->rows, depth, padding),
                                         MMA_TILE(tile->rows, columns, padding));
     shape.of.local_bytes = (size_t)(elements * element_bytes) + 64;
     if (matrix_unit_is_emulated(unit)) {

@@ -3,7 +3,8 @@
  * What gradients have to the last bit, for each strategy: independence of batch, workspace limit and of the other
  * gradients, scaling by powers of two, signs, NaN and keys that nobody sees, zeros, rows in another order, and rows
  * that see one key alone. Of biases and what has few elements: exact_others.c; of problems without elements:
- * exact_empty.c. What they have within rounding: identities.c and two_ways.c. */
+ * exact_empty.c; within rounding, where tiles are partly seen: exact_places.c. Others that they have within rounding:
+ * identities.c and two_ways.c. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -337,6 +338,7 @@ static void check_strategy(const char *strategy)
     check_scaling(strategy, is_few ? &few_kind : &kinds[0]);
     check_other_inputs(strategy, is_few ? &few_kind : &kinds[0]);
     check_one_key(strategy);
+    exact_places(strategy);
     exact_empty(strategy);
     check_appended(strategy);
     check_hidden(strategy);
