@@ -16,7 +16,7 @@
  *
  * What is not finite is not for products: 0 times a hidden NaN, and an infinity in parts, are NaN. Where it reached a
  * sum of a tile, nothing of the tile is written, and backward_simt.cl is told to do it (clattn_owner_part), which has
- * the case. So bits of a gradient depend on its own rows and keys alone. */
+ * the case. So bits of a gradient depend on its own tile, and what that meets, alone. */
 #ifndef OWNS_KEYS
 #define OWNS_KEYS 1
 #endif

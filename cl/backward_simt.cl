@@ -28,6 +28,10 @@
 #include "backward_simt_tile.clh"
 #include "backward_owner_layout.h"
 
+#if REDO_ROWS % TILE_ROWS != 0
+#error "a tile is not of two of those that backward_mma.cl leaves"
+#endif
+
 /* Of a work-group. Each stage stands between two barriers: one after it was filled, one before it is filled again. No
  * barrier stands behind an `if`, nor in a loop that may not be entered, but for the outermost: some compilers write all
  * that follows out once more for each. So what is not wanted is gone through once, on zeros. */

@@ -24,7 +24,7 @@
 #define VALUE_RUNS SPLIT_SIMT_RUNS(HEAD_DIM_V, VALUE_RUN)
 #define ACROSS (VALUE_RUNS < ITEMS ? VALUE_RUNS : ITEMS) /* runs of a row of values, at once */
 #define SUBS (ITEMS / ACROSS)
-#define VALUES_AHEAD (VALUE_RUN > 8 ? 2 : 4)
+#define VALUES_AHEAD 4
 #define SUM_ROWS_FIT (AREA * 4 / (ITEMS * VALUE_RUN))
 #define SUM_ROWS (SUM_ROWS_FIT < ROWS_AT_ONCE ? SUM_ROWS_FIT : ROWS_AT_ONCE)
 

@@ -7,32 +7,44 @@
 
 #define FUSED_MMA "fused_mma"
 
+/* Of weights that meet the other operand in two parts of their type, the first of which is cut off; of those that are
+ * rounded to it. */
+#define FLOAT16_PARTS_ROUNDING 0x1p-21
+#define BFLOAT16_PARTS_ROUNDING 0x1p-16
+#define FLOAT16_ROUNDING 0x1p-11
+#define BFLOAT16_ROUNDING 0x1p-8
+
 /* In the order in which they are asked for. */
 static const struct matrix_unit units[] = {
     { CLATTN_MATRIX_NVIDIA_80, RUNG_NVIDIA_80_F16, RUNG_NVIDIA_80_BF16, RUNG_COUNT, "fused_mma nvidia",
-      "fused_mma nvidia many", "fused_mma nvidia gradients" },
-    { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 75", NULL,
+      "fused_mma nvidia many", 0, "fused_mma nvidia gradients" },
+    { CLATTN_MATRIX_NVIDIA_75, RUNG_NVIDIA_75_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 75", NULL, 1,
       "fused_mma nvidia 75 gradients" },
-    { CLATTN_MATRIX_NVIDIA_70, RUNG_NVIDIA_70_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 70", NULL,
+    { CLATTN_MATRIX_NVIDIA_70, RUNG_NVIDIA_70_F16, RUNG_COUNT, RUNG_COUNT, "fused_mma nvidia 70", NULL, 1,
       "fused_mma nvidia 70 gradients" },
-    { CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_NVIDIA_TF32, "fused_mma nvidia tf32", NULL, NULL },
-    { CLATTN_MATRIX_INTEL_16, RUNG_INTEL_16_F16, RUNG_INTEL_16_BF16, RUNG_COUNT, "fused_mma intel 16", NULL, NULL },
-    { CLATTN_MATRIX_INTEL_8, RUNG_INTEL_8_F16, RUNG_INTEL_8_BF16, RUNG_COUNT, "fused_mma intel 8", NULL, NULL },
-    { CLATTN_MATRIX_AMD_WMMA_12, RUNG_WMMA_12_F16, RUNG_WMMA_12_BF16, RUNG_COUNT, "fused_mma wmma 12", NULL,
+    { CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_NVIDIA_TF32, "fused_mma nvidia tf32", NULL, 1, NULL },
+    { CLATTN_MATRIX_INTEL_16, RUNG_INTEL_16_F16, RUNG_INTEL_16_BF16, RUNG_COUNT, "fused_mma intel 16", NULL, 1, NULL },
+    { CLATTN_MATRIX_INTEL_8, RUNG_INTEL_8_F16, RUNG_INTEL_8_BF16, RUNG_COUNT, "fused_mma intel 8", NULL, 1, NULL },
+    { CLATTN_MATRIX_AMD_WMMA_12, RUNG_WMMA_12_F16, RUNG_WMMA_12_BF16, RUNG_COUNT, "fused_mma wmma 12", NULL, 1,
       "fused_mma wmma 12 gradients" },
-    { CLATTN_MATRIX_AMD_WMMA_11, RUNG_WMMA_11_F16, RUNG_WMMA_11_BF16, RUNG_COUNT, "fused_mma wmma 11", NULL,
+    { CLATTN_MATRIX_AMD_WMMA_11, RUNG_WMMA_11_F16, RUNG_WMMA_11_BF16, RUNG_COUNT, "fused_mma wmma 11", NULL, 1,
       "fused_mma wmma 11 gradients" },
-    { CLATTN_MATRIX_AMD_MFMA, RUNG_MFMA_F16, RUNG_MFMA_BF16, RUNG_COUNT, "fused_mma mfma", NULL,
+    { CLATTN_MATRIX_AMD_MFMA, RUNG_MFMA_F16, RUNG_MFMA_BF16, RUNG_COUNT, "fused_mma mfma", NULL, 1,
       "fused_mma mfma gradients" },
 };
 
 /* For tests, and only when the strategy was asked for by its name. */
-static const struct matrix_unit emulated = {
-    CLATTN_MATRIX_NVIDIA_80,       RUNG_COUNT, RUNG_COUNT, RUNG_COUNT, "fused_mma emulated", "fused_mma emulated many",
-    "fused_mma emulated gradients"
-};
+static const struct matrix_unit emulated = { CLATTN_MATRIX_NVIDIA_80,
+                                             RUNG_COUNT,
+                                             RUNG_COUNT,
+                                             RUNG_COUNT,
+                                             "fused_mma emulated",
+                                             "fused_mma emulated many",
+                                             1,
+                                             "fused_mma emulated gradients" };
 static const struct matrix_unit emulated_tf32 = {
-    CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT, "fused_mma emulated", "fused_mma emulated many", NULL
+    CLATTN_MATRIX_NVIDIA_TF32, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT, "fused_mma emulated",
+    "fused_mma emulated many", 1,          NULL
 };
 
 int matrix_unit_is_emulated(const struct matrix_unit *unit)
@@ -73,6 +85,18 @@ void matrix_unit_describe(const struct matrix_unit *unit, clattn_type type, stru
     text_append(explain, "  matrix unit: %s\n",
                 matrix_unit_is_emulated(unit) ? "none on this device: its instructions are emulated, for tests"
                                               : ladder_table[rung_of(unit, type)].summary);
+}
+
+double matrix_weight_rounding(const clattn_problem *p)
+{
+    switch (p->type) {
+    case CLATTN_FLOAT16:
+        return p->allow_rounded_weights ? FLOAT16_ROUNDING : FLOAT16_PARTS_ROUNDING;
+    case CLATTN_BFLOAT16:
+        return p->allow_rounded_weights ? BFLOAT16_ROUNDING : BFLOAT16_PARTS_ROUNDING;
+    default:
+        return TF32_ROUNDING;
+    }
 }
 
 int matrix_columns(int64_t size, int64_t most)

@@ -10,10 +10,20 @@
 /* Deeper queries and keys leave no room for a tile that is worth it. */
 #define MATRIX_HEAD_DIM_MOST 256
 
+/* Of what is multiplied as tf32. */
+#define TF32_ROUNDING 0x1p-11
+
+/* As LAUNCH_WORK_PER_UNIT of fused_simt, on units that are several times as fast. */
+#define MATRIX_LAUNCH_WORK_PER_UNIT 2e10
+
+/* Scores that these change wait in local memory. */
+#define MATRIX_FLAGS_PARKING (CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP)
+
 struct matrix_unit {
     int matrix;                              /* -D MATRIX */
     enum rung_id float16, bfloat16, float32; /* RUNG_COUNT: it has no such type */
     const char *tiles, *many_tiles;          /* of the tuning table; NULL: it has none of these */
+    int is_untried;                          /* gradients never ran on hardware, and have no self-check yet */
     const char *gradient_tiles;              /* where registers hold what gradients take; Intel's spill it */
 };
 
@@ -26,6 +36,9 @@ int matrix_unit_is_emulated(const struct matrix_unit *unit);
 
 /* A line for clattn explain. */
 void matrix_unit_describe(const struct matrix_unit *unit, clattn_type type, struct text *explain);
+
+/* clattn_plan_weight_rounding. */
+double matrix_weight_rounding(const clattn_problem *p);
 
 /* Depths and columns come in few sizes, so that there are few programs: the next one, at most `most` if the size is. */
 int matrix_columns(int64_t size, int64_t most);

@@ -15,18 +15,6 @@
  * sum, that of keys and that of values. */
 #define COLUMNS_OF_BOTH 64
 
-/* Scores that these change wait in local memory, one of each pair. */
-#define CHANGES_SCORES (CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP)
-
-/* Of pairs that meet the other operand in two parts of their type, the first of which is cut off; or rounded to it. */
-#define FLOAT16_PARTS_ROUNDING 0x1p-21
-#define BFLOAT16_PARTS_ROUNDING 0x1p-16
-#define FLOAT16_ROUNDING 0x1p-11
-#define BFLOAT16_ROUNDING 0x1p-8
-
-/* As LAUNCH_WORK_PER_UNIT of fused_mma. */
-#define LAUNCH_WORK_PER_UNIT 2e10
-
 #define KERNELS 3 /* of rows; of keys and values, or of keys; of values */
 
 struct mma_state {
@@ -57,7 +45,7 @@ static struct row_tile tile_of(const struct matrix_unit *unit, const struct tile
     const int sums = 2 * tile->rows * (columns + 4);
     const int elements = MMA_LARGER(MMA_LARGER(walked, owned), sums);
     struct row_tile of = { *tile, columns, columns, (size_t)(2 * elements) + (size_t)(16 * tile->keys) + 64 };
-    if (problem->flags & CHANGES_SCORES) {
+    if (problem->flags & MATRIX_FLAGS_PARKING) {
         of.local_bytes += sizeof(float) * (size_t)(tile->rows * tile->keys);
     }
     if (matrix_unit_is_emulated(unit)) {
@@ -125,6 +113,12 @@ static int applicable(const clattn_context *context, const struct any_problem *a
         return 0;
     } else if (!unit->gradient_tiles) {
         text_append(why, "this matrix unit multiplies no gradients yet");
+    } else if (unit->is_untried && !problem->any.strategy_name[0]) {
+        text_append(why, "gradients have not run on such a matrix unit yet: only when asked for by name");
+    } else if (!tuning_find(unit->gradient_tiles, DEVICE_GPU, p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v,
+                            0)) {
+        text_append(why, "head_dim %lld, head_dim_v %lld: more than this matrix unit's gradients have registers for",
+                    (long long)p->head_dim, (long long)p->head_dim_v);
     } else if (!find_tile(&context->device, unit, problem, &rank, &tile)) {
         row_tile_none_fits(&context->device, why);
     } else {
@@ -140,6 +134,8 @@ static double pair_work(const struct row_tile *tile, int of_kernel)
     return (of_kernel == 1 && has_both_sums(tile) ? 4 : products[of_kernel]) * tile->columns;
 }
 
+/* Linear in batch and heads, with the same constant as the other strategies', so that the choice, and with it the bits,
+ * does not depend on them. */
 static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
     const struct problem *problem = attention_problem(any);
@@ -155,7 +151,7 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
                          (double)(row_blocks_of(p->key_len, tile.tile.rows) * tile.tile.rows) * (p->causal ? 0.6 : 1);
     const double work = pair_work(&tile, 0) + pair_work(&tile, 1) + (has_both_sums(&tile) ? 0 : pair_work(&tile, 2));
     const double rate = matrix_unit_is_emulated(unit) ? 1e4 : 2e8;
-    return 0.06 + pairs * work / rate / (double)context->device.compute_units;
+    return 0.05 + pairs * work / rate / (double)context->device.compute_units;
 }
 
 /* ---- plan -------------------------------------------------------------------------------------- */
@@ -219,16 +215,6 @@ static void measure_redo(struct clattn_plan *plan, struct mma_state *state)
     }
 }
 
-static void set_rounding(struct clattn_plan *plan)
-{
-    const clattn_problem *p = &backward_problem(plan->problem)->attention.p;
-    if (p->allow_rounded_weights) {
-        plan->weight_rounding = p->type == CLATTN_FLOAT16 ? FLOAT16_ROUNDING : BFLOAT16_ROUNDING;
-    } else {
-        plan->weight_rounding = p->type == CLATTN_FLOAT16 ? FLOAT16_PARTS_ROUNDING : BFLOAT16_PARTS_ROUNDING;
-    }
-}
-
 static void describe(const struct mma_state *state, const struct problem *problem, struct text *explain)
 {
     const struct row_tile *tile = &state->tile;
@@ -249,9 +235,9 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     plan->state = state;
-    set_rounding(plan);
+    plan->weight_rounding = matrix_weight_rounding(&problem->p);
     state->unit = matrix_unit_find(context, problem, NULL);
-    state->launch_work_most = LAUNCH_WORK_PER_UNIT * (double)context->device.compute_units;
+    state->launch_work_most = MATRIX_LAUNCH_WORK_PER_UNIT * (double)context->device.compute_units;
     size_t limit = 0;
     clattn_status status = backward_plain_measure(plan, BACKWARD_BLOCK);
     if (status == CLATTN_OK) {

@@ -12,17 +12,6 @@
 
 #define NAME "fused_mma"
 
-/* Of weights that meet the values in two parts of their type, the first of which is cut off; of those that are rounded
- * to it; and of what is multiplied as tf32, weights too. */
-#define FLOAT16_PARTS_ROUNDING 0x1p-21
-#define BFLOAT16_PARTS_ROUNDING 0x1p-16
-#define FLOAT16_ROUNDING 0x1p-11
-#define BFLOAT16_ROUNDING 0x1p-8
-#define TF32_ROUNDING 0x1p-11
-
-/* As LAUNCH_WORK_PER_UNIT of fused_simt, on units that are several times as fast. */
-#define LAUNCH_WORK_PER_UNIT 2e10
-
 /* Tiles of twice the rows read keys half as often, and are faster once each compute unit has so many of them (measured
  * on an H100: 19 to 22 % where it has four, 4 to 15 % slower where it has one or half of one). Not where rows take more
  * registers than that leaves, nor where bits would follow: a window, or ranges of rows, begin a block's tiles of keys
@@ -49,13 +38,12 @@ static int keeps_queries(const struct shape *shape)
 
 static struct shape shape_of(const struct matrix_unit *unit, const struct tile *tile, const struct problem *problem)
 {
-    const uint32_t changes_scores = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP;
     struct shape shape = { .unit = unit, .of.tile = *tile };
     shape.of.depth = matrix_columns(problem->p.head_dim, MATRIX_HEAD_DIM_MOST);
     shape.of.columns = matrix_columns(problem->p.head_dim_v, tile->group_columns);
     const int element_bytes = (int)clattn_type_size(problem->p.type), padding = MMA_PADDING_BYTES / element_bytes;
     const int depth = shape.of.depth, columns = shape.of.columns;
-    const int parked = problem->flags & changes_scores ? MMA_PARKED(tile->rows, tile->keys, element_bytes) : 0;
+    const int parked = problem->flags & MATRIX_FLAGS_PARKING ? MMA_PARKED(tile->rows, tile->keys, element_bytes) : 0;
     const int keys = MMA_LARGER(MMA_TILE(tile->keys, depth, padding), parked);
     /* Of the layouts that values may have, the largest. */
     const int values = MMA_LARGER(MMA_TILE(tile->keys, columns, padding), MMA_TILE(columns, tile->keys, padding));
@@ -174,22 +162,10 @@ static void describe(const struct shape *shape, const struct problem *problem, s
     row_tile_describe(&shape->of, problem, explain);
 }
 
-static double weight_rounding(const clattn_problem *p)
-{
-    switch (p->type) {
-    case CLATTN_FLOAT16:
-        return p->allow_rounded_weights ? FLOAT16_ROUNDING : FLOAT16_PARTS_ROUNDING;
-    case CLATTN_BFLOAT16:
-        return p->allow_rounded_weights ? BFLOAT16_ROUNDING : BFLOAT16_PARTS_ROUNDING;
-    default:
-        return TF32_ROUNDING;
-    }
-}
-
 static void set_rounding(struct clattn_plan *plan)
 {
     const clattn_problem *p = &attention_problem(plan->problem)->p;
-    plan->weight_rounding = weight_rounding(p);
+    plan->weight_rounding = matrix_weight_rounding(p);
     plan->factor_rounding = p->type == CLATTN_FLOAT32 ? TF32_ROUNDING : 0;
 }
 
@@ -225,7 +201,7 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct mma_state *state = plan->state;
-    const struct row_blocks blocks = { state->kernel, &state->shape.of, LAUNCH_WORK_PER_UNIT };
+    const struct row_blocks blocks = { state->kernel, &state->shape.of, MATRIX_LAUNCH_WORK_PER_UNIT };
     return row_blocks_enqueue(plan, &blocks, operands, chain);
 }
 

@@ -66,11 +66,16 @@ static void check_one_key_of_bias(const char *strategy)
     gradient_call_free(&g);
 }
 
-/* The gradients beside the three: all of them, or one alone. fused_simt makes them only beside one of the three. */
+static int is_of_gpus(const char *strategy)
+{
+    return strcmp(strategy, "fused_simt") == 0 || strcmp(strategy, "fused_mma") == 0;
+}
+
+/* The gradients beside the three: all of them, or one alone. GPUs' strategies make them only beside one of those. */
 static void begin_others(struct gradient_call *g, const char *strategy, unsigned summed, uint32_t gradients)
 {
     const struct kind kind = { "others", 2, 4, 2, 70, 700, 20, 12, 1, CLATTN_WITH_SLOPES | CLATTN_WITH_SINKS };
-    const uint32_t all = 0x7f, beside = strncmp(strategy, "fused_", 6) == 0 ? CLATTN_GRADIENT_QUERY : 0;
+    const uint32_t all = 0x7f, beside = is_of_gpus(strategy) ? CLATTN_GRADIENT_QUERY : 0;
     clattn_problem p = kind_problem(&kind);
     p.bias_type = CLATTN_FLOAT32;
     p.softcap = 3;

@@ -218,7 +218,7 @@ static void plan_lesson(clattn_context *context, clattn_type type)
     }
 }
 
-/* By the best strategy: fused_simd on CPUs, fused_simt elsewhere. */
+/* By the best strategy: fused_simd on CPUs, elsewhere fused_simt, or fused_mma in 16 bits. */
 static void plan_gradients(clattn_context *context, const char *name, clattn_type type, int64_t head_dim)
 {
     clattn_problem forward = CLATTN_PROBLEM_INIT;

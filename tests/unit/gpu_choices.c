@@ -107,7 +107,7 @@ int main(void)
             passed += good;
             failed += !good;
         }
-        const char *of_halves = targets[t][0] == 's' || targets[t][0] == 'g' ? "fused_mma" : "fused_simt";
+        const char *of_halves = strncmp(targets[t], "sm_", 3) == 0 ? "fused_mma" : "fused_simt";
         const int gradients = test_gradients(context, targets[t], CLATTN_FLOAT32, "fused_simt") +
                               test_gradients(context, targets[t], CLATTN_FLOAT16, of_halves) +
                               test_gradients(context, targets[t], CLATTN_BFLOAT16, of_halves);
