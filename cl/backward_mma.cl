@@ -31,14 +31,6 @@
 #define SUMS OWNER_WANTS_BOTH /* that this program has; of rows there is but the first */
 #endif
 
-/* Of the gradients' elements. */
-#ifndef OWN_TYPE
-#define OWN_TYPE TYPE
-#endif
-#ifndef DVALUE_TYPE
-#define DVALUE_TYPE TYPE
-#endif
-
 #include "backward_mma_tile.clh"
 
 #define HAS_FIRST (!OWNS_KEYS || (SUMS & OWNER_WANTS_FIRST) != 0)
@@ -55,14 +47,6 @@ typedef struct walk {
 } walk;
 
 #if OWNS_KEYS
-INLINE int rows_meet_tile(const clattn_params *p, const sequence *s, int first_row, int from)
-{
-    const int low = key_low(p, s, first_row);
-    const int high = key_high(p, s, min(first_row + WALKED, s->query_len) - 1);
-    const int passed = from >= p->always_visible_keys && from + OWNED <= window_low(p, s, first_row);
-    return low < from + OWNED && high > from && low < high && !passed;
-}
-
 /* The first tile from `next` on that there is; 0: there is none. */
 INLINE int find_next(const clattn_params *p, const attention_buffers *in, const pair_tile *at, walk *next)
 {
@@ -70,8 +54,9 @@ INLINE int find_next(const clattn_params *p, const attention_buffers *in, const 
     for (; next->h < end; ++next->h) {
         for (; next->at < at->s.query_len; next->at += WALKED) {
             sequence s = at->s;
-            narrow_to_rows(p, in, &s, at->b, next->h, 1, next->at, min(next->at + WALKED, s.query_len) - 1);
-            if (rows_meet_tile(p, &s, next->at, at->from)) {
+            const int last_row = min(next->at + WALKED, s.query_len) - 1;
+            narrow_to_rows(p, in, &s, at->b, next->h, 1, next->at, last_row);
+            if (rows_meet_keys(p, &s, next->at, last_row, at->from, OWNED)) {
                 return 1;
             }
         }
@@ -92,8 +77,7 @@ INLINE int find_next(const clattn_params *p, const attention_buffers *in, const 
 
 INLINE void step(const clattn_params *p, const pair_tile *at, walk *next)
 {
-    const int key = next->at + WALKED;
-    next->at = key >= p->always_visible_keys ? max(key, window_low(p, &at->s, at->first_row)) : key;
+    next->at = next_tile_of(p, &at->s, at->first_row, next->at);
 }
 #endif
 
@@ -171,7 +155,7 @@ __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
 mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
 {
     BACKWARD_INPUTS(p, in);
-    GRADIENT_OUTPUT(p);
+    OWN_OUTPUT(p);
     __local element tiles[LOCAL_SIZE] __attribute__((aligned(16)));
     __local float parked[PARKED_FLOATS];
     __local int not_finite;
@@ -182,8 +166,6 @@ mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
     __local int scratch[WORK_ITEMS / SUB_GROUP_ITEMS * SCRATCH];
 #endif
     const int plane = part.first_plane + (int)get_group_id(2), sub_group = (int)get_local_id(0) / SUB_GROUP_ITEMS;
-    const clattn_place own_place = { { place.stride[0], place.stride[1], place.stride[2], place.stride[3] },
-                                     place.offset, OWN_TYPE, place.accumulate };
     pair_tile stand, *at = &stand;
     stand.u.item = (int)get_local_id(0);
     stand.u.lane = stand.u.item % SUB_GROUP_ITEMS;
@@ -313,11 +295,9 @@ mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
     const clattn_i64 row = stand.s.key_row + first;
     const int head = stand.kv_head;
     if (HAS_DVALUE) {
-        /* Where the forward has its output, of which nothing is left but D. */
-        const clattn_place dvalue_place = { { p->out_stride[0], p->out_stride[1], p->out_stride[2], p->out_stride[3] },
-                                            p->out_offset, DVALUE_TYPE, part.dvalue_accumulate };
+        DVALUE_OUTPUT(p, part);
         finish_sums(at, ASKS(DROPOUT) ? PARAM_REAL(p, keep_scale) : 1, dvalue_up, dvalue_sum, &dvalue_place,
-                    (__global void *)out, place_at(&dvalue_place, stand.b, head, row, 0),
+                    dvalue_gradient, place_at(&dvalue_place, stand.b, head, row, 0),
                     part.wants & OWNER_WANTS_DVALUE ? count : 0, p->head_dim_v, sums, &not_finite, redo + 1);
     }
 #else

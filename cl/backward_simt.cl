@@ -17,16 +17,8 @@
 #ifndef OWNS_KEYS
 #define OWNS_KEYS 1
 #endif
-/* Of the gradients' elements. */
-#ifndef OWN_TYPE
-#define OWN_TYPE TYPE
-#endif
-#ifndef DVALUE_TYPE
-#define DVALUE_TYPE TYPE
-#endif
-
 #include "backward_simt_tile.clh"
-#include "backward_owner_layout.h"
+#include "backward_owner.clh"
 
 #if REDO_ROWS % TILE_ROWS != 0
 #error "a tile is not of two of those that backward_mma.cl leaves"
@@ -160,7 +152,7 @@ static inline int next_met(const clattn_params *p, const attention_buffers *in, 
     for (; h < end; ++h) {
         for (; row < s->query_len; row += TILE_ROWS) {
             at->rows = row_block_of(p, in, s, b, h, kv_head, row);
-            if (rows_meet_tile(p, at)) {
+            if (rows_meet_keys(p, &at->rows.s, row, at->rows.last_row, at->from, TILE_KEYS)) {
                 return 1;
             }
         }
@@ -173,13 +165,9 @@ __kernel WORK_GROUP LEAST_SUB_GROUP void
 key_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
 {
     BACKWARD_INPUTS(p, in);
-    GRADIENT_OUTPUT(p);
+    OWN_OUTPUT(p);
+    DVALUE_OUTPUT(p, part);
     ROOM;
-    const clattn_place dkey_place = { { place.stride[0], place.stride[1], place.stride[2], place.stride[3] },
-                                      place.offset, OWN_TYPE, place.accumulate };
-    /* Where the forward has its output, of which nothing is left but D. */
-    const clattn_place dvalue_place = { { p->out_stride[0], p->out_stride[1], p->out_stride[2], p->out_stride[3] },
-                                        p->out_offset, DVALUE_TYPE, part.dvalue_accumulate };
     const int group = p->query_heads / p->kv_heads;
     const int plane = part.first_plane + (int)get_group_id(2), b = plane / p->kv_heads, kv_head = plane % p->kv_heads;
     stand.from = (part.first_tile + (int)get_group_id(0)) * TILE_KEYS;
@@ -223,9 +211,9 @@ key_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
         const int j = stand.from + stand.y * ITEM_ROWS + r;
         if (j < s.stored_len) {
             const clattn_i64 key_row = s.key_row + j;
-            STORE_ROW(&dkey_place, gradient, place_at(&dkey_place, b, kv_head, key_row, first_column), columns, dkey[r],
+            STORE_ROW(&own_place, gradient, place_at(&own_place, b, kv_head, key_row, first_column), columns, dkey[r],
                       PARAM_REAL(p, scale))
-            STORE_ROW(&dvalue_place, (__global void *)out, place_at(&dvalue_place, b, kv_head, key_row, first_column),
+            STORE_ROW(&dvalue_place, dvalue_gradient, place_at(&dvalue_place, b, kv_head, key_row, first_column),
                       columns_v, dvalue[r], 1)
         }
     }
@@ -237,10 +225,8 @@ __kernel WORK_GROUP LEAST_SUB_GROUP void
 row_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
 {
     BACKWARD_INPUTS(p, in);
-    GRADIENT_OUTPUT(p);
+    OWN_OUTPUT(p);
     ROOM;
-    const clattn_place dquery_place = { { place.stride[0], place.stride[1], place.stride[2], place.stride[3] },
-                                        place.offset, OWN_TYPE, place.accumulate };
     const int columns = min(COLUMNS, p->head_dim - first_column);
     REAL dquery[ITEM_ROWS][ITEM_COLUMNS];
     FOR_ROWS FOR_COLUMNS dquery[r][c] = 0;
@@ -267,8 +253,8 @@ row_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
     FOR_ROWS {
         const int i = rows->first_row + stand.y * ITEM_ROWS + r;
         if (i <= rows->last_row) {
-            STORE_ROW(&dquery_place, gradient,
-                      place_at(&dquery_place, rows->b, rows->h, rows->s.query_row + i, first_column), columns,
+            STORE_ROW(&own_place, gradient,
+                      place_at(&own_place, rows->b, rows->h, rows->s.query_row + i, first_column), columns,
                       dquery[r], PARAM_REAL(p, scale))
         }
     }

@@ -14,6 +14,7 @@ KERNEL_FILES = \
 	cl/backward_pairs.clh \
 	cl/backward_mma.cl \
 	cl/backward_mma_tile.clh \
+	cl/backward_owner.clh \
 	cl/backward_owner_layout.h \
 	cl/backward_params.h \
 	cl/backward_plain.cl \

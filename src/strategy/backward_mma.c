@@ -97,7 +97,6 @@ static int applicable(const clattn_context *context, const struct any_problem *a
     const struct backward_problem *b = backward_problem(any);
     const struct problem *problem = &b->attention;
     const clattn_problem *p = &problem->p;
-    const uint32_t takes = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
     const struct matrix_unit *unit;
     struct row_tile tile;
     int rank = 0;
@@ -105,10 +104,8 @@ static int applicable(const clattn_context *context, const struct any_problem *a
         text_append(why, "matrix units multiply gradients of 16-bit types");
     } else if (problem_mixes_types(problem)) {
         text_append(why, "takes queries, keys, values and outputs of one type");
-    } else if (!keeps_float32(b, why)) {
+    } else if (!keeps_float32(b, why) || !backward_owners_wanted(b, why)) {
         return 0;
-    } else if (!backward_wants(b, takes)) {
-        text_append(why, "has dquery, dkey and dvalue, of which none is asked for");
     } else if ((unit = matrix_unit_find(context, problem, why)) == NULL) {
         return 0;
     } else if (!unit->gradient_tiles) {
@@ -146,9 +143,7 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
     if (!unit || !unit->gradient_tiles || !find_tile(&context->device, unit, problem, &rank, &tile)) {
         return 1e30;
     }
-    const double pairs = (double)p->batch * (double)p->query_heads *
-                         (double)(row_blocks_of(p->query_len, tile.tile.rows) * tile.tile.rows) *
-                         (double)(row_blocks_of(p->key_len, tile.tile.rows) * tile.tile.rows) * (p->causal ? 0.6 : 1);
+    const double pairs = backward_owner_pairs(p, tile.tile.rows, tile.tile.rows);
     const double work = pair_work(&tile, 0) + pair_work(&tile, 1) + (has_both_sums(&tile) ? 0 : pair_work(&tile, 2));
     const double rate = matrix_unit_is_emulated(unit) ? 1e4 : 2e8;
     return 0.05 + pairs * work / rate / (double)context->device.compute_units;
@@ -291,15 +286,11 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
 {
     const struct mma_state *state = plan->state;
     clattn_owner_part parts[OWNERS] = { { 0 }, { 0 } };
-    struct backward_run r = { .state = &state->plain, .chain = chain };
     for (int owned = 0; owned < OWNERS; ++owned) {
         parts[owned].redo_at = state->redo_at[owned];
         parts[owned].redo_blocks = (int)state->redo_blocks[owned];
     }
-    backward_call_arguments(plan, operands, &r.call);
-    clattn_status status = backward_run_row_terms(&r);
-    status = status == CLATTN_OK ? backward_run_owners(&r, state, run_owner, parts) : status;
-    return status == CLATTN_OK ? backward_run_scalars(&r) : status;
+    return backward_owners_enqueue(plan, operands, chain, &state->plain, state, run_owner, parts);
 }
 
 static void destroy(struct clattn_plan *plan)

@@ -11,6 +11,21 @@
 
 _Static_assert(sizeof(clattn_owner_part) <= ATTENTION_OWN_BYTES, "more arguments than every device takes");
 
+int backward_owners_wanted(const struct backward_problem *problem, struct text *why)
+{
+    const int wanted = backward_wants(problem, CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE);
+    if (!wanted) {
+        text_append(why, "has dquery, dkey and dvalue, of which none is asked for");
+    }
+    return wanted;
+}
+
+double backward_owner_pairs(const clattn_problem *p, int rows, int keys)
+{
+    return (double)p->batch * (double)p->query_heads * (double)(row_blocks_of(p->query_len, rows) * rows) *
+           (double)(row_blocks_of(p->key_len, keys) * keys) * (p->causal ? 0.6 : 1);
+}
+
 /* ---- launches ---------------------------------------------------------------------------------- */
 
 static int is_wanted(const struct backward_run *r, enum gradient_id id)
@@ -67,8 +82,8 @@ clattn_status backward_run_owner(const struct backward_run *r, const struct owne
     return status;
 }
 
-clattn_status backward_run_owners(const struct backward_run *r, const void *state, owner_run *kernels,
-                                  const clattn_owner_part parts[OWNERS])
+static clattn_status run_owners(const struct backward_run *r, const void *state, owner_run *kernels,
+                                const clattn_owner_part parts[OWNERS])
 {
     struct backward_run rows = *r, keys = *r;
     clattn_owner_part part = parts[OWNED_ROWS];
@@ -88,6 +103,17 @@ clattn_status backward_run_owners(const struct backward_run *r, const void *stat
         take_dvalue(&keys.call, &part);
     }
     return status == CLATTN_OK && part.wants ? kernels(&keys, state, OWNED_KEYS, &part) : status;
+}
+
+clattn_status backward_owners_enqueue(const struct clattn_plan *plan, const struct operands *operands,
+                                      struct chain *chain, const struct backward_plain *plain, const void *state,
+                                      owner_run *kernels, const clattn_owner_part parts[OWNERS])
+{
+    struct backward_run r = { .state = plain, .chain = chain };
+    backward_call_arguments(plan, operands, &r.call);
+    clattn_status status = backward_run_row_terms(&r);
+    status = status == CLATTN_OK ? run_owners(&r, state, kernels, parts) : status;
+    return status == CLATTN_OK ? backward_run_scalars(&r) : status;
 }
 
 /* ---- cl/backward_simt.cl ----------------------------------------------------------------------- */
@@ -156,11 +182,9 @@ double backward_simt_work(const struct device *device, const clattn_problem *p)
     if (!find_shapes(device, p, &rank, shapes)) {
         return 0;
     }
-    const int rows = shapes[OWNED_ROWS].of.tile.rows, keys = shapes[OWNED_ROWS].of.tile.keys;
-    const double pairs = (double)p->batch * (double)p->query_heads *
-                         (double)(row_blocks_of(p->query_len, rows) * rows) *
-                         (double)(row_blocks_of(p->key_len, keys) * keys) * (p->causal ? 0.6 : 1);
-    return pairs * (pair_work(p, &shapes[OWNED_ROWS], OWNED_ROWS) + pair_work(p, &shapes[OWNED_KEYS], OWNED_KEYS));
+    const struct tile *tile = &shapes[OWNED_ROWS].of.tile;
+    return backward_owner_pairs(p, tile->rows, tile->keys) *
+           (pair_work(p, &shapes[OWNED_ROWS], OWNED_ROWS) + pair_work(p, &shapes[OWNED_KEYS], OWNED_KEYS));
 }
 
 /* Two sums for each element that is owned: Intel's need all the registers that a thread can have. NVIDIA's assembler is

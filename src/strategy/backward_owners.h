@@ -19,13 +19,22 @@ struct owner_kernel {
     double launch_work_most;   /* multiply-adds */
 };
 
+/* 0: none of dquery, dkey and dvalue is asked for, and one sentence says so. */
+int backward_owners_wanted(const struct backward_problem *problem, struct text *why);
+
+/* Pairs of rows and keys in tiles of so many, of which a causal mask leaves the half and what the diagonal cuts. Linear
+ * in batch and heads. */
+double backward_owner_pairs(const clattn_problem *p, int rows, int keys);
+
 /* Both kinds of kernel of one way to compute. */
 typedef clattn_status owner_run(const struct backward_run *run, const void *state, enum owned owned,
                                 const clattn_owner_part *part);
 
-/* Fills in `part` which of the gradients are wanted, and calls `run` for rows, then for keys, where there are some. */
-clattn_status backward_run_owners(const struct backward_run *run, const void *state, owner_run *kernels,
-                                  const clattn_owner_part parts[OWNERS]);
+/* A whole call: the terms of rows; `kernels` for rows, then for keys, where some of their gradients are wanted, which
+ * `part` then says; and, by the kernels of plain, what else is asked for. */
+clattn_status backward_owners_enqueue(const struct clattn_plan *plan, const struct operands *operands,
+                                      struct chain *chain, const struct backward_plain *plain, const void *state,
+                                      owner_run *kernels, const clattn_owner_part parts[OWNERS]);
 
 /* All tiles and planes, in as many launches as the work asks for. */
 clattn_status backward_run_owner(const struct backward_run *run, const struct owner_kernel *kernel, enum owned owned,

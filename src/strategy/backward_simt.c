@@ -16,16 +16,12 @@ static int applicable(const clattn_context *context, const struct any_problem *a
 {
     const struct backward_problem *b = backward_problem(any);
     const clattn_problem *p = &b->attention.p;
-    const uint32_t takes = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
     if (p->type == CLATTN_FLOAT64) {
         text_append(why, "computes in float32");
         return 0;
     }
-    if (!backward_wants(b, takes)) {
-        text_append(why, "has dquery, dkey and dvalue, of which none is asked for");
-        return 0;
-    }
-    return backward_simt_fits(&context->device, p, why) && backward_arguments_fit(&context->device, &b->attention, why);
+    return backward_owners_wanted(b, why) && backward_simt_fits(&context->device, p, why) &&
+           backward_arguments_fit(&context->device, &b->attention, why);
 }
 
 /* Linear in batch and heads, so that the choice, and with it the bits, does not depend on them; multiply-adds a
@@ -55,11 +51,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
 {
     const struct simt_state *state = plan->state;
     const clattn_owner_part parts[OWNERS] = { { 0 }, { 0 } };
-    struct backward_run r = { .state = &state->plain, .chain = chain };
-    backward_call_arguments(plan, operands, &r.call);
-    clattn_status status = backward_run_row_terms(&r);
-    status = status == CLATTN_OK ? backward_run_owners(&r, &state->simt, backward_simt_run, parts) : status;
-    return status == CLATTN_OK ? backward_run_scalars(&r) : status;
+    return backward_owners_enqueue(plan, operands, chain, &state->plain, &state->simt, backward_simt_run, parts);
 }
 
 static void destroy(struct clattn_plan *plan)

@@ -326,17 +326,16 @@ static void check_hidden(const char *strategy)
 static void check_strategy(const char *strategy)
 {
     const int is_few = has_few(strategy);
-    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && !is_few; ++k) {
-        check_independence(strategy, &kinds[k]);
+    const struct kind *kind = is_few ? &few_kind : kinds;
+    for (size_t k = 0; k < (is_few ? 1 : sizeof(kinds) / sizeof(kinds[0])); ++k) {
+        check_independence(strategy, &kind[k]);
     }
-    if (is_few) {
-        check_independence(strategy, &few_kind);
-    } else {
-        exact_others(strategy, tight);
+    check_scaling(strategy, kind);
+    check_other_inputs(strategy, kind);
+    if (!is_few) {
         check_order_of_rows(strategy);
+        exact_others(strategy, tight);
     }
-    check_scaling(strategy, is_few ? &few_kind : &kinds[0]);
-    check_other_inputs(strategy, is_few ? &few_kind : &kinds[0]);
     check_one_key(strategy);
     exact_places(strategy);
     exact_empty(strategy);
