@@ -31,17 +31,6 @@ struct gradient_sum *gradient_sum_of(const struct gradient_sums *sums, int64_t b
     return &sums->sums[place_index(sums->place, b, h, i, c) - sums->place->low];
 }
 
-void gradient_sum_add(struct gradient_sum *sum, long double term, double magnitude, double factor, double floor)
-{
-    const long double square = (long double)magnitude * magnitude;
-    sum->sum += term;
-    sum->squares[0] += factor * factor * square;
-    sum->squares[1] += factor * square;
-    sum->squares[2] += square;
-    sum->terms += 1;
-    sum->floor += floor;
-}
-
 double gradient_sum_unit(const struct gradient_sum *sum)
 {
     const double root = sqrt(sum->terms);

@@ -26,7 +26,18 @@ void gradient_sums_free(struct gradient_sums *sums);
 /* The element (b, h, i, c). */
 struct gradient_sum *gradient_sum_of(const struct gradient_sums *sums, int64_t b, int64_t h, int64_t i, int64_t c);
 
-void gradient_sum_add(struct gradient_sum *sum, long double term, double magnitude, double factor, double floor);
+/* Inline: it is most of what the reference does. */
+static inline void gradient_sum_add(struct gradient_sum *sum, long double term, double magnitude, double factor,
+                                    double floor)
+{
+    const long double square = (long double)magnitude * magnitude;
+    sum->sum += term;
+    sum->squares[0] += factor * factor * square;
+    sum->squares[1] += factor * square;
+    sum->squares[2] += square;
+    sum->terms += 1;
+    sum->floor += floor;
+}
 
 /* What an error is counted in: the root of the sum of ((w + sqrt(terms)) y)^2, and (sqrt(terms) + 8) |sum|, and what
  * terms share. In units of rounding. */

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/stored_types.h"
 #include "cl/forward_params.h"
@@ -30,9 +29,10 @@ struct work {
     struct backward_detail *detail;
     struct sequence sequence;
     int64_t b, h, i;
-    double least;                       /* what exp may flush to zero */
-    double *query, *dout, *key, *value; /* a row of each */
-    long double *out, *mixed;           /* of the row; sum_j |weight value|, later sum_j f p key */
+    double least;             /* what exp may flush to zero */
+    double *query, *dout;     /* a row of each */
+    double *keys, *values;    /* all rows of a key/value head: conversions of 16 bits take longer than sums */
+    long double *out, *mixed; /* of the row; sum_j |weight value|, later sum_j f p key */
     unsigned char *kept;
     struct pair *pairs; /* [stored_keys], as kept */
     int64_t seen;       /* keys */
@@ -41,13 +41,12 @@ struct work {
 
 static void *allocate(int64_t count, size_t element_bytes)
 {
-    int64_t bytes;
-    return checked_multiply(count + 1, (int64_t)element_bytes, &bytes) ? calloc((size_t)bytes, 1) : NULL;
+    return calloc((size_t)count + 1, element_bytes);
 }
 
 static void work_free(struct work *w)
 {
-    void *const parts[] = { w->query, w->dout, w->key, w->value, w->out, w->mixed, w->kept, w->pairs };
+    void *const parts[] = { w->query, w->dout, w->keys, w->values, w->out, w->mixed, w->kept, w->pairs };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); ++i) {
         free(parts[i]);
     }
@@ -59,13 +58,13 @@ static clattn_status work_allocate(struct work *w)
     const int64_t columns = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v, keys = w->call->key_len;
     w->query = allocate(p->head_dim, sizeof(double));
     w->dout = allocate(p->head_dim_v, sizeof(double));
-    w->key = allocate(p->head_dim, sizeof(double));
-    w->value = allocate(p->head_dim_v, sizeof(double));
+    w->keys = allocate(keys, (size_t)p->head_dim * sizeof(double));
+    w->values = allocate(keys, (size_t)p->head_dim_v * sizeof(double));
     w->out = allocate(p->head_dim_v, sizeof(long double));
     w->mixed = allocate(columns, sizeof(long double));
     w->kept = allocate(keys, 1);
     w->pairs = allocate(keys, sizeof(struct pair));
-    return w->query && w->dout && w->key && w->value && w->out && w->mixed && w->kept && w->pairs
+    return w->query && w->dout && w->keys && w->values && w->out && w->mixed && w->kept && w->pairs
                ? CLATTN_OK
                : error_set(CLATTN_OUT_OF_HOST_MEMORY, "reference: no memory for a row of gradients");
 }
@@ -79,15 +78,17 @@ static double load(const struct work *w, int id, int64_t b, int64_t h, int64_t i
 
 static int64_t kv_head(const struct work *w)
 {
-    return w->h / (w->problem->attention.p.query_heads / w->problem->attention.p.kv_heads);
+    return w->h / problem_group(&w->problem->attention.p);
 }
 
-static void load_key_and_value(const struct work *w, int64_t j)
+static void load_keys_and_values(const struct work *w)
 {
     const clattn_problem *p = &w->problem->attention.p;
-    const struct stored_place place = { &w->problem->attention, w->call, &w->sequence, w->b, kv_head(w), j };
-    load_stored_row(&place, TENSOR_KEY, p->head_dim, w->key);
-    load_stored_row(&place, TENSOR_VALUE, p->head_dim_v, w->value);
+    for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
+        const struct stored_place place = { &w->problem->attention, w->call, &w->sequence, w->b, kv_head(w), j };
+        load_stored_row(&place, TENSOR_KEY, p->head_dim, w->keys + j * p->head_dim);
+        load_stored_row(&place, TENSOR_VALUE, p->head_dim_v, w->values + j * p->head_dim_v);
+    }
 }
 
 /* ---- what a row has ------------------------------------------------------------------------------ */
@@ -96,9 +97,10 @@ static void compute_logit(const struct work *w, int64_t j, struct pair *pair)
 {
     const struct problem *problem = &w->problem->attention;
     const long double softcap = problem->p.softcap, scale = w->call->scale;
+    const double *key = w->keys + j * problem->p.head_dim;
     pair->dot = pair->dot_size = 0;
     for (int64_t c = 0; c < problem->p.head_dim; ++c) {
-        const long double product = (long double)w->query[c] * w->key[c];
+        const long double product = (long double)w->query[c] * key[c];
         pair->dot += product;
         pair->dot_size += fabsl(product);
     }
@@ -127,12 +129,12 @@ static void find_pairs(struct work *w)
         pair->allowed = (unsigned char)key_is_allowed(problem, w->call, &w->sequence, w->b, w->h, w->i, j);
         w->seen += pair->allowed;
         if (pair->allowed) {
-            load_key_and_value(w, j);
+            const double *value = w->values + j * problem->p.head_dim_v;
             compute_logit(w, j, pair);
             pair->value_dot = pair->value_size = 0;
             for (int64_t c = 0; c < problem->p.head_dim_v; ++c) {
-                pair->value_dot += (long double)w->dout[c] * w->value[c];
-                pair->value_size += fabs(w->dout[c] * w->value[c]);
+                pair->value_dot += (long double)w->dout[c] * value[c];
+                pair->value_size += fabs(w->dout[c] * value[c]);
             }
         }
     }
@@ -180,15 +182,14 @@ static void find_d(struct work *w)
     const int64_t columns = w->problem->attention.p.head_dim_v;
     const int64_t b = w->problem->attention.flags & CLATTN_FLAG_VARLEN ? 0 : w->b, row = w->sequence.query_row + w->i;
     const long double dlse = w->problem->features & CLATTN_WITH_DLSE ? load(w, GRADIENT_DLSE, b, w->h, row, 0) : 0;
-    for (int64_t c = 0; c < columns; ++c) {
-        w->out[c] = w->mixed[c] = 0;
-    }
+    memset(w->out, 0, (size_t)columns * sizeof(*w->out));
+    memset(w->mixed, 0, (size_t)columns * sizeof(*w->mixed));
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
         if (w->pairs[j].allowed) {
-            load_key_and_value(w, j);
+            const double *value = w->values + j * columns;
             for (int64_t c = 0; c < columns; ++c) {
-                w->out[c] += w->pairs[j].weight * w->value[c];
-                w->mixed[c] += w->pairs[j].weight * fabs(w->value[c]);
+                w->out[c] += w->pairs[j].weight * value[c];
+                w->mixed[c] += w->pairs[j].weight * fabs(value[c]);
             }
         }
     }
@@ -237,36 +238,49 @@ static int wants(const struct work *w, int id)
     return w->detail->sums[id].place != NULL;
 }
 
+/* Of a row of dquery, dkey or dvalue, column 0; NULL: not asked for. */
+static struct gradient_sum *first_sum(const struct work *w, int id, int64_t head, int64_t row)
+{
+    const int64_t pack = w->problem->attention.p.features & CLATTN_WITH_VARLEN ? 0 : w->b;
+    return wants(w, id) ? gradient_sum_of(&w->detail->sums[id], pack, head, row, 0) : NULL;
+}
+
 static void add_pair(struct work *w, int64_t j)
 {
     const clattn_problem *p = &w->problem->attention.p;
     const struct pair *pair = &w->pairs[j];
     struct gradient_sums *sums = w->detail->sums;
-    const int64_t pack = p->features & CLATTN_WITH_VARLEN ? 0 : w->b;
-    const int64_t row = w->sequence.query_row + w->i, key = w->sequence.key_row + j, group = kv_head(w);
+    const int64_t row = w->sequence.query_row + w->i, key_row = w->sequence.key_row + j, group = kv_head(w);
     const long double ds = pair->p * (pair->value_dot - w->d), square = pair->tanh * pair->tanh;
     const long double dz = ds * (1 - square), scale = w->call->scale;
     const double short_factor = factor_of(w, pair->magnitude), factor = short_factor + sqrt((double)w->seen);
     const double size = pair->value_size + (double)w->e, ds_size = (double)pair->p * size;
     const double dz_size = ds_size * (double)(p->softcap > 0 ? 1 - square + 2 * square / factor : 1);
-    const double distance = fabs((double)(w->i + w->sequence.offset - j)), lost = w->least;
+    const long double share = (long double)dz_size / (size > 0 ? size : 1);
+    const double distance = fabs((double)(w->i + w->sequence.offset - j)), lost = w->least, kept = 1 / (1 - p->dropout);
+    const double *key = w->keys + j * p->head_dim;
+    struct gradient_sum *dquery = first_sum(w, GRADIENT_DQUERY, w->h, row);
+    struct gradient_sum *dkey = first_sum(w, GRADIENT_DKEY, group, key_row);
+    struct gradient_sum *dvalue = first_sum(w, GRADIENT_DVALUE, group, key_row);
     for (int64_t c = 0; c < p->head_dim; ++c) {
-        if (wants(w, GRADIENT_DQUERY)) { /* its unit has the row's sqrt(n) once */
-            const double by = (double)fabsl(scale * w->key[c]);
-            gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DQUERY], pack, w->h, row, c), scale * dz * w->key[c],
-                             dz_size * by, short_factor, lost * (size * by + 1));
+        if (dquery) { /* its unit has the row's sqrt(n) once */
+            const long double scaled = scale * key[c];
+            const double by = (double)fabsl(scaled);
+            gradient_sum_add(&dquery[c * sums[GRADIENT_DQUERY].place->stride[3]], dz * scaled, dz_size * by,
+                             short_factor, lost * (size * by + 1));
         }
-        if (wants(w, GRADIENT_DKEY)) {
-            const double by = (double)fabsl(scale * w->query[c]);
-            gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DKEY], pack, group, key, c), scale * dz * w->query[c],
-                             dz_size * by, factor, lost * (size * by + 1));
+        if (dkey) {
+            const long double scaled = scale * w->query[c];
+            const double by = (double)fabsl(scaled);
+            gradient_sum_add(&dkey[c * sums[GRADIENT_DKEY].place->stride[3]], dz * scaled, dz_size * by, factor,
+                             lost * (size * by + 1));
         }
-        w->mixed[c] += (long double)dz_size / (size > 0 ? size : 1) * w->key[c];
+        w->mixed[c] += share * key[c];
     }
-    for (int64_t c = 0; c < p->head_dim_v && wants(w, GRADIENT_DVALUE); ++c) {
+    for (int64_t c = 0; c < p->head_dim_v && dvalue; ++c) {
         const double by = fabs(w->dout[c]);
-        gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DVALUE], pack, group, key, c), pair->weight * w->dout[c],
-                         (double)pair->weight * by, factor, lost * (by + 1) / (1 - p->dropout));
+        gradient_sum_add(&dvalue[c * sums[GRADIENT_DVALUE].place->stride[3]], pair->weight * w->dout[c],
+                         (double)pair->weight * by, factor, lost * (by + 1) * kept);
     }
     if (wants(w, GRADIENT_DBIAS)) {
         gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DBIAS], w->b, w->h, w->i, j), ds, ds_size, factor,
@@ -305,12 +319,9 @@ static void add_row(struct work *w)
     if (!find_row(w)) {
         return;
     }
-    for (int64_t c = 0; c < w->problem->attention.p.head_dim; ++c) {
-        w->mixed[c] = 0;
-    }
+    memset(w->mixed, 0, (size_t)w->problem->attention.p.head_dim * sizeof(*w->mixed));
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
         if (w->pairs[j].allowed) {
-            load_key_and_value(w, j);
             add_pair(w, j);
         }
     }
@@ -336,6 +347,9 @@ clattn_status reference_backward_detail(const struct backward_problem *problem, 
     for (w.b = 0; w.b < p->batch && status == CLATTN_OK; ++w.b) {
         w.sequence = sequence_of(&problem->attention, call, w.b);
         for (w.h = 0; w.h < p->query_heads; ++w.h) {
+            if (w.h % problem_group(p) == 0) {
+                load_keys_and_values(&w);
+            }
             for (w.i = 0; w.i < w.sequence.query_len; ++w.i) {
                 add_row(&w);
             }
