@@ -82,6 +82,7 @@ test_programs = \
 	tests/unit/reference \
 	tests/unit/rotary \
 	tests/unit/self_check \
+	tests/unit/self_check_gradients \
 	tests/unit/standard_input \
 	tests/unit/stored_types \
 	tests/unit/verdicts \

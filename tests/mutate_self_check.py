@@ -12,8 +12,11 @@ import re
 import subprocess
 from pathlib import Path
 
-# The judges of whole calls of attention, which is what the self-check is of, and what random problems have then.
+# The judges of whole calls of attention and of its gradients, which is what the self-check is of, and what random
+# problems have then.
 KINDS = {
+    "gradients": [],
+    "gradient_bits": [],
     "random": [],
     "exact": [],
     "metamorphic": [],
@@ -37,6 +40,7 @@ SPOKEN_OF = {
     "softcap": "softcap",
     "[Bb]ias": "bias",
     r"->mask\[|mask_key_len|BYTE_OF_QUAD": "mask",
+    "slope": "slopes",
     "query_row|key_row[^s]": "varlen",
     "key_lengths|stored_len|key_len;": "lengths",
     "j <= position;": "causal",
@@ -74,7 +78,7 @@ def included(source, file, seen=None):
 
 def kernels_of_strategies(source, build):
     """The kernel files of each strategy of the library's table, which begin with its name: of several, the longest.
-    fused_amx has fused_simd's. Those of GPUs' matrix units are for devices that are not here."""
+    fused_amx has fused_simd's. The forward's of GPUs' matrix units are for devices that are not here."""
     probe = [str(build / "tests" / "units" / "probe"), "--strategies"]
     names = subprocess.run(probe, capture_output=True, text=True, check=True).stdout.split()
     kernels = collections.defaultdict(list)
@@ -96,6 +100,10 @@ def parts_of(file):
 def strategies_with(source, kernels, file):
     found = [s for s, own in kernels.items() if any(file in included(source, kernel) for kernel in own)]
     return [s for s in found if s in (parts_of(file) or found)]
+
+
+def program_of(kind):
+    return "gradients/random_gradients" if kind.startswith("gradient") else "random_calls"
 
 
 class Run:
@@ -137,7 +145,7 @@ class Trial:
         }
 
     def by_random_problems(self, kind, strategy, features, layer):
-        command = [str(self.build / "tests" / "random_calls"), "--strategy", strategy, "--seed", "5"]
+        command = [str(self.build / "tests" / program_of(kind)), "--strategy", strategy, "--seed", "5"]
         command += ["--count", str(PROBLEMS), "--work", "400000", *KINDS[kind]]
         command += ["--type", self.tools["types"][strategy]] if strategy in self.tools["types"] else []
         features = ",".join(filter(None, [features, "decoding" if strategy.startswith("split") else ""]))
@@ -176,9 +184,12 @@ def pairs_of(source, build, mutants, everywhere):
     pairs, kernels = [], kernels_of_strategies(source, build)
     for mutant in mutants:
         kind, own = mutant.judge.split()
-        others = strategies_with(source, kernels, Path(mutant.file).name) if everywhere and kind in KINDS else []
-        pairs += [(mutant, s) for s in dict.fromkeys([own, *others]) if kind in KINDS and s in kernels]
-    return sorted(pairs, key=lambda pair: list(kernels).index(pair[1]))
+        others = strategies_with(source, kernels, Path(mutant.file).name) if everywhere else []
+        if kind.startswith("gradient"):
+            pairs.append((mutant, own))
+        elif kind in KINDS:
+            pairs += [(mutant, s) for s in dict.fromkeys([own, *others]) if s in kernels]
+    return sorted(pairs, key=lambda pair: pair[1])
 
 
 def run(source, build, mutants, tools, everywhere):

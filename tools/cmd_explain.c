@@ -1,6 +1,7 @@
 /* clattn explain: which strategy a problem would take, and why each other one declined. */
 #include <stdio.h>
 
+#include "clattn_backward.h"
 #include "clattn_costs.h"
 #include "commands.h"
 #include "document.h"
@@ -30,10 +31,14 @@ static struct token_reads find_token_reads(const clattn_problem *p)
     return reads;
 }
 
+/* `reads` NULL: of gradients, which no decoder asks for. */
 static void print_text(const clattn_problem *problem, const clattn_plan *plan, const struct token_reads *reads)
 {
     char pools[PAGE_POOLS_TEXT];
     fputs(clattn_plan_explain(plan), stdout);
+    if (!reads) {
+        return;
+    }
     if (pools_of(problem) > 1) {
         printf("pool: %s\n", page_pools_text(problem, pools));
     }
@@ -64,6 +69,16 @@ static void add_costs(cJSON *document, const clattn_plan *plan)
     }
 }
 
+static void add_token(cJSON *document, const struct token_reads *reads)
+{
+    cJSON *token = cJSON_AddObjectToObject(document, "token");
+    cJSON_AddNumberToObject(token, "bytes", (double)reads->bytes);
+    cJSON_AddNumberToObject(token, "keys", (double)reads->keys);
+    cJSON_AddNumberToObject(token, "heads", (double)reads->heads);
+    cJSON_AddNumberToObject(token, "key_bytes", (double)reads->key_bytes);
+    cJSON_AddNumberToObject(token, "value_bytes", (double)reads->value_bytes);
+}
+
 static int print_json(const clattn_context *context, const clattn_problem *problem, const clattn_plan *plan,
                       const struct token_reads *reads, struct failure *failure)
 {
@@ -72,17 +87,25 @@ static int print_json(const clattn_context *context, const clattn_problem *probl
     cJSON_AddNumberToObject(document, "workspace_bytes", (double)clattn_plan_workspace(plan));
     cJSON_AddNumberToObject(document, "weight_rounding", clattn_plan_weight_rounding(plan));
     add_costs(document, plan);
-    cJSON *token = cJSON_AddObjectToObject(document, "token");
-    cJSON_AddNumberToObject(token, "bytes", (double)reads->bytes);
-    cJSON_AddNumberToObject(token, "keys", (double)reads->keys);
-    cJSON_AddNumberToObject(token, "heads", (double)reads->heads);
-    cJSON_AddNumberToObject(token, "key_bytes", (double)reads->key_bytes);
-    cJSON_AddNumberToObject(token, "value_bytes", (double)reads->value_bytes);
+    if (reads) {
+        add_token(document, reads);
+    }
     if (problem->page_size > 0) {
         page_pools_tell(document, problem);
     }
     document_add_lines(document, "explanation", clattn_plan_explain(plan));
     return document_print(document, failure);
+}
+
+static clattn_status make_plan(const struct options *options, clattn_context *context, const clattn_problem *problem,
+                               clattn_plan **plan)
+{
+    clattn_backward_problem backward = CLATTN_BACKWARD_PROBLEM_INIT;
+    backward.forward = problem;
+    backward.strategy = problem->strategy;
+    backward.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
+    return options->value[OPTION_EXPLAIN_BACKWARD] ? clattn_backward_plan_create(context, &backward, plan)
+                                                   : clattn_plan_create(context, problem, plan);
 }
 
 static int run(const struct options *options, struct failure *failure)
@@ -100,14 +123,15 @@ static int run(const struct options *options, struct failure *failure)
     }
     page_pools_fit(options, context, &problem);
     progress_begin("explain", "compiling kernels");
-    status = clattn_plan_create(context, &problem, &plan);
+    status = make_plan(options, context, &problem, &plan);
     progress_end();
     if (status == CLATTN_OK) {
-        const struct token_reads reads = find_token_reads(&problem);
+        const struct token_reads found = find_token_reads(&problem);
+        const struct token_reads *reads = options->value[OPTION_EXPLAIN_BACKWARD] ? NULL : &found;
         if (options->value[OPTION_JSON]) {
-            result = print_json(context, &problem, plan, &reads, failure);
+            result = print_json(context, &problem, plan, reads, failure);
         } else {
-            print_text(&problem, plan, &reads);
+            print_text(&problem, plan, reads);
         }
         clattn_plan_destroy(plan);
     } else {
@@ -125,8 +149,8 @@ static const struct option_group groups[] = {
     { "How keys and values are kept",
       { OPTION_PAGE_SIZE, OPTION_POOLS, OPTION_KEY_TYPE, OPTION_VALUE_TYPE, OPTION_RING } },
     { "How",
-      { OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_ROUNDED_WEIGHTS, OPTION_JSON,
-        OPTION_HELP } },
+      { OPTION_EXPLAIN_BACKWARD, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_ROUNDED_WEIGHTS,
+        OPTION_JSON, OPTION_HELP } },
     { NULL, { OPTION_NONE } },
 };
 

@@ -125,6 +125,7 @@ OPTION(SHAPES, "shapes", "FILE", "lines of NAME B HQ HKV LQ LK D DV CAUSAL MASK;
 OPTION(SECONDS, "seconds", "S", "measure each shape for so long, and 3 calls at least; default 0.5")
 OPTION(BACKWARD, "backward", NULL,
        "forward and backward pass together, and the backward pass alone; --strategy is the latter's")
+OPTION(EXPLAIN_BACKWARD, "backward", NULL, "of the gradients of query, key and value")
 OPTION(READ, "read", NULL, "in turns with a kernel that only reads the keys and values: its time and speed too")
 OPTION(KERNELS, "kernels", NULL, "and what each kernel of a call takes, on a queue that profiles")
 OPTION(TSV, "tsv", NULL, "tab-separated: a header line, then a line a shape")

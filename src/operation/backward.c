@@ -300,7 +300,7 @@ const struct operation operation_backward = {
 GROWTH(clattn_gradients, "gradients", dvalue, dscale, CLATTN_GRADIENTS_INIT);
 GROWTH(clattn_host_gradients, "gradients", dvalue, dscale, CLATTN_HOST_GRADIENTS_INIT);
 
-static void set_elements(const struct backward_problem *b, struct operands *operands)
+void backward_ask(const struct backward_problem *b, struct operands *operands)
 {
     const clattn_type types[BACKWARD_ELEMENTS] = { [ELEMENT_DQUERY] = b->dquery_type,
                                                    [ELEMENT_DKEY] = b->dkey_type,
@@ -310,6 +310,8 @@ static void set_elements(const struct backward_problem *b, struct operands *oper
         operands->element[i] = types[i];
         operands->element_bytes[i] = clattn_type_size(types[i]);
     }
+    operands->asked |= asked_of(b);
+    operands->unread = unread_of(b);
 }
 
 static clattn_status check_call(const struct backward_problem *b, const clattn_call *values, struct call *call)
@@ -321,9 +323,7 @@ static clattn_status check_call(const struct backward_problem *b, const clattn_c
         return status;
     }
     call_measure(&b->attention, call);
-    operands->asked |= asked_of(b);
-    operands->unread = unread_of(b);
-    set_elements(b, operands);
+    backward_ask(b, operands);
     return operands_check(operands);
 }
 

@@ -49,6 +49,9 @@ clattn_status gradients_check_flags(uint32_t flags);
 
 clattn_status backward_problem_init(struct backward_problem *problem, const clattn_backward_problem *given);
 
+/* What calls have beside the forward's tensors: which are asked for, which are not read, their types. */
+void backward_ask(const struct backward_problem *problem, struct operands *operands);
+
 /* call->operands are of operation_backward. `values` may be NULL. */
 clattn_status backward_call_from_device(const struct backward_problem *problem, const clattn_call *values,
                                         const clattn_tensors *tensors, const clattn_gradients *gradients,

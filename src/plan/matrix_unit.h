@@ -23,7 +23,7 @@ struct matrix_unit {
     int matrix;                              /* -D MATRIX */
     enum rung_id float16, bfloat16, float32; /* RUNG_COUNT: it has no such type */
     const char *tiles, *many_tiles;          /* of the tuning table; NULL: it has none of these */
-    int is_untried;                          /* gradients never ran on hardware, and have no self-check yet */
+    int is_untried;                          /* gradients never ran on hardware: by the self-check alone */
     const char *gradient_tiles;              /* where registers hold what gradients take; Intel's spill it */
 };
 

@@ -10,6 +10,11 @@
 #include "plan/host_session.h"
 #include "program/verdicts.h"
 
+static int has_gradients(const struct clattn_plan *plan)
+{
+    return plan->problem->operation == &operation_backward;
+}
+
 static int64_t at_most(int64_t value, int64_t most)
 {
     return value < most ? value : most;
@@ -61,6 +66,11 @@ static void describe_class(const struct clattn_plan *plan, struct text *text)
     if (pools_of(p) > 1) {
         text_append(text, " pools %d", pools_of(p));
     }
+    if (has_gradients(plan)) {
+        const struct backward_problem *b = backward_problem(plan->problem);
+        text_append(text, " gradients %u %u %u %d %d %d %d", b->gradients, b->accumulate, b->features,
+                    (int)b->dquery_type, (int)b->dkey_type, (int)b->dvalue_type, (int)b->dbias_type);
+    }
 }
 
 /* CL_OUT_OF_RESOURCES is what drivers say of kernels that fault or need more than the device has, too. */
@@ -70,21 +80,25 @@ static int memory_ran_out(clattn_status status)
            (status == CLATTN_OUT_OF_DEVICE_MEMORY && error_native() != CL_OUT_OF_RESOURCES);
 }
 
-/* On a queue of its own: what callers have enqueued may wait for them. What the driver refuses is a wrong answer too,
- * unless memory ran out. */
-static clattn_status run(const struct clattn_plan *plan, const struct check_call *check, struct text *bad)
+/* A call of the plan's kernels for a problem that is smaller than its own, whose tensors have so many elements. On a
+ * queue of its own: what callers have enqueued may wait for them. What the driver refuses is a wrong answer too, unless
+ * memory ran out. */
+static clattn_status run(const struct clattn_plan *plan, struct any_problem *problem, const struct call *of,
+                         const int64_t *elements, struct text *bad)
 {
-    struct call call = check->call;
+    struct clattn_plan small = *plan;
+    struct call call = *of;
     cl_int code;
+    small.problem = problem;
     cl_command_queue queue = clCreateCommandQueue(plan->context->cl, plan->context->device.id, 0, &code);
     if (code != CL_SUCCESS) {
         return error_opencl(code, "clCreateCommandQueue", "for a self-check");
     }
-    for (int id = 0; id < FORWARD_TENSOR_COUNT; ++id) { /* buffers are all of the memory */
+    for (int id = 0; id < problem->operation->count; ++id) { /* buffers are all of the memory */
         call.operands.tensor[id].low = 0;
-        call.operands.tensor[id].high = check->elements[id];
+        call.operands.tensor[id].high = elements[id];
     }
-    const clattn_status status = host_session_run(plan, queue, &call.operands, HOST_CONTENT_TRIAL);
+    const clattn_status status = host_session_run(&small, queue, &call.operands, HOST_CONTENT_TRIAL);
     clReleaseCommandQueue(queue);
     if (status == CLATTN_OK || memory_ran_out(status)) {
         return status;
@@ -95,15 +109,13 @@ static clattn_status run(const struct clattn_plan *plan, const struct check_call
 
 static clattn_status judge_turn(const struct clattn_plan *plan, enum check_turn turn, struct text *bad)
 {
-    struct clattn_plan small = *plan; /* the same kernels */
     struct check_call *check = calloc(1, sizeof(*check));
     if (!check) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
     }
-    clattn_status status = check_call_create(attention_problem(plan->problem), turn, check);
-    small.problem = &check->problem.any;
+    clattn_status status = check_call_create(attention_problem(plan->problem), turn, 0, check);
     if (status == CLATTN_OK) {
-        status = run(&small, check, bad);
+        status = run(plan, &check->problem.any, &check->call, check->elements, bad);
     }
     if (status == CLATTN_OK && bad->length == 0) {
         status = check_answers(plan, check, bad);
@@ -113,13 +125,33 @@ static clattn_status judge_turn(const struct clattn_plan *plan, enum check_turn 
     return status;
 }
 
+static clattn_status judge_gradients(const struct clattn_plan *plan, enum check_turn turn, struct text *bad)
+{
+    struct check_gradients *check = calloc(1, sizeof(*check));
+    if (!check) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
+    }
+    clattn_status status = check_gradients_create(backward_problem(plan->problem), turn, check);
+    if (status == CLATTN_OK) {
+        status = run(plan, &check->problem.attention.any, &check->call, check->elements, bad);
+    }
+    if (status == CLATTN_OK && bad->length == 0) {
+        status = check_gradient_answers(plan, check, bad);
+    }
+    check_gradients_free(check);
+    free(check);
+    return status;
+}
+
 static clattn_status judge(const struct clattn_plan *plan, struct text *bad)
 {
+    clattn_status (*const judge_of)(const struct clattn_plan *, enum check_turn, struct text *) =
+        has_gradients(plan) ? judge_gradients : judge_turn;
     struct error_record before;
     clattn_status status = CLATTN_OK;
     error_save(&before); /* a wrong answer is no failure of the call */
     for (enum check_turn turn = CHECK_TILES; turn < CHECK_TURNS && status == CLATTN_OK && bad->length == 0; ++turn) {
-        status = check_has_turn(attention_problem(plan->problem), turn) ? judge_turn(plan, turn, bad) : CLATTN_OK;
+        status = check_has_turn(attention_problem(plan->problem), turn) ? judge_of(plan, turn, bad) : CLATTN_OK;
     }
     if (status == CLATTN_OK) {
         error_restore(&before);
@@ -151,8 +183,8 @@ clattn_status self_check(const struct clattn_plan *plan, const struct program_us
                          struct text *bad)
 {
     const clattn_problem *p = &attention_problem(plan->problem)->p;
-    if (!plan->context->verdicts || plan->problem->operation != &operation_forward || p->batch <= 0 ||
-        p->kv_heads <= 0 || p->query_len <= 0) {
+    if (!plan->context->verdicts || (plan->problem->operation != &operation_forward && !has_gradients(plan)) ||
+        p->batch <= 0 || p->kv_heads <= 0 || p->query_len <= 0) {
         return CLATTN_OK;
     }
     if (p->page_size > CHECK_PAGE_ROWS) { /* a page is filled whole */
@@ -163,7 +195,8 @@ clattn_status self_check(const struct clattn_plan *plan, const struct program_us
     struct program_key key;
     clattn_status status = CLATTN_OK;
     describe_class(plan, &of);
-    text_append(&what, "a known answer of %s (%s)", plan->strategy->name, clattn_type_name(p->type));
+    text_append(&what, "a known answer of %s (%s%s)", plan->strategy->name, has_gradients(plan) ? "gradients, " : "",
+                clattn_type_name(p->type));
     if (of.failed || what.failed || uses->kernels.failed) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
     } else {

@@ -4,6 +4,7 @@
 #ifndef CLATTN_SRC_SELF_CHECK_H
 #define CLATTN_SRC_SELF_CHECK_H
 
+#include "operation/backward.h"
 #include "operation/call.h"
 #include "plan/strategy.h"
 #include "program/program_uses.h"
@@ -28,13 +29,27 @@ enum check_turn {
 
 struct check_call {
     enum check_turn turn;
+    int of_gradients;       /* that are computed of it: what is not finite would leave few of them a number */
     struct problem problem; /* the plan's, but for sizes that no kernel is built for */
+    clattn_call values;
     struct call call;
     clattn_host_tensors tensors;
     void *memory[FORWARD_TENSOR_COUNT];     /* what is between, before and behind elements is 0xff */
     int64_t elements[FORWARD_TENSOR_COUNT]; /* that fit into that */
     int64_t sequence_pages;
     int32_t *page_of; /* which page of the table, counted over all sequences, a page of the pool is; -1: none */
+};
+
+/* A small call of gradients: those that the plan's problem asks for, of a forward call whose out and lse are the
+ * reference's. */
+struct check_gradients {
+    struct check_call forward;
+    struct backward_problem problem;
+    struct call call;
+    clattn_host_gradients tensors;
+    void *memory[BACKWARD_TENSOR_COUNT]; /* those that the forward has are its own; */
+    void *before[BACKWARD_TENSOR_COUNT]; /* what a gradient was added to, of those that are */
+    int64_t elements[BACKWARD_TENSOR_COUNT];
 };
 
 /* Sizes, at most. Of rows and keys more than one tile of most kernels, and no multiple of any; of the long turn more
@@ -50,8 +65,20 @@ struct check_call {
 int64_t check_long_keys(const clattn_problem *p);
 
 int check_has_turn(const struct problem *problem, enum check_turn turn);
-clattn_status check_call_create(const struct problem *problem, enum check_turn turn, struct check_call *check);
+clattn_status check_call_create(const struct problem *problem, enum check_turn turn, int of_gradients,
+                                struct check_call *check);
 void check_call_free(struct check_call *check);
+clattn_status check_gradients_create(const struct backward_problem *problem, enum check_turn turn,
+                                     struct check_gradients *check);
+void check_gradients_free(struct check_gradients *check);
+
+/* Where a tensor of the call lies, in memory of its own that is all 0xff. `like`: the tensor of the forward's that it
+ * is, or lies like. */
+clattn_status check_place(const struct check_call *check, const struct operands *operands, int id, int like,
+                          clattn_host_tensor *tensor, void **memory, int64_t *elements);
+
+/* In [-1, 1), different for each turn, tensor and element; the same in every process. */
+double check_number(const struct check_call *check, int id, int64_t i);
 
 /* The elements of an input. */
 clattn_status check_fill(const struct check_call *check, const struct operands *operands, int id, const int64_t n[4],
@@ -102,5 +129,13 @@ clattn_status check_hide(const struct check_call *check);
 /* Holds the outputs against the reference. Appends the first that is wrong to `bad`. What is between the elements of
  * outputs must be as it was. */
 clattn_status check_answers(const struct clattn_plan *plan, const struct check_call *check, struct text *bad);
+clattn_status check_gradient_answers(const struct clattn_plan *plan, const struct check_gradients *check,
+                                     struct text *bad);
+
+/* Appends the first that is wrong: an element of an output, unless `bad` has one already; whatever is between the
+ * elements, which become 0xff themselves. */
+void check_says_wrong(const struct operands *operands, int id, const int64_t at[4], double got, double want,
+                      struct text *bad);
+void check_gaps(const struct operands *operands, int id, int64_t elements, struct text *bad);
 
 #endif

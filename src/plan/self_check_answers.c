@@ -44,7 +44,17 @@ static int is_good(int id, double got, double want, double bound, clattn_type ty
     return fabs(got - want) <= bound + storage_rounding(type, fabs(want) + bound); /* not of a NaN */
 }
 
-/* Says the first that is wrong. */
+void check_says_wrong(const struct operands *operands, int id, const int64_t at[4], double got, double want,
+                      struct text *bad)
+{
+    if (bad->length == 0) {
+        text_append(bad,
+                    "a known answer came out wrong: %s[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
+                    "] is %.9g, should be %.9g",
+                    operand_name(operands, id), at[0], at[1], at[2], at[3], got, want);
+    }
+}
+
 static void judge(struct answers *a, int id, int64_t column, double want, double bound)
 {
     const struct operands *operands = &a->check->call.operands;
@@ -53,11 +63,9 @@ static void judge(struct answers *a, int id, int64_t column, double want, double
     const int64_t entry = a->check->problem.p.features & CLATTN_WITH_VARLEN && id != TENSOR_WEIGHTS ? 0 : a->b;
     const int64_t row = id == TENSOR_WEIGHTS ? a->i : a->row;
     const double got = type_load(type, place->data, place_index(place, entry, a->h, row, column));
-    if (a->bad->length == 0 && !is_good(id, got, want, bound, type)) {
-        text_append(a->bad,
-                    "a known answer came out wrong: %s[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
-                    "] is %.9g, should be %.9g",
-                    operand_name(operands, id), a->b, a->h, a->i, column, got, want);
+    if (!is_good(id, got, want, bound, type)) {
+        const int64_t at[4] = { a->b, a->h, a->i, column };
+        check_says_wrong(operands, id, at, got, want, a->bad);
     }
 }
 
@@ -121,23 +129,22 @@ static void judge_rows(struct answers *a)
 }
 
 /* Elements of outputs, which were judged, become what is between them; then nothing else must be left. */
-static void judge_gaps(struct answers *a, int id)
+void check_gaps(const struct operands *operands, int id, int64_t elements, struct text *bad)
 {
-    const struct operands *operands = &a->check->call.operands;
     const struct tensor_place *place = &operands->tensor[id];
-    const size_t bytes = operand_bytes(operands, id), all = (size_t)a->check->elements[id] * bytes;
+    const size_t bytes = operand_bytes(operands, id), all = (size_t)elements * bytes;
     unsigned char *memory = place->data;
     int64_t n[4];
-    operand_shape(operands, id, n);
+    operand_stored_shape(operands, id, n);
     for (int64_t r = 0; r < n[0] * n[1] * n[2] * n[3]; ++r) {
         const int64_t row = r / n[3];
         memset(memory + (size_t)place_index(place, row / n[2] / n[1], row / n[2] % n[1], row % n[2], 0) * bytes +
                    (size_t)(r % n[3] * place->stride[3]) * bytes,
                0xff, bytes);
     }
-    for (size_t i = 0; i < all && a->bad->length == 0; ++i) {
+    for (size_t i = 0; i < all && bad->length == 0; ++i) {
         if (memory[i] != 0xff) {
-            text_append(a->bad, "a known answer was written beside the elements of %s", operand_name(operands, id));
+            text_append(bad, "a known answer was written beside the elements of %s", operand_name(operands, id));
         }
     }
 }
@@ -179,7 +186,7 @@ clattn_status check_answers(const struct clattn_plan *plan, const struct check_c
         judge_rows(&a);
         for (int id = 0; id < FORWARD_TENSOR_COUNT; ++id) {
             if (check->memory[id] && forward_is_output(id)) {
-                judge_gaps(&a, id);
+                check_gaps(&check->call.operands, id, check->elements[id], bad);
             }
         }
     }

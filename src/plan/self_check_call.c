@@ -24,10 +24,11 @@ static int64_t max64(int64_t a, int64_t b)
 
 #define MANY_PAGE_ROWS 550 /* the largest pages of turns that fill several */
 
-/* Multiply-adds that the reference may be asked for in a turn, by whose 3 nanoseconds each a check is long. */
-static const double work_most[CHECK_TURNS] = {
-    [CHECK_TILES] = 4e6, [CHECK_FEW] = 1e6,  [CHECK_LONG] = 3e6,
-    [CHECK_TALL] = 2e6,  [CHECK_NONE] = 1e5, [CHECK_DROPPED] = 1e5,
+/* Multiply-adds that the reference may be asked for in a turn, by whose 3 nanoseconds each a check is long; and where
+ * it has gradients, by whose 30 nanoseconds. */
+static const double work_most[CHECK_TURNS][2] = {
+    [CHECK_TILES] = { 4e6, 2.5e6 }, [CHECK_FEW] = { 1e6, 4e5 },  [CHECK_LONG] = { 3e6, 5e5 },
+    [CHECK_TALL] = { 2e6, 1.2e6 },  [CHECK_NONE] = { 1e5, 5e4 }, [CHECK_DROPPED] = { 1e5, 5e4 },
 };
 
 int64_t check_long_keys(const clattn_problem *p)
@@ -76,15 +77,18 @@ static int64_t rows_kept(const clattn_problem *p, enum check_turn turn)
 }
 
 /* Fewer of what costs the reference time, in the order in which they can be spared. Kernels are built for a group, not
- * for how many heads or sequences there are. */
-static void fit(clattn_problem *p, enum check_turn turn, int64_t *rows, int64_t *keys)
+ * for how many heads or sequences there are. Gradients add up over rows too, of which there must be several tiles. */
+static void fit(clattn_problem *p, enum check_turn turn, int of_gradients, int64_t *rows, int64_t *keys)
 {
     const int64_t group = p->query_heads / p->kv_heads;
+    const int keeps_rows = of_gradients && (turn == CHECK_TILES || turn == CHECK_TALL);
+    const double work = work_most[turn][of_gradients];
     const struct {
         int64_t *extent, least;
-    } spared[] = { { rows, rows_kept(p, turn) },
+    } spared[] = { { rows, keeps_rows ? *rows : rows_kept(p, turn) },
                    { &p->kv_heads, 1 },
                    { &p->batch, 1 },
+                   { keys, keeps_rows ? 70 : *keys },
                    { rows, 3 },
                    { keys, turn == CHECK_LONG ? 600 : 70 },
                    { rows, 1 },
@@ -93,8 +97,8 @@ static void fit(clattn_problem *p, enum check_turn turn, int64_t *rows, int64_t 
         const double cost = (double)p->batch * (double)p->kv_heads * (double)group * (double)*rows * (double)*keys *
                             (double)(p->head_dim + p->head_dim_v);
         int64_t *extent = spared[i].extent;
-        if (cost > work_most[turn] && *extent > spared[i].least) {
-            *extent = max64((int64_t)((double)*extent * (work_most[turn] / cost)), spared[i].least);
+        if (cost > work && *extent > spared[i].least) {
+            *extent = max64((int64_t)((double)*extent * (work / cost)), spared[i].least);
             *keys = turn == CHECK_TALL && extent == rows ? tall_keys(p, *rows) : *keys;
         }
     }
@@ -158,14 +162,16 @@ static void choose_pages(struct check_call *check, int64_t keys)
 /* Elements behind the last one, where nothing may be written either. */
 #define TAIL 256
 
+/* In which a gradient that may be the sum over an axis is: over sequences, heads, rows, columns. */
+static const enum check_turn turn_that_sums[4] = { CHECK_TALL, CHECK_TALL, CHECK_TILES, CHECK_LONG };
+
 /* Each tensor has strides of its own: of every other one the heads lie within the rows, rows are apart by another
  * number of elements for each. In some turns everything begins at odd places, and elements that may be apart are; in
  * one, heads and sequences share masks and biases, and values alone, some of which are not finite, lie even. */
-static void choose_strides(const struct check_call *check, const struct operands *operands, int id, const int64_t n[4],
-                           clattn_host_tensor *tensor)
+static void choose_strides(const struct check_call *check, const struct operands *operands, int id, int first,
+                           const int64_t n[4], clattn_host_tensor *tensor)
 {
-    const int first = check_first_of(id);
-    const struct tensor_row *row = &operands->operation->rows[first]; /* pages lie alike in all buffers of a pool */
+    const struct tensor_row *row = &operands->operation->rows[id];
     const int is_odd = check->turn == CHECK_FEW || (check->turn == CHECK_TALL && first != TENSOR_VALUE);
     const int64_t of_block = operand_columns(operands, id);
     const int may_step = row->strides == 4 && (!row->columns || (check->problem.p.strided_columns && of_block == 1));
@@ -174,41 +180,55 @@ static void choose_strides(const struct check_call *check, const struct operands
     const int64_t gap = first <= TENSOR_OUT ? (first + 1) * unit + (is_odd && of_block == 1) * (first % 2) * 2
                                             : 1 + first % 3;
     const int64_t pitch = n[3] * of_block * step + gap;
-    const int is_shared = check->turn == CHECK_TALL && (id == TENSOR_MASK || id == TENSOR_BIAS);
+    const int is_shared = check->turn == CHECK_TALL && (first == TENSOR_MASK || first == TENSOR_BIAS);
     const int heads_within = first % 2;
     tensor->stride[0] = is_shared ? 0 : n[1] * n[2] * pitch;
     tensor->stride[1] = is_shared ? 0 : heads_within ? pitch : n[2] * pitch;
     tensor->stride[2] = heads_within && !is_shared ? n[1] * pitch : pitch;
     tensor->stride[3] = row->dense ? 1 : step;
+    for (int axis = 0; axis < 4; ++axis) {
+        tensor->stride[axis] *= !(row->role == TENSOR_SUMMED && check->turn == turn_that_sums[axis]);
+    }
     tensor->offset = 2 * BLOCK_COLUMNS + (of_block > 1 ? BLOCK_COLUMNS : is_odd ? 5 + id : 0);
+}
+
+clattn_status check_place(const struct check_call *check, const struct operands *operands, int id, int like,
+                          clattn_host_tensor *tensor, void **memory, int64_t *elements)
+{
+    int64_t n[4], last = 0;
+    operand_shape(operands, id, n);
+    choose_strides(check, operands, id, like, n, tensor);
+    for (int axis = 0; axis < 3; ++axis) {
+        last += n[axis] > 0 ? (n[axis] - 1) * tensor->stride[axis] : 0;
+    }
+    last += n[3] * tensor->stride[3] * operand_columns(operands, id);
+    *elements = groups_of(tensor->offset + last, operand_columns(operands, id)) + TAIL;
+    const size_t bytes = (size_t)*elements * operand_bytes(operands, id);
+    *memory = tensor->data = malloc(bytes);
+    if (!tensor->data) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
+    }
+    memset(tensor->data, 0xff, bytes); /* of floating-point types: NaN */
+    return CLATTN_OK;
 }
 
 static clattn_status make_tensor(struct check_call *check, const struct operands *operands, int id)
 {
-    int64_t n[4], last = 0;
+    int64_t n[4];
     clattn_host_tensor tensor = CLATTN_TENSOR_NONE;
-    operand_shape(operands, id, n);
-    choose_strides(check, operands, id, n, &tensor);
-    for (int axis = 0; axis < 3; ++axis) {
-        last += n[axis] > 0 ? (n[axis] - 1) * tensor.stride[axis] : 0;
-    }
-    last += n[3] * tensor.stride[3] * operand_columns(operands, id);
-    check->elements[id] = groups_of(tensor.offset + last, operand_columns(operands, id)) + TAIL;
-    const size_t bytes = (size_t)check->elements[id] * operand_bytes(operands, id);
-    check->memory[id] = tensor.data = malloc(bytes);
-    if (!tensor.data) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
-    }
+    clattn_status status =
+        check_place(check, operands, id, check_first_of(id), &tensor, &check->memory[id], &check->elements[id]);
     memcpy((char *)&check->tensors + operation_forward.rows[id].host_at, &tensor, sizeof(tensor));
-    memset(tensor.data, 0xff, bytes); /* of floating-point types: NaN */
-    return forward_is_output(id) ? CLATTN_OK : check_fill(check, operands, id, n, &tensor);
+    operand_shape(operands, id, n);
+    return status == CLATTN_OK && !forward_is_output(id) ? check_fill(check, operands, id, n, &tensor) : status;
 }
 
 /* Masks and biases end before the keys do, in turn. */
-static void choose_values(const struct check_call *check, int64_t rows, int64_t keys, clattn_call *values)
+static void choose_values(struct check_call *check, int64_t rows, int64_t keys)
 {
     const enum check_turn turn = check->turn;
     const clattn_problem *p = &check->problem.p;
+    clattn_call *values = &check->values;
     values->query_len = rows;
     values->key_len = keys;
     const int64_t fewer = keys > 2 ? keys - keys / 5 - 1 : keys, hardly_fewer = keys - keys / 20;
@@ -225,12 +245,15 @@ static void choose_values(const struct check_call *check, int64_t rows, int64_t 
     values->whole_heads = p->query_heads + 5;
 }
 
-clattn_status check_call_create(const struct problem *problem, enum check_turn turn, struct check_call *check)
+clattn_status check_call_create(const struct problem *problem, enum check_turn turn, int of_gradients,
+                                struct check_call *check)
 {
-    clattn_call values = CLATTN_CALL_INIT;
     memset(check, 0, sizeof(*check));
     check->problem = *problem;
+    check->problem.any.operation = &operation_forward;
     check->turn = turn;
+    check->of_gradients = of_gradients;
+    check->values = (clattn_call)CLATTN_CALL_INIT;
     check->tensors = (clattn_host_tensors)CLATTN_HOST_TENSORS_INIT;
     clattn_problem *p = &check->problem.p;
     int64_t rows, keys;
@@ -239,9 +262,9 @@ clattn_status check_call_create(const struct problem *problem, enum check_turn t
     p->kv_heads = kv_heads;
     p->batch = min64(p->batch, 2);
     choose_lengths(p, turn, &rows, &keys);
-    fit(p, turn, &rows, &keys);
+    fit(p, turn, of_gradients, &rows, &keys);
     shrink(p, turn, rows, keys);
-    choose_values(check, rows, keys, &values);
+    choose_values(check, rows, keys);
     check->call.query_len = rows;
     check->call.key_len = keys;
     if (p->features & CLATTN_WITH_VARLEN) { /* the problem's lengths are those that count */
@@ -261,8 +284,8 @@ clattn_status check_call_create(const struct problem *problem, enum check_turn t
     }
     const struct forward_lengths lengths = { rows,
                                              keys,
-                                             values.mask_key_len,
-                                             values.bias_key_len,
+                                             check->values.mask_key_len,
+                                             check->values.bias_key_len,
                                              check_seam(check, 0, p->batch),
                                              check_seam(check, 1, p->batch),
                                              check_table_page(check, p->batch, 0) };
@@ -275,7 +298,7 @@ clattn_status check_call_create(const struct problem *problem, enum check_turn t
         status = operand_is_asked(&operands, id) ? make_tensor(check, &operands, id) : CLATTN_OK;
     }
     if (status == CLATTN_OK) {
-        status = call_from_host(&check->problem, &values, &check->tensors, &check->call);
+        status = call_from_host(&check->problem, &check->values, &check->tensors, &check->call);
     }
     return status == CLATTN_OK ? check_hide(check) : status;
 }

@@ -19,8 +19,7 @@
  * block, and what was summed before counts for less. */
 #define RISING_LOGITS 60.0
 
-/* In [-1, 1), different for each turn, tensor and element; the same in every process. */
-static double number(const struct check_call *check, int id, int64_t i)
+double check_number(const struct check_call *check, int id, int64_t i)
 {
     uint64_t x = ((uint64_t)(id + 2 * FORWARD_TENSOR_COUNT * (int)check->turn) << 40) + (uint64_t)i + 1;
     x *= 0x9e3779b97f4a7c15u;
@@ -31,7 +30,7 @@ static double number(const struct check_call *check, int id, int64_t i)
 
 static int chance(const struct check_call *check, int id, int64_t i, double of)
 {
-    return number(check, id + FORWARD_TENSOR_COUNT, i) < 2 * of - 1;
+    return check_number(check, id + FORWARD_TENSOR_COUNT, i) < 2 * of - 1;
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -51,7 +50,7 @@ static int is_masked(const struct check_call *check, const struct index *at)
 static double side_value(const struct check_call *check, int id, const struct index *at)
 {
     const struct call *call = &check->call;
-    const double any = number(check, id, at->all);
+    const double any = check_number(check, id, at->all);
     switch (id) {
     case TENSOR_MASK:
         return is_masked(check, at) ? 0 : 1 + (double)(at->all % 255);
@@ -143,8 +142,9 @@ static int is_rising(const struct check_call *check, const struct index *at)
 static int has_infinite_logits(const struct check_call *check, const struct index *at)
 {
     const int64_t rows = check->call.query_len, heads = check->problem.p.query_heads;
-    return rows > 2 ? check->turn == CHECK_TALL && at->i == rows / 2 && at->h == 0
-                    : check->turn == CHECK_FEW && at->i == 0 && at->h == heads - 1 && heads > 1;
+    return check->of_gradients ? 0
+           : rows > 2          ? check->turn == CHECK_TALL && at->i == rows / 2 && at->h == 0
+                               : check->turn == CHECK_FEW && at->i == 0 && at->h == heads - 1 && heads > 1;
 }
 
 static double query_factor(const struct check_call *check, const struct index *at)
@@ -188,8 +188,8 @@ static clattn_status fill_row(const struct check_call *check, int id, struct ind
     }
     for (at.c = 0; at.c < columns; ++at.c, ++at.all) {
         const int rises = first == TENSOR_KEY && at.c == 0 && check->turn != CHECK_TALL;
-        const double value = rises ? (double)stored / (double)check->call.key_len : number(check, id, at.all);
-        const int is_finite = first == TENSOR_QUERY || type_is_blocks(type);
+        const double value = rises ? (double)stored / (double)check->call.key_len : check_number(check, id, at.all);
+        const int is_finite = first == TENSOR_QUERY || type_is_blocks(type) || check->of_gradients;
         const double special = is_finite ? 0 : not_finite(check, first, &at, b, stored);
         row[at.c] = (float)(first == TENSOR_QUERY               ? query_value(check, &at, value)
                             : special != 0                      ? special

@@ -110,8 +110,9 @@ static int applicable(const clattn_context *context, const struct any_problem *a
         return 0;
     } else if (!unit->gradient_tiles) {
         text_append(why, "this matrix unit multiplies no gradients yet");
-    } else if (unit->is_untried && !problem->any.strategy_name[0]) {
-        text_append(why, "gradients have not run on such a matrix unit yet: only when asked for by name");
+    } else if (unit->is_untried && !context->verdicts && !problem->any.strategy_name[0]) {
+        text_append(why,
+                    "gradients have not run on such a matrix unit yet: with the self-check, or when asked for by name");
     } else if (!tuning_find(unit->gradient_tiles, DEVICE_GPU, p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v,
                             0)) {
         text_append(why, "head_dim %lld, head_dim_v %lld: more than this matrix unit's gradients have registers for",

@@ -172,6 +172,21 @@ done <<EOF
 staged|visible ? weight : FROM_BITS((INTV)HIDDEN_WEIGHT_BITS), row + j|visible ? weight : (REALV)0, row + j
 split_simt|!IS_HIDDEN_WEIGHT(weight);|1;
 EOF
+# Gradients, which know no verdict of the forward's.
+fresh gradients
+MUTANT_OLD='' MUTANT_NEW='' explain --strategy plain --backward
+says "gradients of a sound driver" 0 "self-check: good, its known answers were right"
+while IFS='|' read -r what output MUTANT_OLD MUTANT_NEW options; do
+    fresh "wrong gradients $what"
+    # shellcheck disable=SC2086 # options are words
+    explain --strategy plain --backward $options
+    says "$what" 2 "self-check: a known answer came out wrong: ${output}["
+done <<EOF
+what out and dout have in common|dquery|result->p * (value_dot - r->d);|result->p * value_dot;|
+the last head of a group|dkey|h < (kv_head + 1) * group; ++h)|h < (kv_head + 1) * group - (group > 1); ++h)|
+the first row that sees a key|dkey|clamp(j - s.offset, (|clamp(j - s.offset + 1, (|--causal bottom-right
+the softcap's derivative|dquery|slack = softcap_slack(p, logit);|slack = 1;|--softcap 20
+EOF
 # Elements that are nobody's.
 fresh beside
 MUTANT_OLD='HAS(LSE) && column == 0 && r.exists'

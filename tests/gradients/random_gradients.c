@@ -1,8 +1,10 @@
-/* usage: random_gradients [--seed N] [--count N] [--index N] [--strategy S,S...] [--work N] [--device D]
+/* usage: random_gradients [--seed N] [--count N] [--index N] [--strategy S,S...] [--work N] [--with FEATURE,FEATURE...]
+ *                         [--device D]
  *
  * Whole backward calls against the reference by the error bound of docs/numbers.md, over random problems, layouts and
  * gradients, half of them by the blocking call. Prints the largest C that was needed of each gradient; a failure prints
- * the command that repeats it. CLATTN_TEST_SEED and CLATTN_TEST_GRADIENT_COUNT stand in for the options. */
+ * the command that repeats it. --with: as of random_calls. CLATTN_TEST_SEED and CLATTN_TEST_GRADIENT_COUNT stand in for
+ * the options. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,11 +14,13 @@
 #include "support/device_options.h"
 #include "support/gradient_call.h"
 #include "support/random_call.h"
+#include "support/random_features.h"
 
 struct run {
     struct device_options shared;
     clattn_context *context;
     uint64_t seed, count, first;
+    const char *with; /* NULL: any */
     int64_t work_limit, passed, failed, declined;
     double c[OPTIONS_STRATEGIES_MAX][BACKWARD_TENSOR_COUNT];
     int64_t taken[OPTIONS_STRATEGIES_MAX];
@@ -32,9 +36,8 @@ static int parse(int argc, char **argv, struct run *run)
 {
     const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_GRADIENT_COUNT", "80");
     const char *index = NULL, *work = "0";
-    const struct device_option more[] = {
-        { "seed", &seed }, { "count", &count }, { "index", &index }, { "work", &work }, { NULL, NULL }
-    };
+    const struct device_option more[] = { { "seed", &seed }, { "count", &count },    { "index", &index },
+                                          { "work", &work }, { "with", &run->with }, { NULL, NULL } };
     if (device_options_parse_more(argc, argv, "plain", NULL, more, &run->shared) != 0) {
         return -1;
     }
@@ -42,7 +45,7 @@ static int parse(int argc, char **argv, struct run *run)
     run->first = index ? strtoull(index, NULL, 0) : 0;
     run->count = index ? 1 : strtoull(count, NULL, 0);
     run->work_limit = strtoll(work, NULL, 0);
-    return 0;
+    return random_features_known(run->with) == 0 ? 0 : -1;
 }
 
 static void report(struct run *run, const struct gradient_call *g, uint64_t index, const char *strategy,
@@ -51,9 +54,9 @@ static void report(struct run *run, const struct gradient_call *g, uint64_t inde
     char line[256];
     problem_describe(&g->test.checked.any, line, sizeof(line));
     printf("FAIL %s\n     %s, gradients 0x%x\n     again: tests/gradients/random_gradients --seed %" PRIu64
-           " --index %" PRIu64 " --work %" PRId64 " --strategy %s --type %s\n",
+           " --index %" PRIu64 " --work %" PRId64 " --strategy %s --type %s%s%s\n",
            what, line, g->problem.gradients, run->seed, index, run->work_limit, strategy,
-           clattn_type_name(g->test.problem.type));
+           clattn_type_name(g->test.problem.type), run->with ? " --with " : "", run->with ? run->with : "");
     ++run->failed;
 }
 
@@ -68,6 +71,10 @@ static void run_strategy(struct run *run, struct gradient_call *g, uint64_t inde
     clattn_status status = gradient_call_run(run->context, g, index % 2 == 0);
     if (status == CLATTN_UNSUPPORTED) {
         ++run->declined;
+        if (strstr(clattn_last_error(), "self-check: ")) {
+            ++run->failed;
+            printf("refused: %s, call %" PRIu64 ": %s\n", label, index, clattn_last_error());
+        }
         return;
     }
     if (status == CLATTN_OK) {
@@ -96,7 +103,8 @@ static void run_index(struct run *run, uint64_t index)
     struct random_call_options what = { .type = run->shared.types[index % (uint64_t)run->shared.n_types],
                                         .work_limit = run->work_limit ? run->work_limit : 300000,
                                         .mixed = index % 4 == 0,
-                                        .gradients = 1 };
+                                        .gradients = 1,
+                                        .with = run->with };
     struct gradient_call g;
     enum value_family family;
     struct random random = random_start(run->seed ^ 0x6772616473, index);

@@ -19,6 +19,7 @@
 #include "clattn_layers.h"
 #include "null_driver.h"
 #include "plan/ladder.h"
+#include "plan/matrix_unit.h"
 #include "problems.h"
 #include "program/context.h"
 #include "program/program.h"
@@ -218,11 +219,13 @@ static void plan_lesson(clattn_context *context, clattn_type type)
     }
 }
 
-/* By the best strategy: fused_simd on CPUs, elsewhere fused_simt, or fused_mma in 16 bits. */
+/* By the best strategy: fused_simd on CPUs, elsewhere fused_simt, or fused_mma in 16 bits; and by that where the device
+ * has a matrix unit, for of some the planner takes it with the self-check alone. */
 static void plan_gradients(clattn_context *context, const char *name, clattn_type type, int64_t head_dim)
 {
     clattn_problem forward = CLATTN_PROBLEM_INIT;
     clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
+    struct problem checked;
     clattn_plan *plan;
     forward.type = type;
     forward.query_heads = forward.kv_heads = 8;
@@ -231,10 +234,16 @@ static void plan_gradients(clattn_context *context, const char *name, clattn_typ
     problem.forward = &forward;
     problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
     begin(name, type, "spills");
-    if (clattn_backward_plan_create(context, &problem, &plan) != CLATTN_OK) {
+    if (clattn_backward_plan_create(context, &problem, &plan) != CLATTN_OK ||
+        problem_init(&checked, &forward) != CLATTN_OK) {
         fail("gradients");
     }
     clattn_plan_destroy(plan);
+    problem.strategy = "fused_mma";
+    const struct matrix_unit *unit = matrix_unit_find(context, &checked, NULL);
+    if (unit && unit->gradient_tiles && clattn_backward_plan_create(context, &problem, &plan) == CLATTN_OK) {
+        clattn_plan_destroy(plan);
+    }
 }
 
 /* What turns, sums and gives matrices: the same for every gradient, so one that needs no attention. */

@@ -53,7 +53,8 @@ static void make_problem(struct problem *problem, int kind, const int64_t length
 
 static void begin(const struct problem *problem, enum check_turn turn, struct check_call *check)
 {
-    ck_assert_msg(check_call_create(problem, turn, check) == CLATTN_OK, "turn %d: %s", (int)turn, clattn_last_error());
+    ck_assert_msg(check_call_create(problem, turn, 0, check) == CLATTN_OK, "turn %d: %s", (int)turn,
+                  clattn_last_error());
 }
 
 static int is_seen(const struct check_call *check, int64_t h, int64_t i, int64_t j)

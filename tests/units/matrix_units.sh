@@ -1,8 +1,9 @@
 #!/bin/sh
 # Every matrix unit that fused_mma knows, emulated: random calls with -D MATRIX changed in a copy of the kernels, so
-# that the loads, the order of keys and the row and column of each register are tested for units that
-# are not here; then gradients' properties and calls that must agree, for the first. CLATTN_TEST_UNIT_COUNT: calls for
-# each unit, six a program; 12 where not set, 48 for tf32. CLATTN_TEST_LONG: set by ./check --long.
+# that the loads, the order of keys and the row and column of each register are tested for units that are not here;
+# random gradients, with the self-check, which must refuse none; then gradients' properties and calls that must agree,
+# for the first. CLATTN_TEST_UNIT_COUNT: calls for each unit, six a program; 12 where not set, 48 for tf32.
+# CLATTN_TEST_LONG: set by ./check --long.
 set -eu
 : "${builddir:=.}" "${srcdir:=.}"
 work=$(mktemp -d)
@@ -39,8 +40,8 @@ for unit in $units; do
     on_units "$unit" "$types" random_calls --seed "${CLATTN_TEST_SEED:-1}" \
         --count "${CLATTN_TEST_UNIT_COUNT:-$((6 * programs))}" --same 6 --work 60000
     [ "$types" = float32 ] ||
-        on_units "$unit, gradients" "$types" gradients/random_gradients --seed "${CLATTN_TEST_SEED:-1}" --count 6 \
-            --work 60000
+        CLATTN_SELF_CHECK=always on_units "$unit, gradients" "$types" gradients/random_gradients \
+            --seed "${CLATTN_TEST_SEED:-1}" --count 6 --work 60000
 done
 kernels=$srcdir/cl
 must_pass "exact gradients" "$builddir/tests/gradients/exact_gradients" --strategy fused_mma
