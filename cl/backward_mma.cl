@@ -47,6 +47,26 @@ typedef struct walk {
 } walk;
 
 #if OWNS_KEYS
+/* The keys that the work-group owns, from number `first` on, of which *there exist, and where its walk begins. */
+INLINE side own_tile(const clattn_params *p, const attention_buffers *in, const clattn_input_place *dout_place,
+                     __global const STORAGE *dout, int plane, int first, pair_tile *at, walk *next, int *there)
+{
+    at->b = plane / p->kv_heads;
+    at->kv_head = plane % p->kv_heads;
+    at->s = sequence_of(p, in, at->b);
+    at->from = first;
+    next->h = at->kv_head * (p->query_heads / p->kv_heads);
+    next->at = 0;
+    *there = clamp(at->s.key_len - first, 0, OWNED);
+    return side_of_keys(p, in, &at->s, at->b, at->kv_head);
+}
+
+/* Causal: the first keys meet the most rows and go first. */
+INLINE int tile_of_group(const clattn_params *p, const clattn_owner_part *part)
+{
+    return part->first_tile + (int)get_group_id(0);
+}
+
 /* The first tile from `next` on that there is; 0: there is none. */
 INLINE int find_next(const clattn_params *p, const attention_buffers *in, const pair_tile *at, walk *next)
 {
@@ -70,6 +90,30 @@ INLINE void step(const clattn_params *p, const pair_tile *at, walk *next)
     next->at += WALKED;
 }
 #else
+/* The same of rows. */
+INLINE side own_tile(const clattn_params *p, const attention_buffers *in, const clattn_input_place *dout_place,
+                     __global const STORAGE *dout, int plane, int first, pair_tile *at, walk *next, int *there)
+{
+    at->b = plane / p->query_heads;
+    at->h = plane % p->query_heads;
+    at->kv_head = kv_head_of(p, at->h);
+    at->s = sequence_of(p, in, at->b);
+    at->first_row = first;
+    at->last_row = min(first + OWNED, at->s.query_len) - 1;
+    narrow_to_rows(p, in, &at->s, at->b, at->h, 1, first, at->last_row);
+    next->h = at->h;
+    next->at = key_low(p, &at->s, first);
+    *there = clamp(at->s.query_len - first, 0, OWNED);
+    return side_of_rows(p, in, dout_place, dout, &at->s, at->b, at->h);
+}
+
+/* Causal: the last rows see the most keys and go first. */
+INLINE int tile_of_group(const clattn_params *p, const clattn_owner_part *part)
+{
+    const int group = (int)get_group_id(0);
+    return part->first_tile + (HAS(CAUSAL) ? part->tiles - 1 - group : group);
+}
+
 INLINE int find_next(const clattn_params *p, const attention_buffers *in, const pair_tile *at, const walk *next)
 {
     return at->first_row <= at->last_row && next->at < key_high(p, &at->s, at->last_row);
@@ -151,6 +195,16 @@ INLINE void finish_sums(const pair_tile *at, float factor, const float up[QUERY_
     write_sums(at->u.item, to, gradient, first_at, *not_finite ? 0 : count, columns, sums);
 }
 
+/* P as it meets dout: of what dropout keeps. */
+INLINE void keep_pairs(const uint kept[BIT_WORDS], float weight[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS],
+                       float pair[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS])
+{
+    FOR_KEYS FOR_QUERIES FOR_ELEMENTS {
+        const int is_kept = !ASKS(DROPOUT) || BIT(kept, ELEMENT(k, n, i));
+        pair[k][n][i] = is_kept ? weight[k][n][i] : 0;
+    }
+}
+
 __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
 mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
 {
@@ -174,32 +228,9 @@ mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
 #endif
     stand.own = sub_group * GROUP_ROWS;
     walk next;
-#if OWNS_KEYS
-    const int first = (part.first_tile + (int)get_group_id(0)) * OWNED, group = p->query_heads / p->kv_heads;
-    stand.b = plane / p->kv_heads;
-    stand.kv_head = plane % p->kv_heads;
-    stand.s = sequence_of(p, &in, stand.b);
-    stand.from = first;
-    next.h = stand.kv_head * group;
-    next.at = 0;
-    const side own = side_of_keys(p, &in, &stand.s, stand.b, stand.kv_head);
-    const int there = clamp(stand.s.key_len - first, 0, OWNED);
-#else
-    /* Causal: the last rows see the most keys and go first. */
-    const int block = HAS(CAUSAL) ? part.tiles - 1 - (int)get_group_id(0) : (int)get_group_id(0);
-    const int first = (part.first_tile + block) * OWNED;
-    stand.b = plane / p->query_heads;
-    stand.h = plane % p->query_heads;
-    stand.kv_head = kv_head_of(p, stand.h);
-    stand.s = sequence_of(p, &in, stand.b);
-    stand.first_row = first;
-    stand.last_row = min(first + OWNED, stand.s.query_len) - 1;
-    narrow_to_rows(p, &in, &stand.s, stand.b, stand.h, 1, first, stand.last_row);
-    next.h = stand.h;
-    next.at = key_low(p, &stand.s, first);
-    const side own = side_of_rows(p, &in, &dout_place, dout, &stand.s, stand.b, stand.h);
-    const int there = clamp(stand.s.query_len - first, 0, OWNED);
-#endif
+    const int first = tile_of_group(p, &part) * OWNED;
+    int there;
+    const side own = own_tile(p, &in, &dout_place, dout, plane, first, at, &next, &there);
 
     uint first_words[DEPTH_BLOCKS][N_BLOCKS][B_WORDS], second_words[DEPTH_BLOCKS][N_BLOCKS][B_WORDS];
     load_owned(at, &own.first, &own.first_rows, there ? first : 0, there, tiles, first_words);
@@ -270,10 +301,7 @@ mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
         }
         weigh_pairs(at, terms, log2_of_score, all_see, visible, weight);
         if (HAS_DVALUE) {
-            FOR_KEYS FOR_QUERIES FOR_ELEMENTS {
-                const int is_kept = !ASKS(DROPOUT) || BIT(kept, ELEMENT(k, n, i));
-                pair[k][n][i] = is_kept ? weight[k][n][i] : 0;
-            }
+            keep_pairs(kept, weight, pair);
             add_pairs(&stand.u, tile + TENSOR_TILE, pair, dvalue_up, dvalue_sum);
         }
         if (HAS_FIRST) {
