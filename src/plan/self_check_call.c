@@ -163,7 +163,7 @@ static void choose_pages(struct check_call *check, int64_t keys)
 #define TAIL 256
 
 /* In which a gradient that may be the sum over an axis is: over sequences, heads, rows, columns. */
-static const enum check_turn turn_that_sums[4] = { CHECK_TALL, CHECK_TALL, CHECK_TILES, CHECK_LONG };
+static const enum check_turn turn_that_sums[4] = { CHECK_FEW, CHECK_FEW, CHECK_TALL, CHECK_LONG };
 
 /* Each tensor has strides of its own: of every other one the heads lie within the rows, rows are apart by another
  * number of elements for each. In some turns everything begins at odd places, and elements that may be apart are; in
