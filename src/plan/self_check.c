@@ -107,7 +107,7 @@ static clattn_status run(const struct clattn_plan *plan, struct any_problem *pro
     return CLATTN_OK;
 }
 
-static clattn_status judge_turn(const struct clattn_plan *plan, enum check_turn turn, struct text *bad)
+static clattn_status judge_attention(const struct clattn_plan *plan, enum check_turn turn, struct text *bad)
 {
     struct check_call *check = calloc(1, sizeof(*check));
     if (!check) {
@@ -146,7 +146,7 @@ static clattn_status judge_gradients(const struct clattn_plan *plan, enum check_
 static clattn_status judge(const struct clattn_plan *plan, struct text *bad)
 {
     clattn_status (*const judge_of)(const struct clattn_plan *, enum check_turn, struct text *) =
-        has_gradients(plan) ? judge_gradients : judge_turn;
+        has_gradients(plan) ? judge_gradients : judge_attention;
     struct error_record before;
     clattn_status status = CLATTN_OK;
     error_save(&before); /* a wrong answer is no failure of the call */

@@ -47,8 +47,8 @@ struct check_gradients {
     struct backward_problem problem;
     struct call call;
     clattn_host_gradients tensors;
-    void *memory[BACKWARD_TENSOR_COUNT]; /* those that the forward has are its own; */
-    void *before[BACKWARD_TENSOR_COUNT]; /* what a gradient was added to, of those that are */
+    void *memory[BACKWARD_TENSOR_COUNT]; /* of what the forward does not have */
+    void *before[BACKWARD_TENSOR_COUNT]; /* likewise: what a gradient is added to */
     int64_t elements[BACKWARD_TENSOR_COUNT];
 };
 

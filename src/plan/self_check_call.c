@@ -171,7 +171,8 @@ static const enum check_turn turn_that_sums[4] = { CHECK_FEW, CHECK_FEW, CHECK_T
 static void choose_strides(const struct check_call *check, const struct operands *operands, int id, int first,
                            const int64_t n[4], clattn_host_tensor *tensor)
 {
-    const struct tensor_row *row = &operands->operation->rows[id];
+    const int is_forward = operands->operation == &operation_forward; /* pages lie alike in all buffers of a pool */
+    const struct tensor_row *row = &operands->operation->rows[is_forward ? first : id];
     const int is_odd = check->turn == CHECK_FEW || (check->turn == CHECK_TALL && first != TENSOR_VALUE);
     const int64_t of_block = operand_columns(operands, id);
     const int may_step = row->strides == 4 && (!row->columns || (check->problem.p.strided_columns && of_block == 1));

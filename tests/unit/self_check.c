@@ -363,7 +363,31 @@ START_TEST(test_rings_have_a_row_for_each_key)
 }
 END_TEST
 
+/* Kernels know strides of a pool's first buffer only; columns may be apart, where the problem says so. */
+START_TEST(test_buffers_of_a_pool_lie_alike)
+{
+    struct problem problem;
+    make_problem(&problem, 0, lengths[1], 1);
+    clattn_problem p = problem.p;
+    p.features |= CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS;
+    p.page_size = 16;
+    p.pages = 20;
+    p.pool_pages = 10;
+    p.strided_columns = 1;
+    ck_assert_msg(problem_init(&problem, &p) == CLATTN_OK, "%s", clattn_last_error());
+    for (enum check_turn turn = CHECK_TILES; turn < CHECK_NONE; ++turn) {
+        struct check_call check;
+        if (check_has_turn(&problem, turn)) {
+            begin(&problem, turn, &check);
+            const struct tensor_place *of = check.call.operands.tensor;
+            ck_assert_mem_eq(of[TENSOR_KEY].stride, of[TENSOR_KEY_POOL_1].stride, sizeof(of->stride));
+            check_call_free(&check);
+        }
+    }
+}
+END_TEST
+
 SUITE("self_check", test_some_rows_do_not_see_what_is_not_finite, test_most_outputs_are_finite,
       test_ranges_show_what_is_wrong_with_their_bounds, test_splits_are_left_out_behind_pinned_keys,
       test_pinned_keys_reach_beyond_a_tile, test_some_rows_drop_all_keys, test_what_nobody_sees_is_no_number,
-      test_rings_have_a_row_for_each_key)
+      test_rings_have_a_row_for_each_key, test_buffers_of_a_pool_lie_alike)
