@@ -184,10 +184,10 @@ def pairs_of(source, build, mutants, everywhere):
     pairs, kernels = [], kernels_of_strategies(source, build)
     for mutant in mutants:
         kind, own = mutant.judge.split()
-        others = strategies_with(source, kernels, Path(mutant.file).name) if everywhere else []
         if kind.startswith("gradient"):
             pairs.append((mutant, own))
         elif kind in KINDS:
+            others = strategies_with(source, kernels, Path(mutant.file).name) if everywhere else []
             pairs += [(mutant, s) for s in dict.fromkeys([own, *others]) if s in kernels]
     return sorted(pairs, key=lambda pair: pair[1])
 

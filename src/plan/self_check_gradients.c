@@ -21,6 +21,13 @@ struct index {
     int64_t b, h, i, c;
 };
 
+/* Of an element of a tensor of this shape, by its number. */
+static struct index index_of(const int64_t n[4], int64_t element)
+{
+    const int64_t row = element / n[3];
+    return (struct index){ row / n[2] / n[1], row / n[2] % n[1], row % n[2], element % n[3] };
+}
+
 /* One element of dout in the last head of the last sequence: whatever its row sees has no gradients that are numbers,
  * all else has. That leaves something to tell where rows see a few keys, or there are other heads. */
 static int is_lost(const struct check_call *check, const int64_t n[4], const struct index *at)
@@ -50,9 +57,11 @@ static void fill(const struct check_call *check, const struct operands *operands
     const clattn_type type = operands->element[operand_row(operands, id)->element];
     int64_t n[4];
     operand_shape(operands, id, n);
-    for (int64_t element = 0; element < n[0] * n[1] * n[2] * n[3] && operand_is_read(operands, id); ++element) {
-        const int64_t row = element / n[3];
-        const struct index at = { row / n[2] / n[1], row / n[2] % n[1], row % n[2], element % n[3] };
+    if (!operand_is_read(operands, id)) {
+        return;
+    }
+    for (int64_t element = 0; element < n[0] * n[1] * n[2] * n[3]; ++element) {
+        const struct index at = index_of(n, element);
         const int64_t place = tensor->offset + at.b * tensor->stride[0] + at.h * tensor->stride[1] +
                               at.i * tensor->stride[2] + at.c * tensor->stride[3];
         type_store(type, tensor->data, place, value_of(check, id, n, &at, element));
@@ -138,14 +147,14 @@ static void judge(const struct clattn_plan *plan, const struct check_gradients *
     int64_t n[4];
     operand_stored_shape(operands, id, n);
     for (int64_t element = 0; element < n[0] * n[1] * n[2] * n[3]; ++element) {
-        const int64_t row = element / n[3];
-        const int64_t index[4] = { row / n[2] / n[1], row / n[2] % n[1], row % n[2], element % n[3] };
-        const int64_t at = place_index(sums->place, index[0], index[1], index[2], index[3]);
+        const struct index index = index_of(n, element);
+        const int64_t at = place_index(sums->place, index.b, index.h, index.i, index.c);
         const struct gradient_sum *sum = &sums->sums[at - sums->place->low];
         const double before = check->before[id] ? type_load(type, check->before[id], at) : 0;
         const double got = type_load(type, sums->place->data, at);
         if (gradient_sum_need(sum, type, is_float64, rounding, before, got) > MARGIN * GRADIENT_C) {
-            check_says_wrong(operands, id, index, got, before + (double)sum->sum, bad);
+            const int64_t axes[4] = { index.b, index.h, index.i, index.c };
+            check_says_wrong(operands, id, axes, got, before + (double)sum->sum, bad);
         }
     }
 }

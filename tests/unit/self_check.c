@@ -325,6 +325,22 @@ START_TEST(test_what_nobody_sees_is_no_number)
 }
 END_TEST
 
+typedef void call_expected(const struct check_call *check);
+
+static void expect_of_each_turn(const clattn_problem *p, call_expected *expect)
+{
+    struct problem problem;
+    ck_assert_msg(problem_init(&problem, p) == CLATTN_OK, "%s", clattn_last_error());
+    for (enum check_turn turn = CHECK_TILES; turn < CHECK_TURNS; ++turn) {
+        struct check_call check;
+        if (check_has_turn(&problem, turn)) {
+            begin(&problem, turn, &check);
+            expect(&check);
+            check_call_free(&check);
+        }
+    }
+}
+
 static void expect_memory_of_keys(const struct check_call *check)
 {
     const struct sequence sequence = sequence_of(&check->problem, &check->call, 0);
@@ -350,18 +366,16 @@ START_TEST(test_rings_have_a_row_for_each_key)
         clattn_problem p = problem.p;
         p.ring = rings[n];
         p.causal = 1;
-        ck_assert_msg(problem_init(&problem, &p) == CLATTN_OK, "%s", clattn_last_error());
-        for (enum check_turn turn = CHECK_TILES; turn < CHECK_TURNS; ++turn) {
-            struct check_call check;
-            if (check_has_turn(&problem, turn)) {
-                begin(&problem, turn, &check);
-                expect_memory_of_keys(&check);
-                check_call_free(&check);
-            }
-        }
+        expect_of_each_turn(&p, expect_memory_of_keys);
     }
 }
 END_TEST
+
+static void expect_pools_alike(const struct check_call *check)
+{
+    const struct tensor_place *of = check->call.operands.tensor;
+    ck_assert_mem_eq(of[TENSOR_KEY].stride, of[TENSOR_KEY_POOL_1].stride, sizeof(of->stride));
+}
 
 /* Kernels know strides of a pool's first buffer only; columns may be apart, where the problem says so. */
 START_TEST(test_buffers_of_a_pool_lie_alike)
@@ -374,16 +388,7 @@ START_TEST(test_buffers_of_a_pool_lie_alike)
     p.pages = 20;
     p.pool_pages = 10;
     p.strided_columns = 1;
-    ck_assert_msg(problem_init(&problem, &p) == CLATTN_OK, "%s", clattn_last_error());
-    for (enum check_turn turn = CHECK_TILES; turn < CHECK_NONE; ++turn) {
-        struct check_call check;
-        if (check_has_turn(&problem, turn)) {
-            begin(&problem, turn, &check);
-            const struct tensor_place *of = check.call.operands.tensor;
-            ck_assert_mem_eq(of[TENSOR_KEY].stride, of[TENSOR_KEY_POOL_1].stride, sizeof(of->stride));
-            check_call_free(&check);
-        }
-    }
+    expect_of_each_turn(&p, expect_pools_alike);
 }
 END_TEST
 

@@ -11,11 +11,14 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck source=tests/counts.sh
 . "$srcdir/tests/counts.sh"
 
-# on_units NAME TYPES PROGRAM ARGUMENT...: must_pass, of a test program of fused_mma with the kernels in $kernels.
+# on_units NAME TYPES PROGRAM ARGUMENT...: must_pass, of a test program of fused_mma with the kernels in $kernels;
+# $self_check: as CLATTN_SELF_CHECK.
+self_check=
 on_units() {
     name=$1 types=$2 program=$builddir/tests/$3
     shift 3
-    must_pass "$name" env CLATTN_CL_DIR="$kernels" "$program" --strategy fused_mma --type "$types" "$@"
+    must_pass "$name" env CLATTN_CL_DIR="$kernels" CLATTN_SELF_CHECK="$self_check" \
+        "$program" --strategy fused_mma --type "$types" "$@"
 }
 
 kernels=$work/cl
@@ -39,9 +42,11 @@ for unit in $units; do
     esac
     on_units "$unit" "$types" random_calls --seed "${CLATTN_TEST_SEED:-1}" \
         --count "${CLATTN_TEST_UNIT_COUNT:-$((6 * programs))}" --same 6 --work 60000
+    self_check=always
     [ "$types" = float32 ] ||
-        CLATTN_SELF_CHECK=always on_units "$unit, gradients" "$types" gradients/random_gradients \
-            --seed "${CLATTN_TEST_SEED:-1}" --count 6 --work 60000
+        on_units "$unit, gradients" "$types" gradients/random_gradients --seed "${CLATTN_TEST_SEED:-1}" --count 6 \
+            --work 60000
+    self_check=
 done
 kernels=$srcdir/cl
 must_pass "exact gradients" "$builddir/tests/gradients/exact_gradients" --strategy fused_mma
