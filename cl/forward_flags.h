@@ -32,14 +32,34 @@ enum clattn_flag {
     CLATTN_FLAGS_OF_ALL = 0 CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_TENSORS_OF_ALL(CLATTN_ASKED_BY),
 #undef FEATURE
 
-    /* Anything that can hide a key from a row. */
-#define HIDES(flag) | flag
-#define SHOWS(flag)
-#define FEATURE(name, effect) effect(CLATTN_FLAG_##name)
-    CLATTN_FLAGS_HIDING = 0 CLATTN_ALL_ASKED
+    /* By effect on a pair of row and key, the words of forward_tensors.h. */
+#define NOTHING 0
+#define BOUNDS 1
+#define HIDES 2
+#define ADDS 4
+#define CHANGES 8
+#define OF_EFFECT(flag, effect, wanted) | (((effect) & (wanted)) != 0 ? flag : 0)
+#define FEATURE(name, effect) OF_EFFECT(CLATTN_FLAG_##name, effect, BOUNDS | HIDES)
+    CLATTN_FLAGS_HIDING = 0 CLATTN_ALL_ASKED,
 #undef FEATURE
+#define FEATURE(name, effect) OF_EFFECT(CLATTN_FLAG_##name, effect, HIDES)
+    CLATTN_FLAGS_HIDING_PAIRS = 0 CLATTN_ALL_ASKED,
+#undef FEATURE
+#define FEATURE(name, effect) OF_EFFECT(CLATTN_FLAG_##name, effect, ADDS)
+    CLATTN_FLAGS_ADDING = 0 CLATTN_ALL_ASKED,
+#undef FEATURE
+#define FEATURE(name, effect) OF_EFFECT(CLATTN_FLAG_##name, effect, CHANGES)
+    CLATTN_FLAGS_CHANGING = 0 CLATTN_ALL_ASKED,
+#undef FEATURE
+#undef OF_EFFECT
+#undef NOTHING
+#undef BOUNDS
 #undef HIDES
-#undef SHOWS
+#undef ADDS
+#undef CHANGES
+
+    /* What makes a logit of a scaled score. */
+    CLATTN_FLAGS_FINISHING = CLATTN_FLAGS_ADDING | CLATTN_FLAGS_CHANGING
 };
 
 #undef ALWAYS

@@ -14,7 +14,11 @@
  *           HEAD that of the head; DENSE none, element after element
  * asked for by  when a problem has the tensor, and it must be given, else it must not: ALWAYS; FEATURE(X, effect), by
  * CLATTN_WITH_X; FIELD(X, effect, condition on the problem p); kernels see both as HAS(X). SILENT_FIELD(condition) has
- * no such name. effect: HIDES, where a key may be hidden from a row by it (a bias can: -inf), else SHOWS */
+ * no such name
+ * effect    what the feature does to a pair of row and key; every list of features that kernels and plans ask for
+ *           (CLATTN_FLAGS_*, forward_flags.h) is made of these words: BOUNDS hides the keys outside of runs, which
+ *           are found without a look at each pair; HIDES hides a pair by an element of a tensor; ADDS to a score (a
+ *           bias also hides: -inf); CHANGES a score into another; NOTHING */
 #ifndef CLATTN_FORWARD_TENSORS_H
 #define CLATTN_FORWARD_TENSORS_H
 
@@ -25,29 +29,29 @@
     T(KEY, key, (FIRST_POOL, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, IN, COLUMNS, ALWAYS)                                 \
     T(VALUE, value, (FIRST_POOL, KV_HEADS, KEY_ROWS, HEAD_DIM_V), VALUE, IN, COLUMNS, ALWAYS)                         \
     T(OUT, out, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM_V), OUT, OUT, COLUMNS, ALWAYS)                              \
-    T(LSE, lse, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), FLOAT, OUT, ROWS, FEATURE(LSE, SHOWS))                         \
+    T(LSE, lse, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), FLOAT, OUT, ROWS, FEATURE(LSE, NOTHING))                       \
     T(MASK, mask, (BATCH, QUERY_HEADS, QUERY_LEN, MASK_KEYS), BYTE, IN, STRIDED, FEATURE(MASK, HIDES))                \
     T(BIAS, bias, (BATCH, QUERY_HEADS, QUERY_LEN, BIAS_KEYS), BIAS, IN, STRIDED,                                      \
-      FIELD(BIAS, HIDES, p->bias_type != CLATTN_TYPE_NONE))                                                           \
+      FIELD(BIAS, HIDES | ADDS, p->bias_type != CLATTN_TYPE_NONE))                                                    \
     T(WEIGHTS, weights, (BATCH, QUERY_HEADS, QUERY_LEN, KEY_LEN), WEIGHTS, OUT, STRIDED,                              \
       SILENT_FIELD(p->weights != CLATTN_WEIGHTS_NONE))                                                                \
-    T(SLOPES, slopes, (BATCH, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEADS, FEATURE(SLOPES, SHOWS))                       \
-    T(SINKS, sinks, (ONE, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEAD, FEATURE(SINKS, SHOWS))                             \
-    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, FEATURE(KEY_LENGTHS, HIDES))                  \
+    T(SLOPES, slopes, (BATCH, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEADS, FEATURE(SLOPES, ADDS))                        \
+    T(SINKS, sinks, (ONE, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEAD, FEATURE(SINKS, NOTHING))                           \
+    T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, FEATURE(KEY_LENGTHS, BOUNDS))                 \
     T(QUERY_OFFSETS, query_offsets, (ONE, ONE, ONE, BATCH), INT, IN, DENSE,                                           \
       SILENT_FIELD(p->alignment == CLATTN_ALIGN_OFFSETS))                                                             \
-    T(CU_QUERY, cu_query, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(VARLEN, HIDES))                             \
+    T(CU_QUERY, cu_query, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(VARLEN, BOUNDS))                            \
     T(CU_KEY, cu_key, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE,                                                         \
       SILENT_FIELD((p->features & (CLATTN_WITH_VARLEN | CLATTN_WITH_PAGES)) == CLATTN_WITH_VARLEN))                   \
-    T(PAGE_TABLE, page_table, (TABLES, ONE, ONE, TABLE_PAGES), INT, IN, STRIDED, FEATURE(PAGES, HIDES))               \
-    T(PAGE_STARTS, page_starts, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(PAGE_STARTS, SHOWS))                  \
-    T(ROW_LOW, row_low, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, ROWS, FEATURE(ROW_RANGES, HIDES))             \
+    T(PAGE_TABLE, page_table, (TABLES, ONE, ONE, TABLE_PAGES), INT, IN, STRIDED, FEATURE(PAGES, BOUNDS))              \
+    T(PAGE_STARTS, page_starts, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(PAGE_STARTS, NOTHING))                \
+    T(ROW_LOW, row_low, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, ROWS, FEATURE(ROW_RANGES, BOUNDS))            \
     T(ROW_HIGH, row_high, (PACKS, QUERY_HEADS, QUERY_ROWS, ONE), INT, IN, ROWS,                                       \
       SILENT_FIELD((p->features & CLATTN_WITH_ROW_RANGES) != 0))                                                      \
     T(KEY_SCALES, key_scales, (KEY_PACKS, KV_HEADS, KEY_SCALE_ROWS, KEY_SCALE_COLUMNS), FLOAT, IN, STRIDED,           \
-      FEATURE(KEY_SCALES, SHOWS))                                                                                     \
+      FEATURE(KEY_SCALES, NOTHING))                                                                                   \
     T(VALUE_SCALES, value_scales, (KEY_PACKS, KV_HEADS, VALUE_SCALE_ROWS, VALUE_SCALE_COLUMNS), FLOAT, IN, STRIDED,   \
-      FEATURE(VALUE_SCALES, SHOWS))
+      FEATURE(VALUE_SCALES, NOTHING))
 
 /* Here a new row begins: a strategy declines its flag until the strategy's `knows` (src/plan/strategy.h) has it. When
  * all have, the row moves up. */
@@ -57,12 +61,12 @@
 
 /* What a problem asks for without a tensor, in the words of the rows' last column: of all, and of some. */
 #define CLATTN_FIELDS_OF_ALL(FIELD)                                                                                   \
-    FIELD(CAUSAL, HIDES, p->causal)                                                                                   \
-    FIELD(WINDOW, HIDES, p->window_left >= 0 || p->window_right >= 0)                                                 \
-    FIELD(SOFTCAP, SHOWS, p->softcap > 0)                                                                             \
-    FIELD(DROPOUT, SHOWS, p->dropout > 0)                                                                             \
-    FIELD(RING, HIDES, forward_ring_turns(p))
-#define CLATTN_FIELDS_OF_SOME(FIELD) FIELD(POOLS, SHOWS, pools_of(p) > 1)
+    FIELD(CAUSAL, BOUNDS, p->causal)                                                                                  \
+    FIELD(WINDOW, BOUNDS, p->window_left >= 0 || p->window_right >= 0)                                                \
+    FIELD(SOFTCAP, CHANGES, p->softcap > 0)                                                                           \
+    FIELD(DROPOUT, NOTHING, p->dropout > 0)                                                                           \
+    FIELD(RING, BOUNDS, forward_ring_turns(p))
+#define CLATTN_FIELDS_OF_SOME(FIELD) FIELD(POOLS, NOTHING, pools_of(p) > 1)
 
 /* The further buffers of a pool, whose strides are those of KEY and VALUE. They are arguments of programs that are
  * built for several (-D POOLS), behind the others.

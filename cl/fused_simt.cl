@@ -20,7 +20,7 @@
 #include "philox.clh"
 
 /* HAS, not ASKS, though both are known here: with ASKS Intel's compiler spills registers on some GPUs. */
-#define CHANGES_SCORES (HAS(SOFTCAP) || HAS(BIAS) || HAS(SLOPES))
+#define CHANGES_SCORES HAS_ANY(FINISHING)
 
 /* Of a work-item's `seen`: bit r for a row that may see a key; bit KEPT + r for one that a weight was kept of. */
 #define KEPT (ASKS(DROPOUT) ? 16 : 0)
@@ -115,7 +115,7 @@ INLINE void finish_tile(const clattn_params *p, const attention_buffers *in, con
     FOR_ROWS FOR_KEYS score[r][n] *= PARAM_REAL(p, scale);
     if (CHANGES_SCORES) {
         change_scores(p, in, at, from, weights, kept, score, seen);
-    } else if (HAS(MASK) || !all_see_tile(p, &at->rows, from)) {
+    } else if (HAS_ANY(HIDING_PAIRS) || !all_see_tile(p, &at->rows, from)) {
         const score_bits visible = visible_keys(p, in, at, from);
         FOR_ROWS FOR_KEYS {
             score[r][n] = BIT(visible, r, n) ? score[r][n] : HIDDEN_LOGIT;
@@ -323,7 +323,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         }
         drop_scores(&next);
         finish_tile(p, &in, &at, from, weights_tile, kept, score, &seen);
-        if (COMBINES_MAXIMA & (ASKS(SOFTCAP) | ASKS(BIAS) | ASKS(SLOPES))) { /* a constant */
+        if (COMBINES_MAXIMA & ASKS_ANY(FINISHING)) { /* a constant */
             barrier(CLK_LOCAL_MEM_FENCE); /* scores of others waited there */
         }
         write_maxima(COMBINES_MAXIMA ? weights_tile : maxima, &at, score);

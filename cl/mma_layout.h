@@ -3,6 +3,8 @@
 #ifndef CLATTN_MMA_LAYOUT_H
 #define CLATTN_MMA_LAYOUT_H
 
+#include "forward_flags.h"
+
 /* Pads a row, and spreads rows over the banks. */
 #define MMA_PADDING_BYTES 16
 
@@ -14,7 +16,8 @@
 /* `rows` rows of `row` elements, each padded by `padding` elements. */
 #define MMA_TILE(rows, row, padding) ((rows) * ((row) + (padding)))
 
-/* Scores, in float32, that wait in local memory to be changed. */
+/* Whether scores wait in local memory, in float32, to be changed. */
+#define MMA_PARKS(flags) (((flags) & CLATTN_FLAGS_CHANGING) != 0)
 #define MMA_PARKED(rows, keys, element_bytes) ((rows) * (keys) * 4 / (element_bytes))
 
 /* Keys (or parked scores), then values, then queries, unless these are kept in registers: then they only pass through,

@@ -16,9 +16,6 @@
 /* As LAUNCH_WORK_PER_UNIT of fused_simt, on units that are several times as fast. */
 #define MATRIX_LAUNCH_WORK_PER_UNIT 2e10
 
-/* Scores that these change wait in local memory. */
-#define MATRIX_FLAGS_PARKING (CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP)
-
 struct matrix_unit {
     int matrix;                              /* -D MATRIX */
     enum rung_id float16, bfloat16, float32; /* RUNG_COUNT: it has no such type */

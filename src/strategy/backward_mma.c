@@ -45,7 +45,7 @@ static struct row_tile tile_of(const struct matrix_unit *unit, const struct tile
     const int sums = 2 * tile->rows * (columns + 4);
     const int elements = MMA_LARGER(MMA_LARGER(walked, owned), sums);
     struct row_tile of = { *tile, columns, columns, (size_t)(2 * elements) + (size_t)(16 * tile->keys) + 64 };
-    if (problem->flags & MATRIX_FLAGS_PARKING) {
+    if (problem->flags & CLATTN_FLAGS_FINISHING) {
         of.local_bytes += sizeof(float) * (size_t)(tile->rows * tile->keys);
     }
     if (matrix_unit_is_emulated(unit)) {

@@ -18,8 +18,8 @@
  * where its first row does, and how many others there are must not decide that. */
 #define MANY_BLOCKS_PER_UNIT 3
 #define NOT_IN_MANY                                                                                                    \
-    (CLATTN_FLAG_WINDOW | CLATTN_FLAG_ROW_RANGES | CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES |          \
-     CLATTN_FLAG_SOFTCAP | CLATTN_FLAG_DROPOUT | CLATTN_FLAG_PAGES)
+    (CLATTN_FLAG_WINDOW | CLATTN_FLAG_ROW_RANGES | CLATTN_FLAGS_HIDING_PAIRS | CLATTN_FLAGS_FINISHING |                \
+     CLATTN_FLAG_DROPOUT | CLATTN_FLAG_PAGES)
 
 struct shape {
     const struct matrix_unit *unit;
@@ -43,7 +43,7 @@ static struct shape shape_of(const struct matrix_unit *unit, const struct tile *
     shape.of.columns = matrix_columns(problem->p.head_dim_v, tile->group_columns);
     const int element_bytes = (int)clattn_type_size(problem->p.type), padding = MMA_PADDING_BYTES / element_bytes;
     const int depth = shape.of.depth, columns = shape.of.columns;
-    const int parked = problem->flags & MATRIX_FLAGS_PARKING ? MMA_PARKED(tile->rows, tile->keys, element_bytes) : 0;
+    const int parked = MMA_PARKS(problem->flags) ? MMA_PARKED(tile->rows, tile->keys, element_bytes) : 0;
     const int keys = MMA_LARGER(MMA_TILE(tile->keys, depth, padding), parked);
     /* Of the layouts that values may have, the largest. */
     const int values = MMA_LARGER(MMA_TILE(tile->keys, columns, padding), MMA_TILE(columns, tile->keys, padding));

@@ -95,9 +95,8 @@ static double cost_ms(const clattn_context *context, const struct any_problem *a
 static void vendor_options(const struct device *device, const struct problem *problem, const struct simt_shape *shape,
                            struct text *options)
 {
-    const uint32_t wants_large = CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP | CLATTN_FLAG_DROPOUT |
-                                 CLATTN_FLAG_POOLS;
-    const int is_wide = problem->p.head_dim_v > 64, is_masked = problem->flags & CLATTN_FLAG_MASK && is_wide;
+    const uint32_t wants_large = CLATTN_FLAGS_FINISHING | CLATTN_FLAG_DROPOUT | CLATTN_FLAG_POOLS;
+    const int is_wide = problem->p.head_dim_v > 64, is_masked = problem->flags & CLATTN_FLAGS_HIDING_PAIRS && is_wide;
     const int is_double = problem->p.type == CLATTN_FLOAT64, is_small = shape->of.tile.work_items < 256;
     if (device->device_class != DEVICE_GPU) {
         return;

@@ -96,8 +96,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
 static int needs_scale_mask(const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
-    return (problem->flags & (CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS | CLATTN_FLAG_SLOPES | CLATTN_FLAG_SOFTCAP |
-                              CLATTN_FLAG_ROW_RANGES)) != 0 ||
+    return (problem->flags & (CLATTN_FLAGS_HIDING_PAIRS | CLATTN_FLAGS_FINISHING | CLATTN_FLAG_ROW_RANGES)) != 0 ||
            (problem->flags & CLATTN_FLAG_WINDOW && p->always_visible_keys > 0) ||
            (p->weights != CLATTN_WEIGHTS_NONE && p->weights != CLATTN_WEIGHTS_SOFTMAX);
 }

@@ -21,7 +21,7 @@ static void prepare_softmax_row(const struct row *row, void *context)
 void prepare_softmax(struct kernel_run *run, struct random *random)
 {
     const struct problem *problem = &run->test->checked;
-    const int by_bounds = !(problem->flags & (CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS)) &&
+    const int by_bounds = !(problem->flags & CLATTN_FLAGS_HIDING_PAIRS) &&
                           !(problem->flags & CLATTN_FLAG_WINDOW && problem->p.always_visible_keys > 0);
     struct preparing preparing = { run, random };
     run->chunk.has_logits = !by_bounds || random_chance(random, 0.5);
