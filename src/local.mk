@@ -17,9 +17,12 @@ libclattn_core_la_SOURCES = \
 	src/api/host_enqueue.c \
 	src/api/new_context.c \
 	src/api/new_context.h \
+	src/base/ascii.h \
 	src/base/checked_math.h \
 	src/base/clock.c \
 	src/base/clock.h \
+	src/base/decimal.c \
+	src/base/decimal.h \
 	src/base/error.c \
 	src/base/error.h \
 	src/base/growth.c \

@@ -47,6 +47,7 @@ test_programs = \
 	tests/api/kernel_times \
 	tests/api/layers \
 	tests/api/codes \
+	tests/api/locales \
 	tests/api/merging \
 	tests/api/operations \
 	tests/api/range \

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/new_context.h"
+#include "base/decimal.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "device/device_list.h"
@@ -94,7 +95,7 @@ static void describe_rung(struct text *text, const struct rung *rung, int number
     if (refused) {
         text_append(text, "%s", refused);
     } else if (gain > 0) {
-        text_append(text, ", by %.1f times", gain);
+        text_append(text, ", by %s times", DECIMAL_FIXED(1, gain));
     }
     text_append(text, "\n");
 }
@@ -106,10 +107,10 @@ static void describe_one(struct text *text, const struct device_listed *item, co
     text_append(text, "     %s on %s, %s, driver %s\n", device_class_name(d->device_class), d->platform_name,
                 d->version, d->driver);
     text_append(text,
-                "     %u compute units, %.1f GiB memory, %" PRIu64 " KiB local memory, work-groups up "
+                "     %u compute units, %s GiB memory, %" PRIu64 " KiB local memory, work-groups up "
                 "to %zu\n",
-                d->compute_units, (double)d->global_bytes / 1073741824.0, (uint64_t)(d->local_bytes / 1024),
-                d->work_group_limit);
+                d->compute_units, DECIMAL_FIXED(1, (double)d->global_bytes / 1073741824.0),
+                (uint64_t)(d->local_bytes / 1024), d->work_group_limit);
     text_append(text, "     float16 and bfloat16 storage: yes, float64: %s, compiler: %s\n", yes_no(d->has_fp64),
                 yes_no(d->has_compiler));
     text_append(text, "     self-check: %s\n",

@@ -43,6 +43,10 @@ unsigned device_quirks(const struct device *device);
 /* The index-th row of their table that a device matches, as text for people; NULL behind the last. */
 const char *device_quirk_reason(const struct device *device, size_t index);
 
+/* Why a platform of this name may have no device, and what to do: the end of a sentence; "" where nothing is known. */
+#define DEVICE_EMPTY_REASON_BYTES 1024
+const char *device_empty_reason(const char *platform, char reason[DEVICE_EMPTY_REASON_BYTES]);
+
 /* Whether the tests run on this very version of its driver: PoCL's and Intel's CPU runtime's, some of them. */
 int device_is_tested(const struct device *device);
 

@@ -1,11 +1,11 @@
 /* Lists platforms and devices, and finds the one that a name means. */
 #include "device/device_list.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "device/environment.h"
 
@@ -39,13 +39,22 @@ static clattn_status add_broken(struct device_listing *listing, cl_platform_id p
     return CLATTN_OK;
 }
 
+/* A platform without a device hides nothing, but is what an error about missing devices has to name. */
+static clattn_status add_empty(struct device_listing *listing, cl_platform_id platform, unsigned index)
+{
+    char name[256] = "", reason[DEVICE_EMPTY_REASON_BYTES];
+    clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof(name) - 1, name, NULL);
+    const clattn_status status = error_set(CLATTN_NO_DEVICE, "it lists no device%s", device_empty_reason(name, reason));
+    return add_broken(listing, platform, index, NULL, 0, status);
+}
+
 static clattn_status list_platform(cl_platform_id platform, unsigned index, struct device_listing *listing)
 {
     cl_device_id ids[DEVICES_MAX];
     cl_uint count = 0;
     cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, ids, &count);
-    if (code == CL_DEVICE_NOT_FOUND) {
-        return CLATTN_OK;
+    if (code == CL_DEVICE_NOT_FOUND || (code == CL_SUCCESS && count == 0)) {
+        return add_empty(listing, platform, index);
     }
     if (code != CL_SUCCESS) {
         const clattn_status status = error_opencl(code, "clGetDeviceIDs", "on platform %u", index);
@@ -115,7 +124,7 @@ static int contains_folded(const char *text, const char *part)
     size_t length = strlen(part);
     for (; *text; ++text) {
         size_t i = 0;
-        while (i < length && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i])) {
+        while (i < length && text[i] && ascii_lower(text[i]) == ascii_lower(part[i])) {
             ++i;
         }
         if (i == length) {
@@ -134,7 +143,7 @@ static int equal_folded(const char *a, const char *b)
 static int parse_numbers(const char *wanted, unsigned *platform, unsigned *number)
 {
     int end = 0;
-    if (!isdigit((unsigned char)wanted[0])) {
+    if (!ascii_is_digit(wanted[0])) {
         return 0;
     }
     return sscanf(wanted, "%5u:%5u%n", platform, number, &end) == 2 && wanted[end] == 0;
@@ -248,10 +257,25 @@ static void append_there_is(const struct device_listing *listing, struct text *t
     }
 }
 
+/* Nothing is there but what is broken, and no name says which. */
+static clattn_status all_broken(const struct device_listing *listing)
+{
+    struct text text = TEXT_INIT;
+    append_there_is(listing, &text);
+    const clattn_status status = error_set(listing->broken[0].status, "no OpenCL device can be used. There is: %s",
+                                           text.data ? text.data : "(out of memory)");
+    text_free(&text);
+    return status;
+}
+
 /* `asked_by`: what the name is from. */
 static clattn_status no_match(const struct device_listing *listing, const char *asked_by, const char *wanted)
 {
     const struct device_broken *broken = device_broken_wanted(listing, wanted);
+    enum device_class device_class;
+    if (broken && listing->broken_count > 1 && (!wanted || parse_class(wanted, &device_class))) {
+        return all_broken(listing);
+    }
     if (broken) {
         return broken_failure(broken);
     }

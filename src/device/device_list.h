@@ -1,5 +1,5 @@
 /* Which devices there are, and which one a name means. Nothing else lists platforms. A platform
- * or a device whose driver is broken is listed as such and hides no other. */
+ * or a device whose driver is broken, and a platform without devices, is listed as such and hides no other. */
 #ifndef CLATTN_SRC_DEVICE_LIST_H
 #define CLATTN_SRC_DEVICE_LIST_H
 
@@ -14,7 +14,7 @@ struct device_listed {
 
 struct device_broken {
     unsigned platform, number;
-    int is_platform;                    /* its devices cannot be listed, so there is no number */
+    int is_platform;                    /* it cannot list its devices, or has none, so there is no number */
     char name[256], platform_name[256]; /* "" where the driver says no more */
     clattn_status status;               /* what its driver failed with */
     struct error_record failure;

@@ -1,8 +1,11 @@
 /* What single runtimes need, in one table: each row with the runtime, the versions, and why. Called when a device
  * is read; tests/unit/device_quirks tests the matching. */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "device/device.h"
+#include "device/environment.h"
 
 #define POCL "Portable Computing Language"
 #define POCL_ASSEMBLY                                                                                                  \
@@ -22,6 +25,9 @@ static const struct quirk_row {
     { POCL, "", "4.", QUIRK_ASSEMBLY_NEEDS_ALLOCAS, POCL_ASSEMBLY },
     { POCL, "", "5.", QUIRK_ASSEMBLY_NEEDS_ALLOCAS, POCL_ASSEMBLY },
     { POCL, "", "6.", QUIRK_ASSEMBLY_NEEDS_ALLOCAS, POCL_ASSEMBLY },
+    { "Intel(R) FPGA Emulation Platform for OpenCL(TM)", "", "", 0,
+      "this emulator (2025.0) ends the process at conversions to float16, or loses barriers, on a CPU that it does not "
+      "know: CL_CONFIG_CPU_TARGET_ARCH=core-avx2 (or skx) tells it one that it does" },
     { "rusticl", "llvmpipe", "", QUIRK_NO_LARGE_VECTORS,
       "llvmpipe (Mesa 25.0) calls itself a CPU, and compiles a kernel with arrays of wide vectors for half a "
       "minute and more" },
@@ -66,19 +72,32 @@ static const struct {
     { "Intel(R) OpenCL", "2026.22" },
 };
 
-static int is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 int device_is_tested(const struct device *device)
 {
     for (size_t i = 0; i < sizeof(tested) / sizeof(tested[0]); ++i) {
         const size_t length = strlen(tested[i].driver);
         if (device->device_class == DEVICE_CPU && strcmp(device->platform_name, tested[i].platform) == 0 &&
-            strncmp(device->driver, tested[i].driver, length) == 0 && !is_digit(device->driver[length])) {
+            strncmp(device->driver, tested[i].driver, length) == 0 && !ascii_is_digit(device->driver[length])) {
             return 1;
         }
     }
     return 0;
+}
+
+static const char *value_or_none(const char *value)
+{
+    return value ? value : "(not set)";
+}
+
+const char *device_empty_reason(const char *platform, char reason[DEVICE_EMPTY_REASON_BYTES])
+{
+    reason[0] = 0;
+    if (strcmp(platform, POCL) == 0) {
+        snprintf(reason, DEVICE_EMPTY_REASON_BYTES,
+                 ": PoCL has none where it cannot write its cache of compiled programs. POCL_CACHE_DIR is %.200s, "
+                 "XDG_CACHE_HOME %.200s, HOME %.200s: set POCL_CACHE_DIR to a folder that you can write to",
+                 value_or_none(environment_pocl_cache_dir()), value_or_none(environment_user_cache_dir()),
+                 value_or_none(environment_home_dir()));
+    }
+    return reason;
 }

@@ -90,6 +90,11 @@ const char *environment_clblast_flags(void)
     return getenv("CLBLAST_BUILD_OPTIONS");
 }
 
+const char *environment_pocl_cache_dir(void)
+{
+    return getenv("POCL_CACHE_DIR");
+}
+
 const char *environment_intel_target(void)
 {
     return getenv("CL_CONFIG_CPU_TARGET_ARCH");

@@ -7,6 +7,7 @@ const char *environment_device(void);         /* CLATTN_DEVICE */
 const char *environment_kernel_dir(void);     /* CLATTN_CL_DIR; NULL also in set-user-id programs */
 const char *environment_clblast_flags(void);  /* CLBLAST_BUILD_OPTIONS, which CLBlast itself reads */
 const char *environment_intel_target(void);   /* CL_CONFIG_CPU_TARGET_ARCH, which Intel's runtimes themselves read */
+const char *environment_pocl_cache_dir(void); /* POCL_CACHE_DIR, which PoCL itself reads */
 const char *environment_cache(void);          /* CLATTN_CACHE */
 const char *environment_cache_dir(void);      /* CLATTN_CACHE_DIR */
 const char *environment_binary_dir(void);     /* CLATTN_BINARY_DIR; NULL also in set-user-id programs */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/checked_math.h"
 #include "base/stored_types.h"
 #include "base/text.h"
@@ -95,7 +96,7 @@ void forward_flags_describe(uint32_t flags, struct text *text)
         if (left & flag_names[i].flag) {
             text_append(text, "%s", left == flags ? "" : ", ");
             for (const char *c = flag_names[i].name; *c; ++c) {
-                text_append(text, "%c", *c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : ' ');
+                text_append(text, "%c", *c >= 'A' && *c <= 'Z' ? ascii_lower(*c) : ' ');
             }
             left &= ~flag_names[i].flag;
         }

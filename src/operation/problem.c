@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "base/growth.h"
 #include "base/stored_types.h"
@@ -22,10 +23,11 @@ GROWTH(clattn_problem, "problem", head_dim, pool_pages, CLATTN_PROBLEM_INIT);
 clattn_status problem_check_scale(int has_scale, double scale)
 {
     if (!has_scale && scale != 0) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: would be ignored while has_scale is 0; set it", scale);
+        return error_set(CLATTN_INVALID_ARGUMENT, "scale %s: would be ignored while has_scale is 0; set it",
+                         DECIMAL(scale));
     }
     if (!isfinite(scale) || fabs(scale) > (double)FLT_MAX) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "scale %g: must be finite and fit float32", scale);
+        return error_set(CLATTN_INVALID_ARGUMENT, "scale %s: must be finite and fit float32", DECIMAL(scale));
     }
     return CLATTN_OK;
 }
@@ -253,11 +255,11 @@ static clattn_status check_numbers(const clattn_problem *p)
 {
     if (!isfinite(p->softcap) || p->softcap < 0 || (p->softcap > 0 && !((float)p->softcap > 0)) ||
         p->softcap > (double)FLT_MAX) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "softcap %g: must be 0 (none) or a positive finite float32",
-                         p->softcap);
+        return error_set(CLATTN_INVALID_ARGUMENT, "softcap %s: must be 0 (none) or a positive finite float32",
+                         DECIMAL(p->softcap));
     }
     if (!(p->dropout >= 0 && p->dropout < 1)) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "dropout %g: must be >= 0 and < 1", p->dropout);
+        return error_set(CLATTN_INVALID_ARGUMENT, "dropout %s: must be >= 0 and < 1", DECIMAL(p->dropout));
     }
     return CLATTN_OK;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/decimal.h"
 #include "plan/strategy.h"
 
 int estimates_begin(struct estimates *estimates)
@@ -23,7 +24,11 @@ struct estimate *estimates_add(struct estimates *estimates, const struct strateg
 static const char *time_text(double ms, char *text, size_t size)
 {
     const double seconds = ms / 1000;
-    snprintf(text, size, ms < 999.5 ? "%.3g ms" : seconds < 999.5 ? "%.3g s" : "%.0f s", ms < 999.5 ? ms : seconds);
+    snprintf(text, size, "%s %s",
+             ms < 999.5        ? DECIMAL_SHORT(3, ms)
+             : seconds < 999.5 ? DECIMAL_SHORT(3, seconds)
+                               : DECIMAL_FIXED(0, seconds),
+             ms < 999.5 ? "ms" : "s");
     return text;
 }
 

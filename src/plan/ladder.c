@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "program/launch.h"
 #include "program/program_uses.h"
 
@@ -214,8 +215,8 @@ static clattn_status judge(struct probe *probe, struct verdict *verdict)
     } else if (status == CLATTN_OK && r->speed_kernel) {
         status = measure(probe, &verdict->gain);
         snprintf(verdict->reason, sizeof(verdict->reason),
-                 "it is %.2f times as fast as multiply-adds here, and worth its conversions from %.1f on",
-                 verdict->gain, r->gain_least);
+                 "it is %s times as fast as multiply-adds here, and worth its conversions from %s on",
+                 DECIMAL_FIXED(2, verdict->gain), DECIMAL_FIXED(1, r->gain_least));
     }
     const int is_slow = r->speed_kernel && verdict->gain < r->gain_least && !probe->context->ladder->ignores_speed;
     verdict->has_it = status == CLATTN_OK && !wrong && !is_slow;

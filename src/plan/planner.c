@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/decimal.h"
 #include "base/error.h"
 #include "operation/forward.h"
 #include "operation/problem.h"
@@ -188,9 +189,9 @@ static void explain_begin(struct text *text, const struct clattn_plan *plan, con
     text_append(text, "strategy: %s (%s)\n", plan->strategy->name, plan->strategy->summary);
     if (fact) {
         text_append(text,
-                    "  strategy from: wisdom, measured %.2f times as fast as the one that is expected to be the "
+                    "  strategy from: wisdom, measured %s times as fast as the one that is expected to be the "
                     "fastest; bits may differ from that one's\n",
-                    (double)fact->table_ns / (double)fact->tuned_ns);
+                    DECIMAL_FIXED(2, (double)fact->table_ns / (double)fact->tuned_ns));
     }
 }
 

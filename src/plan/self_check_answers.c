@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "base/stored_types.h"
 #include "plan/self_check.h"
@@ -50,8 +51,9 @@ void check_says_wrong(const struct operands *operands, int id, const int64_t at[
     if (bad->length == 0) {
         text_append(bad,
                     "a known answer came out wrong: %s[%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
-                    "] is %.9g, should be %.9g",
-                    operand_name(operands, id), at[0], at[1], at[2], at[3], got, want);
+                    "] is %s, should be %s",
+                    operand_name(operands, id), at[0], at[1], at[2], at[3], DECIMAL_SHORT(9, got),
+                    DECIMAL_SHORT(9, want));
     }
 }
 

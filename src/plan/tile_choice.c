@@ -1,6 +1,8 @@
 /* From wisdom or the tuning table to a plan's tile. */
 #include "plan/tile_choice.h"
 
+#include "base/decimal.h"
+
 struct wisdom_tile tile_choose(struct clattn_plan *plan, struct text *explain)
 {
     const struct strategy *strategy = plan->strategy;
@@ -18,7 +20,7 @@ struct wisdom_tile tile_choose(struct clattn_plan *plan, struct text *explain)
         return tunable.table;
     }
     plan->took_wisdom = 1;
-    text_append(explain, "  tile from: wisdom, measured %.2f times as fast as the tuning table's\n",
-                (double)fact->table_ns / (double)fact->tuned_ns);
+    text_append(explain, "  tile from: wisdom, measured %s times as fast as the tuning table's\n",
+                DECIMAL_FIXED(2, (double)fact->table_ns / (double)fact->tuned_ns));
     return fact->tile;
 }

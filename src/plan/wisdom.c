@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/stored_types.h"
 #include "operation/problem.h"
 
@@ -188,7 +189,7 @@ static int take_number(struct rest *rest, const struct number *number, int64_t *
 {
     int64_t value = 0;
     size_t digits = 0;
-    for (; digits < rest->bytes && rest->at[digits] >= '0' && rest->at[digits] <= '9'; ++digits) {
+    for (; digits < rest->bytes && ascii_is_digit(rest->at[digits]); ++digits) {
         value = value * 10 + (rest->at[digits] - '0');
         if (value > number->most) {
             return 0;
@@ -206,7 +207,7 @@ static int take_number(struct rest *rest, const struct number *number, int64_t *
 
 static int is_of_a_name(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+    return (c >= 'a' && c <= 'z') || ascii_is_digit(c) || c == '_';
 }
 
 static int take_name(struct rest *rest, char name[WISDOM_NAME_BYTES])

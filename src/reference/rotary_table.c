@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "base/growth.h"
 
@@ -24,8 +25,8 @@ static int uses_original_positions(clattn_rotary_scaling_kind kind)
 static clattn_status check_number(const char *name, double value, double above)
 {
     if (!(value > above) || !isfinite(value)) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "scaling.%s %g: must be a finite number above %g", name, value,
-                         above);
+        return error_set(CLATTN_INVALID_ARGUMENT, "scaling.%s %s: must be a finite number above %s", name,
+                         DECIMAL(value), DECIMAL(above));
     }
     return CLATTN_OK;
 }
@@ -38,8 +39,8 @@ static clattn_status check_factors(const char *name, const double *factors, int6
     }
     for (int64_t i = 0; i < count; ++i) {
         if (!(factors[i] > 0) || !isfinite(factors[i])) {
-            return error_set(CLATTN_INVALID_ARGUMENT, "scaling.%s[%" PRId64 "] %g: must be a finite number above 0",
-                             name, i, factors[i]);
+            return error_set(CLATTN_INVALID_ARGUMENT, "scaling.%s[%" PRId64 "] %s: must be a finite number above 0",
+                             name, i, DECIMAL(factors[i]));
         }
     }
     return CLATTN_OK;
@@ -89,7 +90,8 @@ static clattn_status check_scaling(const clattn_rotary_scaling *s, int64_t colum
     }
     if (status == CLATTN_OK && (!isfinite(s->magnitude) || s->magnitude < 0)) {
         status = error_set(CLATTN_INVALID_ARGUMENT,
-                           "scaling.magnitude %g: must be 0, for that of the kind, or a positive number", s->magnitude);
+                           "scaling.magnitude %s: must be 0, for that of the kind, or a positive number",
+                           DECIMAL(s->magnitude));
     }
     return status == CLATTN_OK ? check_kind(s, columns) : status;
 }

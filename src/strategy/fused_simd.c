@@ -3,6 +3,7 @@
  * bfloat16, dot products of pairs where the ladder found that they are faster. */
 #include <string.h>
 
+#include "base/decimal.h"
 #include "plan/ladder.h"
 #include "strategy/fused_simd.h"
 #include "strategy/strategies.h"
@@ -41,8 +42,9 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     struct text words = TEXT_INIT, why_not = TEXT_INIT;
     const enum simd_product product = product_of(plan->context, attention_problem(plan->problem), &why_not);
     if (product == SIMD_DOT) {
-        text_append(&words, "%s, dot products of bfloat16 pairs, %.1f times as fast as multiply-adds",
-                    ladder_table[RUNG_AVX512_BF16].name, ladder_gain(plan->context, RUNG_AVX512_BF16));
+        text_append(&words, "%s, dot products of bfloat16 pairs, %s times as fast as multiply-adds",
+                    ladder_table[RUNG_AVX512_BF16].name,
+                    DECIMAL_FIXED(1, ladder_gain(plan->context, RUNG_AVX512_BF16)));
     } else {
         text_append(&words, "float32 multiply-adds");
         if (why_not.data) {

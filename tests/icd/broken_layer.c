@@ -1,7 +1,8 @@
 /* An OpenCL layer with drivers that are broken, for tests/robust/broken_devices.sh. By the environment:
  *
  *     BROKEN_DEVICE=NAME    devices with this in their name answer no question but that for the name
- *     BROKEN_PLATFORM=1     there is one platform more, before all others; it cannot list its devices */
+ *     BROKEN_PLATFORM=1     there is one platform more, before all others; it cannot list its devices
+ *     BROKEN_PLATFORM=empty the same, and it has none */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
 #include <stdlib.h>
@@ -66,7 +67,10 @@ static cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform
 static cl_int CL_API_CALL get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint size,
                                          cl_device_id *devices, cl_uint *count)
 {
-    return platform == MADE_UP ? CL_OUT_OF_HOST_MEMORY : next->clGetDeviceIDs(platform, type, size, devices, count);
+    if (platform != MADE_UP) {
+        return next->clGetDeviceIDs(platform, type, size, devices, count);
+    }
+    return strcmp(getenv("BROKEN_PLATFORM"), "empty") == 0 ? CL_DEVICE_NOT_FOUND : CL_OUT_OF_HOST_MEMORY;
 }
 
 #define LAYER_CALLS(own)                                                                                               \

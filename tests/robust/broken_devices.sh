@@ -86,4 +86,27 @@ says "a device of a broken platform" 1 "$driver" -- explain --device 0:0
 says "a broken platform by name" 1 "$driver" -- explain --device 'broken platform'
 says "a number behind all platforms" 2 "matches nothing" -- explain --device 2:0
 says "nothing but what is broken" 1 "$driver" -- env BROKEN_DEVICE=- "$builddir/clattn" explain --shape 1,1,1,8,8,8
+
+# A platform that has no device.
+BROKEN_PLATFORM=empty
+says "devices, an empty platform" 0 "0  Broken Platform" "cannot be used: it lists no device" "1:0  pthread" -- \
+    clattn devices
+says "any device beside an empty platform" 0 "device: pthread" -- explain
+says "an empty platform by name" 2 'platform 0 "Broken Platform": cannot be used: it lists no device' -- \
+    explain --device 'broken platform'
+
+# PoCL has none where its cache cannot be written, as in a container whose HOME is not there. /dev/null is no folder for
+# root either.
+unset BROKEN_PLATFORM XDG_CACHE_HOME
+no_cache='platform 0 "Portable Computing Language": cannot be used: it lists no device: PoCL has none where it cannot'
+without_cache() { env POCL_CACHE_DIR=/dev/null/cache "$@"; }
+without_home() { env -u POCL_CACHE_DIR HOME=/dev/null "$@"; }
+says "devices, a cache that cannot be written" 0 "Portable Computing Language" "it lists no device" \
+    "POCL_CACHE_DIR is /dev/null/cache" "set POCL_CACHE_DIR" -- without_cache "$builddir/clattn" devices
+says "any device without a cache" 1 "$no_cache" -- without_cache "$builddir/clattn" explain --shape 1,1,1,8,8,8
+says "any device without a home" 1 "$no_cache" "POCL_CACHE_DIR is (not set)" "HOME /dev/null" -- \
+    without_home "$builddir/clattn" explain --shape 1,1,1,8,8,8
+says "PoCL by name" 2 "$no_cache" -- without_cache "$builddir/clattn" explain --shape 1,1,1,8,8,8 --device portable
+says "two empty platforms" 1 "no OpenCL device can be used" '"Broken Platform", which' "PoCL has none where" -- \
+    env BROKEN_PLATFORM=empty POCL_CACHE_DIR=/dev/null/cache "$builddir/clattn" explain --shape 1,1,1,8,8,8
 finish
