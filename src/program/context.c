@@ -20,6 +20,13 @@
 
 GROWTH(clattn_context_options, "options", kernel_dir, workspace_limit_bytes, CLATTN_CONTEXT_OPTIONS_INIT);
 
+/* A copy: what the environment holds is the program's to change. NULL stays NULL; 0: out of memory. */
+static int keep_text(const char *text, char **kept)
+{
+    *kept = text ? strdup(text) : NULL;
+    return *kept || !text;
+}
+
 static clattn_status read_options(clattn_context *context, const clattn_context_options *given)
 {
     clattn_context_options options = CLATTN_CONTEXT_OPTIONS_INIT;
@@ -28,13 +35,10 @@ static clattn_status read_options(clattn_context *context, const clattn_context_
         return status;
     }
     const char *kernel_dir = options.kernel_dir ? options.kernel_dir : environment_kernel_dir();
-    if (kernel_dir) {
-        context->kernel_dir = strdup(kernel_dir);
-        if (!context->kernel_dir) {
-            return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the kernel folder's name");
-        }
+    if (!keep_text(kernel_dir, &context->kernel_dir) ||
+        !keep_text(environment_clblast_flags(), &context->clblast_flags)) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a context's options");
     }
-    context->clblast_flags = environment_clblast_flags();
     context->workspace_limit_bytes = options.workspace_limit_bytes ? options.workspace_limit_bytes
                                                                    : DEFAULT_WORKSPACE_LIMIT_BYTES;
     return CLATTN_OK;
@@ -137,6 +141,7 @@ void context_destroy(clattn_context *context)
     verdicts_close(context->verdicts);
     process_mark_clear(&context->maker);
     free(context->kernel_dir);
+    free(context->clblast_flags);
     free(context);
 }
 

@@ -32,7 +32,7 @@ struct clattn_context {
     char *kernel_dir;                                /* NULL: embedded kernels */
     const struct clattn_embedded_table *own_kernels; /* see program_own_kernels; NULL: none */
     size_t workspace_limit_bytes;
-    const char *clblast_flags; /* environment_clblast_flags(), for explain; static */
+    char *clblast_flags;       /* a copy of environment_clblast_flags(), for explain; NULL: not set */
     int used_clblast;          /* gemm.c's: its programs for this context must be given back */
     struct process_mark maker; /* the process that created it */
     size_t sharing_alignment;  /* host_sharing_alignment() */

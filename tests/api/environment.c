@@ -88,6 +88,29 @@ START_TEST(test_describe_devices)
 }
 END_TEST
 
+/* ---- CLBLAST_BUILD_OPTIONS ------------------------------------------------------------------ */
+
+/* What the environment holds belongs to the program, which may write over it, or free it. */
+START_TEST(test_flags_are_copied)
+{
+    char variable[] = "CLBLAST_BUILD_OPTIONS=-D FIRST";
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    clattn_context *own;
+    clattn_plan *plan;
+    problem.query_len = problem.key_len = problem.head_dim = 8;
+    problem.strategy = "staged";
+    problem.matmul = CLATTN_MATMUL_TILES;
+    ck_assert_int_eq(putenv(variable), 0);
+    EXPECT_OK(clattn_context_open(NULL, NULL, &own));
+    unsetenv("CLBLAST_BUILD_OPTIONS");
+    memset(variable, 'x', sizeof(variable) - 1);
+    EXPECT_OK(clattn_plan_create(own, &problem, &plan));
+    ck_assert_msg(strstr(clattn_plan_explain(plan), "\"-D FIRST\""), "%s", clattn_plan_explain(plan));
+    clattn_plan_destroy(plan);
+    clattn_context_destroy(own);
+}
+END_TEST
+
 /* ---- CLATTN_CL_DIR -------------------------------------------------------------------------- */
 
 static char folder[256];
@@ -292,6 +315,7 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_device_names);
     tcase_add_test(tests, test_device_not_there);
     tcase_add_test(tests, test_describe_devices);
+    tcase_add_test(tests, test_flags_are_copied);
     tcase_add_test(tests, test_kernel_folder);
     tcase_add_test(tests, test_includes_in_branches);
     tcase_add_test(tests, test_lines_of_included_files);
