@@ -26,11 +26,15 @@ nobase_dist_doc_DATA += \
 	docs/reliability.md \
 	docs/runtimes.md \
 	docs/sixteen-bits.md \
+	docs/speed.md \
+	docs/tested.md \
 	docs/threads.md \
 	docs/tuner.md \
 	docs/types.md \
-	docs/speed.svg \
+	docs/variables.md \
 	docs/decode.svg \
+	docs/money-bank-grows.svg \
+	docs/speed.svg \
 	python/README.md
 
 # The manual pages of the functions and the site, made of the headers and these documents where there is a python3.
@@ -41,7 +45,7 @@ docs_makers = \
 	scripts/docs/mdoc.py \
 	scripts/docs/site.css \
 	scripts/docs/site.py
-EXTRA_DIST += $(docs_makers) docs/lessons
+EXTRA_DIST += $(docs_makers) docs/lessons docs/decode.csv docs/speed.csv
 
 if HAVE_PYTHON
 all-local: docs/made/stamp

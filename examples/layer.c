@@ -7,7 +7,8 @@
 
 enum { ROWS = 6, MODEL = 32, HEADS = 2, CALLS = 2 };
 
-static void train(clattn_context *context, const clattn_mha_problem *problem, const clattn_mha_host_arrays *arrays)
+static void train(clattn_context *context, const clattn_mha_backward_problem *backward,
+                  const clattn_mha_host_arrays *arrays)
 {
     float dy[ROWS * MODEL], dx[ROWS * MODEL], dwo[MODEL * MODEL], right_dx[ROWS * MODEL], right_dwo[MODEL * MODEL];
     fill(dy, COUNT(dy), 20);
@@ -15,15 +16,11 @@ static void train(clattn_context *context, const clattn_mha_problem *problem, co
     gradients.dy = dy;
     gradients.dx = dx;
     gradients.dwo = dwo;
-
-    clattn_mha_backward_problem backward = CLATTN_MHA_BACKWARD_PROBLEM_INIT;
-    backward.forward = problem;
-    backward.gradients = CLATTN_MHA_GRADIENT_X | CLATTN_MHA_GRADIENT_WO;
-    must(clattn_mha_backward_host(context, &backward, arrays, &gradients));
+    must(clattn_mha_backward_host(context, backward, arrays, &gradients));
 
     gradients.dx = right_dx;
     gradients.dwo = right_dwo;
-    must(clattn_mha_backward_reference(&backward, arrays, &gradients));
+    must(clattn_mha_backward_reference(backward, arrays, &gradients));
     compare("dx", dx, right_dx, COUNT(dx), 1e-3);
     compare("dwo", dwo, right_dwo, COUNT(dwo), 1e-3);
 }
@@ -43,6 +40,9 @@ int main(void)
     problem.parts = CLATTN_MHA_PACKED | CLATTN_MHA_BIAS_QUERY | CLATTN_MHA_BIAS_KEY | CLATTN_MHA_BIAS_VALUE;
     problem.causal = 1;
     problem.alignment = CLATTN_ALIGN_TOP_LEFT;
+    clattn_mha_backward_problem backward = CLATTN_MHA_BACKWARD_PROBLEM_INIT;
+    backward.forward = &problem;
+    backward.gradients = CLATTN_MHA_GRADIENT_X | CLATTN_MHA_GRADIENT_WO;
 
     clattn_context *context;
     clattn_mha *layer;
@@ -74,7 +74,7 @@ int main(void)
         compare("y", y, right, COUNT(y), 1e-3); /* of numbers of size 50 */
     }
 
-    train(context, &problem, &host);
+    train(context, &backward, &host);
 
     const cl_mem buffers[] = { arrays.wq.buffer, arrays.bq.buffer, arrays.wo.buffer,
                                arrays.x.buffer,  arrays.y.buffer,  arrays.workspace };

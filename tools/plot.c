@@ -14,10 +14,10 @@
 
 /* Sizes in points of the picture. */
 #define MATRIX_TARGET 560.0 /* the longer side of the matrix, where cells can be as large as wanted */
-#define CELL_LARGEST 64.0
+#define CELL_LARGEST 57.0   /* so that a sentence of five tokens fits a telephone, its letters readable */
 #define CELL_SMALLEST 2.0
-#define LABEL_SIZE 13.0
-#define TITLE_SIZE 17.0
+#define LABEL_SIZE 14.0
+#define TITLE_SIZE 19.0
 #define LABEL_ROOM_MAX 150.0
 #define MARGIN 24.0
 #define SCALE_WIDTH 18.0
@@ -29,7 +29,8 @@ struct drawing {
     int has_numbers;                       /* in the cells; where there are none, shades follow the square root, so that
                                             * the many small weights of a long text can be told apart */
     double cell, left, top, width, height; /* of the matrix */
-    double label_room;
+    double label_room, label_room_above;
+    int has_level_labels; /* above the columns, which are as wide as the widest; else they are read upwards */
     char *title;
 };
 
@@ -113,7 +114,7 @@ static void draw_cells(cairo_t *cairo, const struct drawing *drawing)
 {
     const struct heat *heat = drawing->heat;
     char number[16];
-    cairo_set_font_size(cairo, drawing->cell >= 48 ? 14 : 11);
+    cairo_set_font_size(cairo, drawing->cell >= 48 ? 16 : 11);
     for (int64_t i = 0; i < heat->rows; i++) {
         for (int64_t j = 0; j < heat->columns; j++) {
             double value = heat->value[i * heat->columns + j];
@@ -167,7 +168,9 @@ static void draw_labels(cairo_t *cairo, const struct drawing *drawing)
     for (int64_t j = 0; j < heat->columns; j += step) {
         char *label = fit_label(cairo, heat->column_label[j], drawing->label_room);
         double x = drawing->left + ((double)j + 0.5) * drawing->cell;
-        if (label) {
+        if (label && drawing->has_level_labels) {
+            put_text(cairo, label, x, drawing->top - 12, 0.5);
+        } else if (label) {
             put_text_upwards(cairo, label, x, drawing->top - 7, 0);
         }
         free(label);
@@ -176,13 +179,14 @@ static void draw_labels(cairo_t *cairo, const struct drawing *drawing)
 
 static void draw_axis_names(cairo_t *cairo, const struct drawing *drawing)
 {
-    double above = drawing->top - drawing->label_room - 20, beside = drawing->left - drawing->label_room - 22;
+    double above = drawing->top - drawing->label_room_above - 20, beside = drawing->left - drawing->label_room - 22;
     cairo_set_font_size(cairo, LABEL_SIZE);
     cairo_set_source_rgb(cairo, 0.35, 0.35, 0.4);
     put_text(cairo, "key: the token that is looked at", drawing->left, above, 0);
     put_text_upwards(cairo, "query: the token that looks", beside, drawing->top + drawing->height, 0);
 }
 
+/* What shades mean, where no numbers say it: they follow the square root. */
 static void draw_scale(cairo_t *cairo, const struct drawing *drawing)
 {
     double x = drawing->left + drawing->width + 22, height = fmax(fmin(drawing->height, 300), 60);
@@ -199,8 +203,7 @@ static void draw_scale(cairo_t *cairo, const struct drawing *drawing)
     cairo_set_font_size(cairo, 12);
     for (int i = 0; i <= 4; i++) {
         double y = drawing->top + height * (4 - i) / 4, part = i / 4.0;
-        part = drawing->has_numbers ? part : part * part;
-        snprintf(number, sizeof number, "%.3g%%", drawing->heat->largest * 100 * part);
+        snprintf(number, sizeof number, "%.2g%%", drawing->heat->largest * 100 * part * part);
         cairo_move_to(cairo, x + SCALE_WIDTH, y);
         cairo_line_to(cairo, x + SCALE_WIDTH + 4, y);
         cairo_stroke(cairo);
@@ -246,11 +249,13 @@ static void arrange(struct drawing *drawing, double *width, double *height)
         fmax(widest_label(cairo, heat->row_label, heat->rows), widest_label(cairo, heat->column_label, heat->columns));
     drawing->cell = fmin(fmax(MATRIX_TARGET / longest, CELL_SMALLEST), CELL_LARGEST);
     drawing->has_numbers = drawing->cell >= 34;
+    drawing->has_level_labels = widest_label(cairo, heat->column_label, heat->columns) <= drawing->cell - 6;
+    drawing->label_room_above = drawing->has_level_labels ? LABEL_SIZE + 2 : drawing->label_room;
     drawing->width = drawing->cell * (double)heat->columns;
     drawing->height = drawing->cell * (double)heat->rows;
     drawing->left = MARGIN + drawing->label_room + 34;
-    drawing->top = MARGIN + (drawing->title ? 74 : 52) + drawing->label_room;
-    *width = drawing->left + drawing->width + SCALE_ROOM + MARGIN;
+    drawing->top = MARGIN + (drawing->title ? 74 : 52) + drawing->label_room_above;
+    *width = drawing->left + drawing->width + (drawing->has_numbers ? 0 : SCALE_ROOM) + MARGIN;
     *height = drawing->top + fmax(drawing->height, 60) + MARGIN;
     *width = fmax(*width, text_width(cairo, heat->what) + 2 * MARGIN);
     cairo_destroy(cairo);
@@ -291,7 +296,9 @@ static cairo_status_t draw(const struct drawing *drawing, cairo_surface_t *surfa
     draw_cells(cairo, drawing);
     ink(cairo);
     draw_labels(cairo, drawing);
-    draw_scale(cairo, drawing);
+    if (!drawing->has_numbers) {
+        draw_scale(cairo, drawing);
+    }
     status = cairo_status(cairo);
     cairo_destroy(cairo);
     return status;
@@ -304,6 +311,11 @@ static cairo_status_t render(const struct drawing *drawing, int is_svg, double w
         is_svg ? cairo_svg_surface_create_for_stream(collect, bytes, width, height)
                : cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(width), (int)ceil(height));
     cairo_status_t status = cairo_surface_status(surface);
+#if CAIRO_VERSION >= CAIRO_VERSION_ENCODE(1, 16, 0)
+    if (is_svg) {
+        cairo_svg_surface_set_document_unit(surface, CAIRO_SVG_UNIT_PX);
+    }
+#endif
     if (status == CAIRO_STATUS_SUCCESS) {
         status = draw(drawing, surface, width, height);
     }
@@ -333,7 +345,7 @@ int plot_check_name(const char *path, struct failure *failure)
 
 int plot(const struct heat *heat, const char *title, const char *path, struct failure *failure)
 {
-    struct drawing drawing = { heat, 0, 0, 0, 0, 0, 0, 0, title ? utf8_clean(title) : NULL };
+    struct drawing drawing = { .heat = heat, .title = title ? utf8_clean(title) : NULL };
     struct bytes bytes = { NULL, 0, 0 };
     double width, height;
     cairo_status_t status;

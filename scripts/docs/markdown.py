@@ -58,6 +58,7 @@ class Blocks:
 
     def __init__(self, text, render):
         self.lines, self.at, self.render, self.out = text.split("\n"), 0, render, []
+        self.slugs = {}
 
     def take(self, wanted):
         taken = []
@@ -91,7 +92,11 @@ class Blocks:
 
     def heading(self):
         marks, _, text = self.lines[self.at].partition(" ")
-        self.out.append(f'<h{len(marks)} id="{slug(text)}">{self.render(text)}</h{len(marks)}>')
+        name = slug(text)
+        again = self.slugs.get(name, 0)  # a heading that was there before is numbered
+        self.slugs[name] = again + 1
+        name += f"-{again}" if again else ""
+        self.out.append(f'<h{len(marks)} id="{name}">{self.render(text)}</h{len(marks)}>')
         self.at += 1
 
     def paragraph(self):

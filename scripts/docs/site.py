@@ -197,8 +197,8 @@ class Site:
             self.said(header.blocks_of(self.opening[2:]), f"api/{name}.html")))
         for api in self.api:
             self.api_page(api)
-        for path in ("docs/speed.svg", "docs/decode.svg", "scripts/docs/site.css"):
-            self.copy(self.source / path, self.folder)
+        for path in [*sorted((self.source / "docs").glob("*.svg")), self.source / "scripts/docs/site.css"]:
+            self.copy(path, self.folder)
         for path in sorted((self.source / "docs/lessons").iterdir()):
             self.copy(path, self.folder / "lessons")
         lessons = self.folder / "lessons/index.html"  # as the command writes it, without a way back

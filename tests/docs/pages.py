@@ -1,7 +1,8 @@
 """The documents cannot drift from the tree: usage: pages.py SOURCE
 
 Every block of C in them stands in an example, line by line; every link leads somewhere; every page and every example is
-linked. Prints what is wrong, and "N passed, N failed"."""
+linked; charts are as bench/chart.py draws them, and README has the figures of its chart. Prints what is wrong, and "N
+passed, N failed"."""
 import pathlib
 import re
 import sys
@@ -9,6 +10,8 @@ import sys
 from counted import check, end
 
 source = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(source / "bench"))
+from chart import Chart, read_figures  # noqa: E402, which lies in another folder
 examples = sorted((source / "examples").glob("*.c"))
 documents = sorted((source / "docs").glob("*.md"))
 pages = documents + [source / "README.md"]
@@ -39,4 +42,12 @@ for page in pages:
 for path in documents + examples:
     known = path.resolve() in linked or path.name in ("README.md", "attention.c")
     check(known, f"{path.relative_to(source)}: no page links to it")
+for path in sorted((source / "docs").glob("*.csv")):
+    picture = path.with_suffix(".svg")
+    drawn = Chart(*read_figures(path)).svg() == picture.read_text()
+    check(drawn, f"{picture.name} is not of {path.name}: run bench/chart.py docs/{path.name} docs/{picture.name}")
+readme = (source / "README.md").read_text()
+for row in read_figures(source / "docs/speed.csv")[1]:
+    for which in "median", "minimum":
+        check(f"{float(row[which]):.1f}" in readme, f"README.md does not say {row['label']}'s {which}, {row[which]}")
 end()
