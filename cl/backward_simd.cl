@@ -68,12 +68,16 @@ static inline void columns_passing(const float *element, int columns, const floa
                                    float16 *total)
 {
     for (int c = 0; c < columns; ++c) {
+        float16 sum[VECTORS];
+        FOR_VECTORS sum[v] = 0.0f;
         for (int r = 0; r < row_count; ++r) {
             FOR_VECTORS {
-                const float16 pair = pairs[r * VECTORS + v], sum = total[c * VECTORS + v];
-                total[c * VECTORS + v] = IS_HIDDEN_PAIR(pair) ? sum : FMA((float16)element[r * columns + c], pair, sum);
+                const float16 pair = pairs[r * VECTORS + v];
+                const float16 next = FMA((float16)element[r * columns + c], pair, sum[v]);
+                sum[v] = IS_HIDDEN_PAIR(pair) ? sum[v] : next;
             }
         }
+        FOR_VECTORS total[c * VECTORS + v] += sum[v];
     }
 }
 
@@ -110,9 +114,6 @@ INLINE void add_dquery_by(const row_block *rows, const key_block *keys, tile_ran
             float16 sum[PRODUCT_ROWS][VECTORS];
             FOR_PRODUCT_ROWS FOR_VECTORS {
                 sum[u][v] = 0.0f;
-                if (!begins && r + u < rows->at.count) {
-                    sum[u][v] = vload16(v, to + (size_t)(r + u) * PADDED_DIM + c);
-                }
             }
             for (int t = tiles.first; t < tiles.end; ++t) {
                 const float *row[PRODUCT_ROWS];
@@ -125,7 +126,8 @@ INLINE void add_dquery_by(const row_block *rows, const key_block *keys, tile_ran
             }
             FOR_PRODUCT_ROWS FOR_VECTORS {
                 if (r + u < rows->at.count) {
-                    vstore16(sum[u][v], v, to + (size_t)(r + u) * PADDED_DIM + c);
+                    __global float *at = to + (size_t)(r + u) * PADDED_DIM + c;
+                    vstore16(begins ? sum[u][v] : vload16(v, at) + sum[u][v], v, at);
                 }
             }
         }

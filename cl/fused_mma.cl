@@ -26,6 +26,7 @@
 #include "mma_products.clh"
 #include "mma_softmax.clh"
 #include "mma_stage.clh"
+#include "mma_total.clh"
 
 /* Local memory, in elements. Scores wait where the keys were (cap_scores). Queries that stay in registers
  * pass through the tiles of keys and values, and outputs through all of it. */
@@ -192,6 +193,12 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     clear_tiles(u->item, tiles, KEYS_AREA + VALUE_TILE, key_m.columns < DEPTH || value_m.columns < COLUMNS);
     barrier(CLK_LOCAL_MEM_FENCE);
     stage_keys(u->item, keys, &key_m, &key_rows, from, there);
+    item_total total;
+    const int away = not_known(p);
+    int runs_ended = 0;
+    if (RUNS) {
+        begin_total(away, &total);
+    }
     while (from < high) {
         const int all_see = ADDS ? 0 : all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
@@ -245,7 +252,15 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         }
         make_weights(score, kept, factor, base, lift, row_sum, packed);
         multiply_values(u, values, packed, accumulator);
+        if (RUNS && next < high && next / RUN_KEYS != from / RUN_KEYS) {
+            runs_ended = 1;
+            end_run(away, base, kept_base, row_sum, accumulator, &total);
+        }
         from = next;
+    }
+    if (RUNS && runs_ended) {
+        end_run(away, base, kept_base, row_sum, accumulator, &total);
+        take_total(away, &total, base, kept_base, row_sum, accumulator);
     }
     renew_rows(p, &at.rows);
     settle_word((uint *)&first_column);

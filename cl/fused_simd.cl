@@ -11,6 +11,7 @@
  *
  *     scores[key][rows]    += key[key][c] * query^T[c][rows]       SCORE_KEYS keys at once in registers
  *     accumulator[c][rows] += value[key][c] * weights[key][rows]   MIX_COLUMNS columns at once in registers
+ *                                                                  (each block from zero: simd_total.clh)
  *
  * Rows of the heads that share a key/value head lie side by side (simd_mask.clh), so that grouped heads
  * read K and V once and a few query rows of many heads still fill the lanes.
@@ -24,6 +25,7 @@
  * folded into the queries, or into the scores where queries are multiplied as they are stored. */
 #include "simd_attend.clh"
 #include "simd_attend_amx.clh"
+#include "simd_total.clh"
 
 /* Causal blocks differ in work; runtimes hand out neighbours together, so a light one stands beside
  * each heavy one. */
@@ -108,6 +110,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                                key_scales_of(p, &in, &s, b, kv_head),
                                value_scales_of(p, &in, &s, b, kv_head) };
     tile_room tile_room;
+    tile_total total[TILES];
     block_room room;
     int careful = 0, again;
     do {
@@ -117,6 +120,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                 accumulator[n][c] = 0.0f;
             }
         }
+        int run = low / RUN_KEYS, ended = 0;
         BLOCKS_BEGIN();
         for (int from = low; from < high; from += KEYS) {
             if (from >= p->always_visible_keys && from < t[0].window_from) {
@@ -125,10 +129,18 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTIO
                     break;
                 }
             }
+            if (RUNS && from / RUN_KEYS != run) {
+                end_run(t, tiles, ended++, accumulator, total);
+                run = from / RUN_KEYS;
+            }
             key_block block = read_block(&source, from, min(KEYS, high - from), &room);
             attend_tiles(p, &in, t, tiles, &block, query_t, careful, &tile_room, accumulator);
         }
         BLOCKS_END();
+        if (RUNS && ended) {
+            end_run(t, tiles, ended, accumulator, total);
+            take_totals(t, tiles, accumulator, total);
+        }
         again = 0;
         for (int n = 0; !careful && n < tiles; ++n) {
             again |= any_is_nan(accumulator[n]);

@@ -11,239 +11,13 @@
  *     row_maximum   of all keys so far; accumulator and row_sum are rescaled to it
  *     weights       = exp(logits - row_maximum), to local memory, WEIGHT_KEYS at once
  *     accumulator  += weights * values        through stage, KEYS_STAGED values at a time
+ *     total        += accumulator             after each run of keys (simt_total.clh)
  *
  * Each stage stands between two barriers: one after it was filled, one before it is filled again; while it is
  * multiplied, the next one is loaded to registers (simt_ahead.clh). A row's sum is kept in parts, one a run of a
  * work-item's keys, until the end. Every work-item passes every barrier: loop bounds depend on the group alone. */
-#include "simt_products.clh"
 #include "simt_ahead.clh"
-#include "philox.clh"
-
-/* HAS, not ASKS, though both are known here: with ASKS Intel's compiler spills registers on some GPUs. */
-#define CHANGES_SCORES HAS_ANY(FINISHING)
-
-/* Of a work-item's `seen`: bit r for a row that may see a key; bit KEPT + r for one that a weight was kept of. */
-#define KEPT (ASKS(DROPOUT) ? 16 : 0)
-#define ALL_ROWS 0xffffu
-
-/* Of a row's sum, a work-item has one for each run of keys: so sums do not depend on how many keys it has. */
-#define PARTS (ITEM_KEYS / KEY_RUN)
-#define FOR_PARTS _Pragma("unroll") for (int part = 0; part < PARTS; ++part)
-#if ITEM_ROWS > 16 || ITEM_ROWS * ITEM_KEYS > 64 || ITEM_WEIGHT_KEYS % KEY_RUN != 0
-#error "a work-item has at most 16 rows, and a bit for each of its scores"
-#endif
-
-/* Where a work-group and its work-item stand. */
-typedef struct place {
-    row_block rows;
-    int x, y;
-} place;
-
-static inline int row_of(const place *at, int r)
-{
-    return at->rows.first_row + at->y * ITEM_ROWS + r;
-}
-
-/* Bit r * ITEM_KEYS + n: row r may see key n. Loops over rows are not unrolled here and below: the addresses
- * and positions of all rows at once would fill the registers. Rows past the last see nothing. */
-static inline score_bits visible_keys(const clattn_params *p, const attention_buffers *in, const place *at, int from)
-{
-    const int rows = min(ITEM_ROWS, at->rows.last_row + 1 - row_of(at, 0));
-    score_bits visible = 0;
-    #pragma unroll 1
-    for (int row = 0; row < rows; ++row) {
-        FOR_KEYS visible |= (score_bits)key_allowed(p, in, &at->rows.s, at->rows.b, at->rows.h, row_of(at, row),
-                                                    from + ITEM_KEY(at->x, n))
-                            << (row * ITEM_KEYS + n);
-    }
-    return visible;
-}
-
-/* In the same order: the weight is kept by dropout. */
-static inline score_bits kept_keys(const clattn_params *p, const place *at, int from)
-{
-    score_bits kept = 0;
-    #pragma unroll 1
-    for (int row = 0; row < ITEM_ROWS; ++row) {
-        #pragma unroll 1
-        for (int n = 0; n < ITEM_KEYS; ++n) {
-            kept |= (score_bits)dropout_keeps(p, at->rows.b, at->rows.h, row_of(at, row), from + ITEM_KEY(at->x, n))
-                    << (row * ITEM_KEYS + n);
-        }
-    }
-    return kept;
-}
-
-/* Softcap, what bias and slopes add, and what is hidden. The scores wait in the work-item's own part of the weights
- * tile, where an index known only at run time does no harm. */
-INLINE void change_scores(const clattn_params *p, const attention_buffers *in, const place *at, int from,
-                          __local REAL *weights, score_bits kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
-{
-    const int rows = min(ITEM_ROWS, at->rows.last_row + 1 - row_of(at, 0));
-    __local REAL *own = weights + at->y * ITEM_ROWS;
-    #pragma unroll
-    for (int first = 0; first < ITEM_KEYS; first += ITEM_WEIGHT_KEYS) {
-        FOR_WEIGHT_KEYS FOR_ROWS own[ITEM_KEY(at->x, n) * ROW_PITCH + r] = score[r][first + n];
-        #pragma unroll 1
-        for (int row = 0; row < rows; ++row) {
-            FOR_WEIGHT_KEYS {
-                __local REAL *score_at = own + ITEM_KEY(at->x, n) * ROW_PITCH + row;
-                REAL logit = *score_at;
-                const int allowed = finish_logit(p, in, &at->rows.s, at->rows.slope, at->rows.b, at->rows.h,
-                                                 row_of(at, row), from + ITEM_KEY(at->x, first + n), &logit);
-                *score_at = allowed ? logit : HIDDEN_LOGIT;
-                *seen |= (uint)allowed << row;
-                if (HAS(DROPOUT)) {
-                    *seen |= ((uint)allowed & BIT(kept, row, first + n)) << (KEPT + row);
-                }
-            }
-        }
-        FOR_WEIGHT_KEYS FOR_ROWS score[r][first + n] = own[ITEM_KEY(at->x, n) * ROW_PITCH + r];
-    }
-}
-
-/* The rows that keep a weight. */
-static inline void note_kept(score_bits kept, uint *seen)
-{
-    FOR_ROWS *seen |= (uint)((kept >> r * ITEM_KEYS & ((1u << ITEM_KEYS) - 1)) != 0) << (KEPT + r);
-}
-
-/* Dot products become logits, hidden ones marked; `seen` gets the rows that may see a key, and keep a weight. */
-INLINE void finish_tile(const clattn_params *p, const attention_buffers *in, const place *at, int from,
-                        __local REAL *weights, score_bits kept, REAL score[ITEM_ROWS][ITEM_KEYS], uint *seen)
-{
-    FOR_ROWS FOR_KEYS score[r][n] *= PARAM_REAL(p, scale);
-    if (CHANGES_SCORES) {
-        change_scores(p, in, at, from, weights, kept, score, seen);
-    } else if (HAS_ANY(HIDING_PAIRS) || !all_see_tile(p, &at->rows, from)) {
-        const score_bits visible = visible_keys(p, in, at, from);
-        FOR_ROWS FOR_KEYS {
-            score[r][n] = BIT(visible, r, n) ? score[r][n] : HIDDEN_LOGIT;
-            *seen |= BIT(visible, r, n) << r;
-        }
-        *seen = computed_here(*seen);
-        if (HAS(DROPOUT)) {
-            note_kept(visible & kept, seen);
-        }
-    } else {
-        *seen |= ALL_ROWS;
-        if (HAS(DROPOUT)) {
-            note_kept(kept, seen);
-        }
-    }
-}
-
-/* Maxima as work-items exchange them: with bits in an order that integers have too, and back. Of numbers that were
- * loaded fmax first makes sure that they signal nothing, which are two more instructions on AMD's GPUs. Intel's
- * compiler has no registers left for it. */
-#ifdef SUB_GROUP_SIZE
-#define IN_ORDER(x) (x)
-#define LARGER(a, b) fmax(a, b)
-#else
-#define IN_ORDER(x) AS_REAL(AS_BITS(x) ^ (AS_BITS(x) >> (8 * sizeof(REAL) - 1) & ~SIGN_BIT))
-#define LARGER(a, b) AS_REAL(max(AS_BITS(a), AS_BITS(b)))
-#endif
-
-/* The maximum over the work-item's keys. fmax passes over NaN: over hidden keys, and over a NaN that is
- * attended, whose weight becomes NaN and with it the row's sum. */
-INLINE void write_maxima(__local REAL *own_maxima, const place *at, REAL score[ITEM_ROWS][ITEM_KEYS])
-{
-    REAL top[ITEM_ROWS];
-    FOR_ROWS {
-        top[r] = -INFINITY;
-        FOR_KEYS top[r] = fmax(top[r], score[r][n]);
-        top[r] = IN_ORDER(top[r]);
-    }
-    write_run(own_maxima + at->x * ROW_PITCH + at->y * ITEM_ROWS, top, ITEM_ROWS);
-}
-
-/* Of each row, ITEMS_X become MAXIMA. */
-INLINE void combine_maxima(__local const REAL *own_maxima, __local REAL *maxima)
-{
-    const int row = (int)get_local_id(0) % TILE_ROWS, part = (int)get_local_id(0) / TILE_ROWS;
-    __local const REAL *from = own_maxima + part * (ITEMS_X / MAXIMA) * ROW_PITCH + row;
-    REAL top = from[0];
-    #pragma unroll
-    for (int x = 1; x < ITEMS_X / MAXIMA; ++x) {
-        top = LARGER(top, from[x * ROW_PITCH]);
-    }
-    maxima[part * ROW_PITCH + row] = top;
-}
-
-/* New maxima of the rows; what was summed below the old ones is scaled to them. */
-INLINE void raise_maxima(__local const REAL *maxima, const place *at, REAL row_maximum[ITEM_ROWS],
-                         REAL row_sum[ITEM_ROWS][PARTS], REAL accumulator[ITEM_ROWS][ITEM_COLUMNS])
-{
-    REAL old[ITEM_ROWS];
-    FOR_ROWS {
-        old[r] = row_maximum[r];
-        row_maximum[r] = IN_ORDER(row_maximum[r]);
-    }
-    UNROLL_PARTS
-    for (int x = 0; x < MAXIMA; ++x) {
-        REAL top[ITEM_ROWS];
-        read_run(top, maxima + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
-        FOR_ROWS row_maximum[r] = LARGER(row_maximum[r], top[r]);
-    }
-    FOR_ROWS {
-        row_maximum[r] = IN_ORDER(row_maximum[r]);
-        /* inf - inf is no number, and 0 * NaN would reach a row whose weights are all dropped. */
-        const REAL rescale = row_maximum[r] == old[r] ? 1 : EXP(old[r] - row_maximum[r]);
-        FOR_PARTS row_sum[r][part] *= rescale;
-        FOR_COLUMNS accumulator[r][c] *= rescale;
-    }
-}
-
-/* Logits become weights, in local memory, and their sums: of the work-item's keys from `first` on. */
-INLINE void write_weights(const clattn_params *p, __local REAL *weights, const place *at,
-                          score_bits kept, const REAL row_maximum[ITEM_ROWS], int first,
-                          REAL score[ITEM_ROWS][ITEM_KEYS], REAL row_sum[ITEM_ROWS][PARTS])
-{
-    FOR_WEIGHT_KEYS {
-        REAL weight[ITEM_ROWS];
-        FOR_ROWS {
-            const int hidden = IS_HIDDEN_LOGIT(score[r][first + n]);
-            const REAL value = EXP(score[r][first + n] - (row_maximum[r] == -INFINITY ? 0 : row_maximum[r]));
-            weight[r] = hidden ? HIDDEN_WEIGHT : value;
-            row_sum[r][(first + n) / KEY_RUN] += weight[r];
-            if (HAS(DROPOUT) && !hidden) {
-                weight[r] = BIT(kept, r, first + n) ? value * PARAM_REAL(p, keep_scale) : 0;
-            }
-        }
-        write_run(weights + ITEM_KEY(at->x, n) * ROW_PITCH + at->y * ITEM_ROWS, weight, ITEM_ROWS);
-    }
-}
-
-/* A row's sum is in parts, each with a sign: negative where no weight of its work-item was kept, as of one that saw no
- * key, which is -0. */
-INLINE void write_parts(__local REAL *parts, const place *at, uint seen, REAL row_sum[ITEM_ROWS][PARTS])
-{
-    FOR_PARTS {
-        REAL sum[ITEM_ROWS];
-        FOR_ROWS {
-            const REAL seen_sum = (seen >> r) & 1 ? row_sum[r][part] : 0;
-            sum[r] = copysign(seen_sum, (seen >> (KEPT + r)) & 1 ? (REAL)1 : (REAL)-1);
-        }
-        write_run(parts + (part * ITEMS_X + at->x) * ROW_PITCH + at->y * ITEM_ROWS, sum, ITEM_ROWS);
-    }
-}
-
-/* The sums of whole rows; returns their bits of `seen`. */
-INLINE uint add_parts(__local const REAL *parts, const place *at, REAL row_sum[ITEM_ROWS])
-{
-    uint seen = 0;
-    FOR_ROWS row_sum[r] = 0;
-    #pragma unroll 1
-    for (int x = 0; x < PARTS * ITEMS_X; ++x) {
-        REAL part[ITEM_ROWS];
-        read_run(part, parts + x * ROW_PITCH + at->y * ITEM_ROWS, ITEM_ROWS);
-        FOR_ROWS {
-            row_sum[r] += fabs(part[r]);
-            seen |= (uint)!IS_HIDDEN_WEIGHT(part[r]) << r | (uint)!signbit(part[r]) << (KEPT + r);
-        }
-    }
-    return seen;
-}
+#include "simt_total.clh"
 
 /* Keys, or values, of the tile from this key on, where they are not loaded ahead. */
 INLINE void stage_keys_from(const clattn_params *p, const attention_buffers *in, const kv_rows *keys,
@@ -298,6 +72,12 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     find_stages(p, &in, query_at, at.rows.last_row - at.rows.first_row, &keys, &values, columns, &next);
     if (next.has_scores && from < high) {
         fetch_first_scores(p, &in, &keys, from, high, &next);
+    }
+    item_total total;
+    const int away = not_known(p);
+    int runs_ended = 0;
+    if (RUNS) {
+        begin_total(away, &total);
     }
     for (; from < high; from = next_from) {
         next_from = next_tile(p, &at.rows, from);
@@ -363,6 +143,14 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
                 barrier(CLK_LOCAL_MEM_FENCE);
             }
         }
+        if (RUNS && next_from < high && next_from / RUN_KEYS != from / RUN_KEYS) {
+            runs_ended = 1;
+            end_run(away, row_maximum, part_sum, accumulator, &total);
+        }
+    }
+    if (RUNS && runs_ended) {
+        end_run(away, row_maximum, part_sum, accumulator, &total);
+        take_total(away, &total, row_maximum, part_sum, accumulator);
     }
 
     REAL row_sum[ITEM_ROWS];

@@ -55,6 +55,7 @@ KERNEL_FILES = \
 	cl/mma_softmax.clh \
 	cl/mma_stage.clh \
 	cl/mma_tile.clh \
+	cl/mma_total.clh \
 	cl/mma_unit.clh \
 	cl/mma_unit_amd.clh \
 	cl/mma_unit_intel.clh \
@@ -93,10 +94,13 @@ KERNEL_FILES = \
 	cl/simd_product_registers.clh \
 	cl/simd_rows.clh \
 	cl/simd_tile.clh \
+	cl/simd_total.clh \
 	cl/simt_ahead.clh \
 	cl/simt_layout.h \
 	cl/simt_products.clh \
+	cl/simt_softmax.clh \
 	cl/simt_tile.clh \
+	cl/simt_total.clh \
 	cl/split.cl \
 	cl/split_layout.h \
 	cl/split_place.clh \
@@ -113,6 +117,7 @@ KERNEL_FILES = \
 	cl/staged_score.cl \
 	cl/staged_softmax.cl \
 	cl/stored_types.clh \
+	cl/sum_and_rest.clh \
 	cl/tile_gemm.clh \
 	cl/tile_layout.h \
 	cl/tile_vector.clh \

@@ -7,7 +7,8 @@
  *     pass 1   m = max_j s_j, l = sum_j exp(s_j - m), rescaled when m moves
  *     pass 2   out_c = sum_j exp(s_j - m) / l * v_jc
  *
- * Sums run in blocks of BLOCK keys, which keeps their rounding error near sqrt(n). */
+ * Sums run in blocks of BLOCK keys, or columns of a score, which are added with what rounding takes away: so the error
+ * does not grow with the number of keys. */
 /* Rare features take registers: a program without them knows that they are not there. */
 #ifndef ABSENT
 #define ABSENT 0u
@@ -20,6 +21,7 @@
 #include "mask.clh"
 #include "philox.clh"
 #include "plain_layout.h"
+#include "sum_and_rest.clh"
 
 #define COLUMNS PLAIN_COLUMNS
 #define HAS_CODES (IS_CODES(KEY_TYPE) || IS_CODES(VALUE_TYPE))
@@ -41,9 +43,11 @@ typedef struct row {
     REAL slope;
 } row;
 
-/* The softmax of a row: p_j = exp(s_j - row_maximum) / row_sum. */
+DEFINE_ADD_EXACTLY(add_exactly, REAL)
+
+/* The softmax of a row: p_j = exp(s_j - row_maximum) / row_sum. `rest`: of row_sum, until all keys are in it. */
 typedef struct softmax {
-    REAL row_maximum, row_sum;
+    REAL row_maximum, row_sum, rest;
     int any_allowed;
 } softmax;
 
@@ -56,8 +60,12 @@ static inline REAL scaled_dot(const clattn_params *p, const attention_buffers *i
 #if IS_CODES(KEY_TYPE)
     __global const float *scales = TAKES_SCALES(KEY_TYPE) ? kv_scale_row(&r->key_scales, &r->keys, j) : 0;
 #endif
-    REAL sum = 0;
+    REAL sum = 0, total = 0;
     for (int c = 0; c < p->head_dim; ++c) {
+        if (c % BLOCK == 0) {
+            total += sum;
+            sum = 0;
+        }
 #if IS_CODES(KEY_TYPE)
         REAL element = STORED_OF(KEY_TYPE, KEY_BUFFER + IN_POOL(key_at), c, r->keys.column);
         element = TAKES_SCALES(KEY_TYPE) ? element * kv_scale(&r->key_scales, scales, c) : element;
@@ -66,18 +74,21 @@ static inline REAL scaled_dot(const clattn_params *p, const attention_buffers *i
 #endif
         sum = FMA(LOAD(in->query, r->query_at + c * p->query_stride[3]), element, sum);
     }
-    return sum * PARAM_REAL(p, scale);
+    return (total + sum) * PARAM_REAL(p, scale);
 }
 
 /* Takes one score into a softmax. The comparison with itself finds NaN, which must become the maximum:
- * fmax would drop it. score == maximum stands for exp(0) also where both are infinite. */
+ * fmax would drop it. The maximum rises by 1 at least, so that the errors of rescaling halve each time and do not add
+ * up. score == maximum stands for exp(0) also where both are infinite. */
 static inline void add_score(softmax *soft, REAL *block_sum, REAL score)
 {
     if (!soft->any_allowed || score > soft->row_maximum || isnan(score)) {
-        const REAL rescale = soft->any_allowed ? exp(soft->row_maximum - score) : 0;
+        const REAL least = soft->any_allowed ? soft->row_maximum + 1 : -INFINITY, risen = score < least ? least : score;
+        const REAL rescale = soft->any_allowed ? exp(soft->row_maximum - risen) : 0;
         *block_sum *= rescale;
         soft->row_sum *= rescale;
-        soft->row_maximum = score;
+        soft->rest *= rescale;
+        soft->row_maximum = risen;
         soft->any_allowed = 1;
     }
     *block_sum += score == soft->row_maximum ? 1 : exp(score - soft->row_maximum);
@@ -85,7 +96,7 @@ static inline void add_score(softmax *soft, REAL *block_sum, REAL score)
 
 static inline softmax softmax_of_row(const clattn_params *p, const attention_buffers *in, const row *r)
 {
-    softmax soft = { -INFINITY, 0, 0 };
+    softmax soft = { -INFINITY, 0, 0, 0 };
     const int low = key_low(p, &r->s, r->i), high = r->exists ? key_high(p, &r->s, r->i) : 0;
     for (int start = low; start < high; start += BLOCK) {
         REAL block_sum = 0;
@@ -97,8 +108,9 @@ static inline softmax softmax_of_row(const clattn_params *p, const attention_buf
                 }
             }
         }
-        soft.row_sum += block_sum;
+        add_exactly(&soft.row_sum, &soft.rest, block_sum);
     }
+    soft.row_sum += soft.rest;
     /* exp(inf - inf), which add_score passed over, is in every weight of the row. */
     soft.row_sum = soft.row_maximum == (REAL)INFINITY ? (REAL)NAN : soft.row_sum;
     return soft;
@@ -203,7 +215,7 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
     const int low = writes_weights ? 0 : key_low(p, &r.s, i);
     const int high = writes_weights ? p->key_len : r.exists ? key_high(p, &r.s, i) : 0;
     const int columns = min(COLUMNS, p->head_dim_v - column);
-    REAL total[COLUMNS] = { 0 };
+    REAL total[COLUMNS] = { 0 }, rest[COLUMNS] = { 0 };
     for (int start = low; start < high; start += BLOCK) {
         REAL sums[COLUMNS] = { 0 };
         for (int j = start; j < min(start + BLOCK, high); ++j) {
@@ -220,13 +232,13 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
                 add_value(p, &in, &r, weight, j, column, columns, sums);
             }
         }
-        FOR_COLUMNS { total[c] += sums[c]; }
+        FOR_COLUMNS { add_exactly(&total[c], &rest[c], sums[c]); }
     }
     const clattn_i64 out_at = out_row_at(p, &r.s, b, h, i) + column * p->out_stride[3];
     FOR_COLUMNS
     {
         if (c < columns && r.exists) {
-            OUT_STORE(in.out, out_at + c * p->out_stride[3], total[c]);
+            OUT_STORE(in.out, out_at + c * p->out_stride[3], total[c] + rest[c]);
         }
     }
 }

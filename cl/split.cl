@@ -12,6 +12,7 @@
  * Scores: lanes along head_dim, 16 dot products at once (AT_ONCE rows x 16 / AT_ONCE keys), whose lanes are
  * summed together at the end. Softmax: lanes along the keys. Mixing: lanes along head_dim_v. */
 #include "split_products.clh"
+#include "sum_and_rest.clh"
 
 #ifndef ONE_LAUNCH
 #define ONE_LAUNCH 0 /* 1: split_head; 0: the other two. A program has what its plan runs. */
@@ -125,9 +126,13 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
 {
     const int i = position_of(t, r), h = head_of(t, r);
     for (int c = 0; c < HEAD_DIM_V; ++c) {
-        float sum = 0.0f;
+        float sum = 0.0f, total = 0.0f; /* in mix_block's order */
         for (int j = 0; j < t->count; ++j) {
             float logit = 0.0f;
+            if (j % MIX_KEYS == 0) {
+                total += sum;
+                sum = 0.0f;
+            }
             if (finish_logit(p, in, &t->s, 0.0f, t->b, h, i, t->from + j, &logit)) {
                 scale_row scales;
                 if (VALUE_SCALED) {
@@ -136,7 +141,7 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
                 sum = FMA(VALUE_1(split_value_at(values, rows, j), &scales, c, 1), weights[j], sum);
             }
         }
-        to[c] = sum;
+        to[c] = total + sum;
     }
 }
 
@@ -193,6 +198,9 @@ static inline void attend_split(const clattn_params *p, const attention_buffers 
     }
 }
 
+DEFINE_ADD_EXACTLY(add_exactly, float)
+DEFINE_ADD_EXACTLY(add_exactly_16, float16)
+
 /* Row r: the splits' row maxima become one, and each split counts exp2(its maximum - that). */
 static inline void combine_splits(const clattn_params *p, const attention_buffers *in, const kv_split *t, int r,
                                   int n_splits, __global const float *from, __global const float *state)
@@ -207,9 +215,10 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
         maximum = top > maximum ? top : maximum;
         seen |= state[n * ROWS * SPLIT_STATE + 1] != UNSEEN;
     }
-    float16 total[CHUNKS_V];
+    float16 total[CHUNKS_V], rest[CHUNKS_V];
+    float sum_rest = 0.0f;
     for (int c = 0; c < CHUNKS_V; ++c) {
-        total[c] = 0.0f;
+        total[c] = rest[c] = 0.0f;
     }
     if (HAS(SINKS) && seen) {
         float sink = sink_of(p, in, h) * LOG2_E;
@@ -223,10 +232,14 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
             continue;
         }
         float top = state[n * ROWS * SPLIT_STATE], factor = exp2(top - origin);
-        sum = FMA(split_sum, factor, sum);
+        add_exactly(&sum, &sum_rest, split_sum * factor);
         for (int c = 0; c < CHUNKS_V; ++c) {
-            total[c] = FMA(vload16((clattn_i64)n * ROWS * CHUNKS_V + c, from), (float16)factor, total[c]);
+            add_exactly_16(&total[c], &rest[c], vload16((clattn_i64)n * ROWS * CHUNKS_V + c, from) * factor);
         }
+    }
+    sum += sum_rest;
+    for (int c = 0; c < CHUNKS_V; ++c) {
+        total[c] += rest[c];
     }
     const clattn_i64 out_at = out_row_at(p, &t->s, t->b, h, i);
     for (int c = 0; c < HEAD_DIM_V; ++c) {

@@ -20,6 +20,7 @@
  * of all rows in registers. Codes become float32 where they are multiplied (split_simt_codes.clh). Every sum is taken
  * in an order that depends on head dims and types alone, so the bits of a row do not depend on the rows beside it. */
 #include "split_simt_scores.clh"
+#include "sum_and_rest.clh"
 
 #define VALUE_RUNS SPLIT_SIMT_RUNS(HEAD_DIM_V, VALUE_RUN)
 #define ACROSS (VALUE_RUNS < ITEMS ? VALUE_RUNS : ITEMS) /* runs of a row of values, at once */
@@ -183,6 +184,10 @@ SPLIT_SIMT_KERNEL split_simt_attend(ATTENTION_ARGUMENTS, __global float *splits,
 
 /* ---- combining -------------------------------------------------------------------------------- */
 
+/* Of splits, so that their number changes no error. */
+DEFINE_ADD_EXACTLY(add_exactly, float)
+DEFINE_ADD_EXACTLY(add_exactly_4, float4)
+
 #define QUADS ((HEAD_DIM_V + 3) / 4) /* of a row's columns */
 #define QUAD_PITCH (ROWS * SPLIT_COLUMNS(HEAD_DIM_V) / 4) /* from a split to the next */
 #define QUADS_ACROSS (QUADS < ITEMS ? QUADS : ITEMS)
@@ -246,17 +251,20 @@ INLINE float sum_of_splits(const clattn_params *p, const attention_buffers *in, 
                                   __local float *own)
 {
     const int item = (int)get_local_id(0);
-    float sum = 0.0f, total = HAS(SINKS) ? exp2(sink_of(p, in, h) * LOG2_E - maximum) : 0.0f;
+    float sum = 0.0f, rest = 0.0f, total = HAS(SINKS) ? exp2(sink_of(p, in, h) * LOG2_E - maximum) : 0.0f;
     for (int n = first_dealt(deal, item, ITEMS); n < n_splits; n = next_dealt(deal, n, item, ITEMS)) {
         const float split_sum = state[n * ROWS * SPLIT_STATE + 1];
-        sum = split_sum == UNSEEN ? sum : FMA(split_sum, exp2(state[n * ROWS * SPLIT_STATE] - origin), sum);
+        if (split_sum != UNSEEN) {
+            add_exactly(&sum, &rest, split_sum * exp2(state[n * ROWS * SPLIT_STATE] - origin));
+        }
     }
-    own[item] = sum;
+    own[item] = sum + rest;
+    rest = 0.0f;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int n = 0; n < DEALT_TO(n_splits); ++n) {
-        total += own[n];
+        add_exactly(&total, &rest, own[n]);
     }
-    return total;
+    return total + rest;
 }
 
 SPLIT_SIMT_KERNEL split_simt_combine(ATTENTION_ARGUMENTS, __global const float *splits, int n_splits)
@@ -278,22 +286,22 @@ SPLIT_SIMT_KERNEL split_simt_combine(ATTENTION_ARGUMENTS, __global const float *
     const clattn_i64 out_at = out_row_at(p, &t.s, t.b, h, i);
     for (int first = 0; first < QUADS; first += QUADS_ACROSS) {
         const int quad = first + item % QUADS_ACROSS;
-        float4 total = 0.0f;
+        float4 total = 0.0f, rest = 0.0f;
         for (int n = first_dealt(&deal, sub, QUAD_SUBS); n < n_here; n = next_dealt(&deal, n, sub, QUAD_SUBS)) {
             if (sub < QUAD_SUBS && quad < QUADS && state[n * ROWS * SPLIT_STATE + 1] != UNSEEN) {
                 const float factor = exp2(state[n * ROWS * SPLIT_STATE] - origin);
-                total = FMA(vload4((clattn_i64)n * QUAD_PITCH + quad, from), (float4)factor, total);
+                add_exactly_4(&total, &rest, vload4((clattn_i64)n * QUAD_PITCH + quad, from) * factor);
             }
         }
-        sums[item] = total;
+        sums[item] = total + rest;
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int c = item; c < 4 * QUADS_ACROSS; c += ITEMS) {
-            float column = 0.0f;
+            float column = 0.0f, column_rest = 0.0f;
             for (int n = 0; n < QUAD_SUBS; ++n) {
-                column += ((__local const float *)sums)[4 * n * QUADS_ACROSS + c];
+                add_exactly(&column, &column_rest, ((__local const float *)sums)[4 * n * QUADS_ACROSS + c]);
             }
             if (is_row && 4 * first + c < HEAD_DIM_V) {
-                OUT_STORE(in.out, out_at + 4 * first + c, seen ? column / sum : 0.0f);
+                OUT_STORE(in.out, out_at + 4 * first + c, seen ? (column + column_rest) / sum : 0.0f);
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);

@@ -147,6 +147,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
         text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
     append_kv_options(problem, &text);
+    text_append(&text, " -D RUNS=%d", problem->p.key_len > RUN_KEYS);
     char *options;
     clattn_status status = text_give(&text, "build options", &options);
     if (status == CLATTN_OK) {

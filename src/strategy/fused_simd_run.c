@@ -38,6 +38,12 @@ static double weight_rounding(const clattn_problem *p, enum simd_product product
     return product == SIMD_FMA ? 0 : rounds_weights(p, product) ? 0x1p-8 : 0x1p-17;
 }
 
+/* Calls of no more keys than a run has need no totals. */
+static int has_runs(const clattn_problem *p, const struct simd_choice *choice)
+{
+    return p->key_len > SIMD_RUN_BLOCKS * (int64_t)choice->keys;
+}
+
 static void append_options(const struct clattn_plan *plan, const struct simd_choice *choice, struct text *options)
 {
     const struct problem *problem = attention_problem(plan->problem);
@@ -51,7 +57,8 @@ static void append_options(const struct clattn_plan *plan, const struct simd_cho
     if (rounds_weights(p, choice->product)) {
         text_append(options, " -D WEIGHT_PARTS=1");
     }
-    text_append(options, " -D FETCHES=%d", plan->context->device.device_class == DEVICE_CPU);
+    text_append(options, " -D RUNS=%d -D FETCHES=%d", has_runs(p, choice),
+                plan->context->device.device_class == DEVICE_CPU);
     if (choice->tile.item_columns) {
         text_append(options, " -D MIX_COLUMNS=%d", (int)choice->tile.item_columns);
     }

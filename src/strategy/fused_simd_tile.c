@@ -89,6 +89,7 @@ static double turn_cost(const clattn_context *context, const clattn_problem *p, 
     return row_cost(p, tile) * (double)((blocks + units - 1) / units * units) / (double)blocks;
 }
 
+/* What a block of keys touches. Totals (cl/simd_total.clh) are not: twice the accumulators, touched once a run. */
 static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *choice)
 {
     const int64_t rows = choice->tile.rows, keys = choice->keys;

@@ -119,6 +119,7 @@ static clattn_status build(clattn_context *context, const struct problem *proble
     struct text text = TEXT_INIT;
     simt_append_options(problem, shape, &text);
     append_kv_options(problem, &text);
+    text_append(&text, " -D RUNS=%d", problem->p.key_len > RUN_KEYS);
     vendor_options(&context->device, problem, shape, &text);
     char *options;
     clattn_status status = text_give(&text, "build options", &options);
