@@ -236,6 +236,7 @@ test_scripts = \
 	tests/cli/malformed \
 	tests/cli/manners \
 	tests/cli/edges \
+	tests/cli/tensor_files \
 	tests/cli/caches \
 	tests/cli/grad \
 	tests/cli/report \

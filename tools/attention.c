@@ -26,7 +26,8 @@ static int convert_inputs(const struct options *options, struct inputs *inputs, 
         if (!tensor->data || (own[i] && *own[i] != CLATTN_TYPE_NONE)) {
             continue;
         }
-        if (!options->value[OPTION_DTYPE] && (type == CLATTN_TYPE_NONE || tensor_storage_type(tensor->type) != type)) {
+        if (!options->value[OPTION_DTYPE] &&
+            (!tensor_is_float(tensor->type) || tensor_storage_type(tensor->type) != type)) {
             return failure_misuse(failure,
                                   "%s %s: must be a float type, the same for query, key and value; "
                                   "convert with --dtype",

@@ -8,9 +8,10 @@
 
 /* ---- types ---- */
 
-static int is_bytes(const struct tensor *tensor)
+/* Whether the file may mean codes of the type by it: bytes say not of which. */
+static int may_hold(const struct tensor *tensor, clattn_type codes)
 {
-    return tensor->type == TENSOR_UINT8 || tensor->type == TENSOR_INT8;
+    return tensor->type == TENSOR_UINT8 || tensor->type == TENSOR_INT8 || tensor_storage_type(tensor->type) == codes;
 }
 
 /* `name`: of the tensor, `option`: what says how it is stored. */
@@ -18,14 +19,14 @@ static int take_type(struct tensor *tensor, const char *name, enum option_id opt
                      struct failure *failure)
 {
     const char *asked = option_name(option);
-    if (!type_is_float(type) && !is_bytes(tensor)) {
+    if (!type_is_float(type) && !may_hold(tensor, type)) {
         return failure_misuse(failure, "%s %s: --%s %s are bytes, uint8 or int8; clattn quantise makes them", name,
                               tensor_type_name(tensor->type), asked, clattn_type_name(type));
     }
     if (!type_is_float(type)) {
         return 0;
     }
-    if (tensor_storage_type(tensor->type) == CLATTN_TYPE_NONE) {
+    if (!tensor_is_float(tensor->type)) {
         return failure_misuse(failure, "%s %s: --%s %s is made of a float type", name, tensor_type_name(tensor->type),
                               asked, clattn_type_name(type));
     }
@@ -40,8 +41,8 @@ static int read_type(const struct options *options, struct inputs *inputs, enum 
     if (problem_type_read(options, option, type, failure) != 0) {
         return -1;
     }
-    if (*type == CLATTN_TYPE_NONE && tensor->data && tensor->type == TENSOR_INT8) {
-        *type = CLATTN_INT8;
+    if (*type == CLATTN_TYPE_NONE && tensor->data && !tensor_is_float(tensor->type)) {
+        *type = tensor_storage_type(tensor->type);
     }
     if (*type == CLATTN_TYPE_NONE && tensor->data && tensor->type == TENSOR_UINT8) {
         return failure_misuse(failure, "%s uint8: bytes of which type? give --%s", role_name(role),
@@ -259,7 +260,7 @@ static int prepare_scales(const struct options *options, struct inputs *inputs, 
         return failure_misuse(failure, "%s: are those of int8, e4m3 or e5m2, and not of %s", name,
                               clattn_type_name(scales->type));
     }
-    if (tensor_storage_type(tensor->type) == CLATTN_TYPE_NONE || tensor->dims != 4 ||
+    if (!tensor_is_float(tensor->type) || tensor->dims != 4 ||
         (tensor->shape[0] != 1 && tensor->shape[0] != scales->axes->batch) ||
         (tensor->shape[1] != 1 && tensor->shape[1] != scales->axes->heads)) {
         char text[TENSOR_SHAPE_TEXT];

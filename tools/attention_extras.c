@@ -23,7 +23,7 @@ static int convert_bias(struct tensor *bias, clattn_problem *problem, struct fai
     if (!bias->data) {
         return 0;
     }
-    if (tensor_storage_type(bias->type) == CLATTN_TYPE_NONE) {
+    if (!tensor_is_float(bias->type)) {
         return failure_misuse(failure, "bias %s: must be a float type", tensor_type_name(bias->type));
     }
     if (bias->type == TENSOR_FLOAT64 && problem->type != CLATTN_FLOAT64 &&
@@ -213,7 +213,7 @@ static int prepare_offsets(struct inputs *inputs, struct tensor *given, struct a
 
 static int convert_heads(struct tensor *tensor, const char *name, int64_t heads, struct failure *failure)
 {
-    if (tensor_storage_type(tensor->type) == CLATTN_TYPE_NONE) {
+    if (!tensor_is_float(tensor->type)) {
         return failure_misuse(failure, "%s %s: must be a float type", name, tensor_type_name(tensor->type));
     }
     if (tensor->dims < 1 || tensor->shape[tensor->dims - 1] != heads) {

@@ -86,7 +86,7 @@ static int check_input(struct job *job, struct failure *failure)
     struct tensor *in = &job->input;
     const int is_bytes = in->type == TENSOR_UINT8 || in->type == TENSOR_INT8;
     char shape[TENSOR_SHAPE_TEXT];
-    if (job->back ? !is_bytes : tensor_storage_type(in->type) == CLATTN_TYPE_NONE) {
+    if (job->back ? !is_bytes : !tensor_is_float(in->type)) {
         return failure_misuse(failure, "INPUT %s: must be %s", tensor_type_name(in->type),
                               job->back ? "bytes, uint8 or int8"
                                         : "of a float type; --back goes from codes to numbers");
@@ -128,7 +128,7 @@ static int make_scales(struct job *job, struct failure *failure)
     if (npy_read(job->options->value[OPTION_SCALES], &job->scales, failure) != 0) {
         return -1;
     }
-    if (tensor_storage_type(job->scales.type) == CLATTN_TYPE_NONE || tensor_count(&job->scales) != count) {
+    if (!tensor_is_float(job->scales.type) || tensor_count(&job->scales) != count) {
         return failure_misuse(failure,
                               "--scales %s: shape %s %s: must be the %lld scales of a float type that "
                               "--scale-group %lld,%lld asks for",

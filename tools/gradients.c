@@ -91,8 +91,7 @@ static int convert_like(const struct options *options, struct inputs *inputs, en
     struct tensor *tensor = &inputs->tensor[role];
     const char *name = role_name(role);
     const int is_lse = like->type == TENSOR_FLOAT32 && role != ROLE_DOUT && role != ROLE_OUT;
-    if (tensor_storage_type(tensor->type) == CLATTN_TYPE_NONE ||
-        (!is_lse && tensor->type != like->type && !options->value[OPTION_DTYPE])) {
+    if (!tensor_is_float(tensor->type) || (!is_lse && tensor->type != like->type && !options->value[OPTION_DTYPE])) {
         return failure_misuse(failure, "%s %s: must be %s; convert with --dtype", name, tensor_type_name(tensor->type),
                               is_lse ? "a float type" : tensor_type_name(like->type));
     }

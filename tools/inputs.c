@@ -9,6 +9,7 @@
 #include "labels.h"
 #include "npy.h"
 #include "safetensors.h"
+#include "safetensors_index.h"
 #include "standard_files.h"
 
 /* A role's name, the names that files give it, and the option that names a file for it. */
@@ -80,9 +81,10 @@ static int role_of(const char *name, enum role end)
     return -1;
 }
 
+/* Of several files the first that has it counts. */
 static int copy_metadata(const struct safetensors *file, const char *key, char **copy)
 {
-    const char *text = safetensors_metadata(file, key);
+    const char *text = *copy ? NULL : safetensors_metadata(file, key);
     if (text && !(*copy = strdup(text))) {
         return -1;
     }
@@ -97,7 +99,7 @@ static int sort_mask(struct inputs *inputs, struct failure *failure)
     if (!mask->data || mask->type == TENSOR_BOOL || mask->type == TENSOR_UINT8) {
         return 0;
     }
-    if (tensor_storage_type(mask->type) == CLATTN_TYPE_NONE) {
+    if (!tensor_is_float(mask->type)) {
         return failure_misuse(failure, "mask %s: must be bool, uint8 or a float type", tensor_type_name(mask->type));
     }
     if (bias->data) {
@@ -111,53 +113,80 @@ static int sort_mask(struct inputs *inputs, struct failure *failure)
     return 0;
 }
 
-static int read_entries(const struct safetensors *file, enum role end, struct inputs *inputs, struct failure *failure)
+static int read_entries(const struct safetensors *file, enum role end, struct inputs *inputs, struct text *unused,
+                        struct failure *failure)
 {
-    struct text unused = TEXT_INIT;
     for (size_t i = 0; i < file->n_entries; i++) {
         const struct safetensors_entry *entry = &file->entries[i];
         int role = role_of(entry->name, end);
         if (role < 0) {
-            text_append(&unused, "%s%s", unused.length ? ", " : "", entry->name);
+            text_append(unused, "%s%s", unused->length ? ", " : "", entry->name);
         } else if (inputs->tensor[role].data) {
-            text_free(&unused);
             return failure_misuse(failure, "file %s: tensor %s: another tensor is the %s already", file->path,
                                   entry->name, roles[role].name);
         } else if (safetensors_read(file, entry, &inputs->tensor[role], failure) != 0) {
-            text_free(&unused);
             return -1;
         }
     }
-    inputs->unused = unused.length ? text_take(&unused) : NULL;
-    if (inputs->unused) {
-        utf8_clean_in_place(inputs->unused, "");
+    return copy_metadata(file, "text", &inputs->text) != 0 || copy_metadata(file, "tokens", &inputs->tokens) != 0
+               ? failure_failed(failure, "out of memory")
+               : 0;
+}
+
+/* All shards of an index. */
+static int read_shards(const char *path, enum role end, struct inputs *inputs, struct text *unused,
+                       struct failure *failure)
+{
+    struct safetensors_index index;
+    int result = 0, found = 0;
+    if (safetensors_index_open(path, &index, failure) != 0) {
+        return -1;
     }
-    return 0;
+    for (size_t i = 0; result == 0; i++) {
+        struct safetensors file;
+        char *shard;
+        found = safetensors_index_shard(&index, i, &shard, &file, failure);
+        if (found != 0) {
+            break;
+        }
+        result = read_entries(&file, end, inputs, unused, failure);
+        safetensors_close(&file);
+        free(shard);
+    }
+    safetensors_index_close(&index);
+    return found < 0 ? -1 : result;
+}
+
+static int read_one(const char *path, enum role end, struct inputs *inputs, struct text *unused,
+                    struct failure *failure)
+{
+    struct safetensors file;
+    if (safetensors_open(path, &file, failure) != 0) {
+        return -1;
+    }
+    const int result = read_entries(&file, end, inputs, unused, failure);
+    safetensors_close(&file);
+    return result;
 }
 
 static int read_safetensors(const char *path, enum role end, struct inputs *inputs, struct failure *failure)
 {
-    struct safetensors file;
-    int result;
+    struct text unused = TEXT_INIT;
     if (file_has_suffix(path, ".npy")) {
         return failure_misuse(failure,
                               "INPUT %s: must be a .safetensors file; for .npy files give --q, --k "
                               "and --v",
                               path);
     }
-    if (safetensors_open(path, &file, failure) != 0) {
-        return -1;
+    const int result = file_has_suffix(path, SAFETENSORS_INDEX_SUFFIX)
+                           ? read_shards(path, end, inputs, &unused, failure)
+                           : read_one(path, end, inputs, &unused, failure);
+    inputs->unused = unused.length ? text_take(&unused) : NULL;
+    text_free(&unused);
+    if (inputs->unused) {
+        utf8_clean_in_place(inputs->unused, "");
     }
-    result = read_entries(&file, end, inputs, failure);
-    if (result == 0 &&
-        (copy_metadata(&file, "text", &inputs->text) != 0 || copy_metadata(&file, "tokens", &inputs->tokens) != 0)) {
-        result = failure_failed(failure, "out of memory");
-    }
-    safetensors_close(&file);
-    if (result == 0 && inputs->tensor[ROLE_MASK].data) {
-        result = sort_mask(inputs, failure);
-    }
-    return result;
+    return result == 0 && inputs->tensor[ROLE_MASK].data ? sort_mask(inputs, failure) : result;
 }
 
 /* ---- options ---- */

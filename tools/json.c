@@ -200,6 +200,15 @@ int json_take(char **at, char wanted)
     return 1;
 }
 
+void json_skip(char **at)
+{
+    const char *end = NULL;
+    skip_blanks(at);
+    json_check(*at, &end);
+    *at += end - *at;
+    skip_blanks(at);
+}
+
 static char *put_utf8(char *to, unsigned long code)
 {
     static const unsigned char first[5] = { 0, 0, 0xc0, 0xe0, 0xf0 };

@@ -21,6 +21,9 @@ int json_take(char **at, char wanted);
  * that has U+0000 inside. */
 char *json_take_string(char **at);
 
+/* Takes any value. */
+void json_skip(char **at);
+
 /* Takes an integer from 0 to 2^53, written in digits alone; 0 where another value comes next. */
 int json_take_integer(char **at, int64_t *value);
 

@@ -14,7 +14,7 @@ static int read_rows(const struct inputs *inputs, enum role role, int64_t *batch
     if (!tensor->data) {
         return failure_misuse(failure, "%s: is missing; a layer has x, wq, wk, wv, wo", role_name(role));
     }
-    if (tensor->dims < 2 || tensor->dims > 3 || tensor_storage_type(tensor->type) == CLATTN_TYPE_NONE) {
+    if (tensor->dims < 2 || tensor->dims > 3 || !tensor_is_float(tensor->type)) {
         return failure_misuse(failure, "%s: shape %s: must be floats [rows, columns] or [batch, rows, columns]",
                               role_name(role), tensor_shape_text(tensor, shape));
     }
@@ -33,7 +33,7 @@ static int read_weight(const struct inputs *inputs, enum role role, int64_t colu
     if (!w->data) {
         return failure_misuse(failure, "%s: is missing; a layer has x, wq, wk, wv, wo", role_name(role));
     }
-    if (w->dims != 2 || w->shape[1] != columns || tensor_storage_type(w->type) == CLATTN_TYPE_NONE) {
+    if (w->dims != 2 || w->shape[1] != columns || !tensor_is_float(w->type)) {
         return failure_misuse(failure, "%s: shape %s: must be floats [out, %lld], as wide as what it multiplies",
                               role_name(role), tensor_shape_text(w, shape), (long long)columns);
     }
@@ -46,7 +46,7 @@ static int check_bias(const struct inputs *inputs, enum role role, enum role wei
 {
     const struct tensor *b = &inputs->tensor[role];
     char shape[TENSOR_SHAPE_TEXT];
-    if (b->data && (b->dims != 1 || b->shape[0] != rows || tensor_storage_type(b->type) == CLATTN_TYPE_NONE)) {
+    if (b->data && (b->dims != 1 || b->shape[0] != rows || !tensor_is_float(b->type))) {
         return failure_misuse(failure, "%s: shape %s: must be floats [%lld], the rows of %s", role_name(role),
                               tensor_shape_text(b, shape), (long long)rows, role_name(weight));
     }
@@ -147,8 +147,7 @@ static int read_masks(struct inputs *inputs, struct layer_run *run, struct failu
     const int64_t keys = p->parts & CLATTN_MHA_CROSS ? p->context_rows : p->rows;
     char shape[TENSOR_SHAPE_TEXT];
     if (lengths->data) {
-        if (lengths->dims != 1 || lengths->shape[0] != p->batch ||
-            tensor_storage_type(lengths->type) != CLATTN_TYPE_NONE) {
+        if (lengths->dims != 1 || lengths->shape[0] != p->batch || tensor_is_float(lengths->type)) {
             return failure_misuse(failure, "key_lengths: shape %s: must be integers [%lld], one a batch entry",
                                   tensor_shape_text(lengths, shape), (long long)p->batch);
         }

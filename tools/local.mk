@@ -144,6 +144,8 @@ libclattn_tool_la_SOURCES = \
 	tools/safetensors.h \
 	tools/safetensors_header.c \
 	tools/safetensors_header.h \
+	tools/safetensors_index.c \
+	tools/safetensors_index.h \
 	tools/show.c \
 	tools/show.h \
 	tools/standard_files.c \

@@ -16,11 +16,11 @@ static int check_projection(const struct inputs *inputs, enum role weight, enum 
     if (!w->data) {
         return failure_misuse(failure, "%s: is missing; a layer of x has wq, wk and wv", role_name(weight));
     }
-    if (w->dims != 2 || w->shape[1] != columns || tensor_storage_type(w->type) == CLATTN_TYPE_NONE) {
+    if (w->dims != 2 || w->shape[1] != columns || !tensor_is_float(w->type)) {
         return failure_misuse(failure, "%s: shape %s: must be floats [out, %lld]", role_name(weight),
                               tensor_shape_text(w, shape), (long long)columns);
     }
-    if (b->data && (b->dims != 1 || b->shape[0] != w->shape[0] || tensor_storage_type(b->type) == CLATTN_TYPE_NONE)) {
+    if (b->data && (b->dims != 1 || b->shape[0] != w->shape[0] || !tensor_is_float(b->type))) {
         return failure_misuse(failure, "%s: shape %s: must be floats [%lld], the rows of %s", role_name(bias),
                               tensor_shape_text(b, shape), (long long)w->shape[0], role_name(weight));
     }
@@ -99,7 +99,7 @@ int multihead_project(const struct options *options, struct inputs *inputs, stru
     if (inputs->tensor[ROLE_CONTEXT].data) {
         return failure_misuse(failure, "context: a layer with cross-attention is computed by `clattn mha`");
     }
-    if (x->dims < 2 || x->dims > 6 || tensor_storage_type(x->type) == CLATTN_TYPE_NONE) {
+    if (x->dims < 2 || x->dims > 6 || !tensor_is_float(x->type)) {
         return failure_misuse(failure, "x: shape %s: must be floats [..., tokens, features]",
                               tensor_shape_text(x, shape));
     }

@@ -131,6 +131,11 @@ const char *safetensors_metadata(const struct safetensors *file, const char *key
 int safetensors_read(const struct safetensors *file, const struct safetensors_entry *entry, struct tensor *tensor,
                      struct failure *failure)
 {
+    if (entry->type == TENSOR_TYPES) {
+        char names[SAFETENSORS_TYPE_LIST];
+        return failure_misuse(failure, "file %s: tensor %s: dtype %s: must be one of %s", file->path, entry->name,
+                              entry->dtype, safetensors_type_list(names));
+    }
     if (tensor_create(tensor, entry->type, entry->dims, entry->shape, entry->name, failure) != 0) {
         return -1;
     }

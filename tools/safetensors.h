@@ -1,6 +1,7 @@
 /* The .safetensors format: eight bytes of header length, a JSON header, data. Everything that a
  * header says is checked before any of it is used: a limit on its size, known fields only, no name
- * twice, shape and offsets that fit each other, data without holes or overlap. */
+ * twice, shape and offsets that fit each other, data without holes or overlap. A file may have
+ * tensors of types that clattn has no use for, such as U16; only who reads one is refused. */
 #ifndef CLATTN_TOOLS_SAFETENSORS_H
 #define CLATTN_TOOLS_SAFETENSORS_H
 
@@ -10,8 +11,9 @@
 #define SAFETENSORS_HEADER_MAX_BYTES (16 << 20)
 
 struct safetensors_entry {
-    const char *name; /* owned by the file */
-    enum tensor_type type;
+    const char *name;      /* owned by the file */
+    enum tensor_type type; /* TENSOR_TYPES: one that is not read here */
+    const char *dtype;     /* its name in the file */
     int dims;
     int64_t shape[TENSOR_DIMS_MAX];
     uint64_t begin, end; /* bytes, counted from the end of the header */
@@ -41,7 +43,7 @@ void safetensors_close(struct safetensors *file);
 const struct safetensors_entry *safetensors_find(const struct safetensors *file, const char *name);
 const char *safetensors_metadata(const struct safetensors *file, const char *key);
 
-/* The caller frees the tensor. */
+/* The caller frees the tensor. A type that is not read here is a misuse. */
 int safetensors_read(const struct safetensors *file, const struct safetensors_entry *entry, struct tensor *tensor,
                      struct failure *failure);
 

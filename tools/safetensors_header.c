@@ -1,17 +1,39 @@
 #include "safetensors_header.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "json.h"
 
 const char *const safetensors_type_names[TENSOR_TYPES] = {
-    [TENSOR_FLOAT32] = "F32", [TENSOR_FLOAT16] = "F16", [TENSOR_BFLOAT16] = "BF16",
-    [TENSOR_FLOAT64] = "F64", [TENSOR_INT32] = "I32",   [TENSOR_INT64] = "I64",
-    [TENSOR_UINT8] = "U8",    [TENSOR_INT8] = "I8",     [TENSOR_BOOL] = "BOOL",
+    [TENSOR_FLOAT32] = "F32", [TENSOR_FLOAT16] = "F16",  [TENSOR_BFLOAT16] = "BF16", [TENSOR_FLOAT64] = "F64",
+    [TENSOR_INT32] = "I32",   [TENSOR_INT64] = "I64",    [TENSOR_UINT8] = "U8",      [TENSOR_INT8] = "I8",
+    [TENSOR_BOOL] = "BOOL",   [TENSOR_E4M3] = "F8_E4M3", [TENSOR_E5M2] = "F8_E5M2",
 };
 
+/* The format's other types, which a file may have and nothing here reads. */
+static const struct {
+    const char *name;
+    int bits;
+} foreign_types[] = { { "I16", 16 }, { "U16", 16 },        { "U32", 32 },       { "U64", 64 },
+                      { "C64", 64 }, { "F8_E8M0", 8 },     { "F6_E2M3", 6 },    { "F6_E3M2", 6 },
+                      { "F4", 4 },   { "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 } };
+enum { FOREIGN_TYPES = sizeof foreign_types / sizeof foreign_types[0] };
+
+#define FOREIGN_COUNT_MAX ((int64_t)1 << 53) /* elements; times 64 bits they fit */
+
 const char safetensors_metadata_key[] = "__metadata__";
+
+const char *safetensors_type_list(char list[SAFETENSORS_TYPE_LIST])
+{
+    size_t used = 0;
+    for (int i = 0; i < TENSOR_TYPES; i++) {
+        used += (size_t)snprintf(list + used, SAFETENSORS_TYPE_LIST - used, "%s%s", i ? ", " : "",
+                                 safetensors_type_names[i]);
+    }
+    return list;
+}
 
 /* What is being read, and how far. */
 struct reading {
@@ -46,21 +68,35 @@ static int tensor_misuse(struct reading *reading, const struct safetensors_entry
     return failure_misuse(reading->failure, "file %s: tensor %s: %s", reading->file->path, entry->name, rule);
 }
 
+/* -1: none of the format's others. */
+static int foreign_type(const char *name)
+{
+    for (int i = 0; i < FOREIGN_TYPES; i++) {
+        if (strcmp(name, foreign_types[i].name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 static int read_type(struct reading *reading, struct safetensors_entry *entry)
 {
-    const char *text = json_take_string(&reading->at);
-    if (!text) {
+    char names[SAFETENSORS_TYPE_LIST];
+    entry->dtype = json_take_string(&reading->at);
+    if (!entry->dtype) {
         return tensor_misuse(reading, entry, "dtype: must be a string");
     }
     for (int i = 0; i < TENSOR_TYPES; i++) {
-        if (strcmp(text, safetensors_type_names[i]) == 0) {
+        if (strcmp(entry->dtype, safetensors_type_names[i]) == 0) {
             entry->type = (enum tensor_type)i;
             return 0;
         }
     }
-    return failure_misuse(reading->failure,
-                          "file %s: tensor %s: dtype %.40s: must be F32, F16, BF16, F64, I32, I64, U8 or BOOL",
-                          reading->file->path, entry->name, text);
+    entry->type = TENSOR_TYPES;
+    return foreign_type(entry->dtype) >= 0
+               ? 0
+               : failure_misuse(reading->failure, "file %s: tensor %s: dtype %.40s: must be one of %s",
+                                reading->file->path, entry->name, entry->dtype, safetensors_type_list(names));
 }
 
 static int read_shape(struct reading *reading, struct safetensors_entry *entry)
@@ -118,24 +154,41 @@ static int read_field(struct reading *reading, struct safetensors_entry *entry, 
                                   : read_offsets(reading, entry);
 }
 
+/* As tensor_measure, of the file's types: -1 also where the last byte is not full. */
+static int measure(const struct safetensors_entry *entry, int64_t *bytes)
+{
+    int64_t count, bits;
+    if (entry->type != TENSOR_TYPES) {
+        return tensor_measure(entry->type, entry->dims, entry->shape, &count, bytes);
+    }
+    if (tensor_measure(TENSOR_UINT8, entry->dims, entry->shape, &count, bytes) != 0 || count > FOREIGN_COUNT_MAX) {
+        return -1;
+    }
+    bits = count * foreign_types[foreign_type(entry->dtype)].bits;
+    *bytes = bits / 8;
+    return bits % 8 ? -1 : 0;
+}
+
 /* Shape, type and offsets fit each other. */
 static int check_entry(struct reading *reading, const struct safetensors_entry *entry)
 {
     char shape[TENSOR_SHAPE_TEXT];
     struct tensor like = TENSOR_INIT;
-    int64_t count, bytes;
+    int64_t bytes;
     like.dims = entry->dims;
     memcpy(like.shape, entry->shape, sizeof like.shape);
     tensor_shape_text(&like, shape);
-    if (tensor_measure(entry->type, entry->dims, entry->shape, &count, &bytes) != 0) {
-        return failure_misuse(reading->failure, "file %s: tensor %s: shape %s: its size does not fit into 62 bits",
-                              reading->file->path, entry->name, shape);
+    if (measure(entry, &bytes) != 0) {
+        return failure_misuse(
+            reading->failure,
+            "file %s: tensor %s: shape %s of %s: its size does not fit into 62 bits, or ends within a byte",
+            reading->file->path, entry->name, shape, entry->dtype);
     }
     if ((uint64_t)bytes != entry->end - entry->begin) {
         return failure_misuse(reading->failure,
                               "file %s: tensor %s: data_offsets span %llu bytes: shape %s of %s needs %lld",
                               reading->file->path, entry->name, (unsigned long long)(entry->end - entry->begin), shape,
-                              safetensors_type_names[entry->type], (long long)bytes);
+                              entry->dtype, (long long)bytes);
     }
     return 0;
 }

@@ -9,6 +9,10 @@
 extern const char *const safetensors_type_names[TENSOR_TYPES];
 extern const char safetensors_metadata_key[];
 
+/* "F32, F16, ...": what is read. Returns list. */
+#define SAFETENSORS_TYPE_LIST 96
+const char *safetensors_type_list(char list[SAFETENSORS_TYPE_LIST]);
+
 /* Reads file->header, which ends with 0 behind `bytes` bytes, into its entries and notes, whose texts stay in it. */
 int safetensors_header_read(struct safetensors *file, size_t bytes, struct failure *failure);
 

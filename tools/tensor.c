@@ -11,11 +11,17 @@ static const struct {
     size_t bytes;
     clattn_type storage;
 } types[TENSOR_TYPES] = {
-    [TENSOR_FLOAT32] = { "float32", 4, CLATTN_FLOAT32 },    [TENSOR_FLOAT16] = { "float16", 2, CLATTN_FLOAT16 },
-    [TENSOR_BFLOAT16] = { "bfloat16", 2, CLATTN_BFLOAT16 }, [TENSOR_FLOAT64] = { "float64", 8, CLATTN_FLOAT64 },
-    [TENSOR_INT32] = { "int32", 4, CLATTN_TYPE_NONE },      [TENSOR_INT64] = { "int64", 8, CLATTN_TYPE_NONE },
-    [TENSOR_UINT8] = { "uint8", 1, CLATTN_TYPE_NONE },      [TENSOR_INT8] = { "int8", 1, CLATTN_TYPE_NONE },
+    [TENSOR_FLOAT32] = { "float32", 4, CLATTN_FLOAT32 },
+    [TENSOR_FLOAT16] = { "float16", 2, CLATTN_FLOAT16 },
+    [TENSOR_BFLOAT16] = { "bfloat16", 2, CLATTN_BFLOAT16 },
+    [TENSOR_FLOAT64] = { "float64", 8, CLATTN_FLOAT64 },
+    [TENSOR_INT32] = { "int32", 4, CLATTN_TYPE_NONE },
+    [TENSOR_INT64] = { "int64", 8, CLATTN_TYPE_NONE },
+    [TENSOR_UINT8] = { "uint8", 1, CLATTN_TYPE_NONE },
+    [TENSOR_INT8] = { "int8", 1, CLATTN_INT8 },
     [TENSOR_BOOL] = { "bool", 1, CLATTN_TYPE_NONE },
+    [TENSOR_E4M3] = { "e4m3", 1, CLATTN_E4M3 },
+    [TENSOR_E5M2] = { "e5m2", 1, CLATTN_E5M2 },
 };
 
 size_t tensor_type_size(enum tensor_type type)
@@ -31,6 +37,11 @@ const char *tensor_type_name(enum tensor_type type)
 clattn_type tensor_storage_type(enum tensor_type type)
 {
     return types[type].storage;
+}
+
+int tensor_is_float(enum tensor_type type)
+{
+    return type_is_float(types[type].storage);
 }
 
 enum tensor_type tensor_type_of_storage(clattn_type type)

@@ -18,6 +18,8 @@ enum tensor_type {
     TENSOR_UINT8,
     TENSOR_INT8,
     TENSOR_BOOL, /* one byte each, 0 or 1 */
+    TENSOR_E4M3, /* 8-bit floats, as CLATTN_E4M3 and CLATTN_E5M2 */
+    TENSOR_E5M2,
     TENSOR_TYPES
 };
 
@@ -41,8 +43,9 @@ struct tensor {
 size_t tensor_type_size(enum tensor_type type);      /* in bytes */
 const char *tensor_type_name(enum tensor_type type); /* "float32" */
 
-/* clattn's storage type for a tensor's, CLATTN_TYPE_NONE for integers; and back. */
+/* clattn's storage type for a tensor's, CLATTN_TYPE_NONE for those that are none; and back. */
 clattn_type tensor_storage_type(enum tensor_type type);
+int tensor_is_float(enum tensor_type type); /* a type that queries may have: float32, float16, bfloat16, float64 */
 enum tensor_type tensor_type_of_storage(clattn_type type);
 
 /* The number of elements and bytes of a shape. -1 when the product of the extents (zeros left out,

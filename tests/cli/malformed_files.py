@@ -183,7 +183,7 @@ for value in 1, "x", None, [1], True:
 for name in TENSOR:
     st_case("no " + name, safetensors(q_with(**{name: None})), "tensor q", "must have")
 st_case("unknown field", safetensors(q_with(strides=[1])), "tensor q", "strides")
-for dtype in "F8_E4M3", "I16", "U16", "f32", "", "X" * 5000, 7, None and 0, ["F32"], "C64", "U64":
+for dtype in "F8", "U128", "f32", "", "X" * 5000, 7, None and 0, ["F32"]:
     if dtype is not None:
         st_case("dtype %.8r" % (dtype, ), safetensors(q_with(dtype=dtype)), "tensor q", "dtype")
 for shape in "x", 24, {"a":

@@ -10,16 +10,27 @@
 #include "tools/npy.h"
 #include "tools/safetensors.h"
 
-static void print_tensor(const char *name, const struct tensor *tensor)
+static void print_name(const char *name)
 {
     for (const char *at = name; *at; ++at) {
         printf("%02x", (unsigned char)*at);
     }
-    printf("%s %s ", *name ? "" : "-", tensor_type_name(tensor->type));
-    for (int axis = 0; axis < tensor->dims; ++axis) {
-        printf("%" PRId64 ",", tensor->shape[axis]);
+    printf("%s ", *name ? "" : "-");
+}
+
+static void print_shape(int dims, const int64_t *shape)
+{
+    for (int axis = 0; axis < dims; ++axis) {
+        printf("%" PRId64 ",", shape[axis]);
     }
     printf(";");
+}
+
+static void print_tensor(const char *name, const struct tensor *tensor)
+{
+    print_name(name);
+    printf("%s ", tensor_type_name(tensor->type));
+    print_shape(tensor->dims, tensor->shape);
     for (int64_t i = 0; i < tensor_count(tensor); ++i) {
         printf(" %a", tensor_load(tensor, i));
     }
@@ -50,12 +61,20 @@ static void read_safetensors(const char *path)
     }
     printf("taken %zu\n", file.n_entries);
     for (size_t i = 0; i < file.n_entries; ++i) {
+        const struct safetensors_entry *entry = &file.entries[i];
         struct tensor tensor = TENSOR_INIT;
-        if (safetensors_read(&file, &file.entries[i], &tensor, &failure) != 0) {
+        if (entry->type == TENSOR_TYPES) { /* one that is not read: its shape alone */
+            print_name(entry->name);
+            printf("%s ", entry->dtype);
+            print_shape(entry->dims, entry->shape);
+            printf("\n");
+            continue;
+        }
+        if (safetensors_read(&file, entry, &tensor, &failure) != 0) {
             printf("cannot be read\n");
             continue;
         }
-        print_tensor(file.entries[i].name, &tensor);
+        print_tensor(entry->name, &tensor);
         tensor_free(&tensor);
     }
     safetensors_close(&file);

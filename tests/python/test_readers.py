@@ -18,13 +18,24 @@ PROGRAM = os.path.join(os.environ["CLATTN_TEST_PROGRAMS"], "tests/python/read_fi
 SHAPES = (), (0,), (1,), (3,), (2, 3), (3, 0), (2, 3, 2), (1, 2, 3, 2), (2, 1, 1, 2, 3), (2,) * 7
 ARRAYS = "<f4", "<f2", "<f8", "<i4", "<i8", "|u1", "|i1", "|b1", "V2", ">f4", "<u4", "<c8", "|S3", "<f4,<f4"
 KINDS = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "|u1", "I8": "|i1", "BOOL": "|b1",
-         "BF16": "<u2", "U16": "<u2", "U64": "<u8", "F8_E4M3": "|u1"}
+         "BF16": "<u2", "U16": "<u2", "U32": "<u4", "U64": "<u8", "I16": "<i2", "F8_E4M3": "|u1", "F8_E5M2": "|u1"}
 NAMES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I32": "int32", "I64": "int64",
-         "U8": "uint8", "I8": "int8", "BOOL": "bool"}
+         "U8": "uint8", "I8": "int8", "BOOL": "bool", "F8_E4M3": "e4m3", "F8_E5M2": "e5m2"}
+NEVER_READ = "U16", "U32", "U64", "I16"  # ours takes a file that has them, and tells their shapes
 TOKENS = (b"1e0", b"-1", b"1.0", b"01", b"+1", b"0x1", b"1_0", b"1L", b"9223372036854775808", b"4294967297", b"null", b"true",
           b"NaN", b'"a"', b"[]", b"{}", b"True", b"()", b"(1)", b"(1,)", b"'<f4'", b"\x01", b"\x00", b"\xff", b"\xc3\xa4",
           b"\xc0\x80", b"\xed\xa0\x80", b"\\u0000", b"\\ud800", b"\\n", b"\t", b"\n", b" ", b",", b":", b"//", b"#",
           b'"F32"', b'"dtype"', b'"shape"', b'"__metadata__":{"a":"b"},', b'"x":1,', b'{"x":{"x":1}}', b"'shape': (1,),")
+
+
+def e4m3(code):
+    """By its definition: a sign, four bits of exponent, three of mantissa; only all ones are no number."""
+    exponent, mantissa = code >> 3 & 15, code & 7
+    size = 2.0**(exponent - 10) * (8 + mantissa) if exponent else 2.0**-9 * mantissa
+    return (-1)**(code >> 7) * (float("nan") if code & 127 == 127 else size)
+
+
+E4M3 = np.array([e4m3(code) for code in range(256)])
 
 
 def npy(chance):
@@ -94,7 +105,13 @@ def seen_safe(file):
         items = np.frombuffer(entry["data"], KINDS[kind])
         if kind == "BF16":
             items = (items.astype("<u4") << 16).view("<f4")
-        tensors.append((name.encode().hex() or "-", NAMES[kind], tuple(entry["shape"]), items))
+        elif kind == "F8_E5M2":
+            items = (items.astype("<u2") << 8).view("<f2")
+        elif kind == "F8_E4M3":
+            items = E4M3[items]
+        elif kind in NEVER_READ:
+            items = items[:0]
+        tensors.append((name.encode().hex() or "-", NAMES.get(kind, kind), tuple(entry["shape"]), items))
     return sorted(tensors, key=lambda tensor: tensor[0])
 
 
