@@ -69,14 +69,29 @@ def numpy_view(array: Any) -> View:
     return View(address, name, array.shape, strides, array, is_read_only=is_read_only)
 
 
-def torch_view(tensor: Any) -> View:
+@functools.lru_cache(None)
+def _storage_reader() -> Callable[[Any], int]:
+    """What tells where a tensor's storage lies, to be read. data_ptr() asks for memory to write to, for which PyTorch
+    copies a copy-on-write tensor."""
+    import torch
+    found: Callable[[Any], int] = getattr(torch._C, "_data_address", None) or (lambda tensor: tensor.storage().data_ptr())
+    return found
+
+
+def torch_address(tensor: Any) -> int:
+    """Of the first element of a tensor that is read, or that is new."""
+    return _storage_reader()(tensor) + tensor.storage_offset() * tensor.element_size() if tensor.numel() else 0
+
+
+def torch_view(tensor: Any, is_written: bool = False) -> View:
     """Of a torch.Tensor in the memory of the CPU."""
     if tensor.device.type != "cpu":
         raise InvalidArgument(f"a tensor on {tensor.device}: must be on the CPU")
     try:
         if tensor.is_neg():  # its memory has the numbers with the other sign
             tensor = tensor.resolve_neg()
-        address, strides = tensor.data_ptr(), tensor.stride()
+        address = tensor.data_ptr() if is_written else torch_address(tensor)
+        strides = tensor.stride()
     except (RuntimeError, TypeError) as error:  # sparse, nested, of a compiler or a transform
         raise InvalidArgument(f"a {type(tensor).__name__} without memory of its own ({str(error).splitlines()[0]}); must be "
                               "a dense tensor") from None
@@ -146,6 +161,9 @@ def _dlpack_view(array: Any) -> View:
 def _interface_view(array: Any) -> View:
     """By NumPy's array interface, without NumPy."""
     interface = array.__array_interface__
+    for key in ("typestr", "shape"):
+        if key not in interface:
+            raise InvalidArgument(f"an array interface without {key}, which it must have")
     kinds = {"f2": "float16", "f4": "float32", "f8": "float64", "i1": "int8", "i4": "int32", "i8": "int64",
              "u1": "uint8", "b1": "bool"}
     order, kind = interface["typestr"][0], interface["typestr"][1:]
@@ -158,6 +176,9 @@ def _interface_view(array: Any) -> View:
         for extent in reversed(shape):
             strides.insert(0, step)
             step *= extent
+    if len(strides) != len(shape) or any(extent < 0 for extent in shape):
+        raise InvalidArgument(f"an array interface of shape {shape} with strides {tuple(strides)}: must have one stride for "
+                              "each extent, and no extent below 0")
     if any(stride % size for stride in strides):
         raise InvalidArgument(f"strides {strides} of bytes: must be multiples of the element's {size} bytes")
     data = interface.get("data")
@@ -182,10 +203,10 @@ def opencl_view(array: Any) -> View:
                 array, array.offset // size, memory.context.int_ptr)
 
 
-def view(array: Any, name: str, opencl: int = 0) -> View:
+def view(array: Any, name: str, opencl: int = 0, is_written: bool = False) -> View:
     """Of any array; `name` is what messages call it. `opencl`: the cl_context whose memory the call computes in; 0: the
     host's. An address of the one means nothing in the other."""
-    found = _any_view(array, name)
+    found = _any_view(array, name, is_written)
     if found.opencl != opencl:
         raise InvalidArgument(f"{name}: is {_PLACES[bool(found.opencl)]}, and the call computes {_PLACES[bool(opencl)]}"
                               f"{' of another context' if found.opencl and opencl else ''}; all arrays must be NumPy's and "
@@ -196,7 +217,7 @@ def view(array: Any, name: str, opencl: int = 0) -> View:
 _PLACES = ("in the memory of the host", "in an OpenCL buffer")
 
 
-def _any_view(array: Any, name: str) -> View:
+def _any_view(array: Any, name: str, is_written: bool) -> View:
     if isinstance(array, View):
         return array
     numpy = sys.modules.get("numpy")
@@ -206,7 +227,7 @@ def _any_view(array: Any, name: str) -> View:
         if type(array).__module__ == "pyopencl.array":
             return opencl_view(array)
         if hasattr(array, "data_ptr") and hasattr(array, "stride"):
-            return torch_view(array)
+            return torch_view(array, is_written)
         if hasattr(array, "__dlpack__"):
             return _dlpack_view(array).from_lowest()
         if hasattr(array, "__array_interface__"):

@@ -115,7 +115,7 @@ def _dense_view(address: int, kind: str, shape: Tuple[int, ...], owner: Any) -> 
 
 def output_field(array: Any, name: str, shape: Sequence[int], kinds: Sequence[str], opencl: int = 0) -> Field:
     """(name, view, axes) of an output, whose shape and type must be these. `opencl`: see view()."""
-    found = view(array, name, opencl)
+    found = view(array, name, opencl, is_written=True)
     if found.is_read_only:
         raise InvalidArgument(f"{name}: is read-only; give an array that may be written")
     if getattr(array, "requires_grad", False):

@@ -5,7 +5,7 @@ import threading
 from typing import Any, Dict, List, Optional
 
 from . import _library as lib
-from ._errors import Forked, check
+from ._errors import Forked, InvalidArgument, check
 
 
 class Context:
@@ -24,6 +24,16 @@ class Context:
     def __del__(self) -> None:
         if getattr(self, "handle", None):
             self._destroy(self.handle)
+
+    def __copy__(self) -> "Context":
+        """Itself: a second object with its handle would destroy it a second time."""
+        return self
+
+    def __deepcopy__(self, _: Any) -> "Context":
+        return self
+
+    def __reduce__(self) -> Any:
+        raise InvalidArgument("a Context belongs to its process: it cannot be pickled; make another where it is needed")
 
     @property
     def bytes_copied(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ._arrays import View, torch_view
+from ._arrays import View, torch_address, torch_view
 from ._attention import _OUT_TYPES, _ROWS, check_shapes
 from ._context import default_context
 from ._errors import InvalidArgument, InvalidShape
@@ -85,5 +85,5 @@ def computed(tensors: Sequence[Tensor], said: Tuple[Any, ...],
     tell_of_spinning_threads()
     results, prepared, call = first()
     new = [functools.partial(torch.empty_strided, x.shape, x.stride(), dtype=x.dtype, device=_CPU) for x in results]
-    made_before.keep(identity, Again(prepared, call, Tensor.data_ptr, new))
+    made_before.keep(identity, Again(prepared, call, torch_address, new))
     return results

@@ -130,6 +130,31 @@ class Samples(unittest.TestCase):
         self.assertEqual(report["declined"], {})
         return ours, report["served"]
 
+    def check_copy_on_write(self, name, sample, dtype):
+        """As PyTorch's test_cow_input: inputs that share their memory until one is written are not copied, and have what
+        they had."""
+        with Calls() as calls:
+            results(stock(name), sample, dtype)
+        ways = [stock(name)] if calls.served else []
+        for call in ways if sample[1].get("dropout_p") else [*ways, operator]:
+            clones = []
+
+            def cloned(*three, call=call, clones=clones, **options):
+                def clone(tensor):
+                    clones.append((tensor, torch._lazy_clone(tensor)))
+                    return clones[-1][1]
+
+                return call(*[changed(x, clone) for x in three], **{k: changed(x, clone) for k, x in options.items()})
+
+            clattn.torch.enable()
+            try:
+                results(cloned, sample, dtype)
+            finally:
+                clattn.torch.disable()
+            for tensor, clone in clones:
+                self.assertTrue(torch._C._is_cow_tensor(clone))
+                self.assertTrue(torch.equal(tensor, clone))
+
     def check(self, name, sample, dtype):
         with Calls() as calls:
             own = results(stock(name), sample, dtype)
@@ -174,6 +199,8 @@ for _type in TYPES:
         for _number, _sample in enumerate(samples(_operator, _type)):
             setattr(Samples, f"test_{'kernel' if _operator == KERNEL else 'attention'}_{_name}_{_number:02}",
                     lambda self, n=_operator, s=_sample, t=_type: self.check(n, s, t))
+            setattr(Samples, f"test_copy_on_write_{'kernel' if _operator == KERNEL else 'attention'}_{_name}_{_number:02}",
+                    lambda self, n=_operator, s=_sample, t=_type: self.check_copy_on_write(n, s, t))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 """What would be wrong in silence: memory that means more than its bytes, numbers that would be cut off, results that
 someone else relies on. Each is right, or an error that names the argument."""
+import copy
 import ctypes
+import gc
 import importlib.util
+import pickle
 import unittest
 import warnings
 from unittest import mock
@@ -95,6 +98,29 @@ class Memory(Case):
     def test_an_interface_whose_data_are_elsewhere(self):
         for data in (b"ab", b"abcd", None):
             self.refused("^query: .*data", Interface(self.three[0], data=data), *self.three[1:])
+
+    def test_an_interface_that_is_not_whole(self):
+        for wrong in ({"strides": (4,)}, {"strides": ()}, {"strides": (4,) * 5}, {"shape": (2, 4, 9, -16)}):
+            self.refused("^query: an array interface of shape", Interface(self.three[0], **wrong), *self.three[1:])
+        for missing in ("shape", "typestr"):
+            given = Interface(self.three[0])
+            del given.__array_interface__[missing]
+            self.refused(f"^query: an array interface without {missing}", given, *self.three[1:])
+
+    def test_a_context_is_one_however_often_it_is_copied(self):
+        for copied in (copy.copy, copy.deepcopy):
+            context = clattn.Context()
+            other = copied(context)
+            right = clattn.attention(*self.three, context=context)
+            del context
+            gc.collect()
+            self.same(clattn.attention(*self.three, context=other), right)
+            del other
+            gc.collect()
+        plan = clattn.Plan(self.three[0].shape, self.three[1].shape, head_dim_v=12, context=clattn.Context())
+        self.same(copy.deepcopy(plan)(*self.three), plan(*self.three))
+        with self.assertRaisesRegex(clattn.InvalidArgument, "cannot be pickled"):
+            pickle.dumps(plan)
 
     def test_bytes_in_the_other_order(self):
         swapped = self.three[0].astype(self.three[0].dtype.newbyteorder())
@@ -339,6 +365,29 @@ class OpenCL(Case):
         self.queue = pyopencl.CommandQueue(pyopencl.Context(platforms[0].get_devices()[:1]))
         self.package = pyopencl.array
         self.there = [self.package.to_device(self.queue, x) for x in self.three]
+
+    def test_an_interface_that_is_not_whole(self):
+        for wrong in ({"strides": (4,)}, {"strides": ()}, {"strides": (4,) * 5}, {"shape": (2, 4, 9, -16)}):
+            self.refused("^query: an array interface of shape", Interface(self.three[0], **wrong), *self.three[1:])
+        for missing in ("shape", "typestr"):
+            given = Interface(self.three[0])
+            del given.__array_interface__[missing]
+            self.refused(f"^query: an array interface without {missing}", given, *self.three[1:])
+
+    def test_a_context_is_one_however_often_it_is_copied(self):
+        for copied in (copy.copy, copy.deepcopy):
+            context = clattn.Context()
+            other = copied(context)
+            right = clattn.attention(*self.three, context=context)
+            del context
+            gc.collect()
+            self.same(clattn.attention(*self.three, context=other), right)
+            del other
+            gc.collect()
+        plan = clattn.Plan(self.three[0].shape, self.three[1].shape, head_dim_v=12, context=clattn.Context())
+        self.same(copy.deepcopy(plan)(*self.three), plan(*self.three))
+        with self.assertRaisesRegex(clattn.InvalidArgument, "cannot be pickled"):
+            pickle.dumps(plan)
 
     def test_bytes_in_the_other_order(self):
         swapped = self.package.to_device(self.queue, self.three[0].astype(self.three[0].dtype.newbyteorder()))
