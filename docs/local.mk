@@ -43,6 +43,8 @@ docs_makers = \
 	scripts/docs/manual.py \
 	scripts/docs/markdown.py \
 	scripts/docs/mdoc.py \
+	scripts/docs/search.js \
+	scripts/docs/search.py \
 	scripts/docs/site.css \
 	scripts/docs/site.py
 EXTRA_DIST += $(docs_makers) docs/lessons docs/decode.csv docs/speed.csv

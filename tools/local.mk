@@ -81,6 +81,8 @@ libclattn_tool_la_SOURCES = \
 	tools/lesson/chart_file.c \
 	tools/lesson/chart_text.c \
 	tools/lesson/chart_text.h \
+	tools/lesson/chart_ticks.c \
+	tools/lesson/chart_ticks.h \
 	tools/lesson/complexity.c \
 	tools/lesson/course.c \
 	tools/lesson/course.h \

@@ -9,6 +9,11 @@ def slug(text):
     return re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", text).lower()).replace(" ", "-")
 
 
+def raised(text):
+    """10^8 with its exponent as a superscript."""
+    return re.sub(r"(?<=\w)\^(-?[A-Za-z0-9]+(?:\.\d+)?)", r"<sup>\1</sup>", text)
+
+
 def inline(text, link, code):
     """link(target) gives an address, or None to leave only the text; code(name) gives what `name` becomes."""
     kept = []
@@ -18,7 +23,7 @@ def inline(text, link, code):
         return f"\0{len(kept) - 1}\0"
 
     text = re.sub(r"`([^`]+)`", lambda m: keep(code(m.group(1))), text)
-    text = html.escape(text, quote=False)
+    text = raised(html.escape(text, quote=False))
 
     def picture(m):
         return keep(f'<img alt="{html.escape(m.group(1))}" src="{link(m.group(2))}">')

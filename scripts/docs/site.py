@@ -1,7 +1,8 @@
 """The documents as a small site that opens from disk: usage: site.py SOURCE FOLDER
 
-A page for each document, each section of the headers and each example, and the command's manual page; the lessons
-beside them. No script, no font, no picture from elsewhere."""
+It opens on README, with the formula. A page for each document, each section of the headers and each example, and the
+command's manual page, each with a way to the next; the lessons beside them, and a search. No script, no font, no
+picture from elsewhere."""
 import html
 import pathlib
 import re
@@ -10,6 +11,7 @@ import sys
 import header
 import markdown
 import mdoc
+import search
 
 WIDTH = 88  # of code beside the menu, in a window of 1,100 pixels
 
@@ -24,10 +26,14 @@ FRAME = """<!DOCTYPE html>
 <body>
 <header><a class="home" href="{up}index.html">clattn</a> <a href="{up}lessons/index.html">Lessons</a>
 <a href="{up}command.html">Command</a> <a href="{up}api/clattn.h.html">API</a>
-<a class="menu" href="#menu">Contents</a></header>
+<a class="menu" href="#menu">Contents</a>
+<form action="{up}search.html" role="search">
+<input name="q" type="search" placeholder="Search" aria-label="Search"></form>
+</header>
 <div class="columns">
 <main>
 {body}
+{beside}
 </main>
 <nav id="menu" aria-label="Contents">
 {menu}
@@ -36,6 +42,19 @@ FRAME = """<!DOCTYPE html>
 </body>
 </html>
 """
+
+FORMULA = """<math display="block"><mi>out</mi><mo>=</mo><mi>softmax</mi><mo>&#x2061;</mo><mrow><mo>(</mo><mfrac><mrow>
+<mi>Q</mi><msup><mi>K</mi><mi>T</mi></msup></mrow><mrow><mo form="prefix" stretchy="false">&#x221a;</mo><mrow
+style="border-top:.07em solid"><mi>d</mi></mrow></mrow></mfrac><mo>+</mo><mi>bias</mi><mo>)</mo></mrow><mi>V</mi></math>
+"""  # not msqrt, of whose sign Chromium draws nothing without a font that has a MATH table
+
+SEARCH = """<h1>Search</h1>
+<p><input id="question" type="search" aria-label="Words to look for"></p>
+<p id="said" class="about" aria-live="polite"></p>
+<ol id="found"></ol>
+<noscript><p>The search needs scripts, which are off here.</p></noscript>
+<script src="search-index.js"></script>
+<script src="search.js"></script>"""
 
 
 def breakable(code):
@@ -50,7 +69,9 @@ class Site:
         self.api = sum(by_header.values(), [])
         self.of_header = {f"include/{name}": f"api/{pages[0].name}.html" for name, pages in by_header.items()}
         self.of_header["include/clattn.h"] = f"api/{header.OVERVIEW[0]}.html"
-        self.home = (self.source / "docs/README.md").read_text()
+        self.contents = (self.source / "docs/README.md").read_text()
+        self.order = []
+        self.places = []  # of the search
         self.known = {item.name: page.name for page in self.api for item in page.items("function", "type", "macro")}
 
     def link(self, page):
@@ -63,7 +84,7 @@ class Site:
             path, _, anchor = target.partition("#")
             anchor = "#" + anchor if anchor else ""
             path = re.sub(r"^(\.\./)+", "", path)
-            inside = {"README.md": "readme.html", "docs/README.md": "index.html", "docs/": "index.html",
+            inside = {"README.md": "index.html", "docs/README.md": "documents.html", "docs/": "documents.html",
                       "HACKING.md": "hacking.html", "NEWS": "news.html", "python/README.md": "python.html",
                       "man/clattn.1": "command.html",
                       **self.of_header, "": page}.get(path)
@@ -91,35 +112,55 @@ class Site:
 
         return markup
 
-    def menu(self, page):
-        """The lists of docs/README.md, without what they say of each page, and the pages of the headers."""
-        up, out = "../" * page.count("/"), []
-        for title, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", self.home, re.S | re.M):
-            out += self.menu_list(title, re.findall(r"\[([^\]]+)\]\(([^)]+\.md)\)", text), page)
-        pages = [(header.OVERVIEW[0], "")] + [(p.name, "") for p in self.api]
-        out.append("<h2>Functions and types</h2>\n<ul>")
-        for name, _ in pages:
-            here = ' aria-current="page"' if page == f"api/{name}.html" else ""
-            out.append(f'<li><a href="{up}api/{name}.html"{here}>{name}</a></li>')
-        return "\n".join(out + ["</ul>"])
+    def chapters(self):
+        """[(title, [(name, page)])]: the lists of docs/README.md, and the pages of the headers; read once."""
+        if not self.order:
+            self.order = [("Start", [("What it is", "index.html"), ("Documents", "documents.html")])]
+            for title, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", self.contents, re.S | re.M):
+                links = re.findall(r"^- .*?\[([^\]]+)\]\(([^)]+\.md)\)|, \[([^\]]+)\]\(([^)]+\.md)\)", text, re.M)
+                links = [(first or second, self.link("")(target or other)) for first, target, second, other in links]
+                self.order.append((title, [(name[0].upper() + name[1:], page) for name, page in links]))
+            names = [header.OVERVIEW[0]] + [page.name for page in self.api]
+            self.order.append(("Functions and types", [(name, f"api/{name}.html") for name in names]))
+        return self.order
 
-    def menu_list(self, title, links, page):
-        out = [f"<h2>{html.escape(title)}</h2>", "<ul>"]
-        for text, target in links:
-            address = self.link(page)(target)
-            here = ' aria-current="page"' if address.removeprefix("../" * page.count("/")) == page else ""
-            out.append(f'<li><a href="{address}"{here}>{html.escape(text[0].upper() + text[1:], quote=False)}</a></li>')
-        return out + ["</ul>"]
+    def menu(self, page):
+        up, out = "../" * page.count("/"), []
+        for title, links in self.chapters():
+            out += [f"<h2>{html.escape(title)}</h2>", "<ul>"]
+            for name, target in links:
+                here = ' aria-current="page"' if target == page else ""
+                out.append(f'<li><a href="{up}{target}"{here}>{html.escape(name, quote=False)}</a></li>')
+            out.append("</ul>")
+        return "\n".join(out)
+
+    def beside(self, page):
+        """The ways to the pages before and after, in the order of the menu."""
+        pages = [link for _, links in self.chapters() for link in links]
+        at = next((number for number, link in enumerate(pages) if link[1] == page), None)
+        if at is None:
+            return ""
+        up, out = "../" * page.count("/"), ['<div class="beside">']
+        for kind, number in ("prev", at - 1), ("next", at + 1):
+            if 0 <= number < len(pages):
+                name, target = pages[number]
+                said = "Before" if kind == "prev" else "Next"
+                out.append(f'<a rel="{kind}" href="{up}{target}">{said}: {html.escape(name, quote=False)}</a>')
+        return "\n".join(out + ["</div>"])
 
     def write(self, page, title, body):
         path = self.folder / page
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(FRAME.format(title=html.escape(title), up="../" * page.count("/"), body=body,
-                                     menu=self.menu(page)))
+                                     beside=self.beside(page), menu=self.menu(page)))
+        self.places += search.places_of(page, title, body)
 
     def document(self, path, page):
         text = path.read_text()
-        self.write(page, re.search(r"^# (.*)", text).group(1), markdown.convert(text, self.link(page), self.code(page)))
+        body = markdown.convert(text, self.link(page), self.code(page))
+        if page == "index.html":
+            body = body.replace("</p>", "</p>\n" + FORMULA, 1)
+        self.write(page, re.search(r"^# (.*)", text).group(1), body)
 
     def example(self, path):
         page = path.relative_to(self.source).as_posix() + ".html"
@@ -181,8 +222,8 @@ class Site:
 
     def make(self):
         for path in sorted((self.source / "docs").glob("*.md")):
-            self.document(path, "index.html" if path.name == "README.md" else path.stem + ".html")
-        self.document(self.source / "README.md", "readme.html")
+            self.document(path, "documents.html" if path.name == "README.md" else path.stem + ".html")
+        self.document(self.source / "README.md", "index.html")
         self.document(self.source / "HACKING.md", "hacking.html")
         self.document(self.source / "python/README.md", "python.html")
         self.write("command.html", "The command", "<h1>clattn, the command</h1>\n" +
@@ -197,13 +238,16 @@ class Site:
             self.said(header.blocks_of(self.opening[2:]), f"api/{name}.html")))
         for api in self.api:
             self.api_page(api)
-        for path in [*sorted((self.source / "docs").glob("*.svg")), self.source / "scripts/docs/site.css"]:
+        self.write("search.html", "Search", SEARCH)
+        (self.folder / "search-index.js").write_text(search.index(self.places))
+        beside = [self.source / "scripts/docs/site.css", self.source / "scripts/docs/search.js"]
+        for path in [*sorted((self.source / "docs").glob("*.svg")), *beside]:
             self.copy(path, self.folder)
         for path in sorted((self.source / "docs/lessons").iterdir()):
             self.copy(path, self.folder / "lessons")
         lessons = self.folder / "lessons/index.html"  # as the command writes it, without a way back
         lessons.write_text(lessons.read_text().replace(
-            "</head><body>", '</head><body>\n<p><a href="../index.html">clattn: the documents</a></p>', 1))
+            "</head><body>", '</head><body>\n<p><a href="../index.html">clattn: what it is</a></p>', 1))
 
 
 Site(*sys.argv[1:]).make()

@@ -17,6 +17,7 @@
 
 #define BEGIN "<!-- made by tests/docs/features --print -->\n"
 #define END "<!-- end -->\n"
+#define STRATEGIES_MAX 16
 
 static void drop_kernel(const struct null_kernel *kernel)
 {
@@ -268,16 +269,33 @@ static int takes(const struct machine *machine, const char *strategy, const stru
     return status == CLATTN_OK;
 }
 
-static void cell(struct text *table, const struct machine *machine, const char *strategy, const struct feature *feature)
+static void types_taken(struct text *types, const struct machine *machine, const char *strategy,
+                        const struct feature *feature)
 {
     int taken = 0;
-    struct text types = TEXT_INIT;
     for (clattn_type type = CLATTN_FLOAT32; type <= CLATTN_FLOAT64; ++type) {
         if (takes(machine, strategy, feature, type)) {
-            text_append(&types, "%s%s", taken++ ? " " : "", type_names[type]);
+            text_append(types, "%s%s", taken++ ? " " : "", type_names[type]);
         }
     }
-    text_append(table, " %s |", taken == 4 ? "all" : taken ? types.data : "–");
+    if (taken == 0 || taken == 4) {
+        text_free(types);
+        text_append(types, "%s", taken ? "all" : "–");
+    }
+}
+
+/* `usual` is what the strategy takes without any feature: a cell that says the same stays empty. */
+static void cell(struct text *table, struct text *usual, const struct machine *machine, const char *strategy,
+                 const struct feature *feature)
+{
+    struct text types = TEXT_INIT;
+    types_taken(&types, machine, strategy, feature);
+    if (feature == features) {
+        text_append(usual, "%s", types.data);
+        text_append(table, " %s |", types.data);
+    } else {
+        text_append(table, strcmp(types.data, usual->data) == 0 ? " |" : " %s |", types.data);
+    }
     text_free(&types);
 }
 
@@ -290,7 +308,12 @@ static struct machine machine_open(const char *target)
 static void make_table(struct text *table)
 {
     const struct machine cpu = machine_open("x86-64-v4"), gpu = machine_open("sm_80");
+    if (strategy_of_table(STRATEGIES_MAX)) {
+        fprintf(stderr, "features: more than %d strategies: let STRATEGIES_MAX grow\n", STRATEGIES_MAX);
+        exit(1);
+    }
     text_append(table, "| |");
+    struct text usual[STRATEGIES_MAX] = { TEXT_INIT };
     const char *name;
     for (size_t s = 0; (name = strategy_of_table(s)); ++s) {
         text_append(table, " `%s` |", name);
@@ -302,10 +325,13 @@ static void make_table(struct text *table)
     for (size_t f = 0; f < sizeof(features) / sizeof(features[0]); ++f) {
         text_append(table, "\n| %s |", features[f].name);
         for (size_t s = 0; (name = strategy_of_table(s)); ++s) {
-            cell(table, strategy_is_for_gpus(name) ? &gpu : &cpu, name, &features[f]);
+            cell(table, &usual[s], strategy_is_for_gpus(name) ? &gpu : &cpu, name, &features[f]);
         }
     }
     text_append(table, "\n");
+    for (size_t s = 0; s < STRATEGIES_MAX; ++s) {
+        text_free(&usual[s]);
+    }
     clattn_context_destroy(cpu.context);
     clattn_context_destroy(gpu.context);
 }

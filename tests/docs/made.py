@@ -6,6 +6,7 @@ every link of the site leads somewhere, and every picture says what it shows. Pr
 failed"."""
 import html
 import html.parser
+import json
 import pathlib
 import re
 import shutil
@@ -88,9 +89,37 @@ def check_site():
             check(leads.exists(), f"{page.name}: leads nowhere: {target}")
             if anchor and leads in pages:
                 check(anchor in pages[leads].ids, f"{page.name}: no such place: {target}")
+        if path != site / "search.html" and "lessons" not in path.parts:
+            check('<form action=' in path.read_text(), f"{page.name}: has no way to the search")
+    check_order(site, pages)
+    check_search(site, pages)
     api = set().union(*(page.ids for path, page in pages.items() if path.parent.name == "api"))
     for name in exported():
         check(name in api, f"{name}: is not in the HTML")
+
+
+def check_order(site, pages):
+    """From the first page on, each leads to the next one of the menu, to the last."""
+    order, page = [], site / "index.html"
+    while page.resolve() not in order:
+        order.append(page.resolve())
+        following = re.search(r'rel="next" href="([^"]*)"', page.read_text())
+        page = page.parent / following.group(1) if following else page
+    menu = re.findall(r'<li><a href="([^"]*)"', (site / "index.html").read_text().partition('<nav id="menu"')[2])
+    menu = [(site / target).resolve() for target in menu]
+    check(order == menu, "the ways to the next page leave out some of the menu")
+    check(set(order) <= set(pages), "a way leads to the next page where there is none")
+
+
+def check_search(site, pages):
+    """Its data is a script; each place is there, and a name of the header is found."""
+    found = json.loads((site / "search-index.js").read_text().removeprefix("window.places = ").removesuffix(";\n"))
+    for title, section, address, _ in found:
+        place, _, anchor = address.partition("#")
+        path = (site / place).resolve()
+        check(path in pages and (not anchor or anchor in pages[path].ids), f"search: {title}, {section}: {address}")
+    for word in "clattn_plan_create", "softmax", "CLATTN_CACHE_DIR":
+        check(any(word in words for _, _, _, words in found), f"search: does not know {word}")
 
 
 def check_command():

@@ -27,7 +27,7 @@ struct chart_series {
 
 struct chart_heat {
     int rows, columns;
-    double values[CHART_HEAT_MAX][CHART_HEAT_MAX]; /* 0 white to 1 dark; NaN: crossed out */
+    double values[CHART_HEAT_MAX][CHART_HEAT_MAX]; /* 0 white to 1 dark blue, to -1 brown; NaN: crossed out */
     char numbers[CHART_HEAT_MAX][CHART_HEAT_MAX][12];
     char row_labels[CHART_HEAT_MAX][24], column_labels[CHART_HEAT_MAX][24];
 };

@@ -5,17 +5,18 @@
 #include <string.h>
 
 #include "chart_text.h"
+#include "chart_ticks.h"
 
 #define PANEL_WIDTH 400.0
 #define PANEL_HEIGHT 330.0
-#define SMALL_PANEL 240.0 /* heat maps, where there are many */
+#define SMALL_PANEL 290.0 /* heat maps, where there are many */
 #define TITLE_ROOM 48.0
-#define LEFT_ROOM 74.0
-#define BOTTOM_ROOM 52.0
+#define LEFT_ROOM 82.0
+#define BOTTOM_ROOM 58.0
 #define TOP_ROOM 34.0
 #define RIGHT_ROOM 16.0
-#define TICKS_MAX 24
-#define TEXT_SIZE 12.0
+#define TEXT_SIZE 15.0
+#define TITLE_SIZE 19.0
 
 /* The frame of a panel and the ranges of its axes (of logarithms, where the axis is logarithmic). */
 struct frame {
@@ -31,7 +32,7 @@ static const double greys[CHART_SERIES_MAX][3] = {
 
 static int is_small(const struct chart *chart)
 {
-    return chart->columns >= 4;
+    return chart->n_panels >= 9;
 }
 
 static double panel_width(const struct chart *chart)
@@ -83,55 +84,6 @@ static void find_range(const struct chart_panel *panel, int of_y, double *low, d
     }
 }
 
-struct tick {
-    double at; /* on the axis */
-    char label[24];
-};
-
-static void label_power(double value, char *label, size_t size)
-{
-    if (value >= 0.0099 && value < 100000) {
-        snprintf(label, size, "%g", value);
-    } else {
-        snprintf(label, size, "1e%d", (int)lrint(log10(value)));
-    }
-}
-
-static int make_log_ticks(double low, double high, struct tick *ticks)
-{
-    int count = 0;
-    const int first = (int)ceil(low - 1e-9), last = (int)floor(high + 1e-9);
-    const int step = (last - first) / 8 + 1;
-    const int dense = last - first < 2;
-    static const double parts[3] = { 1, 2, 5 };
-    for (int decade = dense ? first - 1 : first; decade <= last && count < TICKS_MAX - 3; decade += step) {
-        for (int i = 0; i < (dense ? 3 : 1); ++i) {
-            const double at = decade + log10(parts[i]);
-            if (at >= low - 1e-9 && at <= high + 1e-9) {
-                ticks[count].at = at;
-                label_power(pow(10, decade) * parts[i], ticks[count].label, sizeof(ticks[count].label));
-                ++count;
-            }
-        }
-    }
-    return count;
-}
-
-static int make_linear_ticks(double low, double high, struct tick *ticks)
-{
-    const double rough = (high - low) / 5, power = pow(10, floor(log10(rough)));
-    const double step = power * (rough / power < 1.5 ? 1 : rough / power < 3.5 ? 2 : rough / power < 7.5 ? 5 : 10);
-    const double first = ceil(low / step - 1e-9);
-    int count = 0;
-    while (count < TICKS_MAX && (first + count) * step <= high + step * 1e-9) {
-        const double at = (first + count) * step;
-        ticks[count].at = fabs(at) < step * 1e-6 ? 0 : at;
-        snprintf(ticks[count].label, sizeof(ticks[count].label), "%g", ticks[count].at);
-        ++count;
-    }
-    return count;
-}
-
 static double x_place(const struct frame *f, double at)
 {
     return f->left + (at - f->x_low) / (f->x_high - f->x_low) * f->width;
@@ -157,16 +109,14 @@ static void draw_axes(cairo_t *cairo, const struct frame *f)
     struct tick ticks[TICKS_MAX];
     const struct chart_panel *panel = f->panel;
     const double bottom = f->top + f->height;
-    int count = panel->x_axis == AXIS_LOG ? make_log_ticks(f->x_low, f->x_high, ticks)
-                                          : make_linear_ticks(f->x_low, f->x_high, ticks);
+    int count = chart_ticks(panel->x_axis, f->x_low, f->x_high, ticks);
     cairo_set_font_size(cairo, TEXT_SIZE - 1);
     for (int i = 0; i < count; ++i) {
         const double x = x_place(f, ticks[i].at);
         draw_grid_line(cairo, x, f->top, x, bottom);
-        chart_text(cairo, ticks[i].label, x, bottom + 11, 0.5);
+        chart_text(cairo, ticks[i].label, x, bottom + 13, 0.5);
     }
-    count = panel->y_axis == AXIS_LOG ? make_log_ticks(f->y_low, f->y_high, ticks)
-                                      : make_linear_ticks(f->y_low, f->y_high, ticks);
+    count = chart_ticks(panel->y_axis, f->y_low, f->y_high, ticks);
     for (int i = 0; i < count; ++i) {
         const double y = y_place(f, ticks[i].at);
         draw_grid_line(cairo, f->left, y, f->left + f->width, y);
@@ -176,8 +126,8 @@ static void draw_axes(cairo_t *cairo, const struct frame *f)
     cairo_rectangle(cairo, f->left, f->top, f->width, f->height);
     cairo_stroke(cairo);
     cairo_set_font_size(cairo, TEXT_SIZE);
-    chart_text(cairo, panel->x_label, f->left + f->width / 2, bottom + 31, 0.5);
-    chart_text_upwards(cairo, panel->y_label, f->left - 58, f->top + f->height / 2, 0.5);
+    chart_text(cairo, panel->x_label, f->left + f->width / 2, bottom + 35, 0.5);
+    chart_text_upwards(cairo, panel->y_label, f->left - 64, f->top + f->height / 2, 0.5);
 }
 
 /* ---- curves ----------------------------------------------------------------------------------- */
@@ -256,7 +206,7 @@ static void find_free_corner(const struct frame *f, double width, double height,
 static void draw_legend(cairo_t *cairo, const struct frame *f)
 {
     const struct chart_panel *panel = f->panel;
-    const double line = 16, sample = 26;
+    const double line = 19, sample = 26;
     double widest = 0;
     cairo_set_font_size(cairo, TEXT_SIZE - 1);
     for (int s = 0; s < panel->n_series; ++s) {
@@ -289,8 +239,12 @@ static void draw_cell(cairo_t *cairo, const struct chart_heat *heat, int row, in
                       double width, double height)
 {
     const double value = heat->values[row][column];
-    const double part = isnan(value) ? 0 : fmin(fmax(value, 0), 1);
-    cairo_set_source_rgb(cairo, 0.97 - 0.92 * part, 0.98 - 0.80 * part, 1 - 0.58 * part);
+    const double part = isnan(value) ? 0 : fmin(fmax(value, -1), 1);
+    if (part >= 0) {
+        cairo_set_source_rgb(cairo, 0.97 - 0.92 * part, 0.98 - 0.80 * part, 1 - 0.58 * part);
+    } else {
+        cairo_set_source_rgb(cairo, 0.97 + 0.24 * part, 0.98 + 0.67 * part, 1 + 0.96 * part);
+    }
     cairo_rectangle(cairo, x, y, width, height);
     cairo_fill_preserve(cairo);
     cairo_set_source_rgb(cairo, 0.75, 0.75, 0.78);
@@ -301,7 +255,7 @@ static void draw_cell(cairo_t *cairo, const struct chart_heat *heat, int row, in
         cairo_line_to(cairo, x + width, y + height);
         cairo_stroke(cairo);
     }
-    if (part > 0.5) {
+    if (fabs(part) > 0.5) {
         cairo_set_source_rgb(cairo, 1, 1, 1);
     } else {
         chart_ink(cairo);
@@ -336,11 +290,11 @@ static void draw_heat(cairo_t *cairo, const struct frame *f)
         chart_text(cairo, heat->row_labels[row], f->left - 5, f->top + (row + 0.5) * height, 1);
     }
     for (int column = 0; column < heat->columns; ++column) {
-        chart_text(cairo, heat->column_labels[column], f->left + (column + 0.5) * width, f->top + f->height + 10, 0.5);
+        chart_text(cairo, heat->column_labels[column], f->left + (column + 0.5) * width, f->top + f->height + 12, 0.5);
     }
     cairo_set_font_size(cairo, TEXT_SIZE - 1);
-    chart_text(cairo, f->panel->x_label, f->left + f->width / 2, f->top + f->height + 25, 0.5);
-    chart_text_upwards(cairo, f->panel->y_label, f->left - 55, f->top + f->height / 2, 0.5);
+    chart_text(cairo, f->panel->x_label, f->left + f->width / 2, f->top + f->height + 32, 0.5);
+    chart_text_upwards(cairo, f->panel->y_label, f->left - 64, f->top + f->height / 2, 0.5);
 }
 
 /* ---- the whole -------------------------------------------------------------------------------- */
@@ -382,7 +336,7 @@ void chart_draw(cairo_t *cairo, const struct chart *chart)
     cairo_set_source_rgb(cairo, 1, 1, 1);
     cairo_paint(cairo);
     cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_BOLD);
-    cairo_set_font_size(cairo, 16);
+    cairo_set_font_size(cairo, TITLE_SIZE);
     chart_ink(cairo);
     chart_text(cairo, chart->title, width / 2, TITLE_ROOM / 2, 0.5);
     for (int i = 0; i < chart->n_panels; ++i) {

@@ -2,7 +2,7 @@
 
 /* A picture on a narrow screen stays so wide for each panel beside another, and is scrolled: else it is too small to
  * read. No more than these fit the text on a wide one. */
-#define COLUMN_REM 16
+#define COLUMN_REM 17
 #define COLUMNS_SHOWN 3
 
 static const char style[] =

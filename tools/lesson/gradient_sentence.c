@@ -128,13 +128,13 @@ static void draw(struct lesson_run *run, const struct differentiated *d)
     const double most = fmax(fabs(strongest_move(d).weight), 1e-30);
     char title[CHART_LABEL_MAX];
     snprintf(title, sizeof(title), "Weights of head %d in %%", (int)d->head->look.head);
-    struct chart_heat *weights = add_map(run, d, title), *ds = add_map(run, d, "dS: scores move against it");
+    struct chart_heat *weights = add_map(run, d, title), *ds = add_map(run, d, "dS: blue scores fall, brown ones rise");
     for (int i = 0; weights && ds && i < n; ++i) {
         for (int j = 0; j < n; ++j) {
             const double weight = (double)d->head->weights[i * n + j], move = (double)d->ds[i * n + j];
             weights->values[i][j] = weight;
             snprintf(weights->numbers[i][j], sizeof(weights->numbers[i][j]), "%.0f", 100 * weight);
-            ds->values[i][j] = fabs(move) / most;
+            ds->values[i][j] = move / most;
             snprintf(ds->numbers[i][j], sizeof(ds->numbers[i][j]), fabs(move) < 0.005 ? "0" : "%+.2f", move);
         }
     }

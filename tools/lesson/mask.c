@@ -66,7 +66,7 @@ static void draw_step(struct chart *chart, enum step step, const float *values)
         for (int j = 0; j < TOKENS; ++j) {
             const double value = values[i * TOKENS + j];
             /* Scores from -2 to 2, weights from 0 to 1; what is hidden is crossed out. */
-            const double shade = steps[step].mode == CLATTN_WEIGHTS_SOFTMAX ? value : (value + 2) / 4;
+            const double shade = steps[step].mode == CLATTN_WEIGHTS_SOFTMAX ? value : value / 2;
             heat->values[i][j] = isinf(value) || (steps[step].mode == CLATTN_WEIGHTS_SOFTMAX && value == 0) ? NAN
                                                                                                             : shade;
             cell_text(value, steps[step].mode, heat->numbers[i][j], sizeof(heat->numbers[i][j]));
@@ -93,7 +93,8 @@ int lesson_mask(struct lesson_run *run)
                                                         POWER(MI("e"), SUB(MI("s"), MI("l"))))
                      MO(",") "<mspace width=\"1em\"/>" POWER(MI("e"), MO("-") MI("&#x221e;")) MO("=") MN("0"));
     page_picture(run->page,
-                 "A map a step: rows are queries, columns keys, darker is more; what is hidden is crossed out. "
+                 "A map a step: rows are queries, columns keys, darker is more, brown below 0; what is hidden is "
+                 "crossed out. "
                  "The causal mask leaves the lower triangle, the padding loses the last column.");
     for (enum step step = SCORES; step < STEPS; ++step) {
         const struct attend call = { .batch = 1,

@@ -67,6 +67,35 @@ void page_append_escaped(struct text *html, const char *text)
     }
 }
 
+/* Bytes of the exponent behind a ^: a sign, letters and digits, a point between them. */
+static size_t exponent_length(const char *text)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    const size_t sign = *text == '-' || *text == '+';
+    size_t length = sign + strspn(text + sign, letters);
+    if (length > sign && text[length] == '.') {
+        const size_t part = strspn(text + length + 1, letters);
+        length += part ? 1 + part : 0;
+    }
+    return length > sign ? length : 0;
+}
+
+/* Escaped, and with exponents raised: "e^88.7" as a superscript. */
+static void append_prose(struct text *html, const char *text)
+{
+    for (const char *power; (power = strchr(text, '^')) != NULL;) {
+        const size_t length = exponent_length(power + 1);
+        char part[LINE_MAX_BYTES];
+        snprintf(part, sizeof(part), "%.*s", (int)(power - text) + !length, text);
+        page_append_escaped(html, part);
+        if (length) {
+            text_append(html, "<sup>%.*s</sup>", (int)length, power + 1);
+        }
+        text = power + 1 + length;
+    }
+    page_append_escaped(html, text);
+}
+
 static void append_wrapped(struct text *terminal, const char *text)
 {
     int column = 0;
@@ -99,7 +128,7 @@ static void append_paragraph(struct page *page, int is_conclusion, const char *f
     append_wrapped(&page->terminal, line);
     text_append(&page->terminal, "\n");
     text_append(&page->html, "<p%s>", is_conclusion ? " class=\"conclusion\"" : "");
-    page_append_escaped(&page->html, line);
+    append_prose(&page->html, line);
     text_append(&page->html, "</p>\n");
 }
 
@@ -220,7 +249,7 @@ void page_table_end(struct page *page)
     text_append(&page->html, "<div class=\"wide\"><table>\n");
     if (page->table_caption[0]) {
         text_append(&page->html, "<caption>");
-        page_append_escaped(&page->html, page->table_caption);
+        append_prose(&page->html, page->table_caption);
         text_append(&page->html, "</caption>\n");
     }
     for (int row = 0; row < page->rows; ++row) {
@@ -228,7 +257,7 @@ void page_table_end(struct page *page)
         for (int column = 0; column < page->columns; ++column) {
             const char *tag = row == 0 || column == 0 ? "th" : "td";
             text_append(&page->html, "<%s>", tag);
-            page_append_escaped(&page->html, page->cells[row][column]);
+            append_prose(&page->html, page->cells[row][column]);
             text_append(&page->html, "</%s>", tag);
         }
         text_append(&page->html, "</tr>\n");

@@ -112,7 +112,7 @@ int lesson_sentence(struct lesson_run *run)
     char title[160];
     snprintf(title, sizeof(title), "Attention weights of \"%.80s\" in %%, head by head",
              s->inputs.text ? s->inputs.text : "a sentence");
-    chart_begin(run->chart, title, 4);
+    chart_begin(run->chart, title, 3);
     page_paragraph(run->page,
                    "The sentence \"%.200s\" in the first layer of all-MiniLM-L6-v2, a sentence encoder: %d tokens, "
                    "%d heads. Everything below is one call of clattn_mha_forward_host.",
