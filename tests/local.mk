@@ -42,6 +42,7 @@ test_programs = \
 	tests/api/calls \
 	tests/api/costs \
 	tests/api/plan_requests \
+	tests/api/empty_axes \
 	tests/api/environment \
 	tests/api/events \
 	tests/api/kernel_times \

@@ -106,10 +106,11 @@ clattn_status append_check_values(const struct append_problem *problem, const st
     const clattn_append_problem *p = &problem->p;
     const struct operands *operands = &call->operands;
     clattn_status status = turning_check_values(&problem->turning, operands, p->batch, call->query_len);
-    for (int64_t b = 0; b < p->batch && status == CLATTN_OK; ++b) {
+    const int by_slots = operand_is_asked(operands, APPEND_SLOTS); /* may have strides of 0, and any length if empty */
+    const int has_values = !by_slots || (call->query_len > 0 && p->kv_heads > 0);
+    for (int64_t b = 0; has_values && b < p->batch && status == CLATTN_OK; ++b) {
         const int64_t rows = turning_sequence(operands, b, call->query_len).rows;
-        status = operand_is_asked(operands, APPEND_SLOTS) ? check_slots(p, operands, b, rows)
-                                                          : check_start(p, operands, b, rows);
+        status = by_slots ? check_slots(p, operands, b, rows) : check_start(p, operands, b, rows);
     }
     return status;
 }

@@ -31,6 +31,12 @@ static inline int64_t problem_group(const clattn_problem *p)
     return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
 }
 
+/* Whether a call of so many rows has any. Without, its other axes may be of any length, and are not walked along. */
+static inline int problem_has_rows(const clattn_problem *p, int64_t query_len)
+{
+    return p->batch > 0 && p->query_heads > 0 && query_len > 0;
+}
+
 /* Whether query, key, value and out are not all of one type. */
 int problem_mixes_types(const struct problem *problem);
 

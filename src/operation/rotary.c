@@ -202,7 +202,8 @@ clattn_status rotary_call_from_host(const struct rotary_problem *problem, const 
     }
     operands_read_host(&call->operands, &known);
     status = check_call(problem, values, call);
-    return status == CLATTN_OK
+    /* Without heads nothing is turned, and the batch may be of any length. */
+    return status == CLATTN_OK && problem->p.heads > 0
                ? turning_check_values(&problem->turning, &call->operands, problem->p.batch, call->query_len)
                : status;
 }

@@ -191,7 +191,8 @@ clattn_status turning_check_values(const struct turning *turning, const struct o
 {
     const int by_position = turning->features & CLATTN_WITH_ROTARY && !(turning->features & CLATTN_WITH_TOKEN_TABLES);
     clattn_status status = operands_check_seams(operands, TURN_CU_QUERY, batch, query_len);
-    for (int64_t b = 0; b < batch && by_position && status == CLATTN_OK; ++b) {
+    const int has_rows = by_position && query_len > 0; /* else the batch may be of any length */
+    for (int64_t b = 0; has_rows && b < batch && status == CLATTN_OK; ++b) {
         status = check_positions(turning, operands, b, turning_sequence(operands, b, query_len).rows);
     }
     return status;

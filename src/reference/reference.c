@@ -342,10 +342,10 @@ static clattn_status compute(const struct problem *problem, const struct call *c
     work.problem = problem;
     work.call = call;
     work.detail = detail;
-    clattn_status status = CLATTN_OK;
-    if (p->batch > 0 && p->query_heads > 0 && call->query_len > 0) {
-        status = work_allocate(&work);
+    if (!problem_has_rows(p, call->query_len)) {
+        return CLATTN_OK;
     }
+    clattn_status status = work_allocate(&work);
     for (work.b = 0; work.b < p->batch && status == CLATTN_OK; ++work.b) {
         work.sequence = sequence_of(problem, call, work.b);
         for (work.h = 0; work.h < p->query_heads; ++work.h) {

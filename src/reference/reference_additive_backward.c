@@ -328,7 +328,7 @@ clattn_status reference_additive_backward_detail(const struct additive_backward_
     if (status == CLATTN_OK) {
         status = allocate(&w);
     }
-    for (w.row.b = 0; w.row.b < w.p->batch && status == CLATTN_OK; ++w.row.b) {
+    for (w.row.b = 0; w.p->rows > 0 && w.row.b < w.p->batch && status == CLATTN_OK; ++w.row.b) {
         for (w.row.i = 0; w.row.i < w.p->rows; ++w.row.i) {
             differentiate_row(&w);
         }

@@ -122,7 +122,9 @@ clattn_status reference_append(const struct append_problem *problem, const struc
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a row");
     }
     row.floats = (float *)(row.values + columns);
-    for (row.b = 0; row.b < p->batch; ++row.b) {
+    /* Else the batch may be of any length. */
+    const int has_rows = p->query_heads + p->kv_heads > 0 && call->query_len > 0;
+    for (row.b = 0; has_rows && row.b < p->batch; ++row.b) {
         const int64_t rows = turning_sequence(&call->operands, row.b, call->query_len).rows;
         for (row.i = 0; row.i < rows && status == CLATTN_OK; ++row.i) {
             status = append_row(&row);

@@ -343,8 +343,8 @@ clattn_status reference_backward_detail(const struct backward_problem *problem, 
             status = gradient_sums_create(&detail->sums[id], &call->operands, id);
         }
     }
-    status = status == CLATTN_OK ? work_allocate(&w) : status;
-    for (w.b = 0; w.b < p->batch && status == CLATTN_OK; ++w.b) {
+    status = status == CLATTN_OK && problem_has_rows(p, call->query_len) ? work_allocate(&w) : status;
+    for (w.b = 0; w.b < p->batch && problem_has_rows(p, call->query_len) && status == CLATTN_OK; ++w.b) {
         w.sequence = sequence_of(&problem->attention, call, w.b);
         for (w.h = 0; w.h < p->query_heads; ++w.h) {
             if (w.h % problem_group(p) == 0) {

@@ -53,7 +53,8 @@ clattn_status reference_rotary(const struct rotary_problem *problem, const struc
     if (!row) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a row");
     }
-    for (int64_t b = 0; b < problem->p.batch; ++b) {
+    const int has_rows = problem->p.heads > 0 && call->query_len > 0; /* else the batch may be of any length */
+    for (int64_t b = 0; has_rows && b < problem->p.batch; ++b) {
         const int64_t rows = turning_sequence(&call->operands, b, call->query_len).rows;
         for (int64_t h = 0; h < problem->p.heads; ++h) {
             for (int64_t i = 0; i < rows; ++i) {
