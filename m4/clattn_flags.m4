@@ -46,7 +46,7 @@ AC_DEFUN([CLATTN_SANITIZERS], [
         AC_LINK_IFELSE([AC_LANG_PROGRAM()], [AC_MSG_RESULT([yes])],
             [AC_MSG_RESULT([no])
              AC_MSG_ERROR(m4_normalize([--enable-sanitizers=$enable_sanitizers: $CC cannot link with it; with clang,
-                                        install its runtime (Debian: libclang-rt-14-dev), or use gcc]))])
+                                        install its runtime (Debian: libclang-rt-dev), or use gcc]))])
         CFLAGS=$clattn_saved_cflags
     ])
     AM_CONDITIONAL([SANITIZERS], [test "x$enable_sanitizers" != xno])

@@ -23,8 +23,20 @@ probe() {
     header:*) echo "#include <${1#*:}>" | cc -E -DCL_TARGET_OPENCL_VERSION=120 - >/dev/null ;;
     driver:*) [ -n "$(find /etc/OpenCL/vendors /usr/local/etc/OpenCL/vendors \
         /opt/homebrew/etc/OpenCL/vendors -name "${1#*:}*.icd" 2>/dev/null)" ] ;;
+    sanitizers:*) sanitizes "${1#*:}" ;;
+    python:*) python3 -c "import ${1#*:}" ;;
     *) echo "scripts/packages.txt: unknown probe $1" >&2; exit 1 ;;
     esac
+}
+
+# sanitizes COMPILER: whether its runtime for AddressSanitizer and UBSan is there, often a package of its own.
+sanitizes() {
+    tried=$(mktemp)
+    sanitizes_status=0
+    echo 'int main(void) { return 0; }' |
+        { "$1" -fsanitize=address,undefined -x c - -o "$tried" && "$tried"; } >/dev/null 2>&1 || sanitizes_status=1
+    rm -f "$tried"
+    return "$sanitizes_status"
 }
 
 # missing_packages GROUP...: the lines of scripts/packages.txt that this machine lacks, as "probe package".
@@ -35,6 +47,18 @@ missing_packages() {
     done | while read -r what package; do
         probe "$what" >/dev/null 2>&1 || echo "$what $package"
     done
+}
+
+# why_missing PROBE: "no NAME here", and the package that has it.
+why_missing() {
+    find_package_manager
+    package=$(awk -v probe="$1" -v column="$package_column" \
+        '$1 == probe && column && $column != "-" { print $column }' scripts/packages.txt)
+    case $1 in
+    sanitizers:*) what="sanitizers of ${1#*:}" ;;
+    *) what=${1#*:} ;;
+    esac
+    echo "no $what here${package:+: package $package has it}"
 }
 
 # install_line PACKAGE...: what root types to install them.

@@ -28,16 +28,39 @@ run_step() {
     exit "$step_status"
 }
 
-# step NAME WHAT_TO_DO COMMAND...: runs the command; stops everything with its last lines and WHAT_TO_DO
-# when it fails, or takes longer than CLATTN_STEP_LIMIT_S seconds (5,400 where not set; 0: no limit). Exit
-# status 77 is a skip. A command whose last line is "N passed, N failed, N skipped" is counted as that, any
-# other as one test. The step's output is in $step_log until the next one.
+# step NAME WHAT_TO_DO COMMAND...: runs the command, and shows how far it is; stops everything with its last lines and
+# WHAT_TO_DO when it fails, or takes more than CLATTN_STEP_LIMIT_S seconds of processors (5,400 where not set; 0: no
+# limit; scripts/limited). Exit status 77 is a skip. A command whose last line is "N passed, N failed, N skipped" is
+# counted as that, any other as one test. The step's output is in $step_log until the next one.
 step() {
     begin_step "$1" "$2"
     shift 2
-    scripts/limited "$step_limit_s" "./${0##*/}" --step "$@" >"$step_log" 2>&1 </dev/null ||
+    start_progress 60
+    rm -f "$step_log.tests"
+    CLATTN_TEST_PROGRESS=$(pwd)/$step_log.tests scripts/limited "$step_limit_s" "./${0##*/}" --step "$@" >"$step_log" 2>&1 </dev/null ||
         step_status=$?
+    end_progress
     report_step "$@"
+}
+
+# step, for a package manager. Without a limit, which would keep the terminal away from sudo.
+installing_step() {
+    begin_step "$1" "$2"
+    shift 2
+    start_progress 10
+    "./${0##*/}" --step "$@" >"$step_log" 2>&1 </dev/null || step_status=$?
+    end_progress
+    report_step "$@"
+}
+
+# step_with PROBE NAME WHAT_TO_DO COMMAND...: that step where what it needs (scripts/packages.txt) is there.
+step_with() {
+    if probe "$1" >/dev/null 2>&1; then
+        shift
+        step "$@"
+    else
+        skip_step "$2" "$(why_missing "$1")"
+    fi
 }
 
 begin_step() { # NAME WHAT_TO_DO
@@ -49,13 +72,16 @@ begin_step() { # NAME WHAT_TO_DO
     step_name "$step_title"
 }
 
-# step, for a package manager: shows how far it is. Without a limit, which would keep the terminal away from sudo.
-installing_step() {
-    begin_step "$1" "$2"
-    shift 2
-    show_progress &
+# start_progress SECONDS: shows how far the step's command is, for as long as it runs: on a terminal in place, each
+# second, elsewhere in a line each so many SECONDS.
+start_progress() {
+    rm -f "$step_log.told"
+    [ ! -t 1 ] || export CLATTN_STEP_SHOWN=1
+    show_progress "$1" &
     progress=$!
-    "./${0##*/}" --step "$@" >"$step_log" 2>&1 </dev/null || step_status=$?
+}
+
+end_progress() {
     kill "$progress" 2>/dev/null || true
     wait "$progress" 2>/dev/null || true
     if [ -t 1 ]; then
@@ -66,34 +92,21 @@ installing_step() {
         step_name "$step_title"
     fi
     rm -f "$step_log.told"
-    report_step "$@"
 }
 
-# How far the step's command is: on a terminal behind its name, else a line every ten seconds; as long as this script
-# lives.
-show_progress() {
-    rm -f "$step_log.told"
-    every_s=10
+show_progress() { # SECONDS
+    every_s=$1
     [ ! -t 1 ] || every_s=1
     while sleep "$every_s" >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+        shown=$(scripts/progress "$step_log")
+        [ -n "$shown" ] || continue
         if [ -t 1 ]; then
-            printf '\r'
-            step_name "$step_title"
-            printf '%s\033[K' "$(progress_of "$step_log")"
+            printf '\r%.78s\033[K' "  $step_title: $shown"
         else
-            printf '\n    %s' "$(progress_of "$step_log")"
+            printf '\n    %s' "$shown"
             : >"$step_log.told"
         fi
     done
-}
-
-# progress_of LOG: what the last line says that a package manager wrote; apt-get writes "pmstatus:PACKAGE:PERCENT:TEXT".
-progress_of() {
-    tail -n 20 "$1" | awk -F: '
-        $1 == "dlstatus" { said = sprintf("downloading, %d %%", $3); next }
-        $1 == "pmstatus" { said = sprintf("%d %%, %s", $3, $4); next }
-        said == "" && NF { last = $0 }
-        END { print substr(said == "" ? last : said, 1, 30) }'
 }
 
 # start_beside COMMAND...: runs these, each as a step, one after another beside the steps that follow, and beside what
@@ -138,7 +151,9 @@ wait_beside() {
 report_beside() {
     step_title=$1 what_to_do=$2 step_log=$logs/beside-$3.log
     step_name "$step_title"
+    start_progress 60
     wait_beside "$3"
+    end_progress
     read -r step_status step_started step_ended <"$logs/beside-$3.ended" || step_status=1
     report_step "$3"
     step_ended=
@@ -167,7 +182,9 @@ step_passed() {
 step_skipped() {
     counts=$(step_counts)
     add_counts "${counts:-0 passed, 0 failed, 1 skipped}"
-    echo "skipped: $(grep -v ' passed, ' "$step_log" | tail -n 1)"
+    step_reason=$(grep -v ' passed, ' "$step_log" | tail -n 1)
+    note_skip "$step_title" "$step_reason"
+    echo "skipped: $step_reason"
 }
 
 step_failed() {
@@ -184,8 +201,22 @@ step_failed() {
 # skip_step NAME REASON: counts a step that cannot run here.
 skip_step() {
     step_name "$1"
+    note_skip "$1" "$2"
     echo "skipped: $2"
     skipped=$((skipped + 1))
+}
+
+# What was skipped, and why, for the end.
+note_skip() { # NAME REASON
+    skips="${skips:-}  $1: $2
+"
+}
+
+# tell_skips LOG...: what was skipped: steps, and of the tests with these logs how many of what they try.
+tell_skips() {
+    [ "$skipped" != 0 ] || return 0
+    printf '\nSkipped:\n%s' "${skips:-}"
+    scripts/skips "$@"
 }
 
 # add_counts "N passed, N failed[, N skipped]"
@@ -212,7 +243,7 @@ configure_in() {
 # ./configure, made when it is older than what it is made of.
 make_configure() {
     if [ -f configure ] && [ -f Makefile.in ] &&
-        [ -z "$(find configure.ac m4 Makefile.am ./*/local.mk ./*/*/local.mk include/clattn.h -newer Makefile.in)" ]
+        [ -z "$(find configure.ac m4 Makefile.am ./*/*.mk ./*/*/*.mk include/clattn.h -newer Makefile.in)" ]
     then
         echo "configure is up to date"
         return

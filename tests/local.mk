@@ -325,6 +325,7 @@ EXTRA_DIST += tests/cases
 EXTRA_DIST += \
 	tests/abi/libclattn.abi \
 	tests/analyze \
+	tests/clang_tool \
 	tests/clang_tools.sh \
 	tests/cli/counted.py \
 	tests/cli/formats.py \
@@ -339,6 +340,7 @@ EXTRA_DIST += \
 	tests/consumer/other_headers.py \
 	tests/consumer/run \
 	tests/consumer/subdirectory/CMakeLists.txt \
+	tests/fresh \
 	tests/generate/alice.txt \
 	tests/generate/expected.json \
 	tests/generate/make_expected.py \
