@@ -226,6 +226,21 @@ add_counts() {
     passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + ${3:-0}))
 }
 
+# can_build_in FOLDER: ends the script, with what to do, where configure and make could not.
+can_build_in() {
+    case $(pwd) in
+    *[[:space:]\"\#\$\&\'\`\\]*)
+        echo "${0##*/}: the path of this folder has a blank, or one of \" # \$ & ' \` \\, where Autotools cannot build:" >&2
+        printf '    %s\nMove it, or build by CMake, which can:\n' "$(pwd)" >&2
+        echo "    cmake -B build-cmake && cmake --build build-cmake" >&2
+        exit 1 ;;
+    esac
+    if [ -f "$1/CMakeCache.txt" ] && [ ! -f "$1/config.status" ]; then
+        echo "${0##*/}: CMake builds in $1/: go on with it (cmake --build $1), or remove that folder" >&2
+        exit 1
+    fi
+}
+
 # configure_in FOLDER OPTION...: runs configure there, unless it ran with the same options before.
 configure_in() {
     folder=$1
