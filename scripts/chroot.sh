@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Clean Debians in folders, by mmdebstrap, for root: how one is entered. Sourced by scripts/debian_chroot and tests/fresh.
+# Clean Debians in folders, by mmdebstrap, for root: how one is entered. Sourced by scripts/debian_chroot, tests/fresh.
 
 # inside ROOT COMMAND...: as root there, with what programs ask of a system (/proc; /sys, which PoCL reads; terminals;
 # shared memory), all of which goes away by itself, and nothing of this one's environment.

@@ -37,8 +37,8 @@ step() {
     shift 2
     start_progress 60
     rm -f "$step_log.tests"
-    CLATTN_TEST_PROGRESS=$(pwd)/$step_log.tests scripts/limited "$step_limit_s" "./${0##*/}" --step "$@" >"$step_log" 2>&1 </dev/null ||
-        step_status=$?
+    CLATTN_TEST_PROGRESS=$(pwd)/$step_log.tests \
+        scripts/limited "$step_limit_s" "./${0##*/}" --step "$@" >"$step_log" 2>&1 </dev/null || step_status=$?
     end_progress
     report_step "$@"
 }
@@ -230,9 +230,10 @@ add_counts() {
 can_build_in() {
     case $(pwd) in
     *[[:space:]\"\#\$\&\'\`\\]*)
-        echo "${0##*/}: the path of this folder has a blank, or one of \" # \$ & ' \` \\, where Autotools cannot build:" >&2
-        printf '    %s\nMove it, or build by CMake, which can:\n' "$(pwd)" >&2
-        echo "    cmake -B build-cmake && cmake --build build-cmake" >&2
+        printf '%s: Autotools cannot build in a folder whose path has a blank or one of "#$&'\''`\\:\n    %s\n' \
+            "${0##*/}" "$(pwd)" >&2
+        printf 'Move it, or build by CMake, which can:\n    %s\n' \
+            "cmake -B build-cmake && cmake --build build-cmake" >&2
         exit 1 ;;
     esac
     if [ -f "$1/CMakeCache.txt" ] && [ ! -f "$1/config.status" ]; then

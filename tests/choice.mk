@@ -12,8 +12,8 @@ chosen_tests = $(filter \
 	tests/cli/malformed tests/cli/edges tests/cli/manners \
 	tests/cache/% tests/api/% tests/docs/% tests/unit/% examples/%,$(TESTS))
 
-# Without a device: what only computes on the host.
-unit_tests = $(filter tests/unit/%,$(TESTS))
+# Without a device: what computes on the host alone, or plans for GPUs that are not there.
+unit_tests = $(filter tests/rules tests/docs/features tests/unit/%,$(TESTS))
 
 # The parts of their tests that are built; scripts need more of them.
 chosen_programs = $(filter $(chosen_tests),$(check_PROGRAMS)) tests/solve_cases tests/units/probe
@@ -25,7 +25,7 @@ check-choice: build-choice
 	CLATTN_TEST_CHOICE='$(abs_srcdir)/tests/choice.txt' $(MAKE) check-TESTS TESTS='$(chosen_tests)'
 	@$(srcdir)/scripts/slowest $(patsubst %,%.log,$(chosen_tests))
 check-unit: $(unit_programs)
-	OPENCL_LAYERS= $(MAKE) check-TESTS TESTS='$(unit_tests)'
+	OPENCL_LAYERS='' OCL_ICD_VENDORS=/nowhere $(MAKE) check-TESTS TESTS='$(unit_tests)'
 
 # How many there are, for those who show how far they are.
 count-check:
