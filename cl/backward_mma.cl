@@ -259,10 +259,20 @@ mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
     if (more & (BUFFERS == 2)) {
         term = fetch_walked(p, &in, &dout_place, dout, workspace, at, &next, tile);
     }
+    owner_total first_total, dvalue_total;
+    const int away = not_known(p);
+    int runs_ended = 0;
+    if (RUNS && HAS_FIRST) {
+        begin_total(away, &first_total);
+    }
+    if (RUNS && HAS_DVALUE) {
+        begin_total(away, &dvalue_total);
+    }
     while (more) {
         float weight[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], slack[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
         float pair[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
         uint visible[BIT_WORDS], kept[BIT_WORDS];
+        const uint run = run_of(p, at, next.h, next.at);
         renew(&stand.u);
         if (BUFFERS == 1) {
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -309,6 +319,11 @@ mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
             differentiate_pairs(p, at, terms, kept, weight, slack, pair);
             add_pairs(&stand.u, tile, pair, first_up, first_sum);
         }
+        if (RUNS && more && run_of(p, at, next.h, next.at) != run) {
+            end_run_of(HAS_FIRST, away, first_up, first_sum, &first_total);
+            end_run_of(HAS_DVALUE, away, dvalue_up, dvalue_sum, &dvalue_total);
+            runs_ended = 1;
+        }
         if (BUFFERS == 2) {
             __local element *const done = tile;
             tile = next_tile;
@@ -316,6 +331,12 @@ mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
         }
     }
 
+    if (RUNS && runs_ended) {
+        end_run_of(HAS_FIRST, away, first_up, first_sum, &first_total);
+        end_run_of(HAS_DVALUE, away, dvalue_up, dvalue_sum, &dvalue_total);
+        take_total_of(HAS_FIRST, away, &first_total, first_up, first_sum);
+        take_total_of(HAS_DVALUE, away, &dvalue_total, dvalue_up, dvalue_sum);
+    }
     __global REAL *redo = workspace + REDO_AT(&part, plane, first);
     __local float *sums = (__local float *)tiles;
 #if OWNS_KEYS

@@ -14,10 +14,14 @@
 #include "backward_row.clh"
 #include "kv_rows.clh"
 #include "philox.clh"
+#include "sum_and_rest.clh"
 
 #define COLUMNS BACKWARD_COLUMNS
 #define BLOCK BACKWARD_BLOCK
 #define FOR_COLUMNS _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c)
+
+/* Of blocks, so that their number changes no error. */
+DEFINE_ADD_EXACTLY(add_exactly, REAL)
 
 /* A row and the keys of its head. */
 typedef struct row {
@@ -138,7 +142,7 @@ __kernel LEAST_SUB_GROUP void dquery(BACKWARD_ARGUMENTS, int first_row, int firs
     go_to_row(p, &dout_place, workspace, &r, i);
     narrow_to_rows(p, &in, &r.s, b, h, 1, i, i);
     const int low = key_low(p, &r.s, i), high = key_high(p, &r.s, i);
-    REAL total[COLUMNS] = { 0 };
+    REAL total[COLUMNS] = { 0 }, rest[COLUMNS] = { 0 };
     for (int start = low; start < high; start += BLOCK) {
         REAL sums[COLUMNS] = { 0 };
         for (int j = start; j < min(start + BLOCK, high); ++j) {
@@ -154,13 +158,13 @@ __kernel LEAST_SUB_GROUP void dquery(BACKWARD_ARGUMENTS, int first_row, int firs
                 }
             }
         }
-        FOR_COLUMNS { total[c] += sums[c]; }
+        FOR_COLUMNS { add_exactly(&total[c], &rest[c], sums[c]); }
     }
     FOR_COLUMNS
     {
         if (c < columns) {
             store_gradient(&place, gradient, place_at(&place, b, h, r.s.query_row + i, column + c),
-                           total[c] * PARAM_REAL(p, scale));
+                           (total[c] + rest[c]) * PARAM_REAL(p, scale));
         }
     }
 }
@@ -179,7 +183,7 @@ __kernel LEAST_SUB_GROUP void dkey_dvalue(BACKWARD_ARGUMENTS, int of_value, int 
         return;
     }
     const int first = HAS(CAUSAL) ? (int)clamp(j - s.offset, (clattn_i64)0, (clattn_i64)max(s.query_len, 0)) : 0;
-    REAL total[COLUMNS] = { 0 };
+    REAL total[COLUMNS] = { 0 }, rest[COLUMNS] = { 0 };
     for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
         row r = find_head(p, &in, b, h);
         for (int start = first; start < s.query_len; start += BLOCK) {
@@ -201,14 +205,14 @@ __kernel LEAST_SUB_GROUP void dkey_dvalue(BACKWARD_ARGUMENTS, int of_value, int 
                     at += step;
                 }
             }
-            FOR_COLUMNS { total[c] += sums[c]; }
+            FOR_COLUMNS { add_exactly(&total[c], &rest[c], sums[c]); }
         }
     }
     FOR_COLUMNS
     {
         if (c < columns) {
             store_gradient(&place, gradient, place_at(&place, b, kv_head, s.key_row + j, column + c),
-                           of_value ? total[c] : total[c] * PARAM_REAL(p, scale));
+                           (total[c] + rest[c]) * (of_value ? 1 : PARAM_REAL(p, scale)));
         }
     }
 }
@@ -226,25 +230,21 @@ __kernel LEAST_SUB_GROUP void dbias(BACKWARD_ARGUMENTS, int first_key, int first
     if (j >= (place.stride[3] == 0 ? 1 : p->bias_key_len)) {
         return;
     }
-    REAL total = 0;
+    REAL total = 0, rest = 0;
     for (int batch = b; batch < b + ALONG(0, p->batch); ++batch) {
         for (int head = h; head < h + ALONG(1, p->query_heads); ++head) {
             row r = find_head(p, &in, batch, head);
             const int rows = min(i + ALONG(2, p->query_len), r.s.query_len);
-            REAL of_head = 0;
             for (int at = i; at < rows; ++at) {
-                REAL of_row = 0;
                 go_to_row(p, &dout_place, workspace, &r, at);
                 for (int key = j; key < j + ALONG(3, p->bias_key_len); ++key) {
                     pair found;
-                    of_row += find_pair(p, &in, dout, &dout_place, &r, key, &found) ? found.ds : 0;
+                    add_exactly(&total, &rest, find_pair(p, &in, dout, &dout_place, &r, key, &found) ? found.ds : 0);
                 }
-                of_head += of_row;
             }
-            total += of_head;
         }
     }
-    store_gradient(&place, gradient, place_at(&place, b, h, i, j), total);
+    store_gradient(&place, gradient, place_at(&place, b, h, i, j), total + rest);
 }
 
 static inline int row_blocks(const clattn_params *p)
@@ -269,17 +269,17 @@ __kernel LEAST_SUB_GROUP void row_sums(BACKWARD_ARGUMENTS, int first_block, int 
     row r = find_head(p, &in, plane / p->query_heads, plane % p->query_heads);
     REAL of_slope = 0, of_scale = 0;
     for (int i = block * BLOCK; i < min((block + 1) * BLOCK, r.s.query_len); ++i) {
-        REAL row_slope = 0, row_scale = 0;
+        REAL row_slope = 0, row_scale = 0, slope_rest = 0, scale_rest = 0;
         go_to_row(p, &dout_place, workspace, &r, i);
         for (int j = 0; j < key_high(p, &r.s, i); ++j) {
             pair found;
             if (find_pair(p, &in, dout, &dout_place, &r, j, &found)) {
-                row_slope = FMA(found.ds, distance_of(&r, j), row_slope);
-                row_scale = FMA(found.dz, found.dot, row_scale);
+                add_exactly(&row_slope, &slope_rest, found.ds * distance_of(&r, j));
+                add_exactly(&row_scale, &scale_rest, found.dz * found.dot);
             }
         }
-        of_slope -= row_slope;
-        of_scale += row_scale;
+        of_slope -= row_slope + slope_rest;
+        of_scale += row_scale + scale_rest;
     }
     const size_t at = block_sums_at(p, plane, block);
     workspace[at] = of_slope;
@@ -295,15 +295,15 @@ static inline REAL sum_of_blocks(const clattn_params *p, const attention_buffers
     __global const REAL *sums = workspace + ROW_TERMS * (size_t)p->batch * p->query_heads * p->query_len +
                                 BLOCK_SUMS * (size_t)plane * (of_rows ? p->query_len : row_blocks(p)) +
                                 (kind & ~SUMS_OF_ROWS);
-    REAL total = 0;
+    REAL total = 0, rest = 0;
     for (int start = 0; start < count; start += BLOCK) {
         REAL sum = 0;
         for (int n = start; n < min(start + BLOCK, count); ++n) {
             sum += sums[BLOCK_SUMS * (size_t)n];
         }
-        total += sum;
+        add_exactly(&total, &rest, sum);
     }
-    return total;
+    return total + rest;
 }
 
 /* And to dsinks, by its rows; those whose lse is no number have no part in it. */
@@ -311,7 +311,7 @@ static inline REAL sum_of_sink(const clattn_params *p, const attention_buffers *
                                int b, int h)
 {
     const sequence s = sequence_of(p, in, b);
-    REAL total = 0;
+    REAL total = 0, rest = 0;
     for (int start = 0; start < s.query_len; start += BLOCK) {
         REAL sum = 0;
         for (int i = start; i < min(start + BLOCK, s.query_len); ++i) {
@@ -319,9 +319,9 @@ static inline REAL sum_of_sink(const clattn_params *p, const attention_buffers *
             const REAL lse = workspace[at];
             sum -= lse < (REAL)INFINITY ? exp((REAL)sink_of(p, in, h) - lse) * workspace[at + 1] : 0;
         }
-        total += sum;
+        add_exactly(&total, &rest, sum);
     }
-    return total;
+    return total + rest;
 }
 
 __kernel LEAST_SUB_GROUP void head_sums(BACKWARD_ARGUMENTS, int kind, int first_head, int first_batch)
@@ -332,12 +332,13 @@ __kernel LEAST_SUB_GROUP void head_sums(BACKWARD_ARGUMENTS, int kind, int first_
     if (h >= (place.stride[1] == 0 ? 1 : p->query_heads)) {
         return;
     }
-    REAL total = 0;
+    REAL total = 0, rest = 0;
     for (int batch = b; batch < b + ALONG(0, p->batch); ++batch) {
         for (int head = h; head < h + ALONG(1, p->query_heads); ++head) {
-            total += kind == SUMS_SINKS ? sum_of_sink(p, &in, workspace, batch, head)
-                                        : sum_of_blocks(p, &in, workspace, kind, batch, head);
+            add_exactly(&total, &rest,
+                        kind == SUMS_SINKS ? sum_of_sink(p, &in, workspace, batch, head)
+                                           : sum_of_blocks(p, &in, workspace, kind, batch, head));
         }
     }
-    store_gradient(&place, gradient, place_at(&place, b, h, 0, 0), total);
+    store_gradient(&place, gradient, place_at(&place, b, h, 0, 0), total + rest);
 }

@@ -13,12 +13,15 @@
  *                  dkey += dZ^T query
  *
  * What is owned lies in registers, where fused_simt has its output; backward_simt_tile.clh says where the pairs are. A
- * gradient's sum goes over rows, or keys, in their order: its bits depend on no other one, nor on batch or device. */
+ * gradient's sum goes over rows, or keys, in their order, a run after the other (owner_total.clh): its bits depend on no
+ * other one, nor on batch or device. */
 #ifndef OWNS_KEYS
 #define OWNS_KEYS 1
 #endif
 #include "backward_simt_tile.clh"
 #include "backward_owner.clh"
+#define OWNED_SUMS (ITEM_ROWS * ITEM_COLUMNS)
+#include "owner_total.clh"
 
 #if REDO_ROWS % TILE_ROWS != 0
 #error "a tile is not of two of those that backward_mma.cl leaves"
@@ -183,8 +186,23 @@ key_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
         dkey[r][c] = 0;
         dvalue[r][c] = 0;
     }
+    owner_total dkey_total, dvalue_total;
+    const int away = not_known(p);
+    int runs_ended = 0;
+    uint run = 0;
+    if (RUNS) {
+        begin_total(away, &dkey_total);
+        begin_total(away, &dvalue_total);
+    }
     for (int more = next_met(p, &in, &s, b, kv_head * group, kv_head, 0, &stand); more;
          more = next_met(p, &in, &s, b, stand.rows.h, kv_head, stand.rows.first_row + TILE_ROWS, &stand)) {
+        const uint now = RUNS ? run_of_row(&s, stand.rows.h - kv_head * group, stand.rows.first_row) : 0;
+        if (now != run) {
+            end_run(away, dkey[0], &dkey_total);
+            end_run(away, dvalue[0], &dvalue_total);
+            run = now;
+            runs_ended = 1;
+        }
         const uint kept = HAS(DROPOUT) ? kept_pairs(p, &stand) : 0;
         const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &in, &stand);
         const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &in, &stand);
@@ -206,6 +224,12 @@ key_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
             write_pairs(pairs, &stand, pair);
         }
         add_query(&stand, &room, in.query, &query, first_column, columns, dkey);
+    }
+    if (RUNS && runs_ended) {
+        end_run(away, dkey[0], &dkey_total);
+        end_run(away, dvalue[0], &dvalue_total);
+        take_total(away, &dkey_total, dkey[0]);
+        take_total(away, &dvalue_total, dvalue[0]);
     }
     FOR_ROWS {
         const int j = stand.from + stand.y * ITEM_ROWS + r;
@@ -237,8 +261,13 @@ row_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
     }
     /* A block past the end of its sequence has no keys, and no rows to write. */
     const int high = rows->first_row <= rows->last_row ? key_high(p, &rows->s, rows->last_row) : 0;
-    for (stand.from = key_low(p, &rows->s, rows->first_row); stand.from < high;
-         stand.from = next_tile(p, rows, stand.from)) {
+    owner_total total;
+    const int away = not_known(p);
+    int runs_ended = 0, next;
+    if (RUNS) {
+        begin_total(away, &total);
+    }
+    for (stand.from = key_low(p, &rows->s, rows->first_row); stand.from < high; stand.from = next) {
         const uint kept = HAS(DROPOUT) ? kept_pairs(p, &stand) : 0;
         const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &in, &stand);
         const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &in, &stand);
@@ -249,6 +278,15 @@ row_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
         differentiate_pairs(p, workspace, &stand, kept, HAS(SOFTCAP) ? slack : weight, dz);
         write_pairs(pairs, &stand, dz);
         add_key(&stand, &room, in.key, &key, first_column, columns, dquery);
+        next = next_tile(p, rows, stand.from);
+        if (RUNS && next < high && next / RUN_KEYS != stand.from / RUN_KEYS) {
+            end_run(away, dquery[0], &total);
+            runs_ended = 1;
+        }
+    }
+    if (RUNS && runs_ended) {
+        end_run(away, dquery[0], &total);
+        take_total(away, &total, dquery[0]);
     }
     FOR_ROWS {
         const int i = rows->first_row + stand.y * ITEM_ROWS + r;

@@ -65,6 +65,7 @@ KERNEL_FILES = \
 	cl/mma_unit_portable.clh \
 	cl/mma_unit_ptx.clh \
 	cl/mma_units.h \
+	cl/owner_total.clh \
 	cl/philox.clh \
 	cl/plain.cl \
 	cl/plain_layout.h \

@@ -164,10 +164,11 @@ static clattn_status build_kernel(struct clattn_plan *plan, struct mma_state *st
     matrix_unit_append_options(state->unit, &options);
     text_append(&options,
                 " -D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d -D WORK_ITEMS=%d "
-                "-D DEPTH=%d -D COLUMNS=%d -D OWNS_KEYS=%d -D SUMS=%d -D OWN_TYPE=%d -D DVALUE_TYPE=%d",
+                "-D DEPTH=%d -D COLUMNS=%d -D OWNS_KEYS=%d -D SUMS=%d -D OWN_TYPE=%d -D DVALUE_TYPE=%d -D RUNS=%d",
                 (int)problem->p.type, problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
                 tile->rows, tile->keys, tile->work_items, state->tile.depth, state->tile.columns, n > 0, sums,
-                (int)(n > 0 ? b->dkey_type : b->dquery_type), (int)b->dvalue_type);
+                (int)(n > 0 ? b->dkey_type : b->dquery_type), (int)b->dvalue_type,
+                backward_owner_has_runs(&problem->p, n > 0 ? OWNED_KEYS : OWNED_ROWS));
     if (problem->p.allow_rounded_weights) {
         text_append(&options, " -D WEIGHT_PARTS=1");
     }
@@ -304,6 +305,7 @@ const struct strategy strategy_backward_mma = {
     .name = NAME,
     .summary = "no score matrix in memory; 16-bit types on a GPU's matrix unit",
     .knows = CLATTN_FLAGS_OF_ALL,
+    .sum_roundings = 144, /* 2 (64 + 4) */
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

@@ -196,6 +196,11 @@ static void vendor_options(const struct device *device, struct text *options)
     }
 }
 
+int backward_owner_has_runs(const clattn_problem *p, enum owned owned)
+{
+    return (owned == OWNED_KEYS ? p->query_len * problem_group(p) : p->key_len) > RUN_KEYS;
+}
+
 static clattn_status build_kernel(struct clattn_plan *plan, struct backward_simt *state, enum owned owned)
 {
     static const char *const names[OWNERS] = { "row_gradients", "key_gradients" };
@@ -203,8 +208,9 @@ static clattn_status build_kernel(struct clattn_plan *plan, struct backward_simt
     const struct problem *problem = &b->attention;
     struct text options = TEXT_INIT;
     simt_append_options(problem, &state->shapes[owned], &options);
-    text_append(&options, " -D OWNS_KEYS=%d -D OWN_TYPE=%d -D DVALUE_TYPE=%d", owned == OWNED_KEYS,
-                (int)(owned == OWNED_KEYS ? b->dkey_type : b->dquery_type), (int)b->dvalue_type);
+    text_append(&options, " -D OWNS_KEYS=%d -D RUNS=%d -D OWN_TYPE=%d -D DVALUE_TYPE=%d", owned == OWNED_KEYS,
+                backward_owner_has_runs(&problem->p, owned), (int)(owned == OWNED_KEYS ? b->dkey_type : b->dquery_type),
+                (int)b->dvalue_type);
     vendor_options(&plan->context->device, &options);
     clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
                                           : CLATTN_OK;

@@ -26,6 +26,9 @@ int backward_owners_wanted(const struct backward_problem *problem, struct text *
  * in batch and heads. */
 double backward_owner_pairs(const clattn_problem *p, int rows, int keys);
 
+/* Whether what is owned may be summed over more rows (or keys) than a run has (cl/owner_total.clh). */
+int backward_owner_has_runs(const clattn_problem *p, enum owned owned);
+
 /* Both kinds of kernel of one way to compute. */
 typedef clattn_status owner_run(const struct backward_run *run, const void *state, enum owned owned,
                                 const clattn_owner_part *part);
