@@ -13,8 +13,8 @@
  *                  dkey += dZ^T query
  *
  * What is owned lies in registers, where fused_simt has its output; backward_simt_tile.clh says where the pairs are. A
- * gradient's sum goes over rows, or keys, in their order, a run after the other (owner_total.clh): its bits depend on no
- * other one, nor on batch or device. */
+ * gradient's sum goes over rows, or keys, in their order, a run after the other (owner_total.clh): its bits depend on
+ * no other one, nor on batch or device. */
 #ifndef OWNS_KEYS
 #define OWNS_KEYS 1
 #endif

@@ -408,9 +408,14 @@ CLATTN_API const char *clattn_plan_explain(const clattn_plan *plan);
  * adds as much, times sum_j p_j |v_j|, to an output's error. Of a backward plan: of weights and their derivatives. */
 CLATTN_API double clattn_plan_weight_rounding(const clattn_plan *plan);
 
-/* The same of queries, keys and values: 2^-11 where a plan makes use of allow_tf32, else 0. With a share of f, an
- * output's error grows by f (4 Abar + 1) sum_j p_j |v_j|, and lse's by 2 f Abar, where Abar = sum_j p_j A_j and A_j =
- * |scale| sum_d |q_d k_jd|. */
+/* How often a term of a sum over keys (of a backward plan: over rows or keys) is rounded on its way to the result, at
+ * most: a constant of the plan, however many terms there are and whatever they are. docs/numbers.md makes the error
+ * bound of it. 0 for NULL. */
+CLATTN_API double clattn_plan_sum_roundings(const clattn_plan *plan);
+
+/* How far queries, keys and values may be rounded: 2^-11 where a plan makes use of allow_tf32, else 0. With a share of
+ * f, an output's error grows by f (4 Abar + 1) sum_j p_j |v_j|, and lse's by 2 f Abar, where Abar = sum_j p_j A_j and
+ * A_j = |scale| sum_d |q_d k_jd|. */
 CLATTN_API double clattn_plan_factor_rounding(const clattn_plan *plan);
 
 /* ---- tensors -------------------------------------------------------------------------------- */

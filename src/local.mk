@@ -229,6 +229,7 @@ libclattn_core_la_SOURCES = \
 	src/reference/reference_rotary.h \
 	src/reference/rotary_table.c \
 	src/reference/rotary_table.h \
+	src/reference/sum_bound.h \
 	src/reference/stored_rows.c \
 	src/reference/stored_rows.h \
 	src/reference/visibility.c \

@@ -192,7 +192,7 @@ static int check_part(const struct bench_backward *backward, const struct bench_
     g.dquery.data = of_key ? NULL : g.dquery.data;
     g.dkey.data = of_key ? g.dkey.data : NULL;
     g.dvalue.data = of_key ? g.dvalue.data : NULL;
-    return check_gradients(&problem, NULL, &t, &g, clattn_plan_weight_rounding(backward->plan), found, failure);
+    return check_gradients(&problem, NULL, &t, &g, backward->plan, found, failure);
 }
 
 /* Sample n of a count: the first, the middle and the last. */
@@ -229,10 +229,10 @@ int bench_backward_check(struct bench_backward *b, clattn_context *context, cons
     if (read_outputs(b, context, failure) != 0) {
         return -1;
     }
-    const int result = p->batch == 0         ? 0
-                       : whole > CHECK_WHOLE ? check_samples(b, data, found, failure)
-                                             : check_gradients(&b->problem, NULL, &data->host, &b->host,
-                                                               clattn_plan_weight_rounding(b->plan), found, failure);
+    const int result = p->batch == 0 ? 0
+                       : whole > CHECK_WHOLE
+                           ? check_samples(b, data, found, failure)
+                           : check_gradients(&b->problem, NULL, &data->host, &b->host, b->plan, found, failure);
     for (int i = 0; i < CHECKED_GRADIENTS; i++) {
         *share = fmax(*share, found[i].share);
     }

@@ -15,7 +15,7 @@ struct entry {
     const clattn_problem *problem;
     const clattn_call *call;
     const clattn_host_tensors *tensors;
-    double weight_rounding, factor_rounding;
+    struct check_rounding rounding;
     int64_t index, query_first, key_first, query_len, key_len, offset;
     double *key, *value;           /* [kv_heads, key_len, ...] */
     double *query, *out, *weights; /* of a piece of rows: [query_heads, rows, ...] */
@@ -258,7 +258,7 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
             mixed[c] += weights[j] * fabs(value[c]);
         }
     }
-    const struct check_row bound = check_row_of(p, average, n, entry->weight_rounding, entry->factor_rounding);
+    const struct check_row bound = check_row_of(p, average, n, &entry->rounding);
     for (int64_t c = 0; c < p->head_dim_v; c++) {
         check_out(&bound, load(&t->out, out_type, batch, h, entry->query_first + i, c),
                   entry->out[row * p->head_dim_v + c], mixed[c], check);
@@ -346,11 +346,9 @@ int check_forward(const clattn_problem *problem, const clattn_call *call, const 
         return 0;
     }
     for (int64_t i = 0; i < entries && result == 0; i++) {
-        struct entry entry = { .problem = problem,
-                               .call = call ? call : &defaults,
-                               .tensors = tensors,
-                               .weight_rounding = clattn_plan_weight_rounding(plan),
-                               .factor_rounding = clattn_plan_factor_rounding(plan) };
+        struct entry entry = {
+            .problem = problem, .call = call ? call : &defaults, .tensors = tensors, .rounding = check_rounding_of(plan)
+        };
         entry.index = spread(i, entries, problem->batch);
         result = compare_entry(&entry, affordable / (double)entries, check, failure);
         free_entry(&entry);

@@ -1,13 +1,12 @@
 /* Whether an output is right: the error against the float64 reference, as a share of the tolerance
- * that float32 arithmetic of any order of summation stays below. Rows are sampled when there are
- * too many.
+ * that the plan stays below, whatever the numbers are. Rows are sampled when there are too many.
  *
  * With u = 2^-24 (2^-53 for float64), n = keys with a weight, A_j = |scale| sum_d |q_d k_jd| +
- * |bias_j| + |slope distance_j|, Abar = sum_j p_j A_j, M_d = sum_j p_j |v_jd|:
+ * |bias_j| + |slope distance_j|, Abar = sum_j p_j A_j, M_d = sum_j p_j |v_jd|, c = min(n / 2 + 3, sum_roundings / 4):
  *
- *     out   4 u (sqrt(head_dim) Abar + sqrt(n) + 8) M_d + weight_rounding M_d, for 16-bit types plus
+ *     out   4 u (sqrt(head_dim) Abar + c + 8) M_d + weight_rounding M_d, for 16-bit types plus
  *           half a unit of their last place
- *     lse   4 u (sqrt(head_dim) Abar + |lse| + sqrt(n) + 8), u = 2^-24
+ *     lse   4 u (sqrt(head_dim) Abar + |lse| + c / 2 + 8), u = 2^-24
  *     tf32  + factor_rounding (4 Abar + 1) M_d, for lse + 2 factor_rounding Abar */
 #ifndef CLATTN_TOOLS_CHECK_H
 #define CLATTN_TOOLS_CHECK_H

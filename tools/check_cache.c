@@ -53,8 +53,9 @@ static void compare_row(const struct job *job, const clattn_plan *plan, int64_t 
     const int64_t batch = job->problem.flags & CLATTN_FLAG_VARLEN ? 0 : b, at = sequence.query_row + i;
     const int64_t row = (b * p->query_heads + h) * job->call.query_len + i;
     const struct reference_detail *detail = &job->detail;
-    const struct check_row bound = check_row_of(p, detail->magnitude[row], (double)detail->allowed_keys[row],
-                                                clattn_plan_weight_rounding(plan), clattn_plan_factor_rounding(plan));
+    const struct check_rounding rounding = check_rounding_of(plan);
+    const struct check_row bound =
+        check_row_of(p, detail->magnitude[row], (double)detail->allowed_keys[row], &rounding);
     for (int64_t c = 0; c < p->head_dim_v; c++) {
         const int64_t n = row * p->head_dim_v + c;
         check_out(&bound, load(&job->call.operands.tensor[TENSOR_OUT], p->out_type, batch, h, at, c), detail->out[n],

@@ -10,10 +10,11 @@
 _Static_assert(BACKWARD_TENSOR_COUNT - GRADIENT_DQUERY == CHECKED_GRADIENTS, "a gradient more: its place in checks");
 
 static void check_one(const struct call *call, const struct gradient_sums *sums, int id, int is_float64,
-                      double weight_rounding, struct gradient_check *check)
+                      const clattn_plan *plan, struct gradient_check *check)
 {
     const clattn_type type = call->operands.element[operation_backward.rows[id].element];
-    const double rounding = id <= GRADIENT_DVALUE ? weight_rounding : 0;
+    const struct gradient_rounding rounding = { id <= GRADIENT_DVALUE ? clattn_plan_weight_rounding(plan) : 0,
+                                                clattn_plan_sum_roundings(plan) };
     int64_t shape[4];
     operand_stored_shape(&call->operands, id, shape);
     check->there = 1;
@@ -29,7 +30,7 @@ static void check_one(const struct call *call, const struct gradient_sums *sums,
 }
 
 int check_gradients(const clattn_backward_problem *problem, const clattn_call *values,
-                    const clattn_host_tensors *tensors, const clattn_host_gradients *gradients, double weight_rounding,
+                    const clattn_host_tensors *tensors, const clattn_host_gradients *gradients, const clattn_plan *plan,
                     struct gradient_check *check, struct failure *failure)
 {
     struct backward_problem checked;
@@ -47,7 +48,7 @@ int check_gradients(const clattn_backward_problem *problem, const clattn_call *v
     }
     for (int id = GRADIENT_DQUERY; id < BACKWARD_TENSOR_COUNT; ++id) {
         if (detail.sums[id].place) {
-            check_one(&call, &detail.sums[id], id, checked.attention.p.type == CLATTN_FLOAT64, weight_rounding,
+            check_one(&call, &detail.sums[id], id, checked.attention.p.type == CLATTN_FLOAT64, plan,
                       &check[id - GRADIENT_DQUERY]);
         }
     }

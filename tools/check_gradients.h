@@ -13,10 +13,10 @@ struct gradient_check {
 };
 
 /* All elements, from the call's own out and lse. Gradients that were accumulated cannot be checked. It takes about a
- * second for 20 million products of an element of a query with one of a key. `weight_rounding`: the plan's. `check`
- * has CHECKED_GRADIENTS elements, and keeps the most of several calls. */
+ * second for 20 million products of an element of a query with one of a key. `plan`: what ran, which tells what it
+ * rounds. `check` has CHECKED_GRADIENTS elements, and keeps the most of several calls. */
 int check_gradients(const clattn_backward_problem *problem, const clattn_call *call, const clattn_host_tensors *tensors,
-                    const clattn_host_gradients *gradients, double weight_rounding, struct gradient_check *check,
+                    const clattn_host_gradients *gradients, const clattn_plan *plan, struct gradient_check *check,
                     struct failure *failure);
 
 #endif

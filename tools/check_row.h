@@ -6,13 +6,19 @@
 
 struct check_row {
     clattn_type out_type;
-    double unit, terms;         /* u; what it is multiplied by */
-    double rounding, of_logits; /* what a plan rounds besides: of M_d; of lse */
+    double unit, terms, of_sums; /* u; what it is multiplied by; what sums of so many keys add to that */
+    double rounding, of_logits;  /* what a plan rounds besides: of M_d; of lse */
 };
 
+/* What a plan rounds: clattn_plan_weight_rounding, clattn_plan_factor_rounding, clattn_plan_sum_roundings. */
+struct check_rounding {
+    double weights, factors, sums;
+};
+struct check_rounding check_rounding_of(const clattn_plan *plan);
+
 /* `magnitude`: Abar; `keys`: n. */
-struct check_row check_row_of(const clattn_problem *problem, double magnitude, double keys, double weight_rounding,
-                              double factor_rounding);
+struct check_row check_row_of(const clattn_problem *problem, double magnitude, double keys,
+                              const struct check_rounding *rounding);
 
 /* `spread`: M_d. */
 void check_out(const struct check_row *row, double got, double wanted, double spread, struct check *check);

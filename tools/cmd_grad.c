@@ -199,7 +199,7 @@ static int check(const struct job *job, struct failure *failure)
     struct gradient_check found[CHECKED_GRADIENTS] = { { 0, 0, 0 } };
     progress_begin("grad", "computing the reference");
     const int result = check_gradients(&job->gradients.problem, &job->attention.values, &job->attention.host,
-                                       &job->gradients.host, clattn_plan_weight_rounding(job->plan), found, failure);
+                                       &job->gradients.host, job->plan, found, failure);
     progress_end();
     if (result == 0) {
         tell_check(job->document, found);

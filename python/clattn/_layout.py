@@ -706,6 +706,7 @@ FUNCTIONS = {
     "clattn_plan_strategy": ("text", ('pointer', )),
     "clattn_plan_explain": ("text", ('pointer', )),
     "clattn_plan_weight_rounding": ("double", ('pointer', )),
+    "clattn_plan_sum_roundings": ("double", ('pointer', )),
     "clattn_plan_factor_rounding": ("double", ('pointer', )),
     "clattn_call_init": ("void", ('pointer', 'uint64', )),
     "clattn_tensors_init": ("void", ('pointer', 'uint64', )),

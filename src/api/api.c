@@ -129,6 +129,11 @@ double clattn_plan_weight_rounding(const clattn_plan *plan)
     return plan ? plan->weight_rounding : 0;
 }
 
+double clattn_plan_sum_roundings(const clattn_plan *plan)
+{
+    return plan ? plan->sum_roundings : 0;
+}
+
 double clattn_plan_factor_rounding(const clattn_plan *plan)
 {
     return plan ? plan->factor_rounding : 0;

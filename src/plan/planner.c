@@ -212,6 +212,7 @@ static clattn_status fill(struct attempt *attempt, struct clattn_plan *plan, str
     struct program_uses uses = { .kernels = TEXT_INIT }, *const before = program_uses_begin(&uses);
     struct text bad = TEXT_INIT;
     problem_set_strategy(plan->problem, plan->strategy->name); /* as if it was asked for, which some look at */
+    plan->sum_roundings = plan->strategy->sum_roundings;
     clattn_status status = plan->strategy->plan(plan, explain);
     memcpy(plan->problem->strategy_name, attempt->problem->strategy_name, sizeof(attempt->problem->strategy_name));
     program_uses_begin(before);

@@ -11,6 +11,7 @@
 #include "base/stored_types.h"
 #include "plan/self_check.h"
 #include "reference/reference.h"
+#include "reference/sum_bound.h"
 #include "reference/visibility.h"
 
 #define BOUND_C 16.0      /* the tests hold the kernels to 4 */
@@ -71,10 +72,15 @@ static void judge(struct answers *a, int id, int64_t column, double want, double
     }
 }
 
-static double row_unit(const struct answers *a)
+/* Of a row, with what its sums add. */
+static double row_unit(const struct answers *a, double of_sums)
 {
-    return sqrt((double)a->check->problem.p.head_dim) * a->detail.magnitude[a->at] +
-           sqrt((double)a->detail.allowed_keys[a->at]) + 8;
+    return sqrt((double)a->check->problem.p.head_dim) * a->detail.magnitude[a->at] + of_sums + 8;
+}
+
+static double of_sums(const struct answers *a)
+{
+    return sum_bound((double)a->detail.allowed_keys[a->at], a->plan->sum_roundings);
 }
 
 static void judge_out(struct answers *a)
@@ -82,7 +88,7 @@ static void judge_out(struct answers *a)
     const clattn_problem *p = &a->check->problem.p;
     const double keys = (double)a->detail.allowed_keys[a->at], factor = a->plan->factor_rounding;
     const double logits = factor > 0 ? 2 * factor * a->detail.magnitude[a->at] : 0;
-    const double share = BOUND_C * a->unit * row_unit(a) + a->plan->weight_rounding + 2 * logits + factor;
+    const double share = BOUND_C * a->unit * row_unit(a, of_sums(a)) + a->plan->weight_rounding + 2 * logits + factor;
     const double floor = keys * a->least * LARGEST_VALUE / (1 - p->dropout);
     for (int64_t c = 0; c < p->head_dim_v; ++c) {
         const int64_t at = a->at * p->head_dim_v + c;
@@ -90,7 +96,8 @@ static void judge_out(struct answers *a)
     }
     if (p->features & CLATTN_WITH_LSE) {
         const double lse = a->detail.lse[a->at];
-        judge(a, TENSOR_LSE, 0, lse, isfinite(lse) ? BOUND_C * a->unit * (row_unit(a) + fabs(lse)) + logits : 0);
+        judge(a, TENSOR_LSE, 0, lse,
+              isfinite(lse) ? BOUND_C * a->unit * (row_unit(a, of_sums(a) / 2) + fabs(lse)) + logits : 0);
     }
 }
 
@@ -103,7 +110,8 @@ static void judge_weights(struct answers *a)
         const double magnitude = a->detail.weights_magnitude[a->at * keys + j], root = sqrt((double)p->head_dim);
         double bound = BOUND_C * a->unit * (root + 8) * magnitude + a->least;
         if (p->weights == CLATTN_WEIGHTS_SOFTMAX) {
-            bound = BOUND_C * a->unit * want * (root * magnitude + row_unit(a) + fabs(a->detail.lse[a->at]));
+            bound = BOUND_C * a->unit * want *
+                    (root * magnitude + row_unit(a, of_sums(a) / 2) + fabs(a->detail.lse[a->at]));
             bound = want > 0 ? bound + a->least : 0;
         }
         judge(a, TENSOR_WEIGHTS, j, want, bound);

@@ -143,7 +143,7 @@ static void judge(const struct clattn_plan *plan, const struct check_gradients *
     const struct operands *operands = &check->call.operands;
     const clattn_type type = operands->element[operand_row(operands, id)->element];
     const int is_float64 = check->problem.attention.p.type == CLATTN_FLOAT64;
-    const double rounding = id <= GRADIENT_DVALUE ? plan->weight_rounding : 0;
+    const struct gradient_rounding rounding = { id <= GRADIENT_DVALUE ? plan->weight_rounding : 0, 0 };
     int64_t n[4];
     operand_stored_shape(operands, id, n);
     for (int64_t element = 0; element < n[0] * n[1] * n[2] * n[3]; ++element) {

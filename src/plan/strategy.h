@@ -19,6 +19,7 @@ struct clattn_plan {
     size_t workspace_bytes; /* set by strategy->plan */
     double weight_rounding; /* likewise: relative error of softmax weights as they meet the values; 0: float32's */
     double factor_rounding; /* likewise, of queries, keys and values */
+    double sum_roundings;   /* likewise: the strategy's, or fewer */
     char *explain;
     int without_wisdom; /* what it proposed could not be built */
     int took_wisdom;
@@ -41,6 +42,10 @@ struct strategy {
     const char *summary; /* one line for people */
     uint32_t knows;      /* flags of problems that its kernels read, or `applicable` declines, CLATTN_FLAGS_OF_ALL and
                           * those that it names: any other is declined for it. Operations without flags: 0 */
+
+    double sum_roundings; /* L of docs/numbers.md: how often a term of a sum over keys (of gradients: over rows or keys)
+                           * is rounded on its way to the result, at most, however many terms there are. Operations
+                           * without such sums: 0 */
 
     /* 1: takes the problem on this device. 0: does not, and appends one sentence why to `why`. */
     int (*applicable)(const clattn_context *context, const struct any_problem *problem, struct text *why);

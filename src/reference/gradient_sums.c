@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "reference/sum_bound.h"
 #include "reference/visibility.h"
 
 clattn_status gradient_sums_create(struct gradient_sums *sums, const struct operands *operands, int id)
@@ -38,6 +39,13 @@ double gradient_sum_unit(const struct gradient_sum *sum)
     return (double)sqrtl(squares) + (root + 8) * (double)fabsl(sum->sum) + sum->common;
 }
 
+/* The same of any terms: the sum of (w + 2 c) y, and 8 |sum|; the bound's factor is half of the c's own. */
+static double unit_of_any(const struct gradient_sum *sum, double roundings)
+{
+    const long double sizes = sum->sizes[0] + 2 * sum_bound(sum->terms, roundings) * sum->sizes[1];
+    return (double)sizes + 8 * (double)fabsl(sum->sum) + sum->common;
+}
+
 /* Half a unit in the last place of numbers up to `size`. */
 static double half_ulp(clattn_type type, double size)
 {
@@ -53,11 +61,12 @@ static double largest_of(clattn_type type)
     return type == CLATTN_FLOAT16 ? 65504.0 : type == CLATTN_FLOAT64 ? DBL_MAX : FLT_MAX;
 }
 
-double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int is_float64, double weight_rounding,
-                         double before, double got)
+double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int is_float64,
+                         struct gradient_rounding rounding, double before, double got)
 {
     const double u = is_float64 ? DBL_EPSILON / 2 : (double)FLT_EPSILON / 2;
-    const double want = before + (double)sum->sum, unit = u * gradient_sum_unit(sum);
+    const double want = before + (double)sum->sum;
+    const double unit = u * (rounding.sums > 0 ? unit_of_any(sum, rounding.sums) : gradient_sum_unit(sum));
     if (!isfinite(want)) {
         return isfinite(got) ? (double)INFINITY : 0;
     }
@@ -65,16 +74,16 @@ double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int i
         return 0; /* nothing is known */
     }
     /* What is rounded in each pair for itself, and, where pairs have the same weight, in all alike. */
-    const double rounded = (double)(sqrtl(sum->squares[2]) + fabsl(sum->sum));
-    const double floor = sum->floor + (weight_rounding > 0 ? GRADIENT_C * weight_rounding * rounded : 0);
+    const double rounded = (double)((rounding.sums > 0 ? sum->sizes[1] : sqrtl(sum->squares[2])) + fabsl(sum->sum));
+    const double floor = sum->floor + (rounding.weights > 0 ? GRADIENT_C * rounding.weights * rounded : 0);
     const double bound = GRADIENT_C * unit + floor;
-    const double rounding = half_ulp(type, fabs(want) + bound) + u * (fabs(want) + fabs(before)) * (before != 0);
-    if (isinf(got) && fabs(want) + bound + rounding > largest_of(type)) {
+    const double stored = half_ulp(type, fabs(want) + bound) + u * (fabs(want) + fabs(before)) * (before != 0);
+    if (isinf(got) && fabs(want) + bound + stored > largest_of(type)) {
         return 0;
     }
     if (!isfinite(got)) {
         return (double)INFINITY;
     }
-    const double excess = fabs(got - want) - floor - (unit > 0 || before != 0 ? rounding : 0);
+    const double excess = fabs(got - want) - floor - (unit > 0 || before != 0 ? stored : 0);
     return excess <= 0 ? 0 : unit > 0 ? excess / unit : (double)INFINITY;
 }

@@ -10,6 +10,7 @@ struct gradient_sum {
     long double sum;        /* of t */
     long double squares[3]; /* of (w y)^2, of w y^2 and of y^2: the sum of ((w + r) y)^2 for any r. Of float64's
                              * smallest magnitudes too: a double would be 0 */
+    long double sizes[2];   /* of w y and of y */
     double terms, common;   /* how many; an error that all of a row's terms share, added as it is */
     double floor;           /* an absolute error: weights that exp may flush to zero */
 };
@@ -35,21 +36,29 @@ static inline void gradient_sum_add(struct gradient_sum *sum, long double term, 
     sum->squares[0] += factor * factor * square;
     sum->squares[1] += factor * square;
     sum->squares[2] += square;
+    sum->sizes[0] += factor * magnitude;
+    sum->sizes[1] += magnitude;
     sum->terms += 1;
     sum->floor += floor;
 }
 
-/* What an error is counted in: the root of the sum of ((w + sqrt(terms)) y)^2, and (sqrt(terms) + 8) |sum|, and what
- * terms share. In units of rounding. */
+/* What an error is counted in where those of terms are independent: the root of the sum of ((w + sqrt(terms)) y)^2, and
+ * (sqrt(terms) + 8) |sum|, and what terms share. In units of rounding. */
 double gradient_sum_unit(const struct gradient_sum *sum);
 
 /* The bound's factor, as in docs/numbers.md. */
 #define GRADIENT_C 2.0
 
+/* What a plan rounds: clattn_plan_weight_rounding, the relative error of weights and dZ as they are multiplied; and
+ * clattn_plan_sum_roundings, where terms may be alike, whose errors then are too. 0: they are each pair's own, and add
+ * as squares. */
+struct gradient_rounding {
+    double weights, sums;
+};
+
 /* The factor that `got`, stored in `type` and computed in float64 or float32, would need in place of GRADIENT_C; 0
- * where nothing is known. `weight_rounding`: of a plan (clattn_plan_weight_rounding), the relative error of weights and
- * dZ as they are multiplied; `before`: what the sum was added to, 0 where it was not. */
-double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int is_float64, double weight_rounding,
-                         double before, double got);
+ * where nothing is known. `before`: what the sum was added to, 0 where it was not. */
+double gradient_sum_need(const struct gradient_sum *sum, clattn_type type, int is_float64,
+                         struct gradient_rounding rounding, double before, double got);
 
 #endif

@@ -322,6 +322,7 @@ const struct strategy strategy_backward_simd = {
     .name = "fused_simd",
     .summary = "keys along vector lanes, no matrix of scores, one pass over the pairs; CPU devices",
     .knows = CLATTN_FLAGS_OF_ALL,
+    .sum_roundings = 144, /* 64 + 64 + 3; dquery 128 + 4 + 3 */
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

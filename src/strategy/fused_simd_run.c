@@ -7,6 +7,8 @@
 
 #define COLUMNS_MAX 4096 /* head_dim + head_dim_v: queries and sums of a tile live in private memory */
 
+#define DOT_SUM_ROUNDINGS 392 /* 2 * 128 + 34, row sums 64 + 34, the end: an instruction rounds twice */
+
 struct simd_state {
     struct kernel *kernel;
     int group_rows; /* of a key/value head, a work-group */
@@ -99,6 +101,7 @@ clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum sim
     plan->state = state;
     state->group = (int)problem_group(p);
     plan->weight_rounding = weight_rounding(p, product);
+    plan->sum_roundings = product == SIMD_DOT ? DOT_SUM_ROUNDINGS : plan->sum_roundings;
     text_append(explain, "  products: %s\n", product_words);
     const struct simd_choice choice = simd_choose(plan, product, explain);
     state->group_rows = (int)(choice.tile.rows * choice.tile.shared);

@@ -125,6 +125,7 @@ const struct strategy strategy_plain = {
     .name = "plain",
     .summary = "one work-item a few output columns; takes everything, any device",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
+    .sum_roundings = 144, /* 64 + 3, row sums 64 + 3, rescales */
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

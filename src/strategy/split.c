@@ -169,6 +169,7 @@ const struct strategy strategy_split = {
     .name = "split",
     .summary = "few query rows: a K/V split, combined by their sums; CPU devices",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
+    .sum_roundings = 96, /* 32 + 16 + 3, row sums 32 + 4 + 3, the end */
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

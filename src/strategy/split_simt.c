@@ -196,6 +196,7 @@ const struct strategy strategy_split_simt = {
     .name = NAME,
     .summary = "few query rows: a K/V split over all compute units, combined by their sums; GPUs",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
+    .sum_roundings = 560, /* 512 + 3, row sums and the end */
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

@@ -294,6 +294,7 @@ const struct strategy strategy_staged = {
     .name = "staged",
     .summary = "scores, softmax and mix as separate kernels, the score matrix in memory",
     .knows = CLATTN_FLAGS_OF_ALL,
+    .sum_roundings = 580, /* CLBlast 256 + 256, row sums; own tiles fewer */
     .applicable = applicable,
     .cost_ms = cost_ms,
     .plan = plan,

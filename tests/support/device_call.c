@@ -125,6 +125,7 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
     if (status == CLATTN_OK) {
         test->weight_rounding = clattn_plan_weight_rounding(plan);
         test->factor_rounding = clattn_plan_factor_rounding(plan);
+        test->sum_roundings = clattn_plan_sum_roundings(plan);
         snprintf(used ? used : (char[32]){ 0 }, 32, "%s", clattn_plan_strategy(plan));
         tensors.workspace = poisoned_workspace(cl, clattn_plan_workspace(plan));
         status = clattn_enqueue_forward(plan, queue, &test->values, &tensors, 0, NULL, &done);
@@ -156,5 +157,6 @@ clattn_status device_call_run_blocking(clattn_context *context, struct test_call
     const struct clattn_plan *used = context->kept_plans[0]; /* the most recent one */
     test->weight_rounding = status == CLATTN_OK ? clattn_plan_weight_rounding(used) : 0;
     test->factor_rounding = status == CLATTN_OK ? clattn_plan_factor_rounding(used) : 0;
+    test->sum_roundings = status == CLATTN_OK ? clattn_plan_sum_roundings(used) : 0;
     return status;
 }

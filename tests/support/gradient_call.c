@@ -313,12 +313,13 @@ clattn_status gradient_call_run(clattn_context *context, struct gradient_call *g
     clattn_plan *plan = NULL;
     reset(g);
     g->problem.forward = &g->test.problem;
-    g->weight_rounding = 0;
+    g->weight_rounding = g->sum_roundings = 0;
     if (!context) {
         return clattn_reference_backward(&g->problem, &g->test.values, &g->test.tensors, &g->gradients);
     }
     clattn_status status = clattn_backward_plan_create(context, &g->problem, &plan);
     g->weight_rounding = clattn_plan_weight_rounding(plan);
+    g->sum_roundings = clattn_plan_sum_roundings(plan);
     if (blocks) { /* by a plan of its own, which is the same */
         status = clattn_backward_host(context, &g->problem, &g->test.values, &g->test.tensors, &g->gradients);
     } else if (status == CLATTN_OK) {

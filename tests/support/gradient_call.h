@@ -13,7 +13,7 @@ struct gradient_call {
     clattn_host_gradients gradients;
     struct test_array arrays[BACKWARD_TENSOR_COUNT];
     unsigned char *before[BACKWARD_TENSOR_COUNT]; /* what was in a gradient's memory */
-    double weight_rounding;                       /* of the plan that ran last (src/plan/strategy.h) */
+    double weight_rounding, sum_roundings;        /* of the plan that ran last (src/plan/strategy.h) */
 };
 
 /* For a test whose forward call is placed and filled, without a weights output and with lse: computes out and lse. The

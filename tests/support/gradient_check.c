@@ -12,7 +12,8 @@ static void check_gradient(struct gradient_call *g, const struct call *call, con
 {
     const clattn_type type = call->operands.element[operation_backward.rows[id].element];
     const int is_float64 = g->test.problem.type == CLATTN_FLOAT64;
-    const double rounding = id <= GRADIENT_DVALUE ? g->weight_rounding : 0;
+    const struct gradient_rounding rounding = { id <= GRADIENT_DVALUE ? g->weight_rounding : 0,
+                                                g->test.terms_are_alike ? g->sum_roundings : 0 };
     const struct test_array *array = &g->arrays[id];
     for (int64_t at = 0; at < array->count; ++at) {
         const size_t bytes = array->element_bytes;

@@ -25,6 +25,7 @@ enum value_family {
     VALUES_EXTREME, /* logits of +-88, +-104, +-1e4: exp over- and underflows without the maximum */
     VALUES_INTEGER,
     VALUES_NOT_FINITE, /* some NaN and infinity where they are seen */
+    VALUES_EQUAL,      /* terms that are equal, or small beside one, so that rounding errors all go one way */
     VALUE_FAMILIES
 };
 const char *value_family_name(enum value_family family);

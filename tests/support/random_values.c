@@ -9,9 +9,8 @@
 
 const char *value_family_name(enum value_family family)
 {
-    static const char *const names[VALUE_FAMILIES] = {
-        "normal", "sharp", "one-hot", "extreme", "integer", "not finite"
-    };
+    static const char *const names[VALUE_FAMILIES] = { "normal",  "sharp",      "one-hot",    "extreme",
+                                                       "integer", "not finite", "equal terms" };
     return names[family];
 }
 
@@ -99,6 +98,39 @@ static double integer(struct random *random, const int64_t index[4], const void 
     return (double)random_between(random, -4, 4);
 }
 
+/* How the terms of the sums over keys go on: columns of a key are alike, and column 0 makes the logit. */
+enum run_of_terms { TERMS_EQUAL, TERMS_ALTERNATE, TERMS_ONE_LARGE, TERMS_LIGHT, TERMS_RISE, TERMS_FALL, RUNS_OF_TERMS };
+
+struct terms {
+    enum run_of_terms run;
+    int64_t keys;
+};
+
+static double equal_value(struct random *random, const int64_t index[4], const void *context)
+{
+    const struct terms *terms = context;
+    const double share = (double)index[2] / (double)terms->keys;
+    (void)random;
+    return terms->run == TERMS_ALTERNATE   ? (index[2] % 2 ? -1.1 : 1.3)
+           : terms->run == TERMS_ONE_LARGE ? (index[2] == 0 ? 4096 : 1.1)
+           : terms->run == TERMS_RISE      ? 1.1 + share
+           : terms->run == TERMS_FALL      ? 2.1 - share
+                                           : 1.1;
+}
+
+/* Logits: of weights of 2^-24 beside one, of a maximum that creeps, or equal ones. */
+static double equal_key(struct random *random, const int64_t index[4], const void *context)
+{
+    const struct terms *terms = context;
+    const double share = (double)index[2] / (double)terms->keys;
+    (void)random;
+    return index[3] > 0                ? 0.7
+           : terms->run == TERMS_LIGHT ? (index[2] == 0 ? 0 : -16.7)
+           : terms->run == TERMS_RISE  ? 8 * share
+           : terms->run == TERMS_FALL  ? -8 * share
+                                       : 0.3;
+}
+
 /* Column 0 alone makes the logit, exactly one of the values that break exp. */
 static double extreme_key(struct random *random, const int64_t index[4], const void *context)
 {
@@ -173,7 +205,8 @@ static double fill_bound(struct random *random, const int64_t index[4], const vo
     return *bound + (double)random_between(random, -20, 20);
 }
 
-static void fill_query_and_key(struct random *random, struct test_call *test, enum value_family family)
+static void fill_query_and_key(struct random *random, struct test_call *test, enum value_family family,
+                               const struct terms *terms)
 {
     struct spread one = { 1, 0 }, query = { 1, 0 };
     query.factor = family == VALUES_SHARP        ? 3 + 20 * random_unit(random)
@@ -185,6 +218,11 @@ static void fill_query_and_key(struct random *random, struct test_call *test, en
         test->values.scale = 1;
         test_call_fill(test, TENSOR_QUERY, random, one_in_column_0, NULL);
         test_call_fill(test, TENSOR_KEY, random, extreme_key, NULL);
+    } else if (family == VALUES_EQUAL) {
+        test->values.has_scale = 1;
+        test->values.scale = 1;
+        test_call_fill(test, TENSOR_QUERY, random, one_in_column_0, NULL);
+        test_call_fill(test, TENSOR_KEY, random, equal_key, terms);
     } else if (family == VALUES_INTEGER) {
         test_call_fill(test, TENSOR_QUERY, random, integer, NULL);
         test_call_fill(test, TENSOR_KEY, random, integer, NULL);
@@ -239,16 +277,23 @@ static void fill_optional(struct random *random, struct test_call *test)
 enum value_family random_values(struct random *random, struct test_call *test)
 {
     double kind = random_unit(random);
-    enum value_family family = kind < 0.35   ? VALUES_NORMAL
+    enum value_family family = kind < 0.06   ? VALUES_EQUAL
+                               : kind < 0.35 ? VALUES_NORMAL
                                : kind < 0.6  ? VALUES_SHARP
                                : kind < 0.7  ? VALUES_ONE_HOT
                                : kind < 0.82 ? VALUES_EXTREME
                                : kind < 0.92 ? VALUES_INTEGER
                                              : VALUES_NOT_FINITE;
     struct spread value = { 1, random_chance(random, 0.2) ? 10 : 0 };
-    fill_query_and_key(random, test, family);
+    int64_t keys[4];
+    test_call_shape(test, TENSOR_KEY, keys);
+    const struct terms terms = { (enum run_of_terms)(kind * RUNS_OF_TERMS / 0.06), keys[2] > 0 ? keys[2] : 1 };
+    test->terms_are_alike = family == VALUES_EQUAL;
+    fill_query_and_key(random, test, family, &terms);
     if (family == VALUES_INTEGER) {
         test_call_fill(test, TENSOR_VALUE, random, integer, NULL);
+    } else if (family == VALUES_EQUAL) {
+        test_call_fill(test, TENSOR_VALUE, random, equal_value, &terms);
     } else {
         test_call_fill(test, TENSOR_VALUE, random, normal, &value);
     }

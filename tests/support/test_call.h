@@ -31,7 +31,9 @@ struct test_call {
     struct problem checked;
     struct call call;
 
-    double weight_rounding, factor_rounding; /* of the plan that ran last (src/plan/strategy.h); set by device_call.c */
+    double weight_rounding, factor_rounding, sum_roundings; /* of the plan that ran last (src/plan/strategy.h); set by
+                                                             * device_call.c */
+    int terms_are_alike; /* so that their errors are: the bound of any terms holds, not that of independent errors */
 };
 
 /* Starts a call for a problem: nothing allocated yet. Varlen: the packed rows must be set by then. */

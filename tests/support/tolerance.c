@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reference/sum_bound.h"
+
 clattn_status expected_create(struct expected *expected, const struct test_call *test)
 {
     const clattn_problem *p = &test->checked.p;
@@ -109,10 +111,16 @@ static void judge(struct check *c, const char *name, int64_t column, double got,
     }
 }
 
-static double row_unit(const struct check *c)
+/* What the sums over a row's keys add: `share` of that, and no more than independent errors do where they are that. */
+static double of_sums(const struct check *c, double share)
 {
-    double keys = (double)c->detail->allowed_keys[c->at];
-    return sqrt((double)c->test->checked.p.head_dim) * c->detail->magnitude[c->at] + sqrt(keys) + 8;
+    const double keys = (double)c->detail->allowed_keys[c->at], any = share * sum_bound(keys, c->test->sum_roundings);
+    return c->test->terms_are_alike || (any > 0 && any < sqrt(keys)) ? any : sqrt(keys);
+}
+
+static double row_unit(const struct check *c, double share)
+{
+    return sqrt((double)c->test->checked.p.head_dim) * c->detail->magnitude[c->at] + of_sums(c, share) + 8;
 }
 
 /* The type that a result is rounded to after it was computed; none when it is the computing one. */
@@ -139,7 +147,7 @@ static void check_out(struct check *c)
         double got = test_call_get(c->test, TENSOR_OUT, b, c->h, c->packed, column);
         double keys = (double)c->detail->allowed_keys[c->at];
         struct bound bound = {
-            .unit = c->u * row_unit(c) * c->detail->value_spread[c->at * p->head_dim_v + column],
+            .unit = c->u * row_unit(c, 1) * c->detail->value_spread[c->at * p->head_dim_v + column],
             .floor = keys * c->least * c->largest_value / (1 - p->dropout) +
                      (c->test->weight_rounding + 2 * logit_rounding(c) + c->test->factor_rounding) *
                          c->detail->value_spread[c->at * p->head_dim_v + column],
@@ -158,7 +166,7 @@ static void check_lse(struct check *c)
     const clattn_problem *p = &c->test->checked.p;
     double want = c->detail->lse[c->at];
     clattn_type computed = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
-    struct bound bound = { .unit = c->u * (row_unit(c) + fabs(want)),
+    struct bound bound = { .unit = c->u * (row_unit(c, 0.5) + fabs(want)),
                            .floor = logit_rounding(c),
                            .type = rounded_type(computed, CLATTN_FLOAT32) };
     int64_t b = p->features & CLATTN_WITH_VARLEN ? 0 : c->b;
@@ -177,7 +185,7 @@ static void check_weights(struct check *c)
         double root = sqrt((double)p->head_dim);
         struct bound bound = { c->u * (root + 8) * magnitude, c->least, CLATTN_TYPE_NONE, 0 };
         if (p->weights == CLATTN_WEIGHTS_SOFTMAX) {
-            bound.unit = c->u * want * (root * magnitude + row_unit(c) + fabs(c->detail->lse[c->at]));
+            bound.unit = c->u * want * (root * magnitude + row_unit(c, 0.5) + fabs(c->detail->lse[c->at]));
             bound.floor = want > 0 ? c->least : 0;
         }
         judge(c, "weights", j, got, want, &bound, &c->verdict->c_weights);
