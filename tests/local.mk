@@ -238,6 +238,7 @@ test_scripts = \
 	tests/cli/manners \
 	tests/cli/edges \
 	tests/cli/tensor_files \
+	tests/cli/words \
 	tests/cli/caches \
 	tests/cli/grad \
 	tests/cli/report \

@@ -186,3 +186,9 @@ void bench_shape_text(const clattn_problem *p, char *text, size_t capacity)
              (long long)p->kv_heads, (long long)p->query_len, (long long)p->key_len, (long long)p->head_dim,
              (long long)p->head_dim_v);
 }
+
+const char *bench_shape_name(const struct bench_shape *shape, char text[BENCH_SHAPE_TEXT])
+{
+    bench_shape_text(&shape->problem, text, BENCH_SHAPE_TEXT);
+    return strcmp(shape->name, "-") == 0 ? text : shape->name;
+}

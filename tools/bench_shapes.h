@@ -20,7 +20,12 @@ struct bench_shapes {
 int bench_shapes_read(const struct options *options, struct bench_shapes *shapes, struct failure *failure);
 
 void bench_shape_text(const clattn_problem *problem, char *text, size_t capacity); /* "1,8,8,512,512,64,64" */
-const char *bench_causal_name(const clattn_problem *problem);                      /* "top-left" */
-const char *bench_mask_name(const clattn_problem *problem);                        /* "float" */
+
+/* The shape's own name, or that text, in `text`. */
+#define BENCH_SHAPE_TEXT 160
+const char *bench_shape_name(const struct bench_shape *shape, char text[BENCH_SHAPE_TEXT]);
+
+const char *bench_causal_name(const clattn_problem *problem); /* "top-left" */
+const char *bench_mask_name(const clattn_problem *problem);   /* "float" */
 
 #endif

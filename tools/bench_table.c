@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "document.h"
 #include "library.h"
@@ -154,7 +155,7 @@ int bench_table_begin(struct bench_table *table, const struct options *options, 
     table->features = features;
     table->document = NULL;
     table->spared = 0;
-    table->terminal = system_terminal_columns();
+    table->terminal = system_terminal_columns(STDOUT_FILENO);
     while (table->terminal > 0 && printed_width(table) > table->terminal &&
            table->spared < (int)(sizeof spared / sizeof *spared)) {
         table->spared++;

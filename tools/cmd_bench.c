@@ -187,7 +187,7 @@ static int make_plans(struct subject *s, struct measurement *found, struct failu
 static int run_subject(struct subject *s, double seconds, struct measurement *found, struct failure *failure)
 {
     const double start = clock_seconds();
-    progress_begin("bench", "compiling kernels and calling for the first time");
+    progress_begin("bench", "first call");
     if (make_plans(s, found, failure) != 0 || call(s, failure) != 0) {
         return -1;
     }
@@ -263,6 +263,8 @@ static int run_shapes(const struct options *options, const struct bench_shapes *
     }
     for (size_t i = 0; i < shapes->n && result == 0; i++) {
         struct measurement found = { 0 };
+        char text[BENCH_SHAPE_TEXT];
+        progress_subject(bench_shape_name(&shapes->shape[i], text), i + 1, shapes->n);
         result = run_shape(options, &shapes->shape[i].problem, context, seconds, &found, failure);
         if (result == 0) {
             bench_table_row(&table, &shapes->shape[i], &found);

@@ -1,5 +1,6 @@
 /* clattn run: attention of a file. Reads, computes, writes, and only then prints, so that a reader
  * of standard output that goes away early loses no file. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,35 @@ static void tell_all_unused(const struct job *job)
     }
 }
 
+/* Of what was computed the range; it is gone where no file keeps it. */
+static void tell_result(const struct job *job)
+{
+    const struct tensor *result = job->y.data ? &job->y : &job->attention.out;
+    const int64_t count = tensor_count(result);
+    double least = INFINITY, most = -INFINITY;
+    int64_t finite = 0;
+    char shape[TENSOR_SHAPE_TEXT];
+    if (job->document) {
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const double number = tensor_load(result, i);
+        if (isfinite(number)) {
+            least = fmin(least, number);
+            most = fmax(most, number);
+            finite++;
+        }
+    }
+    printf("result    %s %s", tensor_shape_text(result, shape), tensor_type_name(result->type));
+    if (finite > 0) {
+        printf(", from %.3g to %.3g", least, most);
+    }
+    if (finite < count) {
+        printf(", %lld NOT FINITE", (long long)(count - finite));
+    }
+    printf("%s\n", given(job, OPTION_OUTPUT) ? "" : "; not kept: --output FILE would");
+}
+
 static void tell_files(const struct job *job)
 {
     const enum option_id ids[] = { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_LSE, OPTION_PLOT };
@@ -262,6 +292,7 @@ static int tell(struct job *job, struct failure *failure)
     summary_inputs(job->document, job->options, &job->inputs, &job->attention);
     tell_all_unused(job);
     summary_call(job->document, job->context, job->plan, job->prepare_seconds, job->first_seconds, job->again_seconds);
+    tell_result(job);
     const int wrong = results_compare(job->document, job->options, &job->inputs, &job->attention, &job->y);
     tell_files(job);
     if ((given(job, OPTION_CHECK) && check(job, failure) != 0) || draw(job, 0, failure) != 0) {

@@ -57,6 +57,8 @@ libclattn_tool_la_SOURCES = \
 	tools/document.h \
 	tools/failure.c \
 	tools/failure.h \
+	tools/file_kind.c \
+	tools/file_kind.h \
 	tools/files.c \
 	tools/files.h \
 	tools/gradients.c \
@@ -164,6 +166,8 @@ libclattn_tool_la_SOURCES = \
 	tools/tune_run.h \
 	tools/tune_strategies.c \
 	tools/tune_strategies.h \
+	tools/tune_wisdom.c \
+	tools/tune_wisdom.h \
 	tools/tune_verify.c \
 	tools/labels.c \
 	tools/labels.h

@@ -11,18 +11,18 @@
 #include "progress.h"
 #include "system.h"
 
-static void print_help(void)
+static void print_help(FILE *to)
 {
-    printf("usage: clattn COMMAND [OPTION]...\n"
-           "Attention, softmax(Q K^T / sqrt(d)) V, on any OpenCL device.\n\n");
+    fprintf(to, "usage: clattn COMMAND [OPTION]...\n"
+                "Attention, softmax(Q K^T / sqrt(d)) V, on any OpenCL device.\n\n");
     for (size_t i = 0; i < command_count; i++) {
-        printf("  %-12s %s\n", command_table[i].command->name, command_table[i].brief);
+        fprintf(to, "  %-12s %s\n", command_table[i].command->name, command_table[i].brief);
     }
-    printf("\n  help [COMMAND]  this text, or that of a command; also --help, -h\n"
-           "  --version, -V\n\n"
-           "CLATTN_DEVICE names the device: gpu, cpu, accelerator, PLATFORM:DEVICE or part\n"
-           "of a name. Exit status: 0 good, 1 the device, the computation or a check failed,\n"
-           "2 bad options or input.\n");
+    fprintf(to, "\n  help [COMMAND]  this text, or that of a command; also --help, -h\n"
+                "  --version, -V\n\n"
+                "CLATTN_DEVICE names the device: gpu, cpu, accelerator, PLATFORM:DEVICE or part\n"
+                "of a name. Exit status: 0 good, 1 the device, the computation or a check failed,\n"
+                "2 bad options or input.\n");
 }
 
 static int is_either(const char *word, const char *name, const char *short_name)
@@ -68,7 +68,7 @@ static int help(int argc, char **argv, struct failure *failure)
         return failure_misuse(failure, "%s: nothing may follow help COMMAND", argv[1]);
     }
     if (argc == 0) {
-        print_help();
+        print_help(stdout);
         return 0;
     }
     const struct command *command = find(argv[0], failure);
@@ -92,7 +92,11 @@ static int run_command(const struct command *command, int argc, char **argv, str
 static int run(int argc, char **argv, struct failure *failure, const char **name)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
-    if (!word || !*word) {
+    if (argc < 2) {
+        print_help(stderr);
+        return failure_misuse(failure, "COMMAND: is missing; give one of these");
+    }
+    if (!*word) {
         return failure_misuse(failure, "COMMAND: is missing; see clattn help");
     }
     if (strcmp(word, "help") == 0) {
@@ -107,7 +111,7 @@ static int run(int argc, char **argv, struct failure *failure, const char **name
             printf("clattn %s%s%s\n", clattn_version(), gemm_is_built() ? "" : ", without CLBlast",
                    plot_is_built() ? "" : ", without pictures");
         } else {
-            print_help();
+            print_help(stdout);
         }
         return 0;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "file_kind.h"
 #include "files.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -217,6 +218,13 @@ static int parse_header(const char *path, const char *header, size_t bytes, stru
     return 0;
 }
 
+static int not_npy(const char *path, int descriptor, uint64_t size_bytes, struct failure *failure)
+{
+    const char *kind = file_kind(descriptor, size_bytes);
+    return failure_misuse(failure, "file %s: is not an .npy file: %s", path,
+                          *kind ? kind : "its magic bytes are missing");
+}
+
 /* ---- reading ---- */
 
 /* Reads magic, version and header; *position is where the data begins. */
@@ -228,14 +236,15 @@ static int read_header(const char *path, int descriptor, uint64_t size_bytes, st
     uint64_t prefix_bytes, header_bytes;
     int result;
     if (size_bytes < sizeof start) {
-        return failure_misuse(failure, "file %s: %llu bytes: too short for an .npy file", path,
-                              (unsigned long long)size_bytes);
+        const char *kind = file_kind(descriptor, size_bytes);
+        return failure_misuse(failure, "file %s: %llu bytes: too short for an .npy file%s%s", path,
+                              (unsigned long long)size_bytes, *kind ? "; " : "", kind);
     }
     if (file_read(path, descriptor, 0, start, sizeof start, failure) != 0) {
         return -1;
     }
     if (memcmp(start, magic, sizeof magic) != 0) {
-        return failure_misuse(failure, "file %s: is not an .npy file: its magic bytes are missing", path);
+        return not_npy(path, descriptor, size_bytes, failure);
     }
     if (start[6] < 1 || start[6] > 3 || start[7] != 0) {
         return failure_misuse(failure, "file %s: version %d.%d: must be 1.0, 2.0 or 3.0", path, start[6], start[7]);

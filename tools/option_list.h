@@ -20,7 +20,8 @@ CHOICE(LAYOUT, "layout", "LAYOUT", WORDS("bhsd", "bshd", "bs(hd)", "thd", "bsh")
        "axes before these count as batch")
 OPTION(HEADS, "heads", "N", "query heads, of layout bs(hd) or of a whole layer")
 OPTION(KV_HEADS, "kv-heads", "N", "key and value heads; default: as --heads")
-CHOICE(DTYPE, "dtype", "TYPE", WORDS(NUMBER_TYPES), "f32, f16, bf16 or f64; inputs are converted; default: as they are")
+CHOICE(DTYPE, "dtype", "TYPE", WORDS(NUMBER_TYPES),
+       "f32, f16, bf16 or f64, or float32, ..; inputs are converted; default: as they are")
 OPTION(CU_Q, "cu-q", "FILE|LIST", "layout thd: where each sequence of queries starts, and the end")
 OPTION(CU_K, "cu-k", "FILE|LIST", "layout thd: the same for keys; default: as --cu-q")
 
@@ -53,7 +54,7 @@ OPTION(GRADIENTS_FILE, "output", "FILE", "write the gradients: .safetensors, or 
 
 /* a problem without data */
 OPTION(SHAPE, "shape", "SHAPE", "B,HQ,HKV,LQ,LK,D[,DV]: batch, query heads, key heads, lengths, head dims")
-CHOICE(TYPE, "dtype", "TYPE", WORDS(NUMBER_TYPES), "f32 (default), f16, bf16 or f64")
+CHOICE(TYPE, "dtype", "TYPE", WORDS(NUMBER_TYPES), "f32 (default), f16, bf16 or f64; float32, .. are the same")
 
 /* what may be seen */
 CHOICE(CAUSAL, "causal", "MODE", WORDS("none", ALIGNMENTS, "offsets"),
@@ -156,7 +157,7 @@ OPTION(SCALES_FILE, "scales-output", "FILE", "write the scales")
 OPTION(SCALE_GROUP, "scale-group", "ROWS,COLUMNS", "so many of the last two axes share a scale, 0: all; default: 1,0")
 
 /* tune */
-OPTION(TIME, "time", "S", "end after so many seconds, shared by all shapes; default 60")
+OPTION(TIME, "time", "S", "end after so many seconds, which shapes have one after another; default 60")
 OPTION(BITS, "bits", NULL, "choose strategies too: results may differ in their last bits from those without wisdom")
 OPTION(LIST, "list", NULL, "print what is known of the device, and measure nothing")
 OPTION(VERIFY, "verify", NULL, "measure what is known of the shapes again, against none, and learn nothing")

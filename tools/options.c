@@ -264,12 +264,27 @@ const char *option_meant(const struct options *options, enum option_id id, char 
     return closest_hint(&closest, hint);
 }
 
+/* The word for what NumPy and PyTorch call a type otherwise; other texts are their own. */
+static const char *short_name(const char *text)
+{
+    static const char *const names[][2] = {
+        { "float32", "f32" }, { "float16", "f16" },        { "bfloat16", "bf16" },
+        { "float64", "f64" }, { "float8_e4m3fn", "e4m3" }, { "float8_e5m2", "e5m2" }
+    };
+    for (size_t i = 0; text && i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i][0], text) == 0) {
+            return names[i][1];
+        }
+    }
+    return text;
+}
+
 int option_choice(const struct options *options, enum option_id id, int *index, struct failure *failure)
 {
-    const char *text = options->value[id], *const *words = option_words(id);
+    const char *text = options->value[id], *word = short_name(text), *const *words = option_words(id);
     char list[LIST_BYTES], hint[CLOSEST_HINT];
     for (int i = 0; text && words[i]; i++) {
-        if (strcmp(words[i], text) == 0) {
+        if (strcmp(words[i], word) == 0) {
             *index = i;
             return 0;
         }

@@ -19,7 +19,7 @@ int problem_type_read(const struct options *options, enum option_id id, clattn_t
         return -1;
     }
     for (size_t i = 0; options->value[id] && i < sizeof types / sizeof types[0]; i++) {
-        if (strcmp(options->value[id], types[i].name) == 0) {
+        if (strcmp(option_words(id)[chosen], types[i].name) == 0) {
             *type = types[i].type;
         }
     }

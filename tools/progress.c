@@ -8,9 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "labels.h"
 #include "system.h"
 
 #define QUIET_SECONDS 2
+#define COLUMNS_DEFAULT 80
 #define MANY_BYTES 100e6
 #define BAR_CELLS 24
 
@@ -20,7 +22,9 @@ static struct {
     pthread_t thread;
     int running, ended;
     const char *command, *what;
-} progress = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0, NULL, NULL };
+    const char *subject;
+    size_t number, of;
+} progress = { .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER };
 
 static atomic_ullong expected_bytes, done_bytes; /* of the progress that is shown */
 static atomic_uint expected_steps, done_steps;
@@ -73,11 +77,45 @@ void progress_steps(unsigned done, unsigned of)
     atomic_store(&expected_steps, of);
 }
 
+void progress_subject(const char *name, size_t number, size_t of)
+{
+    progress.subject = name;
+    progress.number = number;
+    progress.of = of;
+}
+
+/* ", 3 of 14: ", or what else stands between the subject and the text. */
+static void place_text(char *text, size_t size)
+{
+    if (!progress.subject) {
+        text[0] = 0;
+    } else if (progress.of > 1) {
+        snprintf(text, size, ", %zu of %zu: ", progress.number, progress.of);
+    } else {
+        snprintf(text, size, ": ");
+    }
+}
+
+/* In the terminal's line, with a blank behind it for the cursor. */
+static void put_line(const char *command, const char *text)
+{
+    const char *subject = progress.subject ? progress.subject : "";
+    const int columns = system_terminal_columns(STDERR_FILENO);
+    const int room = (columns > 0 ? columns : COLUMNS_DEFAULT) - 2;
+    char place[64], line[512];
+    place_text(place, sizeof place);
+    const int left = room - utf8_columns(text) - (int)(strlen("clattn : ") + strlen(command) + strlen(place));
+    snprintf(line, sizeof line, "clattn %s: %.*s%s%s", command, (int)utf8_fit(subject, left > 0 ? left : 0), subject,
+             place, text);
+    fprintf(stderr, "\r\033[K%.*s ", (int)utf8_fit(line, room > 0 ? room : 0), line);
+    fflush(stderr);
+}
+
 /* Wakes each second until the end. */
 static void *report(void *unused)
 {
     struct timespec when;
-    char amount[64];
+    char amount[64], text[160];
     int shown = 0;
     (void)unused;
     clock_gettime(CLOCK_REALTIME, &when);
@@ -90,8 +128,8 @@ static void *report(void *unused)
             continue;
         }
         progress_amount(amount, sizeof amount);
-        fprintf(stderr, "\r\033[Kclattn %s: %s%s, %d s ", progress.command, progress.what, amount, seconds);
-        fflush(stderr);
+        snprintf(text, sizeof text, "%s%s, %d s", progress.what, amount, seconds);
+        put_line(progress.command, text);
         shown = 1;
     }
     pthread_mutex_unlock(&progress.lock);
@@ -134,10 +172,11 @@ void progress_line(const char *command, const char *text)
     if (!system_is_terminal(STDERR_FILENO)) {
         return;
     }
-    fputs("\r\033[K", stderr);
     if (text[0]) {
-        fprintf(stderr, "clattn %s: %s ", command, text);
+        put_line(command, text);
+        return;
     }
+    fputs("\r\033[K", stderr);
     fflush(stderr);
 }
 

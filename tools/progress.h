@@ -1,5 +1,5 @@
 /* A line on stderr while something takes longer than two seconds, when stderr is a terminal, and a
- * clock. One at a time. */
+ * clock. One at a time. A line that the terminal would break could not be taken back: it is cut, its subject first. */
 #ifndef CLATTN_TOOLS_PROGRESS_H
 #define CLATTN_TOOLS_PROGRESS_H
 
@@ -21,6 +21,10 @@ void progress_amount(char *text, size_t size);
 
 /* Steps of how many are done; the line has a bar of them. 0 of 0: it has none. */
 void progress_steps(unsigned done, unsigned of);
+
+/* What is worked on, of how many: the line names both from now on, "clattn bench: L512, 3 of 14: measuring, 4 s". NULL:
+ * nothing. `name` must stay valid. */
+void progress_subject(const char *name, size_t number, size_t of);
 
 /* The same line with a text of its own, at once; an empty text removes it. Not between the two above. */
 void progress_line(const char *command, const char *text);

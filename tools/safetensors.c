@@ -8,6 +8,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "file_kind.h"
 #include "files.h"
 #include "safetensors_header.h"
 
@@ -53,8 +54,9 @@ static int read_header(struct safetensors *file, uint64_t size_bytes, struct fai
     unsigned char start[8];
     uint64_t header_bytes = 0;
     if (size_bytes < sizeof start) {
-        return failure_misuse(failure, "file %s: %llu bytes: too short for a .safetensors file", file->path,
-                              (unsigned long long)size_bytes);
+        const char *kind = file_kind(file->descriptor, size_bytes);
+        return failure_misuse(failure, "file %s: %llu bytes: too short for a .safetensors file%s%s", file->path,
+                              (unsigned long long)size_bytes, *kind ? "; " : "", kind);
     }
     if (file_read(file->path, file->descriptor, 0, start, sizeof start, failure) != 0) {
         return -1;
@@ -63,6 +65,10 @@ static int read_header(struct safetensors *file, uint64_t size_bytes, struct fai
         header_bytes = header_bytes << 8 | start[i];
     }
     if (header_bytes > SAFETENSORS_HEADER_MAX_BYTES || header_bytes > size_bytes - sizeof start || header_bytes < 2) {
+        const char *kind = file_kind(file->descriptor, size_bytes);
+        if (*kind) {
+            return failure_misuse(failure, "file %s: is not a .safetensors file: %s", file->path, kind);
+        }
         return failure_misuse(
             failure,
             "file %s: not a .safetensors file, or damaged: begins with a header of %llu bytes, must be from "

@@ -27,7 +27,7 @@ struct show_style show_style_of_terminal(void)
 {
     struct show_style style = { 80, 0, 0 };
     const char *columns = getenv("COLUMNS"), *no_colour = getenv("NO_COLOR");
-    const int of_terminal = system_terminal_columns();
+    const int of_terminal = system_terminal_columns(STDOUT_FILENO);
     if (of_terminal > 0) {
         style.width = of_terminal;
     } else if (columns && atoi(columns) > 0) {

@@ -25,8 +25,8 @@ void system_name(char name[SYSTEM_NAME_BYTES]);
 /* ---- the terminal; descriptors 0, 1 and 2 are the standard streams ---- */
 
 int system_is_terminal(int descriptor);
-int system_terminal_columns(void);     /* of standard output; 0: not known */
-int system_terminal_has_colours(void); /* if standard output is one */
+int system_terminal_columns(int descriptor); /* 0: not known */
+int system_terminal_has_colours(void);       /* if standard output is one */
 int system_speaks_utf8(void);
 
 /* An interrupt (Ctrl-C) calls `heed`, once: 1 means to go on, 0 that the process ends as ever. It runs as a signal

@@ -56,10 +56,10 @@ int system_is_terminal(int descriptor)
     return isatty(descriptor);
 }
 
-int system_terminal_columns(void)
+int system_terminal_columns(int descriptor)
 {
     struct winsize size;
-    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    return isatty(descriptor) && ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 int system_terminal_has_colours(void)

@@ -74,10 +74,11 @@ int system_is_terminal(int descriptor)
     return GetConsoleMode(handle_of(descriptor), &mode) != 0;
 }
 
-int system_terminal_columns(void)
+int system_terminal_columns(int descriptor)
 {
     CONSOLE_SCREEN_BUFFER_INFO about;
-    return GetConsoleScreenBufferInfo(handle_of(OUTPUT), &about) ? about.srWindow.Right - about.srWindow.Left + 1 : 0;
+    return GetConsoleScreenBufferInfo(handle_of(descriptor), &about) ? about.srWindow.Right - about.srWindow.Left + 1
+                                                                     : 0;
 }
 
 int system_terminal_has_colours(void)

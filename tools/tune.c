@@ -17,13 +17,13 @@ volatile sig_atomic_t tune_stopped;
 
 struct search {
     struct tune_run run;
-    const char *label;
-    double deadline;
+    const char *name;
+    const struct tune_extent *extent;
     struct wisdom_fact fact; /* the tile that is tried; with its class */
     struct tunable about;
     struct wisdom_fact with; /* the strategy's fact, that all candidates have; kind WISDOM_TILE: none */
     struct wisdom_tile tried[TRIED_MOST], best_tile;
-    int tried_count, rejected;
+    int tried_count, possible, rejected;
 };
 
 /* ---- tiles ---- */
@@ -96,15 +96,14 @@ static int was_tried(const struct search *search, const struct wisdom_tile *tile
 
 static int is_over(const struct search *search)
 {
-    return tune_stopped || clock_seconds() >= search->deadline || search->tried_count == TRIED_MOST;
+    return tune_stopped || clock_seconds() >= search->extent->deadline || search->tried_count == TRIED_MOST;
 }
 
-/* Short, since a line that is broken cannot be taken back. */
 static void tell(const struct search *search)
 {
-    char line[160];
-    snprintf(line, sizeof line, "%s: tile %d, %.0f s left; Ctrl-C ends", search->label, search->tried_count,
-             fmax(0, search->deadline - clock_seconds()));
+    char line[64];
+    snprintf(line, sizeof line, "tile %d of %d, %.0f s left", search->tried_count, search->possible,
+             fmax(0, search->extent->deadline - clock_seconds()));
     progress_line("tune", line);
 }
 
@@ -223,15 +222,35 @@ static int combination(const struct wisdom_tile *like, uint64_t number, struct w
     return number == 0;
 }
 
+static uint64_t count_combinations(const struct search *search)
+{
+    struct wisdom_tile tile;
+    uint64_t count = 0;
+    while (combination(&search->about.table, count, &tile)) {
+        count++;
+    }
+    return count;
+}
+
+/* How many tiles there are to try, the table's with them. */
+static int count_legal(const struct search *search, const clattn_plan *plan)
+{
+    struct wisdom_tile tile;
+    int count = 0, has_table = 0;
+    for (uint64_t i = 0; combination(&search->about.table, i, &tile); i++) {
+        const int is_table = wisdom_tile_equal(&tile, &search->about.table);
+        has_table |= is_table;
+        count += is_table || is_legal(plan, &tile);
+    }
+    return count + !has_table;
+}
+
 /* What is left, as long as there is time. */
 static int try_all(struct search *search, struct candidate *best, struct failure *failure)
 {
     struct wisdom_tile tile;
-    uint64_t count = 0;
+    const uint64_t count = count_combinations(search);
     int improved = 0;
-    while (combination(&search->about.table, count, &tile)) {
-        count++;
-    }
     /* A prime above what there may be steps through all of them, in an order that is none. */
     for (uint64_t i = 0; i < count && !is_over(search); i++) {
         if (combination(&search->about.table, i * 7919 % count, &tile) &&
@@ -252,7 +271,7 @@ static int begin(struct search *search, struct candidate *table, struct failure 
         return -1;
     }
     if (!is_right) {
-        return failure_failed(failure, "%s: the result is wrong without any wisdom", search->label);
+        return failure_failed(failure, "%s: the result is wrong without any wisdom", search->name);
     }
     if (tune_keep_outputs(&search->run, failure) != 0) {
         return -1;
@@ -288,8 +307,9 @@ static int search_tiles(struct search *search, struct tuned_choice *choice, stru
         result = make_with_tile(search, &search->about.table, &best, failure);
     }
     best.best_ms = table.best_ms;
+    search->possible = result == 0 ? count_legal(search, best.plan) : 0;
     if (result == 0 && (result = try_others(search, &best, failure)) == 0 &&
-        (result = descend(search, &best, failure)) == 0) {
+        (result = descend(search, &best, failure)) == 0 && search->extent->of_all) {
         result = try_all(search, &best, failure);
     }
     if (result == 0) {
@@ -322,17 +342,17 @@ static int look(struct search *search, struct tuned *tuned, struct failure *fail
     return result;
 }
 
-int tune_problem(const struct options *options, const clattn_problem *problem, clattn_context *context, int bits,
-                 double deadline, const char *label, struct tuned *tuned, struct failure *failure)
+int tune_problem(const struct options *options, const clattn_problem *problem, clattn_context *context,
+                 const struct tune_extent *extent, const char *name, struct tuned *tuned, struct failure *failure)
 {
     struct search search = { .run = { .options = options, .problem = problem, .context = context },
-                             .label = label,
-                             .deadline = deadline };
+                             .name = name,
+                             .extent = extent };
     memset(tuned, 0, sizeof *tuned);
-    progress_line("tune", label);
+    progress_line("tune", "begins");
     int result = tune_run_make(&search.run, failure);
-    if (result == 0 && bits && !problem->strategy) {
-        result = tune_strategies(&search.run, label, deadline, tuned, failure);
+    if (result == 0 && extent->bits && !problem->strategy) {
+        result = tune_strategies(&search.run, extent->deadline, tuned, failure);
     }
     if (result == 0 && tuned->of_strategy.is_learned) {
         search.with = tuned->of_strategy.fact;
@@ -343,7 +363,8 @@ int tune_problem(const struct options *options, const clattn_problem *problem, c
     if (result == 0 && tuned->tile.was_made) {
         result = search_tiles(&search, &tuned->tile, failure);
     }
-    tuned->tried += search.tried_count;
+    tuned->tried = search.tried_count;
+    tuned->possible = search.possible > search.tried_count ? search.possible : search.tried_count;
     tuned->rejected += search.rejected;
     tune_run_free(&search.run);
     progress_line("tune", "");

@@ -32,14 +32,22 @@ struct tuned {
     struct tuned_choice tile, of_strategy;
     struct wisdom_tile table; /* the tuning table's tile */
     double gain;              /* of both choices, against none; only tune_verify sets it */
-    int tried;                /* candidates that ran */
-    int rejected;             /* of those: were wrong, or gave other bits */
+    int tried, possible;      /* tiles that ran, of those that are legal */
+    int strategies_tried;
+    int rejected; /* of all that ran: were wrong, or gave other bits */
 };
 
-/* Up to the time `deadline` of clock_seconds(). `label` is for the line of progress. What the context knew of the
- * problem's tile, and with `bits` of its strategy, is left out of it. */
-int tune_problem(const struct options *options, const clattn_problem *problem, clattn_context *context, int bits,
-                 double deadline, const char *label, struct tuned *tuned, struct failure *failure);
+/* How far a search goes. */
+struct tune_extent {
+    int bits;        /* strategies too */
+    int of_all;      /* after the descent, the tiles that are left */
+    double deadline; /* of clock_seconds() */
+};
+
+/* `name` is the problem's, for messages. What the context knew of the problem's tile, and with extent->bits of its
+ * strategy, is left out of it. */
+int tune_problem(const struct options *options, const clattn_problem *problem, clattn_context *context,
+                 const struct tune_extent *extent, const char *name, struct tuned *tuned, struct failure *failure);
 
 /* No search: what the context knows, in turns with what is taken without wisdom. was_made is 0 where it knows
  * nothing. */

@@ -67,7 +67,7 @@ static int try_strategy(struct tune_run *run, const struct strategy *strategy, s
     struct candidate candidate = { 0 };
     double gain = 0;
     int result = make_by(run, strategy, &candidate, tuned, failure);
-    tuned->tried++;
+    tuned->strategies_tried++;
     if (result == 0 && candidate.plan) {
         result = candidate_gain(run, best, &candidate, TUNE_GAIN_LEAST, &gain, failure);
     }
@@ -80,7 +80,7 @@ static int try_strategy(struct tune_run *run, const struct strategy *strategy, s
     return result;
 }
 
-static int try_all(struct tune_run *run, const double trial_ms[STRATEGIES_MOST], const char *label, double deadline,
+static int try_all(struct tune_run *run, const double trial_ms[STRATEGIES_MOST], double deadline,
                    struct candidate *best, struct tuned *tuned, struct failure *failure)
 {
     double least_ms = INFINITY;
@@ -89,20 +89,17 @@ static int try_all(struct tune_run *run, const double trial_ms[STRATEGIES_MOST],
         least_ms = trial_ms[i] > 0 ? fmin(least_ms, trial_ms[i]) : least_ms;
     }
     for (size_t i = 0; i < strategy_count && i < STRATEGIES_MOST && result == 0; i++) {
-        char line[160];
         if (!(trial_ms[i] > 0) || trial_ms[i] > HOPELESS * least_ms || strategy_table[i] == best->plan->strategy ||
             tune_stopped || clock_seconds() >= deadline) {
             continue;
         }
-        snprintf(line, sizeof line, "%s: %s; Ctrl-C ends", label, strategy_table[i]->name);
-        progress_line("tune", line);
+        progress_line("tune", strategy_table[i]->name);
         result = try_strategy(run, strategy_table[i], best, tuned, failure);
     }
     return result;
 }
 
-int tune_strategies(struct tune_run *run, const char *label, double deadline, struct tuned *tuned,
-                    struct failure *failure)
+int tune_strategies(struct tune_run *run, double deadline, struct tuned *tuned, struct failure *failure)
 {
     struct candidate expected = { 0 }, best = { 0 };
     double trial_ms[STRATEGIES_MOST] = { 0 }, ms;
@@ -112,7 +109,7 @@ int tune_strategies(struct tune_run *run, const char *label, double deadline, st
     if (result == 0 && (result = candidate_make(run, NULL, 0, &expected, failure)) == 0 &&
         (result = candidate_make(run, NULL, 0, &best, failure)) == 0 &&
         (result = candidate_time(run, &expected, &ms, failure)) == 0) {
-        result = try_all(run, trial_ms, label, deadline, &best, tuned, failure);
+        result = try_all(run, trial_ms, deadline, &best, tuned, failure);
     }
     if (result == 0) {
         snprintf(tuned->other_strategy, sizeof tuned->other_strategy, "%s", expected.plan->strategy->name);

@@ -7,7 +7,6 @@
 
 /* Sets tuned->of_strategy and tuned->other_strategy, and adds to the counts. What the context knew of the problem's
  * strategy is left out of it. */
-int tune_strategies(struct tune_run *run, const char *label, double deadline, struct tuned *tuned,
-                    struct failure *failure);
+int tune_strategies(struct tune_run *run, double deadline, struct tuned *tuned, struct failure *failure);
 
 #endif

@@ -11,14 +11,20 @@
 #include "program/program_cache.h"
 
 #define SUFFIX ".wisdom"
+#define LOCK_SUFFIX ".locked" /* as long */
 
-/* Of the file in its folder. */
-static void name_of(const clattn_context *context, char name[PROGRAM_FILE_NAME_BYTES])
+static void name_with(const clattn_context *context, const char *suffix, char name[PROGRAM_FILE_NAME_BYTES])
 {
     struct program_key key;
     program_cache_device_key(&context->device, &key);
     program_file_name(&key, name);
-    memcpy(name + 2 * SHA256_BYTES, SUFFIX, sizeof(SUFFIX));
+    memcpy(name + 2 * SHA256_BYTES, suffix, sizeof(SUFFIX));
+}
+
+/* Of the file in its folder. */
+static void name_of(const clattn_context *context, char name[PROGRAM_FILE_NAME_BYTES])
+{
+    name_with(context, SUFFIX, name);
 }
 
 /* NULL: none. By the XDG rules names that are not absolute do not count. */
@@ -114,6 +120,30 @@ int wisdom_store(const clattn_context *context, const struct wisdom *wisdom)
     program_folder_trim(directory, SIZE_MAX); /* only what killed writers left: there are no programs */
     program_folder_close(directory);
     return written;
+}
+
+int wisdom_lock(const clattn_context *context, int *lock)
+{
+    char name[PROGRAM_FILE_NAME_BYTES];
+    char *folder = folder_of_wisdom();
+    if (!folder) {
+        return -1;
+    }
+    program_folder_make(folder);
+    const int directory = program_folder_open(folder, PROGRAM_FOLDER_OWN);
+    free(folder);
+    if (directory < 0) {
+        return -1;
+    }
+    name_with(context, LOCK_SUFFIX, name);
+    const int found = folder_file_lock(directory, name, lock);
+    program_folder_close(directory);
+    return found;
+}
+
+void wisdom_unlock(int lock)
+{
+    folder_file_unlock(lock);
 }
 
 /* ---- of a context --------------------------------------------------------------------------- */

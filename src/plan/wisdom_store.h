@@ -23,4 +23,10 @@ void wisdom_load(const clattn_context *context, struct wisdom *wisdom);
 /* Writes the user's file, or removes it where there is no fact. 0 when that did not work, for whatever reason. */
 int wisdom_store(const clattn_context *context, const struct wisdom *wisdom);
 
+/* Makes the user's folder, and takes the lock of the device's file, which is a file beside it: for who reads, changes
+ * and writes it. 1: *lock is what wisdom_unlock takes, which the process's end does too; 0: another process has it; -1:
+ * there cannot be one. */
+int wisdom_lock(const clattn_context *context, int *lock);
+void wisdom_unlock(int lock);
+
 #endif

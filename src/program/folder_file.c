@@ -121,3 +121,26 @@ int folder_file_write(int directory, const char *name, const struct folder_file_
     }
     return written;
 }
+
+/* ---- locking -------------------------------------------------------------------------------- */
+
+int folder_file_lock(int directory, const char *name, int *lock)
+{
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    const int file = openat(directory, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    if (file < 0) {
+        return -1;
+    }
+    if (fcntl(file, F_SETLK, &whole) == 0) {
+        *lock = file;
+        return 1;
+    }
+    const int is_of_another = errno == EACCES || errno == EAGAIN;
+    close(file);
+    return is_of_another ? 0 : -1;
+}
+
+void folder_file_unlock(int lock)
+{
+    close(lock); /* which gives it back */
+}

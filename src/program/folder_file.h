@@ -20,4 +20,9 @@ struct folder_file_part {
  * was there before is there still. */
 int folder_file_write(int directory, const char *name, const struct folder_file_part *parts, size_t count);
 
+/* Locks a file of the folder, which is made where it is missing, against other processes. 1: *lock is what
+ * folder_file_unlock takes; 0: another process has it; -1: it cannot be locked. */
+int folder_file_lock(int directory, const char *name, int *lock);
+void folder_file_unlock(int lock);
+
 #endif

@@ -123,3 +123,16 @@ void verdict_file_close(int file)
 {
     (void)file;
 }
+
+int folder_file_lock(int directory, const char *name, int *lock)
+{
+    (void)directory;
+    (void)name;
+    (void)lock;
+    return -1;
+}
+
+void folder_file_unlock(int lock)
+{
+    (void)lock;
+}

@@ -1,0 +1,10 @@
+/* What a file is that is none of the kinds that are read here, by its first bytes. */
+#ifndef CLATTN_TOOLS_FILE_KIND_H
+#define CLATTN_TOOLS_FILE_KIND_H
+
+#include <stdint.h>
+
+/* "is a zip archive, ...; unpack it": what it is, and what to do. "" where that cannot be told, or not be read. */
+const char *file_kind(int descriptor, uint64_t size_bytes);
+
+#endif
