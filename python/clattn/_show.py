@@ -37,12 +37,15 @@ class Shown(str):
         axes = figure.add_subplot()
         has_numbers = max(height, width) <= _NUMBERS_UP_TO
         # Without numbers shades follow the square root, so that the many small weights of a long text can be told apart.
-        image = axes.imshow(self.rows or [[0.0]], cmap="Blues", norm=PowerNorm(1 if has_numbers else 0.5, 0, 1))
+        largest = max((number for row in self.rows for number in row), default=0.0) or 1.0
+        image = axes.imshow(self.rows or [[0.0]], cmap="Blues", norm=PowerNorm(1 if has_numbers else 0.5, 0, largest))
         for axis, tokens in ((axes.xaxis, self.key_tokens), (axes.yaxis, self.tokens)):
-            axis.set_ticks(range(len(tokens)), tokens)
+            # Every label where there is room for it, else every 2nd, 5th, 10th, ...
+            step = next((step for step in (1, 2, 5, 10, 20, 50, 100, 200) if step * size >= 0.25), 500)
+            axis.set_ticks(range(0, len(tokens), step), tokens[::step])
             for label in axis.get_ticklabels():
                 label.set_parse_math(False)  # a token may be a dollar
-                label.set_fontsize(min(10, 60 * size))
+                label.set_fontsize(min(10, 60 * size * step))
         axes.tick_params(axis="x", top=True, labeltop=True, bottom=False, labelbottom=False)
         if max(map(len, self.key_tokens), default=0) > 3:
             for label in axes.get_xticklabels():
@@ -53,7 +56,7 @@ class Shown(str):
             for i, row in enumerate(self.rows):
                 for j, number in enumerate(row):
                     axes.text(j, i, f"{100 * number:.0f}", ha="center", va="center", fontsize=8,
-                              color="white" if number > 0.5 else "black")
+                              color="white" if number > 0.5 * largest else "black")
         figure.colorbar(image, label="weight", shrink=0.8)
         return figure
 
