@@ -40,6 +40,7 @@ libclattn_core_la_SOURCES = \
 	src/base/text.c \
 	src/base/text.h \
 	src/base/types.c \
+	src/base/uncancelled.h \
 	src/base/utf8.c \
 	src/base/utf8.h \
 	src/device/device.c \

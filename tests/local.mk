@@ -47,12 +47,14 @@ test_programs = \
 	tests/api/events \
 	tests/api/kernel_times \
 	tests/api/layers \
+	tests/api/cancelled \
 	tests/api/codes \
 	tests/api/locales \
 	tests/api/merging \
 	tests/api/operations \
 	tests/api/range \
 	tests/api/sharing \
+	tests/api/small_stack \
 	tests/robust/file_faults \
 	tests/robust/first_result \
 	tests/robust/fork \

@@ -5,6 +5,7 @@
 #include "api/host_call.h"
 #include "api/new_context.h"
 #include "base/error.h"
+#include "base/uncancelled.h"
 #include "device/device_list.h"
 #include "device/environment.h"
 #include "layers/merge.h"
@@ -30,6 +31,7 @@ int clattn_last_error_native(void)
 clattn_status clattn_context_create(cl_context cl, cl_device_id device, const clattn_context_options *options,
                                     clattn_context **context)
 {
+    UNCANCELLED;
     REQUIRE(context);
     *context = NULL;
     REQUIRE(cl);
@@ -40,6 +42,7 @@ clattn_status clattn_context_create(cl_context cl, cl_device_id device, const cl
 
 clattn_status clattn_context_open(const char *device, const clattn_context_options *options, clattn_context **context)
 {
+    UNCANCELLED;
     REQUIRE(context);
     *context = NULL;
     cl_device_id id;
@@ -62,6 +65,7 @@ clattn_status clattn_context_open(const char *device, const clattn_context_optio
 
 void clattn_context_destroy(clattn_context *context)
 {
+    UNCANCELLED;
     if (context) {
         context_destroy(context);
     }
@@ -84,6 +88,7 @@ cl_command_queue clattn_context_queue(const clattn_context *context)
 
 clattn_status clattn_describe_devices(int as_json, char **text)
 {
+    UNCANCELLED;
     REQUIRE(text);
     *text = NULL;
     clattn_status status = context_check_process();
@@ -99,6 +104,7 @@ void clattn_free(void *memory)
 
 clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem, clattn_plan **plan)
 {
+    UNCANCELLED;
     REQUIRE(plan);
     *plan = NULL;
     clattn_status status = context_check(context);
@@ -111,6 +117,7 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
 
 void clattn_plan_destroy(clattn_plan *plan)
 {
+    UNCANCELLED;
     planner_destroy(plan);
 }
 
@@ -150,6 +157,7 @@ clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue q
                                      const clattn_tensors *tensors, cl_uint n_wait, const cl_event *wait,
                                      cl_event *done)
 {
+    UNCANCELLED;
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct call checked;
     clattn_status status = enqueue_check(plan, &operation_forward, queue, done);
@@ -162,6 +170,7 @@ clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue q
 clattn_status clattn_forward_host(clattn_context *context, const clattn_problem *problem, const clattn_call *call,
                                   const clattn_host_tensors *tensors)
 {
+    UNCANCELLED;
     clattn_status status = context_check(context);
     struct problem checked;
     struct call checked_call;
@@ -178,6 +187,7 @@ clattn_status clattn_enqueue_host(const clattn_plan *plan, cl_command_queue queu
                                   const clattn_host_tensors *tensors, cl_uint n_wait, const cl_event *wait,
                                   cl_event *done)
 {
+    UNCANCELLED;
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct call checked;
     clattn_status status = enqueue_check(plan, &operation_forward, queue, done);
@@ -200,6 +210,7 @@ clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_
                                clattn_alignment causal, const void *query, const void *key, const void *value,
                                void *out)
 {
+    UNCANCELLED;
     if (causal == CLATTN_ALIGN_OFFSETS) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "causal CLATTN_ALIGN_OFFSETS: needs offsets; use clattn_forward_host");
@@ -249,6 +260,7 @@ clattn_status clattn_merge(clattn_context *context, cl_command_queue queue, cons
                            int64_t count, const clattn_partial *partials, const clattn_partial *merged, cl_uint n_wait,
                            const cl_event *wait, cl_event *done)
 {
+    UNCANCELLED;
     if (done) {
         *done = NULL;
     }

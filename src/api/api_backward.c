@@ -1,6 +1,7 @@
 /* The exported functions of clattn_backward.h. */
 #include "api/host_call.h"
 #include "base/error.h"
+#include "base/uncancelled.h"
 #include "operation/backward.h"
 #include "operation/overlap.h"
 #include "plan/enqueue.h"
@@ -10,6 +11,7 @@
 clattn_status clattn_backward_plan_create(clattn_context *context, const clattn_backward_problem *problem,
                                           clattn_plan **plan)
 {
+    UNCANCELLED;
     REQUIRE(plan);
     *plan = NULL;
     clattn_status status = context_check(context);
@@ -24,6 +26,7 @@ clattn_status clattn_enqueue_backward(const clattn_plan *plan, cl_command_queue 
                                       const clattn_tensors *tensors, const clattn_gradients *gradients, cl_uint n_wait,
                                       const cl_event *wait, cl_event *done)
 {
+    UNCANCELLED;
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct call checked;
     clattn_status status = enqueue_check(plan, &operation_backward, queue, done);
@@ -49,6 +52,7 @@ clattn_status clattn_backward_host(clattn_context *context, const clattn_backwar
                                    const clattn_call *call, const clattn_host_tensors *tensors,
                                    const clattn_host_gradients *gradients)
 {
+    UNCANCELLED;
     struct backward_problem checked;
     struct call checked_call;
     clattn_status status = context_check(context);

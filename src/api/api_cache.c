@@ -1,6 +1,7 @@
 /* The exported functions around a cache: NULL checks, then a call one floor down. */
 #include "api/host_call.h"
 #include "base/error.h"
+#include "base/uncancelled.h"
 #include "operation/append.h"
 #include "operation/overlap.h"
 #include "operation/rotary.h"
@@ -25,6 +26,7 @@ clattn_status clattn_rotary_table(const clattn_rotary_scaling *scaling, int64_t 
 clattn_status clattn_rotary_plan_create(clattn_context *context, const clattn_rotary_problem *problem,
                                         clattn_plan **plan)
 {
+    UNCANCELLED;
     REQUIRE(plan);
     *plan = NULL;
     struct rotary_problem checked;
@@ -39,6 +41,7 @@ clattn_status clattn_enqueue_rotary(const clattn_plan *plan, cl_command_queue qu
                                     const clattn_rotary_tensors *tensors, cl_uint n_wait, const cl_event *wait,
                                     cl_event *done)
 {
+    UNCANCELLED;
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct rotary_call checked;
     clattn_status status = enqueue_check(plan, &operation_rotary, queue, done);
@@ -51,6 +54,7 @@ clattn_status clattn_enqueue_rotary(const clattn_plan *plan, cl_command_queue qu
 clattn_status clattn_rotary_host(clattn_context *context, const clattn_rotary_problem *problem,
                                  const clattn_cache_call *call, const clattn_rotary_host_tensors *tensors)
 {
+    UNCANCELLED;
     struct rotary_problem checked;
     struct rotary_call checked_call;
     clattn_status status = context_check(context);
@@ -83,6 +87,7 @@ clattn_status clattn_reference_rotary(const clattn_rotary_problem *problem, cons
 clattn_status clattn_append_plan_create(clattn_context *context, const clattn_append_problem *problem,
                                         clattn_plan **plan)
 {
+    UNCANCELLED;
     REQUIRE(plan);
     *plan = NULL;
     struct append_problem checked;
@@ -97,6 +102,7 @@ clattn_status clattn_enqueue_append(const clattn_plan *plan, cl_command_queue qu
                                     const clattn_append_tensors *tensors, cl_uint n_wait, const cl_event *wait,
                                     cl_event *done)
 {
+    UNCANCELLED;
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct append_call checked;
     clattn_status status = enqueue_check(plan, &operation_append, queue, done);
@@ -109,6 +115,7 @@ clattn_status clattn_enqueue_append(const clattn_plan *plan, cl_command_queue qu
 clattn_status clattn_append_host(clattn_context *context, const clattn_append_problem *problem,
                                  const clattn_cache_call *call, const clattn_append_host_tensors *tensors)
 {
+    UNCANCELLED;
     struct append_problem checked;
     struct append_call checked_call;
     clattn_status status = context_check(context);

@@ -1,6 +1,7 @@
 /* The exported functions that tell what things cost, and what a device can do. */
 #include "base/error.h"
 #include "base/growth.h"
+#include "base/uncancelled.h"
 #include "clattn_costs.h"
 #include "plan/strategy.h"
 #include "program/context.h"
@@ -49,6 +50,7 @@ clattn_status clattn_context_get_facts(const clattn_context *context, clattn_dev
 
 clattn_status clattn_context_get_costs(clattn_context *context, clattn_context_costs *costs)
 {
+    UNCANCELLED;
     clattn_context_costs found = CLATTN_CONTEXT_COSTS_INIT;
     const clattn_status status = context_check(context);
     if (status != CLATTN_OK) {
@@ -61,6 +63,7 @@ clattn_status clattn_context_get_costs(clattn_context *context, clattn_context_c
 
 clattn_status clattn_context_get_program(clattn_context *context, uint64_t index, clattn_program_costs *costs)
 {
+    UNCANCELLED;
     clattn_program_costs found = CLATTN_PROGRAM_COSTS_INIT;
     clattn_status status = context_check(context);
     if (status == CLATTN_OK) {
@@ -101,6 +104,7 @@ clattn_status clattn_plan_get_estimate(const clattn_plan *plan, uint64_t index, 
 
 clattn_status clattn_kernel_times_create(clattn_context *context, cl_command_queue queue, clattn_kernel_times **times)
 {
+    UNCANCELLED;
     REQUIRE(times);
     *times = NULL;
     const clattn_status status = context_check(context);
@@ -113,11 +117,13 @@ clattn_status clattn_kernel_times_create(clattn_context *context, cl_command_que
 
 uint64_t clattn_kernel_times_count(clattn_kernel_times *times)
 {
+    UNCANCELLED;
     return times ? kernel_times_count(times) : 0;
 }
 
 clattn_status clattn_kernel_times_get(clattn_kernel_times *times, uint64_t index, clattn_kernel_time *time)
 {
+    UNCANCELLED;
     clattn_kernel_time found = CLATTN_KERNEL_TIME_INIT;
     REQUIRE(times);
     const clattn_status status = kernel_times_get(times, index, &found);
@@ -126,6 +132,7 @@ clattn_status clattn_kernel_times_get(clattn_kernel_times *times, uint64_t index
 
 void clattn_kernel_times_clear(clattn_kernel_times *times)
 {
+    UNCANCELLED;
     if (times) {
         kernel_times_clear(times);
     }
@@ -133,6 +140,7 @@ void clattn_kernel_times_clear(clattn_kernel_times *times)
 
 void clattn_kernel_times_destroy(clattn_kernel_times *times)
 {
+    UNCANCELLED;
     if (times) {
         kernel_times_destroy(times);
     }

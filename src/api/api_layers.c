@@ -3,6 +3,7 @@
 
 #include "api/host_call.h"
 #include "base/error.h"
+#include "base/uncancelled.h"
 #include "layers/additive_backward_layer.h"
 #include "layers/additive_layer.h"
 #include "layers/mha_backward_layer.h"
@@ -27,6 +28,7 @@
 
 clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_problem *problem, clattn_mha **mha)
 {
+    UNCANCELLED;
     REQUIRE(mha);
     *mha = NULL;
     struct mha_problem checked;
@@ -39,6 +41,7 @@ clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_proble
 
 void clattn_mha_destroy(clattn_mha *mha)
 {
+    UNCANCELLED;
     mha_destroy(mha);
 }
 
@@ -55,6 +58,7 @@ const char *clattn_mha_explain(const clattn_mha *mha)
 clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue, const clattn_mha_arrays *arrays,
                                  cl_uint n_wait, const cl_event *wait, cl_event *done)
 {
+    UNCANCELLED;
     BEGIN_ENQUEUE(mha);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
@@ -68,6 +72,7 @@ clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue, 
 clattn_status clattn_mha_forward_host(clattn_context *context, const clattn_mha_problem *problem,
                                       const clattn_mha_host_arrays *arrays)
 {
+    UNCANCELLED;
     struct mha_problem checked;
     struct operands operands;
     clattn_status status = context_check(context);
@@ -99,6 +104,7 @@ clattn_status clattn_mha_reference(const clattn_mha_problem *problem, const clat
 clattn_status clattn_mha_backward_create(clattn_context *context, const clattn_mha_backward_problem *problem,
                                          clattn_mha_backward **backward)
 {
+    UNCANCELLED;
     REQUIRE(backward);
     *backward = NULL;
     struct mha_backward_problem checked;
@@ -111,6 +117,7 @@ clattn_status clattn_mha_backward_create(clattn_context *context, const clattn_m
 
 void clattn_mha_backward_destroy(clattn_mha_backward *backward)
 {
+    UNCANCELLED;
     mha_backward_destroy(backward);
 }
 
@@ -128,6 +135,7 @@ clattn_status clattn_mha_backward_enqueue(const clattn_mha_backward *backward, c
                                           const clattn_mha_arrays *arrays, const clattn_mha_gradients *gradients,
                                           cl_uint n_wait, const cl_event *wait, cl_event *done)
 {
+    UNCANCELLED;
     BEGIN_ENQUEUE(backward);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
@@ -141,6 +149,7 @@ clattn_status clattn_mha_backward_enqueue(const clattn_mha_backward *backward, c
 clattn_status clattn_mha_backward_host(clattn_context *context, const clattn_mha_backward_problem *problem,
                                        const clattn_mha_host_arrays *arrays, const clattn_mha_host_gradients *gradients)
 {
+    UNCANCELLED;
     struct mha_backward_problem checked;
     struct operands operands;
     clattn_status status = context_check(context);
@@ -174,6 +183,7 @@ clattn_status clattn_mha_backward_reference(const clattn_mha_backward_problem *p
 clattn_status clattn_additive_create(clattn_context *context, const clattn_additive_problem *problem,
                                      clattn_additive **additive)
 {
+    UNCANCELLED;
     REQUIRE(additive);
     *additive = NULL;
     struct additive_problem checked;
@@ -186,6 +196,7 @@ clattn_status clattn_additive_create(clattn_context *context, const clattn_addit
 
 void clattn_additive_destroy(clattn_additive *additive)
 {
+    UNCANCELLED;
     additive_destroy(additive);
 }
 
@@ -203,6 +214,7 @@ clattn_status clattn_additive_enqueue(const clattn_additive *additive, cl_comman
                                       const clattn_additive_arrays *arrays, cl_uint n_wait, const cl_event *wait,
                                       cl_event *done)
 {
+    UNCANCELLED;
     BEGIN_ENQUEUE(additive);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
@@ -216,6 +228,7 @@ clattn_status clattn_additive_enqueue(const clattn_additive *additive, cl_comman
 clattn_status clattn_additive_forward_host(clattn_context *context, const clattn_additive_problem *problem,
                                            const clattn_additive_host_arrays *arrays)
 {
+    UNCANCELLED;
     struct additive_problem checked;
     struct operands operands;
     clattn_status status = context_check(context);
@@ -248,6 +261,7 @@ clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
 clattn_status clattn_additive_backward_create(clattn_context *context, const clattn_additive_backward_problem *problem,
                                               clattn_additive_backward **backward)
 {
+    UNCANCELLED;
     REQUIRE(backward);
     *backward = NULL;
     struct additive_backward_problem checked;
@@ -260,6 +274,7 @@ clattn_status clattn_additive_backward_create(clattn_context *context, const cla
 
 void clattn_additive_backward_destroy(clattn_additive_backward *backward)
 {
+    UNCANCELLED;
     additive_backward_destroy(backward);
 }
 
@@ -278,6 +293,7 @@ clattn_status clattn_additive_backward_enqueue(const clattn_additive_backward *b
                                                const clattn_additive_gradients *gradients, cl_uint n_wait,
                                                const cl_event *wait, cl_event *done)
 {
+    UNCANCELLED;
     BEGIN_ENQUEUE(backward);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
@@ -292,6 +308,7 @@ clattn_status clattn_additive_backward_host(clattn_context *context, const clatt
                                             const clattn_additive_host_arrays *arrays,
                                             const clattn_additive_host_gradients *gradients)
 {
+    UNCANCELLED;
     struct additive_backward_problem checked;
     struct operands operands;
     clattn_status status = context_check(context);

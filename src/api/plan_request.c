@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/uncancelled.h"
 #include "operation/problem.h"
 #include "plan/planner.h"
 #include "program/context.h"
@@ -72,6 +73,7 @@ static int start(clattn_plan_request *request)
 
 clattn_status clattn_plan_begin(clattn_context *context, const clattn_problem *problem, clattn_plan_request **request)
 {
+    UNCANCELLED;
     REQUIRE(request);
     *request = NULL;
     const clattn_status status = context_check(context);
@@ -105,6 +107,7 @@ int clattn_plan_is_ready(const clattn_plan_request *request)
 
 clattn_status clattn_plan_finish(clattn_plan_request *request, clattn_plan **plan)
 {
+    UNCANCELLED;
     REQUIRE(plan);
     *plan = NULL;
     REQUIRE(request);
