@@ -35,6 +35,7 @@ __kernel void additive_row_terms(const clattn_additive_ds values, __global const
 __kernel void additive_ds(const clattn_params params, const clattn_additive_ds values,
                           __global const uchar *mask, __global const int *key_lengths, __global float *workspace)
 {
+    LEAVE_REHEARSAL(params.head_dim)
     const clattn_params *p = &params;
     const clattn_i64 row = (clattn_i64)get_group_id(0);
     const int b = (int)(row / p->query_len), i = (int)(row % p->query_len);

@@ -21,6 +21,7 @@ __kernel void additive_score(const clattn_params params, const clattn_additive_v
                              __global STORAGE *storage, __global const STORAGE *score,
                              __global float *scores, __global const int *key_lengths)
 {
+    LEAVE_REHEARSAL(params.head_dim)
     const clattn_params *p = &params;
     const int j = (int)get_global_id(0) * VEC, i = (int)get_global_id(1) * ADDITIVE_ROWS;
     const int b = (int)get_global_id(2), rows = min(ADDITIVE_ROWS, p->query_len - i);

@@ -213,6 +213,7 @@ DEFINE_STORE_ROW(store_value, plain_value, HEAD_DIM_V, VALUE_TYPE, VALUE_SCALE_C
 
 __kernel LEAST_SUB_GROUP void append(const clattn_append_params params CLATTN_APPEND_TENSORS(ARGUMENT_OF_ROW))
 {
+    LEAVE_REHEARSAL(params.batch)
     const clattn_append_params *p = &params;
     const clattn_turn_params *turn = (const clattn_turn_params *)p;
     const turn_buffers in = { cosine, sine, positions, starts, cu_query };

@@ -78,6 +78,7 @@ KERNEL_FILES = \
 	cl/project_params.h \
 	cl/project_tiles.cl \
 	cl/quantise.clh \
+	cl/rehearsal.clh \
 	cl/rotary.cl \
 	cl/rotary.clh \
 	cl/rotary_params.h \

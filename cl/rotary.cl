@@ -17,6 +17,7 @@ DEFINE_TURN_ROW(turn_row, TYPE, TYPE)
 
 __kernel void rotary(const clattn_rotary_params params CLATTN_ROTARY_TENSORS(ARGUMENT_OF_ROW))
 {
+    LEAVE_REHEARSAL(params.batch)
     const clattn_rotary_params *p = &params;
     const clattn_turn_params *turn = (const clattn_turn_params *)p;
     const turn_buffers in = { cosine, sine, positions, starts, cu_query };

@@ -19,6 +19,7 @@
  * Values never pass through local memory: work-item (sub, run) loads a run of keys sub, sub + SUBS, .. and keeps sums
  * of all rows in registers. Codes become float32 where they are multiplied (split_simt_codes.clh). Every sum is taken
  * in an order that depends on head dims and types alone, so the bits of a row do not depend on the rows beside it. */
+#define HAS_BARRIERS 1
 #include "split_simt_scores.clh"
 #include "sum_and_rest.clh"
 

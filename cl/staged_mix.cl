@@ -10,6 +10,7 @@
  * The value of a hidden key never counts, not even as 0 * NaN: softmax left -0.0 as the weight of such a
  * key, which no exponential makes, and where a value is not finite the product is skipped by that sign.
  * Finite values need no test, since adding or subtracting 0 changes nothing. */
+#define HAS_BARRIERS (GROUP_ITEMS > 1)
 #include "arguments.clh"
 #include "epilogue.clh"
 #include "hidden.clh"

@@ -7,6 +7,7 @@
  *     group id 0: block of TILE_N keys   1: block of GROUP_ROWS rows   2: plane of the chunk
  *
  * Tiles of which no row may see a key are left out, except where the caller wants all scores. */
+#define HAS_BARRIERS (GROUP_ITEMS > 1)
 #include "arguments.clh"
 #include "epilogue.clh"
 #include "kv_rows.clh"

@@ -12,6 +12,7 @@
  *
  * (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.) Only keys between the bounds
  * are read; hidden keys among them carry HIDDEN_LOGIT when scale_mask ran. All hidden keys get -0.0. */
+#define HAS_BARRIERS (ITEMS > 1)
 #include "arguments.clh"
 #include "epilogue.clh"
 #include "exp.clh"

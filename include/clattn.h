@@ -370,9 +370,11 @@ CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size)
 
 typedef struct clattn_plan clattn_plan;
 
-/* Checks the problem, chooses a strategy and compiles what it needs: may take seconds the first time.
- * Copies the problem. The caller owns *plan. Errors: CLATTN_INVALID_*, CLATTN_UNSUPPORTED (the message
- * says why each strategy declined), CLATTN_BUILD_FAILED, out of memory. */
+/* Checks the problem, chooses a strategy and compiles what it needs: may take seconds the first time. Calls of the plan
+ * compile nothing (docs/plans.md: but for kernels of GPUs on PoCL's CPUs, and CLBlast). Blocks; the kernels that it
+ * launches on a queue of its own for that touch no memory. Copies the problem. The caller owns *plan. Errors:
+ * CLATTN_INVALID_*, CLATTN_UNSUPPORTED (the message says why each strategy declined), CLATTN_BUILD_FAILED, out of
+ * memory. */
 CLATTN_API clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem, clattn_plan **plan);
 CLATTN_API void clattn_plan_destroy(clattn_plan *plan);
 

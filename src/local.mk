@@ -145,6 +145,8 @@ libclattn_core_la_SOURCES = \
 	src/plan/register_file.h \
 	src/plan/row_blocks.c \
 	src/plan/row_blocks.h \
+	src/plan/rehearse_plan.c \
+	src/plan/rehearse_plan.h \
 	src/plan/row_runs.c \
 	src/plan/row_runs.h \
 	src/plan/self_check.c \
@@ -198,6 +200,8 @@ libclattn_core_la_SOURCES = \
 	src/program/program_parts.h \
 	src/program/program_uses.c \
 	src/program/program_uses.h \
+	src/program/rehearsal.c \
+	src/program/rehearsal.h \
 	src/program/verdict_file.c \
 	src/program/verdict_file.h \
 	src/program/verdicts.c \

@@ -63,6 +63,7 @@ test_programs = \
 	tests/cache/keys \
 	tests/cache/program_cache \
 	tests/cache/program_files \
+	tests/cache/rehearsals \
 	tests/cache/wisdom \
 	tests/docs/features \
 	tests/kernels/layouts \
@@ -122,9 +123,6 @@ tests_kernels_staged_SOURCES = \
 	tests/kernels/twins.h \
 	tests/kernels/twins_scores.c \
 	tests/kernels/twins_weights.c
-
-# As if of another version.
-tests_cache_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clattn_version
 
 # A process that has more rights than its user.
 tests_unit_environment_LDFLAGS = $(AM_LDFLAGS) \

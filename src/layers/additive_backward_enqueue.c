@@ -26,8 +26,7 @@ static int64_t element_of(const struct step *s, enum additive_backward_section a
 
 static struct matrix section(const struct step *s, enum additive_backward_section at, int64_t stride)
 {
-    const struct matrix matrix = { s->operands->workspace, element_of(s, at), stride };
-    return matrix;
+    return (struct matrix){ s->operands->workspace, element_of(s, at), stride };
 }
 
 static struct matrix given(const struct step *s, int id, int64_t stride)
@@ -363,6 +362,16 @@ static clattn_status enqueue_steps(const struct step *s, cl_mem forward, cl_mem 
         status = differentiate_scores(s);
     }
     return status == CLATTN_OK ? give_all(s, is_zero) : status;
+}
+
+clattn_status additive_backward_rehearsed(const void *of, struct chain *chain)
+{
+    const struct clattn_additive_backward *layer = of;
+    struct operands operands;
+    const struct step step = { layer, &layer->problem.layer.p, &operands, chain };
+    additive_backward_measure(&layer->problem, &operands);
+    operands_stand_in(&operands);
+    return enqueue_steps(&step, operands.workspace, operands.workspace);
 }
 
 clattn_status additive_backward_enqueue(const struct clattn_additive_backward *layer,

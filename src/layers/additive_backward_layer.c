@@ -202,6 +202,9 @@ clattn_status additive_backward_create(clattn_context *context, const struct add
     b->problem = *problem;
     clattn_status status = plan(b, &explain);
     if (status == CLATTN_OK) {
+        status = rehearse(context, additive_backward_rehearsed, b);
+    }
+    if (status == CLATTN_OK) {
         explain_plans(b, &explain);
         status = text_give(&explain, "an explanation", &b->explain);
     }

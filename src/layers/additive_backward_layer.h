@@ -9,6 +9,7 @@
 #include "operation/additive_backward.h"
 #include "plan/enqueue.h"
 #include "plan/planner.h"
+#include "program/rehearsal.h"
 
 /* Sections of the workspace, all of float32. */
 enum additive_backward_section {
@@ -70,6 +71,9 @@ struct clattn_additive_backward {
 clattn_status additive_backward_create(clattn_context *context, const struct additive_backward_problem *problem,
                                        struct clattn_additive_backward **backward);
 void additive_backward_destroy(struct clattn_additive_backward *backward);
+
+/* A rehearsed_call of the layer. */
+clattn_status additive_backward_rehearsed(const void *layer, struct chain *chain);
 
 clattn_status additive_backward_enqueue(const struct clattn_additive_backward *backward,
                                         const struct enqueue_target *target, const struct operands *operands);

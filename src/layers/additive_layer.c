@@ -52,6 +52,9 @@ clattn_status additive_create(clattn_context *context, const struct additive_pro
     additive->problem = *problem;
     clattn_status status = plan(additive, &explain);
     if (status == CLATTN_OK) {
+        status = rehearse(context, additive_rehearsed, additive);
+    }
+    if (status == CLATTN_OK) {
         text_append(&explain, "workspace in all: %zu bytes\nsoftmax and value mixing, with the scores as bias:\n%s",
                     additive->workspace_bytes, additive->attention->explain);
         status = text_give(&explain, "an explanation", &additive->explain);
@@ -140,6 +143,15 @@ static clattn_status enqueue_attention(const struct clattn_additive *additive, c
         status = additive_scores_enqueue(&additive->scores, &additive->problem.p, &places, problem, &attention, chain);
     }
     return status == CLATTN_OK ? enqueue_in_chain(additive->attention, &attention.operands, chain) : status;
+}
+
+clattn_status additive_rehearsed(const void *of, struct chain *chain)
+{
+    const struct clattn_additive *additive = of;
+    struct operands operands;
+    additive_measure(&additive->problem, &operation_additive, &operands);
+    operands_stand_in(&operands);
+    return enqueue_attention(additive, &operands, operands.workspace, chain);
 }
 
 clattn_status additive_enqueue(const struct clattn_additive *additive, const struct enqueue_target *target,

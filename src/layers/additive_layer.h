@@ -5,6 +5,7 @@
 #include "layers/additive_scores.h"
 #include "plan/enqueue.h"
 #include "plan/planner.h"
+#include "program/rehearsal.h"
 
 /* Sections of the workspace. */
 enum additive_section {
@@ -30,6 +31,9 @@ struct clattn_additive {
 clattn_status additive_create(clattn_context *context, const struct additive_problem *problem,
                               struct clattn_additive **additive);
 void additive_destroy(struct clattn_additive *additive);
+/* A rehearsed_call of the layer. */
+clattn_status additive_rehearsed(const void *additive, struct chain *chain);
+
 clattn_status additive_enqueue(const struct clattn_additive *additive, const struct enqueue_target *target,
                                const struct operands *operands);
 

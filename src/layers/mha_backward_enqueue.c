@@ -317,6 +317,16 @@ static clattn_status enqueue_steps(const struct step *s, cl_mem forward, cl_mem 
     return status == CLATTN_OK ? give_all(s, is_zero) : status;
 }
 
+clattn_status mha_backward_rehearsed(const void *of, struct chain *chain)
+{
+    const struct clattn_mha_backward *layer = of;
+    struct operands operands;
+    const struct step step = { layer, &operands, chain };
+    mha_backward_measure(&layer->problem, &operands);
+    operands_stand_in(&operands);
+    return enqueue_steps(&step, operands.workspace, operands.workspace);
+}
+
 clattn_status mha_backward_enqueue(const struct clattn_mha_backward *layer, const struct enqueue_target *target,
                                    const struct operands *operands)
 {

@@ -207,6 +207,9 @@ clattn_status mha_backward_create(clattn_context *context, const struct mha_back
     b->problem = *problem;
     clattn_status status = plan(b, &explain);
     if (status == CLATTN_OK) {
+        status = rehearse(context, mha_backward_rehearsed, b);
+    }
+    if (status == CLATTN_OK) {
         explain_plans(b, &explain);
         status = text_give(&explain, "a layer's explanation", &b->explain);
     }

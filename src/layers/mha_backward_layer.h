@@ -7,6 +7,7 @@
 #include "operation/mha_backward.h"
 #include "plan/enqueue.h"
 #include "plan/planner.h"
+#include "program/rehearsal.h"
 
 /* Sections of the workspace. */
 enum mha_backward_section {
@@ -62,6 +63,9 @@ struct clattn_mha_backward {
 clattn_status mha_backward_create(clattn_context *context, const struct mha_backward_problem *problem,
                                   struct clattn_mha_backward **backward);
 void mha_backward_destroy(struct clattn_mha_backward *backward);
+
+/* A rehearsed_call of the layer. */
+clattn_status mha_backward_rehearsed(const void *layer, struct chain *chain);
 
 clattn_status mha_backward_enqueue(const struct clattn_mha_backward *backward, const struct enqueue_target *target,
                                    const struct operands *operands);

@@ -139,6 +139,9 @@ clattn_status mha_create(clattn_context *context, const struct mha_problem *prob
     mha->problem = *problem;
     clattn_status status = plan(mha, &explain);
     if (status == CLATTN_OK) {
+        status = rehearse(context, mha_rehearsed, mha);
+    }
+    if (status == CLATTN_OK) {
         explain_steps(mha, &explain);
         text_append(&explain, "workspace of the layer: %zu bytes\nattention:\n%s", mha->workspace_bytes,
                     mha->attention->explain);

@@ -6,6 +6,7 @@
 #include "operation/mha.h"
 #include "plan/enqueue.h"
 #include "plan/planner.h"
+#include "program/rehearsal.h"
 
 /* Sections of the workspace. */
 enum mha_section { MHA_SECTION_PROJECTED, MHA_SECTION_HEADS, MHA_SECTION_WEIGHTS, MHA_SECTION_ATTENTION, MHA_SECTIONS };
@@ -35,6 +36,9 @@ struct clattn_mha {
 
 clattn_status mha_create(clattn_context *context, const struct mha_problem *problem, struct clattn_mha **mha);
 void mha_destroy(struct clattn_mha *mha);
+
+/* A rehearsed_call of the layer. */
+clattn_status mha_rehearsed(const void *mha, struct chain *chain);
 
 clattn_status mha_enqueue(const struct clattn_mha *mha, const struct enqueue_target *target,
                           const struct operands *operands);

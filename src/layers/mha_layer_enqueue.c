@@ -118,29 +118,21 @@ static void fill_tensors(const struct clattn_mha *mha, const struct operands *op
     tensors->workspace = workspace;
 }
 
-static clattn_status enqueue_attention(const struct clattn_mha *mha, const struct operands *operands,
+/* `part`: the attention's own section of the workspace. */
+static clattn_status enqueue_attention(const struct clattn_mha *mha, const struct operands *operands, cl_mem part,
                                        struct chain *chain)
 {
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
     clattn_call values = CLATTN_CALL_INIT;
     struct call attention;
-    cl_mem part;
-    clattn_status status = section_buffer(operands->workspace, mha->section_at[MHA_SECTION_ATTENTION],
-                                          mha->attention->workspace_bytes, &part);
-    if (status != CLATTN_OK) {
-        return status;
-    }
     fill_tensors(mha, operands, part, &tensors);
     values.has_scale = mha->problem.p.has_scale;
     values.scale = mha->problem.p.scale;
-    status = call_from_device(&mha->problem.attention, &values, &tensors, &attention);
+    clattn_status status = call_from_device(&mha->problem.attention, &values, &tensors, &attention);
     if (status == CLATTN_OK) {
         chain->more_follows = 1;
         status = enqueue_in_chain(mha->attention, &attention.operands, chain);
         chain->more_follows = 0;
-    }
-    if (part) {
-        clReleaseMemObject(part);
     }
     return status;
 }
@@ -162,25 +154,50 @@ static clattn_status enqueue_average(const struct clattn_mha *mha, const struct 
     return mha->average ? launch(chain, mha->average, 2, global, local, 6, arguments) : CLATTN_OK;
 }
 
+static clattn_status enqueue_steps(const struct clattn_mha *mha, const struct operands *operands, cl_mem part,
+                                   struct chain *chain)
+{
+    clattn_status status = CLATTN_OK;
+    if (mha->problem.p.batch > 0 && mha->problem.p.rows > 0) {
+        status = enqueue_inputs(mha, operands, chain);
+        if (status == CLATTN_OK) {
+            status = enqueue_attention(mha, operands, part, chain);
+        }
+        if (status == CLATTN_OK) {
+            status = enqueue_average(mha, operands, chain);
+        }
+        if (status == CLATTN_OK) {
+            status = enqueue_output(mha, operands, chain);
+        }
+    }
+    return status;
+}
+
+clattn_status mha_rehearsed(const void *of, struct chain *chain)
+{
+    const struct clattn_mha *mha = of;
+    struct operands operands;
+    mha_measure(&mha->problem, &operation_mha, &operands);
+    operands_stand_in(&operands);
+    return enqueue_steps(mha, &operands, operands.workspace, chain);
+}
+
 clattn_status mha_enqueue(const struct clattn_mha *mha, const struct enqueue_target *target,
                           const struct operands *operands)
 {
     struct chain chain;
+    cl_mem part = NULL;
     clattn_status status = enqueue_begin(mha->context, target, operands, mha->workspace_bytes, &chain);
     if (status != CLATTN_OK) {
         return status;
     }
-    if (mha->problem.p.batch > 0 && mha->problem.p.rows > 0) {
-        status = enqueue_inputs(mha, operands, &chain);
-        if (status == CLATTN_OK) {
-            status = enqueue_attention(mha, operands, &chain);
-        }
-        if (status == CLATTN_OK) {
-            status = enqueue_average(mha, operands, &chain);
-        }
-        if (status == CLATTN_OK) {
-            status = enqueue_output(mha, operands, &chain);
-        }
+    status = section_buffer(operands->workspace, mha->section_at[MHA_SECTION_ATTENTION],
+                            mha->attention->workspace_bytes, &part);
+    if (status == CLATTN_OK) {
+        status = enqueue_steps(mha, operands, part, &chain);
+    }
+    if (part) {
+        clReleaseMemObject(part);
     }
     return chain_end(&chain, status);
 }

@@ -144,7 +144,7 @@ GROWTH(clattn_additive_gradients, "gradients", dvalue, dscore, CLATTN_ADDITIVE_G
 GROWTH(clattn_additive_host_gradients, "gradients", dvalue, dscore, CLATTN_ADDITIVE_HOST_GRADIENTS_INIT);
 
 /* Before the places are read. */
-static void measure(const struct additive_backward_problem *b, struct operands *operands)
+void additive_backward_measure(const struct additive_backward_problem *b, struct operands *operands)
 {
     additive_measure(&b->layer, &operation_additive_backward, operands);
     operands->asked = (operands->asked & ~(1u << ADDITIVE_OUT)) | asked_of(b);
@@ -167,7 +167,7 @@ clattn_status additive_backward_from_device(const struct additive_backward_probl
         return status;
     }
     known.layer.out = known.layer.weights = none;
-    measure(b, operands);
+    additive_backward_measure(b, operands);
     operands_read_device(operands, &known);
     operands->workspace = known.gradients.workspace;
     return operands_check(operands);
@@ -187,7 +187,7 @@ clattn_status additive_backward_from_host(const struct additive_backward_problem
     }
     known.layer.out = NULL;
     known.layer.weights = NULL;
-    measure(b, operands);
+    additive_backward_measure(b, operands);
     operands_read_host(operands, &known);
     status = operands_check(operands);
     return status == CLATTN_OK ? additive_check_host_values(&b->layer, operands) : status;

@@ -49,6 +49,9 @@ static inline int additive_backward_wants(const struct additive_backward_problem
 clattn_status additive_backward_problem_init(struct additive_backward_problem *problem,
                                              const clattn_additive_backward_problem *given);
 
+/* Operands of a call, all zero but what the problem decides of them. */
+void additive_backward_measure(const struct additive_backward_problem *problem, struct operands *operands);
+
 /* As additive_call_from_device and additive_call_from_host. */
 clattn_status additive_backward_from_device(const struct additive_backward_problem *problem,
                                             const clattn_additive_arrays *arrays,

@@ -110,6 +110,8 @@ static void append_problem_describe(const struct any_problem *any, struct text *
     }
 }
 
+static clattn_status largest(const struct any_problem *any, struct operands *operands);
+
 const struct operation operation_append = {
     .name = "append",
     .rows = tensor_rows,
@@ -117,6 +119,8 @@ const struct operation operation_append = {
     .problem_bytes = sizeof(struct append_problem),
     .equal = append_problem_equal,
     .describe = append_problem_describe,
+    .call_bytes = sizeof(struct append_call),
+    .largest = largest,
 };
 
 /* ---- growth ----------------------------------------------------------------------------------- */
@@ -192,6 +196,16 @@ static void measure(const struct append_problem *problem, int64_t query_len, str
     operands->in_place = 1u << APPEND_QUERY | 1u << APPEND_QUERY_OUT;
     operands->strided_columns = p->strided_columns;
     set_elements(p, operands);
+}
+
+static clattn_status largest(const struct any_problem *any, struct operands *operands)
+{
+    const struct append_problem *problem = append_problem_of(any);
+    struct append_call *call = (struct append_call *)operands;
+    operands_begin(operands, &operation_append);
+    call->query_len = problem->p.query_len;
+    measure(problem, call->query_len, operands);
+    return CLATTN_OK;
 }
 
 /* Its tensors have been read. */

@@ -283,6 +283,19 @@ static void describe(const struct any_problem *any, struct text *text)
     text_append(text, "%s", b->features & CLATTN_WITH_DLSE ? " with dlse" : "");
 }
 
+static clattn_status largest(const struct any_problem *any, struct operands *operands)
+{
+    const struct backward_problem *b = backward_problem(any);
+    struct call *call = (struct call *)operands;
+    operands_begin(operands, &operation_backward);
+    const clattn_status status = call_resolve(&b->attention, NULL, call);
+    if (status == CLATTN_OK) {
+        call_measure(&b->attention, call);
+        backward_ask(b, operands);
+    }
+    return status;
+}
+
 const struct operation operation_backward = {
     .name = "backward",
     .rows = tensor_rows,
@@ -293,6 +306,8 @@ const struct operation operation_backward = {
     .describe = describe,
     .flags = attention_problem_flags,
     .describe_flags = forward_flags_describe,
+    .call_bytes = sizeof(struct call),
+    .largest = largest,
 };
 
 /* ---- calls ------------------------------------------------------------------------------------ */

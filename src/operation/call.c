@@ -114,6 +114,18 @@ void call_measure(const struct problem *problem, struct call *call)
     forward_measure(&problem->p, &lengths, operands);
 }
 
+clattn_status call_largest(const struct any_problem *any, struct operands *operands)
+{
+    const struct problem *problem = attention_problem(any);
+    struct call *call = (struct call *)operands;
+    operands_begin(operands, &operation_forward);
+    const clattn_status status = call_resolve(problem, NULL, call);
+    if (status == CLATTN_OK) {
+        call_measure(problem, call);
+    }
+    return status;
+}
+
 static clattn_status check_call(const struct problem *problem, const clattn_call *values, struct call *call)
 {
     forward_drop_batch_strides(&problem->p, &call->operands);

@@ -28,6 +28,9 @@ clattn_status call_from_device(const struct problem *problem, const clattn_call 
 clattn_status call_from_host(const struct problem *problem, const clattn_call *values,
                              const clattn_host_tensors *tensors, struct call *call);
 
+/* operation_forward.largest */
+clattn_status call_largest(const struct any_problem *problem, struct operands *call);
+
 /* The steps of these, for operations whose tensors are more than the forward's: the public structs, of any version; the
  * values; what problem and values decide of the operands (forward_measure), whose places are read by then. */
 clattn_status call_copy_tensors(const clattn_tensors *tensors, clattn_tensors *known);

@@ -8,6 +8,7 @@
 #include "base/stored_types.h"
 #include "base/text.h"
 #include "cl/forward_params.h"
+#include "operation/call.h"
 #include "operation/forward_rows.h"
 #include "operation/pools.h"
 #include "operation/problem.h"
@@ -35,6 +36,8 @@ const struct operation operation_forward = {
     .describe = attention_problem_describe,
     .flags = attention_problem_flags,
     .describe_flags = forward_flags_describe,
+    .call_bytes = sizeof(struct call),
+    .largest = call_largest,
 };
 
 clattn_type forward_type(const clattn_problem *problem, clattn_type field)

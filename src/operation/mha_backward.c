@@ -206,7 +206,7 @@ GROWTH(clattn_mha_gradients, "gradients", dcontext, dbo, CLATTN_MHA_GRADIENTS_IN
 GROWTH(clattn_mha_host_gradients, "gradients", dcontext, dbo, CLATTN_MHA_HOST_GRADIENTS_INIT);
 
 /* Before the places are read. */
-static void measure(const struct mha_backward_problem *b, struct operands *operands)
+void mha_backward_measure(const struct mha_backward_problem *b, struct operands *operands)
 {
     mha_measure(&b->layer, &operation_mha_backward, operands);
     operands->asked = (operands->asked & ~(1u << MHA_Y)) | asked_of(b);
@@ -228,7 +228,7 @@ clattn_status mha_backward_from_device(const struct mha_backward_problem *b, con
         return status;
     }
     known.layer.y = known.layer.weights = none;
-    measure(b, operands);
+    mha_backward_measure(b, operands);
     operands_read_device(operands, &known);
     operands->workspace = known.gradients.workspace;
     return operands_check(operands);
@@ -246,7 +246,7 @@ clattn_status mha_backward_from_host(const struct mha_backward_problem *b, const
         return status;
     }
     known.layer.y = known.layer.weights = NULL;
-    measure(b, operands);
+    mha_backward_measure(b, operands);
     operands_read_host(operands, &known);
     status = operands_check(operands);
     return status == CLATTN_OK ? mha_check_host_values(&b->layer, operands) : status;

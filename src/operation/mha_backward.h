@@ -51,6 +51,9 @@ static inline int mha_backward_wants(const struct mha_backward_problem *problem,
 
 clattn_status mha_backward_problem_init(struct mha_backward_problem *problem, const clattn_mha_backward_problem *given);
 
+/* Operands of a call, all zero but what the problem decides of them. */
+void mha_backward_measure(const struct mha_backward_problem *problem, struct operands *operands);
+
 /* As mha_call_from_device and mha_call_from_host. */
 clattn_status mha_backward_from_device(const struct mha_backward_problem *problem, const clattn_mha_arrays *arrays,
                                        const clattn_mha_gradients *gradients, struct operands *operands);

@@ -186,6 +186,25 @@ static clattn_status check_output_strides(const struct operands *operands, int i
     return CLATTN_OK;
 }
 
+void operands_stand_in(struct operands *operands)
+{
+    static char nowhere;
+    const cl_mem buffer = (cl_mem)(void *)&nowhere;
+    for (int id = 0; operand_follows(operands, id); ++id) {
+        struct tensor_place *place = &operands->tensor[id];
+        int64_t shape[4], stride = 1;
+        operand_shape(operands, id, shape);
+        place->buffer = operand_is_asked(operands, id) ? buffer : NULL;
+        for (int axis = 3; axis >= 0; --axis) {
+            place->stride[axis] = stride;
+            if (!checked_multiply(stride, shape[axis] > 0 ? shape[axis] : 1, &stride)) {
+                stride = 1; /* no memory holds that */
+            }
+        }
+    }
+    operands->workspace = buffer;
+}
+
 /* From here on, offset and strides of a tensor of blocks count blocks. */
 static clattn_status count_in_blocks(struct operands *operands, int id)
 {

@@ -33,6 +33,10 @@ struct operands {
 /* Operands of a call, all zero but the operation. */
 void operands_begin(struct operands *operands, const struct operation *operation);
 
+/* Operands of a call that is rehearsed (program/rehearsal.h): all that is asked for is given, and the workspace. Dense,
+ * in what only looks like a buffer: no driver may see it. */
+void operands_stand_in(struct operands *operands);
+
 /* The places, which are zero, out of the operation's public struct, as growth_copy or growth_read gives it. */
 void operands_read_device(struct operands *operands, const void *tensors);
 void operands_read_host(struct operands *operands, const void *tensors);

@@ -40,6 +40,7 @@ struct tensor_row {
 };
 
 struct any_problem;
+struct operands;
 struct text;
 
 struct operation {
@@ -57,6 +58,11 @@ struct operation {
      * the names of such bits, by commas. */
     uint32_t (*flags)(const struct any_problem *problem);
     void (*describe_flags)(uint32_t flags, struct text *text);
+
+    /* A call with all that the problem has and allows, which has no tensors yet, into `call`: so many bytes, of which
+     * the first are operands. */
+    size_t call_bytes;
+    clattn_status (*largest)(const struct any_problem *problem, struct operands *call);
 };
 
 #endif

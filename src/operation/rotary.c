@@ -55,6 +55,8 @@ static void rotary_problem_describe(const struct any_problem *any, struct text *
     turning_describe(&rotary_problem_of(any)->turning, text);
 }
 
+static clattn_status largest(const struct any_problem *any, struct operands *operands);
+
 const struct operation operation_rotary = {
     .name = "rotary",
     .rows = tensor_rows,
@@ -62,6 +64,8 @@ const struct operation operation_rotary = {
     .problem_bytes = sizeof(struct rotary_problem),
     .equal = rotary_problem_equal,
     .describe = rotary_problem_describe,
+    .call_bytes = sizeof(struct rotary_call),
+    .largest = largest,
 };
 
 /* ---- growth ----------------------------------------------------------------------------------- */
@@ -163,6 +167,16 @@ static void measure(const struct rotary_problem *problem, int64_t query_len, str
     operands->asked = asked_of(problem->turning.features);
     operands->in_place = 1u << ROTARY_X | 1u << ROTARY_OUT;
     operands->strided_columns = p->strided_columns;
+}
+
+static clattn_status largest(const struct any_problem *any, struct operands *operands)
+{
+    const struct rotary_problem *problem = rotary_problem_of(any);
+    struct rotary_call *call = (struct rotary_call *)operands;
+    operands_begin(operands, &operation_rotary);
+    call->query_len = problem->p.query_len;
+    measure(problem, call->query_len, operands);
+    return CLATTN_OK;
 }
 
 /* Its tensors have been read. */

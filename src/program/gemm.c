@@ -38,6 +38,9 @@ const char *gemm_declines(const struct chain *chain, const struct gemm_product *
 {
     const struct gemm_product *p = product;
     const int transposed = p->right_is_transposed;
+    if (chain->rehearses) {
+        return "a rehearsal multiplies nothing";
+    }
     if (!chain->in_order) {
         return "the queue is out of order";
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "program/rehearsal.h"
 
 clattn_status chain_check_queue(const clattn_context *context, cl_command_queue queue)
 {
@@ -287,15 +288,9 @@ static clattn_status enqueue_next(struct chain *chain, const struct kernel *kern
     return status;
 }
 
-clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, const size_t *global,
-                     const size_t *local, size_t n_arguments, const struct launch_argument *arguments)
+clattn_status launch_kernel(struct chain *chain, struct kernel *kernel, cl_uint dims, const size_t *global,
+                            const size_t *local, size_t n_arguments, const struct launch_argument *arguments)
 {
-    for (cl_uint i = 0; i < dims; ++i) {
-        if (global[i] == 0) {
-            chain->next_is_final = 0;
-            return CLATTN_OK;
-        }
-    }
     struct taken_kernel taken;
     clattn_status status = kernel_take(kernel, &taken);
     if (status != CLATTN_OK) {
@@ -306,6 +301,21 @@ clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, c
         status = enqueue_next(chain, kernel, taken.cl, dims, global, local);
     }
     kernel_put(kernel, &taken);
+    return status;
+}
+
+clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, const size_t *global,
+                     const size_t *local, size_t n_arguments, const struct launch_argument *arguments)
+{
+    clattn_status status = CLATTN_OK;
+    int is_empty = 0;
+    for (cl_uint i = 0; i < dims; ++i) {
+        is_empty |= global[i] == 0;
+    }
+    if (!is_empty) {
+        status = (chain->rehearses ? rehearsal_launch : launch_kernel)(chain, kernel, dims, global, local, n_arguments,
+                                                                       arguments);
+    }
     chain->next_is_final = 0;
     return status;
 }

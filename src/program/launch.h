@@ -19,6 +19,7 @@ struct chain {
     int has_done;               /* *done was set by the final command */
     clattn_kernel_times *times; /* of the queue, or NULL */
     uint64_t timed_call;        /* kernel_times_add() */
+    clattn_context *rehearses;  /* NULL: a call; else the commands are a rehearsal of a plan of that context */
 };
 
 /* A caller's queue must be of the context's device and cl_context. */
@@ -71,5 +72,9 @@ struct launch_argument {
  * zero in global is nothing. */
 clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, const size_t *global,
                      const size_t *local, size_t n_arguments, const struct launch_argument *arguments);
+
+/* The steps of launch(), where there is something to launch: rehearsal.c takes them too. */
+clattn_status launch_kernel(struct chain *chain, struct kernel *kernel, cl_uint dims, const size_t *global,
+                            const size_t *local, size_t n_arguments, const struct launch_argument *arguments);
 
 #endif

@@ -75,6 +75,9 @@ static void append_options(const struct device *device, const char *own, struct 
     if (device->quirks & QUIRK_ASSEMBLY_NEEDS_ALLOCAS) {
         text_append(text, " -D ASSEMBLY_NEEDS_ALLOCAS");
     }
+    if (device->quirks & QUIRK_COMPILES_AT_ENQUEUE) {
+        text_append(text, " -D HAS_REHEARSALS");
+    }
     text_append(text, " %s", own);
 }
 
@@ -228,7 +231,7 @@ static clattn_status get_program(clattn_context *context, const char *file, cons
         const double start_ms = clock_ms();
         clattn_status status = build(context, program);
         const double compile_ms = clock_ms() - start_ms;
-        program_uses_pay(compile_ms);
+        program_uses_pay(compile_ms, 1);
         pthread_mutex_lock(&context->program_lock);
         program->compile_ms = compile_ms;
         program->state = BUILT;
@@ -360,15 +363,28 @@ const char *kernel_file(const struct kernel *kernel)
     return kernel->program->file;
 }
 
-clattn_status kernel_work_group_limit(struct kernel *kernel, size_t *limit)
+/* What the driver tells of the kernel on the device, of type size_t or cl_ulong. */
+static clattn_status ask_driver(struct kernel *kernel, cl_kernel_work_group_info what, size_t bytes, void *answer)
 {
     struct taken_kernel taken;
     clattn_status status = kernel_take(kernel, &taken);
     if (status != CLATTN_OK) {
         return status;
     }
-    cl_int code = clGetKernelWorkGroupInfo(taken.cl, kernel->program->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof(*limit),
-                                           limit, NULL);
+    cl_int code = clGetKernelWorkGroupInfo(taken.cl, kernel->program->device, what, bytes, answer, NULL);
     kernel_put(kernel, &taken);
     return code == CL_SUCCESS ? CLATTN_OK : error_opencl(code, "clGetKernelWorkGroupInfo", "kernel %s", kernel->name);
+}
+
+clattn_status kernel_work_group_limit(struct kernel *kernel, size_t *limit)
+{
+    return ask_driver(kernel, CL_KERNEL_WORK_GROUP_SIZE, sizeof(*limit), limit);
+}
+
+clattn_status kernel_shares_memory(struct kernel *kernel, const size_t local[3], int *shares)
+{
+    cl_ulong bytes = 0;
+    const clattn_status status = ask_driver(kernel, CL_KERNEL_LOCAL_MEM_SIZE, sizeof(bytes), &bytes);
+    *shares = local[0] * local[1] * local[2] > 1 && bytes > 0;
+    return status;
 }

@@ -1,5 +1,5 @@
-/* What programs and kernels are made of: for program.c, which makes and changes them, and program_costs.c, which tells
- * of them. */
+/* What programs and kernels are made of: for program.c, which makes and changes them, rehearsal.c, which launches them
+ * first, and program_costs.c, which tells of them. */
 #ifndef CLATTN_SRC_PROGRAM_PARTS_H
 #define CLATTN_SRC_PROGRAM_PARTS_H
 
@@ -8,13 +8,23 @@
 
 enum build_state { BUILDING, BUILT };
 
+/* What PoCL compiles a kernel anew for: the work-items of a work-group, and whether the range is a wide one. */
+struct rehearsed_range {
+    size_t local[3];
+    int is_wide;
+};
+
+#define REHEARSED_MOST 4
+
 struct kernel {
     struct kernel *next;
     struct program *program;
     char *name;
     pthread_mutex_t lock;
     struct taken_kernel *free_list;
-    size_t free_count, made_count; /* free_list has room for made_count */
+    size_t free_count, made_count;                    /* free_list has room for made_count */
+    struct rehearsed_range rehearsed[REHEARSED_MOST]; /* guarded by the context's rehearsal lock */
+    int rehearsed_count;
 };
 
 struct program {

@@ -26,10 +26,10 @@ void program_uses_refuse(void)
     }
 }
 
-void program_uses_pay(double compile_ms)
+void program_uses_pay(double compile_ms, int programs)
 {
     if (current) {
-        current->programs++;
+        current->programs += (uint64_t)programs;
         current->compile_ms += compile_ms;
     }
 }

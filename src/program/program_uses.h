@@ -19,6 +19,6 @@ struct program_uses *program_uses_begin(struct program_uses *uses);
 
 void program_uses_add(const struct program_key *program, const char *name);
 void program_uses_refuse(void);
-void program_uses_pay(double compile_ms); /* for one more program */
+void program_uses_pay(double compile_ms, int programs); /* for so many more, 0: for one that was there */
 
 #endif

@@ -1,0 +1,11 @@
+# How tests of what is kept on disk are linked; tests/local.mk lists them.
+
+# As if of another version.
+tests_cache_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clattn_version
+
+# Between the library and the driver.
+tests_cache_rehearsals_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clEnqueueNDRangeKernel
+tests_cache_rehearsals_SOURCES = \
+	tests/cache/rehearsals.c \
+	tests/robust/layer_calls.c \
+	tests/robust/layer_calls.h
