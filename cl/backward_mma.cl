@@ -252,7 +252,7 @@ mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
     clear_tiles(stand.u.item, tiles, BUFFERS * WALKED_TILES, p->head_dim < DEPTH || p->head_dim_v < DEPTH);
     barrier(CLK_LOCAL_MEM_FENCE);
 
-    const float log2_of_score = CHANGES_SCORES ? LOG2_E : PARAM_REAL(p, scale) * LOG2_E;
+    const float scale = CHANGES_SCORES ? 1 : PARAM_REAL(p, scale);
     __local element *tile = tiles, *next_tile = tiles + (BUFFERS - 1) * WALKED_TILES;
     float term = 0;
     int more = there > 0 && find_next(p, &in, at, &next);
@@ -309,7 +309,7 @@ mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
         if (CHANGES_SCORES) {
             change_pairs(p, &in, at, parked, visible, weight, slack);
         }
-        weigh_pairs(at, terms, log2_of_score, all_see, visible, weight);
+        weigh_pairs(at, terms, scale, all_see, visible, weight);
         if (HAS_DVALUE) {
             keep_pairs(kept, weight, pair);
             add_pairs(&stand.u, tile + TENSOR_TILE, pair, dvalue_up, dvalue_sum);

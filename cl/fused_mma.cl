@@ -9,9 +9,9 @@
  *
  *     scores[key][query]      = keys * queries       from local memory, queries from registers if they fit
  *     scores                  = logits, or their part that is not yet scaled; -inf where a row does not see the key
- *     base                    of each query, in units of log2: near the row maximum (raise_bases); where one rises,
- *                             accumulator and row_sum are rescaled
- *     weights                 = exp2(scores * factor - base), in WEIGHT_PARTS of the type, and their sum
+ *     base                    of each query: near the row maximum (raise_bases); where one rises, accumulator and
+ *                             row_sum are rescaled
+ *     weights                 = exp2(scores * factor - origin), in WEIGHT_PARTS of the type, and their sum
  *     accumulator[column][query] += values * weights
  *                             from local memory; all parts with each value
  *
@@ -83,6 +83,14 @@ INLINE void put_not_finite(const clattn_params *p, const attention_buffers *in, 
     }
 }
 
+/* Of a row that saw a key: -inf would say that it saw none. */
+INLINE float lse_of_base(float base, float row_sum)
+{
+    const float of_sum = (WEIGHT_SHIFT + log2(row_sum * exp2(-WEIGHT_SHIFT))) * LN_2;
+    const float lse = FMA(base, LOG2_OF_BASE * LN_2, of_sum);
+    return isinf(lse) && isfinite(base) ? copysign(FLT_MAX, lse) : lse;
+}
+
 /* Divides, and puts the rows into local memory; writes lse. All dropped: 0, whatever the sum, but for a NaN that came
  * of a value. Returns whether there is one of these. */
 INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, const place *at, int writes_lse, uint seen,
@@ -101,17 +109,16 @@ INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, cons
         const int keeps = !ASKS(DROPOUT) || sharers_max(u, (float)(seen >> (FIRST_KEPT + slot) & 1)) > 0;
         float total = sharers_sum(u, row_sum[slot]), top = base[slot], carry = 1;
         if (HAS(SINKS)) {
-            const float sink = sink_of(p, in, rows->h) * LOG2_E;
+            const float sink = sink_of(p, in, rows->h) * (LOG2_E / LOG2_OF_BASE);
             top = fmax(sink, base[slot]);
-            carry = exp2(base[slot] - top);
-            total = total * carry + exp2(sink - top);
+            carry = exp2((base[slot] - top) * LOG2_OF_BASE);
+            total = total * carry + exp2((sink - top) * LOG2_OF_BASE);
         }
         if (HAS_KEPT_BASES) {
-            carry = exp2(kept_base[slot] - top);
+            carry = exp2((kept_base[slot] - top) * LOG2_OF_BASE);
         }
         if (HAS(LSE) && writes_lse && row <= rows->last_row && (u->lane & SHARERS) == 0) {
-            in->lse[lse_at(p, &rows->s, rows->b, rows->h, row)] =
-                saw ? (top + WEIGHT_SHIFT + log2(total * exp2(-WEIGHT_SHIFT))) * LN_2 : -INFINITY;
+            in->lse[lse_at(p, &rows->s, rows->b, rows->h, row)] = saw ? lse_of_base(top, total) : -INFINITY;
         }
         factor[slot] = carry / total * (ASKS(DROPOUT) ? PARAM_REAL(p, keep_scale) : 1);
         factor[slot] = keeps ? factor[slot] : 0;
@@ -162,7 +169,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const int there = at.rows.s.key_len; /* in tiles, so that more of them are whole; from `high` on they are hidden */
     int from = low;
     /* Scores in units of log2. Above 0 the softmax multiplies by it on its way. */
-    const float log2_of_score = CHANGES_SCORES ? LOG2_E : PARAM_REAL(p, scale) * LOG2_E;
+    const float log2_of_scale = clamp(PARAM_REAL(p, scale) * LOG2_E, -FLT_MAX, FLT_MAX); /* 0 times it is 0 */
+    const float log2_of_score = CHANGES_SCORES ? LOG2_E / SCORE_UNIT : log2_of_scale;
     const int folds = log2_of_score > 0;
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
@@ -203,7 +211,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         const int all_see = ADDS ? 0 : all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
         float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], added[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
-        float factor[QUERY_SLOTS], lift[QUERY_SLOTS];
+        float factor[QUERY_SLOTS], origin[QUERY_SLOTS], lift[QUERY_SLOTS];
         uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED], visible[BIT_WORDS], kept[BIT_WORDS];
         renew(&at.u);
         copies_wait();
@@ -246,11 +254,11 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         if (ASKS(DROPOUT)) {
             find_kept(p, &at, from, all_see, visible, kept, &seen);
         }
-        raise_bases(u, folds ? log2_of_score : 1, score, factor, base, row_sum, accumulator);
+        raise_bases(u, folds ? log2_of_score : 1, score, factor, origin, base, row_sum, accumulator);
         if (HAS_KEPT_BASES) {
-            raise_kept_bases(u, kept, score, factor, base, kept_base, lift, accumulator);
+            raise_kept_bases(u, kept, score, factor, origin, base, kept_base, lift, accumulator);
         }
-        make_weights(score, kept, factor, base, lift, row_sum, packed);
+        make_weights(score, kept, factor, origin, lift, row_sum, packed);
         multiply_values(u, values, packed, accumulator);
         if (RUNS && next < high && next / RUN_KEYS != from / RUN_KEYS) {
             runs_ended = 1;

@@ -21,8 +21,8 @@
  * Keys that only some rows see go through `terms`: -inf hides a score whatever it is. A hidden value that is
  * not finite would still reach the rows that must not see it, as 0 * NaN, and there it stays: where results are
  * NaN in the end, the tiles are computed again with care, and blocks whose values are not all finite take a slow
- * path. To look at all values each time would cost some per cent. Scores are in units of log2: scale * log2(e) is
- * folded into the queries, or into the scores where queries are multiplied as they are stored. */
+ * path. To look at all values each time would cost some per cent. The scale is folded into the queries, or into the
+ * scores where queries are multiplied as they are stored. */
 #include "simd_attend.clh"
 #include "simd_attend_amx.clh"
 #include "simd_total.clh"
@@ -38,11 +38,12 @@ static inline int row_block(const clattn_params *p)
     return block;
 }
 
-/* 2^x for x <= 0, also below 2^-126, where exp2_16 gives 0: keys beside a large sink have weights that small. */
-static inline float16 exp2_far_16(float16 x)
+/* exp of a difference of logits also below 2^-126, where exp_16 gives 0: keys beside a large sink have weights that
+ * small. */
+static inline float16 exp_far_16(float16 difference)
 {
-    const float16 root = exp2_16(x * 0.5f);
-    return x < (float16)-125.0f ? root * root : exp2_16(x);
+    const float16 root = exp_16(difference * 0.5f);
+    return difference < (float16)(-125.0f / LOG2_OF_LOGIT) ? root * root : exp_16(difference);
 }
 
 /* Returns what the mixed values of a vector of rows are multiplied with. A sink is one more logit, without
@@ -53,11 +54,11 @@ static inline float16 finish_rows(const clattn_params *p, const attention_buffer
     if (HAS(SINKS)) {
         float16 sink;
         for (int lane = 0; lane < LANES; ++lane) {
-            set_lane(&sink, lane, sink_of(p, in, head_of(t, v * LANES + lane)) * LOG2_E);
+            set_lane(&sink, lane, sink_of(p, in, head_of(t, v * LANES + lane)) * LOGIT_UNIT);
         }
         float16 top = max_16(sink, t->row_maximum[v]);
-        kept = exp2_far_16(t->row_maximum[v] - top);
-        t->row_sum[v] = t->row_sum[v] * kept + exp2_16(sink - top);
+        kept = exp_far_16(t->row_maximum[v] - top);
+        t->row_sum[v] = t->row_sum[v] * kept + exp_16(sink - top);
         t->row_maximum[v] = top;
     }
     kept *= HAS(DROPOUT) ? PARAM_REAL(p, keep_scale) : 1.0f;
@@ -71,7 +72,7 @@ static inline void store_lse(const clattn_params *p, const attention_buffers *in
         float top = get_lane(&t->row_maximum[v], lane), sum = get_lane(&t->row_sum[v], lane);
         int seen = ((const int *)&t->seen[v])[lane];
         in->lse[lse_at(p, &t->mask.s, t->b, head_of(t, r), position_of(t, r))] =
-            seen ? top * LN_2 + log(sum) : -INFINITY;
+            lse_of_logit(seen, top, sum);
     }
 }
 

@@ -48,7 +48,7 @@ static inline split_row split_row_of(const clattn_params *p, const attention_buf
                             window_low(p, &t->s, i),
                             HAS(ROW_RANGES) ? min(high, range_high(p, in, &t->s, t->b, h, i)) : high,
                             HAS(ROW_RANGES) ? range_low(p, in, &t->s, t->b, h, i) : 0,
-                            slope_of(p, in, t->b, h) * LOG2_E,
+                            slope_of(p, in, t->b, h) * LOGIT_UNIT,
                             (float)(i + t->s.offset - t->from) };
     return row;
 }
@@ -112,7 +112,7 @@ static inline float weigh_scores(const kv_split *t, float maximum, float *scores
 {
     float16 sum = 0.0f;
     for (int j = 0; j < t->count; j += 16) {
-        float16 weight = exp2_16(vload16(0, scores + j) - (maximum == -INFINITY ? 0.0f : maximum));
+        float16 weight = exp_16(vload16(0, scores + j) - (maximum == -INFINITY ? 0.0f : maximum));
         sum += weight;
         *(float16 *)(scores + j) = weight;
     }
@@ -201,7 +201,7 @@ static inline void attend_split(const clattn_params *p, const attention_buffers 
 DEFINE_ADD_EXACTLY(add_exactly, float)
 DEFINE_ADD_EXACTLY(add_exactly_16, float16)
 
-/* Row r: the splits' row maxima become one, and each split counts exp2(its maximum - that). */
+/* Row r: the splits' row maxima become one, and each split counts exp(its maximum - that). */
 static inline void combine_splits(const clattn_params *p, const attention_buffers *in, const kv_split *t, int r,
                                   int n_splits, __global const float *from, __global const float *state)
 {
@@ -221,9 +221,9 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
         total[c] = rest[c] = 0.0f;
     }
     if (HAS(SINKS) && seen) {
-        float sink = sink_of(p, in, h) * LOG2_E;
+        float sink = sink_of(p, in, h) * LOGIT_UNIT;
         maximum = sink > maximum ? sink : maximum;
-        sum = exp2(sink - maximum);
+        sum = exp2((sink - maximum) * LOG2_OF_LOGIT);
     }
     const float origin = maximum == -INFINITY ? 0.0f : maximum;
     for (int n = 0; n < n_splits; ++n) {
@@ -231,7 +231,7 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
         if (split_sum == UNSEEN) {
             continue;
         }
-        float top = state[n * ROWS * SPLIT_STATE], factor = exp2(top - origin);
+        float top = state[n * ROWS * SPLIT_STATE], factor = exp2((top - origin) * LOG2_OF_LOGIT);
         add_exactly(&sum, &sum_rest, split_sum * factor);
         for (int c = 0; c < CHUNKS_V; ++c) {
             add_exactly_16(&total[c], &rest[c], vload16((clattn_i64)n * ROWS * CHUNKS_V + c, from) * factor);
@@ -246,7 +246,7 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
         OUT_STORE(in->out, out_at + c, seen ? ((const float *)total)[c] / sum : 0.0f);
     }
     if (HAS(LSE)) {
-        in->lse[lse_at(p, &t->s, t->b, h, i)] = lse_of_log2(seen, maximum, sum);
+        in->lse[lse_at(p, &t->s, t->b, h, i)] = lse_of_logit(seen, maximum, sum);
     }
 }
 

@@ -240,7 +240,7 @@ INLINE float maximum_of_splits(const clattn_params *p, const attention_buffers *
         maximum = own[n] > maximum ? own[n] : maximum;
     }
     if (HAS(SINKS) && *seen) {
-        const float sink = sink_of(p, in, h) * LOG2_E;
+        const float sink = sink_of(p, in, h);
         maximum = sink > maximum ? sink : maximum;
     }
     return maximum;
@@ -252,11 +252,11 @@ INLINE float sum_of_splits(const clattn_params *p, const attention_buffers *in, 
                                   __local float *own)
 {
     const int item = (int)get_local_id(0);
-    float sum = 0.0f, rest = 0.0f, total = HAS(SINKS) ? exp2(sink_of(p, in, h) * LOG2_E - maximum) : 0.0f;
+    float sum = 0.0f, rest = 0.0f, total = HAS(SINKS) ? exp2((sink_of(p, in, h) - maximum) * LOG2_E) : 0.0f;
     for (int n = first_dealt(deal, item, ITEMS); n < n_splits; n = next_dealt(deal, n, item, ITEMS)) {
         const float split_sum = state[n * ROWS * SPLIT_STATE + 1];
         if (split_sum != UNSEEN) {
-            add_exactly(&sum, &rest, split_sum * exp2(state[n * ROWS * SPLIT_STATE] - origin));
+            add_exactly(&sum, &rest, split_sum * exp2((state[n * ROWS * SPLIT_STATE] - origin) * LOG2_E));
         }
     }
     own[item] = sum + rest;
@@ -290,7 +290,7 @@ SPLIT_SIMT_KERNEL split_simt_combine(ATTENTION_ARGUMENTS, __global const float *
         float4 total = 0.0f, rest = 0.0f;
         for (int n = first_dealt(&deal, sub, QUAD_SUBS); n < n_here; n = next_dealt(&deal, n, sub, QUAD_SUBS)) {
             if (sub < QUAD_SUBS && quad < QUADS && state[n * ROWS * SPLIT_STATE + 1] != UNSEEN) {
-                const float factor = exp2(state[n * ROWS * SPLIT_STATE] - origin);
+                const float factor = exp2((state[n * ROWS * SPLIT_STATE] - origin) * LOG2_E);
                 add_exactly_4(&total, &rest, vload4((clattn_i64)n * QUAD_PITCH + quad, from) * factor);
             }
         }
@@ -308,6 +308,6 @@ SPLIT_SIMT_KERNEL split_simt_combine(ATTENTION_ARGUMENTS, __global const float *
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (HAS(LSE) && is_row && item == 0) {
-        in.lse[lse_at(p, &t.s, t.b, h, i)] = lse_of_log2(seen, maximum, sum);
+        in.lse[lse_at(p, &t.s, t.b, h, i)] = lse_of(seen, maximum, sum);
     }
 }

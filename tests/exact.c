@@ -7,6 +7,7 @@
 
 #include "support/device_options.h"
 #include "support/exact_call.h"
+#include "support/exact_ends.h"
 #include "support/exact_not_finite.h"
 #include "support/exact_rounding.h"
 
@@ -350,6 +351,16 @@ static const struct {
     { "logits of -infinity count nothing beside others", infinite_logits_count_nothing },
     { "logits of -infinity count nothing beside a sink", infinite_logits_count_nothing_beside_sinks },
     { "an infinite query spoils its row alone", infinite_query_spoils_its_row_alone },
+    { "low biases hide nothing", low_biases_hide_nothing },
+    { "huge biases choose their key", huge_biases_choose_their_key },
+    { "huge biases are told apart", huge_biases_are_told_apart },
+    { "low biases keep the scores of others", low_biases_keep_the_scores_of_other_rows },
+    { "a huge sink takes all", huge_sinks_take_all },
+    { "a low sink takes nothing", low_sinks_take_nothing },
+    { "huge slopes choose by distance", huge_slopes_choose_by_distance },
+    { "a huge softcap caps nothing", huge_caps_cap_nothing },
+    { "a tiny softcap makes logits equal", tiny_caps_make_logits_equal },
+    { "a huge scale of no score is nothing", huge_scales_of_no_score_are_nothing },
 };
 
 /* In each type, or by turns in the first that the strategy takes. */

@@ -51,6 +51,13 @@ static void fill_dropout(const clattn_problem *p, const struct call *call, clatt
     params->whole_heads = call->whole_heads;
 }
 
+/* Not so small that a device might take it, or a quarter of it, or one over that, for 0 or infinity. By either cap all
+ * logits are 0 to softmax. */
+static double safe_softcap(const clattn_problem *p)
+{
+    return p->softcap > 0 ? fmax(p->softcap, p->type == CLATTN_FLOAT64 ? 0x1p-1000 : 0x1p-120) : 0;
+}
+
 void params_fill(const struct problem *problem, const struct call *call, clattn_params *params)
 {
     memset(params, 0, sizeof(*params));
@@ -62,7 +69,7 @@ void params_fill_values(const struct problem *problem, const struct call *call, 
 {
     const clattn_problem *p = &problem->p;
     params->scale_real = real_bits(p->type, call->scale);
-    params->softcap_real = real_bits(p->type, p->softcap);
+    params->softcap_real = real_bits(p->type, safe_softcap(p));
     params->batch = (int)p->batch;
     params->query_heads = (int)p->query_heads;
     params->kv_heads = (int)p->kv_heads;

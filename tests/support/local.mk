@@ -59,6 +59,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/pooled_keys.h \
 	tests/support/exact_call.c \
 	tests/support/exact_call.h \
+	tests/support/exact_ends.c \
+	tests/support/exact_ends.h \
 	tests/support/exact_not_finite.c \
 	tests/support/exact_not_finite.h \
 	tests/support/exact_rounding.c \
