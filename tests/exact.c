@@ -1,9 +1,11 @@
-/* usage: exact [--strategy S,S...] [--type T,T...] [--device D]
+/* usage: exact [--strategy S,S...] [--type T,T...] [--property WORDS] [--device D]
  *
  * Properties that hold to the last bit, tolerance 0, for each strategy and type; without --type, by turns where a
- * strategy compiles for each call (exact_by_turns). Environment: CLATTN_TEST_STRATEGIES stands in for --strategy. */
+ * strategy compiles for each call (exact_by_turns). Environment: CLATTN_TEST_STRATEGIES stands in for --strategy.
+ * --property: those alone that have these words in their name. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "support/device_options.h"
 #include "support/exact_call.h"
@@ -364,12 +366,13 @@ static const struct {
 };
 
 /* In each type, or by turns in the first that the strategy takes. */
-static void run_properties(struct exact *e, const struct device_options *options, const char *strategy)
+static void run_properties(struct exact *e, const struct device_options *options, const char *strategy,
+                           const char *words)
 {
     const int by_turns = !options->types_named && exact_by_turns(strategy);
     int tested[OPTIONS_TYPES_MAX] = { 0 }, t = -1;
     for (size_t n = 0; n < sizeof(properties) / sizeof(properties[0]); ++n) {
-        int over = 0;
+        int over = strstr(properties[n].name, words) == NULL;
         for (int turn = 0; turn < options->n_types && !over; ++turn) {
             const int before = exact_count(e);
             t = (t + 1) % options->n_types;
@@ -379,7 +382,7 @@ static void run_properties(struct exact *e, const struct device_options *options
             over = by_turns && !e->declined;
         }
     }
-    for (t = 0; t < options->n_types; ++t) {
+    for (t = 0; t < options->n_types && !*words; ++t) {
         exact_tested(e, strategy, options->types[t], tested[t]);
     }
 }
@@ -387,7 +390,9 @@ static void run_properties(struct exact *e, const struct device_options *options
 int main(int argc, char **argv)
 {
     struct device_options options;
-    if (device_options_parse(argc, argv, "all", &options) != 0) {
+    const char *words = "";
+    const struct device_option more[] = { { "property", &words }, { NULL, NULL } };
+    if (device_options_parse_more(argc, argv, "all", NULL, more, &options) != 0) {
         return device_options_usage("exact");
     }
     struct exact e = { .context = device_options_open(&options) };
@@ -395,7 +400,7 @@ int main(int argc, char **argv)
         return 1;
     }
     for (int s = 0; s < options.n_strategies; ++s) {
-        run_properties(&e, &options, options.strategies[s]);
+        run_properties(&e, &options, options.strategies[s], words);
     }
     return exact_close(&e);
 }
