@@ -83,9 +83,12 @@ INLINE void put_not_finite(const clattn_params *p, const attention_buffers *in, 
     }
 }
 
-/* Of a row that saw a key: -inf would say that it saw none. */
-INLINE float lse_of_base(float base, float row_sum)
+/* As lse_of, of a base. -inf would say that the row saw no key. */
+INLINE float lse_of_base(int seen, float base, float row_sum)
 {
+    if (!seen && base == -INFINITY) {
+        return -INFINITY;
+    }
     const float of_sum = (WEIGHT_SHIFT + log2(row_sum * exp2(-WEIGHT_SHIFT))) * LN_2;
     const float lse = FMA(base, LOG2_OF_BASE * LN_2, of_sum);
     return isinf(lse) && isfinite(base) ? copysign(FLT_MAX, lse) : lse;
@@ -118,7 +121,7 @@ INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, cons
             carry = exp2((kept_base[slot] - top) * LOG2_OF_BASE);
         }
         if (HAS(LSE) && writes_lse && row <= rows->last_row && (u->lane & SHARERS) == 0) {
-            in->lse[lse_at(p, &rows->s, rows->b, rows->h, row)] = saw ? lse_of_base(top, total) : -INFINITY;
+            in->lse[lse_at(p, &rows->s, rows->b, rows->h, row)] = lse_of_base(saw, top, total);
         }
         factor[slot] = carry / total * (ASKS(DROPOUT) ? PARAM_REAL(p, keep_scale) : 1);
         factor[slot] = keeps ? factor[slot] : 0;

@@ -201,7 +201,7 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
     }
     const row r = find_row(p, &in, b, h, i);
     softmax soft = softmax_of_row(p, &in, &r);
-    if (HAS(SINKS) && soft.any_allowed) {
+    if (HAS(SINKS)) {
         REAL sink_sum = 0;
         add_score(&soft, &sink_sum, sink_of(p, &in, h));
         soft.row_sum += sink_sum;

@@ -220,12 +220,10 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
     for (int c = 0; c < CHUNKS_V; ++c) {
         total[c] = rest[c] = 0.0f;
     }
-    if (HAS(SINKS) && seen) {
-        float sink = sink_of(p, in, h) * LOGIT_UNIT;
-        maximum = sink > maximum ? sink : maximum;
-        sum = exp2((sink - maximum) * LOG2_OF_LOGIT);
-    }
+    const float sink = HAS(SINKS) ? sink_of(p, in, h) * LOGIT_UNIT : -INFINITY;
+    maximum = sink > maximum ? sink : maximum;
     const float origin = maximum == -INFINITY ? 0.0f : maximum;
+    sum = HAS(SINKS) ? exp2((sink - origin) * LOG2_OF_LOGIT) : 0.0f;
     for (int n = 0; n < n_splits; ++n) {
         float split_sum = state[n * ROWS * SPLIT_STATE + 1];
         if (split_sum == UNSEEN) {

@@ -239,7 +239,7 @@ INLINE float maximum_of_splits(const clattn_params *p, const attention_buffers *
         *seen |= !IS_HIDDEN_LOGIT(own[n]);
         maximum = own[n] > maximum ? own[n] : maximum;
     }
-    if (HAS(SINKS) && *seen) {
+    if (HAS(SINKS)) {
         const float sink = sink_of(p, in, h);
         maximum = sink > maximum ? sink : maximum;
     }
@@ -252,7 +252,7 @@ INLINE float sum_of_splits(const clattn_params *p, const attention_buffers *in, 
                                   __local float *own)
 {
     const int item = (int)get_local_id(0);
-    float sum = 0.0f, rest = 0.0f, total = HAS(SINKS) ? exp2((sink_of(p, in, h) - maximum) * LOG2_E) : 0.0f;
+    float sum = 0.0f, rest = 0.0f, total = HAS(SINKS) ? exp2((sink_of(p, in, h) - origin) * LOG2_E) : 0.0f;
     for (int n = first_dealt(deal, item, ITEMS); n < n_splits; n = next_dealt(deal, n, item, ITEMS)) {
         const float split_sum = state[n * ROWS * SPLIT_STATE + 1];
         if (split_sum != UNSEEN) {

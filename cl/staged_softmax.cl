@@ -165,8 +165,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
     /* From the maximum of the keys: beside a large sink exp_of_negative has no weights as small as theirs. */
     const REAL origin = ORIGIN(all.maximum);
     REAL carry = 1;
-    if (HAS(SINKS) && all.visible) {
-        const extent keys = all, sink = { sink_of(p, &in, h), 1, 1 };
+    if (HAS(SINKS)) {
+        const extent keys = all, sink = { sink_of(p, &in, h), 1, 0 };
         all = join(keys, sink);
         carry = exp(keys.maximum - ORIGIN(all.maximum));
     }

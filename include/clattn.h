@@ -43,7 +43,7 @@
  *       bias          bias[b,h,i,j] != -inf
  *       varlen        query and key in the same packed sequence
  *
- * A row that may see no key has out = 0 and lse = -inf, never NaN (also where there is a sink). A NaN or
+ * A row that may see no key has out = 0 and lse = -inf, or its sink, as the formula says; never NaN. A NaN or
  * infinity in a key or value that a row may not see never reaches that row. The same inputs on the same
  * device give the same bits.
  *
@@ -51,7 +51,8 @@
  * row and key, sum_d |query_d key_d| and |scale| times it, and for each row and column the sum of |value| over the
  * keys that the row sees, are at most 1e38 (1e308), and scale is 0 or at least 1.2e-38 (2.3e-308). Beyond that a row
  * may be infinite or NaN where another strategy, or the reference, has a number: nothing is refused, and other rows
- * are as ever.
+ * are as ever. Biases, sinks, slopes and softcap may be any finite numbers: a logit beyond float32 stays finite in
+ * effect, and hides nothing; a slope beyond 4e28 counts as that.
  *
  * Threads: a context and its plans may be used from any number of threads at once; each enqueue that is
  * in flight needs its own workspace buffer. fork() after the first call that used OpenCL is not supported:

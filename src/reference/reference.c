@@ -202,8 +202,8 @@ static void apply_bias_and_masks(struct work *work)
     }
 }
 
-/* Logits to weights, lse, and the row's mean magnitude. A row that may see no key has lse -inf, sink or
- * not, and weights 0. */
+/* Logits to weights, lse, and the row's mean magnitude. A row that may see no key has weights 0, and lse -inf or the
+ * sink. */
 static void apply_softmax(struct work *work)
 {
     int has_sink = (work->problem->flags & CLATTN_FLAG_SINKS) != 0;
@@ -221,8 +221,8 @@ static void apply_softmax(struct work *work)
         weighted += work->score[j] > 0 ? work->score[j] * work->magnitude[j] : 0; /* 0 * inf is NaN */
     }
     if (work->allowed_keys == 0) {
-        work->lse = -(long double)INFINITY;
-        work->row_magnitude = 0;
+        work->lse = maximum;
+        work->row_magnitude = has_sink ? fabsl(sink) : 0;
         return;
     }
     long double sum = of_keys + of_sink;

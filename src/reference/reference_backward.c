@@ -147,6 +147,9 @@ static long double own_lse(const struct work *w)
 {
     const int has_sink = (w->problem->attention.flags & CLATTN_FLAG_SINKS) != 0;
     long double most = has_sink ? w->sink : -(long double)INFINITY, sum = 0;
+    if (w->seen == 0) {
+        return most;
+    }
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
         most = w->pairs[j].allowed && !(w->pairs[j].logit <= most) ? w->pairs[j].logit : most;
     }
@@ -202,8 +205,8 @@ static void find_d(struct work *w)
     }
 }
 
-/* 0: the row adds nothing. It may have an lse where it sees no key, of keys that are elsewhere, and so a share of the
- * sink. */
+/* 0: the row adds nothing. It may have an lse where it sees no key, of its sink or of keys that are elsewhere, and so a
+ * share of the sink. */
 static int find_row(struct work *w)
 {
     const clattn_problem *p = &w->problem->attention.p;
@@ -212,9 +215,7 @@ static int find_row(struct work *w)
     load_row(w->call, GRADIENT_DOUT, b, w->h, row, p->head_dim_v, w->dout);
     find_pairs(w);
     w->sink = w->problem->attention.flags & CLATTN_FLAG_SINKS ? load(w, TENSOR_SINKS, 0, w->h, 0, 0) : 0;
-    w->lse = !w->detail->own_forward ? load(w, TENSOR_LSE, b, w->h, row, 0)
-             : w->seen > 0           ? own_lse(w)
-                                     : -(long double)INFINITY;
+    w->lse = w->detail->own_forward ? own_lse(w) : load(w, TENSOR_LSE, b, w->h, row, 0);
     if (w->lse == -(long double)INFINITY || (w->seen == 0 && isnan(w->lse))) {
         return 0;
     }

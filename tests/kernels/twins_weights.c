@@ -92,7 +92,7 @@ static void judge_softmax_row(const struct row *row, void *context)
         }
     }
     if (row->exists && row->problem->flags & CLATTN_FLAG_LSE) {
-        const double lse = s.allowed > 0 ? s.maximum + log(s.sum) : -INFINITY;
+        const double lse = s.sum > 0 ? s.maximum + log(s.sum) : -INFINITY;
         const double is =
             (double)((const float *)row->host->operands.tensor[TENSOR_LSE].data)[element_at(row, TENSOR_LSE, 0, 0)];
         check(judging, row, "lse", 0, is, lse,

@@ -40,6 +40,13 @@ static double mean_of_values(const struct exact *e, const struct test_call *test
     return exact_rounded(e, sum / KEYS);
 }
 
+/* The sign of a 0 is not asked for: matrix units may turn it. */
+static int value_is(struct exact *e, const struct exact_row *row, int64_t column, double want)
+{
+    const double got = test_call_get(row->test, TENSOR_OUT, row->b, row->h, row->i, column);
+    return fabs(got) > 0 || fabs(want) > 0 || isnan(got) ? exact_same_value(e, row, column, want) : 0;
+}
+
 /* lse to a few roundings. */
 static int lse_is(struct exact *e, const struct exact_row *row, double want)
 {
@@ -56,7 +63,7 @@ static int row_is_mean(struct exact *e, const struct exact_row *row, double lse)
 {
     int status = lse_is(e, row, lse);
     for (int64_t c = 0; c < EXACT_HEAD_DIM_V && status == 0; ++c) {
-        status = exact_same_value(e, row, c, mean_of_values(e, row->test, row->h, c));
+        status = value_is(e, row, c, mean_of_values(e, row->test, row->h, c));
     }
     return status;
 }
@@ -65,7 +72,7 @@ static int row_is_value(struct exact *e, const struct exact_row *row, int64_t ke
 {
     int status = 0;
     for (int64_t c = 0; c < EXACT_HEAD_DIM_V && status == 0; ++c) {
-        status = exact_same_value(e, row, c, test_call_get(row->test, TENSOR_VALUE, row->b, row->h, key, c));
+        status = value_is(e, row, c, test_call_get(row->test, TENSOR_VALUE, row->b, row->h, key, c));
     }
     return status;
 }
@@ -190,7 +197,7 @@ int huge_sinks_take_all(struct exact *e)
     {
         status = lse_is(e, &row, row.h == 0 ? (double)FLT_MAX : log(KEYS + 1));
         for (int64_t c = 0; c < EXACT_HEAD_DIM_V && status == 0 && row.h == 0; ++c) {
-            status = fabs(test_call_get(&test, TENSOR_OUT, 0, 0, row.i, c)) > 0 ? exact_same_value(e, &row, c, 0) : 0;
+            status = value_is(e, &row, c, 0);
         }
     }
     test_call_free(&test);

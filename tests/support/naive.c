@@ -196,7 +196,7 @@ static double weights_of_row(const struct naive *n, double *p)
         any |= !n->hides[j];
         most = p[j] > most || isnan(p[j]) ? p[j] : most;
     }
-    if (any && has(n, TENSOR_SINKS)) {
+    if (has(n, TENSOR_SINKS)) {
         sink = test_call_get(n->test, TENSOR_SINKS, 0, n->h, 0, 0);
         most = sink > most ? sink : most;
         sum = n->round_sum(exp(n->round_sum(sink - most)));
@@ -208,7 +208,7 @@ static double weights_of_row(const struct naive *n, double *p)
     for (int64_t j = 0; j < n->keys; ++j) {
         p[j] = n->round_store(n->round_sum(p[j] / sum));
     }
-    return any ? n->round_sum(most + log(sum)) : -(double)INFINITY;
+    return any || has(n, TENSOR_SINKS) ? n->round_sum(most + log(sum)) : -(double)INFINITY;
 }
 
 static void row(const struct naive *n, double *p, double *out)
