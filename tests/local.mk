@@ -51,6 +51,7 @@ test_programs = \
 	tests/api/codes \
 	tests/api/locales \
 	tests/api/merging \
+	tests/api/merged_sinks \
 	tests/api/operations \
 	tests/api/range \
 	tests/api/sharing \

@@ -162,7 +162,7 @@ pinned keys before a window|out|p->window_right + 1,|p->window_right + 1, 0 *|$n
 where a page table begins|out|s.pages = in->page_table + p->page_table_offset|s.pages = in->page_table|--page-size 16
 pages behind the pool|out|p->page_table_stride[3]] < (uint)p->pages|p->page_table_stride[3]] < 1 << 30|--page-size 16
 the last key of a page table|out|p->pages, 0, s->key_len - 1|p->pages, 0, s->key_len - 2|--page-size 16
-sinks of rows without keys|lse|if (HAS(SINKS)) {|if (HAS(SINKS) \&\& soft.any_allowed) {|--sinks --key-lengths --lse
+sinks of rows without keys|lse|if (HAS(SINKS)) {|if (HAS(SINKS) && soft.any_allowed) {|--sinks --key-lengths --lse
 key lengths beyond the keys|out|+ b], 0, s.key_len);|+ b], -9, s.key_len + 9);|--key-lengths
 what out and dout have in common|dquery|result->p * (value_dot - r->d);|result->p * value_dot;|--backward
 the last head of a group|dkey|h < (kv_head + 1) * group; ++h)|h < (kv_head + 1) * group - (group > 1); ++h)|--backward

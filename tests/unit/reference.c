@@ -100,7 +100,7 @@ START_TEST(test_sinks)
     start_small(&test, p, 3, 2, query, key, value);
     test_call_set(&test, TENSOR_SINKS, 0, 0, 0, 0, 0);
     run(&test);
-    ck_row(&test, 0, 0, -(double)INFINITY);
+    ck_row(&test, 0, 0, 0); /* no key: the sink is all */
     ck_row(&test, 1, 1.5, 0.6931471805599453);
     ck_row(&test, 2, 2, 1.0986122886681098);
     test_call_free(&test);
