@@ -393,7 +393,6 @@ EXTRA_DIST += \
 check-offline: tests/offline/build tests/offline/programs
 	srcdir='$(abs_srcdir)' builddir='$(abs_builddir)' '$(srcdir)/tests/offline/run'
 	builddir='$(abs_builddir)' '$(srcdir)/tests/offline/run-cpus'
-
 # An installed clattn serves programs outside the tree; distcheck runs this too.
 installcheck-local:
 	$(srcdir)/tests/consumer/run '$(prefix)' '$(libdir)'

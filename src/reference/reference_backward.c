@@ -147,9 +147,6 @@ static long double own_lse(const struct work *w)
 {
     const int has_sink = (w->problem->attention.flags & CLATTN_FLAG_SINKS) != 0;
     long double most = has_sink ? w->sink : -(long double)INFINITY, sum = 0;
-    if (w->seen == 0) {
-        return most;
-    }
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
         most = w->pairs[j].allowed && !(w->pairs[j].logit <= most) ? w->pairs[j].logit : most;
     }

@@ -1,5 +1,5 @@
-/* Parts of the keys with sinks, merged, against attention over all of them: whichever part has the sinks, and where each
- * has a share. Causal calls and windows leave rows that see no key of a part. */
+/* Parts of the keys with sinks, merged, against attention over all of them: whichever part has the sinks, and where
+ * each has a share. Causal calls and windows leave rows that see no key of a part. */
 #include <math.h>
 #include <string.h>
 

@@ -66,6 +66,7 @@ static void check_call(const struct empty_call *e)
     p.alignment = CLATTN_ALIGN_TOP_LEFT;
     kind_begin(&g, &p, is_reference ? NULL : e->strategy, kind_normal);
     g.problem.gradients = ALL_THREE_AND_SCALE | CLATTN_GRADIENT_BIAS | CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SINKS;
+    g.problem.features = 0; /* rows without keys would have their dlse in dsinks */
     g.problem.accumulate = e->accumulates ? g.problem.gradients : 0;
     g.problem.gradient_type = e->accumulates ? CLATTN_FLOAT32 : CLATTN_TYPE_NONE;
     int good = gradient_call_start(&g) == CLATTN_OK;

@@ -91,7 +91,7 @@ static clattn_problem problem_with(const struct exact *e, uint32_t features)
 static const clattn_type bias_types[] = { CLATTN_FLOAT32, CLATTN_BFLOAT16, CLATTN_FLOAT16 };
 
 /* In every other row all keys have the same low bias. */
-int low_biases_hide_nothing(struct exact *e)
+static int low_biases_give_the_mean(struct exact *e)
 {
     int status = 0;
     for (size_t t = 0; t < sizeof(bias_types) / sizeof(bias_types[0]) && status == 0; ++t) {
@@ -144,7 +144,7 @@ static int higher_bias_chooses(struct exact *e, double low, double high)
     return status;
 }
 
-int huge_biases_choose_their_key(struct exact *e)
+static int biases_choose_their_key(struct exact *e)
 {
     return higher_bias_chooses(e, 0, (double)FLT_MAX) || higher_bias_chooses(e, -(double)FLT_MAX, (double)FLT_MAX) ||
                    higher_bias_chooses(e, -(double)FLT_MAX, 0)
@@ -152,14 +152,14 @@ int huge_biases_choose_their_key(struct exact *e)
                : 0;
 }
 
-int huge_biases_are_told_apart(struct exact *e)
+static int huge_biases_are_told_apart(struct exact *e)
 {
     return higher_bias_chooses(e, -(double)FLT_MAX, -2.5e38) || higher_bias_chooses(e, 2.5e38, (double)FLT_MAX) ? -1
                                                                                                                 : 0;
 }
 
 /* Of each row all keys but the last eight have a low bias: as if these were the only keys. */
-int low_biases_keep_the_scores_of_other_rows(struct exact *e)
+static int low_biases_leave_other_keys_alone(struct exact *e)
 {
     clattn_problem p = problem_with(e, 0);
     struct test_call low, hidden;
@@ -187,7 +187,7 @@ static void set_sinks(struct test_call *test, double sink)
     test_call_set(test, TENSOR_SINKS, 0, 1, 0, 0, 0);
 }
 
-int huge_sinks_take_all(struct exact *e)
+static int huge_sinks_take_all(struct exact *e)
 {
     const clattn_problem p = problem_with(e, CLATTN_WITH_SINKS);
     struct test_call test;
@@ -206,7 +206,7 @@ int huge_sinks_take_all(struct exact *e)
     return status;
 }
 
-int low_sinks_take_nothing(struct exact *e)
+static int low_sinks_take_nothing(struct exact *e)
 {
     const clattn_problem p = problem_with(e, CLATTN_WITH_SINKS);
     struct test_call test;
@@ -247,7 +247,7 @@ int huge_slopes_choose_by_distance(struct exact *e)
 }
 
 /* As good as none. */
-int huge_caps_cap_nothing(struct exact *e)
+static int huge_caps_cap_nothing(struct exact *e)
 {
     const double caps[] = { (double)FLT_MAX, 1e30, 1e10 };
     int status = 0;
@@ -264,7 +264,7 @@ int huge_caps_cap_nothing(struct exact *e)
     return status;
 }
 
-int tiny_caps_make_logits_equal(struct exact *e)
+static int tiny_caps_make_logits_equal(struct exact *e)
 {
     const double caps[] = { (double)FLT_MIN, 1e-44, 1e-30 };
     int status = 0;
@@ -302,4 +302,24 @@ int huge_scales_of_no_score_are_nothing(struct exact *e)
         test_call_free(&test);
     }
     return status;
+}
+
+int low_biases_hide_nothing(struct exact *e)
+{
+    return low_biases_give_the_mean(e) || low_biases_leave_other_keys_alone(e) ? -1 : 0;
+}
+
+int huge_biases_choose_their_key(struct exact *e)
+{
+    return biases_choose_their_key(e) || huge_biases_are_told_apart(e) ? -1 : 0;
+}
+
+int sinks_at_their_ends_take_all_or_nothing(struct exact *e)
+{
+    return huge_sinks_take_all(e) || low_sinks_take_nothing(e) ? -1 : 0;
+}
+
+int softcaps_at_their_ends_cap_nothing_or_all(struct exact *e)
+{
+    return huge_caps_cap_nothing(e) || tiny_caps_make_logits_equal(e) ? -1 : 0;
 }

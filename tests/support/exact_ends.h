@@ -7,13 +7,9 @@
 
 int low_biases_hide_nothing(struct exact *e);
 int huge_biases_choose_their_key(struct exact *e);
-int huge_biases_are_told_apart(struct exact *e);
-int low_biases_keep_the_scores_of_other_rows(struct exact *e);
-int huge_sinks_take_all(struct exact *e);
-int low_sinks_take_nothing(struct exact *e);
+int sinks_at_their_ends_take_all_or_nothing(struct exact *e);
 int huge_slopes_choose_by_distance(struct exact *e);
-int huge_caps_cap_nothing(struct exact *e);
-int tiny_caps_make_logits_equal(struct exact *e);
+int softcaps_at_their_ends_cap_nothing_or_all(struct exact *e);
 int huge_scales_of_no_score_are_nothing(struct exact *e);
 
 #endif
