@@ -37,8 +37,9 @@ extern "C" {
  * normalised again, so dkey and dvalue are those keys' own, and the dquery of all parts add up to the whole. dsinks
  * must then be asked of one part alone.
  *
- * A row that may see no key, or whose lse is -inf, adds nothing anywhere and has dquery 0; keys in memory that no row
- * sees get exactly 0. A NaN or infinity never passes between a row and a key that it may not see, in either direction.
+ * A row that may see no key, or whose lse is -inf, adds nothing anywhere, but its dlse to dsinks where lse is the sink,
+ * and has dquery 0; keys in memory that no row sees get exactly 0. A NaN or infinity never passes between a row and a
+ * key that it may not see, in either direction.
  *
  * Always deterministic: the same inputs on the same device give the same bits, whatever else is in the batch,
  * whichever other gradients are asked for, and whatever workspace_limit_bytes is. */

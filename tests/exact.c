@@ -1,7 +1,7 @@
 /* usage: exact [--strategy S,S...] [--type T,T...] [--property WORDS] [--device D]
  *
- * Properties (those with WORDS in their names) that hold to the last bit, for each strategy and type; without --type, by
- * turns where a strategy compiles for each call. Environment: CLATTN_TEST_STRATEGIES stands in for --strategy. */
+ * Properties (those with WORDS in their names) that hold to the last bit, for each strategy and type; without --type,
+ * by turns where a strategy compiles for each call. Environment: CLATTN_TEST_STRATEGIES stands in for --strategy. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

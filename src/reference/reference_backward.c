@@ -197,8 +197,8 @@ static void find_d(struct work *w)
     w->e = fabsl(dlse);
     for (int64_t c = 0; c < columns; ++c) {
         const long double out = w->detail->own_forward ? w->out[c] : load(w, TENSOR_OUT, b, w->h, row, c);
-        w->d += w->dout[c] * out;
-        w->e += fabsl(w->dout[c] * (fabsl(out) > w->mixed[c] ? out : w->mixed[c]));
+        w->d += out != 0 ? w->dout[c] * out : 0; /* of a row without keys, whatever its dout is */
+        w->e += out != 0 || w->mixed[c] > 0 ? fabsl(w->dout[c] * (fabsl(out) > w->mixed[c] ? out : w->mixed[c])) : 0;
     }
 }
 
