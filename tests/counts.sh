@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# For scripts that run test programs: their counts, added up. Sourced by units/matrix_units.sh, units/amx.sh and
-# robust/devices.sh.
+# For scripts that run test programs: their counts, added up. Sourced by units/matrix_units.sh, units/amx.sh,
+# robust/devices.sh and sum_cases.sh.
 passed=0 failed=0 skipped=0
 
 # count NAME COMMAND...: adds its last line's counts; shows what failed, and figures.

@@ -221,6 +221,7 @@ tests_offline_build_LDADD = $(OPENCL_LIBS)
 # Scripts; they read srcdir and builddir. Those that take long first.
 test_scripts = \
 	tests/run_cases.sh \
+	tests/sum_cases.sh \
 	tests/cpu_classes.sh \
 	tests/units/matrix_units.sh \
 	tests/random_fused.sh \
@@ -322,8 +323,7 @@ EXTRA_DIST += \
 	tests/runtimes/together
 
 # The cases with their goldens, as a whole.
-EXTRA_DIST += tests/cases
-
+EXTRA_DIST += tests/cases tests/sum_cases
 EXTRA_DIST += \
 	tests/abi/libclattn.abi \
 	tests/analyze \
