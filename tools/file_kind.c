@@ -26,15 +26,16 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* Printable ASCII and the blanks of lines; bytes of UTF-8 beside them. */
+/* Printable ASCII and the blanks of lines; of UTF-8 no byte that it never has. */
 static int is_text(const unsigned char *bytes, size_t count)
 {
     size_t letters = 0;
     for (size_t i = 0; i < count; i++) {
-        if (bytes[i] == 0x7f || (bytes[i] < ' ' && (bytes[i] == 0 || !strchr("\t\r\n", bytes[i])))) {
+        const unsigned char byte = bytes[i];
+        if (byte == 0x7f || byte >= 0xf5 || (byte < ' ' && (byte == 0 || !strchr("\t\r\n", byte)))) {
             return 0;
         }
-        letters += bytes[i] < 0x80;
+        letters += byte < 0x80;
     }
     return letters > count / 2;
 }
@@ -45,7 +46,7 @@ static int is_safetensors(const unsigned char *bytes, size_t count)
     return count > 9 && bytes[8] == '{' && bytes[5] == 0 && bytes[6] == 0 && bytes[7] == 0;
 }
 
-const char *file_kind(int descriptor, uint64_t size_bytes)
+const char *file_kind(int descriptor, uint64_t size_bytes, int is_safetensors_wanted)
 {
     unsigned char bytes[LOOKED_AT_BYTES];
     const size_t most = size_bytes < sizeof bytes ? (size_t)size_bytes : sizeof bytes;
@@ -57,7 +58,7 @@ const char *file_kind(int descriptor, uint64_t size_bytes)
         }
     }
     if (is_safetensors(bytes, count)) {
-        return "is a .safetensors file; give it as INPUT";
+        return is_safetensors_wanted ? "" : "is a .safetensors file; give it as INPUT";
     }
     return is_text(bytes, count) ? "is text; save its numbers as .npy or .safetensors, with NumPy: "
                                    "numpy.save(\"q.npy\", numpy.loadtxt(\"q.txt\", dtype=\"float32\"))"

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* "is a zip archive, ...; unpack it": what it is, and what to do. "" where that cannot be told, or not be read. */
-const char *file_kind(int descriptor, uint64_t size_bytes);
+/* "is a zip archive, ...; unpack it": what it is, and what to do. "" where that cannot be told, or not be
+ * read, or where it is a .safetensors file, perhaps a damaged one, and `is_safetensors_wanted`. */
+const char *file_kind(int descriptor, uint64_t size_bytes, int is_safetensors_wanted);
 
 #endif

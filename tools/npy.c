@@ -220,7 +220,7 @@ static int parse_header(const char *path, const char *header, size_t bytes, stru
 
 static int not_npy(const char *path, int descriptor, uint64_t size_bytes, struct failure *failure)
 {
-    const char *kind = file_kind(descriptor, size_bytes);
+    const char *kind = file_kind(descriptor, size_bytes, 0);
     return failure_misuse(failure, "file %s: is not an .npy file: %s", path,
                           *kind ? kind : "its magic bytes are missing");
 }
@@ -236,7 +236,7 @@ static int read_header(const char *path, int descriptor, uint64_t size_bytes, st
     uint64_t prefix_bytes, header_bytes;
     int result;
     if (size_bytes < sizeof start) {
-        const char *kind = file_kind(descriptor, size_bytes);
+        const char *kind = file_kind(descriptor, size_bytes, 0);
         return failure_misuse(failure, "file %s: %llu bytes: too short for an .npy file%s%s", path,
                               (unsigned long long)size_bytes, *kind ? "; " : "", kind);
     }

@@ -54,7 +54,7 @@ static int read_header(struct safetensors *file, uint64_t size_bytes, struct fai
     unsigned char start[8];
     uint64_t header_bytes = 0;
     if (size_bytes < sizeof start) {
-        const char *kind = file_kind(file->descriptor, size_bytes);
+        const char *kind = file_kind(file->descriptor, size_bytes, 1);
         return failure_misuse(failure, "file %s: %llu bytes: too short for a .safetensors file%s%s", file->path,
                               (unsigned long long)size_bytes, *kind ? "; " : "", kind);
     }
@@ -65,7 +65,7 @@ static int read_header(struct safetensors *file, uint64_t size_bytes, struct fai
         header_bytes = header_bytes << 8 | start[i];
     }
     if (header_bytes > SAFETENSORS_HEADER_MAX_BYTES || header_bytes > size_bytes - sizeof start || header_bytes < 2) {
-        const char *kind = file_kind(file->descriptor, size_bytes);
+        const char *kind = file_kind(file->descriptor, size_bytes, 1);
         if (*kind) {
             return failure_misuse(failure, "file %s: is not a .safetensors file: %s", file->path, kind);
         }

@@ -51,8 +51,8 @@ HEAD, DATA = dictionary(), b"\0" * 24
 
 npy_case("empty file", b"", "too short")
 npy_case("only magic", b"\x93NUMPY", "too short")
-npy_case("text", b"hello, this is a text file\n", "magic")
-npy_case("zip (npz)", b"PK\x03\x04" + b"\0" * 60, "magic")
+npy_case("text", b"hello, this is a text file\n", "is text")
+npy_case("zip (npz)", b"PK\x03\x04" + b"\0" * 60, "zip archive")
 npy_case("magic off by a byte", npy(HEAD, DATA, magic=b"\x93NUMPX"), "magic")
 for version in (0, 0), (4, 0), (1, 1), (2, 1), (3, 7), (255, 255), (0, 1):
     npy_case("version %d.%d" % version, npy(HEAD, DATA, version), "version")
