@@ -590,10 +590,11 @@ CLATTN_API clattn_host_tensor clattn_host_tensor_bshd(const void *data, int64_t 
 /* ---- computing ------------------------------------------------------------------------------ */
 
 /* Enqueues the computation on a queue of the context's device and returns without waiting. Begins after
- * the n_wait events of `wait`; *done (may be NULL) is an event that the caller releases. In-order and
- * out-of-order queues are both allowed. `call` may be NULL: the problem's own lengths, the default scale. Buffers must
- * stay alive until it is done; the structs need not. After an error nothing needs undoing, but outputs may be partly
- * written; *done is NULL then. */
+ * the n_wait events of `wait`; *done (may be NULL) is an event that the caller releases. An event of `wait` that has
+ * failed is refused; one that fails later keeps the computation from running, and PoCL from ever ending it. In-order
+ * and out-of-order queues are both allowed. `call` may be NULL: the problem's own lengths, the default scale. Buffers
+ * must stay alive until it is done; the structs need not. After an error nothing needs undoing, but outputs may be
+ * partly written; *done is NULL then. */
 CLATTN_API clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue queue,
                                                 const clattn_call *call, const clattn_tensors *tensors, cl_uint n_wait,
                                                 const cl_event *wait, cl_event *done);

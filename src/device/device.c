@@ -92,6 +92,58 @@ static clattn_status read_extensions(cl_device_id id, struct device *device)
     return status;
 }
 
+/* Each with its length, so that no two lists of texts look alike. */
+static void digest_text(struct sha256 *digest, const char *text)
+{
+    const uint64_t length = strlen(text);
+    sha256_add(digest, &length, sizeof(length));
+    sha256_add(digest, text, length);
+}
+
+static clattn_status digest_platform_version(cl_platform_id platform, struct sha256 *digest)
+{
+    size_t length = 0;
+    cl_int code = clGetPlatformInfo(platform, CL_PLATFORM_VERSION, 0, NULL, &length);
+    char *text = code == CL_SUCCESS ? calloc(length + 1, 1) : NULL;
+    if (code == CL_SUCCESS && !text) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for CL_PLATFORM_VERSION of a device");
+    }
+    code = text ? clGetPlatformInfo(platform, CL_PLATFORM_VERSION, length, text, NULL) : code;
+    if (code == CL_SUCCESS) {
+        digest_text(digest, text);
+    }
+    free(text);
+    return code == CL_SUCCESS
+               ? CLATTN_OK
+               : error_opencl(code, "clGetPlatformInfo", "the device's platform was asked for CL_PLATFORM_VERSION");
+}
+
+/* What the fields of the device may hold cut off, or not at all, however long it is. */
+static clattn_status digest_texts(cl_device_id id, struct device *device)
+{
+    const struct {
+        cl_device_info what;
+        const char *name;
+    } texts[] = { { QUESTION(CL_DEVICE_NAME) },
+                  { QUESTION(CL_DEVICE_VENDOR) },
+                  { QUESTION(CL_DEVICE_VERSION) },
+                  { QUESTION(CL_DRIVER_VERSION) },
+                  { QUESTION(CL_DEVICE_EXTENSIONS) } };
+    struct sha256 digest;
+    sha256_begin(&digest);
+    clattn_status status = digest_platform_version(device->platform, &digest);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && status == CLATTN_OK; ++i) {
+        char *text;
+        status = read_text(id, texts[i].what, texts[i].name, &text);
+        if (status == CLATTN_OK) {
+            digest_text(&digest, text);
+        }
+        free(text);
+    }
+    sha256_end(&digest, device->texts_digest);
+    return status;
+}
+
 static clattn_status read_names(cl_device_id id, struct device *device)
 {
     const struct {
@@ -157,6 +209,9 @@ clattn_status device_read(cl_device_id id, struct device *device)
     clattn_status status = read_names(id, device);
     if (status == CLATTN_OK) {
         status = read_extensions(id, device);
+    }
+    if (status == CLATTN_OK) {
+        status = digest_texts(id, device);
     }
     if (status != CLATTN_OK) {
         return status;

@@ -2,6 +2,7 @@
 #ifndef CLATTN_SRC_DEVICE_H
 #define CLATTN_SRC_DEVICE_H
 
+#include "base/sha256.h"
 #include "base/text.h"
 #include "clattn.h"
 
@@ -32,6 +33,9 @@ struct device {
     int runs_clblast; /* which compiles its own programs */
     int little_endian;
     unsigned quirks; /* of enum device_quirk */
+    unsigned char
+        texts_digest[SHA256_BYTES]; /* of all that it says of itself in words, the names whole, the extensions,
+                                               * and the version of its platform */
 };
 
 /* What a driver does not answer is its failure, with a native code; else memory ran out. */

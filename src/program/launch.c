@@ -65,6 +65,13 @@ clattn_status chain_check_wait(cl_uint n_wait, const cl_event *wait)
         if (!wait[i]) { /* some drivers pass over it */
             return error_set(CLATTN_INVALID_ARGUMENT, "wait[%u]: must not be NULL; n_wait is %u", i, n_wait);
         }
+        /* What waits for it is never run, and with some drivers (PoCL) never ends. */
+        cl_int state = CL_QUEUED;
+        cl_int code = clGetEventInfo(wait[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL);
+        if (code == CL_SUCCESS && state < 0) {
+            return error_set(CLATTN_INVALID_ARGUMENT, "wait[%u]: what it stands for failed, with %s (%d)", i,
+                             error_opencl_name(state), state);
+        }
     }
     return CLATTN_OK;
 }

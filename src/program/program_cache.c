@@ -90,23 +90,21 @@ static void add_text(struct sha256 *sha256, const char *text)
     sha256_add(sha256, text, length);
 }
 
-/* The platform's version names the compiler that is inside; extensions and limits tell two processors of
- * one name apart. */
+/* The platform's version, in the digest, names the compiler that is inside; extensions, there too, and limits tell two
+ * processors of one name apart. */
 static void add_device(struct sha256 *sha256, const struct device *device)
 {
-    char platform_version[512] = "", extensions[8192] = "";
     cl_uint address_bits = 0;
-    clGetPlatformInfo(device->platform, CL_PLATFORM_VERSION, sizeof(platform_version) - 1, platform_version, NULL);
-    clGetDeviceInfo(device->id, CL_DEVICE_EXTENSIONS, sizeof(extensions) - 1, extensions, NULL);
     clGetDeviceInfo(device->id, CL_DEVICE_ADDRESS_BITS, sizeof(address_bits), &address_bits, NULL);
-    const char *const texts[] = { device->platform_name, platform_version, device->vendor, device->name,
-                                  device->version,       device->driver,   extensions };
+    const char *const texts[] = { device->platform_name, device->vendor, device->name, device->version,
+                                  device->driver };
     const uint64_t numbers[] = { address_bits, device->device_class, device->work_group_limit, device->local_bytes,
                                  device->compute_units };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); ++i) {
         add_text(sha256, texts[i]);
     }
     sha256_add(sha256, numbers, sizeof(numbers));
+    sha256_add(sha256, device->texts_digest, sizeof(device->texts_digest));
 }
 
 void program_cache_device_key(const struct device *device, struct program_key *key)

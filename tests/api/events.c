@@ -347,6 +347,34 @@ START_TEST(test_event_of_a_refused_call)
 }
 END_TEST
 
+/* One that has failed already: what waits for it would never end in PoCL. */
+START_TEST(test_wait_event_that_had_failed)
+{
+    for (int with_host = 0; with_host < 2; ++with_host) {
+        struct run run;
+        cl_event done = NULL, gates[2];
+        run_begin(&run, SAMPLE_MASKED, NULL, 0);
+        for (int i = 0; i < 2; ++i) {
+            gates[i] = clCreateUserEvent(clattn_context_cl(context), NULL);
+            clSetUserEventStatus(gates[i], i ? CL_OUT_OF_RESOURCES : CL_COMPLETE);
+        }
+        const clattn_status status =
+            with_host
+                ? clattn_enqueue_host(run.plan, run.queue, &run.test.values, &run.test.tensors, 2, gates, &done)
+                : clattn_enqueue_forward(run.plan, run.queue, &run.device.values, &run.device.tensors, 2, gates, &done);
+        expect_error(status, CLATTN_INVALID_ARGUMENT, "wait[1]: what it stands for failed, with CL_OUT_OF_RESOURCES",
+                     "enqueue");
+        ck_assert_ptr_null(done);
+        EXPECT_OK(clattn_enqueue_forward(run.plan, run.queue, &run.device.values, &run.device.tensors, 1, gates, NULL));
+        ck_assert_int_eq(clFinish(run.queue), CL_SUCCESS);
+        expect_right(&run);
+        clReleaseEvent(gates[0]);
+        clReleaseEvent(gates[1]);
+        run_end(&run);
+    }
+}
+END_TEST
+
 static void add(TCase *tests)
 {
     tcase_add_test(tests, test_wait_list);
@@ -354,6 +382,7 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_chain_of_calls);
     tcase_add_test(tests, test_event_of_an_empty_call);
     tcase_add_test(tests, test_failed_wait_event);
+    tcase_add_test(tests, test_wait_event_that_had_failed);
     tcase_add_test(tests, test_event_of_a_refused_call);
 }
 

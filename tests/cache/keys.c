@@ -47,6 +47,44 @@ static void expect_another(const struct program_key *key, const struct device *d
         expect_another(&key, &other, #field);                                                                          \
     } while (0)
 
+/* Extensions of which none fits a buffer on somebody's stack; the last letter is what `last_letter` says. */
+static char last_letter; /* 0: the device's own */
+cl_int __real_clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size, void *value, size_t *needed);
+cl_int __wrap_clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size, void *value, size_t *needed);
+
+cl_int __wrap_clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size, void *value, size_t *needed)
+{
+    static char extensions[20000];
+    if (what != CL_DEVICE_EXTENSIONS || !last_letter) {
+        return __real_clGetDeviceInfo(id, what, size, value, needed);
+    }
+    memset(extensions, 'x', sizeof(extensions) - 2);
+    extensions[sizeof(extensions) - 2] = last_letter;
+    if (needed) {
+        *needed = sizeof(extensions);
+    }
+    if (value && size < sizeof(extensions)) {
+        return CL_INVALID_VALUE;
+    }
+    if (value) {
+        memcpy(value, extensions, sizeof(extensions));
+    }
+    return CL_SUCCESS;
+}
+
+START_TEST(test_long_extensions_count)
+{
+    struct device device;
+    last_letter = 'a';
+    EXPECT_OK(device_read(context->device.id, &device));
+    const struct program_key key = key_of(&device, "source", "options");
+    last_letter = 'b';
+    EXPECT_OK(device_read(context->device.id, &device));
+    expect_another(&key, &device, "last letter of 20,000 of extensions");
+    last_letter = 0;
+}
+END_TEST
+
 START_TEST(test_each_part_counts)
 {
     const struct program_key key = key_of(&context->device, "source", "options");
@@ -76,6 +114,7 @@ END_TEST
 static void add(TCase *tests)
 {
     tcase_add_test(tests, test_each_part_counts);
+    tcase_add_test(tests, test_long_extensions_count);
 }
 
 int main(void)
