@@ -256,7 +256,9 @@ CLATTN_API const char *clattn_type_name(clattn_type type); /* "float32", "q8_0",
 /* A row of host memory to any type, and back. `scales`, of int8, e4m3 and e5m2 (NULL: 1): one for each `scale_columns`
  * columns, 0: one for all. The bytes of blocks are those of ggml's quantize_row_*_ref; int8: x * (1 / scale) to the
  * nearest, ties to even, at most 127 in size (-128); e4m3, e5m2: x / scale to the nearest, ties to even, at most their
- * largest number. A value that is not finite leaves NaN or infinities in its block; int8 has none for NaN: 0. */
+ * largest number; whatever the caller's rounding mode is. A value that is not finite leaves NaN or infinities in its
+ * block; int8 has none for NaN: 0. CLATTN_INVALID_ARGUMENT: finite values whose block needs a scale or a minimum beyond
+ * float16; all of the row was written, that block with infinities. */
 CLATTN_API clattn_status clattn_quantise(clattn_type type, int64_t columns, const float *values, const float *scales,
                                          int64_t scale_columns, void *row);
 CLATTN_API clattn_status clattn_dequantise(clattn_type type, int64_t columns, const void *row, const float *scales,

@@ -1,6 +1,7 @@
 /* The table of storage types, and the public functions that are made of it. */
 #include "base/stored_types.h"
 
+#include <fenv.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -322,6 +323,40 @@ static clattn_status check_row(clattn_type type, int64_t columns, const float *s
     return CLATTN_OK;
 }
 
+/* Whether finite values are read back as finite ones: not where float16 has no scale, or no minimum, so large. */
+static int block_is_held(const struct block_format *format, const float *values, const uint8_t *block)
+{
+    int all_finite = 1;
+    for (int i = 0; i < BLOCK_COLUMNS; ++i) {
+        all_finite &= isfinite(values[i]) != 0;
+    }
+    return !all_finite || (isfinite(half_to_double(get_ushort(block))) &&
+                           (!format->has_min || isfinite(half_to_double(get_ushort(block + 2)))));
+}
+
+int64_t type_store_blocks(clattn_type type, int64_t columns, const float *values, void *row)
+{
+    const struct block_format *format = row_of(type)->blocks;
+    int64_t not_held = -1;
+    uint8_t *block = row;
+    for (int64_t c = 0; c < columns; c += BLOCK_COLUMNS, block += format->bytes) {
+        store_block(format, values + c, block);
+        not_held = not_held < 0 && !block_is_held(format, values + c, block) ? c : not_held;
+    }
+    return not_held;
+}
+
+static clattn_status quantise_blocks(clattn_type type, int64_t columns, const float *values, void *row)
+{
+    const int64_t column = type_store_blocks(type, columns, values, row);
+    return column < 0 ? CLATTN_OK
+                      : error_set(CLATTN_INVALID_ARGUMENT,
+                                  "values %" PRId64 " to %" PRId64
+                                  ": %s has its scale and minimum in float16, up to 65504, and these need larger ones; "
+                                  "scale the values down, or take e4m3, e5m2 or int8 with scales",
+                                  column, column + BLOCK_COLUMNS - 1, clattn_type_name(type));
+}
+
 static float scale_of(const float *scales, int64_t scale_columns, int64_t column)
 {
     return scales ? scales[scale_columns > 0 ? column / scale_columns : 0] : 1.0f;
@@ -331,16 +366,18 @@ clattn_status clattn_quantise(clattn_type type, int64_t columns, const float *va
                               int64_t scale_columns, void *row)
 {
     const struct stored_type *stored = row_of(type);
-    const clattn_status status = check_row(type, columns, scales, scale_columns, row, values);
-    for (int64_t c = 0; c < columns && status == CLATTN_OK; c += stored->blocks ? BLOCK_COLUMNS : 1) {
-        if (stored->blocks) {
-            store_block(stored->blocks, values + c, (uint8_t *)row + c / BLOCK_COLUMNS * stored->blocks->bytes);
-        } else if (stored->takes_scales) {
-            stored->store(row, c, type_code(type, values[c], scale_of(scales, scale_columns, c)));
-        } else {
-            stored->store(row, c, values[c]);
-        }
+    clattn_status status = check_row(type, columns, scales, scale_columns, row, values);
+    const int callers_rounding = fegetround();
+    fesetround(FE_TONEAREST);
+    if (status == CLATTN_OK && stored->blocks) {
+        status = quantise_blocks(type, columns, values, row);
     }
+    for (int64_t c = 0; c < columns && status == CLATTN_OK && !stored->blocks; ++c) {
+        const double value = stored->takes_scales ? type_code(type, values[c], scale_of(scales, scale_columns, c))
+                                                  : values[c];
+        stored->store(row, c, value);
+    }
+    fesetround(callers_rounding);
     return status;
 }
 

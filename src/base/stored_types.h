@@ -30,6 +30,10 @@ double type_load(clattn_type type, const void *data, int64_t index);
 /* Not of block types, whose values are stored by the row. */
 void type_store(clattn_type type, void *data, int64_t index, double value);
 
+/* A row of whole blocks. Returns the first column of a block of finite values that are not when they are read, since
+ * float16 has no scale for them; -1: none. */
+int64_t type_store_blocks(clattn_type type, int64_t columns, const float *values, void *row);
+
 /* The value of a code: a product that is rounded to float32. */
 double type_scaled(double code, float scale);
 

@@ -77,7 +77,8 @@ static clattn_status write_row(const struct row *row, const struct cache *cache,
     if (type_is_blocks(cache->type)) { /* the place counts in blocks */
         uint8_t *block = (uint8_t *)place->data +
                          place_index(place, pack, h, to->row, 0) * (int64_t)clattn_type_size(cache->type);
-        return clattn_quantise(cache->type, cache->columns, row->floats, NULL, 0, block);
+        type_store_blocks(cache->type, cache->columns, row->floats, block); /* what devices cannot refuse is stored */
+        return CLATTN_OK;
     }
     for (int64_t c = 0; c < cache->columns; ++c) {
         const double value = type_takes_scales(cache->type)

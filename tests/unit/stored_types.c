@@ -2,6 +2,7 @@
  * from the formats; those that ggml makes are in tests/cases, which solve_cases holds clattn_quantise to. */
 #include "base/stored_types.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <string.h>
 
@@ -145,13 +146,37 @@ START_TEST(test_not_finite)
                 values[i] = (float)(i % 7) - 3;
             }
             values[40] = which == 0 ? NAN : which == 1 ? INFINITY : -1e30f;
-            ck_assert_int_eq(clattn_quantise((clattn_type)type, 96, values, NULL, 0, row), CLATTN_OK);
+            /* Finite, but float16 has no such scale: that is said. */
+            ck_assert_int_eq(clattn_quantise((clattn_type)type, 96, values, NULL, 0, row),
+                             which == 2 ? CLATTN_INVALID_ARGUMENT : CLATTN_OK);
+            ck_assert(which != 2 || strstr(clattn_last_error(), "values 32 to 63"));
             ck_assert_int_eq(clattn_dequantise((clattn_type)type, 96, row, NULL, 0, back), CLATTN_OK);
             ck_assert(!isfinite(back[40]));
             for (int i = 0; i < 96; ++i) {
                 ck_assert(i / 32 == 1 || fabsf(back[i] - values[i]) < 0.5f);
             }
         }
+    }
+}
+END_TEST
+
+START_TEST(test_rounding_mode_of_the_caller)
+{
+    float values[64];
+    unsigned char nearest[2 * 34] = { 0 }, upward[2 * 34] = { 0 };
+    for (int i = 0; i < 64; ++i) {
+        values[i] = 1.37f * (float)(i % 29 - 11) + 0.001f * (float)i;
+    }
+    for (int type = CLATTN_FLOAT16; type <= CLATTN_Q5_1; ++type) {
+        const int64_t columns = type < CLATTN_Q8_0 ? 8 : 64;
+        ck_assert_int_eq(clattn_quantise((clattn_type)type, columns, values, NULL, 0, nearest), CLATTN_OK);
+        fesetround(FE_UPWARD);
+        const clattn_status status = clattn_quantise((clattn_type)type, columns, values, NULL, 0, upward);
+        const int mode = fegetround();
+        fesetround(FE_TONEAREST);
+        ck_assert_int_eq(status, CLATTN_OK);
+        ck_assert_int_eq(mode, FE_UPWARD);
+        ck_assert_mem_eq(nearest, upward, sizeof(nearest));
     }
 }
 END_TEST
@@ -195,4 +220,4 @@ START_TEST(test_refusals)
 END_TEST
 
 SUITE("stored_types", test_sizes, test_load_and_store_by_type, test_blocks_are_read, test_blocks_are_written,
-      test_not_finite, test_codes_with_scales, test_refusals)
+      test_not_finite, test_rounding_mode_of_the_caller, test_codes_with_scales, test_refusals)
