@@ -251,6 +251,7 @@ test_scripts = \
 	tests/cache/self_check.sh \
 	tests/docs/made \
 	tests/docs/pages \
+	tests/limits.sh \
 	tests/quickstart \
 	tests/abi/run \
 	tests/rules \

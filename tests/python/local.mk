@@ -20,7 +20,8 @@ EXTRA_DIST += \
 	tests/python/test_torch.py \
 	tests/python/test_transformers.py \
 	tests/python/test_wheel.py \
-	tests/python/wheel
+	tests/python/wheel \
+	tests/python/without_cuda
 
 # The command's readers, for test_readers.py.
 tests_python_read_files_SOURCES = tests/python/read_files.c

@@ -27,7 +27,7 @@ static void draw_cache(clattn_append_problem *p, struct random *random)
         break;
     case 2:
     case 3: /* pages, at times with a ring in them */
-        p->features |= CLATTN_WITH_STARTS | CLATTN_WITH_PAGES;
+        p->features |= (uint32_t)CLATTN_WITH_STARTS | CLATTN_WITH_PAGES;
         p->page_size = between(random, 1, 5);
         p->features |= random_chance(random, 0.5) ? CLATTN_WITH_PAGE_STARTS : 0;
         p->ring = random_chance(random, 0.2) ? p->capacity : 0;

@@ -153,7 +153,7 @@ static void place_lists(struct append_case *c)
     for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); ++i) {
         p->features |= features[i].tensor->data ? features[i].feature : 0;
     }
-    p->features |= c->turning.features & (CLATTN_WITH_VARLEN | CLATTN_WITH_STARTS);
+    p->features |= c->turning.features & ((uint32_t)CLATTN_WITH_VARLEN | CLATTN_WITH_STARTS);
     if (c->turning.cosine.data) {
         p->features |= c->turning.features | CLATTN_WITH_ROTARY;
         p->positions = c->turning.table_rows;

@@ -1,0 +1,67 @@
+#!/bin/sh
+# What scripts/limited ends, and what it lets be: processor time counts, of all that a command starts; the clock only at
+# four times as much. And what tests/limited gives a test, and tells of it. Last line: N passed, N failed, N skipped.
+set -u
+: "${srcdir:=.}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+verdict() { # NAME COMMAND...
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        echo "FAIL $name"
+        failed=$((failed + 1))
+    fi
+}
+limited() { "$srcdir/scripts/limited" "$@" >"$work/said" 2>&1; }
+status_of() { # STATUS SECONDS COMMAND...
+    wanted=$1 status=0
+    shift
+    limited "$@" || status=$?
+    [ "$status" = "$wanted" ] || { echo "status $status:" && cat "$work/said" && return 1; }
+}
+is_over() { # PROCESS: that, or on its way
+    for wait_s in 0 1 4 15; do
+        sleep "$wait_s"
+        [ -d "/proc/$1" ] || return 0
+    done
+    return 1
+}
+says() { grep -q "$1" "$work/said" || { cat "$work/said" && return 1; }; }
+
+if [ -r /proc/self/stat ] && command -v timeout >/dev/null; then
+    # Two that compute, one of them started by the other and left alone.
+    printf 'while :; do :; done &\necho $! >%s\nwhile :; do :; done\n' "$work/process" >"$work/busy"
+    verdict "what computes is ended" status_of 124 2:600 sh "$work/busy"
+    verdict "it says why" says "limit of 2 s of processors"
+    verdict "nothing of it goes on" is_over "$(cat "$work/process")"
+fi
+if command -v timeout >/dev/null; then
+    verdict "one that waits is let be" status_of 0 1 sleep 2
+    verdict "one that hangs is ended" status_of 124 1 sleep 60
+    verdict "it says that too" says "limit of 4 s by the clock"
+fi
+verdict "a command's status is kept" status_of 3 100 sh -c 'exit 3'
+verdict "no limit" status_of 0 0 true
+
+
+# tests/limited: arguments and environment from a choice, where the environment does not say otherwise.
+mkdir "$work/tests"
+# shellcheck disable=SC2016 # the test expands it
+printf '#!/bin/sh\necho "given $* $FROM_CHOICE $KEPT"\n' >"$work/tests/shown"
+printf '# a comment\ntests/shown --two words FROM_CHOICE=set KEPT=changed\n' >"$work/choice"
+chmod +x "$work/tests/shown"
+KEPT=kept CLATTN_TEST_CHOICE=$work/choice CLATTN_TEST_PROGRESS=$work/log.tests \
+    "$srcdir/tests/limited" "$work/tests/shown" >"$work/said"
+verdict "a test is given what the choice says" says '^given --two words set kept$'
+verdict "a test's log tells how long it took" says '^took [0-9]* s, [0-9]* s of processors$'
+told=$(cut -d ' ' -f 1 "$work/log.tests" | paste -s -d ' ' -)
+verdict "its beginning and its end are told" test "$told" = "begin end"
+echo "of 2" >>"$work/log.tests"
+verdict "how far it is" test "$("$srcdir/scripts/progress" "$work/log")" = "1 of 2 tests, 0 failed"
+
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ]
