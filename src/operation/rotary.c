@@ -79,8 +79,8 @@ GROWTH(clattn_rotary_host_tensors, "tensors", sine, cu_query, CLATTN_ROTARY_HOST
 static clattn_status check_problem(const struct rotary_problem *problem)
 {
     const clattn_rotary_problem *p = &problem->p;
-    const uint32_t known =
-        (uint32_t)CLATTN_WITH_VARLEN | CLATTN_WITH_POSITIONS | CLATTN_WITH_STARTS | CLATTN_WITH_TOKEN_TABLES;
+    const uint32_t known = (uint32_t)CLATTN_WITH_VARLEN | CLATTN_WITH_POSITIONS | CLATTN_WITH_STARTS |
+                           CLATTN_WITH_TOKEN_TABLES;
     if (!type_is_float(p->type)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "type %d: must be CLATTN_FLOAT32, FLOAT16, BFLOAT16 or FLOAT64",
                          (int)p->type);
