@@ -12,13 +12,16 @@ from typing import Any
 
 from . import _library as library
 from ._attention import Plan, attention, explain
+from ._cache import append, dequantise, merge, quantise, rotary, rotary_table
 from ._context import Context, devices
+from ._derivative_call import gradients
 from ._errors import Error, Forked, InvalidArgument, InvalidShape, NoDevice, OutOfMemory, Unsupported
 from ._library import LibraryNotFound
 from ._show import show
 
 __version__ = str(library.functions["clattn_version"]().decode())
-__all__ = ["attention", "Plan", "explain", "devices", "show", "Context", "library", "Error", "InvalidArgument", "InvalidShape",
+__all__ = ["attention", "gradients", "merge", "rotary", "rotary_table", "append", "quantise",
+           "dequantise", "Plan", "explain", "devices", "show", "Context", "library", "Error", "InvalidArgument", "InvalidShape",
            "Unsupported", "NoDevice", "OutOfMemory", "Forked", "LibraryNotFound"]
 
 

@@ -12,6 +12,21 @@ TYPES = {"float32": lib.CLATTN_FLOAT32, "float16": lib.CLATTN_FLOAT16, "bfloat16
          "float8_e5m2": lib.CLATTN_E5M2}
 
 
+class Code(NamedTuple):
+    """How keys and values are stored that are no numbers of a machine: bytes of an element or block, its columns."""
+
+    name: str  # of the type of a view
+    bytes: int
+    columns: int
+
+
+CODES = {"int8": Code("int8", 1, 1), "e4m3": Code("float8_e4m3fn", 1, 1), "e5m2": Code("float8_e5m2", 1, 1),
+         "q8_0": Code("q8_0", 34, 32), "q4_0": Code("q4_0", 18, 32), "q4_1": Code("q4_1", 20, 32),
+         "q5_0": Code("q5_0", 22, 32), "q5_1": Code("q5_1", 24, 32)}
+STORED = {**TYPES, "q8_0": lib.CLATTN_Q8_0, "q4_0": lib.CLATTN_Q4_0, "q4_1": lib.CLATTN_Q4_1, "q5_0": lib.CLATTN_Q5_0,
+          "q5_1": lib.CLATTN_Q5_1}  # types of keys and values
+
+
 class View(NamedTuple):
     """An array. `type`: its type's name, as NumPy and PyTorch call it. `strides` count elements."""
 

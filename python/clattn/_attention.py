@@ -5,139 +5,12 @@ from typing import Any, Iterable, List, Optional, Sequence, Tuple
 from . import _library as lib
 from ._arrays import TYPES, View, maker_of, view
 from ._context import Context, default_context
-from ._derivatives import is_written, refuse_gradients, refuse_tangents
+from ._derivatives import is_written, refuse_gradients
 from ._errors import InvalidArgument, InvalidShape, check
+from ._fields import _OUT_TYPES, _ROWS, features_of, four_axes, optional_fields, output_field
 from ._prepared import Again, Field, Prepared, identity_of, is_kept, numpy_address, of_numpy, prepared_for
-from ._problem import Options, key_maximum, number, options_of, problem_of, whole, wholes
-
-_OUT_TYPES = ("float32", "float16", "bfloat16", "float64")
-_REAL_TYPES = (*_OUT_TYPES, "int8", "int16", "int32", "int64", "uint8")
-
-
-def four_axes(found: View, name: str) -> View:
-    """A view of two to four axes as one of [batch, heads, rows, columns]."""
-    count = len(found.shape)
-    if count == 4:
-        return found
-    if count not in (2, 3):
-        raise InvalidShape(f"{name}: has shape {found.shape}; must be [batch, heads, rows, columns], without batch, or "
-                           "without both")
-    lead = 4 - count
-    return found._replace(shape=(1,) * lead + found.shape, strides=(0,) * lead + found.strides)
-
-
-def check_shapes(query: View, key: View, value: View) -> None:
-    """What the library could not see, since it has one number for each."""
-    if key.shape[0] != query.shape[0] or value.shape[0] != query.shape[0]:
-        raise InvalidShape(f"batch: query has {query.shape[0]}, key {key.shape[0]}, value {value.shape[0]}; must be equal")
-    if key.shape[3] != query.shape[3]:
-        raise InvalidShape(f"head_dim: query has {query.shape[3]} columns, key {key.shape[3]}; must be equal")
-    if value.shape[1:3] != key.shape[1:3]:
-        raise InvalidShape(f"key and value: heads and rows are {key.shape[1:3]} and {value.shape[1:3]}; must be equal")
-    for name, found in (("query", query), ("key", key), ("value", value)):
-        if found.type not in TYPES:
-            raise InvalidArgument(f"{name}: type {found.type}; must be one of {', '.join(TYPES)}")
-
-
-def broadcast(array: Any, shape: Sequence[int], name: str, opencl: int = 0) -> View:
-    """A view of the shape, with strides of 0 where the array has one element or lacks the axis."""
-    found = view(array, name, opencl)
-    lead = len(shape) - len(found.shape)
-    given = (1,) * lead + found.shape
-    if lead < 0 or any(own not in (1, wanted) for own, wanted in zip(given, shape)):
-        raise InvalidShape(f"{name}: has shape {found.shape}, which does not broadcast to {tuple(shape)}")
-    strides = (0,) * lead + found.strides
-    strides = tuple(0 if own == 1 else stride for own, stride in zip(given, strides))
-    return found._replace(shape=tuple(shape), strides=strides)
-
-
-def float32(array: Any, name: str, opencl: int) -> Any:
-    """The same numbers in float32: slopes and sinks, a number a head."""
-    if isinstance(array, View):
-        return array
-    if not hasattr(array, "dtype"):
-        import numpy
-        array = numpy.asarray(array)
-    found = view(array, name, opencl)
-    if found.type not in _REAL_TYPES:
-        raise InvalidArgument(f"{name}: type {found.type}; must be real numbers")
-    if type(array).__module__ == "pyopencl.array":
-        return array.astype("float32")
-    if hasattr(array, "data_ptr"):
-        return array.detach().float()
-    import numpy
-    return numpy.asarray(array, dtype=numpy.float32)
-
-
-def int32(values: Iterable[Any], count: int, name: str) -> Any:
-    """A ctypes array of `count` numbers."""
-    numbers = wholes(values, name, 32)
-    if len(numbers) != count:
-        raise InvalidShape(f"{name}: has {len(numbers)} numbers; must have {count}, one for each batch entry")
-    return (ctypes.c_int32 * count)(*numbers)
-
-
-_FEATURES = {"mask": lib.CLATTN_WITH_MASK, "slopes": lib.CLATTN_WITH_SLOPES, "sinks": lib.CLATTN_WITH_SINKS,
-             "key_lengths": lib.CLATTN_WITH_KEY_LENGTHS, "lse": lib.CLATTN_WITH_LSE}
-_ROWS, _HEADS, _HEAD, _DENSE = (0, 1, 2, 3), (0, 1), (1,), ()
-
-
-def optional_fields(shape: Sequence[int], batch: int, heads: int, mask: Any, bias: Any, slopes: Any, sinks: Any,
-                    key_lengths: Any, offsets: Any, opencl: int = 0) -> List[Field]:
-    """(name, view, axes) of the tensors that a call may have, as far as it has them. `opencl`: see view()."""
-    fields: List[Field] = []
-    if mask is not None:
-        found = broadcast(mask, shape, "mask", opencl)
-        if found.type not in ("bool", "uint8"):
-            raise InvalidArgument(f"mask: type {found.type}; must be bool or uint8, True where a key may be seen; numbers "
-                                  "that are added to the scores are a bias")
-        fields.append(("mask", found, _ROWS))
-    if bias is not None:
-        found = broadcast(bias, shape, "bias", opencl)
-        if found.type not in _OUT_TYPES:
-            raise InvalidArgument(f"bias: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
-        fields.append(("bias", found, _ROWS))
-    if slopes is not None:
-        fields.append(("slopes", broadcast(float32(slopes, "slopes", opencl), (batch, heads), "slopes", opencl), _HEADS))
-    if sinks is not None:
-        fields.append(("sinks", broadcast(float32(sinks, "sinks", opencl), (heads,), "sinks", opencl), _HEAD))
-    for name, said, given in (("key_lengths", "key_lengths", key_lengths), ("query_offsets", "offsets", offsets)):
-        if given is not None:
-            numbers = int32(given, batch, said)
-            owner = memoryview(numbers).cast("B")
-            fields.append((name, _dense_view(ctypes.addressof(numbers), "int32", (batch,), (numbers, owner)), _DENSE))
-    return fields
-
-
-def _dense_view(address: int, kind: str, shape: Tuple[int, ...], owner: Any) -> View:
-    return View(address, kind, shape, (1,) * len(shape), owner)
-
-
-def output_field(array: Any, name: str, shape: Sequence[int], kinds: Sequence[str], opencl: int = 0) -> Field:
-    """(name, view, axes) of an output, whose shape and type must be these. `opencl`: see view()."""
-    found = view(array, name, opencl, is_written=True)
-    if found.is_read_only:
-        raise InvalidArgument(f"{name}: is read-only; give an array that may be written")
-    if getattr(array, "requires_grad", False):
-        raise InvalidArgument(f"{name}: requires a gradient, which writing to it would make wrong; give {name}.detach()")
-    refuse_tangents(**{name: array})
-    if getattr(array, "is_neg", bool)():
-        raise InvalidArgument(f"{name}: has the negative bit, so that it is another tensor's numbers with the other sign; "
-                              f"give {name}.resolve_neg(), or that tensor")
-    found = four_axes(found, name) if len(shape) == 4 else found
-    if name == "lse" and len(found.shape) < 3:
-        lead = 3 - len(found.shape)
-        found = found._replace(shape=(1,) * lead + found.shape, strides=(0,) * lead + found.strides)
-    if found.shape != tuple(shape) or found.type not in kinds:
-        raise InvalidShape(f"{name}: is {found.type} of shape {found.shape}; must be {' or '.join(kinds)} of shape "
-                           f"{tuple(shape)}")
-    return name, found, _ROWS[:len(shape)]
-
-
-def features_of(every: Sequence[Field]) -> int:
-    """The bits that the tensors of a call are in a problem."""
-    return sum(_FEATURES.get(name, 0) for name, _, _ in every)
-
+from ._problem import Options, key_maximum, number, options_of, problem_of, refuse_words, whole, wholes
+from ._sequences import NAMES, sequences_of
 
 def run(context: Context, query: View, key: View, value: View, fields: Sequence[Field], call: Any, options: Options,
         outputs: Sequence[Field]) -> Prepared:
@@ -161,10 +34,11 @@ def run(context: Context, query: View, key: View, value: View, fields: Sequence[
 _CALL = lib.new("clattn_call")
 
 
-def call_of(query: View, key: View, scale: Optional[float], seed: int = 0) -> Any:
-    """The clattn_call of these views."""
+def call_of(query: View, key: View, scale: Optional[float], seed: int = 0, has_key_len: bool = True) -> Any:
+    """The clattn_call of these views; `has_key_len`: whether the key's rows are a sequence's keys."""
     call = type(_CALL).from_buffer_copy(_CALL)
-    call.key_len = key.shape[2]
+    if has_key_len:
+        call.key_len = key.shape[2]
     call.dropout_seed = whole(seed, "seed", 64, least=0)
     if scale is not None:
         call.has_scale, call.scale = 1, number(scale, "scale")
@@ -177,7 +51,9 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
               slopes: Any = None, sinks: Any = None, key_lengths: Optional[Iterable[int]] = None, dropout: float = 0.0,
               seed: int = 0, out: Any = None, return_lse: bool = False, return_weights: Optional[str] = None,
               strategy: Optional[str] = None, allow_rounded_weights: bool = False, allow_tf32: bool = False,
-              context: Optional[Context] = None) -> Any:
+              cu_query: Any = None, cu_key: Any = None, page_table: Any = None, page_starts: Any = None, row_low: Any = None,
+              row_high: Any = None, key_type: Optional[str] = None, value_type: Optional[str] = None, key_scales: Any = None,
+              value_scales: Any = None, context: Optional[Context] = None, **others: Any) -> Any:
     """softmax(scale * query key^T + bias, masked) value, on the device of `context`.
 
     Arrays are NumPy's, torch tensors on the CPU, or any that has __dlpack__ or __array_interface__. On a device that
@@ -206,6 +82,17 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     allow_rounded_weights   of float16 and bfloat16: a matrix unit may round softmax weights to 16 bits, as PyTorch and
                         FlashAttention do: faster, and less accurate. Else they are as good as float32
     allow_tf32          of float32: a matrix unit may round queries, keys, values and weights to the 11 bits of tf32
+    cu_query, cu_key    packed sequences, one behind the other in query [1, heads, rows, columns] and key: numbers, where
+                        each begins, and the last one ends; cu_key as cu_query where None. A mask or bias then is of
+                        [sequences, heads, rows of the longest, keys of the longest]
+    page_table          [batch, pages] of int32: keys lie in pages, of which each sequence has these; key is [pages,
+                        kv_heads, rows of a page, columns]. Needs key_lengths. -1: a hole
+    page_starts         numbers: the table is one line, in which the pages of each sequence begin, and the last one's end
+    row_low, row_high   broadcast to [batch, heads, rows], int32: a row sees the keys from the one up to the other
+    key_type, value_type   what the bytes of key and value are: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "int8", "e4m3",
+                        "e5m2"; the last axis of blocks counts bytes. quantise() makes them
+    key_scales, value_scales   float32, of int8, e4m3, e5m2: [batch or pages, kv_heads, rows, columns], of which the last
+                        two may have fewer: so many share one
     context             a clattn.Context, which has a device; the process's own where None
 
     A row that sees no key is 0, its lse -inf. Returns out, or (out, lse), (out, weights), (out, lse, weights). Raises
@@ -213,8 +100,13 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     """
     said = (causal, alignment, window, always_visible_keys, scale, softcap, dropout, seed, return_lse, return_weights,
             strategy, allow_rounded_weights, allow_tf32)
+    more = dict(zip(NAMES, (cu_query, cu_key, page_table, page_starts, row_low, row_high, key_type, value_type, key_scales,
+                            value_scales)))
+    has_more = any(x is not None for x in more.values())
+    if others:
+        refuse_words("attention", others)
     identity = None
-    if slopes is sinks is key_lengths is offsets is None:  # those go to the library in a form that a call makes
+    if not has_more and slopes is sinks is key_lengths is offsets is None:  # those go to the library in a form that a call makes
         arrays = query, key, value, mask, bias, out
         identity = identity_of(said, arrays)
         again = of_numpy.find(identity)
@@ -224,8 +116,9 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     options = options_of(causal, alignment, offsets is not None, window, always_visible_keys, softcap, dropout,
                          return_weights, strategy, allow_rounded_weights, allow_tf32)
     if type(query).__module__ == "pyopencl.array":
-        if any(x is not None for x in (key_lengths, offsets, return_weights, context)):
-            raise InvalidArgument("key_lengths, offsets, return_weights, context: not with arrays of pyopencl")
+        if has_more or any(x is not None for x in (key_lengths, offsets, return_weights, context)):
+            raise InvalidArgument("key_lengths, offsets, return_weights, context, and what is packed, in pages or codes: not "
+                                  "with arrays of pyopencl")
         from . import _opencl
         return _opencl.attention(query, key, value, (mask, bias, slopes, sinks), options, scale, seed, out, return_lse)
     refuse_gradients(query=query, key=key, value=value, bias=bias, slopes=slopes, sinks=sinks, scale=scale,
@@ -233,24 +126,24 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     q = view(query, "query")
     axes = len(q.shape)
     q, k, v = four_axes(q, "query"), four_axes(view(key, "key"), "key"), four_axes(view(value, "value"), "value")
-    check_shapes(q, k, v)
-    batch, heads, rows, _ = q.shape
-    fields: Sequence[Field] = ()
+    of = sequences_of(q, k, v, key_lengths, more)
+    q, k, v, heads = of.query, of.key, of.value, q.shape[1]
+    fields: Sequence[Field] = of.fields
     if not (mask is bias is slopes is sinks is key_lengths is offsets is None):
-        fields = optional_fields((batch, heads, rows, k.shape[2]), batch, heads, mask, bias, slopes, sinks, key_lengths,
-                                 offsets)
-    shape, kind = (batch, heads, rows, v.shape[3]), "float64" if q.type == "float64" else "float32"
+        fields = of.fields + optional_fields((of.batch, heads, of.rows, of.keys), of.batch, heads, mask, bias, slopes, sinks,
+                                             key_lengths, offsets)
+    shape, kind = q.shape[:3] + v.shape[3:], "float64" if q.type == "float64" else "float32"
     wanted: List[Tuple[str, Tuple[int, ...], Tuple[str, ...]]] = [
         ("out", shape, _OUT_TYPES if out is not None else (q.type,))]
     if return_lse:
         wanted.append(("lse", shape[:3], ("float32",)))
     if return_weights:
-        wanted.append(("weights", shape[:3] + (k.shape[2],), (kind,)))
+        wanted.append(("weights", (of.batch, heads, of.rows, of.keys), (kind,)))
     new = [maker_of(query, extents[4 - axes:], kinds[0]) for _, extents, kinds in wanted[out is not None:]]
     results = _results(out, [make() for make in new])
     outputs = [output_field(array, *each) for array, each in zip(results, wanted)]
-    call = call_of(q, k, scale, seed)
-    prepared = run(context or default_context(), q, k, v, fields, call, options, outputs)
+    call = call_of(q, k, scale, seed, of.has_key_len)
+    prepared = run(context or default_context(), q, k, v, fields, call, options + of.options, outputs)
     if identity is not None and is_kept(said, prepared):
         of_numpy.keep(identity, Again(prepared, call, numpy_address, new))
     if out is not None:

@@ -31,6 +31,14 @@ def refuse_tangents(**arrays: Any) -> None:
                               "backward() and clattn.torch.attention")
 
 
+def has_tangent(*arrays: Any) -> bool:
+    """Whether one is asked for its derivatives in forward mode."""
+    torch, forward_ad = sys.modules.get("torch"), sys.modules.get("torch.autograd.forward_ad")
+    if torch is None or forward_ad is None or forward_ad._current_level < 0:
+        return False
+    return any(isinstance(x, torch.Tensor) and forward_ad.unpack_dual(x).tangent is not None for x in arrays)
+
+
 def is_written(array: Any) -> None:
     """Tells PyTorch's autograd that a call has written to a tensor, which a backward pass may have kept."""
     torch = sys.modules.get("torch")

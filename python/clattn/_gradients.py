@@ -1,18 +1,19 @@
 """Gradients: one call of clattn_backward_host."""
 import ctypes
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 from . import _library as lib
 from ._arrays import View
-from ._attention import _FEATURES, _HEAD, _HEADS, _ROWS
 from ._context import Context
 from ._errors import InvalidShape, check
+from ._fields import _FEATURES, _HEAD, _HEADS, _ROWS
 from ._prepared import Field, place
 from ._problem import Options, problem_of
 
 _WANTED = {"dquery": lib.CLATTN_GRADIENT_QUERY, "dkey": lib.CLATTN_GRADIENT_KEY, "dvalue": lib.CLATTN_GRADIENT_VALUE,
-           "dbias": lib.CLATTN_GRADIENT_BIAS, "dslopes": lib.CLATTN_GRADIENT_SLOPES, "dsinks": lib.CLATTN_GRADIENT_SINKS}
-_AXES = {"dslopes": _HEADS, "dsinks": _HEAD}
+           "dbias": lib.CLATTN_GRADIENT_BIAS, "dslopes": lib.CLATTN_GRADIENT_SLOPES, "dsinks": lib.CLATTN_GRADIENT_SINKS,
+           "dscale": lib.CLATTN_GRADIENT_SCALE}
+_AXES = {"dslopes": _HEADS, "dsinks": _HEAD, "dscale": ()}
 
 
 def _check_results(query: View, value: View, out: View, lse: View, grad_out: View) -> None:
@@ -25,10 +26,13 @@ def _check_results(query: View, value: View, out: View, lse: View, grad_out: Vie
 
 
 def run_backward(context: Context, query: View, key: View, value: View, fields: Sequence[Field], call: Any,
-                 options: Options, out: View, lse: View, grad_out: View, gradients: Dict[str, View]) -> None:
+                 options: Options, out: View, lse: View, grad_out: View, gradients: Dict[str, View],
+                 grad_lse: Optional[View] = None) -> None:
     """`gradients`: views by name, of those that are wanted. `fields`, `call`, `options` are the forward call's; out and
-    lse, views, what it wrote; grad_out the view of a loss's derivative at out."""
+    lse, views, what it wrote; grad_out and grad_lse views of a loss's derivatives there, at lse 0 where None."""
     _check_results(query, value, out, lse, grad_out)
+    if grad_lse is not None and (grad_lse.shape != lse.shape or grad_lse.type != "float32"):
+        raise InvalidShape(f"dlse: is {grad_lse.type} of shape {grad_lse.shape}; must be float32 of shape {lse.shape}")
     kinds = {name: found.type for name, found, _ in fields}
     features = sum(_FEATURES.get(name, 0) for name in kinds) | lib.CLATTN_WITH_LSE
     forward = problem_of(query, key, value, features, kinds.get("bias"), options)
@@ -36,13 +40,16 @@ def run_backward(context: Context, query: View, key: View, value: View, fields: 
                                                   if name in gradients))
     forward.strided_columns = any(found.strides[3] != 1 and found.shape[3] > 1 for found in every)
     problem = lib.new("clattn_backward_problem", forward=ctypes.addressof(forward),
-                      gradients=sum(_WANTED[name] for name in gradients))
+                      gradients=sum(_WANTED[name] for name in gradients),
+                      features=0 if grad_lse is None else lib.CLATTN_WITH_DLSE)
     tensors = lib.new("clattn_host_tensors")
     places = lib.new("clattn_host_gradients")
     for name, found, axes in [("query", query, _ROWS), ("key", key, _ROWS), ("value", value, _ROWS), *fields,
                               ("out", out, _ROWS), ("lse", lse, _ROWS[:3])]:
         place(tensors, name, found, axes)
     place(places, "dout", grad_out)
+    if grad_lse is not None:
+        place(places, "dlse", grad_lse, _ROWS[:3])
     for name, found in gradients.items():
         place(places, name, found, _AXES.get(name, _ROWS))
     check(lib.clattn_backward_host(context.handle, ctypes.byref(problem), ctypes.byref(call), ctypes.byref(tensors),

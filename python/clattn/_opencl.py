@@ -9,8 +9,9 @@ import pyopencl.array
 
 from . import _library as lib
 from ._arrays import TYPES, View, view
-from ._attention import _ROWS, call_of, check_shapes, features_of, four_axes, optional_fields, output_field
+from ._attention import call_of
 from ._errors import InvalidArgument, check
+from ._fields import _ROWS, check_shapes, features_of, four_axes, optional_fields, output_field
 from ._prepared import Field, place_elements
 from ._problem import Options, problem_of
 

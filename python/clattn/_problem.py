@@ -6,7 +6,7 @@ import operator
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from . import _library as lib
-from ._arrays import TYPES, View
+from ._arrays import STORED, TYPES, View
 from ._errors import InvalidArgument
 
 Options = Tuple[Tuple[str, Any], ...]
@@ -32,6 +32,24 @@ def alignment_of(causal: Optional[str], alignment: Optional[str], has_offsets: b
             raise InvalidArgument("offsets: say where rows stand; alignment, or causal=\"top-left\", would say it again")
         return int(lib.CLATTN_ALIGN_OFFSETS)
     return int(_ALIGNMENTS.get(causal or alignment or "", lib.CLATTN_ALIGN_UNSET))
+
+
+_OTHERS_WORDS = {
+    "is_causal": 'causal="top-left", where row 0 sees key 0, as PyTorch means it, or "bottom-right"',
+    "attn_mask": "mask, where it is of bool (True where a row sees a key), or bias, which is added to the scores",
+    "attention_mask": "mask, of bool, or key_lengths, where sequences are padded at their end",
+    "key_padding_mask": "key_lengths, or mask[:, None, None, :] of bool, True where a key may be seen",
+    "dropout_p": "dropout, and a seed", "enable_gqa": "nothing: key and value may have fewer heads",
+    "softmax_scale": "scale", "window_size": "window, and causal or alignment", "alibi_slopes": "slopes",
+    "cu_seqlens_q": "cu_query", "cu_seqlens_k": "cu_key", "block_table": "page_table", "cache_seqlens": "key_lengths"}
+
+
+def refuse_words(function: str, others: Dict[str, Any]) -> None:
+    """Raises for options that a function has not: what others call so is called otherwise here."""
+    name = sorted(others)[0]
+    if name in _OTHERS_WORDS:
+        raise InvalidArgument(f"{name}: is not an option here; give {_OTHERS_WORDS[name]}")
+    raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def _is_truth(value: Any) -> bool:
@@ -88,16 +106,16 @@ def window_of(window: Any) -> Tuple[int, int]:
 
 
 def problem_of(query: View, key: View, value: View, features: int, kind_of_bias: Optional[str], options: Options) -> Any:
-    """The clattn_problem of three views of four axes; `options` are those of options_of."""
+    """The clattn_problem of three views of four axes; `options` are those of options_of, and may have lengths that the
+    views do not tell."""
     batch, heads, rows, columns = query.shape
-    problem = lib.new("clattn_problem", type=TYPES[query.type], batch=batch, query_heads=heads, kv_heads=key.shape[1],
-                      query_len=rows, key_len=key_maximum(rows, key.shape[2]), head_dim=columns,
-                      head_dim_v=value.shape[3], features=features, bias_type=TYPES.get(kind_of_bias or "", 0),
-                      **dict(options))
+    fields = {"batch": batch, "query_len": rows, "key_len": key_maximum(rows, key.shape[2]), **dict(options)}
+    problem = lib.new("clattn_problem", type=TYPES[query.type], query_heads=heads, kv_heads=key.shape[1], head_dim=columns,
+                      head_dim_v=value.shape[3], features=features, bias_type=TYPES.get(kind_of_bias or "", 0), **fields)
     if key.type != query.type:
-        problem.key_type = TYPES[key.type]
+        problem.key_type = STORED[key.type]
     if value.type != query.type:
-        problem.value_type = TYPES[value.type]
+        problem.value_type = STORED[value.type]
     problem.strided_columns = any(v.strides[3] != 1 and v.shape[3] > 1 for v in (query, key, value))
     return problem
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from ._arrays import View, torch_address, torch_view
-from ._attention import _OUT_TYPES, _ROWS, check_shapes
 from ._context import default_context
 from ._errors import InvalidArgument, InvalidShape
+from ._fields import _OUT_TYPES, _ROWS, check_shapes
 from ._prepared import Again, Field, MadeBefore, Prepared
 
 _counting = threading.Lock()

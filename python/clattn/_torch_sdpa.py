@@ -7,9 +7,10 @@ import torch.nn.attention
 from torch import Tensor
 
 from ._arrays import View, torch_view
-from ._attention import _ROWS, broadcast, call_of, run
+from ._attention import call_of, run
 from ._context import default_context
 from ._errors import Error, InvalidArgument, InvalidShape, Unsupported
+from ._fields import _ROWS, broadcast
 from ._gradients import run_backward
 from ._prepared import Field, Prepared
 from ._problem import Options, options_of

@@ -13,11 +13,12 @@ import numpy as np
 
 from . import _xla
 from ._arrays import View
-from ._attention import _ROWS, broadcast, call_of, check_shapes, optional_fields, run
+from ._attention import call_of, run
 from ._context import default_context
 from ._errors import InvalidArgument, InvalidShape
+from ._fields import _ROWS, broadcast, check_shapes, optional_fields
 from ._gradients import run_backward
-from ._problem import number, options_of, window_of
+from ._problem import number, options_of, refuse_words, window_of
 
 __all__ = ["attention"]
 
@@ -123,16 +124,22 @@ def _lengths(array: Any) -> Any:
 def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any = None, causal: Optional[str] = None,
               alignment: Optional[str] = None, window: Any = None, scale: Optional[float] = None,
               softcap: Optional[float] = None, slopes: Any = None, sinks: Any = None, key_lengths: Any = None,
-              return_lse: bool = False, allow_rounded_weights: bool = False, allow_tf32: bool = False) -> Any:
+              return_lse: bool = False, allow_rounded_weights: bool = False, allow_tf32: bool = False,
+              **others: Any) -> Any:
     """clattn.attention as an operator of XLA on the CPU: in jit, in vmap (one after the other), with gradients.
 
-    Shapes and meanings are those of clattn.attention, with all four axes: [batch, heads, rows, columns], where JAX's own
-    has rows before heads. Arrays may be traced; causal, alignment, window, scale and softcap are of Python. Gradients:
+    Shapes and meanings are those of clattn.attention: [batch, heads, rows, columns], without batch or without both, where
+    JAX's own has rows before heads. Arrays may be traced; causal, alignment, window, scale and softcap are of Python. Gradients:
     query, key, value, bias, slopes, sinks. lse has none.
     """
+    if others:
+        refuse_words("attention", others)
+    axes = query.ndim
     for name, array in (("query", query), ("key", key), ("value", value)):
-        if array.ndim != 4:
-            raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch, heads, rows, columns]")
+        if array.ndim != axes or not 2 <= axes <= 4:
+            raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch, heads, rows, columns], all three without "
+                               "batch, or without both")
+    query, key, value = (x.reshape((1,) * (4 - axes) + x.shape) for x in (query, key, value))
     as_float32 = [None if x is None else jnp.asarray(_of_kind(x, name, jnp.floating, jnp.integer), jnp.float32)
                   for x, name in ((slopes, "slopes"), (sinks, "sinks"))]
     lengths = None if key_lengths is None else _lengths(key_lengths)
@@ -142,4 +149,5 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     said = (("options", (causal, alignment, window_of(window), softcap, bool(allow_rounded_weights), bool(allow_tf32))),
             ("scale", scale))
     out, lse = _attention(query, key, value, (mask, bias, *as_float32, lengths), said)
+    out, lse = out.reshape(out.shape[4 - axes:]), lse.reshape(lse.shape[4 - axes:])
     return (out, jax.lax.stop_gradient(lse)) if return_lse else out

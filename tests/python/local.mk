@@ -7,7 +7,9 @@ EXTRA_DIST += \
 	tests/python/fetch_minilm.sh \
 	tests/python/run \
 	tests/python/test_again.py \
+	tests/python/test_calls.py \
 	tests/python/test_clattn.py \
+	tests/python/test_derivatives.py \
 	tests/python/test_dispatch.py \
 	tests/python/test_jax.py \
 	tests/python/test_models.py \

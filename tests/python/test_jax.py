@@ -92,6 +92,19 @@ class Operator(unittest.TestCase):
         three = [jnp.stack([x, x + 1]) for x in self.three]
         self.close(jax.vmap(ours.attention)(*three), jax.vmap(formula)(*three))
 
+    def test_vmap_of_an_unbatched_function(self):
+        right = ours.attention(*self.three, causal="top-left")
+        unbatched = lambda *three: ours.attention(*three, causal="top-left")
+        self.assertEqual(unbatched(*[x[0] for x in self.three]).shape, right.shape[1:])
+        self.close(jax.vmap(unbatched)(*self.three), right)
+        self.close(jax.jit(jax.vmap(unbatched))(*self.three), right)
+        heads = [x[0, :1] for x in self.three]
+        self.close(jax.vmap(unbatched)(*heads), unbatched(*heads))  # of one head each
+        grads = jax.grad(lambda x: jax.vmap(unbatched)(x, *self.three[1:]).sum())(self.three[0])
+        self.close(grads, jax.grad(lambda x: ours.attention(x, *self.three[1:], causal="top-left").sum())(self.three[0]))
+        with self.assertRaisesRegex(clattn.InvalidArgument, "is_causal: .*top-left"):
+            ours.attention(*self.three, is_causal=True)
+
     def test_nothing_is_copied(self):
         before = clattn._context.default_context().bytes_copied
         big = [normal(1, 8, 64, 64, seed=i) for i in range(3)]
@@ -105,7 +118,7 @@ class Operator(unittest.TestCase):
             ours.attention(query, normal(2, 3, 13, 16), normal(2, 3, 13, 12)).block_until_ready()
         with self.assertRaisesRegex(Exception, "head_dim: query has 16"):
             ours.attention(query, key[..., :8], value).block_until_ready()
-        with self.assertRaisesRegex(clattn.InvalidShape, "query: has shape"):
+        with self.assertRaisesRegex(clattn.InvalidShape, "key: has shape"):
             ours.attention(query[0], key, value)
         for lengths in ([5], 5, [[5, 6]]):
             with self.assertRaisesRegex(clattn.InvalidShape, "key_lengths: has shape"):

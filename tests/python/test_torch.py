@@ -260,7 +260,7 @@ class Operator(unittest.TestCase):
     def test_shapes_that_do_not_fit_are_refused(self):
         query, key, value = inputs()
         backward = torch.ops.clattn.attention_backward
-        rest = (None, None, None, None, None, "", "", -1, -1, None, 0.0, False, False)
+        rest = (*[None] * 7, "", "", -1, -1, 0.0, 0.0, False, False)
         out, lse = torch.ops.clattn.attention(query, key, value, *rest)
         for three, text in (((query, key[:1], value[:1]), "batch: query has 2"),
                             ((query, key, value[:, :, :5]), "key and value: heads and rows"),
@@ -271,13 +271,14 @@ class Operator(unittest.TestCase):
             with self.assertRaisesRegex(clattn.Error, text):
                 clattn.torch.attention(*three)
             with self.assertRaisesRegex(clattn.Error, text):
-                backward(out, *three, out, lse, *rest, False, False, False)
+                backward(out, None, *three, out, lse, *rest, *[False] * 4)
         for change, text in (({"grad_out": out[:1]}, "dout: "), ({"out": out[:, :, :2]}, "out: "),
                              ({"lse": lse[:, :2]}, "lse: "), ({"lse": lse.double()}, "lse: "),
                              ({"key": key.to(torch.int8)}, "key: type int8")):
-            given = {"grad_out": out, "query": query, "key": key, "value": value, "out": out, "lse": lse, **change}
+            given = {"grad_out": out, "grad_lse": None, "query": query, "key": key, "value": value, "out": out, "lse": lse,
+                     **change}
             with self.assertRaisesRegex(clattn.Error, text):
-                backward(*given.values(), *rest, False, False, False)
+                backward(*given.values(), *rest, *[False] * 4)
 
     def test_what_a_matrix_unit_may_round(self):
         half, asks = inputs(dtype=torch.bfloat16), inputs()
@@ -365,7 +366,7 @@ class Operator(unittest.TestCase):
 
     def test_as_pytorch_wants_operators(self):
         for three in (inputs(), [x.transpose(1, 2).contiguous().transpose(1, 2) for x in inputs()]):
-            arguments = (*three, None, None, None, None, None, "top-left", "", -1, -1, None, 0.0, False, False)
+            arguments = (*three, *[None] * 7, "top-left", "", -1, -1, 0.0, 0.0, False, False)
             torch.library.opcheck(torch.ops.clattn.attention.default, arguments,
                                   test_utils=("test_schema", "test_faketensor", "test_autograd_registration"))
 

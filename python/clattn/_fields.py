@@ -1,0 +1,147 @@
+"""The tensors of a call as fields of the library's structs: views of arrays, the shapes that they must have."""
+import ctypes
+from typing import Any, Iterable, List, Sequence, Tuple
+
+from . import _library as lib
+from ._arrays import STORED, TYPES, View, view
+from ._derivatives import refuse_tangents
+from ._errors import InvalidArgument, InvalidShape
+from ._prepared import Field
+from ._problem import wholes
+
+_OUT_TYPES = ("float32", "float16", "bfloat16", "float64")
+_REAL_TYPES = (*_OUT_TYPES, "int8", "int16", "int32", "int64", "uint8")
+
+
+def four_axes(found: View, name: str) -> View:
+    """A view of two to four axes as one of [batch, heads, rows, columns]."""
+    count = len(found.shape)
+    if count == 4:
+        return found
+    if count not in (2, 3):
+        raise InvalidShape(f"{name}: has shape {found.shape}; must be [batch, heads, rows, columns], without batch, or "
+                           "without both")
+    lead = 4 - count
+    return found._replace(shape=(1,) * lead + found.shape, strides=(0,) * lead + found.strides)
+
+
+def check_shapes(query: View, key: View, value: View) -> None:
+    """What the library could not see, since it has one number for each."""
+    if key.shape[0] != query.shape[0] or value.shape[0] != query.shape[0]:
+        raise InvalidShape(f"batch: query has {query.shape[0]}, key {key.shape[0]}, value {value.shape[0]}; must be equal")
+    if key.shape[3] != query.shape[3]:
+        raise InvalidShape(f"head_dim: query has {query.shape[3]} columns, key {key.shape[3]}; must be equal")
+    if value.shape[1:3] != key.shape[1:3]:
+        raise InvalidShape(f"key and value: heads and rows are {key.shape[1:3]} and {value.shape[1:3]}; must be equal")
+    check_types(query, key, value)
+
+
+def check_types(query: View, key: View, value: View) -> None:
+    """Those that a problem may have."""
+    for name, found in (("query", query), ("key", key), ("value", value)):
+        if found.type not in TYPES and (name == "query" or found.type not in STORED):
+            raise InvalidArgument(f"{name}: type {found.type}; must be one of {', '.join(TYPES)}")
+
+
+def broadcast(array: Any, shape: Sequence[int], name: str, opencl: int = 0) -> View:
+    """A view of the shape, with strides of 0 where the array has one element or lacks the axis."""
+    found = view(array, name, opencl)
+    lead = len(shape) - len(found.shape)
+    given = (1,) * lead + found.shape
+    if lead < 0 or any(own not in (1, wanted) for own, wanted in zip(given, shape)):
+        raise InvalidShape(f"{name}: has shape {found.shape}, which does not broadcast to {tuple(shape)}")
+    strides = (0,) * lead + found.strides
+    strides = tuple(0 if own == 1 else stride for own, stride in zip(given, strides))
+    return found._replace(shape=tuple(shape), strides=strides)
+
+
+def float32(array: Any, name: str, opencl: int) -> Any:
+    """The same numbers in float32: slopes and sinks, a number a head."""
+    if isinstance(array, View):
+        return array
+    if not hasattr(array, "dtype"):
+        import numpy
+        array = numpy.asarray(array)
+    found = view(array, name, opencl)
+    if found.type not in _REAL_TYPES:
+        raise InvalidArgument(f"{name}: type {found.type}; must be real numbers")
+    if type(array).__module__ == "pyopencl.array":
+        return array.astype("float32")
+    if hasattr(array, "data_ptr"):
+        return array.detach().float()
+    import numpy
+    return numpy.asarray(array, dtype=numpy.float32)
+
+
+def int32(values: Iterable[Any], count: int, name: str) -> Any:
+    """A ctypes array of `count` numbers."""
+    numbers = wholes(values, name, 32)
+    if len(numbers) != count:
+        raise InvalidShape(f"{name}: has {len(numbers)} numbers; must have {count}, one for each batch entry")
+    return (ctypes.c_int32 * count)(*numbers)
+
+
+def dense_integers(values: Any) -> View:
+    """A view of a new array of int32, or of one of ctypes."""
+    numbers = values if isinstance(values, ctypes.Array) else (ctypes.c_int32 * len(values))(*values)
+    owner = numbers, memoryview(numbers).cast("B")
+    return View(ctypes.addressof(numbers), "int32", (len(numbers),), (1,), owner)
+
+
+_FEATURES = {"mask": lib.CLATTN_WITH_MASK, "slopes": lib.CLATTN_WITH_SLOPES, "sinks": lib.CLATTN_WITH_SINKS,
+             "key_lengths": lib.CLATTN_WITH_KEY_LENGTHS, "lse": lib.CLATTN_WITH_LSE, "cu_query": lib.CLATTN_WITH_VARLEN,
+             "page_table": lib.CLATTN_WITH_PAGES, "page_starts": lib.CLATTN_WITH_PAGE_STARTS,
+             "row_low": lib.CLATTN_WITH_ROW_RANGES, "key_scales": lib.CLATTN_WITH_KEY_SCALES,
+             "value_scales": lib.CLATTN_WITH_VALUE_SCALES}
+_ROWS, _HEADS, _HEAD, _DENSE = (0, 1, 2, 3), (0, 1), (1,), ()
+
+
+def optional_fields(shape: Sequence[int], batch: int, heads: int, mask: Any, bias: Any, slopes: Any, sinks: Any,
+                    key_lengths: Any, offsets: Any, opencl: int = 0) -> List[Field]:
+    """(name, view, axes) of the tensors that a call may have, as far as it has them. `opencl`: see view()."""
+    fields: List[Field] = []
+    if mask is not None:
+        found = broadcast(mask, shape, "mask", opencl)
+        if found.type not in ("bool", "uint8"):
+            raise InvalidArgument(f"mask: type {found.type}; must be bool or uint8, True where a key may be seen; numbers "
+                                  "that are added to the scores are a bias")
+        fields.append(("mask", found, _ROWS))
+    if bias is not None:
+        found = broadcast(bias, shape, "bias", opencl)
+        if found.type not in _OUT_TYPES:
+            raise InvalidArgument(f"bias: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
+        fields.append(("bias", found, _ROWS))
+    if slopes is not None:
+        fields.append(("slopes", broadcast(float32(slopes, "slopes", opencl), (batch, heads), "slopes", opencl), _HEADS))
+    if sinks is not None:
+        fields.append(("sinks", broadcast(float32(sinks, "sinks", opencl), (heads,), "sinks", opencl), _HEAD))
+    for name, said, given in (("key_lengths", "key_lengths", key_lengths), ("query_offsets", "offsets", offsets)):
+        if given is not None:
+            fields.append((name, dense_integers(int32(given, batch, said)), _DENSE))
+    return fields
+
+
+def output_field(array: Any, name: str, shape: Sequence[int], kinds: Sequence[str], opencl: int = 0) -> Field:
+    """(name, view, axes) of an output, whose shape and type must be these. `opencl`: see view()."""
+    found = view(array, name, opencl, is_written=True)
+    if found.is_read_only:
+        raise InvalidArgument(f"{name}: is read-only; give an array that may be written")
+    if getattr(array, "requires_grad", False):
+        raise InvalidArgument(f"{name}: requires a gradient, which writing to it would make wrong; give {name}.detach()")
+    refuse_tangents(**{name: array})
+    if getattr(array, "is_neg", bool)():
+        raise InvalidArgument(f"{name}: has the negative bit, so that it is another tensor's numbers with the other sign; "
+                              f"give {name}.resolve_neg(), or that tensor")
+    found = four_axes(found, name) if len(shape) == 4 else found
+    if name == "lse" and len(found.shape) < 3:
+        lead = 3 - len(found.shape)
+        found = found._replace(shape=(1,) * lead + found.shape, strides=(0,) * lead + found.strides)
+    if found.shape != tuple(shape) or found.type not in kinds:
+        raise InvalidShape(f"{name}: is {found.type} of shape {found.shape}; must be {' or '.join(kinds)} of shape "
+                           f"{tuple(shape)}")
+    return name, found, _ROWS[:len(shape)]
+
+
+def features_of(every: Sequence[Field]) -> int:
+    """The bits that the tensors of a call are in a problem."""
+    return sum(_FEATURES.get(name, 0) for name, _, _ in every)
