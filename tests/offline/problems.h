@@ -7,7 +7,8 @@
 
 enum {
     ROW_QUICK = 1,     /* in ./check too, not only in make check-offline */
-    ROW_MAY_SPILL = 2, /* a kernel for CPUs, which no GPU takes by itself, or one without a bar yet */
+    ROW_MAY_SPILL = 2, /* a kernel for CPUs, which no GPU takes by itself, one with totals in private memory,
+                        * or one without a bar yet */
     ROW_SMALL = 4      /* planned as for a device of small work-groups, with the table's next tile */
 };
 

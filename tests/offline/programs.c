@@ -229,7 +229,7 @@ static void plan_gradients(clattn_context *context, const char *name, clattn_typ
     clattn_plan *plan;
     forward.type = type;
     forward.query_heads = forward.kv_heads = 8;
-    forward.query_len = forward.key_len = 2048;
+    forward.query_len = forward.key_len = 512; /* one run: problems.c */
     forward.head_dim = head_dim;
     problem.forward = &forward;
     problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
