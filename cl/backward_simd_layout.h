@@ -16,8 +16,8 @@ typedef struct clattn_rectangles {
 
 /* What a launch adds up of one gradient. */
 typedef struct clattn_sums {
-    clattn_i64 sums_at, total_at; /* total: of the rows before these, in memory as the sums are; of SUM_ROWS: of all
-                                   * planes' rows */
+    clattn_i64 sums_at, total_at; /* total: of the rows before these, in memory as the sums are, and as large its rest;
+                                   * of SUM_ROWS: of all planes' rows */
     int first_group, groups, first_row, rows;
     int which;     /* SUM_* */
     int continues; /* the total has a part already; else it begins here */
@@ -39,7 +39,8 @@ typedef struct clattn_sums {
 
 /* A launch's blocks and parts. */
 typedef struct clattn_bias_sums {
-    clattn_i64 sums_at, total_at; /* of the launch's first block: its parts; of its one block: the parts before these */
+    clattn_i64 sums_at, total_at; /* of the launch's first block: its parts; of its one block: the parts before
+                                   * these, and as large their rest */
     clattn_i64 first_block;       /* [plane][block of rows or 1][block of keys or 1] */
     int parts;                    /* of each block, in all; 1: written as it is */
     int first_part, part_count;   /* of the launch */

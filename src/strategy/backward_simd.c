@@ -114,11 +114,12 @@ static int64_t part_elements(const struct backward_problem *b, const struct back
     return of_keys * (which == SUM_DKEY ? p->head_dim : p->head_dim_v);
 }
 
-/* Of the totals of dkey and dvalue, where a launch is not all of a group's rows: as one rectangle more. */
+/* Of the totals of dkey and dvalue and of their rests, where a launch is not all of a group's rows: as two rectangles
+ * more. */
 static int64_t total_elements(const struct backward_problem *b, const struct backward_simd *state, int which,
                               int64_t key_len)
 {
-    return which == SUM_DQUERY || which == SUM_ROWS ? 0 : part_elements(b, state, which, 1, key_len);
+    return which == SUM_DQUERY || which == SUM_ROWS ? 0 : 2 * part_elements(b, state, which, 1, key_len);
 }
 
 int64_t backward_simd_place(const struct backward_problem *b, const struct backward_simd *state, int64_t groups,
@@ -155,7 +156,7 @@ static int64_t elements_left(const struct clattn_plan *plan)
 }
 
 /* For parts of dbias, which axes of it are summed only a call says: for as many work-groups as keep a device busy, or
- * all that there may be, as far as the limit allows, and for one part and its total at least. */
+ * all that there may be, as far as the limit allows, and for one part, its total and the total's rest at least. */
 static int64_t bias_elements(const struct clattn_plan *plan, const struct backward_simd *state)
 {
     const struct backward_problem *b = backward_problem(plan->problem);
@@ -165,7 +166,7 @@ static int64_t bias_elements(const struct clattn_plan *plan, const struct backwa
     const int64_t of_part = (int64_t)state->block_rows * state->block_keys, left = elements_left(plan) / of_part;
     const int64_t all = product_of_extents(groups, 3), most = all >= 0 && all < 4 * BIAS_GROUPS ? all : 4 * BIAS_GROUPS;
     const int64_t parts = left < most ? left : most;
-    return backward_wants(b, CLATTN_GRADIENT_BIAS) ? (parts > 2 ? parts : 2) * of_part : 0;
+    return backward_wants(b, CLATTN_GRADIENT_BIAS) ? (parts > 3 ? parts : 3) * of_part : 0;
 }
 
 /* As many groups as fit the limit, or of one group as many rows: whole rectangles, else whole blocks of rows. */
@@ -207,7 +208,7 @@ static clattn_status measure(struct clattn_plan *plan, struct backward_simd *sta
     const struct backward_problem *b = backward_problem(plan->problem);
     const clattn_problem *p = &b->attention.p;
     clattn_status status = backward_plain_measure(plan, 1);
-    const int64_t factors[] = { p->batch * p->kv_heads, row_blocks_of(p->key_len, SPLIT_KEYS) + 2,
+    const int64_t factors[] = { p->batch * p->kv_heads, row_blocks_of(p->key_len, SPLIT_KEYS) + 3,
                                 p->query_len * state->group + p->key_len, 2 * COLUMNS_MAX * 4 };
     if (status == CLATTN_OK && product_of_extents(factors, 4) < 0) {
         status = error_set(CLATTN_INVALID_SHAPE, "key_len %lld: sums of gradients do not fit 64 bits",

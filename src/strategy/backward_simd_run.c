@@ -202,13 +202,13 @@ static clattn_status launch_bias(const struct backward_run *r, const struct back
 }
 
 /* As many blocks at once as the workspace has room for with all of their parts; else one, and as many of its parts,
- * which are added to the total of those before. */
+ * which are added to the total of those before and its rest. */
 static clattn_status run_bias_sums(const struct backward_run *r, const struct backward_simd *state)
 {
     const struct bias_parts bias = bias_parts_of(r, state);
     const int64_t room = state->bias_elements / bias.elements, fits = room / bias.parts;
     const int64_t block_step = bias.parts == 1 || fits > bias.blocks ? bias.blocks : fits > 0 ? fits : 1;
-    const int64_t part_step = bias.parts == 1 || fits > 0 ? bias.parts : room - 1;
+    const int64_t part_step = bias.parts == 1 || fits > 0 ? bias.parts : room - 2;
     clattn_bias_sums work = { .sums_at = state->sums_at,
                               .total_at = state->sums_at + part_step * bias.elements,
                               .parts = (int)bias.parts };
