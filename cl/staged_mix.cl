@@ -17,7 +17,10 @@
 #include "kv_rows.clh"
 #include "mask.clh"
 #include "staged_params.h"
+#include "sum_and_rest.clh"
 #include "tile_gemm.clh"
+
+DEFINE_ADD_EXACTLY(add_sums, REALV)
 
 #define GUARDED_PRODUCT(left, right, sum)                                                              \
     (IS_HIDDEN_WEIGHT(left) ? (sum) : PLAIN_PRODUCT(left, right, sum))
@@ -121,9 +124,9 @@ __kernel TILE_ATTRIBUTES void mix_values(ATTENTION_ARGUMENTS, const staged_chunk
     const int low = key_low(p, &s, first_row), high = key_high(p, &s, first_row + rows - 1);
     __global const REAL *weight_rows = scores + get_group_id(2) * chunk.plane_stride +
                                        (first_row - chunk.first_row) * chunk.row_stride;
-    REALV total[BLOCKS_M][REG_M][REG_V];
+    REALV total[BLOCKS_M][REG_M][REG_V], rest[BLOCKS_M][REG_M][REG_V];
     for (int block = 0; block < BLOCKS_M; ++block) {
-        FOR_TILE_REGISTERS { total[block][m][v] = (REALV)0; }
+        FOR_TILE_REGISTERS { total[block][m][v] = rest[block][m][v] = (REALV)0; }
     }
     /* Slabs begin at multiples of TILE_K, so that a row's sums do not depend on its neighbours. */
     const int first_slab = low - low % TILE_K;
@@ -161,7 +164,7 @@ __kernel TILE_ATTRIBUTES void mix_values(ATTENTION_ARGUMENTS, const staged_chunk
                 TILE_MULTIPLY(sum, depth, LEFT, value_tile, PLAIN_PRODUCT)
             }
             if (ends_sum) {
-                FOR_TILE_REGISTERS { total[block][m][v] += sum[m][v]; }
+                FOR_TILE_REGISTERS { add_sums(&total[block][m][v], &rest[block][m][v], sum[m][v]); }
             }
             TILE_BARRIER();
         }
@@ -171,7 +174,7 @@ __kernel TILE_ATTRIBUTES void mix_values(ATTENTION_ARGUMENTS, const staged_chunk
         {
             if (TILE_ROW(block, m) < rows) {
                 store_out(p, &in, out_row_at(p, &s, b, h, first_row + TILE_ROW(block, m)),
-                          first_column + TILE_COLUMN(v), total[block][m][v]);
+                          first_column + TILE_COLUMN(v), total[block][m][v] + rest[block][m][v]);
             }
         }
     }

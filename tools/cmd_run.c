@@ -190,7 +190,7 @@ static void tell_result(const struct job *job)
     if (finite < count) {
         printf(", %lld NOT FINITE", (long long)(count - finite));
     }
-    printf("%s\n", given(job, OPTION_OUTPUT) ? "" : "; not kept: --output FILE would");
+    printf("%s\n", given(job, OPTION_OUTPUT) ? "" : "; --output FILE keeps it");
 }
 
 static void tell_files(const struct job *job)

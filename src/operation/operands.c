@@ -188,8 +188,8 @@ static clattn_status check_output_strides(const struct operands *operands, int i
 
 void operands_stand_in(struct operands *operands)
 {
-    static char nowhere;
-    const cl_mem buffer = (cl_mem)(void *)&nowhere;
+    static const char nowhere = 0;
+    const cl_mem buffer = (cl_mem)(uintptr_t)&nowhere;
     for (int id = 0; operand_follows(operands, id); ++id) {
         struct tensor_place *place = &operands->tensor[id];
         int64_t shape[4], stride = 1;

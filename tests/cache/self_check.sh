@@ -104,7 +104,7 @@ CLATTN_CACHE=off compute --strategy plain
 says "without a cache" 2 "self-check: a known answer came out wrong: out["
 # The automatic choice goes to another strategy, and says so.
 fresh automatic
-export MUTANT_OLD='t->row_sum[v] *= rescale[v];' MUTANT_NEW='t->row_sum[v] *= 1.0f;' # of fused_simd
+export MUTANT_OLD='sum[v] = FMA(sum[v], rescale[v], block_sum[v]);' MUTANT_NEW='sum[v] += block_sum[v];' # of fused_simd
 explain
 says "the automatic choice" 0 "  fused_simd: declined: self-check: a known answer came out wrong" \
     "self-check: good" -- "strategy: fused_simd"
