@@ -106,7 +106,6 @@ clattn_status context_create(cl_context cl, cl_device_id id, const clattn_contex
     pthread_mutex_init(&context->program_lock, NULL);
     pthread_cond_init(&context->program_built, NULL);
     pthread_mutex_init(&context->times_lock, NULL);
-    pthread_mutex_init(&context->rehearsal_lock, NULL);
     clattn_status status = init(context, cl, id, options);
     if (status != CLATTN_OK) {
         context_destroy(context);
@@ -138,7 +137,6 @@ void context_destroy(clattn_context *context)
     pthread_cond_destroy(&context->program_built);
     pthread_mutex_destroy(&context->program_lock);
     pthread_mutex_destroy(&context->times_lock);
-    pthread_mutex_destroy(&context->rehearsal_lock);
     program_cache_close(context->cache);
     verdicts_close(context->verdicts);
     process_mark_clear(&context->maker);

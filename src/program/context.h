@@ -44,7 +44,6 @@ struct clattn_context {
     struct program_cache *cache; /* on disk; NULL: none */
     struct verdicts *verdicts;   /* NULL: programs are not checked */
 
-    pthread_mutex_t rehearsal_lock; /* a plan is there when its kernels are, also those that another thread rehearses */
 
     pthread_mutex_t times_lock;
     struct clattn_kernel_times *times; /* a list; each is its maker's (kernel_times.h) */

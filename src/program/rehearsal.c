@@ -90,17 +90,21 @@ clattn_status rehearsal_launch(struct chain *chain, struct kernel *kernel, cl_ui
     return status;
 }
 
+/* Of the process, not of a context: a plan is there when its kernels are, also those that another thread rehearses, and
+ * PoCL ends the process where two devices compile one kernel at once. */
+static pthread_mutex_t rehearsal_lock = PTHREAD_MUTEX_INITIALIZER;
+
 clattn_status rehearse(clattn_context *context, rehearsed_call *call, const void *of)
 {
     struct chain chain = { .in_order = 1, .rehearses = context };
     if (!(context->device.quirks & QUIRK_COMPILES_AT_ENQUEUE)) {
         return CLATTN_OK;
     }
-    pthread_mutex_lock(&context->rehearsal_lock);
+    pthread_mutex_lock(&rehearsal_lock);
     const clattn_status status = call(of, &chain);
     if (chain.queue) {
         clReleaseCommandQueue(chain.queue);
     }
-    pthread_mutex_unlock(&context->rehearsal_lock);
+    pthread_mutex_unlock(&rehearsal_lock);
     return status;
 }
