@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/device_list.h"
 
 const char *device_class_name(enum device_class device_class)
 {
@@ -144,6 +145,21 @@ static clattn_status digest_texts(cl_device_id id, struct device *device)
     return status;
 }
 
+/* PoCL keeps one table of kernels for all of its devices, and ends the process where two of them compile the same one
+ * at once: with "pthread" and "basic", 3 of 3 processes in which plans were made by two threads. */
+static clattn_status leave_rehearsals(struct device *device)
+{
+    if (device->quirks & QUIRK_COMPILES_AT_ENQUEUE) {
+        cl_uint count = 0;
+        const cl_int code = platform_device_count(device->platform, &count);
+        if (code != CL_SUCCESS) {
+            return error_opencl(code, "clGetDeviceIDs", "beside device \"%s\"", device->name);
+        }
+        device->quirks &= count > 1 ? ~(unsigned)QUIRK_COMPILES_AT_ENQUEUE : ~0u;
+    }
+    return CLATTN_OK;
+}
+
 static clattn_status read_names(cl_device_id id, struct device *device)
 {
     const struct {
@@ -222,7 +238,7 @@ clattn_status device_read(cl_device_id id, struct device *device)
     device->runs_clblast = device->has_compiler;
     device->little_endian = little == CL_TRUE;
     device->quirks = device_quirks(device);
-    return CLATTN_OK;
+    return leave_rehearsals(device);
 }
 
 int device_computes(const struct device *device, clattn_type type, struct text *why)

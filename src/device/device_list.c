@@ -48,6 +48,11 @@ static clattn_status add_empty(struct device_listing *listing, cl_platform_id pl
     return add_broken(listing, platform, index, NULL, 0, status);
 }
 
+cl_int platform_device_count(cl_platform_id platform, cl_uint *count)
+{
+    return clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, count);
+}
+
 static clattn_status list_platform(cl_platform_id platform, unsigned index, struct device_listing *listing)
 {
     cl_device_id ids[DEVICES_MAX];

@@ -31,6 +31,9 @@ struct device_listing {
 clattn_status device_list(struct device_listing *listing);
 void device_listing_free(struct device_listing *listing);
 
+/* How many devices a platform has. */
+cl_int platform_device_count(cl_platform_id platform, cl_uint *count);
+
 /* "0:1", of a platform "0". */
 const char *device_broken_id(const struct device_broken *broken, char id[32]);
 
