@@ -44,7 +44,6 @@ struct clattn_context {
     struct program_cache *cache; /* on disk; NULL: none */
     struct verdicts *verdicts;   /* NULL: programs are not checked */
 
-
     pthread_mutex_t times_lock;
     struct clattn_kernel_times *times; /* a list; each is its maker's (kernel_times.h) */
     atomic_int timed_queues;           /* how many there are */
