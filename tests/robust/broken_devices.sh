@@ -99,7 +99,9 @@ says "an empty platform by name" 2 'platform 0 "Broken Platform": cannot be used
 # root either.
 unset BROKEN_PLATFORM XDG_CACHE_HOME
 no_cache='platform 0 "Portable Computing Language": cannot be used: it lists no device: PoCL has none where it cannot'
+# shellcheck disable=SC2317 # called by says
 without_cache() { env POCL_CACHE_DIR=/dev/null/cache "$@"; }
+# shellcheck disable=SC2317 # called by says
 without_home() { env -u POCL_CACHE_DIR HOME=/dev/null "$@"; }
 says "devices, a cache that cannot be written" 0 "Portable Computing Language" "it lists no device" \
     "POCL_CACHE_DIR is /dev/null/cache" "set POCL_CACHE_DIR" -- without_cache "$builddir/clattn" devices
