@@ -18,7 +18,7 @@ gradients=$("$builddir/tests/units/probe" --gradients | paste -s -d ' ' -)
 python3 "$cases/expand.py" expand "$cases" "$work/cases"
 
 # judge STRATEGY FACTOR: its results, by the goldens' tolerance times so much.
-# shellcheck disable=SC2317 # called by must_pass
+# shellcheck disable=SC2317 # called by count
 judge() {
     needed=out,lse,out_rows,lse_rows
     case " reference $gradients " in
