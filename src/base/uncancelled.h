@@ -20,7 +20,7 @@ static inline void uncancelled_end(const int *before)
 }
 
 /* The first line of a function: until it returns. */
-#define UNCANCELLED const int uncancelled_before __attribute__((cleanup(uncancelled_end))) = uncancelled_begin()
+#define UNCANCELLED const int uncancelled_before __attribute__((unused, cleanup(uncancelled_end))) = uncancelled_begin()
 #else
 #define UNCANCELLED ((void)0)
 #endif
