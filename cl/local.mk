@@ -132,4 +132,4 @@ KERNEL_FILES = \
 	cl/x86_amx.clh \
 	cl/x86_assembly.clh \
 	cl/x86_bf16.clh
-EXTRA_DIST += $(KERNEL_FILES)
+EXTRA_DIST += $(KERNEL_FILES) cl/README.md

@@ -18,6 +18,7 @@ nobase_dist_doc_DATA += \
 	docs/matrix-units.md \
 	docs/measured.md \
 	docs/merge.md \
+	docs/names.md \
 	docs/numbers.md \
 	docs/offline-compilers.md \
 	docs/packed.md \

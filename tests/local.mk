@@ -324,7 +324,7 @@ EXTRA_DIST += \
 	tests/runtimes/together
 
 # The cases with their goldens, as a whole.
-EXTRA_DIST += tests/cases tests/sum_cases
+EXTRA_DIST += tests/README.md tests/cases tests/sum_cases
 EXTRA_DIST += \
 	tests/abi/libclattn.abi \
 	tests/analyze \

@@ -86,6 +86,7 @@ class Site:
             path = re.sub(r"^(\.\./)+", "", path)
             inside = {"README.md": "index.html", "docs/README.md": "documents.html", "docs/": "documents.html",
                       "HACKING.md": "hacking.html", "NEWS": "news.html", "python/README.md": "python.html",
+                      "cl/README.md": "kernels.html", "tests/README.md": "tests.html",
                       "man/clattn.1": "command.html",
                       **self.of_header, "": page}.get(path)
             path = path.removeprefix("docs/")
@@ -225,7 +226,8 @@ class Site:
             self.document(path, "documents.html" if path.name == "README.md" else path.stem + ".html")
         self.document(self.source / "README.md", "index.html")
         self.document(self.source / "HACKING.md", "hacking.html")
-        self.document(self.source / "python/README.md", "python.html")
+        for folder, page in ("python", "python.html"), ("cl", "kernels.html"), ("tests", "tests.html"):
+            self.document(self.source / folder / "README.md", page)
         self.write("command.html", "The command", "<h1>clattn, the command</h1>\n" +
                    mdoc.convert((self.source / "man/clattn.1").read_text()))
         news = (self.source / "NEWS").read_text()
