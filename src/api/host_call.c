@@ -108,7 +108,7 @@ static void *pack(clattn_context *context, const struct operands *operands, enum
     return packed;
 }
 
-/* The same layer with its weights in one matrix. */
+/* Runs the layer with its weights in one matrix. */
 static clattn_status run_packed(clattn_context *context, const struct mha_problem *problem,
                                 const struct operands *operands)
 {

@@ -12,7 +12,7 @@
  * device's, which no one needs afterwards. */
 clattn_status host_planned(clattn_context *context, const struct any_problem *problem, struct operands *operands);
 
-/* The same of a plan that is there, without waiting, on any queue. */
+/* By a plan that is there, without waiting, on any queue. */
 clattn_status host_enqueue(const struct clattn_plan *plan, const struct enqueue_target *target,
                            struct operands *operands);
 

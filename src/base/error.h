@@ -23,11 +23,11 @@
 /* Records a message and returns `status`, so that callers write `return error_set(...)`. */
 clattn_status error_set(clattn_status status, const char *format, ...) CLATTN_PRINTF(2, 3);
 
-/* The same for a failed OpenCL call: names the call and its code, picks the status that fits the code
+/* Records a failed OpenCL call: names the call and its code, picks the status that fits the code
  * (memory codes become CLATTN_OUT_OF_*_MEMORY). `call` is the function's name. */
 clattn_status error_opencl(cl_int code, const char *call, const char *format, ...) CLATTN_PRINTF(3, 4);
 
-/* The same for CLBlast. */
+/* Records a failed call of CLBlast. */
 clattn_status error_gemm(int code, const char *call);
 
 /* What the static analyzer (tests/analyze) does not see in a header: none of them returns CLATTN_OK. */

@@ -27,7 +27,7 @@ struct growth {
     static const type type##_defaults = defaults;                                                                      \
     GROWTH_OF_BYTES(type, name, #defaults, least, GROWTH_UP_TO(type, last))
 
-/* The same where type##_defaults is there, by the bytes that its fields take. */
+/* GROWTH where type##_defaults is there, by the bytes that its fields take. */
 #define GROWTH_OF_BYTES(type, name, macro, least, bytes)                                                               \
     static const struct growth type##_growth = { name, macro, sizeof(type), GROWTH_UP_TO(type, least),                 \
                                                  &type##_defaults };                                                   \
@@ -41,8 +41,8 @@ struct growth {
 /* `given` of any size into `copy` of known_bytes, whose struct_size becomes known_bytes. */
 clattn_status growth_copy(const struct growth *growth, const void *given, void *copy);
 
-/* The same for who only reads: *known becomes `given` itself where that has all fields, else `copy`, which is filled
- * then. Its struct_size is not for use. */
+/* For who only reads: *known becomes `given` itself where that has all fields, otherwise `copy`, which is filled then.
+ * Its struct_size is not for use. */
 clattn_status growth_read(const struct growth *growth, const void *given, void *copy, const void **known);
 
 /* The other way: what the library fills in, a struct of known_bytes, into one of any size that `given` is and whose

@@ -7,7 +7,7 @@ struct process_mark {
     const volatile int *page; /* 1 here, 0 in a child: the kernel clears it there; NULL: the pid is asked for */
 };
 
-/* Of the process that calls it. */
+/* Marks the process that calls it. */
 void process_mark_set(struct process_mark *mark);
 
 /* Whether the process that set the mark calls it. Reads a number, where getpid would take as long as many checks of a

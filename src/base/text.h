@@ -26,7 +26,7 @@ void text_free(struct text *text);
 /* Hands the string to the caller, who frees it; NULL when an append had failed. */
 char *text_take(struct text *text);
 
-/* The same into *result; where an append had failed it is NULL, and the error "out of memory for WHAT". */
+/* Hands the string to *result; NULL, and the error "out of memory for WHAT", when an append had failed. */
 clattn_status text_give(struct text *text, const char *what, char **result);
 
 #endif

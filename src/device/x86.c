@@ -95,7 +95,7 @@ int x86_has_avx512(const struct device *device, struct text *why)
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of the kernel's asm/prctl.h and asm/fpu/types.h, which older headers lack. */
+/* From Linux's asm/prctl.h and asm/fpu/types.h, which older headers lack. */
 #define ARCH_GET_XCOMP_SUPP 0x1021
 #define ARCH_REQ_XCOMP_PERM 0x1023
 #define XFEATURE_XTILEDATA 18

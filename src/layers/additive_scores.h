@@ -45,8 +45,8 @@ clattn_status additive_scores_enqueue(const struct additive_scores *scores, cons
                                       const struct additive_places *places, const struct problem *attention,
                                       const struct call *call, struct chain *chain);
 
-/* Of the attention, given the places: query and key, whose products are 0, and the bias; and the mask and the key
- * lengths of the operands. */
+/* The attention's tensors, given the places: query and key, whose products are 0, and the bias; and the mask and the
+ * key lengths of the operands. */
 void additive_fill_tensors(const struct additive_scores *scores, const clattn_additive_problem *problem,
                            const struct additive_places *places, const struct operands *operands,
                            clattn_tensors *tensors);

@@ -71,7 +71,7 @@ static void need(int64_t *elements, enum mha_backward_section at, int64_t count)
     elements[at] = count > elements[at] ? count : elements[at];
 }
 
-/* Of a product left^T right over rows. */
+/* What a product left^T right over rows needs. */
 static void need_weight_gradient(int64_t *elements, int64_t rows, int64_t left_columns, int64_t right_columns)
 {
     need(elements, MHA_BACKWARD_LEFT, rows * left_columns);

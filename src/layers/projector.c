@@ -19,7 +19,7 @@
 #define LANES_VECTOR_BYTES_MIN 32
 #define BIAS_ITEMS 64
 
-/* Of PROJECT_LANES_COLUMNS: times PROJECT_LANES_ROWS vectors of 16 sums, beside what is multiplied. */
+/* PROJECT_LANES_COLUMNS: times PROJECT_LANES_ROWS vectors of 16 sums, beside what is multiplied. */
 static const int columns_at_once[REGISTER_FILE_COUNT] = {
     [REGISTERS_16_OF_4] = 1,
     [REGISTERS_32_OF_4] = 2,

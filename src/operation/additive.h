@@ -49,7 +49,7 @@ void additive_measure(const struct additive_problem *problem, const struct opera
 clattn_status additive_copy_arrays(const clattn_additive_arrays *given, clattn_additive_arrays *known);
 clattn_status additive_copy_host_arrays(const clattn_additive_host_arrays *given, clattn_additive_host_arrays *known);
 
-/* Of operands that begin with these tensors, in host memory: weights finite, key lengths in their range. */
+/* Values in host memory of operands that begin with these tensors: weights finite, key lengths in their range. */
 clattn_status additive_check_host_values(const struct additive_problem *problem, const struct operands *operands);
 
 clattn_status additive_call_from_device(const struct additive_problem *problem, const clattn_additive_arrays *arrays,

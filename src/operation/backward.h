@@ -44,7 +44,7 @@ clattn_status gradients_check(uint32_t gradients, uint32_t known, const char *ki
 clattn_status gradients_check_accumulate(uint32_t accumulate, uint32_t gradients);
 clattn_status gradients_check_type(clattn_type given, clattn_type type);
 
-/* Of the forward's problem: one that came after the gradients has no derivative until it is written. */
+/* Flags of the forward's problem that have a derivative; others are refused until one is written. */
 clattn_status gradients_check_flags(uint32_t flags);
 
 clattn_status backward_problem_init(struct backward_problem *problem, const clattn_backward_problem *given);

@@ -92,7 +92,7 @@ clattn_status call_resolve(const struct problem *problem, const clattn_call *val
     return CLATTN_OK;
 }
 
-/* Of seams that the problem has: others are refused, and their memory is nobody's to read. */
+/* Where the last sequence ends; seams that the problem does not ask for are refused, and nobody reads their memory. */
 static int64_t last_seam(const struct problem *problem, const struct operands *operands, int id, int64_t unknown)
 {
     return operand_is_asked(operands, id) ? operands_last_seam(operands, id, problem->p.batch, unknown) : unknown;
@@ -182,7 +182,7 @@ int32_t call_page(const struct operands *operands, int64_t b, int64_t n)
     return operands_page(operands, TENSOR_PAGE_TABLE, TENSOR_PAGE_STARTS, b, n);
 }
 
-/* Of a sequence of `length` keys: one line for all must have its pages; all of them are of the pool, or holes. */
+/* A sequence of `length` keys has its pages in the one line for all; all of them are of the pool, or holes. */
 static clattn_status check_pages_of(const struct problem *problem, const struct operands *operands, int64_t b,
                                     int64_t length)
 {

@@ -16,7 +16,7 @@ struct call {
     uint32_t first_plane, first_row, first_key, whole_heads; /* what dropout counts from, as in clattn_params */
 };
 
-/* Of an operation whose calls are those of attention. */
+/* The operands as attention's call, for operations whose calls are those of attention. */
 static inline const struct call *attention_call(const struct operands *operands)
 {
     return (const struct call *)operands;

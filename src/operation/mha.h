@@ -55,7 +55,7 @@ void mha_measure(const struct mha_problem *problem, const struct operation *oper
 clattn_status mha_copy_arrays(const clattn_mha_arrays *given, clattn_mha_arrays *known);
 clattn_status mha_copy_host_arrays(const clattn_mha_host_arrays *given, clattn_mha_host_arrays *known);
 
-/* Of operands that begin with the layer's tensors, in host memory: weights finite, key lengths in their range. */
+/* Values in host memory of operands that begin with the layer's tensors: weights finite, key lengths in their range. */
 clattn_status mha_check_host_values(const struct mha_problem *problem, const struct operands *operands);
 
 /* Checks that the arrays are there; not how large buffers are. */

@@ -46,14 +46,13 @@ void operands_read_host(struct operands *operands, const void *tensors);
  * here. */
 clattn_status operands_check(struct operands *operands);
 
-/* Of weights in host memory: CLATTN_INVALID_ARGUMENT with the place of the first NaN or infinity. */
+/* Weights in host memory are finite, or CLATTN_INVALID_ARGUMENT with the place of the first that is not. */
 clattn_status operands_check_finite(const struct operands *operands);
 
 /* int32 values in host memory, or an absent tensor: each of them 0 to `most`, which messages call by its name. */
 clattn_status operands_check_lengths(const struct operands *operands, int id, const char *most_name, int64_t most);
 
-/* The same of seams of packed rows, batch + 1 of them: they begin with 0, and no sequence has less than 0 or more than
- * `most` rows. */
+/* Seams of packed rows, batch + 1 of them, begin with 0, and no sequence has less than 0 or more than `most` rows. */
 clattn_status operands_check_seams(const struct operands *operands, int id, int64_t batch, int64_t most);
 
 /* Where the last sequence ends, by such seams; `unknown` where they cannot be read. */
@@ -63,7 +62,7 @@ int64_t operands_last_seam(const struct operands *operands, int id, int64_t batc
  * asked for, of one line for all, from starts[b] on. -1: a hole. */
 int32_t operands_page(const struct operands *operands, int table, int starts, int64_t b, int64_t number);
 
-/* Of a table of one line: that sequence b has `needed` pages, for so many rows, which messages call by `rows_name`. */
+/* A table of one line has the `needed` pages of sequence b, for so many rows, which messages call by `rows_name`. */
 clattn_status operands_check_pages(const struct operands *operands, int starts, int64_t b, int64_t needed,
                                    const char *rows_name, int64_t rows);
 
@@ -74,14 +73,14 @@ static inline int32_t operand_int(const struct operands *operands, int id, int64
     return ((const int32_t *)place->data)[place->offset + index];
 }
 
-/* Whether bit `id`, or one behind it, is set: where a loop over tensors goes on. Of most calls that is the first few
- * rows. */
+/* Whether bit `id`, or one behind it, is set: where a loop over tensors goes on. Most calls have the first few rows
+ * only. */
 static inline int bits_follow(uint32_t bits, int id)
 {
     return (uint64_t)bits >> id != 0;
 }
 
-/* The same of what is asked for, which is what a checked call has. */
+/* Whether a tensor from `id` on is asked for, which is what a checked call has. */
 static inline int operand_follows(const struct operands *operands, int id)
 {
     return bits_follow(operands->asked, id);
@@ -127,8 +126,8 @@ int operand_is_empty(const struct operands *operands, int id);
 void operand_shape(const struct operands *operands, int id, int64_t shape[4]); /* in elements */
 int64_t operand_columns(const struct operands *operands, int id);              /* of an element: of a block, or 1 */
 
-/* The same as it lies in memory: an axis that is summed (a stride of 0) has one element there, the sum of nothing too,
- * which is 0 and not nothing. */
+/* The shape as it lies in memory: an axis that is summed (a stride of 0) has one element there, the sum of nothing
+ * too, which is 0 and not nothing. */
 void operand_stored_shape(const struct operands *operands, int id, int64_t shape[4]);
 
 /* "[5, 384]": the axes that are more than 1, or the last */

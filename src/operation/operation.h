@@ -49,7 +49,7 @@ struct operation {
     int count;
     const char *workspace_function; /* which public function tells how large the workspace must be */
 
-    /* Of its problems, where the planner plans them: struct any_problem and the operation's own fields behind it. */
+    /* Its problems, where the planner plans them: struct any_problem and the operation's own fields behind it. */
     size_t problem_bytes;
     int (*equal)(const struct any_problem *a, const struct any_problem *b); /* their own fields */
     void (*describe)(const struct any_problem *problem, struct text *text); /* one line */

@@ -9,7 +9,7 @@
  * or with another tensor, unless it is in place (operands->in_place). After operands_check. */
 clattn_status operands_check_apart(const struct operands *operands, size_t workspace_bytes);
 
-/* The same of outputs among one another alone: where inputs are copied before anything is written. */
+/* Outputs share no memory with one another; inputs may, since they are copied before anything is written. */
 clattn_status operands_check_outputs_apart(const struct operands *operands);
 
 /* Each element of tensor a is the same element of tensor b, in the same buffer or memory. */

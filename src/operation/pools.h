@@ -23,7 +23,7 @@ static inline int pools_of(const clattn_problem *p)
 /* Kernels know strides of the first buffer only. */
 clattn_status pools_check_places(const clattn_problem *problem, const struct operands *operands);
 
-/* Of a public struct that has been copied, for devices or hosts: what an operation that knows of none would ignore. */
+/* Refuses pools in a public struct, for devices or hosts, where the operation knows of none and would ignore them. */
 clattn_status pools_refuse(const void *tensors, int on_host);
 
 /* What kernels are told of a checked call. */

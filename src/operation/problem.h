@@ -14,7 +14,7 @@ struct problem {
 
 clattn_status problem_init(struct problem *problem, const clattn_problem *given);
 
-/* Of an operation whose problems are those of attention. */
+/* The problem as attention's, for operations whose problems are those of attention. */
 static inline const struct problem *attention_problem(const struct any_problem *any)
 {
     return (const struct problem *)any;

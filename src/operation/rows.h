@@ -12,7 +12,7 @@
 #define TENSOR_ROW(field_, axes, element, access, place, device, host, params)                                         \
     MEMBER_ROW(field_, field_, axes, element, ROLE_##access, place, device, host, params)
 
-/* The same where the public structs lie in others, as their `member`. */
+/* A row whose public structs lie in others, as their `member`. */
 #define MEMBER_ROW(field_, member, axes, element_, role_, place, device, host, params)                                 \
     {                                                                                                                  \
         .name = #field_, .device_at = offsetof(device, member), .host_at = offsetof(host, member),                     \
@@ -42,7 +42,7 @@
 #define PLACE_HEAD(params, name) PLACE_STRIDES(params, name, 1, 1)
 /* The fields of a row in params are a matter of the operation. */
 #define PLACE_POOL(params, name) .columns = 1
-/* Of layers, which have no params: their steps are other operations. */
+/* Layers have no params: their steps are other operations. */
 #define PLACE_ARRAY(params, name) .field = FIELD_ARRAY, .dense = 1
 #define PLACE_TENSOR(params, name) .field = FIELD_TENSOR
 

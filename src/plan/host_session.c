@@ -238,7 +238,7 @@ clattn_status host_session_show(struct host_session *session, int id, cl_event c
                               : error_opencl(code, "clEnqueueUnmapMemObject", "%s", operand_name(session->host, id));
 }
 
-/* Of all tensors; waits for the last of it. */
+/* Copies all outputs back, and waits for the last of it. */
 static clattn_status show_and_wait(struct host_session *session, cl_event done)
 {
     cl_event last = NULL;

@@ -19,7 +19,7 @@ struct verdict {
     char reason[REASON_BYTES]; /* of a refusal */
 };
 
-/* Of this thread: why a question since the last ladder_answered found no answer. */
+/* Why a question of this thread since the last ladder_answered found no answer. */
 static _Thread_local clattn_status unanswered;
 
 struct ladder {

@@ -79,7 +79,7 @@ int ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
  * next one may be another. */
 clattn_status ladder_answered(void);
 
-/* The same for a rung that is not of the table, on any device; nothing is remembered. */
+/* Tries a rung that is not of the table, on any device; nothing is remembered. */
 int ladder_try(clattn_context *context, const struct rung *rung, struct text *why);
 
 /* Whether devices like this one are asked at all; others are not worth a line in a list. */

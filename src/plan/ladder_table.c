@@ -49,7 +49,7 @@ static int check_aarch64(const struct device *device, struct text *why)
         .m = 48, .n = columns, .k = 16, .work_items = lanes,                                                           \
     }
 
-/* Of CPUs, probed by one work-item: product is rows x 16, from 32 columns of a. */
+/* A rung of CPUs, probed by one work-item: product is rows x 16, from 32 columns of a. */
 #define CPU_RUNG(rung_name, text, check, probe_file, build_options, rows)                                              \
     .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_CPU), .host_check = check, .file = probe_file,    \
     .options = build_options, .kernel = "probe_product", .m = rows, .n = 16, .k = 32, .work_items = 1

@@ -7,8 +7,8 @@
 
 #define FUSED_MMA "fused_mma"
 
-/* Of weights that meet the other operand in two parts of their type, the first of which is cut off; of those that are
- * rounded to it. */
+/* Rounding of weights that meet the other operand in two parts of their type, the first of which is cut off; and of
+ * those that are rounded to it. */
 #define FLOAT16_PARTS_ROUNDING 0x1p-21
 #define BFLOAT16_PARTS_ROUNDING 0x1p-16
 #define FLOAT16_ROUNDING 0x1p-11

@@ -10,7 +10,7 @@
 /* Deeper queries and keys leave no room for a tile that is worth it. */
 #define MATRIX_HEAD_DIM_MOST 256
 
-/* Of what is multiplied as tf32. */
+/* Rounding of what is multiplied as tf32. */
 #define TF32_ROUNDING 0x1p-11
 
 /* As LAUNCH_WORK_PER_UNIT of fused_simt, on units that are several times as fast. */

@@ -52,7 +52,7 @@ struct check_gradients {
     int64_t elements[BACKWARD_TENSOR_COUNT];
 };
 
-/* Sizes, at most. Of rows and keys more than one tile of most kernels, and no multiple of any; of the long turn more
+/* Sizes, at most. Rows and keys are more than one tile of most kernels, and no multiple of any; the long turn has more
  * than three splits of keys. */
 #define CHECK_ROWS 150
 #define CHECK_KEYS 149
@@ -100,7 +100,7 @@ int64_t check_seam(const struct check_call *check, int of_keys, int64_t b);
 void check_find_packed(const struct check_call *check, int of_keys, int64_t row, int64_t *b, int64_t *i);
 int check_packs_keys(const struct check_call *check);
 
-/* Of many keys of the long turn, so many that some rows see none of the last split. */
+/* As many keys of the long turn as leave rows that see none of the last split. */
 int64_t check_before_last_split(int64_t keys);
 
 /* What key_lengths says, which may be below 0 or beyond the keys; the keys that it leaves. */

@@ -36,7 +36,7 @@ static double storage_rounding(clattn_type type, double size)
                                      : 0;
 }
 
-/* Of an output's values that are not finite one is as good as another: 0 times infinity, where a weight vanishes. */
+/* An output that is not finite may be any that is not: 0 times infinity, where a weight vanishes. */
 static int is_good(int id, double got, double want, double bound, clattn_type type)
 {
     if (!isfinite(want)) {
@@ -72,7 +72,7 @@ static void judge(struct answers *a, int id, int64_t column, double want, double
     }
 }
 
-/* Of a row, with what its sums add. */
+/* A row's unit of the error bound, with what its sums add. */
 static double row_unit(const struct answers *a, double of_sums)
 {
     return sqrt((double)a->check->problem.p.head_dim) * a->detail.magnitude[a->at] + of_sums + 8;

@@ -106,9 +106,9 @@ static void fit(clattn_problem *p, enum check_turn turn, int of_gradients, int64
 }
 
 /* A window, a ring or a pool of the problem's size would hide what the check is to see; kernels take them as numbers of
- * the call. Of few rows a window must be narrower still to hide anything, where it moves on from key 0; behind all keys
- * it begins before the last block of 96 or 128. Keys that are always visible are more than one tile, and between them
- * and a window at the end lie others, of many keys some splits; else it reaches over two. */
+ * the call. A window over few rows must be narrower still to hide anything, where it moves on from key 0; behind all
+ * keys it begins before the last block of 96 or 128. Keys that are always visible are more than one tile, and between
+ * them and a window at the end lie others, some splits where there are many keys; otherwise it reaches over two. */
 static void shrink(clattn_problem *p, enum check_turn turn, int64_t rows, int64_t keys)
 {
     const int64_t few = min64(p->alignment == CLATTN_ALIGN_TOP_LEFT ? rows / 2 : keys * 2 / 5, keys * 2 / 5);
@@ -144,7 +144,7 @@ static void shrink(clattn_problem *p, enum check_turn turn, int64_t rows, int64_
     }
 }
 
-/* Of several buffers each has as many pages, and the last one has them all. */
+/* Several buffers have as many pages each, and the last one has them all. */
 static void choose_pages(struct check_call *check, int64_t keys)
 {
     clattn_problem *p = &check->problem.p;

@@ -13,7 +13,7 @@
 
 #define MARGIN 4.0 /* times GRADIENT_C, to which the tests hold the kernels */
 
-/* Of dout: some rows count for much more than others, and would drown what others of their tile add. */
+/* Rows of dout: some count for much more than others, and would drown what others of their tile add. */
 #define LOUD_ROW 40.0
 #define QUIET_ROW 0.05
 
@@ -21,7 +21,7 @@ struct index {
     int64_t b, h, i, c;
 };
 
-/* Of an element of a tensor of this shape, by its number. */
+/* The index of an element, by its number in a tensor of this shape. */
 static struct index index_of(const int64_t n[4], int64_t element)
 {
     const int64_t row = element / n[3];

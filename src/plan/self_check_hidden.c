@@ -87,7 +87,7 @@ static int is_seen_by_some(const struct hidden *h, int64_t j)
 }
 
 /* From the first of them to the last, in columns from the first to the last. Where there are few columns, one of which
- * may be all that a row has, in one call alone. Of gradients none: whoever sees it has none that are
+ * may be all that a row has, in one call alone. Gradients have none: whoever sees it has none that are
  * numbers, and neither have the keys that it sees. */
 static void spoil_some(struct hidden *h)
 {

@@ -24,7 +24,7 @@ int64_t check_before_last_split(int64_t keys)
 
 /* ---- sequences ------------------------------------------------------------------------------ */
 
-/* Of packed rows, or keys: none of the sequences has as many as it may, and one of several may have none. */
+/* Packed rows, or keys, of sequence b: none has as many as it may, and one of several may have none. */
 static int64_t packed_length(const struct check_call *check, int of_keys, int64_t b)
 {
     const int64_t most = of_keys ? check->call.key_len : check->call.query_len;

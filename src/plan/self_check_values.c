@@ -112,7 +112,7 @@ static int is_unseen(const struct check_call *check, int64_t b, int64_t row)
 /* The column that makes the logits of lost keys -infinity: negative in queries, infinite in these keys. */
 #define LOST_COLUMN 1
 
-/* Of some values that are seen, one is NaN and one infinite, in columns of their own; where they may be dropped, so are
+/* One of some values that are seen is NaN and one infinite, in columns of their own; where they may be dropped, so are
  * some keys, and where hardly one is kept all of them. */
 static double not_finite(const struct check_call *check, int first, const struct index *at, int64_t b, int64_t row)
 {
@@ -129,7 +129,7 @@ static double not_finite(const struct check_call *check, int first, const struct
                                                                : 0;
 }
 
-/* Of few rows every third; of many a few, at both ends, where a mask or a range may leave them little. */
+/* Every third of few rows; a few of many, at both ends, where a mask or a range may leave them little. */
 static int is_rising(const struct check_call *check, const struct index *at)
 {
     const int64_t from_last = check->call.query_len - 1 - at->i;
@@ -138,7 +138,7 @@ static int is_rising(const struct check_call *check, const struct index *at)
                : check->turn == CHECK_TILES && ((at->i + at->h) % 14 == 3 || (from_last + at->h) % 14 == 3);
 }
 
-/* Of one row in the call with infinite values, where a few rows have several keys; else of one head of several. */
+/* One row in the call with infinite values, where a few rows have several keys; otherwise one head of several. */
 static int has_infinite_logits(const struct check_call *check, const struct index *at)
 {
     const int64_t rows = check->call.query_len, heads = check->problem.p.query_heads;

@@ -59,7 +59,7 @@ struct wisdom {
 /* The class of an attention problem for tiles of this name; fields beyond 2^30 count as that. */
 struct wisdom_class wisdom_class_of(const char *name, const clattn_problem *problem);
 
-/* The same for the choice of this strategy; whichever its name is, wisdom has one such fact of a class. */
+/* The class for the choice of this strategy; whichever its name is, wisdom has one such fact of a class. */
 struct wisdom_class wisdom_strategy_class_of(const char *strategy, const clattn_problem *problem);
 
 int wisdom_tile_equal(const struct wisdom_tile *a, const struct wisdom_tile *b);

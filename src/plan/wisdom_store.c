@@ -21,7 +21,7 @@ static void name_with(const clattn_context *context, const char *suffix, char na
     memcpy(name + 2 * SHA256_BYTES, suffix, sizeof(SUFFIX));
 }
 
-/* Of the file in its folder. */
+/* The name of the file in its folder. */
 static void name_of(const clattn_context *context, char name[PROGRAM_FILE_NAME_BYTES])
 {
     name_with(context, SUFFIX, name);

@@ -8,7 +8,7 @@
 #define LEAST_BYTES 64 /* a cache line: kernels load as much at once */
 #define PROBE_BYTES 256
 
-/* By what the device says; 0: it shares no memory with the host. Of PoCL alone: others let go of buffers in threads of
+/* By what the device says; 0: it shares no memory with the host. Only PoCL does: others let go of buffers in threads of
  * their own, nobody knows when, and the caller's memory may be gone by then. (Intel's FPGA emulator died in its
  * compiler in 4 of 220 runs that had given it memory and freed it after the release, and in none of 220 others.) */
 static size_t alignment_asked(const struct device *device)

@@ -32,8 +32,8 @@ void kernel_times_cancel(clattn_kernel_times *times);
 /* Takes the events over. *call is the number of the caller's call, from 1; 0: it gets the next one. */
 void kernel_times_add(clattn_kernel_times *times, const struct timed_kernel *kernel, uint64_t *call);
 
-/* The same for commands of a library that leaves only its last one's event, on an in-order queue: where they begin is a
- * marker, *before. _end follows in any case and takes both events over; `last` NULL: the commands failed. */
+/* Commands of a library that leaves only its last one's event, on an in-order queue: where they begin is a marker,
+ * *before. _end follows in any case and takes both events over; `last` NULL: the commands failed. */
 clattn_status kernel_times_begin(clattn_kernel_times *times, cl_event *before);
 void kernel_times_end(clattn_kernel_times *times, const char *name, const char *file, cl_event before, cl_event last,
                       uint64_t *call);

@@ -175,7 +175,7 @@ static int is_params(const struct launch_argument *argument)
     return argument->value && argument->bytes >= PARAMS_LEAST;
 }
 
-/* Of taken_kernel's `absent`; none from argument 64 on. */
+/* The bit of an argument in taken_kernel's `absent`; none from argument 64 on. */
 static uint64_t absent_bit(size_t at)
 {
     return at < 64 ? 1ull << at : 0;

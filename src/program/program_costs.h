@@ -8,7 +8,7 @@
 /* Those that are built: programs, compiled, compile_ms. */
 void program_costs_add(clattn_context *context, clattn_context_costs *costs);
 
-/* Of the one `index`, from 0 for the one that was done first; CLATTN_INVALID_ARGUMENT: there are not so many. */
+/* Costs of program `index`, from 0 for the one that was done first; CLATTN_INVALID_ARGUMENT: there are not so many. */
 clattn_status program_costs_of(clattn_context *context, uint64_t index, clattn_program_costs *costs);
 
 #endif

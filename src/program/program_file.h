@@ -39,7 +39,7 @@ enum program_folder_trust {
 };
 
 /* The whole file for this key when it is valid, a regular file and no link, owned by someone trusted,
- * writable by nobody else, in a folder of which the same is true. Else NULL. The caller frees it; the
+ * writable by nobody else, in a folder of which that is true too; otherwise NULL. The caller frees it; the
  * binary is behind the header. */
 unsigned char *program_file_read(const char *folder, enum program_folder_trust trust, const struct program_key *key,
                                  size_t *file_bytes);

@@ -90,8 +90,8 @@ clattn_status rehearsal_launch(struct chain *chain, struct kernel *kernel, cl_ui
     return status;
 }
 
-/* Of the process, not of a context: a plan is there when its kernels are, also those that another thread rehearses, and
- * PoCL ends the process where two devices compile one kernel at once. */
+/* One lock for the process, not for a context: a plan is there when its kernels are, also those that another thread
+ * rehearses, and PoCL ends the process where two devices compile one kernel at once. */
 static pthread_mutex_t rehearsal_lock = PTHREAD_MUTEX_INITIALIZER;
 
 clattn_status rehearse(clattn_context *context, rehearsed_call *call, const void *of)

@@ -39,7 +39,7 @@ double gradient_sum_unit(const struct gradient_sum *sum)
     return (double)sqrtl(squares) + (root + 8) * (double)fabsl(sum->sum) + sum->common;
 }
 
-/* The same of any terms: the sum of (w + 2 c) y, and 8 |sum|; the bound's factor is half of the c's own. */
+/* The unit for any terms: the sum of (w + 2 c) y, and 8 |sum|; the bound's factor is half of the c's own. */
 static double unit_of_any(const struct gradient_sum *sum, double roundings)
 {
     const long double sizes = sum->sizes[0] + 2 * sum_bound(sum->terms, roundings) * sum->sizes[1];

@@ -5,11 +5,11 @@
 
 #include "operation/call.h"
 
-/* Of terms of value t, magnitude y >= |t| and error factor w (in units of rounding): */
+/* A sum of terms of value t, magnitude y >= |t| and error factor w (in units of rounding): */
 struct gradient_sum {
     long double sum;        /* of t */
-    long double squares[3]; /* of (w y)^2, of w y^2 and of y^2: the sum of ((w + r) y)^2 for any r. Of float64's
-                             * smallest magnitudes too: a double would be 0 */
+    long double squares[3]; /* of (w y)^2, of w y^2 and of y^2: the sum of ((w + r) y)^2 for any r. Float64's
+                             * smallest magnitudes count too: a double would be 0 */
     long double sizes[2];   /* of w y and of y */
     double terms, common;   /* how many; an error that all of a row's terms share, added as it is */
     double floor;           /* an absolute error: weights that exp may flush to zero */

@@ -7,7 +7,7 @@
 /* Computes all outputs of a validated host call. */
 clattn_status reference_forward(const struct problem *problem, const struct call *call);
 
-/* The same before rounding to storage types, with what the error bound needs. Dense, owned by the
+/* Results before they are rounded to storage types, with what the error bound needs. Dense, owned by the
  * caller, [batch, query_heads, query_len, ...]; NULL where not wanted. Varlen: rows past a sequence's
  * end are not written, except in weights. */
 struct reference_detail {

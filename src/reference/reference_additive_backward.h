@@ -10,7 +10,7 @@
 clattn_status reference_additive_backward(const struct additive_backward_problem *problem,
                                           const struct operands *operands);
 
-/* The same as it is before it is rounded. On failure there is nothing to free. */
+/* Gradients before they are rounded. On failure there is nothing to free. */
 clattn_status reference_additive_backward_detail(const struct additive_backward_problem *problem,
                                                  const struct operands *operands, struct gradient_detail *detail);
 

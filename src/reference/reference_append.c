@@ -123,7 +123,7 @@ clattn_status reference_append(const struct append_problem *problem, const struc
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a row");
     }
     row.floats = (float *)(row.values + columns);
-    /* Else the batch may be of any length. */
+    /* Without rows the batch may be of any length. */
     const int has_rows = p->query_heads + p->kv_heads > 0 && call->query_len > 0;
     for (row.b = 0; has_rows && row.b < p->batch; ++row.b) {
         const int64_t rows = turning_sequence(&call->operands, row.b, call->query_len).rows;

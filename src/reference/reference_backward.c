@@ -236,7 +236,7 @@ static int wants(const struct work *w, int id)
     return w->detail->sums[id].place != NULL;
 }
 
-/* Of a row of dquery, dkey or dvalue, column 0; NULL: not asked for. */
+/* The sum of column 0 of a row of dquery, dkey or dvalue; NULL: not asked for. */
 static struct gradient_sum *first_sum(const struct work *w, int id, int64_t head, int64_t row)
 {
     const int64_t pack = w->problem->attention.p.features & CLATTN_WITH_VARLEN ? 0 : w->b;

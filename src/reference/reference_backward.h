@@ -8,7 +8,7 @@
 /* Computes all gradients of a validated host call. */
 clattn_status reference_backward(const struct backward_problem *problem, const struct call *call);
 
-/* The same before rounding and before what is accumulated, with what the error bound needs. */
+/* Gradients before they are rounded and added to what is there, with what the error bound needs. */
 struct backward_detail {
     int own_forward; /* out and lse are computed here, not the call's: exact derivatives of the forward */
     struct gradient_sums sums[BACKWARD_TENSOR_COUNT]; /* by the gradients' numbers */

@@ -9,7 +9,7 @@
 /* Computes all gradients of a validated host call. */
 clattn_status reference_mha_backward(const struct mha_backward_problem *problem, const struct operands *operands);
 
-/* The same as it is before it is rounded: gradients that a part of attention is behind have the units of
+/* Gradients before they are rounded: those that a part of attention is behind have the units of
  * docs/numbers.md, multiplied as values are. On failure there is nothing to free. */
 clattn_status reference_mha_backward_detail(const struct mha_backward_problem *problem, const struct operands *operands,
                                             struct gradient_detail *detail);

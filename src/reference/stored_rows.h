@@ -12,7 +12,7 @@ struct stored_place {
     int64_t b, kv_head, j;
 };
 
-/* Of the row that it is in: its batch entry, or the page of the pool, and where it is in there. 0: nowhere. */
+/* Where a row is stored: its batch entry, or the page of the pool, and where it is in there. 0: nowhere. */
 int stored_row_find(const struct stored_place *place, int64_t *b, int64_t *row);
 
 /* Row (b, head, row) of a tensor, by its number in the call's operation, as it is stored. */

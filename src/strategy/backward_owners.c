@@ -118,7 +118,7 @@ clattn_status backward_owners_enqueue(const struct clattn_plan *plan, const stru
 
 /* ---- cl/backward_simt.cl ----------------------------------------------------------------------- */
 
-/* Of the gradients that a work-group of the kernel has. */
+/* Columns of the gradients that a work-group of the kernel has. */
 static int64_t columns_of(const clattn_problem *p, enum owned owned)
 {
     return owned == OWNED_KEYS && p->head_dim_v > p->head_dim ? p->head_dim_v : p->head_dim;

@@ -34,7 +34,7 @@ static double column_blocks(int64_t columns)
     return (double)row_blocks_of(columns, BACKWARD_COLUMNS);
 }
 
-/* Of pairs that are visited so many times, about 0.5 multiply-adds a nanosecond and compute unit. */
+/* Milliseconds of pairs that are visited so many times, at 0.5 multiply-adds a nanosecond and compute unit. */
 static double visits_ms(const clattn_context *context, const clattn_problem *p, double visits)
 {
     const double pairs = (double)p->batch * (double)p->query_heads * (double)p->query_len * (double)p->key_len;
@@ -44,7 +44,7 @@ static double visits_ms(const clattn_context *context, const clattn_problem *p, 
 static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
     const clattn_problem *p = &attention_problem(any)->p;
-    /* Of all three, whatever is asked for: bits, and so the choice, do not depend on that. */
+    /* All three gradients, whatever is asked for: bits, and so the choice, do not depend on that. */
     const double visits = 2 * column_blocks(p->head_dim) + column_blocks(p->head_dim_v);
     return 0.05 + visits_ms(context, p, visits);
 }

@@ -114,8 +114,8 @@ static int64_t part_elements(const struct backward_problem *b, const struct back
     return of_keys * (which == SUM_DKEY ? p->head_dim : p->head_dim_v);
 }
 
-/* Of the totals of dkey and dvalue and of their rests, where a launch is not all of a group's rows: as two rectangles
- * more. */
+/* Elements of the totals of dkey and dvalue and of their rests, where a launch is not all of a group's rows: as two
+ * rectangles more. */
 static int64_t total_elements(const struct backward_problem *b, const struct backward_simd *state, int which,
                               int64_t key_len)
 {

@@ -25,7 +25,7 @@ static int applicable(const clattn_context *context, const struct any_problem *a
 }
 
 /* Linear in batch and heads, so that the choice, and with it the bits, does not depend on them; multiply-adds a
- * millisecond and compute unit are fused_simt's. Of all three gradients, also where one is asked for. */
+ * millisecond and compute unit are fused_simt's. All three gradients count, also where one is asked for. */
 static double cost_ms(const clattn_context *context, const struct any_problem *any)
 {
     const double rate = context->device.device_class == DEVICE_GPU ? 6e7 : 5e4;

@@ -45,7 +45,7 @@ static struct shape shape_of(const struct matrix_unit *unit, const struct tile *
     const int depth = shape.of.depth, columns = shape.of.columns;
     const int parked = MMA_PARKS(problem->flags) ? MMA_PARKED(tile->rows, tile->keys, element_bytes) : 0;
     const int keys = MMA_LARGER(MMA_TILE(tile->keys, depth, padding), parked);
-    /* Of the layouts that values may have, the largest. */
+    /* The largest of the layouts that values may have. */
     const int values = MMA_LARGER(MMA_TILE(tile->keys, columns, padding), MMA_TILE(columns, tile->keys, padding));
     const int elements = MMA_LOCAL_SIZE(keys, values, keeps_queries(&shape), MMA_TILE(tile->rows, depth, padding),
                                         MMA_TILE(tile->rows, columns, padding));

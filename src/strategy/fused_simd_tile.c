@@ -31,7 +31,7 @@ int simd_converts(const clattn_problem *p, clattn_type type, enum simd_product p
            (p->ring > 0 && p->ring < p->key_len);
 }
 
-/* Of a key and its value. */
+/* Columns of a key and its value that are converted. */
 static int64_t converted_columns(const clattn_problem *p, enum simd_product product)
 {
     return (simd_converts(p, p->key_type, product) ? p->head_dim : 0) +
@@ -78,7 +78,7 @@ static double row_cost(const clattn_problem *p, const struct tile *tile)
     return (double)blocks_of(p, tile->rows) * rows * waste / tile->speed;
 }
 
-/* The same when the slowest unit counts: work-groups come whole. */
+/* Rows of the slowest unit, which has whole work-groups. */
 static double turn_cost(const clattn_context *context, const clattn_problem *p, const struct tile *tile)
 {
     const int64_t units = (int64_t)context->device.compute_units;

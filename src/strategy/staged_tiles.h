@@ -39,7 +39,7 @@ clattn_status staged_build_shape(clattn_context *context, const struct tile_shap
 int staged_shape_of_table(const clattn_context *context, clattn_type type);
 int staged_shape_is_legal(const clattn_context *context, clattn_type type, int64_t number);
 
-/* The same with this shape, or the first one after it that fits. */
+/* Builds with this shape, or the first one after it that fits. */
 clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name, clattn_type type,
                                  const char *type_options, int number, struct tile_kernel *result);
 
