@@ -18,7 +18,7 @@ typedef struct clattn_additive_values {
     int hidden_stride; /* from a row of queries to the next */
 } clattn_additive_values;
 
-/* Of the derivatives at the scores, all in float; dout where it is given, the rest in the workspace. */
+/* Places of the derivatives at the scores, all in float; dout where it is given, the rest in the workspace. */
 typedef struct clattn_additive_ds {
     clattn_i64 dout_at, out_at, lse_at, d_at;
     clattn_i64 scores_at, ds_at;
@@ -26,7 +26,7 @@ typedef struct clattn_additive_ds {
     int value_dim, all_rows;
 } clattn_additive_ds;
 
-/* Of the sums over pairs of own rows and others, all in float. */
+/* Places of the sums over pairs of own rows and others, all in float. */
 typedef struct clattn_additive_sums {
     clattn_i64 own_at, other_at; /* hidden units of both */
     clattn_i64 score_at, ds_at;

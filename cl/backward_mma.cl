@@ -90,7 +90,7 @@ INLINE void step(const clattn_params *p, const pair_tile *at, walk *next)
     next->at += WALKED;
 }
 #else
-/* The same of rows. */
+/* Rows as the owned side. */
 INLINE side own_tile(const clattn_params *p, const attention_buffers *in, const clattn_input_place *dout_place,
                      __global const STORAGE *dout, int plane, int first, pair_tile *at, walk *next, int *there)
 {

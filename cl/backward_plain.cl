@@ -20,7 +20,7 @@
 #define BLOCK BACKWARD_BLOCK
 #define FOR_COLUMNS _Pragma("unroll") for (int c = 0; c < COLUMNS; ++c)
 
-/* Of blocks, so that their number changes no error. */
+/* Adds a block's sum, so that the number of blocks changes no error. */
 DEFINE_ADD_EXACTLY(add_exactly, REAL)
 
 /* A row and the keys of its head. */

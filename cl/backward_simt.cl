@@ -27,7 +27,7 @@
 #error "a tile is not of two of those that backward_mma.cl leaves"
 #endif
 
-/* Of a work-group. Each stage stands between two barriers: one after it was filled, one before it is filled again. No
+/* A work-group's memory. Each stage stands between two barriers: one after it was filled, one before the next time. No
  * barrier stands behind an `if`, nor in a loop that may not be entered, but for the outermost: some compilers write all
  * that follows out once more for each. So what is not wanted is gone through once, on zeros. */
 typedef struct memory {

@@ -9,7 +9,7 @@
  * PARTS x PART_ITEMS work-items, and a run is 16 bytes; of values that are codes fewer. In local memory:
  *
  *     queries[r][column]            float32; all lanes of a part read the same one at once
- *     tile[key * KEY_PITCH + run]   TILE_KEYS keys. KEY_PITCH is odd, so eight neighbours read from all banks. Of codes
+ *     tile[key * KEY_PITCH + run]   TILE_KEYS keys. KEY_PITCH is odd, so eight neighbours read from all banks. Codes:
  *                                   a byte a column; behind them, in the same order, a word of scales for each run
  *     partial[part][r][key]         of a tile's scores: work-item (part, lane) has runs part, part + PARTS, .. of keys
  *                                   lane, lane + PART_ITEMS, .. and all rows
@@ -185,7 +185,7 @@ SPLIT_SIMT_KERNEL split_simt_attend(ATTENTION_ARGUMENTS, __global float *splits,
 
 /* ---- combining -------------------------------------------------------------------------------- */
 
-/* Of splits, so that their number changes no error. */
+/* Adds a split's sum, so that the number of splits changes no error. */
 DEFINE_ADD_EXACTLY(add_exactly, float)
 DEFINE_ADD_EXACTLY(add_exactly_4, float4)
 

@@ -11,13 +11,13 @@
 #define SPLIT_SIMT_ROW_ITEMS 16 /* work-items that share the softmax of a row */
 #define SPLIT_SIMT_ROWS_MOST (SPLIT_SIMT_ITEMS / SPLIT_SIMT_ROW_ITEMS)
 
-/* Codes of a run. Of keys they fill one in local memory; of values as many sums stay in registers, for each row. */
+/* Codes of a run. Those of keys fill one in local memory; those of values are as many sums in registers, each row. */
 #define SPLIT_SIMT_KEY_CODES 16
 #define SPLIT_SIMT_VALUE_CODES 8
 
 /* A run is 16 bytes in local memory, of `run` elements. */
 #define SPLIT_SIMT_RUNS(columns, run) (((columns) + (run) - 1) / (run))
-/* Of a query or a key: as many for each part. */
+/* Runs of a query or a key: as many for each part. */
 #define SPLIT_SIMT_PADDED_RUNS(head_dim, run)                                                          \
     ((SPLIT_SIMT_RUNS(head_dim, run) + SPLIT_SIMT_PARTS - 1) / SPLIT_SIMT_PARTS * SPLIT_SIMT_PARTS)
 

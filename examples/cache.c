@@ -138,7 +138,7 @@ static void decoder_close(struct decoder *decoder)
 
 /* ---- what is right ---- */
 
-/* The same tokens at once, in float32, by the reference. */
+/* All tokens at once, in float32, by the reference. */
 static void compute_right(float *out)
 {
     static float turned_query[QUERY_HEADS * TOKENS * DIM], turned_key[KV_HEADS * TOKENS * DIM];

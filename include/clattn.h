@@ -44,8 +44,8 @@
  *       varlen        query and key in the same packed sequence
  *
  * A row that may see no key has out = 0 and lse = -inf, or its sink, as the formula says; never NaN. A NaN or
- * infinity in a key or value that a row may not see never reaches that row. The same inputs on the same
- * device give the same bits.
+ * infinity in a key or value that a row may not see never reaches that row. Equal inputs on one device give
+ * equal bits.
  *
  * Range: products and sums are float32 (float64 for CLATTN_FLOAT64). Every strategy is right as long as, for each
  * row and key, sum_d |query_d key_d| and |scale| times it, and for each row and column the sum of |value| over the
@@ -130,7 +130,7 @@ CLATTN_API int clattn_last_error_native(void);
 /* "0.1.0": of the library that runs, which may be newer than the header. */
 CLATTN_API const char *clattn_version(void);
 
-/* The same as a number, like CLATTN_VERSION_NUMBER of the header. */
+/* The version as a number, like CLATTN_VERSION_NUMBER of the header. */
 CLATTN_API int clattn_version_number(void);
 
 /* ---- context -------------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ typedef enum clattn_type {
 
 CLATTN_API size_t clattn_type_size(clattn_type type);     /* of an element, or of a block; 0 for an unknown type */
 CLATTN_API int64_t clattn_type_columns(clattn_type type); /* of a block: 32, or 1; 0 for an unknown type */
-/* Of a row; 0 where `columns` is no multiple of clattn_type_columns, or the bytes do not fit 64 bits. */
+/* Bytes of a row; 0 where `columns` is no multiple of clattn_type_columns, or they do not fit 64 bits. */
 CLATTN_API size_t clattn_row_bytes(clattn_type type, int64_t columns);
 CLATTN_API const char *clattn_type_name(clattn_type type); /* "float32", "q8_0", ...; never NULL */
 
@@ -342,8 +342,8 @@ typedef struct clattn_problem {
     int allow_tf32;              /* type float32: nonzero: a matrix unit may round queries, keys, values and
                                   * weights to the 11 bits of tf32 before it multiplies them; sums stay
                                   * float32. 0: all 24 bits count */
-    clattn_type key_type;   /* of key; CLATTN_TYPE_NONE: `type`. Any go together, but float64 with itself only. Of block
-                             * types head_dim is a multiple of 32 */
+    clattn_type key_type;   /* of key; CLATTN_TYPE_NONE: `type`. Any go together, but float64 with itself only. Block
+                             * types want a head_dim that is a multiple of 32 */
     clattn_type value_type; /* the same of value, and of head_dim_v */
     clattn_type out_type;   /* of out; a floating-point type. float32 is what partial results of 16-bit inputs should
                              * be, so that merging them loses nothing */
@@ -381,7 +381,7 @@ typedef struct clattn_plan clattn_plan;
 CLATTN_API clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem, clattn_plan **plan);
 CLATTN_API void clattn_plan_destroy(clattn_plan *plan);
 
-/* The same in a thread of its own, which the library starts, so that a server can serve while kernels compile.
+/* Plans in a thread of its own, which the library starts, so that a server can serve while kernels compile.
  * clattn_plan_begin checks and copies the problem's fields, and returns at once; what only planning finds (an unknown
  * strategy, CLATTN_UNSUPPORTED, CLATTN_BUILD_FAILED, no memory) clattn_plan_finish returns. Any number of requests may
  * be under way; the context must live until each is finished. The thread takes none of the program's signals, and has 8
@@ -410,7 +410,7 @@ CLATTN_API const char *clattn_plan_explain(const clattn_plan *plan);
 /* How far softmax weights may be rounded, relative to themselves, before they meet the values: 2^-16 where a matrix
  * unit takes them in two parts of bfloat16, 2^-21 of float16, 2^-11 as tf32; where a plan makes use of
  * allow_rounded_weights 2^-8 in bfloat16, 2^-11 in float16; 0 (also for NULL) where they stay in float32 or wider. It
- * adds as much, times sum_j p_j |v_j|, to an output's error. Of a backward plan: of weights and their derivatives. */
+ * adds as much, times sum_j p_j |v_j|, to an output's error. A backward plan: that of weights and their derivatives. */
 CLATTN_API double clattn_plan_weight_rounding(const clattn_plan *plan);
 
 /* How often a term of a sum over keys (of a backward plan: over rows or keys) is rounded on its way to the result, at

@@ -102,7 +102,7 @@ CLATTN_API clattn_status clattn_additive_reference(const clattn_additive_problem
  * are in the workspace: twice batch * rows * keys elements of float32.
  *
  * A row that may see no key has dquery 0 and adds nothing, a key that no row sees has dkey and dvalue 0, whatever they
- * hold. The same bits always: whichever gradients are asked for, run after run, no atomics. */
+ * hold. Bits are always the same: whichever gradients are asked for, run after run, no atomics. */
 typedef enum clattn_additive_gradient {
     CLATTN_ADDITIVE_GRADIENT_QUERY = 1 << 0,
     CLATTN_ADDITIVE_GRADIENT_KEY = 1 << 1,
@@ -175,7 +175,7 @@ CLATTN_API clattn_status clattn_additive_backward_host(clattn_context *context,
                                                        const clattn_additive_host_arrays *arrays,
                                                        const clattn_additive_host_gradients *gradients);
 
-/* The same in closed form, in float64. Slow. Blocking. */
+/* The gradients in closed form, in float64. Slow. Blocking. */
 CLATTN_API clattn_status clattn_additive_backward_reference(const clattn_additive_backward_problem *problem,
                                                             const clattn_additive_host_arrays *arrays,
                                                             const clattn_additive_host_gradients *gradients);

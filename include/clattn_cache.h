@@ -162,7 +162,7 @@ CLATTN_API clattn_status clattn_enqueue_rotary(const clattn_plan *plan, cl_comma
 CLATTN_API clattn_status clattn_rotary_host(clattn_context *context, const clattn_rotary_problem *problem,
                                             const clattn_cache_call *call, const clattn_rotary_host_tensors *tensors);
 
-/* The same in float64 on the CPU, rounded once. Blocking. */
+/* Turns in float64 on the CPU, rounded once. Blocking. */
 CLATTN_API clattn_status clattn_reference_rotary(const clattn_rotary_problem *problem, const clattn_cache_call *call,
                                                  const clattn_rotary_host_tensors *tensors);
 
@@ -179,7 +179,7 @@ CLATTN_API clattn_status clattn_reference_rotary(const clattn_rotary_problem *pr
  *
  *     r = j; in a ring j where j < pinned, else pinned + (j - pinned) % (ring - pinned); or slots[b, i]
  *
- * Of rows of one call that a ring has in one place, the last one stays. Nothing is written for rows beyond capacity,
+ * Rows of one call that a ring has in one place: the last one stays. Nothing is written for rows beyond capacity,
  * rows in pages that are not there, and negative slots, and never anything outside of the cache. (The blocking calls
  * refuse starts that are negative or too large for the capacity, slots beyond the cache, and pages that are none, but
  * for -1.) Two rows with one slot: either of them. */

@@ -133,7 +133,7 @@ typedef struct clattn_estimate {
     }
 CLATTN_API void clattn_estimate_init(clattn_estimate *estimate, size_t struct_size);
 
-/* Of the strategy `index`, from 0, in no order that counts; clattn_plan_costs.strategies and beyond are
+/* The estimate of strategy `index`, from 0, in no order that counts; clattn_plan_costs.strategies and beyond are
  * CLATTN_INVALID_ARGUMENT. */
 CLATTN_API clattn_status clattn_plan_get_estimate(const clattn_plan *plan, uint64_t index, clattn_estimate *estimate);
 

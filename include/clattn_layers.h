@@ -145,7 +145,7 @@ CLATTN_API clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_qu
 CLATTN_API clattn_status clattn_mha_forward_host(clattn_context *context, const clattn_mha_problem *problem,
                                                  const clattn_mha_host_arrays *arrays);
 
-/* The same in float64 on the CPU, rounded to `type` where the device stores it. Slow. Blocking. */
+/* The layer in float64 on the CPU, rounded to `type` where the device stores it. Slow. Blocking. */
 CLATTN_API clattn_status clattn_mha_reference(const clattn_mha_problem *problem, const clattn_mha_host_arrays *arrays);
 
 /* ---- gradients of the multi-head layer ------------------------------------------------------ */
@@ -162,7 +162,7 @@ CLATTN_API clattn_status clattn_mha_reference(const clattn_mha_problem *problem,
  * also where `type` has 16 bits: these are the derivatives of the formula, not of its rounding.
  *
  * A row whose gradient is 0 in every column, as of context that no row sees, adds nothing to the weights' gradients,
- * whatever it holds. The same bits always: whichever gradients are asked for, run after run, no atomics. */
+ * whatever it holds. Bits are always the same: whichever gradients are asked for, run after run, no atomics. */
 typedef enum clattn_mha_gradient {
     CLATTN_MHA_GRADIENT_X = 1 << 0,
     CLATTN_MHA_GRADIENT_CONTEXT = 1 << 1, /* with CLATTN_MHA_CROSS */
@@ -238,7 +238,7 @@ CLATTN_API clattn_status clattn_mha_backward_host(clattn_context *context, const
                                                   const clattn_mha_host_arrays *arrays,
                                                   const clattn_mha_host_gradients *gradients);
 
-/* The same in closed form, in float64 at least; single zeros of a row are left out, not only rows of zeros. Slow.
+/* The gradients in closed form, in float64 at least; single zeros of a row are left out, not only rows of zeros. Slow.
  * Blocking. */
 CLATTN_API clattn_status clattn_mha_backward_reference(const clattn_mha_backward_problem *problem,
                                                        const clattn_mha_host_arrays *arrays,

@@ -169,8 +169,8 @@ ensure_packages() {
     [ -z "$missing" ] || { echo "still missing:"; echo "$missing"; return 1; }
 }
 
-# The same for packages that the machine can do without: never fails, and one that cannot be had does
-# not keep the others out.
+# Packages that the machine can do without: never fails, and one that cannot be had does not keep the
+# others out.
 ensure_extra_packages() {
     ensure_packages "$@" && return
     for package in $(missing_packages "$@" | package_names); do

@@ -30,8 +30,8 @@ int bench_backward_call(const struct options *options, const struct bench_backwa
                         const clattn_plan *forward, cl_command_queue queue, const struct bench_data *data,
                         struct failure *failure);
 
-/* The largest error of the last call as a share of the bound; data->host has the forward pass's outputs. Of some rows
- * and keys where there are many. */
+/* The largest error of the last call as a share of the bound; data->host has the forward pass's outputs. Some rows and
+ * keys stand for all where there are many. */
 int bench_backward_check(struct bench_backward *backward, clattn_context *context, const struct bench_data *data,
                          double *share, struct failure *failure);
 

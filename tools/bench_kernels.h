@@ -23,7 +23,7 @@ struct bench_kernels {
 /* Makes the call on this queue, and waits for it. */
 typedef int bench_turn(const void *subject, cl_command_queue queue, struct failure *failure);
 
-/* Of a few calls, the one that took the least. The caller ends with bench_kernels_free. */
+/* Measures a few calls and keeps the one that took the least. The caller ends with bench_kernels_free. */
 int bench_kernels_measure(clattn_context *context, bench_turn *turn, const void *subject, struct bench_kernels *found,
                           struct failure *failure);
 void bench_kernels_free(struct bench_kernels *kernels);

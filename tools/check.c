@@ -60,8 +60,8 @@ static int64_t ring_row(const clattn_problem *p, int64_t j)
     return p->ring > 0 && j >= pinned ? pinned + (j - pinned) % (p->ring - pinned) : j;
 }
 
-/* All keys of the entry, or their values; out of pages too, of which `bench` has no holes and one table each. Of a ring
- * those that were overwritten are what came after them: no row's window reaches them. */
+/* All keys of the entry, or their values; out of pages too, of which `bench` has no holes and one table each. Keys of a
+ * ring that were overwritten are what came after them: no row's window reaches them. */
 static void read_keys(const struct entry *entry, const clattn_host_tensor *tensor, clattn_type type, int64_t columns,
                       double *to)
 {

@@ -139,7 +139,7 @@ static int make_scales(struct job *job, struct failure *failure)
     return tensor_convert(&job->scales, TENSOR_FLOAT32, "--scales", failure);
 }
 
-/* Of row n, counted through all axes but the last: its first. NULL: none. */
+/* The first scale of row n, counted through all axes but the last. NULL: none. */
 static float *scales_of_row(const struct job *job, int64_t n)
 {
     const int64_t groups = groups_of(job->rows, job->group[0]), i = n % job->rows;

@@ -164,7 +164,7 @@ static void tell_all_unused(const struct job *job)
     }
 }
 
-/* Of what was computed the range; it is gone where no file keeps it. */
+/* Tells the range of what was computed; the result is gone where no file keeps it. */
 static void tell_result(const struct job *job)
 {
     const struct tensor *result = job->y.data ? &job->y : &job->attention.out;

@@ -54,7 +54,7 @@ static void print_tuned(const char *name, const struct tuned *tuned)
     fflush(stdout);
 }
 
-/* Of shapes that the time did not reach. */
+/* Names the shapes that the time did not reach. */
 static void print_left(const struct bench_shapes *shapes, size_t reached)
 {
     printf("The time ended before %zu of %zu shapes:", shapes->n - reached, shapes->n);

@@ -32,7 +32,7 @@ int failure_failed(struct failure *failure, const char *format, ...) FAILURE_PRI
 #define failure_failed(...) (failure_failed(__VA_ARGS__), -1)
 #endif
 
-/* The same of a message of the library, whose own line breaks stay: build logs and lists of devices. */
+/* A message of the library, whose own line breaks stay: build logs and lists of devices. */
 int failure_of_library(struct failure *failure, int status, const char *text);
 
 /* Prints "clattn COMMAND: text" to stderr and returns the exit status. `command` NULL: "clattn: text". */

@@ -81,7 +81,7 @@ static int role_of(const char *name, enum role end)
     return -1;
 }
 
-/* Of several files the first that has it counts. */
+/* Copies a file's metadata; the first of several files that has it counts. */
 static int copy_metadata(const struct safetensors *file, const char *key, char **copy)
 {
     const char *text = *copy ? NULL : safetensors_metadata(file, key);

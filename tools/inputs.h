@@ -21,7 +21,7 @@ enum role {
     ROLE_SINKS,
     ROLE_CU_QUERY,
     ROLE_CU_KEY,
-    /* Of caches (attention_cache.h), and of row ranges. */
+    /* Inputs of caches (attention_cache.h), and row ranges. */
     ROLE_PAGE_TABLE,
     ROLE_PAGE_STARTS,
     ROLE_KEY_SCALES,

@@ -117,7 +117,7 @@ static const char *check_word(const char *at, const char *word, const char **wro
 
 static const char *check_value(const char *at, int depth, const char **wrong);
 
-/* Of an object or an array; `closing` is its last character. */
+/* The items of an object or an array; `closing` is its last character. */
 static const char *check_items(const char *at, char closing, int depth, const char **wrong)
 {
     at++;

@@ -8,8 +8,8 @@
 
 #define JSON_DEPTH_MAX 64
 
-/* NULL where the text, which ends with 0, begins with a JSON value in UTF-8; *end is behind it. Else where it does
- * not, or is nested deeper than JSON_DEPTH_MAX. */
+/* NULL where the text, which ends with 0, begins with a JSON value in UTF-8; *end is behind it. Otherwise the place
+ * where it does not, or is nested deeper than JSON_DEPTH_MAX. */
 const char *json_check(const char *text, const char **end);
 
 /* All of these read a text that json_check found good; *at is moved behind what they take, and behind blanks. */

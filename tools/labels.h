@@ -8,7 +8,7 @@
  * without memory. */
 char *utf8_clean(const char *text);
 
-/* The same where it stands; characters in `kept` ("\n") stay. */
+/* Cleans the text where it stands; characters in `kept` ("\n") stay. */
 void utf8_clean_in_place(char *text, const char *kept);
 
 /* Terminal columns of a clean text: 0 for combining marks, 2 for East Asian wide characters,

@@ -23,7 +23,7 @@ int page_pools_read(const struct options *options, clattn_problem *problem, stru
     return 0;
 }
 
-/* Of the keys or of the values, whichever are more. A double, because shapes of commands may be of any size. */
+/* Bytes of a page of keys or of values, whichever are more. A double: shapes of commands may be of any size. */
 static double page_bytes(const clattn_problem *p)
 {
     const size_t key = clattn_row_bytes(p->key_type ? p->key_type : p->type, p->head_dim);

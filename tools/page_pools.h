@@ -24,7 +24,7 @@ void page_pools_place(const clattn_problem *problem, clattn_host_tensors *tensor
 #define PAGE_POOLS_TEXT 96
 const char *page_pools_text(const clattn_problem *problem, char text[PAGE_POOLS_TEXT]);
 
-/* The same in a document: how many buffers, and the pages of one. */
+/* Pools in a document: how many buffers, and the pages of one. */
 void page_pools_tell(cJSON *object, const clattn_problem *problem);
 
 #endif

@@ -26,7 +26,7 @@ void progress_steps(unsigned done, unsigned of);
  * nothing. `name` must stay valid. */
 void progress_subject(const char *name, size_t number, size_t of);
 
-/* The same line with a text of its own, at once; an empty text removes it. Not between the two above. */
+/* The line with a text of its own, at once; an empty text removes it. Not between the two above. */
 void progress_line(const char *command, const char *text);
 
 /* An interrupt (Ctrl-C) ends the line that a progress stands in, or the terminal's own ^C, so that the shell's prompt

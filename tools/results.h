@@ -18,7 +18,7 @@ int results_write(const struct options *options, const struct inputs *inputs, co
 int results_compare(cJSON *document, const struct options *options, const struct inputs *inputs,
                     const struct attention *attention, const struct tensor *y);
 
-/* The same of one gradient; data NULL where there is none to compare with. */
+/* Compares one gradient; data NULL where there is none to compare with. */
 int results_compare_gradient(cJSON *document, const struct options *options, clattn_type type, const char *name,
                              const struct tensor *got, const struct tensor *stored);
 

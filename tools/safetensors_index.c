@@ -37,7 +37,7 @@ static int read_text(struct safetensors_index *index, struct failure *failure)
     return result;
 }
 
-/* Of a file in the same folder. */
+/* Whether a name is that of a file in the same folder. */
 static int is_plain_name(const char *name)
 {
     return name[0] && !strpbrk(name, "/\\") && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;

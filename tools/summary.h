@@ -20,7 +20,7 @@ int summary_end(cJSON *document, int result, struct failure *failure);
 /* "label     text", of a name that may hold anything; a string. */
 void summary_name(cJSON *document, const char *label, const char *text);
 
-/* The same where a label may come more than once; an array of strings. `key`: the label in the document. */
+/* For a label that may come more than once: an array of strings. `key`: the label in the document. */
 void summary_item(cJSON *document, const char *label, const char *key, const char *text);
 
 /* "label     shape type"; in the document's "tensors". Nothing where there is no tensor. */

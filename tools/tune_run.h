@@ -21,7 +21,7 @@ struct candidate {
     double best_ms; /* of the calls that were timed; 0: none was */
 };
 
-/* Of a problem as users give it, whose defaults may still be open. */
+/* The class of a problem as users give it, whose defaults may still be open. */
 struct wisdom_class tune_strategy_class(const char *strategy, const clattn_problem *problem);
 
 /* The caller ends with tune_run_free, after failures too. */

@@ -9,8 +9,8 @@
 static const char *const kernel_source = SOURCE(
 
 /* out[row][o] = dot(weights[o], x[row]), added to what is there where `add`: 4 outputs by 4 rows a turn, or by one of
- * those left over, 16 columns at once. Of `count` rows, a constant, the sums stay in registers, and a weight is read
- * from memory once for them. */
+ * those left over, 16 columns at once. Sums of `count` rows, a constant, stay in registers, and a weight is read from
+ * memory once for them. */
 static inline __attribute__((always_inline)) void
 multiply_rows(__global const float16 *weights, __global const float16 *x, __global float *out, int sixteens,
               int outputs, int first, int row, const int count, int add)

@@ -284,7 +284,7 @@ def fitted_code(code, width):
 
 
 def signature(item):
-    """Of a function: its type, its parameters, what is said of it in its line."""
+    """A function's type, its parameters, what is said of it in its line."""
     text, _, said = item.code.partition(";")
     text = re.sub(r"\s+", " ", text).replace("CLATTN_API ", "")
     kind, parameters = re.match(r"(.*?)\s*\b" + item.name + r"\((.*)\)$", text).groups()

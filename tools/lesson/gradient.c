@@ -221,7 +221,7 @@ static void draw(struct lesson_run *run, const struct study *study)
     }
 }
 
-/* Of a row whose keys all have the same weight. */
+/* The norm for a row whose keys all have the same weight. */
 static double even_norm(void)
 {
     float weights[KEYS];

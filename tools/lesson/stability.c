@@ -29,7 +29,7 @@ static double shift_of(int step)
     return (step - STEPS / 2) * STEP;
 }
 
-/* The same scores in every row, moved; multiples of 1/4, so that they are exact in float16. */
+/* Equal scores in every row, moved; multiples of 1/4, so that they are exact in float16. */
 static void fill_scores(uint64_t seed, float *scores)
 {
     float normal[COLUMNS];
@@ -170,7 +170,7 @@ static void draw(struct lesson_run *run, const struct study *study)
     }
 }
 
-/* The same scores, moved far away, as dot products of attention: [1, shift] . [score, 1]. */
+/* These scores, moved far away, as dot products of attention: [1, shift] . [score, 1]. */
 static clattn_status study_attention(struct lesson_run *run, const struct study *study, double *error)
 {
     float keys[COLUMNS * 2], weights[COLUMNS];

@@ -153,7 +153,7 @@ static void make_batch(struct trainer *t, uint32_t number)
     sample_normal(t->seed ^ 0x5bd1e995u, number, uniform, TRAINER_ROWS);
     for (int row = 0; row < TRAINER_ROWS; ++row) {
         const int place = row % TRAINER_LENGTH, mirrored = row - place + TRAINER_LENGTH - 1 - place;
-        /* Of a normal number's distribution, the part below it. */
+        /* The part of a normal number's distribution below it. */
         const double part = 0.5 * erfc(-(double)uniform[row] / sqrt(2));
         const int symbol = (int)fmin(TRAINER_SYMBOLS - 1, TRAINER_SYMBOLS * part);
         float *x = t->batch + row * TRAINER_MODEL;
@@ -163,7 +163,7 @@ static void make_batch(struct trainer *t, uint32_t number)
     }
 }
 
-/* Of the logits: mean loss, share of right rows; the loss's derivative at the logits. */
+/* The logits' mean loss, share of right rows; the loss's derivative at the logits. */
 static void judge(struct trainer *t, double *loss, double *right)
 {
     int count = 0;

@@ -39,7 +39,7 @@ struct trainer {
     int target[TRAINER_ROWS];
 };
 
-/* The same seed: the same weights and the same batches, whatever the scale of the scores is. The caller ends with
+/* A seed gives always the same weights and batches, whatever the scale of the scores is. The caller ends with
  * trainer_free, after failures too. */
 clattn_status trainer_create(struct trainer *trainer, clattn_context *context, uint64_t seed, double scale);
 void trainer_free(struct trainer *trainer);
