@@ -52,7 +52,7 @@ static double value_huge(struct random *random, const int64_t index[4], const vo
     return 32768;
 }
 
-/* Of its own in each row and head, so that scaled logits are rounded in all ways. */
+/* A value of its own in each row and head, so that scaled logits are rounded in all ways. */
 static double value_huge_of_row(struct random *random, const int64_t index[4], const void *context)
 {
     (void)random, (void)context;

@@ -3,7 +3,7 @@
 
 LDADD = libclattn_test.la libclattn_tool.la libclattn_core.la $(CHECK_LIBS) $(DL_LIBS)
 
-# Of CLBlast itself.
+# Tests of CLBlast itself.
 if CLBLAST
 clblast_programs = \
 	tests/clblast_strided_batched \

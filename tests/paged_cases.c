@@ -179,7 +179,7 @@ static int can_swap(const struct test_call *dense, int64_t page_size)
     return can && dense->problem.query_len > 0;
 }
 
-/* The same pool in several buffers, the last of them not full where it can be. */
+/* The pool in several buffers, the last of them not full where it can be. */
 static void run_pools(struct run *run, const struct test_call *dense, struct test_call *paged, int pools,
                       const char *strategy, const char *name)
 {

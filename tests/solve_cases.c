@@ -150,7 +150,7 @@ static int is_case(const struct options *options, const char *name)
     return name[0] != '.' && stat(path, &about) == 0;
 }
 
-/* Of keys and values in stored types, and of rings, every case is by itself: case_traits does not tell them. */
+/* Every case of keys and values in stored types, and of rings, is by itself: case_traits does not tell them. */
 static int is_by_itself(const clattn_problem *problem)
 {
     const clattn_type types[2] = { problem->key_type, problem->value_type };
@@ -161,7 +161,7 @@ static int is_by_itself(const clattn_problem *problem)
     return floats < 2 || problem->ring > 0;
 }
 
-/* Of those by themselves where few are to stand for all: one of each type, in a ring and in pages. Bits that
+/* Traits of those by themselves where few are to stand for all: one of each type, in a ring and in pages. Bits that
  * case_traits has no use for. */
 static uint64_t traits_by_itself(const struct options *options, const clattn_problem *p)
 {

@@ -40,7 +40,7 @@ class View(NamedTuple):
     is_read_only: bool = False
 
     def from_lowest(self) -> "View":
-        """The same with the address of the lowest element, which strides below 0 make another than the first."""
+        """The view with the address of the lowest element, which strides below 0 make another than the first."""
         for stride in self.strides:
             if stride < 0:
                 break
@@ -72,7 +72,7 @@ def _only_numbers(array: Any, numpy: Any) -> Any:
 
 
 def numpy_view(array: Any) -> View:
-    """Of a numpy.ndarray."""
+    """The view of a numpy.ndarray."""
     size = array.itemsize
     strides = tuple([stride // size for stride in array.strides])
     for stride in array.strides:
@@ -94,12 +94,12 @@ def _storage_reader() -> Callable[[Any], int]:
 
 
 def torch_address(tensor: Any) -> int:
-    """Of the first element of a tensor that is read, or that is new."""
+    """The address of the first element of a tensor that is read, or that is new."""
     return _storage_reader()(tensor) + tensor.storage_offset() * tensor.element_size() if tensor.numel() else 0
 
 
 def torch_view(tensor: Any, is_written: bool = False) -> View:
-    """Of a torch.Tensor in the memory of the CPU."""
+    """The view of a torch.Tensor in the memory of the CPU."""
     if tensor.device.type != "cpu":
         raise InvalidArgument(f"a tensor on {tensor.device}: must be on the CPU")
     try:
@@ -207,7 +207,7 @@ def _interface_view(array: Any) -> View:
 
 
 def opencl_view(array: Any) -> View:
-    """Of a pyopencl.array.Array; the address is the cl_mem's."""
+    """The view of a pyopencl.array.Array; the address is the cl_mem's."""
     size, memory = array.dtype.itemsize, array.base_data
     if not hasattr(memory, "int_ptr"):
         raise InvalidArgument(f"in a {type(memory).__name__}: must be in an OpenCL buffer, and not empty")
@@ -219,7 +219,7 @@ def opencl_view(array: Any) -> View:
 
 
 def view(array: Any, name: str, opencl: int = 0, is_written: bool = False) -> View:
-    """Of any array; `name` is what messages call it. `opencl`: the cl_context whose memory the call computes in; 0: the
+    """The view of any array; `name` is what messages call it. `opencl`: the cl_context that computes the call; 0: the
     host's. An address of the one means nothing in the other."""
     found = _any_view(array, name, is_written)
     if found.opencl != opencl:

@@ -80,7 +80,7 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     return_weights      "scores", "softcap", "logits" or "softmax": also returns [batch, heads, rows, keys] of it
     strategy            the name of one, as explain() tells; the best where None
     allow_rounded_weights   of float16 and bfloat16: a matrix unit may round softmax weights to 16 bits, as PyTorch and
-                        FlashAttention do: faster, and less accurate. Else they are as good as float32
+                        FlashAttention do: faster, and less accurate. False: they are as good as float32
     allow_tf32          of float32: a matrix unit may round queries, keys, values and weights to the 11 bits of tf32
     cu_query, cu_key    packed sequences, one behind the other in query [1, heads, rows, columns] and key: numbers, where
                         each begins, and the last one ends; cu_key as cu_query where None. A mask or bias then is of

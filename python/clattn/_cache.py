@@ -195,7 +195,7 @@ def _code(kind: Any) -> Any:
 
 
 def quantise(values: Any, type: str, *, scales: Any = None) -> Any:
-    """Numbers [..., columns] as codes: bytes [..., bytes of a row]; int8 of "int8". Of "int8", "e4m3", "e5m2" by scales
+    """Numbers [..., columns] as codes: bytes [..., bytes of a row]; int8 of "int8". "int8", "e4m3", "e5m2" by scales
     [..., groups of columns], 1 where None; blocks ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1") have their own, and 32 columns
     each."""
     import numpy

@@ -56,7 +56,7 @@ def broadcast(array: Any, shape: Sequence[int], name: str, opencl: int = 0) -> V
 
 
 def float32(array: Any, name: str, opencl: int) -> Any:
-    """The same numbers in float32: slopes and sinks, a number a head."""
+    """The numbers in float32: slopes and sinks, a number a head."""
     if isinstance(array, View):
         return array
     if not hasattr(array, "dtype"):

@@ -28,7 +28,7 @@ class Sequences(NamedTuple):
 
 
 def integers(array: Any, name: str) -> View:
-    """Of int32: an array of any package where it is, or a copy of other integers."""
+    """int32 numbers: an array of any package where it is, or a copy of other integers."""
     if hasattr(array, "dtype") and str(array.dtype).rpartition(".")[2] == "int32":
         return view(array, name)
     import numpy
@@ -126,7 +126,7 @@ def _check_pairs(query: View, key: View, value: View) -> None:
 
 
 def sequences_of(query: View, key: View, value: View, key_lengths: Any, said: Dict[str, Any]) -> Sequences:
-    """Of views of four axes; `said` has a value or None for each of NAMES."""
+    """The sequences of views of four axes; `said` has a value or None for each of NAMES."""
     if all(x is None for x in said.values()):
         check_shapes(query, key, value)
         return Sequences(query, key, value, query.shape[0], query.shape[2], key.shape[2], (), [], True)

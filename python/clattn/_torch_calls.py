@@ -52,7 +52,7 @@ def tell_of_spinning_threads() -> None:
 
 
 def views(query: Tensor, key: Tensor, value: Tensor, floating: Sequence[str] = ("query",)) -> List[View]:
-    """Of three tensors that fit each other; those in `floating` must be of a floating-point type."""
+    """Views of three tensors that fit each other; those in `floating` must be of a floating-point type."""
     every = []
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         found = torch_view(tensor)
@@ -66,7 +66,7 @@ def views(query: Tensor, key: Tensor, value: Tensor, floating: Sequence[str] = (
 
 
 def outputs(results: Sequence[Tensor]) -> List[Field]:
-    """Of out and, where there is a second, lse."""
+    """Fields of out and, where there is a second, lse."""
     return [(name, torch_view(x), axes) for x, name, axes in zip(results, ("out", "lse"), (_ROWS, _ROWS[:3]))]
 
 

@@ -53,7 +53,7 @@ _Handler = ctypes.CFUNCTYPE(_pointer, ctypes.POINTER(_Frame))
 
 
 def _views(found: Any) -> List[View]:
-    """Of dense buffers."""
+    """Views of dense buffers."""
     views = []
     for i in range(found.count):
         buffer = _Buffer.from_address(found.items[i])

@@ -100,12 +100,12 @@ _OPTIONAL = "dbias", "dslopes", "dsinks", "dscale"  # gradients that are compute
 
 
 def _kind_of(query: Tensor) -> torch.dtype:
-    """Of numbers of which a head has one."""
+    """The type of numbers of which a head has one."""
     return torch.float64 if query.dtype == torch.float64 else torch.float32
 
 
 def _new_gradients(query: Tensor, likes: Sequence[Optional[Tensor]], wanted: Sequence[bool]) -> List[Tensor]:
-    """Of _OPTIONAL: of the shapes of what they are of, or empty."""
+    """Memory for the gradients of _OPTIONAL: as large as what they are of, or empty."""
     found = []
     for name, like, is_wanted in zip(_OPTIONAL, likes, wanted):
         kind = like.dtype if like is not None and name == "dbias" and is_wanted else _kind_of(query)
@@ -177,7 +177,7 @@ def _setup_second(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _second_gradients(ctx: Any, *grads: Optional[Tensor]) -> Tuple[Any, ...]:
-    """Of the gradients, by PyTorch's own operators: out and lse are functions of the inputs there, so that those as
+    """Derivatives of gradients, by PyTorch's operators: out and lse are functions of the inputs there, so that those as
     inputs of the backward operator have none."""
     grad_out, grad_lse, *inputs = ctx.saved_tensors
     if ctx.said[5]:

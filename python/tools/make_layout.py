@@ -53,7 +53,7 @@ def without_comments(text):
 
 
 def field_names(body):
-    """Of each declaration all names: `int64_t batch, heads;` and `int64_t stride[4];`."""
+    """All names of each declaration: `int64_t batch, heads;` and `int64_t stride[4];`."""
     for declaration in filter(None, (d.strip() for d in body.split(";"))):
         for part in declaration.split(","):
             yield re.search(r"(\w+)\s*(\[\d+\])?\s*$", part).group(1)

@@ -24,7 +24,7 @@ struct params {
     cl_long n[32];
 };
 
-/* Of one launch. */
+/* The arguments of one launch. */
 struct given {
     cl_mem a, b;
     cl_ulong c;

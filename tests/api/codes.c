@@ -129,7 +129,7 @@ static clattn_host_tensors tensors_of(struct calls *calls, const clattn_problem 
     return t;
 }
 
-/* The same values as float32. */
+/* These values as float32. */
 static void run_real(struct calls *calls, clattn_problem p)
 {
     static float value[KV_HEADS][KEYS][HEAD_DIM_V];

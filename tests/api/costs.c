@@ -244,7 +244,7 @@ START_TEST(test_loaded_programs)
 }
 END_TEST
 
-/* Of a problem that leaves the choice, the taken one is the cheapest that takes it. */
+/* Where a problem leaves the choice, the strategy taken is the cheapest that takes it. */
 START_TEST(test_estimates)
 {
     clattn_plan *plan = plan_of(context, 8, NULL);

@@ -98,7 +98,7 @@ static int has_decimal_comma(const char *text)
     return 0;
 }
 
-/* Of a call. */
+/* What a call says of its scale. */
 static void expect_scale_said(int has_scale, double scale, const char *text)
 {
     struct test_call test;

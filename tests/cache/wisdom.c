@@ -61,7 +61,7 @@ static int explains(clattn_context *context, const char *text)
     return found;
 }
 
-/* The same in a new context, which reads the file. */
+/* What a new context, which reads the file, explains. */
 static int file_explains(const char *text)
 {
     clattn_context *context = open_context();
@@ -211,7 +211,7 @@ static uint64_t hash_of_run(clattn_context *context, struct test_call *test)
     return test_call_output_hash(test);
 }
 
-/* Of the fields that the strategy's tiles have. */
+/* Random values for the fields that the strategy's tiles have. */
 static struct wisdom_tile random_tile(const char *strategy, struct random *random)
 {
     static const int64_t rows[] = { 16, 32, 64 }, counts[] = { 1, 2, 3, 4, 6, 7, 8, 12, 16, 24 };

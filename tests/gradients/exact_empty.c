@@ -1,5 +1,5 @@
 /* Gradients of problems that have no batch entry, head, row or key: what is left of each is the sum of nothing, which
- * is 0, or what was there where it is added to. Of the reference too. */
+ * is 0, or what was there where it is added to. The reference is asked too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

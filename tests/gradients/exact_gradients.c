@@ -2,7 +2,7 @@
  *
  * What gradients have to the last bit, for each strategy: independence of batch, workspace limit and of the other
  * gradients, scaling by powers of two, signs, NaN and keys that nobody sees, zeros, rows in another order, and rows
- * that see one key alone. Of biases and what has few elements: exact_others.c; of problems without elements:
+ * that see one key alone. Biases and what has few elements: exact_others.c; problems without elements:
  * exact_empty.c; within rounding, where tiles are partly seen: exact_places.c. Others that they have within rounding:
  * identities.c and two_ways.c. */
 #include <math.h>
@@ -46,7 +46,7 @@ static void copy_first(struct test_array *to, const struct test_array *from)
 
 /* ---- properties ----------------------------------------------------------------------------- */
 
-/* The same with little room, again, and each gradient by itself; of the first batch entry alone. */
+/* Gradients with little room, again, and each by itself; then those of the first batch entry alone. */
 static void check_independence(const char *strategy, const struct kind *kind)
 {
     struct gradient_call whole, other;

@@ -184,7 +184,7 @@ static void check_long_sums(const char *strategy, clattn_context *tight)
 }
 
 /* A key that the row attends with a weight of 0, since their logit is -inf: 0 times that is NaN, whatever the zero's
- * sign, in dscale as in dquery. Of as many keys as no block of them is cut. */
+ * sign, in dscale as in dquery. As many keys as cut no block. */
 static void check_attended_infinity(const char *strategy)
 {
     const struct kind kind = { "infinity", 1, 1, 1, 1, 512, 20, 12, 0, 0 };

@@ -241,7 +241,7 @@ static cl_int CL_API_CALL own_clGetEventProfilingInfo(cl_event e, cl_profiling_i
     return next->clGetEventProfilingInfo(e, what, n, value, size);
 }
 
-/* Of what a skipped launch would have written nothing is read. */
+/* Nothing is read of what a skipped launch would have written. */
 static cl_int read_buffer(cl_command_queue q, cl_mem m, cl_bool blocks, size_t at, size_t size, void *to, cl_uint n,
                           const cl_event *wait, cl_event *event)
 {

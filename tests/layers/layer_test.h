@@ -38,7 +38,7 @@ void *layer_test_normal(struct random *random, clattn_type type, int64_t count, 
 /* The same, all NaN, for outputs in any type. */
 void *layer_test_poison(int64_t count);
 
-/* Of the largest value: rounding of a chain of float32 sums; for 16-bit storage, of its intermediates. */
+/* As a share of the largest value: rounding of a chain of float32 sums; for 16-bit storage, of its intermediates. */
 double layer_test_tolerance(clattn_type type);
 
 /* The largest magnitude; a little more than 0 where there is none. */

@@ -30,7 +30,7 @@
 #define CAUSAL_AND_MORE                                                                                                \
     .causal = 1, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT, .softcap = 30, .bias_type = CLATTN_FLOAT32,                   \
     .features = CLATTN_WITH_MASK | CLATTN_WITH_SLOPES | CLATTN_WITH_SINKS
-/* The same keys in pages of 16, and these in four buffers. */
+/* Keys in pages of 16, and these in four buffers. */
 #define PAGES .page_size = 16, .pages = 128, .features = CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS
 #define POOLS PAGES, .pool_pages = 32
 

@@ -57,7 +57,7 @@ class Attention:
         self.dscores = self.weights * (dout @ self.value.mT - (dout * self.out).sum(-1, keepdim=True))
 
     def forward(self):
-        """Of out, without the rounding to its type, and of lse."""
+        """Bounds of out, without the rounding to its type, and of lse."""
         factor = 4 * U * (math.sqrt(self.of.query.shape[3]) * self.mean + self.count + 8)
         out = factor * (self.weights @ self.value.abs()) + LEAST * self.value.abs().sum(-2, keepdim=True)
         return out, factor + 4 * U * self.lse.abs()
@@ -81,7 +81,7 @@ class Attention:
         handed = lse_error * self.dscores.abs() + d_error * self.weights  # of dS, by the out and lse that are given
 
         def of_rows(terms, y, given, other):
-            """Of sums over rows i and the heads of a group, of terms * other, where terms are weights times at most y."""
+            """Bounds of sums over rows i and a group's heads of terms * other; terms are weights times at most y."""
             count = self.seen.sum(-2, keepdim=True) * self.group  # m
             exact = self.shared(terms.mT @ other, "sum")
             own = (((each + count.sqrt()) * self.weights * y).square() + (given / (2 * U)).square()).mT @ other.square()

@@ -163,7 +163,7 @@ class Dispatch(unittest.TestCase):
 
 
 class Again(unittest.TestCase):
-    """Of calls with tensors of the same shapes only the first is prepared."""
+    """Calls with tensors of the same shapes: only the first is prepared."""
 
     def setUp(self):
         clattn.torch.disable()

@@ -50,7 +50,7 @@ class Encoder(Model):
             return [sentence for sentence in text.read().split(".") if sentence.strip()][:8]
 
     def hidden(self, implementation, dtype):
-        """Of all tokens but padding."""
+        """The hidden states of all tokens but padding."""
         given = AutoTokenizer.from_pretrained(MINILM)(self.sentences(), padding=True, truncation=True, return_tensors="pt")
         model = AutoModel.from_pretrained(MINILM, attn_implementation=implementation, dtype=dtype)
         with torch.no_grad():

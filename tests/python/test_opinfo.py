@@ -75,14 +75,14 @@ def stock(name):
 
 
 def four_axes(query, key, value):
-    """The same of [batch, heads, rows, columns], by views."""
+    """The tensors as [batch, heads, rows, columns], by views."""
     batch = query.shape[:-3] or key.shape[:-3] or (1,)
     return [x if x.dim() == 4 else x.unsqueeze(-3) if x.dim() == 3 and query.dim() == key.dim() == 3 else
             x.expand(*batch, *x.shape) for x in (query, key, value)]
 
 
 def operator(query, key, value, dropout_p=0.0, is_causal=False, attn_mask=None, scale=None, enable_gqa=False):
-    """The same by clattn's own operator, which wants all axes."""
+    """Attention by clattn's own operator, which wants all axes."""
     out = clattn.torch.attention(*four_axes(query, key, value), bias=attn_mask, causal="top-left" if is_causal else None,
                                  scale=scale)
     return out if query.dim() == 4 or key.dim() == 4 else out.squeeze(-3)
@@ -116,7 +116,7 @@ class Samples(unittest.TestCase):
     tearDown = setUp
 
     def factors(self, found, right):
-        """Of every number: its error in units of the bound, which is 0 of keys that no row sees."""
+        """Every number's error in units of the bound, which is 0 for keys that no row sees."""
         errors = torch.cat([(ours - exactly.reshape(ours.shape)).abs().flatten() for ours, (exactly, _) in
                             zip(found, right, strict=True)])
         return torch.where(errors == 0, 0.0, errors / torch.cat([bound.flatten() for _, bound in right]))
@@ -173,7 +173,7 @@ class Samples(unittest.TestCase):
         self.assertLessEqual(self.factors(results(operator, sample, dtype), right).max().item(), 1)
 
     def check_all(self, dtype):
-        """Of out and each gradient: the root of the mean square of the errors, in units of their bounds, of what is served
+        """Errors of out and each gradient: the root of their mean square, in units of their bounds, of what is served
         is at most twice PyTorch's own."""
         ours, own = ({name: [] for name in ("out", "dquery", "dkey", "dvalue")} for _ in range(2))
         for name in NAMES:

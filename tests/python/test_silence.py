@@ -61,7 +61,7 @@ class DLPack:
 
 
 class Memory(Case):
-    """Of NumPy and others."""
+    """Arrays of NumPy and others."""
 
     def test_a_masked_array_is_refused(self):
         for i, name in enumerate(self.names):
@@ -247,14 +247,14 @@ class Numbers(Case):
 
 
 class Tensors(Case):
-    """Of PyTorch."""
+    """Tensors of PyTorch."""
 
     def setUp(self):
         super().setUp()
         self.three = tuple(torch.from_numpy(x) for x in self.three)
 
     def negated(self, tensor):
-        """The same numbers, of memory that holds them with the other sign."""
+        """Equal numbers, of memory that holds them with the other sign."""
         found = torch.complex(torch.zeros_like(tensor), -tensor).conj().imag
         self.assertTrue(found.is_neg() and torch.equal(found, tensor))
         return found
@@ -357,7 +357,7 @@ class Tensors(Case):
 
 
 class OpenCL(Case):
-    """Of pyopencl."""
+    """Arrays of pyopencl."""
 
     def setUp(self):
         super().setUp()

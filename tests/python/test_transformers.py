@@ -47,7 +47,7 @@ def inputs_of(name):
     return {**given, "decoder_input_ids": tokens[:, :5]} if name == "T5" else given
 
 
-# The same with a head that writes.
+# Models with a head that writes.
 WRITERS = {name: lambda make=MODELS[name], head=head: getattr(transformers, head)(make().config) for name, head in (
     ("Llama", "LlamaForCausalLM"), ("Mistral, window 4", "MistralForCausalLM"),
     ("Gemma 2, softcap, window 4", "Gemma2ForCausalLM"), ("GPT-OSS, sinks, window 4", "GptOssForCausalLM"),
@@ -78,7 +78,7 @@ def run(model, implementation, dtype, inputs):
 
 
 def gradients(model, implementation, dtype, inputs, seen):
-    """Of all parameters, one after the other, of a loss that reads what is no padding."""
+    """Gradients of all parameters, one after the other, of a loss that reads what is no padding."""
     model.zero_grad()
     out = run(model, implementation, dtype, inputs)[seen]
     (out * torch.cos(torch.arange(out.numel(), dtype=torch.float64)).reshape(out.shape).to(dtype)).sum().backward()

@@ -109,7 +109,7 @@ OPERATION(int, fstatat64, -1, (int folder, const char *name, struct stat64 *abou
 OPERATION(int, ftruncate64, -1, (int file, off64_t bytes), (file, bytes))
 OPERATION(struct dirent64 *, readdir64, NULL, (DIR * stream), (stream))
 
-/* Of a program that runs thousands of times, what it wrote need not reach the disk. */
+/* What a program wrote that runs thousands of times need not reach the disk. */
 int __wrap_fsync(int file);
 int __wrap_fsync(int file)
 {

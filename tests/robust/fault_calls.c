@@ -95,7 +95,7 @@ clattn_status do_host(struct life *life)
     return clattn_forward_host(life->context, &life->test.problem, &life->test.values, &life->test.tensors);
 }
 
-/* Of one key: each row of the result is its value. */
+/* Attention over one key: each row of the result is its value. */
 static clattn_status do_attention(struct life *life)
 {
     static const float query[] = { 1, 2, 3, 4, 5, 6, 7, 8 }, key[] = { 1, -1 }, value[] = { 3, 5 };

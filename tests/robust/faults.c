@@ -203,7 +203,7 @@ static int is_verdict(clattn_status status)
            strstr(clattn_last_error(), "clBuildProgram failed with CL_BUILD_PROGRAM_FAILURE");
 }
 
-/* Of a pair: after the first fault, what waits for the commands failed too, and nobody can. */
+/* A pair of faults: after the first, what waits for the commands failed too, and nobody can. */
 static int waiting_failed(const long at[2])
 {
     const char *call = atomic_load(&layer->failed);

@@ -29,7 +29,7 @@ extern const size_t step_count;
 /* Ends the process where it does not hold. */
 void step_must(int holds, const char *what);
 
-/* Of the command (file_steps_command.c). */
+/* The command's steps (file_steps_command.c). */
 void step_write_old_output(void), step_write_old_output_behind_link(void), step_write_old_picture(void);
 void step_write_inputs(void);
 int step_output(char *message), step_output_behind_link(char *message), step_picture(char *message);

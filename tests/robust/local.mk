@@ -28,7 +28,7 @@ tests_robust_soak_SOURCES = \
 	tests/robust/layer_calls.h \
 	tests/robust/soak.c
 
-# The same of file operations, of the library and of the command, on the null driver.
+# File operations that fail, of the library and of the command, on the null driver.
 failing_files = open openat mkdir rename renameat unlink unlinkat rmdir mkstemp stat lstat fstat fstatat fchmod \
 	ftruncate flock utimensat opendir fdopendir readdir realpath getcwd readlink fsync close read write pread pwrite \
 	open64 openat64 mkstemp64 stat64 lstat64 fstat64 fstatat64 ftruncate64 readdir64 pread64 pwrite64

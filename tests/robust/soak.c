@@ -198,7 +198,7 @@ static void call_refused(struct soaked *of)
     must(clattn_plan_create(context, &wrong, &plan) == CLATTN_INVALID_SHAPE, "a refusal");
 }
 
-/* Of eight calls two have a plan of their own, three one that was kept, one each is blocking, a layer, refused. */
+/* Eight calls: two have a plan of their own, three one that was kept, one each is blocking, a layer, refused. */
 static void call(long number)
 {
     struct soaked *of = &cases[number / 8 % case_count];

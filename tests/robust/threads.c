@@ -100,7 +100,7 @@ static double now_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* The same answer for all threads, which meet here. */
+/* One answer for all threads, which meet here. */
 static int is_last(int round)
 {
     if (pthread_barrier_wait(&together) == PTHREAD_BARRIER_SERIAL_THREAD) {
@@ -129,7 +129,7 @@ static void *work(void *data)
     for (int round = 0; !is_last(round); ++round) {
         layers_and_compare(worker, queues[0]);
         for (int i = 0; i < call_count; ++i) {
-            /* The same call at the same moment in even rounds, each its own in odd ones. */
+            /* One call for all at one moment in even rounds, each its own in odd ones. */
             const struct shared_call *call = &calls[(i + (round % 2 ? worker->number : 0)) % call_count];
             /* Odd threads: out of order; not with CLBlast, which declines that, and tiles have other bits. */
             cl_command_queue queue = queues[worker->number % 2 && !strchr(call->strategy, '/')];

@@ -67,13 +67,13 @@ static int64_t longest(const struct tensor *seams)
     return most;
 }
 
-/* Of the shape that meta.json tells, where the files do not. */
+/* An extent of the shape that meta.json tells, where the files do not. */
 static int64_t shape_of(const struct attention_case *c, const char *name)
 {
     return (int64_t)meta_number(meta_field(c->meta, "shape", name), 0);
 }
 
-/* Of keys and values: those of a pool have one of their own. */
+/* The layout of keys and values: those of a pool have one of their own. */
 static const struct layout *key_layout_of(const struct attention_case *c, const struct layout *layout)
 {
     const struct layout *pool = layout_of_pool(meta_text(meta_field(c->meta, NULL, "kv_layout")));

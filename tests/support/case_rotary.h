@@ -17,7 +17,7 @@ struct case_turning {
 int case_turning_read(const struct case_run *run, struct case_turning *turning, struct failure *failure);
 void case_turning_free(struct case_turning *turning);
 
-/* The same as tensors of a call; `rows` of a sequence. */
+/* The turning as tensors of a call; `rows` of a sequence. */
 struct case_turning_places {
     clattn_host_tensor cosine, sine, positions, starts, cu_query;
 };

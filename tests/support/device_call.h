@@ -9,7 +9,7 @@
  * test->problem says; `used` (may be NULL) receives the name of the one that ran, of 32 bytes. */
 clattn_status device_call_run(clattn_context *context, struct test_call *test, char *used);
 
-/* The same through the blocking call on the test's own memory. */
+/* Runs through the blocking call on the test's own memory. */
 clattn_status device_call_run_blocking(clattn_context *context, struct test_call *test);
 
 #endif

@@ -1,5 +1,5 @@
 /* What all device tests can be told: --strategy S,S... --type T,T... --device D, and CLATTN_TEST_STRATEGIES in the
- * environment. Of strategies, "all" is those of the library's table and auto, "-S" leaves one out again, "-gpus" those
+ * environment. As a strategy, "all" is those of the library's table and auto, "-S" leaves one out again, "-gpus" those
  * for GPUs. With CLATTN_TEST_SLOW_UNITS in the environment, instructions that are slower than multiply-adds on this
  * device are taken too (AVX512-BF16 is, on some CPUs). */
 #ifndef CLATTN_TESTS_SUPPORT_DEVICE_OPTIONS_H
@@ -44,7 +44,7 @@ void strategy_set(clattn_problem *problem, const char *name);
 /* The names of the table's strategies for attention, from index 0 on; NULL ends. */
 const char *strategy_of_table(size_t index);
 
-/* The same of another operation. */
+/* The strategies of another operation. */
 struct operation;
 const char *strategy_of_operation(const struct operation *operation, size_t index);
 

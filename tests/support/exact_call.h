@@ -4,7 +4,7 @@
 
 #include "test_call.h"
 
-/* Of most properties, with one query head a key head: most strategies compile for these. */
+/* Columns of most properties, with one query head a key head: most strategies compile for these. */
 #define EXACT_HEAD_DIM 24
 #define EXACT_HEAD_DIM_V 40
 

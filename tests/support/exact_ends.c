@@ -158,7 +158,7 @@ static int huge_biases_are_told_apart(struct exact *e)
                                                                                                                 : 0;
 }
 
-/* Of each row all keys but the last eight have a low bias: as if these were the only keys. */
+/* All keys of a row but the last eight have a low bias: as if these were the only keys. */
 static int low_biases_leave_other_keys_alone(struct exact *e)
 {
     clattn_problem p = problem_with(e, 0);
@@ -221,7 +221,7 @@ static int low_sinks_take_nothing(struct exact *e)
     return status;
 }
 
-/* Of a row that sees keys 0 to 8 + its number: the nearest one by a positive slope, the farthest by a negative one. */
+/* A row that sees keys 0 to 8 + its number takes the nearest by a positive slope, the farthest by a negative one. */
 int huge_slopes_choose_by_distance(struct exact *e)
 {
     const double slopes[] = { (double)FLT_MAX, 1e38, 1e30 };

@@ -20,7 +20,7 @@ struct gradient_call {
  * problem of `g` is set by then. */
 clattn_status gradient_call_start(struct gradient_call *g);
 
-/* The same but for out and lse, which the test puts in place by itself. */
+/* As gradient_call_start, but for out and lse, which the test puts in place by itself. */
 void gradient_call_begin(struct gradient_call *g);
 void gradient_call_free(struct gradient_call *g);
 
@@ -42,7 +42,7 @@ clattn_status gradient_call_random(struct gradient_call *g, struct random *rando
 void gradient_call_keep(struct gradient_call *g);
 clattn_status gradient_call_run(clattn_context *context, struct gradient_call *g, int blocks);
 
-/* Of all gradients' bits. */
+/* A hash of all gradients' bits. */
 uint64_t gradient_call_hash(const struct gradient_call *g);
 
 struct gradient_verdict {

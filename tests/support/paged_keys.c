@@ -116,7 +116,7 @@ int pages_keep_bits(struct exact *e, int64_t query_len, int64_t key_len)
 
 /* ---- holes ---------------------------------------------------------------------------------- */
 
-/* Of `every` pages that follow one another, number `at` is a hole. */
+/* Number `at` of `every` pages that follow one another is a hole. */
 struct holes {
     int64_t page_size, every, at;
 };

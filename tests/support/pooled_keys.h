@@ -20,8 +20,8 @@ struct pooled_call {
     struct pooled_array arrays[2 * CLATTN_POOLS_MOST];
 };
 
-/* Of a call whose pool_pages is not 0; else the call as it is. In each buffer all but its own pages is poison, and the
- * further ones begin elsewhere than the first. */
+/* The pools of a call whose pool_pages is not 0; any other call as it is. In each buffer all but its own pages is
+ * poison, and the further ones begin elsewhere than the first. */
 void pooled_call_cut(const struct test_call *test, struct pooled_call *cut);
 void pooled_call_free(struct pooled_call *cut);
 

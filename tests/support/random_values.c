@@ -167,7 +167,7 @@ static double fill_slope(struct random *random, const int64_t index[4], const vo
     return exp2(-(double)(index[1] % 8 + 1)) * (random_chance(random, 0.1) ? -0.1 : 1);
 }
 
-/* Of either sign, and shared by few or many. */
+/* Scales of either sign, shared by few or many. */
 static double fill_scale(struct random *random, const int64_t index[4], const void *context)
 {
     (void)context;

@@ -98,7 +98,7 @@ clattn_type test_call_type(const struct test_call *test, enum tensor_id id)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Of the tensor's elements, poisoned. */
+/* Memory for the tensor's elements, poisoned. */
 static void array_create(struct test_call *test, enum tensor_id id, int64_t count)
 {
     const struct operands operands = measure(test);
@@ -276,7 +276,7 @@ uint64_t test_array_hash(uint64_t hash, const struct test_array *array)
     return hash;
 }
 
-/* Of the outputs, or of the inputs. */
+/* A hash of the outputs, or of the inputs. */
 static uint64_t hash_arrays(const struct test_call *test, int outputs)
 {
     uint64_t hash = TEST_HASH_BEGIN;

@@ -115,7 +115,7 @@ START_TEST(test_some_rows_do_not_see_what_is_not_finite)
 }
 END_TEST
 
-/* Else nothing else could be told from a call. */
+/* Without finite outputs nothing else could be told from a call. */
 START_TEST(test_most_outputs_are_finite)
 {
     for (int n = 0; n < HIDING * LENGTHS; ++n) {
@@ -355,7 +355,7 @@ static void expect_memory_of_keys(const struct check_call *check)
     }
 }
 
-/* Of a ring that keeps all keys, or only some: the call's memory has the row of each key that kernels and the reference
+/* A ring that keeps all keys, or only some: the call's memory has the row of each key that kernels and the reference
  * read, which go by the problem's flags. */
 START_TEST(test_rings_have_a_row_for_each_key)
 {

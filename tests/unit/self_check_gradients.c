@@ -67,7 +67,7 @@ static int64_t lost_gradients(const struct backward_problem *problem, enum check
     return lost;
 }
 
-/* Else nothing else could be told from them; but in some call a row is lost, and takes with it what it sees. */
+/* Without numbers nothing else could be told; but in some call a row is lost, and takes with it what it sees. */
 START_TEST(test_most_gradients_are_numbers)
 {
     for (int n = 0; n < PROBLEMS * LENGTHS; ++n) {

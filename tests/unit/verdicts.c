@@ -71,7 +71,7 @@ static void expect(struct verdicts *verdicts, enum verdict_kind kind, const char
     text_free(&why);
 }
 
-/* The same of another process. */
+/* What another process finds. */
 static void expect_elsewhere(enum verdict_kind kind, const char *reason)
 {
     struct verdict_trial trial;

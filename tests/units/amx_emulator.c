@@ -37,7 +37,7 @@ struct tile {
     int rows, row_bytes; /* 0: not configured */
 };
 
-/* Of a thread; in the memory that exists before the first signal. */
+/* A thread's tiles, in the memory that exists before the first signal. */
 static __thread __attribute__((tls_model("initial-exec"))) struct tile tiles[TILES];
 
 /* ---- what the program is told --------------------------------------------------------------- */
