@@ -1,10 +1,10 @@
 /* usage: random_gradients [--seed N] [--count N] [--index N] [--strategy S,S...] [--work N] [--with FEATURE,FEATURE...]
- *                         [--device D]
+ *                         [--digests FILE] [--device D]
  *
  * Whole backward calls against the reference by the error bound of docs/numbers.md, over random problems, layouts and
  * gradients, half of them by the blocking call. Prints the largest C that was needed of each gradient; a failure prints
- * the command that repeats it. --with: as of random_calls. CLATTN_TEST_SEED and CLATTN_TEST_GRADIENT_COUNT stand in for
- * the options. */
+ * the command that repeats it. --with, --digests: as of random_calls. CLATTN_TEST_SEED and
+ * CLATTN_TEST_GRADIENT_COUNT stand in for the options. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,6 +21,7 @@ struct run {
     clattn_context *context;
     uint64_t seed, count, first;
     const char *with; /* NULL: any */
+    FILE *digests;    /* NULL: none; a line a call and strategy: call, type, strategy, a hash of the gradients' bits */
     int64_t work_limit, passed, failed, declined;
     double c[OPTIONS_STRATEGIES_MAX][BACKWARD_TENSOR_COUNT];
     int64_t taken[OPTIONS_STRATEGIES_MAX];
@@ -35,9 +36,10 @@ static const char *environment(const char *name, const char *otherwise)
 static int parse(int argc, char **argv, struct run *run)
 {
     const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_GRADIENT_COUNT", "80");
-    const char *index = NULL, *work = "0";
+    const char *index = NULL, *work = "0", *digests = NULL;
     const struct device_option more[] = { { "seed", &seed }, { "count", &count },    { "index", &index },
-                                          { "work", &work }, { "with", &run->with }, { NULL, NULL } };
+                                          { "work", &work }, { "with", &run->with }, { "digests", &digests },
+                                          { NULL, NULL } };
     if (device_options_parse_more(argc, argv, "plain", NULL, more, &run->shared) != 0) {
         return -1;
     }
@@ -45,6 +47,11 @@ static int parse(int argc, char **argv, struct run *run)
     run->first = index ? strtoull(index, NULL, 0) : 0;
     run->count = index ? 1 : strtoull(count, NULL, 0);
     run->work_limit = strtoll(work, NULL, 0);
+    run->digests = digests ? fopen(digests, "w") : NULL;
+    if (digests && !run->digests) {
+        perror(digests);
+        return -1;
+    }
     return random_features_known(run->with) == 0 ? 0 : -1;
 }
 
@@ -86,6 +93,10 @@ static void run_strategy(struct run *run, struct gradient_call *g, uint64_t inde
         snprintf(text, sizeof(text), "%" PRId64 " elements; %s", verdict.wrong, verdict.first);
     } else if (test_call_input_hash(&g->test) != inputs) {
         snprintf(text, sizeof(text), "changed an input");
+    }
+    if (run->digests) {
+        fprintf(run->digests, "%" PRIu64 " %s %s %016" PRIx64 "\n", index, clattn_type_name(g->test.problem.type),
+                label, gradient_call_hash(g));
     }
     if (*text) {
         report(run, g, index, label, text);
@@ -148,6 +159,10 @@ int main(int argc, char **argv)
         }
     }
     clattn_context_destroy(run.context);
+    if (run.digests && fclose(run.digests) != 0) {
+        perror("digests");
+        return 1;
+    }
     printf("%" PRId64 " passed, %" PRId64 " failed, %" PRId64 " skipped\n", run.passed, run.failed, (int64_t)0);
     return run.failed || !run.passed;
 }
