@@ -342,14 +342,14 @@ typedef struct clattn_problem {
     int allow_tf32;              /* type float32: nonzero: a matrix unit may round queries, keys, values and
                                   * weights to the 11 bits of tf32 before it multiplies them; sums stay
                                   * float32. 0: all 24 bits count */
-    clattn_type key_type;      /* of key; CLATTN_TYPE_NONE: `type`. Any go together, but float64 with itself only. Block
-                             * types want a head_dim that is a multiple of 32 */
-    clattn_type value_type;    /* the same of value, and of head_dim_v */
-    clattn_type out_type;      /* of out; a floating-point type. float32 is what partial results of 16-bit inputs should
+    clattn_type key_type;   /* of key; CLATTN_TYPE_NONE: `type`. Any go together, but float64 with itself only. head_dim
+                             * is a multiple of 32 with block types */
+    clattn_type value_type; /* that of value; head_dim_v is a multiple of 32 with block types */
+    clattn_type out_type;   /* of out; a floating-point type. float32 is what partial results of 16-bit inputs should
                              * be, so that merging them loses nothing */
-    int64_t page_size;         /* keys of a page, >= 1, with CLATTN_WITH_PAGES; else 0 */
-    int64_t pages;             /* pages of the pool */
-    int64_t key_scale_rows;    /* with CLATTN_WITH_KEY_SCALES: rows, as they are stored, that share a scale; 0: all */
+    int64_t page_size;      /* keys of a page, >= 1, with CLATTN_WITH_PAGES; else 0 */
+    int64_t pages;          /* pages of the pool */
+    int64_t key_scale_rows; /* with CLATTN_WITH_KEY_SCALES: rows, as they are stored, that share a scale; 0: all */
     int64_t key_scale_columns; /* columns that do; 0: all */
     int64_t value_scale_rows;  /* the same of values */
     int64_t value_scale_columns;
