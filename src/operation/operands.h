@@ -27,7 +27,7 @@ struct operands {
     uint32_t unread;                       /* bit n: this call writes all of tensor n, which others read too */
     int strided_columns;
     cl_mem workspace;
-    struct tensor_place tensor[OPERANDS_MAX]; /* of what the operation has; what is behind nobody reads */
+    struct tensor_place tensor[OPERANDS_MAX]; /* those of the operation; nobody reads the ones behind them */
 };
 
 /* Operands of a call, all zero but the operation. */

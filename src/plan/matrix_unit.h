@@ -24,8 +24,9 @@ struct matrix_unit {
     const char *gradient_tiles;              /* where registers hold what gradients take; Intel's spill it */
 };
 
-/* The unit for the type of the problem. NULL: there is none, and `why`, unless NULL, gets what each rung says that
- * devices like this are asked. A problem that asks for fused_mma by its name gets an emulated one then, for tests. */
+/* The unit for the type of the problem. NULL: there is none; `why`, unless NULL, then gets the answer of each rung that
+ * devices like this one are asked for. A problem that asks for fused_mma by its name gets an emulated unit, for tests,
+ * where there is no real one. */
 const struct matrix_unit *matrix_unit_find(const clattn_context *context, const struct problem *problem,
                                            struct text *why);
 

@@ -40,8 +40,8 @@ struct strategy {
     const struct operation *operation; /* that it computes */
     const char *name;
     const char *summary; /* one line for people */
-    uint32_t knows;      /* flags of problems that its kernels read, or `applicable` declines, CLATTN_FLAGS_OF_ALL and
-                          * those that it names: any other is declined for it. Operations without flags: 0 */
+    uint32_t knows;      /* flags of problems that its kernels read, or that its `applicable` looks at. The planner
+                          * declines a problem with any other flag. Operations without flags: 0 */
 
     double sum_roundings; /* L of docs/numbers.md: how often a term of a sum over keys (of gradients: over rows or keys)
                            * is rounded on its way to the result, at most, however many terms there are. Operations
