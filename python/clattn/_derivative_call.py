@@ -1,5 +1,5 @@
 """Gradients of arrays that no framework differentiates."""
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ._arrays import View, maker_of, view
 from ._attention import attention, call_of
@@ -24,18 +24,56 @@ def _wanted(of: Iterable[str], given: Dict[str, Any]) -> List[str]:
     return names
 
 
-def _results(query: View, dout: View, out: Any, lse: Any, recomputed: Any) -> Tuple[View, View]:
-    """Views of four axes of the forward call's results, computed where they are not given."""
-    if (out is None) != (lse is None):
-        raise InvalidArgument("out, lse: give both, of one forward call, or none of them")
-    if out is None:
-        out, lse = recomputed()
-    found = view(lse, "lse")
+def _refuse(others: Dict[str, Any]) -> None:
+    """Raises for options that gradients() has not."""
+    unlike = sorted(set(others) & set(_REFUSED))
+    if unlike:
+        raise InvalidArgument(f"{unlike[0]}: keys in pages, and keys and values as codes, have no gradients; give key and "
+                              "value dense, in a floating-point type")
+    refuse_words("gradients", others)
+
+
+def _inputs(query: Any, key: Any, value: Any) -> Tuple[int, View, View, View]:
+    """How many axes there are, and views of four."""
+    views = []
+    for name, array in (("query", query), ("key", key), ("value", value)):
+        found = view(array, name)
+        if found.type not in _OUT_TYPES:
+            raise InvalidArgument(f"{name}: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
+        views.append(found)
+    q, k, v = (four_axes(found, name) for found, name in zip(views, ("query", "key", "value")))
+    return len(views[0].shape), q, k, v
+
+
+def _three_axes(array: Any, name: str) -> View:
+    """A view of [batch, heads, rows] for one of these or fewer axes."""
+    found = view(array, name)
     lead = 3 - len(found.shape)
     if lead < 0:
-        raise InvalidShape(f"lse: has shape {found.shape}; must be [batch, heads, rows], as the queries have them")
-    return four_axes(view(out, "out"), "out"), found._replace(shape=(1,) * lead + found.shape,
-                                                              strides=(0,) * lead + found.strides)
+        raise InvalidShape(f"{name}: has shape {found.shape}; must be [batch, heads, rows], as the queries have them")
+    return found._replace(shape=(1,) * lead + found.shape, strides=(0,) * lead + found.strides)
+
+
+def _new(names: Iterable[str], query: Any, axes: int, three: Sequence[View], learned: Dict[str, Any],
+         shape: Tuple[int, ...]) -> Tuple[Dict[str, Any], Dict[str, View]]:
+    """Arrays for the gradients of these names, of the package of `query`; and views by the library's names. `shape`:
+    [batch, heads, rows, keys]."""
+    kind = "float64" if three[0].type == "float64" else "float32"
+    full = {"bias": shape, "slopes": shape[:2], "sinks": shape[1:2], "scale": (1,)}
+    inputs = dict(zip(("query", "key", "value"), three))
+    results: Dict[str, Any] = {}
+    places: Dict[str, View] = {}
+    for name in names:
+        if name in inputs:
+            like = inputs[name]
+            array = maker_of(query, like.shape[4 - axes:], like.type)()
+            places[f"d{name}"] = four_axes(view(array, name, is_written=True), name)
+        else:
+            given = (1,) if name == "scale" else view(learned[name], name).shape
+            array = maker_of(query, given, view(learned[name], name).type if name == "bias" else kind)()
+            places[f"d{name}"] = broadcast(view(array, name, is_written=True), full[name], name)
+        results[name] = array
+    return results, places
 
 
 def gradients(query: Any, key: Any, value: Any, dout: Any, *, of: Iterable[str] = ("query", "key", "value"), out: Any = None,
@@ -58,60 +96,29 @@ def gradients(query: Any, key: Any, value: Any, dout: Any, *, of: Iterable[str] 
     The same to the last bit each time. Keys in pages and quantised ones have none. Raises as attention() does.
     """
     if others:
-        unlike = sorted(set(others) & set(_REFUSED))
-        if unlike:
-            raise InvalidArgument(f"{unlike[0]}: keys in pages, and keys and values as codes, have no gradients")
-        refuse_words("gradients", others)
-    names = _wanted(of, {"bias": bias, "slopes": slopes, "sinks": sinks})
-    more: Dict[str, Any] = {**dict.fromkeys(NAMES), "cu_query": cu_query, "cu_key": cu_key, "row_low": row_low,
-                            "row_high": row_high}
+        _refuse(others)
+    learned = {"bias": bias, "slopes": slopes, "sinks": sinks}
+    names = _wanted(of, learned)
     options = options_of(causal, alignment, offsets is not None, window, always_visible_keys, softcap, dropout, None, None,
                          allow_rounded_weights, allow_tf32)
-    q = view(query, "query")
-    axes = len(q.shape)
-    q, k, v = four_axes(q, "query"), four_axes(view(key, "key"), "key"), four_axes(view(value, "value"), "value")
-    for name, found in (("query", q), ("key", k), ("value", v)):
-        if found.type not in _OUT_TYPES:
-            raise InvalidArgument(f"{name}: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
-    of_lengths = sequences_of(q, k, v, key_lengths, more)
-    batch, heads, rows, keys = of_lengths.batch, q.shape[1], of_lengths.rows, of_lengths.keys
-    fields = of_lengths.fields + optional_fields((batch, heads, rows, keys), batch, heads, mask, bias, slopes, sinks,
-                                                 key_lengths, offsets)
-    kind = "float64" if q.type == "float64" else "float32"
-
-    def recomputed() -> Any:
-        return attention(query, key, value, mask=mask, bias=bias, causal=causal, alignment=alignment, offsets=offsets,
-                         window=window, always_visible_keys=always_visible_keys, scale=scale, softcap=softcap,
-                         slopes=slopes, sinks=sinks, key_lengths=key_lengths, dropout=dropout, seed=seed, return_lse=True,
-                         allow_rounded_weights=allow_rounded_weights, allow_tf32=allow_tf32, cu_query=cu_query,
-                         cu_key=cu_key, row_low=row_low, row_high=row_high, context=context)
-
-    d = four_axes(view(dout, "dout"), "dout")
-    o, found_lse = _results(q, d, out, lse, recomputed)
-    results: Dict[str, Any] = {}
-    places: Dict[str, View] = {}
-    full = {"bias": (batch, heads, rows, keys), "slopes": (batch, heads), "sinks": (heads,)}
-    like = {"query": q, "key": k, "value": v}
-    for name in names:
-        if name in like:
-            array = maker_of(query, like[name].shape[4 - axes:], like[name].type)()
-            places[f"d{name}"] = four_axes(view(array, name, is_written=True), name)
-        elif name == "scale":
-            array = maker_of(query, (1,), kind)()
-            places["dscale"] = view(array, name, is_written=True)
-        else:
-            given = view({"bias": bias, "slopes": slopes, "sinks": sinks}[name], name)
-            array = maker_of(query, given.shape, given.type if name == "bias" else kind)()
-            places[f"d{name}"] = broadcast(view(array, name, is_written=True), full[name], name)
-        results[name] = array
-    lses = None
-    if dlse is not None:
-        lses = view(dlse, "dlse")
-        lead = max(3 - len(lses.shape), 0)
-        lses = lses._replace(shape=(1,) * lead + lses.shape, strides=(0,) * lead + lses.strides)
-    call = call_of(q, k, None if scale is None else number(scale, "scale"), seed, of_lengths.has_key_len)
-    run_backward(context or default_context(), q, k, v, fields, call, options + of_lengths.options, o, found_lse, d, places,
-                 lses)
+    axes, q, k, v = _inputs(query, key, value)
+    sequences = sequences_of(q, k, v, key_lengths, {**dict.fromkeys(NAMES), "cu_query": cu_query, "cu_key": cu_key,
+                                                    "row_low": row_low, "row_high": row_high})
+    shape = sequences.batch, q.shape[1], sequences.rows, sequences.keys
+    fields = sequences.fields + optional_fields(shape, shape[0], shape[1], mask, bias, slopes, sinks, key_lengths, offsets)
+    if out is None and lse is None:
+        out, lse = attention(query, key, value, mask=mask, bias=bias, causal=causal, alignment=alignment, offsets=offsets,
+                             window=window, always_visible_keys=always_visible_keys, scale=scale, softcap=softcap,
+                             slopes=slopes, sinks=sinks, key_lengths=key_lengths, dropout=dropout, seed=seed,
+                             return_lse=True, allow_rounded_weights=allow_rounded_weights, allow_tf32=allow_tf32,
+                             cu_query=cu_query, cu_key=cu_key, row_low=row_low, row_high=row_high, context=context)
+    elif out is None or lse is None:
+        raise InvalidArgument("out, lse: give both, of one forward call, or none of them")
+    results, places = _new(names, query, axes, (q, k, v), learned, shape)
+    call = call_of(q, k, None if scale is None else number(scale, "scale"), seed, sequences.has_key_len)
+    run_backward(context or default_context(), q, k, v, fields, call, options + sequences.options,
+                 four_axes(view(out, "out"), "out"), _three_axes(lse, "lse"), four_axes(view(dout, "dout"), "dout"), places,
+                 None if dlse is None else _three_axes(dlse, "dlse"))
     if "scale" in results:
         results["scale"] = float(results["scale"][0])
     return results

@@ -1,15 +1,20 @@
 """How far attention and its gradients may be from float64's: the bounds of docs/numbers.md, elementwise, in float64 PyTorch.
 
 Beside them, since here the gradients are of the library's own `out` and `lse` and not of the exact ones: what those are
-off by, to the first order, half a unit in the last place where a result is stored in 16 bits, and float32's least number."""
+off by, to the first order, half a unit in the last place where a result is stored in 16 bits, and the least number."""
 import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-U = 2.0**-24  # everything is computed in float32
-LEAST = 2.0**-126  # numbers below it may be 0
+ROUNDED_LSE = 2.0**-24  # the share of an lse by which it is rounded, in every type
+
+
+def computing(dtype):
+    """(u, least number above 0 that is kept) of the type in which results of a type are computed."""
+    kind = torch.finfo(dtype if dtype == torch.float64 else torch.float32)
+    return kind.eps / 2, kind.tiny
 
 
 class Problem(NamedTuple):
@@ -25,11 +30,12 @@ class Problem(NamedTuple):
 
 
 def stored(numbers, dtype):
-    """What rounding to the type changes at most; float32's is in the bounds."""
-    if dtype == torch.float32:
-        return LEAST
+    """What rounding to the type changes at most; that to the type of computing is in the bounds."""
+    least = computing(dtype)[1]
+    if dtype in (torch.float32, torch.float64):
+        return least
     kind = torch.finfo(dtype)
-    return kind.eps / 2 * numbers.abs() + max(LEAST, kind.smallest_normal * kind.eps / 2)
+    return kind.eps / 2 * numbers.abs() + max(least, kind.smallest_normal * kind.eps / 2)
 
 
 def rss(terms, axis):
@@ -41,7 +47,8 @@ class Attention:
 
     def __init__(self, problem):
         self.of = problem
-        query, key, value, dout, bias, scale, _ = problem
+        query, key, value, dout, bias, scale, dtype = problem
+        self.u, self.least = computing(dtype)
         self.group = query.shape[1] // key.shape[1]
         self.key, self.value = (x.repeat_interleave(self.group, 1) for x in (key, value))
         self.seen = bias.isfinite()
@@ -58,9 +65,9 @@ class Attention:
 
     def forward(self):
         """Bounds of out, without the rounding to its type, and of lse."""
-        factor = 4 * U * (math.sqrt(self.of.query.shape[3]) * self.mean + self.count + 8)
-        out = factor * (self.weights @ self.value.abs()) + LEAST * self.value.abs().sum(-2, keepdim=True)
-        return out, factor + 4 * U * self.lse.abs()
+        factor = 4 * self.u * (math.sqrt(self.of.query.shape[3]) * self.mean + self.count + 8)
+        out = factor * (self.weights @ self.value.abs()) + self.least * self.value.abs().sum(-2, keepdim=True)
+        return out, factor + 4 * self.u * self.lse.abs() + (ROUNDED_LSE * self.lse.abs() if self.u < ROUNDED_LSE else 0.0)
 
     def shared(self, sums, rule):
         """From the queries' heads to those of the keys, whose gradients add up."""
@@ -84,20 +91,20 @@ class Attention:
             """Bounds of sums over rows i and a group's heads of terms * other; terms are weights times at most y."""
             count = self.seen.sum(-2, keepdim=True) * self.group  # m
             exact = self.shared(terms.mT @ other, "sum")
-            own = (((each + count.sqrt()) * self.weights * y).square() + (given / (2 * U)).square()).mT @ other.square()
+            own = (((each + count.sqrt()) * self.weights * y).square() + (given / (2 * self.u)).square()).mT @ other.square()
             count = count.mT[:, ::self.group]
-            bound = 2 * U * (self.shared(own.sqrt(), "rss") + (count.sqrt() + 8) * exact.abs())
-            return exact, bound + LEAST * self.shared(y.mT @ other.abs(), "sum")
+            bound = 2 * self.u * (self.shared(own.sqrt(), "rss") + (count.sqrt() + 8) * exact.abs())
+            return exact, bound + self.least * self.shared(y.mT @ other.abs(), "sum")
 
         exact = scale * self.dscores @ self.key
         bound = ((each * x).square() @ self.key.square()).sqrt() + row * e * (self.weights @ self.key).abs()
-        bound = 2 * U * (abs(scale) * bound + row * exact.abs()) + lse_error * exact.abs()
-        bound = bound + abs(scale) * (d_error * (self.weights @ self.key).abs() + LEAST * (y @ self.key.abs()))
+        bound = 2 * self.u * (abs(scale) * bound + row * exact.abs()) + lse_error * exact.abs()
+        bound = bound + abs(scale) * (d_error * (self.weights @ self.key).abs() + self.least * (y @ self.key.abs()))
         found = {"out": (self.out, out_error), "dquery": (exact, bound),
                  "dkey": of_rows(scale * self.dscores, abs(scale) * y, abs(scale) * handed, query),
                  "dvalue": of_rows(self.weights, self.seen.double(), lse_error * self.weights, dout)}
         if bias_shape is not None:
-            found["dbias"] = self.of_bias(bias_shape, each, x, handed + LEAST * y)
+            found["dbias"] = self.of_bias(bias_shape, each, x, handed + self.least * y)
         return {name: (right, bound + (0.0 if name == "out" else stored(right, dtype)))
                 for name, (right, bound) in found.items()}
 
@@ -105,9 +112,9 @@ class Attention:
         full = (1,) * (4 - len(shape)) + tuple(shape)
         axes = [axis for axis in range(4) if self.dscores.shape[axis] != full[axis]]
         count = math.prod(self.dscores.shape[axis] for axis in axes)
-        own = ((each + math.sqrt(count)) * x).square() + (handed / (2 * U)).square()
+        own = ((each + math.sqrt(count)) * x).square() + (handed / (2 * self.u)).square()
         exact, own = (terms.sum(axes, keepdim=True) if axes else terms for terms in (self.dscores, own))
-        return exact.reshape(shape), (2 * U * (own.sqrt() + (math.sqrt(count) + 8) * exact.abs())).reshape(shape)
+        return exact.reshape(shape), (2 * self.u * (own.sqrt() + (math.sqrt(count) + 8) * exact.abs())).reshape(shape)
 
 
 def summed(pair, shape, dtype):
@@ -118,4 +125,4 @@ def summed(pair, shape, dtype):
     if exact.numel() == math.prod(shape) or not axes:
         return exact.reshape(shape), bound.reshape(shape)
     magnitude, exact, bound = (x.sum(axes) for x in (exact.abs(), exact, bound))
-    return exact.reshape(shape), (bound + 2 * U * magnitude + stored(exact, dtype)).reshape(shape)
+    return exact.reshape(shape), (bound + 2 * computing(dtype)[0] * magnitude + stored(exact, dtype)).reshape(shape)
