@@ -78,8 +78,13 @@ for strategy; do
     fused_simd | split | fused_amx) judge "$strategy" "$cover" ;;
     *_simt | *_mma) judge "$strategy" "$few" ${quick:+OPENCL_LAYERS="$quick"} ;;
     auto)
-        [ -z "$quick" ] || judge auto cover
-        judge auto "$wanted" ${quick:+OPENCL_LAYERS="$quick" QUICK_LAYER_ALL=1}
+        case $quick,$wanted in
+        ,* | *,cover) judge auto "$wanted" ;;
+        *)
+            judge auto cover
+            judge auto "$wanted" OPENCL_LAYERS="$quick" QUICK_LAYER_ALL=1
+            ;;
+        esac
         ;;
     *) judge "$strategy" "$wanted" ;;
     esac

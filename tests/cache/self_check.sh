@@ -8,14 +8,14 @@ set -eu
 . "$srcdir/tests/counts.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-layer=$builddir/tests/icd/.libs/mutant_layer.so
-[ -f "$layer" ] || { echo "no $layer"; exit 1; }
+layers=$builddir/tests/icd/.libs
+[ -f "$layers/mutant_layer.so" ] || { echo "no $layers/mutant_layer.so"; exit 1; }
 "$builddir/tests/units/probe" --is-pocl || {
     echo "the device is not PoCL: it was given no mutants"
     skipped=1
     finish
 }
-export CLATTN_WISDOM_DIR="" CLATTN_CACHE=on CLATTN_SELF_CHECK=always OPENCL_LAYERS="$layer"
+export CLATTN_WISDOM_DIR="" CLATTN_CACHE=on CLATTN_SELF_CHECK=always OPENCL_LAYERS="$layers/mutant_layer.so:$layers/quick_layer.so"
 
 # says WHAT STATUS TEXT... [-- NOT...]: how the last command ended, what it says, and what it does not.
 says() {
