@@ -15,7 +15,8 @@ layers=$builddir/tests/icd/.libs
     skipped=1
     finish
 }
-export CLATTN_WISDOM_DIR="" CLATTN_CACHE=on CLATTN_SELF_CHECK=always OPENCL_LAYERS="$layers/mutant_layer.so:$layers/quick_layer.so"
+export CLATTN_WISDOM_DIR="" CLATTN_CACHE=on CLATTN_SELF_CHECK=always
+export OPENCL_LAYERS="$layers/mutant_layer.so:$layers/quick_layer.so"
 
 # says WHAT STATUS TEXT... [-- NOT...]: how the last command ended, what it says, and what it does not.
 says() {
