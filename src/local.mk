@@ -118,6 +118,8 @@ libclattn_core_la_SOURCES = \
 	src/operation/turning.h \
 	src/plan/amx.c \
 	src/plan/amx.h \
+	src/plan/ask.c \
+	src/plan/ask.h \
 	src/plan/attention_arguments.c \
 	src/plan/attention_arguments.h \
 	src/plan/backward_arguments.c \
@@ -141,6 +143,8 @@ libclattn_core_la_SOURCES = \
 	src/plan/matrix_unit.h \
 	src/plan/planner.c \
 	src/plan/planner.h \
+	src/plan/rates.c \
+	src/plan/rates.h \
 	src/plan/register_file.c \
 	src/plan/register_file.h \
 	src/plan/row_blocks.c \

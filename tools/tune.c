@@ -59,7 +59,8 @@ static int64_t *field_of(struct wisdom_tile *tile, const struct field *field)
 
 static int is_legal(const clattn_plan *plan, const struct wisdom_tile *tile)
 {
-    return plan->strategy->is_legal(plan->context, plan->problem, tile);
+    struct ask ask = plan_ask(plan);
+    return plan->strategy->is_legal(&ask, tile);
 }
 
 /* More rows leave room for fewer keys and columns: the most that are legal, of those up to `most`. 0: none are. */
@@ -331,8 +332,8 @@ static int look(struct search *search, struct tuned *tuned, struct failure *fail
     if (result == 0) {
         const struct strategy *strategy = candidate.plan->strategy;
         snprintf(tuned->strategy, sizeof tuned->strategy, "%s", strategy->name);
-        tuned->tile.was_made = strategy->tunable &&
-                               strategy->tunable(search->run.context, candidate.plan->problem, &search->about);
+        struct ask ask = plan_ask(candidate.plan);
+        tuned->tile.was_made = strategy->tunable && strategy->tunable(&ask, &search->about);
         tuned->table = search->about.table;
         tuned->tile.fact = (struct wisdom_fact){ .of = search->about.of, .table_ns = 1, .tuned_ns = 1 };
         search->fact = tuned->tile.fact;

@@ -73,7 +73,8 @@ static void climb(struct text *text, const struct device *device,
             continue;
         }
         text_free(&why);
-        int has_it = ladder_has(context, (enum rung_id)id, &why);
+        struct ask ask = { .context = context }; /* no choice rests on it */
+        int has_it = ladder_has(&ask, (enum rung_id)id, &why);
         line(text, &ladder_table[id], number++,
              has_it     ? NULL
              : why.data ? why.data
@@ -84,7 +85,6 @@ static void climb(struct text *text, const struct device *device,
     if (context) {
         context_destroy(context);
     }
-    ladder_answered(); /* no choice rests on these */
     error_restore(&before);
 }
 

@@ -38,10 +38,21 @@ static inline int checked_multiply(int64_t a, int64_t b, int64_t *product)
     return 1;
 }
 
+/* Blocks of `size` that hold `count`; and what those hold. */
+static inline int64_t ceil_div(int64_t count, int64_t size)
+{
+    return (count + size - 1) / size;
+}
+
+static inline int64_t round_up(int64_t count, int64_t size)
+{
+    return ceil_div(count, size) * size;
+}
+
 /* Groups of `share` of so many; share 0: all are one group, where there are any. */
 static inline int64_t groups_of(int64_t count, int64_t share)
 {
-    return share > 0 ? (count + share - 1) / share : count > 0;
+    return share > 0 ? ceil_div(count, share) : count > 0;
 }
 
 #endif

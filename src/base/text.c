@@ -1,7 +1,6 @@
 /* A growing string. */
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,29 +22,32 @@ static int reserve(struct text *text, size_t extra)
     return 1;
 }
 
-void text_append(struct text *text, const char *format, ...)
+void text_append_list(struct text *text, const char *format, va_list arguments)
 {
+    va_list again;
+    const size_t room = text->capacity - text->length;
     if (text->failed) {
         return;
     }
-    va_list arguments;
-    const size_t room = text->capacity - text->length;
-    va_start(arguments, format);
-    int length = vsnprintf(text->data ? text->data + text->length : NULL, room, format, arguments);
-    va_end(arguments);
+    va_copy(again, arguments);
+    const int length = vsnprintf(text->data ? text->data + text->length : NULL, room, format, arguments);
     if (length < 0) {
         text->failed = 1;
-        return;
+    } else if ((size_t)length < room) {
+        text->length += (size_t)length;
+    } else if (reserve(text, (size_t)length)) { /* cut off: once more, with room for all of it */
+        vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
+        text->length += (size_t)length;
     }
-    if ((size_t)length >= room) { /* cut off: once more, with room for all of it */
-        if (!reserve(text, (size_t)length)) {
-            return;
-        }
-        va_start(arguments, format);
-        vsnprintf(text->data + text->length, (size_t)length + 1, format, arguments);
-        va_end(arguments);
-    }
-    text->length += (size_t)length;
+    va_end(again);
+}
+
+void text_append(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    text_append_list(text, format, arguments);
+    va_end(arguments);
 }
 
 void text_append_bytes(struct text *text, const char *bytes, size_t length)

@@ -3,6 +3,7 @@
 #ifndef CLATTN_SRC_TEXT_H
 #define CLATTN_SRC_TEXT_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -20,6 +21,7 @@ struct text {
     }
 
 void text_append(struct text *text, const char *format, ...) CLATTN_PRINTF(2, 3);
+void text_append_list(struct text *text, const char *format, va_list arguments) CLATTN_PRINTF(2, 0);
 void text_append_bytes(struct text *text, const char *bytes, size_t length); /* as they are; no 0 among them */
 void text_free(struct text *text);
 

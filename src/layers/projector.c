@@ -27,15 +27,15 @@ static const int columns_at_once[REGISTER_FILE_COUNT] = {
     [REGISTERS_32_OF_16] = PROJECT_LANES_COLUMNS,
 };
 
-static clattn_projection choose(const clattn_context *context, clattn_type type, double work)
+static clattn_projection choose(struct ask *ask, clattn_type type, double work)
 {
-    if (context->device.device_class == DEVICE_CPU && type != CLATTN_FLOAT64 &&
-        staged_vector_bytes(context) >= LANES_VECTOR_BYTES_MIN) {
+    const struct device *device = &ask->context->device;
+    if (device->device_class == DEVICE_CPU && type != CLATTN_FLOAT64 &&
+        staged_vector_bytes(ask) >= LANES_VECTOR_BYTES_MIN) {
         return CLATTN_PROJECTION_LANES;
     }
-    return !gemm_declines_type(&context->device, type) && work >= staged_clblast_work_min(&context->device)
-               ? CLATTN_PROJECTION_CLBLAST
-               : CLATTN_PROJECTION_TILES;
+    return !gemm_declines_type(device, type) && work >= staged_clblast_work_min(device) ? CLATTN_PROJECTION_CLBLAST
+                                                                                        : CLATTN_PROJECTION_TILES;
 }
 
 static clattn_status check_wanted(const clattn_context *context, clattn_type type, clattn_projection wanted)
@@ -49,18 +49,18 @@ static clattn_status check_wanted(const clattn_context *context, clattn_type typ
     return CLATTN_OK;
 }
 
-static clattn_status build(struct projector *projector, clattn_projection wanted)
+static clattn_status build(struct ask *ask, struct projector *projector, clattn_projection wanted)
 {
     clattn_context *context = projector->context;
     char options[64];
     snprintf(options, sizeof(options), "-D TYPE=%d", (int)projector->type);
     if (projector->chosen == CLATTN_PROJECTION_LANES) {
         snprintf(options, sizeof(options), "-D TYPE=%d -D COLUMNS_AT_ONCE=%d", (int)projector->type,
-                 columns_at_once[register_file_of(context)]);
+                 columns_at_once[register_file_of(ask)]);
         return program_kernel(context, "project_lanes.cl", options, "project", &projector->lanes);
     }
-    clattn_status status = staged_build_tiles(context, "project_tiles.cl", "project_tiles", projector->type, options,
-                                              staged_shape_of_table(context, projector->type), &projector->tiles);
+    clattn_status status = staged_build_tiles(ask, "project_tiles.cl", "project_tiles", projector->type, options,
+                                              staged_shape_of_table(ask, projector->type), &projector->tiles);
     if (status == CLATTN_OK && projector->chosen == CLATTN_PROJECTION_CLBLAST) {
         status = program_kernel(context, "project_tiles.cl", options, "add_bias", &projector->add_bias);
     }
@@ -111,16 +111,17 @@ static void explain_choice(const struct projector *projector, clattn_projection 
 clattn_status projector_init(struct projector *projector, clattn_context *context, clattn_type type,
                              clattn_projection wanted, double work, struct text *explain)
 {
+    struct ask ask = { .context = context };
     *projector = (struct projector){ .context = context, .type = type, .chosen = wanted };
     clattn_status status = check_wanted(context, type, wanted);
     if (wanted == CLATTN_PROJECTION_AUTO) {
-        projector->chosen = choose(context, type, work);
+        projector->chosen = choose(&ask, type, work);
     }
     if (status == CLATTN_OK) {
-        status = build(projector, wanted);
+        status = build(&ask, projector, wanted);
     }
     if (status == CLATTN_OK) {
-        status = ladder_answered(); /* the choice and the tiles rest on a probe */
+        status = ask.failure; /* the choice and the tiles rest on a probe */
     }
     if (status == CLATTN_OK) {
         explain_choice(projector, wanted, explain);

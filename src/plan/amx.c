@@ -13,13 +13,12 @@ int amx_splits(const clattn_problem *p)
     return p->type == CLATTN_FLOAT16 || p->key_type == CLATTN_FLOAT16 || p->value_type == CLATTN_FLOAT16;
 }
 
-int amx_is_there(const clattn_context *context, struct text *why)
+int amx_is_there(struct ask *ask)
 {
     struct text refused = TEXT_INIT;
-    const int has_tiles = ladder_has(context, RUNG_AMX_BF16, &refused);
-    if (!has_tiles) {
-        text_append(why, "%s: %s", ladder_table[RUNG_AMX_BF16].name, refused.data ? refused.data : "");
-    }
+    const int has_tiles =
+        ladder_has(ask, RUNG_AMX_BF16, &refused) ||
+        ask_declines(ask, "%s: %s", ladder_table[RUNG_AMX_BF16].name, refused.data ? refused.data : "");
     text_free(&refused);
     return has_tiles;
 }

@@ -2,8 +2,7 @@
 #ifndef CLATTN_SRC_AMX_H
 #define CLATTN_SRC_AMX_H
 
-#include "base/text.h"
-#include "program/context.h"
+#include "plan/ask.h"
 
 /* Tiles hold bfloat16, and float16 as the sum of two parts. */
 int amx_holds(clattn_type type);
@@ -11,8 +10,8 @@ int amx_holds(clattn_type type);
 /* Whether queries, keys or values are float16. */
 int amx_splits(const clattn_problem *p);
 
-/* Appends to `why` what the probe says where there are no tiles. */
-int amx_is_there(const clattn_context *context, struct text *why);
+/* 0: there are no tiles, as the probe says. */
+int amx_is_there(struct ask *ask);
 
 /* The products, for explain. */
 const char *amx_products(int splits);

@@ -45,13 +45,14 @@ size_t attention_arguments(const clattn_params *params, const clattn_pools *pool
     return count;
 }
 
-int attention_arguments_fit(const struct device *device, struct text *why)
+int attention_is_served(struct ask *ask)
 {
-    if (device->parameter_bytes < ARGUMENT_BYTES) {
-        text_append(why, "the device takes only %zu bytes of kernel arguments", device->parameter_bytes);
-        return 0;
+    const struct device *device = &ask->context->device;
+    if (attention_problem(ask->problem)->p.type == CLATTN_FLOAT64 && !device->has_fp64) {
+        return ask_declines(ask, "the device has no float64");
     }
-    return 1;
+    return device->parameter_bytes >= ARGUMENT_BYTES ||
+           ask_declines(ask, "the device takes only %zu bytes of kernel arguments", device->parameter_bytes);
 }
 
 void append_type_options(const struct problem *problem, struct text *options)
@@ -75,17 +76,15 @@ static void append_scale_options(const struct problem *problem, struct text *opt
     }
 }
 
-int attention_reads_rows(const struct problem *problem, struct text *why)
+int attention_reads_rows(struct ask *ask)
 {
+    const struct problem *problem = attention_problem(ask->problem);
     if (problem_has_codes(problem)) {
-        text_append(why, "reads keys and values of floating-point types, not %s keys and %s values",
-                    clattn_type_name(problem->p.key_type), clattn_type_name(problem->p.value_type));
-    } else if (problem->flags & CLATTN_FLAG_RING) {
-        text_append(why, "reads keys whose rows follow one another, which those of a ring do not");
-    } else {
-        return 1;
+        return ask_declines(ask, "reads keys and values of floating-point types, not %s keys and %s values",
+                            clattn_type_name(problem->p.key_type), clattn_type_name(problem->p.value_type));
     }
-    return 0;
+    return !(problem->flags & CLATTN_FLAG_RING) ||
+           ask_declines(ask, "reads keys whose rows follow one another, which those of a ring do not");
 }
 
 void append_problem_options(const struct problem *problem, struct text *options)
@@ -96,22 +95,22 @@ void append_problem_options(const struct problem *problem, struct text *options)
                 (int)p->head_dim_v);
 }
 
-int attention_fits_vectors(const clattn_context *context, const clattn_problem *p, int columns_most, struct text *why)
+int attention_fits_vectors(struct ask *ask, int columns_most)
 {
-    if (context->device.quirks & QUIRK_NO_LARGE_VECTORS) {
-        text_append(why, "is made of wide vectors, which the device's compiler is not up to");
-    } else if (p->type == CLATTN_FLOAT64) {
-        text_append(why, "computes in float32");
-    } else if (p->head_dim + p->head_dim_v > columns_most) {
-        text_append(why, "head_dim + head_dim_v %lld: at most %d fit private memory",
-                    (long long)(p->head_dim + p->head_dim_v), columns_most);
-    } else if (p->query_len * problem_group(p) > INT_MAX / 2) {
-        text_append(why, "query_len %lld of %lld heads: a key/value head's rows must fit 32 bits",
-                    (long long)p->query_len, (long long)problem_group(p));
-    } else {
-        return 1;
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    if (ask->context->device.quirks & QUIRK_NO_LARGE_VECTORS) {
+        return ask_declines(ask, "is made of wide vectors, which the device's compiler is not up to");
     }
-    return 0;
+    if (p->type == CLATTN_FLOAT64) {
+        return ask_declines(ask, "computes in float32");
+    }
+    if (p->head_dim + p->head_dim_v > columns_most) {
+        return ask_declines(ask, "head_dim + head_dim_v %lld: at most %d fit private memory",
+                            (long long)(p->head_dim + p->head_dim_v), columns_most);
+    }
+    return p->query_len * problem_group(p) <= INT_MAX / 2 ||
+           ask_declines(ask, "query_len %lld of %lld heads: a key/value head's rows must fit 32 bits",
+                        (long long)p->query_len, (long long)problem_group(p));
 }
 
 void append_storage_options(const struct problem *problem, struct text *options)

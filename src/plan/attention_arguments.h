@@ -3,8 +3,8 @@
 #ifndef CLATTN_SRC_ATTENTION_ARGUMENTS_H
 #define CLATTN_SRC_ATTENTION_ARGUMENTS_H
 
-#include "base/text.h"
 #include "operation/fill_params.h"
+#include "plan/ask.h"
 #include "program/launch.h"
 
 #define ATTENTION_ARGUMENT_COUNT (1 + TENSOR_COUNT)
@@ -38,17 +38,17 @@ void append_kv_options(const struct problem *problem, struct text *options);
 /* Appends what kernels that are made for one problem know of it: FLAGS, BIAS_TYPE, STRIDED_COLUMNS and head dims. */
 void append_problem_options(const struct problem *problem, struct text *options);
 
+/* 0: a problem is declined, and why is said. */
+
 /* For kernels of wide vectors in float32, with head_dim + head_dim_v columns in private memory and packed rows counted
- * in 32 bits. 0: appends one sentence why not. */
-int attention_fits_vectors(const clattn_context *context, const clattn_problem *problem, int columns_most,
-                           struct text *why);
+ * in 32 bits. */
+int attention_fits_vectors(struct ask *ask, int columns_most);
 
-/* For kernels that read keys and values as floats, in rows one behind the other or in pages. 0: they are codes, or a
- * ring; appends one sentence that says so. */
-int attention_reads_rows(const struct problem *problem, struct text *why);
+/* For kernels that read keys and values as floats, in rows one behind the other or in pages: not as codes, or in a
+ * ring. */
+int attention_reads_rows(struct ask *ask);
 
-/* Whether the device takes so many bytes of arguments, a struct of the kernel's own included. 0: appends one sentence
- * why not. */
-int attention_arguments_fit(const struct device *device, struct text *why);
+/* The device computes the type, and takes so many bytes of arguments, a struct of the kernel's own included. */
+int attention_is_served(struct ask *ask);
 
 #endif

@@ -59,11 +59,10 @@ clattn_type backward_real_type(const clattn_problem *problem)
     return problem->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
 }
 
-int backward_arguments_fit(const struct device *device, const struct problem *problem, struct text *why)
+int backward_is_served(struct ask *ask)
 {
-    if (problem->flags & CLATTN_FLAG_PAGES) {
-        text_append(why, "reads no keys in pages");
-        return 0;
+    if (attention_problem(ask->problem)->flags & CLATTN_FLAG_PAGES) {
+        return ask_declines(ask, "reads no keys in pages");
     }
-    return attention_arguments_fit(device, why);
+    return attention_is_served(ask);
 }

@@ -33,8 +33,7 @@ void backward_arguments(const struct backward_call_arguments *call, struct launc
 /* What is computed in: float64 for float64 problems, else float32. */
 clattn_type backward_real_type(const clattn_problem *problem);
 
-/* Whether the device takes the arguments of such kernels, and keys lie where they read them. 0: appends one sentence
- * why not. */
-int backward_arguments_fit(const struct device *device, const struct problem *problem, struct text *why);
+/* As attention_is_served, and keys lie where gradients read them. */
+int backward_is_served(struct ask *ask);
 
 #endif

@@ -1,6 +1,8 @@
 /* What the strategies with a K/V split share on the host. */
 #include "plan/kv_split.h"
 
+#include "base/checked_math.h"
+
 #define COLUMNS_MOST 4096 /* head_dim, head_dim_v */
 
 int64_t kv_split_rows_of(const clattn_problem *p)
@@ -15,7 +17,7 @@ int kv_split_rows(const clattn_problem *p)
 
 static int64_t splits_from_one(int64_t keys, int split_keys)
 {
-    return keys > 0 ? (keys + split_keys - 1) / split_keys : 1;
+    return keys > 0 ? ceil_div(keys, split_keys) : 1;
 }
 
 /* The most keys between the first that the first row's window has and the last that the last row sees; -1: no bound. */
@@ -49,32 +51,32 @@ size_t kv_split_workspace_bytes(const clattn_problem *p, int split_keys)
     return floats * sizeof(float) < 1e18 ? (size_t)floats * sizeof(float) : SIZE_MAX;
 }
 
-int kv_split_applicable(const clattn_context *context, const struct problem *problem, int split_keys, int rows_most,
-                        struct text *why)
+int kv_split_applicable(struct ask *ask, int split_keys, int rows_most)
 {
-    const clattn_problem *p = &problem->p;
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
     if (p->type == CLATTN_FLOAT64) {
-        text_append(why, "computes in float32");
-    } else if (p->weights != CLATTN_WEIGHTS_NONE) {
-        text_append(why, "has no matrix of weights to give out");
-    } else if (p->dropout > 0) {
-        text_append(why, "has no dropout: it is for decoding");
-    } else if (p->strided_columns) {
-        text_append(why, "reads columns of stride 1");
-    } else if (p->query_len > rows_most || kv_split_rows_of(p) > rows_most) {
-        text_append(why, "%lld query rows of %lld heads share a key/value head: at most %d rows",
-                    (long long)p->query_len, (long long)problem_group(p), rows_most);
-    } else if (p->head_dim > COLUMNS_MOST || p->head_dim_v > COLUMNS_MOST) {
-        text_append(why, "head_dim %lld, head_dim_v %lld: at most %d fit private memory", (long long)p->head_dim,
-                    (long long)p->head_dim_v, COLUMNS_MOST);
-    } else if (!attention_arguments_fit(&context->device, why)) {
-        return 0;
-    } else if (kv_split_workspace_bytes(p, split_keys) > context->workspace_limit_bytes) {
-        text_append(why, "its workspace of %zu bytes is over the limit", kv_split_workspace_bytes(p, split_keys));
-    } else {
-        return 1;
+        return ask_declines(ask, "computes in float32");
     }
-    return 0;
+    if (p->weights != CLATTN_WEIGHTS_NONE) {
+        return ask_declines(ask, "has no matrix of weights to give out");
+    }
+    if (p->dropout > 0) {
+        return ask_declines(ask, "has no dropout: it is for decoding");
+    }
+    if (p->strided_columns) {
+        return ask_declines(ask, "reads columns of stride 1");
+    }
+    if (p->query_len > rows_most || kv_split_rows_of(p) > rows_most) {
+        return ask_declines(ask, "%lld query rows of %lld heads share a key/value head: at most %d rows",
+                            (long long)p->query_len, (long long)problem_group(p), rows_most);
+    }
+    if (p->head_dim > COLUMNS_MOST || p->head_dim_v > COLUMNS_MOST) {
+        return ask_declines(ask, "head_dim %lld, head_dim_v %lld: at most %d fit private memory",
+                            (long long)p->head_dim, (long long)p->head_dim_v, COLUMNS_MOST);
+    }
+    return attention_is_served(ask) &&
+           (kv_split_workspace_bytes(p, split_keys) <= ask->context->workspace_limit_bytes ||
+            ask_declines(ask, "its workspace of %zu bytes is over the limit", kv_split_workspace_bytes(p, split_keys)));
 }
 
 void kv_split_call_of(const struct clattn_plan *plan, const struct operands *operands, int split_keys,

@@ -18,9 +18,8 @@ int64_t kv_splits_of(const clattn_problem *p, int64_t key_len, int split_keys);
 /* SIZE_MAX: more than can be said. */
 size_t kv_split_workspace_bytes(const clattn_problem *p, int split_keys);
 
-/* One sentence why no K/V split takes the problem; 1: nothing is in the way. */
-int kv_split_applicable(const clattn_context *context, const struct problem *problem, int split_keys, int rows_most,
-                        struct text *why);
+/* 0: no K/V split takes the problem. */
+int kv_split_applicable(struct ask *ask, int split_keys, int rows_most);
 
 /* What each of a call's kernels is launched with; params and pools, which the arguments point to, included. */
 struct kv_split_call {

@@ -7,7 +7,6 @@
 
 #include "base/decimal.h"
 #include "program/launch.h"
-#include "program/program_uses.h"
 
 #define MATRIX_MAX (64 * 64)
 #define MEASURED_TURNS 31
@@ -18,9 +17,6 @@ struct verdict {
     double gain;
     char reason[REASON_BYTES]; /* of a refusal */
 };
-
-/* Why a question of this thread since the last ladder_answered found no answer. */
-static _Thread_local clattn_status unanswered;
 
 struct ladder {
     clattn_context *context;
@@ -230,13 +226,12 @@ static int is_no_answer(const clattn_context *context, const struct rung *rung, 
            (status == CLATTN_UNSUPPORTED && rung->builds_everywhere && !context->device.has_compiler);
 }
 
-/* A probe of the rung, and what its failure says. Only the first failure that is no answer, which may be the caller's
- * too, stays the last error. */
-static clattn_status try_probe(clattn_context *context, const struct rung *rung, struct verdict *verdict)
+/* A probe of the rung, and what its failure says, which becomes *failure where it is no answer. Only the first such,
+ * which may be the caller's too, stays the last error. */
+static void try_probe(clattn_context *context, const struct rung *rung, struct verdict *verdict, clattn_status *failure)
 {
     struct error_record before;
     error_save(&before);
-    struct program_uses *const uses = program_uses_begin(NULL); /* no plan's, though one may be in the making */
     clattn_status status = CLATTN_OUT_OF_HOST_MEMORY;
     struct probe *probe = calloc(1, sizeof(*probe));
     if (probe) {
@@ -248,32 +243,28 @@ static clattn_status try_probe(clattn_context *context, const struct rung *rung,
         error_set(status, "out of memory for a probe");
     }
     free(probe);
-    program_uses_begin(uses);
     if (status != CLATTN_OK) {
         explain_failure(rung, verdict);
     }
-    if (!is_no_answer(context, rung, status) || unanswered != CLATTN_OK) {
+    verdict->is_known = !is_no_answer(context, rung, status);
+    if (verdict->is_known || *failure != CLATTN_OK) {
         error_restore(&before);
+    } else {
+        *failure = status;
     }
-    return status;
 }
 
-static void ask(clattn_context *context, const struct rung *rung, struct verdict *verdict)
+static void find_out(clattn_context *context, const struct rung *rung, struct verdict *verdict, clattn_status *failure)
 {
     struct text why = TEXT_INIT;
     memset(verdict, 0, sizeof(*verdict));
-    verdict->is_known = 1;
     if (rung->host_check && !rung->host_check(&context->device, &why)) {
         snprintf(verdict->reason, sizeof(verdict->reason), "%s", why.data ? why.data : "out of memory");
-        text_free(&why);
-        return;
+        verdict->is_known = 1;
+    } else {
+        try_probe(context, rung, verdict, failure);
     }
     text_free(&why);
-    const clattn_status status = try_probe(context, rung, verdict);
-    if (is_no_answer(context, rung, status)) {
-        verdict->is_known = 0;
-        unanswered = unanswered == CLATTN_OK ? status : unanswered;
-    }
 }
 
 int ladder_asks(const struct device *device, enum rung_id id)
@@ -283,12 +274,12 @@ int ladder_asks(const struct device *device, enum rung_id id)
            (!rung->vendor || strstr(device->vendor, rung->vendor) != NULL);
 }
 
-int ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
+int ladder_has(struct ask *ask, enum rung_id id, struct text *why)
 {
-    struct ladder *ladder = context->ladder;
+    struct ladder *ladder = ask->context->ladder;
     const struct rung *rung = &ladder_table[id];
     struct verdict *verdict = &ladder->verdicts[id];
-    if (!ladder_asks(&context->device, id)) {
+    if (!ladder_asks(&ask->context->device, id)) {
         if (why) {
             text_append(why, "not for devices of this kind");
         }
@@ -296,7 +287,7 @@ int ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
     }
     pthread_mutex_lock(&ladder->lock);
     if (!verdict->is_known) {
-        ask(ladder->context, rung, verdict);
+        find_out(ladder->context, rung, verdict, &ask->failure);
     }
     int has_it = verdict->has_it;
     if (!has_it && why) {
@@ -306,17 +297,11 @@ int ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
     return has_it;
 }
 
-clattn_status ladder_answered(void)
-{
-    const clattn_status status = unanswered;
-    unanswered = CLATTN_OK;
-    return status;
-}
-
 int ladder_try(clattn_context *context, const struct rung *rung, struct text *why)
 {
     struct verdict verdict;
-    ask(context, rung, &verdict);
+    clattn_status failure = CLATTN_OK;
+    find_out(context, rung, &verdict, &failure);
     if (!verdict.has_it) {
         text_append(why, "%s", verdict.reason);
     }

@@ -7,8 +7,7 @@
 #ifndef CLATTN_SRC_LADDER_H
 #define CLATTN_SRC_LADDER_H
 
-#include "base/text.h"
-#include "program/context.h"
+#include "plan/ask.h"
 
 /* In the order of ladder_table. */
 enum rung_id {
@@ -69,15 +68,10 @@ struct rung {
 
 extern const struct rung ladder_table[RUNG_COUNT];
 
-/* 1: the device has the rung. 0: it does not, and one sentence why is appended to `why` (NULL: not
- * wanted); or the probe failed for want of memory, or of a program that is to come from CLATTN_BINARY_DIR, which is no
- * answer. Any thread may ask. */
-int ladder_has(const clattn_context *context, enum rung_id id, struct text *why);
-
-/* Whether the questions of this thread since it last called this function were all answered: CLATTN_OK, or the status
- * of the first that was not, with its failure as the last error. A choice that rests on them must not be made then: the
- * next one may be another. */
-clattn_status ladder_answered(void);
+/* 1: the device has the rung. 0: it does not, and one sentence why is appended to `why` (NULL: not wanted); or the
+ * probe failed for want of memory, or of a program that is to come from CLATTN_BINARY_DIR, which is no answer:
+ * ask->failure then says so. Any thread may ask. */
+int ladder_has(struct ask *ask, enum rung_id id, struct text *why);
 
 /* Tries a rung that is not of the table, on any device; nothing is remembered. */
 int ladder_try(clattn_context *context, const struct rung *rung, struct text *why);

@@ -1,11 +1,7 @@
 /* GPUs' matrix units. */
 #include "plan/matrix_unit.h"
 
-#include <string.h>
-
 #include "cl/mma_units.h"
-
-#define FUSED_MMA "fused_mma"
 
 /* Rounding of weights that meet the other operand in two parts of their type, the first of which is cut off; and of
  * those that are rounded to it. */
@@ -57,24 +53,24 @@ static enum rung_id rung_of(const struct matrix_unit *unit, clattn_type type)
     return type == CLATTN_FLOAT16 ? unit->float16 : type == CLATTN_BFLOAT16 ? unit->bfloat16 : unit->float32;
 }
 
-const struct matrix_unit *matrix_unit_find(const clattn_context *context, const struct problem *problem,
-                                           struct text *why)
+const struct matrix_unit *matrix_unit_find(struct ask *ask)
 {
+    const clattn_type type = attention_problem(ask->problem)->p.type;
     struct text refusals = TEXT_INIT;
     const struct matrix_unit *found = NULL;
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && !found; ++i) {
-        const enum rung_id rung = rung_of(&units[i], problem->p.type);
-        if (rung == RUNG_COUNT || !ladder_asks(&context->device, rung)) {
+        const enum rung_id rung = rung_of(&units[i], type);
+        if (rung == RUNG_COUNT || !ladder_asks(&ask->context->device, rung)) {
             continue;
         }
         text_append(&refusals, "%s%s: ", refusals.data ? "; " : "no matrix unit: ", ladder_table[rung].name);
-        found = ladder_has(context, rung, &refusals) ? &units[i] : NULL;
+        found = ladder_has(ask, rung, &refusals) ? &units[i] : NULL;
     }
-    if (!found && strcmp(problem->any.strategy_name, FUSED_MMA) == 0) {
-        found = problem->p.type == CLATTN_FLOAT32 ? &emulated_tf32 : &emulated;
+    if (!found && ask->by_name) {
+        found = type == CLATTN_FLOAT32 ? &emulated_tf32 : &emulated;
     }
-    if (!found && why) {
-        text_append(why, "%s", refusals.data ? refusals.data : "no matrix unit is known for devices of this kind");
+    if (!found) {
+        ask_declines(ask, "%s", refusals.data ? refusals.data : "no matrix unit is known for devices of this kind");
     }
     text_free(&refusals);
     return found;

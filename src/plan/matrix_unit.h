@@ -24,11 +24,10 @@ struct matrix_unit {
     const char *gradient_tiles;              /* where registers hold what gradients take; Intel's spill it */
 };
 
-/* The unit for the type of the problem. NULL: there is none; `why`, unless NULL, then gets the answer of each rung that
- * devices like this one are asked for. A problem that asks for fused_mma by its name gets an emulated unit, for tests,
- * where there is no real one. */
-const struct matrix_unit *matrix_unit_find(const clattn_context *context, const struct problem *problem,
-                                           struct text *why);
+/* The unit for the type of the problem. NULL: there is none, and ask->why gets the answer of each rung that devices
+ * like this one are asked for. A strategy that was asked for by its name gets an emulated unit, for tests, where there
+ * is no real one. */
+const struct matrix_unit *matrix_unit_find(struct ask *ask);
 
 int matrix_unit_is_emulated(const struct matrix_unit *unit);
 

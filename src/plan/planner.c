@@ -21,8 +21,7 @@ struct choice {
 
 /* One way through the table; when its plan may not be used, the next attempt knows. */
 struct attempt {
-    clattn_context *context;
-    const struct any_problem *problem;
+    struct ask ask; /* its failure: of all questions so far */
     int without_wisdom;
     int took_wisdom;      /* the plan would be another one without it, whether there is one in the end or not */
     struct text *refused; /* of each strategy of the table: why the self-check does not let it; "": it does */
@@ -31,39 +30,41 @@ struct attempt {
 };
 
 /* What was asked for must not be ignored, also by kernels that are older than it. */
-static int knows_all(const struct strategy *strategy, const struct any_problem *problem, struct text *why)
+static int knows_all(struct ask *ask, const struct strategy *strategy)
 {
-    const uint32_t unknown = problem_flags(problem) & ~strategy->knows;
+    const uint32_t unknown = problem_flags(ask->problem) & ~strategy->knows;
     if (unknown) {
-        text_append(why, "does not know of: ");
-        problem->operation->describe_flags(unknown, why);
+        ask_declines(ask, "does not know of: ");
+        ask->problem->operation->describe_flags(unknown, ask->why);
     }
     return unknown == 0;
 }
 
 /* Whether a strategy may be taken: the self-check has not refused it, and it takes the problem. */
-static int is_open(const struct attempt *attempt, size_t i, const struct any_problem *problem, struct text *why)
+static int is_open(struct attempt *attempt, size_t i, int by_name, struct text *why)
 {
-    if (attempt->refused[i].length > 0) {
-        text_append(why, "self-check: %s", attempt->refused[i].data);
-        return 0;
-    }
-    return knows_all(strategy_table[i], problem, why) && strategy_table[i]->applicable(attempt->context, problem, why);
+    struct ask *ask = &attempt->ask;
+    ask->by_name = by_name;
+    ask->why = why;
+    const int takes = attempt->refused[i].length > 0
+                          ? ask_declines(ask, "self-check: %s", attempt->refused[i].data)
+                          : knows_all(ask, strategy_table[i]) && strategy_table[i]->applicable(ask);
+    ask->why = NULL;
+    return takes;
 }
 
-/* Walks the table, and has the cheapest that takes the problem. `others` gets a line for each strategy that was not
- * taken. */
-static struct choice walk(struct attempt *attempt, const struct any_problem *problem, struct text *others)
+/* Walks the table, and has the cheapest that takes the problem; NULL: of all, else of those that are called `wanted`.
+ * `others` gets a line for each strategy that was not taken. */
+static struct choice walk(struct attempt *attempt, const char *wanted, struct text *others)
 {
     struct choice best = { NULL, NULL };
-    const char *wanted = problem->strategy_name[0] ? problem->strategy_name : NULL;
     if (estimates_begin(&attempt->estimates) != 0) {
         others->failed = 1;
         return best;
     }
     for (size_t i = 0; i < strategy_count; ++i) {
         const struct strategy *s = strategy_table[i];
-        if (s->operation != problem->operation) {
+        if (s->operation != attempt->ask.problem->operation) {
             continue;
         }
         struct estimate *estimate = estimates_add(&attempt->estimates, s);
@@ -71,11 +72,12 @@ static struct choice walk(struct attempt *attempt, const struct any_problem *pro
         if (!estimate->was_asked) {
             continue;
         }
-        estimate->takes = is_open(attempt, i, problem, &estimate->declined);
+        estimate->takes = is_open(attempt, i, wanted != NULL, &estimate->declined);
         others->failed |= estimate->declined.failed;
         if (estimate->takes) {
             text_free(&estimate->declined); /* why it would not by one way, where it does by another */
-            estimate->cost_ms = s->cost_ms(attempt->context, problem);
+            const struct work work = s->work(&attempt->ask);
+            estimate->cost_ms = work_ms(&attempt->ask.context->device, &work);
             best.taken = best.taken && best.taken->cost_ms <= estimate->cost_ms ? best.taken : estimate;
         }
     }
@@ -109,19 +111,19 @@ static clattn_status unknown_strategy(const struct any_problem *problem)
 }
 
 /* The reason of the one that was asked for, or of all; without the end of the last line. */
-static clattn_status nothing_takes(const struct attempt *attempt, const struct text *others)
+static clattn_status nothing_takes(struct attempt *attempt, const struct text *others)
 {
-    const struct any_problem *problem = attempt->problem;
+    const struct any_problem *problem = attempt->ask.problem;
+    const char *device = attempt->ask.context->device.name;
     struct text why = TEXT_INIT;
     clattn_status status;
     if (problem->strategy_name[0]) {
-        is_open(attempt, strategy_wanted(problem), problem, &why);
+        is_open(attempt, strategy_wanted(problem), 1, &why);
         status = error_set(CLATTN_UNSUPPORTED, "strategy \"%s\" cannot take this problem on device \"%s\": %s",
-                           problem->strategy_name, attempt->context->device.name, why.data ? why.data : "");
+                           problem->strategy_name, device, why.data ? why.data : "");
     } else {
-        status = error_set(CLATTN_UNSUPPORTED, "no strategy takes this problem on device \"%s\":\n%.*s",
-                           attempt->context->device.name, others->length ? (int)others->length - 1 : 0,
-                           others->data ? others->data : "");
+        status = error_set(CLATTN_UNSUPPORTED, "no strategy takes this problem on device \"%s\":\n%.*s", device,
+                           others->length ? (int)others->length - 1 : 0, others->data ? others->data : "");
     }
     text_free(&why);
     return status;
@@ -129,42 +131,35 @@ static clattn_status nothing_takes(const struct attempt *attempt, const struct t
 
 /* What wisdom has to say of strategies: a fact of `clattn tune --bits`. It counts as if that strategy was asked for,
  * where it takes the problem; `best` is left alone else. */
-static clattn_status ask_wisdom(struct attempt *attempt, struct text *others, struct choice *best)
+static void ask_wisdom(struct attempt *attempt, struct text *others, struct choice *best)
 {
-    const struct any_problem *problem = attempt->problem;
+    const struct any_problem *problem = attempt->ask.problem;
     if (problem->operation != &operation_forward || problem->strategy_name[0]) {
-        return CLATTN_OK;
+        return;
     }
     const struct wisdom_class of = wisdom_strategy_class_of("", &attention_problem(problem)->p);
-    const struct wisdom_fact *fact = wisdom_find(attempt->context->wisdom, &of);
-    struct any_problem *asked = fact ? problem_copy(problem) : NULL;
-    if (!asked) {
-        return fact ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan") : CLATTN_OK;
-    }
-    if (strlen(fact->of.name) < sizeof(asked->strategy_name)) {
-        memcpy(asked->strategy_name, fact->of.name, strlen(fact->of.name) + 1);
-        *best = walk(attempt, asked, others);
+    const struct wisdom_fact *fact = wisdom_find(attempt->ask.context->wisdom, &of);
+    if (fact) {
+        *best = walk(attempt, fact->of.name, others);
         best->fact = fact;
     }
-    free(asked);
-    return CLATTN_OK;
 }
 
 /* A strategy for the problem. What memory lacked for a probe must not decide: the next plan would be another. */
 static clattn_status choose(struct attempt *attempt, struct text *others, struct choice *best)
 {
-    ladder_answered(); /* what was asked before is not asked here */
-    clattn_status status = attempt->without_wisdom ? CLATTN_OK : ask_wisdom(attempt, others, best);
-    if (status == CLATTN_OK && !best->taken) {
-        text_free(others);
-        *best = walk(attempt, attempt->problem, others);
+    const struct any_problem *problem = attempt->ask.problem;
+    if (!attempt->without_wisdom) {
+        ask_wisdom(attempt, others, best);
     }
-    const clattn_status answered = ladder_answered();
-    status = status == CLATTN_OK ? answered : status;
-    if (status == CLATTN_OK && others->failed) {
+    if (!best->taken) {
+        text_free(others);
+        *best = walk(attempt, problem->strategy_name[0] ? problem->strategy_name : NULL, others);
+    }
+    if (attempt->ask.failure == CLATTN_OK && others->failed) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
-    return status == CLATTN_OK && !best->taken ? nothing_takes(attempt, others) : status;
+    return attempt->ask.failure == CLATTN_OK && !best->taken ? nothing_takes(attempt, others) : attempt->ask.failure;
 }
 
 static clattn_status check_memory(const struct clattn_plan *plan)
@@ -207,49 +202,58 @@ static void explain_host_memory(struct text *text, const clattn_context *context
     }
 }
 
-/* What the runtime would compile in the first call; after the self-check, which marks on disk what it tries. */
-static clattn_status compile_rest(struct clattn_plan *plan)
+static void refuse(struct attempt *attempt, const struct clattn_plan *plan, struct text *bad)
 {
-    struct program_uses uses = { .kernels = TEXT_INIT }, *const before = program_uses_begin(&uses);
-    const clattn_status status = rehearse_plan(plan);
-    program_uses_begin(before);
-    plan->compile_ms += uses.compile_ms;
-    return status;
+    for (size_t i = 0; i < strategy_count; ++i) {
+        if (strategy_table[i] == plan->strategy) {
+            attempt->refused_now = &attempt->refused[i];
+            *attempt->refused_now = *bad;
+            *bad = (struct text)TEXT_INIT;
+        }
+    }
 }
 
-/* Fills the plan by its strategy, and has it checked. That the self-check refuses it is in `attempt`. */
+/* Fills the plan by its strategy, and has it checked. That the self-check refuses it is in `attempt`. What the runtime
+ * would compile in the first call comes after the self-check, which marks on disk what it tries. */
 static clattn_status fill(struct attempt *attempt, struct clattn_plan *plan, struct text *explain)
 {
-    struct program_uses uses = { .kernels = TEXT_INIT }, *const before = program_uses_begin(&uses);
+    struct ask *ask = &attempt->ask;
     struct text bad = TEXT_INIT;
-    problem_set_strategy(plan->problem, plan->strategy->name); /* as if it was asked for, which some look at */
+    ask->explain = explain;
+    ask->uses = (struct program_uses){ .kernels = TEXT_INIT };
     plan->sum_roundings = plan->strategy->sum_roundings;
-    clattn_status status = plan->strategy->plan(plan, explain);
-    memcpy(plan->problem->strategy_name, attempt->problem->strategy_name, sizeof(attempt->problem->strategy_name));
-    program_uses_begin(before);
-    plan->compile_ms += uses.compile_ms;
-    plan->programs += uses.programs;
+    clattn_status status = plan->strategy->plan(ask, plan);
+    plan->compile_ms = ask->uses.compile_ms;
+    plan->programs = ask->uses.programs;
     if (status == CLATTN_OK) {
-        status = ladder_answered(); /* tiles may rest on a probe too */
+        status = ask->failure; /* tiles may rest on a probe too */
     }
     if (status == CLATTN_OK) {
-        status = self_check(plan, &uses, explain, &bad);
-    } else if (uses.refused) {
+        status = self_check(plan, &ask->uses, explain, &bad);
+    } else if (ask->uses.refused) {
         text_append(&bad, "%s", error_text());
     }
     if (bad.length > 0) {
         status = error_set(CLATTN_UNSUPPORTED, "%s: %s", plan->strategy->name, bad.data);
-        for (size_t i = 0; i < strategy_count; ++i) {
-            if (strategy_table[i] == plan->strategy) {
-                attempt->refused_now = &attempt->refused[i];
-                *attempt->refused_now = bad;
-                bad = (struct text)TEXT_INIT;
-            }
-        }
+        refuse(attempt, plan, &bad);
     }
     text_free(&bad);
-    text_free(&uses.kernels);
-    return status == CLATTN_OK ? compile_rest(plan) : status;
+    text_free(&ask->uses.kernels);
+    return status == CLATTN_OK ? rehearse_plan(plan) : status;
+}
+
+/* An empty plan of the strategy, which fill() fills. NULL: out of memory. */
+static struct clattn_plan *plan_new(const struct attempt *attempt, const struct strategy *strategy)
+{
+    struct clattn_plan *plan = calloc(1, sizeof(*plan));
+    if (plan) {
+        plan->context = attempt->ask.context;
+        plan->strategy = strategy;
+        plan->without_wisdom = attempt->without_wisdom;
+        plan->problem = problem_copy(attempt->ask.problem);
+        plan->state = calloc(1, strategy->state_bytes);
+    }
+    return plan;
 }
 
 static clattn_status plan_once(struct attempt *attempt, struct clattn_plan **result)
@@ -257,16 +261,16 @@ static clattn_status plan_once(struct attempt *attempt, struct clattn_plan **res
     struct text others = TEXT_INIT, explain = TEXT_INIT;
     struct clattn_plan *plan = NULL;
     struct choice best = { NULL, NULL };
+    attempt->ask.failure = CLATTN_OK;
     clattn_status status = choose(attempt, &others, &best);
     attempt->took_wisdom = best.fact != NULL;
-    if (status == CLATTN_OK &&
-        (!(plan = calloc(1, sizeof(*plan))) || !(plan->problem = problem_copy(attempt->problem)))) {
-        status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    if (status == CLATTN_OK) {
+        plan = plan_new(attempt, best.taken->strategy);
+        if (!plan || !plan->problem || !plan->state) {
+            status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+        }
     }
     if (status == CLATTN_OK) {
-        plan->context = attempt->context;
-        plan->strategy = best.taken->strategy;
-        plan->without_wisdom = attempt->without_wisdom;
         explain_begin(&explain, plan, best.fact);
         status = fill(attempt, plan, &explain);
         attempt->took_wisdom |= plan->took_wisdom;
@@ -275,7 +279,7 @@ static clattn_status plan_once(struct attempt *attempt, struct clattn_plan **res
         status = check_memory(plan);
     }
     if (status == CLATTN_OK) {
-        explain_host_memory(&explain, attempt->context);
+        explain_host_memory(&explain, attempt->ask.context);
         text_append(&explain, "workspace: %zu bytes\nother strategies:\n%s", plan->workspace_bytes,
                     others.data ? others.data : "  none\n");
         status = text_give(&explain, "a plan's explanation", &plan->explain);
@@ -308,7 +312,7 @@ static int may_go_on(struct attempt *attempt)
 
 clattn_status planner_plan(clattn_context *context, const struct any_problem *problem, struct clattn_plan **result)
 {
-    struct attempt attempt = { .context = context, .problem = problem };
+    struct attempt attempt = { .ask = { .context = context, .problem = problem } };
     struct error_record before;
     clattn_status status;
     const double start_ms = clock_ms();
@@ -336,14 +340,19 @@ clattn_status planner_plan(clattn_context *context, const struct any_problem *pr
     return status;
 }
 
+struct ask plan_ask(const struct clattn_plan *plan)
+{
+    return (struct ask){ .context = plan->context,
+                         .problem = plan->problem,
+                         .by_name = plan->problem->strategy_name[0] != 0 };
+}
+
 void planner_destroy(struct clattn_plan *plan)
 {
     if (!plan) {
         return;
     }
-    if (plan->strategy) {
-        plan->strategy->destroy(plan);
-    }
+    free(plan->state);
     free(plan->problem);
     free(plan->explain);
     estimates_free(&plan->estimates);

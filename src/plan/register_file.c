@@ -13,15 +13,15 @@ static const struct {
     [REGISTERS_32_OF_16] = { "32 of 16", 32, 64 },
 };
 
-enum register_file register_file_of(const clattn_context *context)
+enum register_file register_file_of(struct ask *ask)
 {
-    if (context->device.device_class != DEVICE_CPU) {
+    if (ask->context->device.device_class != DEVICE_CPU) {
         return REGISTERS_16_OF_4;
     }
-    return ladder_has(context, RUNG_AVX512, NULL) ? REGISTERS_32_OF_16
-           : ladder_has(context, RUNG_AVX2, NULL) ? REGISTERS_16_OF_8
-           : ladder_has(context, RUNG_NEON, NULL) ? REGISTERS_32_OF_4
-                                                  : REGISTERS_16_OF_4;
+    return ladder_has(ask, RUNG_AVX512, NULL) ? REGISTERS_32_OF_16
+           : ladder_has(ask, RUNG_AVX2, NULL) ? REGISTERS_16_OF_8
+           : ladder_has(ask, RUNG_NEON, NULL) ? REGISTERS_32_OF_4
+                                              : REGISTERS_16_OF_4;
 }
 
 const char *register_file_name(enum register_file registers)

@@ -3,7 +3,7 @@
 #ifndef CLATTN_SRC_REGISTER_FILE_H
 #define CLATTN_SRC_REGISTER_FILE_H
 
-#include "program/context.h"
+#include "plan/ask.h"
 
 enum register_file {
     REGISTERS_16_OF_4,  /* x86 SSE2; and what a device that says nothing is taken for */
@@ -14,7 +14,7 @@ enum register_file {
 };
 
 /* Asks the ladder (plan/ladder.h), and so may run a probe the first time. */
-enum register_file register_file_of(const clattn_context *context);
+enum register_file register_file_of(struct ask *ask);
 
 /* "16 of 8", as rows of the tuning table say it. */
 const char *register_file_name(enum register_file registers);

@@ -23,9 +23,15 @@ static int sum_along(unsigned axes, struct operands *operands)
     return has_sums;
 }
 
+struct rehearsed {
+    const struct clattn_plan *plan;
+    double *compile_ms;
+};
+
 static clattn_status call(const void *of, struct chain *chain)
 {
-    const struct clattn_plan *plan = of;
+    const struct rehearsed *rehearsed = of;
+    const struct clattn_plan *plan = rehearsed->plan;
     struct operands *operands = calloc(1, plan->problem->operation->call_bytes);
     if (!operands) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
@@ -37,11 +43,13 @@ static clattn_status call(const void *of, struct chain *chain)
         has_sums = sum_along(axes, operands);
         status = enqueue_in_chain(plan, operands, chain);
     }
+    *rehearsed->compile_ms += chain->rehearsal_ms;
     free(operands);
     return status;
 }
 
-clattn_status rehearse_plan(const struct clattn_plan *plan)
+clattn_status rehearse_plan(struct clattn_plan *plan)
 {
-    return rehearse(plan->context, call, plan);
+    const struct rehearsed rehearsed = { plan, &plan->compile_ms };
+    return rehearse(plan->context, call, &rehearsed);
 }

@@ -4,7 +4,7 @@
 
 #include "plan/strategy.h"
 
-/* Every kernel of the plan, for all calls that it allows. */
-clattn_status rehearse_plan(const struct clattn_plan *plan);
+/* Every kernel of the plan, for all calls that it allows; plan->compile_ms has what that costs. */
+clattn_status rehearse_plan(struct clattn_plan *plan);
 
 #endif

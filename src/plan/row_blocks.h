@@ -21,24 +21,28 @@ struct row_blocks {
     double unit_work_most; /* multiply-adds that one launch may do on one compute unit */
 };
 
-/* Blocks of `size` that hold `count`. */
-int64_t row_blocks_of(int64_t count, int64_t size);
-
-/* Whether the device has room for it; and what to say where it has room for none, or, once it is built, runs
- * fewer work-items than any has. */
+/* Whether the device has room for it; and, 0, that it has room for none. */
 int row_tile_fits(const struct device *device, const struct row_tile *tile);
-void row_tile_none_fits(const struct device *device, struct text *why);
-clattn_status row_tile_none_runs(const char *strategy, size_t work_items_most);
+int row_tile_none_fits(struct ask *ask);
+
+/* The next tile of a strategy from *rank on that the device has room for, kept in `state`; NULL: there is none. */
+typedef const struct row_tile *row_tile_find(struct ask *ask, void *state, int *rank);
+
+/* Builds the kernels of that tile, and lowers *limit to the work-items that the device runs them with. */
+typedef clattn_status row_tile_build_one(struct ask *ask, void *state, size_t *limit);
+
+/* Builds the first tile that the device, once it is built, has the registers for too. */
+clattn_status row_tile_build(struct ask *ask, const char *strategy, row_tile_find *find, row_tile_build_one *build,
+                             void *state);
 
 /* A line for clattn explain. */
 void row_tile_describe(const struct row_tile *tile, const struct problem *problem, struct text *explain);
 
-/* `rate`: multiply-adds a millisecond and compute unit. */
-double row_tile_cost_ms(const struct device *device, const struct problem *problem, const struct row_tile *tile,
-                        double rate);
+/* Work of work-groups with this tile. It is not linear in batch and heads: few work-groups leave compute units idle. */
+struct work row_tile_work(struct ask *ask, const struct row_tile *tile, enum rate_id rate);
 
-/* One sentence why no kernel of this form takes the problem on the device; 1: nothing is in the way. */
-int row_blocks_applicable(const struct device *device, const struct problem *problem, struct text *why);
+/* 0: no kernel of this form takes the problem. */
+int row_blocks_applicable(struct ask *ask);
 
 /* Enqueues the kernel over all rows, heads and column slices, in as many launches as the limit asks for;
  * how many does not change the result. */

@@ -2,10 +2,7 @@
  * a work-item, so that neighbours read neighbouring memory. */
 #include "plan/row_runs.h"
 
-#include <stdlib.h>
-
-#include "base/error.h"
-#include "program/program.h"
+#include "base/checked_math.h"
 
 #define LONGEST_RUN 16
 #define SHORTEST_RUN 4 /* of vectors; below it columns go one by one */
@@ -13,14 +10,6 @@
 #define CPU_ITEMS_A_UNIT 4 /* work-items for each core, so that none waits long for the last */
 #define GPU_RUN_BYTES 16
 #define GPU_GROUP_ITEMS 64
-
-struct row_runs {
-    struct kernel *kernel;
-    int run;        /* columns of a vector; 1: columns one by one */
-    int tokens;     /* rows of a head that a work-item does one after the other */
-    int unit_items; /* work-items side by side on the columns of a row */
-    size_t group_items;
-};
 
 /* A vector divides all that is turned together, and all that is copied together. */
 static int divides(int run, const struct row_shape *shape, const struct turning *turning)
@@ -58,54 +47,36 @@ static void append_options(const struct row_runs *runs, const struct device *dev
                 device->device_class == DEVICE_CPU ? " -D ON_CPU -D EXACT_DIVISION -D FETCHES=1" : "");
 }
 
-/* Work-groups as large as the kernel can be run with, and no larger. */
-static clattn_status fit_groups(struct row_runs *runs)
+clattn_status row_runs_plan(struct ask *ask, struct clattn_plan *plan, const char *file, const char *name,
+                            const struct row_shape *shape, const struct turning *turning, struct text *own_options)
 {
-    size_t limit = 1;
-    const clattn_status status = kernel_work_group_limit(runs->kernel, &limit);
-    while (runs->group_items > limit) {
+    const struct device *device = &ask->context->device;
+    struct row_runs *runs = plan->state;
+    size_t limit = SIZE_MAX;
+    choose(device, shape, turning, runs);
+    append_options(runs, device, shape, turning, own_options);
+    text_append(ask->explain, "  columns at once: %d\n", runs->run);
+    const clattn_status status = ask_kernel(ask, file, own_options, name, &runs->kernel, &limit);
+    text_free(own_options);
+    while (runs->group_items > limit) { /* as large as the kernel can be run with, and no larger */
         runs->group_items /= 2;
     }
     return status;
-}
-
-clattn_status row_runs_plan(struct clattn_plan *plan, const char *file, const char *name, const struct row_shape *shape,
-                            const struct turning *turning, struct text *own_options, struct text *explain)
-{
-    const struct device *device = &plan->context->device;
-    struct row_runs *runs = plan->state = calloc(1, sizeof(*runs));
-    clattn_status status = CLATTN_OUT_OF_HOST_MEMORY;
-    if (runs) {
-        choose(device, shape, turning, runs);
-        append_options(runs, device, shape, turning, own_options);
-        text_append(explain, "  columns at once: %d\n", runs->run);
-    }
-    if (!runs || own_options->failed) {
-        error_set(status, "out of memory for a plan");
-    } else {
-        status = program_kernel(plan->context, file, own_options->data, name, &runs->kernel);
-    }
-    text_free(own_options);
-    return status == CLATTN_OK ? fit_groups(runs) : status;
-}
-
-static size_t ceiling(size_t value, size_t step)
-{
-    return (value + step - 1) / step;
 }
 
 /* Global and local size. */
 static void range_of(const struct row_runs *runs, const struct device *device, int64_t rows, int64_t heads,
                      size_t global[2], size_t local[2])
 {
-    const size_t blocks = ceiling((size_t)rows, (size_t)runs->tokens) * (size_t)runs->unit_items;
+    const int64_t blocks = ceil_div(rows, runs->tokens) * runs->unit_items;
     local[0] = runs->group_items;
     local[1] = 1;
-    global[0] = ceiling(blocks, local[0]) * local[0];
-    global[1] = (size_t)launch_head_share(heads, (double)heads);
+    global[0] = (size_t)round_up(blocks, (int64_t)local[0]);
+    global[1] = (size_t)launch_planes(heads, (double)heads);
     if (device->device_class == DEVICE_CPU) {
         /* Heads of a row one after the other share its angles, where there is work for all cores without them. */
-        const size_t wanted = ceiling((size_t)device->compute_units * CPU_ITEMS_A_UNIT, blocks > 0 ? blocks : 1);
+        const size_t wanted =
+            (size_t)ceil_div((int64_t)device->compute_units * CPU_ITEMS_A_UNIT, blocks > 0 ? blocks : 1);
         global[1] = wanted < global[1] ? wanted : global[1];
     }
 }
@@ -122,9 +93,4 @@ clattn_status row_runs_enqueue(const struct clattn_plan *plan, const struct oper
     }
     range_of(runs, &plan->context->device, rows, heads, global, local);
     return launch(chain, runs->kernel, 2, global, local, 1 + (size_t)count, arguments);
-}
-
-void row_runs_destroy(struct clattn_plan *plan)
-{
-    free(plan->state);
 }

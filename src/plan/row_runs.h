@@ -14,16 +14,23 @@ struct row_shape {
     int strided;                  /* columns are not neighbours: they are taken one by one */
 };
 
+/* A plan's state. */
+struct row_runs {
+    struct kernel *kernel;
+    int run;        /* columns of a vector; 1: columns one by one */
+    int tokens;     /* rows of a head that a work-item does one after the other */
+    int unit_items; /* work-items side by side on the columns of a row */
+    size_t group_items;
+};
+
 /* Compiles kernel `name` of cl/`file` with the options of cl/rotary.clh, TOKENS and UNIT_ITEMS, and the kernel's own,
  * which are freed here. */
-clattn_status row_runs_plan(struct clattn_plan *plan, const char *file, const char *name, const struct row_shape *shape,
-                            const struct turning *turning, struct text *own_options, struct text *explain);
+clattn_status row_runs_plan(struct ask *ask, struct clattn_plan *plan, const char *file, const char *name,
+                            const struct row_shape *shape, const struct turning *turning, struct text *own_options);
 
 /* A launch, for so many rows of each of so many heads: the kernel's params, then the first `count` tensors of the
  * operation in their order. */
 clattn_status row_runs_enqueue(const struct clattn_plan *plan, const struct operands *operands, int count,
                                struct launch_argument params, int64_t rows, int64_t heads, struct chain *chain);
-
-void row_runs_destroy(struct clattn_plan *plan);
 
 #endif

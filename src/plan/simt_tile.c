@@ -3,6 +3,7 @@
 
 #include <limits.h>
 
+#include "base/checked_math.h"
 #include "cl/simt_layout.h"
 
 /* Output columns come in few sizes, so that there are few programs: as many a work-item as is in this list. */
@@ -32,7 +33,7 @@ struct simt_shape simt_shape_of(const struct tile *tile, int64_t depth, int64_t 
         keys_staged *= 2;
     }
     const int reals = SIMT_STAGE(tile->rows, tile->keys, keys_staged, columns) + SIMT_WEIGHTS(tile->rows, tile->keys);
-    const int64_t rounded = row_blocks_of(depth, SIMT_DEPTH) * SIMT_DEPTH;
+    const int64_t rounded = round_up(depth, SIMT_DEPTH);
     return (struct simt_shape){
         { *tile, rounded < INT_MAX ? (int)rounded : INT_MAX, columns, real_bytes * (size_t)reals + 64 }, keys_staged
     };

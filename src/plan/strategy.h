@@ -1,21 +1,20 @@
-/* What a strategy is: one row of the table in strategies.c. The planner asks each; a strategy never
- * sees another one. Each lives in a file of its own in src/strategy/. */
+/* What a strategy is: one row of the table in strategies.c. The planner asks each; a strategy never sees another one.
+ * Each lives in a file of its own in src/strategy/. */
 #ifndef CLATTN_SRC_STRATEGY_H
 #define CLATTN_SRC_STRATEGY_H
 
-#include "base/text.h"
-#include "operation/any_problem.h"
 #include "operation/operands.h"
+#include "plan/ask.h"
 #include "plan/estimates.h"
+#include "plan/rates.h"
 #include "plan/wisdom.h"
-#include "program/context.h"
 #include "program/launch.h"
 
 struct clattn_plan {
     clattn_context *context;
     struct any_problem *problem; /* owned; its struct is that of strategy->operation (attention_problem) */
     const struct strategy *strategy;
-    void *state;            /* the strategy's own: kernels, tiles; const after creation */
+    void *state;            /* the strategy's own, of strategy->state_bytes: kernels, tiles; const after creation */
     size_t workspace_bytes; /* set by strategy->plan */
     double weight_rounding; /* likewise: relative error of softmax weights as they meet the values; 0: float32's */
     double factor_rounding; /* likewise, of queries, keys and values */
@@ -47,15 +46,17 @@ struct strategy {
                            * is rounded on its way to the result, at most, however many terms there are. Operations
                            * without such sums: 0 */
 
-    /* 1: takes the problem on this device. 0: does not, and appends one sentence why to `why`. */
-    int (*applicable)(const clattn_context *context, const struct any_problem *problem, struct text *why);
+    /* 1: takes the problem on this device. 0: does not (ask_declines). */
+    int (*applicable)(struct ask *ask);
 
-    /* A guess of the time of one call, only to compare strategies on one device. */
-    double (*cost_ms)(const clattn_context *context, const struct any_problem *problem);
+    /* What one call takes of the device, for a guess of its time that only compares strategies on one device; of a
+     * problem that is applicable. */
+    struct work (*work)(struct ask *ask);
 
-    /* Fills plan->state and plan->workspace_bytes; compiles; appends its tiles and choices to
-     * `explain`, a line each ("  tile: 64 queries x 32 keys\n"). On failure destroy is still called. */
-    clattn_status (*plan)(struct clattn_plan *plan, struct text *explain);
+    /* Fills plan->state, which has state_bytes zeros, and plan->workspace_bytes; compiles; appends its tiles and
+     * choices to ask->explain, a line each ("  tile: 64 queries x 32 keys\n"). */
+    size_t state_bytes;
+    clattn_status (*plan)(struct ask *ask, struct clattn_plan *plan);
 
     /* Enqueues one call, whose operands the call of the operation begins with. Something is written: of attention
      * batch, query_heads and query_len are > 0; key_len may be 0. */
@@ -64,12 +65,12 @@ struct strategy {
     /* What wisdom may choose for a problem that is applicable, 0: nothing; and whether the kernels are right with a
      * tile, in bounds, and give the bits that they give with the tuning table's. Both NULL: there are no tiles. Plans
      * call tile_choose (plan/tile_choice.h), not these. */
-    int (*tunable)(const clattn_context *context, const struct any_problem *problem, struct tunable *tunable);
-    int (*is_legal)(const clattn_context *context, const struct any_problem *problem, const struct wisdom_tile *tile);
-
-    /* Frees plan->state, which may be NULL or partly filled. */
-    void (*destroy)(struct clattn_plan *plan);
+    int (*tunable)(struct ask *ask, struct tunable *tunable);
+    int (*is_legal)(struct ask *ask, const struct wisdom_tile *tile);
 };
+
+/* What a plan's strategy is asked later, of its problem. */
+struct ask plan_ask(const struct clattn_plan *plan);
 
 extern const struct strategy *const strategy_table[];
 extern const size_t strategy_count;

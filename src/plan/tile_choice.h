@@ -5,8 +5,7 @@
 
 #include "plan/strategy.h"
 
-/* For a strategy that has tiles. `explain` gets a line that says where the
- * tile comes from. */
-struct wisdom_tile tile_choose(struct clattn_plan *plan, struct text *explain);
+/* For a strategy that has tiles. ask->explain gets a line that says where the tile comes from. */
+struct wisdom_tile tile_choose(struct ask *ask, struct clattn_plan *plan);
 
 #endif

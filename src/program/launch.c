@@ -329,13 +329,38 @@ clattn_status launch(struct chain *chain, struct kernel *kernel, cl_uint dims, c
 
 /* ---- launches of parts ---------------------------------------------------------------------- */
 
-int64_t launch_share(int64_t count, double at_once)
+static int64_t share(int64_t count, double at_once)
 {
     return at_once >= (double)count ? count : at_once < 1 ? 1 : (int64_t)at_once;
 }
 
-int64_t launch_head_share(int64_t heads, double at_once)
+int64_t launch_planes(int64_t planes, double at_once)
 {
-    const int64_t step = launch_share(heads, at_once);
+    const int64_t step = share(planes, at_once);
     return step < LAUNCH_GROUPS_MOST ? step : LAUNCH_GROUPS_MOST;
+}
+
+struct launch_part launch_parts(int64_t items, int64_t planes, double at_once)
+{
+    return (struct launch_part){ .items = items,
+                                 .item_step = share(items, at_once),
+                                 .all_planes = planes,
+                                 .plane_step = launch_planes(planes, at_once / (double)items) };
+}
+
+int launch_next(struct launch_part *part)
+{
+    part->first += part->count;
+    if (part->first >= part->items) {
+        part->first = 0;
+        part->first_plane += part->planes;
+    }
+    const int64_t items = part->items - part->first, planes = part->all_planes - part->first_plane;
+    if (items <= 0 || planes <= 0) {
+        return 0;
+    }
+    part->count = items < part->item_step ? items : part->item_step;
+    part->planes = planes < part->plane_step ? planes : part->plane_step;
+    part->is_last = part->count == items && part->planes == planes;
+    return 1;
 }

@@ -20,6 +20,7 @@ struct chain {
     clattn_kernel_times *times; /* of the queue, or NULL */
     uint64_t timed_call;        /* kernel_times_add() */
     clattn_context *rehearses;  /* NULL: a call; else the commands are a rehearsal of a plan of that context */
+    double rehearsal_ms;        /* that launches of the rehearsal took to compile */
 };
 
 /* A caller's queue must be of the context's device and cl_context. */
@@ -52,10 +53,23 @@ clattn_status chain_flush_waits(struct chain *chain);
 /* Work-groups along the second or third axis: NVIDIA's GPUs take no more. */
 #define LAUNCH_GROUPS_MOST 65535
 
-/* The part of `count` that one launch takes where `at_once` would be enough work: at least 1. Heads, which stand along
- * the third axis, also no more than LAUNCH_GROUPS_MOST. */
-int64_t launch_share(int64_t count, double at_once);
-int64_t launch_head_share(int64_t heads, double at_once);
+/* How many of `planes` stand along the third axis of one launch, where work allows `at_once`: at least 1 of some. */
+int64_t launch_planes(int64_t planes, double at_once);
+
+/* A grid of items (rows, tiles) by planes (heads), in as many launches as its work asks for: all items of some planes,
+ * or some items of one plane. */
+struct launch_part {
+    int64_t first, count;        /* items of this launch */
+    int64_t first_plane, planes; /* and its planes */
+    int is_last;
+    int64_t items, item_step, all_planes, plane_step;
+};
+
+/* Before the first part. at_once: items that are work enough for one launch. No bit may depend on it. */
+struct launch_part launch_parts(int64_t items, int64_t planes, double at_once);
+
+/* The next part; 0: there are no more. */
+int launch_next(struct launch_part *part);
 
 /* One kernel argument; a NULL buffer: value points to a NULL cl_mem. */
 struct launch_argument {

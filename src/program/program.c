@@ -83,8 +83,8 @@ static void append_options(const struct device *device, const char *own, struct 
 
 /* Builds from source, and says on disk before that the driver is asked to: should the process end there, the next one
  * does not ask. */
-static clattn_status try_source(clattn_context *context, struct program *program, const char *source,
-                                const char *options)
+static clattn_status try_source(clattn_context *context, struct program_uses *uses, struct program *program,
+                                const char *source, const char *options)
 {
     if (!context->verdicts) {
         return build_source(context, program, source, options);
@@ -94,7 +94,7 @@ static clattn_status try_source(clattn_context *context, struct program *program
     clattn_status status;
     text_append(&what, "to build cl/%s with options \"%s\"", program->file, options);
     if (verdicts_begin(context->verdicts, &program->tried, what.data ? what.data : "", &trial, &why) == VERDICT_BAD) {
-        program_uses_refuse();
+        program_uses_refuse(uses);
         status = error_set(CLATTN_UNSUPPORTED, "self-check: %s", why.data ? why.data : "out of memory");
     } else {
         status = build_source(context, program, source, options);
@@ -106,7 +106,7 @@ static clattn_status try_source(clattn_context *context, struct program *program
 }
 
 /* From its binary on disk, else from source. */
-static clattn_status build(clattn_context *context, struct program *program)
+static clattn_status build(clattn_context *context, struct program_uses *uses, struct program *program)
 {
     char *source;
     clattn_status status = kernel_source(context->kernel_dir, context->own_kernels, program->file, &source);
@@ -127,7 +127,7 @@ static clattn_status build(clattn_context *context, struct program *program)
         if (!program->cl && !context->device.has_compiler) {
             status = missing_binary(context, program);
         } else if (!program->cl) {
-            status = try_source(context, program, source, option_text);
+            status = try_source(context, uses, program, source, option_text);
             program->is_compiled = 1;
             program->store_at_end = status == CLATTN_OK && (context->device.quirks & QUIRK_COMPILES_AT_ENQUEUE);
             if (status == CLATTN_OK && !program->store_at_end) {
@@ -214,8 +214,8 @@ static void unlink_program(clattn_context *context, struct program *program)
 /* With the context's program lock held, before and after; not while building. A failed program is
  * taken out, so that a later call tries again (memory may be there by then); those who waited for it
  * try for themselves. */
-static clattn_status get_program(clattn_context *context, const char *file, const char *options,
-                                 struct program **result)
+static clattn_status get_program(clattn_context *context, struct program_uses *uses, const char *file,
+                                 const char *options, struct program **result)
 {
     struct program *program;
     while ((program = find(context, file, options)) && program->state == BUILDING) {
@@ -229,9 +229,9 @@ static clattn_status get_program(clattn_context *context, const char *file, cons
         link_program(context, program);
         pthread_mutex_unlock(&context->program_lock);
         const double start_ms = clock_ms();
-        clattn_status status = build(context, program);
+        clattn_status status = build(context, uses, program);
         const double compile_ms = clock_ms() - start_ms;
-        program_uses_pay(compile_ms, 1);
+        program_uses_pay(uses, compile_ms);
         pthread_mutex_lock(&context->program_lock);
         program->compile_ms = compile_ms;
         program->state = BUILT;
@@ -281,15 +281,21 @@ void program_own_kernels(clattn_context *context, const struct clattn_embedded_t
 clattn_status program_kernel(clattn_context *context, const char *file, const char *options, const char *name,
                              struct kernel **kernel)
 {
+    return program_kernel_of(context, NULL, file, options, name, kernel);
+}
+
+clattn_status program_kernel_of(clattn_context *context, struct program_uses *uses, const char *file,
+                                const char *options, const char *name, struct kernel **kernel)
+{
     struct program *program = NULL;
     pthread_mutex_lock(&context->program_lock);
-    clattn_status status = get_program(context, file, options, &program);
+    clattn_status status = get_program(context, uses, file, options, &program);
     if (status == CLATTN_OK) {
         status = get_kernel(program, name, kernel);
     }
     pthread_mutex_unlock(&context->program_lock);
     if (status == CLATTN_OK && context->verdicts) {
-        program_uses_add(&program->tried, name);
+        program_uses_add(uses, &program->tried, name);
     }
     if (status == CLATTN_OK) {
         /* Make the first one now: a missing kernel is an error of planning, not of enqueueing. */

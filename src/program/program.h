@@ -13,6 +13,11 @@ struct kernel;
 clattn_status program_kernel(clattn_context *context, const char *file, const char *options, const char *name,
                              struct kernel **kernel);
 
+/* program_kernel for a plan: what it takes, and what that costs, is added to `uses`, unless NULL. */
+struct program_uses;
+clattn_status program_kernel_of(clattn_context *context, struct program_uses *uses, const char *file,
+                                const char *options, const char *name, struct kernel **kernel);
+
 /* For a program beside the library: kernel files of its own, which program_kernel finds before those of cl/, and which
  * may include the library's headers. The table outlives the context. */
 void program_own_kernels(clattn_context *context, const struct clattn_embedded_table *table);

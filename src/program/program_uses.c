@@ -1,35 +1,26 @@
 /* Which kernels a plan takes. */
 #include "program/program_uses.h"
 
-static _Thread_local struct program_uses *current;
-
-struct program_uses *program_uses_begin(struct program_uses *uses)
+void program_uses_add(struct program_uses *uses, const struct program_key *program, const char *name)
 {
-    struct program_uses *before = current;
-    current = uses;
-    return before;
-}
-
-void program_uses_add(const struct program_key *program, const char *name)
-{
-    if (current) {
+    if (uses) {
         char digest[PROGRAM_FILE_NAME_BYTES];
         program_file_name(program, digest);
-        text_append(&current->kernels, "%s %s\n", digest, name);
+        text_append(&uses->kernels, "%s %s\n", digest, name);
     }
 }
 
-void program_uses_refuse(void)
+void program_uses_refuse(struct program_uses *uses)
 {
-    if (current) {
-        current->refused = 1;
+    if (uses) {
+        uses->refused = 1;
     }
 }
 
-void program_uses_pay(double compile_ms, int programs)
+void program_uses_pay(struct program_uses *uses, double compile_ms)
 {
-    if (current) {
-        current->programs += (uint64_t)programs;
-        current->compile_ms += compile_ms;
+    if (uses) {
+        ++uses->programs;
+        uses->compile_ms += compile_ms;
     }
 }

@@ -1,5 +1,4 @@
-/* Which kernels a plan takes, as it is made: a list of the thread's, from begin to end. What a verdict on the plan is a
- * verdict on. */
+/* Which kernels a plan takes, as it is made: what a verdict on the plan is a verdict on. */
 #ifndef CLATTN_SRC_PROGRAM_USES_H
 #define CLATTN_SRC_PROGRAM_USES_H
 
@@ -13,12 +12,9 @@ struct program_uses {
     int refused;         /* the driver was not asked to build one, which had ended a process before */
 };
 
-/* Kernels are added to `uses` from here on, by this thread; NULL: to none. Returns what they were added to before, for
- * the caller to put back. */
-struct program_uses *program_uses_begin(struct program_uses *uses);
-
-void program_uses_add(const struct program_key *program, const char *name);
-void program_uses_refuse(void);
-void program_uses_pay(double compile_ms, int programs); /* for so many more, 0: for one that was there */
+/* `uses` NULL: nothing is kept. */
+void program_uses_add(struct program_uses *uses, const struct program_key *program, const char *name);
+void program_uses_refuse(struct program_uses *uses);
+void program_uses_pay(struct program_uses *uses, double compile_ms); /* for one more */
 
 #endif

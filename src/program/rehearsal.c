@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "program/program_parts.h"
-#include "program/program_uses.h"
 
 /* From so many work-items along the first or the second axis on, PoCL launches another form of the kernel, whose
  * indices have more than 16 bits. */
@@ -35,7 +34,7 @@ static clattn_status finish(struct chain *chain, struct kernel *kernel, double s
     pthread_mutex_lock(&context->program_lock);
     kernel->program->compile_ms += compile_ms;
     pthread_mutex_unlock(&context->program_lock);
-    program_uses_pay(compile_ms, 0);
+    chain->rehearsal_ms += compile_ms;
     return code == CL_SUCCESS ? CLATTN_OK : error_opencl(code, "clFinish", "of a plan's rehearsal");
 }
 

@@ -9,17 +9,17 @@
 #include "plan/row_runs.h"
 #include "strategy/strategies.h"
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    return device_computes(&context->device, append_problem_of(any)->p.type, why);
+    return device_computes(&ask->context->device, append_problem_of(ask->problem)->p.type, ask->why);
 }
 
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+static struct work work(struct ask *ask)
 {
-    const clattn_append_problem *p = &append_problem_of(any)->p;
-    (void)context;
-    return 0.02 +
-           1e-6 * (double)(p->batch * p->query_len) * (double)(p->query_heads + 2 * p->kv_heads) * (double)p->head_dim;
+    const clattn_append_problem *p = &append_problem_of(ask->problem)->p;
+    const double heads = (double)(p->query_heads + 2 * p->kv_heads);
+    return (struct work){ .rate = RATE_ROWS,
+                          .alone_ms = 1e-6 * (double)(p->batch * p->query_len) * heads * (double)p->head_dim };
 }
 
 static void append_options(const struct device *device, const struct append_problem *problem, struct text *options)
@@ -36,15 +36,15 @@ static void append_options(const struct device *device, const struct append_prob
     }
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
     const struct append_problem *problem = append_problem_of(plan->problem);
     const clattn_append_problem *p = &problem->p;
     const struct row_shape shape = { p->type, p->head_dim, p->head_dim_v,
                                      type_is_blocks(p->key_type) || type_is_blocks(p->value_type), p->strided_columns };
     struct text options = TEXT_INIT;
-    append_options(&plan->context->device, problem, &options);
-    return row_runs_plan(plan, "append.cl", "append", &shape, &problem->turning, &options, explain);
+    append_options(&ask->context->device, problem, &options);
+    return row_runs_plan(ask, plan, "append.cl", "append", &shape, &problem->turning, &options);
 }
 
 static void fill(const struct append_problem *problem, const struct operands *operands, int64_t query_len,
@@ -107,8 +107,8 @@ const struct strategy strategy_append = {
     .name = "rows",
     .summary = "each row by vectors of columns, any device",
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct row_runs),
     .plan = plan,
     .enqueue = enqueue,
-    .destroy = row_runs_destroy,
 };

@@ -23,42 +23,34 @@ static int wants_float32(const struct backward_problem *b)
     return b->dquery_type == CLATTN_FLOAT32 && !b->attention.p.allow_rounded_weights;
 }
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    const struct backward_problem *b = backward_problem(any);
+    const struct backward_problem *b = backward_problem(ask->problem);
     const clattn_problem *p = &b->attention.p;
-    if (context->device.device_class != DEVICE_CPU) {
-        text_append(why, "for CPU devices");
-        return 0;
+    if (ask->context->device.device_class != DEVICE_CPU) {
+        return ask_declines(ask, "for CPU devices");
     }
     if (!amx_holds(p->type) || !amx_holds(p->key_type) || !amx_holds(p->value_type) || !amx_holds(p->out_type)) {
-        text_append(why, "tiles hold bfloat16: for queries, keys, values and out in bfloat16 or float16");
-        return 0;
+        return ask_declines(ask, "tiles hold bfloat16: for queries, keys, values and out in bfloat16 or float16");
     }
-    if (wants_float32(b) && !b->attention.any.strategy_name[0]) {
-        text_append(why, "gradients in float32: with allow_rounded_weights, or when asked for by name, since weights "
-                         "and dZ have 16 bits");
-        return 0;
+    if (wants_float32(b) && !ask->by_name) {
+        return ask_declines(ask, "gradients in float32: with allow_rounded_weights, or when asked for by name, since "
+                                 "weights and dZ have 16 bits");
     }
-    if (!backward_simd_applicable(context, b, why)) {
-        return 0;
-    }
-    return amx_is_there(context, why);
+    return backward_simd_applicable(ask) && amx_is_there(ask);
 }
 
-/* As measured; products of parts, and what is done with each pair beside them. */
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+static struct work work(struct ask *ask)
 {
-    const struct backward_problem *b = backward_problem(any);
-    const int half = is_half(&b->attention.p);
-    return backward_simd_cost_ms(context, b, half ? 0.008 : 0.003, half ? 1.2 : 1.0);
+    return is_half(&attention_problem(ask->problem)->p) ? backward_simd_work(ask, RATE_GRADIENTS_AMX_HALF, 150)
+                                                        : backward_simd_work(ask, RATE_GRADIENTS_AMX, 1000 / 3.0);
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
-    const clattn_problem *p = &backward_problem(plan->problem)->attention.p;
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
     plan->weight_rounding = rounds_weights(p) ? 0x1p-8 : 0x1p-17;
-    return backward_simd_plan(plan, explain, BACKWARD_TILES, rounds_weights(p) ? 1 : 2, amx_products(is_half(p)));
+    return backward_simd_plan(ask, plan, BACKWARD_TILES, rounds_weights(p) ? 1 : 2, amx_products(is_half(p)));
 }
 
 const struct strategy strategy_backward_amx = {
@@ -68,8 +60,8 @@ const struct strategy strategy_backward_amx = {
     .knows = CLATTN_FLAGS_OF_ALL,
     .sum_roundings = 144, /* 128 + 3 */
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct backward_simd),
     .plan = plan,
     .enqueue = backward_simd_enqueue,
-    .destroy = backward_simd_destroy,
 };

@@ -1,8 +1,6 @@
 /* The gradients of queries, keys and values by cl/backward_mma.cl, on a GPU's matrix unit, for 16-bit types. Tiles
  * where numbers are not finite are done by cl/backward_simt.cl, what else is asked for by the kernels of plain. */
-#include <stdlib.h>
-
-#include "base/error.h"
+#include "base/checked_math.h"
 #include "cl/backward_plain_layout.h"
 #include "cl/mma_layout.h"
 #include "plan/matrix_unit.h"
@@ -54,75 +52,73 @@ static struct row_tile tile_of(const struct matrix_unit *unit, const struct tile
     return of;
 }
 
-static int find_tile(const struct device *device, const struct matrix_unit *unit, const struct problem *problem,
-                     int *rank, struct row_tile *of)
+static const struct row_tile *find(struct ask *ask, void *of, int *rank)
 {
-    const clattn_problem *p = &problem->p;
-    const int64_t head_dim = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v;
+    const struct problem *problem = attention_problem(ask->problem);
+    const int64_t head_dim = problem->p.head_dim > problem->p.head_dim_v ? problem->p.head_dim : problem->p.head_dim_v;
+    struct mma_state *state = of;
+    const char *tiles = state->unit ? state->unit->gradient_tiles : NULL;
     const struct tile *tile;
-    for (; (tile = tuning_find(unit->gradient_tiles, DEVICE_GPU, head_dim, *rank)) != NULL; ++*rank) {
-        *of = tile_of(unit, tile, problem);
-        if (of->columns >= head_dim && row_tile_fits(device, of)) {
-            return 1;
+    for (; tiles && (tile = tuning_find(tiles, DEVICE_GPU, head_dim, *rank)) != NULL; ++*rank) {
+        state->tile = tile_of(state->unit, tile, problem);
+        if (state->tile.columns >= head_dim && row_tile_fits(&ask->context->device, &state->tile)) {
+            return &state->tile;
         }
     }
-    return 0;
+    return NULL;
 }
 
 /* Who keeps gradients of 16-bit numbers in float32 wants what float32 has: bfloat16's parts have 16 bits of a pair, and
  * float16's no more than 2^-37 of the largest of its key or row, which some columns may not have. Which gradients are
  * wanted is not asked, for no bit may depend on that (as in fused_amx). */
-static int keeps_float32(const struct backward_problem *b, struct text *why)
+static int keeps_float32(struct ask *ask)
 {
+    const struct backward_problem *b = backward_problem(ask->problem);
     const clattn_problem *p = &b->attention.p;
     if (b->dquery_type != CLATTN_FLOAT32) {
         return 1;
     }
     if (p->type == CLATTN_FLOAT16) {
-        text_append(why,
-                    "gradients of float16 in float32: float16, in which weights and dZ meet the other operand, has "
-                    "too few exponents");
-        return 0;
+        return ask_declines(ask, "gradients of float16 in float32: float16, in which weights and dZ meet the other "
+                                 "operand, has too few exponents");
     }
-    if (!p->allow_rounded_weights && !b->attention.any.strategy_name[0]) {
-        text_append(why, "gradients in float32: with allow_rounded_weights, or when asked for by name, since weights "
-                         "and dZ have two parts of the type");
-        return 0;
-    }
-    return 1;
+    return p->allow_rounded_weights || ask->by_name ||
+           ask_declines(ask, "gradients in float32: with allow_rounded_weights, or when asked for by name, since "
+                             "weights and dZ have two parts of the type");
 }
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int has_tiles(struct ask *ask, const struct matrix_unit *unit)
 {
-    const struct backward_problem *b = backward_problem(any);
-    const struct problem *problem = &b->attention;
-    const clattn_problem *p = &problem->p;
-    const struct matrix_unit *unit;
-    struct row_tile tile;
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    struct mma_state state = { .unit = unit };
     int rank = 0;
-    if (p->type != CLATTN_FLOAT16 && p->type != CLATTN_BFLOAT16) {
-        text_append(why, "matrix units multiply gradients of 16-bit types");
-    } else if (problem_mixes_types(problem)) {
-        text_append(why, "takes queries, keys, values and outputs of one type");
-    } else if (!keeps_float32(b, why) || !backward_owners_wanted(b, why)) {
-        return 0;
-    } else if ((unit = matrix_unit_find(context, problem, why)) == NULL) {
-        return 0;
-    } else if (!unit->gradient_tiles) {
-        text_append(why, "this matrix unit multiplies no gradients yet");
-    } else if (unit->is_untried && !context->verdicts && !problem->any.strategy_name[0]) {
-        text_append(why,
-                    "gradients have not run on such a matrix unit yet: with the self-check, or when asked for by name");
-    } else if (!tuning_find(unit->gradient_tiles, DEVICE_GPU, p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v,
-                            0)) {
-        text_append(why, "head_dim %lld, head_dim_v %lld: more than this matrix unit's gradients have registers for",
-                    (long long)p->head_dim, (long long)p->head_dim_v);
-    } else if (!find_tile(&context->device, unit, problem, &rank, &tile)) {
-        row_tile_none_fits(&context->device, why);
-    } else {
-        return backward_simt_fits(&context->device, p, why) && backward_arguments_fit(&context->device, problem, why);
+    if (!unit->gradient_tiles) {
+        return ask_declines(ask, "this matrix unit multiplies no gradients yet");
     }
-    return 0;
+    if (unit->is_untried && !ask->context->verdicts && !ask->by_name) {
+        return ask_declines(ask, "gradients have not run on such a matrix unit yet: with the self-check, or when asked "
+                                 "for by name");
+    }
+    if (!tuning_find(unit->gradient_tiles, DEVICE_GPU, p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v, 0)) {
+        return ask_declines(ask,
+                            "head_dim %lld, head_dim_v %lld: more than this matrix unit's gradients have registers for",
+                            (long long)p->head_dim, (long long)p->head_dim_v);
+    }
+    return find(ask, &state, &rank) || row_tile_none_fits(ask);
+}
+
+static int applicable(struct ask *ask)
+{
+    const struct problem *problem = attention_problem(ask->problem);
+    const struct matrix_unit *unit;
+    if (problem->p.type != CLATTN_FLOAT16 && problem->p.type != CLATTN_BFLOAT16) {
+        return ask_declines(ask, "matrix units multiply gradients of 16-bit types");
+    }
+    if (problem_mixes_types(problem)) {
+        return ask_declines(ask, "takes queries, keys, values and outputs of one type");
+    }
+    return keeps_float32(ask) && backward_owners_wanted(ask) && (unit = matrix_unit_find(ask)) != NULL &&
+           has_tiles(ask, unit) && backward_simt_fits(ask) && backward_is_served(ask);
 }
 
 /* Products that pairs are made of, and those that add them up in two parts. */
@@ -132,29 +128,26 @@ static double pair_work(const struct row_tile *tile, int of_kernel)
     return (of_kernel == 1 && has_both_sums(tile) ? 4 : products[of_kernel]) * tile->columns;
 }
 
-/* Linear in batch and heads, with the same constant as the other strategies', so that the choice, and with it the bits,
- * does not depend on them. */
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+static struct work work(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    const clattn_problem *p = &problem->p;
-    const struct matrix_unit *unit = matrix_unit_find(context, problem, NULL);
-    struct row_tile tile;
+    struct mma_state state = { .unit = matrix_unit_find(ask) };
     int rank = 0;
-    if (!unit || !unit->gradient_tiles || !find_tile(&context->device, unit, problem, &rank, &tile)) {
-        return 1e30;
+    const struct row_tile *tile = find(ask, &state, &rank);
+    if (!tile) {
+        return WORK_UNKNOWN;
     }
-    const double pairs = backward_owner_pairs(p, tile.tile.rows, tile.tile.rows);
-    const double work = pair_work(&tile, 0) + pair_work(&tile, 1) + (has_both_sums(&tile) ? 0 : pair_work(&tile, 2));
-    const double rate = matrix_unit_is_emulated(unit) ? 1e4 : 2e8;
-    return 0.05 + pairs * work / rate / (double)context->device.compute_units;
+    const double pairs = backward_owner_pairs(&attention_problem(ask->problem)->p, tile->tile.rows, tile->tile.rows);
+    const double of_pair = pair_work(tile, 0) + pair_work(tile, 1) + (has_both_sums(tile) ? 0 : pair_work(tile, 2));
+    return (struct work){ .rate = matrix_unit_is_emulated(state.unit) ? RATE_GRADIENTS_MMA_EMULATED
+                                                                      : RATE_GRADIENTS_MMA,
+                          .multiply_adds = pairs * of_pair };
 }
 
 /* ---- plan -------------------------------------------------------------------------------------- */
 
-static clattn_status build_kernel(struct clattn_plan *plan, struct mma_state *state, int n)
+static clattn_status build_kernel(struct ask *ask, struct mma_state *state, int n, size_t *limit)
 {
-    const struct backward_problem *b = backward_problem(plan->problem);
+    const struct backward_problem *b = backward_problem(ask->problem);
     const struct problem *problem = &b->attention;
     const struct tile *tile = &state->tile.tile;
     const int sums = n == 2                                  ? OWNER_WANTS_DVALUE
@@ -175,26 +168,19 @@ static clattn_status build_kernel(struct clattn_plan *plan, struct mma_state *st
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&options, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
-    clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
-                                          : CLATTN_OK;
-    if (status == CLATTN_OK) {
-        status = program_kernel(plan->context, "backward_mma.cl", options.data, "mma_gradients", &state->kernels[n]);
-    }
+    const clattn_status status =
+        ask_kernel(ask, "backward_mma.cl", &options, "mma_gradients", &state->kernels[n], limit);
     text_free(&options);
     return status;
 }
 
-/* *limit: work-items that the device runs of all of them. */
-static clattn_status build_kernels(struct clattn_plan *plan, struct mma_state *state, size_t *limit)
+static clattn_status build(struct ask *ask, void *of, size_t *limit)
 {
+    struct mma_state *state = of;
     const int kernels = has_both_sums(&state->tile) ? 2 : KERNELS;
     clattn_status status = CLATTN_OK;
-    *limit = SIZE_MAX;
     for (int n = 0; n < kernels && status == CLATTN_OK; ++n) {
-        size_t most = 0;
-        status = build_kernel(plan, state, n);
-        status = status == CLATTN_OK ? kernel_work_group_limit(state->kernels[n], &most) : status;
-        *limit = most < *limit ? most : *limit;
+        status = build_kernel(ask, state, n, limit);
     }
     return status;
 }
@@ -207,7 +193,7 @@ static void measure_redo(struct clattn_plan *plan, struct mma_state *state)
     const int64_t lengths[OWNERS] = { p->query_len, p->key_len };
     for (int owned = 0; owned < OWNERS; ++owned) {
         state->redo_at[owned] = (int64_t)(plan->workspace_bytes / sizeof(float));
-        state->redo_blocks[owned] = row_blocks_of(lengths[owned], REDO_ROWS);
+        state->redo_blocks[owned] = ceil_div(lengths[owned], REDO_ROWS);
         plan->workspace_bytes += sizeof(float) * (size_t)(2 * planes[owned] * state->redo_blocks[owned]);
     }
 }
@@ -223,37 +209,28 @@ static void describe(const struct mma_state *state, const struct problem *proble
                 has_both_sums(tile) ? "at once" : "one after the other");
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
-    clattn_context *context = plan->context;
     const struct problem *problem = attention_problem(plan->problem);
-    struct mma_state *state = calloc(1, sizeof(*state));
-    if (!state) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
-    }
-    plan->state = state;
+    struct mma_state *state = plan->state;
     plan->weight_rounding = matrix_weight_rounding(&problem->p);
-    state->unit = matrix_unit_find(context, problem, NULL);
-    state->launch_work_most = MATRIX_LAUNCH_WORK_PER_UNIT * (double)context->device.compute_units;
-    size_t limit = 0;
+    state->unit = matrix_unit_find(ask);
+    state->launch_work_most = MATRIX_LAUNCH_WORK_PER_UNIT * (double)ask->context->device.compute_units;
     clattn_status status = backward_plain_measure(plan, BACKWARD_BLOCK);
     if (status == CLATTN_OK) {
         measure_redo(plan, state);
-        status = backward_plain_build(plan, backward_scalars_wanted(backward_problem(plan->problem)), &state->plain);
+        status = backward_plain_build(ask, backward_scalars_wanted(backward_problem(plan->problem)), &state->plain);
     }
     if (status == CLATTN_OK) {
-        status = backward_simt_build(plan, &state->simt, NULL);
+        status = backward_simt_build(ask, &state->simt);
     }
-    for (int rank = 0;
-         status == CLATTN_OK && state->unit && find_tile(&context->device, state->unit, problem, &rank, &state->tile);
-         ++rank) {
-        status = build_kernels(plan, state, &limit);
-        if (status == CLATTN_OK && limit >= (size_t)state->tile.tile.work_items) {
-            describe(state, problem, explain);
-            return CLATTN_OK;
-        }
+    if (status == CLATTN_OK) {
+        status = row_tile_build(ask, NAME, find, build, state);
     }
-    return status == CLATTN_OK ? row_tile_none_runs(NAME, limit) : status;
+    if (status == CLATTN_OK) {
+        describe(state, problem, ask->explain);
+    }
+    return status;
 }
 
 /* ---- launches ---------------------------------------------------------------------------------- */
@@ -295,11 +272,6 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     return backward_owners_enqueue(plan, operands, chain, &state->plain, state, run_owner, parts);
 }
 
-static void destroy(struct clattn_plan *plan)
-{
-    free(plan->state);
-}
-
 const struct strategy strategy_backward_mma = {
     .operation = &operation_backward,
     .name = NAME,
@@ -307,8 +279,8 @@ const struct strategy strategy_backward_mma = {
     .knows = CLATTN_FLAGS_OF_ALL,
     .sum_roundings = 144, /* 2 (64 + 4) */
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct mma_state),
     .plan = plan,
     .enqueue = enqueue,
-    .destroy = destroy,
 };

@@ -1,29 +1,26 @@
 /* Gradients by kernels whose work-groups own a tile of rows, or of keys. */
 #include "strategy/backward_owners.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/checked_math.h"
 #include "plan/tuning.h"
 
 #define TILES "fused_simt gradients"
 
 _Static_assert(sizeof(clattn_owner_part) <= ATTENTION_OWN_BYTES, "more arguments than every device takes");
 
-int backward_owners_wanted(const struct backward_problem *problem, struct text *why)
+int backward_owners_wanted(struct ask *ask)
 {
-    const int wanted = backward_wants(problem, CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE);
-    if (!wanted) {
-        text_append(why, "has dquery, dkey and dvalue, of which none is asked for");
-    }
-    return wanted;
+    return backward_wants(backward_problem(ask->problem),
+                          CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE) ||
+           ask_declines(ask, "has dquery, dkey and dvalue, of which none is asked for");
 }
 
 double backward_owner_pairs(const clattn_problem *p, int rows, int keys)
 {
-    return (double)p->batch * (double)p->query_heads * (double)(row_blocks_of(p->query_len, rows) * rows) *
-           (double)(row_blocks_of(p->key_len, keys) * keys) * (p->causal ? 0.6 : 1);
+    return (double)p->batch * (double)p->query_heads * (double)round_up(p->query_len, rows) *
+           (double)round_up(p->key_len, keys) * (p->causal ? 0.6 : 1);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------- */
@@ -65,19 +62,15 @@ clattn_status backward_run_owner(const struct backward_run *r, const struct owne
     const int of_keys = owned == OWNED_KEYS;
     const int64_t planes = (int64_t)p->batch * (of_keys ? p->kv_heads : p->query_heads);
     const int64_t met = of_keys ? p->query_len * problem_group(r->call.problem) : p->key_len;
-    const int64_t tiles = row_blocks_of(of_keys ? p->key_len : p->query_len, kernel->tile_rows);
+    const int64_t tiles = ceil_div(of_keys ? p->key_len : p->query_len, kernel->tile_rows);
     const double work = kernel->pair_work * kernel->tile_rows * (double)(met + kernel->tile_rows);
-    const double at_once = kernel->launch_work_most / work;
-    const int64_t tile_step = launch_share(tiles, at_once);
-    const int64_t plane_step = launch_head_share(planes, at_once / (double)tiles);
+    struct launch_part grid = launch_parts(tiles, planes, kernel->launch_work_most / work);
     clattn_status status = CLATTN_OK;
-    for (int64_t plane = 0; plane < planes && status == CLATTN_OK; plane += plane_step) {
-        for (int64_t tile = 0; tile < tiles && status == CLATTN_OK; tile += tile_step) {
-            part.first_tile = (int)tile;
-            part.tiles = (int)(tiles - tile < tile_step ? tiles - tile : tile_step);
-            part.first_plane = (int)plane;
-            status = run_part(r, kernel, &part, planes - plane < plane_step ? planes - plane : plane_step);
-        }
+    while (status == CLATTN_OK && launch_next(&grid)) {
+        part.first_tile = (int)grid.first;
+        part.tiles = (int)grid.count;
+        part.first_plane = (int)grid.first_plane;
+        status = run_part(r, kernel, &part, grid.planes);
     }
     return status;
 }
@@ -134,38 +127,35 @@ static int registers_hold(const struct device *device, const struct tile *tile)
     return device->sub_group_size_least == 0 || 2 * rows * tile->item_columns < registers / 2;
 }
 
-/* The next tile from *rank on that the device has room for; 0: there is none. */
-static int find_shapes(const struct device *device, const clattn_problem *p, int *rank,
-                       struct simt_shape shapes[OWNERS])
+static const struct row_tile *find(struct ask *ask, void *of, int *rank)
 {
+    const struct device *device = &ask->context->device;
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    struct backward_simt *state = of;
     const struct tile *tile;
     for (; (tile = tuning_find(TILES, DEVICE_GPU, columns_of(p, OWNED_KEYS), *rank)) != NULL; ++*rank) {
         int fits = registers_hold(device, tile);
         for (int owned = 0; owned < OWNERS; ++owned) {
-            shapes[owned] = simt_shape_of(tile, p->head_dim, columns_of(p, (enum owned)owned), sizeof(float));
-            fits &= row_tile_fits(device, &shapes[owned].of);
+            state->shapes[owned] = simt_shape_of(tile, p->head_dim, columns_of(p, (enum owned)owned), sizeof(float));
+            fits &= row_tile_fits(device, &state->shapes[owned].of);
         }
         if (fits) {
-            return 1;
+            return &state->shapes[OWNED_KEYS].of;
         }
     }
-    return 0;
+    return NULL;
 }
 
-int backward_simt_fits(const struct device *device, const clattn_problem *p, struct text *why)
+int backward_simt_fits(struct ask *ask)
 {
-    struct simt_shape shapes[OWNERS];
+    struct backward_simt state;
     int rank = 0;
-    if (!find_shapes(device, p, &rank, shapes)) {
-        row_tile_none_fits(device, why);
-        return 0;
-    }
-    return 1;
+    return find(ask, &state, &rank) || row_tile_none_fits(ask);
 }
 
 static int64_t slices_of(const clattn_problem *p, const struct simt_shape *shape, enum owned owned)
 {
-    return row_blocks_of(columns_of(p, owned), shape->of.columns);
+    return ceil_div(columns_of(p, owned), shape->of.columns);
 }
 
 /* In all slices of columns: both products that make a pair, in each, and the sums. */
@@ -175,16 +165,17 @@ static double pair_work(const clattn_problem *p, const struct simt_shape *shape,
            ((double)(p->head_dim + p->head_dim_v) + (owned == OWNED_KEYS ? 2.0 : 1.0) * shape->of.columns);
 }
 
-double backward_simt_work(const struct device *device, const clattn_problem *p)
+double backward_simt_work(struct ask *ask)
 {
-    struct simt_shape shapes[OWNERS];
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    struct backward_simt state;
     int rank = 0;
-    if (!find_shapes(device, p, &rank, shapes)) {
+    if (!find(ask, &state, &rank)) {
         return 0;
     }
-    const struct tile *tile = &shapes[OWNED_ROWS].of.tile;
+    const struct tile *tile = &state.shapes[OWNED_ROWS].of.tile;
     return backward_owner_pairs(p, tile->rows, tile->keys) *
-           (pair_work(p, &shapes[OWNED_ROWS], OWNED_ROWS) + pair_work(p, &shapes[OWNED_KEYS], OWNED_KEYS));
+           (pair_work(p, &state.shapes[OWNED_ROWS], OWNED_ROWS) + pair_work(p, &state.shapes[OWNED_KEYS], OWNED_KEYS));
 }
 
 /* Two sums for each element that is owned: Intel's need all the registers that a thread can have. NVIDIA's assembler is
@@ -201,73 +192,48 @@ int backward_owner_has_runs(const clattn_problem *p, enum owned owned)
     return (owned == OWNED_KEYS ? p->query_len * problem_group(p) : p->key_len) > RUN_KEYS;
 }
 
-static clattn_status build_kernel(struct clattn_plan *plan, struct backward_simt *state, enum owned owned)
+static clattn_status build_kernel(struct ask *ask, struct backward_simt *state, enum owned owned, size_t *limit)
 {
     static const char *const names[OWNERS] = { "row_gradients", "key_gradients" };
-    const struct backward_problem *b = backward_problem(plan->problem);
+    const struct backward_problem *b = backward_problem(ask->problem);
     const struct problem *problem = &b->attention;
     struct text options = TEXT_INIT;
     simt_append_options(problem, &state->shapes[owned], &options);
     text_append(&options, " -D OWNS_KEYS=%d -D RUNS=%d -D OWN_TYPE=%d -D DVALUE_TYPE=%d", owned == OWNED_KEYS,
                 backward_owner_has_runs(&problem->p, owned), (int)(owned == OWNED_KEYS ? b->dkey_type : b->dquery_type),
                 (int)b->dvalue_type);
-    vendor_options(&plan->context->device, &options);
-    clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
-                                          : CLATTN_OK;
-    if (status == CLATTN_OK) {
-        status = program_kernel(plan->context, "backward_simt.cl", options.data, names[owned], &state->kernels[owned]);
-    }
+    vendor_options(&ask->context->device, &options);
+    const clattn_status status =
+        ask_kernel(ask, "backward_simt.cl", &options, names[owned], &state->kernels[owned], limit);
     text_free(&options);
     return status;
 }
 
-/* *limit: work-items that the device runs of both kernels. */
-static clattn_status build_kernels(struct clattn_plan *plan, struct backward_simt *state, size_t *limit)
+static clattn_status build(struct ask *ask, void *state, size_t *limit)
 {
-    clattn_status status = CLATTN_OK;
-    *limit = SIZE_MAX;
-    for (int owned = 0; owned < OWNERS && status == CLATTN_OK; ++owned) {
-        size_t most = 0;
-        status = build_kernel(plan, state, (enum owned)owned);
-        status = status == CLATTN_OK ? kernel_work_group_limit(state->kernels[owned], &most) : status;
-        *limit = most < *limit ? most : *limit;
-    }
-    return status;
+    const clattn_status status = build_kernel(ask, state, OWNED_ROWS, limit);
+    return status == CLATTN_OK ? build_kernel(ask, state, OWNED_KEYS, limit) : status;
 }
 
-static void describe(const clattn_problem *p, const struct simt_shape shapes[OWNERS], struct text *explain)
+clattn_status backward_simt_build(struct ask *ask, struct backward_simt *state)
 {
+    state->launch_work_most = SIMT_LAUNCH_WORK_PER_UNIT * (double)ask->context->device.compute_units;
+    return row_tile_build(ask, "fused_simt", find, build, state);
+}
+
+void backward_simt_describe(struct ask *ask, const struct backward_simt *state)
+{
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
     for (int owned = 0; owned < OWNERS; ++owned) {
-        const struct row_tile *tile = &shapes[owned].of;
+        const struct row_tile *tile = &state->shapes[owned].of;
         const int64_t columns = columns_of(p, (enum owned)owned);
-        text_append(explain,
+        text_append(ask->explain,
                     "  tile of %s: %d rows x %d keys, %d work-items, %lld of %lld columns a work-group, %zu bytes of "
                     "local memory\n",
                     owned == OWNED_KEYS ? "dkey and dvalue" : "dquery", tile->tile.rows, tile->tile.keys,
                     tile->tile.work_items, (long long)(tile->columns < columns ? tile->columns : columns),
                     (long long)columns, tile->local_bytes);
     }
-}
-
-clattn_status backward_simt_build(struct clattn_plan *plan, struct backward_simt *state, struct text *explain)
-{
-    const struct device *device = &plan->context->device;
-    const clattn_problem *p = &backward_problem(plan->problem)->attention.p;
-    size_t limit = 0;
-    state->launch_work_most = SIMT_LAUNCH_WORK_PER_UNIT * (double)device->compute_units;
-    for (int rank = 0; find_shapes(device, p, &rank, state->shapes); ++rank) {
-        clattn_status status = build_kernels(plan, state, &limit);
-        if (status != CLATTN_OK) {
-            return status;
-        }
-        if (limit >= (size_t)state->shapes[OWNED_KEYS].of.tile.work_items) {
-            if (explain) {
-                describe(p, state->shapes, explain);
-            }
-            return CLATTN_OK;
-        }
-    }
-    return row_tile_none_runs(plan->strategy->name, limit);
 }
 
 clattn_status backward_simt_run(const struct backward_run *r, const void *of, enum owned owned,

@@ -19,8 +19,8 @@ struct owner_kernel {
     double launch_work_most;   /* multiply-adds */
 };
 
-/* 0: none of dquery, dkey and dvalue is asked for, and one sentence says so. */
-int backward_owners_wanted(const struct backward_problem *problem, struct text *why);
+/* 0: none of dquery, dkey and dvalue is asked for. */
+int backward_owners_wanted(struct ask *ask);
 
 /* Pairs of rows and keys in tiles of so many, of which a causal mask leaves the half and what the diagonal cuts. Linear
  * in batch and heads. */
@@ -51,14 +51,15 @@ struct backward_simt {
     double launch_work_most;
 };
 
-/* Whether some tile fits; 0: appends one sentence why not. */
-int backward_simt_fits(const struct device *device, const clattn_problem *p, struct text *why);
+/* Whether some tile fits. */
+int backward_simt_fits(struct ask *ask);
 
-/* Multiply-adds of all three gradients; linear in batch and heads. 0: no tile fits. */
-double backward_simt_work(const struct device *device, const clattn_problem *p);
+/* Multiply-adds of all three gradients. 0: no tile fits. */
+double backward_simt_work(struct ask *ask);
 
-/* Takes a tile that the device runs, compiles, and appends lines for clattn explain unless `explain` is NULL. */
-clattn_status backward_simt_build(struct clattn_plan *plan, struct backward_simt *state, struct text *explain);
+/* Takes a tile that the device runs, and compiles; lines for clattn explain. */
+clattn_status backward_simt_build(struct ask *ask, struct backward_simt *state);
+void backward_simt_describe(struct ask *ask, const struct backward_simt *state);
 
 /* An owner_run; `state`: of struct backward_simt. */
 clattn_status backward_simt_run(const struct backward_run *run, const void *state, enum owned owned,

@@ -1,11 +1,9 @@
 /* The gradients of attention by cl/backward_plain.cl: a kernel each, one work-item for some columns of a row; takes
  * every problem on every device. */
-#include <stdlib.h>
-
+#include "strategy/backward_plain.h"
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "cl/backward_plain_layout.h"
-#include "plan/row_blocks.h"
-#include "strategy/backward_plain.h"
 #include "strategy/strategies.h"
 
 #define ITEMS_PER_GROUP 16
@@ -16,11 +14,9 @@
 static const char *const kernel_names[BACKWARD_KERNELS] = { "row_terms", "dquery",   "dkey_dvalue",
                                                             "dbias",     "row_sums", "head_sums" };
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    return device_computes(&context->device, problem->p.type, why) &&
-           backward_arguments_fit(&context->device, problem, why);
+    return backward_is_served(ask);
 }
 
 /* Multiply-adds of a pair. */
@@ -31,22 +27,16 @@ static double pair_work(const clattn_problem *p)
 
 static double column_blocks(int64_t columns)
 {
-    return (double)row_blocks_of(columns, BACKWARD_COLUMNS);
+    return (double)ceil_div(columns, BACKWARD_COLUMNS);
 }
 
-/* Milliseconds of pairs that are visited so many times, at 0.5 multiply-adds a nanosecond and compute unit. */
-static double visits_ms(const clattn_context *context, const clattn_problem *p, double visits)
+static struct work work(struct ask *ask)
 {
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
     const double pairs = (double)p->batch * (double)p->query_heads * (double)p->query_len * (double)p->key_len;
-    return pairs * visits * pair_work(p) * 2e-6 / (double)context->device.compute_units;
-}
-
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
-{
-    const clattn_problem *p = &attention_problem(any)->p;
     /* All three gradients, whatever is asked for: bits, and so the choice, do not depend on that. */
     const double visits = 2 * column_blocks(p->head_dim) + column_blocks(p->head_dim_v);
-    return 0.05 + visits_ms(context, p, visits);
+    return (struct work){ .rate = RATE_GRADIENTS_SCALAR, .multiply_adds = pairs * visits * pair_work(p) };
 }
 
 /* ---- workspace ----------------------------------------------------------------------------------- */
@@ -60,7 +50,7 @@ static int64_t row_elements(const clattn_problem *p, int64_t rows)
 static int64_t block_elements(const struct backward_problem *b, int64_t rows, int64_t rows_of_sum)
 {
     return backward_wants(b, CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE)
-               ? BLOCK_SUMS * b->attention.p.batch * b->attention.p.query_heads * row_blocks_of(rows, rows_of_sum)
+               ? BLOCK_SUMS * b->attention.p.batch * b->attention.p.query_heads * ceil_div(rows, rows_of_sum)
                : 0;
 }
 
@@ -80,27 +70,20 @@ clattn_status backward_plain_measure(struct clattn_plan *plan, int64_t rows_of_s
 
 /* ---- plan ---------------------------------------------------------------------------------------- */
 
-clattn_status backward_plain_build(struct clattn_plan *plan, unsigned wanted, struct backward_plain *state)
+clattn_status backward_plain_build(struct ask *ask, unsigned wanted, struct backward_plain *state)
 {
     struct text options = TEXT_INIT;
-    append_type_options(attention_problem(plan->problem), &options);
-    clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
-                                          : CLATTN_OK;
-    size_t least = ITEMS_PER_GROUP;
+    append_type_options(attention_problem(ask->problem), &options);
+    clattn_status status = CLATTN_OK;
+    size_t limit = ITEMS_PER_GROUP;
     for (int k = 0; k < BACKWARD_KERNELS && status == CLATTN_OK; ++k) {
-        size_t limit = ITEMS_PER_GROUP;
         if (wanted >> k & 1) {
-            status =
-                program_kernel(plan->context, "backward_plain.cl", options.data, kernel_names[k], &state->kernels[k]);
+            status = ask_kernel(ask, "backward_plain.cl", &options, kernel_names[k], &state->kernels[k], &limit);
         }
-        if (status == CLATTN_OK && wanted >> k & 1) {
-            status = kernel_work_group_limit(state->kernels[k], &limit);
-        }
-        least = limit < least ? limit : least;
     }
     text_free(&options);
     for (state->items_per_group = ITEMS_PER_GROUP;
-         state->items_per_group > least || state->items_per_group > plan->context->device.work_item_limit[0];) {
+         state->items_per_group > limit || state->items_per_group > ask->context->device.work_item_limit[0];) {
         state->items_per_group /= 2;
     }
     return status;
@@ -118,18 +101,14 @@ unsigned backward_scalars_wanted(const struct backward_problem *b)
            (backward_wants(b, CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE) ? 1u << ROW_SUMS : 0);
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
-    struct backward_plain *state = calloc(1, sizeof(*state));
-    if (!state) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
-    }
-    plan->state = state;
+    struct backward_plain *state = plan->state;
     clattn_status status = backward_plain_measure(plan, BACKWARD_BLOCK);
     if (status == CLATTN_OK) {
-        status = backward_plain_build(plan, (1u << BACKWARD_KERNELS) - 1, state);
+        status = backward_plain_build(ask, (1u << BACKWARD_KERNELS) - 1, state);
     }
-    text_append(explain, "  tile: %zu rows or keys a work-group, %d columns a work-item\n", state->items_per_group,
+    text_append(ask->explain, "  tile: %zu rows or keys a work-group, %d columns a work-item\n", state->items_per_group,
                 BACKWARD_COLUMNS);
     return status;
 }
@@ -147,28 +126,23 @@ struct grid {
 static clattn_status run(const struct backward_run *r, enum backward_kernel which, const struct grid *grid,
                          const cl_int *more)
 {
-    const double at_once = LAUNCH_WORK_MAX / (grid->work * (double)grid->blocks);
-    const int64_t item_step = launch_share(grid->items, at_once);
-    const int64_t plane_step = launch_head_share(grid->planes, at_once / (double)grid->items);
     const size_t local[3] = { r->state->items_per_group, 1, 1 };
+    struct launch_part part =
+        launch_parts(grid->items, grid->planes, LAUNCH_WORK_MAX / (grid->work * (double)grid->blocks));
     clattn_status status = CLATTN_OK;
-    for (int64_t plane = 0; plane < grid->planes && status == CLATTN_OK; plane += plane_step) {
-        for (int64_t item = 0; item < grid->items && status == CLATTN_OK; item += item_step) {
-            const int64_t items = grid->items - item < item_step ? grid->items - item : item_step;
-            const int64_t planes = grid->planes - plane < plane_step ? grid->planes - plane : plane_step;
-            const cl_int first_item = (cl_int)item, first_plane = (cl_int)plane;
-            const size_t global[3] = { ((size_t)items + local[0] - 1) / local[0] * local[0], (size_t)grid->blocks,
-                                       (size_t)planes };
-            struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 3];
-            size_t n = BACKWARD_ARGUMENT_COUNT;
-            backward_arguments(&r->call, arguments);
-            if (more) {
-                arguments[n++] = (struct launch_argument)ARGUMENT(*more);
-            }
-            arguments[n++] = (struct launch_argument)ARGUMENT(first_item);
-            arguments[n++] = (struct launch_argument)ARGUMENT(first_plane);
-            status = launch(r->chain, r->state->kernels[which], 3, global, local, n, arguments);
+    while (status == CLATTN_OK && launch_next(&part)) {
+        const cl_int first_item = (cl_int)part.first, first_plane = (cl_int)part.first_plane;
+        const size_t global[3] = { (size_t)round_up(part.count, (int64_t)local[0]), (size_t)grid->blocks,
+                                   (size_t)part.planes };
+        struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 3];
+        size_t n = BACKWARD_ARGUMENT_COUNT;
+        backward_arguments(&r->call, arguments);
+        if (more) {
+            arguments[n++] = (struct launch_argument)ARGUMENT(*more);
         }
+        arguments[n++] = (struct launch_argument)ARGUMENT(first_item);
+        arguments[n++] = (struct launch_argument)ARGUMENT(first_plane);
+        status = launch(r->chain, r->state->kernels[which], 3, global, local, n, arguments);
     }
     return status;
 }
@@ -231,7 +205,7 @@ static clattn_status run_dbias(const struct backward_run *r)
 static clattn_status run_row_sums(const struct backward_run *r)
 {
     const clattn_params *p = &r->call.params;
-    const struct grid grid = { row_blocks_of(p->query_len, BACKWARD_BLOCK), 1, (int64_t)p->batch * p->query_heads,
+    const struct grid grid = { ceil_div(p->query_len, BACKWARD_BLOCK), 1, (int64_t)p->batch * p->query_heads,
                                pair_work(r->call.problem) * BACKWARD_BLOCK * (double)(p->key_len + 1) };
     return run(r, ROW_SUMS, &grid, NULL);
 }
@@ -274,11 +248,6 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     return status == CLATTN_OK ? backward_run_scalars(&r) : status;
 }
 
-static void destroy(struct clattn_plan *plan)
-{
-    free(plan->state);
-}
-
 const struct strategy strategy_backward_plain = {
     .operation = &operation_backward,
     .name = "plain",
@@ -286,8 +255,8 @@ const struct strategy strategy_backward_plain = {
     .knows = CLATTN_FLAGS_OF_ALL,
     .sum_roundings = 72, /* 64 + 3 */
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct backward_plain),
     .plan = plan,
     .enqueue = enqueue,
-    .destroy = destroy,
 };

@@ -29,7 +29,7 @@ unsigned backward_scalars_wanted(const struct backward_problem *problem);
 unsigned backward_head_sums_wanted(const struct backward_problem *problem);
 
 /* Compiles the kernels of `wanted`, bits 1 << enum backward_kernel. */
-clattn_status backward_plain_build(struct clattn_plan *plan, unsigned wanted, struct backward_plain *state);
+clattn_status backward_plain_build(struct ask *ask, unsigned wanted, struct backward_plain *state);
 
 /* lse and D of all rows, to the workspace: every gradient comes after it. */
 clattn_status backward_run_row_terms(const struct backward_run *run);

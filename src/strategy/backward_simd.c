@@ -3,12 +3,10 @@
  * rectangles stay below the limit: no bit depends on the parts. backward_simd_run.c launches them. */
 #include "strategy/backward_simd.h"
 
-#include <stdlib.h>
-
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "cl/backward_plain_layout.h"
 #include "plan/register_file.h"
-#include "plan/row_blocks.h"
 #include "strategy/strategies.h"
 
 _Static_assert(sizeof(clattn_sums) <= ATTENTION_OWN_BYTES && sizeof(clattn_rectangles) <= ATTENTION_OWN_BYTES &&
@@ -27,39 +25,32 @@ static const struct registers {
     [REGISTERS_32_OF_16] = { 2, 8, 8 },
 };
 
-int backward_simd_applicable(const clattn_context *context, const struct backward_problem *b, struct text *why)
+int backward_simd_applicable(struct ask *ask)
 {
-    return attention_fits_vectors(context, &b->attention.p, COLUMNS_MAX, why) &&
-           backward_arguments_fit(&context->device, &b->attention, why);
+    return attention_fits_vectors(ask, COLUMNS_MAX) && backward_is_served(ask);
 }
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    const struct backward_problem *b = backward_problem(any);
-    if (context->device.device_class != DEVICE_CPU && !b->attention.any.strategy_name[0]) {
-        text_append(why, "for CPU devices, and others only when asked for by name");
-        return 0;
+    if (ask->context->device.device_class != DEVICE_CPU && !ask->by_name) {
+        return ask_declines(ask, "for CPU devices, and others only when asked for by name");
     }
-    return backward_simd_applicable(context, b, why);
+    return backward_simd_applicable(ask);
 }
 
-/* Linear in batch and heads, and of the three large gradients whatever is asked for: the choice, and with it the bits,
- * must not depend on that. */
-double backward_simd_cost_ms(const clattn_context *context, const struct backward_problem *b, double column_nanoseconds,
-                             double pair_nanoseconds)
+/* The three large gradients, whatever is asked for: the choice, and with it the bits, must not depend on that. */
+struct work backward_simd_work(struct ask *ask, enum rate_id rate, double pair_columns)
 {
-    const clattn_problem *p = &b->attention.p;
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
     const double pairs = (double)p->batch * (double)p->query_heads * (double)(p->query_len + 32) *
                          (double)(p->key_len + 64);
     const double columns = 3.0 * (double)p->head_dim + 2.0 * (double)p->head_dim_v;
-    return 0.05 +
-           pairs * (columns * column_nanoseconds + pair_nanoseconds) * 1e-6 / (double)context->device.compute_units;
+    return (struct work){ .rate = rate, .multiply_adds = pairs * (columns + pair_columns) };
 }
 
-/* About 90 multiply-adds a nanosecond. */
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+static struct work work(struct ask *ask)
 {
-    return backward_simd_cost_ms(context, backward_problem(any), 0.011, 0.44);
+    return backward_simd_work(ask, RATE_GRADIENTS_SIMD, 40);
 }
 
 /* ---- parts ------------------------------------------------------------------------------------- */
@@ -104,12 +95,12 @@ static int64_t part_elements(const struct backward_problem *b, const struct back
                              int64_t rows, int64_t key_len)
 {
     const clattn_problem *p = &b->attention.p;
-    const int64_t of_keys = row_blocks_of(rows, RECTANGLE_ROWS) * key_len;
+    const int64_t of_keys = ceil_div(rows, RECTANGLE_ROWS) * key_len;
     if (!(backward_simd_sums(b) & 1u << which)) {
         return 0;
     }
     if (which == SUM_DQUERY || which == SUM_ROWS) {
-        return row_blocks_of(key_len, SPLIT_KEYS) * rows * (which == SUM_DQUERY ? state->columns : BLOCK_SUMS);
+        return ceil_div(key_len, SPLIT_KEYS) * rows * (which == SUM_DQUERY ? state->columns : BLOCK_SUMS);
     }
     return of_keys * (which == SUM_DKEY ? p->head_dim : p->head_dim_v);
 }
@@ -161,8 +152,8 @@ static int64_t bias_elements(const struct clattn_plan *plan, const struct backwa
 {
     const struct backward_problem *b = backward_problem(plan->problem);
     const clattn_problem *p = &b->attention.p;
-    const int64_t groups[] = { p->batch * p->query_heads, row_blocks_of(p->query_len, state->block_rows),
-                               row_blocks_of(p->key_len, state->block_keys) };
+    const int64_t groups[] = { p->batch * p->query_heads, ceil_div(p->query_len, state->block_rows),
+                               ceil_div(p->key_len, state->block_keys) };
     const int64_t of_part = (int64_t)state->block_rows * state->block_keys, left = elements_left(plan) / of_part;
     const int64_t all = product_of_extents(groups, 3), most = all >= 0 && all < 4 * BIAS_GROUPS ? all : 4 * BIAS_GROUPS;
     const int64_t parts = left < most ? left : most;
@@ -208,14 +199,14 @@ static clattn_status measure(struct clattn_plan *plan, struct backward_simd *sta
     const struct backward_problem *b = backward_problem(plan->problem);
     const clattn_problem *p = &b->attention.p;
     clattn_status status = backward_plain_measure(plan, 1);
-    const int64_t factors[] = { p->batch * p->kv_heads, row_blocks_of(p->key_len, SPLIT_KEYS) + 3,
+    const int64_t factors[] = { p->batch * p->kv_heads, ceil_div(p->key_len, SPLIT_KEYS) + 3,
                                 p->query_len * state->group + p->key_len, 2 * COLUMNS_MAX * 4 };
     if (status == CLATTN_OK && product_of_extents(factors, 4) < 0) {
         status = error_set(CLATTN_INVALID_SHAPE, "key_len %lld: sums of gradients do not fit 64 bits",
                            (long long)p->key_len);
     }
     if (status == CLATTN_OK) {
-        plan->workspace_bytes = (plan->workspace_bytes + 63) / 64 * 64;
+        plan->workspace_bytes = (size_t)round_up((int64_t)plan->workspace_bytes, 64);
         state->sums_at = (int64_t)(plan->workspace_bytes / sizeof(float));
         choose_parts(plan, state);
         state->bias_elements = bias_elements(plan, state);
@@ -228,46 +219,37 @@ static clattn_status measure(struct clattn_plan *plan, struct backward_simd *sta
 
 /* ---- plan -------------------------------------------------------------------------------------- */
 
-static clattn_status build_kernel(struct clattn_plan *plan, const struct registers *tile, enum backward_product product,
-                                  int weight_parts, int64_t group, unsigned wants, const char *name,
-                                  struct kernel **kernel)
-{
-    const struct backward_problem *b = backward_problem(plan->problem);
-    const struct backward_simd *state = plan->state;
-    struct text options = TEXT_INIT;
-    append_type_options(&b->attention, &options);
-    append_problem_options(&b->attention, &options);
-    text_append(&options, " -D GROUP=%d -D VECTORS=%d -D PRODUCT_ROWS=%d -D PRODUCT_COLUMNS=%d",
-                (int)(group > 0 ? group : 1), tile->vectors, tile->rows, tile->columns);
-    text_append(&options, " -D BLOCK_KEYS=%d -D BLOCK_ROWS=%d -D WANTS=%u -D PRODUCT=%d -D WEIGHT_PARTS=%d",
-                state->block_keys, state->block_rows, wants, (int)product, weight_parts);
-    const clattn_status status = options.failed
-                                     ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
-                                     : program_kernel(plan->context, "backward_simd.cl", options.data, name, kernel);
-    text_free(&options);
-    return status;
-}
-
-static clattn_status build(struct clattn_plan *plan, const struct registers *tile, enum backward_product product,
+static clattn_status build(struct ask *ask, const struct registers *tile, enum backward_product product,
                            int weight_parts, struct backward_simd *state)
 {
-    const struct backward_problem *b = backward_problem(plan->problem);
+    const struct backward_problem *b = backward_problem(ask->problem);
     const unsigned wants = rectangles_want(b);
+    /* Sums of dbias have no heads side by side. */
+    const struct {
+        const char *name;
+        struct kernel **kernel;
+        int is_wanted;
+        int64_t group;
+        unsigned wants;
+    } kernels[] = { { "rectangles", &state->rectangles, wants != 0, state->group, wants },
+                    { "add_sums", &state->add_sums, backward_simd_sums(b) != 0, state->group, wants },
+                    { "bias_sums", &state->bias_sums, (wants & WANTED_BIAS) != 0, 1, WANTED_BIAS },
+                    { "add_bias_sums", &state->add_bias_sums, (wants & WANTED_BIAS) != 0, 1, WANTED_BIAS } };
     clattn_status status = CLATTN_OK;
-    if (wants) {
-        status = build_kernel(plan, tile, product, weight_parts, state->group, wants, "rectangles", &state->rectangles);
+    for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]) && status == CLATTN_OK; ++i) {
+        struct text options = TEXT_INIT;
+        append_type_options(&b->attention, &options);
+        append_problem_options(&b->attention, &options);
+        text_append(&options, " -D GROUP=%d -D VECTORS=%d -D PRODUCT_ROWS=%d -D PRODUCT_COLUMNS=%d",
+                    (int)(kernels[i].group > 0 ? kernels[i].group : 1), tile->vectors, tile->rows, tile->columns);
+        text_append(&options, " -D BLOCK_KEYS=%d -D BLOCK_ROWS=%d -D WANTS=%u -D PRODUCT=%d -D WEIGHT_PARTS=%d",
+                    state->block_keys, state->block_rows, kernels[i].wants, (int)product, weight_parts);
+        if (kernels[i].is_wanted) {
+            status = ask_kernel(ask, "backward_simd.cl", &options, kernels[i].name, kernels[i].kernel, NULL);
+        }
+        text_free(&options);
     }
-    if (status == CLATTN_OK && backward_simd_sums(b)) {
-        status = build_kernel(plan, tile, product, weight_parts, state->group, wants, "add_sums", &state->add_sums);
-    }
-    if (status == CLATTN_OK && wants & WANTED_BIAS) {
-        status = build_kernel(plan, tile, product, weight_parts, 1, WANTED_BIAS, "bias_sums", &state->bias_sums);
-    }
-    if (status == CLATTN_OK && wants & WANTED_BIAS) {
-        status =
-            build_kernel(plan, tile, product, weight_parts, 1, WANTED_BIAS, "add_bias_sums", &state->add_bias_sums);
-    }
-    return status == CLATTN_OK ? backward_plain_build(plan, backward_head_sums_wanted(b), &state->plain) : status;
+    return status == CLATTN_OK ? backward_plain_build(ask, backward_head_sums_wanted(b), &state->plain) : status;
 }
 
 static void describe(const struct clattn_plan *plan, const struct registers *tile, const char *words,
@@ -283,39 +265,33 @@ static void describe(const struct clattn_plan *plan, const struct registers *til
     text_append(explain,
                 "  at once: %lld key/value heads, %lld rows of each; dquery in %lld parts, dkey and dvalue in "
                 "%lld\n",
-                (long long)state->groups, (long long)state->rows, (long long)row_blocks_of(p->key_len, SPLIT_KEYS),
-                (long long)row_blocks_of(p->query_len * state->group, RECTANGLE_ROWS));
+                (long long)state->groups, (long long)state->rows, (long long)ceil_div(p->key_len, SPLIT_KEYS),
+                (long long)ceil_div(p->query_len * state->group, RECTANGLE_ROWS));
     if (backward_wants(backward_problem(plan->problem), CLATTN_GRADIENT_BIAS)) {
         text_append(explain, "  dbias: stored by the rectangles; axes of stride 0 summed by a kernel of its own, which "
                              "makes the pairs once more, in parts added in order\n");
     }
 }
 
-clattn_status backward_simd_plan(struct clattn_plan *plan, struct text *explain, enum backward_product product,
+clattn_status backward_simd_plan(struct ask *ask, struct clattn_plan *plan, enum backward_product product,
                                  int weight_parts, const char *words)
 {
-    const clattn_problem *p = &backward_problem(plan->problem)->attention.p;
-    const struct registers *tile =
-        &tiles[product == BACKWARD_TILES ? REGISTERS_32_OF_16 : register_file_of(plan->context)];
-    struct backward_simd *state = calloc(1, sizeof(*state));
-    if (!state) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
-    }
-    plan->state = state;
-    const int tile_keys = tile->vectors * LANES;
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
+    const struct registers *tile = &tiles[product == BACKWARD_TILES ? REGISTERS_32_OF_16 : register_file_of(ask)];
+    struct backward_simd *state = plan->state;
     const struct blocks blocks = blocks_for(p, product);
     state->block_keys = blocks.keys;
     state->block_rows = blocks.rows;
     state->group = problem_group(p);
-    state->columns = row_blocks_of(p->head_dim, tile_keys) * tile_keys;
+    state->columns = round_up(p->head_dim, tile->vectors * LANES);
     const clattn_status status = measure(plan, state);
-    describe(plan, tile, words, explain);
-    return status == CLATTN_OK ? build(plan, tile, product, weight_parts, state) : status;
+    describe(plan, tile, words, ask->explain);
+    return status == CLATTN_OK ? build(ask, tile, product, weight_parts, state) : status;
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
-    return backward_simd_plan(plan, explain, BACKWARD_FMA, 1, "float32 multiply-adds");
+    return backward_simd_plan(ask, plan, BACKWARD_FMA, 1, "float32 multiply-adds");
 }
 
 const struct strategy strategy_backward_simd = {
@@ -325,8 +301,8 @@ const struct strategy strategy_backward_simd = {
     .knows = CLATTN_FLAGS_OF_ALL,
     .sum_roundings = 144, /* 64 + 64 + 3; dquery 128 + 4 + 3 */
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct backward_simd),
     .plan = plan,
     .enqueue = backward_simd_enqueue,
-    .destroy = backward_simd_destroy,
 };

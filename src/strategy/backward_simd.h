@@ -23,20 +23,18 @@ struct backward_simd {
     int block_keys, block_rows;
 };
 
-/* What the kernel needs, whatever the product. 0: appends one sentence why not. */
-int backward_simd_applicable(const clattn_context *context, const struct backward_problem *problem, struct text *why);
+/* What the kernel needs, whatever the product. */
+int backward_simd_applicable(struct ask *ask);
 
-/* `nanoseconds`: of a compute unit, for a pair and as many columns as the products have. */
-double backward_simd_cost_ms(const clattn_context *context, const struct backward_problem *problem,
-                             double column_nanoseconds, double pair_nanoseconds);
+/* Beside the products, what is done with each pair takes as long as so many columns more. */
+struct work backward_simd_work(struct ask *ask, enum rate_id rate, double pair_columns);
 
 /* The functions of struct strategy. weight_parts: of weights and dZ, in tiles; `words` tells people which products they
  * are. */
-clattn_status backward_simd_plan(struct clattn_plan *plan, struct text *explain, enum backward_product product,
+clattn_status backward_simd_plan(struct ask *ask, struct clattn_plan *plan, enum backward_product product,
                                  int weight_parts, const char *words);
 clattn_status backward_simd_enqueue(const struct clattn_plan *plan, const struct operands *operands,
                                     struct chain *chain);
-void backward_simd_destroy(struct clattn_plan *plan);
 
 /* What rectangles sum, as bits 1 << SUM_*. */
 unsigned backward_simd_sums(const struct backward_problem *problem);

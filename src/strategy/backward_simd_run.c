@@ -1,10 +1,9 @@
 /* The launches of cl/backward_simd.cl: parts of the call one after the other, and behind each the sums of its
  * rectangles. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/checked_math.h"
 #include "cl/backward_plain_layout.h"
-#include "plan/row_blocks.h"
 #include "strategy/backward_simd.h"
 
 /* A part of the call: groups and packed rows; where its sums are. */
@@ -49,14 +48,14 @@ static clattn_status run_rectangles(const struct backward_run *r, const struct b
                                      .groups = (int)part->groups,
                                      .first_row = (int)part->first_row,
                                      .rows = (int)rows };
-    const int64_t parts = row_blocks_of(part->first_row % RECTANGLE_ROWS + rows, RECTANGLE_ROWS);
+    const int64_t parts = ceil_div(part->first_row % RECTANGLE_ROWS + rows, RECTANGLE_ROWS);
     struct backward_call_arguments own = r->call;
     int64_t keys = own.params.key_len;
     if (stores_bias(r)) {
         backward_call_take(&own, GRADIENT_DBIAS);
         keys = own.params.bias_key_len > keys ? own.params.bias_key_len : keys;
     }
-    const size_t global[3] = { (size_t)row_blocks_of(keys, SPLIT_KEYS), (size_t)parts, (size_t)part->groups };
+    const size_t global[3] = { (size_t)ceil_div(keys, SPLIT_KEYS), (size_t)parts, (size_t)part->groups };
     const size_t local[3] = { 1, 1, 1 };
     struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
     backward_arguments(&own, arguments);
@@ -68,7 +67,7 @@ static clattn_status launch_sums(const struct backward_run *r, const struct back
                                  const struct backward_call_arguments *call, const struct part *part,
                                  const clattn_sums *sums, int64_t count)
 {
-    const size_t local[2] = { 16, 1 }, global[2] = { (size_t)row_blocks_of(count, 16) * 16, (size_t)part->groups };
+    const size_t local[2] = { 16, 1 }, global[2] = { (size_t)round_up(count, 16), (size_t)part->groups };
     struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
     backward_arguments(call, arguments);
     arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(*sums);
@@ -169,12 +168,12 @@ static struct bias_parts bias_parts_of(const struct backward_run *r, const struc
     operand_shape(r->call.operands, GRADIENT_DBIAS, whole);
     const int of_rows = stride[2] == 0 && whole[2] != 1, of_keys = stride[3] == 0 && whole[3] != 1;
     operand_stored_shape(r->call.operands, GRADIENT_DBIAS, stored);
-    const int64_t of_plane = row_blocks_of(stored[2], state->block_rows) * row_blocks_of(stored[3], state->block_keys);
+    const int64_t of_plane = ceil_div(stored[2], state->block_rows) * ceil_div(stored[3], state->block_keys);
     const int64_t units = (stride[0] == 0 ? whole[0] : 1) * (stride[1] == 0 ? whole[1] : 1) *
-                          (of_rows ? row_blocks_of(whole[2], UNIT_ROWS) : 1) *
-                          (of_keys ? row_blocks_of(whole[3], SPLIT_KEYS) : 1);
+                          (of_rows ? ceil_div(whole[2], UNIT_ROWS) : 1) *
+                          (of_keys ? ceil_div(whole[3], SPLIT_KEYS) : 1);
     const int64_t most = of_rows || of_keys ? units : units / BIAS_UNITS_LEAST;
-    const int64_t wanted = row_blocks_of(BIAS_GROUPS, of_plane);
+    const int64_t wanted = ceil_div(BIAS_GROUPS, of_plane);
     const struct bias_parts found = { .blocks = stored[0] * stored[1] * of_plane,
                                       .rows = of_rows ? 1 : state->block_rows,
                                       .parts = most < wanted ? (most > 1 ? most : 1) : wanted,
@@ -244,9 +243,4 @@ clattn_status backward_simd_enqueue(const struct clattn_plan *plan, const struct
         status = run_bias_sums(&r, state);
     }
     return status == CLATTN_OK ? backward_run_head_sums(&r, SUMS_OF_ROWS) : status;
-}
-
-void backward_simd_destroy(struct clattn_plan *plan)
-{
-    free(plan->state);
 }

@@ -4,44 +4,36 @@
 #include "strategy/fused_simd.h"
 #include "strategy/strategies.h"
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    const clattn_problem *p = &problem->p;
-    if (context->device.device_class != DEVICE_CPU) {
-        text_append(why, "for CPU devices");
-        return 0;
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    if (ask->context->device.device_class != DEVICE_CPU) {
+        return ask_declines(ask, "for CPU devices");
     }
     if (!amx_holds(p->type) || !amx_holds(p->key_type) || !amx_holds(p->value_type)) {
-        text_append(why, "tiles hold bfloat16: for queries, keys and values in bfloat16 or float16");
-        return 0;
+        return ask_declines(ask, "tiles hold bfloat16: for queries, keys and values in bfloat16 or float16");
     }
-    if (!attention_reads_rows(problem, why) || !simd_applicable(context, problem, why)) {
-        return 0;
-    }
-    return amx_is_there(context, why);
+    return attention_reads_rows(ask) && simd_applicable(ask) && amx_is_there(ask);
 }
 
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+static struct work work(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    return simd_cost_ms(context, problem, SIMD_TILES);
+    return simd_work(ask, SIMD_TILES);
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
-    const clattn_problem *p = &attention_problem(plan->problem)->p;
-    return simd_plan(plan, explain, SIMD_TILES, amx_products(amx_splits(p)));
+    return simd_plan(ask, plan, SIMD_TILES, amx_products(amx_splits(&attention_problem(ask->problem)->p)));
 }
 
-static int tunable(const clattn_context *context, const struct any_problem *any, struct tunable *result)
+static int tunable(struct ask *ask, struct tunable *result)
 {
-    return simd_tunable(context, &attention_problem(any)->p, SIMD_TILES, result);
+    return simd_tunable(ask, SIMD_TILES, result);
 }
 
-static int is_legal(const clattn_context *context, const struct any_problem *any, const struct wisdom_tile *tile)
+static int is_legal(struct ask *ask, const struct wisdom_tile *tile)
 {
-    return simd_is_legal(context, &attention_problem(any)->p, SIMD_TILES, tile);
+    return simd_is_legal(ask, SIMD_TILES, tile);
 }
 
 const struct strategy strategy_fused_amx = {
@@ -51,10 +43,10 @@ const struct strategy strategy_fused_amx = {
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
     .sum_roundings = 216, /* 17 + 130, row sums 32 + 34, the end */
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct simd_state),
     .plan = plan,
     .enqueue = simd_enqueue,
     .tunable = tunable,
     .is_legal = is_legal,
-    .destroy = simd_destroy,
 };

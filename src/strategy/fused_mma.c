@@ -1,9 +1,6 @@
 /* fused_mma: one kernel on a GPU's matrix unit, for 16-bit types, and for float32 where tf32 is allowed. Which unit, a
  * rung of the ladder says; the tile comes from the tuning table. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/error.h"
+#include "base/checked_math.h"
 #include "cl/mma_layout.h"
 #include "plan/matrix_unit.h"
 #include "plan/row_blocks.h"
@@ -22,39 +19,35 @@
     (CLATTN_FLAG_WINDOW | CLATTN_FLAG_ROW_RANGES | CLATTN_FLAGS_HIDING_PAIRS | CLATTN_FLAGS_FINISHING |                \
      CLATTN_FLAG_DROPOUT | CLATTN_FLAG_PAGES)
 
-struct shape {
-    const struct matrix_unit *unit;
-    struct row_tile of;
-};
-
 struct mma_state {
     struct kernel *kernel;
-    struct shape shape;
+    const struct matrix_unit *unit;
+    struct row_tile tile;
 };
 
-static int keeps_queries(const struct shape *shape)
+static int keeps_queries(const struct row_tile *of)
 {
-    return shape->of.depth <= shape->of.tile.register_depth;
+    return of->depth <= of->tile.register_depth;
 }
 
-static struct shape shape_of(const struct matrix_unit *unit, const struct tile *tile, const struct problem *problem)
+static struct row_tile tile_of(const struct matrix_unit *unit, const struct tile *tile, const struct problem *problem)
 {
-    struct shape shape = { .unit = unit, .of.tile = *tile };
-    shape.of.depth = matrix_columns(problem->p.head_dim, MATRIX_HEAD_DIM_MOST);
-    shape.of.columns = matrix_columns(problem->p.head_dim_v, tile->group_columns);
+    struct row_tile of = { .tile = *tile };
+    of.depth = matrix_columns(problem->p.head_dim, MATRIX_HEAD_DIM_MOST);
+    of.columns = matrix_columns(problem->p.head_dim_v, tile->group_columns);
     const int element_bytes = (int)clattn_type_size(problem->p.type), padding = MMA_PADDING_BYTES / element_bytes;
-    const int depth = shape.of.depth, columns = shape.of.columns;
+    const int depth = of.depth, columns = of.columns;
     const int parked = MMA_PARKS(problem->flags) ? MMA_PARKED(tile->rows, tile->keys, element_bytes) : 0;
     const int keys = MMA_LARGER(MMA_TILE(tile->keys, depth, padding), parked);
     /* The largest of the layouts that values may have. */
     const int values = MMA_LARGER(MMA_TILE(tile->keys, columns, padding), MMA_TILE(columns, tile->keys, padding));
-    const int elements = MMA_LOCAL_SIZE(keys, values, keeps_queries(&shape), MMA_TILE(tile->rows, depth, padding),
+    const int elements = MMA_LOCAL_SIZE(keys, values, keeps_queries(&of), MMA_TILE(tile->rows, depth, padding),
                                         MMA_TILE(tile->rows, columns, padding));
-    shape.of.local_bytes = (size_t)(elements * element_bytes) + 64;
+    of.local_bytes = (size_t)(elements * element_bytes) + 64;
     if (matrix_unit_is_emulated(unit)) {
-        shape.of.local_bytes += (size_t)(MMA_SCRATCH_BYTES * tile->work_items);
+        of.local_bytes += (size_t)(MMA_SCRATCH_BYTES * tile->work_items);
     }
-    return shape;
+    return of;
 }
 
 /* The tile for many rows begins the list where the problem has as many as it takes. */
@@ -65,151 +58,111 @@ static const struct tile *find_tile(const struct device *device, const struct ma
     const int may_be_many = unit->many_tiles && !(flags & NOT_IN_MANY);
     const struct tile *many = may_be_many ? tuning_find(unit->many_tiles, DEVICE_GPU, head_dim, 0) : NULL;
     const double heads = (double)p->batch * (double)p->query_heads;
-    if (many && heads * (double)row_blocks_of(p->query_len, many->rows) >=
-                    MANY_BLOCKS_PER_UNIT * (double)device->compute_units) {
+    if (many &&
+        heads * (double)ceil_div(p->query_len, many->rows) >= MANY_BLOCKS_PER_UNIT * (double)device->compute_units) {
         return rank == 0 ? many : tuning_find(unit->tiles, DEVICE_GPU, head_dim, rank - 1);
     }
     return tuning_find(unit->tiles, DEVICE_GPU, head_dim, rank);
 }
 
-/* The next tile from *rank on that the device has room for; 0: there is none. */
-static int find_shape(const struct device *device, const struct matrix_unit *unit, const struct problem *problem,
-                      int *rank, struct shape *shape)
+static const struct row_tile *find(struct ask *ask, void *of, int *rank)
 {
+    const struct problem *problem = attention_problem(ask->problem);
+    struct mma_state *state = of;
     const struct tile *tile;
-    for (; (tile = find_tile(device, unit, &problem->p, problem->flags, *rank)) != NULL; ++*rank) {
-        *shape = shape_of(unit, tile, problem);
-        if (row_tile_fits(device, &shape->of)) {
-            return 1;
+    for (; state->unit &&
+           (tile = find_tile(&ask->context->device, state->unit, &problem->p, problem->flags, *rank)) != NULL;
+         ++*rank) {
+        state->tile = tile_of(state->unit, tile, problem);
+        if (row_tile_fits(&ask->context->device, &state->tile)) {
+            return &state->tile;
         }
     }
-    return 0;
+    return NULL;
 }
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
+    const struct problem *problem = attention_problem(ask->problem);
     const clattn_problem *p = &problem->p;
-    const struct device *device = &context->device;
-    const struct matrix_unit *unit;
-    struct shape shape;
+    struct mma_state state;
     int rank = 0;
     if (p->type == CLATTN_FLOAT64) {
-        text_append(why, "matrix units do not multiply float64");
-    } else if (p->type == CLATTN_FLOAT32 && !p->allow_tf32) {
-        text_append(why, "matrix units take float32 rounded to tf32, which the problem does not allow");
-    } else if (problem_mixes_types(problem)) {
-        text_append(why, "takes queries, keys, values and outputs of one type");
-    } else if (p->head_dim > MATRIX_HEAD_DIM_MOST) {
-        text_append(why, "head_dim %lld: at most %d", (long long)p->head_dim, MATRIX_HEAD_DIM_MOST);
-    } else if (!attention_reads_rows(problem, why) || !row_blocks_applicable(device, problem, why)) {
-        return 0;
-    } else if ((unit = matrix_unit_find(context, problem, why)) == NULL) {
-        return 0;
-    } else if (!find_shape(device, unit, problem, &rank, &shape)) {
-        row_tile_none_fits(device, why);
-    } else {
-        return 1;
+        return ask_declines(ask, "matrix units do not multiply float64");
     }
-    return 0;
+    if (p->type == CLATTN_FLOAT32 && !p->allow_tf32) {
+        return ask_declines(ask, "matrix units take float32 rounded to tf32, which the problem does not allow");
+    }
+    if (problem_mixes_types(problem)) {
+        return ask_declines(ask, "takes queries, keys, values and outputs of one type");
+    }
+    if (p->head_dim > MATRIX_HEAD_DIM_MOST) {
+        return ask_declines(ask, "head_dim %lld: at most %d", (long long)p->head_dim, MATRIX_HEAD_DIM_MOST);
+    }
+    return attention_reads_rows(ask) && row_blocks_applicable(ask) && (state.unit = matrix_unit_find(ask)) != NULL &&
+           (find(ask, &state, &rank) || row_tile_none_fits(ask));
 }
 
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+static struct work work(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    const struct matrix_unit *unit = matrix_unit_find(context, problem, NULL);
-    struct shape shape;
+    struct mma_state state = { .unit = matrix_unit_find(ask) };
     int rank = 0;
-    if (!unit || !find_shape(&context->device, unit, problem, &rank, &shape)) {
-        return 1e30;
-    }
-    /* Multiply-adds a millisecond and compute unit: 6e8 measured on an H100, half as many guessed for what most have,
-     * of tf32 half of that. */
-    const double rate = matrix_unit_is_emulated(unit) ? 1e4 : problem->p.type == CLATTN_FLOAT32 ? 1.5e8 : 3e8;
-    return row_tile_cost_ms(&context->device, problem, &shape.of, rate);
+    const struct row_tile *tile = find(ask, &state, &rank);
+    const int is_tf32 = attention_problem(ask->problem)->p.type == CLATTN_FLOAT32;
+    return tile ? row_tile_work(ask, tile,
+                                matrix_unit_is_emulated(state.unit) ? RATE_MMA_EMULATED
+                                : is_tf32                           ? RATE_MMA_TF32
+                                                                    : RATE_MMA)
+                : WORK_UNKNOWN;
 }
 
-static clattn_status build(clattn_context *context, const struct problem *problem, const struct shape *shape,
-                           struct kernel **kernel)
+static clattn_status build(struct ask *ask, void *of, size_t *limit)
 {
-    struct text text = TEXT_INIT;
-    matrix_unit_append_options(shape->unit, &text);
-    text_append(&text,
+    const struct problem *problem = attention_problem(ask->problem);
+    struct mma_state *state = of;
+    const struct row_tile *tile = &state->tile;
+    struct text options = TEXT_INIT;
+    matrix_unit_append_options(state->unit, &options);
+    text_append(&options,
                 " -D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d "
                 "-D TILE_ROWS=%d -D TILE_KEYS=%d -D WORK_ITEMS=%d -D DEPTH=%d -D COLUMNS=%d "
                 "-D QUERIES_IN_REGISTERS=%d",
                 (int)problem->p.type, problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
-                shape->of.tile.rows, shape->of.tile.keys, shape->of.tile.work_items, shape->of.depth, shape->of.columns,
-                keeps_queries(shape));
+                tile->tile.rows, tile->tile.keys, tile->tile.work_items, tile->depth, tile->columns,
+                keeps_queries(tile));
     if (problem->p.allow_rounded_weights) {
-        text_append(&text, " -D WEIGHT_PARTS=1");
+        text_append(&options, " -D WEIGHT_PARTS=1");
     }
     if (problem->flags & CLATTN_FLAG_BIAS) {
-        text_append(&text, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
+        text_append(&options, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
-    append_kv_options(problem, &text);
-    text_append(&text, " -D RUNS=%d", problem->p.key_len > RUN_KEYS);
-    char *options;
-    clattn_status status = text_give(&text, "build options", &options);
-    if (status == CLATTN_OK) {
-        status = program_kernel(context, "fused_mma.cl", options, NAME, kernel);
-    }
-    free(options);
+    append_kv_options(problem, &options);
+    text_append(&options, " -D RUNS=%d", problem->p.key_len > RUN_KEYS);
+    const clattn_status status = ask_kernel(ask, "fused_mma.cl", &options, NAME, &state->kernel, limit);
+    text_free(&options);
     return status;
 }
 
-static void describe(const struct shape *shape, const struct problem *problem, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
-    matrix_unit_describe(shape->unit, problem->p.type, explain);
-    row_tile_describe(&shape->of, problem, explain);
-}
-
-static void set_rounding(struct clattn_plan *plan)
-{
-    const clattn_problem *p = &attention_problem(plan->problem)->p;
-    plan->weight_rounding = matrix_weight_rounding(p);
-    plan->factor_rounding = p->type == CLATTN_FLOAT32 ? TF32_ROUNDING : 0;
-}
-
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
-{
-    clattn_context *context = plan->context;
     const struct problem *problem = attention_problem(plan->problem);
-    struct mma_state *state = calloc(1, sizeof(*state));
-    if (!state) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    struct mma_state *state = plan->state;
+    plan->weight_rounding = matrix_weight_rounding(&problem->p);
+    plan->factor_rounding = problem->p.type == CLATTN_FLOAT32 ? TF32_ROUNDING : 0;
+    state->unit = matrix_unit_find(ask);
+    const clattn_status status = row_tile_build(ask, NAME, find, build, state);
+    if (status == CLATTN_OK) {
+        matrix_unit_describe(state->unit, problem->p.type, ask->explain);
+        row_tile_describe(&state->tile, problem, ask->explain);
     }
-    plan->state = state;
-    set_rounding(plan);
-    struct shape *shape = &state->shape;
-    const struct matrix_unit *unit = matrix_unit_find(context, problem, NULL);
-    size_t limit = 0;
-    for (int rank = 0; unit && find_shape(&context->device, unit, problem, &rank, shape); ++rank) {
-        clattn_status status = build(context, problem, shape, &state->kernel);
-        if (status == CLATTN_OK) {
-            status = kernel_work_group_limit(state->kernel, &limit);
-        }
-        if (status != CLATTN_OK) {
-            return status;
-        }
-        if (limit >= (size_t)shape->of.tile.work_items) {
-            describe(shape, problem, explain);
-            return CLATTN_OK;
-        }
-    }
-    return row_tile_none_runs(NAME, limit);
+    return status;
 }
 
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct mma_state *state = plan->state;
-    const struct row_blocks blocks = { state->kernel, &state->shape.of, MATRIX_LAUNCH_WORK_PER_UNIT };
+    const struct row_blocks blocks = { state->kernel, &state->tile, MATRIX_LAUNCH_WORK_PER_UNIT };
     return row_blocks_enqueue(plan, &blocks, operands, chain);
-}
-
-static void destroy(struct clattn_plan *plan)
-{
-    free(plan->state);
 }
 
 const struct strategy strategy_fused_mma = {
@@ -219,8 +172,8 @@ const struct strategy strategy_fused_mma = {
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
     .sum_roundings = 240, /* 2 (64 + 16) + 18, row sums 40 + 16, the end */
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct mma_state),
     .plan = plan,
     .enqueue = enqueue,
-    .destroy = destroy,
 };

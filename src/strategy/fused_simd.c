@@ -1,21 +1,17 @@
 /* fused_simd: one kernel, no matrix of scores, query rows along the vector lanes; for CPU devices.
  * cl/fused_simd.cl has the picture. This file says which product it takes: float32 multiply-adds, or, for
  * bfloat16, dot products of pairs where the ladder found that they are faster. */
-#include <string.h>
-
+#include "strategy/fused_simd.h"
 #include "base/decimal.h"
 #include "plan/ladder.h"
-#include "strategy/fused_simd.h"
 #include "strategy/strategies.h"
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    if (context->device.device_class != DEVICE_CPU && strcmp(problem->any.strategy_name, "fused_simd") != 0) {
-        text_append(why, "for CPU devices, and others only when asked for by name");
-        return 0;
+    if (ask->context->device.device_class != DEVICE_CPU && !ask->by_name) {
+        return ask_declines(ask, "for CPU devices, and others only when asked for by name");
     }
-    return simd_applicable(context, problem, why);
+    return simd_applicable(ask);
 }
 
 static int reads_bfloat16(const struct problem *problem)
@@ -26,47 +22,44 @@ static int reads_bfloat16(const struct problem *problem)
 }
 
 /* `why_not` (may be NULL): why a problem in bfloat16 has no dot products. */
-static enum simd_product product_of(const clattn_context *context, const struct problem *problem, struct text *why_not)
+static enum simd_product product_of(struct ask *ask, struct text *why_not)
 {
-    return reads_bfloat16(problem) && ladder_has(context, RUNG_AVX512_BF16, why_not) ? SIMD_DOT : SIMD_FMA;
+    return reads_bfloat16(attention_problem(ask->problem)) && ladder_has(ask, RUNG_AVX512_BF16, why_not) ? SIMD_DOT
+                                                                                                         : SIMD_FMA;
 }
 
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+static struct work work(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    return simd_cost_ms(context, problem, product_of(context, problem, NULL));
+    return simd_work(ask, product_of(ask, NULL));
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
     struct text words = TEXT_INIT, why_not = TEXT_INIT;
-    const enum simd_product product = product_of(plan->context, attention_problem(plan->problem), &why_not);
+    const enum simd_product product = product_of(ask, &why_not);
     if (product == SIMD_DOT) {
         text_append(&words, "%s, dot products of bfloat16 pairs, %s times as fast as multiply-adds",
-                    ladder_table[RUNG_AVX512_BF16].name,
-                    DECIMAL_FIXED(1, ladder_gain(plan->context, RUNG_AVX512_BF16)));
+                    ladder_table[RUNG_AVX512_BF16].name, DECIMAL_FIXED(1, ladder_gain(ask->context, RUNG_AVX512_BF16)));
     } else {
         text_append(&words, "float32 multiply-adds");
         if (why_not.data) {
             text_append(&words, " (%s: %s)", ladder_table[RUNG_AVX512_BF16].name, why_not.data);
         }
     }
-    clattn_status status = simd_plan(plan, explain, product, words.data ? words.data : "");
+    clattn_status status = simd_plan(ask, plan, product, words.data ? words.data : "");
     text_free(&words);
     text_free(&why_not);
     return status;
 }
 
-static int tunable(const clattn_context *context, const struct any_problem *any, struct tunable *result)
+static int tunable(struct ask *ask, struct tunable *result)
 {
-    const struct problem *problem = attention_problem(any);
-    return simd_tunable(context, &problem->p, product_of(context, problem, NULL), result);
+    return simd_tunable(ask, product_of(ask, NULL), result);
 }
 
-static int is_legal(const clattn_context *context, const struct any_problem *any, const struct wisdom_tile *tile)
+static int is_legal(struct ask *ask, const struct wisdom_tile *tile)
 {
-    const struct problem *problem = attention_problem(any);
-    return simd_is_legal(context, &problem->p, product_of(context, problem, NULL), tile);
+    return simd_is_legal(ask, product_of(ask, NULL), tile);
 }
 
 const struct strategy strategy_fused_simd = {
@@ -76,10 +69,10 @@ const struct strategy strategy_fused_simd = {
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
     .sum_roundings = 216, /* 96 + 34, row sums 48 + 34, the end */
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct simd_state),
     .plan = plan,
     .enqueue = simd_enqueue,
     .tunable = tunable,
     .is_legal = is_legal,
-    .destroy = simd_destroy,
 };

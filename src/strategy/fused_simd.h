@@ -8,21 +8,19 @@
 
 enum simd_product { SIMD_FMA = PRODUCT_FMA, SIMD_DOT = PRODUCT_DOT, SIMD_TILES = PRODUCT_TILES, SIMD_PRODUCT_COUNT };
 
-/* What the kernel needs, whatever the product. 0: appends one sentence why not. */
-int simd_applicable(const clattn_context *context, const struct problem *problem, struct text *why);
+struct simd_state {
+    struct kernel *kernel;
+    int group_rows; /* of a key/value head, a work-group */
+    int group;      /* heads of a key/value head */
+};
 
-double simd_cost_ms(const clattn_context *context, const struct problem *problem, enum simd_product product);
-
-/* As in struct strategy. */
-int simd_tunable(const clattn_context *context, const clattn_problem *p, enum simd_product product,
-                 struct tunable *tunable);
-int simd_is_legal(const clattn_context *context, const clattn_problem *p, enum simd_product product,
-                  const struct wisdom_tile *tile);
-
-/* The functions of struct strategy. `product_words` tells people which products they are. */
-clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum simd_product product,
+/* The functions of struct strategy, for one of the products; `product_words` tells people which one. */
+int simd_applicable(struct ask *ask);
+struct work simd_work(struct ask *ask, enum simd_product product);
+clattn_status simd_plan(struct ask *ask, struct clattn_plan *plan, enum simd_product product,
                         const char *product_words);
 clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain);
-void simd_destroy(struct clattn_plan *plan);
+int simd_tunable(struct ask *ask, enum simd_product product, struct tunable *tunable);
+int simd_is_legal(struct ask *ask, enum simd_product product, const struct wisdom_tile *tile);
 
 #endif

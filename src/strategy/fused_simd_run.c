@@ -1,7 +1,5 @@
 /* cl/fused_simd.cl for CPU devices: builds it with one of its products and its tile, and launches. */
-#include <stdlib.h>
-
-#include "base/error.h"
+#include "base/checked_math.h"
 #include "plan/attention_arguments.h"
 #include "strategy/fused_simd_tile.h"
 
@@ -9,23 +7,15 @@
 
 #define DOT_SUM_ROUNDINGS 392 /* 2 * 128 + 34, row sums 64 + 34, the end: an instruction rounds twice */
 
-struct simd_state {
-    struct kernel *kernel;
-    int group_rows; /* of a key/value head, a work-group */
-    int group;      /* heads of a key/value head */
-};
-
-int simd_applicable(const clattn_context *context, const struct problem *problem, struct text *why)
+int simd_applicable(struct ask *ask)
 {
-    const clattn_problem *p = &problem->p;
-    if (!attention_fits_vectors(context, p, COLUMNS_MAX, why)) {
+    if (!attention_fits_vectors(ask, COLUMNS_MAX)) {
         return 0;
     }
-    if (p->weights != CLATTN_WEIGHTS_NONE) {
-        text_append(why, "has no matrix of weights to give out");
-        return 0;
+    if (attention_problem(ask->problem)->p.weights != CLATTN_WEIGHTS_NONE) {
+        return ask_declines(ask, "has no matrix of weights to give out");
     }
-    return attention_arguments_fit(&context->device, why);
+    return attention_is_served(ask);
 }
 
 /* Rounded weights are one part of bfloat16, not two. Where values are float16, and two parts each, that would be less
@@ -90,27 +80,20 @@ static void describe(const clattn_problem *p, const struct simd_choice *choice, 
     text_append(explain, "  keys and values: %s\n", words_for_reading(p, choice->product));
 }
 
-clattn_status simd_plan(struct clattn_plan *plan, struct text *explain, enum simd_product product,
-                        const char *product_words)
+clattn_status simd_plan(struct ask *ask, struct clattn_plan *plan, enum simd_product product, const char *product_words)
 {
     const clattn_problem *p = &attention_problem(plan->problem)->p;
-    struct simd_state *state = calloc(1, sizeof(*state));
-    if (!state) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
-    }
-    plan->state = state;
+    struct simd_state *state = plan->state;
     state->group = (int)problem_group(p);
     plan->weight_rounding = weight_rounding(p, product);
     plan->sum_roundings = product == SIMD_DOT ? DOT_SUM_ROUNDINGS : plan->sum_roundings;
-    text_append(explain, "  products: %s\n", product_words);
-    const struct simd_choice choice = simd_choose(plan, product, explain);
+    text_append(ask->explain, "  products: %s\n", product_words);
+    const struct simd_choice choice = simd_choose(ask, plan, product);
     state->group_rows = (int)(choice.tile.rows * choice.tile.shared);
-    describe(p, &choice, explain);
+    describe(p, &choice, ask->explain);
     struct text options = TEXT_INIT;
     append_options(plan, &choice, &options);
-    clattn_status status =
-        options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
-                       : program_kernel(plan->context, "fused_simd.cl", options.data, "fused_simd", &state->kernel);
+    const clattn_status status = ask_kernel(ask, "fused_simd.cl", &options, "fused_simd", &state->kernel, NULL);
     text_free(&options);
     return status;
 }
@@ -120,9 +103,9 @@ clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands
     const struct simd_state *state = plan->state;
     clattn_params params;
     attention_params(plan, operands, &params);
-    const size_t rows = (size_t)params.query_len * (size_t)state->group;
-    const size_t block = (size_t)state->group_rows;
-    size_t global[3] = { (rows + block - 1) / block, (size_t)params.kv_heads, (size_t)params.batch };
+    const int64_t rows = (int64_t)params.query_len * state->group;
+    const size_t global[3] = { (size_t)ceil_div(rows, state->group_rows), (size_t)params.kv_heads,
+                               (size_t)params.batch };
     const size_t local[3] = { 1, 1, 1 };
     clattn_pools several;
     struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST];
@@ -130,9 +113,4 @@ clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands
     const size_t count = attention_arguments(&params, pools, operands, arguments);
     chain_final(chain);
     return launch(chain, state->kernel, 3, global, local, count, arguments);
-}
-
-void simd_destroy(struct clattn_plan *plan)
-{
-    free(plan->state);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/checked_math.h"
 #include "plan/register_file.h"
 #include "plan/tile_choice.h"
 #include "plan/tuning.h"
@@ -51,22 +52,22 @@ static int shares_blocks(const clattn_problem *p, enum simd_product product)
 
 static int64_t blocks_of(const clattn_problem *p, int64_t rows)
 {
-    return (p->query_len * problem_group(p) + rows - 1) / rows * p->batch * p->kv_heads;
+    return ceil_div(p->query_len * problem_group(p), rows) * p->batch * p->kv_heads;
 }
 
 /* The product's rows of the tuning table. */
-static void name_of(const clattn_context *context, enum simd_product product, char name[WISDOM_NAME_BYTES])
+static void name_of(struct ask *ask, enum simd_product product, char name[WISDOM_NAME_BYTES])
 {
     const int by_registers = products[product].by_registers;
     snprintf(name, WISDOM_NAME_BYTES, "%s%s%s", products[product].tiles, by_registers ? " " : "",
-             by_registers ? register_file_name(register_file_of(context)) : "");
+             by_registers ? register_file_name(register_file_of(ask)) : "");
 }
 
 /* NULL when there are no more. */
-static const struct tile *tile_of(const clattn_context *context, enum simd_product product, int rank)
+static const struct tile *tile_of(struct ask *ask, enum simd_product product, int rank)
 {
     char name[WISDOM_NAME_BYTES];
-    name_of(context, product, name);
+    name_of(ask, product, name);
     return tuning_find(name, DEVICE_CPU, 0, rank);
 }
 
@@ -79,14 +80,14 @@ static double row_cost(const clattn_problem *p, const struct tile *tile)
 }
 
 /* Rows of the slowest unit, which has whole work-groups. */
-static double turn_cost(const clattn_context *context, const clattn_problem *p, const struct tile *tile)
+static double turn_cost(const struct device *device, const clattn_problem *p, const struct tile *tile)
 {
-    const int64_t units = (int64_t)context->device.compute_units;
+    const int64_t units = (int64_t)device->compute_units;
     const int64_t blocks = blocks_of(p, tile->rows);
     if (blocks <= 0 || blocks >= 16 * units) {
         return row_cost(p, tile);
     }
-    return row_cost(p, tile) * (double)((blocks + units - 1) / units * units) / (double)blocks;
+    return row_cost(p, tile) * (double)round_up(blocks, units) / (double)blocks;
 }
 
 /* What a block of keys touches. Totals (cl/simd_total.clh) are not: twice the accumulators, touched once a run. */
@@ -101,13 +102,13 @@ static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *
 
 /* As many keys as private memory has room for, since each block rescales what was summed before. They
  * decide the bits of a result, so they depend on the head dims and types alone; tile, tiles and pages change no bit. */
-static int choose_keys(const clattn_context *context, const clattn_problem *p, enum simd_product product)
+static int choose_keys(struct ask *ask, enum simd_product product)
 {
-    clattn_problem dense = *p;
+    clattn_problem dense = attention_problem(ask->problem)->p;
     dense.page_size = dense.ring = 0;
     struct simd_choice choice = { .product = product, .tile = { .shared = 1 } };
     const struct tile *tile;
-    for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
+    for (int rank = 0; (tile = tile_of(ask, product, rank)) != NULL; ++rank) {
         if (tile->rows > choice.tile.rows) {
             choice.tile.rows = tile->rows;
             choice.keys = tile->keys;
@@ -120,20 +121,20 @@ static int choose_keys(const clattn_context *context, const clattn_problem *p, e
 }
 
 /* The cheapest tile of the tuning table; as many of them share blocks of keys as leave work for all units. */
-static struct simd_choice choose_of_table(const clattn_context *context, const clattn_problem *p,
-                                          enum simd_product product)
+static struct simd_choice choose_of_table(struct ask *ask, enum simd_product product)
 {
-    struct simd_choice choice = { .product = product, .keys = choose_keys(context, p, product) };
-    const struct tile *best = tile_of(context, product, 0), *tile; /* the table has one of each product */
-    for (int rank = 1; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
-        if (turn_cost(context, p, tile) < turn_cost(context, p, best)) {
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    struct simd_choice choice = { .product = product, .keys = choose_keys(ask, product) };
+    const struct tile *best = tile_of(ask, product, 0), *tile; /* the table has one of each product */
+    for (int rank = 1; (tile = tile_of(ask, product, rank)) != NULL; ++rank) {
+        if (turn_cost(&ask->context->device, p, tile) < turn_cost(&ask->context->device, p, best)) {
             best = tile;
         }
     }
     choice.tile = (struct wisdom_tile){
         .rows = best->rows, .item_keys = best->item_keys, .item_columns = best->item_columns, .shared = 1
     };
-    const int64_t wanted = GROUPS_A_UNIT * (int64_t)context->device.compute_units;
+    const int64_t wanted = GROUPS_A_UNIT * (int64_t)ask->context->device.compute_units;
     while (shares_blocks(p, product) && choice.tile.shared < TILES_MOST &&
            blocks_of(p, choice.tile.shared * 2 * choice.tile.rows) >= wanted) {
         choice.tile.shared *= 2;
@@ -146,10 +147,10 @@ static struct simd_choice choose_of_table(const clattn_context *context, const c
 
 /* ---- wisdom --------------------------------------------------------------------------------- */
 
-static int is_of_table(const clattn_context *context, enum simd_product product, const struct wisdom_tile *wanted)
+static int is_of_table(struct ask *ask, enum simd_product product, const struct wisdom_tile *wanted)
 {
     const struct tile *tile;
-    for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
+    for (int rank = 0; (tile = tile_of(ask, product, rank)) != NULL; ++rank) {
         if (tile->rows == wanted->rows && tile->item_keys == wanted->item_keys &&
             tile->item_columns == wanted->item_columns) {
             return 1;
@@ -170,67 +171,56 @@ static int fits_registers(enum register_file found, enum simd_product product, c
 }
 
 /* Tiles that the kernel can be built with and that no bit depends on. The tiles of AMX have shapes of their own. */
-static int is_buildable(const clattn_context *context, const struct simd_choice *table, const struct wisdom_tile *tile)
+static int is_buildable(struct ask *ask, const struct simd_choice *table, const struct wisdom_tile *tile)
 {
     const int vectors_are_few = tile->rows == LANES || tile->rows == 2 * LANES || tile->rows == 4 * LANES;
-    return is_of_table(context, table->product, tile) ||
+    return is_of_table(ask, table->product, tile) ||
            (table->product != SIMD_TILES && vectors_are_few && tile->item_keys >= 1 && tile->item_columns >= 1 &&
-            table->keys % tile->item_keys == 0 && fits_registers(register_file_of(context), table->product, tile));
+            table->keys % tile->item_keys == 0 && fits_registers(register_file_of(ask), table->product, tile));
 }
 
-/* No tile takes more private memory than the table's, or more than a tile of the table may. */
-static int is_legal(const clattn_context *context, const clattn_problem *p, const struct simd_choice *table,
-                    const struct wisdom_tile *tile)
+struct simd_choice simd_choose(struct ask *ask, struct clattn_plan *plan, enum simd_product product)
 {
-    struct simd_choice choice = *table;
-    choice.tile = *tile;
-    return tile->shared >= 1 && tile->shared <= TILES_MOST && (tile->shared & (tile->shared - 1)) == 0 &&
-           !tile->shape && !tile->sums && !tile->launches && is_buildable(context, table, tile) &&
-           (private_bytes(p, &choice) <= PRIVATE_BYTES_MAX || private_bytes(p, &choice) <= private_bytes(p, table));
+    return (
+        struct simd_choice){ .product = product, .keys = choose_keys(ask, product), .tile = tile_choose(ask, plan) };
 }
 
-struct simd_choice simd_choose(struct clattn_plan *plan, enum simd_product product, struct text *explain)
-{
-    const clattn_problem *p = &attention_problem(plan->problem)->p;
-    return (struct simd_choice){ .product = product,
-                                 .keys = choose_keys(plan->context, p, product),
-                                 .tile = tile_choose(plan, explain) };
-}
-
-int simd_tunable(const clattn_context *context, const clattn_problem *p, enum simd_product product,
-                 struct tunable *tunable)
+int simd_tunable(struct ask *ask, enum simd_product product, struct tunable *tunable)
 {
     char name[WISDOM_NAME_BYTES];
-    name_of(context, product, name);
-    tunable->of = wisdom_class_of(name, p);
-    tunable->table = choose_of_table(context, p, product).tile;
-    tunable->is_smallest = products[product].by_registers && register_file_of(context) == REGISTERS_16_OF_4;
+    name_of(ask, product, name);
+    tunable->of = wisdom_class_of(name, &attention_problem(ask->problem)->p);
+    tunable->table = choose_of_table(ask, product).tile;
+    tunable->is_smallest = products[product].by_registers && register_file_of(ask) == REGISTERS_16_OF_4;
     return 1;
 }
 
-int simd_is_legal(const clattn_context *context, const clattn_problem *p, enum simd_product product,
-                  const struct wisdom_tile *tile)
+/* No tile takes more private memory than the table's, or more than a tile of the table may. */
+int simd_is_legal(struct ask *ask, enum simd_product product, const struct wisdom_tile *tile)
 {
-    const struct simd_choice table = choose_of_table(context, p, product);
-    return is_legal(context, p, &table, tile);
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    const struct simd_choice table = choose_of_table(ask, product);
+    struct simd_choice choice = table;
+    choice.tile = *tile;
+    return tile->shared >= 1 && tile->shared <= TILES_MOST && (tile->shared & (tile->shared - 1)) == 0 &&
+           !tile->shape && !tile->sums && !tile->launches && is_buildable(ask, &table, tile) &&
+           (private_bytes(p, &choice) <= PRIVATE_BYTES_MAX || private_bytes(p, &choice) <= private_bytes(p, &table));
 }
 
 /* ---- cost ----------------------------------------------------------------------------------- */
 
-/* Linear in batch and heads, as that of split is, so that the choice between the two, and with it the
- * bits of a result, does not depend on them. */
-double simd_cost_ms(const clattn_context *context, const struct problem *problem, enum simd_product product)
+struct work simd_work(struct ask *ask, enum simd_product product)
 {
-    const clattn_problem *p = &problem->p;
-    double columns = (double)(p->head_dim + p->head_dim_v) / products[product].gain + 16; /* 16: the softmax */
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    const double columns = (double)(p->head_dim + p->head_dim_v) / products[product].gain + 16; /* 16: the softmax */
+    const double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;
     double rows = INFINITY;
     const struct tile *tile;
-    for (int rank = 0; (tile = tile_of(context, product, rank)) != NULL; ++rank) {
+    for (int rank = 0; (tile = tile_of(ask, product, rank)) != NULL; ++rank) {
         rows = fmin(rows, row_cost(p, tile));
     }
-    double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;
-    double bytes = (double)p->batch * (double)p->kv_heads * (double)p->key_len * (double)bytes_of_a_key(p);
-    /* About 100 multiply-adds and 40 bytes of keys and values a nanosecond and compute unit. */
-    return 0.02 + (visible * rows * (double)p->key_len * columns * 1e-8 + bytes * 2.5e-8) /
-                      (double)context->device.compute_units;
+    return (struct work){ .rate = RATE_SIMD,
+                          .multiply_adds = visible * rows * (double)p->key_len * columns,
+                          .bytes = (double)p->batch * (double)p->kv_heads * (double)p->key_len *
+                                   (double)bytes_of_a_key(p) };
 }

@@ -11,8 +11,8 @@ struct simd_choice {
     struct wisdom_tile tile;
 };
 
-/* `explain` gets a line on the tile. */
-struct simd_choice simd_choose(struct clattn_plan *plan, enum simd_product product, struct text *explain);
+/* ask->explain gets a line on the tile. */
+struct simd_choice simd_choose(struct ask *ask, struct clattn_plan *plan, enum simd_product product);
 
 /* Whether work-groups bring keys, or values, of a type into another form. */
 int simd_converts(const clattn_problem *p, clattn_type type, enum simd_product product);

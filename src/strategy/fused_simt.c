@@ -1,8 +1,6 @@
 /* fused_simt: one kernel, tiles through local memory, for GPUs. The tile comes from the tuning table. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "cl/simt_layout.h"
 #include "plan/simt_tile.h"
 #include "plan/tuning.h"
@@ -46,48 +44,37 @@ static const char *tiles_for(const struct device *device, const struct problem *
     return is_amd ? NAME " ahead amd" : is_nvidia ? NAME " ahead" : NAME;
 }
 
-/* The next tile from *rank on that the device has room for; 0: there is none. */
-static int find_shape(const struct device *device, const struct problem *problem, int *rank, struct simt_shape *shape)
+static const struct row_tile *find(struct ask *ask, void *of, int *rank)
 {
+    const struct device *device = &ask->context->device;
+    const struct problem *problem = attention_problem(ask->problem);
+    struct simt_state *state = of;
     const char *tiles = tiles_for(device, problem);
     const struct tile *tile;
     for (; (tile = tuning_find(tiles, DEVICE_GPU, problem->p.head_dim_v, *rank)) != NULL; ++*rank) {
-        *shape = shape_of(tile, problem);
-        if (row_tile_fits(device, &shape->of)) {
-            return 1;
+        state->shape = shape_of(tile, problem);
+        if (row_tile_fits(device, &state->shape.of)) {
+            return &state->shape.of;
         }
     }
-    return 0;
+    return NULL;
 }
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    const struct device *device = &context->device;
-    struct simt_shape shape;
+    struct simt_state state;
     int rank = 0;
-    if (!row_blocks_applicable(device, problem, why)) {
-        return 0;
-    }
-    if (!find_shape(device, problem, &rank, &shape)) {
-        row_tile_none_fits(device, why);
-        return 0;
-    }
-    return 1;
+    return row_blocks_applicable(ask) && (find(ask, &state, &rank) || row_tile_none_fits(ask));
 }
 
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+static struct work work(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    struct simt_shape shape;
+    struct simt_state state;
     int rank = 0;
-    if (!find_shape(&context->device, problem, &rank, &shape)) {
-        return 1e30;
-    }
-    /* Multiply-adds a millisecond and compute unit: 9e7 measured on cores of 128 lanes (H100), others have 64; where it
-     * is no GPU the barriers cost more than the tiles save. */
-    const double rate = context->device.device_class == DEVICE_GPU ? 6e7 : 5e4;
-    return row_tile_cost_ms(&context->device, problem, &shape.of, rate);
+    const struct row_tile *tile = find(ask, &state, &rank);
+    return tile ? row_tile_work(ask, tile,
+                                ask->context->device.device_class == DEVICE_GPU ? RATE_SIMT : RATE_SIMT_OFF_GPU)
+                : WORK_UNKNOWN;
 }
 
 /* What makes a vendor's compiler give each work-item the registers that the tile needs, and, but for float64, no
@@ -113,48 +100,28 @@ static void vendor_options(const struct device *device, const struct problem *pr
     }
 }
 
-static clattn_status build(clattn_context *context, const struct problem *problem, const struct simt_shape *shape,
-                           struct kernel **kernel)
+static clattn_status build(struct ask *ask, void *of, size_t *limit)
 {
-    struct text text = TEXT_INIT;
-    simt_append_options(problem, shape, &text);
-    append_kv_options(problem, &text);
-    text_append(&text, " -D RUNS=%d", problem->p.key_len > RUN_KEYS);
-    vendor_options(&context->device, problem, shape, &text);
-    char *options;
-    clattn_status status = text_give(&text, "build options", &options);
-    if (status == CLATTN_OK) {
-        status = program_kernel(context, "fused_simt.cl", options, NAME, kernel);
-    }
-    free(options);
+    const struct problem *problem = attention_problem(ask->problem);
+    struct simt_state *state = of;
+    struct text options = TEXT_INIT;
+    simt_append_options(problem, &state->shape, &options);
+    append_kv_options(problem, &options);
+    text_append(&options, " -D RUNS=%d", problem->p.key_len > RUN_KEYS);
+    vendor_options(&ask->context->device, problem, &state->shape, &options);
+    const clattn_status status = ask_kernel(ask, "fused_simt.cl", &options, NAME, &state->kernel, limit);
+    text_free(&options);
     return status;
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
-    clattn_context *context = plan->context;
-    const struct problem *problem = attention_problem(plan->problem);
-    struct simt_state *state = calloc(1, sizeof(*state));
-    if (!state) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
+    struct simt_state *state = plan->state;
+    const clattn_status status = row_tile_build(ask, NAME, find, build, state);
+    if (status == CLATTN_OK) {
+        row_tile_describe(&state->shape.of, attention_problem(plan->problem), ask->explain);
     }
-    plan->state = state;
-    struct simt_shape *shape = &state->shape;
-    size_t limit = 0;
-    for (int rank = 0; find_shape(&context->device, problem, &rank, shape); ++rank) {
-        clattn_status status = build(context, problem, shape, &state->kernel);
-        if (status == CLATTN_OK) {
-            status = kernel_work_group_limit(state->kernel, &limit);
-        }
-        if (status != CLATTN_OK) {
-            return status;
-        }
-        if (limit >= (size_t)shape->of.tile.work_items) {
-            row_tile_describe(&shape->of, problem, explain);
-            return CLATTN_OK;
-        }
-    }
-    return row_tile_none_runs(NAME, limit);
+    return status;
 }
 
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
@@ -164,11 +131,6 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     return row_blocks_enqueue(plan, &blocks, operands, chain);
 }
 
-static void destroy(struct clattn_plan *plan)
-{
-    free(plan->state);
-}
-
 const struct strategy strategy_fused_simt = {
     .operation = &operation_forward,
     .name = NAME,
@@ -176,8 +138,8 @@ const struct strategy strategy_fused_simt = {
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
     .sum_roundings = 680, /* 512 + 32 + 2, row sums 64 + 32 + 34 */
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct simt_state),
     .plan = plan,
     .enqueue = enqueue,
-    .destroy = destroy,
 };

@@ -6,25 +6,25 @@
 #include "plan/row_runs.h"
 #include "strategy/strategies.h"
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    return device_computes(&context->device, rotary_problem_of(any)->p.type, why);
+    return device_computes(&ask->context->device, rotary_problem_of(ask->problem)->p.type, ask->why);
 }
 
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+static struct work work(struct ask *ask)
 {
-    const clattn_rotary_problem *p = &rotary_problem_of(any)->p;
-    (void)context;
-    return 0.02 + 1e-6 * (double)(p->batch * p->query_len) * (double)p->heads * (double)p->head_dim;
+    const clattn_rotary_problem *p = &rotary_problem_of(ask->problem)->p;
+    const double elements = (double)(p->batch * p->query_len) * (double)p->heads * (double)p->head_dim;
+    return (struct work){ .rate = RATE_ROWS, .alone_ms = 1e-6 * elements };
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
     const struct rotary_problem *problem = rotary_problem_of(plan->problem);
     const clattn_rotary_problem *p = &problem->p;
     const struct row_shape shape = { p->type, p->head_dim, 0, 0, p->strided_columns };
     struct text none = TEXT_INIT;
-    return row_runs_plan(plan, "rotary.cl", "rotary", &shape, &problem->turning, &none, explain);
+    return row_runs_plan(ask, plan, "rotary.cl", "rotary", &shape, &problem->turning, &none);
 }
 
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
@@ -47,8 +47,8 @@ const struct strategy strategy_rotary = {
     .name = "rows",
     .summary = "each row by vectors of columns, any device",
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct row_runs),
     .plan = plan,
     .enqueue = enqueue,
-    .destroy = row_runs_destroy,
 };

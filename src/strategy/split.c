@@ -1,9 +1,5 @@
 /* split: few query rows against many keys (decoding). Splits of the keys and values, then combined; for CPU devices.
  * cl/split.cl has the picture. This file chooses the length of a split, and between one launch and two. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/error.h"
 #include "plan/kv_split.h"
 #include "plan/register_file.h"
 #include "plan/tile_choice.h"
@@ -27,36 +23,32 @@ struct split_state {
     int split_keys;
 };
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    if (context->device.device_class == DEVICE_GPU) {
-        text_append(why, "has one work-item a work-group, which leaves a GPU idle: split_simt is for those");
-        return 0;
+    const struct device *device = &ask->context->device;
+    if (device->device_class == DEVICE_GPU) {
+        return ask_declines(ask, "has one work-item a work-group, which leaves a GPU idle: split_simt is for those");
     }
-    if (context->device.device_class != DEVICE_CPU && strcmp(problem->any.strategy_name, "split") != 0) {
-        text_append(why, "for CPU devices, and others only when asked for by name");
-        return 0;
+    if (device->device_class != DEVICE_CPU && !ask->by_name) {
+        return ask_declines(ask, "for CPU devices, and others only when asked for by name");
     }
-    if (context->device.quirks & QUIRK_NO_LARGE_VECTORS) {
-        text_append(why, "is made of wide vectors, which the device's compiler is not up to");
-        return 0;
+    if (device->quirks & QUIRK_NO_LARGE_VECTORS) {
+        return ask_declines(ask, "is made of wide vectors, which the device's compiler is not up to");
     }
-    return kv_split_applicable(context, problem, SPLIT_KEYS, ROWS_MAX, why);
+    return kv_split_applicable(ask, SPLIT_KEYS, ROWS_MAX);
 }
 
-/* Linear in batch and heads, as that of fused_simd is. */
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+static struct work work(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    const clattn_problem *p = &problem->p;
-    const double heads = (double)p->batch * (double)p->kv_heads, rows = (double)kv_split_rows_of(p);
-    double keys = heads * (double)p->key_len, elements = keys * (double)(p->head_dim + p->head_dim_v);
-    double bytes =
-        keys * (double)(clattn_row_bytes(p->key_type, p->head_dim) + clattn_row_bytes(p->value_type, p->head_dim_v));
-    double groups = heads * ((double)kv_splits_of(p, p->key_len, SPLIT_KEYS) + rows);
-    /* About 33 GB/s and 100 multiply-adds a nanosecond for each compute unit, a microsecond a work-group. */
-    return 0.02 + (bytes / 3.3e7 + elements * rows / 1e8 + groups * 1e-3) / (double)context->device.compute_units;
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    const double heads = (double)p->batch * (double)p->kv_heads, keys = heads * (double)p->key_len;
+    const double rows = (double)kv_split_rows_of(p);
+    const size_t key_bytes = clattn_row_bytes(p->key_type, p->head_dim) +
+                             clattn_row_bytes(p->value_type, p->head_dim_v);
+    return (struct work){ .rate = RATE_SPLIT,
+                          .multiply_adds = keys * (double)(p->head_dim + p->head_dim_v) * rows,
+                          .bytes = keys * (double)key_bytes,
+                          .groups = heads * ((double)kv_splits_of(p, p->key_len, SPLIT_KEYS) + rows) };
 }
 
 /* ---- tiles: how many sums registers hold, and how many launches there are; no bit depends on them ---- */
@@ -68,22 +60,21 @@ static int heads_fill(const clattn_context *context, const clattn_problem *p)
            p->batch * p->kv_heads >= GROUPS_A_UNIT * (int64_t)context->device.compute_units;
 }
 
-static int tunable(const clattn_context *context, const struct any_problem *any, struct tunable *tunable)
+static int tunable(struct ask *ask, struct tunable *tunable)
 {
-    const clattn_problem *p = &attention_problem(any)->p;
-    const enum register_file registers = register_file_of(context);
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    const enum register_file registers = register_file_of(ask);
     tunable->of = wisdom_class_of("split", p);
     tunable->table.sums = vector_sums[registers];
-    tunable->table.launches = heads_fill(context, p) ? 1 : 2;
+    tunable->table.launches = heads_fill(ask->context, p) ? 1 : 2;
     tunable->is_smallest = registers == REGISTERS_16_OF_4;
     return 1;
 }
 
-static int is_legal(const clattn_context *context, const struct any_problem *any, const struct wisdom_tile *tile)
+static int is_legal(struct ask *ask, const struct wisdom_tile *tile)
 {
     const struct wisdom_tile split = { .sums = tile->sums, .launches = tile->launches };
-    (void)context;
-    (void)any;
+    (void)ask;
     return wisdom_tile_equal(tile, &split) && (tile->launches == 1 || tile->launches == 2) &&
            (tile->sums == 2 || tile->sums == 4 || tile->sums == 8 || tile->sums == 16);
 }
@@ -104,37 +95,31 @@ static void append_options(const struct clattn_plan *plan, const struct split_st
     text_append(options, " -D VECTOR_SUMS=%d", (int)tile->sums);
 }
 
-static clattn_status make_kernels(clattn_context *context, const char *options, int one_launch,
+static clattn_status make_kernels(struct ask *ask, const struct text *options, int one_launch,
                                   struct split_state *state)
 {
     if (one_launch) {
-        return program_kernel(context, "split.cl", options, "split_head", &state->head);
+        return ask_kernel(ask, "split.cl", options, "split_head", &state->head, NULL);
     }
-    const clattn_status status = program_kernel(context, "split.cl", options, "split_attend", &state->attend);
-    return status == CLATTN_OK ? program_kernel(context, "split.cl", options, "split_combine", &state->combine)
-                               : status;
+    const clattn_status status = ask_kernel(ask, "split.cl", options, "split_attend", &state->attend, NULL);
+    return status == CLATTN_OK ? ask_kernel(ask, "split.cl", options, "split_combine", &state->combine, NULL) : status;
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
     const clattn_problem *p = &attention_problem(plan->problem)->p;
-    struct split_state *state = calloc(1, sizeof(*state));
-    if (!state) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
-    }
-    plan->state = state;
+    struct split_state *state = plan->state;
     state->split_keys = SPLIT_KEYS;
     plan->workspace_bytes = kv_split_workspace_bytes(p, SPLIT_KEYS);
-    const struct wisdom_tile tile = tile_choose(plan, explain);
+    const struct wisdom_tile tile = tile_choose(ask, plan);
     const int one_launch = tile.launches == 1;
-    text_append(explain, "  split: K/V splits of %d keys, %d rows each\n", SPLIT_KEYS, kv_split_rows(p));
-    text_append(explain, "  registers: %d vectors of 16 sums\n", (int)tile.sums);
-    text_append(explain, "  %s\n",
+    text_append(ask->explain,
+                "  split: K/V splits of %d keys, %d rows each\n  registers: %d vectors of 16 sums\n  %s\n", SPLIT_KEYS,
+                kv_split_rows(p), (int)tile.sums,
                 one_launch ? "one launch, a work-group for each key/value head" : "two launches: splits, then rows");
     struct text options = TEXT_INIT;
     append_options(plan, state, &tile, &options);
-    const clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
-                                                : make_kernels(plan->context, options.data, one_launch, state);
+    const clattn_status status = make_kernels(ask, &options, one_launch, state);
     text_free(&options);
     return status;
 }
@@ -159,11 +144,6 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     return status;
 }
 
-static void destroy(struct clattn_plan *plan)
-{
-    free(plan->state);
-}
-
 const struct strategy strategy_split = {
     .operation = &operation_forward,
     .name = "split",
@@ -171,10 +151,10 @@ const struct strategy strategy_split = {
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
     .sum_roundings = 96, /* 32 + 16 + 3, row sums 32 + 4 + 3, the end */
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct split_state),
     .plan = plan,
     .enqueue = enqueue,
     .tunable = tunable,
     .is_legal = is_legal,
-    .destroy = destroy,
 };

@@ -1,9 +1,6 @@
 /* split_simt: few query rows against many keys (decoding), for GPUs. cl/split_simt.cl has the picture. This file
  * chooses how many rows a work-group computes at once and how many keys lie in local memory; neither changes bits. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/error.h"
+#include "base/checked_math.h"
 #include "base/stored_types.h"
 #include "cl/split_simt_layout.h"
 #include "plan/kv_split.h"
@@ -64,7 +61,7 @@ static int rows_that_fit(const struct device *device, int64_t runs)
 /* The largest of which `groups` work-groups fit in local memory; no more rows than there are, rounded up. */
 static int find_shape_of(const struct device *device, const clattn_problem *p, int groups, struct shape *shape)
 {
-    const int64_t runs = row_blocks_of(p->head_dim, key_run_of(p));
+    const int64_t runs = ceil_div(p->head_dim, key_run_of(p));
     const int rows_most = rows_that_fit(device, runs);
     for (size_t i = 0; i < sizeof(rows_at_once) / sizeof(rows_at_once[0]); ++i) {
         const int rows = rows_at_once[i], is_too_many = rows > rows_most || (rows > 1 && rows / 2 >= kv_split_rows(p));
@@ -86,44 +83,37 @@ static int find_shape(const struct device *device, const clattn_problem *p, stru
     return find_shape_of(device, p, 2, shape) || find_shape_of(device, p, 1, shape);
 }
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    const struct device *device = &context->device;
+    const struct device *device = &ask->context->device;
     struct shape shape;
-    if (device->device_class != DEVICE_GPU && strcmp(problem->any.strategy_name, NAME) != 0) {
-        text_append(why, "for GPUs, and other devices only when asked for by name: split is for CPUs");
+    if (device->device_class != DEVICE_GPU && !ask->by_name) {
+        return ask_declines(ask, "for GPUs, and other devices only when asked for by name: split is for CPUs");
+    }
+    if (!kv_split_applicable(ask, SPLIT_SIMT_KEYS, ROWS_MOST)) {
         return 0;
     }
-    if (!kv_split_applicable(context, problem, SPLIT_SIMT_KEYS, ROWS_MOST, why)) {
-        return 0;
-    }
-    if (device->work_group_limit < SPLIT_SIMT_ITEMS || device->work_item_limit[0] < SPLIT_SIMT_ITEMS ||
-        !find_shape(device, &problem->p, &shape)) {
-        row_tile_none_fits(device, why);
-        return 0;
-    }
-    return 1;
+    return (device->work_group_limit >= SPLIT_SIMT_ITEMS && device->work_item_limit[0] >= SPLIT_SIMT_ITEMS &&
+            find_shape(device, &attention_problem(ask->problem)->p, &shape)) ||
+           row_tile_none_fits(ask);
 }
 
-/* Linear in batch and heads. */
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+static struct work work(struct ask *ask)
 {
-    const clattn_problem *p = &attention_problem(any)->p;
+    const struct device *device = &ask->context->device;
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
     struct shape shape;
-    if (!find_shape(&context->device, p, &shape)) {
-        return 1e30;
+    if (!find_shape(device, p, &shape)) {
+        return WORK_UNKNOWN;
     }
-    const double rows = (double)kv_split_rows(p), blocks = (double)row_blocks_of(kv_split_rows(p), shape.rows);
+    const double rows = (double)kv_split_rows(p), blocks = (double)ceil_div(kv_split_rows(p), shape.rows);
     const double keys = (double)p->batch * (double)p->kv_heads * (double)p->key_len;
-    const double bytes =
+    const double key_bytes =
         (double)(clattn_row_bytes(p->key_type, p->head_dim) + clattn_row_bytes(p->value_type, p->head_dim_v));
-    const double work = (double)(p->head_dim + p->head_dim_v) * rows;
-    /* 10 GB/s and 30 multiply-adds a nanosecond for each compute unit of a GPU; blocks of rows after the first read
-     * from its cache. Elsewhere barriers cost more than that. */
-    const double slowness = context->device.device_class == DEVICE_GPU ? 1 : 100;
-    return 0.03 +
-           slowness * keys * (bytes * (0.8 + 0.2 * blocks) / 1e7 + work / 3e7) / (double)context->device.compute_units;
+    /* Blocks of rows after the first read from the cache. */
+    return (struct work){ .rate = device->device_class == DEVICE_GPU ? RATE_SPLIT_SIMT : RATE_SPLIT_SIMT_OFF_GPU,
+                          .multiply_adds = keys * (double)(p->head_dim + p->head_dim_v) * rows,
+                          .bytes = keys * key_bytes * (0.8 + 0.2 * blocks) };
 }
 
 static void append_options(const struct device *device, const struct problem *problem, const struct shape *shape,
@@ -140,31 +130,24 @@ static void append_options(const struct device *device, const struct problem *pr
     }
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
     const struct problem *problem = attention_problem(plan->problem);
-    struct split_simt_state *state = calloc(1, sizeof(*state));
-    if (!state) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
-    }
-    plan->state = state;
-    if (!find_shape(&plan->context->device, &problem->p, &state->shape)) {
-        return row_tile_none_runs(NAME, 0);
-    }
-    state->row_blocks = (size_t)row_blocks_of(kv_split_rows(&problem->p), state->shape.rows);
+    const int rows = kv_split_rows(&problem->p);
+    struct split_simt_state *state = plan->state;
+    find_shape(&ask->context->device, &problem->p, &state->shape); /* one fits: it is applicable */
+    state->row_blocks = (size_t)ceil_div(rows, state->shape.rows);
     plan->workspace_bytes = kv_split_workspace_bytes(&problem->p, SPLIT_SIMT_KEYS);
-    text_append(explain,
+    text_append(ask->explain,
                 "  K/V splits of %d keys, %d rows a key/value head, %d of them at once\n"
                 "  tile: %d keys, %d work-items, %zu bytes of local memory\n",
-                SPLIT_SIMT_KEYS, kv_split_rows(&problem->p), state->shape.rows, state->shape.keys, SPLIT_SIMT_ITEMS,
+                SPLIT_SIMT_KEYS, rows, state->shape.rows, state->shape.keys, SPLIT_SIMT_ITEMS,
                 state->shape.local_bytes);
     struct text options = TEXT_INIT;
-    append_options(&plan->context->device, problem, &state->shape, &options);
-    clattn_status status = options.failed ? error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan")
-                                          : program_kernel(plan->context, "split_simt.cl", options.data,
-                                                           "split_simt_attend", &state->attend);
+    append_options(&ask->context->device, problem, &state->shape, &options);
+    clattn_status status = ask_kernel(ask, "split_simt.cl", &options, "split_simt_attend", &state->attend, NULL);
     if (status == CLATTN_OK) {
-        status = program_kernel(plan->context, "split_simt.cl", options.data, "split_simt_combine", &state->combine);
+        status = ask_kernel(ask, "split_simt.cl", &options, "split_simt_combine", &state->combine, NULL);
     }
     text_free(&options);
     return status;
@@ -186,11 +169,6 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     return status;
 }
 
-static void destroy(struct clattn_plan *plan)
-{
-    free(plan->state);
-}
-
 const struct strategy strategy_split_simt = {
     .operation = &operation_forward,
     .name = NAME,
@@ -198,8 +176,8 @@ const struct strategy strategy_split_simt = {
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
     .sum_roundings = 560, /* 512 + 3, row sums and the end */
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct split_simt_state),
     .plan = plan,
     .enqueue = enqueue,
-    .destroy = destroy,
 };

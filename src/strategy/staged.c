@@ -3,13 +3,11 @@
  * what attention does. Here: which problems, which kernels, what workspace; one call is in staged_run.c.
  *
  * The workspace holds the scores of one chunk at a time: some (batch, head) planes, or some rows of one. */
-#include <stdio.h>
-#include <stdlib.h>
-
+#include "strategy/staged.h"
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "plan/tile_choice.h"
 #include "program/gemm.h"
-#include "strategy/staged.h"
 #include "strategy/strategies.h"
 
 #define ROW_ITEMS 128
@@ -18,11 +16,6 @@
 static int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-static int64_t round_up(int64_t value, int64_t step)
-{
-    return (value + step - 1) / step * step;
 }
 
 static size_t real_bytes(const struct problem *problem)
@@ -72,22 +65,18 @@ static const char *tiles_reason(const clattn_context *context, const struct prob
                                                       : "the matrices are too small for it";
 }
 
-static int applicable(const clattn_context *context, const struct any_problem *any, struct text *why)
+static int applicable(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
-    if (!device_computes(&context->device, problem->p.type, why) || !attention_reads_rows(problem, why) ||
-        !attention_arguments_fit(&context->device, why)) {
+    const struct problem *problem = attention_problem(ask->problem);
+    if (!attention_is_served(ask) || !attention_reads_rows(ask)) {
         return 0;
     }
     if (problem->flags & CLATTN_FLAG_PAGES) {
-        text_append(why, "multiplies matrices, which keys and values in pages are not");
-        return 0;
+        return ask_declines(ask, "multiplies matrices, which keys and values in pages are not");
     }
-    if (problem->p.matmul == CLATTN_MATMUL_CLBLAST && clblast_declines(context, problem)) {
-        text_append(why, "CLBlast was asked for and cannot multiply here: %s", clblast_declines(context, problem));
-        return 0;
-    }
-    return 1;
+    const char *declines = clblast_declines(ask->context, problem);
+    return problem->p.matmul != CLATTN_MATMUL_CLBLAST || !declines ||
+           ask_declines(ask, "CLBlast was asked for and cannot multiply here: %s", declines);
 }
 
 /* ---- planning --------------------------------------------------------------------------------- */
@@ -120,9 +109,9 @@ static void plan_chunks(const clattn_context *context, const struct problem *pro
     state->chunk_planes = min64(1, p->batch * p->query_heads);
 }
 
-static clattn_status build_product_kernels(clattn_context *context, const struct problem *problem, int shape,
-                                           struct staged_state *state)
+static clattn_status build_product_kernels(struct ask *ask, int shape, struct staged_state *state)
 {
+    const struct problem *problem = attention_problem(ask->problem);
     const clattn_type type = problem->p.type;
     struct text types = TEXT_INIT;
     append_type_options(problem, &types);
@@ -131,10 +120,10 @@ static clattn_status build_product_kernels(clattn_context *context, const struct
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for build options");
     }
     if (status == CLATTN_OK) {
-        status = staged_build_tiles(context, "staged_score.cl", "score", type, types.data, shape, &state->score);
+        status = staged_build_tiles(ask, "staged_score.cl", "score", type, types.data, shape, &state->score);
     }
     if (status == CLATTN_OK) {
-        status = staged_build_tiles(context, "staged_mix.cl", "mix_values", type, types.data, shape, &state->mix);
+        status = staged_build_tiles(ask, "staged_mix.cl", "mix_values", type, types.data, shape, &state->mix);
     }
     text_free(&types);
     return status;
@@ -142,37 +131,38 @@ static clattn_status build_product_kernels(clattn_context *context, const struct
 
 /* TYPE says only what they compute in: they touch neither keys nor values, but for repair, which CLBlast's one type
  * needs alone. */
-static clattn_status build_row_kernels(clattn_context *context, const struct problem *problem,
-                                       struct staged_state *state)
+static clattn_status build_row_kernels(struct ask *ask, struct staged_state *state)
 {
-    const int vector = staged_vector_bytes(context) / (int)real_bytes(problem);
-    state->row_items = staged_row_items(&context->device, ROW_ITEMS);
-    state->repair_items = staged_row_items(&context->device, REPAIR_ITEMS);
-    char options[96];
-    snprintf(options, sizeof(options), "-D TYPE=%d -D VEC=%d -D ITEMS=%zu", (int)problem->p.type,
-             state->row_items > 1 || vector < 1 ? 1 : vector, state->row_items);
-    clattn_status status = program_kernel(context, "staged_softmax.cl", options, "softmax", &state->softmax);
-    snprintf(options, sizeof(options), "-D TYPE=%d", (int)problem->p.type);
+    const struct problem *problem = attention_problem(ask->problem);
+    const int vector = staged_vector_bytes(ask) / (int)real_bytes(problem);
+    struct text type = TEXT_INIT, options = TEXT_INIT;
+    state->row_items = staged_row_items(&ask->context->device, ROW_ITEMS);
+    state->repair_items = staged_row_items(&ask->context->device, REPAIR_ITEMS);
+    text_append(&type, "-D TYPE=%d", (int)problem->p.type);
+    text_append(&options, "-D TYPE=%d -D VEC=%d -D ITEMS=%zu", (int)problem->p.type,
+                state->row_items > 1 || vector < 1 ? 1 : vector, state->row_items);
+    clattn_status status = ask_kernel(ask, "staged_softmax.cl", &options, "softmax", &state->softmax, NULL);
     if (status == CLATTN_OK && state->masks_scores) {
-        status = program_kernel(context, "staged_scale_mask.cl", options, "scale_mask", &state->scale_mask);
+        status = ask_kernel(ask, "staged_scale_mask.cl", &type, "scale_mask", &state->scale_mask, NULL);
     }
     if (status == CLATTN_OK && !state->tiles_reason && problem_hides_keys(problem)) {
-        status = program_kernel(context, "staged_repair.cl", options, "repair", &state->repair);
+        status = ask_kernel(ask, "staged_repair.cl", &type, "repair", &state->repair, NULL);
     }
+    text_free(&type);
+    text_free(&options);
     return status;
 }
 
-static clattn_status build_kernels(clattn_context *context, const struct problem *problem, int shape,
-                                   struct staged_state *state)
+static clattn_status build_kernels(struct ask *ask, int shape, struct staged_state *state)
 {
-    const clattn_type type = problem->p.type;
-    clattn_status status = build_product_kernels(context, problem, shape, state);
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    clattn_status status = build_product_kernels(ask, shape, state);
     if (status == CLATTN_OK) {
-        status = build_row_kernels(context, problem, state);
+        status = build_row_kernels(ask, state);
     }
     if (status == CLATTN_OK && !state->tiles_reason) {
-        const int is_wanted = problem->p.matmul == CLATTN_MATMUL_CLBLAST;
-        status = gemm_prepare(context, type, is_wanted ? NULL : &state->tiles_reason);
+        const int is_wanted = p->matmul == CLATTN_MATMUL_CLBLAST;
+        status = gemm_prepare(ask->context, p->type, is_wanted ? NULL : &state->tiles_reason);
     }
     return status;
 }
@@ -199,23 +189,19 @@ static void explain_tile(const char *name, const struct tile_kernel *tile, const
                 tile->group_columns, columns, tile->shape.tile_k, tile->local[0] * tile->local[1]);
 }
 
-static clattn_status plan(struct clattn_plan *plan, struct text *explain)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
-    clattn_context *context = plan->context;
     const struct problem *problem = attention_problem(plan->problem);
-    struct staged_state *state = calloc(1, sizeof(*state));
-    if (!state) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
-    }
-    plan->state = state;
+    struct text *explain = ask->explain;
+    struct staged_state *state = plan->state;
     state->masks_scores = needs_scale_mask(problem);
-    state->tiles_reason = tiles_reason(context, problem);
-    const struct wisdom_tile tile = tile_choose(plan, explain);
-    clattn_status status = build_kernels(context, problem, (int)tile.shape, state);
+    state->tiles_reason = tiles_reason(ask->context, problem);
+    const struct wisdom_tile tile = tile_choose(ask, plan);
+    clattn_status status = build_kernels(ask, (int)tile.shape, state);
     if (status != CLATTN_OK) {
         return status;
     }
-    plan_chunks(context, problem, state);
+    plan_chunks(ask->context, problem, state);
     plan->workspace_bytes = (size_t)(state->chunk_planes * state->chunk_rows * state->row_stride) * real_bytes(problem);
     explain_products(plan, state, explain);
     explain_tile("score", &state->score, "keys", explain);
@@ -228,65 +214,55 @@ static clattn_status plan(struct clattn_plan *plan, struct text *explain)
     return CLATTN_OK;
 }
 
-static void destroy(struct clattn_plan *plan)
-{
-    free(plan->state);
-}
-
 /* ---- tiles ------------------------------------------------------------------------------------ */
 
 /* Nothing where CLBlast multiplies: then tiles serve the calls that it cannot. */
-static int tunable(const clattn_context *context, const struct any_problem *any, struct tunable *tunable)
+static int tunable(struct ask *ask, struct tunable *tunable)
 {
-    const struct problem *problem = attention_problem(any);
+    const struct problem *problem = attention_problem(ask->problem);
     tunable->of = wisdom_class_of("staged", &problem->p);
-    tunable->table.shape = staged_shape_of_table(context, problem->p.type);
-    return tiles_reason(context, problem) != NULL;
+    tunable->table.shape = staged_shape_of_table(ask, problem->p.type);
+    return tiles_reason(ask->context, problem) != NULL;
 }
 
-static int is_legal(const clattn_context *context, const struct any_problem *any, const struct wisdom_tile *tile)
+static int is_legal(struct ask *ask, const struct wisdom_tile *tile)
 {
     const struct wisdom_tile staged = { .shape = tile->shape };
     return wisdom_tile_equal(tile, &staged) &&
-           staged_shape_is_legal(context, attention_problem(any)->p.type, tile->shape);
+           staged_shape_is_legal(ask, attention_problem(ask->problem)->p.type, tile->shape);
 }
 
 /* ---- the row of the table --------------------------------------------------------------------- */
 
-/* Multiply-adds a millisecond and compute unit: measured on CPUs; CLBlast on a GPU (H100) too, tiles there a guess. */
-static double product_rate(const clattn_context *context, const struct problem *problem)
+static enum rate_id rate_of(const clattn_context *context, int by_clblast)
 {
-    const int by_clblast = tiles_reason(context, problem) == NULL;
-    return context->device.device_class == DEVICE_CPU ? (by_clblast ? 5e6 : 3e7) : (by_clblast ? 4e7 : 2e7);
-}
-
-/* CLBlast on a GPU, a head: two calls, the second of which walks over the keys one after the other (H100). */
-static double head_ms(const clattn_context *context, const struct problem *problem)
-{
-    const int walks = context->device.device_class == DEVICE_GPU && tiles_reason(context, problem) == NULL;
-    return walks ? 0.04 + 8e-5 * (double)problem->p.key_len : 0;
+    return context->device.device_class == DEVICE_CPU ? (by_clblast ? RATE_STAGED_CPU_CLBLAST : RATE_STAGED_CPU)
+           : by_clblast                               ? RATE_STAGED_GPU_CLBLAST
+                                                      : RATE_STAGED_GPU;
 }
 
 /* Rows that share a tile of keys: each such block loads all keys and values of its head once. */
 #define SHARING_ROWS 48
 
-/* Launches, multiply-adds, the loads into tiles, and the passes over the scores. */
-static double cost_ms(const clattn_context *context, const struct any_problem *any)
+/* Multiply-adds; the loads into tiles, and the passes over the scores; launches. */
+static struct work work(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(any);
+    const struct problem *problem = attention_problem(ask->problem);
     const clattn_problem *p = &problem->p;
-    const double units = (double)context->device.compute_units;
-    const double rows = (double)p->batch * (double)p->query_heads * (double)p->query_len;
-    const double scores = rows * (double)p->key_len;
-    const double bytes = scores * (double)real_bytes(problem);
-    const double chunks = 1 + bytes / ((double)context->workspace_limit_bytes + 1);
-    const double multiply_adds = scores * (double)(p->head_dim + p->head_dim_v);
-    const double blocks = (double)p->batch * (double)p->query_heads *
-                          (double)((p->query_len + SHARING_ROWS - 1) / SHARING_ROWS);
-    const double loads = blocks * (double)p->key_len * (double)(p->head_dim + p->head_dim_v);
+    const int by_clblast = tiles_reason(ask->context, problem) == NULL;
+    const int walks = by_clblast && ask->context->device.device_class == DEVICE_GPU;
+    const double heads = (double)p->batch * (double)p->query_heads;
+    const double scores = heads * (double)p->query_len * (double)p->key_len;
+    const double columns = (double)(p->head_dim + p->head_dim_v);
+    const double loads = heads * (double)ceil_div(p->query_len, SHARING_ROWS) * (double)p->key_len * columns;
     const double passes = needs_scale_mask(problem) ? 5.5 : 1.5;
-    return chunks * 0.06 + (double)p->batch * (double)p->query_heads * head_ms(context, problem) +
-           multiply_adds / (product_rate(context, problem) * units) + (scores * passes + 0.6 * loads) / (1e6 * units);
+    const double chunks = 1 + scores * (double)real_bytes(problem) / ((double)ask->context->workspace_limit_bytes + 1);
+    return (struct work){ .rate = rate_of(ask->context, by_clblast),
+                          .multiply_adds = scores * columns,
+                          .bytes = scores * passes + 0.6 * loads,
+                          .launches = chunks,
+                          /* Two calls a head, the second of which walks over the keys one after the other (H100). */
+                          .alone_ms = walks ? heads * (0.04 + 8e-5 * (double)p->key_len) : 0 };
 }
 
 const struct strategy strategy_staged = {
@@ -296,10 +272,10 @@ const struct strategy strategy_staged = {
     .knows = CLATTN_FLAGS_OF_ALL,
     .sum_roundings = 580, /* CLBlast 256 + 256, row sums; own tiles fewer */
     .applicable = applicable,
-    .cost_ms = cost_ms,
+    .work = work,
+    .state_bytes = sizeof(struct staged_state),
     .plan = plan,
     .enqueue = staged_enqueue,
     .tunable = tunable,
     .is_legal = is_legal,
-    .destroy = destroy,
 };

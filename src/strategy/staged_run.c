@@ -1,5 +1,6 @@
 /* staged: one call. Chunk after chunk: scores, scale_mask, softmax, mix, each product by CLBlast or by tiles
  * as the call's strides and queue allow. Called through staged.c's row of the table. */
+#include "base/checked_math.h"
 #include "plan/attention_arguments.h"
 #include "program/gemm.h"
 #include "strategy/staged.h"
@@ -34,8 +35,8 @@ static clattn_status launch_step(const struct run *run, struct kernel *kernel, c
 
 static clattn_status launch_tiles(const struct run *run, const struct tile_kernel *tile, int64_t columns)
 {
-    const size_t rows = ((size_t)run->chunk.rows + (size_t)tile->group_rows - 1) / (size_t)tile->group_rows;
-    const size_t blocks = ((size_t)columns + (size_t)tile->group_columns - 1) / (size_t)tile->group_columns;
+    const size_t rows = (size_t)ceil_div(run->chunk.rows, tile->group_rows);
+    const size_t blocks = (size_t)ceil_div(columns, tile->group_columns);
     const size_t global[3] = { blocks * tile->local[0], rows * tile->local[1], (size_t)run->chunk.planes };
     const size_t local[3] = { tile->local[0], tile->local[1], 1 };
     return launch_step(run, tile->kernel, global, local);

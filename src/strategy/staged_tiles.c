@@ -20,12 +20,12 @@ const struct tile_shape staged_tile_shapes[] = {
 };
 const size_t staged_tile_shape_count = sizeof(staged_tile_shapes) / sizeof(staged_tile_shapes[0]);
 
-int staged_vector_bytes(const clattn_context *context)
+int staged_vector_bytes(struct ask *ask)
 {
-    const struct device *device = &context->device;
+    const struct device *device = &ask->context->device;
     cl_uint floats = 0;
     if (device->device_class == DEVICE_CPU) {
-        return register_bytes(register_file_of(context));
+        return register_bytes(register_file_of(ask));
     }
     if (clGetDeviceInfo(device->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(floats), &floats, NULL) != CL_SUCCESS) {
         return 16;
@@ -68,21 +68,19 @@ static size_t local_bytes(const struct tile_shape *shape, clattn_type type)
 }
 
 /* CPU rows are those of one work-item and several tiles. */
-int staged_shape_fits(const clattn_context *context, const struct tile_shape *shape, clattn_type type)
+int staged_shape_fits(struct ask *ask, const struct tile_shape *shape, clattn_type type)
 {
-    const struct device *device = &context->device;
+    const struct device *device = &ask->context->device;
     const size_t wg_m = (size_t)shape->wg_m, wg_n = (size_t)shape->wg_n;
-    if (shape->blocks_m > 1 &&
-        (device->device_class != DEVICE_CPU || shape->vector_bytes > staged_vector_bytes(context))) {
+    if (shape->blocks_m > 1 && (device->device_class != DEVICE_CPU || shape->vector_bytes > staged_vector_bytes(ask))) {
         return 0;
     }
     return wg_m * wg_n <= device->work_group_limit && wg_n <= device->work_item_limit[0] &&
            wg_m <= device->work_item_limit[1] && local_bytes(shape, type) <= device->local_bytes;
 }
 
-clattn_status staged_build_shape(clattn_context *context, const struct tile_shape *shape, const char *file,
-                                 const char *name, clattn_type type, const char *type_options,
-                                 struct tile_kernel *result)
+clattn_status staged_build_shape(struct ask *ask, const struct tile_shape *shape, const char *file, const char *name,
+                                 clattn_type type, const char *type_options, struct tile_kernel *result)
 {
     const int vector = shape->vector_bytes / real_bytes(type);
     char options[240];
@@ -96,7 +94,7 @@ clattn_status staged_build_shape(clattn_context *context, const struct tile_shap
     result->group_columns = shape->wg_n * shape->reg_v * vector;
     result->local[0] = (size_t)shape->wg_n;
     result->local[1] = (size_t)shape->wg_m;
-    return program_kernel(context, file, options, name, &result->kernel);
+    return program_kernel_of(ask->context, &ask->uses, file, options, name, &result->kernel);
 }
 
 /* The length of the products that are summed by themselves: what of a shape decides bits (cl/tile_gemm.clh). */
@@ -105,35 +103,34 @@ static int sum_length(const struct tile_shape *shape)
     return shape->blocks_m == 1 && shape->tile_k < 256 ? 256 / shape->tile_k * shape->tile_k : shape->tile_k;
 }
 
-int staged_shape_of_table(const clattn_context *context, clattn_type type)
+int staged_shape_of_table(struct ask *ask, clattn_type type)
 {
     int number = 1;
-    while (!staged_shape_fits(context, &staged_tile_shapes[number - 1], type) &&
-           number < (int)staged_tile_shape_count) {
+    while (!staged_shape_fits(ask, &staged_tile_shapes[number - 1], type) && number < (int)staged_tile_shape_count) {
         ++number;
     }
     return number;
 }
 
-int staged_shape_is_legal(const clattn_context *context, clattn_type type, int64_t number)
+int staged_shape_is_legal(struct ask *ask, clattn_type type, int64_t number)
 {
-    const struct tile_shape *table = &staged_tile_shapes[staged_shape_of_table(context, type) - 1];
+    const struct tile_shape *table = &staged_tile_shapes[staged_shape_of_table(ask, type) - 1];
     return number >= 1 && number <= (int64_t)staged_tile_shape_count &&
-           staged_shape_fits(context, &staged_tile_shapes[number - 1], type) &&
+           staged_shape_fits(ask, &staged_tile_shapes[number - 1], type) &&
            sum_length(&staged_tile_shapes[number - 1]) == sum_length(table);
 }
 
-clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name, clattn_type type,
+clattn_status staged_build_tiles(struct ask *ask, const char *file, const char *name, clattn_type type,
                                  const char *type_options, int number, struct tile_kernel *result)
 {
     for (size_t i = (size_t)number - 1; i < staged_tile_shape_count; ++i) {
         const struct tile_shape *shape = &staged_tile_shapes[i];
-        if (!staged_shape_fits(context, shape, type)) {
+        if (!staged_shape_fits(ask, shape, type)) {
             continue;
         }
         /* What the compiler made of it may need more registers than a full work-group has. */
         size_t limit = 0;
-        clattn_status status = staged_build_shape(context, shape, file, name, type, type_options, result);
+        clattn_status status = staged_build_shape(ask, shape, file, name, type, type_options, result);
         if (status == CLATTN_OK) {
             status = kernel_work_group_limit(result->kernel, &limit);
         }

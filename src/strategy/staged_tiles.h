@@ -3,7 +3,7 @@
 #ifndef CLATTN_SRC_STAGED_TILES_H
 #define CLATTN_SRC_STAGED_TILES_H
 
-#include "program/program.h"
+#include "plan/ask.h"
 
 /* The macros of cl/tile_gemm.clh. */
 struct tile_shape {
@@ -26,25 +26,24 @@ extern const struct tile_shape staged_tile_shapes[];
 extern const size_t staged_tile_shape_count;
 
 /* Whether the device has room for the shape, and is of the class that it is for. */
-int staged_shape_fits(const clattn_context *context, const struct tile_shape *shape, clattn_type type);
+int staged_shape_fits(struct ask *ask, const struct tile_shape *shape, clattn_type type);
 
 /* Builds kernel `name` of cl/`file` with this shape. `type_options`: "-D TYPE=1", with more where types are mixed;
  * `type` is the one of TYPE. */
-clattn_status staged_build_shape(clattn_context *context, const struct tile_shape *shape, const char *file,
-                                 const char *name, clattn_type type, const char *type_options,
-                                 struct tile_kernel *result);
+clattn_status staged_build_shape(struct ask *ask, const struct tile_shape *shape, const char *file, const char *name,
+                                 clattn_type type, const char *type_options, struct tile_kernel *result);
 
 /* The number, from 1, of the first shape that fits; and whether the kernels may have another one: it fits and gives
  * the same bits. */
-int staged_shape_of_table(const clattn_context *context, clattn_type type);
-int staged_shape_is_legal(const clattn_context *context, clattn_type type, int64_t number);
+int staged_shape_of_table(struct ask *ask, clattn_type type);
+int staged_shape_is_legal(struct ask *ask, clattn_type type, int64_t number);
 
 /* Builds with this shape, or the first one after it that fits. */
-clattn_status staged_build_tiles(clattn_context *context, const char *file, const char *name, clattn_type type,
+clattn_status staged_build_tiles(struct ask *ask, const char *file, const char *name, clattn_type type,
                                  const char *type_options, int number, struct tile_kernel *result);
 
 /* Bytes that a vector of the device should have: as its registers, 4 to 64. */
-int staged_vector_bytes(const clattn_context *context);
+int staged_vector_bytes(struct ask *ask);
 
 /* Work-items for kernels that walk along a row: 1 on a CPU, else the largest power of two up to `wanted`
  * that the device allows. */

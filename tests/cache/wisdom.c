@@ -71,7 +71,7 @@ static int file_explains(const char *text)
 }
 
 /* A fact about the problem, with this tile of the strategy that it asks for. */
-static struct wisdom_fact fact_of(const clattn_context *context, const clattn_problem *p, struct wisdom_tile tile)
+static struct wisdom_fact fact_of(clattn_context *context, const clattn_problem *p, struct wisdom_tile tile)
 {
     const struct strategy *strategy = strategy_named(p->strategy);
     struct wisdom_fact fact;
@@ -79,7 +79,8 @@ static struct wisdom_fact fact_of(const clattn_context *context, const clattn_pr
     struct tunable tuned;
     memset(&fact, 0, sizeof(fact));
     EXPECT(problem_init(&checked, p) == CLATTN_OK);
-    strategy->tunable(context, &checked.any, &tuned);
+    struct ask ask = { .context = context, .problem = &checked.any, .by_name = 1 };
+    strategy->tunable(&ask, &tuned);
     fact.of = tuned.of;
     fact.tile = tile;
     fact.table_ns = 1500;
@@ -241,7 +242,8 @@ static int same_bits(clattn_context *context, struct test_call *test, struct ran
     const uint64_t without = hash_of_run(context, test);
     for (int attempt = 0; attempt < 100 && taken < TILES_A_PROBLEM; ++attempt) {
         const struct wisdom_fact fact = fact_of(context, &test->problem, random_tile(strategy->name, random));
-        if (strategy->is_legal(context, &test->checked.any, &fact.tile)) {
+        struct ask ask = { .context = context, .problem = &test->checked.any, .by_name = 1 };
+        if (strategy->is_legal(&ask, &fact.tile)) {
             wisdom_learn(context->wisdom, &fact);
             const int same = hash_of_run(context, test) == without;
             EXPECT(same);
@@ -271,7 +273,8 @@ static void test_bits_of(clattn_context *context, const char *name, uint64_t cou
         strategy_set(&test.problem, name);
         struct text why = TEXT_INIT;
         EXPECT(test_call_validate(&test) == CLATTN_OK);
-        if (strategy_named(name)->applicable(context, &test.checked.any, &why)) {
+        struct ask ask = { .context = context, .problem = &test.checked.any, .by_name = 1, .why = &why };
+        if (strategy_named(name)->applicable(&ask)) {
             taken += same_bits(context, &test, &random);
             ++done;
         }

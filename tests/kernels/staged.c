@@ -134,12 +134,13 @@ static void run_built(struct totals *totals, const struct subject *subject, clat
 static void test_tiles(struct totals *totals, const char *file, const char *name, clattn_type type,
                        twin_prepare *prepare, twin_judge *judge)
 {
+    struct ask ask = { .context = totals->context };
     int tried = 0;
     for (size_t i = 0; i < staged_tile_shape_count; ++i) {
         const struct tile_shape *shape = &staged_tile_shapes[i];
         struct subject subject = { .name = name, .prepare = prepare, .judge = judge };
         /* All shapes once; other types only in the first, which has the widest vectors, and the last two. */
-        if (!staged_shape_fits(totals->context, shape, type)) {
+        if (!staged_shape_fits(&ask, shape, type)) {
             ++totals->skipped;
             continue;
         }
@@ -149,7 +150,7 @@ static void test_tiles(struct totals *totals, const char *file, const char *name
         char types[24];
         snprintf(types, sizeof(types), "-D TYPE=%d", (int)type);
         snprintf(subject.options, sizeof(subject.options), "%s, tile shape %zu", clattn_type_name(type), i);
-        clattn_status built = staged_build_shape(totals->context, shape, file, name, type, types, &subject.tile);
+        clattn_status built = staged_build_shape(&ask, shape, file, name, type, types, &subject.tile);
         subject.kernel = subject.tile.kernel;
         run_built(totals, &subject, type, built, subject.tile.local[0] * subject.tile.local[1]);
     }
@@ -170,7 +171,8 @@ static void test_rows(struct totals *totals, const char *file, const char *name,
 
 static void test_type(struct totals *totals, clattn_type type)
 {
-    const int wide = staged_vector_bytes(totals->context) / (type == CLATTN_FLOAT64 ? 8 : 4);
+    struct ask ask = { .context = totals->context };
+    const int wide = staged_vector_bytes(&ask) / (type == CLATTN_FLOAT64 ? 8 : 4);
     test_tiles(totals, "staged_score.cl", "score", type, prepare_score, judge_score);
     test_tiles(totals, "staged_mix.cl", "mix_values", type, prepare_mix, judge_mix);
     test_rows(totals, "staged_softmax.cl", "softmax", type, wide > 1 ? wide : 1, 1, prepare_softmax, judge_softmax);

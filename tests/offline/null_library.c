@@ -67,10 +67,10 @@ int null_list_names(const char *list, const char *name)
 }
 
 /* No probe can run. */
-int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why);
-int __wrap_ladder_has(const clattn_context *context, enum rung_id id, struct text *why)
+int __wrap_ladder_has(struct ask *ask, enum rung_id id, struct text *why);
+int __wrap_ladder_has(struct ask *ask, enum rung_id id, struct text *why)
 {
-    (void)context;
+    (void)ask;
     (void)why;
     return has_all_rungs || null_list_names(null_driver_device()->rungs, ladder_table[id].name);
 }

@@ -240,7 +240,8 @@ static void plan_gradients(clattn_context *context, const char *name, clattn_typ
     }
     clattn_plan_destroy(plan);
     problem.strategy = "fused_mma";
-    const struct matrix_unit *unit = matrix_unit_find(context, &checked, NULL);
+    struct ask ask = { .context = context, .problem = &checked.any };
+    const struct matrix_unit *unit = matrix_unit_find(&ask);
     if (unit && unit->gradient_tiles && clattn_backward_plan_create(context, &problem, &plan) == CLATTN_OK) {
         clattn_plan_destroy(plan);
     }

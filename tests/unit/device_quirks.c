@@ -99,7 +99,8 @@ static int takes(const char *name, unsigned quirks)
     for (size_t i = 0; i < strategy_count; ++i) {
         if (strategy_table[i]->operation == problem.any.operation && strcmp(strategy_table[i]->name, name) == 0) {
             struct text why = TEXT_INIT;
-            int taken = strategy_table[i]->applicable(&context, &problem.any, &why);
+            struct ask ask = { .context = &context, .problem = &problem.any, .why = &why };
+            int taken = strategy_table[i]->applicable(&ask);
             text_free(&why);
             return taken;
         }
