@@ -52,27 +52,28 @@ libclattn_core_la_SOURCES = \
 	src/device/environment.h \
 	src/device/x86.c \
 	src/device/x86.h \
-	src/layers/additive_backward_enqueue.c \
 	src/layers/additive_backward_layer.c \
 	src/layers/additive_backward_layer.h \
+	src/layers/additive_backward_steps.c \
+	src/layers/additive_backward_steps.h \
 	src/layers/additive_layer.c \
 	src/layers/additive_layer.h \
 	src/layers/additive_scores.c \
 	src/layers/additive_scores.h \
+	src/layers/layer.c \
+	src/layers/layer.h \
 	src/layers/matrices.c \
 	src/layers/matrices.h \
 	src/layers/merge.c \
 	src/layers/merge.h \
-	src/layers/mha_backward_enqueue.c \
 	src/layers/mha_backward_layer.c \
 	src/layers/mha_backward_layer.h \
+	src/layers/mha_backward_steps.c \
+	src/layers/mha_backward_steps.h \
 	src/layers/mha_layer.c \
 	src/layers/mha_layer.h \
-	src/layers/mha_layer_enqueue.c \
 	src/layers/projector.c \
 	src/layers/projector.h \
-	src/layers/sections.c \
-	src/layers/sections.h \
 	src/operation/additive.c \
 	src/operation/additive.h \
 	src/operation/additive_backward.c \
@@ -163,6 +164,8 @@ libclattn_core_la_SOURCES = \
 	src/plan/self_check_values.c \
 	src/plan/simt_tile.c \
 	src/plan/simt_tile.h \
+	src/plan/steps.c \
+	src/plan/steps.h \
 	src/plan/strategy.h \
 	src/plan/tile_choice.c \
 	src/plan/tile_choice.h \

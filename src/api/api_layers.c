@@ -32,27 +32,32 @@ clattn_status clattn_mha_create(clattn_context *context, const clattn_mha_proble
     REQUIRE(mha);
     *mha = NULL;
     struct mha_problem checked;
+    struct layer *layer = NULL;
     clattn_status status = context_check(context);
     if (status == CLATTN_OK) {
         status = mha_problem_init(&checked, problem);
     }
-    return status == CLATTN_OK ? mha_create(context, &checked, mha) : status;
+    if (status == CLATTN_OK) {
+        status = layer_create(context, &layer_mha, &checked, &layer);
+    }
+    *mha = (clattn_mha *)layer;
+    return status;
 }
 
 void clattn_mha_destroy(clattn_mha *mha)
 {
     UNCANCELLED;
-    mha_destroy(mha);
+    layer_destroy((struct layer *)mha);
 }
 
 size_t clattn_mha_workspace(const clattn_mha *mha)
 {
-    return mha ? mha->workspace_bytes : 0;
+    return mha ? mha->layer.steps.workspace_bytes : 0;
 }
 
 const char *clattn_mha_explain(const clattn_mha *mha)
 {
-    return mha ? mha->explain : "";
+    return mha ? mha->layer.explain : "";
 }
 
 clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue, const clattn_mha_arrays *arrays,
@@ -62,11 +67,11 @@ clattn_status clattn_mha_enqueue(const clattn_mha *mha, cl_command_queue queue, 
     BEGIN_ENQUEUE(mha);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
-    clattn_status status = context_check(mha->context);
+    clattn_status status = context_check(mha->layer.context);
     if (status == CLATTN_OK) {
         status = mha_call_from_device(&mha->problem, arrays, &operands);
     }
-    return status == CLATTN_OK ? mha_enqueue(mha, &target, &operands) : status;
+    return status == CLATTN_OK ? layer_enqueue(&mha->layer, &target, &operands) : status;
 }
 
 clattn_status clattn_mha_forward_host(clattn_context *context, const clattn_mha_problem *problem,
@@ -108,27 +113,32 @@ clattn_status clattn_mha_backward_create(clattn_context *context, const clattn_m
     REQUIRE(backward);
     *backward = NULL;
     struct mha_backward_problem checked;
+    struct layer *layer = NULL;
     clattn_status status = context_check(context);
     if (status == CLATTN_OK) {
         status = mha_backward_problem_init(&checked, problem);
     }
-    return status == CLATTN_OK ? mha_backward_create(context, &checked, backward) : status;
+    if (status == CLATTN_OK) {
+        status = layer_create(context, &layer_mha_backward, &checked, &layer);
+    }
+    *backward = (clattn_mha_backward *)layer;
+    return status;
 }
 
 void clattn_mha_backward_destroy(clattn_mha_backward *backward)
 {
     UNCANCELLED;
-    mha_backward_destroy(backward);
+    layer_destroy((struct layer *)backward);
 }
 
 size_t clattn_mha_backward_workspace(const clattn_mha_backward *backward)
 {
-    return backward ? backward->workspace_bytes : 0;
+    return backward ? backward->layer.steps.workspace_bytes : 0;
 }
 
 const char *clattn_mha_backward_explain(const clattn_mha_backward *backward)
 {
-    return backward ? backward->explain : "";
+    return backward ? backward->layer.explain : "";
 }
 
 clattn_status clattn_mha_backward_enqueue(const clattn_mha_backward *backward, cl_command_queue queue,
@@ -139,11 +149,11 @@ clattn_status clattn_mha_backward_enqueue(const clattn_mha_backward *backward, c
     BEGIN_ENQUEUE(backward);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
-    clattn_status status = context_check(backward->context);
+    clattn_status status = context_check(backward->layer.context);
     if (status == CLATTN_OK) {
         status = mha_backward_from_device(&backward->problem, arrays, gradients, &operands);
     }
-    return status == CLATTN_OK ? mha_backward_enqueue(backward, &target, &operands) : status;
+    return status == CLATTN_OK ? layer_enqueue(&backward->layer, &target, &operands) : status;
 }
 
 clattn_status clattn_mha_backward_host(clattn_context *context, const clattn_mha_backward_problem *problem,
@@ -159,7 +169,7 @@ clattn_status clattn_mha_backward_host(clattn_context *context, const clattn_mha
     if (status == CLATTN_OK) {
         status = mha_backward_from_host(&checked, arrays, gradients, &operands);
     }
-    return status == CLATTN_OK ? host_mha_backward(context, &checked, &operands) : status;
+    return status == CLATTN_OK ? host_layer(context, &layer_mha_backward, &checked, &operands) : status;
 }
 
 clattn_status clattn_mha_backward_reference(const clattn_mha_backward_problem *problem,
@@ -187,27 +197,32 @@ clattn_status clattn_additive_create(clattn_context *context, const clattn_addit
     REQUIRE(additive);
     *additive = NULL;
     struct additive_problem checked;
+    struct layer *layer = NULL;
     clattn_status status = context_check(context);
     if (status == CLATTN_OK) {
         status = additive_problem_init(&checked, problem);
     }
-    return status == CLATTN_OK ? additive_create(context, &checked, additive) : status;
+    if (status == CLATTN_OK) {
+        status = layer_create(context, &layer_additive, &checked, &layer);
+    }
+    *additive = (clattn_additive *)layer;
+    return status;
 }
 
 void clattn_additive_destroy(clattn_additive *additive)
 {
     UNCANCELLED;
-    additive_destroy(additive);
+    layer_destroy((struct layer *)additive);
 }
 
 size_t clattn_additive_workspace(const clattn_additive *additive)
 {
-    return additive ? additive->workspace_bytes : 0;
+    return additive ? additive->layer.steps.workspace_bytes : 0;
 }
 
 const char *clattn_additive_explain(const clattn_additive *additive)
 {
-    return additive ? additive->explain : "";
+    return additive ? additive->layer.explain : "";
 }
 
 clattn_status clattn_additive_enqueue(const clattn_additive *additive, cl_command_queue queue,
@@ -218,11 +233,11 @@ clattn_status clattn_additive_enqueue(const clattn_additive *additive, cl_comman
     BEGIN_ENQUEUE(additive);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
-    clattn_status status = context_check(additive->context);
+    clattn_status status = context_check(additive->layer.context);
     if (status == CLATTN_OK) {
         status = additive_call_from_device(&additive->problem, arrays, &operands);
     }
-    return status == CLATTN_OK ? additive_enqueue(additive, &target, &operands) : status;
+    return status == CLATTN_OK ? layer_enqueue(&additive->layer, &target, &operands) : status;
 }
 
 clattn_status clattn_additive_forward_host(clattn_context *context, const clattn_additive_problem *problem,
@@ -238,7 +253,7 @@ clattn_status clattn_additive_forward_host(clattn_context *context, const clattn
     if (status == CLATTN_OK) {
         status = additive_call_from_host(&checked, arrays, &operands);
     }
-    return status == CLATTN_OK ? host_additive(context, &checked, &operands) : status;
+    return status == CLATTN_OK ? host_layer(context, &layer_additive, &checked, &operands) : status;
 }
 
 clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
@@ -265,27 +280,32 @@ clattn_status clattn_additive_backward_create(clattn_context *context, const cla
     REQUIRE(backward);
     *backward = NULL;
     struct additive_backward_problem checked;
+    struct layer *layer = NULL;
     clattn_status status = context_check(context);
     if (status == CLATTN_OK) {
         status = additive_backward_problem_init(&checked, problem);
     }
-    return status == CLATTN_OK ? additive_backward_create(context, &checked, backward) : status;
+    if (status == CLATTN_OK) {
+        status = layer_create(context, &layer_additive_backward, &checked, &layer);
+    }
+    *backward = (clattn_additive_backward *)layer;
+    return status;
 }
 
 void clattn_additive_backward_destroy(clattn_additive_backward *backward)
 {
     UNCANCELLED;
-    additive_backward_destroy(backward);
+    layer_destroy((struct layer *)backward);
 }
 
 size_t clattn_additive_backward_workspace(const clattn_additive_backward *backward)
 {
-    return backward ? backward->workspace_bytes : 0;
+    return backward ? backward->layer.steps.workspace_bytes : 0;
 }
 
 const char *clattn_additive_backward_explain(const clattn_additive_backward *backward)
 {
-    return backward ? backward->explain : "";
+    return backward ? backward->layer.explain : "";
 }
 
 clattn_status clattn_additive_backward_enqueue(const clattn_additive_backward *backward, cl_command_queue queue,
@@ -297,11 +317,11 @@ clattn_status clattn_additive_backward_enqueue(const clattn_additive_backward *b
     BEGIN_ENQUEUE(backward);
     const struct enqueue_target target = { queue, n_wait, wait, done };
     struct operands operands;
-    clattn_status status = context_check(backward->context);
+    clattn_status status = context_check(backward->layer.context);
     if (status == CLATTN_OK) {
         status = additive_backward_from_device(&backward->problem, arrays, gradients, &operands);
     }
-    return status == CLATTN_OK ? additive_backward_enqueue(backward, &target, &operands) : status;
+    return status == CLATTN_OK ? layer_enqueue(&backward->layer, &target, &operands) : status;
 }
 
 clattn_status clattn_additive_backward_host(clattn_context *context, const clattn_additive_backward_problem *problem,
@@ -318,7 +338,7 @@ clattn_status clattn_additive_backward_host(clattn_context *context, const clatt
     if (status == CLATTN_OK) {
         status = additive_backward_from_host(&checked, arrays, gradients, &operands);
     }
-    return status == CLATTN_OK ? host_additive_backward(context, &checked, &operands) : status;
+    return status == CLATTN_OK ? host_layer(context, &layer_additive_backward, &checked, &operands) : status;
 }
 
 clattn_status clattn_additive_backward_reference(const clattn_additive_backward_problem *problem,

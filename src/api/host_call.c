@@ -5,9 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "layers/additive_backward_layer.h"
-#include "layers/additive_layer.h"
-#include "layers/mha_backward_layer.h"
 #include "layers/mha_layer.h"
 #include "plan/enqueue.h"
 #include "plan/host_session.h"
@@ -34,20 +31,15 @@ clattn_status host_forward(clattn_context *context, const struct problem *proble
 
 /* ---- layers: planned for one call ------------------------------------------------------------- */
 
-/* Enqueues a layer of its own kind. */
-typedef clattn_status layer_enqueue(const void *layer, const struct enqueue_target *target,
-                                    const struct operands *operands);
-
-static clattn_status run_layer(clattn_context *context, const struct operands *operands, layer_enqueue *enqueue,
-                               const void *layer, size_t workspace_bytes)
+static clattn_status run_on(clattn_context *context, const struct layer *layer, const struct operands *operands)
 {
     struct host_session session;
     cl_event done = NULL;
     const struct enqueue_target target = { context->queue, 0, NULL, &done };
     clattn_status status =
-        host_session_begin(&session, context, context->queue, operands, workspace_bytes, HOST_CONTENT_NOW);
+        host_session_begin(&session, context, context->queue, operands, layer->steps.workspace_bytes, HOST_CONTENT_NOW);
     if (status == CLATTN_OK) {
-        status = enqueue(layer, &target, &session.device);
+        status = layer_enqueue(layer, &target, &session.device);
     }
     if (status == CLATTN_OK) {
         status = host_session_finish(&session, done);
@@ -56,29 +48,19 @@ static clattn_status run_layer(clattn_context *context, const struct operands *o
     return status;
 }
 
-#define DEFINE_ENQUEUE(name, enqueue)                                                                                  \
-    static clattn_status name(const void *layer, const struct enqueue_target *target, const struct operands *operands) \
-    {                                                                                                                  \
-        return enqueue(layer, target, operands);                                                                       \
-    }
-DEFINE_ENQUEUE(enqueue_mha, mha_enqueue)
-DEFINE_ENQUEUE(enqueue_mha_backward, mha_backward_enqueue)
-DEFINE_ENQUEUE(enqueue_additive, additive_enqueue)
-DEFINE_ENQUEUE(enqueue_additive_backward, additive_backward_enqueue)
-
-/* ---- multi-head layer ------------------------------------------------------------------------- */
-
-static clattn_status run_mha(clattn_context *context, const struct mha_problem *problem,
-                             const struct operands *operands)
+clattn_status host_layer(clattn_context *context, const struct layer_kind *kind, const void *problem,
+                         const struct operands *operands)
 {
-    struct clattn_mha *mha;
-    clattn_status status = mha_create(context, problem, &mha);
+    struct layer *layer = NULL;
+    clattn_status status = layer_create(context, kind, problem, &layer);
     if (status == CLATTN_OK) {
-        status = run_layer(context, operands, enqueue_mha, mha, mha->workspace_bytes);
-        mha_destroy(mha);
+        status = run_on(context, layer, operands);
+        layer_destroy(layer);
     }
     return status;
 }
+
+/* ---- multi-head layer ------------------------------------------------------------------------- */
 
 /* Packed weights are one multiply: worth a copy on the host. */
 static int can_be_packed(const struct mha_problem *problem)
@@ -138,7 +120,7 @@ static clattn_status run_packed(clattn_context *context, const struct mha_proble
         status = operands_check(&packed_operands);
     }
     if (status == CLATTN_OK) {
-        status = run_mha(context, &checked, &packed_operands);
+        status = host_layer(context, &layer_mha, &checked, &packed_operands);
     }
     free(weights);
     free(biases);
@@ -147,43 +129,6 @@ static clattn_status run_packed(clattn_context *context, const struct mha_proble
 
 clattn_status host_mha(clattn_context *context, const struct mha_problem *problem, const struct operands *operands)
 {
-    return can_be_packed(problem) ? run_packed(context, problem, operands) : run_mha(context, problem, operands);
-}
-
-clattn_status host_mha_backward(clattn_context *context, const struct mha_backward_problem *problem,
-                                const struct operands *operands)
-{
-    struct clattn_mha_backward *backward;
-    clattn_status status = mha_backward_create(context, problem, &backward);
-    if (status == CLATTN_OK) {
-        status = run_layer(context, operands, enqueue_mha_backward, backward, backward->workspace_bytes);
-        mha_backward_destroy(backward);
-    }
-    return status;
-}
-
-/* ---- additive attention ----------------------------------------------------------------------- */
-
-clattn_status host_additive(clattn_context *context, const struct additive_problem *problem,
-                            const struct operands *operands)
-{
-    struct clattn_additive *additive;
-    clattn_status status = additive_create(context, problem, &additive);
-    if (status == CLATTN_OK) {
-        status = run_layer(context, operands, enqueue_additive, additive, additive->workspace_bytes);
-        additive_destroy(additive);
-    }
-    return status;
-}
-
-clattn_status host_additive_backward(clattn_context *context, const struct additive_backward_problem *problem,
-                                     const struct operands *operands)
-{
-    struct clattn_additive_backward *backward;
-    clattn_status status = additive_backward_create(context, problem, &backward);
-    if (status == CLATTN_OK) {
-        status = run_layer(context, operands, enqueue_additive_backward, backward, backward->workspace_bytes);
-        additive_backward_destroy(backward);
-    }
-    return status;
+    return can_be_packed(problem) ? run_packed(context, problem, operands)
+                                  : host_layer(context, &layer_mha, problem, operands);
 }

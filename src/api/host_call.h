@@ -2,9 +2,9 @@
 #ifndef CLATTN_SRC_HOST_CALL_H
 #define CLATTN_SRC_HOST_CALL_H
 
-#include "operation/additive_backward.h"
+#include "layers/layer.h"
 #include "operation/call.h"
-#include "operation/mha_backward.h"
+#include "operation/mha.h"
 #include "plan/enqueue.h"
 #include "program/context.h"
 
@@ -18,16 +18,11 @@ clattn_status host_enqueue(const struct clattn_plan *plan, const struct enqueue_
 
 clattn_status host_forward(clattn_context *context, const struct problem *problem, struct call *call);
 
-/* Separate weights may be packed on the way. */
+/* A layer, planned for one call. */
+clattn_status host_layer(clattn_context *context, const struct layer_kind *kind, const void *problem,
+                         const struct operands *operands);
+
+/* The multi-head layer; separate weights may be packed on the way. */
 clattn_status host_mha(clattn_context *context, const struct mha_problem *problem, const struct operands *operands);
-
-clattn_status host_mha_backward(clattn_context *context, const struct mha_backward_problem *problem,
-                                const struct operands *operands);
-
-clattn_status host_additive(clattn_context *context, const struct additive_problem *problem,
-                            const struct operands *operands);
-
-clattn_status host_additive_backward(clattn_context *context, const struct additive_backward_problem *problem,
-                                     const struct operands *operands);
 
 #endif

@@ -1,175 +1,90 @@
-/* Additive attention: the plan of its sections and kernels, and its calls. */
+/* Additive attention as steps: the scores, then an attention whose bias they are. */
 #include "layers/additive_layer.h"
 
-#include <stdlib.h>
+enum {
+    ZERO, /* one element: the queries and keys of the attention */
+    QUERIES,
+    KEYS,
+    SCORES,
+    ATTENTION
+};
 
-#include "base/error.h"
-#include "layers/sections.h"
-
-/* ---- planning --------------------------------------------------------------------------------- */
-
-static clattn_status plan_sections(struct clattn_additive *additive)
+static clattn_status call_attention(const void *of, const struct run *run, cl_mem workspace, struct call *call)
 {
+    const struct clattn_additive *additive = of;
     const clattn_additive_problem *p = &additive->problem.p;
-    const int64_t size = (int64_t)clattn_type_size(p->type), stride = additive->scores.key_stride;
-    const int64_t queries[4] = { p->batch, p->rows, p->hidden_dim, size };
-    const int64_t keys[4] = { p->batch, stride, p->hidden_dim, size };
-    const int64_t scores[4] = { p->batch, p->rows, stride, sizeof(float) };
-    const int64_t bytes[ADDITIVE_SECTIONS] = {
-        [ADDITIVE_SECTION_ZERO] = size,
-        [ADDITIVE_SECTION_QUERIES] = product_of_extents(queries, 4),
-        [ADDITIVE_SECTION_KEYS] = product_of_extents(keys, 4),
-        [ADDITIVE_SECTION_SCORES] = product_of_extents(scores, 4),
-        [ADDITIVE_SECTION_ATTENTION] = (int64_t)additive->attention->workspace_bytes,
-    };
-    return sections_place(&additive->context->device, bytes, additive->section_at, ADDITIVE_SECTIONS,
-                          &additive->workspace_bytes);
+    clattn_tensors tensors = CLATTN_TENSORS_INIT;
+    clattn_call values = CLATTN_CALL_INIT;
+    additive_fill_tensors(&additive->scores, run, &tensors);
+    tensors.value = additive_matrix(steps_matrix(run, layer_tensor(ADDITIVE_VALUE, 0, 0)), p->keys, p->value_dim);
+    tensors.out = additive_matrix(steps_matrix(run, layer_tensor(ADDITIVE_OUT, 0, 0)), p->rows, p->value_dim);
+    tensors.weights = additive_matrix(steps_matrix(run, layer_tensor(ADDITIVE_WEIGHTS, 0, 0)), p->rows, p->keys);
+    tensors.workspace = workspace;
+    values.has_scale = 1; /* of 0: the scores are in the bias */
+    return call_from_device(&additive->problem.attention, &values, &tensors, call);
 }
 
-static clattn_status plan(struct clattn_additive *additive, struct text *explain)
+static void place_scores(struct clattn_additive *additive)
 {
     const clattn_additive_problem *p = &additive->problem.p;
-    clattn_status status = planner_plan(additive->context, &additive->problem.attention.any, &additive->attention);
+    struct additive_scores *scores = &additive->scores;
+    steps_section_elements(&additive->layer.steps, SCORES, sizeof(float));
+    scores->attention = &additive->problem.attention;
+    scores->call = call_attention;
+    scores->of = additive;
+    scores->query = layer_tensor(ADDITIVE_QUERY, 0, p->query_dim);
+    scores->key = layer_tensor(ADDITIVE_KEY, 0, p->key_dim);
+    scores->wq = layer_tensor(ADDITIVE_WQ, 0, p->query_dim);
+    scores->wk = layer_tensor(ADDITIVE_WK, 0, p->key_dim);
+    scores->score = layer_tensor(ADDITIVE_SCORE, 0, 0);
+    scores->zero = layer_section(ZERO, 0, 0);
+    scores->queries = layer_section(QUERIES, 0, p->hidden_dim);
+    scores->keys = layer_section(KEYS, 0, scores->key_stride);
+    scores->scores = layer_section(SCORES, 0, scores->key_stride);
+    steps_need(&additive->layer.steps, scores->zero, 1, 1);
+}
+
+static clattn_status plan(struct layer *layer, struct text *explain)
+{
+    struct clattn_additive *additive = (struct clattn_additive *)layer;
+    const clattn_additive_problem *p = &additive->problem.p;
+    steps_begin(&layer->steps, layer->context, clattn_type_size(p->type));
+    clattn_status status = steps_plan_child(&layer->steps, 0, ATTENTION, &additive->problem.attention.any);
     if (status == CLATTN_OK) {
-        status = projector_init(&additive->projector, additive->context, p->type, CLATTN_PROJECTION_AUTO,
+        status = projector_init(&additive->projector, layer->context, p->type, CLATTN_PROJECTION_AUTO,
                                 additive_projection_work(p), explain);
     }
     if (status == CLATTN_OK) {
-        status = additive_scores_init(&additive->scores, additive->context, p, p->type, &additive->projector, explain);
+        status = additive_scores_init(&additive->scores, layer->context, p, p->type, &additive->projector, explain);
     }
-    return status == CLATTN_OK ? plan_sections(additive) : status;
-}
-
-clattn_status additive_create(clattn_context *context, const struct additive_problem *problem,
-                              struct clattn_additive **result)
-{
-    struct text explain = TEXT_INIT;
-    struct clattn_additive *additive = calloc(1, sizeof(*additive));
-    if (!additive) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for additive attention");
-    }
-    additive->context = context;
-    additive->problem = *problem;
-    clattn_status status = plan(additive, &explain);
-    if (status == CLATTN_OK) {
-        status = rehearse(context, additive_rehearsed, additive);
-    }
-    if (status == CLATTN_OK) {
-        text_append(&explain, "workspace in all: %zu bytes\nsoftmax and value mixing, with the scores as bias:\n%s",
-                    additive->workspace_bytes, additive->attention->explain);
-        status = text_give(&explain, "an explanation", &additive->explain);
-    }
-    text_free(&explain);
     if (status != CLATTN_OK) {
-        additive_destroy(additive);
         return status;
     }
-    *result = additive;
+    place_scores(additive);
+    if (p->keys > 0) {
+        additive_scores_add(&layer->steps, &additive->scores);
+    }
+    steps_add_child(&layer->steps, 0, call_attention, additive);
     return CLATTN_OK;
 }
 
-void additive_destroy(struct clattn_additive *additive)
+static void measure(const struct layer *layer, struct operands *operands)
 {
-    if (additive) {
-        planner_destroy(additive->attention);
-        free(additive->explain);
-        free(additive);
-    }
+    additive_measure(&((const struct clattn_additive *)layer)->problem, &operation_additive, operands);
 }
 
-/* ---- enqueueing ------------------------------------------------------------------------------- */
-
-static struct matrix given(const struct operands *operands, enum additive_tensor id)
+static void explain(const struct layer *layer, struct text *text)
 {
-    const struct matrix matrix = { operands->tensor[id].buffer, operands->tensor[id].offset, 0 };
-    return matrix;
+    text_append(text, "workspace in all: %zu bytes\nsoftmax and value mixing, with the scores as bias:\n%s",
+                layer->steps.workspace_bytes, layer->steps.child[0]->explain);
 }
 
-static int64_t section_element(const struct clattn_additive *additive, enum additive_section section)
-{
-    return (int64_t)(additive->section_at[section] / clattn_type_size(additive->problem.p.type));
-}
-
-static struct additive_places places_of(const struct clattn_additive *additive, const struct operands *operands)
-{
-    const struct additive_places places = {
-        .query = given(operands, ADDITIVE_QUERY),
-        .key = given(operands, ADDITIVE_KEY),
-        .wq = given(operands, ADDITIVE_WQ),
-        .wk = given(operands, ADDITIVE_WK),
-        .score = given(operands, ADDITIVE_SCORE),
-        .workspace = operands->workspace,
-        .zero_at = section_element(additive, ADDITIVE_SECTION_ZERO),
-        .queries = { operands->workspace, section_element(additive, ADDITIVE_SECTION_QUERIES),
-                     additive->problem.p.hidden_dim },
-        .keys_at = section_element(additive, ADDITIVE_SECTION_KEYS),
-        .scores_at = (int64_t)(additive->section_at[ADDITIVE_SECTION_SCORES] / sizeof(float)),
-    };
-    return places;
-}
-
-static void fill_tensors(const struct clattn_additive *additive, const struct operands *operands,
-                         const struct additive_places *places, clattn_tensors *tensors)
-{
-    const clattn_additive_problem *p = &additive->problem.p;
-    const struct tensor_place *given_places = operands->tensor;
-    const int64_t rows = at_least_1(p->rows), keys = at_least_1(p->keys);
-    additive_fill_tensors(&additive->scores, p, places, operands, tensors);
-    tensors->value.buffer = given_places[ADDITIVE_VALUE].buffer;
-    tensors->value.offset = given_places[ADDITIVE_VALUE].offset;
-    clattn_strides_bhsd(1, keys, p->value_dim, tensors->value.stride);
-    tensors->out.buffer = given_places[ADDITIVE_OUT].buffer;
-    tensors->out.offset = given_places[ADDITIVE_OUT].offset;
-    clattn_strides_bhsd(1, rows, p->value_dim, tensors->out.stride);
-    tensors->weights.buffer = given_places[ADDITIVE_WEIGHTS].buffer;
-    tensors->weights.offset = given_places[ADDITIVE_WEIGHTS].offset;
-    clattn_strides_bhsd(1, rows, keys, tensors->weights.stride);
-}
-
-/* The attention's part of the chain, with `part` as its workspace. */
-static clattn_status enqueue_attention(const struct clattn_additive *additive, const struct operands *operands,
-                                       cl_mem part, struct chain *chain)
-{
-    const struct additive_places places = places_of(additive, operands);
-    const struct problem *problem = &additive->problem.attention;
-    clattn_tensors tensors = CLATTN_TENSORS_INIT;
-    clattn_call values = CLATTN_CALL_INIT;
-    struct call attention;
-    fill_tensors(additive, operands, &places, &tensors);
-    tensors.workspace = part;
-    values.has_scale = 1; /* of 0: the scores are in the bias */
-    clattn_status status = call_from_device(problem, &values, &tensors, &attention);
-    if (status == CLATTN_OK && additive->problem.p.keys > 0) {
-        status = additive_scores_enqueue(&additive->scores, &additive->problem.p, &places, problem, &attention, chain);
-    }
-    return status == CLATTN_OK ? enqueue_in_chain(additive->attention, &attention.operands, chain) : status;
-}
-
-clattn_status additive_rehearsed(const void *of, struct chain *chain)
-{
-    const struct clattn_additive *additive = of;
-    struct operands operands;
-    additive_measure(&additive->problem, &operation_additive, &operands);
-    operands_stand_in(&operands);
-    return enqueue_attention(additive, &operands, operands.workspace, chain);
-}
-
-clattn_status additive_enqueue(const struct clattn_additive *additive, const struct enqueue_target *target,
-                               const struct operands *operands)
-{
-    struct chain chain;
-    cl_mem part;
-    clattn_status status = enqueue_begin(additive->context, target, operands, additive->workspace_bytes, &chain);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    status = section_buffer(operands->workspace, additive->section_at[ADDITIVE_SECTION_ATTENTION],
-                            additive->attention->workspace_bytes, &part);
-    if (status == CLATTN_OK) {
-        status = enqueue_attention(additive, operands, part, &chain);
-    }
-    if (part) {
-        clReleaseMemObject(part);
-    }
-    return chain_end(&chain, status);
-}
+const struct layer_kind layer_additive = {
+    .what = "additive attention",
+    .bytes = sizeof(struct clattn_additive),
+    .problem_at = offsetof(struct clattn_additive, problem),
+    .problem_bytes = sizeof(struct additive_problem),
+    .plan = plan,
+    .measure = measure,
+    .explain = explain,
+};

@@ -1,11 +1,9 @@
-/* Which kernels make the scores, and their launches. */
+/* Which kernels make the scores, and their steps. */
 #include "layers/additive_scores.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "cl/additive_params.h"
-#include "layers/sections.h"
 #include "operation/fill_params.h"
 
 #define GROUP_ITEMS 64
@@ -39,6 +37,7 @@ clattn_status additive_scores_init(struct additive_scores *scores, clattn_contex
 {
     char options[48];
     scores->projector = projector;
+    scores->problem = p;
     scores->key_stride = additive_stride(p->keys);
     scores->lanes = context->device.device_class == DEVICE_CPU ? CPU_LANES : 1;
     snprintf(options, sizeof(options), "-D TYPE=%d -D VEC=%d", (int)type, scores->lanes);
@@ -48,109 +47,70 @@ clattn_status additive_scores_init(struct additive_scores *scores, clattn_contex
     return status == CLATTN_OK ? additive_group_items(context, scores->kernel, &scores->group_items) : status;
 }
 
-/* queries [batch * rows][hidden] = query wq^T */
-static clattn_status project_queries(const struct additive_scores *scores, const clattn_additive_problem *p,
-                                     const struct additive_places *places, struct chain *chain)
+static clattn_status enqueue_scores(const struct step *step, const struct run *run)
 {
-    const struct projection projection = {
-        .params = { .left_offset = places->query.offset,
-                    .right_offset = places->wq.offset,
-                    .result_offset = places->queries.offset,
-                    .left_row = p->query_dim,
-                    .right_row = p->query_dim,
-                    .result_row = places->queries.stride,
-                    .rows = (int)(p->batch * p->rows),
-                    .columns = (int)p->hidden_dim,
-                    .depth = (int)p->query_dim },
-        .batch = 1,
-        .left = places->query.buffer,
-        .right = places->wq.buffer,
-        .result = places->workspace,
-    };
-    return projector_enqueue(scores->projector, &projection, chain);
-}
-
-/* keys [batch][hidden][key_stride] = wk key^T */
-static clattn_status project_keys(const struct additive_scores *scores, const clattn_additive_problem *p,
-                                  const struct additive_places *places, struct chain *chain)
-{
-    const struct projection projection = {
-        .params = { .left_offset = places->wk.offset,
-                    .right_offset = places->key.offset,
-                    .result_offset = places->keys_at,
-                    .left_row = p->key_dim,
-                    .right_row = p->key_dim,
-                    .result_row = scores->key_stride,
-                    .right_batch = p->keys * p->key_dim,
-                    .result_batch = p->hidden_dim * scores->key_stride,
-                    .rows = (int)p->hidden_dim,
-                    .columns = (int)p->keys,
-                    .depth = (int)p->key_dim },
-        .batch = p->batch,
-        .left = places->wk.buffer,
-        .right = places->key.buffer,
-        .result = places->workspace,
-    };
-    return projector_enqueue(scores->projector, &projection, chain);
-}
-
-static clattn_status launch_scores(const struct additive_scores *scores, const clattn_additive_problem *p,
-                                   const struct additive_places *places, const struct problem *attention,
-                                   const struct call *call, struct chain *chain)
-{
+    const struct additive_scores *scores = step->of;
+    const clattn_additive_problem *p = scores->problem;
     const size_t items = scores->group_items, lanes = (size_t)scores->lanes;
     const size_t groups = ((size_t)scores->key_stride / lanes + items - 1) / items;
     const size_t global[3] = { groups * items, ((size_t)p->rows + ADDITIVE_ROWS - 1) / ADDITIVE_ROWS,
                                (size_t)p->batch };
     const size_t local[3] = { items, 1, 1 };
+    const struct matrix score = steps_matrix(run, scores->score), queries = steps_matrix(run, scores->queries);
+    const cl_mem workspace = run->operands->workspace;
+    struct call call;
     clattn_params params;
     const clattn_additive_values values = {
-        .zero_at = places->zero_at,
-        .queries_at = places->queries.offset,
-        .keys_at = places->keys_at,
-        .score_at = places->score.offset,
-        .scores_at = places->scores_at,
+        .zero_at = steps_matrix(run, scores->zero).offset,
+        .queries_at = queries.offset,
+        .keys_at = steps_matrix(run, scores->keys).offset,
+        .score_at = score.offset,
+        .scores_at = steps_matrix(run, scores->scores).offset,
         .key_stride = scores->key_stride,
         .hidden_dim = (int)p->hidden_dim,
-        .hidden_stride = (int)places->queries.stride,
+        .hidden_stride = (int)queries.stride,
     };
+    const clattn_status status = scores->call(scores->of, run, NULL, &call);
     const struct launch_argument arguments[] = {
-        ARGUMENT(params),
-        ARGUMENT(values),
-        ARGUMENT(places->workspace),
-        ARGUMENT(places->score.buffer),
-        ARGUMENT(places->workspace),
-        ARGUMENT(call->operands.tensor[TENSOR_KEY_LENGTHS].buffer),
+        ARGUMENT(params),       ARGUMENT(values),    ARGUMENT(workspace),
+        ARGUMENT(score.buffer), ARGUMENT(workspace), ARGUMENT(call.operands.tensor[TENSOR_KEY_LENGTHS].buffer),
     };
-    params_fill(attention, call, &params);
-    return launch(chain, scores->kernel, 3, global, local, 6, arguments);
-}
-
-clattn_status additive_scores_enqueue(const struct additive_scores *scores, const clattn_additive_problem *problem,
-                                      const struct additive_places *places, const struct problem *attention,
-                                      const struct call *call, struct chain *chain)
-{
-    clattn_status status = project_queries(scores, problem, places, chain);
-    if (status == CLATTN_OK) {
-        status = project_keys(scores, problem, places, chain);
+    if (status != CLATTN_OK) {
+        return status;
     }
-    return status == CLATTN_OK ? launch_scores(scores, problem, places, attention, call, chain) : status;
+    params_fill(scores->attention, &call, &params);
+    return launch(run->chain, scores->kernel, 3, global, local, 6, arguments);
 }
 
-void additive_fill_tensors(const struct additive_scores *scores, const clattn_additive_problem *p,
-                           const struct additive_places *places, const struct operands *operands,
-                           clattn_tensors *tensors)
+void additive_scores_add(struct steps *steps, const struct additive_scores *scores)
 {
-    const struct tensor_place *mask = &operands->tensor[ADDITIVE_MASK];
-    const struct tensor_place *lengths = &operands->tensor[ADDITIVE_KEY_LENGTHS];
-    const clattn_tensor zero = { places->workspace, places->zero_at, { 0, 0, 0, 1 } };
-    tensors->query = tensors->key = zero;
-    tensors->bias.buffer = places->workspace;
-    tensors->bias.offset = places->scores_at;
-    clattn_strides_bhsd(1, at_least_1(p->rows), at_least_1(scores->key_stride), tensors->bias.stride);
-    tensors->mask.buffer = mask->buffer;
-    tensors->mask.offset = mask->offset;
-    memcpy(tensors->mask.stride, mask->stride, sizeof(tensors->mask.stride));
+    const clattn_additive_problem *p = scores->problem;
+    const int64_t stride = scores->key_stride, of_scores[2] = { p->batch, p->rows };
+    const struct product_batch of_batch = { p->batch, 0, p->keys * p->key_dim, p->hidden_dim * stride };
+    const struct step step = { .enqueue = enqueue_scores, .of = scores };
+    matrices_multiply(steps, scores->projector, scores->query, scores->wq, LAYER_NOWHERE, scores->queries,
+                      p->batch * p->rows, p->hidden_dim, p->query_dim); /* queries = query wq^T */
+    matrices_multiply_batch(steps, scores->projector, scores->wk, scores->key, scores->keys, p->hidden_dim, p->keys,
+                            p->key_dim, of_batch); /* keys = wk key^T */
+    steps_need(steps, scores->scores, product_of_extents(of_scores, 2), stride);
+    steps_add(steps, &step);
+}
+
+clattn_tensor additive_matrix(struct matrix matrix, int64_t rows, int64_t columns)
+{
+    clattn_tensor tensor = { matrix.buffer, matrix.offset, { 0, 0, 0, 0 } };
+    clattn_strides_bhsd(1, at_least_1(rows), at_least_1(columns), tensor.stride);
+    return tensor;
+}
+
+void additive_fill_tensors(const struct additive_scores *scores, const struct run *run, clattn_tensors *tensors)
+{
+    const struct tensor_place *lengths = &run->operands->tensor[ADDITIVE_KEY_LENGTHS];
+    const struct matrix zero = steps_matrix(run, scores->zero);
+    const clattn_tensor at_zero = { zero.buffer, zero.offset, { 0, 0, 0, 1 } };
+    tensors->query = tensors->key = at_zero;
+    tensors->bias = additive_matrix(steps_matrix(run, scores->scores), scores->problem->rows, scores->key_stride);
+    tensors->mask = layer_given(run->operands, ADDITIVE_MASK);
     tensors->key_lengths.buffer = lengths->buffer;
     tensors->key_lengths.offset = lengths->offset;
 }

@@ -1,10 +1,8 @@
-/* Planning a multi-head layer's gradients: sources and parts, sections, the plans of attention. */
-#include "layers/mha_backward_layer.h"
-
-#include <stdlib.h>
+/* Planning a multi-head layer's gradients: sources and parts, the plans of attention. mha_backward_steps.c has the
+ * steps. */
+#include "layers/mha_backward_steps.h"
 
 #include "base/error.h"
-#include "layers/sections.h"
 
 /* ---- parts ------------------------------------------------------------------------------------ */
 
@@ -33,8 +31,7 @@ static void plan_sources(struct clattn_mha_backward *b)
     };
 }
 
-/* Returns the elements of all parts. */
-static int64_t plan_parts(struct clattn_mha_backward *b)
+static void plan_parts(struct clattn_mha_backward *b)
 {
     static const struct mha_part separate[MHA_PARTS] = {
         { MHA_WQ, MHA_BQ, MHA_DWQ, MHA_DBQ, CLATTN_MHA_GRADIENT_WQ, CLATTN_MHA_GRADIENT_BQ, 0, 0, 0, 0, NULL },
@@ -61,89 +58,6 @@ static int64_t plan_parts(struct clattn_mha_backward *b)
         }
         total += source->rows * source->columns;
     }
-    return total;
-}
-
-/* ---- sections --------------------------------------------------------------------------------- */
-
-static void need(int64_t *elements, enum mha_backward_section at, int64_t count)
-{
-    elements[at] = count > elements[at] ? count : elements[at];
-}
-
-/* What a product left^T right over rows needs. */
-static void need_weight_gradient(int64_t *elements, int64_t rows, int64_t left_columns, int64_t right_columns)
-{
-    need(elements, MHA_BACKWARD_LEFT, rows * left_columns);
-    need(elements, MHA_BACKWARD_RIGHT, rows * right_columns);
-    need(elements, MHA_BACKWARD_MARKS, rows);
-    need(elements, MHA_BACKWARD_RESULT, left_columns * right_columns);
-}
-
-static void need_part(const struct clattn_mha_backward *b, const struct mha_part *part, int64_t *elements)
-{
-    const struct mha_source *source = part->source;
-    if (mha_backward_wants(&b->problem, part->weight_bit)) {
-        need_weight_gradient(elements, source->rows, part->dim, source->depth);
-    }
-    if (part->has_bias && mha_backward_wants(&b->problem, part->bias_bit)) {
-        need(elements, MHA_BACKWARD_RESULT, part->dim);
-    }
-    if (b->forward && b->problem.layer.p.type != b->problem.real) { /* widened on their way into the projection */
-        need(elements, MHA_BACKWARD_WEIGHT, part->dim * source->depth);
-        need(elements, MHA_BACKWARD_BIAS, part->dim);
-    }
-}
-
-/* Elements of what the products that are asked for read and write on the way, by section. */
-static void measure_scratch(const struct clattn_mha_backward *b, int64_t *elements)
-{
-    const clattn_mha_problem *p = &b->problem.layer.p;
-    const int64_t heads_dim = b->problem.layer.heads_dim;
-    if (mha_backward_wants(&b->problem, CLATTN_MHA_GRADIENT_BO)) {
-        need(elements, MHA_BACKWARD_RESULT, p->out_dim);
-    }
-    if (mha_backward_wants(&b->problem, CLATTN_MHA_GRADIENT_WO)) {
-        need_weight_gradient(elements, p->batch * p->rows, p->out_dim, heads_dim);
-    }
-    if (b->backward) {
-        need(elements, MHA_BACKWARD_WEIGHT, p->out_dim * heads_dim);
-    }
-    for (int i = 0; i < MHA_PARTS; ++i) {
-        need_part(b, &b->parts[i], elements);
-    }
-    for (int s = 0; s < b->n_sources; ++s) {
-        if (mha_backward_wants(&b->problem, b->sources[s].bit)) {
-            need(elements, MHA_BACKWARD_WEIGHT, b->sources[s].columns * b->sources[s].depth);
-            need(elements, MHA_BACKWARD_RESULT, b->sources[s].rows * b->sources[s].depth);
-        }
-    }
-}
-
-static clattn_status plan_sections(struct clattn_mha_backward *b, int64_t projected)
-{
-    const clattn_mha_problem *p = &b->problem.layer.p;
-    const int64_t size = (int64_t)clattn_type_size(b->problem.real), rows = p->batch * p->rows;
-    const int widens = p->type != b->problem.real;
-    const size_t forward = b->forward ? b->forward->workspace_bytes : 0;
-    const size_t backward = b->backward ? b->backward->workspace_bytes : 0;
-    int64_t elements[MHA_BACKWARD_SECTIONS] = {
-        [MHA_BACKWARD_X] = widens ? rows * p->model_dim : 0,
-        [MHA_BACKWARD_CONTEXT] = widens && b->n_sources > 1 ? b->sources[1].rows * p->context_dim : 0,
-        [MHA_BACKWARD_DY] = widens ? rows * p->out_dim : 0,
-        [MHA_BACKWARD_PROJECTED] = b->forward ? projected : 0,
-        [MHA_BACKWARD_HEADS] = b->forward ? rows * b->problem.layer.heads_dim : 0,
-        [MHA_BACKWARD_LSE] = b->forward ? rows * p->query_heads : 0,
-        [MHA_BACKWARD_DHEADS] = b->backward ? rows * b->problem.layer.heads_dim : 0,
-        [MHA_BACKWARD_DPROJECTED] = b->backward ? projected : 0,
-    };
-    int64_t bytes[MHA_BACKWARD_SECTIONS];
-    measure_scratch(b, elements);
-    for (int i = 0; i < MHA_BACKWARD_SECTIONS; ++i) {
-        bytes[i] = product_of_extents((const int64_t[]){ elements[i], size }, 2);
-    }
-    bytes[MHA_BACKWARD_ATTENTION] = (int64_t)(forward > backward ? forward : backward);
-    return sections_place(&b->context->device, bytes, b->section_at, MHA_BACKWARD_SECTIONS, &b->workspace_bytes);
 }
 
 /* ---- plans ------------------------------------------------------------------------------------ */
@@ -161,73 +75,60 @@ static double largest_work(const struct clattn_mha_backward *b)
     return most;
 }
 
-static clattn_status plan(struct clattn_mha_backward *b, struct text *explain)
+static clattn_status plan(struct layer *layer, struct text *explain)
 {
+    struct clattn_mha_backward *b = (struct clattn_mha_backward *)layer;
     const struct mha_backward_problem *problem = &b->problem;
     clattn_status status = CLATTN_OK;
-    if (problem->layer.p.type == CLATTN_FLOAT64 && !b->context->device.has_fp64) {
-        return error_set(CLATTN_UNSUPPORTED, "type float64: device \"%s\" has no float64", b->context->device.name);
+    if (problem->layer.p.type == CLATTN_FLOAT64 && !layer->context->device.has_fp64) {
+        return error_set(CLATTN_UNSUPPORTED, "type float64: device \"%s\" has no float64", layer->context->device.name);
     }
+    steps_begin(&layer->steps, layer->context, clattn_type_size(problem->real));
+    steps_section_elements(&layer->steps, MHA_BACKWARD_LSE, sizeof(float));
+    b->differentiates = problem->attention_gradients != 0;
+    b->attends = b->differentiates || mha_backward_wants(problem, CLATTN_MHA_GRADIENT_WO);
     plan_sources(b);
-    const int64_t projected = plan_parts(b);
-    if (problem->attention_gradients || mha_backward_wants(problem, CLATTN_MHA_GRADIENT_WO)) {
-        status = planner_plan(b->context, &problem->forward.any, &b->forward);
+    plan_parts(b);
+    if (b->attends) {
+        status = steps_plan_child(&layer->steps, MHA_BACKWARD_FORWARD, MHA_BACKWARD_ATTENTION, &problem->forward.any);
     }
-    if (status == CLATTN_OK && problem->attention_gradients) {
-        status = planner_plan(b->context, &problem->backward.attention.any, &b->backward);
-    }
-    if (status == CLATTN_OK) {
-        status = plan_sections(b, projected);
-    }
-    return status == CLATTN_OK ? matrices_init(&b->matrices, b->context, problem->layer.p.type, problem->real,
-                                               problem->type, problem->layer.p.projection, largest_work(b), explain)
-                               : status;
-}
-
-static void explain_plans(const struct clattn_mha_backward *b, struct text *text)
-{
-    text_append(text, "workspace in all: %zu bytes\n", b->workspace_bytes);
-    if (b->forward) {
-        text_append(text, "attention, once more, for its results and lse:\n%s", b->forward->explain);
-    }
-    if (b->backward) {
-        text_append(text, "attention's gradients:\n%s", b->backward->explain);
-    }
-}
-
-clattn_status mha_backward_create(clattn_context *context, const struct mha_backward_problem *problem,
-                                  struct clattn_mha_backward **result)
-{
-    struct text explain = TEXT_INIT;
-    struct clattn_mha_backward *b = calloc(1, sizeof(*b));
-    if (!b) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a layer's gradients");
-    }
-    b->context = context;
-    b->problem = *problem;
-    clattn_status status = plan(b, &explain);
-    if (status == CLATTN_OK) {
-        status = rehearse(context, mha_backward_rehearsed, b);
+    if (status == CLATTN_OK && b->differentiates) {
+        status = steps_plan_child(&layer->steps, MHA_BACKWARD_BACKWARD, MHA_BACKWARD_ATTENTION,
+                                  &problem->backward.attention.any);
     }
     if (status == CLATTN_OK) {
-        explain_plans(b, &explain);
-        status = text_give(&explain, "a layer's explanation", &b->explain);
+        status = matrices_init(&b->matrices, layer->context, problem->layer.p.type, problem->real, problem->type,
+                               problem->layer.p.projection, largest_work(b), explain);
     }
-    text_free(&explain);
-    if (status != CLATTN_OK) {
-        mha_backward_destroy(b);
-        return status;
+    if (status == CLATTN_OK) {
+        mha_backward_add_steps(b);
     }
-    *result = b;
-    return CLATTN_OK;
+    return status;
 }
 
-void mha_backward_destroy(struct clattn_mha_backward *b)
+static void measure(const struct layer *layer, struct operands *operands)
 {
-    if (b) {
-        planner_destroy(b->forward);
-        planner_destroy(b->backward);
-        free(b->explain);
-        free(b);
+    mha_backward_measure(&((const struct clattn_mha_backward *)layer)->problem, operands);
+}
+
+static void explain(const struct layer *layer, struct text *text)
+{
+    const struct clattn_plan *const *plans = (const struct clattn_plan *const *)layer->steps.child;
+    text_append(text, "workspace in all: %zu bytes\n", layer->steps.workspace_bytes);
+    if (plans[MHA_BACKWARD_FORWARD]) {
+        text_append(text, "attention, once more, for its results and lse:\n%s", plans[MHA_BACKWARD_FORWARD]->explain);
+    }
+    if (plans[MHA_BACKWARD_BACKWARD]) {
+        text_append(text, "attention's gradients:\n%s", plans[MHA_BACKWARD_BACKWARD]->explain);
     }
 }
+
+const struct layer_kind layer_mha_backward = {
+    .what = "a layer's gradients",
+    .bytes = sizeof(struct clattn_mha_backward),
+    .problem_at = offsetof(struct clattn_mha_backward, problem),
+    .problem_bytes = sizeof(struct mha_backward_problem),
+    .plan = plan,
+    .measure = measure,
+    .explain = explain,
+};

@@ -2,45 +2,28 @@
 #ifndef CLATTN_SRC_MHA_LAYER_H
 #define CLATTN_SRC_MHA_LAYER_H
 
-#include "layers/projector.h"
+#include "layers/layer.h"
 #include "operation/mha.h"
-#include "plan/enqueue.h"
-#include "plan/planner.h"
-#include "program/rehearsal.h"
-
-/* Sections of the workspace. */
-enum mha_section { MHA_SECTION_PROJECTED, MHA_SECTION_HEADS, MHA_SECTION_WEIGHTS, MHA_SECTION_ATTENTION, MHA_SECTIONS };
 
 /* One multiply before the attention: the source's rows by rows [first_row, first_row + columns) of a weight. */
-struct mha_step {
+struct mha_input {
     enum mha_tensor source, weight, bias;
     int64_t rows, depth; /* of the source */
     int64_t first_row, columns;
-    int64_t result_at, result_row; /* elements of MHA_SECTION_PROJECTED */
+    int64_t result_at; /* element of the section */
     int has_bias;
 };
 
 struct clattn_mha {
-    clattn_context *context;
+    struct layer layer;
     struct mha_problem problem;
     struct projector projector;
-    struct clattn_plan *attention;
-    struct kernel *average; /* NULL unless weights are averaged */
-    struct mha_step steps[3];
-    int n_steps;
-    int64_t part_at[3], part_row[3]; /* query, key, value: first element, elements from row to row */
-    size_t section_at[MHA_SECTIONS];
-    size_t workspace_bytes;
-    char *explain;
+    struct kernel *average; /* of weights; NULL unless they are averaged */
+    struct mha_input inputs[3];
+    int n_inputs;
+    struct place part[3]; /* query, key, value */
 };
 
-clattn_status mha_create(clattn_context *context, const struct mha_problem *problem, struct clattn_mha **mha);
-void mha_destroy(struct clattn_mha *mha);
-
-/* A rehearsed_call of the layer. */
-clattn_status mha_rehearsed(const void *mha, struct chain *chain);
-
-clattn_status mha_enqueue(const struct clattn_mha *mha, const struct enqueue_target *target,
-                          const struct operands *operands);
+extern const struct layer_kind layer_mha;
 
 #endif
