@@ -44,8 +44,9 @@ __kernel void additive_ds(const clattn_params params, const clattn_additive_ds v
     const float lse = workspace[values.lse_at + row], d = workspace[values.d_at + row];
     __global const float *scores = workspace + values.scores_at + row * values.score_stride;
     __global float *ds = workspace + values.ds_at + row * p->key_len;
+    const pair_row pairs = pair_row_of(p, &in, &s, b, 0, i);
     for (int j = (int)get_local_id(0); j < p->key_len; j += (int)get_local_size(0)) {
-        const int adds = lse != -INFINITY && key_allowed(p, &in, &s, b, 0, i, j);
+        const int adds = lse != -INFINITY && key_allowed(p, &in, &s, &pairs, j);
         ds[j] = adds ? exp(scores[j] - lse) * (ds[j] - d) : 0.0f;
     }
 }

@@ -13,6 +13,7 @@
 #include "backward_plain_layout.h"
 #include "backward_row.clh"
 #include "kv_rows.clh"
+#include "logit.clh"
 #include "philox.clh"
 #include "sum_and_rest.clh"
 
@@ -26,7 +27,8 @@ DEFINE_ADD_EXACTLY(add_exactly, REAL)
 /* A row and the keys of its head. */
 typedef struct row {
     sequence s;
-    int b, h, i;
+    int b, h;
+    pair_row at;
     clattn_i64 query_at, dout_at; /* first element of the row */
     kv_rows keys, values;
     REAL slope, lse, d;
@@ -55,11 +57,11 @@ static inline row find_head(const clattn_params *p, const attention_buffers *in,
     return r;
 }
 
-static inline void go_to_row(const clattn_params *p, const clattn_input_place *dout_place,
-                             __global const REAL *workspace, row *r, int i)
+static inline void go_to_row(const clattn_params *p, const attention_buffers *in,
+                             const clattn_input_place *dout_place, __global const REAL *workspace, row *r, int i)
 {
     const size_t at = ROW_TERMS * plane_row(p, r->b, r->h, i);
-    r->i = i;
+    r->at = pair_row_of(p, in, &r->s, r->b, r->h, i);
     r->query_at = query_row_at(p, &r->s, r->b, r->h, i);
     r->dout_at = dout_row_at(dout_place, &r->s, r->b, r->h, i);
     r->lse = workspace[at];
@@ -70,7 +72,7 @@ static inline void go_to_row(const clattn_params *p, const clattn_input_place *d
 static inline int find_pair(const clattn_params *p, const attention_buffers *in, __global const ELEMENT_OUT *dout,
                             const clattn_input_place *dout_place, const row *r, int j, pair *result)
 {
-    if (r->lse == (REAL)INFINITY || !key_allowed(p, in, &r->s, r->b, r->h, r->i, j)) {
+    if (r->lse == (REAL)INFINITY || !key_allowed(p, in, &r->s, &r->at, j)) {
         return 0;
     }
     const clattn_i64 key_at = kv_row(&r->keys, j), value_at = kv_row(&r->values, j);
@@ -80,10 +82,10 @@ static inline int find_pair(const clattn_params *p, const attention_buffers *in,
                   KEY_LOAD(in->key, key_at + c * r->keys.column), dot);
     }
     REAL logit = dot * PARAM_REAL(p, scale), slack = 1;
-    if (HAS(SOFTCAP)) {
-        slack = softcap_slack(p, logit);
+    if (HAS_ANY(CHANGING)) {
+        slack = score_slope(p, logit);
     }
-    if (!finish_logit(p, in, &r->s, r->slope, r->b, r->h, r->i, j, &logit)) {
+    if (!finish_logit(p, in, &r->s, &r->at, r->slope, j, &logit)) {
         return 0;
     }
     for (int c = 0; c < p->head_dim_v; ++c) {
@@ -94,7 +96,7 @@ static inline int find_pair(const clattn_params *p, const attention_buffers *in,
     result->p = exp(logit - r->lse);
     result->weight = result->p;
     if (HAS(DROPOUT)) {
-        const int keeps = dropout_keeps(p, r->b, r->h, r->i, j);
+        const int keeps = dropout_keeps(p, r->b, r->h, r->at.i, j);
         result->weight = keeps ? result->p * PARAM_REAL(p, keep_scale) : 0;
         value_dot = keeps ? value_dot * PARAM_REAL(p, keep_scale) : 0;
     }
@@ -105,7 +107,7 @@ static inline int find_pair(const clattn_params *p, const attention_buffers *in,
 
 static inline REAL distance_of(const row *r, int j)
 {
-    return fabs((REAL)(r->i + r->s.offset - j));
+    return fabs((REAL)(r->at.i + r->s.offset - j));
 }
 
 __kernel LEAST_SUB_GROUP void row_terms(BACKWARD_ARGUMENTS, int first_row, int first_plane)
@@ -139,7 +141,7 @@ __kernel LEAST_SUB_GROUP void dquery(BACKWARD_ARGUMENTS, int first_row, int firs
         return;
     }
     const int columns = min(COLUMNS, p->head_dim - column);
-    go_to_row(p, &dout_place, workspace, &r, i);
+    go_to_row(p, &in, &dout_place, workspace, &r, i);
     narrow_to_rows(p, &in, &r.s, b, h, 1, i, i);
     const int low = key_low(p, &r.s, i), high = key_high(p, &r.s, i);
     REAL total[COLUMNS] = { 0 }, rest[COLUMNS] = { 0 };
@@ -190,7 +192,7 @@ __kernel LEAST_SUB_GROUP void dkey_dvalue(BACKWARD_ARGUMENTS, int of_value, int 
             REAL sums[COLUMNS] = { 0 };
             for (int i = start; i < min(start + BLOCK, s.query_len); ++i) {
                 pair found;
-                go_to_row(p, &dout_place, workspace, &r, i);
+                go_to_row(p, &in, &dout_place, workspace, &r, i);
                 if (!find_pair(p, &in, dout, &dout_place, &r, j, &found)) {
                     continue;
                 }
@@ -236,7 +238,7 @@ __kernel LEAST_SUB_GROUP void dbias(BACKWARD_ARGUMENTS, int first_key, int first
             row r = find_head(p, &in, batch, head);
             const int rows = min(i + ALONG(2, p->query_len), r.s.query_len);
             for (int at = i; at < rows; ++at) {
-                go_to_row(p, &dout_place, workspace, &r, at);
+                go_to_row(p, &in, &dout_place, workspace, &r, at);
                 for (int key = j; key < j + ALONG(3, p->bias_key_len); ++key) {
                     pair found;
                     add_exactly(&total, &rest, find_pair(p, &in, dout, &dout_place, &r, key, &found) ? found.ds : 0);
@@ -270,7 +272,7 @@ __kernel LEAST_SUB_GROUP void row_sums(BACKWARD_ARGUMENTS, int first_block, int 
     REAL of_slope = 0, of_scale = 0;
     for (int i = block * BLOCK; i < min((block + 1) * BLOCK, r.s.query_len); ++i) {
         REAL row_slope = 0, row_scale = 0, slope_rest = 0, scale_rest = 0;
-        go_to_row(p, &dout_place, workspace, &r, i);
+        go_to_row(p, &in, &dout_place, workspace, &r, i);
         for (int j = 0; j < key_high(p, &r.s, i); ++j) {
             pair found;
             if (find_pair(p, &in, dout, &dout_place, &r, j, &found)) {

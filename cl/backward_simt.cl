@@ -220,7 +220,7 @@ key_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
         multiply_dout_value(&stand, &room, in.value, &value, dout, &gradients, columns > 0 ? p->head_dim_v : 0,
                             pair);
         if (columns > 0) {
-            differentiate_pairs(p, workspace, &stand, kept, HAS(SOFTCAP) ? slack : weight, pair);
+            differentiate_pairs(p, workspace, &stand, kept, HAS_ANY(CHANGING) ? slack : weight, pair);
             write_pairs(pairs, &stand, pair);
         }
         add_query(&stand, &room, in.query, &query, first_column, columns, dkey);
@@ -275,7 +275,7 @@ row_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
         multiply_query_key(&stand, &room, in.query, &query, in.key, &key, p->head_dim, weight);
         weigh_pairs(p, &in, workspace, &stand, pairs, weight, slack);
         multiply_dout_value(&stand, &room, dout, &gradients, in.value, &value, p->head_dim_v, dz);
-        differentiate_pairs(p, workspace, &stand, kept, HAS(SOFTCAP) ? slack : weight, dz);
+        differentiate_pairs(p, workspace, &stand, kept, HAS_ANY(CHANGING) ? slack : weight, dz);
         write_pairs(pairs, &stand, dz);
         add_key(&stand, &room, in.key, &key, first_column, columns, dquery);
         next = next_tile(p, rows, stand.from);

@@ -28,7 +28,7 @@
 #include "mma_stage.clh"
 #include "mma_total.clh"
 
-/* Local memory, in elements. Scores wait where the keys were (cap_scores). Queries that stay in registers
+/* Local memory, in elements. Scores wait where the keys were (finish_parked). Queries that stay in registers
  * pass through the tiles of keys and values, and outputs through all of it. */
 #define PARKED (PARKS_SCORES ? MMA_PARKED(TILE_ROWS, TILE_KEYS, ELEMENT_BYTES) : 0)
 #define KEYS_AREA MMA_LARGER(KEY_TILE, PARKED)
@@ -62,12 +62,13 @@ INLINE void put_not_finite(const clattn_params *p, const attention_buffers *in, 
     #pragma unroll 1
     for (int i = at->u.item; i < row_count * (COLUMNS / RUN); i += WORK_ITEMS) {
         const int query = i / (COLUMNS / RUN), row = at->rows.first_row + query, column = i % (COLUMNS / RUN) * RUN;
+        const pair_row pairs = pair_row_of(p, in, &at->rows.s, at->rows.b, at->rows.h, row);
         uint found = 0;
         #pragma unroll 1
         for (int key = low; key < high; ++key) {
             const uint here = which_of_run(fetch_run(value, values, key, high, column));
-            float logit = 0;
-            if (here && finish_logit(p, in, &at->rows.s, 0, at->rows.b, at->rows.h, row, key, &logit)) {
+            float bias;
+            if (here && sees_key(p, in, &at->rows.s, &pairs, key, &bias)) {
                 const int keeps = !ASKS(DROPOUT) || dropout_keeps(p, at->rows.b, at->rows.h, row, key);
                 found |= keeps ? here : BOTH_OF_RUN(here);
             }
@@ -173,7 +174,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     int from = low;
     /* Scores in units of log2. Above 0 the softmax multiplies by it on its way. */
     const float log2_of_scale = clamp(PARAM_REAL(p, scale) * LOG2_E, -FLT_MAX, FLT_MAX); /* 0 times it is 0 */
-    const float log2_of_score = CHANGES_SCORES ? LOG2_E / SCORE_UNIT : log2_of_scale;
+    const float log2_of_score = CHANGES_SCORES ? LOG2_E / LOGIT_UNIT : log2_of_scale;
     const int folds = log2_of_score > 0;
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
@@ -227,7 +228,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
         if (PARKS_SCORES) { /* a constant: no barrier stands in a branch */
-            cap_scores(p, &in, &at, from, (__local float *)keys, score);
+            finish_parked(p, &in, &at, from, (__local float *)keys, score);
             barrier(CLK_LOCAL_MEM_FENCE);
         }
         if (next < high) {

@@ -42,6 +42,7 @@ KERNEL_FILES = \
 	cl/gpu_row_block.clh \
 	cl/hidden.clh \
 	cl/kv_rows.clh \
+	cl/logit.clh \
 	cl/mask.clh \
 	cl/layer_matrix.cl \
 	cl/layer_matrix_params.h \
@@ -83,6 +84,7 @@ KERNEL_FILES = \
 	cl/rotary.clh \
 	cl/rotary_params.h \
 	cl/row_block_layout.h \
+	cl/score.clh \
 	cl/simd_amx_work.clh \
 	cl/simd_attend.clh \
 	cl/simd_attend_amx.clh \

@@ -18,7 +18,7 @@
 #include "arguments.clh"
 #include "epilogue.clh"
 #include "kv_rows.clh"
-#include "mask.clh"
+#include "logit.clh"
 #include "philox.clh"
 #include "plain_layout.h"
 #include "sum_and_rest.clh"
@@ -33,7 +33,7 @@
 /* One output row: where its data is. */
 typedef struct row {
     sequence s;
-    int b, h, i;
+    pair_row at;
     int exists; /* 0: past the end of its packed sequence */
     clattn_i64 query_at; /* first element of the row */
     kv_rows keys, values;
@@ -97,13 +97,13 @@ static inline void add_score(softmax *soft, REAL *block_sum, REAL score)
 static inline softmax softmax_of_row(const clattn_params *p, const attention_buffers *in, const row *r)
 {
     softmax soft = { -INFINITY, 0, 0, 0 };
-    const int low = key_low(p, &r->s, r->i), high = r->exists ? key_high(p, &r->s, r->i) : 0;
+    const int low = key_low(p, &r->s, r->at.i), high = r->exists ? key_high(p, &r->s, r->at.i) : 0;
     for (int start = low; start < high; start += BLOCK) {
         REAL block_sum = 0;
         for (int j = start; j < min(start + BLOCK, high); ++j) {
-            if (key_allowed(p, in, &r->s, r->b, r->h, r->i, j)) {
+            if (key_allowed(p, in, &r->s, &r->at, j)) {
                 REAL logit = scaled_dot(p, in, r, j);
-                if (finish_logit(p, in, &r->s, r->slope, r->b, r->h, r->i, j, &logit)) {
+                if (finish_logit(p, in, &r->s, &r->at, r->slope, j, &logit)) {
                     add_score(&soft, &block_sum, logit);
                 }
             }
@@ -129,10 +129,10 @@ static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in
     }
     const REAL score = stored ? scaled_dot(p, in, r, j) : 0;
     REAL logit = score;
-    *allowed = r->exists && finish_logit(p, in, &r->s, r->slope, r->b, r->h, r->i, j, &logit);
+    *allowed = r->exists && finish_logit(p, in, &r->s, &r->at, r->slope, j, &logit);
     const REAL weight = *allowed ? exp(logit - soft->row_maximum) / soft->row_sum : 0;
     *weight_out = p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
-                  : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? apply_softcap(p, score)
+                  : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? change_score(p, score)
                   : p->weights == CLATTN_CL_WEIGHTS_SOFTMAX ? weight
                   : r->exists                               ? logit
                                                             : -INFINITY;
@@ -143,7 +143,7 @@ static inline void add_value(const clattn_params *p, const attention_buffers *in
                              int j, int column, int columns, REAL *sums)
 {
     if (HAS(DROPOUT)) {
-        weight = dropout_keeps(p, r->b, r->h, r->i, j) ? weight * PARAM_REAL(p, keep_scale) : 0;
+        weight = dropout_keeps(p, r->at.b, r->at.h, r->at.i, j) ? weight * PARAM_REAL(p, keep_scale) : 0;
     }
     const clattn_i64 value_at = kv_row(&r->values, j);
 #if IS_CODES(VALUE_TYPE)
@@ -172,9 +172,6 @@ static inline row find_row(const clattn_params *p, const attention_buffers *in, 
     const sequence s = sequence_of(p, in, b);
     row r;
     r.s = s;
-    r.b = b;
-    r.h = h;
-    r.i = i;
     r.exists = i < s.query_len;
     r.query_at = query_row_at(p, &s, b, h, i);
     r.keys = key_rows_of(p, in, &s, b, kv_head);
@@ -186,6 +183,7 @@ static inline row find_row(const clattn_params *p, const attention_buffers *in, 
     r.slope = slope_of(p, in, b, h);
     if (r.exists) {
         narrow_to_rows(p, in, &r.s, b, h, 1, i, i);
+        r.at = pair_row_of(p, in, &r.s, b, h, i);
     }
     return r;
 }
@@ -219,7 +217,7 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
     for (int start = low; start < high; start += BLOCK) {
         REAL sums[COLUMNS] = { 0 };
         for (int j = start; j < min(start + BLOCK, high); ++j) {
-            if (!writes_weights && !key_allowed(p, &in, &r.s, b, h, i, j)) {
+            if (!writes_weights && !key_allowed(p, &in, &r.s, &r.at, j)) {
                 continue;
             }
             int allowed;

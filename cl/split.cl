@@ -18,88 +18,19 @@
 #define ONE_LAUNCH 0 /* 1: split_head; 0: the other two. A program has what its plan runs. */
 #endif
 
-/* Bias or mask of a row for 16 keys from `key` on, 0 where there is no such element. */
-static inline float16 terms_of_row(const clattn_params *p, const attention_buffers *in, int is_mask,
-                                   clattn_i64 row_at, clattn_i64 column_stride, int key, int last)
-{
-    if (column_stride == 1 && key + 16 <= last) {
-        return term_16(p, in, is_mask, row_at + key);
-    }
-    float16 terms = 0.0f;
-    for (int lane = 0; lane < min(16, last - key); ++lane) {
-        set_lane(&terms, lane, term_1(p, in, is_mask, row_at + (key + lane) * column_stride));
-    }
-    return terms;
-}
-
-/* A row of the K/V split, for finishing its logits. */
-typedef struct split_row {
-    int i, h;
-    int low, high; /* it sees keys [low, high), and those always visible, */
-    int range_low; /* but none before this one */
-    float slope, position; /* position: counted from the first key */
-} split_row;
-
-static inline split_row split_row_of(const clattn_params *p, const attention_buffers *in, const kv_split *t, int r)
-{
-    const int i = position_of(t, r), h = head_of(t, r), high = min(key_high(p, &t->s, i), t->from + t->count);
-    const split_row row = { i,
-                            h,
-                            window_low(p, &t->s, i),
-                            HAS(ROW_RANGES) ? min(high, range_high(p, in, &t->s, t->b, h, i)) : high,
-                            HAS(ROW_RANGES) ? range_low(p, in, &t->s, t->b, h, i) : 0,
-                            slope_of(p, in, t->b, h) * LOGIT_UNIT,
-                            (float)(i + t->s.offset - t->from) };
-    return row;
-}
-
-/* The one hook where the logits of a row and 16 keys, from key j of the split on, are finished: what score_factor
- * multiplied becomes them by softcap, bias and slope, -inf where a key is hidden. `visible` gathers the lanes that are
- * not. */
-static inline float16 finish_logits_16_keys(const clattn_params *p, const attention_buffers *in, const kv_split *t,
-                                            const split_row *row, int j, float16 score, int16 *visible)
-{
-    const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const int16 key = t->from + j + lane;
-    int16 hidden = key >= row->high;
-    float16 terms = 0.0f;
-    if (HAS(WINDOW)) {
-        hidden |= (key < row->low) & (key >= p->always_visible_keys);
-    }
-    if (HAS(ROW_RANGES)) {
-        hidden |= key < row->range_low;
-    }
-    if (PAGED && t->has_holes) {
-        for (int u = 0; u < 16 && j + u < t->count; ++u) {
-            ((int *)&hidden)[u] |= page_is_there(p, &t->s, t->from + j + u) ? 0 : -1;
-        }
-    }
-    const float16 logit = apply_softcap_16(p, score);
-    if (HAS(SLOPES)) {
-        terms -= row->slope * fabs(row->position - convert_float16(j + lane));
-    }
-    if (HAS(BIAS)) {
-        terms += terms_of_row(p, in, 0, bias_index(p, t->b, row->h, row->i, 0), p->bias_stride[3], t->from + j,
-                              p->bias_key_len);
-        hidden |= terms == -INFINITY;
-    }
-    if (HAS(MASK)) {
-        hidden |= terms_of_row(p, in, 1, mask_index(p, t->b, row->h, row->i, 0), p->mask_stride[3], t->from + j,
-                               p->mask_key_len) == -INFINITY;
-    }
-    *visible |= ~hidden;
-    return hidden ? (float16)-INFINITY : logit + terms;
-}
-
 /* Scores of row r become logits; returns their maximum, and in `seen` whether the row sees any key. */
 static inline float finish_scores(const clattn_params *p, const attention_buffers *in, const kv_split *t, int r,
                                   float *scores, int *seen)
 {
-    const split_row row = split_row_of(p, in, t, r);
+    pair_row row = pair_row_of(p, in, &t->s, t->b, head_of(t, r), position_of(t, r));
+    row.high = min(row.high, t->from + t->count);
+    const float slope = slope_of(p, in, t->b, row.h) * LOGIT_UNIT;
     float16 maximum = -INFINITY;
     int16 visible = 0;
     for (int j = 0; j < t->count; j += 16) {
-        const float16 logit = finish_logits_16_keys(p, in, t, &row, j, vload16(0, scores + j), &visible);
+        const float16 terms = terms_of_row(p, in, &t->s, &row, slope, t->from + j, t->has_holes);
+        const float16 logit = finish_logits(p, vload16(0, scores + j), terms);
+        visible |= terms != -INFINITY;
         *(float16 *)(scores + j) = logit;
         maximum = max_16(logit, maximum);
     }
@@ -124,16 +55,16 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
                                   value_row values, const split_rows *rows, const float *weights,
                                   __global float *to)
 {
-    const int i = position_of(t, r), h = head_of(t, r);
+    const pair_row row = pair_row_of(p, in, &t->s, t->b, head_of(t, r), position_of(t, r));
     for (int c = 0; c < HEAD_DIM_V; ++c) {
         float sum = 0.0f, total = 0.0f; /* in mix_block's order */
         for (int j = 0; j < t->count; ++j) {
-            float logit = 0.0f;
+            float bias;
             if (j % MIX_KEYS == 0) {
                 total += sum;
                 sum = 0.0f;
             }
-            if (finish_logit(p, in, &t->s, 0.0f, t->b, h, i, t->from + j, &logit)) {
+            if (sees_key(p, in, &t->s, &row, t->from + j, &bias)) {
                 scale_row scales;
                 if (VALUE_SCALED) {
                     scales = split_scales_at(rows, j);

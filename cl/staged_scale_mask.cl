@@ -9,7 +9,7 @@
 #include "arguments.clh"
 #include "epilogue.clh"
 #include "hidden.clh"
-#include "mask.clh"
+#include "logit.clh"
 #include "staged_params.h"
 
 __kernel void scale_mask(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global REAL *scores)
@@ -24,6 +24,10 @@ __kernel void scale_mask(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global
     const int first = writes_weights ? 0 : exists ? key_low(p, &s, i) : 0;
     const int last = writes_weights ? p->key_len : exists ? key_high(p, &s, i) : 0;
     const REAL slope = slope_of(p, &in, b, h);
+    pair_row pairs = { b, h, i, 0, 0, 0 };
+    if (exists) {
+        pairs = pair_row_of(p, &in, &s, b, h, i);
+    }
     __global REAL *row = scores + get_group_id(1) * chunk.plane_stride +
                          get_group_id(0) * chunk.row_stride;
     const clattn_i64 weights_at = weights_row_at(p, b, h, i);
@@ -32,12 +36,12 @@ __kernel void scale_mask(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global
         const int stored = exists && j < s.stored_len;
         const REAL score = stored ? row[j] : (REAL)0;
         REAL logit = score;
-        const int allowed = stored && finish_logit(p, &in, &s, slope, b, h, i, j, &logit);
+        const int allowed = stored && finish_logit(p, &in, &s, &pairs, slope, j, &logit);
         logit = allowed ? logit : -(REAL)INFINITY;
         if (writes_weights) {
             in.weights[weights_at + j * p->weights_stride[3]] =
                 p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
-                : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? apply_softcap(p, score)
+                : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? change_score(p, score)
                                                           : logit;
         }
         if (exists) {
