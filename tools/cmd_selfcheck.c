@@ -8,6 +8,7 @@
 #include "labels.h"
 #include "part.h"
 #include "progress.h"
+#include "strategy_list.h"
 #include "system.h"
 
 #define PART_SECONDS 120
@@ -27,17 +28,18 @@ static const struct form {
 enum { FORMS = sizeof forms / sizeof *forms };
 
 static const struct {
-    const char *strategy, *dtype;
-    int has_gradients;
-} tried[] = {
-    { "plain", "f32", 1 },       { "plain", "f16", 1 },      { "plain", "bf16", 1 },      { "plain", "f64", 1 },
-    { "staged", "f32", 0 },      { "staged", "f16", 0 },     { "staged", "bf16", 0 },     { "split", "f32", 0 },
-    { "split", "f16", 0 },       { "split", "bf16", 0 },     { "split_simt", "f32", 0 },  { "split_simt", "f16", 0 },
-    { "split_simt", "bf16", 0 }, { "fused_simd", "f32", 1 }, { "fused_simd", "f16", 1 },  { "fused_simd", "bf16", 1 },
-    { "fused_simt", "f32", 1 },  { "fused_simt", "f16", 1 }, { "fused_simt", "bf16", 1 }, { "fused_amx", "f16", 1 },
-    { "fused_amx", "bf16", 1 },  { "fused_mma", "f16", 1 },  { "fused_mma", "bf16", 1 },
+    const char *name;
+    clattn_type type;
+} dtypes[] = {
+    { "f32", CLATTN_FLOAT32 }, { "f16", CLATTN_FLOAT16 }, { "bf16", CLATTN_BFLOAT16 }, { "f64", CLATTN_FLOAT64 }
 };
-enum { TRIED = sizeof tried / sizeof *tried };
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+
+/* One known answer: a strategy's, of a type. */
+struct tried {
+    const char *strategy, *dtype;
+    const struct form *form;
+};
 
 enum verdict { GOOD, BAD, DECLINED, FAILED, VERDICTS };
 static const char *const verdict_names[] = { "good", "bad", "declined", "failed" };
@@ -67,21 +69,21 @@ static void read_outcome(const struct part_end *end, const char *said, struct ou
              status < 0 ? death : line);
 }
 
-static void add_check(cJSON *document, int i, const struct form *form, const struct outcome *outcome)
+static void add_check(cJSON *document, const struct tried *tried, const struct outcome *outcome)
 {
     cJSON *check = cJSON_CreateObject();
-    cJSON_AddStringToObject(check, "strategy", tried[i].strategy);
-    cJSON_AddStringToObject(check, "dtype", tried[i].dtype);
-    cJSON_AddBoolToObject(check, "hides_keys", form->hides_keys);
-    cJSON_AddBoolToObject(check, "gradients", form->has_gradients);
+    cJSON_AddStringToObject(check, "strategy", tried->strategy);
+    cJSON_AddStringToObject(check, "dtype", tried->dtype);
+    cJSON_AddBoolToObject(check, "hides_keys", tried->form->hides_keys);
+    cJSON_AddBoolToObject(check, "gradients", tried->form->has_gradients);
     cJSON_AddStringToObject(check, "verdict", verdict_names[outcome->verdict]);
     cJSON_AddStringToObject(check, "reason", outcome->why);
     cJSON_AddItemToArray(cJSON_GetObjectItem(document, "checks"), check);
 }
 
-static void print_line(int i, const struct form *form, const struct outcome *outcome)
+static void print_line(const struct tried *tried, const struct outcome *outcome)
 {
-    printf("%-10s %-4s %-11s %-8s  %s\n", tried[i].strategy, tried[i].dtype, form->name,
+    printf("%-10s %-4s %-11s %-8s  %s\n", tried->strategy, tried->dtype, tried->form->name,
            verdict_names[outcome->verdict], outcome->why);
     fflush(stdout);
 }
@@ -103,15 +105,15 @@ static int run_part(const struct part *part, struct text *said, struct part_end 
     return result;
 }
 
-static int try_one(const struct options *options, int i, const struct form *form, struct outcome *outcome,
+static int try_one(const struct options *options, const struct tried *tried, struct outcome *outcome,
                    struct failure *failure)
 {
     char words[256];
     struct text said = TEXT_INIT;
     struct part_end end;
-    const int rows = strncmp(tried[i].strategy, "split", 5) == 0 ? 3 : 70;
-    snprintf(words, sizeof words, "explain --shape 2,4,2,%d,300,64 --strategy %s --dtype %s%s", rows, tried[i].strategy,
-             tried[i].dtype, form->options);
+    const int rows = strncmp(tried->strategy, "split", 5) == 0 ? 3 : 70;
+    snprintf(words, sizeof words, "explain --shape 2,4,2,%d,300,64 --strategy %s --dtype %s%s", rows, tried->strategy,
+             tried->dtype, tried->form->options);
     const struct part part = { words, options->value[OPTION_DEVICE], clock_seconds() + PART_SECONDS, PART_BYTES_MOST };
     text_append(&said, "%s", "");
     int result = run_part(&part, &said, &end, failure);
@@ -139,6 +141,30 @@ static int print_counts(cJSON *document, const int counts[VERDICTS], struct fail
     return document_print(document, failure);
 }
 
+/* All forms of a strategy in a type. `document` NULL: a line each. */
+static int try_forms(const struct options *options, const char *strategy, int dtype, cJSON *document,
+                     int counts[VERDICTS], struct failure *failure)
+{
+    int result = 0;
+    for (int n = 0; n < FORMS && result == 0; n++) {
+        const struct tried tried = { strategy, dtypes[dtype].name, &forms[n] };
+        struct outcome outcome;
+        if (!strategy_list_computes(strategy, dtypes[dtype].type, forms[n].has_gradients)) {
+            continue;
+        }
+        result = try_one(options, &tried, &outcome, failure);
+        if (result == 0) {
+            counts[outcome.verdict]++;
+            if (document) {
+                add_check(document, &tried, &outcome);
+            } else {
+                print_line(&tried, &outcome);
+            }
+        }
+    }
+    return result;
+}
+
 static int run(const struct options *options, struct failure *failure)
 {
     int counts[VERDICTS] = { 0 };
@@ -146,20 +172,9 @@ static int run(const struct options *options, struct failure *failure)
     /* Its head names no device: what opens one, and may die of it, are the parts. */
     cJSON *document = options->value[OPTION_JSON] ? document_begin("selfcheck", NULL) : NULL;
     cJSON_AddArrayToObject(document, "checks");
-    for (int n = 0; n < TRIED * FORMS && result == 0; n++) {
-        const struct form *form = &forms[n % FORMS];
-        struct outcome outcome;
-        if (form->has_gradients && !tried[n / FORMS].has_gradients) {
-            continue;
-        }
-        result = try_one(options, n / FORMS, form, &outcome, failure);
-        if (result == 0) {
-            counts[outcome.verdict]++;
-            if (document) {
-                add_check(document, n / FORMS, form, &outcome);
-            } else {
-                print_line(n / FORMS, form, &outcome);
-            }
+    for (const char *const *strategy = strategy_list_names(); *strategy; strategy++) {
+        for (int dtype = 0; dtype < DTYPES && result == 0; dtype++) {
+            result = try_forms(options, *strategy, dtype, document, counts, failure);
         }
     }
     if (result == 0) {

@@ -154,6 +154,8 @@ libclattn_tool_la_SOURCES = \
 	tools/show.h \
 	tools/standard_files.c \
 	tools/standard_files.h \
+	tools/strategy_list.c \
+	tools/strategy_list.h \
 	tools/summary.c \
 	tools/summary.h \
 	tools/system.h \

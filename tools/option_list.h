@@ -95,9 +95,7 @@ OPTION(SINKS, "sinks", "FILE", "one more logit for each head, without a value; [
 /* how */
 CHOICE(DEVICE, "device", "NAME", WORDS("gpu", "cpu", "accelerator"),
        "gpu, cpu, accelerator, PLATFORM:DEVICE, part of a name; default: CLATTN_DEVICE, else the best")
-CHOICE(STRATEGY, "strategy", "NAME",
-       WORDS("plain", "split", "split_simt", "fused_amx", "fused_simd", "fused_simt", "fused_mma", "staged"),
-       "take this one; `clattn explain` names them")
+CHOICE(STRATEGY, "strategy", "NAME", NULL, "take this one; `clattn explain` names them")
 CHOICE(MATMUL, "matmul", "NAME", WORDS("auto", "clblast", "tiles"),
        "auto (default), clblast or tiles, for strategy staged")
 OPTION(TF32, "tf32", NULL, "float32 numbers may be rounded to tf32 for a matrix unit")

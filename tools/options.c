@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "closest.h"
+#include "strategy_list.h"
 
 static const struct row {
     const char *name, *value, *help;
@@ -38,6 +39,9 @@ const char *option_help(enum option_id id)
 const char *const *option_words(enum option_id id)
 {
     static const char *const none[] = { NULL };
+    if (id == OPTION_STRATEGY) {
+        return strategy_list_names();
+    }
     return rows[id].words ? rows[id].words : none;
 }
 

@@ -35,12 +35,19 @@ struct tunable {
     int is_smallest;          /* that tile is the smallest, since the device does not say what it has */
 };
 
+#define STRATEGY_TYPE(type) (1u << (type))
+#define STRATEGY_16_BITS (STRATEGY_TYPE(CLATTN_FLOAT16) | STRATEGY_TYPE(CLATTN_BFLOAT16))
+#define STRATEGY_32_BITS (STRATEGY_16_BITS | STRATEGY_TYPE(CLATTN_FLOAT32))
+#define STRATEGY_64_BITS (STRATEGY_32_BITS | STRATEGY_TYPE(CLATTN_FLOAT64))
+
 struct strategy {
     const struct operation *operation; /* that it computes */
     const char *name;
     const char *summary; /* one line for people */
     uint32_t knows;      /* flags of problems that its kernels read, or that its `applicable` looks at. The planner
                           * declines a problem with any other flag. Operations without flags: 0 */
+
+    uint32_t types; /* of queries that it may take, bits of STRATEGY_TYPE; not those that a problem must allow (tf32) */
 
     double sum_roundings; /* L of docs/numbers.md: how often a term of a sum over keys (of gradients: over rows or keys)
                            * is rounded on its way to the result, at most, however many terms there are. Operations

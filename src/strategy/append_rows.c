@@ -106,6 +106,7 @@ const struct strategy strategy_append = {
     .operation = &operation_append,
     .name = "rows",
     .summary = "each row by vectors of columns, any device",
+    .types = STRATEGY_64_BITS,
     .applicable = applicable,
     .work = work,
     .state_bytes = sizeof(struct row_runs),

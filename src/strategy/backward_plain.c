@@ -253,6 +253,7 @@ const struct strategy strategy_backward_plain = {
     .name = "plain",
     .summary = "a kernel a gradient, one work-item some columns of a row; takes everything, any device",
     .knows = CLATTN_FLAGS_OF_ALL,
+    .types = STRATEGY_64_BITS,
     .sum_roundings = 72, /* 64 + 3 */
     .applicable = applicable,
     .work = work,

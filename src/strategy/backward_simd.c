@@ -299,6 +299,7 @@ const struct strategy strategy_backward_simd = {
     .name = "fused_simd",
     .summary = "keys along vector lanes, no matrix of scores, one pass over the pairs; CPU devices",
     .knows = CLATTN_FLAGS_OF_ALL,
+    .types = STRATEGY_32_BITS,
     .sum_roundings = 144, /* 64 + 64 + 3; dquery 128 + 4 + 3 */
     .applicable = applicable,
     .work = work,

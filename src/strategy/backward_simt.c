@@ -53,6 +53,7 @@ const struct strategy strategy_backward_simt = {
     .name = "fused_simt",
     .summary = "no score matrix in memory; a kernel for keys and one for rows, tiles through local memory, for GPUs",
     .knows = CLATTN_FLAGS_OF_ALL,
+    .types = STRATEGY_32_BITS,
     .sum_roundings = 520, /* 512 + 3 */
     .applicable = applicable,
     .work = work,

@@ -41,6 +41,7 @@ const struct strategy strategy_fused_amx = {
     .name = "fused_amx",
     .summary = "fused_simd with its products in the matrix unit of x86 CPUs (AMX)",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
+    .types = STRATEGY_16_BITS,
     .sum_roundings = 216, /* 17 + 130, row sums 32 + 34, the end */
     .applicable = applicable,
     .work = work,

@@ -67,6 +67,7 @@ const struct strategy strategy_fused_simd = {
     .name = "fused_simd",
     .summary = "query rows along vector lanes, no matrix of scores; CPU devices",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
+    .types = STRATEGY_32_BITS,
     .sum_roundings = 216, /* 96 + 34, row sums 48 + 34, the end */
     .applicable = applicable,
     .work = work,

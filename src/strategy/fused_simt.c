@@ -136,6 +136,7 @@ const struct strategy strategy_fused_simt = {
     .name = NAME,
     .summary = "no score matrix in memory; tiles through local memory, for GPUs",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
+    .types = STRATEGY_64_BITS,
     .sum_roundings = 680, /* 512 + 32 + 2, row sums 64 + 32 + 34 */
     .applicable = applicable,
     .work = work,

@@ -99,6 +99,7 @@ const struct strategy strategy_plain = {
     .name = "plain",
     .summary = "one work-item a few output columns; takes everything, any device",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
+    .types = STRATEGY_64_BITS,
     .sum_roundings = 144, /* 64 + 3, row sums 64 + 3, rescales */
     .applicable = applicable,
     .work = work,

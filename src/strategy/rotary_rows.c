@@ -46,6 +46,7 @@ const struct strategy strategy_rotary = {
     .operation = &operation_rotary,
     .name = "rows",
     .summary = "each row by vectors of columns, any device",
+    .types = STRATEGY_64_BITS,
     .applicable = applicable,
     .work = work,
     .state_bytes = sizeof(struct row_runs),

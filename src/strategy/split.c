@@ -149,6 +149,7 @@ const struct strategy strategy_split = {
     .name = "split",
     .summary = "few query rows: a K/V split, combined by their sums; CPU devices",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
+    .types = STRATEGY_32_BITS,
     .sum_roundings = 96, /* 32 + 16 + 3, row sums 32 + 4 + 3, the end */
     .applicable = applicable,
     .work = work,

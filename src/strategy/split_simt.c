@@ -174,6 +174,7 @@ const struct strategy strategy_split_simt = {
     .name = NAME,
     .summary = "few query rows: a K/V split over all compute units, combined by their sums; GPUs",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
+    .types = STRATEGY_32_BITS,
     .sum_roundings = 560, /* 512 + 3, row sums and the end */
     .applicable = applicable,
     .work = work,

@@ -270,6 +270,7 @@ const struct strategy strategy_staged = {
     .name = "staged",
     .summary = "scores, softmax and mix as separate kernels, the score matrix in memory",
     .knows = CLATTN_FLAGS_OF_ALL,
+    .types = STRATEGY_64_BITS,
     .sum_roundings = 580, /* CLBlast 256 + 256, row sums; own tiles fewer */
     .applicable = applicable,
     .work = work,

@@ -1,23 +1,28 @@
-/* The strategies, one variable each; strategies.c lists them. */
+/* The strategies: struct strategy strategy_NAME of each. A new one is a file in src/strategy/ and a line here. */
 #ifndef CLATTN_SRC_STRATEGIES_H
 #define CLATTN_SRC_STRATEGIES_H
 
 #include "plan/strategy.h"
 
-extern const struct strategy strategy_plain;
-extern const struct strategy strategy_split;
-extern const struct strategy strategy_split_simt;
-extern const struct strategy strategy_fused_mma;
-extern const struct strategy strategy_fused_amx;
-extern const struct strategy strategy_fused_simd;
-extern const struct strategy strategy_fused_simt;
-extern const struct strategy strategy_staged;
-extern const struct strategy strategy_rotary;
-extern const struct strategy strategy_append;
-extern const struct strategy strategy_backward_plain;
-extern const struct strategy strategy_backward_amx;
-extern const struct strategy strategy_backward_simd;
-extern const struct strategy strategy_backward_simt;
-extern const struct strategy strategy_backward_mma;
+/* In the order in which they are asked; of the equally fast the first is taken. */
+#define STRATEGIES(S)                                                                                                  \
+    S(plain)                                                                                                           \
+    S(split)                                                                                                           \
+    S(split_simt)                                                                                                      \
+    S(fused_amx)                                                                                                       \
+    S(fused_simd)                                                                                                      \
+    S(fused_simt)                                                                                                      \
+    S(fused_mma)                                                                                                       \
+    S(staged)                                                                                                          \
+    S(rotary)                                                                                                          \
+    S(append)                                                                                                          \
+    S(backward_plain)                                                                                                  \
+    S(backward_amx)                                                                                                    \
+    S(backward_simd)                                                                                                   \
+    S(backward_simt)                                                                                                   \
+    S(backward_mma)
+
+#define STRATEGY_DECLARED(name) extern const struct strategy strategy_##name;
+STRATEGIES(STRATEGY_DECLARED)
 
 #endif
