@@ -13,6 +13,7 @@ EXTRA_DIST += \
 	python/clattn/_gradients.py \
 	python/clattn/_layout.py \
 	python/clattn/_library.py \
+	python/clattn/_merge.py \
 	python/clattn/_opencl.py \
 	python/clattn/_prepared.py \
 	python/clattn/_problem.py \
@@ -22,6 +23,8 @@ EXTRA_DIST += \
 	python/clattn/_torch_calls.py \
 	python/clattn/_torch_dispatch.py \
 	python/clattn/_torch_formula.py \
+	python/clattn/_torch_operator.py \
+	python/clattn/_torch_rotary.py \
 	python/clattn/_torch_sdpa.py \
 	python/clattn/_xla.py \
 	python/clattn/jax.py \

@@ -12,11 +12,12 @@ from typing import Any
 
 from . import _library as library
 from ._attention import Plan, attention, explain
-from ._cache import append, dequantise, merge, quantise, rotary, rotary_table
+from ._cache import append, dequantise, quantise, rotary, rotary_table
 from ._context import Context, devices
 from ._derivative_call import gradients
 from ._errors import Error, Forked, InvalidArgument, InvalidShape, NoDevice, OutOfMemory, Unsupported
 from ._library import LibraryNotFound
+from ._merge import merge
 from ._show import show
 
 __version__ = str(library.functions["clattn_version"]().decode())

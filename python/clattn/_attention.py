@@ -1,5 +1,6 @@
 """The high-level call: arrays of any package in, one call of the library."""
 import ctypes
+import math
 from typing import Any, Iterable, List, Optional, Sequence, Tuple
 
 from . import _library as lib
@@ -11,6 +12,7 @@ from ._fields import _OUT_TYPES, _ROWS, features_of, four_axes, optional_fields,
 from ._prepared import Again, Field, Prepared, identity_of, is_kept, numpy_address, of_numpy, prepared_for
 from ._problem import Options, key_maximum, number, options_of, problem_of, refuse_words, whole, wholes
 from ._sequences import NAMES, sequences_of
+
 
 def run(context: Context, query: View, key: View, value: View, fields: Sequence[Field], call: Any, options: Options,
         outputs: Sequence[Field]) -> Prepared:
@@ -121,8 +123,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
                                   "with arrays of pyopencl")
         from . import _opencl
         return _opencl.attention(query, key, value, (mask, bias, slopes, sinks), options, scale, seed, out, return_lse)
-    refuse_gradients(query=query, key=key, value=value, bias=bias, slopes=slopes, sinks=sinks, scale=scale,
-                     softcap=softcap)
+    refuse_gradients("attention", query=query, key=key, value=value, bias=bias, slopes=slopes, sinks=sinks,
+                     scale=scale, softcap=softcap)
     q = view(query, "query")
     axes = len(q.shape)
     q, k, v = four_axes(q, "query"), four_axes(view(key, "key"), "key"), four_axes(view(value, "value"), "value")
@@ -141,6 +143,9 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
         wanted.append(("weights", (of.batch, heads, of.rows, of.keys), (kind,)))
     new = [maker_of(query, extents[4 - axes:], kinds[0]) for _, extents, kinds in wanted[out is not None:]]
     results = _results(out, [make() for make in new])
+    for array, (name, _, _) in zip(results, wanted):
+        if of.is_packed and array is not out:
+            array[...] = -math.inf if name == "lse" else 0.0
     outputs = [output_field(array, *each) for array, each in zip(results, wanted)]
     call = call_of(q, k, scale, seed, of.has_key_len)
     prepared = run(context or default_context(), q, k, v, fields, call, options + of.options, outputs)

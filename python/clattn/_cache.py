@@ -5,6 +5,7 @@ from typing import Any, Iterable, Optional, Tuple
 from . import _library as lib
 from ._arrays import CODES, STORED, TYPES, View, maker_of, view
 from ._context import Context, default_context
+from ._derivatives import is_written, refuse_gradients
 from ._errors import InvalidArgument, InvalidShape, check
 from ._fields import _DENSE, _OUT_TYPES, _ROWS, dense_integers, four_axes, int32
 from ._prepared import place
@@ -54,6 +55,8 @@ def _table(array: Any, name: str) -> View:
 
 
 def _written(array: Any, name: str) -> View:
+    if getattr(array, "requires_grad", False):
+        raise InvalidArgument(f"{name}: requires a gradient, which writing to it would make wrong; give {name}.detach()")
     found = view(array, name, is_written=True)
     if found.is_read_only:
         raise InvalidArgument(f"{name}: is read-only; give an array that may be written")
@@ -83,6 +86,7 @@ def rotary(x: Any, cosine: Any, sine: Any, *, pairs: Optional[str], starts: Opti
     cosine, sine: of rotary_table(), of as many columns as are turned, from first_column on. pairs: "halves" (Llama and
     Qwen as Hugging Face has them) or "interleaved" (GPT-J, GGUF): never guessed. inverse turns back. out may be x.
     """
+    refuse_gradients("rotary", x=x, cosine=cosine, sine=sine)
     found = view(x, "x")
     axes = len(found.shape)
     found = four_axes(found, "x")
@@ -104,6 +108,7 @@ def rotary(x: Any, cosine: Any, sine: Any, *, pairs: Optional[str], starts: Opti
                                  ("sine", tables[1], _ROWS), (name, where, places)):
         place(tensors, field, v, where_axes)
     check(lib.clattn_rotary_host((context or default_context()).handle, ctypes.byref(problem), None, ctypes.byref(tensors)))
+    is_written(result)
     return result
 
 
@@ -119,6 +124,7 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
     page_table               [batch, pages of a sequence], as of attention()
     key_type, value_type     what the bytes of the caches are, as of attention(); int8, e4m3 and e5m2 by a scale of 1
     """
+    refuse_gradients("append", key=key, value=value, query=query)
     k, v = four_axes(view(key, "key"), "key"), four_axes(view(value, "value"), "value")
     caches = [as_codes(_written(cache, name), name, kind) for cache, name, kind in
               ((key_cache, "key_cache", key_type), (value_cache, "value_cache", value_type))]
@@ -168,6 +174,8 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
     for name, found, axes in places:
         place(tensors, name, found, axes)
     check(lib.clattn_append_host((context or default_context()).handle, ctypes.byref(problem), None, ctypes.byref(tensors)))
+    for cache in (key_cache, value_cache):
+        is_written(cache)
     return result
 
 
@@ -226,30 +234,3 @@ def dequantise(codes: Any, type: str, *, scales: Any = None) -> Any:
         check(lib.clattn_dequantise(STORED[code.name], out.size, found.ctypes.data,
                                     None if dense is None else dense.ctypes.data, share, out.ctypes.data))
     return out
-
-
-# ---- parts ----
-
-
-def merge(parts: Iterable[Tuple[Any, Any]]) -> Tuple[Any, Any]:
-    """(out, lse) over all keys from pairs of attention over parts of them, each with return_lse: NumPy's arrays, [batch,
-    heads, rows, columns] and [batch, heads, rows]. A part that saw no key (lse -inf) counts nothing. Computed in float64
-    and rounded once."""
-    import numpy
-    pairs = [(numpy.asarray(out), numpy.asarray(lse)) for out, lse in parts]
-    if not pairs:
-        raise InvalidArgument("parts: there must be at least one")
-    for i, (part, lse) in enumerate(pairs):
-        if part.shape != pairs[0][0].shape or lse.shape != part.shape[:-1] or part.dtype != pairs[0][0].dtype:
-            raise InvalidShape(f"part {i}: out is {part.dtype} of shape {part.shape}, lse of {lse.shape}; must be as part 0, "
-                               f"{pairs[0][0].dtype} of {pairs[0][0].shape}, and lse without columns")
-    lses = numpy.stack([lse.astype(numpy.float64) for _, lse in pairs])
-    top = lses.max(0)
-    shares = numpy.exp(lses - numpy.where(numpy.isneginf(top), 0.0, top))
-    total = shares.sum(0)
-    is_empty = total == 0
-    out: Any = sum(numpy.where(share[..., None] == 0, 0.0, share[..., None] * part) for share, (part, _) in zip(shares, pairs))
-    with numpy.errstate(divide="ignore"):
-        lse = numpy.where(is_empty, -numpy.inf, numpy.where(numpy.isneginf(top), 0.0, top) + numpy.log(total))
-    out = out / numpy.where(is_empty, 1.0, total)[..., None]
-    return out.astype(pairs[0][0].dtype), lse.astype(pairs[0][1].dtype)

@@ -4,18 +4,19 @@ from typing import Any
 
 from ._errors import InvalidArgument, Unsupported
 
-_ADVICE = "call clattn.torch.attention, or this under torch.no_grad(), or give {name}.detach()"
+_WITH_GRADIENTS = ("attention", "rotary")  # functions that clattn.torch has too
 
 
-def refuse_gradients(**arrays: Any) -> None:
-    """Raises where a result without gradients would surprise."""
+def refuse_gradients(function: str, **arrays: Any) -> None:
+    """Raises where a result of the function without gradients would surprise."""
     torch = sys.modules.get("torch")
     if torch is None:
         return
     for name, array in arrays.items():
         if getattr(array, "requires_grad", False) and torch.is_grad_enabled():
-            raise InvalidArgument(f"{name}: requires a gradient, which clattn.attention has not; "
-                                  f"{_ADVICE.format(name=name)}")
+            other = f"call clattn.torch.{function}, or this" if function in _WITH_GRADIENTS else "call this"
+            raise InvalidArgument(f"{name}: requires a gradient, which clattn.{function} has not; {other} under "
+                                  f"torch.no_grad(), or give {name}.detach()")
     refuse_tangents(**arrays)
 
 

@@ -25,11 +25,12 @@ class Sequences(NamedTuple):
     options: Tuple[Tuple[str, int], ...]  # fields of the problem
     fields: List[Field]
     has_key_len: bool  # whether the call's key_len is the number of keys
+    is_packed: bool = False  # then results have elements that belong to no sequence, which the library does not write
 
 
 def integers(array: Any, name: str) -> View:
-    """int32 numbers: an array of any package where it is, or a copy of other integers."""
-    if hasattr(array, "dtype") and str(array.dtype).rpartition(".")[2] == "int32":
+    """A view of int32: of an array of any package where it is, or of a copy of other integers."""
+    if isinstance(array, View) or (hasattr(array, "dtype") and str(array.dtype).rpartition(".")[2] == "int32"):
         return view(array, name)
     import numpy
     found = numpy.asarray(array)
@@ -38,6 +39,12 @@ def integers(array: Any, name: str) -> View:
     if found.size and not (-2**31 <= int(found.min()) and int(found.max()) < 2**31):
         raise InvalidArgument(f"{name}: has numbers that do not fit 32 bits")
     return view(found.astype(numpy.int32), name)
+
+
+def columns_of(columns: int, kind: Optional[str]) -> int:
+    """How many columns a last axis of so many bytes of a kind of codes has; other arrays have what they have."""
+    code = CODES.get(kind or "")
+    return columns // code.bytes * code.columns if code else columns
 
 
 def as_codes(found: View, name: str, kind: Optional[str]) -> View:
@@ -125,48 +132,61 @@ def _check_pairs(query: View, key: View, value: View) -> None:
         raise InvalidShape(f"key and value: have shapes {key.shape} and {value.shape}; must be equal but for columns")
 
 
+def _packed(query: View, key: View, said: Dict[str, Any], problem: Dict[str, int]) -> Tuple[int, List[Field]]:
+    """(keys of the longest sequence where these are packed too, fields)"""
+    if query.shape[0] != 1:
+        raise InvalidShape(f"query: has batch {query.shape[0]}; packed sequences lie one behind the other, in one")
+    rows, field = _seams(said["cu_query"], "cu_query", query.shape[2])
+    problem.update(batch=len(rows) - 1, query_len=_longest(rows))
+    if said["page_table"] is not None:
+        return 0, [field]
+    keys, other = _seams(said["cu_query"] if said["cu_key"] is None else said["cu_key"], "cu_key", key.shape[2])
+    if len(keys) != len(rows) or key.shape[0] != 1:
+        raise InvalidShape(f"cu_key: has {len(keys)} numbers, of batch {key.shape[0]}; must have {len(rows)}, of batch 1")
+    return _longest(keys), [field, other]
+
+
+def _ranges(query: View, low: Any, high: Any) -> List[Field]:
+    """The keys that each row sees, of a problem that has such."""
+    if (low is None) != (high is None):
+        raise InvalidArgument("row_low, row_high: must be given both")
+    if low is None:
+        return []
+    return [(name, broadcast(integers(array, name), query.shape[:3], name), _ROWS[:3])
+            for name, array in (("row_low", low), ("row_high", high))]
+
+
+def _check_alone(said: Dict[str, Any]) -> None:
+    """Raises for what means nothing without another."""
+    for name, other in (("cu_key", "cu_query"), ("page_starts", "page_table")):
+        if said[name] is not None and said[other] is None:
+            raise InvalidArgument(f"{name}: needs {other}")
+    if said["cu_key"] is not None and said["page_table"] is not None:
+        raise InvalidArgument("cu_key: keys in pages are not packed; give key_lengths alone")
+
+
 def sequences_of(query: View, key: View, value: View, key_lengths: Any, said: Dict[str, Any]) -> Sequences:
     """The sequences of views of four axes; `said` has a value or None for each of NAMES."""
     if all(x is None for x in said.values()):
         check_shapes(query, key, value)
         return Sequences(query, key, value, query.shape[0], query.shape[2], key.shape[2], (), [], True)
-    problem: Dict[str, int] = {}
-    fields: List[Field] = []
+    _check_alone(said)
     key, value = as_codes(key, "key", said["key_type"]), as_codes(value, "value", said["value_type"])
-    if said["cu_query"] is None and said["page_table"] is None:
-        check_shapes(query, key, value)
-    else:
-        _check_pairs(query, key, value)
-    batch, heads, rows, _ = query.shape
+    is_packed, is_paged = said["cu_query"] is not None, said["page_table"] is not None
+    (_check_pairs if is_packed or is_paged else check_shapes)(query, key, value)
+    problem = {"batch": query.shape[0], "query_len": query.shape[2]}
     keys = key.shape[2]
-    if said["cu_query"] is not None:
-        if query.shape[0] != 1:
-            raise InvalidShape(f"query: has batch {query.shape[0]}; packed sequences lie one behind the other, in one")
-        seams, field = _seams(said["cu_query"], "cu_query", rows)
-        batch, rows, fields = len(seams) - 1, _longest(seams), [field]
-    elif said["cu_key"] is not None:
-        raise InvalidArgument("cu_key: needs cu_query")
-    is_paged = said["page_table"] is not None
+    fields: List[Field] = []
+    if is_packed:
+        keys, fields = _packed(query, key, said, problem)
     if is_paged:
-        keys, more = _pages(key, said, key_lengths, batch, problem)
-        fields += more
-    elif said["page_starts"] is not None:
-        raise InvalidArgument("page_starts: needs page_table")
-    elif said["cu_query"] is not None:
-        given = said["cu_query"] if said["cu_key"] is None else said["cu_key"]
-        seams, field = _seams(given, "cu_key", keys)
-        if len(seams) != batch + 1 or key.shape[0] != 1:
-            raise InvalidShape(f"cu_key: has {len(seams)} numbers, of batch {key.shape[0]}; must have {batch + 1}, of batch 1")
-        keys, fields = _longest(seams), fields + [field]
-    low, high = said["row_low"], said["row_high"]
-    if (low is None) != (high is None):
-        raise InvalidArgument("row_low, row_high: must be given both")
-    if low is not None:
-        fields += [(name, broadcast(integers(array, name), (query.shape[0], heads, query.shape[2]), name), _ROWS[:3])
-                   for name, array in (("row_low", low), ("row_high", high))]
+        keys, more = _pages(key, said, key_lengths, problem["batch"], problem)
+        fields = fields + more
+    fields = fields + _ranges(query, said["row_low"], said["row_high"])
     for name, found in (("key", key), ("value", value)):
         if said[f"{name}_scales"] is not None:
             fields.append(_scales(said[f"{name}_scales"], name, found.shape, problem))
-    has_key_len = not is_paged and said["cu_query"] is None
-    problem.update(batch=batch, query_len=rows, key_len=keys if said["cu_query"] is not None else key_maximum(rows, keys))
-    return Sequences(query, key, value, batch, rows, keys, tuple(problem.items()), fields, has_key_len)
+    rows = problem["query_len"]
+    problem["key_len"] = keys if is_packed else key_maximum(rows, keys)
+    return Sequences(query, key, value, problem["batch"], rows, keys, tuple(problem.items()), fields,
+                     not is_paged and not is_packed, is_packed)

@@ -51,8 +51,8 @@ def tell_of_spinning_threads() -> None:
                       "environment variable OMP_WAIT_POLICY=PASSIVE before Python starts", RuntimeWarning, stacklevel=3)
 
 
-def views(query: Tensor, key: Tensor, value: Tensor, floating: Sequence[str] = ("query",)) -> List[View]:
-    """Views of three tensors that fit each other; those in `floating` must be of a floating-point type."""
+def four_axes(query: Tensor, key: Tensor, value: Tensor, floating: Sequence[str] = ("query",)) -> List[View]:
+    """Views of three tensors; those in `floating` must be of a floating-point type."""
     every = []
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         found = torch_view(tensor)
@@ -61,6 +61,12 @@ def views(query: Tensor, key: Tensor, value: Tensor, floating: Sequence[str] = (
         if name in floating and found.type not in _OUT_TYPES:
             raise InvalidArgument(f"{name}: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
         every.append(found)
+    return every
+
+
+def views(query: Tensor, key: Tensor, value: Tensor) -> List[View]:
+    """Views of three tensors that fit each other."""
+    every = four_axes(query, key, value)
     check_shapes(*every)
     return every
 

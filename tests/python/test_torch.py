@@ -11,6 +11,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 import clattn.torch
+from clattn._torch_operator import Given, Said
 
 HAS_FLOAT64 = next(device["float64"] for device in clattn.devices() if device["chosen"])
 OPERATOR = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
@@ -260,7 +261,7 @@ class Operator(unittest.TestCase):
     def test_shapes_that_do_not_fit_are_refused(self):
         query, key, value = inputs()
         backward = torch.ops.clattn.attention_backward
-        rest = (*[None] * 7, "", "", -1, -1, 0.0, 0.0, False, False)
+        rest = (*Given(query, key, value)[3:], *Said())
         out, lse = torch.ops.clattn.attention(query, key, value, *rest)
         for three, text in (((query, key[:1], value[:1]), "batch: query has 2"),
                             ((query, key, value[:, :, :5]), "key and value: heads and rows"),
@@ -271,11 +272,11 @@ class Operator(unittest.TestCase):
             with self.assertRaisesRegex(clattn.Error, text):
                 clattn.torch.attention(*three)
             with self.assertRaisesRegex(clattn.Error, text):
-                backward(out, None, *three, out, lse, *rest, *[False] * 4)
+                backward(out, None, out, lse, *three, *rest, *[False] * 4)
         for change, text in (({"grad_out": out[:1]}, "dout: "), ({"out": out[:, :, :2]}, "out: "),
                              ({"lse": lse[:, :2]}, "lse: "), ({"lse": lse.double()}, "lse: "),
                              ({"key": key.to(torch.int8)}, "key: type int8")):
-            given = {"grad_out": out, "grad_lse": None, "query": query, "key": key, "value": value, "out": out, "lse": lse,
+            given = {"grad_out": out, "grad_lse": None, "out": out, "lse": lse, "query": query, "key": key, "value": value,
                      **change}
             with self.assertRaisesRegex(clattn.Error, text):
                 backward(*given.values(), *rest, *[False] * 4)
@@ -366,7 +367,7 @@ class Operator(unittest.TestCase):
 
     def test_as_pytorch_wants_operators(self):
         for three in (inputs(), [x.transpose(1, 2).contiguous().transpose(1, 2) for x in inputs()]):
-            arguments = (*three, *[None] * 7, "top-left", "", -1, -1, 0.0, 0.0, False, False)
+            arguments = (*Given(*three), *Said("top-left"))
             torch.library.opcheck(torch.ops.clattn.attention.default, arguments,
                                   test_utils=("test_schema", "test_faketensor", "test_autograd_registration"))
 
