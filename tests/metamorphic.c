@@ -3,11 +3,12 @@
  * Two calls that must agree, without asking what either should be: keys in another order, keys appended that
  * a mask hides, any bias behind a mask, causal and the same mask given explicitly (with another mask or without), as
  * are windows, row ranges and holes, one batch entry by itself, grouped heads and repeated ones, the keys in two calls
- * whose results are merged, the dropout of a slice that says where it stands, the keys in pages, or as codes. On many
- * rows and on few rows with many keys (decoding: splits of keys). To the last bit where the order of the sums is the
- * same, else within the error bound. In float32 unless types are named: most strategies do other types with other loads
- * and stores, matrix units with other products. NAME: "many rows" or "few rows"; where it is not given both, by turns
- * where a strategy compiles for each call (exact_by_turns). Environment: CLATTN_TEST_STRATEGIES. */
+ * whose results are merged, the dropout of a slice that says where it stands, the keys in pages, or as codes. And
+ * packed sequences that are longer than the problem says, whose rest is not there. On many rows and on few rows with
+ * many keys (decoding: splits of keys). To the last bit where the order of the sums is the same, else within the error
+ * bound. In float32 unless types are named: most strategies do other types with other loads and stores, matrix units
+ * with other products. NAME: "many rows" or "few rows"; where it is not given both, by turns where a strategy compiles
+ * for each call (exact_by_turns). Environment: CLATTN_TEST_STRATEGIES. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +18,10 @@
 #include "support/dropout_slices.h"
 #include "support/exact_call.h"
 #include "support/key_bounds.h"
+#include "support/long_sequences.h"
 #include "support/merge_two.h"
 #include "support/paged_keys.h"
+#include "support/split_edges.h"
 
 #define HEADS 4
 #define KV_HEADS 2
@@ -292,44 +295,30 @@ static int split_lengths(struct exact *e, const struct shape *shape)
     return status;
 }
 
-static int dropped_slice(struct exact *e, const struct shape *shape)
-{
-    return dropout_of_a_slice(e, shape->query_len, shape->key_len);
-}
-
-static int dropped_keys(struct exact *e, const struct shape *shape)
-{
-    return dropout_of_cut_keys(e, shape->query_len, shape->key_len);
-}
-
-static int paged_keys(struct exact *e, const struct shape *shape)
-{
-    return pages_keep_bits(e, shape->query_len, shape->key_len);
-}
-
-static int holes(struct exact *e, const struct shape *shape)
-{
-    return holes_are_a_mask(e, shape->query_len, shape->key_len);
-}
-
-static int windowed_keys(struct exact *e, const struct shape *shape)
-{
-    return window_is_a_mask(e, shape->query_len, shape->key_len);
-}
+/* A property of its own file, of the shape's lengths. */
+#define OF_LENGTHS(name, property)                                                                                     \
+    static int name(struct exact *e, const struct shape *shape)                                                        \
+    {                                                                                                                  \
+        return property(e, shape->query_len, shape->key_len);                                                          \
+    }
+OF_LENGTHS(dropped_slice, dropout_of_a_slice)
+OF_LENGTHS(dropped_keys, dropout_of_cut_keys)
+OF_LENGTHS(paged_keys, pages_keep_bits)
+OF_LENGTHS(holes, holes_are_a_mask)
+OF_LENGTHS(windowed_keys, window_is_a_mask)
+OF_LENGTHS(ranged_keys, ranges_are_a_mask)
+OF_LENGTHS(coded_keys, codes_are_their_values)
+OF_LENGTHS(long_sequences, long_sequences_are_cut)
 
 static int window_rows(struct exact *e, const struct shape *shape)
 {
     return window_rows_stand_alone(e, shape->key_len);
 }
 
-static int ranged_keys(struct exact *e, const struct shape *shape)
+static int split_edges(struct exact *e, const struct shape *shape)
 {
-    return ranges_are_a_mask(e, shape->query_len, shape->key_len);
-}
-
-static int coded_keys(struct exact *e, const struct shape *shape)
-{
-    return codes_are_their_values(e, shape->query_len, shape->key_len);
+    (void)shape;
+    return split_edges_are_a_mask(e);
 }
 
 static const struct {
@@ -353,6 +342,8 @@ static const struct {
     { "a window is the same as its mask", windowed_keys, 1, NULL },
     { "rows of a window stand alone", window_rows, 1, NULL },
     { "row ranges are the same as their mask", ranged_keys, 1, NULL },
+    { "packed sequences are cut at the problem's maxima", long_sequences, 1, NULL },
+    { "ends of splits are the same as their mask", split_edges, 1, NULL },
 };
 
 /* `only`: the name of a shape; NULL: all, or by turns the first that the strategy takes. */

@@ -104,10 +104,12 @@ static int run_index(struct run *run, uint64_t index, int only)
     int served = 1;
     const struct options *o = &run->options;
     const struct device_options *shared = &o->shared;
+    const int blocks = index / JUDGE_TYPES % 2 == 0;
     struct random_call_options what = { .type = shared->types[index / o->same % (uint64_t)shared->n_types],
                                         .work_limit = o->work_limit,
                                         .calls_a_program = o->same,
                                         .mixed = o->mixed,
+                                        .on_device = !blocks,
                                         .codes = o->codes,
                                         .with = o->with };
     struct test_call test;
@@ -117,8 +119,7 @@ static int run_index(struct run *run, uint64_t index, int only)
     write_again(o, index, again, sizeof(again));
     const clattn_status status = random_call_create(&test, o->seed, index, &what, &family);
     const struct judged_call call = { &test, name, again,
-                                      family != VALUES_NOT_FINITE && family != VALUES_EQUAL && !o->mixed,
-                                      index / JUDGE_TYPES % 2 == 0 };
+                                      family != VALUES_NOT_FINITE && family != VALUES_EQUAL && !o->mixed, blocks };
     if (status != CLATTN_OK) {
         judge_report(&run->judge, &call, "none", clattn_last_error());
     } else if (only >= 0) {

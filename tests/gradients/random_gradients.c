@@ -115,6 +115,7 @@ static void run_index(struct run *run, uint64_t index)
                                         .work_limit = run->work_limit ? run->work_limit : 300000,
                                         .mixed = index % 4 == 0,
                                         .gradients = 1,
+                                        .on_device = index % 2 != 0,
                                         .with = run->with };
     struct gradient_call g;
     enum value_family family;

@@ -3,11 +3,13 @@
  * tests/robust/guards, tests/solve_cases or any other program.
  *
  *     | no access | NaN ... NaN | buffer, to the last byte of its page | no access |
+ *     | no access | buffer, from the first byte of its page | NaN ... NaN | no access |    with guard_layer_in_front
  *
  * Reading or writing behind the end is a SIGSEGV; what is written before the beginning, in the same page, is
- * not seen. A buffer of a multiple of 2^k bytes is aligned to 2^k (up to a page), which is what a kernel
- * that reads vectors may count on. Read-only buffers that have their content from the start cannot be
- * written at all. The device says that it shares no memory with the host, so that calls on host memory make buffers. */
+ * not seen; the other way round for buffers that are made while guard_layer_in_front is set. A buffer of a multiple
+ * of 2^k bytes is aligned to 2^k (up to a page), which is what a kernel that reads vectors may count on. Read-only
+ * buffers that have their content from the start cannot be written at all. The device says that it shares no memory
+ * with the host, so that calls on host memory make buffers. */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
 #include <stdatomic.h>
@@ -19,6 +21,9 @@
 
 /* Buffers that were guarded: a driver asserts that it grows. */
 __attribute__((visibility("default"))) atomic_long guard_layer_buffers;
+
+/* Set by a driver: what lies before a buffer is noticed to the byte, not what lies behind it. */
+__attribute__((visibility("default"))) atomic_int guard_layer_in_front;
 
 static const struct _cl_icd_dispatch *next;
 static struct _cl_icd_dispatch own;
@@ -53,7 +58,7 @@ static struct mapping *map(size_t bytes, char **content)
     mprotect(mapping->start, page, PROT_NONE);
     mprotect(mapping->start + page + inside, page, PROT_NONE);
     memset(mapping->start + page, 0xff, inside);
-    *content = mapping->start + page + inside - bytes;
+    *content = mapping->start + page + (atomic_load(&guard_layer_in_front) ? 0 : inside - bytes);
     return mapping;
 }
 

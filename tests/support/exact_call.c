@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/stored_types.h"
+#include "device_call.h"
 #include "device_options.h"
 #include "tolerance.h"
 
@@ -57,15 +58,24 @@ void exact_build(struct test_call *test, const clattn_problem *problem, double s
     test->values.scale = 0.75;
 }
 
-int exact_run(struct exact *e, struct test_call *test)
+static int ran(struct exact *e, clattn_status status)
 {
-    clattn_status status = clattn_forward_host(e->context, &test->problem, &test->values, &test->tensors);
     e->declined |= status == CLATTN_UNSUPPORTED && e->strategy;
     if (status != CLATTN_OK) {
         snprintf(e->what, sizeof(e->what), "%s: %.200s", clattn_status_name(status), clattn_last_error());
         e->what[strcspn(e->what, "\n")] = 0;
     }
     return status == CLATTN_OK ? 0 : -1;
+}
+
+int exact_run(struct exact *e, struct test_call *test)
+{
+    return ran(e, clattn_forward_host(e->context, &test->problem, &test->values, &test->tensors));
+}
+
+int exact_enqueue(struct exact *e, struct test_call *test)
+{
+    return ran(e, device_call_run(e->context, test, NULL));
 }
 
 int exact_same_value(struct exact *e, const struct exact_row *row, int64_t column, double want)

@@ -45,8 +45,9 @@ test_value value_normal, value_integer, value_zero;
 /* Allocates all tensors; query and key are sharp normals, values normal around `shift`. */
 void exact_build(struct test_call *test, const clattn_problem *problem, double shift);
 
-/* Blocking call; 0 when it ran. */
+/* Blocking call, or by plan and enqueue; 0 when it ran. */
 int exact_run(struct exact *e, struct test_call *test);
+int exact_enqueue(struct exact *e, struct test_call *test);
 
 /* Which row of which test is compared with which: the same bits are asked for. */
 struct exact_row {

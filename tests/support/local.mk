@@ -71,6 +71,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/judge.h \
 	tests/support/key_bounds.c \
 	tests/support/key_bounds.h \
+	tests/support/long_sequences.c \
+	tests/support/long_sequences.h \
 	tests/support/merge_two.c \
 	tests/support/merge_two.h \
 	tests/support/naive.c \
@@ -89,6 +91,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/small_cache.h \
 	tests/support/small_calls.c \
 	tests/support/small_calls.h \
+	tests/support/split_edges.c \
+	tests/support/split_edges.h \
 	tests/support/test_call.c \
 	tests/support/test_call.h \
 	tests/support/tolerance.c \

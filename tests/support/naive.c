@@ -54,6 +54,11 @@ static int has(const struct naive *n, enum tensor_id id)
     return (int)(n->tensors >> id & 1);
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void locate(struct naive *n)
 {
     const struct test_call *t = n->test;
@@ -63,16 +68,15 @@ static void locate(struct naive *n)
     n->first_query = n->first_key = n->offset = 0;
     if (has(n, TENSOR_CU_QUERY)) {
         n->first_query = (int64_t)test_call_get(t, TENSOR_CU_QUERY, 0, 0, 0, n->b);
-        n->queries = (int64_t)test_call_get(t, TENSOR_CU_QUERY, 0, 0, 0, n->b + 1) - n->first_query;
+        n->queries = least(n->queries, (int64_t)test_call_get(t, TENSOR_CU_QUERY, 0, 0, 0, n->b + 1) - n->first_query);
     }
     if (has(n, TENSOR_CU_KEY)) {
         n->first_key = (int64_t)test_call_get(t, TENSOR_CU_KEY, 0, 0, 0, n->b);
-        n->keys = (int64_t)test_call_get(t, TENSOR_CU_KEY, 0, 0, 0, n->b + 1) - n->first_key;
+        n->keys = least(n->keys, (int64_t)test_call_get(t, TENSOR_CU_KEY, 0, 0, 0, n->b + 1) - n->first_key);
     }
     n->visible_keys = n->keys;
     if (has(n, TENSOR_KEY_LENGTHS)) {
-        int64_t length = (int64_t)test_call_get(t, TENSOR_KEY_LENGTHS, 0, 0, 0, n->b);
-        n->visible_keys = length < n->keys ? length : n->keys;
+        n->visible_keys = least(n->keys, (int64_t)test_call_get(t, TENSOR_KEY_LENGTHS, 0, 0, 0, n->b));
     }
     if (n->p->alignment == CLATTN_ALIGN_BOTTOM_RIGHT) {
         n->offset = n->visible_keys - n->queries;

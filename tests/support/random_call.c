@@ -2,6 +2,7 @@
 #include "random_call.h"
 
 #include "base/stored_types.h"
+#include "long_sequences.h"
 #include "pooled_keys.h"
 #include "random_features.h"
 #include "random_values.h"
@@ -294,6 +295,20 @@ static double seam(struct random *random, const int64_t index[4], const void *se
     return ((const int32_t *)seams)[index[3]];
 }
 
+/* Rows of outputs that packed sequences have past the problem's maxima. */
+static void leave_long_rows(struct test_call *test)
+{
+    for (int id = 0; id < TENSOR_COUNT; ++id) {
+        const struct tensor_row *row = &operation_forward.rows[id], *out = &operation_forward.rows[TENSOR_OUT];
+        int64_t shape[4];
+        if (forward_is_output(id) && row->axis[2] == out->axis[2] && test_call_has(test, (enum tensor_id)id)) {
+            test_call_shape(test, (enum tensor_id)id, shape);
+            long_sequences_leave(test, TENSOR_CU_QUERY, test->problem.query_len,
+                                 test_call_tensor(test, (enum tensor_id)id), shape, &test->arrays[id]);
+        }
+    }
+}
+
 clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t index,
                                  const struct random_call_options *options, enum value_family *family)
 {
@@ -328,6 +343,9 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     }
     random_features_add(options->with, seed, index - neighbour, &problem);
     random_sequences(&random, &problem, cu_query, cu_key);
+    if (options->on_device && problem.features & CLATTN_WITH_VARLEN) {
+        long_sequences_draw(seed, index, &problem, cu_query, problem.page_size > 0 ? NULL : cu_key);
+    }
     test_call_start(test, &problem);
     test->packed_queries = cu_query[problem.batch];
     test->packed_keys = cu_key[problem.batch];
@@ -340,6 +358,7 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     random_layouts(&random, test);
     if (problem.features & CLATTN_WITH_VARLEN) {
         test_call_fill(test, TENSOR_CU_QUERY, &random, seam, cu_query);
+        leave_long_rows(test);
     }
     if (test_call_has(test, TENSOR_CU_KEY)) {
         test_call_fill(test, TENSOR_CU_KEY, &random, seam, cu_key);

@@ -11,6 +11,7 @@ struct random_call_options {
     uint64_t calls_a_program; /* so many neighbours differ only in what kernels are told at run time: lengths,
                                  batch, places, values; 0 or 1: every call is another problem */
     int dense;                /* no keys in pages */
+    int on_device;            /* by plan and enqueue: packed sequences may be longer than the problem's maxima */
     int codes;                /* keys and values are of 8-bit or block types, or in rings; implies mixed */
     int gradients;            /* what has gradients: lse, no weights output, no pages */
     const char *with;         /* features that each problem shall have (random_features.h) */
