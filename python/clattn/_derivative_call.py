@@ -4,6 +4,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 from ._arrays import View, maker_of, view
 from ._attention import attention, call_of
 from ._context import Context, default_context
+from ._derivatives import refuse_gradients
 from ._errors import InvalidArgument, InvalidShape
 from ._fields import _OUT_TYPES, broadcast, four_axes, optional_fields
 from ._gradients import run_backward
@@ -97,6 +98,7 @@ def gradients(query: Any, key: Any, value: Any, dout: Any, *, of: Iterable[str] 
     """
     if others:
         _refuse(others)
+    refuse_gradients("gradients", query=query, key=key, value=value, dout=dout, dlse=dlse, bias=bias, slopes=slopes, sinks=sinks)
     learned = {"bias": bias, "slopes": slopes, "sinks": sinks}
     names = _wanted(of, learned)
     options = options_of(causal, alignment, offsets is not None, window, always_visible_keys, softcap, dropout, None, None,

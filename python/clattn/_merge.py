@@ -34,8 +34,8 @@ def _checked(parts: Iterable[Tuple[Any, Any]]) -> Tuple[Any, List[Tuple[Any, Any
     first = pairs[0][0]
     for i, (out, lse) in enumerate(pairs):
         if _package_of(out) is not package or _package_of(lse) is not package:
-            raise InvalidArgument(f"part {i}: a {type(out).__name__} and a {type(lse).__name__}; must be of part 0's package, "
-                                  f"{package.__name__}")
+            kinds = f"a {type(out).__name__} and a {type(lse).__name__}"
+            raise InvalidArgument(f"part {i}: {kinds}; must be of part 0's package, {package.__name__}")
         if out.shape != first.shape or lse.shape != out.shape[:-1] or out.dtype != first.dtype:
             raise InvalidShape(f"part {i}: out is {out.dtype} of shape {tuple(out.shape)}, lse of {tuple(lse.shape)}; must be as "
                                f"part 0, {first.dtype} of {tuple(first.shape)}, and lse without columns")

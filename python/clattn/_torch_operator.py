@@ -85,7 +85,8 @@ class _Call(NamedTuple):
 def _call(given: Given, said: Said, floating: Sequence[str] = ("query",)) -> _Call:
     q, k, v = four_axes(given.query, given.key, given.value, floating)
     numbers = {name: None if getattr(given, name) is None else getattr(given, name).tolist() for name in _NUMBERS}
-    more = {name: numbers[name] if name in numbers else getattr(given, name, getattr(said, name, None) or None) for name in NAMES}
+    more = {**{name: getattr(given, name, getattr(said, name, None) or None) for name in NAMES},
+            **{name: x for name, x in numbers.items() if name in NAMES}}
     of = sequences_of(q, k, v, numbers["key_lengths"], more)
     shape = of.batch, q.shape[1], of.rows, of.keys
     fields = of.fields + optional_fields(shape, of.batch, shape[1], given.mask, given.bias, given.slopes, given.sinks,
@@ -138,7 +139,8 @@ def _fake(*arguments: Any) -> Tuple[Tensor, Tensor]:
 
 
 def _new_gradients(given: Given, wanted: Sequence[bool]) -> List[Tensor]:
-    """Those of _LEARNED: of the shapes of what they are of, or empty. Numbers of which a head has one are of float32 or float64."""
+    """Those of _LEARNED: of the shapes of what they are of, or empty. Where a head has one number, that is of float32 or
+    float64."""
     kind = torch.float64 if given.query.dtype == torch.float64 else torch.float32
     found = []
     for name, is_wanted in zip(_LEARNED, wanted):

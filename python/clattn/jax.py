@@ -4,8 +4,9 @@
 """
 import ctypes
 import json
+import math
 from functools import partial
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import jax
 import jax.numpy as jnp
@@ -16,48 +17,82 @@ from ._arrays import View
 from ._attention import call_of, run
 from ._context import default_context
 from ._errors import InvalidArgument, InvalidShape
-from ._fields import _ROWS, broadcast, check_shapes, optional_fields
+from ._fields import _ROWS, broadcast, optional_fields
 from ._gradients import run_backward
-from ._problem import number, options_of, refuse_words, window_of
+from ._prepared import Field
+from ._problem import Options, number, options_of, refuse_words, whole, window_of
+from ._sequences import NAMES, Sequences, columns_of, sequences_of
 
 __all__ = ["attention"]
 
-_OPTIONAL = ("mask", "bias", "slopes", "sinks", "key_lengths")  # in the order in which XLA gets those that are there
+_NUMBERS = ("key_lengths", "offsets", "cu_query", "cu_key", "page_starts")  # which are read before a call
+_TABLES = ("page_table", "row_low", "row_high")
+_SCALES = ("key_scales", "value_scales")
+_OPTIONAL = ("mask", "bias", "slopes", "sinks", *_NUMBERS, *_TABLES, *_SCALES)  # in the order in which XLA gets them
 _WITH_GRADIENTS = ("bias", "slopes", "sinks")
 
 
-def _arguments(said: Any, views: List[View]) -> Tuple[Tuple[Any, ...], List[View]]:
-    """What both directions give to the library, and the views that are left."""
+class _Call(NamedTuple):
+    """What both directions give to the library."""
+
+    of: Sequences
+    shape: Tuple[int, int, int, int]  # of the logits
+    fields: List[Field]
+    call: Any
+    options: Options
+
+
+def _numbers(found: View) -> Any:
+    return (ctypes.c_int32 * found.shape[0]).from_address(found.address) if found.shape[0] else ()
+
+
+def _arguments(said: Any, views: List[View]) -> Tuple[_Call, List[View]]:
+    """The call, and the views that are left."""
     query, key, value, *rest = views
-    check_shapes(query, key, value)
     given: Dict[str, Any] = dict(zip(said["optional"], rest))
     rest = rest[len(given):]
-    batch, heads, rows, _ = query.shape
-    if "key_lengths" in given:
-        given["key_lengths"] = (ctypes.c_int32 * batch).from_address(given["key_lengths"].address)
-    mask, bias, slopes, sinks, lengths = map(given.get, _OPTIONAL)
-    fields = optional_fields((batch, heads, rows, key.shape[2]), batch, heads, mask, bias, slopes, sinks, lengths, None)
-    causal, alignment, window, softcap, rounded, tf32 = said["options"]
-    options = options_of(causal, alignment, window=tuple(window), softcap=softcap, allow_rounded_weights=rounded,
+    given.update({name: _numbers(given[name]) for name in _NUMBERS if name in given})
+    lengths, offsets = given.get("key_lengths"), given.get("offsets")
+    of = sequences_of(query, key, value, lengths, {**{name: given.get(name) for name in NAMES}, **said["types"]})
+    shape = of.batch, query.shape[1], of.rows, of.keys
+    mask, bias, slopes, sinks = map(given.get, _OPTIONAL[:4])
+    fields = of.fields + optional_fields(shape, of.batch, shape[1], mask, bias, slopes, sinks, lengths, offsets)
+    causal, alignment, window, always, softcap, rounded, tf32 = said["options"]
+    options = options_of(causal, alignment, offsets is not None, tuple(window), always, softcap, allow_rounded_weights=rounded,
                          allow_tf32=tf32)
-    return (query, key, value, fields, call_of(query, key, said["scale"]), options), rest
+    call = call_of(query, of.key, said["scale"], has_key_len=of.has_key_len)
+    return _Call(of, shape, fields, call, options + of.options), rest
+
+
+def _blank(results: Sequence[View], of: Sequences) -> None:
+    """Makes results 0, since what belongs to no packed sequence is not written; the logarithm of 0 in an lse."""
+    for found in results if of.is_packed else ():
+        count = math.prod(found.shape)
+        if len(found.shape) == 3:
+            (ctypes.c_float * count).from_address(found.address)[:] = [-math.inf] * count
+        else:
+            ctypes.memset(found.address, 0, count * _BYTES[found.type])
+
+
+_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def _forward(said: Any, views: List[View], results: List[View]) -> None:
-    arguments, _ = _arguments(said, views)
-    out, lse = results
-    query, key, value, fields, call, options = arguments
-    run(default_context(), query, key, value, fields, call, options, [("out", out, _ROWS), ("lse", lse, _ROWS[:3])])
+    (of, _, fields, call, options), _ = _arguments(said, views)
+    _blank(results, of)
+    run(default_context(), of.query, of.key, of.value, fields, call, options,
+        [("out", results[0], _ROWS), ("lse", results[1], _ROWS[:3])])
 
 
 def _backward(said: Any, views: List[View], results: List[View]) -> None:
-    arguments, (out, lse, dout) = _arguments(said, views)
-    query, key, value, fields, call, options = arguments
-    full = {"bias": query.shape[:3] + key.shape[2:3], "slopes": query.shape[:2], "sinks": query.shape[1:2]}
+    (of, shape, fields, call, options), (out, lse, dout, *dlse) = _arguments(said, views)
+    full = {"bias": shape, "slopes": shape[:2], "sinks": shape[1:2]}
+    _blank(results[:3], of)
     gradients = dict(zip(("dquery", "dkey", "dvalue"), results))
     for name, found in zip(said["gradients"], results[3:]):
         gradients[f"d{name}"] = broadcast(found, full[name], f"d{name}")
-    run_backward(default_context(), query, key, value, fields, call, options, out, lse, dout, gradients)
+    run_backward(default_context(), of.query, of.key, of.value, fields, call, options, out, lse, dout, gradients,
+                 dlse[0] if dlse else None)
 
 
 _handlers = {"clattn_forward": _xla.handler(_forward), "clattn_backward": _xla.handler(_backward)}
@@ -68,19 +103,21 @@ for _name, _handler in _handlers.items():
 def _call(name: str, results: Any, arrays: Sequence[Any], optional: Sequence[Any], said: Any, **more: Any) -> Any:
     """An operator of XLA."""
     given = {name: array for name, array in zip(_OPTIONAL, optional) if array is not None}
-    text = json.dumps({**dict(said), "optional": list(given), **more})
+    words = dict(said)
+    text = json.dumps({**words, "types": dict(words["types"]), "optional": list(given), **more})
     operator: Any = jax.ffi.ffi_call(name, results, vmap_method="sequential")
     return operator(*arrays[:3], *given.values(), *arrays[3:], call=text)
 
 
-def _results(query: Any, value: Any) -> Tuple[Any, Any]:
-    return (jax.ShapeDtypeStruct(query.shape[:3] + value.shape[3:], query.dtype),
+def _results(query: Any, value: Any, said: Any) -> Tuple[Any, Any]:
+    columns = columns_of(value.shape[3], dict(dict(said)["types"])["value_type"])
+    return (jax.ShapeDtypeStruct((*query.shape[:3], columns), query.dtype),
             jax.ShapeDtypeStruct(query.shape[:3], jnp.float32))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
 def _attention(query: Any, key: Any, value: Any, optional: Any, said: Any) -> Any:
-    return _call("clattn_forward", _results(query, value), (query, key, value), optional, said)
+    return _call("clattn_forward", _results(query, value, said), (query, key, value), optional, said)
 
 
 def _attention_forward(query: Any, key: Any, value: Any, optional: Any, said: Any) -> Any:
@@ -92,8 +129,15 @@ def _attention_backward(said: Any, kept: Any, cotangents: Any) -> Any:
     query, key, value, optional, out, lse = kept
     given = dict(zip(_OPTIONAL, optional))
     wanted = [name for name in _WITH_GRADIENTS if given[name] is not None]
+    words = dict(said)
+    unlike = [name for name in ("page_table", *_SCALES) if given[name] is not None]
+    unlike += [name for name, kind in words["types"] if kind]
+    if unlike:
+        raise InvalidArgument(f"{unlike[0]}: keys in pages, and keys and values as codes, have no gradients; give key and "
+                              "value dense, in a floating-point type")
     results = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (query, key, value, *map(given.get, wanted))]
-    found = _call("clattn_backward", results, (query, key, value, out, lse, cotangents[0]), optional, said,
+    found = _call("clattn_backward", results, (query, key, value, out, lse, *cotangents[:2 if words["has_lse"] else 1]),
+                  optional, said,
                   gradients=wanted)
     gradients = dict(zip(wanted, found[3:]))
     return (*found[:3], tuple(gradients.get(name) for name in _OPTIONAL))
@@ -110,44 +154,59 @@ def _of_kind(array: Any, name: str, *kinds: Any) -> Any:
     return array
 
 
-def _lengths(array: Any) -> Any:
-    """In int32. What does not fit becomes a length that no call may have."""
-    array = _of_kind(array, "key_lengths", jnp.integer)
+def _int32(array: Any, name: str) -> Any:
+    """In int32. What does not fit becomes a number that no call may have."""
+    array = _of_kind(array, name, jnp.integer)
     if not isinstance(array, jax.Array):  # JAX may cut its numbers off at 32 bits
-        array = np.asarray(array).astype(object).clip(-1, 2**31 - 1).astype(np.int32)
+        least = -1 if name == "key_lengths" else -2**31
+        array = np.asarray(array).astype(object).clip(least, 2**31 - 1).astype(np.int32)
     elif array.dtype.itemsize > 4 or array.dtype == jnp.uint32:
-        least = 0 if jnp.issubdtype(array.dtype, jnp.unsignedinteger) else -1
+        least = 0 if jnp.issubdtype(array.dtype, jnp.unsignedinteger) else -1 if name == "key_lengths" else -2**31
         array = jnp.clip(array, least, 2**31 - 1)
     return jnp.asarray(array, jnp.int32)
 
 
+def _check_axes(query: Any, key: Any, value: Any) -> int:
+    """How many axes all three have."""
+    for name, array in (("query", query), ("key", key), ("value", value)):
+        if array.ndim != query.ndim or not 2 <= query.ndim <= 4:
+            raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch, heads, rows, columns], all three without "
+                               "batch, or without both")
+    return int(query.ndim)
+
+
 def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any = None, causal: Optional[str] = None,
-              alignment: Optional[str] = None, window: Any = None, scale: Optional[float] = None,
-              softcap: Optional[float] = None, slopes: Any = None, sinks: Any = None, key_lengths: Any = None,
-              return_lse: bool = False, allow_rounded_weights: bool = False, allow_tf32: bool = False,
-              **others: Any) -> Any:
+              alignment: Optional[str] = None, offsets: Any = None, window: Any = None, always_visible_keys: int = 0,
+              scale: Optional[float] = None, softcap: Optional[float] = None, slopes: Any = None, sinks: Any = None,
+              key_lengths: Any = None, return_lse: bool = False, cu_query: Any = None, cu_key: Any = None,
+              page_table: Any = None, page_starts: Any = None, row_low: Any = None, row_high: Any = None,
+              key_type: Optional[str] = None, value_type: Optional[str] = None, key_scales: Any = None,
+              value_scales: Any = None, allow_rounded_weights: bool = False, allow_tf32: bool = False, **others: Any) -> Any:
     """clattn.attention as an operator of XLA on the CPU: in jit, in vmap (one after the other), with gradients.
 
     Shapes and meanings are those of clattn.attention: [batch, heads, rows, columns], without batch or without both, where
     JAX's own has rows before heads. Arrays may be traced; causal, alignment, window, scale and softcap are of Python. Gradients:
-    query, key, value, bias, slopes, sinks. lse has none.
+    query, key, value, bias, slopes, sinks; through out and lse; packed sequences and row ranges too, but not keys in pages
+    and codes.
     """
     if others:
         refuse_words("attention", others)
-    axes = query.ndim
-    for name, array in (("query", query), ("key", key), ("value", value)):
-        if array.ndim != axes or not 2 <= axes <= 4:
-            raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch, heads, rows, columns], all three without "
-                               "batch, or without both")
+    axes = _check_axes(query, key, value)
     query, key, value = (x.reshape((1,) * (4 - axes) + x.shape) for x in (query, key, value))
-    as_float32 = [None if x is None else jnp.asarray(_of_kind(x, name, jnp.floating, jnp.integer), jnp.float32)
-                  for x, name in ((slopes, "slopes"), (sinks, "sinks"))]
-    lengths = None if key_lengths is None else _lengths(key_lengths)
-    if lengths is not None and lengths.shape != query.shape[:1]:
-        raise InvalidShape(f"key_lengths: has shape {lengths.shape}; must be [batch], here {query.shape[:1]}")
+    learned = [None if x is None else jnp.asarray(_of_kind(x, name, jnp.floating, jnp.integer), jnp.float32)
+               for x, name in ((slopes, "slopes"), (sinks, "sinks"))]
+    integers = [None if x is None else _int32(x, name) for x, name in zip(
+        (key_lengths, offsets, cu_query, cu_key, page_starts, page_table, row_low, row_high), _NUMBERS + _TABLES)]
+    batch = query.shape[0] if integers[2] is None else integers[2].size - 1
+    for name, array in zip(_NUMBERS, integers):
+        if array is not None and (array.ndim != 1 or (name in _NUMBERS[:2] and array.size != batch)):
+            raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch], here {(batch,)}, or of where sequences begin "
+                               "and the last one ends")
     softcap, scale = (None if x is None else number(x, name) for x, name in ((softcap, "softcap"), (scale, "scale")))
-    said = (("options", (causal, alignment, window_of(window), softcap, bool(allow_rounded_weights), bool(allow_tf32))),
-            ("scale", scale))
-    out, lse = _attention(query, key, value, (mask, bias, *as_float32, lengths), said)
+    options = (causal, alignment, window_of(window), whole(always_visible_keys, "always_visible_keys"), softcap,
+               bool(allow_rounded_weights), bool(allow_tf32))
+    said = (("options", options), ("scale", scale), ("has_lse", bool(return_lse)),
+            ("types", (("key_type", key_type), ("value_type", value_type))))
+    out, lse = _attention(query, key, value, (mask, bias, *learned, *integers, key_scales, value_scales), said)
     out, lse = out.reshape(out.shape[4 - axes:]), lse.reshape(lse.shape[4 - axes:])
-    return (out, jax.lax.stop_gradient(lse)) if return_lse else out
+    return (out, lse) if return_lse else out

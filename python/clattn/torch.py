@@ -37,7 +37,8 @@ def _scale_of(scale: Any) -> Union[None, float, Tensor]:
     if scale is None or not isinstance(scale, Tensor):
         return None if scale is None else number(scale, "scale")
     if scale.numel() != 1 or not scale.is_floating_point() or scale.device.type != "cpu":
-        raise InvalidArgument(f"scale: a tensor of {scale.dtype}, shape {tuple(scale.shape)}; must be one real number on the CPU")
+        raise InvalidArgument(f"scale: a tensor of {scale.dtype}, shape {tuple(scale.shape)}; must be one real number on the "
+                              "CPU")
     return scale
 
 

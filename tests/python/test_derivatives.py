@@ -222,6 +222,9 @@ class Derivatives(unittest.TestCase):
         for name, text in (("is_causal", "top-left"), ("attn_mask", "bias")):
             with self.assertRaisesRegex(clattn.InvalidArgument, text):
                 clattn.torch.attention(*inputs(), **{name: True})
+        query, key, value = inputs()
+        with self.assertRaisesRegex(clattn.InvalidArgument, "query: requires a gradient, which clattn.gradients has not; call this"):
+            clattn.gradients(query.requires_grad_(), key, value, torch.ones(2, 4, 5, 4).double())
         with self.assertRaisesRegex(clattn.InvalidArgument, "scale: a tensor of"):
             clattn.torch.attention(*inputs(), scale=torch.ones(2))
 

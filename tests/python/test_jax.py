@@ -112,6 +112,64 @@ class Operator(unittest.TestCase):
         if "used where it lies" in clattn.explain((1, 8, 64, 64)):
             self.assertEqual(clattn._context.default_context().bytes_copied, before)
 
+    def test_lse_has_gradients(self):
+        def loss(call, *three):
+            out, lse = call(*three)
+            return (out * normal(2, 4, 9, 12, seed=7)).sum() + (lse * normal(2, 4, 9, seed=8)).sum()
+
+        def right(query, key, value):
+            scores = query.astype(jnp.float64) @ key.repeat(2, 1).swapaxes(2, 3).astype(jnp.float64) / 4
+            return jax.nn.softmax(scores) @ value.repeat(2, 1), jax.nn.logsumexp(scores, -1)
+
+        found = jax.grad(lambda *three: loss(lambda *x: ours.attention(*x, return_lse=True), *three), (0, 1, 2))(*self.three)
+        for one, other in zip(found, jax.grad(lambda *three: loss(right, *three), (0, 1, 2))(*self.three)):
+            self.close(one, other, 1e-5)
+
+        def merged(query, key, value):
+            return clattn.merge([ours.attention(query, key[:, :, part], value[:, :, part], return_lse=True)
+                                 for part in (slice(0, 4), slice(4, 13))])
+
+        for one, other in zip(merged(*self.three), ours.attention(*self.three, return_lse=True)):
+            self.close(one, other)
+        parts = jax.jit(jax.grad(lambda *three: loss(merged, *three), (0, 1, 2)))(*self.three)
+        for one, other in zip(parts, found):
+            self.close(one, other, 1e-5)
+
+    def test_packed(self):
+        """As clattn.attention and clattn.gradients have them; rows of no sequence are 0."""
+        query, key, value = normal(1, 4, 10, 16), normal(1, 2, 12, 16, seed=1), normal(1, 2, 12, 12, seed=2)
+        cu_query, cu_key = jnp.array([0, 3, 9]), jnp.array([0, 4, 12])
+
+        def call(*three, **more):
+            return ours.attention(*three, causal="bottom-right", return_lse=True, **more)
+
+        out, lse = jax.jit(call)(query, key, value, cu_query=cu_query, cu_key=cu_key)
+        self.assertTrue((out[:, :, 9:] == 0).all() and jnp.isneginf(lse[:, :, 9:]).all())
+        dout = normal(*out.shape, seed=3).at[:, :, 9:].set(0)
+        found = jax.grad(lambda *three: (call(*three, cu_query=cu_query, cu_key=cu_key)[0] * dout).sum(), (0, 1, 2))(query, key, value)
+        for rows, keys in ((slice(0, 3), slice(0, 4)), (slice(3, 9), slice(4, 12))):
+            three = query[:, :, rows], key[:, :, keys], value[:, :, keys]
+            self.close(out[:, :, rows], call(*three)[0], 0)
+            right = jax.grad(lambda *three: (call(*three)[0] * dout[:, :, rows]).sum(), (0, 1, 2))(*three)
+            for one, part, other in zip(found, (rows, keys, keys), right):
+                self.close(one[:, :, part], other, 0)
+        low = jnp.arange(10) // 2
+        ranged = ours.attention(query, key, value, row_low=low, row_high=low + 3)
+        keys = jnp.arange(12)
+        self.close(ranged, ours.attention(query, key, value, mask=(keys >= low[:, None]) & (keys < low[:, None] + 3)))
+        self.close(ours.attention(query, key, value, causal="bottom-right", offsets=[2]), call(query, key, value)[0], 0)
+
+    def test_pages_and_codes(self):
+        query, key, value = normal(2, 4, 1, 32), normal(2, 2, 8, 32, seed=1), normal(2, 2, 8, 32, seed=2)
+        pools = [x.reshape(2, 2, 2, 4, 32).transpose(0, 2, 1, 3, 4).reshape(4, 2, 4, 32) for x in (key, value)]
+        paged = {"page_table": jnp.array([[0, 1], [2, 3]]), "key_lengths": jnp.array([7, 4])}
+        right = ours.attention(query, key, value, key_lengths=paged["key_lengths"])
+        self.close(jax.jit(ours.attention)(query, *pools, **paged), right)
+        codes = [jnp.asarray(clattn.quantise(np.asarray(x), "q8_0")) for x in pools]
+        self.close(ours.attention(query, *codes, key_type="q8_0", value_type="q8_0", **paged), right, 0.02)
+        with self.assertRaisesRegex(clattn.InvalidArgument, "page_table: keys in pages"):
+            jax.grad(lambda q: ours.attention(q, *pools, **paged).sum())(query)
+
     def test_errors(self):
         query, key, value = self.three
         with self.assertRaisesRegex(Exception, "query_heads 4"):
