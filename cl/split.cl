@@ -29,7 +29,7 @@ static inline float finish_scores(const clattn_params *p, const attention_buffer
     int16 visible = 0;
     for (int j = 0; j < t->count; j += 16) {
         const float16 terms = terms_of_row(p, in, &t->s, &row, slope, t->from + j, t->has_holes);
-        const float16 logit = finish_logits(p, vload16(0, scores + j), terms);
+        const float16 logit = finish_logits(p, vload16(0, scores + j), &terms);
         visible |= terms != -INFINITY;
         *(float16 *)(scores + j) = logit;
         maximum = max_16(logit, maximum);
