@@ -78,6 +78,7 @@ test_programs = \
 	tests/unit/half \
 	tests/unit/host_regions \
 	tests/unit/host_sharing \
+	tests/unit/launch_parts \
 	tests/unit/overlap \
 	tests/unit/philox \
 	tests/unit/pools \

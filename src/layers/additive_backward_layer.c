@@ -2,6 +2,7 @@
  * the steps. */
 #include <stdio.h>
 
+#include "base/checked_math.h"
 #include "cl/additive_params.h"
 #include "layers/additive_backward_steps.h"
 
@@ -99,7 +100,7 @@ static clattn_status plan(struct layer *layer, struct text *explain)
 {
     struct clattn_additive_backward *b = (struct clattn_additive_backward *)layer;
     const clattn_additive_problem *p = &b->problem.layer.p;
-    const int64_t blocks = (p->rows + ADDITIVE_SUM_ROWS - 1) / ADDITIVE_SUM_ROWS;
+    const int64_t blocks = ceil_div(p->rows, ADDITIVE_SUM_ROWS);
     steps_begin(&layer->steps, layer->context, sizeof(float));
     b->hidden_stride = additive_stride(p->hidden_dim);
     b->partials = wants(b, CLATTN_ADDITIVE_GRADIENT_SCORE) ? p->batch * blocks : 0;

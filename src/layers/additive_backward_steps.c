@@ -1,6 +1,7 @@
 /* Additive attention once more, then backwards through it: what is recorded, in this order. */
 #include "layers/additive_backward_steps.h"
 
+#include "base/checked_math.h"
 #include "cl/additive_params.h"
 #include "operation/fill_params.h"
 
@@ -134,7 +135,7 @@ static clattn_status enqueue_row_terms(const struct step *step, const struct run
     const struct clattn_additive_backward *b = step->of;
     const clattn_additive_ds values = ds_values(b, run);
     const struct matrix dout = steps_matrix(run, b->dout);
-    const size_t items = b->ds_items, rows = ((size_t)values.all_rows + items - 1) / items * items;
+    const size_t items = b->ds_items, rows = (size_t)round_up(values.all_rows, (int64_t)items);
     const struct launch_argument arguments[] = { ARGUMENT(values), ARGUMENT(dout.buffer),
                                                  ARGUMENT(run->operands->workspace) };
     return launch(run->chain, b->row_terms, 1, &rows, &items, 3, arguments);
@@ -197,10 +198,10 @@ static clattn_status enqueue_sums(const struct step *step, const struct run *run
         .hidden_stride = (int)b->hidden_stride,
         .has_partials = is_query && b->partials > 0,
     };
-    const size_t items = b->sum_items, lanes = (size_t)b->scores.lanes;
-    const size_t units = ((size_t)p->hidden_dim + lanes - 1) / lanes;
-    const size_t global[3] = { (units + items - 1) / items * items,
-                               ((size_t)params.own_len + ADDITIVE_SUM_ROWS - 1) / ADDITIVE_SUM_ROWS, (size_t)p->batch };
+    const size_t items = b->sum_items;
+    const int64_t units = ceil_div(p->hidden_dim, b->scores.lanes);
+    const size_t global[3] = { (size_t)round_up(units, (int64_t)items),
+                               (size_t)ceil_div(params.own_len, ADDITIVE_SUM_ROWS), (size_t)p->batch };
     const size_t local[3] = { items, 1, 1 };
     const struct launch_argument arguments[] = { ARGUMENT(params), ARGUMENT(run->operands->workspace) };
     return launch(run->chain, b->sums, 3, global, local, 2, arguments);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/checked_math.h"
 #include "cl/additive_params.h"
 #include "operation/fill_params.h"
 
@@ -11,7 +12,7 @@
 
 int64_t additive_stride(int64_t count)
 {
-    return ((count + ADDITIVE_ALIGNMENT - 1) / ADDITIVE_ALIGNMENT | 1) * ADDITIVE_ALIGNMENT;
+    return (ceil_div(count, ADDITIVE_ALIGNMENT) | 1) * ADDITIVE_ALIGNMENT;
 }
 
 clattn_status additive_group_items(const clattn_context *context, struct kernel *kernel, size_t *items)
@@ -51,10 +52,9 @@ static clattn_status enqueue_scores(const struct step *step, const struct run *r
 {
     const struct additive_scores *scores = step->of;
     const clattn_additive_problem *p = scores->problem;
-    const size_t items = scores->group_items, lanes = (size_t)scores->lanes;
-    const size_t groups = ((size_t)scores->key_stride / lanes + items - 1) / items;
-    const size_t global[3] = { groups * items, ((size_t)p->rows + ADDITIVE_ROWS - 1) / ADDITIVE_ROWS,
-                               (size_t)p->batch };
+    const size_t items = scores->group_items;
+    const size_t global[3] = { (size_t)round_up(scores->key_stride / scores->lanes, (int64_t)items),
+                               (size_t)ceil_div(p->rows, ADDITIVE_ROWS), (size_t)p->batch };
     const size_t local[3] = { items, 1, 1 };
     const struct matrix score = steps_matrix(run, scores->score), queries = steps_matrix(run, scores->queries);
     const cl_mem workspace = run->operands->workspace;

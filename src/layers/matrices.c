@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/checked_math.h"
 #include "cl/layer_matrix_params.h"
 
 #define FILE_NAME "layer_matrix.cl"
@@ -38,16 +39,11 @@ clattn_status matrices_init(struct matrices *matrices, clattn_context *context, 
     return status;
 }
 
-static size_t groups_for(int64_t count, int64_t of_group)
-{
-    return (size_t)((count + of_group - 1) / of_group);
-}
-
 /* Kernels that go from one matrix to another: a work-group of `local` for each `of_group` of `count`. */
 static clattn_status launch_each(struct kernel *kernel, const clattn_layer_matrix *params, struct matrix from,
                                  struct matrix to, int64_t count, int64_t of_group, size_t local, struct chain *chain)
 {
-    const size_t global = groups_for(count, of_group) * local;
+    const size_t global = (size_t)ceil_div(count, of_group) * local;
     const struct launch_argument arguments[] = { ARGUMENT(*params), ARGUMENT(from.buffer), ARGUMENT(to.buffer) };
     return launch(chain, kernel, 1, &global, &local, 3, arguments);
 }
@@ -96,7 +92,8 @@ static clattn_status enqueue_transpose(const struct step *step, const struct run
         .has_kept = kept.buffer != NULL,
     };
     const size_t local[2] = { matrices->items, 1 };
-    const size_t global[2] = { groups_for(rows, LAYER_MATRIX_TILE) * local[0], groups_for(columns, LAYER_MATRIX_TILE) };
+    const size_t global[2] = { (size_t)ceil_div(rows, LAYER_MATRIX_TILE) * local[0],
+                               (size_t)ceil_div(columns, LAYER_MATRIX_TILE) };
     const struct launch_argument arguments[] = { ARGUMENT(params), ARGUMENT(from.buffer), ARGUMENT(kept.buffer),
                                                  ARGUMENT(to.buffer) };
     return launch(run->chain, step->flag ? matrices->transpose_given : matrices->transpose, 2, global, local, 4,

@@ -5,6 +5,7 @@
  * Packed weights make rows of query, key and value side by side, separate ones a block each; the attention
  * reads either by its strides. */
 #include "layers/mha_layer.h"
+#include "base/checked_math.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -131,7 +132,7 @@ static clattn_status enqueue_average(const struct step *step, const struct run *
     const int64_t pairs = p->rows * p->context_rows;
     const cl_int heads = (cl_int)p->query_heads;
     const size_t items = staged_row_items(&mha->layer.context->device, AVERAGE_ITEMS);
-    const size_t global[2] = { ((size_t)pairs + items - 1) / items * items, (size_t)p->batch };
+    const size_t global[2] = { (size_t)round_up(pairs, (int64_t)items), (size_t)p->batch };
     const size_t local[2] = { items, 1 };
     const struct matrix from = steps_matrix(run, step->place[0]), average = steps_matrix(run, step->place[1]);
     const struct launch_argument arguments[] = { ARGUMENT(pairs),          ARGUMENT(heads),

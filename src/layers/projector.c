@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "plan/ladder.h"
 #include "plan/register_file.h"
@@ -129,25 +130,15 @@ clattn_status projector_init(struct projector *projector, clattn_context *contex
     return status;
 }
 
-static int ceiling(int value, int step)
-{
-    return (value + step - 1) / step;
-}
-
-static int round_up(int value, int step)
-{
-    return ceiling(value, step) * step;
-}
-
 /* Groups become narrower until every core has some: work of few rows is cut along the columns. */
 static void size_groups(const clattn_context *context, int64_t batch, clattn_project *p)
 {
     const int64_t wanted = (int64_t)context->device.compute_units * GROUPS_PER_CORE;
-    p->group_rows = round_up(p->rows < LANES_GROUP_ROWS ? p->rows : LANES_GROUP_ROWS, PROJECT_LANES_ROWS);
+    p->group_rows = (int)round_up(p->rows < LANES_GROUP_ROWS ? p->rows : LANES_GROUP_ROWS, PROJECT_LANES_ROWS);
     p->group_columns = LANES_GROUP_COLUMNS;
     while (p->group_columns > PROJECT_LANES_COLUMNS &&
-           batch * ceiling(p->rows, p->group_rows) * ceiling(p->columns, p->group_columns) < wanted) {
-        p->group_columns = round_up(p->group_columns / 2, PROJECT_LANES_COLUMNS);
+           batch * ceil_div(p->rows, p->group_rows) * ceil_div(p->columns, p->group_columns) < wanted) {
+        p->group_columns = (int)round_up(p->group_columns / 2, PROJECT_LANES_COLUMNS);
     }
 }
 
@@ -167,8 +158,8 @@ static clattn_status enqueue_lanes(const struct projector *projector, const stru
 {
     clattn_project params = projection->params;
     size_groups(projector->context, projection->batch, &params);
-    const size_t global[3] = { (size_t)ceiling(params.rows, params.group_rows),
-                               (size_t)ceiling(params.columns, params.group_columns), (size_t)projection->batch };
+    const size_t global[3] = { (size_t)ceil_div(params.rows, params.group_rows),
+                               (size_t)ceil_div(params.columns, params.group_columns), (size_t)projection->batch };
     const size_t local[3] = { 1, 1, 1 };
     return launch_product(projection, &params, projector->lanes, global, local, chain);
 }
@@ -179,8 +170,9 @@ static clattn_status enqueue_tiles(const struct projector *projector, const stru
     const struct tile_kernel *tiles = &projector->tiles;
     const clattn_project *params = &projection->params;
     const size_t local[3] = { tiles->local[0], tiles->local[1], 1 };
-    const size_t global[3] = { (size_t)ceiling(params->columns, tiles->group_columns) * local[0],
-                               (size_t)ceiling(params->rows, tiles->group_rows) * local[1], (size_t)projection->batch };
+    const size_t global[3] = { (size_t)ceil_div(params->columns, tiles->group_columns) * local[0],
+                               (size_t)ceil_div(params->rows, tiles->group_rows) * local[1],
+                               (size_t)projection->batch };
     return launch_product(projection, params, tiles->kernel, global, local, chain);
 }
 
@@ -207,7 +199,7 @@ static clattn_status enqueue_add_bias(const struct projector *projector, const s
 {
     const clattn_project *params = &projection->params;
     const size_t items = staged_row_items(&projector->context->device, BIAS_ITEMS);
-    const size_t global[3] = { (size_t)params->rows, ((size_t)params->columns + items - 1) / items * items,
+    const size_t global[3] = { (size_t)params->rows, (size_t)round_up(params->columns, (int64_t)items),
                                (size_t)projection->batch };
     const size_t local[3] = { 1, items, 1 };
     const struct launch_argument arguments[] = { { sizeof(*params), params },

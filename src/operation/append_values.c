@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/checked_math.h"
 #include "base/error.h"
 
 static int64_t slot_of(const struct operands *operands, int64_t b, int64_t i)
@@ -66,7 +67,7 @@ static clattn_status check_slots(const clattn_append_problem *p, const struct op
 static clattn_status check_pages(const clattn_append_problem *p, const struct operands *operands, int64_t b,
                                  int64_t first, int64_t end)
 {
-    const int64_t needed = end > first ? (end - 1) / p->page_size + 1 : 0;
+    const int64_t needed = end > first ? ceil_div(end, p->page_size) : 0;
     const clattn_status status = needed > 0 ? operands_check_pages(operands, APPEND_PAGE_STARTS, b, needed, "rows", end)
                                             : CLATTN_OK;
     if (status != CLATTN_OK) {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/growth.h"
 #include "cl/forward_params.h"
@@ -187,7 +188,7 @@ static clattn_status check_pages_of(const struct problem *problem, const struct 
                                     int64_t length)
 {
     const int64_t rows = forward_kept_rows(&problem->p, length);
-    const int64_t needed = (rows + problem->p.page_size - 1) / problem->p.page_size;
+    const int64_t needed = ceil_div(rows, problem->p.page_size);
     const clattn_status status = operands_check_pages(operands, TENSOR_PAGE_STARTS, b, needed, "keys", length);
     if (status != CLATTN_OK) {
         return status;

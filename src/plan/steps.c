@@ -101,7 +101,7 @@ static clattn_status place_sections(struct steps *steps)
     for (int i = 0; i < STEPS_SECTIONS_MAX && fits; ++i) {
         steps->section_at[i] = (size_t)sum;
         fits = steps->bytes[i] >= 0 && steps->bytes[i] <= INT64_MAX / STEPS_SECTIONS_MAX - SECTION_ALIGNMENT;
-        sum += fits ? (steps->bytes[i] + SECTION_ALIGNMENT - 1) / SECTION_ALIGNMENT * SECTION_ALIGNMENT : 0;
+        sum += fits ? round_up(steps->bytes[i], SECTION_ALIGNMENT) : 0;
     }
     steps->workspace_bytes = (size_t)sum;
     if (!fits || (uint64_t)sum > device->allocation_bytes || (uint64_t)sum > device->global_bytes) {
