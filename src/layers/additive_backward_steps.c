@@ -16,9 +16,9 @@ static struct place units_at(const struct clattn_additive_backward *b, int secti
 }
 
 /* Where a section begins, in elements. */
-static int64_t element_of(const struct run *run, enum additive_backward_section section)
+static int64_t element_of(const struct run *run, int section)
 {
-    return steps_matrix(run, layer_section((int)section, 0, 0)).offset;
+    return steps_matrix(run, layer_section(section, 0, 0)).offset;
 }
 
 /* ---- the layer once more ---------------------------------------------------------------------- */
