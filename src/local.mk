@@ -29,6 +29,7 @@ libclattn_core_la_SOURCES = \
 	src/base/growth.h \
 	src/base/half.c \
 	src/base/half.h \
+	src/base/nearest.h \
 	src/base/process_mark.c \
 	src/base/process_mark.h \
 	src/base/regular_file.c \

@@ -5,6 +5,7 @@
 #include "api/host_call.h"
 #include "api/new_context.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/uncancelled.h"
 #include "device/device_list.h"
 #include "device/environment.h"
@@ -241,6 +242,7 @@ clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_
 clattn_status clattn_reference_forward(const clattn_problem *problem, const clattn_call *call,
                                        const clattn_host_tensors *tensors)
 {
+    ROUNDED_TO_NEAREST;
     struct problem checked;
     struct call checked_call;
     clattn_status status = problem_init(&checked, problem);
@@ -277,6 +279,7 @@ clattn_status clattn_merge(clattn_context *context, cl_command_queue queue, cons
 
 clattn_status clattn_alibi_slopes(int64_t heads, float *slopes)
 {
+    ROUNDED_TO_NEAREST;
     if (heads < 0) {
         return error_set(CLATTN_INVALID_SHAPE, "heads %lld: must be >= 0", (long long)heads);
     }

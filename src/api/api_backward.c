@@ -1,6 +1,7 @@
 /* The exported functions of clattn_backward.h. */
 #include "api/host_call.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/uncancelled.h"
 #include "operation/backward.h"
 #include "operation/overlap.h"
@@ -65,6 +66,7 @@ clattn_status clattn_backward_host(clattn_context *context, const clattn_backwar
 clattn_status clattn_reference_backward(const clattn_backward_problem *problem, const clattn_call *call,
                                         const clattn_host_tensors *tensors, const clattn_host_gradients *gradients)
 {
+    ROUNDED_TO_NEAREST;
     struct backward_problem checked;
     struct call checked_call;
     clattn_status status = host_call(problem, call, tensors, gradients, &checked, &checked_call);

@@ -1,6 +1,7 @@
 /* The exported functions around a cache: NULL checks, then a call one floor down. */
 #include "api/host_call.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/uncancelled.h"
 #include "operation/append.h"
 #include "operation/overlap.h"
@@ -16,6 +17,7 @@
 clattn_status clattn_rotary_table(const clattn_rotary_scaling *scaling, int64_t columns, int64_t rows,
                                   const int64_t *positions, float *cosine, float *sine)
 {
+    ROUNDED_TO_NEAREST;
     if (rows > 0) {
         REQUIRE(cosine);
         REQUIRE(sine);
@@ -70,6 +72,7 @@ clattn_status clattn_rotary_host(clattn_context *context, const clattn_rotary_pr
 clattn_status clattn_reference_rotary(const clattn_rotary_problem *problem, const clattn_cache_call *call,
                                       const clattn_rotary_host_tensors *tensors)
 {
+    ROUNDED_TO_NEAREST;
     struct rotary_problem checked;
     struct rotary_call checked_call;
     clattn_status status = rotary_problem_init(&checked, problem);
@@ -131,6 +134,7 @@ clattn_status clattn_append_host(clattn_context *context, const clattn_append_pr
 clattn_status clattn_reference_append(const clattn_append_problem *problem, const clattn_cache_call *call,
                                       const clattn_append_host_tensors *tensors)
 {
+    ROUNDED_TO_NEAREST;
     struct append_problem checked;
     struct append_call checked_call;
     clattn_status status = append_problem_init(&checked, problem);

@@ -3,6 +3,7 @@
 
 #include "api/host_call.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/uncancelled.h"
 #include "layers/additive_backward_layer.h"
 #include "layers/additive_layer.h"
@@ -92,6 +93,7 @@ clattn_status clattn_mha_forward_host(clattn_context *context, const clattn_mha_
 
 clattn_status clattn_mha_reference(const clattn_mha_problem *problem, const clattn_mha_host_arrays *arrays)
 {
+    ROUNDED_TO_NEAREST;
     struct mha_problem checked;
     struct operands operands;
     clattn_status status = mha_problem_init(&checked, problem);
@@ -176,6 +178,7 @@ clattn_status clattn_mha_backward_reference(const clattn_mha_backward_problem *p
                                             const clattn_mha_host_arrays *arrays,
                                             const clattn_mha_host_gradients *gradients)
 {
+    ROUNDED_TO_NEAREST;
     struct mha_backward_problem checked;
     struct operands operands;
     clattn_status status = mha_backward_problem_init(&checked, problem);
@@ -259,6 +262,7 @@ clattn_status clattn_additive_forward_host(clattn_context *context, const clattn
 clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
                                         const clattn_additive_host_arrays *arrays)
 {
+    ROUNDED_TO_NEAREST;
     struct additive_problem checked;
     struct operands operands;
     clattn_status status = additive_problem_init(&checked, problem);
@@ -345,6 +349,7 @@ clattn_status clattn_additive_backward_reference(const clattn_additive_backward_
                                                  const clattn_additive_host_arrays *arrays,
                                                  const clattn_additive_host_gradients *gradients)
 {
+    ROUNDED_TO_NEAREST;
     struct additive_backward_problem checked;
     struct operands operands;
     clattn_status status = additive_backward_problem_init(&checked, problem);

@@ -1,7 +1,6 @@
 /* The table of storage types, and the public functions that are made of it. */
 #include "base/stored_types.h"
 
-#include <fenv.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "base/nearest.h"
 
 /* ---- elements ----------------------------------------------------------------------------------- */
 
@@ -365,10 +365,9 @@ static float scale_of(const float *scales, int64_t scale_columns, int64_t column
 clattn_status clattn_quantise(clattn_type type, int64_t columns, const float *values, const float *scales,
                               int64_t scale_columns, void *row)
 {
+    ROUNDED_TO_NEAREST;
     const struct stored_type *stored = row_of(type);
     clattn_status status = check_row(type, columns, scales, scale_columns, row, values);
-    const int callers_rounding = fegetround();
-    fesetround(FE_TONEAREST);
     if (status == CLATTN_OK && stored->blocks) {
         status = quantise_blocks(type, columns, values, row);
     }
@@ -377,13 +376,13 @@ clattn_status clattn_quantise(clattn_type type, int64_t columns, const float *va
                                                   : values[c];
         stored->store(row, c, value);
     }
-    fesetround(callers_rounding);
     return status;
 }
 
 clattn_status clattn_dequantise(clattn_type type, int64_t columns, const void *row, const float *scales,
                                 int64_t scale_columns, float *values)
 {
+    ROUNDED_TO_NEAREST;
     const clattn_status status = check_row(type, columns, scales, scale_columns, row, values);
     for (int64_t c = 0; c < columns && status == CLATTN_OK; ++c) {
         values[c] = (float)type_scaled(type_load(type, row, c), scale_of(scales, scale_columns, c));

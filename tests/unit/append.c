@@ -1,4 +1,5 @@
 /* Append without a device: where rows go, by hand, and what is refused. */
+#include <fenv.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -264,6 +265,32 @@ START_TEST(test_refused_blocks)
 }
 END_TEST
 
+/* Codes and scales are those of rounding to nearest, whatever the caller's mode is. */
+START_TEST(test_rounding_mode_of_the_caller)
+{
+    static const clattn_type types[] = { CLATTN_FLOAT16, CLATTN_BFLOAT16, CLATTN_INT8, CLATTN_E4M3, CLATTN_E5M2 };
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); ++i) {
+        struct scene nearest, upward;
+        scene_begin(&nearest);
+        scene_begin(&upward);
+        nearest.problem.key_type = nearest.problem.value_type = types[i];
+        upward.problem = nearest.problem;
+        for (int row = 0; row < ROWS; ++row) {
+            nearest.key[row] = upward.key[row] = 1.0f / 3 + (float)row;
+        }
+        EXPECT_OK(clattn_reference_append(&nearest.problem, NULL, &nearest.tensors));
+        fesetround(FE_UPWARD);
+        const clattn_status status = clattn_reference_append(&upward.problem, NULL, &upward.tensors);
+        const int mode = fegetround();
+        fesetround(FE_TONEAREST);
+        ck_assert_int_eq(status, CLATTN_OK);
+        ck_assert_int_eq(mode, FE_UPWARD);
+        ck_assert_mem_eq(nearest.key_cache, upward.key_cache, sizeof(nearest.key_cache));
+        ck_assert_mem_eq(nearest.value_cache, upward.value_cache, sizeof(nearest.value_cache));
+    }
+}
+END_TEST
+
 /* Kept plans are found by it. A bit of each byte: but the size, the same of all, and what stands beside the strategy,
  * which is kept by its name. */
 START_TEST(test_equality_sees_every_field)
@@ -285,4 +312,4 @@ START_TEST(test_equality_sees_every_field)
 END_TEST
 
 SUITE("append", test_starts, test_rings, test_pages, test_slots, test_packed_rows, test_refused_problems,
-      test_refused_values, test_refused_blocks, test_equality_sees_every_field)
+      test_refused_values, test_refused_blocks, test_equality_sees_every_field, test_rounding_mode_of_the_caller)

@@ -2,6 +2,7 @@
  * random problems against a second implementation (support/naive.c) that shares no line with it. */
 #include "reference/reference.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <string.h>
 
@@ -306,6 +307,32 @@ START_TEST(test_dropout_keeps_its_share)
 }
 END_TEST
 
+/* Results are rounded to nearest whatever the caller's mode is, which the caller has back. */
+START_TEST(test_rounding_mode_of_the_caller)
+{
+    static const int modes[] = { FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
+    const struct random_call_options options = { .type = CLATTN_FLOAT16, .work_limit = 20000 };
+    for (uint64_t n = 0; n < 12; ++n) {
+        enum value_family family;
+        struct test_call test;
+        ck_assert_int_eq(random_call_create(&test, 5, n, &options, &family), CLATTN_OK);
+        run(&test);
+        const uint64_t nearest = test_call_output_hash(&test);
+        for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); ++i) {
+            test_call_reset_outputs(&test);
+            fesetround(modes[i]);
+            const clattn_status status = clattn_reference_forward(&test.problem, &test.values, &test.tensors);
+            const int mode = fegetround();
+            fesetround(FE_TONEAREST);
+            ck_assert_int_eq(status, CLATTN_OK);
+            ck_assert_int_eq(mode, modes[i]);
+            ck_assert_uint_eq(test_call_output_hash(&test), nearest);
+        }
+        test_call_free(&test);
+    }
+}
+END_TEST
+
 SUITE("reference", test_two_keys, test_rows_without_keys, test_sinks, test_softcap_and_slopes, test_window,
       test_weights_modes, test_nan_stays_where_it_is_seen, test_extreme_logits, test_against_the_four_loops,
-      test_merge_of_two_parts, test_dropout_keeps_its_share)
+      test_merge_of_two_parts, test_dropout_keeps_its_share, test_rounding_mode_of_the_caller)
