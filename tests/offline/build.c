@@ -7,11 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The whole file, or the end of this process. */
 static char *read_text(const char *path)
 {
     FILE *stream = fopen(path, "rb");
-    char *text = calloc(1, 1 << 20);
-    if (!stream || !text || fread(text, 1, (1 << 20) - 1, stream) == 0) {
+    if (!stream || fseek(stream, 0, SEEK_END)) {
+        perror(path);
+        exit(1);
+    }
+    const long bytes = ftell(stream);
+    rewind(stream);
+    char *text = bytes > 0 ? calloc(1, (size_t)bytes + 1) : NULL;
+    if (!text || fread(text, 1, (size_t)bytes, stream) != (size_t)bytes) {
         perror(path);
         exit(1);
     }
