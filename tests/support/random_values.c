@@ -287,7 +287,7 @@ enum value_family random_values(struct random *random, struct test_call *test)
     struct spread value = { 1, random_chance(random, 0.2) ? 10 : 0 };
     int64_t keys[4];
     test_call_shape(test, TENSOR_KEY, keys);
-    const struct terms terms = { (enum run_of_terms)(kind * RUNS_OF_TERMS / 0.06), keys[2] > 0 ? keys[2] : 1 };
+    const struct terms terms = { (enum run_of_terms)(kind * (int)RUNS_OF_TERMS / 0.06), keys[2] > 0 ? keys[2] : 1 };
     test->terms_are_alike = family == VALUES_EQUAL;
     fill_query_and_key(random, test, family, &terms);
     if (family == VALUES_INTEGER) {
