@@ -172,10 +172,10 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const int low = key_low(p, &at.rows.s, at.rows.first_row);
     const int there = at.rows.s.key_len; /* in tiles, so that more of them are whole; from `high` on they are hidden */
     int from = low;
-    /* Scores in units of log2. Above 0 the softmax multiplies by it on its way. */
+    /* Scores in units of log2. The softmax multiplies by it on its way, where it and its quarter are normal numbers. */
     const float log2_of_scale = clamp(PARAM_REAL(p, scale) * LOG2_E, -FLT_MAX, FLT_MAX); /* 0 times it is 0 */
     const float log2_of_score = CHANGES_SCORES ? LOG2_E / LOGIT_UNIT : log2_of_scale;
-    const int folds = log2_of_score > 0;
+    const int folds = log2_of_score >= 0x1p-120f;
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
     stage_queries(u->item, queries, &query_m, query_at, p->query_stride[2], row_count);

@@ -72,7 +72,7 @@ static inline void store_lse(const clattn_params *p, const attention_buffers *in
         float top = get_lane(&t->row_maximum[v], lane), sum = get_lane(&t->row_sum[v], lane);
         int seen = ((const int *)&t->seen[v])[lane];
         in->lse[lse_at(p, &t->mask.s, t->b, head_of(t, r), position_of(t, r))] =
-            lse_of_logit(seen, top, sum);
+            lse_of_logit(p, seen, top, sum);
     }
 }
 

@@ -171,7 +171,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             continue;
         }
         if (HAS(LSE) && at.x == 0 && first_column == 0) {
-            in.lse[lse_at(p, &at.rows.s, at.rows.b, at.rows.h, i)] = lse_of(sees, top, row_sum[r]);
+            in.lse[lse_at(p, &at.rows.s, at.rows.b, at.rows.h, i)] = lse_of(p, sees, top, row_sum[r]);
         }
         const clattn_i64 out_at =
             out_row_at(p, &at.rows.s, at.rows.b, at.rows.h, i) + first_column * COLUMN_STRIDE(out);

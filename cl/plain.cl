@@ -205,7 +205,7 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
         soft.row_sum += sink_sum;
     }
     if (HAS(LSE) && column == 0 && r.exists) {
-        in.lse[lse_at(p, &r.s, b, h, i)] = lse_of(soft.any_allowed, soft.row_maximum, soft.row_sum);
+        in.lse[lse_at(p, &r.s, b, h, i)] = lse_of(p, soft.any_allowed, soft.row_maximum, soft.row_sum);
     }
 
     /* Weights go out once, by the first block of columns, and for every key. */

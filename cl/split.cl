@@ -175,7 +175,7 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
         OUT_STORE(in->out, out_at + c, seen ? ((const float *)total)[c] / sum : 0.0f);
     }
     if (HAS(LSE)) {
-        in->lse[lse_at(p, &t->s, t->b, h, i)] = lse_of_logit(seen, maximum, sum);
+        in->lse[lse_at(p, &t->s, t->b, h, i)] = lse_of_logit(p, seen, maximum, sum);
     }
 }
 

@@ -308,6 +308,6 @@ SPLIT_SIMT_KERNEL split_simt_combine(ATTENTION_ARGUMENTS, __global const float *
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (HAS(LSE) && is_row && item == 0) {
-        in.lse[lse_at(p, &t.s, t.b, h, i)] = lse_of(seen, maximum, sum);
+        in.lse[lse_at(p, &t.s, t.b, h, i)] = lse_of(p, seen, maximum, sum);
     }
 }

@@ -171,7 +171,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
         carry = exp(keys.maximum - ORIGIN(all.maximum));
     }
     if (HAS(LSE) && exists && get_local_id(0) == 0) {
-        in.lse[lse_at(p, &s, b, h, i)] = lse_of(all.visible, all.maximum, all.sum);
+        in.lse[lse_at(p, &s, b, h, i)] = lse_of(p, all.visible, all.maximum, all.sum);
     }
 
     const REAL factor = all.visible ? carry / all.sum : 0;
