@@ -47,7 +47,7 @@ static int calls(int count)
 
 START_TEST(test_random_calls)
 {
-    const struct append_wish wish = { 0, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, -1 };
+    const struct append_wish wish = { 0, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, -1, 0 };
     for (int n = 0; n < calls(40); ++n) {
         check_random(1, (uint64_t)n, &wish);
     }
@@ -57,7 +57,7 @@ END_TEST
 /* What a blocking call refuses, a device must not follow. */
 START_TEST(test_hostile_values)
 {
-    const struct append_wish wish = { 1, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, -1 };
+    const struct append_wish wish = { 1, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, -1, 0 };
     for (int n = 0; n < calls(40); ++n) {
         check_random(2, (uint64_t)n, &wish);
     }
@@ -70,9 +70,22 @@ START_TEST(test_stored_types)
     for (int type = CLATTN_FLOAT32; type <= CLATTN_Q5_1; ++type) {
         const int is_double = type == CLATTN_FLOAT64;
         if (!is_double || context->device.has_fp64) {
-            const struct append_wish wish = { 0, is_double ? CLATTN_FLOAT64 : CLATTN_FLOAT32, (clattn_type)type,
-                                              (clattn_type)type, is_double };
+            const struct append_wish wish = {
+                0, is_double ? CLATTN_FLOAT64 : CLATTN_FLOAT32, (clattn_type)type, (clattn_type)type, is_double, 0
+            };
             check_random(3, (uint64_t)type, &wish);
+        }
+    }
+}
+END_TEST
+
+/* What no code stands for becomes the same code on the host and on the device. */
+START_TEST(test_ends_of_ranges)
+{
+    for (int type = CLATTN_FLOAT32; type <= CLATTN_Q5_1; ++type) {
+        const struct append_wish wish = { 0, CLATTN_FLOAT32, (clattn_type)type, (clattn_type)type, 0, 1 };
+        for (uint64_t n = 0; n < 4 && type != CLATTN_FLOAT64; ++n) {
+            check_random(4 + n, (uint64_t)type, &wish);
         }
     }
 }
@@ -313,6 +326,7 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_random_calls);
     tcase_add_test(tests, test_hostile_values);
     tcase_add_test(tests, test_stored_types);
+    tcase_add_test(tests, test_ends_of_ranges);
     tcase_add_test(tests, test_back_again);
     tcase_add_test(tests, test_append_then_attend);
     tcase_add_test(tests, test_plans_of_others);

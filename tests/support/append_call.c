@@ -124,6 +124,9 @@ void append_call_draw(struct append_call_test *test, struct random *random, cons
     test->in_place = random_chance(random, 0.4);
     append_memory_make(test, random);
     append_memory_fill(test, random, wish->hostile);
+    if (wish->ends) {
+        append_memory_put_ends(test, random);
+    }
 }
 
 void append_call_free(struct append_call_test *test)

@@ -47,6 +47,7 @@ struct append_wish {
     int hostile; /* nonzero: starts, slots, pages and positions that are none, as only a device takes them */
     clattn_type type, key_type, value_type;
     int rotary;
+    int ends; /* nonzero: infinities, NaN, values that no block has a scale for, and zeros of both signs */
 };
 
 void append_call_draw(struct append_call_test *test, struct random *random, const struct append_wish *wish);

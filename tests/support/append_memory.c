@@ -240,3 +240,39 @@ void append_memory_fill(struct append_call_test *test, struct random *random, in
         set_int(&a[ARRAY_STARTS], 0, 0, b, draw_int(random, most + 1, hostile));
     }
 }
+
+/* What the 32 columns of a block are: a value among others, or all of zeros. */
+static double end_value(int kind, int64_t column, int64_t at, double other)
+{
+    static const double ends[] = { (double)INFINITY, -(double)INFINITY, (double)NAN, -1e30, 1e30, 449, -57345 };
+    const int count = (int)(sizeof(ends) / sizeof(ends[0]));
+    if (kind < count) {
+        return column == at ? ends[kind] : other;
+    }
+    return kind == count       ? (column == at ? -0.0 : 0.0)  /* zeros, one of them negative */
+           : kind == count + 1 ? (column == at ? 0.0 : -0.0)  /* one of them positive */
+           : kind == count + 2 ? (column == at ? -0.0 : 0.25) /* the least is a zero */
+                               : (column < at ? -0.0 : fabs(other));
+}
+#define END_KINDS 11
+
+void append_memory_put_ends(struct append_call_test *test, struct random *random)
+{
+    static const enum append_array rows[] = { ARRAY_KEY, ARRAY_VALUE };
+    for (size_t id = 0; id < 2; ++id) {
+        struct append_memory *m = &test->array[rows[id]];
+        for (int64_t n = 0; n < m->shape[0] * m->shape[1] * m->shape[2]; ++n) {
+            const int64_t i = n % m->shape[2], h = n / m->shape[2] % m->shape[1], b = n / m->shape[2] / m->shape[1];
+            int kind = 0;
+            int64_t at = 0;
+            for (int64_t c = 0; c < m->shape[3]; ++c) {
+                if (c % 32 == 0) {
+                    kind = (int)random_between(random, 0, END_KINDS - 1);
+                    at = random_chance(random, 0.5) ? 0 : random_between(random, 1, 31);
+                }
+                type_store(m->type, m->data, append_memory_at(m, b, h, i, c),
+                           end_value(kind, c % 32, at, random_normal(random)));
+            }
+        }
+    }
+}

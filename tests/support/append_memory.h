@@ -7,6 +7,7 @@
 /* Memory for each tensor that the problem has, all of it guard values. */
 void append_memory_make(struct append_call_test *test, struct random *random);
 void append_memory_fill(struct append_call_test *test, struct random *random, int hostile);
+void append_memory_put_ends(struct append_call_test *test, struct random *random);
 
 /* The element, of block types the column, that the indices lead to. */
 int64_t append_memory_at(const struct append_memory *memory, int64_t b, int64_t h, int64_t i, int64_t c);
