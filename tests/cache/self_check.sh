@@ -157,7 +157,7 @@ the last column of each product|out|c < p->head_dim; ++c) {|c + 1 < p->head_dim;
 the logarithm of sums|lse|soft.row_maximum, soft.row_sum)|soft.row_maximum, 1)|--lse
 weights|weights|CLATTN_CL_WEIGHTS_SOFTMAX ? weight|CLATTN_CL_WEIGHTS_SOFTMAX ? 0|--weights softmax
 values of hidden keys, times 0|out|if (allowed) {|if (j >= 0) {|--key-lengths --weights softmax
-the first key of a window|out|j >= position - p->window_left|j > position - p->window_left|$wide
+the first key of a window|out|window_low(p, s, i), key_high|window_low(p, s, i) + 1, key_high|$wide
 pinned keys behind a window|out|p->always_visible_keys == 0 ?|1 ?|$narrow
 pinned keys before a window|out|p->window_right + 1,|p->window_right + 1, 0 *|$narrow
 where a page table begins|out|s.pages = in->page_table + p->page_table_offset|s.pages = in->page_table|--page-size 16
@@ -168,7 +168,7 @@ key lengths beyond the keys|out|+ b], 0, s.key_len);|+ b], -9, s.key_len + 9);|-
 what out and dout have in common|dquery|result->p * (value_dot - r->d);|result->p * value_dot;|--backward
 the last head of a group|dkey|h < (kv_head + 1) * group; ++h)|h < (kv_head + 1) * group - (group > 1); ++h)|--backward
 the first row that sees a key|dkey|clamp(j - s.offset, (|clamp(j - s.offset + 1, (|--backward --causal bottom-right
-the softcap's derivative|dquery|slack = softcap_slack(p, logit);|slack = 1;|--backward --softcap 20
+the softcap's derivative|dquery|slack = score_slope(p, logit);|slack = 1;|--backward --softcap 20
 EOF
 # A value that is not finite, and that only some of a few rows do not see.
 while IFS='|' read -r strategy MUTANT_OLD MUTANT_NEW; do
