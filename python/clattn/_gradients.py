@@ -1,6 +1,6 @@
-"""Gradients: one call of clattn_backward_host."""
+"""Gradients: one call of clattn_backward_host, and what it shares with the forward call."""
 import ctypes
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _library as lib
 from ._arrays import View
@@ -9,11 +9,22 @@ from ._errors import InvalidShape, check
 from ._fields import _FEATURES, _HEAD, _HEADS, _ROWS
 from ._prepared import Field, place
 from ._problem import Options, problem_of
+from ._sequences import Sequences
 
 _WANTED = {"dquery": lib.CLATTN_GRADIENT_QUERY, "dkey": lib.CLATTN_GRADIENT_KEY, "dvalue": lib.CLATTN_GRADIENT_VALUE,
            "dbias": lib.CLATTN_GRADIENT_BIAS, "dslopes": lib.CLATTN_GRADIENT_SLOPES, "dsinks": lib.CLATTN_GRADIENT_SINKS,
            "dscale": lib.CLATTN_GRADIENT_SCALE}
 _AXES = {"dslopes": _HEADS, "dsinks": _HEAD, "dscale": ()}
+
+
+class BothWays(NamedTuple):
+    """What both directions give to the library."""
+
+    of: Sequences
+    shape: Tuple[int, int, int, int]  # of the logits
+    fields: List[Field]
+    call: Any
+    options: Options
 
 
 def _check_results(query: View, value: View, out: View, lse: View, grad_out: View) -> None:

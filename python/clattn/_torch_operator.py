@@ -10,8 +10,8 @@ from ._attention import call_of, run
 from ._context import default_context
 from ._errors import Unsupported
 from ._fields import broadcast, optional_fields
-from ._gradients import run_backward
-from ._prepared import Field, Prepared
+from ._gradients import BothWays, run_backward
+from ._prepared import Prepared
 from ._problem import Options, options_of
 from ._sequences import NAMES, Sequences, columns_of, sequences_of
 from ._torch_calls import computed, count, four_axes, outputs, served
@@ -72,17 +72,7 @@ def options(said: Said, has_offsets: bool) -> Options:
                       allow_tf32=said.tf32)
 
 
-class _Call(NamedTuple):
-    """What both directions give to the library."""
-
-    of: Sequences
-    shape: Tuple[int, int, int, int]  # of the logits
-    fields: List[Field]
-    call: Any
-    options: Options
-
-
-def _call(given: Given, said: Said, floating: Sequence[str] = ("query",)) -> _Call:
+def _call(given: Given, said: Said, floating: Sequence[str] = ("query",)) -> BothWays:
     q, k, v = four_axes(given.query, given.key, given.value, floating)
     numbers = {name: None if getattr(given, name) is None else getattr(given, name).tolist() for name in _NUMBERS}
     more = {**{name: getattr(given, name, getattr(said, name, None) or None) for name in NAMES},
@@ -93,7 +83,7 @@ def _call(given: Given, said: Said, floating: Sequence[str] = ("query",)) -> _Ca
                                          numbers["key_lengths"], numbers["offsets"])
     scale = given.scale.item() if isinstance(given.scale, Tensor) else given.scale
     call = call_of(q, of.key, scale, 0 if given.seed is None else int(given.seed.item()), of.has_key_len)
-    return _Call(of, shape, fields, call, options(said, given.offsets is not None) + of.options)
+    return BothWays(of, shape, fields, call, options(said, given.offsets is not None) + of.options)
 
 
 def like(tensor: Tensor, columns: int) -> Tensor:

@@ -6,7 +6,7 @@ import ctypes
 import json
 import math
 from functools import partial
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,8 @@ from ._attention import call_of, run
 from ._context import default_context
 from ._errors import InvalidArgument, InvalidShape
 from ._fields import _ROWS, broadcast, optional_fields
-from ._gradients import run_backward
-from ._prepared import Field
-from ._problem import Options, number, options_of, refuse_words, whole, window_of
+from ._gradients import BothWays, run_backward
+from ._problem import number, options_of, refuse_words, whole, window_of
 from ._sequences import NAMES, Sequences, columns_of, sequences_of
 
 __all__ = ["attention"]
@@ -32,21 +31,11 @@ _OPTIONAL = ("mask", "bias", "slopes", "sinks", *_NUMBERS, *_TABLES, *_SCALES)  
 _WITH_GRADIENTS = ("bias", "slopes", "sinks")
 
 
-class _Call(NamedTuple):
-    """What both directions give to the library."""
-
-    of: Sequences
-    shape: Tuple[int, int, int, int]  # of the logits
-    fields: List[Field]
-    call: Any
-    options: Options
-
-
 def _numbers(found: View) -> Any:
     return (ctypes.c_int32 * found.shape[0]).from_address(found.address) if found.shape[0] else ()
 
 
-def _arguments(said: Any, views: List[View]) -> Tuple[_Call, List[View]]:
+def _arguments(said: Any, views: List[View]) -> Tuple[BothWays, List[View]]:
     """The call, and the views that are left."""
     query, key, value, *rest = views
     given: Dict[str, Any] = dict(zip(said["optional"], rest))
@@ -61,7 +50,7 @@ def _arguments(said: Any, views: List[View]) -> Tuple[_Call, List[View]]:
     options = options_of(causal, alignment, offsets is not None, tuple(window), always, softcap, allow_rounded_weights=rounded,
                          allow_tf32=tf32)
     call = call_of(query, of.key, said["scale"], has_key_len=of.has_key_len)
-    return _Call(of, shape, fields, call, options + of.options), rest
+    return BothWays(of, shape, fields, call, options + of.options), rest
 
 
 def _blank(results: Sequence[View], of: Sequences) -> None:

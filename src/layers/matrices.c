@@ -53,8 +53,8 @@ static void need_dense(struct steps *steps, struct place place, int64_t count)
     steps_need(steps, place, count, 1);
 }
 
-/* Places of a step, in this order. */
-enum { FROM, TO, KEPT, BIAS };
+/* Places of a step, in this order. MORE: the marks of kept rows; the right side of a product. */
+enum { FROM, TO, MORE, BIAS };
 
 /* ---- copies ----------------------------------------------------------------------------------- */
 
@@ -79,7 +79,7 @@ static clattn_status enqueue_transpose(const struct step *step, const struct run
 {
     const struct matrices *matrices = step->of;
     const struct matrix from = steps_matrix(run, step->place[FROM]), to = steps_matrix(run, step->place[TO]);
-    const struct matrix kept = steps_matrix(run, step->place[KEPT]);
+    const struct matrix kept = steps_matrix(run, step->place[MORE]);
     const int64_t rows = step->count[0], columns = step->count[1];
     const clattn_layer_matrix params = {
         .from_offset = from.offset,
@@ -112,7 +112,7 @@ void matrices_transpose(struct steps *steps, const struct matrices *matrices, in
 
 static clattn_status enqueue_multiply(const struct step *step, const struct run *run)
 {
-    const struct matrix left = steps_matrix(run, step->place[FROM]), right = steps_matrix(run, step->place[KEPT]);
+    const struct matrix left = steps_matrix(run, step->place[FROM]), right = steps_matrix(run, step->place[MORE]);
     const struct matrix bias = steps_matrix(run, step->place[BIAS]), to = steps_matrix(run, step->place[TO]);
     const struct projection projection = {
         .params = { .left_offset = left.offset,
