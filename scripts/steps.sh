@@ -81,8 +81,10 @@ start_progress() {
     progress=$!
 }
 
+# The signal is the one that cannot be lost: a shell that has just been started still has the traps of its parent, takes
+# what arrives then for theirs, and forgets it; and the wait would last for ever.
 end_progress() {
-    kill "$progress" 2>/dev/null || true
+    kill -KILL "$progress" 2>/dev/null || true
     wait "$progress" 2>/dev/null || true
     if [ -t 1 ]; then
         printf '\r\033[K'
