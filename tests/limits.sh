@@ -47,6 +47,26 @@ fi
 verdict "a command's status is kept" status_of 3 100 sh -c 'exit 3'
 verdict "no limit" status_of 0 0 true
 
+# scripts/steps.sh: what ran beside the script and is over before it is waited for is told at once. In each of the
+# twenty, the process that shows progress is ended as soon as it is begun.
+mkdir "$work/beside"
+ln -s "$(cd "$srcdir" && pwd)/scripts" "$work/beside/scripts"
+cat >"$work/beside/check" <<'END'
+#!/bin/sh
+set -eu
+logs=logs
+. scripts/steps.sh
+run_step "$@"
+start_beside true
+wait_beside true
+for time in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    report_beside "time $time" "nothing" true
+done
+END
+chmod +x "$work/beside/check"
+verdict "what is over is not waited for" status_of 0 20:40 sh -c "cd '$work/beside' && ./check"
+verdict "and is told each time" says 'time 20  *ok'
+
 
 # tests/limited: arguments and environment from a choice, where the environment does not say otherwise.
 mkdir "$work/tests"
