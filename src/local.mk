@@ -187,6 +187,8 @@ libclattn_core_la_SOURCES = \
 	src/program/gemm_types.c \
 	src/program/host_sharing.c \
 	src/program/host_sharing.h \
+	src/program/include_once.c \
+	src/program/include_once.h \
 	src/program/kernel_source.c \
 	src/program/kernel_source.h \
 	src/program/kernel_times.c \

@@ -78,6 +78,7 @@ test_programs = \
 	tests/unit/half \
 	tests/unit/host_regions \
 	tests/unit/host_sharing \
+	tests/unit/kernel_source \
 	tests/unit/launch_parts \
 	tests/unit/overlap \
 	tests/unit/philox \
@@ -362,24 +363,6 @@ EXTRA_DIST += \
 	tests/robust/memcheck \
 	tests/robust/thread_sanitizer \
 	tests/tidy \
-	tests/offline/amd \
-	tests/offline/budget \
-	tests/offline/budget.clh \
-	tests/offline/budgets \
-	tests/offline/builtins.clh \
-	tests/offline/compilers \
-	tests/offline/cpu \
-	tests/offline/instructions \
-	tests/offline/intel \
-	tests/offline/loops.awk \
-	tests/offline/nvidia \
-	tests/offline/nvidia.clh \
-	tests/offline/places \
-	tests/offline/rates \
-	tests/offline/run \
-	tests/offline/run-cpus \
-	tests/offline/shares \
-	tests/offline/to_assembly \
 	tests/counts.sh \
 	tests/coverage \
 	tests/docs/counted.py \
@@ -391,10 +374,6 @@ EXTRA_DIST += \
 	tests/windows/under_wine \
 	tests/unit/suite.h
 
-# What the compilers of GPU vendors make of the kernels, and the hot loops on CPUs; gets the compilers that are missing.
-check-offline: tests/offline/build tests/offline/programs
-	srcdir='$(abs_srcdir)' builddir='$(abs_builddir)' '$(srcdir)/tests/offline/run'
-	builddir='$(abs_builddir)' '$(srcdir)/tests/offline/run-cpus'
 # An installed clattn serves programs outside the tree; distcheck runs this too.
 installcheck-local:
 	$(srcdir)/tests/consumer/run '$(prefix)' '$(libdir)'

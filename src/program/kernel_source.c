@@ -1,5 +1,6 @@
-/* Reads .cl files and puts each `#include "x.clh"` in place where it stands, as often as it stands: the include
- * guards, which every header of cl/ has, leave one. Which branch of an #if counts is the compiler's to know. */
+/* Reads .cl files and puts each `#include "x.clh"` in place where it stands, but for what the text has already behind
+ * its guard. Which branch of an #if counts is the compiler's to know, so a header that stands in two of them is put in
+ * place twice. */
 #include "program/kernel_source.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include "base/regular_file.h"
 #include "base/text.h"
 #include "program/embedded_cl.h"
+#include "program/include_once.h"
 
 #define DEPTH_MAX 32
 #define FILE_BYTES_MAX (1 << 20)
@@ -21,6 +23,7 @@ struct assembly {
     struct text text;
     const char *open[DEPTH_MAX]; /* the file that is being read, behind those that include it */
     size_t depth;
+    struct include_once once;
 };
 
 static const struct clattn_embedded_file *find_embedded(const struct clattn_embedded_table *table, const char *file)
@@ -93,7 +96,7 @@ static clattn_status read_content(const struct assembly *assembly, const char *f
 }
 
 /* The name inside `#include "name"`, when the line is that. */
-static int parse_include(const char *line, size_t length, char name[64])
+static int parse_include(const char *line, size_t length, char name[INCLUDE_NAME_BYTES])
 {
     static const char start[] = "#include \"";
     size_t at = sizeof(start) - 1;
@@ -102,7 +105,7 @@ static int parse_include(const char *line, size_t length, char name[64])
     }
     const char *end = memchr(line + at, '"', length - at);
     size_t size = end ? (size_t)(end - line) - at : 0;
-    if (size == 0 || size >= 64) {
+    if (size == 0 || size >= INCLUDE_NAME_BYTES) {
         return 0;
     }
     memcpy(name, line + at, size);
@@ -122,35 +125,49 @@ static int is_open(const struct assembly *assembly, const char *file)
 
 static clattn_status append_file(struct assembly *assembly, const char *file);
 
+/* A file that is being read includes itself as nothing, one that was read as an empty line: that is what their guards
+ * would leave. */
+static clattn_status append_include(struct assembly *assembly, const char *name, const char *file, int next_line)
+{
+    if (include_once_knows(&assembly->once, name)) {
+        text_append(&assembly->text, "\n");
+        return CLATTN_OK;
+    }
+    const clattn_status status = is_open(assembly, name) ? CLATTN_OK : append_file(assembly, name);
+    text_append(&assembly->text, "#line %d \"%s\"\n", next_line, file);
+    return status;
+}
+
 static clattn_status append_lines(struct assembly *assembly, const char *file, const char *content)
 {
     clattn_status status = CLATTN_OK;
     int line_number = 1;
+    const char *guard = include_guard(content), *last = content;
+    assembly->once.guard_end = NULL;
     text_append(&assembly->text, "#line 1 \"%s\"\n", file);
     for (const char *line = content; *line && status == CLATTN_OK; ++line_number) {
         const char *end = strchr(line, '\n'), *next = end ? end + 1 : line + strlen(line);
-        char name[64];
-        if (parse_include(line, (size_t)((end ? end : next) - line), name)) {
-            status = append_file(assembly, name);
-            text_append(&assembly->text, "#line %d \"%s\"\n", line_number + 1, file);
+        const size_t length = (size_t)((end ? end : next) - line);
+        char name[INCLUDE_NAME_BYTES];
+        if (!assembly->once.in_comment && parse_include(line, length, name)) {
+            status = append_include(assembly, name, file, line_number + 1);
         } else {
-            text_append_bytes(&assembly->text, line, (size_t)(next - line));
-            if (!end) {
-                text_append_bytes(&assembly->text, "\n", 1);
-            }
+            include_once_follow(&assembly->once, line, length, guard);
+            text_append_bytes(&assembly->text, line, length);
+            text_append_bytes(&assembly->text, "\n", 1);
         }
+        last = line;
         line = next;
+    }
+    if (guard && assembly->once.guard_end == last) {
+        include_once_add(&assembly->once, file);
     }
     return status;
 }
 
-/* A file that is being read includes itself as nothing: that is what its guard would leave. */
 static clattn_status append_file(struct assembly *assembly, const char *file)
 {
     char *content;
-    if (is_open(assembly, file)) {
-        return CLATTN_OK;
-    }
     if (assembly->depth == DEPTH_MAX) {
         return error_set(CLATTN_INVALID_ARGUMENT, "cl/%s: is included %d files deep: only %d are allowed", file,
                          DEPTH_MAX + 1, DEPTH_MAX);
