@@ -16,7 +16,7 @@ chosen_tests = $(filter \
 unit_tests = $(filter tests/rules tests/docs/features tests/unit/%,$(TESTS))
 
 # The parts of their tests that are built; scripts need more of them.
-chosen_programs = $(filter $(chosen_tests),$(check_PROGRAMS)) tests/solve_cases tests/units/probe
+chosen_programs = $(filter $(chosen_tests),$(check_PROGRAMS)) tests/solve_cases tests/emulated/probe
 unit_programs = $(filter $(unit_tests),$(check_PROGRAMS))
 
 .PHONY: build-choice check-choice check-unit count-check count-check-choice

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# For scripts that run test programs: their counts, added up. Sourced by units/matrix_units.sh, units/amx.sh,
+# For scripts that run test programs: their counts, added up. Sourced by emulated/matrix_units.sh, emulated/amx.sh,
 # robust/devices.sh and sum_cases.sh.
 passed=0 failed=0 skipped=0
 

@@ -211,11 +211,11 @@ tests_unit_gpu_choices_SOURCES = \
 	$(null_driver_sources) \
 	tests/unit/gpu_choices.c
 
-# Preloaded, by tests/units/amx.sh.
-layers += tests/units/amx_emulator.la
-tests_units_amx_emulator_la_CFLAGS = $(layer_cflags)
-tests_units_amx_emulator_la_LDFLAGS = $(layer_ldflags)
-tests_units_amx_emulator_la_LIBADD = $(DL_LIBS)
+# Preloaded, by tests/emulated/amx.sh.
+layers += tests/emulated/amx_emulator.la
+tests_emulated_amx_emulator_la_CFLAGS = $(layer_cflags)
+tests_emulated_amx_emulator_la_LDFLAGS = $(layer_ldflags)
+tests_emulated_amx_emulator_la_LIBADD = $(DL_LIBS)
 
 # Needs nothing of clattn.
 tests_offline_build_LDADD = $(OPENCL_LIBS)
@@ -225,16 +225,16 @@ test_scripts = \
 	tests/run_cases.sh \
 	tests/sum_cases.sh \
 	tests/cpu_classes.sh \
-	tests/units/matrix_units.sh \
+	tests/emulated/matrix_units.sh \
 	tests/random_fused.sh \
 	tests/random_mixed.sh \
-	tests/units/amx.sh \
+	tests/emulated/amx.sh \
 	tests/robust/oclgrind.sh \
 	tests/case_calls_fused.sh \
 	tests/paged_cases_split.sh \
 	tests/robust/devices.sh \
 	tests/cli/run \
-	tests/units/probes.sh \
+	tests/emulated/probes.sh \
 	tests/robust/guard_cases.sh \
 	tests/robust/guard_layers.sh \
 	tests/robust/broken_devices.sh \
@@ -264,7 +264,7 @@ if TESTS_ENABLED
 check_LTLIBRARIES += libclattn_test.la $(layers)
 noinst_PROGRAMS += tests/solve_cases
 check_PROGRAMS += $(test_programs) tests/offline/build tests/offline/programs \
-	tests/units/amx_instructions tests/units/emulated_rungs tests/units/probe tests/robust/together
+	tests/emulated/amx_instructions tests/emulated/emulated_rungs tests/emulated/probe tests/robust/together
 TESTS += $(test_scripts) $(test_programs)
 
 # Each test has a limit of time; the slowest are named at the end.
@@ -368,7 +368,7 @@ EXTRA_DIST += \
 	tests/docs/counted.py \
 	tests/docs/made.py \
 	tests/docs/pages.py \
-	tests/units/tiles.sh \
+	tests/emulated/tiles.sh \
 	tests/windows/cjson \
 	tests/windows/cross \
 	tests/windows/under_wine \

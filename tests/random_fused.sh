@@ -1,8 +1,8 @@
 #!/bin/sh
 # Random calls on the strategies that compile for each problem, several calls a program: all but plain and staged,
-# which random_calls has by itself, and those of units/amx.sh and units/matrix_units.sh; and fused_simd's bfloat16 with
-# instructions that are slow on this CPU too, which no plan would take here. A failure prints the command that repeats
-# it. CLATTN_TEST_FUSED_COUNT: how many calls (96 where not set).
+# which random_calls has by itself, and those of emulated/amx.sh and emulated/matrix_units.sh; and fused_simd's bfloat16
+# with instructions that are slow on this CPU too, which no plan would take here. A failure prints the command that
+# repeats it. CLATTN_TEST_FUSED_COUNT: how many calls (96 where not set).
 set -eu
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
 # shellcheck source=tests/counts.sh

@@ -22,9 +22,9 @@ case ${OPENCL_LAYERS:-} in
 esac
 cases=$srcdir/tests/cases
 # shellcheck disable=SC2046 # one word a strategy
-[ $# -gt 0 ] || set -- reference auto $("$builddir/tests/units/probe" --strategies | grep -v /)
-here=$("$builddir/tests/units/probe" --here | paste -s -d ' ' -)
-gradients=$("$builddir/tests/units/probe" --gradients | paste -s -d ' ' -)
+[ $# -gt 0 ] || set -- reference auto $("$builddir/tests/emulated/probe" --strategies | grep -v /)
+here=$("$builddir/tests/emulated/probe" --here | paste -s -d ' ' -)
+gradients=$("$builddir/tests/emulated/probe" --gradients | paste -s -d ' ' -)
 python=$(command -v python3) || {
     echo "run_cases: needs python3"
     echo "0 passed, 0 failed, $(find "$cases" -name meta.json | wc -l) skipped"

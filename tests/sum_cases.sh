@@ -14,7 +14,7 @@ export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 cases=$srcdir/tests/sum_cases
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-gradients=$("$builddir/tests/units/probe" --gradients | paste -s -d ' ' -)
+gradients=$("$builddir/tests/emulated/probe" --gradients | paste -s -d ' ' -)
 python3 "$cases/expand.py" expand "$cases" "$work/cases"
 
 # judge STRATEGY FACTOR: its results, by the goldens' tolerance times so much.

@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 layers=$builddir/tests/icd/.libs
 [ -f "$layers/mutant_layer.so" ] || { echo "no $layers/mutant_layer.so"; exit 1; }
-"$builddir/tests/units/probe" --is-pocl || {
+"$builddir/tests/emulated/probe" --is-pocl || {
     echo "the device is not PoCL: it was given no mutants"
     skipped=1
     finish

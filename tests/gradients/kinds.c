@@ -276,7 +276,7 @@ int kind_main(int argc, char **argv, int in_bfloat16_too, void (*check)(const ch
         return 1;
     }
     for (size_t s = 0; (strategy = strategy_of_operation(&operation_backward, s)); ++s) {
-        /* fused_mma is emulated here: tests/units/matrix_units.sh asks for it. */
+        /* fused_mma is emulated here: tests/emulated/matrix_units.sh asks for it. */
         if (argc > 2 ? strcmp(argv[2], strategy) != 0 : strcmp(strategy, "fused_mma") == 0) {
             continue;
         }

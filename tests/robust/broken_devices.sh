@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 OPENCL_LAYERS=$builddir/tests/icd/.libs/broken_layer.so
 export OPENCL_LAYERS
 [ -f "$OPENCL_LAYERS" ] || { echo "no $OPENCL_LAYERS"; exit 1; }
-"$builddir/tests/units/probe" --is-pocl || {
+"$builddir/tests/emulated/probe" --is-pocl || {
     echo "the device is not PoCL: none was broken"
     skipped=1
     finish

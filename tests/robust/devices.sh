@@ -4,7 +4,7 @@
 set -eu
 : "${builddir:=.}" "${srcdir:=.}"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
-probe=$builddir/tests/units/probe
+probe=$builddir/tests/emulated/probe
 # shellcheck source=tests/counts.sh
 . "$srcdir/tests/counts.sh"
 

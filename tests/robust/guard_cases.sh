@@ -14,4 +14,4 @@ export OPENCL_LAYERS="${OPENCL_LAYERS:+$OPENCL_LAYERS:}$guard" # with quick_laye
     exit 1
 }
 # shellcheck disable=SC2046 # one word a strategy
-exec "$srcdir/tests/run_cases.sh" auto $("$builddir/tests/units/probe" --strategies | grep -v /)
+exec "$srcdir/tests/run_cases.sh" auto $("$builddir/tests/emulated/probe" --strategies | grep -v /)

@@ -50,7 +50,7 @@ if [ -z "$oclgrind" ]; then
     echo "no Oclgrind here"
     finish
 fi
-probe=$builddir/tests/units/probe
+probe=$builddir/tests/emulated/probe
 
 # The test of the test: all work-items write one place.
 mkdir "$work/cl"

@@ -1,6 +1,6 @@
 /* A CPU with AMX where there is none: preloaded into a program (LD_PRELOAD), it says that the instructions and
  * their tile registers are there, and carries out those that clattn uses when they trap. x86-64 Linux with
- * AVX-512. tests/units/amx.sh runs tests with it; tests/units/amx_instructions.c tests it.
+ * AVX-512. tests/emulated/amx.sh runs tests with it; tests/emulated/amx_instructions.c tests it.
  *
  *     ldtilecfg  VEX.NP 49 /0      tilezero   VEX.F2 49 reg     tileloadd   VEX.F2 4B /r sib
  *     tilerelease VEX.NP 49 C0     tdpbf16ps  VEX.F3 5C         tilestored  VEX.F3 4B /r sib

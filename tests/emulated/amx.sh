@@ -8,8 +8,8 @@ set -eu
 : "${builddir:=.}" "${srcdir:=$(dirname "$0")/../..}"
 export builddir srcdir
 tests=$builddir/tests
-# shellcheck source=tests/units/tiles.sh
-. "$srcdir/tests/units/tiles.sh"
+# shellcheck source=tests/emulated/tiles.sh
+. "$srcdir/tests/emulated/tiles.sh"
 # shellcheck source=tests/counts.sh
 . "$srcdir/tests/counts.sh"
 
@@ -18,7 +18,7 @@ preload_tiles || {
     skipped=1
     finish
 }
-count instructions with_tiles "$tests/units/amx_instructions"
+count instructions with_tiles "$tests/emulated/amx_instructions"
 [ "$passed" != 0 ] || finish # not a machine for it
 refused=$(with_tiles "$builddir/clattn" explain --shape 1,1,1,64,64,64 --dtype bf16 --strategy fused_amx 2>&1) || {
     echo "the default device has no tiles: $refused" | tail -n 3

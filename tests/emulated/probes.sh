@@ -6,8 +6,8 @@
 # Run by make check, or with builddir and srcdir set.
 set -eu
 : "${builddir:=.}" "${srcdir:=$(dirname "$0")/../..}"
-# shellcheck source=tests/units/tiles.sh
-. "$srcdir/tests/units/tiles.sh"
+# shellcheck source=tests/emulated/tiles.sh
+. "$srcdir/tests/emulated/tiles.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
@@ -106,7 +106,7 @@ fi
 
 # emulated_rungs_say WHAT TEXT: of every one, and there are some. Compilers may say more, on other lines.
 emulated_rungs_say() {
-    run "$builddir/tests/units/emulated_rungs"
+    run "$builddir/tests/emulated/emulated_rungs"
     ends "matrix units, $1" 0
     expect "matrix units, $1" "$2" "$work/said"
     grep -E '^[a-z0-9_]+: ' "$work/said" | grep -vF -e "$2" >"$work/line" || true

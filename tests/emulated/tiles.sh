@@ -6,8 +6,8 @@
 # preload_tiles: sets preload to what has to be preloaded, "" where the CPU has AMX. Fails where there is neither.
 preload_tiles() {
     preload=
-    "$builddir/tests/units/amx_instructions" >/dev/null 2>&1 ||
-        preload=$builddir/tests/units/.libs/amx_emulator.so
+    "$builddir/tests/emulated/amx_instructions" >/dev/null 2>&1 ||
+        preload=$builddir/tests/emulated/.libs/amx_emulator.so
     [ -z "$preload" ] || [ -f "$preload" ]
 }
 
