@@ -9,11 +9,13 @@ libclattn_core_la_SOURCES = \
 	src/api/api_costs.c \
 	src/api/api_backward.c \
 	src/api/api_layers.c \
+	src/api/defaults.c \
 	src/api/describe.c \
 	src/api/describe.h \
-	src/api/host_call.c \
+	src/api/entry.c \
+	src/api/entry.h \
 	src/api/plan_request.c \
-	src/api/host_call.h \
+	src/api/host_enqueue.h \
 	src/api/host_enqueue.c \
 	src/api/new_context.c \
 	src/api/new_context.h \
@@ -73,6 +75,7 @@ libclattn_core_la_SOURCES = \
 	src/layers/mha_backward_steps.h \
 	src/layers/mha_layer.c \
 	src/layers/mha_layer.h \
+	src/layers/mha_packing.c \
 	src/layers/projector.c \
 	src/layers/projector.h \
 	src/operation/additive.c \
@@ -80,6 +83,8 @@ libclattn_core_la_SOURCES = \
 	src/operation/additive_backward.c \
 	src/operation/additive_backward.h \
 	src/operation/additive_rows.h \
+	src/operation/any_call.c \
+	src/operation/any_call.h \
 	src/operation/any_problem.c \
 	src/operation/any_problem.h \
 	src/operation/append.c \

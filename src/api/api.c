@@ -1,8 +1,8 @@
-/* The exported functions that can fail: NULL checks, then a call one floor down. */
+/* The exported functions of clattn.h: NULL checks, then a call one floor down. */
 #include <stdlib.h>
 
 #include "api/describe.h"
-#include "api/host_call.h"
+#include "api/entry.h"
 #include "api/new_context.h"
 #include "base/error.h"
 #include "base/nearest.h"
@@ -10,7 +10,6 @@
 #include "device/device_list.h"
 #include "device/environment.h"
 #include "layers/merge.h"
-#include "operation/overlap.h"
 #include "plan/enqueue.h"
 #include "plan/planner.h"
 #include "program/context.h"
@@ -105,15 +104,7 @@ void clattn_free(void *memory)
 
 clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *problem, clattn_plan **plan)
 {
-    UNCANCELLED;
-    REQUIRE(plan);
-    *plan = NULL;
-    clattn_status status = context_check(context);
-    struct problem checked;
-    if (status == CLATTN_OK) {
-        status = problem_init(&checked, problem);
-    }
-    return status == CLATTN_OK ? planner_plan(context, &checked.any, plan) : status;
+    return entry_plan(context, &operation_forward, problem, plan);
 }
 
 void clattn_plan_destroy(clattn_plan *plan)
@@ -158,47 +149,20 @@ clattn_status clattn_enqueue_forward(const clattn_plan *plan, cl_command_queue q
                                      const clattn_tensors *tensors, cl_uint n_wait, const cl_event *wait,
                                      cl_event *done)
 {
-    UNCANCELLED;
-    const struct enqueue_target target = { queue, n_wait, wait, done };
-    struct call checked;
-    clattn_status status = enqueue_check(plan, &operation_forward, queue, done);
-    if (status == CLATTN_OK) {
-        status = call_from_device(attention_problem(plan->problem), call, tensors, &checked);
-    }
-    return status == CLATTN_OK ? enqueue_plan(plan, &target, &checked.operands) : status;
+    return entry_enqueue(plan, &operation_forward, GIVEN(call, tensors), TARGET);
 }
 
 clattn_status clattn_forward_host(clattn_context *context, const clattn_problem *problem, const clattn_call *call,
                                   const clattn_host_tensors *tensors)
 {
-    UNCANCELLED;
-    clattn_status status = context_check(context);
-    struct problem checked;
-    struct call checked_call;
-    if (status == CLATTN_OK) {
-        status = problem_init(&checked, problem);
-    }
-    if (status == CLATTN_OK) {
-        status = call_from_host(&checked, call, tensors, &checked_call);
-    }
-    return status == CLATTN_OK ? host_forward(context, &checked, &checked_call) : status;
+    return entry_host(context, &operation_forward, problem, GIVEN(call, tensors));
 }
 
 clattn_status clattn_enqueue_host(const clattn_plan *plan, cl_command_queue queue, const clattn_call *call,
                                   const clattn_host_tensors *tensors, cl_uint n_wait, const cl_event *wait,
                                   cl_event *done)
 {
-    UNCANCELLED;
-    const struct enqueue_target target = { queue, n_wait, wait, done };
-    struct call checked;
-    clattn_status status = enqueue_check(plan, &operation_forward, queue, done);
-    if (status == CLATTN_OK) {
-        status = call_from_host(attention_problem(plan->problem), call, tensors, &checked);
-    }
-    if (status == CLATTN_OK) {
-        status = call_check_host_values(attention_problem(plan->problem), &checked);
-    }
-    return status == CLATTN_OK ? host_enqueue(plan, &target, &checked.operands) : status;
+    return entry_enqueue_host(plan, &operation_forward, GIVEN(call, tensors), TARGET);
 }
 
 uint64_t clattn_bytes_copied(const clattn_context *context)
@@ -242,20 +206,7 @@ clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_
 clattn_status clattn_reference_forward(const clattn_problem *problem, const clattn_call *call,
                                        const clattn_host_tensors *tensors)
 {
-    ROUNDED_TO_NEAREST;
-    struct problem checked;
-    struct call checked_call;
-    clattn_status status = problem_init(&checked, problem);
-    if (status == CLATTN_OK) {
-        status = call_from_host(&checked, call, tensors, &checked_call);
-    }
-    if (status == CLATTN_OK) {
-        status = call_check_host_values(&checked, &checked_call);
-    }
-    if (status == CLATTN_OK) {
-        status = operands_check_apart(&checked_call.operands, 0);
-    }
-    return status == CLATTN_OK ? reference_forward(&checked, &checked_call) : status;
+    return entry_reference(&operation_forward, reference_forward, problem, GIVEN(call, tensors));
 }
 
 clattn_status clattn_merge(clattn_context *context, cl_command_queue queue, const clattn_merge_problem *problem,

@@ -1,5 +1,6 @@
 /* A call on host memory that does not wait: copies go the queue's way, before the kernels and after them. */
-#include "api/host_call.h"
+#include "api/host_enqueue.h"
+
 #include "base/error.h"
 #include "plan/host_session.h"
 

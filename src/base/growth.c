@@ -72,12 +72,12 @@ clattn_status growth_give(const struct growth *growth, const void *filled, void 
     return status;
 }
 
-void growth_init(const struct growth *growth, void *to, size_t bytes)
+void growth_init(const void *defaults, size_t known_bytes, void *to, size_t bytes)
 {
     if (!to || bytes < sizeof(bytes)) {
         return;
     }
     memset(to, 0, bytes);
-    memcpy(to, growth->defaults, bytes < growth->known_bytes ? bytes : growth->known_bytes);
+    memcpy(to, defaults, bytes < known_bytes ? bytes : known_bytes);
     memcpy(to, &bytes, sizeof(bytes));
 }

@@ -18,25 +18,26 @@ struct growth {
     const void *defaults; /* a whole struct */
 };
 
+#define GROWTH_BYTES_MAX 2048 /* of a public struct */
+
 /* The bytes up to and with a field. */
 #define GROWTH_UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
 
-/* How a public struct grows, GROWTH_OF(type), and its exported init function: what messages call it, the last field
- * that every version has had, its last field, behind which there is no padding, and the macro of its defaults. */
+/* How a public struct grows, GROWTH_OF(type): what messages call it, the last field that every version has had, the
+ * last field of all, behind which there is no padding, and the macro of its defaults. */
 #define GROWTH(type, name, least, last, defaults)                                                                      \
     static const type type##_defaults = defaults;                                                                      \
     GROWTH_OF_BYTES(type, name, #defaults, least, GROWTH_UP_TO(type, last))
 
+/* Declares one of another file. */
+#define GROWTH_ELSEWHERE(type) extern const struct growth growth_##type
+
 /* GROWTH where type##_defaults is there, by the bytes that its fields take. */
 #define GROWTH_OF_BYTES(type, name, macro, least, bytes)                                                               \
-    static const struct growth type##_growth = { name, macro, sizeof(type), GROWTH_UP_TO(type, least),                 \
-                                                 &type##_defaults };                                                   \
-    void type##_init(type *to, size_t struct_size)                                                                     \
-    {                                                                                                                  \
-        growth_init(GROWTH_OF(type), to, struct_size);                                                                 \
-    }                                                                                                                  \
+    const struct growth growth_##type = { name, macro, sizeof(type), GROWTH_UP_TO(type, least), &type##_defaults };    \
+    _Static_assert(sizeof(type) <= GROWTH_BYTES_MAX, "copies of public structs have room");                            \
     _Static_assert((bytes) == sizeof(type), #type " must end with its last field")
-#define GROWTH_OF(type) (&type##_growth)
+#define GROWTH_OF(type) (&growth_##type)
 
 /* `given` of any size into `copy` of known_bytes, whose struct_size becomes known_bytes. */
 clattn_status growth_copy(const struct growth *growth, const void *given, void *copy);
@@ -49,7 +50,8 @@ clattn_status growth_read(const struct growth *growth, const void *given, void *
  * struct_size stays. What is given must be as the macro leaves it where this library knows no field. */
 clattn_status growth_give(const struct growth *growth, const void *filled, void *given);
 
-/* The defaults into a struct of `bytes` bytes: not more than it has room for. Nothing where `to` is NULL. */
-void growth_init(const struct growth *growth, void *to, size_t bytes);
+/* The defaults, a whole struct of known_bytes, into a struct of `bytes` bytes: not more than it has room for. Nothing
+ * where `to` is NULL. */
+void growth_init(const void *defaults, size_t known_bytes, void *to, size_t bytes);
 
 #endif

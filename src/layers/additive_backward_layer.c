@@ -8,12 +8,12 @@
 
 static int wants(const struct clattn_additive_backward *b, uint32_t gradients)
 {
-    return additive_backward_wants(&b->problem, gradients);
+    return additive_backward_wants(b->problem, gradients);
 }
 
 static void plan_sides(struct clattn_additive_backward *b)
 {
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    const clattn_additive_problem *p = &b->problem->layer.p;
     const uint32_t of_query = CLATTN_ADDITIVE_GRADIENT_QUERY | CLATTN_ADDITIVE_GRADIENT_WQ;
     const uint32_t of_key = CLATTN_ADDITIVE_GRADIENT_KEY | CLATTN_ADDITIVE_GRADIENT_WK;
     b->sides[ADDITIVE_QUERY_SIDE] = (struct additive_side){
@@ -81,8 +81,8 @@ static clattn_status build_sums(struct clattn_additive_backward *b)
 
 static clattn_status build(struct clattn_additive_backward *b, struct text *explain)
 {
-    const clattn_additive_problem *p = &b->problem.layer.p;
-    clattn_status status = matrices_init(&b->matrices, b->layer.context, p->type, CLATTN_FLOAT32, b->problem.type,
+    const clattn_additive_problem *p = &b->problem->layer.p;
+    clattn_status status = matrices_init(&b->matrices, b->layer.context, p->type, CLATTN_FLOAT32, b->problem->type,
                                          CLATTN_PROJECTION_AUTO, additive_projection_work(p), explain);
     if (status == CLATTN_OK) {
         status = additive_scores_init(&b->scores, b->layer.context, p, CLATTN_FLOAT32, &b->matrices.projector, explain);
@@ -99,17 +99,18 @@ static clattn_status build(struct clattn_additive_backward *b, struct text *expl
 static clattn_status plan(struct layer *layer, struct text *explain)
 {
     struct clattn_additive_backward *b = (struct clattn_additive_backward *)layer;
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    b->problem = additive_backward_problem_of(layer->problem);
+    const clattn_additive_problem *p = &b->problem->layer.p;
     const int64_t blocks = ceil_div(p->rows, ADDITIVE_SUM_ROWS);
     steps_begin(&layer->steps, layer->context, sizeof(float));
     b->hidden_stride = additive_stride(p->hidden_dim);
     b->partials = wants(b, CLATTN_ADDITIVE_GRADIENT_SCORE) ? p->batch * blocks : 0;
     plan_sides(b);
     clattn_status status = steps_plan_child(&layer->steps, ADDITIVE_BACKWARD_FORWARD, ADDITIVE_BACKWARD_ATTENTION,
-                                            &b->problem.forward.any);
+                                            &b->problem->forward.any);
     if (status == CLATTN_OK && wants(b, CLATTN_ADDITIVE_GRADIENT_VALUE)) {
         status = steps_plan_child(&layer->steps, ADDITIVE_BACKWARD_BACKWARD, ADDITIVE_BACKWARD_ATTENTION,
-                                  &b->problem.backward.attention.any);
+                                  &b->problem->backward.attention.any);
     }
     if (status == CLATTN_OK) {
         status = build(b, explain);
@@ -118,11 +119,6 @@ static clattn_status plan(struct layer *layer, struct text *explain)
         additive_backward_add_steps(b);
     }
     return status;
-}
-
-static void measure(const struct layer *layer, struct operands *operands)
-{
-    additive_backward_measure(&((const struct clattn_additive_backward *)layer)->problem, operands);
 }
 
 static void explain(const struct layer *layer, struct text *text)
@@ -141,11 +137,9 @@ static void explain(const struct layer *layer, struct text *text)
 }
 
 const struct layer_kind layer_additive_backward = {
-    .what = "the gradients of additive attention",
+    .operation = &operation_additive_backward,
+    .argument = "backward",
     .bytes = sizeof(struct clattn_additive_backward),
-    .problem_at = offsetof(struct clattn_additive_backward, problem),
-    .problem_bytes = sizeof(struct additive_backward_problem),
     .plan = plan,
-    .measure = measure,
     .explain = explain,
 };

@@ -7,7 +7,7 @@
 
 static int wants(const struct clattn_additive_backward *b, uint32_t gradients)
 {
-    return additive_backward_wants(&b->problem, gradients);
+    return additive_backward_wants(b->problem, gradients);
 }
 
 static struct place units_at(const struct clattn_additive_backward *b, int section)
@@ -27,7 +27,7 @@ static int64_t element_of(const struct run *run, int section)
 static struct place widen(struct clattn_additive_backward *b, int id, int copy, int64_t rows, int64_t columns)
 {
     const struct place from = layer_tensor(id, 0, columns), to = layer_section(copy, 0, columns);
-    if (b->problem.layer.p.type == CLATTN_FLOAT32) {
+    if (b->problem->layer.p.type == CLATTN_FLOAT32) {
         return from;
     }
     matrices_copy(&b->layer.steps, &b->matrices, from, to, rows * columns);
@@ -36,7 +36,7 @@ static struct place widen(struct clattn_additive_backward *b, int id, int copy, 
 
 static void widen_inputs(struct clattn_additive_backward *b)
 {
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    const clattn_additive_problem *p = &b->problem->layer.p;
     const struct place score = layer_section(ADDITIVE_BACKWARD_SCORE, 0, 0);
     matrices_copy(&b->layer.steps, &b->matrices, layer_tensor(ADDITIVE_SCORE, 0, 0), score, p->hidden_dim);
     steps_need(&b->layer.steps, score, 1, b->hidden_stride); /* in whole vectors */
@@ -52,7 +52,7 @@ static void widen_inputs(struct clattn_additive_backward *b)
 static void fill_tensors(const struct clattn_additive_backward *b, const struct run *run, clattn_tensors *tensors,
                          clattn_call *values)
 {
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    const clattn_additive_problem *p = &b->problem->layer.p;
     additive_fill_tensors(&b->scores, run, tensors);
     tensors->value = additive_matrix(steps_matrix(run, b->value), p->keys, p->value_dim);
     tensors->out =
@@ -68,15 +68,15 @@ static clattn_status call_forward(const void *of, const struct run *run, cl_mem 
     clattn_call values = CLATTN_CALL_INIT;
     fill_tensors(b, run, &tensors, &values);
     tensors.workspace = workspace;
-    return call_from_device(&b->problem.forward, &values, &tensors, call);
+    return call_from_device(&b->problem->forward, &values, &tensors, call);
 }
 
 static void attend(struct clattn_additive_backward *b)
 {
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    const clattn_additive_problem *p = &b->problem->layer.p;
     struct additive_scores *scores = &b->scores;
     struct steps *steps = &b->layer.steps;
-    scores->attention = &b->problem.forward;
+    scores->attention = &b->problem->forward;
     scores->call = call_forward;
     scores->of = b;
     scores->query = b->sides[ADDITIVE_QUERY_SIDE].wide_input;
@@ -100,7 +100,7 @@ static void attend(struct clattn_additive_backward *b)
 static clattn_status call_backward(const void *of, const struct run *run, cl_mem workspace, struct call *call)
 {
     const struct clattn_additive_backward *b = of;
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    const clattn_additive_problem *p = &b->problem->layer.p;
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
     clattn_gradients gradients = CLATTN_GRADIENTS_INIT;
     clattn_call values = CLATTN_CALL_INIT;
@@ -109,13 +109,13 @@ static clattn_status call_backward(const void *of, const struct run *run, cl_mem
     gradients.dvalue =
         additive_matrix(steps_matrix(run, layer_section(ADDITIVE_BACKWARD_DVALUE, 0, 0)), p->keys, p->value_dim);
     gradients.workspace = workspace;
-    return backward_call_from_device(&b->problem.backward, &values, &tensors, &gradients, call);
+    return backward_call_from_device(&b->problem->backward, &values, &tensors, &gradients, call);
 }
 
 /* What the two kernels are told that make D of each row, then dS in place of dP. */
 static clattn_additive_ds ds_values(const struct clattn_additive_backward *b, const struct run *run)
 {
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    const clattn_additive_problem *p = &b->problem->layer.p;
     const clattn_additive_ds values = {
         .dout_at = steps_matrix(run, b->dout).offset,
         .out_at = element_of(run, ADDITIVE_BACKWARD_OUT),
@@ -157,14 +157,14 @@ static clattn_status enqueue_ds(const struct step *step, const struct run *run)
     if (status != CLATTN_OK) {
         return status;
     }
-    params_fill(&b->problem.forward, &call, &params);
+    params_fill(&b->problem->forward, &call, &params);
     return launch(run->chain, b->ds, 3, global, local, 5, arguments);
 }
 
 /* dP [batch][rows][keys] = dout value^T, then dS in its place. */
 static void differentiate_softmax(struct clattn_additive_backward *b)
 {
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    const clattn_additive_problem *p = &b->problem->layer.p;
     const struct product_batch batch = { p->batch, p->rows * p->value_dim, p->keys * p->value_dim, p->rows * p->keys };
     const struct step row_terms = { .enqueue = enqueue_row_terms, .of = b }, ds = { .enqueue = enqueue_ds, .of = b };
     struct steps *steps = &b->layer.steps;
@@ -179,7 +179,7 @@ static void differentiate_softmax(struct clattn_additive_backward *b)
 static clattn_status enqueue_sums(const struct step *step, const struct run *run)
 {
     const struct clattn_additive_backward *b = step->of;
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    const clattn_additive_problem *p = &b->problem->layer.p;
     const int is_query = step->flag == ADDITIVE_QUERY_SIDE;
     const struct additive_side *mine = &b->sides[step->flag], *theirs = &b->sides[1 - step->flag];
     const clattn_additive_sums params = {
@@ -223,7 +223,7 @@ static void differentiate_scores(struct clattn_additive_backward *b)
     differentiate_softmax(b);
     /* The keys' hidden units once more, each key's side by side. */
     matrices_multiply(&b->layer.steps, &b->matrices.projector, keys->wide_input, keys->wide_weight, LAYER_NOWHERE,
-                      units_at(b, keys->units), keys->rows, b->problem.layer.p.hidden_dim, keys->dim);
+                      units_at(b, keys->units), keys->rows, b->problem->layer.p.hidden_dim, keys->dim);
     for (int side = 0; side < ADDITIVE_SIDES; ++side) {
         if (b->sides[side].needs_dunits) {
             sum_pairs(b, side);
@@ -237,7 +237,7 @@ static void give(struct clattn_additive_backward *b, enum additive_backward_sect
                  int64_t count, int is_zero)
 {
     matrices_give(&b->layer.steps, &b->matrices, layer_section((int)from, 0, 0), layer_tensor(id, 0, 0), count,
-                  (b->problem.accumulate & bit) != 0, is_zero);
+                  (b->problem->p.accumulate & bit) != 0, is_zero);
 }
 
 static void give_weight(struct clattn_additive_backward *b, const struct additive_side *side, int is_zero)
@@ -248,7 +248,7 @@ static void give_weight(struct clattn_additive_backward *b, const struct additiv
         { PLACE_OF_SECTION(ADDITIVE_BACKWARD_MARKS), 0, 1 },
         { PLACE_OF_SECTION(ADDITIVE_BACKWARD_RESULT), 0, 0 },
     };
-    const int64_t hidden = b->problem.layer.p.hidden_dim;
+    const int64_t hidden = b->problem->layer.p.hidden_dim;
     if (!is_zero) {
         matrices_weight_gradient(&b->layer.steps, &b->matrices, units_at(b, side->dunits), side->wide_input, &scratch,
                                  side->rows, hidden, side->dim);
@@ -258,7 +258,7 @@ static void give_weight(struct clattn_additive_backward *b, const struct additiv
 
 static void give_input(struct clattn_additive_backward *b, const struct additive_side *side, int is_zero)
 {
-    const int64_t hidden = b->problem.layer.p.hidden_dim;
+    const int64_t hidden = b->problem->layer.p.hidden_dim;
     const struct place turned = layer_section(ADDITIVE_BACKWARD_WEIGHT, 0, hidden);
     if (!is_zero) {
         matrices_transpose(&b->layer.steps, &b->matrices, 1, layer_tensor(side->weight, 0, side->dim), LAYER_NOWHERE,
@@ -271,7 +271,7 @@ static void give_input(struct clattn_additive_backward *b, const struct additive
 
 static void give_score(struct clattn_additive_backward *b, int is_zero)
 {
-    const int64_t hidden = b->problem.layer.p.hidden_dim;
+    const int64_t hidden = b->problem->layer.p.hidden_dim;
     if (!is_zero) {
         matrices_sum_columns(&b->layer.steps, &b->matrices, units_at(b, ADDITIVE_BACKWARD_PARTIALS),
                              layer_section(ADDITIVE_BACKWARD_RESULT, 0, 0), b->partials, hidden);
@@ -281,7 +281,7 @@ static void give_score(struct clattn_additive_backward *b, int is_zero)
 
 static void give_all(struct clattn_additive_backward *b, int is_zero)
 {
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    const clattn_additive_problem *p = &b->problem->layer.p;
     for (int i = 0; i < ADDITIVE_SIDES; ++i) {
         const struct additive_side *side = &b->sides[i];
         if (wants(b, side->weight_bit)) {
@@ -302,7 +302,7 @@ static void give_all(struct clattn_additive_backward *b, int is_zero)
 
 static void add_attention(struct clattn_additive_backward *b)
 {
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    const clattn_additive_problem *p = &b->problem->layer.p;
     widen_inputs(b);
     attend(b);
     if (wants(b, CLATTN_ADDITIVE_GRADIENT_VALUE)) {
@@ -316,7 +316,7 @@ static void add_attention(struct clattn_additive_backward *b)
 
 void additive_backward_add_steps(struct clattn_additive_backward *b)
 {
-    const clattn_additive_problem *p = &b->problem.layer.p;
+    const clattn_additive_problem *p = &b->problem->layer.p;
     const int is_zero = p->batch == 0 || p->rows == 0 || p->keys == 0; /* no query meets a key */
     if (!is_zero) {
         add_attention(b);

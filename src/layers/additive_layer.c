@@ -12,7 +12,7 @@ enum {
 static clattn_status call_attention(const void *of, const struct run *run, cl_mem workspace, struct call *call)
 {
     const struct clattn_additive *additive = of;
-    const clattn_additive_problem *p = &additive->problem.p;
+    const clattn_additive_problem *p = &additive->problem->p;
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
     clattn_call values = CLATTN_CALL_INIT;
     additive_fill_tensors(&additive->scores, run, &tensors);
@@ -21,15 +21,15 @@ static clattn_status call_attention(const void *of, const struct run *run, cl_me
     tensors.weights = additive_matrix(steps_matrix(run, layer_tensor(ADDITIVE_WEIGHTS, 0, 0)), p->rows, p->keys);
     tensors.workspace = workspace;
     values.has_scale = 1; /* of 0: the scores are in the bias */
-    return call_from_device(&additive->problem.attention, &values, &tensors, call);
+    return call_from_device(&additive->problem->attention, &values, &tensors, call);
 }
 
 static void place_scores(struct clattn_additive *additive)
 {
-    const clattn_additive_problem *p = &additive->problem.p;
+    const clattn_additive_problem *p = &additive->problem->p;
     struct additive_scores *scores = &additive->scores;
     steps_section_elements(&additive->layer.steps, SCORES, sizeof(float));
-    scores->attention = &additive->problem.attention;
+    scores->attention = &additive->problem->attention;
     scores->call = call_attention;
     scores->of = additive;
     scores->query = layer_tensor(ADDITIVE_QUERY, 0, p->query_dim);
@@ -47,9 +47,10 @@ static void place_scores(struct clattn_additive *additive)
 static clattn_status plan(struct layer *layer, struct text *explain)
 {
     struct clattn_additive *additive = (struct clattn_additive *)layer;
-    const clattn_additive_problem *p = &additive->problem.p;
+    additive->problem = additive_problem_of(layer->problem);
+    const clattn_additive_problem *p = &additive->problem->p;
     steps_begin(&layer->steps, layer->context, clattn_type_size(p->type));
-    clattn_status status = steps_plan_child(&layer->steps, 0, ATTENTION, &additive->problem.attention.any);
+    clattn_status status = steps_plan_child(&layer->steps, 0, ATTENTION, &additive->problem->attention.any);
     if (status == CLATTN_OK) {
         status = projector_init(&additive->projector, layer->context, p->type, CLATTN_PROJECTION_AUTO,
                                 additive_projection_work(p), explain);
@@ -68,11 +69,6 @@ static clattn_status plan(struct layer *layer, struct text *explain)
     return CLATTN_OK;
 }
 
-static void measure(const struct layer *layer, struct operands *operands)
-{
-    additive_measure(&((const struct clattn_additive *)layer)->problem, &operation_additive, operands);
-}
-
 static void explain(const struct layer *layer, struct text *text)
 {
     text_append(text, "workspace in all: %zu bytes\nsoftmax and value mixing, with the scores as bias:\n%s",
@@ -80,11 +76,9 @@ static void explain(const struct layer *layer, struct text *text)
 }
 
 const struct layer_kind layer_additive = {
-    .what = "additive attention",
+    .operation = &operation_additive,
+    .argument = "additive",
     .bytes = sizeof(struct clattn_additive),
-    .problem_at = offsetof(struct clattn_additive, problem),
-    .problem_bytes = sizeof(struct additive_problem),
     .plan = plan,
-    .measure = measure,
     .explain = explain,
 };

@@ -6,7 +6,7 @@
 
 struct clattn_additive {
     struct layer layer;
-    struct additive_problem problem;
+    const struct additive_problem *problem; /* the layer\'s */
     struct projector projector;
     struct additive_scores scores;
 };

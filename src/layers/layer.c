@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "operation/any_call.h"
+#include "plan/host_session.h"
 
 static clattn_status make(struct layer *layer)
 {
@@ -13,7 +15,9 @@ static clattn_status make(struct layer *layer)
     struct operands largest;
     clattn_status status = kind->plan(layer, &explain);
     if (status == CLATTN_OK) {
-        kind->measure(layer, &largest);
+        status = any_call_largest(layer->problem, &largest);
+    }
+    if (status == CLATTN_OK) {
         status = steps_end(&layer->steps, &largest);
     }
     if (status == CLATTN_OK) {
@@ -24,16 +28,19 @@ static clattn_status make(struct layer *layer)
     return status;
 }
 
-clattn_status layer_create(clattn_context *context, const struct layer_kind *kind, const void *problem,
+clattn_status layer_create(clattn_context *context, const struct layer_kind *kind, const struct any_problem *problem,
                            struct layer **result)
 {
     struct layer *layer = calloc(1, kind->bytes);
-    if (!layer) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for %s", kind->what);
+    struct any_problem *copy = problem_copy(problem);
+    if (!layer || !copy) {
+        free(layer);
+        problem_free(copy);
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a %s", kind->operation->name);
     }
     layer->kind = kind;
     layer->context = context;
-    memcpy((char *)layer + kind->problem_at, problem, kind->problem_bytes);
+    layer->problem = copy;
     const clattn_status status = make(layer);
     if (status != CLATTN_OK) {
         layer_destroy(layer);
@@ -47,6 +54,7 @@ void layer_destroy(struct layer *layer)
 {
     if (layer) {
         steps_free(&layer->steps);
+        problem_free(layer->problem);
         free(layer->explain);
         free(layer);
     }
@@ -56,6 +64,35 @@ clattn_status layer_enqueue(const struct layer *layer, const struct enqueue_targ
                             const struct operands *operands)
 {
     return steps_enqueue(&layer->steps, target, operands);
+}
+
+static clattn_status run_on_host(clattn_context *context, const struct layer *layer, const struct operands *operands)
+{
+    struct host_session session;
+    cl_event done = NULL;
+    const struct enqueue_target target = { context->queue, 0, NULL, &done };
+    clattn_status status =
+        host_session_begin(&session, context, context->queue, operands, layer->steps.workspace_bytes, HOST_CONTENT_NOW);
+    if (status == CLATTN_OK) {
+        status = layer_enqueue(layer, &target, &session.device);
+    }
+    if (status == CLATTN_OK) {
+        status = host_session_finish(&session, done);
+    }
+    host_session_end(&session, status);
+    return status;
+}
+
+clattn_status layer_run(clattn_context *context, const struct layer_kind *kind, const struct any_problem *problem,
+                        const struct operands *operands)
+{
+    struct layer *layer = NULL;
+    clattn_status status = layer_create(context, kind, problem, &layer);
+    if (status == CLATTN_OK) {
+        status = run_on_host(context, layer, operands);
+        layer_destroy(layer);
+    }
+    return status;
 }
 
 clattn_tensor layer_heads(struct matrix matrix, int64_t rows, int64_t head_dim)

@@ -8,29 +8,35 @@
 struct layer {
     const struct layer_kind *kind;
     clattn_context *context;
+    struct any_problem *problem; /* owned */
     struct steps steps;
     char *explain;
 };
 
 struct layer_kind {
-    const char *what; /* in messages: "a layer" */
-    size_t bytes;     /* of the layer's struct */
-    size_t problem_at, problem_bytes;
+    const struct operation *operation;
+    const char *argument; /* what the exported functions call the layer */
+    size_t bytes;         /* of its struct */
 
     /* Begins the steps, plans the children, builds kernels and records. Appends lines. */
     clattn_status (*plan)(struct layer *layer, struct text *explain);
 
-    /* The operands of the layer's one size, all zero but what the problem decides. */
-    void (*measure)(const struct layer *layer, struct operands *operands);
-
     /* What there is to say once the workspace is known. */
     void (*explain)(const struct layer *layer, struct text *explain);
+
+    /* A call on host memory that another layer than the problem's own does faster. NULL: there is none. */
+    clattn_status (*run_on_host)(clattn_context *context, const struct any_problem *problem,
+                                 const struct operands *operands);
 };
 
-/* `problem` is copied. */
-clattn_status layer_create(clattn_context *context, const struct layer_kind *kind, const void *problem,
+/* `problem`, of the kind's operation, is copied. */
+clattn_status layer_create(clattn_context *context, const struct layer_kind *kind, const struct any_problem *problem,
                            struct layer **layer);
 void layer_destroy(struct layer *layer);
+
+/* A layer for one call on host memory, which is over when this returns. */
+clattn_status layer_run(clattn_context *context, const struct layer_kind *kind, const struct any_problem *problem,
+                        const struct operands *operands);
 
 clattn_status layer_enqueue(const struct layer *layer, const struct enqueue_target *target,
                             const struct operands *operands);

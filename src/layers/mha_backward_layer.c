@@ -8,7 +8,7 @@
 
 static void plan_sources(struct clattn_mha_backward *b)
 {
-    const clattn_mha_problem *p = &b->problem.layer.p;
+    const clattn_mha_problem *p = &b->problem->layer.p;
     const int cross = (p->parts & CLATTN_MHA_CROSS) != 0;
     b->n_sources = cross ? 2 : 1;
     b->sources[0] = (struct mha_source){
@@ -39,7 +39,7 @@ static void plan_parts(struct clattn_mha_backward *b)
         { MHA_WV, MHA_BV, MHA_DWV, MHA_DBV, CLATTN_MHA_GRADIENT_WV, CLATTN_MHA_GRADIENT_BV, 0, 0, 0, 0, NULL },
     };
     static const uint32_t biases[MHA_PARTS] = { CLATTN_MHA_BIAS_QUERY, CLATTN_MHA_BIAS_KEY, CLATTN_MHA_BIAS_VALUE };
-    const struct mha_problem *layer = &b->problem.layer;
+    const struct mha_problem *layer = &b->problem->layer;
     const int64_t dims[MHA_PARTS] = { layer->query_dim, layer->key_dim, layer->value_dim };
     const int packed = (layer->p.parts & CLATTN_MHA_PACKED) != 0;
     int64_t total = 0, first_row = 0;
@@ -65,8 +65,8 @@ static void plan_parts(struct clattn_mha_backward *b)
 /* Multiply-adds of the largest product. */
 static double largest_work(const struct clattn_mha_backward *b)
 {
-    const clattn_mha_problem *p = &b->problem.layer.p;
-    double most = (double)(p->batch * p->rows) * (double)p->out_dim * (double)b->problem.layer.heads_dim;
+    const clattn_mha_problem *p = &b->problem->layer.p;
+    double most = (double)(p->batch * p->rows) * (double)p->out_dim * (double)b->problem->layer.heads_dim;
     for (int s = 0; s < b->n_sources; ++s) {
         const struct mha_source *source = &b->sources[s];
         const double work = (double)source->rows * (double)source->columns * (double)source->depth;
@@ -78,7 +78,8 @@ static double largest_work(const struct clattn_mha_backward *b)
 static clattn_status plan(struct layer *layer, struct text *explain)
 {
     struct clattn_mha_backward *b = (struct clattn_mha_backward *)layer;
-    const struct mha_backward_problem *problem = &b->problem;
+    b->problem = mha_backward_problem_of(layer->problem);
+    const struct mha_backward_problem *problem = b->problem;
     clattn_status status = CLATTN_OK;
     if (problem->layer.p.type == CLATTN_FLOAT64 && !layer->context->device.has_fp64) {
         return error_set(CLATTN_UNSUPPORTED, "type float64: device \"%s\" has no float64", layer->context->device.name);
@@ -106,11 +107,6 @@ static clattn_status plan(struct layer *layer, struct text *explain)
     return status;
 }
 
-static void measure(const struct layer *layer, struct operands *operands)
-{
-    mha_backward_measure(&((const struct clattn_mha_backward *)layer)->problem, operands);
-}
-
 static void explain(const struct layer *layer, struct text *text)
 {
     const struct clattn_plan *const *plans = (const struct clattn_plan *const *)layer->steps.child;
@@ -124,11 +120,9 @@ static void explain(const struct layer *layer, struct text *text)
 }
 
 const struct layer_kind layer_mha_backward = {
-    .what = "a layer's gradients",
+    .operation = &operation_mha_backward,
+    .argument = "backward",
     .bytes = sizeof(struct clattn_mha_backward),
-    .problem_at = offsetof(struct clattn_mha_backward, problem),
-    .problem_bytes = sizeof(struct mha_backward_problem),
     .plan = plan,
-    .measure = measure,
     .explain = explain,
 };

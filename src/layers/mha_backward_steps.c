@@ -3,14 +3,14 @@
 
 static int wants(const struct clattn_mha_backward *b, uint32_t gradient)
 {
-    return mha_backward_wants(&b->problem, gradient);
+    return mha_backward_wants(b->problem, gradient);
 }
 
 /* ---- where matrices are ----------------------------------------------------------------------- */
 
 static struct place heads_at(const struct clattn_mha_backward *b, enum mha_backward_section section)
 {
-    return layer_section((int)section, 0, b->problem.layer.heads_dim);
+    return layer_section((int)section, 0, b->problem->layer.heads_dim);
 }
 
 static struct place part_at(enum mha_backward_section section, const struct mha_part *part)
@@ -34,7 +34,7 @@ static int64_t rows_of(const struct clattn_mha_backward *b)
 
 static int is_wide(const struct clattn_mha_backward *b)
 {
-    return b->problem.layer.p.type == b->problem.real;
+    return b->problem->layer.p.type == b->problem->real;
 }
 
 /* A matrix in the type that is computed in: where it is, or its copy in a section. */
@@ -52,7 +52,7 @@ static struct place widen(struct clattn_mha_backward *b, struct place from, enum
 static void widen_inputs(struct clattn_mha_backward *b)
 {
     static const enum mha_backward_section copies[2] = { MHA_BACKWARD_X, MHA_BACKWARD_CONTEXT };
-    const int64_t out_dim = b->problem.layer.p.out_dim;
+    const int64_t out_dim = b->problem->layer.p.out_dim;
     for (int i = 0; i < b->n_sources; ++i) {
         struct mha_source *source = &b->sources[i];
         source->place =
@@ -76,7 +76,7 @@ static void project(struct clattn_mha_backward *b, const struct mha_part *part)
 static void fill_parts(const struct clattn_mha_backward *b, const struct run *run, enum mha_backward_section section,
                        clattn_tensor *const tensors[MHA_PARTS])
 {
-    const clattn_mha_problem *p = &b->problem.layer.p;
+    const clattn_mha_problem *p = &b->problem->layer.p;
     for (int i = 0; i < MHA_PARTS; ++i) {
         *tensors[i] = layer_heads(steps_matrix(run, part_at(section, &b->parts[i])), i == 0 ? p->rows : p->context_rows,
                                   i == 2 ? p->head_dim_v : p->head_dim);
@@ -86,7 +86,7 @@ static void fill_parts(const struct clattn_mha_backward *b, const struct run *ru
 static void fill_tensors(const struct clattn_mha_backward *b, const struct run *run, clattn_tensors *tensors,
                          clattn_call *values)
 {
-    const clattn_mha_problem *p = &b->problem.layer.p;
+    const clattn_mha_problem *p = &b->problem->layer.p;
     const struct matrix lse = steps_matrix(run, layer_section(MHA_BACKWARD_LSE, 0, 0));
     clattn_tensor *const parts[MHA_PARTS] = { &tensors->query, &tensors->key, &tensors->value };
     fill_parts(b, run, MHA_BACKWARD_PROJECTED, parts);
@@ -108,7 +108,7 @@ static clattn_status call_forward(const void *of, const struct run *run, cl_mem 
     clattn_call values = CLATTN_CALL_INIT;
     fill_tensors(b, run, &tensors, &values);
     tensors.workspace = workspace;
-    return call_from_device(&b->problem.forward, &values, &tensors, call);
+    return call_from_device(&b->problem->forward, &values, &tensors, call);
 }
 
 static void attend(struct clattn_mha_backward *b)
@@ -117,8 +117,8 @@ static void attend(struct clattn_mha_backward *b)
     for (int i = 0; i < MHA_PARTS; ++i) {
         project(b, &b->parts[i]);
     }
-    steps_need(&b->layer.steps, heads_at(b, MHA_BACKWARD_HEADS), rows, b->problem.layer.heads_dim);
-    steps_need(&b->layer.steps, layer_section(MHA_BACKWARD_LSE, 0, 0), rows, b->problem.layer.p.query_heads);
+    steps_need(&b->layer.steps, heads_at(b, MHA_BACKWARD_HEADS), rows, b->problem->layer.heads_dim);
+    steps_need(&b->layer.steps, layer_section(MHA_BACKWARD_LSE, 0, 0), rows, b->problem->layer.p.query_heads);
     steps_add_child(&b->layer.steps, MHA_BACKWARD_FORWARD, call_forward, b);
 }
 
@@ -127,7 +127,7 @@ static void attend(struct clattn_mha_backward *b)
 static clattn_status call_backward(const void *of, const struct run *run, cl_mem workspace, struct call *call)
 {
     const struct clattn_mha_backward *b = of;
-    const struct backward_problem *problem = &b->problem.backward;
+    const struct backward_problem *problem = &b->problem->backward;
     const clattn_tensor none = CLATTN_TENSOR_NONE;
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
     clattn_gradients gradients = CLATTN_GRADIENTS_INIT;
@@ -138,8 +138,8 @@ static clattn_status call_backward(const void *of, const struct run *run, cl_mem
     gradients.dquery = backward_wants(problem, CLATTN_GRADIENT_QUERY) ? gradients.dquery : none;
     gradients.dkey = backward_wants(problem, CLATTN_GRADIENT_KEY) ? gradients.dkey : none;
     gradients.dvalue = backward_wants(problem, CLATTN_GRADIENT_VALUE) ? gradients.dvalue : none;
-    gradients.dout = layer_heads(steps_matrix(run, heads_at(b, MHA_BACKWARD_DHEADS)), b->problem.layer.p.rows,
-                                 b->problem.layer.p.head_dim_v);
+    gradients.dout = layer_heads(steps_matrix(run, heads_at(b, MHA_BACKWARD_DHEADS)), b->problem->layer.p.rows,
+                                 b->problem->layer.p.head_dim_v);
     gradients.workspace = workspace;
     return backward_call_from_device(problem, &values, &tensors, &gradients, call);
 }
@@ -147,7 +147,7 @@ static clattn_status call_backward(const void *of, const struct run *run, cl_mem
 /* dheads = dy Wo, then the gradients of query, key and value. */
 static void differentiate_heads(struct clattn_mha_backward *b)
 {
-    const struct mha_problem *layer = &b->problem.layer;
+    const struct mha_problem *layer = &b->problem->layer;
     const int64_t out_dim = layer->p.out_dim;
     const struct place turned = layer_section(MHA_BACKWARD_WEIGHT, 0, out_dim);
     struct steps *steps = &b->layer.steps;
@@ -170,13 +170,13 @@ static void give(struct clattn_mha_backward *b, int id, uint32_t bit, int64_t ro
                  int is_zero)
 {
     matrices_give(&b->layer.steps, &b->matrices, layer_section(MHA_BACKWARD_RESULT, 0, columns),
-                  layer_tensor(id, row * columns, columns), rows * columns, (b->problem.accumulate & bit) != 0,
+                  layer_tensor(id, row * columns, columns), rows * columns, (b->problem->p.accumulate & bit) != 0,
                   is_zero);
 }
 
 static void give_output(struct clattn_mha_backward *b, int is_zero)
 {
-    const struct mha_problem *layer = &b->problem.layer;
+    const struct mha_problem *layer = &b->problem->layer;
     const int64_t out_dim = layer->p.out_dim;
     if (wants(b, CLATTN_MHA_GRADIENT_BO)) {
         matrices_sum_columns(&b->layer.steps, &b->matrices, b->dy, scratch.result, rows_of(b), out_dim);
@@ -237,7 +237,7 @@ static void give_source(struct clattn_mha_backward *b, const struct mha_source *
 
 void mha_backward_add_steps(struct clattn_mha_backward *b)
 {
-    const int is_zero = rows_of(b) == 0 || b->problem.layer.p.context_rows == 0; /* no query meets a key */
+    const int is_zero = rows_of(b) == 0 || b->problem->layer.p.context_rows == 0; /* no query meets a key */
     widen_inputs(b);
     if (b->attends && !is_zero) {
         attend(b);

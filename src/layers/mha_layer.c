@@ -27,7 +27,7 @@ static void add_input(struct clattn_mha *mha, int first_part, int end_part, int6
     static const enum mha_tensor weights[3] = { MHA_WQ, MHA_WK, MHA_WV };
     static const enum mha_tensor biases[3] = { MHA_BQ, MHA_BK, MHA_BV };
     static const uint32_t bits[3] = { CLATTN_MHA_BIAS_QUERY, CLATTN_MHA_BIAS_KEY, CLATTN_MHA_BIAS_VALUE };
-    const struct mha_problem *problem = &mha->problem;
+    const struct mha_problem *problem = mha->problem;
     const clattn_mha_problem *p = &problem->p;
     const int packed = (p->parts & CLATTN_MHA_PACKED) != 0;
     const int64_t dims[3] = { problem->query_dim, problem->key_dim, problem->value_dim };
@@ -57,7 +57,7 @@ static void add_input(struct clattn_mha *mha, int first_part, int end_part, int6
 
 static void plan_inputs(struct clattn_mha *mha)
 {
-    const uint32_t parts = mha->problem.p.parts;
+    const uint32_t parts = mha->problem->p.parts;
     int64_t total = 0;
     if (parts & CLATTN_MHA_PACKED && !(parts & CLATTN_MHA_CROSS)) {
         add_input(mha, 0, 3, &total);
@@ -87,8 +87,8 @@ static void add_projections(struct clattn_mha *mha)
 
 static void add_output(struct clattn_mha *mha)
 {
-    const clattn_mha_problem *p = &mha->problem.p;
-    const int64_t heads_dim = mha->problem.heads_dim;
+    const clattn_mha_problem *p = &mha->problem->p;
+    const int64_t heads_dim = mha->problem->heads_dim;
     matrices_multiply(&mha->layer.steps, &mha->projector, layer_section(HEADS, 0, heads_dim),
                       layer_tensor(MHA_WO, 0, heads_dim),
                       p->parts & CLATTN_MHA_BIAS_OUT ? layer_tensor(MHA_BO, 0, 0) : LAYER_NOWHERE,
@@ -100,7 +100,7 @@ static void add_output(struct clattn_mha *mha)
 static clattn_status call_attention(const void *of, const struct run *run, cl_mem workspace, struct call *call)
 {
     const struct clattn_mha *mha = of;
-    const clattn_mha_problem *p = &mha->problem.p;
+    const clattn_mha_problem *p = &mha->problem->p;
     const int averages = p->weights == CLATTN_MHA_WEIGHTS_AVERAGE;
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
     clattn_call values = CLATTN_CALL_INIT;
@@ -108,7 +108,7 @@ static clattn_status call_attention(const void *of, const struct run *run, cl_me
     tensors.key = layer_heads(steps_matrix(run, mha->part[1]), p->context_rows, p->head_dim);
     tensors.value = layer_heads(steps_matrix(run, mha->part[2]), p->context_rows, p->head_dim_v);
     tensors.out =
-        layer_heads(steps_matrix(run, layer_section(HEADS, 0, mha->problem.heads_dim)), p->rows, p->head_dim_v);
+        layer_heads(steps_matrix(run, layer_section(HEADS, 0, mha->problem->heads_dim)), p->rows, p->head_dim_v);
     if (p->weights) {
         const struct matrix weights =
             steps_matrix(run, averages ? layer_section(WEIGHTS, 0, 0) : layer_tensor(MHA_WEIGHTS, 0, 0));
@@ -122,13 +122,13 @@ static clattn_status call_attention(const void *of, const struct run *run, cl_me
     tensors.workspace = workspace;
     values.has_scale = p->has_scale;
     values.scale = p->scale;
-    return call_from_device(&mha->problem.attention, &values, &tensors, call);
+    return call_from_device(&mha->problem->attention, &values, &tensors, call);
 }
 
 static clattn_status enqueue_average(const struct step *step, const struct run *run)
 {
     const struct clattn_mha *mha = step->of;
-    const clattn_mha_problem *p = &mha->problem.p;
+    const clattn_mha_problem *p = &mha->problem->p;
     const int64_t pairs = p->rows * p->context_rows;
     const cl_int heads = (cl_int)p->query_heads;
     const size_t items = staged_row_items(&mha->layer.context->device, AVERAGE_ITEMS);
@@ -143,7 +143,7 @@ static clattn_status enqueue_average(const struct step *step, const struct run *
 
 static void add_average(struct clattn_mha *mha)
 {
-    const clattn_mha_problem *p = &mha->problem.p;
+    const clattn_mha_problem *p = &mha->problem->p;
     const struct place weights = layer_section(WEIGHTS, 0, 0);
     const int64_t count[] = { p->batch, p->rows, p->context_rows, p->query_heads };
     const struct step step = { enqueue_average, mha, { weights, layer_tensor(MHA_WEIGHTS, 0, 0) }, { 0 }, 0, 0, NULL };
@@ -157,8 +157,8 @@ static void add_average(struct clattn_mha *mha)
 /* Multiply-adds of the largest projection. */
 static double largest_work(const struct clattn_mha *mha)
 {
-    const clattn_mha_problem *p = &mha->problem.p;
-    double most = (double)(p->batch * p->rows) * (double)p->out_dim * (double)mha->problem.heads_dim;
+    const clattn_mha_problem *p = &mha->problem->p;
+    double most = (double)(p->batch * p->rows) * (double)p->out_dim * (double)mha->problem->heads_dim;
     for (int i = 0; i < mha->n_inputs; ++i) {
         const struct mha_input *input = &mha->inputs[i];
         const double work = (double)input->rows * (double)input->columns * (double)input->depth;
@@ -169,9 +169,9 @@ static double largest_work(const struct clattn_mha *mha)
 
 static void add_steps(struct clattn_mha *mha)
 {
-    const clattn_mha_problem *p = &mha->problem.p;
+    const clattn_mha_problem *p = &mha->problem->p;
     add_projections(mha);
-    steps_need(&mha->layer.steps, layer_section(HEADS, 0, 0), p->batch * p->rows, mha->problem.heads_dim);
+    steps_need(&mha->layer.steps, layer_section(HEADS, 0, 0), p->batch * p->rows, mha->problem->heads_dim);
     steps_add_child(&mha->layer.steps, 0, call_attention, mha);
     if (mha->average) {
         add_average(mha);
@@ -182,10 +182,11 @@ static void add_steps(struct clattn_mha *mha)
 static clattn_status plan(struct layer *layer, struct text *explain)
 {
     struct clattn_mha *mha = (struct clattn_mha *)layer;
-    const clattn_mha_problem *p = &mha->problem.p;
+    mha->problem = mha_problem_of(layer->problem);
+    const clattn_mha_problem *p = &mha->problem->p;
     steps_begin(&layer->steps, layer->context, clattn_type_size(p->type));
     plan_inputs(mha);
-    clattn_status status = steps_plan_child(&layer->steps, 0, ATTENTION, &mha->problem.attention.any);
+    clattn_status status = steps_plan_child(&layer->steps, 0, ATTENTION, &mha->problem->attention.any);
     if (status == CLATTN_OK) {
         status = projector_init(&mha->projector, layer->context, p->type, p->projection, largest_work(mha), explain);
     }
@@ -199,16 +200,11 @@ static clattn_status plan(struct layer *layer, struct text *explain)
     return status;
 }
 
-static void measure(const struct layer *layer, struct operands *operands)
-{
-    mha_measure(&mha_of(layer)->problem, &operation_mha, operands);
-}
-
 static void explain(const struct layer *layer, struct text *text)
 {
     static const char *const made[4] = { "", ": query, key and value at once", ": key and value at once", "" };
     const struct clattn_mha *mha = mha_of(layer);
-    const clattn_mha_problem *p = &mha->problem.p;
+    const clattn_mha_problem *p = &mha->problem->p;
     for (int i = 0; i < mha->n_inputs; ++i) {
         const struct mha_input *input = &mha->inputs[i];
         const char *what = mha->n_inputs == 2 && i == 0 ? "" : made[mha->n_inputs];
@@ -217,17 +213,16 @@ static void explain(const struct layer *layer, struct text *text)
                     input->first_row + input->columns - 1, operation_mha.rows[input->weight].name, what);
     }
     text_append(text, "  heads' results [%" PRId64 ", %" PRId64 "] by wo\n", p->batch * p->rows,
-                mha->problem.heads_dim);
+                mha->problem->heads_dim);
     text_append(text, "workspace of the layer: %zu bytes\nattention:\n%s", layer->steps.workspace_bytes,
                 layer->steps.child[0]->explain);
 }
 
 const struct layer_kind layer_mha = {
-    .what = "a layer",
+    .operation = &operation_mha,
+    .argument = "mha",
     .bytes = sizeof(struct clattn_mha),
-    .problem_at = offsetof(struct clattn_mha, problem),
-    .problem_bytes = sizeof(struct mha_problem),
     .plan = plan,
-    .measure = measure,
     .explain = explain,
+    .run_on_host = mha_run_on_host,
 };

@@ -16,7 +16,7 @@ struct mha_input {
 
 struct clattn_mha {
     struct layer layer;
-    struct mha_problem problem;
+    const struct mha_problem *problem; /* the layer\'s */
     struct projector projector;
     struct kernel *average; /* of weights; NULL unless they are averaged */
     struct mha_input inputs[3];
@@ -25,5 +25,9 @@ struct clattn_mha {
 };
 
 extern const struct layer_kind layer_mha;
+
+/* What layer_mha.run_on_host is. */
+clattn_status mha_run_on_host(clattn_context *context, const struct any_problem *problem,
+                              const struct operands *operands);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/growth.h"
 #include "operation/additive_rows.h"
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
@@ -17,19 +16,6 @@ static const struct tensor_row tensor_rows[ADDITIVE_TENSOR_COUNT] = {
 };
 
 ROWS_HAVE_ROOM(ADDITIVE_TENSOR_COUNT, ADDITIVE_EXTENTS, ADDITIVE_ELEMENTS);
-
-const struct operation operation_additive = {
-    .name = "additive attention",
-    .rows = tensor_rows,
-    .count = ADDITIVE_TENSOR_COUNT,
-    .workspace_function = "clattn_additive_workspace",
-};
-
-/* ---- growth ----------------------------------------------------------------------------------- */
-
-GROWTH(clattn_additive_problem, "problem", value_dim, strategy, CLATTN_ADDITIVE_PROBLEM_INIT);
-GROWTH(clattn_additive_arrays, "arrays", out, mask, CLATTN_ADDITIVE_ARRAYS_INIT);
-GROWTH(clattn_additive_host_arrays, "arrays", out, mask, CLATTN_ADDITIVE_HOST_ARRAYS_INIT);
 
 /* ---- problem ---------------------------------------------------------------------------------- */
 
@@ -76,27 +62,20 @@ clattn_problem additive_attention(const clattn_additive_problem *p)
     return attention;
 }
 
-static clattn_status init_attention(struct additive_problem *problem, const char *strategy)
+static clattn_status init_attention(struct additive_problem *problem)
 {
     clattn_problem attention = additive_attention(&problem->p);
-    attention.strategy = strategy;
+    attention.strategy = problem->p.strategy;
     return problem_init(&problem->attention, &attention);
 }
 
-clattn_status additive_problem_init(struct additive_problem *problem, const clattn_additive_problem *given)
+static clattn_status resolve(struct any_problem *any)
 {
+    struct additive_problem *problem = (struct additive_problem *)any;
     clattn_additive_problem *p = &problem->p;
-    memset(problem, 0, sizeof(*problem));
-    clattn_status status = growth_copy(GROWTH_OF(clattn_additive_problem), given, p);
-    if (status == CLATTN_OK) {
-        p->key_dim = p->key_dim ? p->key_dim : p->query_dim;
-        status = check_kinds(p);
-    }
-    if (status == CLATTN_OK) {
-        status = init_attention(problem, p->strategy);
-    }
-    p->strategy = NULL;
-    return status;
+    p->key_dim = p->key_dim ? p->key_dim : p->query_dim;
+    const clattn_status status = check_kinds(p);
+    return status == CLATTN_OK ? init_attention(problem) : status;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------ */
@@ -110,10 +89,9 @@ static uint32_t asked_of(const clattn_additive_problem *p)
     return 0u ADDITIVE_TENSORS(ASKED_OF_ROW);
 }
 
-void additive_measure(const struct additive_problem *problem, const struct operation *operation,
-                      struct operands *operands)
+clattn_status additive_measure(const struct any_problem *any, const void *values, struct operands *operands)
 {
-    const clattn_additive_problem *p = &problem->p;
+    const clattn_additive_problem *p = &additive_problem_of(any)->p;
     const int64_t extents[ADDITIVE_EXTENTS] = {
         [EXTENT_ONE] = 1,
         [EXTENT_BATCH] = p->batch,
@@ -129,54 +107,36 @@ void additive_measure(const struct additive_problem *problem, const struct opera
                                               [ELEMENT_FLOAT] = sizeof(float),
                                               [ELEMENT_BYTE] = 1,
                                               [ELEMENT_INT] = sizeof(int32_t) };
-    operands_begin(operands, operation);
     operands->asked = asked_of(p);
     memcpy(operands->extent, extents, sizeof(extents));
     memcpy(operands->element, types, sizeof(types));
     memcpy(operands->element_bytes, bytes, sizeof(bytes));
+    (void)values;
+    return CLATTN_OK;
 }
 
-clattn_status additive_copy_arrays(const clattn_additive_arrays *given, clattn_additive_arrays *known)
+clattn_status additive_check_values(const struct any_problem *problem, const struct operands *operands)
 {
-    return growth_copy(GROWTH_OF(clattn_additive_arrays), given, known);
-}
-
-clattn_status additive_copy_host_arrays(const clattn_additive_host_arrays *given, clattn_additive_host_arrays *known)
-{
-    return growth_copy(GROWTH_OF(clattn_additive_host_arrays), given, known);
-}
-
-clattn_status additive_check_host_values(const struct additive_problem *problem, const struct operands *operands)
-{
+    const int64_t keys = additive_problem_of(problem)->p.keys;
     const clattn_status status = operands_check_finite(operands);
-    return status == CLATTN_OK ? operands_check_lengths(operands, ADDITIVE_KEY_LENGTHS, "keys", problem->p.keys)
-                               : status;
+    return status == CLATTN_OK ? operands_check_lengths(operands, ADDITIVE_KEY_LENGTHS, "keys", keys) : status;
 }
 
-clattn_status additive_call_from_device(const struct additive_problem *problem, const clattn_additive_arrays *arrays,
-                                        struct operands *operands)
-{
-    clattn_additive_arrays known;
-    clattn_status status = additive_copy_arrays(arrays, &known);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    additive_measure(problem, &operation_additive, operands);
-    operands_read_device(operands, &known);
-    operands->workspace = known.workspace;
-    return operands_check(operands);
-}
+/* ---- the operation ---------------------------------------------------------------------------- */
 
-clattn_status additive_call_from_host(const struct additive_problem *problem, const clattn_additive_host_arrays *arrays,
-                                      struct operands *operands)
-{
-    clattn_additive_host_arrays known;
-    clattn_status status = additive_copy_host_arrays(arrays, &known);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    additive_measure(problem, &operation_additive, operands);
-    operands_read_host(operands, &known);
-    status = operands_check(operands);
-    return status == CLATTN_OK ? additive_check_host_values(problem, operands) : status;
-}
+GROWTH(clattn_additive_problem, "problem", value_dim, strategy, CLATTN_ADDITIVE_PROBLEM_INIT);
+GROWTH(clattn_additive_arrays, "arrays", out, mask, CLATTN_ADDITIVE_ARRAYS_INIT);
+GROWTH(clattn_additive_host_arrays, "arrays", out, mask, CLATTN_ADDITIVE_HOST_ARRAYS_INIT);
+
+const struct operation operation_additive = {
+    .name = "additive attention",
+    .rows = tensor_rows,
+    .count = ADDITIVE_TENSOR_COUNT,
+    .workspace_function = "clattn_additive_workspace",
+    PROBLEM_OF(struct additive_problem, clattn_additive_problem),
+    .resolve = resolve,
+    .tensors = { TENSORS_OF(clattn_additive_arrays, clattn_additive_host_arrays, ADDITIVE_TENSOR_COUNT,
+                            offsetof(clattn_additive_arrays, workspace)) },
+    .measure = additive_measure,
+    .check_values = additive_check_values,
+};

@@ -4,7 +4,7 @@
 #define CLATTN_SRC_ADDITIVE_H
 
 #include "clattn_additive.h"
-#include "operation/operands.h"
+#include "operation/any_call.h"
 #include "operation/problem.h"
 
 /* Rows as those of cl/forward_tensors.h. */
@@ -31,30 +31,22 @@ enum additive_tensor {
 extern const struct operation operation_additive;
 
 struct additive_problem {
+    struct any_problem any;    /* first: see additive_problem_of */
     clattn_additive_problem p; /* every default resolved; p.strategy is NULL: attention has it */
     struct problem attention;
 };
 
+static inline const struct additive_problem *additive_problem_of(const struct any_problem *any)
+{
+    return (const struct additive_problem *)any;
+}
+
 /* Softmax and value mixing of a problem whose defaults are resolved, of its type and by any strategy. */
 clattn_problem additive_attention(const clattn_additive_problem *p);
 
-clattn_status additive_problem_init(struct additive_problem *problem, const clattn_additive_problem *given);
-
-/* Sets what the problem decides of a call: extents, types, what is asked. The places are zero after it. `operation` is
- * the layer's, or one whose first rows are those of the layer's. */
-void additive_measure(const struct additive_problem *problem, const struct operation *operation,
-                      struct operands *operands);
-
-/* The public structs of any version. */
-clattn_status additive_copy_arrays(const clattn_additive_arrays *given, clattn_additive_arrays *known);
-clattn_status additive_copy_host_arrays(const clattn_additive_host_arrays *given, clattn_additive_host_arrays *known);
-
-/* Values in host memory of operands that begin with these tensors: weights finite, key lengths in their range. */
-clattn_status additive_check_host_values(const struct additive_problem *problem, const struct operands *operands);
-
-clattn_status additive_call_from_device(const struct additive_problem *problem, const clattn_additive_arrays *arrays,
-                                        struct operands *operands);
-clattn_status additive_call_from_host(const struct additive_problem *problem, const clattn_additive_host_arrays *arrays,
-                                      struct operands *operands);
+/* For operations whose problems begin with this one, and whose first tensors are the same: types and extents of a call,
+ * and what is asked for; values in host memory: weights finite, key lengths in their range. */
+clattn_status additive_measure(const struct any_problem *problem, const void *values, struct operands *call);
+clattn_status additive_check_values(const struct any_problem *problem, const struct operands *call);
 
 #endif

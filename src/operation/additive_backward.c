@@ -4,43 +4,23 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/growth.h"
 #include "operation/additive_rows.h"
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
 
 enum additive_gradient_element { ELEMENT_GRADIENT = ADDITIVE_ELEMENTS, ADDITIVE_BACKWARD_ELEMENTS };
 
-/* Both public structs of a call, side by side. */
-struct device_arrays {
-    clattn_additive_arrays layer;
-    clattn_additive_gradients gradients;
-};
-struct host_arrays {
-    clattn_additive_host_arrays layer;
-    clattn_additive_host_gradients gradients;
-};
-
 static const struct tensor_row tensor_rows[ADDITIVE_BACKWARD_TENSOR_COUNT] = {
-#define ROW(of, field, axes, element, access, place)                                                                   \
-    MEMBER_ROW(field, of.field, axes, element, ROLE_##access, place, struct device_arrays, struct host_arrays, none),
-#define LAYER_ROW(id, field, axes, element, access, place, asked_by) ROW(layer, field, axes, element, access, place)
+#define LAYER_ROW(id, field, axes, element, access, place, asked_by)                                                   \
+    TENSOR_ROW(field, axes, element, access, place, clattn_additive_arrays, clattn_additive_host_arrays, none),
 #define GRADIENT_ROW(id, field, axes, element, access, place, asked_by)                                                \
-    ROW(gradients, field, axes, element, access, place)
+    TENSOR_ROW(field, axes, element, access, place, clattn_additive_gradients, clattn_additive_host_gradients, none),
     ADDITIVE_TENSORS(LAYER_ROW) ADDITIVE_GRADIENT_TENSORS(GRADIENT_ROW)
-#undef ROW
 #undef LAYER_ROW
 #undef GRADIENT_ROW
 };
 
 ROWS_HAVE_ROOM(ADDITIVE_BACKWARD_TENSOR_COUNT, ADDITIVE_EXTENTS, ADDITIVE_BACKWARD_ELEMENTS);
-
-const struct operation operation_additive_backward = {
-    .name = "additive attention's gradients",
-    .rows = tensor_rows,
-    .count = ADDITIVE_BACKWARD_TENSOR_COUNT,
-    .workspace_function = "clattn_additive_backward_workspace",
-};
 
 #define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << ADDITIVE_##id : 0)
 #define ALWAYS 1
@@ -54,7 +34,7 @@ static uint32_t asked_of(const struct additive_backward_problem *problem)
 
 /* Gradients that are not added to what is there are written whole. */
 #define ALWAYS 0
-#define GRADIENT(name) !(problem->accumulate & CLATTN_ADDITIVE_GRADIENT_##name)
+#define GRADIENT(name) !(problem->p.accumulate & CLATTN_ADDITIVE_GRADIENT_##name)
 static uint32_t unread_of(const struct additive_backward_problem *problem)
 {
     return 0u ADDITIVE_GRADIENT_TENSORS(ASKED_OF_ROW);
@@ -64,14 +44,12 @@ static uint32_t unread_of(const struct additive_backward_problem *problem)
 
 /* ---- problem ---------------------------------------------------------------------------------- */
 
-GROWTH(clattn_additive_backward_problem, "problem", gradients, strategy, CLATTN_ADDITIVE_BACKWARD_PROBLEM_INIT);
-
 static clattn_status check_gradients(const struct additive_backward_problem *b)
 {
-    clattn_status status = gradients_check(b->gradients, CLATTN_ADDITIVE_GRADIENT_VALUE | ADDITIVE_GRADIENTS_OF_SCORES,
-                                           "CLATTN_ADDITIVE_GRADIENT");
+    clattn_status status = gradients_check(
+        b->p.gradients, CLATTN_ADDITIVE_GRADIENT_VALUE | ADDITIVE_GRADIENTS_OF_SCORES, "CLATTN_ADDITIVE_GRADIENT");
     if (status == CLATTN_OK) {
-        status = gradients_check_accumulate(b->accumulate, b->gradients);
+        status = gradients_check_accumulate(b->p.accumulate, b->p.gradients);
     }
     if (status == CLATTN_OK && b->layer.p.weights) {
         status = error_set(CLATTN_UNSUPPORTED, "weights %d: the weights output has no gradient; set it to 0",
@@ -84,20 +62,21 @@ static clattn_status check_gradients(const struct additive_backward_problem *b)
     return check_dimensions(&keys, 1);
 }
 
-static clattn_status resolve_type(struct additive_backward_problem *b, clattn_type given)
+static clattn_status resolve_type(struct additive_backward_problem *b)
 {
+    const clattn_type given = b->p.gradient_type;
     const clattn_status status = gradients_check_type(given, b->layer.p.type);
     b->type = given != CLATTN_TYPE_NONE ? given : b->layer.p.type;
-    if (status == CLATTN_OK && b->accumulate && b->type != CLATTN_FLOAT32) {
+    if (status == CLATTN_OK && b->p.accumulate && b->type != CLATTN_FLOAT32) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "accumulate 0x%x: gradients are %s, and sums in 16 bits would lose what is added; set "
                          "gradient_type to CLATTN_FLOAT32",
-                         b->accumulate, clattn_type_name(b->type));
+                         b->p.accumulate, clattn_type_name(b->type));
     }
     return status;
 }
 
-static clattn_status init_attention(struct additive_backward_problem *b, const char *strategy)
+static clattn_status init_attention(struct additive_backward_problem *b)
 {
     clattn_problem attention = additive_attention(&b->layer.p);
     clattn_backward_problem backward = CLATTN_BACKWARD_PROBLEM_INIT;
@@ -108,87 +87,63 @@ static clattn_status init_attention(struct additive_backward_problem *b, const c
     const clattn_status status = problem_init(&b->forward, &attention);
     backward.forward = &attention;
     backward.gradients = CLATTN_GRADIENT_VALUE;
-    backward.strategy = strategy;
+    backward.strategy = b->p.strategy;
     return status == CLATTN_OK && additive_backward_wants(b, CLATTN_ADDITIVE_GRADIENT_VALUE)
                ? backward_problem_init(&b->backward, &backward)
                : status;
 }
 
-clattn_status additive_backward_problem_init(struct additive_backward_problem *b,
-                                             const clattn_additive_backward_problem *given)
+static clattn_status resolve(struct any_problem *any)
 {
-    clattn_additive_backward_problem known;
-    memset(b, 0, sizeof(*b));
-    clattn_status status = growth_copy(GROWTH_OF(clattn_additive_backward_problem), given, &known);
-    if (status == CLATTN_OK && !known.forward) {
-        status = error_set(CLATTN_INVALID_ARGUMENT, "forward: must point to the problem of additive attention");
+    struct additive_backward_problem *b = (struct additive_backward_problem *)any;
+    if (!b->p.forward) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "forward: must point to the problem of additive attention");
+    }
+    clattn_status status = any_problem_init(&b->layer.any, &operation_additive, b->p.forward);
+    b->layer.any.operation = &operation_additive_backward;
+    b->p.forward = NULL;
+    if (status == CLATTN_OK) {
+        status = check_gradients(b);
     }
     if (status == CLATTN_OK) {
-        status = additive_problem_init(&b->layer, known.forward);
+        status = resolve_type(b);
     }
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    b->gradients = known.gradients;
-    b->accumulate = known.accumulate;
-    status = check_gradients(b);
-    if (status == CLATTN_OK) {
-        status = resolve_type(b, known.gradient_type);
-    }
-    return status == CLATTN_OK ? init_attention(b, known.strategy) : status;
+    return status == CLATTN_OK ? init_attention(b) : status;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-GROWTH(clattn_additive_gradients, "gradients", dvalue, dscore, CLATTN_ADDITIVE_GRADIENTS_INIT);
-GROWTH(clattn_additive_host_gradients, "gradients", dvalue, dscore, CLATTN_ADDITIVE_HOST_GRADIENTS_INIT);
-
-/* Before the places are read. */
-void additive_backward_measure(const struct additive_backward_problem *b, struct operands *operands)
+static clattn_status measure(const struct any_problem *any, const void *values, struct operands *operands)
 {
-    additive_measure(&b->layer, &operation_additive_backward, operands);
+    const struct additive_backward_problem *b = additive_backward_problem_of(any);
+    const clattn_status status = additive_measure(any, values, operands);
     operands->asked = (operands->asked & ~(1u << ADDITIVE_OUT)) | asked_of(b);
     operands->unread = unread_of(b);
     operands->element[ELEMENT_GRADIENT] = b->type;
     operands->element_bytes[ELEMENT_GRADIENT] = clattn_type_size(b->type);
+    return status;
 }
 
-clattn_status additive_backward_from_device(const struct additive_backward_problem *b,
-                                            const clattn_additive_arrays *arrays,
-                                            const clattn_additive_gradients *gradients, struct operands *operands)
-{
-    const clattn_array none = CLATTN_ARRAY_NONE;
-    struct device_arrays known;
-    clattn_status status = additive_copy_arrays(arrays, &known.layer);
-    if (status == CLATTN_OK) {
-        status = growth_copy(GROWTH_OF(clattn_additive_gradients), gradients, &known.gradients);
-    }
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    known.layer.out = known.layer.weights = none;
-    additive_backward_measure(b, operands);
-    operands_read_device(operands, &known);
-    operands->workspace = known.gradients.workspace;
-    return operands_check(operands);
-}
+/* ---- the operation ---------------------------------------------------------------------------- */
 
-clattn_status additive_backward_from_host(const struct additive_backward_problem *b,
-                                          const clattn_additive_host_arrays *arrays,
-                                          const clattn_additive_host_gradients *gradients, struct operands *operands)
-{
-    struct host_arrays known;
-    clattn_status status = additive_copy_host_arrays(arrays, &known.layer);
-    if (status == CLATTN_OK) {
-        status = growth_copy(GROWTH_OF(clattn_additive_host_gradients), gradients, &known.gradients);
-    }
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    known.layer.out = NULL;
-    known.layer.weights = NULL;
-    additive_backward_measure(b, operands);
-    operands_read_host(operands, &known);
-    status = operands_check(operands);
-    return status == CLATTN_OK ? additive_check_host_values(&b->layer, operands) : status;
-}
+GROWTH_ELSEWHERE(clattn_additive_arrays);
+GROWTH_ELSEWHERE(clattn_additive_host_arrays);
+GROWTH(clattn_additive_backward_problem, "problem", gradients, strategy, CLATTN_ADDITIVE_BACKWARD_PROBLEM_INIT);
+GROWTH(clattn_additive_gradients, "gradients", dvalue, dscore, CLATTN_ADDITIVE_GRADIENTS_INIT);
+GROWTH(clattn_additive_host_gradients, "gradients", dvalue, dscore, CLATTN_ADDITIVE_HOST_GRADIENTS_INIT);
+
+const struct operation operation_additive_backward = {
+    .name = "additive attention's gradients",
+    .rows = tensor_rows,
+    .count = ADDITIVE_BACKWARD_TENSOR_COUNT,
+    .workspace_function = "clattn_additive_backward_workspace",
+    PROBLEM_OF(struct additive_backward_problem, clattn_additive_backward_problem),
+    .resolve = resolve,
+    .tensors = { TENSORS_OF(clattn_additive_arrays, clattn_additive_host_arrays, ADDITIVE_TENSOR_COUNT, 0),
+                 TENSORS_OF(clattn_additive_gradients, clattn_additive_host_gradients,
+                            ADDITIVE_BACKWARD_TENSOR_COUNT - ADDITIVE_TENSOR_COUNT,
+                            offsetof(clattn_additive_gradients, workspace)) },
+    .unlooked = 1u << ADDITIVE_OUT | 1u << ADDITIVE_WEIGHTS,
+    .measure = measure,
+    .check_values = additive_check_values,
+};

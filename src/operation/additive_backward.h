@@ -34,30 +34,21 @@ extern const struct operation operation_additive_backward;
 
 /* Computed in float32. */
 struct additive_backward_problem {
-    struct additive_problem layer;
-    uint32_t gradients, accumulate;
-    clattn_type type;                 /* of the gradients */
-    struct problem forward;           /* softmax and value mixing in float32, with lse */
-    struct backward_problem backward; /* dvalue; valid where that is asked for */
+    struct additive_problem layer;      /* first: see additive_backward_problem_of */
+    clattn_additive_backward_problem p; /* p.forward is NULL: layer has it */
+    clattn_type type;                   /* of the gradients */
+    struct problem forward;             /* softmax and value mixing in float32, with lse */
+    struct backward_problem backward;   /* dvalue; valid where that is asked for */
 };
+
+static inline const struct additive_backward_problem *additive_backward_problem_of(const struct any_problem *any)
+{
+    return (const struct additive_backward_problem *)any;
+}
 
 static inline int additive_backward_wants(const struct additive_backward_problem *problem, uint32_t gradients)
 {
-    return (problem->gradients & gradients) != 0;
+    return (problem->p.gradients & gradients) != 0;
 }
-
-clattn_status additive_backward_problem_init(struct additive_backward_problem *problem,
-                                             const clattn_additive_backward_problem *given);
-
-/* Operands of a call, all zero but what the problem decides of them. */
-void additive_backward_measure(const struct additive_backward_problem *problem, struct operands *operands);
-
-/* As additive_call_from_device and additive_call_from_host. */
-clattn_status additive_backward_from_device(const struct additive_backward_problem *problem,
-                                            const clattn_additive_arrays *arrays,
-                                            const clattn_additive_gradients *gradients, struct operands *operands);
-clattn_status additive_backward_from_host(const struct additive_backward_problem *problem,
-                                          const clattn_additive_host_arrays *arrays,
-                                          const clattn_additive_host_gradients *gradients, struct operands *operands);
 
 #endif

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "base/checked_math.h"
-#include "base/error.h"
-#include "base/growth.h"
 #include "base/stored_types.h"
 #include "base/text.h"
 #include "operation/append_values.h"
@@ -68,7 +66,9 @@ static const struct tensor_row tensor_rows[APPEND_TENSOR_COUNT] = {
 
 ROWS_HAVE_ROOM(APPEND_TENSOR_COUNT, APPEND_EXTENTS, APPEND_ELEMENTS);
 
-static int append_problem_equal(const struct any_problem *a, const struct any_problem *b)
+/* ---- problem ---------------------------------------------------------------------------------- */
+
+static int equal(const struct any_problem *a, const struct any_problem *b)
 {
     const clattn_append_problem *x = &append_problem_of(a)->p, *y = &append_problem_of(b)->p;
     return x->type == y->type && x->pairs == y->pairs && x->key_type == y->key_type && x->value_type == y->value_type &&
@@ -82,7 +82,7 @@ static int append_problem_equal(const struct any_problem *a, const struct any_pr
            x->strided_columns == y->strided_columns && x->pool_pages == y->pool_pages;
 }
 
-static void append_problem_describe(const struct any_problem *any, struct text *text)
+static void describe(const struct any_problem *any, struct text *text)
 {
     const clattn_append_problem *p = &append_problem_of(any)->p;
     text_append(text, "batch %" PRId64 ", heads %" PRId64 " and %" PRId64 ", %" PRId64 " rows, head_dim %" PRId64,
@@ -110,24 +110,6 @@ static void append_problem_describe(const struct any_problem *any, struct text *
     }
 }
 
-static clattn_status largest(const struct any_problem *any, struct operands *operands);
-
-const struct operation operation_append = {
-    .name = "append",
-    .rows = tensor_rows,
-    .count = APPEND_TENSOR_COUNT,
-    .problem_bytes = sizeof(struct append_problem),
-    .equal = append_problem_equal,
-    .describe = append_problem_describe,
-    .call_bytes = sizeof(struct append_call),
-    .largest = largest,
-};
-
-/* ---- growth ----------------------------------------------------------------------------------- */
-
-GROWTH(clattn_append_tensors, "tensors", value_cache, value_pools, CLATTN_APPEND_TENSORS_INIT);
-GROWTH(clattn_append_host_tensors, "tensors", value_cache, value_pools, CLATTN_APPEND_HOST_TENSORS_INIT);
-
 /* ---- calls ------------------------------------------------------------------------------------ */
 
 #define ALWAYS 1
@@ -153,10 +135,16 @@ static void set_elements(const clattn_append_problem *p, struct operands *operan
     operands->element_bytes[ELEMENT_INT] = sizeof(int32_t);
 }
 
-static void measure(const struct append_problem *problem, int64_t query_len, struct operands *operands)
+static clattn_status measure(const struct any_problem *any, const void *values, struct operands *operands)
 {
+    const struct append_problem *problem = append_problem_of(any);
     const clattn_append_problem *p = &problem->p;
-    const struct turn_extents turn = turning_extents(&problem->turning, operands, p->batch, query_len);
+    struct append_call *call = (struct append_call *)operands;
+    const clattn_status status = turning_query_len(values, p->query_len, &call->query_len);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    const struct turn_extents turn = turning_extents(&problem->turning, operands, p->batch, call->query_len);
     const int is_pool = p->page_size > 0, one_table = (p->features & CLATTN_WITH_PAGE_STARTS) != 0;
     const int64_t cache_rows = is_pool ? p->page_size : p->capacity;
     const int64_t extents[APPEND_EXTENTS] = {
@@ -196,53 +184,25 @@ static void measure(const struct append_problem *problem, int64_t query_len, str
     operands->in_place = 1u << APPEND_QUERY | 1u << APPEND_QUERY_OUT;
     operands->strided_columns = p->strided_columns;
     set_elements(p, operands);
-}
-
-static clattn_status largest(const struct any_problem *any, struct operands *operands)
-{
-    const struct append_problem *problem = append_problem_of(any);
-    struct append_call *call = (struct append_call *)operands;
-    operands_begin(operands, &operation_append);
-    call->query_len = problem->p.query_len;
-    measure(problem, call->query_len, operands);
     return CLATTN_OK;
 }
 
-/* Its tensors have been read. */
-static clattn_status check_call(const struct append_problem *problem, const clattn_cache_call *values,
-                                struct append_call *call)
-{
-    const clattn_status status = turning_query_len(values, problem->p.query_len, &call->query_len);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    measure(problem, call->query_len, &call->operands);
-    return operands_check(&call->operands);
-}
+/* ---- the operation ---------------------------------------------------------------------------- */
 
-clattn_status append_call_from_device(const struct append_problem *problem, const clattn_cache_call *values,
-                                      const clattn_append_tensors *tensors, struct append_call *call)
-{
-    clattn_append_tensors known;
-    operands_begin(&call->operands, &operation_append);
-    const clattn_status status = growth_copy(GROWTH_OF(clattn_append_tensors), tensors, &known);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    operands_read_device(&call->operands, &known);
-    return check_call(problem, values, call);
-}
+GROWTH(clattn_append_problem, "problem", capacity, pool_pages, CLATTN_APPEND_PROBLEM_INIT);
+GROWTH(clattn_append_tensors, "tensors", value_cache, value_pools, CLATTN_APPEND_TENSORS_INIT);
+GROWTH(clattn_append_host_tensors, "tensors", value_cache, value_pools, CLATTN_APPEND_HOST_TENSORS_INIT);
+CALL_HAS_ROOM(struct append_call);
 
-clattn_status append_call_from_host(const struct append_problem *problem, const clattn_cache_call *values,
-                                    const clattn_append_host_tensors *tensors, struct append_call *call)
-{
-    clattn_append_host_tensors known;
-    operands_begin(&call->operands, &operation_append);
-    clattn_status status = growth_copy(GROWTH_OF(clattn_append_host_tensors), tensors, &known);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    operands_read_host(&call->operands, &known);
-    status = check_call(problem, values, call);
-    return status == CLATTN_OK ? append_check_values(problem, call) : status;
-}
+const struct operation operation_append = {
+    .name = "append",
+    .rows = tensor_rows,
+    .count = APPEND_TENSOR_COUNT,
+    PROBLEM_OF(struct append_problem, clattn_append_problem),
+    .resolve = append_resolve,
+    .equal = equal,
+    .describe = describe,
+    .tensors = { TENSORS_OF(clattn_append_tensors, clattn_append_host_tensors, APPEND_TENSOR_COUNT, 0) },
+    .measure = measure,
+    .check_values = append_check_values,
+};

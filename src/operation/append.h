@@ -4,7 +4,7 @@
 #define CLATTN_SRC_APPEND_H
 
 #include "cl/append_params.h"
-#include "operation/any_problem.h"
+#include "operation/any_call.h"
 #include "operation/pools.h"
 #include "operation/turning.h"
 
@@ -23,7 +23,6 @@ enum append_tensor {
 
 extern const struct operation operation_append;
 
-/* Immutable after append_problem_init. */
 struct append_problem {
     struct any_problem any;  /* first: see append_problem_of */
     clattn_append_problem p; /* every default resolved; p.strategy is NULL */
@@ -45,13 +44,8 @@ static inline const struct append_call *append_call_of(const struct operands *op
     return (const struct append_call *)operands;
 }
 
-clattn_status append_problem_init(struct append_problem *problem, const clattn_append_problem *given);
-clattn_status append_call_from_device(const struct append_problem *problem, const clattn_cache_call *values,
-                                      const clattn_append_tensors *tensors, struct append_call *call);
-
-/* Values that say where rows stand and go are checked too. */
-clattn_status append_call_from_host(const struct append_problem *problem, const clattn_cache_call *values,
-                                    const clattn_append_host_tensors *tensors, struct append_call *call);
+/* What operation_append.resolve is. */
+clattn_status append_resolve(struct any_problem *problem);
 
 /* Where row i of sequence b goes, of a call in host memory that was checked: the sequence or page, and its row there.
  */

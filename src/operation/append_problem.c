@@ -1,13 +1,9 @@
 /* The rules on the fields of append's problem. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/error.h"
-#include "base/growth.h"
 #include "base/stored_types.h"
 #include "operation/append.h"
-
-GROWTH(clattn_append_problem, "problem", capacity, pool_pages, CLATTN_APPEND_PROBLEM_INIT);
 
 static clattn_status check_types(const clattn_append_problem *p)
 {
@@ -156,11 +152,6 @@ static clattn_status check_scales(const clattn_append_problem *p)
     return CLATTN_OK;
 }
 
-static clattn_status check_turning(const struct append_problem *problem)
-{
-    return turning_check(&problem->turning, problem->p.head_dim);
-}
-
 static clattn_status check_problem(const struct append_problem *problem)
 {
     clattn_status (*const checks[])(const clattn_append_problem *) = { check_shape, check_types, check_features,
@@ -169,30 +160,20 @@ static clattn_status check_problem(const struct append_problem *problem)
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
         status = checks[i](&problem->p);
     }
-    return status == CLATTN_OK ? check_turning(problem) : status;
+    return status == CLATTN_OK ? turning_check(&problem->turning, problem->p.head_dim) : status;
 }
 
-clattn_status append_problem_init(struct append_problem *problem, const clattn_append_problem *given)
+clattn_status append_resolve(struct any_problem *any)
 {
+    struct append_problem *problem = (struct append_problem *)any;
     clattn_append_problem *p = &problem->p;
-    memset(problem, 0, sizeof(*problem));
-    problem->any.operation = &operation_append;
-    clattn_status status = growth_copy(GROWTH_OF(clattn_append_problem), given, p);
-    if (status == CLATTN_OK) {
-        p->inverse = p->inverse != 0;
-        p->strided_columns = p->strided_columns != 0;
-        p->key_type = p->key_type != CLATTN_TYPE_NONE ? p->key_type : p->type;
-        p->value_type = p->value_type != CLATTN_TYPE_NONE ? p->value_type : p->type;
-        p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
-        problem->turning =
-            (struct turning){ p->pairs, p->inverse, p->first_column, p->columns, p->positions, p->features };
-        turning_resolve(&problem->turning, p->head_dim);
-        status = check_problem(problem);
-    }
+    p->inverse = p->inverse != 0;
+    p->strided_columns = p->strided_columns != 0;
+    p->key_type = p->key_type != CLATTN_TYPE_NONE ? p->key_type : p->type;
+    p->value_type = p->value_type != CLATTN_TYPE_NONE ? p->value_type : p->type;
+    p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
+    problem->turning = (struct turning){ p->pairs, p->inverse, p->first_column, p->columns, p->positions, p->features };
+    turning_resolve(&problem->turning, p->head_dim);
     p->columns = problem->turning.columns;
-    if (status == CLATTN_OK) {
-        status = problem_set_strategy(&problem->any, p->strategy);
-    }
-    p->strategy = NULL;
-    return status;
+    return check_problem(problem);
 }

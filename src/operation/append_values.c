@@ -102,10 +102,11 @@ static clattn_status check_start(const clattn_append_problem *p, const struct op
                        : check_pages(p, operands, b, start, end);
 }
 
-clattn_status append_check_values(const struct append_problem *problem, const struct append_call *call)
+clattn_status append_check_values(const struct any_problem *any, const struct operands *operands)
 {
+    const struct append_problem *problem = append_problem_of(any);
+    const struct append_call *call = append_call_of(operands);
     const clattn_append_problem *p = &problem->p;
-    const struct operands *operands = &call->operands;
     clattn_status status = turning_check_values(&problem->turning, operands, p->batch, call->query_len);
     const int by_slots = operand_is_asked(operands, APPEND_SLOTS); /* may have strides of 0, and any length if empty */
     const int has_values = !by_slots || (call->query_len > 0 && p->kv_heads > 0);

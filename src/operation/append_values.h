@@ -4,7 +4,7 @@
 
 #include "operation/append.h"
 
-/* After operands_check. */
-clattn_status append_check_values(const struct append_problem *problem, const struct append_call *call);
+/* What operation_append.check_values is. */
+clattn_status append_check_values(const struct any_problem *problem, const struct operands *call);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/growth.h"
 #include "base/stored_types.h"
 #include "base/text.h"
 #include "operation/fill_params.h"
@@ -21,23 +20,11 @@ enum gradient_element {
     BACKWARD_ELEMENTS
 };
 
-/* Both public structs of a call, side by side. */
-struct device_tensors {
-    clattn_tensors forward;
-    clattn_gradients gradients;
-};
-struct host_tensors {
-    clattn_host_tensors forward;
-    clattn_host_gradients gradients;
-};
-
 static const struct tensor_row tensor_rows[BACKWARD_TENSOR_COUNT] = {
 #define FORWARD_ROW(id, field, axes, element, access, place, asked_by)                                                 \
-    MEMBER_ROW(field, forward.field, axes, element, TENSOR_INPUT, place, struct device_tensors, struct host_tensors,   \
-               clattn_params),
+    TENSOR_ROW(field, axes, element, IN, place, clattn_tensors, clattn_host_tensors, clattn_params),
 #define GRADIENT_ROW(id, field, axes, element, access, place, asked_by)                                                \
-    MEMBER_ROW(field, gradients.field, axes, element, ROLE_##access, place, struct device_tensors,                     \
-               struct host_tensors, clattn_backward_params),
+    TENSOR_ROW(field, axes, element, access, place, clattn_gradients, clattn_host_gradients, clattn_backward_params),
     CLATTN_FORWARD_TENSORS(FORWARD_ROW) CLATTN_GRADIENT_TENSORS(GRADIENT_ROW)
 #undef FORWARD_ROW
 #undef GRADIENT_ROW
@@ -47,7 +34,7 @@ ROWS_HAVE_ROOM(BACKWARD_TENSOR_COUNT, FORWARD_EXTENTS, BACKWARD_ELEMENTS);
 _Static_assert(offsetof(clattn_backward_params, forward) == 0, "rows of the forward's count from its params");
 
 #define ALWAYS 1
-#define FEATURE(name) ((problem->features & CLATTN_WITH_##name) != 0)
+#define FEATURE(name) ((problem->p.features & CLATTN_WITH_##name) != 0)
 #define GRADIENT(name) backward_wants(problem, CLATTN_GRADIENT_##name)
 #define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << GRADIENT_##id : 0)
 static uint32_t asked_of(const struct backward_problem *problem)
@@ -61,7 +48,7 @@ static uint32_t asked_of(const struct backward_problem *problem)
 /* Gradients that are not added to what is there are written whole. */
 #define ALWAYS 0
 #define FEATURE(name) 0
-#define GRADIENT(name) !(problem->accumulate & CLATTN_GRADIENT_##name)
+#define GRADIENT(name) !(problem->p.accumulate & CLATTN_GRADIENT_##name)
 static uint32_t unread_of(const struct backward_problem *problem)
 {
     return 0u CLATTN_GRADIENT_TENSORS(ASKED_OF_ROW);
@@ -71,8 +58,6 @@ static uint32_t unread_of(const struct backward_problem *problem)
 #undef GRADIENT
 
 /* ---- problem ---------------------------------------------------------------------------------- */
-
-GROWTH(clattn_backward_problem, "problem", gradients, strategy, CLATTN_BACKWARD_PROBLEM_INIT);
 
 /* CLATTN_GRADIENT_* of the rows, which are named as their tensors; 0: not a gradient. */
 #define ALWAYS 0
@@ -175,22 +160,22 @@ clattn_status gradients_check_type(clattn_type given, clattn_type type)
 
 static clattn_status check_gradients(const struct backward_problem *b)
 {
-    clattn_status status = gradients_check(b->gradients, known_gradients(), "CLATTN_GRADIENT");
+    clattn_status status = gradients_check(b->p.gradients, known_gradients(), "CLATTN_GRADIENT");
     if (status != CLATTN_OK) {
         return status;
     }
-    if (b->features & ~(uint32_t)CLATTN_WITH_DLSE) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "features 0x%x: bits 0x%x are not known", b->features,
-                         b->features & ~(uint32_t)CLATTN_WITH_DLSE);
+    if (b->p.features & ~(uint32_t)CLATTN_WITH_DLSE) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "features 0x%x: bits 0x%x are not known", b->p.features,
+                         b->p.features & ~(uint32_t)CLATTN_WITH_DLSE);
     }
-    status = gradients_check_accumulate(b->accumulate, b->gradients);
+    status = gradients_check_accumulate(b->p.accumulate, b->p.gradients);
     if (status != CLATTN_OK) {
         return status;
     }
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); ++i) {
-        if (b->gradients & needed[i].gradient && !(b->attention.flags & needed[i].flag)) {
+        if (b->p.gradients & needed[i].gradient && !(b->attention.flags & needed[i].flag)) {
             return error_set(CLATTN_INVALID_ARGUMENT, "gradients 0x%x: %s needs %s in the forward problem",
-                             b->gradients, gradient_name(needed[i].gradient), needed[i].name);
+                             b->p.gradients, gradient_name(needed[i].gradient), needed[i].name);
         }
     }
     if (b->attention.p.weights != CLATTN_WEIGHTS_NONE) {
@@ -200,9 +185,10 @@ static clattn_status check_gradients(const struct backward_problem *b)
     return CLATTN_OK;
 }
 
-static clattn_status resolve_types(struct backward_problem *b, clattn_type given)
+static clattn_status resolve_types(struct backward_problem *b)
 {
     const clattn_problem *p = &b->attention.p;
+    const clattn_type given = b->p.gradient_type;
     const struct {
         uint32_t gradient;
         clattn_type stored, *type;
@@ -219,36 +205,30 @@ static clattn_status resolve_types(struct backward_problem *b, clattn_type given
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); ++i) {
         const clattn_type type = given != CLATTN_TYPE_NONE ? given : types[i].stored;
         *types[i].type = type;
-        if (b->accumulate & types[i].gradient && type != CLATTN_FLOAT32 && type != CLATTN_FLOAT64) {
+        if (b->p.accumulate & types[i].gradient && type != CLATTN_FLOAT32 && type != CLATTN_FLOAT64) {
             return error_set(CLATTN_INVALID_ARGUMENT,
                              "accumulate 0x%x: %s is %s, and sums in 16 bits would lose what is added; set "
                              "gradient_type to CLATTN_FLOAT32",
-                             b->accumulate, gradient_name(types[i].gradient), clattn_type_name(type));
+                             b->p.accumulate, gradient_name(types[i].gradient), clattn_type_name(type));
         }
     }
     return CLATTN_OK;
 }
 
-clattn_status backward_problem_init(struct backward_problem *b, const clattn_backward_problem *given)
+static clattn_status resolve(struct any_problem *any)
 {
-    clattn_backward_problem known;
-    memset(b, 0, sizeof(*b));
-    clattn_status status = growth_copy(GROWTH_OF(clattn_backward_problem), given, &known);
-    if (status == CLATTN_OK && !known.forward) {
-        status = error_set(CLATTN_INVALID_ARGUMENT, "forward: must point to the forward's problem");
+    struct backward_problem *b = (struct backward_problem *)any;
+    if (!b->p.forward) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "forward: must point to the forward's problem");
     }
-    if (status == CLATTN_OK) {
-        status = problem_init(&b->attention, known.forward);
-    }
+    clattn_status status = problem_init(&b->attention, b->p.forward);
     if (status != CLATTN_OK) {
         return status;
     }
     b->attention.any.operation = &operation_backward;
     b->attention.p.features |= CLATTN_WITH_LSE;
     b->attention.flags |= CLATTN_FLAG_LSE;
-    b->gradients = known.gradients;
-    b->accumulate = known.accumulate;
-    b->features = known.features;
+    b->p.forward = NULL;
     status = gradients_check_flags(b->attention.flags);
     if (status == CLATTN_OK) {
         status = check_keys(&b->attention.p);
@@ -256,17 +236,14 @@ clattn_status backward_problem_init(struct backward_problem *b, const clattn_bac
     if (status == CLATTN_OK) {
         status = check_gradients(b);
     }
-    if (status == CLATTN_OK) {
-        status = resolve_types(b, known.gradient_type);
-    }
-    return status == CLATTN_OK ? problem_set_strategy(&b->attention.any, known.strategy) : status;
+    return status == CLATTN_OK ? resolve_types(b) : status;
 }
 
 static int equal(const struct any_problem *a, const struct any_problem *b)
 {
     const struct backward_problem *x = backward_problem(a), *y = backward_problem(b);
-    return attention_problem_equal(a, b) && x->gradients == y->gradients && x->accumulate == y->accumulate &&
-           x->features == y->features && x->dquery_type == y->dquery_type && x->dkey_type == y->dkey_type &&
+    return attention_problem_equal(a, b) && x->p.gradients == y->p.gradients && x->p.accumulate == y->p.accumulate &&
+           x->p.features == y->p.features && x->dquery_type == y->dquery_type && x->dkey_type == y->dkey_type &&
            x->dvalue_type == y->dvalue_type && x->dbias_type == y->dbias_type;
 }
 
@@ -276,44 +253,14 @@ static void describe(const struct any_problem *any, struct text *text)
     attention_problem_describe(any, text);
     text_append(text, "; gradients");
     for (size_t i = 0; i < GRADIENTS; ++i) {
-        if (b->gradients & gradient_table[i].gradient) {
-            text_append(text, " %s%s", b->accumulate & gradient_table[i].gradient ? "+" : "", gradient_table[i].name);
+        if (b->p.gradients & gradient_table[i].gradient) {
+            text_append(text, " %s%s", b->p.accumulate & gradient_table[i].gradient ? "+" : "", gradient_table[i].name);
         }
     }
-    text_append(text, "%s", b->features & CLATTN_WITH_DLSE ? " with dlse" : "");
+    text_append(text, "%s", b->p.features & CLATTN_WITH_DLSE ? " with dlse" : "");
 }
-
-static clattn_status largest(const struct any_problem *any, struct operands *operands)
-{
-    const struct backward_problem *b = backward_problem(any);
-    struct call *call = (struct call *)operands;
-    operands_begin(operands, &operation_backward);
-    const clattn_status status = call_resolve(&b->attention, NULL, call);
-    if (status == CLATTN_OK) {
-        call_measure(&b->attention, call);
-        backward_ask(b, operands);
-    }
-    return status;
-}
-
-const struct operation operation_backward = {
-    .name = "backward",
-    .rows = tensor_rows,
-    .count = BACKWARD_TENSOR_COUNT,
-    .workspace_function = "clattn_plan_workspace",
-    .problem_bytes = sizeof(struct backward_problem),
-    .equal = equal,
-    .describe = describe,
-    .flags = attention_problem_flags,
-    .describe_flags = forward_flags_describe,
-    .call_bytes = sizeof(struct call),
-    .largest = largest,
-};
 
 /* ---- calls ------------------------------------------------------------------------------------ */
-
-GROWTH(clattn_gradients, "gradients", dvalue, dscale, CLATTN_GRADIENTS_INIT);
-GROWTH(clattn_host_gradients, "gradients", dvalue, dscale, CLATTN_HOST_GRADIENTS_INIT);
 
 void backward_ask(const struct backward_problem *b, struct operands *operands)
 {
@@ -329,56 +276,36 @@ void backward_ask(const struct backward_problem *b, struct operands *operands)
     operands->unread = unread_of(b);
 }
 
-static clattn_status check_call(const struct backward_problem *b, const clattn_call *values, struct call *call)
+static clattn_status measure(const struct any_problem *problem, const void *values, struct operands *operands)
 {
-    struct operands *operands = &call->operands;
-    forward_drop_batch_strides(&b->attention.p, operands);
-    clattn_status status = call_resolve(&b->attention, values, call);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    call_measure(&b->attention, call);
-    backward_ask(b, operands);
-    return operands_check(operands);
+    const clattn_status status = call_measure(problem, values, operands);
+    backward_ask(backward_problem(problem), operands);
+    return status;
 }
 
-clattn_status backward_call_from_device(const struct backward_problem *problem, const clattn_call *values,
-                                        const clattn_tensors *tensors, const clattn_gradients *gradients,
-                                        struct call *call)
-{
-    struct device_tensors known;
-    clattn_status status = call_copy_tensors(tensors, &known.forward);
-    if (status == CLATTN_OK) {
-        status = pools_refuse(&known.forward, 0);
-    }
-    if (status == CLATTN_OK) {
-        status = growth_copy(GROWTH_OF(clattn_gradients), gradients, &known.gradients);
-    }
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    operands_begin(&call->operands, &operation_backward);
-    operands_read_device(&call->operands, &known);
-    call->operands.workspace = known.gradients.workspace;
-    return check_call(problem, values, call);
-}
+/* ---- the operation ---------------------------------------------------------------------------- */
 
-clattn_status backward_call_from_host(const struct backward_problem *problem, const clattn_call *values,
-                                      const clattn_host_tensors *tensors, const clattn_host_gradients *gradients,
-                                      struct call *call)
-{
-    struct host_tensors known;
-    clattn_status status = call_copy_host_tensors(tensors, &known.forward);
-    if (status == CLATTN_OK) {
-        status = pools_refuse(&known.forward, 1);
-    }
-    if (status == CLATTN_OK) {
-        status = growth_copy(GROWTH_OF(clattn_host_gradients), gradients, &known.gradients);
-    }
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    operands_begin(&call->operands, &operation_backward);
-    operands_read_host(&call->operands, &known);
-    return check_call(problem, values, call);
-}
+GROWTH_ELSEWHERE(clattn_tensors);
+GROWTH_ELSEWHERE(clattn_host_tensors);
+GROWTH(clattn_backward_problem, "problem", gradients, strategy, CLATTN_BACKWARD_PROBLEM_INIT);
+GROWTH(clattn_gradients, "gradients", dvalue, dscale, CLATTN_GRADIENTS_INIT);
+GROWTH(clattn_host_gradients, "gradients", dvalue, dscale, CLATTN_HOST_GRADIENTS_INIT);
+
+const struct operation operation_backward = {
+    .name = "backward",
+    .rows = tensor_rows,
+    .count = BACKWARD_TENSOR_COUNT,
+    .workspace_function = "clattn_plan_workspace",
+    PROBLEM_OF(struct backward_problem, clattn_backward_problem),
+    .resolve = resolve,
+    .equal = equal,
+    .describe = describe,
+    .flags = attention_problem_flags,
+    .describe_flags = forward_flags_describe,
+    .tensors = { TENSORS_OF(clattn_tensors, clattn_host_tensors, TENSOR_COUNT, 0),
+                 TENSORS_OF(clattn_gradients, clattn_host_gradients, BACKWARD_TENSOR_COUNT - TENSOR_COUNT,
+                            offsetof(clattn_gradients, workspace)) },
+    .refuse = pools_refuse,
+    .measure = measure,
+    .check_values = call_check_values,
+};

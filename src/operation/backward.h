@@ -29,7 +29,7 @@ typedef struct clattn_backward_params {
 /* Begins with what attention_problem sees: the forward's problem, with CLATTN_WITH_LSE. */
 struct backward_problem {
     struct problem attention;
-    uint32_t gradients, accumulate, features;
+    clattn_backward_problem p;                                   /* p.forward is NULL: attention has it */
     clattn_type dquery_type, dkey_type, dvalue_type, dbias_type; /* resolved */
 };
 
@@ -47,23 +47,34 @@ clattn_status gradients_check_type(clattn_type given, clattn_type type);
 /* Flags of the forward's problem that have a derivative; others are refused until one is written. */
 clattn_status gradients_check_flags(uint32_t flags);
 
-clattn_status backward_problem_init(struct backward_problem *problem, const clattn_backward_problem *given);
+static inline clattn_status backward_problem_init(struct backward_problem *problem,
+                                                  const clattn_backward_problem *given)
+{
+    return any_problem_init(&problem->attention.any, &operation_backward, given);
+}
 
 /* What calls have beside the forward's tensors: which are asked for, which are not read, their types. */
 void backward_ask(const struct backward_problem *problem, struct operands *operands);
 
 /* call->operands are of operation_backward. `values` may be NULL. */
-clattn_status backward_call_from_device(const struct backward_problem *problem, const clattn_call *values,
-                                        const clattn_tensors *tensors, const clattn_gradients *gradients,
-                                        struct call *call);
-clattn_status backward_call_from_host(const struct backward_problem *problem, const clattn_call *values,
-                                      const clattn_host_tensors *tensors, const clattn_host_gradients *gradients,
-                                      struct call *call);
+static inline clattn_status backward_call_from_device(const struct backward_problem *problem, const clattn_call *values,
+                                                      const clattn_tensors *tensors, const clattn_gradients *gradients,
+                                                      struct call *call)
+{
+    return any_call_from_device(&problem->attention.any, GIVEN(values, tensors, gradients), &call->operands);
+}
+
+static inline clattn_status backward_call_from_host(const struct backward_problem *problem, const clattn_call *values,
+                                                    const clattn_host_tensors *tensors,
+                                                    const clattn_host_gradients *gradients, struct call *call)
+{
+    return any_call_from_host(&problem->attention.any, GIVEN(values, tensors, gradients), &call->operands);
+}
 
 /* Whether a gradient (CLATTN_GRADIENT_*) is asked for, and added to what is there. */
 static inline int backward_wants(const struct backward_problem *problem, uint32_t gradients)
 {
-    return (problem->gradients & gradients) != 0;
+    return (problem->p.gradients & gradients) != 0;
 }
 
 #endif

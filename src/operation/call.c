@@ -13,14 +13,6 @@
 
 GROWTH(clattn_call, "call", bias_key_len, whole_heads, CLATTN_CALL_INIT);
 
-/* From the first tensor on, each field has a row of the table. */
-#define TENSORS_BYTES(type, tensor) (offsetof(type, query) + FORWARD_TENSOR_COUNT * sizeof(tensor))
-static const clattn_tensors clattn_tensors_defaults = CLATTN_TENSORS_INIT;
-static const clattn_host_tensors clattn_host_tensors_defaults = CLATTN_HOST_TENSORS_INIT;
-GROWTH_OF_BYTES(clattn_tensors, "tensors", "CLATTN_TENSORS_INIT", out, TENSORS_BYTES(clattn_tensors, clattn_tensor));
-GROWTH_OF_BYTES(clattn_host_tensors, "tensors", "CLATTN_HOST_TENSORS_INIT", out,
-                TENSORS_BYTES(clattn_host_tensors, clattn_host_tensor));
-
 static clattn_status resolve_length(const char *name, int64_t given, int64_t most, int64_t *length)
 {
     *length = given == -1 ? most : given;
@@ -71,7 +63,7 @@ static clattn_status resolve_slice(const clattn_problem *p, const clattn_call *g
     return CLATTN_OK;
 }
 
-clattn_status call_resolve(const struct problem *problem, const clattn_call *values, struct call *call)
+static clattn_status resolve(const struct problem *problem, const clattn_call *values, struct call *call)
 {
     clattn_call given = CLATTN_CALL_INIT;
     clattn_status status = values ? growth_copy(GROWTH_OF(clattn_call), values, &given) : CLATTN_OK;
@@ -99,9 +91,15 @@ static int64_t last_seam(const struct problem *problem, const struct operands *o
     return operand_is_asked(operands, id) ? operands_last_seam(operands, id, problem->p.batch, unknown) : unknown;
 }
 
-void call_measure(const struct problem *problem, struct call *call)
+clattn_status call_measure(const struct any_problem *any, const void *values, struct operands *operands)
 {
-    struct operands *operands = &call->operands;
+    const struct problem *problem = attention_problem(any);
+    struct call *call = (struct call *)operands;
+    forward_drop_batch_strides(&problem->p, operands);
+    const clattn_status status = resolve(problem, values, call);
+    if (status != CLATTN_OK) {
+        return status;
+    }
     operands->asked = forward_asked(&problem->p);
     const struct forward_lengths lengths = {
         call->query_len,
@@ -113,69 +111,7 @@ void call_measure(const struct problem *problem, struct call *call)
         last_seam(problem, operands, TENSOR_PAGE_STARTS, problem->p.batch > 0 && call->key_len > 0),
     };
     forward_measure(&problem->p, &lengths, operands);
-}
-
-clattn_status call_largest(const struct any_problem *any, struct operands *operands)
-{
-    const struct problem *problem = attention_problem(any);
-    struct call *call = (struct call *)operands;
-    operands_begin(operands, &operation_forward);
-    const clattn_status status = call_resolve(problem, NULL, call);
-    if (status == CLATTN_OK) {
-        call_measure(problem, call);
-    }
-    return status;
-}
-
-static clattn_status check_call(const struct problem *problem, const clattn_call *values, struct call *call)
-{
-    forward_drop_batch_strides(&problem->p, &call->operands);
-    clattn_status status = call_resolve(problem, values, call);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    call_measure(problem, call);
-    status = operands_check(&call->operands);
-    return status == CLATTN_OK ? pools_check_places(&problem->p, &call->operands) : status;
-}
-
-clattn_status call_copy_tensors(const clattn_tensors *tensors, clattn_tensors *known)
-{
-    return growth_copy(GROWTH_OF(clattn_tensors), tensors, known);
-}
-
-clattn_status call_copy_host_tensors(const clattn_host_tensors *tensors, clattn_host_tensors *known)
-{
-    return growth_copy(GROWTH_OF(clattn_host_tensors), tensors, known);
-}
-
-clattn_status call_from_device(const struct problem *problem, const clattn_call *values, const clattn_tensors *tensors,
-                               struct call *call)
-{
-    clattn_tensors copy;
-    const void *known;
-    const clattn_status status = growth_read(GROWTH_OF(clattn_tensors), tensors, &copy, &known);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    operands_begin(&call->operands, &operation_forward);
-    operands_read_device(&call->operands, known);
-    call->operands.workspace = ((const clattn_tensors *)known)->workspace;
-    return check_call(problem, values, call);
-}
-
-clattn_status call_from_host(const struct problem *problem, const clattn_call *values,
-                             const clattn_host_tensors *tensors, struct call *call)
-{
-    clattn_host_tensors copy;
-    const void *known;
-    const clattn_status status = growth_read(GROWTH_OF(clattn_host_tensors), tensors, &copy, &known);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    operands_begin(&call->operands, &operation_forward);
-    operands_read_host(&call->operands, known);
-    return check_call(problem, values, call);
+    return CLATTN_OK;
 }
 
 int32_t call_page(const struct operands *operands, int64_t b, int64_t n)
@@ -205,9 +141,8 @@ static clattn_status check_pages_of(const struct problem *problem, const struct 
     return CLATTN_OK;
 }
 
-static clattn_status check_pages(const struct problem *problem, const struct call *call)
+static clattn_status check_pages(const struct problem *problem, const struct operands *operands)
 {
-    const struct operands *operands = &call->operands;
     clattn_status status = CLATTN_OK;
     if (!operands->tensor[TENSOR_PAGE_TABLE].data) {
         return CLATTN_OK;
@@ -218,18 +153,16 @@ static clattn_status check_pages(const struct problem *problem, const struct cal
     return status;
 }
 
-clattn_status call_check_host_values(const struct problem *problem, const struct call *call)
+clattn_status call_check_values(const struct any_problem *any, const struct operands *operands)
 {
+    const struct problem *problem = attention_problem(any);
     const clattn_problem *p = &problem->p;
-    clattn_status status = operands_check_seams(&call->operands, TENSOR_CU_QUERY, p->batch, p->query_len);
+    clattn_status status = operands_check_seams(operands, TENSOR_CU_QUERY, p->batch, p->query_len);
     if (status == CLATTN_OK) {
-        status = operands_check_seams(&call->operands, TENSOR_CU_KEY, p->batch, p->key_len);
+        status = operands_check_seams(operands, TENSOR_CU_KEY, p->batch, p->key_len);
     }
     if (status == CLATTN_OK) {
-        status = operands_check_lengths(&call->operands, TENSOR_KEY_LENGTHS, "key_len", call->key_len);
+        status = operands_check_lengths(operands, TENSOR_KEY_LENGTHS, "key_len", attention_call(operands)->key_len);
     }
-    if (status == CLATTN_OK) {
-        status = check_pages(problem, call);
-    }
-    return status;
+    return status == CLATTN_OK ? check_pages(problem, operands) : status;
 }

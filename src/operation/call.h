@@ -3,7 +3,7 @@
 #ifndef CLATTN_SRC_CALL_H
 #define CLATTN_SRC_CALL_H
 
-#include "operation/forward.h"
+#include "operation/any_call.h"
 #include "operation/problem.h"
 
 struct call {
@@ -23,26 +23,26 @@ static inline const struct call *attention_call(const struct operands *operands)
 }
 
 /* `values` may be NULL: the defaults. */
-clattn_status call_from_device(const struct problem *problem, const clattn_call *values, const clattn_tensors *tensors,
-                               struct call *call);
-clattn_status call_from_host(const struct problem *problem, const clattn_call *values,
-                             const clattn_host_tensors *tensors, struct call *call);
+static inline clattn_status call_from_device(const struct problem *problem, const clattn_call *values,
+                                             const clattn_tensors *tensors, struct call *call)
+{
+    return any_call_from_device(&problem->any, GIVEN(values, tensors), &call->operands);
+}
 
-/* operation_forward.largest */
-clattn_status call_largest(const struct any_problem *problem, struct operands *call);
+static inline clattn_status call_from_host(const struct problem *problem, const clattn_call *values,
+                                           const clattn_host_tensors *tensors, struct call *call)
+{
+    return any_call_from_host(&problem->any, GIVEN(values, tensors), &call->operands);
+}
 
-/* The steps of these, for operations whose tensors are more than the forward's: the public structs, of any version; the
- * values; what problem and values decide of the operands (forward_measure), whose places are read by then. */
-clattn_status call_copy_tensors(const clattn_tensors *tensors, clattn_tensors *known);
-clattn_status call_copy_host_tensors(const clattn_host_tensors *tensors, clattn_host_tensors *known);
-clattn_status call_resolve(const struct problem *problem, const clattn_call *values, struct call *call);
-void call_measure(const struct problem *problem, struct call *call);
+/* For operations whose problems and calls are attention's, operation_forward the first of them. */
+clattn_status call_measure(const struct any_problem *problem, const void *values, struct operands *call);
+
+/* The int32 values that shapes depend on: seams must not fall, sequences must not be longer than the problem's lengths,
+ * key lengths must be 0 to key_len. */
+clattn_status call_check_values(const struct any_problem *problem, const struct operands *call);
 
 /* Entry n of the page table of sequence b, in host memory; a hole where it is no page of the pool. */
 int32_t call_page(const struct operands *operands, int64_t b, int64_t n);
-
-/* The int32 values of a host call that shapes depend on: seams must not fall, sequences must not be
- * longer than the problem's lengths, key lengths must be 0 to key_len. */
-clattn_status call_check_host_values(const struct problem *problem, const struct call *call);
 
 #endif

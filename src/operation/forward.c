@@ -26,20 +26,6 @@ static const struct tensor_row tensor_rows[FORWARD_TENSOR_COUNT] = {
 
 ROWS_HAVE_ROOM(FORWARD_TENSOR_COUNT, FORWARD_EXTENTS, FORWARD_ELEMENTS);
 
-const struct operation operation_forward = {
-    .name = "forward",
-    .rows = tensor_rows,
-    .count = FORWARD_TENSOR_COUNT,
-    .workspace_function = "clattn_plan_workspace",
-    .problem_bytes = sizeof(struct problem),
-    .equal = attention_problem_equal,
-    .describe = attention_problem_describe,
-    .flags = attention_problem_flags,
-    .describe_flags = forward_flags_describe,
-    .call_bytes = sizeof(struct call),
-    .largest = call_largest,
-};
-
 clattn_type forward_type(const clattn_problem *problem, clattn_type field)
 {
     return field != CLATTN_TYPE_NONE ? field : problem->type;
@@ -192,3 +178,33 @@ void forward_drop_batch_strides(const clattn_problem *p, struct operands *operan
         }
     }
 }
+
+/* ---- the operation ---------------------------------------------------------------------------- */
+
+/* From the first tensor on, each field has a row of the table. */
+#define TENSORS_BYTES(type, tensor) (offsetof(type, query) + FORWARD_TENSOR_COUNT * sizeof(tensor))
+static const clattn_tensors clattn_tensors_defaults = CLATTN_TENSORS_INIT;
+static const clattn_host_tensors clattn_host_tensors_defaults = CLATTN_HOST_TENSORS_INIT;
+GROWTH_OF_BYTES(clattn_tensors, "tensors", "CLATTN_TENSORS_INIT", out, TENSORS_BYTES(clattn_tensors, clattn_tensor));
+GROWTH_OF_BYTES(clattn_host_tensors, "tensors", "CLATTN_HOST_TENSORS_INIT", out,
+                TENSORS_BYTES(clattn_host_tensors, clattn_host_tensor));
+GROWTH(clattn_problem, "problem", head_dim, pool_pages, CLATTN_PROBLEM_INIT);
+CALL_HAS_ROOM(struct call);
+
+const struct operation operation_forward = {
+    .name = "forward",
+    .rows = tensor_rows,
+    .count = FORWARD_TENSOR_COUNT,
+    .workspace_function = "clattn_plan_workspace",
+    PROBLEM_OF(struct problem, clattn_problem),
+    .resolve = problem_resolve,
+    .equal = attention_problem_equal,
+    .describe = attention_problem_describe,
+    .flags = attention_problem_flags,
+    .describe_flags = forward_flags_describe,
+    .tensors = { TENSORS_OF(clattn_tensors, clattn_host_tensors, FORWARD_TENSOR_COUNT,
+                            offsetof(clattn_tensors, workspace)) },
+    .measure = call_measure,
+    .check_places = pools_check_places,
+    .check_values = call_check_values,
+};

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/growth.h"
 #include "operation/mha_rows.h"
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
@@ -18,19 +17,6 @@ static const struct tensor_row tensor_rows[MHA_TENSOR_COUNT] = {
 };
 
 ROWS_HAVE_ROOM(MHA_TENSOR_COUNT, MHA_EXTENTS, MHA_ELEMENTS);
-
-const struct operation operation_mha = {
-    .name = "multi-head layer",
-    .rows = tensor_rows,
-    .count = MHA_TENSOR_COUNT,
-    .workspace_function = "clattn_mha_workspace",
-};
-
-/* ---- growth ----------------------------------------------------------------------------------- */
-
-GROWTH(clattn_mha_problem, "problem", query_heads, strategy, CLATTN_MHA_PROBLEM_INIT);
-GROWTH(clattn_mha_arrays, "arrays", wo, mask, CLATTN_MHA_ARRAYS_INIT);
-GROWTH(clattn_mha_host_arrays, "arrays", wo, mask, CLATTN_MHA_HOST_ARRAYS_INIT);
 
 /* ---- problem ---------------------------------------------------------------------------------- */
 
@@ -166,36 +152,29 @@ clattn_problem mha_attention(const clattn_mha_problem *p)
     return attention;
 }
 
-static clattn_status init_attention(struct mha_problem *problem, const char *strategy)
+static clattn_status init_attention(struct mha_problem *problem)
 {
     clattn_problem attention = mha_attention(&problem->p);
-    attention.strategy = strategy;
+    attention.strategy = problem->p.strategy;
     return problem_init(&problem->attention, &attention);
 }
 
-clattn_status mha_problem_init(struct mha_problem *problem, const clattn_mha_problem *given)
+static clattn_status resolve(struct any_problem *any)
 {
+    struct mha_problem *problem = (struct mha_problem *)any;
     clattn_mha_problem *p = &problem->p;
-    memset(problem, 0, sizeof(*problem));
-    clattn_status status = growth_copy(GROWTH_OF(clattn_mha_problem), given, p);
-    if (status == CLATTN_OK) {
-        status = check_kinds(p);
-    }
+    clattn_status status = check_kinds(p);
     if (status == CLATTN_OK) {
         status = resolve_dimensions(p);
-    }
-    if (status == CLATTN_OK) {
-        status = init_attention(problem, p->strategy);
     }
     if (status != CLATTN_OK) {
         return status;
     }
-    p->strategy = NULL;
     problem->query_dim = p->query_heads * p->head_dim;
     problem->key_dim = p->kv_heads * p->head_dim;
     problem->value_dim = p->kv_heads * p->head_dim_v;
     problem->heads_dim = p->query_heads * p->head_dim_v;
-    return CLATTN_OK;
+    return init_attention(problem);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------ */
@@ -212,8 +191,9 @@ static uint32_t asked_of(const clattn_mha_problem *p)
     return 0u MHA_TENSORS(ASKED_OF_ROW);
 }
 
-void mha_measure(const struct mha_problem *problem, const struct operation *operation, struct operands *operands)
+clattn_status mha_measure(const struct any_problem *any, const void *values, struct operands *operands)
 {
+    const struct mha_problem *problem = mha_problem_of(any);
     const clattn_mha_problem *p = &problem->p;
     const int packed = has(p, CLATTN_MHA_PACKED);
     const int64_t extents[MHA_EXTENTS] = {
@@ -237,55 +217,36 @@ void mha_measure(const struct mha_problem *problem, const struct operation *oper
                                          [ELEMENT_REAL] = clattn_type_size(real),
                                          [ELEMENT_BYTE] = 1,
                                          [ELEMENT_INT] = sizeof(int32_t) };
-    operands_begin(operands, operation);
     operands->asked = asked_of(p);
     memcpy(operands->extent, extents, sizeof(extents));
     memcpy(operands->element, types, sizeof(types));
     memcpy(operands->element_bytes, bytes, sizeof(bytes));
+    (void)values;
+    return CLATTN_OK;
 }
 
-clattn_status mha_copy_arrays(const clattn_mha_arrays *given, clattn_mha_arrays *known)
+clattn_status mha_check_values(const struct any_problem *problem, const struct operands *operands)
 {
-    return growth_copy(GROWTH_OF(clattn_mha_arrays), given, known);
-}
-
-clattn_status mha_copy_host_arrays(const clattn_mha_host_arrays *given, clattn_mha_host_arrays *known)
-{
-    return growth_copy(GROWTH_OF(clattn_mha_host_arrays), given, known);
-}
-
-clattn_status mha_check_host_values(const struct mha_problem *problem, const struct operands *operands)
-{
+    const int64_t keys = mha_problem_of(problem)->p.context_rows;
     const clattn_status status = operands_check_finite(operands);
-    return status == CLATTN_OK
-               ? operands_check_lengths(operands, MHA_KEY_LENGTHS, "context_rows", problem->p.context_rows)
-               : status;
+    return status == CLATTN_OK ? operands_check_lengths(operands, MHA_KEY_LENGTHS, "context_rows", keys) : status;
 }
 
-clattn_status mha_call_from_device(const struct mha_problem *problem, const clattn_mha_arrays *arrays,
-                                   struct operands *operands)
-{
-    clattn_mha_arrays known;
-    clattn_status status = mha_copy_arrays(arrays, &known);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    mha_measure(problem, &operation_mha, operands);
-    operands_read_device(operands, &known);
-    operands->workspace = known.workspace;
-    return operands_check(operands);
-}
+/* ---- the operation ---------------------------------------------------------------------------- */
 
-clattn_status mha_call_from_host(const struct mha_problem *problem, const clattn_mha_host_arrays *arrays,
-                                 struct operands *operands)
-{
-    clattn_mha_host_arrays known;
-    clattn_status status = mha_copy_host_arrays(arrays, &known);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    mha_measure(problem, &operation_mha, operands);
-    operands_read_host(operands, &known);
-    status = operands_check(operands);
-    return status == CLATTN_OK ? mha_check_host_values(problem, operands) : status;
-}
+GROWTH(clattn_mha_problem, "problem", query_heads, strategy, CLATTN_MHA_PROBLEM_INIT);
+GROWTH(clattn_mha_arrays, "arrays", wo, mask, CLATTN_MHA_ARRAYS_INIT);
+GROWTH(clattn_mha_host_arrays, "arrays", wo, mask, CLATTN_MHA_HOST_ARRAYS_INIT);
+
+const struct operation operation_mha = {
+    .name = "multi-head layer",
+    .rows = tensor_rows,
+    .count = MHA_TENSOR_COUNT,
+    .workspace_function = "clattn_mha_workspace",
+    PROBLEM_OF(struct mha_problem, clattn_mha_problem),
+    .resolve = resolve,
+    .tensors = { TENSORS_OF(clattn_mha_arrays, clattn_mha_host_arrays, MHA_TENSOR_COUNT,
+                            offsetof(clattn_mha_arrays, workspace)) },
+    .measure = mha_measure,
+    .check_values = mha_check_values,
+};

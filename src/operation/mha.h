@@ -4,7 +4,7 @@
 #define CLATTN_SRC_MHA_H
 
 #include "clattn_layers.h"
-#include "operation/operands.h"
+#include "operation/any_call.h"
 #include "operation/problem.h"
 
 /* Rows as those of cl/forward_tensors.h. PART(X): by CLATTN_MHA_X; SEPARATE(X): the same, where the weights are not
@@ -36,34 +36,24 @@ enum mha_tensor {
 extern const struct operation operation_mha;
 
 struct mha_problem {
+    struct any_problem any;                /* first: see mha_problem_of */
     clattn_mha_problem p;                  /* every default resolved; p.strategy is NULL: attention has it */
     int64_t query_dim, key_dim, value_dim; /* rows of Wq, Wk, Wv */
     int64_t heads_dim;                     /* columns of Wo */
     struct problem attention;
 };
 
+static inline const struct mha_problem *mha_problem_of(const struct any_problem *any)
+{
+    return (const struct mha_problem *)any;
+}
+
 /* The attention inside a layer whose defaults are resolved, of the layer's type and by any strategy. */
 clattn_problem mha_attention(const clattn_mha_problem *p);
 
-clattn_status mha_problem_init(struct mha_problem *problem, const clattn_mha_problem *given);
-
-/* Sets what the problem decides of a call: extents, types, what is asked. The places are zero after it. `operation` is
- * the layer's, or one whose first rows are those of the layer's. */
-void mha_measure(const struct mha_problem *problem, const struct operation *operation, struct operands *operands);
-
-/* The public structs of any version. */
-clattn_status mha_copy_arrays(const clattn_mha_arrays *given, clattn_mha_arrays *known);
-clattn_status mha_copy_host_arrays(const clattn_mha_host_arrays *given, clattn_mha_host_arrays *known);
-
-/* Values in host memory of operands that begin with the layer's tensors: weights finite, key lengths in their range. */
-clattn_status mha_check_host_values(const struct mha_problem *problem, const struct operands *operands);
-
-/* Checks that the arrays are there; not how large buffers are. */
-clattn_status mha_call_from_device(const struct mha_problem *problem, const clattn_mha_arrays *arrays,
-                                   struct operands *operands);
-
-/* Also that all weights are finite and key lengths in their range. */
-clattn_status mha_call_from_host(const struct mha_problem *problem, const clattn_mha_host_arrays *arrays,
-                                 struct operands *operands);
+/* For operations whose problems begin with this one, and whose first tensors are the same: types and extents of a call,
+ * and what is asked for; values in host memory: weights finite, key lengths in their range. */
+clattn_status mha_measure(const struct any_problem *problem, const void *values, struct operands *call);
+clattn_status mha_check_values(const struct any_problem *problem, const struct operands *call);
 
 #endif

@@ -35,8 +35,8 @@ extern const struct operation operation_mha_backward;
 #define MHA_PARTS 3
 
 struct mha_backward_problem {
-    struct mha_problem layer;
-    uint32_t gradients, accumulate;
+    struct mha_problem layer;         /* first: see mha_backward_problem_of */
+    clattn_mha_backward_problem p;    /* p.forward is NULL: layer has it */
     clattn_type type;                 /* of the gradients */
     clattn_type real;                 /* that is computed in */
     uint32_t attention_gradients;     /* clattn_gradient: of the parts that something asks for */
@@ -44,20 +44,14 @@ struct mha_backward_problem {
     struct backward_problem backward; /* its gradients; valid where some of them are needed */
 };
 
-static inline int mha_backward_wants(const struct mha_backward_problem *problem, uint32_t gradients)
+static inline const struct mha_backward_problem *mha_backward_problem_of(const struct any_problem *any)
 {
-    return (problem->gradients & gradients) != 0;
+    return (const struct mha_backward_problem *)any;
 }
 
-clattn_status mha_backward_problem_init(struct mha_backward_problem *problem, const clattn_mha_backward_problem *given);
-
-/* Operands of a call, all zero but what the problem decides of them. */
-void mha_backward_measure(const struct mha_backward_problem *problem, struct operands *operands);
-
-/* As mha_call_from_device and mha_call_from_host. */
-clattn_status mha_backward_from_device(const struct mha_backward_problem *problem, const clattn_mha_arrays *arrays,
-                                       const clattn_mha_gradients *gradients, struct operands *operands);
-clattn_status mha_backward_from_host(const struct mha_backward_problem *problem, const clattn_mha_host_arrays *arrays,
-                                     const clattn_mha_host_gradients *gradients, struct operands *operands);
+static inline int mha_backward_wants(const struct mha_backward_problem *problem, uint32_t gradients)
+{
+    return (problem->p.gradients & gradients) != 0;
+}
 
 #endif

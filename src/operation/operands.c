@@ -72,8 +72,6 @@ const char *operand_shape_text(const struct operands *operands, int id, char *te
     return text;
 }
 
-/* ---- reading the public structs --------------------------------------------------------------- */
-
 void operands_begin(struct operands *operands, const struct operation *operation)
 {
     memset(operands, 0, offsetof(struct operands, tensor) + (size_t)operation->count * sizeof(operands->tensor[0]));
@@ -88,43 +86,6 @@ static void set_dense_strides(const struct operands *operands, int id, int64_t s
         stride[axis] = operand_row(operands, id)->axis[axis] ? step : 0;
         if (!checked_multiply(step, shape[axis] > 0 ? shape[axis] : 1, &step)) {
             step = INT64_MAX; /* set_reach refuses it */
-        }
-    }
-}
-
-_Static_assert(offsetof(clattn_tensor, buffer) == offsetof(clattn_array, buffer) &&
-                   offsetof(clattn_tensor, offset) == offsetof(clattn_array, offset),
-               "a tensor begins with what an array is");
-
-void operands_read_device(struct operands *operands, const void *tensors)
-{
-    for (int id = 0; id < operands->operation->count; ++id) {
-        const char *field = (const char *)tensors + operand_row(operands, id)->device_at;
-        struct tensor_place *place = &operands->tensor[id];
-        clattn_array array;
-        memcpy(&array, field, sizeof(array));
-        if (!array.buffer) {
-            continue;
-        }
-        place->buffer = array.buffer;
-        place->offset = array.offset;
-        if (operand_row(operands, id)->field == FIELD_TENSOR) {
-            memcpy(place->stride, field + offsetof(clattn_tensor, stride), sizeof(place->stride));
-        }
-    }
-}
-
-void operands_read_host(struct operands *operands, const void *tensors)
-{
-    for (int id = 0; id < operands->operation->count; ++id) {
-        const char *field = (const char *)tensors + operand_row(operands, id)->host_at;
-        struct tensor_place *place = &operands->tensor[id];
-        memcpy(&place->data, field, sizeof(place->data)); /* what a clattn_host_tensor begins with */
-        if (place->data && operand_row(operands, id)->field == FIELD_TENSOR) {
-            clattn_host_tensor tensor;
-            memcpy(&tensor, field, sizeof(tensor));
-            place->offset = tensor.offset;
-            memcpy(place->stride, tensor.stride, sizeof(tensor.stride));
         }
     }
 }

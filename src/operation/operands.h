@@ -37,10 +37,6 @@ void operands_begin(struct operands *operands, const struct operation *operation
  * in what only looks like a buffer: no driver may see it. */
 void operands_stand_in(struct operands *operands);
 
-/* The places, which are zero, out of the operation's public struct, as growth_copy or growth_read gives it. */
-void operands_read_device(struct operands *operands, const void *tensors);
-void operands_read_host(struct operands *operands, const void *tensors);
-
 /* Each tensor given exactly where it is asked for (one without elements need not be), offsets and strides within the
  * rules, what is written not on top of itself. Extents, elements and asked are set by then; dense strides are set
  * here. */

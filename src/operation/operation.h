@@ -1,7 +1,7 @@
 /* What an operation is: a name and the tensors that it takes, as data. Forward attention, its gradients, merging, the
  * multi-head layer and additive attention are operations; whatever treats tensors one by one (presence, strides,
- * bounds, host copies, kernel arguments) is written once, over these rows. An operation that the planner plans, by the
- * strategies of it in strategies.c, also says what must be known of its problems there. */
+ * bounds, host copies, kernel arguments) is written once, over these rows. Its problems and calls live by the functions
+ * that stand here; what all of them do alike is in any_problem.c and any_call.c. */
 #ifndef CLATTN_SRC_OPERATION_H
 #define CLATTN_SRC_OPERATION_H
 
@@ -40,8 +40,18 @@ struct tensor_row {
 };
 
 struct any_problem;
+struct growth;
 struct operands;
 struct text;
+
+#define PUBLIC_TENSORS 2 /* structs of tensors that one call has at most */
+
+/* A public struct of a call's tensors, for devices and for hosts. */
+struct public_tensors {
+    const struct growth *device, *host;
+    int rows;            /* of the operation, behind those of the struct before */
+    size_t workspace_at; /* in the device's; 0: it has none, or nobody looks at it */
+};
 
 struct operation {
     const char *name;
@@ -49,8 +59,17 @@ struct operation {
     int count;
     const char *workspace_function; /* which public function tells how large the workspace must be */
 
-    /* Its problems, where the planner plans them: struct any_problem and the operation's own fields behind it. */
+    /* ---- its problems (any_problem.h): struct any_problem and the operation's own fields behind it ---- */
     size_t problem_bytes;
+    const struct growth *given; /* the public struct, */
+    size_t given_at;            /* where a copy of it lies in the operation's own, */
+    size_t strategy_at;         /* and the name of a strategy in that, in the operation's own too */
+
+    /* Rules and defaults: a copy of what was given becomes a problem. Strings and structs that it points to are the
+     * caller's, and are not looked at later. */
+    clattn_status (*resolve)(struct any_problem *problem);
+
+    /* For problems that the planner plans, by the strategies of the operation in strategies.c. */
     int (*equal)(const struct any_problem *a, const struct any_problem *b); /* their own fields */
     void (*describe)(const struct any_problem *problem, struct text *text); /* one line */
 
@@ -59,10 +78,20 @@ struct operation {
     uint32_t (*flags)(const struct any_problem *problem);
     void (*describe_flags)(uint32_t flags, struct text *text);
 
-    /* A call with all that the problem has and allows, which has no tensors yet, into `call`: so many bytes, of which
-     * the first are operands. */
-    size_t call_bytes;
-    clattn_status (*largest)(const struct any_problem *problem, struct operands *call);
+    /* ---- its calls (any_call.h): struct operands and the operation's own fields behind it ---- */
+    struct public_tensors tensors[PUBLIC_TENSORS];
+    uint32_t unlooked; /* bit n: tensor n may be given, and nobody looks at it */
+
+    /* What to say of a public struct, for devices or hosts, with fields that have no row here. NULL: nothing. */
+    clattn_status (*refuse)(const void *tensors, int on_host);
+
+    /* What problem and values (NULL: the defaults) decide of a call whose places are read: its own fields, extents,
+     * types, what is asked for. */
+    clattn_status (*measure)(const struct any_problem *problem, const void *values, struct operands *call);
+
+    /* Once each tensor is where it may be: rules on several of them; values in host memory. NULL: there are none. */
+    clattn_status (*check_places)(const struct any_problem *problem, const struct operands *call);
+    clattn_status (*check_values)(const struct any_problem *problem, const struct operands *call);
 };
 
 #endif

@@ -71,8 +71,9 @@ static clattn_status check_place(const struct operands *operands, enum tensor_id
     return CLATTN_OK;
 }
 
-clattn_status pools_check_places(const clattn_problem *p, const struct operands *operands)
+clattn_status pools_check_places(const struct any_problem *problem, const struct operands *operands)
 {
+    const clattn_problem *p = &attention_problem(problem)->p;
     clattn_status status = CLATTN_OK;
     for (int pool = 1; pool < pools_of(p) && status == CLATTN_OK; ++pool) {
         status = check_place(operands, TENSOR_KEY, pool_tensor(TENSOR_KEY, pool));

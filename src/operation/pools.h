@@ -4,7 +4,7 @@
 #define CLATTN_SRC_POOLS_H
 
 #include "cl/forward_params.h"
-#include "operation/forward.h"
+#include "operation/problem.h"
 
 /* How many buffers `pages` pages take; 1 where there are none. */
 int pools_count(int64_t pages, int64_t pool_pages);
@@ -21,7 +21,7 @@ static inline int pools_of(const clattn_problem *p)
 }
 
 /* Kernels know strides of the first buffer only. */
-clattn_status pools_check_places(const clattn_problem *problem, const struct operands *operands);
+clattn_status pools_check_places(const struct any_problem *problem, const struct operands *operands);
 
 /* Refuses pools in a public struct, for devices or hosts, where the operation knows of none and would ignore them. */
 clattn_status pools_refuse(const void *tensors, int on_host);

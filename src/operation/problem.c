@@ -18,8 +18,6 @@
 /* Lengths are 32-bit in kernels; positions are 64-bit. */
 #define DIMENSION_MAX INT32_MAX
 
-GROWTH(clattn_problem, "problem", head_dim, pool_pages, CLATTN_PROBLEM_INIT);
-
 clattn_status problem_check_scale(int has_scale, double scale)
 {
     if (!has_scale && scale != 0) {
@@ -264,33 +262,26 @@ static clattn_status check_numbers(const clattn_problem *p)
     return CLATTN_OK;
 }
 
-clattn_status problem_init(struct problem *problem, const clattn_problem *given)
+clattn_status problem_resolve(struct any_problem *any)
 {
+    struct problem *problem = (struct problem *)any;
     clattn_problem *p = &problem->p;
-    memset(problem, 0, sizeof(*problem));
-    problem->any.operation = &operation_forward;
-    clattn_status status = growth_copy(GROWTH_OF(clattn_problem), given, p);
-    if (status == CLATTN_OK) {
-        p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
-        p->key_type = forward_type(p, p->key_type);
-        p->value_type = forward_type(p, p->value_type);
-        p->out_type = forward_type(p, p->out_type);
-    }
     clattn_status (*const checks[])(const clattn_problem *) = { check_types,  check_shape,   check_own_types,
                                                                 check_scales, check_lengths, check_masking,
                                                                 check_pages,  check_ring,    check_numbers };
+    clattn_status status = CLATTN_OK;
+    p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
+    p->key_type = forward_type(p, p->key_type);
+    p->value_type = forward_type(p, p->value_type);
+    p->out_type = forward_type(p, p->out_type);
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
-        status = checks[i](&problem->p);
+        status = checks[i](p);
     }
-    if (status == CLATTN_OK) {
-        status = problem_set_strategy(&problem->any, p->strategy);
-    }
-    problem->p.strategy = NULL; /* any.strategy_name holds it; plans have a copy of their own */
-    problem->p.causal = problem->p.causal != 0;
-    problem->p.strided_columns = problem->p.strided_columns != 0;
-    problem->p.allow_tf32 = problem->p.allow_tf32 != 0;
-    problem->p.allow_rounded_weights = problem->p.allow_rounded_weights != 0;
-    problem->flags = forward_flags(&problem->p);
+    p->causal = p->causal != 0;
+    p->strided_columns = p->strided_columns != 0;
+    p->allow_tf32 = p->allow_tf32 != 0;
+    p->allow_rounded_weights = p->allow_rounded_weights != 0;
+    problem->flags = forward_flags(p);
     return status;
 }
 

@@ -4,15 +4,22 @@
 
 #include "cl/forward_params.h"
 #include "operation/any_problem.h"
+#include "operation/forward.h"
 
-/* Immutable after problem_init: every default is resolved (head_dim_v, types). */
+/* Every default is resolved (head_dim_v, types). */
 struct problem {
     struct any_problem any; /* first: see attention_problem */
     clattn_problem p;       /* p.strategy is NULL: any.strategy_name has it */
     uint32_t flags;         /* CLATTN_FLAG_* of cl/forward_flags.h */
 };
 
-clattn_status problem_init(struct problem *problem, const clattn_problem *given);
+/* What operation_forward.resolve is. */
+clattn_status problem_resolve(struct any_problem *problem);
+
+static inline clattn_status problem_init(struct problem *problem, const clattn_problem *given)
+{
+    return any_problem_init(&problem->any, &operation_forward, given);
+}
 
 /* The problem as attention's, for operations whose problems are those of attention. */
 static inline const struct problem *attention_problem(const struct any_problem *any)

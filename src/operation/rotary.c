@@ -38,7 +38,9 @@ static const struct tensor_row tensor_rows[ROTARY_TENSOR_COUNT] = {
 
 ROWS_HAVE_ROOM(ROTARY_TENSOR_COUNT, ROTARY_EXTENTS, ROTARY_ELEMENTS);
 
-static int rotary_problem_equal(const struct any_problem *a, const struct any_problem *b)
+/* ---- problem ---------------------------------------------------------------------------------- */
+
+static int equal(const struct any_problem *a, const struct any_problem *b)
 {
     const clattn_rotary_problem *x = &rotary_problem_of(a)->p, *y = &rotary_problem_of(b)->p;
     return x->type == y->type && x->pairs == y->pairs && x->batch == y->batch && x->heads == y->heads &&
@@ -47,34 +49,13 @@ static int rotary_problem_equal(const struct any_problem *a, const struct any_pr
            x->inverse == y->inverse && x->strided_columns == y->strided_columns;
 }
 
-static void rotary_problem_describe(const struct any_problem *any, struct text *text)
+static void describe(const struct any_problem *any, struct text *text)
 {
     const clattn_rotary_problem *p = &rotary_problem_of(any)->p;
     text_append(text, "batch %" PRId64 ", heads %" PRId64 ", %" PRId64 " rows, head_dim %" PRId64 ", %s, ", p->batch,
                 p->heads, p->query_len, p->head_dim, clattn_type_name(p->type));
     turning_describe(&rotary_problem_of(any)->turning, text);
 }
-
-static clattn_status largest(const struct any_problem *any, struct operands *operands);
-
-const struct operation operation_rotary = {
-    .name = "rotary",
-    .rows = tensor_rows,
-    .count = ROTARY_TENSOR_COUNT,
-    .problem_bytes = sizeof(struct rotary_problem),
-    .equal = rotary_problem_equal,
-    .describe = rotary_problem_describe,
-    .call_bytes = sizeof(struct rotary_call),
-    .largest = largest,
-};
-
-/* ---- growth ----------------------------------------------------------------------------------- */
-
-GROWTH(clattn_rotary_problem, "problem", positions, strategy, CLATTN_ROTARY_PROBLEM_INIT);
-GROWTH(clattn_rotary_tensors, "tensors", sine, cu_query, CLATTN_ROTARY_TENSORS_INIT);
-GROWTH(clattn_rotary_host_tensors, "tensors", sine, cu_query, CLATTN_ROTARY_HOST_TENSORS_INIT);
-
-/* ---- problem ---------------------------------------------------------------------------------- */
 
 static clattn_status check_problem(const struct rotary_problem *problem)
 {
@@ -107,26 +88,17 @@ static clattn_status check_problem(const struct rotary_problem *problem)
     return status == CLATTN_OK ? turning_check(&problem->turning, p->head_dim) : status;
 }
 
-clattn_status rotary_problem_init(struct rotary_problem *problem, const clattn_rotary_problem *given)
+static clattn_status resolve(struct any_problem *any)
 {
+    struct rotary_problem *problem = (struct rotary_problem *)any;
     clattn_rotary_problem *p = &problem->p;
-    memset(problem, 0, sizeof(*problem));
-    problem->any.operation = &operation_rotary;
-    clattn_status status = growth_copy(GROWTH_OF(clattn_rotary_problem), given, p);
-    if (status == CLATTN_OK) {
-        p->inverse = p->inverse != 0;
-        p->strided_columns = p->strided_columns != 0;
-        problem->turning = (struct turning){ p->pairs,   p->inverse,   p->first_column,
-                                             p->columns, p->positions, p->features | CLATTN_WITH_ROTARY };
-        turning_resolve(&problem->turning, p->head_dim);
-        status = check_problem(problem);
-    }
+    p->inverse = p->inverse != 0;
+    p->strided_columns = p->strided_columns != 0;
+    problem->turning = (struct turning){ p->pairs,   p->inverse,   p->first_column,
+                                         p->columns, p->positions, p->features | CLATTN_WITH_ROTARY };
+    turning_resolve(&problem->turning, p->head_dim);
     p->columns = problem->turning.columns;
-    if (status == CLATTN_OK) {
-        status = problem_set_strategy(&problem->any, p->strategy);
-    }
-    p->strategy = NULL;
-    return status;
+    return check_problem(problem);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------ */
@@ -139,10 +111,16 @@ static uint32_t asked_of(uint32_t features)
     return 0u CLATTN_ROTARY_TENSORS(ASKED_OF_ROW);
 }
 
-static void measure(const struct rotary_problem *problem, int64_t query_len, struct operands *operands)
+static clattn_status measure(const struct any_problem *any, const void *values, struct operands *operands)
 {
+    const struct rotary_problem *problem = rotary_problem_of(any);
     const clattn_rotary_problem *p = &problem->p;
-    const struct turn_extents turn = turning_extents(&problem->turning, operands, p->batch, query_len);
+    struct rotary_call *call = (struct rotary_call *)operands;
+    const clattn_status status = turning_query_len(values, p->query_len, &call->query_len);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    const struct turn_extents turn = turning_extents(&problem->turning, operands, p->batch, call->query_len);
     const int64_t extents[ROTARY_EXTENTS] = {
         [EXTENT_ONE] = 1,
         [EXTENT_BATCH] = p->batch,
@@ -168,57 +146,34 @@ static void measure(const struct rotary_problem *problem, int64_t query_len, str
     operands->asked = asked_of(problem->turning.features);
     operands->in_place = 1u << ROTARY_X | 1u << ROTARY_OUT;
     operands->strided_columns = p->strided_columns;
-}
-
-static clattn_status largest(const struct any_problem *any, struct operands *operands)
-{
-    const struct rotary_problem *problem = rotary_problem_of(any);
-    struct rotary_call *call = (struct rotary_call *)operands;
-    operands_begin(operands, &operation_rotary);
-    call->query_len = problem->p.query_len;
-    measure(problem, call->query_len, operands);
     return CLATTN_OK;
 }
 
-/* Its tensors have been read. */
-static clattn_status check_call(const struct rotary_problem *problem, const clattn_cache_call *values,
-                                struct rotary_call *call)
+static clattn_status check_values(const struct any_problem *any, const struct operands *operands)
 {
-    struct operands *operands = &call->operands;
-    clattn_status status = turning_query_len(values, problem->p.query_len, &call->query_len);
-    if (status == CLATTN_OK) {
-        measure(problem, call->query_len, operands);
-        status = operands_check(operands);
-    }
-    return status;
-}
-
-clattn_status rotary_call_from_device(const struct rotary_problem *problem, const clattn_cache_call *values,
-                                      const clattn_rotary_tensors *tensors, struct rotary_call *call)
-{
-    clattn_rotary_tensors known;
-    operands_begin(&call->operands, &operation_rotary);
-    const clattn_status status = growth_copy(GROWTH_OF(clattn_rotary_tensors), tensors, &known);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    operands_read_device(&call->operands, &known);
-    return check_call(problem, values, call);
-}
-
-clattn_status rotary_call_from_host(const struct rotary_problem *problem, const clattn_cache_call *values,
-                                    const clattn_rotary_host_tensors *tensors, struct rotary_call *call)
-{
-    clattn_rotary_host_tensors known;
-    operands_begin(&call->operands, &operation_rotary);
-    clattn_status status = growth_copy(GROWTH_OF(clattn_rotary_host_tensors), tensors, &known);
-    if (status != CLATTN_OK) {
-        return status;
-    }
-    operands_read_host(&call->operands, &known);
-    status = check_call(problem, values, call);
+    const struct rotary_problem *problem = rotary_problem_of(any);
     /* Without heads nothing is turned, and the batch may be of any length. */
-    return status == CLATTN_OK && problem->p.heads > 0
-               ? turning_check_values(&problem->turning, &call->operands, problem->p.batch, call->query_len)
-               : status;
+    return problem->p.heads > 0 ? turning_check_values(&problem->turning, operands, problem->p.batch,
+                                                       rotary_call_of(operands)->query_len)
+                                : CLATTN_OK;
 }
+
+/* ---- the operation ---------------------------------------------------------------------------- */
+
+GROWTH(clattn_rotary_problem, "problem", positions, strategy, CLATTN_ROTARY_PROBLEM_INIT);
+GROWTH(clattn_rotary_tensors, "tensors", sine, cu_query, CLATTN_ROTARY_TENSORS_INIT);
+GROWTH(clattn_rotary_host_tensors, "tensors", sine, cu_query, CLATTN_ROTARY_HOST_TENSORS_INIT);
+CALL_HAS_ROOM(struct rotary_call);
+
+const struct operation operation_rotary = {
+    .name = "rotary",
+    .rows = tensor_rows,
+    .count = ROTARY_TENSOR_COUNT,
+    PROBLEM_OF(struct rotary_problem, clattn_rotary_problem),
+    .resolve = resolve,
+    .equal = equal,
+    .describe = describe,
+    .tensors = { TENSORS_OF(clattn_rotary_tensors, clattn_rotary_host_tensors, ROTARY_TENSOR_COUNT, 0) },
+    .measure = measure,
+    .check_values = check_values,
+};

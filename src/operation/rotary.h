@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_ROTARY_H
 #define CLATTN_SRC_ROTARY_H
 
-#include "operation/any_problem.h"
+#include "operation/any_call.h"
 #include "operation/turning.h"
 
 /* ROTARY_COSINE, ... ROTARY_X, ROTARY_OUT */
@@ -15,7 +15,6 @@ enum rotary_tensor {
 
 extern const struct operation operation_rotary;
 
-/* Immutable after rotary_problem_init. */
 struct rotary_problem {
     struct any_problem any;  /* first: see rotary_problem_of */
     clattn_rotary_problem p; /* every default resolved; p.strategy is NULL */
@@ -36,13 +35,5 @@ static inline const struct rotary_call *rotary_call_of(const struct operands *op
 {
     return (const struct rotary_call *)operands;
 }
-
-clattn_status rotary_problem_init(struct rotary_problem *problem, const clattn_rotary_problem *given);
-clattn_status rotary_call_from_device(const struct rotary_problem *problem, const clattn_cache_call *values,
-                                      const clattn_rotary_tensors *tensors, struct rotary_call *call);
-
-/* Values that say where rows stand are checked too. */
-clattn_status rotary_call_from_host(const struct rotary_problem *problem, const clattn_cache_call *values,
-                                    const clattn_rotary_host_tensors *tensors, struct rotary_call *call);
 
 #endif

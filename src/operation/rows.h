@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "base/growth.h"
 #include "operation/operands.h"
 
 /* The row of a tensor that is `field` in the public structs for devices and hosts, placed in the kernels' `params`. */
@@ -45,6 +46,16 @@
 /* Layers have no params: their steps are other operations. */
 #define PLACE_ARRAY(params, name) .field = FIELD_ARRAY, .dense = 1
 #define PLACE_TENSOR(params, name) .field = FIELD_TENSOR
+
+/* In an operation: the public problem, as the field `p` of its own; a public struct of tensors, of so many rows. Of
+ * types that have a GROWTH (base/growth.h). */
+#define PROBLEM_OF(own, type)                                                                                          \
+    .problem_bytes = sizeof(own), .given = GROWTH_OF(type), .given_at = offsetof(own, p),                              \
+    .strategy_at = offsetof(own, p.strategy)
+#define TENSORS_OF(device_type, host_type, count, workspace)                                                           \
+    {                                                                                                                  \
+        .device = GROWTH_OF(device_type), .host = GROWTH_OF(host_type), .rows = count, .workspace_at = workspace       \
+    }
 
 #define ROWS_HAVE_ROOM(tensors, extents, elements)                                                                     \
     _Static_assert(tensors <= OPERANDS_MAX && extents <= EXTENTS_MAX && elements <= ELEMENTS_MAX,                      \

@@ -353,7 +353,7 @@ void planner_destroy(struct clattn_plan *plan)
         return;
     }
     free(plan->state);
-    free(plan->problem);
+    problem_free(plan->problem);
     free(plan->explain);
     estimates_free(&plan->estimates);
     free(plan);

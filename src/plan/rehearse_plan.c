@@ -1,9 +1,7 @@
 /* The largest call of a plan goes through its strategy, as calls do. */
 #include "plan/rehearse_plan.h"
 
-#include <stdlib.h>
-
-#include "base/error.h"
+#include "operation/any_call.h"
 #include "plan/enqueue.h"
 #include "program/rehearsal.h"
 
@@ -32,11 +30,9 @@ static clattn_status call(const void *of, struct chain *chain)
 {
     const struct rehearsed *rehearsed = of;
     const struct clattn_plan *plan = rehearsed->plan;
-    struct operands *operands = calloc(1, plan->problem->operation->call_bytes);
-    if (!operands) {
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
-    }
-    clattn_status status = plan->problem->operation->largest(plan->problem, operands);
+    struct any_call largest;
+    struct operands *operands = &largest.operands;
+    clattn_status status = any_call_largest(plan->problem, operands);
     int has_sums = 1;
     for (unsigned axes = 0; axes < 1u << AXES && has_sums && status == CLATTN_OK; ++axes) {
         operands_stand_in(operands);
@@ -44,7 +40,6 @@ static clattn_status call(const void *of, struct chain *chain)
         status = enqueue_in_chain(plan, operands, chain);
     }
     *rehearsed->compile_ms += chain->rehearsal_ms;
-    free(operands);
     return status;
 }
 

@@ -71,7 +71,7 @@ static void describe_class(const struct clattn_plan *plan, struct text *text)
     }
     if (has_gradients(plan)) {
         const struct backward_problem *b = backward_problem(plan->problem);
-        text_append(text, " gradients %u %u %u %d %d %d %d", b->gradients, b->accumulate, b->features,
+        text_append(text, " gradients %u %u %u %d %d %d %d", b->p.gradients, b->p.accumulate, b->p.features,
                     (int)b->dquery_type, (int)b->dkey_type, (int)b->dvalue_type, (int)b->dbias_type);
     }
 }

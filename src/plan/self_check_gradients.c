@@ -110,7 +110,7 @@ clattn_status check_gradients_create(const struct backward_problem *problem, enu
     check->tensors = (clattn_host_gradients)CLATTN_HOST_GRADIENTS_INIT;
     clattn_status status = check_call_create(&problem->attention, turn, 1, &check->forward);
     if (status == CLATTN_OK) {
-        status = reference_forward(&check->forward.problem, &check->forward.call);
+        status = reference_forward(&check->forward.problem.any, &check->forward.call.operands);
     }
     check->problem = *problem;
     check->problem.attention = check->forward.problem;

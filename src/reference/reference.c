@@ -358,9 +358,9 @@ static clattn_status compute(const struct problem *problem, const struct call *c
     return status;
 }
 
-clattn_status reference_forward(const struct problem *problem, const struct call *call)
+clattn_status reference_forward(const struct any_problem *problem, const struct operands *call)
 {
-    return compute(problem, call, NULL);
+    return compute(attention_problem(problem), attention_call(call), NULL);
 }
 
 clattn_status reference_forward_detail(const struct problem *problem, const struct call *call,

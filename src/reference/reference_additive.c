@@ -83,8 +83,9 @@ static void attend(const struct additive_problem *problem, const struct operands
     }
 }
 
-clattn_status reference_additive(const struct additive_problem *problem, const struct operands *operands)
+clattn_status reference_additive(const struct any_problem *any, const struct operands *operands)
 {
+    const struct additive_problem *problem = additive_problem_of(any);
     const clattn_additive_problem *p = &problem->p;
     const int64_t rows = p->batch * p->rows, keys = p->batch * p->keys;
     double *queries_hidden = calloc((size_t)(rows * p->hidden_dim) + 1, sizeof(double));

@@ -344,9 +344,9 @@ clattn_status reference_additive_backward_detail(const struct additive_backward_
     return status;
 }
 
-clattn_status reference_additive_backward(const struct additive_backward_problem *problem,
-                                          const struct operands *operands)
+clattn_status reference_additive_backward(const struct any_problem *any, const struct operands *operands)
 {
+    const struct additive_backward_problem *problem = additive_backward_problem_of(any);
     struct gradient_detail detail;
     const clattn_status status = reference_additive_backward_detail(problem, operands, &detail);
     if (status == CLATTN_OK) {

@@ -113,8 +113,10 @@ static clattn_status append_row(const struct row *row)
     return status;
 }
 
-clattn_status reference_append(const struct append_problem *problem, const struct append_call *call)
+clattn_status reference_append(const struct any_problem *any, const struct operands *operands)
 {
+    const struct append_problem *problem = append_problem_of(any);
+    const struct append_call *call = append_call_of(operands);
     const clattn_append_problem *p = &problem->p;
     const size_t columns = (size_t)(p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v);
     struct row row = { problem, call, 0, 0, malloc(columns * (sizeof(double) + sizeof(float))), NULL };
@@ -126,7 +128,7 @@ clattn_status reference_append(const struct append_problem *problem, const struc
     /* Without rows the batch may be of any length. */
     const int has_rows = p->query_heads + p->kv_heads > 0 && call->query_len > 0;
     for (row.b = 0; has_rows && row.b < p->batch; ++row.b) {
-        const int64_t rows = turning_sequence(&call->operands, row.b, call->query_len).rows;
+        const int64_t rows = turning_sequence(operands, row.b, call->query_len).rows;
         for (row.i = 0; row.i < rows && status == CLATTN_OK; ++row.i) {
             status = append_row(&row);
         }

@@ -4,6 +4,7 @@
 
 #include "operation/append.h"
 
-clattn_status reference_append(const struct append_problem *problem, const struct append_call *call);
+/* A call of operation_append. */
+clattn_status reference_append(const struct any_problem *problem, const struct operands *call);
 
 #endif

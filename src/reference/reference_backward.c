@@ -181,7 +181,7 @@ static void find_d(struct work *w)
 {
     const int64_t columns = w->problem->attention.p.head_dim_v;
     const int64_t b = w->problem->attention.flags & CLATTN_FLAG_VARLEN ? 0 : w->b, row = w->sequence.query_row + w->i;
-    const long double dlse = w->problem->features & CLATTN_WITH_DLSE ? load(w, GRADIENT_DLSE, b, w->h, row, 0) : 0;
+    const long double dlse = w->problem->p.features & CLATTN_WITH_DLSE ? load(w, GRADIENT_DLSE, b, w->h, row, 0) : 0;
     memset(w->out, 0, (size_t)columns * sizeof(*w->out));
     memset(w->mixed, 0, (size_t)columns * sizeof(*w->mixed));
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
@@ -384,10 +384,11 @@ static void write_gradient(const struct backward_detail *detail, const struct ca
     }
 }
 
-clattn_status reference_backward(const struct backward_problem *problem, const struct call *call)
+clattn_status reference_backward(const struct any_problem *problem, const struct operands *operands)
 {
     struct backward_detail detail = { .own_forward = 0 };
-    clattn_status status = reference_backward_detail(problem, call, &detail);
+    const struct call *call = attention_call(operands);
+    clattn_status status = reference_backward_detail(backward_problem(problem), call, &detail);
     for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         if (detail.sums[id].place) {
             write_gradient(&detail, call, id);

@@ -6,7 +6,7 @@
 #include "reference/gradient_sums.h"
 
 /* Computes all gradients of a validated host call. */
-clattn_status reference_backward(const struct backward_problem *problem, const struct call *call);
+clattn_status reference_backward(const struct any_problem *problem, const struct operands *call);
 
 /* Gradients before they are rounded and added to what is there, with what the error bound needs. */
 struct backward_detail {

@@ -107,7 +107,7 @@ static clattn_status attend(const struct mha_problem *problem, const struct oper
                             tensors.weights.stride);
     }
     clattn_status status = call_from_host(&problem->attention, &values, &tensors, &attention);
-    return status == CLATTN_OK ? reference_forward(&problem->attention, &attention) : status;
+    return status == CLATTN_OK ? reference_forward(&problem->attention.any, &attention.operands) : status;
 }
 
 static void average_weights(const struct mha_problem *problem, const struct operands *operands,
@@ -125,8 +125,9 @@ static void average_weights(const struct mha_problem *problem, const struct oper
     }
 }
 
-clattn_status reference_mha(const struct mha_problem *problem, const struct operands *operands)
+clattn_status reference_mha(const struct any_problem *any, const struct operands *operands)
 {
+    const struct mha_problem *problem = mha_problem_of(any);
     const clattn_mha_problem *p = &problem->p;
     struct parts parts = { { NULL, NULL, NULL }, NULL, NULL };
     if (p->batch == 0 || p->rows == 0) {

@@ -5,6 +5,6 @@
 
 #include "operation/mha.h"
 
-clattn_status reference_mha(const struct mha_problem *problem, const struct operands *operands);
+clattn_status reference_mha(const struct any_problem *problem, const struct operands *operands);
 
 #endif

@@ -205,9 +205,11 @@ static clattn_status attend(struct work *w)
         return status;
     }
     fill_tensors(w, &tensors, &gradients, &values);
-    status = call_from_host(&w->backward.attention, &values, &tensors, &forward);
+    struct problem attention = w->backward.attention;
+    attention.any.operation = &operation_forward;
+    status = call_from_host(&attention, &values, &tensors, &forward);
     if (status == CLATTN_OK) {
-        status = reference_forward(&w->backward.attention, &forward);
+        status = reference_forward(&attention.any, &forward.operands);
     }
     numbers_multiply(w->matrix[DY], w->matrix[WO], NULL, w->matrix[DHEADS]);
     if (status == CLATTN_OK) {
@@ -300,8 +302,9 @@ clattn_status reference_mha_backward_detail(const struct mha_backward_problem *p
     return status;
 }
 
-clattn_status reference_mha_backward(const struct mha_backward_problem *problem, const struct operands *operands)
+clattn_status reference_mha_backward(const struct any_problem *any, const struct operands *operands)
 {
+    const struct mha_backward_problem *problem = mha_backward_problem_of(any);
     struct gradient_detail detail;
     const clattn_status status = reference_mha_backward_detail(problem, operands, &detail);
     if (status == CLATTN_OK) {

@@ -47,15 +47,17 @@ static void turn_row(const struct rotary_problem *problem, const struct rotary_c
     }
 }
 
-clattn_status reference_rotary(const struct rotary_problem *problem, const struct rotary_call *call)
+clattn_status reference_rotary(const struct any_problem *any, const struct operands *operands)
 {
+    const struct rotary_problem *problem = rotary_problem_of(any);
+    const struct rotary_call *call = rotary_call_of(operands);
     double *row = malloc((size_t)problem->p.head_dim * sizeof(*row));
     if (!row) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a row");
     }
     const int has_rows = problem->p.heads > 0 && call->query_len > 0; /* else the batch may be of any length */
     for (int64_t b = 0; has_rows && b < problem->p.batch; ++b) {
-        const int64_t rows = turning_sequence(&call->operands, b, call->query_len).rows;
+        const int64_t rows = turning_sequence(operands, b, call->query_len).rows;
         for (int64_t h = 0; h < problem->p.heads; ++h) {
             for (int64_t i = 0; i < rows; ++i) {
                 turn_row(problem, call, b, h, i, row);

@@ -177,9 +177,10 @@ static clattn_status plan_append(clattn_context *context, struct trial *trial, c
 static clattn_status look_append(struct trial *trial, const struct operands **operands)
 {
     struct append_problem problem;
-    clattn_status status = append_problem_init(&problem, &trial->problem.append);
+    clattn_status status = any_problem_init(&problem.any, &operation_append, &trial->problem.append);
     if (status == CLATTN_OK) {
-        status = append_call_from_device(&problem, &trial->cache_values, &trial->device.append, &trial->checked.append);
+        status = any_call_from_device(&problem.any, GIVEN(&trial->cache_values, &trial->device.append),
+                                      &trial->checked.append.operands);
     }
     *operands = known(&trial->checked.append.operands);
     return status;
@@ -218,9 +219,10 @@ static clattn_status plan_rotary(clattn_context *context, struct trial *trial, c
 static clattn_status look_rotary(struct trial *trial, const struct operands **operands)
 {
     struct rotary_problem problem;
-    clattn_status status = rotary_problem_init(&problem, &trial->problem.rotary);
+    clattn_status status = any_problem_init(&problem.any, &operation_rotary, &trial->problem.rotary);
     if (status == CLATTN_OK) {
-        status = rotary_call_from_device(&problem, &trial->cache_values, &trial->device.rotary, &trial->checked.rotary);
+        status = any_call_from_device(&problem.any, GIVEN(&trial->cache_values, &trial->device.rotary),
+                                      &trial->checked.rotary.operands);
     }
     *operands = known(&trial->checked.rotary.operands);
     return status;

@@ -150,9 +150,9 @@ static void check_forward(struct layer_test *test, struct derivative_case *c, co
 static void check(struct layer_test *test, struct derivative_case *c, struct random *random)
 {
     double out[2 * 7 * 5];
-    clattn_status status = additive_backward_problem_init(&c->checked, &c->problem);
+    clattn_status status = any_problem_init(&c->checked.layer.any, &operation_additive_backward, &c->problem);
     if (status == CLATTN_OK) {
-        status = additive_backward_from_host(&c->checked, &c->layer.arrays, &c->arrays, &c->operands);
+        status = any_call_from_host(&c->checked.layer.any, GIVEN(NULL, &c->layer.arrays, &c->arrays), &c->operands);
     }
     if (status == CLATTN_OK) {
         status = reference_additive_backward_detail(&c->checked, &c->operands, &c->detail);

@@ -54,9 +54,9 @@ static clattn_status compare_with_reference(struct additive_gradient_case *c, st
     struct additive_backward_problem checked;
     struct gradient_detail detail;
     struct operands operands;
-    clattn_status status = additive_backward_problem_init(&checked, &c->problem);
+    clattn_status status = any_problem_init(&checked.layer.any, &operation_additive_backward, &c->problem);
     if (status == CLATTN_OK) {
-        status = additive_backward_from_host(&checked, &c->layer.arrays, &c->arrays, &operands);
+        status = any_call_from_host(&checked.layer.any, GIVEN(NULL, &c->layer.arrays, &c->arrays), &operands);
     }
     if (status == CLATTN_OK) {
         status = reference_additive_backward_detail(&checked, &operands, &detail);

@@ -189,10 +189,10 @@ static clattn_status run_and_compare(const struct layer_test *test, struct gradi
     }
     set_arrays(c, c->got);
     if (status == CLATTN_OK) {
-        status = mha_backward_problem_init(&checked, &c->problem);
+        status = any_problem_init(&checked.layer.any, &operation_mha_backward, &c->problem);
     }
     if (status == CLATTN_OK) {
-        status = mha_backward_from_host(&checked, &c->layer.arrays, &c->arrays, &operands);
+        status = any_call_from_host(&checked.layer.any, GIVEN(NULL, &c->layer.arrays, &c->arrays), &operands);
     }
     if (status == CLATTN_OK) {
         status = reference_mha_backward_detail(&checked, &operands, &detail);

@@ -40,7 +40,7 @@ clattn_status gradient_call_start(struct gradient_call *g)
     gradient_call_begin(g);
     /* Not by the blocking call, which refuses what a device takes. */
     const clattn_status status = test_call_validate(&g->test);
-    return status == CLATTN_OK ? reference_forward(&g->test.checked, &g->test.call) : status;
+    return status == CLATTN_OK ? reference_forward(&g->test.checked.any, &g->test.call.operands) : status;
 }
 
 void gradient_call_free(struct gradient_call *g)

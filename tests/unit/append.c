@@ -298,7 +298,7 @@ START_TEST(test_equality_sees_every_field)
     struct append_problem one, other;
     struct scene s;
     scene_begin(&s);
-    EXPECT_OK(append_problem_init(&one, &s.problem));
+    EXPECT_OK(any_problem_init(&one.any, &operation_append, &s.problem));
     ck_assert_int_ne(problem_equal(&one.any, &one.any), 0);
     for (size_t at = offsetof(clattn_append_problem, type); at < sizeof(one.p); ++at) {
         if (at == offsetof(clattn_append_problem, strided_columns) + sizeof(one.p.strided_columns)) {

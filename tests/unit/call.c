@@ -72,7 +72,7 @@ static void start(struct fixture *f, uint32_t features)
 static clattn_status validate(struct fixture *f)
 {
     clattn_status status = call_from_host(&f->problem, &f->values, &f->tensors, &f->call);
-    return status == CLATTN_OK ? call_check_host_values(&f->problem, &f->call) : status;
+    return status == CLATTN_OK ? any_call_check_values(&f->problem.any, &f->call.operands) : status;
 }
 
 static void ck_refused(struct fixture *f, clattn_status expected, const char *says)

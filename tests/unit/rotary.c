@@ -346,7 +346,7 @@ START_TEST(test_equality_sees_every_field)
     struct rotary_problem one, other;
     struct scene s;
     scene_begin(&s, CLATTN_PAIRS_HALVES);
-    EXPECT_OK(rotary_problem_init(&one, &s.problem));
+    EXPECT_OK(any_problem_init(&one.any, &operation_rotary, &s.problem));
     ck_assert_int_ne(problem_equal(&one.any, &one.any), 0);
     const size_t end = offsetof(clattn_rotary_problem, strided_columns) + sizeof(one.p.strided_columns);
     for (size_t at = offsetof(clattn_rotary_problem, type); at < end; ++at) {

@@ -1,66 +1,10 @@
-/* Blocking calls on host memory, a session each. */
-#include "api/host_call.h"
-
+/* A multi-head layer on host memory: separate weights are packed on the way, where that is one multiply for three. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "layers/mha_layer.h"
-#include "plan/enqueue.h"
-#include "plan/host_session.h"
-#include "plan/kept_plans.h"
-
-/* ---- operations that the planner plans -------------------------------------------------------- */
-
-clattn_status host_planned(clattn_context *context, const struct any_problem *problem, struct operands *operands)
-{
-    struct clattn_plan *plan;
-    clattn_status status = kept_plans_take(context, problem, &plan);
-    if (status == CLATTN_OK) {
-        status = host_session_run(plan, context->queue, operands, HOST_CONTENT_NOW);
-        kept_plans_put(context, plan);
-    }
-    return status;
-}
-
-clattn_status host_forward(clattn_context *context, const struct problem *problem, struct call *call)
-{
-    const clattn_status status = call_check_host_values(problem, call);
-    return status == CLATTN_OK ? host_planned(context, &problem->any, &call->operands) : status;
-}
-
-/* ---- layers: planned for one call ------------------------------------------------------------- */
-
-static clattn_status run_on(clattn_context *context, const struct layer *layer, const struct operands *operands)
-{
-    struct host_session session;
-    cl_event done = NULL;
-    const struct enqueue_target target = { context->queue, 0, NULL, &done };
-    clattn_status status =
-        host_session_begin(&session, context, context->queue, operands, layer->steps.workspace_bytes, HOST_CONTENT_NOW);
-    if (status == CLATTN_OK) {
-        status = layer_enqueue(layer, &target, &session.device);
-    }
-    if (status == CLATTN_OK) {
-        status = host_session_finish(&session, done);
-    }
-    host_session_end(&session, status);
-    return status;
-}
-
-clattn_status host_layer(clattn_context *context, const struct layer_kind *kind, const void *problem,
-                         const struct operands *operands)
-{
-    struct layer *layer = NULL;
-    clattn_status status = layer_create(context, kind, problem, &layer);
-    if (status == CLATTN_OK) {
-        status = run_on(context, layer, operands);
-        layer_destroy(layer);
-    }
-    return status;
-}
-
-/* ---- multi-head layer ------------------------------------------------------------------------- */
+#include "operation/any_call.h"
 
 /* Packed weights are one multiply: worth a copy on the host. */
 static int can_be_packed(const struct mha_problem *problem)
@@ -106,11 +50,13 @@ static clattn_status run_packed(clattn_context *context, const struct mha_proble
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for packed weights");
     }
     if (status == CLATTN_OK) {
-        status = mha_problem_init(&checked, &packed);
+        status = any_problem_init(&checked.any, &operation_mha, &packed);
+    }
+    if (status == CLATTN_OK) {
+        status = any_call_largest(&checked.any, &packed_operands);
     }
     if (status == CLATTN_OK) {
         static const enum mha_tensor gone[] = { MHA_WK, MHA_WV, MHA_BK, MHA_BV };
-        mha_measure(&checked, &operation_mha, &packed_operands);
         memcpy(packed_operands.tensor, operands->tensor, sizeof(operands->tensor));
         packed_operands.tensor[MHA_WQ].data = weights;
         packed_operands.tensor[MHA_BQ].data = biases;
@@ -120,15 +66,16 @@ static clattn_status run_packed(clattn_context *context, const struct mha_proble
         status = operands_check(&packed_operands);
     }
     if (status == CLATTN_OK) {
-        status = host_layer(context, &layer_mha, &checked, &packed_operands);
+        status = layer_run(context, &layer_mha, &checked.any, &packed_operands);
     }
     free(weights);
     free(biases);
     return status;
 }
 
-clattn_status host_mha(clattn_context *context, const struct mha_problem *problem, const struct operands *operands)
+clattn_status mha_run_on_host(clattn_context *context, const struct any_problem *any, const struct operands *operands)
 {
+    const struct mha_problem *problem = mha_problem_of(any);
     return can_be_packed(problem) ? run_packed(context, problem, operands)
-                                  : host_layer(context, &layer_mha, problem, operands);
+                                  : layer_run(context, &layer_mha, any, operands);
 }
