@@ -164,6 +164,7 @@ libclattn_core_la_SOURCES = \
 	src/plan/self_check.h \
 	src/plan/self_check_answers.c \
 	src/plan/self_check_call.c \
+	src/plan/self_check_equal.c \
 	src/plan/self_check_gradients.c \
 	src/plan/self_check_hidden.c \
 	src/plan/self_check_places.c \

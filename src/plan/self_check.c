@@ -11,7 +11,7 @@
 #include "program/verdicts.h"
 
 /* Verdicts on disk are of one version: raise it with every change of what is asked or of what is a right answer. */
-#define SELF_CHECK_VERSION "self-check 1"
+#define SELF_CHECK_VERSION "self-check 2"
 
 static int has_gradients(const struct clattn_plan *plan)
 {
@@ -28,6 +28,8 @@ static void describe_class(const struct clattn_plan *plan, struct text *text)
 {
     const struct problem *problem = attention_problem(plan->problem);
     const clattn_problem *p = &problem->p;
+    int64_t equal_rows, equal_keys;
+    const int has_equal = check_equal_lengths(p, has_gradients(plan), &equal_rows, &equal_keys);
     const int64_t numbers[] = {
         p->type,
         at_most(p->batch, 2),
@@ -36,6 +38,8 @@ static void describe_class(const struct clattn_plan *plan, struct text *text)
         at_most(p->query_len, CHECK_ROWS),
         at_most(p->key_len, CHECK_KEYS),
         check_long_keys(p),
+        has_equal ? equal_rows : 0,
+        has_equal ? equal_keys : 0,
         p->head_dim,
         p->head_dim_v,
         p->features,
@@ -154,7 +158,8 @@ static clattn_status judge(const struct clattn_plan *plan, struct text *bad)
     clattn_status status = CLATTN_OK;
     error_save(&before); /* a wrong answer is no failure of the call */
     for (enum check_turn turn = CHECK_TILES; turn < CHECK_TURNS && status == CLATTN_OK && bad->length == 0; ++turn) {
-        status = check_has_turn(attention_problem(plan->problem), turn) ? judge_of(plan, turn, bad) : CLATTN_OK;
+        status = check_has_turn(attention_problem(plan->problem), turn, has_gradients(plan)) ? judge_of(plan, turn, bad)
+                                                                                             : CLATTN_OK;
     }
     if (status == CLATTN_OK) {
         error_restore(&before);

@@ -24,6 +24,7 @@ enum check_turn {
     CHECK_TALL, /* more rows than keys, so that some see none; values that are not finite; broadcast masks and biases */
     CHECK_NONE, /* nothing to see, where a mask, a bias or lengths can have it so */
     CHECK_DROPPED, /* hardly a weight is kept, where there is dropout, of logits that are not all finite */
+    CHECK_EQUAL,   /* one row and thousands of keys that are all alike; for gradients, as many rows and two keys */
     CHECK_TURNS
 };
 
@@ -59,12 +60,20 @@ struct check_gradients {
 #define CHECK_LONG_KEYS 1700
 #define CHECK_WINDOW 220 /* keys before a row */
 #define CHECK_PINNED 530
-#define CHECK_PAGE_ROWS 4096 /* the largest pages, of which a check fills a few */
+#define CHECK_PAGE_ROWS 4096     /* the largest pages, of which a check fills a few */
+#define CHECK_MANY_PAGE_ROWS 550 /* the largest pages of turns that fill several */
 
 /* Keys of the long turn: one of few numbers, so that verdicts are on few classes of problems. 0: no such turn. */
 int64_t check_long_keys(const clattn_problem *p);
 
-int check_has_turn(const struct problem *problem, enum check_turn turn);
+/* Rows and keys of the turn of equal terms. Returns 0 where there is none: not enough of them, too much work, something
+ * hides them, or results have too few bits to tell. */
+int check_equal_lengths(const clattn_problem *p, int of_gradients, int64_t *rows, int64_t *keys);
+
+/* An element of queries, keys or values in that turn. */
+double check_equal_value(const struct check_call *check, int id, int64_t stored_row, int64_t column);
+
+int check_has_turn(const struct problem *problem, enum check_turn turn, int of_gradients);
 clattn_status check_call_create(const struct problem *problem, enum check_turn turn, int of_gradients,
                                 struct check_call *check);
 void check_call_free(struct check_call *check);

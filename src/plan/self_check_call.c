@@ -22,19 +22,18 @@ static int64_t max64(int64_t a, int64_t b)
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-#define MANY_PAGE_ROWS 550 /* the largest pages of turns that fill several */
-
 /* Multiply-adds that the reference may be asked for in a turn, by whose 3 nanoseconds each a check is long; and where
  * it has gradients, by whose 30 nanoseconds. */
 static const double work_most[CHECK_TURNS][2] = {
-    [CHECK_TILES] = { 4e6, 2.5e6 }, [CHECK_FEW] = { 1e6, 4e5 },  [CHECK_LONG] = { 3e6, 5e5 },
-    [CHECK_TALL] = { 2e6, 1.2e6 },  [CHECK_NONE] = { 1e5, 5e4 }, [CHECK_DROPPED] = { 1e5, 5e4 },
+    [CHECK_TILES] = { 4e6, 2.5e6 },         [CHECK_FEW] = { 1e6, 4e5 },  [CHECK_LONG] = { 3e6, 5e5 },
+    [CHECK_TALL] = { 2e6, 1.2e6 },          [CHECK_NONE] = { 1e5, 5e4 }, [CHECK_DROPPED] = { 1e5, 5e4 },
+    [CHECK_EQUAL] = { INFINITY, INFINITY }, /* bounds itself */
 };
 
 int64_t check_long_keys(const clattn_problem *p)
 {
     static const int64_t steps[] = { CHECK_LONG_KEYS, 1100, 600, 300 };
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && p->page_size <= MANY_PAGE_ROWS; ++i) {
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && p->page_size <= CHECK_MANY_PAGE_ROWS; ++i) {
         if (p->key_len >= steps[i]) {
             return steps[i];
         }
@@ -42,14 +41,16 @@ int64_t check_long_keys(const clattn_problem *p)
     return 0;
 }
 
-int check_has_turn(const struct problem *problem, enum check_turn turn)
+int check_has_turn(const struct problem *problem, enum check_turn turn, int of_gradients)
 {
     const clattn_problem *p = &problem->p;
     const uint32_t hiding = CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_ROW_RANGES;
-    return turn == CHECK_LONG   ? check_long_keys(p) > 0
-           : turn == CHECK_TALL ? p->page_size <= MANY_PAGE_ROWS
-           : turn == CHECK_NONE ? (p->features & hiding) != 0 || p->bias_type != CLATTN_TYPE_NONE
-                                : turn != CHECK_DROPPED || p->dropout > 0;
+    int64_t rows, keys;
+    return turn == CHECK_LONG    ? check_long_keys(p) > 0
+           : turn == CHECK_EQUAL ? check_equal_lengths(p, of_gradients, &rows, &keys)
+           : turn == CHECK_TALL  ? p->page_size <= CHECK_MANY_PAGE_ROWS
+           : turn == CHECK_NONE  ? (p->features & hiding) != 0 || p->bias_type != CLATTN_TYPE_NONE
+                                 : turn != CHECK_DROPPED || p->dropout > 0;
 }
 
 static int64_t tall_keys(const clattn_problem *p, int64_t rows)
@@ -57,12 +58,17 @@ static int64_t tall_keys(const clattn_problem *p, int64_t rows)
     return min64(p->key_len, max64(rows - rows / 15 - 1, 1));
 }
 
-static void choose_lengths(const clattn_problem *p, enum check_turn turn, int64_t *rows, int64_t *keys)
+static void choose_lengths(const clattn_problem *p, enum check_turn turn, int of_gradients, int64_t *rows,
+                           int64_t *keys)
 {
     static const int64_t most[CHECK_TURNS][2] = {
         [CHECK_TILES] = { 70, CHECK_KEYS }, [CHECK_FEW] = { 9, 67 }, [CHECK_LONG] = { 5, CHECK_LONG_KEYS },
         [CHECK_TALL] = { CHECK_ROWS, 0 },   [CHECK_NONE] = { 2, 5 }, [CHECK_DROPPED] = { 4, 11 },
     };
+    if (turn == CHECK_EQUAL) {
+        check_equal_lengths(p, of_gradients, rows, keys);
+        return;
+    }
     *rows = min64(p->query_len, most[turn][0]);
     *keys = turn == CHECK_TALL   ? tall_keys(p, *rows)
             : turn == CHECK_LONG ? check_long_keys(p)
@@ -120,10 +126,12 @@ static void shrink(clattn_problem *p, enum check_turn turn, int64_t rows, int64_
         [CHECK_TALL] = 3,
         [CHECK_NONE] = 1,
         [CHECK_DROPPED] = 3,
+        [CHECK_EQUAL] = keys,
     };
     const int64_t right[CHECK_TURNS] = {
         [CHECK_TILES] = rows / 4, [CHECK_FEW] = rows / 4, [CHECK_LONG] = min64(rows / 2, 1),
         [CHECK_TALL] = 1,         [CHECK_NONE] = 1,       [CHECK_DROPPED] = 1,
+        [CHECK_EQUAL] = 1,
     };
     const int64_t pinned[CHECK_TURNS] = {
         [CHECK_TILES] = has_gap ? keys / 2 : 5,
@@ -132,6 +140,7 @@ static void shrink(clattn_problem *p, enum check_turn turn, int64_t rows, int64_
         [CHECK_TALL] = 7,
         [CHECK_NONE] = 1,
         [CHECK_DROPPED] = 1,
+        [CHECK_EQUAL] = 1,
     };
     p->window_left = min64(p->window_left, left[turn]);
     p->window_right = min64(p->window_right, right[turn]);
@@ -258,11 +267,11 @@ clattn_status check_call_create(const struct problem *problem, enum check_turn t
     check->tensors = (clattn_host_tensors)CLATTN_HOST_TENSORS_INIT;
     clattn_problem *p = &check->problem.p;
     int64_t rows, keys;
-    const int64_t kv_heads = min64(p->kv_heads, 2);
+    const int64_t most = turn == CHECK_EQUAL ? 1 : 2, kv_heads = min64(p->kv_heads, most);
     p->query_heads = p->query_heads / p->kv_heads * kv_heads;
     p->kv_heads = kv_heads;
-    p->batch = min64(p->batch, 2);
-    choose_lengths(p, turn, &rows, &keys);
+    p->batch = min64(p->batch, most);
+    choose_lengths(p, turn, of_gradients, &rows, &keys);
     fit(p, turn, of_gradients, &rows, &keys);
     shrink(p, turn, rows, keys);
     choose_values(check, rows, keys);

@@ -28,10 +28,14 @@ int64_t check_before_last_split(int64_t keys)
 static int64_t packed_length(const struct check_call *check, int of_keys, int64_t b)
 {
     const int64_t most = of_keys ? check->call.key_len : check->call.query_len;
+    const int is_equal = check->turn == CHECK_EQUAL;
     const int64_t empty = check->turn == (of_keys ? CHECK_TALL : CHECK_FEW)         ? 0
                           : check->turn == CHECK_TALL && check->call.query_len == 1 ? 1
                                                                                     : -1;
-    return b == empty && check->problem.p.batch > 1 ? 0 : b == 0 ? most - most / 3 : most - (most > 1);
+    return b == empty && check->problem.p.batch > 1 ? 0
+           : is_equal                               ? most
+           : b == 0                                 ? most - most / 3
+                                                    : most - (most > 1);
 }
 
 int64_t check_seam(const struct check_call *check, int of_keys, int64_t b)
@@ -75,6 +79,8 @@ int64_t check_key_length(const struct check_call *check, int64_t b)
         return b == 0 && check->problem.p.batch > 1 ? 0 : keys + 7;
     case CHECK_NONE:
         return b == 0 ? 0 : -5;
+    case CHECK_EQUAL:
+        return keys;
     default: /* a sequence alone ends before the last split, else one reaches into it */
         return b == 0 ? keys - keys / (check->problem.p.batch > 1 ? 9 : 6) - 1 : keys;
     }
@@ -91,9 +97,10 @@ int64_t check_query_offset(const struct check_call *check, int64_t b)
 {
     const struct call *call = &check->call;
     const int64_t last = call->key_len - call->query_len;
-    return check->turn == CHECK_TILES  ? last - 3 * b
-           : check->turn == CHECK_LONG ? last - call->key_len / 8 - b
-                                       : -2 - b;
+    return check->turn == CHECK_EQUAL   ? last
+           : check->turn == CHECK_TILES ? last - 3 * b
+           : check->turn == CHECK_LONG  ? last - call->key_len / 8 - b
+                                        : -2 - b;
 }
 
 /* Keys [*first, *last] that row i of a sequence may see, by its position; *last < *first: none. */
@@ -155,6 +162,9 @@ static int is_hole(const struct check_call *check, int64_t b, int64_t n)
     const clattn_problem *p = &check->problem.p;
     const int64_t size = p->page_size;
     int64_t first, last;
+    if (check->turn == CHECK_EQUAL) {
+        return 0;
+    }
     if (check->turn == CHECK_LONG && p->ring == 0) {
         const int64_t end = (n + 1) * size - 1; /* the last key of a page of those that have number 90 of 97 */
         return size > HOLES_APART / 2 ? n % 3 == 1 : (end + HOLES_APART - 90) % HOLES_APART < size;
@@ -227,8 +237,8 @@ double check_range_bound(const struct check_call *check, int is_high, int64_t b,
         check_find_packed(check, 0, row, &at.b, &at.i);
     }
     span_of_row(check, at.b, at.i, &first, &last);
-    if (check->turn == CHECK_NONE) {
-        return is_high ? 1 : 3;
+    if (check->turn == CHECK_NONE || check->turn == CHECK_EQUAL) {
+        return check->turn == CHECK_EQUAL ? (double)(is_high * check->call.key_len) : is_high ? 1 : 3;
     }
     if (check->turn == CHECK_LONG) {
         return long_bound(is_high, &at, first, last);

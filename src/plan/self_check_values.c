@@ -42,22 +42,25 @@ struct index {
 static int is_masked(const struct check_call *check, const struct index *at)
 {
     const int is_in_block = check->turn == CHECK_LONG && at->c >= 200 && at->c < 430; /* which no row sees */
-    return check->turn == CHECK_NONE || is_in_block || (at->i == 1 && check->turn != CHECK_LONG) ||
-           !chance(check, TENSOR_MASK, at->all, 0.7);
+    const int is_chosen = (at->i == 1 && check->turn != CHECK_LONG) || !chance(check, TENSOR_MASK, at->all, 0.7);
+    return check->turn == CHECK_NONE || is_in_block || (is_chosen && check->turn != CHECK_EQUAL);
 }
 
 /* The value of a tensor that is no query, key or value. */
 static double side_value(const struct check_call *check, int id, const struct index *at)
 {
     const struct call *call = &check->call;
-    const double any = check_number(check, id, at->all);
+    const int is_equal = check->turn == CHECK_EQUAL;
+    const double any = is_equal ? 0 : check_number(check, id, at->all);
     switch (id) {
     case TENSOR_MASK:
         return is_masked(check, at) ? 0 : 1 + (double)(at->all % 255);
     case TENSOR_BIAS:
-        return check->turn == CHECK_NONE || chance(check, id, at->all, 0.1) ? -(double)INFINITY : 2 * any;
+        return check->turn == CHECK_NONE || (chance(check, id, at->all, 0.1) && !is_equal) ? -(double)INFINITY
+                                                                                           : 2 * any;
     case TENSOR_SLOPES: /* that leave keys at both ends something */
-        return (2.0 + (double)(at->h % 3) + 0.5 * (double)at->b) / (double)(call->key_len + call->query_len);
+        return is_equal ? 0
+                        : (2.0 + (double)(at->h % 3) + 0.5 * (double)at->b) / (double)(call->key_len + call->query_len);
     case TENSOR_SINKS: /* about as much as the keys have, less, more */
         return 4.0 * (double)((at->h + 1) % 3) + any;
     case TENSOR_KEY_LENGTHS:
@@ -187,6 +190,10 @@ static clattn_status fill_row(const struct check_call *check, int id, struct ind
         return CLATTN_OK; /* NaN, as all memory was before */
     }
     for (at.c = 0; at.c < columns; ++at.c, ++at.all) {
+        if (check->turn == CHECK_EQUAL) {
+            row[at.c] = (float)(codes * check_equal_value(check, first, stored, at.c));
+            continue;
+        }
         const int rises = first == TENSOR_KEY && at.c == 0 && check->turn != CHECK_TALL;
         const double value = rises ? (double)stored / (double)check->call.key_len : check_number(check, id, at.all);
         const int is_finite = first == TENSOR_QUERY || type_is_blocks(type) || check->of_gradients;

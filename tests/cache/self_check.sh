@@ -179,6 +179,18 @@ done <<EOF
 staged|visible ? weight : FROM_BITS((INTV)HIDDEN_WEIGHT_BITS), row + j|visible ? weight : (REALV)0, row + j
 split_simt|!IS_HIDDEN_WEIGHT(weight);|1;
 EOF
+# One long sum where there should be blocks and runs of them, which equal terms alone tell.
+one_sum='REAL sums[COLUMNS]; FOR_COLUMNS { sums[c] = total[c]; total[c] = 0; }'
+while IFS='|' read -r strategy output MUTANT_OLD MUTANT_NEW options; do
+    fresh "one sum of $strategy $output"
+    # shellcheck disable=SC2086 # options are words
+    run "$builddir/clattn" explain --strategy "$strategy" $options
+    says "one long sum of $strategy, $output" 2 "self-check: a known answer came out wrong: ${output}["
+done <<EOF
+plain|out|REAL sums[COLUMNS] = { 0 };|$one_sum|--shape 1,2,2,3,4096,24
+plain|dkey|REAL sums[COLUMNS] = { 0 };|$one_sum|--shape 1,2,1,2048,100,24 --backward
+fused_simt|out|if (RUNS && next_from < high|if (0 && next_from < high|--shape 1,2,2,3,8192,24
+EOF
 # Elements that are nobody's.
 fresh beside
 MUTANT_OLD='HAS(LSE) && column == 0 && r.exists'

@@ -97,7 +97,7 @@ START_TEST(test_some_rows_do_not_see_what_is_not_finite)
         for (enum check_turn turn = CHECK_TILES; turn < CHECK_TURNS; ++turn) {
             struct check_call check;
             int found = 0;
-            if (!check_has_turn(&problem, turn)) {
+            if (!check_has_turn(&problem, turn, 0)) {
                 continue;
             }
             begin(&problem, turn, &check);
@@ -123,7 +123,7 @@ START_TEST(test_most_outputs_are_finite)
         make_problem(&problem, n % HIDING, lengths[n / HIDING], 2);
         for (enum check_turn turn = CHECK_TILES; turn < CHECK_NONE; ++turn) {
             struct check_call check;
-            if (!check_has_turn(&problem, turn)) {
+            if (!check_has_turn(&problem, turn, 0)) {
                 continue;
             }
             begin(&problem, turn, &check);
@@ -197,7 +197,7 @@ static int mistake_shows(const struct problem *problem, enum mistake mistake)
     int found = 0;
     for (enum check_turn turn = CHECK_TILES; turn < CHECK_NONE && !found; ++turn) {
         struct check_call check;
-        if (!check_has_turn(problem, turn)) {
+        if (!check_has_turn(problem, turn, 0)) {
             continue;
         }
         begin(problem, turn, &check);
@@ -282,9 +282,9 @@ START_TEST(test_some_rows_drop_all_keys)
         int64_t allowed[4];
         int found = 0;
         make_problem(&problem, kind, length, 1);
-        ck_assert(!check_has_turn(&problem, CHECK_DROPPED));
+        ck_assert(!check_has_turn(&problem, CHECK_DROPPED, 0));
         problem.p.dropout = 0.1;
-        ck_assert(check_has_turn(&problem, CHECK_DROPPED));
+        ck_assert(check_has_turn(&problem, CHECK_DROPPED, 0));
         begin(&problem, CHECK_DROPPED, &check);
         ck_assert_int_le(check.call.query_len, 4);
         const struct reference_detail detail = { .out = out, .lse = lse, .allowed_keys = allowed };
@@ -307,7 +307,7 @@ START_TEST(test_what_nobody_sees_is_no_number)
     problem.p.features |= CLATTN_WITH_KEY_LENGTHS;
     for (enum check_turn turn = CHECK_TILES; turn < CHECK_TURNS; ++turn) {
         struct check_call check;
-        if (!check_has_turn(&problem, turn)) {
+        if (!check_has_turn(&problem, turn, 0)) {
             continue;
         }
         begin(&problem, turn, &check);
@@ -333,7 +333,7 @@ static void expect_of_each_turn(const clattn_problem *p, call_expected *expect)
     ck_assert_msg(problem_init(&problem, p) == CLATTN_OK, "%s", clattn_last_error());
     for (enum check_turn turn = CHECK_TILES; turn < CHECK_TURNS; ++turn) {
         struct check_call check;
-        if (check_has_turn(&problem, turn)) {
+        if (check_has_turn(&problem, turn, 0)) {
             begin(&problem, turn, &check);
             expect(&check);
             check_call_free(&check);

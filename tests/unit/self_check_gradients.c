@@ -76,7 +76,7 @@ START_TEST(test_most_gradients_are_numbers)
         int64_t lost = 0;
         make_problem(n % PROBLEMS, lengths[n / PROBLEMS], &problem);
         for (enum check_turn turn = CHECK_TILES; turn < CHECK_NONE; ++turn) {
-            lost += check_has_turn(&problem.attention, turn) ? lost_gradients(&problem, turn, name) : 0;
+            lost += check_has_turn(&problem.attention, turn, 1) ? lost_gradients(&problem, turn, name) : 0;
         }
         ck_assert_msg(lost > 0, "%s, %d rows: all gradients are numbers", name, (int)lengths[n / PROBLEMS][0]);
     }
