@@ -9,7 +9,6 @@ libclattn_core_la_SOURCES = \
 	src/api/api_costs.c \
 	src/api/api_backward.c \
 	src/api/api_layers.c \
-	src/api/defaults.c \
 	src/api/describe.c \
 	src/api/describe.h \
 	src/api/entry.c \
@@ -101,6 +100,8 @@ libclattn_core_la_SOURCES = \
 	src/operation/forward.c \
 	src/operation/forward.h \
 	src/operation/forward_rows.h \
+	src/operation/gradient_rules.c \
+	src/operation/gradient_rules.h \
 	src/operation/gradient_tensors.h \
 	src/operation/merging.c \
 	src/operation/merging.h \

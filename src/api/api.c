@@ -5,6 +5,7 @@
 #include "api/entry.h"
 #include "api/new_context.h"
 #include "base/error.h"
+#include "base/growth.h"
 #include "base/nearest.h"
 #include "base/uncancelled.h"
 #include "device/device_list.h"
@@ -15,6 +16,23 @@
 #include "program/context.h"
 #include "reference/alibi.h"
 #include "reference/reference.h"
+
+/* ---- structs --------------------------------------------------------------------------------- */
+
+/* clang-format off */
+void clattn_context_options_init(clattn_context_options *to, size_t size)
+{ GROWTH_INIT(clattn_context_options, CLATTN_CONTEXT_OPTIONS_INIT); }
+void clattn_problem_init(clattn_problem *to, size_t size)
+{ GROWTH_INIT(clattn_problem, CLATTN_PROBLEM_INIT); }
+void clattn_call_init(clattn_call *to, size_t size)
+{ GROWTH_INIT(clattn_call, CLATTN_CALL_INIT); }
+void clattn_tensors_init(clattn_tensors *to, size_t size)
+{ GROWTH_INIT(clattn_tensors, CLATTN_TENSORS_INIT); }
+void clattn_host_tensors_init(clattn_host_tensors *to, size_t size)
+{ GROWTH_INIT(clattn_host_tensors, CLATTN_HOST_TENSORS_INIT); }
+void clattn_merge_problem_init(clattn_merge_problem *to, size_t size)
+{ GROWTH_INIT(clattn_merge_problem, CLATTN_MERGE_PROBLEM_INIT); }
+/* clang-format on */
 
 const char *clattn_last_error(void)
 {

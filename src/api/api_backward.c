@@ -1,7 +1,19 @@
 /* The exported functions of clattn_backward.h. */
 #include "api/entry.h"
+#include "base/growth.h"
 #include "operation/backward.h"
 #include "reference/reference_backward.h"
+
+/* ---- structs --------------------------------------------------------------------------------- */
+
+/* clang-format off */
+void clattn_backward_problem_init(clattn_backward_problem *to, size_t size)
+{ GROWTH_INIT(clattn_backward_problem, CLATTN_BACKWARD_PROBLEM_INIT); }
+void clattn_gradients_init(clattn_gradients *to, size_t size)
+{ GROWTH_INIT(clattn_gradients, CLATTN_GRADIENTS_INIT); }
+void clattn_host_gradients_init(clattn_host_gradients *to, size_t size)
+{ GROWTH_INIT(clattn_host_gradients, CLATTN_HOST_GRADIENTS_INIT); }
+/* clang-format on */
 
 clattn_status clattn_backward_plan_create(clattn_context *context, const clattn_backward_problem *problem,
                                           clattn_plan **plan)

@@ -1,12 +1,34 @@
 /* The exported functions of clattn_cache.h. */
 #include "api/entry.h"
 #include "base/error.h"
+#include "base/growth.h"
 #include "base/nearest.h"
 #include "operation/append.h"
 #include "operation/rotary.h"
 #include "reference/reference_append.h"
 #include "reference/reference_rotary.h"
 #include "reference/rotary_table.h"
+
+/* ---- structs --------------------------------------------------------------------------------- */
+
+/* clang-format off */
+void clattn_rotary_scaling_init(clattn_rotary_scaling *to, size_t size)
+{ GROWTH_INIT(clattn_rotary_scaling, CLATTN_ROTARY_SCALING_INIT); }
+void clattn_rotary_problem_init(clattn_rotary_problem *to, size_t size)
+{ GROWTH_INIT(clattn_rotary_problem, CLATTN_ROTARY_PROBLEM_INIT); }
+void clattn_cache_call_init(clattn_cache_call *to, size_t size)
+{ GROWTH_INIT(clattn_cache_call, CLATTN_CACHE_CALL_INIT); }
+void clattn_rotary_tensors_init(clattn_rotary_tensors *to, size_t size)
+{ GROWTH_INIT(clattn_rotary_tensors, CLATTN_ROTARY_TENSORS_INIT); }
+void clattn_rotary_host_tensors_init(clattn_rotary_host_tensors *to, size_t size)
+{ GROWTH_INIT(clattn_rotary_host_tensors, CLATTN_ROTARY_HOST_TENSORS_INIT); }
+void clattn_append_problem_init(clattn_append_problem *to, size_t size)
+{ GROWTH_INIT(clattn_append_problem, CLATTN_APPEND_PROBLEM_INIT); }
+void clattn_append_tensors_init(clattn_append_tensors *to, size_t size)
+{ GROWTH_INIT(clattn_append_tensors, CLATTN_APPEND_TENSORS_INIT); }
+void clattn_append_host_tensors_init(clattn_append_host_tensors *to, size_t size)
+{ GROWTH_INIT(clattn_append_host_tensors, CLATTN_APPEND_HOST_TENSORS_INIT); }
+/* clang-format on */
 
 /* ---- rotary embedding ------------------------------------------------------------------------- */
 

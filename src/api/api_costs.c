@@ -16,6 +16,23 @@ GROWTH(clattn_plan_costs, "costs", create_ms, strategies, CLATTN_PLAN_COSTS_INIT
 GROWTH(clattn_estimate, "estimate", call_ms, was_asked, CLATTN_ESTIMATE_INIT);
 GROWTH(clattn_kernel_time, "time", event, ended_ns, CLATTN_KERNEL_TIME_INIT);
 
+/* ---- structs --------------------------------------------------------------------------------- */
+
+/* clang-format off */
+void clattn_device_facts_init(clattn_device_facts *to, size_t size)
+{ GROWTH_INIT(clattn_device_facts, CLATTN_DEVICE_FACTS_INIT); }
+void clattn_context_costs_init(clattn_context_costs *to, size_t size)
+{ GROWTH_INIT(clattn_context_costs, CLATTN_CONTEXT_COSTS_INIT); }
+void clattn_program_costs_init(clattn_program_costs *to, size_t size)
+{ GROWTH_INIT(clattn_program_costs, CLATTN_PROGRAM_COSTS_INIT); }
+void clattn_plan_costs_init(clattn_plan_costs *to, size_t size)
+{ GROWTH_INIT(clattn_plan_costs, CLATTN_PLAN_COSTS_INIT); }
+void clattn_estimate_init(clattn_estimate *to, size_t size)
+{ GROWTH_INIT(clattn_estimate, CLATTN_ESTIMATE_INIT); }
+void clattn_kernel_time_init(clattn_kernel_time *to, size_t size)
+{ GROWTH_INIT(clattn_kernel_time, CLATTN_KERNEL_TIME_INIT); }
+/* clang-format on */
+
 static uint64_t type_of(enum device_class device_class)
 {
     static const uint64_t types[] = { CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR };

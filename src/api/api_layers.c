@@ -1,5 +1,6 @@
 /* The exported functions of clattn_layers.h and clattn_additive.h. */
 #include "api/entry.h"
+#include "base/growth.h"
 #include "layers/additive_backward_layer.h"
 #include "layers/additive_layer.h"
 #include "layers/mha_backward_layer.h"
@@ -8,6 +9,35 @@
 #include "reference/reference_additive_backward.h"
 #include "reference/reference_mha.h"
 #include "reference/reference_mha_backward.h"
+
+/* ---- structs --------------------------------------------------------------------------------- */
+
+/* clang-format off */
+void clattn_mha_problem_init(clattn_mha_problem *to, size_t size)
+{ GROWTH_INIT(clattn_mha_problem, CLATTN_MHA_PROBLEM_INIT); }
+void clattn_mha_arrays_init(clattn_mha_arrays *to, size_t size)
+{ GROWTH_INIT(clattn_mha_arrays, CLATTN_MHA_ARRAYS_INIT); }
+void clattn_mha_host_arrays_init(clattn_mha_host_arrays *to, size_t size)
+{ GROWTH_INIT(clattn_mha_host_arrays, CLATTN_MHA_HOST_ARRAYS_INIT); }
+void clattn_mha_backward_problem_init(clattn_mha_backward_problem *to, size_t size)
+{ GROWTH_INIT(clattn_mha_backward_problem, CLATTN_MHA_BACKWARD_PROBLEM_INIT); }
+void clattn_mha_gradients_init(clattn_mha_gradients *to, size_t size)
+{ GROWTH_INIT(clattn_mha_gradients, CLATTN_MHA_GRADIENTS_INIT); }
+void clattn_mha_host_gradients_init(clattn_mha_host_gradients *to, size_t size)
+{ GROWTH_INIT(clattn_mha_host_gradients, CLATTN_MHA_HOST_GRADIENTS_INIT); }
+void clattn_additive_problem_init(clattn_additive_problem *to, size_t size)
+{ GROWTH_INIT(clattn_additive_problem, CLATTN_ADDITIVE_PROBLEM_INIT); }
+void clattn_additive_arrays_init(clattn_additive_arrays *to, size_t size)
+{ GROWTH_INIT(clattn_additive_arrays, CLATTN_ADDITIVE_ARRAYS_INIT); }
+void clattn_additive_host_arrays_init(clattn_additive_host_arrays *to, size_t size)
+{ GROWTH_INIT(clattn_additive_host_arrays, CLATTN_ADDITIVE_HOST_ARRAYS_INIT); }
+void clattn_additive_backward_problem_init(clattn_additive_backward_problem *to, size_t size)
+{ GROWTH_INIT(clattn_additive_backward_problem, CLATTN_ADDITIVE_BACKWARD_PROBLEM_INIT); }
+void clattn_additive_gradients_init(clattn_additive_gradients *to, size_t size)
+{ GROWTH_INIT(clattn_additive_gradients, CLATTN_ADDITIVE_GRADIENTS_INIT); }
+void clattn_additive_host_gradients_init(clattn_additive_host_gradients *to, size_t size)
+{ GROWTH_INIT(clattn_additive_host_gradients, CLATTN_ADDITIVE_HOST_GRADIENTS_INIT); }
+/* clang-format on */
 
 /* ---- multi-head ------------------------------------------------------------------------------- */
 

@@ -50,6 +50,11 @@ clattn_status growth_read(const struct growth *growth, const void *given, void *
  * struct_size stays. What is given must be as the macro leaves it where this library knows no field. */
 clattn_status growth_give(const struct growth *growth, const void *filled, void *given);
 
+/* The body of an exported init function, whose arguments are `to` and `size`. */
+#define GROWTH_INIT(type, defaults)                                                                                    \
+    static const type values = defaults;                                                                               \
+    growth_init(&values, sizeof(values), to, size)
+
 /* The defaults, a whole struct of known_bytes, into a struct of `bytes` bytes: not more than it has room for. Nothing
  * where `to` is NULL. */
 void growth_init(const void *defaults, size_t known_bytes, void *to, size_t bytes);

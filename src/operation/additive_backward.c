@@ -22,35 +22,21 @@ static const struct tensor_row tensor_rows[ADDITIVE_BACKWARD_TENSOR_COUNT] = {
 
 ROWS_HAVE_ROOM(ADDITIVE_BACKWARD_TENSOR_COUNT, ADDITIVE_EXTENTS, ADDITIVE_BACKWARD_ELEMENTS);
 
-#define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << ADDITIVE_##id : 0)
-#define ALWAYS 1
-#define GRADIENT(name) additive_backward_wants(problem, CLATTN_ADDITIVE_GRADIENT_##name)
-static uint32_t asked_of(const struct additive_backward_problem *problem)
-{
-    return 0u ADDITIVE_GRADIENT_TENSORS(ASKED_OF_ROW);
-}
-#undef ALWAYS
-#undef GRADIENT
-
-/* Gradients that are not added to what is there are written whole. */
+/* CLATTN_ADDITIVE_GRADIENT_* of the tensors behind the layer's. */
 #define ALWAYS 0
-#define GRADIENT(name) !(problem->p.accumulate & CLATTN_ADDITIVE_GRADIENT_##name)
-static uint32_t unread_of(const struct additive_backward_problem *problem)
-{
-    return 0u ADDITIVE_GRADIENT_TENSORS(ASKED_OF_ROW);
-}
-#undef ALWAYS
-#undef GRADIENT
+#define GRADIENT(name) CLATTN_ADDITIVE_GRADIENT_##name
+#define ROW(id, field, axes, element, access, place, asked_by) { asked_by, #field },
+static const struct gradient_row gradient_rows[] = { ADDITIVE_GRADIENT_TENSORS(ROW) };
+#undef ROW
+static const struct gradients known_gradients = { "CLATTN_ADDITIVE_GRADIENT", ADDITIVE_TENSOR_COUNT,
+                                                  ADDITIVE_BACKWARD_TENSOR_COUNT - ADDITIVE_TENSOR_COUNT,
+                                                  gradient_rows };
 
 /* ---- problem ---------------------------------------------------------------------------------- */
 
 static clattn_status check_gradients(const struct additive_backward_problem *b)
 {
-    clattn_status status = gradients_check(
-        b->p.gradients, CLATTN_ADDITIVE_GRADIENT_VALUE | ADDITIVE_GRADIENTS_OF_SCORES, "CLATTN_ADDITIVE_GRADIENT");
-    if (status == CLATTN_OK) {
-        status = gradients_check_accumulate(b->p.accumulate, b->p.gradients);
-    }
+    clattn_status status = gradients_check(&known_gradients, b->p.gradients, b->p.accumulate);
     if (status == CLATTN_OK && b->layer.p.weights) {
         status = error_set(CLATTN_UNSUPPORTED, "weights %d: the weights output has no gradient; set it to 0",
                            b->layer.p.weights);
@@ -67,13 +53,7 @@ static clattn_status resolve_type(struct additive_backward_problem *b)
     const clattn_type given = b->p.gradient_type;
     const clattn_status status = gradients_check_type(given, b->layer.p.type);
     b->type = given != CLATTN_TYPE_NONE ? given : b->layer.p.type;
-    if (status == CLATTN_OK && b->p.accumulate && b->type != CLATTN_FLOAT32) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "accumulate 0x%x: gradients are %s, and sums in 16 bits would lose what is added; set "
-                         "gradient_type to CLATTN_FLOAT32",
-                         b->p.accumulate, clattn_type_name(b->type));
-    }
-    return status;
+    return status == CLATTN_OK ? gradients_check_sums(b->p.accumulate, "gradients are", b->type) : status;
 }
 
 static clattn_status init_attention(struct additive_backward_problem *b)
@@ -117,8 +97,8 @@ static clattn_status measure(const struct any_problem *any, const void *values, 
 {
     const struct additive_backward_problem *b = additive_backward_problem_of(any);
     const clattn_status status = additive_measure(any, values, operands);
-    operands->asked = (operands->asked & ~(1u << ADDITIVE_OUT)) | asked_of(b);
-    operands->unread = unread_of(b);
+    operands->asked = (operands->asked & ~(1u << ADDITIVE_OUT)) | 1u << ADDITIVE_DOUT;
+    gradients_ask(&known_gradients, b->p.gradients, b->p.accumulate, operands);
     operands->element[ELEMENT_GRADIENT] = b->type;
     operands->element_bytes[ELEMENT_GRADIENT] = clattn_type_size(b->type);
     return status;

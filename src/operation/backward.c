@@ -33,46 +33,17 @@ static const struct tensor_row tensor_rows[BACKWARD_TENSOR_COUNT] = {
 ROWS_HAVE_ROOM(BACKWARD_TENSOR_COUNT, FORWARD_EXTENTS, BACKWARD_ELEMENTS);
 _Static_assert(offsetof(clattn_backward_params, forward) == 0, "rows of the forward's count from its params");
 
-#define ALWAYS 1
-#define FEATURE(name) ((problem->p.features & CLATTN_WITH_##name) != 0)
-#define GRADIENT(name) backward_wants(problem, CLATTN_GRADIENT_##name)
-#define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << GRADIENT_##id : 0)
-static uint32_t asked_of(const struct backward_problem *problem)
-{
-    return 0u CLATTN_GRADIENT_TENSORS(ASKED_OF_ROW);
-}
-#undef ALWAYS
-#undef FEATURE
-#undef GRADIENT
-
-/* Gradients that are not added to what is there are written whole. */
-#define ALWAYS 0
-#define FEATURE(name) 0
-#define GRADIENT(name) !(problem->p.accumulate & CLATTN_GRADIENT_##name)
-static uint32_t unread_of(const struct backward_problem *problem)
-{
-    return 0u CLATTN_GRADIENT_TENSORS(ASKED_OF_ROW);
-}
-#undef ALWAYS
-#undef FEATURE
-#undef GRADIENT
-
-/* ---- problem ---------------------------------------------------------------------------------- */
-
-/* CLATTN_GRADIENT_* of the rows, which are named as their tensors; 0: not a gradient. */
+/* CLATTN_GRADIENT_* of the tensors behind the forward's. */
 #define ALWAYS 0
 #define FEATURE(name) 0
 #define GRADIENT(name) CLATTN_GRADIENT_##name
-#define GRADIENT_OF_ROW(id, field, axes, element, access, place, asked_by) { asked_by, #field },
-static const struct {
-    uint32_t gradient;
-    const char *name;
-} gradient_table[] = { CLATTN_GRADIENT_TENSORS(GRADIENT_OF_ROW) };
-#undef ALWAYS
-#undef FEATURE
-#undef GRADIENT
+#define ROW(id, field, axes, element, access, place, asked_by) { asked_by, #field },
+static const struct gradient_row gradient_rows[] = { CLATTN_GRADIENT_TENSORS(ROW) };
+#undef ROW
+static const struct gradients known_gradients = { "CLATTN_GRADIENT", TENSOR_COUNT, BACKWARD_TENSOR_COUNT - TENSOR_COUNT,
+                                                  gradient_rows };
 
-#define GRADIENTS (sizeof(gradient_table) / sizeof(gradient_table[0]))
+/* ---- problem ---------------------------------------------------------------------------------- */
 
 /* What the forward must have. */
 static const struct {
@@ -83,24 +54,6 @@ static const struct {
     { CLATTN_GRADIENT_SLOPES, CLATTN_FLAG_SLOPES, "CLATTN_WITH_SLOPES" },
     { CLATTN_GRADIENT_SINKS, CLATTN_FLAG_SINKS, "CLATTN_WITH_SINKS" },
 };
-
-static const char *gradient_name(uint32_t gradient)
-{
-    size_t i = 0;
-    while (i + 1 < GRADIENTS && gradient_table[i].gradient != gradient) {
-        ++i;
-    }
-    return gradient_table[i].name;
-}
-
-static uint32_t known_gradients(void)
-{
-    uint32_t known = 0;
-    for (size_t i = 0; i < GRADIENTS; ++i) {
-        known |= gradient_table[i].gradient;
-    }
-    return known;
-}
 
 clattn_status gradients_check_flags(uint32_t flags)
 {
@@ -135,32 +88,9 @@ static clattn_status check_keys(const clattn_problem *p)
                            (long long)p->ring);
 }
 
-clattn_status gradients_check(uint32_t gradients, uint32_t known, const char *kind)
-{
-    return gradients != 0 && (gradients & ~known) == 0
-               ? CLATTN_OK
-               : error_set(CLATTN_INVALID_ARGUMENT, "gradients 0x%x: must be one or more of %s_*", gradients, kind);
-}
-
-clattn_status gradients_check_accumulate(uint32_t accumulate, uint32_t gradients)
-{
-    return (accumulate & ~gradients) == 0
-               ? CLATTN_OK
-               : error_set(CLATTN_INVALID_ARGUMENT, "accumulate 0x%x: has gradients that are not asked for: 0x%x",
-                           accumulate, accumulate & ~gradients);
-}
-
-clattn_status gradients_check_type(clattn_type given, clattn_type type)
-{
-    return given == CLATTN_TYPE_NONE || (given == CLATTN_FLOAT32 && type != CLATTN_FLOAT64)
-               ? CLATTN_OK
-               : error_set(CLATTN_INVALID_ARGUMENT, "gradient_type %d: must be CLATTN_TYPE_NONE%s", (int)given,
-                           type == CLATTN_FLOAT64 ? " with type float64" : " or CLATTN_FLOAT32");
-}
-
 static clattn_status check_gradients(const struct backward_problem *b)
 {
-    clattn_status status = gradients_check(b->p.gradients, known_gradients(), "CLATTN_GRADIENT");
+    const clattn_status status = gradients_check(&known_gradients, b->p.gradients, b->p.accumulate);
     if (status != CLATTN_OK) {
         return status;
     }
@@ -168,14 +98,10 @@ static clattn_status check_gradients(const struct backward_problem *b)
         return error_set(CLATTN_INVALID_ARGUMENT, "features 0x%x: bits 0x%x are not known", b->p.features,
                          b->p.features & ~(uint32_t)CLATTN_WITH_DLSE);
     }
-    status = gradients_check_accumulate(b->p.accumulate, b->p.gradients);
-    if (status != CLATTN_OK) {
-        return status;
-    }
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); ++i) {
         if (b->p.gradients & needed[i].gradient && !(b->attention.flags & needed[i].flag)) {
             return error_set(CLATTN_INVALID_ARGUMENT, "gradients 0x%x: %s needs %s in the forward problem",
-                             b->p.gradients, gradient_name(needed[i].gradient), needed[i].name);
+                             b->p.gradients, gradients_name(&known_gradients, needed[i].gradient), needed[i].name);
         }
     }
     if (b->attention.p.weights != CLATTN_WEIGHTS_NONE) {
@@ -191,28 +117,20 @@ static clattn_status resolve_types(struct backward_problem *b)
     const clattn_type given = b->p.gradient_type;
     const struct {
         uint32_t gradient;
+        const char *is;
         clattn_type stored, *type;
     } types[] = {
-        { CLATTN_GRADIENT_QUERY, p->type, &b->dquery_type },
-        { CLATTN_GRADIENT_KEY, p->key_type, &b->dkey_type },
-        { CLATTN_GRADIENT_VALUE, p->value_type, &b->dvalue_type },
-        { CLATTN_GRADIENT_BIAS, p->bias_type, &b->dbias_type },
+        { CLATTN_GRADIENT_QUERY, "dquery is", p->type, &b->dquery_type },
+        { CLATTN_GRADIENT_KEY, "dkey is", p->key_type, &b->dkey_type },
+        { CLATTN_GRADIENT_VALUE, "dvalue is", p->value_type, &b->dvalue_type },
+        { CLATTN_GRADIENT_BIAS, "dbias is", p->bias_type, &b->dbias_type },
     };
-    const clattn_status status = gradients_check_type(given, p->type);
-    if (status != CLATTN_OK) {
-        return status;
+    clattn_status status = gradients_check_type(given, p->type);
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]) && status == CLATTN_OK; ++i) {
+        *types[i].type = given != CLATTN_TYPE_NONE ? given : types[i].stored;
+        status = gradients_check_sums(b->p.accumulate & types[i].gradient, types[i].is, *types[i].type);
     }
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); ++i) {
-        const clattn_type type = given != CLATTN_TYPE_NONE ? given : types[i].stored;
-        *types[i].type = type;
-        if (b->p.accumulate & types[i].gradient && type != CLATTN_FLOAT32 && type != CLATTN_FLOAT64) {
-            return error_set(CLATTN_INVALID_ARGUMENT,
-                             "accumulate 0x%x: %s is %s, and sums in 16 bits would lose what is added; set "
-                             "gradient_type to CLATTN_FLOAT32",
-                             b->p.accumulate, gradient_name(types[i].gradient), clattn_type_name(type));
-        }
-    }
-    return CLATTN_OK;
+    return status;
 }
 
 static clattn_status resolve(struct any_problem *any)
@@ -252,9 +170,10 @@ static void describe(const struct any_problem *any, struct text *text)
     const struct backward_problem *b = backward_problem(any);
     attention_problem_describe(any, text);
     text_append(text, "; gradients");
-    for (size_t i = 0; i < GRADIENTS; ++i) {
-        if (b->p.gradients & gradient_table[i].gradient) {
-            text_append(text, " %s%s", b->p.accumulate & gradient_table[i].gradient ? "+" : "", gradient_table[i].name);
+    for (int i = 0; i < known_gradients.count; ++i) {
+        if (b->p.gradients & known_gradients.rows[i].gradient) {
+            text_append(text, " %s%s", b->p.accumulate & known_gradients.rows[i].gradient ? "+" : "",
+                        known_gradients.rows[i].name);
         }
     }
     text_append(text, "%s", b->p.features & CLATTN_WITH_DLSE ? " with dlse" : "");
@@ -272,8 +191,8 @@ void backward_ask(const struct backward_problem *b, struct operands *operands)
         operands->element[i] = types[i];
         operands->element_bytes[i] = clattn_type_size(types[i]);
     }
-    operands->asked |= asked_of(b);
-    operands->unread = unread_of(b);
+    operands->asked |= 1u << GRADIENT_DOUT | (b->p.features & CLATTN_WITH_DLSE ? 1u << GRADIENT_DLSE : 0);
+    gradients_ask(&known_gradients, b->p.gradients, b->p.accumulate, operands);
 }
 
 static clattn_status measure(const struct any_problem *problem, const void *values, struct operands *operands)

@@ -6,6 +6,7 @@
 #include "cl/backward_params.h"
 #include "clattn_backward.h"
 #include "operation/call.h"
+#include "operation/gradient_rules.h"
 #include "operation/gradient_tensors.h"
 #include "operation/problem.h"
 
@@ -37,12 +38,6 @@ static inline const struct backward_problem *backward_problem(const struct any_p
 {
     return (const struct backward_problem *)any;
 }
-
-/* Rules that layers' gradients have too. The gradients that are asked for are among the `known`, CLATTN_GRADIENT_* or
- * what `kind` is; those that are added to what is there are asked for; gradient_type beside the forward's type. */
-clattn_status gradients_check(uint32_t gradients, uint32_t known, const char *kind);
-clattn_status gradients_check_accumulate(uint32_t accumulate, uint32_t gradients);
-clattn_status gradients_check_type(clattn_type given, clattn_type type);
 
 /* Flags of the forward's problem that have a derivative; others are refused until one is written. */
 clattn_status gradients_check_flags(uint32_t flags);

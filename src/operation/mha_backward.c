@@ -22,83 +22,61 @@ static const struct tensor_row tensor_rows[MHA_BACKWARD_TENSOR_COUNT] = {
 
 ROWS_HAVE_ROOM(MHA_BACKWARD_TENSOR_COUNT, MHA_EXTENTS, MHA_BACKWARD_ELEMENTS);
 
-#define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << MHA_##id : 0)
-#define ALWAYS 1
-#define GRADIENT(name) mha_backward_wants(problem, CLATTN_MHA_GRADIENT_##name)
-static uint32_t asked_of(const struct mha_backward_problem *problem)
-{
-    return 0u MHA_GRADIENT_TENSORS(ASKED_OF_ROW);
-}
-#undef ALWAYS
-#undef GRADIENT
-
-/* Gradients that are not added to what is there are written whole. */
+/* CLATTN_MHA_GRADIENT_* of the tensors behind the layer's. */
 #define ALWAYS 0
-#define GRADIENT(name) !(problem->p.accumulate & CLATTN_MHA_GRADIENT_##name)
-static uint32_t unread_of(const struct mha_backward_problem *problem)
-{
-    return 0u MHA_GRADIENT_TENSORS(ASKED_OF_ROW);
-}
-#undef ALWAYS
-#undef GRADIENT
+#define GRADIENT(name) CLATTN_MHA_GRADIENT_##name
+#define ROW(id, field, axes, element, access, place, asked_by) { asked_by, #field },
+static const struct gradient_row gradient_rows[] = { MHA_GRADIENT_TENSORS(ROW) };
+#undef ROW
+static const struct gradients known_gradients = { "CLATTN_MHA_GRADIENT", MHA_TENSOR_COUNT,
+                                                  MHA_BACKWARD_TENSOR_COUNT - MHA_TENSOR_COUNT, gradient_rows };
 
 /* ---- problem ---------------------------------------------------------------------------------- */
 
 /* What the layer must have for a gradient, and whose gradients of attention that rests on. */
 static const struct {
     uint32_t gradient;
-    const char *name, *needs;
+    const char *needs;
     uint32_t part;         /* of the layer; 0: it always has it */
     int is_packed_with_wq; /* with packed weights there is none */
     uint32_t attention;
-} gradient_table[] = {
-    { CLATTN_MHA_GRADIENT_X, "dx", "", 0, 0, CLATTN_GRADIENT_QUERY },
-    { CLATTN_MHA_GRADIENT_CONTEXT, "dcontext", "CLATTN_MHA_CROSS", CLATTN_MHA_CROSS, 0,
+} needed[] = {
+    { CLATTN_MHA_GRADIENT_X, "", 0, 0, CLATTN_GRADIENT_QUERY },
+    { CLATTN_MHA_GRADIENT_CONTEXT, "CLATTN_MHA_CROSS", CLATTN_MHA_CROSS, 0,
       CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE },
-    { CLATTN_MHA_GRADIENT_WQ, "dwq", "", 0, 0, CLATTN_GRADIENT_QUERY },
-    { CLATTN_MHA_GRADIENT_WK, "dwk", "", 0, 1, CLATTN_GRADIENT_KEY },
-    { CLATTN_MHA_GRADIENT_WV, "dwv", "", 0, 1, CLATTN_GRADIENT_VALUE },
-    { CLATTN_MHA_GRADIENT_WO, "dwo", "", 0, 0, 0 },
-    { CLATTN_MHA_GRADIENT_BQ, "dbq", "CLATTN_MHA_BIAS_QUERY", CLATTN_MHA_BIAS_QUERY, 0, CLATTN_GRADIENT_QUERY },
-    { CLATTN_MHA_GRADIENT_BK, "dbk", "CLATTN_MHA_BIAS_KEY", CLATTN_MHA_BIAS_KEY, 1, CLATTN_GRADIENT_KEY },
-    { CLATTN_MHA_GRADIENT_BV, "dbv", "CLATTN_MHA_BIAS_VALUE", CLATTN_MHA_BIAS_VALUE, 1, CLATTN_GRADIENT_VALUE },
-    { CLATTN_MHA_GRADIENT_BO, "dbo", "CLATTN_MHA_BIAS_OUT", CLATTN_MHA_BIAS_OUT, 0, 0 },
+    { CLATTN_MHA_GRADIENT_WQ, "", 0, 0, CLATTN_GRADIENT_QUERY },
+    { CLATTN_MHA_GRADIENT_WK, "", 0, 1, CLATTN_GRADIENT_KEY },
+    { CLATTN_MHA_GRADIENT_WV, "", 0, 1, CLATTN_GRADIENT_VALUE },
+    { CLATTN_MHA_GRADIENT_WO, "", 0, 0, 0 },
+    { CLATTN_MHA_GRADIENT_BQ, "CLATTN_MHA_BIAS_QUERY", CLATTN_MHA_BIAS_QUERY, 0, CLATTN_GRADIENT_QUERY },
+    { CLATTN_MHA_GRADIENT_BK, "CLATTN_MHA_BIAS_KEY", CLATTN_MHA_BIAS_KEY, 1, CLATTN_GRADIENT_KEY },
+    { CLATTN_MHA_GRADIENT_BV, "CLATTN_MHA_BIAS_VALUE", CLATTN_MHA_BIAS_VALUE, 1, CLATTN_GRADIENT_VALUE },
+    { CLATTN_MHA_GRADIENT_BO, "CLATTN_MHA_BIAS_OUT", CLATTN_MHA_BIAS_OUT, 0, 0 },
 };
 
-#define GRADIENTS (sizeof(gradient_table) / sizeof(gradient_table[0]))
+#define GRADIENTS (sizeof(needed) / sizeof(needed[0]))
 _Static_assert(GRADIENTS == MHA_BACKWARD_TENSOR_COUNT - MHA_DX, "each gradient has a row here");
-
-static uint32_t known_gradients(void)
-{
-    uint32_t known = 0;
-    for (size_t i = 0; i < GRADIENTS; ++i) {
-        known |= gradient_table[i].gradient;
-    }
-    return known;
-}
 
 static clattn_status check_gradients(const struct mha_backward_problem *b)
 {
     const uint32_t parts = b->layer.p.parts;
-    clattn_status status = gradients_check(b->p.gradients, known_gradients(), "CLATTN_MHA_GRADIENT");
-    if (status == CLATTN_OK) {
-        status = gradients_check_accumulate(b->p.accumulate, b->p.gradients);
-    }
+    const clattn_status status = gradients_check(&known_gradients, b->p.gradients, b->p.accumulate);
     if (status != CLATTN_OK) {
         return status;
     }
     for (size_t i = 0; i < GRADIENTS; ++i) {
-        if (!mha_backward_wants(b, gradient_table[i].gradient)) {
+        if (!mha_backward_wants(b, needed[i].gradient)) {
             continue;
         }
-        if (gradient_table[i].part && !(parts & gradient_table[i].part)) {
+        const char *name = gradients_name(&known_gradients, needed[i].gradient);
+        if (needed[i].part && !(parts & needed[i].part)) {
             return error_set(CLATTN_INVALID_ARGUMENT, "gradients 0x%x: %s needs %s in the layer's parts",
-                             b->p.gradients, gradient_table[i].name, gradient_table[i].needs);
+                             b->p.gradients, name, needed[i].needs);
         }
-        if (gradient_table[i].is_packed_with_wq && parts & CLATTN_MHA_PACKED) {
+        if (needed[i].is_packed_with_wq && parts & CLATTN_MHA_PACKED) {
             return error_set(CLATTN_INVALID_ARGUMENT,
                              "gradients 0x%x: %s is a part of %s where the weights are packed; ask for that",
-                             b->p.gradients, gradient_table[i].name, gradient_table[i].name[1] == 'w' ? "dwq" : "dbq");
+                             b->p.gradients, name, name[1] == 'w' ? "dwq" : "dbq");
         }
     }
     if (b->layer.p.weights != CLATTN_MHA_WEIGHTS_NONE) {
@@ -111,28 +89,18 @@ static clattn_status check_gradients(const struct mha_backward_problem *b)
 
 static clattn_status resolve_type(struct mha_backward_problem *b)
 {
-    const clattn_type given = b->p.gradient_type;
-    const clattn_type type = b->layer.p.type;
+    const clattn_type given = b->p.gradient_type, type = b->layer.p.type;
     const clattn_status status = gradients_check_type(given, type);
-    if (status != CLATTN_OK) {
-        return status;
-    }
     b->type = given != CLATTN_TYPE_NONE ? given : type;
     b->real = type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
-    if (b->p.accumulate && b->type != b->real) {
-        return error_set(CLATTN_INVALID_ARGUMENT,
-                         "accumulate 0x%x: gradients are %s, and sums in 16 bits would lose what is added; set "
-                         "gradient_type to CLATTN_FLOAT32",
-                         b->p.accumulate, clattn_type_name(b->type));
-    }
-    return CLATTN_OK;
+    return status == CLATTN_OK ? gradients_check_sums(b->p.accumulate, "gradients are", b->type) : status;
 }
 
 static void resolve_attention_gradients(struct mha_backward_problem *b)
 {
     const uint32_t parts = b->layer.p.parts, all = CLATTN_MHA_GRADIENT_WQ | CLATTN_MHA_GRADIENT_BQ;
     for (size_t i = 0; i < GRADIENTS; ++i) {
-        b->attention_gradients |= mha_backward_wants(b, gradient_table[i].gradient) ? gradient_table[i].attention : 0;
+        b->attention_gradients |= mha_backward_wants(b, needed[i].gradient) ? needed[i].attention : 0;
     }
     if ((parts & CLATTN_MHA_PACKED && mha_backward_wants(b, all)) ||
         (!(parts & CLATTN_MHA_CROSS) && mha_backward_wants(b, CLATTN_MHA_GRADIENT_X))) {
@@ -180,8 +148,8 @@ static clattn_status measure(const struct any_problem *any, const void *values, 
 {
     const struct mha_backward_problem *b = mha_backward_problem_of(any);
     const clattn_status status = mha_measure(any, values, operands);
-    operands->asked = (operands->asked & ~(1u << MHA_Y)) | asked_of(b);
-    operands->unread = unread_of(b);
+    operands->asked = (operands->asked & ~(1u << MHA_Y)) | 1u << MHA_DY;
+    gradients_ask(&known_gradients, b->p.gradients, b->p.accumulate, operands);
     operands->element[ELEMENT_GRADIENT] = b->type;
     operands->element_bytes[ELEMENT_GRADIENT] = clattn_type_size(b->type);
     return status;
