@@ -27,6 +27,7 @@ EXTRA_DIST += \
 	python/clattn/_torch_rotary.py \
 	python/clattn/_torch_sdpa.py \
 	python/clattn/_xla.py \
+	python/clattn/flash_attn.py \
 	python/clattn/jax.py \
 	python/clattn/torch.py \
 	python/clattn/transformers.py \
