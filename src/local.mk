@@ -95,6 +95,8 @@ libclattn_core_la_SOURCES = \
 	src/operation/backward.h \
 	src/operation/call.c \
 	src/operation/call.h \
+	src/operation/field_rules.c \
+	src/operation/field_rules.h \
 	src/operation/fill_params.c \
 	src/operation/fill_params.h \
 	src/operation/forward.c \

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "operation/additive_rows.h"
+#include "operation/field_rules.h"
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
 

@@ -4,40 +4,22 @@
 #include "base/error.h"
 #include "base/stored_types.h"
 #include "operation/append.h"
+#include "operation/field_rules.h"
 
 static clattn_status check_types(const clattn_append_problem *p)
 {
-    const struct {
-        const char *name;
-        clattn_type type;
-        int64_t columns;
-        uint32_t scales;
-    } caches[2] = { { "key_type", p->key_type, p->head_dim, CLATTN_WITH_KEY_SCALES },
-                    { "value_type", p->value_type, p->head_dim_v, CLATTN_WITH_VALUE_SCALES } };
-    if (!type_is_float(p->type)) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "type %d: must be CLATTN_FLOAT32, FLOAT16, BFLOAT16 or FLOAT64",
-                         (int)p->type);
-    }
-    for (int i = 0; i < 2; ++i) {
-        const int64_t block = clattn_type_columns(caches[i].type);
-        if (block == 0) {
-            return error_set(CLATTN_INVALID_ARGUMENT, "%s %d: is not a clattn_type", caches[i].name,
-                             (int)caches[i].type);
-        }
-        if ((caches[i].type == CLATTN_FLOAT64) != (p->type == CLATTN_FLOAT64)) {
-            return error_set(CLATTN_INVALID_ARGUMENT, "%s %s: float64 goes with no other type, and type is %s",
-                             caches[i].name, clattn_type_name(caches[i].type), clattn_type_name(p->type));
-        }
-        if (caches[i].columns % block != 0) {
-            return error_set(CLATTN_INVALID_SHAPE, "%s %" PRId64 ": must be a multiple of %" PRId64 ", a block of %s",
-                             i ? "head_dim_v" : "head_dim", caches[i].columns, block, clattn_type_name(caches[i].type));
-        }
-        if (p->features & caches[i].scales && !type_takes_scales(caches[i].type)) {
-            return error_set(CLATTN_INVALID_ARGUMENT, "features: scales are for int8, e4m3 and e5m2, and %s is %s",
-                             caches[i].name, clattn_type_name(caches[i].type));
+    const struct own_type caches[2] = { { "key_type", p->key_type, "head_dim", p->head_dim },
+                                        { "value_type", p->value_type, "head_dim_v", p->head_dim_v } };
+    const uint32_t scales[2] = { CLATTN_WITH_KEY_SCALES, CLATTN_WITH_VALUE_SCALES };
+    clattn_status status = check_type(p->type);
+    for (int i = 0; i < 2 && status == CLATTN_OK; ++i) {
+        status = check_own_type(&caches[i], p->type);
+        if (status == CLATTN_OK && p->features & scales[i] && !type_takes_scales(caches[i].type)) {
+            status = error_set(CLATTN_INVALID_ARGUMENT, "features: scales are for int8, e4m3 and e5m2, and %s is %s",
+                               caches[i].name, clattn_type_name(caches[i].type));
         }
     }
-    return CLATTN_OK;
+    return status;
 }
 
 static clattn_status check_shape(const clattn_append_problem *p)

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/growth.h"
 #include "cl/forward_params.h"
+#include "operation/field_rules.h"
 #include "operation/pools.h"
 
 GROWTH(clattn_call, "call", bias_key_len, whole_heads, CLATTN_CALL_INIT);

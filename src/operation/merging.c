@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/growth.h"
 #include "base/stored_types.h"
+#include "operation/field_rules.h"
 #include "operation/rows.h"
 
 enum merge_extent { EXTENT_ONE, EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_COLUMNS, MERGE_EXTENTS };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "operation/field_rules.h"
 #include "operation/mha_rows.h"
 
 /* ---- tensors ---------------------------------------------------------------------------------- */

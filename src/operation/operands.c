@@ -320,27 +320,3 @@ int64_t product_of_extents(const int64_t *factors, int count)
     }
     return result;
 }
-
-#define TILED_MAX (INT32_MAX - 4096)
-
-static clattn_status check_at_most(const struct dimension *dimensions, size_t count, int most)
-{
-    for (size_t i = 0; i < count; ++i) {
-        const struct dimension *d = &dimensions[i];
-        if (d->value < d->least || d->value > most) {
-            return error_set(CLATTN_INVALID_SHAPE, "%s %" PRId64 ": must be %s and at most %d", d->name, d->value,
-                             d->least ? "> 0" : ">= 0", most);
-        }
-    }
-    return CLATTN_OK;
-}
-
-clattn_status check_dimensions(const struct dimension *dimensions, size_t count)
-{
-    return check_at_most(dimensions, count, INT32_MAX);
-}
-
-clattn_status check_tiled_dimensions(const struct dimension *dimensions, size_t count)
-{
-    return check_at_most(dimensions, count, TILED_MAX);
-}

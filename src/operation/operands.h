@@ -142,14 +142,4 @@ void operands_fill(const struct operands *operands, void *params);
 /* factors[0] * factors[1] * ..., -1 where it does not fit 64 bits. */
 int64_t product_of_extents(const int64_t *factors, int count);
 
-struct dimension {
-    const char *name;
-    int64_t value, least;
-};
-
-/* Every dimension must be at least its `least` and fit 31 bits. Kernels that cut one into tiles count past the last
- * tile in int: tiled ones stay below that by more than any tile. */
-clattn_status check_dimensions(const struct dimension *dimensions, size_t count);
-clattn_status check_tiled_dimensions(const struct dimension *dimensions, size_t count);
-
 #endif

@@ -12,6 +12,7 @@
 #include "base/growth.h"
 #include "base/stored_types.h"
 #include "base/text.h"
+#include "operation/field_rules.h"
 #include "operation/forward.h"
 #include "operation/pools.h"
 
@@ -56,45 +57,23 @@ static clattn_status check_lengths(const clattn_problem *p)
     return check_tiled_dimensions(lengths, 2);
 }
 
-/* Types of their own: any that are computed in float32 go together; keys and values may be codes. */
 static clattn_status check_own_types(const clattn_problem *p)
 {
-    const struct {
-        const char *name;
-        clattn_type type;
-        int64_t columns; /* 0: no codes */
-    } own[] = { { "key_type", p->key_type, p->head_dim },
-                { "value_type", p->value_type, p->head_dim_v },
-                { "out_type", p->out_type, 0 } };
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); ++i) {
-        const int64_t block = clattn_type_columns(own[i].type);
-        if (block == 0) {
-            return error_set(CLATTN_INVALID_ARGUMENT, "%s %d: is not a clattn_type", own[i].name, (int)own[i].type);
-        }
-        if (own[i].columns == 0 && !type_is_float(own[i].type)) {
-            return error_set(CLATTN_INVALID_ARGUMENT,
-                             "%s %s: is for keys and values only; use float32, float16 or bfloat16", own[i].name,
-                             clattn_type_name(own[i].type));
-        }
-        if (own[i].columns % block != 0) {
-            return error_set(CLATTN_INVALID_SHAPE,
-                             "%s %" PRId64 ": must be a multiple of %" PRId64 ", a block of %s %s",
-                             i ? "head_dim_v" : "head_dim", own[i].columns, block, own[i].name,
-                             clattn_type_name(own[i].type));
-        }
-        if ((own[i].type == CLATTN_FLOAT64) != (p->type == CLATTN_FLOAT64)) {
-            return error_set(CLATTN_INVALID_ARGUMENT, "%s %s: float64 goes with no other type, and type is %s",
-                             own[i].name, clattn_type_name(own[i].type), clattn_type_name(p->type));
-        }
+    const struct own_type own[] = { { "key_type", p->key_type, "head_dim", p->head_dim },
+                                    { "value_type", p->value_type, "head_dim_v", p->head_dim_v },
+                                    { "out_type", p->out_type, NULL, 0 } };
+    clattn_status status = CLATTN_OK;
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]) && status == CLATTN_OK; ++i) {
+        status = check_own_type(&own[i], p->type);
     }
-    return CLATTN_OK;
+    return status;
 }
 
 static clattn_status check_types(const clattn_problem *p)
 {
-    if (!type_is_float(p->type)) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "type %d: must be CLATTN_FLOAT32, FLOAT16, BFLOAT16 or FLOAT64",
-                         (int)p->type);
+    const clattn_status status = check_type(p->type);
+    if (status != CLATTN_OK) {
+        return status;
     }
     if (p->bias_type != CLATTN_TYPE_NONE && !type_is_float(p->bias_type)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "bias_type %d: is not a clattn_type", (int)p->bias_type);

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/growth.h"
-#include "base/stored_types.h"
 #include "base/text.h"
+#include "operation/field_rules.h"
 #include "operation/rows.h"
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
@@ -62,9 +62,9 @@ static clattn_status check_problem(const struct rotary_problem *problem)
     const clattn_rotary_problem *p = &problem->p;
     const uint32_t known = (uint32_t)CLATTN_WITH_VARLEN | CLATTN_WITH_POSITIONS | CLATTN_WITH_STARTS |
                            CLATTN_WITH_TOKEN_TABLES;
-    if (!type_is_float(p->type)) {
-        return error_set(CLATTN_INVALID_ARGUMENT, "type %d: must be CLATTN_FLOAT32, FLOAT16, BFLOAT16 or FLOAT64",
-                         (int)p->type);
+    clattn_status status = check_type(p->type);
+    if (status != CLATTN_OK) {
+        return status;
     }
     if (p->features & ~known) {
         return error_set(CLATTN_INVALID_ARGUMENT, "features 0x%x: rotary does not know bits 0x%x", p->features,
@@ -80,7 +80,7 @@ static clattn_status check_problem(const struct rotary_problem *problem)
         { "query_len", p->query_len, 0 },
         { "head_dim", p->head_dim, 2 },
     };
-    clattn_status status = check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+    status = check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
     const struct dimension rows = { "batch * query_len", status == CLATTN_OK ? p->batch * p->query_len : 0, 0 };
     if (status == CLATTN_OK) {
         status = check_dimensions(&rows, 1);

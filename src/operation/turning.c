@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/growth.h"
 #include "base/text.h"
+#include "operation/field_rules.h"
 
 #define AGREES(cl, c) _Static_assert((unsigned)(cl) == (unsigned)(c), #cl " must equal " #c)
 AGREES(CLATTN_CL_PAIRS_INTERLEAVED, CLATTN_PAIRS_INTERLEAVED);

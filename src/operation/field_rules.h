@@ -1,0 +1,31 @@
+/* Rules on fields that problems of several operations have. */
+#ifndef CLATTN_SRC_FIELD_RULES_H
+#define CLATTN_SRC_FIELD_RULES_H
+
+#include <stddef.h>
+
+#include "clattn.h"
+
+struct dimension {
+    const char *name;
+    int64_t value, least;
+};
+
+/* Every dimension must be at least its `least` and fit 31 bits. Kernels that cut one into tiles count past the last
+ * tile in int: tiled ones stay below that by more than any tile. */
+clattn_status check_dimensions(const struct dimension *dimensions, size_t count);
+clattn_status check_tiled_dimensions(const struct dimension *dimensions, size_t count);
+
+/* What queries are of: a floating-point type. */
+clattn_status check_type(clattn_type type);
+
+/* A type of its own, beside that of queries: any that is computed in float32 goes with any other. */
+struct own_type {
+    const char *name; /* of the field */
+    clattn_type type;
+    const char *columns_name; /* of a head: what blocks must divide */
+    int64_t columns;          /* 0: not for keys or values, and no codes */
+};
+clattn_status check_own_type(const struct own_type *own, clattn_type type);
+
+#endif
