@@ -2,7 +2,7 @@
  * columns of one row, which visits the pairs of its row or key one by one. Any shape, stride, mask and type, decided at
  * run time; no local memory, no atomics. What every device can run, and what others are compared with.
  *
- *     row_terms     row (i, plane)                 lse and D to the workspace
+ *     row_terms     row (i, plane)                 lse, D and lse's rest to the workspace
  *     dquery        row i, columns, plane          scale * sum_j dZ_ij key_j
  *     dkey_dvalue   key j, columns, kv plane       scale * sum_h,i dZ_ij query_i    or    sum_h,i w_ij dout_i
  *     dbias         element of the bias            sum of dS_ij over the axes whose stride is 0
@@ -14,6 +14,7 @@
 #include "backward_row.clh"
 #include "kv_rows.clh"
 #include "logit.clh"
+#include "lse_rest.clh"
 #include "philox.clh"
 #include "sum_and_rest.clh"
 
@@ -24,6 +25,8 @@
 /* Adds a block's sum, so that the number of blocks changes no error. */
 DEFINE_ADD_EXACTLY(add_exactly, REAL)
 
+DEFINE_WEIGHT_SUM(weight_sum, REAL, exp)
+
 /* A row and the keys of its head. */
 typedef struct row {
     sequence s;
@@ -31,7 +34,7 @@ typedef struct row {
     pair_row at;
     clattn_i64 query_at, dout_at; /* first element of the row */
     kv_rows keys, values;
-    REAL slope, lse, d;
+    REAL slope, lse, d, rest;
 } row;
 
 /* What a row and a key that it sees have: p, that after dropout, dS, dZ, dot(query, key). */
@@ -64,36 +67,43 @@ static inline void go_to_row(const clattn_params *p, const attention_buffers *in
     r->at = pair_row_of(p, in, &r->s, r->b, r->h, i);
     r->query_at = query_row_at(p, &r->s, r->b, r->h, i);
     r->dout_at = dout_row_at(dout_place, &r->s, r->b, r->h, i);
-    r->lse = workspace[at];
-    r->d = workspace[at + 1];
+    r->lse = workspace[at + TERM_LSE];
+    r->d = workspace[at + TERM_D];
+    r->rest = workspace[at + TERM_REST];
+}
+
+/* 0: the row does not see the key. slack: the derivative of what changes scores. */
+static inline int find_logit(const clattn_params *p, const attention_buffers *in, const row *r, int j, REAL *dot,
+                             REAL *slack, REAL *logit)
+{
+    if (!key_allowed(p, in, &r->s, &r->at, j)) {
+        return 0;
+    }
+    const clattn_i64 key_at = kv_row(&r->keys, j);
+    *dot = 0;
+    for (int c = 0; c < p->head_dim; ++c) {
+        *dot = FMA(LOAD(in->query, r->query_at + c * p->query_stride[3]),
+                   KEY_LOAD(in->key, key_at + c * r->keys.column), *dot);
+    }
+    *logit = *dot * PARAM_REAL(p, scale);
+    *slack = HAS_ANY(CHANGING) ? score_slope(p, *logit) : 1;
+    return finish_logit(p, in, &r->s, &r->at, r->slope, j, logit);
 }
 
 /* 0: the row does not see the key, or adds nothing. */
 static inline int find_pair(const clattn_params *p, const attention_buffers *in, __global const ELEMENT_OUT *dout,
                             const clattn_input_place *dout_place, const row *r, int j, pair *result)
 {
-    if (r->lse == (REAL)INFINITY || !key_allowed(p, in, &r->s, &r->at, j)) {
-        return 0;
-    }
-    const clattn_i64 key_at = kv_row(&r->keys, j), value_at = kv_row(&r->values, j);
-    REAL dot = 0, value_dot = 0;
-    for (int c = 0; c < p->head_dim; ++c) {
-        dot = FMA(LOAD(in->query, r->query_at + c * p->query_stride[3]),
-                  KEY_LOAD(in->key, key_at + c * r->keys.column), dot);
-    }
-    REAL logit = dot * PARAM_REAL(p, scale), slack = 1;
-    if (HAS_ANY(CHANGING)) {
-        slack = score_slope(p, logit);
-    }
-    if (!finish_logit(p, in, &r->s, &r->at, r->slope, j, &logit)) {
+    const clattn_i64 value_at = kv_row(&r->values, j);
+    REAL value_dot = 0, logit, slack;
+    if (r->lse == (REAL)INFINITY || !find_logit(p, in, r, j, &result->dot, &slack, &logit)) {
         return 0;
     }
     for (int c = 0; c < p->head_dim_v; ++c) {
         value_dot = FMA(OUT_LOAD(dout, r->dout_at + c * dout_place->stride[3]),
                         VALUE_LOAD(in->value, value_at + c * r->values.column), value_dot);
     }
-    result->dot = dot;
-    result->p = exp(logit - r->lse);
+    result->p = exp((logit - r->lse) - r->rest);
     result->weight = result->p;
     if (HAS(DROPOUT)) {
         const int keeps = dropout_keeps(p, r->b, r->h, r->at.i, j);
@@ -110,7 +120,25 @@ static inline REAL distance_of(const row *r, int j)
     return fabs((REAL)(r->at.i + r->s.offset - j));
 }
 
-__kernel LEAST_SUB_GROUP void row_terms(BACKWARD_ARGUMENTS, int first_row, int first_plane)
+/* The rest of a row whose lse is there. */
+static inline REAL find_rest(const clattn_params *p, const attention_buffers *in, const row *r)
+{
+    sequence s = r->s;
+    weight_sum total;
+    begin_weight_sum(&total);
+    narrow_to_rows(p, in, &s, r->b, r->h, 1, r->at.i, r->at.i);
+    for (int j = key_low(p, &s, r->at.i); j < key_high(p, &s, r->at.i); ++j) {
+        REAL dot, slack, logit;
+        if (find_logit(p, in, r, j, &dot, &slack, &logit)) {
+            const REAL difference = logit - r->lse;
+            add_to_weight_sum(&total, &difference, 1);
+        }
+    }
+    return lse_rest(p, in, r->h, r->lse, total.most, total.sum + total.lost);
+}
+
+/* Rests of rows whose lse is beyond rests_from; others have none, or get theirs from another kernel. */
+__kernel LEAST_SUB_GROUP void row_terms(BACKWARD_ARGUMENTS, float rests_from, int first_row, int first_plane)
 {
     BACKWARD_INPUTS(p, in);
     DLSE_INPUT(p);
@@ -119,15 +147,20 @@ __kernel LEAST_SUB_GROUP void row_terms(BACKWARD_ARGUMENTS, int first_row, int f
     if (i >= p->query_len) {
         return;
     }
-    const sequence s = sequence_of(p, &in, b);
-    REAL origin = INFINITY, d = 0;
-    if (i < s.query_len && in.lse[lse_at(p, &s, b, h, i)] != -INFINITY) {
-        origin = in.lse[lse_at(p, &s, b, h, i)];
-        d = row_d(p, &in, &s, b, h, i, &dout_place, dout, &dlse_place, dlse);
+    row r = find_head(p, &in, b, h);
+    r.lse = INFINITY;
+    r.d = r.rest = 0;
+    if (i < r.s.query_len && in.lse[lse_at(p, &r.s, b, h, i)] != -INFINITY) {
+        r.at = pair_row_of(p, &in, &r.s, b, h, i);
+        r.query_at = query_row_at(p, &r.s, b, h, i);
+        r.lse = in.lse[lse_at(p, &r.s, b, h, i)];
+        r.d = row_d(p, &in, &r.s, b, h, i, &dout_place, dout, &dlse_place, dlse);
+        r.rest = lse_has_rest(r.lse, rests_from) ? find_rest(p, &in, &r) : 0;
     }
     const size_t at = ROW_TERMS * plane_row(p, b, h, i);
-    workspace[at] = origin;
-    workspace[at + 1] = d;
+    workspace[at + TERM_LSE] = r.lse;
+    workspace[at + TERM_D] = r.d;
+    workspace[at + TERM_REST] = r.rest;
 }
 
 __kernel LEAST_SUB_GROUP void dquery(BACKWARD_ARGUMENTS, int first_row, int first_plane)
@@ -318,8 +351,8 @@ static inline REAL sum_of_sink(const clattn_params *p, const attention_buffers *
         REAL sum = 0;
         for (int i = start; i < min(start + BLOCK, s.query_len); ++i) {
             const size_t at = ROW_TERMS * plane_row(p, b, h, i);
-            const REAL lse = workspace[at];
-            sum -= lse < (REAL)INFINITY ? exp((REAL)sink_of(p, in, h) - lse) * workspace[at + 1] : 0;
+            const REAL lse = workspace[at + TERM_LSE], beyond = (REAL)sink_of(p, in, h) - lse;
+            sum -= lse < (REAL)INFINITY ? exp(beyond - workspace[at + TERM_REST]) * workspace[at + TERM_D] : 0;
         }
         add_exactly(&total, &rest, sum);
     }

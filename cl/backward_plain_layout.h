@@ -5,8 +5,16 @@
 #define BACKWARD_COLUMNS 16 /* of one row's gradient */
 #define BACKWARD_BLOCK 64   /* rows or keys that are added before they join the others: near sqrt(n) in rounding */
 
-/* In the workspace, for row i of a plane: its lse (+inf: it adds nothing), then its D. */
-#define ROW_TERMS 2
+/* In the workspace, for row i of a plane: its lse (+inf: it adds nothing), its D, and what float32 did not hold of lse
+ * (lse_rest.clh). */
+#define ROW_TERMS 3
+#define TERM_LSE 0
+#define TERM_D 1
+#define TERM_REST 2
+
+/* A rest that is more than so much of |lse| is none: the caller's lse is that of other keys too. float64 computes lse
+ * to far more than float32 holds of it; in float32 it has the errors of two kernels' logits as well. */
+#define LSE_REST_MOST(real_bytes) ((real_bytes) == 8 ? 0x1p-23f : 0x1p-20f)
 /* Behind them, for each block of rows of a plane, or each row: what it adds to dslopes, then to dscale. */
 #define BLOCK_SUMS 2
 

@@ -6,7 +6,7 @@
  *                 keys along the lanes                        columns along the lanes
  *     S  [row][keys] += query[row][c] * key^T[c][keys]        dquery[row][cs] += dZ[row][key] * key[key][cs]
  *     dP [row][keys] += dout [row][c] * value^T[c][keys]
- *     P = exp2(S - lse), dZ = P (dP - D): what a row has is a scalar, so nothing is reduced and nothing rescaled
+ *     P = exp(S - lse - rest), dZ = P (dP - D): what a row has is a scalar, so nothing is reduced and nothing rescaled
  *     dvalue^T[c][keys] += dout [row][c] * P [row][keys]
  *     dkey^T  [c][keys] += query[row][c] * dZ[row][keys]
  *
@@ -60,6 +60,7 @@
 
 #include "backward_bias.clh"
 #include "backward_pairs.clh"
+#include "backward_rests.clh"
 #include "backward_sums.clh"
 
 /* ---- products that pass over hidden pairs ------------------------------------------------------ */

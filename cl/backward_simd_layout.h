@@ -14,6 +14,11 @@ typedef struct clattn_rectangles {
     int first_row, rows;                      /* packed rows [first_row, first_row + rows) of each group */
 } clattn_rectangles;
 
+/* Rows of which the rests of lse are found: those whose |lse| is beyond rests_from. */
+typedef struct clattn_rests {
+    float rests_from;
+} clattn_rests;
+
 /* What a launch adds up of one gradient. */
 typedef struct clattn_sums {
     clattn_i64 sums_at, total_at; /* total: of the rows before these, in memory as the sums are, and as large its rest;

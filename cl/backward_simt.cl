@@ -7,10 +7,12 @@
  *     group 1      slice of COLUMNS columns                     the same
  *     group 2      key/value head of a batch entry              query head of a batch entry
  *     walks over   blocks of rows of all heads of its group     tiles of keys
- *     each time    S = query . key, P = exp(S - lse)            S, P
+ *     each time    S = query . key, P = exp(S - lse - rest)     S, P
  *                  dvalue += P^T dout                           dP = dout . value, dZ = P (dP - D)
  *                  dP, dZ                                       dquery += dZ key
  *                  dkey += dZ^T query
+ *
+ * A third one, row_rests, walks as row_gradients does, and finds what float32 does not hold of lse (lse_rest.clh).
  *
  * What is owned lies in registers, where fused_simt has its output; backward_simt_tile.clh says where the pairs are. A
  * gradient's sum goes over rows, or keys, in their order, a run after the other (owner_total.clh): its bits depend on
@@ -20,6 +22,7 @@
 #endif
 #include "backward_simt_tile.clh"
 #include "backward_owner.clh"
+#include "lse_rest.clh"
 #define OWNED_SUMS (ITEM_ROWS * ITEM_COLUMNS)
 #include "owner_total.clh"
 
@@ -244,6 +247,75 @@ key_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
 }
 
 #else
+
+DEFINE_WEIGHT_SUM(weight_sum, REAL, EXP)
+
+static inline int some_have_rests(const clattn_params *p, __global const REAL *workspace, const row_block *rows,
+                                  float rests_from)
+{
+    int some = 0;
+    for (int i = rows->first_row; i <= rows->last_row; ++i) {
+        some |= lse_has_rest(workspace[terms_at(p, rows, i) + TERM_LSE], rests_from);
+    }
+    return some;
+}
+
+/* What the work-items of a row have, side by side in local memory, becomes its rest. */
+INLINE void store_rests(const clattn_params *p, const attention_buffers *in, const row_block *rows, float rests_from,
+                        __local const REAL *found, __global REAL *workspace)
+{
+    for (int row = (int)get_local_id(0); row < TILE_ROWS; row += WORK_ITEMS) {
+        const int i = rows->first_row + row;
+        if (i > rows->last_row || !lse_has_rest(workspace[terms_at(p, rows, i) + TERM_LSE], rests_from)) {
+            continue;
+        }
+        __global REAL *terms = workspace + terms_at(p, rows, i);
+        REAL most = LEAST_DIFFERENCE, sum = 0;
+        for (int x = 0; x < TILE_KEYS / ITEM_KEYS; ++x) {
+            most = fmax(most, found[2 * x * ROW_PITCH + row]);
+        }
+        for (int x = 0; x < TILE_KEYS / ITEM_KEYS; ++x) {
+            sum += found[(2 * x + 1) * ROW_PITCH + row] * EXP(found[2 * x * ROW_PITCH + row] - most);
+        }
+        terms[TERM_REST] = lse_rest(p, in, rows->h, terms[TERM_LSE], most, sum);
+    }
+}
+
+__kernel WORK_GROUP LEAST_SUB_GROUP void
+row_rests(BACKWARD_ARGUMENTS, const clattn_owner_part part)
+{
+    BACKWARD_INPUTS(p, in);
+    ROOM;
+    weight_sum sums[ITEM_ROWS];
+    REAL origin[ITEM_ROWS];
+    stand.rows = row_block_here(p, &in, part.first_tile * TILE_ROWS, part.first_plane, part.tiles);
+    const row_block *rows = &stand.rows;
+    if (!some_have_rests(p, workspace, rows, part.rests_from)) {
+        return;
+    }
+    const int high = key_high(p, &rows->s, rows->last_row);
+    FOR_ROWS begin_weight_sum(&sums[r]);
+    load_terms(p, workspace, &stand, TERM_LSE, origin);
+    for (stand.from = key_low(p, &rows->s, rows->first_row); stand.from < high;
+         stand.from = next_tile(p, rows, stand.from)) {
+        const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &in, &stand);
+        REAL score[ITEM_ROWS][ITEM_KEYS], slack[ITEM_ROWS][ITEM_KEYS];
+        multiply_query_key(&stand, &room, in.query, &query, in.key, &key, p->head_dim, score);
+        const uint visible = find_logits(p, &in, &stand, pairs, score, slack);
+        FOR_ROWS {
+            FOR_KEYS score[r][n] = BIT(visible, r, n) ? score[r][n] - origin[r] : -INFINITY;
+            add_to_weight_sum(&sums[r], score[r], ITEM_KEYS);
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    FOR_ROWS {
+        const int row = stand.y * ITEM_ROWS + r;
+        pairs[2 * stand.x * ROW_PITCH + row] = sums[r].most;
+        pairs[(2 * stand.x + 1) * ROW_PITCH + row] = sums[r].sum + sums[r].lost;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    store_rests(p, &in, rows, part.rests_from, pairs, workspace);
+}
 
 __kernel WORK_GROUP LEAST_SUB_GROUP void
 row_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)

@@ -20,6 +20,7 @@ KERNEL_FILES = \
 	cl/backward_plain.cl \
 	cl/backward_plain_layout.h \
 	cl/backward_product.clh \
+	cl/backward_rests.clh \
 	cl/backward_row.clh \
 	cl/backward_rows.clh \
 	cl/backward_simd.cl \
@@ -46,6 +47,7 @@ KERNEL_FILES = \
 	cl/mask.clh \
 	cl/layer_matrix.cl \
 	cl/layer_matrix_params.h \
+	cl/lse_rest.clh \
 	cl/merge.cl \
 	cl/merge_params.h \
 	cl/mha_average_heads.cl \

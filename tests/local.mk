@@ -18,6 +18,7 @@ test_programs = \
 	tests/gradients/exact_gradients \
 	tests/gradients/identities \
 	tests/gradients/two_ways \
+	tests/gradients/sharp_gradients \
 	tests/gradients/random_gradients \
 	tests/robust/faults \
 	tests/metamorphic \
@@ -25,7 +26,6 @@ test_programs = \
 	tests/layers/mha \
 	tests/layers/mha_gradients \
 	tests/layers/mha_derivatives \
-	tests/layers/equal_terms \
 	tests/kernels/staged \
 	tests/layers/lessons \
 	tests/api/host \
@@ -98,25 +98,17 @@ test_programs = \
 	tests/unit/wisdom
 
 # The gradients' tests that share their problems.
+gradient_kinds = tests/gradients/kind_check.c tests/gradients/kinds.c tests/gradients/kinds.h
 tests_gradients_exact_gradients_SOURCES = \
+	$(gradient_kinds) \
 	tests/gradients/exact_empty.c \
 	tests/gradients/exact_gradients.c \
 	tests/gradients/exact_others.c \
 	tests/gradients/exact_others.h \
-	tests/gradients/exact_places.c \
-	tests/gradients/kind_check.c \
-	tests/gradients/kinds.c \
-	tests/gradients/kinds.h
-tests_gradients_identities_SOURCES = \
-	tests/gradients/identities.c \
-	tests/gradients/kind_check.c \
-	tests/gradients/kinds.c \
-	tests/gradients/kinds.h
-tests_gradients_two_ways_SOURCES = \
-	tests/gradients/two_ways.c \
-	tests/gradients/kind_check.c \
-	tests/gradients/kinds.c \
-	tests/gradients/kinds.h
+	tests/gradients/exact_places.c
+tests_gradients_identities_SOURCES = $(gradient_kinds) tests/gradients/identities.c
+tests_gradients_sharp_gradients_SOURCES = $(gradient_kinds) tests/gradients/sharp_gradients.c
+tests_gradients_two_ways_SOURCES = $(gradient_kinds) tests/gradients/two_ways.c
 # Each kernel by itself, against its twin on the host.
 tests_kernels_staged_SOURCES = \
 	tests/kernels/twin_rows.c \

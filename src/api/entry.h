@@ -33,6 +33,8 @@ clattn_status entry_layer_host(clattn_context *context, const struct layer_kind 
                                const struct given *given);
 
 /* In float64, on host memory. */
-clattn_status entry_reference(const struct operation *operation, const void *problem, const struct given *given);
+typedef clattn_status entry_definition(const struct any_problem *problem, const struct operands *call);
+clattn_status entry_reference(const struct operation *operation, entry_definition *reference, const void *problem,
+                              const struct given *given);
 
 #endif

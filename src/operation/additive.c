@@ -140,5 +140,4 @@ const struct operation operation_additive = {
                             offsetof(clattn_additive_arrays, workspace)) },
     .measure = additive_measure,
     .check_values = additive_check_values,
-    .reference = reference_additive,
 };

@@ -227,5 +227,4 @@ const struct operation operation_backward = {
     .refuse = pools_refuse,
     .measure = measure,
     .check_values = call_check_values,
-    .reference = reference_backward,
 };

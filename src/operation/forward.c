@@ -207,5 +207,4 @@ const struct operation operation_forward = {
     .measure = call_measure,
     .check_places = pools_check_places,
     .check_values = call_check_values,
-    .reference = reference_forward,
 };

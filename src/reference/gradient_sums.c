@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/stored_types.h"
 #include "reference/sum_bound.h"
 #include "reference/visibility.h"
 
@@ -30,6 +31,21 @@ void gradient_sums_free(struct gradient_sums *sums)
 struct gradient_sum *gradient_sum_of(const struct gradient_sums *sums, int64_t b, int64_t h, int64_t i, int64_t c)
 {
     return &sums->sums[place_index(sums->place, b, h, i, c) - sums->place->low];
+}
+
+void gradient_sums_write(const struct gradient_sums *sums, const struct operands *operands, int id)
+{
+    const clattn_type type = operands->element[operands->operation->rows[id].element];
+    int64_t shape[4];
+    operand_stored_shape(operands, id, shape);
+    for (int64_t n = 0; n < shape[0] * shape[1] * shape[2] * shape[3]; ++n) {
+        const int64_t i = n / shape[3], h = i / shape[2];
+        const int64_t at = place_index(sums->place, h / shape[1], h % shape[1], i % shape[2], n % shape[3]);
+        const long double sum = sums->sums[at - sums->place->low].sum;
+        const int adds = operand_is_read(operands, id);
+        type_store(type, sums->place->data, at,
+                   adds ? (double)(type_load(type, sums->place->data, at) + sum) : (double)sum);
+    }
 }
 
 double gradient_sum_unit(const struct gradient_sum *sum)

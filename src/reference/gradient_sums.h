@@ -24,6 +24,10 @@ struct gradient_sums {
 clattn_status gradient_sums_create(struct gradient_sums *sums, const struct operands *operands, int id);
 void gradient_sums_free(struct gradient_sums *sums);
 
+/* Writes the sums to the gradient, or adds them to it as it asks: each element once, also where strides of 0 lead to it
+ * from many indices. */
+void gradient_sums_write(const struct gradient_sums *sums, const struct operands *operands, int id);
+
 /* The element (b, h, i, c). */
 struct gradient_sum *gradient_sum_of(const struct gradient_sums *sums, int64_t b, int64_t h, int64_t i, int64_t c);
 

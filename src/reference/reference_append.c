@@ -1,5 +1,5 @@
-/* Append by its definition, row by row: turned in float64, rounded to float32 where they are quantised. */
-#include "operation/append.h"
+/* Append, row by row. */
+#include "reference/reference_append.h"
 
 #include <stdlib.h>
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/stored_types.h"
+#include "cl/backward_plain_layout.h"
 #include "cl/forward_params.h"
 #include "reference/stored_rows.h"
 
@@ -156,6 +157,14 @@ static long double own_lse(const struct work *w)
     return most + logl(sum + (has_sink ? expl(w->sink - most) : 0));
 }
 
+/* The caller's lse, which was rounded to float32; where the row's own differs by no more, that (cl/lse_rest.clh). */
+static long double find_lse(const struct work *w, int64_t b, int64_t row)
+{
+    const long double own = own_lse(w), given = w->detail->own_forward ? own : load(w, TENSOR_LSE, b, w->h, row, 0);
+    const int is_double = w->problem->attention.p.type == CLATTN_FLOAT64;
+    return fabsl(own - given) <= LSE_REST_MOST(is_double ? 8 : 4) * fabsl(given) ? own : given;
+}
+
 static void weigh(struct work *w)
 {
     const long double keep = 1 / (1 - (long double)w->problem->attention.p.dropout);
@@ -212,7 +221,7 @@ static int find_row(struct work *w)
     load_row(w->call, GRADIENT_DOUT, b, w->h, row, p->head_dim_v, w->dout);
     find_pairs(w);
     w->sink = w->problem->attention.flags & CLATTN_FLAG_SINKS ? load(w, TENSOR_SINKS, 0, w->h, 0, 0) : 0;
-    w->lse = w->detail->own_forward ? own_lse(w) : load(w, TENSOR_LSE, b, w->h, row, 0);
+    w->lse = find_lse(w, b, row);
     if (w->lse == -(long double)INFINITY || (w->seen == 0 && isnan(w->lse))) {
         return 0;
     }
@@ -367,23 +376,6 @@ void backward_detail_free(struct backward_detail *detail)
     }
 }
 
-/* Each element once, also where strides of 0 lead to it from many indices. */
-static void write_gradient(const struct backward_detail *detail, const struct call *call, int id)
-{
-    const struct gradient_sums *sums = &detail->sums[id];
-    const clattn_type type = call->operands.element[operation_backward.rows[id].element];
-    int64_t shape[4];
-    operand_stored_shape(&call->operands, id, shape);
-    for (int64_t n = 0; n < shape[0] * shape[1] * shape[2] * shape[3]; ++n) {
-        const int64_t i = n / shape[3], h = i / shape[2];
-        const int64_t at = place_index(sums->place, h / shape[1], h % shape[1], i % shape[2], n % shape[3]);
-        const long double sum = sums->sums[at - sums->place->low].sum;
-        const int adds = operand_is_read(&call->operands, id);
-        type_store(type, sums->place->data, at,
-                   adds ? (double)(type_load(type, sums->place->data, at) + sum) : (double)sum);
-    }
-}
-
 clattn_status reference_backward(const struct any_problem *problem, const struct operands *operands)
 {
     struct backward_detail detail = { .own_forward = 0 };
@@ -391,7 +383,7 @@ clattn_status reference_backward(const struct any_problem *problem, const struct
     clattn_status status = reference_backward_detail(backward_problem(problem), call, &detail);
     for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         if (detail.sums[id].place) {
-            write_gradient(&detail, call, id);
+            gradient_sums_write(&detail.sums[id], &call->operands, id);
         }
     }
     backward_detail_free(&detail);

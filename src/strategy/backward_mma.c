@@ -269,7 +269,9 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
         parts[owned].redo_at = state->redo_at[owned];
         parts[owned].redo_blocks = (int)state->redo_blocks[owned];
     }
-    return backward_owners_enqueue(plan, operands, chain, &state->plain, state, run_owner, parts);
+    /* Also where gradients are kept in float32: their products have 16 bits. Tiles that meet rests are fused_simt's. */
+    parts[OWNED_ROWS].rests_from = RESTS_FROM_OF_16_BITS;
+    return backward_owners_enqueue(plan, operands, chain, &state->plain, &state->simt, state, run_owner, parts);
 }
 
 const struct strategy strategy_backward_mma = {

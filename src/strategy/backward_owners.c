@@ -1,6 +1,7 @@
 /* Gradients by kernels whose work-groups own a tile of rows, or of keys. */
 #include "strategy/backward_owners.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/checked_math.h"
@@ -98,13 +99,23 @@ static clattn_status run_owners(const struct backward_run *r, const void *state,
     return status == CLATTN_OK && part.wants ? kernels(&keys, state, OWNED_KEYS, &part) : status;
 }
 
+static clattn_status run_rests(const struct backward_run *r, const struct backward_simt *simt, clattn_owner_part part)
+{
+    const struct row_tile *tile = &simt->shapes[OWNED_ROWS].of;
+    const struct owner_kernel kernel = { simt->row_rests,          tile->tile.rows,       tile->tile.work_items, 1,
+                                         (double)tile->depth + 20, simt->launch_work_most };
+    return backward_run_owner(r, &kernel, OWNED_ROWS, part);
+}
+
 clattn_status backward_owners_enqueue(const struct clattn_plan *plan, const struct operands *operands,
-                                      struct chain *chain, const struct backward_plain *plain, const void *state,
-                                      owner_run *kernels, const clattn_owner_part parts[OWNERS])
+                                      struct chain *chain, const struct backward_plain *plain,
+                                      const struct backward_simt *simt, const void *state, owner_run *kernels,
+                                      const clattn_owner_part parts[OWNERS])
 {
     struct backward_run r = { .state = plain, .chain = chain };
     backward_call_arguments(plan, operands, &r.call);
-    clattn_status status = backward_run_row_terms(&r);
+    clattn_status status = backward_run_row_terms(&r, INFINITY);
+    status = status == CLATTN_OK ? run_rests(&r, simt, parts[OWNED_ROWS]) : status;
     status = status == CLATTN_OK ? run_owners(&r, state, kernels, parts) : status;
     return status == CLATTN_OK ? backward_run_scalars(&r) : status;
 }
@@ -192,9 +203,9 @@ int backward_owner_has_runs(const clattn_problem *p, enum owned owned)
     return (owned == OWNED_KEYS ? p->query_len * problem_group(p) : p->key_len) > RUN_KEYS;
 }
 
-static clattn_status build_kernel(struct ask *ask, struct backward_simt *state, enum owned owned, size_t *limit)
+static clattn_status build_kernel(struct ask *ask, const struct backward_simt *state, enum owned owned,
+                                  const char *name, struct kernel **kernel, size_t *limit)
 {
-    static const char *const names[OWNERS] = { "row_gradients", "key_gradients" };
     const struct backward_problem *b = backward_problem(ask->problem);
     const struct problem *problem = &b->attention;
     struct text options = TEXT_INIT;
@@ -203,16 +214,26 @@ static clattn_status build_kernel(struct ask *ask, struct backward_simt *state, 
                 backward_owner_has_runs(&problem->p, owned), (int)(owned == OWNED_KEYS ? b->dkey_type : b->dquery_type),
                 (int)b->dvalue_type);
     vendor_options(&ask->context->device, &options);
-    const clattn_status status =
-        ask_kernel(ask, "backward_simt.cl", &options, names[owned], &state->kernels[owned], limit);
+    const clattn_status status = ask_kernel(ask, "backward_simt.cl", &options, name, kernel, limit);
     text_free(&options);
     return status;
 }
 
-static clattn_status build(struct ask *ask, void *state, size_t *limit)
+static clattn_status build(struct ask *ask, void *of, size_t *limit)
 {
-    const clattn_status status = build_kernel(ask, state, OWNED_ROWS, limit);
-    return status == CLATTN_OK ? build_kernel(ask, state, OWNED_KEYS, limit) : status;
+    struct backward_simt *state = of;
+    const struct {
+        enum owned owned;
+        const char *name;
+        struct kernel **kernel;
+    } kernels[] = { { OWNED_ROWS, "row_rests", &state->row_rests },
+                    { OWNED_ROWS, "row_gradients", &state->kernels[OWNED_ROWS] },
+                    { OWNED_KEYS, "key_gradients", &state->kernels[OWNED_KEYS] } };
+    clattn_status status = CLATTN_OK;
+    for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]) && status == CLATTN_OK; ++i) {
+        status = build_kernel(ask, state, kernels[i].owned, kernels[i].name, kernels[i].kernel, limit);
+    }
+    return status;
 }
 
 clattn_status backward_simt_build(struct ask *ask, struct backward_simt *state)

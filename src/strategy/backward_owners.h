@@ -33,23 +33,26 @@ int backward_owner_has_runs(const clattn_problem *p, enum owned owned);
 typedef clattn_status owner_run(const struct backward_run *run, const void *state, enum owned owned,
                                 const clattn_owner_part *part);
 
-/* A whole call: the terms of rows; `kernels` for rows, then for keys, where some of their gradients are wanted, which
- * `part` then says; and, by the kernels of plain, what else is asked for. */
+/* What cl/backward_simt.cl was built for. */
+struct backward_simt {
+    struct kernel *kernels[OWNERS], *row_rests;
+    struct simt_shape shapes[OWNERS]; /* of one tile */
+    double launch_work_most;
+};
+
+/* A whole call: the terms of rows, of which `simt` finds the rests of lse as parts[OWNED_ROWS] says; `kernels` for
+ * rows, then for keys, where some of their gradients are wanted, which `part` then says; and, by the kernels of plain,
+ * what else is asked for. */
 clattn_status backward_owners_enqueue(const struct clattn_plan *plan, const struct operands *operands,
-                                      struct chain *chain, const struct backward_plain *plain, const void *state,
-                                      owner_run *kernels, const clattn_owner_part parts[OWNERS]);
+                                      struct chain *chain, const struct backward_plain *plain,
+                                      const struct backward_simt *simt, const void *state, owner_run *kernels,
+                                      const clattn_owner_part parts[OWNERS]);
 
 /* All tiles and planes, in as many launches as the work asks for. */
 clattn_status backward_run_owner(const struct backward_run *run, const struct owner_kernel *kernel, enum owned owned,
                                  clattn_owner_part part);
 
 /* ---- cl/backward_simt.cl ----------------------------------------------------------------------- */
-
-struct backward_simt {
-    struct kernel *kernels[OWNERS];
-    struct simt_shape shapes[OWNERS]; /* of one tile */
-    double launch_work_most;
-};
 
 /* Whether some tile fits. */
 int backward_simt_fits(struct ask *ask);

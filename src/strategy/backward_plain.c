@@ -1,6 +1,9 @@
 /* The gradients of attention by cl/backward_plain.cl: a kernel each, one work-item for some columns of a row; takes
  * every problem on every device. */
 #include "strategy/backward_plain.h"
+
+#include <math.h>
+
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "cl/backward_plain_layout.h"
@@ -121,10 +124,10 @@ struct grid {
     double work;
 };
 
-/* In as many launches as the work asks for. `more`: a number of the kernel's own, or NULL; the first item and plane
+/* In as many launches as the work asks for. `more`: an argument of the kernel's own, or NULL; the first item and plane
  * follow. */
 static clattn_status run(const struct backward_run *r, enum backward_kernel which, const struct grid *grid,
-                         const cl_int *more)
+                         const struct launch_argument *more)
 {
     const size_t local[3] = { r->state->items_per_group, 1, 1 };
     struct launch_part part =
@@ -138,7 +141,7 @@ static clattn_status run(const struct backward_run *r, enum backward_kernel whic
         size_t n = BACKWARD_ARGUMENT_COUNT;
         backward_arguments(&r->call, arguments);
         if (more) {
-            arguments[n++] = (struct launch_argument)ARGUMENT(*more);
+            arguments[n++] = *more;
         }
         arguments[n++] = (struct launch_argument)ARGUMENT(first_item);
         arguments[n++] = (struct launch_argument)ARGUMENT(first_plane);
@@ -147,19 +150,32 @@ static clattn_status run(const struct backward_run *r, enum backward_kernel whic
     return status;
 }
 
-clattn_status backward_run_row_terms(const struct backward_run *r)
+float backward_rests_from(const struct backward_problem *b)
+{
+    const clattn_type kept[] = { b->dquery_type, b->dkey_type, b->dvalue_type };
+    float from = RESTS_FROM_OF_16_BITS;
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); ++i) {
+        from = kept[i] == CLATTN_FLOAT32 ? 16 : from;
+    }
+    return b->attention.p.type == CLATTN_FLOAT64 ? 0 : from;
+}
+
+clattn_status backward_run_row_terms(const struct backward_run *r, float rests_from)
 {
     const clattn_params *params = &r->call.params;
+    const double of_rest = rests_from < INFINITY ? pair_work(r->call.problem) / 2 * (double)params->key_len : 0;
     const struct grid grid = { params->query_len, 1, (int64_t)params->batch * params->query_heads,
-                               (double)params->head_dim_v + 20 };
+                               (double)params->head_dim_v + 20 + of_rest };
+    const cl_float from = rests_from;
+    const struct launch_argument argument = ARGUMENT(from);
     struct backward_run own = *r;
     backward_call_take(&own.call, GRADIENT_DLSE);
-    return run(&own, ROW_TERMS_KERNEL, &grid, NULL);
+    return run(&own, ROW_TERMS_KERNEL, &grid, &argument);
 }
 
 /* A kernel that writes one gradient, where it is asked for; `more` may be NULL. */
 static clattn_status run_gradient(const struct backward_run *r, enum gradient_id id, enum backward_kernel which,
-                                  const struct grid *grid, const cl_int *more)
+                                  const struct grid *grid, const struct launch_argument *more)
 {
     if (!operand_is_asked(r->call.operands, (int)id) || operand_is_empty(r->call.operands, (int)id)) {
         return CLATTN_OK;
@@ -180,7 +196,8 @@ static clattn_status run_dquery(const struct backward_run *r)
 static clattn_status run_dkey_dvalue(const struct backward_run *r, int of_value)
 {
     const clattn_params *p = &r->call.params;
-    const cl_int argument = of_value;
+    const cl_int number = of_value;
+    const struct launch_argument argument = ARGUMENT(number);
     const int64_t group = p->kv_heads > 0 ? p->query_heads / p->kv_heads : 0;
     const struct grid grid = { p->key_len, (int64_t)column_blocks(of_value ? p->head_dim_v : p->head_dim),
                                (int64_t)p->batch * p->kv_heads,
@@ -217,7 +234,8 @@ static clattn_status run_head_sums(const struct backward_run *r, enum gradient_i
     const struct grid grid = { id == GRADIENT_DSCALE || stride[1] == 0 ? 1 : p->query_heads, 1,
                                id == GRADIENT_DSLOPES && stride[0] != 0 ? p->batch : 1,
                                ((double)p->query_len * p->batch + 1) * 20 };
-    return run_gradient(r, id, HEAD_SUMS, &grid, &kind);
+    const struct launch_argument argument = ARGUMENT(kind);
+    return run_gradient(r, id, HEAD_SUMS, &grid, &argument);
 }
 
 clattn_status backward_run_head_sums(const struct backward_run *r, int of_rows)
@@ -241,7 +259,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
 {
     struct backward_run r = { .state = plan->state, .chain = chain };
     backward_call_arguments(plan, operands, &r.call);
-    clattn_status status = backward_run_row_terms(&r);
+    clattn_status status = backward_run_row_terms(&r, backward_rests_from(backward_problem(plan->problem)));
     status = status == CLATTN_OK ? run_dquery(&r) : status;
     status = status == CLATTN_OK ? run_dkey_dvalue(&r, 0) : status;
     status = status == CLATTN_OK ? run_dkey_dvalue(&r, 1) : status;

@@ -31,8 +31,14 @@ unsigned backward_head_sums_wanted(const struct backward_problem *problem);
 /* Compiles the kernels of `wanted`, bits 1 << enum backward_kernel. */
 clattn_status backward_plain_build(struct ask *ask, unsigned wanted, struct backward_plain *state);
 
-/* lse and D of all rows, to the workspace: every gradient comes after it. */
-clattn_status backward_run_row_terms(const struct backward_run *run);
+/* lse and D of all rows, to the workspace: every gradient comes after it. And the rests (cl/lse_rest.clh) of those
+ * whose |lse| is beyond rests_from; INFINITY: of none. */
+clattn_status backward_run_row_terms(const struct backward_run *run, float rests_from);
+
+/* The |lse| from which on its rounding to float32 is seen in gradients that are kept in 16 bits, and in those of the
+ * problem: docs/numbers.md. */
+#define RESTS_FROM_OF_16_BITS 256
+float backward_rests_from(const struct backward_problem *problem);
 
 /* dbias, dslopes, dscale and dsinks, where they are asked for. */
 clattn_status backward_run_scalars(const struct backward_run *run);

@@ -10,7 +10,7 @@
 #include "strategy/strategies.h"
 
 _Static_assert(sizeof(clattn_sums) <= ATTENTION_OWN_BYTES && sizeof(clattn_rectangles) <= ATTENTION_OWN_BYTES &&
-                   sizeof(clattn_bias_sums) <= ATTENTION_OWN_BYTES,
+                   sizeof(clattn_bias_sums) <= ATTENTION_OWN_BYTES && sizeof(clattn_rests) <= ATTENTION_OWN_BYTES,
                "more arguments than every device takes");
 
 #define COLUMNS_MAX 1024 /* head_dim + head_dim_v: what a work-group has of them lives in private memory */
@@ -231,7 +231,8 @@ static clattn_status build(struct ask *ask, const struct registers *tile, enum b
         int is_wanted;
         int64_t group;
         unsigned wants;
-    } kernels[] = { { "rectangles", &state->rectangles, wants != 0, state->group, wants },
+    } kernels[] = { { "row_rests", &state->row_rests, 1, state->group, wants },
+                    { "rectangles", &state->rectangles, wants != 0, state->group, wants },
                     { "add_sums", &state->add_sums, backward_simd_sums(b) != 0, state->group, wants },
                     { "bias_sums", &state->bias_sums, (wants & WANTED_BIAS) != 0, 1, WANTED_BIAS },
                     { "add_bias_sums", &state->add_bias_sums, (wants & WANTED_BIAS) != 0, 1, WANTED_BIAS } };

@@ -13,7 +13,7 @@ enum { BACKWARD_SUMS = SUM_ROWS + 1 };
 
 struct backward_simd {
     struct backward_plain plain;
-    struct kernel *rectangles, *add_sums;
+    struct kernel *row_rests, *rectangles, *add_sums;
     struct kernel *bias_sums, *add_bias_sums; /* where dbias is asked for */
     int64_t bias_elements;                    /* of the workspace, behind sums_at as the sums are: for parts of dbias */
     int64_t sums_at;                          /* elements of the workspace before them */

@@ -44,8 +44,10 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct simt_state *state = plan->state;
-    const clattn_owner_part parts[OWNERS] = { { 0 }, { 0 } };
-    return backward_owners_enqueue(plan, operands, chain, &state->plain, &state->simt, backward_simt_run, parts);
+    const float rests_from = backward_rests_from(backward_problem(plan->problem));
+    const clattn_owner_part parts[OWNERS] = { [OWNED_ROWS] = { .rests_from = rests_from } };
+    return backward_owners_enqueue(plan, operands, chain, &state->plain, &state->simt, &state->simt, backward_simt_run,
+                                   parts);
 }
 
 const struct strategy strategy_backward_simt = {

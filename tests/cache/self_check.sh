@@ -168,7 +168,7 @@ key lengths beyond the keys|out|+ b], 0, s.key_len);|+ b], -9, s.key_len + 9);|-
 what out and dout have in common|dquery|result->p * (value_dot - r->d);|result->p * value_dot;|--backward
 the last head of a group|dkey|h < (kv_head + 1) * group; ++h)|h < (kv_head + 1) * group - (group > 1); ++h)|--backward
 the first row that sees a key|dkey|clamp(j - s.offset, (|clamp(j - s.offset + 1, (|--backward --causal bottom-right
-the softcap's derivative|dquery|slack = score_slope(p, logit);|slack = 1;|--backward --softcap 20
+the softcap's derivative|dquery|score_slope(p, *logit) : 1;|1 : 1;|--backward --softcap 20
 EOF
 # A value that is not finite, and that only some of a few rows do not see.
 while IFS='|' read -r strategy MUTANT_OLD MUTANT_NEW; do

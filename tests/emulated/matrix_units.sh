@@ -50,6 +50,7 @@ for unit in $units; do
 done
 kernels=$srcdir/cl
 must_pass "exact gradients" "$builddir/tests/gradients/exact_gradients" --strategy fused_mma
+must_pass "sharp gradients" "$builddir/tests/gradients/sharp_gradients" --strategy fused_mma
 # Emulated, 1,100 keys take long; the types differ in their products alone, which many rows have too.
 if [ -n "${CLATTN_TEST_LONG:-}" ]; then
     on_units "two calls that must agree" float16,bfloat16 metamorphic

@@ -50,6 +50,7 @@ struct row {
 #define INPUT_PLACE(field) FIELD(clattn_input_place, field)
 #define GRADIENT_PLACE(field) FIELD(clattn_place, field)
 #define RECTANGLES(field) FIELD(clattn_rectangles, field)
+#define RESTS(field) FIELD(clattn_rests, field)
 #define SUMS(field) FIELD(clattn_sums, field)
 #define BIAS_SUMS(field) FIELD(clattn_bias_sums, field)
 #define OWNER_PART(field) FIELD(clattn_owner_part, field)
@@ -123,12 +124,13 @@ static const struct row rows[] = {
 
     STRUCT(clattn_rectangles) RECTANGLES(dquery_at) RECTANGLES(dkey_at) RECTANGLES(dvalue_at) RECTANGLES(row_sums_at)
     RECTANGLES(first_group) RECTANGLES(groups) RECTANGLES(first_row) RECTANGLES(rows)
+    STRUCT(clattn_rests) RESTS(rests_from)
     STRUCT(clattn_sums) SUMS(sums_at) SUMS(total_at) SUMS(first_group) SUMS(groups) SUMS(first_row) SUMS(rows)
     SUMS(which) SUMS(continues)
     STRUCT(clattn_bias_sums) BIAS_SUMS(sums_at) BIAS_SUMS(total_at) BIAS_SUMS(first_block) BIAS_SUMS(parts)
     BIAS_SUMS(first_part) BIAS_SUMS(part_count) BIAS_SUMS(which)
     STRUCT(clattn_owner_part) OWNER_PART(first_tile) OWNER_PART(tiles) OWNER_PART(first_plane) OWNER_PART(wants)
-    OWNER_PART(dvalue_accumulate) OWNER_PART(redo_blocks) OWNER_PART(redo_at)
+    OWNER_PART(dvalue_accumulate) OWNER_PART(rests_from) OWNER_PART(redo_blocks) OWNER_PART(redo_at)
 };
 /* clang-format on */
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
