@@ -62,6 +62,7 @@
 #include "backward_pairs.clh"
 #include "backward_rests.clh"
 #include "backward_sums.clh"
+#include "group_kernel.clh"
 
 /* ---- products that pass over hidden pairs ------------------------------------------------------ */
 
@@ -201,10 +202,10 @@ INLINE void attend(const clattn_params *p, const attention_buffers *in, const ro
 /* ---- a rectangle ------------------------------------------------------------------------------- */
 
 /* Causal splits differ in work; runtimes hand out neighbours together, so a light one stands beside each heavy one. */
-static inline int key_split(const clattn_params *p)
+static inline int key_split(const clattn_params *p, const work_group *group)
 {
-    const int split = (int)get_group_id(0);
-    return !HAS(CAUSAL) ? split : split & 1 ? (int)get_num_groups(0) - 1 - split / 2 : split / 2;
+    const int split = group->id[0];
+    return !HAS(CAUSAL) ? split : split & 1 ? group->count - 1 - split / 2 : split / 2;
 }
 
 static inline void begin_sums(float16 *sums, int columns, int count, int goes_on, __global const float *memory)
@@ -217,13 +218,15 @@ static inline void begin_sums(float16 *sums, int columns, int count, int goes_on
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-rectangles(BACKWARD_ARGUMENTS, const clattn_rectangles work)
+#define RECTANGLE_ARGUMENTS BACKWARD_ARGUMENTS, const clattn_rectangles work
+#define RECTANGLE_NAMES BACKWARD_NAMES, work
+
+GROUP_KERNEL(rectangles, RECTANGLE_ARGUMENTS, RECTANGLE_NAMES)
 {
     BACKWARD_INPUTS(p, in);
     GRADIENT_OUTPUT(p);
-    const int split = key_split(p), part = (int)get_group_id(1), group = (int)get_group_id(2);
-    const int b = (work.first_group + group) / p->kv_heads, kv_head = (work.first_group + group) % p->kv_heads;
+    const int split = key_split(p, &group), part = group.id[1], own = group.id[2], plane = work.first_group + own;
+    const int b = plane / p->kv_heads, kv_head = plane % p->kv_heads;
     const sequence s = sequence_of(p, &in, b);
     const int rectangle = (work.first_row / RECTANGLE_ROWS + part) * RECTANGLE_ROWS;
     const int first = max(rectangle, work.first_row), goes_on = first > rectangle;
@@ -233,11 +236,11 @@ rectangles(BACKWARD_ARGUMENTS, const clattn_rectangles work)
     const int key_end = dbias.gradient ? max(s.stored_len, p->bias_key_len) : s.stored_len;
     const kv_source source = { in.key, in.value, key_rows_of(p, &in, &s, b, kv_head),
                                value_rows_of(p, &in, &s, b, kv_head) };
-    __global float *dquery = workspace + work.dquery_at + sums_at(p, SUM_DQUERY, work.groups, work.rows, split, group);
+    __global float *dquery = workspace + work.dquery_at + sums_at(p, SUM_DQUERY, work.groups, work.rows, split, own);
     __global float *row_sums =
-        workspace + work.row_sums_at + sums_at(p, SUM_ROWS, work.groups, work.rows, split, group);
-    __global float *dkey = workspace + work.dkey_at + sums_at(p, SUM_DKEY, work.groups, work.rows, part, group);
-    __global float *dvalue = workspace + work.dvalue_at + sums_at(p, SUM_DVALUE, work.groups, work.rows, part, group);
+        workspace + work.row_sums_at + sums_at(p, SUM_ROWS, work.groups, work.rows, split, own);
+    __global float *dkey = workspace + work.dkey_at + sums_at(p, SUM_DKEY, work.groups, work.rows, part, own);
+    __global float *dvalue = workspace + work.dvalue_at + sums_at(p, SUM_DVALUE, work.groups, work.rows, part, own);
     key_block keys;
     row_block rows;
     scratch room;

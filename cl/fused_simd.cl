@@ -23,17 +23,18 @@
  * NaN in the end, the tiles are computed again with care, and blocks whose values are not all finite take a slow
  * path. To look at all values each time would cost some per cent. The scale is folded into the queries, or into the
  * scores where queries are multiplied as they are stored. */
+#include "group_kernel.clh"
 #include "simd_attend.clh"
 #include "simd_attend_amx.clh"
 #include "simd_total.clh"
 
 /* Causal blocks differ in work; runtimes hand out neighbours together, so a light one stands beside
  * each heavy one. */
-static inline int row_block(const clattn_params *p)
+static inline int row_block(const clattn_params *p, const work_group *group)
 {
-    int block = (int)get_group_id(0);
+    int block = group->id[0];
     if (HAS(CAUSAL)) {
-        block = block & 1 ? (int)get_num_groups(0) - 1 - block / 2 : block / 2;
+        block = block & 1 ? group->count - 1 - block / 2 : block / 2;
     }
     return block;
 }
@@ -88,10 +89,10 @@ static inline void store_out(const clattn_params *p, const attention_buffers *in
                           in->out);
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_simd(ATTENTION_ARGUMENTS)
+GROUP_KERNEL(fused_simd, ATTENTION_ARGUMENTS, ATTENTION_NAMES)
 {
     ATTENTION_INPUTS(p, in);
-    const int kv_head = (int)get_group_id(1), b = (int)get_group_id(2), first = row_block(p) * TILES;
+    const int kv_head = group.id[1], b = group.id[2], first = row_block(p, &group) * TILES;
     const sequence s = sequence_of(p, &in, b);
     tile t[TILES];
     query_vector query_t[TILES][QUERY_PARTS * QUERY_STEPS * VECTORS];

@@ -41,6 +41,7 @@ KERNEL_FILES = \
 	cl/fused_simt.cl \
 	cl/gather_run.clh \
 	cl/gpu_row_block.clh \
+	cl/group_kernel.clh \
 	cl/hidden.clh \
 	cl/kv_rows.clh \
 	cl/logit.clh \

@@ -11,6 +11,7 @@
  *
  * Scores: lanes along head_dim, 16 dot products at once (AT_ONCE rows x 16 / AT_ONCE keys), whose lanes are
  * summed together at the end. Softmax: lanes along the keys. Mixing: lanes along head_dim_v. */
+#include "group_kernel.clh"
 #include "split_products.clh"
 #include "sum_and_rest.clh"
 
@@ -179,13 +180,14 @@ static inline void combine_splits(const clattn_params *p, const attention_buffer
     }
 }
 
-#define SPLIT_KERNEL __kernel __attribute__((reqd_work_group_size(1, 1, 1))) LEAST_SUB_GROUP void
+#define SPLIT_ARGUMENTS ATTENTION_ARGUMENTS, __global float *splits, int n_splits
+#define SPLIT_NAMES ATTENTION_NAMES, splits, n_splits
 
 #if ONE_LAUNCH
 /* What the two below do, by the same operations in the same order. */
-SPLIT_KERNEL split_head(ATTENTION_ARGUMENTS, __global float *splits, int n_splits)
+GROUP_KERNEL(split_head, SPLIT_ARGUMENTS, SPLIT_NAMES)
 {
-    SPLIT_PLACE(get_group_id(1), get_group_id(0), 0);
+    SPLIT_PLACE(group.id[1], group.id[0], 0);
     for (int n = 0; n < n_splits; ++n) {
         set_split(p, &t, n);
         attend_split(p, &in, &t, values_of(p, &t, splits, n_splits), state_of(p, &t, splits, n_splits));
@@ -197,16 +199,16 @@ SPLIT_KERNEL split_head(ATTENTION_ARGUMENTS, __global float *splits, int n_split
     }
 }
 #else
-SPLIT_KERNEL split_attend(ATTENTION_ARGUMENTS, __global float *splits, int n_splits)
+GROUP_KERNEL(split_attend, SPLIT_ARGUMENTS, SPLIT_NAMES)
 {
-    SPLIT_PLACE(get_group_id(2), get_group_id(1), get_group_id(0));
+    SPLIT_PLACE(group.id[2], group.id[1], group.id[0]);
     attend_split(p, &in, &t, values_of(p, &t, splits, n_splits), state_of(p, &t, splits, n_splits));
 }
 
-SPLIT_KERNEL split_combine(ATTENTION_ARGUMENTS, __global float *splits, int n_splits)
+GROUP_KERNEL(split_combine, SPLIT_ARGUMENTS, SPLIT_NAMES)
 {
-    const int r = (int)get_group_id(0);
-    SPLIT_PLACE(get_group_id(2), get_group_id(1), 0);
+    const int r = group.id[0];
+    SPLIT_PLACE(group.id[2], group.id[1], 0);
     if (r < t.rows) {
         combine_splits(p, &in, &t, r, n_splits, values_of(p, &t, splits, n_splits),
                        state_of(p, &t, splits, n_splits));

@@ -22,6 +22,8 @@ static const struct quirk_row {
     { POCL, "", "", QUIRK_KEEPS_PROGRAMS | QUIRK_COMPILES_AT_ENQUEUE,
       "PoCL (3.1, 5.0, 6.0) keeps compiled programs itself, and compiles again at the first enqueue of a work-group "
       "size" },
+    { POCL, "", "3.", QUIRK_COPIES_KERNELS,
+      "PoCL 3.1 compiles a kernel that asks for its work-group's number three times, unless its body is a function" },
     { POCL, "", "4.", QUIRK_ASSEMBLY_NEEDS_ALLOCAS, POCL_ASSEMBLY },
     { POCL, "", "5.", QUIRK_ASSEMBLY_NEEDS_ALLOCAS, POCL_ASSEMBLY },
     { POCL, "", "6.", QUIRK_ASSEMBLY_NEEDS_ALLOCAS, POCL_ASSEMBLY },

@@ -75,6 +75,9 @@ static void append_options(const struct device *device, const char *own, struct 
     if (device->quirks & QUIRK_ASSEMBLY_NEEDS_ALLOCAS) {
         text_append(text, " -D ASSEMBLY_NEEDS_ALLOCAS");
     }
+    if (device->quirks & QUIRK_COPIES_KERNELS) {
+        text_append(text, " -D COPIES_KERNELS");
+    }
     if (device->quirks & QUIRK_COMPILES_AT_ENQUEUE) {
         text_append(text, " -D HAS_REHEARSALS");
     }

@@ -25,8 +25,9 @@ static unsigned quirks_of(const char *platform, const char *name, const char *dr
 START_TEST(test_pocl)
 {
     const unsigned expected = QUIRK_KEEPS_PROGRAMS | QUIRK_COMPILES_AT_ENQUEUE;
-    ck_assert_uint_eq(quirks_of("Portable Computing Language", "pthread-skylake-avx512-AMD", "3.1+debian"), expected);
-    ck_assert_uint_eq(quirks_of("Portable Computing Language", "basic", "3.1+debian"), expected);
+    ck_assert_uint_eq(quirks_of("Portable Computing Language", "pthread-skylake-avx512-AMD", "3.1+debian"),
+                      expected | QUIRK_COPIES_KERNELS);
+    ck_assert_uint_eq(quirks_of("Portable Computing Language", "basic", "3.1+debian"), expected | QUIRK_COPIES_KERNELS);
     ck_assert_uint_eq(quirks_of("Portable Computing Language", "cpu-znver4-AMD", "7.0"), expected);
     const char *const misread_assembly[] = { "4.0+debian", "5.0+debian", "6.0" };
     for (int i = 0; i < 3; ++i) {
