@@ -36,7 +36,7 @@ clattn_status layer_create(clattn_context *context, const struct layer_kind *kin
     if (!layer || !copy) {
         free(layer);
         problem_free(copy);
-        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a %s", kind->operation->name);
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "%s: out of memory for its plan", kind->operation->name);
     }
     layer->kind = kind;
     layer->context = context;

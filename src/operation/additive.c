@@ -103,15 +103,9 @@ clattn_status additive_measure(const struct any_problem *any, const void *values
         [EXTENT_VALUE_DIM] = p->value_dim,
         [EXTENT_HIDDEN_DIM] = p->hidden_dim,
     };
-    const clattn_type types[ADDITIVE_ELEMENTS] = { [ELEMENT_TYPE] = p->type, [ELEMENT_FLOAT] = CLATTN_FLOAT32 };
-    const size_t bytes[ADDITIVE_ELEMENTS] = { [ELEMENT_TYPE] = clattn_type_size(p->type),
-                                              [ELEMENT_FLOAT] = sizeof(float),
-                                              [ELEMENT_BYTE] = 1,
-                                              [ELEMENT_INT] = sizeof(int32_t) };
     operands->asked = asked_of(p);
     memcpy(operands->extent, extents, sizeof(extents));
-    memcpy(operands->element, types, sizeof(types));
-    memcpy(operands->element_bytes, bytes, sizeof(bytes));
+    operands_set_type(operands, ELEMENT_TYPE, p->type);
     (void)values;
     return CLATTN_OK;
 }

@@ -16,6 +16,6 @@ enum additive_extent {
     ADDITIVE_EXTENTS
 };
 
-enum additive_element { ELEMENT_TYPE, ELEMENT_FLOAT, ELEMENT_BYTE, ELEMENT_INT, ADDITIVE_ELEMENTS };
+enum additive_element { ELEMENT_TYPE = OWN_ELEMENTS, ADDITIVE_ELEMENTS };
 
 #endif

@@ -49,7 +49,7 @@ enum append_extent {
     APPEND_EXTENTS
 };
 
-enum append_element { ELEMENT_TYPE, ELEMENT_KEY, ELEMENT_VALUE, ELEMENT_FLOAT, ELEMENT_INT, APPEND_ELEMENTS };
+enum append_element { ELEMENT_TYPE = OWN_ELEMENTS, ELEMENT_KEY, ELEMENT_VALUE, APPEND_ELEMENTS };
 
 static const struct tensor_row tensor_rows[APPEND_TENSOR_COUNT] = {
 #define ROW(id, field, axes, element, access, place, asked_by)                                                         \
@@ -122,19 +122,6 @@ static uint32_t asked_of(const clattn_append_problem *p)
     return 0u CLATTN_APPEND_TENSORS(ASKED_OF_ROW) CLATTN_APPEND_POOLS(ASKED_OF_POOL);
 }
 
-static void set_elements(const clattn_append_problem *p, struct operands *operands)
-{
-    const clattn_type types[APPEND_ELEMENTS] = { [ELEMENT_TYPE] = p->type,
-                                                 [ELEMENT_KEY] = p->key_type,
-                                                 [ELEMENT_VALUE] = p->value_type,
-                                                 [ELEMENT_FLOAT] = CLATTN_FLOAT32 };
-    memcpy(operands->element, types, sizeof(types));
-    for (int i = 0; i < APPEND_ELEMENTS; ++i) {
-        operands->element_bytes[i] = type_element(types[i], &operands->element_columns[i]);
-    }
-    operands->element_bytes[ELEMENT_INT] = sizeof(int32_t);
-}
-
 static clattn_status measure(const struct any_problem *any, const void *values, struct operands *operands)
 {
     const struct append_problem *problem = append_problem_of(any);
@@ -183,7 +170,9 @@ static clattn_status measure(const struct any_problem *any, const void *values, 
     operands->asked = asked_of(p);
     operands->in_place = 1u << APPEND_QUERY | 1u << APPEND_QUERY_OUT;
     operands->strided_columns = p->strided_columns;
-    set_elements(p, operands);
+    operands_set_type(operands, ELEMENT_TYPE, p->type);
+    operands_set_type(operands, ELEMENT_KEY, p->key_type);
+    operands_set_type(operands, ELEMENT_VALUE, p->value_type);
     return CLATTN_OK;
 }
 

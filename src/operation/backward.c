@@ -183,14 +183,10 @@ static void describe(const struct any_problem *any, struct text *text)
 
 void backward_ask(const struct backward_problem *b, struct operands *operands)
 {
-    const clattn_type types[BACKWARD_ELEMENTS] = { [ELEMENT_DQUERY] = b->dquery_type,
-                                                   [ELEMENT_DKEY] = b->dkey_type,
-                                                   [ELEMENT_DVALUE] = b->dvalue_type,
-                                                   [ELEMENT_DBIAS] = b->dbias_type };
-    for (int i = FORWARD_ELEMENTS; i < BACKWARD_ELEMENTS; ++i) {
-        operands->element[i] = types[i];
-        operands->element_bytes[i] = clattn_type_size(types[i]);
-    }
+    operands_set_type(operands, ELEMENT_DQUERY, b->dquery_type);
+    operands_set_type(operands, ELEMENT_DKEY, b->dkey_type);
+    operands_set_type(operands, ELEMENT_DVALUE, b->dvalue_type);
+    operands_set_type(operands, ELEMENT_DBIAS, b->dbias_type);
     operands->asked |= 1u << GRADIENT_DOUT | (b->p.features & CLATTN_WITH_DLSE ? 1u << GRADIENT_DLSE : 0);
     gradients_ask(&known_gradients, b->p.gradients, b->p.accumulate, operands);
 }

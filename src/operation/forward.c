@@ -97,21 +97,12 @@ void forward_flags_describe(uint32_t flags, struct text *text)
 
 static void set_elements(const clattn_problem *p, struct operands *operands)
 {
-    const clattn_type types[FORWARD_ELEMENTS] = {
-        [ELEMENT_QUERY] = p->type,
-        [ELEMENT_KEY] = forward_type(p, p->key_type),
-        [ELEMENT_VALUE] = forward_type(p, p->value_type),
-        [ELEMENT_OUT] = forward_type(p, p->out_type),
-        [ELEMENT_BIAS] = p->bias_type,
-        [ELEMENT_WEIGHTS] = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32,
-        [ELEMENT_FLOAT] = CLATTN_FLOAT32,
-    };
-    memcpy(operands->element, types, sizeof(types));
-    for (int i = 0; i < FORWARD_ELEMENTS; ++i) {
-        operands->element_bytes[i] = type_element(types[i], &operands->element_columns[i]);
-    }
-    operands->element_bytes[ELEMENT_BYTE] = 1;
-    operands->element_bytes[ELEMENT_INT] = sizeof(int32_t);
+    operands_set_type(operands, ELEMENT_QUERY, p->type);
+    operands_set_type(operands, ELEMENT_KEY, forward_type(p, p->key_type));
+    operands_set_type(operands, ELEMENT_VALUE, forward_type(p, p->value_type));
+    operands_set_type(operands, ELEMENT_OUT, forward_type(p, p->out_type));
+    operands_set_type(operands, ELEMENT_BIAS, p->bias_type);
+    operands_set_type(operands, ELEMENT_WEIGHTS, p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32);
 }
 
 int forward_ring_turns(const clattn_problem *p)

@@ -35,15 +35,12 @@ enum forward_extent {
 };
 
 enum forward_element {
-    ELEMENT_QUERY,
+    ELEMENT_QUERY = OWN_ELEMENTS,
     ELEMENT_KEY,
     ELEMENT_VALUE,
     ELEMENT_OUT,
     ELEMENT_BIAS,
     ELEMENT_WEIGHTS,
-    ELEMENT_FLOAT,
-    ELEMENT_BYTE,
-    ELEMENT_INT,
     FORWARD_ELEMENTS
 };
 

@@ -12,7 +12,7 @@
 
 enum merge_extent { EXTENT_ONE, EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_COLUMNS, MERGE_EXTENTS };
 
-enum merge_element { ELEMENT_PARTIAL, ELEMENT_FIRST, ELEMENT_OUT, ELEMENT_FLOAT, MERGE_ELEMENTS };
+enum merge_element { ELEMENT_PARTIAL = OWN_ELEMENTS, ELEMENT_FIRST, ELEMENT_OUT, MERGE_ELEMENTS };
 
 _Static_assert(MERGE_AT_ONCE == CLATTN_MERGE_AT_ONCE, "the header tells how many partials a command takes");
 _Static_assert(sizeof(clattn_merge_params) + 2 * MERGE_PLACES * 8 <= 1024,
@@ -81,16 +81,11 @@ clattn_status merge_operands(const clattn_merge_problem *problem, clattn_type fi
                              struct operands *operands)
 {
     const int64_t extents[MERGE_EXTENTS] = { 1, problem->batch, problem->heads, problem->rows, problem->columns };
-    const clattn_type types[MERGE_ELEMENTS] = { [ELEMENT_PARTIAL] = problem->type,
-                                                [ELEMENT_FIRST] = first_type,
-                                                [ELEMENT_OUT] = problem->out_type,
-                                                [ELEMENT_FLOAT] = CLATTN_FLOAT32 };
     operands_begin(operands, &operation_merge);
     memcpy(operands->extent, extents, sizeof(extents));
-    memcpy(operands->element, types, sizeof(types));
-    for (int i = 0; i < MERGE_ELEMENTS; ++i) {
-        operands->element_bytes[i] = clattn_type_size(types[i]);
-    }
+    operands_set_type(operands, ELEMENT_PARTIAL, problem->type);
+    operands_set_type(operands, ELEMENT_FIRST, first_type);
+    operands_set_type(operands, ELEMENT_OUT, problem->out_type);
     for (int n = 0; n <= count; ++n) {
         const clattn_partial *partial = n < count ? partials[n] : merged;
         const int place = n < count ? n : MERGED;

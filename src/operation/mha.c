@@ -212,16 +212,10 @@ clattn_status mha_measure(const struct any_problem *any, const void *values, str
         [EXTENT_QUERY_HEADS] = p->query_heads,
         [EXTENT_WEIGHT_HEADS] = p->weights == CLATTN_MHA_WEIGHTS_AVERAGE ? 1 : p->query_heads,
     };
-    const clattn_type real = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
-    const clattn_type types[MHA_ELEMENTS] = { [ELEMENT_TYPE] = p->type, [ELEMENT_REAL] = real };
-    const size_t bytes[MHA_ELEMENTS] = { [ELEMENT_TYPE] = clattn_type_size(p->type),
-                                         [ELEMENT_REAL] = clattn_type_size(real),
-                                         [ELEMENT_BYTE] = 1,
-                                         [ELEMENT_INT] = sizeof(int32_t) };
     operands->asked = asked_of(p);
     memcpy(operands->extent, extents, sizeof(extents));
-    memcpy(operands->element, types, sizeof(types));
-    memcpy(operands->element_bytes, bytes, sizeof(bytes));
+    operands_set_type(operands, ELEMENT_TYPE, p->type);
+    operands_set_type(operands, ELEMENT_REAL, p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32);
     (void)values;
     return CLATTN_OK;
 }

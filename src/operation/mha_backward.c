@@ -150,8 +150,7 @@ static clattn_status measure(const struct any_problem *any, const void *values, 
     const clattn_status status = mha_measure(any, values, operands);
     operands->asked = (operands->asked & ~(1u << MHA_Y)) | 1u << MHA_DY;
     gradients_ask(&known_gradients, b->p.gradients, b->p.accumulate, operands);
-    operands->element[ELEMENT_GRADIENT] = b->type;
-    operands->element_bytes[ELEMENT_GRADIENT] = clattn_type_size(b->type);
+    operands_set_type(operands, ELEMENT_GRADIENT, b->type);
     return status;
 }
 

@@ -21,6 +21,6 @@ enum mha_extent {
     MHA_EXTENTS
 };
 
-enum mha_element { ELEMENT_TYPE, ELEMENT_REAL, ELEMENT_BYTE, ELEMENT_INT, MHA_ELEMENTS };
+enum mha_element { ELEMENT_TYPE = OWN_ELEMENTS, ELEMENT_REAL, MHA_ELEMENTS };
 
 #endif

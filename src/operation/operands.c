@@ -8,6 +8,7 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "base/stored_types.h"
 
 int64_t operand_columns(const struct operands *operands, int id)
 {
@@ -76,6 +77,16 @@ void operands_begin(struct operands *operands, const struct operation *operation
 {
     memset(operands, 0, offsetof(struct operands, tensor) + (size_t)operation->count * sizeof(operands->tensor[0]));
     operands->operation = operation;
+    operands->element[ELEMENT_FLOAT] = CLATTN_FLOAT32;
+    operands->element_bytes[ELEMENT_FLOAT] = sizeof(float);
+    operands->element_bytes[ELEMENT_INT] = sizeof(int32_t);
+    operands->element_bytes[ELEMENT_BYTE] = 1;
+}
+
+void operands_set_type(struct operands *operands, int element, clattn_type type)
+{
+    operands->element[element] = type;
+    operands->element_bytes[element] = type_element(type, &operands->element_columns[element]);
 }
 
 static void set_dense_strides(const struct operands *operands, int id, int64_t stride[4])

@@ -19,7 +19,7 @@ struct operands {
     const struct operation *operation;
     int64_t extent[EXTENTS_MAX];       /* by the numbers in the rows; number 0 is 1 */
     uint32_t unknown_extents;          /* bits of those that only the device knows: at most what stands here */
-    clattn_type element[ELEMENTS_MAX]; /* types; CLATTN_TYPE_NONE: see element_bytes */
+    clattn_type element[ELEMENTS_MAX]; /* types; CLATTN_TYPE_NONE: integers, see element_bytes */
     size_t element_bytes[ELEMENTS_MAX];
     int64_t element_columns[ELEMENTS_MAX]; /* of block types: of a block, which is the element; 0, 1: elements */
     uint32_t asked;                        /* bit n: the problem has tensor n, which must be given; else it must not */
@@ -30,8 +30,11 @@ struct operands {
     struct tensor_place tensor[OPERANDS_MAX]; /* those of the operation; nobody reads the ones behind them */
 };
 
-/* Operands of a call, all zero but the operation. */
+/* Operands of a call, all zero but the operation and the elements that all have. */
 void operands_begin(struct operands *operands, const struct operation *operation);
+
+/* The type of one of the operation's own elements; CLATTN_TYPE_NONE: it has none in this call. */
+void operands_set_type(struct operands *operands, int element, clattn_type type);
 
 /* Operands of a call that is rehearsed (program/rehearsal.h): all that is asked for is given, and the workspace. Dense,
  * in what only looks like a buffer: no driver may see it. */

@@ -11,6 +11,9 @@
 #define ELEMENTS_MAX 20 /* different element types in one operation */
 #define OPERANDS_MAX 32 /* tensors of one operation */
 
+/* Elements of every operation; its own are numbered from OWN_ELEMENTS on. */
+enum common_element { ELEMENT_BYTE, ELEMENT_INT, ELEMENT_FLOAT, OWN_ELEMENTS };
+
 enum tensor_role {
     TENSOR_INPUT,
     TENSOR_WEIGHT,  /* an input whose values must be finite, where they can be read */

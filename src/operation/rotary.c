@@ -26,7 +26,7 @@ enum rotary_extent {
     ROTARY_EXTENTS
 };
 
-enum rotary_element { ELEMENT_TYPE, ELEMENT_FLOAT, ELEMENT_INT, ROTARY_ELEMENTS };
+enum rotary_element { ELEMENT_TYPE = OWN_ELEMENTS, ROTARY_ELEMENTS };
 
 static const struct tensor_row tensor_rows[ROTARY_TENSOR_COUNT] = {
 #define ROW(id, field, axes, element, access, place, asked_by)                                                         \
@@ -138,11 +138,7 @@ static clattn_status measure(const struct any_problem *any, const void *values, 
         operands->unknown_extents = 1u << EXTENT_QUERY_ROWS |
                                     (p->features & CLATTN_WITH_TOKEN_TABLES ? 1u << EXTENT_TABLE_ROWS : 0);
     }
-    operands->element[ELEMENT_TYPE] = p->type;
-    operands->element[ELEMENT_FLOAT] = CLATTN_FLOAT32;
-    operands->element_bytes[ELEMENT_TYPE] = clattn_type_size(p->type);
-    operands->element_bytes[ELEMENT_FLOAT] = sizeof(float);
-    operands->element_bytes[ELEMENT_INT] = sizeof(int32_t);
+    operands_set_type(operands, ELEMENT_TYPE, p->type);
     operands->asked = asked_of(problem->turning.features);
     operands->in_place = 1u << ROTARY_X | 1u << ROTARY_OUT;
     operands->strided_columns = p->strided_columns;

@@ -66,7 +66,9 @@ static struct operands measure(const struct test_call *test)
         test->packed_keys,
         test->table_pages,
     };
-    struct operands operands = { .operation = &operation_forward, .asked = forward_asked(&test->problem) };
+    struct operands operands;
+    operands_begin(&operands, &operation_forward);
+    operands.asked = forward_asked(&test->problem);
     forward_measure(&test->problem, &lengths, &operands);
     return operands;
 }
