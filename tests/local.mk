@@ -57,6 +57,7 @@ test_programs = \
 	tests/api/range \
 	tests/api/sharing \
 	tests/api/small_stack \
+	tests/api/workspaces \
 	tests/robust/file_faults \
 	tests/robust/first_result \
 	tests/robust/fork \

@@ -60,6 +60,64 @@ START_TEST(test_many_problems)
 }
 END_TEST
 
+/* A plan is found again whatever was chosen for the problem: its strategy is no part of what was asked for. */
+START_TEST(test_plans_are_found_again)
+{
+    char chosen[256] = "";
+    int kinds = 0;
+    for (int i = 0; i < sample_count; ++i) {
+        struct test_call test;
+        sample_create(&test, i, NULL);
+        EXPECT_OK(clattn_forward_host(context, &test.problem, &test.values, &test.tensors));
+        const clattn_plan *first = context->kept_plans[0];
+        EXPECT_OK(clattn_forward_host(context, &test.problem, &test.values, &test.tensors));
+        ck_assert_msg(context->kept_plans[0] == first, "%s: %s was planned twice", sample_name(i),
+                      clattn_plan_strategy(first));
+        if (!strstr(chosen, clattn_plan_strategy(first))) {
+            snprintf(chosen + strlen(chosen), sizeof(chosen) - strlen(chosen), "%s ", clattn_plan_strategy(first));
+            ++kinds;
+        }
+        test_call_free(&test);
+    }
+    ck_assert_msg(kinds > 1, "one strategy was chosen for all samples: %s", chosen);
+}
+END_TEST
+
+/* Two rows, or heads, or batches, apart from one another: what lies between them is the caller's, where it is copied
+ * too. */
+START_TEST(test_gaps_between_two)
+{
+    const size_t alignment = context->sharing_alignment;
+    for (int axis = 0; axis < 3; ++axis) {
+        float numbers[4] = { 1, 2, 3, 4 }, out[12];
+        int64_t n[4] = { 1, 1, 1, 2 };
+        n[axis] = 2;
+        memset(out, 0xff, sizeof(out));
+        clattn_problem p = CLATTN_PROBLEM_INIT;
+        clattn_host_tensors t = CLATTN_HOST_TENSORS_INIT;
+        p.batch = n[0];
+        p.query_heads = p.kv_heads = n[1];
+        p.query_len = n[2];
+        p.key_len = 1;
+        p.head_dim = n[3];
+        p.strategy = "plain";
+        t.query = clattn_host_tensor_bhsd(numbers, n[1], n[2], n[3]);
+        t.key = t.value = clattn_host_tensor_bhsd(numbers, n[1], 1, n[3]);
+        t.out = clattn_host_tensor_bhsd(out, n[1], n[2], n[3]);
+        t.out.stride[axis] = 5;
+        context->sharing_alignment = 0;
+        const clattn_status status = clattn_forward_host(context, &p, NULL, &t);
+        context->sharing_alignment = alignment;
+        EXPECT_OK(status);
+        for (int i = 0; i < 12; ++i) {
+            uint32_t bits;
+            memcpy(&bits, &out[i], sizeof(bits));
+            ck_assert_msg((bits == 0xffffffffu) == (i % 5 > 1 || i > 6), "axis %d, element %d", axis, i);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_flat_call_is_the_long_one)
 {
     struct test_call test, flat;
@@ -225,6 +283,8 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_memory_is_summed);
     tcase_add_test(tests, test_samples);
     tcase_add_test(tests, test_many_problems);
+    tcase_add_test(tests, test_plans_are_found_again);
+    tcase_add_test(tests, test_gaps_between_two);
     tcase_add_test(tests, test_flat_call_is_the_long_one);
     tcase_add_test(tests, test_callers_context);
     tcase_add_test(tests, test_context_refused);

@@ -279,6 +279,14 @@ START_TEST(test_overlaps)
     moved.out.offset = 1;
     expect_error(MERGE(shape, &a.device, &b.device, &moved), CLATTN_INVALID_ARGUMENT,
                  "merged.out: its memory is also partials[0].out's", "merge");
+    for (int axis = 0; axis < 3; ++axis) { /* begins in one place, and goes on in another */
+        moved = a.device;
+        moved.out.stride[axis] += 2 * COLUMNS;
+        moved.out.stride[1] += axis == 2 ? 2 * COLUMNS * ROWS : 0; /* so that its elements are apart */
+        moved.out.stride[0] += axis > 0 ? 2 * COLUMNS * ROWS * HEADS : 0;
+        expect_error(MERGE(shape, &a.device, &b.device, &moved), CLATTN_INVALID_ARGUMENT,
+                     "merged.out: its memory is also partials[0].out's", "merge");
+    }
     moved = a.device;
     moved.lse = a.device.out;
     expect_error(MERGE(shape, &a.device, &b.device, &moved), CLATTN_INVALID_ARGUMENT, "its memory is also", "merge");

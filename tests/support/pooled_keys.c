@@ -13,9 +13,9 @@ int64_t pooled_call_pages(int64_t pages, int pools, int64_t fill)
     return pages < 1 || least > most ? 0 : least + fill % (most - least + 1);
 }
 
-/* The elements of pages [first, first + n[0]), of the test's array into one of its own, further behind by `lead`. */
+/* The elements of pages [first, first + n[0]), of the test's array into one of its own, further behind by `moved`. */
 static void copy_pages(const struct test_array *from, const clattn_host_tensor *tensor, int64_t first,
-                       const int64_t n[4], int64_t block, int64_t lead, unsigned char *to)
+                       const int64_t n[4], int64_t block, int64_t moved, unsigned char *to)
 {
     const size_t bytes = from->element_bytes;
     for (int64_t at = 0; at < n[0] * n[1] * n[2]; ++at) {
@@ -24,17 +24,24 @@ static void copy_pages(const struct test_array *from, const clattn_host_tensor *
             const int64_t index = (tensor->offset + page * tensor->stride[0] + h * tensor->stride[1] +
                                    i * tensor->stride[2] + c * tensor->stride[3]) /
                                   block;
-            memcpy(to + (size_t)(index + lead) * bytes, from->data + (size_t)index * bytes, bytes);
+            memcpy(to + (size_t)(index + moved) * bytes, from->data + (size_t)index * bytes, bytes);
         }
     }
+}
+
+/* Where the buffers begin, in elements: before and behind the first one, keys and values each elsewhere; alike in
+ * memory, or not, as vectors of 16 bytes see it. */
+static int64_t lead_of(enum tensor_id id, int pool, int64_t pool_pages)
+{
+    static const int64_t leads[2][CLATTN_POOLS_MOST] = { { 5, 0, 9, 2 }, { 1, 7, 0, 4 } };
+    return leads[id == TENSOR_VALUE][pool] * (pool_pages % 2 ? 64 : 1);
 }
 
 static void cut_one(const struct test_call *test, enum tensor_id id, int pool, struct pooled_call *cut)
 {
     const struct test_array *from = &test->arrays[test->array_of[id]];
     const int64_t block = clattn_type_columns(from->type), pages = test->pool_pages;
-    /* Buffers that begin alike in memory, or not, as vectors of 16 bytes see it. */
-    const int64_t first = pool * pages, lead = pages % 2 ? 64 * pool : 3 * pool;
+    const int64_t first = pool * pages, lead = lead_of(id, pool, pages);
     struct pooled_array *array = &cut->arrays[cut->count++];
     int64_t n[4];
     test_call_shape(test, id, n);
@@ -50,11 +57,13 @@ static void cut_one(const struct test_call *test, enum tensor_id id, int pool, s
     }
     memset(array->data, 0xff, array->bytes);
     const clattn_host_tensor *tensor = host_tensor_of((clattn_host_tensors *)&test->tensors, (int)id);
-    copy_pages(from, tensor, first, n, block, lead, array->data);
+    /* Pages of values lie where they lay in one buffer; those of keys begin at their own buffer's first. */
+    const int64_t skipped = id == TENSOR_KEY ? first * tensor->stride[0] / block : 0;
+    copy_pages(from, tensor, first, n, block, lead - skipped, array->data);
     clattn_host_tensor *to = host_tensor_of(&cut->tensors, (int)array->id);
     *to = *tensor;
     to->data = array->data;
-    to->offset += first * tensor->stride[0] + lead * block;
+    to->offset += first * tensor->stride[0] + (lead - skipped) * block;
 }
 
 void pooled_call_cut(const struct test_call *test, struct pooled_call *cut)
