@@ -153,8 +153,7 @@ tests_icd_broken_layer_la_LIBADD =
 tests_icd_fault_layer_la_CFLAGS = $(layer_cflags)
 tests_icd_fault_layer_la_LDFLAGS = $(layer_ldflags)
 tests_icd_fault_layer_la_SOURCES = \
-	tests/icd/fault_layer.c \
-	tests/icd/fault_layer.h
+	tests/icd/fault_layer.c tests/icd/fault_layer.h
 tests_icd_fault_layer_la_LIBADD =
 tests_icd_guard_layer_la_CFLAGS = $(layer_cflags)
 tests_icd_guard_layer_la_LDFLAGS = $(layer_ldflags)
