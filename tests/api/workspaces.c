@@ -55,8 +55,8 @@ static void check_behind(struct shared *shared, enum tensor_id id, const struct 
     const size_t bytes = (size_t)array->count * array->element_bytes;
     const int64_t before = elements_before(shared, id);
     cl_int code;
-    shared->both = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, shared->workspace_bytes + bytes, NULL,
-                                  &code);
+    shared->both =
+        clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, shared->workspace_bytes + bytes, NULL, &code);
     ck_assert_int_eq(code, CL_SUCCESS);
     ck_assert_int_eq(clEnqueueWriteBuffer(shared->queue, shared->both, CL_TRUE, shared->workspace_bytes, bytes,
                                           array->data, 0, NULL, NULL),
