@@ -29,8 +29,8 @@ def _refuse(others: Dict[str, Any]) -> None:
     """Raises for options that gradients() has not."""
     unlike = sorted(set(others) & set(_REFUSED))
     if unlike:
-        raise InvalidArgument(f"{unlike[0]}: keys in pages, and keys and values as codes, have no gradients; give key and "
-                              "value dense, in a floating-point type")
+        raise InvalidArgument(f"{unlike[0]}: keys in pages, and keys and values as codes, have no gradients; give key "
+                              "and value dense, in a floating-point type")
     refuse_words("gradients", others)
 
 
@@ -77,52 +77,57 @@ def _new(names: Iterable[str], query: Any, axes: int, three: Sequence[View], lea
     return results, places
 
 
-def gradients(query: Any, key: Any, value: Any, dout: Any, *, of: Iterable[str] = ("query", "key", "value"), out: Any = None,
-              lse: Any = None, dlse: Any = None, mask: Any = None, bias: Any = None, causal: Optional[str] = None,
-              alignment: Optional[str] = None, offsets: Optional[Iterable[int]] = None, window: Any = None,
-              always_visible_keys: int = 0, scale: Optional[float] = None, softcap: Optional[float] = None,
-              slopes: Any = None, sinks: Any = None, key_lengths: Optional[Iterable[int]] = None, dropout: float = 0.0,
-              seed: int = 0, cu_query: Any = None, cu_key: Any = None, row_low: Any = None, row_high: Any = None,
-              allow_rounded_weights: bool = False, allow_tf32: bool = False, context: Optional[Context] = None,
-              **others: Any) -> Dict[str, Any]:
+def _forward_results(out: Any, lse: Any, tensors: Tuple[Any, Any, Any], asked: Dict[str, Any]) -> Tuple[Any, Any]:
+    """What the forward call gave, where it is given; else computed again."""
+    if (out is None) != (lse is None):
+        raise InvalidArgument("out, lse: give both, of one forward call, or none of them")
+    return attention(*tensors, return_lse=True, **asked) if out is None else (out, lse)
+
+
+def gradients(query: Any, key: Any, value: Any, dout: Any, *, of: Iterable[str] = ("query", "key", "value"),
+              out: Any = None, lse: Any = None, dlse: Any = None, mask: Any = None, bias: Any = None,
+              causal: Optional[str] = None, alignment: Optional[str] = None, offsets: Optional[Iterable[int]] = None,
+              window: Any = None, always_visible_keys: int = 0, scale: Optional[float] = None,
+              softcap: Optional[float] = None, slopes: Any = None, sinks: Any = None,
+              key_lengths: Optional[Iterable[int]] = None, dropout: float = 0.0, seed: int = 0, cu_query: Any = None,
+              cu_key: Any = None, row_low: Any = None, row_high: Any = None, allow_rounded_weights: bool = False,
+              allow_tf32: bool = False, context: Optional[Context] = None, **others: Any) -> Dict[str, Any]:
     """The gradients of attention() with the same arguments: {name: array}.
 
     dout   a loss's derivative at out, of its shape and type
     dlse   its derivative at lse; 0 where None
-    of     of "query", "key", "value", "bias", "slopes", "sinks" and "scale" those that are wanted; each has the shape of
-           what it is of, "scale" none
-    out, lse   what the forward call gave, with return_lse; computed again where None. They may be of more keys than these,
-           as when parts of them are merged
+    of     of "query", "key", "value", "bias", "slopes", "sinks" and "scale" those that are wanted; each has the shape
+           of what it is of, "scale" none
+    out, lse   what the forward call gave, with return_lse; computed again where None. They may be of more keys than
+           these, as when parts of them are merged
 
     The same to the last bit each time. Keys in pages and quantised ones have none. Raises as attention() does.
     """
     if others:
         _refuse(others)
-    refuse_gradients("gradients", query=query, key=key, value=value, dout=dout, dlse=dlse, bias=bias, slopes=slopes, sinks=sinks)
     learned = {"bias": bias, "slopes": slopes, "sinks": sinks}
+    refuse_gradients("gradients", query=query, key=key, value=value, dout=dout, dlse=dlse, **learned)
     names = _wanted(of, learned)
-    options = options_of(causal, alignment, offsets is not None, window, always_visible_keys, softcap, dropout, None, None,
-                         allow_rounded_weights, allow_tf32)
+    options = options_of(causal, alignment, offsets is not None, window, always_visible_keys, softcap, dropout, None,
+                         None, allow_rounded_weights, allow_tf32)
     axes, q, k, v = _inputs(query, key, value)
-    sequences = sequences_of(q, k, v, key_lengths, {**dict.fromkeys(NAMES), "cu_query": cu_query, "cu_key": cu_key,
-                                                    "row_low": row_low, "row_high": row_high})
+    ranges = {"cu_query": cu_query, "cu_key": cu_key, "row_low": row_low, "row_high": row_high}
+    sequences = sequences_of(q, k, v, key_lengths, {**dict.fromkeys(NAMES), **ranges})
     shape = sequences.batch, q.shape[1], sequences.rows, sequences.keys
-    fields = sequences.fields + optional_fields(shape, shape[0], shape[1], mask, bias, slopes, sinks, key_lengths, offsets)
-    if out is None and lse is None:
-        out, lse = attention(query, key, value, mask=mask, bias=bias, causal=causal, alignment=alignment, offsets=offsets,
-                             window=window, always_visible_keys=always_visible_keys, scale=scale, softcap=softcap,
-                             slopes=slopes, sinks=sinks, key_lengths=key_lengths, dropout=dropout, seed=seed,
-                             return_lse=True, allow_rounded_weights=allow_rounded_weights, allow_tf32=allow_tf32,
-                             cu_query=cu_query, cu_key=cu_key, row_low=row_low, row_high=row_high, context=context)
-    elif out is None or lse is None:
-        raise InvalidArgument("out, lse: give both, of one forward call, or none of them")
+    fields = sequences.fields + optional_fields(shape, shape[0], shape[1], mask, bias, slopes, sinks, key_lengths,
+                                                offsets)
+    out, lse = _forward_results(out, lse, (query, key, value), dict(
+        learned, **ranges, mask=mask, causal=causal, alignment=alignment, offsets=offsets, window=window,
+        always_visible_keys=always_visible_keys, scale=scale, softcap=softcap, key_lengths=key_lengths,
+        dropout=dropout, seed=seed, allow_rounded_weights=allow_rounded_weights, allow_tf32=allow_tf32,
+        context=context))
     results, places = _new(names, query, axes, (q, k, v), learned, shape)
     for name in {"query", "key", "value"} & set(names) if sequences.is_packed else ():
         results[name][...] = 0.0
     call = call_of(q, k, None if scale is None else number(scale, "scale"), seed, sequences.has_key_len)
     run_backward(context or default_context(), q, k, v, fields, call, options + sequences.options,
-                 four_axes(view(out, "out"), "out"), _three_axes(lse, "lse"), four_axes(view(dout, "dout"), "dout"), places,
-                 None if dlse is None else _three_axes(dlse, "dlse"))
+                 four_axes(view(out, "out"), "out"), _three_axes(lse, "lse"), four_axes(view(dout, "dout"), "dout"),
+                 places, None if dlse is None else _three_axes(dlse, "dlse"))
     if "scale" in results:
         results["scale"] = float(results["scale"][0])
     return results
