@@ -11,14 +11,14 @@
 
 /* Tiles and planes of the launch; a plane is a head of a batch entry, of queries or of keys and values. */
 typedef struct clattn_owner_part {
+    clattn_i64 redo_at;    /* in the workspace, of redo_blocks: for each, two numbers, of dquery or dkey, and of dvalue:
+                            * whether it is left to do */
     int first_tile, tiles;
     int first_plane;
     int wants;             /* OWNER_WANTS_*: gradients that are asked for */
     int dvalue_accumulate; /* what is there is added to */
     float rests_from;      /* of row_rests: rows whose |lse| is beyond it may have a rest (lse_rest.clh) */
     int redo_blocks;       /* of REDO_ROWS rows or keys of a plane; 0: nothing is left to do, or all */
-    clattn_i64 redo_at;    /* in the workspace: for each of these two numbers, of dquery or dkey, and of dvalue: whether
-                            * it is left to do */
 } clattn_owner_part;
 
 #define OWNER_WANTS_FIRST 1 /* dquery or dkey */

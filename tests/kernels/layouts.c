@@ -129,8 +129,8 @@ static const struct row rows[] = {
     SUMS(which) SUMS(continues)
     STRUCT(clattn_bias_sums) BIAS_SUMS(sums_at) BIAS_SUMS(total_at) BIAS_SUMS(first_block) BIAS_SUMS(parts)
     BIAS_SUMS(first_part) BIAS_SUMS(part_count) BIAS_SUMS(which)
-    STRUCT(clattn_owner_part) OWNER_PART(first_tile) OWNER_PART(tiles) OWNER_PART(first_plane) OWNER_PART(wants)
-    OWNER_PART(dvalue_accumulate) OWNER_PART(rests_from) OWNER_PART(redo_blocks) OWNER_PART(redo_at)
+    STRUCT(clattn_owner_part) OWNER_PART(redo_at) OWNER_PART(first_tile) OWNER_PART(tiles) OWNER_PART(first_plane)
+    OWNER_PART(wants) OWNER_PART(dvalue_accumulate) OWNER_PART(rests_from) OWNER_PART(redo_blocks)
 };
 /* clang-format on */
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
