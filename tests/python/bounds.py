@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 ROUNDED_LSE = 2.0**-24  # the share of an lse by which it is rounded, in every type
+LONG_SUM = 216 / 4  # L / 4 of a strategy's longest way of a term: errors of sums grow no further with their terms
 
 
 def computing(dtype):
@@ -38,6 +39,11 @@ def stored(numbers, dtype):
     return kind.eps / 2 * numbers.abs() + max(least, kind.smallest_normal * kind.eps / 2)
 
 
+def of_terms(count):
+    """c: what a sum of so many random terms has beside its terms' own errors."""
+    return count.sqrt().clamp(max=LONG_SUM)
+
+
 def rss(terms, axis):
     return terms.square().sum(axis).sqrt()
 
@@ -60,7 +66,7 @@ class Attention:
         self.out = self.weights @ self.value
         self.magnitude = torch.where(self.seen, abs(scale) * query.abs() @ self.key.abs().mT + shown.abs(), 0.0)  # A
         self.mean = (self.weights * self.magnitude).sum(-1, keepdim=True)  # Abar
-        self.count = self.seen.sum(-1, keepdim=True).sqrt()  # sqrt(n)
+        self.count = of_terms(self.seen.sum(-1, keepdim=True))  # c of n keys
         self.dscores = self.weights * (dout @ self.value.mT - (dout * self.out).sum(-1, keepdim=True))
 
     def forward(self):
@@ -91,9 +97,9 @@ class Attention:
             """Bounds of sums over rows i and a group's heads of terms * other; terms are weights times at most y."""
             count = self.seen.sum(-2, keepdim=True) * self.group  # m
             exact = self.shared(terms.mT @ other, "sum")
-            own = (((each + count.sqrt()) * self.weights * y).square() + (given / (2 * self.u)).square()).mT @ other.square()
+            own = (((each + of_terms(count)) * self.weights * y).square() + (given / (2 * self.u)).square()).mT @ other.square()
             count = count.mT[:, ::self.group]
-            bound = 2 * self.u * (self.shared(own.sqrt(), "rss") + (count.sqrt() + 8) * exact.abs())
+            bound = 2 * self.u * (self.shared(own.sqrt(), "rss") + (of_terms(count) + 8) * exact.abs())
             return exact, bound + self.least * self.shared(y.mT @ other.abs(), "sum")
 
         exact = scale * self.dscores @ self.key
@@ -111,10 +117,10 @@ class Attention:
     def of_bias(self, shape, each, x, handed):
         full = (1,) * (4 - len(shape)) + tuple(shape)
         axes = [axis for axis in range(4) if self.dscores.shape[axis] != full[axis]]
-        count = math.prod(self.dscores.shape[axis] for axis in axes)
-        own = ((each + math.sqrt(count)) * x).square() + (handed / (2 * self.u)).square()
+        count = of_terms(torch.tensor(float(math.prod(self.dscores.shape[axis] for axis in axes))))
+        own = ((each + count) * x).square() + (handed / (2 * self.u)).square()
         exact, own = (terms.sum(axes, keepdim=True) if axes else terms for terms in (self.dscores, own))
-        return exact.reshape(shape), (2 * self.u * (own.sqrt() + (math.sqrt(count) + 8) * exact.abs())).reshape(shape)
+        return exact.reshape(shape), (2 * self.u * (own.sqrt() + (count + 8) * exact.abs())).reshape(shape)
 
 
 def summed(pair, shape, dtype):

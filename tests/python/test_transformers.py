@@ -178,6 +178,31 @@ class Models(unittest.TestCase):
             self.assertEqual((query.shape[1], key.shape[1], value.shape[1]), (4, 2, 2))
             self.assertEqual((given.kwargs["mask"].dtype, given.kwargs["bias"]), (torch.bool, None))
 
+    def test_sinks_and_their_gradients(self):
+        """By the adapter itself, without a window; the mask hides all keys from a row, which its sink sees alone."""
+        torch.manual_seed(5)
+        three = [torch.randn(2, heads, 7, 8, dtype=torch.float64) for heads in (4, 2, 2)]
+        seen, dout = torch.rand(2, 1, 7, 7) < 0.6, torch.randn(2, 7, 4, 8)
+        seen[1, :, 3] = False
+        sinks = torch.tensor([-2.0, 0.5, 1.0, 30.0], requires_grad=True)
+        out, _ = clattn.transformers.attention_forward(torch.nn.Module(), *[x.float() for x in three], seen, scaling=0.3,
+                                                       s_aux=sinks)
+        ours = torch.autograd.grad(out, sinks, dout)[0]
+        query, key, value = (x.repeat_interleave(4 // x.shape[1], 1) for x in three)
+        scores = (0.3 * query @ key.mT).masked_fill(~seen, -torch.inf)
+        logits = torch.cat([scores, sinks.double().reshape(1, 4, 1, 1).expand(2, 4, 7, 1)], -1)
+        right = (logits.softmax(-1)[..., :-1] @ value).transpose(1, 2)
+        self.assertLessEqual((out - right).abs().max(), 1e-6)
+        self.assertEqual(out[1, 3].abs().max(), 0)
+        exact = torch.autograd.grad(right, sinks, dout.double())[0]
+        self.assertLessEqual((ours - exact).abs().max(), 1e-5)
+        self.assertGreater(exact.abs().min(), 0)
+
+    def test_dropout_with_sinks_is_refused(self):
+        three = [torch.randn(1, 2, 3, 8) for _ in range(3)]
+        with self.assertRaisesRegex(clattn.Unsupported, "no softcap and no sinks"):
+            clattn.transformers.attention_forward(torch.nn.Module(), *three, None, dropout=0.1, s_aux=torch.zeros(2))
+
     def test_dropout_is_declined_as_the_readme_says(self):
         model, inputs = made("BERT"), inputs_of("BERT")
         model.set_attn_implementation("clattn")
