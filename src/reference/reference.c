@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/stored_types.h"
 #include "cl/forward_params.h"
+#include "reference/alibi.h"
 #include "reference/stored_rows.h"
 #include "reference/visibility.h"
 
@@ -184,7 +185,7 @@ static double head_value(const struct work *work, enum tensor_id id, uint32_t fl
 static void apply_bias_and_masks(struct work *work)
 {
     const struct tensor_place *bias = &work->call->operands.tensor[TENSOR_BIAS];
-    long double slope = head_value(work, TENSOR_SLOPES, CLATTN_FLAG_SLOPES, work->b);
+    const double slope = head_value(work, TENSOR_SLOPES, CLATTN_FLAG_SLOPES, work->b);
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         if (!work->allowed[j]) {
             work->score[j] = -(long double)INFINITY;
@@ -196,7 +197,7 @@ static void apply_bias_and_masks(struct work *work)
             work->score[j] += value;
             work->magnitude[j] += fabsl(value);
         }
-        long double alibi = slope * (long double)llabs(work->i + work->sequence.offset - j);
+        const long double alibi = alibi_of(slope, work->i + work->sequence.offset - j);
         work->score[j] -= alibi;
         work->magnitude[j] += fabsl(alibi);
     }

@@ -13,6 +13,7 @@
 #include "base/stored_types.h"
 #include "cl/backward_plain_layout.h"
 #include "cl/forward_params.h"
+#include "reference/alibi.h"
 #include "reference/stored_rows.h"
 
 /* What one key is to the row. */
@@ -114,8 +115,8 @@ static void compute_logit(const struct work *w, int64_t j, struct pair *pair)
         pair->magnitude += fabsl(bias);
     }
     if (problem->flags & CLATTN_FLAG_SLOPES) {
-        const long double slope = load(w, TENSOR_SLOPES, w->b, w->h, 0, 0);
-        const long double alibi = slope * (long double)llabs(w->i + w->sequence.offset - j);
+        const double slope = load(w, TENSOR_SLOPES, w->b, w->h, 0, 0);
+        const long double alibi = alibi_of(slope, w->i + w->sequence.offset - j);
         pair->logit -= alibi;
         pair->magnitude += fabsl(alibi);
     }

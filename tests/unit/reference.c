@@ -127,6 +127,25 @@ START_TEST(test_softcap_and_slopes)
 }
 END_TEST
 
+/* A slope beyond 2^95 counts as that, whatever its sign: query 0 at position 3, one key. */
+START_TEST(test_slopes_beyond_their_range)
+{
+    const double one[] = { 0 }, value[] = { 7 };
+    for (int sign = -1; sign <= 1; sign += 2) {
+        clattn_problem p = CLATTN_PROBLEM_INIT;
+        struct test_call test;
+        p.features = CLATTN_WITH_SLOPES;
+        p.alignment = CLATTN_ALIGN_OFFSETS;
+        start_small(&test, p, 1, 1, one, one, value);
+        test_call_set(&test, TENSOR_SLOPES, 0, 0, 0, 0, sign * 1e34);
+        test_call_set(&test, TENSOR_QUERY_OFFSETS, 0, 0, 0, 0, 3);
+        run(&test);
+        ck_row(&test, 0, 7, -sign * 3 * 0x1p95);
+        test_call_free(&test);
+    }
+}
+END_TEST
+
 /* Window (1, 0) keeps the diagonal and one key before it; the first key stays visible. */
 START_TEST(test_window)
 {
@@ -333,6 +352,7 @@ START_TEST(test_rounding_mode_of_the_caller)
 }
 END_TEST
 
-SUITE("reference", test_two_keys, test_rows_without_keys, test_sinks, test_softcap_and_slopes, test_window,
-      test_weights_modes, test_nan_stays_where_it_is_seen, test_extreme_logits, test_against_the_four_loops,
-      test_merge_of_two_parts, test_dropout_keeps_its_share, test_rounding_mode_of_the_caller)
+SUITE("reference", test_two_keys, test_rows_without_keys, test_sinks, test_softcap_and_slopes,
+      test_slopes_beyond_their_range, test_window, test_weights_modes, test_nan_stays_where_it_is_seen,
+      test_extreme_logits, test_against_the_four_loops, test_merge_of_two_parts, test_dropout_keeps_its_share,
+      test_rounding_mode_of_the_caller)
