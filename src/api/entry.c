@@ -80,10 +80,10 @@ static clattn_status run_kept(clattn_context *context, const struct any_problem 
     return status;
 }
 
-clattn_status entry_host(clattn_context *context, const struct operation *operation, const void *problem,
-                         const struct given *given)
+/* By a kept plan; of a layer (`kind` not NULL), as that is run. */
+static clattn_status run_on_host(clattn_context *context, const struct operation *operation,
+                                 const struct layer_kind *kind, const void *problem, const struct given *given)
 {
-    UNCANCELLED;
     struct any_problem *checked = NULL;
     struct any_call call;
     clattn_status status = context_check(context);
@@ -91,10 +91,19 @@ clattn_status entry_host(clattn_context *context, const struct operation *operat
         status = check_host(operation, problem, given, &checked, &call);
     }
     if (status == CLATTN_OK) {
-        status = run_kept(context, checked, &call.operands);
+        status = !kind               ? run_kept(context, checked, &call.operands)
+                 : kind->run_on_host ? kind->run_on_host(context, checked, &call.operands)
+                                     : layer_run(context, kind, checked, &call.operands);
     }
     problem_free(checked);
     return status;
+}
+
+clattn_status entry_host(clattn_context *context, const struct operation *operation, const void *problem,
+                         const struct given *given)
+{
+    UNCANCELLED;
+    return run_on_host(context, operation, NULL, problem, given);
 }
 
 /* ---- layers ----------------------------------------------------------------------------------- */
@@ -156,18 +165,7 @@ clattn_status entry_layer_host(clattn_context *context, const struct layer_kind 
                                const struct given *given)
 {
     UNCANCELLED;
-    struct any_problem *checked = NULL;
-    struct any_call call;
-    clattn_status status = context_check(context);
-    if (status == CLATTN_OK) {
-        status = check_host(kind->operation, problem, given, &checked, &call);
-    }
-    if (status == CLATTN_OK) {
-        status = kind->run_on_host ? kind->run_on_host(context, checked, &call.operands)
-                                   : layer_run(context, kind, checked, &call.operands);
-    }
-    problem_free(checked);
-    return status;
+    return run_on_host(context, kind->operation, kind, problem, given);
 }
 
 /* ---- references ------------------------------------------------------------------------------- */
