@@ -22,7 +22,7 @@ enum { ADDITIVE_QUERY_SIDE, ADDITIVE_KEY_SIDE, ADDITIVE_SIDES };
 
 struct clattn_additive_backward {
     struct layer layer;
-    const struct additive_backward_problem *problem; /* the layer\'s */
+    const struct additive_backward_problem *problem; /* the layer's */
     struct matrices matrices;
     struct additive_scores scores;
     struct kernel *row_terms, *ds, *sums;

@@ -6,7 +6,7 @@
 
 struct clattn_additive {
     struct layer layer;
-    const struct additive_problem *problem; /* the layer\'s */
+    const struct additive_problem *problem; /* the layer's */
     struct projector projector;
     struct additive_scores scores;
 };

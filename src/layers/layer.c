@@ -66,30 +66,20 @@ clattn_status layer_enqueue(const struct layer *layer, const struct enqueue_targ
     return steps_enqueue(&layer->steps, target, operands);
 }
 
-static clattn_status run_on_host(clattn_context *context, const struct layer *layer, const struct operands *operands)
+static clattn_status enqueue_of_layer(const void *of, const struct enqueue_target *target,
+                                      const struct operands *operands)
 {
-    struct host_session session;
-    cl_event done = NULL;
-    const struct enqueue_target target = { context->queue, 0, NULL, &done };
-    clattn_status status =
-        host_session_begin(&session, context, context->queue, operands, layer->steps.workspace_bytes, HOST_CONTENT_NOW);
-    if (status == CLATTN_OK) {
-        status = layer_enqueue(layer, &target, &session.device);
-    }
-    if (status == CLATTN_OK) {
-        status = host_session_finish(&session, done);
-    }
-    host_session_end(&session, status);
-    return status;
+    return layer_enqueue(of, target, operands);
 }
 
 clattn_status layer_run(clattn_context *context, const struct layer_kind *kind, const struct any_problem *problem,
-                        const struct operands *operands)
+                        struct operands *operands)
 {
     struct layer *layer = NULL;
     clattn_status status = layer_create(context, kind, problem, &layer);
     if (status == CLATTN_OK) {
-        status = run_on_host(context, layer, operands);
+        status = host_session_call(context, context->queue, operands, layer->steps.workspace_bytes, HOST_CONTENT_NOW,
+                                   enqueue_of_layer, layer);
         layer_destroy(layer);
     }
     return status;

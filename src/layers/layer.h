@@ -25,8 +25,7 @@ struct layer_kind {
     void (*explain)(const struct layer *layer, struct text *explain);
 
     /* A call on host memory that another layer than the problem's own does faster. NULL: there is none. */
-    clattn_status (*run_on_host)(clattn_context *context, const struct any_problem *problem,
-                                 const struct operands *operands);
+    clattn_status (*run_on_host)(clattn_context *context, const struct any_problem *problem, struct operands *operands);
 };
 
 /* `problem`, of the kind's operation, is copied. */
@@ -34,9 +33,9 @@ clattn_status layer_create(clattn_context *context, const struct layer_kind *kin
                            struct layer **layer);
 void layer_destroy(struct layer *layer);
 
-/* A layer for one call on host memory, which is over when this returns. */
+/* A layer for one call on host memory, as host_session_call. */
 clattn_status layer_run(clattn_context *context, const struct layer_kind *kind, const struct any_problem *problem,
-                        const struct operands *operands);
+                        struct operands *operands);
 
 clattn_status layer_enqueue(const struct layer *layer, const struct enqueue_target *target,
                             const struct operands *operands);

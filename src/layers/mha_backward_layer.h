@@ -27,7 +27,7 @@ struct mha_part {
 
 struct clattn_mha_backward {
     struct layer layer;
-    const struct mha_backward_problem *problem; /* the layer\'s */
+    const struct mha_backward_problem *problem; /* the layer's */
     struct matrices matrices;
     int attends, differentiates; /* whether some gradient needs the attention, its gradients */
     struct mha_source sources[2];

@@ -16,7 +16,7 @@ struct mha_input {
 
 struct clattn_mha {
     struct layer layer;
-    const struct mha_problem *problem; /* the layer\'s */
+    const struct mha_problem *problem; /* the layer's */
     struct projector projector;
     struct kernel *average; /* of weights; NULL unless they are averaged */
     struct mha_input inputs[3];
@@ -27,7 +27,6 @@ struct clattn_mha {
 extern const struct layer_kind layer_mha;
 
 /* What layer_mha.run_on_host is. */
-clattn_status mha_run_on_host(clattn_context *context, const struct any_problem *problem,
-                              const struct operands *operands);
+clattn_status mha_run_on_host(clattn_context *context, const struct any_problem *problem, struct operands *operands);
 
 #endif

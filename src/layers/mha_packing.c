@@ -73,7 +73,7 @@ static clattn_status run_packed(clattn_context *context, const struct mha_proble
     return status;
 }
 
-clattn_status mha_run_on_host(clattn_context *context, const struct any_problem *any, const struct operands *operands)
+clattn_status mha_run_on_host(clattn_context *context, const struct any_problem *any, struct operands *operands)
 {
     const struct mha_problem *problem = mha_problem_of(any);
     return can_be_packed(problem) ? run_packed(context, problem, operands)

@@ -299,21 +299,34 @@ void host_session_end(struct host_session *session, clattn_status status)
     host_session_release(session);
 }
 
-clattn_status host_session_run(const struct clattn_plan *plan, cl_command_queue queue, struct operands *operands,
-                               enum host_content content)
+clattn_status host_session_call(clattn_context *context, cl_command_queue queue, struct operands *operands,
+                                size_t workspace_bytes, enum host_content content, host_session_work *enqueue,
+                                const void *of)
 {
     const struct operands host = *operands;
     struct host_session session;
     cl_event done = NULL;
     const struct enqueue_target target = { queue, 0, NULL, &done };
-    clattn_status status = host_session_begin(&session, plan->context, queue, &host, plan->workspace_bytes, content);
+    clattn_status status = host_session_begin(&session, context, queue, &host, workspace_bytes, content);
     if (status == CLATTN_OK) {
         *operands = session.device;
-        status = enqueue_plan(plan, &target, operands);
+        status = enqueue(of, &target, operands);
     }
     if (status == CLATTN_OK) {
         status = host_session_finish(&session, done);
     }
     host_session_end(&session, status);
     return status;
+}
+
+static clattn_status enqueue_of_plan(const void *of, const struct enqueue_target *target,
+                                     const struct operands *operands)
+{
+    return enqueue_plan(of, target, operands);
+}
+
+clattn_status host_session_run(const struct clattn_plan *plan, cl_command_queue queue, struct operands *operands,
+                               enum host_content content)
+{
+    return host_session_call(plan->context, queue, operands, plan->workspace_bytes, content, enqueue_of_plan, plan);
 }

@@ -7,6 +7,8 @@
 #include "plan/host_regions.h"
 #include "plan/strategy.h"
 
+struct enqueue_target; /* plan/enqueue.h */
+
 struct host_session {
     clattn_context *context;
     cl_command_queue queue;
@@ -52,7 +54,17 @@ void host_session_release(struct host_session *session);
  * host memory, and the queue is finished. */
 void host_session_end(struct host_session *session, clattn_status status);
 
-/* All of it for one call of a plan. The operands become those on the device, which no one needs afterwards. */
+/* What a session is for: something that enqueues its call on the device's operands. */
+typedef clattn_status host_session_work(const void *of, const struct enqueue_target *target,
+                                        const struct operands *operands);
+
+/* All of it for one call, which is over when this returns. The operands become those on the device, which no one needs
+ * afterwards. */
+clattn_status host_session_call(clattn_context *context, cl_command_queue queue, struct operands *operands,
+                                size_t workspace_bytes, enum host_content content, host_session_work *enqueue,
+                                const void *of);
+
+/* That, of a plan. */
 clattn_status host_session_run(const struct clattn_plan *plan, cl_command_queue queue, struct operands *operands,
                                enum host_content content);
 
