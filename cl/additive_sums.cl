@@ -12,9 +12,12 @@
  * nothing of meaning. */
 #include "additive_lanes.clh"
 #include "additive_params.h"
+#include "sum_and_rest.clh"
 
 #define ROWS ADDITIVE_SUM_ROWS
-#define BLOCK 64 /* other rows that are summed in one go: errors of long sums grow like their root */
+#define BLOCK 64 /* other rows that are summed in one go */
+
+DEFINE_ADD_EXACTLY(add_exactly, lanes)
 
 /* Unrolled, so that a row's sum stays in a register. */
 #define FOR_ROWS _Pragma("unroll") for (int r = 0; r < ROWS; ++r)
@@ -30,11 +33,11 @@ __kernel void additive_sums(const clattn_additive_sums params, __global float *w
     __global const float *own = workspace + p->own_at + ((clattn_i64)b * p->own_len + first) * p->hidden_stride + h;
     __global const float *other = workspace + p->other_at + (clattn_i64)b * p->other_len * p->hidden_stride + h;
     __global const float *ds = workspace + p->ds_at + b * p->ds_batch + first * p->ds_own;
-    lanes mine[ROWS], total[ROWS], of_score = 0;
+    lanes mine[ROWS], total[ROWS], rest[ROWS], of_score = 0, rest_of_score = 0;
     FOR_ROWS
     {
         mine[r] = LOAD_LANES(own, min(r, rows - 1) * (clattn_i64)p->hidden_stride);
-        total[r] = 0;
+        total[r] = rest[r] = 0;
     }
     for (int start = 0; start < p->other_len; start += BLOCK) {
         lanes sum[ROWS], score_sum = 0;
@@ -51,19 +54,19 @@ __kernel void additive_sums(const clattn_additive_sums params, __global float *w
                 }
             }
         }
-        FOR_ROWS { total[r] += sum[r]; }
-        of_score += score_sum;
+        FOR_ROWS { add_exactly(&total[r], &rest[r], sum[r]); }
+        add_exactly(&of_score, &rest_of_score, score_sum);
     }
     const lanes factor = LOAD_LANES(workspace, p->score_at + h);
     __global float *sums = workspace + p->sums_at + ((clattn_i64)b * p->own_len + first) * p->hidden_stride + h;
     FOR_ROWS
     {
         if (r < rows) {
-            STORE_LANES(total[r] * factor, sums + r * p->hidden_stride);
+            STORE_LANES((total[r] + rest[r]) * factor, sums + r * p->hidden_stride);
         }
     }
     if (p->has_partials) {
         const clattn_i64 blocks = (p->own_len + ROWS - 1) / ROWS;
-        STORE_LANES(of_score, workspace + p->partials_at + (b * blocks + block) * p->hidden_stride + h);
+        STORE_LANES(of_score + rest_of_score, workspace + p->partials_at + (b * blocks + block) * p->hidden_stride + h);
     }
 }

@@ -12,10 +12,13 @@
  * group id 0: LAYER_MATRIX_RUN elements (copy, give), LAYER_MATRIX_TILE rows (transpose, mark_rows) or columns
  * (sum_columns)      1: LAYER_MATRIX_TILE columns (transpose) */
 #include "layer_matrix_params.h"
+#include "sum_and_rest.clh"
 #include "types.clh"
 
 #define TILE LAYER_MATRIX_TILE
-#define BLOCK 64 /* rows that are summed in one go: errors of long sums grow like their root */
+#define BLOCK 64 /* rows that are summed in one go */
+
+DEFINE_ADD_EXACTLY(add_exactly, REAL)
 
 #define FOR_RUN(p, i)                                                                                  \
     for (clattn_i64 i = (clattn_i64)get_group_id(0) * LAYER_MATRIX_RUN + get_local_id(0),              \
@@ -69,16 +72,16 @@ __kernel void sum_columns(const clattn_layer_matrix params, __global const STORA
 {
     const clattn_layer_matrix *p = &params;
     const int column = (int)get_global_id(0);
-    REAL total = 0;
+    REAL total = 0, rest = 0;
     for (int first = 0; first < p->rows && column < p->columns; first += BLOCK) {
         REAL sum = 0;
         for (int row = first; row < min(first + BLOCK, p->rows); ++row) {
             sum += LOAD(from, p->from_offset + row * p->from_row + column);
         }
-        total += sum;
+        add_exactly(&total, &rest, sum);
     }
     if (column < p->columns) {
-        to[p->to_offset + column] = total;
+        to[p->to_offset + column] = total + rest;
     }
 }
 

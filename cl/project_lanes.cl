@@ -1,6 +1,7 @@
 /* project: result = left right^T + bias, for CPU devices. Both matrices have their sums' axis innermost, so
  * float16 lanes run along it and nothing is packed or transposed: a tile of REG_M x REG_N results is that
- * many accumulators of sixteen partial sums, folded at the end. Short sequential sums, so small errors.
+ * many accumulators of sixteen partial sums, folded at the end of DEPTH_BLOCK products. Folded sums are added with what
+ * rounding takes away, so that their number changes no error.
  *
  *                      right row n   [k0 ... k15]  x REG_N
  *     left row m       accumulator[m][n] += left[m][k0 ... k15] * right[n][k0 ... k15]
@@ -13,13 +14,17 @@
  * pass by. Small register files take COLUMNS_AT_ONCE of the columns after each other. */
 #include "vector_lanes.clh"
 #include "project_params.h"
+#include "sum_and_rest.clh"
 
 #define REG_M PROJECT_LANES_ROWS
 #define REG_N PROJECT_LANES_COLUMNS
+#define DEPTH_BLOCK 2048 /* 128 roundings a lane; a multiple of LANES */
 #define UNROLL _Pragma("unroll")
 #ifndef COLUMNS_AT_ONCE
 #define COLUMNS_AT_ONCE REG_N /* whose sums, times REG_M, the registers hold; they change no bit */
 #endif
+
+DEFINE_ADD_EXACTLY(add_exactly_8, float8)
 
 /* Lanes: eight half sums of a, eight of b. */
 static inline float16 fold_8(float16 a, float16 b)
@@ -88,9 +93,9 @@ static inline int rows_are_aligned(const clattn_project *p, __global const STORA
     return (((ulong)left | (ulong)right | strides) & 15) == 0;
 }
 
-/* Rows past the last one repeat it; what they give is not stored. */
-static inline void make_results(const clattn_project *p, __global const STORAGE *left,
-                                __global const STORAGE *right, int row, int column, float8 *results)
+/* Sums of columns [from, end). Rows past the last one repeat it; what they give is not stored. */
+static inline void sum_columns(const clattn_project *p, __global const STORAGE *left, __global const STORAGE *right,
+                               int row, int column, int from, int end, float8 *results)
 {
     __global const STORAGE *left_at[REG_M], *right_at[REG_N];
     float16 sums[REG_M][REG_N];
@@ -108,20 +113,43 @@ static inline void make_results(const clattn_project *p, __global const STORAGE 
     }
     UNROLL for (int first = 0; first < REG_N; first += COLUMNS_AT_ONCE)
     {
-        int k = 0;
+        int k = from;
         if (ALIGNMENT_MATTERS && rows_are_aligned(p, left, right)) {
-            for (; k + LANES <= p->depth; k += LANES) {
+            for (; k + LANES <= end; k += LANES) {
                 MULTIPLY(LOAD_ALIGNED)
             }
         }
-        for (; k + LANES <= p->depth; k += LANES) {
+        for (; k + LANES <= end; k += LANES) {
             MULTIPLY(LOAD_16)
         }
-        if (k < p->depth) {
+        if (k < end) {
             MULTIPLY(LOAD_TAIL)
         }
     }
     UNROLL for (int m = 0; m < REG_M; ++m) { results[m] = sum_of_8(sums[m]); }
+}
+
+/* What columns from DEPTH_BLOCK on add. Not inline: in one function with the first block, sums leave the registers. */
+__attribute__((noinline)) static void add_columns(const clattn_project *p, __global const STORAGE *left,
+                                                  __global const STORAGE *right, int row, int column, float8 *results)
+{
+    float8 rests[REG_M];
+    UNROLL for (int m = 0; m < REG_M; ++m) { rests[m] = 0; }
+    for (int from = DEPTH_BLOCK; from < p->depth; from += DEPTH_BLOCK) {
+        float8 block[REG_M];
+        sum_columns(p, left, right, row, column, from, min(from + DEPTH_BLOCK, p->depth), block);
+        UNROLL for (int m = 0; m < REG_M; ++m) { add_exactly_8(&results[m], &rests[m], block[m]); }
+    }
+    UNROLL for (int m = 0; m < REG_M; ++m) { results[m] += rests[m]; }
+}
+
+static inline void make_results(const clattn_project *p, __global const STORAGE *left, __global const STORAGE *right,
+                                int row, int column, float8 *results)
+{
+    sum_columns(p, left, right, row, column, 0, min(DEPTH_BLOCK, p->depth), results);
+    if (p->depth > DEPTH_BLOCK) {
+        add_columns(p, left, right, row, column, results);
+    }
 }
 
 static inline float8 load_bias_of(const clattn_project *p, __global const STORAGE *bias, int column)

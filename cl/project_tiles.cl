@@ -4,9 +4,14 @@
  *     left [row m][depth]    as it is               right [column n][depth]   transposed:
  *     result[m][n]                                  right_tile[k][n] in local memory, TILE_K deep
  *
+ * SUM_SLABS slabs of TILE_K are summed in one go, and these sums are added with what rounding takes away.
+ *
  *     group id 0: block of TILE_N columns     1: block of GROUP_ROWS rows     2: batch */
 #include "tile_gemm.clh"
 #include "project_params.h"
+#include "sum_and_rest.clh"
+
+DEFINE_ADD_EXACTLY(add_sums, REALV)
 
 #if GROUP_ITEMS > 1
 #define LEFT(m, k) left_tile[TILE_ROW(0, m) * LEFT_PITCH + (k)]
@@ -66,12 +71,15 @@ __kernel TILE_ATTRIBUTES void project_tiles(const clattn_project params, __globa
     left += p->left_offset + batch * p->left_batch;
     right += p->right_offset + batch * p->right_batch;
     result += p->result_offset + batch * p->result_batch;
-    REALV total[BLOCKS_M][REG_M][REG_V];
+    REALV total[BLOCKS_M][REG_M][REG_V], rest[BLOCKS_M][REG_M][REG_V];
     for (int block = 0; block < BLOCKS_M; ++block) {
-        FOR_TILE_REGISTERS { total[block][m][v] = (REALV)0; }
+        FOR_TILE_REGISTERS { total[block][m][v] = rest[block][m][v] = (REALV)0; }
     }
+    REALV sum[REG_M][REG_V];
     for (int first_k = 0; first_k < p->depth; first_k += TILE_K) {
         const int depth = min(TILE_K, p->depth - first_k);
+        const int begins_sum = first_k / TILE_K % SUM_SLABS == 0;
+        const int ends_sum = first_k + TILE_K >= p->depth || (first_k / TILE_K + 1) % SUM_SLABS == 0;
         load_right(p, right, first_column, first_k, depth, right_tile);
         for (int block = 0; block < BLOCKS_M && first_row + block * TILE_M <= last_row; ++block) {
             const int row = first_row + block * TILE_M;
@@ -79,10 +87,13 @@ __kernel TILE_ATTRIBUTES void project_tiles(const clattn_project params, __globa
             load_left(p, left, row, first_k, depth, left_tile);
 #endif
             TILE_BARRIER();
-            REALV sum[REG_M][REG_V];
-            FOR_TILE_REGISTERS { sum[m][v] = (REALV)0; }
+            if (begins_sum) {
+                FOR_TILE_REGISTERS { sum[m][v] = (REALV)0; }
+            }
             TILE_MULTIPLY(sum, depth, LEFT, right_tile, PLAIN_PRODUCT)
-            FOR_TILE_REGISTERS { total[block][m][v] += sum[m][v]; }
+            if (ends_sum) {
+                FOR_TILE_REGISTERS { add_sums(&total[block][m][v], &rest[block][m][v], sum[m][v]); }
+            }
             TILE_BARRIER();
         }
     }
@@ -90,7 +101,7 @@ __kernel TILE_ATTRIBUTES void project_tiles(const clattn_project params, __globa
         FOR_TILE_REGISTERS
         {
             store_tile(p, bias, result, first_row + TILE_ROW(block, m), first_column + TILE_COLUMN(v),
-                       total[block][m][v]);
+                       total[block][m][v] + rest[block][m][v]);
         }
     }
 }

@@ -26,6 +26,7 @@ test_programs = \
 	tests/layers/mha \
 	tests/layers/mha_gradients \
 	tests/layers/mha_derivatives \
+	tests/layers/equal_terms \
 	tests/kernels/staged \
 	tests/layers/lessons \
 	tests/api/host \
