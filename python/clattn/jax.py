@@ -1,6 +1,7 @@
 """clattn in JAX, on the CPU.
 
-    clattn.jax.attention()    an operator of XLA: inside jit, with gradients, without a copy
+    clattn.jax.attention()                an operator of XLA: inside jit, with gradients, without a copy
+    clattn.jax.dot_product_attention()    that, by the signature of jax.nn.dot_product_attention
 """
 import ctypes
 import json
@@ -22,7 +23,7 @@ from ._gradients import BothWays, run_backward
 from ._problem import number, options_of, refuse_words, whole, window_of
 from ._sequences import NAMES, Sequences, columns_of, sequences_of
 
-__all__ = ["attention"]
+__all__ = ["attention", "dot_product_attention"]
 
 _NUMBERS = ("key_lengths", "offsets", "cu_query", "cu_key", "page_starts")  # which are read before a call
 _TABLES = ("page_table", "row_low", "row_high")
@@ -199,3 +200,42 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     out, lse = _attention(query, key, value, (mask, bias, *learned, *integers, key_scales, value_scales), said)
     out, lse = out.reshape(out.shape[4 - axes:]), lse.reshape(lse.shape[4 - axes:])
     return (out, lse) if return_lse else out
+
+
+# ---- by JAX's own signature ----
+
+
+def _by_heads(array: Any, name: str) -> Any:
+    """[batch, heads, rows, columns] of an array as JAX has it, with rows before heads."""
+    array = jnp.asarray(array)
+    if array.ndim not in (3, 4):
+        raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch, rows, heads, columns], all three without "
+                           "batch, or without it")
+    return array.swapaxes(-3, -2)
+
+
+def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None, *,
+                          scale: Optional[float] = None, is_causal: bool = False, query_seq_lengths: Any = None,
+                          key_value_seq_lengths: Any = None, local_window_size: Any = None,
+                          implementation: Optional[str] = None, return_residual: bool = False) -> Any:
+    """jax.nn.dot_product_attention, by clattn: [batch, rows, heads, columns], or without batch; with return_residual
+    also lse [batch, rows, heads], in the key's type and without a gradient, as there.
+
+    Causal masks and windows count from the first row and the first key. Rows at and behind query_seq_lengths are 0. A
+    row that sees no key is 0 with lse -inf, where JAX's own has the mean of all values. implementation must be None: the
+    others' names are of kernels of theirs.
+    """
+    if implementation is not None:
+        raise InvalidArgument(f"implementation {implementation!r}: must be None; JAX's kernels are those of "
+                              "jax.nn.dot_product_attention")
+    lengths = (None if x is None else jnp.asarray(x) for x in (query_seq_lengths, key_value_seq_lengths))
+    rows, keys = (x[None] if x is not None and x.ndim == 0 else x for x in lengths)
+    window = (local_window_size, local_window_size) if isinstance(local_window_size, int) else local_window_size
+    three = [_by_heads(x, name) for x, name in ((query, "query"), (key, "key"), (value, "value"))]
+    out, lse = attention(*three, mask=mask, bias=bias, causal="top-left" if is_causal else None, alignment="top-left",
+                         window=window, scale=scale, key_lengths=keys, return_lse=True)
+    out, lse = out.swapaxes(-3, -2), lse.swapaxes(-2, -1)
+    if rows is not None:
+        is_row = jnp.arange(out.shape[-3]) < rows.reshape(rows.shape + (1,) * (out.ndim - 3))
+        out = jnp.where(is_row[..., None, None], out, 0)
+    return (out, jax.lax.stop_gradient(lse.astype(key.dtype))) if return_residual else out

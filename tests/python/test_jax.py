@@ -1,5 +1,7 @@
 """clattn.jax: results and gradients of the operator of XLA, in jit and vmap, against the formula in JAX's own operators."""
+import inspect
 import unittest
+from functools import partial
 
 try:
     import jax
@@ -206,6 +208,53 @@ class Operator(unittest.TestCase):
             for wrong in (True, "0.5", 1j):
                 with self.assertRaisesRegex(clattn.InvalidArgument, f"^{name} "):
                     ours.attention(*self.three, **{name: wrong})
+
+
+class Signature(unittest.TestCase):
+    """clattn.jax.dot_product_attention beside jax.nn.dot_product_attention, on its arguments."""
+
+    def setUp(self):
+        self.three = normal(2, 9, 4, 16), normal(2, 9, 2, 16, seed=1), normal(2, 9, 2, 16, seed=2)
+        self.dout = normal(2, 9, 4, 16, seed=7)
+
+    def check(self, *three, **options):
+        for name, x in inspect.signature(jax.nn.dot_product_attention).parameters.items():
+            self.assertEqual(inspect.signature(ours.dot_product_attention).parameters[name].default, x.default)
+        found, right = ((jax.jit(partial(function, **options))(*three), jax.grad(
+            lambda *x: (function(*x, **options) * self.dout[:, :three[0].shape[-3]].reshape(three[0].shape)).sum(),
+            (0, 1, 2))(*three)) for function in (ours.dot_product_attention, jax.nn.dot_product_attention))
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(right)):
+            self.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))
+            self.assertLessEqual(float(abs(one - other).max()), 5e-6)
+
+    def test_arguments(self):
+        mask = (normal(2, 1, 9, 9, seed=3) > -1) | jnp.eye(9, dtype=bool)
+        for options in ({}, {"is_causal": True}, {"scale": 0.5}, {"bias": normal(1, 4, 9, 9, seed=4)}, {"mask": mask},
+                        {"local_window_size": 2}, {"local_window_size": (3, 1), "is_causal": True},
+                        {"key_value_seq_lengths": jnp.array([4, 9], jnp.int32)},
+                        {"query_seq_lengths": jnp.array([3, 9], jnp.int32),
+                         "key_value_seq_lengths": jnp.array([4, 9], jnp.int32)}):
+            with self.subTest(**options):
+                self.check(*self.three, **options)
+
+    def test_without_batch(self):
+        self.dout = self.dout[:1]
+        self.check(*(x[0] for x in self.three), is_causal=True)
+
+    def test_residual(self):
+        results = [function(*self.three, return_residual=True, is_causal=True)
+                   for function in (ours.dot_product_attention, jax.nn.dot_product_attention)]
+        for one, other in zip(*results):
+            self.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))
+            self.assertLessEqual(float(abs(one - other).max()), 5e-6)
+
+    def test_a_row_without_a_key(self):
+        out, lse = ours.dot_product_attention(*self.three, mask=jnp.zeros((1, 1, 9, 9), bool), return_residual=True)
+        self.assertTrue(bool((out == 0).all() and (lse == -jnp.inf).all()))
+
+    def test_an_implementation_of_theirs(self):
+        with self.assertRaisesRegex(clattn.InvalidArgument, "implementation 'xla'"):
+            ours.dot_product_attention(*self.three, implementation="xla")
 
 
 if __name__ == "__main__":
