@@ -242,11 +242,9 @@ libclattn_core_la_SOURCES = \
 	src/reference/reference_additive_backward.c \
 	src/reference/reference_additive_backward.h \
 	src/reference/reference_append.c \
-	src/reference/reference_append.h \
 	src/reference/reference_backward.c \
 	src/reference/reference_backward.h \
 	src/reference/reference_mha.c \
-	src/reference/reference_mha.h \
 	src/reference/reference_mha_backward.c \
 	src/reference/reference_mha_backward.h \
 	src/reference/reference_rotary.c \

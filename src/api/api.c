@@ -15,7 +15,6 @@
 #include "plan/planner.h"
 #include "program/context.h"
 #include "reference/alibi.h"
-#include "reference/reference.h"
 
 /* ---- structs --------------------------------------------------------------------------------- */
 
@@ -224,7 +223,7 @@ clattn_status clattn_attention(clattn_context *context, clattn_type type, int64_
 clattn_status clattn_reference_forward(const clattn_problem *problem, const clattn_call *call,
                                        const clattn_host_tensors *tensors)
 {
-    return entry_reference(&operation_forward, reference_forward, problem, GIVEN(call, tensors));
+    return entry_reference(&operation_forward, problem, GIVEN(call, tensors));
 }
 
 clattn_status clattn_merge(clattn_context *context, cl_command_queue queue, const clattn_merge_problem *problem,

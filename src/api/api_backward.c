@@ -2,7 +2,6 @@
 #include "api/entry.h"
 #include "base/growth.h"
 #include "operation/backward.h"
-#include "reference/reference_backward.h"
 
 /* ---- structs --------------------------------------------------------------------------------- */
 
@@ -38,5 +37,5 @@ clattn_status clattn_backward_host(clattn_context *context, const clattn_backwar
 clattn_status clattn_reference_backward(const clattn_backward_problem *problem, const clattn_call *call,
                                         const clattn_host_tensors *tensors, const clattn_host_gradients *gradients)
 {
-    return entry_reference(&operation_backward, reference_backward, problem, GIVEN(call, tensors, gradients));
+    return entry_reference(&operation_backward, problem, GIVEN(call, tensors, gradients));
 }

@@ -5,8 +5,6 @@
 #include "base/nearest.h"
 #include "operation/append.h"
 #include "operation/rotary.h"
-#include "reference/reference_append.h"
-#include "reference/reference_rotary.h"
 #include "reference/rotary_table.h"
 
 /* ---- structs --------------------------------------------------------------------------------- */
@@ -65,7 +63,7 @@ clattn_status clattn_rotary_host(clattn_context *context, const clattn_rotary_pr
 clattn_status clattn_reference_rotary(const clattn_rotary_problem *problem, const clattn_cache_call *call,
                                       const clattn_rotary_host_tensors *tensors)
 {
-    return entry_reference(&operation_rotary, reference_rotary, problem, GIVEN(call, tensors));
+    return entry_reference(&operation_rotary, problem, GIVEN(call, tensors));
 }
 
 /* ---- append ----------------------------------------------------------------------------------- */
@@ -92,5 +90,5 @@ clattn_status clattn_append_host(clattn_context *context, const clattn_append_pr
 clattn_status clattn_reference_append(const clattn_append_problem *problem, const clattn_cache_call *call,
                                       const clattn_append_host_tensors *tensors)
 {
-    return entry_reference(&operation_append, reference_append, problem, GIVEN(call, tensors));
+    return entry_reference(&operation_append, problem, GIVEN(call, tensors));
 }

@@ -5,10 +5,6 @@
 #include "layers/additive_layer.h"
 #include "layers/mha_backward_layer.h"
 #include "layers/mha_layer.h"
-#include "reference/reference_additive.h"
-#include "reference/reference_additive_backward.h"
-#include "reference/reference_mha.h"
-#include "reference/reference_mha_backward.h"
 
 /* ---- structs --------------------------------------------------------------------------------- */
 
@@ -75,7 +71,7 @@ clattn_status clattn_mha_forward_host(clattn_context *context, const clattn_mha_
 
 clattn_status clattn_mha_reference(const clattn_mha_problem *problem, const clattn_mha_host_arrays *arrays)
 {
-    return entry_reference(&operation_mha, reference_mha, problem, GIVEN(NULL, arrays));
+    return entry_reference(&operation_mha, problem, GIVEN(NULL, arrays));
 }
 
 /* ---- gradients of multi-head ------------------------------------------------------------------- */
@@ -119,7 +115,7 @@ clattn_status clattn_mha_backward_reference(const clattn_mha_backward_problem *p
                                             const clattn_mha_host_arrays *arrays,
                                             const clattn_mha_host_gradients *gradients)
 {
-    return entry_reference(&operation_mha_backward, reference_mha_backward, problem, GIVEN(NULL, arrays, gradients));
+    return entry_reference(&operation_mha_backward, problem, GIVEN(NULL, arrays, gradients));
 }
 
 /* ---- additive --------------------------------------------------------------------------------- */
@@ -161,7 +157,7 @@ clattn_status clattn_additive_forward_host(clattn_context *context, const clattn
 clattn_status clattn_additive_reference(const clattn_additive_problem *problem,
                                         const clattn_additive_host_arrays *arrays)
 {
-    return entry_reference(&operation_additive, reference_additive, problem, GIVEN(NULL, arrays));
+    return entry_reference(&operation_additive, problem, GIVEN(NULL, arrays));
 }
 
 /* ---- gradients of additive --------------------------------------------------------------------- */
@@ -207,6 +203,5 @@ clattn_status clattn_additive_backward_reference(const clattn_additive_backward_
                                                  const clattn_additive_host_arrays *arrays,
                                                  const clattn_additive_host_gradients *gradients)
 {
-    return entry_reference(&operation_additive_backward, reference_additive_backward, problem,
-                           GIVEN(NULL, arrays, gradients));
+    return entry_reference(&operation_additive_backward, problem, GIVEN(NULL, arrays, gradients));
 }

@@ -170,8 +170,7 @@ clattn_status entry_layer_host(clattn_context *context, const struct layer_kind 
 
 /* ---- references ------------------------------------------------------------------------------- */
 
-clattn_status entry_reference(const struct operation *operation, entry_definition *reference, const void *problem,
-                              const struct given *given)
+clattn_status entry_reference(const struct operation *operation, const void *problem, const struct given *given)
 {
     ROUNDED_TO_NEAREST;
     struct any_problem *checked = NULL;
@@ -181,7 +180,7 @@ clattn_status entry_reference(const struct operation *operation, entry_definitio
         status = operands_check_apart(&call.operands, 0);
     }
     if (status == CLATTN_OK) {
-        status = reference(checked, &call.operands);
+        status = operation->reference(checked, &call.operands);
     }
     problem_free(checked);
     return status;

@@ -33,8 +33,6 @@ clattn_status entry_layer_host(clattn_context *context, const struct layer_kind 
                                const struct given *given);
 
 /* In float64, on host memory. */
-typedef clattn_status entry_definition(const struct any_problem *problem, const struct operands *call);
-clattn_status entry_reference(const struct operation *operation, entry_definition *reference, const void *problem,
-                              const struct given *given);
+clattn_status entry_reference(const struct operation *operation, const void *problem, const struct given *given);
 
 #endif

@@ -134,4 +134,5 @@ const struct operation operation_additive = {
                             offsetof(clattn_additive_arrays, workspace)) },
     .measure = additive_measure,
     .check_values = additive_check_values,
+    .reference = reference_additive,
 };

@@ -29,6 +29,7 @@ enum additive_tensor {
 };
 
 extern const struct operation operation_additive;
+clattn_status reference_additive(const struct any_problem *problem, const struct operands *call);
 
 struct additive_problem {
     struct any_problem any;    /* first: see additive_problem_of */

@@ -126,4 +126,5 @@ const struct operation operation_additive_backward = {
     .unlooked = 1u << ADDITIVE_OUT | 1u << ADDITIVE_WEIGHTS,
     .measure = measure,
     .check_values = additive_check_values,
+    .reference = reference_additive_backward,
 };

@@ -26,6 +26,7 @@ enum additive_gradient_tensor {
 };
 
 extern const struct operation operation_additive_backward;
+clattn_status reference_additive_backward(const struct any_problem *problem, const struct operands *call);
 
 /* What dS is behind: all but dvalue. */
 #define ADDITIVE_GRADIENTS_OF_SCORES                                                                                   \

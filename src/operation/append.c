@@ -194,4 +194,5 @@ const struct operation operation_append = {
     .tensors = { TENSORS_OF(clattn_append_tensors, clattn_append_host_tensors, APPEND_TENSOR_COUNT, 0) },
     .measure = measure,
     .check_values = append_check_values,
+    .reference = reference_append,
 };

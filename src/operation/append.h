@@ -22,6 +22,7 @@ enum append_tensor {
 };
 
 extern const struct operation operation_append;
+clattn_status reference_append(const struct any_problem *problem, const struct operands *call);
 
 struct append_problem {
     struct any_problem any;  /* first: see append_problem_of */

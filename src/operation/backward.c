@@ -223,4 +223,5 @@ const struct operation operation_backward = {
     .refuse = pools_refuse,
     .measure = measure,
     .check_values = call_check_values,
+    .reference = reference_backward,
 };

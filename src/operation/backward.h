@@ -20,6 +20,7 @@ enum gradient_id {
 };
 
 extern const struct operation operation_backward;
+clattn_status reference_backward(const struct any_problem *problem, const struct operands *call);
 
 /* Where the tensors of a call are, for operands_fill; kernels get of it what they need. */
 typedef struct clattn_backward_params {

@@ -198,4 +198,5 @@ const struct operation operation_forward = {
     .measure = call_measure,
     .check_places = pools_check_places,
     .check_values = call_check_values,
+    .reference = reference_forward,
 };

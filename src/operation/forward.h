@@ -19,6 +19,7 @@ enum tensor_id {
 };
 
 extern const struct operation operation_forward;
+clattn_status reference_forward(const struct any_problem *problem, const struct operands *call);
 
 static inline int forward_is_output(int id)
 {

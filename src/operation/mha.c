@@ -244,4 +244,5 @@ const struct operation operation_mha = {
                             offsetof(clattn_mha_arrays, workspace)) },
     .measure = mha_measure,
     .check_values = mha_check_values,
+    .reference = reference_mha,
 };

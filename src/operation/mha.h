@@ -34,6 +34,7 @@ enum mha_tensor {
 };
 
 extern const struct operation operation_mha;
+clattn_status reference_mha(const struct any_problem *problem, const struct operands *call);
 
 struct mha_problem {
     struct any_problem any;                /* first: see mha_problem_of */

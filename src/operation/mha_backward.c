@@ -175,4 +175,5 @@ const struct operation operation_mha_backward = {
     .unlooked = 1u << MHA_Y | 1u << MHA_WEIGHTS,
     .measure = measure,
     .check_values = mha_check_values,
+    .reference = reference_mha_backward,
 };

@@ -30,6 +30,7 @@ enum mha_gradient_tensor {
 };
 
 extern const struct operation operation_mha_backward;
+clattn_status reference_mha_backward(const struct any_problem *problem, const struct operands *call);
 
 /* Query, key and value are the parts of a layer: 0, 1, 2. */
 #define MHA_PARTS 3

@@ -95,6 +95,9 @@ struct operation {
     /* Once each tensor is where it may be: rules on several of them; values in host memory. NULL: there are none. */
     clattn_status (*check_places)(const struct any_problem *problem, const struct operands *call);
     clattn_status (*check_values)(const struct any_problem *problem, const struct operands *call);
+
+    /* What a call means: the definition in float64, in src/reference/, on checked host memory. */
+    clattn_status (*reference)(const struct any_problem *problem, const struct operands *call);
 };
 
 #endif

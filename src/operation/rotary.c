@@ -172,4 +172,5 @@ const struct operation operation_rotary = {
     .tensors = { TENSORS_OF(clattn_rotary_tensors, clattn_rotary_host_tensors, ROTARY_TENSOR_COUNT, 0) },
     .measure = measure,
     .check_values = check_values,
+    .reference = reference_rotary,
 };

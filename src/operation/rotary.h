@@ -14,6 +14,7 @@ enum rotary_tensor {
 };
 
 extern const struct operation operation_rotary;
+clattn_status reference_rotary(const struct any_problem *problem, const struct operands *call);
 
 struct rotary_problem {
     struct any_problem any;  /* first: see rotary_problem_of */

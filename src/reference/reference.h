@@ -4,9 +4,6 @@
 
 #include "operation/call.h"
 
-/* Computes all outputs of a validated host call. */
-clattn_status reference_forward(const struct any_problem *problem, const struct operands *call);
-
 /* Results before they are rounded to storage types, with what the error bound needs. Dense, owned by the
  * caller, [batch, query_heads, query_len, ...]; NULL where not wanted. Varlen: rows past a sequence's
  * end are not written, except in weights. */

@@ -4,9 +4,6 @@
 
 #include "operation/additive.h"
 
-/* Computes a validated host call. */
-clattn_status reference_additive(const struct any_problem *problem, const struct operands *operands);
-
 /* Whether row i of batch entry b may see key j. */
 int additive_is_allowed(const struct additive_problem *problem, const struct operands *operands, int64_t b, int64_t i,
                         int64_t j);

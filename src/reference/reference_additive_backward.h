@@ -6,9 +6,6 @@
 #include "operation/additive_backward.h"
 #include "reference/gradient_detail.h"
 
-/* Computes all gradients of a validated host call. */
-clattn_status reference_additive_backward(const struct any_problem *problem, const struct operands *operands);
-
 /* Gradients before they are rounded. On failure there is nothing to free. */
 clattn_status reference_additive_backward_detail(const struct additive_backward_problem *problem,
                                                  const struct operands *operands, struct gradient_detail *detail);

@@ -1,5 +1,5 @@
-/* Append, row by row. */
-#include "reference/reference_append.h"
+/* Append by its definition, row by row: turned in float64, rounded to float32 where they are quantised. */
+#include "operation/append.h"
 
 #include <stdlib.h>
 

@@ -5,9 +5,6 @@
 #include "operation/backward.h"
 #include "reference/gradient_sums.h"
 
-/* Computes all gradients of a validated host call. */
-clattn_status reference_backward(const struct any_problem *problem, const struct operands *call);
-
 /* Gradients before they are rounded and added to what is there, with what the error bound needs. */
 struct backward_detail {
     int own_forward; /* out and lse are computed here, not the call's: exact derivatives of the forward */

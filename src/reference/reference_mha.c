@@ -1,5 +1,6 @@
-/* The layer step by step, around the reference's attention. */
-#include "reference/reference_mha.h"
+/* The multi-head layer in float64, step by step around the reference's attention. Intermediate results are rounded to
+ * the storage type where the device stores them. */
+#include "operation/mha.h"
 
 #include <stdlib.h>
 #include <string.h>

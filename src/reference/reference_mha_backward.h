@@ -6,9 +6,6 @@
 #include "operation/mha_backward.h"
 #include "reference/gradient_detail.h"
 
-/* Computes all gradients of a validated host call. */
-clattn_status reference_mha_backward(const struct any_problem *problem, const struct operands *operands);
-
 /* Gradients before they are rounded: those that a part of attention is behind have the units of
  * docs/numbers.md, multiplied as values are. On failure there is nothing to free. */
 clattn_status reference_mha_backward_detail(const struct mha_backward_problem *problem, const struct operands *operands,

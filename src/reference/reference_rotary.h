@@ -7,7 +7,4 @@
 /* One row of head_dim columns, in place, by the angles of row i of sequence b: what rotary and append mean. */
 void reference_turn(const struct turning *turning, const struct operands *operands, int64_t b, int64_t i, double *row);
 
-/* A call of operation_rotary. */
-clattn_status reference_rotary(const struct any_problem *problem, const struct operands *call);
-
 #endif
