@@ -117,6 +117,7 @@ static clattn_status build(clattn_context *context, struct program_uses *uses, s
         return status;
     }
     struct text options = TEXT_INIT;
+    program->has_barriers = strstr(source, "barrier(") != NULL;
     append_options(&context->device, program->options, &options);
     char *option_text = text_take(&options);
     if (option_text) {
@@ -390,10 +391,7 @@ clattn_status kernel_work_group_limit(struct kernel *kernel, size_t *limit)
     return ask_driver(kernel, CL_KERNEL_WORK_GROUP_SIZE, sizeof(*limit), limit);
 }
 
-clattn_status kernel_shares_memory(struct kernel *kernel, const size_t local[3], int *shares)
+int kernel_waits(const struct kernel *kernel, const size_t local[3])
 {
-    cl_ulong bytes = 0;
-    const clattn_status status = ask_driver(kernel, CL_KERNEL_LOCAL_MEM_SIZE, sizeof(bytes), &bytes);
-    *shares = local[0] * local[1] * local[2] > 1 && bytes > 0;
-    return status;
+    return kernel->program->has_barriers && local[0] * local[1] * local[2] > 1;
 }

@@ -41,8 +41,10 @@ void kernel_put(struct kernel *kernel, const struct taken_kernel *taken);
 const char *kernel_name(const struct kernel *kernel);
 const char *kernel_file(const struct kernel *kernel); /* that program_kernel was asked for */
 
-/* Whether the work-items of a work-group share local memory, for which they must wait for each other. */
-clattn_status kernel_shares_memory(struct kernel *kernel, const size_t local[3], int *shares);
+/* Whether the work-items of such a work-group wait for each other. Its source is asked, which may say yes for a
+ * neighbour's sake, and not the driver: of local memory, which is why they wait, PoCL 6 says that each kernel has 0
+ * bytes. */
+int kernel_waits(const struct kernel *kernel, const size_t local[3]);
 
 /* Destroys all programs of a context. */
 void program_destroy_all(clattn_context *context);

@@ -37,6 +37,7 @@ struct program {
     struct program_key tried; /* of verdicts on it, where programs are checked */
     int store_at_end;         /* there, when the context is destroyed */
     int is_compiled;          /* from source; 0: loaded */
+    int has_barriers;         /* in its source */
     double compile_ms;        /* that either took */
     struct kernel *kernels;
 };

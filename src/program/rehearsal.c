@@ -79,9 +79,8 @@ clattn_status rehearsal_launch(struct chain *chain, struct kernel *kernel, cl_ui
 {
     const int has_wide = global[0] >= WIDE_RANGE || (dims > 1 && global[1] >= WIDE_RANGE);
     struct rehearsed_range range = { .local = { local[0], dims > 1 ? local[1] : 1, dims > 2 ? local[2] : 1 } };
-    int shares_memory = 0;
-    clattn_status status = kernel_shares_memory(kernel, range.local, &shares_memory);
-    for (; range.is_wide <= has_wide && status == CLATTN_OK && !shares_memory; ++range.is_wide) {
+    clattn_status status = CLATTN_OK;
+    for (; range.is_wide <= has_wide && status == CLATTN_OK && !kernel_waits(kernel, range.local); ++range.is_wide) {
         if (is_first(kernel, &range)) {
             status = launch_nothing(chain, kernel, dims, &range, n_arguments, arguments);
         }
