@@ -247,6 +247,7 @@ test_scripts = \
 	tests/cache/self_check.sh \
 	tests/docs/made \
 	tests/docs/pages \
+	tests/kernel_cache.sh \
 	tests/limits.sh \
 	tests/quickstart \
 	tests/abi/run \
