@@ -19,9 +19,6 @@
 #ifndef TOKENS
 #define TOKENS 1
 #endif
-#ifndef UNIT_ITEMS
-#define UNIT_ITEMS 1
-#endif
 #ifndef POOL /* slots and pages count through one pool; 2: which has several buffers, one of them here */
 #define POOL 0
 #endif
@@ -98,29 +95,30 @@ INLINE target target_of(const clattn_append_params *p, const append_buffers *in,
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-DEFINE_TURN_ROW(turn_query, TYPE, TYPE)
-DEFINE_TURNED_RUN(turned_key, TYPE)
+DEFINE_TURN_ROW(turn_query, WITH(QUERY_NORM), TYPE, TYPE)
+DEFINE_TURNED_RUN(turned_key, WITH(KEY_NORM), TYPE)
+DEFINE_NORM_OF_ROW(norm_of_row, TYPE)
 
-INLINE float_run plain_value(const clattn_turn_params *p, const turn_buffers *in, const token *at,
-                                    __global const STORAGE *from, clattn_i64 from_at, clattn_i64 step, int column)
+INLINE float_run plain_value(const clattn_turn_params *p, const turn_buffers *in, const token *at, const norm *by,
+                             __global const STORAGE *from, clattn_i64 from_at, clattn_i64 step, int column)
 {
-    return RUN_LOAD(TYPE, from, from_at + column * step);
+    return NORMED(WITH(VALUE_NORM), RUN_LOAD(TYPE, from, from_at + column * step), column);
 }
 
 /* Sixteen columns, of whatever runs they are made. */
 #if RUN == 16
-#define SIXTEEN(take, column) take(p, in, at, from, from_at, from_step, column)
+#define SIXTEEN(take, column) take(p, in, at, by, from, from_at, from_step, column)
 #else
-#define SIXTEEN(take, column) take##_16(p, in, at, from, from_at, from_step, column)
+#define SIXTEEN(take, column) take##_16(p, in, at, by, from, from_at, from_step, column)
 #endif
 #define DEFINE_SIXTEEN(take)                                                                           \
-    INLINE float16 take##_16(const clattn_turn_params *p, const turn_buffers *in, const token *at, \
-                                    __global const STORAGE *from, clattn_i64 from_at, clattn_i64 step, int column) \
+    INLINE float16 take##_16(const clattn_turn_params *p, const turn_buffers *in, const token *at, const norm *by, \
+                             __global const STORAGE *from, clattn_i64 from_at, clattn_i64 step, int column) \
     {                                                                                                  \
         float values[16];                                                                              \
         _Pragma("unroll")                                                                              \
         for (int i = 0; i < 16; i += RUN) {                                                            \
-            PUT_RUN(values + i, take(p, in, at, from, from_at, step, column + i));                     \
+            PUT_RUN(values + i, take(p, in, at, by, from, from_at, step, column + i));                   \
         }                                                                                              \
         return vload16(0, values);                                                                     \
     }
@@ -160,10 +158,10 @@ INLINE float_run scales_of(__global const float *scales, clattn_i64 step, int co
 
 /* One row into the cache, by units unit, unit + step, ... Blocks: a unit is one. `to` is the cache as bytes. */
 #define DEFINE_STORE_ROW(name, take, columns, type, scale_columns)                                     \
-    INLINE void name(const clattn_turn_params *p, const turn_buffers *in, const token *at,      \
-                            __global const STORAGE *from, clattn_i64 from_at, clattn_i64 from_step, \
-                            __global uchar *to, clattn_i64 to_at, clattn_i64 to_step,                  \
-                            __global const float *scales, clattn_i64 scale_step, int unit, int step)   \
+    INLINE void name(const clattn_turn_params *p, const turn_buffers *in, const token *at, const norm *by, \
+                     __global const STORAGE *from, clattn_i64 from_at, clattn_i64 from_step,           \
+                     __global uchar *to, clattn_i64 to_at, clattn_i64 to_step,                         \
+                     __global const float *scales, clattn_i64 scale_step, int unit, int step)          \
     {                                                                                                  \
         STORE_ROW(type)(take, columns, type, scale_columns)                                            \
     }
@@ -171,12 +169,12 @@ INLINE float_run scales_of(__global const float *scales, clattn_i64 step, int co
 #define STORE_ROW_FLOATS(take, columns, type, scale_columns)                                           \
     for (int c = unit * RUN; c < columns; c += step * RUN) {                                           \
         RUN_STORE(type, (__global STORAGE_OF(type) *)to, to_at + c * to_step,                          \
-                  take(p, in, at, from, from_at, from_step, c));                                       \
+                  take(p, in, at, by, from, from_at, from_step, c));                                       \
     }
 #define STORE_ROW_BYTES(take, columns, type, scale_columns)                                            \
     for (int c = unit * RUN; c < columns; c += step * RUN) {                                           \
         const float_run scale = scales_of(scales, scale_step, c, scale_columns);                       \
-        const run_bytes bytes = quantise_run(type, take(p, in, at, from, from_at, from_step, c), scale); \
+        const run_bytes bytes = quantise_run(type, take(p, in, at, by, from, from_at, from_step, c), scale); \
         PUT_BYTES(bytes, to + to_at + c * to_step);                                                    \
     }
 #define STORE_ROW_BLOCKS(take, columns, type, scale_columns)                                           \
@@ -220,23 +218,29 @@ __kernel LEAST_SUB_GROUP void append(const clattn_append_params params CLATTN_AP
     const append_buffers places = { slots, page_table, page_starts };
     const size_t id = get_global_id(0), first = id / UNIT_ITEMS * TOKENS;
     const int unit = (int)(id % UNIT_ITEMS), heads = p->query_heads + p->kv_heads;
+    NORM_PARTS
     const int units = p->in_place ? TURN_UNITS : TURN_UNITS + (HEAD_DIM - ROTARY_COLUMNS) / RUN;
     for (int t = 0; t < TOKENS; ++t) {
         const token at = token_of(turn, &in, first + t);
         const target to = target_of(p, &places, &at);
-        for (int h = (int)get_global_id(1); h < heads && at.is_there; h += (int)get_global_size(1)) {
-            const int g = h - p->query_heads;
-            if (g < 0) {
+        for (int h = (int)get_global_id(1); h < heads && (HAS_BARRIERS || at.is_there);
+             h += (int)get_global_size(1)) {
+            const int g = h - p->query_heads, is_query = g < 0;
+            const norm by_turned = is_query
+                ? NORM_OF(QUERY_NORM, query, at, at.is_there, h, HEAD_DIM, NORM_WEIGHTS(query_norm_weight))
+                : NORM_OF(KEY_NORM, key, at, to.is_written, g, HEAD_DIM, NORM_WEIGHTS(key_norm_weight));
+            const norm by_value = NORM_OF(VALUE_NORM, value, at, !is_query && to.is_written, g, HEAD_DIM_V, 0);
+            if (is_query && at.is_there) {
                 FETCH_NEXT(query, at, h, HEAD_DIM);
-                turn_query(turn, &in, &at, query, ROW_AT(query, at, h), p->query_stride[3], query_out,
+                turn_query(turn, &in, &at, &by_turned, query, ROW_AT(query, at, h), p->query_stride[3], query_out,
                            ROW_AT(query_out, at, h), p->query_out_stride[3], unit, units, UNIT_ITEMS);
-            } else if (to.is_written) {
+            } else if (!is_query && to.is_written) {
                 FETCH_NEXT(key, at, g, HEAD_DIM);
                 FETCH_NEXT(value, at, g, HEAD_DIM_V);
-                store_key(turn, &in, &at, key, ROW_AT(key, at, g), p->key_stride[3], key_cache,
+                store_key(turn, &in, &at, &by_turned, key, ROW_AT(key, at, g), p->key_stride[3], key_cache,
                           ROW_AT(key_cache, to, g), p->key_cache_stride[3],
                           WITH(KEY_SCALES) ? SCALES_AT(key, to, g) : 0, p->key_scales_stride[3], unit, UNIT_ITEMS);
-                store_value(turn, &in, &at, value, ROW_AT(value, at, g), p->value_stride[3], value_cache,
+                store_value(turn, &in, &at, &by_value, value, ROW_AT(value, at, g), p->value_stride[3], value_cache,
                             ROW_AT(value_cache, to, g), p->value_cache_stride[3],
                             WITH(VALUE_SCALES) ? SCALES_AT(value, to, g) : 0, p->value_scales_stride[3], unit,
                             UNIT_ITEMS);

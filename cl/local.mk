@@ -85,6 +85,7 @@ KERNEL_FILES = \
 	cl/rehearsal.clh \
 	cl/rotary.cl \
 	cl/rotary.clh \
+	cl/row_norm.clh \
 	cl/rotary_params.h \
 	cl/row_block_layout.h \
 	cl/score.clh \

@@ -9,11 +9,9 @@
 #ifndef TOKENS
 #define TOKENS 1
 #endif
-#ifndef UNIT_ITEMS
-#define UNIT_ITEMS 1
-#endif
 
-DEFINE_TURN_ROW(turn_row, TYPE, TYPE)
+DEFINE_TURN_ROW(turn_row, WITH(NORM), TYPE, TYPE)
+DEFINE_NORM_OF_ROW(norm_of_row, TYPE)
 
 __kernel void rotary(const clattn_rotary_params params CLATTN_ROTARY_TENSORS(ARGUMENT_OF_ROW))
 {
@@ -22,13 +20,19 @@ __kernel void rotary(const clattn_rotary_params params CLATTN_ROTARY_TENSORS(ARG
     const clattn_turn_params *turn = (const clattn_turn_params *)p;
     const turn_buffers in = { cosine, sine, positions, starts, cu_query };
     const size_t id = get_global_id(0), first = id / UNIT_ITEMS * TOKENS;
+    const int unit = (int)(id % UNIT_ITEMS);
+    NORM_PARTS
     const int units = p->in_place ? TURN_UNITS : TURN_UNITS + (HEAD_DIM - ROTARY_COLUMNS) / RUN;
     for (int t = 0; t < TOKENS; ++t) {
         const token at = token_of(turn, &in, first + t);
-        for (int h = (int)get_global_id(1); h < p->heads && at.is_there; h += (int)get_global_size(1)) {
-            FETCH_NEXT(x, at, h, HEAD_DIM);
-            turn_row(turn, &in, &at, x, ROW_AT(x, at, h), p->x_stride[3], out, ROW_AT(out, at, h), p->out_stride[3],
-                     (int)(id % UNIT_ITEMS), units, UNIT_ITEMS);
+        for (int h = (int)get_global_id(1); h < p->heads && (HAS_BARRIERS || at.is_there);
+             h += (int)get_global_size(1)) {
+            const norm by = NORM_OF(NORM, x, at, at.is_there, h, HEAD_DIM, NORM_WEIGHTS(norm_weight));
+            if (at.is_there) {
+                FETCH_NEXT(x, at, h, HEAD_DIM);
+                turn_row(turn, &in, &at, &by, x, ROW_AT(x, at, h), p->x_stride[3], out, ROW_AT(out, at, h),
+                         p->out_stride[3], unit, units, UNIT_ITEMS);
+            }
         }
     }
 }

@@ -14,6 +14,11 @@
 #define CLATTN_CL_WITH_STARTS 0x20000u
 #define CLATTN_CL_WITH_TOKEN_TABLES 0x40000u
 #define CLATTN_CL_WITH_ROTARY 0x100000u
+#define CLATTN_CL_WITH_NORM 0x200000u
+#define CLATTN_CL_WITH_QUERY_NORM 0x400000u
+#define CLATTN_CL_WITH_KEY_NORM 0x800000u
+#define CLATTN_CL_WITH_VALUE_NORM 0x1000000u
+#define CLATTN_CL_WITH_NORM_WEIGHTS 0x2000000u
 
 #define CLATTN_TURN_TENSORS(T)                                                                         \
     T(COSINE, cosine, (TABLE_PACKS, ONE, TABLE_ROWS, TABLE_COLUMNS), FLOAT, IN, COLUMNS, FEATURE(ROTARY)) \
@@ -23,6 +28,7 @@
     T(CU_QUERY, cu_query, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(VARLEN))
 
 #define CLATTN_ROTARY_OWN_TENSORS(T)                                                                   \
+    T(NORM_WEIGHT, norm_weight, (ONE, ONE, ONE, HEAD_DIM), FLOAT, IN, DENSE, WEIGHT_OF(NORM))          \
     T(X, x, (PACKS, HEADS, QUERY_ROWS, HEAD_DIM), TYPE, IN, COLUMNS, ALWAYS)                           \
     T(OUT, out, (PACKS, HEADS, QUERY_ROWS, HEAD_DIM), TYPE, OUT, COLUMNS, ALWAYS)
 
@@ -31,6 +37,7 @@
 #define CLATTN_TURN_FIELDS                                                                             \
     CLATTN_TURN_TENSORS(CLATTN_PLACE_ROW)                                                              \
     clattn_i64 table_rows; /* of cosine and sine */                                                    \
+    clattn_i64 norm_epsilon_real; /* see types.clh */                                                  \
     int batch, query_len;
 
 typedef struct clattn_turn_params {

@@ -1,6 +1,6 @@
-/* What a decoder does beside attention: turning queries and keys by their positions (rotary embedding), and writing new
- * keys and values into a cache. What they share with clattn.h (contexts, types, plans, ownership, threads, how structs
- * grow) is said there; plans are those of clattn.h, made and enqueued by the functions here. */
+/* What a decoder does beside attention: norms of queries and keys, turning them by their positions (rotary embedding),
+ * and writing new keys and values into a cache. What they share with clattn.h (contexts, types, plans, ownership,
+ * threads, how structs grow) is said there; plans are those of clattn.h, made and enqueued by the functions here. */
 #ifndef CLATTN_CACHE_H
 #define CLATTN_CACHE_H
 
@@ -26,7 +26,12 @@ typedef enum clattn_cache_feature {
     CLATTN_WITH_STARTS = 1 << 17,       /* tensors.starts: row i of sequence b stands at starts[b] + i */
     CLATTN_WITH_TOKEN_TABLES = 1 << 18, /* cosine and sine have a row for each row of the tensors, by no position */
     CLATTN_WITH_SLOTS = 1 << 19,        /* of clattn_append_problem: tensors.slots */
-    CLATTN_WITH_ROTARY = 1 << 20        /* of clattn_append_problem: keys and queries are turned */
+    CLATTN_WITH_ROTARY = 1 << 20,       /* of clattn_append_problem: keys and queries are turned */
+    CLATTN_WITH_NORM = 1 << 21,         /* of clattn_rotary_problem: x is normed, then turned (RMS norm, below) */
+    CLATTN_WITH_QUERY_NORM = 1 << 22,   /* of clattn_append_problem: queries are normed, then turned */
+    CLATTN_WITH_KEY_NORM = 1 << 23,     /* keys are: norm, turn, quantise, store */
+    CLATTN_WITH_VALUE_NORM = 1 << 24,   /* values are, without weights, as Gemma 4 has it */
+    CLATTN_WITH_NORM_WEIGHTS = 1 << 25  /* beside a norm of x, queries or keys: its tensor of weights is given */
 } clattn_cache_feature;
 
 /* How the angles of a model's positions grow: position p turns pair i of n / 2 by p f_i, and cosine and sine are
@@ -77,7 +82,14 @@ CLATTN_API clattn_status clattn_rotary_table(const clattn_rotary_scaling *scalin
  *
  *     (a, b) becomes (a cos - b sin, a sin + b cos), other columns are copied
  *
- * where cos and sin are of the row's position and the pair's number. */
+ * where cos and sin are of the row's position and the pair's number.
+ *
+ * CLATTN_WITH_NORM: before that, each row of a head becomes (RMS norm: Zhang and Sennrich, 2019; Qwen3, Gemma 3)
+ *
+ *     y[c] = x[c] / sqrt(mean over all columns of x^2 + norm_epsilon) * norm_weight[c]
+ *
+ * computed in float32, in float64 where that is the type, so that no square of a 16-bit number overflows. A weight is
+ * the whole factor: where a model's file has it less one (Gemma), add that. */
 typedef struct clattn_rotary_problem {
     size_t struct_size;
     clattn_type type; /* of x and out */
@@ -88,15 +100,16 @@ typedef struct clattn_rotary_problem {
     int64_t first_column, columns; /* the columns that are turned, an even number; columns 0: all from the first on */
     int64_t positions;             /* rows of cosine and sine; with CLATTN_WITH_TOKEN_TABLES 0 */
     uint32_t features;             /* one of CLATTN_WITH_POSITIONS, CLATTN_WITH_STARTS and CLATTN_WITH_TOKEN_TABLES;
-                                    * CLATTN_WITH_VARLEN */
+                                    * CLATTN_WITH_VARLEN; CLATTN_WITH_NORM, CLATTN_WITH_NORM_WEIGHTS */
     int inverse;                   /* nonzero: turns back, as gradients and shifts of a cache do */
     int strided_columns;           /* as in clattn_problem; of x, out, cosine and sine */
     const char *strategy;          /* NULL: the best */
+    double norm_epsilon;           /* with CLATTN_WITH_NORM: above 0, as the model has it; else 0 */
 } clattn_rotary_problem;
 
 #define CLATTN_ROTARY_PROBLEM_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(clattn_rotary_problem), CLATTN_FLOAT32, CLATTN_PAIRS_UNSET, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, NULL          \
+        sizeof(clattn_rotary_problem), CLATTN_FLOAT32, CLATTN_PAIRS_UNSET, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0.0     \
     }
 CLATTN_API void clattn_rotary_problem_init(clattn_rotary_problem *problem, size_t struct_size);
 
@@ -120,18 +133,21 @@ CLATTN_API void clattn_cache_call_init(clattn_cache_call *call, size_t struct_si
  *   positions     [batch, 1, query_len, 1], int32: stride[0], stride[2]; varlen: packed
  *   starts        [batch], int32, dense
  *   cu_query      [batch + 1], int32, dense
+ *   norm_weight   [head_dim], float32, dense, with CLATTN_WITH_NORM_WEIGHTS
  * A position outside of 0 to positions - 1: the blocking call refuses it; on a device the columns that are turned
  * become NaN, so that it shows. `out` may be x itself, else shares no memory with what is read. */
 typedef struct clattn_rotary_tensors {
     size_t struct_size; /* set by CLATTN_ROTARY_TENSORS_INIT */
     clattn_tensor x, out, cosine, sine, positions, starts;
     clattn_tensor cu_query;
+    clattn_tensor norm_weight;
 } clattn_rotary_tensors;
 
 typedef struct clattn_rotary_host_tensors {
     size_t struct_size; /* set by CLATTN_ROTARY_HOST_TENSORS_INIT */
     clattn_host_tensor x, out, cosine, sine, positions, starts;
     clattn_host_tensor cu_query;
+    clattn_host_tensor norm_weight;
 } clattn_rotary_host_tensors;
 
 #define CLATTN_7_TENSORS_NONE                                                                                          \
@@ -139,11 +155,11 @@ typedef struct clattn_rotary_host_tensors {
         CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
 #define CLATTN_ROTARY_TENSORS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(clattn_rotary_tensors), CLATTN_7_TENSORS_NONE                                                           \
+        sizeof(clattn_rotary_tensors), CLATTN_7_TENSORS_NONE, CLATTN_TENSOR_NONE                                       \
     }
 #define CLATTN_ROTARY_HOST_TENSORS_INIT                                                                                \
     {                                                                                                                  \
-        sizeof(clattn_rotary_host_tensors), CLATTN_7_TENSORS_NONE                                                      \
+        sizeof(clattn_rotary_host_tensors), CLATTN_7_TENSORS_NONE, CLATTN_TENSOR_NONE                                  \
     }
 CLATTN_API void clattn_rotary_tensors_init(clattn_rotary_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_rotary_host_tensors_init(clattn_rotary_host_tensors *tensors, size_t struct_size);
@@ -171,9 +187,12 @@ CLATTN_API clattn_status clattn_reference_rotary(const clattn_rotary_problem *pr
 /* New keys and values into a cache, and queries and keys turned on the way: one command for what stands between a
  * model's projections and its attention. Start from CLATTN_APPEND_PROBLEM_INIT.
  *
- *     key      turned, where CLATTN_WITH_ROTARY says so, then rounded or quantised to key_type
- *     value    rounded or quantised to value_type
- *     query    turned, to query_out, which may be query itself
+ *     key      normed, where CLATTN_WITH_KEY_NORM says so, turned, where CLATTN_WITH_ROTARY does, then rounded or
+ *              quantised to key_type
+ *     value    normed, where CLATTN_WITH_VALUE_NORM says so, then rounded or quantised to value_type
+ *     query    normed (CLATTN_WITH_QUERY_NORM) and turned, to query_out, which may be query itself
+ *
+ * A norm is the one of clattn_rotary_problem, over the columns of each head.
  *
  * Row i of sequence b is key j = starts[b] + i of the sequence, and goes to row r of its cache:
  *
@@ -206,17 +225,19 @@ typedef struct clattn_append_problem {
     uint32_t features; /* CLATTN_WITH_STARTS or CLATTN_WITH_SLOTS; CLATTN_WITH_ROTARY, with what it needs to know where
                         * rows stand: starts, CLATTN_WITH_POSITIONS or CLATTN_WITH_TOKEN_TABLES; CLATTN_WITH_PAGES and
                         * CLATTN_WITH_PAGE_STARTS, to find rows by starts in a pool; CLATTN_WITH_VARLEN;
-                        * CLATTN_WITH_KEY_SCALES and CLATTN_WITH_VALUE_SCALES, for int8, e4m3 and e5m2; without: 1 */
+                        * CLATTN_WITH_KEY_SCALES and CLATTN_WITH_VALUE_SCALES, for int8, e4m3 and e5m2; without: 1;
+                        * norms, and CLATTN_WITH_NORM_WEIGHTS for those of queries and keys */
     int inverse;
     int strided_columns;  /* as in clattn_problem */
     const char *strategy; /* NULL: the best */
     int64_t pool_pages;   /* pages of a buffer, where a pool is of several, as in clattn_problem; 0: one has them all */
+    double norm_epsilon;  /* of all norms: above 0, as the model has it; without a norm 0 */
 } clattn_append_problem;
 
 #define CLATTN_APPEND_PROBLEM_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(clattn_append_problem), CLATTN_FLOAT32, CLATTN_PAIRS_UNSET, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 1, 0,   \
-            1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0                                           \
+            1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0.0                                      \
     }
 CLATTN_API void clattn_append_problem_init(clattn_append_problem *problem, size_t struct_size);
 
@@ -234,6 +255,7 @@ CLATTN_API void clattn_append_problem_init(clattn_append_problem *problem, size_
  *   key_scales        [batch or pages, kv_heads, ceil(rows / key_scale_rows), ceil(head_dim / key_scale_columns)],
  *                     float32, any of them shared by a stride of 0; rows: capacity, or page_size. Read only
  *   value_scales      the same
+ *   query_norm_weight, key_norm_weight  [head_dim], float32, dense, with CLATTN_WITH_NORM_WEIGHTS where its norm is
  *   key_pools, value_pools  the further buffers of a pool that has several (problem.pool_pages), as in clattn_tensors;
  *                     slots and scales count its pages in all. Offsets and strides are their own;
  *                     attention on that pool asks for the strides of key_cache and value_cache
@@ -246,6 +268,7 @@ typedef struct clattn_append_tensors {
     clattn_tensor slots, cu_query, page_table, page_starts;
     clattn_tensor key_scales, value_scales;
     clattn_tensor key_pools[3], value_pools[3];
+    clattn_tensor query_norm_weight, key_norm_weight;
 } clattn_append_tensors;
 
 typedef struct clattn_append_host_tensors {
@@ -255,16 +278,19 @@ typedef struct clattn_append_host_tensors {
     clattn_host_tensor slots, cu_query, page_table, page_starts;
     clattn_host_tensor key_scales, value_scales;
     clattn_host_tensor key_pools[3], value_pools[3];
+    clattn_host_tensor query_norm_weight, key_norm_weight;
 } clattn_append_host_tensors;
 
 #define CLATTN_16_TENSORS_NONE CLATTN_7_TENSORS_NONE, CLATTN_7_TENSORS_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
 #define CLATTN_APPEND_TENSORS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(clattn_append_tensors), CLATTN_16_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE                    \
+        sizeof(clattn_append_tensors), CLATTN_16_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,                   \
+            CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                                                     \
     }
 #define CLATTN_APPEND_HOST_TENSORS_INIT                                                                                \
     {                                                                                                                  \
-        sizeof(clattn_append_host_tensors), CLATTN_16_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE               \
+        sizeof(clattn_append_host_tensors), CLATTN_16_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,              \
+            CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                                                     \
     }
 CLATTN_API void clattn_append_tensors_init(clattn_append_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_append_host_tensors_init(clattn_append_host_tensors *tensors, size_t struct_size);

@@ -15,6 +15,7 @@ EXTRA_DIST += \
 	python/clattn/_library.py \
 	python/clattn/_merge.py \
 	python/clattn/_opencl.py \
+	python/clattn/_norms.py \
 	python/clattn/_prepared.py \
 	python/clattn/_problem.py \
 	python/clattn/_runtime.py \

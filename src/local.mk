@@ -124,6 +124,8 @@ libclattn_core_la_SOURCES = \
 	src/operation/problem.h \
 	src/operation/rotary.c \
 	src/operation/rotary.h \
+	src/operation/norms.c \
+	src/operation/norms.h \
 	src/operation/turning.c \
 	src/operation/turning.h \
 	src/plan/amx.c \

@@ -8,6 +8,7 @@ from ._context import Context, default_context
 from ._derivatives import is_written, refuse_gradients
 from ._errors import InvalidArgument, InvalidShape, check
 from ._fields import _DENSE, _OUT_TYPES, _ROWS, dense_integers, four_axes, int32
+from ._norms import set_norms
 from ._prepared import place
 from ._problem import number, whole
 from ._sequences import as_codes, integers
@@ -78,13 +79,14 @@ def _where(starts: Any, positions: Any, batch: int, rows: int) -> Tuple[str, Vie
 
 
 def rotary(x: Any, cosine: Any, sine: Any, *, pairs: Optional[str], starts: Optional[Iterable[int]] = None,
-           positions: Any = None, inverse: bool = False, first_column: int = 0, out: Any = None,
-           context: Optional[Context] = None) -> Any:
+           positions: Any = None, inverse: bool = False, first_column: int = 0, norm: Any = None,
+           norm_epsilon: Optional[float] = None, out: Any = None, context: Optional[Context] = None) -> Any:
     """Rows [batch, heads, rows, columns] turned by where they stand: row i of sequence b at starts[b] + i, or at
     positions[b, i].
 
     cosine, sine: of rotary_table(), of as many columns as are turned, from first_column on. pairs: "halves" (Llama and
     Qwen as Hugging Face has them) or "interleaved" (GPT-J, GGUF): never guessed. inverse turns back. out may be x.
+    norm: True, or float32 weights [columns]: each row becomes x / sqrt(mean(x**2) + norm_epsilon) * norm before that.
     """
     refuse_gradients("rotary", x=x, cosine=cosine, sine=sine)
     found = view(x, "x")
@@ -104,8 +106,9 @@ def rotary(x: Any, cosine: Any, sine: Any, *, pairs: Optional[str], starts: Opti
                       columns=2 * tables[0].shape[3], positions=tables[0].shape[2], features=feature,
                       inverse=int(bool(inverse)), strided_columns=int(any(v.strides[3] != 1 for v in (found, to, *tables))))
     tensors = lib.new("clattn_rotary_host_tensors")
+    norms = set_norms(problem, [("norm", norm, lib.CLATTN_WITH_NORM, columns)], norm_epsilon)
     for field, v, where_axes in (("x", found, _ROWS), ("out", to, _ROWS), ("cosine", tables[0], _ROWS),
-                                 ("sine", tables[1], _ROWS), (name, where, places)):
+                                 ("sine", tables[1], _ROWS), (name, where, places), *norms):
         place(tensors, field, v, where_axes)
     check(lib.clattn_rotary_host((context or default_context()).handle, ctypes.byref(problem), None, ctypes.byref(tensors)))
     is_written(result)
@@ -114,13 +117,15 @@ def rotary(x: Any, cosine: Any, sine: Any, *, pairs: Optional[str], starts: Opti
 
 def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: Iterable[int], query: Any = None,
            pairs: Optional[str] = None, cosine: Any = None, sine: Any = None, page_table: Any = None,
-           key_type: Optional[str] = None, value_type: Optional[str] = None, context: Optional[Context] = None) -> Any:
+           key_type: Optional[str] = None, value_type: Optional[str] = None, query_norm: Any = None, key_norm: Any = None,
+           value_norm: bool = False, norm_epsilon: Optional[float] = None, context: Optional[Context] = None) -> Any:
     """Writes new rows of keys and values [batch, kv_heads, rows, columns] into a cache, row i of sequence b to row
-    starts[b] + i, in the cache's types; returns the queries, turned, or None where there are none.
+    starts[b] + i, in the cache's types; returns the queries, normed and turned, or None where there are none.
 
     key_cache, value_cache   [batch, kv_heads, capacity, columns], or with page_table [pages, kv_heads, rows of a page,
                              columns]; written in place. Blocks ("q8_0", ...) count bytes in their last axis
-    pairs, cosine, sine      as of rotary(): queries and keys are turned first, where they are given
+    query_norm, key_norm, value_norm, norm_epsilon   rows are normed first, as by rotary(); values have no weights
+    pairs, cosine, sine      as of rotary(): queries and keys are turned then, where they are given
     page_table               [batch, pages of a sequence], as of attention()
     key_type, value_type     what the bytes of the caches are, as of attention(); int8, e4m3 and e5m2 by a scale of 1
     """
@@ -152,15 +157,18 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
         problem.features |= lib.CLATTN_WITH_PAGES
         places.append(("page_table", table, (0, 3)))
     result = None
+    norms = set_norms(problem, [("query_norm", query_norm, lib.CLATTN_WITH_QUERY_NORM, columns),
+                                ("key_norm", key_norm, lib.CLATTN_WITH_KEY_NORM, columns),
+                                ("value_norm", bool(value_norm), lib.CLATTN_WITH_VALUE_NORM, v.shape[3])], norm_epsilon)
     if pairs is not None:
         tables = _table(cosine, "cosine"), _table(sine, "sine")
         problem.pairs, problem.positions = _word(pairs, _PAIRS, "pairs"), tables[0].shape[2]
         problem.columns = 2 * tables[0].shape[3]
         problem.features |= lib.CLATTN_WITH_ROTARY
         places += [("cosine", tables[0], _ROWS), ("sine", tables[1], _ROWS)]
-    elif query is not None or cosine is not None or sine is not None:
+    elif (query is not None and query_norm is None) or cosine is not None or sine is not None:
         raise InvalidArgument("pairs: is missing, though queries or tables of angles are given; must be 'halves' or "
-                              "'interleaved'")
+                              "'interleaved', or query_norm be given")
     if query is not None:
         q = view(query, "query")
         result = maker_of(query, q.shape, q.type)()
@@ -171,7 +179,7 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
         places += [("query", q, _ROWS), ("query_out", to, _ROWS)]
     problem.strided_columns = int(any(x.strides[3] != 1 for _, x, axes in places if axes == _ROWS and x.shape[3] > 1))
     tensors = lib.new("clattn_append_host_tensors")
-    for name, found, axes in places:
+    for name, found, axes in places + norms:
         place(tensors, name, found, axes)
     check(lib.clattn_append_host((context or default_context()).handle, ctypes.byref(problem), None, ctypes.byref(tensors)))
     for cache in (key_cache, value_cache):

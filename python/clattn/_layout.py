@@ -259,7 +259,7 @@ STRUCTS = {
         ("long_factor", "pointer", 88),
         ("magnitude", "double", 96),
     )),
-    "clattn_rotary_problem": (96, (
+    "clattn_rotary_problem": (104, (
         ("struct_size", "uint64", 0),
         ("type", "uint32", 8),
         ("pairs", "uint32", 12),
@@ -274,12 +274,13 @@ STRUCTS = {
         ("inverse", "int32", 76),
         ("strided_columns", "int32", 80),
         ("strategy", "pointer", 88),
+        ("norm_epsilon", "double", 96),
     )),
     "clattn_cache_call": (16, (
         ("struct_size", "uint64", 0),
         ("query_len", "int64", 8),
     )),
-    "clattn_rotary_tensors": (344, (
+    "clattn_rotary_tensors": (392, (
         ("struct_size", "uint64", 0),
         ("x", "clattn_tensor", 8),
         ("out", "clattn_tensor", 56),
@@ -288,8 +289,9 @@ STRUCTS = {
         ("positions", "clattn_tensor", 200),
         ("starts", "clattn_tensor", 248),
         ("cu_query", "clattn_tensor", 296),
+        ("norm_weight", "clattn_tensor", 344),
     )),
-    "clattn_rotary_host_tensors": (344, (
+    "clattn_rotary_host_tensors": (392, (
         ("struct_size", "uint64", 0),
         ("x", "clattn_host_tensor", 8),
         ("out", "clattn_host_tensor", 56),
@@ -298,8 +300,9 @@ STRUCTS = {
         ("positions", "clattn_host_tensor", 200),
         ("starts", "clattn_host_tensor", 248),
         ("cu_query", "clattn_host_tensor", 296),
+        ("norm_weight", "clattn_host_tensor", 344),
     )),
-    "clattn_append_problem": (200, (
+    "clattn_append_problem": (208, (
         ("struct_size", "uint64", 0),
         ("type", "uint32", 8),
         ("pairs", "uint32", 12),
@@ -328,8 +331,9 @@ STRUCTS = {
         ("strided_columns", "int32", 176),
         ("strategy", "pointer", 184),
         ("pool_pages", "int64", 192),
+        ("norm_epsilon", "double", 200),
     )),
-    "clattn_append_tensors": (1064, (
+    "clattn_append_tensors": (1160, (
         ("struct_size", "uint64", 0),
         ("key", "clattn_tensor", 8),
         ("value", "clattn_tensor", 56),
@@ -349,8 +353,10 @@ STRUCTS = {
         ("value_scales", "clattn_tensor", 728),
         ("key_pools", "clattn_tensor[3]", 776),
         ("value_pools", "clattn_tensor[3]", 920),
+        ("query_norm_weight", "clattn_tensor", 1064),
+        ("key_norm_weight", "clattn_tensor", 1112),
     )),
-    "clattn_append_host_tensors": (1064, (
+    "clattn_append_host_tensors": (1160, (
         ("struct_size", "uint64", 0),
         ("key", "clattn_host_tensor", 8),
         ("value", "clattn_host_tensor", 56),
@@ -370,6 +376,8 @@ STRUCTS = {
         ("value_scales", "clattn_host_tensor", 728),
         ("key_pools", "clattn_host_tensor[3]", 776),
         ("value_pools", "clattn_host_tensor[3]", 920),
+        ("query_norm_weight", "clattn_host_tensor", 1064),
+        ("key_norm_weight", "clattn_host_tensor", 1112),
     )),
     "clattn_device_facts": (120, (
         ("struct_size", "uint64", 0),
@@ -548,13 +556,13 @@ DEFAULTS = {
     "clattn_gradients": "c001",
     "clattn_host_gradients": "b801",
     "clattn_rotary_scaling": "68000000000000000000000001000000000000000088c340000000000000f03f000000000000000000000000000000000000000000004040000000000000f03f000000000000f03f0000000000001040",
-    "clattn_rotary_problem": "60000000000000000100000000000000010000000000000001",
+    "clattn_rotary_problem": "68000000000000000100000000000000010000000000000001",
     "clattn_cache_call": "1000000000000000ffffffffffffffff",
-    "clattn_rotary_tensors": "5801",
-    "clattn_rotary_host_tensors": "5801",
-    "clattn_append_problem": "c800000000000000010000000000000000000000000000000100000000000000000000000000000001",
-    "clattn_append_tensors": "2804",
-    "clattn_append_host_tensors": "2804",
+    "clattn_rotary_tensors": "8801",
+    "clattn_rotary_host_tensors": "8801",
+    "clattn_append_problem": "d000000000000000010000000000000000000000000000000100000000000000000000000000000001",
+    "clattn_append_tensors": "8804",
+    "clattn_append_host_tensors": "8804",
     "clattn_device_facts": "78",
     "clattn_context_costs": "28",
     "clattn_program_costs": "30",
@@ -640,6 +648,11 @@ CONSTANTS = {
     "CLATTN_WITH_TOKEN_TABLES": 262144,
     "CLATTN_WITH_SLOTS": 524288,
     "CLATTN_WITH_ROTARY": 1048576,
+    "CLATTN_WITH_NORM": 2097152,
+    "CLATTN_WITH_QUERY_NORM": 4194304,
+    "CLATTN_WITH_KEY_NORM": 8388608,
+    "CLATTN_WITH_VALUE_NORM": 16777216,
+    "CLATTN_WITH_NORM_WEIGHTS": 33554432,
     "CLATTN_SCALING_NONE": 0,
     "CLATTN_SCALING_LINEAR": 1,
     "CLATTN_SCALING_NTK": 2,

@@ -79,7 +79,8 @@ static int equal(const struct any_problem *a, const struct any_problem *b)
            x->positions == y->positions && x->key_scale_rows == y->key_scale_rows &&
            x->key_scale_columns == y->key_scale_columns && x->value_scale_rows == y->value_scale_rows &&
            x->value_scale_columns == y->value_scale_columns && x->features == y->features && x->inverse == y->inverse &&
-           x->strided_columns == y->strided_columns && x->pool_pages == y->pool_pages;
+           x->strided_columns == y->strided_columns && x->pool_pages == y->pool_pages &&
+           x->norm_epsilon == y->norm_epsilon;
 }
 
 static void describe(const struct any_problem *any, struct text *text)
@@ -108,6 +109,7 @@ static void describe(const struct any_problem *any, struct text *text)
     } else if (p->features & CLATTN_WITH_VARLEN) {
         text_append(text, ", varlen");
     }
+    norms_describe(&append_problem_of(any)->norms, text);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------ */
@@ -115,6 +117,7 @@ static void describe(const struct any_problem *any, struct text *text)
 #define ALWAYS 1
 #define FEATURE(name) ((p->features & CLATTN_WITH_##name) != 0)
 #define FIELD(condition) (condition)
+#define WEIGHT_OF(norm) (FEATURE(norm) && FEATURE(NORM_WEIGHTS))
 #define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << APPEND_##id : 0)
 #define ASKED_OF_POOL(id, field, axes, element, pool) | (append_pools(p) > pool ? 1u << APPEND_##id : 0)
 static uint32_t asked_of(const clattn_append_problem *p)
@@ -178,9 +181,9 @@ static clattn_status measure(const struct any_problem *any, const void *values, 
 
 /* ---- the operation ---------------------------------------------------------------------------- */
 
-GROWTH(clattn_append_problem, "problem", capacity, pool_pages, CLATTN_APPEND_PROBLEM_INIT);
-GROWTH(clattn_append_tensors, "tensors", value_cache, value_pools, CLATTN_APPEND_TENSORS_INIT);
-GROWTH(clattn_append_host_tensors, "tensors", value_cache, value_pools, CLATTN_APPEND_HOST_TENSORS_INIT);
+GROWTH(clattn_append_problem, "problem", capacity, norm_epsilon, CLATTN_APPEND_PROBLEM_INIT);
+GROWTH(clattn_append_tensors, "tensors", value_cache, key_norm_weight, CLATTN_APPEND_TENSORS_INIT);
+GROWTH(clattn_append_host_tensors, "tensors", value_cache, key_norm_weight, CLATTN_APPEND_HOST_TENSORS_INIT);
 CALL_HAS_ROOM(struct append_call);
 
 const struct operation operation_append = {

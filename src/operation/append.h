@@ -5,6 +5,7 @@
 
 #include "cl/append_params.h"
 #include "operation/any_call.h"
+#include "operation/norms.h"
 #include "operation/pools.h"
 #include "operation/turning.h"
 
@@ -28,6 +29,7 @@ struct append_problem {
     struct any_problem any;  /* first: see append_problem_of */
     clattn_append_problem p; /* every default resolved; p.strategy is NULL */
     struct turning turning;
+    struct norms norms;
 };
 
 static inline const struct append_problem *append_problem_of(const struct any_problem *any)

@@ -54,7 +54,8 @@ static clattn_status check_features(const clattn_append_problem *p)
 {
     const uint32_t known = CLATTN_WITH_VARLEN | CLATTN_WITH_PAGES | CLATTN_WITH_PAGE_STARTS | CLATTN_WITH_KEY_SCALES |
                            CLATTN_WITH_VALUE_SCALES | CLATTN_WITH_POSITIONS | CLATTN_WITH_STARTS |
-                           CLATTN_WITH_TOKEN_TABLES | CLATTN_WITH_SLOTS | CLATTN_WITH_ROTARY;
+                           CLATTN_WITH_TOKEN_TABLES | CLATTN_WITH_SLOTS | CLATTN_WITH_ROTARY | CLATTN_WITH_QUERY_NORM |
+                           CLATTN_WITH_KEY_NORM | CLATTN_WITH_VALUE_NORM | CLATTN_WITH_NORM_WEIGHTS;
     const uint32_t by_position = CLATTN_WITH_POSITIONS | CLATTN_WITH_TOKEN_TABLES;
     if (p->features & ~known) {
         return error_set(CLATTN_INVALID_ARGUMENT, "features 0x%x: append does not know bits 0x%x", p->features,
@@ -134,6 +135,16 @@ static clattn_status check_scales(const clattn_append_problem *p)
     return CLATTN_OK;
 }
 
+static clattn_status check_norms(const struct append_problem *problem)
+{
+    if (problem->norms.features & CLATTN_WITH_QUERY_NORM && problem->p.query_heads == 0) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "features: CLATTN_WITH_QUERY_NORM would be ignored, since query_heads "
+                         "is 0; leave it out");
+    }
+    return norms_check(&problem->norms, problem->p.inverse);
+}
+
 static clattn_status check_problem(const struct append_problem *problem)
 {
     clattn_status (*const checks[])(const clattn_append_problem *) = { check_shape, check_types, check_features,
@@ -141,6 +152,9 @@ static clattn_status check_problem(const struct append_problem *problem)
     clattn_status status = CLATTN_OK;
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
         status = checks[i](&problem->p);
+    }
+    if (status == CLATTN_OK) {
+        status = check_norms(problem);
     }
     return status == CLATTN_OK ? turning_check(&problem->turning, problem->p.head_dim) : status;
 }
@@ -155,6 +169,7 @@ clattn_status append_resolve(struct any_problem *any)
     p->value_type = p->value_type != CLATTN_TYPE_NONE ? p->value_type : p->type;
     p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
     problem->turning = (struct turning){ p->pairs, p->inverse, p->first_column, p->columns, p->positions, p->features };
+    problem->norms = (struct norms){ p->features, p->norm_epsilon };
     turning_resolve(&problem->turning, p->head_dim);
     p->columns = problem->turning.columns;
     return check_problem(problem);

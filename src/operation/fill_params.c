@@ -26,8 +26,7 @@ AGREES(CLATTN_CL_WEIGHTS_LOGITS, CLATTN_WEIGHTS_LOGITS);
 AGREES(CLATTN_CL_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_SOFTMAX);
 _Static_assert(sizeof(clattn_params) % 8 == 0, "kernels and host must agree on the layout");
 
-/* As PARAM_REAL of cl/types.clh reads it. */
-static clattn_i64 real_bits(clattn_type type, double value)
+clattn_i64 real_bits(clattn_type type, double value)
 {
     const float rounded = (float)value;
     clattn_u32 single;

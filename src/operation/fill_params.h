@@ -10,6 +10,9 @@ void params_fill(const struct problem *problem, const struct call *call, clattn_
 /* All but the places of tensors. */
 void params_fill_values(const struct problem *problem, const struct call *call, clattn_params *params);
 
+/* A number as PARAM_REAL of cl/types.clh reads it. */
+clattn_i64 real_bits(clattn_type type, double value);
+
 /* Rows or columns that share a scale, as kernels have them. */
 static inline int scale_share(int64_t count)
 {

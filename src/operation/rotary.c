@@ -46,7 +46,7 @@ static int equal(const struct any_problem *a, const struct any_problem *b)
     return x->type == y->type && x->pairs == y->pairs && x->batch == y->batch && x->heads == y->heads &&
            x->query_len == y->query_len && x->head_dim == y->head_dim && x->first_column == y->first_column &&
            x->columns == y->columns && x->positions == y->positions && x->features == y->features &&
-           x->inverse == y->inverse && x->strided_columns == y->strided_columns;
+           x->inverse == y->inverse && x->strided_columns == y->strided_columns && x->norm_epsilon == y->norm_epsilon;
 }
 
 static void describe(const struct any_problem *any, struct text *text)
@@ -55,13 +55,14 @@ static void describe(const struct any_problem *any, struct text *text)
     text_append(text, "batch %" PRId64 ", heads %" PRId64 ", %" PRId64 " rows, head_dim %" PRId64 ", %s, ", p->batch,
                 p->heads, p->query_len, p->head_dim, clattn_type_name(p->type));
     turning_describe(&rotary_problem_of(any)->turning, text);
+    norms_describe(&rotary_problem_of(any)->norms, text);
 }
 
 static clattn_status check_problem(const struct rotary_problem *problem)
 {
     const clattn_rotary_problem *p = &problem->p;
     const uint32_t known = (uint32_t)CLATTN_WITH_VARLEN | CLATTN_WITH_POSITIONS | CLATTN_WITH_STARTS |
-                           CLATTN_WITH_TOKEN_TABLES;
+                           CLATTN_WITH_TOKEN_TABLES | CLATTN_WITH_NORM | CLATTN_WITH_NORM_WEIGHTS;
     clattn_status status = check_type(p->type);
     if (status != CLATTN_OK) {
         return status;
@@ -85,6 +86,9 @@ static clattn_status check_problem(const struct rotary_problem *problem)
     if (status == CLATTN_OK) {
         status = check_dimensions(&rows, 1);
     }
+    if (status == CLATTN_OK) {
+        status = norms_check(&problem->norms, p->inverse);
+    }
     return status == CLATTN_OK ? turning_check(&problem->turning, p->head_dim) : status;
 }
 
@@ -96,6 +100,7 @@ static clattn_status resolve(struct any_problem *any)
     p->strided_columns = p->strided_columns != 0;
     problem->turning = (struct turning){ p->pairs,   p->inverse,   p->first_column,
                                          p->columns, p->positions, p->features | CLATTN_WITH_ROTARY };
+    problem->norms = (struct norms){ p->features, p->norm_epsilon };
     turning_resolve(&problem->turning, p->head_dim);
     p->columns = problem->turning.columns;
     return check_problem(problem);
@@ -105,6 +110,7 @@ static clattn_status resolve(struct any_problem *any)
 
 #define ALWAYS 1
 #define FEATURE(name) ((features & CLATTN_WITH_##name) != 0)
+#define WEIGHT_OF(norm) (FEATURE(norm) && FEATURE(NORM_WEIGHTS))
 #define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << ROTARY_##id : 0)
 static uint32_t asked_of(uint32_t features)
 {
@@ -156,9 +162,9 @@ static clattn_status check_values(const struct any_problem *any, const struct op
 
 /* ---- the operation ---------------------------------------------------------------------------- */
 
-GROWTH(clattn_rotary_problem, "problem", positions, strategy, CLATTN_ROTARY_PROBLEM_INIT);
-GROWTH(clattn_rotary_tensors, "tensors", sine, cu_query, CLATTN_ROTARY_TENSORS_INIT);
-GROWTH(clattn_rotary_host_tensors, "tensors", sine, cu_query, CLATTN_ROTARY_HOST_TENSORS_INIT);
+GROWTH(clattn_rotary_problem, "problem", positions, norm_epsilon, CLATTN_ROTARY_PROBLEM_INIT);
+GROWTH(clattn_rotary_tensors, "tensors", sine, norm_weight, CLATTN_ROTARY_TENSORS_INIT);
+GROWTH(clattn_rotary_host_tensors, "tensors", sine, norm_weight, CLATTN_ROTARY_HOST_TENSORS_INIT);
 CALL_HAS_ROOM(struct rotary_call);
 
 const struct operation operation_rotary = {

@@ -3,6 +3,7 @@
 #define CLATTN_SRC_ROTARY_H
 
 #include "operation/any_call.h"
+#include "operation/norms.h"
 #include "operation/turning.h"
 
 /* ROTARY_COSINE, ... ROTARY_X, ROTARY_OUT */
@@ -20,6 +21,7 @@ struct rotary_problem {
     struct any_problem any;  /* first: see rotary_problem_of */
     clattn_rotary_problem p; /* every default resolved; p.strategy is NULL */
     struct turning turning;
+    struct norms norms;
 };
 
 static inline const struct rotary_problem *rotary_problem_of(const struct any_problem *any)

@@ -2,7 +2,10 @@
  * a work-item, so that neighbours read neighbouring memory. */
 #include "plan/row_runs.h"
 
+#include <inttypes.h>
+
 #include "base/checked_math.h"
+#include "base/error.h"
 
 #define LONGEST_RUN 16
 #define SHORTEST_RUN 4 /* of vectors; below it columns go one by one */
@@ -34,6 +37,9 @@ static void choose(const struct device *device, const struct row_shape *shape, c
     const int64_t units = columns / (shape->has_blocks ? LONGEST_RUN : runs->run);
     runs->tokens = is_cpu ? CPU_TOKENS : 1;
     runs->unit_items = is_cpu ? 1 : (int)(units < GPU_GROUP_ITEMS ? units : GPU_GROUP_ITEMS);
+    while (shape->has_norms && runs->unit_items & (runs->unit_items - 1)) { /* a power of two divides the group */
+        runs->unit_items++;
+    }
     runs->group_items = is_cpu ? 1 : GPU_GROUP_ITEMS;
 }
 
@@ -42,6 +48,9 @@ static void append_options(const struct row_runs *runs, const struct device *dev
 {
     text_append(options, " -D TYPE=%d -D RUN=%d -D TOKENS=%d -D UNIT_ITEMS=%d -D FEATURES=0x%xu -D HEAD_DIM=%d",
                 (int)shape->type, runs->run, runs->tokens, runs->unit_items, turning->features, (int)shape->head_dim);
+    if (shape->has_norms) {
+        text_append(options, " -D GROUP_ITEMS=%d", (int)runs->group_items);
+    }
     text_append(options, " -D FIRST_COLUMN=%d -D ROTARY_COLUMNS=%d -D PAIRS=%d -D INVERSE=%d%s",
                 (int)turning->first_column, (int)turning->columns, (int)turning->pairs, turning->inverse,
                 device->device_class == DEVICE_CPU ? " -D ON_CPU -D EXACT_DIVISION -D FETCHES=1" : "");
@@ -60,6 +69,11 @@ clattn_status row_runs_plan(struct ask *ask, struct clattn_plan *plan, const cha
     text_free(own_options);
     while (runs->group_items > limit) { /* as large as the kernel can be run with, and no larger */
         runs->group_items /= 2;
+    }
+    if (status == CLATTN_OK && shape->has_norms && runs->group_items < (size_t)runs->unit_items) {
+        return error_set(CLATTN_UNSUPPORTED,
+                         "%s: norms of %" PRId64 " columns need %d work-items in a work-group, the device runs %zu",
+                         name, shape->head_dim, runs->unit_items, runs->group_items);
     }
     return status;
 }

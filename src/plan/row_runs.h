@@ -12,6 +12,7 @@ struct row_shape {
     int64_t head_dim, head_dim_v; /* of values, which are not turned; 0: there are none */
     int has_blocks;               /* some are quantised in blocks, two vectors of 16 columns each */
     int strided;                  /* columns are not neighbours: they are taken one by one */
+    int has_norms;                /* work-items of a row meet: a work-group has whole rows */
 };
 
 /* A plan's state. */

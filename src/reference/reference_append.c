@@ -1,4 +1,4 @@
-/* Append by its definition, row by row: turned in float64, rounded to float32 where they are quantised. */
+/* Append by its definition, row by row: normed and turned in float64, rounded to float32 where they are quantised. */
 #include "operation/append.h"
 
 #include <stdlib.h>
@@ -24,6 +24,13 @@ static void read_row(const struct row *row, enum append_tensor from, int64_t h, 
     for (int64_t c = 0; c < columns; ++c) {
         row->values[c] = type_load(row->problem->p.type, place->data,
                                    place_index(place, sequence.pack, h, sequence.first_row + row->i, c));
+    }
+}
+
+static void norm_row(const struct row *row, uint32_t norm, int weights, int64_t columns)
+{
+    if (row->problem->norms.features & norm) {
+        reference_norm(&row->problem->norms, &row->call->operands, weights, columns, row->values);
     }
 }
 
@@ -100,14 +107,17 @@ static clattn_status append_row(const struct row *row)
     clattn_status status = CLATTN_OK;
     for (int64_t h = 0; h < p->query_heads; ++h) {
         read_row(row, APPEND_QUERY, h, p->head_dim);
+        norm_row(row, CLATTN_WITH_QUERY_NORM, APPEND_QUERY_NORM_WEIGHT, p->head_dim);
         turn_row(row);
         write_query(row, h);
     }
     for (int64_t h = 0; h < p->kv_heads && to.is_written && status == CLATTN_OK; ++h) {
         read_row(row, APPEND_KEY, h, p->head_dim);
+        norm_row(row, CLATTN_WITH_KEY_NORM, APPEND_KEY_NORM_WEIGHT, p->head_dim);
         turn_row(row);
         status = write_row(row, &keys, &to, h);
         read_row(row, APPEND_VALUE, h, p->head_dim_v);
+        norm_row(row, CLATTN_WITH_VALUE_NORM, NO_WEIGHTS, p->head_dim_v);
         status = status == CLATTN_OK ? write_row(row, &values, &to, h) : status;
     }
     return status;

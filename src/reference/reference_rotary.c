@@ -1,6 +1,7 @@
-/* Rotary embedding by its definition. */
+/* Norms and rotary embedding by their definition. */
 #include "reference/reference_rotary.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -12,6 +13,23 @@ static double table_value(const struct operands *operands, enum turn_tensor tabl
 {
     const struct tensor_place *place = &operands->tensor[table];
     return type_load(CLATTN_FLOAT32, place->data, place_index(place, pack, 0, row, pair));
+}
+
+void reference_norm(const struct norms *norms, const struct operands *operands, int weights, int64_t columns,
+                    double *row)
+{
+    const int is_weighted = weights != NO_WEIGHTS && operand_is_asked(operands, weights);
+    long double squares = 0; /* which holds the square of any double */
+    for (int64_t c = 0; c < columns; ++c) {
+        squares += (long double)row[c] * row[c];
+    }
+    const long double root = sqrtl(squares / (long double)columns + (long double)norms->epsilon);
+    for (int64_t c = 0; c < columns; ++c) {
+        const double weight = is_weighted ? type_load(CLATTN_FLOAT32, operands->tensor[weights].data,
+                                                      operands->tensor[weights].offset + c)
+                                          : 1;
+        row[c] = (double)(row[c] / root * weight);
+    }
 }
 
 void reference_turn(const struct turning *turning, const struct operands *operands, int64_t b, int64_t i, double *row)
@@ -40,6 +58,9 @@ static void turn_row(const struct rotary_problem *problem, const struct rotary_c
     const int64_t at = sequence.first_row + i;
     for (int64_t c = 0; c < problem->p.head_dim; ++c) {
         row[c] = type_load(problem->p.type, x->data, place_index(x, sequence.pack, h, at, c));
+    }
+    if (norms_are_there(&problem->norms)) {
+        reference_norm(&problem->norms, operands, ROTARY_NORM_WEIGHT, problem->p.head_dim, row);
     }
     reference_turn(&problem->turning, operands, b, i, row);
     for (int64_t c = 0; c < problem->p.head_dim; ++c) {

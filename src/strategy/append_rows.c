@@ -40,8 +40,9 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
     const struct append_problem *problem = append_problem_of(plan->problem);
     const clattn_append_problem *p = &problem->p;
-    const struct row_shape shape = { p->type, p->head_dim, p->head_dim_v,
-                                     type_is_blocks(p->key_type) || type_is_blocks(p->value_type), p->strided_columns };
+    const int has_blocks = type_is_blocks(p->key_type) || type_is_blocks(p->value_type);
+    const struct row_shape shape = { p->type,    p->head_dim,        p->head_dim_v,
+                                     has_blocks, p->strided_columns, norms_are_there(&problem->norms) };
     struct text options = TEXT_INIT;
     append_options(&ask->context->device, problem, &options);
     return row_runs_plan(ask, plan, "append.cl", "append", &shape, &problem->turning, &options);
@@ -54,6 +55,7 @@ static void fill(const struct append_problem *problem, const struct operands *op
     memset(params, 0, sizeof(*params));
     operands_fill(operands, params);
     turning_fill(&problem->turning, p->batch, query_len, (clattn_turn_params *)params);
+    params->norm_epsilon_real = real_bits(p->type, problem->norms.epsilon);
     params->query_heads = (int)p->query_heads;
     params->kv_heads = (int)p->kv_heads;
     params->capacity = (int)p->capacity;

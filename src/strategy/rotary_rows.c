@@ -1,6 +1,7 @@
 /* rotary: one launch, rows by vectors of columns (cl/rotary.cl). */
 #include <string.h>
 
+#include "operation/fill_params.h"
 #include "operation/overlap.h"
 #include "operation/rotary.h"
 #include "plan/row_runs.h"
@@ -22,7 +23,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
     const struct rotary_problem *problem = rotary_problem_of(plan->problem);
     const clattn_rotary_problem *p = &problem->p;
-    const struct row_shape shape = { p->type, p->head_dim, 0, 0, p->strided_columns };
+    const struct row_shape shape = { p->type, p->head_dim, 0, 0, p->strided_columns, norms_are_there(&problem->norms) };
     struct text none = TEXT_INIT;
     return row_runs_plan(ask, plan, "rotary.cl", "rotary", &shape, &problem->turning, &none);
 }
@@ -35,6 +36,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     memset(&params, 0, sizeof(params));
     operands_fill(operands, &params);
     turning_fill(&problem->turning, problem->p.batch, query_len, (clattn_turn_params *)&params);
+    params.norm_epsilon_real = real_bits(problem->p.type, problem->norms.epsilon);
     params.heads = (int)problem->p.heads;
     params.in_place = operands_are_one_place(operands, ROTARY_X, ROTARY_OUT);
     chain_final(chain);

@@ -47,7 +47,7 @@ static int calls(int count)
 
 START_TEST(test_random_calls)
 {
-    const struct append_wish wish = { 0, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, -1, 0 };
+    const struct append_wish wish = { .rotary = -1, .norms = -1 };
     for (int n = 0; n < calls(40); ++n) {
         check_random(1, (uint64_t)n, &wish);
     }
@@ -57,7 +57,7 @@ END_TEST
 /* What a blocking call refuses, a device must not follow. */
 START_TEST(test_hostile_values)
 {
-    const struct append_wish wish = { 1, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, -1, 0 };
+    const struct append_wish wish = { .hostile = 1, .rotary = -1, .norms = -1 };
     for (int n = 0; n < calls(40); ++n) {
         check_random(2, (uint64_t)n, &wish);
     }
@@ -71,7 +71,11 @@ START_TEST(test_stored_types)
         const int is_double = type == CLATTN_FLOAT64;
         if (!is_double || context->device.has_fp64) {
             const struct append_wish wish = {
-                0, is_double ? CLATTN_FLOAT64 : CLATTN_FLOAT32, (clattn_type)type, (clattn_type)type, is_double, 0
+                .type = is_double ? CLATTN_FLOAT64 : CLATTN_FLOAT32,
+                .key_type = (clattn_type)type,
+                .value_type = (clattn_type)type,
+                .rotary = is_double,
+                .norms = is_double,
             };
             check_random(3, (uint64_t)type, &wish);
         }
@@ -83,11 +87,38 @@ END_TEST
 START_TEST(test_ends_of_ranges)
 {
     for (int type = CLATTN_FLOAT32; type <= CLATTN_Q5_1; ++type) {
-        const struct append_wish wish = { 0, CLATTN_FLOAT32, (clattn_type)type, (clattn_type)type, 0, 1 };
+        const struct append_wish wish = {
+            .type = CLATTN_FLOAT32, .key_type = (clattn_type)type, .value_type = (clattn_type)type, .ends = 1
+        };
         for (uint64_t n = 0; n < 4 && type != CLATTN_FLOAT64; ++n) {
             check_random(4 + n, (uint64_t)type, &wish);
         }
     }
+}
+END_TEST
+
+/* Squares of 1e30 are infinite in float32, and their norm is not. */
+START_TEST(test_norms_of_ends)
+{
+    const struct append_wish wish = {
+        .type = CLATTN_FLOAT32, .key_type = CLATTN_FLOAT32, .value_type = CLATTN_FLOAT32, .ends = 1, .norms = 1
+    };
+    for (uint64_t n = 0; n < 8; ++n) {
+        check_random(8, n, &wish);
+    }
+}
+END_TEST
+
+/* Rows cut as for a GPU: work-items side by side have one together, and meet where it is normed. */
+START_TEST(test_cut_of_gpus)
+{
+    const struct append_wish wish = { .rotary = -1, .norms = 1 };
+    const enum device_class own = context->device.device_class;
+    context->device.device_class = DEVICE_GPU;
+    for (int n = 0; n < calls(20); ++n) {
+        check_random(9, (uint64_t)n, &wish);
+    }
+    context->device.device_class = own;
 }
 END_TEST
 
@@ -327,6 +358,8 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_hostile_values);
     tcase_add_test(tests, test_stored_types);
     tcase_add_test(tests, test_ends_of_ranges);
+    tcase_add_test(tests, test_norms_of_ends);
+    tcase_add_test(tests, test_cut_of_gpus);
     tcase_add_test(tests, test_back_again);
     tcase_add_test(tests, test_append_then_attend);
     tcase_add_test(tests, test_plans_of_others);

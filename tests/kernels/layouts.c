@@ -59,7 +59,8 @@ struct row {
 #define TURN_FIELDS(type)                                                                                              \
     FIELD(type, cosine_stride) FIELD(type, cosine_offset) FIELD(type, sine_stride) FIELD(type, sine_offset)            \
     FIELD(type, positions_stride) FIELD(type, positions_offset) FIELD(type, starts_offset)                             \
-    FIELD(type, cu_query_offset) FIELD(type, table_rows) FIELD(type, batch) FIELD(type, query_len)
+    FIELD(type, cu_query_offset) FIELD(type, table_rows) FIELD(type, norm_epsilon_real)            \
+    FIELD(type, batch) FIELD(type, query_len)
 /* clang-format on */
 #define POOLS(field) FIELD(clattn_pools, field)
 #define ROTARY(field) FIELD(clattn_rotary_params, field)
@@ -111,7 +112,8 @@ static const struct row rows[] = {
 
     STRUCT(clattn_turn_params) TURN_FIELDS(clattn_turn_params)
 
-    STRUCT(clattn_rotary_params) TURN_FIELDS(clattn_rotary_params) ROTARY(x_stride) ROTARY(x_offset) ROTARY(out_stride)
+    STRUCT(clattn_rotary_params) TURN_FIELDS(clattn_rotary_params) ROTARY(norm_weight_offset)
+    ROTARY(x_stride) ROTARY(x_offset) ROTARY(out_stride)
     ROTARY(out_offset) ROTARY(heads) ROTARY(in_place)
 
     STRUCT(clattn_append_params) TURN_FIELDS(clattn_append_params) CLATTN_APPEND_OWN_TENSORS(APPEND_OF_ROW)

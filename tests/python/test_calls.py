@@ -275,6 +275,30 @@ class Caches(Case):
             self.assertTrue(np.array_equal(caches[1][b, :, rows], value[b]))
         self.assertEqual(np.count_nonzero(caches[1].any(-1)), 12)
 
+    @staticmethod
+    def normed(x, weight=1.0):
+        x = x.astype(np.float64)
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * weight
+
+    def test_norms(self):
+        query, key, value = normal(2, 4, 3, 16), normal(2, 2, 3, 16, seed=1), 50 * normal(2, 2, 3, 16, seed=2)
+        weight = normal(16, seed=3)
+        out = clattn.rotary(query, self.cosine, self.sine, pairs="halves", starts=[4, 9], norm=weight, norm_epsilon=1e-6)
+        places = np.array([4, 9])[:, None, None] + np.arange(3)
+        self.close(out, self.turned(self.normed(query, weight), places))
+        caches = [np.zeros((2, 2, 20, 16), np.float32) for _ in range(2)]
+        turned = clattn.append(key, value, *caches, starts=[0, 0], query=query, pairs="halves", cosine=self.cosine,
+                               sine=self.sine, query_norm=True, key_norm=weight, value_norm=True, norm_epsilon=1e-6)
+        self.close(turned, self.turned(self.normed(query), np.arange(3)))
+        self.close(caches[0][:, :, :3], self.turned(self.normed(key, weight), np.arange(3)))
+        self.close(caches[1][:, :, :3], self.normed(value))
+        alone = clattn.append(key, value, *caches, starts=[0, 0], query=query, query_norm=weight, norm_epsilon=1e-6)
+        self.close(alone, self.normed(query, weight))
+        for text, norms in (("norm_epsilon: is missing", {"key_norm": True}), ("nothing is normed", {"norm_epsilon": 1e-6}),
+                            ("key_norm: is float32 of shape", {"key_norm": weight[:8], "norm_epsilon": 1e-6}),
+                            ("norm_epsilon 0: must be", {"key_norm": True, "norm_epsilon": 0.0})):
+            self.refused(text, lambda norms=norms: clattn.append(key, value, *caches, starts=[0, 0], **norms), clattn.Error)
+
     def test_append_to_pages_of_codes(self):
         key, value = normal(2, 2, 5, 32, seed=1), normal(2, 2, 5, 32, seed=2)
         table = np.array([[3, 0], [1, 2]], np.int32)

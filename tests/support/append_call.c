@@ -89,6 +89,20 @@ static void draw_scales(clattn_append_problem *p, struct random *random)
     }
 }
 
+static void draw_norms(clattn_append_problem *p, struct random *random)
+{
+    p->features |= p->query_heads > 0 && random_chance(random, 0.6) ? CLATTN_WITH_QUERY_NORM : 0;
+    p->features |= random_chance(random, 0.6) ? CLATTN_WITH_KEY_NORM : 0;
+    p->features |= random_chance(random, 0.5) ? CLATTN_WITH_VALUE_NORM : 0;
+    if (p->features & ((uint32_t)CLATTN_WITH_QUERY_NORM | CLATTN_WITH_KEY_NORM) && random_chance(random, 0.6)) {
+        p->features |= CLATTN_WITH_NORM_WEIGHTS;
+    }
+    if (p->features & APPEND_NORMS) {
+        p->norm_epsilon = random_chance(random, 0.5) ? 1e-6 : 0.25;
+        p->inverse = 0;
+    }
+}
+
 static void draw_problem(clattn_append_problem *p, struct random *random, const struct append_wish *wish)
 {
     const clattn_append_problem start = CLATTN_APPEND_PROBLEM_INIT;
@@ -111,6 +125,9 @@ static void draw_problem(clattn_append_problem *p, struct random *random, const 
         draw_rotary(p, random);
     }
     draw_scales(p, random);
+    if (wish->norms > 0 || (wish->norms < 0 && random_chance(random, 0.4))) {
+        draw_norms(p, random);
+    }
 }
 
 void append_call_draw(struct append_call_test *test, struct random *random, const struct append_wish *wish)

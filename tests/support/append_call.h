@@ -24,6 +24,9 @@ enum append_array {
     ARRAY_PAGE_STARTS,
     ARRAY_KEY_SCALES,
     ARRAY_VALUE_SCALES,
+    ARRAY_POOLS, /* six, whose memory is that of the caches */
+    ARRAY_QUERY_NORM_WEIGHT = ARRAY_POOLS + 6,
+    ARRAY_KEY_NORM_WEIGHT,
     ARRAYS
 };
 
@@ -42,12 +45,15 @@ struct append_call_test {
     int in_place; /* query_out is query's memory */
 };
 
+#define APPEND_NORMS ((uint32_t)CLATTN_WITH_QUERY_NORM | CLATTN_WITH_KEY_NORM | CLATTN_WITH_VALUE_NORM)
+
 /* What a problem is made of; -1: by chance. */
 struct append_wish {
     int hostile; /* nonzero: starts, slots, pages and positions that are none, as only a device takes them */
     clattn_type type, key_type, value_type;
     int rotary;
     int ends; /* nonzero: infinities, NaN, values that no block has a scale for, and zeros of both signs */
+    int norms;
 };
 
 void append_call_draw(struct append_call_test *test, struct random *random, const struct append_wish *wish);

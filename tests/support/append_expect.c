@@ -78,6 +78,22 @@ static void read_row(const struct append_memory *from, int64_t b, int64_t h, int
     }
 }
 
+static void norm(const struct append_call_test *test, uint32_t feature, enum append_array weights, int64_t columns,
+                 double *row)
+{
+    const struct append_memory *weight = &test->array[weights];
+    long double squares = 0;
+    for (int64_t c = 0; c < columns; ++c) {
+        squares += (long double)row[c] * row[c];
+    }
+    const long double root = sqrtl(squares / (long double)columns + (long double)test->problem.norm_epsilon);
+    for (int64_t c = 0; c < columns && has(test, feature); ++c) {
+        const int is_weighted = weight->data && feature != CLATTN_WITH_VALUE_NORM;
+        row[c] = (double)(row[c] / root) *
+                 (is_weighted ? type_load(CLATTN_FLOAT32, weight->data, append_memory_at(weight, 0, 0, 0, c)) : 1);
+    }
+}
+
 static void turn(const struct append_call_test *test, int64_t b, int64_t i, double *row)
 {
     const clattn_append_problem *p = &test->problem;
@@ -143,6 +159,7 @@ static void expect_row(const struct append_call_test *before, struct append_call
     for (int64_t h = 0; h < p->query_heads; ++h) {
         struct append_memory *to = &after->array[before->in_place ? ARRAY_QUERY : ARRAY_QUERY_OUT];
         read_row(&before->array[ARRAY_QUERY], rows.pack, h, rows.first + i, row);
+        norm(before, CLATTN_WITH_QUERY_NORM, ARRAY_QUERY_NORM_WEIGHT, p->head_dim, row);
         turn(before, b, i, row);
         for (int64_t c = 0; c < p->head_dim; ++c) {
             type_store(to->type, to->data, append_memory_at(to, rows.pack, h, rows.first + i, c), row[c]);
@@ -150,10 +167,12 @@ static void expect_row(const struct append_call_test *before, struct append_call
     }
     for (int64_t h = 0; h < p->kv_heads && place.is_there; ++h) {
         read_row(&before->array[ARRAY_KEY], rows.pack, h, rows.first + i, row);
+        norm(before, CLATTN_WITH_KEY_NORM, ARRAY_KEY_NORM_WEIGHT, p->head_dim, row);
         turn(before, b, i, row);
         write_row(&after->array[ARRAY_KEY_CACHE], &before->array[ARRAY_KEY_SCALES], p->key_scale_rows,
                   p->key_scale_columns, &place, h, row);
         read_row(&before->array[ARRAY_VALUE], rows.pack, h, rows.first + i, row);
+        norm(before, CLATTN_WITH_VALUE_NORM, ARRAY_KEY_NORM_WEIGHT, p->head_dim_v, row);
         write_row(&after->array[ARRAY_VALUE_CACHE], &before->array[ARRAY_VALUE_SCALES], p->value_scale_rows,
                   p->value_scale_columns, &place, h, row);
     }
@@ -208,23 +227,44 @@ static int is_near(double a, double b, double limit)
 
 const char *append_call_difference(const struct append_call_test *expected, const struct append_call_test *got)
 {
-    static const char *const names[ARRAYS] = { "key",        "value",       "key_cache",  "value_cache",
-                                               "query",      "query_out",   "cosine",     "sine",
-                                               "positions",  "starts",      "slots",      "cu_query",
-                                               "page_table", "page_starts", "key_scales", "value_scales" };
+    static const char *const names[ARRAYS] = { "key",
+                                               "value",
+                                               "key_cache",
+                                               "value_cache",
+                                               "query",
+                                               "query_out",
+                                               "cosine",
+                                               "sine",
+                                               "positions",
+                                               "starts",
+                                               "slots",
+                                               "cu_query",
+                                               "page_table",
+                                               "page_starts",
+                                               "key_scales",
+                                               "value_scales",
+                                               "a pool",
+                                               "a pool",
+                                               "a pool",
+                                               "a pool",
+                                               "a pool",
+                                               "a pool",
+                                               "query_norm_weight",
+                                               "key_norm_weight" };
     static char text[200];
     for (int id = 0; id < ARRAYS; ++id) {
         const struct append_memory *a = &expected->array[id], *b = &got->array[id];
         const size_t unit = a->type ? clattn_type_size(a->type) : sizeof(int32_t);
         const int64_t columns = a->type ? clattn_type_columns(a->type) : 1;
-        const int is_turned = has(expected, CLATTN_WITH_ROTARY) &&
-                              (id == ARRAY_KEY_CACHE || id == ARRAY_QUERY_OUT || id == ARRAY_QUERY);
+        const int is_computed = (has(expected, APPEND_NORMS | CLATTN_WITH_ROTARY) &&
+                                 (id == ARRAY_KEY_CACHE || id == ARRAY_QUERY_OUT || id == ARRAY_QUERY)) ||
+                                (has(expected, CLATTN_WITH_VALUE_NORM) && id == ARRAY_VALUE_CACHE);
         for (size_t n = 0; a->data && n < a->bytes / unit; ++n) {
             int same = memcmp(a->data + n * unit, b->data + n * unit, unit) == 0;
             for (int64_t c = 0; c < columns && !same && a->type; ++c) {
                 const double x = type_load(a->type, a->data, (int64_t)n * columns + c);
                 const double y = type_load(a->type, b->data, (int64_t)n * columns + c);
-                if (!is_near(x, y, is_turned ? room(a->type, a->data + n * unit, x) : -1)) {
+                if (!is_near(x, y, is_computed ? room(a->type, a->data + n * unit, x) : -1)) {
                     snprintf(text, sizeof(text), "%s, %s: unit %zu, column %d: %g, must be %g", names[id],
                              clattn_type_name(a->type), n, (int)c, y, x);
                     return text;

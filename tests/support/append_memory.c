@@ -67,6 +67,7 @@ void append_memory_make(struct append_call_test *test, struct random *random)
     const int packed = (p->features & CLATTN_WITH_VARLEN) != 0, pool = p->page_size > 0;
     const int one_line = (p->features & CLATTN_WITH_PAGE_STARTS) != 0;
     const int by_token = (p->features & CLATTN_WITH_TOKEN_TABLES) != 0;
+    const int weighted = (p->features & CLATTN_WITH_NORM_WEIGHTS) != 0;
     const int64_t packs = packed ? 1 : p->batch, rows = packed ? p->batch * p->query_len : p->query_len;
     const int64_t cache_packs = pool ? p->pages : p->batch, cache_rows = pool ? p->page_size : p->capacity;
     const int64_t columns = p->columns ? p->columns : p->head_dim - p->first_column;
@@ -113,6 +114,14 @@ void append_memory_make(struct append_call_test *test, struct random *random)
                                  { cache_packs, p->kv_heads, groups(cache_rows, p->value_scale_rows),
                                    groups(p->head_dim_v, p->value_scale_columns) },
                                  0 },
+        [ARRAY_QUERY_NORM_WEIGHT] = { weighted && p->features & CLATTN_WITH_QUERY_NORM,
+                                      CLATTN_FLOAT32,
+                                      { 1, 1, 1, p->head_dim },
+                                      0 },
+        [ARRAY_KEY_NORM_WEIGHT] = { weighted && p->features & CLATTN_WITH_KEY_NORM,
+                                    CLATTN_FLOAT32,
+                                    { 1, 1, 1, p->head_dim },
+                                    0 },
     };
     for (int id = 0; id < ARRAYS; ++id) {
         if (arrays[id].wanted) {
@@ -226,6 +235,8 @@ void append_memory_fill(struct append_call_test *test, struct random *random, in
     }
     fill_floats(&a[ARRAY_KEY_SCALES], random, 0.01);
     fill_floats(&a[ARRAY_VALUE_SCALES], random, 0.01);
+    fill_floats(&a[ARRAY_QUERY_NORM_WEIGHT], random, 0);
+    fill_floats(&a[ARRAY_KEY_NORM_WEIGHT], random, 0);
     fill_tables(test, random);
     fill_seams(test, random);
     fill_slots(test, random, hostile);

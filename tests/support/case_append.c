@@ -6,7 +6,21 @@
 #include "case_rotary.h"
 #include "clattn_cache.h"
 
-enum { KEY, VALUE, QUERY, KEY_CACHE, VALUE_CACHE, SLOTS, PAGE_TABLE, PAGE_STARTS, KEY_SCALES, VALUE_SCALES, INPUTS };
+enum {
+    KEY,
+    VALUE,
+    QUERY,
+    KEY_CACHE,
+    VALUE_CACHE,
+    SLOTS,
+    PAGE_TABLE,
+    PAGE_STARTS,
+    KEY_SCALES,
+    VALUE_SCALES,
+    QUERY_NORM_WEIGHT,
+    KEY_NORM_WEIGHT,
+    INPUTS
+};
 
 struct append_case {
     struct tensor input[INPUTS];
@@ -45,6 +59,8 @@ static int read_inputs(const struct case_run *run, struct append_case *c, struct
         [PAGE_STARTS] = { "page_starts", TENSOR_INT32 },
         [KEY_SCALES] = { "key_scales", TENSOR_FLOAT32 },
         [VALUE_SCALES] = { "value_scales", TENSOR_FLOAT32 },
+        [QUERY_NORM_WEIGHT] = { "query_norm_weight", TENSOR_FLOAT32 },
+        [KEY_NORM_WEIGHT] = { "key_norm_weight", TENSOR_FLOAT32 },
     };
     for (int i = 0; i < INPUTS; ++i) {
         if (case_input_read(run, inputs[i].name, inputs[i].type, &c->input[i], failure) != 0) {
@@ -179,6 +195,8 @@ static void place_lists(struct append_case *c)
             t->starts.data = NULL;
         }
     }
+    t->query_norm_weight.data = in[QUERY_NORM_WEIGHT].data;
+    t->key_norm_weight.data = in[KEY_NORM_WEIGHT].data;
     t->key_scales = place_scales(&in[KEY_SCALES]);
     t->value_scales = place_scales(&in[VALUE_SCALES]);
 }
@@ -197,6 +215,9 @@ static void read_params(const struct case_run *run, clattn_append_problem *p)
     p->key_scale_columns = PARAM(key_scale_columns);
     p->value_scale_rows = PARAM(value_scale_rows);
     p->value_scale_columns = PARAM(value_scale_columns);
+    case_norm_read(params, "query_norm", CLATTN_WITH_QUERY_NORM, &p->norm_epsilon, &p->features);
+    case_norm_read(params, "key_norm", CLATTN_WITH_KEY_NORM, &p->norm_epsilon, &p->features);
+    case_norm_read(params, "value_norm", CLATTN_WITH_VALUE_NORM, &p->norm_epsilon, &p->features);
     if (rotary) {
         p->pairs = case_pairs(rotary);
         p->first_column = (int64_t)meta_number(meta_field(rotary, NULL, "first_column"), 0);

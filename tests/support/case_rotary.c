@@ -161,13 +161,24 @@ struct case_turning_places case_turning_place(const struct case_turning *t)
     return places;
 }
 
-static int solve_rows(const struct case_run *run, struct case_turning *turning, struct tensor *x, struct tensor *out,
-                      struct failure *failure)
+void case_norm_read(const cJSON *params, const char *name, uint32_t feature, double *epsilon, uint32_t *features)
 {
-    const cJSON *params = meta_field(run->meta, NULL, "params");
+    const cJSON *norm = meta_field(params, NULL, name);
+    if (norm) {
+        *features |= feature | (meta_is_true(meta_field(norm, NULL, "weight")) ? CLATTN_WITH_NORM_WEIGHTS : 0);
+        *epsilon = meta_number(meta_field(norm, NULL, "epsilon"), 0);
+    }
+}
+
+static int solve_rows(const struct case_run *run, struct case_turning *turning, struct tensor *x, struct tensor *weight,
+                      struct tensor *out, struct failure *failure)
+{
+    const cJSON *params = meta_field(run->meta, NULL, "params"), *rotary = meta_field(params, NULL, "rotary");
+    const cJSON *turned = rotary ? rotary : params;
     const clattn_type type = meta_type(run->meta, NULL, "dtype");
     struct case_axes axes;
     if (case_input_read(run, "x", tensor_type_of_storage(type), x, failure) != 0 ||
+        case_input_read(run, "norm_weight", TENSOR_FLOAT32, weight, failure) != 0 ||
         case_turning_read(run, turning, failure) != 0 ||
         case_axes_read(x, meta_text(meta_field(run->meta, NULL, "layout")),
                        (int64_t)meta_number(meta_field(run->meta, "shape", "q_heads"), 0), &axes, failure) != 0 ||
@@ -178,17 +189,19 @@ static int solve_rows(const struct case_run *run, struct case_turning *turning, 
     clattn_rotary_problem problem = CLATTN_ROTARY_PROBLEM_INIT;
     clattn_rotary_host_tensors tensors = CLATTN_ROTARY_HOST_TENSORS_INIT;
     problem.type = type;
-    problem.pairs = case_pairs(params);
+    problem.pairs = case_pairs(turned);
     problem.batch = axes.is_packed ? tensor_count(&turning->cu_query) - 1 : axes.batch;
     problem.heads = axes.heads;
     problem.query_len = axes.is_packed ? case_longest(&turning->cu_query) : axes.rows;
     problem.head_dim = axes.columns;
-    problem.first_column = (int64_t)meta_number(meta_field(params, NULL, "first_column"), 0);
-    problem.columns = (int64_t)meta_number(meta_field(params, NULL, "columns"), 0);
+    problem.first_column = (int64_t)meta_number(meta_field(turned, NULL, "first_column"), 0);
+    problem.columns = (int64_t)meta_number(meta_field(turned, NULL, "columns"), 0);
     problem.positions = turning->table_rows;
     problem.features = turning->features;
-    problem.inverse = meta_is_true(meta_field(params, NULL, "inverse"));
+    case_norm_read(params, "norm", CLATTN_WITH_NORM, &problem.norm_epsilon, &problem.features);
+    problem.inverse = meta_is_true(meta_field(turned, NULL, "inverse"));
     tensors.x.data = x->data;
+    tensors.norm_weight.data = weight->data;
     tensors.out.data = out->data;
     memcpy(tensors.x.stride, axes.stride, sizeof(axes.stride));
     memcpy(tensors.out.stride, axes.stride, sizeof(axes.stride));
@@ -206,17 +219,18 @@ static int solve_rows(const struct case_run *run, struct case_turning *turning, 
 int case_rotary_solve(const struct case_run *run, struct failure *failure)
 {
     struct case_turning turning;
-    struct tensor x = TENSOR_INIT, out = TENSOR_INIT;
+    struct tensor x = TENSOR_INIT, weight = TENSOR_INIT, out = TENSOR_INIT;
     if (strcmp(meta_text(meta_field(run->meta, NULL, "kind")), "rotary_table") == 0) {
         return solve_table(run, failure);
     }
     memset(&turning, 0, sizeof(turning));
-    int status = solve_rows(run, &turning, &x, &out, failure);
+    int status = solve_rows(run, &turning, &x, &weight, &out, failure);
     if (status == 0) {
         status = case_output_write(run, "out", &out, failure);
     }
     case_turning_free(&turning);
     tensor_free(&x);
+    tensor_free(&weight);
     tensor_free(&out);
     return status;
 }

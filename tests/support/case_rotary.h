@@ -23,6 +23,9 @@ struct case_turning_places {
 };
 struct case_turning_places case_turning_place(const struct case_turning *turning);
 
+/* Adds the bits of the norm that the case has as params.`name`, and sets its epsilon. */
+void case_norm_read(const cJSON *params, const char *name, uint32_t feature, double *epsilon, uint32_t *features);
+
 clattn_rotary_pairs case_pairs(const cJSON *params);
 int64_t case_longest(const struct tensor *seams);
 

@@ -1,5 +1,6 @@
 /* Append without a device: where rows go, by hand, and what is refused. */
 #include <fenv.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -212,6 +213,17 @@ START_TEST(test_refused_problems)
     REFUSED(ARGUMENT, "without CLATTN_WITH_ROTARY nothing is turned", p->pairs = CLATTN_PAIRS_HALVES);
     REFUSED(ARGUMENT, "without CLATTN_WITH_ROTARY nothing is turned", p->features |= CLATTN_WITH_POSITIONS);
     REFUSED(ARGUMENT, "pairs 0: must be CLATTN_PAIRS_INTERLEAVED", p->features |= CLATTN_WITH_ROTARY; p->head_dim = 2);
+    REFUSED(ARGUMENT, "CLATTN_WITH_NORM_WEIGHTS without a norm that has weights",
+            p->features |= CLATTN_WITH_VALUE_NORM | CLATTN_WITH_NORM_WEIGHTS;
+            p->norm_epsilon = 1e-6);
+    REFUSED(ARGUMENT, "norm_epsilon 1e-06: would be ignored", p->norm_epsilon = 1e-6);
+    REFUSED(ARGUMENT, "norm_epsilon 0: must be", p->features |= CLATTN_WITH_KEY_NORM);
+    REFUSED(ARGUMENT, "norm_epsilon nan: must be", p->features |= CLATTN_WITH_KEY_NORM; p->norm_epsilon = NAN);
+    REFUSED(ARGUMENT, "cannot be turned back", p->features |= CLATTN_WITH_KEY_NORM | CLATTN_WITH_ROTARY;
+            p->norm_epsilon = 1; p->inverse = 1);
+    REFUSED(ARGUMENT, "CLATTN_WITH_QUERY_NORM would be ignored", p->features |= CLATTN_WITH_QUERY_NORM;
+            p->norm_epsilon = 1);
+    REFUSED(ARGUMENT, "append does not know bits 0x200000", p->features |= CLATTN_WITH_NORM);
     REFUSED(ARGUMENT, "strategy \"\": is not the name of a strategy", p->strategy = "");
 }
 END_TEST

@@ -235,6 +235,28 @@ START_TEST(test_pairs)
 }
 END_TEST
 
+/* A row whose mean square is 91 / 6, and one whose squares no float32 holds. */
+START_TEST(test_norms)
+{
+    static float weights[6] = { 1, 2, 1, 1, 1, -1 };
+    static const float large[6] = { 1e30f, 2e30f, 3e30f, 4e30f, 5e30f, 6e30f };
+    const float root = (float)sqrt(91.0 / 6 + 0.5), large_root = (float)sqrt(91.0 / 6);
+    const float normed[6] = { -3 / root, -4 / root, 1 / root, -4 / root, 5 / root, -6 / root };
+    const float large_normed[6] = { -3 / large_root, -2 / large_root, 1 / large_root,
+                                    -4 / large_root, 5 / large_root,  6 / large_root };
+    struct scene s;
+    scene_begin(&s, CLATTN_PAIRS_HALVES);
+    s.problem.features |= CLATTN_WITH_NORM | CLATTN_WITH_NORM_WEIGHTS;
+    s.problem.norm_epsilon = 0.5;
+    s.tensors.norm_weight.data = weights;
+    expect_row(&s, normed);
+    memcpy(s.x, large, sizeof(large));
+    s.problem.features &= ~(uint32_t)CLATTN_WITH_NORM_WEIGHTS;
+    s.tensors.norm_weight.data = NULL;
+    expect_row(&s, large_normed);
+}
+END_TEST
+
 START_TEST(test_where_rows_stand)
 {
     static const float halves[6] = { -3, -2, 1, -4, 5, 6 };
@@ -323,6 +345,11 @@ START_TEST(test_refused_rows)
                 s.problem.features |= CLATTN_WITH_STARTS);
     ROW_REFUSED(CLATTN_INVALID_ARGUMENT, "positions 2: must be 0 with CLATTN_WITH_TOKEN_TABLES",
                 s.problem.features = CLATTN_WITH_TOKEN_TABLES);
+    ROW_REFUSED(CLATTN_INVALID_ARGUMENT, "cannot be turned back", s.problem.features |= CLATTN_WITH_NORM;
+                s.problem.norm_epsilon = 1; s.problem.inverse = 1);
+    ROW_REFUSED(CLATTN_INVALID_ARGUMENT, "norm_epsilon -1: must be", s.problem.features |= CLATTN_WITH_NORM;
+                s.problem.norm_epsilon = -1);
+    ROW_REFUSED(CLATTN_INVALID_ARGUMENT, "norm_weight: was given", s.tensors.norm_weight.data = s.x);
     ROW_REFUSED(CLATTN_INVALID_ARGUMENT, "positions: row 0 of sequence 0 stands at 2, outside", s.position[0] = 2);
     ROW_REFUSED(CLATTN_INVALID_ARGUMENT, "positions: row 0 of sequence 0 stands at -1, outside", s.position[0] = -1);
     ROW_REFUSED(CLATTN_INVALID_ARGUMENT, "positions: must be given", s.tensors.positions.data = NULL);
@@ -340,7 +367,8 @@ START_TEST(test_refused_rows)
 }
 END_TEST
 
-/* Kept plans are found by it. A bit of each byte: but the size, the same of all, and the strategy, kept by its name. */
+/* Kept plans are found by it. A bit of each byte: but the size, the same of all, and what stands beside the strategy,
+ * which is kept by its name. */
 START_TEST(test_equality_sees_every_field)
 {
     struct rotary_problem one, other;
@@ -348,8 +376,10 @@ START_TEST(test_equality_sees_every_field)
     scene_begin(&s, CLATTN_PAIRS_HALVES);
     EXPECT_OK(any_problem_init(&one.any, &operation_rotary, &s.problem));
     ck_assert_int_ne(problem_equal(&one.any, &one.any), 0);
-    const size_t end = offsetof(clattn_rotary_problem, strided_columns) + sizeof(one.p.strided_columns);
-    for (size_t at = offsetof(clattn_rotary_problem, type); at < end; ++at) {
+    for (size_t at = offsetof(clattn_rotary_problem, type); at < sizeof(one.p); ++at) {
+        if (at == offsetof(clattn_rotary_problem, strided_columns) + sizeof(one.p.strided_columns)) {
+            at = offsetof(clattn_rotary_problem, strategy) + sizeof(one.p.strategy);
+        }
         other = one;
         ((unsigned char *)&other.p)[at] ^= 1;
         ck_assert_msg(!problem_equal(&one.any, &other.any), "byte %zu of the problem was not seen", at);
@@ -357,5 +387,5 @@ START_TEST(test_equality_sees_every_field)
 }
 END_TEST
 
-SUITE("rotary", test_plain_tables, test_scalings, test_magnitudes, test_refused_tables, test_pairs,
+SUITE("rotary", test_plain_tables, test_scalings, test_magnitudes, test_refused_tables, test_pairs, test_norms,
       test_where_rows_stand, test_only_the_difference_counts, test_refused_rows, test_equality_sees_every_field)
