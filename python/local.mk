@@ -25,6 +25,7 @@ EXTRA_DIST += \
 	python/clattn/_torch_dispatch.py \
 	python/clattn/_torch_formula.py \
 	python/clattn/_torch_operator.py \
+	python/clattn/_torch_ranks.py \
 	python/clattn/_torch_rotary.py \
 	python/clattn/_torch_sdpa.py \
 	python/clattn/_xla.py \

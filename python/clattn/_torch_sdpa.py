@@ -14,6 +14,7 @@ from ._fields import _ROWS, broadcast
 from ._gradients import run_backward
 from ._prepared import Field, Prepared
 from ._problem import Options, options_of
+from . import _torch_ranks
 from ._torch_calls import computed, count, declined, outputs, served, tell_of_spinning_threads, views
 
 _FORWARD = "_scaled_dot_product_flash_attention_for_cpu"
@@ -116,8 +117,8 @@ def _backward(keys: Any, grad_out: Tensor, query: Tensor, key: Tensor, value: Te
 def enable(*, allow_rounded_weights: bool = False, allow_tf32: bool = False) -> None:
     """Computes attention on the CPU by clattn from now on: whatever calls scaled_dot_product_attention, forward and
     backward, eager and compiled, where PyTorch would take its flash kernel. What matrix units may round is said as in
-    clattn.attention, and by a later call anew: weights of float16 and bfloat16 calls, numbers of float32 calls. Raises
-    Error where there is no device."""
+    clattn.attention, and by a later call anew: weights of float16 and bfloat16 calls, numbers of float32 calls.
+    PyTorch's context_parallel works on the CPU too then, forward and backward. Raises Error where there is no device."""
     global _registered, _allowed
     if not hasattr(torch.library, "get_kernel"):
         raise Unsupported(f"PyTorch {torch.__version__}: has no torch.library.get_kernel, by which a call that is not "
@@ -134,6 +135,7 @@ def enable(*, allow_rounded_weights: bool = False, allow_tf32: bool = False) -> 
                 _originals[name] = torch.library.get_kernel(f"aten::{name}", "CPU")
             library.impl(name, kernel, "CPU", with_keyset=True, allow_override=True)
         _registered = library
+        _torch_ranks.install()
 
 
 def disable() -> None:
@@ -143,6 +145,7 @@ def disable() -> None:
         if _registered is not None:
             _registered._destroy()
             _registered = None
+            _torch_ranks.remove()
 
 
 def is_enabled() -> bool:

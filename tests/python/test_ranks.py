@@ -1,0 +1,178 @@
+"""PyTorch's context_parallel on the CPU: two and three processes that have a part of the rows each, against one that has
+all. `test_ranks.py rank` is one of the processes, which torch.distributed.run starts."""
+import os
+import subprocess
+import sys
+import unittest
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+import clattn
+import clattn.torch
+
+if not (dist.is_available() and hasattr(torch.library, "get_kernel")):
+    raise unittest.SkipTest(f"PyTorch {torch.__version__}: has no torch.distributed, or no torch.library.get_kernel")
+
+ROWS = 24  # of each rank
+# What is near: roundings of the parts, of their merging, and of sums over ranks; of the largest value.
+NEAR = {torch.float32: 4e-6, torch.bfloat16: 2e-2}
+
+
+def ring_options():
+    import torch.distributed.tensor.experimental._context_parallel._attention as ring
+    return ring
+
+
+class Rank(unittest.TestCase):
+    """Every process runs all of these, in one order: they talk to each other."""
+
+    @classmethod
+    def setUpClass(cls):
+        dist.init_process_group("gloo")
+        cls.ranks = dist.get_world_size()
+        clattn.torch.enable()  # before the ring is imported
+        from torch.distributed.device_mesh import init_device_mesh
+        cls.mesh = init_device_mesh("cpu", (cls.ranks,))
+
+    @classmethod
+    def tearDownClass(cls):
+        dist.destroy_process_group()
+
+    def near(self, parts, wholes, dtype=torch.float32):
+        for number, (part, whole) in enumerate(zip(parts, wholes)):
+            error = (part.double() - whole.double()).abs().max() / whole.double().abs().max()
+            self.assertLess(error.item(), NEAR[dtype], f"number {number}")
+
+    def check(self, causal, balanced, kv_heads=4, dtype=torch.float32, rotation="allgather", scale=None):
+        from torch.distributed.tensor.experimental import context_parallel
+        from torch.distributed.tensor.experimental._attention import context_parallel_unshard
+        ring = ring_options()
+        ring.set_rotate_method(rotation)
+        ring._cp_options.enable_load_balance = balanced
+        torch.manual_seed(1)
+        shapes = [(2, heads, ROWS * self.ranks, 16) for heads in (4, kv_heads, kv_heads, 4)]
+        query, key, value, dout = given = [torch.randn(shape).to(dtype) for shape in shapes]
+        grouped = {"enable_gqa": True} if kv_heads != 4 else {}
+        whole = [x.clone().requires_grad_() for x in given[:3]]
+        wanted = F.scaled_dot_product_attention(*whole, is_causal=causal, scale=scale, **grouped)
+        wanted.backward(dout)
+        clattn.torch.report(clear=True)
+        with context_parallel(self.mesh, buffers=given, buffer_seq_dims=[2] * 4):
+            self.assertEqual(query.shape[2], ROWS)
+            parts = [x.clone().requires_grad_() for x in given[:3]]
+            out = F.scaled_dot_product_attention(*parts, is_causal=causal, scale=scale, **grouped)
+            out.backward(dout)
+            found = [out.detach(), *[x.grad for x in parts]]
+            if balanced:
+                found = context_parallel_unshard(self.mesh, found, [2] * 4)
+        wholes = [wanted.detach(), *[x.grad for x in whole]]
+        if not balanced:
+            wholes = [x.chunk(self.ranks, 2)[dist.get_rank()] for x in wholes]
+        self.near(found, wholes, dtype)
+        calls = clattn.torch.report(clear=True)
+        self.assertEqual(calls["declined"], {})
+        steps = self.ranks if balanced or not causal else dist.get_rank() + 1
+        self.assertEqual(calls["served"], {"forward": steps, "backward": steps})
+
+    def test_1_causal_and_balanced(self):
+        self.check(causal=True, balanced=True)
+
+    def test_2_causal_in_order(self):
+        self.check(causal=True, balanced=False)
+
+    def test_3_not_causal(self):
+        self.check(causal=False, balanced=False, scale=0.1)
+
+    def test_4_grouped_heads_all_to_all(self):
+        self.check(causal=True, balanced=True, kv_heads=2, rotation="alltoall")
+
+    def test_5_bfloat16(self):
+        self.check(causal=True, balanced=True, dtype=torch.bfloat16)
+
+    def test_6_what_the_ring_cannot_take_is_named_at_once(self):
+        from torch.distributed.tensor.experimental import context_parallel
+        ring_options()._cp_options.enable_load_balance = False
+        query = torch.randn(1, 2, 8 * self.ranks, 16)
+        with context_parallel(self.mesh, buffers=[query], buffer_seq_dims=[2]):
+            mask = torch.zeros(1, 1, 8, 8 * self.ranks)
+            with self.assertRaisesRegex(NotImplementedError, "clattn: context_parallel on the CPU: a mask"):
+                F.scaled_dot_product_attention(query, query, query, attn_mask=mask)
+        reasons = clattn.torch.report(clear=True)["declined"]
+        self.assertEqual([reason.split(":")[:2] for reason in reasons], [["context_parallel", " a mask"]])
+
+    def test_7_a_model_takes_a_step_of_training(self):
+        try:
+            from transformers import LlamaConfig, LlamaForCausalLM
+        except ImportError:
+            self.skipTest("no transformers")
+        from torch.distributed.tensor.experimental import context_parallel
+        ring_options()._cp_options.enable_load_balance = True
+        torch.manual_seed(2)
+        model = LlamaForCausalLM(LlamaConfig(vocab_size=96, hidden_size=64, intermediate_size=96, num_hidden_layers=3,
+                                             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
+                                             attn_implementation="sdpa"))
+        rows = ROWS * self.ranks
+        tokens, positions = torch.randint(96, (2, rows)), torch.arange(rows).expand(2, rows).clone()
+        targets = torch.roll(tokens, -1, 1)
+        for layer in model.model.layers:  # the ring masks by itself, as accelerate has it
+            layer.self_attn.register_forward_pre_hook(
+                lambda module, args, kwargs: (args, {**kwargs, "attention_mask": None, "is_causal": True}), with_kwargs=True)
+
+        def loss_of(tokens, positions, targets):
+            logits = model(input_ids=tokens, position_ids=positions, use_cache=False).logits
+            return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="sum") / (2 * rows)
+
+        wanted = loss_of(tokens, positions, targets)
+        wanted.backward()
+        gradients = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad()
+        clattn.torch.report(clear=True)
+        with context_parallel(self.mesh, buffers=[tokens, positions, targets], buffer_seq_dims=[1] * 3):
+            loss = loss_of(tokens, positions, targets)
+            loss.backward()
+        calls = clattn.torch.report(clear=True)
+        sums = [loss.detach(), *[p.grad for p in model.parameters()]]
+        for x in sums:
+            dist.all_reduce(x)
+        self.near(sums, [wanted.detach(), *gradients])
+        self.assertEqual((calls["declined"], calls["served"]), ({}, {"forward": 3 * self.ranks, "backward": 3 * self.ranks}))
+
+    def test_8_disabled_it_is_as_pytorch_has_it(self):
+        ring = ring_options()
+        operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+        self.assertIn(operator, ring.custom_ops)
+        clattn.torch.disable()
+        self.assertNotIn(operator, ring.custom_ops)
+        clattn.torch.enable()  # the ring is there already
+        self.assertIn(operator, ring.custom_ops)
+
+
+class Ranks(unittest.TestCase):
+    def run_ranks(self, count):
+        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count),
+                               os.path.abspath(__file__), "rank"], capture_output=True, text=True, timeout=600,
+                              env={**os.environ, "OMP_NUM_THREADS": "1"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr[-6000:])
+        self.assertEqual(done.stderr.count("\nOK\n"), count, done.stderr[-6000:])
+
+    def test_two(self):
+        self.run_ranks(2)
+
+    def test_three(self):
+        self.run_ranks(3)
+
+    def test_enable_does_not_import_the_ring(self):
+        """It takes a second."""
+        program = ("import sys, clattn.torch; clattn.torch.enable(); "
+                   "assert not any('_context_parallel' in name for name in sys.modules); "
+                   "clattn.torch.disable(); import torch.distributed.tensor.experimental._context_parallel._attention as ring; "
+                   "assert not any('for_cpu' in str(operator) for operator in ring.custom_ops)")
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["rank"]:
+        unittest.main(argv=sys.argv[:1], defaultTest="Rank")
+    unittest.main(defaultTest="Ranks")
