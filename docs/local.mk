@@ -24,6 +24,7 @@ nobase_dist_doc_DATA += \
 	docs/packed.md \
 	docs/plans.md \
 	docs/program-cache.md \
+	docs/ranks.md \
 	docs/reliability.md \
 	docs/runtimes.md \
 	docs/sixteen-bits.md \

@@ -26,6 +26,7 @@ EXTRA_DIST += \
 	python/clattn/_torch_formula.py \
 	python/clattn/_torch_operator.py \
 	python/clattn/_torch_ranks.py \
+	python/clattn/_torch_ring.py \
 	python/clattn/_torch_rotary.py \
 	python/clattn/_torch_sdpa.py \
 	python/clattn/_xla.py \

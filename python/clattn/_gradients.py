@@ -53,6 +53,8 @@ def run_backward(context: Context, query: View, key: View, value: View, fields: 
     problem = lib.new("clattn_backward_problem", forward=ctypes.addressof(forward),
                       gradients=sum(_WANTED[name] for name in gradients),
                       features=0 if grad_lse is None else lib.CLATTN_WITH_DLSE)
+    if any(gradients[name].type == "float32" != query.type for name in ("dquery", "dkey", "dvalue") if name in gradients):
+        problem.gradient_type = lib.CLATTN_FLOAT32  # else each as what it is the gradient of
     tensors = lib.new("clattn_host_tensors")
     places = lib.new("clattn_host_gradients")
     for name, found, axes in [("query", query, _ROWS), ("key", key, _ROWS), ("value", value, _ROWS), *fields,

@@ -1,8 +1,10 @@
-"""PyTorch's context_parallel on the CPU: two and three processes that have a part of the rows each, against one that has
-all. `test_ranks.py rank` is one of the processes, which torch.distributed.run starts."""
+"""PyTorch's context_parallel on the CPU, and clattn.torch.ring_attention: two and three processes that have a part of the
+rows each, against one that has all. `test_ranks.py rank` is one of the processes, which torch.distributed.run starts."""
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import torch
@@ -42,7 +44,7 @@ class Rank(unittest.TestCase):
 
     def near(self, parts, wholes, dtype=torch.float32):
         for number, (part, whole) in enumerate(zip(parts, wholes)):
-            error = (part.double() - whole.double()).abs().max() / whole.double().abs().max()
+            error = (part.double() - whole.double()).abs().max() / whole.double().abs().max().clamp(min=1e-3)
             self.assertLess(error.item(), NEAR[dtype], f"number {number}")
 
     def check(self, causal, balanced, kv_heads=4, dtype=torch.float32, rotation="allgather", scale=None):
@@ -139,7 +141,86 @@ class Rank(unittest.TestCase):
         self.near(sums, [wanted.detach(), *gradients])
         self.assertEqual((calls["declined"], calls["served"]), ({}, {"forward": 3 * self.ranks, "backward": 3 * self.ranks}))
 
-    def test_8_disabled_it_is_as_pytorch_has_it(self):
+    def ring(self, layout="contiguous", kv_heads=2, dtype=torch.float32, rows=ROWS, keys=ROWS, near=None, **options):
+        """ring_attention, forward and backward, against clattn.torch.attention of the whole."""
+        ranks, learned = self.ranks, {name: options.pop(name) for name in ("slopes", "sinks") if name in options}
+        torch.manual_seed(3)
+        shapes = [(2, 4, rows * ranks, 16), (2, kv_heads, keys * ranks, 16), (2, kv_heads, keys * ranks, 24)]
+        given = [torch.randn(shape).to(dtype) for shape in shapes]
+        dout, dlse = torch.randn(*shapes[0][:3], 24).to(dtype), torch.randn(shapes[0][:3])
+
+        def part(x):
+            return clattn.torch.rows_of(x, layout=layout)
+
+        def run(function, tensors, dout, dlse, **more):
+            leaves = [x.clone().requires_grad_() for x in tensors]
+            extra = {name: x.clone().requires_grad_() for name, x in learned.items()}
+            out, lse = function(*leaves, **extra, **options, **more, return_lse=True)
+            dlse = torch.where(lse.isinf(), 0.0, dlse)
+            torch.autograd.backward([out, torch.where(lse.isinf(), 0.0, lse)], [dout, dlse])
+            return [out.detach(), lse.detach(), *[x.grad for x in leaves]], [x.grad for x in extra.values()]
+
+        wanted, shares = run(clattn.torch.attention, given, dout, dlse)
+        found, own = run(clattn.torch.ring_attention, [part(x) for x in given], part(dout), part(dlse), layout=layout)
+        wanted = [part(x) for x in wanted]
+        self.assertTrue(torch.equal(found[1].isinf(), wanted[1].isinf()))
+        for x in found, wanted:
+            x[1] = torch.where(x[1].isinf(), 0.0, x[1])
+        for x in own:
+            dist.all_reduce(x)
+        self.near(found + own, wanted + shares, dtype)
+
+    def test_a_ring_of_every_layout(self):
+        for layout in ("contiguous", "zigzag"):
+            self.ring(layout)
+            self.ring(layout, causal="bottom-right", scale=0.2)
+            self.ring(layout, causal="top-left", dtype=torch.bfloat16)
+
+    def test_b_ring_with_what_attention_has(self):
+        heads = torch.arange(1.0, 5) / 8
+        for layout in ("contiguous", "zigzag"):
+            self.ring(layout, causal="bottom-right", window=(20, 0), softcap=4.0)
+            self.ring(layout, alignment="top-left", window=(7, 30), always_visible_keys=5, keys=ROWS + 4)
+            self.ring(layout, causal="bottom-right", slopes=heads, sinks=heads * 4 - 1, rows=6)
+            self.ring(layout, causal="bottom-right", key_lengths=[3, ROWS + 1], sinks=heads)
+            self.ring(layout, key_lengths=[0, 14 * self.ranks], keys=14)
+
+    def test_c_dropout_is_that_of_the_whole(self):
+        for layout in ("contiguous", "zigzag"):
+            self.ring(layout, dropout=0.3, seed=11, causal="top-left")
+
+    def test_d_keys_go_no_further_than_a_window(self):
+        from clattn import _torch_ring
+        rows = torch.randn(1, 1, 8, 16)
+        sent, exchange = [], _torch_ring.Exchange
+        _torch_ring.Exchange = lambda *arguments: sent.append(1) or exchange(*arguments)
+        try:
+            clattn.torch.ring_attention(rows, rows, rows, causal="top-left", window=3)
+        finally:
+            _torch_ring.Exchange = exchange
+        self.assertEqual(len(sent), 1)
+
+    def test_e_every_rank_raises_where_one_must(self):
+        rank, rows = dist.get_rank(), torch.randn(1, 1, 8, 16)
+        odd = rows[:, :, :7] if rank == 1 else rows
+        with self.assertRaisesRegex(clattn.InvalidShape, "rank 1: its tensors or its options are not those of rank 0"):
+            clattn.torch.ring_attention(odd, odd, odd)
+        with self.assertRaisesRegex(clattn.InvalidShape, "rank 1: its tensors or its options"):
+            clattn.torch.ring_attention(rows, rows, rows, scale=0.5 if rank == 1 else 0.25)
+        with self.assertRaisesRegex(clattn.Error, "must be even" if rank == 1 else "rank 1: its call is wrong"):
+            clattn.torch.ring_attention(odd, odd, odd, layout="zigzag")
+
+    def test_f_a_group_of_some(self):
+        group = dist.new_group([0, self.ranks - 1])
+        if dist.get_rank() in (0, self.ranks - 1):
+            torch.manual_seed(4)
+            whole = torch.randn(1, 2, 20, 16)
+            part = clattn.torch.rows_of(whole, group=group)
+            found = clattn.torch.ring_attention(part, part, part, group=group, causal="top-left", dropout=0.2, seed=5)
+            wanted = clattn.torch.attention(whole, whole, whole, causal="top-left", dropout=0.2, seed=5)
+            self.near([found], [clattn.torch.rows_of(wanted, group=group)])
+
+    def test_g_disabled_it_is_as_pytorch_has_it(self):
         ring = ring_options()
         operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
         self.assertIn(operator, ring.custom_ops)
@@ -162,6 +243,20 @@ class Ranks(unittest.TestCase):
 
     def test_three(self):
         self.run_ranks(3)
+
+    def test_the_page_s_program(self):
+        with open(os.path.join(os.environ.get("CLATTN_SOURCE", "."), "docs/ranks.md"), encoding="utf-8") as page:
+            program = page.read().split("```python\n")[1].split("```")[0]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "ring.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(program)
+            done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", path],
+                                  capture_output=True, text=True, timeout=600, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+        found = re.findall(r"rank ([01]): largest difference (\S+)", done.stdout)
+        self.assertEqual(sorted(rank for rank, _ in found), ["0", "1"])
+        self.assertTrue(all(float(difference) < 4e-6 for _, difference in found), found)
 
     def test_enable_does_not_import_the_ring(self):
         """It takes a second."""
