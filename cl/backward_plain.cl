@@ -86,7 +86,8 @@ static inline int find_logit(const clattn_params *p, const attention_buffers *in
                    KEY_LOAD(in->key, key_at + c * r->keys.column), *dot);
     }
     *logit = *dot * PARAM_REAL(p, scale);
-    *slack = HAS_ANY(CHANGING) ? score_slope(p, *logit) : 1;
+    const pair_place place = place_of_pair(&r->s, &r->at, j);
+    *slack = HAS_ANY(CHANGING) ? score_slope(p, in, &place, *logit) : 1;
     return finish_logit(p, in, &r->s, &r->at, r->slope, j, logit);
 }
 

@@ -165,10 +165,10 @@ INLINE void attend(const clattn_params *p, const attention_buffers *in, const ro
         float16 *dvalue_t = keys->dvalue_t + t * SUM_COLUMNS(HEAD_DIM_V) * VECTORS;
         float16 *dkey_t = keys->dkey_t + t * SUM_COLUMNS(HEAD_DIM) * VECTORS;
         if (all_see) {
-            attend_pairs(p, rows, keys, t, 0, tiles, room, dz);
+            attend_pairs(p, in, rows, keys, t, 0, tiles, room, dz);
         } else {
             fill_terms(p, in, rows, keys->from + t * TILE_KEYS, room->terms);
-            attend_pairs(p, rows, keys, t, room->terms, tiles, room, dz);
+            attend_pairs(p, in, rows, keys, t, room->terms, tiles, room, dz);
         }
         if (WANTS_ROW_SUMS) {
             add_row_sums(rows, keys->from + t * TILE_KEYS, all_see, ds_of(room, dz), dz, room);

@@ -13,12 +13,12 @@
  *           is 1 unless the problem has strided columns), ROWS those of batch, head and row, HEADS of batch and head,
  *           HEAD that of the head; DENSE none, element after element
  * asked for by  when a problem has the tensor, and it must be given, else it must not: ALWAYS; FEATURE(X, effect), by
- * CLATTN_WITH_X; FIELD(X, effect, condition on the problem p); kernels see both as HAS(X). SILENT_FIELD(condition) has
- * no such name
+ * CLATTN_WITH_X; FIELD(X, effect, condition on the problem p, or on its text, code); kernels see both as HAS(X).
+ * SILENT_FIELD(condition) has no such name
  * effect    what the feature does to a pair of row and key; every list of features that kernels and plans ask for
  *           (CLATTN_FLAGS_*, forward_flags.h) is made of these words: BOUNDS hides the keys outside of runs, which
- *           are found without a look at each pair; HIDES hides a pair by an element of a tensor; ADDS to a score (a
- *           bias also hides: -inf); CHANGES a score into another; NOTHING */
+ *           are found without a look at each pair; HIDES hides a pair by an element of a tensor, or by a text; ADDS
+ *           to a score (a bias also hides: -inf); CHANGES a score into another (as a text does); NOTHING */
 #ifndef CLATTN_FORWARD_TENSORS_H
 #define CLATTN_FORWARD_TENSORS_H
 
@@ -66,7 +66,15 @@
     FIELD(SOFTCAP, CHANGES, p->softcap > 0)                                                                           \
     FIELD(DROPOUT, NOTHING, p->dropout > 0)                                                                           \
     FIELD(RING, BOUNDS, forward_ring_turns(p))
-#define CLATTN_FIELDS_OF_SOME(FIELD) FIELD(POOLS, NOTHING, pools_of(p) > 1)
+#define CLATTN_FIELDS_OF_SOME(FIELD)                                                                                  \
+    FIELD(POOLS, NOTHING, pools_of(p) > 1)                                                                            \
+    FIELD(SCORE_TEXT, HIDES | CHANGES, user_code_has(code, CLATTN_CODE_SCORE))                                        \
+    FIELD(MASK_TEXT, HIDES, user_code_has(code, CLATTN_CODE_MASK))
+
+/* The tensors that a text of the user's own loads (user_code.clh): arguments of programs that have one.
+ *
+ *     T(number) */
+#define CLATTN_CODE_TENSORS(T) T(0) T(1) T(2) T(3) T(4) T(5) T(6) T(7)
 
 /* The further buffers of a pool, whose strides are those of KEY and VALUE. They are arguments of programs that are
  * built for several (-D POOLS), behind the others.

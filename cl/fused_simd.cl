@@ -52,6 +52,7 @@ static inline float16 exp_far_16(float16 difference)
 static inline float16 finish_rows(const clattn_params *p, const attention_buffers *in, tile *t, int v)
 {
     float16 kept = 1.0f;
+    t->seen[v] = seen_rows(t, v);
     if (HAS(SINKS)) {
         float16 sink;
         for (int lane = 0; lane < LANES; ++lane) {

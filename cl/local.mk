@@ -76,6 +76,7 @@ KERNEL_FILES = \
 	cl/power_of_two.clh \
 	cl/probe_amx.cl \
 	cl/probe_avx512_bf16.cl \
+	cl/probe_user_code.cl \
 	cl/probe_mma.cl \
 	cl/probe_registers.cl \
 	cl/project_lanes.cl \
@@ -135,6 +136,11 @@ KERNEL_FILES = \
 	cl/vector_lanes.clh \
 	cl/vector_runs.clh \
 	cl/vector_terms.clh \
+	cl/user_code.clh \
+	cl/user_lanes.clh \
+	cl/user_names.clh \
+	cl/user_pairs.clh \
+	cl/user_text.clh \
 	cl/x86_amx.clh \
 	cl/x86_assembly.clh \
 	cl/x86_bf16.clh

@@ -17,7 +17,7 @@
 #define MMA_TILE(rows, row, padding) ((rows) * ((row) + (padding)))
 
 /* Whether scores wait in local memory, in float32, to be changed. */
-#define MMA_PARKS(flags) (((flags) & CLATTN_FLAGS_CHANGING) != 0)
+#define MMA_PARKS(flags) (((flags) & (CLATTN_FLAGS_CHANGING | CLATTN_FLAG_MASK_TEXT)) != 0)
 #define MMA_PARKED(rows, keys, element_bytes) ((rows) * (keys) * 4 / (element_bytes))
 
 /* Keys (or parked scores), then values, then queries, unless these are kept in registers: then they only pass through,

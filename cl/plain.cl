@@ -132,7 +132,7 @@ static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in
     *allowed = r->exists && finish_logit(p, in, &r->s, &r->at, r->slope, j, &logit);
     const REAL weight = *allowed ? exp(logit - soft->row_maximum) / soft->row_sum : 0;
     *weight_out = p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
-                  : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? change_score(p, score)
+                  : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? cap_score(p, score)
                   : p->weights == CLATTN_CL_WEIGHTS_SOFTMAX ? weight
                   : r->exists                               ? logit
                                                             : -INFINITY;

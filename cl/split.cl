@@ -12,6 +12,7 @@
  * Scores: lanes along head_dim, 16 dot products at once (AT_ONCE rows x 16 / AT_ONCE keys), whose lanes are
  * summed together at the end. Softmax: lanes along the keys. Mixing: lanes along head_dim_v. */
 #include "group_kernel.clh"
+#include "hidden.clh"
 #include "split_products.clh"
 #include "sum_and_rest.clh"
 
@@ -30,8 +31,9 @@ static inline float finish_scores(const clattn_params *p, const attention_buffer
     int16 visible = 0;
     for (int j = 0; j < t->count; j += 16) {
         const float16 terms = terms_of_row(p, in, &t->s, &row, slope, t->from + j, t->has_holes);
-        const float16 logit = finish_logits(p, vload16(0, scores + j), &terms);
-        visible |= terms != -INFINITY;
+        const pair_places places = places_of_row(&t->s, &row, t->from + j);
+        const float16 logit = finish_logits(p, in, &places, vload16(0, scores + j), &terms);
+        visible |= (TEXT_HAS(SCORE) ? logit : terms) != -INFINITY;
         *(float16 *)(scores + j) = logit;
         maximum = max_16(logit, maximum);
     }
@@ -46,6 +48,9 @@ static inline float weigh_scores(const kv_split *t, float maximum, float *scores
     for (int j = 0; j < t->count; j += 16) {
         float16 weight = exp_16(vload16(0, scores + j) - (maximum == -INFINITY ? 0.0f : maximum));
         sum += weight;
+        if (TEXT_HAS(SCORE)) { /* for mix_row_hiding */
+            weight = vload16(0, scores + j) == -INFINITY ? (float16)-0.0f : weight;
+        }
         *(float16 *)(scores + j) = weight;
     }
     return sum_16(sum);
@@ -65,7 +70,8 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
                 total += sum;
                 sum = 0.0f;
             }
-            if (sees_key(p, in, &t->s, &row, t->from + j, &bias)) {
+            if (sees_key(p, in, &t->s, &row, t->from + j, &bias) &&
+                !(TEXT_HAS(SCORE) && IS_HIDDEN_WEIGHT(weights[j]))) {
                 scale_row scales;
                 if (VALUE_SCALED) {
                     scales = split_scales_at(rows, j);

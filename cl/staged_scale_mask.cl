@@ -41,7 +41,7 @@ __kernel void scale_mask(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global
         if (writes_weights) {
             in.weights[weights_at + j * p->weights_stride[3]] =
                 p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
-                : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? change_score(p, score)
+                : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? cap_score(p, score)
                                                           : logit;
         }
         if (exists) {

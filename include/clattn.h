@@ -21,13 +21,14 @@
  *
  * Or, with plain pointers and one blocking call: clattn_attention(), clattn_forward_host(). Gradients are in
  * clattn_backward.h; rotary embedding and writing into a cache in clattn_cache.h; what all of it costs in
- * clattn_costs.h; multi-head layers in clattn_layers.h, additive attention in clattn_additive.h.
+ * clattn_costs.h; multi-head layers in clattn_layers.h, additive attention in clattn_additive.h; scores and masks of
+ * your own, as a text that kernels are compiled with, in clattn_code.h.
  *
  * The formula. For batch entry b, query head h with its key/value head g = h / (query_heads / kv_heads),
  * query row i and key j:
  *
  *     s   = scale * dot(query[b,h,i,:], key[b,g,j,:])
- *     s   = softcap > 0 ? softcap * tanh(s / softcap) : s
+ *     s   = softcap > 0 ? softcap * tanh(s / softcap) : s            then a score of your own
  *     s   = s + bias[b,h,i,j] - slope[b,h] * |i + offset[b] - j|
  *     s   = allowed(b,h,i,j) ? s : -inf
  *     lse = ln(sum_j exp(s) [+ exp(sink[h])])
@@ -42,6 +43,7 @@
  *       mask          mask[b,h,i,j] != 0
  *       bias          bias[b,h,i,j] != -inf
  *       varlen        query and key in the same packed sequence
+ *       code          a mask of your own
  *
  * A row that may see no key has out = 0 and lse = -inf, or its sink, as the formula says; never NaN. A NaN or
  * infinity in a key or value that a row may not see never reaches that row. Equal inputs on one device give
@@ -359,13 +361,14 @@ typedef struct clattn_problem {
                                     * accurate (clattn_plan_weight_rounding). 0: they are as good as float32 */
     int64_t pool_pages; /* pages of a buffer, where the pool is of several: ceil(pages / pool_pages) of them, up to 4;
                          * 0: one buffer has all pages. See clattn_tensors */
+    const struct clattn_user_code *code; /* a score and a mask of your own, of clattn_code.h; NULL: none */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
             CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0                                              \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL                                        \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
@@ -468,18 +471,22 @@ typedef struct clattn_call {
                               * where the word >= dropout * 2^32 */
     uint32_t dropout_offset; /* of that counter */
     int64_t first_batch;     /* where b, h, i and j of the counter begin: a call on a slice of a problem draws the bits
-                              * that the whole would. Nothing else depends on them: positions of causal masks, windows
-                              * and slopes are query_offsets'. Varlen: rows and keys count from the beginning of each
-                              * sequence */
+                              * that the whole would, and a text (clattn_code.h) is told their numbers. Nothing else
+                              * depends on them: positions of causal masks, windows and slopes are query_offsets'.
+                              * Varlen: rows and keys count from the beginning of each sequence */
     int64_t first_head;
     int64_t first_row;
     int64_t first_key;
-    int64_t whole_heads; /* query heads of the whole problem; 0: of this one */
+    int64_t whole_heads;   /* query heads of the whole problem; 0: of this one */
+    float code_scalars[8]; /* what SCALAR loads, in the order of problem.code.scalars; 0 behind the last one */
 } clattn_call;
 
 #define CLATTN_CALL_INIT                                                                                               \
     {                                                                                                                  \
-        sizeof(clattn_call), -1, -1, -1, -1, 0, 0.0, 0, 0, 0, 0, 0, 0, 0                                               \
+        sizeof(clattn_call), -1, -1, -1, -1, 0, 0.0, 0, 0, 0, 0, 0, 0, 0,                                              \
+        {                                                                                                              \
+            0, 0, 0, 0, 0, 0, 0, 0                                                                                     \
+        }                                                                                                              \
     }
 CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
 
@@ -504,6 +511,7 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *            0 share them. Element c of row j is code * key_scales[b, g, j / key_scale_rows, c / key_scale_columns].
  *            varlen: the batch stride is not used, and packed rows are counted
  *   value_scales  the same of values and head_dim_v
+ *   code_tensors  one for each of problem.code.tensors: its elements, dense from offset (below 2^32) on
  *
  * Offsets and strides of keys and values of block types count columns, and are multiples of 32.
  *
@@ -546,6 +554,7 @@ typedef struct clattn_tensors {
     clattn_tensor page_table, page_starts, row_low, row_high;
     clattn_tensor key_scales, value_scales;
     clattn_tensor key_pools[3], value_pools[3];
+    clattn_tensor code_tensors[8];
 } clattn_tensors;
 
 typedef struct clattn_host_tensors {
@@ -556,6 +565,7 @@ typedef struct clattn_host_tensors {
     clattn_host_tensor page_table, page_starts, row_low, row_high;
     clattn_host_tensor key_scales, value_scales;
     clattn_host_tensor key_pools[3], value_pools[3];
+    clattn_host_tensor code_tensors[8];
 } clattn_host_tensors;
 
 #define CLATTN_20_TENSORS_NONE                                                                                         \
@@ -565,14 +575,19 @@ typedef struct clattn_host_tensors {
         CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
 /* clang-format off */
 #define CLATTN_POOLS_NONE { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE }
+#define CLATTN_CODE_TENSORS_NONE                                                                                       \
+    { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,                                  \
+      CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE }
 /* clang-format on */
 #define CLATTN_TENSORS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(clattn_tensors), NULL, CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE                     \
+        sizeof(clattn_tensors), NULL, CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,                    \
+            CLATTN_CODE_TENSORS_NONE                                                                                   \
     }
 #define CLATTN_HOST_TENSORS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(clattn_host_tensors), CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE                      \
+        sizeof(clattn_host_tensors), CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,                     \
+            CLATTN_CODE_TENSORS_NONE                                                                                   \
     }
 CLATTN_API void clattn_tensors_init(clattn_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_host_tensors_init(clattn_host_tensors *tensors, size_t struct_size);

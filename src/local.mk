@@ -126,6 +126,9 @@ libclattn_core_la_SOURCES = \
 	src/operation/rotary.h \
 	src/operation/norms.c \
 	src/operation/norms.h \
+	src/operation/user_code.c \
+	src/operation/user_code.h \
+	src/operation/user_code_text.c \
 	src/operation/turning.c \
 	src/operation/turning.h \
 	src/plan/amx.c \
@@ -136,6 +139,8 @@ libclattn_core_la_SOURCES = \
 	src/plan/attention_arguments.h \
 	src/plan/backward_arguments.c \
 	src/plan/backward_arguments.h \
+	src/plan/code_programs.c \
+	src/plan/code_programs.h \
 	src/plan/enqueue.c \
 	src/plan/enqueue.h \
 	src/plan/estimates.c \
@@ -256,6 +261,8 @@ libclattn_core_la_SOURCES = \
 	src/reference/sum_bound.h \
 	src/reference/stored_rows.c \
 	src/reference/stored_rows.h \
+	src/reference/user_pairs.c \
+	src/reference/user_pairs.h \
 	src/reference/visibility.c \
 	src/reference/visibility.h \
 	src/strategy/append_rows.c \

@@ -1,6 +1,6 @@
 /* usage: random_calls [--seed N] [--count N] [--index N] [--strategy S,S...] [--type T,T...]
  *                     [--seconds N] [--work N] [--same N] [--mixed 0|1] [--codes 0|1]
- *                     [--with FEATURE,FEATURE...] [--digests FILE] [--device D]
+ *                     [--with FEATURE,FEATURE...] [--code TEXT] [--digests FILE] [--device D]
  *
  * Whole calls against the reference by the error bound of support/tolerance.h, over random problems. Half
  * of them take the blocking call, half plan and enqueue. Prints the seed, the largest C that was needed for
@@ -13,6 +13,7 @@
  * --mixed 1: keys, values and outputs have types of their own, and R, which is of one type, is not asked for.
  * --codes 1: that, and keys and values are of 8-bit or block types, or in rings.
  * --with: each problem has these features (support/random_features.c).
+ * --code: each has this text (support/user_codes.c); any: one or another.
  * --same: so many calls in a row need the same programs, where a strategy compiles for each problem. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@
 #include "support/judge.h"
 #include "support/random_call.h"
 #include "support/random_features.h"
+#include "support/user_codes.h"
 
 #define FURTHER 1000 /* problems of a type that are offered to a strategy which took none */
 
@@ -34,7 +36,7 @@ struct options {
     int64_t work_limit;
     uint64_t same;
     int mixed, codes;
-    const char *digests, *with;
+    const char *digests, *with, *code;
 };
 
 struct run {
@@ -57,11 +59,11 @@ static int parse(int argc, char **argv, struct options *o)
     const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_COUNT", "2000");
     const char *index = NULL, *seconds = "0", *work = "0";
     const char *same = "1", *mixed = "0", *codes = "0";
-    o->digests = o->with = NULL;
-    const struct device_option more[] = { { "seed", &seed },       { "count", &count }, { "index", &index },
-                                          { "seconds", &seconds }, { "work", &work },   { "same", &same },
-                                          { "mixed", &mixed },     { "codes", &codes }, { "digests", &o->digests },
-                                          { "with", &o->with },    { NULL, NULL } };
+    o->digests = o->with = o->code = NULL;
+    const struct device_option more[] = { { "seed", &seed },       { "count", &count },  { "index", &index },
+                                          { "seconds", &seconds }, { "work", &work },    { "same", &same },
+                                          { "mixed", &mixed },     { "codes", &codes },  { "digests", &o->digests },
+                                          { "with", &o->with },    { "code", &o->code }, { NULL, NULL } };
     const char *strategies = gemm_is_built() ? "plain,staged,staged/clblast" : "plain,staged";
     if (device_options_parse_more(argc, argv, strategies, NULL, more, &o->shared) != 0) {
         return -1;
@@ -74,7 +76,7 @@ static int parse(int argc, char **argv, struct options *o)
     o->same = strtoull(same, NULL, 0);
     o->codes = strcmp(codes, "0") != 0;
     o->mixed = o->codes || strcmp(mixed, "0") != 0;
-    return o->same > 0 && random_features_known(o->with) == 0 ? 0 : -1;
+    return o->same > 0 && random_features_known(o->with) == 0 && test_code_known(o->code) == 0 ? 0 : -1;
 }
 
 /* ---- one call ------------------------------------------------------------------------------- */
@@ -91,6 +93,9 @@ static void write_again(const struct options *o, uint64_t index, char *text, siz
     }
     if (o->with) {
         snprintf(more + strlen(more), sizeof(more) - strlen(more), " --with %s", o->with);
+    }
+    if (o->code) {
+        snprintf(more + strlen(more), sizeof(more) - strlen(more), " --code %s", o->code);
     }
     snprintf(text, bytes, "tests/random_calls --seed %" PRIu64 " --index %" PRIu64 "%s%s", o->seed, index, more,
              o->codes   ? " --codes 1"
@@ -111,7 +116,8 @@ static int run_index(struct run *run, uint64_t index, int only)
                                         .mixed = o->mixed,
                                         .on_device = !blocks,
                                         .codes = o->codes,
-                                        .with = o->with };
+                                        .with = o->with,
+                                        .code = o->code };
     struct test_call test;
     enum value_family family;
     char name[24], again[300];
@@ -119,7 +125,8 @@ static int run_index(struct run *run, uint64_t index, int only)
     write_again(o, index, again, sizeof(again));
     const clattn_status status = random_call_create(&test, o->seed, index, &what, &family);
     const struct judged_call call = { &test, name, again,
-                                      family != VALUES_NOT_FINITE && family != VALUES_EQUAL && !o->mixed, blocks };
+                                      family != VALUES_NOT_FINITE && family != VALUES_EQUAL && !o->mixed && !o->code,
+                                      blocks };
     if (status != CLATTN_OK) {
         judge_report(&run->judge, &call, "none", clattn_last_error());
     } else if (only >= 0) {

@@ -6,7 +6,7 @@ STRUCTS = {
         ("kernel_dir", "pointer", 8),
         ("workspace_limit_bytes", "uint64", 16),
     )),
-    "clattn_problem": (240, (
+    "clattn_problem": (248, (
         ("struct_size", "uint64", 0),
         ("type", "uint32", 8),
         ("batch", "int64", 16),
@@ -42,6 +42,7 @@ STRUCTS = {
         ("ring", "int64", 216),
         ("allow_rounded_weights", "int64", 224),
         ("pool_pages", "int64", 232),
+        ("code", "pointer", 240),
     )),
     "clattn_tensor": (48, (
         ("buffer", "pointer", 0),
@@ -57,7 +58,7 @@ STRUCTS = {
         ("buffer", "pointer", 0),
         ("offset", "int64", 8),
     )),
-    "clattn_call": (112, (
+    "clattn_call": (144, (
         ("struct_size", "uint64", 0),
         ("query_len", "int64", 8),
         ("key_len", "int64", 16),
@@ -72,8 +73,9 @@ STRUCTS = {
         ("first_row", "int64", 88),
         ("first_key", "int64", 96),
         ("whole_heads", "int64", 104),
+        ("code_scalars", "float[8]", 112),
     )),
-    "clattn_tensors": (1264, (
+    "clattn_tensors": (1648, (
         ("struct_size", "uint64", 0),
         ("workspace", "pointer", 8),
         ("query", "clattn_tensor", 16),
@@ -98,8 +100,9 @@ STRUCTS = {
         ("value_scales", "clattn_tensor", 928),
         ("key_pools", "clattn_tensor[3]", 976),
         ("value_pools", "clattn_tensor[3]", 1120),
+        ("code_tensors", "clattn_tensor[8]", 1264),
     )),
-    "clattn_host_tensors": (1256, (
+    "clattn_host_tensors": (1640, (
         ("struct_size", "uint64", 0),
         ("query", "clattn_host_tensor", 8),
         ("key", "clattn_host_tensor", 56),
@@ -123,6 +126,7 @@ STRUCTS = {
         ("value_scales", "clattn_host_tensor", 920),
         ("key_pools", "clattn_host_tensor[3]", 968),
         ("value_pools", "clattn_host_tensor[3]", 1112),
+        ("code_tensors", "clattn_host_tensor[8]", 1256),
     )),
     "clattn_partial": (96, (
         ("out", "clattn_tensor", 0),
@@ -379,6 +383,31 @@ STRUCTS = {
         ("query_norm_weight", "clattn_host_tensor", 1064),
         ("key_norm_weight", "clattn_host_tensor", 1112),
     )),
+    "clattn_code_tensor": (24, (
+        ("name", "pointer", 0),
+        ("element", "uint32", 8),
+        ("elements", "int64", 16),
+    )),
+    "clattn_code_inputs": (88, (
+        ("code", "pointer", 0),
+        ("tensors", "pointer[8]", 8),
+        ("scalars", "pointer", 72),
+        ("offset", "int64", 80),
+    )),
+    "clattn_user_code": (320, (
+        ("struct_size", "uint64", 0),
+        ("source", "pointer", 8),
+        ("functions", "uint32", 16),
+        ("tensor_count", "int32", 20),
+        ("tensors", "clattn_code_tensor[8]", 24),
+        ("scalar_count", "int32", 216),
+        ("unused", "int32", 220),
+        ("scalars", "pointer[8]", 224),
+        ("score", "pointer", 288),
+        ("score_slope", "pointer", 296),
+        ("mask", "pointer", 304),
+        ("context", "pointer", 312),
+    )),
     "clattn_device_facts": (120, (
         ("struct_size", "uint64", 0),
         ("name", "pointer", 8),
@@ -541,10 +570,10 @@ STRUCTS = {
 # As the INIT macros leave them, without the zeros at the end.
 DEFAULTS = {
     "clattn_context_options": "18",
-    "clattn_problem": "f00000000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
-    "clattn_call": "7000000000000000ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
-    "clattn_tensors": "f004",
-    "clattn_host_tensors": "e804",
+    "clattn_problem": "f80000000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
+    "clattn_call": "9000000000000000ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    "clattn_tensors": "7006",
+    "clattn_host_tensors": "6806",
     "clattn_merge_problem": "30000000000000000100000000000000010000000000000001",
     "clattn_additive_problem": "6000000000000000010000000000000001",
     "clattn_additive_arrays": "d0",
@@ -563,6 +592,7 @@ DEFAULTS = {
     "clattn_append_problem": "d000000000000000010000000000000000000000000000000100000000000000000000000000000001",
     "clattn_append_tensors": "8804",
     "clattn_append_host_tensors": "8804",
+    "clattn_user_code": "4001",
     "clattn_device_facts": "78",
     "clattn_context_costs": "28",
     "clattn_program_costs": "30",
@@ -660,6 +690,16 @@ CONSTANTS = {
     "CLATTN_SCALING_YARN": 4,
     "CLATTN_SCALING_LLAMA3": 5,
     "CLATTN_SCALING_LONGROPE": 6,
+    "CLATTN_CODE_SCORE": 1,
+    "CLATTN_CODE_MASK": 2,
+    "CLATTN_CODE_SCORE_SLOPE": 4,
+    "CLATTN_ELEMENT_NONE": 0,
+    "CLATTN_ELEMENT_FLOAT32": 1,
+    "CLATTN_ELEMENT_FLOAT16": 2,
+    "CLATTN_ELEMENT_BFLOAT16": 3,
+    "CLATTN_ELEMENT_FLOAT64": 4,
+    "CLATTN_ELEMENT_INT32": 5,
+    "CLATTN_ELEMENT_UINT8": 6,
     "CLATTN_MHA_CROSS": 1,
     "CLATTN_MHA_PACKED": 2,
     "CLATTN_MHA_BIAS_QUERY": 4,
@@ -783,6 +823,9 @@ FUNCTIONS = {
     "clattn_enqueue_append": ("int32", ('pointer', 'pointer', 'pointer', 'pointer', 'uint32', 'pointer', 'pointer', )),
     "clattn_append_host": ("int32", ('pointer', 'pointer', 'pointer', 'pointer', )),
     "clattn_reference_append": ("int32", ('pointer', 'pointer', 'pointer', )),
+    "clattn_user_code_init": ("void", ('pointer', 'uint64', )),
+    "clattn_element_size": ("uint64", ('int32', )),
+    "clattn_code_load": ("double", ('pointer', 'int32', 'int64', )),
     "clattn_device_facts_init": ("void", ('pointer', 'uint64', )),
     "clattn_context_get_facts": ("int32", ('pointer', 'pointer', )),
     "clattn_context_costs_init": ("void", ('pointer', 'uint64', )),

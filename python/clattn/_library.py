@@ -10,7 +10,7 @@ from . import _layout, _runtime
 
 _KINDS: Dict[str, Any] = {"int32": ctypes.c_int32, "uint32": ctypes.c_uint32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64,
           "double": ctypes.c_double, "pointer": ctypes.c_void_p, "text": ctypes.c_char_p, "void": None,
-          "int64[4]": ctypes.c_int64 * 4}
+          "float": ctypes.c_float}
 _NAMES = ("libclattn.so.0", "libclattn.0.dylib", "libclattn.so", "libclattn.dylib")
 
 
@@ -33,9 +33,15 @@ def _load() -> ctypes.CDLL:
                           "\n  ".join(reasons))
 
 
+def _kind(words: str) -> Any:
+    """A ctypes type: "int64", or "int64[4]"."""
+    name, _, count = words.partition("[")
+    return _KINDS[name] * int(count[:-1]) if count else _KINDS[name]
+
+
 def _struct(name: str) -> Any:
     size, rows = _layout.STRUCTS[name]
-    fields = [(field, _KINDS[kind]) for field, kind, _ in rows]
+    fields = [(field, _kind(kind)) for field, kind, _ in rows]
     made = type(name, (ctypes.Structure,), {"_fields_": fields, "__slots__": ()})
     wrong = [field for field, _, offset in rows if getattr(made, field).offset != offset]
     if wrong or ctypes.sizeof(made) != size:
@@ -59,7 +65,6 @@ _dll = _load()
 structs: Dict[str, Any] = {}
 for _name in _layout.STRUCTS:
     structs[_name] = _KINDS[_name] = _struct(_name)
-    _KINDS[_name + "[3]"] = _KINDS[_name] * 3
 functions = {_name: _declare(_name) for _name in _layout.FUNCTIONS}
 constants = _layout.CONSTANTS
 globals().update(structs)

@@ -17,13 +17,16 @@ ENUM = re.compile(r"typedef enum (clattn_\w+) \{(.*?)\} \1;", re.S)
 FUNCTION = re.compile(r"CLATTN_API\s+([\w ]+?[\s*]+)(clattn_\w+)\((.*?)\);", re.S)
 
 PROGRAM = """#include <stdio.h>
+#include <string.h>
 %(includes)s
 #define KIND(x) _Generic((x), int: "int32", unsigned: "uint32", int64_t: "int64", uint64_t: "uint64", \\
     double: "double", clattn_tensor: "clattn_tensor", clattn_host_tensor: "clattn_host_tensor", \\
-    clattn_array: "clattn_array", int64_t *: "int64[4]", clattn_tensor *: "clattn_tensor[3]", \\
-    clattn_host_tensor *: "clattn_host_tensor[3]", default: "pointer")
+    clattn_array: "clattn_array", int64_t *: "int64", clattn_tensor *: "clattn_tensor", float *: "float", \\
+    clattn_host_tensor *: "clattn_host_tensor", clattn_code_tensor *: "clattn_code_tensor", \\
+    default: "pointer")
 #define STRUCT(T) printf("    \\"%%s\\": (%%zu, (\\n", #T, sizeof(T));
-#define FIELD(T, f) printf("        (\\"%%s\\", \\"%%s\\", %%zu),\\n", #f, KIND(((T *)0)->f), offsetof(T, f));
+#define FIELD(T, f, n) printf("        (\\"%%s\\", \\"%%s%%s\\", %%zu),\\n", #f, \\
+    strcmp(KIND(((T *)0)->f), "float") == 0 && !*n ? "pointer" : KIND(((T *)0)->f), n, offsetof(T, f));
 #define DEFAULTS(T, init) { \\
     const T given = init; \\
     size_t bytes = sizeof(given); \\
@@ -53,10 +56,11 @@ def without_comments(text):
 
 
 def field_names(body):
-    """All names of each declaration: `int64_t batch, heads;` and `int64_t stride[4];`."""
+    """All names of each declaration, and how many elements each has: `int64_t batch, heads;`, `int64_t stride[4];`."""
     for declaration in filter(None, (d.strip() for d in body.split(";"))):
         for part in declaration.split(","):
-            yield re.search(r"(\w+)\s*(\[\d+\])?\s*$", part).group(1)
+            found = re.search(r"(\w+)\s*(\[\d+\])?\s*$", part)
+            yield found.group(1), found.group(2) or ""
 
 
 def python_type(text):
@@ -103,7 +107,7 @@ def measure(folder, compiler, structs, values, functions):
               for name, (result, types) in functions.items()]
     lines = []
     for name, fields in structs.items():
-        lines += [f"    STRUCT({name})"] + [f"    FIELD({name}, {field})" for field in fields] + ['    puts("    )),");']
+        lines += [f"    STRUCT({name})"] + [f"    FIELD({name}, {field}, \"{count}\")" for field, count in fields] + ['    puts("    )),");']
     source = PROGRAM % {"includes": "\n".join(f"#include <{h}>" for h in headers(folder)), "functions": "\n".join(checks),
                         "defaults": "\n".join(f"    DEFAULTS({name}, {name.upper()}_INIT)" for name in structs
                                              if f"{name}_init" in functions),

@@ -29,6 +29,8 @@ void clattn_tensors_init(clattn_tensors *to, size_t size)
 { GROWTH_INIT(clattn_tensors, CLATTN_TENSORS_INIT); }
 void clattn_host_tensors_init(clattn_host_tensors *to, size_t size)
 { GROWTH_INIT(clattn_host_tensors, CLATTN_HOST_TENSORS_INIT); }
+void clattn_user_code_init(clattn_user_code *to, size_t size)
+{ GROWTH_INIT(clattn_user_code, CLATTN_USER_CODE_INIT); }
 void clattn_merge_problem_init(clattn_merge_problem *to, size_t size)
 { GROWTH_INIT(clattn_merge_problem, CLATTN_MERGE_PROBLEM_INIT); }
 /* clang-format on */

@@ -92,6 +92,7 @@ clattn_status clattn_plan_begin(clattn_context *context, const clattn_problem *p
     }
     const int code = start(made);
     if (code != 0) {
+        problem_release(&made->problem.any);
         free(made);
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "pthread_create failed with %d: no thread to make the plan in",
                          code);
@@ -117,6 +118,7 @@ clattn_status clattn_plan_finish(clattn_plan_request *request, clattn_plan **pla
         return status;
     }
     pthread_join(request->thread, NULL);
+    problem_release(&request->problem.any);
     const clattn_status made = request->status;
     if (made == CLATTN_OK) {
         *plan = request->plan;

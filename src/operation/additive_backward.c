@@ -98,7 +98,7 @@ static clattn_status measure(const struct any_problem *any, const void *values, 
 {
     const struct additive_backward_problem *b = additive_backward_problem_of(any);
     const clattn_status status = additive_measure(any, values, operands);
-    operands->asked = (operands->asked & ~(1u << ADDITIVE_OUT)) | 1u << ADDITIVE_DOUT;
+    operands->asked = (operands->asked & ~(1ull << ADDITIVE_OUT)) | 1ull << ADDITIVE_DOUT;
     gradients_ask(&known_gradients, b->p.gradients, b->p.accumulate, operands);
     operands_set_type(operands, ELEMENT_GRADIENT, b->type);
     return status;

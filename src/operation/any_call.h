@@ -16,7 +16,7 @@ struct given {
 /* Room for the call of any operation. */
 struct any_call {
     struct operands operands;
-    int64_t own[10];
+    int64_t own[16];
 };
 #define CALL_HAS_ROOM(type) _Static_assert(sizeof(type) <= sizeof(struct any_call), "any_call must have room")
 

@@ -24,6 +24,9 @@ clattn_status any_problem_init(struct any_problem *problem, const struct operati
         status = problem_set_strategy(problem, strategy);
     }
     memset(own + operation->strategy_at, 0, sizeof(strategy)); /* the caller's memory; strategy_name has it */
+    if (status != CLATTN_OK) {
+        problem_release(problem);
+    }
     return status;
 }
 
@@ -45,11 +48,24 @@ clattn_status any_problem_new(const struct operation *operation, const void *giv
 struct any_problem *problem_copy(const struct any_problem *problem)
 {
     struct any_problem *copy = malloc(problem->operation->problem_bytes);
-    return copy ? memcpy(copy, problem, problem->operation->problem_bytes) : NULL;
+    if (copy) {
+        memcpy(copy, problem, problem->operation->problem_bytes);
+        user_code_keep(copy->code);
+    }
+    return copy;
+}
+
+void problem_release(struct any_problem *problem)
+{
+    user_code_free(problem->code);
+    problem->code = NULL;
 }
 
 void problem_free(struct any_problem *problem)
 {
+    if (problem) {
+        problem_release(problem);
+    }
     free(problem);
 }
 
@@ -68,7 +84,8 @@ clattn_status problem_set_strategy(struct any_problem *problem, const char *stra
 
 int problem_equal(const struct any_problem *a, const struct any_problem *b)
 {
-    return a->operation == b->operation && strcmp(a->strategy_name, b->strategy_name) == 0 && a->operation->equal(a, b);
+    return a->operation == b->operation && strcmp(a->strategy_name, b->strategy_name) == 0 &&
+           user_code_equal(a->code, b->code) && a->operation->equal(a, b);
 }
 
 uint32_t problem_flags(const struct any_problem *problem)

@@ -3,6 +3,7 @@
 #define CLATTN_SRC_ANY_PROBLEM_H
 
 #include "operation/operation.h"
+#include "operation/user_code.h"
 
 #define STRATEGY_NAME_MAX 32
 
@@ -10,13 +11,18 @@
 struct any_problem {
     const struct operation *operation;
     char strategy_name[STRATEGY_NAME_MAX]; /* "": the best */
+    struct user_code *code;                /* a text that its kernels are compiled with, shared; NULL: none */
 };
 
-/* A problem, of operation->problem_bytes, out of the operation's public struct of any version. */
+/* A problem, of operation->problem_bytes, out of the operation's public struct of any version. It may have a share in a
+ * code: problem_release gives that back. After a failure there is nothing to release. */
 clattn_status any_problem_init(struct any_problem *problem, const struct operation *operation, const void *given);
 
 /* A problem in memory of its own, which problem_free gives back. */
 clattn_status any_problem_new(const struct operation *operation, const void *given, struct any_problem **problem);
+
+/* What a problem has beside its own bytes. */
+void problem_release(struct any_problem *problem);
 
 /* The whole of it, the operation's own fields too; NULL: out of memory. */
 struct any_problem *problem_copy(const struct any_problem *problem);

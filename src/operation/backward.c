@@ -25,8 +25,10 @@ static const struct tensor_row tensor_rows[BACKWARD_TENSOR_COUNT] = {
     TENSOR_ROW(field, axes, element, IN, place, clattn_tensors, clattn_host_tensors, clattn_params),
 #define GRADIENT_ROW(id, field, axes, element, access, place, asked_by)                                                \
     TENSOR_ROW(field, axes, element, access, place, clattn_gradients, clattn_host_gradients, clattn_backward_params),
-    CLATTN_FORWARD_TENSORS(FORWARD_ROW) CLATTN_GRADIENT_TENSORS(GRADIENT_ROW)
+#define TEXT_ROW(number) CODE_ROW(number, clattn_params),
+    CLATTN_FORWARD_TENSORS(FORWARD_ROW) CLATTN_CODE_TENSORS(TEXT_ROW) CLATTN_GRADIENT_TENSORS(GRADIENT_ROW)
 #undef FORWARD_ROW
+#undef TEXT_ROW
 #undef GRADIENT_ROW
 };
 
@@ -40,8 +42,8 @@ _Static_assert(offsetof(clattn_backward_params, forward) == 0, "rows of the forw
 #define ROW(id, field, axes, element, access, place, asked_by) { asked_by, #field },
 static const struct gradient_row gradient_rows[] = { CLATTN_GRADIENT_TENSORS(ROW) };
 #undef ROW
-static const struct gradients known_gradients = { "CLATTN_GRADIENT", TENSOR_COUNT, BACKWARD_TENSOR_COUNT - TENSOR_COUNT,
-                                                  gradient_rows };
+static const struct gradients known_gradients = { "CLATTN_GRADIENT", ALL_TENSOR_COUNT,
+                                                  BACKWARD_TENSOR_COUNT - ALL_TENSOR_COUNT, gradient_rows };
 
 /* ---- problem ---------------------------------------------------------------------------------- */
 
@@ -57,7 +59,8 @@ static const struct {
 
 clattn_status gradients_check_flags(uint32_t flags)
 {
-    const uint32_t known = CLATTN_FLAGS_OF_ALL, unknown = flags & ~known;
+    const uint32_t known = CLATTN_FLAGS_OF_ALL | CLATTN_FLAGS_TEXT;
+    const uint32_t unknown = flags & ~known;
     struct text names = TEXT_INIT;
     clattn_status status = CLATTN_OK;
     if (unknown) {
@@ -151,6 +154,14 @@ static clattn_status resolve(struct any_problem *any)
     if (status == CLATTN_OK) {
         status = check_keys(&b->attention.p);
     }
+    if (status == CLATTN_OK && b->attention.flags & CLATTN_FLAG_SCORE_TEXT &&
+        !user_code_has(b->attention.any.code, CLATTN_CODE_SCORE_SLOPE)) {
+        status =
+            error_set(CLATTN_UNSUPPORTED,
+                      "code.functions 0x%x: gradients need the derivative of clattn_score; write clattn_score_slope "
+                      "into code.source and set CLATTN_CODE_SCORE_SLOPE",
+                      b->attention.any.code->p.functions);
+    }
     if (status == CLATTN_OK) {
         status = check_gradients(b);
     }
@@ -187,7 +198,7 @@ void backward_ask(const struct backward_problem *b, struct operands *operands)
     operands_set_type(operands, ELEMENT_DKEY, b->dkey_type);
     operands_set_type(operands, ELEMENT_DVALUE, b->dvalue_type);
     operands_set_type(operands, ELEMENT_DBIAS, b->dbias_type);
-    operands->asked |= 1u << GRADIENT_DOUT | (b->p.features & CLATTN_WITH_DLSE ? 1u << GRADIENT_DLSE : 0);
+    operands->asked |= 1ull << GRADIENT_DOUT | (b->p.features & CLATTN_WITH_DLSE ? 1ull << GRADIENT_DLSE : 0);
     gradients_ask(&known_gradients, b->p.gradients, b->p.accumulate, operands);
 }
 
@@ -217,8 +228,8 @@ const struct operation operation_backward = {
     .describe = describe,
     .flags = attention_problem_flags,
     .describe_flags = forward_flags_describe,
-    .tensors = { TENSORS_OF(clattn_tensors, clattn_host_tensors, TENSOR_COUNT, 0),
-                 TENSORS_OF(clattn_gradients, clattn_host_gradients, BACKWARD_TENSOR_COUNT - TENSOR_COUNT,
+    .tensors = { TENSORS_OF(clattn_tensors, clattn_host_tensors, ALL_TENSOR_COUNT, 0),
+                 TENSORS_OF(clattn_gradients, clattn_host_gradients, BACKWARD_TENSOR_COUNT - ALL_TENSOR_COUNT,
                             offsetof(clattn_gradients, workspace)) },
     .refuse = pools_refuse,
     .measure = measure,

@@ -12,7 +12,7 @@
 
 /* Behind TENSOR_QUERY, TENSOR_KEY, ...: GRADIENT_DOUT, GRADIENT_DLSE, GRADIENT_DQUERY, ... */
 enum gradient_id {
-    GRADIENT_BEFORE_FIRST = TENSOR_COUNT - 1,
+    GRADIENT_BEFORE_FIRST = ALL_TENSOR_COUNT - 1,
 #define ID_OF_ROW(id, name, axes, element, access, place, asked_by) GRADIENT_##id,
     CLATTN_GRADIENT_TENSORS(ID_OF_ROW)
 #undef ID_OF_ROW

@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "base/checked_math.h"
+#include "base/decimal.h"
 #include "base/error.h"
 #include "base/growth.h"
 #include "cl/forward_params.h"
 #include "operation/field_rules.h"
 #include "operation/pools.h"
 
-GROWTH(clattn_call, "call", bias_key_len, whole_heads, CLATTN_CALL_INIT);
+GROWTH(clattn_call, "call", bias_key_len, code_scalars, CLATTN_CALL_INIT);
 
 static clattn_status resolve_length(const char *name, int64_t given, int64_t most, int64_t *length)
 {
@@ -64,6 +65,20 @@ static clattn_status resolve_slice(const clattn_problem *p, const clattn_call *g
     return CLATTN_OK;
 }
 
+static clattn_status resolve_scalars(const struct user_code *code, const clattn_call *given, struct call *call)
+{
+    const int count = code ? code->p.scalar_count : 0;
+    for (int i = 0; i < CODE_SCALARS_MOST; ++i) {
+        call->code_scalars[i] = given->code_scalars[i];
+        if (i >= count && !(given->code_scalars[i] >= 0 && given->code_scalars[i] <= 0)) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "code_scalars[%d] %s: problem.code has %d scalars, and it would be ignored", i,
+                             DECIMAL((double)given->code_scalars[i]), count);
+        }
+    }
+    return CLATTN_OK;
+}
+
 static clattn_status resolve(const struct problem *problem, const clattn_call *values, struct call *call)
 {
     clattn_call given = CLATTN_CALL_INIT;
@@ -76,6 +91,9 @@ static clattn_status resolve(const struct problem *problem, const clattn_call *v
     }
     if (status == CLATTN_OK) {
         status = resolve_slice(&problem->p, &given, call);
+    }
+    if (status == CLATTN_OK) {
+        status = resolve_scalars(problem->any.code, &given, call);
     }
     if (status != CLATTN_OK) {
         return status;
@@ -101,7 +119,7 @@ clattn_status call_measure(const struct any_problem *any, const void *values, st
     if (status != CLATTN_OK) {
         return status;
     }
-    operands->asked = forward_asked(&problem->p);
+    operands->asked = forward_asked(&problem->p, any->code);
     const struct forward_lengths lengths = {
         call->query_len,
         call->key_len,
@@ -111,7 +129,7 @@ clattn_status call_measure(const struct any_problem *any, const void *values, st
         last_seam(problem, operands, TENSOR_CU_KEY, -1),
         last_seam(problem, operands, TENSOR_PAGE_STARTS, problem->p.batch > 0 && call->key_len > 0),
     };
-    forward_measure(&problem->p, &lengths, operands);
+    forward_measure(&problem->p, any->code, &lengths, operands);
     return CLATTN_OK;
 }
 

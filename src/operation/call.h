@@ -14,6 +14,7 @@ struct call {
     uint64_t dropout_seed;
     uint32_t dropout_offset;
     uint32_t first_plane, first_row, first_key, whole_heads; /* what dropout counts from, as in clattn_params */
+    float code_scalars[CODE_SCALARS_MOST];
 };
 
 /* The operands as attention's call, for operations whose calls are those of attention. */

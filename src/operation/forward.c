@@ -18,9 +18,12 @@ static const struct tensor_row tensor_rows[FORWARD_TENSOR_COUNT] = {
     TENSOR_ROW(field, axes, element, access, place, clattn_tensors, clattn_host_tensors, clattn_params),
     CLATTN_FORWARD_TENSORS(ROW)
 #undef ROW
+#define ROW(number) CODE_ROW(number, clattn_params),
+        CLATTN_CODE_TENSORS(ROW)
+#undef ROW
 #define ROW(id, name_, field, axes, element, pool)                                                                     \
     TENSOR_ROW(field, axes, element, IN, POOL, clattn_tensors, clattn_host_tensors, clattn_pools),
-        CLATTN_POOL_TENSORS(ROW)
+            CLATTN_POOL_TENSORS(ROW)
 #undef ROW
 };
 
@@ -48,11 +51,13 @@ const uint32_t forward_features = 0 CLATTN_FORWARD_TENSORS(FEATURES_OF_ROW);
 #define FEATURE(name, effect) ((p->features & CLATTN_WITH_##name) != 0)
 #define FIELD(name, effect, condition) (condition)
 #define SILENT_FIELD(condition) (condition)
-#define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1u << TENSOR_##id : 0)
-#define ASKED_OF_POOL(id, name, field, axes, element, pool) | (pools_of(p) > pool ? 1u << TENSOR_##id : 0)
-uint32_t forward_asked(const clattn_problem *p)
+#define ASKED_OF_ROW(id, field, axes, element, access, place, asked_by) | (asked_by ? 1ull << TENSOR_##id : 0)
+#define ASKED_OF_CODE(number) | (code && code->p.tensor_count > number ? 1ull << TENSOR_CODE_##number : 0)
+#define ASKED_OF_POOL(id, name, field, axes, element, pool) | (pools_of(p) > pool ? 1ull << TENSOR_##id : 0)
+uint64_t forward_asked(const clattn_problem *p, const struct user_code *code)
 {
-    return 0u CLATTN_FORWARD_TENSORS(ASKED_OF_ROW) CLATTN_POOL_TENSORS(ASKED_OF_POOL);
+    return 0u CLATTN_FORWARD_TENSORS(ASKED_OF_ROW) CLATTN_CODE_TENSORS(ASKED_OF_CODE)
+        CLATTN_POOL_TENSORS(ASKED_OF_POOL);
 }
 #undef ALWAYS
 #undef FEATURE
@@ -63,7 +68,7 @@ uint32_t forward_asked(const clattn_problem *p)
 #define FEATURE(name, effect) | (p->features & CLATTN_WITH_##name ? CLATTN_FLAG_##name : 0u)
 #define FIELD(name, effect, condition) | ((condition) ? CLATTN_FLAG_##name : 0u)
 #define SILENT_FIELD(condition)
-uint32_t forward_flags(const clattn_problem *p)
+uint32_t forward_flags(const clattn_problem *p, const struct user_code *code)
 {
     return 0u CLATTN_ALL_ASKED;
 }
@@ -95,6 +100,22 @@ void forward_flags_describe(uint32_t flags, struct text *text)
     }
 }
 
+/* How many elements the tensors of a text have, and of what type. */
+static void set_code(const struct user_code *code, struct operands *operands)
+{
+    static const clattn_type types[] = {
+        [CLATTN_ELEMENT_FLOAT32] = CLATTN_FLOAT32,   [CLATTN_ELEMENT_FLOAT16] = CLATTN_FLOAT16,
+        [CLATTN_ELEMENT_BFLOAT16] = CLATTN_BFLOAT16, [CLATTN_ELEMENT_FLOAT64] = CLATTN_FLOAT64,
+        [CLATTN_ELEMENT_INT32] = CLATTN_TYPE_NONE,   [CLATTN_ELEMENT_UINT8] = CLATTN_TYPE_NONE
+    };
+    for (int i = 0; code && i < code->p.tensor_count; ++i) {
+        const clattn_code_tensor *tensor = &code->p.tensors[i];
+        operands_set_type(operands, ELEMENT_CODE_0 + i, types[tensor->element]);
+        operands->element_bytes[ELEMENT_CODE_0 + i] = clattn_element_size(tensor->element);
+        operands->extent[EXTENT_CODE_0 + i] = tensor->elements;
+    }
+}
+
 static void set_elements(const clattn_problem *p, struct operands *operands)
 {
     operands_set_type(operands, ELEMENT_QUERY, p->type);
@@ -115,7 +136,8 @@ int64_t forward_kept_rows(const clattn_problem *p, int64_t keys)
     return p->ring > 0 && p->ring < keys ? p->ring : keys;
 }
 
-void forward_measure(const clattn_problem *p, const struct forward_lengths *lengths, struct operands *operands)
+void forward_measure(const clattn_problem *p, const struct user_code *code, const struct forward_lengths *lengths,
+                     struct operands *operands)
 {
     const int packed = (p->features & CLATTN_WITH_VARLEN) != 0, paged = (p->features & CLATTN_WITH_PAGES) != 0;
     const int one_table = (p->features & CLATTN_WITH_PAGE_STARTS) != 0, packed_keys = packed && !paged;
@@ -158,6 +180,7 @@ void forward_measure(const clattn_problem *p, const struct forward_lengths *leng
     operands->unknown_extents = (queries_known ? 0 : 1u << EXTENT_QUERY_ROWS) | (keys_known ? 0 : of_key_rows);
     operands->strided_columns = p->strided_columns;
     set_elements(p, operands);
+    set_code(code, operands);
 }
 
 void forward_drop_batch_strides(const clattn_problem *p, struct operands *operands)
@@ -179,7 +202,7 @@ static const clattn_host_tensors clattn_host_tensors_defaults = CLATTN_HOST_TENS
 GROWTH_OF_BYTES(clattn_tensors, "tensors", "CLATTN_TENSORS_INIT", out, TENSORS_BYTES(clattn_tensors, clattn_tensor));
 GROWTH_OF_BYTES(clattn_host_tensors, "tensors", "CLATTN_HOST_TENSORS_INIT", out,
                 TENSORS_BYTES(clattn_host_tensors, clattn_host_tensor));
-GROWTH(clattn_problem, "problem", head_dim, pool_pages, CLATTN_PROBLEM_INIT);
+GROWTH(clattn_problem, "problem", head_dim, code, CLATTN_PROBLEM_INIT);
 CALL_HAS_ROOM(struct call);
 
 const struct operation operation_forward = {

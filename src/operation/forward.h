@@ -4,14 +4,20 @@
 
 #include "cl/forward_tensors.h"
 #include "operation/operands.h"
+#include "operation/user_code.h"
 
 /* TENSOR_QUERY, TENSOR_KEY, ... in the order of the rows. */
 enum tensor_id {
 #define ID_OF_ROW(id, name, axes, element, access, place, asked_by) TENSOR_##id,
     CLATTN_FORWARD_TENSORS(ID_OF_ROW)
 #undef ID_OF_ROW
-        TENSOR_COUNT, /* of those that every kernel takes, and gradients know */
-    TENSOR_BEFORE_POOLS = TENSOR_COUNT - 1,
+        TENSOR_COUNT, /* of those that every kernel takes */
+    TENSOR_BEFORE_CODE = TENSOR_COUNT - 1,
+#define ID_OF_CODE(number) TENSOR_CODE_##number,
+    CLATTN_CODE_TENSORS(ID_OF_CODE)
+#undef ID_OF_CODE
+        ALL_TENSOR_COUNT, /* and of those that gradients know */
+    TENSOR_BEFORE_POOLS = ALL_TENSOR_COUNT - 1,
 #define ID_OF_ROW(id, name, field, axes, element, pool) TENSOR_##id,
     CLATTN_POOL_TENSORS(ID_OF_ROW)
 #undef ID_OF_ROW
@@ -33,12 +39,13 @@ struct forward_lengths {
     int64_t table_pages; /* of one page table for all sequences; where only the device knows: as many as must be */
 };
 
-/* A bit for each tensor that the problem has. */
-uint32_t forward_asked(const clattn_problem *problem);
+/* A bit for each tensor that the problem has, with its text's. */
+uint64_t forward_asked(const clattn_problem *problem, const struct user_code *code);
 
 /* Sets what the problem and the lengths decide: extents and types. Types and head_dim_v of 0 stand for their defaults.
  * The places stay as they are, and so does what is asked: forward_asked tells it, which some of the lengths hang on. */
-void forward_measure(const clattn_problem *problem, const struct forward_lengths *lengths, struct operands *operands);
+void forward_measure(const clattn_problem *problem, const struct user_code *code, const struct forward_lengths *lengths,
+                     struct operands *operands);
 
 /* Whether rows of keys are overwritten by later ones. */
 int forward_ring_turns(const clattn_problem *problem);
@@ -51,7 +58,7 @@ void forward_drop_batch_strides(const clattn_problem *problem, struct operands *
 
 /* By the rows' last column: features that any tensor has, CLATTN_FLAG_* of what a problem asks for. */
 extern const uint32_t forward_features;
-uint32_t forward_flags(const clattn_problem *problem);
+uint32_t forward_flags(const clattn_problem *problem, const struct user_code *code);
 
 /* CLATTN_FLAG_* in words: "window, key lengths". */
 void forward_flags_describe(uint32_t flags, struct text *text);

@@ -31,7 +31,10 @@ enum forward_extent {
     EXTENT_SEAMS,  /* batch + 1 */
     EXTENT_TABLES, /* page tables: one for each sequence, or one line for all */
     EXTENT_TABLE_PAGES,
-    FORWARD_EXTENTS
+#define EXTENT_OF_CODE(number) EXTENT_CODE_##number,
+    CLATTN_CODE_TENSORS(EXTENT_OF_CODE)
+#undef EXTENT_OF_CODE
+        FORWARD_EXTENTS
 };
 
 enum forward_element {
@@ -41,7 +44,10 @@ enum forward_element {
     ELEMENT_OUT,
     ELEMENT_BIAS,
     ELEMENT_WEIGHTS,
-    FORWARD_ELEMENTS
+#define ELEMENT_OF_CODE(number) ELEMENT_CODE_##number,
+    CLATTN_CODE_TENSORS(ELEMENT_OF_CODE)
+#undef ELEMENT_OF_CODE
+        FORWARD_ELEMENTS
 };
 
 #endif

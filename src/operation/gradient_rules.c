@@ -58,7 +58,8 @@ const char *gradients_name(const struct gradients *all, uint32_t gradient)
 void gradients_ask(const struct gradients *all, uint32_t gradients, uint32_t accumulate, struct operands *operands)
 {
     for (int i = 0; i < all->count; ++i) {
-        const uint32_t gradient = all->rows[i].gradient, tensor = 1u << (all->first + i);
+        const uint32_t gradient = all->rows[i].gradient;
+        const uint64_t tensor = 1ull << (all->first + i);
         operands->asked |= gradients & gradient ? tensor : 0;
         operands->unread |= gradient & ~accumulate ? tensor : 0;
     }

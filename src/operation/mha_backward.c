@@ -148,7 +148,7 @@ static clattn_status measure(const struct any_problem *any, const void *values, 
 {
     const struct mha_backward_problem *b = mha_backward_problem_of(any);
     const clattn_status status = mha_measure(any, values, operands);
-    operands->asked = (operands->asked & ~(1u << MHA_Y)) | 1u << MHA_DY;
+    operands->asked = (operands->asked & ~(1ull << MHA_Y)) | 1ull << MHA_DY;
     gradients_ask(&known_gradients, b->p.gradients, b->p.accumulate, operands);
     operands_set_type(operands, ELEMENT_GRADIENT, b->type);
     return status;

@@ -263,11 +263,11 @@ static clattn_status check_place(struct operands *operands, int id)
 }
 
 /* Bit n: place n has memory. Without a branch a row, of which there are many more than a call has tensors. */
-static uint32_t given_places(const struct operands *operands)
+static uint64_t given_places(const struct operands *operands)
 {
-    uint32_t given = 0;
+    uint64_t given = 0;
     for (int id = 0; id < operands->operation->count; ++id) {
-        given |= (uint32_t)operand_is_given(operands, id) << id;
+        given |= (uint64_t)operand_is_given(operands, id) << id;
     }
     return given;
 }
@@ -275,7 +275,7 @@ static uint32_t given_places(const struct operands *operands)
 clattn_status operands_check(struct operands *operands)
 {
     clattn_status status = CLATTN_OK;
-    const uint32_t asked_or_given = operands->asked | given_places(operands);
+    const uint64_t asked_or_given = operands->asked | given_places(operands);
     for (int id = 0; bits_follow(asked_or_given, id) && status == CLATTN_OK; ++id) {
         if (asked_or_given >> id & 1) {
             status = check_place(operands, id);
@@ -310,7 +310,7 @@ void operands_fill(const struct operands *operands, void *params)
     for (int id = 0; operand_follows(operands, id); ++id) {
         const struct tensor_row *row = operand_row(operands, id);
         const struct tensor_place *place = &operands->tensor[id];
-        if (!operand_is_asked(operands, id) || (row->strides == 0 && !row->dense)) {
+        if (!operand_is_asked(operands, id) || row->is_apart) {
             continue; /* params have zeros of it, or nothing */
         }
         memcpy((char *)params + row->param_offset_at, &place->offset, sizeof(place->offset));

@@ -22,9 +22,9 @@ struct operands {
     clattn_type element[ELEMENTS_MAX]; /* types; CLATTN_TYPE_NONE: integers, see element_bytes */
     size_t element_bytes[ELEMENTS_MAX];
     int64_t element_columns[ELEMENTS_MAX]; /* of block types: of a block, which is the element; 0, 1: elements */
-    uint32_t asked;                        /* bit n: the problem has tensor n, which must be given; else it must not */
-    uint32_t in_place;                     /* bit n: it and another of these may be in one place, exactly */
-    uint32_t unread;                       /* bit n: this call writes all of tensor n, which others read too */
+    uint64_t asked;                        /* bit n: the problem has tensor n, which must be given; else it must not */
+    uint64_t in_place;                     /* bit n: it and another of these may be in one place, exactly */
+    uint64_t unread;                       /* bit n: this call writes all of tensor n, which others read too */
     int strided_columns;
     cl_mem workspace;
     struct tensor_place tensor[OPERANDS_MAX]; /* those of the operation; nobody reads the ones behind them */
@@ -74,9 +74,9 @@ static inline int32_t operand_int(const struct operands *operands, int id, int64
 
 /* Whether bit `id`, or one behind it, is set: where a loop over tensors goes on. Most calls have the first few rows
  * only. */
-static inline int bits_follow(uint32_t bits, int id)
+static inline int bits_follow(uint64_t bits, int id)
 {
-    return (uint64_t)bits >> id != 0;
+    return bits >> id != 0;
 }
 
 /* Whether a tensor from `id` on is asked for, which is what a checked call has. */

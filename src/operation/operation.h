@@ -7,9 +7,9 @@
 
 #include "clattn.h"
 
-#define EXTENTS_MAX 28  /* different extents in one operation */
-#define ELEMENTS_MAX 20 /* different element types in one operation */
-#define OPERANDS_MAX 32 /* tensors of one operation */
+#define EXTENTS_MAX 40  /* different extents in one operation */
+#define ELEMENTS_MAX 24 /* different element types in one operation */
+#define OPERANDS_MAX 40 /* tensors of one operation */
 
 /* Elements of every operation; its own are numbered from OWN_ELEMENTS on. */
 enum common_element { ELEMENT_BYTE, ELEMENT_INT, ELEMENT_FLOAT, OWN_ELEMENTS };
@@ -35,8 +35,9 @@ struct tensor_row {
     unsigned char axis[4];     /* batch, head, row, column: number of its extent in operands.extent */
     unsigned char element;     /* number of its type in operands.element */
     enum tensor_role role;
-    unsigned char dense;   /* element after element, whatever the strides say */
-    unsigned char columns; /* column stride 1, unless operands.strided_columns */
+    unsigned char dense;    /* element after element, whatever the strides say */
+    unsigned char columns;  /* column stride 1, unless operands.strided_columns */
+    unsigned char is_apart; /* the kernels' parameters have no place of it, or its operation fills it in */
     /* In the kernels' parameters: the offset, and strides of axes [first_stride, first_stride + strides). */
     unsigned char first_stride, strides;
     size_t param_offset_at, param_stride_at;

@@ -86,7 +86,7 @@ clattn_status pools_check_places(const struct any_problem *problem, const struct
 
 clattn_status pools_refuse(const void *tensors, int on_host)
 {
-    for (int id = TENSOR_COUNT; id < FORWARD_TENSOR_COUNT; ++id) {
+    for (int id = ALL_TENSOR_COUNT; id < FORWARD_TENSOR_COUNT; ++id) {
         const struct tensor_row *row = &operation_forward.rows[id];
         const void *given; /* the buffer, or the memory: what both kinds of tensors begin with */
         memcpy(&given, (const char *)tensors + (on_host ? row->host_at : row->device_at), sizeof(given));

@@ -256,11 +256,15 @@ clattn_status problem_resolve(struct any_problem *any)
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
         status = checks[i](p);
     }
+    if (status == CLATTN_OK && p->code) {
+        status = user_code_new(p->code, p->type, &problem->any.code);
+    }
+    p->code = NULL; /* the caller's memory */
     p->causal = p->causal != 0;
     p->strided_columns = p->strided_columns != 0;
     p->allow_tf32 = p->allow_tf32 != 0;
     p->allow_rounded_weights = p->allow_rounded_weights != 0;
-    problem->flags = forward_flags(p);
+    problem->flags = forward_flags(p, problem->any.code);
     return status;
 }
 

@@ -9,7 +9,7 @@
 /* Every default is resolved (head_dim_v, types). */
 struct problem {
     struct any_problem any; /* first: see attention_problem */
-    clattn_problem p;       /* p.strategy is NULL: any.strategy_name has it */
+    clattn_problem p;       /* p.strategy and p.code are NULL: any.strategy_name and any.code have them */
     uint32_t flags;         /* CLATTN_FLAG_* of cl/forward_flags.h */
 };
 

@@ -20,6 +20,11 @@
         .axis = AXES_OF axes, .element = ELEMENT_##element_, .role = role_, PLACE_##place(params, field_)              \
     }
 
+/* A tensor of a text: of forward_rows.h's extents and elements. */
+#define CODE_ROW(number, params)                                                                                       \
+    TENSOR_ROW(code_tensors[number], (ONE, ONE, ONE, CODE_##number), CODE_##number, IN, CODE, clattn_tensors,          \
+               clattn_host_tensors, params)
+
 #define AXES_OF(batch, head, row, column)                                                                              \
     {                                                                                                                  \
         EXTENT_##batch, EXTENT_##head, EXTENT_##row, EXTENT_##column                                                   \
@@ -42,10 +47,11 @@
 #define PLACE_HEADS(params, name) PLACE_STRIDES(params, name, 0, 2)
 #define PLACE_HEAD(params, name) PLACE_STRIDES(params, name, 1, 1)
 /* The fields of a row in params are a matter of the operation. */
-#define PLACE_POOL(params, name) .columns = 1
+#define PLACE_POOL(params, name) .columns = 1, .is_apart = 1
+#define PLACE_CODE(params, name) .dense = 1, .is_apart = 1
 /* Layers have no params: their steps are other operations. */
-#define PLACE_ARRAY(params, name) .field = FIELD_ARRAY, .dense = 1
-#define PLACE_TENSOR(params, name) .field = FIELD_TENSOR
+#define PLACE_ARRAY(params, name) .field = FIELD_ARRAY, .dense = 1, .is_apart = 1
+#define PLACE_TENSOR(params, name) .field = FIELD_TENSOR, .is_apart = 1
 
 /* In an operation: the public problem, as the field `p` of its own; a public struct of tensors, of so many rows. Of
  * types that have a GROWTH (base/growth.h). */

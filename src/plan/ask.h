@@ -22,7 +22,11 @@ struct ask {
 /* Appends one sentence to ask->why. Returns 0, as `applicable` then does. */
 int ask_declines(struct ask *ask, const char *format, ...) CLATTN_PRINTF(2, 3);
 
-/* Gets a kernel, as program_kernel does. *limit (NULL: not wanted) is lowered to the work-items of a work-group that
+/* Gets a kernel, as program_kernel does, of a program that has the problem's text in it. */
+clattn_status ask_program(struct ask *ask, const char *file, const char *options, const char *name,
+                          struct kernel **kernel);
+
+/* The same. *limit (NULL: not wanted) is lowered to the work-items of a work-group that
  * the device runs it with. */
 clattn_status ask_kernel(struct ask *ask, const char *file, const struct text *options, const char *name,
                          struct kernel **kernel, size_t *limit);

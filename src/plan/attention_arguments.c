@@ -2,57 +2,99 @@
 #include "plan/attention_arguments.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include "operation/pools.h"
 #include "plan/strategy.h"
 
-#define POINTERS_BYTES (TENSOR_COUNT * 8 + 16) /* of all tensors, and of one more, or single numbers */
-
-#define POOLS_BYTES (sizeof(clattn_pools) + (FORWARD_TENSOR_COUNT - TENSOR_COUNT) * 8)
+/* All tensors, and one more, or single numbers. */
+#define POINTERS_BYTES (TENSOR_COUNT * 8 + 16)
+#define SHARED_BYTES (sizeof(clattn_params) + POINTERS_BYTES)
 
 /* No kernel that has a struct of its own knows of several buffers. */
+#define POOLS_BYTES (sizeof(clattn_pools) + (FORWARD_TENSOR_COUNT - ALL_TENSOR_COUNT) * 8)
 #define OWN_BYTES (ATTENTION_OWN_BYTES > POOLS_BYTES ? ATTENTION_OWN_BYTES : POOLS_BYTES)
-#define ARGUMENT_BYTES (sizeof(clattn_params) + POINTERS_BYTES + OWN_BYTES)
 
-_Static_assert(ARGUMENT_BYTES <= 1024, "every device takes 1,024 bytes of arguments (CL_DEVICE_MAX_PARAMETER_SIZE)");
+_Static_assert(SHARED_BYTES + OWN_BYTES <= 1024,
+               "every device takes 1,024 bytes of arguments (CL_DEVICE_MAX_PARAMETER_SIZE)");
 
 void attention_params(const clattn_plan *plan, const struct operands *operands, clattn_params *params)
 {
     params_fill(attention_problem(plan->problem), attention_call(operands), params);
 }
 
-const clattn_pools *attention_pools(const clattn_plan *plan, const struct operands *operands, clattn_pools *pools)
+/* A text's scalars, where its tensors begin, and a word that is never missing. */
+static size_t code_bytes(const struct user_code *code)
 {
-    const clattn_problem *p = &attention_problem(plan->problem)->p;
-    if (pools_of(p) == 1) {
-        return NULL;
-    }
-    pools_fill(p, operands, pools);
-    return pools;
+    return code ? sizeof(uint32_t) * (size_t)(code->p.scalar_count + code->p.tensor_count + 1) : 0;
 }
 
-size_t attention_arguments(const clattn_params *params, const clattn_pools *pools, const struct operands *operands,
-                           struct launch_argument *arguments)
+void attention_extras(const clattn_plan *plan, const struct operands *operands, struct attention_extras *extras)
 {
-    size_t count = 0;
-    arguments[count++] = (struct launch_argument){ sizeof(*params), params };
-    for (int id = 0; id < (pools ? FORWARD_TENSOR_COUNT : TENSOR_COUNT); ++id) {
-        if (id == TENSOR_COUNT) {
-            arguments[count++] = (struct launch_argument){ sizeof(*pools), pools };
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
+    const struct user_code *code = plan->problem->code;
+    extras->has_pools = operands->operation == &operation_forward && pools_of(p) > 1;
+    extras->has_code = code != NULL;
+    if (extras->has_pools) {
+        pools_fill(p, operands, &extras->pools);
+    }
+    if (code) {
+        uint32_t *words = extras->code_words;
+        extras->code_tensors = code->p.tensor_count;
+        extras->code_bytes = code_bytes(code);
+        memcpy(words, attention_call(operands)->code_scalars, sizeof(float) * (size_t)code->p.scalar_count);
+        words += code->p.scalar_count;
+        for (int i = 0; i < code->p.tensor_count; ++i) {
+            *words++ = (uint32_t)operands->tensor[TENSOR_CODE_0 + i].offset;
         }
+        *words = 0;
+    }
+}
+
+static size_t append_buffers(const struct operands *operands, int first, int end, size_t count,
+                             struct launch_argument *arguments)
+{
+    for (int id = first; id < end; ++id) {
         arguments[count++] = (struct launch_argument){ sizeof(cl_mem), &operands->tensor[id].buffer };
     }
     return count;
 }
 
-int attention_is_served(struct ask *ask)
+size_t attention_arguments(const clattn_params *params, const struct attention_extras *extras,
+                           const struct operands *operands, struct launch_argument *arguments)
+{
+    arguments[0] = (struct launch_argument){ sizeof(*params), params };
+    size_t count = append_buffers(operands, 0, TENSOR_COUNT, 1, arguments);
+    if (extras->has_code) {
+        arguments[count++] = (struct launch_argument){ extras->code_bytes, extras->code_words };
+        count = append_buffers(operands, TENSOR_CODE_0, TENSOR_CODE_0 + extras->code_tensors, count, arguments);
+    }
+    if (extras->has_pools) {
+        arguments[count++] = (struct launch_argument){ sizeof(extras->pools), &extras->pools };
+        count = append_buffers(operands, ALL_TENSOR_COUNT, FORWARD_TENSOR_COUNT, count, arguments);
+    }
+    return count;
+}
+
+int attention_is_served(struct ask *ask, size_t own_bytes)
 {
     const struct device *device = &ask->context->device;
-    if (attention_problem(ask->problem)->p.type == CLATTN_FLOAT64 && !device->has_fp64) {
+    const struct user_code *code = ask->problem->code;
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    if (p->type == CLATTN_FLOAT64 && !device->has_fp64) {
         return ask_declines(ask, "the device has no float64");
     }
-    return device->parameter_bytes >= ARGUMENT_BYTES ||
-           ask_declines(ask, "the device takes only %zu bytes of kernel arguments", device->parameter_bytes);
+    if (!code) {
+        return device->parameter_bytes >= SHARED_BYTES + OWN_BYTES ||
+               ask_declines(ask, "the device takes only %zu bytes of kernel arguments", device->parameter_bytes);
+    }
+    const size_t bytes = SHARED_BYTES + (pools_of(p) > 1 ? POOLS_BYTES : own_bytes) + code_bytes(code) +
+                         8 * (size_t)code->p.tensor_count;
+    return device->parameter_bytes >= bytes ||
+           ask_declines(ask,
+                        "the device takes %zu bytes of kernel arguments, and with the text's %d tensors and %d "
+                        "scalars they are %zu",
+                        device->parameter_bytes, (int)code->p.tensor_count, (int)code->p.scalar_count, bytes);
 }
 
 void append_type_options(const struct problem *problem, struct text *options)

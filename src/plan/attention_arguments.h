@@ -7,8 +7,7 @@
 #include "plan/ask.h"
 #include "program/launch.h"
 
-#define ATTENTION_ARGUMENT_COUNT (1 + TENSOR_COUNT)
-#define ATTENTION_ARGUMENTS_MOST (ATTENTION_ARGUMENT_COUNT + 1 + FORWARD_TENSOR_COUNT - TENSOR_COUNT)
+#define ATTENTION_ARGUMENTS_MOST (1 + TENSOR_COUNT + 2 + FORWARD_TENSOR_COUNT - TENSOR_COUNT)
 
 /* A kernel may have behind them a struct of so many bytes, and a buffer or some numbers: every device takes 1,024 bytes
  * of arguments (CL_DEVICE_MAX_PARAMETER_SIZE), and few take more for sure. */
@@ -16,14 +15,19 @@
 
 void attention_params(const clattn_plan *plan, const struct operands *operands, clattn_params *params);
 
-/* NULL where keys and values have one buffer each, else `pools`, filled. */
-const clattn_pools *attention_pools(const clattn_plan *plan, const struct operands *operands, clattn_pools *pools);
+/* What few calls have behind the tensors that all have: scalars and tensors of a text, further buffers of a pool. */
+struct attention_extras {
+    int has_pools, has_code, code_tensors;
+    clattn_pools pools;
+    size_t code_bytes;
+    uint32_t code_words[CODE_SCALARS_MOST + CODE_TENSORS_MOST + 1]; /* clattn_code_values of cl/user_code.clh */
+};
+void attention_extras(const clattn_plan *plan, const struct operands *operands, struct attention_extras *extras);
 
-/* Fills arguments from number 0 on, and returns how many: the kernel's own arguments follow at that index. They are
- * ATTENTION_ARGUMENT_COUNT where `pools` is NULL, and otherwise no more than ATTENTION_ARGUMENTS_MOST. The pointers
- * lead into params, pools and operands, which must stay until the launch. */
-size_t attention_arguments(const clattn_params *params, const clattn_pools *pools, const struct operands *operands,
-                           struct launch_argument *arguments);
+/* Fills arguments from number 0 on, and returns how many, at most ATTENTION_ARGUMENTS_MOST: the kernel's own arguments
+ * follow at that index. The pointers lead into params, extras and operands, which must stay until the launch. */
+size_t attention_arguments(const clattn_params *params, const struct attention_extras *extras,
+                           const struct operands *operands, struct launch_argument *arguments);
 
 /* Appends "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are others. */
 void append_type_options(const struct problem *problem, struct text *options);
@@ -48,7 +52,8 @@ int attention_fits_vectors(struct ask *ask, int columns_most);
  * ring. */
 int attention_reads_rows(struct ask *ask);
 
-/* The device computes the type, and takes so many bytes of arguments, a struct of the kernel's own included. */
-int attention_is_served(struct ask *ask);
+/* The device computes the type, and takes so many bytes of arguments: own_bytes, at most ATTENTION_OWN_BYTES, of a
+ * struct of the kernel's own included. */
+int attention_is_served(struct ask *ask, size_t own_bytes);
 
 #endif

@@ -15,6 +15,7 @@ void backward_call_arguments(const struct clattn_plan *plan, const struct operan
     call->operands = operands;
     call->params = places.forward;
     call->own = NULL;
+    attention_extras(plan, operands, &call->extras);
     memcpy(call->params.weights_stride, operands->tensor[GRADIENT_DOUT].stride, sizeof(call->params.weights_stride));
     call->params.weights_offset = operands->tensor[GRADIENT_DOUT].offset;
 }
@@ -44,14 +45,15 @@ void backward_call_take(struct backward_call_arguments *call, enum gradient_id i
     call->own = &call->operands->tensor[id].buffer;
 }
 
-void backward_arguments(const struct backward_call_arguments *call, struct launch_argument *arguments)
+size_t backward_arguments(const struct backward_call_arguments *call, struct launch_argument *arguments)
 {
-    attention_arguments(&call->params, NULL, call->operands, arguments);
+    const size_t count = attention_arguments(&call->params, &call->extras, call->operands, arguments);
     arguments[1 + TENSOR_WEIGHTS] = (struct launch_argument)ARGUMENT(call->operands->tensor[GRADIENT_DOUT].buffer);
     if (call->own) {
         arguments[1 + TENSOR_PAGE_TABLE] = (struct launch_argument){ sizeof(cl_mem), call->own };
     }
-    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(call->operands->workspace);
+    arguments[count] = (struct launch_argument)ARGUMENT(call->operands->workspace);
+    return count + 1;
 }
 
 clattn_type backward_real_type(const clattn_problem *problem)
@@ -64,5 +66,5 @@ int backward_is_served(struct ask *ask)
     if (attention_problem(ask->problem)->flags & CLATTN_FLAG_PAGES) {
         return ask_declines(ask, "reads no keys in pages");
     }
-    return attention_is_served(ask);
+    return attention_is_served(ask, ATTENTION_OWN_BYTES);
 }

@@ -55,6 +55,12 @@ static clattn_status check_buffer(const clattn_context *context, const struct op
                            "%s.buffer of %zu bytes: its strides reach element %lld of %lld bytes each",
                            operand_name(operands, id), bytes, (long long)(high - 1), (long long)element_bytes);
     }
+    const struct tensor_row *row = operand_row(operands, id);
+    if (status == CLATTN_OK && row->field == FIELD_TENSOR && row->dense && row->is_apart &&
+        operands->tensor[id].offset > UINT32_MAX) {
+        status = error_set(CLATTN_INVALID_SHAPE, "%s.offset %lld: must be below 2^32, which kernels count in",
+                           operand_name(operands, id), (long long)operands->tensor[id].offset);
+    }
     if (status == CLATTN_OK) {
         status = chain_check_access(operands->tensor[id].buffer, operand_name(operands, id),
                                     operand_is_read(operands, id), operand_is_written(operands, id));

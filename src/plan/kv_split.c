@@ -74,7 +74,7 @@ int kv_split_applicable(struct ask *ask, int split_keys, int rows_most)
         return ask_declines(ask, "head_dim %lld, head_dim_v %lld: at most %d fit private memory",
                             (long long)p->head_dim, (long long)p->head_dim_v, COLUMNS_MOST);
     }
-    return attention_is_served(ask) &&
+    return attention_is_served(ask, 0) &&
            (kv_split_workspace_bytes(p, split_keys) <= ask->context->workspace_limit_bytes ||
             ask_declines(ask, "its workspace of %zu bytes is over the limit", kv_split_workspace_bytes(p, split_keys)));
 }
@@ -88,8 +88,8 @@ void kv_split_call_of(const struct clattn_plan *plan, const struct operands *ope
     call->heads = (size_t)call->params.kv_heads;
     call->batch = (size_t)call->params.batch;
     call->rows = (size_t)call->params.query_len * (size_t)problem_group(&attention_problem(plan->problem)->p);
-    const clattn_pools *pools = attention_pools(plan, operands, &call->pools);
-    const size_t count = attention_arguments(&call->params, pools, operands, call->arguments);
+    attention_extras(plan, operands, &call->extras);
+    const size_t count = attention_arguments(&call->params, &call->extras, operands, call->arguments);
     call->arguments[count] = (struct launch_argument)ARGUMENT(call->workspace);
     call->arguments[count + 1] = (struct launch_argument)ARGUMENT(call->n_splits);
     call->argument_count = count + 2;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "operation/forward.h"
 #include "operation/problem.h"
+#include "plan/code_programs.h"
 #include "plan/estimates.h"
 #include "plan/ladder.h"
 #include "plan/rehearse_plan.h"
@@ -182,6 +183,7 @@ static void explain_begin(struct text *text, const struct clattn_plan *plan, con
     problem_describe(plan->problem, line, sizeof(line));
     text_append(text, "problem: %s\n", line);
     text_append(text, "device: %s (%s)\n", plan->context->device.name, plan->context->device.platform_name);
+    code_explain(plan->problem, text);
     text_append(text, "strategy: %s (%s)\n", plan->strategy->name, plan->strategy->summary);
     if (fact) {
         text_append(text,
@@ -324,10 +326,11 @@ clattn_status planner_plan(clattn_context *context, const struct any_problem *pr
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a plan");
     }
     error_save(&before);
-    do {
+    status = code_check(&attempt.ask);
+    for (int goes_on = status == CLATTN_OK; goes_on; goes_on = status != CLATTN_OK && may_go_on(&attempt)) {
         attempt.refused_now = NULL;
         status = plan_once(&attempt, result);
-    } while (status != CLATTN_OK && may_go_on(&attempt));
+    }
     if (status == CLATTN_OK) {
         error_restore(&before);
         (*result)->create_ms = clock_ms() - start_ms;

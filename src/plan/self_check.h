@@ -96,7 +96,7 @@ clattn_status check_fill(const struct check_call *check, const struct operands *
 /* The further buffers of a pool are as its first one. */
 static inline int check_first_of(int id)
 {
-    return id < TENSOR_COUNT ? id : id < TENSOR_VALUE_POOL_1 ? TENSOR_KEY : TENSOR_VALUE;
+    return id < ALL_TENSOR_COUNT ? id : id < TENSOR_VALUE_POOL_1 ? TENSOR_KEY : TENSOR_VALUE;
 }
 
 static inline int check_asks(const struct check_call *check, uint32_t feature)

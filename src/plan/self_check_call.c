@@ -301,8 +301,8 @@ clattn_status check_call_create(const struct problem *problem, enum check_turn t
                                              check_table_page(check, p->batch, 0) };
     struct operands operands;
     operands_begin(&operands, &operation_forward);
-    operands.asked = forward_asked(p);
-    forward_measure(p, &lengths, &operands);
+    operands.asked = forward_asked(p, problem->any.code);
+    forward_measure(p, problem->any.code, &lengths, &operands);
     clattn_status status = CLATTN_OK;
     for (int id = 0; id < FORWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         status = operand_is_asked(&operands, id) ? make_tensor(check, &operands, id) : CLATTN_OK;

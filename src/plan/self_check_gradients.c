@@ -117,11 +117,11 @@ clattn_status check_gradients_create(const struct backward_problem *problem, enu
     check->problem = *problem;
     check->problem.attention = check->forward.problem;
     check->problem.attention.any = problem->attention.any;
-    memcpy(check->elements, check->forward.elements, sizeof(*check->elements) * TENSOR_COUNT);
+    memcpy(check->elements, check->forward.elements, sizeof(*check->elements) * ALL_TENSOR_COUNT);
     struct operands operands = check->forward.call.operands; /* its extents */
     operands.operation = &operation_backward;
     backward_ask(&check->problem, &operands);
-    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
+    for (int id = ALL_TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         status = operand_is_asked(&operands, id) ? make_tensor(check, &operands, id) : CLATTN_OK;
     }
     return status == CLATTN_OK ? backward_call_from_host(&check->problem, &check->forward.values,

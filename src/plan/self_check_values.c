@@ -95,7 +95,7 @@ static int64_t owner_of(const struct check_call *check, int id, const struct ind
     int64_t b = at->b;
     *row = at->i;
     if (p->page_size > 0) {
-        const int pool = id < TENSOR_COUNT ? 0 : 1 + (id - TENSOR_KEY_POOL_1) % 3;
+        const int pool = id < ALL_TENSOR_COUNT ? 0 : 1 + (id - TENSOR_KEY_POOL_1) % 3;
         const int64_t page = at->b + pool * p->pool_pages, n = page < p->pages ? check->page_of[page] : -1;
         b = n < 0 ? -1 : n / check->sequence_pages;
         *row += n < 0 ? 0 : n % check->sequence_pages * p->page_size;

@@ -19,7 +19,7 @@
 
 struct assembly {
     const char *folder;
-    const struct clattn_embedded_table *own;
+    const struct clattn_embedded_table *texts, *own;
     struct text text;
     const char *open[DEPTH_MAX]; /* the file that is being read, behind those that include it */
     size_t depth;
@@ -88,7 +88,8 @@ static clattn_status read_file(const char *folder, const char *file, char **cont
 
 static clattn_status read_content(const struct assembly *assembly, const char *file, char **content)
 {
-    const struct clattn_embedded_file *own = find_embedded(assembly->own, file);
+    const struct clattn_embedded_file *text = find_embedded(assembly->texts, file);
+    const struct clattn_embedded_file *own = text ? text : find_embedded(assembly->own, file);
     if (own || !assembly->folder) {
         return read_embedded(own ? own : find_embedded(&clattn_embedded_files, file), file, content);
     }
@@ -182,10 +183,10 @@ static clattn_status append_file(struct assembly *assembly, const char *file)
     return status;
 }
 
-clattn_status kernel_source(const char *folder, const struct clattn_embedded_table *own, const char *file,
-                            char **source)
+clattn_status kernel_source(const char *folder, const struct clattn_embedded_table *texts,
+                            const struct clattn_embedded_table *own, const char *file, char **source)
 {
-    struct assembly assembly = { .folder = folder, .own = own, .text = TEXT_INIT };
+    struct assembly assembly = { .folder = folder, .texts = texts, .own = own, .text = TEXT_INIT };
     clattn_status status = append_file(&assembly, file);
     if (status != CLATTN_OK) {
         text_free(&assembly.text);

@@ -7,9 +7,9 @@
 
 struct clattn_embedded_table;
 
-/* `folder` NULL: the embedded files of cl/. `own` (may be NULL) is looked into first, folder or not. The caller frees
- * *source. */
-clattn_status kernel_source(const char *folder, const struct clattn_embedded_table *own, const char *file,
-                            char **source);
+/* `folder` NULL: the embedded files of cl/. `texts`, then `own` (either may be NULL) are looked into first, folder or
+ * not. The caller frees *source. */
+clattn_status kernel_source(const char *folder, const struct clattn_embedded_table *texts,
+                            const struct clattn_embedded_table *own, const char *file, char **source);
 
 #endif

@@ -1,6 +1,5 @@
-/* Programs and kernels: built once for each key, by one thread while others wait; the only file that
- * builds. Kernels hand out cl_kernel objects from a free list, because setting arguments on a shared
- * one is a race. */
+/* Programs and kernels: built once for each key, by one thread while others wait; the only file that builds. Kernels
+ * hand out cl_kernel objects from a free list, because setting arguments on a shared one is a race. */
 #include "program/program.h"
 
 #include <stdio.h>
@@ -109,10 +108,11 @@ static clattn_status try_source(clattn_context *context, struct program_uses *us
 }
 
 /* From its binary on disk, else from source. */
-static clattn_status build(clattn_context *context, struct program_uses *uses, struct program *program)
+static clattn_status build(clattn_context *context, struct program_uses *uses,
+                           const struct clattn_embedded_table *texts, struct program *program)
 {
     char *source;
-    clattn_status status = kernel_source(context->kernel_dir, context->own_kernels, program->file, &source);
+    clattn_status status = kernel_source(context->kernel_dir, texts, context->own_kernels, program->file, &source);
     if (status != CLATTN_OK) {
         return status;
     }
@@ -218,22 +218,22 @@ static void unlink_program(clattn_context *context, struct program *program)
 /* With the context's program lock held, before and after; not while building. A failed program is
  * taken out, so that a later call tries again (memory may be there by then); those who waited for it
  * try for themselves. */
-static clattn_status get_program(clattn_context *context, struct program_uses *uses, const char *file,
-                                 const char *options, struct program **result)
+static clattn_status get_program(clattn_context *context, struct program_uses *uses, const struct program_source *of,
+                                 struct program **result)
 {
     struct program *program;
-    while ((program = find(context, file, options)) && program->state == BUILDING) {
+    while ((program = find(context, of->file, of->options)) && program->state == BUILDING) {
         pthread_cond_wait(&context->program_built, &context->program_lock);
     }
     if (!program) {
-        program = program_new(context, file, options);
+        program = program_new(context, of->file, of->options);
         if (!program) {
             return out_of_memory();
         }
         link_program(context, program);
         pthread_mutex_unlock(&context->program_lock);
         const double start_ms = clock_ms();
-        clattn_status status = build(context, uses, program);
+        clattn_status status = build(context, uses, of->texts, program);
         const double compile_ms = clock_ms() - start_ms;
         program_uses_pay(uses, compile_ms);
         pthread_mutex_lock(&context->program_lock);
@@ -285,15 +285,16 @@ void program_own_kernels(clattn_context *context, const struct clattn_embedded_t
 clattn_status program_kernel(clattn_context *context, const char *file, const char *options, const char *name,
                              struct kernel **kernel)
 {
-    return program_kernel_of(context, NULL, file, options, name, kernel);
+    const struct program_source source = { file, options, NULL };
+    return program_kernel_of(context, NULL, &source, name, kernel);
 }
 
-clattn_status program_kernel_of(clattn_context *context, struct program_uses *uses, const char *file,
-                                const char *options, const char *name, struct kernel **kernel)
+clattn_status program_kernel_of(clattn_context *context, struct program_uses *uses, const struct program_source *source,
+                                const char *name, struct kernel **kernel)
 {
     struct program *program = NULL;
     pthread_mutex_lock(&context->program_lock);
-    clattn_status status = get_program(context, uses, file, options, &program);
+    clattn_status status = get_program(context, uses, source, &program);
     if (status == CLATTN_OK) {
         status = get_kernel(program, name, kernel);
     }

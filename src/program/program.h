@@ -13,10 +13,17 @@ struct kernel;
 clattn_status program_kernel(clattn_context *context, const char *file, const char *options, const char *name,
                              struct kernel **kernel);
 
+/* What a program is made of: a file of cl/, options as above, and texts that are included as files are, beside the
+ * library's (NULL: none). Programs of equal file and options are one, so options tell texts apart. */
+struct program_source {
+    const char *file, *options;
+    const struct clattn_embedded_table *texts;
+};
+
 /* program_kernel for a plan: what it takes, and what that costs, is added to `uses`, unless NULL. */
 struct program_uses;
-clattn_status program_kernel_of(clattn_context *context, struct program_uses *uses, const char *file,
-                                const char *options, const char *name, struct kernel **kernel);
+clattn_status program_kernel_of(clattn_context *context, struct program_uses *uses, const struct program_source *source,
+                                const char *name, struct kernel **kernel);
 
 /* For a program beside the library: kernel files of its own, which program_kernel finds before those of cl/, and which
  * may include the library's headers. The table outlives the context. */

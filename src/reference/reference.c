@@ -1,6 +1,6 @@
 /* One row of attention after the other, in the order of the formula in clattn.h:
  *
- *     scores -> softcap -> bias, slopes, masks -> softmax -> dropout -> sum of values
+ *     scores -> softcap -> the user's score -> bias, slopes, masks -> softmax -> dropout -> sum of values
  *
  * Sums are in long double, so that results can be held against float64 storage too (where long double
  * is not wider than double, to double's own accuracy). */
@@ -16,7 +16,7 @@
 #include "cl/forward_params.h"
 #include "reference/alibi.h"
 #include "reference/stored_rows.h"
-#include "reference/visibility.h"
+#include "reference/user_pairs.h"
 
 /* The memory of one call: what is loaded, and the row that is being computed. */
 struct work {
@@ -173,6 +173,18 @@ static void apply_softcap(struct work *work)
     }
 }
 
+/* A score of -inf that the user's text returns hides the key. */
+static void apply_user_score(struct work *work)
+{
+    for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
+        if (work->problem->flags & CLATTN_FLAG_SCORE_TEXT && work->allowed[j]) {
+            const struct user_pair pair = { work->problem, work->call, &work->sequence, work->b, work->h, work->i, j };
+            work->allowed[j] = user_pair_change(&pair, &work->score[j], &work->magnitude[j], NULL);
+            work->allowed_keys -= work->allowed[j] ? 0 : 1;
+        }
+    }
+}
+
 static double head_value(const struct work *work, enum tensor_id id, uint32_t flag, int64_t b)
 {
     const struct tensor_place *place = &work->call->operands.tensor[id];
@@ -320,6 +332,7 @@ static void compute_row(struct work *work)
     }
     record_weights(work, CLATTN_WEIGHTS_SOFTCAP);
     if (exists) {
+        apply_user_score(work);
         apply_bias_and_masks(work);
     }
     record_weights(work, CLATTN_WEIGHTS_LOGITS);
@@ -346,7 +359,10 @@ static clattn_status compute(const struct problem *problem, const struct call *c
     if (!problem_has_rows(p, call->query_len)) {
         return CLATTN_OK;
     }
-    clattn_status status = work_allocate(&work);
+    clattn_status status = user_pairs_check(problem, 0);
+    if (status == CLATTN_OK) {
+        status = work_allocate(&work);
+    }
     for (work.b = 0; work.b < p->batch && status == CLATTN_OK; ++work.b) {
         work.sequence = sequence_of(problem, call, work.b);
         for (work.h = 0; work.h < p->query_heads; ++work.h) {

@@ -15,14 +15,15 @@
 #include "cl/forward_params.h"
 #include "reference/alibi.h"
 #include "reference/stored_rows.h"
+#include "reference/user_pairs.h"
 
 /* What one key is to the row. */
 struct pair {
     unsigned char allowed;
-    long double dot, dot_size;          /* query . key; of magnitudes */
-    long double tanh, logit, magnitude; /* of the softcap; A_ij */
-    long double p, weight, value_dot;   /* weight: after dropout; value_dot: dout . value */
-    double value_size;                  /* of magnitudes, after dropout */
+    long double dot, dot_size;                  /* query . key; of magnitudes */
+    long double slack, loose, logit, magnitude; /* d logit / d scaled score, and its errors; A_ij */
+    long double p, weight, value_dot;           /* weight: after dropout; value_dot: dout . value */
+    double value_size;                          /* of magnitudes, after dropout */
 };
 
 struct work {
@@ -31,13 +32,12 @@ struct work {
     struct backward_detail *detail;
     struct sequence sequence;
     int64_t b, h, i;
-    double least;             /* what exp may flush to zero */
-    double *query, *dout;     /* a row of each */
-    double *keys, *values;    /* all rows of a key/value head: conversions of 16 bits take longer than sums */
-    long double *out, *mixed; /* of the row; sum_j |weight value|, later sum_j f p key */
+    double least, *query, *dout; /* what exp may flush to zero; a row of each */
+    double *keys, *values;       /* all rows of a key/value head: conversions of 16 bits take longer than sums */
+    long double *out, *mixed;    /* of the row; sum_j |weight value|, later sum_j f p key */
     unsigned char *kept;
-    struct pair *pairs; /* [stored_keys], as kept */
-    int64_t seen;       /* keys */
+    struct pair *pairs; /* [stored_keys], as kept, */
+    int64_t seen;       /* of which so many are seen */
     long double lse, d, e, mean_magnitude, sink;
 };
 
@@ -106,9 +106,18 @@ static void compute_logit(const struct work *w, int64_t j, struct pair *pair)
         pair->dot += product;
         pair->dot_size += fabsl(product);
     }
-    pair->tanh = softcap > 0 ? tanhl(scale * pair->dot / softcap) : 0;
-    pair->logit = softcap > 0 ? softcap * pair->tanh : scale * pair->dot;
+    const long double ratio = softcap > 0 ? tanhl(scale * pair->dot / softcap) : 0;
+    pair->logit = softcap > 0 ? softcap * ratio : scale * pair->dot;
+    pair->slack = 1 - ratio * ratio;
+    pair->loose = 2 * ratio * ratio;
     pair->magnitude = fabsl(scale) * pair->dot_size;
+    if (problem->flags & CLATTN_FLAG_SCORE_TEXT) {
+        const struct user_pair user = { problem, w->call, &w->sequence, w->b, w->h, w->i, j };
+        long double own = 1;
+        pair->allowed = user_pair_change(&user, &pair->logit, &pair->magnitude, &own);
+        pair->slack *= own;
+        pair->loose = pair->loose * fabsl(own) + 2;
+    }
     if (problem->flags & CLATTN_FLAG_BIAS) {
         const long double bias = load(w, TENSOR_BIAS, w->b, w->h, w->i, j);
         pair->logit += bias;
@@ -129,16 +138,16 @@ static void find_pairs(struct work *w)
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
         struct pair *pair = &w->pairs[j];
         pair->allowed = (unsigned char)key_is_allowed(problem, w->call, &w->sequence, w->b, w->h, w->i, j);
-        w->seen += pair->allowed;
         if (pair->allowed) {
             const double *value = w->values + j * problem->p.head_dim_v;
-            compute_logit(w, j, pair);
+            compute_logit(w, j, pair); /* which the user's score may hide */
             pair->value_dot = pair->value_size = 0;
             for (int64_t c = 0; c < problem->p.head_dim_v; ++c) {
                 pair->value_dot += (long double)w->dout[c] * value[c];
                 pair->value_size += fabs(w->dout[c] * value[c]);
             }
         }
+        w->seen += pair->allowed;
     }
     if (problem->p.dropout > 0) {
         dropout_of_row(problem, w->call, w->b, w->h, w->i, w->sequence.stored_keys, w->kept);
@@ -259,11 +268,10 @@ static void add_pair(struct work *w, int64_t j)
     const struct pair *pair = &w->pairs[j];
     struct gradient_sums *sums = w->detail->sums;
     const int64_t row = w->sequence.query_row + w->i, key_row = w->sequence.key_row + j, group = kv_head(w);
-    const long double ds = pair->p * (pair->value_dot - w->d), square = pair->tanh * pair->tanh;
-    const long double dz = ds * (1 - square), scale = w->call->scale;
+    const long double ds = pair->p * (pair->value_dot - w->d), dz = ds * pair->slack, scale = w->call->scale;
     const double short_factor = factor_of(w, pair->magnitude), factor = short_factor + sqrt((double)w->seen);
     const double size = pair->value_size + (double)w->e, ds_size = (double)pair->p * size;
-    const double dz_size = ds_size * (double)(p->softcap > 0 ? 1 - square + 2 * square / factor : 1);
+    const double dz_size = ds_size * (double)(fabsl(pair->slack) + pair->loose / factor);
     const long double share = (long double)dz_size / (size > 0 ? size : 1);
     const double distance = fabs((double)(w->i + w->sequence.offset - j)), lost = w->least, kept = 1 / (1 - p->dropout);
     const double *key = w->keys + j * p->head_dim;
@@ -343,10 +351,10 @@ clattn_status reference_backward_detail(const struct backward_problem *problem, 
 {
     const clattn_problem *p = &problem->attention.p;
     struct work w = { .problem = problem, .call = call, .detail = detail };
-    clattn_status status = CLATTN_OK;
+    clattn_status status = user_pairs_check(&problem->attention, 1);
     memset(detail->sums, 0, sizeof(detail->sums));
     w.least = 2 * (p->type == CLATTN_FLOAT64 ? DBL_MIN : (double)FLT_MIN);
-    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
+    for (int id = ALL_TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         if (operand_is_written(&call->operands, id)) {
             status = gradient_sums_create(&detail->sums[id], &call->operands, id);
         }
@@ -372,7 +380,7 @@ clattn_status reference_backward_detail(const struct backward_problem *problem, 
 
 void backward_detail_free(struct backward_detail *detail)
 {
-    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
+    for (int id = ALL_TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
         gradient_sums_free(&detail->sums[id]);
     }
 }
@@ -382,7 +390,7 @@ clattn_status reference_backward(const struct any_problem *problem, const struct
     struct backward_detail detail = { .own_forward = 0 };
     const struct call *call = attention_call(operands);
     clattn_status status = reference_backward_detail(backward_problem(problem), call, &detail);
-    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
+    for (int id = ALL_TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         if (detail.sums[id].place) {
             gradient_sums_write(&detail.sums[id], &call->operands, id);
         }

@@ -6,6 +6,7 @@
 #include "base/stored_types.h"
 #include "cl/forward_params.h"
 #include "reference/philox.h"
+#include "reference/user_pairs.h"
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
 {
@@ -133,5 +134,7 @@ int key_is_allowed(const struct problem *problem, const struct call *call, const
            key_is_stored(problem, call, sequence, b, j) &&
            (!(flags & CLATTN_FLAG_ROW_RANGES) || range_allows(problem, call, sequence, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_MASK) || mask_allows(call, b, h, i, j)) &&
-           (!(flags & CLATTN_FLAG_BIAS) || bias_allows(problem, call, b, h, i, j));
+           (!(flags & CLATTN_FLAG_BIAS) || bias_allows(problem, call, b, h, i, j)) &&
+           (!(flags & CLATTN_FLAG_MASK_TEXT) ||
+            user_pair_is_visible(&(const struct user_pair){ problem, call, sequence, b, h, i, j }));
 }

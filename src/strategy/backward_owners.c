@@ -47,13 +47,13 @@ static clattn_status run_part(const struct backward_run *r, const struct owner_k
 {
     const size_t local[3] = { (size_t)kernel->work_items, 1, 1 };
     const size_t global[3] = { (size_t)part->tiles * local[0], (size_t)kernel->slices, (size_t)planes };
-    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
-    backward_arguments(&r->call, arguments);
+    struct launch_argument arguments[BACKWARD_ARGUMENTS_MOST + 1];
+    const size_t count = backward_arguments(&r->call, arguments);
     if (part->wants & OWNER_WANTS_DVALUE) {
         arguments[1 + TENSOR_OUT] = (struct launch_argument)ARGUMENT(r->call.operands->tensor[GRADIENT_DVALUE].buffer);
     }
-    arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(*part);
-    return launch(r->chain, kernel->kernel, 3, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
+    arguments[count] = (struct launch_argument)ARGUMENT(*part);
+    return launch(r->chain, kernel->kernel, 3, global, local, count + 1, arguments);
 }
 
 clattn_status backward_run_owner(const struct backward_run *r, const struct owner_kernel *kernel, enum owned owned,

@@ -137,9 +137,8 @@ static clattn_status run(const struct backward_run *r, enum backward_kernel whic
         const cl_int first_item = (cl_int)part.first, first_plane = (cl_int)part.first_plane;
         const size_t global[3] = { (size_t)round_up(part.count, (int64_t)local[0]), (size_t)grid->blocks,
                                    (size_t)part.planes };
-        struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 3];
-        size_t n = BACKWARD_ARGUMENT_COUNT;
-        backward_arguments(&r->call, arguments);
+        struct launch_argument arguments[BACKWARD_ARGUMENTS_MOST + 3];
+        size_t n = backward_arguments(&r->call, arguments);
         if (more) {
             arguments[n++] = *more;
         }

@@ -58,21 +58,21 @@ static clattn_status run_rectangles(const struct backward_run *r, const struct b
     }
     const size_t global[3] = { (size_t)ceil_div(keys, SPLIT_KEYS), (size_t)parts, (size_t)part->groups };
     const size_t local[3] = { 1, 1, 1 };
-    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
-    backward_arguments(&own, arguments);
-    arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(work);
-    return launch(r->chain, state->rectangles, 3, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
+    struct launch_argument arguments[BACKWARD_ARGUMENTS_MOST + 1];
+    const size_t count = backward_arguments(&own, arguments);
+    arguments[count] = (struct launch_argument)ARGUMENT(work);
+    return launch(r->chain, state->rectangles, 3, global, local, count + 1, arguments);
 }
 
 static clattn_status launch_sums(const struct backward_run *r, const struct backward_simd *state,
                                  const struct backward_call_arguments *call, const struct part *part,
-                                 const clattn_sums *sums, int64_t count)
+                                 const clattn_sums *sums, int64_t items)
 {
-    const size_t local[2] = { 16, 1 }, global[2] = { (size_t)round_up(count, 16), (size_t)part->groups };
-    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
-    backward_arguments(call, arguments);
-    arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(*sums);
-    return launch(r->chain, state->add_sums, 2, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
+    const size_t local[2] = { 16, 1 }, global[2] = { (size_t)round_up(items, 16), (size_t)part->groups };
+    struct launch_argument arguments[BACKWARD_ARGUMENTS_MOST + 1];
+    const size_t count = backward_arguments(call, arguments);
+    arguments[count] = (struct launch_argument)ARGUMENT(*sums);
+    return launch(r->chain, state->add_sums, 2, global, local, count + 1, arguments);
 }
 
 /* The gradient of the part's rows, or of all keys by its rectangles. */
@@ -187,18 +187,17 @@ static clattn_status launch_bias(const struct backward_run *r, const struct back
                                  const struct bias_parts *bias, const clattn_bias_sums *work, int64_t blocks)
 {
     struct backward_call_arguments own = r->call;
-    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
+    struct launch_argument arguments[BACKWARD_ARGUMENTS_MOST + 1];
     const size_t global[2] = { (size_t)blocks, (size_t)work->part_count }, local[2] = { 1, 1 };
     const size_t global_rows[2] = { (size_t)bias->rows, (size_t)blocks };
     const size_t local_rows[2] = { bias->rows % 16 == 0 ? 16 : 1, 1 };
     backward_call_take(&own, GRADIENT_DBIAS);
-    backward_arguments(&own, arguments);
-    arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(*work);
-    const clattn_status status =
-        launch(r->chain, state->bias_sums, 2, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
-    return status == CLATTN_OK && work->parts > 1 ? launch(r->chain, state->add_bias_sums, 2, global_rows, local_rows,
-                                                           BACKWARD_ARGUMENT_COUNT + 1, arguments)
-                                                  : status;
+    const size_t count = backward_arguments(&own, arguments);
+    arguments[count] = (struct launch_argument)ARGUMENT(*work);
+    const clattn_status status = launch(r->chain, state->bias_sums, 2, global, local, count + 1, arguments);
+    return status == CLATTN_OK && work->parts > 1
+               ? launch(r->chain, state->add_bias_sums, 2, global_rows, local_rows, count + 1, arguments)
+               : status;
 }
 
 /* As many blocks at once as the workspace has room for with all of their parts; else one, and as many of its parts,
@@ -237,10 +236,10 @@ static clattn_status run_rests(const struct backward_run *r, const struct backwa
     const size_t global[2] = { (size_t)ceil_div(p->query_len * state->group, state->block_rows),
                                (size_t)p->batch * (size_t)p->kv_heads };
     const size_t local[2] = { 1, 1 };
-    struct launch_argument arguments[BACKWARD_ARGUMENT_COUNT + 1];
-    backward_arguments(&r->call, arguments);
-    arguments[BACKWARD_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(work);
-    return launch(r->chain, state->row_rests, 2, global, local, BACKWARD_ARGUMENT_COUNT + 1, arguments);
+    struct launch_argument arguments[BACKWARD_ARGUMENTS_MOST + 1];
+    const size_t count = backward_arguments(&r->call, arguments);
+    arguments[count] = (struct launch_argument)ARGUMENT(work);
+    return launch(r->chain, state->row_rests, 2, global, local, count + 1, arguments);
 }
 
 /* ---- the call ------------------------------------------------------------------------------------ */

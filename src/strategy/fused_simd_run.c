@@ -1,6 +1,7 @@
 /* cl/fused_simd.cl for CPU devices: builds it with one of its products and its tile, and launches. */
 #include "base/checked_math.h"
 #include "plan/attention_arguments.h"
+#include "plan/code_programs.h"
 #include "strategy/fused_simd_tile.h"
 
 #define COLUMNS_MAX 4096 /* head_dim + head_dim_v: queries and sums of a tile live in private memory */
@@ -15,7 +16,7 @@ int simd_applicable(struct ask *ask)
     if (attention_problem(ask->problem)->p.weights != CLATTN_WEIGHTS_NONE) {
         return ask_declines(ask, "has no matrix of weights to give out");
     }
-    return attention_is_served(ask);
+    return attention_is_served(ask, 0);
 }
 
 /* Rounded weights are one part of bfloat16, not two. Where values are float16, and two parts each, that would be less
@@ -36,7 +37,8 @@ static int has_runs(const clattn_problem *p, const struct simd_choice *choice)
     return p->key_len > SIMD_RUN_BLOCKS * (int64_t)choice->keys;
 }
 
-static void append_options(const struct clattn_plan *plan, const struct simd_choice *choice, struct text *options)
+static void append_options(struct ask *ask, const struct clattn_plan *plan, const struct simd_choice *choice,
+                           struct text *options)
 {
     const struct problem *problem = attention_problem(plan->problem);
     const clattn_problem *p = &problem->p;
@@ -54,6 +56,7 @@ static void append_options(const struct clattn_plan *plan, const struct simd_cho
     if (choice->tile.item_columns) {
         text_append(options, " -D MIX_COLUMNS=%d", (int)choice->tile.item_columns);
     }
+    append_code_width(ask, options);
 }
 
 static const char *words_for_reading(const clattn_problem *p, enum simd_product product)
@@ -92,7 +95,7 @@ clattn_status simd_plan(struct ask *ask, struct clattn_plan *plan, enum simd_pro
     state->group_rows = (int)(choice.tile.rows * choice.tile.shared);
     describe(p, &choice, ask->explain);
     struct text options = TEXT_INIT;
-    append_options(plan, &choice, &options);
+    append_options(ask, plan, &choice, &options);
     const clattn_status status = ask_kernel(ask, "fused_simd.cl", &options, "fused_simd", &state->kernel, NULL);
     text_free(&options);
     return status;
@@ -107,10 +110,10 @@ clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands
     const size_t global[3] = { (size_t)ceil_div(rows, state->group_rows), (size_t)params.kv_heads,
                                (size_t)params.batch };
     const size_t local[3] = { 1, 1, 1 };
-    clattn_pools several;
+    struct attention_extras extras;
     struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST];
-    const clattn_pools *pools = attention_pools(plan, operands, &several);
-    const size_t count = attention_arguments(&params, pools, operands, arguments);
+    attention_extras(plan, operands, &extras);
+    const size_t count = attention_arguments(&params, &extras, operands, arguments);
     chain_final(chain);
     return launch(chain, state->kernel, 3, global, local, count, arguments);
 }

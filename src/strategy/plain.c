@@ -20,7 +20,7 @@ struct plain_state {
 
 static int applicable(struct ask *ask)
 {
-    return attention_is_served(ask);
+    return attention_is_served(ask, 0);
 }
 
 static int64_t column_blocks(int64_t head_dim_v)
@@ -70,9 +70,9 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
 {
     const struct plain_state *state = plan->state;
     clattn_params params;
-    clattn_pools several;
+    struct attention_extras extras;
     attention_params(plan, operands, &params);
-    const clattn_pools *pools = attention_pools(plan, operands, &several);
+    attention_extras(plan, operands, &extras);
     const double work = row_work(attention_problem(plan->problem), params.key_len + (int64_t)1);
     struct launch_part part =
         launch_parts(params.query_len, (int64_t)params.batch * params.query_heads, LAUNCH_WORK_MAX / work);
@@ -83,7 +83,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
         const size_t global[3] = { (size_t)round_up(part.count, (int64_t)local[0]),
                                    (size_t)column_blocks(params.head_dim_v), (size_t)part.planes };
         struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST + 2];
-        const size_t count = attention_arguments(&params, pools, operands, arguments);
+        const size_t count = attention_arguments(&params, &extras, operands, arguments);
         arguments[count] = (struct launch_argument)ARGUMENT(first_row);
         arguments[count + 1] = (struct launch_argument)ARGUMENT(first_head);
         if (part.is_last) {
@@ -98,7 +98,7 @@ const struct strategy strategy_plain = {
     .operation = &operation_forward,
     .name = "plain",
     .summary = "one work-item a few output columns; takes everything, any device",
-    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAGS_TEXT,
     .types = STRATEGY_64_BITS,
     .sum_roundings = 144, /* 64 + 3, row sums 64 + 3, rescales */
     .applicable = applicable,

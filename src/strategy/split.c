@@ -1,5 +1,6 @@
 /* split: few query rows against many keys (decoding). Splits of the keys and values, then combined; for CPU devices.
  * cl/split.cl has the picture. This file chooses the length of a split, and between one launch and two. */
+#include "plan/code_programs.h"
 #include "plan/kv_split.h"
 #include "plan/register_file.h"
 #include "plan/tile_choice.h"
@@ -119,6 +120,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
                 one_launch ? "one launch, a work-group for each key/value head" : "two launches: splits, then rows");
     struct text options = TEXT_INIT;
     append_options(plan, state, &tile, &options);
+    append_code_width(ask, &options);
     const clattn_status status = make_kernels(ask, &options, one_launch, state);
     text_free(&options);
     return status;
@@ -148,7 +150,7 @@ const struct strategy strategy_split = {
     .operation = &operation_forward,
     .name = "split",
     .summary = "few query rows: a K/V split, combined by their sums; CPU devices",
-    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAGS_TEXT,
     .types = STRATEGY_32_BITS,
     .sum_roundings = 96, /* 32 + 16 + 3, row sums 32 + 4 + 3, the end */
     .applicable = applicable,

@@ -18,6 +18,7 @@ struct run {
     const struct staged_state *state;
     const struct call *call;
     const clattn_params *params;
+    const struct attention_extras *extras;
     struct chain *chain;
     int use_clblast;
     staged_chunk chunk;
@@ -26,11 +27,11 @@ struct run {
 static clattn_status launch_step(const struct run *run, struct kernel *kernel, const size_t global[3],
                                  const size_t local[3])
 {
-    struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
-    attention_arguments(run->params, NULL, &run->call->operands, arguments);
-    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(run->chunk);
-    arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(run->call->operands.workspace);
-    return launch(run->chain, kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 2, arguments);
+    struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST + 2];
+    const size_t count = attention_arguments(run->params, run->extras, &run->call->operands, arguments);
+    arguments[count] = (struct launch_argument)ARGUMENT(run->chunk);
+    arguments[count + 1] = (struct launch_argument)ARGUMENT(run->call->operands.workspace);
+    return launch(run->chain, kernel, 3, global, local, count + 2, arguments);
 }
 
 static clattn_status launch_tiles(const struct run *run, const struct tile_kernel *tile, int64_t columns)
@@ -175,13 +176,16 @@ clattn_status staged_enqueue(const struct clattn_plan *plan, const struct operan
     const struct staged_state *state = plan->state;
     const struct call *call = attention_call(operands);
     clattn_params params;
+    struct attention_extras extras;
     attention_params(plan, operands, &params);
+    attention_extras(plan, operands, &extras);
     const int64_t planes = (int64_t)params.batch * params.query_heads, rows = params.query_len;
     struct run run = {
         .plan = plan,
         .state = state,
         .call = call,
         .params = &params,
+        .extras = &extras,
         .chain = chain,
         .use_clblast = !state->tiles_reason && call->key_len > 0 &&
                        staged_is_worth_clblast(plan->context, attention_problem(plan->problem), rows, call->key_len),

@@ -94,7 +94,7 @@ clattn_status staged_build_shape(struct ask *ask, const struct tile_shape *shape
     result->group_columns = shape->wg_n * shape->reg_v * vector;
     result->local[0] = (size_t)shape->wg_n;
     result->local[1] = (size_t)shape->wg_m;
-    return program_kernel_of(ask->context, &ask->uses, file, options, name, &result->kernel);
+    return ask_program(ask, file, options, name, &result->kernel);
 }
 
 /* The length of the products that are summed by themselves: what of a shape decides bits (cl/tile_gemm.clh). */

@@ -75,6 +75,22 @@ static void attention_on_device(clattn_context *context, cl_command_queue queue,
     clattn_plan_destroy(plan);
 }
 
+static void code_of_a_user(clattn_context *context)
+{
+    clattn_problem problem;
+    clattn_user_code code;
+    clattn_plan *plan = NULL;
+    clattn_problem_init(&problem, sizeof(problem));
+    clattn_user_code_init(&code, sizeof(code));
+    problem.query_len = problem.key_len = problem.head_dim = 2;
+    problem.strategy = "plain";
+    code.source = "TRUTH clattn_mask(INDEX b, INDEX h, INDEX i, INDEX j, USER)\n{\n    return j <= i;\n}\n";
+    code.functions = CLATTN_CODE_MASK;
+    problem.code = &code;
+    TRY(clattn_plan_create(context, &problem, &plan), code, "user code");
+    clattn_plan_destroy(plan);
+}
+
 static void backward(clattn_context *context, cl_command_queue queue, cl_mem in, cl_mem lse, cl_mem out)
 {
     clattn_problem forward;
@@ -261,6 +277,7 @@ int main(void)
     cl_mem out = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(data), data, NULL);
     cl_mem lse = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(data), data, NULL);
     attention_on_host(context);
+    code_of_a_user(context);
     attention_on_device(context, clattn_context_queue(context), in, out, lse);
     backward(context, clattn_context_queue(context), in, lse, out);
     layer_gradients(context, clattn_context_queue(context), in, out);

@@ -4,6 +4,7 @@
 
 #include <clattn_backward.h>
 #include <clattn_cache.h>
+#include <clattn_code.h>
 #include <clattn_costs.h>
 #include <clattn_layers.h>
 

@@ -9,9 +9,9 @@
 
 #include "base/text.h"
 #include "cl/forward_flags.h"
-#include "clattn.h"
+#include "clattn_code.h"
 #include "offline/null_driver.h"
-#include "operation/forward.h"
+#include "operation/problem.h"
 #include "plan/strategy.h"
 #include "support/device_options.h"
 
@@ -40,6 +40,22 @@ static void window(clattn_problem *p)
     p->window_left = 4;
     p->always_visible_keys = 1;
     p->alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+}
+
+static void score_text(clattn_problem *p)
+{
+    static clattn_user_code code = CLATTN_USER_CODE_INIT;
+    code.source = "clattn_score"; /* nobody compiles it */
+    code.functions = CLATTN_CODE_SCORE;
+    p->code = &code;
+}
+
+static void mask_text(clattn_problem *p)
+{
+    static clattn_user_code code = CLATTN_USER_CODE_INIT;
+    code.source = "clattn_mask";
+    code.functions = CLATTN_CODE_MASK;
+    p->code = &code;
 }
 
 static void lengths(clattn_problem *p)
@@ -214,6 +230,8 @@ static const struct feature {
     { "keys and values of block types (q8_0, q4_0, ...)", blocks },
     { "keys and values in int8, e4m3, e5m2, with scales", codes },
     { "a ring of keys", ring },
+    { "a score of your own, as text", score_text },
+    { "a mask of your own, as text", mask_text },
 };
 
 static const char *const type_names[] = { "", "f32", "f16", "bf16", "f64" };
@@ -243,7 +261,10 @@ static int have_every_flag(void)
     struct text names = TEXT_INIT;
     for (size_t f = 0; f < sizeof(features) / sizeof(features[0]); ++f) {
         const clattn_problem problem = problem_with(&features[f], CLATTN_FLOAT32);
-        missing &= ~forward_flags(&problem);
+        struct problem checked;
+        problem_init(&checked, &problem); /* no flags, where that fails */
+        missing &= ~checked.flags;
+        problem_release(&checked.any);
     }
     if (missing) {
         forward_flags_describe(missing, &names);

@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at = end;
     }
     if (table.count > 0 && includes <= INCLUDES_MAX &&
-        kernel_source(NULL, &table, files[0].name, &source) == CLATTN_OK) {
+        kernel_source(NULL, NULL, &table, files[0].name, &source) == CLATTN_OK) {
         fuzz_must(strncmp(source, "#line 1 \"", 9) == 0, "a source says where it is from");
     }
     free(source);

@@ -70,7 +70,7 @@ static void check_call(const struct empty_call *e)
     g.problem.accumulate = e->accumulates ? g.problem.gradients : 0;
     g.problem.gradient_type = e->accumulates ? CLATTN_FLOAT32 : CLATTN_TYPE_NONE;
     int good = gradient_call_start(&g) == CLATTN_OK;
-    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
+    for (int id = ALL_TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
         if (gradient_call_has(&g, id)) {
             place(&g, e, id);
         }

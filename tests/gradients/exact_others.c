@@ -141,8 +141,8 @@ static int is_of_slice(const struct gradient_call *whole, const struct kind *kin
     slice.batch = 1;
     begin_long(&first, &slice, strategy, summed);
     for (int id = 0; id < BACKWARD_TENSOR_COUNT; ++id) {
-        const struct test_array *from = id < TENSOR_COUNT ? &whole->test.arrays[id] : &whole->arrays[id];
-        struct test_array *to = id < TENSOR_COUNT ? &first.test.arrays[id] : &first.arrays[id];
+        const struct test_array *from = id < ALL_TENSOR_COUNT ? &whole->test.arrays[id] : &whole->arrays[id];
+        struct test_array *to = id < ALL_TENSOR_COUNT ? &first.test.arrays[id] : &first.arrays[id];
         if (to->data && id <= GRADIENT_DOUT) {
             memcpy(to->data, from->data, (size_t)to->count * to->element_bytes);
         }

@@ -15,12 +15,14 @@
 #include "support/gradient_call.h"
 #include "support/random_call.h"
 #include "support/random_features.h"
+#include "support/user_codes.h"
 
 struct run {
     struct device_options shared;
     clattn_context *context;
     uint64_t seed, count, first;
     const char *with; /* NULL: any */
+    const char *code; /* a text; NULL: none */
     FILE *digests;    /* NULL: none; a line a call and strategy: call, type, strategy, a hash of the gradients' bits */
     int64_t work_limit, passed, failed, declined;
     double c[OPTIONS_STRATEGIES_MAX][BACKWARD_TENSOR_COUNT];
@@ -37,9 +39,9 @@ static int parse(int argc, char **argv, struct run *run)
 {
     const char *seed = environment("CLATTN_TEST_SEED", "1"), *count = environment("CLATTN_TEST_GRADIENT_COUNT", "80");
     const char *index = NULL, *work = "0", *digests = NULL;
-    const struct device_option more[] = { { "seed", &seed }, { "count", &count },    { "index", &index },
-                                          { "work", &work }, { "with", &run->with }, { "digests", &digests },
-                                          { NULL, NULL } };
+    const struct device_option more[] = { { "seed", &seed },      { "count", &count },    { "index", &index },
+                                          { "work", &work },      { "with", &run->with }, { "digests", &digests },
+                                          { "code", &run->code }, { NULL, NULL } };
     if (device_options_parse_more(argc, argv, "plain", NULL, more, &run->shared) != 0) {
         return -1;
     }
@@ -52,7 +54,7 @@ static int parse(int argc, char **argv, struct run *run)
         perror(digests);
         return -1;
     }
-    return random_features_known(run->with) == 0 ? 0 : -1;
+    return random_features_known(run->with) == 0 && test_code_known(run->code) == 0 ? 0 : -1;
 }
 
 static void report(struct run *run, const struct gradient_call *g, uint64_t index, const char *strategy,
@@ -61,9 +63,10 @@ static void report(struct run *run, const struct gradient_call *g, uint64_t inde
     char line[256];
     problem_describe(&g->test.checked.any, line, sizeof(line));
     printf("FAIL %s\n     %s, gradients 0x%x\n     again: tests/gradients/random_gradients --seed %" PRIu64
-           " --index %" PRIu64 " --work %" PRId64 " --strategy %s --type %s%s%s\n",
+           " --index %" PRIu64 " --work %" PRId64 " --strategy %s --type %s%s%s%s%s\n",
            what, line, g->problem.gradients, run->seed, index, run->work_limit, strategy,
-           clattn_type_name(g->test.problem.type), run->with ? " --with " : "", run->with ? run->with : "");
+           clattn_type_name(g->test.problem.type), run->with ? " --with " : "", run->with ? run->with : "",
+           run->code ? " --code " : "", run->code ? run->code : "");
     ++run->failed;
 }
 
@@ -116,7 +119,8 @@ static void run_index(struct run *run, uint64_t index)
                                         .mixed = index % 4 == 0,
                                         .gradients = 1,
                                         .on_device = index % 2 != 0,
-                                        .with = run->with };
+                                        .with = run->with,
+                                        .code = run->code };
     struct gradient_call g;
     enum value_family family;
     struct random random = random_start(run->seed ^ 0x6772616473, index);

@@ -140,17 +140,18 @@ static cl_int transfer(struct kernel_run *run, int download)
 clattn_status kernel_run_launch(struct kernel_run *run, struct kernel *kernel, const size_t global[3],
                                 const size_t local[3])
 {
-    struct launch_argument arguments[ATTENTION_ARGUMENT_COUNT + 2];
-    attention_arguments(&run->params, NULL, &run->call.operands, arguments);
-    arguments[ATTENTION_ARGUMENT_COUNT] = (struct launch_argument)ARGUMENT(run->chunk);
-    arguments[ATTENTION_ARGUMENT_COUNT + 1] = (struct launch_argument)ARGUMENT(run->scores_buffer);
+    struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST + 2];
+    const struct attention_extras none = { .has_code = 0 };
+    const size_t count = attention_arguments(&run->params, &none, &run->call.operands, arguments);
+    arguments[count] = (struct launch_argument)ARGUMENT(run->chunk);
+    arguments[count + 1] = (struct launch_argument)ARGUMENT(run->scores_buffer);
     struct chain chain;
     if (transfer(run, 0) != CL_SUCCESS) {
         return CLATTN_OPENCL_ERROR;
     }
     clattn_status status = chain_begin(&chain, run->context->queue, 0, NULL, NULL);
     if (status == CLATTN_OK) {
-        status = launch(&chain, kernel, 3, global, local, ATTENTION_ARGUMENT_COUNT + 2, arguments);
+        status = launch(&chain, kernel, 3, global, local, count + 2, arguments);
         status = chain_end(&chain, status);
     }
     return status == CLATTN_OK && transfer(run, 1) != CL_SUCCESS ? CLATTN_OPENCL_ERROR : status;

@@ -61,7 +61,7 @@ static cl_mem poisoned_workspace(cl_context cl, size_t bytes)
 
 static clattn_status download(cl_command_queue queue, struct test_call *test, const cl_mem *buffers)
 {
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
+    for (int id = 0; id < ALL_TENSOR_COUNT; ++id) {
         struct test_array *array = &test->arrays[id];
         if (buffers[id] && forward_is_output(id) &&
             clEnqueueReadBuffer(queue, buffers[id], CL_TRUE, 0, (size_t)array->count * array->element_bytes,
@@ -97,14 +97,14 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
 {
     cl_context cl = clattn_context_cl(context);
     cl_command_queue queue = clattn_context_queue(context);
-    cl_mem buffers[TENSOR_COUNT] = { NULL }, pools[2 * CLATTN_POOLS_MOST] = { NULL };
+    cl_mem buffers[ALL_TENSOR_COUNT] = { NULL }, pools[2 * CLATTN_POOLS_MOST] = { NULL };
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
     clattn_plan *plan = NULL;
     cl_event done = NULL;
     struct pooled_call cut;
     pooled_call_cut(test, &cut);
     clattn_status status = clattn_plan_create(context, &cut.problem, &plan);
-    for (int id = 0; id < TENSOR_COUNT && status == CLATTN_OK; ++id) {
+    for (int id = 0; id < ALL_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         const struct test_array *array = &test->arrays[id];
         /* Empty tensors may be left out, but packed ones: how many rows they have is not known. */
         int packed = (test->problem.features & CLATTN_WITH_VARLEN) != 0;
@@ -112,7 +112,7 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
             buffers[id] = upload_array(cl, test, id);
         }
     }
-    for (int id = 0; id < TENSOR_COUNT && status == CLATTN_OK; ++id) {
+    for (int id = 0; id < ALL_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         const clattn_host_tensor *from = test_call_tensor(test, (enum tensor_id)id);
         clattn_tensor *to = device_tensor_of(&tensors, id);
         to->buffer = from->data ? buffers[test->array_of[id]] : NULL;
@@ -138,7 +138,7 @@ clattn_status device_call_run(clattn_context *context, struct test_call *test, c
     if (status == CLATTN_OK) {
         status = download(queue, test, buffers);
     }
-    release(buffers, TENSOR_COUNT);
+    release(buffers, ALL_TENSOR_COUNT);
     release(pools, cut.count);
     pooled_call_free(&cut);
     if (tensors.workspace) {

@@ -45,7 +45,7 @@ clattn_status gradient_call_start(struct gradient_call *g)
 
 void gradient_call_free(struct gradient_call *g)
 {
-    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
+    for (int id = ALL_TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
         free(g->arrays[id].data);
         free(g->arrays[id].reached);
         free(g->before[id]);
@@ -134,7 +134,7 @@ void gradient_call_place(struct gradient_call *g, int id, const struct test_layo
 
 void gradient_call_place_all(struct gradient_call *g)
 {
-    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
+    for (int id = ALL_TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
         if (gradient_call_has(g, id)) {
             gradient_call_place(g, id, NULL);
         }
@@ -225,7 +225,7 @@ clattn_status gradient_call_random(struct gradient_call *g, struct random *rando
     g->problem.gradient_type = p->type != CLATTN_FLOAT64 && random_chance(random, 0.5) ? CLATTN_FLOAT32
                                                                                        : CLATTN_TYPE_NONE;
     clattn_status status = gradient_call_start(g);
-    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
+    for (int id = ALL_TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         const struct test_layout layout = random_layout(random, g, id);
         if (gradient_call_has(g, id)) {
             gradient_call_place(g, id, &layout);
@@ -292,14 +292,14 @@ static clattn_status enqueue(clattn_context *context, struct gradient_call *g, c
     const size_t bytes = clattn_plan_workspace(plan);
     unsigned char *poison = malloc(bytes + 1);
     for (int id = 0; id < BACKWARD_TENSOR_COUNT; ++id) {
-        const struct test_array *array = id < TENSOR_COUNT ? &g->test.arrays[id] : &g->arrays[id];
+        const struct test_array *array = id < ALL_TENSOR_COUNT ? &g->test.arrays[id] : &g->arrays[id];
         buffers[id] = array->data ? upload(cl, array->data, (size_t)array->count * array->element_bytes) : NULL;
     }
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
+    for (int id = 0; id < ALL_TENSOR_COUNT; ++id) {
         place_on_device(device_tensor_of(&tensors, id), test_call_tensor(&g->test, (enum tensor_id)id),
                         buffers[g->test.array_of[id]]);
     }
-    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
+    for (int id = ALL_TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
         place_on_device(&(&gradients.dout)[id - GRADIENT_DOUT], gradient_call_tensor(g, id), buffers[id]);
     }
     if (bytes && poison) {

@@ -95,5 +95,7 @@ libclattn_test_la_SOURCES = \
 	tests/support/split_edges.h \
 	tests/support/test_call.c \
 	tests/support/test_call.h \
+	tests/support/user_codes.c \
+	tests/support/user_codes.h \
 	tests/support/tolerance.c \
 	tests/support/tolerance.h

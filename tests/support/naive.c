@@ -10,7 +10,7 @@
 struct naive {
     const struct test_call *test;
     const clattn_problem *p;
-    uint32_t tensors;     /* a bit each that the call has */
+    uint64_t tensors;     /* a bit each that the call has */
     unsigned char *hides; /* for each key of the row, once weights_of_row has looked */
     int64_t b, h, i;
     int64_t queries, keys, visible_keys, first_query, first_key, offset;
@@ -238,7 +238,7 @@ static void row(const struct naive *n, double *p, double *out)
 void naive_forward(const struct test_call *test, enum naive_precision precision, double *out, double *lse)
 {
     struct naive n = { .test = test, .p = &test->problem, .round_sum = keep, .round_store = keep };
-    n.tensors = forward_asked(n.p);
+    n.tensors = forward_asked(n.p, NULL);
     if (precision == NAIVE_STORAGE && n.p->type != CLATTN_FLOAT64) {
         n.round_sum = to_float;
         n.round_store = n.p->type == CLATTN_FLOAT16 ? to_half : n.p->type == CLATTN_BFLOAT16 ? to_bfloat16 : to_float;

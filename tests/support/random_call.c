@@ -6,6 +6,7 @@
 #include "pooled_keys.h"
 #include "random_features.h"
 #include "random_values.h"
+#include "user_codes.h"
 
 static int64_t pick(struct random *random, const int64_t *values, int64_t count)
 {
@@ -342,6 +343,8 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
         random_ring(seed, index - neighbour, &problem);
     }
     random_features_add(options->with, seed, index - neighbour, &problem);
+    const struct test_code *code = test_code_of(options->code, (index - neighbour) / 4);
+    problem.code = code ? test_code_problem(code) : NULL;
     random_sequences(&random, &problem, cu_query, cu_key);
     if (options->on_device && problem.features & CLATTN_WITH_VARLEN) {
         long_sequences_draw(seed, index, &problem, cu_query, problem.page_size > 0 ? NULL : cu_key);
@@ -367,6 +370,9 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
         test_call_fill(test, TENSOR_PAGE_STARTS, &random, seam, page_starts);
     }
     *family = random_values(&random, test);
+    if (code) {
+        test_code_fill(code, test);
+    }
     clattn_status status = test_call_validate(test);
     if (status == CLATTN_OK) {
         poison_hidden_keys(&random, test);

@@ -15,6 +15,7 @@ struct random_call_options {
     int codes;                /* keys and values are of 8-bit or block types, or in rings; implies mixed */
     int gradients;            /* what has gradients: lse, no weights output, no pages */
     const char *with;         /* features that each problem shall have (random_features.h) */
+    const char *code;         /* a text that it shall have (user_codes.h); "any": one or another; NULL: none */
     int mixed;                /* keys, values and outputs have types of their own; all else is as it would be without */
 };
 

@@ -17,19 +17,26 @@ void test_call_start(struct test_call *test, const clattn_problem *problem)
     test->problem = *problem;
     test->tensors = none;
     test->values = defaults;
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
+    for (int id = 0; id < ALL_TENSOR_COUNT; ++id) {
         test->array_of[id] = (enum tensor_id)id;
+    }
+    if (problem->code && user_code_new(problem->code, problem->type, &test->code) != CLATTN_OK) {
+        fprintf(stderr, "tests: %s\n", clattn_last_error());
+        exit(1);
     }
 }
 
 void test_call_free(struct test_call *test)
 {
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
+    for (int id = 0; id < ALL_TENSOR_COUNT; ++id) {
         free(test->arrays[id].data);
         free(test->arrays[id].reached);
         free(test->arrays[id].columns);
     }
     memset(test->arrays, 0, sizeof(test->arrays));
+    problem_release(&test->checked.any);
+    user_code_free(test->code);
+    test->code = NULL;
 }
 
 clattn_tensor *device_tensor_of(clattn_tensors *tensors, int id)
@@ -68,14 +75,14 @@ static struct operands measure(const struct test_call *test)
     };
     struct operands operands;
     operands_begin(&operands, &operation_forward);
-    operands.asked = forward_asked(&test->problem);
-    forward_measure(&test->problem, &lengths, &operands);
+    operands.asked = forward_asked(&test->problem, test->code);
+    forward_measure(&test->problem, test->code, &lengths, &operands);
     return operands;
 }
 
 int test_call_has(const struct test_call *test, enum tensor_id id)
 {
-    return (int)(forward_asked(&test->problem) >> id & 1);
+    return (int)(forward_asked(&test->problem, test->code) >> id & 1);
 }
 
 void test_call_shape(const struct test_call *test, enum tensor_id id, int64_t shape[4])
@@ -192,7 +199,7 @@ void test_call_place_packed_qkv(struct test_call *test)
 
 void test_call_place_all(struct test_call *test)
 {
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
+    for (int id = 0; id < ALL_TENSOR_COUNT; ++id) {
         if (test_call_has(test, (enum tensor_id)id)) {
             test_call_place(test, (enum tensor_id)id, NULL);
         }
@@ -216,7 +223,7 @@ double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b,
     if (array->type != CLATTN_TYPE_NONE) {
         return type_load(array->type, data, index);
     }
-    return id == TENSOR_MASK ? ((const uint8_t *)data)[index] : ((const int32_t *)data)[index];
+    return array->element_bytes == 1 ? ((const uint8_t *)data)[index] : ((const int32_t *)data)[index];
 }
 
 void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c, double value)
@@ -231,7 +238,7 @@ void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t
                         (char *)data + clattn_row_bytes(array->type, first));
     } else if (array->type != CLATTN_TYPE_NONE) {
         type_store(array->type, data, index, value);
-    } else if (id == TENSOR_MASK) {
+    } else if (array->element_bytes == 1) {
         ((uint8_t *)data)[index] = (uint8_t)value;
     } else {
         ((int32_t *)data)[index] = (int32_t)value;
@@ -256,13 +263,14 @@ void test_call_fill(struct test_call *test, enum tensor_id id, struct random *ra
 
 clattn_status test_call_validate(struct test_call *test)
 {
+    problem_release(&test->checked.any);
     clattn_status status = problem_init(&test->checked, &test->problem);
     return status == CLATTN_OK ? call_from_host(&test->checked, &test->values, &test->tensors, &test->call) : status;
 }
 
 void test_call_reset_outputs(struct test_call *test)
 {
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
+    for (int id = 0; id < ALL_TENSOR_COUNT; ++id) {
         struct test_array *array = &test->arrays[id];
         if (forward_is_output(id) && array->data) {
             memset(array->data, POISON, (size_t)array->count * array->element_bytes);
@@ -282,7 +290,7 @@ uint64_t test_array_hash(uint64_t hash, const struct test_array *array)
 static uint64_t hash_arrays(const struct test_call *test, int outputs)
 {
     uint64_t hash = TEST_HASH_BEGIN;
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
+    for (int id = 0; id < ALL_TENSOR_COUNT; ++id) {
         hash = forward_is_output(id) == outputs ? test_array_hash(hash, &test->arrays[id]) : hash;
     }
     return hash;
@@ -301,7 +309,7 @@ uint64_t test_call_output_hash(const struct test_call *test)
 int64_t test_call_touched(const struct test_call *test)
 {
     int64_t touched = 0;
-    for (int id = 0; id < TENSOR_COUNT; ++id) {
+    for (int id = 0; id < ALL_TENSOR_COUNT; ++id) {
         const struct test_array *array = &test->arrays[id];
         for (int64_t n = 0; array->data && forward_is_output(id) && n < array->count; ++n) {
             int poisoned = 1;

@@ -20,15 +20,16 @@ struct test_call {
     clattn_problem problem; /* strategy may be changed between runs */
     clattn_call values;
     clattn_host_tensors tensors;
-    struct test_array arrays[TENSOR_COUNT];
-    enum tensor_id array_of[TENSOR_COUNT]; /* packed QKV: several tensors in one array */
-    int64_t packed_queries, packed_keys;   /* varlen: rows in all */
-    int64_t table_pages;                   /* of one page table for all sequences */
+    struct test_array arrays[ALL_TENSOR_COUNT];
+    enum tensor_id array_of[ALL_TENSOR_COUNT]; /* packed QKV: several tensors in one array */
+    struct user_code *code;                    /* problem.code, checked; NULL: none */
+    int64_t packed_queries, packed_keys;       /* varlen: rows in all */
+    int64_t table_pages;                       /* of one page table for all sequences */
     int64_t pool_pages; /* what device_call.c makes the problem's: pages of a buffer, into which keys and values, that
                          * are in one here, are cut for the device (pooled_keys.c); 0: they are not */
 
     /* Set by test_call_validate. */
-    struct problem checked;
+    struct problem checked; /* shares `code` */
     struct call call;
 
     double weight_rounding, factor_rounding, sum_roundings; /* of the plan that ran last (src/plan/strategy.h); set by

@@ -73,7 +73,7 @@ static void begin(struct gradient_call *g)
     g->problem.gradients = 0x7f;
     g->problem.features = CLATTN_WITH_DLSE;
     ck_assert_int_eq(gradient_call_start(g), CLATTN_OK);
-    for (int id = TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
+    for (int id = ALL_TENSOR_COUNT; id < BACKWARD_TENSOR_COUNT; ++id) {
         gradient_call_place(g, id, id == GRADIENT_DBIAS ? &shared : NULL);
     }
     gradient_call_fill(g, GRADIENT_DOUT, &random, normal, &one);

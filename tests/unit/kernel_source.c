@@ -36,7 +36,7 @@ static char *assemble(const char *main_file, const char *header)
     };
     const struct clattn_embedded_table own = { files, COUNT_OF(files) };
     char *source = NULL;
-    ck_assert_int_eq(kernel_source(NULL, &own, "main.cl", &source), CLATTN_OK);
+    ck_assert_int_eq(kernel_source(NULL, NULL, &own, "main.cl", &source), CLATTN_OK);
     return source;
 }
 
@@ -114,7 +114,7 @@ START_TEST(test_kernels_of_the_library)
 {
     for (size_t i = 0; i < clattn_embedded_files.count; ++i) {
         char *source = NULL;
-        ck_assert_int_eq(kernel_source(NULL, NULL, clattn_embedded_files.files[i].name, &source), CLATTN_OK);
+        ck_assert_int_eq(kernel_source(NULL, NULL, NULL, clattn_embedded_files.files[i].name, &source), CLATTN_OK);
         for (size_t j = 0; j < clattn_embedded_files.count; ++j) {
             char line[128];
             snprintf(line, sizeof(line), "#line 1 \"%s\"\n", clattn_embedded_files.files[j].name);

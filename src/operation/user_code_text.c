@@ -1,0 +1,180 @@
+/* Rules on the text of a user's code: a look at its words, no more; what it means is the compiler's to say. */
+#include <string.h>
+
+#include "base/ascii.h"
+#include "base/error.h"
+#include "base/utf8.h"
+#include "operation/user_code.h"
+
+static const struct {
+    uint32_t function;
+    const char *name, *bit;
+} functions[] = {
+    { CLATTN_CODE_SCORE, "clattn_score", "CLATTN_CODE_SCORE" },
+    { CLATTN_CODE_MASK, "clattn_mask", "CLATTN_CODE_MASK" },
+    { CLATTN_CODE_SCORE_SLOPE, "clattn_score_slope", "CLATTN_CODE_SCORE_SLOPE" },
+};
+#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+
+static const char *const directives[] = {
+    "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "pragma"
+};
+
+/* A walk over the text. */
+struct reader {
+    const char *at;
+    int line, begins_line; /* nothing but blanks stands before `at` in its line */
+    uint32_t found;        /* functions whose names were there */
+};
+
+static int is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static int is_name_character(char c)
+{
+    return is_letter(c) || (c >= '0' && c <= '9');
+}
+
+static size_t word_length(const char *at)
+{
+    size_t length = 0;
+    while (is_name_character(at[length])) {
+        ++length;
+    }
+    return length;
+}
+
+static int is_word(const char *at, size_t length, const char *word)
+{
+    return strlen(word) == length && memcmp(at, word, length) == 0;
+}
+
+const char *user_code_name_fault(const char *name)
+{
+    if (!is_letter(name[0]) || word_length(name) != strlen(name)) {
+        return "must be a letter, then letters, digits and _";
+    }
+    if (strlen(name) >= CODE_NAME_BYTES) {
+        return "must have at most 31 characters";
+    }
+    return strncmp(name, "clattn_", 7) == 0 ? "names that begin with clattn_ are the library's" : NULL;
+}
+
+static clattn_status check_characters(const char *source)
+{
+    unsigned long code;
+    int line = 1;
+    for (size_t at = 0, bytes; source[at]; at += bytes) {
+        bytes = utf8_decode(source + at, &code);
+        if (bytes == 0) {
+            return error_set(CLATTN_INVALID_ARGUMENT, "code.source: line %d: byte 0x%02x is not of UTF-8", line,
+                             (unsigned)(unsigned char)source[at]);
+        }
+        if ((code < 32 && code != '\t' && code != '\n' && code != '\r') || code == 127) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "code.source: line %d: control character 0x%02lx: only tabs and ends of lines are allowed",
+                             line, code);
+        }
+        line += code == '\n';
+    }
+    return CLATTN_OK;
+}
+
+/* Behind # at the beginning of a line. */
+static clattn_status check_directive(const struct reader *reader)
+{
+    const char *word = reader->at + strspn(reader->at, " \t");
+    const size_t length = word_length(word);
+    if (*word == '\n' || *word == '\r' || *word == 0) {
+        return CLATTN_OK; /* # alone is nothing */
+    }
+    for (size_t i = 0; i < sizeof(directives) / sizeof(directives[0]); ++i) {
+        if (is_word(word, length, directives[i])) {
+            return CLATTN_OK;
+        }
+    }
+    return error_set(CLATTN_INVALID_ARGUMENT,
+                     "code.source: line %d: #%.*s: of the preprocessor only define, undef, if, ifdef, ifndef, elif, "
+                     "else, endif and pragma are allowed, in one line; write what an include would bring into the text",
+                     reader->line, (int)(length < 32 ? length : 32), word);
+}
+
+static clattn_status check_word(struct reader *reader, size_t length)
+{
+    if (length < 7 || memcmp(reader->at, "clattn_", 7) != 0) {
+        return CLATTN_OK;
+    }
+    for (size_t i = 0; i < FUNCTIONS; ++i) {
+        if (is_word(reader->at, length, functions[i].name)) {
+            reader->found |= functions[i].function;
+            return CLATTN_OK;
+        }
+    }
+    return error_set(CLATTN_INVALID_ARGUMENT,
+                     "code.source: line %d: %.*s: names that begin with clattn_ are the library's, but for "
+                     "clattn_score, clattn_mask and clattn_score_slope",
+                     reader->line, (int)(length < 64 ? length : 64), reader->at);
+}
+
+/* Behind a comment that begins here; the same place: none does. */
+static const char *skip_comment(struct reader *reader)
+{
+    const char *at = reader->at;
+    if (at[0] != '/' || (at[1] != '/' && at[1] != '*')) {
+        return at;
+    }
+    const int is_long = at[1] == '*';
+    for (at += 2; *at && (is_long ? at[0] != '*' || at[1] != '/' : *at != '\n'); ++at) {
+        reader->line += *at == '\n';
+    }
+    return at + (is_long && *at ? 2 : 0);
+}
+
+/* One word, comment, directive or character. */
+static clattn_status read_next(struct reader *reader)
+{
+    const char *at = reader->at, *behind = skip_comment(reader);
+    const size_t length = behind == at ? word_length(at) : 0;
+    clattn_status status = CLATTN_OK;
+    if (behind == at && reader->begins_line && (at[0] == '#' || (at[0] == '%' && at[1] == ':'))) {
+        behind = at + (at[0] == '#' ? 1 : 2);
+        reader->at = behind;
+        status = check_directive(reader);
+    } else if (behind == at && strncmp(at, "??", 2) == 0) {
+        status =
+            error_set(CLATTN_INVALID_ARGUMENT, "code.source: line %d: \?\?: trigraphs are not allowed", reader->line);
+    } else if (length > 0) {
+        status = check_word(reader, length);
+        behind = at + length;
+    } else if (behind == at) {
+        reader->line += *at == '\n';
+        behind = at + 1;
+    }
+    reader->begins_line = *at == '\n' || (reader->begins_line && (*at == ' ' || *at == '\t' || *at == '/'));
+    reader->at = behind;
+    return status;
+}
+
+clattn_status user_code_check_text(const char *source, uint32_t has)
+{
+    struct reader reader = { source, 1, 1, 0 };
+    clattn_status status = check_characters(source);
+    while (*reader.at && status == CLATTN_OK) {
+        status = read_next(&reader);
+    }
+    for (size_t i = 0; i < FUNCTIONS && status == CLATTN_OK; ++i) {
+        const uint32_t bit = functions[i].function;
+        if (has & bit && !(reader.found & bit)) {
+            status = error_set(CLATTN_INVALID_ARGUMENT,
+                               "code.functions 0x%x: has %s, and code.source has no function %s", has, functions[i].bit,
+                               functions[i].name);
+        } else if (!(has & bit) && reader.found & bit) {
+            status = error_set(CLATTN_INVALID_ARGUMENT,
+                               "code.functions 0x%x: code.source has %s, which would be ignored; set %s", has,
+                               functions[i].name, functions[i].bit);
+        }
+    }
+    return status;
+}
