@@ -41,7 +41,8 @@ def run(command, folder):
     try:
         subprocess.run(command, cwd=folder, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise SystemExit(f"clattn: {error}; CLATTN_INSTALL=system builds nothing and takes the installed library") from None
+        raise SystemExit(f"clattn: {error}; CLATTN_INSTALL=system builds nothing and takes the installed "
+                         "library") from None
 
 
 def check_tree():
@@ -50,8 +51,8 @@ def check_tree():
         raise SystemExit(f"clattn: {TREE} is no source tree of clattn, whose folder python this must be to build the C "
                          "library; install from a clone, or set CLATTN_INSTALL=system to take the installed library")
     if (TREE / "config.status").exists():
-        raise SystemExit(f"clattn: {TREE} is configured in place, and then no other build can be made from it; run make "
-                         "distclean there, or set CLATTN_INSTALL=system to take the installed library")
+        raise SystemExit(f"clattn: {TREE} is configured in place, and then no other build can be made from it; run "
+                         "make distclean there, or set CLATTN_INSTALL=system to take the installed library")
 
 
 def copy_to(folder, file):
@@ -67,7 +68,8 @@ def build_library(package):
     with tempfile.TemporaryDirectory() as work:
         run([TREE / "configure", "--disable-static", "--disable-tests", *OPTIONS], work)
         run(["make", f"-j{os.cpu_count() or 1}", "libclattn.la"], work)
-        found = [path for name in ("libclattn.so.0", "libclattn.0.dylib") for path in pathlib.Path(work).glob(f".libs/{name}")]
+        found = [path for name in ("libclattn.so.0", "libclattn.0.dylib")
+                 for path in pathlib.Path(work).glob(f".libs/{name}")]
         if not found:
             raise SystemExit("clattn: the build left no shared library; is --disable-shared in CONFIG_SITE?")
         copy_to(package / "lib", found[0])

@@ -22,7 +22,8 @@ from ._show import show
 
 __version__ = str(library.functions["clattn_version"]().decode())
 __all__ = ["attention", "gradients", "merge", "rotary", "rotary_table", "append", "quantise",
-           "dequantise", "Plan", "explain", "devices", "show", "Context", "library", "Error", "InvalidArgument", "InvalidShape",
+           "dequantise", "Plan", "explain", "devices", "show", "Context", "library", "Error", "InvalidArgument",
+           "InvalidShape",
            "Unsupported", "NoDevice", "OutOfMemory", "Forked", "LibraryNotFound"]
 
 

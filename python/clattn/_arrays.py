@@ -2,7 +2,7 @@
 import ctypes
 import functools
 import sys
-from typing import Any, Callable, Dict, NamedTuple, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from . import _library as lib
 from ._errors import InvalidArgument
@@ -66,8 +66,8 @@ def _only_numbers(array: Any, numpy: Any) -> Any:
     """A numpy.ndarray for one of a class of its own, or for a scalar, whose memory the interface gives for a moment."""
     masked = sys.modules.get("numpy.ma")
     if masked and isinstance(array, masked.MaskedArray):
-        raise InvalidArgument(f"a {type(array).__name__}: has a mask of its own, which attention would not see; give its "
-                              ".data or .filled(), and which keys may be seen as mask")
+        raise InvalidArgument(f"a {type(array).__name__}: has a mask of its own, which attention would not see; give "
+                              "its .data or .filled(), and which keys may be seen as mask")
     return numpy.asarray(array)
 
 
@@ -89,8 +89,8 @@ def _storage_reader() -> Callable[[Any], int]:
     """What tells where a tensor's storage lies, to be read. data_ptr() asks for memory to write to, for which PyTorch
     copies a copy-on-write tensor."""
     import torch
-    found: Callable[[Any], int] = getattr(torch._C, "_data_address", None) or (lambda tensor: tensor.storage().data_ptr())
-    return found
+    given: Optional[Callable[[Any], int]] = getattr(torch._C, "_data_address", None)
+    return given or (lambda tensor: tensor.storage().data_ptr())
 
 
 def torch_address(tensor: Any) -> int:
@@ -108,8 +108,8 @@ def torch_view(tensor: Any, is_written: bool = False) -> View:
         address = tensor.data_ptr() if is_written else torch_address(tensor)
         strides = tensor.stride()
     except (RuntimeError, TypeError) as error:  # sparse, nested, of a compiler or a transform
-        raise InvalidArgument(f"a {type(tensor).__name__} without memory of its own ({str(error).splitlines()[0]}); must be "
-                              "a dense tensor") from None
+        raise InvalidArgument(f"a {type(tensor).__name__} without memory of its own ({str(error).splitlines()[0]}); "
+                              "must be a dense tensor") from None
     if address == 0 and tensor.numel():
         raise InvalidArgument(f"a {type(tensor).__name__} without memory of its own; must be a dense tensor")
     return View(address, str(tensor.dtype)[6:], tuple(tensor.shape), strides, tensor)
@@ -122,7 +122,8 @@ class _DLTensor(ctypes.Structure):
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
-_DL_TYPES = {(0, 8): "int8", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8", (2, 16): "float16", (2, 32): "float32",
+_DL_TYPES = {(0, 8): "int8", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8", (2, 16): "float16",
+             (2, 32): "float32",
              (2, 64): "float64", (4, 16): "bfloat16", (6, 8): "bool"}
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
@@ -192,16 +193,17 @@ def _interface_view(array: Any) -> View:
             strides.insert(0, step)
             step *= extent
     if len(strides) != len(shape) or any(extent < 0 for extent in shape):
-        raise InvalidArgument(f"an array interface of shape {shape} with strides {tuple(strides)}: must have one stride for "
-                              "each extent, and no extent below 0")
+        raise InvalidArgument(f"an array interface of shape {shape} with strides {tuple(strides)}: must have one "
+                              "stride for each extent, and no extent below 0")
     if any(stride % size for stride in strides):
         raise InvalidArgument(f"strides {strides} of bytes: must be multiples of the element's {size} bytes")
     data = interface.get("data")
     if not isinstance(data, tuple):
-        raise InvalidArgument(f"an array interface whose data are {type(data).__name__}: must be (address, is read-only)")
+        raise InvalidArgument(f"an array interface whose data are {type(data).__name__}: must be (address, is "
+                              "read-only)")
     if interface.get("mask") is not None:
-        raise InvalidArgument("an array interface with a mask of its own, which attention would not see; give the numbers "
-                              "alone, and which keys may be seen as mask")
+        raise InvalidArgument("an array interface with a mask of its own, which attention would not see; give the "
+                              "numbers alone, and which keys may be seen as mask")
     return View(data[0], kinds[kind], shape, tuple(stride // size for stride in strides), (array, interface),
                 is_read_only=bool(data[1]))
 
@@ -214,8 +216,8 @@ def opencl_view(array: Any) -> View:
     if any(count % size for count in (array.offset, *array.strides)):
         raise InvalidArgument(f"offset {array.offset} and strides {array.strides} of bytes: must be multiples of the "
                               f"element's {size} bytes")
-    return View(memory.int_ptr, _numpy_name(array.dtype), array.shape, tuple(stride // size for stride in array.strides),
-                array, array.offset // size, memory.context.int_ptr)
+    return View(memory.int_ptr, _numpy_name(array.dtype), array.shape,
+                tuple(stride // size for stride in array.strides), array, array.offset // size, memory.context.int_ptr)
 
 
 def view(array: Any, name: str, opencl: int = 0, is_written: bool = False) -> View:
@@ -224,8 +226,8 @@ def view(array: Any, name: str, opencl: int = 0, is_written: bool = False) -> Vi
     found = _any_view(array, name, is_written)
     if found.opencl != opencl:
         raise InvalidArgument(f"{name}: is {_PLACES[bool(found.opencl)]}, and the call computes {_PLACES[bool(opencl)]}"
-                              f"{' of another context' if found.opencl and opencl else ''}; all arrays must be NumPy's and "
-                              "the like, or all pyopencl's, of the context of query's queue")
+                              f"{' of another context' if found.opencl and opencl else ''}; all arrays must be NumPy's "
+                              "and the like, or all pyopencl's, of the context of query's queue")
     return found
 
 
@@ -249,8 +251,8 @@ def _any_view(array: Any, name: str, is_written: bool) -> View:
             return _interface_view(array).from_lowest()
     except InvalidArgument as error:
         raise InvalidArgument(f"{name}: {error}") from None
-    raise InvalidArgument(f"{name}: a {type(array).__name__} is no array; NumPy's, torch tensors and all with __dlpack__ "
-                          "or __array_interface__ are")
+    raise InvalidArgument(f"{name}: a {type(array).__name__} is no array; NumPy's, torch tensors and all with "
+                          "__dlpack__ or __array_interface__ are")
 
 
 def maker_of(like: Any, shape: Tuple[int, ...], kind: str) -> Callable[[], Any]:

@@ -53,14 +53,15 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
               slopes: Any = None, sinks: Any = None, key_lengths: Optional[Iterable[int]] = None, dropout: float = 0.0,
               seed: int = 0, out: Any = None, return_lse: bool = False, return_weights: Optional[str] = None,
               strategy: Optional[str] = None, allow_rounded_weights: bool = False, allow_tf32: bool = False,
-              cu_query: Any = None, cu_key: Any = None, page_table: Any = None, page_starts: Any = None, row_low: Any = None,
-              row_high: Any = None, key_type: Optional[str] = None, value_type: Optional[str] = None, key_scales: Any = None,
-              value_scales: Any = None, context: Optional[Context] = None, **others: Any) -> Any:
+              cu_query: Any = None, cu_key: Any = None, page_table: Any = None, page_starts: Any = None,
+              row_low: Any = None, row_high: Any = None, key_type: Optional[str] = None,
+              value_type: Optional[str] = None, key_scales: Any = None, value_scales: Any = None,
+              context: Optional[Context] = None, **others: Any) -> Any:
     """softmax(scale * query key^T + bias, masked) value, on the device of `context`.
 
     Arrays are NumPy's, torch tensors on the CPU, or any that has __dlpack__ or __array_interface__. On a device that
-    shares the host's memory nothing is copied, whatever the strides. Arrays of pyopencl are computed on their own queue,
-    without waiting. Nothing is differentiated: that is clattn.torch.attention.
+    shares the host's memory nothing is copied, whatever the strides. Arrays of pyopencl are computed on their own
+    queue, without waiting. Nothing is differentiated: that is clattn.torch.attention.
 
     query, key, value   [batch, heads, rows, columns], [batch, kv_heads, keys, columns], [batch, kv_heads, keys,
                         columns of a value]; without batch, or without both; heads is a multiple of kv_heads. float32,
@@ -84,17 +85,18 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     allow_rounded_weights   of float16 and bfloat16: a matrix unit may round softmax weights to 16 bits, as PyTorch and
                         FlashAttention do: faster, and less accurate. False: they are as good as float32
     allow_tf32          of float32: a matrix unit may round queries, keys, values and weights to the 11 bits of tf32
-    cu_query, cu_key    packed sequences, one behind the other in query [1, heads, rows, columns] and key: numbers, where
-                        each begins, and the last one ends; cu_key as cu_query where None. A mask or bias then is of
-                        [sequences, heads, rows of the longest, keys of the longest]
+    cu_query, cu_key    packed sequences, one behind the other in query [1, heads, rows, columns] and key: numbers,
+                        where each begins, and the last one ends; cu_key as cu_query where None. A mask or bias then is
+                        of [sequences, heads, rows of the longest, keys of the longest]
     page_table          [batch, pages] of int32: keys lie in pages, of which each sequence has these; key is [pages,
                         kv_heads, rows of a page, columns]. Needs key_lengths. -1: a hole
-    page_starts         numbers: the table is one line, in which the pages of each sequence begin, and the last one's end
+    page_starts         numbers: the table is one line, in which the pages of each sequence begin, and the last one's
+                        end
     row_low, row_high   broadcast to [batch, heads, rows], int32: a row sees the keys from the one up to the other
     key_type, value_type   what the bytes of key and value are: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "int8", "e4m3",
                         "e5m2"; the last axis of blocks counts bytes. quantise() makes them
-    key_scales, value_scales   float32, of int8, e4m3, e5m2: [batch or pages, kv_heads, rows, columns], of which the last
-                        two may have fewer: so many share one
+    key_scales, value_scales   float32, of int8, e4m3, e5m2: [batch or pages, kv_heads, rows, columns], of which the
+                        last two may have fewer: so many share one
     context             a clattn.Context, which has a device; the process's own where None
 
     A row that sees no key is 0, its lse -inf. Returns out, or (out, lse), (out, weights), (out, lse, weights). Raises
@@ -102,13 +104,13 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     """
     said = (causal, alignment, window, always_visible_keys, scale, softcap, dropout, seed, return_lse, return_weights,
             strategy, allow_rounded_weights, allow_tf32)
-    more = dict(zip(NAMES, (cu_query, cu_key, page_table, page_starts, row_low, row_high, key_type, value_type, key_scales,
-                            value_scales)))
+    more = dict(zip(NAMES, (cu_query, cu_key, page_table, page_starts, row_low, row_high, key_type, value_type,
+                            key_scales, value_scales)))
     has_more = any(x is not None for x in more.values())
     if others:
         refuse_words("attention", others)
     identity = None
-    if not has_more and slopes is sinks is key_lengths is offsets is None:  # those go to the library in a form that a call makes
+    if not has_more and slopes is sinks is key_lengths is offsets is None:  # those take a form of the call's
         arrays = query, key, value, mask, bias, out
         identity = identity_of(said, arrays)
         again = of_numpy.find(identity)
@@ -119,8 +121,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
                          return_weights, strategy, allow_rounded_weights, allow_tf32)
     if type(query).__module__ == "pyopencl.array":
         if has_more or any(x is not None for x in (key_lengths, offsets, return_weights, context)):
-            raise InvalidArgument("key_lengths, offsets, return_weights, context, and what is packed, in pages or codes: not "
-                                  "with arrays of pyopencl")
+            raise InvalidArgument("key_lengths, offsets, return_weights, context, and what is packed, in pages or "
+                                  "codes: not with arrays of pyopencl")
         from . import _opencl
         return _opencl.attention(query, key, value, (mask, bias, slopes, sinks), options, scale, seed, out, return_lse)
     refuse_gradients("attention", query=query, key=key, value=value, bias=bias, slopes=slopes, sinks=sinks,
@@ -132,8 +134,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     q, k, v, heads = of.query, of.key, of.value, q.shape[1]
     fields: Sequence[Field] = of.fields
     if not (mask is bias is slopes is sinks is key_lengths is offsets is None):
-        fields = of.fields + optional_fields((of.batch, heads, of.rows, of.keys), of.batch, heads, mask, bias, slopes, sinks,
-                                             key_lengths, offsets)
+        fields = of.fields + optional_fields((of.batch, heads, of.rows, of.keys), of.batch, heads, mask, bias, slopes,
+                                             sinks, key_lengths, offsets)
     shape, kind = q.shape[:3] + v.shape[3:], "float64" if q.type == "float64" else "float32"
     wanted: List[Tuple[str, Tuple[int, ...], Tuple[str, ...]]] = [
         ("out", shape, _OUT_TYPES if out is not None else (q.type,))]
@@ -183,7 +185,8 @@ class Plan:
         self.options = options
         wrong = sorted(set(options) - {*_PLANNED, "scale", "seed", "return_lse", "return_weights"})
         if wrong:
-            raise TypeError(f"Plan() has no option {wrong[0]!r}; those of attention() that are no arrays are its options")
+            raise TypeError(f"Plan() has no option {wrong[0]!r}; those of attention() that are no arrays are its "
+                            "options")
         batch, kv_heads, keys, columns = four_numbers(self.key_shape, "key_shape")
         self.value_shape = batch, kv_heads, keys, head_dim_v or columns
         keys = key_maximum(four_numbers(self.query_shape, "query_shape")[2], keys)  # for which a call plans

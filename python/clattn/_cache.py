@@ -1,4 +1,5 @@
-"""What decoders do beside attention: turning rows by their positions, writing new keys and values into a cache, codes."""
+"""What decoders do beside attention: turning rows by their positions, writing new keys and values into a cache,
+codes."""
 import ctypes
 from typing import Any, Iterable, Optional, Tuple
 
@@ -25,7 +26,8 @@ def _word(value: Any, words: Any, name: str) -> int:
     return int(words[value])
 
 
-def rotary_table(columns: int, positions: int, *, base: float = 10000.0, kind: str = "none", **scaling: Any) -> Tuple[Any, Any]:
+def rotary_table(columns: int, positions: int, *, base: float = 10000.0, kind: str = "none",
+                 **scaling: Any) -> Tuple[Any, Any]:
     """(cosine, sine) of rotary embedding, float32 [positions, columns / 2]: a row for each position, made in float64.
 
     base and kind ("none", "linear", "ntk", "dynamic", "yarn", "llama3", "longrope") are the model's, and so is what its
@@ -44,7 +46,8 @@ def rotary_table(columns: int, positions: int, *, base: float = 10000.0, kind: s
             value = kept[-1].ctypes.data
         setattr(said, name, value)
     tables = [numpy.empty((whole(positions, "positions", least=0), columns // 2), numpy.float32) for _ in range(2)]
-    check(lib.clattn_rotary_table(ctypes.byref(said), columns, positions, None, *[table.ctypes.data for table in tables]))
+    check(lib.clattn_rotary_table(ctypes.byref(said), columns, positions, None,
+                                  *[table.ctypes.data for table in tables]))
     return tables[0], tables[1]
 
 
@@ -57,7 +60,8 @@ def _table(array: Any, name: str) -> View:
 
 def _written(array: Any, name: str) -> View:
     if getattr(array, "requires_grad", False):
-        raise InvalidArgument(f"{name}: requires a gradient, which writing to it would make wrong; give {name}.detach()")
+        raise InvalidArgument(f"{name}: requires a gradient, which writing to it would make wrong; give "
+                              f"{name}.detach()")
     found = view(array, name, is_written=True)
     if found.is_read_only:
         raise InvalidArgument(f"{name}: is read-only; give an array that may be written")
@@ -72,7 +76,8 @@ def _where(starts: Any, positions: Any, batch: int, rows: int) -> Tuple[str, Vie
         return "starts", dense_integers(int32(starts, batch, "starts")), _DENSE, lib.CLATTN_WITH_STARTS
     found = integers(positions, "positions")
     if found.shape not in ((rows,), (batch, rows)):
-        raise InvalidShape(f"positions: has shape {found.shape}; must be [batch, rows], here {(batch, rows)}, or [rows]")
+        raise InvalidShape(f"positions: has shape {found.shape}; must be [batch, rows], here {(batch, rows)}, or "
+                           "[rows]")
     lead = 2 - len(found.shape)
     return ("positions", found._replace(shape=(1,) * lead + found.shape, strides=(0,) * lead + found.strides), (0, 2),
             lib.CLATTN_WITH_POSITIONS)
@@ -104,21 +109,24 @@ def rotary(x: Any, cosine: Any, sine: Any, *, pairs: Optional[str], starts: Opti
     problem = lib.new("clattn_rotary_problem", type=TYPES[found.type], pairs=_word(pairs, _PAIRS, "pairs"), batch=batch,
                       heads=heads, query_len=rows, head_dim=columns, first_column=whole(first_column, "first_column"),
                       columns=2 * tables[0].shape[3], positions=tables[0].shape[2], features=feature,
-                      inverse=int(bool(inverse)), strided_columns=int(any(v.strides[3] != 1 for v in (found, to, *tables))))
+                      inverse=int(bool(inverse)),
+                      strided_columns=int(any(v.strides[3] != 1 for v in (found, to, *tables))))
     tensors = lib.new("clattn_rotary_host_tensors")
     norms = set_norms(problem, [("norm", norm, lib.CLATTN_WITH_NORM, columns)], norm_epsilon)
     for field, v, where_axes in (("x", found, _ROWS), ("out", to, _ROWS), ("cosine", tables[0], _ROWS),
                                  ("sine", tables[1], _ROWS), (name, where, places), *norms):
         place(tensors, field, v, where_axes)
-    check(lib.clattn_rotary_host((context or default_context()).handle, ctypes.byref(problem), None, ctypes.byref(tensors)))
+    check(lib.clattn_rotary_host((context or default_context()).handle, ctypes.byref(problem), None,
+                                 ctypes.byref(tensors)))
     is_written(result)
     return result
 
 
 def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: Iterable[int], query: Any = None,
            pairs: Optional[str] = None, cosine: Any = None, sine: Any = None, page_table: Any = None,
-           key_type: Optional[str] = None, value_type: Optional[str] = None, query_norm: Any = None, key_norm: Any = None,
-           value_norm: bool = False, norm_epsilon: Optional[float] = None, context: Optional[Context] = None) -> Any:
+           key_type: Optional[str] = None, value_type: Optional[str] = None, query_norm: Any = None,
+           key_norm: Any = None, value_norm: bool = False, norm_epsilon: Optional[float] = None,
+           context: Optional[Context] = None) -> Any:
     """Writes new rows of keys and values [batch, kv_heads, rows, columns] into a cache, row i of sequence b to row
     starts[b] + i, in the cache's types; returns the queries, normed and turned, or None where there are none.
 
@@ -143,7 +151,8 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
         if cache.shape[1] != heads or cache.shape[3] != found.shape[3] or cache.shape[:3] != caches[0].shape[:3] or \
                 (page_table is None and cache.shape[0] != batch):
             raise InvalidShape(f"{name}: has shape {cache.shape}, which does not fit rows of {found.shape}")
-    places = [("key", k, _ROWS), ("value", v, _ROWS), ("key_cache", caches[0], _ROWS), ("value_cache", caches[1], _ROWS),
+    places = [("key", k, _ROWS), ("value", v, _ROWS), ("key_cache", caches[0], _ROWS),
+              ("value_cache", caches[1], _ROWS),
               ("starts", dense_integers(int32(starts, batch, "starts")), _DENSE)]
     problem = lib.new("clattn_append_problem", type=TYPES[k.type], key_type=STORED[caches[0].type],
                       value_type=STORED[caches[1].type], batch=batch, kv_heads=heads, query_len=rows, head_dim=columns,
@@ -151,7 +160,8 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
     if page_table is not None:
         table = integers(page_table, "page_table")
         if len(table.shape) != 2 or table.shape[0] != batch:
-            raise InvalidShape(f"page_table: has shape {table.shape}; must be [batch, pages of a sequence], here of {batch}")
+            raise InvalidShape(f"page_table: has shape {table.shape}; must be [batch, pages of a sequence], here of "
+                               f"{batch}")
         problem.page_size, problem.pages = caches[0].shape[2], caches[0].shape[0]
         problem.capacity = table.shape[1] * caches[0].shape[2]
         problem.features |= lib.CLATTN_WITH_PAGES
@@ -174,14 +184,16 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
         result = maker_of(query, q.shape, q.type)()
         q, to = four_axes(q, "query"), _written(result, "query")
         if q.type != k.type or q.shape[0] != batch or q.shape[2:] != k.shape[2:]:
-            raise InvalidShape(f"query: is {q.type} of shape {q.shape}, which does not fit keys of {k.type} and {k.shape}")
+            raise InvalidShape(f"query: is {q.type} of shape {q.shape}, which does not fit keys of {k.type} and "
+                               f"{k.shape}")
         problem.query_heads = q.shape[1]
         places += [("query", q, _ROWS), ("query_out", to, _ROWS)]
     problem.strided_columns = int(any(x.strides[3] != 1 for _, x, axes in places if axes == _ROWS and x.shape[3] > 1))
     tensors = lib.new("clattn_append_host_tensors")
     for name, found, axes in places + norms:
         place(tensors, name, found, axes)
-    check(lib.clattn_append_host((context or default_context()).handle, ctypes.byref(problem), None, ctypes.byref(tensors)))
+    check(lib.clattn_append_host((context or default_context()).handle, ctypes.byref(problem), None,
+                                 ctypes.byref(tensors)))
     for cache in (key_cache, value_cache):
         is_written(cache)
     return result
@@ -200,7 +212,8 @@ def _scales_of(scales: Any, shape: Tuple[int, ...], kind: str) -> Tuple[Any, int
     found = numpy.ascontiguousarray(scales, dtype=numpy.float32)
     groups = found.shape[-1] if found.ndim else 0
     if found.shape[:-1] != shape[:-1] or not groups or shape[-1] % groups:
-        raise InvalidShape(f"scales: has shape {found.shape}; must be {shape[:-1]} and a number that divides {shape[-1]}")
+        raise InvalidShape(f"scales: has shape {found.shape}; must be {shape[:-1]} and a number that divides "
+                           f"{shape[-1]}")
     return found, shape[-1] // groups
 
 
@@ -212,8 +225,8 @@ def _code(kind: Any) -> Any:
 
 def quantise(values: Any, type: str, *, scales: Any = None) -> Any:
     """Numbers [..., columns] as codes: bytes [..., bytes of a row]; int8 of "int8". "int8", "e4m3", "e5m2" by scales
-    [..., groups of columns], 1 where None; blocks ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1") have their own, and 32 columns
-    each."""
+    [..., groups of columns], 1 where None; blocks ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1") have their own, and 32
+    columns each."""
     import numpy
     code = _code(type)
     found = numpy.ascontiguousarray(values, dtype=numpy.float32)
@@ -223,8 +236,8 @@ def quantise(values: Any, type: str, *, scales: Any = None) -> Any:
     out = numpy.empty(found.shape[:-1] + (found.shape[-1] // code.columns * code.bytes,),
                       numpy.int8 if type == "int8" else numpy.uint8)
     if found.size:  # blocks and groups of columns lie one behind the other: all rows are one
-        check(lib.clattn_quantise(STORED[code.name], found.size, found.ctypes.data, None if dense is None else dense.ctypes.data,
-                                  share, out.ctypes.data))
+        check(lib.clattn_quantise(STORED[code.name], found.size, found.ctypes.data,
+                                  None if dense is None else dense.ctypes.data, share, out.ctypes.data))
     return out
 
 
@@ -234,7 +247,8 @@ def dequantise(codes: Any, type: str, *, scales: Any = None) -> Any:
     code = _code(type)
     found = numpy.ascontiguousarray(codes)
     if found.dtype not in (numpy.uint8, numpy.int8) or not found.ndim or found.shape[-1] % code.bytes:
-        raise InvalidShape(f"codes: {found.dtype} of shape {found.shape}; must be bytes, {code.bytes} a block of {type}")
+        raise InvalidShape(f"codes: {found.dtype} of shape {found.shape}; must be bytes, {code.bytes} a block of "
+                           f"{type}")
     shape = found.shape[:-1] + (found.shape[-1] // code.bytes * code.columns,)
     dense, share = _scales_of(scales, shape, type)
     out = numpy.empty(shape, numpy.float32)

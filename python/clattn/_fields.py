@@ -28,7 +28,8 @@ def four_axes(found: View, name: str) -> View:
 def check_shapes(query: View, key: View, value: View) -> None:
     """What the library could not see, since it has one number for each."""
     if key.shape[0] != query.shape[0] or value.shape[0] != query.shape[0]:
-        raise InvalidShape(f"batch: query has {query.shape[0]}, key {key.shape[0]}, value {value.shape[0]}; must be equal")
+        raise InvalidShape(f"batch: query has {query.shape[0]}, key {key.shape[0]}, value {value.shape[0]}; must be "
+                           "equal")
     if key.shape[3] != query.shape[3]:
         raise InvalidShape(f"head_dim: query has {query.shape[3]} columns, key {key.shape[3]}; must be equal")
     if value.shape[1:3] != key.shape[1:3]:
@@ -103,8 +104,8 @@ def optional_fields(shape: Sequence[int], batch: int, heads: int, mask: Any, bia
     if mask is not None:
         found = broadcast(mask, shape, "mask", opencl)
         if found.type not in ("bool", "uint8"):
-            raise InvalidArgument(f"mask: type {found.type}; must be bool or uint8, True where a key may be seen; numbers "
-                                  "that are added to the scores are a bias")
+            raise InvalidArgument(f"mask: type {found.type}; must be bool or uint8, True where a key may be seen; "
+                                  "numbers that are added to the scores are a bias")
         fields.append(("mask", found, _ROWS))
     if bias is not None:
         found = broadcast(bias, shape, "bias", opencl)
@@ -112,7 +113,8 @@ def optional_fields(shape: Sequence[int], batch: int, heads: int, mask: Any, bia
             raise InvalidArgument(f"bias: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
         fields.append(("bias", found, _ROWS))
     if slopes is not None:
-        fields.append(("slopes", broadcast(float32(slopes, "slopes", opencl), (batch, heads), "slopes", opencl), _HEADS))
+        fields.append(("slopes", broadcast(float32(slopes, "slopes", opencl), (batch, heads), "slopes", opencl),
+                       _HEADS))
     if sinks is not None:
         fields.append(("sinks", broadcast(float32(sinks, "sinks", opencl), (heads,), "sinks", opencl), _HEAD))
     for name, said, given in (("key_lengths", "key_lengths", key_lengths), ("query_offsets", "offsets", offsets)):
@@ -127,11 +129,12 @@ def output_field(array: Any, name: str, shape: Sequence[int], kinds: Sequence[st
     if found.is_read_only:
         raise InvalidArgument(f"{name}: is read-only; give an array that may be written")
     if getattr(array, "requires_grad", False):
-        raise InvalidArgument(f"{name}: requires a gradient, which writing to it would make wrong; give {name}.detach()")
+        raise InvalidArgument(f"{name}: requires a gradient, which writing to it would make wrong; give "
+                              f"{name}.detach()")
     refuse_tangents(**{name: array})
     if getattr(array, "is_neg", bool)():
-        raise InvalidArgument(f"{name}: has the negative bit, so that it is another tensor's numbers with the other sign; "
-                              f"give {name}.resolve_neg(), or that tensor")
+        raise InvalidArgument(f"{name}: has the negative bit, so that it is another tensor's numbers with the other "
+                              f"sign; give {name}.resolve_neg(), or that tensor")
     found = four_axes(found, name) if len(shape) == 4 else found
     if name == "lse" and len(found.shape) < 3:
         lead = 3 - len(found.shape)

@@ -12,7 +12,8 @@ from ._problem import Options, problem_of
 from ._sequences import Sequences
 
 _WANTED = {"dquery": lib.CLATTN_GRADIENT_QUERY, "dkey": lib.CLATTN_GRADIENT_KEY, "dvalue": lib.CLATTN_GRADIENT_VALUE,
-           "dbias": lib.CLATTN_GRADIENT_BIAS, "dslopes": lib.CLATTN_GRADIENT_SLOPES, "dsinks": lib.CLATTN_GRADIENT_SINKS,
+           "dbias": lib.CLATTN_GRADIENT_BIAS, "dslopes": lib.CLATTN_GRADIENT_SLOPES,
+           "dsinks": lib.CLATTN_GRADIENT_SINKS,
            "dscale": lib.CLATTN_GRADIENT_SCALE}
 _AXES = {"dslopes": _HEADS, "dsinks": _HEAD, "dscale": ()}
 
@@ -53,7 +54,8 @@ def run_backward(context: Context, query: View, key: View, value: View, fields: 
     problem = lib.new("clattn_backward_problem", forward=ctypes.addressof(forward),
                       gradients=sum(_WANTED[name] for name in gradients),
                       features=0 if grad_lse is None else lib.CLATTN_WITH_DLSE)
-    if any(gradients[name].type == "float32" != query.type for name in ("dquery", "dkey", "dvalue") if name in gradients):
+    if any(gradients[name].type == "float32" != query.type for name in ("dquery", "dkey", "dvalue")
+           if name in gradients):
         problem.gradient_type = lib.CLATTN_FLOAT32  # else each as what it is the gradient of
     tensors = lib.new("clattn_host_tensors")
     places = lib.new("clattn_host_gradients")

@@ -8,7 +8,8 @@ from typing import Any, Dict
 
 from . import _layout, _runtime
 
-_KINDS: Dict[str, Any] = {"int32": ctypes.c_int32, "uint32": ctypes.c_uint32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64,
+_KINDS: Dict[str, Any] = {"int32": ctypes.c_int32, "uint32": ctypes.c_uint32, "int64": ctypes.c_int64,
+                          "uint64": ctypes.c_uint64,
           "double": ctypes.c_double, "pointer": ctypes.c_void_p, "text": ctypes.c_char_p, "void": None,
           "float": ctypes.c_float}
 _NAMES = ("libclattn.so.0", "libclattn.0.dylib", "libclattn.so", "libclattn.dylib")
@@ -29,8 +30,8 @@ def _load() -> ctypes.CDLL:
             return ctypes.CDLL(candidate)
         except OSError as error:
             reasons.append(str(error))
-    raise LibraryNotFound("clattn: the C library was not found; install clattn, or set CLATTN_LIBRARY to its file:\n  " +
-                          "\n  ".join(reasons))
+    raise LibraryNotFound("clattn: the C library was not found; install clattn, or set CLATTN_LIBRARY to its file:" +
+                          "".join(f"\n  {reason}" for reason in reasons))
 
 
 def _kind(words: str) -> Any:
@@ -45,7 +46,8 @@ def _struct(name: str) -> Any:
     made = type(name, (ctypes.Structure,), {"_fields_": fields, "__slots__": ()})
     wrong = [field for field, _, offset in rows if getattr(made, field).offset != offset]
     if wrong or ctypes.sizeof(made) != size:
-        raise LibraryNotFound(f"clattn: {name} is laid out otherwise on this machine ({', '.join(wrong) or 'its size'})")
+        raise LibraryNotFound(f"clattn: {name} is laid out otherwise on this machine "
+                              f"({', '.join(wrong) or 'its size'})")
     return made
 
 

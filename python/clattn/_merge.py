@@ -37,16 +37,16 @@ def _checked(parts: Iterable[Tuple[Any, Any]]) -> Tuple[Any, List[Tuple[Any, Any
             kinds = f"a {type(out).__name__} and a {type(lse).__name__}"
             raise InvalidArgument(f"part {i}: {kinds}; must be of part 0's package, {package.__name__}")
         if out.shape != first.shape or lse.shape != out.shape[:-1] or out.dtype != first.dtype:
-            raise InvalidShape(f"part {i}: out is {out.dtype} of shape {tuple(out.shape)}, lse of {tuple(lse.shape)}; must be as "
-                               f"part 0, {first.dtype} of {tuple(first.shape)}, and lse without columns")
+            raise InvalidShape(f"part {i}: out is {out.dtype} of shape {tuple(out.shape)}, lse of {tuple(lse.shape)}; "
+                               f"must be as part 0, {first.dtype} of {tuple(first.shape)}, and lse without columns")
     return package, pairs
 
 
 def merge(parts: Iterable[Tuple[Any, Any]]) -> Tuple[Any, Any]:
     """(out, lse) over all keys from pairs of attention over parts of them, each with return_lse: [batch, heads, rows,
-    columns] and [batch, heads, rows]. A part that saw no key (lse -inf) counts nothing. Arrays are NumPy's, torch tensors or
-    JAX's, and so are results; PyTorch and JAX differentiate them. Computed in float64, in JAX in float32 where it has no
-    more, and rounded once."""
+    columns] and [batch, heads, rows]. A part that saw no key (lse -inf) counts nothing. Arrays are NumPy's, torch
+    tensors or JAX's, and so are results; PyTorch and JAX differentiate them. Computed in float64, in JAX in float32
+    where it has no more, and rounded once."""
     package, pairs = _checked(parts)
     lses = package.stack([_wide(lse, package) for _, lse in pairs])
     top = package.amax(lses, 0)

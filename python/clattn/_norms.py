@@ -13,7 +13,8 @@ Place = Tuple[str, View, Tuple[int, ...]]
 def _weights(given: Any, columns: int, name: str) -> View:
     found = view(given, name)
     if found.type != "float32" or found.shape != (columns,):
-        raise InvalidShape(f"{name}: is {found.type} of shape {found.shape}; must be float32 of shape {(columns,)}, or True")
+        raise InvalidShape(f"{name}: is {found.type} of shape {found.shape}; must be float32 of shape {(columns,)}, or "
+                           "True")
     return found._replace(shape=(1, 1, 1, columns), strides=(0, 0, 0) + found.strides)
 
 
@@ -27,7 +28,8 @@ def set_norms(problem: Any, norms: Any, epsilon: Any) -> List[Place]:
             raise InvalidArgument(f"norm_epsilon {epsilon!r}: nothing is normed; leave it out")
         return []
     if epsilon is None:
-        raise InvalidArgument(f"norm_epsilon: is missing, though {asked[0][0]} is given; it is the model's rms_norm_eps")
+        raise InvalidArgument(f"norm_epsilon: is missing, though {asked[0][0]} is given; it is the model's "
+                              "rms_norm_eps")
     problem.norm_epsilon = number(epsilon, "norm_epsilon")
     weighted = any(given is not True for _, given, _, _ in asked)
     places: List[Place] = []

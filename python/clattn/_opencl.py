@@ -75,8 +75,8 @@ def _place(tensors: Any, name: str, found: View, axes: Tuple[int, ...]) -> None:
     place_elements(field, found, axes)
 
 
-def attention(query: Any, key: Any, value: Any, arrays: Sequence[Any], options: Options, scale: Optional[float], seed: int,
-              out: Any, return_lse: bool) -> Any:
+def attention(query: Any, key: Any, value: Any, arrays: Sequence[Any], options: Options, scale: Optional[float],
+              seed: int, out: Any, return_lse: bool) -> Any:
     """As clattn.attention; `arrays`: mask, bias, slopes, sinks, of pyopencl too."""
     queue = query.queue
     if queue is None:
@@ -102,7 +102,8 @@ def attention(query: Any, key: Any, value: Any, arrays: Sequence[Any], options: 
     for name, found, places in every:
         _place(tensors, name, found, places)
     workspace_bytes = lib.clattn_plan_workspace(plan.handle)
-    workspace = pyopencl.Buffer(queue.context, pyopencl.mem_flags.READ_WRITE, workspace_bytes) if workspace_bytes else None
+    read_write = pyopencl.mem_flags.READ_WRITE
+    workspace = pyopencl.Buffer(queue.context, read_write, workspace_bytes) if workspace_bytes else None
     tensors.workspace = workspace.int_ptr if workspace else None
     waits = [event for _, found, _ in every for event in getattr(found.owner, "events", ())]
     handles = (ctypes.c_void_p * len(waits))(*[event.int_ptr for event in waits]) if waits else None

@@ -80,7 +80,8 @@ def prepared_for(identity: Any, make: Callable[[], Prepared]) -> Prepared:
 class Again:
     """A call that was made: what another one needs whose arrays have the same types, shapes and strides."""
 
-    def __init__(self, prepared: Prepared, call: Any, address_of: Callable[[Any], int], new: Sequence[Callable[[], Any]]):
+    def __init__(self, prepared: Prepared, call: Any, address_of: Callable[[Any], int],
+                 new: Sequence[Callable[[], Any]]):
         """`address_of` an array; `new`: each makes an array of results."""
         self.prepared, self.call, self.address_of, self.new = prepared, ctypes.byref(call), address_of, new
 

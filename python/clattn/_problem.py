@@ -29,7 +29,8 @@ def alignment_of(causal: Optional[str], alignment: Optional[str], has_offsets: b
         raise InvalidArgument(f"causal {causal!r} and alignment {alignment!r}: must be the same where both are given")
     if has_offsets:
         if alignment or (causal and causal != "bottom-right"):
-            raise InvalidArgument("offsets: say where rows stand; alignment, or causal=\"top-left\", would say it again")
+            raise InvalidArgument("offsets: say where rows stand; alignment, or causal=\"top-left\", would say it "
+                                  "again")
         return int(lib.CLATTN_ALIGN_OFFSETS)
     return int(_ALIGNMENTS.get(causal or alignment or "", lib.CLATTN_ALIGN_UNSET))
 
@@ -105,13 +106,15 @@ def window_of(window: Any) -> Tuple[int, int]:
     return left, right
 
 
-def problem_of(query: View, key: View, value: View, features: int, kind_of_bias: Optional[str], options: Options) -> Any:
+def problem_of(query: View, key: View, value: View, features: int, kind_of_bias: Optional[str],
+               options: Options) -> Any:
     """The clattn_problem of three views of four axes; `options` are those of options_of, and may have lengths that the
     views do not tell."""
     batch, heads, rows, columns = query.shape
     fields = {"batch": batch, "query_len": rows, "key_len": key_maximum(rows, key.shape[2]), **dict(options)}
-    problem = lib.new("clattn_problem", type=TYPES[query.type], query_heads=heads, kv_heads=key.shape[1], head_dim=columns,
-                      head_dim_v=value.shape[3], features=features, bias_type=TYPES.get(kind_of_bias or "", 0), **fields)
+    problem = lib.new("clattn_problem", type=TYPES[query.type], query_heads=heads, kv_heads=key.shape[1],
+                      head_dim=columns, head_dim_v=value.shape[3], features=features,
+                      bias_type=TYPES.get(kind_of_bias or "", 0), **fields)
     if key.type != query.type:
         problem.key_type = STORED[key.type]
     if value.type != query.type:
@@ -126,8 +129,8 @@ def key_maximum(rows: int, keys: int) -> int:
     return keys if rows > 8 or keys == 0 else max(128, 1 << (keys - 1).bit_length())
 
 
-def options_of(causal: Optional[str] = None, alignment: Optional[str] = None, has_offsets: bool = False, window: Any = None,
-               always_visible_keys: int = 0, softcap: Optional[float] = None, dropout: float = 0.0,
+def options_of(causal: Optional[str] = None, alignment: Optional[str] = None, has_offsets: bool = False,
+               window: Any = None, always_visible_keys: int = 0, softcap: Optional[float] = None, dropout: float = 0.0,
                weights: Optional[str] = None, strategy: Optional[str] = None, allow_rounded_weights: bool = False,
                allow_tf32: bool = False) -> Options:
     """Fields of the problem, as pairs of names and values."""
@@ -135,8 +138,9 @@ def options_of(causal: Optional[str] = None, alignment: Optional[str] = None, ha
     if type(always_visible_keys) is not int:
         always_visible_keys = whole(always_visible_keys, "always_visible_keys")
     softcap = 0.0 if softcap is None else number(softcap, "softcap")
-    return _options(_word(causal, "causal", _ALIGNED), _word(alignment, "alignment", _ALIGNED), has_offsets, left, right,
-                    always_visible_keys, softcap, number(dropout, "dropout"), _word(weights, "return_weights", _WEIGHED),
+    return _options(_word(causal, "causal", _ALIGNED), _word(alignment, "alignment", _ALIGNED), has_offsets, left,
+                    right, always_visible_keys, softcap, number(dropout, "dropout"),
+                    _word(weights, "return_weights", _WEIGHED),
                     _word(strategy, "strategy", "a name that explain() tells"), bool(allow_rounded_weights),
                     bool(allow_tf32))
 

@@ -1,5 +1,5 @@
-"""Sequences that do not lie in a batch of equal lengths: packed ones, keys in pages of a pool, keys and values as codes,
-ranges of keys a row."""
+"""Sequences that do not lie in a batch of equal lengths: packed ones, keys in pages of a pool, keys and values as
+codes, ranges of keys a row."""
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ._arrays import CODES, View, view
@@ -8,7 +8,8 @@ from ._fields import _DENSE, _ROWS, broadcast, check_shapes, check_types, dense_
 from ._prepared import Field
 from ._problem import key_maximum, wholes
 
-NAMES = ("cu_query", "cu_key", "page_table", "page_starts", "row_low", "row_high", "key_type", "value_type", "key_scales",
+NAMES = ("cu_query", "cu_key", "page_table", "page_starts", "row_low", "row_high", "key_type", "value_type",
+         "key_scales",
          "value_scales")
 _TABLE, _LINE = (0, 3), (3,)
 
@@ -59,20 +60,21 @@ def as_codes(found: View, name: str, kind: Optional[str]) -> View:
     if columns == 1:
         return found._replace(type=CODES[kind].name)
     if found.shape[3] % size or found.strides[3] not in (0, 1):
-        raise InvalidShape(f"{name}: has {found.shape[3]} bytes a row; must be whole blocks of {kind}, {size} bytes for "
-                           f"{columns} columns, side by side")
+        raise InvalidShape(f"{name}: has {found.shape[3]} bytes a row; must be whole blocks of {kind}, {size} bytes "
+                           f"for {columns} columns, side by side")
     if found.offset or any(stride % size for stride in found.strides[:3]):
         raise InvalidShape(f"{name}: strides {found.strides} of bytes; must be multiples of {size}, a block of {kind}")
     strides = tuple([stride // size * columns for stride in found.strides[:3]] + [1])
-    return found._replace(type=CODES[kind].name, shape=found.shape[:3] + (found.shape[3] // size * columns,), strides=strides)
+    return found._replace(type=CODES[kind].name, shape=found.shape[:3] + (found.shape[3] // size * columns,),
+                          strides=strides)
 
 
 def _seams(values: Any, name: str, count: int) -> Tuple[List[int], Field]:
     """Where packed sequences begin, and the last one ends; `count`: of rows in memory."""
     numbers = wholes(values, name, 32)
     if len(numbers) < 1 or numbers[0] != 0 or any(a > b for a, b in zip(numbers, numbers[1:])) or numbers[-1] > count:
-        raise InvalidArgument(f"{name} {numbers if len(numbers) < 20 else '[...]'}: must begin with 0, never fall, and end "
-                              f"within the {count} packed rows")
+        raise InvalidArgument(f"{name} {numbers if len(numbers) < 20 else '[...]'}: must begin with 0, never fall, and "
+                              f"end within the {count} packed rows")
     return numbers, (name, dense_integers(numbers), _DENSE)
 
 
@@ -85,8 +87,8 @@ def _scales(array: Any, name: str, shape: Tuple[int, ...], problem: Dict[str, in
     found = view(array, f"{name}_scales")
     lead = 4 - len(found.shape)
     if lead < 0 or found.type != "float32":
-        raise InvalidArgument(f"{name}_scales: {found.type} of shape {found.shape}; must be float32 of four axes or fewer, as "
-                              f"{name} has them")
+        raise InvalidArgument(f"{name}_scales: {found.type} of shape {found.shape}; must be float32 of four axes or "
+                              f"fewer, as {name} has them")
     given = (1,) * lead + found.shape
     strides = tuple(0 if own == 1 else stride for own, stride in zip(given, (0,) * lead + found.strides))
     for axis, word in ((2, "rows"), (3, "columns")):
@@ -98,7 +100,8 @@ def _scales(array: Any, name: str, shape: Tuple[int, ...], problem: Dict[str, in
     return f"{name}_scales", found._replace(shape=shape[:2] + given[2:], strides=strides), _ROWS
 
 
-def _pages(key: View, said: Dict[str, Any], key_lengths: Any, batch: int, problem: Dict[str, int]) -> Tuple[int, List[Field]]:
+def _pages(key: View, said: Dict[str, Any], key_lengths: Any, batch: int,
+           problem: Dict[str, int]) -> Tuple[int, List[Field]]:
     """(keys of the longest sequence, fields) of keys in a pool [pages, kv_heads, page_size, columns]."""
     if key_lengths is None:
         raise InvalidArgument("page_table: needs key_lengths, the number of keys of each sequence")
@@ -106,19 +109,20 @@ def _pages(key: View, said: Dict[str, Any], key_lengths: Any, batch: int, proble
     table = integers(said["page_table"], "page_table")
     starts = said["page_starts"]
     if len(table.shape) != (2 if starts is None else 1) or (starts is None and table.shape[0] != batch):
-        raise InvalidShape(f"page_table: has shape {table.shape}; must be [batch, pages of a sequence], here of {batch}, or "
-                           "one line with page_starts")
+        raise InvalidShape(f"page_table: has shape {table.shape}; must be [batch, pages of a sequence], here of "
+                           f"{batch}, or one line with page_starts")
     keys = max(lengths, default=0)
     size = key.shape[2]
     if starts is None and size and table.shape[1] < -(-keys // size):
-        raise InvalidShape(f"page_table: has {table.shape[1]} pages a sequence; {keys} keys need {-(-keys // size)} of {size}")
+        raise InvalidShape(f"page_table: has {table.shape[1]} pages a sequence; {keys} keys need {-(-keys // size)} of "
+                           f"{size}")
     problem.update(page_size=size, pages=key.shape[0])
     fields: List[Field] = [("page_table", table, _TABLE if starts is None else _LINE)]
     if starts is not None:
         numbers = wholes(starts, "page_starts", 32)
         if len(numbers) != batch + 1:
-            raise InvalidShape(f"page_starts: has {len(numbers)} numbers; must have {batch + 1}, one for each sequence and the "
-                               "end")
+            raise InvalidShape(f"page_starts: has {len(numbers)} numbers; must have {batch + 1}, one for each sequence "
+                               "and the end")
         fields.append(("page_starts", dense_integers(numbers), _DENSE))
     return keys, fields
 
@@ -142,7 +146,8 @@ def _packed(query: View, key: View, said: Dict[str, Any], problem: Dict[str, int
         return 0, [field]
     keys, other = _seams(said["cu_query"] if said["cu_key"] is None else said["cu_key"], "cu_key", key.shape[2])
     if len(keys) != len(rows) or key.shape[0] != 1:
-        raise InvalidShape(f"cu_key: has {len(keys)} numbers, of batch {key.shape[0]}; must have {len(rows)}, of batch 1")
+        raise InvalidShape(f"cu_key: has {len(keys)} numbers, of batch {key.shape[0]}; must have {len(rows)}, of "
+                           "batch 1")
     return _longest(keys), [field, other]
 
 

@@ -30,13 +30,14 @@ class Shown(str):
             from matplotlib.colors import PowerNorm
             from matplotlib.figure import Figure
         except ImportError:
-            raise InvalidArgument("a picture is drawn by matplotlib, which is not here: pip install matplotlib") from None
+            raise InvalidArgument("a picture is drawn by matplotlib, which is not here: "
+                                  "pip install matplotlib") from None
         height, width = max(len(self.tokens), 1), max(len(self.key_tokens), 1)
         size = min(0.5, 12 / max(height, width))  # of a cell, in inches
         figure = Figure(figsize=(size * width + 2.4, size * height + 1.6), layout="constrained")
         axes = figure.add_subplot()
         has_numbers = max(height, width) <= _NUMBERS_UP_TO
-        # Without numbers shades follow the square root, so that the many small weights of a long text can be told apart.
+        # Without numbers shades follow the square root, so that the many small weights of a long text are told apart.
         largest = max((number for row in self.rows for number in row), default=0.0) or 1.0
         image = axes.imshow(self.rows or [[0.0]], cmap="Blues", norm=PowerNorm(1 if has_numbers else 0.5, 0, largest))
         for axis, tokens in ((axes.xaxis, self.key_tokens), (axes.yaxis, self.tokens)):
@@ -69,7 +70,7 @@ class Shown(str):
 def show(weights: Any, tokens: Optional[Iterable[Any]] = None, key_tokens: Optional[Iterable[Any]] = None) -> Shown:
     """A table of attention weights: a row for each query, darker where more of its weight is.
 
-        print(clattn.show(weights, tokens))                     # as text; the last line of a notebook's cell: in colours
+        print(clattn.show(weights, tokens))                     # as text; where a notebook's cell ends: coloured
         clattn.show(weights, tokens).save("attention.png")      # a picture, by matplotlib
 
     weights: [rows, keys], numbers from 0 to 1, of any kind of array or nested lists. tokens: names of the rows;
@@ -88,8 +89,8 @@ def show(weights: Any, tokens: Optional[Iterable[Any]] = None, key_tokens: Optio
     row_names = [str(token) for token in (range(len(rows)) if tokens is None else tokens)]
     key_names = [str(token) for token in key_tokens]
     if len(row_names) != len(rows) or (rows and len(key_names) != keys):
-        raise InvalidShape(f"tokens: {len(row_names)} for rows and {len(key_names)} for keys; weights are [{len(rows)}, "
-                           f"{keys}]")
+        raise InvalidShape(f"tokens: {len(row_names)} for rows and {len(key_names)} for keys; weights are "
+                           f"[{len(rows)}, {keys}]")
     shown = Shown(_text(rows, row_names, key_names))
     shown.rows, shown.tokens, shown.key_tokens = rows, row_names, key_names
     return shown

@@ -24,8 +24,9 @@ _TENSORS = (Tensor, torch.nn.Parameter)
 
 
 def is_plain(tensors: Sequence[Tensor]) -> bool:
-    """Whether PyTorch's dispatcher would do nothing with an operator on them but call its kernel for the CPU, so that it
-    need not be asked: none is of another class or place, no gradient is wanted, and nothing watches or transforms."""
+    """Whether PyTorch's dispatcher would do nothing with an operator on them but call its kernel for the CPU, so that
+    it need not be asked: none is of another class or place, no gradient is wanted, and nothing watches or
+    transforms."""
     if torch.compiler.is_compiling() or None in _PLAIN or torch._C._len_torch_function_stack() or \
             torch._C._autograd._profiler_enabled():
         return False

@@ -77,8 +77,8 @@ def _sequence(given: Any, i: int, count: int, rows: slice, keys: slice) -> Any:
         return x if x is None or x.dim() < 1 or x.shape[-1] == 1 else x[..., rows]
 
     return given._replace(
-        query=given.query[:, :, rows], key=given.key[:, :, keys], value=given.value[:, :, keys], cu_query=None, cu_key=None,
-        mask=of_logits(given.mask), bias=of_logits(given.bias), slopes=of_batch(given.slopes, 2),
+        query=given.query[:, :, rows], key=given.key[:, :, keys], value=given.value[:, :, keys], cu_query=None,
+        cu_key=None, mask=of_logits(given.mask), bias=of_logits(given.bias), slopes=of_batch(given.slopes, 2),
         key_lengths=of_batch(given.key_lengths, 1), offsets=of_batch(given.offsets, 1), row_low=of_rows(given.row_low),
         row_high=of_rows(given.row_high))
 

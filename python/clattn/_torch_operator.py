@@ -60,7 +60,8 @@ class Said(NamedTuple):
 
 _LEARNED = "bias", "slopes", "sinks", "scale"  # whose gradients are computed where they are wanted
 _DIFFERENTIABLE = tuple(map(Given._fields.index, ("query", "key", "value", *_LEARNED)))
-_IN_PLACE = {"query", "key", "value", "mask", "bias", "scale"}  # what goes to the library where it is; others a call makes
+_IN_PLACE = {"query", "key", "value", "mask", "bias",
+             "scale"}  # what goes to the library where it is; others a call makes
 _NUMBERS = "key_lengths", "offsets", "cu_query", "cu_key", "page_starts"  # tensors that are read before a call
 _COUNT = len(Given._fields)
 
@@ -129,8 +130,8 @@ def _fake(*arguments: Any) -> Tuple[Tensor, Tensor]:
 
 
 def _new_gradients(given: Given, wanted: Sequence[bool]) -> List[Tensor]:
-    """Those of _LEARNED: of the shapes of what they are of, or empty. Where a head has one number, that is of float32 or
-    float64."""
+    """Those of _LEARNED: of the shapes of what they are of, or empty. Where a head has one number, that is of float32
+    or float64."""
     kind = torch.float64 if given.query.dtype == torch.float64 else torch.float32
     found = []
     for name, is_wanted in zip(_LEARNED, wanted):
@@ -140,7 +141,8 @@ def _new_gradients(given: Given, wanted: Sequence[bool]) -> List[Tensor]:
     return found
 
 
-def _backward(grad_out: Tensor, grad_lse: Optional[Tensor], out: Tensor, lse: Tensor, *arguments: Any) -> Tuple[Tensor, ...]:
+def _backward(grad_out: Tensor, grad_lse: Optional[Tensor], out: Tensor, lse: Tensor,
+              *arguments: Any) -> Tuple[Tensor, ...]:
     given, said, wanted = Given(*arguments[:_COUNT]), Said(*arguments[_COUNT:-4]), arguments[-4:]
     of, shape, fields, call, own = _call(given, said, ("query", "key", "value"))
     grads = [like(x, x.shape[3]) for x in given[:3]]
@@ -189,13 +191,14 @@ def _setup_second(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _second_gradients(ctx: Any, *grads: Optional[Tensor]) -> Tuple[Any, ...]:
-    """Gradients of the gradients, by PyTorch's own operators: out and lse are functions of the inputs there, so that those as
-    inputs of the backward operator have none."""
+    """Gradients of the gradients, by PyTorch's own operators: out and lse are functions of the inputs there, so that
+    those as inputs of the backward operator have none."""
     grad_out, grad_lse, *inputs = ctx.saved_tensors
     if ctx.said.dropout:
         raise Unsupported("dropout: has no second derivatives here; compute them without dropout")
     with torch.enable_grad():
-        leaves = [x.detach().requires_grad_() if x is not None and at in _DIFFERENTIABLE else x for at, x in enumerate(inputs)]
+        leaves = [x.detach().requires_grad_() if x is not None and at in _DIFFERENTIABLE else x for at,
+                  x in enumerate(inputs)]
         upper = [None if x is None else x.detach().requires_grad_() for x in (grad_out, grad_lse)]
         pairs = [(result, grad) for result, grad in zip(formula(Given(*leaves), ctx.said), upper) if grad is not None]
         of = [at for i, at in enumerate(_DIFFERENTIABLE) if i < 3 or ctx.wanted[i - 3]]

@@ -1,7 +1,8 @@
-"""PyTorch's context_parallel on the CPU, while enable() is in force: each rank has a part of the rows, keys and values go
-around the ring, and each step is a call of PyTorch's flash kernel for the CPU, which is clattn's then. PyTorch has the
-ring, and lacks for the CPU what says that its flash kernel goes through it: two handlers, of the forward and the backward
-operator. The ring is a private part of PyTorch; where it is not as it is known here, context_parallel stays as it was."""
+"""PyTorch's context_parallel on the CPU, while enable() is in force: each rank has a part of the rows, keys and values
+go around the ring, and each step is a call of PyTorch's flash kernel for the CPU, which is clattn's then. PyTorch has
+the ring, and lacks for the CPU what says that its flash kernel goes through it: two handlers, of the forward and the
+backward operator. The ring is a private part of PyTorch; where it is not as it is known here, context_parallel stays as
+it was."""
 import importlib.abc
 import importlib.util
 import inspect
@@ -30,7 +31,8 @@ def _refuse(reason: str) -> None:
 
 def _given(operator: Any, args: Sequence[Any], kwargs: Dict[str, Any]) -> Dict[str, Any]:
     """What a call gives, and the defaults of what it does not, by the names of the operator's schema."""
-    found = {argument.name: argument.default_value for argument in operator._schema.arguments if argument.has_default_value()}
+    found = {argument.name: argument.default_value for argument in operator._schema.arguments
+             if argument.has_default_value()}
     found.update(zip((argument.name for argument in operator._schema.arguments), args))
     return {**found, **kwargs}
 
@@ -87,7 +89,8 @@ def _backward(ring: Any) -> Callable[..., Any]:
 def _is_known(ring: Any) -> bool:
     """Whether PyTorch's ring is the one that the handlers call."""
     wanted = (("_templated_ring_attention", ("group", "seq_dim", "op", "query", "key", "value", "is_causal")),
-              ("_templated_ring_attention_backward", ("group", "seq_dim", "op", "grad_out", "grad_out_name", "query", "key",
+              ("_templated_ring_attention_backward",
+               ("group", "seq_dim", "op", "grad_out", "grad_out_name", "query", "key",
                                                       "value", "out", "logsumexp", "is_causal")))
     for name, arguments in wanted:
         function = getattr(ring, name, None)
@@ -106,7 +109,8 @@ def _install(ring: Any) -> None:
 
 
 class _WhenImported(importlib.abc.MetaPathFinder):
-    """Installs the handlers when PyTorch's ring is imported, which takes a second that few programs want to wait for."""
+    """Installs the handlers when PyTorch's ring is imported, which takes a second that few programs want to wait
+    for."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != _RING:

@@ -1,8 +1,8 @@
 """clattn.torch.ring_attention: a sequence whose rows lie on several processes, each with a part of queries, keys and
-values. Keys and values go around the ring (Liu, Zaharia and Abbeel, "Ring attention with blockwise transformers", 2023):
-in step t a rank attends with its rows to the keys of the rank t before it, while these go on to the next one. Partial
-results are of float32, and merged in float64 in the order of the steps. In the backward pass gradients of keys and values
-go around with their keys, and home at the end."""
+values. Keys and values go around the ring (Liu, Zaharia and Abbeel, "Ring attention with blockwise transformers",
+2023): in step t a rank attends with its rows to the keys of the rank t before it, while these go on to the next one.
+Partial results are of float32, and merged in float64 in the order of the steps. In the backward pass gradients of keys
+and values go around with their keys, and home at the end."""
 import zlib
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -56,8 +56,8 @@ class Shape(NamedTuple):
 
 
 def pieces(layout: str, ranks: int, rank: int, length: int) -> List[Piece]:
-    """A rank's part: as it follows, or, where causal masks would give the first ranks less to do, the rank's piece from the
-    front and its piece from the back of twice as many ("zigzag")."""
+    """A rank's part: as it follows, or, where causal masks would give the first ranks less to do, the rank's piece from
+    the front and its piece from the back of twice as many ("zigzag")."""
     if layout == "contiguous":
         return [Piece(rank * length, 0, length)]
     half = length // 2
@@ -85,7 +85,8 @@ def _sequence_sees(said: Said, offset: int, length: int, rows: Piece, keys: Piec
 
 def _may_see(said: Said, shape: Shape, rows: Piece, keys: Piece) -> bool:
     """Whether some row may see some of the keys, by causal mask, window and lengths."""
-    return any(_sequence_sees(said, _offset(said, shape, length), length, rows, keys) for length in _lengths(said, shape))
+    return any(_sequence_sees(said, _offset(said, shape, length), length, rows, keys)
+               for length in _lengths(said, shape))
 
 
 def steps_of(said: Said, shape: Shape) -> int:
@@ -142,8 +143,9 @@ def _agree(group: Any, query: Tensor, key: Tensor, value: Tensor, said: Said, wr
         if other[0] < 0:
             raise InvalidArgument(f"rank {rank}: its call is wrong, as its own error says")
         if not torch.equal(other, every[0]):
-            raise InvalidShape(f"rank {rank}: its tensors or its options are not those of rank 0; query, key and value must "
-                               f"have the shapes {every[0][:12].view(3, 4).tolist()}, and every option be the same")
+            raise InvalidShape(f"rank {rank}: its tensors or its options are not those of rank 0; query, key and value "
+                               f"must have the shapes {every[0][:12].view(3, 4).tolist()}, and every option be the "
+                               "same")
     return Shape(len(every), query.shape[2], key.shape[2])
 
 
@@ -186,13 +188,13 @@ def _call(said: Said, shape: Shape, step: Step, query: Tensor, key: Tensor, valu
     places = [_offset(said, shape, length) for length in _lengths(said, shape)]
     offsets = [rows.start + x - keys.start for x in places] * (q.shape[0] // len(places)) if is_placed else None
     lengths = [min(max(x - keys.start, 0), count_of_keys) for x in said.key_lengths] if said.key_lengths else None
-    fields = optional_fields((q.shape[0], q.shape[1], q.shape[2], count_of_keys), q.shape[0], q.shape[1], None, None, slopes,
-                             sinks if step.is_own else None, lengths, offsets)
+    fields = optional_fields((q.shape[0], q.shape[1], q.shape[2], count_of_keys), q.shape[0], q.shape[1], None, None,
+                             slopes, sinks if step.is_own else None, lengths, offsets)
     call = call_of(q, k, said.scale, seed)
     call.first_row, call.first_key = rows.start, keys.start
     always = min(max(said.always_visible_keys - keys.start, 0), count_of_keys)
-    own = options_of("bottom-right" if said.causal else None, None, is_placed, (said.window_left, said.window_right), always,
-                     said.softcap, said.dropout, allow_rounded_weights=said.rounded, allow_tf32=said.tf32)
+    own = options_of("bottom-right" if said.causal else None, None, is_placed, (said.window_left, said.window_right),
+                     always, said.softcap, said.dropout, allow_rounded_weights=said.rounded, allow_tf32=said.tf32)
     return _Call(q, k, v, fields, call, own)
 
 
@@ -300,15 +302,16 @@ def _check(query: Tensor, key: Tensor, value: Tensor, said: Said, has_slopes: bo
     if query.dtype == torch.float64:
         raise Unsupported("query: float64: lse has float32 here, and parts would be merged by its rounding")
     if (has_slopes or said.window_left >= 0 or said.window_right >= 0) and not (said.causal or said.alignment):
-        raise InvalidArgument("alignment: is missing; windows and slopes need to know where rows stand: \"top-left\" or "
-                              "\"bottom-right\"")
+        raise InvalidArgument("alignment: is missing; windows and slopes need to know where rows stand: \"top-left\" "
+                              "or \"bottom-right\"")
     if said.layout not in _LAYOUTS:
         raise InvalidArgument(f"layout {said.layout!r}: must be {' or '.join(map(repr, _LAYOUTS))}")
     if said.layout == "zigzag" and (query.shape[2] % 2 or key.shape[2] % 2):
-        raise InvalidShape(f"layout 'zigzag': a part has two pieces, so its rows {query.shape[2]} and keys {key.shape[2]} must "
-                           "be even")
+        raise InvalidShape(f"layout 'zigzag': a part has two pieces, so its rows {query.shape[2]} and keys "
+                           f"{key.shape[2]} must be even")
     if said.key_lengths and len(said.key_lengths) != query.shape[0]:
-        raise InvalidShape(f"key_lengths: has {len(said.key_lengths)} numbers; must be one a batch entry, {query.shape[0]}")
+        raise InvalidShape(f"key_lengths: has {len(said.key_lengths)} numbers; must be one a batch entry, "
+                           f"{query.shape[0]}")
     for length in said.key_lengths:
         if not 0 <= length <= ranks * key.shape[2]:
             raise InvalidArgument(f"key_lengths {length}: must be 0 to {ranks * key.shape[2]}, the keys of all ranks")
@@ -329,24 +332,29 @@ def ring_attention(query: Tensor, key: Tensor, value: Tensor, *, group: Any = No
                    slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None, key_lengths: Any = None,
                    dropout: float = 0.0, seed: Optional[int] = None, return_lse: bool = False,
                    allow_rounded_weights: bool = False, allow_tf32: bool = False, **others: Any) -> Any:
-    """Attention over a sequence whose rows lie on the processes of a group (torch.distributed; None: all), with gradients.
+    """Attention over a sequence whose rows lie on the processes of a group (torch.distributed; None: all), with
+    gradients.
 
     query, key, value   this rank's part, [batch, heads, rows, columns]; parts are equally long
-    layout              which rows that are: "contiguous", part r of all; or "zigzag", pieces r and 2 ranks - 1 - r of twice
-                        as many, which gives causal masks the same work on every rank; rows_of() takes them out
-    seed                the same on every rank; where None, rank 0's generator draws it. Every bit of dropout is the whole's
+    layout              which rows that are: "contiguous", part r of all; or "zigzag", pieces r and 2 ranks - 1 - r of
+                        twice as many, which gives causal masks the same work on every rank; rows_of() takes them out
+    seed                the same on every rank; where None, rank 0's generator draws it. Every bit of dropout is the
+                        whole's
 
-    All else means what it does in clattn.torch.attention, of the whole sequence: key_lengths count its keys, windows and
-    slopes its places. Every rank calls with the same options, or every rank raises. Keys that no row sees are not sent on.
-    Gradients of slopes and sinks are this rank's share, which add up over the ranks. Returns out, or (out, lse).
+    All else means what it does in clattn.torch.attention, of the whole sequence: key_lengths count its keys, windows
+    and slopes its places. Every rank calls with the same options, or every rank raises. Keys that no row sees are not
+    sent on. Gradients of slopes and sinks are this rank's share, which add up over the ranks. Returns out, or (out,
+    lse).
     """
     if others:
         refuse_words("ring_attention", others)
     left, right = window_of(window)
-    lengths = () if key_lengths is None else tuple(whole(x, "key_lengths") for x in torch.as_tensor(key_lengths).tolist())
+    lengths = () if key_lengths is None else tuple(whole(x, "key_lengths")
+                                                   for x in torch.as_tensor(key_lengths).tolist())
     said = Said(layout, causal or "", alignment or "", left, right, whole(always_visible_keys, "always_visible_keys"),
-                None if scale is None else number(scale, "scale"), 0.0 if softcap is None else number(softcap, "softcap"),
-                number(dropout, "dropout"), bool(allow_rounded_weights), bool(allow_tf32), lengths)
+                None if scale is None else number(scale, "scale"),
+                0.0 if softcap is None else number(softcap, "softcap"), number(dropout, "dropout"),
+                bool(allow_rounded_weights), bool(allow_tf32), lengths)
     wrong: Optional[Error] = None
     try:
         options_of(causal, alignment, False, window, said.always_visible_keys, said.softcap, said.dropout)

@@ -9,8 +9,8 @@ from ._errors import InvalidArgument
 
 
 @torch.library.custom_op("clattn::rotary", mutates_args=(), device_types="cpu")
-def _operator(x: Tensor, cosine: Tensor, sine: Tensor, starts: Optional[Tensor], positions: Optional[Tensor], pairs: str,
-              inverse: bool, first_column: int) -> Tensor:
+def _operator(x: Tensor, cosine: Tensor, sine: Tensor, starts: Optional[Tensor], positions: Optional[Tensor],
+              pairs: str, inverse: bool, first_column: int) -> Tensor:
     found: Tensor = _turned(x, cosine, sine, pairs=pairs, starts=None if starts is None else starts.tolist(),
                             positions=positions, inverse=inverse, first_column=first_column)
     return found
@@ -31,8 +31,8 @@ _operator.register_autograd(_gradients, setup_context=_setup)
 
 def rotary(x: Tensor, cosine: Any, sine: Any, *, pairs: Optional[str], starts: Any = None, positions: Any = None,
            inverse: bool = False, first_column: int = 0) -> Tensor:
-    """clattn.rotary as a differentiable operator, whole in torch.compile: rows [batch, heads, rows, columns] turned by where
-    they stand. cosine and sine, of rotary_table(), have no gradients: they are constants of a model."""
+    """clattn.rotary as a differentiable operator, whole in torch.compile: rows [batch, heads, rows, columns] turned by
+    where they stand. cosine and sine, of rotary_table(), have no gradients: they are constants of a model."""
     tables = [torch.as_tensor(table) for table in (cosine, sine)]
     if torch.is_grad_enabled() and any(table.requires_grad for table in tables):
         raise InvalidArgument("cosine, sine: require gradients, and there are none of them; give them detached")

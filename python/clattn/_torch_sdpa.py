@@ -96,7 +96,8 @@ def _forward(keys: Any, query: Tensor, key: Tensor, value: Tensor, dropout_p: fl
 
 
 def _backward(keys: Any, grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor,
-              dropout_p: float, is_causal: bool, *, attn_mask: Optional[Tensor] = None, scale: Optional[float] = None) -> Any:
+              dropout_p: float, is_causal: bool, *, attn_mask: Optional[Tensor] = None,
+              scale: Optional[float] = None) -> Any:
     reason = _why_not(query, key, value, dropout_p)
     if reason is None:
         try:
@@ -118,7 +119,8 @@ def enable(*, allow_rounded_weights: bool = False, allow_tf32: bool = False) -> 
     """Computes attention on the CPU by clattn from now on: whatever calls scaled_dot_product_attention, forward and
     backward, eager and compiled, where PyTorch would take its flash kernel. What matrix units may round is said as in
     clattn.attention, and by a later call anew: weights of float16 and bfloat16 calls, numbers of float32 calls.
-    PyTorch's context_parallel works on the CPU too then, forward and backward. Raises Error where there is no device."""
+    PyTorch's context_parallel works on the CPU too then, forward and backward. Raises Error where there is no
+    device."""
     global _registered, _allowed
     if not hasattr(torch.library, "get_kernel"):
         raise Unsupported(f"PyTorch {torch.__version__}: has no torch.library.get_kernel, by which a call that is not "

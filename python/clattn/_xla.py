@@ -22,7 +22,8 @@ _size, _pointer, _int = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
 
 def _struct(name: str, **fields: Any) -> Any:
     """Every struct begins with its size and a list of extensions."""
-    return type(name, (ctypes.Structure,), {"_fields_": [("struct_size", _size), ("extension", _pointer), *fields.items()]})
+    return type(name, (ctypes.Structure,),
+                {"_fields_": [("struct_size", _size), ("extension", _pointer), *fields.items()]})
 
 
 _Buffer = _struct("Buffer", type=_int, data=_pointer, rank=ctypes.c_int64, extents=ctypes.POINTER(ctypes.c_int64))

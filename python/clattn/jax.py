@@ -48,8 +48,8 @@ def _arguments(said: Any, views: List[View]) -> Tuple[BothWays, List[View]]:
     mask, bias, slopes, sinks = map(given.get, _OPTIONAL[:4])
     fields = of.fields + optional_fields(shape, of.batch, shape[1], mask, bias, slopes, sinks, lengths, offsets)
     causal, alignment, window, always, softcap, rounded, tf32 = said["options"]
-    options = options_of(causal, alignment, offsets is not None, tuple(window), always, softcap, allow_rounded_weights=rounded,
-                         allow_tf32=tf32)
+    options = options_of(causal, alignment, offsets is not None, tuple(window), always, softcap,
+                         allow_rounded_weights=rounded, allow_tf32=tf32)
     call = call_of(query, of.key, said["scale"], has_key_len=of.has_key_len)
     return BothWays(of, shape, fields, call, options + of.options), rest
 
@@ -123,8 +123,8 @@ def _attention_backward(said: Any, kept: Any, cotangents: Any) -> Any:
     unlike = [name for name in ("page_table", *_SCALES) if given[name] is not None]
     unlike += [name for name, kind in words["types"] if kind]
     if unlike:
-        raise InvalidArgument(f"{unlike[0]}: keys in pages, and keys and values as codes, have no gradients; give key and "
-                              "value dense, in a floating-point type")
+        raise InvalidArgument(f"{unlike[0]}: keys in pages, and keys and values as codes, have no gradients; give key "
+                              "and value dense, in a floating-point type")
     results = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (query, key, value, *map(given.get, wanted))]
     found = _call("clattn_backward", results, (query, key, value, out, lse, *cotangents[:2 if words["has_lse"] else 1]),
                   optional, said,
@@ -160,8 +160,8 @@ def _check_axes(query: Any, key: Any, value: Any) -> int:
     """How many axes all three have."""
     for name, array in (("query", query), ("key", key), ("value", value)):
         if array.ndim != query.ndim or not 2 <= query.ndim <= 4:
-            raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch, heads, rows, columns], all three without "
-                               "batch, or without both")
+            raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch, heads, rows, columns], all three "
+                               "without batch, or without both")
     return int(query.ndim)
 
 
@@ -171,13 +171,14 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
               key_lengths: Any = None, return_lse: bool = False, cu_query: Any = None, cu_key: Any = None,
               page_table: Any = None, page_starts: Any = None, row_low: Any = None, row_high: Any = None,
               key_type: Optional[str] = None, value_type: Optional[str] = None, key_scales: Any = None,
-              value_scales: Any = None, allow_rounded_weights: bool = False, allow_tf32: bool = False, **others: Any) -> Any:
+              value_scales: Any = None, allow_rounded_weights: bool = False, allow_tf32: bool = False,
+              **others: Any) -> Any:
     """clattn.attention as an operator of XLA on the CPU: in jit, in vmap (one after the other), with gradients.
 
-    Shapes and meanings are those of clattn.attention: [batch, heads, rows, columns], without batch or without both, where
-    JAX's own has rows before heads. Arrays may be traced; causal, alignment, window, scale and softcap are of Python. Gradients:
-    query, key, value, bias, slopes, sinks; through out and lse; packed sequences and row ranges too, but not keys in pages
-    and codes.
+    Shapes and meanings are those of clattn.attention: [batch, heads, rows, columns], without batch or without both,
+    where JAX's own has rows before heads. Arrays may be traced; causal, alignment, window, scale and softcap are of
+    Python. Gradients: query, key, value, bias, slopes, sinks; through out and lse; packed sequences and row ranges too,
+    but not keys in pages and codes.
     """
     if others:
         refuse_words("attention", others)
@@ -190,8 +191,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     batch = query.shape[0] if integers[2] is None else integers[2].size - 1
     for name, array in zip(_NUMBERS, integers):
         if array is not None and (array.ndim != 1 or (name in _NUMBERS[:2] and array.size != batch)):
-            raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch], here {(batch,)}, or of where sequences begin "
-                               "and the last one ends")
+            raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch], here {(batch,)}, or of where "
+                               "sequences begin and the last one ends")
     softcap, scale = (None if x is None else number(x, name) for x, name in ((softcap, "softcap"), (scale, "scale")))
     options = (causal, alignment, window_of(window), whole(always_visible_keys, "always_visible_keys"), softcap,
                bool(allow_rounded_weights), bool(allow_tf32))
@@ -222,8 +223,8 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
     also lse [batch, rows, heads], in the key's type and without a gradient, as there.
 
     Causal masks and windows count from the first row and the first key. Rows at and behind query_seq_lengths are 0. A
-    row that sees no key is 0 with lse -inf, where JAX's own has the mean of all values. implementation must be None: the
-    others' names are of kernels of theirs.
+    row that sees no key is 0 with lse -inf, where JAX's own has the mean of all values. implementation must be None:
+    the others' names are of kernels of theirs.
     """
     if implementation is not None:
         raise InvalidArgument(f"implementation {implementation!r}: must be None; JAX's kernels are those of "

@@ -39,8 +39,8 @@ def _scale_of(scale: Any) -> Union[None, float, Tensor]:
     if scale is None or not isinstance(scale, Tensor):
         return None if scale is None else number(scale, "scale")
     if scale.numel() != 1 or not scale.is_floating_point() or scale.device.type != "cpu":
-        raise InvalidArgument(f"scale: a tensor of {scale.dtype}, shape {tuple(scale.shape)}; must be one real number on the "
-                              "CPU")
+        raise InvalidArgument(f"scale: a tensor of {scale.dtype}, shape {tuple(scale.shape)}; must be one real number "
+                              "on the CPU")
     return scale
 
 
@@ -91,29 +91,33 @@ def _in_forward_mode(given: Given, said: Said) -> Tuple[Tensor, Tensor]:
 def attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Optional[Tensor] = None,
               bias: Optional[Tensor] = None, causal: Optional[str] = None, alignment: Optional[str] = None,
               offsets: Any = None, window: Any = None, always_visible_keys: int = 0,
-              scale: Union[None, float, Tensor] = None, softcap: Optional[float] = None, slopes: Optional[Tensor] = None,
-              sinks: Optional[Tensor] = None, key_lengths: Any = None, dropout: float = 0.0, seed: Optional[int] = None,
-              return_lse: bool = False, cu_query: Any = None, cu_key: Any = None, page_table: Any = None,
-              page_starts: Any = None, row_low: Any = None, row_high: Any = None, key_type: Optional[str] = None,
-              value_type: Optional[str] = None, key_scales: Optional[Tensor] = None, value_scales: Optional[Tensor] = None,
+              scale: Union[None, float, Tensor] = None, softcap: Optional[float] = None,
+              slopes: Optional[Tensor] = None, sinks: Optional[Tensor] = None, key_lengths: Any = None,
+              dropout: float = 0.0, seed: Optional[int] = None, return_lse: bool = False, cu_query: Any = None,
+              cu_key: Any = None, page_table: Any = None, page_starts: Any = None, row_low: Any = None,
+              row_high: Any = None, key_type: Optional[str] = None, value_type: Optional[str] = None,
+              key_scales: Optional[Tensor] = None, value_scales: Optional[Tensor] = None,
               allow_rounded_weights: bool = False, allow_tf32: bool = False,
               **others: Any) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """clattn.attention as a differentiable operator, whole in torch.compile.
 
-    Shapes and meanings are those of clattn.attention, with all four axes. Gradients: of query, key, value, bias, slopes,
-    sinks and of scale where that is a tensor; through out and lse; packed sequences and row ranges too, but not keys in
-    pages and codes. dropout draws by `seed`, or by a seed that PyTorch's generator draws. Derivatives in forward mode and
-    second ones are computed by PyTorch's own operators, with all scores in memory, and not with dropout.
+    Shapes and meanings are those of clattn.attention, with all four axes. Gradients: of query, key, value, bias,
+    slopes, sinks and of scale where that is a tensor; through out and lse; packed sequences and row ranges too, but not
+    keys in pages and codes. dropout draws by `seed`, or by a seed that PyTorch's generator draws. Derivatives in
+    forward mode and second ones are computed by PyTorch's own operators, with all scores in memory, and not with
+    dropout.
     """
     if others:
         refuse_words("attention", others)
     left, right = window_of(window)
     said = Said(causal or "", alignment or "", left, right, 0.0 if softcap is None else _constant(softcap, "softcap"),
-                _constant(dropout, "dropout"), whole(always_visible_keys, "always_visible_keys"), bool(allow_rounded_weights),
-                bool(allow_tf32), key_type or "", value_type or "")
+                _constant(dropout, "dropout"), whole(always_visible_keys, "always_visible_keys"),
+                bool(allow_rounded_weights), bool(allow_tf32), key_type or "", value_type or "")
     whole_numbers = {name: _integers(array, name, kind) for name, array, kind in (
-        ("key_lengths", key_lengths, torch.int64), ("offsets", offsets, torch.int64), ("cu_query", cu_query, torch.int64),
-        ("cu_key", cu_key, torch.int64), ("page_starts", page_starts, torch.int64), ("page_table", page_table, torch.int32),
+        ("key_lengths", key_lengths, torch.int64), ("offsets", offsets, torch.int64),
+        ("cu_query", cu_query, torch.int64),
+        ("cu_key", cu_key, torch.int64), ("page_starts", page_starts, torch.int64),
+        ("page_table", page_table, torch.int32),
         ("row_low", row_low, torch.int32), ("row_high", row_high, torch.int32))}
     scale = _scale_of(scale)
     given = Given(query, key, value, mask, bias, slopes, sinks, scale=scale, seed=_seed_of(said.dropout, seed),

@@ -32,7 +32,8 @@ def _is_causal(module: Any, query: Tensor, mask: Optional[Tensor], is_causal: Op
     return bool(is_causal) and mask is None and query.shape[2] > 1
 
 
-def _mask_and_bias(mask: Optional[Tensor], position_bias: Optional[Tensor]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+def _mask_and_bias(mask: Optional[Tensor],
+                   position_bias: Optional[Tensor]) -> Tuple[Optional[Tensor], Optional[Tensor]]:
     """The mask is what may be seen (bool) or what is added; a position bias is added too."""
     if mask is None or mask.dtype == torch.bool:
         return mask, position_bias
@@ -69,8 +70,9 @@ def _by_pytorch(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Op
         raise Unsupported(f"clattn in transformers: {reason}, and PyTorch's attention has no softcap and no sinks; use "
                           'attn_implementation="eager", or model.eval()')
     count(declined, reason)
-    found: Tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, mask, dropout=dropout, scaling=scaling,
-                                                        is_causal=is_causal, position_bias=position_bias, **kwargs)
+    found: Tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, mask, dropout=dropout,
+                                                        scaling=scaling, is_causal=is_causal,
+                                                        position_bias=position_bias, **kwargs)
     return found
 
 

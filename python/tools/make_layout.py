@@ -107,8 +107,10 @@ def measure(folder, compiler, structs, values, functions):
               for name, (result, types) in functions.items()]
     lines = []
     for name, fields in structs.items():
-        lines += [f"    STRUCT({name})"] + [f"    FIELD({name}, {field}, \"{count}\")" for field, count in fields] + ['    puts("    )),");']
-    source = PROGRAM % {"includes": "\n".join(f"#include <{h}>" for h in headers(folder)), "functions": "\n".join(checks),
+        lines += [f"    STRUCT({name})", *(f"    FIELD({name}, {field}, \"{count}\")" for field, count in fields),
+                  '    puts("    )),");']
+    source = PROGRAM % {"includes": "\n".join(f"#include <{h}>" for h in headers(folder)),
+                        "functions": "\n".join(checks),
                         "defaults": "\n".join(f"    DEFAULTS({name}, {name.upper()}_INIT)" for name in structs
                                              if f"{name}_init" in functions),
                         "structs": "\n".join(lines), "values": "\n".join(f"    VALUE({v})" for v in values)}

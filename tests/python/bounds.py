@@ -1,4 +1,5 @@
-"""How far attention and its gradients may be from float64's: the bounds of docs/numbers.md, elementwise, in float64 PyTorch.
+"""How far attention and its gradients may be from float64's: the bounds of docs/numbers.md, elementwise, in float64
+PyTorch.
 
 Beside them, since here the gradients are of the library's own `out` and `lse` and not of the exact ones: what those are
 off by, to the first order, half a unit in the last place where a result is stored in 16 bits, and the least number."""
@@ -73,7 +74,8 @@ class Attention:
         """Bounds of out, without the rounding to its type, and of lse."""
         factor = 4 * self.u * (math.sqrt(self.of.query.shape[3]) * self.mean + self.count + 8)
         out = factor * (self.weights @ self.value.abs()) + self.least * self.value.abs().sum(-2, keepdim=True)
-        return out, factor + 4 * self.u * self.lse.abs() + (ROUNDED_LSE * self.lse.abs() if self.u < ROUNDED_LSE else 0.0)
+        return out, factor + 4 * self.u * self.lse.abs() + (ROUNDED_LSE * self.lse.abs() if self.u < ROUNDED_LSE
+                                                            else 0.0)
 
     def shared(self, sums, rule):
         """From the queries' heads to those of the keys, whose gradients add up."""
@@ -97,7 +99,8 @@ class Attention:
             """Bounds of sums over rows i and a group's heads of terms * other; terms are weights times at most y."""
             count = self.seen.sum(-2, keepdim=True) * self.group  # m
             exact = self.shared(terms.mT @ other, "sum")
-            own = (((each + of_terms(count)) * self.weights * y).square() + (given / (2 * self.u)).square()).mT @ other.square()
+            own = (((each + of_terms(count)) * self.weights * y).square() +
+                   (given / (2 * self.u)).square()).mT @ other.square()
             count = count.mT[:, ::self.group]
             bound = 2 * self.u * (self.shared(own.sqrt(), "rss") + (of_terms(count) + 8) * exact.abs())
             return exact, bound + self.least * self.shared(y.mT @ other.abs(), "sum")
@@ -124,7 +127,8 @@ class Attention:
 
 
 def summed(pair, shape, dtype):
-    """A gradient of an input that was expanded from a shape: the sum of what each of its copies has, every one stored."""
+    """A gradient of an input that was expanded from a shape: the sum of what each of its copies has, every one
+    stored."""
     exact, bound = pair
     axes = [axis for axis, count in enumerate((1,) * (exact.dim() - len(shape)) + tuple(shape)) if
             exact.shape[axis] != count]

@@ -47,7 +47,8 @@ class Again(unittest.TestCase):
         three, mask = inputs(), np.tri(9, dtype=bool)
         bias = np.where(mask, normal(9, 9), -np.inf).astype(np.float32)
         each = ({}, {"causal": "top-left"}, {"softcap": 2.0}, {"window": 2, "alignment": "top-left"}, {"mask": mask},
-                {"window": (2, 1), "alignment": "top-left"}, {"bias": bias}, {"strategy": "plain"}, {"dropout": 0.5, "seed": 3},
+                {"window": (2, 1), "alignment": "top-left"}, {"bias": bias}, {"strategy": "plain"},
+                {"dropout": 0.5, "seed": 3},
                 {"dropout": 0.5, "seed": 4}, {"window": 2, "alignment": "top-left", "always_visible_keys": 1})
         calls = [{**options, **scale} for options in each for scale in ({}, {"scale": 0.5}, {"scale": 0.25})]
         first = [clattn.attention(*three, **call) for call in calls]
@@ -72,7 +73,8 @@ class Again(unittest.TestCase):
         query, key, value = inputs()
         apart = [np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2) for x in (query, key, value)]
         flat, back = np.broadcast_to(key[:, :1], key.shape), key[:, :, ::-1]
-        for three in itertools.product((query, apart[0], query[:, :, ::-1]), (key, apart[1], flat, back), (value, apart[2])):
+        for three in itertools.product((query, apart[0], query[:, :, ::-1]), (key, apart[1], flat, back),
+                                       (value, apart[2])):
             right = clattn.attention(*[np.array(x, order="C") for x in three])
             for _ in range(2):
                 self.same(clattn.attention(*three), right)

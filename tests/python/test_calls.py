@@ -1,5 +1,5 @@
-"""Calls on NumPy's arrays beside plain attention: gradients, packed sequences, pages, codes, row ranges, merging, caches;
-and what others' words for options are answered."""
+"""Calls on NumPy's arrays beside plain attention: gradients, packed sequences, pages, codes, row ranges, merging,
+caches; and what others' words for options are answered."""
 import unittest
 
 import numpy as np
@@ -28,7 +28,8 @@ class Sequences(Case):
     def test_packed(self):
         query, key, value = self.three
         cu_query, cu_key = [0, 3, 3, 10], np.array([0, 4, 7, 12])
-        out, lse = clattn.attention(*self.three, cu_query=cu_query, cu_key=cu_key, causal="bottom-right", return_lse=True)
+        out, lse = clattn.attention(*self.three, cu_query=cu_query, cu_key=cu_key, causal="bottom-right",
+                                    return_lse=True)
         self.assertEqual((out.shape, lse.shape), ((1, 4, 10, 8), (1, 4, 10)))
         for i in 0, 2:
             rows, keys = slice(cu_query[i], cu_query[i + 1]), slice(cu_key[i], cu_key[i + 1])
@@ -36,7 +37,8 @@ class Sequences(Case):
                                      return_lse=True)
             for found, other in zip((out, lse), right):
                 self.assertTrue(np.array_equal(found[:, :, rows], other))
-        without_batch = clattn.attention(*[x[0] for x in self.three], cu_query=cu_query, cu_key=cu_key, causal="bottom-right")
+        without_batch = clattn.attention(*[x[0] for x in self.three], cu_query=cu_query, cu_key=cu_key,
+                                         causal="bottom-right")
         self.assertTrue(np.array_equal(without_batch, out[0]))
         mask = normal(3, 1, 7, 5) > 0
         masked = clattn.attention(*self.three, cu_query=cu_query, cu_key=cu_key, mask=mask)
@@ -71,11 +73,12 @@ class Sequences(Case):
             for given in (table, table.astype(np.int64), table.tolist(), np.ascontiguousarray(table.T).T):
                 out = clattn.attention(query, *pools, page_table=given, key_lengths=[11, 6], causal="bottom-right")
                 self.close(out, right)
-            line = clattn.attention(query, *pools, page_table=[5, 0, 2, 1, 4], page_starts=[0, 3, 5], key_lengths=[11, 6],
-                                    causal="bottom-right")
+            line = clattn.attention(query, *pools, page_table=[5, 0, 2, 1, 4], page_starts=[0, 3, 5],
+                                    key_lengths=[11, 6], causal="bottom-right")
             self.close(line, right)
             by_tokens = [np.ascontiguousarray(x.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3) for x in pools]
-            self.close(clattn.attention(query, *by_tokens, page_table=table, key_lengths=[11, 6], causal="bottom-right"),
+            self.close(clattn.attention(query, *by_tokens, page_table=table, key_lengths=[11, 6],
+                                        causal="bottom-right"),
                        right)
         self.refused("needs key_lengths", lambda: clattn.attention(query, *pools, page_table=table))
         self.refused("page_table: has 2 pages a sequence; 11 keys need 3", lambda: clattn.attention(
@@ -85,8 +88,11 @@ class Sequences(Case):
         self.refused("page_starts: needs", lambda: clattn.attention(query, key, value, page_starts=[0, 1, 2]))
         self.refused("page_table: type float64", lambda: clattn.attention(query, *pools, page_table=table * 1.0,
                                                                           key_lengths=[11, 6]))
-        self.refused("32 bits", lambda: clattn.attention(query, *pools, page_table=table.astype(np.int64) + 2**32, key_lengths=[11, 6]))
-        self.refused("page", lambda: clattn.attention(query, *pools, page_table=table + 1, key_lengths=[11, 6]), clattn.Error)
+        self.refused("32 bits",
+                     lambda: clattn.attention(query, *pools, page_table=table.astype(np.int64) + 2**32,
+                                              key_lengths=[11, 6]))
+        self.refused("page", lambda: clattn.attention(query, *pools, page_table=table + 1, key_lengths=[11, 6]),
+                     clattn.Error)
 
     def test_a_cache_that_grows_stays_planned(self):
         key, value, table, pools = self.pages()
@@ -173,8 +179,8 @@ class Gradients(Case):
         self.check(("query", "key", "value"))
         self.check(("value", "query"), causal="top-left", softcap=2.0)
         bias, sinks, slopes = normal(4, 1, 6, dtype=np.float64), np.linspace(-1, 1, 4), np.linspace(0.1, 0.5, 4)
-        self.check(("query", "key", "value", "bias", "sinks", "slopes", "scale"), dlse=self.dlse, bias=bias, sinks=sinks,
-                   slopes=slopes, alignment="top-left", scale=0.3, key_lengths=[6, 4])
+        self.check(("query", "key", "value", "bias", "sinks", "slopes", "scale"), dlse=self.dlse, bias=bias,
+                   sinks=sinks, slopes=slopes, alignment="top-left", scale=0.3, key_lengths=[6, 4])
 
     def test_what_the_forward_call_gave(self):
         three, dout = [x.astype(np.float32) for x in self.three], self.dout.astype(np.float32)
@@ -260,8 +266,8 @@ class Caches(Case):
         self.close(clattn.rotary(out, self.cosine, self.sine, pairs="halves", starts=[4, 9], inverse=True), x)
         self.refused("pairs None: must be", lambda: clattn.rotary(x, self.cosine, self.sine, pairs=None, starts=[0, 0]))
         self.refused("give one", lambda: clattn.rotary(x, self.cosine, self.sine, pairs="halves"))
-        self.refused("position|starts", lambda: clattn.rotary(x, self.cosine, self.sine, pairs="halves", starts=[36, 0]),
-                     clattn.Error)
+        self.refused("position|starts",
+                     lambda: clattn.rotary(x, self.cosine, self.sine, pairs="halves", starts=[36, 0]), clattn.Error)
 
     def test_append(self):
         query, key, value = normal(2, 4, 3, 16), normal(2, 2, 3, 16, seed=1), normal(2, 2, 3, 16, seed=2)
@@ -283,7 +289,8 @@ class Caches(Case):
     def test_norms(self):
         query, key, value = normal(2, 4, 3, 16), normal(2, 2, 3, 16, seed=1), 50 * normal(2, 2, 3, 16, seed=2)
         weight = normal(16, seed=3)
-        out = clattn.rotary(query, self.cosine, self.sine, pairs="halves", starts=[4, 9], norm=weight, norm_epsilon=1e-6)
+        out = clattn.rotary(query, self.cosine, self.sine, pairs="halves", starts=[4, 9], norm=weight,
+                            norm_epsilon=1e-6)
         places = np.array([4, 9])[:, None, None] + np.arange(3)
         self.close(out, self.turned(self.normed(query, weight), places))
         caches = [np.zeros((2, 2, 20, 16), np.float32) for _ in range(2)]
@@ -294,10 +301,12 @@ class Caches(Case):
         self.close(caches[1][:, :, :3], self.normed(value))
         alone = clattn.append(key, value, *caches, starts=[0, 0], query=query, query_norm=weight, norm_epsilon=1e-6)
         self.close(alone, self.normed(query, weight))
-        for text, norms in (("norm_epsilon: is missing", {"key_norm": True}), ("nothing is normed", {"norm_epsilon": 1e-6}),
+        for text, norms in (("norm_epsilon: is missing", {"key_norm": True}),
+                            ("nothing is normed", {"norm_epsilon": 1e-6}),
                             ("key_norm: is float32 of shape", {"key_norm": weight[:8], "norm_epsilon": 1e-6}),
                             ("norm_epsilon 0: must be", {"key_norm": True, "norm_epsilon": 0.0})):
-            self.refused(text, lambda norms=norms: clattn.append(key, value, *caches, starts=[0, 0], **norms), clattn.Error)
+            self.refused(text, lambda norms=norms: clattn.append(key, value, *caches, starts=[0, 0], **norms),
+                         clattn.Error)
 
     def test_append_to_pages_of_codes(self):
         key, value = normal(2, 2, 5, 32, seed=1), normal(2, 2, 5, 32, seed=2)
@@ -313,12 +322,14 @@ class Caches(Case):
                 for j in range(5):
                     self.assertTrue(np.array_equal(pool[table[b, j // 4], :, j % 4], codes[b, :, j]))
         query = normal(2, 4, 1, 32)
-        self.close(clattn.attention(query, *pools, key_type="q8_0", value_type="q8_0", page_table=table, key_lengths=[5, 5]),
+        self.close(clattn.attention(query, *pools, key_type="q8_0", value_type="q8_0", page_table=table,
+                                    key_lengths=[5, 5]),
                    clattn.attention(query, key, value), 0.02)
         frozen = pools[0].copy()
         frozen.flags.writeable = False
         self.refused("key_cache: is read-only", lambda: clattn.append(key, value, frozen, pools[1], starts=[0, 0],
-                                                                      page_table=table, key_type="q8_0", value_type="q8_0"))
+                                                                      page_table=table, key_type="q8_0",
+                                                                      value_type="q8_0"))
 
 
 if __name__ == "__main__":

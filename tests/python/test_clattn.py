@@ -47,7 +47,8 @@ class Protocol:
 
 class Attention(unittest.TestCase):
     def setUp(self):
-        self.query, self.key, self.value = normal(2, 4, 9, 16), normal(2, 2, 13, 16, seed=1), normal(2, 2, 13, 12, seed=2)
+        self.query = normal(2, 4, 9, 16)
+        self.key, self.value = normal(2, 2, 13, 16, seed=1), normal(2, 2, 13, 12, seed=2)
 
     def close(self, found, right, tolerance=2e-6):
         self.assertEqual(np.shape(found), np.shape(right))
@@ -104,7 +105,8 @@ class Attention(unittest.TestCase):
         self.close(clattn.attention(*three, causal="bottom-right"), reference(*three, mask=keys <= rows + 4))
         self.close(clattn.attention(*three, window=2, alignment="top-left"),
                    reference(*three, mask=(keys <= rows) & (keys >= rows - 2)))
-        self.close(clattn.attention(*three, window=(None, 1), alignment="top-left"), reference(*three, mask=keys <= rows + 1))
+        self.close(clattn.attention(*three, window=(None, 1), alignment="top-left"),
+                   reference(*three, mask=keys <= rows + 1))
         self.close(clattn.attention(*three, causal="bottom-right", offsets=[3, 1]),
                    reference(*three, mask=keys <= rows + np.array([3, 1])[:, None, None, None]))
         self.close(clattn.attention(*three, key_lengths=np.array([5, 13])),
@@ -120,7 +122,8 @@ class Attention(unittest.TestCase):
                    reference(*three, bias=-slopes[:, None, None] * distance))
 
     def test_more_results(self):
-        out, lse, weights = clattn.attention(self.query, self.key, self.value, return_lse=True, return_weights="softmax")
+        out, lse, weights = clattn.attention(self.query, self.key, self.value, return_lse=True,
+                                             return_weights="softmax")
         self.close(weights @ np.repeat(self.value, 2, 1), out.astype(np.float64))
         scores = self.query.astype(np.float64) @ np.repeat(self.key, 2, 1).swapaxes(-1, -2) / 4
         self.close(lse, np.log(np.exp(scores).sum(-1)))
@@ -139,7 +142,8 @@ class Attention(unittest.TestCase):
         three = [pyopencl.array.to_device(queue, x) for x in (self.query, self.key, self.value)]
         mask = normal(9, 13) > 0
         mask[:, 0] = True
-        out, lse = clattn.attention(*three, mask=pyopencl.array.to_device(queue, mask.astype(np.uint8)), return_lse=True)
+        out, lse = clattn.attention(*three, mask=pyopencl.array.to_device(queue, mask.astype(np.uint8)),
+                                    return_lse=True)
         self.close(out.get(), reference(self.query, self.key, self.value, mask=mask))
         self.assertEqual(lse.shape, (2, 4, 9))
         whole = pyopencl.array.zeros(queue, (2, 4, 9, 24), np.float32)
@@ -167,7 +171,8 @@ class Attention(unittest.TestCase):
                     ("value", lambda: clattn.attention(*first[:2], alien(self.value))),
                     ("mask", lambda: clattn.attention(*first, mask=alien(np.ones((9, 13), np.uint8)))),
                     ("bias", lambda: clattn.attention(*first, bias=alien(np.ones((9, 13), np.float32)))),
-                    ("slopes", lambda: clattn.attention(*first, slopes=alien(np.ones(4, np.float32)), alignment="top-left")),
+                    ("slopes",
+                     lambda: clattn.attention(*first, slopes=alien(np.ones(4, np.float32)), alignment="top-left")),
                     ("sinks", lambda: clattn.attention(*first, sinks=alien(np.ones(4, np.float32)))),
                     ("out", lambda: clattn.attention(*first, out=alien(out)))):
                 with self.assertRaisesRegex(clattn.InvalidArgument, f"^{name}: "):
@@ -180,7 +185,8 @@ class Attention(unittest.TestCase):
         out = np.lib.stride_tricks.as_strided(np.zeros((1, 1, 3, 5), np.float32), (1, 1, 3, 1), (60, 60, 20, 20))
         clattn.attention(*wide, out=out)
         self.close(out, reference(query, key, value))
-        added = [np.ascontiguousarray(x[..., 0])[..., None] for x in (query, key, value)]  # NumPy gives it a stride of 0
+        # NumPy gives the axis that is added a stride of 0.
+        added = [np.ascontiguousarray(x[..., 0])[..., None] for x in (query, key, value)]
         self.close(clattn.attention(*added), reference(query, key, value))
 
     def test_a_growing_cache(self):
@@ -189,7 +195,8 @@ class Attention(unittest.TestCase):
             self.close(clattn.attention(*three), reference(*three))
 
     def test_what_a_matrix_unit_may_round(self):
-        half, three = [x.astype(np.float16) for x in (self.query, self.key, self.value)], (self.query, self.key, self.value)
+        three = self.query, self.key, self.value
+        half = [x.astype(np.float16) for x in three]
         self.close(clattn.attention(*half, allow_rounded_weights=True), reference(*half), 4e-3)
         self.close(clattn.attention(*three, allow_tf32=True), reference(*three), 4e-3)
         plan = clattn.Plan(half[0].shape, half[1].shape, type="float16", head_dim_v=12, allow_rounded_weights=True)
@@ -215,7 +222,8 @@ class Attention(unittest.TestCase):
         plan = clattn.Plan(self.query.shape, self.key.shape, head_dim_v=12, softcap=0.7, causal="top-left")
         self.assertIn("causal top-left, softcap", plan.explanation)
         seen = np.tri(9, 13, dtype=bool)
-        self.close(plan(self.query, self.key, self.value), reference(self.query, self.key, self.value, seen, softcap=0.7))
+        self.close(plan(self.query, self.key, self.value),
+                   reference(self.query, self.key, self.value, seen, softcap=0.7))
         mask = seen & (np.arange(13) != 1)
         self.close(plan(self.query, self.key, self.value, mask=mask),
                    reference(self.query, self.key, self.value, mask, softcap=0.7))
@@ -226,35 +234,48 @@ class Attention(unittest.TestCase):
         three, frozen = (self.query, self.key, self.value), np.zeros((2, 4, 9, 12), np.float32)
         frozen.flags.writeable = False
         for error, text, call in (
-                (clattn.InvalidArgument, 'causal True: must be "top-left"', lambda: clattn.attention(*three, causal=True)),
-                (clattn.InvalidShape, "mask: has shape (2, 9)", lambda: clattn.attention(*three, mask=np.ones((2, 9), bool))),
+                (clattn.InvalidArgument, 'causal True: must be "top-left"',
+                 lambda: clattn.attention(*three, causal=True)),
+                (clattn.InvalidShape, "mask: has shape (2, 9)",
+                 lambda: clattn.attention(*three, mask=np.ones((2, 9), bool))),
                 (clattn.InvalidArgument, "must be bool", lambda: clattn.attention(*three, mask=np.ones((9, 13)))),
-                (clattn.InvalidShape, "head_dim: query has 16", lambda: clattn.attention(self.query, self.key[..., :8], self.value)),
+                (clattn.InvalidShape, "head_dim: query has 16",
+                 lambda: clattn.attention(self.query, self.key[..., :8], self.value)),
                 (clattn.InvalidArgument, "a list is no array", lambda: clattn.attention([[1.0]], [[1.0]], [[1.0]])),
                 (clattn.InvalidArgument, "type int64", lambda: clattn.attention(*(x.astype(int) for x in three))),
                 (clattn.InvalidArgument, "byte order", lambda: clattn.attention(self.query.astype(">f4"), *three[1:])),
-                (clattn.InvalidShape, "out: is float32", lambda: clattn.attention(*three, out=np.empty((2, 4, 9, 13), np.float32))),
-                (clattn.InvalidShape, "key_lengths: has 3 numbers", lambda: clattn.attention(*three, key_lengths=[1, 2, 3])),
+                (clattn.InvalidShape, "out: is float32",
+                 lambda: clattn.attention(*three, out=np.empty((2, 4, 9, 13), np.float32))),
+                (clattn.InvalidShape, "key_lengths: has 3 numbers",
+                 lambda: clattn.attention(*three, key_lengths=[1, 2, 3])),
                 (clattn.InvalidArgument, "out: is read-only", lambda: clattn.attention(*three, out=frozen)),
-                (clattn.InvalidArgument, "out: is read-only", lambda: clattn.attention(*three, out=Protocol(frozen, "__array_interface__"))),
+                (clattn.InvalidArgument, "out: is read-only",
+                 lambda: clattn.attention(*three, out=Protocol(frozen, "__array_interface__"))),
                 (clattn.InvalidArgument, "alignment", lambda: clattn.attention(*three, window=3)),
-                (clattn.InvalidArgument, "must be the same", lambda: clattn.attention(*three, causal="top-left", alignment="bottom-right")),
-                (clattn.InvalidArgument, "there is none; there are:", lambda: clattn.attention(*three, strategy="fastest")),
+                (clattn.InvalidArgument, "must be the same",
+                 lambda: clattn.attention(*three, causal="top-left", alignment="bottom-right")),
+                (clattn.InvalidArgument, "there is none; there are:",
+                 lambda: clattn.attention(*three, strategy="fastest")),
                 (clattn.InvalidArgument, "key_lengths 4294967301: must fit 32 bits",
                  lambda: clattn.attention(*three, key_lengths=[5, 2**32 + 5])),
-                (clattn.InvalidArgument, "key_lengths 2.5: must be an integer", lambda: clattn.attention(*three, key_lengths=[5, 2.5])),
-                (clattn.InvalidArgument, "offsets 1.0: must be", lambda: clattn.attention(*three, offsets=np.ones(2), causal="bottom-right")),
+                (clattn.InvalidArgument, "key_lengths 2.5: must be an integer",
+                 lambda: clattn.attention(*three, key_lengths=[5, 2.5])),
+                (clattn.InvalidArgument, "offsets 1.0: must be",
+                 lambda: clattn.attention(*three, offsets=np.ones(2), causal="bottom-right")),
                 (clattn.InvalidArgument, "window [1, 2, 3]: must be",
                  lambda: clattn.attention(*three, window=[1, 2, 3], alignment="top-left")),
                 (clattn.InvalidArgument, "window 1.0: must be an integer",
                  lambda: clattn.attention(*three, window=1.0, alignment="top-left")),
                 (clattn.InvalidArgument, "always_visible_keys 18446744073709551619: must fit 64 bits",
                  lambda: clattn.attention(*three, window=1, alignment="top-left", always_visible_keys=2**64 + 3)),
-                (clattn.InvalidArgument, "causal ['top-left']: must be", lambda: clattn.attention(*three, causal=["top-left"])),
+                (clattn.InvalidArgument, "causal ['top-left']: must be",
+                 lambda: clattn.attention(*three, causal=["top-left"])),
                 (clattn.InvalidArgument, "softcap", lambda: clattn.attention(*three, softcap=-1.0)),
-                (clattn.InvalidArgument, "softcap 'much': must be a real number", lambda: clattn.attention(*three, softcap="much")),
+                (clattn.InvalidArgument, "softcap 'much': must be a real number",
+                 lambda: clattn.attention(*three, softcap="much")),
                 (clattn.InvalidArgument, "scale 'a'", lambda: clattn.attention(*three, scale="a")),
-                (clattn.Error, "query_heads 4", lambda: clattn.attention(self.query, normal(2, 3, 13, 16), normal(2, 3, 13, 12)))):
+                (clattn.Error, "query_heads 4",
+                 lambda: clattn.attention(self.query, normal(2, 3, 13, 16), normal(2, 3, 13, 12)))):
             with self.assertRaises(error) as caught:
                 call()
             self.assertIn(text, str(caught.exception))

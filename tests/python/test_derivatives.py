@@ -1,5 +1,5 @@
-"""Derivatives of clattn.torch.attention beyond those of its inputs at out: through lse, of the scale, with dropout, second
-ones, and in forward mode; against PyTorch's own operators in float64."""
+"""Derivatives of clattn.torch.attention beyond those of its inputs at out: through lse, of the scale, with dropout,
+second ones, and in forward mode; against PyTorch's own operators in float64."""
 import unittest
 
 import torch
@@ -18,18 +18,21 @@ def normal(*shape, seed=0, dtype=torch.float64):
 
 
 def inputs(dtype=torch.float64):
-    return [normal(2, 4, 5, 8, dtype=dtype), normal(2, 2, 6, 8, seed=1, dtype=dtype), normal(2, 2, 6, 4, seed=2, dtype=dtype)]
+    return [normal(2, 4, 5, 8, dtype=dtype), normal(2, 2, 6, 8, seed=1, dtype=dtype),
+            normal(2, 2, 6, 4, seed=2, dtype=dtype)]
 
 
 WAYS = ({}, {"causal": "bottom-right", "softcap": 2.0}, {"causal": "top-left", "window": 2},
-        {"mask": torch.arange(60).reshape(2, 1, 5, 6) % 5 > 0, "alignment": "bottom-right", "key_lengths": torch.tensor([6, 3]),
+        {"mask": torch.arange(60).reshape(2, 1, 5, 6) % 5 > 0, "alignment": "bottom-right",
+         "key_lengths": torch.tensor([6, 3]),
          "window": (3, 1)})
-LEARNED = {"bias": normal(4, 1, 6), "slopes": torch.linspace(0.1, 0.5, 4).double(), "sinks": torch.linspace(-1, 1, 4).double(),
+LEARNED = {"bias": normal(4, 1, 6), "slopes": torch.linspace(0.1, 0.5, 4).double(),
+           "sinks": torch.linspace(-1, 1, 4).double(),
            "scale": torch.tensor(0.3).double()}
 
 
-def expected(three, mask=None, key_lengths=None, window=None, causal=None, alignment=None, softcap=None, bias=None, slopes=None,
-             sinks=None, scale=None, always_visible_keys=0, **more):
+def expected(three, mask=None, key_lengths=None, window=None, causal=None, alignment=None, softcap=None, bias=None,
+             slopes=None, sinks=None, scale=None, always_visible_keys=0, **more):
     left, right = clattn._problem.window_of(window)
     given = Given(*three, mask, bias, slopes, sinks, key_lengths, scale, **more)
     return formula(given, Said(causal or "", alignment or "", left, right, softcap or 0.0,
@@ -50,7 +53,8 @@ class Derivatives(unittest.TestCase):
         self.assertEqual(ours.shape, right.shape)
         self.assertTrue(torch.equal(ours.isinf(), right.isinf()))
         ours, right = (x.masked_fill(x.isinf(), 0.0) for x in (ours, right))
-        self.assertLessEqual((ours.double() - right.double()).abs().max().item(), tolerance * max(1, right.abs().max().item()))
+        self.assertLessEqual((ours.double() - right.double()).abs().max().item(),
+                             tolerance * max(1, right.abs().max().item()))
 
     def both(self, way, names=()):
         """(ours, theirs): results, and the leaves that they are of."""
@@ -66,10 +70,12 @@ class Derivatives(unittest.TestCase):
             (ours, leaves), (theirs, others) = self.both(way, names)
             for one, other in zip(ours, theirs):
                 self.close(one, other)
-            for one, other in zip(torch.autograd.grad(self.loss(ours), leaves), torch.autograd.grad(self.loss(theirs), others)):
+            for one, other in zip(torch.autograd.grad(self.loss(ours), leaves),
+                                  torch.autograd.grad(self.loss(theirs), others)):
                 self.close(one, other)
         (ours, leaves), (theirs, others) = self.both({})
-        for one, other in zip(torch.autograd.grad(ours[1].sum(), leaves[:2]), torch.autograd.grad(theirs[1].sum(), others[:2])):
+        for one, other in zip(torch.autograd.grad(ours[1].sum(), leaves[:2]),
+                              torch.autograd.grad(theirs[1].sum(), others[:2])):
             self.close(one, other)
 
     def test_second_ones(self):
@@ -123,7 +129,8 @@ class Derivatives(unittest.TestCase):
         packed = {"cu_query": torch.tensor([0, 4, 4, 6, 10]), "cu_key": torch.tensor([0, 5, 7, 7, 11])}
         ways = (({**packed, "causal": "bottom-right"}, ()), ({**packed, "row_low": low, "row_high": low + 2}, ()),
                 ({**packed, "mask": normal(4, 1, 4, 5) > -1, "alignment": "top-left"}, ("slopes", "sinks", "scale")),
-                ({"row_low": low, "row_high": low + 4, "offsets": torch.tensor([-2]), "window": (2, 1), "always_visible_keys": 1},
+                ({"row_low": low, "row_high": low + 4, "offsets": torch.tensor([-2]), "window": (2, 1),
+                  "always_visible_keys": 1},
                  ("sinks",)))
         for way, names in ways:
             found = []
@@ -146,7 +153,8 @@ class Derivatives(unittest.TestCase):
         mask[1] = False
         sinks = LEARNED["sinks"].clone().requires_grad_()
         out, lse = clattn.torch.attention(*inputs(), mask=mask, sinks=sinks, return_lse=True)
-        self.assertTrue((out[:, :, 1] == 0).all() and torch.equal(lse[:, :, 1].double(), sinks.float().double().expand(2, 4)))
+        self.assertTrue((out[:, :, 1] == 0).all() and
+                        torch.equal(lse[:, :, 1].double(), sinks.float().double().expand(2, 4)))
         self.close(torch.autograd.grad(lse[:, :, 1].sum(), sinks)[0], torch.full((4,), 2.0))
         dout, dlse = torch.zeros(2, 4, 5, 4, dtype=torch.float64), torch.zeros(2, 4, 5)
         dlse[:, :, 1] = 3
@@ -160,8 +168,8 @@ class Derivatives(unittest.TestCase):
         for cuts in ((0, 6), (0, 1, 6), (0, 2, 3, 6)):
             leaves = self.leaves([*inputs(), LEARNED["sinks"]])
             query, key, value, sinks = leaves
-            parts = [clattn.torch.attention(query, key[:, :, a:b], value[:, :, a:b], window=(-1, 0), offsets=[1 - a] * 2,
-                                            return_lse=True, sinks=sinks if b == 6 else None)
+            parts = [clattn.torch.attention(query, key[:, :, a:b], value[:, :, a:b], window=(-1, 0),
+                                            offsets=[1 - a] * 2, return_lse=True, sinks=sinks if b == 6 else None)
                      for a, b in zip(cuts, cuts[1:])]
             results = clattn.merge(parts)
             found.append([*results, *torch.autograd.grad(self.loss(results), leaves)])
@@ -172,7 +180,8 @@ class Derivatives(unittest.TestCase):
             clattn.merge([(torch.zeros(1, 1), torch.zeros(1).numpy())])
 
     def test_pages_and_codes(self):
-        query, key, value = normal(2, 4, 1, 32).float(), normal(2, 2, 8, 32, seed=3).float(), normal(2, 2, 8, 32, seed=4).float()
+        query = normal(2, 4, 1, 32).float()
+        key, value = normal(2, 2, 8, 32, seed=3).float(), normal(2, 2, 8, 32, seed=4).float()
         table = torch.tensor([[3, 0], [1, 2]])
         pools = [torch.empty(4, 2, 4, 32) for _ in range(2)]
         for pool, dense in zip(pools, (key, value)):
@@ -185,7 +194,8 @@ class Derivatives(unittest.TestCase):
         codes = [torch.from_numpy(clattn.quantise(x, "q8_0")) for x in pools]
         out = clattn.torch.attention(query, *codes, key_type="q8_0", value_type="q8_0", **paged)
         self.close(out, right, 0.02)
-        compiled = torch.compile(lambda *three: clattn.torch.attention(*three, key_type="q8_0", value_type="q8_0", **paged),
+        compiled = torch.compile(lambda *three: clattn.torch.attention(*three, key_type="q8_0", value_type="q8_0",
+                                                                       **paged),
                                  fullgraph=True, backend="aot_eager")
         self.assertTrue(torch.equal(compiled(query, *codes), out))
         asks = query.clone().requires_grad_()
@@ -193,7 +203,8 @@ class Derivatives(unittest.TestCase):
             clattn.torch.attention(asks, *pools, **paged)
         with self.assertRaisesRegex(clattn.InvalidArgument, "key_type: "):
             clattn.torch.attention(asks, *[x[:2] for x in codes], key_type="q8_0", value_type="q8_0")
-        with forward_ad.dual_level(), self.assertRaisesRegex(clattn.Unsupported, "page_table: has no derivatives in forward"):
+        with forward_ad.dual_level(), self.assertRaisesRegex(clattn.Unsupported,
+                                                             "page_table: has no derivatives in forward"):
             clattn.torch.attention(forward_ad.make_dual(query, query), *pools, **paged)
 
     def test_rotary(self):
@@ -203,16 +214,20 @@ class Derivatives(unittest.TestCase):
             def call(x, where=where):
                 return clattn.torch.rotary(x, cosine, sine, pairs="halves", **where)
 
-            self.assertTrue(torch.equal(call(x).detach(), clattn.rotary(x.detach(), cosine, sine, pairs="halves", **where)))
+            self.assertTrue(torch.equal(call(x).detach(),
+                                        clattn.rotary(x.detach(), cosine, sine, pairs="halves", **where)))
             self.assertTrue(torch.autograd.gradcheck(call, x, atol=1e-6))
             self.assertTrue(torch.autograd.gradgradcheck(call, x, atol=1e-6))
-        with self.assertRaisesRegex(clattn.InvalidArgument, "x: requires a gradient, which clattn.rotary .*clattn.torch.rotary"):
+        with self.assertRaisesRegex(clattn.InvalidArgument,
+                                    "x: requires a gradient, which clattn.rotary .*clattn.torch.rotary"):
             clattn.rotary(x, cosine, sine, pairs="halves", starts=[0, 0])
         caches = [torch.zeros(2, 2, 6, 8) for _ in range(2)]
         with self.assertRaisesRegex(clattn.InvalidArgument, "key: requires a gradient, which clattn.append"):
-            clattn.append(normal(2, 2, 3, 8).float().requires_grad_(), normal(2, 2, 3, 8).float(), *caches, starts=[0, 2])
+            clattn.append(normal(2, 2, 3, 8).float().requires_grad_(), normal(2, 2, 3, 8).float(), *caches,
+                          starts=[0, 2])
         with self.assertRaisesRegex(clattn.InvalidArgument, "key_cache: requires a gradient, which writing"):
-            clattn.append(*[normal(2, 2, 3, 8).float()] * 2, caches[0].clone().requires_grad_(), caches[1], starts=[0, 2])
+            clattn.append(*[normal(2, 2, 3, 8).float()] * 2, caches[0].clone().requires_grad_(), caches[1],
+                          starts=[0, 2])
         before = caches[0]._version
         clattn.append(*[normal(2, 2, 3, 8).float()] * 2, *caches, starts=[0, 2])
         self.assertTrue(torch.equal(caches[0][1, :, 2:5], normal(2, 2, 3, 8).float()[1]))
@@ -223,7 +238,8 @@ class Derivatives(unittest.TestCase):
             with self.assertRaisesRegex(clattn.InvalidArgument, text):
                 clattn.torch.attention(*inputs(), **{name: True})
         query, key, value = inputs()
-        with self.assertRaisesRegex(clattn.InvalidArgument, "query: requires a gradient, which clattn.gradients has not; call this"):
+        with self.assertRaisesRegex(clattn.InvalidArgument,
+                                    "query: requires a gradient, which clattn.gradients has not; call this"):
             clattn.gradients(query.requires_grad_(), key, value, torch.ones(2, 4, 5, 4).double())
         with self.assertRaisesRegex(clattn.InvalidArgument, "scale: a tensor of"):
             clattn.torch.attention(*inputs(), scale=torch.ones(2))

@@ -62,7 +62,8 @@ class Dispatch(unittest.TestCase):
     def test_plain_calls_go_past_the_dispatcher(self):
         three = inputs()
         self.assertTrue(self.plain(lambda: ATTENTION(*three)))
-        self.assertTrue(self.plain(lambda: ATTENTION(*three, mask=torch.ones(9, 9, dtype=torch.bool), sinks=torch.zeros(4))))
+        self.assertTrue(self.plain(lambda: ATTENTION(*three, mask=torch.ones(9, 9, dtype=torch.bool),
+                                                     sinks=torch.zeros(4))))
         with torch.inference_mode():
             self.assertTrue(self.plain(lambda: ATTENTION(*inputs())))
         weights = torch.nn.Parameter(three[0])

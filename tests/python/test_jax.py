@@ -1,4 +1,5 @@
-"""clattn.jax: results and gradients of the operator of XLA, in jit and vmap, against the formula in JAX's own operators."""
+"""clattn.jax: results and gradients of the operator of XLA, in jit and vmap, against the formula in JAX's own
+operators."""
 import inspect
 import unittest
 from functools import partial
@@ -47,7 +48,8 @@ def formula(query, key, value, mask=None, bias=None, softcap=None, sinks=None, s
 class Operator(unittest.TestCase):
     def setUp(self):
         self.three = normal(2, 4, 9, 16), normal(2, 2, 13, 16, seed=1), normal(2, 2, 13, 12, seed=2)
-        self.optional = {"mask": normal(2, 1, 9, 13, seed=3) > -1, "bias": normal(4, 9, 13, seed=4), "sinks": normal(4, seed=5),
+        self.optional = {"mask": normal(2, 1, 9, 13, seed=3) > -1, "bias": normal(4, 9, 13, seed=4),
+                         "sinks": normal(4, seed=5),
                          "slopes": abs(normal(4, seed=6))}
 
     def close(self, found, right, tolerance=3e-6):
@@ -103,7 +105,8 @@ class Operator(unittest.TestCase):
         heads = [x[0, :1] for x in self.three]
         self.close(jax.vmap(unbatched)(*heads), unbatched(*heads))  # of one head each
         grads = jax.grad(lambda x: jax.vmap(unbatched)(x, *self.three[1:]).sum())(self.three[0])
-        self.close(grads, jax.grad(lambda x: ours.attention(x, *self.three[1:], causal="top-left").sum())(self.three[0]))
+        self.close(grads,
+                   jax.grad(lambda x: ours.attention(x, *self.three[1:], causal="top-left").sum())(self.three[0]))
         with self.assertRaisesRegex(clattn.InvalidArgument, "is_causal: .*top-left"):
             ours.attention(*self.three, is_causal=True)
 
@@ -123,7 +126,8 @@ class Operator(unittest.TestCase):
             scores = query.astype(jnp.float64) @ key.repeat(2, 1).swapaxes(2, 3).astype(jnp.float64) / 4
             return jax.nn.softmax(scores) @ value.repeat(2, 1), jax.nn.logsumexp(scores, -1)
 
-        found = jax.grad(lambda *three: loss(lambda *x: ours.attention(*x, return_lse=True), *three), (0, 1, 2))(*self.three)
+        found = jax.grad(lambda *three: loss(lambda *x: ours.attention(*x, return_lse=True), *three),
+                         (0, 1, 2))(*self.three)
         for one, other in zip(found, jax.grad(lambda *three: loss(right, *three), (0, 1, 2))(*self.three)):
             self.close(one, other, 1e-5)
 
@@ -148,7 +152,8 @@ class Operator(unittest.TestCase):
         out, lse = jax.jit(call)(query, key, value, cu_query=cu_query, cu_key=cu_key)
         self.assertTrue((out[:, :, 9:] == 0).all() and jnp.isneginf(lse[:, :, 9:]).all())
         dout = normal(*out.shape, seed=3).at[:, :, 9:].set(0)
-        found = jax.grad(lambda *three: (call(*three, cu_query=cu_query, cu_key=cu_key)[0] * dout).sum(), (0, 1, 2))(query, key, value)
+        found = jax.grad(lambda *three: (call(*three, cu_query=cu_query, cu_key=cu_key)[0] * dout).sum(),
+                         (0, 1, 2))(query, key, value)
         for rows, keys in ((slice(0, 3), slice(0, 4)), (slice(3, 9), slice(4, 12))):
             three = query[:, :, rows], key[:, :, keys], value[:, :, keys]
             self.close(out[:, :, rows], call(*three)[0], 0)

@@ -1,7 +1,8 @@
 """Real models, unchanged but for one line: a sentence encoder and a decoder compute with clattn what they compute in
 float64, as nearly as they do in float32 with their own attention, and every attention call is served.
 
-CLATTN_MINILM is the folder of all-MiniLM-L6-v2, CLATTN_SMOLLM the file of SmolLM2-135M-Instruct; CLATTN_SOURCE the tree."""
+CLATTN_MINILM is the folder of all-MiniLM-L6-v2, CLATTN_SMOLLM the file of SmolLM2-135M-Instruct; CLATTN_SOURCE the
+tree."""
 import importlib.util
 import json
 import os
@@ -51,7 +52,8 @@ class Encoder(Model):
 
     def hidden(self, implementation, dtype):
         """The hidden states of all tokens but padding."""
-        given = AutoTokenizer.from_pretrained(MINILM)(self.sentences(), padding=True, truncation=True, return_tensors="pt")
+        given = AutoTokenizer.from_pretrained(MINILM)(self.sentences(), padding=True, truncation=True,
+                                                      return_tensors="pt")
         model = AutoModel.from_pretrained(MINILM, attn_implementation=implementation, dtype=dtype)
         with torch.no_grad():
             return model(**given).last_hidden_state[given["attention_mask"].bool()].double()

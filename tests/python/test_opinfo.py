@@ -1,8 +1,8 @@
-"""PyTorch's own samples of scaled_dot_product_attention and of its kernel for the CPU (the OpInfos of torch.testing), each
-a test, in four types: results and gradients are within the bounds of docs/numbers.md of float64's, with clattn enabled
-and by clattn.torch.attention; what PyTorch does not hand to its kernel, and float64, which clattn declines, keep PyTorch's
-bits. Over all samples of a type ours are as near to float64's as PyTorch's own. And no input that shares its memory until
-one is written is copied, also of multi_head_attention_forward (PyTorch's test_cow_input)."""
+"""PyTorch's own samples of scaled_dot_product_attention and of its kernel for the CPU (the OpInfos of torch.testing),
+each a test, in four types: results and gradients are within the bounds of docs/numbers.md of float64's, with clattn
+enabled and by clattn.torch.attention; what PyTorch does not hand to its kernel, and float64, which clattn declines,
+keep PyTorch's bits. Over all samples of a type ours are as near to float64's as PyTorch's own. And no input that shares
+its memory until one is written is copied, also of multi_head_attention_forward (PyTorch's test_cow_input)."""
 import math
 import unittest
 
@@ -86,8 +86,8 @@ def four_axes(query, key, value):
 
 def operator(query, key, value, dropout_p=0.0, is_causal=False, attn_mask=None, scale=None, enable_gqa=False):
     """Attention by clattn's own operator, which wants all axes."""
-    out = clattn.torch.attention(*four_axes(query, key, value), bias=attn_mask, causal="top-left" if is_causal else None,
-                                 scale=scale)
+    out = clattn.torch.attention(*four_axes(query, key, value), bias=attn_mask,
+                                 causal="top-left" if is_causal else None, scale=scale)
     return out if query.dim() == 4 or key.dim() == 4 else out.squeeze(-3)
 
 
@@ -134,8 +134,8 @@ class Samples(unittest.TestCase):
         return ours, report["served"]
 
     def check_copy_on_write(self, name, sample, dtype):
-        """As PyTorch's test_cow_input: inputs that share their memory until one is written are not copied, and have what
-        they had."""
+        """As PyTorch's test_cow_input: inputs that share their memory until one is written are not copied, and have
+        what they had."""
         with Calls() as calls:
             results(stock(name), sample, dtype)
         ways = [stock(name)] if calls.served or name == LAYER else []
@@ -193,7 +193,8 @@ class Samples(unittest.TestCase):
                     own[result].append(self.factors(theirs[i:i + 1], right[i:i + 1]))
         for result in ours:
             error, their_error = (torch.cat(x[result]).square().mean().sqrt().item() for x in (ours, own))
-            print(f"{dtype}, {len(ours[result])} samples, {result}: {error:.3g} of the bound, PyTorch's own {their_error:.3g}")
+            print(f"{dtype}, {len(ours[result])} samples, {result}: {error:.3g} of the bound, PyTorch's own "
+                  f"{their_error:.3g}")
             with self.subTest(result):
                 self.assertLessEqual(error, 2 * their_error)
 

@@ -20,7 +20,8 @@ class Show(unittest.TestCase):
         self.assertNotIn("<b>", page)
         self.assertEqual(page.count("<td"), 4)
         self.assertTrue(clattn.show([[0.5, 0.5]]).startswith(" "))  # numbers where there are no tokens
-        for weights, tokens in (([[1.0]], ["a", "b"]), (np.ones((2, 2, 2)), None), ([[1.0], [0.5, 0.5]], None), (["x"], None),
+        for weights, tokens in (([[1.0]], ["a", "b"]), (np.ones((2, 2, 2)), None), ([[1.0], [0.5, 0.5]], None),
+                                (["x"], None),
                                 ([[0.5, 0.5]], ["a"])):
             with self.assertRaises(clattn.InvalidShape):
                 clattn.show(weights, tokens)
@@ -32,7 +33,8 @@ class Show(unittest.TestCase):
                 picture = os.path.join(folder, "picture.svg")
                 clattn.show([[0.75, 0.25], [0.0, 1.0]], tokens).save(picture)
                 with open(picture, encoding="utf-8") as text:
-                    self.assertIn(f"<!-- {tokens[1]} -->".replace("<b>", "&lt;b&gt;").replace(" & ", " &amp; "), text.read())
+                    self.assertIn(f"<!-- {tokens[1]} -->".replace("<b>", "&lt;b&gt;").replace(" & ", " &amp; "),
+                                  text.read())
             clattn.show(np.eye(300)).save(os.path.join(folder, "large.png"))
             clattn.show([]).save(os.path.join(folder, "empty.png"))
         self.assertNotIn("matplotlib.pyplot", sys.modules)
@@ -74,7 +76,8 @@ class Types(unittest.TestCase):
 
     def mypy(self, *arguments):
         folder = os.path.join(os.environ["CLATTN_SOURCE"], "python")
-        return subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.path.join(sys.prefix, "mypy"), *arguments],
+        return subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.path.join(sys.prefix, "mypy"),
+                               *arguments],
                               cwd=folder, capture_output=True, text=True)
 
     def test_the_package(self):
@@ -83,13 +86,15 @@ class Types(unittest.TestCase):
 
     def test_who_uses_it(self):
         program = ("import clattn\nclattn.attention(1, 2, 3, causal=True)\nclattn.Context(5)\n"
-                   "clattn.show([[1.0]]).save()\nclattn.devices()[0]['name']\nclattn.explain((1, 2, 3, 8)).splitlines()\n")
+                   "clattn.show([[1.0]]).save()\nclattn.devices()[0]['name']\nclattn.explain((1, 2, 3, "
+                   "8)).splitlines()\n")
         with tempfile.TemporaryDirectory() as work:
             path = os.path.join(work, "user.py")
             with open(path, "w", encoding="ascii") as out:
                 out.write(program)
             found = self.mypy("--strict", path).stdout
-        self.assertEqual([line.split(":")[1] for line in found.splitlines()[:-1] if ": error:" in line], ["2", "3", "4"])
+        self.assertEqual([line.split(":")[1] for line in found.splitlines()[:-1] if ": error:" in line],
+                         ["2", "3", "4"])
 
 
 if __name__ == "__main__":

@@ -40,12 +40,14 @@ class Process(unittest.TestCase):
         child.join()
 
     def test_import_needs_no_other_package(self):
-        program = "import sys, clattn; assert not {'numpy', 'torch', 'transformers'} & set(sys.modules); clattn.devices()"
+        program = "import sys, clattn; assert not {'numpy', 'torch', 'transformers'} & set(sys.modules); " \
+                  "clattn.devices()"
         subprocess.run([sys.executable, "-c", program], check=True)
 
     def test_import_takes_no_longer_than_it_must(self):
         """Modules that are large, and that few processes need, come where they are called for."""
-        large = {"importlib.metadata", "zipfile", "email", "json", "html", "pathlib", "shutil", "tempfile", "platform", "glob"}
+        large = {"importlib.metadata", "zipfile", "email", "json", "html", "pathlib", "shutil", "tempfile", "platform",
+                 "glob"}
         program = f"import sys; before = set(sys.modules); import clattn; print(*{large} & (set(sys.modules) - before))"
         done = subprocess.run([sys.executable, "-S", "-c", program], check=True, capture_output=True, text=True)
         self.assertEqual(done.stdout.split(), [])
@@ -69,14 +71,15 @@ class Package(unittest.TestCase):
     def test_the_layout_is_that_of_the_headers(self):
         """clattn/_layout.py is what a C compiler says today."""
         source = os.environ["CLATTN_SOURCE"]
-        made = subprocess.run([sys.executable, f"{source}/python/tools/make_layout.py", f"{source}/include"], check=True,
-                              capture_output=True, text=True).stdout
+        made = subprocess.run([sys.executable, f"{source}/python/tools/make_layout.py", f"{source}/include"],
+                              check=True, capture_output=True, text=True).stdout
         with open(library._layout.__file__, encoding="utf-8") as layout:
             self.assertEqual(made, layout.read())
         self.assertGreater(len(library.functions), 80)
 
     @unittest.skipUnless(importlib.util.find_spec("setuptools") and
-                         (importlib.util.find_spec("wheel") or importlib.util.find_spec("setuptools.command.bdist_wheel")),
+                         (importlib.util.find_spec("wheel") or
+                          importlib.util.find_spec("setuptools.command.bdist_wheel")),
                          "no setuptools 70, nor an older one and wheel")
     def test_setup_says_what_to_do(self):
         def build(folder, how):
@@ -107,12 +110,15 @@ class Package(unittest.TestCase):
 
     def test_a_library_of_another_layout_is_refused(self):
         for change, text in (("DEFAULTS['clattn_problem'] = '00' * 240", "clattn_problem of .* is not the one"),
-                             ("STRUCTS['clattn_call'] = (layout.STRUCTS['clattn_call'][0] + 8, *layout.STRUCTS['clattn_call'][1:])",
+                             ("STRUCTS['clattn_call'] = (layout.STRUCTS['clattn_call'][0] + 8, "
+                              "*layout.STRUCTS['clattn_call'][1:])",
                               "clattn_call is laid out otherwise"),
-                             ("FUNCTIONS['clattn_unheard_of'] = ('int32', ())", "has no clattn_unheard_of: it is older")):
+                             ("FUNCTIONS['clattn_unheard_of'] = ('int32', ())",
+                              "has no clattn_unheard_of: it is older")):
             program = f"import importlib.util, os, sys; folder = os.environ['CLATTN_SOURCE'] + '/python/clattn'\n" \
                       f"spec = importlib.util.spec_from_file_location('clattn._layout', folder + '/_layout.py')\n" \
-                      f"layout = importlib.util.module_from_spec(spec); spec.loader.exec_module(layout); layout.{change}\n" \
+                      f"layout = importlib.util.module_from_spec(spec); spec.loader.exec_module(layout)\n" \
+                      f"layout.{change}\n" \
                       f"sys.modules['clattn._layout'] = layout\nimport clattn"
             done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
             self.assertEqual(done.returncode, 1)

@@ -18,7 +18,8 @@ FILE, MODULE = os.path.join("test", "test_transformers.py"), "test_transformers"
 
 
 class Outcomes(unittest.TestResult):
-    """What became of each test: "passed", "skipped", or the last line of why it failed; and what clattn served in it."""
+    """What became of each test: "passed", "skipped", or the last line of why it failed; and what clattn served in
+    it."""
 
     def __init__(self, report):
         super().__init__()
@@ -80,8 +81,8 @@ def run(with_clattn, path):
 def outcomes(with_clattn):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "outcomes.json")
-        done = subprocess.run([sys.executable, __file__, "clattn" if with_clattn else "stock", path], capture_output=True,
-                              text=True)
+        done = subprocess.run([sys.executable, __file__, "clattn" if with_clattn else "stock", path],
+                              capture_output=True, text=True)
         if not os.path.exists(path):
             raise AssertionError(f"it ended with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")
         with open(path, encoding="utf-8") as text:
@@ -93,9 +94,9 @@ def outcomes(with_clattn):
 class PyTorch(unittest.TestCase):
     def test_transformers(self):
         stock, ours = outcomes(False), outcomes(True)
-        print(f"{len(stock['outcomes'])} tests of {FILE}: {Counter(kind(one) for one in stock['outcomes'].values())}, with "
-              f"clattn {Counter(kind(one) for one in ours['outcomes'].values())}; served {ours['served']}, declined "
-              f"{ours['declined']}")
+        print(f"{len(stock['outcomes'])} tests of {FILE}: {Counter(kind(one) for one in stock['outcomes'].values())}, "
+              f"with clattn {Counter(kind(one) for one in ours['outcomes'].values())}; served {ours['served']}, "
+              f"declined {ours['declined']}")
         for name, before in stock["outcomes"].items():
             if kind(before) == "failed":
                 print(f"{name} fails in PyTorch itself: {before}")

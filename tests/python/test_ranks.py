@@ -1,5 +1,6 @@
-"""PyTorch's context_parallel on the CPU, and clattn.torch.ring_attention: two and three processes that have a part of the
-rows each, against one that has all. `test_ranks.py rank` is one of the processes, which torch.distributed.run starts."""
+"""PyTorch's context_parallel on the CPU, and clattn.torch.ring_attention: two and three processes that have a part of
+the rows each, against one that has all. `test_ranks.py rank` is one of the processes, which torch.distributed.run
+starts."""
 import os
 import re
 import subprocess
@@ -120,7 +121,8 @@ class Rank(unittest.TestCase):
         targets = torch.roll(tokens, -1, 1)
         for layer in model.model.layers:  # the ring masks by itself, as accelerate has it
             layer.self_attn.register_forward_pre_hook(
-                lambda module, args, kwargs: (args, {**kwargs, "attention_mask": None, "is_causal": True}), with_kwargs=True)
+                lambda module, args, kwargs: (args, {**kwargs, "attention_mask": None, "is_causal": True}),
+                with_kwargs=True)
 
         def loss_of(tokens, positions, targets):
             logits = model(input_ids=tokens, position_ids=positions, use_cache=False).logits
@@ -139,7 +141,8 @@ class Rank(unittest.TestCase):
         for x in sums:
             dist.all_reduce(x)
         self.near(sums, [wanted.detach(), *gradients])
-        self.assertEqual((calls["declined"], calls["served"]), ({}, {"forward": 3 * self.ranks, "backward": 3 * self.ranks}))
+        self.assertEqual((calls["declined"], calls["served"]),
+                         ({}, {"forward": 3 * self.ranks, "backward": 3 * self.ranks}))
 
     def ring(self, layout="contiguous", kv_heads=2, dtype=torch.float32, rows=ROWS, keys=ROWS, near=None, **options):
         """ring_attention, forward and backward, against clattn.torch.attention of the whole."""
@@ -232,9 +235,9 @@ class Rank(unittest.TestCase):
 
 class Ranks(unittest.TestCase):
     def run_ranks(self, count):
-        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count),
-                               os.path.abspath(__file__), "rank"], capture_output=True, text=True, timeout=600,
-                              env={**os.environ, "OMP_NUM_THREADS": "1"})
+        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                               str(count), os.path.abspath(__file__), "rank"], capture_output=True, text=True,
+                              timeout=600, env={**os.environ, "OMP_NUM_THREADS": "1"})
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr[-6000:])
         self.assertEqual(done.stderr.count("\nOK\n"), count, done.stderr[-6000:])
 
@@ -251,8 +254,10 @@ class Ranks(unittest.TestCase):
             path = os.path.join(folder, "ring.py")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(program)
-            done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", path],
-                                  capture_output=True, text=True, timeout=600, env={**os.environ, "OMP_NUM_THREADS": "1"})
+            done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                                   "2", path],
+                                  capture_output=True, text=True, timeout=600,
+                                  env={**os.environ, "OMP_NUM_THREADS": "1"})
         self.assertEqual(done.returncode, 0, done.stderr[-4000:])
         found = re.findall(r"rank ([01]): largest difference (\S+)", done.stdout)
         self.assertEqual(sorted(rank for rank, _ in found), ["0", "1"])
@@ -262,8 +267,8 @@ class Ranks(unittest.TestCase):
         """It takes a second."""
         program = ("import sys, clattn.torch; clattn.torch.enable(); "
                    "assert not any('_context_parallel' in name for name in sys.modules); "
-                   "clattn.torch.disable(); import torch.distributed.tensor.experimental._context_parallel._attention as ring; "
-                   "assert not any('for_cpu' in str(operator) for operator in ring.custom_ops)")
+                   "clattn.torch.disable(); import torch.distributed.tensor.experimental._context_parallel._attention "
+                   "as ring; assert not any('for_cpu' in str(operator) for operator in ring.custom_ops)")
         subprocess.run([sys.executable, "-c", program], check=True)
 
 

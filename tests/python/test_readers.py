@@ -22,10 +22,11 @@ KINDS = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "I32": "<i4", "I64": "<i8", "
 NAMES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I32": "int32", "I64": "int64",
          "U8": "uint8", "I8": "int8", "BOOL": "bool", "F8_E4M3": "e4m3", "F8_E5M2": "e5m2"}
 NEVER_READ = "U16", "U32", "U64", "I16"  # ours takes a file that has them, and tells their shapes
-TOKENS = (b"1e0", b"-1", b"1.0", b"01", b"+1", b"0x1", b"1_0", b"1L", b"9223372036854775808", b"4294967297", b"null", b"true",
-          b"NaN", b'"a"', b"[]", b"{}", b"True", b"()", b"(1)", b"(1,)", b"'<f4'", b"\x01", b"\x00", b"\xff", b"\xc3\xa4",
-          b"\xc0\x80", b"\xed\xa0\x80", b"\\u0000", b"\\ud800", b"\\n", b"\t", b"\n", b" ", b",", b":", b"//", b"#",
-          b'"F32"', b'"dtype"', b'"shape"', b'"__metadata__":{"a":"b"},', b'"x":1,', b'{"x":{"x":1}}', b"'shape': (1,),")
+TOKENS = (b"1e0", b"-1", b"1.0", b"01", b"+1", b"0x1", b"1_0", b"1L", b"9223372036854775808", b"4294967297", b"null",
+          b"true", b"NaN", b'"a"', b"[]", b"{}", b"True", b"()", b"(1)", b"(1,)", b"'<f4'", b"\x01", b"\x00", b"\xff",
+          b"\xc3\xa4", b"\xc0\x80", b"\xed\xa0\x80", b"\\u0000", b"\\ud800", b"\\n", b"\t", b"\n", b" ", b",", b":",
+          b"//", b"#", b'"F32"', b'"dtype"', b'"shape"', b'"__metadata__":{"a":"b"},', b'"x":1,', b'{"x":{"x":1}}',
+          b"'shape': (1,),")
 
 
 def e4m3(code):
@@ -58,7 +59,8 @@ def safe(chance):
         data += items
     if chance.random() < 0.3:
         header["__metadata__"] = {"format": "pt"}
-    text = json.dumps(header, ensure_ascii=chance.random() < 0.5, separators=chance.choice(((",", ":"), (", ", ": ")))).encode()
+    text = json.dumps(header, ensure_ascii=chance.random() < 0.5,
+                      separators=chance.choice(((",", ":"), (", ", ": ")))).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + data
 
@@ -69,7 +71,8 @@ def lengths(file, size):
     at = 0 if file[:1] != b"\x93" else 8
     start = at + struct.calcsize(wide)
     end = start + struct.unpack_from(wide, file, at)[0]
-    return file[start:end], lambda text: file[:at] + struct.pack(wide, len(text) % 65536) + text + file[end:] + b"\0" * size
+    return (file[start:end],
+            lambda text: file[:at] + struct.pack(wide, len(text) % 65536) + text + file[end:] + b"\0" * size)
 
 
 def change(chance, file):
@@ -85,7 +88,8 @@ def change(chance, file):
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         at = chance.randrange(len(text) + 1)
         to = min(len(text), at + chance.choice((0, 0, 1, 1, 2, 8)))
-        other = chance.choice((chance.choice(TOKENS), bytes([chance.choice(b'0123456789,:[](){}"\' ')]), b"", text[at:to] * 2))
+        other = chance.choice((chance.choice(TOKENS), bytes([chance.choice(b'0123456789,:[](){}"\' ')]), b"",
+                               text[at:to] * 2))
         text = text[:at] + other + text[to:]
     return put(text)
 
@@ -128,7 +132,8 @@ def other_reader(file, see):
 def parsed(line):
     what, _, elements = line.partition(";")
     name, kind, extents = what.split(" ", 2)
-    return name, kind, tuple(int(extent) for extent in extents.split(",")[:-1]), [float.fromhex(e) for e in elements.split()]
+    shape = tuple(int(extent) for extent in extents.split(",")[:-1])
+    return name, kind, shape, [float.fromhex(e) for e in elements.split()]
 
 
 def same(ours, theirs):

@@ -1,4 +1,5 @@
-"""PyTorch: its attention replaced and put back, its gradients, its layouts, what is declined; the operator of our own."""
+"""PyTorch: its attention replaced and put back, its gradients, its layouts, what is declined; the operator of our
+own."""
 import multiprocessing
 import os
 import subprocess
@@ -95,7 +96,8 @@ class Enabled(unittest.TestCase):
             return [x for dtype in (torch.float32, torch.bfloat16, torch.float16) for x in
                     with_gradients(inputs(dtype=dtype))]
 
-        stock = [x for dtype in (torch.float32, torch.bfloat16, torch.float16) for x in with_gradients(inputs(dtype=dtype))]
+        stock = [x for dtype in (torch.float32, torch.bfloat16, torch.float16)
+                 for x in with_gradients(inputs(dtype=dtype))]
         for one, other in zip(stock, self.ours(call)):
             self.assertLessEqual((one.double() - other.double()).abs().max().item(), 2e-1)
         self.assertEqual(clattn.torch.report(clear=True), {"served": {"forward": 3, "backward": 3}, "declined": {}})
@@ -131,7 +133,8 @@ class Enabled(unittest.TestCase):
     def test_threads_that_spin_are_told_of_once(self):
         def told(threads, **environment):
             """Warnings of each way to be the first."""
-            others = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+            others = {name: value for name, value in os.environ.items()
+                      if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
             found = []
             for first in (clattn.torch.enable, lambda: clattn.torch.attention(*inputs())):
                 clattn._torch_calls.made_before.calls.clear()
@@ -156,7 +159,8 @@ class Enabled(unittest.TestCase):
         """What is broadcast comes to the library with strides of 0: a mask of a long text is never written out."""
         three, mask = inputs(rows=7, keys=11), (normal(2, 1, 1, 11) > -1).expand(2, 4, 7, 11)
         wide = torch.zeros(2, 1, 1, 11).expand(2, 4, 7, 11)
-        for call in (lambda: clattn.torch.attention(*three, mask=mask), lambda: clattn.torch.attention(*three, bias=wide),
+        for call in (lambda: clattn.torch.attention(*three, mask=mask),
+                     lambda: clattn.torch.attention(*three, bias=wide),
                      lambda: self.ours(lambda: OPERATOR(*three, attn_mask=wide))):
             clattn._prepared._prepared.clear()
             clattn._torch_calls.made_before.calls.clear()
@@ -196,9 +200,11 @@ class Enabled(unittest.TestCase):
         query, key, value = inputs()
         self.check(lambda: [scaled_dot_product_attention(query, key, value[..., :8])], {})
         with torch.random.fork_rng():
-            self.check(lambda: [torch.manual_seed(1) and scaled_dot_product_attention(query, key, value, dropout_p=0.5)], {})
+            self.check(lambda: [torch.manual_seed(1) and
+                                scaled_dot_product_attention(query, key, value, dropout_p=0.5)], {})
         found = clattn.torch.attention(query, key, value[..., :8])
-        self.assertLessEqual((found - scaled_dot_product_attention(query, key, value[..., :8])).abs().max().item(), 5e-6)
+        self.assertLessEqual((found - scaled_dot_product_attention(query, key, value[..., :8])).abs().max().item(),
+                             5e-6)
 
     def test_compiled(self):
         three = inputs()
@@ -239,7 +245,8 @@ class Enabled(unittest.TestCase):
                 clattn._torch_sdpa._arguments(*three, None, False, None)
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
         stock = []
-        with mock.patch.dict(clattn._torch_sdpa._originals, {name: mock.Mock(call_boxed=lambda *given, **named: stock.append(
+        with mock.patch.dict(clattn._torch_sdpa._originals,
+                             {name: mock.Mock(call_boxed=lambda *given, **named: stock.append(
                 given)) for name in (clattn._torch_sdpa._FORWARD, clattn._torch_sdpa._BACKWARD)}):
             clattn._torch_sdpa._forward(keys, query, key[:1], value[:1])
             for change in ({"grad_out": out[:, :, :3]}, {"out": out[..., :3]}, {"lse": lse[:1]}, {"key": key[:1]},
@@ -276,7 +283,8 @@ class Operator(unittest.TestCase):
         for change, text in (({"grad_out": out[:1]}, "dout: "), ({"out": out[:, :, :2]}, "out: "),
                              ({"lse": lse[:, :2]}, "lse: "), ({"lse": lse.double()}, "lse: "),
                              ({"key": key.to(torch.int8)}, "key: type int8")):
-            given = {"grad_out": out, "grad_lse": None, "out": out, "lse": lse, "query": query, "key": key, "value": value,
+            given = {"grad_out": out, "grad_lse": None, "out": out, "lse": lse, "query": query, "key": key,
+                     "value": value,
                      **change}
             with self.assertRaisesRegex(clattn.Error, text):
                 backward(*given.values(), *rest, *[False] * 4)

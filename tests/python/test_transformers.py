@@ -1,5 +1,5 @@
-"""Tiny models of transformers, of random weights: with attn_implementation="clattn" their outputs and gradients differ from
-a float64 run by as much as float32 does, they write the same tokens from their caches, and every attention call is
+"""Tiny models of transformers, of random weights: with attn_implementation="clattn" their outputs and gradients differ
+from a float64 run by as much as float32 does, they write the same tokens from their caches, and every attention call is
 served; with clattn.torch.enable() every one that PyTorch hands to its kernel is."""
 import os
 import unittest
@@ -133,8 +133,8 @@ class Models(unittest.TestCase):
         self.near(ours, right, eager)
 
     def check_tokens(self, name):
-        """One row a step, on caches, of which those of windows hold no more than the window. In float32: the model's own
-        attention makes NaNs in float64 of rows that see nothing but padding."""
+        """One row a step, on caches, of which those of windows hold no more than the window. In float32: the model's
+        own attention makes NaNs in float64 of rows that see nothing but padding."""
         model, inputs = made(name, WRITERS), inputs_of(name)
         inputs = {key: value for key, value in inputs.items() if not key.startswith("decoder")}
         if "attention_mask" in inputs:
@@ -185,8 +185,8 @@ class Models(unittest.TestCase):
         seen, dout = torch.rand(2, 1, 7, 7) < 0.6, torch.randn(2, 7, 4, 8)
         seen[1, :, 3] = False
         sinks = torch.tensor([-2.0, 0.5, 1.0, 30.0], requires_grad=True)
-        out, _ = clattn.transformers.attention_forward(torch.nn.Module(), *[x.float() for x in three], seen, scaling=0.3,
-                                                       s_aux=sinks)
+        out, _ = clattn.transformers.attention_forward(torch.nn.Module(), *[x.float() for x in three], seen,
+                                                       scaling=0.3, s_aux=sinks)
         ours = torch.autograd.grad(out, sinks, dout)[0]
         query, key, value = (x.repeat_interleave(4 // x.shape[1], 1) for x in three)
         scores = (0.3 * query @ key.mT).masked_fill(~seen, -torch.inf)
@@ -214,7 +214,8 @@ class Models(unittest.TestCase):
 
 
 for _name in MODELS:
-    for _kind, _check in (("", Models.check), ("_gradients", Models.check_gradients), ("_enabled", Models.check_enabled),
+    for _kind, _check in (("", Models.check), ("_gradients", Models.check_gradients),
+                          ("_enabled", Models.check_enabled),
                           ("_tokens", Models.check_tokens)):
         if _check is not Models.check_tokens or _name in WRITERS:
             setattr(Models, "test_" + _name.split(",")[0].replace(" ", "_").replace("-", "_").lower() + _kind,

@@ -1,5 +1,5 @@
-"""The package as the wheel installs it, outside of the source tree: nothing but what is inside and the system's C library
-and driver is used. Run by an environment that has it, NumPy, and perhaps pyopencl."""
+"""The package as the wheel installs it, outside of the source tree: nothing but what is inside and the system's C
+library and driver is used. Run by an environment that has it, NumPy, and perhaps pyopencl."""
 import importlib.metadata
 import importlib.util
 import os
