@@ -91,27 +91,37 @@ static inline int find_logit(const clattn_params *p, const attention_buffers *in
     return finish_logit(p, in, &r->s, &r->at, r->slope, j, logit);
 }
 
+/* dot(dout, value), after dropout. */
+static inline REAL find_product(const clattn_params *p, const attention_buffers *in,
+                                const clattn_input_place *dout_place, __global const ELEMENT_OUT *dout, const row *r,
+                                int j)
+{
+    const clattn_i64 value_at = kv_row(&r->values, j);
+    REAL dot = 0;
+    for (int c = 0; c < p->head_dim_v; ++c) {
+        dot = FMA(OUT_LOAD(dout, r->dout_at + c * dout_place->stride[3]),
+                  VALUE_LOAD(in->value, value_at + c * r->values.column), dot);
+    }
+    if (HAS(DROPOUT)) {
+        dot = dropout_keeps(p, r->b, r->h, r->at.i, j) ? dot * PARAM_REAL(p, keep_scale) : 0;
+    }
+    return dot;
+}
+
 /* 0: the row does not see the key, or adds nothing. */
 static inline int find_pair(const clattn_params *p, const attention_buffers *in, __global const ELEMENT_OUT *dout,
                             const clattn_input_place *dout_place, const row *r, int j, pair *result)
 {
-    const clattn_i64 value_at = kv_row(&r->values, j);
-    REAL value_dot = 0, logit, slack;
+    REAL logit, slack;
     if (r->lse == (REAL)INFINITY || !find_logit(p, in, r, j, &result->dot, &slack, &logit)) {
         return 0;
-    }
-    for (int c = 0; c < p->head_dim_v; ++c) {
-        value_dot = FMA(OUT_LOAD(dout, r->dout_at + c * dout_place->stride[3]),
-                        VALUE_LOAD(in->value, value_at + c * r->values.column), value_dot);
     }
     result->p = exp((logit - r->lse) - r->rest);
     result->weight = result->p;
     if (HAS(DROPOUT)) {
-        const int keeps = dropout_keeps(p, r->b, r->h, r->at.i, j);
-        result->weight = keeps ? result->p * PARAM_REAL(p, keep_scale) : 0;
-        value_dot = keeps ? value_dot * PARAM_REAL(p, keep_scale) : 0;
+        result->weight = dropout_keeps(p, r->b, r->h, r->at.i, j) ? result->p * PARAM_REAL(p, keep_scale) : 0;
     }
-    result->ds = result->p * (value_dot - r->d);
+    result->ds = result->p * (find_product(p, in, dout_place, dout, r, j) - r->d);
     result->dz = result->ds * slack;
     return 1;
 }
@@ -121,8 +131,9 @@ static inline REAL distance_of(const row *r, int j)
     return fabs((REAL)(r->at.i + r->s.offset - j));
 }
 
-/* The rest of a row whose lse is there. */
-static inline REAL find_rest(const clattn_params *p, const attention_buffers *in, const row *r)
+/* The rest of the row's lse, and its D, by the terms that are there. */
+static inline void find_terms(const clattn_params *p, const attention_buffers *in, const row_inputs *row_in,
+                              const row *r, __global REAL *terms)
 {
     sequence s = r->s;
     weight_sum total;
@@ -132,36 +143,31 @@ static inline REAL find_rest(const clattn_params *p, const attention_buffers *in
         REAL dot, slack, logit;
         if (find_logit(p, in, r, j, &dot, &slack, &logit)) {
             const REAL difference = logit - r->lse;
-            add_to_weight_sum(&total, &difference, 1);
+            const REAL by = FINDS_D ? find_product(p, in, &row_in->dout_place, row_in->dout, r, j) : 0;
+            add_to_weight_sum(&total, &difference, &by, 1);
         }
     }
-    return lse_rest(p, in, r->h, r->lse, total.most, total.sum + total.lost);
+    store_found_terms(p, in, row_in, &r->s, r->b, r->h, r->at.i, total.most, total.weights + total.weights_lost,
+                      total.products + total.products_lost, terms);
 }
 
-/* Rests of rows whose lse is beyond rests_from; others have none, or get theirs from another kernel. */
+/* rests_from: of those rows whose lse is beyond it what rounding took is found again. */
 __kernel LEAST_SUB_GROUP void row_terms(BACKWARD_ARGUMENTS, float rests_from, int first_row, int first_plane)
 {
     BACKWARD_INPUTS(p, in);
-    DLSE_INPUT(p);
+    ROW_INPUTS(p);
     const int i = first_row + (int)get_global_id(0), plane = first_plane + (int)get_global_id(2);
     const int b = plane / p->query_heads, h = plane % p->query_heads;
     if (i >= p->query_len) {
         return;
     }
     row r = find_head(p, &in, b, h);
-    r.lse = INFINITY;
-    r.d = r.rest = 0;
-    if (i < r.s.query_len && in.lse[lse_at(p, &r.s, b, h, i)] != -INFINITY) {
-        r.at = pair_row_of(p, &in, &r.s, b, h, i);
-        r.query_at = query_row_at(p, &r.s, b, h, i);
-        r.lse = in.lse[lse_at(p, &r.s, b, h, i)];
-        r.d = row_d(p, &in, &r.s, b, h, i, &dout_place, dout, &dlse_place, dlse);
-        r.rest = lse_has_rest(r.lse, rests_from) ? find_rest(p, &in, &r) : 0;
+    __global REAL *terms = workspace + ROW_TERMS * plane_row(p, b, h, i);
+    store_row_terms(p, &in, &row_in, &r.s, b, h, i, terms);
+    if (lse_has_rest(terms[TERM_LSE], rests_from)) {
+        go_to_row(p, &in, &dout_place, workspace, &r, i);
+        find_terms(p, &in, &row_in, &r, terms);
     }
-    const size_t at = ROW_TERMS * plane_row(p, b, h, i);
-    workspace[at + TERM_LSE] = r.lse;
-    workspace[at + TERM_D] = r.d;
-    workspace[at + TERM_REST] = r.rest;
 }
 
 __kernel LEAST_SUB_GROUP void dquery(BACKWARD_ARGUMENTS, int first_row, int first_plane)

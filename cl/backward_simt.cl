@@ -12,7 +12,8 @@
  *                  dP, dZ                                       dquery += dZ key
  *                  dkey += dZ^T query
  *
- * A third one, row_rests, walks as row_gradients does, and finds what float32 does not hold of lse (lse_rest.clh).
+ * A third one, row_rests, which comes first, makes the terms of rows (backward_row.clh); it walks as row_gradients does
+ * where float32 does not hold them (lse_rest.clh).
  *
  * What is owned lies in registers, where fused_simt has its output; backward_simt_tile.clh says where the pairs are. A
  * gradient's sum goes over rows, or keys, in their order, a run after the other (owner_total.clh): its bits depend on
@@ -260,9 +261,24 @@ static inline int some_have_rests(const clattn_params *p, __global const REAL *w
     return some;
 }
 
-/* What the work-items of a row have, side by side in local memory, becomes its rest. */
-INLINE void store_rests(const clattn_params *p, const attention_buffers *in, const row_block *rows, float rests_from,
-                        __local const REAL *found, __global REAL *workspace)
+static inline void store_terms_of_rows(const clattn_params *p, const attention_buffers *in, const row_inputs *row_in,
+                                       const row_block *rows, __global REAL *workspace)
+{
+    const int end = min(rows->first_row + TILE_ROWS, p->query_len);
+    for (int i = rows->first_row + (int)get_local_id(0); i < end; i += WORK_ITEMS) {
+        store_row_terms(p, in, row_in, &rows->s, rows->b, rows->h, i, workspace + terms_at(p, rows, i));
+    }
+}
+
+/* Numbers of a row that each of its work-items has, side by side in local memory. */
+#define FOUND_AT(x, which) ((3 * (x) + (which)) * ROW_PITCH)
+#if ITEM_KEYS < 3
+#error "what is found has no room in pairs"
+#endif
+
+/* What was found of the rows goes to their terms. */
+INLINE void store_found(const clattn_params *p, const attention_buffers *in, const row_inputs *row_in,
+                        const row_block *rows, float rests_from, __local const REAL *found, __global REAL *workspace)
 {
     for (int row = (int)get_local_id(0); row < TILE_ROWS; row += WORK_ITEMS) {
         const int i = rows->first_row + row;
@@ -270,14 +286,16 @@ INLINE void store_rests(const clattn_params *p, const attention_buffers *in, con
             continue;
         }
         __global REAL *terms = workspace + terms_at(p, rows, i);
-        REAL most = LEAST_DIFFERENCE, sum = 0;
+        REAL most = LEAST_DIFFERENCE, weights = 0, products = 0;
         for (int x = 0; x < TILE_KEYS / ITEM_KEYS; ++x) {
-            most = fmax(most, found[2 * x * ROW_PITCH + row]);
+            most = fmax(most, found[FOUND_AT(x, 0) + row]);
         }
         for (int x = 0; x < TILE_KEYS / ITEM_KEYS; ++x) {
-            sum += found[(2 * x + 1) * ROW_PITCH + row] * EXP(found[2 * x * ROW_PITCH + row] - most);
+            const REAL factor = EXP(found[FOUND_AT(x, 0) + row] - most);
+            weights += found[FOUND_AT(x, 1) + row] * factor;
+            products += found[FOUND_AT(x, 2) + row] * factor;
         }
-        terms[TERM_REST] = lse_rest(p, in, rows->h, terms[TERM_LSE], most, sum);
+        store_found_terms(p, in, row_in, &rows->s, rows->b, rows->h, i, most, weights, products, terms);
     }
 }
 
@@ -285,11 +303,14 @@ __kernel WORK_GROUP LEAST_SUB_GROUP void
 row_rests(BACKWARD_ARGUMENTS, const clattn_owner_part part)
 {
     BACKWARD_INPUTS(p, in);
+    ROW_INPUTS(p);
     ROOM;
     weight_sum sums[ITEM_ROWS];
     REAL origin[ITEM_ROWS];
     stand.rows = row_block_here(p, &in, part.first_tile * TILE_ROWS, part.first_plane, part.tiles);
     const row_block *rows = &stand.rows;
+    store_terms_of_rows(p, &in, &row_in, rows, workspace);
+    barrier(CLK_GLOBAL_MEM_FENCE);
     if (!some_have_rests(p, workspace, rows, part.rests_from)) {
         return;
     }
@@ -299,22 +320,28 @@ row_rests(BACKWARD_ARGUMENTS, const clattn_owner_part part)
     for (stand.from = key_low(p, &rows->s, rows->first_row); stand.from < high;
          stand.from = next_tile(p, rows, stand.from)) {
         const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &in, &stand);
-        REAL score[ITEM_ROWS][ITEM_KEYS], slack[ITEM_ROWS][ITEM_KEYS];
+        const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &in, &stand);
+        REAL score[ITEM_ROWS][ITEM_KEYS], slack[ITEM_ROWS][ITEM_KEYS], by[ITEM_ROWS][ITEM_KEYS];
         multiply_query_key(&stand, &room, in.query, &query, in.key, &key, p->head_dim, score);
         const uint visible = find_logits(p, &in, &stand, pairs, score, slack);
+        if (FINDS_D) {
+            multiply_dout_value(&stand, &room, dout, &gradients, in.value, &value, p->head_dim_v, by);
+            drop_products(p, HAS(DROPOUT) ? kept_pairs(p, &stand) : 0, by);
+        }
         FOR_ROWS {
             FOR_KEYS score[r][n] = BIT(visible, r, n) ? score[r][n] - origin[r] : -INFINITY;
-            add_to_weight_sum(&sums[r], score[r], ITEM_KEYS);
+            add_to_weight_sum(&sums[r], score[r], by[r], ITEM_KEYS);
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     FOR_ROWS {
         const int row = stand.y * ITEM_ROWS + r;
-        pairs[2 * stand.x * ROW_PITCH + row] = sums[r].most;
-        pairs[(2 * stand.x + 1) * ROW_PITCH + row] = sums[r].sum + sums[r].lost;
+        pairs[FOUND_AT(stand.x, 0) + row] = sums[r].most;
+        pairs[FOUND_AT(stand.x, 1) + row] = sums[r].weights + sums[r].weights_lost;
+        pairs[FOUND_AT(stand.x, 2) + row] = sums[r].products + sums[r].products_lost;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    store_rests(p, &in, rows, part.rests_from, pairs, workspace);
+    store_found(p, &in, &row_in, rows, part.rests_from, pairs, workspace);
 }
 
 __kernel WORK_GROUP LEAST_SUB_GROUP void

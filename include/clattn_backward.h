@@ -36,7 +36,8 @@ extern "C" {
  * out and lse may be those of more keys than the call has (of a ring of devices, of clattn_merge): nothing is
  * normalised again, so dkey and dvalue are those keys' own, and the dquery of all parts add up to the whole. dsinks
  * must then be asked of one part alone. But where lse is within 2^-20 |lse| (2^-23 for float64) of that of the call's
- * own keys, it is taken for that, which rounding to float32 took away, and p adds up to 1, with a large lse too.
+ * own keys, it is taken for that, which rounding to float32 took away, and p adds up to 1, with a large lse too; D may
+ * be sum_j kept * p * a - dlse then.
  *
  * A row that may see no key, or whose lse is -inf, adds nothing anywhere, but its dlse to dsinks where lse is the sink,
  * and has dquery 0; keys in memory that no row sees get exactly 0. A NaN or infinity never passes between a row and a

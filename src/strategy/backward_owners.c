@@ -1,7 +1,6 @@
 /* Gradients by kernels whose work-groups own a tile of rows, or of keys. */
 #include "strategy/backward_owners.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/checked_math.h"
@@ -99,12 +98,17 @@ static clattn_status run_owners(const struct backward_run *r, const void *state,
     return status == CLATTN_OK && part.wants ? kernels(&keys, state, OWNED_KEYS, &part) : status;
 }
 
-static clattn_status run_rests(const struct backward_run *r, const struct backward_simt *simt, clattn_owner_part part)
+static clattn_status run_row_terms(const struct backward_run *r, const struct backward_simt *simt,
+                                   clattn_owner_part part)
 {
+    struct backward_run own = *r;
     const struct row_tile *tile = &simt->shapes[OWNED_ROWS].of;
-    const struct owner_kernel kernel = { simt->row_rests,          tile->tile.rows,       tile->tile.work_items, 1,
-                                         (double)tile->depth + 20, simt->launch_work_most };
-    return backward_run_owner(r, &kernel, OWNED_ROWS, part);
+    const struct owner_kernel kernel = {
+        simt->row_rests,       tile->tile.rows, tile->tile.work_items, 1, (double)(tile->depth + tile->columns) + 20,
+        simt->launch_work_most
+    };
+    backward_call_take(&own.call, GRADIENT_DLSE);
+    return backward_run_owner(&own, &kernel, OWNED_ROWS, part);
 }
 
 clattn_status backward_owners_enqueue(const struct clattn_plan *plan, const struct operands *operands,
@@ -114,8 +118,7 @@ clattn_status backward_owners_enqueue(const struct clattn_plan *plan, const stru
 {
     struct backward_run r = { .state = plain, .chain = chain };
     backward_call_arguments(plan, operands, &r.call);
-    clattn_status status = backward_run_row_terms(&r, INFINITY);
-    status = status == CLATTN_OK ? run_rests(&r, simt, parts[OWNED_ROWS]) : status;
+    clattn_status status = run_row_terms(&r, simt, parts[OWNED_ROWS]);
     status = status == CLATTN_OK ? run_owners(&r, state, kernels, parts) : status;
     return status == CLATTN_OK ? backward_run_scalars(&r) : status;
 }

@@ -2,8 +2,6 @@
  * every problem on every device. */
 #include "strategy/backward_plain.h"
 
-#include <math.h>
-
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "cl/backward_plain_layout.h"
@@ -95,7 +93,7 @@ clattn_status backward_plain_build(struct ask *ask, unsigned wanted, struct back
 unsigned backward_head_sums_wanted(const struct backward_problem *b)
 {
     const uint32_t sums = CLATTN_GRADIENT_SLOPES | CLATTN_GRADIENT_SCALE | CLATTN_GRADIENT_SINKS;
-    return 1u << ROW_TERMS_KERNEL | (backward_wants(b, sums) ? 1u << HEAD_SUMS : 0);
+    return backward_wants(b, sums) ? 1u << HEAD_SUMS : 0;
 }
 
 unsigned backward_scalars_wanted(const struct backward_problem *b)
@@ -159,12 +157,12 @@ float backward_rests_from(const struct backward_problem *b)
     return b->attention.p.type == CLATTN_FLOAT64 ? 0 : from;
 }
 
-clattn_status backward_run_row_terms(const struct backward_run *r, float rests_from)
+/* lse and D of all rows, to the workspace: every gradient comes after it. */
+static clattn_status run_row_terms(const struct backward_run *r, float rests_from)
 {
-    const clattn_params *params = &r->call.params;
-    const double of_rest = rests_from < INFINITY ? pair_work(r->call.problem) / 2 * (double)params->key_len : 0;
-    const struct grid grid = { params->query_len, 1, (int64_t)params->batch * params->query_heads,
-                               (double)params->head_dim_v + 20 + of_rest };
+    const clattn_params *p = &r->call.params;
+    const struct grid grid = { p->query_len, 1, (int64_t)p->batch * p->query_heads,
+                               pair_work(r->call.problem) * (double)(p->key_len + 1) };
     const cl_float from = rests_from;
     const struct launch_argument argument = ARGUMENT(from);
     struct backward_run own = *r;
@@ -258,7 +256,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
 {
     struct backward_run r = { .state = plan->state, .chain = chain };
     backward_call_arguments(plan, operands, &r.call);
-    clattn_status status = backward_run_row_terms(&r, backward_rests_from(backward_problem(plan->problem)));
+    clattn_status status = run_row_terms(&r, backward_rests_from(backward_problem(plan->problem)));
     status = status == CLATTN_OK ? run_dquery(&r) : status;
     status = status == CLATTN_OK ? run_dkey_dvalue(&r, 0) : status;
     status = status == CLATTN_OK ? run_dkey_dvalue(&r, 1) : status;

@@ -1,5 +1,5 @@
-/* The kernels of cl/backward_plain.cl as steps: what a row's gradients begin with, and gradients that are sums over
- * pairs, which other strategies of gradients leave to them. */
+/* The kernels of cl/backward_plain.cl as steps: gradients that are sums over pairs, which other strategies of gradients
+ * leave to them. */
 #ifndef CLATTN_SRC_BACKWARD_PLAIN_H
 #define CLATTN_SRC_BACKWARD_PLAIN_H
 
@@ -23,17 +23,12 @@ struct backward_run {
  * sums of lies behind the terms of rows, a pair of numbers for so many rows of a plane: BACKWARD_BLOCK, or 1. */
 clattn_status backward_plain_measure(struct clattn_plan *plan, int64_t rows_of_sum);
 
-/* What backward_run_row_terms and backward_run_scalars need of the problem; without row sums, what the first and
- * backward_run_head_sums do. */
+/* What backward_run_scalars needs of the problem, and what backward_run_head_sums does. */
 unsigned backward_scalars_wanted(const struct backward_problem *problem);
 unsigned backward_head_sums_wanted(const struct backward_problem *problem);
 
 /* Compiles the kernels of `wanted`, bits 1 << enum backward_kernel. */
 clattn_status backward_plain_build(struct ask *ask, unsigned wanted, struct backward_plain *state);
-
-/* lse and D of all rows, to the workspace: every gradient comes after it. And the rests (cl/lse_rest.clh) of those
- * whose |lse| is beyond rests_from; INFINITY: of none. */
-clattn_status backward_run_row_terms(const struct backward_run *run, float rests_from);
 
 /* The |lse| from which on its rounding to float32 is seen in gradients that are kept in 16 bits, and in those of the
  * problem: docs/numbers.md. */

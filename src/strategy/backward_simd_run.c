@@ -1,6 +1,5 @@
 /* The launches of cl/backward_simd.cl: parts of the call one after the other, and behind each the sums of its
  * rectangles. */
-#include <math.h>
 #include <string.h>
 
 #include "base/checked_math.h"
@@ -226,18 +225,20 @@ static clattn_status run_bias_sums(const struct backward_run *r, const struct ba
     return status;
 }
 
-/* ---- rests of lse -------------------------------------------------------------------------------- */
+/* ---- terms of rows -------------------------------------------------------------------------------- */
 
-static clattn_status run_rests(const struct backward_run *r, const struct backward_simd *state,
-                               const struct backward_problem *b)
+static clattn_status run_row_terms(const struct backward_run *r, const struct backward_simd *state,
+                                   const struct backward_problem *b)
 {
     const clattn_params *p = &r->call.params;
     const clattn_rests work = { backward_rests_from(b) };
     const size_t global[2] = { (size_t)ceil_div(p->query_len * state->group, state->block_rows),
                                (size_t)p->batch * (size_t)p->kv_heads };
     const size_t local[2] = { 1, 1 };
+    struct backward_call_arguments own = r->call;
     struct launch_argument arguments[BACKWARD_ARGUMENTS_MOST + 1];
-    const size_t count = backward_arguments(&r->call, arguments);
+    backward_call_take(&own, GRADIENT_DLSE);
+    const size_t count = backward_arguments(&own, arguments);
     arguments[count] = (struct launch_argument)ARGUMENT(work);
     return launch(r->chain, state->row_rests, 2, global, local, count + 1, arguments);
 }
@@ -251,8 +252,7 @@ clattn_status backward_simd_enqueue(const struct clattn_plan *plan, const struct
     const struct backward_simd *state = plan->state;
     struct backward_run r = { .state = &state->plain, .chain = chain };
     backward_call_arguments(plan, operands, &r.call);
-    clattn_status status = backward_run_row_terms(&r, INFINITY);
-    status = status == CLATTN_OK ? run_rests(&r, state, b) : status;
+    clattn_status status = run_row_terms(&r, state, b);
     if (status == CLATTN_OK && (backward_simd_sums(b) || stores_bias(&r))) {
         status = run_parts(&r, state, b);
     }
