@@ -11,6 +11,7 @@ nobase_dist_doc_DATA += \
 	docs/features.md \
 	docs/from-others.md \
 	docs/generate.md \
+	docs/ggml.md \
 	docs/gradients.md \
 	docs/layer.md \
 	docs/limits.md \

@@ -87,6 +87,7 @@ fetch() {
     [ -z "${CLATTN_CHECK_NO_INSTALL:-}" ] || return 0
     tests/python/run --environment || true
     tests/offline/compilers || true
+    tests/plugins/ggml_source || true
     tests/runtimes/intel-cpu || true
     tests/runtimes/intel-fpga-emulator || true
 }
@@ -103,6 +104,7 @@ clattn-check/python/complete 800 2500 Python packages (PyTorch without CUDA, JAX
 clattn-models/all-MiniLM-L6-v2 90 90 a model of sentences
 clattn-models/SmolLM2-135M-Instruct.Q4_1.gguf 100 100 a model of language
 clattn-compilers/clang/complete 140 490 compilers of GPU vendors
+clattn-plugins/ggml/complete 80 60 the source of ggml, compiled there
 clattn-runtimes/intel-cpu-2026.2.0/complete 280 880 Intel's OpenCL for CPUs
 clattn-runtimes/intel-fpga-emulator-2025.0.5/complete 310 1060 Intel's FPGA emulator
 END
@@ -178,6 +180,11 @@ python_wheel() {
 # Both ways to install it, in empty environments of two releases of Debian.
 python_chroots() {
     builddir=build/check/gcc tests/python/chroots
+}
+
+# plugins/ggml in an unmodified ggml. It takes the clattn that the step "install" left, long before.
+ggml_backend() {
+    tests/plugins/ggml "$prefix"
 }
 
 # Library and command, by mingw-w64; run by wine (110 MB to download, 700 MB on disk).

@@ -1,0 +1,7 @@
+# Tests of plugins/, by ./check --all: each needs an engine, which is fetched.
+EXTRA_DIST += \
+	tests/plugins/ggml \
+	tests/plugins/ggml_nodes.c \
+	tests/plugins/ggml_source \
+	tests/plugins/nodes.c \
+	tests/plugins/nodes.h
