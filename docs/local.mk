@@ -26,6 +26,7 @@ nobase_dist_doc_DATA += \
 	docs/plans.md \
 	docs/program-cache.md \
 	docs/ranks.md \
+	docs/scores.md \
 	docs/reliability.md \
 	docs/runtimes.md \
 	docs/sixteen-bits.md \

@@ -51,6 +51,7 @@ test_programs = \
 	tests/api/layers \
 	tests/api/cancelled \
 	tests/api/codes \
+	tests/api/user_code \
 	tests/api/locales \
 	tests/api/merging \
 	tests/api/merged_sinks \

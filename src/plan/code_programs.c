@@ -63,10 +63,11 @@ static clattn_status quote_text(void)
     struct error_record record;
     error_save(&record);
     const char *first = strstr(record.text, "code.source:");
-    if (first) {
-        memmove(record.text, first, strlen(first) + 1);
-        error_restore(&record);
+    if (!first) {
+        return error_set(CLATTN_BUILD_FAILED, "code.source: its functions do not fit their calls: %s", record.text);
     }
+    memmove(record.text, first, strlen(first) + 1);
+    error_restore(&record);
     return CLATTN_BUILD_FAILED;
 }
 

@@ -6,6 +6,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "cl/backward_plain_layout.h"
+#include "plan/code_programs.h"
 #include "plan/register_file.h"
 #include "strategy/strategies.h"
 
@@ -237,6 +238,8 @@ static clattn_status build(struct ask *ask, const struct registers *tile, enum b
                     { "bias_sums", &state->bias_sums, (wants & WANTED_BIAS) != 0, 1, WANTED_BIAS },
                     { "add_bias_sums", &state->add_bias_sums, (wants & WANTED_BIAS) != 0, 1, WANTED_BIAS } };
     clattn_status status = CLATTN_OK;
+    struct text width = TEXT_INIT;
+    append_code_width(ask, &width);
     for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]) && status == CLATTN_OK; ++i) {
         struct text options = TEXT_INIT;
         append_type_options(&b->attention, &options);
@@ -245,11 +248,13 @@ static clattn_status build(struct ask *ask, const struct registers *tile, enum b
                     (int)(kernels[i].group > 0 ? kernels[i].group : 1), tile->vectors, tile->rows, tile->columns);
         text_append(&options, " -D BLOCK_KEYS=%d -D BLOCK_ROWS=%d -D WANTS=%u -D PRODUCT=%d -D WEIGHT_PARTS=%d",
                     state->block_keys, state->block_rows, kernels[i].wants, (int)product, weight_parts);
+        text_append(&options, "%s", width.data ? width.data : "");
         if (kernels[i].is_wanted) {
             status = ask_kernel(ask, "backward_simd.cl", &options, kernels[i].name, kernels[i].kernel, NULL);
         }
         text_free(&options);
     }
+    text_free(&width);
     return status == CLATTN_OK ? backward_plain_build(ask, backward_head_sums_wanted(b), &state->plain) : status;
 }
 
@@ -299,7 +304,7 @@ const struct strategy strategy_backward_simd = {
     .operation = &operation_backward,
     .name = "fused_simd",
     .summary = "keys along vector lanes, no matrix of scores, one pass over the pairs; CPU devices",
-    .knows = CLATTN_FLAGS_OF_ALL,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAGS_TEXT,
     .types = STRATEGY_32_BITS,
     .sum_roundings = 144, /* 64 + 64 + 3; dquery 128 + 4 + 3 */
     .applicable = applicable,
