@@ -321,6 +321,12 @@ static int split_edges(struct exact *e, const struct shape *shape)
     return split_edges_are_a_mask(e);
 }
 
+static int ring_holes(struct exact *e, const struct shape *shape)
+{
+    (void)shape;
+    return holes_of_rings_hide(e);
+}
+
 static const struct {
     const char *name;
     int (*holds)(struct exact *e, const struct shape *shape);
@@ -339,6 +345,7 @@ static const struct {
     { "keys in pages", paged_keys, 1, NULL },
     { "codes are what they stand for", coded_keys, 0, "split_simt" },
     { "holes are the same as their mask", holes, 1, NULL },
+    { "holes of rings hide their keys", ring_holes, 1, NULL },
     { "a window is the same as its mask", windowed_keys, 1, NULL },
     { "rows of a window stand alone", window_rows, 1, NULL },
     { "row ranges are the same as their mask", ranged_keys, 1, NULL },

@@ -161,3 +161,47 @@ int holes_are_a_mask(struct exact *e, int64_t query_len, int64_t key_len)
     test_call_free(&dense);
     return status;
 }
+
+/* ---- holes of rings -------------------------------------------------------------------------- */
+
+#define RING_PAGE 16
+#define RING_WINDOW 600 /* more than a split of keys */
+#define RING_QUERIES 1  /* so that all of the last split is seen */
+#define RING_ROWS (RING_WINDOW + 40)
+#define RING_KEYS (RING_ROWS + 60) /* the last of them lie in the first pages */
+#define RING_PAGES ((RING_ROWS + RING_PAGE - 1) / RING_PAGE)
+
+/* Page 1 of the first sequence is a hole, behind which blocks of keys go on; page 5 of the others, since what would be
+ * pages by the numbers of the first one's last keys are the next one's first. */
+static double page_of_ring(struct random *random, const int64_t index[4], const void *context)
+{
+    const int64_t pages = *(const int64_t *)context, hole = index[0] == 0 ? 1 : 5;
+    (void)random;
+    return index[3] == hole ? -1 : (double)page_of(pages, RING_PAGES, index[0], index[3]);
+}
+
+static double all_keys(struct random *random, const int64_t index[4], const void *context)
+{
+    (void)random, (void)index, (void)context;
+    return RING_KEYS;
+}
+
+int holes_of_rings_hide(struct exact *e)
+{
+    clattn_problem p = exact_problem(e, BATCH, HEADS, KV_HEADS, RING_QUERIES, RING_KEYS, HEAD_DIM, HEAD_DIM_V);
+    struct test_call ring;
+    p.features = CLATTN_WITH_LSE | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_PAGES;
+    p.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    p.window_left = RING_WINDOW;
+    p.window_right = 0;
+    p.ring = RING_ROWS;
+    p.page_size = RING_PAGE;
+    p.pages = BATCH * RING_PAGES;
+    exact_build(&ring, &p, 0);
+    test_call_fill(&ring, TENSOR_KEY_LENGTHS, NULL, all_keys, NULL);
+    test_call_fill(&ring, TENSOR_PAGE_TABLE, NULL, page_of_ring, &p.pages);
+    ring.values.scale = 0.1; /* all keys count */
+    const int status = exact_run(e, &ring) || exact_within_bound(e, &ring, &ring) ? -1 : 0;
+    test_call_free(&ring);
+    return status;
+}

@@ -11,4 +11,7 @@ int pages_keep_bits(struct exact *e, int64_t query_len, int64_t key_len);
 /* Likewise. Pages that are no page of the pool, against a mask that hides their keys. */
 int holes_are_a_mask(struct exact *e, int64_t query_len, int64_t key_len);
 
+/* Likewise, against the reference: a hole in the middle of a ring's window, which has gone around. */
+int holes_of_rings_hide(struct exact *e);
+
 #endif
