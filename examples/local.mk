@@ -7,6 +7,7 @@ example_programs = \
 	examples/decode \
 	examples/enqueue \
 	examples/gradients \
+	examples/group \
 	examples/layer \
 	examples/masks \
 	examples/merge \
@@ -21,6 +22,7 @@ examples_cache_LDADD = $(example_libraries)
 examples_decode_LDADD = $(example_libraries)
 examples_enqueue_LDADD = $(example_libraries)
 examples_gradients_LDADD = $(example_libraries)
+examples_group_LDADD = $(example_libraries)
 examples_layer_LDADD = $(example_libraries)
 examples_masks_LDADD = $(example_libraries)
 examples_merge_LDADD = $(example_libraries)

@@ -8,7 +8,13 @@ libclattn_core_la_SOURCES = \
 	src/api/api_cache.c \
 	src/api/api_costs.c \
 	src/api/api_backward.c \
+	src/api/api_group.c \
 	src/api/api_layers.c \
+	src/api/group.h \
+	src/api/group_cut.c \
+	src/api/group_cut.h \
+	src/api/group_divide.c \
+	src/api/group_run.c \
 	src/api/describe.c \
 	src/api/describe.h \
 	src/api/entry.c \

@@ -40,6 +40,7 @@ test_programs = \
 	tests/api/host_refused \
 	tests/api/problems \
 	tests/api/append \
+	tests/api/group \
 	tests/api/arguments \
 	tests/api/calls \
 	tests/api/costs \

@@ -24,6 +24,7 @@ PAGES = {
     "gradients of the multi-head layer": ("clattn_mha_backward", "gradients of the multi-head layer, for training"),
     "additive attention": ("clattn_additive", "additive attention"),
     "gradients of additive attention": ("clattn_additive_backward", "gradients of additive attention, for training"),
+    "groups of devices": ("clattn_group", "one call by several devices"),
     "scores of your own": ("clattn_code", "a score and a mask of your own, as a text in the kernels"),
 }
 # Columns that a comment has, and from which on it may be that a longer word found no room.

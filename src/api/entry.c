@@ -69,6 +69,14 @@ static clattn_status check_host(const struct operation *operation, const void *g
     return status == CLATTN_OK ? check_host_call(*problem, given, call) : status;
 }
 
+clattn_status entry_check_host(const struct operation *operation, const void *given_problem, const struct given *given,
+                               struct any_problem **problem)
+{
+    UNCANCELLED;
+    struct any_call call;
+    return check_host(operation, given_problem, given, problem, &call);
+}
+
 static clattn_status run_kept(clattn_context *context, const struct any_problem *problem, struct operands *operands)
 {
     struct clattn_plan *plan;

@@ -24,6 +24,10 @@ clattn_status entry_enqueue_host(const clattn_plan *plan, const struct operation
 clattn_status entry_host(clattn_context *context, const struct operation *operation, const void *problem,
                          const struct given *given);
 
+/* Checks what a call on host memory does, and computes nothing. The caller frees *problem, whatever this returns. */
+clattn_status entry_check_host(const struct operation *operation, const void *given_problem, const struct given *given,
+                               struct any_problem **problem);
+
 /* Layers. `layer`: a clattn_mha ** or the like, which gets the layer, and what that is later. */
 clattn_status entry_layer(clattn_context *context, const struct layer_kind *kind, const void *problem, void *layer);
 void entry_layer_destroy(struct layer *layer);
