@@ -123,7 +123,8 @@ def item_of(lines):
         if re.search(r"_(INIT|NONE|AT_ONCE|VERSION_\w+)$", name) and not re.search(r"_\d+_", name):
             return Item("macro", name, text)
     elif lines[0].startswith("typedef"):
-        name = re.findall(r"(\w+);", text)[-1] if "{" in lines[0] else lines[0].split(";")[0].split()[-1]
+        function = re.match(r"typedef [\w* ]*?(\w+)\(", lines[0])
+        name = function.group(1) if function else re.findall(r"(\w+);", text)[-1 if "{" in lines[0] else 0]
         return Item("type", name, text)
     elif lines[0].startswith("CLATTN_API"):
         return Item("function", re.search(r"(clattn_\w+)\(", text).group(1), text)
