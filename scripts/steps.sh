@@ -231,10 +231,10 @@ add_counts() {
 # can_build_in FOLDER: ends the script, with what to do, where configure and make could not.
 can_build_in() {
     case $(pwd) in
-    *[[:space:]\"\#\$\&\'\`\\]*)
-        printf '%s: Autotools cannot build in a folder whose path has a blank or one of "#$&'\''`\\:\n    %s\n' \
-            "${0##*/}" "$(pwd)" >&2
-        printf 'Move it, or build by CMake, which can:\n    %s\n' \
+    *[[:space:]\"\#\$\&\'\`\\\:\;\*\?\(\)\<\>\|]*)
+        printf '%s: Autotools cannot build in a folder whose path has a blank or one of %s\n    %s\n' "${0##*/}" \
+            '"#$&'\''`\:;*?()<>|' "$(pwd)" >&2
+        printf 'Move it, or build by CMake, which can where it is a blank:\n    %s\n' \
             "cmake -B build-cmake && cmake --build build-cmake" >&2
         exit 1 ;;
     esac
