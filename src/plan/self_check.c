@@ -73,11 +73,32 @@ static void describe_class(const struct clattn_plan *plan, struct text *text)
     if (pools_of(p) > 1) {
         text_append(text, " pools %d", pools_of(p));
     }
+    if (plan->problem->code) {
+        text_append(text, " code %s", plan->problem->code->digest);
+    }
     if (has_gradients(plan)) {
         const struct backward_problem *b = backward_problem(plan->problem);
         text_append(text, " gradients %u %u %u %d %d %d %d", b->p.gradients, b->p.accumulate, b->p.features,
                     (int)b->dquery_type, (int)b->dkey_type, (int)b->dvalue_type, (int)b->dbias_type);
     }
+}
+
+/* Why nobody knows the answers of a problem with a text of the user's own; NULL: the text's callbacks do. */
+static const char *code_is_unchecked(const struct clattn_plan *plan)
+{
+    const struct user_code *code = plan->problem->code;
+    const clattn_user_code *p = code ? &code->p : NULL;
+    if (!code) {
+        return NULL;
+    }
+    if ((user_code_has(code, CLATTN_CODE_SCORE) && !p->score) || (user_code_has(code, CLATTN_CODE_MASK) && !p->mask) ||
+        (has_gradients(plan) && user_code_has(code, CLATTN_CODE_SCORE) && !p->score_slope)) {
+        return "the text has no callbacks in C";
+    }
+    /* Rows of other positions than the caller's may lead it out of its tensors. */
+    return p->tensor_count > 0 && attention_problem(plan->problem)->p.alignment == CLATTN_ALIGN_OFFSETS
+               ? "the text's tensors may not have what its positions ask for"
+               : NULL;
 }
 
 /* CL_OUT_OF_RESOURCES is what drivers say of kernels that fault or need more than the device has, too. */
@@ -193,6 +214,11 @@ clattn_status self_check(const struct clattn_plan *plan, const struct program_us
     const clattn_problem *p = &attention_problem(plan->problem)->p;
     if (!plan->context->verdicts || (plan->problem->operation != &operation_forward && !has_gradients(plan)) ||
         p->batch <= 0 || p->kv_heads <= 0 || p->query_len <= 0) {
+        return CLATTN_OK;
+    }
+    const char *unknown = code_is_unchecked(plan);
+    if (unknown) {
+        text_append(explain, "  self-check: none, %s\n", unknown);
         return CLATTN_OK;
     }
     if (p->page_size > CHECK_PAGE_ROWS) { /* a page is filled whole */

@@ -24,7 +24,8 @@ enum check_turn {
     CHECK_TALL, /* more rows than keys, so that some see none; values that are not finite; broadcast masks and biases */
     CHECK_NONE, /* nothing to see, where a mask, a bias or lengths can have it so */
     CHECK_DROPPED, /* hardly a weight is kept, where there is dropout, of logits that are not all finite */
-    CHECK_EQUAL,   /* one row and thousands of keys that are all alike; for gradients, as many rows and two keys */
+    CHECK_EQUAL,   /* one row and thousands of keys that are all alike (a text tells them apart); for gradients, as many
+                    * rows and two keys */
     CHECK_TURNS
 };
 

@@ -47,7 +47,7 @@ int check_has_turn(const struct problem *problem, enum check_turn turn, int of_g
     const uint32_t hiding = CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_ROW_RANGES;
     int64_t rows, keys;
     return turn == CHECK_LONG    ? check_long_keys(p) > 0
-           : turn == CHECK_EQUAL ? check_equal_lengths(p, of_gradients, &rows, &keys)
+           : turn == CHECK_EQUAL ? !problem->any.code && check_equal_lengths(p, of_gradients, &rows, &keys)
            : turn == CHECK_TALL  ? p->page_size <= CHECK_MANY_PAGE_ROWS
            : turn == CHECK_NONE  ? (p->features & hiding) != 0 || p->bias_type != CLATTN_TYPE_NONE
                                  : turn != CHECK_DROPPED || p->dropout > 0;
@@ -253,6 +253,12 @@ static void choose_values(struct check_call *check, int64_t rows, int64_t keys)
     values->first_row = 5;
     values->first_key = turn == CHECK_TILES ? 0 : 4 * turn + 1;
     values->whole_heads = p->query_heads + 5;
+    if (check->problem.any.code) { /* a text may load by these numbers, out of tensors for the caller's */
+        values->first_batch = values->first_head = values->first_row = values->first_key = 0;
+        for (int i = 0; i < check->problem.any.code->p.scalar_count; ++i) {
+            values->code_scalars[i] = 1;
+        }
+    }
 }
 
 clattn_status check_call_create(const struct problem *problem, enum check_turn turn, int of_gradients,

@@ -93,7 +93,9 @@ unsigned char user_pair_change(const struct user_pair *pair, long double *score,
     if (slope) {
         *slope = by;
     }
-    *magnitude = fabsl(by) * *magnitude + fabsl(changed) + fabsl(changed - by * *score);
+    /* A score that counts for nothing may be NaN. */
+    const long double kept = by != 0 ? by * *score : 0;
+    *magnitude = (by != 0 ? fabsl(by) * *magnitude : 0) + fabsl(changed) + fabsl(changed - kept);
     *score = changed;
     return (unsigned char)(changed != -(long double)INFINITY);
 }
