@@ -8,10 +8,12 @@
 
 #include "ggml-cpu.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define ERROR_BOUND 1e-5
 
@@ -37,18 +39,24 @@ static const struct node_case cases[] = {
                     OTHER("numbers, a mask a head and entry", 20, 100, 2, MASK_NUMBERS, 6, 6, 2, 0, 0,
                           0) OTHER("a causal mask a head and entry", 20, 100, 2, MASK_CAUSAL, 6, 6, 2, 0, 0,
                                    0) OTHER("sinks", 20, 100, 1, MASK_CAUSAL, 6, 1, 1, 1, 0, 0)
-                        OTHER("softcap, and numbers behind it", 20, 100, 1, MASK_NUMBERS, 6, 1, 1, 0, 0, 5)
-                            OTHER("ALiBi", 20, 100, 2, MASK_DISTANCE, 12, 1, 2, 0, 8, 0)
-                                OTHER("ALiBi, one token, sinks", 1, 300, 1, MASK_DISTANCE, 12, 1, 1, 1, 8, 0)
-                                    OTHER("ALiBi, max_bias 3", 20, 100, 1, MASK_DISTANCE, 12, 1, 1, 0, 3, 0)
-                                        OTHER("ALiBi both ways", 20, 100, 2, MASK_BOTH_WAYS, 12, 1, 1, 0, 8, 0)
-                                            OTHER("ALiBi beyond what float16 counts", 2, 3000, 1, MASK_DISTANCE, 3, 1,
-                                                  1, 0, 8, 0) OTHER("ALiBi of a mask that is causal only", 20, 100, 1,
-                                                                    MASK_CAUSAL, 12, 1, 1, 0, 8, 0)
-                                                OTHER("ALiBi, numbers, a mask a head, sinks", 20, 100, 2, MASK_NUMBERS,
-                                                      12, 12, 2, 1, 8, 0){ "values narrower than keys", GGML_TYPE_F16,
-                                                                           GGML_TYPE_F16, 192, 128, 4, 1, 9, 100, 1,
-                                                                           MASK_CAUSAL, 1, 1, 0, 1, 0, 0 },
+                        OTHER("softcap, and numbers behind it", 20, 100, 1, MASK_NUMBERS, 6, 1, 1, 0, 0,
+                              5) OTHER("ALiBi", 20, 100, 2, MASK_DISTANCE, 12, 1, 2, 0, 8, 0)
+                            OTHER("ALiBi, one token, sinks", 1, 300, 1, MASK_DISTANCE, 12, 1, 1, 1, 8, 0)
+                                OTHER("ALiBi, a mask for two entries", 20, 100, 2, MASK_DISTANCE, 12, 1, 1, 0, 8, 0)
+                                    OTHER("ALiBi, twice as steep", 20, 100, 1, MASK_STEEP, 12, 1, 1, 0, 8, 0)
+                                        OTHER("ALiBi, all rows at one place", 20, 100, 1, MASK_SAME, 12, 1, 1, 0, 8, 0)
+                                            OTHER("rows that begin later", 20, 100, 1, MASK_LATE, 6, 1, 1, 0, 0, 0)
+                                                OTHER("the same numbers without a softcap", 20, 100, 1, MASK_NUMBERS, 6,
+                                                      1, 1, 0, 0, 0){ "only keys of another type", GGML_TYPE_F32,
+                                                                      GGML_TYPE_F16, 64, 64, 9, 3, 1, 512, 1,
+                                                                      MASK_PADDED, 1, 1, 0, 1, 0, 0 },
+    OTHER("ALiBi, max_bias 3", 20, 100, 1, MASK_DISTANCE, 12, 1, 1, 0, 3, 0)
+        OTHER("ALiBi both ways", 20, 100, 2, MASK_BOTH_WAYS, 12, 1, 1, 0, 8, 0)
+            OTHER("ALiBi beyond what float16 counts", 2, 3000, 1, MASK_DISTANCE, 3, 1, 1, 0, 8, 0)
+                OTHER("ALiBi of a mask that is causal only", 20, 100, 1, MASK_CAUSAL, 12, 1, 1, 0, 8, 0)
+                    OTHER("ALiBi, numbers, a mask a head, sinks", 20, 100, 2, MASK_NUMBERS, 12, 12, 2, 1, 8,
+                          0){ "values narrower than keys", GGML_TYPE_F16, GGML_TYPE_F16, 192, 128, 4, 1, 9, 100, 1,
+                              MASK_CAUSAL, 1, 1, 0, 1, 0, 0 },
     { "keys q8_0, values q4_0", GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, 128, 128, 4, 2, 7, 100, 1, MASK_CAUSAL, 1, 1, 0, 1, 0,
       0 },
     { "any head dim", GGML_TYPE_F32, GGML_TYPE_F16, 40, 24, 4, 2, 7, 100, 1, MASK_CAUSAL, 1, 1, 0, 0, 0, 0 },
@@ -176,6 +184,67 @@ static void test_two_backends(void)
     judge("the first, after it", of_first <= ERROR_BOUND, "error", of_first);
 }
 
+/* Threads with a backend each, as programs with several contexts of a model have them. */
+static void *compute_often(void *error)
+{
+    ggml_backend_t own = ggml_backend_dev_init(ggml_backend_reg_dev_get(library, 0), NULL);
+    double most = own ? 0 : 1e30;
+    for (unsigned n = 0; own && n < 60; ++n) {
+        const double one = compute(own, &cases[n % 20], n);
+        most = one > most ? one : most;
+    }
+    if (own) {
+        ggml_backend_free(own);
+    }
+    *(double *)error = most;
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    pthread_t threads[4];
+    double errors[4], most = 0;
+    for (int n = 0; n < 4; ++n) {
+        pthread_create(&threads[n], NULL, compute_often, &errors[n]);
+    }
+    for (int n = 0; n < 4; ++n) {
+        pthread_join(threads[n], NULL);
+        most = errors[n] > most ? errors[n] : most;
+    }
+    judge("4 threads", most <= ERROR_BOUND, "error", most);
+}
+
+static long resident_kib(void)
+{
+    long pages[2] = { 0, 0 };
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file) {
+        if (fscanf(file, "%ld %ld", &pages[0], &pages[1]) != 2) {
+            pages[1] = 0;
+        }
+        fclose(file);
+    }
+    return pages[1] * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* Backends that come, compute with what a first one compiled, and go. A backend is 10 KB: that of each round would be
+ * 100 MB. Allocators and drivers keep up to 800 KiB of their own. */
+static void test_leaks(void)
+{
+    enum { WARM = 200, ROUNDS = 10000, ALLOWED_KIB = 2048 };
+    long before = 0;
+    for (int n = 0; n < WARM + ROUNDS; ++n) {
+        before = n == WARM ? resident_kib() : before;
+        ggml_backend_t one = ggml_backend_dev_init(ggml_backend_reg_dev_get(library, 0), NULL);
+        if (n % 10 == 0) {
+            compute(one, &cases[8], 1);
+        }
+        ggml_backend_free(one);
+    }
+    const long grown = resident_kib() - before;
+    judge("10,000 backends", grown <= ALLOWED_KIB, "KiB left behind", (double)grown);
+}
+
 /* ---- cost -------------------------------------------------------------------------------------- */
 
 static double now_us(clockid_t clock)
@@ -254,6 +323,8 @@ int main(int count, char **words)
     test_growing_cache();
     test_declined();
     test_two_backends();
+    test_threads();
+    test_leaks();
     ggml_backend_free(backend);
     printf("%d passed, %d failed, 0 skipped\n", passed, failed);
     return failed > 0;

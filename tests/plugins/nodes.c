@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned state;
+static _Thread_local unsigned state;
 
 /* Uniform in [-1, 1). */
 static float random_value(void)
@@ -94,6 +94,12 @@ static float mask_value(const struct node_case *of, int64_t i, int64_t j)
         return (i + 3 * j) % 7 == 0 ? -INFINITY : 2 * random_value();
     case MASK_DISTANCE:
         return causal + (float)(j - position);
+    case MASK_STEEP:
+        return causal + 2 * (float)(j - position);
+    case MASK_SAME:
+        return j <= position - i ? (float)(j - position + i) : -INFINITY;
+    case MASK_LATE:
+        return j >= i ? 0 : -INFINITY;
     case MASK_BOTH_WAYS:
         return -fabsf((float)(j - position));
     default:

@@ -18,6 +18,9 @@ enum mask_kind {
     MASK_HOLES,    /* causal, and every fifth key is hidden */
     MASK_NUMBERS,  /* numbers are added, and some keys hidden */
     MASK_DISTANCE, /* causal, j - position is added: ALiBi's */
+    MASK_STEEP,    /* twice that */
+    MASK_SAME,     /* as if all rows stood at the first one's key: distances, of no causal order */
+    MASK_LATE,     /* row i sees the keys from i on */
     MASK_BOTH_WAYS /* -|j - position|, all keys seen */
 };
 
