@@ -224,6 +224,7 @@ test_scripts = \
 	tests/emulated/matrix_units.sh \
 	tests/random_fused.sh \
 	tests/random_mixed.sh \
+	tests/random_texts.sh \
 	tests/emulated/amx.sh \
 	tests/robust/oclgrind.sh \
 	tests/case_calls_fused.sh \

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Random calls and gradients of problems with a text of the user's own (tests/support/user_codes.c), on the strategies
+# for CPUs. A failure prints the command that repeats it. CLATTN_TEST_TEXT_COUNT: how many of each (48 where not set:
+# each text once in each type).
+set -eu
+: "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
+# shellcheck source=tests/counts.sh
+. "$srcdir/tests/counts.sh"
+export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
+wanted=${CLATTN_TEST_TEXT_COUNT:-48}
+calls() {
+    must_pass "$@" --code any --seed "${CLATTN_TEST_SEED:-1}" --count "$wanted"
+}
+calls "calls with texts" "$builddir/tests/random_calls" --strategy plain,staged,fused_simd,split --work 300000
+calls "gradients with texts" "$builddir/tests/gradients/random_gradients" --strategy plain,fused_simd --work 100000
+finish
