@@ -165,10 +165,10 @@ pages behind the pool|out|p->page_table_stride[3]] < (uint)p->pages|p->page_tabl
 the last key of a page table|out|p->pages, 0, s->key_len - 1|p->pages, 0, s->key_len - 2|--page-size 16
 sinks of rows without keys|lse|if (HAS(SINKS)) {|if (HAS(SINKS) && soft.any_allowed) {|--sinks --key-lengths --lse
 key lengths beyond the keys|out|+ b], 0, s.key_len);|+ b], -9, s.key_len + 9);|--key-lengths
-what out and dout have in common|dquery|result->p * (value_dot - r->d);|result->p * value_dot;|--backward
+what out and dout have in common|dquery|dout, r, j) - r->d);|dout, r, j));|--backward
 the last head of a group|dkey|h < (kv_head + 1) * group; ++h)|h < (kv_head + 1) * group - (group > 1); ++h)|--backward
 the first row that sees a key|dkey|clamp(j - s.offset, (|clamp(j - s.offset + 1, (|--backward --causal bottom-right
-the softcap's derivative|dquery|score_slope(p, *logit) : 1;|1 : 1;|--backward --softcap 20
+the softcap's derivative|dquery|score_slope(p, in, &place, *logit) : 1;|1 : 1;|--backward --softcap 20
 EOF
 # A value that is not finite, and that only some of a few rows do not see.
 while IFS='|' read -r strategy MUTANT_OLD MUTANT_NEW; do
