@@ -4,12 +4,15 @@ EXTRA_DIST += \
 	python/clattn/_arrays.py \
 	python/clattn/_attention.py \
 	python/clattn/_cache.py \
+	python/clattn/_code.py \
 	python/clattn/_command.py \
 	python/clattn/_context.py \
 	python/clattn/_derivative_call.py \
 	python/clattn/_derivatives.py \
 	python/clattn/_errors.py \
 	python/clattn/_fields.py \
+	python/clattn/_flex_text.py \
+	python/clattn/_flex_trace.py \
 	python/clattn/_gradients.py \
 	python/clattn/_layout.py \
 	python/clattn/_library.py \
@@ -23,6 +26,7 @@ EXTRA_DIST += \
 	python/clattn/_show.py \
 	python/clattn/_torch_calls.py \
 	python/clattn/_torch_dispatch.py \
+	python/clattn/_torch_flex.py \
 	python/clattn/_torch_formula.py \
 	python/clattn/_torch_operator.py \
 	python/clattn/_torch_ranks.py \

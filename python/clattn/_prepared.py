@@ -15,9 +15,15 @@ Field = Tuple[str, View, Tuple[int, ...]]  # of the struct of tensors; a view; w
 
 def place(tensors: Any, name: str, found: View, axes: Tuple[int, ...] = (0, 1, 2, 3)) -> None:
     """Sets the field of a clattn_host_tensors; `axes`: which of its four each axis of the view is."""
-    field = getattr(tensors, name)
+    field = field_of(tensors, name)
     field.data = found.address or None
     place_elements(field, found, axes)
+
+
+def field_of(tensors: Any, name: str) -> Any:
+    """The field of a clattn_host_tensors, or, named as "code_tensors[1]", one of several."""
+    several, bracket, index = name.partition("[")
+    return getattr(tensors, several)[int(index[:-1])] if bracket else getattr(tensors, name)
 
 
 def place_elements(field: Any, found: View, axes: Tuple[int, ...]) -> None:
@@ -43,7 +49,7 @@ class Prepared:
         tensors = lib.new("clattn_host_tensors")
         for name, found, axes in self.fields:
             place(tensors, name, found, axes)
-        return ctypes.byref(tensors), [getattr(tensors, name) for name, _, _ in self.fields]
+        return ctypes.byref(tensors), [field_of(tensors, name) for name, _, _ in self.fields]
 
     def compute(self, context: Context, call: Any, addresses: Iterable[int]) -> None:
         """One blocking call; `call`: a pointer to a clattn_call; an address for each of the fields."""

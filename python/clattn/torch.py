@@ -3,6 +3,7 @@
     clattn.torch.enable()       every scaled_dot_product_attention on the CPU, training too, until disable(); the same
                                 is torch.nn.attention.activate_flash_attention_impl("clattn") after the import
     clattn.torch.attention()    all that clattn has, with gradients, also in torch.compile
+    clattn.torch.flex_attention()   torch.nn.attention.flex_attention, its functions in the fused kernels
     clattn.torch.rotary()       rows turned by their positions, with gradients
     clattn.torch.ring_attention()   attention over rows that lie on several processes
     clattn.torch.report()       how many calls were served, and why others went to PyTorch's own kernel
@@ -18,13 +19,15 @@ from ._errors import InvalidArgument, Unsupported
 from ._problem import number, refuse_words, whole, window_of
 from ._torch_calls import four_axes, report
 from ._torch_dispatch import is_plain
+from ._torch_flex import flex_attention
 from ._torch_formula import formula
 from ._torch_operator import Given, Said, compute, operator, options
 from ._torch_ring import ring_attention, rows_of
 from ._torch_rotary import rotary
 from ._torch_sdpa import disable, enable, is_enabled
 
-__all__ = ["enable", "disable", "is_enabled", "attention", "ring_attention", "rows_of", "rotary", "report"]
+__all__ = ["enable", "disable", "is_enabled", "attention", "flex_attention", "ring_attention", "rows_of", "rotary",
+    "report"]
 
 
 def _constant(value: Any, name: str) -> Any:

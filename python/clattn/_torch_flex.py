@@ -1,0 +1,215 @@
+"""clattn.torch.flex_attention: torch.nn.attention.flex_attention's functions as a text in the fused kernels."""
+from collections import OrderedDict
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+
+import torch
+from torch import Tensor
+
+from ._arrays import View, torch_view
+from ._attention import call_of, run
+from ._code import code_fields, code_options
+from ._context import default_context
+from ._derivatives import has_tangent
+from ._errors import InvalidArgument, InvalidShape, Unsupported
+from ._flex_text import Writer
+from ._flex_trace import Traced, told, trace
+from ._problem import KEPT, number, options_of
+from ._torch_calls import count, outputs, served, tell_of_spinning_threads, views
+from ._torch_operator import like
+
+_BLOCKS = "blocks"
+
+
+class Text(NamedTuple):
+    """What both functions of a call are written as."""
+
+    traced: Dict[str, Traced]  # by the function's name
+    writer: Writer
+    of_node: Dict[Any, str]  # whose function a node is of
+
+
+_texts: "OrderedDict[Any, Text]" = OrderedDict()
+
+
+def _kinds(name: str, dtype: torch.dtype) -> Tuple[torch.dtype, ...]:
+    whole = (torch.int32,) * 4
+    return whole if name == "clattn_mask" else (dtype, *whole)
+
+
+def _write(functions: Dict[str, Callable[..., Any]], found: Dict[str, Tuple[Any, List[Tensor]]], dtype: torch.dtype,
+           lengths: Dict[str, int], blocks: Any) -> Text:
+    writer, traced, of_node = Writer(dtype == torch.float64, lengths), {}, {}
+    for name, function in functions.items():
+        said = {"clattn_score": "score_mod", "clattn_mask": "mask_mod"}[name]
+        key, slots = found[name]
+        traced[name] = trace(function, said, slots, _kinds(name, dtype), key is not None)
+        of_node.update(dict.fromkeys(traced[name].hosted, name))
+        writer.function(name, traced[name].graph, traced[name].hosted, blocks if name == "clattn_mask" else None)
+    if blocks is not None and "clattn_mask" not in functions:
+        writer.function("clattn_mask", None, set(), blocks)
+    return Text(traced, writer, of_node)
+
+
+def _text(functions: Dict[str, Callable[..., Any]], dtype: torch.dtype, lengths: Dict[str, int],
+          blocks: Any) -> Tuple[Text, Dict[str, List[Tensor]]]:
+    """The text, written now or before, and the tensors that each function captured."""
+    found = {name: told(function) for name, function in functions.items()}
+    slots = {name: tensors for name, (_, tensors) in found.items()}
+    key = tuple([(name, key) for name, (key, _) in found.items()]), dtype, tuple(lengths.values()), \
+        None if blocks is None else (blocks[0].shape, blocks[1])
+    if all(told_by is not None for told_by, _ in found.values()):
+        known = _texts.get(key)
+        if known is not None:
+            return known, slots
+    text = _write(functions, found, dtype, lengths, blocks)
+    if all(x.is_kept for x in text.traced.values()):
+        _texts[key] = text
+        while len(_texts) > KEPT:
+            _texts.popitem(last=False)
+    return text, slots
+
+
+# ---- what the text loads ----
+
+def _stored(tensor: Tensor, is_float64: bool) -> Tensor:
+    """A captured tensor as the library loads it: dense, of a type that it has."""
+    if tensor.device.type != "cpu":
+        raise InvalidArgument(f"a captured tensor on {tensor.device}: must be on the CPU")
+    if tensor.dtype in (torch.int64, torch.int16, torch.int8):
+        narrow = tensor.to(torch.int32)
+        if tensor.dtype == torch.int64 and not torch.equal(narrow.to(torch.int64), tensor):
+            raise Unsupported("a captured tensor of int64: has numbers beyond 32 bits")
+        tensor = narrow
+    elif tensor.dtype == torch.float64 and not is_float64:
+        tensor = tensor.float()
+    elif tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.uint8,
+                              torch.bool):
+        raise Unsupported(f"a captured tensor of {tensor.dtype}: has no element type in the text")
+    return tensor.contiguous().view(-1)
+
+
+def _whole_part(whole: int, part: str) -> float:
+    """A half of a whole number of 32 bits as high * 65536 + low, each of which a float has exactly."""
+    if not -2**31 <= whole < 2**31:
+        raise Unsupported(f"a captured number {whole}: must fit 32 bits")
+    return float(whole >> 16 if part == "high" else whole & 0xffff)
+
+
+def _given(text: Text, slots: Dict[str, List[Tensor]], blocks: Any) -> Tuple[List[View], List[float]]:
+    """The text's tensors and scalars in this call."""
+    known: Dict[Any, Tensor] = {}
+
+    def host(node: Any) -> Tensor:
+        name = text.of_node[node]
+        return text.traced[name].host(node, slots[name], known)
+
+    writer = text.writer
+    tensors = [torch_view(_stored(blocks[0] if of == _BLOCKS else host(of), writer.is_float64))
+               for of in writer.tensors]
+    scalars = [float(of) if isinstance(of, int) else host(of).item() if not part else
+               _whole_part(int(host(of).item()), part) for of, part in writer.scalars]
+    return tensors, scalars
+
+
+# ---- the BlockMask ----
+
+def _of_block_mask(block_mask: Any, query: Tensor, key: Tensor) -> Tuple[Optional[Callable[..., Any]], Any]:
+    """(its mask_mod or None, its blocks or None where mask_mod says all). PyTorch's kernels visit the listed
+    blocks alone;
+    a mask without a function of its own is its lists."""
+    from torch.nn.attention.flex_attention import noop_mask
+    rows, keys = block_mask.seq_lengths
+    batch, heads = block_mask.kv_num_blocks.shape[:2]
+    if block_mask.kv_indices.device.type != "cpu":
+        raise InvalidArgument(f"block_mask: is on {block_mask.kv_indices.device}; must be on the CPU")
+    if batch not in (1, query.shape[0]) or heads not in (1, query.shape[1]):
+        raise InvalidShape(f"block_mask: is of {batch} batch entries and {heads} heads; must be of 1 or "
+            f"{query.shape[0]}, and 1 "
+                           f"or {query.shape[1]}")
+    if block_mask.mask_mod is not noop_mask:
+        if (rows, keys) != (query.shape[2], key.shape[2]):
+            raise InvalidShape(f"block_mask: is of {rows} rows and {keys} keys; query has {query.shape[2]} and key "
+                               f"{key.shape[2]}")
+        return block_mask.mask_mod, None
+    listed = block_mask.to_dense()
+    if bool(listed.all()):
+        return None, None
+    if rows < query.shape[2] or keys < key.shape[2]:
+        raise InvalidShape(f"block_mask: is of {rows} rows and {keys} keys; query has {query.shape[2]} and key "
+            f"{key.shape[2]}")
+    return None, (listed.to(torch.uint8), tuple(block_mask.BLOCK_SIZE))
+
+
+# ---- the call ----
+
+def _refuse(every: List[Tensor], is_wanted: bool) -> None:
+    """Raises where derivatives are wanted, of these tensors or of others: the text that gradients need is not
+    written yet."""
+    if torch.is_grad_enabled() and (is_wanted or any(x.requires_grad for x in every)):
+        raise Unsupported("flex_attention: has no gradients here yet; call it under torch.no_grad(), or, where the "
+            "function is "
+                          "a bias, give that to clattn.torch.attention(bias=...), which has its gradient")
+    if has_tangent(*every):
+        raise Unsupported("flex_attention: has no derivatives in forward mode; give tensors without tangents")
+
+
+def _compute(query: Tensor, key: Tensor, value: Tensor, functions: Dict[str, Callable[..., Any]], blocks: Any,
+             scale: Optional[float], has_lse: bool) -> List[Tensor]:
+    dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
+    q, k, v = views(query, key, value)
+    lengths = {"b": query.shape[0], "h": query.shape[1], "i": query.shape[2], "j": key.shape[2]}
+    text, slots = _text(functions, dtype, lengths, blocks)
+    _refuse([query, key, value, *(x for tensors in slots.values() for x in tensors)],
+            any(traced.wants_gradient for traced in text.traced.values()))
+    tensors, scalars = _given(text, slots, blocks)
+    call = call_of(q, k, scale)
+    for i, given in enumerate(scalars):
+        call.code_scalars[i] = given
+    results = [like(query, value.shape[3])]
+    if has_lse:
+        results.append(query.new_empty(query.shape[:3], dtype=torch.float32))
+    writer = text.writer
+    options = options_of()
+    if writer.functions:
+        options += code_options(writer.source, writer.functions, [f"tensor_{i}" for i in range(len(tensors))], tensors,
+                                [f"scalar_{i}" for i in range(len(scalars))])
+    run(default_context(), q, k, v, code_fields(tensors), call, options, outputs(results))
+    return results
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optional[Callable[..., Any]] = None,
+                   block_mask: Any = None, scale: Optional[float] = None, enable_gqa: bool = False,
+                   return_lse: bool = False) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+    """torch.nn.attention.flex_attention on CPU tensors, its functions compiled into the fused kernels.
+
+    query [batch, heads, rows, columns]; key, value [batch or 1, heads, keys, columns], fewer heads with enable_gqa.
+
+    score_mod(score, b, h, q_idx, kv_idx) and the mask_mod of a BlockMask are traced by PyTorch to operators, and these
+    written as a text. An operator that has no line there is an Unsupported (a NotImplementedError) that names it.
+    Tensors
+    that they capture are read in each call, at most 8, and at most 8 numbers of them without axes; an index behind
+    an end
+    of one takes its last element. A function is traced again where anything that it reads may have changed. A row that
+    sees no key is 0, its lse -inf. A BlockMask is its mask_mod; one without, its lists of blocks.
+
+    Without gradients: where one is wanted, that is an error. torch.compile breaks its graph here.
+    """
+    tell_of_spinning_threads()
+    if not enable_gqa and query.dim() == 4 and key.dim() == 4 and query.shape[1] != key.shape[1]:
+        raise InvalidShape(f"key: has {key.shape[1]} heads, query {query.shape[1]}; must be as many without "
+            f"enable_gqa=True")
+    if query.dim() == key.dim() == value.dim() == 4 and key.shape[0] == 1 < query.shape[0]:
+        key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
+    functions: Dict[str, Callable[..., Any]] = {} if score_mod is None else {"clattn_score": score_mod}
+    blocks = None
+    if block_mask is not None:
+        mask_mod, blocks = _of_block_mask(block_mask, query, key)
+        if mask_mod is not None:
+            functions["clattn_mask"] = mask_mod
+    found = _compute(query, key, value, functions, blocks, None if scale is None else number(scale, "scale"),
+                     bool(return_lse))
+    count(served, "flex_attention")
+    if not return_lse:
+        return found[0]
+    return found[0], found[1].double() if query.dtype == torch.float64 else found[1]

@@ -1,0 +1,272 @@
+"""clattn.torch.flex_attention beside PyTorch's own, which computes eagerly in float64: the formulas that its
+documentation shows, types, grouped heads, lse, what is refused, and functions whose captured values change."""
+import types
+import unittest
+import unittest.mock
+import warnings
+
+import torch
+from torch.nn.attention import flex_attention as stock
+
+import clattn.torch
+from clattn import _torch_flex
+
+HAS_FLOAT64 = next(device["float64"] for device in clattn.devices() if device["chosen"])
+HEADS, ROWS = 4, 70
+TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-12, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+
+
+def normal(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(dtype)
+
+
+def inputs(dtype=torch.float32, rows=ROWS, keys=ROWS, kv_heads=HEADS):
+    return normal(2, HEADS, rows, 24, dtype=dtype), normal(2, kv_heads, keys, 24, seed=1, dtype=dtype), \
+        normal(2, kv_heads, keys, 16, seed=2, dtype=dtype)
+
+
+def block_mask(mask_mod, batch=None, heads=None, rows=ROWS, keys=ROWS):
+    return stock.create_block_mask(mask_mod, batch, heads, rows, keys, device="cpu", BLOCK_SIZE=16)
+
+
+# ---- eight formulas ----
+
+def alibi(score, b, h, q_idx, kv_idx):
+    return score + torch.exp2(-(h + 1) * 8 / HEADS) * (kv_idx - q_idx)
+
+
+def soft_cap(score, b, h, q_idx, kv_idx):
+    return 2.5 * torch.tanh(score / 2.5)
+
+
+def causal_window(b, h, q_idx, kv_idx):
+    return (q_idx >= kv_idx) & (q_idx - kv_idx <= 11)
+
+
+def relative_bias(table):
+    return lambda score, b, h, q, k: score + table[h, torch.clamp(k - q + 20, 0, 40)]
+
+
+def t5_buckets(table):
+    def score_mod(score, b, h, q_idx, kv_idx):
+        away = q_idx - kv_idx
+        near = torch.abs(away)
+        far = 8 + (torch.log(torch.clamp(near, min=1) / 8.0) / 2.772588722239781 * 8).to(torch.int32)
+        bucket = torch.where(near < 8, near, torch.minimum(far, torch.tensor(15)))
+        return score + table[bucket + torch.where(away < 0, 16, 0), h]
+    return score_mod
+
+
+def documents(ids):
+    def mask_mod(b, h, q_idx, kv_idx):
+        return (ids[b, q_idx] == ids[b, kv_idx]) & (q_idx >= kv_idx)
+    return mask_mod
+
+
+def prefix_lm(lengths):
+    return lambda b, h, q_idx, kv_idx: (kv_idx < lengths[b]) | (q_idx >= kv_idx)
+
+
+def neighbourhood(b, h, q_idx, kv_idx):
+    return ((q_idx // 10 - kv_idx // 10).abs() <= 2) & ((q_idx % 10 - kv_idx % 10).abs() <= 3)
+
+
+def eight():
+    """(name, score_mod, mask_mod)"""
+    return (("ALiBi", alibi, None), ("softcap", soft_cap, None), ("window", None, causal_window),
+            ("relative bias", relative_bias(normal(HEADS, 41)), None),
+            ("T5 buckets", t5_buckets(normal(32, HEADS, dtype=torch.bfloat16)), None),
+            ("documents", None, documents(torch.arange(ROWS)[None] // torch.tensor([[9], [25]]))),
+            ("prefix-LM", None, prefix_lm(torch.tensor([13, 40]))), ("neighbourhood", None, neighbourhood))
+
+
+class Flex(unittest.TestCase):
+    def setUp(self):
+        warnings.simplefilter("ignore")  # PyTorch says in each call that eager is slow
+        _torch_flex._texts.clear()
+
+    def check(self, three, score_mod=None, mask=None, **options):
+        expected = stock.flex_attention(*(x.double() for x in three), score_mod, mask, return_lse=True, **options)
+        found = clattn.torch.flex_attention(*three, score_mod, mask, return_lse=True, **options)
+        self.assertEqual((found[0].dtype, found[1].shape), (three[0].dtype, three[0].shape[:3]))
+        self.assertFalse(found[0].isnan().any() or found[1].isnan().any())
+        for one, other, tolerance in zip(found, expected, (TOLERANCE[three[0].dtype], 1e-5)):
+            self.assertTrue(torch.equal(one == -torch.inf, other == -torch.inf))
+            difference = (one.double() - other).masked_fill(other == -torch.inf, 0.0)
+            self.assertLessEqual(difference.abs().max().item(), tolerance)
+
+    def test_eight_formulas(self):
+        for name, score_mod, mask_mod in eight():
+            for dtype in (torch.float32, torch.bfloat16, torch.float16) + ((torch.float64,) if HAS_FLOAT64 else ()):
+                with self.subTest(name, dtype=dtype):
+                    mask = None if mask_mod is None else block_mask(mask_mod, 2, HEADS)
+                    self.check(inputs(dtype), score_mod, mask)
+
+    def test_score_and_mask_with_grouped_heads_and_a_scale(self):
+        self.check(inputs(kv_heads=2), alibi, block_mask(causal_window), scale=0.3, enable_gqa=True)
+        with self.assertRaisesRegex(clattn.InvalidShape, "enable_gqa"):
+            clattn.torch.flex_attention(*inputs(kv_heads=2), alibi)
+
+    def test_no_functions(self):
+        self.check(inputs(rows=5, keys=90))
+        self.check((inputs()[0], *(x[:1] for x in inputs()[1:])), alibi, block_mask(causal_window, 2))
+
+    def test_lengths(self):
+        for rows, keys in ((1, 1), (1, 200), (3, 17), (130, 33), (257, 300)):
+            self.check(inputs(rows=rows, keys=keys), alibi, block_mask(neighbourhood, rows=rows, keys=keys))
+
+    def test_rows_without_keys(self):
+        mask = block_mask(lambda b, h, q, k: (q % 3 != 1) & (k < 30))
+        self.check(inputs(), None, mask)
+        found = clattn.torch.flex_attention(*inputs(), None, mask, return_lse=True)
+        self.assertTrue((found[0][:, :, 1] == 0).all() and (found[1][:, :, 1] == -torch.inf).all())
+        self.check(inputs(), lambda s, b, h, q, k: torch.where(q % 3 != 1, s, -float("inf")))
+
+    def test_masks_are_joined(self):
+        mask = stock.or_masks(causal_window, stock.and_masks(neighbourhood, lambda b, h, q, k: k > 3))
+        self.check(inputs(), None, block_mask(mask))
+
+    def test_blocks_without_a_function(self):
+        """They are the mask, which PyTorch's eager implementation takes for none."""
+        listed = torch.tensor([[1, 0, 1], [0, 1, 1], [0, 0, 0]], dtype=torch.bool)
+        count = listed.sum(-1, dtype=torch.int32)
+        order = torch.argsort(listed.int(), dim=-1, descending=True, stable=True).int()
+        mask = stock.BlockMask.from_kv_blocks(count[None, None], order[None, None], BLOCK_SIZE=32,
+                                              seq_lengths=(ROWS, ROWS))
+        dense = listed.repeat_interleave(32, 0).repeat_interleave(32, 1)[:ROWS, :ROWS]
+        found = clattn.torch.flex_attention(*inputs(), alibi, mask, return_lse=True)
+        expected = stock.flex_attention(*(x.double() for x in inputs()), lambda s, b, h, q, k: torch.where(
+            dense[q, k], alibi(s, b, h, q, k), -float("inf")), return_lse=True)
+        self.assertLessEqual((found[0] - expected[0]).abs().max().item(), 3e-6)
+        self.assertTrue((found[1][:, :, 64:] == -torch.inf).all())
+        wrong = clattn.InvalidShape, "block_mask"
+        with self.assertRaisesRegex(*wrong):
+            clattn.torch.flex_attention(*inputs(keys=71), None, mask)
+        with self.assertRaisesRegex(*wrong):
+            clattn.torch.flex_attention(*inputs(keys=71), None, block_mask(causal_window))
+
+    def test_operators(self):
+        """Each beside PyTorch's, of numbers below 0, too."""
+        scalar, whole = torch.tensor(0.37), torch.tensor(-3)
+        flags, doubles = normal(ROWS) > 0, normal(HEADS, ROWS, dtype=torch.float64)
+        for at, function in enumerate((
+                lambda s, b, h, q, k: s * scalar + (k - q) // whole,
+                lambda s, b, h, q, k: s + (k - q) // 7 + (k - q) % 7 + (q - k) // 8 + (q - k) % 8,
+                lambda s, b, h, q, k: s + torch.remainder(s, -0.7) + torch.floor(s * 3) + torch.fmod(s, 0.3),
+                lambda s, b, h, q, k: torch.where(flags[k], s, s - 2) + doubles[h][q],
+                lambda s, b, h, q, k: (s ** 2 + torch.abs(s) ** 1.5 + 2.0 ** s + (s * s + 1) ** -1 - s ** 3) * 0.1,
+                lambda s, b, h, q, k: (torch.sigmoid(s) + torch.log1p(s.abs()) + torch.sqrt(s.abs()) +
+                torch.expm1(s)) * 0.1,
+                lambda s, b, h, q, k: s + ((q ^ k) & 5) + (q | k) * 0.01 + (~q) * 0.01 + (q << 1) * 0.01 + (k >> 2),
+                lambda s, b, h, q, k: s + (q > k) * 2 + (q == k) + ~(q > k) + ((q > 3) ^ (k > 5)) - (q != k).float(),
+                lambda s, b, h, q, k: torch.clamp(s, -0.5, 0.7) + torch.maximum(s, -s) + s.clamp(min=0.1) +
+                torch.sign(s),
+                lambda s, b, h, q, k: s + normalised[h, k] + normalised[-1, k - q] + (normalised * 2)[0][q],
+                lambda s, b, h, q, k: s.to(torch.int32) + torch.round(s * 2) - torch.rsub(s, k, alpha=0.5) +
+                torch.relu(s),
+                lambda s, b, h, q, k: torch.where(torch.logical_not(q > 4) | torch.logical_and(k, q), s,
+                torch.rsqrt(s.exp())),
+                lambda s, b, h, q, k: s + torch.softmax(doubles, -1)[h, k])):
+            with self.subTest(at):
+                self.check(inputs(), function)
+
+    def test_what_has_no_line_is_named(self):
+        for name, function in (("erfinv", lambda s, b, h, q, k: torch.erfinv(s)),
+                               ("rand", lambda s, b, h, q, k: s + torch.rand(())),
+                               ("score_mod", lambda s, b, h, q, k: s if q > k else -s)):
+            with self.assertRaisesRegex(NotImplementedError, name):
+                clattn.torch.flex_attention(*inputs(), function)
+        with self.assertRaisesRegex(IndexError, "axis of 69"):
+            clattn.torch.flex_attention(*inputs(), lambda s, b, h, q, k, table=normal(69): s + table[q])
+        with self.assertRaisesRegex(NotImplementedError, "32 bits"):
+            clattn.torch.flex_attention(*inputs(), lambda s, b, h, q, k, ids=torch.arange(ROWS) << 40: s + ids[q])
+        with self.assertRaisesRegex(NotImplementedError, "more than 8"):
+            tables = [normal(ROWS, seed=i) for i in range(9)]
+            clattn.torch.flex_attention(*inputs(), lambda s, b, h, q, k: s + sum(table[q] for table in tables))
+
+    def test_indices_never_leave_a_tensor(self):
+        """One behind the end takes the last element, where PyTorch's eager implementation raises."""
+        table = normal(ROWS)
+        found = clattn.torch.flex_attention(*inputs(), lambda s, b, h, q, k: s + table[q + k])
+        expected = clattn.torch.flex_attention(*inputs(), lambda s, b, h, q, k: s + table[torch.clamp(q + k,
+            max=ROWS - 1)])
+        self.assertTrue(torch.equal(found, expected))
+
+    def test_gradients_are_refused(self):
+        query, key, value = inputs()
+        table = normal(HEADS, 41).requires_grad_()
+        for three, score_mod in (((query.clone().requires_grad_(), key, value), alibi),
+                                 ((query, key, value), relative_bias(table)),
+                                 ((query, key, value), lambda s, b, h, q, k, o=types.SimpleNamespace(t=table): s +
+                                 o.t[h, q % 41])):
+            with self.assertRaisesRegex(NotImplementedError, "no gradients"):
+                clattn.torch.flex_attention(*three, score_mod)
+            with torch.no_grad():
+                clattn.torch.flex_attention(*three, score_mod)
+
+    def test_what_is_captured_is_read_in_each_call(self):
+        width, tensor, flag, table = 3, torch.tensor(2), torch.tensor(False), normal(ROWS)
+        holder = types.SimpleNamespace(width=5)
+
+        def mask(b, h, q, k):
+            return (q - k).abs() <= width
+
+        def score(s, b, h, q, k):
+            return s * tensor + table[k] + holder.width
+
+        def branches(s, b, h, q, k):
+            return s * 3 if flag else s
+
+        for change in range(3):
+            if change == 1:
+                width, tensor, holder.width = 9, torch.tensor(3), 7
+                flag.fill_(True)
+                table += 1
+            if change == 2:
+                table, holder = normal(ROWS, seed=5), types.SimpleNamespace(width=k_of(6))
+            self.check(inputs(), score, block_mask(mask))
+            found = clattn.torch.flex_attention(*inputs(), branches)
+            self.assertTrue(torch.equal(found, clattn.torch.flex_attention(
+                *inputs(), [lambda s, b, h, q, k: s, lambda s, b, h, q, k: s * 3][change > 0])))
+            self.check(inputs(), lambda s, b, h, q, k: s + OF_MODULE * 0.01 * k)
+            globals()["OF_MODULE"] += 1
+
+    def test_a_function_is_traced_once(self):
+        table, strength = normal(HEADS, 41), torch.tensor(0.5)
+
+        def make(table, strength):
+            return lambda s, b, h, q, k: s + table[h, torch.clamp(k - q + 20, 0, 40)] * strength
+
+        with unittest.mock.patch.object(_torch_flex, "trace", wraps=_torch_flex.trace) as traced:
+            for _ in range(3):
+                self.check(inputs(), make(table, strength), block_mask(causal_window))
+                table, strength = table + 1, strength + 1
+            self.assertEqual(traced.call_count, 2)
+        sources = {text.writer.source for text in _torch_flex._texts.values()}
+        self.assertEqual(len(sources), 1)
+
+    def test_a_longer_sequence_compiles_nothing(self):
+        sources = set()
+        for rows in (90, 101):
+            ids = torch.arange(rows).expand(2, rows) // 9
+            self.check(inputs(rows=rows, keys=rows), None, block_mask(documents(ids), 2, rows=rows, keys=rows))
+            sources |= {text.writer.source for text in _torch_flex._texts.values()}
+        self.assertEqual(len(sources), 1)
+
+    def test_inside_torch_compile(self):
+        compiled = torch.compile(lambda q, k, v: clattn.torch.flex_attention(q * 2, k, v, alibi) + 1, backend="eager")
+        query, key, value = inputs()
+        self.assertTrue(torch.equal(compiled(query, key, value), clattn.torch.flex_attention(query * 2, key, value,
+            alibi) + 1))
+
+
+normalised = normal(HEADS, 2 * ROWS).softmax(-1)
+OF_MODULE = 1
+
+
+def k_of(width):
+    return width
+
+
+if __name__ == "__main__":
+    unittest.main()
