@@ -1,13 +1,14 @@
 #!/bin/sh
 # Random calls and gradients of problems with a text of the user's own (tests/support/user_codes.c), on the strategies
-# for CPUs. A failure prints the command that repeats it. CLATTN_TEST_TEXT_COUNT: how many of each (48 where not set:
-# each text once in each type).
+# for CPUs. A failure prints the command that repeats it. CLATTN_TEST_TEXT_COUNT: how many of each; where not set 12,
+# each text once, and with CLATTN_TEST_LONG 48, once in each type.
 set -eu
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
 # shellcheck source=tests/counts.sh
 . "$srcdir/tests/counts.sh"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
-wanted=${CLATTN_TEST_TEXT_COUNT:-48}
+[ -z "${CLATTN_TEST_LONG:-}" ] || : "${CLATTN_TEST_TEXT_COUNT:=48}"
+wanted=${CLATTN_TEST_TEXT_COUNT:-12}
 calls() {
     must_pass "$@" --code any --seed "${CLATTN_TEST_SEED:-1}" --count "$wanted"
 }
