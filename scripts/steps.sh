@@ -231,7 +231,7 @@ add_counts() {
 # can_build_in FOLDER: ends the script, with what to do, where configure and make could not.
 can_build_in() {
     case $(pwd) in
-    *[[:space:]\"\#\$\&\'\`\\\:\;\*\?\(\)\<\>\|]*)
+    *[[:space:]\"\#\$\&\'\`\\:\;\*\?\(\)\<\>\|]*)
         printf '%s: Autotools cannot build in a folder whose path has a blank or one of %s\n    %s\n' "${0##*/}" \
             '"#$&'\''`\:;*?()<>|' "$(pwd)" >&2
         printf 'Move it, or build by CMake, which can where it is a blank:\n    %s\n' \
