@@ -1,6 +1,5 @@
-"""A score and a mask as a text in OpenCL C (include/clattn_code.h): the clattn_user_code of a problem, and its
-tensors and
-scalars in a call."""
+"""A score and a mask as a text in OpenCL C (include/clattn_code.h): the clattn_user_code of a problem, and its tensors
+and scalars in a call."""
 import ctypes
 import functools
 from typing import Any, List, Sequence, Tuple
@@ -14,7 +13,8 @@ ELEMENTS = {"float32": lib.CLATTN_ELEMENT_FLOAT32, "float16": lib.CLATTN_ELEMENT
             "bfloat16": lib.CLATTN_ELEMENT_BFLOAT16, "float64": lib.CLATTN_ELEMENT_FLOAT64,
             "int32": lib.CLATTN_ELEMENT_INT32, "uint8": lib.CLATTN_ELEMENT_UINT8, "bool": lib.CLATTN_ELEMENT_UINT8}
 MOST = 8  # tensors of a text, and scalars
-_FUNCTIONS = (("clattn_score", lib.CLATTN_CODE_SCORE), ("clattn_mask", lib.CLATTN_CODE_MASK))
+_FUNCTIONS = (("clattn_score", lib.CLATTN_CODE_SCORE), ("clattn_mask", lib.CLATTN_CODE_MASK),
+              ("clattn_score_slope", lib.CLATTN_CODE_SCORE_SLOPE))
 
 
 class _Address(int):

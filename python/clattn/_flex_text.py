@@ -1,8 +1,7 @@
 """A graph of PyTorch's operators on one pair of a row and a key as a text in OpenCL C (include/clattn_code.h).
 
-Each operator is a line of _LINES. A value is a number (NUMBER), a whole number (INDEX) or a truth (INDEX, not 0
-where it
-is true: -1 on lanes, else 1), each in a variable of its own; nothing branches, so that the text can be compiled for
+Each operator is a line of _LINES. A value is a number (NUMBER), a whole number (INDEX) or a truth (INDEX, not 0 where
+it is true: -1 on lanes, else 1), each in a variable of its own; nothing branches, so that the text can be compiled for
 sixteen pairs at once. What does not depend on the pair is left to the caller, who computes it for each call.
 """
 import math
@@ -60,14 +59,15 @@ def _compared(sign: str) -> Line:
 _LARGER = "WHERE(({0} > {1}) | ({0} != {0}), {0}, {1})"  # also NaN, as PyTorch has it
 _SMALLER = "WHERE(({0} < {1}) | ({0} != {0}), {0}, {1})"
 _REMAINDER = "fmod({0}, {1})"
+_SIGN = Line(None, "WHERE({0} > 0, (NUMBER)(1), WHERE({0} < 0, (NUMBER)(-1), {0} * 0))",
+             "WHERE({0} > 0, (INDEX)(1), WHERE({0} < 0, (INDEX)(-1), (INDEX)(0)))")
 
 _LINES: Dict[str, Line] = {
-    "add": _both("{0} + {1}", True), "sub": _both("{0} - {1}"), "rsub": _both("{1} - {0}"), "mul": _both("{0} * {1}",
-    True),
-    "div": Line(NUMBER, "{0} / {1}"), "neg": _both("-{0}"), "reciprocal": Line(NUMBER, "1 / {0}"),
+    "add": _both("{0} + {1}", True), "sub": _both("{0} - {1}"), "rsub": _both("{1} - {0}"), 
+    "mul": _both("{0} * {1}", True), "div": Line(NUMBER, "{0} / {1}"), "neg": _both("-{0}"),
+    "reciprocal": Line(NUMBER, "1 / {0}"),
     "abs": Line(None, "fabs({0})", "WHERE({0} < 0, -{0}, {0})"),
-    "sign": Line(None, "WHERE({0} > 0, (NUMBER)(1), WHERE({0} < 0, (NUMBER)(-1), {0} * 0))",
-                 "WHERE({0} > 0, (INDEX)(1), WHERE({0} < 0, (INDEX)(-1), (INDEX)(0)))"),
+    "sign": _SIGN, "sgn": _SIGN,
     "square": _both("{0} * {0}"), "relu": Line(None, "WHERE({0} < 0, (NUMBER)(0), {0})", "max({0}, (INDEX)(0))"),
     "exp": _function("exp"), "exp2": _function("exp2"), "expm1": _function("expm1"), "log": _function("log"),
     "log2": _function("log2"), "log10": _function("log10"), "log1p": _function("log1p"), "sqrt": _function("sqrt"),
@@ -82,8 +82,8 @@ _LINES: Dict[str, Line] = {
     "pow": Line(NUMBER, "pow({0}, {1})"), "atan2": Line(NUMBER, "atan2({0}, {1})"), "fmod": Line(NUMBER, _REMAINDER),
     "eq": _compared("=="), "ne": _compared("!="), "lt": _compared("<"), "le": _compared("<="), "gt": _compared(">"),
     "ge": _compared(">="),
-    "logical_and": Line(TRUTH, "{0} & {1}"), "logical_or": Line(TRUTH, "{0} | {1}"), "logical_xor": Line(TRUTH, "{0} "
-    "^ {1}"),
+    "logical_and": Line(TRUTH, "{0} & {1}"), "logical_or": Line(TRUTH, "{0} | {1}"), 
+    "logical_xor": Line(TRUTH, "{0} ^ {1}"),
     "logical_not": Line(TRUTH, "({0} == 0)"), "isnan": Line(NUMBER, "({0} != {0})"),
     "isinf": Line(NUMBER, "(fabs({0}) == INFINITY)"),
     "bitwise_and": Line(None, None, "{0} & {1}", True), "bitwise_or": Line(None, None, "{0} | {1}", True),
@@ -202,9 +202,8 @@ class Writer:
         return f"(INDEX)({count})"
 
     def within(self, index: Value, count: int) -> str:
-        """The index, from the end where it is below 0, and never outside of the tensor: the text is asked about
-        pairs that
-        masks hide, too."""
+        """The index, from the end where it is below 0, and never outside of the tensor: the text is asked about pairs
+        that masks hide, too."""
         if count < 1:
             raise Unsupported("a captured tensor without elements: is indexed")
         if index.constant is not None:
@@ -308,12 +307,11 @@ class Writer:
         if name in _THE_SAME:
             return self.value(node.args[0])
         if node.meta["val"].dim():
-            raise Unsupported(f"{name}: of a captured tensor that depends on the pair; index it down to one element "
-                f"first")
+            raise Unsupported(f"{name}: of a captured tensor that depends on the pair; index it down to one element")
         if name == "_to_copy":
             return self.converted(node)
-        if name in ("full_like", "zeros_like", "ones_like", "new_full", "new_ones", "new_zeros"):
-            last = node.args[-1] if "full" in name else int("ones" in name)
+        if name in ("full_like", "zeros_like", "ones_like", "empty_like", "fill", "new_full", "new_ones", "new_zeros"):
+            last = node.args[-1] if "full" in name or name == "fill" else int("ones" in name)
             return self.as_kind(self.value(last), kind)
         operands = [self.value(x) for x in node.args if isinstance(x, (torch.fx.Node, int, float))]
         return self.of_operands(name, kind, operands, node)
@@ -353,8 +351,7 @@ class Writer:
     def of_line(self, name: str, kind: str, operands: Sequence[Any]) -> Value:
         line = _LINES.get(_TRUTH_OF.get(name, name) if kind == TRUTH else name)
         if line is None:
-            raise Unsupported(f"{name}: this operator of PyTorch has no line in the text that kernels are compiled "
-                f"with")
+            raise Unsupported(f"{name}: this operator of PyTorch has no line in the text that kernels have")
         of = line.of or kind
         if of == "compared":
             of = NUMBER if any(isinstance(x, Value) and x.kind == NUMBER for x in operands) else INDEX

@@ -2,9 +2,8 @@
 
 A function is the same as before where all that it reads is: its code, and the numbers, tensors' types and shapes, and
 functions in its closure, its defaults and the globals that its code names. What is in a tensor is read in each call. A
-function that reads something else (an object's attributes, a module's but PyTorch's and math's), or that asks
-Python about
-a tensor's numbers, is traced again in each call.
+function that reads something else (an object's attributes, a module's but PyTorch's and math's), or that asks Python
+about a tensor's numbers, is traced again in each call.
 """
 import dis
 import functools
@@ -21,8 +20,7 @@ from ._flex_text import name_of
 
 _PLAIN = {bool, int, str, bytes, type(None), torch.dtype, torch.device}
 _BUILTINS = {"abs", "min", "max", "bool", "int", "float", "len", "range", "round", "sum", "pow", "tuple", "list",
-    "divmod",
-             "enumerate", "zip", "reversed", "isinstance", "all", "any", "sorted"}  # whose results their arguments tell
+             "divmod", "enumerate", "zip", "reversed", "isinstance", "all", "any", "sorted"}  # of their arguments alone
 _ASKING = {"__bool__", "__int__", "__float__", "__index__", "__complex__", "item", "tolist", "numpy", "__array__",
            "__contains__", "__format__", "__repr__", "equal", "is_nonzero", "allclose", "__iter__", "unbind",
            "data_ptr"}
@@ -100,9 +98,8 @@ def _told(value: Any, slots: List[Tensor], within: Tuple[Any, ...]) -> Any:
 # ---- what it computes ----
 
 class _Watch(TorchFunctionMode):
-    """Makes an index of elements of captured[b, h], which is a number of Python's elsewhere, and notes questions
-    of Python's
-    about numbers of tensors."""
+    """Makes an index of elements of captured[b, h], which is a number of Python's elsewhere, and notes questions of
+    Python's about numbers of tensors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,9 +116,8 @@ class _Watch(TorchFunctionMode):
 
 
 class Traced:
-    """A function's graph. `hosted`: the nodes that do not depend on the pair; `is_kept`: whether it holds for
-    other calls.
-    Tensors of the slots are not kept."""
+    """A function's graph. `hosted`: the nodes that do not depend on the pair; `is_kept`: whether it holds for other
+    calls. Tensors of the slots are not kept."""
 
     def __init__(self, module: Any, slots: List[Tensor], is_kept: bool):
         self.graph, self.is_kept = module.graph, is_kept
@@ -136,7 +132,7 @@ class Traced:
             elif node.op == "call_function" and all(x in self.hosted for x in node.all_input_nodes):
                 if torch.Tag.nondeterministic_seeded in node.target.tags:
                     raise Unsupported(f"{name_of(node)}: random numbers have no line in the text; draw them before "
-                        f"the call")
+                                      "the call")
                 self.hosted.add(node)
         for node in self.graph.nodes:
             if node in self.hosted and node.meta["val"].dim() == 0 and not self._reads_captured(node):
@@ -151,8 +147,7 @@ class Traced:
                 self.slots[node] = slot
                 return
         self.wants_gradient |= tensor.requires_grad
-        # what torch.tensor() made in the function is told by its code; another, of an attribute, may be another
-        # next time
+        # what torch.tensor() made in the function is told by its code; an attribute may be another tensor next time
         self.is_kept &= all(name_of(user) == "lift_fresh_copy" for user in node.users)
         self.constants[node] = tensor.detach()
 
@@ -185,6 +180,21 @@ def told(function: Callable[..., Any]) -> Tuple[Any, List[Tensor]]:
     return key, slots
 
 
+# Operators of derivatives that are made of others, which have lines in the text.
+_MADE_OF_OTHERS = ("tanh_backward", "sigmoid_backward", "silu_backward", "threshold_backward", "masked_fill",
+                   "gelu", "gelu_backward", "softplus", "softplus_backward", "elu_backward", "leaky_relu_backward")
+
+
+def slope_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The derivative of a score_mod for the score, by PyTorch's own rules, which change nothing in place then."""
+    return torch.func.functionalize(lambda *pair: torch.func.grad(lambda score: function(score, *pair[1:]))(pair[0]))
+
+
+def _decompositions() -> Dict[Any, Any]:
+    operators = [getattr(torch.ops.aten, name) for name in _MADE_OF_OTHERS]
+    return dict(torch._decomp.get_decompositions(operators))
+
+
 def trace(function: Callable[..., Any], name: str, slots: List[Tensor], kinds: Tuple[torch.dtype, ...],
           is_told: bool) -> Traced:
     """The graph of a function of 0-d tensors of these types; `name`: what the caller calls it."""
@@ -193,7 +203,8 @@ def trace(function: Callable[..., Any], name: str, slots: List[Tensor], kinds: T
     watch = _Watch()
     try:
         with torch.no_grad(), watch:
-            module = make_fx(lambda *each: function(*each))(*pair)  # it may have more parameters, with defaults
+            # it may have more parameters, with defaults
+            module = make_fx(lambda *each: function(*each), decomposition_table=_decompositions())(*pair)
     except (RuntimeError, NotImplementedError) as error:
         if isinstance(error, Unsupported) or "BlockMask" in str(error):
             raise
@@ -201,7 +212,6 @@ def trace(function: Callable[..., Any], name: str, slots: List[Tensor], kinds: T
                           f"({str(error).strip().splitlines()[0]}); choose by torch.where") from error
     (result,) = [node.args[0] for node in module.graph.nodes if node.op == "output"]
     if not isinstance(result, torch.fx.Node) or result.meta["val"].dim():
-        raise InvalidArgument(f"{name}: returns {type(result).__name__} of more or less than one element; must "
-            f"return a tensor "
-                              "without axes")
+        raise InvalidArgument(f"{name}: returns {type(result).__name__} of more or less than one element; must return "
+                              "a tensor without axes")
     return Traced(module, slots, is_told and not watch.is_asked)

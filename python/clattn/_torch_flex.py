@@ -12,12 +12,15 @@ from ._context import default_context
 from ._derivatives import has_tangent
 from ._errors import InvalidArgument, InvalidShape, Unsupported
 from ._flex_text import Writer
-from ._flex_trace import Traced, told, trace
-from ._problem import KEPT, number, options_of
+from ._flex_trace import Traced, slope_of, told, trace
+from ._gradients import run_backward
+from ._prepared import Field
+from ._problem import KEPT, Options, number, options_of
 from ._torch_calls import count, outputs, served, tell_of_spinning_threads, views
 from ._torch_operator import like
 
 _BLOCKS = "blocks"
+_SCORE, _MASK, _SLOPE = "clattn_score", "clattn_mask", "clattn_score_slope"
 
 
 class Text(NamedTuple):
@@ -33,27 +36,31 @@ _texts: "OrderedDict[Any, Text]" = OrderedDict()
 
 def _kinds(name: str, dtype: torch.dtype) -> Tuple[torch.dtype, ...]:
     whole = (torch.int32,) * 4
-    return whole if name == "clattn_mask" else (dtype, *whole)
+    return whole if name == _MASK else (dtype, *whole)
 
 
 def _write(functions: Dict[str, Callable[..., Any]], found: Dict[str, Tuple[Any, List[Tensor]]], dtype: torch.dtype,
            lengths: Dict[str, int], blocks: Any) -> Text:
     writer, traced, of_node = Writer(dtype == torch.float64, lengths), {}, {}
     for name, function in functions.items():
-        said = {"clattn_score": "score_mod", "clattn_mask": "mask_mod"}[name]
         key, slots = found[name]
-        traced[name] = trace(function, said, slots, _kinds(name, dtype), key is not None)
+        traced[name] = trace(function, "mask_mod" if name == _MASK else "score_mod", slots, _kinds(name, dtype),
+                             key is not None)
         of_node.update(dict.fromkeys(traced[name].hosted, name))
-        writer.function(name, traced[name].graph, traced[name].hosted, blocks if name == "clattn_mask" else None)
-    if blocks is not None and "clattn_mask" not in functions:
-        writer.function("clattn_mask", None, set(), blocks)
+        writer.function(name, traced[name].graph, traced[name].hosted, blocks if name == _MASK else None)
+    if blocks is not None and _MASK not in functions:
+        writer.function(_MASK, None, set(), blocks)
     return Text(traced, writer, of_node)
 
 
-def _text(functions: Dict[str, Callable[..., Any]], dtype: torch.dtype, lengths: Dict[str, int],
-          blocks: Any) -> Tuple[Text, Dict[str, List[Tensor]]]:
-    """The text, written now or before, and the tensors that each function captured."""
+def _text(functions: Dict[str, Callable[..., Any]], dtype: torch.dtype, lengths: Dict[str, int], blocks: Any,
+          has_slope: bool) -> Tuple[Text, Dict[str, List[Tensor]]]:
+    """The text, written now or before, and the tensors that each function captured. has_slope: with the derivative of
+    the score too, which gradients need."""
     found = {name: told(function) for name, function in functions.items()}
+    if has_slope and _SCORE in functions:
+        functions = {**functions, _SLOPE: slope_of(functions[_SCORE])}
+        found[_SLOPE] = found[_SCORE]
     slots = {name: tensors for name, (_, tensors) in found.items()}
     key = tuple([(name, key) for name, (key, _) in found.items()]), dtype, tuple(lengths.values()), \
         None if blocks is None else (blocks[0].shape, blocks[1])
@@ -95,7 +102,7 @@ def _whole_part(whole: int, part: str) -> float:
     return float(whole >> 16 if part == "high" else whole & 0xffff)
 
 
-def _given(text: Text, slots: Dict[str, List[Tensor]], blocks: Any) -> Tuple[List[View], List[float]]:
+def _given(text: Text, slots: Dict[str, List[Tensor]], blocks: Any) -> Tuple[List[Tensor], List[float]]:
     """The text's tensors and scalars in this call."""
     known: Dict[Any, Tensor] = {}
 
@@ -104,8 +111,7 @@ def _given(text: Text, slots: Dict[str, List[Tensor]], blocks: Any) -> Tuple[Lis
         return text.traced[name].host(node, slots[name], known)
 
     writer = text.writer
-    tensors = [torch_view(_stored(blocks[0] if of == _BLOCKS else host(of), writer.is_float64))
-               for of in writer.tensors]
+    tensors = [_stored(blocks[0] if of == _BLOCKS else host(of), writer.is_float64) for of in writer.tensors]
     scalars = [float(of) if isinstance(of, int) else host(of).item() if not part else
                _whole_part(int(host(of).item()), part) for of, part in writer.scalars]
     return tensors, scalars
@@ -114,9 +120,8 @@ def _given(text: Text, slots: Dict[str, List[Tensor]], blocks: Any) -> Tuple[Lis
 # ---- the BlockMask ----
 
 def _of_block_mask(block_mask: Any, query: Tensor, key: Tensor) -> Tuple[Optional[Callable[..., Any]], Any]:
-    """(its mask_mod or None, its blocks or None where mask_mod says all). PyTorch's kernels visit the listed
-    blocks alone;
-    a mask without a function of its own is its lists."""
+    """(its mask_mod or None, its blocks or None where mask_mod says all). PyTorch's kernels visit the listed blocks
+    alone; a mask without a function of its own is its lists."""
     from torch.nn.attention.flex_attention import noop_mask
     rows, keys = block_mask.seq_lengths
     batch, heads = block_mask.kv_num_blocks.shape[:2]
@@ -124,8 +129,7 @@ def _of_block_mask(block_mask: Any, query: Tensor, key: Tensor) -> Tuple[Optiona
         raise InvalidArgument(f"block_mask: is on {block_mask.kv_indices.device}; must be on the CPU")
     if batch not in (1, query.shape[0]) or heads not in (1, query.shape[1]):
         raise InvalidShape(f"block_mask: is of {batch} batch entries and {heads} heads; must be of 1 or "
-            f"{query.shape[0]}, and 1 "
-                           f"or {query.shape[1]}")
+                           f"{query.shape[0]}, and 1 or {query.shape[1]}")
     if block_mask.mask_mod is not noop_mask:
         if (rows, keys) != (query.shape[2], key.shape[2]):
             raise InvalidShape(f"block_mask: is of {rows} rows and {keys} keys; query has {query.shape[2]} and key "
@@ -136,80 +140,143 @@ def _of_block_mask(block_mask: Any, query: Tensor, key: Tensor) -> Tuple[Optiona
         return None, None
     if rows < query.shape[2] or keys < key.shape[2]:
         raise InvalidShape(f"block_mask: is of {rows} rows and {keys} keys; query has {query.shape[2]} and key "
-            f"{key.shape[2]}")
+                           f"{key.shape[2]}")
     return None, (listed.to(torch.uint8), tuple(block_mask.BLOCK_SIZE))
 
 
 # ---- the call ----
 
-def _refuse(every: List[Tensor], is_wanted: bool) -> None:
-    """Raises where derivatives are wanted, of these tensors or of others: the text that gradients need is not
-    written yet."""
-    if torch.is_grad_enabled() and (is_wanted or any(x.requires_grad for x in every)):
-        raise Unsupported("flex_attention: has no gradients here yet; call it under torch.no_grad(), or, where the "
-            "function is "
-                          "a bias, give that to clattn.torch.attention(bias=...), which has its gradient")
-    if has_tangent(*every):
+class _Asked(NamedTuple):
+    """A call beside its query, key and value: its functions, blocks and scale."""
+
+    functions: Dict[str, Callable[..., Any]]
+    blocks: Any
+    scale: Optional[float]
+
+
+class _Ready(NamedTuple):
+    """What a text loads in a call, and how the library is told."""
+
+    tensors: List[Tensor]
+    scalars: List[float]
+    options: Options
+
+
+def _refuse(text: Text, slots: Dict[str, List[Tensor]], every: List[Tensor]) -> None:
+    """Raises where derivatives are wanted that there are not: of what a function captures, and in forward mode."""
+    captured = [x for tensors in slots.values() for x in tensors]
+    if torch.is_grad_enabled() and (any(x.requires_grad for x in captured) or
+                                    any(traced.wants_gradient for traced in text.traced.values())):
+        raise Unsupported("flex_attention: has no gradients of what score_mod and mask_mod capture; give it detached, "
+                          "or, where it is a bias, to clattn.torch.attention(bias=...), which has its gradient")
+    if has_tangent(*every, *captured):
         raise Unsupported("flex_attention: has no derivatives in forward mode; give tensors without tangents")
 
 
-def _compute(query: Tensor, key: Tensor, value: Tensor, functions: Dict[str, Callable[..., Any]], blocks: Any,
-             scale: Optional[float], has_lse: bool) -> List[Tensor]:
+def _ready(query: Tensor, key: Tensor, asked: _Asked, has_slope: bool) -> Tuple[_Ready, Text, Dict[str, List[Tensor]]]:
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
-    q, k, v = views(query, key, value)
     lengths = {"b": query.shape[0], "h": query.shape[1], "i": query.shape[2], "j": key.shape[2]}
-    text, slots = _text(functions, dtype, lengths, blocks)
-    _refuse([query, key, value, *(x for tensors in slots.values() for x in tensors)],
-            any(traced.wants_gradient for traced in text.traced.values()))
-    tensors, scalars = _given(text, slots, blocks)
+    text, slots = _text(asked.functions, dtype, lengths, asked.blocks, has_slope)
+    tensors, scalars = _given(text, slots, asked.blocks)
+    writer, options = text.writer, options_of()
+    if writer.functions:
+        options += code_options(writer.source, writer.functions, [f"tensor_{i}" for i in range(len(tensors))],
+                                [torch_view(x) for x in tensors], [f"scalar_{i}" for i in range(len(scalars))])
+    return _Ready(tensors, scalars, options), text, slots
+
+
+def _call(q: View, k: View, scale: Optional[float], scalars: List[float]) -> Any:
     call = call_of(q, k, scale)
     for i, given in enumerate(scalars):
         call.code_scalars[i] = given
+    return call
+
+
+def _fields(tensors: List[Tensor]) -> List[Field]:
+    return code_fields([torch_view(x) for x in tensors])
+
+
+def _compute(query: Tensor, key: Tensor, value: Tensor, ready: _Ready, scale: Optional[float],
+             has_lse: bool) -> List[Tensor]:
+    q, k, v = views(query, key, value)
     results = [like(query, value.shape[3])]
     if has_lse:
         results.append(query.new_empty(query.shape[:3], dtype=torch.float32))
-    writer = text.writer
-    options = options_of()
-    if writer.functions:
-        options += code_options(writer.source, writer.functions, [f"tensor_{i}" for i in range(len(tensors))], tensors,
-                                [f"scalar_{i}" for i in range(len(scalars))])
-    run(default_context(), q, k, v, code_fields(tensors), call, options, outputs(results))
+    run(default_context(), q, k, v, _fields(ready.tensors), _call(q, k, scale, ready.scalars), ready.options,
+        outputs(results))
+    count(served, "flex_attention")
     return results
+
+
+class _Differentiable(torch.autograd.Function):
+    """(out, lse), with gradients of query, key and value, by the text that has the score's slope too."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, ready: _Ready, with_slope: _Ready,
+                scale: Optional[float]) -> Tuple[Tensor, Tensor]:
+        out, lse = _compute(query, key, value, ready, scale, True)
+        ctx.save_for_backward(query, key, value, out, lse, *with_slope.tensors)
+        ctx.scalars, ctx.options, ctx.scale = with_slope.scalars, with_slope.options, scale
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    def backward(ctx: Any, grad_out: Optional[Tensor], grad_lse: Optional[Tensor]) -> Any:
+        query, key, value, out, lse, *tensors = ctx.saved_tensors
+        if grad_out is None and grad_lse is None:
+            return (None,) * 6
+        grad_out = torch.zeros_like(out) if grad_out is None else grad_out
+        q, k, v = views(query, key, value)
+        gradients = [torch.empty(x.shape, dtype=x.dtype) for x in (query, key, value)]
+        run_backward(default_context(), q, k, v, _fields(tensors), _call(q, k, ctx.scale, ctx.scalars), ctx.options,
+                     torch_view(out), torch_view(lse), torch_view(grad_out),
+                     dict(zip(("dquery", "dkey", "dvalue"), map(torch_view, gradients))),
+                     None if grad_lse is None else torch_view(grad_lse))
+        count(served, "flex_attention, backward")
+        return (*gradients, None, None, None)
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, asked: _Asked, has_lse: bool) -> List[Tensor]:
+    views(query, key, value)
+    ready, text, slots = _ready(query, key, asked, False)
+    _refuse(text, slots, [query, key, value])
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)):
+        with_slope, _, _ = _ready(query, key, asked, True)
+        return list(_Differentiable.apply(query, key, value, ready, with_slope, asked.scale))
+    return _compute(query, key, value, ready, asked.scale, has_lse)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optional[Callable[..., Any]] = None,
                    block_mask: Any = None, scale: Optional[float] = None, enable_gqa: bool = False,
                    return_lse: bool = False) -> Union[Tensor, Tuple[Tensor, Tensor]]:
-    """torch.nn.attention.flex_attention on CPU tensors, its functions compiled into the fused kernels.
+    """torch.nn.attention.flex_attention on CPU tensors, its functions compiled into the fused kernels, with gradients.
 
     query [batch, heads, rows, columns]; key, value [batch or 1, heads, keys, columns], fewer heads with enable_gqa.
 
     score_mod(score, b, h, q_idx, kv_idx) and the mask_mod of a BlockMask are traced by PyTorch to operators, and these
     written as a text. An operator that has no line there is an Unsupported (a NotImplementedError) that names it.
-    Tensors
-    that they capture are read in each call, at most 8, and at most 8 numbers of them without axes; an index behind
-    an end
-    of one takes its last element. A function is traced again where anything that it reads may have changed. A row that
-    sees no key is 0, its lse -inf. A BlockMask is its mask_mod; one without, its lists of blocks.
+    Tensors that they capture are read in each call, at most 8, and at most 8 numbers of them without axes; an index
+    behind an end of one takes its last element. A function is traced again where anything that it reads may have
+    changed. A row that sees no key is 0, its lse -inf. A BlockMask is its mask_mod; one without, its lists of blocks.
 
-    Without gradients: where one is wanted, that is an error. torch.compile breaks its graph here.
+    Gradients: of query, key and value, through out and lse, by PyTorch's derivative of score_mod. One of what a
+    function captures is refused. torch.compile breaks its graph here.
     """
     tell_of_spinning_threads()
     if not enable_gqa and query.dim() == 4 and key.dim() == 4 and query.shape[1] != key.shape[1]:
         raise InvalidShape(f"key: has {key.shape[1]} heads, query {query.shape[1]}; must be as many without "
-            f"enable_gqa=True")
+                           "enable_gqa=True")
     if query.dim() == key.dim() == value.dim() == 4 and key.shape[0] == 1 < query.shape[0]:
         key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
-    functions: Dict[str, Callable[..., Any]] = {} if score_mod is None else {"clattn_score": score_mod}
+    functions: Dict[str, Callable[..., Any]] = {} if score_mod is None else {_SCORE: score_mod}
     blocks = None
     if block_mask is not None:
         mask_mod, blocks = _of_block_mask(block_mask, query, key)
         if mask_mod is not None:
-            functions["clattn_mask"] = mask_mod
-    found = _compute(query, key, value, functions, blocks, None if scale is None else number(scale, "scale"),
-                     bool(return_lse))
-    count(served, "flex_attention")
+            functions[_MASK] = mask_mod
+    asked = _Asked(functions, blocks, None if scale is None else number(scale, "scale"))
+    found = _attend(query, key, value, asked, bool(return_lse))
     if not return_lse:
         return found[0]
     return found[0], found[1].double() if query.dtype == torch.float64 else found[1]

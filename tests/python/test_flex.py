@@ -192,17 +192,74 @@ class Flex(unittest.TestCase):
             max=ROWS - 1)])
         self.assertTrue(torch.equal(found, expected))
 
-    def test_gradients_are_refused(self):
+    @staticmethod
+    def dense(query, key, value, score_mod, mask, scale=None, enable_gqa=False, return_lse=True):
+        """With all scores in memory, whose gradients PyTorch has on CPUs."""
+        key, value = (x.expand(query.shape[0], -1, -1, -1).repeat_interleave(query.shape[1] // x.shape[1], 1)
+                      for x in (key, value))
+        scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        axes = [torch.arange(n).view([n if axis == at else 1 for at in range(4)])
+                for axis, n in enumerate(scores.shape)]
+        scores = scores if score_mod is None else score_mod(scores, *axes).to(scores.dtype)
+        if mask is not None:
+            scores = torch.where(mask.mask_mod(*axes), scores, -torch.inf)
+        lse = torch.logsumexp(scores, -1)
+        weights = torch.where(torch.isfinite(lse)[..., None], torch.softmax(scores, -1), 0.0)
+        return weights @ value, lse
+
+    def check_gradients(self, three, score_mod=None, mask=None, **options):
+        """Those of a loss through out and lse, beside PyTorch's of the formula in float64."""
+        dout, dlse = normal(2, HEADS, three[0].shape[2], 16, seed=7), normal(*three[0].shape[:3], seed=8)
+        found = []
+        for function, dtype in ((clattn.torch.flex_attention, three[0].dtype), (self.dense, torch.float64)):
+            leaves = [x.detach().to(dtype).clone().requires_grad_() for x in three]
+            out, lse = function(*leaves, score_mod, mask, return_lse=True, **options)
+            seen = torch.isfinite(lse)
+            loss = (out.double() * dout * seen[..., None]).sum() + torch.where(seen, lse, 0.0).double().mul(dlse).sum()
+            loss.backward()
+            found.append([torch.zeros_like(x) if x.grad is None else x.grad.double() for x in leaves])
+        for name, one, other in zip(("query", "key", "value"), *found):
+            self.assertFalse(one.isnan().any(), name)
+            largest = other.abs().max().item()
+            self.assertLessEqual((one - other).abs().max().item(), 4 * TOLERANCE[three[0].dtype] * largest, name)
+
+    def test_gradients_of_eight_formulas(self):
+        for name, score_mod, mask_mod in eight():
+            for dtype in (torch.float32, torch.bfloat16) + ((torch.float64,) if HAS_FLOAT64 else ()):
+                with self.subTest(name, dtype=dtype):
+                    mask = None if mask_mod is None else block_mask(mask_mod, 2, HEADS)
+                    self.check_gradients(inputs(dtype), score_mod, mask)
+
+    def test_gradients_of_operators(self):
+        for at, function in enumerate((
+                lambda s, b, h, q, k: torch.sigmoid(s) * 2 + torch.nn.functional.silu(s) + torch.nn.functional.gelu(s),
+                lambda s, b, h, q, k: torch.where(q > k, s * s, torch.relu(s)) + torch.abs(s - 0.1) ** 1.5,
+                lambda s, b, h, q, k: torch.clamp(s, -0.5, 0.7) + torch.maximum(s, -0.3 * s) + torch.log1p(s.exp()),
+                lambda s, b, h, q, k: torch.nn.functional.softplus(s) + torch.sqrt(s * s + 1) + torch.sin(s) / (2 + h),
+                lambda s, b, h, q, k: 0.1 * (q - k).abs().float())):
+            with self.subTest(at):
+                self.check_gradients(inputs(), function, block_mask(causal_window))
+        self.check_gradients(inputs(kv_heads=2), soft_cap, scale=0.4, enable_gqa=True)
+        self.check_gradients((inputs()[0], *(x[:1] for x in inputs()[1:])), alibi)
+
+    def test_gradients_of_what_is_captured_are_refused(self):
         query, key, value = inputs()
         table = normal(HEADS, 41).requires_grad_()
-        for three, score_mod in (((query.clone().requires_grad_(), key, value), alibi),
-                                 ((query, key, value), relative_bias(table)),
-                                 ((query, key, value), lambda s, b, h, q, k, o=types.SimpleNamespace(t=table): s +
-                                 o.t[h, q % 41])):
-            with self.assertRaisesRegex(NotImplementedError, "no gradients"):
-                clattn.torch.flex_attention(*three, score_mod)
+        holder = types.SimpleNamespace(table=table)
+        for score_mod in (relative_bias(table), lambda s, b, h, q, k: s + holder.table[h, q % 41]):
+            with self.assertRaisesRegex(NotImplementedError, "no gradients of what score_mod and mask_mod capture"):
+                clattn.torch.flex_attention(query, key, value, score_mod)
             with torch.no_grad():
-                clattn.torch.flex_attention(*three, score_mod)
+                clattn.torch.flex_attention(query, key, value, score_mod)
+
+    def test_a_changed_tensor_is_noticed_by_gradients(self):
+        query, key, value = inputs()
+        table = normal(HEADS, 41)
+        out = clattn.torch.flex_attention(query.requires_grad_(), key, value,
+                                          lambda s, b, h, q, k: s * table[h, k % 41])
+        table += 1
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            out.sum().backward()
 
     def test_what_is_captured_is_read_in_each_call(self):
         width, tensor, flag, table = 3, torch.tensor(2), torch.tensor(False), normal(ROWS)
