@@ -92,7 +92,7 @@ static int choose_axis(const clattn_group *group, const struct group_call *whole
                        struct group_division *division)
 {
     double best = DBL_MAX;
-    for (int axis = 0; axis < GROUP_AXES; ++axis) {
+    for (enum group_axis axis = GROUP_BATCH; axis < GROUP_AXES; ++axis) {
         int64_t first[CLATTN_GROUP_MOST + 1];
         const int64_t pieces = group_pieces(whole, axis);
         if (pieces <= 1) {
@@ -116,7 +116,7 @@ static clattn_status find_speeds(const clattn_group *group, const struct group_c
     struct group_call part = *whole;
     int32_t offsets[1024];
     double pieces_in_part = 1;
-    for (int axis = 0; axis < GROUP_AXES && pieces_in_part == 1; ++axis) {
+    for (enum group_axis axis = GROUP_BATCH; axis < GROUP_AXES && pieces_in_part == 1; ++axis) {
         const int64_t pieces = group_pieces(whole, axis), some = ceil_div(pieces, (int64_t)group->count);
         if (pieces > 1 && (axis != GROUP_ROWS || whole->problem.batch <= 1024)) {
             group_cut(whole, axis, 0, some, offsets, &part);

@@ -247,6 +247,47 @@ static void plan_gradients(clattn_context *context, const char *name, clattn_typ
     }
 }
 
+static void plan_plain_gradients(clattn_context *context, clattn_type type)
+{
+    clattn_problem forward = CLATTN_PROBLEM_INIT;
+    clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
+    clattn_plan *plan;
+    forward.type = type;
+    forward.query_len = forward.key_len = 512;
+    forward.head_dim = 64;
+    problem.forward = &forward;
+    problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
+    problem.strategy = "plain";
+    begin("gradients-any", type, "builds"); /* the definition, for any device, and none of its registers */
+    if (clattn_backward_plan_create(context, &problem, &plan) != CLATTN_OK) {
+        fail("gradients by plain");
+    }
+    clattn_plan_destroy(plan);
+}
+
+/* A score and a mask of the user's own, of ten operations. */
+static void plan_text(clattn_context *context, clattn_type type)
+{
+    clattn_user_code code = CLATTN_USER_CODE_INIT;
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    clattn_plan *plan;
+    code.source = "NUMBER clattn_score(NUMBER s, INDEX b, INDEX h, INDEX i, INDEX j, USER)\n"
+                  "{ return 20 * tanh(s * 0.05) + exp(-0.1 * TO_NUMBER(h + 1)) * TO_NUMBER(j - i); }\n"
+                  "TRUTH clattn_mask(INDEX b, INDEX h, INDEX i, INDEX j, USER) { return (j <= i) & (i - j < 300); }\n";
+    code.functions = CLATTN_CODE_SCORE | CLATTN_CODE_MASK;
+    problem.type = type;
+    problem.query_heads = problem.kv_heads = 8;
+    problem.query_len = problem.key_len = 512;
+    problem.head_dim = 64;
+    problem.strategy = "fused_simt";
+    problem.code = &code;
+    begin("text-d64", type, "spills");
+    if (clattn_plan_create(context, &problem, &plan) != CLATTN_OK) {
+        fail("a text of the user's own");
+    }
+    clattn_plan_destroy(plan);
+}
+
 /* What turns, sums and gives matrices: the same for every gradient, so one that needs no attention. */
 static void plan_layer_gradients(clattn_context *context, clattn_type type)
 {
@@ -294,6 +335,8 @@ static void plan_layers(clattn_context *context)
         plan_cache(context, type);
         plan_gradients(context, "gradients-d64", type, 64);
         plan_gradients(context, "gradients-d128", type, 128);
+        plan_plain_gradients(context, type);
+        plan_text(context, type);
         plan_layer_gradients(context, type);
         plan_additive_gradients(context, type);
         plan_lesson(context, type);
