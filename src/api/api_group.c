@@ -126,19 +126,16 @@ clattn_context *clattn_group_context(const clattn_group *group, size_t index)
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-/* The division of the problem, made where there is none; the group keeps it. */
-static clattn_status find_division(clattn_group *group, const struct any_problem *problem,
-                                   const struct group_call *whole, struct group_division *found)
+/* Before the first `before` divisions. */
+static void put_first(clattn_group *group, struct group_division *division, size_t before)
 {
-    for (size_t n = 0; n < group->divisions; ++n) {
-        if (problem_equal(group->division[n]->problem, problem)) {
-            struct group_division *division = group->division[n];
-            memmove(group->division + 1, group->division, n * sizeof(*group->division));
-            group->division[0] = division;
-            *found = *division;
-            return CLATTN_OK;
-        }
-    }
+    memmove(group->division + 1, group->division, before * sizeof(*group->division));
+    group->division[0] = division;
+}
+
+static clattn_status new_division(clattn_group *group, const struct any_problem *problem,
+                                  const struct group_call *whole)
+{
     struct group_division *division = calloc(1, sizeof(*division));
     if (!division || !(division->problem = problem_copy(problem))) {
         free(division);
@@ -152,24 +149,37 @@ static clattn_status find_division(clattn_group *group, const struct any_problem
     if (group->divisions == CLATTN_GROUP_KEPT) {
         division_free(group->division[--group->divisions]);
     }
-    memmove(group->division + 1, group->division, group->divisions * sizeof(*group->division));
-    group->division[0] = division;
-    group->divisions++;
-    *found = *division;
-    return status;
+    put_first(group, division, group->divisions++);
+    return CLATTN_OK;
+}
+
+/* Puts the problem's division first, made where there is none. */
+static clattn_status find_division(clattn_group *group, const struct any_problem *problem,
+                                   const struct group_call *whole)
+{
+    for (size_t n = 0; n < group->divisions; ++n) {
+        if (problem_equal(group->division[n]->problem, problem)) {
+            put_first(group, group->division[n], n);
+            return CLATTN_OK;
+        }
+    }
+    return new_division(group, problem, whole);
 }
 
 clattn_status group_run(clattn_group *group, const struct any_problem *problem, const struct group_call *whole)
 {
-    struct group_division division;
+    struct group_division division = { .problem = NULL };
     pthread_mutex_lock(&group->lock);
-    const clattn_status status = find_division(group, problem, whole, &division);
+    const clattn_status status = find_division(group, problem, whole);
+    if (status == CLATTN_OK) {
+        division = *group->division[0];
+    }
     pthread_mutex_unlock(&group->lock);
     if (status != CLATTN_OK) {
         return status;
     }
-    return division.alone >= 0 ? group_call_run(group->context[division.alone], whole)
-                               : group_run_divided(group, &division, whole);
+    return division.is_divided ? group_run_divided(group, &division, whole)
+                               : group_call_run(group->context[division.fastest], whole);
 }
 
 static clattn_status run_checked(clattn_group *group, const struct group_call *whole, const void *problem,
@@ -218,13 +228,12 @@ static void tell_division(const clattn_group *group, const struct group_division
     char line[1024];
     problem_describe(division->problem, line, sizeof(line));
     text_append(text, "%s: %s\n", division->problem->operation->name, line);
-    if (division->alone >= 0) {
-        text_append(text, "  by device %d alone", division->alone);
-    } else {
-        text_append(text, "  %s divided:", group_axis_names[division->axis]);
-        for (size_t n = 0; n < group->count; ++n) {
-            text_append(text, " %lld", (long long)(division->first[n + 1] - division->first[n]));
-        }
+    if (!division->is_divided) {
+        text_append(text, "  by device %zu alone", division->fastest);
+    }
+    for (size_t n = 0; n < group->count && division->is_divided; ++n) {
+        text_append(text, n == 0 ? "  %s divided: %lld" : "%s %lld", n == 0 ? group_axis_names[division->axis] : "",
+                    (long long)(division->first[n + 1] - division->first[n]));
     }
     if (division->together_ms > 0) {
         text_append(text, "; measured: together %s ms, alone %s ms", DECIMAL_FIXED(3, division->together_ms),

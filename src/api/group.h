@@ -11,12 +11,12 @@
 /* How a problem is divided: fixed when it was first called. */
 struct group_division {
     struct any_problem *problem;
-    int alone; /* the context that computes all of it; -1: they share it */
+    int is_divided; /* 0: the fastest context computes all of it */
+    size_t fastest;
     enum group_axis axis;
-    int64_t pieces;                       /* of the axis when it was divided */
-    int64_t first[CLATTN_GROUP_MOST + 1]; /* context n has pieces [first[n], first[n + 1]) */
-    double piece_ms[CLATTN_GROUP_MOST];   /* of a piece, by itself; 0: was not measured */
-    double together_ms, alone_ms;         /* of the call that was measured; 0: was not */
+    int64_t pieces;                       /* of the axis in the call that was measured */
+    int64_t first[CLATTN_GROUP_MOST + 1]; /* context n has pieces [first[n], first[n + 1]) of these */
+    double together_ms, alone_ms;         /* of that call; 0: was not measured */
 };
 
 struct clattn_group {
@@ -31,7 +31,7 @@ struct clattn_group {
 /* A checked call, by the division that is kept or is made now. */
 clattn_status group_run(clattn_group *group, const struct any_problem *problem, const struct group_call *whole);
 
-/* By all contexts at once, as it is divided. */
+/* By all contexts at once, as it is divided; a call that has not the axis's pieces apart, by the fastest. */
 clattn_status group_run_divided(const clattn_group *group, const struct group_division *division,
                                 const struct group_call *whole);
 

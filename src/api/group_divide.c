@@ -110,25 +110,21 @@ static int choose_axis(const clattn_group *group, const struct group_call *whole
 }
 
 /* The speed of each context: of a part that all could have, where there is one, else of the whole. */
-static clattn_status find_speeds(const clattn_group *group, const struct group_call *whole,
-                                 struct group_division *division, double *speed)
+static clattn_status find_speeds(const clattn_group *group, const struct group_call *whole, double *speed)
 {
-    struct group_call part = *whole;
-    int32_t offsets[1024];
-    double pieces_in_part = 1;
-    for (enum group_axis axis = GROUP_BATCH; axis < GROUP_AXES && pieces_in_part == 1; ++axis) {
-        const int64_t pieces = group_pieces(whole, axis), some = ceil_div(pieces, (int64_t)group->count);
-        if (pieces > 1 && (axis != GROUP_ROWS || whole->problem.batch <= 1024)) {
-            group_cut(whole, axis, 0, some, offsets, &part);
-            pieces_in_part = (double)some;
-        }
+    struct group_division part = { .axis = GROUP_BATCH };
+    while (part.axis < GROUP_AXES && group_pieces(whole, part.axis) <= 1) {
+        part.axis++;
     }
+    part.pieces = part.axis < GROUP_AXES ? group_pieces(whole, part.axis) : 1;
     clattn_status status = CLATTN_OK;
     for (size_t n = 0; n < group->count && status == CLATTN_OK; ++n) {
-        const struct timed timed = { group, &part, NULL, n };
+        for (size_t k = 0; k <= group->count; ++k) { /* the part is that of context n, and no other has one */
+            part.first[k] = k > n ? ceil_div(part.pieces, (int64_t)group->count) : 0;
+        }
+        const struct timed timed = { group, whole, part.pieces > 1 ? &part : NULL, n };
         double ms;
         status = measure(&timed, &ms);
-        division->piece_ms[n] = ms / pieces_in_part;
         speed[n] = 1 / (ms > 1e-6 ? ms : 1e-6);
     }
     return status;
@@ -155,22 +151,18 @@ clattn_status group_divide(clattn_group *group, const struct group_call *whole, 
     for (size_t n = 0; n < group->count; ++n) {
         speed[n] = 1;
     }
-    division->alone = 0;
     clattn_status status = CLATTN_OK;
     if (group->count > 1 && may_be_tried(whole)) {
-        status = find_speeds(group, whole, division, speed);
+        status = find_speeds(group, whole, speed);
     }
-    division->alone = (int)fastest(speed, group->count);
+    division->fastest = fastest(speed, group->count);
     if (status != CLATTN_OK || group->count == 1 || !choose_axis(group, whole, speed, division)) {
         return status;
     }
     if (may_be_tried(whole)) {
-        const struct timed together = { group, whole, division, 0 },
-                           alone = { group, whole, NULL, (size_t)division->alone };
+        const struct timed together = { group, whole, division, 0 }, alone = { group, whole, NULL, division->fastest };
         status = compare(&together, &alone, division);
     }
-    if (status == CLATTN_OK && division->together_ms <= division->alone_ms) {
-        division->alone = -1;
-    }
+    division->is_divided = division->together_ms <= division->alone_ms;
     return status;
 }

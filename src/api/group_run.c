@@ -10,7 +10,6 @@
 struct job {
     clattn_context *context;
     struct group_call part;
-    int32_t *offsets;
     clattn_status status;
     struct error_record failure;
     pthread_t thread;
@@ -54,11 +53,22 @@ static clattn_status first_failure(const struct job *jobs, size_t count)
     return CLATTN_OK;
 }
 
+/* Where the share of context n begins, of so many pieces: other calls of the problem may have other rows. */
+static int64_t share_begin(const struct group_division *division, size_t n, int64_t pieces)
+{
+    return pieces == division->pieces
+               ? division->first[n]
+               : (int64_t)((double)division->first[n] * (double)pieces / (double)division->pieces);
+}
+
 clattn_status group_run_divided(const clattn_group *group, const struct group_division *division,
                                 const struct group_call *whole)
 {
     const size_t batch = whole->problem.batch > 0 ? (size_t)whole->problem.batch : 1;
-    const int64_t now = group_pieces(whole, division->axis);
+    const int64_t pieces = group_pieces(whole, division->axis);
+    if (pieces <= 1) {
+        return group_call_run(group->context[division->fastest], whole);
+    }
     struct job *jobs = calloc(group->count, sizeof(*jobs));
     int32_t *offsets = malloc(group->count * batch * sizeof(*offsets));
     size_t count = 0;
@@ -67,20 +77,16 @@ clattn_status group_run_divided(const clattn_group *group, const struct group_di
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the parts of a call");
     }
     for (size_t n = 0; n < group->count && status == CLATTN_OK; ++n) {
-        const int64_t first = division->first[n];
-        const int64_t end = division->first[n + 1] < now ? division->first[n + 1] : now; /* calls may have fewer rows */
+        const int64_t first = share_begin(division, n, pieces), end = share_begin(division, n + 1, pieces);
         if (first < end) {
             jobs[count].context = group->context[n];
-            jobs[count].offsets = offsets + count * batch;
-            group_cut(whole, division->axis, first, end - first, jobs[count].offsets, &jobs[count].part);
+            group_cut(whole, division->axis, first, end - first, offsets + count * batch, &jobs[count].part);
             count++;
         }
     }
-    if (status == CLATTN_OK && count > 0) {
+    if (status == CLATTN_OK) {
         compute_all(jobs, count);
         status = first_failure(jobs, count);
-    } else if (status == CLATTN_OK) {
-        status = group_call_run(group->context[0], whole);
     }
     free(offsets);
     free(jobs);

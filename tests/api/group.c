@@ -40,7 +40,6 @@ static int calls(int count)
 /* Parts of any length, none too. */
 static void divide_by_chance(struct random *random, int64_t pieces, struct group_division *division)
 {
-    division->alone = -1;
     division->pieces = pieces;
     division->first[0] = 0;
     division->first[CONTEXTS] = pieces;
@@ -53,29 +52,53 @@ static void divide_by_chance(struct random *random, int64_t pieces, struct group
 
 static int divided[GROUP_AXES];
 
-static void check_forward(struct test_call *test, uint64_t index)
+/* How a kind of call is spoilt, and what its outputs hash to. */
+struct outputs {
+    void *call;
+    void (*reset)(void *call);
+    uint64_t (*hash)(const void *call);
+};
+
+/* On each axis that the call has; its outputs are those of the whole. */
+static void check_axes(const struct group_call *whole, const struct outputs *outputs, uint64_t index)
 {
     struct random random = random_start(SEED, index);
+    const uint64_t wanted = outputs->hash(outputs->call);
+    for (int axis = 0; axis < GROUP_AXES; ++axis) {
+        struct group_division division = { .axis = (enum group_axis)axis };
+        const int64_t pieces = group_pieces(whole, division.axis);
+        if (pieces > 1) {
+            divide_by_chance(&random, pieces, &division);
+            outputs->reset(outputs->call);
+            ck_assert_msg(group_run_divided(group, &division, whole) == CLATTN_OK, "%d, %s: %s", (int)index,
+                          group_axis_names[axis], clattn_last_error());
+            ck_assert_msg(outputs->hash(outputs->call) == wanted, "%d: other bits when %s are divided", (int)index,
+                          group_axis_names[axis]);
+            divided[axis]++;
+        }
+    }
+}
+
+static void reset_forward(void *test)
+{
+    test_call_reset_outputs(test);
+}
+
+static uint64_t hash_forward(const void *test)
+{
+    return test_call_output_hash(test);
+}
+
+static void check_forward(struct test_call *test, uint64_t index)
+{
+    const struct outputs outputs = { test, reset_forward, hash_forward };
     struct group_call whole = { 0 };
     test->problem.strategy = "plain";
     test_call_reset_outputs(test);
     ck_assert_msg(clattn_forward_host(context, &test->problem, &test->values, &test->tensors) == CLATTN_OK, "%d: %s",
                   (int)index, clattn_last_error());
-    const uint64_t wanted = test_call_output_hash(test);
     EXPECT_OK(group_call_read(&test->problem, NULL, &test->values, &test->tensors, NULL, &whole));
-    for (int axis = 0; axis < GROUP_AXES; ++axis) {
-        struct group_division division = { .axis = (enum group_axis)axis };
-        const int64_t pieces = group_pieces(&whole, division.axis);
-        if (pieces > 1) {
-            divide_by_chance(&random, pieces, &division);
-            test_call_reset_outputs(test);
-            ck_assert_msg(group_run_divided(group, &division, &whole) == CLATTN_OK, "%d, %s: %s", (int)index,
-                          group_axis_names[axis], clattn_last_error());
-            ck_assert_msg(test_call_output_hash(test) == wanted, "%d: other bits when %s are divided", (int)index,
-                          group_axis_names[axis]);
-            divided[axis]++;
-        }
-    }
+    check_axes(&whole, &outputs, index);
 }
 
 START_TEST(test_forward_has_the_bits_of_the_whole)
@@ -102,28 +125,25 @@ END_TEST
 
 /* ---- gradients -------------------------------------------------------------------------------- */
 
+static void reset_backward(void *g)
+{
+    gradient_call_keep(g);
+}
+
+static uint64_t hash_backward(const void *g)
+{
+    return gradient_call_hash(g);
+}
+
 static void check_backward(struct gradient_call *g, uint64_t index)
 {
-    struct random random = random_start(SEED, index);
+    const struct outputs outputs = { g, reset_backward, hash_backward };
     struct group_call whole = { 0 };
     g->problem.strategy = "plain";
     gradient_call_keep(g);
     ck_assert_msg(gradient_call_run(context, g, 1) == CLATTN_OK, "%d: %s", (int)index, clattn_last_error());
-    const uint64_t wanted = gradient_call_hash(g);
     EXPECT_OK(group_call_read(&g->test.problem, &g->problem, &g->test.values, &g->test.tensors, &g->gradients, &whole));
-    for (int axis = 0; axis < GROUP_AXES; ++axis) {
-        struct group_division division = { .axis = (enum group_axis)axis };
-        const int64_t pieces = group_pieces(&whole, division.axis);
-        if (pieces > 1) {
-            divide_by_chance(&random, pieces, &division);
-            gradient_call_keep(g);
-            ck_assert_msg(group_run_divided(group, &division, &whole) == CLATTN_OK, "%d, %s: %s", (int)index,
-                          group_axis_names[axis], clattn_last_error());
-            ck_assert_msg(gradient_call_hash(g) == wanted, "%d: other bits when %s are divided", (int)index,
-                          group_axis_names[axis]);
-            divided[axis]++;
-        }
-    }
+    check_axes(&whole, &outputs, index);
 }
 
 START_TEST(test_gradients_have_the_bits_of_the_whole)
@@ -175,6 +195,55 @@ START_TEST(test_a_division_is_kept)
                       strstr(text, "; measured: together "),
                   "%s", text);
     clattn_free(text);
+}
+END_TEST
+
+/* The division of a problem serves calls of more rows than the first had, and of outputs that cannot be divided so. */
+START_TEST(test_other_calls_of_a_problem)
+{
+    static const int64_t of_ten[CONTEXTS + 1] = { 0, 4, 4, 10 }, of_two[CONTEXTS + 1] = { 0, 1, 2, 2 };
+    float query[2 * 25 * 4], out[2][2 * 25 * 4], dslopes[2] = { 0, 0 }, slopes[2] = { 0.5f, 0.25f }, lse[2 * 25];
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    clattn_backward_problem backward = CLATTN_BACKWARD_PROBLEM_INIT;
+    clattn_host_tensors tensors = CLATTN_HOST_TENSORS_INIT;
+    clattn_host_gradients gradients = CLATTN_HOST_GRADIENTS_INIT;
+    struct group_call whole = { 0 };
+    struct group_division division = { .axis = GROUP_ROWS, .pieces = 10 };
+    for (size_t i = 0; i < sizeof(query) / sizeof(*query); ++i) {
+        query[i] = (float)(i * 37 % 101) / 50 - 1;
+    }
+    problem.batch = 2;
+    problem.query_len = problem.key_len = 25;
+    problem.head_dim = 4;
+    problem.alignment = CLATTN_ALIGN_TOP_LEFT;
+    problem.features = CLATTN_WITH_LSE | CLATTN_WITH_SLOPES;
+    problem.strategy = "plain";
+    tensors.query = tensors.key = tensors.value = clattn_host_tensor_bhsd(query, 1, 25, 4);
+    tensors.lse = clattn_host_tensor_bhsd(lse, 1, 25, 1);
+    tensors.slopes = (clattn_host_tensor){ slopes, 0, { 1, 1, 0, 0 } };
+    tensors.out = clattn_host_tensor_bhsd(out[0], 1, 25, 4);
+    EXPECT_OK(clattn_forward_host(context, &problem, NULL, &tensors));
+    tensors.out = clattn_host_tensor_bhsd(out[1], 1, 25, 4);
+    memcpy(division.first, of_ten, sizeof(of_ten));
+    memset(out[1], 0xff, sizeof(out[1]));
+    EXPECT_OK(group_call_read(&problem, NULL, NULL, &tensors, NULL, &whole));
+    EXPECT_OK(group_run_divided(group, &division, &whole));
+    ck_assert_mem_eq(out[0], out[1], sizeof(out[0]));
+
+    backward.forward = &problem;
+    backward.gradients = CLATTN_GRADIENT_SLOPES;
+    backward.strategy = "plain";
+    gradients.dout = clattn_host_tensor_bhsd(query, 1, 25, 4);
+    gradients.dslopes = (clattn_host_tensor){ &dslopes[0], 0, { 0, 1, 0, 0 } }; /* a sum over the batch */
+    EXPECT_OK(clattn_backward_host(context, &backward, NULL, &tensors, &gradients));
+    gradients.dslopes.data = &dslopes[1];
+    division.axis = GROUP_BATCH;
+    division.pieces = 2;
+    memcpy(division.first, of_two, sizeof(of_two));
+    EXPECT_OK(group_call_read(&problem, &backward, NULL, &tensors, &gradients, &whole));
+    EXPECT_OK(group_run_divided(group, &division, &whole));
+    ck_assert_msg(dslopes[0] != 0 && dslopes[0] == dslopes[1], "%g, must be %g", (double)dslopes[1],
+                  (double)dslopes[0]);
 }
 END_TEST
 
@@ -257,6 +326,7 @@ static void add(TCase *tests)
     tcase_add_test(tests, test_forward_has_the_bits_of_the_whole);
     tcase_add_test(tests, test_gradients_have_the_bits_of_the_whole);
     tcase_add_test(tests, test_a_division_is_kept);
+    tcase_add_test(tests, test_other_calls_of_a_problem);
     tcase_add_test(tests, test_gradients_are_added_once);
     tcase_add_test(tests, test_groups_by_name);
     tcase_add_test(tests, test_refused);

@@ -219,66 +219,65 @@ static void plan_lesson(clattn_context *context, clattn_type type)
     }
 }
 
+/* Gradients of a forward call that is the caller's, which `strategy` computes. */
+static clattn_status plan_backward(clattn_context *context, const clattn_problem *forward, const char *strategy)
+{
+    clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
+    clattn_plan *plan;
+    problem.forward = forward;
+    problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
+    problem.strategy = strategy;
+    const clattn_status status = clattn_backward_plan_create(context, &problem, &plan);
+    clattn_plan_destroy(plan);
+    return status;
+}
+
+static clattn_problem attention_of(clattn_type type, int64_t head_dim)
+{
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    problem.type = type;
+    problem.query_heads = problem.kv_heads = 8;
+    problem.query_len = problem.key_len = 512; /* one run: problems.c */
+    problem.head_dim = head_dim;
+    return problem;
+}
+
 /* By the best strategy: fused_simd on CPUs, elsewhere fused_simt, or fused_mma in 16 bits; and by that where the device
  * has a matrix unit, for of some the planner takes it with the self-check alone. */
 static void plan_gradients(clattn_context *context, const char *name, clattn_type type, int64_t head_dim)
 {
-    clattn_problem forward = CLATTN_PROBLEM_INIT;
-    clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
+    const clattn_problem forward = attention_of(type, head_dim);
     struct problem checked;
-    clattn_plan *plan;
-    forward.type = type;
-    forward.query_heads = forward.kv_heads = 8;
-    forward.query_len = forward.key_len = 512; /* one run: problems.c */
-    forward.head_dim = head_dim;
-    problem.forward = &forward;
-    problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
     begin(name, type, "spills");
-    if (clattn_backward_plan_create(context, &problem, &plan) != CLATTN_OK ||
-        problem_init(&checked, &forward) != CLATTN_OK) {
+    if (plan_backward(context, &forward, NULL) != CLATTN_OK || problem_init(&checked, &forward) != CLATTN_OK) {
         fail("gradients");
     }
-    clattn_plan_destroy(plan);
-    problem.strategy = "fused_mma";
     struct ask ask = { .context = context, .problem = &checked.any };
     const struct matrix_unit *unit = matrix_unit_find(&ask);
-    if (unit && unit->gradient_tiles && clattn_backward_plan_create(context, &problem, &plan) == CLATTN_OK) {
-        clattn_plan_destroy(plan);
+    if (unit && unit->gradient_tiles) {
+        plan_backward(context, &forward, "fused_mma");
     }
 }
 
 static void plan_plain_gradients(clattn_context *context, clattn_type type)
 {
-    clattn_problem forward = CLATTN_PROBLEM_INIT;
-    clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
-    clattn_plan *plan;
-    forward.type = type;
-    forward.query_len = forward.key_len = 512;
-    forward.head_dim = 64;
-    problem.forward = &forward;
-    problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
-    problem.strategy = "plain";
+    const clattn_problem forward = attention_of(type, 64);
     begin("gradients-any", type, "builds"); /* the definition, for any device, and none of its registers */
-    if (clattn_backward_plan_create(context, &problem, &plan) != CLATTN_OK) {
+    if (plan_backward(context, &forward, "plain") != CLATTN_OK) {
         fail("gradients by plain");
     }
-    clattn_plan_destroy(plan);
 }
 
 /* A score and a mask of the user's own, of ten operations. */
 static void plan_text(clattn_context *context, clattn_type type)
 {
     clattn_user_code code = CLATTN_USER_CODE_INIT;
-    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    clattn_problem problem = attention_of(type, 64);
     clattn_plan *plan;
     code.source = "NUMBER clattn_score(NUMBER s, INDEX b, INDEX h, INDEX i, INDEX j, USER)\n"
                   "{ return 20 * tanh(s * 0.05) + exp(-0.1 * TO_NUMBER(h + 1)) * TO_NUMBER(j - i); }\n"
                   "TRUTH clattn_mask(INDEX b, INDEX h, INDEX i, INDEX j, USER) { return (j <= i) & (i - j < 300); }\n";
     code.functions = CLATTN_CODE_SCORE | CLATTN_CODE_MASK;
-    problem.type = type;
-    problem.query_heads = problem.kv_heads = 8;
-    problem.query_len = problem.key_len = 512;
-    problem.head_dim = 64;
     problem.strategy = "fused_simt";
     problem.code = &code;
     begin("text-d64", type, "spills");
