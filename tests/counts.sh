@@ -1,7 +1,18 @@
 # shellcheck shell=sh
-# For scripts that run test programs: their counts, added up. Sourced by emulated/matrix_units.sh, emulated/amx.sh,
-# robust/devices.sh and sum_cases.sh.
+# For scripts that count what they try, and what test programs that they run have counted.
 passed=0 failed=0 skipped=0
+
+# verdict NAME COMMAND...: one that passes where the command does.
+verdict() {
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        echo "FAIL $name"
+        failed=$((failed + 1))
+    fi
+}
 
 # count NAME COMMAND...: adds its last line's counts; shows what failed, and figures.
 count() {

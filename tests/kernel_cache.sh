@@ -1,6 +1,7 @@
 #!/bin/sh
 # What scripts/kernel_cache.sh removes of a cache that is too large, in folders of this test's own that look as PoCL's.
 # Last line: N passed, N failed, N skipped.
+# shellcheck disable=SC2317 # verdict calls them by name
 set -u
 : "${srcdir:=.}"
 # shellcheck source=scripts/kernel_cache.sh
@@ -8,19 +9,10 @@ set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 folder="$work/a cache"
-passed=0 failed=0
-verdict() { # NAME COMMAND...
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        echo "FAIL $name: left are $(left)"
-        failed=$((failed + 1))
-    fi
-}
+# shellcheck source=tests/counts.sh
+. "$srcdir/tests/counts.sh"
 left() { (cd "$folder" && find . -name '[a-z]*.so' | sed 's|.*/||; s|\.so||' | sort | paste -s -d ' ' -); }
-is_left() { [ "$(left)" = "$1" ]; }
+is_left() { [ "$(left)" = "$1" ] || { echo "left are $(left)" && return 1; }; }
 
 # program NAME DATE KIB: one of that size, last built on that date.
 program() {
@@ -64,5 +56,4 @@ trim_kernel_cache "$folder" 1
 wait
 verdict "two at once" is_left new
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ]
+finish

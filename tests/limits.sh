@@ -1,21 +1,13 @@
 #!/bin/sh
 # What scripts/limited ends, and what it lets be: processor time counts, of all that a command starts; the clock only at
 # four times as much. And what tests/limited gives a test, and tells of it. Last line: N passed, N failed, N skipped.
+# shellcheck disable=SC2317 # verdict calls them by name
 set -u
 : "${srcdir:=.}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-verdict() { # NAME COMMAND...
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        echo "FAIL $name"
-        failed=$((failed + 1))
-    fi
-}
+# shellcheck source=tests/counts.sh
+. "$srcdir/tests/counts.sh"
 limited() { "$srcdir/scripts/limited" "$@" >"$work/said" 2>&1; }
 status_of() { # STATUS SECONDS COMMAND...
     wanted=$1 status=0
@@ -83,5 +75,4 @@ verdict "its beginning and its end are told" test "$told" = "begin end"
 echo "of 2" >>"$work/log.tests"
 verdict "how far it is" test "$("$srcdir/scripts/progress" "$work/log")" = "1 of 2 tests, 0 failed"
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ]
+finish
