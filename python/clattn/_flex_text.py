@@ -116,6 +116,7 @@ class Writer:
     def __init__(self, is_float64: bool, lengths: Dict[str, int]) -> None:
         self.is_float64, self.lengths = is_float64, lengths
         self.tensors: List[Any] = []  # nodes, or what else the caller loads of; in the order of their names
+        self.captured: Dict[Any, Any] = {}  # the first node of each captured tensor, which several functions may load
         self.scalars: List[Tuple[Any, str]] = []  # (node or number, how it is given: "", "high" or "low")
         self.functions: List[str] = []
         self.source = ""
@@ -136,12 +137,13 @@ class Writer:
         if key not in self.scalars:
             if len(self.scalars) == MOST:
                 raise Unsupported(f"captured numbers: more than {MOST} (a whole number counts twice); put them into "
-                    f"a tensor")
+                                  "a tensor")
             self.scalars.append(key)
         return f"SCALAR(scalar_{self.scalars.index(key)})"
 
     def given(self, node: Any) -> Any:
         """A node that does not depend on the pair: its number or tensor is the call's."""
+        node = self.captured.setdefault(node.meta.get("captured", node), node)
         found = node.meta["val"]
         kind = kind_of(found.dtype)
         if found.dim() or (self.is_float64 and kind == NUMBER):

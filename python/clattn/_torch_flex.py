@@ -44,8 +44,10 @@ def _write(functions: Dict[str, Callable[..., Any]], found: Dict[str, Tuple[Any,
     writer, traced, of_node = Writer(dtype == torch.float64, lengths), {}, {}
     for name, function in functions.items():
         key, slots = found[name]
-        traced[name] = trace(function, "mask_mod" if name == _MASK else "score_mod", slots, _kinds(name, dtype),
-                             key is not None)
+        said = "mask_mod" if name == _MASK else "score_mod"
+        traced[name] = trace(function, said, slots, _kinds(name, dtype), key is not None)
+        for node, slot in traced[name].slots.items():
+            node.meta["captured"] = said, slot
         of_node.update(dict.fromkeys(traced[name].hosted, name))
         writer.function(name, traced[name].graph, traced[name].hosted, blocks if name == _MASK else None)
     if blocks is not None and _MASK not in functions:
@@ -212,11 +214,11 @@ class _Differentiable(torch.autograd.Function):
     """(out, lse), with gradients of query, key and value, by the text that has the score's slope too."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, ready: _Ready, with_slope: _Ready,
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, ready: _Ready,
                 scale: Optional[float]) -> Tuple[Tensor, Tensor]:
         out, lse = _compute(query, key, value, ready, scale, True)
-        ctx.save_for_backward(query, key, value, out, lse, *with_slope.tensors)
-        ctx.scalars, ctx.options, ctx.scale = with_slope.scalars, with_slope.options, scale
+        ctx.save_for_backward(query, key, value, out, lse, *ready.tensors)
+        ctx.scalars, ctx.options, ctx.scale = ready.scalars, ready.options, scale
         ctx.set_materialize_grads(False)
         return out, lse
 
@@ -224,7 +226,7 @@ class _Differentiable(torch.autograd.Function):
     def backward(ctx: Any, grad_out: Optional[Tensor], grad_lse: Optional[Tensor]) -> Any:
         query, key, value, out, lse, *tensors = ctx.saved_tensors
         if grad_out is None and grad_lse is None:
-            return (None,) * 6
+            return (None,) * 5
         grad_out = torch.zeros_like(out) if grad_out is None else grad_out
         q, k, v = views(query, key, value)
         gradients = [torch.empty(x.shape, dtype=x.dtype) for x in (query, key, value)]
@@ -233,16 +235,16 @@ class _Differentiable(torch.autograd.Function):
                      dict(zip(("dquery", "dkey", "dvalue"), map(torch_view, gradients))),
                      None if grad_lse is None else torch_view(grad_lse))
         count(served, "flex_attention, backward")
-        return (*gradients, None, None, None)
+        return (*gradients, None, None)
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, asked: _Asked, has_lse: bool) -> List[Tensor]:
     views(query, key, value)
-    ready, text, slots = _ready(query, key, asked, False)
+    has_gradients = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
+    ready, text, slots = _ready(query, key, asked, has_gradients)
     _refuse(text, slots, [query, key, value])
-    if torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value)):
-        with_slope, _, _ = _ready(query, key, asked, True)
-        return list(_Differentiable.apply(query, key, value, ready, with_slope, asked.scale))
+    if has_gradients:
+        return list(_Differentiable.apply(query, key, value, ready, asked.scale))
     return _compute(query, key, value, ready, asked.scale, has_lse)
 
 

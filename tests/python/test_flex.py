@@ -239,6 +239,8 @@ class Flex(unittest.TestCase):
                 lambda s, b, h, q, k: 0.1 * (q - k).abs().float())):
             with self.subTest(at):
                 self.check_gradients(inputs(), function, block_mask(causal_window))
+        tables = [normal(ROWS, seed=i) for i in range(6)]  # each is loaded by the score and by its derivative
+        self.check_gradients(inputs(), lambda s, b, h, q, k: s * sum(table[k] * s for table in tables) * 0.01)
         self.check_gradients(inputs(kv_heads=2), soft_cap, scale=0.4, enable_gqa=True)
         self.check_gradients((inputs()[0], *(x[:1] for x in inputs()[1:])), alibi)
 
