@@ -25,8 +25,7 @@ static void view_case(const struct attention_case *c, struct test_call *from)
     from->packed_keys = c->shape.packed_keys;
     from->table_pages = c->input[CASE_PAGE_TABLE].data ? tensor_count(&c->input[CASE_PAGE_TABLE]) : 0;
     for (int id = 0; id < TENSOR_COUNT; ++id) {
-        from->arrays[id].data = test_call_tensor(from, (enum tensor_id)id)->data;
-        from->arrays[id].type = test_call_type(from, (enum tensor_id)id);
+        test_call_view(from, (enum tensor_id)id, test_call_tensor(from, (enum tensor_id)id)->data);
     }
     clattn_host_tensor *const lists[] = { &from->tensors.key_lengths, &from->tensors.query_offsets,
                                           &from->tensors.cu_query, &from->tensors.cu_key, &from->tensors.page_starts };

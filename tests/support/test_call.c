@@ -107,23 +107,29 @@ clattn_type test_call_type(const struct test_call *test, enum tensor_id id)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Memory for the tensor's elements, poisoned. */
-static void array_create(struct test_call *test, enum tensor_id id, int64_t count)
+void test_call_view(struct test_call *test, enum tensor_id id, void *data)
 {
     const struct operands operands = measure(test);
     struct test_array *array = &test->arrays[id];
-    const size_t bytes = operand_bytes(&operands, (int)id);
     array->type = operands.element[operation_forward.rows[id].element];
+    array->element_bytes = operand_bytes(&operands, (int)id);
+    array->data = data;
+}
+
+/* Memory for the tensor's elements, poisoned. */
+static void array_create(struct test_call *test, enum tensor_id id, int64_t count)
+{
+    struct test_array *array = &test->arrays[id];
     size_t size = (size_t)(count > 0 ? count : 1);
-    array->element_bytes = bytes;
+    test_call_view(test, id, NULL);
     array->count = count;
-    array->data = malloc(size * bytes);
+    array->data = malloc(size * array->element_bytes);
     array->reached = calloc(size, 1);
     if (!array->data || !array->reached) {
         fprintf(stderr, "tests: out of memory\n");
         exit(1);
     }
-    memset(array->data, POISON, size * bytes);
+    memset(array->data, POISON, size * array->element_bytes);
 }
 
 static void mark_reached(struct test_call *test, enum tensor_id id)
@@ -239,6 +245,10 @@ void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t
     } else if (array->type != CLATTN_TYPE_NONE) {
         type_store(array->type, data, index, value);
     } else if (array->element_bytes == 1) {
+        if (!(value >= 0 && value <= UINT8_MAX)) {
+            fprintf(stderr, "tests: a byte of tensor %d is set to %g\n", (int)id, value);
+            exit(1);
+        }
         ((uint8_t *)data)[index] = (uint8_t)value;
     } else {
         ((int32_t *)data)[index] = (int32_t)value;

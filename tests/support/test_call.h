@@ -65,6 +65,9 @@ void test_call_place(struct test_call *test, enum tensor_id id, const struct tes
  * head_dim]. Needs query_len == key_len and head_dim == head_dim_v. */
 void test_call_place_packed_qkv(struct test_call *test);
 
+/* The tensor's elements are in memory of the caller's, where its strides say. */
+void test_call_view(struct test_call *test, enum tensor_id id, void *data);
+
 /* Dense memory for every tensor that the problem has. */
 void test_call_place_all(struct test_call *test);
 
