@@ -23,6 +23,7 @@ nobase_dist_doc_DATA += \
 	docs/numbers.md \
 	docs/offline-compilers.md \
 	docs/packed.md \
+	docs/patterns.md \
 	docs/plans.md \
 	docs/program-cache.md \
 	docs/ranks.md \

@@ -19,6 +19,7 @@ EXTRA_DIST += \
 	tests/python/test_package.py \
 	tests/python/test_process.py \
 	tests/python/test_pytorch.py \
+	tests/python/test_patterns.py \
 	tests/python/test_ranks.py \
 	tests/python/test_readers.py \
 	tests/python/test_silence.py \
