@@ -230,6 +230,10 @@ libclattn_core_la_SOURCES = \
 	src/program/program_folder.c \
 	src/program/program_folder.h \
 	src/program/program_parts.h \
+	src/program/program_second.c \
+	src/program/program_second.h \
+	src/program/program_text.c \
+	src/program/program_text.h \
 	src/program/program_uses.c \
 	src/program/program_uses.h \
 	src/program/rehearsal.c \

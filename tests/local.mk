@@ -92,6 +92,8 @@ test_programs = \
 	tests/unit/problem \
 	tests/unit/process_mark \
 	tests/unit/program_binary \
+	tests/unit/program_second \
+	tests/unit/program_text \
 	tests/unit/reference \
 	tests/unit/rotary \
 	tests/unit/self_check \
@@ -206,6 +208,13 @@ tests_unit_gpu_choices_LDFLAGS = $(tests_offline_programs_LDFLAGS)
 tests_unit_gpu_choices_SOURCES = \
 	$(null_driver_sources) \
 	tests/unit/gpu_choices.c
+
+# Programs that are built twice, likewise; and what that driver refuses.
+tests_unit_program_second_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=gemm_is_built,--wrap=gemm_prepare,--wrap=ladder_has,--wrap=clBuildProgram,--wrap=clGetProgramBuildInfo
+tests_unit_program_second_SOURCES = \
+	$(null_driver_sources) \
+	tests/unit/program_second.c
 
 # Preloaded, by tests/emulated/amx.sh.
 layers += tests/emulated/amx_emulator.la

@@ -12,6 +12,7 @@
 #include "program/kernel_source.h"
 #include "program/program_cache.h"
 #include "program/program_parts.h"
+#include "program/program_second.h"
 #include "program/program_uses.h"
 #include "program/verdicts.h"
 
@@ -28,12 +29,7 @@ static clattn_status out_of_memory(void)
 
 static clattn_status build_failure(const struct program *program, cl_int code)
 {
-    size_t length = 0;
-    char *log = NULL;
-    if (clGetProgramBuildInfo(program->cl, program->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &length) == CL_SUCCESS &&
-        (log = calloc(length + 1, 1)) != NULL) {
-        clGetProgramBuildInfo(program->cl, program->device, CL_PROGRAM_BUILD_LOG, length, log, NULL);
-    }
+    char *log = program_build_log(program->cl, program->device);
     clattn_status status = error_opencl(code, "clBuildProgram", "cl/%s with options \"%s\": %s", program->file,
                                         program->options, log && log[0] ? log : "no build log");
     free(log);
@@ -49,7 +45,12 @@ static clattn_status build_source(clattn_context *context, struct program *progr
         return error_opencl(code, "clCreateProgramWithSource", "cl/%s", program->file);
     }
     code = clBuildProgram(program->cl, 1, &program->device, options, NULL, NULL);
-    return code == CL_SUCCESS ? CLATTN_OK : build_failure(program, code);
+    if (code != CL_SUCCESS) {
+        return build_failure(program, code);
+    }
+    char target[SECOND_TARGET_BYTES];
+    return program_second_target(options, target) ? program_second_build(context->cl, program, options, target)
+                                                  : CLATTN_OK;
 }
 
 static clattn_status missing_binary(const clattn_context *context, const struct program *program)

@@ -9,6 +9,7 @@ struct _cl_program {
     int number;
     char *source, *options, file[64];
     int is_loaded; /* from a binary, which has both */
+    int is_second; /* from one that was made ready for a second build */
     struct _cl_kernel *kernels;
 };
 
@@ -81,6 +82,15 @@ cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_de
 #define BINARY_BEGIN "null binary: "
 #define BINARY_END "\nnull end\n"
 
+/* Where options ask for a second build, the source stands behind what the library changes in a text of PTX. */
+#define FIRST_TEXT ".version 7.8\n.target sm_90\n\t//@second;\n"
+#define SECOND_TEXT ".version 8.0\n.target sm_90a\n\tsecond;\n"
+
+static const char *text_before(cl_program program)
+{
+    return !strstr(program->options, "-D SECOND_BUILD=") ? "" : program->is_second ? SECOND_TEXT : FIRST_TEXT;
+}
+
 int null_driver_bad_binaries(void)
 {
     return bad_binaries;
@@ -88,9 +98,11 @@ int null_driver_bad_binaries(void)
 
 static char *binary_of(cl_program program, size_t *bytes)
 {
-    *bytes = strlen(BINARY_BEGIN) + strlen(program->options) + 1 + strlen(program->source) + strlen(BINARY_END);
+    const char *before = text_before(program);
+    *bytes = strlen(BINARY_BEGIN) + strlen(program->options) + 1 + strlen(before) + strlen(program->source) +
+             strlen(BINARY_END);
     char *binary = malloc(*bytes + 1);
-    snprintf(binary, *bytes + 1, BINARY_BEGIN "%s\n%s" BINARY_END, program->options, program->source);
+    snprintf(binary, *bytes + 1, BINARY_BEGIN "%s\n%s%s" BINARY_END, program->options, before, program->source);
     return binary;
 }
 
@@ -131,6 +143,9 @@ cl_program CL_API_CALL clCreateProgramWithBinary(cl_context context, cl_uint cou
     program->number = ++program_count;
     program->is_loaded = 1;
     program->options = strndup(options, (size_t)(source - 1 - options));
+    program->is_second = strncmp(source, SECOND_TEXT, strlen(SECOND_TEXT)) == 0;
+    bad_binaries += strncmp(source, text_before(program), strlen(text_before(program))) != 0;
+    source += program->is_second ? strlen(SECOND_TEXT) : 0;
     program->source = strndup(source, (size_t)(text + end - source));
     read_file_name(program->source, program->file);
     *code = CL_SUCCESS;
