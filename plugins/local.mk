@@ -8,4 +8,22 @@ nobase_dist_doc_DATA += \
 	plugins/ggml/declined.c \
 	plugins/ggml/declined.h \
 	plugins/ggml/mask.c \
-	plugins/ggml/mask.h
+	plugins/ggml/mask.h \
+	plugins/onnxruntime/CMakeLists.txt \
+	plugins/onnxruntime/attention.c \
+	plugins/onnxruntime/declined.c \
+	plugins/onnxruntime/declined.h \
+	plugins/onnxruntime/device.c \
+	plugins/onnxruntime/device.h \
+	plugins/onnxruntime/kernel.c \
+	plugins/onnxruntime/kernel.h \
+	plugins/onnxruntime/operands.c \
+	plugins/onnxruntime/operands.h \
+	plugins/onnxruntime/ort.c \
+	plugins/onnxruntime/ort.h \
+	plugins/onnxruntime/plans.c \
+	plugins/onnxruntime/plans.h \
+	plugins/onnxruntime/provider.c \
+	plugins/onnxruntime/python/onnxruntime_ep_clattn/__init__.py \
+	plugins/onnxruntime/python/pyproject.toml \
+	plugins/onnxruntime/python/setup.py

@@ -88,6 +88,7 @@ fetch() {
     tests/python/run --environment || true
     tests/offline/compilers || true
     tests/plugins/ggml_source || true
+    tests/plugins/onnxruntime_packages || true
     tests/runtimes/intel-cpu || true
     tests/runtimes/intel-fpga-emulator || true
 }
@@ -105,6 +106,7 @@ clattn-models/all-MiniLM-L6-v2 90 90 a model of sentences
 clattn-models/SmolLM2-135M-Instruct.Q4_1.gguf 100 100 a model of language
 clattn-compilers/clang/complete 140 490 compilers of GPU vendors
 clattn-plugins/ggml/complete 80 60 the source of ggml, compiled there
+clattn-plugins/onnxruntime/complete 80 310 ONNX Runtime and its headers
 clattn-runtimes/intel-cpu-2026.2.0/complete 280 880 Intel's OpenCL for CPUs
 clattn-runtimes/intel-fpga-emulator-2025.0.5/complete 310 1060 Intel's FPGA emulator
 END
@@ -185,6 +187,11 @@ python_chroots() {
 # plugins/ggml in an unmodified ggml. It takes the clattn that the step "install" left, long before.
 ggml_backend() {
     tests/plugins/ggml "$prefix"
+}
+
+# plugins/onnxruntime in an unmodified ONNX Runtime, with the same clattn.
+ort_provider() {
+    tests/plugins/onnxruntime "$prefix"
 }
 
 # Library and command, by mingw-w64; run by wine (110 MB to download, 700 MB on disk).

@@ -4,4 +4,9 @@ EXTRA_DIST += \
 	tests/plugins/ggml_nodes.c \
 	tests/plugins/ggml_source \
 	tests/plugins/nodes.c \
-	tests/plugins/nodes.h
+	tests/plugins/nodes.h \
+	tests/plugins/onnxruntime \
+	tests/plugins/onnxruntime_packages \
+	tests/plugins/ort_nodes.py \
+	tests/plugins/ort_refused.py \
+	tests/plugins/ort_session.py

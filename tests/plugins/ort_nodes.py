@@ -1,0 +1,72 @@
+"""ONNX's own tests of its operations Attention and RotaryEmbedding, each beside the reference of the package onnx: as
+the test has it, and again in float64 of the same inputs, from which a result may differ by one rounding to its type and
+what float32 sums leave."""
+import importlib
+import unittest
+import warnings
+
+import numpy as np
+import onnx
+import onnx.backend.test.case.node as cases
+from onnx.reference import ReferenceEvaluator
+
+import ort_session
+
+OPERATIONS = ("Attention",)
+HALF_ULP = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}  # bfloat16: of 8 bits, ml_dtypes' finfo
+FLOAT32_SUMS = 4e-6  # of numbers of about 1
+
+
+def collect():
+    """The tests that have a node of these operations; the others of the same name expand it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in ("attention", "rotaryembedding"):
+            importlib.import_module(f"onnx.backend.test.case.node.{module}")
+    return [case for case in cases._NodeTestCases
+            if [node.op_type for node in case.model.graph.node][0] in OPERATIONS and not case.name.endswith("expanded")]
+
+
+def is_floating(array):
+    return array.dtype.name in HALF_ULP
+
+
+def in_float64(model, inputs):
+    """The outputs of the model's node, computed with what is floating as float64."""
+    node = onnx.NodeProto.FromString(model.graph.node[0].SerializeToString())
+    domains = {imported.domain: imported.version for imported in model.opset_import}
+    wide = {name: given.astype(np.float64) if is_floating(given) else given for name, given in inputs.items()}
+    return ReferenceEvaluator(node, opsets=domains).run([output.name for output in model.graph.output], wide)
+
+
+class Nodes(unittest.TestCase):
+    def check_case(self, case):
+        session = ort_session.session(case.model.SerializeToString())
+        for inputs, outputs in case.data_sets:
+            named = {given.name: np.asarray(array) for given, array in zip(case.model.graph.input, inputs)}
+            made = ort_session.run(session, **named)
+            exact = in_float64(case.model, named)
+            for output, expected, true in zip(case.model.graph.output, outputs, exact):
+                got, expected = made[output.name], np.asarray(expected)
+                self.assertEqual(got.dtype, expected.dtype)
+                self.assertEqual(got.shape, expected.shape)
+                half_ulp = HALF_ULP[got.dtype.name]
+                np.testing.assert_allclose(got.astype(np.float64), true, rtol=half_ulp, atol=FLOAT32_SUMS)
+                np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64),
+                                           rtol=max(case.rtol, 4 * half_ulp), atol=max(FLOAT32_SUMS, 2 * half_ulp))
+
+    def test_all(self):
+        all_cases = collect()
+        self.assertGreaterEqual(len(all_cases), 93)
+        with ort_session.counted() as counts:
+            for case in all_cases:
+                with self.subTest(case.name):
+                    self.check_case(case)
+        self.assertEqual(counts.pop("nodes claimed"), len(all_cases))
+        self.assertEqual(counts.pop("nodes computed"), len(all_cases))
+        counts.pop("plans made")
+        self.assertEqual(counts, {}, "declined")
+
+
+if __name__ == "__main__":
+    unittest.main()
