@@ -82,7 +82,7 @@ static inline int find_logit(const clattn_params *p, const attention_buffers *in
     const clattn_i64 key_at = kv_row(&r->keys, j);
     *dot = 0;
     for (int c = 0; c < p->head_dim; ++c) {
-        *dot = FMA(LOAD(in->query, r->query_at + c * p->query_stride[3]),
+        *dot = FMA(LOAD(in->query, r->query_at + c * STRIDE(query, 3)),
                    KEY_LOAD(in->key, key_at + c * r->keys.column), *dot);
     }
     *logit = *dot * PARAM_REAL(p, scale);
@@ -237,7 +237,7 @@ __kernel LEAST_SUB_GROUP void dkey_dvalue(BACKWARD_ARGUMENTS, int of_value, int 
                     continue;
                 }
                 const REAL factor = of_value ? found.weight : found.dz;
-                const clattn_i64 step = of_value ? dout_place.stride[3] : p->query_stride[3];
+                const clattn_i64 step = of_value ? dout_place.stride[3] : STRIDE(query, 3);
                 clattn_i64 at = (of_value ? r.dout_at : r.query_at) + column * step;
                 FOR_COLUMNS
                 {

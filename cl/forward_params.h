@@ -49,7 +49,6 @@ typedef int8_t clattn_i8;
 #define CLATTN_PLACE_COLUMNS(name) CLATTN_PLACE_STRIDED(name)
 #define CLATTN_PLACE_ROWS(name) clattn_i64 name##_stride[3], name##_offset;
 #define CLATTN_PLACE_HEADS(name) clattn_i64 name##_stride[2], name##_offset;
-#define CLATTN_PLACE_HEAD(name) clattn_i64 name##_stride, name##_offset;
 #define CLATTN_PLACE_DENSE(name) clattn_i64 name##_offset;
 #define CLATTN_PLACE_ROW(id, name, axes, element, access, place, asked_by) CLATTN_PLACE_##place(name)
 

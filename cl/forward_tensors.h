@@ -10,8 +10,8 @@
  * element   whose type: QUERY, KEY, VALUE, OUT, BIAS, WEIGHTS have their own; FLOAT is float32, BYTE uint8, INT int32
  * access    IN or OUT
  * place     what clattn_params has of it, beside its offset: COLUMNS and STRIDED the four strides (COLUMNS: the last
- *           is 1 unless the problem has strided columns), ROWS those of batch, head and row, HEADS of batch and head,
- *           HEAD that of the head; DENSE none, element after element
+ *           is 1 unless the problem has strided columns), ROWS those of batch, head and row, HEADS of batch and
+ *           head; DENSE none, element after element
  * asked for by  when a problem has the tensor, and it must be given, else it must not: ALWAYS; FEATURE(X, effect), by
  * CLATTN_WITH_X; FIELD(X, effect, condition on the problem p, or on its text, code); kernels see both as HAS(X).
  * SILENT_FIELD(condition) has no such name
@@ -36,7 +36,7 @@
     T(WEIGHTS, weights, (BATCH, QUERY_HEADS, QUERY_LEN, KEY_LEN), WEIGHTS, OUT, STRIDED,                              \
       SILENT_FIELD(p->weights != CLATTN_WEIGHTS_NONE))                                                                \
     T(SLOPES, slopes, (BATCH, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEADS, FEATURE(SLOPES, ADDS))                        \
-    T(SINKS, sinks, (ONE, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEAD, FEATURE(SINKS, NOTHING))                           \
+    T(SINKS, sinks, (ONE, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEADS, FEATURE(SINKS, NOTHING))                          \
     T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, FEATURE(KEY_LENGTHS, BOUNDS))                 \
     T(QUERY_OFFSETS, query_offsets, (ONE, ONE, ONE, BATCH), INT, IN, DENSE,                                           \
       SILENT_FIELD(p->alignment == CLATTN_ALIGN_OFFSETS))                                                             \

@@ -178,7 +178,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const int folds = log2_of_score >= 0x1p-120f;
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
-    stage_queries(u->item, queries, &query_m, query_at, p->query_stride[2], row_count);
+    stage_queries(u->item, queries, &query_m, query_at, STRIDE(query, 2), row_count);
 #if QUERIES_IN_REGISTERS
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -295,5 +295,5 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     write_outputs(u->item, tiles, (__global element *)in.out,
                   out_row_at(p, &at.rows.s, at.rows.b, at.rows.h, at.rows.first_row) +
                       first_column * COLUMN_STRIDE(out),
-                  p->out_stride[2], COLUMN_STRIDE(out), row_count, min(COLUMNS, p->head_dim_v - first_column));
+                  STRIDE(out, 2), COLUMN_STRIDE(out), row_count, min(COLUMNS, p->head_dim_v - first_column));
 }

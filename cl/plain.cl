@@ -72,7 +72,7 @@ static inline REAL scaled_dot(const clattn_params *p, const attention_buffers *i
 #else
         const REAL element = KEY_LOAD(KEY_BUFFER, IN_POOL(key_at) + c * r->keys.column);
 #endif
-        sum = FMA(LOAD(in->query, r->query_at + c * p->query_stride[3]), element, sum);
+        sum = FMA(LOAD(in->query, r->query_at + c * STRIDE(query, 3)), element, sum);
     }
     return (total + sum) * PARAM_REAL(p, scale);
 }
@@ -224,7 +224,7 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
             REAL shown;
             const REAL weight = weigh_key(p, &in, &r, &soft, j, &allowed, &shown);
             if (writes_weights) {
-                in.weights[weights_row_at(p, b, h, i) + j * p->weights_stride[3]] = shown;
+                in.weights[weights_row_at(p, b, h, i) + j * STRIDE(weights, 3)] = shown;
             }
             if (allowed) {
                 add_value(p, &in, &r, weight, j, column, columns, sums);
@@ -232,11 +232,11 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
         }
         FOR_COLUMNS { add_exactly(&total[c], &rest[c], sums[c]); }
     }
-    const clattn_i64 out_at = out_row_at(p, &r.s, b, h, i) + column * p->out_stride[3];
+    const clattn_i64 out_at = out_row_at(p, &r.s, b, h, i) + column * STRIDE(out, 3);
     FOR_COLUMNS
     {
         if (c < columns && r.exists) {
-            OUT_STORE(in.out, out_at + c * p->out_stride[3], total[c] + rest[c]);
+            OUT_STORE(in.out, out_at + c * STRIDE(out, 3), total[c] + rest[c]);
         }
     }
 }

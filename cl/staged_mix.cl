@@ -90,7 +90,7 @@ static inline void store_out(const clattn_params *p, const attention_buffers *in
 #pragma unroll
     for (int n = 0; n < VEC; ++n) {
         if (column + n < p->head_dim_v) {
-            OUT_STORE(in->out, row_at + (column + n) * p->out_stride[3], lane[n]);
+            OUT_STORE(in->out, row_at + (column + n) * STRIDE(out, 3), lane[n]);
         }
     }
 }

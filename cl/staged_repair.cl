@@ -42,7 +42,7 @@ __kernel void repair(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global REA
         scores + get_global_id(2) * chunk.plane_stride + get_global_id(1) * chunk.row_stride;
 
     for (int c = (int)get_global_id(0); c < p->head_dim_v; c += (int)get_global_size(0)) {
-        const clattn_i64 at = out_at + c * p->out_stride[3];
+        const clattn_i64 at = out_at + c * STRIDE(out, 3);
         if (!isfinite(OUT_LOAD(in.out, at))) {
             OUT_STORE(in.out, at, sum_visible(p, &in, weight_row, &values, c));
         }

@@ -39,7 +39,7 @@ __kernel void scale_mask(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global
         const int allowed = stored && finish_logit(p, &in, &s, &pairs, slope, j, &logit);
         logit = allowed ? logit : -(REAL)INFINITY;
         if (writes_weights) {
-            in.weights[weights_at + j * p->weights_stride[3]] =
+            in.weights[weights_at + j * STRIDE(weights, 3)] =
                 p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
                 : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? cap_score(p, score)
                                                           : logit;

@@ -18,7 +18,7 @@
 #if GROUP_ITEMS > 1
 #define LEFT(m, k) query_tile[TILE_ROW(0, m) * LEFT_PITCH + (k)]
 #else
-#define LEFT(m, k) LOAD(in.query, query_at[m] + (k) * p->query_stride[3])
+#define LEFT(m, k) LOAD(in.query, query_at[m] + (k) * STRIDE(query, 3))
 #endif
 
 /* Keys that some row of [first, last] may see, or whose scores are wanted: [low, high). */
@@ -62,8 +62,8 @@ INLINE void load_queries(const clattn_params *p, const attention_buffers *in, cl
         const int i = element / TILE_K, k = element % TILE_K;
         if (k < depth) {
             query_tile[i * LEFT_PITCH + k] =
-                LOAD(in->query, query_at + min(first_row + i, last_row) * p->query_stride[2] +
-                                    (first_k + k) * p->query_stride[3]);
+                LOAD(in->query, query_at + min(first_row + i, last_row) * STRIDE(query, 2) +
+                                    (first_k + k) * STRIDE(query, 3));
         }
     }
 }
@@ -107,8 +107,8 @@ __kernel TILE_ATTRIBUTES void score(ATTENTION_ARGUMENTS, const staged_chunk chun
 #else
             clattn_i64 query_at[REG_M];
             for (int m = 0; m < REG_M; ++m) {
-                query_at[m] = query_head_at + min(block_row + m, last_row) * p->query_stride[2] +
-                              first_k * p->query_stride[3];
+                query_at[m] = query_head_at + min(block_row + m, last_row) * STRIDE(query, 2) +
+                              first_k * STRIDE(query, 3);
             }
 #endif
             TILE_BARRIER();

@@ -189,7 +189,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void softmax(ATTENTI
             VSTORE(weight, lane);
             for (int n = 0; n < VEC && j + n < p->key_len; ++n) {
                 if (writes_weights) {
-                    in.weights[weights_at + (j + n) * p->weights_stride[3]] = lane[n];
+                    in.weights[weights_at + (j + n) * STRIDE(weights, 3)] = lane[n];
                 }
                 if (HAS(DROPOUT)) {
                     lane[n] = dropout_keeps(p, b, h, i, j + n) ? lane[n] * PARAM_REAL(p, keep_scale) : 0;

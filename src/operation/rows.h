@@ -45,7 +45,6 @@
 #define PLACE_COLUMNS(params, name) PLACE_STRIDES(params, name, 0, 4), .columns = 1
 #define PLACE_ROWS(params, name) PLACE_STRIDES(params, name, 0, 3)
 #define PLACE_HEADS(params, name) PLACE_STRIDES(params, name, 0, 2)
-#define PLACE_HEAD(params, name) PLACE_STRIDES(params, name, 1, 1)
 /* The fields of a row in params are a matter of the operation. */
 #define PLACE_POOL(params, name) .columns = 1, .is_apart = 1
 #define PLACE_CODE(params, name) .dense = 1, .is_apart = 1

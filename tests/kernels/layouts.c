@@ -36,7 +36,6 @@ struct row {
 #define FIELDS_COLUMNS(name) FIELDS_STRIDED(name)
 #define FIELDS_ROWS(name) FIELDS_STRIDED(name)
 #define FIELDS_HEADS(name) FIELDS_STRIDED(name)
-#define FIELDS_HEAD(name) FIELDS_STRIDED(name)
 #define FIELDS_DENSE(name) PARAM(name##_offset)
 #define FIELDS_OF_ROW(id, name, axes, element, access, place, asked_by) FIELDS_##place(name)
 
