@@ -55,7 +55,9 @@
 
 /* Here a new row begins: a strategy declines its flag until the strategy's `knows` (src/plan/strategy.h) has it. When
  * all have, the row moves up. */
-#define CLATTN_TENSORS_OF_SOME(T)
+#define CLATTN_TENSORS_OF_SOME(T)                                                                                     \
+    T(BLOCK_MASK, block_mask, (BATCH, QUERY_HEADS, BLOCK_MASK_ROWS, BLOCK_MASK_KEYS), BYTE, IN, STRIDED,              \
+      FEATURE(BLOCK_MASK, BOUNDS))
 
 #define CLATTN_FORWARD_TENSORS(T) CLATTN_TENSORS_OF_ALL(T) CLATTN_TENSORS_OF_SOME(T)
 

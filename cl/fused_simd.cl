@@ -101,7 +101,7 @@ GROUP_KERNEL(fused_simd, ATTENTION_ARGUMENTS, ATTENTION_NAMES)
     int tiles = 0;
     for (; tiles < TILES && place_tile(p, &in, &t[tiles], s, b, kv_head, first + tiles); ++tiles) {
     }
-    int low = HAS(ROW_RANGES) ? INT_MAX : 0, high = 0;
+    int low = NARROWS ? INT_MAX : 0, high = 0;
     for (int n = 0; n < tiles; ++n) {
         low = min(low, t[n].low);
         high = max(high, t[n].high);
@@ -125,9 +125,17 @@ GROUP_KERNEL(fused_simd, ATTENTION_ARGUMENTS, ATTENTION_NAMES)
         }
         int run = low / RUN_KEYS, ended = 0;
         BLOCKS_BEGIN();
-        for (int from = low; from < high; from += KEYS) {
+        for (int from = low, to; from < high; from = to) {
             if (from >= p->always_visible_keys && from < t[0].window_from) {
                 from = t[0].window_from;
+                if (from >= high) {
+                    break;
+                }
+            }
+            to = from + KEYS;
+            if (HAS(BLOCK_MASK)) {
+                from = next_seen_key(p, t, tiles, from, high);
+                to = end_of_seen_keys(p, t, tiles, from, min(from + KEYS, high));
                 if (from >= high) {
                     break;
                 }
@@ -136,7 +144,7 @@ GROUP_KERNEL(fused_simd, ATTENTION_ARGUMENTS, ATTENTION_NAMES)
                 end_run(t, tiles, ended++, accumulator, total);
                 run = from / RUN_KEYS;
             }
-            key_block block = read_block(&source, from, min(KEYS, high - from), &room);
+            key_block block = read_block(&source, from, min(to, high) - from, &room);
             attend_tiles(p, &in, t, tiles, &block, query_t, careful, &tile_room, accumulator);
         }
         BLOCKS_END();

@@ -86,7 +86,7 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
 /* Every row sees every key of the split. */
 static inline int split_is_full(const clattn_params *p, const kv_split *t)
 {
-    return !HAS_ANY(HIDING_PAIRS) &&
+    return !HIDES_PAIRS &&
            all_rows_see(p, &t->s, 0, position_of(t, t->rows - 1), t->from, t->count);
 }
 

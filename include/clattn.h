@@ -43,7 +43,8 @@
  *       mask          mask[b,h,i,j] != 0
  *       bias          bias[b,h,i,j] != -inf
  *       varlen        query and key in the same packed sequence
- *       code          a mask of your own
+ *       code          a mask of your own, or a block mask that says FULL
+ *       block mask    the pair's block is not EMPTY
  *
  * A row that may see no key has out = 0 and lse = -inf, or its sink, as the formula says; never NaN. A NaN or
  * infinity in a key or value that a row may not see never reaches that row. Equal inputs on one device give
@@ -298,8 +299,16 @@ typedef enum clattn_feature {
     CLATTN_WITH_PAGE_STARTS = 1 << 7,  /* tensors.page_starts: the pages of all sequences follow one another */
     CLATTN_WITH_KEY_SCALES = 1 << 8,   /* tensors.key_scales, of int8, e4m3 and e5m2 keys; without: 1 */
     CLATTN_WITH_VALUE_SCALES = 1 << 9, /* tensors.value_scales, the same */
-    CLATTN_WITH_ROW_RANGES = 1 << 10   /* tensors.row_low, row_high: the keys that each row sees */
+    CLATTN_WITH_ROW_RANGES = 1 << 10,  /* tensors.row_low, row_high: the keys that each row sees */
+    CLATTN_WITH_BLOCK_MASK = 1 << 11   /* tensors.block_mask: which blocks of rows and keys are seen */
 } clattn_feature;
+
+/* What tensors.block_mask says of a block of rows and keys. Other values count as CLATTN_BLOCK_PARTIAL. */
+typedef enum clattn_block {
+    CLATTN_BLOCK_EMPTY = 0,   /* no row sees any key of it; none is read for it */
+    CLATTN_BLOCK_PARTIAL = 1, /* pairs are seen as all other masks say */
+    CLATTN_BLOCK_FULL = 2     /* the same, but a mask of your own (clattn_code.h) is not asked */
+} clattn_block;
 
 /* Which matrix multiply a staged plan uses. CLBlast takes no out-of-order queue, no row stride below the
  * number of columns and no offset of 2^31 or more: calls with one of these are multiplied by the tiles,
@@ -362,13 +371,15 @@ typedef struct clattn_problem {
     int64_t pool_pages; /* pages of a buffer, where the pool is of several: ceil(pages / pool_pages) of them, up to 4;
                          * 0: one buffer has all pages. See clattn_tensors */
     const struct clattn_user_code *code; /* a score and a mask of your own, of clattn_code.h; NULL: none */
+    int64_t block_mask_rows; /* rows of a block of tensors.block_mask, >= 1, with CLATTN_WITH_BLOCK_MASK; else 0 */
+    int64_t block_mask_keys; /* keys of one; the same */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
             CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL                                        \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0                                  \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
@@ -507,6 +518,10 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *            (The blocking calls see these values and refuse lengths that do not fit.)
  *   row_low, row_high  [batch, query_heads, query_len], int32 (stride[3] not used; strides 0 share them): a row sees
  *            keys row_low <= j < row_high, besides all other masks; they may lie outside 0 to key_len
+ *   block_mask  [batch, query_heads, ceil(query_len / block_mask_rows), ceil(key_len / block_mask_keys)], uint8: a
+ *            clattn_block each, besides all other masks. Rows and keys count from 0 in their sequence, also where it is
+ *            packed, in pages or a ring. Strides of 0 share blocks: of heads, say. Any bytes are right, and say what
+ *            is seen
  *   key_scales  [batch, kv_heads, ceil(key_len / key_scale_rows), ceil(head_dim / key_scale_columns)], float32; strides
  *            0 share them. Element c of row j is code * key_scales[b, g, j / key_scale_rows, c / key_scale_columns].
  *            varlen: the batch stride is not used, and packed rows are counted
@@ -555,6 +570,7 @@ typedef struct clattn_tensors {
     clattn_tensor key_scales, value_scales;
     clattn_tensor key_pools[3], value_pools[3];
     clattn_tensor code_tensors[8];
+    clattn_tensor block_mask;
 } clattn_tensors;
 
 typedef struct clattn_host_tensors {
@@ -566,6 +582,7 @@ typedef struct clattn_host_tensors {
     clattn_host_tensor key_scales, value_scales;
     clattn_host_tensor key_pools[3], value_pools[3];
     clattn_host_tensor code_tensors[8];
+    clattn_host_tensor block_mask;
 } clattn_host_tensors;
 
 #define CLATTN_20_TENSORS_NONE                                                                                         \
@@ -582,12 +599,12 @@ typedef struct clattn_host_tensors {
 #define CLATTN_TENSORS_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_tensors), NULL, CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,                    \
-            CLATTN_CODE_TENSORS_NONE                                                                                   \
+            CLATTN_CODE_TENSORS_NONE, CLATTN_TENSOR_NONE                                                               \
     }
 #define CLATTN_HOST_TENSORS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(clattn_host_tensors), CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,                     \
-            CLATTN_CODE_TENSORS_NONE                                                                                   \
+            CLATTN_CODE_TENSORS_NONE, CLATTN_TENSOR_NONE                                                               \
     }
 CLATTN_API void clattn_tensors_init(clattn_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_host_tensors_init(clattn_host_tensors *tensors, size_t struct_size);

@@ -6,7 +6,7 @@ STRUCTS = {
         ("kernel_dir", "pointer", 8),
         ("workspace_limit_bytes", "uint64", 16),
     )),
-    "clattn_problem": (248, (
+    "clattn_problem": (264, (
         ("struct_size", "uint64", 0),
         ("type", "uint32", 8),
         ("batch", "int64", 16),
@@ -43,6 +43,8 @@ STRUCTS = {
         ("allow_rounded_weights", "int64", 224),
         ("pool_pages", "int64", 232),
         ("code", "pointer", 240),
+        ("block_mask_rows", "int64", 248),
+        ("block_mask_keys", "int64", 256),
     )),
     "clattn_tensor": (48, (
         ("buffer", "pointer", 0),
@@ -75,7 +77,7 @@ STRUCTS = {
         ("whole_heads", "int64", 104),
         ("code_scalars", "float[8]", 112),
     )),
-    "clattn_tensors": (1648, (
+    "clattn_tensors": (1696, (
         ("struct_size", "uint64", 0),
         ("workspace", "pointer", 8),
         ("query", "clattn_tensor", 16),
@@ -101,8 +103,9 @@ STRUCTS = {
         ("key_pools", "clattn_tensor[3]", 976),
         ("value_pools", "clattn_tensor[3]", 1120),
         ("code_tensors", "clattn_tensor[8]", 1264),
+        ("block_mask", "clattn_tensor", 1648),
     )),
-    "clattn_host_tensors": (1640, (
+    "clattn_host_tensors": (1688, (
         ("struct_size", "uint64", 0),
         ("query", "clattn_host_tensor", 8),
         ("key", "clattn_host_tensor", 56),
@@ -127,6 +130,7 @@ STRUCTS = {
         ("key_pools", "clattn_host_tensor[3]", 968),
         ("value_pools", "clattn_host_tensor[3]", 1112),
         ("code_tensors", "clattn_host_tensor[8]", 1256),
+        ("block_mask", "clattn_host_tensor", 1640),
     )),
     "clattn_partial": (96, (
         ("out", "clattn_tensor", 0),
@@ -570,10 +574,10 @@ STRUCTS = {
 # As the INIT macros leave them, without the zeros at the end.
 DEFAULTS = {
     "clattn_context_options": "18",
-    "clattn_problem": "f80000000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
+    "clattn_problem": "080100000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
     "clattn_call": "9000000000000000ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
-    "clattn_tensors": "7006",
-    "clattn_host_tensors": "6806",
+    "clattn_tensors": "a006",
+    "clattn_host_tensors": "9806",
     "clattn_merge_problem": "30000000000000000100000000000000010000000000000001",
     "clattn_additive_problem": "6000000000000000010000000000000001",
     "clattn_additive_arrays": "d0",
@@ -653,6 +657,10 @@ CONSTANTS = {
     "CLATTN_WITH_KEY_SCALES": 256,
     "CLATTN_WITH_VALUE_SCALES": 512,
     "CLATTN_WITH_ROW_RANGES": 1024,
+    "CLATTN_WITH_BLOCK_MASK": 2048,
+    "CLATTN_BLOCK_EMPTY": 0,
+    "CLATTN_BLOCK_PARTIAL": 1,
+    "CLATTN_BLOCK_FULL": 2,
     "CLATTN_MATMUL_AUTO": 0,
     "CLATTN_MATMUL_CLBLAST": 1,
     "CLATTN_MATMUL_TILES": 2,

@@ -31,6 +31,8 @@ enum forward_extent {
     EXTENT_SEAMS,  /* batch + 1 */
     EXTENT_TABLES, /* page tables: one for each sequence, or one line for all */
     EXTENT_TABLE_PAGES,
+    EXTENT_BLOCK_MASK_ROWS, /* blocks of rows, and of keys, of the block mask */
+    EXTENT_BLOCK_MASK_KEYS,
 #define EXTENT_OF_CODE(number) EXTENT_CODE_##number,
     CLATTN_CODE_TENSORS(EXTENT_OF_CODE)
 #undef EXTENT_OF_CODE

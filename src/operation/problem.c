@@ -228,6 +228,21 @@ static clattn_status check_ring(const clattn_problem *p)
     return CLATTN_OK;
 }
 
+static clattn_status check_block_mask(const clattn_problem *p)
+{
+    const struct dimension dimensions[] = { { "block_mask_rows", p->block_mask_rows, 1 },
+                                            { "block_mask_keys", p->block_mask_keys, 1 } };
+    if (p->features & CLATTN_WITH_BLOCK_MASK) {
+        return check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+    }
+    return p->block_mask_rows == 0 && p->block_mask_keys == 0
+               ? CLATTN_OK
+               : error_set(CLATTN_INVALID_ARGUMENT,
+                           "block_mask_rows %" PRId64 ", block_mask_keys %" PRId64
+                           ": need CLATTN_WITH_BLOCK_MASK, and would be ignored; set it, or leave them 0",
+                           p->block_mask_rows, p->block_mask_keys);
+}
+
 static clattn_status check_numbers(const clattn_problem *p)
 {
     if (!isfinite(p->softcap) || p->softcap < 0 || (p->softcap > 0 && !((float)p->softcap > 0)) ||
@@ -245,9 +260,9 @@ clattn_status problem_resolve(struct any_problem *any)
 {
     struct problem *problem = (struct problem *)any;
     clattn_problem *p = &problem->p;
-    clattn_status (*const checks[])(const clattn_problem *) = { check_types,  check_shape,   check_own_types,
-                                                                check_scales, check_lengths, check_masking,
-                                                                check_pages,  check_ring,    check_numbers };
+    clattn_status (*const checks[])(
+        const clattn_problem *) = { check_types,   check_shape, check_own_types, check_scales,     check_lengths,
+                                    check_masking, check_pages, check_ring,      check_block_mask, check_numbers };
     clattn_status status = CLATTN_OK;
     p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
     p->key_type = forward_type(p, p->key_type);
@@ -282,7 +297,9 @@ int attention_problem_equal(const struct any_problem *a, const struct any_proble
            x->out_type == y->out_type && x->page_size == y->page_size && x->pages == y->pages &&
            x->key_scale_rows == y->key_scale_rows && x->key_scale_columns == y->key_scale_columns &&
            x->value_scale_rows == y->value_scale_rows && x->value_scale_columns == y->value_scale_columns &&
-           x->ring == y->ring && x->allow_rounded_weights == y->allow_rounded_weights && x->pool_pages == y->pool_pages;
+           x->ring == y->ring && x->allow_rounded_weights == y->allow_rounded_weights &&
+           x->pool_pages == y->pool_pages && x->block_mask_rows == y->block_mask_rows &&
+           x->block_mask_keys == y->block_mask_keys;
 }
 
 int problem_mixes_types(const struct problem *problem)
@@ -329,7 +346,7 @@ void attention_problem_describe(const struct any_problem *any, struct text *text
     if (p->causal) {
         text_append(text, ", causal%s", alignments[p->alignment]);
     }
-    const uint32_t told_apart = CLATTN_FLAG_CAUSAL | CLATTN_FLAG_PAGES | CLATTN_FLAG_POOLS;
+    const uint32_t told_apart = CLATTN_FLAG_CAUSAL | CLATTN_FLAG_PAGES | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK;
     if (problem->flags & ~told_apart) {
         text_append(text, ", ");
         forward_flags_describe(problem->flags & ~told_apart, text);
@@ -339,6 +356,10 @@ void attention_problem_describe(const struct any_problem *any, struct text *text
     }
     if (problem->flags & CLATTN_FLAG_POOLS) {
         text_append(text, " in %d buffers", pools_of(p));
+    }
+    if (problem->flags & CLATTN_FLAG_BLOCK_MASK) {
+        text_append(text, ", a mask of blocks of %" PRId64 " rows x %" PRId64 " keys", p->block_mask_rows,
+                    p->block_mask_keys);
     }
     if (p->weights != CLATTN_WEIGHTS_NONE) {
         text_append(text, ", weights out");

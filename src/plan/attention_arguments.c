@@ -97,6 +97,14 @@ int attention_is_served(struct ask *ask, size_t own_bytes)
                         device->parameter_bytes, (int)code->p.tensor_count, (int)code->p.scalar_count, bytes);
 }
 
+void append_block_mask_options(const struct problem *problem, struct text *options)
+{
+    if (problem->flags & CLATTN_FLAG_BLOCK_MASK) {
+        text_append(options, " -D BLOCK_MASK_ROWS=%d -D BLOCK_MASK_KEYS=%d", (int)problem->p.block_mask_rows,
+                    (int)problem->p.block_mask_keys);
+    }
+}
+
 void append_type_options(const struct problem *problem, struct text *options)
 {
     const clattn_problem *p = &problem->p;
@@ -105,6 +113,7 @@ void append_type_options(const struct problem *problem, struct text *options)
         text_append(options, " -D KEY_TYPE=%d -D VALUE_TYPE=%d -D OUT_TYPE=%d", (int)p->key_type, (int)p->value_type,
                     (int)p->out_type);
     }
+    append_block_mask_options(problem, options);
 }
 
 static void append_scale_options(const struct problem *problem, struct text *options)

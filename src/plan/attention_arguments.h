@@ -29,7 +29,10 @@ void attention_extras(const clattn_plan *plan, const struct operands *operands, 
 size_t attention_arguments(const clattn_params *params, const struct attention_extras *extras,
                            const struct operands *operands, struct launch_argument *arguments);
 
-/* Appends "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are others. */
+/* Appends how large blocks of the mask of blocks are, where there is one. */
+void append_block_mask_options(const struct problem *problem, struct text *options);
+
+/* The same, behind "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are others. */
 void append_type_options(const struct problem *problem, struct text *options);
 
 /* Appends how keys and values lie, but for their pages: " -D POOLS=2" in several buffers, " -D RING=1" in a ring that

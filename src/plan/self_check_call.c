@@ -44,7 +44,8 @@ int64_t check_long_keys(const clattn_problem *p)
 int check_has_turn(const struct problem *problem, enum check_turn turn, int of_gradients)
 {
     const clattn_problem *p = &problem->p;
-    const uint32_t hiding = CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_ROW_RANGES;
+    const uint32_t hiding = CLATTN_WITH_MASK | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_ROW_RANGES |
+                            CLATTN_WITH_BLOCK_MASK;
     int64_t rows, keys;
     return turn == CHECK_LONG    ? check_long_keys(p) > 0
            : turn == CHECK_EQUAL ? !problem->any.code && check_equal_lengths(p, of_gradients, &rows, &keys)

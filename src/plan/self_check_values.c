@@ -79,6 +79,10 @@ static double side_value(const struct check_call *check, int id, const struct in
         return check_table_entry(check, at->b, at->c);
     case TENSOR_PAGE_STARTS:
         return (double)check_table_page(check, at->c, 0);
+    case TENSOR_BLOCK_MASK:
+        return check->turn == CHECK_NONE || (at->all % 5 == 3 && !is_equal) ? CLATTN_BLOCK_EMPTY
+               : at->all % 2                                                ? CLATTN_BLOCK_FULL
+                                                                            : CLATTN_BLOCK_PARTIAL;
     case TENSOR_ROW_LOW:
         return check_range_bound(check, 0, at->b, at->h, at->i);
     case TENSOR_ROW_HIGH:

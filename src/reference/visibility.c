@@ -124,6 +124,21 @@ static int bias_allows(const struct problem *problem, const struct call *call, i
     return !(isinf(value) && value < 0);
 }
 
+/* What the block mask says, and where it leaves a text to say it, the text. */
+static int blocks_and_text_allow(const struct problem *problem, const struct call *call,
+                                 const struct sequence *sequence, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    const struct tensor_place *blocks = &call->operands.tensor[TENSOR_BLOCK_MASK];
+    int block = CLATTN_BLOCK_PARTIAL;
+    if (problem->flags & CLATTN_FLAG_BLOCK_MASK) {
+        block = ((const uint8_t *)blocks
+                     ->data)[place_index(blocks, b, h, i / problem->p.block_mask_rows, j / problem->p.block_mask_keys)];
+    }
+    return block != CLATTN_BLOCK_EMPTY &&
+           (block == CLATTN_BLOCK_FULL || !(problem->flags & CLATTN_FLAG_MASK_TEXT) ||
+            user_pair_is_visible(&(const struct user_pair){ problem, call, sequence, b, h, i, j }));
+}
+
 int key_is_allowed(const struct problem *problem, const struct call *call, const struct sequence *sequence, int64_t b,
                    int64_t h, int64_t i, int64_t j)
 {
@@ -135,6 +150,5 @@ int key_is_allowed(const struct problem *problem, const struct call *call, const
            (!(flags & CLATTN_FLAG_ROW_RANGES) || range_allows(problem, call, sequence, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_MASK) || mask_allows(call, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_BIAS) || bias_allows(problem, call, b, h, i, j)) &&
-           (!(flags & CLATTN_FLAG_MASK_TEXT) ||
-            user_pair_is_visible(&(const struct user_pair){ problem, call, sequence, b, h, i, j }));
+           blocks_and_text_allow(problem, call, sequence, b, h, i, j);
 }

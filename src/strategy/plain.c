@@ -11,7 +11,7 @@
 #define LAUNCH_WORK_MAX 2e10
 
 /* What a program is built with or without; the others are asked at run time. */
-#define RARE_FEATURES CLATTN_FLAG_ROW_RANGES
+#define RARE_FEATURES (CLATTN_FLAG_ROW_RANGES | CLATTN_FLAG_BLOCK_MASK)
 
 struct plain_state {
     struct kernel *kernel;
@@ -98,7 +98,7 @@ const struct strategy strategy_plain = {
     .operation = &operation_forward,
     .name = "plain",
     .summary = "one work-item a few output columns; takes everything, any device",
-    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAGS_TEXT,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT,
     .types = STRATEGY_64_BITS,
     .sum_roundings = 144, /* 64 + 3, row sums 64 + 3, rescales */
     .applicable = applicable,

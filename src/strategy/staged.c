@@ -85,7 +85,8 @@ static int applicable(struct ask *ask)
 static int needs_scale_mask(const struct problem *problem)
 {
     const clattn_problem *p = &problem->p;
-    return (problem->flags & (CLATTN_FLAGS_HIDING_PAIRS | CLATTN_FLAGS_FINISHING | CLATTN_FLAG_ROW_RANGES)) != 0 ||
+    return (problem->flags & (CLATTN_FLAGS_HIDING_PAIRS | CLATTN_FLAGS_FINISHING | CLATTN_FLAG_ROW_RANGES |
+                              CLATTN_FLAG_BLOCK_MASK)) != 0 ||
            (problem->flags & CLATTN_FLAG_WINDOW && p->always_visible_keys > 0) ||
            (p->weights != CLATTN_WEIGHTS_NONE && p->weights != CLATTN_WEIGHTS_SOFTMAX);
 }
@@ -139,6 +140,7 @@ static clattn_status build_row_kernels(struct ask *ask, struct staged_state *sta
     state->row_items = staged_row_items(&ask->context->device, ROW_ITEMS);
     state->repair_items = staged_row_items(&ask->context->device, REPAIR_ITEMS);
     text_append(&type, "-D TYPE=%d", (int)problem->p.type);
+    append_block_mask_options(problem, &type);
     text_append(&options, "-D TYPE=%d -D VEC=%d -D ITEMS=%zu", (int)problem->p.type,
                 state->row_items > 1 || vector < 1 ? 1 : vector, state->row_items);
     clattn_status status = ask_kernel(ask, "staged_softmax.cl", &options, "softmax", &state->softmax, NULL);
@@ -269,7 +271,7 @@ const struct strategy strategy_staged = {
     .operation = &operation_forward,
     .name = "staged",
     .summary = "scores, softmax and mix as separate kernels, the score matrix in memory",
-    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAGS_TEXT,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT,
     .types = STRATEGY_64_BITS,
     .sum_roundings = 580, /* CLBlast 256 + 256, row sums; own tiles fewer */
     .applicable = applicable,

@@ -75,7 +75,6 @@ static void attention_on_device(clattn_context *context, cl_command_queue queue,
     clattn_plan_destroy(plan);
 }
 
-#ifndef OLDER /* which has no field for a code */
 static void code_of_a_user(clattn_context *context)
 {
     clattn_problem problem;
@@ -91,7 +90,6 @@ static void code_of_a_user(clattn_context *context)
     TRY(clattn_plan_create(context, &problem, &plan), code, "user code");
     clattn_plan_destroy(plan);
 }
-#endif
 
 static void backward(clattn_context *context, cl_command_queue queue, cl_mem in, cl_mem lse, cl_mem out)
 {
@@ -279,9 +277,7 @@ int main(void)
     cl_mem out = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(data), data, NULL);
     cl_mem lse = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(data), data, NULL);
     attention_on_host(context);
-#ifndef OLDER
     code_of_a_user(context);
-#endif
     attention_on_device(context, clattn_context_queue(context), in, out, lse);
     backward(context, clattn_context_queue(context), in, lse, out);
     layer_gradients(context, clattn_context_queue(context), in, out);

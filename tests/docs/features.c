@@ -58,15 +58,18 @@ static void mask_text(clattn_problem *p)
     p->code = &code;
 }
 
-static void lengths(clattn_problem *p)
-{
-    p->features = CLATTN_WITH_KEY_LENGTHS;
-}
-
-static void mask(clattn_problem *p)
-{
-    p->features = CLATTN_WITH_MASK;
-}
+/* What asks for a tensor and no more. */
+#define WITH(name, feature)                                                                                            \
+    static void name(clattn_problem *p)                                                                                \
+    {                                                                                                                  \
+        p->features = CLATTN_WITH_##feature;                                                                           \
+    }
+WITH(lengths, KEY_LENGTHS)
+WITH(mask, MASK)
+WITH(sinks, SINKS)
+WITH(varlen, VARLEN)
+WITH(row_ranges, ROW_RANGES)
+WITH(lse, LSE)
 
 static void bias(clattn_problem *p)
 {
@@ -82,16 +85,6 @@ static void slopes(clattn_problem *p)
 static void softcap(clattn_problem *p)
 {
     p->softcap = 30;
-}
-
-static void sinks(clattn_problem *p)
-{
-    p->features = CLATTN_WITH_SINKS;
-}
-
-static void varlen(clattn_problem *p)
-{
-    p->features = CLATTN_WITH_VARLEN;
 }
 
 static void pages(clattn_problem *p)
@@ -111,16 +104,6 @@ static void pools(clattn_problem *p)
 {
     pages(p);
     p->pool_pages = 4;
-}
-
-static void row_ranges(clattn_problem *p)
-{
-    p->features = CLATTN_WITH_ROW_RANGES;
-}
-
-static void lse(clattn_problem *p)
-{
-    p->features = CLATTN_WITH_LSE;
 }
 
 static void weights(clattn_problem *p)
@@ -191,6 +174,12 @@ static void codes(clattn_problem *p)
     p->features = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES;
 }
 
+static void block_mask(clattn_problem *p)
+{
+    p->features = CLATTN_WITH_BLOCK_MASK;
+    p->block_mask_rows = p->block_mask_keys = 64;
+}
+
 static void ring(clattn_problem *p)
 {
     window(p);
@@ -220,6 +209,7 @@ static const struct feature {
     { "pages of a cache, one line with page starts", page_starts },
     { "pages of a cache in several buffers", pools },
     { "row ranges", row_ranges },
+    { "a mask of blocks", block_mask },
     { "lse", lse },
     { "weights, in any mode", weights },
     { "dropout", dropout },

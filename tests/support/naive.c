@@ -146,6 +146,10 @@ static int hidden(const struct naive *n, int64_t j)
             return 1;
         }
     }
+    if (has(n, TENSOR_BLOCK_MASK) && !(test_call_get(n->test, TENSOR_BLOCK_MASK, n->b, n->h, n->i / p->block_mask_rows,
+                                                     j / p->block_mask_keys) > 0)) {
+        return 1;
+    }
     if (has(n, TENSOR_MASK) && ((call->mask_key_len >= 0 && j >= call->mask_key_len) ||
                                 !(test_call_get(n->test, TENSOR_MASK, n->b, n->h, n->i, j) > 0))) {
         return 1;

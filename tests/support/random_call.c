@@ -68,7 +68,7 @@ static void random_shape(struct random *random, clattn_problem *p, int64_t work_
 /* Features that ask for more than a tensor: random_codes, random_places. */
 #define DRAWN_BY_THEMSELVES                                                                                            \
     ((uint32_t)(CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES | CLATTN_WITH_PAGES | CLATTN_WITH_PAGE_STARTS |      \
-                CLATTN_WITH_ROW_RANGES))
+                CLATTN_WITH_ROW_RANGES | CLATTN_WITH_BLOCK_MASK))
 
 static void random_masking(struct random *random, clattn_problem *p)
 {
@@ -200,6 +200,15 @@ static void random_places(uint64_t seed, uint64_t index, clattn_problem *p)
     p->features |= ranged ? (uint32_t)CLATTN_WITH_ROW_RANGES : 0;
 }
 
+/* Likewise: masks of blocks of every size. */
+static void random_blocks(uint64_t seed, uint64_t index, const struct random_call_options *options, clattn_problem *p)
+{
+    struct random random = random_start(seed ^ 0x626c6f636b73, index);
+    if (!options->gradients && random_chance(&random, options->code ? 0.5 : 0.1)) {
+        random_features_add("blocks", seed, index, p);
+    }
+}
+
 /* What kernels are told at run time takes other values; what they were built for stays. */
 static void random_variation(struct random *random, clattn_problem *p, int64_t work_limit)
 {
@@ -328,6 +337,7 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     if (!options->dense) {
         random_places(seed, index - neighbour, &problem);
     }
+    random_blocks(seed, index - neighbour, options, &problem);
     if (options->gradients) {
         problem.weights = CLATTN_WEIGHTS_NONE;
         problem.features |= CLATTN_WITH_LSE;

@@ -58,6 +58,13 @@ static void add_starts(struct random *random, clattn_problem *p)
     p->features |= CLATTN_WITH_PAGE_STARTS;
 }
 
+static void add_blocks(struct random *random, clattn_problem *p)
+{
+    static const int64_t sizes[] = { 1, 7, 16, 16, 24, 32, 64, 64, 128, 200 };
+    p->block_mask_rows = sizes[random_between(random, 0, 9)];
+    p->block_mask_keys = sizes[random_between(random, 0, 9)];
+}
+
 static void add_ring(struct random *random, clattn_problem *p)
 {
     if (!(p->features & CLATTN_WITH_PAGES)) {
@@ -188,6 +195,7 @@ static const struct {
     { "ranges", add_nothing, CLATTN_WITH_ROW_RANGES },
     { "pages", add_pages, 0 },
     { "starts", add_starts, 0 },
+    { "blocks", add_blocks, CLATTN_WITH_BLOCK_MASK },
     { "ring", add_ring, 0 },
     { "softcap", add_softcap, 0 },
     { "dropout", add_dropout, 0 },

@@ -153,6 +153,15 @@ static double fill_mask(struct random *random, const int64_t index[4], const voi
     return random_chance(random, *density) ? (double)random_between(random, 1, 255) : 0;
 }
 
+/* Any byte but 0 and 2 stands for 1. */
+static double fill_block(struct random *random, const int64_t index[4], const void *context)
+{
+    static const double blocks[] = { 0, 0, 0, 1, 1, 1, 2, 2, 2, 255 };
+    (void)index;
+    (void)context;
+    return blocks[random_between(random, 0, 9)];
+}
+
 static double fill_bias(struct random *random, const int64_t index[4], const void *context)
 {
     const double *density = context;
@@ -258,6 +267,7 @@ static void fill_optional(struct random *random, struct test_call *test)
         [TENSOR_PAGE_TABLE] = { fill_page, &test->problem.pages },
         [TENSOR_ROW_LOW] = { fill_bound, &low },
         [TENSOR_ROW_HIGH] = { fill_bound, &high },
+        [TENSOR_BLOCK_MASK] = { fill_block, NULL },
         [TENSOR_KEY_SCALES] = { fill_scale, NULL },
         [TENSOR_VALUE_SCALES] = { fill_scale, NULL },
     };

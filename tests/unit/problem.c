@@ -70,6 +70,8 @@ static const struct refusal refusals[] = {
     INTEGER(page_size, 4, CLATTN_INVALID_ARGUMENT, "page_size 4", "pages 0", "ignored"),
     INTEGER(pages, 4, CLATTN_INVALID_ARGUMENT, "page_size 0", "pages 4", "ignored"),
     INTEGER(pool_pages, 4, CLATTN_INVALID_ARGUMENT, "pages 0", "pool_pages 4", "ignored"),
+    INTEGER(features, CLATTN_WITH_BLOCK_MASK, CLATTN_INVALID_SHAPE, "block_mask_rows 0", "> 0", ""),
+    INTEGER(block_mask_keys, 4, CLATTN_INVALID_ARGUMENT, "block_mask_rows 0", "block_mask_keys 4", "ignored"),
     INTEGER(features, 1 << 20, CLATTN_INVALID_ARGUMENT, "features", "0x100000", "not known"),
     INTEGER(weights, 5, CLATTN_INVALID_ARGUMENT, "weights 5", "", ""),
     INTEGER(matmul, -1, CLATTN_INVALID_ARGUMENT, "matmul -1", "", ""),
@@ -261,21 +263,18 @@ static const struct {
     const char *name;
     size_t at, bytes;
 } fields[] = {
-    FIELD(struct_size), FIELD(type),        FIELD(batch),        FIELD(query_heads),
-    FIELD(kv_heads),    FIELD(query_len),   FIELD(key_len),      FIELD(head_dim),
-    FIELD(head_dim_v),  FIELD(features),    FIELD(bias_type),    FIELD(weights),
-    FIELD(causal),      FIELD(alignment),   FIELD(window_left),  FIELD(window_right),
-    FIELD(always_visible_keys),             FIELD(softcap),      FIELD(dropout),
-    FIELD(strided_columns),                 FIELD(matmul),       FIELD(strategy),
-    FIELD(allow_tf32),  FIELD(key_type),    FIELD(value_type),   FIELD(out_type),
-    FIELD(page_size),   FIELD(pages),       FIELD(key_scale_rows),
-    FIELD(key_scale_columns),               FIELD(value_scale_rows),
-    FIELD(value_scale_columns),             FIELD(ring),
-    FIELD(allow_rounded_weights),           FIELD(pool_pages),   FIELD(code),
+    FIELD(struct_size), FIELD(type), FIELD(batch), FIELD(query_heads), FIELD(kv_heads), FIELD(query_len),
+    FIELD(key_len), FIELD(head_dim), FIELD(head_dim_v), FIELD(features), FIELD(bias_type), FIELD(weights),
+    FIELD(causal), FIELD(alignment), FIELD(window_left), FIELD(window_right), FIELD(always_visible_keys),
+    FIELD(softcap), FIELD(dropout), FIELD(strided_columns), FIELD(matmul), FIELD(strategy), FIELD(allow_tf32),
+    FIELD(key_type), FIELD(value_type), FIELD(out_type), FIELD(page_size), FIELD(pages), FIELD(key_scale_rows),
+    FIELD(key_scale_columns), FIELD(value_scale_rows), FIELD(value_scale_columns), FIELD(ring),
+    FIELD(allow_rounded_weights), FIELD(pool_pages), FIELD(code), FIELD(block_mask_rows),
+    FIELD(block_mask_keys),
 };
 /* clang-format on */
-_Static_assert(offsetof(clattn_problem, code) + sizeof(void *) == sizeof(clattn_problem),
-               "code is the last field: `fields` has a line for each");
+_Static_assert(offsetof(clattn_problem, block_mask_keys) + sizeof(int64_t) == sizeof(clattn_problem),
+               "block_mask_keys is the last field: `fields` has a line for each");
 
 START_TEST(test_every_field_is_known)
 {
