@@ -15,8 +15,10 @@ nobase_dist_doc_DATA += \
 	plugins/onnxruntime/declined.h \
 	plugins/onnxruntime/device.c \
 	plugins/onnxruntime/device.h \
+	plugins/onnxruntime/group_query.c \
 	plugins/onnxruntime/kernel.c \
 	plugins/onnxruntime/kernel.h \
+	plugins/onnxruntime/multi_head.c \
 	plugins/onnxruntime/operands.c \
 	plugins/onnxruntime/operands.h \
 	plugins/onnxruntime/ort.c \
@@ -24,6 +26,8 @@ nobase_dist_doc_DATA += \
 	plugins/onnxruntime/plans.c \
 	plugins/onnxruntime/plans.h \
 	plugins/onnxruntime/provider.c \
+	plugins/onnxruntime/rotary.c \
+	plugins/onnxruntime/rotary.h \
 	plugins/onnxruntime/python/onnxruntime_ep_clattn/__init__.py \
 	plugins/onnxruntime/python/pyproject.toml \
 	plugins/onnxruntime/python/setup.py

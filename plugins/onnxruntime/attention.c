@@ -102,4 +102,4 @@ static OrtStatus *compute(const struct run *run)
     return attention_run(run, WEIGHTS, &attention);
 }
 
-const struct kind kind_attention = { "", "Attention", 23, 25, read, compute };
+const struct kind kind_attention = { "", "Attention", 23, 25, read, compute, 0 };

@@ -5,7 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-static const struct kind *const kinds[] = { &kind_attention };
+static const struct kind *const kinds[] = { &kind_attention, &kind_multi_head, &kind_group_query, &kind_rotary,
+                                            &kind_rotary_contributed };
 
 const struct kind *kind_of(const struct node *node)
 {
@@ -23,6 +24,13 @@ OrtStatus *node_scale(const struct node *node, struct attributes *attributes)
 {
     TRY(node_number(node, "scale", NAN, &attributes->scale));
     attributes->has_scale = !isnan(attributes->scale);
+    return NULL;
+}
+
+OrtStatus *node_contributed_scale(const struct node *node, struct attributes *attributes)
+{
+    TRY(node_number(node, "scale", 0.0f, &attributes->scale));
+    attributes->has_scale = attributes->scale != 0.0f;
     return NULL;
 }
 

@@ -18,7 +18,7 @@ struct attributes {
     int64_t is_causal, window_left, window_right; /* -1: no bound */
     clattn_weights weights;                       /* of the output that shows them */
     int64_t is_rotary, is_interleaved, rotary_columns;
-    int64_t has_smooth_softmax;
+    int64_t has_smooth_softmax; /* 1: a sink of 0 for each head */
 };
 
 struct kernel;
@@ -31,6 +31,7 @@ struct kind {
     /* Why clattn does not compute this node, or DECLINED_NOT; and its attributes. */
     OrtStatus *(*read)(const struct node *node, struct attributes *attributes, enum declined *reason);
     OrtStatus *(*compute)(const struct run *run);
+    int is_companion; /* claimed only where its result goes into attention */
 };
 
 /* The kind of this node; NULL: it is none of attention. */
@@ -49,6 +50,9 @@ struct kernel {
 
 /* The node's scale, where it has one. */
 OrtStatus *node_scale(const struct node *node, struct attributes *attributes);
+
+/* The same of com.microsoft's operations, for which 0 is none. */
+OrtStatus *node_contributed_scale(const struct node *node, struct attributes *attributes);
 
 /* One call. */
 struct run {

@@ -89,6 +89,15 @@ void attention_at_end(struct attention *attention)
     }
 }
 
+void attention_starts(const int32_t *starts, struct attention *attention)
+{
+    if (needs_position(&attention->problem)) {
+        attention->problem.alignment = CLATTN_ALIGN_OFFSETS;
+        attention->tensors.query_offsets.data = (int32_t *)(uintptr_t)starts;
+        attention->tensors.query_offsets.stride[0] = 1;
+    }
+}
+
 OrtStatus *attention_position(const struct run *run, int64_t position, struct attention *attention)
 {
     clattn_problem *p = &attention->problem;
@@ -106,9 +115,7 @@ OrtStatus *attention_position(const struct run *run, int64_t position, struct at
     for (int64_t b = 0; b < p->batch; ++b) {
         offsets[b] = (int32_t)position;
     }
-    p->alignment = CLATTN_ALIGN_OFFSETS;
-    attention->tensors.query_offsets.data = offsets;
-    attention->tensors.query_offsets.stride[0] = 1;
+    attention_starts(offsets, attention);
     return NULL;
 }
 
@@ -120,8 +127,8 @@ static OrtStatus *broadcast(const struct tensor *tensor, const int64_t extent[4]
         const int64_t count = own >= 0 ? tensor->extent[own] : 1;
         const int is_good = axis == 3 ? count <= extent[3] : count == 1 || count == extent[axis];
         if (!is_good) {
-            return refuse(ORT_INVALID_ARGUMENT, "clattn: axis %d of the mask has %lld elements: must be 1 or %lld", own,
-                          (long long)count, (long long)extent[axis]);
+            return refuse(ORT_INVALID_ARGUMENT, "clattn: axis %d of the mask has %lld elements: must be %s %lld", own,
+                          (long long)count, axis == 3 ? "at most" : "1 or", (long long)extent[axis]);
         }
         stride[axis] = count == 1 && axis < 3 ? 0 : step;
         step *= count;
@@ -156,7 +163,7 @@ OrtStatus *attention_key_lengths(const struct run *run, const struct tensor *len
 {
     clattn_problem *p = &attention->problem;
     int32_t *copy = lane_room(run->lane, SCRATCH_LENGTHS, (size_t)p->batch * sizeof(*copy));
-    if (lengths->rank != 1 || lengths->extent[0] != p->batch) {
+    if (lengths->rank < 1 || lengths->extent[0] != p->batch || (lengths->rank > 1 && lengths->extent[1] != 1)) {
         return refuse(ORT_INVALID_ARGUMENT, "clattn: lengths of keys have %d axes, the first of %lld: must be [%lld]",
                       lengths->rank, (long long)lengths->extent[0], (long long)p->batch);
     }
@@ -187,7 +194,7 @@ OrtStatus *attention_out(const struct run *run, int rank, struct attention *atte
     void *data;
     TRY(run_output(run, 0, rank, rank == 4 ? by_heads : by_rows, &data));
     if (!data) { /* only another output is taken */
-        data = lane_room(run->lane, SCRATCH_QUERY,
+        data = lane_room(run->lane, SCRATCH_OUT,
                          (size_t)(by_rows[0] * by_rows[1] * by_rows[2]) * clattn_type_size(p->type));
     }
     attention->tensors.out = rank == 4 ? clattn_host_tensor_bhsd(data, p->query_heads, p->query_len, p->head_dim_v)
@@ -271,7 +278,7 @@ OrtStatus *attention_run(const struct run *run, int index, struct attention *att
 
 /* ---- caches ------------------------------------------------------------------------------------ */
 
-static void copy_rows(const struct heads *from, int64_t first_row, const struct heads *to)
+void heads_copy_rows(const struct heads *from, int64_t first_row, const struct heads *to)
 {
     const size_t bytes = element_bytes(to->type), row_bytes = (size_t)to->columns * bytes;
     const int64_t *s = from->at.stride, *t = to->at.stride;
@@ -317,8 +324,8 @@ OrtStatus *join_past(const struct run *run, const struct tensor *past, const str
     }
     joined->at = clattn_host_tensor_bhsd(data, joined->heads, joined->rows, joined->columns);
     if (past->data) {
-        copy_rows(&before, 0, joined);
+        heads_copy_rows(&before, 0, joined);
     }
-    copy_rows(fresh, before.rows, joined);
+    heads_copy_rows(fresh, before.rows, joined);
     return NULL;
 }

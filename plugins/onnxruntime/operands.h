@@ -16,6 +16,9 @@ struct heads {
  * for the message. */
 OrtStatus *heads_of(const struct tensor *tensor, int64_t heads, const char *name, struct heads *of);
 
+/* Copies rows to first_row and those behind it. */
+void heads_copy_rows(const struct heads *from, int64_t first_row, const struct heads *to);
+
 /* One call of attention. */
 struct attention {
     clattn_problem problem; /* with this call's lengths */
@@ -41,6 +44,9 @@ void attention_at_end(struct attention *attention);
 /* A mask that is broadcast to [batch, query heads, rows, keys]: boolean, or floating and added. Keys beyond its last
  * axis are hidden. */
 OrtStatus *attention_mask(const struct tensor *mask, struct attention *attention);
+
+/* Row 0 of entry b stands at starts[b]. */
+void attention_starts(const int32_t *starts, struct attention *attention);
 
 /* Lengths of keys, [batch], int32 or int64, to each of which `more` is added. */
 OrtStatus *attention_key_lengths(const struct run *run, const struct tensor *lengths, int64_t more,

@@ -24,7 +24,7 @@ struct kept_plan {
     struct kept_plan *next;
 };
 
-static int64_t rounded_up(int64_t length, int64_t least)
+int64_t length_rounded_up(int64_t length, int64_t least)
 {
     int64_t rounded = least;
     while (rounded < length) {
@@ -123,8 +123,8 @@ OrtStatus *plans_take(struct plans *plans, const clattn_problem *problem, struct
                       const clattn_plan **plan)
 {
     clattn_problem maxima = *problem;
-    maxima.query_len = rounded_up(problem->query_len, 1);
-    maxima.key_len = rounded_up(problem->key_len, LENGTH_MIN);
+    maxima.query_len = length_rounded_up(problem->query_len, 1);
+    maxima.key_len = length_rounded_up(problem->key_len, LENGTH_MIN);
     const struct plan_key key = key_of(&maxima);
     OrtStatus *status = NULL;
     pthread_mutex_lock(&plans->lock);

@@ -20,6 +20,9 @@ struct plans {
     uint64_t calls;
 };
 
+/* The power of two that is not below it, nor below `least`; at most what a problem may have. */
+int64_t length_rounded_up(int64_t length, int64_t least);
+
 void plans_init(struct plans *plans, clattn_context *context);
 void plans_release(struct plans *plans);
 

@@ -118,6 +118,29 @@ static OrtStatus *ORT_API_CALL compile(OrtEp *ep, const OrtGraph **graphs, const
 
 /* ---- a provider -------------------------------------------------------------------------------- */
 
+#define CONSUMERS_MAX 16
+
+/* Whether a node of attention reads output 0. */
+static OrtStatus *find_attention(const struct node *node, int *is_found)
+{
+    const OrtNode *consumers[CONSUMERS_MAX];
+    int64_t inputs[CONSUMERS_MAX];
+    size_t count;
+    struct node consumer;
+    *is_found = 0;
+    TRY(ort->ValueInfo_GetValueNumConsumers(node->output[0].info, &count));
+    if (count > CONSUMERS_MAX) {
+        return NULL;
+    }
+    TRY(ort->ValueInfo_GetValueConsumers(node->output[0].info, consumers, inputs, count));
+    for (size_t n = 0; n < count; ++n) {
+        TRY(node_read(consumers[n], &consumer));
+        const struct kind *kind = kind_of(&consumer);
+        *is_found |= kind && !kind->is_companion;
+    }
+    return NULL;
+}
+
 static OrtStatus *claim(const OrtNode *ort_node, OrtEpGraphSupportInfo *claims)
 {
     struct node node;
@@ -126,7 +149,11 @@ static OrtStatus *claim(const OrtNode *ort_node, OrtEpGraphSupportInfo *claims)
     OrtNodeFusionOptions options;
     TRY(node_read(ort_node, &node));
     const struct kind *kind = kind_of(&node);
-    if (!kind) {
+    int is_wanted = kind != NULL;
+    if (kind && kind->is_companion) {
+        TRY(find_attention(&node, &is_wanted));
+    }
+    if (!is_wanted) {
         return NULL;
     }
     TRY(kind->read(&node, &attributes, &reason));

@@ -7,6 +7,8 @@ EXTRA_DIST += \
 	tests/plugins/nodes.h \
 	tests/plugins/onnxruntime \
 	tests/plugins/onnxruntime_packages \
+	tests/plugins/ort_contributed.py \
 	tests/plugins/ort_nodes.py \
 	tests/plugins/ort_refused.py \
-	tests/plugins/ort_session.py
+	tests/plugins/ort_session.py \
+	tests/plugins/ort_threads.py
