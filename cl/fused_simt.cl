@@ -74,6 +74,7 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         fetch_first_scores(p, &in, &keys, from, high, &next);
     }
     item_total total;
+    column_runs runs_of_columns;
     const int away = not_known(p);
     int runs_ended = 0;
     if (RUNS) {
@@ -100,6 +101,9 @@ fused_simt(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
                 fetch_first_values(&in, &values, from, high, columns, &next);
             }
             multiply_scores(stage, at.x, at.y, min(SIMT_DEPTH, p->head_dim - column), score);
+            if (ENDS_COLUMN_RUN(column + SIMT_DEPTH, p->head_dim)) {
+                end_column_run(away, column < COLUMN_RUN, column + SIMT_DEPTH >= p->head_dim, score, &runs_of_columns);
+            }
         }
         drop_scores(&next);
         finish_tile(p, &in, &at, from, weights_tile, kept, score, &seen);

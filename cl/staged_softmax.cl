@@ -20,6 +20,7 @@
 #include "mask.clh"
 #include "philox.clh"
 #include "staged_params.h"
+#include "sum_and_rest.clh"
 #include "tile_vector.clh"
 
 #ifndef ITEMS
@@ -68,10 +69,13 @@ static inline REALV load_logits(__global const REAL *row, int has_logits, int lo
     return *visible ? logits : (REALV)(-INFINITY);
 }
 
-/* Pass 1 of one work-item, lanes joined. Sums of BLOCK vectors are added as one: the error of long rows. */
+DEFINE_ADD_EXACTLY(add_sums, REALV)
+
+/* Pass 1 of one work-item, lanes joined. Sums of BLOCK vectors are added with what rounding takes away, and a maximum
+ * rises by 1 at least, so that the errors of rescaling become less each time: no error grows with the row. */
 static inline extent measure(__global const REAL *row, int has_logits, int low, int high)
 {
-    REALV maximum = (REALV)(-INFINITY), sum = (REALV)0;
+    REALV maximum = (REALV)(-INFINITY), sum = (REALV)0, rest = (REALV)0;
     INTV visible = (INTV)0;
     const int step = ITEMS * VEC;
     const int first = low - low % step + (int)get_local_id(0) * VEC; /* the same keys as in pass 2 */
@@ -87,7 +91,7 @@ static inline extent measure(__global const REAL *row, int has_logits, int low, 
                 block_maximum = fmax(block_maximum, logits[n]);
             }
         }
-        const REALV new_maximum = fmax(maximum, block_maximum);
+        const REALV new_maximum = block_maximum > maximum ? fmax(block_maximum, maximum + (REAL)1) : maximum;
         const REALV origin = ORIGIN_VECTOR(new_maximum);
         REALV block_sum = (REALV)0;
         FOR_BLOCK
@@ -96,13 +100,16 @@ static inline extent measure(__global const REAL *row, int has_logits, int low, 
                 block_sum += exp_of_negative(logits[n] - origin);
             }
         }
-        sum = sum * exp_of_negative(maximum - origin) + block_sum;
+        const REALV rescale = exp_of_negative(maximum - origin);
+        sum *= rescale;
+        rest *= rescale;
+        add_sums(&sum, &rest, block_sum);
         maximum = new_maximum;
     }
     REAL lane_maximum[VEC], lane_sum[VEC];
     INT_OF_REAL lane_visible[VEC];
     VSTORE(maximum, lane_maximum);
-    VSTORE(sum, lane_sum);
+    VSTORE(sum + rest, lane_sum);
     VSTORE(visible, lane_visible);
     extent all = { -(REAL)INFINITY, 0, 0 };
     for (int n = 0; n < VEC; ++n) {

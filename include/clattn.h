@@ -311,8 +311,8 @@ typedef enum clattn_block {
 } clattn_block;
 
 /* Which matrix multiply a staged plan uses. CLBlast takes no out-of-order queue, no row stride below the
- * number of columns and no offset of 2^31 or more: calls with one of these are multiplied by the tiles,
- * whose sums round differently. */
+ * number of columns, no offset of 2^31 or more and no sum of more than 65,536 keys: calls with one of these
+ * are multiplied by the tiles, whose sums round differently. */
 typedef enum clattn_matmul {
     CLATTN_MATMUL_AUTO = 0,    /* tiles on CPU devices and for tiny matrices, else CLBlast where it can serve */
     CLATTN_MATMUL_CLBLAST = 1, /* problems that CLBlast cannot serve are CLATTN_UNSUPPORTED */

@@ -23,6 +23,7 @@ test_programs = \
 	tests/robust/faults \
 	tests/metamorphic \
 	$(clblast_programs) \
+	tests/long_sums \
 	tests/layers/mha \
 	tests/layers/mha_gradients \
 	tests/layers/mha_derivatives \

@@ -6,7 +6,7 @@
  *   - its strided-batched product is wrong for large matrices with an offset or a shared matrix (see
  *     tests/clblast_strided_batched.c): one plain product a head
  *   - row-major results cost it a copy: column-major is asked for the transposed product
- *   - it sums a long row in one go, in float32: the product is cut along its depth instead */
+ *   - it sums a long row in one go, in float32: the product is cut along its depth instead, up to a limit */
 #include "program/gemm.h"
 
 #include <clblast_c.h>
@@ -16,6 +16,9 @@
 /* Elements of a row that are summed in one go. Rounding errors of equal terms all point the same way, so
  * they grow like this number, not like its root. */
 #define DEPTH_AT_ONCE 256
+
+/* Such sums are added one after the other: beyond this depth errors would be more than plans say. */
+#define DEPTH_MOST ((int64_t)256 * DEPTH_AT_ONCE)
 
 #define ELEMENTS_MAX INT32_MAX
 
@@ -43,6 +46,9 @@ const char *gemm_declines(const struct chain *chain, const struct gemm_product *
     }
     if (!chain->in_order) {
         return "the queue is out of order";
+    }
+    if (p->depth > DEPTH_MOST) {
+        return "its sums of more than 65,536 terms err by more, the more there are";
     }
     if (!matrix_fits(&p->left, p->rows, p->depth) || !matrix_fits(&p->result, p->rows, p->columns) ||
         !matrix_fits(&p->right, transposed ? p->columns : p->depth, transposed ? p->depth : p->columns)) {

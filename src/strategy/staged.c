@@ -177,7 +177,7 @@ static void explain_products(const struct clattn_plan *plan, const struct staged
     } else {
         text_append(explain,
                     "  scores and mix: CLBlast %s, a call a head; clattn's tiles in calls whose queue, strides "
-                    "or short lengths rule it out\n",
+                    "or lengths rule it out\n",
                     attention_problem(plan->problem)->p.type == CLATTN_FLOAT64 ? "Dgemm" : "Sgemm");
     }
     if (flags) {
