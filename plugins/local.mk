@@ -11,10 +11,14 @@ nobase_dist_doc_DATA += \
 	plugins/ggml/mask.h \
 	plugins/onnxruntime/CMakeLists.txt \
 	plugins/onnxruntime/attention.c \
+	plugins/onnxruntime/claim.c \
+	plugins/onnxruntime/claim.h \
 	plugins/onnxruntime/declined.c \
 	plugins/onnxruntime/declined.h \
 	plugins/onnxruntime/device.c \
 	plugins/onnxruntime/device.h \
+	plugins/onnxruntime/graph.c \
+	plugins/onnxruntime/graph.h \
 	plugins/onnxruntime/group_query.c \
 	plugins/onnxruntime/kernel.c \
 	plugins/onnxruntime/kernel.h \
@@ -23,11 +27,14 @@ nobase_dist_doc_DATA += \
 	plugins/onnxruntime/operands.h \
 	plugins/onnxruntime/ort.c \
 	plugins/onnxruntime/ort.h \
+	plugins/onnxruntime/pattern.c \
+	plugins/onnxruntime/pattern.h \
 	plugins/onnxruntime/plans.c \
 	plugins/onnxruntime/plans.h \
 	plugins/onnxruntime/provider.c \
 	plugins/onnxruntime/rotary.c \
 	plugins/onnxruntime/rotary.h \
+	plugins/onnxruntime/softmax.c \
 	plugins/onnxruntime/python/onnxruntime_ep_clattn/__init__.py \
 	plugins/onnxruntime/python/pyproject.toml \
 	plugins/onnxruntime/python/setup.py

@@ -1,4 +1,5 @@
 /* ai.onnx Attention of operator sets 23, 24 and 25. */
+#include "claim.h"
 #include "operands.h"
 
 enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, KEY_LENGTHS };
@@ -55,10 +56,11 @@ static enum declined reason_of(const struct node *node, const struct attributes 
     return reason != DECLINED_NOT ? reason : reason_of_mask(node);
 }
 
-static OrtStatus *read(const struct node *node, struct attributes *attributes, enum declined *reason)
+static OrtStatus *gather(const struct node *node, struct claim *claim)
 {
     static const clattn_weights modes[4] = { CLATTN_WEIGHTS_SCORES, CLATTN_WEIGHTS_SOFTCAP, CLATTN_WEIGHTS_LOGITS,
                                              CLATTN_WEIGHTS_SOFTMAX };
+    struct attributes *attributes = &claim->attributes;
     int64_t mode;
     TRY(node_integer(node, "q_num_heads", 0, &attributes->query_heads));
     TRY(node_integer(node, "kv_num_heads", 0, &attributes->kv_heads));
@@ -68,8 +70,18 @@ static OrtStatus *read(const struct node *node, struct attributes *attributes, e
     TRY(node_integer(node, "left_window_size", -1, &attributes->window_left));
     TRY(node_integer(node, "right_window_size", -1, &attributes->window_right));
     TRY(node_integer(node, "qk_matmul_output_mode", 0, &mode));
-    *reason = reason_of(node, attributes, mode);
-    attributes->weights = *reason == DECLINED_NOT ? modes[mode] : CLATTN_WEIGHTS_NONE;
+    claim->reason = reason_of(node, attributes, mode);
+    if (claim->reason != DECLINED_NOT) {
+        return NULL;
+    }
+    attributes->weights = modes[mode];
+    claim_node(node, claim);
+    for (int n = Q; n <= V && node->input[n].rank == 4; ++n) {
+        TRY(claim_transposed_input(n, &node->input[n], claim));
+    }
+    if (node->output[Y].rank == 4) {
+        TRY(claim_transposed_output(&node->output[Y], claim));
+    }
     return NULL;
 }
 
@@ -92,7 +104,7 @@ static OrtStatus *compute(const struct run *run)
     attention_attributes(attributes, &attention);
     TRY(attention_position(run, all_keys.rows - key.rows, &attention));
     if (in[MASK].data) {
-        TRY(attention_mask(&in[MASK], &attention));
+        TRY(attention_mask(&in[MASK], LAST_AXIS_PADDED, &attention));
     }
     if (in[KEY_LENGTHS].data) {
         TRY(attention_key_lengths(run, &in[KEY_LENGTHS], 0, &attention));
@@ -102,4 +114,4 @@ static OrtStatus *compute(const struct run *run)
     return attention_run(run, WEIGHTS, &attention);
 }
 
-const struct kind kind_attention = { "", "Attention", 23, 25, read, compute, 0 };
+const struct kind kind_attention = { "", "Attention", 23, 25, gather, compute };

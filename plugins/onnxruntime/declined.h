@@ -13,7 +13,8 @@
     R(HEADS, "the node has 3 axes, and does not say how many heads")                                                   \
     R(INPUTS, "an input that clattn has nothing for")                                                                  \
     R(OUTPUTS, "an output that clattn has nothing for")                                                                \
-    R(ATTRIBUTES, "an attribute has a value that clattn does not know")
+    R(ATTRIBUTES, "an attribute has a value that clattn does not know")                                                \
+    R(PATTERN, "a softmax between products that is not written as the known exporters write attention")
 
 #define R(name, text) DECLINED_##name,
 enum declined { DECLINED_NOT = -1, DECLINED_REASONS(R) DECLINED_COUNT };
@@ -26,7 +27,7 @@ void declined_count(enum declined reason, const char *operation);
 /* With CLATTN_ORT_LOG set: all counts, on stderr. */
 void log_report(void);
 
-/* Count a node that was claimed (of a graph), computed (in a call), a plan that was made. */
+/* Count attention that was claimed (of a graph), computed (in a call), a plan that was made. */
 void claimed_count(void);
 void computed_count(void);
 void planned_count(void);

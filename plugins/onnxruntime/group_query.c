@@ -1,6 +1,7 @@
 /* com.microsoft GroupQueryAttention: new keys, turned by their positions, go into the cache, and rows see what is behind
  * them, of a window where there is one. Of entry b, T = seqlens_k[b] + 1 keys are valid when the call is done; its new
  * rows stand at T - rows, at 0 where a prompt is padded on its right. */
+#include "claim.h"
 #include "rotary.h"
 
 #include <clattn_cache.h>
@@ -53,8 +54,9 @@ static enum declined reason_of(const struct node *node, const struct attributes 
     return node_has_output(node, WEIGHTS) ? DECLINED_OUTPUTS : DECLINED_NOT;
 }
 
-static OrtStatus *read(const struct node *node, struct attributes *attributes, enum declined *reason)
+static OrtStatus *gather(const struct node *node, struct claim *claim)
 {
+    struct attributes *attributes = &claim->attributes;
     int64_t window, bits, is_ring, rows_of_scores;
     TRY(node_integer(node, "num_heads", 0, &attributes->query_heads));
     TRY(node_integer(node, "kv_num_heads", 0, &attributes->kv_heads));
@@ -70,9 +72,9 @@ static OrtStatus *read(const struct node *node, struct attributes *attributes, e
     TRY(node_integer(node, "qk_output", 0, &rows_of_scores));
     attributes->window_left = window > 0 ? window - 1 : -1;
     attributes->window_right = -1;
-    *reason = bits || is_ring || rows_of_scores || window == 0 || !(attributes->softcap >= 0)
-                  ? DECLINED_ATTRIBUTES
-                  : reason_of(node, attributes);
+    const int is_known = !bits && !is_ring && !rows_of_scores && window != 0 && attributes->softcap >= 0;
+    claim->reason = is_known ? reason_of(node, attributes) : DECLINED_ATTRIBUTES;
+    claim_node(node, claim);
     return NULL;
 }
 
@@ -165,7 +167,7 @@ static OrtStatus *open_cache(const struct run *run, const struct operands *o, co
 {
     const struct tensor *past = &o->in[past_index];
     struct heads before = *fresh;
-    void *data;
+    struct tensor present;
     before.rows = 0;
     if (past->data) {
         TRY(heads_of(past, 0, "a past", &before));
@@ -178,16 +180,16 @@ static OrtStatus *open_cache(const struct run *run, const struct operands *o, co
     *cache = *fresh;
     cache->rows = before.rows > o->total ? before.rows : o->total;
     const int64_t extent[4] = { cache->batch, cache->heads, cache->rows, cache->columns };
-    TRY(run_output(run, present_index, 4, extent, &data));
-    if (!data) {
-        data = lane_room(run->lane, use,
-                         (size_t)(extent[0] * extent[1] * extent[2] * extent[3]) * element_bytes(fresh->type));
+    TRY(run_output(run, present_index, 4, extent, &present));
+    if (!present.data) {
+        present.data = lane_room(run->lane, use,
+                                 (size_t)(extent[0] * extent[1] * extent[2] * extent[3]) * element_bytes(fresh->type));
     }
-    if (!data) {
+    if (!present.data) {
         return refuse_memory();
     }
-    cache->at = clattn_host_tensor_bhsd(data, cache->heads, cache->rows, cache->columns);
-    if (past->data && past->data != data) {
+    cache->at = clattn_host_tensor_bhsd(present.data, cache->heads, cache->rows, cache->columns);
+    if (past->data && past->data != present.data) {
         heads_copy_rows(&before, 0, cache);
     }
     return NULL;
@@ -272,7 +274,7 @@ static OrtStatus *set_sinks(const struct run *run, const struct tensor *sinks, s
     }
     memset(wide, 0, (size_t)heads * sizeof(*wide));
     if (sinks->data) {
-        TRY(widen(sinks, heads, wide));
+        TRY(tensor_widen(sinks, heads, wide));
     }
     attention->problem.features |= CLATTN_WITH_SINKS;
     attention->tensors.sinks.data = wide;
@@ -297,7 +299,7 @@ static OrtStatus *compute(const struct run *run)
     TRY(attention_key_lengths(run, &o.in[LENGTHS], 1, &attention));
     attention_starts(o.starts, &attention);
     if (o.in[BIAS].data) {
-        TRY(attention_mask(&o.in[BIAS], &attention));
+        TRY(attention_mask(&o.in[BIAS], LAST_AXIS_PADDED, &attention));
     }
     if (o.in[SINKS].data || attributes->has_smooth_softmax == 1) {
         TRY(set_sinks(run, &o.in[SINKS], &attention));
@@ -306,4 +308,4 @@ static OrtStatus *compute(const struct run *run)
     return attention_run(run, -1, &attention);
 }
 
-const struct kind kind_group_query = { "com.microsoft", "GroupQueryAttention", 1, 1, read, compute, 0 };
+const struct kind kind_group_query = { "com.microsoft", "GroupQueryAttention", 1, 1, gather, compute };

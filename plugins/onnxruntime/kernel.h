@@ -17,42 +17,50 @@ struct attributes {
     float scale, softcap;
     int64_t is_causal, window_left, window_right; /* -1: no bound */
     clattn_weights weights;                       /* of the output that shows them */
-    int64_t is_rotary, is_interleaved, rotary_columns;
+    int64_t is_rotary, is_interleaved;
     int64_t has_smooth_softmax; /* 1: a sink of 0 for each head */
+    int hides_where_true;       /* of a pattern: its boolean mask names what is hidden */
 };
 
-struct kernel;
+struct claim;
 struct run;
 
 /* A kind of node. */
 struct kind {
     const char *domain, *operation;
     int first_version, last_version; /* in which its operator set changed it */
-    /* Why clattn does not compute this node, or DECLINED_NOT; and its attributes. */
-    OrtStatus *(*read)(const struct node *node, struct attributes *attributes, enum declined *reason);
+    /* Which nodes go into one kernel with this one, or why clattn computes none of them. */
+    OrtStatus *(*gather)(const struct node *node, struct claim *claim);
     OrtStatus *(*compute)(const struct run *run);
-    int is_companion; /* claimed only where its result goes into attention */
 };
 
 /* The kind of this node; NULL: it is none of attention. */
 const struct kind *kind_of(const struct node *node);
 
-extern const struct kind kind_attention, kind_multi_head, kind_group_query, kind_rotary, kind_rotary_contributed;
-
-struct kernel {
-    OrtNodeComputeInfo base; /* first: ONNX Runtime hands it back */
-    const struct kind *kind;
-    struct plans *plans; /* not owned; of the session */
-    struct attributes attributes;
-    /* Where ONNX Runtime has the node's inputs and outputs in a call; -1: it has none. */
-    int input[INPUTS_MAX], output[OUTPUTS_MAX];
-};
+extern const struct kind kind_attention, kind_multi_head, kind_group_query, kind_rotary, kind_rotary_contributed,
+    kind_softmax;
 
 /* The node's scale, where it has one. */
 OrtStatus *node_scale(const struct node *node, struct attributes *attributes);
 
 /* The same of com.microsoft's operations, for which 0 is none. */
 OrtStatus *node_contributed_scale(const struct node *node, struct attributes *attributes);
+
+/* A value that a kernel reads or writes: axis n of what the kind computes with is axis[n] of four of that value. */
+struct operand {
+    const char *name; /* NULL: it has none */
+    int is_permuted;  /* 0: the axes are as they are */
+    int axis[4];
+    int place; /* where ONNX Runtime has it in a call; -1: nowhere */
+};
+
+struct kernel {
+    OrtNodeComputeInfo base; /* first: ONNX Runtime hands it back */
+    const struct kind *kind;
+    struct plans *plans; /* not owned; of the session */
+    struct attributes attributes;
+    struct operand input[INPUTS_MAX], output[OUTPUTS_MAX]; /* their names are gone */
+};
 
 /* One call. */
 struct run {
@@ -64,7 +72,7 @@ struct run {
 /* An input of this call; its data is NULL where it is left out. */
 OrtStatus *run_input(const struct run *run, int index, struct tensor *tensor);
 
-/* An output of this call, made with this shape; *data is NULL where nobody takes it. */
-OrtStatus *run_output(const struct run *run, int index, int rank, const int64_t *extent, void **data);
+/* An output of this call, made with this shape; its data is NULL where nobody takes it. */
+OrtStatus *run_output(const struct run *run, int index, int rank, const int64_t *extent, struct tensor *tensor);
 
 #endif

@@ -1,5 +1,6 @@
 /* com.microsoft MultiHeadAttention: heads packed in any of its ways, padding by key, a past. What its padding mask hides
  * is not seen, where ONNX Runtime's providers add mask_filter_value: a row that sees no key at all becomes 0 here. */
+#include "claim.h"
 #include "operands.h"
 
 #include <string.h>
@@ -24,14 +25,16 @@ static enum declined reason_of(const struct node *node)
     return node_has_output(node, WEIGHTS) ? DECLINED_OUTPUTS : DECLINED_NOT;
 }
 
-static OrtStatus *read(const struct node *node, struct attributes *attributes, enum declined *reason)
+static OrtStatus *gather(const struct node *node, struct claim *claim)
 {
+    struct attributes *attributes = &claim->attributes;
     TRY(node_integer(node, "num_heads", 0, &attributes->query_heads));
     TRY(node_contributed_scale(node, attributes));
     TRY(node_integer(node, "unidirectional", 0, &attributes->is_causal));
     attributes->kv_heads = attributes->query_heads;
     attributes->window_left = attributes->window_right = -1;
-    *reason = attributes->query_heads > 0 ? reason_of(node) : DECLINED_HEADS;
+    claim->reason = attributes->query_heads > 0 ? reason_of(node) : DECLINED_HEADS;
+    claim_node(node, claim);
     return NULL;
 }
 
@@ -178,10 +181,10 @@ static OrtStatus *compute(const struct run *run)
         TRY(set_padding(run, &in[PADDING], &attention));
     }
     if (in[SCORE_BIAS].data) {
-        TRY(attention_mask(&in[SCORE_BIAS], &attention));
+        TRY(attention_mask(&in[SCORE_BIAS], LAST_AXIS_PADDED, &attention));
     }
     TRY(attention_out(run, 3, &attention));
     return attention_run(run, -1, &attention);
 }
 
-const struct kind kind_multi_head = { "com.microsoft", "MultiHeadAttention", 1, 1, read, compute, 0 };
+const struct kind kind_multi_head = { "com.microsoft", "MultiHeadAttention", 1, 1, gather, compute };

@@ -6,6 +6,13 @@
 #define SHAPE "[%lld, %lld, %lld, %lld]"
 #define EXTENTS(t) (long long)(t)->batch, (long long)(t)->heads, (long long)(t)->rows, (long long)(t)->columns
 
+static clattn_host_tensor host_tensor_of(const struct tensor *tensor)
+{
+    const int64_t *s = tensor->stride;
+    const clattn_host_tensor at = { tensor->data, 0, { s[0], s[1], s[2], s[3] } };
+    return at;
+}
+
 OrtStatus *heads_of(const struct tensor *tensor, int64_t heads, const char *name, struct heads *of)
 {
     const int64_t *n = tensor->extent;
@@ -15,7 +22,7 @@ OrtStatus *heads_of(const struct tensor *tensor, int64_t heads, const char *name
         of->heads = n[1];
         of->rows = n[2];
         of->columns = n[3];
-        of->at = clattn_host_tensor_bhsd(tensor->data, of->heads, of->rows, of->columns);
+        of->at = host_tensor_of(tensor);
         return NULL;
     }
     if (tensor->rank != 3 || heads < 1 || n[2] % heads != 0) {
@@ -60,6 +67,7 @@ OrtStatus *attention_operands(const struct heads *query, const struct heads *key
     p->key_len = key->rows;
     p->head_dim = query->columns;
     p->head_dim_v = value->columns;
+    p->strided_columns = query->at.stride[3] != 1 || key->at.stride[3] != 1 || value->at.stride[3] != 1;
     attention->tensors.query = query->at;
     attention->tensors.key = key->at;
     attention->tensors.value = value->at;
@@ -122,7 +130,6 @@ OrtStatus *attention_position(const struct run *run, int64_t position, struct at
 /* Strides of a tensor that is broadcast, its last axes last, to these four extents; the last of them may be shorter. */
 static OrtStatus *broadcast(const struct tensor *tensor, const int64_t extent[4], int64_t stride[4])
 {
-    int64_t step = 1;
     for (int axis = 3, own = tensor->rank - 1; axis >= 0; --axis, --own) {
         const int64_t count = own >= 0 ? tensor->extent[own] : 1;
         const int is_good = axis == 3 ? count <= extent[3] : count == 1 || count == extent[axis];
@@ -130,17 +137,17 @@ static OrtStatus *broadcast(const struct tensor *tensor, const int64_t extent[4]
             return refuse(ORT_INVALID_ARGUMENT, "clattn: axis %d of the mask has %lld elements: must be %s %lld", own,
                           (long long)count, axis == 3 ? "at most" : "1 or", (long long)extent[axis]);
         }
-        stride[axis] = count == 1 && axis < 3 ? 0 : step;
-        step *= count;
+        stride[axis] = own >= 0 && (count > 1 || axis == 3) ? tensor->stride[own] : axis == 3;
     }
     return NULL;
 }
 
-OrtStatus *attention_mask(const struct tensor *mask, struct attention *attention)
+OrtStatus *attention_mask(const struct tensor *mask, enum last_axis last_axis, struct attention *attention)
 {
     clattn_problem *p = &attention->problem;
     const int64_t extent[4] = { p->batch, p->query_heads, p->query_len, p->key_len };
     const int64_t keys = mask->rank > 0 ? mask->extent[mask->rank - 1] : 1;
+    const int is_repeated = last_axis == LAST_AXIS_REPEATED && keys == 1;
     const int is_bool = mask->type == ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL;
     clattn_host_tensor *at = is_bool ? &attention->tensors.mask : &attention->tensors.bias;
     if (mask->rank > 4) {
@@ -148,12 +155,13 @@ OrtStatus *attention_mask(const struct tensor *mask, struct attention *attention
     }
     TRY(broadcast(mask, extent, at->stride));
     at->data = mask->data;
+    at->stride[3] = is_repeated ? 0 : at->stride[3];
     if (is_bool) {
         p->features |= CLATTN_WITH_MASK;
-        attention->call.mask_key_len = keys;
+        attention->call.mask_key_len = is_repeated ? -1 : keys;
     } else {
         p->bias_type = type_of_element(mask->type);
-        attention->call.bias_key_len = keys;
+        attention->call.bias_key_len = is_repeated ? -1 : keys;
     }
     return NULL;
 }
@@ -191,15 +199,18 @@ OrtStatus *attention_out(const struct run *run, int rank, struct attention *atte
     const clattn_problem *p = &attention->problem;
     const int64_t by_heads[4] = { p->batch, p->query_heads, p->query_len, p->head_dim_v };
     const int64_t by_rows[3] = { p->batch, p->query_len, p->query_heads * p->head_dim_v };
-    void *data;
-    TRY(run_output(run, 0, rank, rank == 4 ? by_heads : by_rows, &data));
-    if (!data) { /* only another output is taken */
-        data = lane_room(run->lane, SCRATCH_OUT,
-                         (size_t)(by_rows[0] * by_rows[1] * by_rows[2]) * clattn_type_size(p->type));
+    struct tensor out;
+    TRY(run_output(run, 0, rank, rank == 4 ? by_heads : by_rows, &out));
+    if (rank == 4 && out.data) {
+        attention->tensors.out = host_tensor_of(&out);
+        return NULL;
     }
-    attention->tensors.out = rank == 4 ? clattn_host_tensor_bhsd(data, p->query_heads, p->query_len, p->head_dim_v)
-                                       : clattn_host_tensor_bshd(data, p->query_heads, p->query_len, p->head_dim_v);
-    return data ? NULL : refuse_memory();
+    if (!out.data) { /* only another output is taken */
+        out.data = lane_room(run->lane, SCRATCH_OUT,
+                             (size_t)(by_rows[0] * by_rows[1] * by_rows[2]) * clattn_type_size(p->type));
+    }
+    attention->tensors.out = clattn_host_tensor_bshd(out.data, p->query_heads, p->query_len, p->head_dim_v);
+    return out.data ? NULL : refuse_memory();
 }
 
 /* ---- running ----------------------------------------------------------------------------------- */
@@ -252,12 +263,12 @@ static OrtStatus *run_with_weights(const struct run *run, int index, struct atte
     clattn_problem *p = &attention->problem;
     const int64_t extent[4] = { p->batch, p->query_heads, p->query_len, p->key_len };
     const int is_rounded = p->type == CLATTN_FLOAT16 || p->type == CLATTN_BFLOAT16;
-    void *output, *weights;
+    struct tensor output;
     TRY(run_output(run, index, 4, extent, &output));
-    if (!output) {
+    if (!output.data) {
         return run_planned(run, attention);
     }
-    weights = output;
+    void *weights = output.data;
     if (is_rounded) {
         weights = lane_room(run->lane, SCRATCH_WEIGHTS,
                             (size_t)(extent[0] * extent[1] * extent[2] * extent[3]) * sizeof(float));
@@ -268,7 +279,7 @@ static OrtStatus *run_with_weights(const struct run *run, int index, struct atte
     p->weights = run->kernel->attributes.weights;
     attention->tensors.weights = clattn_host_tensor_bhsd(weights, extent[1], extent[2], extent[3]);
     TRY(run_planned(run, attention));
-    return is_rounded ? round_weights(p, weights, output) : NULL;
+    return is_rounded ? round_weights(p, weights, output.data) : NULL;
 }
 
 OrtStatus *attention_run(const struct run *run, int index, struct attention *attention)
@@ -298,7 +309,7 @@ OrtStatus *join_past(const struct run *run, const struct tensor *past, const str
                      enum scratch_use use, struct heads *joined)
 {
     struct heads before = *fresh;
-    void *data;
+    struct tensor present;
     *joined = *fresh;
     before.rows = 0;
     if (past->data) {
@@ -311,18 +322,18 @@ OrtStatus *join_past(const struct run *run, const struct tensor *past, const str
     }
     joined->rows = before.rows + fresh->rows;
     const int64_t extent[4] = { joined->batch, joined->heads, joined->rows, joined->columns };
-    TRY(run_output(run, index, 4, extent, &data));
-    if (!data && !past->data) {
+    TRY(run_output(run, index, 4, extent, &present));
+    if (!present.data && !past->data) {
         return NULL;
     }
-    if (!data) {
-        data = lane_room(run->lane, use,
-                         (size_t)(extent[0] * extent[1] * extent[2] * extent[3]) * element_bytes(fresh->type));
+    if (!present.data) {
+        present.data = lane_room(run->lane, use,
+                                 (size_t)(extent[0] * extent[1] * extent[2] * extent[3]) * element_bytes(fresh->type));
     }
-    if (!data) {
+    if (!present.data) {
         return refuse_memory();
     }
-    joined->at = clattn_host_tensor_bhsd(data, joined->heads, joined->rows, joined->columns);
+    joined->at = clattn_host_tensor_bhsd(present.data, joined->heads, joined->rows, joined->columns);
     if (past->data) {
         heads_copy_rows(&before, 0, joined);
     }

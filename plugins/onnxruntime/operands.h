@@ -41,9 +41,12 @@ OrtStatus *attention_position(const struct run *run, int64_t position, struct at
 /* The last row stands at the last key: of each sequence, where keys have lengths. */
 void attention_at_end(struct attention *attention);
 
-/* A mask that is broadcast to [batch, query heads, rows, keys]: boolean, or floating and added. Keys beyond its last
- * axis are hidden. */
-OrtStatus *attention_mask(const struct tensor *mask, struct attention *attention);
+/* What becomes of a mask whose last axis is shorter than the keys: those beyond it are hidden, or an axis of 1 is
+ * repeated. */
+enum last_axis { LAST_AXIS_PADDED, LAST_AXIS_REPEATED };
+
+/* A mask that is broadcast to [batch, query heads, rows, keys]: boolean, or floating and added. */
+OrtStatus *attention_mask(const struct tensor *mask, enum last_axis last_axis, struct attention *attention);
 
 /* Row 0 of entry b stands at starts[b]. */
 void attention_starts(const int32_t *starts, struct attention *attention);

@@ -72,7 +72,7 @@ static OrtStatus *read_shape(const OrtTensorTypeAndShapeInfo *shape, struct valu
     size_t rank;
     TRY(ort->GetTensorElementType(shape, &value->type));
     TRY(ort->GetDimensionsCount(shape, &rank));
-    value->rank = rank <= RANK_MAX ? (int)rank : -1;
+    value->rank = rank > 0 && rank <= RANK_MAX ? (int)rank : -1; /* 0: mostly one that is not known */
     return value->rank > 0 ? ort->GetDimensions(shape, value->extent, rank) : NULL;
 }
 
@@ -167,14 +167,20 @@ OrtStatus *node_number(const struct node *node, const char *name, float by_defau
     return attribute ? ort->ReadOpAttr(attribute, ORT_OP_ATTR_FLOAT, number, sizeof(*number), &bytes) : NULL;
 }
 
-OrtStatus *node_text(const struct node *node, const char *name, char *text, size_t size)
+OrtStatus *node_integers(const struct node *node, const char *name, int64_t *numbers, size_t max, size_t *count)
 {
     const OrtOpAttr *attribute = find_attribute(node, name);
     size_t bytes = 0;
-    if (attribute) {
-        TRY(ort->ReadOpAttr(attribute, ORT_OP_ATTR_STRING, text, size - 1, &bytes));
+    *count = 0;
+    if (!attribute) {
+        return NULL;
     }
-    text[bytes < size ? bytes : size - 1] = '\0';
+    OrtStatus *status = ort->ReadOpAttr(attribute, ORT_OP_ATTR_INTS, numbers, max * sizeof(*numbers), &bytes);
+    if (status) { /* more than that */
+        ort->ReleaseStatus(status);
+        return NULL;
+    }
+    *count = bytes / sizeof(*numbers);
     return NULL;
 }
 
@@ -203,5 +209,20 @@ OrtStatus *tensor_read(const OrtValue *value, struct tensor *tensor)
     TRY(status);
     TRY(ort->GetTensorData(value, &data));
     tensor->data = data ? (void *)(uintptr_t)data : nothing;
+    int64_t stride = 1;
+    for (int axis = tensor->rank - 1; axis >= 0; --axis) {
+        tensor->stride[axis] = stride;
+        stride *= tensor->extent[axis];
+    }
     return NULL;
+}
+
+OrtStatus *tensor_widen(const struct tensor *tensor, int64_t count, float *wide)
+{
+    if (tensor->type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) {
+        memcpy(wide, tensor->data, (size_t)count * sizeof(*wide));
+        return NULL;
+    }
+    const clattn_status status = clattn_dequantise(type_of_element(tensor->type), count, tensor->data, NULL, 0, wide);
+    return status == CLATTN_OK ? NULL : refuse_as_clattn(status);
 }

@@ -64,8 +64,8 @@ int node_has_output(const struct node *node, int index);
 /* An attribute; what it is by default where the node has none. */
 OrtStatus *node_integer(const struct node *node, const char *name, int64_t by_default, int64_t *number);
 OrtStatus *node_number(const struct node *node, const char *name, float by_default, float *number);
-/* At most size - 1 bytes of a text, "" by default; a longer one is cut. */
-OrtStatus *node_text(const struct node *node, const char *name, char *text, size_t size);
+/* At most `max` numbers; *count 0 where the node has none, or more. */
+OrtStatus *node_integers(const struct node *node, const char *name, int64_t *numbers, size_t max, size_t *count);
 
 /* ---- tensors ----------------------------------------------------------------------------------- */
 
@@ -74,12 +74,15 @@ struct tensor {
     void *data; /* NULL: not given; never NULL for a tensor without elements */
     ONNXTensorElementDataType type;
     int rank;
-    int64_t extent[RANK_MAX];
+    int64_t extent[RANK_MAX], stride[RANK_MAX]; /* in elements */
 };
 
 /* Of a value that ONNX Runtime owns. Fails for more than RANK_MAX axes, and for what is no tensor in the host's memory.
  */
 OrtStatus *tensor_read(const OrtValue *value, struct tensor *tensor);
+
+/* The first `count` elements, of any floating type but float64, as they lie. */
+OrtStatus *tensor_widen(const struct tensor *tensor, int64_t count, float *wide);
 
 /* Bytes of an element, 0 for types that attention has no use for. */
 size_t element_bytes(ONNXTensorElementDataType type);

@@ -1,6 +1,6 @@
 /* What ONNX Runtime asks of a plug-in execution provider: the library's two functions, a factory with one device in the
  * host's memory, and a provider for each session, which claims the nodes of attention and compiles each to a kernel. */
-#include "kernel.h"
+#include "claim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,46 +42,59 @@ static OrtStatus *ORT_API_CALL compute(OrtNodeComputeInfo *info, void *state, Or
     return status;
 }
 
-/* Where the fused node has a value of this name; -1: nowhere. */
-static int place_of(const struct value *value, const struct value *places, size_t count)
+/* A fused node has each value once, and none that is left out: it is found by its name. */
+static int place_of(const char *name, const struct value *values, size_t count, size_t max)
 {
-    for (size_t n = 0; n < count && value->name && *value->name; ++n) {
-        if (places[n].name && strcmp(places[n].name, value->name) == 0) {
+    for (size_t n = 0; n < count && n < max && name; ++n) {
+        if (values[n].name && strcmp(values[n].name, name) == 0) {
             return (int)n;
         }
     }
     return -1;
 }
 
-/* A fused node has each value once, and none that is left out: it is found by its name. */
-static void find_places(const struct node *node, const struct node *fused, struct kernel *kernel)
+static void find_places(const struct node *fused, struct kernel *kernel)
 {
     for (int n = 0; n < INPUTS_MAX; ++n) {
-        kernel->input[n] =
-            place_of(&node->input[n], fused->input, fused->inputs < INPUTS_MAX ? fused->inputs : INPUTS_MAX);
+        kernel->input[n].place = place_of(kernel->input[n].name, fused->input, fused->inputs, INPUTS_MAX);
+        kernel->input[n].name = NULL;
     }
     for (int n = 0; n < OUTPUTS_MAX; ++n) {
-        kernel->output[n] =
-            place_of(&node->output[n], fused->output, fused->outputs < OUTPUTS_MAX ? fused->outputs : OUTPUTS_MAX);
+        kernel->output[n].place = place_of(kernel->output[n].name, fused->output, fused->outputs, OUTPUTS_MAX);
+        kernel->output[n].name = NULL;
     }
+}
+
+/* The claim in the graph of the claimed nodes. */
+static OrtStatus *claim_again(const OrtGraph *graph, struct claim *claim)
+{
+    const OrtNode *nodes[CLAIM_NODES_MAX];
+    size_t count;
+    TRY(ort->Graph_GetNumNodes(graph, &count));
+    if (count > CLAIM_NODES_MAX) {
+        return refuse(ORT_EP_FAIL, "clattn: %zu nodes were claimed as one", count);
+    }
+    TRY(ort->Graph_GetNodes(graph, nodes, count));
+    for (size_t n = 0; n < count; ++n) {
+        TRY(claim_make(nodes[n], 1, claim));
+        if (claim->kind && claim->reason == DECLINED_NOT && claim->count == count) {
+            return NULL;
+        }
+    }
+    return refuse(ORT_EP_FAIL, "clattn: what was claimed is not there");
 }
 
 static OrtStatus *fill_kernel(const OrtGraph *graph, const OrtNode *fused_node, struct kernel *kernel)
 {
-    const OrtNode *claimed;
-    struct node node, fused;
-    enum declined reason = DECLINED_NOT;
-    TRY(ort->Graph_GetNodes(graph, &claimed, 1));
-    TRY(node_read(claimed, &node));
+    struct node fused;
+    struct claim claim;
+    TRY(claim_again(graph, &claim));
     TRY(node_read(fused_node, &fused));
-    kernel->kind = kind_of(&node);
-    if (kernel->kind) {
-        TRY(kernel->kind->read(&node, &kernel->attributes, &reason));
-    }
-    if (!kernel->kind || reason != DECLINED_NOT) {
-        return refuse(ORT_EP_FAIL, "clattn: %s was not claimed", node.operation);
-    }
-    find_places(&node, &fused, kernel);
+    kernel->kind = claim.kind;
+    kernel->attributes = claim.attributes;
+    memcpy(kernel->input, claim.input, sizeof(kernel->input));
+    memcpy(kernel->output, claim.output, sizeof(kernel->output));
+    find_places(&fused, kernel);
     kernel->base.ort_version_supported = ORT_TABLES;
     kernel->base.CreateState = create_state;
     kernel->base.Compute = compute;
@@ -118,52 +131,21 @@ static OrtStatus *ORT_API_CALL compile(OrtEp *ep, const OrtGraph **graphs, const
 
 /* ---- a provider -------------------------------------------------------------------------------- */
 
-#define CONSUMERS_MAX 16
-
-/* Whether a node of attention reads output 0. */
-static OrtStatus *find_attention(const struct node *node, int *is_found)
+static OrtStatus *claim_from(const OrtNode *node, OrtEpGraphSupportInfo *claims)
 {
-    const OrtNode *consumers[CONSUMERS_MAX];
-    int64_t inputs[CONSUMERS_MAX];
-    size_t count;
-    struct node consumer;
-    *is_found = 0;
-    TRY(ort->ValueInfo_GetValueNumConsumers(node->output[0].info, &count));
-    if (count > CONSUMERS_MAX) {
-        return NULL;
-    }
-    TRY(ort->ValueInfo_GetValueConsumers(node->output[0].info, consumers, inputs, count));
-    for (size_t n = 0; n < count; ++n) {
-        TRY(node_read(consumers[n], &consumer));
-        const struct kind *kind = kind_of(&consumer);
-        *is_found |= kind && !kind->is_companion;
-    }
-    return NULL;
-}
-
-static OrtStatus *claim(const OrtNode *ort_node, OrtEpGraphSupportInfo *claims)
-{
-    struct node node;
-    struct attributes attributes;
-    enum declined reason;
+    struct claim claim;
     OrtNodeFusionOptions options;
-    TRY(node_read(ort_node, &node));
-    const struct kind *kind = kind_of(&node);
-    int is_wanted = kind != NULL;
-    if (kind && kind->is_companion) {
-        TRY(find_attention(&node, &is_wanted));
-    }
-    if (!is_wanted) {
+    TRY(claim_make(node, 0, &claim));
+    if (!claim.kind) {
         return NULL;
     }
-    TRY(kind->read(&node, &attributes, &reason));
-    if (reason != DECLINED_NOT) {
-        declined_count(reason, node.operation);
+    if (claim.reason != DECLINED_NOT) {
+        declined_count(claim.reason, claim.kind->operation);
         return NULL;
     }
     memset(&options, 0, sizeof(options));
     options.ort_version_supported = ORT_TABLES;
-    TRY(ort_ep->EpGraphSupportInfo_AddNodesToFuse(claims, &ort_node, 1, &options));
+    TRY(ort_ep->EpGraphSupportInfo_AddNodesToFuse(claims, claim.nodes, claim.count, &options));
     claimed_count();
     return NULL;
 }
@@ -171,7 +153,7 @@ static OrtStatus *claim(const OrtNode *ort_node, OrtEpGraphSupportInfo *claims)
 static OrtStatus *claim_all(const OrtNode *const *nodes, size_t count, OrtEpGraphSupportInfo *claims)
 {
     for (size_t n = 0; n < count; ++n) {
-        TRY(claim(nodes[n], claims));
+        TRY(claim_from(nodes[n], claims));
     }
     return NULL;
 }

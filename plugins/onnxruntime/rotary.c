@@ -1,6 +1,9 @@
 /* RotaryEmbedding, ai.onnx's and com.microsoft's, where its result goes into attention. */
 #include "rotary.h"
 
+#include "claim.h"
+#include "graph.h"
+
 #include <clattn_cache.h>
 
 #include <string.h>
@@ -10,19 +13,11 @@ enum { INPUT_CONTRIBUTED, IDS_CONTRIBUTED, COSINE_CONTRIBUTED, SINE_CONTRIBUTED 
 
 /* ---- tables ------------------------------------------------------------------------------------ */
 
-static OrtStatus *widen_row(ONNXTensorElementDataType type, const void *row, int64_t count, float *wide)
+static OrtStatus *widen_row(const struct tensor *cache, int64_t row, float *wide)
 {
-    if (type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) {
-        memcpy(wide, row, (size_t)count * sizeof(*wide));
-        return NULL;
-    }
-    const clattn_status status = clattn_dequantise(type_of_element(type), count, row, NULL, 0, wide);
-    return status == CLATTN_OK ? NULL : refuse_as_clattn(status);
-}
-
-OrtStatus *widen(const struct tensor *tensor, int64_t count, float *wide)
-{
-    return widen_row(tensor->type, tensor->data, count, wide);
+    struct tensor at = *cache;
+    at.data = (char *)cache->data + (size_t)(row * cache->stride[0]) * element_bytes(cache->type);
+    return tensor_widen(&at, cache->extent[1], wide);
 }
 
 static int64_t position_of(const struct positions *positions, int64_t b, int64_t i, int64_t rows)
@@ -52,8 +47,7 @@ OrtStatus *rotary_tables_of(const struct run *run, const struct tensor *cosine, 
         return refuse(ORT_INVALID_ARGUMENT, "clattn: caches of cosines and sines must both be [positions, pairs]");
     }
     TRY(check_ids(&positions->ids, batch, rows));
-    const size_t bytes = (size_t)(batch * rows * pairs) * sizeof(float),
-                 row_bytes = (size_t)pairs * element_bytes(cosine->type);
+    const size_t bytes = (size_t)(batch * rows * pairs) * sizeof(float);
     float *cosines = lane_room(run->lane, SCRATCH_COSINE, bytes), *sines = lane_room(run->lane, SCRATCH_SINE, bytes);
     if (!cosines || !sines) {
         return refuse_memory();
@@ -64,9 +58,8 @@ OrtStatus *rotary_tables_of(const struct run *run, const struct tensor *cosine, 
             return refuse(ORT_INVALID_ARGUMENT, "clattn: a token stands at %lld: caches of cosines have 0 to %lld",
                           (long long)position, (long long)count - 1);
         }
-        TRY(widen_row(cosine->type, (const char *)cosine->data + (size_t)position * row_bytes, pairs,
-                      cosines + n * pairs));
-        TRY(widen_row(sine->type, (const char *)sine->data + (size_t)position * row_bytes, pairs, sines + n * pairs));
+        TRY(widen_row(cosine, position, cosines + n * pairs));
+        TRY(widen_row(sine, position, sines + n * pairs));
     }
     tables->cosine = clattn_host_tensor_bhsd(cosines, 1, rows, pairs);
     tables->sine = clattn_host_tensor_bhsd(sines, 1, rows, pairs);
@@ -82,9 +75,9 @@ static OrtStatus *turn(const struct run *run, const struct heads *input, const s
     clattn_rotary_problem problem = CLATTN_ROTARY_PROBLEM_INIT;
     clattn_cache_call call = CLATTN_CACHE_CALL_INIT;
     clattn_rotary_host_tensors tensors = CLATTN_ROTARY_HOST_TENSORS_INIT;
-    void *out;
+    struct tensor out;
     TRY(run_output(run, 0, shape->rank, shape->extent, &out));
-    if (!out) {
+    if (!out.data) {
         return NULL;
     }
     problem.type = type_of_element(input->type);
@@ -97,7 +90,7 @@ static OrtStatus *turn(const struct run *run, const struct heads *input, const s
     problem.features = CLATTN_WITH_TOKEN_TABLES;
     call.query_len = input->rows;
     tensors.x = tensors.out = input->at;
-    tensors.out.data = out;
+    tensors.out.data = out.data;
     tensors.cosine = tables->cosine;
     tensors.sine = tables->sine;
     const clattn_status status = clattn_rotary_host(run->kernel->plans->context, &problem, &call, &tensors);
@@ -127,6 +120,7 @@ static OrtStatus *tables_of_tokens(const struct run *run, const struct tensor *c
     flat_cosine.rank = flat_sine.rank = 2;
     flat_cosine.extent[0] = flat_sine.extent[0] = batch * rows;
     flat_cosine.extent[1] = flat_sine.extent[1] = cosine->extent[2];
+    flat_cosine.stride[0] = flat_sine.stride[0] = cosine->extent[2];
     return rotary_tables_of(run, &flat_cosine, &flat_sine, &positions, batch, rows, tables);
 }
 
@@ -162,20 +156,46 @@ static OrtStatus *compute_contributed(const struct run *run)
     return compute_places(run, COSINE_CONTRIBUTED, SINE_CONTRIBUTED, IDS_CONTRIBUTED);
 }
 
-static OrtStatus *read(const struct node *node, struct attributes *attributes, enum declined *reason)
+/* Whether a node of attention reads output 0. */
+static OrtStatus *find_attention(const struct node *node, int *is_found)
+{
+    const OrtNode *consumers[GRAPH_READERS_MAX];
+    size_t count;
+    struct node consumer;
+    *is_found = 0;
+    TRY(graph_readers(&node->output[0], consumers, GRAPH_READERS_MAX, &count));
+    for (size_t n = 0; n < count; ++n) {
+        TRY(node_read(consumers[n], &consumer));
+        const struct kind *kind = kind_of(&consumer);
+        *is_found |= kind && kind != &kind_rotary && kind != &kind_rotary_contributed;
+    }
+    return NULL;
+}
+
+static OrtStatus *gather(const struct node *node, struct claim *claim)
 {
     const ONNXTensorElementDataType type = node->input[INPUT].type;
+    struct attributes *attributes = &claim->attributes;
     float scale;
     int64_t is_packed;
+    int is_wanted;
+    is_wanted = claim->is_made_again;
+    if (!is_wanted) {
+        TRY(find_attention(node, &is_wanted));
+    }
+    claim->kind = is_wanted ? claim->kind : NULL;
     TRY(node_integer(node, "num_heads", 0, &attributes->query_heads));
     TRY(node_integer(node, "interleaved", 0, &attributes->is_interleaved));
     TRY(node_number(node, "scale", 1.0f, &scale));
     TRY(node_integer(node, "is_packed_batching", 0, &is_packed));
-    *reason = type_of_element(type) == CLATTN_TYPE_NONE || type == ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE ? DECLINED_TYPE
-              : scale != 1.0f || is_packed ? DECLINED_ATTRIBUTES
-                                           : DECLINED_NOT;
+    if (type_of_element(type) == CLATTN_TYPE_NONE || type == ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE) {
+        claim->reason = DECLINED_TYPE;
+    } else if (scale != 1.0f || is_packed) {
+        claim->reason = DECLINED_ATTRIBUTES;
+    }
+    claim_node(node, claim);
     return NULL;
 }
 
-const struct kind kind_rotary = { "", "RotaryEmbedding", 23, 25, read, compute, 1 };
-const struct kind kind_rotary_contributed = { "com.microsoft", "RotaryEmbedding", 1, 1, read, compute_contributed, 1 };
+const struct kind kind_rotary = { "", "RotaryEmbedding", 23, 25, gather, compute };
+const struct kind kind_rotary_contributed = { "com.microsoft", "RotaryEmbedding", 1, 1, gather, compute_contributed };

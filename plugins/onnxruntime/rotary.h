@@ -21,7 +21,4 @@ OrtStatus *rotary_tables_of(const struct run *run, const struct tensor *cosine, 
                             const struct positions *positions, int64_t batch, int64_t rows,
                             struct rotary_tables *tables);
 
-/* 32-bit copy of numbers of any floating type. */
-OrtStatus *widen(const struct tensor *tensor, int64_t count, float *wide);
-
 #endif

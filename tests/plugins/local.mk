@@ -9,6 +9,7 @@ EXTRA_DIST += \
 	tests/plugins/onnxruntime_packages \
 	tests/plugins/ort_contributed.py \
 	tests/plugins/ort_nodes.py \
+	tests/plugins/ort_patterns.py \
 	tests/plugins/ort_refused.py \
 	tests/plugins/ort_session.py \
 	tests/plugins/ort_threads.py
