@@ -31,6 +31,7 @@ KERNEL_FILES = \
 	cl/backward_terms.clh \
 	cl/backward_tiles.clh \
 	cl/bfloat16_parts.clh \
+	cl/block_mask.cl \
 	cl/block_mask.clh \
 	cl/epilogue.clh \
 	cl/exp.clh \

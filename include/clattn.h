@@ -521,7 +521,7 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *   block_mask  [batch, query_heads, ceil(query_len / block_mask_rows), ceil(key_len / block_mask_keys)], uint8: a
  *            clattn_block each, besides all other masks. Rows and keys count from 0 in their sequence, also where it is
  *            packed, in pages or a ring. Strides of 0 share blocks: of heads, say. Any bytes are right, and say what
- *            is seen
+ *            is seen; clattn_enqueue_block_mask (clattn_code.h) makes them of a text
  *   key_scales  [batch, kv_heads, ceil(key_len / key_scale_rows), ceil(head_dim / key_scale_columns)], float32; strides
  *            0 share them. Element c of row j is code * key_scales[b, g, j / key_scale_rows, c / key_scale_columns].
  *            varlen: the batch stride is not used, and packed rows are counted

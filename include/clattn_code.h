@@ -135,6 +135,38 @@ CLATTN_API size_t clattn_element_size(clattn_element element); /* bytes; 0 for a
 /* Element `index` of tensor `tensor` (its number), for callbacks. NaN outside of its elements. */
 CLATTN_API double clattn_code_load(const clattn_code_inputs *inputs, int tensor, int64_t index);
 
+/* ---- block masks of a text ------------------------------------------------------------------ */
+
+/* What a mask text says, of whole blocks: a plan of such a problem fills tensors.block_mask, on the device, of which
+ * calls of attention with CLATTN_WITH_BLOCK_MASK then skip what is EMPTY, and ask the text in what is PARTIAL alone.
+ *
+ *     problem.features |= CLATTN_WITH_BLOCK_MASK;
+ *     problem.block_mask_rows = problem.block_mask_keys = 64;
+ *     clattn_block_mask_plan_create(context, &problem, &of_blocks);    once, as
+ *     clattn_plan_create(context, &problem, &plan);
+ *     clattn_enqueue_block_mask(of_blocks, queue, NULL, &tensors, 0, NULL, NULL);      whenever what the text says
+ *     clattn_enqueue_forward(plan, queue, NULL, &tensors, 0, NULL, NULL);              changes
+ *
+ * The problem is that of attention, with `strategy` NULL; its code must have clattn_mask, which is asked about every
+ * pair of rows and keys below the call's lengths: those alone make a block FULL. The call writes block_mask, and reads
+ * key_lengths, query_offsets, cu_query, cu_key and code_tensors where the problem has them; attention's other tensors
+ * may be given. Where a text does not look at b, or at h, a problem of one batch entry, or of one head, makes the mask
+ * for all of them, which they share by a stride of 0.
+ *
+ * Blocks of 64 x 64 are right for most: fewer rows or keys skip more of a mask with small holes, and are asked about
+ * more often. Calls never wait; plans and errors are as those of clattn.h. */
+CLATTN_API clattn_status clattn_block_mask_plan_create(clattn_context *context, const clattn_problem *problem,
+                                                       clattn_plan **plan);
+CLATTN_API clattn_status clattn_enqueue_block_mask(const clattn_plan *plan, cl_command_queue queue,
+                                                   const clattn_call *call, const clattn_tensors *tensors,
+                                                   cl_uint n_wait, const cl_event *wait, cl_event *done);
+
+/* On host memory, blocking; and by the callback code.mask, without a device. */
+CLATTN_API clattn_status clattn_block_mask_host(clattn_context *context, const clattn_problem *problem,
+                                                const clattn_call *call, const clattn_host_tensors *tensors);
+CLATTN_API clattn_status clattn_reference_block_mask(const clattn_problem *problem, const clattn_call *call,
+                                                     const clattn_host_tensors *tensors);
+
 #ifdef __cplusplus
 }
 #endif

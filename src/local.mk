@@ -8,6 +8,7 @@ libclattn_core_la_SOURCES = \
 	src/api/api_cache.c \
 	src/api/api_costs.c \
 	src/api/api_backward.c \
+	src/api/api_code.c \
 	src/api/api_group.c \
 	src/api/api_layers.c \
 	src/api/group.h \
@@ -99,6 +100,8 @@ libclattn_core_la_SOURCES = \
 	src/operation/append_values.h \
 	src/operation/backward.c \
 	src/operation/backward.h \
+	src/operation/block_mask.c \
+	src/operation/block_mask.h \
 	src/operation/call.c \
 	src/operation/call.h \
 	src/operation/field_rules.c \
@@ -261,6 +264,7 @@ libclattn_core_la_SOURCES = \
 	src/reference/reference_append.c \
 	src/reference/reference_backward.c \
 	src/reference/reference_backward.h \
+	src/reference/reference_block_mask.c \
 	src/reference/reference_mha.c \
 	src/reference/reference_mha_backward.c \
 	src/reference/reference_mha_backward.h \
@@ -286,6 +290,7 @@ libclattn_core_la_SOURCES = \
 	src/strategy/backward_simd.h \
 	src/strategy/backward_simd_run.c \
 	src/strategy/backward_simt.c \
+	src/strategy/block_mask_text.c \
 	src/strategy/fused_amx.c \
 	src/strategy/fused_mma.c \
 	src/strategy/fused_simd.c \

@@ -54,6 +54,7 @@ test_programs = \
 	tests/api/cancelled \
 	tests/api/codes \
 	tests/api/user_code \
+	tests/api/block_mask \
 	tests/api/locales \
 	tests/api/merging \
 	tests/api/merged_sinks \

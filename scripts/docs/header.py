@@ -26,6 +26,7 @@ PAGES = {
     "gradients of additive attention": ("clattn_additive_backward", "gradients of additive attention, for training"),
     "groups of devices": ("clattn_group", "one call by several devices"),
     "scores of your own": ("clattn_code", "a score and a mask of your own, as a text in the kernels"),
+    "block masks of a text": ("clattn_block_mask", "what a mask of your own says, of whole blocks"),
 }
 # Columns that a comment has, and from which on it may be that a longer word found no room.
 FULL, NEARLY_FULL = 117, 100

@@ -16,6 +16,7 @@
     S(staged)                                                                                                          \
     S(rotary)                                                                                                          \
     S(append)                                                                                                          \
+    S(block_mask)                                                                                                      \
     S(backward_plain)                                                                                                  \
     S(backward_amx)                                                                                                    \
     S(backward_simd)                                                                                                   \

@@ -6,6 +6,7 @@
 #include "api.h"
 #include "clattn_backward.h"
 #include "clattn_cache.h"
+#include "clattn_code.h"
 #include "clattn_layers.h"
 #include "support/merge_two.h"
 #include "support/small_cache.h"
@@ -271,6 +272,12 @@ static clattn_status refuse_append(const struct refused *r, cl_event *done)
     return clattn_enqueue_append(r->append, r->queue, NULL, &none, 0, NULL, done);
 }
 
+static clattn_status refuse_block_mask(const struct refused *r, cl_event *done)
+{
+    const clattn_tensors none = CLATTN_TENSORS_INIT;
+    return clattn_enqueue_block_mask(r->plan, r->queue, NULL, &none, 0, NULL, done);
+}
+
 static void create_objects(struct refused *r)
 {
     clattn_problem problem = CLATTN_PROBLEM_INIT;
@@ -316,6 +323,7 @@ START_TEST(test_event_of_a_refused_call)
                   { "clattn_additive_enqueue", refuse_additive },
                   { "clattn_additive_backward_enqueue", refuse_additive_backward },
                   { "clattn_enqueue_rotary", refuse_rotary },
+                  { "clattn_enqueue_block_mask", refuse_block_mask },
                   { "clattn_enqueue_append", refuse_append } };
     struct refused whole;
     create_objects(&whole);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "clattn_code.h"
+
 enum { ROWS = 2, COLUMNS = 2, BYTES = 64 };
 
 clattn_status small_cache_plans(clattn_context *context, clattn_plan **rotary, clattn_plan **append)
@@ -19,11 +21,26 @@ clattn_status small_cache_plans(clattn_context *context, clattn_plan **rotary, c
     return status == CLATTN_OK ? clattn_append_plan_create(context, &cache, append) : status;
 }
 
+static clattn_status block_mask_plan(clattn_context *context, clattn_plan **plan)
+{
+    clattn_user_code code = CLATTN_USER_CODE_INIT;
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    code.source = "TRUTH clattn_mask(INDEX b, INDEX h, INDEX i, INDEX j, USER)\n{\n    return j <= i;\n}\n";
+    code.functions = CLATTN_CODE_MASK;
+    problem.query_len = problem.key_len = ROWS;
+    problem.head_dim = COLUMNS;
+    problem.features = CLATTN_WITH_BLOCK_MASK;
+    problem.block_mask_rows = problem.block_mask_keys = 1;
+    problem.code = &code;
+    return clattn_block_mask_plan_create(context, &problem, plan);
+}
+
 int small_cache_create(struct small_cache *cache, clattn_context *context)
 {
     static const float zeros[BYTES / sizeof(float)];
     memset(cache, 0, sizeof(*cache));
-    if (small_cache_plans(context, &cache->rotary, &cache->append) != CLATTN_OK) {
+    if (small_cache_plans(context, &cache->rotary, &cache->append) != CLATTN_OK ||
+        block_mask_plan(context, &cache->block_mask) != CLATTN_OK) {
         return 0;
     }
     cache->zeros = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, BYTES, NULL, NULL);
@@ -40,6 +57,7 @@ void small_cache_release(struct small_cache *cache)
     const cl_mem buffers[] = { cache->zeros, cache->results[0], cache->results[1], cache->results[2] };
     clattn_plan_destroy(cache->rotary);
     clattn_plan_destroy(cache->append);
+    clattn_plan_destroy(cache->block_mask);
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); ++i) {
         if (buffers[i]) {
             clReleaseMemObject(buffers[i]);
@@ -55,6 +73,13 @@ clattn_status small_cache_rotary(const struct small_cache *cache, cl_command_que
     tensors.cosine = tensors.sine = clattn_tensor_bhsd(cache->zeros, 1, ROWS, COLUMNS / 2);
     tensors.starts.buffer = cache->zeros;
     return clattn_enqueue_rotary(cache->rotary, queue, NULL, &tensors, 0, NULL, done);
+}
+
+clattn_status small_cache_block_mask(const struct small_cache *cache, cl_command_queue queue, cl_event *done)
+{
+    clattn_tensors tensors = CLATTN_TENSORS_INIT;
+    tensors.block_mask = clattn_tensor_bhsd(cache->results[0], 1, ROWS, ROWS);
+    return clattn_enqueue_block_mask(cache->block_mask, queue, NULL, &tensors, 0, NULL, done);
 }
 
 clattn_status small_cache_append(const struct small_cache *cache, cl_command_queue queue, cl_event *done)

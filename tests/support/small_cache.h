@@ -6,7 +6,7 @@
 #include "clattn_cache.h"
 
 struct small_cache {
-    clattn_plan *rotary, *append;
+    clattn_plan *rotary, *append, *block_mask;
     cl_mem zeros, results[3]; /* numbers and positions; what is written */
 };
 
@@ -17,6 +17,9 @@ int small_cache_create(struct small_cache *cache, clattn_context *context);
 void small_cache_release(struct small_cache *cache);
 
 clattn_status small_cache_rotary(const struct small_cache *cache, cl_command_queue queue, cl_event *done);
+/* What blocks of a mask text are. */
+clattn_status small_cache_block_mask(const struct small_cache *cache, cl_command_queue queue, cl_event *done);
+
 clattn_status small_cache_append(const struct small_cache *cache, cl_command_queue queue, cl_event *done);
 
 #endif
