@@ -8,6 +8,8 @@ EXTRA_DIST += \
 	tests/plugins/onnxruntime \
 	tests/plugins/onnxruntime_packages \
 	tests/plugins/ort_contributed.py \
+	tests/plugins/ort_decoders.py \
+	tests/plugins/ort_models.py \
 	tests/plugins/ort_nodes.py \
 	tests/plugins/ort_patterns.py \
 	tests/plugins/ort_refused.py \
