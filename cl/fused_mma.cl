@@ -22,7 +22,7 @@
  *
  * mma_unit.clh says which element of a matrix a lane holds. Lanes that share a query agree on its base; its sum is
  * kept in parts until the end. Every work-item passes every barrier: loop bounds depend on the group alone. */
-#include "mma_mask.clh"
+#include "mma_finish.clh"
 #include "mma_products.clh"
 #include "mma_softmax.clh"
 #include "mma_stage.clh"
@@ -34,109 +34,6 @@
 #define KEYS_AREA MMA_LARGER(KEY_TILE, PARKED)
 #define QUERIES_START MMA_QUERIES_START(KEYS_AREA, VALUE_TILE, QUERIES_IN_REGISTERS)
 #define LOCAL_SIZE MMA_LOCAL_SIZE(KEYS_AREA, VALUE_TILE, QUERIES_IN_REGISTERS, QUERY_TILE, OUTPUT_TILE)
-
-/* What made an output NaN: logits, whatever the values are, or values alone. */
-#define NAN_OF_ROW (SIGN | (SIGN - 1))
-#define NAN_OF_VALUES (SIGN - 1)
-
-/* The first and the last key with values that are not finite, for all work-items. */
-INLINE void find_not_finite(int item, int low, int high, const matrix *value, const kv_rows *values,
-                            __local int *first, __local int *last)
-{
-    #pragma unroll 1
-    for (clattn_i64 i = item; i < (clattn_i64)(high - low) * (COLUMNS / RUN); i += WORK_ITEMS) {
-        const int key = low + (int)(i / (COLUMNS / RUN));
-        if (which_of_run(fetch_run(value, values, key, high, (int)(i % (COLUMNS / RUN)) * RUN))) {
-            atomic_min(first, key);
-            atomic_max(last, key);
-        }
-    }
-}
-
-/* Outputs that a value made infinite or NaN, which the products get wrong: infinity times the second part of a weight
- * is NaN where that is 0, and values that some row may not see were 0. Reads values from key `low` to before `high`
- * again, for this is rare. */
-INLINE void put_not_finite(const clattn_params *p, const attention_buffers *in, const place *at, int low, int high,
-                           const matrix *value, const kv_rows *values, int row_count, __local element *tile)
-{
-    #pragma unroll 1
-    for (int i = at->u.item; i < row_count * (COLUMNS / RUN); i += WORK_ITEMS) {
-        const int query = i / (COLUMNS / RUN), row = at->rows.first_row + query, column = i % (COLUMNS / RUN) * RUN;
-        const pair_row pairs = pair_row_of(p, in, &at->rows.s, at->rows.b, at->rows.h, row);
-        uint found = 0;
-        #pragma unroll 1
-        for (int key = low; key < high; ++key) {
-            const uint here = which_of_run(fetch_run(value, values, key, high, column));
-            float bias;
-            if (here && sees_key(p, in, &at->rows.s, &pairs, key, &bias)) {
-                const int keeps = !ASKS(DROPOUT) || dropout_keeps(p, at->rows.b, at->rows.h, row, key);
-                found |= keeps ? here : BOTH_OF_RUN(here);
-            }
-        }
-        #pragma unroll 1
-        for (int c = 0; c < RUN; ++c) {
-            __local element *to = tile + OUTPUT_AT(query, column + c);
-            const uint which = found >> 2 * c & 3;
-            if (which && *to != NAN_OF_ROW) {
-                *to = which == 1 ? EXPONENT : which == 2 ? EXPONENT | SIGN : NAN_OF_VALUES;
-            }
-        }
-    }
-}
-
-/* As lse_of, of a base. -inf would say that the row saw no key. */
-INLINE float lse_of_base(int seen, float base, float row_sum)
-{
-    if (!seen && base == -INFINITY) {
-        return -INFINITY;
-    }
-    const float of_sum = (WEIGHT_SHIFT + log2(row_sum * exp2(-WEIGHT_SHIFT))) * LN_2;
-    const float lse = FMA(base, LOG2_OF_BASE * LN_2, of_sum);
-    return isinf(lse) && isfinite(base) ? copysign(FLT_MAX, lse) : lse;
-}
-
-/* Divides, and puts the rows into local memory; writes lse. All dropped: 0, whatever the sum, but for a NaN that came
- * of a value. Returns whether there is one of these. */
-INLINE int finish_rows(const clattn_params *p, const attention_buffers *in, const place *at, int writes_lse, uint seen,
-                       const float base[QUERY_SLOTS], const float kept_base[QUERY_SLOTS],
-                       const float row_sum[QUERY_SLOTS], float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS],
-                       __local element *tile)
-{
-    const row_block *rows = &at->rows;
-    const unit *u = &at->u;
-    float factor[QUERY_SLOTS];
-    uint sees = 0;
-    int of_values = 0;
-    FOR_SLOTS {
-        const int row = at->first_row + slot / SLOTS * MATRIX_N + c_column(u->lane, slot % SLOTS);
-        const int saw = sharers_max(u, (float)(seen >> slot & 1)) > 0;
-        const int keeps = !ASKS(DROPOUT) || sharers_max(u, (float)(seen >> (FIRST_KEPT + slot) & 1)) > 0;
-        float total = sharers_sum(u, row_sum[slot]), top = base[slot], carry = 1;
-        if (HAS(SINKS)) {
-            const float sink = sink_of(p, in, rows->h) * (LOG2_E / LOG2_OF_BASE);
-            top = fmax(sink, base[slot]);
-            carry = exp2((base[slot] - top) * LOG2_OF_BASE);
-            total = total * carry + exp2((sink - top) * LOG2_OF_BASE);
-        }
-        if (HAS_KEPT_BASES) {
-            carry = exp2((kept_base[slot] - top) * LOG2_OF_BASE);
-        }
-        if (HAS(LSE) && writes_lse && row <= rows->last_row && (u->lane & SHARERS) == 0) {
-            in->lse[lse_at(p, &rows->s, rows->b, rows->h, row)] = lse_of_base(saw, top, total);
-        }
-        factor[slot] = carry / total * (ASKS(DROPOUT) ? PARAM_REAL(p, keep_scale) : 1);
-        factor[slot] = keeps ? factor[slot] : 0;
-        sees |= (uint)saw << slot;
-    }
-    FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS {
-        const int slot = SLOT_OF(n, i), query = row_of(at, n, i) - rows->first_row;
-        const float value = sees >> slot & 1 ? accumulator[c][n][i] * factor[slot] : 0;
-        const element nan = isfinite(factor[slot]) ? NAN_OF_VALUES : NAN_OF_ROW;
-        tile[OUTPUT_AT(query, c * 16 + c_row(u->lane, i))] = isnan(value) ? nan : element_of(value);
-        of_values |= isnan(value) && isfinite(factor[slot]);
-    }
-    return of_values;
-}
 
 __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
 fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
@@ -280,9 +177,11 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     value_rows = values_of(p, &in, &at.rows, first_column);
     copies_wait();
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (finish_rows(p, &in, &at, first_column == 0, seen, base, kept_base, row_sum, accumulator, tiles)) {
+    float factor[QUERY_SLOTS];
+    if (finish_rows(p, &in, &at, first_column == 0, seen, base, kept_base, row_sum, factor, accumulator)) {
         not_finite = 1;
     }
+    put_rows(&at, at.rows.first_row, factor, accumulator, tiles);
     barrier(CLK_LOCAL_MEM_FENCE);
     /* The barrier stays outside: inside, PoCL 3.1 makes code that writes past the parameters. */
     if (not_finite) {
@@ -290,7 +189,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (not_finite) {
-        put_not_finite(p, &in, &at, first_not_finite, last_not_finite + 1, &value_m, &value_rows, row_count, tiles);
+        put_not_finite(p, &in, &at, first_not_finite, last_not_finite + 1, &value_m, &value_rows,
+                       at.rows.first_row, row_count, tiles);
     }
     write_outputs(u->item, tiles, (__global element *)in.out,
                   out_row_at(p, &at.rows.s, at.rows.b, at.rows.h, at.rows.first_row) +

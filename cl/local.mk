@@ -41,6 +41,7 @@ KERNEL_FILES = \
 	cl/fused_mma.cl \
 	cl/fused_simd.cl \
 	cl/fused_simt.cl \
+	cl/fused_wgmma.cl \
 	cl/gather_run.clh \
 	cl/gpu_row_block.clh \
 	cl/group_kernel.clh \
@@ -54,6 +55,7 @@ KERNEL_FILES = \
 	cl/merge.cl \
 	cl/merge_params.h \
 	cl/mha_average_heads.cl \
+	cl/mma_finish.clh \
 	cl/mma_layout.h \
 	cl/mma_mask.clh \
 	cl/mma_products.clh \
@@ -81,6 +83,7 @@ KERNEL_FILES = \
 	cl/probe_user_code.cl \
 	cl/probe_mma.cl \
 	cl/probe_registers.cl \
+	cl/probe_wgmma.cl \
 	cl/project_lanes.cl \
 	cl/project_params.h \
 	cl/project_tiles.cl \
@@ -143,6 +146,9 @@ KERNEL_FILES = \
 	cl/user_names.clh \
 	cl/user_pairs.clh \
 	cl/user_text.clh \
+	cl/wgmma_ring.clh \
+	cl/wgmma_unit.clh \
+	cl/wgmma_unit_portable.clh \
 	cl/x86_amx.clh \
 	cl/x86_assembly.clh \
 	cl/x86_bf16.clh

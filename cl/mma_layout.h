@@ -28,4 +28,11 @@
                           (keys_area) + (value_tile)),                                                 \
                output_tile)
 
+/* fused_wgmma's: places of a ring, each of which holds a tile of keys or of values; parked scores, behind them. Queries
+ * and outputs pass through in turns of a warpgroup's 64 rows. */
+#define WGMMA_ROW(columns) (((columns) + 63) / 64 * 64)
+#define WGMMA_PLACE(keys, depth, columns) ((keys) * WGMMA_ROW(MMA_LARGER(depth, columns)))
+#define WGMMA_RING(places, place, parked, depth, columns)                                              \
+    MMA_LARGER((places) * (place) + (parked), MMA_TILE(64, MMA_LARGER(depth, columns), MMA_PADDING_BYTES / 2))
+
 #endif

@@ -299,6 +299,7 @@ libclattn_core_la_SOURCES = \
 	src/strategy/fused_simd_tile.c \
 	src/strategy/fused_simd_tile.h \
 	src/strategy/fused_simt.c \
+	src/strategy/fused_wgmma.c \
 	src/strategy/plain.c \
 	src/strategy/rotary_rows.c \
 	src/strategy/split.c \

@@ -9,4 +9,4 @@ export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 export srcdir
 choose=few
 [ -z "${CLATTN_TEST_LONG:-}" ] || choose=all
-exec "$builddir/tests/case_calls" --strategy all,-plain,-staged,-fused_amx,-auto --choose "$choose"
+exec "$builddir/tests/case_calls" --strategy all,-plain,-staged,-fused_amx,-fused_wgmma,-auto --choose "$choose"

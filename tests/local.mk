@@ -272,7 +272,7 @@ EXTRA_DIST += $(test_scripts)
 if TESTS_ENABLED
 check_LTLIBRARIES += libclattn_test.la $(layers)
 noinst_PROGRAMS += tests/solve_cases
-check_PROGRAMS += $(test_programs) tests/offline/build tests/offline/programs \
+check_PROGRAMS += $(test_programs) tests/offline/build tests/offline/programs tests/offline/rewrite \
 	tests/emulated/amx_instructions tests/emulated/emulated_rungs tests/emulated/probe tests/robust/together
 TESTS += $(test_scripts) $(test_programs)
 

@@ -16,6 +16,6 @@ calls() {
     must_pass "$@" --seed "${CLATTN_TEST_SEED:-1}" --same 12 --work 600000
 }
 random=$builddir/tests/random_calls
-calls "as planned" "$random" --strategy all,-plain,-staged,-fused_amx,-fused_mma --count "$wanted"
+calls "as planned" "$random" --strategy all,-plain,-staged,-fused_amx,-fused_mma,-fused_wgmma --count "$wanted"
 calls "slow units" env CLATTN_TEST_SLOW_UNITS=1 "$random" --strategy fused_simd --type bfloat16 --count $((wanted / 4))
 finish

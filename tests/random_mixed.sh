@@ -14,5 +14,5 @@ calls() {
 }
 random=$builddir/tests/random_calls
 calls "types apart" "$random" --strategy all --mixed 1
-calls "codes and rings" "$random" --strategy all,-auto,-staged,-fused_amx,-fused_mma --codes 1
+calls "codes and rings" "$random" --strategy all,-auto,-staged,-fused_amx,-fused_mma,-fused_wgmma --codes 1
 finish

@@ -21,6 +21,7 @@
 
 /* Words of a command line after "clattn", by spaces. The check's shape has no round number in it. */
 #define CHECK "bench --shape 2,4,2,7,333,72,40 --seconds 0 --lse"
+#define CHECK_LONG "bench --shape 1,8,2,1000,1500,128 --seconds 0 --lse"
 #define HIDING " --causal bottom-right --key-lengths --sinks"
 #define MEASURE "bench --seconds 0.2 --read"
 static const char *const parts[] = {
@@ -36,6 +37,10 @@ static const char *const parts[] = {
     CHECK " --dtype f16 --strategy split_simt" HIDING,
     CHECK " --dtype f16 --strategy fused_mma" HIDING,
     CHECK " --dtype bf16 --strategy fused_mma" HIDING,
+    CHECK " --dtype f16 --strategy fused_wgmma" HIDING,
+    CHECK " --dtype bf16 --strategy fused_wgmma" HIDING,
+    CHECK_LONG " --dtype f16 --strategy fused_wgmma",
+    CHECK_LONG " --dtype bf16 --strategy fused_wgmma --rounded-weights" HIDING,
     MEASURE " --dtype f16",
     MEASURE " --dtype f32",
     MEASURE " --dtype bf16",

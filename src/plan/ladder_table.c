@@ -49,6 +49,14 @@ static int check_aarch64(const struct device *device, struct text *why)
         .m = 48, .n = columns, .k = 16, .work_items = lanes,                                                           \
     }
 
+/* Products of NVIDIA's warpgroups: those units' registers, other instructions, by a second build. */
+#define WARPGROUP_RUNG(rung_name, text, type)                                                                          \
+    {                                                                                                                  \
+        .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_GPU), .vendor = "NVIDIA",                     \
+        .file = "probe_wgmma.cl", .options = OPTIONS(CLATTN_MATRIX_NVIDIA_80, type) " -D SECOND_BUILD=sm_90a",         \
+        .kernel = "probe_product", .m = 64, .n = 64, .k = 32, .work_items = 128,                                       \
+    }
+
 /* A rung of CPUs, probed by one work-item: product is rows x 16, from 32 columns of a. */
 #define CPU_RUNG(rung_name, text, check, probe_file, build_options, rows)                                              \
     .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_CPU), .host_check = check, .file = probe_file,    \
@@ -84,6 +92,12 @@ const struct rung ladder_table[RUNG_COUNT] = {
     [RUNG_AMX_BF16] = {
         CPU_RUNG("amx_bf16", "products of bfloat16 tiles: x86 AMX", x86_has_amx_bf16, "probe_amx.cl", "", 16),
     },
+    [RUNG_NVIDIA_90_F16] =
+        WARPGROUP_RUNG("nvidia_sm90_f16", "products of float16 matrices by warpgroups (NVIDIA wgmma)",
+                       CLATTN_CL_FLOAT16),
+    [RUNG_NVIDIA_90_BF16] =
+        WARPGROUP_RUNG("nvidia_sm90_bf16", "products of bfloat16 matrices by warpgroups (NVIDIA wgmma)",
+                       CLATTN_CL_BFLOAT16),
     [RUNG_NVIDIA_80_F16] =
         MATRIX_RUNG("nvidia_sm80_f16", "products of float16 matrices (NVIDIA mma.m16n8k16)",
                     "NVIDIA", NULL, CLATTN_MATRIX_NVIDIA_80, CLATTN_CL_FLOAT16, 16, 32),

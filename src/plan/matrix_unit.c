@@ -2,6 +2,7 @@
 #include "plan/matrix_unit.h"
 
 #include "cl/mma_units.h"
+#include "plan/attention_arguments.h"
 
 /* Rounding of weights that meet the other operand in two parts of their type, the first of which is cut off; and of
  * those that are rounded to it. */
@@ -29,7 +30,19 @@ static const struct matrix_unit units[] = {
       "fused_mma mfma gradients" },
 };
 
+/* NVIDIA's warpgroups: fused_wgmma alone has tiles for them. */
+static const struct matrix_unit warpgroups = { CLATTN_MATRIX_NVIDIA_80,
+                                               RUNG_NVIDIA_90_F16,
+                                               RUNG_NVIDIA_90_BF16,
+                                               RUNG_COUNT,
+                                               "fused_wgmma",
+                                               "fused_wgmma wide",
+                                               1,
+                                               NULL };
+
 /* For tests, and only when the strategy was asked for by its name. */
+static const struct matrix_unit emulated_warpgroups = { CLATTN_MATRIX_NVIDIA_80, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT,
+                                                        "fused_wgmma emulated",  NULL,       1,          NULL };
 static const struct matrix_unit emulated = { CLATTN_MATRIX_NVIDIA_80,
                                              RUNG_COUNT,
                                              RUNG_COUNT,
@@ -45,7 +58,7 @@ static const struct matrix_unit emulated_tf32 = {
 
 int matrix_unit_is_emulated(const struct matrix_unit *unit)
 {
-    return unit == &emulated || unit == &emulated_tf32;
+    return unit == &emulated || unit == &emulated_tf32 || unit == &emulated_warpgroups;
 }
 
 static enum rung_id rung_of(const struct matrix_unit *unit, clattn_type type)
@@ -53,27 +66,40 @@ static enum rung_id rung_of(const struct matrix_unit *unit, clattn_type type)
     return type == CLATTN_FLOAT16 ? unit->float16 : type == CLATTN_BFLOAT16 ? unit->bfloat16 : unit->float32;
 }
 
-const struct matrix_unit *matrix_unit_find(struct ask *ask)
+/* The first of a list that the device has; `or_else`, where a strategy was asked for by its name. */
+static const struct matrix_unit *find_among(struct ask *ask, const struct matrix_unit *list, size_t count,
+                                            const struct matrix_unit *or_else)
 {
     const clattn_type type = attention_problem(ask->problem)->p.type;
     struct text refusals = TEXT_INIT;
     const struct matrix_unit *found = NULL;
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && !found; ++i) {
-        const enum rung_id rung = rung_of(&units[i], type);
+    for (size_t i = 0; i < count && !found; ++i) {
+        const enum rung_id rung = rung_of(&list[i], type);
         if (rung == RUNG_COUNT || !ladder_asks(&ask->context->device, rung)) {
             continue;
         }
         text_append(&refusals, "%s%s: ", refusals.data ? "; " : "no matrix unit: ", ladder_table[rung].name);
-        found = ladder_has(ask, rung, &refusals) ? &units[i] : NULL;
+        found = ladder_has(ask, rung, &refusals) ? &list[i] : NULL;
     }
     if (!found && ask->by_name) {
-        found = type == CLATTN_FLOAT32 ? &emulated_tf32 : &emulated;
+        found = or_else;
     }
     if (!found) {
         ask_declines(ask, "%s", refusals.data ? refusals.data : "no matrix unit is known for devices of this kind");
     }
     text_free(&refusals);
     return found;
+}
+
+const struct matrix_unit *matrix_unit_find(struct ask *ask)
+{
+    const int is_tf32 = attention_problem(ask->problem)->p.type == CLATTN_FLOAT32;
+    return find_among(ask, units, sizeof(units) / sizeof(units[0]), is_tf32 ? &emulated_tf32 : &emulated);
+}
+
+const struct matrix_unit *warpgroup_unit_find(struct ask *ask)
+{
+    return find_among(ask, &warpgroups, 1, &emulated_warpgroups);
 }
 
 void matrix_unit_describe(const struct matrix_unit *unit, clattn_type type, struct text *explain)
@@ -111,4 +137,41 @@ void matrix_unit_append_options(const struct matrix_unit *unit, struct text *opt
     if (unit->matrix == CLATTN_MATRIX_INTEL_16 || unit->matrix == CLATTN_MATRIX_INTEL_8) {
         text_append(options, " -cl-intel-256-GRF-per-thread");
     }
+    if (unit == &warpgroups) {
+        text_append(options, " -D SECOND_BUILD=sm_90a"); /* program/program_second.h */
+    }
+}
+
+int matrix_rows_applicable(struct ask *ask)
+{
+    const struct problem *problem = attention_problem(ask->problem);
+    if (problem->p.type == CLATTN_FLOAT64) {
+        return ask_declines(ask, "matrix units do not multiply float64");
+    }
+    if (problem_mixes_types(problem)) {
+        return ask_declines(ask, "takes queries, keys, values and outputs of one type");
+    }
+    if (problem->p.head_dim > MATRIX_HEAD_DIM_MOST) {
+        return ask_declines(ask, "head_dim %lld: at most %d", (long long)problem->p.head_dim, MATRIX_HEAD_DIM_MOST);
+    }
+    return attention_reads_rows(ask) && row_blocks_applicable(ask);
+}
+
+void matrix_append_options(const struct matrix_unit *unit, const struct problem *problem, const struct row_tile *tile,
+                           struct text *options)
+{
+    matrix_unit_append_options(unit, options);
+    text_append(options,
+                " -D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d "
+                "-D TILE_ROWS=%d -D TILE_KEYS=%d -D WORK_ITEMS=%d -D DEPTH=%d -D COLUMNS=%d",
+                (int)problem->p.type, problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
+                tile->tile.rows, tile->tile.keys, tile->tile.work_items, tile->depth, tile->columns);
+    if (problem->p.allow_rounded_weights) {
+        text_append(options, " -D WEIGHT_PARTS=1");
+    }
+    if (problem->flags & CLATTN_FLAG_BIAS) {
+        text_append(options, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
+    }
+    append_kv_options(problem, options);
+    text_append(options, " -D RUNS=%d", problem->p.key_len > RUN_KEYS);
 }

@@ -14,6 +14,8 @@ static const struct rate {
     /* 9e7 measured on cores of 128 lanes (H100), others have 64; off GPUs barriers cost more than tiles save. */
     [RATE_SIMT] = { 0.02, 6e7, 0, 0 },
     [RATE_SIMT_OFF_GPU] = { 0.02, 5e4, 0, 0 },
+    /* Half of what counted units bound it to; not measured. */
+    [RATE_WGMMA] = { 0.02, 9e8, 0, 0 },
     /* 6e8 measured on an H100, half as many guessed for what most have, of tf32 half of that. */
     [RATE_MMA] = { 0.02, 3e8, 0, 0 },
     [RATE_MMA_TF32] = { 0.02, 1.5e8, 0, 0 },

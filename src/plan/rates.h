@@ -14,6 +14,7 @@ enum rate_id {
     RATE_SIMD,
     RATE_SIMT,
     RATE_SIMT_OFF_GPU,
+    RATE_WGMMA,
     RATE_MMA,
     RATE_MMA_TF32,
     RATE_MMA_EMULATED,

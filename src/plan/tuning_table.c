@@ -60,6 +60,16 @@ const struct tuning_row tuning_table[] = {
      * memory is shared by tiles. */
     { "fused_amx", DEVICE_CPU, INT_MAX, SIMD(32, 64, 2, 0, 1.0) },
 
+    /* Rows by registers: 65,536 for 128 work-items of each 64 rows. Tiles of keys by the ring, five places of 8 KiB. */
+    { "fused_wgmma", DEVICE_GPU, 64, MMA(256, 64, 512, 64, 64) },
+    { "fused_wgmma", DEVICE_GPU, 80, MMA(256, 32, 512, 80, 80) },
+    { "fused_wgmma", DEVICE_GPU, 128, MMA(192, 32, 384, 128, 128) },
+    { "fused_wgmma", DEVICE_GPU, INT_MAX, MMA(128, 32, 256, 256, 256) },
+    { "fused_wgmma wide", DEVICE_GPU, 80, MMA(192, 32, 384, 80, 80) },
+    { "fused_wgmma wide", DEVICE_GPU, INT_MAX, MMA(128, 32, 256, 256, 256) },
+    { "fused_wgmma emulated", DEVICE_GPU, 64, MMA(64, 64, 128, 64, 64) },
+    { "fused_wgmma emulated", DEVICE_GPU, 96, MMA(128, 32, 256, 96, 96) },
+    { "fused_wgmma emulated", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 256, 256) },
     { "fused_mma nvidia many", DEVICE_GPU, 64, MMA(128, 64, 128, 64, 128) },
     { "fused_mma nvidia", DEVICE_GPU, 128, MMA(64, 64, 128, 128, 128) },
     { "fused_mma nvidia", DEVICE_GPU, INT_MAX, MMA(64, 32, 128, 256, 128) },

@@ -83,23 +83,13 @@ static const struct row_tile *find(struct ask *ask, void *of, int *rank)
 
 static int applicable(struct ask *ask)
 {
-    const struct problem *problem = attention_problem(ask->problem);
-    const clattn_problem *p = &problem->p;
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
     struct mma_state state;
     int rank = 0;
-    if (p->type == CLATTN_FLOAT64) {
-        return ask_declines(ask, "matrix units do not multiply float64");
-    }
     if (p->type == CLATTN_FLOAT32 && !p->allow_tf32) {
         return ask_declines(ask, "matrix units take float32 rounded to tf32, which the problem does not allow");
     }
-    if (problem_mixes_types(problem)) {
-        return ask_declines(ask, "takes queries, keys, values and outputs of one type");
-    }
-    if (p->head_dim > MATRIX_HEAD_DIM_MOST) {
-        return ask_declines(ask, "head_dim %lld: at most %d", (long long)p->head_dim, MATRIX_HEAD_DIM_MOST);
-    }
-    return attention_reads_rows(ask) && row_blocks_applicable(ask) && (state.unit = matrix_unit_find(ask)) != NULL &&
+    return matrix_rows_applicable(ask) && (state.unit = matrix_unit_find(ask)) != NULL &&
            (find(ask, &state, &rank) || row_tile_none_fits(ask));
 }
 
@@ -118,26 +108,11 @@ static struct work work(struct ask *ask)
 
 static clattn_status build(struct ask *ask, void *of, size_t *limit)
 {
-    const struct problem *problem = attention_problem(ask->problem);
     struct mma_state *state = of;
     const struct row_tile *tile = &state->tile;
     struct text options = TEXT_INIT;
-    matrix_unit_append_options(state->unit, &options);
-    text_append(&options,
-                " -D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d "
-                "-D TILE_ROWS=%d -D TILE_KEYS=%d -D WORK_ITEMS=%d -D DEPTH=%d -D COLUMNS=%d "
-                "-D QUERIES_IN_REGISTERS=%d",
-                (int)problem->p.type, problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
-                tile->tile.rows, tile->tile.keys, tile->tile.work_items, tile->depth, tile->columns,
-                keeps_queries(tile));
-    if (problem->p.allow_rounded_weights) {
-        text_append(&options, " -D WEIGHT_PARTS=1");
-    }
-    if (problem->flags & CLATTN_FLAG_BIAS) {
-        text_append(&options, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
-    }
-    append_kv_options(problem, &options);
-    text_append(&options, " -D RUNS=%d", problem->p.key_len > RUN_KEYS);
+    matrix_append_options(state->unit, attention_problem(ask->problem), tile, &options);
+    text_append(&options, " -D QUERIES_IN_REGISTERS=%d", keeps_queries(tile));
     const clattn_status status = ask_kernel(ask, "fused_mma.cl", &options, NAME, &state->kernel, limit);
     text_free(&options);
     return status;

@@ -13,6 +13,7 @@
     S(fused_simd)                                                                                                      \
     S(fused_simt)                                                                                                      \
     S(fused_mma)                                                                                                       \
+    S(fused_wgmma)                                                                                                     \
     S(staged)                                                                                                          \
     S(rotary)                                                                                                          \
     S(append)                                                                                                          \

@@ -9,14 +9,16 @@
 
 #define OPTIONS_BYTES 128
 
-/* The options with EMULATED=1; 0 when the rung cannot be emulated. */
+/* The options with EMULATED=1, and for one build; 0 when the rung cannot be emulated. */
 static int emulated_options(const struct rung *rung, char options[OPTIONS_BYTES])
 {
     static const char real[] = "-D EMULATED=0";
     if (strncmp(rung->options, real, strlen(real)) != 0) {
         return 0;
     }
-    return snprintf(options, OPTIONS_BYTES, "-D EMULATED=1%s", rung->options + strlen(real)) < OPTIONS_BYTES;
+    const char *others = rung->options + strlen(real), *second = strstr(others, " -D SECOND_BUILD=");
+    const int length = second ? (int)(second - others) : (int)strlen(others);
+    return snprintf(options, OPTIONS_BYTES, "-D EMULATED=1%.*s", length, others) < OPTIONS_BYTES;
 }
 
 int main(void)

@@ -21,6 +21,6 @@ EXTRA_DIST += \
 	tests/offline/to_assembly
 
 # What the compilers of GPU vendors make of the kernels, and the hot loops on CPUs; gets the compilers that are missing.
-check-offline: tests/offline/build tests/offline/programs
+check-offline: tests/offline/build tests/offline/programs tests/offline/rewrite
 	srcdir='$(abs_srcdir)' builddir='$(abs_builddir)' '$(srcdir)/tests/offline/run'
 	builddir='$(abs_builddir)' '$(srcdir)/tests/offline/run-cpus'

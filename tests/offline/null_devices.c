@@ -51,6 +51,7 @@ const struct null_device null_devices[] = {
     { "sm_80", "NVIDIA A100-SXM4-80GB", NVIDIA, NVIDIA_EXTENSIONS, 1024, 48 * KIB, 4352, { 0 }, 108, 1,
       "nvidia_sm70_f16 nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16 nvidia_sm80_tf32" },
     { "sm_90", "NVIDIA H100 80GB HBM3", NVIDIA, NVIDIA_EXTENSIONS, 1024, 48 * KIB, 4352, { 0 }, 132, 1,
+      "nvidia_sm90_f16 nvidia_sm90_bf16 "
       "nvidia_sm70_f16 nvidia_sm75_f16 nvidia_sm80_f16 nvidia_sm80_bf16 nvidia_sm80_tf32" },
     /* x86-64 by its levels; AArch64 */
     CPU("x86-64-v2", ""),
