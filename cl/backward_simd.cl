@@ -257,7 +257,8 @@ GROUP_KERNEL(rectangles, RECTANGLE_ARGUMENTS, RECTANGLE_NAMES)
         }
         for (int row = first; row < end; row += BLOCK_ROWS) {
             rows.at = place_rows(p, &in, &s, b, kv_head, row);
-            if (!rows_meet(&rows.at, from, from + BLOCK_KEYS)) {
+            const int begins = from == max(split * SPLIT_KEYS, rows.at.low / BLOCK_KEYS * BLOCK_KEYS);
+            if (!rows_meet(&rows.at, from, from + BLOCK_KEYS) || (!begins && is_hole(p, &rows.at, from))) {
                 clear_bias(p, &dbias, b, rows.at.first_head, row, row + rows.at.count, from, from + BLOCK_KEYS);
                 continue;
             }
@@ -269,7 +270,7 @@ GROUP_KERNEL(rectangles, RECTANGLE_ARGUMENTS, RECTANGLE_NAMES)
             pack_rows(p, &in, &dout_place, dout, workspace, &rows);
             const size_t row_of_launch = row - work.first_row;
             const row_outputs to = { dquery + row_of_launch * PADDED_DIM, row_sums + row_of_launch * BLOCK_SUMS, dbias,
-                                     from == max(split * SPLIT_KEYS, rows.at.low / BLOCK_KEYS * BLOCK_KEYS) };
+                                     begins };
             if (MULTIPLIES_TILES && keys.finite && rows.finite) {
                 tiles_put_rows(&rows, &tiles);
                 attend(p, &in, &rows, &keys, &to, &tiles, &room);

@@ -365,14 +365,13 @@ class Writer:
         return self.variable(kind, template.format(*(f"({x.text})" for x in each)),
                              line.is_natural and all(x.is_natural for x in each))
 
-    def function(self, name: str, graph: Any, hosted: Set[Any], own_mask: Optional[Any] = None) -> None:
-        """Adds clattn_score or clattn_mask. `hosted`: the nodes that do not depend on the pair; `own_mask`: of blocks,
-        which is and-ed."""
+    def function(self, name: str, graph: Any, hosted: Set[Any]) -> None:
+        """Adds clattn_score or clattn_mask. `hosted`: the nodes that do not depend on the pair."""
         self.lines, self.values = [], {}
         parameters = ["b", "h", "i", "j"] if name == "clattn_mask" else ["s", "b", "h", "i", "j"]
         kind, result = (TRUTH, "TRUTH") if name == "clattn_mask" else (NUMBER, "NUMBER")
         found = self.constant(True, TRUTH)
-        for node in graph.nodes if graph is not None else ():
+        for node in graph.nodes:
             if node.op == "placeholder":
                 parameter = parameters[len(self.values)]
                 self.values[node] = Value(NUMBER if parameter == "s" else INDEX, parameter, parameter != "s")
@@ -384,16 +383,6 @@ class Writer:
                 self.values[node] = self.operator(node)
             elif node.op == "output":
                 found = self.as_kind(self.value(node.args[0]), kind)
-        if own_mask is not None:
-            found = self.variable(TRUTH, f"{found.text} & {self.block(own_mask)}")
         given = f"{'NUMBER s, ' if kind == NUMBER else ''}INDEX b, INDEX h, INDEX i, INDEX j, USER"
         self.source += f"{result} {name}({given})\n{{\n" + "\n".join([*self.lines, f"    return {found.text};\n}}\n"])
         self.functions.append(name)
-
-    def block(self, mask: Any) -> str:
-        """Whether the pair's block is one that is listed."""
-        tensor, (rows, keys) = mask
-        batch, heads, row_blocks, key_blocks = tensor.shape
-        lead = f"{'b' if batch > 1 else '(INDEX)(0)'} * {heads} + {'h' if heads > 1 else '(INDEX)(0)'}"
-        place = f"(({lead}) * {self.length(row_blocks)} + i / {rows}) * {self.length(key_blocks)} + j / {keys}"
-        return f"(LOAD({self.tensor('blocks')}, {place}) != 0)"

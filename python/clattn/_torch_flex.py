@@ -1,10 +1,12 @@
 """clattn.torch.flex_attention: torch.nn.attention.flex_attention's functions as a text in the fused kernels."""
+import weakref
 from collections import OrderedDict
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
 
+from . import _library as lib
 from ._arrays import View, torch_view
 from ._attention import call_of, run
 from ._code import code_fields, code_options
@@ -19,7 +21,6 @@ from ._problem import KEPT, Options, number, options_of
 from ._torch_calls import count, outputs, served, tell_of_spinning_threads, views
 from ._torch_operator import like
 
-_BLOCKS = "blocks"
 _SCORE, _MASK, _SLOPE = "clattn_score", "clattn_mask", "clattn_score_slope"
 
 
@@ -40,7 +41,7 @@ def _kinds(name: str, dtype: torch.dtype) -> Tuple[torch.dtype, ...]:
 
 
 def _write(functions: Dict[str, Callable[..., Any]], found: Dict[str, Tuple[Any, List[Tensor]]], dtype: torch.dtype,
-           lengths: Dict[str, int], blocks: Any) -> Text:
+           lengths: Dict[str, int]) -> Text:
     writer, traced, of_node = Writer(dtype == torch.float64, lengths), {}, {}
     for name, function in functions.items():
         key, slots = found[name]
@@ -49,13 +50,11 @@ def _write(functions: Dict[str, Callable[..., Any]], found: Dict[str, Tuple[Any,
         for node, slot in traced[name].slots.items():
             node.meta["captured"] = said, slot
         of_node.update(dict.fromkeys(traced[name].hosted, name))
-        writer.function(name, traced[name].graph, traced[name].hosted, blocks if name == _MASK else None)
-    if blocks is not None and _MASK not in functions:
-        writer.function(_MASK, None, set(), blocks)
+        writer.function(name, traced[name].graph, traced[name].hosted)
     return Text(traced, writer, of_node)
 
 
-def _text(functions: Dict[str, Callable[..., Any]], dtype: torch.dtype, lengths: Dict[str, int], blocks: Any,
+def _text(functions: Dict[str, Callable[..., Any]], dtype: torch.dtype, lengths: Dict[str, int],
           has_slope: bool) -> Tuple[Text, Dict[str, List[Tensor]]]:
     """The text, written now or before, and the tensors that each function captured. has_slope: with the derivative of
     the score too, which gradients need."""
@@ -64,13 +63,12 @@ def _text(functions: Dict[str, Callable[..., Any]], dtype: torch.dtype, lengths:
         functions = {**functions, _SLOPE: slope_of(functions[_SCORE])}
         found[_SLOPE] = found[_SCORE]
     slots = {name: tensors for name, (_, tensors) in found.items()}
-    key = tuple([(name, key) for name, (key, _) in found.items()]), dtype, tuple(lengths.values()), \
-        None if blocks is None else (blocks[0].shape, blocks[1])
+    key = tuple([(name, key) for name, (key, _) in found.items()]), dtype, tuple(lengths.values())
     if all(told_by is not None for told_by, _ in found.values()):
         known = _texts.get(key)
         if known is not None:
             return known, slots
-    text = _write(functions, found, dtype, lengths, blocks)
+    text = _write(functions, found, dtype, lengths)
     if all(x.is_kept for x in text.traced.values()):
         _texts[key] = text
         while len(_texts) > KEPT:
@@ -104,7 +102,7 @@ def _whole_part(whole: int, part: str) -> float:
     return float(whole >> 16 if part == "high" else whole & 0xffff)
 
 
-def _given(text: Text, slots: Dict[str, List[Tensor]], blocks: Any) -> Tuple[List[Tensor], List[float]]:
+def _given(text: Text, slots: Dict[str, List[Tensor]]) -> Tuple[List[Tensor], List[float]]:
     """The text's tensors and scalars in this call."""
     known: Dict[Any, Tensor] = {}
 
@@ -113,7 +111,7 @@ def _given(text: Text, slots: Dict[str, List[Tensor]], blocks: Any) -> Tuple[Lis
         return text.traced[name].host(node, slots[name], known)
 
     writer = text.writer
-    tensors = [_stored(blocks[0] if of == _BLOCKS else host(of), writer.is_float64) for of in writer.tensors]
+    tensors = [_stored(host(of), writer.is_float64) for of in writer.tensors]
     scalars = [float(of) if isinstance(of, int) else host(of).item() if not part else
                _whole_part(int(host(of).item()), part) for of, part in writer.scalars]
     return tensors, scalars
@@ -121,29 +119,63 @@ def _given(text: Text, slots: Dict[str, List[Tensor]], blocks: Any) -> Tuple[Lis
 
 # ---- the BlockMask ----
 
-def _of_block_mask(block_mask: Any, query: Tensor, key: Tensor) -> Tuple[Optional[Callable[..., Any]], Any]:
-    """(its mask_mod or None, its blocks or None where mask_mod says all). PyTorch's kernels visit the listed blocks
-    alone; a mask without a function of its own is its lists."""
+class _Blocks(NamedTuple):
+    """A mask of blocks as the library has it: bytes [batch or 1, heads or 1, blocks of rows, blocks of keys]."""
+
+    bytes: Tensor
+    rows: int  # of a block
+    keys: int
+
+
+_EMPTY, _PARTIAL, _FULL = (int(x) for x in (lib.CLATTN_BLOCK_EMPTY, lib.CLATTN_BLOCK_PARTIAL, lib.CLATTN_BLOCK_FULL))
+_blocks: "weakref.WeakKeyDictionary[Any, Tuple[Any, _Blocks]]" = weakref.WeakKeyDictionary()
+
+
+def _listed(counts: Tensor, indices: Tensor) -> Tensor:
+    """Which blocks of keys the lists of each row of blocks name."""
+    named = torch.arange(indices.shape[-1]) < counts[..., None]
+    where = torch.where(named, indices, indices.shape[-1]).long()
+    return torch.zeros(*indices.shape[:-1], indices.shape[-1] + 1, dtype=torch.bool).scatter(-1, where, True)[..., :-1]
+
+
+def _blocks_of(block_mask: Any) -> _Blocks:
+    """The lists as bytes, made once for as long as they are what they were."""
+    lists = [(block_mask.kv_num_blocks, block_mask.kv_indices)]
+    if block_mask.full_kv_num_blocks is not None:
+        lists.append((block_mask.full_kv_num_blocks, block_mask.full_kv_indices))
+    made_of = [(x.data_ptr(), x._version) for pair in lists for x in pair]
+    known = _blocks.get(block_mask)
+    if known is not None and known[0] == made_of:
+        return known[1]
+    partial, *full = (_listed(*pair) for pair in lists)
+    found = torch.where(partial, _PARTIAL, _EMPTY)
+    for listed in full:
+        found = torch.where(listed, _FULL, found)
+    made = _Blocks(found.to(torch.uint8).contiguous(), *block_mask.BLOCK_SIZE)
+    _blocks[block_mask] = made_of, made
+    return made
+
+
+def _of_block_mask(block_mask: Any, query: Tensor,
+                   key: Tensor) -> Tuple[Optional[Callable[..., Any]], Optional[_Blocks]]:
+    """(its mask_mod or None, its blocks or None where they say nothing). As in PyTorch's kernels, blocks that are not
+    listed are not seen, whatever mask_mod says, and full ones are seen without asking it."""
     from torch.nn.attention.flex_attention import noop_mask
     rows, keys = block_mask.seq_lengths
     batch, heads = block_mask.kv_num_blocks.shape[:2]
+    mask_mod = None if block_mask.mask_mod is noop_mask else block_mask.mask_mod
     if block_mask.kv_indices.device.type != "cpu":
         raise InvalidArgument(f"block_mask: is on {block_mask.kv_indices.device}; must be on the CPU")
     if batch not in (1, query.shape[0]) or heads not in (1, query.shape[1]):
         raise InvalidShape(f"block_mask: is of {batch} batch entries and {heads} heads; must be of 1 or "
                            f"{query.shape[0]}, and 1 or {query.shape[1]}")
-    if block_mask.mask_mod is not noop_mask:
-        if (rows, keys) != (query.shape[2], key.shape[2]):
-            raise InvalidShape(f"block_mask: is of {rows} rows and {keys} keys; query has {query.shape[2]} and key "
-                               f"{key.shape[2]}")
-        return block_mask.mask_mod, None
-    listed = block_mask.to_dense()
-    if bool(listed.all()):
-        return None, None
-    if rows < query.shape[2] or keys < key.shape[2]:
+    blocks = _blocks_of(block_mask)
+    says_nothing = bool((blocks.bytes == _PARTIAL).all() if mask_mod else (blocks.bytes != _EMPTY).all())
+    is_short = rows < query.shape[2] or keys < key.shape[2]
+    if (rows, keys) != (query.shape[2], key.shape[2]) if mask_mod else is_short and not says_nothing:
         raise InvalidShape(f"block_mask: is of {rows} rows and {keys} keys; query has {query.shape[2]} and key "
                            f"{key.shape[2]}")
-    return None, (listed.to(torch.uint8), tuple(block_mask.BLOCK_SIZE))
+    return mask_mod, None if says_nothing else blocks
 
 
 # ---- the call ----
@@ -152,14 +184,15 @@ class _Asked(NamedTuple):
     """A call beside its query, key and value: its functions, blocks and scale."""
 
     functions: Dict[str, Callable[..., Any]]
-    blocks: Any
+    blocks: Optional[_Blocks]
     scale: Optional[float]
 
 
 class _Ready(NamedTuple):
-    """What a text loads in a call, and how the library is told."""
+    """What a text loads in a call, the mask of blocks, and how the library is told."""
 
     tensors: List[Tensor]
+    blocks: Optional[Tensor]  # [batch, heads, blocks of rows, blocks of keys]
     scalars: List[float]
     options: Options
 
@@ -178,13 +211,17 @@ def _refuse(text: Text, slots: Dict[str, List[Tensor]], every: List[Tensor]) -> 
 def _ready(query: Tensor, key: Tensor, asked: _Asked, has_slope: bool) -> Tuple[_Ready, Text, Dict[str, List[Tensor]]]:
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
     lengths = {"b": query.shape[0], "h": query.shape[1], "i": query.shape[2], "j": key.shape[2]}
-    text, slots = _text(asked.functions, dtype, lengths, asked.blocks, has_slope)
-    tensors, scalars = _given(text, slots, asked.blocks)
-    writer, options = text.writer, options_of()
+    text, slots = _text(asked.functions, dtype, lengths, has_slope)
+    tensors, scalars = _given(text, slots)
+    writer, options, blocks = text.writer, options_of(), None
+    if asked.blocks is not None:
+        given, rows, keys = asked.blocks
+        blocks = given[:, :, :-(-query.shape[2] // rows), :-(-key.shape[2] // keys)].expand(*query.shape[:2], -1, -1)
+        options += ("block_mask_rows", rows), ("block_mask_keys", keys)
     if writer.functions:
         options += code_options(writer.source, writer.functions, [f"tensor_{i}" for i in range(len(tensors))],
                                 [torch_view(x) for x in tensors], [f"scalar_{i}" for i in range(len(scalars))])
-    return _Ready(tensors, scalars, options), text, slots
+    return _Ready(tensors, blocks, scalars, options), text, slots
 
 
 def _call(q: View, k: View, scale: Optional[float], scalars: List[float]) -> Any:
@@ -194,8 +231,9 @@ def _call(q: View, k: View, scale: Optional[float], scalars: List[float]) -> Any
     return call
 
 
-def _fields(tensors: List[Tensor]) -> List[Field]:
-    return code_fields([torch_view(x) for x in tensors])
+def _fields(tensors: List[Tensor], blocks: Optional[Tensor]) -> List[Field]:
+    fields = code_fields([torch_view(x) for x in tensors])
+    return fields if blocks is None else [*fields, ("block_mask", torch_view(blocks), (0, 1, 2, 3))]
 
 
 def _compute(query: Tensor, key: Tensor, value: Tensor, ready: _Ready, scale: Optional[float],
@@ -204,8 +242,8 @@ def _compute(query: Tensor, key: Tensor, value: Tensor, ready: _Ready, scale: Op
     results = [like(query, value.shape[3])]
     if has_lse:
         results.append(query.new_empty(query.shape[:3], dtype=torch.float32))
-    run(default_context(), q, k, v, _fields(ready.tensors), _call(q, k, scale, ready.scalars), ready.options,
-        outputs(results))
+    run(default_context(), q, k, v, _fields(ready.tensors, ready.blocks), _call(q, k, scale, ready.scalars),
+        ready.options, outputs(results))
     count(served, "flex_attention")
     return results
 
@@ -217,21 +255,21 @@ class _Differentiable(torch.autograd.Function):
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, ready: _Ready,
                 scale: Optional[float]) -> Tuple[Tensor, Tensor]:
         out, lse = _compute(query, key, value, ready, scale, True)
-        ctx.save_for_backward(query, key, value, out, lse, *ready.tensors)
+        ctx.save_for_backward(query, key, value, out, lse, ready.blocks, *ready.tensors)
         ctx.scalars, ctx.options, ctx.scale = ready.scalars, ready.options, scale
         ctx.set_materialize_grads(False)
         return out, lse
 
     @staticmethod
     def backward(ctx: Any, grad_out: Optional[Tensor], grad_lse: Optional[Tensor]) -> Any:
-        query, key, value, out, lse, *tensors = ctx.saved_tensors
+        query, key, value, out, lse, blocks, *tensors = ctx.saved_tensors
         if grad_out is None and grad_lse is None:
             return (None,) * 5
         grad_out = torch.zeros_like(out) if grad_out is None else grad_out
         q, k, v = views(query, key, value)
         gradients = [torch.empty(x.shape, dtype=x.dtype) for x in (query, key, value)]
-        run_backward(default_context(), q, k, v, _fields(tensors), _call(q, k, ctx.scale, ctx.scalars), ctx.options,
-                     torch_view(out), torch_view(lse), torch_view(grad_out),
+        run_backward(default_context(), q, k, v, _fields(tensors, blocks), _call(q, k, ctx.scale, ctx.scalars),
+                     ctx.options, torch_view(out), torch_view(lse), torch_view(grad_out),
                      dict(zip(("dquery", "dkey", "dvalue"), map(torch_view, gradients))),
                      None if grad_lse is None else torch_view(grad_lse))
         count(served, "flex_attention, backward")
@@ -260,7 +298,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
     written as a text. An operator that has no line there is an Unsupported (a NotImplementedError) that names it.
     Tensors that they capture are read in each call, at most 8, and at most 8 numbers of them without axes; an index
     behind an end of one takes its last element. A function is traced again where anything that it reads may have
-    changed. A row that sees no key is 0, its lse -inf. A BlockMask is its mask_mod; one without, its lists of blocks.
+    changed. A row that sees no key is 0, its lse -inf. A BlockMask is taken as it is: blocks that
+    it does not list are skipped, of full ones its mask_mod is not asked.
 
     Gradients: of query, key and value, through out and lse, by PyTorch's derivative of score_mod. One of what a
     function captures is refused. torch.compile breaks its graph here.

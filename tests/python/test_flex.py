@@ -145,6 +145,36 @@ class Flex(unittest.TestCase):
         with self.assertRaisesRegex(*wrong):
             clattn.torch.flex_attention(*inputs(keys=71), None, block_mask(causal_window))
 
+    def test_lists_of_blocks_decide(self):
+        """What is not listed is hidden though mask_mod shows it; of what is full mask_mod is not asked. Gradients, too;
+        lists that are changed in place count."""
+        partial = torch.tensor([[1, 0, 1], [0, 1, 0], [0, 0, 0]], dtype=torch.bool)
+        full = torch.tensor([[0, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=torch.bool)
+        lists = [x for listed in (partial, full) for x in (
+            listed.sum(-1, dtype=torch.int32)[None, None],
+            torch.argsort(listed.int(), dim=-1, descending=True, stable=True).int()[None, None])]
+
+        def thirds(b, h, q, k):
+            return (q + k) % 3 == 0
+        mask = stock.BlockMask.from_kv_blocks(*lists, BLOCK_SIZE=32, seq_lengths=(ROWS, ROWS), mask_mod=thirds)
+        for _ in range(2):
+            places = torch.arange(ROWS)
+            seen = thirds(0, 0, places[:, None], places[None, :])
+            wide = [x.repeat_interleave(32, 0).repeat_interleave(32, 1)[:ROWS, :ROWS] for x in (partial, full)]
+            seen = (wide[0] & seen) | wide[1]
+            given = [x.requires_grad_() for x in inputs()]
+            exact = [x.detach().double().requires_grad_() for x in given]
+            found = clattn.torch.flex_attention(*given, None, mask)
+            scores = exact[0] @ exact[1].transpose(-1, -2) / exact[0].shape[-1] ** 0.5
+            expected = torch.softmax(scores.masked_fill(~seen, -float("inf")), -1).nan_to_num(0.0) @ exact[2]
+            self.assertLessEqual((found - expected).abs().max().item(), 3e-6)
+            up = torch.randn_like(found)
+            (found * up).sum().backward()
+            (expected[:, :, seen.any(-1)] * up[:, :, seen.any(-1)].double()).sum().backward()
+            for got, wanted in zip(given, exact):
+                self.assertLessEqual((got.grad - wanted.grad.nan_to_num(0.0)).abs().max().item(), 2e-5)
+            lists[0][0, 0, 0], partial[0, 2] = 1, False
+
     def test_operators(self):
         """Each beside PyTorch's, of numbers below 0, too."""
         scalar, whole = torch.tensor(0.37), torch.tensor(-3)

@@ -204,7 +204,7 @@ static void random_places(uint64_t seed, uint64_t index, clattn_problem *p)
 static void random_blocks(uint64_t seed, uint64_t index, const struct random_call_options *options, clattn_problem *p)
 {
     struct random random = random_start(seed ^ 0x626c6f636b73, index);
-    if (!options->gradients && random_chance(&random, options->code ? 0.5 : 0.1)) {
+    if (random_chance(&random, options->code ? 0.5 : 0.1)) {
         random_features_add("blocks", seed, index, p);
     }
 }
