@@ -21,6 +21,7 @@ nobase_dist_doc_DATA += \
 	docs/merge.md \
 	docs/names.md \
 	docs/numbers.md \
+	docs/onnxruntime.md \
 	docs/offline-compilers.md \
 	docs/packed.md \
 	docs/patterns.md \

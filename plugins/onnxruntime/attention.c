@@ -38,7 +38,7 @@ static enum declined reason_of_shapes(const struct node *node, const struct attr
 static enum declined reason_of(const struct node *node, const struct attributes *attributes, int64_t mode)
 {
     const ONNXTensorElementDataType query = node->input[Q].type, value = node->input[V].type;
-    if (!is_floating(query) || node->input[K].type != query) {
+    if (node->input[K].type != query) {
         return DECLINED_TYPE;
     }
     if (!is_floating(value) || is_float64(value) != is_float64(query)) {
@@ -52,7 +52,8 @@ static enum declined reason_of(const struct node *node, const struct attributes 
         (node_has_input(node, PAST_KEY) && node_has_input(node, KEY_LENGTHS))) {
         return DECLINED_INPUTS;
     }
-    const enum declined reason = reason_of_shapes(node, attributes);
+    enum declined reason = claim_reason_of_type(query);
+    reason = reason != DECLINED_NOT ? reason : reason_of_shapes(node, attributes);
     return reason != DECLINED_NOT ? reason : reason_of_mask(node);
 }
 

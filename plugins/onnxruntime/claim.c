@@ -36,6 +36,14 @@ void claim_node(const struct node *node, struct claim *claim)
     }
 }
 
+enum declined claim_reason_of_type(ONNXTensorElementDataType type)
+{
+    if (type_of_element(type) == CLATTN_TYPE_NONE) {
+        return DECLINED_TYPE;
+    }
+    return type != ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE || device_has_float64() ? DECLINED_NOT : DECLINED_FLOAT64;
+}
+
 OrtStatus *transposed_axes(const struct node *node, int axis[4], int *is_found)
 {
     int64_t axes[RANK_MAX] = { -1, -1, -1, -1, -1 };

@@ -29,6 +29,9 @@ void claim_add(const struct node *node, struct claim *claim);
 OrtStatus *claim_transposed_input(int index, const struct value *value, struct claim *claim);
 OrtStatus *claim_transposed_output(const struct value *value, struct claim *claim);
 
+/* DECLINED_NOT for queries of this type, which clattn and the device compute in. */
+enum declined claim_reason_of_type(ONNXTensorElementDataType type);
+
 /* The axes of a Transpose of four axes; *is_found 0: it is none, or has others. */
 OrtStatus *transposed_axes(const struct node *node, int axis[4], int *is_found);
 

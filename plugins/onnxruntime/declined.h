@@ -7,6 +7,7 @@
 /* The text says which rule the node breaks. */
 #define DECLINED_REASONS(R)                                                                                            \
     R(TYPE, "queries are not float32, float16, bfloat16 or float64, or keys are of another type than they are")        \
+    R(FLOAT64, "float64, in which the device, or clattn's part of the operation, does not compute")                    \
     R(VALUE_TYPE, "values are of no type that goes with the queries'")                                                 \
     R(MASK_TYPE, "the mask is neither boolean nor floating, or is float64 beside narrower queries")                    \
     R(RANK, "queries, keys and values do not all have 3 axes, or all 4")                                               \

@@ -21,6 +21,13 @@ OrtStatus *device_open(clattn_context **context)
     return status == CLATTN_OK ? NULL : refuse_as_clattn(status);
 }
 
+int device_has_float64(void)
+{
+    cl_device_fp_config config = 0;
+    const cl_device_id device = clattn_context_device(shared.context);
+    return clGetDeviceInfo(device, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof(config), &config, NULL) == CL_SUCCESS && config;
+}
+
 static void free_lane(struct lane *lane)
 {
     for (int use = 0; use < SCRATCH_COUNT; ++use) {

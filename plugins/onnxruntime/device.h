@@ -8,6 +8,9 @@
 OrtStatus *device_open(clattn_context **context);
 void device_close(void);
 
+/* Whether the device, which must be open, computes in float64. */
+int device_has_float64(void);
+
 /* What a lane keeps memory for. */
 enum scratch_use {
     SCRATCH_KEY,

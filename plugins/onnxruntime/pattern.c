@@ -346,7 +346,7 @@ OrtStatus *pattern_gather(const struct node *softmax, struct claim *claim)
     TRY(node_integer(softmax, "axis", softmax->version < 13 ? 1 : -1, &axis));
     TRY(has_four_axes(&second.input[1], &is_found));
     walk.is_lost = !is_found || (axis != -1 && (axis != 3 || softmax->input[0].rank != 4)) ||
-                   type_of_element(second.input[1].type) == CLATTN_TYPE_NONE;
+                   claim_reason_of_type(second.input[1].type) != DECLINED_NOT;
     TRY(walk_back(&softmax->input[0], &walk));
     if (!walk.is_lost) {
         TRY(claim_operands(&second, &walk));

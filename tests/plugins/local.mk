@@ -14,4 +14,5 @@ EXTRA_DIST += \
 	tests/plugins/ort_patterns.py \
 	tests/plugins/ort_refused.py \
 	tests/plugins/ort_session.py \
+	tests/plugins/ort_speed.py \
 	tests/plugins/ort_threads.py

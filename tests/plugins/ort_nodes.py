@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import onnx
 import onnx.backend.test.case.node as cases
+import onnx.parser
 from onnx.reference import ReferenceEvaluator
 
 import ort_session
@@ -66,6 +67,17 @@ class Nodes(unittest.TestCase):
                 np.testing.assert_allclose(got.astype(np.float64), true, rtol=half_ulp, atol=FLOAT32_SUMS)
                 np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64),
                                            rtol=max(case.rtol, 4 * half_ulp), atol=max(FLOAT32_SUMS, 2 * half_ulp))
+
+    def test_float64(self):
+        model = onnx.parser.parse_model(
+            """<ir_version: 10, opset_import: ["": 24]>
+            one (double[2, 4, 5, 8] q, double[2, 2, 7, 8] k, double[2, 2, 7, 3] v, double[5, 7] mask)
+                => (double[2, 4, 5, 3] y) { y = Attention <softcap = 2.0> (q, k, v, mask) }""")
+        random = np.random.default_rng(1)
+        inputs = {given.name: random.standard_normal([axis.dim_value for axis in given.type.tensor_type.shape.dim])
+                  for given in model.graph.input}
+        made = ort_session.run(ort_session.session(model.SerializeToString()), **inputs)["y"]
+        np.testing.assert_allclose(made, in_float64(model, inputs)[0], rtol=1e-12, atol=1e-12)
 
     def test_all(self):
         all_cases = collect()
