@@ -10,25 +10,28 @@
  * Exactly 0 where the row may not see the key, whatever dP and the score are there. */
 #include "additive_params.h"
 #include "mask.clh"
+#include "sum_and_rest.clh"
 
 #define BLOCK 64 /* columns that are summed in one go */
+
+DEFINE_ADD_EXACTLY(add_exactly, float)
 
 __kernel void additive_row_terms(const clattn_additive_ds values, __global const float *dout,
                                  __global float *workspace)
 {
     const clattn_additive_ds *v = &values;
     const int row = (int)get_global_id(0);
-    float total = 0;
+    float total = 0, rest = 0;
     for (int first = 0; first < v->value_dim && row < v->all_rows; first += BLOCK) {
         float sum = 0;
         for (int c = first; c < min(first + BLOCK, v->value_dim); ++c) {
             const clattn_i64 at = (clattn_i64)row * v->value_dim + c;
             sum = fma(dout[v->dout_at + at], workspace[v->out_at + at], sum);
         }
-        total += sum;
+        add_exactly(&total, &rest, sum);
     }
     if (row < v->all_rows) {
-        workspace[v->d_at + row] = total;
+        workspace[v->d_at + row] = total + rest;
     }
 }
 

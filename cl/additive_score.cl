@@ -11,8 +11,11 @@
 #include "additive_lanes.clh"
 #include "additive_params.h"
 #include "mask.clh"
+#include "sum_and_rest.clh"
 
 #define BLOCK 64 /* hidden units that are summed in one go */
+
+DEFINE_ADD_EXACTLY(add_exactly, lanes)
 
 /* Unrolled, so that a row's sum stays in a register. */
 #define FOR_ROWS _Pragma("unroll") for (int r = 0; r < ADDITIVE_ROWS; ++r)
@@ -37,8 +40,8 @@ __kernel void additive_score(const clattn_params params, const clattn_additive_v
                                     ((clattn_i64)b * p->query_len + i) * values.hidden_stride;
     __global const STORAGE *key = storage + values.keys_at +
                                   (clattn_i64)b * values.hidden_dim * values.key_stride + j;
-    lanes total[ADDITIVE_ROWS];
-    FOR_ROWS { total[r] = 0; }
+    lanes total[ADDITIVE_ROWS], rest[ADDITIVE_ROWS];
+    FOR_ROWS { total[r] = rest[r] = 0; }
     for (int first = 0; first < values.hidden_dim; first += BLOCK) {
         lanes sum[ADDITIVE_ROWS];
         FOR_ROWS { sum[r] = 0; }
@@ -52,12 +55,12 @@ __kernel void additive_score(const clattn_params params, const clattn_additive_v
                 sum[r] += factor * TANH(key_hidden + query_hidden);
             }
         }
-        FOR_ROWS { total[r] += sum[r]; }
+        FOR_ROWS { add_exactly(&total[r], &rest[r], sum[r]); }
     }
     FOR_ROWS
     {
         if (r < rows) {
-            STORE_LANES(total[r], scores + values.scores_at +
+            STORE_LANES(total[r] + rest[r], scores + values.scores_at +
                                       ((clattn_i64)b * p->query_len + i + r) * values.key_stride + j);
         }
     }

@@ -1,13 +1,16 @@
 /* usage: equal_terms
  *
  * Layers' long sums of equal terms, whose rounding errors all go one way: projections over 16,384 columns, gradients of
- * weights and biases over 65,536 rows. Each right result is a product of numbers that float32 has. The error may be
- * what blocks, and their sums with a rest, leave (docs/numbers.md), whatever the number of terms. */
+ * weights and biases over 65,536 rows; scores of additive attention over 262,144 hidden units, and what its gradients
+ * need of a row over 65,536 columns. The error may be what blocks, and their sums with a rest, leave (docs/numbers.md),
+ * whatever the number of terms. */
+#include "clattn_additive.h"
 #include "layer_test.h"
 
 #define COLUMNS 16384
 #define ROWS 65536
-#define DIM 16        /* of heads, and of the small side */
+#define DIM 16 /* of heads, and of the small side */
+#define HIDDEN 262144
 #define TERM 1.8f     /* of which long chains err by much */
 #define ROUNDINGS 64. /* that are allowed: of 1.8, a chain of 256 errs by 39, one of 1,024 by 159 */
 
@@ -117,6 +120,65 @@ static void many_rows(struct layer_test *test, clattn_projection projection, con
     free(dbo);
 }
 
+static clattn_additive_problem additive_problem(int64_t hidden_dim, int64_t value_dim)
+{
+    clattn_additive_problem p = CLATTN_ADDITIVE_PROBLEM_INIT;
+    p.rows = p.query_dim = 1;
+    p.keys = 2;
+    p.hidden_dim = hidden_dim;
+    p.value_dim = value_dim;
+    p.strategy = "plain";
+    return p;
+}
+
+/* Scores of two keys: a sum of equal terms, and of zeros. */
+static void many_units(struct layer_test *test)
+{
+    clattn_additive_problem p = additive_problem(HIDDEN, 1);
+    clattn_additive_host_arrays arrays = CLATTN_ADDITIVE_HOST_ARRAYS_INIT;
+    const float query = 0.6f, keys[2] = { 0, 0.6f }, values[2] = { 1, 0 }, term = TERM / HIDDEN;
+    float *wq = filled(HIDDEN, 1), *wk = filled(HIDDEN, -1), *score = filled(HIDDEN, term), out = NAN;
+    arrays.query = &query;
+    arrays.key = keys;
+    arrays.value = values;
+    arrays.wq = wq;
+    arrays.wk = wk;
+    arrays.score = score;
+    arrays.out = &out;
+    const clattn_status status = clattn_additive_forward_host(test->context, &p, &arrays);
+    const double want = 1 / (1 + exp(-HIDDEN * (double)term * tanh((double)query)));
+    judge(test, "additive scores", status, &(struct expected){ "a weight", &out, 1, want });
+    free(wq);
+    free(wk);
+    free(score);
+}
+
+/* Both keys weigh a half; the first one's derivative of the score is -D / 2, a sum of equal terms. */
+static void many_columns(struct layer_test *test)
+{
+    clattn_additive_problem p = additive_problem(1, ROWS);
+    clattn_additive_backward_problem backward = CLATTN_ADDITIVE_BACKWARD_PROBLEM_INIT;
+    clattn_additive_host_arrays arrays = CLATTN_ADDITIVE_HOST_ARRAYS_INIT;
+    clattn_additive_host_gradients gradients = CLATTN_ADDITIVE_HOST_GRADIENTS_INIT;
+    const float zeros[2] = { 0, 0 }, one = 1;
+    float *values = filled(2 * (int64_t)ROWS, 0), *dout = filled(ROWS, TERM), dkey[2] = { NAN, NAN };
+    for (int64_t c = 0; c < ROWS; ++c) {
+        values[ROWS + c] = 2;
+    }
+    backward.forward = &p;
+    backward.gradients = CLATTN_ADDITIVE_GRADIENT_KEY;
+    backward.strategy = "plain";
+    arrays.query = arrays.key = zeros;
+    arrays.value = values;
+    arrays.wq = arrays.wk = arrays.score = &one;
+    gradients.dout = dout;
+    gradients.dkey = dkey;
+    const clattn_status status = clattn_additive_backward_host(test->context, &backward, &arrays, &gradients);
+    judge(test, "additive attention", status, &(struct expected){ "dkey", dkey, 1, -ROWS * (double)TERM / 2 });
+    free(values);
+    free(dout);
+}
+
 int main(void)
 {
     struct layer_test test;
@@ -128,5 +190,7 @@ int main(void)
     wide_rows(&test, CLATTN_PROJECTION_TILES, "tiles");
     many_rows(&test, CLATTN_PROJECTION_LANES, "lanes");
     many_rows(&test, CLATTN_PROJECTION_TILES, "tiles");
+    many_units(&test);
+    many_columns(&test);
     return layer_test_end(&test);
 }
