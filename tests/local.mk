@@ -19,6 +19,7 @@ test_programs = \
 	tests/gradients/identities \
 	tests/gradients/two_ways \
 	tests/gradients/sharp_gradients \
+	tests/gradients/long_gradients \
 	tests/gradients/random_gradients \
 	tests/robust/faults \
 	tests/metamorphic \
