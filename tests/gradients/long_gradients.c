@@ -23,7 +23,7 @@ struct shape {
     int64_t batch, rows, keys;
 };
 
-/* Of the one row that there is. */
+/* What the one row has. */
 struct row {
     long double lse, out, d, p[KEYS], ds[KEYS], of_sink;
 };
