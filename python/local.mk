@@ -27,6 +27,7 @@ EXTRA_DIST += \
 	python/clattn/_torch_calls.py \
 	python/clattn/_torch_dispatch.py \
 	python/clattn/_torch_flex.py \
+	python/clattn/_torch_flex_served.py \
 	python/clattn/_torch_formula.py \
 	python/clattn/_torch_operator.py \
 	python/clattn/_torch_ranks.py \

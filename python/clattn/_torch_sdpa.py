@@ -14,7 +14,7 @@ from ._fields import _ROWS, broadcast
 from ._gradients import run_backward
 from ._prepared import Field, Prepared
 from ._problem import Options, options_of
-from . import _torch_ranks
+from . import _torch_flex_served, _torch_ranks
 from ._torch_calls import computed, count, declined, outputs, served, tell_of_spinning_threads, views
 
 _FORWARD = "_scaled_dot_product_flash_attention_for_cpu"
@@ -115,12 +115,13 @@ def _backward(keys: Any, grad_out: Tensor, query: Tensor, key: Tensor, value: Te
                                             attn_mask=attn_mask, scale=scale)
 
 
-def enable(*, allow_rounded_weights: bool = False, allow_tf32: bool = False) -> None:
+def enable(*, allow_rounded_weights: bool = False, allow_tf32: bool = False, flex: bool = False) -> None:
     """Computes attention on the CPU by clattn from now on: whatever calls scaled_dot_product_attention, forward and
     backward, eager and compiled, where PyTorch would take its flash kernel. What matrix units may round is said as in
     clattn.attention, and by a later call anew: weights of float16 and bfloat16 calls, numbers of float32 calls.
-    PyTorch's context_parallel works on the CPU too then, forward and backward. Raises Error where there is no
-    device."""
+    PyTorch's context_parallel works on the CPU too then, forward and backward. flex: flex_attention too, for who takes
+    it out of torch.nn.attention.flex_attention from now on; a later call without it gives PyTorch's back. Raises Error
+    where there is no device."""
     global _registered, _allowed
     if not hasattr(torch.library, "get_kernel"):
         raise Unsupported(f"PyTorch {torch.__version__}: has no torch.library.get_kernel, by which a call that is not "
@@ -129,6 +130,7 @@ def enable(*, allow_rounded_weights: bool = False, allow_tf32: bool = False) -> 
     tell_of_spinning_threads()
     with _lock:
         _allowed = bool(allow_rounded_weights), bool(allow_tf32)
+        (_torch_flex_served.install if flex else _torch_flex_served.remove)()
         if _registered is not None:
             return
         library = torch.library.Library("aten", "IMPL")
@@ -148,6 +150,7 @@ def disable() -> None:
             _registered._destroy()
             _registered = None
             _torch_ranks.remove()
+            _torch_flex_served.remove()
 
 
 def is_enabled() -> bool:

@@ -145,6 +145,24 @@ class Flex(unittest.TestCase):
         with self.assertRaisesRegex(*wrong):
             clattn.torch.flex_attention(*inputs(keys=71), None, block_mask(causal_window))
 
+    def test_served_where_it_is_asked_for(self):
+        """PyTorch's own function, in compiled code too; what ours declines goes to PyTorch's."""
+        clattn.torch.enable(flex=True)
+        try:
+            before = clattn.torch.report()["served"].get("flex_attention", 0)
+            mask = block_mask(causal_window)
+            found = stock.flex_attention(*inputs(), alibi, mask)
+            compiled = torch.compile(lambda q, k, v: stock.flex_attention(q * 1, k, v, alibi, mask) + 0)(*inputs())
+            self.assertEqual(clattn.torch.report()["served"]["flex_attention"], before + 2)
+            declined = stock.flex_attention(*inputs(), alibi, mask, kernel_options={"BLOCK_M": 16})
+            self.assertTrue(any("kernel_options" in reason for reason in clattn.torch.report()["declined"]))
+        finally:
+            clattn.torch.disable()
+        expected = stock.flex_attention(*(x.double() for x in inputs()), alibi, mask)
+        for got in (found, compiled, declined):
+            self.assertLessEqual((got - expected).abs().max().item(), 3e-6)
+        self.assertEqual(stock.flex_attention.__module__, "torch.nn.attention.flex_attention")
+
     def test_lists_of_blocks_decide(self):
         """What is not listed is hidden though mask_mod shows it; of what is full mask_mod is not asked. Gradients, too;
         lists that are changed in place count."""
