@@ -191,6 +191,7 @@ null_driver_sources = \
 	tests/offline/null_devices.c \
 	tests/offline/null_driver.c \
 	tests/offline/null_driver.h \
+	tests/offline/null_launches.c \
 	tests/offline/null_library.c \
 	tests/offline/null_programs.c
 tests_offline_programs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=gemm_is_built,--wrap=gemm_prepare,--wrap=ladder_has

@@ -29,6 +29,11 @@ cl_device_id null_driver_device_id(void)
     return DEVICE;
 }
 
+cl_context null_driver_context(void)
+{
+    return CONTEXT;
+}
+
 cl_command_queue null_driver_queue(void)
 {
     return QUEUE;
@@ -210,55 +215,4 @@ cl_int CL_API_CALL clGetCommandQueueInfo(cl_command_queue queue, cl_command_queu
     return what == CL_QUEUE_CONTEXT  ? null_driver_answer(&context, sizeof(context), size, value, needed)
            : what == CL_QUEUE_DEVICE ? null_driver_answer(&device, sizeof(device), size, value, needed)
                                      : null_driver_answer(&in_order, sizeof(in_order), size, value, needed);
-}
-
-cl_int CL_API_CALL clGetMemObjectInfo(cl_mem buffer, cl_mem_info what, size_t size, void *value, size_t *needed)
-{
-    const cl_context context = CONTEXT;
-    const size_t bytes = (size_t)1 << 30;
-    (void)buffer;
-    return what == CL_MEM_CONTEXT ? null_driver_answer(&context, sizeof(context), size, value, needed)
-                                  : null_driver_answer(&bytes, sizeof(bytes), size, value, needed);
-}
-
-/* ---- launches ---------------------------------------------------------------------------------- */
-
-cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
-                                            size_t size, void *value, size_t *needed)
-{
-    (void)kernel;
-    (void)device;
-    (void)what;
-    return null_driver_answer(&now->work_group_limit, sizeof(size_t), size, value, needed);
-}
-
-cl_int CL_API_CALL clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *value)
-{
-    (void)kernel;
-    (void)index;
-    (void)size;
-    (void)value;
-    return CL_SUCCESS;
-}
-
-cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
-                                          const size_t *offset, const size_t *global, const size_t *local,
-                                          cl_uint waits, const cl_event *wait, cl_event *done)
-{
-    (void)queue;
-    (void)kernel;
-    (void)dimensions;
-    (void)offset;
-    (void)global;
-    (void)local;
-    (void)waits;
-    (void)wait;
-    (void)done;
-    return CL_SUCCESS;
-}
-
-cl_int CL_API_CALL clFinish(cl_command_queue queue)
-{
-    (void)queue;
-    return CL_SUCCESS;
 }

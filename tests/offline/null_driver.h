@@ -44,6 +44,7 @@ clattn_context *null_context_open(const char *target);
 /* For the driver's own files: gives an answer of so many bytes as clGet...Info does. */
 cl_int null_driver_answer(const void *answer, size_t bytes, size_t size, void *value, size_t *needed);
 cl_device_id null_driver_device_id(void);
+cl_context null_driver_context(void);
 
 /* Called with each kernel that is made, once. `program` counts the programs; `file` is that of its source. */
 struct null_kernel {
