@@ -1,10 +1,11 @@
 """The high-level call: arrays of any package in, one call of the library."""
 import ctypes
 import math
-from typing import Any, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from . import _library as lib
 from ._arrays import TYPES, View, maker_of, view
+from ._code import written
 from ._context import Context, default_context
 from ._derivatives import is_written, refuse_gradients
 from ._errors import InvalidArgument, InvalidShape, check
@@ -56,6 +57,7 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
               cu_query: Any = None, cu_key: Any = None, page_table: Any = None, page_starts: Any = None,
               row_low: Any = None, row_high: Any = None, key_type: Optional[str] = None,
               value_type: Optional[str] = None, key_scales: Any = None, value_scales: Any = None,
+              score: Optional[str] = None, inputs: Optional[Dict[str, Any]] = None,
               context: Optional[Context] = None, **others: Any) -> Any:
     """softmax(scale * query key^T + bias, masked) value, on the device of `context`.
 
@@ -66,7 +68,11 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     query, key, value   [batch, heads, rows, columns], [batch, kv_heads, keys, columns], [batch, kv_heads, keys,
                         columns of a value]; without batch, or without both; heads is a multiple of kv_heads. float32,
                         float16, bfloat16 or float64; keys and values also int8 and 8-bit floats
-    mask                broadcasts to [batch, heads, rows, keys]; bool or uint8: True where a row sees a key
+    mask                broadcasts to [batch, heads, rows, keys]; bool or uint8: True where a row sees a key. Or a text
+                        in OpenCL C, an expression of b, h, i and j: "j <= POSITION(i)"; or the function clattn_mask
+    score               such a text, of s too, that becomes the score: "s - SCALAR(rate) * TO_NUMBER(j)"; or the
+                        function clattn_score. docs/scores.md has the words of texts
+    inputs              {name: array or number}, what a text has as LOAD(name, index) and SCALAR(name)
     bias                the same, numbers that are added to scores
     causal              None, "bottom-right" (the last row sees the last key) or "top-left" (row 0 sees key 0)
     offsets             numbers, one a batch entry: at which key row 0 stands, in place of an alignment
@@ -106,7 +112,9 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
             strategy, allow_rounded_weights, allow_tf32)
     more = dict(zip(NAMES, (cu_query, cu_key, page_table, page_starts, row_low, row_high, key_type, value_type,
                             key_scales, value_scales)))
-    has_more = any(x is not None for x in more.values())
+    code = written(score, mask if isinstance(mask, str) else None, inputs)
+    mask = None if isinstance(mask, str) else mask
+    has_more = code is not None or any(x is not None for x in more.values())
     if others:
         refuse_words("attention", others)
     identity = None
@@ -121,8 +129,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
                          return_weights, strategy, allow_rounded_weights, allow_tf32)
     if type(query).__module__ == "pyopencl.array":
         if has_more or any(x is not None for x in (key_lengths, offsets, return_weights, context)):
-            raise InvalidArgument("key_lengths, offsets, return_weights, context, and what is packed, in pages or "
-                                  "codes: not with arrays of pyopencl")
+            raise InvalidArgument("key_lengths, offsets, return_weights, context, texts, and what is packed, in pages "
+                                  "or codes: not with arrays of pyopencl")
         from . import _opencl
         return _opencl.attention(query, key, value, (mask, bias, slopes, sinks), options, scale, seed, out, return_lse)
     refuse_gradients("attention", query=query, key=key, value=value, bias=bias, slopes=slopes, sinks=sinks,
@@ -150,6 +158,9 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
             array[...] = -math.inf if name == "lse" else 0.0
     outputs = [output_field(array, *each) for array, each in zip(results, wanted)]
     call = call_of(q, k, scale, seed, of.has_key_len)
+    if code is not None:
+        fields, options = [*fields, *code.fields], options + code.options
+        call.code_scalars[:len(code.scalars)] = code.scalars
     prepared = run(context or default_context(), q, k, v, fields, call, options + of.options, outputs)
     if identity is not None and is_kept(said, prepared):
         of_numpy.keep(identity, Again(prepared, call, numpy_address, new))

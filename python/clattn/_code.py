@@ -2,12 +2,13 @@
 and scalars in a call."""
 import ctypes
 import functools
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _library as lib
-from ._arrays import View
+from ._arrays import View, view
+from ._errors import InvalidArgument
 from ._prepared import Field
-from ._problem import Options
+from ._problem import Options, number
 
 ELEMENTS = {"float32": lib.CLATTN_ELEMENT_FLOAT32, "float16": lib.CLATTN_ELEMENT_FLOAT16,
             "bfloat16": lib.CLATTN_ELEMENT_BFLOAT16, "float64": lib.CLATTN_ELEMENT_FLOAT64,
@@ -52,3 +53,52 @@ def code_options(source: str, functions: Sequence[str], names: Sequence[str], vi
 def code_fields(views: Sequence[View]) -> List[Field]:
     """The tensors of the text in a call."""
     return [(f"code_tensors[{i}]", found, ()) for i, found in enumerate(views)]
+
+
+class Written(NamedTuple):
+    """A score and a mask that a call gives as texts: what the problem, the tensors and the call have of them."""
+
+    options: Options
+    fields: List[Field]
+    scalars: List[float]
+
+
+_PARAMETERS = "INDEX b, INDEX h, INDEX i, INDEX j, USER"
+
+
+def _function(name: str, text: str) -> str:
+    """The text, where it defines the function; else the function whose result it is."""
+    if name in text:
+        return text
+    kind, first = ("TRUTH", "") if name == "clattn_mask" else ("NUMBER", "NUMBER s, ")
+    return f"{kind} {name}({first}{_PARAMETERS})\n{{\n    return {text};\n}}\n"
+
+
+def written(score: Optional[str], mask: Optional[str], inputs: Optional[Dict[str, Any]]) -> Optional[Written]:
+    """None where there is no text. inputs: by the names that LOAD and SCALAR have, arrays and numbers."""
+    texts = [(name, text) for name, text in (("clattn_score", score), ("clattn_mask", mask)) if text is not None]
+    if not texts:
+        if inputs:
+            raise InvalidArgument(f"inputs {sorted(inputs)}: are for a score or a mask that is a text, and there is "
+                                  "none")
+        return None
+    views: Dict[str, View] = {}
+    scalars: Dict[str, float] = {}
+    for name, value in (inputs or {}).items():
+        if hasattr(value, "shape") and value.shape != ():
+            views[name] = _line(value, name)
+        else:
+            scalars[name] = number(value, f"inputs[{name!r}]")
+    source = "".join(_function(name, text) for name, text in texts)
+    options = code_options(source, [name for name, _ in texts], list(views), list(views.values()), list(scalars))
+    return Written(options, code_fields(list(views.values())), list(scalars.values()))
+
+
+def _line(array: Any, name: str) -> View:
+    """Its elements one behind the other, as the text counts them."""
+    found = view(array.reshape(-1), f"inputs[{name!r}]")
+    if found.type not in ELEMENTS:
+        raise InvalidArgument(f"inputs[{name!r}]: type {found.type}; must be one of {', '.join(ELEMENTS)}")
+    if found.shape[0] > 1 and found.strides[0] != 1:
+        raise InvalidArgument(f"inputs[{name!r}]: must be dense")
+    return found

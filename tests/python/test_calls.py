@@ -21,6 +21,29 @@ class Case(unittest.TestCase):
             call()
 
 
+class Texts(Case):
+    """Scores and masks as texts, in the words of docs/scores.md."""
+
+    def test_score_and_mask(self):
+        query, key, value = normal(1, 2, 9, 16), normal(1, 2, 20, 16, seed=1), normal(1, 2, 20, 8, seed=2)
+        table, (h, i, j) = normal(2, 40, seed=3), np.ogrid[:2, :9, :20]
+        for rate in 0.5, 0.25:  # the second compiles nothing
+            found = clattn.attention(query, key, value, score="s * SCALAR(rate) + LOAD(table, h * 40 + j - i + 9)",
+                                     mask="j <= i + 8 && (j + i) % 3 != 0", inputs={"table": table, "rate": rate})
+            scores = query.astype(np.float64) @ key.swapaxes(-1, -2) / 4 * rate + table[h, j - i + 9]
+            weights = np.exp(np.where((j <= i + 8) & ((j + i) % 3 != 0), scores, -np.inf))
+            self.close(found, weights / weights.sum(-1, keepdims=True) @ value, 3e-6)
+        whole = "NUMBER clattn_score(NUMBER s, INDEX b, INDEX h, INDEX i, INDEX j, USER)\n{\n    return s;\n}\n"
+        self.close(clattn.attention(query, key, value, score=whole), clattn.attention(query, key, value))
+
+    def test_what_is_wrong_is_said(self):
+        q = normal(1, 1, 4, 8)
+        self.refused(r"code.source:3:.*tabel", lambda: clattn.attention(q, q, q, score="s + tabel"), clattn.Error)
+        self.refused(r"inputs \['rate'\]: are for", lambda: clattn.attention(q, q, q, inputs={"rate": 1.0}))
+        self.refused(r"inputs\['x'\]: type", lambda: clattn.attention(
+            q, q, q, score="s + LOAD(x, j)", inputs={"x": np.zeros(4, dtype=np.int64)}))
+
+
 class Sequences(Case):
     def setUp(self):
         self.three = normal(1, 4, 10, 16), normal(1, 2, 12, 16, seed=1), normal(1, 2, 12, 8, seed=2)
