@@ -64,16 +64,12 @@ OrtStatus *claim_transposed_input(int index, const struct value *value, struct c
 {
     struct operand *operand = &claim->input[index];
     struct node transpose;
-    const OrtNode *reader;
-    size_t readers;
     int is_found;
     operand->name = value->name;
-    TRY(graph_consumers(value, &reader, 1, &readers));
-    TRY(graph_producer(value, &transpose, &is_found));
-    if (!is_found || readers != 1) {
-        return NULL;
+    TRY(graph_own_producer(value, &transpose, &is_found));
+    if (is_found) {
+        TRY(transposed_axes(&transpose, operand->axis, &is_found));
     }
-    TRY(transposed_axes(&transpose, operand->axis, &is_found));
     if (is_found && operand->axis[3] == 3) {
         operand->name = transpose.input[0].name;
         operand->is_permuted = 1;

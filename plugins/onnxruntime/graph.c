@@ -12,14 +12,33 @@ OrtStatus *graph_producer(const struct value *value, struct node *producer, int 
 {
     const OrtNode *node = NULL;
     size_t output;
+    bool is_required, is_optional;
     *is_found = 0;
     if (!value->info || !value->name || !*value->name) {
+        return NULL;
+    }
+    /* ONNX Runtime 1.23 aborts where the producer is outside of a graph of some nodes of another. */
+    TRY(ort->ValueInfo_IsRequiredGraphInput(value->info, &is_required));
+    TRY(ort->ValueInfo_IsOptionalGraphInput(value->info, &is_optional));
+    if (is_required || is_optional) {
         return NULL;
     }
     TRY(ort->ValueInfo_GetValueProducer(value->info, &node, &output));
     if (node) {
         TRY(node_read(node, producer));
         *is_found = output == 0;
+    }
+    return NULL;
+}
+
+OrtStatus *graph_own_producer(const struct value *value, struct node *producer, int *is_found)
+{
+    const OrtNode *reader;
+    size_t readers;
+    TRY(graph_producer(value, producer, is_found));
+    if (*is_found) {
+        TRY(graph_consumers(value, &reader, 1, &readers));
+        *is_found = readers == 1;
     }
     return NULL;
 }

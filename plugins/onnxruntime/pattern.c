@@ -138,14 +138,11 @@ static OrtStatus *pass(struct walk *walk)
 static OrtStatus *walk_back(const struct value *from, struct walk *walk)
 {
     struct node producer;
-    const OrtNode *reader;
-    size_t readers;
     int is_found;
     walk->scores = from;
     for (int step = 0; step < WALK_MAX && !walk->is_lost; ++step) {
-        TRY(graph_consumers(walk->scores, &reader, 1, &readers));
-        TRY(graph_producer(walk->scores, &producer, &is_found));
-        if (!is_found || readers != 1) {
+        TRY(graph_own_producer(walk->scores, &producer, &is_found));
+        if (!is_found) {
             break;
         }
         walk->node = producer;
@@ -164,14 +161,11 @@ static OrtStatus *walk_back(const struct value *from, struct walk *walk)
 /* Behind a product by a constant that nobody else needs. */
 static OrtStatus *unscaled(const struct value *value, struct walk *walk, struct node *scaling, const struct value **at)
 {
-    const OrtNode *reader;
-    size_t readers;
     double scale;
     int input, is_found, is_scaling = 0;
     *at = value;
-    TRY(graph_consumers(value, &reader, 1, &readers));
-    TRY(graph_producer(value, scaling, &is_found));
-    if (is_found && readers == 1) {
+    TRY(graph_own_producer(value, scaling, &is_found));
+    if (is_found) {
         TRY(read_scaling(scaling, &scale, &input, &is_scaling));
     }
     if (is_scaling) {
@@ -185,11 +179,8 @@ static OrtStatus *unscaled(const struct value *value, struct walk *walk, struct 
 /* A node of this operation that made the value for nobody else. */
 static OrtStatus *producer_of(const struct value *value, const char *operation, struct node *producer, int *is_found)
 {
-    const OrtNode *reader;
-    size_t readers;
-    TRY(graph_consumers(value, &reader, 1, &readers));
-    TRY(graph_producer(value, producer, is_found));
-    *is_found = *is_found && readers == 1 && node_is(producer, operation);
+    TRY(graph_own_producer(value, producer, is_found));
+    *is_found = *is_found && node_is(producer, operation);
     return NULL;
 }
 

@@ -48,7 +48,7 @@ class Decoder:
     def model(self):
         graph = helper.make_graph(self.nodes, "decoder", self.inputs, self.outputs, self.constants)
         return helper.make_model(graph, ir_version=10, opset_imports=[
-            helper.make_opsetid("", 24), helper.make_opsetid("com.microsoft", 1)]).SerializeToString()
+            helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]).SerializeToString()
 
 
 def by_attention(decoder, layer, operands, past, present):
