@@ -48,7 +48,7 @@ typedef struct clattn_rotary_params {
     CLATTN_TURN_FIELDS
     CLATTN_ROTARY_OWN_TENSORS(CLATTN_PLACE_ROW)
     int heads;
-    int in_place; /* out is x: columns that are not turned are there already */
+    int in_place; /* out is x: columns that are neither turned nor normed are there already */
 } clattn_rotary_params;
 
 #endif
