@@ -156,7 +156,7 @@ INLINE float_run scales_of(__global const float *scales, clattn_i64 step, int co
     return scales[GROUP_OF(column, shared) * step];
 }
 
-/* One row into the cache, by units unit, unit + step, ... Blocks: a unit is one. `to` is the cache as bytes. */
+/* One row into the cache, by units unit, unit + step, ... Blocks: a unit is 32 columns. `to` is the cache as bytes. */
 #define DEFINE_STORE_ROW(name, take, columns, type, scale_columns)                                     \
     INLINE void name(const clattn_turn_params *p, const turn_buffers *in, const token *at, const norm *by, \
                      __global const STORAGE *from, clattn_i64 from_at, clattn_i64 from_step,           \
@@ -180,8 +180,34 @@ INLINE float_run scales_of(__global const float *scales, clattn_i64 step, int co
 #define STORE_ROW_BLOCKS(take, columns, type, scale_columns)                                           \
     for (int n = unit; n < columns / BLOCK_COLUMNS; n += step) {                                       \
         const block values = { SIXTEEN(take, n * BLOCK_COLUMNS), SIXTEEN(take, n * BLOCK_COLUMNS + 16) }; \
-        quantise_block(type, &values, to + (to_at + n) * bytes_of_block(type));                        \
+        quantise_block(type, &values, to + to_at * bytes_of_block(type), n);                           \
     }
+/* Pairs of columns; where columns go one by one, a pair is two of them. */
+#define STORE_ROW_PAIRS(take, columns, type, scale_columns)                                            \
+    for (int c = unit * RUN_OF_PAIRS; c < columns; c += step * RUN_OF_PAIRS) {                         \
+        CODES_OF_PAIRS(take, type, scale_columns)                                                      \
+        PUT_PAIRS(codes, to + to_at + c / 2);                                                          \
+    }
+#define CODES_AT(take, type, scale_columns, c)                                                         \
+    quantise_run(type, take(p, in, at, by, from, from_at, from_step, c),                               \
+                 scales_of(scales, scale_step, c, scale_columns))
+#if RUN == 1
+#define RUN_OF_PAIRS 2
+#define CODES_OF_PAIRS(take, type, scale_columns)                                                      \
+    const uchar codes[2] = { CODES_AT(take, type, scale_columns, c), CODES_AT(take, type, scale_columns, c + 1) };
+#define PUT_PAIRS(codes, to) (*(to) = (uchar)(codes[0] | codes[1] << 4))
+#else
+#define RUN_OF_PAIRS RUN
+#define CODES_OF_PAIRS(take, type, scale_columns) const run_bytes codes = CODES_AT(take, type, scale_columns, c);
+#define PUT_PAIRS(codes, to) STORE_HALF_RUN(codes.even | codes.odd << (uchar)4, 0, to)
+#if RUN == 16
+#define STORE_HALF_RUN vstore8
+#elif RUN == 8
+#define STORE_HALF_RUN vstore4
+#else
+#define STORE_HALF_RUN vstore2
+#endif
+#endif
 #define STORE_ROW_1 STORE_ROW_FLOATS
 #define STORE_ROW_2 STORE_ROW_FLOATS
 #define STORE_ROW_3 STORE_ROW_FLOATS
@@ -194,6 +220,9 @@ INLINE float_run scales_of(__global const float *scales, clattn_i64 step, int co
 #define STORE_ROW_10 STORE_ROW_BLOCKS
 #define STORE_ROW_11 STORE_ROW_BLOCKS
 #define STORE_ROW_12 STORE_ROW_BLOCKS
+#define STORE_ROW_13 STORE_ROW_BLOCKS
+#define STORE_ROW_14 STORE_ROW_BLOCKS
+#define STORE_ROW_15 STORE_ROW_PAIRS
 
 DEFINE_STORE_ROW(store_key, turned_key, HEAD_DIM, KEY_TYPE, KEY_SCALE_COLUMNS)
 DEFINE_STORE_ROW(store_value, plain_value, HEAD_DIM_V, VALUE_TYPE, VALUE_SCALE_COLUMNS)

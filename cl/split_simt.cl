@@ -157,11 +157,11 @@ SPLIT_SIMT_KERNEL split_simt_attend(ATTENTION_ARGUMENTS, __global float *splits,
     __global float *to = values_of(p, &t, splits, n_splits), *state = state_of(p, &t, splits, n_splits);
     const int kv_head = t.first_head / GROUP;
     const run_source keys = run_source_of((size_t)in.key, key_rows_of(p, &in, &t.s, t.b, kv_head),
-                                          key_scales_of(p, &in, &t.s, t.b, kv_head), HEAD_DIM, KEY_RUN,
-                                          KEY_ELEMENT_BYTES);
+                                          key_scales_of(p, &in, &t.s, t.b, kv_head), HEAD_DIM,
+                                          RUN_ELEMENTS(KEY_RUN, KEY_TYPE), KEY_ELEMENT_BYTES);
     const run_source values = run_source_of((size_t)in.value, value_rows_of(p, &in, &t.s, t.b, kv_head),
-                                            value_scales_of(p, &in, &t.s, t.b, kv_head), HEAD_DIM_V, VALUE_RUN,
-                                            VALUE_ELEMENT_BYTES);
+                                            value_scales_of(p, &in, &t.s, t.b, kv_head), HEAD_DIM_V,
+                                            RUN_ELEMENTS(VALUE_RUN, VALUE_TYPE), VALUE_ELEMENT_BYTES);
     const int sub = g->item / ACROSS, across = g->item % ACROSS;
     value_run runs[VALUES_AHEAD];
     stage_queries(p, &in, g, queries);

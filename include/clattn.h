@@ -247,21 +247,30 @@ typedef enum clattn_type {
     CLATTN_Q4_0 = 9,  /* 18 bytes;  d (q - 8) */
     CLATTN_Q4_1 = 10, /* 20 bytes;  d q + m, rounded to float32 */
     CLATTN_Q5_0 = 11, /* 22 bytes;  d (q - 16) */
-    CLATTN_Q5_1 = 12  /* 24 bytes;  d q + m, rounded to float32 */
+    CLATTN_Q5_1 = 12, /* 24 bytes;  d q + m, rounded to float32 */
+    /* ggml's blocks of 4-bit floats e2m1 (code 0 to 7: 0, 0.5, 1, 1.5, 2, 3, 4, 6; plus 8: negative); e2m1 times its
+     * scale. */
+    CLATTN_MXFP4_GGML = 13, /* 32 columns, 17 bytes: a scale 2^(byte - 127), 255: NaN; 16 bytes as those of q4_0 */
+    CLATTN_NVFP4_GGML = 14, /* 64 columns, 36 bytes: a scale e4m3 for each 16 columns, whose highest bit counts for
+                             * nothing; of each 16 columns 8 bytes: column j in the low four bits, j + 8 in the high */
+    CLATTN_INT4 = 15        /* two columns a byte, the first in its low four bits: (code - 8) * scale, as of int8 */
 } clattn_type;
 
 CLATTN_API size_t clattn_type_size(clattn_type type);     /* of an element, or of a block; 0 for an unknown type */
-CLATTN_API int64_t clattn_type_columns(clattn_type type); /* of a block: 32, or 1; 0 for an unknown type */
+CLATTN_API int64_t clattn_type_columns(clattn_type type); /* of a block: 32, 64; int4: 2, else 1; 0: unknown type */
 /* Bytes of a row; 0 where `columns` is no multiple of clattn_type_columns, or they do not fit 64 bits. */
 CLATTN_API size_t clattn_row_bytes(clattn_type type, int64_t columns);
 CLATTN_API const char *clattn_type_name(clattn_type type); /* "float32", "q8_0", ...; never NULL */
 
-/* A row of host memory to any type, and back. `scales`, of int8, e4m3 and e5m2 (NULL: 1): one for each `scale_columns`
- * columns, 0: one for all. The bytes of blocks are those of ggml's quantize_row_*_ref; int8: x * (1 / scale) to the
- * nearest, ties to even, at most 127 in size (-128); e4m3, e5m2: x / scale to the nearest, ties to even, at most their
- * largest number; whatever the caller's rounding mode is. A value that is not finite leaves NaN or infinities in its
- * block; int8 has none for NaN: 0. CLATTN_INVALID_ARGUMENT: finite values whose block needs a scale or a minimum beyond
- * float16; all of the row was written, that block with infinities. */
+/* A row of host memory to any type, and back. `scales`, of int8, int4, e4m3 and e5m2 (NULL: 1): one for each
+ * `scale_columns` columns, 0: one for all. The bytes of blocks are those of ggml's quantize_row_*_ref. mxfp4_ggml: the
+ * scale is 2^floor(log2(largest magnitude)) / 4; nvfp4_ggml: that magnitude / 6 to the nearest e4m3, ties to even, at
+ * most 448 (ggml's own differs next to 2^-6 and above 248), which cuts values off at 2,688; codes are the nearest, of
+ * two the smaller. int8, int4: x * (1 / scale) to the nearest, ties to even, from -128 to 127 and -8 to 7; e4m3, e5m2:
+ * x / scale to the nearest, ties to even, at most their largest number; whatever the caller's rounding mode is. A value
+ * that is not finite leaves NaN or infinities in its block (nvfp4_ggml: its 16 columns); int8 and int4 have none for
+ * NaN: 0. CLATTN_INVALID_ARGUMENT: finite values whose block needs a scale or a minimum beyond float16; all of the row
+ * was written, that block with infinities. */
 CLATTN_API clattn_status clattn_quantise(clattn_type type, int64_t columns, const float *values, const float *scales,
                                          int64_t scale_columns, void *row);
 CLATTN_API clattn_status clattn_dequantise(clattn_type type, int64_t columns, const void *row, const float *scales,
@@ -297,7 +306,7 @@ typedef enum clattn_feature {
     CLATTN_WITH_LSE = 1 << 5,          /* tensors.lse, an output */
     CLATTN_WITH_PAGES = 1 << 6,        /* tensors.page_table: keys and values lie in pages of a pool */
     CLATTN_WITH_PAGE_STARTS = 1 << 7,  /* tensors.page_starts: the pages of all sequences follow one another */
-    CLATTN_WITH_KEY_SCALES = 1 << 8,   /* tensors.key_scales, of int8, e4m3 and e5m2 keys; without: 1 */
+    CLATTN_WITH_KEY_SCALES = 1 << 8,   /* tensors.key_scales, of int8, int4, e4m3, e5m2 keys; without: 1 */
     CLATTN_WITH_VALUE_SCALES = 1 << 9, /* tensors.value_scales, the same */
     CLATTN_WITH_ROW_RANGES = 1 << 10,  /* tensors.row_low, row_high: the keys that each row sees */
     CLATTN_WITH_BLOCK_MASK = 1 << 11   /* tensors.block_mask: which blocks of rows and keys are seen */
@@ -354,8 +363,8 @@ typedef struct clattn_problem {
                                   * weights to the 11 bits of tf32 before it multiplies them; sums stay
                                   * float32. 0: all 24 bits count */
     clattn_type key_type;   /* of key; CLATTN_TYPE_NONE: `type`. Any go together, but float64 with itself only. head_dim
-                             * is a multiple of 32 with block types */
-    clattn_type value_type; /* that of value; head_dim_v is a multiple of 32 with block types */
+                             * is a multiple of clattn_type_columns */
+    clattn_type value_type; /* that of value; head_dim_v is a multiple of clattn_type_columns */
     clattn_type out_type;   /* of out; a floating-point type. float32 is what partial results of 16-bit inputs should
                              * be, so that merging them loses nothing */
     int64_t page_size;      /* keys of a page, >= 1, with CLATTN_WITH_PAGES; else 0 */
@@ -528,7 +537,7 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *   value_scales  the same of values and head_dim_v
  *   code_tensors  one for each of problem.code.tensors: its elements, dense from offset (below 2^32) on
  *
- * Offsets and strides of keys and values of block types count columns, and are multiples of 32.
+ * Offsets and strides of keys and values of block types and int4 count columns, in multiples of clattn_type_columns.
  *
  * Pages (CLATTN_WITH_PAGES; of a cache that others fill, as in vLLM, Kwon et al., 2023):
  *   key      [pages, kv_heads, page_size, head_dim]         value [.., page_size, head_dim_v]

@@ -213,7 +213,7 @@ typedef struct clattn_append_problem {
     int64_t query_heads; /* 0: there are no queries to turn */
     int64_t kv_heads;
     int64_t query_len;  /* new rows of a sequence; of calls the most. Varlen: of the longest sequence */
-    int64_t head_dim;   /* block types: a multiple of 32; so is head_dim_v */
+    int64_t head_dim;   /* a multiple of clattn_type_columns of key_type; so is head_dim_v, of value_type */
     int64_t head_dim_v; /* 0: head_dim */
     int64_t capacity;   /* rows of a sequence: of its dense cache, or that its page table has entries for; slots of a
                           * pool: 0 */
@@ -225,7 +225,7 @@ typedef struct clattn_append_problem {
     uint32_t features; /* CLATTN_WITH_STARTS or CLATTN_WITH_SLOTS; CLATTN_WITH_ROTARY, with what it needs to know where
                         * rows stand: starts, CLATTN_WITH_POSITIONS or CLATTN_WITH_TOKEN_TABLES; CLATTN_WITH_PAGES and
                         * CLATTN_WITH_PAGE_STARTS, to find rows by starts in a pool; CLATTN_WITH_VARLEN;
-                        * CLATTN_WITH_KEY_SCALES and CLATTN_WITH_VALUE_SCALES, for int8, e4m3 and e5m2; without: 1;
+                        * CLATTN_WITH_KEY_SCALES and CLATTN_WITH_VALUE_SCALES, for int8, int4, e4m3, e5m2; without: 1;
                         * norms, and CLATTN_WITH_NORM_WEIGHTS for those of queries and keys */
     int inverse;
     int strided_columns;  /* as in clattn_problem */
@@ -259,8 +259,8 @@ CLATTN_API void clattn_append_problem_init(clattn_append_problem *problem, size_
  *   key_pools, value_pools  the further buffers of a pool that has several (problem.pool_pages), as in clattn_tensors;
  *                     slots and scales count its pages in all. Offsets and strides are their own;
  *                     attention on that pool asks for the strides of key_cache and value_cache
- * Offsets and strides of block types count columns, in multiples of 32. Caches and query_out share no memory with
- * another tensor, but query_out may be query itself. */
+ * Offsets and strides of block types and int4 count columns, in multiples of clattn_type_columns. Caches and query_out
+ * share no memory with another tensor, but query_out may be query itself. */
 typedef struct clattn_append_tensors {
     size_t struct_size; /* set by CLATTN_APPEND_TENSORS_INIT */
     clattn_tensor key, value, key_cache, value_cache;

@@ -26,13 +26,16 @@ libclattn_core_la_SOURCES = \
 	src/api/new_context.c \
 	src/api/new_context.h \
 	src/base/ascii.h \
+	src/base/blocks.h \
 	src/base/checked_math.h \
 	src/base/clock.c \
 	src/base/clock.h \
 	src/base/decimal.c \
 	src/base/decimal.h \
+	src/base/e2m1_blocks.c \
 	src/base/error.c \
 	src/base/error.h \
+	src/base/ggml_blocks.c \
 	src/base/growth.c \
 	src/base/growth.h \
 	src/base/half.c \

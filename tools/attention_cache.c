@@ -98,16 +98,17 @@ int attention_pool_layout(const struct options *options, const struct inputs *in
 static int count_columns(struct axes *axes, clattn_type type, const char *name, struct failure *failure)
 {
     const int64_t bytes = (int64_t)clattn_type_size(type);
-    if (!type_is_blocks(type)) {
+    const int64_t columns = clattn_type_columns(type);
+    if (columns <= 1) {
         return 0;
     }
     if (axes->columns % bytes != 0) {
         return failure_misuse(failure, "%s: its %lld bytes of a head: must be a multiple of %lld, a block of %s", name,
                               (long long)axes->columns, (long long)bytes, clattn_type_name(type));
     }
-    axes->columns = axes->columns / bytes * BLOCK_COLUMNS;
+    axes->columns = axes->columns / bytes * columns;
     for (int i = 0; i < 3; i++) {
-        axes->stride[i] = axes->stride[i] / bytes * BLOCK_COLUMNS;
+        axes->stride[i] = axes->stride[i] / bytes * columns;
     }
     return 0;
 }

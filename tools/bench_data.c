@@ -164,7 +164,7 @@ static int check_memory(const clattn_problem *p, struct failure *failure)
     return 0;
 }
 
-/* Rows of normal numbers, as they are stored; scales of int8, e4m3 and e5m2 are 1. */
+/* Rows of normal numbers, as they are stored; scales of int8, int4, e4m3 and e5m2 are 1. */
 static int fill_codes(struct tensor *tensor, clattn_type type, int64_t columns, uint64_t seed, struct failure *failure)
 {
     const int64_t rows = tensor_count(tensor) / (tensor->shape[3] ? tensor->shape[3] : 1), shape[] = { columns };

@@ -27,7 +27,7 @@ struct job {
 
 static double largest_number(clattn_type type)
 {
-    return type == CLATTN_INT8 ? 127 : type == CLATTN_E4M3 ? 448 : 57344;
+    return type == CLATTN_INT8 ? 127 : type == CLATTN_INT4 ? 7 : type == CLATTN_E4M3 ? 448 : 57344;
 }
 
 static int64_t groups_of(int64_t all, int64_t group)
@@ -96,8 +96,7 @@ static int check_input(struct job *job, struct failure *failure)
     }
     job->rows = in->dims > 1 ? in->shape[in->dims - 2] : 1;
     job->columns = in->shape[in->dims - 1];
-    const int64_t block = job->back && type_is_blocks(job->type) ? (int64_t)clattn_type_size(job->type)
-                                                                 : clattn_type_columns(job->type);
+    const int64_t block = job->back ? (int64_t)clattn_type_size(job->type) : clattn_type_columns(job->type);
     if (job->columns % block != 0) {
         return failure_misuse(failure, "INPUT %s: its last axis must be a multiple of %lld, a block of %s",
                               tensor_shape_text(in, shape), (long long)block, clattn_type_name(job->type));

@@ -6,7 +6,7 @@
 #define CHOICE(id, name, value, words, help) OPTION(id, name, value, help)
 #endif
 #define NUMBER_TYPES "f32", "f16", "bf16", "f64"
-#define CODE_TYPES "int8", "e4m3", "e5m2", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1"
+#define CODE_TYPES "int8", "e4m3", "e5m2", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "mxfp4_ggml", "nvfp4_ggml", "int4"
 #define ALIGNMENTS "top-left", "bottom-right"
 
 /* input */
@@ -31,10 +31,11 @@ OPTION(PAGE_TABLE, "page-table", "FILE",
 OPTION(PAGE_STARTS, "page-starts", "FILE|LIST", "the table is one line: where each sequence's pages start, and the end")
 CHOICE(POOL, "pool", "LAYOUT", WORDS("nhd", "hnd"), "axes of pages: nhd (default): [pages, tokens, heads, dim], or hnd")
 CHOICE(STORED_KEYS, "key-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
-       "keys are stored as f32, .., f64, int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1; a file of bytes needs it")
+       "keys are stored as f32, .., f64, int8, e4m3, e5m2, int4, q8_0, q4_0, q4_1, q5_0, q5_1, mxfp4_ggml or "
+       "nvfp4_ggml; a file of bytes needs it")
 CHOICE(STORED_VALUES, "value-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES), "the same of values")
 OPTION(KEY_SCALES, "key-scales", "FILE",
-       "of int8, e4m3, e5m2: [batch or pages, heads, rows, columns], an axis of 1 for all")
+       "of int8, e4m3, e5m2, int4: [batch or pages, heads, rows, columns], an axis of 1 for all")
 OPTION(VALUE_SCALES, "value-scales", "FILE", "the same of values")
 OPTION(KEY_GROUP, "key-scale-group", "ROWS,COLUMNS", "so many share a scale; 0: all. Default: all where the axis is 1")
 OPTION(VALUE_GROUP, "value-scale-group", "ROWS,COLUMNS", "the same of values")
@@ -74,7 +75,8 @@ OPTION(WITH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths")
 OPTION(PAGE_SIZE, "page-size", "KEYS", "keys and values lie in pages of so many keys; batch entries have key lengths")
 OPTION(POOLS, "pools", "N", "the pages lie in N buffers, 1 to 4; default: one")
 CHOICE(KEY_TYPE, "key-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
-       "keys are stored as f32, .., f64, int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1")
+       "keys are stored as f32, .., f64, int8, e4m3, e5m2, int4, q8_0, q4_0, q4_1, q5_0, q5_1, mxfp4_ggml or "
+       "nvfp4_ggml")
 CHOICE(VALUE_TYPE, "value-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
        "the same of values; where one is not given, it is --dtype")
 OPTION(RING, "ring", "ROWS", "the last ROWS keys are kept, of which --always N stay; needs --window LEFT,..")
@@ -147,10 +149,12 @@ OPTION(LESSON_PLOT, "plot", "FILE", "draw the lesson's picture, .png or .svg")
 OPTION(BINARIES, "output", "DIR", "folder for the compiled programs; is made where it is missing")
 
 /* quantise */
-CHOICE(CODE_TYPE, "type", "T", WORDS(CODE_TYPES), "int8, e4m3, e5m2, q8_0, q4_0, q4_1, q5_0 or q5_1")
+CHOICE(CODE_TYPE, "type", "T", WORDS(CODE_TYPES),
+       "int8, e4m3, e5m2, int4, q8_0, q4_0, q4_1, q5_0, q5_1, mxfp4_ggml or nvfp4_ggml")
 OPTION(CODES, "output", "FILE", "write the codes, or the numbers; .npy, -: stdout")
 OPTION(BACK, "back", NULL, "from codes to numbers")
-OPTION(SCALES, "scales", "FILE", "of int8, e4m3, e5m2; default: the smallest by which no number is beyond the codes")
+OPTION(SCALES, "scales", "FILE",
+       "of int8, e4m3, e5m2, int4; default: the smallest by which no number is beyond the codes")
 OPTION(SCALES_FILE, "scales-output", "FILE", "write the scales")
 OPTION(SCALE_GROUP, "scale-group", "ROWS,COLUMNS", "so many of the last two axes share a scale, 0: all; default: 1,0")
 

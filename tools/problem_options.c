@@ -10,10 +10,21 @@ int problem_type_read(const struct options *options, enum option_id id, clattn_t
     static const struct {
         const char *name;
         clattn_type type;
-    } types[] = { { "f32", CLATTN_FLOAT32 }, { "f16", CLATTN_FLOAT16 }, { "bf16", CLATTN_BFLOAT16 },
-                  { "f64", CLATTN_FLOAT64 }, { "int8", CLATTN_INT8 },   { "e4m3", CLATTN_E4M3 },
-                  { "e5m2", CLATTN_E5M2 },   { "q8_0", CLATTN_Q8_0 },   { "q4_0", CLATTN_Q4_0 },
-                  { "q4_1", CLATTN_Q4_1 },   { "q5_0", CLATTN_Q5_0 },   { "q5_1", CLATTN_Q5_1 } };
+    } types[] = { { "f32", CLATTN_FLOAT32 },
+                  { "f16", CLATTN_FLOAT16 },
+                  { "bf16", CLATTN_BFLOAT16 },
+                  { "f64", CLATTN_FLOAT64 },
+                  { "int8", CLATTN_INT8 },
+                  { "e4m3", CLATTN_E4M3 },
+                  { "e5m2", CLATTN_E5M2 },
+                  { "q8_0", CLATTN_Q8_0 },
+                  { "q4_0", CLATTN_Q4_0 },
+                  { "q4_1", CLATTN_Q4_1 },
+                  { "q5_0", CLATTN_Q5_0 },
+                  { "q5_1", CLATTN_Q5_1 },
+                  { "mxfp4_ggml", CLATTN_MXFP4_GGML },
+                  { "nvfp4_ggml", CLATTN_NVFP4_GGML },
+                  { "int4", CLATTN_INT4 } };
     int chosen;
     if (option_choice(options, id, &chosen, failure) != 0) {
         return -1;

@@ -22,7 +22,7 @@ static double now_ms(void)
 
 static clattn_type type_named(const char *name)
 {
-    for (int type = CLATTN_FLOAT32; type <= CLATTN_Q5_1; ++type) {
+    for (int type = CLATTN_FLOAT32; type <= CLATTN_INT4; ++type) {
         if (strcmp(name, clattn_type_name((clattn_type)type)) == 0) {
             return (clattn_type)type;
         }

@@ -18,13 +18,17 @@ class Code(NamedTuple):
     name: str  # of the type of a view
     bytes: int
     columns: int
+    takes_scales: bool = False  # which are an array of their own
 
 
-CODES = {"int8": Code("int8", 1, 1), "e4m3": Code("float8_e4m3fn", 1, 1), "e5m2": Code("float8_e5m2", 1, 1),
+CODES = {"int8": Code("int8", 1, 1, True), "e4m3": Code("float8_e4m3fn", 1, 1, True),
+         "e5m2": Code("float8_e5m2", 1, 1, True), "int4": Code("int4", 1, 2, True),
          "q8_0": Code("q8_0", 34, 32), "q4_0": Code("q4_0", 18, 32), "q4_1": Code("q4_1", 20, 32),
-         "q5_0": Code("q5_0", 22, 32), "q5_1": Code("q5_1", 24, 32)}
+         "q5_0": Code("q5_0", 22, 32), "q5_1": Code("q5_1", 24, 32),
+         "mxfp4_ggml": Code("mxfp4_ggml", 17, 32), "nvfp4_ggml": Code("nvfp4_ggml", 36, 64)}
 STORED = {**TYPES, "q8_0": lib.CLATTN_Q8_0, "q4_0": lib.CLATTN_Q4_0, "q4_1": lib.CLATTN_Q4_1, "q5_0": lib.CLATTN_Q5_0,
-          "q5_1": lib.CLATTN_Q5_1}  # types of keys and values
+          "q5_1": lib.CLATTN_Q5_1, "mxfp4_ggml": lib.CLATTN_MXFP4_GGML, "nvfp4_ggml": lib.CLATTN_NVFP4_GGML,
+          "int4": lib.CLATTN_INT4}  # types of keys and values
 
 
 class View(NamedTuple):

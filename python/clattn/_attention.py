@@ -99,10 +99,11 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     page_starts         numbers: the table is one line, in which the pages of each sequence begin, and the last one's
                         end
     row_low, row_high   broadcast to [batch, heads, rows], int32: a row sees the keys from the one up to the other
-    key_type, value_type   what the bytes of key and value are: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "int8", "e4m3",
-                        "e5m2"; the last axis of blocks counts bytes. quantise() makes them
-    key_scales, value_scales   float32, of int8, e4m3, e5m2: [batch or pages, kv_heads, rows, columns], of which the
-                        last two may have fewer: so many share one
+    key_type, value_type   what the bytes of key and value are: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1",
+                        "mxfp4_ggml", "nvfp4_ggml", "int8", "e4m3", "e5m2", "int4"; the last axis counts bytes, of
+                        blocks and of int4. quantise() makes them
+    key_scales, value_scales   float32, of int8, e4m3, e5m2, int4: [batch or pages, kv_heads, rows, columns], of which
+                        the last two may have fewer: so many share one
     context             a clattn.Context, which has a device; the process's own where None
 
     A row that sees no key is 0, its lse -inf. Returns out, or (out, lse), (out, weights), (out, lse, weights). Raises

@@ -135,7 +135,7 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
     query_norm, key_norm, value_norm, norm_epsilon   rows are normed first, as by rotary(); values have no weights
     pairs, cosine, sine      as of rotary(): queries and keys are turned then, where they are given
     page_table               [batch, pages of a sequence], as of attention()
-    key_type, value_type     what the bytes of the caches are, as of attention(); int8, e4m3 and e5m2 by a scale of 1
+    key_type, value_type     what the bytes of the caches are, as of attention(); int8, int4, e4m3, e5m2 by a scale of 1
     """
     refuse_gradients("append", key=key, value=value, query=query)
     k, v = four_axes(view(key, "key"), "key"), four_axes(view(value, "value"), "value")
@@ -207,7 +207,7 @@ def _scales_of(scales: Any, shape: Tuple[int, ...], kind: str) -> Tuple[Any, int
     import numpy
     if scales is None:
         return None, 0
-    if CODES[kind].columns > 1:
+    if not CODES[kind].takes_scales:
         raise InvalidArgument(f"scales: {kind} has its own, in its blocks")
     found = numpy.ascontiguousarray(scales, dtype=numpy.float32)
     groups = found.shape[-1] if found.ndim else 0
@@ -224,9 +224,9 @@ def _code(kind: Any) -> Any:
 
 
 def quantise(values: Any, type: str, *, scales: Any = None) -> Any:
-    """Numbers [..., columns] as codes: bytes [..., bytes of a row]; int8 of "int8". "int8", "e4m3", "e5m2" by scales
-    [..., groups of columns], 1 where None; blocks ("q8_0", "q4_0", "q4_1", "q5_0", "q5_1") have their own, and 32
-    columns each."""
+    """Numbers [..., columns] as codes: bytes [..., bytes of a row]; int8 of "int8". "int8", "e4m3", "e5m2", "int4"
+    (two columns a byte) by scales [..., groups of columns], 1 where None; blocks ("q8_0", "q4_0", "q4_1", "q5_0",
+    "q5_1", "mxfp4_ggml", of 64 columns "nvfp4_ggml") have their own, and 32 columns each."""
     import numpy
     code = _code(type)
     found = numpy.ascontiguousarray(values, dtype=numpy.float32)

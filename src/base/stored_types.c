@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/blocks.h"
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/half.h"
@@ -43,6 +44,19 @@ static void store_int8(void *data, int64_t index, double value)
     ((int8_t *)data)[index] = (int8_t)(isnan(value) ? 0 : fmin(fmax(rint(value), -128), 127));
 }
 
+/* The first of two columns has the low four bits. */
+static double load_int4(const void *data, int64_t index)
+{
+    return (((const uint8_t *)data)[index / 2] >> 4 * (index % 2) & 15) - 8;
+}
+
+static void store_int4(void *data, int64_t index, double value)
+{
+    uint8_t *pair = (uint8_t *)data + index / 2;
+    const int code = isnan(value) ? 8 : (int)fmin(fmax(rint(value), -8), 7) + 8, shift = 4 * (int)(index % 2);
+    *pair = (uint8_t)((*pair & 0xf0 >> shift) | code << shift);
+}
+
 #define SMALL_FLOAT(name, bits, widen, narrow)                                                                         \
     static double load_##name(const void *data, int64_t index)                                                         \
     {                                                                                                                  \
@@ -57,162 +71,33 @@ SMALL_FLOAT(bfloat16, uint16_t, bfloat16_to_double, bfloat16_from_double)
 SMALL_FLOAT(e4m3, uint8_t, e4m3_to_double, e4m3_from_double)
 SMALL_FLOAT(e5m2, uint8_t, e5m2_to_double, e5m2_from_double)
 
-/* ---- blocks ------------------------------------------------------------------------------------- */
-
-/* What the formats of blocks have: a float16 scale d, a float16 minimum m or none, the fifth bits of codes or none,
- * then the codes: a byte each, or four bits, column j low and column j + 16 high.
- *
- *     value = d * (code - zero), or d * code + m
- *     code  = x / d + zero, or (x - m) / d, rounded by adding `half` and cutting off; q8_0: half away from zero */
-struct block_format {
-    int bits;    /* of a code */
-    int has_min; /* d and m are (max - min) / most and min */
-    int zero;    /* else d is the value of largest magnitude / -zero, with its sign; of q8_0 the magnitude / 127 */
-    int bytes;
-};
-
-static const struct block_format q8_0_format = { 8, 0, 0, 34 };
-static const struct block_format q4_0_format = { 4, 0, 8, 18 };
-static const struct block_format q4_1_format = { 4, 1, 0, 20 };
-static const struct block_format q5_0_format = { 5, 0, 16, 22 };
-static const struct block_format q5_1_format = { 5, 1, 0, 24 };
-
-static uint16_t get_ushort(const uint8_t *from)
-{
-    return (uint16_t)(from[0] | from[1] << 8);
-}
-
-static void put_ushort(uint8_t *to, uint16_t bits)
-{
-    to[0] = (uint8_t)(bits & 0xff);
-    to[1] = (uint8_t)(bits >> 8);
-}
-
-/* Where the fifth bits begin, and behind them the codes. */
-static int fifth_bits_at(const struct block_format *format)
-{
-    return format->has_min ? 4 : 2;
-}
-
-static int codes_at(const struct block_format *format)
-{
-    return fifth_bits_at(format) + (format->bits == 5 ? 4 : 0);
-}
-
-static int get_code(const struct block_format *format, const uint8_t *block, int column)
-{
-    const uint8_t *codes = block + codes_at(format), *fifth = block + fifth_bits_at(format);
-    if (format->bits == 8) {
-        return (int8_t)codes[column];
-    }
-    int code = codes[column % 16] >> (column < 16 ? 0 : 4) & 15;
-    if (format->bits == 5) {
-        code |= (fifth[column / 8] >> column % 8 & 1) << 4;
-    }
-    return code - format->zero;
-}
-
-/* A product of 11 and 8 bits is exact; a sum with the minimum is rounded to float32 once. */
-static double load_block(const struct block_format *format, const void *data, int64_t index)
-{
-    const uint8_t *block = (const uint8_t *)data + index / BLOCK_COLUMNS * format->bytes;
-    const double value = half_to_double(get_ushort(block)) * get_code(format, block, (int)(index % BLOCK_COLUMNS));
-    return format->has_min ? (float)(value + half_to_double(get_ushort(block + 2))) : value;
-}
-
-static void put_code(const struct block_format *format, uint8_t *block, int column, int code)
-{
-    uint8_t *codes = block + codes_at(format), *fifth = block + fifth_bits_at(format);
-    if (format->bits == 8) {
-        codes[column] = (uint8_t)(int8_t)code;
-        return;
-    }
-    codes[column % 16] |= (uint8_t)((code & 15) << (column < 16 ? 0 : 4));
-    if (format->bits == 5) {
-        fifth[column / 8] |= (uint8_t)((code >> 4) << column % 8);
-    }
-}
-
-/* The values of a block that its scale depends on; a NaN among them is all of them. */
-struct range {
-    float least, most, largest; /* largest: in magnitude, the first one */
-};
-
-static struct range range_of(const float *values)
-{
-    struct range range = { values[0], values[0], 0.0f };
-    for (int i = 0; i < BLOCK_COLUMNS; ++i) {
-        if (isnan(values[i])) {
-            return (struct range){ values[i], values[i], values[i] };
-        }
-        range.least = values[i] < range.least ? values[i] : range.least;
-        range.most = values[i] > range.most ? values[i] : range.most;
-        range.largest = fabsf(values[i]) > fabsf(range.largest) ? values[i] : range.largest;
-    }
-    return range;
-}
-
-/* Codes are made with the scale before it is rounded to float16. All steps are float32's, each rounded: compilers may
- * not join them. A block with a value that is not finite, or one that float16 has no scale for, has NaN or infinities
- * where it is read. */
-static void store_block(const struct block_format *format, const float *values, uint8_t *block)
-{
-    const struct range range = range_of(values);
-    const int most = (1 << format->bits) - 1;
-    const float least = format->has_min ? range.least : 0.0f;
-    const float spread = range.most - range.least;
-    const float scale = format->has_min     ? spread / (float)most
-                        : format->bits == 8 ? fabsf(range.largest) / 127.0f
-                                            : range.largest / (float)-format->zero;
-    const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
-    memset(block, 0, (size_t)format->bytes);
-    put_ushort(block, half_from_double(scale));
-    if (format->has_min) {
-        put_ushort(block + 2, half_from_double(least));
-    }
-    for (int i = 0; i < BLOCK_COLUMNS; ++i) {
-        const float difference = values[i] - least;
-        const volatile float units = difference * inverse;
-        const float shifted = units + ((float)format->zero + 0.5f);
-        const float code = format->bits == 8 ? roundf(units) : truncf(shifted);
-        put_code(format, block, i, isfinite(code) ? (int)fminf(code, (float)most) : 0);
-    }
-}
-
-#define BLOCK_TYPE(name)                                                                                               \
-    static double load_##name(const void *data, int64_t index)                                                         \
-    {                                                                                                                  \
-        return load_block(&name##_format, data, index);                                                                \
-    }
-BLOCK_TYPE(q8_0)
-BLOCK_TYPE(q4_0)
-BLOCK_TYPE(q4_1)
-BLOCK_TYPE(q5_0)
-BLOCK_TYPE(q5_1)
-
 /* ---- the table ---------------------------------------------------------------------------------- */
 
 static const struct stored_type {
     const char *name;
-    size_t bytes;                      /* of an element, or of a block */
-    const struct block_format *blocks; /* NULL: elements, one by one */
+    size_t bytes;                    /* of an element, or of a block */
+    int columns;                     /* of them: of int4 two share a byte */
+    const struct block_type *blocks; /* NULL: elements, one by one */
     int is_float, takes_scales;
     double (*load)(const void *data, int64_t index);
-    void (*store)(void *data, int64_t index, double value); /* NULL: of blocks */
+    void (*store)(void *data, int64_t index, double value);
 } types[STORED_TYPES] = {
-    [CLATTN_TYPE_NONE] = { "none", 0, NULL, 0, 0, NULL, NULL },
-    [CLATTN_FLOAT32] = { "float32", 4, NULL, 1, 0, load_float32, store_float32 },
-    [CLATTN_FLOAT16] = { "float16", 2, NULL, 1, 0, load_float16, store_float16 },
-    [CLATTN_BFLOAT16] = { "bfloat16", 2, NULL, 1, 0, load_bfloat16, store_bfloat16 },
-    [CLATTN_FLOAT64] = { "float64", 8, NULL, 1, 0, load_float64, store_float64 },
-    [CLATTN_INT8] = { "int8", 1, NULL, 0, 1, load_int8, store_int8 },
-    [CLATTN_E4M3] = { "e4m3", 1, NULL, 0, 1, load_e4m3, store_e4m3 },
-    [CLATTN_E5M2] = { "e5m2", 1, NULL, 0, 1, load_e5m2, store_e5m2 },
-    [CLATTN_Q8_0] = { "q8_0", 34, &q8_0_format, 0, 0, load_q8_0, NULL },
-    [CLATTN_Q4_0] = { "q4_0", 18, &q4_0_format, 0, 0, load_q4_0, NULL },
-    [CLATTN_Q4_1] = { "q4_1", 20, &q4_1_format, 0, 0, load_q4_1, NULL },
-    [CLATTN_Q5_0] = { "q5_0", 22, &q5_0_format, 0, 0, load_q5_0, NULL },
-    [CLATTN_Q5_1] = { "q5_1", 24, &q5_1_format, 0, 0, load_q5_1, NULL },
+    [CLATTN_TYPE_NONE] = { "none", 0, 0, NULL, 0, 0, NULL, NULL },
+    [CLATTN_FLOAT32] = { "float32", 4, 1, NULL, 1, 0, load_float32, store_float32 },
+    [CLATTN_FLOAT16] = { "float16", 2, 1, NULL, 1, 0, load_float16, store_float16 },
+    [CLATTN_BFLOAT16] = { "bfloat16", 2, 1, NULL, 1, 0, load_bfloat16, store_bfloat16 },
+    [CLATTN_FLOAT64] = { "float64", 8, 1, NULL, 1, 0, load_float64, store_float64 },
+    [CLATTN_INT8] = { "int8", 1, 1, NULL, 0, 1, load_int8, store_int8 },
+    [CLATTN_E4M3] = { "e4m3", 1, 1, NULL, 0, 1, load_e4m3, store_e4m3 },
+    [CLATTN_E5M2] = { "e5m2", 1, 1, NULL, 0, 1, load_e5m2, store_e5m2 },
+    [CLATTN_Q8_0] = { "q8_0", 34, 32, &q8_0_blocks, 0, 0, NULL, NULL },
+    [CLATTN_Q4_0] = { "q4_0", 18, 32, &q4_0_blocks, 0, 0, NULL, NULL },
+    [CLATTN_Q4_1] = { "q4_1", 20, 32, &q4_1_blocks, 0, 0, NULL, NULL },
+    [CLATTN_Q5_0] = { "q5_0", 22, 32, &q5_0_blocks, 0, 0, NULL, NULL },
+    [CLATTN_Q5_1] = { "q5_1", 24, 32, &q5_1_blocks, 0, 0, NULL, NULL },
+    [CLATTN_MXFP4_GGML] = { "mxfp4_ggml", 17, 32, &mxfp4_ggml_blocks, 0, 0, NULL, NULL },
+    [CLATTN_NVFP4_GGML] = { "nvfp4_ggml", 36, 64, &nvfp4_ggml_blocks, 0, 0, NULL, NULL },
+    [CLATTN_INT4] = { "int4", 1, 2, NULL, 0, 1, load_int4, store_int4 },
 };
 
 static const struct stored_type *row_of(clattn_type type)
@@ -238,13 +123,17 @@ int type_is_blocks(clattn_type type)
 size_t type_element(clattn_type type, int64_t *columns)
 {
     const struct stored_type *row = row_of(type);
-    *columns = row->blocks ? BLOCK_COLUMNS : 1;
+    *columns = row->columns > 1 ? row->columns : 1;
     return row->bytes;
 }
 
 double type_load(clattn_type type, const void *data, int64_t index)
 {
     const struct stored_type *row = row_of(type);
+    if (row->blocks) {
+        const uint8_t *block = (const uint8_t *)data + index / row->columns * (int64_t)row->bytes;
+        return row->blocks->load(block, (int)(index % row->columns));
+    }
     return row->load ? row->load(data, index) : 0;
 }
 
@@ -263,7 +152,7 @@ double type_scaled(double code, float scale)
 
 double type_code(clattn_type type, float value, float scale)
 {
-    if (type == CLATTN_INT8) {
+    if (type == CLATTN_INT8 || type == CLATTN_INT4) {
         const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
         return value * inverse;
     }
@@ -279,8 +168,7 @@ size_t clattn_type_size(clattn_type type)
 
 int64_t clattn_type_columns(clattn_type type)
 {
-    const struct stored_type *row = row_of(type);
-    return row->blocks ? BLOCK_COLUMNS : row->bytes > 0;
+    return row_of(type)->columns;
 }
 
 size_t clattn_row_bytes(clattn_type type, int64_t columns)
@@ -323,25 +211,14 @@ static clattn_status check_row(clattn_type type, int64_t columns, const float *s
     return CLATTN_OK;
 }
 
-/* Whether finite values are read back as finite ones: not where float16 has no scale, or no minimum, so large. */
-static int block_is_held(const struct block_format *format, const float *values, const uint8_t *block)
-{
-    int all_finite = 1;
-    for (int i = 0; i < BLOCK_COLUMNS; ++i) {
-        all_finite &= isfinite(values[i]) != 0;
-    }
-    return !all_finite || (isfinite(half_to_double(get_ushort(block))) &&
-                           (!format->has_min || isfinite(half_to_double(get_ushort(block + 2)))));
-}
-
 int64_t type_store_blocks(clattn_type type, int64_t columns, const float *values, void *row)
 {
-    const struct block_format *format = row_of(type)->blocks;
+    const struct stored_type *stored = row_of(type);
     int64_t not_held = -1;
     uint8_t *block = row;
-    for (int64_t c = 0; c < columns; c += BLOCK_COLUMNS, block += format->bytes) {
-        store_block(format, values + c, block);
-        not_held = not_held < 0 && !block_is_held(format, values + c, block) ? c : not_held;
+    for (int64_t c = 0; c < columns; c += stored->columns, block += stored->bytes) {
+        const int is_held = stored->blocks->store(values + c, block);
+        not_held = not_held < 0 && !is_held ? c : not_held;
     }
     return not_held;
 }
@@ -354,7 +231,7 @@ static clattn_status quantise_blocks(clattn_type type, int64_t columns, const fl
                                   "values %" PRId64 " to %" PRId64
                                   ": %s has its scale and minimum in float16, up to 65504, and these need larger ones; "
                                   "scale the values down, or take e4m3, e5m2 or int8 with scales",
-                                  column, column + BLOCK_COLUMNS - 1, clattn_type_name(type));
+                                  column, column + row_of(type)->columns - 1, clattn_type_name(type));
 }
 
 static float scale_of(const float *scales, int64_t scale_columns, int64_t column)

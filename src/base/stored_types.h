@@ -1,8 +1,11 @@
 /* Storage types, as data: a row of the table in stored_types.c each, and the conversions of rows in host memory.
  *
- *     element types   one number after the other. int8, e4m3, e5m2: codes, whose scales are tensors of the caller
- *     block types     32 columns a block, which begins with its own scale (ggml's formats); a tensor of them is made of
- *                     whole blocks, and its offset and strides count columns, in multiples of 32
+ *     element types   one number after the other. int8, e4m3, e5m2, int4: codes, whose scales are tensors of the
+ *                     caller; of int4 two columns are an element
+ *     block types     32 or 64 columns a block, which begins with its own scales (ggml's formats)
+ *
+ * Where an element has several columns, a tensor is made of whole ones, and its offset and strides count columns, in
+ * multiples of those of an element.
  *
  * The value of a code is rounded to float32 once, here and in kernels: their twin is cl/stored_types.clh. */
 #ifndef CLATTN_SRC_STORED_TYPES_H
@@ -10,8 +13,7 @@
 
 #include "clattn.h"
 
-#define BLOCK_COLUMNS 32 /* of each block type */
-#define STORED_TYPES (CLATTN_Q5_1 + 1)
+#define STORED_TYPES (CLATTN_INT4 + 1)
 
 /* Whether queries, outputs and biases may be of it: float32, float16, bfloat16, float64. */
 int type_is_float(clattn_type type);
@@ -19,9 +21,10 @@ int type_is_float(clattn_type type);
 /* Whether its values are codes times scales that are a tensor of their own. */
 int type_takes_scales(clattn_type type);
 
+/* Whether its elements are blocks, which have scales of their own. */
 int type_is_blocks(clattn_type type);
 
-/* Bytes of an element, which of block types is a block, of so many columns; else *columns is 1. */
+/* Bytes of an element, which may be a block, and how many columns it has: 1 but of blocks and int4. */
 size_t type_element(clattn_type type, int64_t *columns);
 
 /* Element `index` of memory of a type: a number, a code as a number (scale 1), or a value out of its block. */

@@ -15,8 +15,9 @@ static clattn_status check_types(const clattn_append_problem *p)
     for (int i = 0; i < 2 && status == CLATTN_OK; ++i) {
         status = check_own_type(&caches[i], p->type);
         if (status == CLATTN_OK && p->features & scales[i] && !type_takes_scales(caches[i].type)) {
-            status = error_set(CLATTN_INVALID_ARGUMENT, "features: scales are for int8, e4m3 and e5m2, and %s is %s",
-                               caches[i].name, clattn_type_name(caches[i].type));
+            status = error_set(CLATTN_INVALID_ARGUMENT,
+                               "features: scales are for int8, int4, e4m3 and e5m2, and %s is %s", caches[i].name,
+                               clattn_type_name(caches[i].type));
         }
     }
     return status;

@@ -177,7 +177,7 @@ void operands_stand_in(struct operands *operands)
     operands->workspace = buffer;
 }
 
-/* From here on, offset and strides of a tensor of blocks count blocks. */
+/* From here on, offset and strides of a tensor whose elements have several columns count elements. */
 static clattn_status count_in_blocks(struct operands *operands, int id)
 {
     struct tensor_place *place = &operands->tensor[id];

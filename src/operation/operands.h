@@ -21,7 +21,7 @@ struct operands {
     uint32_t unknown_extents;          /* bits of those that only the device knows: at most what stands here */
     clattn_type element[ELEMENTS_MAX]; /* types; CLATTN_TYPE_NONE: integers, see element_bytes */
     size_t element_bytes[ELEMENTS_MAX];
-    int64_t element_columns[ELEMENTS_MAX]; /* of block types: of a block, which is the element; 0, 1: elements */
+    int64_t element_columns[ELEMENTS_MAX]; /* of an element: of block types, of a block; 0: 1 */
     uint64_t asked;                        /* bit n: the problem has tensor n, which must be given; else it must not */
     uint64_t in_place;                     /* bit n: it and another of these may be in one place, exactly */
     uint64_t unread;                       /* bit n: this call writes all of tensor n, which others read too */

@@ -178,7 +178,7 @@ static clattn_status check_scales(const clattn_problem *p)
         const int has = (p->features & of[i].feature) != 0;
         if (has && !type_takes_scales(of[i].type)) {
             return error_set(CLATTN_INVALID_ARGUMENT,
-                             "features: %s scales are for int8, e4m3 and e5m2, and %s_type is %s", of[i].name,
+                             "features: %s scales are for int8, int4, e4m3 and e5m2, and %s_type is %s", of[i].name,
                              of[i].name, clattn_type_name(of[i].type));
         }
         if (!has && (of[i].rows != 0 || of[i].columns != 0)) {

@@ -20,6 +20,8 @@ static int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+#define EVEN_COLUMNS 32 /* rows as many apart begin at a line of memory */
+
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
 /* Multiply-adds that the reference may be asked for in a turn, by whose 3 nanoseconds each a check is long; and where
@@ -187,7 +189,7 @@ static void choose_strides(const struct check_call *check, const struct operands
     const int64_t of_block = operand_columns(operands, id);
     const int may_step = row->strides == 4 && (!row->columns || (check->problem.p.strided_columns && of_block == 1));
     const int64_t step = may_step && (check->turn == CHECK_FEW || first == TENSOR_PAGE_TABLE) ? 2 + first % 2 : 1;
-    const int64_t unit = of_block > 1 || !is_odd ? BLOCK_COLUMNS : 1;
+    const int64_t unit = of_block > 1 ? of_block : is_odd ? 1 : EVEN_COLUMNS;
     const int64_t gap = first <= TENSOR_OUT ? (first + 1) * unit + (is_odd && of_block == 1) * (first % 2) * 2
                                             : 1 + first % 3;
     const int64_t pitch = n[3] * of_block * step + gap;
@@ -200,7 +202,7 @@ static void choose_strides(const struct check_call *check, const struct operands
     for (int axis = 0; axis < 4; ++axis) {
         tensor->stride[axis] *= !(row->role == TENSOR_SUMMED && check->turn == turn_that_sums[axis]);
     }
-    tensor->offset = 2 * BLOCK_COLUMNS + (of_block > 1 ? BLOCK_COLUMNS : is_odd ? 5 + id : 0);
+    tensor->offset = of_block > 1 ? 3 * of_block : 2 * EVEN_COLUMNS + (is_odd ? 5 + id : 0);
 }
 
 clattn_status check_place(const struct check_call *check, const struct operands *operands, int id, int like,

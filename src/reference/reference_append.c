@@ -87,11 +87,13 @@ static clattn_status write_row(const struct row *row, const struct cache *cache,
         type_store_blocks(cache->type, cache->columns, row->floats, block); /* what devices cannot refuse is stored */
         return CLATTN_OK;
     }
+    const int64_t of_element = clattn_type_columns(cache->type);
     for (int64_t c = 0; c < cache->columns; ++c) {
         const double value = type_takes_scales(cache->type)
                                  ? type_code(cache->type, row->floats[c], scale_of(row, cache, to, h, c))
                                  : row->values[c];
-        type_store(cache->type, place->data, place_index(place, pack, h, to->row, c), value);
+        const int64_t element = place_index(place, pack, h, to->row, c / of_element);
+        type_store(cache->type, place->data, element * of_element + c % of_element, value);
     }
     return CLATTN_OK;
 }

@@ -14,8 +14,8 @@
 #define KV_HEADS 2
 #define ROWS 3
 #define KEYS 70
-#define HEAD_DIM 64
-#define HEAD_DIM_V 32
+#define HEAD_DIM 128
+#define HEAD_DIM_V 64
 #define ROW_BYTES (HEAD_DIM * 4)
 #define PAGE 16
 #define PAGES 4 /* for the first 64 keys */
@@ -160,8 +160,9 @@ START_TEST(test_as_dequantised)
 {
     static struct calls calls;
     find_strategies();
-    for (int type = CLATTN_INT8; type <= CLATTN_Q5_1; ++type) {
-        const clattn_type key = (clattn_type)type, value = type == CLATTN_Q5_1 ? CLATTN_INT8 : (clattn_type)(type + 1);
+    for (int type = CLATTN_INT8; type < STORED_TYPES; ++type) {
+        const clattn_type key = (clattn_type)type;
+        const clattn_type value = type + 1 < STORED_TYPES ? (clattn_type)(type + 1) : CLATTN_INT8;
         start(&calls, key, value);
         for (size_t s = 0; s < n_strategies; ++s) {
             const clattn_problem p = problem_of(key, value, strategies[s]);
@@ -199,10 +200,10 @@ static clattn_host_tensors expect_of_length(struct calls *calls, clattn_problem 
 START_TEST(test_nothing_behind_the_lengths)
 {
     static struct calls calls;
-    static const clattn_type types[] = { CLATTN_Q8_0, CLATTN_INT8 };
+    static const clattn_type types[] = { CLATTN_Q8_0, CLATTN_INT8, CLATTN_MXFP4_GGML, CLATTN_INT4 };
     int32_t length = 41;
     find_strategies();
-    for (size_t i = 0; i < 2 * n_strategies; ++i) {
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]) * n_strategies; ++i) {
         const clattn_type type = types[i / n_strategies];
         start(&calls, type, type);
         clattn_problem p = problem_of(type, type, strategies[i % n_strategies]);
@@ -234,10 +235,10 @@ START_TEST(test_as_contiguous)
 {
     static struct calls calls;
     static struct rows key, value;
-    static const clattn_type types[] = { CLATTN_Q4_0, CLATTN_E4M3 };
+    static const clattn_type types[] = { CLATTN_Q4_0, CLATTN_E4M3, CLATTN_NVFP4_GGML };
     int32_t table[PAGES + 1] = { 3, 0, 2, 1, -1 }, length = PAGES * PAGE;
     find_strategies();
-    for (size_t i = 0; i < 2 * n_strategies; ++i) {
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]) * n_strategies; ++i) {
         const clattn_type type = types[i / n_strategies];
         start(&calls, type, type);
         clattn_problem p = problem_of(type, type, strategies[i % n_strategies]);

@@ -175,7 +175,8 @@ static void plan_merge(clattn_context *context, clattn_type type)
 /* Rotary by itself, and append into a cache of its own type and into one of each kind of code. */
 static void plan_cache(clattn_context *context, clattn_type type)
 {
-    static const clattn_type stored[] = { CLATTN_TYPE_NONE, CLATTN_E4M3, CLATTN_Q8_0, CLATTN_Q5_1 };
+    static const clattn_type stored[] = { CLATTN_TYPE_NONE,  CLATTN_E4M3,       CLATTN_Q8_0, CLATTN_Q5_1,
+                                          CLATTN_MXFP4_GGML, CLATTN_NVFP4_GGML, CLATTN_INT4 };
     clattn_rotary_problem rotary = CLATTN_ROTARY_PROBLEM_INIT;
     clattn_append_problem append = CLATTN_APPEND_PROBLEM_INIT;
     clattn_plan *plan;

@@ -128,7 +128,7 @@ class Sequences(Case):
         key, value, table, pools = self.pages()
         query = normal(2, 4, 1, 32, seed=5)
         right = clattn.attention(query, key, value, key_lengths=[11, 6])
-        for kind, tolerance in (("q8_0", 0.02), ("q4_0", 0.3), ("q5_1", 0.2)):
+        for kind, tolerance in (("q8_0", 0.02), ("q4_0", 0.3), ("q5_1", 0.2), ("mxfp4_ggml", 0.4)):
             codes = [clattn.quantise(np.nan_to_num(x), kind) for x in pools]
             self.assertEqual((codes[0].dtype, codes[0].shape[:3]), (np.uint8, (6, 2, 4)))
             out = clattn.attention(query, *codes, key_type=kind, value_type=kind, page_table=table, key_lengths=[11, 6])

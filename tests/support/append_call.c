@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "append_memory.h"
+#include "base/stored_types.h"
 
 /* ---- problems --------------------------------------------------------------------------------- */
 
@@ -71,18 +72,18 @@ static clattn_type draw_cache_type(clattn_type wished, clattn_type type, struct 
     return wished                       ? wished
            : type == CLATTN_FLOAT64     ? type
            : random_chance(random, 0.4) ? (clattn_type)between(random, CLATTN_FLOAT32, CLATTN_BFLOAT16)
-                                        : (clattn_type)between(random, CLATTN_INT8, CLATTN_Q5_1);
+                                        : (clattn_type)between(random, CLATTN_INT8, STORED_TYPES - 1);
 }
 
 static void draw_scales(clattn_append_problem *p, struct random *random)
 {
     const int64_t columns[3] = { 0, 1, 16 };
-    if (p->key_type >= CLATTN_INT8 && p->key_type <= CLATTN_E5M2 && random_chance(random, 0.8)) {
+    if (type_takes_scales(p->key_type) && random_chance(random, 0.8)) {
         p->features |= CLATTN_WITH_KEY_SCALES;
         p->key_scale_rows = between(random, 0, 3);
         p->key_scale_columns = columns[between(random, 0, 2)];
     }
-    if (p->value_type >= CLATTN_INT8 && p->value_type <= CLATTN_E5M2 && random_chance(random, 0.8)) {
+    if (type_takes_scales(p->value_type) && random_chance(random, 0.8)) {
         p->features |= CLATTN_WITH_VALUE_SCALES;
         p->value_scale_rows = between(random, 0, 3);
         p->value_scale_columns = columns[between(random, 0, 2)];
@@ -103,16 +104,23 @@ static void draw_norms(clattn_append_problem *p, struct random *random)
     }
 }
 
+/* A number of columns that a cache of the type has whole elements for. */
+static int64_t draw_dim(clattn_type type, struct random *random)
+{
+    static const int64_t dims[] = { 64, 128, 32, 96, 40, 10 };
+    const int64_t of_element = clattn_type_columns(type);
+    return dims[between(random, 0, of_element > 32 ? 1 : of_element > 2 ? 3 : 5)];
+}
+
 static void draw_problem(clattn_append_problem *p, struct random *random, const struct append_wish *wish)
 {
     const clattn_append_problem start = CLATTN_APPEND_PROBLEM_INIT;
-    static const int64_t dims[] = { 64, 32, 96, 40, 10, 128 };
     *p = start;
     p->type = wish->type ? wish->type : (clattn_type)between(random, CLATTN_FLOAT32, CLATTN_BFLOAT16);
     p->key_type = draw_cache_type(wish->key_type, p->type, random);
     p->value_type = draw_cache_type(wish->value_type, p->type, random);
-    p->head_dim = clattn_type_columns(p->key_type) > 1 ? dims[between(random, 0, 2)] : dims[between(random, 0, 5)];
-    p->head_dim_v = clattn_type_columns(p->value_type) > 1 ? dims[between(random, 0, 2)] : dims[between(random, 0, 5)];
+    p->head_dim = draw_dim(p->key_type, random);
+    p->head_dim_v = draw_dim(p->value_type, random);
     p->batch = between(random, 1, 3);
     p->kv_heads = between(random, 1, 3);
     p->query_len = between(random, 1, 7);

@@ -126,27 +126,26 @@ static void turn(const struct append_call_test *test, int64_t b, int64_t i, doub
 static void write_row(struct append_memory *to, const struct append_memory *scales, int64_t scale_rows,
                       int64_t scale_columns, const struct place *place, int64_t h, const double *row)
 {
-    float values[COLUMNS_MOST];
+    const int64_t of_element = clattn_type_columns(to->type);
+    float values[COLUMNS_MOST], factors[COLUMNS_MOST];
     for (int64_t c = 0; c < to->shape[3]; ++c) {
-        const int64_t at = append_memory_at(to, place->pack, h, place->row, c);
         values[c] = (float)row[c];
-        if (type_takes_scales(to->type)) {
-            float scale = 1;
-            if (scales->data) {
-                scale =
-                    (float)type_load(CLATTN_FLOAT32, scales->data,
-                                     append_memory_at(scales, place->pack, h, scale_rows ? place->row / scale_rows : 0,
-                                                      scale_columns ? c / scale_columns : 0));
-            }
-            clattn_quantise(to->type, 1, &values[c], &scale, 0, to->data + at);
-        } else if (!type_is_blocks(to->type)) {
-            type_store(to->type, to->data, at, row[c]);
+        factors[c] = 1;
+        if (scales->data) {
+            factors[c] =
+                (float)type_load(CLATTN_FLOAT32, scales->data,
+                                 append_memory_at(scales, place->pack, h, scale_rows ? place->row / scale_rows : 0,
+                                                  scale_columns ? c / scale_columns : 0));
         }
     }
-    if (type_is_blocks(to->type)) {
-        clattn_quantise(to->type, to->shape[3], values, NULL, 0,
-                        to->data + append_memory_at(to, place->pack, h, place->row, 0) / 32 *
-                                       (int64_t)clattn_type_size(to->type));
+    for (int64_t c = 0; c < to->shape[3]; c += of_element) {
+        const int64_t at = append_memory_at(to, place->pack, h, place->row, c);
+        if (type_is_float(to->type)) {
+            type_store(to->type, to->data, at, row[c]);
+        } else {
+            clattn_quantise(to->type, of_element, &values[c], type_takes_scales(to->type) ? &factors[c] : NULL, 1,
+                            to->data + at / of_element * (int64_t)clattn_type_size(to->type));
+        }
     }
 }
 
@@ -200,6 +199,7 @@ void append_call_expect(const struct append_call_test *before, struct append_cal
 static double room(clattn_type type, const unsigned char *block, double value)
 {
     const double magnitude = fabs(value);
+    double step = 0;
     switch (type) {
     case CLATTN_FLOAT64:
         return 1e-14;
@@ -210,11 +210,19 @@ static double room(clattn_type type, const unsigned char *block, double value)
     case CLATTN_BFLOAT16:
         return 3e-6 + magnitude * 0x1p-7;
     case CLATTN_INT8:
+    case CLATTN_INT4:
         return 1;
     case CLATTN_E4M3:
         return 0x1p-9 + magnitude * 0x1p-3;
     case CLATTN_E5M2:
         return 0x1p-16 + magnitude * 0x1p-2;
+    case CLATTN_MXFP4_GGML: /* the largest step of a code */
+        return 2.1 * ldexp(1, block[0] - 127);
+    case CLATTN_NVFP4_GGML: /* and one of a scale */
+        for (int i = 0; i < 4; ++i) {
+            step = fmax(step, 2.1 * e4m3_to_double(block[i]));
+        }
+        return step + 0.13 * magnitude;
     default: /* a step of the block, and of its scale */
         return 1.05 * fabs(half_to_double((uint16_t)(block[0] | block[1] << 8))) + 0.005 * magnitude;
     }

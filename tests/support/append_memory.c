@@ -252,7 +252,7 @@ void append_memory_fill(struct append_call_test *test, struct random *random, in
     }
 }
 
-/* What the 32 columns of a block are: a value among others, or all of zeros. */
+/* What 32 columns are, those of a block or of half of one: a value among others, or all of zeros. */
 static double end_value(int kind, int64_t column, int64_t at, double other)
 {
     static const double ends[] = { (double)INFINITY, -(double)INFINITY, (double)NAN, -1e30, 1e30, 449, -57345 };

@@ -34,7 +34,8 @@ void case_read_types(struct attention_case *c)
 
 int64_t case_columns(clattn_type type, int64_t elements)
 {
-    return type_is_blocks(type) ? elements / (int64_t)clattn_type_size(type) * BLOCK_COLUMNS : elements;
+    const int64_t of_element = clattn_type_columns(type);
+    return of_element > 1 ? elements / (int64_t)clattn_type_size(type) * of_element : elements;
 }
 
 static void place(const struct tensor *scales, clattn_host_tensor *to)

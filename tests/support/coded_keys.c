@@ -8,22 +8,22 @@
 #define HEAD_DIM 64
 #define HEAD_DIM_V 96
 
-/* Every block type but one, and both ways to share scales: by tokens, by groups of columns. */
+/* Nearly every block type, and both ways to share scales: by tokens, by groups of columns. */
 struct coding {
     clattn_type key_type, value_type;
     int64_t key_scale_rows, key_scale_columns, value_scale_rows, value_scale_columns;
 };
 static const struct coding codings[] = {
-    { CLATTN_Q8_0, CLATTN_Q5_1, 0, 0, 0, 0 },
-    { CLATTN_Q4_1, CLATTN_Q4_0, 0, 0, 0, 0 },
-    { CLATTN_INT8, CLATTN_E4M3, 1, 0, 3, 24 },
+    { CLATTN_Q8_0, CLATTN_Q5_1, 0, 0, 0, 0 },  { CLATTN_Q4_1, CLATTN_Q4_0, 0, 0, 0, 0 },
+    { CLATTN_INT8, CLATTN_E4M3, 1, 0, 3, 24 }, { CLATTN_NVFP4_GGML, CLATTN_MXFP4_GGML, 0, 0, 0, 0 },
+    { CLATTN_INT4, CLATTN_INT4, 1, 0, 3, 24 },
 };
 
 static double code_of(struct random *random, const int64_t index[4], const void *context)
 {
+    const int64_t code = index[1] * 31 + index[2] * 7 + index[3] * 13;
     (void)random;
-    (void)context;
-    return (double)((index[1] * 31 + index[2] * 7 + index[3] * 13) % 201 - 100);
+    return (double)(*(const clattn_type *)context == CLATTN_INT4 ? code % 16 - 8 : code % 201 - 100);
 }
 
 static double scale_of(struct random *random, const int64_t index[4], const void *context)
@@ -47,8 +47,8 @@ static void build_coded(const struct exact *e, int64_t query_len, int64_t key_le
     p.value_scale_columns = coding->value_scale_columns;
     exact_build(coded, &p, 0);
     if (is_scaled) {
-        test_call_fill(coded, TENSOR_KEY, NULL, code_of, NULL);
-        test_call_fill(coded, TENSOR_VALUE, NULL, code_of, NULL);
+        test_call_fill(coded, TENSOR_KEY, NULL, code_of, &coding->key_type);
+        test_call_fill(coded, TENSOR_VALUE, NULL, code_of, &coding->value_type);
         test_call_fill(coded, TENSOR_KEY_SCALES, NULL, scale_of, NULL);
         test_call_fill(coded, TENSOR_VALUE_SCALES, NULL, scale_of, NULL);
     }

@@ -150,10 +150,11 @@ static void random_codes(uint64_t seed, uint64_t index, clattn_problem *p)
                                   { &p->value_scale_rows, &p->value_scale_columns } };
     for (int i = 0; i < 2 && p->type != CLATTN_FLOAT64; ++i) {
         const int is_float = random_chance(&random, 0.15);
-        *types[i] = is_float ? *types[i] : (clattn_type)random_between(&random, CLATTN_INT8, CLATTN_Q5_1);
-        if (type_is_blocks(*types[i])) {
-            *dims[i] = (*dims[i] % 256 + 31) / 32 * 32;
-            *dims[i] = *dims[i] ? *dims[i] : 32;
+        *types[i] = is_float ? *types[i] : (clattn_type)random_between(&random, CLATTN_INT8, STORED_TYPES - 1);
+        const int64_t of_element = clattn_type_columns(*types[i]);
+        if (of_element > 1) {
+            *dims[i] = (*dims[i] % 256 + of_element - 1) / of_element * of_element;
+            *dims[i] = *dims[i] ? *dims[i] : of_element;
         }
         if (type_takes_scales(*types[i]) && random_chance(&random, 0.8)) {
             p->features |= (uint32_t)(i ? CLATTN_WITH_VALUE_SCALES : CLATTN_WITH_KEY_SCALES);

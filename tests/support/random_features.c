@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/stored_types.h"
 #include "random.h"
 
 static int64_t some(struct random *random, int64_t least, int64_t most)
@@ -130,13 +131,14 @@ static void store_as(struct random *random, clattn_problem *p, clattn_type type)
     static const int64_t shares[] = { 0, 1, 2, 16, 24, 32 };
     int64_t *const share[] = { &p->key_scale_rows, &p->key_scale_columns, &p->value_scale_rows,
                                &p->value_scale_columns };
-    const int has_scales = clattn_type_columns(type) == 1 && random_chance(random, 0.8);
+    const int has_scales = type_takes_scales(type) && random_chance(random, 0.8);
     const uint32_t scales = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES;
     p->bias_type = p->bias_type == CLATTN_FLOAT64 ? CLATTN_FLOAT32 : p->bias_type;
     p->type = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT32 : p->type;
     p->key_type = p->value_type = type;
-    p->head_dim = (p->head_dim % 160 + 31) / 32 * 32 + 32;
-    p->head_dim_v = (p->head_dim_v % 160 + 31) / 32 * 32 + 32;
+    const int64_t step = clattn_type_columns(type) > 32 ? clattn_type_columns(type) : 32;
+    p->head_dim = (p->head_dim % 160 + step - 1) / step * step + step;
+    p->head_dim_v = (p->head_dim_v % 160 + step - 1) / step * step + step;
     p->features = has_scales ? p->features | scales : p->features & ~scales;
     for (int i = 0; i < 4; ++i) {
         *share[i] = has_scales ? shares[random_between(random, 0, 5)] : 0;
@@ -156,6 +158,9 @@ STORED_AS(q4_0, CLATTN_Q4_0)
 STORED_AS(q4_1, CLATTN_Q4_1)
 STORED_AS(q5_0, CLATTN_Q5_0)
 STORED_AS(q5_1, CLATTN_Q5_1)
+STORED_AS(mxfp4_ggml, CLATTN_MXFP4_GGML)
+STORED_AS(nvfp4_ggml, CLATTN_NVFP4_GGML)
+STORED_AS(int4, CLATTN_INT4)
 
 /* As many columns of each in whole vectors, in a type that is widened. */
 static void add_halves(struct random *random, clattn_problem *p)
@@ -210,6 +215,9 @@ static const struct {
     { "q4_1", add_q4_1, 0 },
     { "q5_0", add_q5_0, 0 },
     { "q5_1", add_q5_1, 0 },
+    { "mxfp4_ggml", add_mxfp4_ggml, 0 },
+    { "nvfp4_ggml", add_nvfp4_ggml, 0 },
+    { "int4", add_int4, 0 },
     { "bottom", add_bottom, 0 },
     { "top", add_top, 0 },
     { "offsets", add_offsets, 0 },

@@ -32,8 +32,8 @@ static struct test_layout random_layout(struct random *random, const struct test
 {
     static const int orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 2, 0, 1 }, { 2, 1, 0 } };
     struct test_layout layout = TEST_LAYOUT_DENSE;
-    const int is_blocks = type_is_blocks(test_call_type(test, id));
-    int any_column = !is_blocks && (!is_storage(id) || test->problem.strided_columns);
+    const int has_whole_elements = clattn_type_columns(test_call_type(test, id)) <= 1;
+    int any_column = has_whole_elements && (!is_storage(id) || test->problem.strided_columns);
     const int *order = orders[random_between(random, 0, random_chance(random, 0.7) ? 1 : 4)];
     int column_at = any_column && random_chance(random, 0.3) ? (int)random_between(random, 0, 3) : 3;
     for (int place = 0, next = 0; place < 4; ++place) {

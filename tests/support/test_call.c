@@ -238,9 +238,9 @@ void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t
     void *data = array->data;
     int64_t index = element_index(test, id, b, h, i, c);
     if (type_is_blocks(array->type)) {
-        const int64_t first = index / BLOCK_COLUMNS * BLOCK_COLUMNS;
+        const int64_t of_block = clattn_type_columns(array->type), first = index / of_block * of_block;
         array->columns[index] = (float)value;
-        clattn_quantise(array->type, BLOCK_COLUMNS, array->columns + first, NULL, 0,
+        clattn_quantise(array->type, of_block, array->columns + first, NULL, 0,
                         (char *)data + clattn_row_bytes(array->type, first));
     } else if (array->type != CLATTN_TYPE_NONE) {
         type_store(array->type, data, index, value);

@@ -16,13 +16,22 @@ START_TEST(test_sizes)
         const char *name;
         int size, columns, row_96;
     } expected[] = {
-        { CLATTN_TYPE_NONE, "none", 0, 0, 0 },    { CLATTN_FLOAT32, "float32", 4, 1, 384 },
-        { CLATTN_FLOAT16, "float16", 2, 1, 192 }, { CLATTN_BFLOAT16, "bfloat16", 2, 1, 192 },
-        { CLATTN_FLOAT64, "float64", 8, 1, 768 }, { CLATTN_INT8, "int8", 1, 1, 96 },
-        { CLATTN_E4M3, "e4m3", 1, 1, 96 },        { CLATTN_E5M2, "e5m2", 1, 1, 96 },
-        { CLATTN_Q8_0, "q8_0", 34, 32, 102 },     { CLATTN_Q4_0, "q4_0", 18, 32, 54 },
-        { CLATTN_Q4_1, "q4_1", 20, 32, 60 },      { CLATTN_Q5_0, "q5_0", 22, 32, 66 },
+        { CLATTN_TYPE_NONE, "none", 0, 0, 0 },
+        { CLATTN_FLOAT32, "float32", 4, 1, 384 },
+        { CLATTN_FLOAT16, "float16", 2, 1, 192 },
+        { CLATTN_BFLOAT16, "bfloat16", 2, 1, 192 },
+        { CLATTN_FLOAT64, "float64", 8, 1, 768 },
+        { CLATTN_INT8, "int8", 1, 1, 96 },
+        { CLATTN_E4M3, "e4m3", 1, 1, 96 },
+        { CLATTN_E5M2, "e5m2", 1, 1, 96 },
+        { CLATTN_Q8_0, "q8_0", 34, 32, 102 },
+        { CLATTN_Q4_0, "q4_0", 18, 32, 54 },
+        { CLATTN_Q4_1, "q4_1", 20, 32, 60 },
+        { CLATTN_Q5_0, "q5_0", 22, 32, 66 },
         { CLATTN_Q5_1, "q5_1", 24, 32, 72 },
+        { CLATTN_MXFP4_GGML, "mxfp4_ggml", 17, 32, 51 },
+        { CLATTN_NVFP4_GGML, "nvfp4_ggml", 36, 64, 0 },
+        { CLATTN_INT4, "int4", 1, 2, 48 },
     };
     ck_assert_uint_eq(sizeof(expected) / sizeof(expected[0]), STORED_TYPES);
     for (int i = 0; i < STORED_TYPES; ++i) {
@@ -32,12 +41,14 @@ START_TEST(test_sizes)
         ck_assert_uint_eq(clattn_type_size(type), (size_t)expected[i].size);
         ck_assert_int_eq(clattn_type_columns(type), expected[i].columns);
         ck_assert_uint_eq(clattn_row_bytes(type, 96), (size_t)expected[i].row_96);
-        ck_assert_int_eq(type_is_blocks(type), type >= CLATTN_Q8_0);
-        ck_assert_int_eq(type_takes_scales(type), type >= CLATTN_INT8 && type <= CLATTN_E5M2);
+        ck_assert_int_eq(type_is_blocks(type), type >= CLATTN_Q8_0 && type <= CLATTN_NVFP4_GGML);
+        ck_assert_int_eq(type_takes_scales(type), type >= CLATTN_INT8 && !type_is_blocks(type));
         ck_assert_int_eq(type_is_float(type), type >= CLATTN_FLOAT32 && type <= CLATTN_FLOAT64);
     }
     ck_assert_uint_eq(clattn_row_bytes(CLATTN_Q4_0, 33), 0);
     ck_assert_uint_eq(clattn_row_bytes(CLATTN_Q4_0, -32), 0);
+    ck_assert_uint_eq(clattn_row_bytes(CLATTN_NVFP4_GGML, 128), 72);
+    ck_assert_uint_eq(clattn_row_bytes(CLATTN_INT4, 7), 0);
     ck_assert_uint_eq(clattn_row_bytes(CLATTN_FLOAT64, INT64_MAX), 0);
     ck_assert_uint_eq(clattn_row_bytes((clattn_type)99, 32), 0);
     ck_assert_int_eq(clattn_type_columns((clattn_type)-1), 0);
@@ -135,25 +146,110 @@ START_TEST(test_blocks_are_written)
 }
 END_TEST
 
+/* Each code of e2m1 in both nibbles: column j, and the second half's from above downwards. */
+static const float e2m1[16] = { 0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -3, -4, -6 };
+
+START_TEST(test_blocks_of_e2m1_are_read)
+{
+    unsigned char mx[17] = { 127 + 3 }, nv[36] = { 0x38, 0x3c, 0x01, 0x7e };
+    float values[64];
+    for (int i = 0; i < 16; ++i) {
+        mx[1 + i] = (unsigned char)(i | (15 - i) << 4);
+    }
+    ck_assert_int_eq(clattn_dequantise(CLATTN_MXFP4_GGML, 32, mx, NULL, 0, values), CLATTN_OK);
+    for (int i = 0; i < 32; ++i) {
+        ck_assert_float_eq(values[i], 8 * e2m1[i < 16 ? i : 31 - i]);
+    }
+    mx[0] = 0;
+    ck_assert_double_eq(type_load(CLATTN_MXFP4_GGML, mx, 7), 6 * 0x1p-127);
+    mx[0] = 255;
+    ck_assert(isnan(type_load(CLATTN_MXFP4_GGML, mx, 0)));
+
+    const float scales[4] = { 1, 1.5f, 0x1p-9f, 448 };
+    for (int i = 0; i < 32; ++i) { /* columns 0 to 7 low, 8 to 15 high, of each 16 */
+        nv[4 + i] = (unsigned char)(i % 8 | (15 - i % 8) << 4);
+    }
+    ck_assert_int_eq(clattn_dequantise(CLATTN_NVFP4_GGML, 64, nv, NULL, 0, values), CLATTN_OK);
+    for (int i = 0; i < 64; ++i) {
+        const int at = i % 16;
+        ck_assert_float_eq(values[i], scales[i / 16] * e2m1[at < 8 ? at : 15 - at % 8]);
+    }
+    nv[2] = 0xff;
+    ck_assert(isnan(type_load(CLATTN_NVFP4_GGML, nv, 32)) && !isnan(type_load(CLATTN_NVFP4_GGML, nv, 48)));
+}
+END_TEST
+
+/* Halfway the smaller code, beyond 6 that, no sign alone; scales at their edges. */
+START_TEST(test_blocks_of_e2m1_are_written)
+{
+    unsigned char row[36];
+    const float ties[32] = { 0.25f,       0.75f,  1.25f, 1.75f,  2.5f, 3.5f,  5, 7.99f,   -0.25f,
+                             -0.2500001f, -0.75f, -0.0f, -5.01f, -7,   0.26f, 4, [16] = 6 };
+    ck_assert_int_eq(clattn_quantise(CLATTN_MXFP4_GGML, 32, ties, NULL, 0, row), CLATTN_OK);
+    const unsigned char mx[17] = { 127,  0x70, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07,
+                                   0x00, 0x09, 0x09, 0x00, 0x0f, 0x0f, 0x01, 0x06 };
+    ck_assert_mem_eq(row, mx, sizeof(mx));
+    const float powers[3] = { 8, 0x1p-126f, 0x1p127f };
+    const int exponents[3] = { 128, 0, 252 };
+    for (int i = 0; i < 3; ++i) {
+        const float one[32] = { powers[i] };
+        ck_assert_int_eq(clattn_quantise(CLATTN_MXFP4_GGML, 32, one, NULL, 0, row), CLATTN_OK);
+        ck_assert_int_eq(row[0], exponents[i]);
+    }
+    const float zeros[64] = { -0.0f };
+    ck_assert_int_eq(clattn_quantise(CLATTN_MXFP4_GGML, 32, zeros, NULL, 0, row), CLATTN_OK);
+    ck_assert_mem_eq(row, "\0\0\0", 3);
+    /* Six times the scale: 1 3/16 to even, 7.6 / 512 to the smallest normal, 600 to 448, 1 / 2048 to none. */
+    const float largest[4] = { 6 * 1.1875f, 6 * 7.6f / 512, 3600, 6.0f / 2048 };
+    float values[64] = { 0 };
+    for (int i = 0; i < 4; ++i) {
+        values[16 * i + 9] = -largest[i];
+    }
+    ck_assert_int_eq(clattn_quantise(CLATTN_NVFP4_GGML, 64, values, NULL, 0, row), CLATTN_OK);
+    ck_assert_mem_eq(row, "\x3a\x08\x7e\x00", 4);
+    const unsigned char codes[4] = { 0xf0, 0xf0, 0xf0, 0x00 }; /* 5.7, 5.7, 8.04, none */
+    for (int i = 0; i < 4; ++i) {
+        ck_assert_int_eq(row[4 + 8 * i + 1], codes[i]);
+    }
+}
+END_TEST
+
+START_TEST(test_int4)
+{
+    const float values[8] = { 1, -1, 1.25f, -1.25f, 1000, -1000, NAN, 0.25f }, scales[2] = { 0.5f, 2 };
+    unsigned char row[4] = { 0xff, 0xff, 0xff, 0xff };
+    ck_assert_int_eq(clattn_quantise(CLATTN_INT4, 8, values, scales, 4, row), CLATTN_OK);
+    const unsigned char expected[4] = { 0x6a, 0x6a, 0x0f,
+                                        0x88 }; /* 2, -2, 2.5 -> 2, -2.5 -> -2, 7, -8, 0, 0.125 -> 0 */
+    ck_assert_mem_eq(row, expected, sizeof(expected));
+    float back[8];
+    ck_assert_int_eq(clattn_dequantise(CLATTN_INT4, 8, row, scales, 4, back), CLATTN_OK);
+    const float read[8] = { 1, -1, 1, -1, 14, -16, 0, 0 };
+    ck_assert_mem_eq(back, read, sizeof(read));
+    ck_assert_int_eq(clattn_quantise(CLATTN_INT4, 7, values, scales, 4, row), CLATTN_INVALID_SHAPE);
+}
+END_TEST
+
 /* A value that is not finite shows in its own block, and in no other. */
 START_TEST(test_not_finite)
 {
-    for (int type = CLATTN_Q8_0; type <= CLATTN_Q5_1; ++type) {
-        for (int which = 0; which < 3; ++which) {
-            float values[96], back[96];
-            unsigned char row[3 * 34];
-            for (int i = 0; i < 96; ++i) {
+    for (int type = CLATTN_Q8_0; type <= CLATTN_NVFP4_GGML; ++type) {
+        const int columns = (int)clattn_type_columns((clattn_type)type), is_e2m1 = type > CLATTN_Q5_1;
+        for (int which = 0; which < (is_e2m1 ? 2 : 3); ++which) {
+            float values[192], back[192];
+            unsigned char row[6 * 34];
+            for (int i = 0; i < 192; ++i) {
                 values[i] = (float)(i % 7) - 3;
             }
-            values[40] = which == 0 ? NAN : which == 1 ? INFINITY : -1e30f;
+            values[72] = which == 0 ? NAN : which == 1 ? INFINITY : -1e30f;
             /* Finite, but float16 has no such scale: that is said. */
-            ck_assert_int_eq(clattn_quantise((clattn_type)type, 96, values, NULL, 0, row),
+            ck_assert_int_eq(clattn_quantise((clattn_type)type, 192, values, NULL, 0, row),
                              which == 2 ? CLATTN_INVALID_ARGUMENT : CLATTN_OK);
-            ck_assert(which != 2 || strstr(clattn_last_error(), "values 32 to 63"));
-            ck_assert_int_eq(clattn_dequantise((clattn_type)type, 96, row, NULL, 0, back), CLATTN_OK);
-            ck_assert(!isfinite(back[40]));
-            for (int i = 0; i < 96; ++i) {
-                ck_assert(i / 32 == 1 || fabsf(back[i] - values[i]) < 0.5f);
+            ck_assert(which != 2 || strstr(clattn_last_error(), "values 64 to 95"));
+            ck_assert_int_eq(clattn_dequantise((clattn_type)type, 192, row, NULL, 0, back), CLATTN_OK);
+            ck_assert(!isfinite(back[72]));
+            for (int i = 0; i < 192; ++i) {
+                ck_assert(i / columns == 72 / columns || fabsf(back[i] - values[i]) < 0.5f);
             }
         }
     }
@@ -167,7 +263,7 @@ START_TEST(test_rounding_mode_of_the_caller)
     for (int i = 0; i < 64; ++i) {
         values[i] = 1.37f * (float)(i % 29 - 11) + 0.001f * (float)i;
     }
-    for (int type = CLATTN_FLOAT16; type <= CLATTN_Q5_1; ++type) {
+    for (int type = CLATTN_FLOAT16; type < STORED_TYPES; ++type) {
         const int64_t columns = type < CLATTN_Q8_0 ? 8 : 64;
         ck_assert_int_eq(clattn_quantise((clattn_type)type, columns, values, NULL, 0, nearest), CLATTN_OK);
         fesetround(FE_UPWARD);
@@ -220,4 +316,5 @@ START_TEST(test_refusals)
 END_TEST
 
 SUITE("stored_types", test_sizes, test_load_and_store_by_type, test_blocks_are_read, test_blocks_are_written,
-      test_not_finite, test_rounding_mode_of_the_caller, test_codes_with_scales, test_refusals)
+      test_blocks_of_e2m1_are_read, test_blocks_of_e2m1_are_written, test_int4, test_not_finite,
+      test_rounding_mode_of_the_caller, test_codes_with_scales, test_refusals)
