@@ -206,7 +206,7 @@ INLINE void keep_pairs(const uint kept[BIT_WORDS], float weight[KEY_BLOCKS][N_BL
 }
 
 __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
-mma_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
+mma_gradients(OWNER_ARGUMENTS)
 {
     BACKWARD_INPUTS(p, in);
     OWN_OUTPUT(p);

@@ -16,9 +16,9 @@ typedef struct clattn_owner_part {
     int first_tile, tiles;
     int first_plane;
     int wants;             /* OWNER_WANTS_*: gradients that are asked for */
-    int dvalue_accumulate; /* what is there is added to */
     float rests_from;      /* of row_rests: rows whose |lse| is beyond it may have a rest (lse_rest.clh) */
     int redo_blocks;       /* of REDO_ROWS rows or keys of a plane; 0: nothing is left to do, or all */
+    clattn_place dvalue;
 } clattn_owner_part;
 
 #define OWNER_WANTS_FIRST 1 /* dquery or dkey */

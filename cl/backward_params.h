@@ -1,4 +1,4 @@
-/* Where kernels of gradients find what is none of attention's, as backward_arguments.clh reads it out of the params. */
+/* Where kernels of gradients find what is none of attention's (backward_arguments.clh). */
 #ifndef CLATTN_BACKWARD_PARAMS_H
 #define CLATTN_BACKWARD_PARAMS_H
 
@@ -15,5 +15,10 @@ typedef struct clattn_place {
     int type;       /* CLATTN_CL_*: of its elements */
     int accumulate; /* what is there is added to */
 } clattn_place;
+
+typedef struct clattn_backward_places {
+    clattn_input_place dout, dlse;
+    clattn_place gradient; /* that the kernel writes */
+} clattn_backward_places;
 
 #endif

@@ -169,7 +169,7 @@ static inline int next_met(const clattn_params *p, const attention_buffers *in, 
 }
 
 __kernel WORK_GROUP LEAST_SUB_GROUP void
-key_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
+key_gradients(OWNER_ARGUMENTS)
 {
     BACKWARD_INPUTS(p, in);
     OWN_OUTPUT(p);
@@ -300,7 +300,7 @@ INLINE void store_found(const clattn_params *p, const attention_buffers *in, con
 }
 
 __kernel WORK_GROUP LEAST_SUB_GROUP void
-row_rests(BACKWARD_ARGUMENTS, const clattn_owner_part part)
+row_rests(OWNER_ARGUMENTS)
 {
     BACKWARD_INPUTS(p, in);
     ROW_INPUTS(p);
@@ -345,7 +345,7 @@ row_rests(BACKWARD_ARGUMENTS, const clattn_owner_part part)
 }
 
 __kernel WORK_GROUP LEAST_SUB_GROUP void
-row_gradients(BACKWARD_ARGUMENTS, const clattn_owner_part part)
+row_gradients(OWNER_ARGUMENTS)
 {
     BACKWARD_INPUTS(p, in);
     OWN_OUTPUT(p);

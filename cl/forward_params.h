@@ -3,13 +3,13 @@
  * Offsets and strides count elements, of block types blocks. A kernel finds element (b, h, i, c) of a tensor at
  *     buffer[offset + b * stride[0] + h * stride[1] + i * stride[2] + c * stride[3]]
  * in 64 bits; varlen adds the sequence's first row (cu[b]) to i and has stride[0] = 0; keys and values in pages are
- * found by kv_rows.clh. The fields of tensors are
- * made of the rows of forward_tensors.h. Filled by src/operation/fill_params.c from the problem and the call.
- * Absent tensors: zeros, and a NULL pointer. */
+ * found by kv_rows.clh. Filled by src/operation/fill_params.c from the problem and the call. Absent tensors of a group
+ * that is taken: zeros, and a NULL pointer. */
 #ifndef CLATTN_FORWARD_PARAMS_H
 #define CLATTN_FORWARD_PARAMS_H
 
 #include "forward_flags.h"
+#include "forward_places.h"
 
 #ifdef __OPENCL_VERSION__
 typedef long clattn_i64;
@@ -47,20 +47,11 @@ typedef int8_t clattn_i8;
 #define CLATTN_CL_WEIGHTS_LOGITS 3
 #define CLATTN_CL_WEIGHTS_SOFTMAX 4
 
-/* Where a tensor is: fields NAME_offset, NAME_stride, by the row's place. */
-#define CLATTN_PLACE_STRIDED(name) clattn_i64 name##_stride[4], name##_offset;
-#define CLATTN_PLACE_COLUMNS(name) CLATTN_PLACE_STRIDED(name)
-#define CLATTN_PLACE_ROWS(name) clattn_i64 name##_stride[3], name##_offset;
-#define CLATTN_PLACE_HEADS(name) clattn_i64 name##_stride[2], name##_offset;
-#define CLATTN_PLACE_DENSE(name) clattn_i64 name##_offset;
-#define CLATTN_PLACE_ROW(id, name, axes, element, access, place, asked_by) CLATTN_PLACE_##place(name)
-
 /* More than there are of any axis of a scale, and a multiple of 16: a divisor, since one of 0 may not be asked about
  * beside the division (Intel's compiler for CPUs divided first). */
 #define CLATTN_ALL_SHARE 0x7ffffff0
 
 typedef struct clattn_params {
-    CLATTN_FORWARD_TENSORS(CLATTN_PLACE_ROW)
     /* PARAM_REAL of types.clh: the bits of a double where the type is float64, else of a float in the lower half. */
     clattn_i64 scale_real, softcap_real; /* softcap 0: none */
     clattn_i64 keep_scale_real;          /* 1 / (1 - dropout) */
@@ -74,11 +65,12 @@ typedef struct clattn_params {
     int ring; /* rows kept of a sequence; 0: all */
     clattn_u32 flags; /* CLATTN_FLAG_* */
     clattn_i8 alignment; /* CLATTN_CL_ALIGN_*; top left when nothing needs one */
-    clattn_i8 bias_type, weights, unused;
+    clattn_i8 bias_type, weights, unused[5];
     clattn_u32 dropout_threshold; /* a weight is dropped where the word is below it */
     clattn_u32 dropout_seed[2], dropout_offset;
     clattn_u32 first_plane, first_row, first_key; /* what dropout counts from: a call may be a slice of a problem */
     clattn_u32 whole_heads;                       /* heads of a batch entry of that problem */
+    clattn_i64 place[CLATTN_PLACE_NUMBERS];       /* of the tensors that are taken (forward_places.h) */
 } clattn_params;
 
 #define CLATTN_POOLS_MOST 4

@@ -37,6 +37,7 @@ KERNEL_FILES = \
 	cl/exp.clh \
 	cl/forward_flags.h \
 	cl/forward_params.h \
+	cl/forward_places.h \
 	cl/forward_tensors.h \
 	cl/fused_mma.cl \
 	cl/fused_simd.cl \

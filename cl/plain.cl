@@ -9,10 +9,9 @@
  *
  * Sums run in blocks of BLOCK keys, or columns of a score, which are added with what rounding takes away: so the error
  * does not grow with the number of keys. */
-/* Rare features take registers: a program without them knows that they are not there. */
-#ifndef ABSENT
-#define ABSENT 0u
-#endif
+/* Rare features take registers: a program without their tensors knows that they are not there. */
+#define WITHOUT(group, flag) (CLATTN_TAKES & CLATTN_TAKES_##group ? 0u : CLATTN_FLAG_##flag)
+#define ABSENT (WITHOUT(RANGES, ROW_RANGES) | WITHOUT(BLOCKS, BLOCK_MASK))
 #define FLAGS (p->flags & ~ABSENT)
 
 #include "arguments.clh"

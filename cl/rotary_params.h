@@ -20,6 +20,12 @@
 #define CLATTN_CL_WITH_VALUE_NORM 0x1000000u
 #define CLATTN_CL_WITH_NORM_WEIGHTS 0x2000000u
 
+/* Where a tensor is: fields NAME_offset, NAME_stride, by the row's place. */
+#define CLATTN_PLACE_STRIDED(name) clattn_i64 name##_stride[4], name##_offset;
+#define CLATTN_PLACE_COLUMNS(name) CLATTN_PLACE_STRIDED(name)
+#define CLATTN_PLACE_DENSE(name) clattn_i64 name##_offset;
+#define CLATTN_PLACE_ROW(id, name, axes, element, access, place, asked_by) CLATTN_PLACE_##place(name)
+
 #define CLATTN_TURN_TENSORS(T)                                                                         \
     T(COSINE, cosine, (TABLE_PACKS, ONE, TABLE_ROWS, TABLE_COLUMNS), FLOAT, IN, COLUMNS, FEATURE(ROTARY)) \
     T(SINE, sine, (TABLE_PACKS, ONE, TABLE_ROWS, TABLE_COLUMNS), FLOAT, IN, COLUMNS, FEATURE(ROTARY))  \

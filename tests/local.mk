@@ -75,6 +75,7 @@ test_programs = \
 	tests/cache/rehearsals \
 	tests/cache/wisdom \
 	tests/docs/features \
+	tests/kernels/groups \
 	tests/kernels/layouts \
 	tests/unit/alibi \
 	tests/unit/append \

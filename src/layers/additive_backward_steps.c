@@ -157,7 +157,7 @@ static clattn_status enqueue_ds(const struct step *step, const struct run *run)
     if (status != CLATTN_OK) {
         return status;
     }
-    params_fill(&b->problem->forward, &call, &params);
+    params_fill(&b->problem->forward, &call, CLATTN_TAKES_ALL, &params);
     return launch(run->chain, b->ds, 3, global, local, 5, arguments);
 }
 

@@ -78,7 +78,7 @@ static clattn_status enqueue_scores(const struct step *step, const struct run *r
     if (status != CLATTN_OK) {
         return status;
     }
-    params_fill(scores->attention, &call, &params);
+    params_fill(scores->attention, &call, CLATTN_TAKES_ALL, &params);
     return launch(run->chain, scores->kernel, 3, global, local, 6, arguments);
 }
 

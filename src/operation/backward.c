@@ -22,10 +22,10 @@ enum gradient_element {
 
 static const struct tensor_row tensor_rows[BACKWARD_TENSOR_COUNT] = {
 #define FORWARD_ROW(id, field, axes, element, access, place, asked_by)                                                 \
-    TENSOR_ROW(field, axes, element, IN, place, clattn_tensors, clattn_host_tensors, clattn_params),
+    PLACED_ROW(field, axes, element, IN, place, clattn_tensors, clattn_host_tensors),
 #define GRADIENT_ROW(id, field, axes, element, access, place, asked_by)                                                \
-    TENSOR_ROW(field, axes, element, access, place, clattn_gradients, clattn_host_gradients, clattn_backward_params),
-#define TEXT_ROW(number) CODE_ROW(number, clattn_params),
+    PLACED_ROW(field, axes, element, access, place, clattn_gradients, clattn_host_gradients),
+#define TEXT_ROW(number) CODE_ROW(number),
     CLATTN_FORWARD_TENSORS(FORWARD_ROW) CLATTN_CODE_TENSORS(TEXT_ROW) CLATTN_GRADIENT_TENSORS(GRADIENT_ROW)
 #undef FORWARD_ROW
 #undef TEXT_ROW
@@ -33,7 +33,6 @@ static const struct tensor_row tensor_rows[BACKWARD_TENSOR_COUNT] = {
 };
 
 ROWS_HAVE_ROOM(BACKWARD_TENSOR_COUNT, FORWARD_EXTENTS, BACKWARD_ELEMENTS);
-_Static_assert(offsetof(clattn_backward_params, forward) == 0, "rows of the forward's count from its params");
 
 /* CLATTN_GRADIENT_* of the tensors behind the forward's. */
 #define ALWAYS 0

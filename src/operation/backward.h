@@ -22,12 +22,6 @@ enum gradient_id {
 extern const struct operation operation_backward;
 clattn_status reference_backward(const struct any_problem *problem, const struct operands *call);
 
-/* Where the tensors of a call are, for operands_fill; kernels get of it what they need. */
-typedef struct clattn_backward_params {
-    clattn_params forward;
-    CLATTN_GRADIENT_TENSORS(CLATTN_PLACE_ROW)
-} clattn_backward_params;
-
 /* Begins with what attention_problem sees: the forward's problem, with CLATTN_WITH_LSE. */
 struct backward_problem {
     struct problem attention;

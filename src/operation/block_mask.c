@@ -10,10 +10,10 @@
 static const struct tensor_row tensor_rows[ALL_TENSOR_COUNT] = {
 #define ROLE_OF(id) (TENSOR_##id == TENSOR_BLOCK_MASK ? TENSOR_OUTPUT : TENSOR_INPUT)
 #define ROW(id, field, axes, element, access, place, asked_by)                                                         \
-    MEMBER_ROW(field, field, axes, element, ROLE_OF(id), place, clattn_tensors, clattn_host_tensors, clattn_params),
+    MEMBER_ROW(field, field, axes, element, ROLE_OF(id), PLACED_##place, clattn_tensors, clattn_host_tensors, none),
     CLATTN_FORWARD_TENSORS(ROW)
 #undef ROW
-#define ROW(number) CODE_ROW(number, clattn_params),
+#define ROW(number) CODE_ROW(number),
         CLATTN_CODE_TENSORS(ROW)
 #undef ROW
 };

@@ -2,6 +2,7 @@
 #include "operation/fill_params.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #define AGREES(cl, c) _Static_assert((int)(cl) == (int)(c), #cl " must equal " #c)
@@ -27,7 +28,7 @@ AGREES(CLATTN_CL_WEIGHTS_SCORES, CLATTN_WEIGHTS_SCORES);
 AGREES(CLATTN_CL_WEIGHTS_SOFTCAP, CLATTN_WEIGHTS_SOFTCAP);
 AGREES(CLATTN_CL_WEIGHTS_LOGITS, CLATTN_WEIGHTS_LOGITS);
 AGREES(CLATTN_CL_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_SOFTMAX);
-_Static_assert(sizeof(clattn_params) % 8 == 0, "kernels and host must agree on the layout");
+_Static_assert(offsetof(clattn_params, place) % 8 == 0, "kernels and host must agree on the layout");
 
 clattn_i64 real_bits(clattn_type type, double value)
 {
@@ -60,14 +61,7 @@ static double safe_softcap(const clattn_problem *p)
     return p->softcap > 0 ? fmax(p->softcap, p->type == CLATTN_FLOAT64 ? 0x1p-1000 : 0x1p-120) : 0;
 }
 
-void params_fill(const struct problem *problem, const struct call *call, clattn_params *params)
-{
-    memset(params, 0, sizeof(*params));
-    operands_fill(&call->operands, params);
-    params_fill_values(problem, call, params);
-}
-
-void params_fill_values(const struct problem *problem, const struct call *call, clattn_params *params)
+size_t params_fill(const struct problem *problem, const struct call *call, uint32_t groups, clattn_params *params)
 {
     const clattn_problem *p = &problem->p;
     params->scale_real = real_bits(p->type, call->scale);
@@ -91,5 +85,8 @@ void params_fill_values(const struct problem *problem, const struct call *call, 
     params->flags = problem->flags;
     params->bias_type = (clattn_i8)p->bias_type;
     params->weights = (clattn_i8)p->weights;
+    memset(params->unused, 0, sizeof(params->unused));
     fill_dropout(p, call, params);
+    return offsetof(clattn_params, place) +
+           sizeof(params->place[0]) * operands_number(&call->operands, forward_tensors(groups), params->place);
 }

@@ -5,10 +5,8 @@
 #include "cl/forward_params.h"
 #include "operation/call.h"
 
-void params_fill(const struct problem *problem, const struct call *call, clattn_params *params);
-
-/* All but the places of tensors. */
-void params_fill_values(const struct problem *problem, const struct call *call, clattn_params *params);
+/* For a program that takes these groups of tensors (CLATTN_TAKES_*). Returns the bytes that it has of the params. */
+size_t params_fill(const struct problem *problem, const struct call *call, uint32_t groups, clattn_params *params);
 
 /* A number as PARAM_REAL of cl/types.clh reads it. */
 clattn_i64 real_bits(clattn_type type, double value);

@@ -15,10 +15,10 @@
 
 static const struct tensor_row tensor_rows[FORWARD_TENSOR_COUNT] = {
 #define ROW(id, field, axes, element, access, place, asked_by)                                                         \
-    TENSOR_ROW(field, axes, element, access, place, clattn_tensors, clattn_host_tensors, clattn_params),
+    PLACED_ROW(field, axes, element, access, place, clattn_tensors, clattn_host_tensors),
     CLATTN_FORWARD_TENSORS(ROW)
 #undef ROW
-#define ROW(number) CODE_ROW(number, clattn_params),
+#define ROW(number) CODE_ROW(number),
         CLATTN_CODE_TENSORS(ROW)
 #undef ROW
 #define ROW(id, name_, field, axes, element, pool)                                                                     \
@@ -63,6 +63,19 @@ uint64_t forward_asked(const clattn_problem *p, const struct user_code *code)
 #undef FEATURE
 #undef FIELD
 #undef SILENT_FIELD
+
+#define BIT_OF_ROW(id, field, axes, element, access, place, asked_by) | 1ull << TENSOR_##id
+uint32_t forward_groups(uint64_t asked)
+{
+#define GROUP_OF(name) | (asked & (0 CLATTN_TENSORS_##name(BIT_OF_ROW)) ? CLATTN_TAKES_##name : 0u)
+    return 0u CLATTN_TENSOR_GROUPS(GROUP_OF);
+}
+
+uint64_t forward_tensors(uint32_t groups)
+{
+#define TENSORS_OF_GROUP(name) | (groups & CLATTN_TAKES_##name ? 0 CLATTN_TENSORS_##name(BIT_OF_ROW) : 0)
+    return 0 CLATTN_TENSORS_ALWAYS(BIT_OF_ROW) CLATTN_TENSOR_GROUPS(TENSORS_OF_GROUP);
+}
 
 #define ALWAYS
 #define FEATURE(name, effect) | (p->features & CLATTN_WITH_##name ? CLATTN_FLAG_##name : 0u)

@@ -42,6 +42,10 @@ struct forward_lengths {
 /* A bit for each tensor that the problem has, with its text's. */
 uint64_t forward_asked(const clattn_problem *problem, const struct user_code *code);
 
+/* The groups of tensors (CLATTN_TAKES_*) of which one is asked for; tensors of groups, with those of every program. */
+uint32_t forward_groups(uint64_t asked);
+uint64_t forward_tensors(uint32_t groups);
+
 /* Sets what the problem and the lengths decide: extents and types. Types and head_dim_v of 0 stand for their defaults.
  * The places stay as they are, and so does what is asked: forward_asked tells it, which some of the lengths hang on. */
 void forward_measure(const clattn_problem *problem, const struct user_code *code, const struct forward_lengths *lengths,

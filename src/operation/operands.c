@@ -314,11 +314,23 @@ void operands_fill(const struct operands *operands, void *params)
             continue; /* params have zeros of it, or nothing */
         }
         memcpy((char *)params + row->param_offset_at, &place->offset, sizeof(place->offset));
-        char *strides = (char *)params + row->param_stride_at;
-        for (size_t i = 0; i < row->strides; ++i) {
-            memcpy(strides + i * sizeof(int64_t), &place->stride[row->first_stride + i], sizeof(int64_t));
+        memcpy((char *)params + row->param_stride_at, place->stride, row->strides * sizeof(int64_t));
+    }
+}
+
+size_t operands_number(const struct operands *operands, uint64_t tensors, int64_t *numbers)
+{
+    int64_t *next = numbers;
+    for (int id = 0; bits_follow(tensors, id); ++id) {
+        if (tensors >> id & 1) {
+            const struct tensor_place *place = &operands->tensor[id];
+            const size_t strides = operand_row(operands, id)->strides;
+            *next++ = place->offset;
+            memcpy(next, place->stride, strides * sizeof(*next));
+            next += strides;
         }
     }
+    return (size_t)(next - numbers);
 }
 
 int64_t product_of_extents(const int64_t *factors, int count)

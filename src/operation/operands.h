@@ -142,6 +142,10 @@ int operands_are_empty(const struct operands *operands);
 /* Offsets and strides into the operation's kernel parameters, which are zero. */
 void operands_fill(const struct operands *operands, void *params);
 
+/* Offset and strides of these tensors (bits), one behind the other; all zero of a tensor that is absent. Returns how
+ * many numbers there are. */
+size_t operands_number(const struct operands *operands, uint64_t tensors, int64_t *numbers);
+
 /* factors[0] * factors[1] * ..., -1 where it does not fit 64 bits. */
 int64_t product_of_extents(const int64_t *factors, int count);
 

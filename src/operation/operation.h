@@ -38,8 +38,8 @@ struct tensor_row {
     unsigned char dense;    /* element after element, whatever the strides say */
     unsigned char columns;  /* column stride 1, unless operands.strided_columns */
     unsigned char is_apart; /* the kernels' parameters have no place of it, or its operation fills it in */
-    /* In the kernels' parameters: the offset, and strides of axes [first_stride, first_stride + strides). */
-    unsigned char first_stride, strides;
+    unsigned char strides;  /* that kernels are told, of the axes from the first on */
+    /* In the kernels' parameters, but for those of attention: the offset, and the strides. */
     size_t param_offset_at, param_stride_at;
 };
 

@@ -318,6 +318,11 @@ int problem_hides_keys(const struct problem *problem)
     return (problem->flags & CLATTN_FLAGS_HIDING) != 0;
 }
 
+int is_attention(const struct any_problem *any)
+{
+    return any->operation->flags == attention_problem_flags;
+}
+
 uint32_t attention_problem_flags(const struct any_problem *any)
 {
     return attention_problem(any)->flags;

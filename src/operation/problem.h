@@ -27,6 +27,9 @@ static inline const struct problem *attention_problem(const struct any_problem *
     return (const struct problem *)any;
 }
 
+/* Whether it is one. */
+int is_attention(const struct any_problem *any);
+
 /* For the row of such an operation. */
 int attention_problem_equal(const struct any_problem *a, const struct any_problem *b);
 void attention_problem_describe(const struct any_problem *problem, struct text *text);

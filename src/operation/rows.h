@@ -21,9 +21,9 @@
     }
 
 /* A tensor of a text: of forward_rows.h's extents and elements. */
-#define CODE_ROW(number, params)                                                                                       \
+#define CODE_ROW(number)                                                                                               \
     TENSOR_ROW(code_tensors[number], (ONE, ONE, ONE, CODE_##number), CODE_##number, IN, CODE, clattn_tensors,          \
-               clattn_host_tensors, params)
+               clattn_host_tensors, none)
 
 #define AXES_OF(batch, head, row, column)                                                                              \
     {                                                                                                                  \
@@ -36,15 +36,21 @@
 #define ROLE_UPDATED TENSOR_UPDATED
 #define ROLE_SUMMED TENSOR_SUMMED
 
-/* What `params` has of the place, as CLATTN_PLACE_* of cl/forward_params.h declares it. */
+/* What `params` has of the place, as CLATTN_PLACE_* of cl/rotary_params.h declares it. */
 #define PLACE_DENSE(params, name) .dense = 1, .param_offset_at = offsetof(params, name##_offset)
-#define PLACE_STRIDES(params, name, first, count)                                                                      \
-    .param_offset_at = offsetof(params, name##_offset), .param_stride_at = offsetof(params, name##_stride),            \
-    .first_stride = first, .strides = count
-#define PLACE_STRIDED(params, name) PLACE_STRIDES(params, name, 0, 4)
-#define PLACE_COLUMNS(params, name) PLACE_STRIDES(params, name, 0, 4), .columns = 1
-#define PLACE_ROWS(params, name) PLACE_STRIDES(params, name, 0, 3)
-#define PLACE_HEADS(params, name) PLACE_STRIDES(params, name, 0, 2)
+#define PLACE_STRIDED(params, name)                                                                                    \
+    .strides = 4, .param_offset_at = offsetof(params, name##_offset), .param_stride_at = offsetof(params, name##_stride)
+#define PLACE_COLUMNS(params, name) PLACE_STRIDED(params, name), .columns = 1
+
+/* A place of a tensor of attention, which cl/forward_places.h numbers, is named PLACED_*. */
+#define PLACED_ROW(field, axes, element, access, place, device, host)                                                  \
+    TENSOR_ROW(field, axes, element, access, PLACED_##place, device, host, none)
+#define PLACE_PLACED_DENSE(none, name) .dense = 1
+#define PLACE_PLACED_HEADS(none, name) .strides = CLATTN_STRIDES_HEADS
+#define PLACE_PLACED_ROWS(none, name) .strides = CLATTN_STRIDES_ROWS
+#define PLACE_PLACED_STRIDED(none, name) .strides = CLATTN_STRIDES_STRIDED
+#define PLACE_PLACED_COLUMNS(none, name) .strides = CLATTN_STRIDES_COLUMNS, .columns = 1
+
 /* The fields of a row in params are a matter of the operation. */
 #define PLACE_POOL(params, name) .columns = 1, .is_apart = 1
 #define PLACE_CODE(params, name) .dense = 1, .is_apart = 1

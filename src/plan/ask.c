@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 #include "base/error.h"
+#include "operation/problem.h"
 #include "plan/code_programs.h"
 
 int ask_declines(struct ask *ask, const char *format, ...)
@@ -20,9 +21,22 @@ int ask_declines(struct ask *ask, const char *format, ...)
 clattn_status ask_program(struct ask *ask, const char *file, const char *options, const char *name,
                           struct kernel **kernel)
 {
-    const struct program_source source = { file, options, NULL };
-    return ask->problem && ask->problem->code ? code_kernel(ask, file, options, name, kernel)
-                                              : program_kernel_of(ask->context, &ask->uses, &source, name, kernel);
+    struct text all = TEXT_INIT;
+    clattn_status status;
+    text_append(&all, "%s", options);
+    if (ask->problem && is_attention(ask->problem)) {
+        text_append(&all, " -D CLATTN_TAKES=%u", (unsigned)ask->groups);
+    }
+    const struct program_source source = { file, all.data, NULL };
+    if (all.failed) {
+        status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for build options");
+    } else if (ask->problem && ask->problem->code) {
+        status = code_kernel(ask, file, all.data, name, kernel);
+    } else {
+        status = program_kernel_of(ask->context, &ask->uses, &source, name, kernel);
+    }
+    text_free(&all);
+    return status;
 }
 
 clattn_status ask_kernel(struct ask *ask, const char *file, const struct text *options, const char *name,

@@ -11,6 +11,7 @@
 struct ask {
     clattn_context *context;
     const struct any_problem *problem; /* NULL: only the device is asked about */
+    uint32_t groups;          /* of tensors, that programs take (attention_groups); 0: none, or none of attention */
     int by_name;              /* the strategy was asked for by its name: it may then serve what it is not made for */
     struct text *why;         /* gets one sentence where the problem is declined; NULL: not wanted */
     struct text *explain;     /* gets lines of clattn explain while a plan is made */
@@ -22,7 +23,7 @@ struct ask {
 /* Appends one sentence to ask->why. Returns 0, as `applicable` then does. */
 int ask_declines(struct ask *ask, const char *format, ...) CLATTN_PRINTF(2, 3);
 
-/* Gets a kernel, as program_kernel does, of a program that has the problem's text in it. */
+/* Gets a kernel, as program_kernel does, of a program that takes the groups of tensors and has the problem's text. */
 clattn_status ask_program(struct ask *ask, const char *file, const char *options, const char *name,
                           struct kernel **kernel);
 

@@ -2,25 +2,17 @@
 #include "plan/attention_arguments.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "operation/pools.h"
 #include "plan/strategy.h"
 
-/* All tensors, and one more, or single numbers. */
-#define POINTERS_BYTES (TENSOR_COUNT * 8 + 16)
-#define SHARED_BYTES (sizeof(clattn_params) + POINTERS_BYTES)
-
-/* No kernel that has a struct of its own knows of several buffers. */
-#define POOLS_BYTES (sizeof(clattn_pools) + (FORWARD_TENSOR_COUNT - ALL_TENSOR_COUNT) * 8)
-#define OWN_BYTES (ATTENTION_OWN_BYTES > POOLS_BYTES ? ATTENTION_OWN_BYTES : POOLS_BYTES)
-
-_Static_assert(SHARED_BYTES + OWN_BYTES <= 1024,
-               "every device takes 1,024 bytes of arguments (CL_DEVICE_MAX_PARAMETER_SIZE)");
-
-void attention_params(const clattn_plan *plan, const struct operands *operands, clattn_params *params)
+uint32_t attention_groups(const struct any_problem *problem, const struct strategy *strategy)
 {
-    params_fill(attention_problem(plan->problem), attention_call(operands), params);
+    return is_attention(problem)
+               ? strategy->takes | forward_groups(forward_asked(&attention_problem(problem)->p, problem->code))
+               : 0;
 }
 
 /* A text's scalars, where its tensors begin, and a word that is never missing. */
@@ -29,25 +21,32 @@ static size_t code_bytes(const struct user_code *code)
     return code ? sizeof(uint32_t) * (size_t)(code->p.scalar_count + code->p.tensor_count + 1) : 0;
 }
 
-void attention_extras(const clattn_plan *plan, const struct operands *operands, struct attention_extras *extras)
+static void give_code(const struct user_code *code, const struct operands *operands, struct attention_given *given)
 {
-    const clattn_problem *p = &attention_problem(plan->problem)->p;
-    const struct user_code *code = plan->problem->code;
-    extras->has_pools = operands->operation == &operation_forward && pools_of(p) > 1;
-    extras->has_code = code != NULL;
-    if (extras->has_pools) {
-        pools_fill(p, operands, &extras->pools);
+    uint32_t *words = given->code_words;
+    given->code_tensors = code->p.tensor_count;
+    given->code_bytes = code_bytes(code);
+    memcpy(words, attention_call(operands)->code_scalars, sizeof(float) * (size_t)code->p.scalar_count);
+    words += code->p.scalar_count;
+    for (int i = 0; i < code->p.tensor_count; ++i) {
+        *words++ = (uint32_t)operands->tensor[TENSOR_CODE_0 + i].offset;
     }
-    if (code) {
-        uint32_t *words = extras->code_words;
-        extras->code_tensors = code->p.tensor_count;
-        extras->code_bytes = code_bytes(code);
-        memcpy(words, attention_call(operands)->code_scalars, sizeof(float) * (size_t)code->p.scalar_count);
-        words += code->p.scalar_count;
-        for (int i = 0; i < code->p.tensor_count; ++i) {
-            *words++ = (uint32_t)operands->tensor[TENSOR_CODE_0 + i].offset;
-        }
-        *words = 0;
+    *words = 0;
+}
+
+void attention_give(const clattn_plan *plan, const struct operands *operands, struct attention_given *given)
+{
+    const struct problem *problem = attention_problem(plan->problem);
+    given->operands = operands;
+    given->tensors = forward_tensors(plan->groups);
+    given->params_bytes = params_fill(problem, attention_call(operands), plan->groups, &given->params);
+    given->has_pools = operands->operation == &operation_forward && pools_of(&problem->p) > 1;
+    given->has_code = plan->problem->code != NULL;
+    if (given->has_pools) {
+        pools_fill(&problem->p, operands, &given->pools);
+    }
+    if (given->has_code) {
+        give_code(plan->problem->code, operands, given);
     }
 }
 
@@ -60,41 +59,53 @@ static size_t append_buffers(const struct operands *operands, int first, int end
     return count;
 }
 
-size_t attention_arguments(const clattn_params *params, const struct attention_extras *extras,
-                           const struct operands *operands, struct launch_argument *arguments)
+size_t attention_arguments(const struct attention_given *given, struct launch_argument *arguments)
 {
-    arguments[0] = (struct launch_argument){ sizeof(*params), params };
-    size_t count = append_buffers(operands, 0, TENSOR_COUNT, 1, arguments);
-    if (extras->has_code) {
-        arguments[count++] = (struct launch_argument){ extras->code_bytes, extras->code_words };
-        count = append_buffers(operands, TENSOR_CODE_0, TENSOR_CODE_0 + extras->code_tensors, count, arguments);
+    size_t count = 1;
+    arguments[0] = (struct launch_argument){ given->params_bytes, &given->params };
+    for (int id = 0; bits_follow(given->tensors, id); ++id) {
+        if (given->tensors >> id & 1) {
+            arguments[count++] = (struct launch_argument)ARGUMENT(given->operands->tensor[id].buffer);
+        }
     }
-    if (extras->has_pools) {
-        arguments[count++] = (struct launch_argument){ sizeof(extras->pools), &extras->pools };
-        count = append_buffers(operands, ALL_TENSOR_COUNT, FORWARD_TENSOR_COUNT, count, arguments);
+    if (given->has_code) {
+        arguments[count++] = (struct launch_argument){ given->code_bytes, given->code_words };
+        count = append_buffers(given->operands, TENSOR_CODE_0, TENSOR_CODE_0 + given->code_tensors, count, arguments);
+    }
+    if (given->has_pools) {
+        arguments[count++] = (struct launch_argument)ARGUMENT(given->pools);
+        count = append_buffers(given->operands, ALL_TENSOR_COUNT, FORWARD_TENSOR_COUNT, count, arguments);
     }
     return count;
+}
+
+/* Offset, strides and buffer of each tensor, and what texts and pools have. */
+static size_t arguments_bytes(const struct ask *ask)
+{
+    const struct user_code *code = ask->problem->code;
+    const uint64_t tensors = forward_tensors(ask->groups);
+    size_t bytes = offsetof(clattn_params, place) + 2 * sizeof(cl_ulong); /* a workspace, or single numbers */
+    for (int id = 0; bits_follow(tensors, id); ++id) {
+        bytes += tensors >> id & 1 ? sizeof(cl_ulong) * (size_t)(2 + operation_forward.rows[id].strides) : 0;
+    }
+    bytes += code ? code_bytes(code) + sizeof(cl_ulong) * (size_t)code->p.tensor_count : 0;
+    return bytes + (pools_of(&attention_problem(ask->problem)->p) > 1
+                        ? sizeof(clattn_pools) + sizeof(cl_ulong) * (FORWARD_TENSOR_COUNT - ALL_TENSOR_COUNT)
+                        : 0);
 }
 
 int attention_is_served(struct ask *ask, size_t own_bytes)
 {
     const struct device *device = &ask->context->device;
-    const struct user_code *code = ask->problem->code;
-    const clattn_problem *p = &attention_problem(ask->problem)->p;
-    if (p->type == CLATTN_FLOAT64 && !device->has_fp64) {
+    const size_t bytes = arguments_bytes(ask) + own_bytes;
+    if (attention_problem(ask->problem)->p.type == CLATTN_FLOAT64 && !device->has_fp64) {
         return ask_declines(ask, "the device has no float64");
     }
-    if (!code) {
-        return device->parameter_bytes >= SHARED_BYTES + OWN_BYTES ||
-               ask_declines(ask, "the device takes only %zu bytes of kernel arguments", device->parameter_bytes);
-    }
-    const size_t bytes = SHARED_BYTES + (pools_of(p) > 1 ? POOLS_BYTES : own_bytes) + code_bytes(code) +
-                         8 * (size_t)code->p.tensor_count;
     return device->parameter_bytes >= bytes ||
            ask_declines(ask,
-                        "the device takes %zu bytes of kernel arguments, and with the text's %d tensors and %d "
-                        "scalars they are %zu",
-                        device->parameter_bytes, (int)code->p.tensor_count, (int)code->p.scalar_count, bytes);
+                        "the device takes %zu bytes of kernel arguments, and the problem's tensors, with those and the "
+                        "scalars of its text, need %zu",
+                        device->parameter_bytes, bytes);
 }
 
 void append_block_mask_options(const struct problem *problem, struct text *options)

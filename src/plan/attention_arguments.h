@@ -7,27 +7,30 @@
 #include "plan/ask.h"
 #include "program/launch.h"
 
+struct strategy;
+
 #define ATTENTION_ARGUMENTS_MOST (1 + TENSOR_COUNT + 2 + FORWARD_TENSOR_COUNT - TENSOR_COUNT)
 
-/* A kernel may have behind them a struct of so many bytes, and a buffer or some numbers: every device takes 1,024 bytes
- * of arguments (CL_DEVICE_MAX_PARAMETER_SIZE), and few take more for sure. */
-#define ATTENTION_OWN_BYTES 48
-
-void attention_params(const clattn_plan *plan, const struct operands *operands, clattn_params *params);
-
-/* What few calls have behind the tensors that all have: scalars and tensors of a text, further buffers of a pool. */
-struct attention_extras {
+/* What the arguments of a call point to, which must stay until the launch. Few calls have scalars and tensors of a
+ * text, or further buffers of a pool. */
+struct attention_given {
+    const struct operands *operands;
+    uint64_t tensors; /* that the program takes */
     int has_pools, has_code, code_tensors;
+    size_t params_bytes, code_bytes;
+    clattn_params params;
     clattn_pools pools;
-    size_t code_bytes;
     uint32_t code_words[CODE_SCALARS_MOST + CODE_TENSORS_MOST + 1]; /* clattn_code_values of cl/user_code.clh */
 };
-void attention_extras(const clattn_plan *plan, const struct operands *operands, struct attention_extras *extras);
+void attention_give(const clattn_plan *plan, const struct operands *operands, struct attention_given *given);
 
 /* Fills arguments from number 0 on, and returns how many, at most ATTENTION_ARGUMENTS_MOST: the kernel's own arguments
- * follow at that index. The pointers lead into params, extras and operands, which must stay until the launch. */
-size_t attention_arguments(const clattn_params *params, const struct attention_extras *extras,
-                           const struct operands *operands, struct launch_argument *arguments);
+ * follow at that index. */
+size_t attention_arguments(const struct attention_given *given, struct launch_argument *arguments);
+
+/* The groups of tensors, CLATTN_TAKES_*, that programs of the strategy take for the problem: those of which it has one,
+ * and those that the strategy always takes. 0 where it is no problem of attention. */
+uint32_t attention_groups(const struct any_problem *problem, const struct strategy *strategy);
 
 /* Appends how large blocks of the mask of blocks are, where there is one. */
 void append_block_mask_options(const struct problem *problem, struct text *options);
@@ -55,8 +58,8 @@ int attention_fits_vectors(struct ask *ask, int columns_most);
  * ring. */
 int attention_reads_rows(struct ask *ask);
 
-/* The device computes the type, and takes so many bytes of arguments: own_bytes, at most ATTENTION_OWN_BYTES, of a
- * struct of the kernel's own included. */
+/* The device computes the type, and takes so many bytes of arguments: own_bytes, behind those that all kernels of
+ * attention have, included. Every device takes 1,024 (CL_DEVICE_MAX_PARAMETER_SIZE), and few take more for sure. */
 int attention_is_served(struct ask *ask, size_t own_bytes);
 
 #endif

@@ -3,21 +3,22 @@
 
 #include <string.h>
 
+static clattn_input_place input_place(const struct tensor_place *tensor)
+{
+    clattn_input_place place = { .offset = tensor->offset };
+    memcpy(place.stride, tensor->stride, sizeof(place.stride));
+    return place;
+}
+
 void backward_call_arguments(const struct clattn_plan *plan, const struct operands *operands,
                              struct backward_call_arguments *call)
 {
-    const struct problem *problem = attention_problem(plan->problem);
-    clattn_backward_params places;
-    memset(&places, 0, sizeof(places));
-    operands_fill(operands, &places);
-    params_fill_values(problem, attention_call(operands), &places.forward);
-    call->problem = &problem->p;
+    call->problem = &attention_problem(plan->problem)->p;
     call->operands = operands;
-    call->params = places.forward;
-    call->own = NULL;
-    attention_extras(plan, operands, &call->extras);
-    memcpy(call->params.weights_stride, operands->tensor[GRADIENT_DOUT].stride, sizeof(call->params.weights_stride));
-    call->params.weights_offset = operands->tensor[GRADIENT_DOUT].offset;
+    call->places = (clattn_backward_places){ .dout = input_place(&operands->tensor[GRADIENT_DOUT]),
+                                             .dlse = input_place(&operands->tensor[GRADIENT_DLSE]) };
+    call->gradient = NULL;
+    attention_give(plan, operands, &call->given);
 }
 
 clattn_place backward_gradient_place(const struct operands *operands, enum gradient_id id)
@@ -37,23 +38,20 @@ clattn_place backward_gradient_place(const struct operands *operands, enum gradi
 
 void backward_call_take(struct backward_call_arguments *call, enum gradient_id id)
 {
-    const clattn_place place = backward_gradient_place(call->operands, id);
-    memcpy(call->params.page_table_stride, place.stride, sizeof(place.stride));
-    call->params.page_table_offset = place.offset;
-    call->params.page_size = place.type;
-    call->params.pages = place.accumulate;
-    call->own = &call->operands->tensor[id].buffer;
+    call->places.gradient = backward_gradient_place(call->operands, id);
+    call->gradient = call->operands->tensor[id].buffer;
 }
 
 size_t backward_arguments(const struct backward_call_arguments *call, struct launch_argument *arguments)
 {
-    const size_t count = attention_arguments(&call->params, &call->extras, call->operands, arguments);
-    arguments[1 + TENSOR_WEIGHTS] = (struct launch_argument)ARGUMENT(call->operands->tensor[GRADIENT_DOUT].buffer);
-    if (call->own) {
-        arguments[1 + TENSOR_PAGE_TABLE] = (struct launch_argument){ sizeof(cl_mem), call->own };
-    }
-    arguments[count] = (struct launch_argument)ARGUMENT(call->operands->workspace);
-    return count + 1;
+    const struct tensor_place *tensor = call->operands->tensor;
+    size_t count = attention_arguments(&call->given, arguments);
+    arguments[count++] = (struct launch_argument)ARGUMENT(call->places);
+    arguments[count++] = (struct launch_argument)ARGUMENT(tensor[GRADIENT_DOUT].buffer);
+    arguments[count++] = (struct launch_argument)ARGUMENT(tensor[GRADIENT_DLSE].buffer);
+    arguments[count++] = (struct launch_argument)ARGUMENT(call->gradient);
+    arguments[count++] = (struct launch_argument)ARGUMENT(call->operands->workspace);
+    return count;
 }
 
 clattn_type backward_real_type(const clattn_problem *problem)
@@ -66,5 +64,5 @@ int backward_is_served(struct ask *ask)
     if (attention_problem(ask->problem)->flags & CLATTN_FLAG_PAGES) {
         return ask_declines(ask, "reads no keys in pages");
     }
-    return attention_is_served(ask, ATTENTION_OWN_BYTES);
+    return attention_is_served(ask, sizeof(clattn_backward_places) + 4 * sizeof(cl_ulong) + BACKWARD_OWN_BYTES);
 }

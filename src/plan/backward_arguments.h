@@ -7,25 +7,32 @@
 #include "plan/attention_arguments.h"
 #include "plan/strategy.h"
 
-/* Attention's, with what gradients have of their own in places of tensors that they never have, and the workspace. */
-#define BACKWARD_ARGUMENTS_MOST (ATTENTION_ARGUMENTS_MOST + 1)
+/* Attention's, places and buffers of dout, dlse and a gradient, and the workspace. */
+#define BACKWARD_ARGUMENTS_MOST (ATTENTION_ARGUMENTS_MOST + 5)
+
+/* A kernel may have behind them a struct of so many bytes, and a buffer or some numbers. */
+#define BACKWARD_OWN_BYTES 96
+
+/* Groups of tensors (CLATTN_TAKES_*) that all programs of gradients take: cl/backward_plain.cl, whose kernels other
+ * strategies use too, asks at run time what a problem has. */
+#define BACKWARD_TAKES (CLATTN_TAKES_LSE | CLATTN_TAKES_PAIRS | CLATTN_TAKES_ROWS)
 
 /* What the arguments of a call point to, which must stay until the launch. */
 struct backward_call_arguments {
     const clattn_problem *problem;
     const struct operands *operands;
-    clattn_params params;
-    struct attention_extras extras;
-    const cl_mem *own; /* of the kernel's own tensor; NULL: it has none */
+    struct attention_given given;
+    clattn_backward_places places;
+    cl_mem gradient; /* that the kernel writes; NULL: it writes none */
 };
 
 void backward_call_arguments(const struct clattn_plan *plan, const struct operands *operands,
                              struct backward_call_arguments *call);
 
-/* Where a gradient is, or dlse, as kernels are told. */
+/* Where a gradient is, as kernels are told. */
 clattn_place backward_gradient_place(const struct operands *operands, enum gradient_id id);
 
-/* From here on the kernel's own tensor is this one: a gradient that it writes, or dlse. */
+/* From here on this gradient is the one that kernels write. */
 void backward_call_take(struct backward_call_arguments *call, enum gradient_id id);
 
 /* Fills arguments from number 0 on, and returns how many, at most BACKWARD_ARGUMENTS_MOST. */

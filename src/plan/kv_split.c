@@ -82,14 +82,14 @@ int kv_split_applicable(struct ask *ask, int split_keys, int rows_most)
 void kv_split_call_of(const struct clattn_plan *plan, const struct operands *operands, int split_keys,
                       struct kv_split_call *call)
 {
-    attention_params(plan, operands, &call->params);
+    attention_give(plan, operands, &call->given);
+    const clattn_params *p = &call->given.params;
     call->workspace = operands->workspace;
-    call->n_splits = (cl_int)kv_splits_of(&attention_problem(plan->problem)->p, call->params.key_len, split_keys);
-    call->heads = (size_t)call->params.kv_heads;
-    call->batch = (size_t)call->params.batch;
-    call->rows = (size_t)call->params.query_len * (size_t)problem_group(&attention_problem(plan->problem)->p);
-    attention_extras(plan, operands, &call->extras);
-    const size_t count = attention_arguments(&call->params, &call->extras, operands, call->arguments);
+    call->n_splits = (cl_int)kv_splits_of(&attention_problem(plan->problem)->p, p->key_len, split_keys);
+    call->heads = (size_t)p->kv_heads;
+    call->batch = (size_t)p->batch;
+    call->rows = (size_t)p->query_len * (size_t)problem_group(&attention_problem(plan->problem)->p);
+    const size_t count = attention_arguments(&call->given, call->arguments);
     call->arguments[count] = (struct launch_argument)ARGUMENT(call->workspace);
     call->arguments[count + 1] = (struct launch_argument)ARGUMENT(call->n_splits);
     call->argument_count = count + 2;

@@ -21,10 +21,9 @@ size_t kv_split_workspace_bytes(const clattn_problem *p, int split_keys);
 /* 0: no K/V split takes the problem. */
 int kv_split_applicable(struct ask *ask, int split_keys, int rows_most);
 
-/* What each of a call's kernels is launched with; params and extras, which the arguments point to, included. */
+/* What each of a call's kernels is launched with; what the arguments point to included. */
 struct kv_split_call {
-    clattn_params params;
-    struct attention_extras extras;
+    struct attention_given given;
     cl_mem workspace;
     cl_int n_splits;
     size_t rows, heads, batch; /* rows of a key/value head; key/value heads */

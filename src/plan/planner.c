@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "operation/forward.h"
 #include "operation/problem.h"
+#include "plan/attention_arguments.h"
 #include "plan/code_programs.h"
 #include "plan/estimates.h"
 #include "plan/ladder.h"
@@ -47,6 +48,7 @@ static int is_open(struct attempt *attempt, size_t i, int by_name, struct text *
     struct ask *ask = &attempt->ask;
     ask->by_name = by_name;
     ask->why = why;
+    ask->groups = attention_groups(ask->problem, strategy_table[i]);
     const int takes = attempt->refused[i].length > 0
                           ? ask_declines(ask, "self-check: %s", attempt->refused[i].data)
                           : knows_all(ask, strategy_table[i]) && strategy_table[i]->applicable(ask);
@@ -222,6 +224,7 @@ static clattn_status fill(struct attempt *attempt, struct clattn_plan *plan, str
     struct ask *ask = &attempt->ask;
     struct text bad = TEXT_INIT;
     ask->explain = explain;
+    ask->groups = plan->groups = attention_groups(ask->problem, plan->strategy);
     ask->uses = (struct program_uses){ .kernels = TEXT_INIT };
     plan->sum_roundings = plan->strategy->sum_roundings;
     clattn_status status = plan->strategy->plan(ask, plan);
@@ -347,6 +350,7 @@ struct ask plan_ask(const struct clattn_plan *plan)
 {
     return (struct ask){ .context = plan->context,
                          .problem = plan->problem,
+                         .groups = plan->groups,
                          .by_name = plan->problem->strategy_name[0] != 0 };
 }
 

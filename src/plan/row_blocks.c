@@ -79,17 +79,16 @@ int row_blocks_applicable(struct ask *ask)
     return attention_is_served(ask, 0);
 }
 
-static clattn_status launch_blocks(const struct row_blocks *blocks, const struct operands *operands,
-                                   const clattn_params *params, const struct attention_extras *extras,
+static clattn_status launch_blocks(const struct row_blocks *blocks, const struct attention_given *given,
                                    const struct launch_part *part, struct chain *chain)
 {
     const cl_int first_row = (cl_int)(part->first * blocks->tile->tile.rows), first_head = (cl_int)part->first_plane;
     const cl_int block_count = (cl_int)part->count;
-    const size_t slices = (size_t)ceil_div(params->head_dim_v, blocks->tile->columns);
+    const size_t slices = (size_t)ceil_div(given->params.head_dim_v, blocks->tile->columns);
     const size_t local[3] = { (size_t)blocks->tile->tile.work_items, 1, 1 };
     const size_t global[3] = { (size_t)block_count * local[0], slices, (size_t)part->planes };
     struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST + 3];
-    const size_t count = attention_arguments(params, extras, operands, arguments);
+    const size_t count = attention_arguments(given, arguments);
     arguments[count] = (struct launch_argument)ARGUMENT(first_row);
     arguments[count + 1] = (struct launch_argument)ARGUMENT(first_head);
     arguments[count + 2] = (struct launch_argument)ARGUMENT(block_count);
@@ -102,17 +101,16 @@ static clattn_status launch_blocks(const struct row_blocks *blocks, const struct
 clattn_status row_blocks_enqueue(const struct clattn_plan *plan, const struct row_blocks *blocks,
                                  const struct operands *operands, struct chain *chain)
 {
-    clattn_params params;
-    struct attention_extras extras;
-    attention_params(plan, operands, &params);
-    attention_extras(plan, operands, &extras);
-    const int64_t heads = (int64_t)params.batch * params.query_heads;
+    struct attention_given given;
+    attention_give(plan, operands, &given);
+    const clattn_params *p = &given.params;
+    const int64_t heads = (int64_t)p->batch * p->query_heads;
     const double work_most = blocks->unit_work_most * (double)plan->context->device.compute_units;
-    struct launch_part part = launch_parts(ceil_div(params.query_len, blocks->tile->tile.rows), heads,
-                                           work_most / block_work(blocks->tile, params.head_dim_v, params.key_len));
+    struct launch_part part = launch_parts(ceil_div(p->query_len, blocks->tile->tile.rows), heads,
+                                           work_most / block_work(blocks->tile, p->head_dim_v, p->key_len));
     clattn_status status = CLATTN_OK;
     while (status == CLATTN_OK && launch_next(&part)) {
-        status = launch_blocks(blocks, operands, &params, &extras, &part, chain);
+        status = launch_blocks(blocks, &given, &part, chain);
     }
     return status;
 }

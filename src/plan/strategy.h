@@ -14,6 +14,7 @@ struct clattn_plan {
     clattn_context *context;
     struct any_problem *problem; /* owned; its struct is that of strategy->operation (attention_problem) */
     const struct strategy *strategy;
+    uint32_t groups;        /* of tensors, that its programs take (attention_groups) */
     void *state;            /* the strategy's own, of strategy->state_bytes: kernels, tiles; const after creation */
     size_t workspace_bytes; /* set by strategy->plan */
     double weight_rounding; /* likewise: relative error of softmax weights as they meet the values; 0: float32's */
@@ -46,6 +47,9 @@ struct strategy {
     const char *summary; /* one line for people */
     uint32_t knows;      /* flags of problems that its kernels read, or that its `applicable` looks at. The planner
                           * declines a problem with any other flag. Operations without flags: 0 */
+
+    uint32_t takes; /* groups of tensors (CLATTN_TAKES_*) that its programs take also where a problem has none of them:
+                     * one program then serves problems with and without. Operations without groups: 0 */
 
     uint32_t types; /* of queries that it may take, bits of STRATEGY_TYPE; not those that a problem must allow (tf32) */
 

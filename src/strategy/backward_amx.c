@@ -58,6 +58,7 @@ const struct strategy strategy_backward_amx = {
     .name = "fused_amx",
     .summary = "fused_simd with its products in the matrix unit of x86 CPUs (AMX)",
     .knows = CLATTN_FLAGS_OF_ALL,
+    .takes = BACKWARD_TAKES,
     .types = STRATEGY_16_BITS,
     .sum_roundings = 144, /* 128 + 3 */
     .applicable = applicable,

@@ -279,6 +279,7 @@ const struct strategy strategy_backward_mma = {
     .name = NAME,
     .summary = "no score matrix in memory; 16-bit types on a GPU's matrix unit",
     .knows = CLATTN_FLAGS_OF_ALL,
+    .takes = BACKWARD_TAKES,
     .types = STRATEGY_16_BITS,
     .sum_roundings = 144, /* 2 (64 + 4) */
     .applicable = applicable,

@@ -1,14 +1,12 @@
 /* Gradients by kernels whose work-groups own a tile of rows, or of keys. */
 #include "strategy/backward_owners.h"
 
-#include <string.h>
-
 #include "base/checked_math.h"
 #include "plan/tuning.h"
 
-#define TILES "fused_simt gradients"
+_Static_assert(sizeof(clattn_owner_part) <= BACKWARD_OWN_BYTES, "more than backward_is_served counts");
 
-_Static_assert(sizeof(clattn_owner_part) <= ATTENTION_OWN_BYTES, "more arguments than every device takes");
+#define TILES "fused_simt gradients"
 
 int backward_owners_wanted(struct ask *ask)
 {
@@ -30,35 +28,23 @@ static int is_wanted(const struct backward_run *r, enum gradient_id id)
     return operand_is_asked(r->call.operands, (int)id) && !operand_is_empty(r->call.operands, (int)id);
 }
 
-/* dvalue stands where the forward has its output, of which nothing is left but D. */
-static void take_dvalue(struct backward_call_arguments *call, clattn_owner_part *part)
-{
-    const clattn_place place = backward_gradient_place(call->operands, GRADIENT_DVALUE);
-    memcpy(call->params.out_stride, place.stride, sizeof(place.stride));
-    call->params.out_offset = place.offset;
-    part->dvalue_accumulate = place.accumulate;
-    part->wants |= OWNER_WANTS_DVALUE;
-}
-
 /* One launch; `part` says which. */
 static clattn_status run_part(const struct backward_run *r, const struct owner_kernel *kernel,
                               const clattn_owner_part *part, int64_t planes)
 {
     const size_t local[3] = { (size_t)kernel->work_items, 1, 1 };
     const size_t global[3] = { (size_t)part->tiles * local[0], (size_t)kernel->slices, (size_t)planes };
-    struct launch_argument arguments[BACKWARD_ARGUMENTS_MOST + 1];
+    struct launch_argument arguments[BACKWARD_ARGUMENTS_MOST + 2];
     const size_t count = backward_arguments(&r->call, arguments);
-    if (part->wants & OWNER_WANTS_DVALUE) {
-        arguments[1 + TENSOR_OUT] = (struct launch_argument)ARGUMENT(r->call.operands->tensor[GRADIENT_DVALUE].buffer);
-    }
     arguments[count] = (struct launch_argument)ARGUMENT(*part);
-    return launch(r->chain, kernel->kernel, 3, global, local, count + 1, arguments);
+    arguments[count + 1] = (struct launch_argument)ARGUMENT(r->call.operands->tensor[GRADIENT_DVALUE].buffer);
+    return launch(r->chain, kernel->kernel, 3, global, local, count + 2, arguments);
 }
 
 clattn_status backward_run_owner(const struct backward_run *r, const struct owner_kernel *kernel, enum owned owned,
                                  clattn_owner_part part)
 {
-    const clattn_params *p = &r->call.params;
+    const clattn_params *p = &r->call.given.params;
     const int of_keys = owned == OWNED_KEYS;
     const int64_t planes = (int64_t)p->batch * (of_keys ? p->kv_heads : p->query_heads);
     const int64_t met = of_keys ? p->query_len * problem_group(r->call.problem) : p->key_len;
@@ -93,7 +79,8 @@ static clattn_status run_owners(const struct backward_run *r, const void *state,
         part.wants |= OWNER_WANTS_FIRST;
     }
     if (is_wanted(r, GRADIENT_DVALUE)) {
-        take_dvalue(&keys.call, &part);
+        part.dvalue = backward_gradient_place(r->call.operands, GRADIENT_DVALUE);
+        part.wants |= OWNER_WANTS_DVALUE;
     }
     return status == CLATTN_OK && part.wants ? kernels(&keys, state, OWNED_KEYS, &part) : status;
 }
@@ -101,14 +88,12 @@ static clattn_status run_owners(const struct backward_run *r, const void *state,
 static clattn_status run_row_terms(const struct backward_run *r, const struct backward_simt *simt,
                                    clattn_owner_part part)
 {
-    struct backward_run own = *r;
     const struct row_tile *tile = &simt->shapes[OWNED_ROWS].of;
     const struct owner_kernel kernel = {
         simt->row_rests,       tile->tile.rows, tile->tile.work_items, 1, (double)(tile->depth + tile->columns) + 20,
         simt->launch_work_most
     };
-    backward_call_take(&own.call, GRADIENT_DLSE);
-    return backward_run_owner(&own, &kernel, OWNED_ROWS, part);
+    return backward_run_owner(r, &kernel, OWNED_ROWS, part);
 }
 
 clattn_status backward_owners_enqueue(const struct clattn_plan *plan, const struct operands *operands,

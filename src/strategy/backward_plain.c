@@ -160,14 +160,12 @@ float backward_rests_from(const struct backward_problem *b)
 /* lse and D of all rows, to the workspace: every gradient comes after it. */
 static clattn_status run_row_terms(const struct backward_run *r, float rests_from)
 {
-    const clattn_params *p = &r->call.params;
+    const clattn_params *p = &r->call.given.params;
     const struct grid grid = { p->query_len, 1, (int64_t)p->batch * p->query_heads,
                                pair_work(r->call.problem) * (double)(p->key_len + 1) };
     const cl_float from = rests_from;
     const struct launch_argument argument = ARGUMENT(from);
-    struct backward_run own = *r;
-    backward_call_take(&own.call, GRADIENT_DLSE);
-    return run(&own, ROW_TERMS_KERNEL, &grid, &argument);
+    return run(r, ROW_TERMS_KERNEL, &grid, &argument);
 }
 
 /* A kernel that writes one gradient, where it is asked for; `more` may be NULL. */
@@ -184,7 +182,7 @@ static clattn_status run_gradient(const struct backward_run *r, enum gradient_id
 
 static clattn_status run_dquery(const struct backward_run *r)
 {
-    const clattn_params *p = &r->call.params;
+    const clattn_params *p = &r->call.given.params;
     const struct grid grid = { p->query_len, (int64_t)column_blocks(p->head_dim), (int64_t)p->batch * p->query_heads,
                                pair_work(r->call.problem) * (double)(p->key_len + 1) };
     return run_gradient(r, GRADIENT_DQUERY, DQUERY, &grid, NULL);
@@ -192,7 +190,7 @@ static clattn_status run_dquery(const struct backward_run *r)
 
 static clattn_status run_dkey_dvalue(const struct backward_run *r, int of_value)
 {
-    const clattn_params *p = &r->call.params;
+    const clattn_params *p = &r->call.given.params;
     const cl_int number = of_value;
     const struct launch_argument argument = ARGUMENT(number);
     const int64_t group = p->kv_heads > 0 ? p->query_heads / p->kv_heads : 0;
@@ -218,7 +216,7 @@ static clattn_status run_dbias(const struct backward_run *r)
 
 static clattn_status run_row_sums(const struct backward_run *r)
 {
-    const clattn_params *p = &r->call.params;
+    const clattn_params *p = &r->call.given.params;
     const struct grid grid = { ceil_div(p->query_len, BACKWARD_BLOCK), 1, (int64_t)p->batch * p->query_heads,
                                pair_work(r->call.problem) * BACKWARD_BLOCK * (double)(p->key_len + 1) };
     return run(r, ROW_SUMS, &grid, NULL);
@@ -226,7 +224,7 @@ static clattn_status run_row_sums(const struct backward_run *r)
 
 static clattn_status run_head_sums(const struct backward_run *r, enum gradient_id id, cl_int kind)
 {
-    const clattn_params *p = &r->call.params;
+    const clattn_params *p = &r->call.given.params;
     const int64_t *stride = r->call.operands->tensor[id].stride;
     const struct grid grid = { id == GRADIENT_DSCALE || stride[1] == 0 ? 1 : p->query_heads, 1,
                                id == GRADIENT_DSLOPES && stride[0] != 0 ? p->batch : 1,
@@ -268,6 +266,7 @@ const struct strategy strategy_backward_plain = {
     .name = "plain",
     .summary = "a kernel a gradient, one work-item some columns of a row; takes everything, any device",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT,
+    .takes = BACKWARD_TAKES,
     .types = STRATEGY_64_BITS,
     .sum_roundings = 72, /* 64 + 3 */
     .applicable = applicable,

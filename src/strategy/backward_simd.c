@@ -10,9 +10,9 @@
 #include "plan/register_file.h"
 #include "strategy/strategies.h"
 
-_Static_assert(sizeof(clattn_sums) <= ATTENTION_OWN_BYTES && sizeof(clattn_rectangles) <= ATTENTION_OWN_BYTES &&
-                   sizeof(clattn_bias_sums) <= ATTENTION_OWN_BYTES && sizeof(clattn_rests) <= ATTENTION_OWN_BYTES,
-               "more arguments than every device takes");
+_Static_assert(sizeof(clattn_sums) <= BACKWARD_OWN_BYTES && sizeof(clattn_rectangles) <= BACKWARD_OWN_BYTES &&
+                   sizeof(clattn_bias_sums) <= BACKWARD_OWN_BYTES && sizeof(clattn_rests) <= BACKWARD_OWN_BYTES,
+               "more than backward_is_served counts");
 
 #define COLUMNS_MAX 1024 /* head_dim + head_dim_v: what a work-group has of them lives in private memory */
 
@@ -305,6 +305,7 @@ const struct strategy strategy_backward_simd = {
     .name = "fused_simd",
     .summary = "keys along vector lanes, no matrix of scores, one pass over the pairs; CPU devices",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT,
+    .takes = BACKWARD_TAKES,
     .types = STRATEGY_32_BITS,
     .sum_roundings = 144, /* 64 + 64 + 3; dquery 128 + 4 + 3 */
     .applicable = applicable,

@@ -15,7 +15,7 @@ struct part {
 static void place_sums(const struct backward_run *r, const struct backward_simd *state,
                        const struct backward_problem *b, struct part *part)
 {
-    backward_simd_place(b, state, part->groups, part->rows, part->all_rows, r->call.params.key_len, part->at,
+    backward_simd_place(b, state, part->groups, part->rows, part->all_rows, r->call.given.params.key_len, part->at,
                         part->total_at);
     for (int which = 0; which < BACKWARD_SUMS; ++which) {
         part->at[which] += state->sums_at;
@@ -50,10 +50,10 @@ static clattn_status run_rectangles(const struct backward_run *r, const struct b
                                      .rows = (int)rows };
     const int64_t parts = ceil_div(part->first_row % RECTANGLE_ROWS + rows, RECTANGLE_ROWS);
     struct backward_call_arguments own = r->call;
-    int64_t keys = own.params.key_len;
+    int64_t keys = own.given.params.key_len;
     if (stores_bias(r)) {
         backward_call_take(&own, GRADIENT_DBIAS);
-        keys = own.params.bias_key_len > keys ? own.params.bias_key_len : keys;
+        keys = own.given.params.bias_key_len > keys ? own.given.params.bias_key_len : keys;
     }
     const size_t global[3] = { (size_t)ceil_div(keys, SPLIT_KEYS), (size_t)parts, (size_t)part->groups };
     const size_t local[3] = { 1, 1, 1 };
@@ -92,7 +92,7 @@ static clattn_status run_sums(const struct backward_run *r, const struct backwar
 static clattn_status run_row_sums(const struct backward_run *r, const struct backward_simd *state,
                                   const struct backward_problem *b, const struct part *part, clattn_sums sums)
 {
-    const clattn_params *p = &r->call.params;
+    const clattn_params *p = &r->call.given.params;
     if (!(backward_simd_sums(b) & 1u << SUM_ROWS)) {
         return CLATTN_OK;
     }
@@ -126,9 +126,9 @@ static clattn_status run_part(const struct backward_run *r, const struct backwar
     }
     status = status == CLATTN_OK ? run_row_sums(r, state, b, part, of_rows) : status;
     if (status == CLATTN_OK && (is_last || end % RECTANGLE_ROWS == 0)) {
-        status = run_sums(r, state, part, SUM_DKEY, GRADIENT_DKEY, dkey, r->call.params.key_len);
+        status = run_sums(r, state, part, SUM_DKEY, GRADIENT_DKEY, dkey, r->call.given.params.key_len);
         status = status == CLATTN_OK
-                     ? run_sums(r, state, part, SUM_DVALUE, GRADIENT_DVALUE, dvalue, r->call.params.key_len)
+                     ? run_sums(r, state, part, SUM_DVALUE, GRADIENT_DVALUE, dvalue, r->call.given.params.key_len)
                      : status;
     }
     return status;
@@ -137,8 +137,8 @@ static clattn_status run_part(const struct backward_run *r, const struct backwar
 static clattn_status run_parts(const struct backward_run *r, const struct backward_simd *state,
                                const struct backward_problem *b)
 {
-    const int64_t groups = (int64_t)r->call.params.batch * r->call.params.kv_heads;
-    struct part part = { .all_rows = r->call.params.query_len * state->group };
+    const int64_t groups = (int64_t)r->call.given.params.batch * r->call.given.params.kv_heads;
+    struct part part = { .all_rows = r->call.given.params.query_len * state->group };
     clattn_status status = CLATTN_OK;
     for (; part.first_group < groups && status == CLATTN_OK; part.first_group += state->groups) {
         part.groups = groups - part.first_group < state->groups ? groups - part.first_group : state->groups;
@@ -230,15 +230,13 @@ static clattn_status run_bias_sums(const struct backward_run *r, const struct ba
 static clattn_status run_row_terms(const struct backward_run *r, const struct backward_simd *state,
                                    const struct backward_problem *b)
 {
-    const clattn_params *p = &r->call.params;
+    const clattn_params *p = &r->call.given.params;
     const clattn_rests work = { backward_rests_from(b) };
     const size_t global[2] = { (size_t)ceil_div(p->query_len * state->group, state->block_rows),
                                (size_t)p->batch * (size_t)p->kv_heads };
     const size_t local[2] = { 1, 1 };
-    struct backward_call_arguments own = r->call;
     struct launch_argument arguments[BACKWARD_ARGUMENTS_MOST + 1];
-    backward_call_take(&own, GRADIENT_DLSE);
-    const size_t count = backward_arguments(&own, arguments);
+    const size_t count = backward_arguments(&r->call, arguments);
     arguments[count] = (struct launch_argument)ARGUMENT(work);
     return launch(r->chain, state->row_rests, 2, global, local, count + 1, arguments);
 }

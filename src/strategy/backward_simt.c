@@ -55,6 +55,7 @@ const struct strategy strategy_backward_simt = {
     .name = "fused_simt",
     .summary = "no score matrix in memory; a kernel for keys and one for rows, tiles through local memory, for GPUs",
     .knows = CLATTN_FLAGS_OF_ALL,
+    .takes = BACKWARD_TAKES,
     .types = STRATEGY_32_BITS,
     .sum_roundings = 520, /* 512 + 3 */
     .applicable = applicable,

@@ -51,12 +51,10 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
 {
     const struct block_mask_state *state = plan->state;
     const clattn_problem *p = &attention_problem(plan->problem)->p;
-    clattn_params params;
-    struct attention_extras extras;
+    struct attention_given given;
     int64_t shape[4];
     operand_shape(operands, TENSOR_BLOCK_MASK, shape);
-    attention_params(plan, operands, &params);
-    attention_extras(plan, operands, &extras);
+    attention_give(plan, operands, &given);
     struct launch_part part =
         launch_parts(shape[2] * shape[3], shape[0] * shape[1],
                      LAUNCH_PAIRS_MOST / ((double)p->block_mask_rows * (double)p->block_mask_keys));
@@ -68,7 +66,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
         const size_t global[3] = { (size_t)(part.count + (int64_t)local[0] - 1) / local[0] * local[0], 1,
                                    (size_t)part.planes };
         struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST + 3];
-        const size_t count = attention_arguments(&params, &extras, operands, arguments);
+        const size_t count = attention_arguments(&given, arguments);
         arguments[count] = (struct launch_argument)ARGUMENT(operands->tensor[TENSOR_BLOCK_MASK].buffer);
         arguments[count + 1] = (struct launch_argument)ARGUMENT(first);
         arguments[count + 2] = (struct launch_argument)ARGUMENT(first_head);

@@ -145,6 +145,7 @@ const struct strategy strategy_fused_mma = {
     .name = NAME,
     .summary = "no score matrix in memory; 16-bit types and tf32 on a GPU's matrix unit",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAGS_TEXT,
+    .takes = ROW_BLOCKS_TAKE,
     .types = STRATEGY_16_BITS,
     .sum_roundings = 240, /* 2 (64 + 16) + 18, row sums 40 + 16, the end */
     .applicable = applicable,

@@ -104,16 +104,14 @@ clattn_status simd_plan(struct ask *ask, struct clattn_plan *plan, enum simd_pro
 clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct simd_state *state = plan->state;
-    clattn_params params;
-    attention_params(plan, operands, &params);
-    const int64_t rows = (int64_t)params.query_len * state->group;
-    const size_t global[3] = { (size_t)ceil_div(rows, state->group_rows), (size_t)params.kv_heads,
-                               (size_t)params.batch };
-    const size_t local[3] = { 1, 1, 1 };
-    struct attention_extras extras;
+    struct attention_given given;
     struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST];
-    attention_extras(plan, operands, &extras);
-    const size_t count = attention_arguments(&params, &extras, operands, arguments);
+    attention_give(plan, operands, &given);
+    const size_t count = attention_arguments(&given, arguments);
+    const int64_t rows = (int64_t)given.params.query_len * state->group;
+    const size_t global[3] = { (size_t)ceil_div(rows, state->group_rows), (size_t)given.params.kv_heads,
+                               (size_t)given.params.batch };
+    const size_t local[3] = { 1, 1, 1 };
     chain_final(chain);
     return launch(chain, state->kernel, 3, global, local, count, arguments);
 }

@@ -137,6 +137,7 @@ const struct strategy strategy_fused_simt = {
     .name = NAME,
     .summary = "no score matrix in memory; tiles through local memory, for GPUs",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT,
+    .takes = ROW_BLOCKS_TAKE,
     .types = STRATEGY_64_BITS,
     .sum_roundings = 680, /* 512 + 32 + 2, row sums 64 + 32 + 34 */
     .applicable = applicable,

@@ -137,6 +137,7 @@ const struct strategy strategy_fused_wgmma = {
     .name = NAME,
     .summary = "no score matrix in memory; 16-bit types by NVIDIA's warpgroups (Hopper)",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAGS_TEXT,
+    .takes = ROW_BLOCKS_TAKE,
     .types = STRATEGY_16_BITS,
     .sum_roundings = 240, /* those of fused_mma, whose sums it has */
     .applicable = applicable,

@@ -10,9 +10,6 @@
  * strike. Longer calls are cut along heads and rows, which changes no bit of the result. */
 #define LAUNCH_WORK_MAX 2e10
 
-/* What a program is built with or without; the others are asked at run time. */
-#define RARE_FEATURES (CLATTN_FLAG_ROW_RANGES | CLATTN_FLAG_BLOCK_MASK)
-
 struct plain_state {
     struct kernel *kernel;
     size_t rows_per_group;
@@ -52,7 +49,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
     struct text options = TEXT_INIT;
     size_t limit = ROWS_PER_GROUP;
     append_type_options(problem, &options);
-    text_append(&options, " -D PAGED=%d -D ABSENT=0x%xu", problem->p.page_size > 0, ~problem->flags & RARE_FEATURES);
+    text_append(&options, " -D PAGED=%d", problem->p.page_size > 0);
     append_storage_options(problem, &options);
     text_append(&options, "%s", wants_registers ? " -cl-intel-256-GRF-per-thread" : "");
     const clattn_status status = ask_kernel(ask, "plain.cl", &options, "plain", &state->kernel, &limit);
@@ -69,21 +66,19 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
     const struct plain_state *state = plan->state;
-    clattn_params params;
-    struct attention_extras extras;
-    attention_params(plan, operands, &params);
-    attention_extras(plan, operands, &extras);
-    const double work = row_work(attention_problem(plan->problem), params.key_len + (int64_t)1);
-    struct launch_part part =
-        launch_parts(params.query_len, (int64_t)params.batch * params.query_heads, LAUNCH_WORK_MAX / work);
+    struct attention_given given;
+    attention_give(plan, operands, &given);
+    const clattn_params *p = &given.params;
+    const double work = row_work(attention_problem(plan->problem), p->key_len + (int64_t)1);
+    struct launch_part part = launch_parts(p->query_len, (int64_t)p->batch * p->query_heads, LAUNCH_WORK_MAX / work);
     clattn_status status = CLATTN_OK;
     while (status == CLATTN_OK && launch_next(&part)) {
         const cl_int first_row = (cl_int)part.first, first_head = (cl_int)part.first_plane;
         const size_t local[3] = { state->rows_per_group, 1, 1 };
         const size_t global[3] = { (size_t)round_up(part.count, (int64_t)local[0]),
-                                   (size_t)column_blocks(params.head_dim_v), (size_t)part.planes };
+                                   (size_t)column_blocks(p->head_dim_v), (size_t)part.planes };
         struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST + 2];
-        const size_t count = attention_arguments(&params, &extras, operands, arguments);
+        const size_t count = attention_arguments(&given, arguments);
         arguments[count] = (struct launch_argument)ARGUMENT(first_row);
         arguments[count + 1] = (struct launch_argument)ARGUMENT(first_head);
         if (part.is_last) {
@@ -99,6 +94,7 @@ const struct strategy strategy_plain = {
     .name = "plain",
     .summary = "one work-item a few output columns; takes everything, any device",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT,
+    .takes = CLATTN_TAKES_LSE | CLATTN_TAKES_PAIRS | CLATTN_TAKES_ROWS,
     .types = STRATEGY_64_BITS,
     .sum_roundings = 144, /* 64 + 3, row sums 64 + 3, rescales */
     .applicable = applicable,

@@ -68,7 +68,7 @@ static const char *tiles_reason(const clattn_context *context, const struct prob
 static int applicable(struct ask *ask)
 {
     const struct problem *problem = attention_problem(ask->problem);
-    if (!attention_is_served(ask, ATTENTION_OWN_BYTES) || !attention_reads_rows(ask)) {
+    if (!attention_is_served(ask, sizeof(staged_chunk)) || !attention_reads_rows(ask)) {
         return 0;
     }
     if (problem->flags & CLATTN_FLAG_PAGES) {
@@ -272,6 +272,7 @@ const struct strategy strategy_staged = {
     .name = "staged",
     .summary = "scores, softmax and mix as separate kernels, the score matrix in memory",
     .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT,
+    .takes = CLATTN_TAKES_LSE | CLATTN_TAKES_PAIRS | CLATTN_TAKES_ROWS,
     .types = STRATEGY_64_BITS,
     .sum_roundings = 580, /* CLBlast 256 + 256, row sums; own tiles fewer */
     .applicable = applicable,

@@ -5,8 +5,6 @@
 #include "program/gemm.h"
 #include "strategy/staged.h"
 
-_Static_assert(sizeof(staged_chunk) <= ATTENTION_OWN_BYTES, "more arguments than every device takes");
-
 static int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -17,8 +15,7 @@ struct run {
     const struct clattn_plan *plan;
     const struct staged_state *state;
     const struct call *call;
-    const clattn_params *params;
-    const struct attention_extras *extras;
+    const struct attention_given *given;
     struct chain *chain;
     int use_clblast;
     staged_chunk chunk;
@@ -28,7 +25,7 @@ static clattn_status launch_step(const struct run *run, struct kernel *kernel, c
                                  const size_t local[3])
 {
     struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST + 2];
-    const size_t count = attention_arguments(run->params, run->extras, &run->call->operands, arguments);
+    const size_t count = attention_arguments(run->given, arguments);
     arguments[count] = (struct launch_argument)ARGUMENT(run->chunk);
     arguments[count + 1] = (struct launch_argument)ARGUMENT(run->call->operands.workspace);
     return launch(run->chain, kernel, 3, global, local, count + 2, arguments);
@@ -147,7 +144,7 @@ static clattn_status enqueue_mix(const struct run *run, int is_last)
         chain_final(run->chain);
     }
     if (!by_clblast) {
-        return launch_tiles(run, &run->state->mix, run->params->head_dim_v);
+        return launch_tiles(run, &run->state->mix, run->given->params.head_dim_v);
     }
     clattn_status status = multiply_planes(run, mix_product);
     if (status == CLATTN_OK && repairs) {
@@ -175,17 +172,14 @@ clattn_status staged_enqueue(const struct clattn_plan *plan, const struct operan
 {
     const struct staged_state *state = plan->state;
     const struct call *call = attention_call(operands);
-    clattn_params params;
-    struct attention_extras extras;
-    attention_params(plan, operands, &params);
-    attention_extras(plan, operands, &extras);
-    const int64_t planes = (int64_t)params.batch * params.query_heads, rows = params.query_len;
+    struct attention_given given;
+    attention_give(plan, operands, &given);
+    const int64_t planes = (int64_t)given.params.batch * given.params.query_heads, rows = given.params.query_len;
     struct run run = {
         .plan = plan,
         .state = state,
         .call = call,
-        .params = &params,
-        .extras = &extras,
+        .given = &given,
         .chain = chain,
         .use_clblast = !state->tiles_reason && call->key_len > 0 &&
                        staged_is_worth_clblast(plan->context, attention_problem(plan->problem), rows, call->key_len),

@@ -32,12 +32,6 @@ struct row {
 #define FIELD(type, field) { #type, #field, offsetof(type, field), sizeof(((type *)NULL)->field) },
 
 #define PARAM(field) FIELD(clattn_params, field)
-#define FIELDS_STRIDED(name) PARAM(name##_stride) PARAM(name##_offset)
-#define FIELDS_COLUMNS(name) FIELDS_STRIDED(name)
-#define FIELDS_ROWS(name) FIELDS_STRIDED(name)
-#define FIELDS_HEADS(name) FIELDS_STRIDED(name)
-#define FIELDS_DENSE(name) PARAM(name##_offset)
-#define FIELDS_OF_ROW(id, name, axes, element, access, place, asked_by) FIELDS_##place(name)
 
 #define CHUNK(field) FIELD(staged_chunk, field)
 #define PROJECT(field) FIELD(clattn_project, field)
@@ -48,6 +42,7 @@ struct row {
 #define MERGE(field) FIELD(clattn_merge_params, field)
 #define INPUT_PLACE(field) FIELD(clattn_input_place, field)
 #define GRADIENT_PLACE(field) FIELD(clattn_place, field)
+#define PLACES(field) FIELD(clattn_backward_places, field)
 #define RECTANGLES(field) FIELD(clattn_rectangles, field)
 #define RESTS(field) FIELD(clattn_rests, field)
 #define SUMS(field) FIELD(clattn_sums, field)
@@ -72,14 +67,13 @@ struct row {
 /* In the order of the fields; a struct before its own. */
 /* clang-format off */
 static const struct row rows[] = {
-    STRUCT(clattn_params) CLATTN_FORWARD_TENSORS(FIELDS_OF_ROW)
-    PARAM(scale_real) PARAM(softcap_real) PARAM(keep_scale_real)
+    STRUCT(clattn_params) PARAM(scale_real) PARAM(softcap_real) PARAM(keep_scale_real)
     PARAM(batch) PARAM(query_heads) PARAM(kv_heads) PARAM(query_len) PARAM(key_len) PARAM(head_dim)
     PARAM(head_dim_v) PARAM(mask_key_len) PARAM(bias_key_len) PARAM(window_left)
     PARAM(window_right) PARAM(always_visible_keys) PARAM(page_size) PARAM(pages) PARAM(ring) PARAM(flags)
     PARAM(alignment) PARAM(bias_type) PARAM(weights) PARAM(unused)
     PARAM(dropout_threshold) PARAM(dropout_seed) PARAM(dropout_offset) PARAM(first_plane)
-    PARAM(first_row) PARAM(first_key) PARAM(whole_heads)
+    PARAM(first_row) PARAM(first_key) PARAM(whole_heads) PARAM(place)
 
     STRUCT(clattn_pools) POOLS(key_shift) POOLS(value_shift) POOLS(pages) POOLS(key_shift_high) POOLS(value_shift_high)
     POOLS(unused)
@@ -122,6 +116,7 @@ static const struct row rows[] = {
 
     STRUCT(clattn_input_place) INPUT_PLACE(stride) INPUT_PLACE(offset)
     STRUCT(clattn_place) GRADIENT_PLACE(stride) GRADIENT_PLACE(offset) GRADIENT_PLACE(type) GRADIENT_PLACE(accumulate)
+    STRUCT(clattn_backward_places) PLACES(dout) PLACES(dlse) PLACES(gradient)
 
     STRUCT(clattn_rectangles) RECTANGLES(dquery_at) RECTANGLES(dkey_at) RECTANGLES(dvalue_at) RECTANGLES(row_sums_at)
     RECTANGLES(first_group) RECTANGLES(groups) RECTANGLES(first_row) RECTANGLES(rows)
@@ -131,7 +126,7 @@ static const struct row rows[] = {
     STRUCT(clattn_bias_sums) BIAS_SUMS(sums_at) BIAS_SUMS(total_at) BIAS_SUMS(first_block) BIAS_SUMS(parts)
     BIAS_SUMS(first_part) BIAS_SUMS(part_count) BIAS_SUMS(which)
     STRUCT(clattn_owner_part) OWNER_PART(redo_at) OWNER_PART(first_tile) OWNER_PART(tiles) OWNER_PART(first_plane)
-    OWNER_PART(wants) OWNER_PART(dvalue_accumulate) OWNER_PART(rests_from) OWNER_PART(redo_blocks)
+    OWNER_PART(wants) OWNER_PART(rests_from) OWNER_PART(redo_blocks) OWNER_PART(dvalue)
 };
 /* clang-format on */
 #define ROWS (sizeof(rows) / sizeof(rows[0]))

@@ -58,15 +58,15 @@ static cl_mem make_buffer(const struct kernel_run *run, size_t bytes)
 
 static void choose_chunk(struct kernel_run *run, struct random *random)
 {
-    const int64_t planes = (int64_t)run->params.batch * run->params.query_heads;
+    const int64_t planes = (int64_t)run->given.params.batch * run->given.params.query_heads;
     const int64_t first_plane = random_between(random, 0, planes - 1);
-    const int64_t first_row = random_between(random, 0, run->params.query_len - 1);
+    const int64_t first_row = random_between(random, 0, run->given.params.query_len - 1);
     memset(&run->chunk, 0, sizeof(run->chunk));
     run->chunk.first_plane = (int)first_plane;
     run->chunk.planes = (int)random_between(random, 1, planes - first_plane);
     run->chunk.first_row = (int)first_row;
-    run->chunk.rows = (int)random_between(random, 1, run->params.query_len - first_row);
-    run->chunk.row_stride = (run->params.key_len + STAGED_ROW_ALIGNMENT - 1) / STAGED_ROW_ALIGNMENT *
+    run->chunk.rows = (int)random_between(random, 1, run->given.params.query_len - first_row);
+    run->chunk.row_stride = (run->given.params.key_len + STAGED_ROW_ALIGNMENT - 1) / STAGED_ROW_ALIGNMENT *
                             STAGED_ROW_ALIGNMENT;
     run->chunk.plane_stride = run->chunk.row_stride * run->chunk.rows;
     run->score_count = run->chunk.plane_stride * run->chunk.planes;
@@ -79,9 +79,11 @@ int kernel_run_begin(struct kernel_run *run, clattn_context *context, struct tes
     run->test = test;
     run->call = test->call;
     run->is_double = test->checked.p.type == CLATTN_FLOAT64;
-    params_fill(&test->checked, &test->call, &run->params);
-    if (run->params.batch == 0 || run->params.query_heads == 0 || run->params.query_len == 0 ||
-        run->params.key_len == 0) {
+    run->given.operands = &run->call.operands;
+    run->given.tensors = forward_tensors(CLATTN_TAKES_ALL);
+    run->given.params_bytes = params_fill(&test->checked, &test->call, CLATTN_TAKES_ALL, &run->given.params);
+    if (run->given.params.batch == 0 || run->given.params.query_heads == 0 || run->given.params.query_len == 0 ||
+        run->given.params.key_len == 0) {
         return 0;
     }
     choose_chunk(run, random);
@@ -141,8 +143,7 @@ clattn_status kernel_run_launch(struct kernel_run *run, struct kernel *kernel, c
                                 const size_t local[3])
 {
     struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST + 2];
-    const struct attention_extras none = { .has_code = 0 };
-    const size_t count = attention_arguments(&run->params, &none, &run->call.operands, arguments);
+    const size_t count = attention_arguments(&run->given, arguments);
     arguments[count] = (struct launch_argument)ARGUMENT(run->chunk);
     arguments[count + 1] = (struct launch_argument)ARGUMENT(run->scores_buffer);
     struct chain chain;

@@ -12,8 +12,8 @@
 struct kernel_run {
     clattn_context *context;
     struct test_call *test;
-    struct call call; /* test->call, in buffers */
-    clattn_params params;
+    struct call call;             /* test->call, in buffers */
+    struct attention_given given; /* of programs that take all groups of tensors */
     cl_mem buffers[TENSOR_COUNT], scores_buffer;
     staged_chunk chunk;
     void *scores; /* chunk.planes * chunk.plane_stride elements, as the device has them */

@@ -43,7 +43,7 @@ static void launch_size(const struct subject *subject, const struct kernel_run *
     if (subject->tile.kernel) {
         const struct tile_kernel *tile = &subject->tile;
         const size_t columns =
-            (size_t)(strcmp(subject->name, "score") == 0 ? run->params.key_len : run->params.head_dim_v);
+            (size_t)(strcmp(subject->name, "score") == 0 ? run->given.params.key_len : run->given.params.head_dim_v);
         const size_t width = (size_t)tile->group_columns, height = (size_t)tile->group_rows;
         local[0] = tile->local[0];
         local[1] = tile->local[1];

@@ -11,9 +11,9 @@ void for_each_row(const struct kernel_run *run, visit_row *visit, void *context)
     const staged_chunk *chunk = &run->chunk;
     struct row row = { .run = run, .problem = &run->test->checked, .host = &run->test->call };
     for (row.plane = chunk->first_plane; row.plane < chunk->first_plane + chunk->planes; ++row.plane) {
-        row.b = row.plane / run->params.query_heads;
-        row.h = row.plane % run->params.query_heads;
-        row.kv_head = row.h / (run->params.query_heads / run->params.kv_heads);
+        row.b = row.plane / run->given.params.query_heads;
+        row.h = row.plane % run->given.params.query_heads;
+        row.kv_head = row.h / (run->given.params.query_heads / run->given.params.kv_heads);
         row.sequence = sequence_of(row.problem, row.host, row.b);
         for (row.i = chunk->first_row; row.i < chunk->first_row + chunk->rows; ++row.i) {
             row.exists = row.i < row.sequence.query_len;

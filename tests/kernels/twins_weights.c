@@ -30,7 +30,7 @@ void prepare_softmax(struct kernel_run *run, struct random *random)
 
 static int keeps(const struct row *row, int64_t j)
 {
-    const clattn_params *p = &row->run->params;
+    const clattn_params *p = &row->run->given.params;
     const uint32_t counter[4] = { (uint32_t)(j / 4), (uint32_t)row->i, (uint32_t)(row->b * p->query_heads + row->h),
                                   p->dropout_offset };
     uint32_t words[4];
