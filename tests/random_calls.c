@@ -124,9 +124,7 @@ static int run_index(struct run *run, uint64_t index, int only)
     snprintf(name, sizeof(name), "%" PRIu64, index);
     write_again(o, index, again, sizeof(again));
     const clattn_status status = random_call_create(&test, o->seed, index, &what, &family);
-    const struct judged_call call = { &test, name, again,
-                                      family != VALUES_NOT_FINITE && family != VALUES_EQUAL && !o->mixed && !o->code,
-                                      blocks };
+    const struct judged_call call = { &test, name, again, family < VALUES_NOT_FINITE && !o->mixed && !o->code, blocks };
     if (status != CLATTN_OK) {
         judge_report(&run->judge, &call, "none", clattn_last_error());
     } else if (only >= 0) {

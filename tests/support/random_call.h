@@ -28,6 +28,7 @@ enum value_family {
     VALUES_INTEGER,
     VALUES_NOT_FINITE, /* some NaN and infinity where they are seen */
     VALUES_EQUAL,      /* terms that are equal, or small beside one, so that rounding errors all go one way */
+    VALUES_ENDS,       /* biases, sinks, slopes, the scale or logits at the ends of their ranges */
     VALUE_FAMILIES
 };
 const char *value_family_name(enum value_family family);

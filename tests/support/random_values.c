@@ -5,12 +5,13 @@
 #include <stdlib.h>
 
 #include "base/stored_types.h"
+#include "random_ends.h"
 #include "reference/visibility.h"
 
 const char *value_family_name(enum value_family family)
 {
-    static const char *const names[VALUE_FAMILIES] = { "normal",  "sharp",      "one-hot",    "extreme",
-                                                       "integer", "not finite", "equal terms" };
+    static const char *const names[VALUE_FAMILIES] = { "normal",  "sharp",      "one-hot",     "extreme",
+                                                       "integer", "not finite", "equal terms", "ends of ranges" };
     return names[family];
 }
 
@@ -288,6 +289,7 @@ enum value_family random_values(struct random *random, struct test_call *test)
 {
     double kind = random_unit(random);
     enum value_family family = kind < 0.06   ? VALUES_EQUAL
+                               : kind < 0.12 ? (test->problem.code ? VALUES_NORMAL : VALUES_ENDS)
                                : kind < 0.35 ? VALUES_NORMAL
                                : kind < 0.6  ? VALUES_SHARP
                                : kind < 0.7  ? VALUES_ONE_HOT
@@ -308,6 +310,9 @@ enum value_family random_values(struct random *random, struct test_call *test)
         test_call_fill(test, TENSOR_VALUE, random, normal, &value);
     }
     fill_optional(random, test);
+    if (family == VALUES_ENDS) {
+        random_ends_put(random, test, (kind - 0.06) / 0.06);
+    }
     return family;
 }
 
