@@ -41,11 +41,16 @@ ends() {
     fi
 }
 
-# copy_kernels FILE SED: the kernels with one file changed; the change must change something.
+# copy_kernels FILE SED: the kernels with one file changed.
 copy_kernels() {
     rm -rf "$work/cl"
     mkdir "$work/cl"
     cp "$srcdir"/cl/* "$work/cl/"
+    change_kernel "$1" "$2"
+}
+
+# change_kernel FILE SED: the change must change something.
+change_kernel() {
     sed "$2" "$srcdir/cl/$1" >"$work/changed"
     if cmp -s "$srcdir/cl/$1" "$work/changed"; then
         echo "FAILED: the line to change is no longer in cl/$1"
@@ -121,8 +126,10 @@ preload=
 unset CLATTN_CL_DIR
 emulated_rungs_say 'as they are' ': yes'
 copy_kernels probe_mma.cl 's|^\( *\)multiply_add(&u, score, key, query);$|\1there is no such thing;|'
+change_kernel probe_wgmma.cl 's|^\( *\)product_of_keys(&u, .*$|\1there is no such thing;|'
 emulated_rungs_say 'one that does not compile' 'error:'
 copy_kernels probe_mma.cl 's|product\[at\] = score\[i\];|product[at] = score[i] + (at == 77);|'
+change_kernel probe_wgmma.cl 's|B_COLUMNS + n\] = score\[i\];|B_COLUMNS + n] = score[i] + (row == 1 \&\& n == 13);|'
 emulated_rungs_say 'one wrong result' ': no: the probe ran and 1 of '
 
 echo "$passed passed, $failed failed, $skipped skipped"

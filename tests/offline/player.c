@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "player.h"
+#include "ptx.h"
 
 struct _cl_mem {
     struct _cl_mem *next; /* of all that are no parts */
