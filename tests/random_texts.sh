@@ -14,4 +14,7 @@ calls() {
 }
 calls "calls with texts" "$builddir/tests/random_calls" --strategy plain,staged,fused_simd,split --work 300000
 calls "gradients with texts" "$builddir/tests/gradients/random_gradients" --strategy plain,fused_simd --work 100000
+[ -z "${CLATTN_TEST_LONG:-}" ] ||
+    calls "gradients with texts, fused_simt" "$builddir/tests/gradients/random_gradients" --strategy fused_simt \
+        --type float32 --work 40000
 finish

@@ -269,6 +269,25 @@ static void plan_plain_gradients(clattn_context *context, clattn_type type)
     }
 }
 
+/* A mask of blocks, with a text, and what makes it. */
+static void plan_blocks(clattn_context *context, clattn_problem problem)
+{
+    clattn_plan *plan;
+    problem.features = CLATTN_WITH_BLOCK_MASK;
+    problem.block_mask_rows = problem.block_mask_keys = 64;
+    begin("text-blocks-d64", problem.type, "builds");
+    if (clattn_plan_create(context, &problem, &plan) != CLATTN_OK) {
+        fail("a mask of blocks");
+    }
+    clattn_plan_destroy(plan);
+    problem.strategy = NULL;
+    begin("block-mask", problem.type, "builds");
+    if (clattn_block_mask_plan_create(context, &problem, &plan) != CLATTN_OK) {
+        fail("what makes a mask of blocks");
+    }
+    clattn_plan_destroy(plan);
+}
+
 /* A score and a mask of the user's own, of ten operations. */
 static void plan_text(clattn_context *context, clattn_type type)
 {
@@ -286,6 +305,7 @@ static void plan_text(clattn_context *context, clattn_type type)
         fail("a text of the user's own");
     }
     clattn_plan_destroy(plan);
+    plan_blocks(context, problem);
 }
 
 /* What turns, sums and gives matrices: the same for every gradient, so one that needs no attention. */
