@@ -26,6 +26,7 @@ static void place_everything(struct test_call *test, int paged)
     p.weights = CLATTN_WEIGHTS_SOFTMAX;
     p.alignment = CLATTN_ALIGN_OFFSETS;
     p.page_size = p.pages = paged ? 2 : 0;
+    p.block_mask_rows = p.block_mask_keys = 1;
     test_call_start(test, &p);
     test->packed_queries = test->packed_keys = 2;
     test->table_pages = 1;
