@@ -60,8 +60,9 @@ static void launch_size(const struct subject *subject, const struct kernel_run *
     }
 }
 
-/* Whether the subject computes such calls. Packed sequences and 16-bit types do not reach repair: CLBlast takes neither.
- * A mask of blocks needs a program for its size of blocks, and a subject is one program: random_calls tests those. */
+/* Whether the subject computes such calls. Packed sequences and 16-bit types do not reach repair: CLBlast takes
+ * neither. A mask of blocks needs a program for its size of blocks, and a subject is one program: random_calls tests
+ * those. */
 static int is_for(const struct subject *subject, const clattn_problem *problem)
 {
     const int packed = (problem->features & CLATTN_WITH_VARLEN) != 0;
