@@ -248,7 +248,7 @@ __kernel LEAST_SUB_GROUP void append(const clattn_append_params params CLATTN_AP
     const size_t id = get_global_id(0), first = id / UNIT_ITEMS * TOKENS;
     const int unit = (int)(id % UNIT_ITEMS), heads = p->query_heads + p->kv_heads;
     NORM_PARTS
-    const int stays = p->in_place && !WITH(QUERY_NORM);
+    const int stays = (p->in_place != 0) & !WITH(QUERY_NORM);
     const int units = stays ? TURN_UNITS : TURN_UNITS + (HEAD_DIM - ROTARY_COLUMNS) / RUN;
     for (int t = 0; t < TOKENS; ++t) {
         const token at = token_of(turn, &in, first + t);

@@ -22,7 +22,8 @@ __kernel void rotary(const clattn_rotary_params params CLATTN_ROTARY_TENSORS(ARG
     const size_t id = get_global_id(0), first = id / UNIT_ITEMS * TOKENS;
     const int unit = (int)(id % UNIT_ITEMS);
     NORM_PARTS
-    const int units = p->in_place && !WITH(NORM) ? TURN_UNITS : TURN_UNITS + (HEAD_DIM - ROTARY_COLUMNS) / RUN;
+    const int stays = (p->in_place != 0) & !WITH(NORM);
+    const int units = stays ? TURN_UNITS : TURN_UNITS + (HEAD_DIM - ROTARY_COLUMNS) / RUN;
     for (int t = 0; t < TOKENS; ++t) {
         const token at = token_of(turn, &in, first + t);
         for (int h = (int)get_global_id(1); h < p->heads && (HAS_BARRIERS || at.is_there);
