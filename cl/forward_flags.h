@@ -3,7 +3,7 @@
 #ifndef CLATTN_FORWARD_FLAGS_H
 #define CLATTN_FORWARD_FLAGS_H
 
-#include "forward_tensors.h"
+#include "forward_places.h"
 
 /* All that a problem may ask for, by the rows' last column: ALWAYS, FEATURE, FIELD and SILENT_FIELD are what the place
  * that it stands in makes of them. */
@@ -30,6 +30,8 @@ enum clattn_flag {
     /* Those that every strategy knows of. */
 #define FEATURE(name, effect) | CLATTN_FLAG_##name
     CLATTN_FLAGS_OF_ALL = 0 CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_TENSORS_OF_ALL(CLATTN_ASKED_BY),
+    /* Those of tensors that a program does not take: no problem has them that comes to it. */
+    CLATTN_FLAGS_LEFT = 0 CLATTN_LEFT_TENSORS(CLATTN_ASKED_BY),
 #undef FEATURE
 
     /* By effect on a pair of row and key, the words of forward_tensors.h. */
