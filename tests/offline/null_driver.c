@@ -216,3 +216,18 @@ cl_int CL_API_CALL clGetCommandQueueInfo(cl_command_queue queue, cl_command_queu
            : what == CL_QUEUE_DEVICE ? null_driver_answer(&device, sizeof(device), size, value, needed)
                                      : null_driver_answer(&in_order, sizeof(in_order), size, value, needed);
 }
+
+cl_int CL_API_CALL clFinish(cl_command_queue queue)
+{
+    (void)queue;
+    return CL_SUCCESS;
+}
+
+cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
+                                            size_t size, void *value, size_t *needed)
+{
+    (void)kernel;
+    (void)device;
+    (void)what;
+    return null_driver_answer(&null_driver_device()->work_group_limit, sizeof(size_t), size, value, needed);
+}

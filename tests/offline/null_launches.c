@@ -10,15 +10,6 @@ cl_int CL_API_CALL clGetMemObjectInfo(cl_mem buffer, cl_mem_info what, size_t si
                                   : null_driver_answer(&bytes, sizeof(bytes), size, value, needed);
 }
 
-cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
-                                            size_t size, void *value, size_t *needed)
-{
-    (void)kernel;
-    (void)device;
-    (void)what;
-    return null_driver_answer(&null_driver_device()->work_group_limit, sizeof(size_t), size, value, needed);
-}
-
 cl_int CL_API_CALL clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *value)
 {
     (void)kernel;
@@ -41,11 +32,5 @@ cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kern
     (void)waits;
     (void)wait;
     (void)done;
-    return CL_SUCCESS;
-}
-
-cl_int CL_API_CALL clFinish(cl_command_queue queue)
-{
-    (void)queue;
     return CL_SUCCESS;
 }

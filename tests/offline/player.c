@@ -168,21 +168,6 @@ cl_int CL_API_CALL clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint 
     return clEnqueueMarkerWithWaitList(queue, waits, wait, done);
 }
 
-cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
-                                            size_t size, void *value, size_t *needed)
-{
-    (void)kernel;
-    (void)device;
-    (void)what;
-    return null_driver_answer(&null_driver_device()->work_group_limit, sizeof(size_t), size, value, needed);
-}
-
-cl_int CL_API_CALL clFinish(cl_command_queue queue)
-{
-    (void)queue;
-    return CL_SUCCESS;
-}
-
 cl_int CL_API_CALL clRetainCommandQueue(cl_command_queue queue)
 {
     (void)queue;
