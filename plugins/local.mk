@@ -37,4 +37,7 @@ nobase_dist_doc_DATA += \
 	plugins/onnxruntime/softmax.c \
 	plugins/onnxruntime/python/onnxruntime_ep_clattn/__init__.py \
 	plugins/onnxruntime/python/pyproject.toml \
-	plugins/onnxruntime/python/setup.py
+	plugins/onnxruntime/python/setup.py \
+	plugins/shared/counts.c \
+	plugins/shared/counts.h \
+	plugins/shared/plugin.cmake

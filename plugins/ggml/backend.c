@@ -50,24 +50,13 @@ static const char *name_of_backend(ggml_backend_t backend)
     return "clattn";
 }
 
-static void log_report(void)
-{
-    char text[2048];
-    ggml_backend_clattn_report(text, sizeof(text));
-    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        fprintf(stderr, "ggml-clattn: %.*s\n", (int)(end - line), line);
-    }
-}
-
 static void free_backend(ggml_backend_t backend)
 {
     attention_release(backend->context);
     free(backend->context);
     free(backend);
     give_context();
-    if (log_is_on()) {
-        log_report();
-    }
+    log_report();
 }
 
 static enum ggml_status compute_graph(ggml_backend_t backend, struct ggml_cgraph *graph)

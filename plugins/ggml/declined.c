@@ -2,18 +2,20 @@
 #include "declined.h"
 
 #include "attention.h"
+#include "counts.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define LENGTH_MAX (INT64_C(2147483647) - 4096)
 
-#define R(name, text) text,
-static const char *const reason_text[DECLINED_COUNT] = { DECLINED_REASONS(R) };
+enum { COMPUTED, PLANNED, FIRST_REASON };
+#define R(name, text) { text, 0 },
+static struct count count[] = {
+    [COMPUTED] = { "nodes computed", 0 }, [PLANNED] = { "plans made", 0 }, DECLINED_REASONS(R)
+};
 #undef R
-static atomic_ulong computed, planned, declined[DECLINED_COUNT];
+static const struct counts counts = { "ggml-clattn", "CLATTN_GGML_LOG", count, FIRST_REASON + DECLINED_COUNT,
+                                      FIRST_REASON };
 
 static int has_plain_columns(const struct ggml_tensor *tensor)
 {
@@ -74,46 +76,30 @@ enum declined declined_reason(const struct ggml_tensor *node)
     return mask ? reason_of_mask(q, mask) : DECLINED_NOT;
 }
 
-int log_is_on(void)
-{
-    const char *value = getenv("CLATTN_GGML_LOG");
-    return value && *value && strcmp(value, "0") != 0;
-}
-
 void declined_count(enum declined reason)
 {
-    if (reason != DECLINED_NOT && atomic_fetch_add(&declined[reason], 1) == 0 && log_is_on()) {
-        fprintf(stderr, "ggml-clattn: left to another backend: %s\n", reason_text[reason]);
+    if (reason != DECLINED_NOT && counts_add(&counts, FIRST_REASON + (size_t)reason) == 0 &&
+        counts_are_logged(&counts)) {
+        fprintf(stderr, "%s: left to another backend: %s\n", counts.plugin, count[FIRST_REASON + reason].what);
     }
 }
 
 void computed_count(void)
 {
-    atomic_fetch_add(&computed, 1);
+    counts_add(&counts, COMPUTED);
 }
 
 void planned_count(void)
 {
-    atomic_fetch_add(&planned, 1);
-}
-
-static void add_line(char *text, size_t size, size_t *length, unsigned long count, const char *what)
-{
-    const size_t at = *length < size ? *length : size;
-    const int added = snprintf(at < size ? text + at : NULL, size - at, "%lu %s\n", count, what);
-    *length += added > 0 ? (size_t)added : 0;
+    counts_add(&counts, PLANNED);
 }
 
 size_t ggml_backend_clattn_report(char *text, size_t size)
 {
-    size_t length = 0;
-    add_line(text, size, &length, atomic_load(&computed), "nodes computed");
-    add_line(text, size, &length, atomic_load(&planned), "plans made");
-    for (int reason = 0; reason < DECLINED_COUNT; ++reason) {
-        const unsigned long count = atomic_load(&declined[reason]);
-        if (count > 0) {
-            add_line(text, size, &length, count, reason_text[reason]);
-        }
-    }
-    return length;
+    return counts_report(&counts, text, size);
+}
+
+void log_report(void)
+{
+    counts_log(&counts);
 }

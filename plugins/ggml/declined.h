@@ -30,8 +30,8 @@ enum declined declined_reason(const struct ggml_tensor *node);
  * reason is told on stderr when it first comes. */
 void declined_count(enum declined reason);
 
-/* Whether CLATTN_GGML_LOG is set, neither empty nor "0". */
-int log_is_on(void);
+/* With CLATTN_GGML_LOG set: all counts, on stderr. */
+void log_report(void);
 
 /* Count a node that was computed, a plan that was made. */
 void computed_count(void);

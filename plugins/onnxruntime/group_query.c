@@ -181,15 +181,8 @@ static OrtStatus *open_cache(const struct run *run, const struct operands *o, co
     cache->rows = before.rows > o->total ? before.rows : o->total;
     const int64_t extent[4] = { cache->batch, cache->heads, cache->rows, cache->columns };
     TRY(run_output(run, present_index, 4, extent, &present));
-    if (!present.data) {
-        present.data = lane_room(run->lane, use,
-                                 (size_t)(extent[0] * extent[1] * extent[2] * extent[3]) * element_bytes(fresh->type));
-    }
-    if (!present.data) {
-        return refuse_memory();
-    }
-    cache->at = clattn_host_tensor_bhsd(present.data, cache->heads, cache->rows, cache->columns);
-    if (past->data && past->data != present.data) {
+    TRY(cache_memory(run, present.data, use, cache));
+    if (past->data && past->data != cache->at.data) {
         heads_copy_rows(&before, 0, cache);
     }
     return NULL;

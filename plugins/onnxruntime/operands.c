@@ -305,6 +305,17 @@ void heads_copy_rows(const struct heads *from, int64_t first_row, const struct h
     }
 }
 
+OrtStatus *cache_memory(const struct run *run, void *present, enum scratch_use use, struct heads *cache)
+{
+    const size_t count = (size_t)(cache->batch * cache->heads * cache->rows * cache->columns);
+    const void *data = present ? present : lane_room(run->lane, use, count * element_bytes(cache->type));
+    if (!data) {
+        return refuse_memory();
+    }
+    cache->at = clattn_host_tensor_bhsd(data, cache->heads, cache->rows, cache->columns);
+    return NULL;
+}
+
 OrtStatus *join_past(const struct run *run, const struct tensor *past, const struct heads *fresh, int index,
                      enum scratch_use use, struct heads *joined)
 {
@@ -326,14 +337,7 @@ OrtStatus *join_past(const struct run *run, const struct tensor *past, const str
     if (!present.data && !past->data) {
         return NULL;
     }
-    if (!present.data) {
-        present.data = lane_room(run->lane, use,
-                                 (size_t)(extent[0] * extent[1] * extent[2] * extent[3]) * element_bytes(fresh->type));
-    }
-    if (!present.data) {
-        return refuse_memory();
-    }
-    joined->at = clattn_host_tensor_bhsd(present.data, joined->heads, joined->rows, joined->columns);
+    TRY(cache_memory(run, present.data, use, joined));
     if (past->data) {
         heads_copy_rows(&before, 0, joined);
     }

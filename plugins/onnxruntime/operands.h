@@ -62,6 +62,9 @@ OrtStatus *attention_out(const struct run *run, int rank, struct attention *atte
  * none). */
 OrtStatus *attention_run(const struct run *run, int index, struct attention *attention);
 
+/* Puts a cache of its extents into an output's memory, or, where nobody takes that (NULL), into the lane's. */
+OrtStatus *cache_memory(const struct run *run, void *present, enum scratch_use use, struct heads *cache);
+
 /* The keys, or values, of all tokens so far: `past` ([batch, heads, rows, columns], or without data: there are none)
  * and `fresh` behind it, in output `index`, or in the lane's memory where nobody takes it. Without a past and an output
  * it is `fresh` itself. */

@@ -31,17 +31,19 @@ DYNAMO = """
     guarded = Where (is_nan, zero, weights)
     mixed = MatMul (guarded, vt)
     y = Transpose <perm = [0, 2, 1, 3]> (mixed)"""
-TORCHSCRIPT = """
+HEADS_FIRST = """
     qt = Transpose <perm = [0, 2, 1, 3]> (q)
     kt = Transpose <perm = [0, 2, 3, 1]> (k)
     vt = Transpose <perm = [0, 2, 1, 3]> (v)
-    scores = MatMul (qt, kt)
+    scores = MatMul (qt, kt)"""
+MIXED = """
+    mixed = MatMul (weights, vt)
+    y = Transpose <perm = [0, 2, 1, 3]> (mixed)"""
+TORCHSCRIPT = HEADS_FIRST + """
     c = Constant <value_float = 2.0> ()
     scaled = Div (scores, c)
     masked = Add (bias, scaled)
-    weights = Softmax <axis = 3> (masked)
-    mixed = MatMul (weights, vt)
-    y = Transpose <perm = [0, 2, 1, 3]> (mixed)"""
+    weights = Softmax <axis = 3> (masked)""" + MIXED
 PADDLE = """
     qt = Transpose <perm = [0, 2, 1, 3]> (q)
     kh = Transpose <perm = [0, 2, 1, 3]> (k)
@@ -50,30 +52,16 @@ PADDLE = """
     qs = Mul (qt, c)
     kt = Transpose <perm = [0, 1, 3, 2]> (kh)
     scores = MatMul (qs, kt)
-    weights = Softmax <axis = -1> (scores)
-    mixed = MatMul (weights, vt)
-    y = Transpose <perm = [0, 2, 1, 3]> (mixed)"""
-FILLED = """
-    qt = Transpose <perm = [0, 2, 1, 3]> (q)
-    kt = Transpose <perm = [0, 2, 3, 1]> (k)
-    vt = Transpose <perm = [0, 2, 1, 3]> (v)
-    scores = MatMul (qt, kt)
+    weights = Softmax <axis = -1> (scores)""" + MIXED
+FILLED = HEADS_FIRST + """
     filler = Constant <value_float = -3e38> ()
     filled = Where (hidden, FILLED)
     masked = Add (filled, bias)
-    weights = Softmax <axis = -1> (masked)
-    mixed = MatMul (weights, vt)
-    y = Transpose <perm = [0, 2, 1, 3]> (mixed)"""
-PLAIN = """
-    qt = Transpose <perm = [0, 2, 1, 3]> (q)
-    kt = Transpose <perm = [0, 2, 3, 1]> (k)
-    vt = Transpose <perm = [0, 2, 1, 3]> (v)
+    weights = Softmax <axis = -1> (masked)""" + MIXED
+PLAIN = HEADS_FIRST + """
     c = Constant <value_float = 0.5> ()
-    scores = MatMul (qt, kt)
     masked = MASKED
-    weights = Softmax <axis = -1> (masked)
-    mixed = MatMul (weights, vt)
-    y = Transpose <perm = [0, 2, 1, 3]> (mixed)"""
+    weights = Softmax <axis = -1> (masked)""" + MIXED
 
 
 def numbers(*shape):

@@ -1,0 +1,25 @@
+# clattn_plugin(NAME SOURCE...): a library that an engine loads, linked with the installed clattn that CMake's package or
+# pkg-config finds; with what all plug-ins share.
+find_package(Threads REQUIRED)
+find_package(clattn CONFIG QUIET)
+set(clattn_target clattn::clattn)
+if(NOT clattn_FOUND)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(CLATTN REQUIRED IMPORTED_TARGET clattn)
+  set(clattn_target PkgConfig::CLATTN)
+endif()
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "as engines are built" FORCE)
+endif()
+
+set(clattn_plugin_shared "${CMAKE_CURRENT_LIST_DIR}")
+function(clattn_plugin name)
+  add_library(${name} MODULE ${ARGN} "${clattn_plugin_shared}/counts.c")
+  target_include_directories(${name} PRIVATE "${clattn_plugin_shared}")
+  target_compile_features(${name} PRIVATE c_std_11)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wconversion -Wshadow)
+  target_link_libraries(${name} PRIVATE ${clattn_target} Threads::Threads m)
+  # OpenCL drivers leave threads behind: the library stays once it was loaded.
+  target_link_options(${name} PRIVATE "LINKER:-z,nodelete")
+  set_target_properties(${name} PROPERTIES C_VISIBILITY_PRESET hidden)
+endfunction()
