@@ -69,9 +69,8 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const int low = key_low(p, &at.rows.s, at.rows.first_row);
     const int there = at.rows.s.key_len; /* in tiles, so that more of them are whole; from `high` on they are hidden */
     int from = low;
-    /* Scores in units of log2. The softmax multiplies by it on its way, where it and its quarter are normal numbers. */
-    const float log2_of_scale = clamp(PARAM_REAL(p, scale) * LOG2_E, -FLT_MAX, FLT_MAX); /* 0 times it is 0 */
-    const float log2_of_score = CHANGES_SCORES ? LOG2_E / LOGIT_UNIT : log2_of_scale;
+    const float log2_of_score = score_in_log2(p);
+    /* The softmax multiplies by it on its way, where it and its quarter are normal numbers. */
     const int folds = log2_of_score >= 0x1p-120f;
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
@@ -94,11 +93,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         first_not_finite = INT_MAX;
         last_not_finite = -1;
     }
-    FOR_SLOTS {
-        base[slot] = kept_base[slot] = -INFINITY;
-        row_sum[slot] = 0;
-    }
-    FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS accumulator[c][n][i] = 0;
+    begin_rows(base, kept_base, row_sum, accumulator);
     clear_tiles(u->item, tiles, KEYS_AREA + VALUE_TILE, key_m.columns < DEPTH || value_m.columns < COLUMNS);
     barrier(CLK_LOCAL_MEM_FENCE);
     stage_keys(u->item, keys, &key_m, &key_rows, from, there);
@@ -112,7 +107,6 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         const int all_see = ADDS ? 0 : all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
         float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], added[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
-        float factor[QUERY_SLOTS], origin[QUERY_SLOTS], lift[QUERY_SLOTS];
         uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED], visible[BIT_WORDS], kept[BIT_WORDS];
         renew(&at.u);
         copies_wait();
@@ -155,11 +149,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         if (ASKS(DROPOUT)) {
             find_kept(p, &at, from, all_see, visible, kept, &seen);
         }
-        raise_bases(u, folds ? log2_of_score : 1, score, factor, origin, base, row_sum, accumulator);
-        if (HAS_KEPT_BASES) {
-            raise_kept_bases(u, kept, score, factor, origin, base, kept_base, lift, accumulator);
-        }
-        make_weights(score, kept, factor, origin, lift, row_sum, packed);
+        weigh_scores(u, folds ? log2_of_score : 1, kept, score, base, kept_base, row_sum, accumulator, packed);
         multiply_values(u, values, packed, accumulator);
         if (RUNS && next < high && next / RUN_KEYS != from / RUN_KEYS) {
             runs_ended = 1;

@@ -122,9 +122,8 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     int row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
     const int low = key_low(p, &at.rows.s, at.rows.first_row);
     const int high = row_count > 0 ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
-    /* Scores in units of log2. The softmax multiplies by it on its way, where it and its quarter are normal numbers. */
-    const float log2_of_scale = clamp(PARAM_REAL(p, scale) * LOG2_E, -FLT_MAX, FLT_MAX); /* 0 times it is 0 */
-    const float log2_of_score = CHANGES_SCORES ? LOG2_E / LOGIT_UNIT : log2_of_scale;
+    const float log2_of_score = score_in_log2(p);
+    /* The softmax multiplies by it on its way, where it and its quarter are normal numbers. */
     const int folds = log2_of_score >= 0x1p-120f;
 
     uint query_words[DEPTH_BLOCKS][N_BLOCKS][B_WORDS];
@@ -138,11 +137,7 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         first_not_finite = INT_MAX;
         last_not_finite = -1;
     }
-    FOR_SLOTS {
-        base[slot] = kept_base[slot] = -INFINITY;
-        row_sum[slot] = 0;
-    }
-    FOR_COLUMNS FOR_QUERIES FOR_ELEMENTS accumulator[c][n][i] = 0;
+    begin_rows(base, kept_base, row_sum, accumulator);
     item_total total;
     const int away = not_known(p);
     int runs_ended = 0;
@@ -154,7 +149,6 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     for (int from = low; from < high;) {
         const int next = next_tile(p, &at.rows, from), sees_all = all_see(p, &at, from);
         float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], added[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
-        float factor[QUERY_SLOTS], origin[QUERY_SLOTS], lift[QUERY_SLOTS];
         uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED], visible[BIT_WORDS], kept[BIT_WORDS];
         const place_of_ring keys = ring_take(&r), values = ring_take(&r);
         renew(&at.u);
@@ -192,11 +186,7 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         if (ASKS(DROPOUT)) {
             find_kept(p, &at, from, sees_all, visible, kept, &seen);
         }
-        raise_bases(u, folds ? log2_of_score : 1, score, factor, origin, base, row_sum, accumulator);
-        if (HAS_KEPT_BASES) {
-            raise_kept_bases(u, kept, score, factor, origin, base, kept_base, lift, accumulator);
-        }
-        make_weights(score, kept, factor, origin, lift, row_sum, packed);
+        weigh_scores(u, folds ? log2_of_score : 1, kept, score, base, kept_base, row_sum, accumulator, packed);
         sum_values(u, ring_tile(&r, &values), packed, accumulator);
         ring_give_back(p, &in, &at.rows, u, &r, &values, 1);
         if (RUNS && next < high && next / RUN_KEYS != from / RUN_KEYS) {
