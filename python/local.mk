@@ -34,6 +34,7 @@ EXTRA_DIST += \
 	python/clattn/_torch_ring.py \
 	python/clattn/_torch_rotary.py \
 	python/clattn/_torch_sdpa.py \
+	python/clattn/_torch_varlen.py \
 	python/clattn/_xla.py \
 	python/clattn/flash_attn.py \
 	python/clattn/jax.py \

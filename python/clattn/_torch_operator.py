@@ -141,8 +141,9 @@ def _new_gradients(given: Given, wanted: Sequence[bool]) -> List[Tensor]:
     return found
 
 
-def _backward(grad_out: Tensor, grad_lse: Optional[Tensor], out: Tensor, lse: Tensor,
-              *arguments: Any) -> Tuple[Tensor, ...]:
+def backward(grad_out: Tensor, grad_lse: Optional[Tensor], out: Tensor, lse: Tensor,
+             *arguments: Any) -> Tuple[Tensor, ...]:
+    """Gradients of query, key, value and of those of _LEARNED that the last arguments ask for."""
     given, said, wanted = Given(*arguments[:_COUNT]), Said(*arguments[_COUNT:-4]), arguments[-4:]
     of, shape, fields, call, own = _call(given, said, ("query", "key", "value"))
     grads = [like(x, x.shape[3]) for x in given[:3]]
@@ -223,7 +224,7 @@ _INPUTS = f"{_TENSORS}, {_WORDS}"
 _custom = functools.partial(torch.library.custom_op, mutates_args=(), device_types="cpu")
 operator: Any = _custom("clattn::attention", _attention, schema=f"({_INPUTS}) -> (Tensor, Tensor)")
 _backward_operator: Any = _custom(
-    "clattn::attention_backward", _backward,
+    "clattn::attention_backward", backward,
     schema=f"(Tensor grad_out, Tensor? grad_lse, Tensor out, Tensor lse, {_INPUTS}, "
            f"{', '.join(f'bool of_{name}' for name in _LEARNED)}) -> ({', '.join(['Tensor'] * 7)})")
 operator.register_fake(_fake)

@@ -14,7 +14,7 @@ from ._fields import _ROWS, broadcast
 from ._gradients import run_backward
 from ._prepared import Field, Prepared
 from ._problem import Options, options_of
-from . import _torch_flex_served, _torch_ranks
+from . import _torch_flex_served, _torch_ranks, _torch_varlen
 from ._torch_calls import computed, count, declined, outputs, served, tell_of_spinning_threads, views
 
 _FORWARD = "_scaled_dot_product_flash_attention_for_cpu"
@@ -119,9 +119,10 @@ def enable(*, allow_rounded_weights: bool = False, allow_tf32: bool = False, fle
     """Computes attention on the CPU by clattn from now on: whatever calls scaled_dot_product_attention, forward and
     backward, eager and compiled, where PyTorch would take its flash kernel. What matrix units may round is said as in
     clattn.attention, and by a later call anew: weights of float16 and bfloat16 calls, numbers of float32 calls.
-    PyTorch's context_parallel works on the CPU too then, forward and backward. flex: flex_attention too, for who takes
-    it out of torch.nn.attention.flex_attention from now on; a later call without it gives PyTorch's back. Raises Error
-    where there is no device."""
+    PyTorch's context_parallel works on the CPU too then, forward and backward, and torch.nn.attention.varlen_attn,
+    which PyTorch has for GPUs alone. flex: flex_attention too, for who takes it out of its module in
+    torch.nn.attention from now on; a later call without it gives PyTorch's back. Raises Error where there is no
+    device."""
     global _registered, _allowed
     if not hasattr(torch.library, "get_kernel"):
         raise Unsupported(f"PyTorch {torch.__version__}: has no torch.library.get_kernel, by which a call that is not "
@@ -138,6 +139,7 @@ def enable(*, allow_rounded_weights: bool = False, allow_tf32: bool = False, fle
             if name not in _originals:
                 _originals[name] = torch.library.get_kernel(f"aten::{name}", "CPU")
             library.impl(name, kernel, "CPU", with_keyset=True, allow_override=True)
+        _torch_varlen.install(library)
         _registered = library
         _torch_ranks.install()
 

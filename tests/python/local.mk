@@ -25,6 +25,7 @@ EXTRA_DIST += \
 	tests/python/test_silence.py \
 	tests/python/test_torch.py \
 	tests/python/test_transformers.py \
+	tests/python/test_varlen.py \
 	tests/python/test_wheel.py \
 	tests/python/wheel \
 	tests/python/without_cuda

@@ -178,6 +178,27 @@ class Models(unittest.TestCase):
             self.assertEqual((query.shape[1], key.shape[1], value.shape[1]), (4, 2, 2))
             self.assertEqual((given.kwargs["mask"].dtype, given.kwargs["bias"]), (torch.bool, None))
 
+    def test_continuous_batching(self):
+        """transformers takes "sdpa" there, and no implementation of another name but FlashAttention's."""
+        if not hasattr(transformers.LlamaForCausalLM, "generate_batch"):
+            self.skipTest(f"transformers {transformers.__version__}: has no continuous batching")
+        model = prepared(made("Llama", WRITERS), "sdpa", torch.float32)
+        said = transformers.GenerationConfig(max_new_tokens=STEPS, do_sample=False, eos_token_id=-1, pad_token_id=0)
+        prompts = [[3, 4, 5, 6, 7], [9, 8, 7], list(range(20, 28))]
+
+        def written():
+            done = model.generate_batch(prompts, generation_config=said, progress_bar=False)
+            return sorted((request.prompt_ids, request.generated_tokens) for request in done.values())
+
+        right = written()
+        self.assertEqual(clattn.torch.report(clear=True)["served"], {})
+        clattn.torch.enable()
+        ours, report = written(), clattn.torch.report(clear=True)
+        self.assertEqual(ours, right)
+        self.assertEqual([len(tokens) for _, tokens in ours], [STEPS] * len(prompts))
+        self.assertGreaterEqual(report["served"]["forward"], LAYERS * STEPS)
+        self.assertEqual(report["declined"], {})
+
     def test_sinks_and_their_gradients(self):
         """By the adapter itself, without a window; the mask hides all keys from a row, which its sink sees alone."""
         torch.manual_seed(5)
