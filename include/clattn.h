@@ -704,16 +704,16 @@ typedef struct clattn_merge_problem {
     }
 CLATTN_API void clattn_merge_problem_init(clattn_merge_problem *problem, size_t struct_size);
 
-/* Partials of one command; more of them are merged into a float32 or float64 out by several. */
+/* Partials of one command; more of them are merged by several. */
 #define CLATTN_MERGE_AT_ONCE 8
 
 /* Combines attention over disjoint sets of keys, partials[0 .. count), into attention over all of them:
  *     lse = ln(sum_n exp(lse_n)),  out = sum_n exp(lse_n - lse) out_n
  * (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018, section 3.1), always in the order of the
- * array. count >= 1; beyond CLATTN_MERGE_AT_ONCE the merged out must be float32 or float64, since it holds what is
- * merged so far. merged->out and lse may be the buffers of a partial of the same strides and type (beyond
- * CLATTN_MERGE_AT_ONCE: of the first one). Enqueues; the first call in a context for two types compiles and so may
- * block. */
+ * array. count >= 1; no error grows with it. Beyond CLATTN_MERGE_AT_ONCE the call has a buffer of its own until it is
+ * done, of 2 columns + 3 numbers a row, float32 or float64, and for each row and column the sum of |out| over the
+ * partials must be at most 1e38 (1e308). merged->out and lse may be the buffers of a partial of the same strides and
+ * type. Enqueues; the first call in a context for two types compiles and so may block. */
 CLATTN_API clattn_status clattn_merge(clattn_context *context, cl_command_queue queue,
                                       const clattn_merge_problem *problem, int64_t count,
                                       const clattn_partial *partials, const clattn_partial *merged, cl_uint n_wait,

@@ -58,6 +58,7 @@ test_programs = \
 	tests/api/block_mask \
 	tests/api/locales \
 	tests/api/merging \
+	tests/api/many_parts \
 	tests/api/merged_sinks \
 	tests/api/operations \
 	tests/api/range \

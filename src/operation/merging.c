@@ -12,10 +12,10 @@
 
 enum merge_extent { EXTENT_ONE, EXTENT_BATCH, EXTENT_HEADS, EXTENT_ROWS, EXTENT_COLUMNS, MERGE_EXTENTS };
 
-enum merge_element { ELEMENT_PARTIAL = OWN_ELEMENTS, ELEMENT_FIRST, ELEMENT_OUT, MERGE_ELEMENTS };
+enum merge_element { ELEMENT_PARTIAL = OWN_ELEMENTS, ELEMENT_OUT, MERGE_ELEMENTS };
 
 _Static_assert(MERGE_AT_ONCE == CLATTN_MERGE_AT_ONCE, "the header tells how many partials a command takes");
-_Static_assert(sizeof(clattn_merge_params) + 2 * MERGE_PLACES * 8 <= 1024,
+_Static_assert(sizeof(clattn_merge_params) + (2 * MERGE_PLACES + 1) * 8 <= 1024,
                "every device takes 1,024 bytes of arguments");
 ROWS_HAVE_ROOM(2 * MERGE_PLACES, MERGE_EXTENTS, MERGE_ELEMENTS);
 
@@ -33,8 +33,7 @@ ROWS_HAVE_ROOM(2 * MERGE_PLACES, MERGE_EXTENTS, MERGE_ELEMENTS);
 #define LSE_OF(n) LSE_ROW(n, "partials[" #n "]", IN)
 
 static const struct tensor_row tensor_rows[2 * MERGE_PLACES] = {
-    OUT_ROW(0, "partials[0]", FIRST, IN),
-    OUT_OF(1), OUT_OF(2), OUT_OF(3), OUT_OF(4), OUT_OF(5), OUT_OF(6), OUT_OF(7),
+    OUT_OF(0), OUT_OF(1), OUT_OF(2), OUT_OF(3), OUT_OF(4), OUT_OF(5), OUT_OF(6), OUT_OF(7),
     OUT_ROW(MERGED, "merged", OUT, OUT),
     LSE_OF(0), LSE_OF(1), LSE_OF(2), LSE_OF(3), LSE_OF(4), LSE_OF(5), LSE_OF(6), LSE_OF(7),
     LSE_ROW(MERGED, "merged", OUT),
@@ -76,23 +75,19 @@ static void read_tensor(const clattn_tensor *tensor, struct tensor_place *place)
     memcpy(place->stride, tensor->stride, sizeof(tensor->stride));
 }
 
-clattn_status merge_operands(const clattn_merge_problem *problem, clattn_type first_type, int is_only, int count,
-                             const clattn_partial *const *partials, const clattn_partial *merged,
-                             struct operands *operands)
+clattn_status merge_operands(const clattn_merge_problem *problem, int count, const clattn_partial *partials,
+                             const clattn_partial *merged, struct operands *operands)
 {
     const int64_t extents[MERGE_EXTENTS] = { 1, problem->batch, problem->heads, problem->rows, problem->columns };
     operands_begin(operands, &operation_merge);
     memcpy(operands->extent, extents, sizeof(extents));
     operands_set_type(operands, ELEMENT_PARTIAL, problem->type);
-    operands_set_type(operands, ELEMENT_FIRST, first_type);
     operands_set_type(operands, ELEMENT_OUT, problem->out_type);
     for (int n = 0; n <= count; ++n) {
-        const clattn_partial *partial = n < count ? partials[n] : merged;
+        const clattn_partial *partial = n < count ? &partials[n] : merged;
         const int place = n < count ? n : MERGED;
         operands->asked |= 1u << place | 1u << (MERGE_PLACES + place);
-        if (n == 0 || n == count || is_only) {
-            operands->in_place |= 1u << place | 1u << (MERGE_PLACES + place);
-        }
+        operands->in_place |= 1u << place | 1u << (MERGE_PLACES + place);
         read_tensor(&partial->out, &operands->tensor[place]);
         read_tensor(&partial->lse, &operands->tensor[MERGE_PLACES + place]);
     }

@@ -10,10 +10,8 @@ extern const struct operation operation_merge;
 
 clattn_status merge_problem_check(const clattn_merge_problem *given, clattn_merge_problem *problem);
 
-/* One command: `count` partials, at most MERGE_AT_ONCE, into `merged`. The first is of type `first_type`. `merged` may
- * be in place of any of them, or, where other commands come before or after, of the first alone. */
-clattn_status merge_operands(const clattn_merge_problem *problem, clattn_type first_type, int is_only, int count,
-                             const clattn_partial *const *partials, const clattn_partial *merged,
-                             struct operands *operands);
+/* One command: `count` partials, at most MERGE_AT_ONCE, into `merged`, which may be in place of any of them. */
+clattn_status merge_operands(const clattn_merge_problem *problem, int count, const clattn_partial *partials,
+                             const clattn_partial *merged, struct operands *operands);
 
 #endif

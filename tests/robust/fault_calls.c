@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "clattn_costs.h"
-#include "support/merge_two.h"
 
 static clattn_status do_describe(struct life *life)
 {
@@ -37,13 +36,23 @@ static clattn_status release_event(clattn_status status, cl_event done)
     return status;
 }
 
+/* More than one command takes, so that there is a buffer of the call's own. */
 static clattn_status merge_with_itself(struct life *life, cl_event *done)
 {
     const clattn_problem *p = &life->test.problem;
-    const int64_t shape[4] = { p->batch, p->query_heads, p->query_len, p->head_dim_v ? p->head_dim_v : p->head_dim };
     const clattn_partial partial = { life->device.tensors.out, life->device.tensors.lse };
-    return merge_two(life->context, life->queues[IN_ORDER], p->type, shape, &partial, &partial, &partial, 0, NULL,
-                     done);
+    clattn_partial partials[CLATTN_MERGE_AT_ONCE + 1];
+    clattn_merge_problem problem = CLATTN_MERGE_PROBLEM_INIT;
+    problem.type = p->type;
+    problem.batch = p->batch;
+    problem.heads = p->query_heads;
+    problem.rows = p->query_len;
+    problem.columns = p->head_dim_v ? p->head_dim_v : p->head_dim;
+    for (int n = 0; n <= CLATTN_MERGE_AT_ONCE; ++n) {
+        partials[n] = partial;
+    }
+    return clattn_merge(life->context, life->queues[IN_ORDER], &problem, CLATTN_MERGE_AT_ONCE + 1, partials, &partial,
+                        0, NULL, done);
 }
 
 /* Calls that leave an event. */
