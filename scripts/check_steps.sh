@@ -101,7 +101,7 @@ announce_fetch() {
         [ -e "$caches/$folder" ] || [ -z "$folder" ] ||
             echo "  to fetch, into $caches/${folder%%/*}: $download_mb MB, $kept_mb MB there: $what"
     done <<END
-clattn-check/python/complete 800 2500 Python packages (PyTorch without CUDA, JAX, transformers and others)
+clattn-check/python/complete 820 2630 Python packages (PyTorch without CUDA, JAX, transformers and others)
 clattn-models/all-MiniLM-L6-v2 90 90 a model of sentences
 clattn-models/SmolLM2-135M-Instruct.Q4_1.gguf 100 100 a model of language
 clattn-compilers/clang/complete 140 490 compilers of GPU vendors
