@@ -76,7 +76,7 @@ CLATTN_API clattn_status clattn_context_get_costs(clattn_context *context, clatt
 /* One program of a context. */
 typedef struct clattn_program_costs {
     size_t struct_size;    /* set by CLATTN_PROGRAM_COSTS_INIT */
-    const char *file;      /* of clattn's kernels, such as "fused_simd.cl" */
+    const char *file;      /* of clattn's kernels, such as "simd/fused_simd.cl" */
     const char *options;   /* that it was compiled with, beside those of all programs */
     double compile_ms;     /* as of the context */
     uint64_t binary_bytes; /* of the compiled program, as the driver hands it out; 0: it does not */
@@ -164,7 +164,7 @@ typedef struct clattn_kernel_time {
     size_t struct_size; /* set by CLATTN_KERNEL_TIME_INIT */
     const char *kernel; /* its name, such as "softmax"; "CLBlastSgemm" and "CLBlastDgemm" are all kernels of one
                          * product of CLBlast's, from the end of the command before */
-    const char *file;   /* of clattn's kernels that has it, such as "staged_softmax.cl"; or "CLBlast" */
+    const char *file;   /* of clattn's kernels that has it, such as "staged/staged_softmax.cl"; or "CLBlast" */
     uint64_t call;      /* the number of the call that enqueued it, from 0 */
     cl_event event;     /* of its last command; belongs to the clattn_kernel_times */
     int is_done;        /* 0: it has not ended yet, and the times are 0 */

@@ -325,7 +325,7 @@ nodist_libclattn_core_la_SOURCES = src/program/embedded_cl.c
 
 src/program/embedded_cl.c: $(KERNEL_FILES) scripts/embed_files Makefile
 	$(AM_V_GEN)$(MKDIR_P) src/program && cd $(srcdir) && \
-	scripts/embed_files clattn_embedded_files $(KERNEL_FILES) >"$(abs_builddir)/$@.new" && \
+	scripts/embed_files clattn_embedded_files cl $(KERNEL_FILES) >"$(abs_builddir)/$@.new" && \
 	mv "$(abs_builddir)/$@.new" "$(abs_builddir)/$@"
 CLEANFILES += src/program/embedded_cl.c
 

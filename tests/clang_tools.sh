@@ -3,7 +3,7 @@
 # configure and make ran: flags, as make has them, and log, a file of ours.
 : "${build:?}"
 # shellcheck disable=SC2034 # for who sources this
-flags="-std=gnu11 -Iinclude -I. -Isrc -I$build -DCLATTN_DATA_DIR=\"/\" $(sed -n \
+flags="-std=gnu11 -Iinclude -I. -Isrc -Icl -I$build -DCLATTN_DATA_DIR=\"/\" $(sed -n \
     's/^\(OPENCL\|CLBLAST\|CAIRO\|CJSON\)_CFLAGS = //p' "$build/Makefile" | tr '\n' ' ')"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -82,10 +82,10 @@ def kernels_of_strategies(source, build):
     probe = [str(build / "tests" / "units" / "probe"), "--strategies"]
     names = subprocess.run(probe, capture_output=True, text=True, check=True).stdout.split()
     kernels = collections.defaultdict(list)
-    for path in sorted((source / "cl").glob("*.cl")):
+    for path in sorted((source / "cl").glob("*/*.cl")):
         own = [name for name in names if path.stem == name or path.stem.startswith(name + "_")]
         if own and not path.stem.endswith("_mma"):
-            kernels[max(own, key=len)].append(path.name)
+            kernels[max(own, key=len)].append(f"{path.parent.name}/{path.name}")
     kernels["fused_amx"] = kernels["fused_simd"]
     return kernels
 
@@ -93,7 +93,7 @@ def kernels_of_strategies(source, build):
 def parts_of(file):
     """The strategies that a file's products are of, where they are of some alone."""
     of_simd = ["fused_simd"]
-    own = {"simd_product_amx.clh": ["fused_amx"], "simd_product_fma.clh": of_simd, "simd_product_dot.clh": of_simd}
+    own = {"simd/product_amx.clh": ["fused_amx"], "simd/product_fma.clh": of_simd, "simd/product_dot.clh": of_simd}
     return own.get(file)
 
 

@@ -191,7 +191,7 @@ LESSON_KERNELS = \
 EXTRA_DIST += $(LESSON_KERNELS)
 tools/lesson/kernels.c: $(LESSON_KERNELS) scripts/embed_files Makefile
 	$(AM_V_GEN)$(MKDIR_P) tools/lesson && cd $(srcdir) && \
-	scripts/embed_files lesson_kernels $(LESSON_KERNELS) >"$(abs_builddir)/$@.new" && \
+	scripts/embed_files lesson_kernels tools/lesson $(LESSON_KERNELS) >"$(abs_builddir)/$@.new" && \
 	mv "$(abs_builddir)/$@.new" "$(abs_builddir)/$@"
 CLEANFILES += tools/lesson/kernels.c
 

@@ -1,6 +1,6 @@
 /* Small floats to and from double, round to nearest even; NaN survives. float16 and bfloat16: infinities too. e4m3 (the
  * finite kind: 0x7f is NaN, there is no infinity) and e5m2: what is past the largest number becomes that number. Twins
- * of the conversions in cl/types.clh and cl/stored_types.clh. */
+ * of the conversions in cl/common/types.clh and cl/common/stored_types.clh. */
 #ifndef CLATTN_SRC_HALF_H
 #define CLATTN_SRC_HALF_H
 

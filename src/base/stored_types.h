@@ -7,7 +7,7 @@
  * Where an element has several columns, a tensor is made of whole ones, and its offset and strides count columns, in
  * multiples of those of an element.
  *
- * The value of a code is rounded to float32 once, here and in kernels: their twin is cl/stored_types.clh. */
+ * The value of a code is rounded to float32 once, here and in kernels: their twin is cl/common/stored_types.clh. */
 #ifndef CLATTN_SRC_STORED_TYPES_H
 #define CLATTN_SRC_STORED_TYPES_H
 

@@ -13,8 +13,8 @@ enum device_quirk {
     QUIRK_KEEPS_PROGRAMS = 1,         /* it has a cache of compiled programs on disk */
     QUIRK_COMPILES_AT_ENQUEUE = 2,    /* kernels, at their first launch; a program's binary is complete after it */
     QUIRK_NO_LARGE_VECTORS = 4,       /* kernels with arrays of wide vectors do not compile in useful time */
-    QUIRK_ASSEMBLY_NEEDS_ALLOCAS = 8, /* see cl/x86_assembly.clh */
-    QUIRK_COPIES_KERNELS = 16         /* see cl/group_kernel.clh */
+    QUIRK_ASSEMBLY_NEEDS_ALLOCAS = 8, /* see cl/x86/assembly.clh */
+    QUIRK_COPIES_KERNELS = 16         /* see cl/common/group_kernel.clh */
 };
 
 struct device {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/checked_math.h"
-#include "cl/additive_params.h"
+#include "cl/layers/additive_params.h"
 #include "layers/additive_backward_steps.h"
 
 static int wants(const struct clattn_additive_backward *b, uint32_t gradients)
@@ -53,7 +53,7 @@ static void plan_sides(struct clattn_additive_backward *b)
 
 static clattn_status build_ds(struct clattn_additive_backward *b)
 {
-    static const char file[] = "additive_ds.cl", options[] = "-D TYPE=1"; /* float32 */
+    static const char file[] = "layers/additive_ds.cl", options[] = "-D TYPE=1"; /* float32 */
     clattn_context *context = b->layer.context;
     size_t of_rows = 1;
     clattn_status status = program_kernel(context, file, options, "additive_row_terms", &b->row_terms);
@@ -75,7 +75,7 @@ static clattn_status build_sums(struct clattn_additive_backward *b)
     clattn_context *context = b->layer.context;
     char options[48];
     snprintf(options, sizeof(options), "-D TYPE=%d -D VEC=%d", (int)CLATTN_FLOAT32, b->scores.lanes);
-    const clattn_status status = program_kernel(context, "additive_sums.cl", options, "additive_sums", &b->sums);
+    const clattn_status status = program_kernel(context, "layers/additive_sums.cl", options, "additive_sums", &b->sums);
     return status == CLATTN_OK ? additive_group_items(context, b->sums, &b->sum_items) : status;
 }
 

@@ -2,7 +2,7 @@
 #include "layers/additive_backward_steps.h"
 
 #include "base/checked_math.h"
-#include "cl/additive_params.h"
+#include "cl/layers/additive_params.h"
 #include "operation/fill_params.h"
 
 static int wants(const struct clattn_additive_backward *b, uint32_t gradients)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/checked_math.h"
-#include "cl/additive_params.h"
+#include "cl/layers/additive_params.h"
 #include "operation/fill_params.h"
 
 #define GROUP_ITEMS 64
@@ -43,7 +43,7 @@ clattn_status additive_scores_init(struct additive_scores *scores, clattn_contex
     scores->lanes = context->device.device_class == DEVICE_CPU ? CPU_LANES : 1;
     snprintf(options, sizeof(options), "-D TYPE=%d -D VEC=%d", (int)type, scores->lanes);
     const clattn_status status =
-        program_kernel(context, "additive_score.cl", options, "additive_score", &scores->kernel);
+        program_kernel(context, "layers/additive_score.cl", options, "additive_score", &scores->kernel);
     text_append(explain, "scores: %d keys x %d rows a work-item\n", scores->lanes, ADDITIVE_ROWS);
     return status == CLATTN_OK ? additive_group_items(context, scores->kernel, &scores->group_items) : status;
 }

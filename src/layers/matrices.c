@@ -1,12 +1,12 @@
-/* Launches of cl/layer_matrix.cl, and products made of them and of projections, as steps. */
+/* Launches of cl/layers/layer_matrix.cl, and products made of them and of projections, as steps. */
 #include "layers/matrices.h"
 
 #include <stdio.h>
 
 #include "base/checked_math.h"
-#include "cl/layer_matrix_params.h"
+#include "cl/layers/layer_matrix_params.h"
 
-#define FILE_NAME "layer_matrix.cl"
+#define FILE_NAME "layers/layer_matrix.cl"
 
 clattn_status matrices_init(struct matrices *matrices, clattn_context *context, clattn_type given, clattn_type real,
                             clattn_type gradient, clattn_projection wanted, double work, struct text *explain)

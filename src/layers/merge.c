@@ -13,7 +13,7 @@ static clattn_status get_kernel(clattn_context *context, const clattn_merge_prob
 {
     char options[80];
     snprintf(options, sizeof(options), "-D TYPE=%d -D OUT_TYPE=%d", (int)problem->type, (int)problem->out_type);
-    return program_kernel(context, "merge.cl", options, "merge", kernel);
+    return program_kernel(context, "layers/merge.cl", options, "merge", kernel);
 }
 
 /* The partials that one command takes, of a call's: those from `first` on. */

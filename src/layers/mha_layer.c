@@ -191,7 +191,7 @@ static clattn_status plan(struct layer *layer, struct text *explain)
         status = projector_init(&mha->projector, layer->context, p->type, p->projection, largest_work(mha), explain);
     }
     if (status == CLATTN_OK && p->weights == CLATTN_MHA_WEIGHTS_AVERAGE) {
-        status = program_kernel(layer->context, "mha_average_heads.cl",
+        status = program_kernel(layer->context, "layers/mha_average_heads.cl",
                                 p->type == CLATTN_FLOAT64 ? "-D TYPE=4" : "-D TYPE=1", "average_heads", &mha->average);
     }
     if (status == CLATTN_OK && p->batch > 0 && p->rows > 0) {

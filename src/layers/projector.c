@@ -58,12 +58,12 @@ static clattn_status build(struct ask *ask, struct projector *projector, clattn_
     if (projector->chosen == CLATTN_PROJECTION_LANES) {
         snprintf(options, sizeof(options), "-D TYPE=%d -D COLUMNS_AT_ONCE=%d", (int)projector->type,
                  columns_at_once[register_file_of(ask)]);
-        return program_kernel(context, "project_lanes.cl", options, "project", &projector->lanes);
+        return program_kernel(context, "layers/project_lanes.cl", options, "project", &projector->lanes);
     }
-    clattn_status status = staged_build_tiles(ask, "project_tiles.cl", "project_tiles", projector->type, options,
+    clattn_status status = staged_build_tiles(ask, "layers/project_tiles.cl", "project_tiles", projector->type, options,
                                               staged_shape_of_table(ask, projector->type), &projector->tiles);
     if (status == CLATTN_OK && projector->chosen == CLATTN_PROJECTION_CLBLAST) {
-        status = program_kernel(context, "project_tiles.cl", options, "add_bias", &projector->add_bias);
+        status = program_kernel(context, "layers/project_tiles.cl", options, "add_bias", &projector->add_bias);
     }
     if (status == CLATTN_OK && projector->chosen == CLATTN_PROJECTION_CLBLAST) {
         status = gemm_prepare(context, projector->type,

@@ -3,7 +3,7 @@
 #define CLATTN_SRC_PROJECTOR_H
 
 #include "base/text.h"
-#include "cl/project_params.h"
+#include "cl/layers/project_params.h"
 #include "clattn_layers.h"
 #include "program/launch.h"
 #include "strategy/staged_tiles.h"

@@ -7,7 +7,7 @@
 #include "operation/any_call.h"
 #include "operation/problem.h"
 
-/* Rows as those of cl/forward_tensors.h. */
+/* Rows as those of cl/forward/forward_tensors.h. */
 #define ADDITIVE_TENSORS(T)                                                                                            \
     T(QUERY, query, (BATCH, ONE, ROWS, QUERY_DIM), TYPE, IN, ARRAY, ALWAYS)                                            \
     T(KEY, key, (BATCH, ONE, KEYS, KEY_DIM), TYPE, IN, ARRAY, ALWAYS)                                                  \

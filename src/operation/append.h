@@ -3,7 +3,7 @@
 #ifndef CLATTN_SRC_APPEND_H
 #define CLATTN_SRC_APPEND_H
 
-#include "cl/append_params.h"
+#include "cl/cache/append_params.h"
 #include "operation/any_call.h"
 #include "operation/norms.h"
 #include "operation/pools.h"

@@ -1,4 +1,4 @@
-/* Where the rows of a call in host memory go; the twin of target_of in cl/append.cl. */
+/* Where the rows of a call in host memory go; the twin of target_of in cl/cache/append.cl. */
 #include "operation/append_values.h"
 
 #include <inttypes.h>

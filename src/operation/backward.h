@@ -3,7 +3,7 @@
 #ifndef CLATTN_SRC_BACKWARD_H
 #define CLATTN_SRC_BACKWARD_H
 
-#include "cl/backward_params.h"
+#include "cl/backward/backward_params.h"
 #include "clattn_backward.h"
 #include "operation/call.h"
 #include "operation/gradient_rules.h"

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cl/forward_params.h"
+#include "cl/forward/forward_params.h"
 #include "operation/call.h"
 #include "operation/forward_rows.h"
 

@@ -9,7 +9,7 @@
 #include "base/decimal.h"
 #include "base/error.h"
 #include "base/growth.h"
-#include "cl/forward_params.h"
+#include "cl/forward/forward_params.h"
 #include "operation/field_rules.h"
 #include "operation/pools.h"
 

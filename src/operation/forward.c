@@ -7,7 +7,7 @@
 #include "base/checked_math.h"
 #include "base/stored_types.h"
 #include "base/text.h"
-#include "cl/forward_params.h"
+#include "cl/forward/forward_params.h"
 #include "operation/call.h"
 #include "operation/forward_rows.h"
 #include "operation/pools.h"

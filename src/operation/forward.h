@@ -1,8 +1,8 @@
-/* The forward operation's tensors, made of the rows of cl/forward_tensors.h. */
+/* The forward operation's tensors, made of the rows of cl/forward/forward_tensors.h. */
 #ifndef CLATTN_SRC_FORWARD_H
 #define CLATTN_SRC_FORWARD_H
 
-#include "cl/forward_tensors.h"
+#include "cl/forward/forward_tensors.h"
 #include "operation/operands.h"
 #include "operation/user_code.h"
 

@@ -1,4 +1,4 @@
-/* What the rows of cl/forward_tensors.h name: for the .c files of the operations whose tables have them. */
+/* What the rows of cl/forward/forward_tensors.h name: for the .c files of the operations whose tables have them. */
 #ifndef CLATTN_SRC_FORWARD_ROWS_H
 #define CLATTN_SRC_FORWARD_ROWS_H
 

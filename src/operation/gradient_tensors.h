@@ -1,5 +1,5 @@
-/* The tensors that the backward operation has beside those of the forward (cl/forward_tensors.h, whose columns these
- * rows have), a row each.
+/* The tensors that the backward operation has beside those of the forward (cl/forward/forward_tensors.h, whose columns
+ * these rows have), a row each.
  *
  *     T(ID, field, axes, element, access, place, asked for by)
  *

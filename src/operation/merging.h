@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_MERGING_H
 #define CLATTN_SRC_MERGING_H
 
-#include "cl/merge_params.h"
+#include "cl/layers/merge_params.h"
 #include "operation/operands.h"
 
 /* Tensor n is the out of place n (partials, then MERGED), tensor MERGE_PLACES + n its lse. */

@@ -7,8 +7,8 @@
 #include "operation/any_call.h"
 #include "operation/problem.h"
 
-/* Rows as those of cl/forward_tensors.h. PART(X): by CLATTN_MHA_X; SEPARATE(X): the same, where the weights are not
- * packed. Weights may be packed: FIRST_DIM is then the rows of Wq, Wk and Wv together. */
+/* Rows as those of cl/forward/forward_tensors.h. PART(X): by CLATTN_MHA_X; SEPARATE(X): the same, where the weights are
+ * not packed. Weights may be packed: FIRST_DIM is then the rows of Wq, Wk and Wv together. */
 #define MHA_TENSORS(T)                                                                                                 \
     T(X, x, (ONE, BATCH, ROWS, MODEL_DIM), TYPE, IN, ARRAY, ALWAYS)                                                    \
     T(CONTEXT, context, (ONE, BATCH, CONTEXT_ROWS, CONTEXT_DIM), TYPE, IN, ARRAY, PART(CROSS))                         \

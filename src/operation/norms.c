@@ -5,7 +5,7 @@
 
 #include "base/decimal.h"
 #include "base/error.h"
-#include "cl/rotary_params.h"
+#include "cl/cache/rotary_params.h"
 
 #define AGREES(name)                                                                                                   \
     _Static_assert(CLATTN_CL_WITH_##name == (unsigned)CLATTN_WITH_##name, "CLATTN_CL_WITH_" #name " must equal it")

@@ -1,4 +1,4 @@
-/* RMS norms of the rows of rotary and append (cl/row_norm.clh), before they are turned: the rules on them. */
+/* RMS norms of the rows of rotary and append (cl/cache/row_norm.clh), before they are turned: the rules on them. */
 #ifndef CLATTN_SRC_NORMS_H
 #define CLATTN_SRC_NORMS_H
 

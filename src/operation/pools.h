@@ -3,7 +3,7 @@
 #ifndef CLATTN_SRC_POOLS_H
 #define CLATTN_SRC_POOLS_H
 
-#include "cl/forward_params.h"
+#include "cl/forward/forward_params.h"
 #include "operation/problem.h"
 
 /* How many buffers `pages` pages take; 1 where there are none. */

@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_PROBLEM_H
 #define CLATTN_SRC_PROBLEM_H
 
-#include "cl/forward_params.h"
+#include "cl/forward/forward_params.h"
 #include "operation/any_problem.h"
 #include "operation/forward.h"
 
@@ -10,7 +10,7 @@
 struct problem {
     struct any_problem any; /* first: see attention_problem */
     clattn_problem p;       /* p.strategy and p.code are NULL: any.strategy_name and any.code have them */
-    uint32_t flags;         /* CLATTN_FLAG_* of cl/forward_flags.h */
+    uint32_t flags;         /* CLATTN_FLAG_* of cl/forward/forward_flags.h */
 };
 
 /* What operation_forward.resolve is. */

@@ -1,6 +1,6 @@
 /* How an operation's table of rows is written: T(ID, field, axes, element, access, place, asked for by), as in
- * cl/forward_tensors.h. Only for the .c file of an operation, whose own enumerators EXTENT_* and ELEMENT_* the rows
- * name; EXTENT_ONE, which is 0, where the tensor has no such axis. */
+ * cl/forward/forward_tensors.h. Only for the .c file of an operation, whose own enumerators EXTENT_* and ELEMENT_* the
+ * rows name; EXTENT_ONE, which is 0, where the tensor has no such axis. */
 #ifndef CLATTN_SRC_ROWS_H
 #define CLATTN_SRC_ROWS_H
 
@@ -36,13 +36,13 @@
 #define ROLE_UPDATED TENSOR_UPDATED
 #define ROLE_SUMMED TENSOR_SUMMED
 
-/* What `params` has of the place, as CLATTN_PLACE_* of cl/rotary_params.h declares it. */
+/* What `params` has of the place, as CLATTN_PLACE_* of cl/cache/rotary_params.h declares it. */
 #define PLACE_DENSE(params, name) .dense = 1, .param_offset_at = offsetof(params, name##_offset)
 #define PLACE_STRIDED(params, name)                                                                                    \
     .strides = 4, .param_offset_at = offsetof(params, name##_offset), .param_stride_at = offsetof(params, name##_stride)
 #define PLACE_COLUMNS(params, name) PLACE_STRIDED(params, name), .columns = 1
 
-/* A place of a tensor of attention, which cl/forward_places.h numbers, is named PLACED_*. */
+/* A place of a tensor of attention, which cl/forward/forward_places.h numbers, is named PLACED_*. */
 #define PLACED_ROW(field, axes, element, access, place, device, host)                                                  \
     TENSOR_ROW(field, axes, element, access, PLACED_##place, device, host, none)
 #define PLACE_PLACED_DENSE(none, name) .dense = 1

@@ -3,7 +3,7 @@
 #ifndef CLATTN_SRC_TURNING_H
 #define CLATTN_SRC_TURNING_H
 
-#include "cl/rotary_params.h"
+#include "cl/cache/rotary_params.h"
 #include "clattn_cache.h"
 #include "operation/operands.h"
 

@@ -43,7 +43,7 @@ clattn_status user_code_check_text(const char *source, uint32_t functions);
 /* What is wrong with a name in OpenCL C that LOAD or SCALAR is to take; NULL: nothing. */
 const char *user_code_name_fault(const char *name);
 
-/* The lists of names that cl/user_code.clh makes tensors and scalars of, and the text behind its #line. */
+/* The lists of names that cl/user/code.clh makes tensors and scalars of, and the text behind its #line. */
 void user_code_append_names(const struct user_code *code, struct text *text);
 void user_code_append_source(const struct user_code *code, struct text *text);
 

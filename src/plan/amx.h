@@ -1,4 +1,4 @@
-/* What strategies by AMX, the matrix unit of x86 CPUs (cl/x86_amx.clh), ask in common. */
+/* What strategies by AMX, the matrix unit of x86 CPUs (cl/x86/amx.clh), ask in common. */
 #ifndef CLATTN_SRC_AMX_H
 #define CLATTN_SRC_AMX_H
 

@@ -1,5 +1,5 @@
-/* What strategies of attention begin a call with: its params, and the host's side of cl/arguments.clh, the argument
- * list that all attention kernels begin with. */
+/* What strategies of attention begin a call with: its params, and the host's side of cl/forward/arguments.clh, the
+ * argument list that all attention kernels begin with. */
 #ifndef CLATTN_SRC_ATTENTION_ARGUMENTS_H
 #define CLATTN_SRC_ATTENTION_ARGUMENTS_H
 
@@ -20,7 +20,7 @@ struct attention_given {
     size_t params_bytes, code_bytes;
     clattn_params params;
     clattn_pools pools;
-    uint32_t code_words[CODE_SCALARS_MOST + CODE_TENSORS_MOST + 1]; /* clattn_code_values of cl/user_code.clh */
+    uint32_t code_words[CODE_SCALARS_MOST + CODE_TENSORS_MOST + 1]; /* clattn_code_values of cl/user/code.clh */
 };
 void attention_give(const clattn_plan *plan, const struct operands *operands, struct attention_given *given);
 

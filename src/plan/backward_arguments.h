@@ -1,8 +1,8 @@
-/* What strategies of gradients begin a call with: the host's side of cl/backward_arguments.clh. */
+/* What strategies of gradients begin a call with: the host's side of cl/backward/arguments.clh. */
 #ifndef CLATTN_SRC_BACKWARD_ARGUMENTS_H
 #define CLATTN_SRC_BACKWARD_ARGUMENTS_H
 
-#include "cl/backward_params.h"
+#include "cl/backward/backward_params.h"
 #include "operation/backward.h"
 #include "plan/attention_arguments.h"
 #include "plan/strategy.h"
@@ -13,8 +13,8 @@
 /* A kernel may have behind them a struct of so many bytes, and a buffer or some numbers. */
 #define BACKWARD_OWN_BYTES 96
 
-/* Groups of tensors (CLATTN_TAKES_*) that all programs of gradients take: cl/backward_plain.cl, whose kernels other
- * strategies use too, asks at run time what a problem has. */
+/* Groups of tensors (CLATTN_TAKES_*) that all programs of gradients take: cl/backward/backward_plain.cl, whose kernels
+ * other strategies use too, asks at run time what a problem has. */
 #define BACKWARD_TAKES (CLATTN_TAKES_LSE | CLATTN_TAKES_PAIRS | CLATTN_TAKES_ROWS)
 
 /* What the arguments of a call point to, which must stay until the launch. */

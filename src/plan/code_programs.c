@@ -7,9 +7,9 @@
 #include "operation/problem.h"
 #include "program/embedded_cl.h"
 
-#define PROBE "probe_user_code.cl"
+#define PROBE "probes/probe_user_code.cl"
 
-/* As cl/user_code.clh has the bits. */
+/* As cl/user/code.clh has the bits. */
 _Static_assert(CLATTN_CODE_SCORE == 1 && CLATTN_CODE_MASK == 2 && CLATTN_CODE_SCORE_SLOPE == 4, "as in cl/");
 
 /* The digest tells texts of equal functions apart. Numbers without an f are float where nothing is double, so that they
@@ -33,8 +33,8 @@ clattn_status code_kernel(struct ask *ask, const char *file, const char *options
     if (all.failed || names.failed || source.failed) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for build options");
     } else {
-        const struct clattn_embedded_file files[] = { { "user_names.clh", names.data, names.length },
-                                                      { "user_text.clh", source.data, source.length } };
+        const struct clattn_embedded_file files[] = { { "user/names.clh", names.data, names.length },
+                                                      { "user/text.clh", source.data, source.length } };
         const struct clattn_embedded_table texts = { files, 2 };
         const struct program_source of = { file, all.data, &texts };
         status = program_kernel_of(ask->context, &ask->uses, &of, name, kernel);

@@ -1,4 +1,4 @@
-/* Programs that have a text of the user's own in them (cl/user_code.clh). */
+/* Programs that have a text of the user's own in them (cl/user/code.clh). */
 #ifndef CLATTN_SRC_CODE_PROGRAMS_H
 #define CLATTN_SRC_CODE_PROGRAMS_H
 

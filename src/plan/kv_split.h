@@ -1,9 +1,9 @@
-/* What the strategies with a K/V split share on the host (cl/split_place.clh): which problems they take, the workspace,
+/* What the strategies with a K/V split share on the host (cl/split/place.clh): which problems they take, the workspace,
  * and a launch. */
 #ifndef CLATTN_SRC_KV_SPLIT_H
 #define CLATTN_SRC_KV_SPLIT_H
 
-#include "cl/split_layout.h"
+#include "cl/split/split_layout.h"
 #include "plan/attention_arguments.h"
 #include "plan/strategy.h"
 
@@ -12,7 +12,7 @@ int64_t kv_split_rows_of(const clattn_problem *p);
 int kv_split_rows(const clattn_problem *p);
 
 /* How many splits of `key_len` keys the rows of a call can see, at most, and at least one. A window, or a ring, leaves
- * out those before it (cl/split_place.clh). */
+ * out those before it (cl/split/place.clh). */
 int64_t kv_splits_of(const clattn_problem *p, int64_t key_len, int split_keys);
 
 /* SIZE_MAX: more than can be said. */

@@ -1,5 +1,5 @@
 /* The rungs of the probe ladder, one row each, and what is asked of the host before a probe may run. */
-#include "cl/mma_units.h"
+#include "cl/mma/mma_units.h"
 #include "device/x86.h"
 #include "plan/ladder.h"
 
@@ -39,13 +39,13 @@ static int check_aarch64(const struct device *device, struct text *why)
 #endif
 }
 
-/* The matrix units of GPUs, a rung for each type (cl/forward_params.h), all by one probe. */
+/* The matrix units of GPUs, a rung for each type (cl/forward/forward_params.h), all by one probe. */
 #define TEXT_OF(number) #number
 #define OPTIONS(unit, type) "-D EMULATED=0 -D MATRIX=" TEXT_OF(unit) " -D TYPE=" TEXT_OF(type)
 #define MATRIX_RUNG(rung_name, text, of_vendor, check, unit, type, columns, lanes)                                     \
     {                                                                                                                  \
         .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_GPU), .vendor = of_vendor,                    \
-        .host_check = check, .file = "probe_mma.cl", .options = OPTIONS(unit, type), .kernel = "probe_product",        \
+        .host_check = check, .file = "probes/probe_mma.cl", .options = OPTIONS(unit, type), .kernel = "probe_product", \
         .m = 48, .n = columns, .k = 16, .work_items = lanes,                                                           \
     }
 
@@ -53,7 +53,7 @@ static int check_aarch64(const struct device *device, struct text *why)
 #define WARPGROUP_RUNG(rung_name, text, type)                                                                          \
     {                                                                                                                  \
         .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_GPU), .vendor = "NVIDIA",                     \
-        .file = "probe_wgmma.cl", .options = OPTIONS(CLATTN_MATRIX_NVIDIA_80, type) " -D SECOND_BUILD=sm_90a",         \
+        .file = "probes/probe_wgmma.cl", .options = OPTIONS(CLATTN_MATRIX_NVIDIA_80, type) " -D SECOND_BUILD=sm_90a",  \
         .kernel = "probe_product", .m = 64, .n = 64, .k = 32, .work_items = 128,                                       \
     }
 
@@ -65,24 +65,24 @@ static int check_aarch64(const struct device *device, struct text *why)
 const struct rung ladder_table[RUNG_COUNT] = {
     [RUNG_AVX2] = {
         CPU_RUNG("avx2", "multiply-adds in 16 registers of 8 numbers: x86 AVX2 and FMA", x86_has_avx2,
-                 "probe_registers.cl", "-D NEEDS=AVX2", 4),
+                 "probes/probe_registers.cl", "-D NEEDS=AVX2", 4),
         .without_kernel = "the device's compiler is held to older instructions",
         .builds_everywhere = 1,
     },
     [RUNG_AVX512] = {
         CPU_RUNG("avx512", "multiply-adds in 32 registers of 16 numbers: x86 AVX-512", x86_has_avx512,
-                 "probe_registers.cl", "-D NEEDS=AVX512", 4),
+                 "probes/probe_registers.cl", "-D NEEDS=AVX512", 4),
         .without_kernel = "the device's compiler is held to older instructions",
         .builds_everywhere = 1,
     },
     [RUNG_NEON] = {
-        CPU_RUNG("neon", "multiply-adds in 32 registers of 4 numbers: AArch64", check_aarch64, "probe_registers.cl",
-                 "-D NEEDS=NEON", 4),
+        CPU_RUNG("neon", "multiply-adds in 32 registers of 4 numbers: AArch64", check_aarch64,
+                 "probes/probe_registers.cl", "-D NEEDS=NEON", 4),
         .builds_everywhere = 1,
     },
     [RUNG_AVX512_BF16] = {
         CPU_RUNG("avx512_bf16", "dot products of bfloat16 pairs, faster than multiply-adds: x86 AVX512-BF16",
-                 x86_has_avx512_bf16, "probe_avx512_bf16.cl", "", 4),
+                 x86_has_avx512_bf16, "probes/probe_avx512_bf16.cl", "", 4),
         .without_kernel = "the device's compiler is held to older instructions",
         .speed_kernel = "probe_speed",
         .rival_kernel = "probe_rival",
@@ -90,7 +90,7 @@ const struct rung ladder_table[RUNG_COUNT] = {
         .gain_least = 1.2, /* 1 where an instruction takes two steps; elsewhere 2, and 1.45 beside a busy twin core */
     },
     [RUNG_AMX_BF16] = {
-        CPU_RUNG("amx_bf16", "products of bfloat16 tiles: x86 AMX", x86_has_amx_bf16, "probe_amx.cl", "", 16),
+        CPU_RUNG("amx_bf16", "products of bfloat16 tiles: x86 AMX", x86_has_amx_bf16, "probes/probe_amx.cl", "", 16),
     },
     [RUNG_NVIDIA_90_F16] =
         WARPGROUP_RUNG("nvidia_sm90_f16", "products of float16 matrices by warpgroups (NVIDIA wgmma)",

@@ -1,7 +1,7 @@
 /* GPUs' matrix units. */
 #include "plan/matrix_unit.h"
 
-#include "cl/mma_units.h"
+#include "cl/mma/mma_units.h"
 #include "plan/attention_arguments.h"
 
 /* Rounding of weights that meet the other operand in two parts of their type, the first of which is cut off; and of

@@ -1,4 +1,4 @@
-/* GPUs' matrix units (cl/mma_unit.clh): which one a device has for a type, as the ladder found it, and what it is
+/* GPUs' matrix units (cl/mma/unit.clh): which one a device has for a type, as the ladder found it, and what it is
  * called in the tuning table. */
 #ifndef CLATTN_SRC_MATRIX_UNIT_H
 #define CLATTN_SRC_MATRIX_UNIT_H
@@ -30,7 +30,7 @@ struct matrix_unit {
  * is no real one. */
 const struct matrix_unit *matrix_unit_find(struct ask *ask);
 
-/* That of NVIDIA's warpgroups (cl/wgmma_unit.clh), whose registers are those of a unit above. */
+/* That of NVIDIA's warpgroups (cl/wgmma/unit.clh), whose registers are those of a unit above. */
 const struct matrix_unit *warpgroup_unit_find(struct ask *ask);
 
 int matrix_unit_is_emulated(const struct matrix_unit *unit);

@@ -1,9 +1,9 @@
 /* A fused kernel for GPUs: the tile that its work-groups have, and its launches over blocks of query rows
- * (cl/gpu_row_block.clh). */
+ * (cl/gpu/row_block.clh). */
 #ifndef CLATTN_SRC_ROW_BLOCKS_H
 #define CLATTN_SRC_ROW_BLOCKS_H
 
-#include "cl/row_block_layout.h"
+#include "cl/gpu/row_block_layout.h"
 #include "plan/attention_arguments.h"
 #include "plan/strategy.h"
 #include "plan/tuning.h"

@@ -24,8 +24,8 @@ struct row_runs {
     size_t group_items;
 };
 
-/* Compiles kernel `name` of cl/`file` with the options of cl/rotary.clh, TOKENS and UNIT_ITEMS, and the kernel's own,
- * which are freed here. */
+/* Compiles kernel `name` of cl/`file` with the options of cl/cache/rotary.clh, TOKENS and UNIT_ITEMS, and the kernel's
+ * own, which are freed here. */
 clattn_status row_runs_plan(struct ask *ask, struct clattn_plan *plan, const char *file, const char *name,
                             const struct row_shape *shape, const struct turning *turning, struct text *own_options);
 

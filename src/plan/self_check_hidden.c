@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/stored_types.h"
-#include "cl/forward_params.h"
+#include "cl/forward/forward_params.h"
 #include "operation/pools.h"
 #include "plan/self_check.h"
 #include "reference/stored_rows.h"

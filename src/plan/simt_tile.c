@@ -4,7 +4,7 @@
 #include <limits.h>
 
 #include "base/checked_math.h"
-#include "cl/simt_layout.h"
+#include "cl/simt/simt_layout.h"
 
 /* Output columns come in few sizes, so that there are few programs: as many a work-item as is in this list. */
 static int column_count(const struct tile *tile, int64_t output_columns)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 struct clattn_embedded_file {
-    const char *name; /* without its folder: "mask.clh" */
+    const char *name; /* its path from the kernel folder: "pair/mask.clh" */
     const char *text; /* ends with a NUL that size_bytes does not count */
     size_t size_bytes;
 };

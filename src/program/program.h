@@ -8,7 +8,7 @@
 /* Defined in program_parts.h. Kernels live as long as the context. */
 struct kernel;
 
-/* Gets kernel `name` of cl/`file` ("plain.cl") built with `options` (such as "-D TYPE=1"; the language
+/* Gets kernel `name` of cl/`file` ("plain/plain.cl") built with `options` (such as "-D TYPE=1"; the language
  * version and the include path are added here). */
 clattn_status program_kernel(clattn_context *context, const char *file, const char *options, const char *name,
                              struct kernel **kernel);

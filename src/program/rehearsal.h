@@ -9,10 +9,10 @@
 typedef clattn_status rehearsed_call(const void *of, struct chain *chain);
 
 /* When all is built. `call` goes through its launches as any other, but launch() puts zeros in place of every argument
- * and one work-group in place of the range, for which kernels do nothing (cl/rehearsal.clh), and what another plan of
- * the context has rehearsed it leaves out. Kernels whose work-items wait for each other are left out too, and CLBlast
- * multiplies nothing. Waits until all is compiled, which programs count as compiling them, and chain->rehearsal_ms has.
- * On runtimes without the quirk nothing is done. */
+ * and one work-group in place of the range, for which kernels do nothing (cl/common/rehearsal.clh), and what another
+ * plan of the context has rehearsed it leaves out. Kernels whose work-items wait for each other are left out too, and
+ * CLBlast multiplies nothing. Waits until all is compiled, which programs count as compiling them, and
+ * chain->rehearsal_ms has. On runtimes without the quirk nothing is done. */
 clattn_status rehearse(clattn_context *context, rehearsed_call *call, const void *of);
 
 /* What launch() does in a rehearsal. */

@@ -1,5 +1,5 @@
 /* Philox 4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011); twin of
- * cl/philox.clh. */
+ * cl/pair/philox.clh. */
 #ifndef CLATTN_SRC_PHILOX_H
 #define CLATTN_SRC_PHILOX_H
 

@@ -13,7 +13,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/stored_types.h"
-#include "cl/forward_params.h"
+#include "cl/forward/forward_params.h"
 #include "reference/alibi.h"
 #include "reference/stored_rows.h"
 #include "reference/user_pairs.h"

@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/stored_types.h"
-#include "cl/backward_plain_layout.h"
-#include "cl/forward_params.h"
+#include "cl/backward/backward_plain_layout.h"
+#include "cl/forward/forward_params.h"
 #include "reference/alibi.h"
 #include "reference/stored_rows.h"
 #include "reference/user_pairs.h"
@@ -167,7 +167,7 @@ static long double own_lse(const struct work *w)
     return most + logl(sum + (has_sink ? expl(w->sink - most) : 0));
 }
 
-/* The caller's lse, which was rounded to float32; where the row's own differs by no more, that (cl/lse_rest.clh). */
+/* The caller's lse, rounded to float32; where the row's own differs by no more, that (cl/backward/lse_rest.clh). */
 static long double find_lse(const struct work *w, int64_t b, int64_t row)
 {
     const long double own = own_lse(w), given = w->detail->own_forward ? own : load(w, TENSOR_LSE, b, w->h, row, 0);

@@ -1,6 +1,6 @@
 /* What blocks of a mask are, by the text's callback: of its pairs of a row and a key that there are, none, some or all
  * are seen. */
-#include "cl/forward_params.h"
+#include "cl/forward/forward_params.h"
 #include "operation/block_mask.h"
 #include "reference/user_pairs.h"
 #include "reference/visibility.h"

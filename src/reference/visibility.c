@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/stored_types.h"
-#include "cl/forward_params.h"
+#include "cl/forward/forward_params.h"
 #include "reference/philox.h"
 #include "reference/user_pairs.h"
 

@@ -1,4 +1,4 @@
-/* Which keys a row may see: the host twin of cl/mask.clh, without its bounds that skip blocks. */
+/* Which keys a row may see: the host twin of cl/pair/mask.clh, without its bounds that skip blocks. */
 #ifndef CLATTN_SRC_VISIBILITY_H
 #define CLATTN_SRC_VISIBILITY_H
 

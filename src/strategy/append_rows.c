@@ -1,4 +1,4 @@
-/* append: one launch for queries, keys and values, rows by vectors of columns (cl/append.cl). */
+/* append: one launch for queries, keys and values, rows by vectors of columns (cl/cache/append.cl). */
 #include "operation/append.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
                                      has_blocks, p->strided_columns, norms_are_there(&problem->norms) };
     struct text options = TEXT_INIT;
     append_options(&ask->context->device, problem, &options);
-    return row_runs_plan(ask, plan, "append.cl", "append", &shape, &problem->turning, &options);
+    return row_runs_plan(ask, plan, "cache/append.cl", "append", &shape, &problem->turning, &options);
 }
 
 static void fill(const struct append_problem *problem, const struct operands *operands, int64_t query_len,

@@ -1,8 +1,9 @@
-/* The gradients of queries, keys and values by cl/backward_mma.cl, on a GPU's matrix unit, for 16-bit types. Tiles
- * where numbers are not finite are done by cl/backward_simt.cl, what else is asked for by the kernels of plain. */
+/* The gradients of queries, keys and values by cl/backward_gpu/backward_mma.cl, on a GPU's matrix unit, for 16-bit
+ * types. Tiles where numbers are not finite are done by cl/backward_gpu/backward_simt.cl, what else is asked for by the
+ * kernels of plain. */
 #include "base/checked_math.h"
-#include "cl/backward_plain_layout.h"
-#include "cl/mma_layout.h"
+#include "cl/backward/backward_plain_layout.h"
+#include "cl/mma/mma_layout.h"
 #include "plan/matrix_unit.h"
 #include "strategy/backward_owners.h"
 #include "strategy/strategies.h"
@@ -169,7 +170,7 @@ static clattn_status build_kernel(struct ask *ask, struct mma_state *state, int 
         text_append(&options, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
     const clattn_status status =
-        ask_kernel(ask, "backward_mma.cl", &options, "mma_gradients", &state->kernels[n], limit);
+        ask_kernel(ask, "backward_gpu/backward_mma.cl", &options, "mma_gradients", &state->kernels[n], limit);
     text_free(&options);
     return status;
 }

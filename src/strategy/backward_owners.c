@@ -108,7 +108,7 @@ clattn_status backward_owners_enqueue(const struct clattn_plan *plan, const stru
     return status == CLATTN_OK ? backward_run_scalars(&r) : status;
 }
 
-/* ---- cl/backward_simt.cl ----------------------------------------------------------------------- */
+/* ---- cl/backward_gpu/backward_simt.cl ----------------------------------------------------------------------- */
 
 /* Columns of the gradients that a work-group of the kernel has. */
 static int64_t columns_of(const clattn_problem *p, enum owned owned)
@@ -202,7 +202,7 @@ static clattn_status build_kernel(struct ask *ask, const struct backward_simt *s
                 backward_owner_has_runs(&problem->p, owned), (int)(owned == OWNED_KEYS ? b->dkey_type : b->dquery_type),
                 (int)b->dvalue_type);
     vendor_options(&ask->context->device, &options);
-    const clattn_status status = ask_kernel(ask, "backward_simt.cl", &options, name, kernel, limit);
+    const clattn_status status = ask_kernel(ask, "backward_gpu/backward_simt.cl", &options, name, kernel, limit);
     text_free(&options);
     return status;
 }

@@ -1,9 +1,10 @@
-/* Gradients by kernels whose work-groups own a tile of rows, or of keys (cl/backward_owner_layout.h): their launches,
- * and cl/backward_simt.cl, which takes every tile; backward_mma leaves it those where numbers are not finite. */
+/* Gradients by kernels whose work-groups own a tile of rows, or of keys (cl/backward_gpu/backward_owner_layout.h):
+ * their launches, and cl/backward_gpu/backward_simt.cl, which takes every tile; backward_mma leaves it those where
+ * numbers are not finite. */
 #ifndef CLATTN_SRC_BACKWARD_OWNERS_H
 #define CLATTN_SRC_BACKWARD_OWNERS_H
 
-#include "cl/backward_owner_layout.h"
+#include "cl/backward_gpu/backward_owner_layout.h"
 #include "plan/simt_tile.h"
 #include "strategy/backward_plain.h"
 
@@ -26,14 +27,14 @@ int backward_owners_wanted(struct ask *ask);
  * in batch and heads. */
 double backward_owner_pairs(const clattn_problem *p, int rows, int keys);
 
-/* Whether what is owned may be summed over more rows (or keys) than a run has (cl/owner_total.clh). */
+/* Whether what is owned may be summed over more rows (or keys) than a run has (cl/backward_gpu/owner_total.clh). */
 int backward_owner_has_runs(const clattn_problem *p, enum owned owned);
 
 /* Both kinds of kernel of one way to compute. */
 typedef clattn_status owner_run(const struct backward_run *run, const void *state, enum owned owned,
                                 const clattn_owner_part *part);
 
-/* What cl/backward_simt.cl was built for. */
+/* What cl/backward_gpu/backward_simt.cl was built for. */
 struct backward_simt {
     struct kernel *kernels[OWNERS], *row_rests;
     struct simt_shape shapes[OWNERS]; /* of one tile */
@@ -52,7 +53,7 @@ clattn_status backward_owners_enqueue(const struct clattn_plan *plan, const stru
 clattn_status backward_run_owner(const struct backward_run *run, const struct owner_kernel *kernel, enum owned owned,
                                  clattn_owner_part part);
 
-/* ---- cl/backward_simt.cl ----------------------------------------------------------------------- */
+/* ---- cl/backward_gpu/backward_simt.cl ----------------------------------------------------------------------- */
 
 /* Whether some tile fits. */
 int backward_simt_fits(struct ask *ask);

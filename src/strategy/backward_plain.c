@@ -1,10 +1,10 @@
-/* The gradients of attention by cl/backward_plain.cl: a kernel each, one work-item for some columns of a row; takes
- * every problem on every device. */
+/* The gradients of attention by cl/backward/backward_plain.cl: a kernel each, one work-item for some columns of a row;
+ * takes every problem on every device. */
 #include "strategy/backward_plain.h"
 
 #include "base/checked_math.h"
 #include "base/error.h"
-#include "cl/backward_plain_layout.h"
+#include "cl/backward/backward_plain_layout.h"
 #include "strategy/strategies.h"
 
 #define ITEMS_PER_GROUP 16
@@ -79,7 +79,8 @@ clattn_status backward_plain_build(struct ask *ask, unsigned wanted, struct back
     size_t limit = ITEMS_PER_GROUP;
     for (int k = 0; k < BACKWARD_KERNELS && status == CLATTN_OK; ++k) {
         if (wanted >> k & 1) {
-            status = ask_kernel(ask, "backward_plain.cl", &options, kernel_names[k], &state->kernels[k], &limit);
+            status =
+                ask_kernel(ask, "backward/backward_plain.cl", &options, kernel_names[k], &state->kernels[k], &limit);
         }
     }
     text_free(&options);

@@ -1,5 +1,5 @@
-/* The kernels of cl/backward_plain.cl as steps: gradients that are sums over pairs, which other strategies of gradients
- * leave to them. */
+/* The kernels of cl/backward/backward_plain.cl as steps: gradients that are sums over pairs, which other strategies of
+ * gradients leave to them. */
 #ifndef CLATTN_SRC_BACKWARD_PLAIN_H
 #define CLATTN_SRC_BACKWARD_PLAIN_H
 

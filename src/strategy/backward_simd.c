@@ -1,11 +1,11 @@
-/* The gradients by cl/backward_simd.cl; terms of rows, and what is summed over rows alone, by the kernels of plain.
- * This file says how the kernel is built, and in which parts of the work it is launched so that the sums of splits and
- * rectangles stay below the limit: no bit depends on the parts. backward_simd_run.c launches them. */
+/* The gradients by cl/backward_simd/backward_simd.cl; terms of rows, and what is summed over rows alone, by the kernels
+ * of plain. This file says how the kernel is built, and in which parts of the work it is launched so that the sums of
+ * splits and rectangles stay below the limit: no bit depends on the parts. backward_simd_run.c launches them. */
 #include "strategy/backward_simd.h"
 
 #include "base/checked_math.h"
 #include "base/error.h"
-#include "cl/backward_plain_layout.h"
+#include "cl/backward/backward_plain_layout.h"
 #include "plan/code_programs.h"
 #include "plan/register_file.h"
 #include "strategy/strategies.h"
@@ -250,7 +250,8 @@ static clattn_status build(struct ask *ask, const struct registers *tile, enum b
                     state->block_keys, state->block_rows, kernels[i].wants, (int)product, weight_parts);
         text_append(&options, "%s", width.data ? width.data : "");
         if (kernels[i].is_wanted) {
-            status = ask_kernel(ask, "backward_simd.cl", &options, kernels[i].name, kernels[i].kernel, NULL);
+            status =
+                ask_kernel(ask, "backward_simd/backward_simd.cl", &options, kernels[i].name, kernels[i].kernel, NULL);
         }
         text_free(&options);
     }

@@ -1,9 +1,9 @@
-/* What the strategies of cl/backward_simd.cl share: each runs it with products of its own. */
+/* What the strategies of cl/backward_simd/backward_simd.cl share: each runs it with products of its own. */
 #ifndef CLATTN_SRC_BACKWARD_SIMD_H
 #define CLATTN_SRC_BACKWARD_SIMD_H
 
-#include "cl/backward_simd_layout.h"
-#include "cl/simd_layout.h"
+#include "cl/backward_simd/backward_simd_layout.h"
+#include "cl/simd/simd_layout.h"
 #include "plan/strategy.h"
 #include "strategy/backward_plain.h"
 

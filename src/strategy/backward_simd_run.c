@@ -1,9 +1,9 @@
-/* The launches of cl/backward_simd.cl: parts of the call one after the other, and behind each the sums of its
- * rectangles. */
+/* The launches of cl/backward_simd/backward_simd.cl: parts of the call one after the other, and behind each the sums of
+ * its rectangles. */
 #include <string.h>
 
 #include "base/checked_math.h"
-#include "cl/backward_plain_layout.h"
+#include "cl/backward/backward_plain_layout.h"
 #include "strategy/backward_simd.h"
 
 /* A part of the call: groups and packed rows; where its sums are. */

@@ -1,6 +1,6 @@
-/* The gradients of queries, keys and values by cl/backward_simt.cl, a kernel for those of keys and one for those of
- * rows; of what else is asked for, by the kernels of plain. */
-#include "cl/backward_plain_layout.h"
+/* The gradients of queries, keys and values by cl/backward_gpu/backward_simt.cl, a kernel for those of keys and one for
+ * those of rows; of what else is asked for, by the kernels of plain. */
+#include "cl/backward/backward_plain_layout.h"
 #include "strategy/backward_owners.h"
 #include "strategy/strategies.h"
 

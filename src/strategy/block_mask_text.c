@@ -1,4 +1,4 @@
-/* block_mask: a work-item a block of the mask (cl/block_mask.cl). */
+/* block_mask: a work-item a block of the mask (cl/pair/block_mask.cl). */
 #include "operation/block_mask.h"
 
 #include "plan/attention_arguments.h"
@@ -40,7 +40,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
         append_code_width(ask, &options);
     }
     const clattn_status status = ask->failure != CLATTN_OK ? ask->failure
-                                                           : ask_kernel(ask, "block_mask.cl", &options,
+                                                           : ask_kernel(ask, "pair/block_mask.cl", &options,
                                                                         "block_mask_of_text", &state->kernel, &limit);
     text_free(&options);
     state->items = is_cpu ? 1 : limit;

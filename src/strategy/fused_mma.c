@@ -1,7 +1,7 @@
 /* fused_mma: one kernel on a GPU's matrix unit, for 16-bit types, and for float32 where tf32 is allowed. Which unit, a
  * rung of the ladder says; the tile comes from the tuning table. */
 #include "base/checked_math.h"
-#include "cl/mma_layout.h"
+#include "cl/mma/mma_layout.h"
 #include "plan/matrix_unit.h"
 #include "plan/row_blocks.h"
 #include "plan/tuning.h"
@@ -113,7 +113,7 @@ static clattn_status build(struct ask *ask, void *of, size_t *limit)
     struct text options = TEXT_INIT;
     matrix_append_options(state->unit, attention_problem(ask->problem), tile, &options);
     text_append(&options, " -D QUERIES_IN_REGISTERS=%d", keeps_queries(tile));
-    const clattn_status status = ask_kernel(ask, "fused_mma.cl", &options, NAME, &state->kernel, limit);
+    const clattn_status status = ask_kernel(ask, "mma/fused_mma.cl", &options, NAME, &state->kernel, limit);
     text_free(&options);
     return status;
 }

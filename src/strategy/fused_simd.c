@@ -1,5 +1,5 @@
 /* fused_simd: one kernel, no matrix of scores, query rows along the vector lanes; for CPU devices.
- * cl/fused_simd.cl has the picture. This file says which product it takes: float32 multiply-adds, or, for
+ * cl/simd/fused_simd.cl has the picture. This file says which product it takes: float32 multiply-adds, or, for
  * bfloat16, dot products of pairs where the ladder found that they are faster. */
 #include "strategy/fused_simd.h"
 #include "base/decimal.h"

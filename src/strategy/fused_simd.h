@@ -1,8 +1,8 @@
-/* What fused_simd and fused_amx share: they run cl/fused_simd.cl, each with its own block products. */
+/* What fused_simd and fused_amx share: they run cl/simd/fused_simd.cl, each with its own block products. */
 #ifndef CLATTN_SRC_FUSED_SIMD_H
 #define CLATTN_SRC_FUSED_SIMD_H
 
-#include "cl/simd_layout.h"
+#include "cl/simd/simd_layout.h"
 #include "plan/attention_arguments.h"
 #include "plan/strategy.h"
 

@@ -1,4 +1,4 @@
-/* cl/fused_simd.cl for CPU devices: builds it with one of its products and its tile, and launches. */
+/* cl/simd/fused_simd.cl for CPU devices: builds it with one of its products and its tile, and launches. */
 #include "base/checked_math.h"
 #include "plan/attention_arguments.h"
 #include "plan/code_programs.h"
@@ -96,7 +96,7 @@ clattn_status simd_plan(struct ask *ask, struct clattn_plan *plan, enum simd_pro
     describe(p, &choice, ask->explain);
     struct text options = TEXT_INIT;
     append_options(ask, plan, &choice, &options);
-    const clattn_status status = ask_kernel(ask, "fused_simd.cl", &options, "fused_simd", &state->kernel, NULL);
+    const clattn_status status = ask_kernel(ask, "simd/fused_simd.cl", &options, "fused_simd", &state->kernel, NULL);
     text_free(&options);
     return status;
 }

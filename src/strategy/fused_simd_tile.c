@@ -1,4 +1,4 @@
-/* Tiles of cl/fused_simd.cl. */
+/* Tiles of cl/simd/fused_simd.cl. */
 #include "strategy/fused_simd_tile.h"
 
 #include <math.h>
@@ -90,7 +90,7 @@ static double turn_cost(const struct device *device, const clattn_problem *p, co
     return row_cost(p, tile) * (double)round_up(blocks, units) / (double)blocks;
 }
 
-/* What a block of keys touches. Totals (cl/simd_total.clh) are not: twice the accumulators, touched once a run. */
+/* What a block of keys touches. Totals (cl/simd/total.clh) are not: twice the accumulators, touched once a run. */
 static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *choice)
 {
     const int64_t rows = choice->tile.rows, keys = choice->keys;

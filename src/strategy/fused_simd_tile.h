@@ -1,4 +1,4 @@
-/* Tiles of cl/fused_simd.cl: what the tuning table gives a problem, what wisdom may put in its place. */
+/* Tiles of cl/simd/fused_simd.cl: what the tuning table gives a problem, what wisdom may put in its place. */
 #ifndef CLATTN_SRC_FUSED_SIMD_TILE_H
 #define CLATTN_SRC_FUSED_SIMD_TILE_H
 

@@ -1,7 +1,7 @@
 /* fused_simt: one kernel, tiles through local memory, for GPUs. The tile comes from the tuning table. */
 #include <string.h>
 
-#include "cl/simt_layout.h"
+#include "cl/simt/simt_layout.h"
 #include "plan/simt_tile.h"
 #include "plan/tuning.h"
 #include "strategy/strategies.h"
@@ -23,7 +23,7 @@ static struct simt_shape shape_of(const struct tile *tile, const struct problem 
 }
 
 /* The rows of the tuning table. NVIDIA's and AMD's have a larger share of a tile a work-item, which does not pay where
- * nothing can be loaded ahead (cl/simt_ahead.clh), nor on Intel's GPUs, whose work-items have fewer registers. What is
+ * nothing can be loaded ahead (cl/simt/ahead.clh), nor on Intel's GPUs, whose work-items have fewer registers. What is
  * no GPU takes both, AMD's for 16 bits, so that tests on CPUs test them. */
 static const char *tiles_for(const struct device *device, const struct problem *problem)
 {
@@ -110,7 +110,7 @@ static clattn_status build(struct ask *ask, void *of, size_t *limit)
     text_append(&options, " -D RUNS=%d -D COLUMN_RUNS=%d", problem->p.key_len > RUN_KEYS,
                 problem->p.head_dim > 2 * COLUMN_RUN);
     vendor_options(&ask->context->device, problem, &state->shape, &options);
-    const clattn_status status = ask_kernel(ask, "fused_simt.cl", &options, NAME, &state->kernel, limit);
+    const clattn_status status = ask_kernel(ask, "simt/fused_simt.cl", &options, NAME, &state->kernel, limit);
     text_free(&options);
     return status;
 }

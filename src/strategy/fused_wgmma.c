@@ -1,6 +1,6 @@
 /* fused_wgmma: fused_mma's attention by the products of NVIDIA's warpgroups, for 16-bit types. The tile comes from the
- * tuning table; as many places as local memory has room for make the ring (cl/wgmma_ring.clh). */
-#include "cl/mma_layout.h"
+ * tuning table; as many places as local memory has room for make the ring (cl/wgmma/ring.clh). */
+#include "cl/mma/mma_layout.h"
 #include "plan/matrix_unit.h"
 #include "plan/row_blocks.h"
 #include "plan/tuning.h"
@@ -105,7 +105,7 @@ static clattn_status build(struct ask *ask, void *of, size_t *limit)
     struct text options = TEXT_INIT;
     matrix_append_options(state->unit, attention_problem(ask->problem), &state->tile, &options);
     text_append(&options, " -D PLACES=%d", state->places);
-    const clattn_status status = ask_kernel(ask, "fused_wgmma.cl", &options, NAME, &state->kernel, limit);
+    const clattn_status status = ask_kernel(ask, "wgmma/fused_wgmma.cl", &options, NAME, &state->kernel, limit);
     text_free(&options);
     return status;
 }

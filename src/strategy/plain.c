@@ -1,6 +1,6 @@
 /* plain: one work-item for a few columns of an output row; takes every problem on every device. */
 #include "base/checked_math.h"
-#include "cl/plain_layout.h"
+#include "cl/plain/plain_layout.h"
 #include "plan/attention_arguments.h"
 #include "strategy/strategies.h"
 
@@ -52,7 +52,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
     text_append(&options, " -D PAGED=%d", problem->p.page_size > 0);
     append_storage_options(problem, &options);
     text_append(&options, "%s", wants_registers ? " -cl-intel-256-GRF-per-thread" : "");
-    const clattn_status status = ask_kernel(ask, "plain.cl", &options, "plain", &state->kernel, &limit);
+    const clattn_status status = ask_kernel(ask, "plain/plain.cl", &options, "plain", &state->kernel, &limit);
     text_free(&options);
     state->rows_per_group = ROWS_PER_GROUP;
     while (state->rows_per_group > limit || state->rows_per_group > device->work_item_limit[0]) {

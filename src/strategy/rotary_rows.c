@@ -1,4 +1,4 @@
-/* rotary: one launch, rows by vectors of columns (cl/rotary.cl). */
+/* rotary: one launch, rows by vectors of columns (cl/cache/rotary.cl). */
 #include <string.h>
 
 #include "operation/fill_params.h"
@@ -25,7 +25,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
     const clattn_rotary_problem *p = &problem->p;
     const struct row_shape shape = { p->type, p->head_dim, 0, 0, p->strided_columns, norms_are_there(&problem->norms) };
     struct text none = TEXT_INIT;
-    return row_runs_plan(ask, plan, "rotary.cl", "rotary", &shape, &problem->turning, &none);
+    return row_runs_plan(ask, plan, "cache/rotary.cl", "rotary", &shape, &problem->turning, &none);
 }
 
 static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)

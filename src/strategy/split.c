@@ -1,5 +1,5 @@
 /* split: few query rows against many keys (decoding). Splits of the keys and values, then combined; for CPU devices.
- * cl/split.cl has the picture. This file chooses the length of a split, and between one launch and two. */
+ * cl/split/split.cl has the picture. This file chooses the length of a split, and between one launch and two. */
 #include "plan/code_programs.h"
 #include "plan/kv_split.h"
 #include "plan/register_file.h"
@@ -100,10 +100,11 @@ static clattn_status make_kernels(struct ask *ask, const struct text *options, i
                                   struct split_state *state)
 {
     if (one_launch) {
-        return ask_kernel(ask, "split.cl", options, "split_head", &state->head, NULL);
+        return ask_kernel(ask, "split/split.cl", options, "split_head", &state->head, NULL);
     }
-    const clattn_status status = ask_kernel(ask, "split.cl", options, "split_attend", &state->attend, NULL);
-    return status == CLATTN_OK ? ask_kernel(ask, "split.cl", options, "split_combine", &state->combine, NULL) : status;
+    const clattn_status status = ask_kernel(ask, "split/split.cl", options, "split_attend", &state->attend, NULL);
+    return status == CLATTN_OK ? ask_kernel(ask, "split/split.cl", options, "split_combine", &state->combine, NULL)
+                               : status;
 }
 
 static clattn_status plan(struct ask *ask, struct clattn_plan *plan)

@@ -1,8 +1,9 @@
-/* split_simt: few query rows against many keys (decoding), for GPUs. cl/split_simt.cl has the picture. This file
- * chooses how many rows a work-group computes at once and how many keys lie in local memory; neither changes bits. */
+/* split_simt: few query rows against many keys (decoding), for GPUs. cl/split_simt/split_simt.cl has the picture. This
+ * file chooses how many rows a work-group computes at once and how many keys lie in local memory; neither changes bits.
+ * */
 #include "base/checked_math.h"
 #include "base/stored_types.h"
-#include "cl/split_simt_layout.h"
+#include "cl/split_simt/split_simt_layout.h"
 #include "plan/kv_split.h"
 #include "plan/row_blocks.h"
 #include "strategy/strategies.h"
@@ -145,9 +146,10 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
                 state->shape.local_bytes);
     struct text options = TEXT_INIT;
     append_options(&ask->context->device, problem, &state->shape, &options);
-    clattn_status status = ask_kernel(ask, "split_simt.cl", &options, "split_simt_attend", &state->attend, NULL);
+    clattn_status status =
+        ask_kernel(ask, "split_simt/split_simt.cl", &options, "split_simt_attend", &state->attend, NULL);
     if (status == CLATTN_OK) {
-        status = ask_kernel(ask, "split_simt.cl", &options, "split_simt_combine", &state->combine, NULL);
+        status = ask_kernel(ask, "split_simt/split_simt.cl", &options, "split_simt_combine", &state->combine, NULL);
     }
     text_free(&options);
     return status;

@@ -121,10 +121,10 @@ static clattn_status build_product_kernels(struct ask *ask, int shape, struct st
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for build options");
     }
     if (status == CLATTN_OK) {
-        status = staged_build_tiles(ask, "staged_score.cl", "score", type, types.data, shape, &state->score);
+        status = staged_build_tiles(ask, "staged/staged_score.cl", "score", type, types.data, shape, &state->score);
     }
     if (status == CLATTN_OK) {
-        status = staged_build_tiles(ask, "staged_mix.cl", "mix_values", type, types.data, shape, &state->mix);
+        status = staged_build_tiles(ask, "staged/staged_mix.cl", "mix_values", type, types.data, shape, &state->mix);
     }
     text_free(&types);
     return status;
@@ -143,12 +143,12 @@ static clattn_status build_row_kernels(struct ask *ask, struct staged_state *sta
     append_block_mask_options(problem, &type);
     text_append(&options, "-D TYPE=%d -D VEC=%d -D ITEMS=%zu", (int)problem->p.type,
                 state->row_items > 1 || vector < 1 ? 1 : vector, state->row_items);
-    clattn_status status = ask_kernel(ask, "staged_softmax.cl", &options, "softmax", &state->softmax, NULL);
+    clattn_status status = ask_kernel(ask, "staged/staged_softmax.cl", &options, "softmax", &state->softmax, NULL);
     if (status == CLATTN_OK && state->masks_scores) {
-        status = ask_kernel(ask, "staged_scale_mask.cl", &type, "scale_mask", &state->scale_mask, NULL);
+        status = ask_kernel(ask, "staged/staged_scale_mask.cl", &type, "scale_mask", &state->scale_mask, NULL);
     }
     if (status == CLATTN_OK && !state->tiles_reason && problem_hides_keys(problem)) {
-        status = ask_kernel(ask, "staged_repair.cl", &type, "repair", &state->repair, NULL);
+        status = ask_kernel(ask, "staged/staged_repair.cl", &type, "repair", &state->repair, NULL);
     }
     text_free(&type);
     text_free(&options);

@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_STAGED_H
 #define CLATTN_SRC_STAGED_H
 
-#include "cl/staged_params.h"
+#include "cl/staged/staged_params.h"
 #include "plan/attention_arguments.h"
 #include "plan/strategy.h"
 #include "strategy/staged_tiles.h"

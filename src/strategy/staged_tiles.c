@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "cl/tile_layout.h"
+#include "cl/common/tile_layout.h"
 #include "plan/register_file.h"
 
 /* Tried in order, where wisdom does not say which. The first ones are for CPUs: one work-item with vectors as wide as a
@@ -97,7 +97,7 @@ clattn_status staged_build_shape(struct ask *ask, const struct tile_shape *shape
     return ask_program(ask, file, options, name, &result->kernel);
 }
 
-/* The length of the products that are summed by themselves: what of a shape decides bits (cl/tile_gemm.clh). */
+/* The length of the products that are summed by themselves: what of a shape decides bits (cl/common/tile_gemm.clh). */
 static int sum_length(const struct tile_shape *shape)
 {
     return shape->blocks_m == 1 && shape->tile_k < 256 ? 256 / shape->tile_k * shape->tile_k : shape->tile_k;

@@ -5,7 +5,7 @@
 
 #include "plan/ask.h"
 
-/* The macros of cl/tile_gemm.clh. */
+/* The macros of cl/common/tile_gemm.clh. */
 struct tile_shape {
     int vector_bytes; /* VEC = vector_bytes / size of REAL */
     int wg_m, wg_n;   /* WG_M, WG_N: work-items of a work-group */

@@ -127,9 +127,10 @@ static void copy_kernels(const char *extra)
 {
     const char *source = getenv("srcdir");
     char command[1024], path[512];
-    snprintf(command, sizeof(command), "cp '%s'/cl/* '%s'/ && chmod u+w '%s'/*", source ? source : ".", folder, folder);
+    snprintf(command, sizeof(command), "cp -R '%s'/cl/. '%s' && chmod -R u+w '%s'", source ? source : ".", folder,
+             folder);
     ck_assert_int_eq(system(command), 0);
-    snprintf(path, sizeof(path), "%s/plain.cl", folder);
+    snprintf(path, sizeof(path), "%s/plain/plain.cl", folder);
     FILE *file = fopen(path, "a");
     ck_assert_ptr_nonnull(file);
     fputs(extra, file);
@@ -172,13 +173,13 @@ START_TEST(test_kernel_folder)
 {
     for (int as_option = 0; as_option < 2; ++as_option) {
         make_folder();
-        expect_error(plan_with(folder, as_option), CLATTN_INVALID_ARGUMENT, "plain.cl", "plan_create");
+        expect_error(plan_with(folder, as_option), CLATTN_INVALID_ARGUMENT, "plain/plain.cl", "plan_create");
         expect_error(plan_with(folder, as_option), CLATTN_INVALID_ARGUMENT, folder, "plan_create");
         copy_kernels("");
         ck_assert_msg(plan_with(folder, as_option) == CLATTN_OK, "%s", clattn_last_error());
         copy_kernels("this is no OpenCL;\n");
         clattn_status status = plan_with(folder, as_option);
-        expect_error(status, CLATTN_BUILD_FAILED, "plain.cl", "plan_create");
+        expect_error(status, CLATTN_BUILD_FAILED, "plain/plain.cl", "plan_create");
         expect_error(status, CLATTN_BUILD_FAILED, "error", "plan_create"); /* the compiler's words */
         ck_assert_int_eq(clattn_last_error_native(), CL_BUILD_PROGRAM_FAILURE);
         remove_folder();
@@ -225,7 +226,7 @@ START_TEST(test_lines_of_included_files)
 {
     make_folder();
     copy_kernels("#include \"wrong.clh\"\nthis too;\n");
-    write_kernel_file("wrong.clh", "#include \"types.clh\"\n\nthis is no OpenCL;\n");
+    write_kernel_file("wrong.clh", "#include \"common/types.clh\"\n\nthis is no OpenCL;\n");
     clattn_status status = plan_with(folder, 0);
     expect_error(status, CLATTN_BUILD_FAILED, "wrong.clh:3:", "plan_create");
     remove_folder();
@@ -236,7 +237,7 @@ END_TEST
  * library's come from a folder, and include the library's headers from where those come. */
 START_TEST(test_own_kernels)
 {
-    static const char text[] = "#include \"types.clh\"\n"
+    static const char text[] = "#include \"common/types.clh\"\n"
                                "__kernel void own(__global STORAGE *x) { STORE(x, 0, LOAD(x, 1)); }\n";
     static const struct clattn_embedded_file files[] = { { "own.cl", text, sizeof(text) - 1 } };
     static const struct clattn_embedded_table own = { files, 1 };
@@ -251,10 +252,10 @@ START_TEST(test_own_kernels)
         ck_assert_int_ne(program_kernel(other, "own.cl", "-D TYPE=1", "own", &kernel), CLATTN_OK);
         program_own_kernels(other, &own);
         EXPECT_OK(program_kernel(other, "own.cl", "-D TYPE=1", "own", &kernel));
-        write_kernel_file("types.clh", "this is no OpenCL;\n");
+        write_kernel_file("common/types.clh", "this is no OpenCL;\n");
         clattn_status status = program_kernel(other, "own.cl", "-D TYPE=2", "own", &kernel);
         if (in_folder) {
-            expect_error(status, CLATTN_BUILD_FAILED, "types.clh:1:", "program_kernel");
+            expect_error(status, CLATTN_BUILD_FAILED, "common/types.clh:1:", "program_kernel");
         } else {
             EXPECT_OK(status);
             copy_kernels("");
@@ -279,33 +280,36 @@ START_TEST(test_odd_kernel_folders)
 {
     char path[1024], long_path[5000];
     make_folder();
+    snprintf(path, sizeof(path), "%s/plain", folder);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
     memset(long_path, 'x', sizeof(long_path) - 1);
     long_path[sizeof(long_path) - 1] = 0;
     expect_error(plan_with(long_path, 0), CLATTN_INVALID_ARGUMENT, "too long", "plan_create");
-    snprintf(path, sizeof(path), "%s/plain.cl", folder);
+    snprintf(path, sizeof(path), "%s/plain/plain.cl", folder);
     mkdir(path, 0700); /* a folder where a file should be */
-    expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "plain.cl", "plan_create");
+    expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "plain/plain.cl", "plan_create");
     rmdir(path);
     ck_assert_int_eq(mkfifo(path, 0600), 0); /* nobody writes to it: opening it must not wait */
-    expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "plain.cl: must be a regular file", "plan_create");
+    expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "plain/plain.cl: must be a regular file",
+                 "plan_create");
     unlink(path);
     ck_assert_int_eq(symlink("nowhere", path), 0);
-    expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "plain.cl (No such file", "plan_create");
+    expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "plain/plain.cl (No such file", "plan_create");
     unlink(path);
     /* Includes itself, and a file that is not there. */
-    write_kernel_file("plain.cl", "#include \"plain.cl\"\n#include \"nowhere.clh\"\n");
+    write_kernel_file("plain/plain.cl", "#include \"plain/plain.cl\"\n#include \"nowhere.clh\"\n");
     expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "nowhere.clh", "plan_create");
     /* Files that include one another, without an end. */
     for (int i = 0; i < 40; ++i) {
         char name[16], text[64];
-        snprintf(name, sizeof(name), i ? "n%d.clh" : "plain.cl", i);
+        snprintf(name, sizeof(name), i ? "n%d.clh" : "plain/plain.cl", i);
         snprintf(text, sizeof(text), "#include \"n%d.clh\"\n", i + 1);
         write_kernel_file(name, text);
     }
     expect_error(plan_with(folder, 0), CLATTN_INVALID_ARGUMENT, "files deep", "plan_create");
     /* Compiles, but has no kernel. */
-    write_kernel_file("plain.cl", "__kernel void another(__global int *x) { *x = 1; }\n");
-    expect_error(plan_with(folder, 0), CLATTN_OPENCL_ERROR, "kernel plain of cl/plain.cl", "plan_create");
+    write_kernel_file("plain/plain.cl", "__kernel void another(__global int *x) { *x = 1; }\n");
+    expect_error(plan_with(folder, 0), CLATTN_OPENCL_ERROR, "kernel plain of cl/plain/plain.cl", "plan_create");
     remove_folder();
 }
 END_TEST

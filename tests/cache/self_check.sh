@@ -143,7 +143,7 @@ says "refused kernels" 2 'strategy "plain" cannot take this problem' "a known an
 unset MUTANT_DEATH
 
 # Each output is looked at, closely, and whatever only some inputs would show. A row: what is wrong, in which output, by
-# which change of plain.cl, and the options that bring it about.
+# which change of plain/plain.cl, and the options that bring it about.
 wide="--window 30,-1 --align top-left" narrow="--window 2,1 --always 3 --align bottom-right"
 while IFS='|' read -r what output MUTANT_OLD MUTANT_NEW options; do
     fresh "wrong $what"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cl/forward_flags.h"
+#include "cl/forward/forward_flags.h"
 #include "clattn_code.h"
 #include "offline/null_driver.h"
 #include "operation/problem.h"

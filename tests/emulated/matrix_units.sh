@@ -22,17 +22,17 @@ on_units() {
 }
 
 kernels=$work/cl
-units=$(sed -n 's/^#define \(CLATTN_MATRIX_[A-Z0-9_]*\) [0-9].*/\1/p' "$srcdir/cl/mma_units.h")
+units=$(sed -n 's/^#define \(CLATTN_MATRIX_[A-Z0-9_]*\) [0-9].*/\1/p' "$srcdir/cl/mma/mma_units.h")
 for unit in $units; do
     rm -rf "$work/cl"
-    mkdir "$work/cl"
-    cp "$srcdir"/cl/* "$work/cl/"
-    sed "s/^#include \"mma_units.h\"\$/&\\
+    cp -R "$srcdir/cl" "$work/cl"
+    chmod -R u+w "$work/cl"
+    sed "s|^#include \"mma/mma_units.h\"\$|&\ \
 #undef MATRIX\\
-#define MATRIX $unit/" "$srcdir/cl/mma_unit.clh" >"$work/mma_unit.clh"
-    mv -f "$work/mma_unit.clh" "$work/cl/mma_unit.clh"
-    grep -q "^#define MATRIX $unit\$" "$work/cl/mma_unit.clh" || {
-        echo "$unit: the line to change is no longer in cl/mma_unit.clh"
+#define MATRIX $unit|" "$srcdir/cl/mma/unit.clh" >"$work/mma_unit.clh"
+    mv -f "$work/mma_unit.clh" "$work/cl/mma/unit.clh"
+    grep -q "^#define MATRIX $unit\$" "$work/cl/mma/unit.clh" || {
+        echo "$unit: the line to change is no longer in cl/mma/unit.clh"
         failed=$((failed + 1))
         continue
     }

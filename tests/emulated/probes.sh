@@ -44,8 +44,8 @@ ends() {
 # copy_kernels FILE SED: the kernels with one file changed.
 copy_kernels() {
     rm -rf "$work/cl"
-    mkdir "$work/cl"
-    cp "$srcdir"/cl/* "$work/cl/"
+    cp -R "$srcdir/cl" "$work/cl"
+    chmod -R u+w "$work/cl"
     change_kernel "$1" "$2"
 }
 
@@ -86,7 +86,8 @@ preload=
 unset CLATTN_CL_DIR
 run "$builddir/clattn" devices
 if grep -q 'avx512_bf16 (.*: yes' "$work/said"; then
-    with_broken avx512_bf16 probe_avx512_bf16.cl 'vstore16(sum, m, product);' 'vstore16(sum + 1.0f, m, product);' \
+    with_broken avx512_bf16 probes/probe_avx512_bf16.cl \
+        'vstore16(sum, m, product);' 'vstore16(sum + 1.0f, m, product);' \
         'float32 multiply-adds (avx512_bf16: '
 else
     echo 'the chosen device has no AVX512-BF16'
@@ -97,7 +98,7 @@ unset CLATTN_CL_DIR
 preload_tiles || preload=
 run "$builddir/clattn" devices
 if grep -q 'amx_bf16 (.*: yes' "$work/said"; then
-    with_broken amx_bf16 probe_amx.cl 'product\[i\] = sum\[i\];' 'product[i] = sum[i] + (i == 77);' \
+    with_broken amx_bf16 probes/probe_amx.cl 'product\[i\] = sum\[i\];' 'product[i] = sum[i] + (i == 77);' \
         'fused_amx: declined: amx_bf16: '
     # By name there is no other: the reason is the error.
     # shellcheck disable=SC2086 # the options
@@ -125,11 +126,12 @@ emulated_rungs_say() {
 preload=
 unset CLATTN_CL_DIR
 emulated_rungs_say 'as they are' ': yes'
-copy_kernels probe_mma.cl 's|^\( *\)multiply_add(&u, score, key, query);$|\1there is no such thing;|'
-change_kernel probe_wgmma.cl 's|^\( *\)product_of_keys(&u, .*$|\1there is no such thing;|'
+copy_kernels probes/probe_mma.cl 's|^\( *\)multiply_add(&u, score, key, query);$|\1there is no such thing;|'
+change_kernel probes/probe_wgmma.cl 's|^\( *\)product_of_keys(&u, .*$|\1there is no such thing;|'
 emulated_rungs_say 'one that does not compile' 'error:'
-copy_kernels probe_mma.cl 's|product\[at\] = score\[i\];|product[at] = score[i] + (at == 77);|'
-change_kernel probe_wgmma.cl 's|B_COLUMNS + n\] = score\[i\];|B_COLUMNS + n] = score[i] + (row == 1 \&\& n == 13);|'
+copy_kernels probes/probe_mma.cl 's|product\[at\] = score\[i\];|product[at] = score[i] + (at == 77);|'
+change_kernel probes/probe_wgmma.cl \
+    's|B_COLUMNS + n\] = score\[i\];|B_COLUMNS + n] = score[i] + (row == 1 \&\& n == 13);|'
 emulated_rungs_say 'one wrong result' ': no: the probe ran and 1 of '
 
 echo "$passed passed, $failed failed, $skipped skipped"

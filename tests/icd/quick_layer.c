@@ -14,9 +14,9 @@ static struct _cl_icd_dispatch own;
 
 /* How the programs begin: with the name of their file (src/program/kernel_source.c). */
 static const char *const beginnings[] = {
-    "#line 1 \"fused_simt.cl\"\n",
-    "#line 1 \"split_simt.cl\"\n",
-    "#line 1 \"fused_mma.cl\"\n",
+    "#line 1 \"simt/fused_simt.cl\"\n",
+    "#line 1 \"split_simt/split_simt.cl\"\n",
+    "#line 1 \"mma/fused_mma.cl\"\n",
 };
 
 static int begins_as_one_for_gpus(const char *source)

@@ -17,7 +17,7 @@
 #define NUMBERS (1 + TENSOR_COUNT)
 #define LINE_OF_ROW(id, name, axes, element, access, place, asked_by)                                                  \
     "    *at++ = (char *)&OFFSET(" #name ") - (char *)p;\n"
-static const char kernel[] = "#include \"arguments.clh\"\n"
+static const char kernel[] = "#include \"forward/arguments.clh\"\n"
                              "__kernel void groups(const clattn_params params, __global long *at)\n{\n"
                              "    const clattn_params copy = params, *p = &copy;\n"
                              "    *at++ = sizeof(params);\n" CLATTN_FORWARD_TENSORS(LINE_OF_ROW) "}\n";

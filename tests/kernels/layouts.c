@@ -9,16 +9,16 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cl/additive_params.h"
-#include "cl/append_params.h"
-#include "cl/backward_owner_layout.h"
-#include "cl/backward_params.h"
-#include "cl/backward_simd_layout.h"
-#include "cl/forward_params.h"
-#include "cl/layer_matrix_params.h"
-#include "cl/merge_params.h"
-#include "cl/project_params.h"
-#include "cl/staged_params.h"
+#include "cl/backward/backward_params.h"
+#include "cl/backward_gpu/backward_owner_layout.h"
+#include "cl/backward_simd/backward_simd_layout.h"
+#include "cl/cache/append_params.h"
+#include "cl/forward/forward_params.h"
+#include "cl/layers/additive_params.h"
+#include "cl/layers/layer_matrix_params.h"
+#include "cl/layers/merge_params.h"
+#include "cl/layers/project_params.h"
+#include "cl/staged/staged_params.h"
 #include "clattn.h"
 #include "program/embedded_cl.h"
 #include "program/launch.h"
@@ -138,13 +138,13 @@ static const struct row rows[] = {
 static char *kernel_text(void)
 {
     struct text text = TEXT_INIT;
-    text_append(&text,
-                "#include \"additive_params.h\"\n#include \"append_params.h\"\n"
-                "#include \"backward_params.h\"\n#include \"backward_simd_layout.h\"\n"
-                "#include \"backward_owner_layout.h\"\n"
-                "#include \"forward_params.h\"\n#include \"layer_matrix_params.h\"\n#include \"merge_params.h\"\n"
-                "#include \"project_params.h\"\n#include \"staged_params.h\"\n"
-                "__kernel void layouts(__global ulong *places)\n{\n");
+    text_append(&text, "#include \"layers/additive_params.h\"\n#include \"cache/append_params.h\"\n"
+                       "#include \"backward/backward_params.h\"\n#include \"backward_simd/backward_simd_layout.h\"\n"
+                       "#include \"backward_gpu/backward_owner_layout.h\"\n"
+                       "#include \"forward/forward_params.h\"\n#include \"layers/layer_matrix_params.h\"\n"
+                       "#include \"layers/merge_params.h\"\n"
+                       "#include \"layers/project_params.h\"\n#include \"staged/staged_params.h\"\n"
+                       "__kernel void layouts(__global ulong *places)\n{\n");
     for (size_t n = 0; n < ROWS; ++n) {
         const struct row *row = &rows[n];
         if (row->field) {

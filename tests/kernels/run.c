@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Twins of cl/hidden.clh. */
+/* Twins of cl/pair/hidden.clh. */
 #define HIDDEN_LOGIT_FLOAT 0x7fc06869u
 #define HIDDEN_LOGIT_DOUBLE 0x7ff8000000686964u
 

@@ -3,7 +3,7 @@
 #ifndef CLATTN_TESTS_KERNELS_RUN_H
 #define CLATTN_TESTS_KERNELS_RUN_H
 
-#include "cl/staged_params.h"
+#include "cl/staged/staged_params.h"
 #include "plan/attention_arguments.h"
 #include "program/context.h"
 #include "support/test_call.h"
@@ -30,7 +30,7 @@ void kernel_run_end(struct kernel_run *run);
 int64_t score_index(const struct kernel_run *run, int64_t plane, int64_t i, int64_t j);
 double score_get(const struct kernel_run *run, int64_t index);
 void score_set(struct kernel_run *run, int64_t index, double value);
-void score_hide_logit(struct kernel_run *run, int64_t index); /* HIDDEN_LOGIT of cl/hidden.clh */
+void score_hide_logit(struct kernel_run *run, int64_t index); /* HIDDEN_LOGIT of cl/pair/hidden.clh */
 int score_is_hidden_logit(const struct kernel_run *run, int64_t index);
 
 /* Uploads scores and arrays, launches, waits, downloads scores and output arrays. */

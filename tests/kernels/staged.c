@@ -181,15 +181,16 @@ static void test_type(struct totals *totals, clattn_type type)
 {
     struct ask ask = { .context = totals->context };
     const int wide = staged_vector_bytes(&ask) / (type == CLATTN_FLOAT64 ? 8 : 4);
-    test_tiles(totals, "staged_score.cl", "score", type, prepare_score, judge_score);
-    test_tiles(totals, "staged_mix.cl", "mix_values", type, prepare_mix, judge_mix);
-    test_rows(totals, "staged_softmax.cl", "softmax", type, wide > 1 ? wide : 1, 1, prepare_softmax, judge_softmax);
-    test_rows(totals, "staged_softmax.cl", "softmax", type, 1, 16, prepare_softmax, judge_softmax);
-    test_rows(totals, "staged_scale_mask.cl", "scale_mask", type, 1, 1, prepare_scale_mask, judge_scale_mask);
-    test_rows(totals, "staged_scale_mask.cl", "scale_mask", type, 1, 8, prepare_scale_mask, judge_scale_mask);
+    test_tiles(totals, "staged/staged_score.cl", "score", type, prepare_score, judge_score);
+    test_tiles(totals, "staged/staged_mix.cl", "mix_values", type, prepare_mix, judge_mix);
+    test_rows(totals, "staged/staged_softmax.cl", "softmax", type, wide > 1 ? wide : 1, 1, prepare_softmax,
+              judge_softmax);
+    test_rows(totals, "staged/staged_softmax.cl", "softmax", type, 1, 16, prepare_softmax, judge_softmax);
+    test_rows(totals, "staged/staged_scale_mask.cl", "scale_mask", type, 1, 1, prepare_scale_mask, judge_scale_mask);
+    test_rows(totals, "staged/staged_scale_mask.cl", "scale_mask", type, 1, 8, prepare_scale_mask, judge_scale_mask);
     if (type == CLATTN_FLOAT32 || type == CLATTN_FLOAT64) {
-        test_rows(totals, "staged_repair.cl", "repair", type, 1, 1, prepare_repair, judge_repair);
-        test_rows(totals, "staged_repair.cl", "repair", type, 1, 8, prepare_repair, judge_repair);
+        test_rows(totals, "staged/staged_repair.cl", "repair", type, 1, 1, prepare_repair, judge_repair);
+        test_rows(totals, "staged/staged_repair.cl", "repair", type, 1, 8, prepare_repair, judge_repair);
     }
 }
 

@@ -17,7 +17,7 @@
 #define TF32_UNITS "sm_80 sm_90"
 
 #define SHAPE(rows, dim) SHAPE_OF(rows, 2048, dim)
-/* No more keys than a run has (cl/row_block_layout.h): more ask for totals, in private memory, which is scratch. */
+/* No more keys than a run has (cl/gpu/row_block_layout.h): more ask for totals, in private memory, which is scratch. */
 #define ONE_RUN(rows, dim) SHAPE_OF(rows, 512, dim)
 #define SHAPE_OF(rows, keys, dim)                                                                                      \
     .struct_size = sizeof(clattn_problem), .batch = 1, .query_heads = 8, .kv_heads = 8, .query_len = (rows),           \

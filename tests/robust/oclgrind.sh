@@ -53,14 +53,14 @@ fi
 probe=$builddir/tests/emulated/probe
 
 # The test of the test: all work-items write one place.
-mkdir "$work/cl"
-cp "$srcdir"/cl/* "$work/cl/"
+cp -R "$srcdir/cl" "$work/cl"
+chmod -R u+w "$work/cl"
 sed 's/^    const clattn_merge_params \*p = &params;$/&\n    merged_lse[0] = (float)get_global_id(0);/' \
-    "$srcdir/cl/merge.cl" >"$work/merge.cl"
-if cmp -s "$srcdir/cl/merge.cl" "$work/merge.cl"; then
-    check 1 "the line to plant a race behind is no longer in cl/merge.cl"
+    "$srcdir/cl/layers/merge.cl" >"$work/merge.cl"
+if cmp -s "$srcdir/cl/layers/merge.cl" "$work/merge.cl"; then
+    check 1 "the line to plant a race behind is no longer in cl/layers/merge.cl"
 fi
-mv -f "$work/merge.cl" "$work/cl/merge.cl"
+mv -f "$work/merge.cl" "$work/cl/layers/merge.cl"
 CLATTN_CL_DIR=$work/cl under_oclgrind "$work/planted" "$probe" --merge >"$work/planted.out" 2>&1 || true
 if grep -qi 'race' "$work/planted"; then check 0; else
     check 1 "Oclgrind did not report a planted race"
@@ -101,11 +101,12 @@ visit "codes at odd places" "$builddir/tests/random_calls" --strategy split_simt
     --work 3000 --codes 1 --with int8
 # Where functions are inlined by force, LLVM leaves marks that Oclgrind does not know: append's are calls here.
 cp -R "$srcdir/cl" "$work/calls"
-sed 's/^#define INLINE .*/#define INLINE static inline/' "$srcdir/cl/types.clh" >"$work/types.clh"
-if cmp -s "$srcdir/cl/types.clh" "$work/types.clh"; then
-    check 1 "cl/types.clh has no INLINE to take the force from"
+chmod -R u+w "$work/calls"
+sed 's/^#define INLINE .*/#define INLINE static inline/' "$srcdir/cl/common/types.clh" >"$work/types.clh"
+if cmp -s "$srcdir/cl/common/types.clh" "$work/types.clh"; then
+    check 1 "cl/common/types.clh has no INLINE to take the force from"
 fi
-mv -f "$work/types.clh" "$work/calls/types.clh"
+mv -f "$work/types.clh" "$work/calls/common/types.clh"
 visit "append, rotary, stored types" env CLATTN_CL_DIR="$work/calls" "$builddir/tests/api/append"
 visit "8 KiB of local memory" env OCLGRIND_LOCAL_MEM_SIZE=8192 "$probe" --few
 finish

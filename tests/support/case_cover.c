@@ -9,7 +9,7 @@
 #define TILE_ROWS 64 /* more need several tiles of any kernel */
 #define BLOCK_KEYS 128
 
-/* Bits 0 to 13 are the flags of cl/forward_params.h; of a bias, its type is told as well. */
+/* Bits 0 to 13 are the flags of cl/forward/forward_params.h; of a bias, its type is told as well. */
 enum {
     TRAIT_BIAS = 14, /* and two more: float32, float16, bfloat16 */
     TRAIT_GROUPED = 17,

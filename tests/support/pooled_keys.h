@@ -3,7 +3,7 @@
 #ifndef CLATTN_TESTS_SUPPORT_POOLED_KEYS_H
 #define CLATTN_TESTS_SUPPORT_POOLED_KEYS_H
 
-#include "cl/forward_params.h"
+#include "cl/forward/forward_params.h"
 #include "test_call.h"
 
 /* One buffer of keys or values. */

@@ -64,7 +64,7 @@ START_TEST(built_twice)
 {
     clattn_context *context = open_null();
     struct kernel *kernel;
-    ck_assert_int_eq(program_kernel(context, "plain.cl", OPTIONS, "plain", &kernel), CLATTN_OK);
+    ck_assert_int_eq(program_kernel(context, "plain/plain.cl", OPTIONS, "plain", &kernel), CLATTN_OK);
     ck_assert_int_eq(builds, 2);
     size_t bytes;
     unsigned char *binary = program_binary(program_of(context)->cl, program_of(context)->device, &bytes);
@@ -74,7 +74,7 @@ START_TEST(built_twice)
     ck_assert_msg(strstr(text, "\n.target sm_90a\n\tsecond;\n") != NULL, "%.200s", text);
     free(text);
     free(binary);
-    ck_assert_int_eq(program_kernel(context, "plain.cl", "-D TYPE=2", "plain", &kernel), CLATTN_OK);
+    ck_assert_int_eq(program_kernel(context, "plain/plain.cl", "-D TYPE=2", "plain", &kernel), CLATTN_OK);
     ck_assert_int_eq(builds, 3); /* others once */
     clattn_context_destroy(context);
     ck_assert_int_eq(null_driver_bad_binaries(), 0);
@@ -90,10 +90,10 @@ START_TEST(kept_on_disk)
     setenv("CLATTN_CACHE", "on", 1);
     setenv("CLATTN_CACHE_DIR", folder, 1);
     clattn_context *context = open_null();
-    ck_assert_int_eq(program_kernel(context, "plain.cl", OPTIONS, "plain", &kernel), CLATTN_OK);
+    ck_assert_int_eq(program_kernel(context, "plain/plain.cl", OPTIONS, "plain", &kernel), CLATTN_OK);
     clattn_context_destroy(context);
     context = open_null();
-    ck_assert_int_eq(program_kernel(context, "plain.cl", OPTIONS, "plain", &kernel), CLATTN_OK);
+    ck_assert_int_eq(program_kernel(context, "plain/plain.cl", OPTIONS, "plain", &kernel), CLATTN_OK);
     ck_assert_int_eq(builds, 1);
     clattn_context_destroy(context);
     ck_assert_int_eq(null_driver_bad_binaries(), 0);
@@ -108,15 +108,16 @@ START_TEST(refused)
     clattn_context *context = open_null();
     struct kernel *kernel;
     refuse_from = 2;
-    ck_assert_int_ne(program_kernel(context, "plain.cl", OPTIONS, "plain", &kernel), CLATTN_OK);
+    ck_assert_int_ne(program_kernel(context, "plain/plain.cl", OPTIONS, "plain", &kernel), CLATTN_OK);
     const char *said = clattn_last_error();
-    ck_assert_msg(strstr(said, "cl/plain.cl with options \"" OPTIONS "\", second build: " LOG) != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "cl/plain/plain.cl with options \"" OPTIONS "\", second build: " LOG) != NULL, "%s",
+                  said);
     ck_assert_msg(strstr(said, "that line: second;") != NULL, "%s", said);
     refuse_from = 1;
-    ck_assert_int_ne(program_kernel(context, "plain.cl", OPTIONS, "plain", &kernel), CLATTN_OK);
+    ck_assert_int_ne(program_kernel(context, "plain/plain.cl", OPTIONS, "plain", &kernel), CLATTN_OK);
     ck_assert_ptr_null(strstr(clattn_last_error(), "second build"));
     refuse_from = 0;
-    ck_assert_int_ne(program_kernel(context, "plain.cl", "-D SECOND_BUILD=sm_100a", "plain", &kernel), CLATTN_OK);
+    ck_assert_int_ne(program_kernel(context, "plain/plain.cl", "-D SECOND_BUILD=sm_100a", "plain", &kernel), CLATTN_OK);
     ck_assert_msg(strstr(clattn_last_error(), "no PTX for sm_100") != NULL, "%s", clattn_last_error());
     clattn_context_destroy(context);
 }

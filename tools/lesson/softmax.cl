@@ -6,7 +6,7 @@
  *     FORM 0, naive       exp(x_j) / sum exp(x_l)
  *     FORM 1, maximum     exp(x_j - m) / sum exp(x_l - m),  m = max x_l: two passes before the division
  *     FORM 2, online      the same in one pass: the sum is rescaled when the maximum moves */
-#include "types.clh"
+#include "common/types.clh"
 
 #ifndef FORM
 #define FORM 0

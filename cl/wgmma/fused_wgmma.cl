@@ -1,0 +1,232 @@
+/* fused_wgmma: fused_mma's attention by the products of warpgroups (NVIDIA, from sm_90 on; wgmma/unit.clh), with keys
+ * and values in a ring (wgmma/ring.clh).
+ *
+ *     group 0: block of TILE_ROWS = 64 * WARPGROUPS query rows      1: 0      2: batch * head
+ *
+ * A warpgroup owns 64 rows, a warp 16 of them, with queries, softmax and outputs in registers as fused_mma has them on
+ * NVIDIA_80: masks, logits, softmax, sums and the end are its headers. Warpgroups share the ring and nothing else, and
+ * walk over the keys each at its own pace:
+ *
+ *     wait for keys     scores = queries * keys         give the place back     logits, weights (mma/softmax.clh)
+ *     wait for values   outputs += weights * values     give the place back
+ *
+ * Emulated (EMULATED=1) all work-items pass the same barriers: branches around products depend on the group alone. */
+#define TILES_SWIZZLED 1
+#define STAGED_ROWS 64 /* queries, and outputs, pass through local memory in turns */
+#ifndef TILE_ROWS
+#define TILE_ROWS 64
+#define TILE_KEYS 32
+#define WORK_ITEMS 128
+#define DEPTH 64
+#define COLUMNS 64
+#define PLACES 3
+#endif
+#include "wgmma/unit.clh"
+#include "mma/finish.clh"
+#include "mma/total.clh"
+#include "wgmma/ring.clh"
+
+#if N_BLOCKS != 1 || SLOTS != 2
+#error "a warp has sixteen rows, in NVIDIA's registers"
+#endif
+
+/* Local memory, in elements: the ring, then parked scores. */
+#define PARKED (PARKS_SCORES ? MMA_PARKED(TILE_ROWS, TILE_KEYS, ELEMENT_BYTES) : 0)
+#define LOCAL_SIZE WGMMA_RING(PLACES, PLACE, PARKED, DEPTH, COLUMNS)
+
+/* Each warpgroup's queries, in its turn. */
+INLINE void load_all_queries(const unit *u, __local element *tiles, const matrix *query, clattn_i64 query_at,
+                             clattn_i64 row_stride, int row_count, uint words[DEPTH_BLOCKS][N_BLOCKS][B_WORDS])
+{
+    UNROLL
+    for (int turn = 0; turn < WARPGROUPS; ++turn) {
+        const int first = turn * WARPGROUP_ROWS, is_own = turn == u->item / WARPGROUP_ITEMS;
+        stage_queries(u->item, tiles, query, query_at + first * row_stride, row_stride, row_count - first);
+        copies_wait();
+        barrier(CLK_LOCAL_MEM_FENCE);
+        UNROLL
+        for (int d = 0; d < DEPTH_BLOCKS; ++d) {
+            uint loaded[B_WORDS];
+            load_queries(u, loaded, tiles, u->item / SUB_GROUP_ITEMS % 4 * MATRIX_N, d * 16);
+            UNROLL
+            for (int w = 0; w < B_WORDS; ++w) {
+                words[d][0][w] = is_own || turn == 0 ? loaded[w] : words[d][0][w];
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    UNROLL
+    for (int d = 0; d < DEPTH_BLOCKS; ++d) {
+        UNROLL
+        for (int w = 0; w < B_WORDS; ++w) {
+            settle_word(&words[d][0][w]);
+        }
+    }
+}
+
+INLINE void begin_scores(const unit *u, __local const element *keys, uint query[DEPTH_BLOCKS][N_BLOCKS][B_WORDS],
+                         float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS])
+{
+    score_products_begin();
+    UNROLL
+    for (int d = 0; d < DEPTH_BLOCKS; ++d) {
+        product_of_keys(u, score[0][0], query[d][0], keys, DEPTHS_FURTHER(d), d > 0);
+    }
+    products_commit();
+}
+
+INLINE void sum_values(const unit *u, __local const element *values,
+                       uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED],
+                       float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS])
+{
+    value_products_begin(accumulator[0][0], packed[0][0][0]);
+    FOR_KEYS FOR_PARTS product_of_values(u, accumulator[0][0], packed[part][k][0], values, KEYS_FURTHER(k));
+    products_commit();
+    value_products_wait(accumulator[0][0], packed[0][0][0]);
+}
+
+/* Whether all rows of a warpgroup see all keys of the tile by their place. */
+INLINE int all_see(const clattn_params *p, const place *at, int from)
+{
+    const int first = at->rows.first_row + at->u.item / WARPGROUP_ITEMS * WARPGROUP_ROWS;
+    const int last = min(first + WARPGROUP_ROWS - 1, at->rows.last_row);
+    return !ADDS && first <= last && all_rows_see(p, &at->rows.s, first, last, from, TILE_KEYS);
+}
+
+__kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
+fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
+{
+    ATTENTION_INPUTS(p, in);
+    __local element tiles[LOCAL_SIZE] __attribute__((aligned(1024)));
+    __local ulong arrivals[PLACES];
+    __local uint done[PLACES];
+    __local int not_finite; /* some output may have to be, because of a value */
+    __local int first_not_finite, last_not_finite; /* keys */
+#if EMULATED
+    __local int scratch[SUB_GROUPS * SCRATCH];
+#endif
+    const int sub_group = (int)get_local_id(0) / SUB_GROUP_ITEMS;
+
+    place at;
+    at.rows = row_block_here(p, &in, first_row, first_head, blocks);
+    at.u.item = (int)get_local_id(0);
+    at.u.lane = at.u.item % SUB_GROUP_ITEMS;
+#if EMULATED
+    at.u.scratch = scratch + sub_group * SCRATCH;
+#endif
+    at.first_row = at.rows.first_row + sub_group * GROUP_ROWS;
+    const unit *u = &at.u;
+    const clattn_i64 query_at = query_start(p, &at.rows);
+    const matrix query_m = query_matrix(p, &in, query_at);
+    /* A block past the end of its sequence has no keys, and no rows to write. */
+    int row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
+    const int low = key_low(p, &at.rows.s, at.rows.first_row);
+    const int high = row_count > 0 ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
+    const float log2_of_score = score_in_log2(p);
+    /* The softmax multiplies by it on its way, where it and its quarter are normal numbers. */
+    const int folds = log2_of_score >= 0x1p-120f;
+
+    uint query_words[DEPTH_BLOCKS][N_BLOCKS][B_WORDS];
+    load_all_queries(u, tiles, &query_m, query_at, STRIDE(query, 2), row_count, query_words);
+
+    float base[QUERY_SLOTS], kept_base[QUERY_SLOTS], row_sum[QUERY_SLOTS];
+    float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
+    uint seen = 0;
+    if (u->item == 0) {
+        not_finite = 0;
+        first_not_finite = INT_MAX;
+        last_not_finite = -1;
+    }
+    begin_rows(base, kept_base, row_sum, accumulator);
+    item_total total;
+    const int away = not_known(p);
+    int runs_ended = 0;
+    if (RUNS) {
+        begin_total(away, &total);
+    }
+    ring r = { tiles, arrivals, done, 0, 0, low, high };
+    ring_begin(p, &in, &at.rows, u, &r);
+    for (int from = low; from < high;) {
+        const int next = next_tile(p, &at.rows, from), sees_all = all_see(p, &at, from);
+        float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], added[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
+        uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED], visible[BIT_WORDS], kept[BIT_WORDS];
+        const place_of_ring keys = ring_take(&r), values = ring_take(&r);
+        renew(&at.u);
+        ring_wait(&r, &keys);
+        begin_scores(u, ring_tile(&r, &keys), query_words, score);
+        if (ADDS & !PARKS_SCORES) {
+            read_added(p, &in, &at, from, added); /* on its way meanwhile */
+        }
+        score_products_wait(score[0][0]);
+        ring_give_back(p, &in, &at.rows, u, &r, &keys, 0);
+        if (PARKS_SCORES) { /* each work-item its own */
+            finish_parked(p, &in, &at, from, (__local float *)(tiles + PLACES * PLACE), score);
+        }
+        if (!folds) {
+            FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] *= log2_of_score;
+        }
+        ring_wait(&r, &values);
+        if (sees_all) {
+            seen |= ALL_SLOTS;
+            change_scores(p, &in, &at, from, 0, added, score, visible, &seen);
+        } else {
+            change_scores(p, &in, &at, from, 1, added, score, visible, &seen);
+            /* 0 * NaN must not reach a row that does not see it. */
+            if (make_finite(u->item, ring_tile(&r, &values))) {
+                not_finite = 1;
+            }
+#if !EMULATED
+            show_to_products();
+            warpgroup_meet(u);
+#endif
+        }
+        if (EMULATED) {
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        if (ASKS(DROPOUT)) {
+            find_kept(p, &at, from, sees_all, visible, kept, &seen);
+        }
+        weigh_scores(u, folds ? log2_of_score : 1, kept, score, base, kept_base, row_sum, accumulator, packed);
+        sum_values(u, ring_tile(&r, &values), packed, accumulator);
+        ring_give_back(p, &in, &at.rows, u, &r, &values, 1);
+        if (RUNS && next < high && next / RUN_KEYS != from / RUN_KEYS) {
+            runs_ended = 1;
+            end_run(away, base, kept_base, row_sum, accumulator, &total);
+        }
+        from = next;
+    }
+    if (RUNS && runs_ended) {
+        end_run(away, base, kept_base, row_sum, accumulator, &total);
+        take_total(away, &total, base, kept_base, row_sum, accumulator);
+    }
+    renew_rows(p, &at.rows);
+    row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
+    const kv_rows value_rows = values_of(p, &in, &at.rows, 0);
+    const matrix value_m = kv_matrix(in.value, &value_rows, p->head_dim_v);
+    float factor[QUERY_SLOTS];
+    if (finish_rows(p, &in, &at, 1, seen, base, kept_base, row_sum, factor, accumulator)) {
+        not_finite = 1;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (not_finite) {
+        find_not_finite(u->item, low, high, &value_m, &value_rows, &first_not_finite, &last_not_finite);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    #pragma unroll 1
+    for (int turn = 0; turn < WARPGROUPS; ++turn) {
+        const int first = at.rows.first_row + turn * WARPGROUP_ROWS;
+        const int count = min(row_count - turn * WARPGROUP_ROWS, WARPGROUP_ROWS);
+        if (turn == u->item / WARPGROUP_ITEMS) {
+            put_rows(&at, first, factor, accumulator, tiles);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (not_finite) {
+            put_not_finite(p, &in, &at, first_not_finite, last_not_finite + 1, &value_m, &value_rows, first, count,
+                           tiles);
+        }
+        write_outputs(u->item, tiles, (__global element *)in.out,
+                      out_row_at(p, &at.rows.s, at.rows.b, at.rows.h, first), STRIDE(out, 2), COLUMN_STRIDE(out),
+                      count, p->head_dim_v);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
