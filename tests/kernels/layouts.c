@@ -101,7 +101,7 @@ static const struct row rows[] = {
     PAIRS(hidden_stride) PAIRS(has_partials) PAIRS(padding)
 
     STRUCT(clattn_merge_params) MERGE(out_stride) MERGE(lse_stride) MERGE(out_offset) MERGE(lse_offset) MERGE(count)
-    MERGE(heads) MERGE(rows) MERGE(columns)
+    MERGE(is_first) MERGE(is_last) MERGE(heads) MERGE(rows) MERGE(columns)
 
     STRUCT(clattn_turn_params) TURN_FIELDS(clattn_turn_params)
 
