@@ -11,6 +11,7 @@ libclattn_core_la_SOURCES = \
 	src/api/api_code.c \
 	src/api/api_group.c \
 	src/api/api_layers.c \
+	src/api/api_ring.c \
 	src/api/group.h \
 	src/api/group_cut.c \
 	src/api/group_cut.h \
@@ -134,6 +135,12 @@ libclattn_core_la_SOURCES = \
 	src/operation/operation.h \
 	src/operation/problem.c \
 	src/operation/problem.h \
+	src/operation/ring.c \
+	src/operation/ring.h \
+	src/operation/ring_choice.c \
+	src/operation/ring_pieces.c \
+	src/operation/ring_steps.c \
+	src/operation/ring_visible.c \
 	src/operation/rotary.c \
 	src/operation/rotary.h \
 	src/operation/norms.c \

@@ -100,6 +100,8 @@ test_programs = \
 	tests/unit/program_second \
 	tests/unit/program_text \
 	tests/unit/reference \
+	tests/unit/ring \
+	tests/unit/ring_layouts \
 	tests/unit/rotary \
 	tests/unit/self_check \
 	tests/unit/self_check_gradients \

@@ -25,6 +25,7 @@ PAGES = {
     "additive attention": ("clattn_additive", "additive attention"),
     "gradients of additive attention": ("clattn_additive_backward", "gradients of additive attention, for training"),
     "groups of devices": ("clattn_group", "one call by several devices"),
+    "schedules of ranks": ("clattn_ring", "attention over several ranks: what each sends and computes"),
     "scores of your own": ("clattn_code", "a score and a mask of your own, as a text in the kernels"),
     "block masks of a text": ("clattn_block_mask", "what a mask of your own says, of whole blocks"),
 }

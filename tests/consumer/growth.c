@@ -91,6 +91,18 @@ static void code_of_a_user(clattn_context *context)
     clattn_plan_destroy(plan);
 }
 
+static void schedule(void)
+{
+    clattn_problem problem;
+    clattn_ring_options options;
+    clattn_ring *ring = NULL;
+    clattn_problem_init(&problem, sizeof(problem));
+    clattn_ring_options_init(&options, sizeof(options));
+    problem.query_len = problem.key_len = problem.head_dim = 2;
+    TRY(clattn_ring_create(&problem, &options, &ring), options, "options");
+    clattn_ring_destroy(ring);
+}
+
 static void backward(clattn_context *context, cl_command_queue queue, cl_mem in, cl_mem lse, cl_mem out)
 {
     clattn_problem forward;
@@ -278,6 +290,7 @@ int main(void)
     cl_mem lse = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof(data), data, NULL);
     attention_on_host(context);
     code_of_a_user(context);
+    schedule();
     attention_on_device(context, clattn_context_queue(context), in, out, lse);
     backward(context, clattn_context_queue(context), in, lse, out);
     layer_gradients(context, clattn_context_queue(context), in, out);

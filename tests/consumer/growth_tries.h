@@ -7,6 +7,7 @@
 #include <clattn_code.h>
 #include <clattn_costs.h>
 #include <clattn_layers.h>
+#include <clattn_ring.h>
 
 extern float data[64]; /* inputs of all calls */
 

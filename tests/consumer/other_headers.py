@@ -12,7 +12,8 @@ import sys
 STRUCT = re.compile(r"(typedef struct (clattn_\w+) \{\n)(    size_t struct_size;.*?)(\n\} \2;)", re.S)
 # Nothing at their ends that an older version could have been without.
 NO_OPTIONAL_FIELD = {"clattn_cache_call", "clattn_merge_problem"}
-FOUR_BYTES = re.compile(r"^(int|uint32_t|clattn_(type|alignment|weights|matmul|projection|mha_weights|rotary_\w+)) ")
+FOUR_BYTES = re.compile(r"^(int|uint32_t|clattn_(type|alignment|weights|matmul|projection|mha_weights|rotary_\w+|"
+                        r"ring_\w+)) ")
 
 
 def declarations(body):
