@@ -191,13 +191,6 @@ libclattn_core_la_SOURCES = \
 	src/plan/row_runs.h \
 	src/plan/self_check.c \
 	src/plan/self_check.h \
-	src/plan/self_check_answers.c \
-	src/plan/self_check_call.c \
-	src/plan/self_check_equal.c \
-	src/plan/self_check_gradients.c \
-	src/plan/self_check_hidden.c \
-	src/plan/self_check_places.c \
-	src/plan/self_check_values.c \
 	src/plan/simt_tile.c \
 	src/plan/simt_tile.h \
 	src/plan/steps.c \
@@ -289,6 +282,15 @@ libclattn_core_la_SOURCES = \
 	src/reference/user_pairs.h \
 	src/reference/visibility.c \
 	src/reference/visibility.h \
+	src/self_check/self_check_call.h \
+	src/self_check/self_check_answers.c \
+	src/self_check/self_check_call.c \
+	src/self_check/self_check_class.c \
+	src/self_check/self_check_equal.c \
+	src/self_check/self_check_gradients.c \
+	src/self_check/self_check_hidden.c \
+	src/self_check/self_check_places.c \
+	src/self_check/self_check_values.c \
 	src/strategy/append_rows.c \
 	src/strategy/backward_mma.c \
 	src/strategy/backward_owners.c \

@@ -6,81 +6,18 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "operation/pools.h"
 #include "plan/host_session.h"
 #include "program/verdicts.h"
-
-/* Verdicts on disk are of one version: raise it with every change of what is asked or of what is a right answer. */
-#define SELF_CHECK_VERSION "self-check 2"
+#include "self_check/self_check_call.h"
 
 static int has_gradients(const struct clattn_plan *plan)
 {
-    return plan->problem->operation == &operation_backward;
+    return check_is_of_gradients(plan->problem);
 }
 
-static int64_t at_most(int64_t value, int64_t most)
+static struct check_rounding rounding_of(const struct clattn_plan *plan)
 {
-    return value < most ? value : most;
-}
-
-/* What a verdict is on, besides the kernels: all of the problem that a check sees. Sizes that it cuts off are one. */
-static void describe_class(const struct clattn_plan *plan, struct text *text)
-{
-    const struct problem *problem = attention_problem(plan->problem);
-    const clattn_problem *p = &problem->p;
-    int64_t equal_rows, equal_keys;
-    const int has_equal = check_equal_lengths(p, has_gradients(plan), &equal_rows, &equal_keys);
-    const int64_t numbers[] = {
-        p->type,
-        at_most(p->batch, 2),
-        problem_group(p),
-        at_most(p->kv_heads, 2),
-        at_most(p->query_len, CHECK_ROWS),
-        at_most(p->key_len, CHECK_KEYS),
-        check_long_keys(p),
-        has_equal ? equal_rows : 0,
-        has_equal ? equal_keys : 0,
-        p->head_dim,
-        p->head_dim_v,
-        p->features,
-        p->bias_type,
-        p->weights,
-        p->causal,
-        p->alignment,
-        at_most(p->window_left, CHECK_WINDOW),
-        at_most(p->window_right, CHECK_KEYS),
-        at_most(p->always_visible_keys, CHECK_PINNED),
-        p->softcap > 0,
-        p->dropout > 0,
-        p->strided_columns,
-        p->matmul,
-        p->allow_tf32,
-        p->allow_rounded_weights,
-        p->key_type,
-        p->value_type,
-        p->out_type,
-        p->page_size,
-        p->key_scale_rows,
-        p->key_scale_columns,
-        p->value_scale_rows,
-        p->value_scale_columns,
-        at_most(p->ring, CHECK_KEYS),
-    };
-    text_append(text, "%s", plan->strategy->name);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i) {
-        text_append(text, " %" PRId64, numbers[i]);
-    }
-    if (pools_of(p) > 1) {
-        text_append(text, " pools %d", pools_of(p));
-    }
-    if (plan->problem->code) {
-        text_append(text, " code %s", plan->problem->code->digest);
-    }
-    if (has_gradients(plan)) {
-        const struct backward_problem *b = backward_problem(plan->problem);
-        text_append(text, " gradients %u %u %u %d %d %d %d", b->p.gradients, b->p.accumulate, b->p.features,
-                    (int)b->dquery_type, (int)b->dkey_type, (int)b->dvalue_type, (int)b->dbias_type);
-    }
+    return (struct check_rounding){ plan->weight_rounding, plan->factor_rounding, plan->sum_roundings };
 }
 
 /* Why nobody knows the answers of a problem with a text of the user's own; NULL: the text's callbacks do. */
@@ -146,7 +83,8 @@ static clattn_status judge_attention(const struct clattn_plan *plan, enum check_
         status = run(plan, &check->problem.any, &check->call, check->elements, bad);
     }
     if (status == CLATTN_OK && bad->length == 0) {
-        status = check_answers(plan, check, bad);
+        const struct check_rounding rounding = rounding_of(plan);
+        status = check_answers(&rounding, check, bad);
     }
     check_call_free(check);
     free(check);
@@ -164,7 +102,8 @@ static clattn_status judge_gradients(const struct clattn_plan *plan, enum check_
         status = run(plan, &check->problem.attention.any, &check->call, check->elements, bad);
     }
     if (status == CLATTN_OK && bad->length == 0) {
-        status = check_gradient_answers(plan, check, bad);
+        const struct check_rounding rounding = rounding_of(plan);
+        status = check_gradient_answers(&rounding, check, bad);
     }
     check_gradients_free(check);
     free(check);
@@ -228,14 +167,15 @@ clattn_status self_check(const struct clattn_plan *plan, const struct program_us
     struct text of = TEXT_INIT, what = TEXT_INIT;
     struct program_key key;
     clattn_status status = CLATTN_OK;
-    describe_class(plan, &of);
+    text_append(&of, "%s ", plan->strategy->name);
+    check_describe(plan->problem, &of);
     text_append(&what, "a known answer of %s (%s%s)", plan->strategy->name, has_gradients(plan) ? "gradients, " : "",
                 clattn_type_name(p->type));
     if (of.failed || what.failed || uses->kernels.failed) {
         status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for a self-check");
     } else {
-        const char *const texts[] = { SELF_CHECK_VERSION, of.data, uses->kernels.data ? uses->kernels.data : "" };
-        verdicts_key(plan->context->verdicts, texts, 3, &key);
+        const char *const texts[] = { of.data, uses->kernels.data ? uses->kernels.data : "" };
+        verdicts_key(plan->context->verdicts, texts, 2, &key);
         status = try_plan(plan, &key, what.data, explain, bad);
     }
     text_free(&of);

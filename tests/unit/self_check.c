@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/self_check.h"
 #include "reference/reference.h"
 #include "reference/stored_rows.h"
+#include "self_check/self_check_call.h"
 
 #include "suite.h"
 

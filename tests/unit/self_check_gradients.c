@@ -1,8 +1,8 @@
 /* The small calls of gradients that the self-check makes, without a device: whether what is wrong would show. */
 #include <math.h>
 
-#include "plan/self_check.h"
 #include "reference/reference_backward.h"
+#include "self_check/self_check_call.h"
 
 #include "suite.h"
 

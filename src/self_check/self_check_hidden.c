@@ -9,8 +9,8 @@
 #include "base/stored_types.h"
 #include "cl/forward/forward_params.h"
 #include "operation/pools.h"
-#include "plan/self_check.h"
 #include "reference/stored_rows.h"
+#include "self_check/self_check_call.h"
 
 #define SPOILT_MOST 4 /* values of a head that some rows see: more would leave their columns nothing else to tell */
 

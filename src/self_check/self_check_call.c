@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/stored_types.h"
 #include "operation/pools.h"
-#include "plan/self_check.h"
+#include "self_check/self_check_call.h"
 
 static int64_t min64(int64_t a, int64_t b)
 {

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/stored_types.h"
-#include "plan/self_check.h"
 #include "reference/reference.h"
 #include "reference/reference_backward.h"
 #include "reference/visibility.h"
+#include "self_check/self_check_call.h"
 
 #define MARGIN 4.0 /* times GRADIENT_C, to which the tests hold the kernels */
 
@@ -139,15 +139,15 @@ void check_gradients_free(struct check_gradients *check)
 }
 
 /* Each element once, also where strides of 0 lead to it from many indices. */
-static void judge(const struct clattn_plan *plan, const struct check_gradients *check, const struct gradient_sums *sums,
-                  int id, struct text *bad)
+static void judge(const struct check_rounding *of_plan, const struct check_gradients *check,
+                  const struct gradient_sums *sums, int id, struct text *bad)
 {
     const struct operands *operands = &check->call.operands;
     const clattn_type type = operands->element[operand_row(operands, id)->element];
     const int is_float64 = check->problem.attention.p.type == CLATTN_FLOAT64;
     const int is_equal = check->forward.turn == CHECK_EQUAL;
-    const struct gradient_rounding rounding = { id <= GRADIENT_DVALUE ? plan->weight_rounding : 0,
-                                                is_equal ? plan->sum_roundings : 0 };
+    const struct gradient_rounding rounding = { id <= GRADIENT_DVALUE ? of_plan->weights : 0,
+                                                is_equal ? of_plan->sums : 0 };
     const double most = (is_equal ? 1 : MARGIN) * GRADIENT_C;
     int64_t n[4];
     operand_stored_shape(operands, id, n);
@@ -164,14 +164,14 @@ static void judge(const struct clattn_plan *plan, const struct check_gradients *
     }
 }
 
-clattn_status check_gradient_answers(const struct clattn_plan *plan, const struct check_gradients *check,
+clattn_status check_gradient_answers(const struct check_rounding *rounding, const struct check_gradients *check,
                                      struct text *bad)
 {
     struct backward_detail detail = { .own_forward = 0 };
     const clattn_status status = reference_backward_detail(&check->problem, &check->call, &detail);
     for (int id = GRADIENT_DQUERY; id < BACKWARD_TENSOR_COUNT && status == CLATTN_OK; ++id) {
         if (detail.sums[id].place) {
-            judge(plan, check, &detail.sums[id], id, bad);
+            judge(rounding, check, &detail.sums[id], id, bad);
             check_gaps(&check->call.operands, id, check->elements[id], bad);
         }
     }

@@ -6,7 +6,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/stored_types.h"
-#include "plan/self_check.h"
+#include "self_check/self_check_call.h"
 
 /* Logits spread by these: a key at an edge counts for something where they are even, and what is wrong with maxima and
  * their sums shows where they are not. */

@@ -1,6 +1,6 @@
 /* Which keys the rows of a check may see, and where those lie: sequences, pages, ranges. */
 #include "base/checked_math.h"
-#include "plan/self_check.h"
+#include "self_check/self_check_call.h"
 
 #define LONG_SPLIT_KEYS 512  /* what kernels for few rows deal out at once, or a multiple of that */
 #define SHORT_SPLIT_KEYS 128 /* the same where there are fewer keys */

@@ -9,17 +9,17 @@
 #include "base/decimal.h"
 #include "base/error.h"
 #include "base/stored_types.h"
-#include "plan/self_check.h"
 #include "reference/reference.h"
 #include "reference/sum_bound.h"
 #include "reference/visibility.h"
+#include "self_check/self_check_call.h"
 
 #define BOUND_C 16.0      /* the tests hold the kernels to 4, */
 #define EQUAL_BOUND_C 4.0 /* as does the turn of equal terms: its sums are all that is rounded */
 #define LARGEST_VALUE 4.0 /* |v| of a check */
 
 struct answers {
-    const struct clattn_plan *plan;
+    const struct check_rounding *rounding;
     const struct check_call *check;
     struct reference_detail detail;
     double unit, least; /* unit roundoff of what is computed in; what exp may flush to zero */
@@ -86,16 +86,15 @@ static double row_unit(const struct answers *a, double of_sums)
 
 static double of_sums(const struct answers *a)
 {
-    return sum_bound((double)a->detail.allowed_keys[a->at], a->plan->sum_roundings);
+    return sum_bound((double)a->detail.allowed_keys[a->at], a->rounding->sums);
 }
 
 static void judge_out(struct answers *a)
 {
     const clattn_problem *p = &a->check->problem.p;
-    const double keys = (double)a->detail.allowed_keys[a->at], factor = a->plan->factor_rounding;
+    const double keys = (double)a->detail.allowed_keys[a->at], factor = a->rounding->factors;
     const double logits = factor > 0 ? 2 * factor * a->detail.magnitude[a->at] : 0;
-    const double share = bound_c(a) * a->unit * row_unit(a, of_sums(a)) + a->plan->weight_rounding + 2 * logits +
-                         factor;
+    const double share = bound_c(a) * a->unit * row_unit(a, of_sums(a)) + a->rounding->weights + 2 * logits + factor;
     const double floor = keys * a->least * LARGEST_VALUE / (1 - p->dropout);
     for (int64_t c = 0; c < p->head_dim_v; ++c) {
         const int64_t at = a->at * p->head_dim_v + c;
@@ -175,13 +174,13 @@ static void free_detail(struct reference_detail *d)
     free(d->allowed_keys);
 }
 
-clattn_status check_answers(const struct clattn_plan *plan, const struct check_call *check, struct text *bad)
+clattn_status check_answers(const struct check_rounding *rounding, const struct check_call *check, struct text *bad)
 {
     const clattn_problem *p = &check->problem.p;
     const int is_wide = p->type == CLATTN_FLOAT64, has_weights = p->weights != CLATTN_WEIGHTS_NONE;
     const size_t rows = (size_t)(p->batch * p->query_heads * check->call.query_len);
     const size_t columns = (size_t)p->head_dim_v, keys = (size_t)check->call.key_len;
-    struct answers a = { .plan = plan, .check = check, .bad = bad };
+    struct answers a = { .rounding = rounding, .check = check, .bad = bad };
     a.unit = is_wide ? DBL_EPSILON / 2 : (double)FLT_EPSILON / 2;
     a.least = 2 * (is_wide ? DBL_MIN : (double)FLT_MIN);
     a.detail = (struct reference_detail){

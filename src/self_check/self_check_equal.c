@@ -2,7 +2,7 @@
  * kernels whose sums are not made of blocks, or whose blocks a compiler put together again. Other turns have too few
  * terms. */
 #include "operation/forward.h"
-#include "plan/self_check.h"
+#include "self_check/self_check_call.h"
 
 #define EQUAL_VALUE 1.8 /* of which a sum of 2,000, 4,000 or 8,000 in a row errs by most */
 
