@@ -242,6 +242,7 @@ test_scripts = \
 	tests/random_fused.sh \
 	tests/random_mixed.sh \
 	tests/random_texts.sh \
+	tests/text_cases.sh \
 	tests/emulated/amx.sh \
 	tests/robust/oclgrind.sh \
 	tests/case_calls_fused.sh \
@@ -341,7 +342,7 @@ EXTRA_DIST += \
 	tests/runtimes/together
 
 # The cases with their goldens, as a whole.
-EXTRA_DIST += tests/README.md tests/cases tests/sum_cases
+EXTRA_DIST += tests/README.md tests/cases tests/sum_cases tests/text_cases
 EXTRA_DIST += \
 	tests/abi/libclattn.abi \
 	tests/analyze \

@@ -13,6 +13,9 @@ calls() {
     must_pass "$@" --code any --seed "${CLATTN_TEST_SEED:-1}" --count "$wanted"
 }
 calls "calls with texts" "$builddir/tests/random_calls" --strategy plain,staged,fused_simd,split --work 300000
+[ -z "${CLATTN_TEST_LONG:-}" ] ||
+    calls "calls with texts, matrix units" "$builddir/tests/random_calls" --strategy fused_mma,fused_wgmma \
+        --type float16,bfloat16 --work 100000
 calls "gradients with texts" "$builddir/tests/gradients/random_gradients" --strategy plain,fused_simd --work 100000
 [ -z "${CLATTN_TEST_LONG:-}" ] ||
     calls "gradients with texts, fused_simt" "$builddir/tests/gradients/random_gradients" --strategy fused_simt \

@@ -12,6 +12,7 @@
 #include "case_codes.h"
 #include "case_layout.h"
 #include "case_meta.h"
+#include "case_text.h"
 
 #define PATH_BYTES 4096
 
@@ -315,7 +316,8 @@ int case_read(const char *folder, struct attention_case *c, struct failure *fail
     read_params(c);
     place_lists(c);
     case_place_scales(c);
-    if (create_outputs(c, layout, failure) != 0 || case_quantise(c, failure) != 0) {
+    if (case_text_read(folder, c, failure) != 0 || create_outputs(c, layout, failure) != 0 ||
+        case_quantise(c, failure) != 0) {
         case_free(c);
         return -1;
     }
@@ -335,6 +337,9 @@ void case_free(struct attention_case *c)
     tensor_free(&c->weights);
     tensor_free(&c->quantised[0]);
     tensor_free(&c->quantised[1]);
+    for (int n = 0; n < CASE_CODE_MOST; ++n) {
+        tensor_free(&c->text.table[n]);
+    }
     cJSON_Delete(c->meta);
     c->meta = NULL;
 }

@@ -7,7 +7,7 @@
 
 #include "../../tools/failure.h"
 #include "../../tools/tensor.h"
-#include "clattn.h"
+#include "clattn_code.h"
 
 enum case_input {
     CASE_Q,
@@ -41,6 +41,15 @@ struct case_shape {
     int64_t ring;                        /* rows kept of a sequence; 0: all */
 };
 
+/* A score and a mask of the user's own, where problem.code is set. */
+#define CASE_CODE_MOST 8
+#define CASE_NAME_BYTES 32
+struct case_text {
+    clattn_user_code code;
+    struct tensor table[CASE_CODE_MOST];
+    char scalar_names[CASE_CODE_MOST][CASE_NAME_BYTES];
+};
+
 struct attention_case {
     cJSON *meta;
     struct tensor input[CASE_INPUTS]; /* data NULL: the case has none */
@@ -49,6 +58,7 @@ struct attention_case {
     struct tensor out, lse, weights; /* filled by whoever computes the case */
     struct tensor quantised[2];      /* keys and values, by clattn_quantise, where the case asks for them */
     struct case_shape shape;
+    struct case_text text;
     clattn_problem problem; /* without a strategy */
     clattn_call values;
     clattn_host_tensors tensors; /* point into the above */

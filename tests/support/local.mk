@@ -34,6 +34,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/case_file.h \
 	tests/support/case_codes.c \
 	tests/support/case_codes.h \
+	tests/support/case_formulas.c \
+	tests/support/case_formulas.h \
 	tests/support/case_layout.c \
 	tests/support/case_layout.h \
 	tests/support/case_list.c \
@@ -42,6 +44,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/case_meta.h \
 	tests/support/case_rotary.c \
 	tests/support/case_rotary.h \
+	tests/support/case_text.c \
+	tests/support/case_text.h \
 	tests/support/device_call.c \
 	tests/support/gradient_call.c \
 	tests/support/gradient_call.h \

@@ -1,0 +1,61 @@
+#!/bin/sh
+# usage: tests/text_cases.sh [STRATEGY...]
+#
+# The cases of scores and masks of the user's own (tests/text_cases: fourteen formulas, forward and backward), judged by
+# check.py: all by the reference's callbacks, and by each strategy (default: the library's table) those that it takes.
+# As each case compiles a text, strategies have a few of them; CLATTN_TEST_LONG: all. The last line is
+# "N passed, N failed, N skipped". srcdir and builddir: as in run_cases.sh.
+set -eu
+: "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
+export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
+# shellcheck source=tests/counts.sh
+. "$srcdir/tests/counts.sh"
+cases=$(cd "$srcdir/tests/text_cases" && pwd)
+# shellcheck disable=SC2046 # one word a strategy
+[ $# -gt 0 ] || set -- reference $("$builddir/tests/emulated/probe" --here | grep -v /)
+gradients=$("$builddir/tests/emulated/probe" --gradients | paste -s -d ' ' -)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+[ -n "${CLATTN_TEST_LONG:-}" ] || export QUICK_LAYER_ALL=1
+
+# cases_of STRATEGY: names; where tests are short those few that together have forward and backward, scores and masks.
+# shellcheck disable=SC2317 # called by judge
+cases_of() {
+    case $1,${CLATTN_TEST_LONG:-} in
+    reference,* | *,?*) (cd "$cases" && echo J_*) ;;
+    plain,*) echo J_everything ;;
+    fused_simd,*) echo J_everything J_leaky ;;
+    split,*) echo J_kerple_decode ;;
+    fused_mma,*) echo J_neighbourhood_f16 ;;
+    esac
+}
+
+# judge STRATEGY: its results, of what it takes.
+# shellcheck disable=SC2317 # called by count
+judge() {
+    strategy=$1
+    mkdir "$work/cases"
+    for name in $(cases_of "$strategy"); do
+        ln -s "$cases/$name" "$work/cases/$name"
+    done
+    needed=out,lse
+    case $strategy in
+    fused_mma | fused_amx) ;; # their gradients take no text
+    *) case " reference $gradients " in *" $strategy "*) needed=$needed,dq,dk,dv,dsinks ;; esac ;;
+    esac
+    # Where it declines all, solve_cases ends with 1, and says that there was no failure.
+    "$builddir/tests/solve_cases" "$work/cases" "$work/$strategy" --strategy "$strategy" >"$work/log" 2>&1 ||
+        grep -q ' 0 not,' "$work/log" || {
+        tail -n 5 "$work/log"
+        echo "0 passed, 1 failed, 0 skipped"
+        return
+    }
+    python3 "$srcdir/tests/cases/check.py" "$work/cases" "$work/$strategy" --failures --skip-missing \
+        --need "$needed" | sed 's/ failed$/ failed, 0 skipped/'
+    rm -rf "${work:?}/cases" "${work:?}/$strategy"
+}
+
+for strategy; do
+    [ -z "$(cases_of "$strategy")" ] || count "$strategy" judge "$strategy"
+done
+finish
