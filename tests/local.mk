@@ -260,6 +260,7 @@ test_scripts = \
 	tests/cli/words \
 	tests/cli/caches \
 	tests/cli/grad \
+	tests/cli/texts \
 	tests/cli/report \
 	tests/cli/selfcheck \
 	tests/cli/tune \

@@ -223,6 +223,7 @@ static int prepare_all(const struct options *options, struct inputs *inputs, str
 {
     clattn_problem *problem = &attention->problem;
     if (convert_inputs(options, inputs, problem, failure) != 0 ||
+        user_text_complete(&inputs->code, problem, failure) != 0 ||
         read_layouts(options, inputs, attention, failure) != 0 || prepend_past(inputs, attention, failure) != 0 ||
         attention_cache_axes(options, inputs, attention, failure) != 0 || check_shapes(attention, failure) != 0) {
         return -1;
@@ -237,6 +238,7 @@ static int prepare_all(const struct options *options, struct inputs *inputs, str
     if (problem->head_dim < 1 || problem->head_dim_v < 1) {
         return failure_misuse(failure, "head dim 0: query, key and value must have at least one column");
     }
+    user_text_place(&inputs->code, &attention->values, &attention->host);
     place(&attention->host.query, &inputs->tensor[ROLE_QUERY], &attention->query);
     place(&attention->host.key, &inputs->tensor[ROLE_KEY], &attention->key);
     place(&attention->host.value, &inputs->tensor[ROLE_VALUE], &attention->value);

@@ -111,10 +111,10 @@ int bench_backward_call(const struct options *options, const struct bench_backwa
                         cl_command_queue queue, const struct bench_data *data, struct failure *failure)
 {
     cl_event before = NULL;
-    clattn_status status = forward ? clattn_enqueue_forward(forward, queue, NULL, &data->device, 0, NULL, &before)
-                                   : CLATTN_OK;
+    clattn_status status =
+        forward ? clattn_enqueue_forward(forward, queue, &data->values, &data->device, 0, NULL, &before) : CLATTN_OK;
     if (status == CLATTN_OK) {
-        status = clattn_enqueue_backward(b->plan, queue, NULL, &data->device, &b->device, before ? 1 : 0,
+        status = clattn_enqueue_backward(b->plan, queue, &data->values, &data->device, &b->device, before ? 1 : 0,
                                          before ? &before : NULL, NULL);
     }
     if (before) {

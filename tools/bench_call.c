@@ -5,7 +5,7 @@
 int bench_call(const struct options *options, const clattn_plan *plan, cl_command_queue queue,
                const struct bench_data *data, struct failure *failure)
 {
-    clattn_status status = clattn_enqueue_forward(plan, queue, NULL, &data->device, 0, NULL, NULL);
+    clattn_status status = clattn_enqueue_forward(plan, queue, &data->values, &data->device, 0, NULL, NULL);
     cl_int code;
     if (status != CLATTN_OK) {
         return library_failure(options, status, failure);

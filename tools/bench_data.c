@@ -308,6 +308,7 @@ int bench_data_make(const clattn_problem *problem, clattn_context *context, stru
     const clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
     const clattn_tensors device = CLATTN_TENSORS_INIT;
     memset(data, 0, sizeof *data);
+    clattn_call_init(&data->values, sizeof data->values);
     data->host = host;
     data->device = device;
     if (check_memory(problem, failure) != 0 || make_tensors(problem, data, failure) != 0 ||
@@ -323,6 +324,15 @@ int bench_data_make(const clattn_problem *problem, clattn_context *context, stru
 
 void bench_data_free(struct bench_data *data)
 {
+    for (int i = 0; i < USER_TEXT_MOST; i++) {
+        if (data->code_buffer[i]) {
+            clReleaseMemObject(data->code_buffer[i]);
+        }
+    }
+    if (data->block_buffer) {
+        clReleaseMemObject(data->block_buffer);
+    }
+    user_blocks_free(&data->blocks);
     for (int id = 0; id < BENCH_TENSORS; id++) {
         tensor_free(&data->tensor[id]);
         if (data->buffer[id]) {

@@ -5,6 +5,8 @@
 #include "clattn.h"
 #include "failure.h"
 #include "tensor.h"
+#include "user_blocks.h"
+#include "user_text.h"
 
 enum bench_tensor {
     BENCH_QUERY,
@@ -28,12 +30,19 @@ struct bench_data {
     cl_mem more[2][3];                   /* the others, of keys and of values; clattn_tensors.key_pools, value_pools */
     clattn_host_tensors host;
     clattn_tensors device;
+    cl_mem code_buffer[8], block_buffer; /* of a text of the user's own */
+    struct user_blocks blocks;
+    clattn_call values;
 };
 
 /* Normal random inputs, the same in each run, copied to the device; slopes are ALiBi's own, key lengths
  * those of bench_key_length, pages in an order of chance. The caller ends with bench_data_free, after failures too. */
 int bench_data_make(const clattn_problem *problem, clattn_context *context, struct bench_data *data,
                     struct failure *failure);
+
+/* The tensors and scalars of a text, which is the problem's, and its blocks, where the problem has such. */
+int bench_data_add_text(const struct user_text *text, const clattn_problem *problem, clattn_context *context,
+                        struct bench_data *data, struct failure *failure);
 void bench_data_free(struct bench_data *data);
 
 /* Normal random numbers, the same for the same seed. */

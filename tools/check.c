@@ -6,12 +6,14 @@
 
 #include "base/stored_types.h"
 #include "check_row.h"
+#include "check_text.h"
 
 /* The weights of one piece of work are at most so many numbers. */
 #define PIECE_MAX ((int64_t)1 << 22)
 
 /* One batch entry, its tensors as dense doubles, without the packing of sequences. */
 struct entry {
+    clattn_context *context;
     const clattn_problem *problem;
     const clattn_call *call;
     const clattn_host_tensors *tensors;
@@ -19,6 +21,7 @@ struct entry {
     int64_t index, query_first, key_first, query_len, key_len, offset;
     double *key, *value;           /* [kv_heads, key_len, ...] */
     double *query, *out, *weights; /* of a piece of rows: [query_heads, rows, ...] */
+    double *magnitude;             /* A_j of each weight of a problem with a text; else NULL */
     float *lse;
 };
 
@@ -123,7 +126,9 @@ static int fill_entry(struct entry *entry, int64_t piece_rows, struct failure *f
     entry->out = doubles(rows * p->head_dim_v);
     entry->weights = doubles(rows * entry->key_len);
     entry->lse = malloc((size_t)(rows + 1) * sizeof(float));
-    if (!entry->key || !entry->value || !entry->query || !entry->out || !entry->weights || !entry->lse) {
+    entry->magnitude = p->code ? doubles(rows * entry->key_len) : NULL;
+    if ((p->code && !entry->magnitude) || !entry->key || !entry->value || !entry->query || !entry->out ||
+        !entry->weights || !entry->lse) {
         return failure_failed(failure, "check: out of memory");
     }
     read_keys(entry, &entry->tensors->key, p->key_type, p->head_dim, entry->key);
@@ -138,6 +143,7 @@ static void free_entry(struct entry *entry)
     free(entry->query);
     free(entry->out);
     free(entry->weights);
+    free(entry->magnitude);
     free(entry->lse);
 }
 
@@ -160,6 +166,30 @@ static void shift(clattn_host_tensor *to, const clattn_host_tensor *from, int64_
     to->stride[0] = 0;
 }
 
+/* sum_d |scale q_d k_jd| of a row of the piece. */
+static double product_magnitude(const struct entry *entry, int64_t h, int64_t j, int64_t row)
+{
+    const clattn_problem *p = entry->problem;
+    const int64_t kv_head = h / (p->query_heads / p->kv_heads);
+    const double *query = entry->query + row * p->head_dim;
+    const double *key = entry->key + (kv_head * entry->key_len + j) * p->head_dim;
+    double sum = 0;
+    for (int64_t c = 0; c < p->head_dim; c++) {
+        sum += fabs(query[c] * key[c]);
+    }
+    return sum * fabs(entry->call->has_scale ? entry->call->scale : 1 / sqrt((double)p->head_dim));
+}
+
+static void fill_magnitudes(struct entry *entry, int64_t rows)
+{
+    const int64_t keys = entry->key_len;
+    for (int64_t row = 0; row < entry->problem->query_heads * rows; row++) {
+        for (int64_t j = 0; j < keys; j++) {
+            entry->magnitude[row * keys + j] = product_magnitude(entry, row / rows, j, row);
+        }
+    }
+}
+
 static int64_t covered(int64_t given, int64_t key_len)
 {
     return given >= 0 && given < key_len ? given : -1;
@@ -176,7 +206,9 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     p.batch = 1;
     p.query_len = rows;
     p.key_len = entry->key_len;
-    p.features &= ~(uint32_t)(CLATTN_WITH_VARLEN | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_PAGES);
+    p.features &= ~(uint32_t)(CLATTN_WITH_VARLEN | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_PAGES |
+                              CLATTN_WITH_BLOCK_MASK); /* the text, which blocks were made of, says it again */
+    p.block_mask_rows = p.block_mask_keys = 0;
     p.page_size = p.pages = p.pool_pages = p.ring = 0;
     p.allow_tf32 = 0;
     p.allow_rounded_weights = 0;
@@ -205,6 +237,13 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     host.slopes = given->slopes;
     host.slopes.offset += entry->index * given->slopes.stride[0];
     host.sinks = given->sinks;
+    if (p.code) {
+        memcpy(host.code_tensors, given->code_tensors, sizeof host.code_tensors);
+        call.first_batch += entry->index; /* a text is told the numbers of the whole */
+        call.first_row += first;
+        fill_magnitudes(entry, rows);
+        return check_text_forward(entry->context, &p, &call, &host, entry->magnitude, failure);
+    }
     if (clattn_reference_forward(&p, &call, &host) != CLATTN_OK) {
         return failure_failed(failure, "check: the reference: %s", clattn_last_error());
     }
@@ -213,18 +252,15 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
 
 /* ---- comparing ---- */
 
-/* A_j of the head of this file. */
-static double magnitude(const struct entry *entry, int64_t h, int64_t i, int64_t j, const double *query, double scale)
+/* A_j of the head of this file, of row i and row `row` of the piece; with a text check_text.h has it. */
+static double magnitude(const struct entry *entry, int64_t h, int64_t i, int64_t j, int64_t row)
 {
     const clattn_problem *p = entry->problem;
     const clattn_host_tensors *t = entry->tensors;
-    int64_t kv_head = h / (p->query_heads / p->kv_heads);
-    const double *key = entry->key + (kv_head * entry->key_len + j) * p->head_dim;
-    double sum = 0;
-    for (int64_t c = 0; c < p->head_dim; c++) {
-        sum += fabs(query[c] * key[c]);
+    if (p->code) {
+        return entry->magnitude[row * entry->key_len + j];
     }
-    sum *= fabs(scale);
+    double sum = product_magnitude(entry, h, j, row);
     if (p->bias_type != CLATTN_TYPE_NONE) {
         sum += fabs(load(&t->bias, p->bias_type, entry->index, h, i, j));
     }
@@ -243,7 +279,6 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
     const double *weights = entry->weights + row * entry->key_len;
     int64_t kv_head = h / (p->query_heads / p->kv_heads);
     int64_t batch = p->features & CLATTN_WITH_VARLEN ? 0 : entry->index;
-    double scale = entry->call->has_scale ? entry->call->scale : 1 / sqrt((double)p->head_dim);
     const clattn_type out_type = p->out_type ? p->out_type : p->type;
     double average = 0, n = 0;
     memset(mixed, 0, (size_t)p->head_dim_v * sizeof *mixed);
@@ -253,7 +288,7 @@ static void compare_row(const struct entry *entry, int64_t h, int64_t i, int64_t
             continue;
         }
         n++;
-        average += weights[j] * magnitude(entry, h, i, j, entry->query + row * p->head_dim, scale);
+        average += weights[j] * magnitude(entry, h, i, j, row);
         for (int64_t c = 0; c < p->head_dim_v; c++) {
             mixed[c] += weights[j] * fabs(value[c]);
         }
@@ -331,8 +366,9 @@ static int64_t count_rows(const clattn_problem *problem, const clattn_host_tenso
 }
 
 /* `call` may be NULL. */
-int check_forward(const clattn_problem *problem, const clattn_call *call, const clattn_host_tensors *tensors,
-                  const clattn_plan *plan, double budget, struct check *check, struct failure *failure)
+int check_forward(clattn_context *context, const clattn_problem *problem, const clattn_call *call,
+                  const clattn_host_tensors *tensors, const clattn_plan *plan, double budget, struct check *check,
+                  struct failure *failure)
 {
     double row_cost = (double)problem->query_heads * (double)(problem->key_len + 1) *
                       (double)(problem->head_dim + problem->head_dim_v);
@@ -346,9 +382,11 @@ int check_forward(const clattn_problem *problem, const clattn_call *call, const 
         return 0;
     }
     for (int64_t i = 0; i < entries && result == 0; i++) {
-        struct entry entry = {
-            .problem = problem, .call = call ? call : &defaults, .tensors = tensors, .rounding = check_rounding_of(plan)
-        };
+        struct entry entry = { .context = context,
+                               .problem = problem,
+                               .call = call ? call : &defaults,
+                               .tensors = tensors,
+                               .rounding = check_rounding_of(plan) };
         entry.index = spread(i, entries, problem->batch);
         result = compare_entry(&entry, affordable / (double)entries, check, failure);
         free_entry(&entry);

@@ -22,9 +22,10 @@ struct check {
     int64_t rows_checked, rows_all; /* of query rows times heads */
 };
 
-/* `plan`: what ran, which tells what it rounds. `budget`: multiplications to spend,
- * about; 1e8 is a second. */
-int check_forward(const clattn_problem *problem, const clattn_call *call, const clattn_host_tensors *tensors,
-                  const clattn_plan *plan, double budget, struct check *check, struct failure *failure);
+/* `context`: where a text of the user's own is computed (check_text.h). `plan`: what ran, which tells what it
+ * rounds. `budget`: multiplications to spend, about; 1e8 is a second. */
+int check_forward(clattn_context *context, const clattn_problem *problem, const clattn_call *call,
+                  const clattn_host_tensors *tensors, const clattn_plan *plan, double budget, struct check *check,
+                  struct failure *failure);
 
 #endif

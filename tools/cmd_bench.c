@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "library.h"
 #include "progress.h"
+#include "user_text.h"
 
 #define CHECK_BUDGET 1e8 /* multiplications of the reference a shape */
 #define CALLS_LEAST 3
@@ -27,6 +28,7 @@ static const struct option_group groups[] = {
       { OPTION_WINDOW, OPTION_ALWAYS, OPTION_BENCH_ALIGN, OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_SINKS,
         OPTION_BENCH_KEY_LENGTHS, OPTION_PAGE_SIZE, OPTION_POOLS, OPTION_KEY_TYPE, OPTION_VALUE_TYPE, OPTION_RING,
         OPTION_WITH_LSE } },
+    { "Scores of your own", { OPTION_SCORE, OPTION_SCORE_TEXT, OPTION_MASK_TEXT, OPTION_TEXT_INPUTS, OPTION_BLOCKS } },
     { "How",
       { OPTION_SECONDS, OPTION_BACKWARD, OPTION_READ, OPTION_KERNELS, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL,
         OPTION_TF32, OPTION_ROUNDED_WEIGHTS, OPTION_TSV, OPTION_JSON, OPTION_HELP } },
@@ -62,6 +64,7 @@ struct subject {
     clattn_problem problem;
     clattn_context *context;
     clattn_plan *plan;
+    struct user_text *text; /* source NULL: there is none */
     struct bench_data data;
     struct bench_backward backward; /* with --backward */
     struct bench_read read;         /* with --read */
@@ -148,7 +151,8 @@ static int find_error(struct subject *s, struct measurement *found, struct failu
     int result = bench_data_read_outputs(s->context, &s->data, failure);
     progress_begin("bench", "computing the reference");
     if (result == 0) {
-        result = check_forward(&s->problem, NULL, &s->data.host, s->plan, CHECK_BUDGET, &check, failure);
+        result = check_forward(s->context, &s->problem, &s->data.values, &s->data.host, s->plan, CHECK_BUDGET, &check,
+                               failure);
     }
     if (result == 0) {
         found->error_share = fmax(check.out_share, check.lse_share);
@@ -169,7 +173,8 @@ static int make_plans(struct subject *s, struct measurement *found, struct failu
     }
     const clattn_status status = clattn_plan_create(s->context, &s->problem, &s->plan);
     if (status != CLATTN_OK) {
-        return library_failure(s->options, status, failure);
+        library_failure(s->options, status, failure);
+        return user_text_quote(s->text, failure);
     }
     if (with(s, OPTION_BACKWARD) &&
         bench_backward_make(s->options, &s->problem, strategy, s->context, &s->backward, failure) != 0) {
@@ -207,12 +212,30 @@ static int run_subject(struct subject *s, double seconds, struct measurement *fo
     return find_error(s, found, failure);
 }
 
-static int run_shape(const struct options *options, const clattn_problem *problem, clattn_context *context,
-                     double seconds, struct measurement *found, struct failure *failure)
+static int add_text(struct subject *s, struct failure *failure)
 {
-    struct subject s = { .options = options, .problem = *problem, .context = context };
+    if (with(s, OPTION_BACKWARD)) {
+        return failure_misuse(failure, "--backward: gradients with a text have no reference that would check them; "
+                                       "leave one of them out");
+    }
+    if (user_text_complete(s->text, &s->problem, failure) != 0 ||
+        user_blocks_read(s->options, &s->problem, failure) != 0) {
+        return -1;
+    }
+    return bench_data_add_text(s->text, &s->problem, s->context, &s->data, failure) == 0
+               ? 0
+               : user_text_quote(s->text, failure);
+}
+
+static int run_shape(const struct options *options, const clattn_problem *problem, struct user_text *text,
+                     clattn_context *context, double seconds, struct measurement *found, struct failure *failure)
+{
+    struct subject s = { .options = options, .problem = *problem, .context = context, .text = text };
     s.problem.features |= with(&s, OPTION_BACKWARD) ? CLATTN_WITH_LSE : 0u;
     int result = bench_data_make(&s.problem, context, &s.data, failure);
+    if (result == 0 && text->source) {
+        result = add_text(&s, failure);
+    }
     if (result == 0) {
         result = run_subject(&s, seconds, found, failure);
         progress_end();
@@ -234,24 +257,26 @@ static void features_text(const struct options *options, char *text, size_t capa
 {
     size_t used = 0;
     text[0] = 0;
-    for (const enum option_id *id = groups[1].ids; *id != OPTION_NONE && used < capacity; id++) {
-        const char *value = options->value[*id];
-        if (value) {
-            used +=
-                (size_t)snprintf(text + used, capacity - used, " --%s%s%s", option_name(*id), *value ? " " : "", value);
+    for (int group = 1; group <= 2; group++) {
+        for (const enum option_id *id = groups[group].ids; *id != OPTION_NONE && used < capacity; id++) {
+            const char *value = options->value[*id];
+            if (value) {
+                used += (size_t)snprintf(text + used, capacity - used, " --%s%s%s", option_name(*id), *value ? " " : "",
+                                         value);
+            }
         }
     }
 }
 
 /* ---- the command ---- */
 
-static int run_shapes(const struct options *options, const struct bench_shapes *shapes, double seconds,
-                      struct failure *failure)
+static int run_shapes(const struct options *options, const struct bench_shapes *shapes, struct user_text *text,
+                      double seconds, struct failure *failure)
 {
     int result = 0, wrong = 0;
     clattn_context *context;
     struct bench_table table;
-    char features[160];
+    char features[512];
     if (library_open(options, &context, failure) != 0) {
         return -1;
     }
@@ -263,9 +288,9 @@ static int run_shapes(const struct options *options, const struct bench_shapes *
     }
     for (size_t i = 0; i < shapes->n && result == 0; i++) {
         struct measurement found = { 0 };
-        char text[BENCH_SHAPE_TEXT];
-        progress_subject(bench_shape_name(&shapes->shape[i], text), i + 1, shapes->n);
-        result = run_shape(options, &shapes->shape[i].problem, context, seconds, &found, failure);
+        char name[BENCH_SHAPE_TEXT];
+        progress_subject(bench_shape_name(&shapes->shape[i], name), i + 1, shapes->n);
+        result = run_shape(options, &shapes->shape[i].problem, text, context, seconds, &found, failure);
         if (result == 0) {
             bench_table_row(&table, &shapes->shape[i], &found);
         }
@@ -293,9 +318,14 @@ static int run(const struct options *options, struct failure *failure)
         return failure_misuse(failure, "--seconds %s: must be from 0 to 3600", options->value[OPTION_SECONDS]);
     }
     result = bench_shapes_read(options, &shapes, failure);
+    struct user_text text = { .source = NULL };
     if (result == 0) {
-        result = run_shapes(options, &shapes, seconds, failure);
+        result = user_text_read(options, &text, failure);
     }
+    if (result == 0) {
+        result = run_shapes(options, &shapes, &text, seconds, failure);
+    }
+    user_text_free(&text);
     free(shapes.shape);
     return result;
 }

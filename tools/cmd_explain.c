@@ -10,6 +10,8 @@
 #include "page_pools.h"
 #include "problem_options.h"
 #include "progress.h"
+#include "user_blocks.h"
+#include "user_text.h"
 
 static int64_t row_bytes(clattn_type stored, clattn_type type, int64_t columns)
 {
@@ -31,11 +33,102 @@ static struct token_reads find_token_reads(const clattn_problem *p)
     return reads;
 }
 
-/* `reads` NULL: of gradients, which no decoder asks for. */
-static void print_text(const clattn_problem *problem, const clattn_plan *plan, const struct token_reads *reads)
+#define BLOCK_SIDE 64          /* where --blocks is not given */
+#define PAIRS_MOST (1ll << 26) /* that the density is counted of */
+
+/* What a mask text says of all pairs of rows and keys. */
+struct mask_text {
+    clattn_problem problem; /* with blocks */
+    struct user_blocks blocks;
+    double density; /* the share of pairs that the text lets see; -1: too many to count */
+};
+
+/* A problem of the text alone. */
+static void begin_mask_text(const struct options *options, const clattn_problem *problem, struct mask_text *mask)
+{
+    const clattn_problem fresh = CLATTN_PROBLEM_INIT;
+    mask->problem = fresh;
+    mask->problem.code = problem->code;
+    mask->problem.type = problem->type;
+    mask->problem.batch = problem->batch;
+    mask->problem.query_heads = problem->query_heads;
+    mask->problem.kv_heads = problem->kv_heads;
+    mask->problem.query_len = problem->query_len;
+    mask->problem.key_len = problem->key_len;
+    mask->problem.head_dim = mask->problem.head_dim_v = problem->head_dim;
+    mask->problem.alignment = problem->alignment;
+    mask->problem.features = CLATTN_WITH_BLOCK_MASK;
+    mask->problem.block_mask_rows = options->value[OPTION_BLOCKS] ? problem->block_mask_rows : BLOCK_SIDE;
+    mask->problem.block_mask_keys = options->value[OPTION_BLOCKS] ? problem->block_mask_keys : BLOCK_SIDE;
+}
+
+/* Blocks of one row and one key are all full or empty: their share is the density. */
+static int count_pairs(const struct options *options, clattn_context *context, const clattn_call *call,
+                       clattn_host_tensors *host, struct mask_text *mask, struct failure *failure)
+{
+    clattn_problem of_pairs = mask->problem;
+    struct user_blocks pairs = { .all = 0 };
+    const double count = (double)of_pairs.batch * (double)of_pairs.query_heads * (double)of_pairs.query_len *
+                         (double)of_pairs.key_len;
+    mask->density = -1;
+    if (!(count > 0 && count <= (double)PAIRS_MOST)) {
+        return 0;
+    }
+    of_pairs.block_mask_rows = of_pairs.block_mask_keys = 1;
+    const int status = user_blocks_make(options, context, &of_pairs, call, host, &pairs, failure);
+    mask->density = (double)pairs.full / count;
+    user_blocks_free(&pairs);
+    return status;
+}
+
+/* 1: there is no mask text, or where its rows stand is not known without data. */
+static int find_mask_text(const struct options *options, clattn_context *context, const clattn_problem *problem,
+                          const struct user_text *text, struct mask_text *mask, struct failure *failure)
+{
+    clattn_host_tensors host = CLATTN_HOST_TENSORS_INIT;
+    clattn_call call = CLATTN_CALL_INIT;
+    if (!problem->code || !(problem->code->functions & CLATTN_CODE_MASK) ||
+        problem->alignment == CLATTN_ALIGN_OFFSETS) {
+        return 1;
+    }
+    begin_mask_text(options, problem, mask);
+    user_text_place(text, &call, &host);
+    return user_blocks_make(options, context, &mask->problem, &call, &host, &mask->blocks, failure) != 0
+               ? -1
+               : count_pairs(options, context, &call, &host, mask, failure);
+}
+
+static void print_mask_text(const struct mask_text *mask)
+{
+    char text[USER_BLOCKS_TEXT];
+    printf("mask text: blocks %s\n", user_blocks_text(&mask->problem, &mask->blocks, text));
+    if (mask->density >= 0) {
+        printf("mask text: density %.4g: the share of all pairs of rows and keys that it lets see\n", mask->density);
+    }
+}
+
+static void add_mask_text(cJSON *document, const struct mask_text *mask)
+{
+    cJSON *one = cJSON_AddObjectToObject(document, "mask_text");
+    cJSON_AddNumberToObject(one, "block_rows", (double)mask->problem.block_mask_rows);
+    cJSON_AddNumberToObject(one, "block_keys", (double)mask->problem.block_mask_keys);
+    cJSON_AddNumberToObject(one, "blocks", (double)mask->blocks.all);
+    cJSON_AddNumberToObject(one, "full_blocks", (double)mask->blocks.full);
+    cJSON_AddNumberToObject(one, "partial_blocks", (double)mask->blocks.partial);
+    if (mask->density >= 0) {
+        cJSON_AddNumberToObject(one, "density", mask->density);
+    }
+}
+
+/* `reads` NULL: of gradients, which no decoder asks for. `mask` NULL: there is no mask text. */
+static void print_text(const clattn_problem *problem, const clattn_plan *plan, const struct token_reads *reads,
+                       const struct mask_text *mask)
 {
     char pools[PAGE_POOLS_TEXT];
     fputs(clattn_plan_explain(plan), stdout);
+    if (mask) {
+        print_mask_text(mask);
+    }
     if (!reads) {
         return;
     }
@@ -80,7 +173,7 @@ static void add_token(cJSON *document, const struct token_reads *reads)
 }
 
 static int print_json(const clattn_context *context, const clattn_problem *problem, const clattn_plan *plan,
-                      const struct token_reads *reads, struct failure *failure)
+                      const struct token_reads *reads, const struct mask_text *mask, struct failure *failure)
 {
     cJSON *document = document_begin("explain", context);
     cJSON_AddStringToObject(document, "strategy", clattn_plan_strategy(plan));
@@ -89,6 +182,9 @@ static int print_json(const clattn_context *context, const clattn_problem *probl
     add_costs(document, plan);
     if (reads) {
         add_token(document, reads);
+    }
+    if (mask) {
+        add_mask_text(document, mask);
     }
     if (problem->page_size > 0) {
         page_pools_tell(document, problem);
@@ -108,36 +204,59 @@ static clattn_status make_plan(const struct options *options, clattn_context *co
                                                    : clattn_plan_create(context, problem, plan);
 }
 
-static int run(const struct options *options, struct failure *failure)
+static int tell(const struct options *options, clattn_context *context, const clattn_problem *problem,
+                const clattn_plan *plan, const struct user_text *text, struct failure *failure)
 {
-    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    const struct token_reads found = find_token_reads(problem);
+    const struct token_reads *reads = options->value[OPTION_EXPLAIN_BACKWARD] ? NULL : &found;
+    struct mask_text mask = { .density = -1 };
+    const int has_mask = find_mask_text(options, context, problem, text, &mask, failure);
+    int result = has_mask < 0 ? -1 : 0;
+    if (result == 0 && options->value[OPTION_JSON]) {
+        result = print_json(context, problem, plan, reads, has_mask == 0 ? &mask : NULL, failure);
+    } else if (result == 0) {
+        print_text(problem, plan, reads, has_mask == 0 ? &mask : NULL);
+    }
+    user_blocks_free(&mask.blocks);
+    return result;
+}
+
+static int explain(const struct options *options, clattn_problem *problem, const struct user_text *text,
+                   struct failure *failure)
+{
     clattn_context *context;
     clattn_plan *plan;
-    clattn_status status;
-    int result = 0;
-    if (problem_without_data_read(options, &problem, failure) != 0) {
-        return -1;
-    }
+    int result;
     if (library_open(options, &context, failure) != 0) {
         return -1;
     }
-    page_pools_fit(options, context, &problem);
+    page_pools_fit(options, context, problem);
     progress_begin("explain", "compiling kernels");
-    status = make_plan(options, context, &problem, &plan);
+    const clattn_status status = make_plan(options, context, problem, &plan);
     progress_end();
     if (status == CLATTN_OK) {
-        const struct token_reads found = find_token_reads(&problem);
-        const struct token_reads *reads = options->value[OPTION_EXPLAIN_BACKWARD] ? NULL : &found;
-        if (options->value[OPTION_JSON]) {
-            result = print_json(context, &problem, plan, reads, failure);
-        } else {
-            print_text(&problem, plan, reads);
-        }
+        result = tell(options, context, problem, plan, text, failure);
         clattn_plan_destroy(plan);
     } else {
-        result = library_failure(options, status, failure);
+        library_failure(options, status, failure);
+        result = user_text_quote(text, failure);
     }
     clattn_context_destroy(context);
+    return result;
+}
+
+static int run(const struct options *options, struct failure *failure)
+{
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    struct user_text text = { .source = NULL };
+    int result = problem_without_data_read(options, &problem, failure);
+    if (result == 0 && user_text_read(options, &text, failure) == 0 &&
+        user_text_complete(&text, &problem, failure) == 0 && user_blocks_read(options, &problem, failure) == 0) {
+        result = explain(options, &problem, &text, failure);
+    } else {
+        result = -1;
+    }
+    user_text_free(&text);
     return result;
 }
 
@@ -148,6 +267,8 @@ static const struct option_group groups[] = {
         OPTION_WITH_LSE, OPTION_WITH_WEIGHTS } },
     { "How keys and values are kept",
       { OPTION_PAGE_SIZE, OPTION_POOLS, OPTION_KEY_TYPE, OPTION_VALUE_TYPE, OPTION_RING } },
+    { "Scores of your own",
+      { OPTION_SCORE, OPTION_SCORE_TEXT, OPTION_MASK_TEXT, OPTION_SLOPE_TEXT, OPTION_TEXT_INPUTS, OPTION_BLOCKS } },
     { "How",
       { OPTION_EXPLAIN_BACKWARD, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_ROUNDED_WEIGHTS,
         OPTION_JSON, OPTION_HELP } },

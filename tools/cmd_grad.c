@@ -118,7 +118,8 @@ static int compute(struct job *job, struct failure *failure)
         progress_end();
     }
     if (status != CLATTN_OK) {
-        return library_failure(job->options, status, failure);
+        library_failure(job->options, status, failure);
+        return user_text_quote(&job->inputs.code, failure);
     }
     job->prepare_seconds = clock_seconds() - start;
     if (backward(job, &job->first_seconds, failure) != 0) {
@@ -197,6 +198,10 @@ static void tell_check(cJSON *document, const struct gradient_check found[CHECKE
 static int check(const struct job *job, struct failure *failure)
 {
     struct gradient_check found[CHECKED_GRADIENTS] = { { 0, 0, 0 } };
+    if (job->attention.problem.code) {
+        return failure_misuse(failure, "--check: gradients with a text have no reference here; "
+                                       "INPUT's dq, dk and dv are compared without it");
+    }
     progress_begin("grad", "computing the reference");
     const int result = check_gradients(&job->gradients.problem, &job->attention.values, &job->attention.host,
                                        &job->gradients.host, job->plan, found, failure);
@@ -263,6 +268,8 @@ static const struct option_group groups[] = {
       { OPTION_CAUSAL, OPTION_WINDOW, OPTION_ALWAYS, OPTION_ALIGN, OPTION_KEY_LENGTHS, OPTION_MASK_FILE, OPTION_ROW_LOW,
         OPTION_ROW_HIGH } },
     { "Scores", { OPTION_SCALE, OPTION_SOFTCAP, OPTION_BIAS_FILE, OPTION_ALIBI, OPTION_SINKS } },
+    { "Scores of your own",
+      { OPTION_SCORE, OPTION_SCORE_TEXT, OPTION_MASK_TEXT, OPTION_SLOPE_TEXT, OPTION_TEXT_INPUTS } },
     { "How", { OPTION_GRADIENTS, OPTION_GRADIENT_TYPE, OPTION_DEVICE, OPTION_STRATEGY } },
     { "Results", { OPTION_GRADIENTS_FILE, OPTION_CHECK, OPTION_TOLERANCE, OPTION_JSON, OPTION_HELP } },
     { NULL, { OPTION_NONE } },

@@ -18,6 +18,7 @@
 #include "results.h"
 #include "show.h"
 #include "summary.h"
+#include "user_blocks.h"
 
 #define CHECK_BUDGET 1e9 /* multiplications of the reference */
 
@@ -26,6 +27,7 @@ struct job {
     struct inputs inputs;
     struct attention attention;
     struct tensor y; /* of a whole layer */
+    struct user_blocks blocks;
     clattn_context *context;
     clattn_plan *plan;
     cJSON *document;                                      /* NULL: lines of text */
@@ -92,6 +94,9 @@ static int read_input(struct job *job, clattn_weights weights, struct failure *f
     if (attention_prepare(job->options, &job->inputs, weights, given(job, OPTION_LSE), &job->attention, failure) != 0) {
         return -1;
     }
+    if (user_blocks_read(job->options, &job->attention.problem, failure) != 0) {
+        return -1;
+    }
     return heat_check(job->options, &job->attention.problem, failure);
 }
 
@@ -119,7 +124,13 @@ static int compute(struct job *job, struct failure *failure)
     status = clattn_plan_create(job->context, &job->attention.problem, &job->plan);
     progress_end();
     if (status != CLATTN_OK) {
-        return library_failure(job->options, status, failure);
+        library_failure(job->options, status, failure);
+        return user_text_quote(&job->inputs.code, failure);
+    }
+    if (given(job, OPTION_BLOCKS) &&
+        user_blocks_make(job->options, job->context, &job->attention.problem, &job->attention.values,
+                         &job->attention.host, &job->blocks, failure) != 0) {
+        return -1;
     }
     job->prepare_seconds = clock_seconds() - start;
     if (forward(job, &job->first_seconds, failure) != 0) {
@@ -203,6 +214,14 @@ static void tell_files(const struct job *job)
     }
 }
 
+static void tell_blocks(const struct job *job)
+{
+    char text[USER_BLOCKS_TEXT];
+    if (job->blocks.mask.data) {
+        summary_name(job->document, "blocks", user_blocks_text(&job->attention.problem, &job->blocks, text));
+    }
+}
+
 /* ---- checking ---- */
 
 static void tell_check(const struct job *job, const struct check *found)
@@ -231,12 +250,15 @@ static int check(const struct job *job, struct failure *failure)
 {
     struct check found;
     int result;
+    if (job->attention.problem.code && attention_has_cache(&job->attention)) {
+        return failure_misuse(failure, "--check: of a text over a cache there is no reference; leave one of them out");
+    }
     progress_begin("run", "computing the reference");
     result = attention_has_cache(&job->attention)
                  ? check_cache(&job->attention.problem, &job->attention.values, &job->attention.host, job->plan, &found,
                                failure)
-                 : check_forward(&job->attention.problem, &job->attention.values, &job->attention.host, job->plan,
-                                 CHECK_BUDGET, &found, failure);
+                 : check_forward(job->context, &job->attention.problem, &job->attention.values, &job->attention.host,
+                                 job->plan, CHECK_BUDGET, &found, failure);
     progress_end();
     if (result != 0) {
         return -1;
@@ -291,6 +313,7 @@ static int tell(struct job *job, struct failure *failure)
 {
     summary_inputs(job->document, job->options, &job->inputs, &job->attention);
     tell_all_unused(job);
+    tell_blocks(job);
     summary_call(job->document, job->context, job->plan, job->prepare_seconds, job->first_seconds, job->again_seconds);
     tell_result(job);
     const int wrong = results_compare(job->document, job->options, &job->inputs, &job->attention, &job->y);
@@ -326,6 +349,7 @@ static int run(const struct options *options, struct failure *failure)
     clattn_plan_destroy(job.plan);
     clattn_context_destroy(job.context);
     tensor_free(&job.y);
+    user_blocks_free(&job.blocks);
     attention_free(&job.attention);
     inputs_free(&job.inputs);
     return result;
@@ -342,6 +366,7 @@ static const struct option_group groups[] = {
       { OPTION_PAGE_TABLE, OPTION_PAGE_STARTS, OPTION_POOL, OPTION_RING, OPTION_STORED_KEYS, OPTION_STORED_VALUES,
         OPTION_KEY_SCALES, OPTION_VALUE_SCALES, OPTION_KEY_GROUP, OPTION_VALUE_GROUP } },
     { "Scores", { OPTION_SCALE, OPTION_SOFTCAP, OPTION_BIAS_FILE, OPTION_ALIBI, OPTION_SINKS } },
+    { "Scores of your own", { OPTION_SCORE, OPTION_SCORE_TEXT, OPTION_MASK_TEXT, OPTION_TEXT_INPUTS, OPTION_BLOCKS } },
     { "How", { OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_ROUNDED_WEIGHTS } },
     { "Results",
       { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_WEIGHTS_MODE, OPTION_LSE, OPTION_CHECK, OPTION_TOLERANCE, OPTION_JSON } },

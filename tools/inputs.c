@@ -119,6 +119,14 @@ static int read_entries(const struct safetensors *file, enum role end, struct in
     for (size_t i = 0; i < file->n_entries; i++) {
         const struct safetensors_entry *entry = &file->entries[i];
         int role = role_of(entry->name, end);
+        struct tensor *of_text;
+        if (user_text_slot(&inputs->code, entry->name, &of_text, failure) != 0 ||
+            (of_text && safetensors_read(file, entry, of_text, failure) != 0)) {
+            return -1;
+        }
+        if (of_text) {
+            continue;
+        }
         if (role < 0) {
             text_append(unused, "%s%s", unused->length ? ", " : "", entry->name);
         } else if (inputs->tensor[role].data) {
@@ -261,7 +269,7 @@ int inputs_read(const struct options *options, enum role end, struct inputs *inp
                                   option_name(given[i]));
         }
     }
-    if (check_standard_input(options, end, failure) != 0) {
+    if (check_standard_input(options, end, failure) != 0 || user_text_read(options, &inputs->code, failure) != 0) {
         return -1;
     }
     if (options->operand && read_safetensors(options->operand, end, inputs, failure) != 0) {
@@ -280,6 +288,7 @@ void inputs_free(struct inputs *inputs)
     for (int role = 0; role < ROLES; role++) {
         tensor_free(&inputs->tensor[role]);
     }
+    user_text_free(&inputs->code);
     free(inputs->text);
     free(inputs->tokens);
     free(inputs->unused);

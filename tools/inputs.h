@@ -6,6 +6,7 @@
 #include "failure.h"
 #include "options.h"
 #include "tensor.h"
+#include "user_text.h"
 
 enum role {
     ROLE_QUERY,
@@ -63,6 +64,7 @@ struct inputs {
     char *text;                  /* the file's metadata "text", or NULL */
     char *tokens;                /* its metadata "tokens", a JSON document, or NULL */
     char *unused;                /* names of the file's tensors that have no role, or NULL */
+    struct user_text code;       /* a score and a mask of the user's own */
     int is_layer;                /* query, key and value were made of x by multihead.c */
 };
 

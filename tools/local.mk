@@ -16,6 +16,7 @@ libclattn_tool_la_SOURCES = \
 	tools/bench_call.h \
 	tools/bench_data.c \
 	tools/bench_data.h \
+	tools/bench_text.c \
 	tools/bench_kernels.c \
 	tools/bench_kernels.h \
 	tools/bench_pairs.c \
@@ -170,6 +171,13 @@ libclattn_tool_la_SOURCES = \
 	tools/tune_strategies.h \
 	tools/tune_wisdom.c \
 	tools/tune_wisdom.h \
+	tools/user_blocks.c \
+	tools/user_blocks.h \
+	tools/user_text.c \
+	tools/user_text.h \
+	tools/user_text_inputs.c \
+	tools/check_text.c \
+	tools/check_text.h \
 	tools/tune_verify.c \
 	tools/labels.c \
 	tools/labels.h

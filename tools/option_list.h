@@ -93,6 +93,16 @@ OPTION(SOFTCAP, "softcap", "X", "s = X tanh(s / X)")
 CHOICE(ALIBI, "alibi", "FILE|standard", WORDS("standard"),
        "minus slope times distance; slopes [heads] or [batch, heads]")
 OPTION(SINKS, "sinks", "FILE", "one more logit for each head, without a value; [heads]")
+OPTION(SCORE, "score", "FILE",
+       "a score or a mask of your own: OpenCL C with clattn_score, clattn_mask or both, as clattn_code.h has them")
+OPTION(SCORE_TEXT, "score-text", "TEXT", "a score as an expression of s, b, h, i, j: 's + LOAD(table, j - i + 63)'")
+OPTION(MASK_TEXT, "mask-text", "TEXT", "a mask as one: 'j <= POSITION(i)'")
+OPTION(SLOPE_TEXT, "slope-text", "TEXT", "the derivative of the score with respect to s, for gradients")
+OPTION(BLOCKS, "blocks", "ROWS,KEYS",
+       "the mask text is asked of all pairs first, and blocks of so many rows and keys that it leaves empty are "
+       "skipped")
+OPTION(TEXT_INPUTS, "inputs", "NAME=VALUE,..",
+       "what texts take by LOAD and SCALAR and INPUT has not: .npy files, numbers")
 
 /* how */
 CHOICE(DEVICE, "device", "NAME", WORDS("gpu", "cpu", "accelerator"),

@@ -87,7 +87,8 @@ int candidate_make(struct tune_run *run, const struct wisdom_fact *facts, int co
 int tune_outputs_right(struct tune_run *run, const struct candidate *candidate, int *are_right, struct failure *failure)
 {
     struct check check;
-    if (check_forward(run->problem, NULL, &run->data.host, candidate->plan, CHECK_BUDGET, &check, failure) != 0) {
+    if (check_forward(run->context, run->problem, NULL, &run->data.host, candidate->plan, CHECK_BUDGET, &check,
+                      failure) != 0) {
         return -1;
     }
     *are_right = check.out_share <= 1 && check.lse_share <= 1;
