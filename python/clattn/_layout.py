@@ -591,8 +591,8 @@ STRUCTS = {
     "clattn_ring_task": (104, (
         ("row_shard", "int64", 0),
         ("key_shard", "int64", 8),
-        ("rows", "pointer", 16),
-        ("keys", "pointer", 48),
+        ("rows", "clattn_ring_piece", 16),
+        ("keys", "clattn_ring_piece", 48),
         ("first_kv_head", "int64", 80),
         ("kv_heads", "int64", 88),
         ("has_sinks", "int32", 96),

@@ -21,7 +21,8 @@ PROGRAM = """#include <stdio.h>
 %(includes)s
 #define KIND(x) _Generic((x), int: "int32", unsigned: "uint32", int64_t: "int64", uint64_t: "uint64", \\
     double: "double", clattn_tensor: "clattn_tensor", clattn_host_tensor: "clattn_host_tensor", \\
-    clattn_array: "clattn_array", int64_t *: "int64", clattn_tensor *: "clattn_tensor", float *: "float", \\
+    clattn_array: "clattn_array", clattn_ring_piece: "clattn_ring_piece", \\
+    int64_t *: "int64", clattn_tensor *: "clattn_tensor", float *: "float", \\
     clattn_host_tensor *: "clattn_host_tensor", clattn_code_tensor *: "clattn_code_tensor", \\
     default: "pointer")
 #define STRUCT(T) printf("    \\"%%s\\": (%%zu, (\\n", #T, sizeof(T));
