@@ -37,6 +37,7 @@ static double scalar_named(const clattn_code_inputs *user, const char *name)
 
 #define NUMBER double
 #define INDEX int64_t
+#define TRUTH int
 #define LOAD(name, index) load_named(user, #name, index)
 #define SCALAR(name) scalar_named(user, #name)
 #define TO_NUMBER(x) ((double)(x))
@@ -128,6 +129,16 @@ MASK(neighbourhood,
     const INDEX columns = i % width - j % width;
     return max(lines, -lines) <= radius && max(columns, -columns) <= radius;)
 
+MASK(intervals,
+    const INDEX heads = TO_INDEX((NUMBER)SCALAR(row_intervals_1));
+    const INDEX rows = TO_INDEX((NUMBER)SCALAR(row_intervals_2));
+    const INDEX ends = ((b * heads + h % heads) * rows + i) * TO_INDEX((NUMBER)SCALAR(row_intervals_3));
+    TRUTH seen = 0;
+    for (int n = 0; n < (int)SCALAR(row_intervals_3); n += 2) {
+        seen |= j >= TO_INDEX(LOAD(row_intervals, ends + n)) && j < TO_INDEX(LOAD(row_intervals, ends + n + 1));
+    }
+    return seen;)
+
 MASK(prefix, return j <= i || j < TO_INDEX(LOAD(prefix, b));)
 
 SCORE(softsign, return SCALAR(gain) * s / (1 + fabs(s));)
@@ -156,10 +167,21 @@ static const struct {
 #of, { of##_score_text, slope##_slope_text, of##_mask_text }, BOTH | CLATTN_CODE_MASK, of##_score,             \
                slope##_slope, of##_mask                                                                                \
     }
-    OF_SCORE(alibi, unchanged),    OF_ALL(both, softcap),   OF_ALL(forgetting, unchanged), OF_SCORE(gate, gate),
-    OF_SCORE(gaussian, unchanged), OF_MASK(heads),          OF_SCORE(kerple, unchanged),   OF_SCORE(leaky, leaky),
-    OF_MASK(neighbourhood),        OF_MASK(prefix),         OF_SCORE(relative, unchanged), OF_SCORE(softcap, softcap),
-    OF_SCORE(softsign, softsign),  OF_SCORE(t5, unchanged),
+    OF_SCORE(alibi, unchanged),
+    OF_ALL(both, softcap),
+    OF_ALL(forgetting, unchanged),
+    OF_SCORE(gate, gate),
+    OF_SCORE(gaussian, unchanged),
+    OF_MASK(heads),
+    OF_SCORE(kerple, unchanged),
+    OF_SCORE(leaky, leaky),
+    OF_MASK(neighbourhood),
+    OF_MASK(intervals),
+    OF_MASK(prefix),
+    OF_SCORE(relative, unchanged),
+    OF_SCORE(softcap, softcap),
+    OF_SCORE(softsign, softsign),
+    OF_SCORE(t5, unchanged),
 };
 #define FORMULAS (sizeof(formulas) / sizeof(formulas[0]))
 

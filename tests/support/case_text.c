@@ -9,6 +9,7 @@
 
 #define PATH_BYTES 4096
 #define FORMULA_TAG "formula_"
+#define INTERVALS "row_intervals" /* of keys, several a row: a mask text says what they mean */
 
 /* The formula's name stands in a tag. */
 static const char *formula_name(const struct attention_case *c)
@@ -73,9 +74,10 @@ static int add_table(const char *folder, const char *name, struct attention_case
 int case_text_read(const char *folder, struct attention_case *c, struct failure *failure)
 {
     const cJSON *item, *user = meta_field(c->meta, NULL, "user");
-    const char *formula = formula_name(c);
+    const int has_intervals = meta_field(c->meta, "inputs", INTERVALS) != NULL;
+    const char *formula = has_intervals ? "intervals" : formula_name(c);
     int status = 0;
-    if (!user) {
+    if (!user && !has_intervals) {
         return 0;
     }
     clattn_user_code_init(&c->text.code, sizeof(c->text.code));
@@ -89,6 +91,9 @@ int case_text_read(const char *folder, struct attention_case *c, struct failure 
     cJSON_ArrayForEach(item, meta_field(user, NULL, "tables"))
     {
         status = status ? status : add_table(folder, meta_text(item), c, failure);
+    }
+    if (status == 0 && has_intervals) {
+        status = add_table(folder, INTERVALS, c, failure);
     }
     c->problem.code = &c->text.code;
     return status;
