@@ -5,6 +5,7 @@ KERNEL_FILES = \
 	cl/backward/backward_plain.cl \
 	cl/backward/backward_plain_layout.h \
 	cl/backward/lse_rest.clh \
+	cl/backward/plain_sums.clh \
 	cl/backward/row.clh \
 	cl/backward_gpu/backward_mma.cl \
 	cl/backward_gpu/backward_owner_layout.h \
@@ -87,6 +88,7 @@ KERNEL_FILES = \
 	cl/pair/block_mask.cl \
 	cl/pair/block_mask.clh \
 	cl/pair/hidden.clh \
+	cl/pair/key_lists.clh \
 	cl/pair/logit.clh \
 	cl/pair/mask.clh \
 	cl/pair/philox.clh \

@@ -46,6 +46,7 @@
  *       varlen        query and key in the same packed sequence
  *       code          a mask of your own, or a block mask that says FULL
  *       block mask    the pair's block is not EMPTY
+ *       key list      j stands in the list of the row and of its key/value head
  *
  * A row that may see no key has out = 0 and lse = -inf, or its sink, as the formula says; never NaN. A NaN or
  * infinity in a key or value that a row may not see never reaches that row. Equal inputs on one device give
@@ -310,7 +311,8 @@ typedef enum clattn_feature {
     CLATTN_WITH_KEY_SCALES = 1 << 8,   /* tensors.key_scales, of int8, int4, e4m3, e5m2 keys; without: 1 */
     CLATTN_WITH_VALUE_SCALES = 1 << 9, /* tensors.value_scales, the same */
     CLATTN_WITH_ROW_RANGES = 1 << 10,  /* tensors.row_low, row_high: the keys that each row sees */
-    CLATTN_WITH_BLOCK_MASK = 1 << 11   /* tensors.block_mask: which blocks of rows and keys are seen */
+    CLATTN_WITH_BLOCK_MASK = 1 << 11,  /* tensors.block_mask: which blocks of rows and keys are seen */
+    CLATTN_WITH_KEY_LISTS = 1 << 12    /* tensors.key_lists: the numbers of the keys that rows see */
 } clattn_feature;
 
 /* What tensors.block_mask says of a block of rows and keys. Other values count as CLATTN_BLOCK_PARTIAL. */
@@ -383,13 +385,15 @@ typedef struct clattn_problem {
     const struct clattn_user_code *code; /* a score and a mask of your own, of clattn_code.h; NULL: none */
     int64_t block_mask_rows; /* rows of a block of tensors.block_mask, >= 1, with CLATTN_WITH_BLOCK_MASK; else 0 */
     int64_t block_mask_keys; /* keys of one; the same */
+    int64_t key_list_rows;   /* rows that share a list of tensors.key_lists, >= 1, with CLATTN_WITH_KEY_LISTS; else 0 */
+    int64_t key_list_keys;   /* numbers of a list, >= 1; the same */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
             CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0                                  \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0                            \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
@@ -532,6 +536,12 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *            clattn_block each, besides all other masks. Rows and keys count from 0 in their sequence, also where it is
  *            packed, in pages or a ring. Strides of 0 share blocks: of heads, say. Any bytes are right, and say what
  *            is seen; clattn_enqueue_block_mask (clattn_code.h) makes them of a text
+ *   key_lists  [batch, kv_heads, ceil(query_len / key_list_rows), key_list_keys], int32; strides 0 share lists. Rows
+ *            r key_list_rows .. of a sequence, counted from 0 also where it is packed, see the keys whose numbers stand
+ *            in list r of their key/value head, besides all other masks. The first negative number ends a list; what
+ *            is behind it is not read. Numbers count keys, also in pages and rings; slopes and causal masks go by
+ *            them. Any order; those at or past the length hide nothing else; none may stand twice in a list. Keys
+ *            that are in no list are not read. weights must be NONE
  *   key_scales  [batch, kv_heads, ceil(key_len / key_scale_rows), ceil(head_dim / key_scale_columns)], float32; strides
  *            0 share them. Element c of row j is code * key_scales[b, g, j / key_scale_rows, c / key_scale_columns].
  *            varlen: the batch stride is not used, and packed rows are counted
@@ -543,9 +553,10 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  * Pages (CLATTN_WITH_PAGES; of a cache that others fill, as in vLLM, Kwon et al., 2023):
  *   key      [pages, kv_heads, page_size, head_dim]         value [.., page_size, head_dim_v]
  *            any order of the axes by their strides; both may lie in one buffer
- *   page_table   [batch, pages of a sequence], int32: stride[0], stride[3]. Key j of sequence b is in row
- *            j % page_size of page page_table[b, j / page_size]. It has ceil(key_len / page_size) columns, of the
- *            call's key_len; what is behind a sequence's length is not read. A page may be in several sequences.
+ *   page_table   [batch, kv_heads, pages of a sequence], int32: stride[0], stride[1] (0: one for all heads), stride[3].
+ *            Key j of sequence b and of head g is in row j % page_size of page page_table[b, g, j / page_size]. It has
+ *            ceil(key_len / page_size) columns, of the call's key_len; what is behind a sequence's length is not read.
+ *            A page may be in several sequences.
  *   page_starts  [batch + 1], int32, dense: the table is one line, and page n of sequence b its element
  *            page_starts[b] + n; stride[0] is not used
  *   key_lengths must be there. Queries are dense, or packed by cu_query; cu_key must not be given.
@@ -580,7 +591,7 @@ typedef struct clattn_tensors {
     clattn_tensor key_scales, value_scales;
     clattn_tensor key_pools[3], value_pools[3];
     clattn_tensor code_tensors[8];
-    clattn_tensor block_mask;
+    clattn_tensor block_mask, key_lists;
 } clattn_tensors;
 
 typedef struct clattn_host_tensors {
@@ -592,7 +603,7 @@ typedef struct clattn_host_tensors {
     clattn_host_tensor key_scales, value_scales;
     clattn_host_tensor key_pools[3], value_pools[3];
     clattn_host_tensor code_tensors[8];
-    clattn_host_tensor block_mask;
+    clattn_host_tensor block_mask, key_lists;
 } clattn_host_tensors;
 
 #define CLATTN_20_TENSORS_NONE                                                                                         \
@@ -609,12 +620,12 @@ typedef struct clattn_host_tensors {
 #define CLATTN_TENSORS_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_tensors), NULL, CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,                    \
-            CLATTN_CODE_TENSORS_NONE, CLATTN_TENSOR_NONE                                                               \
+            CLATTN_CODE_TENSORS_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                           \
     }
 #define CLATTN_HOST_TENSORS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(clattn_host_tensors), CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,                     \
-            CLATTN_CODE_TENSORS_NONE, CLATTN_TENSOR_NONE                                                               \
+            CLATTN_CODE_TENSORS_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                           \
     }
 CLATTN_API void clattn_tensors_init(clattn_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_host_tensors_init(clattn_host_tensors *tensors, size_t struct_size);

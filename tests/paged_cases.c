@@ -106,8 +106,8 @@ static void write_table(struct test_call *paged, const struct test_call *dense, 
         const int64_t needed = pages_of(length_of(dense, b), paged->problem.page_size);
         for (int64_t n = 0; n < sequence_pages; ++n) {
             const int64_t from = swaps && (n == 0 || n == needed - 1) ? needed - 1 - n : n;
-            test_call_set(paged, TENSOR_PAGE_TABLE, b, 0, 0, n,
-                          n < needed ? (double)order[b * sequence_pages + from] : (double)(NO_PAGE - n));
+            test_call_set_page(paged, b, n,
+                               n < needed ? (double)order[b * sequence_pages + from] : (double)(NO_PAGE - n));
         }
     }
 }

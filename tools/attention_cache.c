@@ -208,13 +208,18 @@ static int prepare_pages(struct inputs *inputs, struct attention *attention, str
         attention->host.page_starts.data = starts->data;
         return check_starts(inputs, problem, failure);
     }
-    if (table->dims != 2 || shape[0] != problem->batch ||
-        shape[1] < (rows + problem->page_size - 1) / problem->page_size) {
+    const int of_heads = table->dims == 3 && shape[1] == problem->kv_heads;
+    if ((table->dims != 2 && !of_heads) || shape[0] != problem->batch ||
+        shape[table->dims - 1] < (rows + problem->page_size - 1) / problem->page_size) {
         char text[TENSOR_SHAPE_TEXT];
-        return failure_misuse(failure, "page_table: shape %s: must be [%lld sequences, pages for %lld tokens]",
-                              tensor_shape_text(table, text), (long long)problem->batch, (long long)rows);
+        return failure_misuse(failure,
+                              "page_table: shape %s: must be [%lld sequences, pages for %lld tokens], or with an axis "
+                              "of %lld key heads between them",
+                              tensor_shape_text(table, text), (long long)problem->batch, (long long)rows,
+                              (long long)problem->kv_heads);
     }
-    attention->host.page_table.stride[0] = shape[1];
+    attention->host.page_table.stride[0] = of_heads ? shape[1] * shape[2] : shape[1];
+    attention->host.page_table.stride[1] = of_heads ? shape[2] : 0;
     return 0;
 }
 
@@ -364,12 +369,14 @@ int attention_prepare_cache(const struct options *options, struct inputs *inputs
         prepare_scales(options, inputs, attention, &values, failure) != 0) {
         return -1;
     }
-    return prepare_row_ranges(inputs, attention, failure);
+    return prepare_row_ranges(inputs, attention, failure) != 0
+               ? -1
+               : attention_prepare_lists(options, inputs, attention, failure);
 }
 
 int attention_has_cache(const struct attention *attention)
 {
     const clattn_problem *p = &attention->problem;
     return p->page_size > 0 || p->ring > 0 || p->key_type != CLATTN_TYPE_NONE || p->value_type != CLATTN_TYPE_NONE ||
-           (p->features & CLATTN_WITH_ROW_RANGES) != 0;
+           (p->features & (CLATTN_WITH_ROW_RANGES | CLATTN_WITH_KEY_LISTS)) != 0;
 }

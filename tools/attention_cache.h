@@ -26,4 +26,8 @@ int attention_prepare_cache(const struct options *options, struct inputs *inputs
 /* Whether keys or values are anything of the kind. */
 int attention_has_cache(const struct attention *attention);
 
+/* Lists of keys, where there are some. */
+int attention_prepare_lists(const struct options *options, struct inputs *inputs, struct attention *attention,
+                            struct failure *failure);
+
 #endif

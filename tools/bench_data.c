@@ -283,7 +283,7 @@ static void place(const clattn_problem *p, struct bench_data *data, int id)
     const int64_t columns = id == BENCH_KEY ? p->head_dim : id == BENCH_VALUE ? p->head_dim_v : tensor->shape[3];
     clattn_strides_bhsd(tensor->shape[1], tensor->shape[2], columns, host->stride);
     for (int axis = 0; axis < 3; axis++) {
-        if (tensor->shape[axis] == 1) {
+        if (tensor->shape[axis] == 1) { /* shared, as page tables by heads */
             host->stride[axis] = 0;
         }
     }

@@ -361,7 +361,7 @@ static const struct option_group groups[] = {
         OPTION_CU_Q, OPTION_CU_K, OPTION_DTYPE } },
     { "What may be seen",
       { OPTION_CAUSAL, OPTION_WINDOW, OPTION_ALWAYS, OPTION_ALIGN, OPTION_KEY_LENGTHS, OPTION_MASK_FILE, OPTION_ROW_LOW,
-        OPTION_ROW_HIGH } },
+        OPTION_ROW_HIGH, OPTION_KEY_LISTS, OPTION_LIST_ROWS } },
     { "Caches",
       { OPTION_PAGE_TABLE, OPTION_PAGE_STARTS, OPTION_POOL, OPTION_RING, OPTION_STORED_KEYS, OPTION_STORED_VALUES,
         OPTION_KEY_SCALES, OPTION_VALUE_SCALES, OPTION_KEY_GROUP, OPTION_VALUE_GROUP } },
@@ -381,7 +381,7 @@ const struct command command_run = {
     "three .npy files, and compares with the outputs that the file has stored. The file may also "
     "have mask, "
     "bias, key_lengths, past_key, past_value, slopes, sinks, query_offsets, cu_q, cu_k, page_table, page_starts, "
-    "key_scales, value_scales, row_low, row_high; or x, wq, "
+    "key_scales, value_scales, row_low, row_high, key_lists; or x, wq, "
     "wk, wv, wo "
     "of a whole multi-head layer.",
     "INPUT.safetensors [OPTION]...\n       clattn run --q FILE --k FILE --v FILE [OPTION]...",

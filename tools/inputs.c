@@ -37,6 +37,7 @@ static const struct {
     [ROLE_VALUE_SCALES] = { "value_scales", { "value_scales" }, OPTION_VALUE_SCALES },
     [ROLE_ROW_LOW] = { "row_low", { "row_low" }, OPTION_ROW_LOW },
     [ROLE_ROW_HIGH] = { "row_high", { "row_high" }, OPTION_ROW_HIGH },
+    [ROLE_KEY_LISTS] = { "key_lists", { "key_lists" }, OPTION_KEY_LISTS },
     [ROLE_OUT] = { "out", { "out" }, OPTION_FORWARD_OUT },
     [ROLE_WEIGHTS] = { "weights", { "weights" }, OPTION_NONE },
     [ROLE_LSE] = { "lse", { "lse" }, OPTION_FORWARD_LSE },

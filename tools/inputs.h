@@ -29,6 +29,7 @@ enum role {
     ROLE_VALUE_SCALES,
     ROLE_ROW_LOW,
     ROLE_ROW_HIGH,
+    ROLE_KEY_LISTS,
     /* What an earlier computation gave, to compare with. */
     ROLE_OUT,
     ROLE_WEIGHTS,

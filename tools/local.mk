@@ -9,6 +9,7 @@ libclattn_tool_la_SOURCES = \
 	tools/attention_cache.c \
 	tools/attention_cache.h \
 	tools/attention_extras.c \
+	tools/attention_lists.c \
 	tools/attention_extras.h \
 	tools/bench_backward.c \
 	tools/bench_backward.h \

@@ -27,7 +27,7 @@ OPTION(CU_K, "cu-k", "FILE|LIST", "layout thd: the same for keys; default: as --
 
 /* caches */
 OPTION(PAGE_TABLE, "page-table", "FILE",
-       "keys and values lie in pages: which, of each sequence; [batch, pages], -1: a hole")
+       "keys and values lie in pages: which, of each sequence; [batch, pages] or [batch, key heads, pages], -1: a hole")
 OPTION(PAGE_STARTS, "page-starts", "FILE|LIST", "the table is one line: where each sequence's pages start, and the end")
 CHOICE(POOL, "pool", "LAYOUT", WORDS("nhd", "hnd"), "axes of pages: nhd (default): [pages, tokens, heads, dim], or hnd")
 CHOICE(STORED_KEYS, "key-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
@@ -42,6 +42,9 @@ OPTION(VALUE_GROUP, "value-scale-group", "ROWS,COLUMNS", "the same of values")
 OPTION(ROW_LOW, "row-low", "FILE",
        "row i sees keys row_low[i] <= j < row_high[i]; int32, [queries] or [batch, heads, queries]")
 OPTION(ROW_HIGH, "row-high", "FILE", "the end of these")
+OPTION(KEY_LISTS, "key-lists", "FILE",
+       "numbers of the keys that rows see; int32, [batch, key heads, lists, keys of a list], -1 ends one")
+OPTION(LIST_ROWS, "list-rows", "N", "so many neighbouring rows share a list; default: 1")
 
 /* gradients */
 OPTION(DOUT, "dout", "FILE", "a loss's derivative at out, in the layout of out")

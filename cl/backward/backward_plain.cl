@@ -47,15 +47,20 @@ static inline size_t plane_row(const clattn_params *p, int b, int h, int i)
     return ((size_t)b * p->query_heads + h) * p->query_len + i;
 }
 
+static inline void find_keys(const clattn_params *p, const attention_buffers *in, row *r)
+{
+    const int kv_head = r->h / (p->query_heads / p->kv_heads);
+    r->keys = key_rows_of(p, in, &r->s, r->b, kv_head);
+    r->values = value_rows_of(p, in, &r->s, r->b, kv_head);
+}
+
 static inline row find_head(const clattn_params *p, const attention_buffers *in, int b, int h)
 {
-    const int kv_head = h / (p->query_heads / p->kv_heads);
     row r;
     r.s = sequence_of(p, in, b);
     r.b = b;
     r.h = h;
-    r.keys = key_rows_of(p, in, &r.s, b, kv_head);
-    r.values = value_rows_of(p, in, &r.s, b, kv_head);
+    find_keys(p, in, &r);
     r.slope = slope_of(p, in, b, h);
     return r;
 }
@@ -64,6 +69,10 @@ static inline void go_to_row(const clattn_params *p, const attention_buffers *in
                              const clattn_input_place *dout_place, __global const REAL *workspace, row *r, int i)
 {
     const size_t at = ROW_TERMS * plane_row(p, r->b, r->h, i);
+    if (PAGED || LISTED) {
+        narrow_to_rows(p, in, &r->s, r->b, r->h, 1, i, i);
+        find_keys(p, in, r);
+    }
     r->at = pair_row_of(p, in, &r->s, r->b, r->h, i);
     r->query_at = query_row_at(p, &r->s, r->b, r->h, i);
     r->dout_at = dout_row_at(dout_place, &r->s, r->b, r->h, i);
@@ -91,6 +100,11 @@ static inline int find_logit(const clattn_params *p, const attention_buffers *in
     return finish_logit(p, in, &r->s, &r->at, r->slope, j, logit);
 }
 
+static inline int weight_is_kept(const clattn_params *p, const row *r, int j)
+{
+    return dropout_keeps(p, r->b, r->h, r->at.i, key_at_place(&r->s, j));
+}
+
 /* dot(dout, value), after dropout. */
 static inline REAL find_product(const clattn_params *p, const attention_buffers *in,
                                 const clattn_input_place *dout_place, __global const ELEMENT_OUT *dout, const row *r,
@@ -103,7 +117,7 @@ static inline REAL find_product(const clattn_params *p, const attention_buffers 
                   VALUE_LOAD(in->value, value_at + c * r->values.column), dot);
     }
     if (HAS(DROPOUT)) {
-        dot = dropout_keeps(p, r->b, r->h, r->at.i, j) ? dot * PARAM_REAL(p, keep_scale) : 0;
+        dot = weight_is_kept(p, r, j) ? dot * PARAM_REAL(p, keep_scale) : 0;
     }
     return dot;
 }
@@ -119,16 +133,25 @@ static inline int find_pair(const clattn_params *p, const attention_buffers *in,
     result->p = exp((logit - r->lse) - r->rest);
     result->weight = result->p;
     if (HAS(DROPOUT)) {
-        result->weight = dropout_keeps(p, r->b, r->h, r->at.i, j) ? result->p * PARAM_REAL(p, keep_scale) : 0;
+        result->weight = weight_is_kept(p, r, j) ? result->p * PARAM_REAL(p, keep_scale) : 0;
     }
     result->ds = result->p * (find_product(p, in, dout_place, dout, r, j) - r->d);
     result->dz = result->ds * slack;
     return 1;
 }
 
+/* find_pair of a key by its number. */
+static inline int find_pair_of_key(const clattn_params *p, const attention_buffers *in,
+                                   __global const ELEMENT_OUT *dout, const clattn_input_place *dout_place, const row *r,
+                                   int j, pair *result)
+{
+    const int place = LISTED ? place_in_list(&r->s.list, j) : j;
+    return place >= 0 && find_pair(p, in, dout, dout_place, r, place, result);
+}
+
 static inline REAL distance_of(const row *r, int j)
 {
-    return fabs((REAL)(r->at.i + r->s.offset - j));
+    return fabs((REAL)(r->at.i + r->s.offset - key_at_place(&r->s, j)));
 }
 
 /* The rest of the row's lse, and its D, by the terms that are there. */
@@ -233,7 +256,7 @@ __kernel LEAST_SUB_GROUP void dkey_dvalue(BACKWARD_ARGUMENTS, int of_value, int 
             for (int i = start; i < min(start + BLOCK, s.query_len); ++i) {
                 pair found;
                 go_to_row(p, &in, &dout_place, workspace, &r, i);
-                if (!find_pair(p, &in, dout, &dout_place, &r, j, &found)) {
+                if (!find_pair_of_key(p, &in, dout, &dout_place, &r, j, &found)) {
                     continue;
                 }
                 const REAL factor = of_value ? found.weight : found.dz;
@@ -281,7 +304,8 @@ __kernel LEAST_SUB_GROUP void dbias(BACKWARD_ARGUMENTS, int first_key, int first
                 go_to_row(p, &in, &dout_place, workspace, &r, at);
                 for (int key = j; key < j + ALONG(3, p->bias_key_len); ++key) {
                     pair found;
-                    add_exactly(&total, &rest, find_pair(p, &in, dout, &dout_place, &r, key, &found) ? found.ds : 0);
+                    const int sees = find_pair_of_key(p, &in, dout, &dout_place, &r, key, &found);
+                    add_exactly(&total, &rest, sees ? found.ds : 0);
                 }
             }
         }
@@ -328,43 +352,7 @@ __kernel LEAST_SUB_GROUP void row_sums(BACKWARD_ARGUMENTS, int first_block, int 
     workspace[at + 1] = of_scale;
 }
 
-/* What a plane adds to dslopes or dscale, by the blocks of its rows, or by its rows. */
-static inline REAL sum_of_blocks(const clattn_params *p, const attention_buffers *in, __global const REAL *workspace,
-                                 int kind, int b, int h)
-{
-    const int of_rows = kind & SUMS_OF_ROWS, plane = b * p->query_heads + h;
-    const int count = of_rows ? sequence_of(p, in, b).query_len : row_blocks(p);
-    __global const REAL *sums = workspace + ROW_TERMS * (size_t)p->batch * p->query_heads * p->query_len +
-                                BLOCK_SUMS * (size_t)plane * (of_rows ? p->query_len : row_blocks(p)) +
-                                (kind & ~SUMS_OF_ROWS);
-    REAL total = 0, rest = 0;
-    for (int start = 0; start < count; start += BLOCK) {
-        REAL sum = 0;
-        for (int n = start; n < min(start + BLOCK, count); ++n) {
-            sum += sums[BLOCK_SUMS * (size_t)n];
-        }
-        add_exactly(&total, &rest, sum);
-    }
-    return total + rest;
-}
-
-/* And to dsinks, by its rows; those whose lse is no number have no part in it. */
-static inline REAL sum_of_sink(const clattn_params *p, const attention_buffers *in, __global const REAL *workspace,
-                               int b, int h)
-{
-    const sequence s = sequence_of(p, in, b);
-    REAL total = 0, rest = 0;
-    for (int start = 0; start < s.query_len; start += BLOCK) {
-        REAL sum = 0;
-        for (int i = start; i < min(start + BLOCK, s.query_len); ++i) {
-            const size_t at = ROW_TERMS * plane_row(p, b, h, i);
-            const REAL lse = workspace[at + TERM_LSE], beyond = (REAL)sink_of(p, in, h) - lse;
-            sum -= lse < (REAL)INFINITY ? exp(beyond - workspace[at + TERM_REST]) * workspace[at + TERM_D] : 0;
-        }
-        add_exactly(&total, &rest, sum);
-    }
-    return total + rest;
-}
+#include "backward/plain_sums.clh"
 
 __kernel LEAST_SUB_GROUP void head_sums(BACKWARD_ARGUMENTS, int kind, int first_head, int first_batch)
 {

@@ -64,14 +64,21 @@
 #define CLATTN_TAKEN_BLOCKS CLATTN_TENSORS_NONE
 #define CLATTN_LEFT_BLOCKS CLATTN_TENSORS_BLOCKS
 #endif
+#if CLATTN_TAKES & CLATTN_TAKES_LISTS
+#define CLATTN_TAKEN_LISTS CLATTN_TENSORS_LISTS
+#define CLATTN_LEFT_LISTS CLATTN_TENSORS_NONE
+#else
+#define CLATTN_TAKEN_LISTS CLATTN_TENSORS_NONE
+#define CLATTN_LEFT_LISTS CLATTN_TENSORS_LISTS
+#endif
 
 /* The rows of the tensors that the program takes, in their order, and of the others. */
 #define CLATTN_TAKEN_TENSORS(T)                                                                                        \
     CLATTN_TENSORS_ALWAYS(T) CLATTN_TAKEN_LSE(T) CLATTN_TAKEN_PAIRS(T) CLATTN_TAKEN_ROWS(T) CLATTN_TAKEN_PAGES(T)      \
-    CLATTN_TAKEN_RANGES(T) CLATTN_TAKEN_SCALES(T) CLATTN_TAKEN_BLOCKS(T)
+    CLATTN_TAKEN_RANGES(T) CLATTN_TAKEN_SCALES(T) CLATTN_TAKEN_BLOCKS(T) CLATTN_TAKEN_LISTS(T)
 #define CLATTN_LEFT_TENSORS(T)                                                                                         \
     CLATTN_LEFT_LSE(T) CLATTN_LEFT_PAIRS(T) CLATTN_LEFT_ROWS(T) CLATTN_LEFT_PAGES(T) CLATTN_LEFT_RANGES(T)             \
-    CLATTN_LEFT_SCALES(T) CLATTN_LEFT_BLOCKS(T)
+    CLATTN_LEFT_SCALES(T) CLATTN_LEFT_BLOCKS(T) CLATTN_LEFT_LISTS(T)
 
 /* Strides of the axes from the first on, by the rows' column. */
 #define CLATTN_STRIDES_COLUMNS 4

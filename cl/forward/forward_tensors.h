@@ -51,7 +51,8 @@
       SILENT_FIELD((p->features & (CLATTN_WITH_VARLEN | CLATTN_WITH_PAGES)) == CLATTN_WITH_VARLEN))
 
 #define CLATTN_TENSORS_PAGES(T)                                                                                        \
-    T(PAGE_TABLE, page_table, (TABLES, ONE, ONE, TABLE_PAGES), INT, IN, STRIDED, FEATURE(PAGES, BOUNDS))               \
+    T(PAGE_TABLE, page_table, (TABLES, KV_HEADS, ONE, TABLE_PAGES), INT, IN, STRIDED,                                  \
+      FEATURE(PAGES, BOUNDS))                                                                                         \
     T(PAGE_STARTS, page_starts, (ONE, ONE, ONE, SEAMS), INT, IN, DENSE, FEATURE(PAGE_STARTS, NOTHING))
 
 #define CLATTN_TENSORS_RANGES(T)                                                                                       \
@@ -69,6 +70,10 @@
     T(BLOCK_MASK, block_mask, (BATCH, QUERY_HEADS, BLOCK_MASK_ROWS, BLOCK_MASK_KEYS), BYTE, IN, STRIDED,               \
       FEATURE(BLOCK_MASK, BOUNDS))
 
+#define CLATTN_TENSORS_LISTS(T)                                                                                        \
+    T(KEY_LISTS, key_lists, (BATCH, KV_HEADS, KEY_LIST_BLOCKS, KEY_LIST_KEYS), INT, IN, STRIDED,                       \
+      FEATURE(KEY_LISTS, BOUNDS))
+
 /* Those that every strategy of attention, and of its gradients, knows of: its kernels read them, or it declines them in
  * a sentence of its own. */
 #define CLATTN_TENSORS_OF_ALL(T)                                                                                       \
@@ -77,7 +82,7 @@
 
 /* Here a new group begins: a strategy declines its flag until the strategy's `knows` (src/plan/strategy.h) has it. When
  * all have, the group moves up. */
-#define CLATTN_TENSORS_OF_SOME(T) CLATTN_TENSORS_BLOCKS(T)
+#define CLATTN_TENSORS_OF_SOME(T) CLATTN_TENSORS_BLOCKS(T) CLATTN_TENSORS_LISTS(T)
 
 #define CLATTN_FORWARD_TENSORS(T) CLATTN_TENSORS_OF_ALL(T) CLATTN_TENSORS_OF_SOME(T)
 
@@ -85,7 +90,7 @@
  * choice in forward_places.h.
  *
  *     G(name) */
-#define CLATTN_TENSOR_GROUPS(G) G(LSE) G(PAIRS) G(ROWS) G(PAGES) G(RANGES) G(SCALES) G(BLOCKS)
+#define CLATTN_TENSOR_GROUPS(G) G(LSE) G(PAIRS) G(ROWS) G(PAGES) G(RANGES) G(SCALES) G(BLOCKS) G(LISTS)
 #define CLATTN_TAKES_LSE 1
 #define CLATTN_TAKES_PAIRS 2
 #define CLATTN_TAKES_ROWS 4
@@ -93,7 +98,8 @@
 #define CLATTN_TAKES_RANGES 16
 #define CLATTN_TAKES_SCALES 32
 #define CLATTN_TAKES_BLOCKS 64
-#define CLATTN_TAKES_ALL 127
+#define CLATTN_TAKES_LISTS 128
+#define CLATTN_TAKES_ALL 255
 
 /* What a problem asks for without a tensor, in the words of the rows' last column: of all, and of some. */
 #define CLATTN_FIELDS_OF_ALL(FIELD)                                                                                   \

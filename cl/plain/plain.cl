@@ -119,12 +119,13 @@ static inline softmax softmax_of_row(const clattn_params *p, const attention_buf
 static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in, const row *r,
                              const softmax *soft, int j, int *allowed, REAL *weight_out)
 {
-    int stored = r->exists && j < r->s.stored_len;
+    const int key = key_at_place(&r->s, j);
+    int stored = r->exists && key < r->s.stored_len;
     if (PAGED && stored) {
-        stored = page_is_there(p, &r->s, j);
+        stored = page_is_there(p, &r->s, key);
     }
     if (RING && stored) {
-        stored = key_is_kept(p, &r->s, j);
+        stored = key_is_kept(p, &r->s, key);
     }
     const REAL score = stored ? scaled_dot(p, in, r, j) : 0;
     REAL logit = score;
@@ -142,7 +143,8 @@ static inline void add_value(const clattn_params *p, const attention_buffers *in
                              int j, int column, int columns, REAL *sums)
 {
     if (HAS(DROPOUT)) {
-        weight = dropout_keeps(p, r->at.b, r->at.h, r->at.i, j) ? weight * PARAM_REAL(p, keep_scale) : 0;
+        const int keeps = dropout_keeps(p, r->at.b, r->at.h, r->at.i, key_at_place(&r->s, j));
+        weight = keeps ? weight * PARAM_REAL(p, keep_scale) : 0;
     }
     const clattn_i64 value_at = kv_row(&r->values, j);
 #if IS_CODES(VALUE_TYPE)
@@ -173,17 +175,17 @@ static inline row find_row(const clattn_params *p, const attention_buffers *in, 
     r.s = s;
     r.exists = i < s.query_len;
     r.query_at = query_row_at(p, &s, b, h, i);
-    r.keys = key_rows_of(p, in, &s, b, kv_head);
-    r.values = value_rows_of(p, in, &s, b, kv_head);
-#if HAS_CODES
-    r.key_scales = key_scales_of(p, in, &s, b, kv_head);
-    r.value_scales = value_scales_of(p, in, &s, b, kv_head);
-#endif
     r.slope = slope_of(p, in, b, h);
     if (r.exists) {
         narrow_to_rows(p, in, &r.s, b, h, 1, i, i);
         r.at = pair_row_of(p, in, &r.s, b, h, i);
     }
+    r.keys = key_rows_of(p, in, &r.s, b, kv_head);
+    r.values = value_rows_of(p, in, &r.s, b, kv_head);
+#if HAS_CODES
+    r.key_scales = key_scales_of(p, in, &r.s, b, kv_head);
+    r.value_scales = value_scales_of(p, in, &r.s, b, kv_head);
+#endif
     return r;
 }
 

@@ -5,9 +5,9 @@
  * and a second kernel combines. The cut depends on the key's number alone, and both ways are the same
  * operations, so results do not depend on how many compute units there are, nor on what else is in the batch.
  *
- *     split_head     group id 0: key/value head      1: batch entry or packed sequence
- *     split_attend   group id 0: split      1: key/value head      2: batch entry
- *     split_combine  group id 0: row        1: key/value head      2: batch entry
+ *     split_head     group id 0: block of a key/value head's rows      1: batch entry or packed sequence
+ *     split_attend   group id 0: split      1: block      2: batch entry
+ *     split_combine  group id 0: row        1: block      2: batch entry
  *
  * Scores: lanes along head_dim, 16 dot products at once (AT_ONCE rows x 16 / AT_ONCE keys), whose lanes are
  * summed together at the end. Softmax: lanes along the keys. Mixing: lanes along head_dim_v. */
@@ -25,7 +25,7 @@ static inline float finish_scores(const clattn_params *p, const attention_buffer
                                   float *scores, int *seen)
 {
     pair_row row = pair_row_of(p, in, &t->s, t->b, head_of(t, r), position_of(t, r));
-    row.high = min(row.high, t->from + t->count);
+    row.high = LISTED ? row.high : min(row.high, t->from + t->count);
     const float slope = slope_of(p, in, t->b, row.h) * LOGIT_UNIT;
     float16 maximum = -INFINITY;
     int16 visible = 0;
@@ -87,7 +87,7 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
 static inline int split_is_full(const clattn_params *p, const kv_split *t)
 {
     return !HIDES_PAIRS &&
-           all_rows_see(p, &t->s, 0, position_of(t, t->rows - 1), t->from, t->count);
+           all_rows_see(p, &t->s, position_of(t, 0), position_of(t, t->rows - 1), t->from, t->count);
 }
 
 /* The keys and values of a split, for all rows. */

@@ -270,7 +270,8 @@ INLINE float sum_of_splits(const clattn_params *p, const attention_buffers *in, 
 
 SPLIT_SIMT_KERNEL split_simt_combine(ATTENTION_ARGUMENTS, __global const float *splits, int n_splits)
 {
-    const int rows = params.query_len * GROUP, r = (int)get_group_id(0) % rows, item = (int)get_local_id(0);
+    const int rows = ROW_BLOCKS > 1 ? ROWS : params.query_len * GROUP;
+    const int r = (int)get_group_id(0) % rows, item = (int)get_local_id(0);
     SPLIT_PLACE(get_group_id(0) / rows, get_group_id(1), 0);
     __local float4 sums[ITEMS];
     __local float own[2 * ITEMS];

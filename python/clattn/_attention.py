@@ -57,6 +57,7 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
               cu_query: Any = None, cu_key: Any = None, page_table: Any = None, page_starts: Any = None,
               row_low: Any = None, row_high: Any = None, key_type: Optional[str] = None,
               value_type: Optional[str] = None, key_scales: Any = None, value_scales: Any = None,
+              key_lists: Any = None, list_rows: Optional[int] = None,
               score: Optional[str] = None, inputs: Optional[Dict[str, Any]] = None,
               context: Optional[Context] = None, **others: Any) -> Any:
     """softmax(scale * query key^T + bias, masked) value, on the device of `context`.
@@ -94,8 +95,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     cu_query, cu_key    packed sequences, one behind the other in query [1, heads, rows, columns] and key: numbers,
                         where each begins, and the last one ends; cu_key as cu_query where None. A mask or bias then is
                         of [sequences, heads, rows of the longest, keys of the longest]
-    page_table          [batch, pages] of int32: keys lie in pages, of which each sequence has these; key is [pages,
-                        kv_heads, rows of a page, columns]. Needs key_lengths. -1: a hole
+    page_table          [batch, pages], or [batch, kv_heads, pages], of int32: keys lie in pages, of which each sequence
+                        has these; key is [pages, kv_heads, rows of a page, columns]. Needs key_lengths. -1: a hole
     page_starts         numbers: the table is one line, in which the pages of each sequence begin, and the last one's
                         end
     row_low, row_high   broadcast to [batch, heads, rows], int32: a row sees the keys from the one up to the other
@@ -104,6 +105,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
                         blocks and of int4. quantise() makes them
     key_scales, value_scales   float32, of int8, e4m3, e5m2, int4: [batch or pages, kv_heads, rows, columns], of which
                         the last two may have fewer: so many share one
+    key_lists, list_rows   [batch, kv_heads, rows / list_rows, n] of int32: `list_rows` neighbouring rows (1 where None)
+                        see the keys of these numbers, besides all masks; -1 ends a list, and no key stands twice in it
     context             a clattn.Context, which has a device; the process's own where None
 
     A row that sees no key is 0, its lse -inf. Returns out, or (out, lse), (out, weights), (out, lse, weights). Raises
@@ -112,7 +115,7 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     said = (causal, alignment, window, always_visible_keys, scale, softcap, dropout, seed, return_lse, return_weights,
             strategy, allow_rounded_weights, allow_tf32)
     more = dict(zip(NAMES, (cu_query, cu_key, page_table, page_starts, row_low, row_high, key_type, value_type,
-                            key_scales, value_scales)))
+                            key_scales, value_scales, key_lists, list_rows)))
     code = written(score, mask if isinstance(mask, str) else None, inputs)
     mask = None if isinstance(mask, str) else mask
     has_more = code is not None or any(x is not None for x in more.values())

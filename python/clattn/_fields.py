@@ -93,7 +93,8 @@ _FEATURES = {"mask": lib.CLATTN_WITH_MASK, "slopes": lib.CLATTN_WITH_SLOPES, "si
              "key_lengths": lib.CLATTN_WITH_KEY_LENGTHS, "lse": lib.CLATTN_WITH_LSE, "cu_query": lib.CLATTN_WITH_VARLEN,
              "page_table": lib.CLATTN_WITH_PAGES, "page_starts": lib.CLATTN_WITH_PAGE_STARTS,
              "row_low": lib.CLATTN_WITH_ROW_RANGES, "key_scales": lib.CLATTN_WITH_KEY_SCALES,
-             "value_scales": lib.CLATTN_WITH_VALUE_SCALES, "block_mask": lib.CLATTN_WITH_BLOCK_MASK}
+             "value_scales": lib.CLATTN_WITH_VALUE_SCALES, "block_mask": lib.CLATTN_WITH_BLOCK_MASK,
+             "key_lists": lib.CLATTN_WITH_KEY_LISTS}
 _ROWS, _HEADS, _HEAD, _DENSE = (0, 1, 2, 3), (0, 1), (1,), ()
 
 

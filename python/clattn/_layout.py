@@ -6,7 +6,7 @@ STRUCTS = {
         ("kernel_dir", "pointer", 8),
         ("workspace_limit_bytes", "uint64", 16),
     )),
-    "clattn_problem": (264, (
+    "clattn_problem": (280, (
         ("struct_size", "uint64", 0),
         ("type", "uint32", 8),
         ("batch", "int64", 16),
@@ -45,6 +45,8 @@ STRUCTS = {
         ("code", "pointer", 240),
         ("block_mask_rows", "int64", 248),
         ("block_mask_keys", "int64", 256),
+        ("key_list_rows", "int64", 264),
+        ("key_list_keys", "int64", 272),
     )),
     "clattn_tensor": (48, (
         ("buffer", "pointer", 0),
@@ -77,7 +79,7 @@ STRUCTS = {
         ("whole_heads", "int64", 104),
         ("code_scalars", "float[8]", 112),
     )),
-    "clattn_tensors": (1696, (
+    "clattn_tensors": (1744, (
         ("struct_size", "uint64", 0),
         ("workspace", "pointer", 8),
         ("query", "clattn_tensor", 16),
@@ -104,8 +106,9 @@ STRUCTS = {
         ("value_pools", "clattn_tensor[3]", 1120),
         ("code_tensors", "clattn_tensor[8]", 1264),
         ("block_mask", "clattn_tensor", 1648),
+        ("key_lists", "clattn_tensor", 1696),
     )),
-    "clattn_host_tensors": (1688, (
+    "clattn_host_tensors": (1736, (
         ("struct_size", "uint64", 0),
         ("query", "clattn_host_tensor", 8),
         ("key", "clattn_host_tensor", 56),
@@ -131,6 +134,7 @@ STRUCTS = {
         ("value_pools", "clattn_host_tensor[3]", 1112),
         ("code_tensors", "clattn_host_tensor[8]", 1256),
         ("block_mask", "clattn_host_tensor", 1640),
+        ("key_lists", "clattn_host_tensor", 1688),
     )),
     "clattn_partial": (96, (
         ("out", "clattn_tensor", 0),
@@ -619,10 +623,10 @@ STRUCTS = {
 # As the INIT macros leave them, without the zeros at the end.
 DEFAULTS = {
     "clattn_context_options": "18",
-    "clattn_problem": "080100000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
+    "clattn_problem": "180100000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
     "clattn_call": "9000000000000000ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
-    "clattn_tensors": "a006",
-    "clattn_host_tensors": "9806",
+    "clattn_tensors": "d006",
+    "clattn_host_tensors": "c806",
     "clattn_merge_problem": "30000000000000000100000000000000010000000000000001",
     "clattn_additive_problem": "6000000000000000010000000000000001",
     "clattn_additive_arrays": "d0",
@@ -707,6 +711,7 @@ CONSTANTS = {
     "CLATTN_WITH_VALUE_SCALES": 512,
     "CLATTN_WITH_ROW_RANGES": 1024,
     "CLATTN_WITH_BLOCK_MASK": 2048,
+    "CLATTN_WITH_KEY_LISTS": 4096,
     "CLATTN_BLOCK_EMPTY": 0,
     "CLATTN_BLOCK_PARTIAL": 1,
     "CLATTN_BLOCK_FULL": 2,

@@ -1,17 +1,17 @@
 """Sequences that do not lie in a batch of equal lengths: packed ones, keys in pages of a pool, keys and values as
-codes, ranges of keys a row."""
+codes, ranges of keys a row, lists of keys."""
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ._arrays import CODES, View, view
 from ._errors import InvalidArgument, InvalidShape
 from ._fields import _DENSE, _ROWS, broadcast, check_shapes, check_types, dense_integers
 from ._prepared import Field
-from ._problem import key_maximum, wholes
+from ._problem import key_maximum, whole, wholes
 
 NAMES = ("cu_query", "cu_key", "page_table", "page_starts", "row_low", "row_high", "key_type", "value_type",
          "key_scales",
-         "value_scales")
-_TABLE, _LINE = (0, 3), (3,)
+         "value_scales", "key_lists", "list_rows")
+_TABLE, _TABLES, _LINE = (0, 3), (0, 1, 3), (3,)
 
 
 class Sequences(NamedTuple):
@@ -108,16 +108,18 @@ def _pages(key: View, said: Dict[str, Any], key_lengths: Any, batch: int,
     lengths = wholes(key_lengths, "key_lengths", 32)
     table = integers(said["page_table"], "page_table")
     starts = said["page_starts"]
-    if len(table.shape) != (2 if starts is None else 1) or (starts is None and table.shape[0] != batch):
+    of_heads = len(table.shape) == 3 and table.shape[1] == key.shape[1]
+    if not (of_heads or len(table.shape) == (2 if starts is None else 1)) or \
+            (starts is None and table.shape[0] != batch) or (of_heads and starts is not None):
         raise InvalidShape(f"page_table: has shape {table.shape}; must be [batch, pages of a sequence], here of "
-                           f"{batch}, or one line with page_starts")
+                           f"{batch}, [batch, kv_heads, pages], or one line with page_starts")
     keys = max(lengths, default=0)
     size = key.shape[2]
-    if starts is None and size and table.shape[1] < -(-keys // size):
-        raise InvalidShape(f"page_table: has {table.shape[1]} pages a sequence; {keys} keys need {-(-keys // size)} of "
-                           f"{size}")
+    if starts is None and size and table.shape[-1] < -(-keys // size):
+        raise InvalidShape(f"page_table: has {table.shape[-1]} pages a sequence; {keys} keys need "
+                           f"{-(-keys // size)} of {size}")
     problem.update(page_size=size, pages=key.shape[0])
-    fields: List[Field] = [("page_table", table, _TABLE if starts is None else _LINE)]
+    fields: List[Field] = [("page_table", table, _LINE if starts is not None else _TABLES if of_heads else _TABLE)]
     if starts is not None:
         numbers = wholes(starts, "page_starts", 32)
         if len(numbers) != batch + 1:
@@ -161,9 +163,24 @@ def _ranges(query: View, low: Any, high: Any) -> List[Field]:
             for name, array in (("row_low", low), ("row_high", high))]
 
 
+def _lists(query: View, key: View, lists: Any, rows: int, problem: Dict[str, int]) -> List[Field]:
+    """The numbers of the keys that rows see; an axis of 1 is for all."""
+    if lists is None:
+        return []
+    found = integers(lists, "key_lists")
+    wanted = problem["batch"], key.shape[1], -(-problem["query_len"] // rows)
+    shape = found.shape
+    if len(shape) != 4 or any(n not in (1, most) for n, most in zip(shape, wanted)) or not shape[3]:
+        raise InvalidShape(f"key_lists: has shape {shape}; must be [batch, kv_heads, lists of {rows} rows, keys of a "
+                           f"list], here of {wanted}, or 1")
+    problem.update(key_list_rows=rows, key_list_keys=shape[3])
+    strides = tuple(0 if n == 1 else step for n, step in zip(shape[:3], found.strides)) + (found.strides[3],)
+    return [("key_lists", found._replace(shape=wanted + shape[3:], strides=strides), _ROWS)]
+
+
 def _check_alone(said: Dict[str, Any]) -> None:
     """Raises for what means nothing without another."""
-    for name, other in (("cu_key", "cu_query"), ("page_starts", "page_table")):
+    for name, other in (("cu_key", "cu_query"), ("page_starts", "page_table"), ("list_rows", "key_lists")):
         if said[name] is not None and said[other] is None:
             raise InvalidArgument(f"{name}: needs {other}")
     if said["cu_key"] is not None and said["page_table"] is not None:
@@ -188,6 +205,8 @@ def sequences_of(query: View, key: View, value: View, key_lengths: Any, said: Di
         keys, more = _pages(key, said, key_lengths, problem["batch"], problem)
         fields = fields + more
     fields = fields + _ranges(query, said["row_low"], said["row_high"])
+    list_rows = 1 if said["list_rows"] is None else whole(said["list_rows"], "list_rows", least=1)
+    fields += _lists(query, key, said["key_lists"], list_rows, problem)
     for name, found in (("key", key), ("value", value)):
         if said[f"{name}_scales"] is not None:
             fields.append(_scales(said[f"{name}_scales"], name, found.shape, problem))

@@ -96,7 +96,8 @@ int64_t group_pieces(const struct group_call *whole, enum group_axis axis)
     const clattn_problem *p = &whole->problem;
     const int64_t rows = whole->call.query_len < 0 ? p->query_len : whole->call.query_len;
     const int has_batch = !is_packed(p) && !(p->features & CLATTN_WITH_PAGE_STARTS);
-    const int has_rows = !is_packed(p) && !(p->features & CLATTN_WITH_BLOCK_MASK); /* which blocks keep together */
+    const int has_blocks = (p->features & (CLATTN_WITH_BLOCK_MASK | CLATTN_WITH_KEY_LISTS)) != 0; /* of rows */
+    const int has_rows = !is_packed(p) && !has_blocks;
     const int64_t pieces[GROUP_AXES] = { has_batch ? p->batch : 1, p->kv_heads, has_rows ? rows : 1 };
     return pieces[axis] > 1 && parts_write_apart(whole, axis) ? pieces[axis] : 1;
 }

@@ -25,7 +25,7 @@ static int64_t cache_row(const clattn_append_problem *p, int64_t position, int64
 
 static int32_t page_of(const struct operands *operands, int64_t b, int64_t number)
 {
-    return operands_page(operands, APPEND_PAGE_TABLE, APPEND_PAGE_STARTS, b, number);
+    return operands_page(operands, APPEND_PAGE_TABLE, APPEND_PAGE_STARTS, b, 0, number);
 }
 
 struct append_target append_target(const struct append_problem *problem, const struct append_call *call, int64_t b,

@@ -133,9 +133,9 @@ clattn_status call_measure(const struct any_problem *any, const void *values, st
     return CLATTN_OK;
 }
 
-int32_t call_page(const struct operands *operands, int64_t b, int64_t n)
+int32_t call_page(const struct operands *operands, int64_t b, int64_t kv_head, int64_t n)
 {
-    return operands_page(operands, TENSOR_PAGE_TABLE, TENSOR_PAGE_STARTS, b, n);
+    return operands_page(operands, TENSOR_PAGE_TABLE, TENSOR_PAGE_STARTS, b, kv_head, n);
 }
 
 /* A sequence of `length` keys has its pages in the one line for all; all of them are of the pool, or holes. */
@@ -148,13 +148,15 @@ static clattn_status check_pages_of(const struct problem *problem, const struct 
     if (status != CLATTN_OK) {
         return status;
     }
-    for (int64_t n = 0; n < needed; ++n) {
-        const int32_t page = call_page(operands, b, n);
+    const int64_t tables = operands->tensor[TENSOR_PAGE_TABLE].stride[1] != 0 ? problem->p.kv_heads : 1;
+    for (int64_t at = 0; at < tables * needed; ++at) {
+        const int64_t head = at / needed, n = at % needed;
+        const int32_t page = call_page(operands, b, head, n);
         if (page < -1 || page >= problem->p.pages) {
             return error_set(CLATTN_INVALID_ARGUMENT,
                              "page_table[%" PRId64 ", %" PRId64 "] %d: must be -1, for a hole, or 0 to pages %" PRId64
-                             " - 1",
-                             b, n, (int)page, problem->p.pages);
+                             " - 1; the table of key/value head %" PRId64,
+                             b, n, (int)page, problem->p.pages, head);
         }
     }
     return CLATTN_OK;

@@ -43,7 +43,8 @@ clattn_status call_measure(const struct any_problem *problem, const void *values
  * key lengths must be 0 to key_len. */
 clattn_status call_check_values(const struct any_problem *problem, const struct operands *call);
 
-/* Entry n of the page table of sequence b, in host memory; a hole where it is no page of the pool. */
-int32_t call_page(const struct operands *operands, int64_t b, int64_t n);
+/* Entry n of the page table of sequence b and of a key/value head, in host memory; a hole where it is no page of the
+ * pool. */
+int32_t call_page(const struct operands *operands, int64_t b, int64_t kv_head, int64_t n);
 
 #endif

@@ -189,6 +189,8 @@ void forward_measure(const clattn_problem *p, const struct user_code *code, cons
         [EXTENT_TABLE_PAGES] = one_table ? lengths->table_pages : sequence_pages,
         [EXTENT_BLOCK_MASK_ROWS] = groups_of(lengths->query_len, p->block_mask_rows),
         [EXTENT_BLOCK_MASK_KEYS] = groups_of(lengths->key_len, p->block_mask_keys),
+        [EXTENT_KEY_LIST_BLOCKS] = groups_of(lengths->query_len, p->key_list_rows),
+        [EXTENT_KEY_LIST_KEYS] = p->key_list_keys,
     };
     memcpy(operands->extent, extents, sizeof(extents));
     const uint32_t of_key_rows = 1u << EXTENT_KEY_ROWS | 1u << EXTENT_KEY_SCALE_ROWS | 1u << EXTENT_VALUE_SCALE_ROWS;
@@ -217,7 +219,7 @@ static const clattn_host_tensors clattn_host_tensors_defaults = CLATTN_HOST_TENS
 GROWTH_OF_BYTES(clattn_tensors, "tensors", "CLATTN_TENSORS_INIT", out, TENSORS_BYTES(clattn_tensors, clattn_tensor));
 GROWTH_OF_BYTES(clattn_host_tensors, "tensors", "CLATTN_HOST_TENSORS_INIT", out,
                 TENSORS_BYTES(clattn_host_tensors, clattn_host_tensor));
-GROWTH(clattn_problem, "problem", head_dim, block_mask_keys, CLATTN_PROBLEM_INIT);
+GROWTH(clattn_problem, "problem", head_dim, key_list_keys, CLATTN_PROBLEM_INIT);
 CALL_HAS_ROOM(struct call);
 
 const struct operation operation_forward = {

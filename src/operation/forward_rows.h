@@ -33,6 +33,8 @@ enum forward_extent {
     EXTENT_TABLE_PAGES,
     EXTENT_BLOCK_MASK_ROWS, /* blocks of rows, and of keys, of the block mask */
     EXTENT_BLOCK_MASK_KEYS,
+    EXTENT_KEY_LIST_BLOCKS, /* blocks of rows that share a list of keys */
+    EXTENT_KEY_LIST_KEYS,
 #define EXTENT_OF_CODE(number) EXTENT_CODE_##number,
     CLATTN_CODE_TENSORS(EXTENT_OF_CODE)
 #undef EXTENT_OF_CODE

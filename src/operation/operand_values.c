@@ -103,12 +103,13 @@ int64_t operands_last_seam(const struct operands *operands, int id, int64_t batc
     return rows > 0 ? rows : 0;
 }
 
-int32_t operands_page(const struct operands *operands, int table, int starts, int64_t b, int64_t number)
+int32_t operands_page(const struct operands *operands, int table, int starts, int64_t b, int64_t kv_head,
+                      int64_t number)
 {
     const int64_t *stride = operands->tensor[table].stride;
     const int64_t entry = operand_is_asked(operands, starts) ? (operand_int(operands, starts, b) + number) * stride[3]
                                                              : b * stride[0] + number * stride[3];
-    return operand_int(operands, table, entry);
+    return operand_int(operands, table, entry + kv_head * stride[1]);
 }
 
 clattn_status operands_check_pages(const struct operands *operands, int starts, int64_t b, int64_t needed,

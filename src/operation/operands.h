@@ -57,9 +57,10 @@ clattn_status operands_check_seams(const struct operands *operands, int id, int6
 /* Where the last sequence ends, by such seams; `unknown` where they cannot be read. */
 int64_t operands_last_seam(const struct operands *operands, int id, int64_t batch, int64_t unknown);
 
-/* Page `number` of sequence b, by a page table in host memory: of its own row, or, where `starts` (page_starts) is
- * asked for, of one line for all, from starts[b] on. -1: a hole. */
-int32_t operands_page(const struct operands *operands, int table, int starts, int64_t b, int64_t number);
+/* Page `number` of sequence b, by a page table of the head in host memory: of its own row, or, where `starts`
+ * (page_starts) is asked for, of one line for all, from starts[b] on. -1: a hole. */
+int32_t operands_page(const struct operands *operands, int table, int starts, int64_t b, int64_t kv_head,
+                      int64_t number);
 
 /* A table of one line has the `needed` pages of sequence b, for so many rows, which messages call by `rows_name`. */
 clattn_status operands_check_pages(const struct operands *operands, int starts, int64_t b, int64_t needed,

@@ -243,6 +243,26 @@ static clattn_status check_block_mask(const clattn_problem *p)
                            p->block_mask_rows, p->block_mask_keys);
 }
 
+static clattn_status check_key_lists(const clattn_problem *p)
+{
+    const struct dimension dimensions[] = { { "key_list_rows", p->key_list_rows, 1 },
+                                            { "key_list_keys", p->key_list_keys, 1 } };
+    if (!(p->features & CLATTN_WITH_KEY_LISTS)) {
+        return p->key_list_rows == 0 && p->key_list_keys == 0
+                   ? CLATTN_OK
+                   : error_set(CLATTN_INVALID_ARGUMENT,
+                               "key_list_rows %" PRId64 ", key_list_keys %" PRId64
+                               ": need CLATTN_WITH_KEY_LISTS, and would be ignored; set it, or leave them 0",
+                               p->key_list_rows, p->key_list_keys);
+    }
+    if (p->weights != CLATTN_WEIGHTS_NONE) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "weights %d: are of all keys, which lists are there to leave out; leave them NONE",
+                         (int)p->weights);
+    }
+    return check_tiled_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+}
+
 static clattn_status check_numbers(const clattn_problem *p)
 {
     if (!isfinite(p->softcap) || p->softcap < 0 || (p->softcap > 0 && !((float)p->softcap > 0)) ||
@@ -260,9 +280,10 @@ clattn_status problem_resolve(struct any_problem *any)
 {
     struct problem *problem = (struct problem *)any;
     clattn_problem *p = &problem->p;
-    clattn_status (*const checks[])(
-        const clattn_problem *) = { check_types,   check_shape, check_own_types, check_scales,     check_lengths,
-                                    check_masking, check_pages, check_ring,      check_block_mask, check_numbers };
+    clattn_status (*const checks[])(const clattn_problem *) = {
+        check_types, check_shape, check_own_types,  check_scales,    check_lengths, check_masking,
+        check_pages, check_ring,  check_block_mask, check_key_lists, check_numbers,
+    };
     clattn_status status = CLATTN_OK;
     p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
     p->key_type = forward_type(p, p->key_type);
@@ -299,7 +320,8 @@ int attention_problem_equal(const struct any_problem *a, const struct any_proble
            x->value_scale_rows == y->value_scale_rows && x->value_scale_columns == y->value_scale_columns &&
            x->ring == y->ring && x->allow_rounded_weights == y->allow_rounded_weights &&
            x->pool_pages == y->pool_pages && x->block_mask_rows == y->block_mask_rows &&
-           x->block_mask_keys == y->block_mask_keys;
+           x->block_mask_keys == y->block_mask_keys && x->key_list_rows == y->key_list_rows &&
+           x->key_list_keys == y->key_list_keys;
 }
 
 int problem_mixes_types(const struct problem *problem)
@@ -365,6 +387,9 @@ void attention_problem_describe(const struct any_problem *any, struct text *text
     if (problem->flags & CLATTN_FLAG_BLOCK_MASK) {
         text_append(text, ", a mask of blocks of %" PRId64 " rows x %" PRId64 " keys", p->block_mask_rows,
                     p->block_mask_keys);
+    }
+    if (problem->flags & CLATTN_FLAG_KEY_LISTS) {
+        text_append(text, ", lists of %" PRId64 " keys for %" PRId64 " rows each", p->key_list_keys, p->key_list_rows);
     }
     if (p->weights != CLATTN_WEIGHTS_NONE) {
         text_append(text, ", weights out");

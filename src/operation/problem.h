@@ -41,6 +41,13 @@ static inline int64_t problem_group(const clattn_problem *p)
     return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
 }
 
+/* Rows that share a list of keys: no more than there are. */
+static inline int64_t problem_list_rows(const clattn_problem *p)
+{
+    const int64_t rows = p->query_len > 0 ? p->query_len : 1;
+    return p->key_list_rows < rows ? p->key_list_rows : rows;
+}
+
 /* Whether a call of so many rows has any. Without, its other axes may be of any length, and are not walked along. */
 static inline int problem_has_rows(const clattn_problem *p, int64_t query_len)
 {

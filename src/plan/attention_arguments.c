@@ -125,6 +125,10 @@ void append_type_options(const struct problem *problem, struct text *options)
                     (int)p->out_type);
     }
     append_block_mask_options(problem, options);
+    if (problem->flags & CLATTN_FLAG_KEY_LISTS) {
+        text_append(options, " -D LISTED=1 -D KEY_LIST_ROWS=%d -D KEY_LIST_KEYS=%d", (int)problem_list_rows(p),
+                    (int)p->key_list_keys);
+    }
 }
 
 static void append_scale_options(const struct problem *problem, struct text *options)

@@ -35,7 +35,8 @@ uint32_t attention_groups(const struct any_problem *problem, const struct strate
 /* Appends how large blocks of the mask of blocks are, where there is one. */
 void append_block_mask_options(const struct problem *problem, struct text *options);
 
-/* The same, behind "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are others. */
+/* The same, and how large lists of keys are, behind "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are
+ * others. */
 void append_type_options(const struct problem *problem, struct text *options);
 
 /* Appends how keys and values lie, but for their pages: " -D POOLS=2" in several buffers, " -D RING=1" in a ring that

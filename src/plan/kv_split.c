@@ -5,14 +5,13 @@
 
 #define COLUMNS_MOST 4096 /* head_dim, head_dim_v */
 
-int64_t kv_split_rows_of(const clattn_problem *p)
+struct kv_row_blocks kv_row_blocks_of(const clattn_problem *p, int most)
 {
-    return p->query_len * problem_group(p);
-}
-
-int kv_split_rows(const clattn_problem *p)
-{
-    return kv_split_rows_of(p) > 0 ? (int)kv_split_rows_of(p) : 1;
+    const int64_t group = problem_group(p), all = p->query_len * group;
+    const int listed = (p->features & CLATTN_WITH_KEY_LISTS) != 0;
+    const int64_t of_list = listed ? problem_list_rows(p) * group : all > 0 ? all : 1;
+    const int64_t blocks = ceil_div(of_list, most), lists = listed && all > 0 ? ceil_div(all, of_list) : 1;
+    return (struct kv_row_blocks){ all, (int)ceil_div(of_list, blocks), (int)(blocks * lists) };
 }
 
 static int64_t splits_from_one(int64_t keys, int split_keys)
@@ -34,8 +33,9 @@ static int64_t window_span(const clattn_problem *p)
 
 int64_t kv_splits_of(const clattn_problem *p, int64_t key_len, int split_keys)
 {
-    const int64_t all = splits_from_one(key_len, split_keys), span = window_span(p);
-    if (span < 0) {
+    const int listed = (p->features & CLATTN_WITH_KEY_LISTS) != 0;
+    const int64_t all = splits_from_one(listed ? p->key_list_keys : key_len, split_keys), span = window_span(p);
+    if (span < 0 || listed) {
         return all;
     }
     const int64_t pinned = p->always_visible_keys > 0 ? splits_from_one(p->always_visible_keys, split_keys) : 0;
@@ -43,15 +43,16 @@ int64_t kv_splits_of(const clattn_problem *p, int64_t key_len, int split_keys)
     return seen < all ? seen : all;
 }
 
-size_t kv_split_workspace_bytes(const clattn_problem *p, int split_keys)
+size_t kv_split_workspace_bytes(const clattn_problem *p, int split_keys, int rows_at_once)
 {
-    double floats = (double)p->batch * (double)p->query_heads * (double)p->query_len *
+    const struct kv_row_blocks of_head = kv_row_blocks_of(p, rows_at_once);
+    double floats = (double)p->batch * (double)p->kv_heads * (double)of_head.blocks * (double)of_head.rows *
                     (double)(SPLIT_COLUMNS(p->head_dim_v) + SPLIT_STATE) *
                     (double)kv_splits_of(p, p->key_len, split_keys);
     return floats * sizeof(float) < 1e18 ? (size_t)floats * sizeof(float) : SIZE_MAX;
 }
 
-int kv_split_applicable(struct ask *ask, int split_keys, int rows_most)
+int kv_split_applicable(struct ask *ask, int split_keys, int rows_at_once, int rows_most)
 {
     const clattn_problem *p = &attention_problem(ask->problem)->p;
     if (p->type == CLATTN_FLOAT64) {
@@ -66,29 +67,33 @@ int kv_split_applicable(struct ask *ask, int split_keys, int rows_most)
     if (p->strided_columns) {
         return ask_declines(ask, "reads columns of stride 1");
     }
-    if (p->query_len > rows_most || kv_split_rows_of(p) > rows_most) {
+    const int64_t rows = p->features & CLATTN_WITH_KEY_LISTS ? 0 : p->query_len * problem_group(p);
+    if (rows > rows_most || (rows > 0 && p->query_len > rows_most)) {
         return ask_declines(ask, "%lld query rows of %lld heads share a key/value head: at most %d rows",
                             (long long)p->query_len, (long long)problem_group(p), rows_most);
     }
+    const size_t workspace = kv_split_workspace_bytes(p, split_keys, rows_at_once);
     if (p->head_dim > COLUMNS_MOST || p->head_dim_v > COLUMNS_MOST) {
         return ask_declines(ask, "head_dim %lld, head_dim_v %lld: at most %d fit private memory",
                             (long long)p->head_dim, (long long)p->head_dim_v, COLUMNS_MOST);
     }
     return attention_is_served(ask, 0) &&
-           (kv_split_workspace_bytes(p, split_keys) <= ask->context->workspace_limit_bytes ||
-            ask_declines(ask, "its workspace of %zu bytes is over the limit", kv_split_workspace_bytes(p, split_keys)));
+           (workspace <= ask->context->workspace_limit_bytes ||
+            ask_declines(ask, "its workspace of %zu bytes is over the limit", workspace));
 }
 
-void kv_split_call_of(const struct clattn_plan *plan, const struct operands *operands, int split_keys,
+void kv_split_call_of(const struct clattn_plan *plan, const struct operands *operands, int split_keys, int rows_at_once,
                       struct kv_split_call *call)
 {
+    const clattn_problem *problem = &attention_problem(plan->problem)->p;
+    const struct kv_row_blocks of_head = kv_row_blocks_of(problem, rows_at_once);
     attention_give(plan, operands, &call->given);
     const clattn_params *p = &call->given.params;
     call->workspace = operands->workspace;
-    call->n_splits = (cl_int)kv_splits_of(&attention_problem(plan->problem)->p, p->key_len, split_keys);
-    call->heads = (size_t)p->kv_heads;
+    call->n_splits = (cl_int)kv_splits_of(problem, p->key_len, split_keys);
+    call->heads = (size_t)p->kv_heads * (size_t)of_head.blocks;
     call->batch = (size_t)p->batch;
-    call->rows = (size_t)p->query_len * (size_t)problem_group(&attention_problem(plan->problem)->p);
+    call->rows = of_head.blocks > 1 ? (size_t)of_head.rows : (size_t)p->query_len * (size_t)problem_group(problem);
     const size_t count = attention_arguments(&call->given, call->arguments);
     call->arguments[count] = (struct launch_argument)ARGUMENT(call->workspace);
     call->arguments[count + 1] = (struct launch_argument)ARGUMENT(call->n_splits);

@@ -148,12 +148,13 @@ static void compute_scores(struct work *work)
     const clattn_problem *p = &work->problem->p;
     int all = p->weights == CLATTN_WEIGHTS_SCORES || p->weights == CLATTN_WEIGHTS_SOFTCAP;
     long double scale = work->call->scale;
+    const int64_t kv_head = work->h / (p->query_heads / p->kv_heads);
     work->allowed_keys = 0;
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         work->allowed[j] =
             (unsigned char)key_is_allowed(work->problem, work->call, &work->sequence, work->b, work->h, work->i, j);
         work->allowed_keys += work->allowed[j];
-        const int asked = all && key_is_stored(work->problem, work->call, &work->sequence, work->b, j);
+        const int asked = all && key_is_stored(work->problem, work->call, &work->sequence, work->b, kv_head, j);
         long double dot = 0, magnitude = 0;
         for (int64_t d = 0; d < p->head_dim && (asked || work->allowed[j]); ++d) {
             long double product = (long double)work->query[d] * work->key[j * p->head_dim + d];

@@ -44,7 +44,7 @@ int stored_row_find(const struct stored_place *at, int64_t *b, int64_t *row)
     *row = key_row_of(problem, at->j);
     *b = problem->flags & CLATTN_FLAG_VARLEN ? 0 : at->b;
     if (problem->flags & CLATTN_FLAG_PAGES) {
-        *b = key_page(problem, at->call, at->b, at->j);
+        *b = key_page(problem, at->call, at->b, at->kv_head, at->j);
         *row %= problem->p.page_size;
     } else {
         *row += at->sequence->key_row;

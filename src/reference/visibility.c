@@ -61,17 +61,17 @@ int key_is_kept(const struct problem *problem, const struct sequence *sequence, 
     return !(problem->flags & CLATTN_FLAG_RING) || j < pinned || j >= sequence->key_len - (ring - pinned);
 }
 
-int64_t key_page(const struct problem *problem, const struct call *call, int64_t b, int64_t j)
+int64_t key_page(const struct problem *problem, const struct call *call, int64_t b, int64_t kv_head, int64_t j)
 {
-    const int64_t page = call_page(&call->operands, b, key_row_of(problem, j) / problem->p.page_size);
+    const int64_t page = call_page(&call->operands, b, kv_head, key_row_of(problem, j) / problem->p.page_size);
     return page >= 0 && page < problem->p.pages ? page : -1;
 }
 
 int key_is_stored(const struct problem *problem, const struct call *call, const struct sequence *sequence, int64_t b,
-                  int64_t j)
+                  int64_t kv_head, int64_t j)
 {
     return key_is_kept(problem, sequence, j) &&
-           (!(problem->flags & CLATTN_FLAG_PAGES) || key_page(problem, call, b, j) >= 0);
+           (!(problem->flags & CLATTN_FLAG_PAGES) || key_page(problem, call, b, kv_head, j) >= 0);
 }
 
 void dropout_of_row(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i,
@@ -139,6 +139,22 @@ static int blocks_and_text_allow(const struct problem *problem, const struct cal
             user_pair_is_visible(&(const struct user_pair){ problem, call, sequence, b, h, i, j }));
 }
 
+/* Whether key j stands in the list of the row. */
+static int list_allows(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i,
+                       int64_t j)
+{
+    const clattn_problem *p = &problem->p;
+    const struct tensor_place *lists = &call->operands.tensor[TENSOR_KEY_LISTS];
+    const int64_t kv_head = h / (p->query_heads / p->kv_heads);
+    for (int64_t n = 0; n < p->key_list_keys; ++n) {
+        const int32_t key = ((const int32_t *)lists->data)[place_index(lists, b, kv_head, i / p->key_list_rows, n)];
+        if (key < 0 || key == j) {
+            return key == j;
+        }
+    }
+    return 0;
+}
+
 int key_is_allowed(const struct problem *problem, const struct call *call, const struct sequence *sequence, int64_t b,
                    int64_t h, int64_t i, int64_t j)
 {
@@ -146,9 +162,10 @@ int key_is_allowed(const struct problem *problem, const struct call *call, const
     int64_t position = i + sequence->offset;
     return j < sequence->key_len && (!(flags & CLATTN_FLAG_CAUSAL) || j <= position) &&
            (!(flags & CLATTN_FLAG_WINDOW) || window_allows(&problem->p, position, j)) &&
-           key_is_stored(problem, call, sequence, b, j) &&
+           key_is_stored(problem, call, sequence, b, h / (problem->p.query_heads / problem->p.kv_heads), j) &&
            (!(flags & CLATTN_FLAG_ROW_RANGES) || range_allows(problem, call, sequence, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_MASK) || mask_allows(call, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_BIAS) || bias_allows(problem, call, b, h, i, j)) &&
+           (!(flags & CLATTN_FLAG_KEY_LISTS) || list_allows(problem, call, b, h, i, j)) &&
            blocks_and_text_allow(problem, call, sequence, b, h, i, j);
 }

@@ -21,15 +21,15 @@ int64_t place_index(const struct tensor_place *place, int64_t b, int64_t h, int6
 /* The row that key j of a sequence is in, counted from its first: j, or another where rows are a ring. */
 int64_t key_row_of(const struct problem *problem, int64_t j);
 
-/* The page that key j of sequence b is in; -1: a hole. */
-int64_t key_page(const struct problem *problem, const struct call *call, int64_t b, int64_t j);
+/* The page that key j of sequence b and of a key/value head is in; -1: a hole. */
+int64_t key_page(const struct problem *problem, const struct call *call, int64_t b, int64_t kv_head, int64_t j);
 
 /* Whether key j is still in memory. */
 int key_is_kept(const struct problem *problem, const struct sequence *sequence, int64_t j);
 
 /* The same, and that it is in no hole. */
 int key_is_stored(const struct problem *problem, const struct call *call, const struct sequence *sequence, int64_t b,
-                  int64_t j);
+                  int64_t kv_head, int64_t j);
 
 /* kept[j] of keys [0, count) of a row: 0 where dropout drops the weight. */
 void dropout_of_row(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i,

@@ -83,6 +83,10 @@ static double side_value(const struct check_call *check, int id, const struct in
         return check->turn == CHECK_NONE || (at->all % 5 == 3 && !is_equal) ? CLATTN_BLOCK_EMPTY
                : at->all % 2                                                ? CLATTN_BLOCK_FULL
                                                                             : CLATTN_BLOCK_PARTIAL;
+    case TENSOR_KEY_LISTS: /* all keys, from another one on in each list, in some of them a few less */
+        return check->turn == CHECK_NONE || at->c >= call->key_len - (is_equal ? 0 : at->i % 4)
+                   ? -1
+                   : (double)((at->c + at->i + at->h) % call->key_len);
     case TENSOR_ROW_LOW:
         return check_range_bound(check, 0, at->b, at->h, at->i);
     case TENSOR_ROW_HIGH:

@@ -1,12 +1,15 @@
 /* split: few query rows against many keys (decoding). Splits of the keys and values, then combined; for CPU devices.
  * cl/split/split.cl has the picture. This file chooses the length of a split, and between one launch and two. */
+#include "base/checked_math.h"
 #include "plan/code_programs.h"
 #include "plan/kv_split.h"
 #include "plan/register_file.h"
 #include "plan/tile_choice.h"
 #include "strategy/strategies.h"
 
-#define ROWS_MAX 16     /* of a key/value head; from there on fused_simd fills its lanes */
+#define ROWS_AT_ONCE 16 /* of a block; from there on fused_simd fills its lanes */
+#define ROWS_MAX 128    /* of a key/value head, where fused_simd leaves compute units idle; of lists: any number */
+#define SIMD_ROWS 32    /* that fused_simd's work-groups have, about */
 #define GROUPS_A_UNIT 4 /* work-groups of whole heads, so that compute units finish together */
 #define SPLIT_KEYS 512  /* weights that stay in the first cache; two streams long enough to prefetch */
 
@@ -36,14 +39,18 @@ static int applicable(struct ask *ask)
     if (device->quirks & QUIRK_NO_LARGE_VECTORS) {
         return ask_declines(ask, "is made of wide vectors, which the device's compiler is not up to");
     }
-    return kv_split_applicable(ask, SPLIT_KEYS, ROWS_MAX);
+    const clattn_problem *p = &attention_problem(ask->problem)->p;
+    const int64_t rows = p->query_len * problem_group(p), heads = p->batch * p->kv_heads;
+    const int has_idle = heads * ceil_div(rows, SIMD_ROWS) < (int64_t)device->compute_units;
+    return kv_split_applicable(ask, SPLIT_KEYS, ROWS_AT_ONCE, ask->by_name || has_idle ? ROWS_MAX : ROWS_AT_ONCE);
 }
 
 static struct work work(struct ask *ask)
 {
     const clattn_problem *p = &attention_problem(ask->problem)->p;
-    const double heads = (double)p->batch * (double)p->kv_heads, keys = heads * (double)p->key_len;
-    const double rows = (double)kv_split_rows_of(p);
+    const struct kv_row_blocks of_head = kv_row_blocks_of(p, ROWS_AT_ONCE);
+    const double heads = (double)p->batch * (double)p->kv_heads * of_head.blocks, rows = (double)of_head.rows;
+    const double keys = heads * (double)(p->features & CLATTN_WITH_KEY_LISTS ? p->key_list_keys : p->key_len);
     const size_t key_bytes = clattn_row_bytes(p->key_type, p->head_dim) +
                              clattn_row_bytes(p->value_type, p->head_dim_v);
     return (struct work){ .rate = RATE_SPLIT,
@@ -58,7 +65,8 @@ static struct work work(struct ask *ask)
 static int heads_fill(const clattn_context *context, const clattn_problem *p)
 {
     return kv_splits_of(p, p->key_len, SPLIT_KEYS) == 1 ||
-           p->batch * p->kv_heads >= GROUPS_A_UNIT * (int64_t)context->device.compute_units;
+           p->batch * p->kv_heads * kv_row_blocks_of(p, ROWS_AT_ONCE).blocks >=
+               GROUPS_A_UNIT * (int64_t)context->device.compute_units;
 }
 
 static int tunable(struct ask *ask, struct tunable *tunable)
@@ -87,10 +95,11 @@ static void append_options(const struct clattn_plan *plan, const struct split_st
 {
     const struct problem *problem = attention_problem(plan->problem);
     const clattn_problem *p = &problem->p;
+    const struct kv_row_blocks of_head = kv_row_blocks_of(p, ROWS_AT_ONCE);
     append_type_options(problem, options);
     append_problem_options(problem, options);
-    text_append(options, " -D GROUP=%d -D ROWS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d",
-                (int)problem_group(p), kv_split_rows(p), state->split_keys,
+    text_append(options, " -D GROUP=%d -D ROWS=%d -D ROW_BLOCKS=%d -D SPLIT_KEYS=%d -D FETCHES=%d -D ONE_LAUNCH=%d",
+                (int)problem_group(p), of_head.rows, of_head.blocks, state->split_keys,
                 plan->context->device.device_class == DEVICE_CPU, tile->launches == 1);
     append_kv_options(problem, options);
     text_append(options, " -D VECTOR_SUMS=%d", (int)tile->sums);
@@ -112,13 +121,15 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
     const clattn_problem *p = &attention_problem(plan->problem)->p;
     struct split_state *state = plan->state;
     state->split_keys = SPLIT_KEYS;
-    plan->workspace_bytes = kv_split_workspace_bytes(p, SPLIT_KEYS);
+    plan->workspace_bytes = kv_split_workspace_bytes(p, SPLIT_KEYS, ROWS_AT_ONCE);
     const struct wisdom_tile tile = tile_choose(ask, plan);
     const int one_launch = tile.launches == 1;
+    const struct kv_row_blocks of_head = kv_row_blocks_of(p, ROWS_AT_ONCE);
     text_append(ask->explain,
-                "  split: K/V splits of %d keys, %d rows each\n  registers: %d vectors of 16 sums\n  %s\n", SPLIT_KEYS,
-                kv_split_rows(p), (int)tile.sums,
-                one_launch ? "one launch, a work-group for each key/value head" : "two launches: splits, then rows");
+                "  split: K/V splits of %d keys, %d rows each, %d blocks a key/value head\n"
+                "  registers: %d vectors of 16 sums\n  %s\n",
+                SPLIT_KEYS, of_head.rows, of_head.blocks, (int)tile.sums,
+                one_launch ? "one launch, a work-group for each block" : "two launches: splits, then rows");
     struct text options = TEXT_INIT;
     append_options(plan, state, &tile, &options);
     append_code_width(ask, &options);
@@ -131,7 +142,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
 {
     const struct split_state *state = plan->state;
     struct kv_split_call call;
-    kv_split_call_of(plan, operands, state->split_keys, &call);
+    kv_split_call_of(plan, operands, state->split_keys, ROWS_AT_ONCE, &call);
     const size_t local[3] = { 1, 1, 1 };
     const size_t attend_global[3] = { (size_t)call.n_splits, call.heads, call.batch };
     const size_t combine_global[3] = { call.rows, call.heads, call.batch };
@@ -151,7 +162,8 @@ const struct strategy strategy_split = {
     .operation = &operation_forward,
     .name = "split",
     .summary = "few query rows: a K/V split, combined by their sums; CPU devices",
-    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAG_KEY_LISTS |
+             CLATTN_FLAGS_TEXT,
     .types = STRATEGY_32_BITS,
     .sum_roundings = 96, /* 32 + 16 + 3, row sums 32 + 4 + 3, the end */
     .applicable = applicable,

@@ -29,6 +29,12 @@ struct split_simt_state {
     size_t row_blocks; /* of a key/value head, which the kernel is built for */
 };
 
+/* Rows of a key/value head, or of a list of keys. */
+static int rows_of(const clattn_problem *p)
+{
+    return kv_row_blocks_of(p, ROWS_MOST).rows;
+}
+
 /* Elements of a run: `codes` of a type whose elements are codes. */
 static int run_of(clattn_type type, int codes)
 {
@@ -65,7 +71,7 @@ static int find_shape_of(const struct device *device, const clattn_problem *p, i
     const int64_t runs = ceil_div(p->head_dim, key_run_of(p));
     const int rows_most = rows_that_fit(device, runs);
     for (size_t i = 0; i < sizeof(rows_at_once) / sizeof(rows_at_once[0]); ++i) {
-        const int rows = rows_at_once[i], is_too_many = rows > rows_most || (rows > 1 && rows / 2 >= kv_split_rows(p));
+        const int rows = rows_at_once[i], is_too_many = rows > rows_most || (rows > 1 && rows / 2 >= rows_of(p));
         for (size_t k = 0; k < sizeof(tile_keys) / sizeof(tile_keys[0]) && !is_too_many; ++k) {
             const int is_last = k + 1 == sizeof(tile_keys) / sizeof(tile_keys[0]);
             *shape = shape_of(p, rows, tile_keys[k]);
@@ -91,7 +97,7 @@ static int applicable(struct ask *ask)
     if (device->device_class != DEVICE_GPU && !ask->by_name) {
         return ask_declines(ask, "for GPUs, and other devices only when asked for by name: split is for CPUs");
     }
-    if (!kv_split_applicable(ask, SPLIT_SIMT_KEYS, ROWS_MOST)) {
+    if (!kv_split_applicable(ask, SPLIT_SIMT_KEYS, ROWS_MOST, ROWS_MOST)) {
         return 0;
     }
     return (device->work_group_limit >= SPLIT_SIMT_ITEMS && device->work_item_limit[0] >= SPLIT_SIMT_ITEMS &&
@@ -107,8 +113,10 @@ static struct work work(struct ask *ask)
     if (!find_shape(device, p, &shape)) {
         return WORK_UNKNOWN;
     }
-    const double rows = (double)kv_split_rows(p), blocks = (double)ceil_div(kv_split_rows(p), shape.rows);
-    const double keys = (double)p->batch * (double)p->kv_heads * (double)p->key_len;
+    const double rows = (double)rows_of(p), blocks = (double)ceil_div(rows_of(p), shape.rows);
+    const int listed = (p->features & CLATTN_WITH_KEY_LISTS) != 0;
+    const double heads = (double)p->batch * (double)p->kv_heads * kv_row_blocks_of(p, ROWS_MOST).blocks;
+    const double keys = heads * (double)(listed ? p->key_list_keys : p->key_len);
     const double key_bytes =
         (double)(clattn_row_bytes(p->key_type, p->head_dim) + clattn_row_bytes(p->value_type, p->head_dim_v));
     /* Blocks of rows after the first read from the cache. */
@@ -123,8 +131,8 @@ static void append_options(const struct device *device, const struct problem *pr
     const clattn_problem *p = &problem->p;
     append_type_options(problem, options);
     append_problem_options(problem, options);
-    text_append(options, " -D GROUP=%d -D ROWS=%d -D ROWS_AT_ONCE=%d -D TILE_KEYS=%d", (int)problem_group(p),
-                kv_split_rows(p), shape->rows, shape->keys);
+    text_append(options, " -D GROUP=%d -D ROWS=%d -D ROW_BLOCKS=%d -D ROWS_AT_ONCE=%d -D TILE_KEYS=%d",
+                (int)problem_group(p), rows_of(p), kv_row_blocks_of(p, ROWS_MOST).blocks, shape->rows, shape->keys);
     append_kv_options(problem, options);
     if (device->device_class == DEVICE_GPU && device->sub_group_size_least && shape->rows > 2) {
         text_append(options, " -cl-intel-256-GRF-per-thread");
@@ -134,11 +142,11 @@ static void append_options(const struct device *device, const struct problem *pr
 static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
     const struct problem *problem = attention_problem(plan->problem);
-    const int rows = kv_split_rows(&problem->p);
+    const int rows = rows_of(&problem->p);
     struct split_simt_state *state = plan->state;
     find_shape(&ask->context->device, &problem->p, &state->shape); /* one fits: it is applicable */
     state->row_blocks = (size_t)ceil_div(rows, state->shape.rows);
-    plan->workspace_bytes = kv_split_workspace_bytes(&problem->p, SPLIT_SIMT_KEYS);
+    plan->workspace_bytes = kv_split_workspace_bytes(&problem->p, SPLIT_SIMT_KEYS, ROWS_MOST);
     text_append(ask->explain,
                 "  K/V splits of %d keys, %d rows a key/value head, %d of them at once\n"
                 "  tile: %d keys, %d work-items, %zu bytes of local memory\n",
@@ -159,7 +167,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
 {
     const struct split_simt_state *state = plan->state;
     struct kv_split_call call;
-    kv_split_call_of(plan, operands, SPLIT_SIMT_KEYS, &call);
+    kv_split_call_of(plan, operands, SPLIT_SIMT_KEYS, ROWS_MOST, &call);
     const size_t local[2] = { SPLIT_SIMT_ITEMS, 1 };
     const size_t attend_global[2] = { call.batch * (size_t)call.n_splits * local[0], call.heads * state->row_blocks };
     const size_t combine_global[2] = { call.batch * call.rows * local[0], call.heads };
@@ -175,7 +183,8 @@ const struct strategy strategy_split_simt = {
     .operation = &operation_forward,
     .name = NAME,
     .summary = "few query rows: a K/V split over all compute units, combined by their sums; GPUs",
-    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAG_KEY_LISTS |
+             CLATTN_FLAGS_TEXT,
     .types = STRATEGY_32_BITS,
     .sum_roundings = 560, /* 512 + 3, row sums and the end */
     .applicable = applicable,

@@ -157,12 +157,12 @@ the last column of each product|out|c < p->head_dim; ++c) {|c + 1 < p->head_dim;
 the logarithm of sums|lse|soft.row_maximum, soft.row_sum)|soft.row_maximum, 1)|--lse
 weights|weights|CLATTN_CL_WEIGHTS_SOFTMAX ? weight|CLATTN_CL_WEIGHTS_SOFTMAX ? 0|--weights softmax
 values of hidden keys, times 0|out|if (allowed) {|if (j >= 0) {|--key-lengths --weights softmax
-the first key of a window|out|window_low(p, s, i), key_high|window_low(p, s, i) + 1, key_high|$wide
+the first key of a window|out|window_low(p, s, i), last_key|window_low(p, s, i) + 1, last_key|$wide
 pinned keys behind a window|out|p->always_visible_keys == 0 ?|1 ?|$narrow
 pinned keys before a window|out|p->window_right + 1,|p->window_right + 1, 0 *|$narrow
-where a page table begins|out|s.pages = in->page_table + OFFSET(page_table)|s.pages = in->page_table|--page-size 16
+where a page table begins|out|s.tables = in->page_table + OFFSET(page_table)|s.tables = in->page_table|--page-size 16
 pages behind the pool|out|STRIDE(page_table, 3)] < (uint)p->pages|STRIDE(page_table, 3)] < 1 << 30|--page-size 16
-the last key of a page table|out|p->pages, 0, s->key_len - 1|p->pages, 0, s->key_len - 2|--page-size 16
+the last key of a page table|out|s->key_len) - 1|s->key_len) - 2|--page-size 16
 sinks of rows without keys|lse|if (HAS(SINKS)) {|if (HAS(SINKS) && soft.any_allowed) {|--sinks --key-lengths --lse
 key lengths beyond the keys|out|+ b], 0, s.key_len);|+ b], -9, s.key_len + 9);|--key-lengths
 what out and dout have in common|dquery|dout, r, j) - r->d);|dout, r, j));|--backward

@@ -180,6 +180,13 @@ static void block_mask(clattn_problem *p)
     p->block_mask_rows = p->block_mask_keys = 64;
 }
 
+static void key_lists(clattn_problem *p)
+{
+    p->features = CLATTN_WITH_KEY_LISTS;
+    p->key_list_rows = 4;
+    p->key_list_keys = 20;
+}
+
 static void ring(clattn_problem *p)
 {
     window(p);
@@ -210,6 +217,7 @@ static const struct feature {
     { "pages of a cache in several buffers", pools },
     { "row ranges", row_ranges },
     { "a mask of blocks", block_mask },
+    { "lists of keys", key_lists },
     { "lse", lse },
     { "weights, in any mode", weights },
     { "dropout", dropout },

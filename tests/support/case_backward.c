@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../../tools/npy.h"
+#include "case_layout.h"
 #include "operation/backward.h"
 #include "plan/strategy.h"
 
@@ -133,6 +134,12 @@ static int has_gradients(const char *strategy)
     return found;
 }
 
+static clattn_status backward(clattn_context *context, const struct backward_case *b, const struct attention_case *c)
+{
+    return context ? clattn_backward_host(context, &b->problem, &c->values, &c->tensors, &b->gradients)
+                   : clattn_reference_backward(&b->problem, &c->values, &c->tensors, &b->gradients);
+}
+
 int backward_case_solve(clattn_context *context, const char *from, const char *to, const struct attention_case *c,
                         struct failure *failure)
 {
@@ -144,9 +151,13 @@ int backward_case_solve(clattn_context *context, const char *from, const char *t
         return -1;
     }
     b.problem.strategy = c->problem.strategy;
-    const clattn_status status = context
-                                     ? clattn_backward_host(context, &b.problem, &c->values, &c->tensors, &b.gradients)
-                                     : clattn_reference_backward(&b.problem, &c->values, &c->tensors, &b.gradients);
+    clattn_status status = backward(context, &b, c);
+    if (status == CLATTN_OK && case_values_in_keys(c)) { /* what values add to the gradient of keys */
+        b.problem.gradients = b.problem.accumulate = CLATTN_GRADIENT_VALUE;
+        b.gradients.dvalue = b.gradients.dkey;
+        b.gradients.dquery.data = b.gradients.dkey.data = NULL;
+        status = backward(context, &b, c);
+    }
     int result = 0;
     if (status == CLATTN_OK) {
         result = write_gradients(c, &b, to, failure);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/stored_types.h"
+#include "case_layout.h"
 
 static const cJSON *param(const struct attention_case *c, const char *name)
 {
@@ -62,6 +63,11 @@ void case_place_scales(struct attention_case *c)
         p->value_scale_rows = param_number(c, "value_scale_rows");
         p->value_scale_columns = param_number(c, "value_scale_columns");
         place(&c->input[CASE_VALUE_SCALES], &c->tensors.value_scales);
+    } else if (case_values_in_keys(c) && c->input[CASE_KEY_SCALES].data) {
+        p->features |= CLATTN_WITH_VALUE_SCALES;
+        p->value_scale_rows = p->key_scale_rows;
+        p->value_scale_columns = p->key_scale_columns;
+        c->tensors.value_scales = c->tensors.key_scales;
     }
 }
 

@@ -34,6 +34,7 @@ static const struct {
     [CASE_PAGE_STARTS] = { { "page_starts", NULL } },
     [CASE_ROW_LOW] = { { "row_low", NULL } },
     [CASE_ROW_HIGH] = { { "row_high", NULL } },
+    [CASE_KEY_LISTS] = { { "key_lists", NULL } },
     [CASE_KEY_SCALES] = { { "key_scales", NULL } },
     [CASE_VALUE_SCALES] = { { "value_scales", NULL } },
     [CASE_KEY_F32] = { { "key_f32", NULL } },
@@ -60,7 +61,7 @@ static int read_inputs(const char *folder, struct attention_case *c, struct fail
         }
     }
     for (int id = CASE_Q; id <= CASE_V; ++id) {
-        if (!c->input[id].data) {
+        if (!c->input[id].data && !(id == CASE_V && case_values_in_keys(c))) {
             return failure_misuse(failure, "%s: the case has no input %s", folder, input_names[id].name[0]);
         }
     }
@@ -90,8 +91,8 @@ static int convert_inputs(struct attention_case *c, struct failure *failure)
                    { CASE_V, c->problem.value_type },
                    { CASE_PAST_KEY, c->problem.key_type },
                    { CASE_PAST_VALUE, c->problem.value_type } };
-    static const enum case_input integers[] = { CASE_KEY_LENGTHS, CASE_CU_QUERY,    CASE_CU_KEY,  CASE_PAGE_TABLE,
-                                                CASE_ROW_LOW,     CASE_PAGE_STARTS, CASE_ROW_HIGH };
+    static const enum case_input integers[] = { CASE_KEY_LENGTHS, CASE_CU_QUERY,    CASE_CU_KEY,   CASE_PAGE_TABLE,
+                                                CASE_ROW_LOW,     CASE_PAGE_STARTS, CASE_ROW_HIGH, CASE_KEY_LISTS };
     int status = 0;
     for (size_t i = 0; i < sizeof(stored) / sizeof(stored[0]) && status == 0; ++i) {
         if (c->input[stored[i].input].data && type_is_float(stored[i].type)) {
@@ -233,6 +234,7 @@ static void place_lists(struct attention_case *c)
         { CASE_PAGE_STARTS, CLATTN_WITH_PAGE_STARTS, &c->tensors.page_starts },
         { CASE_ROW_LOW, CLATTN_WITH_ROW_RANGES, &c->tensors.row_low },
         { CASE_ROW_HIGH, CLATTN_WITH_ROW_RANGES, &c->tensors.row_high },
+        { CASE_KEY_LISTS, CLATTN_WITH_KEY_LISTS, &c->tensors.key_lists },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
         if (c->input[rows[i].input].data) {
@@ -244,7 +246,17 @@ static void place_lists(struct attention_case *c)
     c->tensors.slopes.stride[1] = 1;
     c->tensors.sinks.stride[1] = 1;
     c->tensors.page_table.stride[3] = 1;
-    c->tensors.page_table.stride[0] = c->input[CASE_PAGE_TABLE].dims == 2 ? c->input[CASE_PAGE_TABLE].shape[1] : 0;
+    if (c->input[CASE_PAGE_TABLE].dims > 1) {
+        const int64_t *shape = c->input[CASE_PAGE_TABLE].shape, of_heads = c->input[CASE_PAGE_TABLE].dims == 3;
+        c->tensors.page_table.stride[0] = of_heads ? shape[1] * shape[2] : shape[1];
+        c->tensors.page_table.stride[1] = of_heads ? shape[2] : 0;
+    }
+    if (c->input[CASE_KEY_LISTS].data) {
+        const int64_t *shape = c->input[CASE_KEY_LISTS].shape;
+        c->problem.key_list_rows = (int64_t)meta_number(field(c, "params", "list_rows"), 1);
+        c->problem.key_list_keys = shape[3];
+        clattn_strides_bhsd(shape[1], shape[2], shape[3], c->tensors.key_lists.stride);
+    }
     place_rows(&c->input[CASE_ROW_LOW], &c->tensors.row_low);
     place_rows(&c->input[CASE_ROW_HIGH], &c->tensors.row_high);
 }

@@ -25,6 +25,7 @@ enum case_input {
     CASE_PAGE_STARTS,
     CASE_ROW_LOW,
     CASE_ROW_HIGH,
+    CASE_KEY_LISTS,
     CASE_KEY_SCALES,
     CASE_VALUE_SCALES,
     CASE_KEY_F32, /* what keys and values were quantised from */

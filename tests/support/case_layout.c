@@ -80,18 +80,30 @@ static const struct layout *key_layout_of(const struct attention_case *c, const 
     return pool ? pool : layout;
 }
 
+int case_values_in_keys(const struct attention_case *c)
+{
+    return meta_is_true(meta_field(c->meta, "params", "value_in_key"));
+}
+
 int case_read_shape(struct attention_case *c, const struct layout *layout, struct failure *failure)
 {
     struct case_shape *s = &c->shape;
     const struct layout *key_layout = key_layout_of(c, layout);
     int64_t q_heads = shape_of(c, "q_heads"), kv_heads = shape_of(c, "kv_heads");
     int64_t q[4], k[4], v[4];
+    const int in_keys = case_values_in_keys(c);
     if (layout_shape(layout, &c->input[CASE_Q], q_heads, q) != 0 ||
         layout_shape(key_layout, &c->input[CASE_K], kv_heads, k) != 0 ||
-        layout_shape(key_layout, &c->input[CASE_V], kv_heads, v) != 0) {
+        layout_shape(key_layout, &c->input[in_keys ? CASE_K : CASE_V], kv_heads, v) != 0) {
         return failure_misuse(failure, "q, k, v: their shapes do not fit layout %s", layout->name);
     }
-    v[3] = case_columns(c->problem.value_type, v[3]);
+    k[3] = case_columns(c->problem.key_type, k[3]);
+    if (in_keys) {
+        c->problem.value_type = c->problem.key_type;
+        v[3] = shape_of(c, "v_head_dim");
+    } else {
+        v[3] = case_columns(c->problem.value_type, v[3]);
+    }
     *s = (struct case_shape){ q[0], q[1], k[1], q[2], k[2], 0, q[3], v[3], q[2], k[2], 0, 0, s->ring };
     if (c->input[CASE_PAGE_TABLE].data) {
         s->pages = k[0];
@@ -163,10 +175,10 @@ int case_place_inputs(struct attention_case *c, const struct layout *layout, int
     const int64_t v[4] = { 1, s->kv_heads, s->packed_keys, s->head_dim_v };
     t->query.data = c->input[CASE_Q].data;
     t->key.data = c->input[CASE_K].data;
-    t->value.data = c->input[CASE_V].data;
+    t->value.data = c->input[case_values_in_keys(c) ? CASE_K : CASE_V].data;
     layout_strides(layout, q, t->query.stride);
     layout_strides(key_layout_of(c, layout), k, t->key.stride);
-    layout_strides(key_layout_of(c, layout), v, t->value.stride);
+    layout_strides(key_layout_of(c, layout), case_values_in_keys(c) ? k : v, t->value.stride);
     if (!join) {
         return 0;
     }

@@ -26,4 +26,7 @@ int case_read_shape(struct attention_case *c, const struct layout *layout, struc
 /* Places query, key and value; `join`: keys and values are past and new ones, in memory of their own. */
 int case_place_inputs(struct attention_case *c, const struct layout *layout, int join, struct failure *failure);
 
+/* Values are the first columns of keys, and there is no file of theirs. */
+int case_values_in_keys(const struct attention_case *c);
+
 #endif

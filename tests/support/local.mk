@@ -87,6 +87,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/random_features.c \
 	tests/support/random_features.h \
 	tests/support/random_call.h \
+	tests/support/listed_keys.c \
+	tests/support/listed_keys.h \
 	tests/support/random_ends.c \
 	tests/support/random_ends.h \
 	tests/support/random_values.c \

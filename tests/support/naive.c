@@ -99,11 +99,11 @@ static int64_t stored_row(const struct naive *n, int64_t j)
 /* The page that key j is in; outside of the pool: a hole. */
 static int64_t page_of(const struct naive *n, int64_t j)
 {
-    const int64_t page = stored_row(n, j) / n->p->page_size;
+    const int64_t page = stored_row(n, j) / n->p->page_size, kv_head = n->h * n->p->kv_heads / n->p->query_heads;
     return has(n, TENSOR_PAGE_STARTS)
-               ? (int64_t)test_call_get(n->test, TENSOR_PAGE_TABLE, 0, 0, 0,
+               ? (int64_t)test_call_get(n->test, TENSOR_PAGE_TABLE, 0, kv_head, 0,
                                         (int64_t)test_call_get(n->test, TENSOR_PAGE_STARTS, 0, 0, 0, n->b) + page)
-               : (int64_t)test_call_get(n->test, TENSOR_PAGE_TABLE, n->b, 0, 0, page);
+               : (int64_t)test_call_get(n->test, TENSOR_PAGE_TABLE, n->b, kv_head, 0, page);
 }
 
 static double key_or_value(const struct naive *n, enum tensor_id id, int64_t group, int64_t j, int64_t column)
@@ -120,6 +120,19 @@ static double key_or_value(const struct naive *n, enum tensor_id id, int64_t gro
     const int64_t columns = id == TENSOR_KEY ? n->p->key_scale_columns : n->p->value_scale_columns;
     return (float)(element * test_call_get(n->test, scales, entry, group, rows > 0 ? row / rows : 0,
                                            columns > 0 ? column / columns : 0));
+}
+
+static int is_listed(const struct naive *n, int64_t j)
+{
+    const int64_t kv_head = n->h * n->p->kv_heads / n->p->query_heads, list = n->i / n->p->key_list_rows;
+    double key = 0;
+    for (int64_t at = 0; at < n->p->key_list_keys && key >= 0; ++at) {
+        key = test_call_get(n->test, TENSOR_KEY_LISTS, n->b, kv_head, list, at);
+        if (key == (double)j) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 static int hidden(const struct naive *n, int64_t j)
@@ -145,6 +158,9 @@ static int hidden(const struct naive *n, int64_t j)
             j >= (int64_t)test_call_get(n->test, TENSOR_ROW_HIGH, entry, n->h, row, 0)) {
             return 1;
         }
+    }
+    if (has(n, TENSOR_KEY_LISTS) && !is_listed(n, j)) {
+        return 1;
     }
     if (has(n, TENSOR_BLOCK_MASK) && !(test_call_get(n->test, TENSOR_BLOCK_MASK, n->b, n->h, n->i / p->block_mask_rows,
                                                      j / p->block_mask_keys) > 0)) {

@@ -77,8 +77,8 @@ static void build_paged(const struct test_call *dense, int64_t page_size, int on
         exact_copy_entry(paged, b, dense, b, TENSOR_QUERY);
         test_call_set(paged, TENSOR_KEY_LENGTHS, 0, 0, 0, b, test_call_get(dense, TENSOR_KEY_LENGTHS, 0, 0, 0, b));
         for (int64_t n = 0; n < sequence_pages; ++n) {
-            test_call_set(paged, TENSOR_PAGE_TABLE, one_table ? 0 : b, 0, 0, (one_table ? b * sequence_pages : 0) + n,
-                          (double)page_of(p.pages, sequence_pages, b, n));
+            test_call_set_page(paged, one_table ? 0 : b, (one_table ? b * sequence_pages : 0) + n,
+                               (double)page_of(p.pages, sequence_pages, b, n));
         }
     }
     for (int64_t b = 0; one_table && b <= BATCH; ++b) {
@@ -151,7 +151,7 @@ int holes_are_a_mask(struct exact *e, int64_t query_len, int64_t key_len)
         for (int64_t n = 0; n < paged.table_pages; ++n) {
             const int64_t b = n % BATCH, page = n / BATCH;
             if (is_hole(holes, page)) {
-                test_call_set(&paged, TENSOR_PAGE_TABLE, b, 0, 0, page, -1);
+                test_call_set_page(&paged, b, page, -1);
             }
         }
         status = exact_run(e, &paged) || exact_within_bound(e, &paged, &masked) ? -1 : 0;

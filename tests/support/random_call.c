@@ -68,7 +68,7 @@ static void random_shape(struct random *random, clattn_problem *p, int64_t work_
 /* Features that ask for more than a tensor: random_codes, random_places. */
 #define DRAWN_BY_THEMSELVES                                                                                            \
     ((uint32_t)(CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES | CLATTN_WITH_PAGES | CLATTN_WITH_PAGE_STARTS |      \
-                CLATTN_WITH_ROW_RANGES | CLATTN_WITH_BLOCK_MASK))
+                CLATTN_WITH_ROW_RANGES | CLATTN_WITH_BLOCK_MASK | CLATTN_WITH_KEY_LISTS))
 
 static void random_masking(struct random *random, clattn_problem *p)
 {
@@ -201,12 +201,15 @@ static void random_places(uint64_t seed, uint64_t index, clattn_problem *p)
     p->features |= ranged ? (uint32_t)CLATTN_WITH_ROW_RANGES : 0;
 }
 
-/* Likewise: masks of blocks of every size. */
+/* Likewise: masks of blocks of every size, and lists of keys. */
 static void random_blocks(uint64_t seed, uint64_t index, const struct random_call_options *options, clattn_problem *p)
 {
     struct random random = random_start(seed ^ 0x626c6f636b73, index);
     if (random_chance(&random, options->code ? 0.5 : 0.1)) {
         random_features_add("blocks", seed, index, p);
+    }
+    if (random_chance(&random, 0.06)) {
+        random_features_add("lists", seed, index, p);
     }
 }
 

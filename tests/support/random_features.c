@@ -66,6 +66,14 @@ static void add_blocks(struct random *random, clattn_problem *p)
     p->block_mask_keys = sizes[random_between(random, 0, 9)];
 }
 
+static void add_lists(struct random *random, clattn_problem *p)
+{
+    static const int64_t rows[] = { 1, 1, 2, 4, 16, 64, 1000 };
+    p->key_list_rows = rows[random_between(random, 0, 6)];
+    p->key_list_keys = some(random, 1, p->key_len + 3);
+    p->weights = CLATTN_WEIGHTS_NONE;
+}
+
 static void add_ring(struct random *random, clattn_problem *p)
 {
     if (!(p->features & CLATTN_WITH_PAGES)) {
@@ -201,6 +209,7 @@ static const struct {
     { "pages", add_pages, 0 },
     { "starts", add_starts, 0 },
     { "blocks", add_blocks, CLATTN_WITH_BLOCK_MASK },
+    { "lists", add_lists, CLATTN_WITH_KEY_LISTS },
     { "ring", add_ring, 0 },
     { "softcap", add_softcap, 0 },
     { "dropout", add_dropout, 0 },

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/stored_types.h"
+#include "listed_keys.h"
 #include "random_ends.h"
 #include "reference/visibility.h"
 
@@ -44,7 +45,7 @@ static struct test_layout random_layout(struct random *random, const struct test
         int may = axis < 3 || any_column;
         layout.padding[axis] = may && random_chance(random, 0.2) ? random_between(random, 1, 5) : 0;
         layout.reversed[axis] = may && random_chance(random, 0.04);
-        double chance = is_of_rows(id) ? 0.3 : 0.03;
+        double chance = is_of_rows(id) ? 0.3 : axis == 3 && id == TENSOR_KEY_LISTS ? 0 : 0.03; /* no key twice */
         layout.broadcast[axis] = may && !forward_is_output((int)id) && random_chance(random, chance);
     }
     layout.offset = random_chance(random, 0.4) ? random_between(random, 1, 37) : 0;
@@ -269,6 +270,7 @@ static void fill_optional(struct random *random, struct test_call *test)
         [TENSOR_ROW_LOW] = { fill_bound, &low },
         [TENSOR_ROW_HIGH] = { fill_bound, &high },
         [TENSOR_BLOCK_MASK] = { fill_block, NULL },
+        [TENSOR_KEY_LISTS] = { listed_keys_fill, &keys[3] },
         [TENSOR_KEY_SCALES] = { fill_scale, NULL },
         [TENSOR_VALUE_SCALES] = { fill_scale, NULL },
     };
@@ -316,8 +318,6 @@ enum value_family random_values(struct random *random, struct test_call *test)
     return family;
 }
 
-/* ---- NaN and infinity ----------------------------------------------------------------------- */
-
 static double not_finite(struct random *random)
 {
     double kind = random_unit(random);
@@ -342,7 +342,7 @@ static void mark_seen(const struct test_call *test, unsigned char *seen[TENSOR_C
                 for (int64_t j = 0; j < s.key_len; ++j) {
                     if (key_is_allowed(&test->checked, &test->call, &s, b, h, i, j)) {
                         const int paged = p->page_size > 0;
-                        int64_t entry = paged ? key_page(&test->checked, &test->call, b, j) : varlen ? 0 : b;
+                        int64_t entry = paged ? key_page(&test->checked, &test->call, b, group, j) : varlen ? 0 : b;
                         const int64_t kept = key_row_of(&test->checked, j);
                         int64_t row = paged ? kept % p->page_size : s.key_row + kept;
                         seen[TENSOR_KEY][row_at(test, TENSOR_KEY, entry, group, row)] = 1;

@@ -232,6 +232,13 @@ double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b,
     return array->element_bytes == 1 ? ((const uint8_t *)data)[index] : ((const int32_t *)data)[index];
 }
 
+void test_call_set_page(struct test_call *test, int64_t b, int64_t n, double page)
+{
+    for (int64_t h = 0; h < test->problem.kv_heads; ++h) {
+        test_call_set(test, TENSOR_PAGE_TABLE, b, h, 0, n, page);
+    }
+}
+
 void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c, double value)
 {
     const struct test_array *array = &test->arrays[test->array_of[id]];

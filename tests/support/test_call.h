@@ -83,6 +83,9 @@ clattn_host_tensor *host_tensor_of(clattn_host_tensors *tensors, int id);
 double test_call_get(const struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c);
 void test_call_set(struct test_call *test, enum tensor_id id, int64_t b, int64_t h, int64_t i, int64_t c, double value);
 
+/* Entry n of the page table of sequence b, of all heads. */
+void test_call_set_page(struct test_call *test, int64_t b, int64_t n, double page);
+
 /* Sets every element of a tensor to what `value` returns. */
 typedef double test_value(struct random *random, const int64_t index[4], const void *context);
 void test_call_fill(struct test_call *test, enum tensor_id id, struct random *random, test_value *value,

@@ -135,13 +135,13 @@ START_TEST(test_pages_behind_the_last_buffer)
     struct test_call test;
     struct pooled_call cut;
     build_cut(&test, 4, &cut);
-    test_call_set(&test, TENSOR_PAGE_TABLE, 0, 0, 0, 0, PAGES);
+    test_call_set_page(&test, 0, 0, PAGES);
     struct problem problem;
     struct call call;
     ck_assert_int_eq(problem_init(&problem, &cut.problem), CLATTN_OK);
     ck_assert_int_eq(call_from_host(&problem, &test.values, &cut.tensors, &call), CLATTN_OK);
     ck_says(any_call_check_values(&problem.any, &call.operands), CLATTN_INVALID_ARGUMENT, "page_table[0, 0] 7");
-    test_call_set(&test, TENSOR_PAGE_TABLE, 0, 0, 0, 0, -1);
+    test_call_set_page(&test, 0, 0, -1);
     ck_assert_int_eq(any_call_check_values(&problem.any, &call.operands), CLATTN_OK);
     free_cut(&test, &cut);
 }

@@ -14,19 +14,20 @@ static void set_seams(struct test_call *test, enum tensor_id id, double end)
     }
 }
 
-/* Every tensor there is; without pages, what does not go together with them. */
+/* Every tensor there is, but for what does not go together: pages and lists of keys, or weights. */
 static void place_everything(struct test_call *test, int paged)
 {
-    const uint32_t of_pages = CLATTN_WITH_PAGES | CLATTN_WITH_PAGE_STARTS;
+    const uint32_t of_pages = CLATTN_WITH_PAGES | CLATTN_WITH_PAGE_STARTS | CLATTN_WITH_KEY_LISTS;
     clattn_problem p = CLATTN_PROBLEM_INIT;
     p.query_len = p.key_len = p.head_dim = 2;
     p.key_type = p.value_type = CLATTN_INT8; /* scales are for codes */
     p.features = forward_features & ~(paged ? 0 : of_pages);
     p.bias_type = CLATTN_FLOAT32;
-    p.weights = CLATTN_WEIGHTS_SOFTMAX;
+    p.weights = paged ? CLATTN_WEIGHTS_NONE : CLATTN_WEIGHTS_SOFTMAX;
     p.alignment = CLATTN_ALIGN_OFFSETS;
     p.page_size = p.pages = paged ? 2 : 0;
     p.block_mask_rows = p.block_mask_keys = 1;
+    p.key_list_rows = p.key_list_keys = paged;
     test_call_start(test, &p);
     test->packed_queries = test->packed_keys = 2;
     test->table_pages = 1;

@@ -72,6 +72,8 @@ static const struct refusal refusals[] = {
     INTEGER(pool_pages, 4, CLATTN_INVALID_ARGUMENT, "pages 0", "pool_pages 4", "ignored"),
     INTEGER(features, CLATTN_WITH_BLOCK_MASK, CLATTN_INVALID_SHAPE, "block_mask_rows 0", "> 0", ""),
     INTEGER(block_mask_keys, 4, CLATTN_INVALID_ARGUMENT, "block_mask_rows 0", "block_mask_keys 4", "ignored"),
+    INTEGER(features, CLATTN_WITH_KEY_LISTS, CLATTN_INVALID_SHAPE, "key_list_rows 0", "> 0", ""),
+    INTEGER(key_list_keys, 4, CLATTN_INVALID_ARGUMENT, "key_list_rows 0", "key_list_keys 4", "ignored"),
     INTEGER(features, 1 << 20, CLATTN_INVALID_ARGUMENT, "features", "0x100000", "not known"),
     INTEGER(weights, 5, CLATTN_INVALID_ARGUMENT, "weights 5", "", ""),
     INTEGER(matmul, -1, CLATTN_INVALID_ARGUMENT, "matmul -1", "", ""),
@@ -255,8 +257,7 @@ START_TEST(test_init_functions)
 }
 END_TEST
 
-/* Every field of clattn_problem, in its order. A new one is a line here: else the assertion below fails, or the test,
- * which lets nothing but padding lie between two fields. */
+/* Every field of clattn_problem, in its order: nothing but padding lies between two of them. */
 /* clang-format off */
 #define FIELD(name) { #name, offsetof(clattn_problem, name), sizeof(((clattn_problem *)0)->name) }
 static const struct {
@@ -269,12 +270,12 @@ static const struct {
     FIELD(softcap), FIELD(dropout), FIELD(strided_columns), FIELD(matmul), FIELD(strategy), FIELD(allow_tf32),
     FIELD(key_type), FIELD(value_type), FIELD(out_type), FIELD(page_size), FIELD(pages), FIELD(key_scale_rows),
     FIELD(key_scale_columns), FIELD(value_scale_rows), FIELD(value_scale_columns), FIELD(ring),
-    FIELD(allow_rounded_weights), FIELD(pool_pages), FIELD(code), FIELD(block_mask_rows),
-    FIELD(block_mask_keys),
+    FIELD(allow_rounded_weights), FIELD(pool_pages), FIELD(code), FIELD(block_mask_rows), FIELD(block_mask_keys),
+    FIELD(key_list_rows), FIELD(key_list_keys),
 };
 /* clang-format on */
-_Static_assert(offsetof(clattn_problem, block_mask_keys) + sizeof(int64_t) == sizeof(clattn_problem),
-               "block_mask_keys is the last field: `fields` has a line for each");
+_Static_assert(offsetof(clattn_problem, key_list_keys) + sizeof(int64_t) == sizeof(clattn_problem),
+               "key_list_keys is the last field: `fields` has a line for each");
 
 START_TEST(test_every_field_is_known)
 {
