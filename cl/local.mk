@@ -33,6 +33,7 @@ KERNEL_FILES = \
 	cl/cache/rotary_params.h \
 	cl/cache/row_norm.clh \
 	cl/common/bfloat16_parts.clh \
+	cl/common/column_runs.h \
 	cl/common/exp.clh \
 	cl/common/group_kernel.clh \
 	cl/common/power_of_two.clh \

@@ -89,11 +89,13 @@ static inline int find_logit(const clattn_params *p, const attention_buffers *in
         return 0;
     }
     const clattn_i64 key_at = kv_row(&r->keys, j);
-    *dot = 0;
+    REAL total = 0, sum = 0;
     for (int c = 0; c < p->head_dim; ++c) {
-        *dot = FMA(LOAD(in->query, r->query_at + c * STRIDE(query, 3)),
-                   KEY_LOAD(in->key, key_at + c * r->keys.column), *dot);
+        end_column_run_before(c, p->head_dim, &total, &sum);
+        sum = FMA(LOAD(in->query, r->query_at + c * STRIDE(query, 3)),
+                  KEY_LOAD(in->key, key_at + c * r->keys.column), sum);
     }
+    *dot = total + sum;
     *logit = *dot * PARAM_REAL(p, scale);
     const pair_place place = place_of_pair(&r->s, &r->at, j);
     *slack = HAS_ANY(CHANGING) ? score_slope(p, in, &place, *logit) : 1;
@@ -111,11 +113,13 @@ static inline REAL find_product(const clattn_params *p, const attention_buffers 
                                 int j)
 {
     const clattn_i64 value_at = kv_row(&r->values, j);
-    REAL dot = 0;
+    REAL total = 0, sum = 0;
     for (int c = 0; c < p->head_dim_v; ++c) {
-        dot = FMA(OUT_LOAD(dout, r->dout_at + c * dout_place->stride[3]),
-                  VALUE_LOAD(in->value, value_at + c * r->values.column), dot);
+        end_column_run_before(c, p->head_dim_v, &total, &sum);
+        sum = FMA(OUT_LOAD(dout, r->dout_at + c * dout_place->stride[3]),
+                  VALUE_LOAD(in->value, value_at + c * r->values.column), sum);
     }
+    REAL dot = total + sum;
     if (HAS(DROPOUT)) {
         dot = weight_is_kept(p, r, j) ? dot * PARAM_REAL(p, keep_scale) : 0;
     }

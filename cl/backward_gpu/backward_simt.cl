@@ -16,8 +16,7 @@
  * where float32 does not hold them (backward/lse_rest.clh).
  *
  * What is owned lies in registers, where fused_simt has its output; backward_gpu/simt_tile.clh says where the pairs
- * are. A gradient's sum goes over rows, or keys, in their order, a run after the other (backward_gpu/owner_total.clh):
- * its bits depend on no other one, nor on batch or device. */
+ * are. Sums go over rows, or keys, in order, run by run (owner_total.clh): no bit hangs on another sum or batch. */
 #ifndef OWNS_KEYS
 #define OWNS_KEYS 1
 #endif
@@ -39,12 +38,13 @@ typedef struct memory {
     __local int *not_finite;
 } memory;
 
-/* dot(query, key), or dot(dout, value), of the tile's pairs, through stage. */
+/* dot(query, key), or dot(dout, value), of the tile's pairs, through stage. away: not_known. */
 #define DEFINE_PAIRS(name, owned, walked)                                                              \
     INLINE void name(const pair_tile *at, const memory *room, __global const ELEMENT_##owned *own_tensor,    \
                      const tensor_rows *own, __global const ELEMENT_##walked *other_tensor,            \
-                     const tensor_rows *other, int columns, REAL dot[ITEM_ROWS][ITEM_KEYS])            \
+                     const tensor_rows *other, int columns, int away, REAL dot[ITEM_ROWS][ITEM_KEYS])  \
     {                                                                                                  \
+        column_runs runs;                                                                              \
         FOR_ROWS FOR_KEYS dot[r][n] = 0;                                                               \
         int column = 0;                                                                                \
         do {                                                                                           \
@@ -56,6 +56,9 @@ typedef struct memory {
             }                                                                                          \
             barrier(CLK_LOCAL_MEM_FENCE);                                                              \
             multiply_scores(room->stage, at->x, at->y, min(SIMT_DEPTH, columns - column), dot);        \
+            if (ENDS_COLUMN_RUN(column + SIMT_DEPTH, columns)) {                                       \
+                end_column_run(away, column < COLUMN_RUN, column + SIMT_DEPTH >= columns, dot, &runs); \
+            }                                                                                          \
             column += SIMT_DEPTH;                                                                      \
         } while (column < columns);                                                                    \
     }
@@ -186,10 +189,7 @@ key_gradients(OWNER_ARGUMENTS)
     }
     const sequence s = sequence_of(p, &in, b);
     REAL dkey[ITEM_ROWS][ITEM_COLUMNS], dvalue[ITEM_ROWS][ITEM_COLUMNS];
-    FOR_ROWS FOR_COLUMNS {
-        dkey[r][c] = 0;
-        dvalue[r][c] = 0;
-    }
+    FOR_ROWS FOR_COLUMNS dkey[r][c] = dvalue[r][c] = 0;
     owner_total dkey_total, dvalue_total;
     const int away = not_known(p);
     int runs_ended = 0;
@@ -211,7 +211,7 @@ key_gradients(OWNER_ARGUMENTS)
         const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &in, &stand);
         const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &in, &stand);
         REAL weight[ITEM_ROWS][ITEM_KEYS], slack[ITEM_ROWS][ITEM_KEYS], pair[ITEM_ROWS][ITEM_KEYS];
-        multiply_query_key(&stand, &room, in.key, &key, in.query, &query, p->head_dim, weight);
+        multiply_query_key(&stand, &room, in.key, &key, in.query, &query, p->head_dim, away, weight);
         weigh_pairs(p, &in, workspace, &stand, pairs, weight, slack);
         if (columns_v > 0) {
             FOR_ROWS FOR_KEYS pair[r][n] = weight[r][n];
@@ -221,7 +221,7 @@ key_gradients(OWNER_ARGUMENTS)
             write_pairs(pairs, &stand, pair);
         }
         add_dout(&stand, &room, dout, &gradients, first_column, columns_v, dvalue);
-        multiply_dout_value(&stand, &room, in.value, &value, dout, &gradients, columns > 0 ? p->head_dim_v : 0,
+        multiply_dout_value(&stand, &room, in.value, &value, dout, &gradients, columns > 0 ? p->head_dim_v : 0, away,
                             pair);
         if (columns > 0) {
             differentiate_pairs(p, workspace, &stand, kept, HAS_ANY(CHANGING) ? slack : weight, pair);
@@ -314,7 +314,7 @@ row_rests(OWNER_ARGUMENTS)
     if (!some_have_rests(p, workspace, rows, part.rests_from)) {
         return;
     }
-    const int high = key_high(p, &rows->s, rows->last_row);
+    const int away = not_known(p), high = key_high(p, &rows->s, rows->last_row);
     FOR_ROWS begin_weight_sum(&sums[r]);
     load_terms(p, workspace, &stand, TERM_LSE, origin);
     for (stand.from = key_low(p, &rows->s, rows->first_row); stand.from < high;
@@ -322,10 +322,10 @@ row_rests(OWNER_ARGUMENTS)
         const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &in, &stand);
         const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &in, &stand);
         REAL score[ITEM_ROWS][ITEM_KEYS], slack[ITEM_ROWS][ITEM_KEYS], by[ITEM_ROWS][ITEM_KEYS];
-        multiply_query_key(&stand, &room, in.query, &query, in.key, &key, p->head_dim, score);
+        multiply_query_key(&stand, &room, in.query, &query, in.key, &key, p->head_dim, away, score);
         const uint visible = find_logits(p, &in, &stand, pairs, score, slack);
         if (FINDS_D) {
-            multiply_dout_value(&stand, &room, dout, &gradients, in.value, &value, p->head_dim_v, by);
+            multiply_dout_value(&stand, &room, dout, &gradients, in.value, &value, p->head_dim_v, away, by);
             drop_products(p, HAS(DROPOUT) ? kept_pairs(p, &stand) : 0, by);
         }
         FOR_ROWS {
@@ -371,9 +371,9 @@ row_gradients(OWNER_ARGUMENTS)
         const tensor_rows query = query_rows(p, &stand), key = key_tile(p, &in, &stand);
         const tensor_rows gradients = dout_rows(&dout_place, &stand), value = value_tile(p, &in, &stand);
         REAL weight[ITEM_ROWS][ITEM_KEYS], slack[ITEM_ROWS][ITEM_KEYS], dz[ITEM_ROWS][ITEM_KEYS];
-        multiply_query_key(&stand, &room, in.query, &query, in.key, &key, p->head_dim, weight);
+        multiply_query_key(&stand, &room, in.query, &query, in.key, &key, p->head_dim, away, weight);
         weigh_pairs(p, &in, workspace, &stand, pairs, weight, slack);
-        multiply_dout_value(&stand, &room, dout, &gradients, in.value, &value, p->head_dim_v, dz);
+        multiply_dout_value(&stand, &room, dout, &gradients, in.value, &value, p->head_dim_v, away, dz);
         differentiate_pairs(p, workspace, &stand, kept, HAS_ANY(CHANGING) ? slack : weight, dz);
         write_pairs(pairs, &stand, dz);
         add_key(&stand, &room, in.key, &key, first_column, columns, dquery);

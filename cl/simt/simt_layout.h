@@ -3,8 +3,9 @@
 #ifndef CLATTN_SIMT_LAYOUT_H
 #define CLATTN_SIMT_LAYOUT_H
 
+#include "common/column_runs.h"
+
 #define SIMT_DEPTH 16 /* columns of queries and keys that are staged at once */
-#define COLUMN_RUN 512 /* columns of them that are summed in one go, where there are more than two such runs */
 #define SIMT_PITCH(count) ((count) + 4) /* padded against bank conflicts, by what keeps vectors aligned */
 #define SIMT_SCORE_STAGE(rows, keys) (SIMT_DEPTH * (SIMT_PITCH(rows) + SIMT_PITCH(keys)))
 #define SIMT_VALUE_STAGE(keys_staged, columns) ((keys_staged) * (columns))

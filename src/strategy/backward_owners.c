@@ -2,6 +2,7 @@
 #include "strategy/backward_owners.h"
 
 #include "base/checked_math.h"
+#include "cl/common/column_runs.h"
 #include "plan/tuning.h"
 
 _Static_assert(sizeof(clattn_owner_part) <= BACKWARD_OWN_BYTES, "more than backward_is_served counts");
@@ -198,9 +199,10 @@ static clattn_status build_kernel(struct ask *ask, const struct backward_simt *s
     const struct problem *problem = &b->attention;
     struct text options = TEXT_INIT;
     simt_append_options(problem, &state->shapes[owned], &options);
-    text_append(&options, " -D OWNS_KEYS=%d -D RUNS=%d -D OWN_TYPE=%d -D DVALUE_TYPE=%d", owned == OWNED_KEYS,
-                backward_owner_has_runs(&problem->p, owned), (int)(owned == OWNED_KEYS ? b->dkey_type : b->dquery_type),
-                (int)b->dvalue_type);
+    text_append(&options, " -D OWNS_KEYS=%d -D RUNS=%d -D COLUMN_RUNS=%d -D OWN_TYPE=%d -D DVALUE_TYPE=%d",
+                owned == OWNED_KEYS, backward_owner_has_runs(&problem->p, owned),
+                HAS_COLUMN_RUNS(problem->p.head_dim) || HAS_COLUMN_RUNS(problem->p.head_dim_v),
+                (int)(owned == OWNED_KEYS ? b->dkey_type : b->dquery_type), (int)b->dvalue_type);
     vendor_options(&ask->context->device, &options);
     const clattn_status status = ask_kernel(ask, "backward_gpu/backward_simt.cl", &options, name, kernel, limit);
     text_free(&options);

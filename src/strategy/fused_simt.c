@@ -108,7 +108,7 @@ static clattn_status build(struct ask *ask, void *of, size_t *limit)
     simt_append_options(problem, &state->shape, &options);
     append_kv_options(problem, &options);
     text_append(&options, " -D RUNS=%d -D COLUMN_RUNS=%d", problem->p.key_len > RUN_KEYS,
-                problem->p.head_dim > 2 * COLUMN_RUN);
+                HAS_COLUMN_RUNS(problem->p.head_dim));
     vendor_options(&ask->context->device, problem, &state->shape, &options);
     const clattn_status status = ask_kernel(ask, "simt/fused_simt.cl", &options, NAME, &state->kernel, limit);
     text_free(&options);

@@ -1,9 +1,10 @@
 /* usage: long_gradients [--strategy S,S...] [--device D]
  *
  * Gradients of biases, slopes, sinks and the scale that are sums of very many equal terms, whose rounding errors all go
- * one way: over the batch, over rows, over keys, by strides of 0, so that all of it is a few numbers in memory. Against
- * the formula in long double; what a gradient errs may not grow with the number of terms (docs/numbers.md). Strategies:
- * those that make these; the sums of others are in tests/sum_cases. */
+ * one way: over the batch, over rows, over keys, by strides of 0, so that all of it is a few numbers in memory; and of
+ * dot products of up to 4,096 equal columns. Against the formula in long double; what a gradient errs may not grow with
+ * the number of terms (docs/numbers.md): 65,536, with CLATTN_TEST_LONG 262,144, dquery and fused_simd's columns too.
+ * Sums over rows and keys of dquery, dkey and dvalue are in tests/sum_cases. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 #include "support/device_options.h"
 
 #define UNIT 0x1p-24
-#define MANY 262144
 #define KEYS 2 /* that differ: where keys are many, all are as the first one */
 
 /* How many there are of what the sums are over, the others being 1 and KEYS. */
@@ -52,6 +52,11 @@ static struct row row_of(const struct shape *shape)
         r.ds[j] = r.p[j] * ((long double)dout * (long double)(alike ? value[0] : value[j]) - r.d);
     }
     return r;
+}
+
+static int is_long(void)
+{
+    return getenv("CLATTN_TEST_LONG") != NULL;
 }
 
 struct run {
@@ -149,11 +154,145 @@ static void run_shape(struct run *run, const struct shape *shape)
     }
 }
 
+/* ---- dot products of equal columns -------------------------------------------------------------- */
+
+#define COLUMNS_MOST 4096
+
+/* A row and KEYS keys, of which one column stands for all. */
+struct wide {
+    int columns;
+    float query[COLUMNS_MOST], out[COLUMNS_MOST], dout[COLUMNS_MOST], dquery[COLUMNS_MOST];
+    float key[KEYS][COLUMNS_MOST], value[KEYS][COLUMNS_MOST], dkey[KEYS][COLUMNS_MOST], dvalue[KEYS][COLUMNS_MOST];
+    float lse, scale;
+    long double p[KEYS], out_right, products[KEYS], d; /* what is right; products: dot(dout, value) */
+};
+
+static void fill_wide(struct wide *w, int columns)
+{
+    static const float keys[KEYS] = { 0.7f, 0.3f }, values[KEYS] = { 1.3f, -0.7f };
+    long double sum = 0;
+    memset(w, 0, sizeof(*w));
+    w->columns = columns;
+    w->scale = 1 / (float)columns;
+    for (int j = 0; j < KEYS; ++j) {
+        w->p[j] = expl((long double)w->scale * columns * (long double)1.1f * (long double)keys[j]);
+        sum += w->p[j];
+    }
+    w->lse = (float)logl(sum);
+    for (int j = 0; j < KEYS; ++j) {
+        w->p[j] /= sum;
+        w->out_right += w->p[j] * (long double)values[j];
+        w->products[j] = columns * (long double)0.9f * (long double)values[j];
+    }
+    w->d = columns * (long double)0.9f * w->out_right;
+    for (int c = 0; c < columns; ++c) {
+        w->query[c] = 1.1f;
+        w->dout[c] = 0.9f;
+        w->out[c] = (float)w->out_right;
+        for (int j = 0; j < KEYS; ++j) {
+            w->key[j][c] = keys[j];
+            w->value[j][c] = values[j];
+        }
+    }
+}
+
+/* As a share of the magnitudes that are subtracted: what the bound has of logits, whose A is 0.77. A sum
+ * of all columns in a row is off by up to 10 sqrt(columns). */
+static void judge_columns(struct run *run, const struct wide *w, const char *what, float got, long double right,
+                          long double magnitude)
+{
+    const double error = (double)(fabsl((long double)got - right) / magnitude) / UNIT;
+    const int good = error <= 4 * sqrt(w->columns) * 0.77;
+    printf("%s: %s of %d columns: %.3g u%s\n", run->strategy, what, w->columns, error, good ? "" : ", FAILED");
+    run->passed += good;
+    run->failed += !good;
+}
+
+static void judge_wide(struct run *run, const struct wide *w)
+{
+    long double dquery = 0, of_dquery = 0;
+    for (int j = 0; j < KEYS; ++j) {
+        const long double share = (long double)w->scale * w->p[j], of_key = (long double)w->key[j][0];
+        const long double ds = share * (w->products[j] - w->d), of_ds = share * (fabsl(w->products[j]) + fabsl(w->d));
+        const long double dvalue = w->p[j] * (long double)0.9f, of_query = (long double)1.1f;
+        judge_columns(run, w, "dvalue", w->dvalue[j][0], dvalue, dvalue);
+        judge_columns(run, w, "dkey", w->dkey[j][0], ds * of_query, of_ds * of_query);
+        dquery += ds * of_key;
+        of_dquery += of_ds * of_key;
+    }
+    if (is_long()) {
+        judge_columns(run, w, "dquery", w->dquery[0], dquery, of_dquery);
+    }
+}
+
+/* Over the first `keys` of the keys. CLATTN_UNSUPPORTED: the strategy has no so wide heads. */
+static clattn_status run_wide(struct run *run, struct wide *w, int keys)
+{
+    clattn_problem p = CLATTN_PROBLEM_INIT;
+    clattn_backward_problem b = CLATTN_BACKWARD_PROBLEM_INIT;
+    clattn_call call = CLATTN_CALL_INIT;
+    clattn_host_tensors tensors = CLATTN_HOST_TENSORS_INIT;
+    clattn_host_gradients gradients = CLATTN_HOST_GRADIENTS_INIT;
+    p.query_len = 1;
+    p.key_len = keys;
+    p.head_dim = w->columns;
+    p.features = CLATTN_WITH_LSE;
+    b.forward = &p;
+    b.gradients = CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE | (is_long() ? CLATTN_GRADIENT_QUERY : 0);
+    b.strategy = run->strategy;
+    call.has_scale = 1;
+    call.scale = (double)w->scale;
+    tensors.query = rows_at(w->query, 0);
+    tensors.key = rows_at(w->key, COLUMNS_MOST);
+    tensors.value = rows_at(w->value, COLUMNS_MOST);
+    tensors.out = rows_at(w->out, 0);
+    tensors.lse = rows_at(&w->lse, 0);
+    gradients.dout = rows_at(w->dout, 0);
+    if (is_long()) {
+        gradients.dquery = rows_at(w->dquery, COLUMNS_MOST);
+    }
+    gradients.dkey = rows_at(w->dkey, COLUMNS_MOST);
+    gradients.dvalue = rows_at(w->dvalue, COLUMNS_MOST);
+    return clattn_backward_host(run->context, &b, &call, &tensors, &gradients);
+}
+
+/* The widest heads that the strategy takes. */
+static void run_columns(struct run *run)
+{
+    static const int widths[] = { COLUMNS_MOST, 512 };
+    static struct wide w;
+    clattn_status status = CLATTN_UNSUPPORTED;
+    for (size_t n = 0; n < sizeof(widths) / sizeof(widths[0]) && status == CLATTN_UNSUPPORTED; ++n) {
+        fill_wide(&w, widths[n]);
+        status = run_wide(run, &w, KEYS);
+    }
+    if (status == CLATTN_OK) {
+        judge_wide(run, &w);
+        memcpy(w.out, w.value[0], sizeof(w.out));
+        status = run_wide(run, &w, 1);
+    }
+    if (status == CLATTN_OK) {
+        const int good = w.dkey[0][0] == 0;
+        printf("%s: of one key, D is dot(dout, value) to the bit%s\n", run->strategy, good ? "" : ", FAILED");
+        run->passed += good;
+        run->failed += !good;
+    } else {
+        printf("%s: %s\n", run->strategy, clattn_last_error());
+        ++run->failed;
+    }
+}
+
+/* Others leave them to plain's kernels. */
+static int makes_scalars(const char *strategy)
+{
+    return strcmp(strategy, "plain") == 0 || strcmp(strategy, "fused_simd") == 0;
+}
+
 int main(int argc, char **argv)
 {
     struct device_options o;
     int passed = 0, failed = 0, skipped = 0;
-    if (device_options_parse(argc, argv, "plain,fused_simd", &o) != 0) {
+    if (device_options_parse(argc, argv, "plain,fused_simd,fused_simt", &o) != 0) {
         return device_options_usage("long_gradients");
     }
     clattn_context *context = device_options_open(&o);
@@ -161,12 +300,16 @@ int main(int argc, char **argv)
         return 1;
     }
     for (int s = 0; s < o.n_strategies; ++s) {
-        const struct shape shapes[] = { { "the batch", MANY, 1, KEYS },
-                                        { "rows", 1, MANY, KEYS },
-                                        { "keys", 1, 1, MANY } };
+        const int64_t many = is_long() ? 262144 : 65536;
+        const struct shape shapes[] = { { "the batch", many, 1, KEYS },
+                                        { "rows", 1, many, KEYS },
+                                        { "keys", 1, 1, many } };
         struct run run = { .context = context, .strategy = o.strategies[s] };
-        for (size_t n = 0; n < sizeof(shapes) / sizeof(shapes[0]); ++n) {
+        for (size_t n = 0; n < sizeof(shapes) / sizeof(shapes[0]) && makes_scalars(run.strategy); ++n) {
             run_shape(&run, &shapes[n]);
+        }
+        if (is_long() || strcmp(run.strategy, "fused_simd") != 0) {
+            run_columns(&run);
         }
         passed += run.passed;
         failed += run.failed;
