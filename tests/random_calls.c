@@ -13,7 +13,7 @@
  * --mixed 1: keys, values and outputs have types of their own, and R, which is of one type, is not asked for.
  * --codes 1: that, and keys and values are of 8-bit or block types, or in rings.
  * --with: each problem has these features (support/random_features.c).
- * --code: each has this text (support/user_codes.c); any: one or another.
+ * --code: each has this text (support/user_codes.c); any: one or another; grammar: random ones, a text each.
  * --same: so many calls in a row need the same programs, where a strategy compiles for each problem. */
 #include <inttypes.h>
 #include <stdio.h>

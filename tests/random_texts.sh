@@ -1,7 +1,8 @@
 #!/bin/sh
 # Random calls and gradients of problems with a text of the user's own (tests/support/user_codes.c), on the strategies
-# for CPUs. A failure prints the command that repeats it. CLATTN_TEST_TEXT_COUNT: how many of each; where not set 12,
-# each text once, and with CLATTN_TEST_LONG 48, once in each type.
+# for CPUs, and of random texts (tests/support/grammar_texts.c). A failure prints the command that repeats it.
+# CLATTN_TEST_TEXT_COUNT: how many of each of the first; where not set 12, each text once, and with CLATTN_TEST_LONG 48,
+# once in each type.
 set -eu
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
 # shellcheck source=tests/counts.sh
@@ -20,4 +21,14 @@ calls "gradients with texts" "$builddir/tests/gradients/random_gradients" --stra
 [ -z "${CLATTN_TEST_LONG:-}" ] ||
     calls "gradients with texts, fused_simt" "$builddir/tests/gradients/random_gradients" --strategy fused_simt \
         --type float32 --work 40000
+random=2 # of 500 texts
+[ -z "${CLATTN_TEST_LONG:-}" ] || random=500
+# shellcheck disable=SC2317 # called by must_pass
+quick() {
+    QUICK_LAYER_ALL=1 "$@"
+}
+must_pass "calls with random texts" quick "$builddir/tests/random_calls" --strategy plain,fused_simd --work 100000 \
+    --code grammar --seed "${CLATTN_TEST_SEED:-1}" --count "$random"
+must_pass "gradients with random texts" quick "$builddir/tests/gradients/random_gradients" \
+    --strategy plain,fused_simd --work 60000 --code grammar --seed "${CLATTN_TEST_SEED:-1}" --count "$random"
 finish

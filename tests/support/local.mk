@@ -71,6 +71,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/exact_rounding.h \
 	tests/support/folder_list.c \
 	tests/support/folder_list.h \
+	tests/support/grammar_texts.c \
+	tests/support/grammar_texts.h \
 	tests/support/judge.c \
 	tests/support/judge.h \
 	tests/support/key_bounds.c \

@@ -357,7 +357,7 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
         random_ring(seed, index - neighbour, &problem);
     }
     random_features_add(options->with, seed, index - neighbour, &problem);
-    const struct test_code *code = test_code_of(options->code, (index - neighbour) / 4);
+    const struct test_code *code = test_code_of(options->code, index - neighbour);
     problem.code = code ? test_code_problem(code) : NULL;
     random_sequences(&random, &problem, cu_query, cu_key);
     if (options->on_device && problem.features & CLATTN_WITH_VARLEN) {

@@ -1,6 +1,8 @@
 /* Twelve texts: the eight that the design is judged by, the identity, and what compilers and kernels find hard. */
 #include "user_codes.h"
 
+#include "grammar_texts.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -233,7 +235,7 @@ static const struct test_code *find(const char *name)
 
 int test_code_known(const char *name)
 {
-    if (!name || strcmp(name, "any") == 0 || find(name)) {
+    if (!name || strcmp(name, "any") == 0 || strcmp(name, "grammar") == 0 || find(name)) {
         return 0;
     }
     fprintf(stderr, "tests: --code %s: there is no such text\n", name);
@@ -242,7 +244,10 @@ int test_code_known(const char *name)
 
 const struct test_code *test_code_of(const char *name, uint64_t index)
 {
-    return !name ? NULL : strcmp(name, "any") == 0 ? &table[index % TABLE] : find(name);
+    return !name                          ? NULL
+           : strcmp(name, "any") == 0     ? &table[index / 4 % TABLE]
+           : strcmp(name, "grammar") == 0 ? grammar_text(index)
+                                          : find(name);
 }
 
 static double value_of(struct random *random, const int64_t index[4], const void *context)

@@ -12,7 +12,8 @@ struct test_code {
     double low, high; /* of its tensors' elements */
 };
 
-/* By its name; "any": number `index` of all. NULL for NULL.  */
+/* By its name; "any": one of all, four times each as `index` grows, which random calls have another type at; "grammar":
+ * number `index` of grammar_texts.h. NULL for NULL. */
 const struct test_code *test_code_of(const char *name, uint64_t index);
 
 /* -1: there is none of the name, and it is said. */
