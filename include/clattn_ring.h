@@ -149,9 +149,9 @@ CLATTN_API clattn_status clattn_ring_step_at(const clattn_ring *ring, int64_t in
  * becomes the task's. `offsets` and `lengths` have room for [batch] each: what query_offsets and key_lengths are where
  * problem->alignment is CLATTN_ALIGN_OFFSETS and problem->features has CLATTN_WITH_KEY_LENGTHS. problem's lengths are
  * those of the largest task, so that tasks share plans; it and *call begin as CLATTN_PROBLEM_INIT and CLATTN_CALL_INIT.
- * Partial results have lse, and float32 out; HEADS: the whole's. Tensors are the caller's to place: rows begin at
- * rows.place of row_shard, keys at keys.place of key_shard; column j of a mask or bias, whose columns are all keys of
- * the whole, is keys.first + j * keys.step. */
+ * Partial results have lse, and float32 out; those of HEADS the whole's, and gradients, whose forward problem this is,
+ * too. Tensors are the caller's to place: rows begin at rows.place of row_shard, keys at keys.place of key_shard;
+ * column j of a mask or bias, whose columns are all keys of the whole, is keys.first + j * keys.step. */
 CLATTN_API clattn_status clattn_ring_call(const clattn_ring *ring, const clattn_ring_task *task,
                                           clattn_problem *problem, clattn_call *call, int32_t *offsets,
                                           int32_t *lengths);

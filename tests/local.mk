@@ -43,6 +43,7 @@ test_programs = \
 	tests/api/problems \
 	tests/api/append \
 	tests/api/group \
+	tests/api/ring_ranks \
 	tests/api/arguments \
 	tests/api/calls \
 	tests/api/costs \

@@ -126,7 +126,7 @@ static void set_problem(const clattn_ring *ring, const clattn_ring_task *task, i
     problem->query_heads = task->kv_heads * group;
     problem->query_len = largest(ring, whole->query_len, task->row_shard < 0);
     problem->key_len = largest(ring, whole->key_len, task->key_shard < 0);
-    problem->out_type = is_part ? CLATTN_FLOAT32 : whole->out_type;
+    problem->out_type = is_part && !ring->options.gradients ? CLATTN_FLOAT32 : whole->out_type;
     problem->features |= is_part ? (uint32_t)CLATTN_WITH_LSE : 0;
     problem->features &= task->has_sinks ? ~(uint32_t)0 : ~(uint32_t)CLATTN_WITH_SINKS;
     problem->always_visible_keys = ring_before(&task->keys, whole->always_visible_keys);

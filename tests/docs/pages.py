@@ -12,7 +12,7 @@ from counted import check, end
 source = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(source / "bench"))
 from chart import Chart, read_figures  # noqa: E402, which lies in another folder
-examples = sorted((source / "examples").glob("*.c"))
+examples = sorted((source / "examples").glob("*.c")) + sorted((source / "examples/mpi").glob("*.c"))
 documents = sorted((source / "docs").glob("*.md"))
 pages = documents + [source / "README.md"]
 

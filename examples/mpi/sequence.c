@@ -1,0 +1,105 @@
+/* One sequence on all ranks of MPI, causal, in zigzag order, and its gradients; each rank compares its rows with the
+ * reference of the whole: mpirun -n 4 ./sequence */
+#include "mpi_example.h"
+
+enum { HEADS = 4, KV_HEADS = 2, ROWS = 192, DIM = 32, ROW = DIM * (int)sizeof(float) };
+
+/* This rank's rows of a whole tensor, which lie behind those of the ranks before it once all are permuted. */
+static float *shard(const float *whole, int heads, int ranks, int64_t begin, int64_t rows)
+{
+    float *all = numbers((size_t)(heads * ROWS * DIM)), *own = numbers((size_t)(heads * rows * DIM));
+    must_all(clattn_ring_permute(CLATTN_RING_ZIGZAG, ranks, heads, ROWS, ROW, 0, whole, all), clattn_last_error());
+    for (int64_t n = 0; n < heads * rows * DIM; ++n) {
+        own[n] = all[n / (rows * DIM) * ROWS * DIM + begin * DIM + n % (rows * DIM)];
+    }
+    free(all);
+    return own;
+}
+
+int main(int argc, char **argv)
+{
+    int level, rank, ranks;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    clattn_context *context;
+    clattn_mpi *mpi;
+    must_all(clattn_context_open(NULL, NULL, &context), clattn_last_error());
+    must_all(clattn_mpi_create(MPI_COMM_WORLD, context, &mpi), "MPI gives no MPI_THREAD_FUNNELED");
+
+    /* The whole, which only an example has on every rank: what is right. */
+    const size_t size = HEADS * ROWS * DIM, key_size = KV_HEADS * ROWS * DIM;
+    float *query = numbers(size), *key = numbers(key_size), *value = numbers(key_size), *dout = numbers(size);
+    float *out = numbers(size), *lse = numbers(HEADS * ROWS);
+    float *dquery = numbers(size), *dkey = numbers(key_size), *dvalue = numbers(key_size);
+    fill(query, size, 1);
+    fill(key, key_size, 2);
+    fill(value, key_size, 3);
+    fill(dout, size, 4);
+    clattn_problem whole = CLATTN_PROBLEM_INIT;
+    clattn_backward_problem backward = CLATTN_BACKWARD_PROBLEM_INIT;
+    whole.query_heads = HEADS;
+    whole.kv_heads = KV_HEADS;
+    whole.query_len = whole.key_len = ROWS;
+    whole.head_dim = DIM;
+    whole.causal = 1;
+    whole.alignment = CLATTN_ALIGN_TOP_LEFT;
+    whole.features = CLATTN_WITH_LSE;
+    backward.forward = &whole;
+    backward.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
+    clattn_host_tensors t = CLATTN_HOST_TENSORS_INIT;
+    clattn_host_gradients g = CLATTN_HOST_GRADIENTS_INIT;
+    t.query = clattn_host_tensor_bhsd(query, HEADS, ROWS, DIM);
+    t.key = clattn_host_tensor_bhsd(key, KV_HEADS, ROWS, DIM);
+    t.value = clattn_host_tensor_bhsd(value, KV_HEADS, ROWS, DIM);
+    t.out = clattn_host_tensor_bhsd(out, HEADS, ROWS, DIM);
+    t.lse = clattn_host_tensor_bhsd(lse, HEADS, ROWS, 1);
+    g.dout = clattn_host_tensor_bhsd(dout, HEADS, ROWS, DIM);
+    g.dquery = clattn_host_tensor_bhsd(dquery, HEADS, ROWS, DIM);
+    g.dkey = clattn_host_tensor_bhsd(dkey, KV_HEADS, ROWS, DIM);
+    g.dvalue = clattn_host_tensor_bhsd(dvalue, KV_HEADS, ROWS, DIM);
+    must_all(clattn_reference_forward(&whole, NULL, &t), clattn_last_error());
+    must_all(clattn_reference_backward(&backward, NULL, &t, &g), clattn_last_error());
+
+    /* This rank's part. */
+    clattn_ring_options options = CLATTN_RING_OPTIONS_INIT;
+    clattn_ring *ring;
+    options.rank = rank;
+    options.ranks = ranks;
+    options.layout = CLATTN_RING_ZIGZAG;
+    options.algorithm = CLATTN_RING_KEYS;
+    must_all(clattn_ring_create(&whole, &options, &ring), clattn_last_error());
+    const int64_t rows = clattn_ring_rows(ring, rank);
+    int64_t begin = 0;
+    for (int before = 0; before < rank; ++before) {
+        begin += clattn_ring_rows(ring, before);
+    }
+    clattn_ring_destroy(ring);
+    const size_t own = (size_t)(HEADS * rows * DIM), own_keys = (size_t)(KV_HEADS * rows * DIM);
+    float *own_out = numbers(own), *own_lse = numbers((size_t)(HEADS * rows)), *own_dquery = numbers(own);
+    float *own_dkey = numbers(own_keys), *own_dvalue = numbers(own_keys);
+    t.query = clattn_host_tensor_bhsd(shard(query, HEADS, ranks, begin, rows), HEADS, rows, DIM);
+    t.key = clattn_host_tensor_bhsd(shard(key, KV_HEADS, ranks, begin, rows), KV_HEADS, rows, DIM);
+    t.value = clattn_host_tensor_bhsd(shard(value, KV_HEADS, ranks, begin, rows), KV_HEADS, rows, DIM);
+    t.out = clattn_host_tensor_bhsd(own_out, HEADS, rows, DIM);
+    t.lse = clattn_host_tensor_bhsd(own_lse, HEADS, rows, 1);
+    g.dout = clattn_host_tensor_bhsd(shard(dout, HEADS, ranks, begin, rows), HEADS, rows, DIM);
+    g.dquery = clattn_host_tensor_bhsd(own_dquery, HEADS, rows, DIM);
+    g.dkey = clattn_host_tensor_bhsd(own_dkey, KV_HEADS, rows, DIM);
+    g.dvalue = clattn_host_tensor_bhsd(own_dvalue, KV_HEADS, rows, DIM);
+    must_all(clattn_mpi_forward(mpi, &whole, CLATTN_RING_ZIGZAG, CLATTN_RING_KEYS, NULL, &t),
+             clattn_mpi_last_error(mpi));
+    must_all(clattn_mpi_backward(mpi, &backward, CLATTN_RING_ZIGZAG, NULL, &t, &g), clattn_mpi_last_error(mpi));
+
+    int right = all_are_right("out", largest_difference(own_out, shard(out, HEADS, ranks, begin, rows), own), 1e-5);
+    right &=
+        all_are_right("dquery", largest_difference(own_dquery, shard(dquery, HEADS, ranks, begin, rows), own), 1e-4);
+    right &=
+        all_are_right("dkey", largest_difference(own_dkey, shard(dkey, KV_HEADS, ranks, begin, rows), own_keys), 1e-4);
+    right &= all_are_right("dvalue",
+                           largest_difference(own_dvalue, shard(dvalue, KV_HEADS, ranks, begin, rows), own_keys), 1e-4);
+    clattn_mpi_destroy(mpi);
+    clattn_context_destroy(context);
+    MPI_Finalize();
+    return !right;
+}

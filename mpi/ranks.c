@@ -1,0 +1,292 @@
+#include "ranks.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "play.h"
+
+/* ---- agreeing ------------------------------------------------------------------------------------ */
+
+static void hash_bytes(uint64_t *hash, const void *data, size_t bytes)
+{
+    for (size_t n = 0; n < bytes; ++n) {
+        *hash = (*hash ^ ((const unsigned char *)data)[n]) * 1099511628211u;
+    }
+}
+
+/* What all ranks must say alike, as a number. */
+static int64_t hash_of(const struct play *play)
+{
+    const clattn_problem *p = &play->whole;
+    const clattn_call *call = &play->call;
+    const struct rank_call *c = play->c;
+    uint64_t hash = 14695981039346656037u;
+    const int64_t numbers[] = { p->type,
+                                p->batch,
+                                p->query_heads,
+                                p->kv_heads,
+                                p->query_len,
+                                p->key_len,
+                                p->head_dim,
+                                p->head_dim_v,
+                                p->features,
+                                p->bias_type,
+                                p->causal,
+                                p->alignment,
+                                p->window_left,
+                                p->window_right,
+                                p->always_visible_keys,
+                                p->key_type,
+                                p->value_type,
+                                p->out_type,
+                                c->layout,
+                                c->algorithm,
+                                c->backward != NULL,
+                                call->has_scale,
+                                (int64_t)call->dropout_seed,
+                                call->dropout_offset,
+                                call->mask_key_len,
+                                call->bias_key_len };
+    const double reals[] = { p->softcap, p->dropout, call->scale };
+    const size_t bytes = (size_t)p->batch * sizeof(int32_t);
+    hash_bytes(&hash, numbers, sizeof(numbers));
+    hash_bytes(&hash, reals, sizeof(reals));
+    if (c->tensors->key_lengths.data) {
+        hash_bytes(&hash, (const int32_t *)c->tensors->key_lengths.data + c->tensors->key_lengths.offset, bytes);
+    }
+    if (c->tensors->query_offsets.data) {
+        hash_bytes(&hash, (const int32_t *)c->tensors->query_offsets.data + c->tensors->query_offsets.offset, bytes);
+    }
+    return (int64_t)(hash >> 2);
+}
+
+/* The worst of all ranks becomes the failure of each; 0 for `hash`: what they said is not compared. */
+static clattn_status agree(const struct carrier *carrier, int64_t hash, struct failure *failure)
+{
+    const int64_t place = carrier->ranks + 1;
+    char text[FAILURE_BYTES];
+    int64_t values[3] = { failure->status ? (int64_t)failure->status * place + carrier->ranks - carrier->rank : 0, hash,
+                          -hash };
+    carrier->largest(carrier->self, values, 3);
+    if (values[0] > 0) {
+        const int64_t worst = carrier->ranks - values[0] % place;
+        snprintf(text, sizeof(text), "rank %d: %.900s", (int)carrier->rank, failure->text);
+        carrier->tell(carrier->self, worst, text, FAILURE_BYTES);
+        return play_fails(failure, (clattn_status)(values[0] / place), text);
+    }
+    if (values[1] != -values[2]) {
+        return play_fails(
+            failure, CLATTN_INVALID_ARGUMENT,
+            "problem, layout, algorithm, call, key_lengths and query_offsets must be the same on all ranks");
+    }
+    return CLATTN_OK;
+}
+
+/* ---- a step ----------------------------------------------------------------------------------------- */
+
+struct computing {
+    struct play *play;
+    const clattn_ring_step *step;
+    atomic_int is_done;
+};
+
+static void *compute(void *argument)
+{
+    struct computing *computing = argument;
+    for (int64_t n = 0; n < computing->step->tasks && computing->play->failure->status == CLATTN_OK; ++n) {
+        play_task(computing->play, &computing->step->task[n]);
+    }
+    atomic_store(&computing->is_done, 1);
+    return NULL;
+}
+
+static const struct shard_shape *shape_of(const struct play *play, clattn_ring_content content)
+{
+    const struct shard_shape *const shapes[] = { NULL, &play->keys, &play->queries, &play->results,
+                                                 &play->key_results };
+    return shapes[content];
+}
+
+static int64_t rows_of(const struct play *play, const clattn_ring_message *message)
+{
+    const int is_of_keys = message->content == CLATTN_RING_OF_KEYS || message->content == CLATTN_RING_OF_KEY_RESULTS;
+    return is_of_keys ? clattn_ring_keys(play->ring, message->shard) : clattn_ring_rows(play->ring, message->shard);
+}
+
+static char *home_of(struct play *play)
+{
+    return play->c->backward ? play->own_keys : play->own;
+}
+
+/* The memory that a message is of. */
+static char *memory_of(struct play *play, const clattn_ring_message *message)
+{
+    if (message->content == CLATTN_RING_OF_KEYS || message->content == CLATTN_RING_OF_QUERIES) {
+        return play->slot[message->is_send ? play->here : 1 - play->here];
+    }
+    if (message->when == CLATTN_RING_WHEN_LAST) {
+        return home_of(play);
+    }
+    return !message->is_send ? play->sum[RECEIVED] : play->has_sums ? play->sum[FRESH] : play->own;
+}
+
+static void *start(struct play *play, const clattn_ring_message *message)
+{
+    const struct carrier *carrier = play->carrier;
+    const size_t bytes = shard_bytes(shape_of(play, message->content), rows_of(play, message));
+    char *memory = memory_of(play, message);
+    return message->is_send ? carrier->send(carrier->self, message->peer, message->tag, memory, bytes)
+                            : carrier->receive(carrier->self, message->peer, message->tag, memory, bytes);
+}
+
+static void wait_for(const struct carrier *carrier, void **handle)
+{
+    while (*handle && !carrier->is_done(carrier->self, *handle)) {
+        carrier->rest(carrier->self);
+    }
+    *handle = NULL;
+}
+
+static void swap(char **a, char **b)
+{
+    char *kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* What came is added where the schedule says, and takes the place of what it was added to. */
+static void take_sum(struct play *play, const clattn_ring_message *message)
+{
+    char **own = play->has_sums ? &play->sum[FRESH] : &play->own;
+    const struct shard_shape *shape = shape_of(play, message->content);
+    if (message->use == CLATTN_RING_USE_AFTER) {
+        sum_add(play, shape, rows_of(play, message), *own, play->sum[RECEIVED]);
+        return;
+    }
+    if (message->use == CLATTN_RING_USE_BEFORE) {
+        sum_add(play, shape, rows_of(play, message), play->sum[RECEIVED], *own);
+    }
+    swap(own, &play->sum[RECEIVED]);
+}
+
+/* Computes while messages go; `handles` are those that must be done before the next step. */
+static void compute_meanwhile(struct play *play, const clattn_ring_step *step, void **handles, int64_t count)
+{
+    struct computing computing = { play, step, 0 };
+    pthread_t thread;
+    const int has_thread = step->tasks > 0 && count > 0 && pthread_create(&thread, NULL, compute, &computing) == 0;
+    if (!has_thread) {
+        compute(&computing);
+    }
+    for (int64_t n = 0; n < count; ++n) {
+        wait_for(play->carrier, &handles[n]);
+    }
+    if (has_thread) {
+        while (!atomic_load(&computing.is_done)) {
+            play->carrier->rest(play->carrier->self);
+        }
+        pthread_join(thread, NULL);
+    }
+}
+
+static void end_step(struct play *play, const clattn_ring_step *step, int is_first)
+{
+    int is_sent = 0;
+    for (int64_t n = 0; n < step->messages; ++n) {
+        if (!step->message[n].is_send && step->message[n].when == CLATTN_RING_WHEN_BEGIN &&
+            step->message[n].content >= CLATTN_RING_OF_RESULTS) {
+            take_sum(play, &step->message[n]);
+        }
+    }
+    wait_for(play->carrier, &play->sending);
+    for (int64_t n = 0; n < step->messages; ++n) {
+        if (step->message[n].when == CLATTN_RING_WHEN_END) {
+            play->sending = start(play, &step->message[n]);
+            is_sent = 1;
+        }
+    }
+    if (is_first && play->has_sums && !is_sent) { /* its own, which nobody else sees */
+        const clattn_ring_content content = play->moves_keys ? CLATTN_RING_OF_KEY_RESULTS : CLATTN_RING_OF_RESULTS;
+        const clattn_ring_message own = { .content = content, .shard = play->carrier->rank };
+        memcpy(home_of(play), play->sum[FRESH], shard_bytes(shape_of(play, content), rows_of(play, &own)));
+    }
+    swap(&play->sum[FRESH], &play->sum[SENDING]);
+    play->here = 1 - play->here;
+}
+
+static void clear_fresh(struct play *play, const clattn_ring_step *step)
+{
+    const int64_t shard = step->tasks == 0   ? play->carrier->rank
+                          : play->moves_keys ? step->task[0].key_shard
+                                             : step->task[0].row_shard;
+    const clattn_ring_content content = play->moves_keys ? CLATTN_RING_OF_KEY_RESULTS : CLATTN_RING_OF_RESULTS;
+    clattn_ring_message of = { .content = content, .shard = shard };
+    for (int64_t n = 0; n < step->messages; ++n) {
+        of = step->message[n].when == CLATTN_RING_WHEN_END ? step->message[n] : of;
+    }
+    sum_clear(play, shape_of(play, content), rows_of(play, &of), play->sum[FRESH]);
+}
+
+static void play_step(struct play *play, const clattn_ring_step *step, int is_first, void **handles)
+{
+    int64_t count = 0;
+    for (int64_t n = 0; n < step->messages; ++n) {
+        if (step->message[n].when == CLATTN_RING_WHEN_BEGIN) {
+            handles[count++] = start(play, &step->message[n]);
+        }
+    }
+    if (play->has_sums) {
+        clear_fresh(play, step);
+    }
+    compute_meanwhile(play, step, handles, count);
+    end_step(play, step, is_first);
+}
+
+/* ---- all of them -------------------------------------------------------------------------------------- */
+
+static void *start_last(struct play *play)
+{
+    clattn_ring_step step;
+    clattn_ring_step_at(play->ring, 0, &step);
+    for (int64_t n = 0; n < step.messages; ++n) {
+        if (step.message[n].when == CLATTN_RING_WHEN_LAST) {
+            return start(play, &step.message[n]);
+        }
+    }
+    return NULL;
+}
+
+static void play_all(struct play *play, void **handles)
+{
+    void *last = start_last(play);
+    for (int64_t index = 0; index < clattn_ring_steps(play->ring); ++index) {
+        clattn_ring_step step;
+        clattn_ring_step_at(play->ring, index, &step);
+        play_step(play, &step, index == 0, handles);
+    }
+    wait_for(play->carrier, &play->sending);
+    wait_for(play->carrier, &last);
+    if (play->failure->status == CLATTN_OK) {
+        play_give(play);
+    }
+}
+
+clattn_status ranks_run(const struct carrier *carrier, const struct rank_call *call, struct failure *failure)
+{
+    enum { MESSAGES = 8 }; /* of one step of a ring or a tree, at most */
+    void *handles[MESSAGES];
+    struct play play = { .carrier = carrier, .c = call, .failure = failure };
+    failure->status = CLATTN_OK;
+    failure->text[0] = '\0';
+    const clattn_status own = play_begin(&play);
+    clattn_status status = agree(carrier, own == CLATTN_OK ? hash_of(&play) : 0, failure);
+    if (status == CLATTN_OK) {
+        play_all(&play, handles);
+        status = agree(carrier, 0, failure);
+    }
+    play_end(&play);
+    return status;
+}

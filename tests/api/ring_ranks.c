@@ -1,0 +1,342 @@
+/* Ranks that play clattn_ring.h's schedules (mpi/ranks.h), each a thread, with a carrier that delivers late and out of
+ * turn: random calls with the features that a schedule takes, in each layout, on 1 to 8 ranks, within the bound of the
+ * whole call; gradients; bits that are those of the same partial calls merged one after the other; what one rank fails
+ * with all do. CLATTN_TEST_RING_CALLS says how many calls. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api.h"
+#include "api/ring_shards.h"
+#include "operation/ring.h"
+#include "support/gradient_call.h"
+#include "support/random_call.h"
+#include "support/tolerance.h"
+
+#define SEED 11
+
+/* ---- a random call ------------------------------------------------------------------------------ */
+
+/* Few programs: what kernels are compiled with is one of these. */
+static const struct {
+    uint32_t features;
+    int causal, window, has_bias;
+    double softcap, dropout;
+} kinds[] = { { 0, 1, 0, 0, 0, 0 },
+              { CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_SINKS, 1, 1, 0, 0, 0 },
+              { CLATTN_WITH_MASK | CLATTN_WITH_SLOPES, 0, 0, 1, 5, 0.25 } };
+
+static double any_value(struct random *random, const int64_t index[4], const void *unused)
+{
+    (void)index;
+    (void)unused;
+    return random_normal(random);
+}
+
+static double a_bit(struct random *random, const int64_t index[4], const void *unused)
+{
+    (void)index;
+    (void)unused;
+    return random_chance(random, 0.8);
+}
+
+static double a_length(struct random *random, const int64_t index[4], const void *most)
+{
+    (void)index;
+    return (double)random_between(random, 0, *(const int64_t *)most);
+}
+
+static void random_problem(struct random *random, int kind, clattn_problem *p)
+{
+    const clattn_problem start = CLATTN_PROBLEM_INIT;
+    *p = start;
+    p->batch = random_between(random, 1, 2);
+    p->kv_heads = random_between(random, 1, 2);
+    p->query_heads = p->kv_heads * random_between(random, 1, 2);
+    p->query_len = random_between(random, 1, 40);
+    p->key_len = random_between(random, 1, 40);
+    p->head_dim = DIM;
+    p->features = kinds[kind].features | CLATTN_WITH_LSE;
+    p->causal = kinds[kind].causal;
+    p->alignment = random_chance(random, 0.5) ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_TOP_LEFT;
+    p->window_left = kinds[kind].window ? random_between(random, 0, 20) : -1;
+    p->always_visible_keys = kinds[kind].window ? random_between(random, 0, 4) : 0;
+    p->bias_type = kinds[kind].has_bias ? CLATTN_FLOAT32 : CLATTN_TYPE_NONE;
+    p->softcap = kinds[kind].softcap;
+    p->dropout = kinds[kind].dropout;
+}
+
+static void random_test(struct random *random, int kind, struct test_call *test)
+{
+    clattn_problem p;
+    random_problem(random, kind, &p);
+    test_call_start(test, &p);
+    test_call_place_all(test);
+    for (int id = 0; id < ALL_TENSOR_COUNT; ++id) {
+        if (test_call_has(test, (enum tensor_id)id) && !forward_is_output(id)) {
+            test_call_fill(test, (enum tensor_id)id, random,
+                           id == TENSOR_KEY_LENGTHS ? a_length
+                           : id == TENSOR_MASK      ? a_bit
+                                                    : any_value,
+                           &p.key_len);
+        }
+    }
+    test->values.dropout_seed = 5;
+    test->sum_roundings = 64;
+}
+
+/* ---- one after the other ------------------------------------------------------------------------------- */
+
+/* What ranks that pass keys on must have, to the last bit: their tasks in order, without messages, of whole tensors in
+ * the order of the layout. */
+static void direct_rank(const struct setting *setting, const struct test_call *test, const struct permuted *list,
+                        int64_t rank, float *out)
+{
+    clattn_ring_options o = CLATTN_RING_OPTIONS_INIT;
+    const clattn_problem *p = &test->problem;
+    clattn_ring *ring;
+    clattn_ring_step step;
+    o.rank = rank;
+    o.ranks = setting->ranks;
+    o.layout = setting->layout;
+    o.algorithm = setting->algorithm;
+    o.key_lengths = test->tensors.key_lengths.data;
+    EXPECT_OK(clattn_ring_create(p, &o, &ring));
+    const int64_t rows = clattn_ring_rows(ring, rank), planes = p->batch * p->query_heads;
+    double *sum = calloc((size_t)(planes * rows * DIM) + 1, sizeof(double));
+    double *lse = malloc((size_t)(planes * rows + 1) * sizeof(double));
+    float *part = malloc((size_t)(planes * rows + 1) * (DIM + 1) * sizeof(float));
+    for (int64_t n = 0; n < planes * rows; ++n) {
+        lse[n] = (double)-INFINITY;
+    }
+    for (int64_t index = 0; index < clattn_ring_steps(ring); ++index) {
+        EXPECT_OK(clattn_ring_step_at(ring, index, &step));
+        for (int64_t n = 0; n < step.tasks; ++n) {
+            const clattn_ring_task *task = &step.task[n];
+            clattn_problem problem = CLATTN_PROBLEM_INIT;
+            clattn_call call = test->values;
+            int32_t offsets[2], lengths[2];
+            clattn_host_tensors t = test->tensors;
+            EXPECT_OK(clattn_ring_call(ring, task, &problem, &call, offsets, lengths));
+            const int64_t row = shard_begin(setting, rank, p->query_len) + task->rows.place;
+            const int64_t key = shard_begin(setting, task->key_shard, p->key_len) + task->keys.place;
+            t.query = (clattn_host_tensor){ list[0].data, row * DIM, { 0 } };
+            memcpy(t.query.stride, test->tensors.query.stride, sizeof(t.query.stride));
+            t.key.data = list[BY_ROW].data;
+            t.value.data = list[BY_ROW + 1].data;
+            t.key.offset = t.value.offset = key * DIM;
+            t.mask.data = list[3].data;
+            t.bias.data = list[4].data;
+            t.mask.offset = t.bias.offset = row * p->key_len + task->keys.first;
+            t.mask.stride[3] = t.bias.stride[3] = task->keys.step;
+            t.sinks.data = task->has_sinks ? t.sinks.data : NULL;
+            if (problem.features & CLATTN_WITH_KEY_LENGTHS) {
+                t.key_lengths.data = lengths;
+            }
+            if (problem.alignment == CLATTN_ALIGN_OFFSETS) {
+                t.query_offsets = (clattn_host_tensor){ offsets, 0, { 0, 0, 0, 1 } };
+            }
+            t.out = clattn_host_tensor_bhsd(part, p->query_heads, task->rows.count, DIM);
+            t.lse =
+                clattn_host_tensor_bhsd(part + planes * task->rows.count * DIM, p->query_heads, task->rows.count, 1);
+            EXPECT_OK(clattn_forward_host(context, &problem, &call, &t));
+            for (int64_t plane = 0; plane < planes; ++plane) {
+                const int64_t at = plane * rows + task->rows.place;
+                clattn_ring_merge(task->rows.count, DIM, part + plane * task->rows.count * DIM,
+                                  (float *)t.lse.data + plane * task->rows.count, sum + at * DIM, lse + at);
+            }
+        }
+    }
+    for (int64_t plane = 0; plane < planes; ++plane) {
+        for (int64_t n = 0; n < rows * DIM; ++n) {
+            out[(plane * p->query_len + shard_begin(setting, rank, p->query_len)) * DIM + n] =
+                (float)sum[plane * rows * DIM + n];
+        }
+    }
+    free(part);
+    free(lse);
+    free(sum);
+    clattn_ring_destroy(ring);
+}
+
+static void check_bits(const struct setting *setting, const struct test_call *test, const struct permuted *list)
+{
+    const size_t bytes = (size_t)(list[1].outer * list[1].rows) * list[1].row_bytes;
+    float *direct = malloc(bytes);
+    for (int64_t rank = 0; rank < setting->ranks; ++rank) {
+        direct_rank(setting, test, list, rank, direct);
+    }
+    ck_assert_mem_eq(direct, list[1].data, bytes);
+    free(direct);
+}
+
+/* ---- the tests ------------------------------------------------------------------------------------------- */
+
+static int calls(int count)
+{
+    const char *wanted = getenv("CLATTN_TEST_RING_CALLS");
+    return wanted ? atoi(wanted) : count;
+}
+
+static struct setting random_setting(struct random *random, int kind, int gradients)
+{
+    static const clattn_ring_algorithm any[] = { CLATTN_RING_KEYS, CLATTN_RING_TREE, CLATTN_RING_QUERIES,
+                                                 CLATTN_RING_AUTO };
+    struct setting setting = { random_between(random, 1, 8), (clattn_ring_layout)random_between(random, 0, 2),
+                               any[random_between(random, 0, kind == 2 ? 1 : 3)] };
+    setting.algorithm = gradients ? CLATTN_RING_KEYS : setting.algorithm;
+    if (setting.algorithm == CLATTN_RING_TREE) {
+        setting.layout = CLATTN_RING_CONTIGUOUS;
+    } else if (setting.layout == CLATTN_RING_STRIPED && kind > 0) {
+        setting.layout = CLATTN_RING_ZIGZAG; /* kinds 1 and 2 have what stripes refuse */
+    }
+    return setting;
+}
+
+START_TEST(test_forward_is_within_the_bound)
+{
+    double needed = 0;
+    for (int n = 0; n < calls(60); ++n) {
+        struct random random = random_start(SEED, (uint64_t)n);
+        const int kind = n % 3;
+        const struct setting setting = random_setting(&random, kind, 0);
+        struct test_call test;
+        struct expected expected;
+        struct verdict verdict;
+        struct permuted list[PERMUTED];
+        struct rank ranks[8];
+        clattn_host_gradients none = CLATTN_HOST_GRADIENTS_INIT;
+        random_test(&random, kind, &test);
+        EXPECT_OK(test_call_validate(&test));
+        EXPECT_OK(expected_create(&expected, &test));
+        const struct rank_call call = { .context = context,
+                                        .whole = &test.problem,
+                                        .layout = setting.layout,
+                                        .algorithm = setting.algorithm,
+                                        .call = &test.values };
+        list_permuted(&test.problem, &test.tensors, &none, list);
+        permute_all(&setting, list, 0);
+        run_ranks(&setting, &call, &test.tensors, &none, list, NULL, ranks);
+        for (int64_t rank = 0; rank < setting.ranks; ++rank) {
+            ck_assert_msg(ranks[rank].status == CLATTN_OK, "%d: %s", n, ranks[rank].failure.text);
+        }
+        if (setting.algorithm == CLATTN_RING_KEYS) {
+            check_bits(&setting, &test, list);
+        }
+        permute_all(&setting, list, 1);
+        tolerance_check(&test, &expected, &verdict);
+        ck_assert_msg(verdict.wrong == 0, "call %d, %d ranks, layout %d, algorithm %d: %s", n, (int)setting.ranks,
+                      (int)setting.layout, (int)setting.algorithm, verdict.first);
+        needed = verdict.c_out > needed ? verdict.c_out : needed;
+        expected_free(&expected);
+        test_call_free(&test);
+    }
+    printf("forward: C = %.3f of 4\n", needed);
+}
+END_TEST
+
+START_TEST(test_gradients_are_within_the_bound)
+{
+    for (int n = 0; n < calls(60) / 2; ++n) {
+        struct random random = random_start(SEED + 1, (uint64_t)n);
+        const int kind = getenv("CLATTN_TEST_LONG") ? n % 3 : n % 2 * 2; /* the others compile for seconds */
+        const struct setting setting = random_setting(&random, kind, 1);
+        const clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
+        struct gradient_call g = { .problem = problem };
+        struct gradient_expected expected;
+        struct gradient_verdict verdict;
+        struct permuted list[PERMUTED];
+        struct rank ranks[8];
+        random_test(&random, kind, &g.test);
+        g.problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
+        EXPECT_OK(gradient_call_start(&g));
+        gradient_call_place_all(&g);
+        gradient_call_fill(&g, GRADIENT_DOUT, &random, any_value, NULL);
+        gradient_call_keep(&g);
+        g.sum_roundings = 64;
+        const struct rank_call call = { .context = context,
+                                        .backward = &g.problem,
+                                        .layout = setting.layout,
+                                        .algorithm = setting.algorithm,
+                                        .call = &g.test.values };
+        list_permuted(&g.test.problem, &g.test.tensors, &g.gradients, list);
+        permute_all(&setting, list, 0);
+        run_ranks(&setting, &call, &g.test.tensors, &g.gradients, list, NULL, ranks);
+        for (int64_t rank = 0; rank < setting.ranks; ++rank) {
+            ck_assert_msg(ranks[rank].status == CLATTN_OK, "%d: %s", n, ranks[rank].failure.text);
+        }
+        permute_all(&setting, list, 1);
+        EXPECT_OK(gradient_call_expect(&g, &expected));
+        gradient_call_judge(&g, &expected, &verdict);
+        ck_assert_msg(verdict.wrong == 0, "call %d, %d ranks, layout %d: %s", n, (int)setting.ranks,
+                      (int)setting.layout, verdict.first);
+        gradient_expected_free(&expected);
+        gradient_call_free(&g);
+    }
+}
+END_TEST
+
+/* ---- what one rank fails with --------------------------------------------------------------------------- */
+
+static void no_query(struct rank *rank)
+{
+    rank->tensors.query.data = rank->carrier.rank == 1 ? NULL : rank->tensors.query.data;
+}
+
+/* Found while ranks compute: the others wait for what this one sends. */
+static void no_mask(struct rank *rank)
+{
+    rank->tensors.mask.data = rank->carrier.rank == 2 ? NULL : rank->tensors.mask.data;
+}
+
+static void another_layout(struct rank *rank)
+{
+    rank->call.layout = rank->carrier.rank == 0 ? CLATTN_RING_ZIGZAG : rank->call.layout;
+}
+
+START_TEST(test_what_one_fails_with_all_do)
+{
+    static const struct {
+        void (*spoil)(struct rank *rank);
+        const char *said;
+    } faults[] = { { no_query, "rank 1: query, key, value, out: must be given" },
+                   { no_mask, "rank 2: mask: must be given" },
+                   { another_layout, "must be the same on all ranks" } };
+    const struct setting setting = { 4, CLATTN_RING_CONTIGUOUS, CLATTN_RING_KEYS };
+    struct random random = random_start(SEED, 2);
+    struct test_call test;
+    struct permuted list[PERMUTED];
+    struct rank ranks[8];
+    clattn_host_gradients none = CLATTN_HOST_GRADIENTS_INIT;
+    random_test(&random, 2, &test);
+    const struct rank_call call = { .context = context,
+                                    .whole = &test.problem,
+                                    .layout = setting.layout,
+                                    .algorithm = setting.algorithm,
+                                    .call = &test.values };
+    list_permuted(&test.problem, &test.tensors, &none, list);
+    permute_all(&setting, list, 0);
+    for (size_t n = 0; n < sizeof(faults) / sizeof(faults[0]); ++n) {
+        run_ranks(&setting, &call, &test.tensors, &none, list, faults[n].spoil, ranks);
+        for (int64_t rank = 0; rank < setting.ranks; ++rank) {
+            ck_assert_int_eq(ranks[rank].status, CLATTN_INVALID_ARGUMENT);
+            ck_assert_msg(strstr(ranks[rank].failure.text, faults[n].said) != NULL, "%s", ranks[rank].failure.text);
+        }
+    }
+    permute_all(&setting, list, 1);
+    test_call_free(&test);
+}
+END_TEST
+
+static void add(TCase *tests)
+{
+    tcase_add_test(tests, test_forward_is_within_the_bound);
+    tcase_add_test(tests, test_gradients_are_within_the_bound);
+    tcase_add_test(tests, test_what_one_fails_with_all_do);
+}
+
+int main(void)
+{
+    return api_main("ring_ranks", add);
+}
