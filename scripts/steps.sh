@@ -112,11 +112,12 @@ show_progress() { # SECONDS
 }
 
 # start_beside COMMAND...: runs these, each as a step, one after another beside the steps that follow, and beside what
-# was started so before; report_beside waits for one. What is not over when the script ends, or fails, is ended with it.
+# was started so before; report_beside waits for one, or takes it. What is not over when the script ends, or fails, is
+# ended with it.
 start_beside() {
     mkdir -p "$logs"
     for command; do
-        rm -f "$logs/beside-$command.ended"
+        rm -rf "$logs/beside-$command.ended" "$logs/beside-$command.taken"
     done
     run_beside "$@" &
     for command; do
@@ -128,9 +129,13 @@ start_beside() {
     trap 'exit 130' INT TERM HUP
 }
 
+# take_beside COMMAND: whether it is the caller's to run: the first who asks has it.
+take_beside() { mkdir "$logs/beside-$1.taken" 2>/dev/null; }
+
 run_beside() {
     trap 'kill "$running" 2>/dev/null; exit 1' INT TERM HUP
     for command; do
+        take_beside "$command" || continue
         beside_started=$(date +%s) beside_status=0
         scripts/limited "$step_limit_s" "./${0##*/}" --step "$command" >"$logs/beside-$command.log" 2>&1 </dev/null &
         running=$!
@@ -148,9 +153,14 @@ wait_beside() {
     done
 }
 
-# report_beside NAME WHAT_TO_DO COMMAND: what step would print of it, and do. Its seconds are its own, not those of
-# waiting for it.
+# report_beside NAME WHAT_TO_DO COMMAND: what step would print of it, and do. One that has not begun is run here and
+# now: where reports ask for the last command first, the script and what runs beside it meet in the middle, and neither
+# waits for long. The seconds of one that ran beside are its own, not those of waiting for it.
 report_beside() {
+    if take_beside "$3"; then
+        step "$@"
+        return
+    fi
     step_title=$1 what_to_do=$2 step_log=$logs/beside-$3.log
     step_name "$step_title"
     start_progress 60

@@ -3,7 +3,8 @@
 #
 # The tests of numbers, as if this x86 CPU had fewer instructions: PoCL compiles for SSE2, for AVX2, for AVX-512, each
 # with tiles of its own. Default: those below what it takes here, which all other tests have. What PoCL took, the
-# ladder's answers must show. One type and few problems; CLATTN_TEST_LONG: all. srcdir and builddir say where the
+# ladder's answers must show. One type and few problems, of which tests/short.txt says how they are compiled;
+# CLATTN_TEST_LONG: all, and calls that must agree. srcdir and builddir say where the
 # sources and the programs are. The last line is "N passed, N failed, N skipped".
 set -u
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}" "${POCL_CACHE_DIR:=$builddir/pocl-cache}"
@@ -14,8 +15,8 @@ said=$(mktemp)
 new_cache=$(mktemp -d)
 trap 'rm -rf "$said" "$new_cache"' EXIT
 passed=0 failed=0 skipped=0
-count=36 types=float32
-[ -z "${CLATTN_TEST_LONG:-}" ] || count=1000 types=float32,float16,bfloat16
+count=36 types=float32 layers=24
+[ -z "${CLATTN_TEST_LONG:-}" ] || count=1000 types=float32,float16,bfloat16 layers=160
 
 # limit_to CLASS: what PoCL compiles for, with a kernel cache of its own; and which rungs it must then have.
 limit_to() {
@@ -75,9 +76,13 @@ test_class() {
     strategies=all,-gpus,-auto,-plain,-fused_amx # whose vectors are another class's
     count_run cases "$builddir/tests/case_calls" --strategy "$strategies" --choose few
     count_run "random calls" "$builddir/tests/random_calls" --strategy "$strategies" --count "$count" --same 12
+    count_run "multi-head layers" env CLATTN_TEST_LAYER_CALLS="$layers" "$builddir/tests/layers/mha"
+    # Bits of two programs are compared, which must be compiled alike.
+    [ -n "${CLATTN_TEST_LONG:-}" ] || export QUICK_LAYER_ALL=1
     count_run exact "$builddir/tests/exact" --strategy "$strategies,-staged" --type "$types"
-    count_run metamorphic "$builddir/tests/metamorphic" --strategy "$strategies,-staged" --type "$types"
-    count_run "multi-head layers" "$builddir/tests/layers/mha"
+    [ -z "${CLATTN_TEST_LONG:-}" ] ||
+        count_run metamorphic "$builddir/tests/metamorphic" --strategy "$strategies,-staged" --type "$types"
+    unset QUICK_LAYER_ALL
 }
 
 "$builddir/clattn" devices >"$said" 2>&1

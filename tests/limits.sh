@@ -48,27 +48,40 @@ cat >"$work/beside/check" <<'END'
 set -eu
 logs=logs
 . scripts/steps.sh
+never() { echo ran >>logs/ran && echo "1 passed, 0 failed"; }
+sleeps() { sleep 3; echo "3 passed, 0 failed"; }
 run_step "$@"
-start_beside true
+start_beside true sleeps never
 wait_beside true
 for time in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     report_beside "time $time" "nothing" true
 done
+report_beside "the last" "nothing" never
+report_beside "the second" "nothing" sleeps
+wait "${beside# }"
+echo "the last ran $(wc -l <logs/ran) times"
 END
 chmod +x "$work/beside/check"
 verdict "what is over is not waited for" status_of 0 20:40 sh -c "cd '$work/beside' && ./check"
 verdict "and is told each time" says 'time 20  *ok'
+verdict "what has not begun is run where it is asked for" says 'the last  *ok  *0 s  *1 passed, 0 failed'
+verdict "what runs beside is waited for" says 'the second  *ok  *3 s  *3 passed, 0 failed'
+verdict "nothing runs twice" says '^the last ran 1 times$'
 
 
 # tests/limited: arguments and environment from a choice, where the environment does not say otherwise.
 mkdir "$work/tests"
 # shellcheck disable=SC2016 # the test expands it
-printf '#!/bin/sh\necho "given $* $FROM_CHOICE $KEPT"\n' >"$work/tests/shown"
+printf '#!/bin/sh\necho "given $* $FROM_CHOICE $KEPT $FROM_SHORT"\n' >"$work/tests/shown"
 printf '# a comment\ntests/shown --two words FROM_CHOICE=set KEPT=changed\n' >"$work/choice"
+printf 'tests/sh*n FROM_SHORT=short FROM_CHOICE=late\ntests/other FROM_SHORT=wrong\n' >"$work/short"
 chmod +x "$work/tests/shown"
-KEPT=kept CLATTN_TEST_CHOICE=$work/choice CLATTN_TEST_PROGRESS=$work/log.tests \
-    "$srcdir/tests/limited" "$work/tests/shown" >"$work/said"
-verdict "a test is given what the choice says" says '^given --two words set kept$'
+KEPT=kept CLATTN_TEST_CHOICE=$work/choice CLATTN_TEST_SHORT=$work/short CLATTN_TEST_LONG='' \
+    CLATTN_TEST_PROGRESS=$work/log.tests "$srcdir/tests/limited" "$work/tests/shown" >"$work/said"
+verdict "a test is given what the choice says, then what the short form does" \
+    says '^given --two words set kept short$'
+CLATTN_TEST_SHORT=$work/short CLATTN_TEST_LONG=1 "$srcdir/tests/limited" "$work/tests/shown" >"$work/long"
+verdict "and nothing in the long form" grep -q '^given *$' "$work/long"
 verdict "a test's log tells how long it took" says '^took [0-9]* s, [0-9]* s of processors$'
 told=$(cut -d ' ' -f 1 "$work/log.tests" | paste -s -d ' ' -)
 verdict "its beginning and its end are told" test "$told" = "begin end"

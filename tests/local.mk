@@ -380,6 +380,7 @@ EXTRA_DIST += \
 	tests/races-of-others.txt \
 	tests/robust/memcheck \
 	tests/robust/thread_sanitizer \
+	tests/short.txt \
 	tests/tidy \
 	tests/counts.sh \
 	tests/coverage \

@@ -5,17 +5,17 @@
 # check.py judge every output, the gradients of strategies that have any. plain, reference and auto take every case,
 # staged all but pages; what another strategy declines is skipped. Strategies that compile for each problem compute
 # the cases that stand for all, those for GPUs the fewest of them: of a CPU's, auto has all. CLATTN_TEST_LONG: all;
-# CLATTN_TEST_CHOOSE=cover: the others those that stand for all too. In make check, whose quick layer compiles without
-# optimising, auto has the cases that stand for all as users get them, and all by the layer. The last line is
-# "N passed, N failed, N skipped" over all strategies. srcdir and builddir say where the sources and tests/solve_cases
-# are (default: here).
+# CLATTN_TEST_CHOOSE=cover: the others those that stand for all too. In make check, auto has the cases that stand for
+# all as users get them; all others have programs that its quick layer compiles, of some without optimising
+# (tests/icd/quick_layer.c). The last line is "N passed, N failed, N skipped" over all strategies. srcdir and builddir
+# say where the sources and tests/solve_cases are (default: here).
 set -u
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 quick=''
 case ${OPENCL_LAYERS:-} in
 */quick_layer.so*)
-    quick=$OPENCL_LAYERS # the kernels are those that users get, where a strategy does not take it below
+    quick=$OPENCL_LAYERS # the kernels are those that users get, where a strategy does not take it (quickly)
     OPENCL_LAYERS=$(echo "$quick" | tr : '\n' | grep -v '/quick_layer\.so$' | paste -s -d : -)
     [ -n "$OPENCL_LAYERS" ] || unset OPENCL_LAYERS
     ;;
@@ -73,20 +73,31 @@ judge() {
 
 wanted=${CLATTN_TEST_CHOOSE:-all} cover=cover few=few
 [ -z "${CLATTN_TEST_LONG:-}" ] || cover=$wanted few=$wanted quick=''
+# quickly VARIABLE STRATEGY CHOOSE: by the layer, where there is one; VARIABLE says which programs it takes.
+quickly() {
+    mode=$1
+    shift
+    if [ -n "$quick" ]; then
+        judge "$@" OPENCL_LAYERS="$quick" "$mode=1"
+    else
+        judge "$@"
+    fi
+}
 for strategy; do
     case $strategy in
-    fused_simd | split | fused_amx) judge "$strategy" "$cover" ;;
-    *_simt | *_mma) judge "$strategy" "$few" ${quick:+OPENCL_LAYERS="$quick"} ;;
+    reference) judge reference "$wanted" ;;
+    fused_simd | split | fused_amx) quickly QUICK_LAYER_MOST "$strategy" "$cover" ;;
+    *_simt | *_mma) quickly QUICK_LAYER_ALL "$strategy" "$few" ;;
     auto)
         case $quick,$wanted in
         ,* | *,cover) judge auto "$wanted" ;;
         *)
             judge auto cover
-            judge auto "$wanted" OPENCL_LAYERS="$quick" QUICK_LAYER_ALL=1
+            quickly QUICK_LAYER_ALL auto "$wanted"
             ;;
         esac
         ;;
-    *) judge "$strategy" "$wanted" ;;
+    *) quickly QUICK_LAYER_MOST "$strategy" "$wanted" ;;
     esac
 done
 echo "$passed passed, $failed failed, $skipped skipped"

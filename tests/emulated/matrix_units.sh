@@ -1,9 +1,9 @@
 #!/bin/sh
 # Every matrix unit that fused_mma knows, emulated: random calls with -D MATRIX changed in a copy of the kernels, so
 # that the loads, the order of keys and the row and column of each register are tested for units that are not here;
-# random gradients, with the self-check, which must refuse none; then gradients' properties and calls that must agree,
-# for the first. CLATTN_TEST_UNIT_COUNT: calls for each unit, six a program; 12 where not set, 48 for tf32.
-# CLATTN_TEST_LONG: set by ./check --long.
+# random gradients, of the first with the self-check, which must refuse none; then gradients' properties and calls that
+# must agree, for the first. CLATTN_TEST_UNIT_COUNT: calls for each unit, six a program; 12 where not set, 48 for tf32.
+# CLATTN_TEST_LONG, set by ./check --long: twice as many gradients, all self-checked; calls that agree in every shape.
 set -eu
 : "${builddir:=.}" "${srcdir:=.}"
 work=$(mktemp -d)
@@ -21,13 +21,15 @@ on_units() {
         "$program" --strategy fused_mma --type "$types" "$@"
 }
 
+gradients=3 checked=always
+[ -z "${CLATTN_TEST_LONG:-}" ] || gradients=6
 kernels=$work/cl
 units=$(sed -n 's/^#define \(CLATTN_MATRIX_[A-Z0-9_]*\) [0-9].*/\1/p' "$srcdir/cl/mma/mma_units.h")
 for unit in $units; do
     rm -rf "$work/cl"
     cp -R "$srcdir/cl" "$work/cl"
     chmod -R u+w "$work/cl"
-    sed "s|^#include \"mma/mma_units.h\"\$|&\ \
+    sed "s|^#include \"mma/mma_units.h\"\$|&\\
 #undef MATRIX\\
 #define MATRIX $unit|" "$srcdir/cl/mma/unit.clh" >"$work/mma_unit.clh"
     mv -f "$work/mma_unit.clh" "$work/cl/mma/unit.clh"
@@ -42,11 +44,12 @@ for unit in $units; do
     esac
     on_units "$unit" "$types" random_calls --seed "${CLATTN_TEST_SEED:-1}" \
         --count "${CLATTN_TEST_UNIT_COUNT:-$((6 * programs))}" --same 6 --work 60000
-    self_check=always
+    self_check=$checked
     [ "$types" = float32 ] ||
-        on_units "$unit, gradients" "$types" gradients/random_gradients --seed "${CLATTN_TEST_SEED:-1}" --count 6 \
-            --work 60000
+        on_units "$unit, gradients" "$types" gradients/random_gradients --seed "${CLATTN_TEST_SEED:-1}" \
+            --count "$gradients" --work 60000
     self_check=
+    [ -n "${CLATTN_TEST_LONG:-}" ] || checked=
 done
 kernels=$srcdir/cl
 must_pass "warpgroups" "$builddir/tests/random_calls" --strategy fused_wgmma --type float16,bfloat16 \

@@ -1,10 +1,14 @@
-/* An OpenCL layer by which the driver compiles kernels without optimising. Those for GPUs always: on a CPU they stand
- * for what GPUs compute, not for how fast, and PoCL takes up to nine times as long for them otherwise; but not their
- * gradients, of whose large problems running took longer than compiling them well does. All others where
- * QUICK_LAYER_ALL is set, which tests do that are not about kernels: those for CPUs take PoCL three times as long
- * otherwise. make check loads it into its tests (tests/local.mk). */
+/* An OpenCL layer by which the driver compiles kernels without optimising, for which PoCL takes a fifth to a third of
+ * the time. Those for GPUs always: on a CPU they stand for what GPUs compute, not for how fast. Some never, which run
+ * so much slower then that all takes longer. The environment says which others:
+ *   QUICK_LAYER_ALL    all: of tests that are not about kernels, or that compare bits of two programs
+ *   QUICK_LAYER_MOST   all but every eighth, by a hash of its options, so that a program is the one or the other in all
+ *                      tests, and each file's programs are compiled in some test as users get them
+ *   QUICK_LAYER_WELL   with either: FILE of cl/ whose programs are none of them
+ * make check loads it into its tests (tests/local.mk); tests/limited and tests/short.txt say what it does in which. */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,34 +16,66 @@
 static const struct _cl_icd_dispatch *next;
 static struct _cl_icd_dispatch own;
 
-/* How the programs begin: with the name of their file (src/program/kernel_source.c). */
-static const char *const beginnings[] = {
-    "#line 1 \"simt/fused_simt.cl\"\n",
-    "#line 1 \"split_simt/split_simt.cl\"\n",
-    "#line 1 \"mma/fused_mma.cl\"\n",
-};
+static const char *const always[] = { "simt/fused_simt.cl", "split_simt/split_simt.cl", "mma/fused_mma.cl", NULL };
+static const char *const never[] = { "wgmma/fused_wgmma.cl", "backward_gpu/backward_simt.cl",
+                                     "backward_gpu/backward_mma.cl", NULL };
 
-static int begins_as_one_for_gpus(const char *source)
+/* Programs begin with the name of their file, as a line of C (src/program/kernel_source.c). */
+static void file_of(const char *source, char name[100])
 {
-    int found = 0;
-    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); ++i) {
-        found |= strncmp(source, beginnings[i], strlen(beginnings[i])) == 0;
-    }
-    return found;
+    static const char line[] = "#line 1 \"";
+    const char *path = strncmp(source, line, sizeof(line) - 1) == 0 ? source + sizeof(line) - 1 : "";
+    snprintf(name, 100, "%.*s", (int)strcspn(path, "\""), path);
 }
 
-/* A program made of a binary has no source: it is not meant. */
-static int is_for_gpus(cl_program program)
+static int is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcmp(*names, name) != 0) {
+        ++names;
+    }
+    return *names != NULL;
+}
+
+/* FNV-1a of the options, whose last bits are the least alike. */
+static int is_every_eighth(const char *options)
+{
+    uint32_t hash = 2166136261;
+    for (; *options; ++options) {
+        hash = (hash ^ (unsigned char)*options) * 16777619;
+    }
+    return (hash >> 16) % 8 == 0;
+}
+
+/* The caller frees it. NULL: a program made of a binary has none, and is not meant. */
+static char *source_of(cl_program program)
 {
     size_t size = 0;
     if (next->clGetProgramInfo(program, CL_PROGRAM_SOURCE, 0, NULL, &size) != CL_SUCCESS || size == 0) {
-        return 0;
+        return NULL;
     }
     char *source = malloc(size);
-    const int found = source && next->clGetProgramInfo(program, CL_PROGRAM_SOURCE, size, source, NULL) == CL_SUCCESS &&
-                      begins_as_one_for_gpus(source);
+    if (source && next->clGetProgramInfo(program, CL_PROGRAM_SOURCE, size, source, NULL) != CL_SUCCESS) {
+        free(source);
+        return NULL;
+    }
+    return source;
+}
+
+/* What the environment asks for. */
+static int is_asked_for(const char *name, const char *options)
+{
+    const char *well = getenv("QUICK_LAYER_WELL");
+    const int is_one = getenv("QUICK_LAYER_ALL") || (getenv("QUICK_LAYER_MOST") && !is_every_eighth(options));
+    return is_one && !(well && strcmp(well, name) == 0) && !is_one_of(name, never);
+}
+
+static int is_compiled_quickly(cl_program program, const char *options)
+{
+    char *source = source_of(program), name[100];
+    file_of(source ? source : "", name);
+    const int quickly = source && (is_one_of(name, always) || is_asked_for(name, options));
     free(source);
-    return found;
+    return quickly;
 }
 
 static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *devices,
@@ -48,7 +84,7 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const
     static const char quickly[] = " -cl-opt-disable";
     const char *given = options ? options : "";
     const size_t size = strlen(given) + sizeof(quickly);
-    char *changed = getenv("QUICK_LAYER_ALL") || is_for_gpus(program) ? malloc(size) : NULL;
+    char *changed = is_compiled_quickly(program, given) ? malloc(size) : NULL;
     if (changed) {
         snprintf(changed, size, "%s%s", given, quickly);
     }
