@@ -40,16 +40,21 @@ suite() {
         scripts/count_tests $(test_logs "$built")
 }
 
-# What the sanitizers look at: every program of ours, on fewer random problems and cases, every fifth fault (host code
-# is the same for all, and twice as slow there), but those that are about bits, whose host code the others reach.
-# Oclgrind and odd devices have nothing to add there.
+# What the sanitizers look at: our programs, as the choice has them (tests/choice.txt), and every fifth fault, since
+# host code is the same for all and twice as slow there; but those that are about bits, or numbers, whose host code the
+# others reach. Oclgrind and odd devices have nothing to add there. --long: all programs.
 suite_sanitizers() { # BUILD
+    numbers=''
+    [ -n "${CLATTN_TEST_LONG:-}" ] || for name in gradients/identities gradients/long_gradients \
+        gradients/sharp_gradients gradients/two_ways kernels/staged layers/additive_derivatives layers/equal_terms \
+        layers/mha_derivatives long_sums; do
+        numbers="$numbers tests/$name"
+    done
+    looked_at="\$(filter-out tests/exact tests/metamorphic tests/gradients/exact_gradients$numbers,\$(test_programs))"
     # shellcheck disable=SC2016 # make expands it
-    looked_at='$(filter-out tests/exact tests/metamorphic tests/gradients/exact_gradients,$(test_programs))'
-    # shellcheck disable=SC2016
     looked_at="tests/run_cases.sh $looked_at "'$(example_programs) tests/generate/hostile' # the longest first
     looked_at="$looked_at tests/fuzz/short tests/cli/run tests/cli/malformed tests/cli/edges tests/cli/manners"
-    CLATTN_TEST_COUNT=200 CLATTN_TEST_GRADIENT_COUNT=16 CLATTN_TEST_CHOOSE=cover CLATTN_TEST_FAULTS=5 \
+    CLATTN_TEST_CHOICE=$(pwd)/tests/choice.txt CLATTN_TEST_GRADIENT_COUNT=16 CLATTN_TEST_FAULTS=5 \
         suite "$1" check TESTS="$looked_at"
 }
 
@@ -130,14 +135,15 @@ offline_cpus() {
 # compilers take a core each. Fifteen calls in a row need the same programs: Intel's CPU compiler takes three seconds
 # for one.
 runtimes() {
-    same=15
-    [ -z "${CLATTN_TEST_LONG:-}" ] || same=5
+    same=15 count=120
+    [ -z "${CLATTN_TEST_LONG:-}" ] || same=5 count=300
     for name in intel-cpu intel-fpga-emulator; do
         # The emulator computes all cases in half a minute; the CPU's compiler takes minutes for them.
         choose=all
         [ "$name" != intel-cpu ] || [ -n "${CLATTN_TEST_LONG:-}" ] || choose=cover
         CLATTN_RUNTIMES_NO_INSTALL=${CLATTN_CHECK_NO_INSTALL:-} builddir=build/check/gcc tests/runtimes/run \
-            --strategy auto --suite cases,random,binaries --choose "$choose" --same "$same" "$name" \
+            --strategy auto --suite cases,random,binaries --choose "$choose" --count "$count" --same "$same" \
+            "$name" \
             >"$logs/$name.log" 2>&1 &
     done
     wait
@@ -184,19 +190,28 @@ python_chroots() {
     builddir=build/check/gcc tests/python/chroots
 }
 
-# plugins/ggml in an unmodified ggml. It takes the clattn that the step "install" left, long before.
+# quickly VARIABLE COMMAND...: with kernels that are compiled as in make check (tests/icd/quick_layer.c), so that those
+# that it left are found; VARIABLE says which without optimising.
+quickly() {
+    variable=$1
+    shift
+    env OPENCL_LAYERS="$(pwd)/build/check/gcc/tests/icd/.libs/quick_layer.so" "$variable=1" "$@"
+}
+
+# plugins/ggml in an unmodified ggml. It takes the clattn that the step "install" left.
 ggml_backend() {
-    tests/plugins/ggml "$prefix"
+    quickly QUICK_LAYER_ALL tests/plugins/ggml "$prefix"
 }
 
 # plugins/onnxruntime in an unmodified ONNX Runtime, with the same clattn.
 ort_provider() {
-    tests/plugins/onnxruntime "$prefix"
+    quickly QUICK_LAYER_ALL tests/plugins/onnxruntime "$prefix"
 }
 
-# Library and command, by mingw-w64; run by wine (110 MB to download, 700 MB on disk).
+# Library and command, by mingw-w64; run by wine (110 MB to download, 700 MB on disk): the cases with plain, whose
+# programs run_cases.sh left.
 windows() {
-    CLATTN_JOBS=1 tests/windows/cross build/check/windows
+    CLATTN_JOBS=1 quickly QUICK_LAYER_MOST tests/windows/cross build/check/windows
 }
 
 # Made in clean Debians, twice the same, tested (by autopkgtest) and removed there; the Debians go once that is done.
@@ -219,6 +234,6 @@ distcheck() {
     looked_at='tests/exports tests/rules tests/run_cases.sh tests/cli/run tests/kernels/staged'
     # shellcheck disable=SC2016 # make expands it
     looked_at="$looked_at "'$(filter tests/unit/%,$(test_programs))'
-    make -C build/check/gcc -j "$(jobs)" VERBOSE=1 distcheck DISTCHECK_CONFIGURE_FLAGS=--without-clblast \
-        TESTS="$looked_at"
+    CLATTN_TEST_CHOOSE=cover make -C build/check/gcc -j "$(jobs)" VERBOSE=1 distcheck \
+        DISTCHECK_CONFIGURE_FLAGS=--without-clblast TESTS="$looked_at"
 }

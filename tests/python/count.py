@@ -1,18 +1,26 @@
 #!/usr/bin/env python3
 """usage: count.py [NAME=VALUE | FILE]...: runs the unittest modules, each in a process, and prints what ./check counts.
-NAME is in the environment of all files behind it."""
+NAME is in the environment of all files behind it. Each ends with what it took of processors."""
 import os
 import re
+import resource
 import subprocess
 import sys
+
+def processor_seconds():
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
 
 passed = failed = skipped = 0
 for file in sys.argv[1:]:
     if variable := re.fullmatch(r"(\w+)=(.*)", file):
         os.environ[variable[1]] = variable[2]
         continue
+    before = processor_seconds()
     done = subprocess.run([sys.executable, "-W", "error::ResourceWarning", file], capture_output=True, text=True)
     print(done.stdout + done.stderr, flush=True)
+    print(f"{os.path.basename(file)}: {processor_seconds() - before:.0f} s of processors", flush=True)
     ran = re.search(r"^Ran (\d+) tests?", done.stderr, re.M)
     wrong = sum(map(int, re.findall(r"(?:failures|errors|unexpected successes)=(\d+)", done.stderr)))
     left = sum(map(int, re.findall(r"skipped=(\d+)", done.stderr)))
