@@ -80,10 +80,34 @@ def differential(page):
     return halves[0] - page["share"] * halves[1]
 
 
+def by_index(page):
+    i, j = grid(page)
+    listed = (page["chosen"][..., None] == page["i"]).any(-2)
+    return attention(page, visible=listed & (j <= i))
+
+
+def latent(page):
+    i, j = grid(page)
+    one = dict(page, k=page["latent"], v=page["latent"][..., :16])
+    return attention(one, visible=j <= i, scale=0.25, query=page["absorbed"])
+
+
+def tree(page):
+    visible = np.ones((page["nodes"], page["rows"]), bool)
+    visible[:, page["first"]:] = False
+    for n in range(page["nodes"]):
+        at = n
+        while at >= 0:
+            visible[n, page["first"] + at] = True
+            at = page["parent"][at]
+    return attention(page, visible=visible, query=page["q"][:, :, page["first"]:])
+
+
 FORMULAS = {"A bias for each distance": each_distance, "The relative shift": relative_shift,
             "A bias of line and column": line_and_column, "Chunks": chunks, "A prefix that all see": prefix,
             "Documents in one sequence": documents, "A window and the first keys": window,
-            "One prompt, many answers": shared_prompt, "Differential attention": differential}
+            "One prompt, many answers": shared_prompt, "Differential attention": differential,
+            "Keys by index": by_index, "Latent attention": latent, "A tree of guesses": tree}
 
 
 class Patterns(unittest.TestCase):
