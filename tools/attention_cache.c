@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "attention_extras.h"
-#include "base/stored_types.h"
+#include "insides.h"
 #include "problem_options.h"
 
 /* ---- types ---- */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench_pairs.h"
-#include "operation/pools.h"
+#include "insides.h"
 #include "page_pools.h"
 #include "problem_options.h"
 #include "system.h"

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stored_types.h"
 #include "check_row.h"
 #include "check_text.h"
+#include "insides.h"
 
 /* The weights of one piece of work are at most so many numbers. */
 #define PIECE_MAX ((int64_t)1 << 22)

@@ -3,10 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stored_types.h"
 #include "check_row.h"
-#include "reference/reference.h"
-#include "reference/visibility.h"
+#include "insides.h"
 
 /* A validated call, and what the reference says of it. */
 struct job {

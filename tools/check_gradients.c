@@ -3,9 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/stored_types.h"
-#include "reference/reference_backward.h"
-#include "reference/visibility.h"
+#include "insides.h"
 
 _Static_assert(BACKWARD_TENSOR_COUNT - GRADIENT_DQUERY == CHECKED_GRADIENTS, "a gradient more: its place in checks");
 

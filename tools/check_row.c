@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "reference/sum_bound.h"
+#include "insides.h"
 
 /* How far `got` is from `wanted`, as a share of the tolerance; the same infinity or NaN is right. */
 static double share(double got, double wanted, double tolerance)

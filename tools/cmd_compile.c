@@ -6,11 +6,10 @@
 #include <string.h>
 
 #include "commands.h"
+#include "insides.h"
 #include "library.h"
 #include "page_pools.h"
 #include "problem_options.h"
-#include "program/context.h"
-#include "program/program_folder.h"
 #include "progress.h"
 #include "system.h"
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stored_types.h"
 #include "commands.h"
 #include "document.h"
 #include "files.h"
+#include "insides.h"
 #include "npy.h"
 #include "number.h"
 #include "problem_options.h"

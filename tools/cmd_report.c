@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/text.h"
 #include "clattn.h"
 #include "commands.h"
 #include "files.h"
+#include "insides.h"
 #include "labels.h"
 #include "part.h"
 #include "progress.h"

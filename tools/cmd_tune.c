@@ -5,11 +5,9 @@
 
 #include "bench_shapes.h"
 #include "commands.h"
+#include "insides.h"
 #include "library.h"
 #include "number.h"
-#include "plan/strategy.h"
-#include "plan/wisdom_store.h"
-#include "program/program_folder.h"
 #include "progress.h"
 #include "system.h"
 #include "tune.h"

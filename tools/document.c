@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "insides.h"
 #include "labels.h"
-#include "program/context.h"
 
 cJSON *document_begin(const char *command, const clattn_context *context)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "files.h"
+#include "insides.h"
 #include "labels.h"
 #include "npy.h"
 #include "safetensors.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
+#include "insides.h"
 
 static const char blanks[] = " \t\n\r";
 static const char digits[] = "0123456789";

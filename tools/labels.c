@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "insides.h"
 
 /* Control characters of both ranges, and those that turn the direction of writing. */
 static int is_control(unsigned long code)

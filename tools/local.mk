@@ -70,6 +70,7 @@ libclattn_tool_la_SOURCES = \
 	tools/inputs.c \
 	tools/inputs.h \
 	tools/json.c \
+	tools/insides.h \
 	tools/json.h \
 	tools/layer_run.c \
 	tools/layer_run.h \

@@ -6,8 +6,8 @@
 #include "clattn.h"
 #include "closest.h"
 #include "commands.h"
+#include "insides.h"
 #include "plot.h"
-#include "program/gemm.h"
 #include "progress.h"
 #include "system.h"
 

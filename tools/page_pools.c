@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "operation/pools.h"
+#include "insides.h"
 
 int page_pools_read(const struct options *options, clattn_problem *problem, struct failure *failure)
 {

@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-#include "base/text.h"
 #include "child.h"
 #include "failure.h"
+#include "insides.h"
 
 struct part {
     const char *words;  /* of the command line after "clattn", by spaces */

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "files.h"
+#include "insides.h"
 #include "json.h"
 
 /* ---- the document ---- */

@@ -2,9 +2,7 @@
 
 #include <string.h>
 
-#include "operation/backward.h"
-#include "operation/forward.h"
-#include "plan/strategy.h"
+#include "insides.h"
 
 #define STRATEGIES_MOST 32
 

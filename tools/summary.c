@@ -5,10 +5,10 @@
 
 #include "attention_cache.h"
 #include "document.h"
+#include "insides.h"
 #include "labels.h"
 #include "library.h"
 #include "number.h"
-#include "operation/pools.h"
 #include "page_pools.h"
 #include "standard_files.h"
 

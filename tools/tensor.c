@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/stored_types.h"
+#include "insides.h"
 
 static const struct {
     const char *name;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/strategy.h"
+#include "insides.h"
 #include "progress.h"
 #include "tune_run.h"
 #include "tune_strategies.h"

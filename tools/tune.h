@@ -11,8 +11,8 @@
 #include <signal.h>
 
 #include "failure.h"
+#include "insides.h"
 #include "options.h"
-#include "plan/wisdom.h"
 
 #define TUNE_GAIN_LEAST 1.03 /* less is noise */
 

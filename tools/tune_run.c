@@ -7,9 +7,8 @@
 
 #include "bench_call.h"
 #include "check.h"
+#include "insides.h"
 #include "library.h"
-#include "operation/problem.h"
-#include "program/context.h"
 #include "progress.h"
 
 #define CHECK_BUDGET 2e7 /* multiplications of the reference: about 0.2 s */

@@ -4,8 +4,8 @@
 #define CLATTN_TOOLS_TUNE_RUN_H
 
 #include "bench_data.h"
+#include "insides.h"
 #include "options.h"
-#include "plan/wisdom.h"
 
 struct tune_run {
     const struct options *options;

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "operation/forward.h"
-#include "plan/strategy.h"
+#include "insides.h"
 #include "progress.h"
 
 #define STRATEGIES_MOST 16

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/strategy.h"
+#include "insides.h"
 #include "tune.h"
 #include "tune_run.h"
 

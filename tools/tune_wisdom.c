@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "document.h"
-#include "plan/wisdom_store.h"
+#include "insides.h"
 
 int tune_no_folder(struct failure *failure)
 {

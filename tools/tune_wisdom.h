@@ -4,7 +4,7 @@
 
 #include "clattn.h"
 #include "failure.h"
-#include "plan/wisdom.h"
+#include "insides.h"
 #include "tune.h"
 
 /* That no variable names a folder for it. */

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "files.h"
+#include "insides.h"
 #include "npy.h"
 
 #define FILE_BYTES_MOST 65536

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "attention_extras.h"
-#include "base/text.h"
+#include "insides.h"
 #include "user_text.h"
 
 #define SOURCE_NAME "code.source:"

@@ -294,7 +294,7 @@ static void check_statistics(struct layer_test *test)
     fit = sample_fit_power(4, x, power);
     layer_test_note(test, fabs(fit.slope - 2) < 1e-12, "an exponent is fitted");
     sample_normal(test->seed, 9, values, 40000);
-    const struct estimate variance = sample_variance(values, 40000, 1);
+    const struct sampled_variance variance = sample_variance(values, 40000, 1);
     layer_test_note(test, fabs(variance.value - 1) < 4 * variance.standard_error, "normal numbers: variance 1");
     layer_test_note(test, fabs(variance.standard_error - sqrt(2.0 / 40000)) < 0.001, "and its error");
 }

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 #include "../failure.h"
+#include "../insides.h"
 #include "../output.h"
-#include "base/text.h"
 
 #define CHART_PANELS_MAX 12
 #define CHART_SERIES_MAX 6

@@ -25,14 +25,14 @@ static const struct kind {
     { "fused", NULL, { 1024, 1448, 2048, 2896, 4096 } },
 };
 
-struct call {
+struct timed_call {
     clattn_plan *plan;
     clattn_tensors tensors;
 };
 
 struct study {
     cl_mem query, key, value, out, workspace;
-    struct call calls[KINDS][LENGTHS];
+    struct timed_call calls[KINDS][LENGTHS];
     double length[KINDS][LENGTHS], work[KINDS][LENGTHS];
     double tensors[KINDS][LENGTHS], workspace_bytes[KINDS][LENGTHS];
     char strategy[KINDS][32];
@@ -40,7 +40,7 @@ struct study {
 
 static clattn_status enqueue(void *state, cl_command_queue queue)
 {
-    const struct call *call = state;
+    const struct timed_call *call = state;
     return clattn_enqueue_forward(call->plan, queue, NULL, &call->tensors, 0, NULL, NULL);
 }
 
@@ -49,7 +49,7 @@ static clattn_status make_plan(struct lesson_run *run, struct study *study, int 
     const int length = kinds[kind].lengths[index];
     clattn_problem problem = CLATTN_PROBLEM_INIT;
     const clattn_tensors none = CLATTN_TENSORS_INIT;
-    struct call *call = &study->calls[kind][index];
+    struct timed_call *call = &study->calls[kind][index];
     problem.query_len = problem.key_len = length;
     problem.head_dim = DIM;
     problem.matmul = CLATTN_MATMUL_TILES; /* CLBlast builds for half a minute where it never ran */

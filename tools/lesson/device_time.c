@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../insides.h"
 #include "../progress.h"
-#include "base/error.h"
 #include "sample.h"
 
 cl_mem device_empty(struct lesson_run *run, size_t bytes)

@@ -2,7 +2,7 @@
 #ifndef CLATTN_TOOLS_LESSON_KERNELS_H
 #define CLATTN_TOOLS_LESSON_KERNELS_H
 
-#include "program/embedded_cl.h"
+#include "../insides.h"
 
 extern const struct clattn_embedded_table lesson_kernels;
 

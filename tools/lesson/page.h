@@ -6,7 +6,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "base/text.h"
+#include "../insides.h"
 
 #define PAGE_COLUMNS_MAX 10
 #define PAGE_ROWS_MAX 48

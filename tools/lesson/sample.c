@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "reference/philox.h"
+#include "../insides.h"
 
 void sample_normal(uint64_t seed, uint32_t stream, float *values, size_t n)
 {
@@ -24,7 +24,7 @@ void sample_normal(uint64_t seed, uint32_t stream, float *values, size_t n)
     }
 }
 
-struct estimate sample_variance(const float *values, size_t blocks, size_t block_size)
+struct sampled_variance sample_variance(const float *values, size_t blocks, size_t block_size)
 {
     const size_t n = blocks * block_size;
     double mean = 0, sum = 0, sum_of_squares = 0;
@@ -44,7 +44,7 @@ struct estimate sample_variance(const float *values, size_t blocks, size_t block
     }
     const double variance = sum / (double)blocks;
     const double spread = sum_of_squares / (double)blocks - variance * variance;
-    return (struct estimate){ variance, sqrt(fmax(spread, 0) / (double)(blocks - 1)) };
+    return (struct sampled_variance){ variance, sqrt(fmax(spread, 0) / (double)(blocks - 1)) };
 }
 
 struct line_fit sample_fit(size_t n, const double *x, const double *y, const double *error)

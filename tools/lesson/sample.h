@@ -8,13 +8,13 @@
 /* n normal numbers, mean 0, variance 1: those of this seed and stream, on every machine alike. */
 void sample_normal(uint64_t seed, uint32_t stream, float *values, size_t n);
 
-struct estimate {
+struct sampled_variance {
     double value, standard_error;
 };
 
 /* The variance of `blocks` independent blocks of `block_size` values each; values of one block may depend
  * on each other, so that the error comes from how much the blocks differ. */
-struct estimate sample_variance(const float *values, size_t blocks, size_t block_size);
+struct sampled_variance sample_variance(const float *values, size_t blocks, size_t block_size);
 
 /* y = slope x + intercept by least squares, each point weighted by 1 / error^2 (error NULL: all alike). */
 struct line_fit {

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../insides.h"
 #include "attend.h"
 #include "kernels.h"
 #include "lesson_list.h"
 #include "mathml.h"
-#include "program/launch.h"
 #include "sample.h"
 
 #define COLUMNS 64

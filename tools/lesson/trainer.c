@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "../insides.h"
 #include "sample.h"
 
 #define RATE 0.003 /* of Adam (Kingma and Ba, 2015), with its usual other constants */

@@ -83,7 +83,8 @@ static clattn_status study_dimension(struct lesson_run *run, struct study *study
         if (status != CLATTN_OK) {
             break;
         }
-        const struct estimate estimate = sample_variance(scores.values, scores.blocks, scores.side * scores.side);
+        const struct sampled_variance estimate =
+            sample_variance(scores.values, scores.blocks, scores.side * scores.side);
         study->variance[scaling][index] = estimate.value;
         study->error[scaling][index] = estimate.standard_error;
         if (scaling != FULL && (dimension == 3 || dimension == 100 || dimension == 1000)) {
