@@ -302,9 +302,8 @@ check-local:
 	@echo "configured with --disable-tests: nothing was tested" >&2; exit 1
 endif
 
-# Device tests share one kernel cache, PoCL's; what clattn itself keeps on disk only its own tests write. Kernels for
-# GPUs are not optimised (tests/icd/quick_layer.c), but in run_cases.sh, random_fused.sh and tests that load a
-# layer of their own.
+# Device tests share one kernel cache, PoCL's; what clattn itself keeps on disk only its own tests write. Which
+# kernels are optimised is said by tests/icd/quick_layer.c, tests/short.txt and tests/limited.
 # AddressSanitizer's table of thread-local memory holds garbage once drivers are loaded, over which its search
 # for leaks stumbles; a cancelled thread's stack keeps marks, over which the end of its signal stack does: without both.
 AM_TESTS_ENVIRONMENT = \
