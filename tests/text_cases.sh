@@ -1,7 +1,7 @@
 #!/bin/sh
 # usage: tests/text_cases.sh [STRATEGY...]
 #
-# The cases of scores and masks of the user's own (tests/text_cases: fifteen formulas, forward and backward), judged by
+# The cases of scores and masks of the user's own (tests/text_cases: seventeen formulas, forward, backward), judged by
 # check.py: all by the reference's callbacks, and by each strategy (default: the library's table) those that it takes.
 # As each case compiles a text, strategies have a few of them; CLATTN_TEST_LONG: all. The last line is
 # "N passed, N failed, N skipped". srcdir and builddir: as in run_cases.sh.
@@ -22,8 +22,8 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2317 # called by judge
 cases_of() {
     case $1,${CLATTN_TEST_LONG:-} in
-    reference,* | *,?*) (cd "$cases" && echo J_* P_*) ;;
-    plain,*) echo J_everything P_intervals_4_lens_bf16 ;;
+    reference,* | *,?*) (cd "$cases" && echo J_* O_* P_*) ;;
+    plain,*) echo J_everything O_tail_mask_per_batch_lens P_intervals_4_lens_bf16 ;;
     fused_simd,*) echo J_everything J_leaky ;;
     split,*) echo J_kerple_decode ;;
     fused_mma,*) echo J_neighbourhood_f16 ;;

@@ -133,7 +133,7 @@ static int has_tag(const struct attention_case *c, const char *tag)
 static int place_mask(struct attention_case *c, struct failure *failure)
 {
     struct tensor *mask = &c->input[CASE_MASK];
-    if (!mask->data) {
+    if (!mask->data || case_text_masks_tail(c)) {
         return 0;
     }
     const clattn_problem *p = &c->problem;
