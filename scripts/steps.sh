@@ -28,10 +28,11 @@ run_step() {
     exit "$step_status"
 }
 
-# step NAME WHAT_TO_DO COMMAND...: runs the command, and shows how far it is; stops everything with its last lines and
-# WHAT_TO_DO when it fails, or takes more than CLATTN_STEP_LIMIT_S seconds of processors (5,400 where not set; 0: no
-# limit; scripts/limited). Exit status 77 is a skip. A command whose last line is "N passed, N failed, N skipped" is
-# counted as that, any other as one test. The step's output is in $step_log until the next one.
+# step NAME WHAT_TO_DO COMMAND...: runs the command, and shows how far it is; where it fails, or takes more than
+# CLATTN_STEP_LIMIT_S seconds of processors (5,400 where not set; 0: no limit; scripts/limited), tells its last lines
+# and WHAT_TO_DO, and ends the script unless $keep_going is set. Exit status 77 is a skip. A command whose last line is
+# "N passed, N failed, N skipped" is counted as that, any other as one test. The step's output is in $step_log until the
+# next one.
 step() {
     begin_step "$1" "$2"
     shift 2
@@ -207,7 +208,13 @@ step_failed() {
     echo "The command: $*"
     echo "Its whole output: $step_log"
     echo "What to do: $what_to_do"
-    exit 1
+    [ -n "${keep_going:-}" ] || exit 1
+    echo
+    counts=$(step_counts)
+    case $counts in
+    *" 0 failed"* | "") counts="0 passed, 1 failed" ;; # it failed beside what it counts
+    esac
+    add_counts "$counts"
 }
 
 # skip_step NAME REASON: counts a step that cannot run here.
