@@ -239,7 +239,7 @@ class Ranks(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
                                    str(count), os.path.abspath(__file__), "rank", folder],
-                                  capture_output=True, text=True, timeout=600,
+                                  capture_output=True, text=True, timeout=3000,
                                   env={**os.environ, "OMP_NUM_THREADS": "1"})
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr[-6000:])
             found = {}
@@ -265,7 +265,7 @@ class Ranks(unittest.TestCase):
                 file.write(program)
             done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
                                    "2", path],
-                                  capture_output=True, text=True, timeout=600,
+                                  capture_output=True, text=True, timeout=3000,
                                   env={**os.environ, "OMP_NUM_THREADS": "1"})
         self.assertEqual(done.returncode, 0, done.stderr[-4000:])
         found = re.findall(r"rank ([01]): largest difference (\S+)", done.stdout)
