@@ -19,6 +19,7 @@ test_programs = \
 	tests/gradients/identities \
 	tests/gradients/two_ways \
 	tests/gradients/sharp_gradients \
+	tests/gradients/ends \
 	tests/gradients/long_gradients \
 	tests/gradients/random_gradients \
 	tests/robust/faults \
@@ -121,6 +122,7 @@ tests_gradients_exact_gradients_SOURCES = \
 	tests/gradients/exact_others.h \
 	tests/gradients/exact_places.c
 tests_gradients_identities_SOURCES = $(gradient_kinds) tests/gradients/identities.c
+tests_gradients_ends_SOURCES = $(gradient_kinds) tests/gradients/ends.c
 tests_gradients_sharp_gradients_SOURCES = $(gradient_kinds) tests/gradients/sharp_gradients.c
 tests_gradients_two_ways_SOURCES = $(gradient_kinds) tests/gradients/two_ways.c
 # Each kernel by itself, against its twin on the host.

@@ -55,6 +55,7 @@ kernels=$srcdir/cl
 must_pass "warpgroups" "$builddir/tests/random_calls" --strategy fused_wgmma --type float16,bfloat16 \
     --seed "${CLATTN_TEST_SEED:-1}" --count "${CLATTN_TEST_UNIT_COUNT:-24}" --same 6 --work 60000
 must_pass "exact gradients" "$builddir/tests/gradients/exact_gradients" --strategy fused_mma
+must_pass "gradients at the ends of ranges" "$builddir/tests/gradients/ends" --strategy fused_mma
 must_pass "sharp gradients" "$builddir/tests/gradients/sharp_gradients" --strategy fused_mma
 # Emulated, 1,100 keys take long; the types differ in their products alone, which many rows have too.
 if [ -n "${CLATTN_TEST_LONG:-}" ]; then
