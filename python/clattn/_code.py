@@ -74,13 +74,20 @@ def _function(name: str, text: str) -> str:
     return f"{kind} {name}({first}{_PARAMETERS})\n{{\n    return {text};\n}}\n"
 
 
+def text_of(score: Optional[str], mask: Optional[str], slope: Optional[str],
+            inputs: Optional[Dict[str, Any]]) -> Optional[Tuple[str, List[str]]]:
+    """The whole text and its functions; None where there is none, nor inputs for it."""
+    given = (("clattn_score", score), ("clattn_mask", mask), ("clattn_score_slope", slope))
+    texts = [(name, text) for name, text in given if text is not None]
+    if not texts and inputs:
+        raise InvalidArgument(f"inputs {sorted(inputs)}: are for a score or a mask that is a text, and there is none")
+    return ("".join(_function(*text) for text in texts), [name for name, _ in texts]) if texts else None
+
+
 def written(score: Optional[str], mask: Optional[str], inputs: Optional[Dict[str, Any]]) -> Optional[Written]:
     """None where there is no text. inputs: by the names that LOAD and SCALAR have, arrays and numbers."""
-    texts = [(name, text) for name, text in (("clattn_score", score), ("clattn_mask", mask)) if text is not None]
-    if not texts:
-        if inputs:
-            raise InvalidArgument(f"inputs {sorted(inputs)}: are for a score or a mask that is a text, and there is "
-                                  "none")
+    text = text_of(score, mask, None, inputs)
+    if text is None:
         return None
     views: Dict[str, View] = {}
     scalars: Dict[str, float] = {}
@@ -89,8 +96,7 @@ def written(score: Optional[str], mask: Optional[str], inputs: Optional[Dict[str
             views[name] = _line(value, name)
         else:
             scalars[name] = number(value, f"inputs[{name!r}]")
-    source = "".join(_function(name, text) for name, text in texts)
-    options = code_options(source, [name for name, _ in texts], list(views), list(views.values()), list(scalars))
+    options = code_options(*text, list(views), list(views.values()), list(scalars))
     return Written(options, code_fields(list(views.values())), list(scalars.values()))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from . import _xla
 from ._arrays import View
 from ._attention import call_of, run
+from ._code import MOST, code_fields, code_options, text_of
 from ._context import default_context
 from ._errors import InvalidArgument, InvalidShape
 from ._fields import _ROWS, broadcast, optional_fields
@@ -28,7 +29,8 @@ __all__ = ["attention", "dot_product_attention"]
 _NUMBERS = ("key_lengths", "offsets", "cu_query", "cu_key", "page_starts")  # which are read before a call
 _TABLES = ("page_table", "row_low", "row_high")
 _SCALES = ("key_scales", "value_scales")
-_OPTIONAL = ("mask", "bias", "slopes", "sinks", *_NUMBERS, *_TABLES, *_SCALES)  # in the order in which XLA gets them
+_LOADED = tuple(f"loaded_{i}" for i in range(MOST))  # what a text loads
+_OPTIONAL = ("mask", "bias", "slopes", "sinks", *_NUMBERS, *_TABLES, *_SCALES, *_LOADED)  # in the order of XLA's
 _WITH_GRADIENTS = ("bias", "slopes", "sinks")
 
 
@@ -51,6 +53,12 @@ def _arguments(said: Any, views: List[View]) -> Tuple[BothWays, List[View]]:
     options = options_of(causal, alignment, offsets is not None, tuple(window), always, softcap,
                          allow_rounded_weights=rounded, allow_tf32=tf32)
     call = call_of(query, of.key, said["scale"], has_key_len=of.has_key_len)
+    if said["text"]:
+        source, functions, names, scalars, numbers = said["text"]
+        loaded = [given[name] for name in _LOADED[:len(names)]]
+        options += code_options(source, functions, names, loaded, scalars)
+        fields = [*fields, *code_fields(loaded)]
+        call.code_scalars[:len(numbers)] = numbers
     return BothWays(of, shape, fields, call, options + of.options), rest
 
 
@@ -165,6 +173,22 @@ def _check_axes(query: Any, key: Any, value: Any) -> int:
     return int(query.ndim)
 
 
+def _text(score: Optional[str], mask: Optional[str], slope: Optional[str],
+          inputs: Optional[Dict[str, Any]]) -> Tuple[Any, List[Any]]:
+    """What a call says of its text, None where it has none, and what the text loads."""
+    text = text_of(score, mask, slope, inputs)
+    if text is None:
+        return None, []
+    given = {name: x if hasattr(x, "shape") else np.asarray(x) for name, x in (inputs or {}).items()}
+    arrays = {name: jnp.ravel(x) for name, x in given.items() if x.shape != ()}
+    scalars = {name: number(x.item(), f"inputs[{name!r}]") for name, x in given.items() if x.shape == ()}
+    if len(arrays) > MOST or len(scalars) > MOST:
+        raise InvalidArgument(f"inputs: {len(arrays)} arrays and {len(scalars)} numbers; a text has at most {MOST} of "
+                              "each")
+    loaded = [x.astype(jnp.uint8) if x.dtype == bool else x for x in arrays.values()]
+    return (text[0], tuple(text[1]), tuple(arrays), tuple(scalars), tuple(scalars.values())), loaded
+
+
 def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any = None, causal: Optional[str] = None,
               alignment: Optional[str] = None, offsets: Any = None, window: Any = None, always_visible_keys: int = 0,
               scale: Optional[float] = None, softcap: Optional[float] = None, slopes: Any = None, sinks: Any = None,
@@ -172,17 +196,23 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
               page_table: Any = None, page_starts: Any = None, row_low: Any = None, row_high: Any = None,
               key_type: Optional[str] = None, value_type: Optional[str] = None, key_scales: Any = None,
               value_scales: Any = None, allow_rounded_weights: bool = False, allow_tf32: bool = False,
-              **others: Any) -> Any:
+              score: Optional[str] = None, score_slope: Optional[str] = None,
+              inputs: Optional[Dict[str, Any]] = None, **others: Any) -> Any:
     """clattn.attention as an operator of XLA on the CPU: in jit, in vmap (one after the other), with gradients.
 
     Shapes and meanings are those of clattn.attention: [batch, heads, rows, columns], without batch or without both,
     where JAX's own has rows before heads. Arrays may be traced; causal, alignment, window, scale and softcap are of
     Python. Gradients: query, key, value, bias, slopes, sinks; through out and lse; packed sequences and row ranges too,
     but not keys in pages and codes.
+
+    score, and mask where it is a str, are texts as of clattn.attention; gradients of a score need score_slope, its
+    derivative with respect to s. Arrays in inputs may be traced and have no gradient, numbers are of Python.
     """
     if others:
         refuse_words("attention", others)
     axes = _check_axes(query, key, value)
+    text, loaded = _text(score, mask if isinstance(mask, str) else None, score_slope, inputs)
+    mask = None if isinstance(mask, str) else mask
     query, key, value = (x.reshape((1,) * (4 - axes) + x.shape) for x in (query, key, value))
     learned = [None if x is None else jnp.asarray(_of_kind(x, name, jnp.floating, jnp.integer), jnp.float32)
                for x, name in ((slopes, "slopes"), (sinks, "sinks"))]
@@ -197,8 +227,9 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     options = (causal, alignment, window_of(window), whole(always_visible_keys, "always_visible_keys"), softcap,
                bool(allow_rounded_weights), bool(allow_tf32))
     said = (("options", options), ("scale", scale), ("has_lse", bool(return_lse)),
-            ("types", (("key_type", key_type), ("value_type", value_type))))
-    out, lse = _attention(query, key, value, (mask, bias, *learned, *integers, key_scales, value_scales), said)
+            ("types", (("key_type", key_type), ("value_type", value_type))), ("text", text))
+    loaded += [None] * (MOST - len(loaded))
+    out, lse = _attention(query, key, value, (mask, bias, *learned, *integers, key_scales, value_scales, *loaded), said)
     out, lse = out.reshape(out.shape[4 - axes:]), lse.reshape(lse.shape[4 - axes:])
     return (out, lse) if return_lse else out
 

@@ -262,5 +262,41 @@ class Signature(unittest.TestCase):
             ours.dot_product_attention(*self.three, implementation="xla")
 
 
+class Texts(unittest.TestCase):
+    """A score and a mask as texts."""
+
+    def setUp(self):
+        self.three = normal(1, 2, 7, 16), normal(1, 2, 9, 16, seed=1), normal(1, 2, 9, 16, seed=2)
+        self.table, self.dout = normal(2, 15, seed=3), normal(1, 2, 7, 16, seed=4)
+
+    def loss(self, query, key, value, table):
+        out = ours.attention(query, key, value, score="tanh(s) * SCALAR(cap) + LOAD(table, h * 15 + j - i + 6)",
+                             mask="j <= i + 2", score_slope="(1 - tanh(s) * tanh(s)) * SCALAR(cap)",
+                             inputs={"table": table, "cap": 1.5})
+        return (out * self.dout).sum()
+
+    def wanted(self, query, key, value, table):
+        i, j = jnp.arange(7)[:, None], jnp.arange(9)
+        scores = jnp.tanh(query @ key.swapaxes(2, 3) / 4) * 1.5 + table[:, j - i + 6]
+        weights = jax.nn.softmax(jnp.where(j <= i + 2, scores, -jnp.inf))
+        return (weights @ value * self.dout).sum()
+
+    def test_both_ways_in_jit(self):
+        for function in (jax.jit(jax.value_and_grad(self.loss, (0, 1, 2))), jax.value_and_grad(self.loss, (0, 1, 2))):
+            (one, gradients), (other, theirs) = function(*self.three, self.table), jax.value_and_grad(
+                self.wanted, (0, 1, 2))(*self.three, self.table)
+            self.assertLessEqual(abs(float(one - other)), 2e-5)
+            for ours_, theirs_ in zip(gradients, theirs):
+                self.assertLessEqual(float(abs(ours_ - theirs_).max()), 1e-5)
+
+    def test_what_is_refused(self):
+        for says, words in (("inputs", {"inputs": {"x": 1.0}}),
+                            ("at most 8", {"score": "s", "inputs": {f"x{i}": np.zeros(2, "f") for i in range(9)}})):
+            with self.assertRaisesRegex(clattn.InvalidArgument, says):
+                ours.attention(*self.three, **words)
+        with self.assertRaisesRegex(Exception, "CLATTN_CODE_SCORE_SLOPE"):
+            jax.grad(lambda q: ours.attention(q, *self.three[1:], score="s * 2").sum())(self.three[0])
+
+
 if __name__ == "__main__":
     unittest.main()
