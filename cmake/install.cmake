@@ -1,9 +1,8 @@
 # Installs what `make install` does: library, headers, clattn.pc, the CMake package, the command, pages and examples.
 install(TARGETS clattn RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-foreach(header clattn clattn_additive clattn_backward clattn_cache clattn_costs clattn_layers)
-  install(FILES include/${header}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-endforeach()
+file(GLOB CLATTN_HEADERS include/*.h)
+install(FILES ${CLATTN_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # clattn.pc and the CMake package come from the files that Autotools fills in.
 function(clattn_fill)
@@ -51,6 +50,8 @@ endif()
 # The functions' pages and the site are made by python3, as far as there is one of 3.9 or later.
 clattn_list(docs/local.mk nobase_dist_doc_DATA CLATTN_DOCS)
 clattn_list(examples/local.mk nobase_dist_doc_DATA CLATTN_EXAMPLES)
+clattn_list(examples/mpi/local.mk nobase_dist_doc_DATA CLATTN_MPI_EXAMPLES)
+list(APPEND CLATTN_EXAMPLES ${CLATTN_MPI_EXAMPLES})
 clattn_list(plugins/local.mk nobase_dist_doc_DATA CLATTN_PLUGINS)
 foreach(file ${CLATTN_DOCS} ${CLATTN_EXAMPLES} ${CLATTN_PLUGINS})
   get_filename_component(folder ${file} DIRECTORY)
@@ -65,7 +66,6 @@ endif()
 if(python_is_old EQUAL 0)
   clattn_list(docs/local.mk docs_makers CLATTN_DOCS_MAKERS)
   list(TRANSFORM CLATTN_DOCS_MAKERS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-  file(GLOB CLATTN_DOCS_HEADERS include/*.h)
   add_custom_command(OUTPUT ${CLATTN_MADE}/docs/stamp
     COMMAND ${CMAKE_COMMAND} -E remove_directory ${CLATTN_MADE}/docs
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CLATTN_MADE}/docs
@@ -74,7 +74,7 @@ if(python_is_old EQUAL 0)
     COMMAND ${CMAKE_COMMAND} -E env PYTHONDONTWRITEBYTECODE=1 ${CLATTN_PYTHON} scripts/docs/site.py .
       ${CLATTN_MADE}/docs/site
     COMMAND ${CMAKE_COMMAND} -E touch ${CLATTN_MADE}/docs/stamp
-    DEPENDS ${CLATTN_DOCS_MAKERS} ${CLATTN_DOCS_HEADERS} ${CLATTN_DOCS} ${CLATTN_EXAMPLES} HACKING.md man/clattn.1
+    DEPENDS ${CLATTN_DOCS_MAKERS} ${CLATTN_HEADERS} ${CLATTN_DOCS} ${CLATTN_EXAMPLES} HACKING.md man/clattn.1
       docs/lessons/index.html
     WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} VERBATIM)
   add_custom_target(clattn_docs ALL DEPENDS ${CLATTN_MADE}/docs/stamp)
