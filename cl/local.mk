@@ -27,6 +27,7 @@ KERNEL_FILES = \
 	cl/backward_simd/tiles.clh \
 	cl/cache/append.cl \
 	cl/cache/append_params.h \
+	cl/cache/made_scales.clh \
 	cl/cache/quantise.clh \
 	cl/cache/rotary.cl \
 	cl/cache/rotary.clh \

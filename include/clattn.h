@@ -255,11 +255,18 @@ typedef enum clattn_type {
     CLATTN_MXFP4_GGML = 13, /* 32 columns, 17 bytes: a scale 2^(byte - 127), 255: NaN; 16 bytes as those of q4_0 */
     CLATTN_NVFP4_GGML = 14, /* 64 columns, 36 bytes: a scale e4m3 for each 16 columns, whose highest bit counts for
                              * nothing; of each 16 columns 8 bytes: column j in the low four bits, j + 8 in the high */
-    CLATTN_INT4 = 15        /* two columns a byte, the first in its low four bits: (code - 8) * scale, as of int8 */
+    CLATTN_INT4 = 15,       /* two columns a byte, the first in its low four bits: (code - 8) * scale, as of int8 */
+    /* Codes with scales, and more, in tensors of their own: */
+    CLATTN_U8 = 16,    /* (code - zero point) * scale, difference and product rounded; OpenVINO's */
+    CLATTN_U4 = 17,    /* the same, two columns a byte, the first in its high four bits */
+    CLATTN_MXFP8 = 18, /* e4m3, each 32 columns of a row with a scale e8m0: a byte, 2^(byte - 127), 255: NaN */
+    CLATTN_MXFP4 = 19, /* e2m1, two columns a byte, the first in its low four bits; the same scales */
+    CLATTN_NVFP4 = 20, /* the same codes, each 16 columns with a scale e4m3, times a float32 one of the whole tensor */
+    CLATTN_E8M0 = 21   /* what those scales are stored as: of no tensor else */
 } clattn_type;
 
 CLATTN_API size_t clattn_type_size(clattn_type type);     /* of an element, or of a block; 0 for an unknown type */
-CLATTN_API int64_t clattn_type_columns(clattn_type type); /* of a block: 32, 64; int4: 2, else 1; 0: unknown type */
+CLATTN_API int64_t clattn_type_columns(clattn_type type); /* of a block: 32, 64; of four bits: 2, else 1; 0: unknown */
 /* Bytes of a row; 0 where `columns` is no multiple of clattn_type_columns, or they do not fit 64 bits. */
 CLATTN_API size_t clattn_row_bytes(clattn_type type, int64_t columns);
 CLATTN_API const char *clattn_type_name(clattn_type type); /* "float32", "q8_0", ...; never NULL */
@@ -277,6 +284,28 @@ CLATTN_API clattn_status clattn_quantise(clattn_type type, int64_t columns, cons
                                          int64_t scale_columns, void *row);
 CLATTN_API clattn_status clattn_dequantise(clattn_type type, int64_t columns, const void *row, const float *scales,
                                            int64_t scale_columns, float *values);
+
+/* What a row's codes have beside them, in host memory. */
+typedef struct clattn_row_scales {
+    void *scales;        /* one for each `columns` columns: float32; of mxfp8, mxfp4 and nvfp4 a byte */
+    float *zero_points;  /* as many, of u8 and u4; else NULL */
+    int64_t columns;     /* 0: all of the row; of mxfp8 and mxfp4 32, of nvfp4 16, whether that or 0 is said */
+    double tensor_scale; /* of nvfp4, by which each scale is multiplied, as float32; else 1 */
+} clattn_row_scales;
+
+/* Rows of types with scales beside their codes. `make_scales`: 0 takes the scales as they are; nonzero makes them
+ * of the values, and stores them (u8, u4, mxfp8, mxfp4, nvfp4).
+ *     u8, u4        scale = (max - min) / 255 or 15 (0.0001 where that is 0), zero point = -min / scale;
+ *                   code = x / scale + zero point, halves away from zero
+ *     mxfp8, mxfp4  scale = 2^floor(log2(largest magnitude)) / 2^8 or / 2^2; code = x / scale, ties to even
+ *     nvfp4         scale = the nearest e4m3 to largest magnitude / 6 / tensor_scale;
+ *                   code = x / (scale * tensor_scale), ties to even
+ * Codes are at most the largest one. A value that is not finite makes NaN of its scale. CLATTN_INVALID_*: a type
+ * without such scales, or what it has not; nothing was written. */
+CLATTN_API clattn_status clattn_quantise_row(clattn_type type, int64_t columns, const float *values, int make_scales,
+                                             const clattn_row_scales *scales, void *row);
+CLATTN_API clattn_status clattn_dequantise_row(clattn_type type, int64_t columns, const void *row,
+                                               const clattn_row_scales *scales, float *values);
 
 /* At which position among the keys query row 0 stands: offset[b] of the formula. Never guessed from
  * shapes: causal, windows and slopes are an error while it is unset. */
@@ -308,7 +337,8 @@ typedef enum clattn_feature {
     CLATTN_WITH_LSE = 1 << 5,          /* tensors.lse, an output */
     CLATTN_WITH_PAGES = 1 << 6,        /* tensors.page_table: keys and values lie in pages of a pool */
     CLATTN_WITH_PAGE_STARTS = 1 << 7,  /* tensors.page_starts: the pages of all sequences follow one another */
-    CLATTN_WITH_KEY_SCALES = 1 << 8,   /* tensors.key_scales, of int8, int4, e4m3, e5m2 keys; without: 1 */
+    CLATTN_WITH_KEY_SCALES = 1 << 8,   /* tensors.key_scales, of int8, int4, e4m3, e5m2 keys; without: 1. Keys in u8,
+                                        * u4, mxfp8, mxfp4 and nvfp4 need them */
     CLATTN_WITH_VALUE_SCALES = 1 << 9, /* tensors.value_scales, the same */
     CLATTN_WITH_ROW_RANGES = 1 << 10,  /* tensors.row_low, row_high: the keys that each row sees */
     CLATTN_WITH_BLOCK_MASK = 1 << 11,  /* tensors.block_mask: which blocks of rows and keys are seen */
@@ -372,8 +402,9 @@ typedef struct clattn_problem {
                              * be, so that merging them loses nothing */
     int64_t page_size;      /* keys of a page, >= 1, with CLATTN_WITH_PAGES; else 0 */
     int64_t pages;          /* pages of the pool */
-    int64_t key_scale_rows; /* with CLATTN_WITH_KEY_SCALES: rows, as they are stored, that share a scale; 0: all */
-    int64_t key_scale_columns; /* columns that do; 0: all */
+    int64_t key_scale_rows; /* with CLATTN_WITH_KEY_SCALES: rows, as they are stored, that share a scale; 0: all, but of
+                             * mxfp8, mxfp4 and nvfp4 1 */
+    int64_t key_scale_columns; /* columns that do; 0: all, but of mxfp8 and mxfp4 32, of nvfp4 16 */
     int64_t value_scale_rows;  /* the same of values */
     int64_t value_scale_columns;
     int64_t ring;                  /* rows that are kept of each sequence; 0: all. See clattn_tensors */
@@ -545,10 +576,15 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *   key_scales  [batch, kv_heads, ceil(key_len / key_scale_rows), ceil(head_dim / key_scale_columns)], float32; strides
  *            0 share them. Element c of row j is code * key_scales[b, g, j / key_scale_rows, c / key_scale_columns].
  *            varlen: the batch stride is not used, and packed rows are counted
+ *            Keys in mxfp8 and mxfp4 have them in e8m0, in nvfp4 in e4m3: a byte each
  *   value_scales  the same of values and head_dim_v
+ *   key_zero_points  in u8 and u4: the shape of key_scales, float32, strides of their own; (code - zero point) * scale
+ *   key_tensor_scale  in nvfp4: one float32, by which each scale is multiplied. value_zero_points, value_tensor_scale
+ *            are those of values
  *   code_tensors  one for each of problem.code.tensors: its elements, dense from offset (below 2^32) on
  *
- * Offsets and strides of keys and values of block types and int4 count columns, in multiples of clattn_type_columns.
+ * Offsets and strides of keys and values of block types and codes of four bits count columns, in multiples of
+ * clattn_type_columns.
  *
  * Pages (CLATTN_WITH_PAGES; of a cache that others fill, as in vLLM, Kwon et al., 2023):
  *   key      [pages, kv_heads, page_size, head_dim]         value [.., page_size, head_dim_v]
@@ -562,14 +598,15 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *   key_lengths must be there. Queries are dense, or packed by cu_query; cu_key must not be given.
  *   A page outside 0 to pages - 1, say -1, is a hole: its keys are not visible, positions of the others stay.
  *            (The blocking calls refuse such a page, but for -1.)
- *   key_scales, value_scales  [pages, kv_heads, ceil(page_size / key_scale_rows), ..]: rows count within a page
+ *   key_scales, key_zero_points  [pages, kv_heads, ceil(page_size / key_scale_rows), ..]: rows count within a page; so
+ *   are those of values
  *   Results have the same bits as without pages.
  *
  * Pools of several buffers (problem.pool_pages, N), because CL_DEVICE_MAX_MEM_ALLOC_SIZE may be smaller than a pool:
  *   page n of the table is page n % N of buffer n / N: of key and value, then of key_pools[0], value_pools[0], ... The
  *   last buffer has the pages that are left. As many must be given as the pages need, others must not. Their strides
  *   are those of key and of value, their offsets their own, within 2^39 - 1 elements of key's and value's.
- *   key_scales, value_scales  one tensor for all pages, by the table's numbers
+ *   scales, zero points  one tensor for all pages, by the table's numbers
  *   Results have the same bits as with one buffer.
  *
  * Rings (problem.ring, R; always_visible_keys of them, P, stay): key j is in row j where j < P, else in row
@@ -592,6 +629,7 @@ typedef struct clattn_tensors {
     clattn_tensor key_pools[3], value_pools[3];
     clattn_tensor code_tensors[8];
     clattn_tensor block_mask, key_lists;
+    clattn_tensor key_zero_points, value_zero_points, key_tensor_scale, value_tensor_scale;
 } clattn_tensors;
 
 typedef struct clattn_host_tensors {
@@ -604,6 +642,7 @@ typedef struct clattn_host_tensors {
     clattn_host_tensor key_pools[3], value_pools[3];
     clattn_host_tensor code_tensors[8];
     clattn_host_tensor block_mask, key_lists;
+    clattn_host_tensor key_zero_points, value_zero_points, key_tensor_scale, value_tensor_scale;
 } clattn_host_tensors;
 
 #define CLATTN_20_TENSORS_NONE                                                                                         \
@@ -620,12 +659,14 @@ typedef struct clattn_host_tensors {
 #define CLATTN_TENSORS_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_tensors), NULL, CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,                    \
-            CLATTN_CODE_TENSORS_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                           \
+            CLATTN_CODE_TENSORS_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,  \
+            CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                                                     \
     }
 #define CLATTN_HOST_TENSORS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(clattn_host_tensors), CLATTN_20_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,                     \
-            CLATTN_CODE_TENSORS_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                           \
+            CLATTN_CODE_TENSORS_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,  \
+            CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                                                     \
     }
 CLATTN_API void clattn_tensors_init(clattn_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_host_tensors_init(clattn_host_tensors *tensors, size_t struct_size);

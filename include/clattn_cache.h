@@ -220,12 +220,14 @@ typedef struct clattn_append_problem {
     int64_t page_size, pages; /* of a pool; 0: the cache is dense */
     int64_t ring, pinned;     /* rows of a ring, <= capacity, and those at its beginning that stay; 0: none */
     int64_t first_column, columns, positions;
-    int64_t key_scale_rows, key_scale_columns; /* rows, as they are stored, and columns that share a scale; 0: all */
+    int64_t key_scale_rows, key_scale_columns; /* rows, as they are stored, and columns that share a scale; 0: all. Of
+                                                * u8 and u4 one row; mxfp8, mxfp4 and nvfp4 say both themselves: 0 */
     int64_t value_scale_rows, value_scale_columns;
     uint32_t features; /* CLATTN_WITH_STARTS or CLATTN_WITH_SLOTS; CLATTN_WITH_ROTARY, with what it needs to know where
                         * rows stand: starts, CLATTN_WITH_POSITIONS or CLATTN_WITH_TOKEN_TABLES; CLATTN_WITH_PAGES and
                         * CLATTN_WITH_PAGE_STARTS, to find rows by starts in a pool; CLATTN_WITH_VARLEN;
                         * CLATTN_WITH_KEY_SCALES and CLATTN_WITH_VALUE_SCALES, for int8, int4, e4m3, e5m2; without: 1;
+                        * for u8, u4, mxfp8, mxfp4 and nvfp4, which need them: made of the values, and stored too;
                         * norms, and CLATTN_WITH_NORM_WEIGHTS for those of queries and keys */
     int inverse;
     int strided_columns;  /* as in clattn_problem */
@@ -255,12 +257,16 @@ CLATTN_API void clattn_append_problem_init(clattn_append_problem *problem, size_
  *   key_scales        [batch or pages, kv_heads, ceil(rows / key_scale_rows), ceil(head_dim / key_scale_columns)],
  *                     float32, any of them shared by a stride of 0; rows: capacity, or page_size. Read only
  *   value_scales      the same
+ *   key_scales_out    in their place for types whose scales are made (clattn_quantise_row): float32, of mxfp8 and mxfp4
+ *                     e8m0, of nvfp4 e4m3; those of the rows that are written are written too
+ *   key_zero_points   of u8 and u4: the same shape, float32, written; key_tensor_scale of nvfp4: one float32, read.
+ *                     value_scales_out, value_zero_points, value_tensor_scale: those of values
  *   query_norm_weight, key_norm_weight  [head_dim], float32, dense, with CLATTN_WITH_NORM_WEIGHTS where its norm is
  *   key_pools, value_pools  the further buffers of a pool that has several (problem.pool_pages), as in clattn_tensors;
  *                     slots and scales count its pages in all. Offsets and strides are their own;
  *                     attention on that pool asks for the strides of key_cache and value_cache
- * Offsets and strides of block types and int4 count columns, in multiples of clattn_type_columns. Caches and query_out
- * share no memory with another tensor, but query_out may be query itself. */
+ * Offsets and strides of block types and codes of four bits count columns, in multiples of clattn_type_columns. What is
+ * written shares no memory with another tensor, but query_out may be query itself. */
 typedef struct clattn_append_tensors {
     size_t struct_size; /* set by CLATTN_APPEND_TENSORS_INIT */
     clattn_tensor key, value, key_cache, value_cache;
@@ -269,6 +275,8 @@ typedef struct clattn_append_tensors {
     clattn_tensor key_scales, value_scales;
     clattn_tensor key_pools[3], value_pools[3];
     clattn_tensor query_norm_weight, key_norm_weight;
+    clattn_tensor key_scales_out, value_scales_out, key_zero_points, value_zero_points;
+    clattn_tensor key_tensor_scale, value_tensor_scale;
 } clattn_append_tensors;
 
 typedef struct clattn_append_host_tensors {
@@ -279,18 +287,22 @@ typedef struct clattn_append_host_tensors {
     clattn_host_tensor key_scales, value_scales;
     clattn_host_tensor key_pools[3], value_pools[3];
     clattn_host_tensor query_norm_weight, key_norm_weight;
+    clattn_host_tensor key_scales_out, value_scales_out, key_zero_points, value_zero_points;
+    clattn_host_tensor key_tensor_scale, value_tensor_scale;
 } clattn_append_host_tensors;
 
 #define CLATTN_16_TENSORS_NONE CLATTN_7_TENSORS_NONE, CLATTN_7_TENSORS_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE
 #define CLATTN_APPEND_TENSORS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(clattn_append_tensors), CLATTN_16_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,                   \
-            CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                                                     \
+            CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,        \
+            CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                                 \
     }
 #define CLATTN_APPEND_HOST_TENSORS_INIT                                                                                \
     {                                                                                                                  \
         sizeof(clattn_append_host_tensors), CLATTN_16_TENSORS_NONE, CLATTN_POOLS_NONE, CLATTN_POOLS_NONE,              \
-            CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                                                     \
+            CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE,        \
+            CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE                                                 \
     }
 CLATTN_API void clattn_append_tensors_init(clattn_append_tensors *tensors, size_t struct_size);
 CLATTN_API void clattn_append_host_tensors_init(clattn_append_host_tensors *tensors, size_t struct_size);

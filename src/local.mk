@@ -48,6 +48,7 @@ libclattn_core_la_SOURCES = \
 	src/base/regular_file.h \
 	src/base/sha256.c \
 	src/base/sha256.h \
+	src/base/code_scales.c \
 	src/base/stored_types.c \
 	src/base/stored_types.h \
 	src/base/text.c \

@@ -10,7 +10,9 @@
 #include "cache/append_params.h"
 #include "cache/rotary.clh"
 #if KEY_TYPE > CLATTN_CL_FLOAT64 || VALUE_TYPE > CLATTN_CL_FLOAT64
-#include "cache/quantise.clh"
+#include "cache/made_scales.clh"
+#else
+typedef struct scale_target { int none; } scale_target; /* no codes, no scales */
 #endif
 
 #ifndef HEAD_DIM_V
@@ -161,7 +163,7 @@ INLINE float_run scales_of(__global const float *scales, clattn_i64 step, int co
     INLINE void name(const clattn_turn_params *p, const turn_buffers *in, const token *at, const norm *by, \
                      __global const STORAGE *from, clattn_i64 from_at, clattn_i64 from_step,           \
                      __global uchar *to, clattn_i64 to_at, clattn_i64 to_step,                         \
-                     __global const float *scales, clattn_i64 scale_step, int unit, int step)          \
+                     const scale_target *scales, int unit, int step)                                   \
     {                                                                                                  \
         STORE_ROW(type)(take, columns, type, scale_columns)                                            \
     }
@@ -173,7 +175,7 @@ INLINE float_run scales_of(__global const float *scales, clattn_i64 step, int co
     }
 #define STORE_ROW_BYTES(take, columns, type, scale_columns)                                            \
     for (int c = unit * RUN; c < columns; c += step * RUN) {                                           \
-        const float_run scale = scales_of(scales, scale_step, c, scale_columns);                       \
+        const float_run scale = scales_of(scales->given, scales->given_step, c, scale_columns);        \
         const run_bytes bytes = quantise_run(type, take(p, in, at, by, from, from_at, from_step, c), scale); \
         PUT_BYTES(bytes, to + to_at + c * to_step);                                                    \
     }
@@ -185,21 +187,48 @@ INLINE float_run scales_of(__global const float *scales, clattn_i64 step, int co
 /* Pairs of columns; where columns go one by one, a pair is two of them. */
 #define STORE_ROW_PAIRS(take, columns, type, scale_columns)                                            \
     for (int c = unit * RUN_OF_PAIRS; c < columns; c += step * RUN_OF_PAIRS) {                         \
-        CODES_OF_PAIRS(take, type, scale_columns)                                                      \
-        PUT_PAIRS(codes, to + to_at + c / 2);                                                          \
+        CODES_OF_PAIRS(CODES_AT, take, type, scale_columns)                                            \
+        PUT_PAIRS(type, codes, to + to_at + c / 2);                                                    \
+    }
+/* A unit is a group of columns that share a scale, which is made of them. */
+#define STORE_ROW_MADE(take, columns, type, scale_columns)                                             \
+    const int share = min(scale_columns, columns);                                                     \
+    for (int n = unit; n * share < columns; n += step) {                                               \
+        const int first = n * share, end = min(first + share, columns);                                \
+        group_range range = no_range();                                                                \
+        for (int c = first; c < end; c += RUN) {                                                       \
+            range_take(&range, take(p, in, at, by, from, from_at, from_step, c));                      \
+        }                                                                                              \
+        const made_scale made = make_scale(type, &range, scales->of_tensor);                           \
+        put_scale(type, &made, scales, n);                                                             \
+        for (int c = first; c < end; c += IS_PAIRS(type) ? RUN_OF_PAIRS : RUN) {                       \
+            if (IS_PAIRS(type)) {                                                                      \
+                CODES_OF_PAIRS(MADE_AT, take, type, scale_columns)                                     \
+                PUT_PAIRS(type, codes, to + to_at + c / 2);                                            \
+            } else {                                                                                   \
+                PUT_BYTES(MADE_AT(take, type, scale_columns, c), to + to_at + c * to_step);            \
+            }                                                                                          \
+        }                                                                                              \
     }
 #define CODES_AT(take, type, scale_columns, c)                                                         \
     quantise_run(type, take(p, in, at, by, from, from_at, from_step, c),                               \
-                 scales_of(scales, scale_step, c, scale_columns))
+                 scales_of(scales->given, scales->given_step, c, scale_columns))
+#define MADE_AT(take, type, scale_columns, c)                                                          \
+    made_codes(type, take(p, in, at, by, from, from_at, from_step, c), &made)
 #if RUN == 1
 #define RUN_OF_PAIRS 2
-#define CODES_OF_PAIRS(take, type, scale_columns)                                                      \
-    const uchar codes[2] = { CODES_AT(take, type, scale_columns, c), CODES_AT(take, type, scale_columns, c + 1) };
-#define PUT_PAIRS(codes, to) (*(to) = (uchar)(codes[0] | codes[1] << 4))
+#define CODES_OF_PAIRS(codes_at, take, type, scale_columns)                                            \
+    const uchar codes[2] = { codes_at(take, type, scale_columns, c), codes_at(take, type, scale_columns, c + 1) };
+#define PUT_PAIRS(type, codes, to)                                                                     \
+    (*(to) = (uchar)((type) == CLATTN_CL_U4 ? codes[0] << 4 | codes[1] : codes[0] | codes[1] << 4))
 #else
 #define RUN_OF_PAIRS RUN
-#define CODES_OF_PAIRS(take, type, scale_columns) const run_bytes codes = CODES_AT(take, type, scale_columns, c);
-#define PUT_PAIRS(codes, to) STORE_HALF_RUN(codes.even | codes.odd << (uchar)4, 0, to)
+#define CODES_OF_PAIRS(codes_at, take, type, scale_columns)                                            \
+    const run_bytes codes = codes_at(take, type, scale_columns, c);
+#define PUT_PAIRS(type, codes, to)                                                                     \
+    STORE_HALF_RUN((type) == CLATTN_CL_U4 ? codes.even << (uchar)4 | codes.odd                         \
+                                          : codes.even | codes.odd << (uchar)4,                        \
+                   0, to)
 #if RUN == 16
 #define STORE_HALF_RUN vstore8
 #elif RUN == 8
@@ -223,19 +252,43 @@ INLINE float_run scales_of(__global const float *scales, clattn_i64 step, int co
 #define STORE_ROW_13 STORE_ROW_BLOCKS
 #define STORE_ROW_14 STORE_ROW_BLOCKS
 #define STORE_ROW_15 STORE_ROW_PAIRS
+#define STORE_ROW_16 STORE_ROW_MADE
+#define STORE_ROW_17 STORE_ROW_MADE
+#define STORE_ROW_18 STORE_ROW_MADE
+#define STORE_ROW_19 STORE_ROW_MADE
+#define STORE_ROW_20 STORE_ROW_MADE
 
 DEFINE_STORE_ROW(store_key, turned_key, HEAD_DIM, KEY_TYPE, KEY_SCALE_COLUMNS)
 DEFINE_STORE_ROW(store_value, plain_value, HEAD_DIM_V, VALUE_TYPE, VALUE_SCALE_COLUMNS)
 
-/* Where the scales of a row of a cache begin. */
-#define SCALES_AT(name, to, h)                                                                         \
-    (name##_scales + p->name##_scales_offset + (to).pack * p->name##_scales_stride[0] +                \
-     (h) * p->name##_scales_stride[1] +                                                                \
-     GROUP_OF((to).row, p->name##_scale_rows) * p->name##_scales_stride[2])
+/* Where the scales of a row of a cache begin, by elements. */
+#define SCALES_AT(name, to, h, share)                                                                  \
+    (p->name##_offset + (to).pack * p->name##_stride[0] + (h) * p->name##_stride[1] +                  \
+     GROUP_OF((to).row, share) * p->name##_stride[2])
+#if KEY_TYPE > CLATTN_CL_FLOAT64 || VALUE_TYPE > CLATTN_CL_FLOAT64
+#define GIVEN_SCALES(name, NAME, to, h)                                                                \
+    WITH(NAME##_SCALES) && NAME##_TYPE <= CLATTN_CL_INT4                                               \
+        ? name##_scales + SCALES_AT(name##_scales, to, h, p->name##_scale_rows)                        \
+        : 0
+#define TARGET_OF(name, NAME, to, h)                                                                   \
+    {                                                                                                  \
+        GIVEN_SCALES(name, NAME, to, h), p->name##_scales_stride[3],                                   \
+            NAME##_TYPE > CLATTN_CL_INT4 ? name##_scales_out + SCALES_AT(name##_scales_out, to, h, 1) * \
+                                               (HAS_BYTE_SCALES(NAME##_TYPE) ? 1 : (int)sizeof(float)) \
+                                         : 0,                                                          \
+            p->name##_scales_out_stride[3], p->name##_zero_points_stride[3],                           \
+            HAS_ZERO_POINTS(NAME##_TYPE) ? name##_zero_points + SCALES_AT(name##_zero_points, to, h, 1) : 0, \
+            NAME##_TYPE == CLATTN_CL_NVFP4 ? name##_tensor_scale[p->name##_tensor_scale_offset] : 1.0f \
+    }
+#else
+#define TARGET_OF(name, NAME, to, h) { 0 }
+#endif
 
 /* Caches are taken as bytes. */
 #define ELEMENT_KEY uchar
 #define ELEMENT_VALUE uchar
+#define ELEMENT_KEY_SCALE uchar
+#define ELEMENT_VALUE_SCALE uchar
 #define ACCESS_UPDATED
 
 __kernel LEAST_SUB_GROUP void append(const clattn_append_params params CLATTN_APPEND_TENSORS(ARGUMENT_OF_ROW))
@@ -267,13 +320,12 @@ __kernel LEAST_SUB_GROUP void append(const clattn_append_params params CLATTN_AP
             } else if (!is_query && to.is_written) {
                 FETCH_NEXT(key, at, g, HEAD_DIM);
                 FETCH_NEXT(value, at, g, HEAD_DIM_V);
+                const scale_target key_target = TARGET_OF(key, KEY, to, g);
+                const scale_target value_target = TARGET_OF(value, VALUE, to, g);
                 store_key(turn, &in, &at, &by_turned, key, ROW_AT(key, at, g), p->key_stride[3], key_cache,
-                          ROW_AT(key_cache, to, g), p->key_cache_stride[3],
-                          WITH(KEY_SCALES) ? SCALES_AT(key, to, g) : 0, p->key_scales_stride[3], unit, UNIT_ITEMS);
+                          ROW_AT(key_cache, to, g), p->key_cache_stride[3], &key_target, unit, UNIT_ITEMS);
                 store_value(turn, &in, &at, &by_value, value, ROW_AT(value, at, g), p->value_stride[3], value_cache,
-                            ROW_AT(value_cache, to, g), p->value_cache_stride[3],
-                            WITH(VALUE_SCALES) ? SCALES_AT(value, to, g) : 0, p->value_scales_stride[3], unit,
-                            UNIT_ITEMS);
+                            ROW_AT(value_cache, to, g), p->value_cache_stride[3], &value_target, unit, UNIT_ITEMS);
             }
         }
     }

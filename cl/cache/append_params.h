@@ -22,11 +22,23 @@
     T(KEY, key, (PACKS, KV_HEADS, QUERY_ROWS, HEAD_DIM), TYPE, IN, COLUMNS, ALWAYS)                    \
     T(VALUE, value, (PACKS, KV_HEADS, QUERY_ROWS, HEAD_DIM_V), TYPE, IN, COLUMNS, ALWAYS)              \
     T(KEY_SCALES, key_scales, (CACHE_PACKS, KV_HEADS, KEY_SCALE_ROWS, KEY_SCALE_COLUMNS), FLOAT, IN, STRIDED, \
-      FEATURE(KEY_SCALES))                                                                             \
+      FIELD(FEATURE(KEY_SCALES) && !type_makes_scales(p->key_type)))                                   \
     T(VALUE_SCALES, value_scales, (CACHE_PACKS, KV_HEADS, VALUE_SCALE_ROWS, VALUE_SCALE_COLUMNS), FLOAT, IN, \
-      STRIDED, FEATURE(VALUE_SCALES))                                                                  \
+      STRIDED, FIELD(FEATURE(VALUE_SCALES) && !type_makes_scales(p->value_type)))                      \
+    T(KEY_TENSOR_SCALE, key_tensor_scale, (ONE, ONE, ONE, ONE), FLOAT, IN, DENSE,                      \
+      FIELD(type_has_tensor_scale(p->key_type)))                                                       \
+    T(VALUE_TENSOR_SCALE, value_tensor_scale, (ONE, ONE, ONE, ONE), FLOAT, IN, DENSE,                  \
+      FIELD(type_has_tensor_scale(p->value_type)))                                                     \
     T(QUERY_OUT, query_out, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM), TYPE, OUT, COLUMNS,            \
       FIELD(p->query_heads > 0))                                                                       \
+    T(KEY_SCALES_OUT, key_scales_out, (CACHE_PACKS, KV_HEADS, KEY_SCALE_ROWS, KEY_SCALE_COLUMNS), KEY_SCALE, UPDATED, \
+      STRIDED, FIELD(type_makes_scales(p->key_type)))                                                  \
+    T(VALUE_SCALES_OUT, value_scales_out, (CACHE_PACKS, KV_HEADS, VALUE_SCALE_ROWS, VALUE_SCALE_COLUMNS), VALUE_SCALE, \
+      UPDATED, STRIDED, FIELD(type_makes_scales(p->value_type)))                                       \
+    T(KEY_ZERO_POINTS, key_zero_points, (CACHE_PACKS, KV_HEADS, KEY_SCALE_ROWS, KEY_SCALE_COLUMNS), FLOAT, UPDATED, \
+      STRIDED, FIELD(type_has_zero_points(p->key_type)))                                               \
+    T(VALUE_ZERO_POINTS, value_zero_points, (CACHE_PACKS, KV_HEADS, VALUE_SCALE_ROWS, VALUE_SCALE_COLUMNS), FLOAT, \
+      UPDATED, STRIDED, FIELD(type_has_zero_points(p->value_type)))                                    \
     T(KEY_CACHE, key_cache, (FIRST_POOL, KV_HEADS, CACHE_ROWS, HEAD_DIM), KEY, UPDATED, COLUMNS, ALWAYS) \
     T(VALUE_CACHE, value_cache, (FIRST_POOL, KV_HEADS, CACHE_ROWS, HEAD_DIM_V), VALUE, UPDATED, COLUMNS, ALWAYS)
 

@@ -7,7 +7,8 @@
  *     T(ID, field, axes, element, access, place, asked for by)
  *
  * axes      extents of batch, head, row and column, named in src/operation/forward_rows.h
- * element   whose type: QUERY, KEY, VALUE, OUT, BIAS, WEIGHTS have their own; FLOAT is float32, BYTE uint8, INT int32
+ * element   whose type: QUERY, KEY, VALUE, OUT, BIAS, WEIGHTS, KEY_SCALE, VALUE_SCALE have their own; FLOAT is float32,
+ *           BYTE uint8, INT int32
  * access    IN or OUT
  * place     what kernels are told of it, beside its offset: COLUMNS and STRIDED the four strides (COLUMNS: the last
  *           is 1 unless the problem has strided columns), ROWS those of batch, head and row, HEADS of batch and
@@ -61,10 +62,20 @@
       SILENT_FIELD((p->features & CLATTN_WITH_ROW_RANGES) != 0))
 
 #define CLATTN_TENSORS_SCALES(T)                                                                                       \
-    T(KEY_SCALES, key_scales, (KEY_PACKS, KV_HEADS, KEY_SCALE_ROWS, KEY_SCALE_COLUMNS), FLOAT, IN, STRIDED,            \
+    T(KEY_SCALES, key_scales, (KEY_PACKS, KV_HEADS, KEY_SCALE_ROWS, KEY_SCALE_COLUMNS), KEY_SCALE, IN, STRIDED,        \
       FEATURE(KEY_SCALES, NOTHING))                                                                                    \
-    T(VALUE_SCALES, value_scales, (KEY_PACKS, KV_HEADS, VALUE_SCALE_ROWS, VALUE_SCALE_COLUMNS), FLOAT, IN, STRIDED,    \
-      FEATURE(VALUE_SCALES, NOTHING))
+    T(VALUE_SCALES, value_scales, (KEY_PACKS, KV_HEADS, VALUE_SCALE_ROWS, VALUE_SCALE_COLUMNS), VALUE_SCALE, IN,       \
+      STRIDED, FEATURE(VALUE_SCALES, NOTHING))
+
+#define CLATTN_TENSORS_ZEROS(T)                                                                                        \
+    T(KEY_ZERO_POINTS, key_zero_points, (KEY_PACKS, KV_HEADS, KEY_SCALE_ROWS, KEY_SCALE_COLUMNS), FLOAT, IN, STRIDED,  \
+      SILENT_FIELD(type_has_zero_points(p->key_type)))                                                                 \
+    T(VALUE_ZERO_POINTS, value_zero_points, (KEY_PACKS, KV_HEADS, VALUE_SCALE_ROWS, VALUE_SCALE_COLUMNS), FLOAT, IN,   \
+      STRIDED, SILENT_FIELD(type_has_zero_points(p->value_type)))                                                      \
+    T(KEY_TENSOR_SCALE, key_tensor_scale, (ONE, ONE, ONE, ONE), FLOAT, IN, DENSE,                                      \
+      SILENT_FIELD(type_has_tensor_scale(p->key_type)))                                                                \
+    T(VALUE_TENSOR_SCALE, value_tensor_scale, (ONE, ONE, ONE, ONE), FLOAT, IN, DENSE,                                  \
+      SILENT_FIELD(type_has_tensor_scale(p->value_type)))
 
 #define CLATTN_TENSORS_BLOCKS(T)                                                                                       \
     T(BLOCK_MASK, block_mask, (BATCH, QUERY_HEADS, BLOCK_MASK_ROWS, BLOCK_MASK_KEYS), BYTE, IN, STRIDED,               \
@@ -78,7 +89,8 @@
  * a sentence of its own. */
 #define CLATTN_TENSORS_OF_ALL(T)                                                                                       \
     CLATTN_TENSORS_ALWAYS(T) CLATTN_TENSORS_LSE(T) CLATTN_TENSORS_PAIRS(T) CLATTN_TENSORS_ROWS(T)                      \
-    CLATTN_TENSORS_PAGES(T) CLATTN_TENSORS_RANGES(T) CLATTN_TENSORS_SCALES(T)
+    CLATTN_TENSORS_PAGES(T) CLATTN_TENSORS_RANGES(T) CLATTN_TENSORS_SCALES(T)                            \
+    CLATTN_TENSORS_ZEROS(T)
 
 /* Here a new group begins: a strategy declines its flag until the strategy's `knows` (src/plan/strategy.h) has it. When
  * all have, the group moves up. */
@@ -90,16 +102,17 @@
  * choice in forward_places.h.
  *
  *     G(name) */
-#define CLATTN_TENSOR_GROUPS(G) G(LSE) G(PAIRS) G(ROWS) G(PAGES) G(RANGES) G(SCALES) G(BLOCKS) G(LISTS)
+#define CLATTN_TENSOR_GROUPS(G) G(LSE) G(PAIRS) G(ROWS) G(PAGES) G(RANGES) G(SCALES) G(ZEROS) G(BLOCKS) G(LISTS)
 #define CLATTN_TAKES_LSE 1
 #define CLATTN_TAKES_PAIRS 2
 #define CLATTN_TAKES_ROWS 4
 #define CLATTN_TAKES_PAGES 8
 #define CLATTN_TAKES_RANGES 16
 #define CLATTN_TAKES_SCALES 32
-#define CLATTN_TAKES_BLOCKS 64
-#define CLATTN_TAKES_LISTS 128
-#define CLATTN_TAKES_ALL 255
+#define CLATTN_TAKES_ZEROS 64
+#define CLATTN_TAKES_BLOCKS 128
+#define CLATTN_TAKES_LISTS 256
+#define CLATTN_TAKES_ALL 511
 
 /* What a problem asks for without a tensor, in the words of the rows' last column: of all, and of some. */
 #define CLATTN_FIELDS_OF_ALL(FIELD)                                                                                   \

@@ -57,7 +57,7 @@ static inline REAL scaled_dot(const clattn_params *p, const attention_buffers *i
 {
     const clattn_i64 key_at = kv_row(&r->keys, j);
 #if IS_CODES(KEY_TYPE)
-    __global const float *scales = TAKES_SCALES(KEY_TYPE) ? kv_scale_row(&r->key_scales, &r->keys, j) : 0;
+    const scale_row scales = kv_scale_row(&r->key_scales, &r->keys, j);
 #endif
     REAL sum = 0, total = 0;
     for (int c = 0; c < p->head_dim; ++c) {
@@ -66,8 +66,8 @@ static inline REAL scaled_dot(const clattn_params *p, const attention_buffers *i
             sum = 0;
         }
 #if IS_CODES(KEY_TYPE)
-        REAL element = STORED_OF(KEY_TYPE, KEY_BUFFER + IN_POOL(key_at), c, r->keys.column);
-        element = TAKES_SCALES(KEY_TYPE) ? element * kv_scale(&r->key_scales, scales, c) : element;
+        const REAL element = kv_value(KEY_TYPE, STORED_OF(KEY_TYPE, KEY_BUFFER + IN_POOL(key_at), c, r->keys.column),
+                                      &scales, c);
 #else
         const REAL element = KEY_LOAD(KEY_BUFFER, IN_POOL(key_at) + c * r->keys.column);
 #endif
@@ -149,7 +149,7 @@ static inline void add_value(const clattn_params *p, const attention_buffers *in
     const clattn_i64 value_at = kv_row(&r->values, j);
 #if IS_CODES(VALUE_TYPE)
     __global const ELEMENT_VALUE *value = VALUE_BUFFER + IN_POOL(value_at);
-    __global const float *scales = TAKES_SCALES(VALUE_TYPE) ? kv_scale_row(&r->value_scales, &r->values, j) : 0;
+    const scale_row scales = kv_scale_row(&r->value_scales, &r->values, j);
 #else
     const clattn_i64 at = IN_POOL(value_at) + column * r->values.column;
 #endif
@@ -157,8 +157,8 @@ static inline void add_value(const clattn_params *p, const attention_buffers *in
     {
         if (c < columns) {
 #if IS_CODES(VALUE_TYPE)
-            REAL element = STORED_OF(VALUE_TYPE, value, column + c, r->values.column);
-            element = TAKES_SCALES(VALUE_TYPE) ? element * kv_scale(&r->value_scales, scales, column + c) : element;
+            const REAL element =
+                kv_value(VALUE_TYPE, STORED_OF(VALUE_TYPE, value, column + c, r->values.column), &scales, column + c);
 #else
             const REAL element = VALUE_LOAD(VALUE_BUFFER, at + c * r->values.column);
 #endif

@@ -12,7 +12,8 @@ from typing import Any
 
 from . import _library as library
 from ._attention import Plan, attention, explain
-from ._cache import append, dequantise, quantise, rotary, rotary_table
+from ._arrays import Scales
+from ._cache import append, dequantise, dequantise_rows, quantise, quantise_rows, rotary, rotary_table
 from ._context import Context, devices
 from ._derivative_call import gradients
 from ._errors import Error, Forked, InvalidArgument, InvalidShape, NoDevice, OutOfMemory, Unsupported
@@ -22,7 +23,8 @@ from ._show import show
 
 __version__ = str(library.functions["clattn_version"]().decode())
 __all__ = ["attention", "gradients", "merge", "rotary", "rotary_table", "append", "quantise",
-           "dequantise", "Plan", "explain", "devices", "show", "Context", "library", "Error", "InvalidArgument",
+           "dequantise", "quantise_rows", "dequantise_rows", "Scales",
+           "Plan", "explain", "devices", "show", "Context", "library", "Error", "InvalidArgument",
            "InvalidShape",
            "Unsupported", "NoDevice", "OutOfMemory", "Forked", "LibraryNotFound"]
 

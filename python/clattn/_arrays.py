@@ -19,16 +19,37 @@ class Code(NamedTuple):
     bytes: int
     columns: int
     takes_scales: bool = False  # which are an array of their own
+    scale_columns: int = 0  # that share one, a byte each; 0: float32, of as many as the caller likes
+    has_zero_points: bool = False  # beside its scales
+    has_tensor_scale: bool = False  # by which all are multiplied
+
+    @property
+    def makes_scales(self) -> bool:
+        """Whether scales are made of the numbers, and stored beside their codes."""
+        return self.has_zero_points or self.scale_columns > 0
 
 
 CODES = {"int8": Code("int8", 1, 1, True), "e4m3": Code("float8_e4m3fn", 1, 1, True),
          "e5m2": Code("float8_e5m2", 1, 1, True), "int4": Code("int4", 1, 2, True),
          "q8_0": Code("q8_0", 34, 32), "q4_0": Code("q4_0", 18, 32), "q4_1": Code("q4_1", 20, 32),
          "q5_0": Code("q5_0", 22, 32), "q5_1": Code("q5_1", 24, 32),
-         "mxfp4_ggml": Code("mxfp4_ggml", 17, 32), "nvfp4_ggml": Code("nvfp4_ggml", 36, 64)}
+         "mxfp4_ggml": Code("mxfp4_ggml", 17, 32), "nvfp4_ggml": Code("nvfp4_ggml", 36, 64),
+         "u8": Code("u8", 1, 1, True, 0, True), "u4": Code("u4", 1, 2, True, 0, True),
+         "mxfp8": Code("mxfp8", 1, 1, True, 32), "mxfp4": Code("mxfp4", 1, 2, True, 32),
+         "nvfp4": Code("nvfp4", 1, 2, True, 16, False, True)}
 STORED = {**TYPES, "q8_0": lib.CLATTN_Q8_0, "q4_0": lib.CLATTN_Q4_0, "q4_1": lib.CLATTN_Q4_1, "q5_0": lib.CLATTN_Q5_0,
           "q5_1": lib.CLATTN_Q5_1, "mxfp4_ggml": lib.CLATTN_MXFP4_GGML, "nvfp4_ggml": lib.CLATTN_NVFP4_GGML,
-          "int4": lib.CLATTN_INT4}  # types of keys and values
+          "int4": lib.CLATTN_INT4, "u8": lib.CLATTN_U8, "u4": lib.CLATTN_U4, "mxfp8": lib.CLATTN_MXFP8,
+          "mxfp4": lib.CLATTN_MXFP4, "nvfp4": lib.CLATTN_NVFP4}  # types of keys and values
+
+
+class Scales(NamedTuple):
+    """What lies beside the codes of keys or values: scales, of "u8" and "u4" float32 zero points of the same shape, of
+    "nvfp4" the scale of the whole tensor."""
+
+    scales: Any
+    zero_points: Any = None
+    tensor_scale: float = 1.0
 
 
 class View(NamedTuple):

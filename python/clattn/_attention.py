@@ -101,10 +101,12 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
                         end
     row_low, row_high   broadcast to [batch, heads, rows], int32: a row sees the keys from the one up to the other
     key_type, value_type   what the bytes of key and value are: "q8_0", "q4_0", "q4_1", "q5_0", "q5_1",
-                        "mxfp4_ggml", "nvfp4_ggml", "int8", "e4m3", "e5m2", "int4"; the last axis counts bytes, of
-                        blocks and of int4. quantise() makes them
+                        "mxfp4_ggml", "nvfp4_ggml", "int8", "e4m3", "e5m2", "int4", "u8", "u4", "mxfp8", "mxfp4",
+                        "nvfp4"; the last axis counts bytes, of blocks and of codes of four bits. quantise() and
+                        quantise_rows() make them
     key_scales, value_scales   float32, of int8, e4m3, e5m2, int4: [batch or pages, kv_heads, rows, columns], of which
-                        the last two may have fewer: so many share one
+                        the last two may have fewer: so many share one. Scales, where more lies
+                        beside the codes: u8, u4, nvfp4
     key_lists, list_rows   [batch, kv_heads, rows / list_rows, n] of int32: `list_rows` neighbouring rows (1 where None)
                         see the keys of these numbers, besides all masks; -1 ends a list, and no key stands twice in it
     context             a clattn.Context, which has a device; the process's own where None

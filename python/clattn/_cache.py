@@ -1,10 +1,10 @@
 """What decoders do beside attention: turning rows by their positions, writing new keys and values into a cache,
 codes."""
 import ctypes
-from typing import Any, Iterable, Optional, Tuple
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 from . import _library as lib
-from ._arrays import CODES, STORED, TYPES, View, maker_of, view
+from ._arrays import CODES, STORED, TYPES, Scales, View, maker_of, view
 from ._context import Context, default_context
 from ._derivatives import is_written, refuse_gradients
 from ._errors import InvalidArgument, InvalidShape, check
@@ -12,9 +12,10 @@ from ._fields import _DENSE, _OUT_TYPES, _ROWS, dense_integers, four_axes, int32
 from ._norms import set_norms
 from ._prepared import place
 from ._problem import number, whole
-from ._sequences import as_codes, integers
+from ._sequences import as_codes, integers, scale_fields
 
 _PAIRS = {"halves": lib.CLATTN_PAIRS_HALVES, "interleaved": lib.CLATTN_PAIRS_INTERLEAVED}
+_SCALES = {"key": lib.CLATTN_WITH_KEY_SCALES, "value": lib.CLATTN_WITH_VALUE_SCALES}
 _KINDS = {"none": lib.CLATTN_SCALING_NONE, "linear": lib.CLATTN_SCALING_LINEAR, "ntk": lib.CLATTN_SCALING_NTK,
           "dynamic": lib.CLATTN_SCALING_DYNAMIC, "yarn": lib.CLATTN_SCALING_YARN, "llama3": lib.CLATTN_SCALING_LLAMA3,
           "longrope": lib.CLATTN_SCALING_LONGROPE}
@@ -126,7 +127,7 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
            pairs: Optional[str] = None, cosine: Any = None, sine: Any = None, page_table: Any = None,
            key_type: Optional[str] = None, value_type: Optional[str] = None, query_norm: Any = None,
            key_norm: Any = None, value_norm: bool = False, norm_epsilon: Optional[float] = None,
-           context: Optional[Context] = None) -> Any:
+           key_scales: Any = None, value_scales: Any = None, context: Optional[Context] = None) -> Any:
     """Writes new rows of keys and values [batch, kv_heads, rows, columns] into a cache, row i of sequence b to row
     starts[b] + i, in the cache's types; returns the queries, normed and turned, or None where there are none.
 
@@ -135,7 +136,9 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
     query_norm, key_norm, value_norm, norm_epsilon   rows are normed first, as by rotary(); values have no weights
     pairs, cosine, sine      as of rotary(): queries and keys are turned then, where they are given
     page_table               [batch, pages of a sequence], as of attention()
-    key_type, value_type     what the bytes of the caches are, as of attention(); int8, int4, e4m3, e5m2 by a scale of 1
+    key_type, value_type     what the bytes of the caches are, as of attention()
+    key_scales, value_scales of the caches, as of attention(): those of int8, int4, e4m3, e5m2 are read (1 where None),
+                             those of u8, u4, mxfp8, mxfp4, nvfp4 are made of the rows and written
     """
     refuse_gradients("append", key=key, value=value, query=query)
     k, v = four_axes(view(key, "key"), "key"), four_axes(view(value, "value"), "value")
@@ -157,6 +160,14 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
     problem = lib.new("clattn_append_problem", type=TYPES[k.type], key_type=STORED[caches[0].type],
                       value_type=STORED[caches[1].type], batch=batch, kv_heads=heads, query_len=rows, head_dim=columns,
                       head_dim_v=v.shape[3], capacity=caches[0].shape[2], features=lib.CLATTN_WITH_STARTS)
+    for name, cache, scales in (("key", caches[0], key_scales), ("value", caches[1], value_scales)):
+        shares: Dict[str, int] = {}
+        is_made = any(x.name == cache.type and x.makes_scales for x in CODES.values())
+        for field, found, axes in scale_fields(scales, name, cache, shares) if scales is not None else ():
+            places.append((f"{field}_out" if is_made and field == f"{name}_scales" else field, found, axes))
+        for field, share in shares.items():
+            setattr(problem, field, share)
+        problem.features |= _SCALES[name] if scales is not None else 0
     if page_table is not None:
         table = integers(page_table, "page_table")
         if len(table.shape) != 2 or table.shape[0] != batch:
@@ -194,6 +205,9 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
         place(tensors, name, found, axes)
     check(lib.clattn_append_host((context or default_context()).handle, ctypes.byref(problem), None,
                                  ctypes.byref(tensors)))
+    for scales in (key_scales, value_scales):
+        for array in scales[:2] if isinstance(scales, Scales) else ():
+            is_written(array)
     for cache in (key_cache, value_cache):
         is_written(cache)
     return result
@@ -238,6 +252,57 @@ def quantise(values: Any, type: str, *, scales: Any = None) -> Any:
     if found.size:  # blocks and groups of columns lie one behind the other: all rows are one
         check(lib.clattn_quantise(STORED[code.name], found.size, found.ctypes.data,
                                   None if dense is None else dense.ctypes.data, share, out.ctypes.data))
+    return out
+
+
+def _row_scales(scales: Scales, columns: int) -> Any:
+    """The struct of the library; columns of a group of columns."""
+    zeros = scales.zero_points.ctypes.data if scales.zero_points is not None else None
+    return lib.structs["clattn_row_scales"](scales.scales.ctypes.data, zeros, columns, scales.tensor_scale)
+
+
+def quantise_rows(values: Any, type: str, *, columns: int = 0, tensor_scale: float = 1.0) -> Tuple[Any, Scales]:
+    """Numbers [..., columns] as codes of "u8", "u4", "mxfp8", "mxfp4" or "nvfp4", and the Scales that were made of
+    them: [..., groups of `columns` columns]; 0: all of the row. "nvfp4" takes the scale of the tensor."""
+    import numpy
+    code = _code(type)
+    if not code.makes_scales:
+        raise InvalidArgument(f"type {type!r}: has no scales that are made beside its codes; use quantise()")
+    found = numpy.ascontiguousarray(values, dtype=numpy.float32)
+    if not found.ndim or found.shape[-1] % code.columns:
+        raise InvalidShape(f"values: has shape {found.shape}; rows of {type} have a multiple of {code.columns} columns")
+    lead, width = found.shape[:-1], found.shape[-1]
+    share = code.scale_columns or whole(columns, "columns") or max(width, 1)
+    groups = lead + (-(-width // share),)
+    out = numpy.empty(lead + (width // code.columns,), numpy.uint8)
+    made = Scales(numpy.empty(groups, numpy.uint8 if code.scale_columns else numpy.float32),
+                  numpy.empty(groups, numpy.float32) if code.has_zero_points else None, tensor_scale)
+    for row in numpy.ndindex(*lead):
+        of = _row_scales(Scales(made.scales[row], made.zero_points[row] if code.has_zero_points else None,
+                                tensor_scale), share)
+        check(lib.clattn_quantise_row(STORED[code.name], width, found[row].ctypes.data, 1, ctypes.byref(of),
+                                      out[row].ctypes.data))
+    return out, made
+
+
+def dequantise_rows(codes: Any, type: str, scales: Scales) -> Any:
+    """The float32 numbers of what quantise_rows() gives."""
+    import numpy
+    code = _code(type)
+    found = numpy.ascontiguousarray(codes)
+    beside = numpy.ascontiguousarray(scales.scales)
+    zeros = None if scales.zero_points is None else numpy.ascontiguousarray(scales.zero_points, dtype=numpy.float32)
+    lead, width = found.shape[:-1], found.shape[-1] * code.columns
+    share = code.scale_columns or -(-width // max(beside.shape[-1], 1))
+    if beside.shape != lead + (-(-width // max(share, 1)),) or (zeros is not None and zeros.shape != beside.shape) or \
+            beside.dtype != (numpy.uint8 if code.scale_columns else numpy.float32) or found.dtype != numpy.uint8:
+        raise InvalidShape(f"scales: {beside.dtype} of shape {beside.shape} do not fit codes of {type}, {found.dtype} "
+                           f"of shape {found.shape}")
+    out = numpy.empty(lead + (width,), numpy.float32)
+    for row in numpy.ndindex(*lead):
+        of = _row_scales(Scales(beside[row], None if zeros is None else zeros[row], scales.tensor_scale), share)
+        check(lib.clattn_dequantise_row(STORED[code.name], width, found[row].ctypes.data, ctypes.byref(of),
+                                        out[row].ctypes.data))
     return out
 
 

@@ -1,8 +1,9 @@
 """Sequences that do not lie in a batch of equal lengths: packed ones, keys in pages of a pool, keys and values as
 codes, ranges of keys a row, lists of keys."""
+import ctypes
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ._arrays import CODES, View, view
+from ._arrays import CODES, Code, Scales, View, view
 from ._errors import InvalidArgument, InvalidShape
 from ._fields import _DENSE, _ROWS, broadcast, check_shapes, check_types, dense_integers
 from ._prepared import Field
@@ -82,22 +83,49 @@ def _longest(seams: List[int]) -> int:
     return max([b - a for a, b in zip(seams, seams[1:])], default=0)
 
 
-def _scales(array: Any, name: str, shape: Tuple[int, ...], problem: Dict[str, int]) -> Field:
-    """Scales of codes, whose axes 2 and 3 say how many rows and columns share one."""
-    found = view(array, f"{name}_scales")
-    lead = 4 - len(found.shape)
-    if lead < 0 or found.type != "float32":
-        raise InvalidArgument(f"{name}_scales: {found.type} of shape {found.shape}; must be float32 of four axes or "
+_NO_CODE = Code("", 1, 1)
+
+
+def scale_fields(given: Any, name: str, stored: View, problem: Dict[str, int]) -> List[Field]:
+    """What lies beside codes: an array of scales, or Scales."""
+    code = next((x for x in CODES.values() if x.name == stored.type), _NO_CODE)
+    parts = given if isinstance(given, Scales) else Scales(given)
+    fields = [_scales(parts.scales, name, "scales", stored.shape, problem, code)]
+    if code.has_zero_points != (parts.zero_points is not None):
+        raise InvalidArgument(f"{name}_scales: {stored.type} " +
+                              ("has zero points too: clattn.Scales(scales, zero_points)" if code.has_zero_points else
+                               "has no zero points; leave them None"))
+    if code.has_zero_points:
+        fields.append(_scales(parts.zero_points, name, "zero_points", stored.shape, problem, code))
+    if code.has_tensor_scale:
+        number = (ctypes.c_float * 1)(parts.tensor_scale)
+        fields.append((f"{name}_tensor_scale", View(ctypes.addressof(number), "float32", (1,), (1,), number), _DENSE))
+    elif parts.tensor_scale != 1:
+        raise InvalidArgument(f"{name}_scales: tensor_scale {parts.tensor_scale}: is nvfp4's; leave it 1")
+    return fields
+
+
+def _scales(array: Any, name: str, word: str, shape: Tuple[int, ...], problem: Dict[str, int], code: Code) -> Field:
+    """Scales of codes, or zero points, whose axes 2 and 3 say how many rows and columns share one."""
+    found = view(array, f"{name}_{word}")
+    lead, wanted = 4 - len(found.shape), "uint8" if code.scale_columns else "float32"
+    if lead < 0 or found.type != wanted:
+        raise InvalidArgument(f"{name}_{word}: {found.type} of shape {found.shape}; must be {wanted} of four axes or "
                               f"fewer, as {name} has them")
     given = (1,) * lead + found.shape
     strides = tuple(0 if own == 1 else stride for own, stride in zip(given, (0,) * lead + found.strides))
-    for axis, word in ((2, "rows"), (3, "columns")):
-        if shape[axis] and given[axis] and shape[axis] % given[axis]:
-            raise InvalidShape(f"{name}_scales: has {given[axis]} for {shape[axis]} {word}; must divide them")
-        problem[f"{name}_scale_{word}"] = 0 if given[axis] == 1 else shape[axis] // max(given[axis], 1)
+    for axis, extent in ((2, "rows"), (3, "columns")):
+        of_type = (1, code.scale_columns)[axis - 2] if code.scale_columns else 0
+        if of_type and given[axis] != -(-shape[axis] // of_type):
+            raise InvalidShape(f"{name}_{word}: has {given[axis]} for {shape[axis]} {extent}; must have one for each "
+                               f"{of_type}")
+        if not of_type and shape[axis] and given[axis] and shape[axis] % given[axis]:
+            raise InvalidShape(f"{name}_{word}: has {given[axis]} for {shape[axis]} {extent}; must divide them")
+        is_one = given[axis] == 1 and not (axis == 2 and shape[2] == 1 and code.has_zero_points)
+        problem[f"{name}_scale_{extent}"] = of_type or (0 if is_one else shape[axis] // max(given[axis], 1))
     if given[0] not in (1, shape[0]) or given[1] not in (1, shape[1]):
-        raise InvalidShape(f"{name}_scales: has shape {found.shape}, which does not broadcast to {name}'s {shape}")
-    return f"{name}_scales", found._replace(shape=shape[:2] + given[2:], strides=strides), _ROWS
+        raise InvalidShape(f"{name}_{word}: has shape {found.shape}, which does not broadcast to {name}'s {shape}")
+    return f"{name}_{word}", found._replace(shape=shape[:2] + given[2:], strides=strides), _ROWS
 
 
 def _pages(key: View, said: Dict[str, Any], key_lengths: Any, batch: int,
@@ -209,7 +237,7 @@ def sequences_of(query: View, key: View, value: View, key_lengths: Any, said: Di
     fields += _lists(query, key, said["key_lists"], list_rows, problem)
     for name, found in (("key", key), ("value", value)):
         if said[f"{name}_scales"] is not None:
-            fields.append(_scales(said[f"{name}_scales"], name, found.shape, problem))
+            fields += scale_fields(said[f"{name}_scales"], name, found, problem)
     rows = problem["query_len"]
     problem["key_len"] = keys if is_packed else key_maximum(rows, keys)
     return Sequences(query, key, value, problem["batch"], rows, keys, tuple(problem.items()), fields,

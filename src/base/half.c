@@ -18,6 +18,7 @@ static const struct format float16_format = { 10, -14, 0x7c00, 0x7e00, 0x8000, 0
 static const struct format bfloat16_format = { 7, -126, 0x7f80, 0x7fc0, 0x8000, 0x7f80 };
 static const struct format e4m3_format = { 3, -6, 0x7f, 0x7f, 0x80, 0x7e };
 static const struct format e5m2_format = { 2, -14, 0x7c, 0x7e, 0x80, 0x7b };
+static const struct format e2m1_format = { 1, 0, 8, 0, 8, 7 };
 
 static double widen(uint16_t bits, const struct format *format)
 {
@@ -95,4 +96,26 @@ double e5m2_to_double(uint8_t bits)
 uint8_t e5m2_from_double(double value)
 {
     return (uint8_t)narrow(value, &e5m2_format);
+}
+
+double e2m1_to_double(uint8_t bits)
+{
+    return widen(bits, &e2m1_format);
+}
+
+uint8_t e2m1_from_double(double value)
+{
+    return isnan(value) ? 0 : (uint8_t)narrow(value, &e2m1_format);
+}
+
+double e8m0_to_double(uint8_t bits)
+{
+    return bits == 255 ? (double)NAN : ldexp(1, bits - 127);
+}
+
+uint8_t e8m0_from_double(double value)
+{
+    int exponent;
+    (void)frexp(value, &exponent);
+    return (uint8_t)(isnan(value) ? 255 : !(value > 0x1p-127) ? 0 : value >= 0x1p127 ? 254 : exponent - 1 + 127);
 }

@@ -16,4 +16,12 @@ uint8_t e4m3_from_double(double value);
 double e5m2_to_double(uint8_t bits);
 uint8_t e5m2_from_double(double value);
 
+/* Four bits: no NaN, which becomes 0. */
+double e2m1_to_double(uint8_t bits);
+uint8_t e2m1_from_double(double value);
+
+/* Powers of two, 2^(bits - 127), 255: NaN. The largest that is not above the value; the smallest for 0. */
+double e8m0_to_double(uint8_t bits);
+uint8_t e8m0_from_double(double value);
+
 #endif

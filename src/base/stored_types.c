@@ -44,17 +44,56 @@ static void store_int8(void *data, int64_t index, double value)
     ((int8_t *)data)[index] = (int8_t)(isnan(value) ? 0 : fmin(fmax(rint(value), -128), 127));
 }
 
-/* The first of two columns has the low four bits. */
+/* Two columns a byte. The first has the low four bits, or, of u4, the high ones. */
+static int get_nibble(const void *data, int64_t index, int high)
+{
+    return ((const uint8_t *)data)[index / 2] >> (high ? 4 : 0) & 15;
+}
+
+static void put_nibble(void *data, int64_t index, int high, int code)
+{
+    uint8_t *pair = (uint8_t *)data + index / 2;
+    *pair = (uint8_t)(high ? (*pair & 0x0f) | code << 4 : (*pair & 0xf0) | code);
+}
+
 static double load_int4(const void *data, int64_t index)
 {
-    return (((const uint8_t *)data)[index / 2] >> 4 * (index % 2) & 15) - 8;
+    return get_nibble(data, index, index % 2 == 1) - 8;
 }
 
 static void store_int4(void *data, int64_t index, double value)
 {
-    uint8_t *pair = (uint8_t *)data + index / 2;
-    const int code = isnan(value) ? 8 : (int)fmin(fmax(rint(value), -8), 7) + 8, shift = 4 * (int)(index % 2);
-    *pair = (uint8_t)((*pair & 0xf0 >> shift) | code << shift);
+    put_nibble(data, index, index % 2 == 1, isnan(value) ? 8 : (int)fmin(fmax(rint(value), -8), 7) + 8);
+}
+
+static double load_u8(const void *data, int64_t index)
+{
+    return ((const uint8_t *)data)[index];
+}
+
+static void store_u8(void *data, int64_t index, double value)
+{
+    ((uint8_t *)data)[index] = (uint8_t)(isnan(value) ? 0 : fmin(fmax(rint(value), 0), 255));
+}
+
+static double load_u4(const void *data, int64_t index)
+{
+    return get_nibble(data, index, index % 2 == 0);
+}
+
+static void store_u4(void *data, int64_t index, double value)
+{
+    put_nibble(data, index, index % 2 == 0, isnan(value) ? 0 : (int)fmin(fmax(rint(value), 0), 15));
+}
+
+static double load_e2m1(const void *data, int64_t index)
+{
+    return e2m1_to_double((uint8_t)get_nibble(data, index, index % 2 == 1));
+}
+
+static void store_e2m1(void *data, int64_t index, double value)
+{
+    put_nibble(data, index, index % 2 == 1, e2m1_from_double(value));
 }
 
 #define SMALL_FLOAT(name, bits, widen, narrow)                                                                         \
@@ -70,34 +109,44 @@ SMALL_FLOAT(float16, uint16_t, half_to_double, half_from_double)
 SMALL_FLOAT(bfloat16, uint16_t, bfloat16_to_double, bfloat16_from_double)
 SMALL_FLOAT(e4m3, uint8_t, e4m3_to_double, e4m3_from_double)
 SMALL_FLOAT(e5m2, uint8_t, e5m2_to_double, e5m2_from_double)
+SMALL_FLOAT(e8m0, uint8_t, e8m0_to_double, e8m0_from_double)
 
 /* ---- the table ---------------------------------------------------------------------------------- */
 
 static const struct stored_type {
     const char *name;
     size_t bytes;                    /* of an element, or of a block */
-    int columns;                     /* of them: of int4 two share a byte */
+    int columns;                     /* of them: codes of four bits share a byte */
     const struct block_type *blocks; /* NULL: elements, one by one */
-    int is_float, takes_scales;
+    int is_float;
     double (*load)(const void *data, int64_t index);
     void (*store)(void *data, int64_t index, double value);
+    clattn_type scales;    /* what those in a tensor of their own are stored as; none: there are none */
+    int64_t scale_columns; /* that share one, each row by itself; 0: as the problem says */
+    int has_zero_points, has_tensor_scale;
 } types[STORED_TYPES] = {
-    [CLATTN_TYPE_NONE] = { "none", 0, 0, NULL, 0, 0, NULL, NULL },
-    [CLATTN_FLOAT32] = { "float32", 4, 1, NULL, 1, 0, load_float32, store_float32 },
-    [CLATTN_FLOAT16] = { "float16", 2, 1, NULL, 1, 0, load_float16, store_float16 },
-    [CLATTN_BFLOAT16] = { "bfloat16", 2, 1, NULL, 1, 0, load_bfloat16, store_bfloat16 },
-    [CLATTN_FLOAT64] = { "float64", 8, 1, NULL, 1, 0, load_float64, store_float64 },
-    [CLATTN_INT8] = { "int8", 1, 1, NULL, 0, 1, load_int8, store_int8 },
-    [CLATTN_E4M3] = { "e4m3", 1, 1, NULL, 0, 1, load_e4m3, store_e4m3 },
-    [CLATTN_E5M2] = { "e5m2", 1, 1, NULL, 0, 1, load_e5m2, store_e5m2 },
-    [CLATTN_Q8_0] = { "q8_0", 34, 32, &q8_0_blocks, 0, 0, NULL, NULL },
-    [CLATTN_Q4_0] = { "q4_0", 18, 32, &q4_0_blocks, 0, 0, NULL, NULL },
-    [CLATTN_Q4_1] = { "q4_1", 20, 32, &q4_1_blocks, 0, 0, NULL, NULL },
-    [CLATTN_Q5_0] = { "q5_0", 22, 32, &q5_0_blocks, 0, 0, NULL, NULL },
-    [CLATTN_Q5_1] = { "q5_1", 24, 32, &q5_1_blocks, 0, 0, NULL, NULL },
-    [CLATTN_MXFP4_GGML] = { "mxfp4_ggml", 17, 32, &mxfp4_ggml_blocks, 0, 0, NULL, NULL },
-    [CLATTN_NVFP4_GGML] = { "nvfp4_ggml", 36, 64, &nvfp4_ggml_blocks, 0, 0, NULL, NULL },
-    [CLATTN_INT4] = { "int4", 1, 2, NULL, 0, 1, load_int4, store_int4 },
+    [CLATTN_TYPE_NONE] = { "none", 0, 0, NULL, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_FLOAT32] = { "float32", 4, 1, NULL, 1, load_float32, store_float32, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_FLOAT16] = { "float16", 2, 1, NULL, 1, load_float16, store_float16, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_BFLOAT16] = { "bfloat16", 2, 1, NULL, 1, load_bfloat16, store_bfloat16, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_FLOAT64] = { "float64", 8, 1, NULL, 1, load_float64, store_float64, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_INT8] = { "int8", 1, 1, NULL, 0, load_int8, store_int8, CLATTN_FLOAT32, 0, 0, 0 },
+    [CLATTN_E4M3] = { "e4m3", 1, 1, NULL, 0, load_e4m3, store_e4m3, CLATTN_FLOAT32, 0, 0, 0 },
+    [CLATTN_E5M2] = { "e5m2", 1, 1, NULL, 0, load_e5m2, store_e5m2, CLATTN_FLOAT32, 0, 0, 0 },
+    [CLATTN_Q8_0] = { "q8_0", 34, 32, &q8_0_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_Q4_0] = { "q4_0", 18, 32, &q4_0_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_Q4_1] = { "q4_1", 20, 32, &q4_1_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_Q5_0] = { "q5_0", 22, 32, &q5_0_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_Q5_1] = { "q5_1", 24, 32, &q5_1_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_MXFP4_GGML] = { "mxfp4_ggml", 17, 32, &mxfp4_ggml_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_NVFP4_GGML] = { "nvfp4_ggml", 36, 64, &nvfp4_ggml_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_INT4] = { "int4", 1, 2, NULL, 0, load_int4, store_int4, CLATTN_FLOAT32, 0, 0, 0 },
+    [CLATTN_U8] = { "u8", 1, 1, NULL, 0, load_u8, store_u8, CLATTN_FLOAT32, 0, 1, 0 },
+    [CLATTN_U4] = { "u4", 1, 2, NULL, 0, load_u4, store_u4, CLATTN_FLOAT32, 0, 1, 0 },
+    [CLATTN_MXFP8] = { "mxfp8", 1, 1, NULL, 0, load_e4m3, store_e4m3, CLATTN_E8M0, 32, 0, 0 },
+    [CLATTN_MXFP4] = { "mxfp4", 1, 2, NULL, 0, load_e2m1, store_e2m1, CLATTN_E8M0, 32, 0, 0 },
+    [CLATTN_NVFP4] = { "nvfp4", 1, 2, NULL, 0, load_e2m1, store_e2m1, CLATTN_E4M3, 16, 0, 1 },
+    [CLATTN_E8M0] = { "e8m0", 1, 1, NULL, 0, load_e8m0, store_e8m0, CLATTN_TYPE_NONE, 0, 0, 0 },
 };
 
 static const struct stored_type *row_of(clattn_type type)
@@ -112,7 +161,27 @@ int type_is_float(clattn_type type)
 
 int type_takes_scales(clattn_type type)
 {
-    return row_of(type)->takes_scales;
+    return row_of(type)->scales != CLATTN_TYPE_NONE;
+}
+
+clattn_type type_of_scales(clattn_type type)
+{
+    return row_of(type)->scales;
+}
+
+int64_t type_scale_columns(clattn_type type)
+{
+    return row_of(type)->scale_columns;
+}
+
+int type_has_zero_points(clattn_type type)
+{
+    return row_of(type)->has_zero_points;
+}
+
+int type_has_tensor_scale(clattn_type type)
+{
+    return row_of(type)->has_tensor_scale;
 }
 
 int type_is_blocks(clattn_type type)
@@ -143,20 +212,6 @@ void type_store(clattn_type type, void *data, int64_t index, double value)
     if (row->store) {
         row->store(data, index, value);
     }
-}
-
-double type_scaled(double code, float scale)
-{
-    return (float)(code * scale);
-}
-
-double type_code(clattn_type type, float value, float scale)
-{
-    if (type == CLATTN_INT8 || type == CLATTN_INT4) {
-        const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
-        return value * inverse;
-    }
-    return scale != 0.0f ? value / scale : 0.0f;
 }
 
 /* ---- public --------------------------------------------------------------------------------------- */
@@ -202,7 +257,7 @@ static clattn_status check_row(clattn_type type, int64_t columns, const float *s
     if (columns > 0 && (!row || !values)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "row, values: must not be NULL");
     }
-    if (scales && !row_of(type)->takes_scales) {
+    if (scales && !type_takes_scales(type)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "scales: %s has none; leave them NULL", clattn_type_name(type));
     }
     if (scale_columns < 0) {
@@ -234,9 +289,9 @@ static clattn_status quantise_blocks(clattn_type type, int64_t columns, const fl
                                   column, column + row_of(type)->columns - 1, clattn_type_name(type));
 }
 
-static float scale_of(const float *scales, int64_t scale_columns, int64_t column)
+static struct code_scale scale_of(const float *scales, int64_t scale_columns, int64_t column)
 {
-    return scales ? scales[scale_columns > 0 ? column / scale_columns : 0] : 1.0f;
+    return (struct code_scale){ scales ? scales[scale_columns > 0 ? column / scale_columns : 0] : 1.0f, 0.0f };
 }
 
 clattn_status clattn_quantise(clattn_type type, int64_t columns, const float *values, const float *scales,
@@ -249,8 +304,8 @@ clattn_status clattn_quantise(clattn_type type, int64_t columns, const float *va
         status = quantise_blocks(type, columns, values, row);
     }
     for (int64_t c = 0; c < columns && status == CLATTN_OK && !stored->blocks; ++c) {
-        const double value = stored->takes_scales ? type_code(type, values[c], scale_of(scales, scale_columns, c))
-                                                  : values[c];
+        const double value = type_takes_scales(type) ? type_code(type, values[c], scale_of(scales, scale_columns, c))
+                                                     : values[c];
         stored->store(row, c, value);
     }
     return status;

@@ -49,7 +49,14 @@ enum append_extent {
     APPEND_EXTENTS
 };
 
-enum append_element { ELEMENT_TYPE = OWN_ELEMENTS, ELEMENT_KEY, ELEMENT_VALUE, APPEND_ELEMENTS };
+enum append_element {
+    ELEMENT_TYPE = OWN_ELEMENTS,
+    ELEMENT_KEY,
+    ELEMENT_VALUE,
+    ELEMENT_KEY_SCALE,
+    ELEMENT_VALUE_SCALE,
+    APPEND_ELEMENTS
+};
 
 static const struct tensor_row tensor_rows[APPEND_TENSOR_COUNT] = {
 #define ROW(id, field, axes, element, access, place, asked_by)                                                         \
@@ -176,14 +183,16 @@ static clattn_status measure(const struct any_problem *any, const void *values, 
     operands_set_type(operands, ELEMENT_TYPE, p->type);
     operands_set_type(operands, ELEMENT_KEY, p->key_type);
     operands_set_type(operands, ELEMENT_VALUE, p->value_type);
+    operands_set_type(operands, ELEMENT_KEY_SCALE, type_of_scales(p->key_type));
+    operands_set_type(operands, ELEMENT_VALUE_SCALE, type_of_scales(p->value_type));
     return CLATTN_OK;
 }
 
 /* ---- the operation ---------------------------------------------------------------------------- */
 
 GROWTH(clattn_append_problem, "problem", capacity, norm_epsilon, CLATTN_APPEND_PROBLEM_INIT);
-GROWTH(clattn_append_tensors, "tensors", value_cache, key_norm_weight, CLATTN_APPEND_TENSORS_INIT);
-GROWTH(clattn_append_host_tensors, "tensors", value_cache, key_norm_weight, CLATTN_APPEND_HOST_TENSORS_INIT);
+GROWTH(clattn_append_tensors, "tensors", value_cache, value_tensor_scale, CLATTN_APPEND_TENSORS_INIT);
+GROWTH(clattn_append_host_tensors, "tensors", value_cache, value_tensor_scale, CLATTN_APPEND_HOST_TENSORS_INIT);
 CALL_HAS_ROOM(struct append_call);
 
 const struct operation operation_append = {

@@ -11,13 +11,26 @@ static clattn_status check_types(const clattn_append_problem *p)
     const struct own_type caches[2] = { { "key_type", p->key_type, "head_dim", p->head_dim },
                                         { "value_type", p->value_type, "head_dim_v", p->head_dim_v } };
     const uint32_t scales[2] = { CLATTN_WITH_KEY_SCALES, CLATTN_WITH_VALUE_SCALES };
+    const struct shared_scales shares[2] = {
+        { "key", p->key_type, p->features & scales[0], p->key_scale_rows, p->key_scale_columns },
+        { "value", p->value_type, p->features & scales[1], p->value_scale_rows, p->value_scale_columns }
+    };
     clattn_status status = check_type(p->type);
     for (int i = 0; i < 2 && status == CLATTN_OK; ++i) {
         status = check_own_type(&caches[i], p->type);
-        if (status == CLATTN_OK && p->features & scales[i] && !type_takes_scales(caches[i].type)) {
+        if (status == CLATTN_OK) {
+            status = check_scales_of_type(&shares[i]);
+        }
+        if (status == CLATTN_OK && type_has_zero_points(caches[i].type) && shares[i].rows != 1) {
             status = error_set(CLATTN_INVALID_ARGUMENT,
-                               "features: scales are for int8, int4, e4m3 and e5m2, and %s is %s", caches[i].name,
-                               clattn_type_name(caches[i].type));
+                               "%s_scale_rows %" PRId64 ": scales of %s are made of one row's values; set it to 1",
+                               shares[i].name, shares[i].rows, clattn_type_name(caches[i].type));
+        }
+        if (status == CLATTN_OK && type_has_zero_points(caches[i].type) &&
+            shares[i].columns % clattn_type_columns(caches[i].type) != 0) {
+            status = error_set(CLATTN_INVALID_ARGUMENT,
+                               "%s_scale_columns %" PRId64 ": two columns of %s share a byte, and must share a scale",
+                               shares[i].name, shares[i].columns, clattn_type_name(caches[i].type));
         }
     }
     return status;
@@ -173,5 +186,8 @@ clattn_status append_resolve(struct any_problem *any)
     problem->norms = (struct norms){ p->features, p->norm_epsilon };
     turning_resolve(&problem->turning, p->head_dim);
     p->columns = problem->turning.columns;
-    return check_problem(problem);
+    const clattn_status status = check_problem(problem);
+    own_shares(p->key_type, &p->key_scale_rows, &p->key_scale_columns);
+    own_shares(p->value_type, &p->value_scale_rows, &p->value_scale_columns);
+    return status;
 }

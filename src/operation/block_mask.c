@@ -22,10 +22,10 @@ ROWS_HAVE_ROOM(ALL_TENSOR_COUNT, FORWARD_EXTENTS, FORWARD_ELEMENTS);
 
 /* What a text is asked with, beside its own tensors. */
 #define LOOKED_AT                                                                                                      \
-    (1u << TENSOR_BLOCK_MASK | 1u << TENSOR_KEY_LENGTHS | 1u << TENSOR_QUERY_OFFSETS | 1u << TENSOR_CU_QUERY |         \
-     1u << TENSOR_CU_KEY)
-#define TENSORS_OF_ATTENTION ((1u << TENSOR_COUNT) - 1)
-_Static_assert(ALL_TENSOR_COUNT <= 32, "`unlooked` has a bit for each tensor");
+    (1ull << TENSOR_BLOCK_MASK | 1ull << TENSOR_KEY_LENGTHS | 1ull << TENSOR_QUERY_OFFSETS | 1ull << TENSOR_CU_QUERY | \
+     1ull << TENSOR_CU_KEY)
+#define TENSORS_OF_ATTENTION ((1ull << TENSOR_COUNT) - 1)
+_Static_assert(ALL_TENSOR_COUNT <= 64, "`unlooked` has a bit for each tensor");
 
 static clattn_status resolve(struct any_problem *any)
 {

@@ -43,6 +43,12 @@ clattn_status check_own_type(const struct own_type *own, clattn_type type)
     if (block == 0) {
         return error_set(CLATTN_INVALID_ARGUMENT, "%s %d: is not a clattn_type", own->name, (int)own->type);
     }
+    if (own->type == CLATTN_E8M0) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "%s e8m0: is what scales are stored as; give the type of their codes, "
+                         "mxfp8 or mxfp4",
+                         own->name);
+    }
     if (own->columns == 0 && !type_is_float(own->type)) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "%s %s: is for keys and values only; use float32, float16 or bfloat16", own->name,
@@ -57,4 +63,36 @@ clattn_status check_own_type(const struct own_type *own, clattn_type type)
                          clattn_type_name(own->type), clattn_type_name(type));
     }
     return CLATTN_OK;
+}
+
+clattn_status check_scales_of_type(const struct shared_scales *scales)
+{
+    const int64_t columns = type_scale_columns(scales->type);
+    const int must_be = columns > 0 || type_has_zero_points(scales->type);
+    if (scales->are_there && !type_takes_scales(scales->type)) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "features: %s scales are for int8, int4, e4m3, e5m2, u8, u4, mxfp8, mxfp4 and nvfp4, and "
+                         "%s_type is %s",
+                         scales->name, scales->name, clattn_type_name(scales->type));
+    }
+    if (must_be && !scales->are_there) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s_type %s: has scales beside its codes; set the feature for them",
+                         scales->name, clattn_type_name(scales->type));
+    }
+    if (columns > 0 &&
+        ((scales->rows != 0 && scales->rows != 1) || (scales->columns != 0 && scales->columns != columns))) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "%s_scale_rows %" PRId64 ", %s_scale_columns %" PRId64 ": of %s they are 1 and %" PRId64
+                         "; leave them 0",
+                         scales->name, scales->rows, scales->name, scales->columns, clattn_type_name(scales->type),
+                         columns);
+    }
+    return CLATTN_OK;
+}
+
+void own_shares(clattn_type type, int64_t *rows, int64_t *columns)
+{
+    const int64_t of_type = type_scale_columns(type);
+    *rows = of_type > 0 ? 1 : *rows;
+    *columns = of_type > 0 ? of_type : *columns;
 }

@@ -28,4 +28,16 @@ struct own_type {
 };
 clattn_status check_own_type(const struct own_type *own, clattn_type type);
 
+/* Scales of keys, or values: that there are some where the type takes, or needs, them; as many as it says itself. */
+struct shared_scales {
+    const char *name; /* "key", "value" */
+    clattn_type type;
+    uint32_t are_there;
+    int64_t rows, columns; /* that share one, as the problem says */
+};
+clattn_status check_scales_of_type(const struct shared_scales *scales);
+
+/* How many rows and columns share a scale, where the type says it. */
+void own_shares(clattn_type type, int64_t *rows, int64_t *columns);
+
 #endif

@@ -136,6 +136,8 @@ static void set_elements(const clattn_problem *p, struct operands *operands)
     operands_set_type(operands, ELEMENT_VALUE, forward_type(p, p->value_type));
     operands_set_type(operands, ELEMENT_OUT, forward_type(p, p->out_type));
     operands_set_type(operands, ELEMENT_BIAS, p->bias_type);
+    operands_set_type(operands, ELEMENT_KEY_SCALE, type_of_scales(forward_type(p, p->key_type)));
+    operands_set_type(operands, ELEMENT_VALUE_SCALE, type_of_scales(forward_type(p, p->value_type)));
     operands_set_type(operands, ELEMENT_WEIGHTS, p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32);
 }
 

@@ -9,7 +9,7 @@
 
 #define EXTENTS_MAX 40  /* different extents in one operation */
 #define ELEMENTS_MAX 24 /* different element types in one operation */
-#define OPERANDS_MAX 40 /* tensors of one operation */
+#define OPERANDS_MAX 48 /* tensors of one operation */
 
 /* Elements of every operation; its own are numbered from OWN_ELEMENTS on. */
 enum common_element { ELEMENT_BYTE, ELEMENT_INT, ELEMENT_FLOAT, OWN_ELEMENTS };
@@ -84,7 +84,7 @@ struct operation {
 
     /* ---- its calls (any_call.h): struct operands and the operation's own fields behind it ---- */
     struct public_tensors tensors[PUBLIC_TENSORS];
-    uint32_t unlooked; /* bit n: tensor n may be given, and nobody looks at it */
+    uint64_t unlooked; /* bit n: tensor n may be given, and nobody looks at it */
 
     /* What to say of a public struct, for devices or hosts, with fields that have no row here. NULL: nothing. */
     clattn_status (*refuse)(const void *tensors, int on_host);

@@ -167,19 +167,15 @@ static clattn_status check_pages(const clattn_problem *p)
 /* Scales are for codes that have none of their own, and what says how they are shared is for scales. */
 static clattn_status check_scales(const clattn_problem *p)
 {
-    const struct {
-        const char *name;
-        clattn_type type;
-        uint32_t feature;
-        int64_t rows, columns;
-    } of[] = { { "key", p->key_type, CLATTN_WITH_KEY_SCALES, p->key_scale_rows, p->key_scale_columns },
-               { "value", p->value_type, CLATTN_WITH_VALUE_SCALES, p->value_scale_rows, p->value_scale_columns } };
+    const struct shared_scales of[] = {
+        { "key", p->key_type, p->features & CLATTN_WITH_KEY_SCALES, p->key_scale_rows, p->key_scale_columns },
+        { "value", p->value_type, p->features & CLATTN_WITH_VALUE_SCALES, p->value_scale_rows, p->value_scale_columns }
+    };
     for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); ++i) {
-        const int has = (p->features & of[i].feature) != 0;
-        if (has && !type_takes_scales(of[i].type)) {
-            return error_set(CLATTN_INVALID_ARGUMENT,
-                             "features: %s scales are for int8, int4, e4m3 and e5m2, and %s_type is %s", of[i].name,
-                             of[i].name, clattn_type_name(of[i].type));
+        const int has = of[i].are_there != 0;
+        const clattn_status status = check_scales_of_type(&of[i]);
+        if (status != CLATTN_OK) {
+            return status;
         }
         if (!has && (of[i].rows != 0 || of[i].columns != 0)) {
             return error_set(CLATTN_INVALID_ARGUMENT,
@@ -292,6 +288,8 @@ clattn_status problem_resolve(struct any_problem *any)
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
         status = checks[i](p);
     }
+    own_shares(p->key_type, &p->key_scale_rows, &p->key_scale_columns);
+    own_shares(p->value_type, &p->value_scale_rows, &p->value_scale_columns);
     if (status == CLATTN_OK && p->code) {
         status = user_code_new(p->code, p->type, &problem->any.code);
     }

@@ -19,7 +19,7 @@ static int divides(int run, const struct row_shape *shape, const struct turning 
 {
     const int64_t together = turning->pairs == CLATTN_PAIRS_HALVES ? turning->columns / 2 : turning->columns;
     return shape->head_dim % run == 0 && shape->head_dim_v % run == 0 && turning->first_column % run == 0 &&
-           together % run == 0;
+           together % run == 0 && shape->shared[0] % run == 0 && shape->shared[1] % run == 0;
 }
 
 static void choose(const struct device *device, const struct row_shape *shape, const struct turning *turning,

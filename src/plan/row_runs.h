@@ -13,6 +13,7 @@ struct row_shape {
     int has_blocks;               /* some are quantised in blocks, two vectors of 16 columns each */
     int strided;                  /* columns are not neighbours: they are taken one by one */
     int has_norms;                /* work-items of a row meet: a work-group has whole rows */
+    int64_t shared[2];            /* columns that share a scale which is made of them; 0: none do */
 };
 
 /* A plan's state. */

@@ -53,22 +53,43 @@ static void write_query(const struct row *row, int64_t h)
 
 /* What differs between keys and values. */
 struct cache {
-    enum append_tensor rows, scales;
+    enum append_tensor rows, scales, made_scales, zero_points, tensor_scale;
     clattn_type type;
     int64_t columns, scale_rows, scale_columns;
 };
 
-static float scale_of(const struct row *row, const struct cache *cache, const struct append_target *to, int64_t h,
-                      int64_t c)
+static struct code_scale scale_of(const struct row *row, const struct cache *cache, const struct append_target *to,
+                                  int64_t h, int64_t c)
 {
     const struct operands *operands = &row->call->operands;
     const struct tensor_place *place = &operands->tensor[cache->scales];
     if (!operand_is_asked(operands, (int)cache->scales)) {
-        return 1;
+        return (struct code_scale){ 1, 0 };
     }
+    const float *scales = place->data;
     return (
-        (const float *)place->data)[place_index(place, to->pack, h, cache->scale_rows ? to->row / cache->scale_rows : 0,
-                                                cache->scale_columns ? c / cache->scale_columns : 0)];
+        struct code_scale){ scales[place_index(place, to->pack, h, cache->scale_rows ? to->row / cache->scale_rows : 0,
+                                               cache->scale_columns ? c / cache->scale_columns : 0)],
+                            0 };
+}
+
+/* Makes the scale of the columns that begin with c, and stores it. */
+static struct code_scale make_scale(const struct row *row, const struct cache *cache, const struct append_target *to,
+                                    int64_t h, int64_t c)
+{
+    const struct operands *operands = &row->call->operands;
+    const struct tensor_place *place = &operands->tensor[cache->made_scales];
+    const struct tensor_place *zeros = &operands->tensor[cache->zero_points];
+    const struct tensor_place *whole = &operands->tensor[cache->tensor_scale];
+    const int64_t share = cache->scale_columns ? cache->scale_columns : cache->columns;
+    const int64_t count = share < cache->columns - c ? share : cache->columns - c;
+    const float tensor_scale = type_has_tensor_scale(cache->type) ? ((const float *)whole->data)[whole->offset] : 1.0f;
+    const struct code_scale made = type_make_scale(cache->type, row->floats + c, count, tensor_scale, place->data,
+                                                   place_index(place, to->pack, h, to->row, c / share));
+    if (type_has_zero_points(cache->type)) {
+        ((float *)zeros->data)[place_index(zeros, to->pack, h, to->row, c / share)] = made.zero_point;
+    }
+    return made;
 }
 
 static clattn_status write_row(const struct row *row, const struct cache *cache, const struct append_target *to,
@@ -88,10 +109,16 @@ static clattn_status write_row(const struct row *row, const struct cache *cache,
         return CLATTN_OK;
     }
     const int64_t of_element = clattn_type_columns(cache->type);
+    const int is_made = type_makes_scales(cache->type);
+    struct code_scale by = { 1, 0 };
     for (int64_t c = 0; c < cache->columns; ++c) {
-        const double value = type_takes_scales(cache->type)
-                                 ? type_code(cache->type, row->floats[c], scale_of(row, cache, to, h, c))
-                                 : row->values[c];
+        if (is_made && (cache->scale_columns ? c % cache->scale_columns : c) == 0) {
+            by = make_scale(row, cache, to, h, c);
+        } else if (!is_made) {
+            by = scale_of(row, cache, to, h, c);
+        }
+        const double value = type_takes_scales(cache->type) ? type_code(cache->type, row->floats[c], by)
+                                                            : row->values[c];
         const int64_t element = place_index(place, pack, h, to->row, c / of_element);
         type_store(cache->type, place->data, element * of_element + c % of_element, value);
     }
@@ -101,10 +128,15 @@ static clattn_status write_row(const struct row *row, const struct cache *cache,
 static clattn_status append_row(const struct row *row)
 {
     const clattn_append_problem *p = &row->problem->p;
-    const struct cache keys = { APPEND_KEY_CACHE, APPEND_KEY_SCALES, p->key_type,
-                                p->head_dim,      p->key_scale_rows, p->key_scale_columns };
-    const struct cache values = { APPEND_VALUE_CACHE, APPEND_VALUE_SCALES, p->value_type,
-                                  p->head_dim_v,      p->value_scale_rows, p->value_scale_columns };
+    const struct cache keys = {
+        APPEND_KEY_CACHE, APPEND_KEY_SCALES, APPEND_KEY_SCALES_OUT, APPEND_KEY_ZERO_POINTS, APPEND_KEY_TENSOR_SCALE,
+        p->key_type,      p->head_dim,       p->key_scale_rows,     p->key_scale_columns
+    };
+    const struct cache values = {
+        APPEND_VALUE_CACHE,        APPEND_VALUE_SCALES, APPEND_VALUE_SCALES_OUT, APPEND_VALUE_ZERO_POINTS,
+        APPEND_VALUE_TENSOR_SCALE, p->value_type,       p->head_dim_v,           p->value_scale_rows,
+        p->value_scale_columns
+    };
     const struct append_target to = append_target(row->problem, row->call, row->b, row->i);
     clattn_status status = CLATTN_OK;
     for (int64_t h = 0; h < p->query_heads; ++h) {

@@ -32,9 +32,20 @@ static void scale_row(const struct stored_place *at, enum tensor_id id, int64_t 
     const struct tensor_place *scales = &at->call->operands.tensor[of_keys ? TENSOR_KEY_SCALES : TENSOR_VALUE_SCALES];
     const int64_t rows = of_keys ? p->key_scale_rows : p->value_scale_rows;
     const int64_t share = of_keys ? p->key_scale_columns : p->value_scale_columns;
+    const clattn_type type = of_keys ? p->key_type : p->value_type;
+    const struct tensor_place *zeros =
+        &at->call->operands.tensor[of_keys ? TENSOR_KEY_ZERO_POINTS : TENSOR_VALUE_ZERO_POINTS];
+    const struct tensor_place *whole =
+        &at->call->operands.tensor[of_keys ? TENSOR_KEY_TENSOR_SCALE : TENSOR_VALUE_TENSOR_SCALE];
+    const float tensor_scale = type_has_tensor_scale(type) ? ((const float *)whole->data)[whole->offset] : 1.0f;
     for (int64_t c = 0; c < columns && at->problem->flags & flag; ++c) {
-        const int64_t n = place_index(scales, b, at->kv_head, rows ? row / rows : 0, share ? c / share : 0);
-        values[c] = type_scaled(values[c], ((const float *)scales->data)[n]);
+        const int64_t i = rows ? row / rows : 0, group = share ? c / share : 0;
+        struct code_scale by = { 0, 0 };
+        by.scale = type_scale(type, scales->data, place_index(scales, b, at->kv_head, i, group), tensor_scale);
+        if (type_has_zero_points(type)) {
+            by.zero_point = ((const float *)zeros->data)[place_index(zeros, b, at->kv_head, i, group)];
+        }
+        values[c] = type_scaled(values[c], by);
     }
 }
 

@@ -91,6 +91,9 @@ static double side_value(const struct check_call *check, int id, const struct in
         return check_range_bound(check, 0, at->b, at->h, at->i);
     case TENSOR_ROW_HIGH:
         return check_range_bound(check, 1, at->b, at->h, at->i);
+    case TENSOR_KEY_ZERO_POINTS:
+    case TENSOR_VALUE_ZERO_POINTS:
+        return 3 * any;
     default: /* scales of keys and of values */
         return 0.01 * (1.5 + any);
     }
@@ -191,7 +194,8 @@ static clattn_status fill_row(const struct check_call *check, int id, struct ind
     const int first = check_first_of(id);
     const clattn_type type = type_of(p, first);
     const int has_scales = check_asks(check, first == TENSOR_KEY ? CLATTN_WITH_KEY_SCALES : CLATTN_WITH_VALUE_SCALES);
-    const double codes = type != CLATTN_INT8 ? 1 : has_scales ? 100 : 2;
+    const int is_byte = type == CLATTN_INT8 || type == CLATTN_U8;
+    const double codes = !is_byte ? (type_makes_scales(type) ? 6 : 1) : has_scales ? 100 : 2;
     int64_t stored = 0;
     const int64_t b = first == TENSOR_QUERY ? 0 : owner_of(check, id, &at, &stored);
     if (first != TENSOR_QUERY && is_unseen(check, b, stored)) {

@@ -41,8 +41,14 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
     const struct append_problem *problem = append_problem_of(plan->problem);
     const clattn_append_problem *p = &problem->p;
     const int has_blocks = type_is_blocks(p->key_type) || type_is_blocks(p->value_type);
-    const struct row_shape shape = { p->type,    p->head_dim,        p->head_dim_v,
-                                     has_blocks, p->strided_columns, norms_are_there(&problem->norms) };
+    const struct row_shape shape = { p->type,
+                                     p->head_dim,
+                                     p->head_dim_v,
+                                     has_blocks,
+                                     p->strided_columns,
+                                     norms_are_there(&problem->norms),
+                                     { type_makes_scales(p->key_type) ? p->key_scale_columns : 0,
+                                       type_makes_scales(p->value_type) ? p->value_scale_columns : 0 } };
     struct text options = TEXT_INIT;
     append_options(&ask->context->device, problem, &options);
     return row_runs_plan(ask, plan, "cache/append.cl", "append", &shape, &problem->turning, &options);
@@ -85,6 +91,10 @@ static clattn_status enqueue_pool(const struct clattn_plan *plan, const struct a
         params.query_heads = pool == 0 ? params.query_heads : 0;
         params.key_scales_offset += params.first_page * params.key_scales_stride[0];
         params.value_scales_offset += params.first_page * params.value_scales_stride[0];
+        params.key_scales_out_offset += params.first_page * params.key_scales_out_stride[0];
+        params.value_scales_out_offset += params.first_page * params.value_scales_out_stride[0];
+        params.key_zero_points_offset += params.first_page * params.key_zero_points_stride[0];
+        params.value_zero_points_offset += params.first_page * params.value_zero_points_stride[0];
     }
     return row_runs_enqueue(plan, &here, APPEND_ARGUMENTS, (struct launch_argument)ARGUMENT(params),
                             p->batch * call->query_len, params.query_heads + p->kv_heads, chain);

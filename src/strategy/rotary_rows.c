@@ -23,7 +23,8 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
     const struct rotary_problem *problem = rotary_problem_of(plan->problem);
     const clattn_rotary_problem *p = &problem->p;
-    const struct row_shape shape = { p->type, p->head_dim, 0, 0, p->strided_columns, norms_are_there(&problem->norms) };
+    const int has_norms = norms_are_there(&problem->norms);
+    const struct row_shape shape = { p->type, p->head_dim, 0, 0, p->strided_columns, has_norms, { 0, 0 } };
     struct text none = TEXT_INIT;
     return row_runs_plan(ask, plan, "cache/rotary.cl", "rotary", &shape, &problem->turning, &none);
 }

@@ -68,7 +68,7 @@ END_TEST
 /* Each stored type, its bytes when nothing is turned. */
 START_TEST(test_stored_types)
 {
-    for (int type = CLATTN_FLOAT32; type < STORED_TYPES; ++type) {
+    for (int type = CLATTN_FLOAT32; type < CACHE_TYPES; ++type) {
         const int is_double = type == CLATTN_FLOAT64;
         if (!is_double || context->device.has_fp64) {
             const struct append_wish wish = {
@@ -87,7 +87,7 @@ END_TEST
 /* What no code stands for becomes the same code on the host and on the device. */
 START_TEST(test_ends_of_ranges)
 {
-    for (int type = CLATTN_FLOAT32; type < STORED_TYPES; ++type) {
+    for (int type = CLATTN_FLOAT32; type < CACHE_TYPES; ++type) {
         const struct append_wish wish = {
             .type = CLATTN_FLOAT32, .key_type = (clattn_type)type, .value_type = (clattn_type)type, .ends = 1
         };

@@ -160,9 +160,9 @@ START_TEST(test_as_dequantised)
 {
     static struct calls calls;
     find_strategies();
-    for (int type = CLATTN_INT8; type < STORED_TYPES; ++type) {
+    for (int type = CLATTN_INT8; type <= CLATTN_INT4; ++type) {
         const clattn_type key = (clattn_type)type;
-        const clattn_type value = type + 1 < STORED_TYPES ? (clattn_type)(type + 1) : CLATTN_INT8;
+        const clattn_type value = type < CLATTN_INT4 ? (clattn_type)(type + 1) : CLATTN_INT8;
         start(&calls, key, value);
         for (size_t s = 0; s < n_strategies; ++s) {
             const clattn_problem p = problem_of(key, value, strategies[s]);

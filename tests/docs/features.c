@@ -226,7 +226,7 @@ static const struct feature {
     { "allow_tf32, in float32", tf32 },
     { "allow_rounded_weights, in 16 bits", rounded_weights },
     { "keys and values of block types (q8_0, mxfp4_ggml, ...)", blocks },
-    { "keys and values in int8, int4, e4m3, e5m2, with scales", codes },
+    { "keys and values in codes with scales (int8, u8, nvfp4, ...)", codes },
     { "a ring of keys", ring },
     { "a score of your own, as text", score_text },
     { "a mask of your own, as text", mask_text },

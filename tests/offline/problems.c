@@ -45,6 +45,10 @@ static const struct problem_row gpu_rows[] = {
       { SHAPE(2048, 64), .strategy = "plain", .key_type = CLATTN_INT8, .value_type = CLATTN_E4M3,
         .features = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES }, 0 },
 
+    { "any-zero-points", F16, 0,
+      { SHAPE(2048, 64), .strategy = "plain", .key_type = CLATTN_U8, .value_type = CLATTN_NVFP4,
+        .features = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES, .key_scale_rows = 1 }, 0 },
+
     /* Score, softmax, mix; with a mask scale_mask too; with CLBlast and something hidden also repair. */
     { "tiles", F32 | F16 | F64, ROW_QUICK,
       { SHAPE(2048, 64), .strategy = "staged", .matmul = CLATTN_MATMUL_TILES,
@@ -163,6 +167,13 @@ static const struct problem_row gpu_rows[] = {
       { SHAPE(1, 128), .strategy = "split_simt", .key_type = CLATTN_MXFP4_GGML, .value_type = CLATTN_NVFP4_GGML }, 0 },
     { "decode-int4", F16, ROW_QUICK,
       { SHAPE(4, 128), .strategy = "split_simt", .key_type = CLATTN_INT4, .value_type = CLATTN_INT4,
+        .features = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES }, 0 },
+    { "decode-zero-points", F16, 0,
+      { SHAPE(1, 128), .strategy = "split_simt", .key_type = CLATTN_U4, .value_type = CLATTN_U8,
+        .features = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES, .key_scale_rows = 1, .value_scale_rows = 1 },
+      0 },
+    { "decode-nvfp4", F16, ROW_QUICK,
+      { SHAPE(1, 128), .strategy = "split_simt", .key_type = CLATTN_NVFP4, .value_type = CLATTN_MXFP8,
         .features = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES }, 0 },
     { "decode-scales", F16, 0,
       { SHAPE(1, 128), .strategy = "split_simt", .key_type = CLATTN_INT8, .value_type = CLATTN_E4M3,

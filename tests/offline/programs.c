@@ -175,8 +175,8 @@ static void plan_merge(clattn_context *context, clattn_type type)
 /* Rotary by itself, and append into a cache of its own type and into one of each kind of code. */
 static void plan_cache(clattn_context *context, clattn_type type)
 {
-    static const clattn_type stored[] = { CLATTN_TYPE_NONE,  CLATTN_E4M3,       CLATTN_Q8_0, CLATTN_Q5_1,
-                                          CLATTN_MXFP4_GGML, CLATTN_NVFP4_GGML, CLATTN_INT4 };
+    static const clattn_type stored[] = { CLATTN_TYPE_NONE,  CLATTN_E4M3, CLATTN_Q8_0, CLATTN_Q5_1,  CLATTN_MXFP4_GGML,
+                                          CLATTN_NVFP4_GGML, CLATTN_INT4, CLATTN_U4,   CLATTN_MXFP8, CLATTN_NVFP4 };
     clattn_rotary_problem rotary = CLATTN_ROTARY_PROBLEM_INIT;
     clattn_append_problem append = CLATTN_APPEND_PROBLEM_INIT;
     clattn_plan *plan;
@@ -198,6 +198,10 @@ static void plan_cache(clattn_context *context, clattn_type type)
     begin("append", type, "spills");
     for (size_t i = 0; i < sizeof(stored) / sizeof(stored[0]); ++i) {
         append.key_type = append.value_type = stored[i];
+        const int makes_scales = stored[i] > CLATTN_INT4;
+        append.features &= ~(uint32_t)(CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES);
+        append.features |= makes_scales ? CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES : 0;
+        append.key_scale_rows = append.value_scale_rows = makes_scales;
         if (clattn_append_plan_create(context, &append, &plan) != CLATTN_OK) {
             fail("append");
         }

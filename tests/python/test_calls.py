@@ -158,6 +158,32 @@ class Sequences(Case):
             query, **{**arrays, "key_scales": np.ones((1, 2, 5, 1), np.float32)}, key_type=kind, value_type=kind),
             clattn.InvalidShape)
 
+
+    def test_scales_that_are_made(self):
+        """u8, u4, mxfp8, nvfp4: append makes the bytes of quantise_rows, and attention reads what they say."""
+        query, key, value = normal(2, 2, 1, 64), normal(2, 2, 6, 64, seed=1), normal(2, 2, 6, 64, seed=2)
+        for kinds, whole in ((("u8", "nvfp4"), 0.01), (("u4", "mxfp8"), 1.0)):
+            made = [clattn.quantise_rows(x, kind, columns=16, tensor_scale=whole if kind == "nvfp4" else 1.0)
+                    for x, kind in zip((key, value), kinds)]
+            caches = [(np.zeros_like(codes), clattn.Scales(*(np.zeros_like(x) if isinstance(x, np.ndarray) else x
+                                                             for x in by))) for codes, by in made]
+            said = {"key_type": kinds[0], "value_type": kinds[1], "key_scales": caches[0][1],
+                    "value_scales": caches[1][1]}
+            clattn.append(key, value, caches[0][0], caches[1][0], starts=[0, 0], **said)
+            for (codes, by), (right, right_by) in zip(caches, made):
+                np.testing.assert_array_equal(codes, right)
+                np.testing.assert_array_equal(by.scales, right_by.scales)
+                if by.zero_points is not None:
+                    np.testing.assert_array_equal(by.zero_points, right_by.zero_points)
+            back = [clattn.dequantise_rows(*codes[:1], kind, codes[1]) for codes, kind in zip(made, kinds)]
+            out = clattn.attention(query, caches[0][0], caches[1][0], **said)
+            self.close(out, clattn.attention(query, *back), 1e-5)
+            self.refused("has zero points too", lambda: clattn.attention(
+                query, caches[0][0], caches[1][0], **{**said, "key_scales": said["key_scales"].scales}))
+            self.refused("has no zero points", lambda: clattn.attention(
+                query, caches[0][0], caches[1][0],
+                **{**said, "value_scales": clattn.Scales(said["value_scales"].scales, said["key_scales"].scales)}))
+
     def test_row_ranges(self):
         query, key, value = self.three
         low, high = np.arange(10, dtype=np.int32) - 2, np.arange(10, dtype=np.int64) + 2

@@ -72,21 +72,29 @@ static clattn_type draw_cache_type(clattn_type wished, clattn_type type, struct 
     return wished                       ? wished
            : type == CLATTN_FLOAT64     ? type
            : random_chance(random, 0.4) ? (clattn_type)between(random, CLATTN_FLOAT32, CLATTN_BFLOAT16)
-                                        : (clattn_type)between(random, CLATTN_INT8, STORED_TYPES - 1);
+                                        : (clattn_type)between(random, CLATTN_INT8, CACHE_TYPES - 1);
 }
 
 static void draw_scales(clattn_append_problem *p, struct random *random)
 {
     const int64_t columns[3] = { 0, 1, 16 };
-    if (type_takes_scales(p->key_type) && random_chance(random, 0.8)) {
-        p->features |= CLATTN_WITH_KEY_SCALES;
-        p->key_scale_rows = between(random, 0, 3);
-        p->key_scale_columns = columns[between(random, 0, 2)];
-    }
-    if (type_takes_scales(p->value_type) && random_chance(random, 0.8)) {
-        p->features |= CLATTN_WITH_VALUE_SCALES;
-        p->value_scale_rows = between(random, 0, 3);
-        p->value_scale_columns = columns[between(random, 0, 2)];
+    const struct {
+        clattn_type type;
+        clattn_feature feature;
+        int64_t *rows, *columns;
+    } of[] = { { p->key_type, CLATTN_WITH_KEY_SCALES, &p->key_scale_rows, &p->key_scale_columns },
+               { p->value_type, CLATTN_WITH_VALUE_SCALES, &p->value_scale_rows, &p->value_scale_columns } };
+    for (int i = 0; i < 2; ++i) {
+        const int is_made = type_makes_scales(of[i].type);
+        if (!type_takes_scales(of[i].type) || !(random_chance(random, 0.8) || is_made)) {
+            continue;
+        }
+        p->features |= (uint32_t)of[i].feature;
+        *of[i].rows = is_made ? 1 : between(random, 0, 3);
+        *of[i].columns = columns[between(random, 0, 2)] * (type_has_zero_points(of[i].type) ? 2 : 1);
+        if (type_scale_columns(of[i].type)) {
+            *of[i].columns = type_scale_columns(of[i].type);
+        }
     }
 }
 

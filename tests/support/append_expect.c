@@ -149,6 +149,44 @@ static void write_row(struct append_memory *to, const struct append_memory *scal
     }
 }
 
+/* Arrays of the scales that are made of a row, and of its zero points. */
+struct made {
+    struct append_memory *scales, *zeros;
+    const struct append_memory *whole; /* the scale of the tensor */
+    int64_t columns;                   /* that share one; 0: all */
+};
+
+static void write_made_row(struct append_memory *to, const struct made *made, const struct place *place, int64_t h,
+                           const double *row)
+{
+    float values[COLUMNS_MOST], zeros[COLUMNS_MOST], scales[COLUMNS_MOST];
+    unsigned char codes[COLUMNS_MOST];
+    const int64_t columns = to->shape[3], of_element = clattn_type_columns(to->type);
+    const clattn_row_scales by = { scales, made->zeros->data ? zeros : NULL, made->columns,
+                                   made->whole->data ? (float)type_load(CLATTN_FLOAT32, made->whole->data,
+                                                                        append_memory_at(made->whole, 0, 0, 0, 0))
+                                                     : 1 };
+    for (int64_t c = 0; c < columns; ++c) {
+        values[c] = (float)row[c];
+    }
+    if (clattn_quantise_row(to->type, columns, values, 1, &by, codes) != CLATTN_OK) {
+        fprintf(stderr, "tests: %s\n", clattn_last_error());
+        exit(1);
+    }
+    for (int64_t c = 0; c < columns; c += of_element) {
+        to->data[append_memory_at(to, place->pack, h, place->row, c) / of_element] = codes[c / of_element];
+    }
+    for (int64_t n = 0; n < made->scales->shape[3]; ++n) {
+        const size_t bytes = clattn_type_size(made->scales->type);
+        memcpy(made->scales->data + (size_t)append_memory_at(made->scales, place->pack, h, place->row, n) * bytes,
+               (char *)scales + (size_t)n * bytes, bytes);
+        if (made->zeros->data) {
+            type_store(CLATTN_FLOAT32, made->zeros->data, append_memory_at(made->zeros, place->pack, h, place->row, n),
+                       zeros[n]);
+        }
+    }
+}
+
 static void expect_row(const struct append_call_test *before, struct append_call_test *after, int64_t b, int64_t i)
 {
     const clattn_append_problem *p = &before->problem;
@@ -168,12 +206,25 @@ static void expect_row(const struct append_call_test *before, struct append_call
         read_row(&before->array[ARRAY_KEY], rows.pack, h, rows.first + i, row);
         norm(before, CLATTN_WITH_KEY_NORM, ARRAY_KEY_NORM_WEIGHT, p->head_dim, row);
         turn(before, b, i, row);
-        write_row(&after->array[ARRAY_KEY_CACHE], &before->array[ARRAY_KEY_SCALES], p->key_scale_rows,
-                  p->key_scale_columns, &place, h, row);
+        struct append_memory *to = after->array;
+        const struct made keys = { &to[ARRAY_KEY_SCALES_OUT], &to[ARRAY_KEY_ZERO_POINTS], &to[ARRAY_KEY_TENSOR_SCALE],
+                                   p->key_scale_columns };
+        const struct made values = { &to[ARRAY_VALUE_SCALES_OUT], &to[ARRAY_VALUE_ZERO_POINTS],
+                                     &to[ARRAY_VALUE_TENSOR_SCALE], p->value_scale_columns };
+        if (type_makes_scales(p->key_type)) {
+            write_made_row(&to[ARRAY_KEY_CACHE], &keys, &place, h, row);
+        } else {
+            write_row(&to[ARRAY_KEY_CACHE], &before->array[ARRAY_KEY_SCALES], p->key_scale_rows, p->key_scale_columns,
+                      &place, h, row);
+        }
         read_row(&before->array[ARRAY_VALUE], rows.pack, h, rows.first + i, row);
         norm(before, CLATTN_WITH_VALUE_NORM, ARRAY_KEY_NORM_WEIGHT, p->head_dim_v, row);
-        write_row(&after->array[ARRAY_VALUE_CACHE], &before->array[ARRAY_VALUE_SCALES], p->value_scale_rows,
-                  p->value_scale_columns, &place, h, row);
+        if (type_makes_scales(p->value_type)) {
+            write_made_row(&to[ARRAY_VALUE_CACHE], &values, &place, h, row);
+        } else {
+            write_row(&to[ARRAY_VALUE_CACHE], &before->array[ARRAY_VALUE_SCALES], p->value_scale_rows,
+                      p->value_scale_columns, &place, h, row);
+        }
     }
 }
 
@@ -211,7 +262,15 @@ static double room(clattn_type type, const unsigned char *block, double value)
         return 3e-6 + magnitude * 0x1p-7;
     case CLATTN_INT8:
     case CLATTN_INT4:
+    case CLATTN_U8:
+    case CLATTN_U4:
         return 1;
+    case CLATTN_MXFP4:
+    case CLATTN_NVFP4:
+        return 2;
+    case CLATTN_E8M0:
+        return 0;
+    case CLATTN_MXFP8:
     case CLATTN_E4M3:
         return 0x1p-9 + magnitude * 0x1p-3;
     case CLATTN_E5M2:
@@ -258,21 +317,31 @@ const char *append_call_difference(const struct append_call_test *expected, cons
                                                "a pool",
                                                "a pool",
                                                "query_norm_weight",
-                                               "key_norm_weight" };
+                                               "key_norm_weight",
+                                               "key_scales_out",
+                                               "value_scales_out",
+                                               "key_zero_points",
+                                               "value_zero_points",
+                                               "key_tensor_scale",
+                                               "value_tensor_scale" };
     static char text[200];
     for (int id = 0; id < ARRAYS; ++id) {
         const struct append_memory *a = &expected->array[id], *b = &got->array[id];
         const size_t unit = a->type ? clattn_type_size(a->type) : sizeof(int32_t);
         const int64_t columns = a->type ? clattn_type_columns(a->type) : 1;
-        const int is_computed = (has(expected, APPEND_NORMS | CLATTN_WITH_ROTARY) &&
-                                 (id == ARRAY_KEY_CACHE || id == ARRAY_QUERY_OUT || id == ARRAY_QUERY)) ||
-                                (has(expected, CLATTN_WITH_VALUE_NORM) && id == ARRAY_VALUE_CACHE);
+        const int is_computed =
+            (has(expected, APPEND_NORMS | CLATTN_WITH_ROTARY) &&
+             (id == ARRAY_KEY_CACHE || id == ARRAY_QUERY_OUT || id == ARRAY_QUERY || id == ARRAY_KEY_SCALES_OUT ||
+              id == ARRAY_KEY_ZERO_POINTS)) ||
+            (has(expected, CLATTN_WITH_VALUE_NORM) &&
+             (id == ARRAY_VALUE_CACHE || id == ARRAY_VALUE_SCALES_OUT || id == ARRAY_VALUE_ZERO_POINTS));
+        const double times = id == ARRAY_KEY_ZERO_POINTS || id == ARRAY_VALUE_ZERO_POINTS ? 1000 : 1; /* codes */
         for (size_t n = 0; a->data && n < a->bytes / unit; ++n) {
             int same = memcmp(a->data + n * unit, b->data + n * unit, unit) == 0;
             for (int64_t c = 0; c < columns && !same && a->type; ++c) {
                 const double x = type_load(a->type, a->data, (int64_t)n * columns + c);
                 const double y = type_load(a->type, b->data, (int64_t)n * columns + c);
-                if (!is_near(x, y, is_computed ? room(a->type, a->data + n * unit, x) : -1)) {
+                if (!is_near(x, y, is_computed ? times * room(a->type, a->data + n * unit, x) : -1)) {
                     snprintf(text, sizeof(text), "%s, %s: unit %zu, column %d: %g, must be %g", names[id],
                              clattn_type_name(a->type), n, (int)c, y, x);
                     return text;

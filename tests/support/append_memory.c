@@ -61,6 +61,15 @@ static int64_t groups(int64_t count, int64_t shared)
     return shared > 0 ? (count + shared - 1) / shared : 1;
 }
 
+#define KEY_GROUPS                                                                                                     \
+    {                                                                                                                  \
+        cache_packs, p->kv_heads, cache_rows, groups(p->head_dim, p->key_scale_columns)                                \
+    }
+#define VALUE_GROUPS                                                                                                   \
+    {                                                                                                                  \
+        cache_packs, p->kv_heads, cache_rows, groups(p->head_dim_v, p->value_scale_columns)                            \
+    }
+
 void append_memory_make(struct append_call_test *test, struct random *random)
 {
     const clattn_append_problem *p = &test->problem;
@@ -104,12 +113,12 @@ void append_memory_make(struct append_call_test *test, struct random *random)
                                { one_line ? 1 : p->batch, 1, 1, one_line ? p->batch * table_pages : table_pages },
                                0 },
         [ARRAY_PAGE_STARTS] = { one_line, CLATTN_TYPE_NONE, { 1, 1, 1, p->batch + 1 }, 0 },
-        [ARRAY_KEY_SCALES] = { (p->features & CLATTN_WITH_KEY_SCALES) != 0,
+        [ARRAY_KEY_SCALES] = { (p->features & CLATTN_WITH_KEY_SCALES) != 0 && !type_makes_scales(p->key_type),
                                CLATTN_FLOAT32,
                                { cache_packs, p->kv_heads, groups(cache_rows, p->key_scale_rows),
                                  groups(p->head_dim, p->key_scale_columns) },
                                0 },
-        [ARRAY_VALUE_SCALES] = { (p->features & CLATTN_WITH_VALUE_SCALES) != 0,
+        [ARRAY_VALUE_SCALES] = { (p->features & CLATTN_WITH_VALUE_SCALES) != 0 && !type_makes_scales(p->value_type),
                                  CLATTN_FLOAT32,
                                  { cache_packs, p->kv_heads, groups(cache_rows, p->value_scale_rows),
                                    groups(p->head_dim_v, p->value_scale_columns) },
@@ -122,6 +131,12 @@ void append_memory_make(struct append_call_test *test, struct random *random)
                                     CLATTN_FLOAT32,
                                     { 1, 1, 1, p->head_dim },
                                     0 },
+        [ARRAY_KEY_SCALES_OUT] = { type_makes_scales(p->key_type), type_of_scales(p->key_type), KEY_GROUPS, 0 },
+        [ARRAY_VALUE_SCALES_OUT] = { type_makes_scales(p->value_type), type_of_scales(p->value_type), VALUE_GROUPS, 0 },
+        [ARRAY_KEY_ZERO_POINTS] = { type_has_zero_points(p->key_type), CLATTN_FLOAT32, KEY_GROUPS, 0 },
+        [ARRAY_VALUE_ZERO_POINTS] = { type_has_zero_points(p->value_type), CLATTN_FLOAT32, VALUE_GROUPS, 0 },
+        [ARRAY_KEY_TENSOR_SCALE] = { type_has_tensor_scale(p->key_type), CLATTN_FLOAT32, { 1, 1, 1, 1 }, 0 },
+        [ARRAY_VALUE_TENSOR_SCALE] = { type_has_tensor_scale(p->value_type), CLATTN_FLOAT32, { 1, 1, 1, 1 }, 0 },
     };
     for (int id = 0; id < ARRAYS; ++id) {
         if (arrays[id].wanted) {
@@ -235,6 +250,9 @@ void append_memory_fill(struct append_call_test *test, struct random *random, in
     }
     fill_floats(&a[ARRAY_KEY_SCALES], random, 0.01);
     fill_floats(&a[ARRAY_VALUE_SCALES], random, 0.01);
+    for (int id = ARRAY_KEY_SCALES_OUT; id <= ARRAY_VALUE_TENSOR_SCALE; ++id) {
+        fill_floats(&a[id], random, 0.01);
+    }
     fill_floats(&a[ARRAY_QUERY_NORM_WEIGHT], random, 0);
     fill_floats(&a[ARRAY_KEY_NORM_WEIGHT], random, 0);
     fill_tables(test, random);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/stored_types.h"
 #include "case_rotary.h"
 #include "clattn_cache.h"
 
@@ -17,6 +18,12 @@ enum {
     PAGE_STARTS,
     KEY_SCALES,
     VALUE_SCALES,
+    KEY_BLOCK_SCALES,
+    VALUE_BLOCK_SCALES,
+    KEY_ZERO_POINTS,
+    VALUE_ZERO_POINTS,
+    KEY_TENSOR_SCALE,
+    VALUE_TENSOR_SCALE,
     QUERY_NORM_WEIGHT,
     KEY_NORM_WEIGHT,
     INPUTS
@@ -59,6 +66,12 @@ static int read_inputs(const struct case_run *run, struct append_case *c, struct
         [PAGE_STARTS] = { "page_starts", TENSOR_INT32 },
         [KEY_SCALES] = { "key_scales", TENSOR_FLOAT32 },
         [VALUE_SCALES] = { "value_scales", TENSOR_FLOAT32 },
+        [KEY_BLOCK_SCALES] = { "key_block_scales", TENSOR_TYPES },
+        [VALUE_BLOCK_SCALES] = { "value_block_scales", TENSOR_TYPES },
+        [KEY_ZERO_POINTS] = { "key_zero_points", TENSOR_FLOAT32 },
+        [VALUE_ZERO_POINTS] = { "value_zero_points", TENSOR_FLOAT32 },
+        [KEY_TENSOR_SCALE] = { "key_tensor_scale", TENSOR_FLOAT32 },
+        [VALUE_TENSOR_SCALE] = { "value_tensor_scale", TENSOR_FLOAT32 },
         [QUERY_NORM_WEIGHT] = { "query_norm_weight", TENSOR_FLOAT32 },
         [KEY_NORM_WEIGHT] = { "key_norm_weight", TENSOR_FLOAT32 },
     };
@@ -165,7 +178,9 @@ static void place_lists(struct append_case *c)
                      { &in[PAGE_TABLE], CLATTN_WITH_PAGES },
                      { &in[PAGE_STARTS], CLATTN_WITH_PAGE_STARTS },
                      { &in[KEY_SCALES], CLATTN_WITH_KEY_SCALES },
-                     { &in[VALUE_SCALES], CLATTN_WITH_VALUE_SCALES } };
+                     { &in[VALUE_SCALES], CLATTN_WITH_VALUE_SCALES },
+                     { &in[KEY_BLOCK_SCALES], CLATTN_WITH_KEY_SCALES },
+                     { &in[VALUE_BLOCK_SCALES], CLATTN_WITH_VALUE_SCALES } };
     for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); ++i) {
         p->features |= features[i].tensor->data ? features[i].feature : 0;
     }
@@ -197,8 +212,14 @@ static void place_lists(struct append_case *c)
     }
     t->query_norm_weight.data = in[QUERY_NORM_WEIGHT].data;
     t->key_norm_weight.data = in[KEY_NORM_WEIGHT].data;
-    t->key_scales = place_scales(&in[KEY_SCALES]);
-    t->value_scales = place_scales(&in[VALUE_SCALES]);
+    clattn_host_tensor *const keys = type_makes_scales(p->key_type) ? &t->key_scales_out : &t->key_scales;
+    clattn_host_tensor *const values = type_makes_scales(p->value_type) ? &t->value_scales_out : &t->value_scales;
+    *keys = place_scales(&in[in[KEY_SCALES].data ? KEY_SCALES : KEY_BLOCK_SCALES]);
+    *values = place_scales(&in[in[VALUE_SCALES].data ? VALUE_SCALES : VALUE_BLOCK_SCALES]);
+    t->key_zero_points = place_scales(&in[KEY_ZERO_POINTS]);
+    t->value_zero_points = place_scales(&in[VALUE_ZERO_POINTS]);
+    t->key_tensor_scale.data = in[KEY_TENSOR_SCALE].data;
+    t->value_tensor_scale.data = in[VALUE_TENSOR_SCALE].data;
 }
 
 static void read_params(const struct case_run *run, clattn_append_problem *p)
@@ -235,11 +256,21 @@ static int solve(const struct case_run *run, struct append_case *c, struct failu
     place_lists(c);
     const clattn_status status = run->context ? clattn_append_host(run->context, &c->problem, NULL, &c->tensors)
                                               : clattn_reference_append(&c->problem, NULL, &c->tensors);
+    const struct {
+        const char *name;
+        struct tensor *tensor;
+    } outputs[] = { { "key_cache_out", &c->input[KEY_CACHE] },
+                    { "value_cache_out", &c->input[VALUE_CACHE] },
+                    { "query_out", &c->query_out },
+                    { "key_scales_out", &c->input[KEY_SCALES] },
+                    { "value_scales_out", &c->input[VALUE_SCALES] },
+                    { "key_block_scales_out", &c->input[KEY_BLOCK_SCALES] },
+                    { "value_block_scales_out", &c->input[VALUE_BLOCK_SCALES] },
+                    { "key_zero_points_out", &c->input[KEY_ZERO_POINTS] },
+                    { "value_zero_points_out", &c->input[VALUE_ZERO_POINTS] } };
     int result = case_status(run, status, failure);
-    if (result == 0 && (case_output_write(run, "key_cache_out", &c->input[KEY_CACHE], failure) != 0 ||
-                        case_output_write(run, "value_cache_out", &c->input[VALUE_CACHE], failure) != 0 ||
-                        case_output_write(run, "query_out", &c->query_out, failure) != 0)) {
-        result = -1;
+    for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]) && result == 0; ++i) {
+        result = case_output_write(run, outputs[i].name, outputs[i].tensor, failure);
     }
     return result;
 }

@@ -52,52 +52,99 @@ static void place(const struct tensor *scales, clattn_host_tensor *to)
 void case_place_scales(struct attention_case *c)
 {
     clattn_problem *p = &c->problem;
-    if (c->input[CASE_KEY_SCALES].data) {
+    clattn_host_tensors *t = &c->tensors;
+    const struct {
+        enum case_input input;
+        clattn_host_tensor *place;
+    } beside[] = { { CASE_KEY_SCALES, &t->key_scales },
+                   { CASE_VALUE_SCALES, &t->value_scales },
+                   { CASE_KEY_ZERO_POINTS, &t->key_zero_points },
+                   { CASE_VALUE_ZERO_POINTS, &t->value_zero_points } };
+    for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); ++i) {
+        if (c->input[beside[i].input].data) {
+            place(&c->input[beside[i].input], beside[i].place);
+        }
+    }
+    t->key_tensor_scale.data = c->input[CASE_KEY_TENSOR_SCALE].data;
+    t->value_tensor_scale.data = c->input[CASE_VALUE_TENSOR_SCALE].data;
+    if (t->key_scales.data) {
         p->features |= CLATTN_WITH_KEY_SCALES;
         p->key_scale_rows = param_number(c, "key_scale_rows");
         p->key_scale_columns = param_number(c, "key_scale_columns");
-        place(&c->input[CASE_KEY_SCALES], &c->tensors.key_scales);
     }
-    if (c->input[CASE_VALUE_SCALES].data) {
+    if (t->value_scales.data) {
         p->features |= CLATTN_WITH_VALUE_SCALES;
         p->value_scale_rows = param_number(c, "value_scale_rows");
         p->value_scale_columns = param_number(c, "value_scale_columns");
-        place(&c->input[CASE_VALUE_SCALES], &c->tensors.value_scales);
     } else if (case_values_in_keys(c) && c->input[CASE_KEY_SCALES].data) {
         p->features |= CLATTN_WITH_VALUE_SCALES;
         p->value_scale_rows = p->key_scale_rows;
         p->value_scale_columns = p->key_scale_columns;
-        c->tensors.value_scales = c->tensors.key_scales;
+        t->value_scales = t->key_scales;
+        t->value_zero_points = t->key_zero_points;
+        t->value_tensor_scale = t->key_tensor_scale;
     }
 }
 
-/* `from`: float32 [batch, heads, rows, columns]. */
-static int quantise(const struct tensor *from, clattn_type type, const clattn_host_tensor *scales, int64_t scale_rows,
-                    int64_t scale_columns, struct tensor *to, struct failure *failure)
+/* Keys, or values, that are quantised: float32 [batch, heads, rows, columns], by scales that the case has. */
+struct quantising {
+    const struct tensor *from;
+    clattn_type type;
+    const clattn_host_tensor *scales, *tensor_scale;
+    int64_t scale_rows, scale_columns;
+    const struct tensor *lengths; /* rows from there on are read back as 0 */
+    struct tensor *to, *back;     /* back: what the codes stand for */
+};
+
+#define COLUMNS_MOST 1024
+
+/* Codes, by the scales of row (b, h, i), or, where the type makes scales of values, by those. */
+static clattn_status quantise_row(const struct quantising *q, const int64_t at[3], const float *values, void *row,
+                                  float *back)
 {
-    const int is_float = type_is_float(type);
-    int64_t shape[4], at = 0;
-    memcpy(shape, from->shape, sizeof(shape));
-    const int64_t columns = shape[3], row_bytes = (int64_t)clattn_row_bytes(type, columns);
-    shape[3] = is_float ? columns : row_bytes;
-    const enum tensor_type stored = is_float              ? tensor_type_of_storage(type)
-                                    : type == CLATTN_INT8 ? TENSOR_INT8
-                                                          : TENSOR_UINT8;
-    if (tensor_create(to, stored, 4, shape, "codes", failure) != 0) {
+    const int64_t columns = q->from->shape[3], i = q->scale_rows ? at[2] / q->scale_rows : 0;
+    const clattn_host_tensor *s = q->scales;
+    const int is_made = type_makes_scales(q->type);
+    float scales[COLUMNS_MOST], zeros[COLUMNS_MOST];
+    clattn_row_scales by = { scales, type_has_zero_points(q->type) ? zeros : NULL, q->scale_columns, 1 };
+    if (!type_takes_scales(q->type) || (!is_made && !s->data) || columns > COLUMNS_MOST) {
+        const clattn_status status = clattn_quantise(q->type, columns, values, NULL, 0, row);
+        return status == CLATTN_OK ? clattn_dequantise(q->type, columns, row, NULL, 0, back) : status;
+    }
+    if (!is_made) {
+        by.scales = (float *)s->data + at[0] * s->stride[0] + at[1] * s->stride[1] + i * s->stride[2];
+        by.columns = s->stride[3] ? q->scale_columns : 0;
+    }
+    by.tensor_scale = q->tensor_scale->data ? *(const float *)q->tensor_scale->data : 1;
+    const clattn_status status = clattn_quantise_row(q->type, columns, values, is_made, &by, row);
+    return status == CLATTN_OK ? clattn_dequantise_row(q->type, columns, row, &by, back) : status;
+}
+
+static int quantise(const struct quantising *q, struct failure *failure)
+{
+    const int is_float = type_is_float(q->type);
+    int64_t shape[4], at[3], n = 0;
+    memcpy(shape, q->from->shape, sizeof(shape));
+    const int64_t columns = shape[3], row_bytes = (int64_t)clattn_row_bytes(q->type, columns);
+    const enum tensor_type stored = is_float                 ? tensor_type_of_storage(q->type)
+                                    : q->type == CLATTN_INT8 ? TENSOR_INT8
+                                                             : TENSOR_UINT8;
+    if (tensor_create(q->back, TENSOR_FLOAT32, 4, shape, "values", failure) != 0) {
         return -1;
     }
-    for (int64_t b = 0; b < shape[0]; ++b) {
-        for (int64_t h = 0; h < shape[1]; ++h) {
-            for (int64_t i = 0; i < shape[2]; ++i, ++at) {
-                const float *of_row = (const float *)scales->data;
-                if (of_row) {
-                    of_row += b * scales->stride[0] + h * scales->stride[1];
-                    of_row += (scale_rows ? i / scale_rows : 0) * scales->stride[2];
-                }
-                if (clattn_quantise(type, columns, (const float *)from->data + at * columns, of_row,
-                                    scales->stride[3] ? scale_columns : 0,
-                                    (char *)to->data + at * row_bytes) != CLATTN_OK) {
+    shape[3] = is_float ? columns : row_bytes;
+    if (tensor_create(q->to, stored, 4, shape, "codes", failure) != 0) {
+        return -1;
+    }
+    for (at[0] = 0; at[0] < shape[0]; ++at[0]) {
+        for (at[1] = 0; at[1] < shape[1]; ++at[1]) {
+            for (at[2] = 0; at[2] < shape[2]; ++at[2], ++n) {
+                if (quantise_row(q, at, (const float *)q->from->data + n * columns, (char *)q->to->data + n * row_bytes,
+                                 (float *)q->back->data + n * columns) != CLATTN_OK) {
                     return failure_failed(failure, "%s", clattn_last_error());
+                }
+                for (int64_t i = 0; q->lengths->data && at[2] >= tensor_load(q->lengths, at[0]) && i < columns; ++i) {
+                    ((float *)q->back->data)[n * columns + i] = 0;
                 }
             }
         }
@@ -108,15 +155,23 @@ static int quantise(const struct tensor *from, clattn_type type, const clattn_ho
 int case_quantise(struct attention_case *c, struct failure *failure)
 {
     const clattn_problem *p = &c->problem;
+    const clattn_host_tensors *t = &c->tensors;
     const cJSON *outputs = cJSON_GetObjectItemCaseSensitive(c->meta, "outputs");
+    const struct tensor *lengths = &c->input[CASE_KEY_LENGTHS];
+    const struct quantising keys = {
+        &c->input[CASE_KEY_F32], p->key_type, &t->key_scales,   &t->key_tensor_scale, p->key_scale_rows,
+        p->key_scale_columns,    lengths,     &c->quantised[0], &c->dequantised[0]
+    };
+    const struct quantising values = {
+        &c->input[CASE_VALUE_F32], p->value_type, &t->value_scales, &t->value_tensor_scale, p->value_scale_rows,
+        p->value_scale_columns,    lengths,       &c->quantised[1], &c->dequantised[1]
+    };
     int status = 0;
     if (cJSON_GetObjectItemCaseSensitive(outputs, "key_quantised")) {
-        status = quantise(&c->input[CASE_KEY_F32], p->key_type, &c->tensors.key_scales, p->key_scale_rows,
-                          p->key_scale_columns, &c->quantised[0], failure);
+        status = quantise(&keys, failure);
     }
     if (status == 0 && cJSON_GetObjectItemCaseSensitive(outputs, "value_quantised")) {
-        status = quantise(&c->input[CASE_VALUE_F32], p->value_type, &c->tensors.value_scales, p->value_scale_rows,
-                          p->value_scale_columns, &c->quantised[1], failure);
+        status = quantise(&values, failure);
     }
     return status;
 }

@@ -35,8 +35,12 @@ static const struct {
     [CASE_ROW_LOW] = { { "row_low", NULL } },
     [CASE_ROW_HIGH] = { { "row_high", NULL } },
     [CASE_KEY_LISTS] = { { "key_lists", NULL } },
-    [CASE_KEY_SCALES] = { { "key_scales", NULL } },
-    [CASE_VALUE_SCALES] = { { "value_scales", NULL } },
+    [CASE_KEY_SCALES] = { { "key_scales", "key_block_scales" } },
+    [CASE_VALUE_SCALES] = { { "value_scales", "value_block_scales" } },
+    [CASE_KEY_ZERO_POINTS] = { { "key_zero_points", NULL } },
+    [CASE_VALUE_ZERO_POINTS] = { { "value_zero_points", NULL } },
+    [CASE_KEY_TENSOR_SCALE] = { { "key_tensor_scale", NULL } },
+    [CASE_VALUE_TENSOR_SCALE] = { { "value_tensor_scale", NULL } },
     [CASE_KEY_F32] = { { "key_f32", NULL } },
     [CASE_VALUE_F32] = { { "value_f32", NULL } },
 };
@@ -352,6 +356,8 @@ void case_free(struct attention_case *c)
     for (int n = 0; n < CASE_CODE_MOST; ++n) {
         tensor_free(&c->text.table[n]);
     }
+    tensor_free(&c->dequantised[0]);
+    tensor_free(&c->dequantised[1]);
     cJSON_Delete(c->meta);
     c->meta = NULL;
 }
@@ -369,6 +375,8 @@ int case_write(const struct attention_case *c, const char *folder, struct failur
         { "present_value", &c->value },
         { "key_quantised", &c->quantised[0] },
         { "value_quantised", &c->quantised[1] },
+        { "key_dequantised", &c->dequantised[0] },
+        { "value_dequantised", &c->dequantised[1] },
     };
     for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); ++i) {
         char path[PATH_BYTES];

@@ -28,6 +28,10 @@ enum case_input {
     CASE_KEY_LISTS,
     CASE_KEY_SCALES,
     CASE_VALUE_SCALES,
+    CASE_KEY_ZERO_POINTS,
+    CASE_VALUE_ZERO_POINTS,
+    CASE_KEY_TENSOR_SCALE,
+    CASE_VALUE_TENSOR_SCALE,
     CASE_KEY_F32, /* what keys and values were quantised from */
     CASE_VALUE_F32,
     CASE_INPUTS
@@ -58,6 +62,7 @@ struct attention_case {
     struct tensor offsets;
     struct tensor out, lse, weights; /* filled by whoever computes the case */
     struct tensor quantised[2];      /* keys and values, by clattn_quantise, where the case asks for them */
+    struct tensor dequantised[2];    /* those as values */
     struct case_shape shape;
     struct case_text text;
     clattn_problem problem; /* without a strategy */

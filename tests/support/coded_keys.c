@@ -14,16 +14,18 @@ struct coding {
     int64_t key_scale_rows, key_scale_columns, value_scale_rows, value_scale_columns;
 };
 static const struct coding codings[] = {
-    { CLATTN_Q8_0, CLATTN_Q5_1, 0, 0, 0, 0 },  { CLATTN_Q4_1, CLATTN_Q4_0, 0, 0, 0, 0 },
-    { CLATTN_INT8, CLATTN_E4M3, 1, 0, 3, 24 }, { CLATTN_NVFP4_GGML, CLATTN_MXFP4_GGML, 0, 0, 0, 0 },
-    { CLATTN_INT4, CLATTN_INT4, 1, 0, 3, 24 },
+    { CLATTN_Q8_0, CLATTN_Q5_1, 0, 0, 0, 0 },     { CLATTN_Q4_1, CLATTN_Q4_0, 0, 0, 0, 0 },
+    { CLATTN_INT8, CLATTN_E4M3, 1, 0, 3, 24 },    { CLATTN_NVFP4_GGML, CLATTN_MXFP4_GGML, 0, 0, 0, 0 },
+    { CLATTN_INT4, CLATTN_INT4, 1, 0, 3, 24 },    { CLATTN_U8, CLATTN_U4, 1, 0, 3, 24 },
+    { CLATTN_NVFP4, CLATTN_MXFP4, 1, 16, 1, 32 }, { CLATTN_MXFP8, CLATTN_U8, 1, 32, 1, 16 },
 };
 
 static double code_of(struct random *random, const int64_t index[4], const void *context)
 {
     const int64_t code = index[1] * 31 + index[2] * 7 + index[3] * 13;
     (void)random;
-    return (double)(*(const clattn_type *)context == CLATTN_INT4 ? code % 16 - 8 : code % 201 - 100);
+    const clattn_type type = *(const clattn_type *)context;
+    return (double)(type == CLATTN_INT4 ? code % 16 - 8 : type_has_zero_points(type) ? code % 256 : code % 201 - 100);
 }
 
 static double scale_of(struct random *random, const int64_t index[4], const void *context)
@@ -31,6 +33,11 @@ static double scale_of(struct random *random, const int64_t index[4], const void
     (void)random;
     (void)context;
     return 0.01 + 0.003 * (double)((index[1] + 5 * index[2] + 3 * index[3]) % 7);
+}
+
+static double zero_of(struct random *random, const int64_t index[4], const void *context)
+{
+    return 300 * scale_of(random, index, context);
 }
 
 static void build_coded(const struct exact *e, int64_t query_len, int64_t key_len, const struct coding *coding,
@@ -51,6 +58,11 @@ static void build_coded(const struct exact *e, int64_t query_len, int64_t key_le
         test_call_fill(coded, TENSOR_VALUE, NULL, code_of, &coding->value_type);
         test_call_fill(coded, TENSOR_KEY_SCALES, NULL, scale_of, NULL);
         test_call_fill(coded, TENSOR_VALUE_SCALES, NULL, scale_of, NULL);
+        for (enum tensor_id id = TENSOR_KEY_ZERO_POINTS; id <= TENSOR_VALUE_TENSOR_SCALE; ++id) {
+            if (test_call_has(coded, id)) {
+                test_call_fill(coded, id, NULL, id < TENSOR_KEY_TENSOR_SCALE ? zero_of : scale_of, NULL);
+            }
+        }
     }
 }
 
@@ -65,8 +77,19 @@ static double value_of(const struct test_call *coded, enum tensor_id id, const i
     if (!type_takes_scales(is_key ? p->key_type : p->value_type)) {
         return value;
     }
-    return type_scaled(value, (float)test_call_get(coded, is_key ? TENSOR_KEY_SCALES : TENSOR_VALUE_SCALES, at[0],
-                                                   at[1], rows ? at[2] / rows : 0, columns ? at[3] / columns : 0));
+    const clattn_type type = is_key ? p->key_type : p->value_type;
+    const int64_t i = rows ? at[2] / rows : 0, group = columns ? at[3] / columns : 0;
+    struct code_scale by = { 0, 0 };
+    by.scale = (float)test_call_get(coded, is_key ? TENSOR_KEY_SCALES : TENSOR_VALUE_SCALES, at[0], at[1], i, group);
+    if (type_has_tensor_scale(type)) {
+        by.scale *=
+            (float)test_call_get(coded, is_key ? TENSOR_KEY_TENSOR_SCALE : TENSOR_VALUE_TENSOR_SCALE, 0, 0, 0, 0);
+    }
+    if (type_has_zero_points(type)) {
+        by.zero_point = (float)test_call_get(coded, is_key ? TENSOR_KEY_ZERO_POINTS : TENSOR_VALUE_ZERO_POINTS, at[0],
+                                             at[1], i, group);
+    }
+    return type_scaled(value, by);
 }
 
 static void copy_values(struct test_call *plain, const struct test_call *coded, enum tensor_id id)

@@ -118,8 +118,15 @@ static double key_or_value(const struct naive *n, enum tensor_id id, int64_t gro
     }
     const int64_t rows = id == TENSOR_KEY ? n->p->key_scale_rows : n->p->value_scale_rows;
     const int64_t columns = id == TENSOR_KEY ? n->p->key_scale_columns : n->p->value_scale_columns;
-    return (float)(element * test_call_get(n->test, scales, entry, group, rows > 0 ? row / rows : 0,
-                                           columns > 0 ? column / columns : 0));
+    const int64_t i = rows > 0 ? row / rows : 0, shared = columns > 0 ? column / columns : 0;
+    const enum tensor_id zeros = id == TENSOR_KEY ? TENSOR_KEY_ZERO_POINTS : TENSOR_VALUE_ZERO_POINTS;
+    const enum tensor_id whole = id == TENSOR_KEY ? TENSOR_KEY_TENSOR_SCALE : TENSOR_VALUE_TENSOR_SCALE;
+    float scale = (float)test_call_get(n->test, scales, entry, group, i, shared);
+    const double zero = has(n, zeros) ? test_call_get(n->test, zeros, entry, group, i, shared) : 0;
+    if (has(n, whole)) {
+        scale *= (float)test_call_get(n->test, whole, 0, 0, 0, 0);
+    }
+    return (float)((double)(float)(element - zero) * scale);
 }
 
 static int is_listed(const struct naive *n, int64_t j)

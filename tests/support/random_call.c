@@ -150,16 +150,17 @@ static void random_codes(uint64_t seed, uint64_t index, clattn_problem *p)
                                   { &p->value_scale_rows, &p->value_scale_columns } };
     for (int i = 0; i < 2 && p->type != CLATTN_FLOAT64; ++i) {
         const int is_float = random_chance(&random, 0.15);
-        *types[i] = is_float ? *types[i] : (clattn_type)random_between(&random, CLATTN_INT8, STORED_TYPES - 1);
+        *types[i] = is_float ? *types[i] : (clattn_type)random_between(&random, CLATTN_INT8, CACHE_TYPES - 1);
         const int64_t of_element = clattn_type_columns(*types[i]);
         if (of_element > 1) {
             *dims[i] = (*dims[i] % 256 + of_element - 1) / of_element * of_element;
             *dims[i] = *dims[i] ? *dims[i] : of_element;
         }
-        if (type_takes_scales(*types[i]) && random_chance(&random, 0.8)) {
+        if (type_takes_scales(*types[i]) && (random_chance(&random, 0.8) || type_makes_scales(*types[i]))) {
+            const int64_t columns = type_scale_columns(*types[i]), drawn = PICK(&random, shares);
             p->features |= (uint32_t)(i ? CLATTN_WITH_VALUE_SCALES : CLATTN_WITH_KEY_SCALES);
-            *share[i][0] = PICK(&random, shares);
-            *share[i][1] = PICK(&random, shares);
+            *share[i][0] = columns ? 1 : drawn;
+            *share[i][1] = columns ? columns : PICK(&random, shares);
         }
     }
 }

@@ -139,7 +139,8 @@ static void store_as(struct random *random, clattn_problem *p, clattn_type type)
     static const int64_t shares[] = { 0, 1, 2, 16, 24, 32 };
     int64_t *const share[] = { &p->key_scale_rows, &p->key_scale_columns, &p->value_scale_rows,
                                &p->value_scale_columns };
-    const int has_scales = type_takes_scales(type) && random_chance(random, 0.8);
+    const int64_t columns = type_scale_columns(type);
+    const int has_scales = type_takes_scales(type) && (random_chance(random, 0.8) || type_makes_scales(type));
     const uint32_t scales = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES;
     p->bias_type = p->bias_type == CLATTN_FLOAT64 ? CLATTN_FLOAT32 : p->bias_type;
     p->type = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT32 : p->type;
@@ -149,7 +150,7 @@ static void store_as(struct random *random, clattn_problem *p, clattn_type type)
     p->head_dim_v = (p->head_dim_v % 160 + step - 1) / step * step + step;
     p->features = has_scales ? p->features | scales : p->features & ~scales;
     for (int i = 0; i < 4; ++i) {
-        *share[i] = has_scales ? shares[random_between(random, 0, 5)] : 0;
+        *share[i] = !has_scales ? 0 : columns ? (i % 2 ? columns : 1) : shares[random_between(random, 0, 5)];
     }
 }
 
@@ -169,6 +170,11 @@ STORED_AS(q5_1, CLATTN_Q5_1)
 STORED_AS(mxfp4_ggml, CLATTN_MXFP4_GGML)
 STORED_AS(nvfp4_ggml, CLATTN_NVFP4_GGML)
 STORED_AS(int4, CLATTN_INT4)
+STORED_AS(u8, CLATTN_U8)
+STORED_AS(u4, CLATTN_U4)
+STORED_AS(mxfp8, CLATTN_MXFP8)
+STORED_AS(mxfp4, CLATTN_MXFP4)
+STORED_AS(nvfp4, CLATTN_NVFP4)
 
 /* As many columns of each in whole vectors, in a type that is widened. */
 static void add_halves(struct random *random, clattn_problem *p)
@@ -227,6 +233,11 @@ static const struct {
     { "mxfp4_ggml", add_mxfp4_ggml, 0 },
     { "nvfp4_ggml", add_nvfp4_ggml, 0 },
     { "int4", add_int4, 0 },
+    { "u8", add_u8, 0 },
+    { "u4", add_u4, 0 },
+    { "mxfp8", add_mxfp8, 0 },
+    { "mxfp4", add_mxfp4, 0 },
+    { "nvfp4", add_nvfp4, 0 },
     { "bottom", add_bottom, 0 },
     { "top", add_top, 0 },
     { "offsets", add_offsets, 0 },

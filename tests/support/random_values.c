@@ -181,9 +181,9 @@ static double fill_slope(struct random *random, const int64_t index[4], const vo
 /* Scales of either sign, shared by few or many. */
 static double fill_scale(struct random *random, const int64_t index[4], const void *context)
 {
-    (void)context;
+    const int has_sign = type_of_scales(*(const clattn_type *)context) != CLATTN_E8M0;
     (void)index;
-    return (random_chance(random, 0.1) ? -1 : 1) * (0.2 + random_unit(random));
+    return (random_chance(random, 0.1) && has_sign ? -1 : 1) * (0.2 + random_unit(random));
 }
 
 static double fill_length(struct random *random, const int64_t index[4], const void *context)
@@ -271,8 +271,8 @@ static void fill_optional(struct random *random, struct test_call *test)
         [TENSOR_ROW_HIGH] = { fill_bound, &high },
         [TENSOR_BLOCK_MASK] = { fill_block, NULL },
         [TENSOR_KEY_LISTS] = { listed_keys_fill, &keys[3] },
-        [TENSOR_KEY_SCALES] = { fill_scale, NULL },
-        [TENSOR_VALUE_SCALES] = { fill_scale, NULL },
+        [TENSOR_KEY_SCALES] = { fill_scale, &test->problem.key_type },
+        [TENSOR_VALUE_SCALES] = { fill_scale, &test->problem.value_type },
     };
     const struct filler floats = { normal, &wide }, bytes = { fill_mask, &density }, ints = { fill_length, &keys[3] };
     for (int id = TENSOR_OUT + 1; id < TENSOR_COUNT; ++id) {

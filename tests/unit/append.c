@@ -191,7 +191,8 @@ START_TEST(test_refused_problems)
     REFUSED(ARGUMENT, "value_type float64: float64 goes with no other", p->value_type = CLATTN_FLOAT64);
     REFUSED(SHAPE, "head_dim 1: must be a multiple of 32, a block of key_type q8_0", p->key_type = CLATTN_Q8_0);
     REFUSED(SHAPE, "head_dim_v 48: must be a multiple of 32", p->value_type = CLATTN_Q4_0; p->head_dim_v = 48);
-    REFUSED(ARGUMENT, "scales are for int8, int4, e4m3 and e5m2, and key_type is float32",
+    REFUSED(ARGUMENT,
+            "key scales are for int8, int4, e4m3, e5m2, u8, u4, mxfp8, mxfp4 and nvfp4, and key_type is float32",
             p->features |= CLATTN_WITH_KEY_SCALES);
     REFUSED(ARGUMENT, "value_scale_rows 2", p->value_scale_rows = 2);
     REFUSED(SHAPE, "kv_heads -1", p->kv_heads = -1);

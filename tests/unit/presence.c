@@ -14,13 +14,16 @@ static void set_seams(struct test_call *test, enum tensor_id id, double end)
     }
 }
 
-/* Every tensor there is, but for what does not go together: pages and lists of keys, or weights. */
+/* Every tensor there is, but for what does not go together: pages, lists of keys and zero points, or weights and scales
+ * of whole tensors. */
 static void place_everything(struct test_call *test, int paged)
 {
     const uint32_t of_pages = CLATTN_WITH_PAGES | CLATTN_WITH_PAGE_STARTS | CLATTN_WITH_KEY_LISTS;
     clattn_problem p = CLATTN_PROBLEM_INIT;
     p.query_len = p.key_len = p.head_dim = 2;
-    p.key_type = p.value_type = CLATTN_INT8; /* scales are for codes */
+    p.key_type = p.value_type = paged ? CLATTN_U8 : CLATTN_NVFP4; /* codes with zero points; with a tensor's scale */
+    p.key_scale_rows = p.value_scale_rows = 1;
+    p.key_scale_columns = p.value_scale_columns = 16;
     p.features = forward_features & ~(paged ? 0 : of_pages);
     p.bias_type = CLATTN_FLOAT32;
     p.weights = paged ? CLATTN_WEIGHTS_NONE : CLATTN_WEIGHTS_SOFTMAX;

@@ -32,6 +32,12 @@ START_TEST(test_sizes)
         { CLATTN_MXFP4_GGML, "mxfp4_ggml", 17, 32, 51 },
         { CLATTN_NVFP4_GGML, "nvfp4_ggml", 36, 64, 0 },
         { CLATTN_INT4, "int4", 1, 2, 48 },
+        { CLATTN_U8, "u8", 1, 1, 96 },
+        { CLATTN_U4, "u4", 1, 2, 48 },
+        { CLATTN_MXFP8, "mxfp8", 1, 1, 96 },
+        { CLATTN_MXFP4, "mxfp4", 1, 2, 48 },
+        { CLATTN_NVFP4, "nvfp4", 1, 2, 48 },
+        { CLATTN_E8M0, "e8m0", 1, 1, 96 },
     };
     ck_assert_uint_eq(sizeof(expected) / sizeof(expected[0]), STORED_TYPES);
     for (int i = 0; i < STORED_TYPES; ++i) {
@@ -42,7 +48,7 @@ START_TEST(test_sizes)
         ck_assert_int_eq(clattn_type_columns(type), expected[i].columns);
         ck_assert_uint_eq(clattn_row_bytes(type, 96), (size_t)expected[i].row_96);
         ck_assert_int_eq(type_is_blocks(type), type >= CLATTN_Q8_0 && type <= CLATTN_NVFP4_GGML);
-        ck_assert_int_eq(type_takes_scales(type), type >= CLATTN_INT8 && !type_is_blocks(type));
+        ck_assert_int_eq(type_takes_scales(type), type >= CLATTN_INT8 && !type_is_blocks(type) && type != CLATTN_E8M0);
         ck_assert_int_eq(type_is_float(type), type >= CLATTN_FLOAT32 && type <= CLATTN_FLOAT64);
     }
     ck_assert_uint_eq(clattn_row_bytes(CLATTN_Q4_0, 33), 0);
@@ -214,6 +220,78 @@ START_TEST(test_blocks_of_e2m1_are_written)
 }
 END_TEST
 
+/* By hand, from the formats: scale, zero point and codes of rows of few values. */
+START_TEST(test_scales_are_made)
+{
+    const float range[4] = { -1, 4, 0.5f, 1 }, same[2] = { 0, 0 }, not_finite[2] = { 1, INFINITY };
+    float scales[2], zeros[2], back[36];
+    uint8_t codes[36], bytes[3];
+    clattn_row_scales by = { scales, zeros, 0, 1 };
+    ck_assert_int_eq(clattn_quantise_row(CLATTN_U4, 4, range, 1, &by, codes), CLATTN_OK);
+    ck_assert_float_eq(scales[0], 5.0f / 15);
+    ck_assert_float_eq(zeros[0], 1 / (5.0f / 15));
+    ck_assert_uint_eq(codes[0], 0x0f); /* the first column in the high four bits; 4.5 goes away from zero */
+    ck_assert_uint_eq(codes[1], 0x56);
+    ck_assert_int_eq(clattn_dequantise_row(CLATTN_U4, 4, codes, &by, back), CLATTN_OK);
+    ck_assert_float_eq_tol(back[1], 4, 1e-6f);
+    ck_assert_int_eq(clattn_quantise_row(CLATTN_U8, 2, same, 1, &by, codes), CLATTN_OK);
+    ck_assert_float_eq(scales[0], 0.0001f);
+    ck_assert_float_eq(zeros[0], 0);
+    ck_assert_int_eq(clattn_quantise_row(CLATTN_U8, 2, not_finite, 1, &by, codes), CLATTN_OK);
+    ck_assert(isnan(scales[0]) && isnan(zeros[0]));
+    float halves[36] = { 6, -0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5, -0.0f };
+    for (int i = 32; i < 36; ++i) {
+        halves[i] = 0.001f * (float)(i - 31);
+    }
+    by = (clattn_row_scales){ bytes, NULL, 0, 1 };
+    ck_assert_int_eq(clattn_quantise_row(CLATTN_MXFP4, 36, halves, 1, &by, codes), CLATTN_OK);
+    ck_assert_uint_eq(bytes[0], 127);                         /* 2^floor(log2(6)) / 4 */
+    ck_assert_uint_eq(bytes[1], 127 - 10);                    /* 0.004: 2^-8 / 4 */
+    const uint8_t even[5] = { 0x87, 0x22, 0x44, 0x66, 0x08 }; /* ties to even, signs of zeros kept */
+    ck_assert_mem_eq(codes, even, 5);
+    ck_assert_int_eq(clattn_quantise_row(CLATTN_MXFP8, 36, halves, 1, &by, codes), CLATTN_OK);
+    ck_assert_uint_eq(bytes[0], 127 - 6); /* 4 / 2^8 */
+    ck_assert_uint_eq(codes[0], 0x7c);    /* 6 * 2^6: 384 */
+    by.tensor_scale = 0.5f;
+    ck_assert_int_eq(clattn_quantise_row(CLATTN_NVFP4, 36, halves, 1, &by, codes), CLATTN_OK);
+    ck_assert_uint_eq(bytes[0], 0x40); /* 6 / 6 / 0.5: 2 */
+    ck_assert_mem_eq(codes, even, 5);
+    ck_assert_int_eq(clattn_dequantise_row(CLATTN_NVFP4, 36, codes, &by, back), CLATTN_OK);
+    ck_assert_float_eq(back[0], 6);
+    ck_assert_float_eq(back[3], 1);
+}
+END_TEST
+
+START_TEST(test_scales_beside_codes_are_checked)
+{
+    const float values[32] = { 1 };
+    float scales[32] = { 1 }, zeros[32] = { 0 };
+    uint8_t codes[32];
+    const struct {
+        clattn_type type;
+        int64_t columns;
+        int make_scales;
+        clattn_row_scales by;
+        const char *text;
+    } wrong[] = {
+        { CLATTN_Q8_0, 32, 0, { scales, NULL, 0, 1 }, "type q8_0: has no scales beside its codes" },
+        { CLATTN_INT8, 32, 1, { scales, NULL, 0, 1 }, "make_scales: those of int8 are the caller's" },
+        { CLATTN_INT8, 32, 0, { scales, zeros, 0, 1 }, "int8 needs scales, and has no zero points" },
+        { CLATTN_U8, 32, 1, { scales, NULL, 0, 1 }, "u8 needs scales, and zero points" },
+        { CLATTN_MXFP8, 32, 1, { NULL, NULL, 0, 1 }, "mxfp8 needs scales" },
+        { CLATTN_MXFP4, 32, 1, { scales, NULL, 16, 1 }, "scales.columns 16: must be >= 0, and of mxfp4 32" },
+        { CLATTN_MXFP8, 32, 1, { scales, NULL, 32, 2 }, "scales.tensor_scale: must be 1; only nvfp4" },
+        { CLATTN_U4, 31, 1, { scales, zeros, 0, 1 }, "columns 31: must be a multiple of 2" },
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
+        ck_assert_int_ne(clattn_quantise_row(wrong[i].type, wrong[i].columns, values, wrong[i].make_scales,
+                                             &wrong[i].by, codes),
+                         CLATTN_OK);
+        ck_assert_msg(strstr(clattn_last_error(), wrong[i].text) != NULL, "%s", clattn_last_error());
+    }
+}
+END_TEST
+
 START_TEST(test_int4)
 {
     const float values[8] = { 1, -1, 1.25f, -1.25f, 1000, -1000, NAN, 0.25f }, scales[2] = { 0.5f, 2 };
@@ -297,7 +375,7 @@ START_TEST(test_codes_with_scales)
     const float zero = 0;
     ck_assert_int_eq(clattn_quantise(CLATTN_E5M2, 6, values, &zero, 0, codes), CLATTN_OK);
     ck_assert_mem_eq(codes, "\0\0\0\0\0\0", 6);
-    ck_assert_float_eq((float)type_scaled(3, 0.1f), 3 * 0.1f);
+    ck_assert_float_eq((float)type_scaled(3, (struct code_scale){ 0.1f, 0 }), 3 * 0.1f);
 }
 END_TEST
 
@@ -316,5 +394,6 @@ START_TEST(test_refusals)
 END_TEST
 
 SUITE("stored_types", test_sizes, test_load_and_store_by_type, test_blocks_are_read, test_blocks_are_written,
-      test_blocks_of_e2m1_are_read, test_blocks_of_e2m1_are_written, test_int4, test_not_finite,
-      test_rounding_mode_of_the_caller, test_codes_with_scales, test_refusals)
+      test_blocks_of_e2m1_are_read, test_blocks_of_e2m1_are_written, test_int4, test_scales_are_made,
+      test_scales_beside_codes_are_checked, test_not_finite, test_rounding_mode_of_the_caller, test_codes_with_scales,
+      test_refusals)
