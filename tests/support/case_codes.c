@@ -143,7 +143,8 @@ static int quantise(const struct quantising *q, struct failure *failure)
                                  (float *)q->back->data + n * columns) != CLATTN_OK) {
                     return failure_failed(failure, "%s", clattn_last_error());
                 }
-                for (int64_t i = 0; q->lengths->data && at[2] >= tensor_load(q->lengths, at[0]) && i < columns; ++i) {
+                const int is_past = q->lengths->data && (double)at[2] >= tensor_load(q->lengths, at[0]);
+                for (int64_t i = 0; is_past && i < columns; ++i) {
                     ((float *)q->back->data)[n * columns + i] = 0;
                 }
             }
