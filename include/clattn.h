@@ -629,7 +629,8 @@ typedef struct clattn_tensors {
     clattn_tensor key_pools[3], value_pools[3];
     clattn_tensor code_tensors[8];
     clattn_tensor block_mask, key_lists;
-    clattn_tensor key_zero_points, value_zero_points, key_tensor_scale, value_tensor_scale;
+    clattn_tensor key_zero_points, value_zero_points;
+    clattn_tensor key_tensor_scale, value_tensor_scale;
 } clattn_tensors;
 
 typedef struct clattn_host_tensors {
@@ -642,7 +643,8 @@ typedef struct clattn_host_tensors {
     clattn_host_tensor key_pools[3], value_pools[3];
     clattn_host_tensor code_tensors[8];
     clattn_host_tensor block_mask, key_lists;
-    clattn_host_tensor key_zero_points, value_zero_points, key_tensor_scale, value_tensor_scale;
+    clattn_host_tensor key_zero_points, value_zero_points;
+    clattn_host_tensor key_tensor_scale, value_tensor_scale;
 } clattn_host_tensors;
 
 #define CLATTN_20_TENSORS_NONE                                                                                         \

@@ -275,7 +275,8 @@ typedef struct clattn_append_tensors {
     clattn_tensor key_scales, value_scales;
     clattn_tensor key_pools[3], value_pools[3];
     clattn_tensor query_norm_weight, key_norm_weight;
-    clattn_tensor key_scales_out, value_scales_out, key_zero_points, value_zero_points;
+    clattn_tensor key_scales_out, value_scales_out;
+    clattn_tensor key_zero_points, value_zero_points;
     clattn_tensor key_tensor_scale, value_tensor_scale;
 } clattn_append_tensors;
 
@@ -287,7 +288,8 @@ typedef struct clattn_append_host_tensors {
     clattn_host_tensor key_scales, value_scales;
     clattn_host_tensor key_pools[3], value_pools[3];
     clattn_host_tensor query_norm_weight, key_norm_weight;
-    clattn_host_tensor key_scales_out, value_scales_out, key_zero_points, value_zero_points;
+    clattn_host_tensor key_scales_out, value_scales_out;
+    clattn_host_tensor key_zero_points, value_zero_points;
     clattn_host_tensor key_tensor_scale, value_tensor_scale;
 } clattn_append_host_tensors;
 
