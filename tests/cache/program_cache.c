@@ -228,7 +228,7 @@ static void test_other_keys(void)
     EXPECT(r.status == CLATTN_OK && r.sources == 1 && r.binaries == 0 && count_files("") == 2);
     char command[4 * FOLDER_PATH_BYTES], variables[FOLDER_PATH_BYTES + 32];
     const char *srcdir = getenv("srcdir");
-    snprintf(command, sizeof(command), "cp -r '%s/cl' '%s.cl' && cd '%s.cl' && chmod -R u+w . && echo >>plain.cl",
+    snprintf(command, sizeof(command), "cp -r '%s/cl' '%s.cl' && cd '%s.cl' && chmod -R u+w . && echo >>plain/plain.cl",
              srcdir ? srcdir : ".", folder_path(""), folder_path(""));
     snprintf(variables, sizeof(variables), "CLATTN_CL_DIR='%s.cl'", folder_path(""));
     EXPECT(system(command) == 0 && compiled(run(variables))); /* other source, by one byte */

@@ -62,11 +62,12 @@ static void launch_size(const struct subject *subject, const struct kernel_run *
 
 /* Whether the subject computes such calls. Packed sequences and 16-bit types do not reach repair: CLBlast takes
  * neither. A mask of blocks needs a program for its size of blocks, and a subject is one program: random_calls tests
- * those. */
+ * those. Lists of keys staged does not take. */
 static int is_for(const struct subject *subject, const clattn_problem *problem)
 {
     const int packed = (problem->features & CLATTN_WITH_VARLEN) != 0;
-    return !(strcmp(subject->name, "repair") == 0 && packed) && !(problem->features & CLATTN_WITH_BLOCK_MASK);
+    return !(strcmp(subject->name, "repair") == 0 && packed) &&
+           !(problem->features & (CLATTN_WITH_BLOCK_MASK | CLATTN_WITH_KEY_LISTS));
 }
 
 /* One random call. */
