@@ -204,8 +204,8 @@ static clattn_status make_plan(const struct options *options, clattn_context *co
                                                    : clattn_plan_create(context, problem, plan);
 }
 
-static int tell(const struct options *options, clattn_context *context, const clattn_problem *problem,
-                const clattn_plan *plan, const struct user_text *text, struct failure *failure)
+static int describe(const struct options *options, clattn_context *context, const clattn_problem *problem,
+                    const clattn_plan *plan, const struct user_text *text, struct failure *failure)
 {
     const struct token_reads found = find_token_reads(problem);
     const struct token_reads *reads = options->value[OPTION_EXPLAIN_BACKWARD] ? NULL : &found;
@@ -235,7 +235,7 @@ static int explain(const struct options *options, clattn_problem *problem, const
     const clattn_status status = make_plan(options, context, problem, &plan);
     progress_end();
     if (status == CLATTN_OK) {
-        result = tell(options, context, problem, plan, text, failure);
+        result = describe(options, context, problem, plan, text, failure);
         clattn_plan_destroy(plan);
     } else {
         library_failure(options, status, failure);

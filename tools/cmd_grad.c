@@ -220,7 +220,7 @@ static int check(const struct job *job, struct failure *failure)
 
 /* ---- the command ---- */
 
-static int tell(struct job *job, struct failure *failure)
+static int tell_results(struct job *job, struct failure *failure)
 {
     tell_call(job);
     const int wrong = compare(job);
@@ -243,7 +243,7 @@ static int run_job(struct job *job, struct failure *failure)
         return -1;
     }
     job->document = summary_begin(job->options, "grad", job->context);
-    return summary_end(job->document, tell(job, failure), failure);
+    return summary_end(job->document, tell_results(job, failure), failure);
 }
 
 static int run(const struct options *options, struct failure *failure)

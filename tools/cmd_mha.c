@@ -178,7 +178,7 @@ static int draw(const struct job *job, const struct attention *attention, int to
     return result;
 }
 
-static int tell(struct job *job, const struct attention *attention, struct failure *failure)
+static int tell_results(struct job *job, const struct attention *attention, struct failure *failure)
 {
     const enum option_id files[] = { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_PLOT };
     tell_call(job);
@@ -236,7 +236,7 @@ static int run_job(struct job *job, struct failure *failure)
         return -1;
     }
     job->document = summary_begin(job->options, "mha", job->context);
-    return summary_end(job->document, tell(job, &attention, failure), failure);
+    return summary_end(job->document, tell_results(job, &attention, failure), failure);
 }
 
 static int run(const struct options *options, struct failure *failure)

@@ -220,7 +220,7 @@ static int convert(struct job *job, struct failure *failure)
 
 /* ---- telling ---- */
 
-static void tell(const struct job *job, cJSON *document)
+static void tell_results(const struct job *job, cJSON *document)
 {
     const double numbers = (double)tensor_count(job->back ? &job->result : &job->input);
     const double bytes = (double)tensor_bytes(job->back ? &job->input : &job->result) +
@@ -264,7 +264,7 @@ static int run_job(struct job *job, struct failure *failure)
         return -1;
     }
     cJSON *document = summary_begin(options, "quantise", NULL);
-    tell(job, document);
+    tell_results(job, document);
     return summary_end(document, 0, failure);
 }
 
