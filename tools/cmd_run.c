@@ -309,7 +309,7 @@ static int write_files(struct job *job, struct failure *failure)
 }
 
 /* What was computed, how it compares, where it was written. */
-static int tell(struct job *job, struct failure *failure)
+static int tell_results(struct job *job, struct failure *failure)
 {
     summary_inputs(job->document, job->options, &job->inputs, &job->attention);
     tell_all_unused(job);
@@ -336,7 +336,7 @@ static int run_job(struct job *job, struct failure *failure)
         return -1;
     }
     job->document = summary_begin(job->options, "run", job->context);
-    return summary_end(job->document, tell(job, failure), failure);
+    return summary_end(job->document, tell_results(job, failure), failure);
 }
 
 static int run(const struct options *options, struct failure *failure)

@@ -100,7 +100,7 @@ static int is_over(const struct search *search)
     return tune_stopped || clock_seconds() >= search->extent->deadline || search->tried_count == TRIED_MOST;
 }
 
-static void tell(const struct search *search)
+static void tell_progress(const struct search *search)
 {
     char line[64];
     snprintf(line, sizeof line, "tile %d of %d, %.0f s left", search->tried_count, search->possible,
@@ -124,7 +124,7 @@ static int try_tile(struct search *search, const struct wisdom_tile *tile, struc
     double gain = 0, ms = 0;
     int result = 0;
     search->tried[search->tried_count++] = *tile;
-    tell(search);
+    tell_progress(search);
     if (make_with_tile(search, tile, &candidate, failure) != 0 || !candidate.plan->took_wisdom ||
         !tune_outputs_equal(&search->run)) {
         search->rejected++;

@@ -160,7 +160,7 @@ static void release(struct study *study)
     }
 }
 
-static void tell(struct lesson_run *run, const struct study *study)
+static void tell_results(struct lesson_run *run, const struct study *study)
 {
     struct page *page = run->page;
     double least = INFINITY, most = 0;
@@ -243,7 +243,7 @@ int lesson_additive(struct lesson_run *run)
         }
         if (status == CLATTN_OK) {
             draw(run, study);
-            tell(run, study);
+            tell_results(run, study);
         }
         release(study);
     }

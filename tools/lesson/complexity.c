@@ -129,7 +129,7 @@ static void release(struct study *study)
     }
 }
 
-static void tell(struct lesson_run *run, struct study *study)
+static void tell_results(struct lesson_run *run, struct study *study)
 {
     struct page *page = run->page;
     double time[KINDS], memory[KINDS];
@@ -209,7 +209,7 @@ int lesson_complexity(struct lesson_run *run)
         }
         if (status == CLATTN_OK) {
             draw(run, study);
-            tell(run, study);
+            tell_results(run, study);
         }
         release(study);
     }

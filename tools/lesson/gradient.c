@@ -167,7 +167,7 @@ static clattn_status study_dimension(struct lesson_run *run, struct study *study
     return status;
 }
 
-static void tell(struct page *page, const struct study *study)
+static void tell_results(struct page *page, const struct study *study)
 {
     const int last = DIMENSIONS - 1;
     page_table_caption(page, "Means of the norm of the Jacobian and of the lengths of dQ and dK, and the share of dead "
@@ -265,7 +265,7 @@ int lesson_gradient(struct lesson_run *run)
         }
     }
     draw(run, &study);
-    tell(run->page, &study);
+    tell_results(run->page, &study);
     if (has_sentence && gradient_sentence(run) != 0) {
         return -1;
     }

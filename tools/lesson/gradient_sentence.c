@@ -83,7 +83,7 @@ static struct look strongest_move(const struct differentiated *d)
     return best;
 }
 
-static void tell(struct page *page, const struct differentiated *d)
+static void tell_results(struct page *page, const struct differentiated *d)
 {
     const struct sentence *s = d->head->sentence;
     const struct look look = strongest_move(d);
@@ -156,7 +156,7 @@ int gradient_sentence(struct lesson_run *run)
     }
     if (result == 0) {
         compare(d);
-        tell(run->page, d);
+        tell_results(run->page, d);
         draw(run, d);
     }
     if (d) {

@@ -99,7 +99,7 @@ static clattn_status tell_pairs(struct lesson_run *run, float last[2])
     return status;
 }
 
-static void tell(struct lesson_run *run, const struct saturation *study)
+static void tell_results(struct lesson_run *run, const struct saturation *study)
 {
     struct page *page = run->page;
     const int last = DIMENSIONS - 1;
@@ -163,6 +163,6 @@ int lesson_saturation(struct lesson_run *run)
         return lesson_failed(run, status);
     }
     draw(run, &study);
-    tell(run, &study);
+    tell_results(run, &study);
     return 0;
 }

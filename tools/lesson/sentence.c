@@ -59,7 +59,7 @@ static void tell_average(struct page *page, const struct sentence *s)
     page_table_end(page);
 }
 
-static void tell(struct page *page, const struct sentence *s)
+static void tell_results(struct page *page, const struct sentence *s)
 {
     const double y = difference(&s->layer.y, &s->inputs.tensor[ROLE_Y]);
     const double weights = difference(&s->layer.weights, &s->inputs.tensor[ROLE_WEIGHTS]);
@@ -124,7 +124,7 @@ int lesson_sentence(struct lesson_run *run)
     page_picture(run->page, "A map a head: rows are the tokens that look, columns those that are looked at, numbers "
                             "per cent of the row. Some heads look at the neighbour, some at the marks at the ends.");
     draw(run->chart, s);
-    tell(run->page, s);
+    tell_results(run->page, s);
     sentence_free(s);
     return 0;
 }

@@ -126,7 +126,7 @@ static void limit_text(double limit, char *text, size_t size)
     }
 }
 
-static void tell(struct lesson_run *run, const struct study *study, double attention_error)
+static void tell_results(struct lesson_run *run, const struct study *study, double attention_error)
 {
     struct page *page = run->page;
     page_table_caption(
@@ -244,7 +244,7 @@ int lesson_stability(struct lesson_run *run)
         }
         if (status == CLATTN_OK) {
             draw(run, study);
-            tell(run, study, attention_error);
+            tell_results(run, study, attention_error);
         }
         free(study->scores);
         free(study->weights);

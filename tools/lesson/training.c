@@ -113,7 +113,7 @@ static void introduce(struct page *page)
                    TRAINER_BATCH, TRAINER_DIM);
 }
 
-static void tell(struct page *page, const struct study *study)
+static void tell_results(struct page *page, const struct study *study)
 {
     const int each = STEPS / ROWS_TOLD;
     page_table_caption(page, "The loss, and the share of symbols that are right; ln(%d) = %.2f is guessing",
@@ -213,7 +213,7 @@ int lesson_training(struct lesson_run *run)
                  "of one sequence looks at in the end. The diagonal from lower left to upper right is the solution.");
     const int result = study_both(run, study);
     if (result == 0) {
-        tell(run->page, study);
+        tell_results(run->page, study);
         draw(run, study);
         conclude(run->page, study);
     }

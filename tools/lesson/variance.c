@@ -97,7 +97,7 @@ static clattn_status study_dimension(struct lesson_run *run, struct study *study
     return status;
 }
 
-static void tell(struct lesson_run *run, const struct study *study)
+static void tell_results(struct lesson_run *run, const struct study *study)
 {
     struct page *page = run->page;
     double worst = 0;
@@ -160,6 +160,6 @@ int lesson_variance(struct lesson_run *run)
         }
     }
     draw(run, &study);
-    tell(run, &study);
+    tell_results(run, &study);
     return 0;
 }
