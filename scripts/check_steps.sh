@@ -41,13 +41,13 @@ suite() {
 }
 
 # What the sanitizers look at: our programs, as the choice has them (tests/choice.txt), and every fifth fault, since
-# host code is the same for all and twice as slow there; but those that are about bits, or numbers, whose host code the
-# others reach. Oclgrind and odd devices have nothing to add there. --long: all programs.
+# host code is the same for all and twice as slow there; but those that are about bits, numbers or what kernels load,
+# whose host code the others reach. Oclgrind and odd devices have nothing to add there. --long: all programs.
 suite_sanitizers() { # BUILD
     numbers=''
     [ -n "${CLATTN_TEST_LONG:-}" ] || for name in gradients/identities gradients/long_gradients \
         gradients/sharp_gradients gradients/two_ways kernels/staged layers/additive_derivatives layers/equal_terms \
-        layers/mha_derivatives long_sums; do
+        layers/mha_derivatives long_sums robust/guards; do
         numbers="$numbers tests/$name"
     done
     looked_at="\$(filter-out tests/exact tests/metamorphic tests/gradients/exact_gradients$numbers,\$(test_programs))"
