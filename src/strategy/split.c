@@ -126,7 +126,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
     const int one_launch = tile.launches == 1;
     const struct kv_row_blocks of_head = kv_row_blocks_of(p, ROWS_AT_ONCE);
     text_append(ask->explain,
-                "  split: K/V splits of %d keys, %d rows each, %d blocks a key/value head\n"
+                "  split: K/V splits of %d keys, blocks of %d rows (of a key/value head: %d)\n"
                 "  registers: %d vectors of 16 sums\n  %s\n",
                 SPLIT_KEYS, of_head.rows, of_head.blocks, (int)tile.sums,
                 one_launch ? "one launch, a work-group for each block" : "two launches: splits, then rows");
