@@ -18,7 +18,7 @@ static void add_strategy(struct device_options *o, const char *name)
 
 int strategy_is_for_gpus(const char *name)
 {
-    return strstr(name, "_simt") != NULL || strstr(name, "_mma") != NULL;
+    return strstr(name, "_simt") != NULL || strstr(name, "mma") != NULL;
 }
 
 static void drop_strategy(struct device_options *o, const char *name)
