@@ -119,7 +119,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
         if (PARKS_SCORES) { /* a constant: no barrier stands in a branch */
-            finish_parked(p, &in, &at, from, (__local float *)keys, score);
+            finish_parked(p, &in, &at, from, all_see, (__local float *)keys, score);
             barrier(CLK_LOCAL_MEM_FENCE);
         }
         if (next < high) {

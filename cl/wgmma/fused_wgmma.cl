@@ -160,7 +160,7 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         score_products_wait(score[0][0]);
         ring_give_back(p, &in, &at.rows, u, &r, &keys, 0);
         if (PARKS_SCORES) { /* each work-item its own */
-            finish_parked(p, &in, &at, from, (__local float *)(tiles + PLACES * PLACE), score);
+            finish_parked(p, &in, &at, from, sees_all, (__local float *)(tiles + PLACES * PLACE), score);
         }
         if (!folds) {
             FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] *= log2_of_score;

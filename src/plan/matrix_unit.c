@@ -173,5 +173,6 @@ void matrix_append_options(const struct matrix_unit *unit, const struct problem 
         text_append(options, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
     append_kv_options(problem, options);
+    append_block_mask_options(problem, options);
     text_append(options, " -D RUNS=%d", problem->p.key_len > RUN_KEYS);
 }

@@ -44,7 +44,7 @@ static struct row_tile tile_of(const struct matrix_unit *unit, const struct tile
     const int sums = 2 * tile->rows * (columns + 4);
     const int elements = MMA_LARGER(MMA_LARGER(walked, owned), sums);
     struct row_tile of = { *tile, columns, columns, (size_t)(2 * elements) + (size_t)(16 * tile->keys) + 64 };
-    if (problem->flags & CLATTN_FLAGS_FINISHING) {
+    if (problem->flags & CLATTN_FLAGS_FINISHING || MMA_PARKS(problem->flags)) {
         of.local_bytes += sizeof(float) * (size_t)(tile->rows * tile->keys);
     }
     if (matrix_unit_is_emulated(unit)) {
@@ -169,6 +169,7 @@ static clattn_status build_kernel(struct ask *ask, struct mma_state *state, int 
     if (problem->flags & CLATTN_FLAG_BIAS) {
         text_append(&options, " -D BIAS_TYPE=%d", (int)problem->p.bias_type);
     }
+    append_block_mask_options(problem, &options);
     const clattn_status status =
         ask_kernel(ask, "backward_gpu/backward_mma.cl", &options, "mma_gradients", &state->kernels[n], limit);
     text_free(&options);
@@ -279,7 +280,7 @@ const struct strategy strategy_backward_mma = {
     .operation = &operation_backward,
     .name = NAME,
     .summary = "no score matrix in memory; 16-bit types on a GPU's matrix unit",
-    .knows = CLATTN_FLAGS_OF_ALL,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT,
     .takes = BACKWARD_TAKES,
     .types = STRATEGY_16_BITS,
     .sum_roundings = 144, /* 2 (64 + 4) */

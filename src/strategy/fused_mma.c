@@ -11,13 +11,13 @@
 
 /* Tiles of twice the rows read keys half as often. They are faster once each compute unit has this many of them
  * (measured on an H100: 19 to 22 % faster with four a unit, 4 to 15 % slower with one or with half of one).
- * Features that take more registers a row leave no room for such tiles. Windows and row ranges make a block's tiles of
- * keys begin where the block's first row sees: there the size of a block decides bits, and the number of blocks, which
- * chooses the size, must not. */
+ * Features that take more registers a row leave no room for such tiles. Windows, row ranges and masks of blocks make a
+ * block's tiles of keys begin where its rows see: there the size of a block decides bits, and the number of blocks,
+ * which chooses the size, must not. */
 #define MANY_BLOCKS_PER_UNIT 3
 #define NOT_IN_MANY                                                                                                    \
     (CLATTN_FLAG_WINDOW | CLATTN_FLAG_ROW_RANGES | CLATTN_FLAGS_HIDING_PAIRS | CLATTN_FLAGS_FINISHING |                \
-     CLATTN_FLAG_DROPOUT | CLATTN_FLAG_PAGES)
+     CLATTN_FLAG_DROPOUT | CLATTN_FLAG_PAGES | CLATTN_FLAG_BLOCK_MASK)
 
 struct mma_state {
     struct kernel *kernel;
@@ -144,7 +144,7 @@ const struct strategy strategy_fused_mma = {
     .operation = &operation_forward,
     .name = NAME,
     .summary = "no score matrix in memory; 16-bit types and tf32 on a GPU's matrix unit",
-    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAGS_TEXT,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT,
     .takes = ROW_BLOCKS_TAKE,
     .types = STRATEGY_16_BITS,
     .sum_roundings = 240, /* 2 (64 + 16) + 18, row sums 40 + 16, the end */

@@ -31,9 +31,11 @@ static unsigned char blocks[HEADS * LINES * COLUMNS], by_callback[HEADS * LINES 
 TWIN(documents, i / 50 == j / 50)
 TWIN(prefix, j <= i || j < 60 * (h + 1))
 TWIN(dilated, (i - j) % 3 == 0 && i - j < 9 && j - i < 9)
+TWIN(all_but_one, i < 128 && (j != 165 || i < 32))
 TWIN(nothing, 0)
 
-/* The last one is called pair by pair. */
+/* The third one is called pair by pair. In the fourth the last block of keys, of a sixteen and ten, has one that is
+ * hidden, which is not its last. */
 static const struct {
     const char *text;
     clattn_mask_callback *twin;
@@ -41,6 +43,7 @@ static const struct {
     { MASK("    return i / 50 == j / 50;\n"), documents },
     { MASK("    return j <= i || j < 60 * (h + 1);\n"), prefix },
     { MASK("    if (i - j >= 9 || j - i >= 9) {\n        return 0;\n    }\n    return (i - j) % 3 == 0;\n"), dilated },
+    { MASK("    return i < 128 && (j != 165 || i < 32);\n"), all_but_one },
 };
 #define MASKS (sizeof(masks) / sizeof(masks[0]))
 
@@ -134,7 +137,7 @@ END_TEST
 
 START_TEST(test_attention_is_what_it_is_without_blocks)
 {
-    static const char *const strategies[MASKS] = { "plain", "fused_simd", "staged" };
+    static const char *const strategies[MASKS] = { "plain", "fused_simd", "staged", "fused_simd" };
     setup_numbers();
     for (size_t n = 0; n < MASKS; ++n) {
         const clattn_user_code code = code_of(masks[n].text, masks[n].twin);
