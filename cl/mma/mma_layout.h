@@ -30,6 +30,7 @@
 
 /* fused_wgmma's: places of a ring, each of which holds a tile of keys or of values; parked scores, behind them. Queries
  * and outputs pass through in turns of a warpgroup's 64 rows. */
+#define WGMMA_LARGE_BYTES 106496 /* of local memory, at most, where the second build may have more than OpenCL C */
 #define WGMMA_ROW(columns) (((columns) + 63) / 64 * 64)
 #define WGMMA_PLACE(keys, depth, columns) ((keys) * WGMMA_ROW(MMA_LARGER(depth, columns)))
 #define WGMMA_RING(places, place, parked, depth, columns)                                              \

@@ -3,7 +3,7 @@
  *
  *     keys      tile[n][k] = b[k][n]          values   tile[k][64 + n] = b[k][n], so that the second 64 columns count
  *
- * Both come by copies aside, on whose arrivals all wait. */
+ * Both come by copies aside, on whose arrivals all wait. With LARGE_BYTES, a probe of so much local memory too. */
 #define TILES_SWIZZLED 1
 #define TILE_ROWS 64
 #define TILE_KEYS 32
@@ -14,6 +14,11 @@
 #define WEIGHT_PARTS 1
 #include "wgmma/ring.clh"
 
+#ifdef LARGE_BYTES /* tiles lie at its end */
+#define FIRST_TILE (LARGE_BYTES / ELEMENT_BYTES - PLACES * PLACE)
+#else
+#define FIRST_TILE 0
+#endif
 #define B_COLUMNS 64
 #define WAITING_KEYS (TILE_KEYS * COLUMNS) /* values are before them */
 
@@ -29,9 +34,9 @@ INLINE void copy_runs(int item, __local element *tile, __global const element *f
 __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
 probe_product(__global const float *a, __global const float *b, __global float *product)
 {
-    __local element tiles[PLACES * PLACE] __attribute__((aligned(1024)));
+    LOCAL_ELEMENTS(whole, FIRST_TILE + PLACES * PLACE);
     __local ulong arrivals[WORK_ITEMS / 32];
-    __local element *keys = tiles, *values = tiles + PLACE;
+    __local element *keys = whole + FIRST_TILE, *values = keys + PLACE;
     unit u;
     u.item = (int)get_local_id(0);
     u.lane = u.item % SUB_GROUP_ITEMS;

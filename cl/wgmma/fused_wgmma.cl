@@ -97,7 +97,7 @@ __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
 fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 {
     ATTENTION_INPUTS(p, in);
-    __local element tiles[LOCAL_SIZE] __attribute__((aligned(1024)));
+    LOCAL_ELEMENTS(tiles, LOCAL_SIZE);
     __local ulong arrivals[PLACES];
     __local uint done[PLACES];
     __local int not_finite; /* some output may have to be, because of a value */

@@ -222,7 +222,7 @@ static clattn_status judge(struct probe *probe, struct verdict *verdict)
 /* For want of memory, which may be there later; or of a program where it cannot be built. */
 static int is_no_answer(const clattn_context *context, const struct rung *rung, clattn_status status)
 {
-    return status == CLATTN_OUT_OF_HOST_MEMORY || status == CLATTN_OUT_OF_DEVICE_MEMORY ||
+    return status == CLATTN_OUT_OF_HOST_MEMORY || (status == CLATTN_OUT_OF_DEVICE_MEMORY && !rung->asks_for_memory) ||
            (status == CLATTN_UNSUPPORTED && rung->builds_everywhere && !context->device.has_compiler);
 }
 

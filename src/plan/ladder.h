@@ -18,6 +18,7 @@ enum rung_id {
     RUNG_AMX_BF16,
     RUNG_NVIDIA_90_F16,
     RUNG_NVIDIA_90_BF16,
+    RUNG_NVIDIA_90_LOCAL,
     RUNG_NVIDIA_80_F16,
     RUNG_NVIDIA_80_BF16,
     RUNG_NVIDIA_75_F16,
@@ -56,6 +57,7 @@ struct rung {
     const char *without_kernel;          /* why, where the program has no such kernel; NULL: it always has one */
     int builds_everywhere; /* where there is no compiler, a missing program is then a hole in CLATTN_BINARY_DIR, not a
                               device without the rung */
+    int asks_for_memory;   /* so a failure for want of the device's is an answer: no */
     int m, n, k;           /* of the two matrices, at most 64 each */
     int work_items;        /* of the one work-group */
 

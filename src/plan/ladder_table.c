@@ -50,11 +50,12 @@ static int check_aarch64(const struct device *device, struct text *why)
     }
 
 /* Products of NVIDIA's warpgroups: those units' registers, other instructions, by a second build. */
-#define WARPGROUP_RUNG(rung_name, text, type)                                                                          \
+#define WARPGROUP_RUNG(rung_name, text, type, more, for_memory)                                                        \
     {                                                                                                                  \
         .name = rung_name, .summary = text, .classes = RUNG_CLASS(DEVICE_GPU), .vendor = "NVIDIA",                     \
-        .file = "probes/probe_wgmma.cl", .options = OPTIONS(CLATTN_MATRIX_NVIDIA_80, type) " -D SECOND_BUILD=sm_90a",  \
-        .kernel = "probe_product", .m = 64, .n = 64, .k = 32, .work_items = 128,                                       \
+        .file = "probes/probe_wgmma.cl",                                                                               \
+        .options = OPTIONS(CLATTN_MATRIX_NVIDIA_80, type) more " -D SECOND_BUILD=sm_90a", .kernel = "probe_product",   \
+        .m = 64, .n = 64, .k = 32, .work_items = 128, .asks_for_memory = for_memory,                                   \
     }
 
 /* A rung of CPUs, probed by one work-item: product is rows x 16, from 32 columns of a. */
@@ -94,10 +95,13 @@ const struct rung ladder_table[RUNG_COUNT] = {
     },
     [RUNG_NVIDIA_90_F16] =
         WARPGROUP_RUNG("nvidia_sm90_f16", "products of float16 matrices by warpgroups (NVIDIA wgmma)",
-                       CLATTN_CL_FLOAT16),
+                       CLATTN_CL_FLOAT16, "", 0),
     [RUNG_NVIDIA_90_BF16] =
         WARPGROUP_RUNG("nvidia_sm90_bf16", "products of bfloat16 matrices by warpgroups (NVIDIA wgmma)",
-                       CLATTN_CL_BFLOAT16),
+                       CLATTN_CL_BFLOAT16, "", 0),
+    [RUNG_NVIDIA_90_LOCAL] =
+        WARPGROUP_RUNG("nvidia_sm90_local", "104 KiB of local memory where OpenCL C has 48 (NVIDIA, built twice)",
+                       CLATTN_CL_FLOAT16, " -D LARGE_BYTES=WGMMA_LARGE_BYTES", 1),
     [RUNG_NVIDIA_80_F16] =
         MATRIX_RUNG("nvidia_sm80_f16", "products of float16 matrices (NVIDIA mma.m16n8k16)",
                     "NVIDIA", NULL, CLATTN_MATRIX_NVIDIA_80, CLATTN_CL_FLOAT16, 16, 32),

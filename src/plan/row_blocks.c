@@ -45,7 +45,8 @@ void row_tile_describe(const struct row_tile *tile, const struct problem *proble
                 "  tile: %d queries x %d keys, %d work-items, %lld of %lld output columns a work-group, "
                 "%zu bytes of local memory\n",
                 tile->tile.rows, tile->tile.keys, tile->tile.work_items,
-                (long long)(tile->columns < columns ? tile->columns : columns), (long long)columns, tile->local_bytes);
+                (long long)(tile->columns < columns ? tile->columns : columns), (long long)columns,
+                tile->local_bytes + tile->second_local_bytes);
 }
 
 /* Multiply-adds of one block of rows of one head, all its column slices. */

@@ -13,6 +13,7 @@ struct row_tile {
     struct tile tile;
     int depth, columns; /* that it multiplies: head_dim and its output columns, rounded up */
     size_t local_bytes;
+    size_t second_local_bytes; /* beside them, of the second build alone, which the device was found to have */
 };
 
 struct row_blocks {

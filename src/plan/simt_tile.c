@@ -35,7 +35,11 @@ struct simt_shape simt_shape_of(const struct tile *tile, int64_t depth, int64_t 
     const int reals = SIMT_STAGE(tile->rows, tile->keys, keys_staged, columns) + SIMT_WEIGHTS(tile->rows, tile->keys);
     const int64_t rounded = round_up(depth, SIMT_DEPTH);
     return (struct simt_shape){
-        { *tile, rounded < INT_MAX ? (int)rounded : INT_MAX, columns, real_bytes * (size_t)reals + 64 }, keys_staged
+        .of = { .tile = *tile,
+                .depth = rounded < INT_MAX ? (int)rounded : INT_MAX,
+                .columns = columns,
+                .local_bytes = real_bytes * (size_t)reals + 64 },
+        .keys_staged = keys_staged,
     };
 }
 

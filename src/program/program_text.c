@@ -10,14 +10,11 @@
 #define VERSION_MINOR 0
 
 #define MARK "//@"
-#define LOCAL_MARK "//#local "
-#define FIRST_LOCAL "[49152]"
 
 /* What the second text takes from the first. */
 struct rewriting {
     const char *target; /* that is wanted */
-    long local_bytes;   /* 0: as they are */
-    int versions, targets, marks, arrays;
+    int versions, targets, marks;
     struct text text;
 };
 
@@ -65,20 +62,6 @@ static void put_target(struct rewriting *r, const char *line, size_t length)
     }
 }
 
-/* ".shared .align 1024 .b8 name[49152];" */
-static void put_array(struct rewriting *r, const char *line, size_t length)
-{
-    const char *size = strstr(line, FIRST_LOCAL);
-    if (r->local_bytes > 0 && size && size < line + length) {
-        ++r->arrays;
-        text_append_bytes(&r->text, line, (size_t)(size - line));
-        text_append(&r->text, "[%ld]", r->local_bytes);
-        text_append_bytes(&r->text, size + strlen(FIRST_LOCAL), length - (size_t)(size - line) - strlen(FIRST_LOCAL));
-    } else {
-        text_append_bytes(&r->text, line, length);
-    }
-}
-
 static void put_line(struct rewriting *r, const char *line, size_t length)
 {
     const size_t blanks = blanks_of(line, length), rest = length - blanks;
@@ -86,8 +69,6 @@ static void put_line(struct rewriting *r, const char *line, size_t length)
         put_version(r, line, length);
     } else if (begins(line, length, ".target")) {
         put_target(r, line, length);
-    } else if (begins(line + blanks, rest, ".shared") || begins(line, length, ".visible .shared")) {
-        put_array(r, line, length);
     } else if (begins(line + blanks, rest, MARK)) {
         ++r->marks;
         text_append_bytes(&r->text, line, blanks);
@@ -108,19 +89,12 @@ static int is_whole(const struct rewriting *r, struct text *why)
         text_append(why, "the driver's text of the first build has no marked instruction (%s)", MARK);
         return 0;
     }
-    if (r->local_bytes > 0 && r->arrays != 1) {
-        text_append(why, "the driver's text of the first build has %d arrays of 48 KiB, and wants %ld bytes in one",
-                    r->arrays, r->local_bytes);
-        return 0;
-    }
     return 1;
 }
 
 char *program_text_rewrite(const char *first, const char *target, struct text *why)
 {
     struct rewriting r = { .target = target, .text = TEXT_INIT };
-    const char *local = strstr(first, LOCAL_MARK);
-    r.local_bytes = local ? strtol(local + strlen(LOCAL_MARK), NULL, 10) : 0;
     for (const char *line = first; *line;) {
         const char *end = strchr(line, '\n');
         const size_t length = end ? (size_t)(end - line) : strlen(line);

@@ -4,10 +4,10 @@
  * Such an instruction stands in the OpenCL C as an asm statement behind a mark, //@, which makes it a comment: the
  * compiler writes the registers of its operands into it and the first build passes over it. The second text has
  *
- *     .version     at least that of PTX which names the instructions
- *     .target      the one that is wanted, sm_90a for sm_90
- *     //@          at the beginning of a line: gone, so that the instruction counts
- *     //#local N   an array of 48 KiB of local memory, the most that the first build may have, becomes one of N bytes
+ *     .version   at least that of PTX which names the instructions
+ *     .target    the one that is wanted, sm_90a for sm_90
+ *     //@        at the beginning of a line: gone, so that the instruction counts, or an array of local memory that is
+ *                larger than the first build may have
  */
 #ifndef CLATTN_SRC_PROGRAM_TEXT_H
 #define CLATTN_SRC_PROGRAM_TEXT_H

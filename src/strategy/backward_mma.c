@@ -43,7 +43,8 @@ static struct row_tile tile_of(const struct matrix_unit *unit, const struct tile
     const int walked = 2 * (keys + MMA_LARGER(keys, MMA_TILE(columns, tile->keys, padding)));
     const int sums = 2 * tile->rows * (columns + 4);
     const int elements = MMA_LARGER(MMA_LARGER(walked, owned), sums);
-    struct row_tile of = { *tile, columns, columns, (size_t)(2 * elements) + (size_t)(16 * tile->keys) + 64 };
+    struct row_tile of = { .tile = *tile, .depth = columns, .columns = columns };
+    of.local_bytes = (size_t)(2 * elements) + (size_t)(16 * tile->keys) + 64;
     if (problem->flags & CLATTN_FLAGS_FINISHING || MMA_PARKS(problem->flags)) {
         of.local_bytes += sizeof(float) * (size_t)(tile->rows * tile->keys);
     }

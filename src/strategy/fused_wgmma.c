@@ -1,5 +1,6 @@
 /* fused_wgmma: fused_mma's attention by the products of NVIDIA's warpgroups, for 16-bit types. The tile comes from the
- * tuning table; as many places as local memory has room for make the ring (cl/wgmma/ring.clh). */
+ * tuning table; as many places as local memory has room for make the ring (cl/wgmma/ring.clh): OpenCL's, or the larger
+ * one of the second build where the ladder found it. */
 #include "cl/mma/mma_layout.h"
 #include "plan/matrix_unit.h"
 #include "plan/row_blocks.h"
@@ -10,7 +11,7 @@
 
 /* Keys and values have a place each at least; more than these bring nothing. */
 #define PLACES_LEAST 2
-#define PLACES_MOST 8
+#define PLACES_MOST 12
 
 /* What OpenCL gives a work-group on the devices that have warpgroups; the emulated ones keep to it. */
 #define LOCAL_BYTES_MOST (48 * 1024)
@@ -29,14 +30,19 @@ struct wgmma_state {
     const struct matrix_unit *unit;
     struct row_tile tile;
     int places;
+    int is_large; /* the ring's memory is of the second build */
 };
 
-static size_t local_bytes(const struct problem *problem, const struct row_tile *of, int places)
+static size_t ring_bytes(const struct problem *problem, const struct row_tile *of, int places)
 {
     const int parked = MMA_PARKS(problem->flags) ? MMA_PARKED(of->tile.rows, of->tile.keys, 2) : 0;
     const int place = WGMMA_PLACE(of->tile.keys, of->depth, of->columns);
-    return (size_t)(2 * WGMMA_RING(places, place, parked, of->depth, of->columns) + PLACE_OWN_BYTES * places +
-                    GROUP_OWN_BYTES);
+    return (size_t)(2 * WGMMA_RING(places, place, parked, of->depth, of->columns));
+}
+
+static size_t own_bytes(int places)
+{
+    return (size_t)(PLACE_OWN_BYTES * places + GROUP_OWN_BYTES);
 }
 
 static void set_tile(struct wgmma_state *state, const struct tile *tile, const struct problem *problem)
@@ -44,15 +50,27 @@ static void set_tile(struct wgmma_state *state, const struct tile *tile, const s
     struct row_tile of = { .tile = *tile };
     of.depth = matrix_columns(problem->p.head_dim, MATRIX_HEAD_DIM_MOST);
     of.columns = matrix_columns(problem->p.head_dim_v, MATRIX_HEAD_DIM_MOST);
+    const size_t most = state->is_large ? WGMMA_LARGE_BYTES : LOCAL_BYTES_MOST;
     state->places = PLACES_MOST;
-    while (state->places > PLACES_LEAST && local_bytes(problem, &of, state->places) > LOCAL_BYTES_MOST) {
+    while (state->places > PLACES_LEAST && ring_bytes(problem, &of, state->places) + own_bytes(state->places) > most) {
         --state->places;
     }
-    of.local_bytes = local_bytes(problem, &of, state->places);
+    const size_t ring = ring_bytes(problem, &of, state->places);
+    of.local_bytes = own_bytes(state->places) + (state->is_large ? 0 : ring);
+    of.second_local_bytes = state->is_large ? ring : 0;
     if (matrix_unit_is_emulated(state->unit)) {
         of.local_bytes += (size_t)(MMA_SCRATCH_BYTES * tile->work_items);
     }
     state->tile = of;
+}
+
+/* The unit, and what its ring may have; 0: there is none, and ask->why says why. */
+static int find_unit(struct ask *ask, struct wgmma_state *state)
+{
+    state->unit = warpgroup_unit_find(ask);
+    state->is_large = state->unit && !matrix_unit_is_emulated(state->unit) &&
+                      ladder_has(ask, RUNG_NVIDIA_90_LOCAL, NULL);
+    return state->unit != NULL;
 }
 
 static const struct row_tile *find(struct ask *ask, void *of, int *rank)
@@ -75,12 +93,12 @@ static const struct row_tile *find(struct ask *ask, void *of, int *rank)
 
 static int applicable(struct ask *ask)
 {
-    struct wgmma_state state;
+    struct wgmma_state state = { 0 };
     int rank = 0;
     if (attention_problem(ask->problem)->p.type == CLATTN_FLOAT32) {
         return ask_declines(ask, "takes types of 16 bits");
     }
-    if (!matrix_rows_applicable(ask) || (state.unit = warpgroup_unit_find(ask)) == NULL) {
+    if (!matrix_rows_applicable(ask) || !find_unit(ask, &state)) {
         return 0;
     }
     if (!matrix_unit_is_emulated(state.unit) && !ask->context->verdicts && !ask->by_name) {
@@ -92,9 +110,9 @@ static int applicable(struct ask *ask)
 
 static struct work work(struct ask *ask)
 {
-    struct wgmma_state state = { .unit = warpgroup_unit_find(ask) };
+    struct wgmma_state state = { 0 };
     int rank = 0;
-    const struct row_tile *tile = state.unit ? find(ask, &state, &rank) : NULL;
+    const struct row_tile *tile = find_unit(ask, &state) ? find(ask, &state, &rank) : NULL;
     return tile ? row_tile_work(ask, tile, matrix_unit_is_emulated(state.unit) ? RATE_MMA_EMULATED : RATE_WGMMA)
                 : WORK_UNKNOWN;
 }
@@ -105,6 +123,9 @@ static clattn_status build(struct ask *ask, void *of, size_t *limit)
     struct text options = TEXT_INIT;
     matrix_append_options(state->unit, attention_problem(ask->problem), &state->tile, &options);
     text_append(&options, " -D PLACES=%d", state->places);
+    if (state->is_large) {
+        text_append(&options, " -D LARGE_BYTES=%zu", state->tile.second_local_bytes);
+    }
     const clattn_status status = ask_kernel(ask, "wgmma/fused_wgmma.cl", &options, NAME, &state->kernel, limit);
     text_free(&options);
     return status;
@@ -115,7 +136,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
     const struct problem *problem = attention_problem(plan->problem);
     struct wgmma_state *state = plan->state;
     plan->weight_rounding = matrix_weight_rounding(&problem->p);
-    state->unit = warpgroup_unit_find(ask);
+    find_unit(ask, state);
     const clattn_status status = row_tile_build(ask, NAME, find, build, state);
     if (status == CLATTN_OK) {
         matrix_unit_describe(state->unit, problem->p.type, ask->explain);

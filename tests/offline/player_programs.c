@@ -144,11 +144,25 @@ cl_int CL_API_CALL clReleaseProgram(cl_program program)
     return CL_SUCCESS;
 }
 
+static unsigned seed_of_run(void)
+{
+    const char *seed = getenv("PLAYED_SEED");
+    return seed ? (unsigned)atoi(seed) : 1u;
+}
+
+/* What the driver gives a kernel: with odd seeds no more than OpenCL says. */
+static int local_bytes(void)
+{
+    return (seed_of_run() % 2 ? 48 : 227) * 1024;
+}
+
 cl_kernel CL_API_CALL clCreateKernel(cl_program program, const char *name, cl_int *code)
 {
     cl_kernel kernel = calloc(1, sizeof(*kernel));
     kernel->text = ptx_read(program->text, name);
-    *code = kernel->text->n_code > 0 ? CL_SUCCESS : CL_INVALID_KERNEL_NAME;
+    *code = kernel->text->n_code == 0                    ? CL_INVALID_KERNEL_NAME
+            : kernel->text->shared_bytes > local_bytes() ? CL_OUT_OF_RESOURCES
+                                                         : CL_SUCCESS;
     return kernel;
 }
 
@@ -176,6 +190,5 @@ void player_set(cl_kernel kernel, cl_uint index, const void *value, size_t bytes
 
 void player_run(cl_kernel kernel, const size_t groups[3])
 {
-    const char *seed = getenv("PLAYED_SEED");
-    ptx_run(kernel->text, kernel->params, groups, (seed ? (unsigned)atoi(seed) : 1u) * 7919u + ++launches);
+    ptx_run(kernel->text, kernel->params, groups, seed_of_run() * 7919u + ++launches);
 }

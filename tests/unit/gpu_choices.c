@@ -93,6 +93,30 @@ static int test_gradients(clattn_context *context, const char *target, clattn_ty
     return good;
 }
 
+/* fused_wgmma's ring is as long as the local memory that the ladder found. */
+static int test_ring(int has_all_rungs, int head_dim, const char *ring, const char *local)
+{
+    clattn_problem p = CLATTN_PROBLEM_INIT;
+    clattn_plan *plan = NULL;
+    null_library_has_all_rungs(has_all_rungs);
+    clattn_context *context = null_context_open("sm_90");
+    p.query_heads = p.kv_heads = 16;
+    p.query_len = p.key_len = 4096;
+    p.head_dim = p.head_dim_v = head_dim;
+    p.type = CLATTN_FLOAT16;
+    p.strategy = "fused_wgmma";
+    const clattn_status status = clattn_plan_create(context, &p, &plan);
+    const char *said = status == CLATTN_OK ? clattn_plan_explain(plan) : clattn_last_error();
+    const int good = strstr(said, ring) && strstr(said, local);
+    if (!good) {
+        printf("FAILED fused_wgmma's ring, d %d: no \"%s\", \"%s\" in: %s\n", head_dim, ring, local, said);
+    }
+    clattn_plan_destroy(plan);
+    clattn_context_destroy(context);
+    null_library_has_all_rungs(0);
+    return good;
+}
+
 int main(void)
 {
     static const char *const targets[] = { "sm_80", "sm_90", "gfx90a", "gfx1100", "dg2", "pvc" };
@@ -115,6 +139,13 @@ int main(void)
         failed += 3 - gradients;
         clattn_context_destroy(context);
     }
+    const int rings = test_ring(0, 64, "ring: 5 places", " 41084 bytes of local memory") +
+                      test_ring(1, 64, "ring: 12 places", " 98512 bytes of local memory") +
+                      test_ring(1, 128, "ring: 12 places", " 98512 bytes of local memory") +
+                      test_ring(0, 256, "ring: 2 places", " 33880 bytes of local memory") +
+                      test_ring(1, 256, "ring: 6 places", " 98440 bytes of local memory");
+    passed += rings;
+    failed += 5 - rings;
     printf("%d passed, %d failed, 0 skipped\n", passed, failed);
     return failed != 0;
 }

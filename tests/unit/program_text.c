@@ -52,17 +52,6 @@ START_TEST(target_and_marks)
 }
 END_TEST
 
-START_TEST(local_memory)
-{
-    expect(
-        ".version 8.0\n.target sm_90\n.shared .b8 a[16];\n.shared .align 1024 .b8 b[49152];\n//#local 98304\n//@a;\n",
-        ".version 8.0\n.target sm_90a\n.shared .b8 a[16];\n.shared .align 1024 .b8 b[98304];\n//#local 98304\na;\n");
-    expect_refusal(".version 8.0\n.target sm_90\n.shared .b8 b[49000];\n//#local 98304\n//@a;\n", "0 arrays of 48 KiB");
-    expect_refusal(".version 8.0\n.target sm_90\n.shared .b8 a[49152];\n.shared .b8 b[49152];\n//#local 98304\n//@a;\n",
-                   "2 arrays of 48 KiB");
-}
-END_TEST
-
 START_TEST(refusals)
 {
     expect_refusal("", "no PTX for sm_90");
@@ -99,4 +88,4 @@ START_TEST(lines)
 }
 END_TEST
 
-SUITE("program text", target_and_marks, local_memory, refusals, lines)
+SUITE("program text", target_and_marks, refusals, lines)
