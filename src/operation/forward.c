@@ -34,8 +34,8 @@ clattn_type forward_type(const clattn_problem *problem, clattn_type field)
     return field != CLATTN_TYPE_NONE ? field : problem->type;
 }
 
-/* The rows' last column, read in four ways: which features there are, which tensors and which flags a problem has, and
- * what the flags are called. */
+/* The rows' last column, read in five ways: which features there are, which tensors and which flags a problem has, and
+ * what flags and features are called. */
 #define ALWAYS 0
 #define FEATURE(name, effect) CLATTN_WITH_##name
 #define FIELD(name, effect, condition) 0
@@ -95,6 +95,25 @@ static const struct {
     uint32_t flag;
     const char *name;
 } flag_names[] = { CLATTN_ALL_ASKED };
+#undef FEATURE
+#undef FIELD
+
+#define FEATURE(name, effect) { CLATTN_WITH_##name, "CLATTN_WITH_" #name },
+#define FIELD(name, effect, condition)
+static const struct {
+    uint32_t feature;
+    const char *name;
+} feature_names[] = { CLATTN_ALL_ASKED };
+
+const char *forward_feature_name(uint32_t features)
+{
+    for (size_t i = 0; i < sizeof(feature_names) / sizeof(feature_names[0]); ++i) {
+        if (features & feature_names[i].feature) {
+            return feature_names[i].name;
+        }
+    }
+    return "a feature that is not known";
+}
 
 void forward_flags_describe(uint32_t flags, struct text *text)
 {

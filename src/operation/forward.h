@@ -67,6 +67,9 @@ uint32_t forward_flags(const clattn_problem *problem, const struct user_code *co
 /* CLATTN_FLAG_* in words: "window, key lengths". */
 void forward_flags_describe(uint32_t flags, struct text *text);
 
+/* "CLATTN_WITH_MASK": the first of some features, in the order of the rows. */
+const char *forward_feature_name(uint32_t features);
+
 /* The type of a problem's tensors with its default: `type` where the field is CLATTN_TYPE_NONE. */
 clattn_type forward_type(const clattn_problem *problem, clattn_type field);
 

@@ -123,7 +123,11 @@ START_TEST(test_refused)
     expect(&p, &o, CLATTN_UNSUPPORTED, "alike modulo ranks 2");
     p.features = CLATTN_WITH_ROW_RANGES;
     expect(&p, &o, CLATTN_UNSUPPORTED, "CLATTN_WITH_ROW_RANGES is not divided among ranks");
+    p.features = CLATTN_WITH_KEY_LISTS;
+    p.key_list_rows = p.key_list_keys = 2;
+    expect(&p, &o, CLATTN_UNSUPPORTED, "CLATTN_WITH_KEY_LISTS is not divided among ranks");
     p.features = 0;
+    p.key_list_rows = p.key_list_keys = 0;
     p.type = CLATTN_FLOAT64;
     o.layout = CLATTN_RING_ZIGZAG;
     expect(&p, &o, CLATTN_UNSUPPORTED, "type float64");
