@@ -41,6 +41,12 @@ static inline int64_t problem_group(const clattn_problem *p)
     return p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
 }
 
+/* Rows of all query heads that share a key/value head. */
+static inline int64_t problem_head_rows(const clattn_problem *p)
+{
+    return p->query_len * problem_group(p);
+}
+
 /* Rows that share a list of keys: no more than there are. */
 static inline int64_t problem_list_rows(const clattn_problem *p)
 {

@@ -174,7 +174,7 @@ int attention_fits_vectors(struct ask *ask, int columns_most)
         return ask_declines(ask, "head_dim + head_dim_v %lld: at most %d fit private memory",
                             (long long)(p->head_dim + p->head_dim_v), columns_most);
     }
-    return p->query_len * problem_group(p) <= INT_MAX / 2 ||
+    return problem_head_rows(p) <= INT_MAX / 2 ||
            ask_declines(ask, "query_len %lld of %lld heads: a key/value head's rows must fit 32 bits",
                         (long long)p->query_len, (long long)problem_group(p));
 }

@@ -189,7 +189,7 @@ static void vendor_options(const struct device *device, struct text *options)
 
 int backward_owner_has_runs(const clattn_problem *p, enum owned owned)
 {
-    return (owned == OWNED_KEYS ? p->query_len * problem_group(p) : p->key_len) > RUN_KEYS;
+    return (owned == OWNED_KEYS ? problem_head_rows(p) : p->key_len) > RUN_KEYS;
 }
 
 static clattn_status build_kernel(struct ask *ask, const struct backward_simt *state, enum owned owned,

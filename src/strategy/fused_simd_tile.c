@@ -52,7 +52,7 @@ static int shares_blocks(const clattn_problem *p, enum simd_product product)
 
 static int64_t blocks_of(const clattn_problem *p, int64_t rows)
 {
-    return ceil_div(p->query_len * problem_group(p), rows) * p->batch * p->kv_heads;
+    return ceil_div(problem_head_rows(p), rows) * p->batch * p->kv_heads;
 }
 
 /* The product's rows of the tuning table. */
