@@ -5,13 +5,27 @@
 
 #define COLUMNS_MOST 4096 /* head_dim, head_dim_v */
 
+static int has_lists(const clattn_problem *p)
+{
+    return (p->features & CLATTN_WITH_KEY_LISTS) != 0;
+}
+
+static int64_t at_least_one(int64_t count)
+{
+    return count > 0 ? count : 1;
+}
+
 struct kv_row_blocks kv_row_blocks_of(const clattn_problem *p, int most)
 {
-    const int64_t group = problem_group(p), all = p->query_len * group;
-    const int listed = (p->features & CLATTN_WITH_KEY_LISTS) != 0;
-    const int64_t of_list = listed ? problem_list_rows(p) * group : all > 0 ? all : 1;
-    const int64_t blocks = ceil_div(of_list, most), lists = listed && all > 0 ? ceil_div(all, of_list) : 1;
-    return (struct kv_row_blocks){ all, (int)ceil_div(of_list, blocks), (int)(blocks * lists) };
+    const int64_t all = at_least_one(problem_head_rows(p));
+    const int64_t of_list = has_lists(p) ? at_least_one(problem_list_rows(p) * problem_group(p)) : all;
+    const int64_t blocks = ceil_div(of_list, most), lists = ceil_div(all, of_list);
+    return (struct kv_row_blocks){ (int)ceil_div(of_list, blocks), (int)(blocks * lists) };
+}
+
+int64_t kv_keys_of(const clattn_problem *p, int64_t key_len)
+{
+    return has_lists(p) ? p->key_list_keys : key_len;
 }
 
 static int64_t splits_from_one(int64_t keys, int split_keys)
@@ -33,9 +47,8 @@ static int64_t window_span(const clattn_problem *p)
 
 int64_t kv_splits_of(const clattn_problem *p, int64_t key_len, int split_keys)
 {
-    const int listed = (p->features & CLATTN_WITH_KEY_LISTS) != 0;
-    const int64_t all = splits_from_one(listed ? p->key_list_keys : key_len, split_keys), span = window_span(p);
-    if (span < 0 || listed) {
+    const int64_t all = splits_from_one(kv_keys_of(p, key_len), split_keys), span = window_span(p);
+    if (span < 0 || has_lists(p)) {
         return all;
     }
     const int64_t pinned = p->always_visible_keys > 0 ? splits_from_one(p->always_visible_keys, split_keys) : 0;
@@ -67,8 +80,7 @@ int kv_split_applicable(struct ask *ask, int split_keys, int rows_at_once, int r
     if (p->strided_columns) {
         return ask_declines(ask, "reads columns of stride 1");
     }
-    const int64_t rows = p->features & CLATTN_WITH_KEY_LISTS ? 0 : p->query_len * problem_group(p);
-    if (rows > rows_most || (rows > 0 && p->query_len > rows_most)) {
+    if (!has_lists(p) && problem_head_rows(p) > rows_most) {
         return ask_declines(ask, "%lld query rows of %lld heads share a key/value head: at most %d rows",
                             (long long)p->query_len, (long long)problem_group(p), rows_most);
     }

@@ -10,10 +10,12 @@
 /* How the rows of a key/value head, of which there may be none, are cut: into blocks of at most `most` rows, which have
  * one list of keys where there are such. */
 struct kv_row_blocks {
-    int64_t all;
     int rows, blocks; /* of a block; both at least 1 */
 };
 struct kv_row_blocks kv_row_blocks_of(const clattn_problem *p, int most);
+
+/* Keys that a row may meet, of `key_len`: those of its list, where it has one. */
+int64_t kv_keys_of(const clattn_problem *p, int64_t key_len);
 
 /* How many splits of `key_len` keys the rows of a call can see, at most, and at least one. A window, or a ring, leaves
  * out those before it (cl/split/place.clh). */

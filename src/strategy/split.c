@@ -40,8 +40,8 @@ static int applicable(struct ask *ask)
         return ask_declines(ask, "is made of wide vectors, which the device's compiler is not up to");
     }
     const clattn_problem *p = &attention_problem(ask->problem)->p;
-    const int64_t rows = p->query_len * problem_group(p), heads = p->batch * p->kv_heads;
-    const int has_idle = heads * ceil_div(rows, SIMD_ROWS) < (int64_t)device->compute_units;
+    const int64_t blocks = p->batch * p->kv_heads * ceil_div(problem_head_rows(p), SIMD_ROWS);
+    const int has_idle = blocks < (int64_t)device->compute_units;
     return kv_split_applicable(ask, SPLIT_KEYS, ROWS_AT_ONCE, ask->by_name || has_idle ? ROWS_MAX : ROWS_AT_ONCE);
 }
 
@@ -50,7 +50,7 @@ static struct work work(struct ask *ask)
     const clattn_problem *p = &attention_problem(ask->problem)->p;
     const struct kv_row_blocks of_head = kv_row_blocks_of(p, ROWS_AT_ONCE);
     const double heads = (double)p->batch * (double)p->kv_heads * of_head.blocks, rows = (double)of_head.rows;
-    const double keys = heads * (double)(p->features & CLATTN_WITH_KEY_LISTS ? p->key_list_keys : p->key_len);
+    const double keys = heads * (double)kv_keys_of(p, p->key_len);
     const size_t key_bytes = clattn_row_bytes(p->key_type, p->head_dim) +
                              clattn_row_bytes(p->value_type, p->head_dim_v);
     return (struct work){ .rate = RATE_SPLIT,

@@ -1,6 +1,6 @@
 /* split_simt: few query rows against many keys (decoding), for GPUs. cl/split_simt/split_simt.cl has the picture. This
- * file chooses how many rows a work-group computes at once and how many keys lie in local memory; neither changes bits.
- * */
+ * file chooses how many rows a work-group computes at once and how many keys lie in local memory; neither changes
+ * bits. */
 #include "base/checked_math.h"
 #include "base/stored_types.h"
 #include "cl/split_simt/split_simt_layout.h"
@@ -113,10 +113,10 @@ static struct work work(struct ask *ask)
     if (!find_shape(device, p, &shape)) {
         return WORK_UNKNOWN;
     }
-    const double rows = (double)rows_of(p), blocks = (double)ceil_div(rows_of(p), shape.rows);
-    const int listed = (p->features & CLATTN_WITH_KEY_LISTS) != 0;
-    const double heads = (double)p->batch * (double)p->kv_heads * kv_row_blocks_of(p, ROWS_MOST).blocks;
-    const double keys = heads * (double)(listed ? p->key_list_keys : p->key_len);
+    const struct kv_row_blocks of_head = kv_row_blocks_of(p, ROWS_MOST);
+    const double rows = (double)of_head.rows, blocks = (double)ceil_div(of_head.rows, shape.rows);
+    const double heads = (double)p->batch * (double)p->kv_heads * of_head.blocks;
+    const double keys = heads * (double)kv_keys_of(p, p->key_len);
     const double key_bytes =
         (double)(clattn_row_bytes(p->key_type, p->head_dim) + clattn_row_bytes(p->value_type, p->head_dim_v));
     /* Blocks of rows after the first read from the cache. */

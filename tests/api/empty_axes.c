@@ -91,6 +91,25 @@ START_TEST(test_forward)
 }
 END_TEST
 
+/* Lists of keys that no query head has rows for. */
+START_TEST(test_key_lists)
+{
+    static const char *const strategies[] = { "plain", "split", "split_simt" };
+    clattn_problem problem = problem_of(0);
+    clattn_host_tensors tensors = tensors_of();
+    problem.batch = 1;
+    problem.query_heads = 0;
+    problem.kv_heads = 2;
+    problem.query_len = problem.key_len = 3;
+    problem.features |= CLATTN_WITH_KEY_LISTS;
+    problem.key_list_rows = problem.key_list_keys = 1;
+    problem.strategy = strategies[_i];
+    tensors.key_lists = tensor_of(0);
+    tensors.key_lists.data = zero;
+    EXPECT_OK(clattn_forward_host(context, &problem, NULL, &tensors));
+}
+END_TEST
+
 /* dquery alone: gradients of keys have as many elements as there are keys. */
 START_TEST(test_backward)
 {
@@ -218,6 +237,7 @@ static void add(TCase *tests)
 {
     tcase_set_timeout(tests, 600);
     tcase_add_loop_test(tests, test_forward, 0, SHAPES);
+    tcase_add_loop_test(tests, test_key_lists, 0, 3);
     tcase_add_loop_test(tests, test_backward, 0, SHAPES);
     tcase_add_loop_test(tests, test_rotary, 0, SHAPES);
     tcase_add_loop_test(tests, test_append, 0, SHAPES);
