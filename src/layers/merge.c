@@ -77,12 +77,12 @@ static clattn_status make_state(const clattn_context *context, const clattn_merg
     int64_t bytes = MERGE_STATE(p->columns) * element_bytes;
     cl_int code;
     *state = NULL;
+    if (count <= MERGE_AT_ONCE || p->batch == 0 || p->heads == 0 || p->rows == 0) {
+        return CLATTN_OK;
+    }
     if (!checked_multiply(bytes, p->batch * p->heads, &bytes) || !checked_multiply(bytes, p->rows, &bytes)) {
         return error_set(CLATTN_INVALID_SHAPE, "rows %" PRId64 ": sums of so many partials need more than 2^63 bytes",
                          p->rows);
-    }
-    if (count <= MERGE_AT_ONCE || bytes == 0) {
-        return CLATTN_OK;
     }
     *state = clCreateBuffer(context->cl, CL_MEM_READ_WRITE, (size_t)bytes, NULL, &code);
     return code == CL_SUCCESS

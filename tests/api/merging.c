@@ -293,16 +293,18 @@ START_TEST(test_overlaps)
 }
 END_TEST
 
-/* No rows: nothing to do, no buffers needed, but the event is there. */
+/* No rows: nothing to do, no buffers needed, but the event is there; other axes may be of any length. */
 START_TEST(test_empty)
 {
-    const int64_t no_rows[4] = { BATCH, HEADS, 0, COLUMNS };
+    const int64_t no_rows[2][4] = { { BATCH, HEADS, 0, COLUMNS }, { INT32_MAX, INT32_MAX, 0, COLUMNS } };
     const clattn_partial none = { CLATTN_TENSOR_NONE, CLATTN_TENSOR_NONE };
-    cl_event done = NULL;
-    EXPECT_OK(merge_two(context, clattn_context_queue(context), CLATTN_FLOAT32, no_rows, &none, &none, &none, 0, NULL,
-                        &done));
-    ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
-    clReleaseEvent(done);
+    for (int i = 0; i < 2; ++i) {
+        cl_event done = NULL;
+        EXPECT_OK(merge_two(context, clattn_context_queue(context), CLATTN_FLOAT32, no_rows[i], &none, &none, &none, 0,
+                            NULL, &done));
+        ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
+        clReleaseEvent(done);
+    }
 }
 END_TEST
 
