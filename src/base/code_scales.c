@@ -9,7 +9,6 @@
 #include "base/stored_types.h"
 
 #define NO_RANGE_SCALE 0.0001f /* of u8 and u4, where all values are one */
-#define E2M1_MOST 6.0f
 
 float type_scale(clattn_type type, const void *scales, int64_t index, float tensor_scale)
 {
@@ -71,21 +70,22 @@ static float power_of_two(float largest, int exponent_of_code)
 
 int type_makes_scales(clattn_type type)
 {
-    return type_has_zero_points(type) || type_scale_columns(type) > 0;
+    return type_most_code(type) > 0;
 }
 
 struct code_scale type_make_scale(clattn_type type, const float *values, int64_t count, float tensor_scale,
                                   void *scales, int64_t index)
 {
     const struct range range = range_of(values, count);
+    const float most_code = type_most_code(type);
     struct code_scale made = { 0, 0 };
     if (type_has_zero_points(type)) {
-        made = scale_of_range(range, type == CLATTN_U4 ? 15.0f : 255.0f);
+        made = scale_of_range(range, most_code);
     } else if (type_has_tensor_scale(type)) {
-        const volatile float share = range.largest / E2M1_MOST;
+        const volatile float share = range.largest / most_code;
         made.scale = tensor_scale != 0.0f ? share / tensor_scale : 0.0f;
     } else {
-        made.scale = power_of_two(range.largest, type == CLATTN_MXFP8 ? 8 : 2);
+        made.scale = power_of_two(range.largest, ilogbf(most_code));
     }
     type_store(type_of_scales(type), scales, index, made.scale);
     made.scale = type_scale(type, scales, index, tensor_scale);

@@ -113,6 +113,21 @@ SMALL_FLOAT(e8m0, uint8_t, e8m0_to_double, e8m0_from_double)
 
 /* ---- the table ---------------------------------------------------------------------------------- */
 
+/* Scales in a tensor of their own. */
+struct own_scales {
+    clattn_type type; /* what they are stored as; none: there are none */
+    int64_t columns;  /* that share one, each row by itself; 0: as the problem says */
+    int has_zero_points, has_tensor_scale;
+    float most_code; /* the largest code, by which scales are made of values; 0: they are the caller's */
+};
+static const struct own_scales no_scales = { CLATTN_TYPE_NONE, 0, 0, 0, 0 };
+static const struct own_scales given_scales = { CLATTN_FLOAT32, 0, 0, 0, 0 };
+static const struct own_scales u8_scales = { CLATTN_FLOAT32, 0, 1, 0, 255 };
+static const struct own_scales u4_scales = { CLATTN_FLOAT32, 0, 1, 0, 15 };
+static const struct own_scales mxfp8_scales = { CLATTN_E8M0, 32, 0, 0, 448 };
+static const struct own_scales mxfp4_scales = { CLATTN_E8M0, 32, 0, 0, 6 };
+static const struct own_scales nvfp4_scales = { CLATTN_E4M3, 16, 0, 1, 6 };
+
 static const struct stored_type {
     const char *name;
     size_t bytes;                    /* of an element, or of a block */
@@ -121,32 +136,30 @@ static const struct stored_type {
     int is_float;
     double (*load)(const void *data, int64_t index);
     void (*store)(void *data, int64_t index, double value);
-    clattn_type scales;    /* what those in a tensor of their own are stored as; none: there are none */
-    int64_t scale_columns; /* that share one, each row by itself; 0: as the problem says */
-    int has_zero_points, has_tensor_scale;
+    const struct own_scales *scales;
 } types[STORED_TYPES] = {
-    [CLATTN_TYPE_NONE] = { "none", 0, 0, NULL, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_FLOAT32] = { "float32", 4, 1, NULL, 1, load_float32, store_float32, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_FLOAT16] = { "float16", 2, 1, NULL, 1, load_float16, store_float16, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_BFLOAT16] = { "bfloat16", 2, 1, NULL, 1, load_bfloat16, store_bfloat16, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_FLOAT64] = { "float64", 8, 1, NULL, 1, load_float64, store_float64, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_INT8] = { "int8", 1, 1, NULL, 0, load_int8, store_int8, CLATTN_FLOAT32, 0, 0, 0 },
-    [CLATTN_E4M3] = { "e4m3", 1, 1, NULL, 0, load_e4m3, store_e4m3, CLATTN_FLOAT32, 0, 0, 0 },
-    [CLATTN_E5M2] = { "e5m2", 1, 1, NULL, 0, load_e5m2, store_e5m2, CLATTN_FLOAT32, 0, 0, 0 },
-    [CLATTN_Q8_0] = { "q8_0", 34, 32, &q8_0_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_Q4_0] = { "q4_0", 18, 32, &q4_0_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_Q4_1] = { "q4_1", 20, 32, &q4_1_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_Q5_0] = { "q5_0", 22, 32, &q5_0_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_Q5_1] = { "q5_1", 24, 32, &q5_1_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_MXFP4_GGML] = { "mxfp4_ggml", 17, 32, &mxfp4_ggml_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_NVFP4_GGML] = { "nvfp4_ggml", 36, 64, &nvfp4_ggml_blocks, 0, NULL, NULL, CLATTN_TYPE_NONE, 0, 0, 0 },
-    [CLATTN_INT4] = { "int4", 1, 2, NULL, 0, load_int4, store_int4, CLATTN_FLOAT32, 0, 0, 0 },
-    [CLATTN_U8] = { "u8", 1, 1, NULL, 0, load_u8, store_u8, CLATTN_FLOAT32, 0, 1, 0 },
-    [CLATTN_U4] = { "u4", 1, 2, NULL, 0, load_u4, store_u4, CLATTN_FLOAT32, 0, 1, 0 },
-    [CLATTN_MXFP8] = { "mxfp8", 1, 1, NULL, 0, load_e4m3, store_e4m3, CLATTN_E8M0, 32, 0, 0 },
-    [CLATTN_MXFP4] = { "mxfp4", 1, 2, NULL, 0, load_e2m1, store_e2m1, CLATTN_E8M0, 32, 0, 0 },
-    [CLATTN_NVFP4] = { "nvfp4", 1, 2, NULL, 0, load_e2m1, store_e2m1, CLATTN_E4M3, 16, 0, 1 },
-    [CLATTN_E8M0] = { "e8m0", 1, 1, NULL, 0, load_e8m0, store_e8m0, CLATTN_TYPE_NONE, 0, 0, 0 },
+    [CLATTN_TYPE_NONE] = { "none", 0, 0, NULL, 0, NULL, NULL, &no_scales },
+    [CLATTN_FLOAT32] = { "float32", 4, 1, NULL, 1, load_float32, store_float32, &no_scales },
+    [CLATTN_FLOAT16] = { "float16", 2, 1, NULL, 1, load_float16, store_float16, &no_scales },
+    [CLATTN_BFLOAT16] = { "bfloat16", 2, 1, NULL, 1, load_bfloat16, store_bfloat16, &no_scales },
+    [CLATTN_FLOAT64] = { "float64", 8, 1, NULL, 1, load_float64, store_float64, &no_scales },
+    [CLATTN_INT8] = { "int8", 1, 1, NULL, 0, load_int8, store_int8, &given_scales },
+    [CLATTN_E4M3] = { "e4m3", 1, 1, NULL, 0, load_e4m3, store_e4m3, &given_scales },
+    [CLATTN_E5M2] = { "e5m2", 1, 1, NULL, 0, load_e5m2, store_e5m2, &given_scales },
+    [CLATTN_Q8_0] = { "q8_0", 34, 32, &q8_0_blocks, 0, NULL, NULL, &no_scales },
+    [CLATTN_Q4_0] = { "q4_0", 18, 32, &q4_0_blocks, 0, NULL, NULL, &no_scales },
+    [CLATTN_Q4_1] = { "q4_1", 20, 32, &q4_1_blocks, 0, NULL, NULL, &no_scales },
+    [CLATTN_Q5_0] = { "q5_0", 22, 32, &q5_0_blocks, 0, NULL, NULL, &no_scales },
+    [CLATTN_Q5_1] = { "q5_1", 24, 32, &q5_1_blocks, 0, NULL, NULL, &no_scales },
+    [CLATTN_MXFP4_GGML] = { "mxfp4_ggml", 17, 32, &mxfp4_ggml_blocks, 0, NULL, NULL, &no_scales },
+    [CLATTN_NVFP4_GGML] = { "nvfp4_ggml", 36, 64, &nvfp4_ggml_blocks, 0, NULL, NULL, &no_scales },
+    [CLATTN_INT4] = { "int4", 1, 2, NULL, 0, load_int4, store_int4, &given_scales },
+    [CLATTN_U8] = { "u8", 1, 1, NULL, 0, load_u8, store_u8, &u8_scales },
+    [CLATTN_U4] = { "u4", 1, 2, NULL, 0, load_u4, store_u4, &u4_scales },
+    [CLATTN_MXFP8] = { "mxfp8", 1, 1, NULL, 0, load_e4m3, store_e4m3, &mxfp8_scales },
+    [CLATTN_MXFP4] = { "mxfp4", 1, 2, NULL, 0, load_e2m1, store_e2m1, &mxfp4_scales },
+    [CLATTN_NVFP4] = { "nvfp4", 1, 2, NULL, 0, load_e2m1, store_e2m1, &nvfp4_scales },
+    [CLATTN_E8M0] = { "e8m0", 1, 1, NULL, 0, load_e8m0, store_e8m0, &no_scales },
 };
 
 static const struct stored_type *row_of(clattn_type type)
@@ -161,27 +174,32 @@ int type_is_float(clattn_type type)
 
 int type_takes_scales(clattn_type type)
 {
-    return row_of(type)->scales != CLATTN_TYPE_NONE;
+    return type_of_scales(type) != CLATTN_TYPE_NONE;
 }
 
 clattn_type type_of_scales(clattn_type type)
 {
-    return row_of(type)->scales;
+    return row_of(type)->scales->type;
 }
 
 int64_t type_scale_columns(clattn_type type)
 {
-    return row_of(type)->scale_columns;
+    return row_of(type)->scales->columns;
 }
 
 int type_has_zero_points(clattn_type type)
 {
-    return row_of(type)->has_zero_points;
+    return row_of(type)->scales->has_zero_points;
 }
 
 int type_has_tensor_scale(clattn_type type)
 {
-    return row_of(type)->has_tensor_scale;
+    return row_of(type)->scales->has_tensor_scale;
+}
+
+float type_most_code(clattn_type type)
+{
+    return row_of(type)->scales->most_code;
 }
 
 int type_is_blocks(clattn_type type)

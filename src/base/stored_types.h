@@ -35,6 +35,9 @@ int64_t type_scale_columns(clattn_type type);
 int type_has_zero_points(clattn_type type);
 int type_has_tensor_scale(clattn_type type);
 
+/* The largest code of a type whose scales are made of values; 0 of others. */
+float type_most_code(clattn_type type);
+
 /* Bytes of an element, which may be a block, and how many columns it has: 1 but of blocks and codes of four bits. */
 size_t type_element(clattn_type type, int64_t *columns);
 

@@ -68,14 +68,13 @@ clattn_status check_own_type(const struct own_type *own, clattn_type type)
 clattn_status check_scales_of_type(const struct shared_scales *scales)
 {
     const int64_t columns = type_scale_columns(scales->type);
-    const int must_be = columns > 0 || type_has_zero_points(scales->type);
     if (scales->are_there && !type_takes_scales(scales->type)) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "features: %s scales are for int8, int4, e4m3, e5m2, u8, u4, mxfp8, mxfp4 and nvfp4, and "
                          "%s_type is %s",
                          scales->name, scales->name, clattn_type_name(scales->type));
     }
-    if (must_be && !scales->are_there) {
+    if (type_makes_scales(scales->type) && !scales->are_there) {
         return error_set(CLATTN_INVALID_ARGUMENT, "%s_type %s: has scales beside its codes; set the feature for them",
                          scales->name, clattn_type_name(scales->type));
     }
