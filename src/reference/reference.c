@@ -87,7 +87,7 @@ static clattn_status work_allocate(struct work *work)
 static void load_inputs(struct work *work)
 {
     const clattn_problem *p = &work->problem->p;
-    int64_t kv_head = work->h / (p->query_heads / p->kv_heads);
+    int64_t kv_head = work->h / problem_group(p);
     load_row(work->call, TENSOR_QUERY, work->problem->flags & CLATTN_FLAG_VARLEN ? 0 : work->b, work->h,
              work->sequence.query_row + work->i, p->head_dim, work->query);
     if (work->loaded_b == work->b && work->loaded_kv_head == kv_head) {
@@ -148,7 +148,7 @@ static void compute_scores(struct work *work)
     const clattn_problem *p = &work->problem->p;
     int all = p->weights == CLATTN_WEIGHTS_SCORES || p->weights == CLATTN_WEIGHTS_SOFTCAP;
     long double scale = work->call->scale;
-    const int64_t kv_head = work->h / (p->query_heads / p->kv_heads);
+    const int64_t kv_head = work->h / problem_group(p);
     work->allowed_keys = 0;
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         work->allowed[j] =

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/stored_types.h"
 #include "reference/reference_rotary.h"
+#include "reference/stored_rows.h"
 #include "reference/visibility.h"
 
 /* One row on its way. */
@@ -80,11 +81,10 @@ static struct code_scale make_scale(const struct row *row, const struct cache *c
     const struct operands *operands = &row->call->operands;
     const struct tensor_place *place = &operands->tensor[cache->made_scales];
     const struct tensor_place *zeros = &operands->tensor[cache->zero_points];
-    const struct tensor_place *whole = &operands->tensor[cache->tensor_scale];
     const int64_t share = cache->scale_columns ? cache->scale_columns : cache->columns;
     const int64_t count = share < cache->columns - c ? share : cache->columns - c;
-    const float tensor_scale = type_has_tensor_scale(cache->type) ? ((const float *)whole->data)[whole->offset] : 1.0f;
-    const struct code_scale made = type_make_scale(cache->type, row->floats + c, count, tensor_scale, place->data,
+    const struct code_scale made = type_make_scale(cache->type, row->floats + c, count,
+                                                   tensor_scale_of(operands, (int)cache->tensor_scale), place->data,
                                                    place_index(place, to->pack, h, to->row, c / share));
     if (type_has_zero_points(cache->type)) {
         ((float *)zeros->data)[place_index(zeros, to->pack, h, to->row, c / share)] = made.zero_point;

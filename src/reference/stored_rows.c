@@ -22,6 +22,12 @@ void load_row(const struct call *call, int id, int64_t b, int64_t head, int64_t 
     }
 }
 
+float tensor_scale_of(const struct operands *operands, int id)
+{
+    const struct tensor_place *place = &operands->tensor[id];
+    return operand_is_asked(operands, id) ? ((const float *)place->data)[place->offset] : 1.0f;
+}
+
 /* The codes of a row become values. */
 static void scale_row(const struct stored_place *at, enum tensor_id id, int64_t b, int64_t row, int64_t columns,
                       double *values)
@@ -35,9 +41,8 @@ static void scale_row(const struct stored_place *at, enum tensor_id id, int64_t 
     const clattn_type type = of_keys ? p->key_type : p->value_type;
     const struct tensor_place *zeros =
         &at->call->operands.tensor[of_keys ? TENSOR_KEY_ZERO_POINTS : TENSOR_VALUE_ZERO_POINTS];
-    const struct tensor_place *whole =
-        &at->call->operands.tensor[of_keys ? TENSOR_KEY_TENSOR_SCALE : TENSOR_VALUE_TENSOR_SCALE];
-    const float tensor_scale = type_has_tensor_scale(type) ? ((const float *)whole->data)[whole->offset] : 1.0f;
+    const float tensor_scale =
+        tensor_scale_of(&at->call->operands, of_keys ? TENSOR_KEY_TENSOR_SCALE : TENSOR_VALUE_TENSOR_SCALE);
     for (int64_t c = 0; c < columns && at->problem->flags & flag; ++c) {
         const int64_t i = rows ? row / rows : 0, group = share ? c / share : 0;
         struct code_scale by = { 0, 0 };

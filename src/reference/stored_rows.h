@@ -15,6 +15,9 @@ struct stored_place {
 /* Where a row is stored: its batch entry, or the page of the pool, and where it is in there. 0: nowhere. */
 int stored_row_find(const struct stored_place *place, int64_t *b, int64_t *row);
 
+/* The scale of a whole tensor, by that number; 1 where the call has none. */
+float tensor_scale_of(const struct operands *operands, int id);
+
 /* Row (b, head, row) of a tensor, by its number in the call's operation, as it is stored. */
 void load_row(const struct call *call, int id, int64_t b, int64_t head, int64_t row, int64_t columns, double *to);
 

@@ -145,7 +145,7 @@ static int list_allows(const struct problem *problem, const struct call *call, i
 {
     const clattn_problem *p = &problem->p;
     const struct tensor_place *lists = &call->operands.tensor[TENSOR_KEY_LISTS];
-    const int64_t kv_head = h / (p->query_heads / p->kv_heads);
+    const int64_t kv_head = h / problem_group(p);
     for (int64_t n = 0; n < p->key_list_keys; ++n) {
         const int32_t key = ((const int32_t *)lists->data)[place_index(lists, b, kv_head, i / p->key_list_rows, n)];
         if (key < 0 || key == j) {
@@ -162,7 +162,7 @@ int key_is_allowed(const struct problem *problem, const struct call *call, const
     int64_t position = i + sequence->offset;
     return j < sequence->key_len && (!(flags & CLATTN_FLAG_CAUSAL) || j <= position) &&
            (!(flags & CLATTN_FLAG_WINDOW) || window_allows(&problem->p, position, j)) &&
-           key_is_stored(problem, call, sequence, b, h / (problem->p.query_heads / problem->p.kv_heads), j) &&
+           key_is_stored(problem, call, sequence, b, h / problem_group(&problem->p), j) &&
            (!(flags & CLATTN_FLAG_ROW_RANGES) || range_allows(problem, call, sequence, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_MASK) || mask_allows(call, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_BIAS) || bias_allows(problem, call, b, h, i, j)) &&
