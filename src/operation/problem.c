@@ -224,19 +224,23 @@ static clattn_status check_ring(const clattn_problem *p)
     return CLATTN_OK;
 }
 
+/* A feature that is not asked for has no numbers. */
+static clattn_status check_unasked(const struct dimension dimensions[2], uint32_t feature)
+{
+    return dimensions[0].value == 0 && dimensions[1].value == 0
+               ? CLATTN_OK
+               : error_set(CLATTN_INVALID_ARGUMENT,
+                           "%s %" PRId64 ", %s %" PRId64 ": need %s, and would be ignored; set it, or leave them 0",
+                           dimensions[0].name, dimensions[0].value, dimensions[1].name, dimensions[1].value,
+                           forward_feature_name(feature));
+}
+
 static clattn_status check_block_mask(const clattn_problem *p)
 {
     const struct dimension dimensions[] = { { "block_mask_rows", p->block_mask_rows, 1 },
                                             { "block_mask_keys", p->block_mask_keys, 1 } };
-    if (p->features & CLATTN_WITH_BLOCK_MASK) {
-        return check_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
-    }
-    return p->block_mask_rows == 0 && p->block_mask_keys == 0
-               ? CLATTN_OK
-               : error_set(CLATTN_INVALID_ARGUMENT,
-                           "block_mask_rows %" PRId64 ", block_mask_keys %" PRId64
-                           ": need CLATTN_WITH_BLOCK_MASK, and would be ignored; set it, or leave them 0",
-                           p->block_mask_rows, p->block_mask_keys);
+    return p->features & CLATTN_WITH_BLOCK_MASK ? check_dimensions(dimensions, 2)
+                                                : check_unasked(dimensions, CLATTN_WITH_BLOCK_MASK);
 }
 
 static clattn_status check_key_lists(const clattn_problem *p)
@@ -244,19 +248,14 @@ static clattn_status check_key_lists(const clattn_problem *p)
     const struct dimension dimensions[] = { { "key_list_rows", p->key_list_rows, 1 },
                                             { "key_list_keys", p->key_list_keys, 1 } };
     if (!(p->features & CLATTN_WITH_KEY_LISTS)) {
-        return p->key_list_rows == 0 && p->key_list_keys == 0
-                   ? CLATTN_OK
-                   : error_set(CLATTN_INVALID_ARGUMENT,
-                               "key_list_rows %" PRId64 ", key_list_keys %" PRId64
-                               ": need CLATTN_WITH_KEY_LISTS, and would be ignored; set it, or leave them 0",
-                               p->key_list_rows, p->key_list_keys);
+        return check_unasked(dimensions, CLATTN_WITH_KEY_LISTS);
     }
     if (p->weights != CLATTN_WEIGHTS_NONE) {
         return error_set(CLATTN_INVALID_ARGUMENT,
                          "weights %d: are of all keys, which lists are there to leave out; leave them NONE",
                          (int)p->weights);
     }
-    return check_tiled_dimensions(dimensions, sizeof(dimensions) / sizeof(dimensions[0]));
+    return check_tiled_dimensions(dimensions, 2);
 }
 
 static clattn_status check_numbers(const clattn_problem *p)
