@@ -57,6 +57,7 @@ libclattn_core_la_SOURCES = \
 	src/base/uncancelled.h \
 	src/base/utf8.c \
 	src/base/utf8.h \
+	src/base/words.h \
 	src/device/device.c \
 	src/device/device.h \
 	src/device/device_list.c \

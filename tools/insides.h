@@ -3,9 +3,10 @@
 #ifndef CLATTN_TOOLS_INSIDES_H
 #define CLATTN_TOOLS_INSIDES_H
 
-/* Text: growing strings, and what a terminal shows of UTF-8. */
+/* Text: growing strings, what a terminal shows of UTF-8, words of C. */
 #include "base/text.h"
 #include "base/utf8.h"
+#include "base/words.h"
 
 /* Arrays in files: one element of any storage type, where the API converts rows; pages that several buffers have. */
 #include "base/stored_types.h"

@@ -26,20 +26,6 @@ static const struct {
 
 /* ---- words of the text ---- */
 
-static int is_name_character(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-static size_t word_length(const char *at)
-{
-    size_t length = 0;
-    while (is_name_character(at[length])) {
-        length++;
-    }
-    return length;
-}
-
 /* Behind blanks and comments. */
 static const char *skip_blanks(const char *at)
 {
@@ -72,18 +58,13 @@ static size_t next_word(const char **at, const char **word)
     return 0;
 }
 
-static int is_word(const char *word, size_t length, const char *name)
-{
-    return strlen(name) == length && memcmp(word, name, length) == 0;
-}
-
 uint32_t user_text_functions(const char *source)
 {
     const char *word = source;
     uint32_t found = 0;
     for (size_t length; (length = next_word(&source, &word)) > 0;) {
         for (size_t i = 0; i < FUNCTIONS; i++) {
-            found |= is_word(word, length, functions[i].name) ? (uint32_t)functions[i].bit : 0;
+            found |= word_is(word, length, functions[i].name) ? (uint32_t)functions[i].bit : 0;
         }
     }
     return found;
@@ -94,7 +75,7 @@ uint32_t user_text_functions(const char *source)
 static struct user_text_input *find_input(struct user_text_input list[USER_TEXT_MOST], const char *name, size_t length)
 {
     for (int i = 0; i < USER_TEXT_MOST; i++) {
-        if (is_word(name, length, list[i].name)) {
+        if (word_is(name, length, list[i].name)) {
             return &list[i];
         }
     }
@@ -121,7 +102,7 @@ static int find_inputs(struct user_text *text, struct failure *failure)
 {
     const char *at = text->source, *word = at;
     for (size_t length; (length = next_word(&at, &word)) > 0;) {
-        const int is_load = is_word(word, length, "LOAD"), is_scalar = is_word(word, length, "SCALAR");
+        const int is_load = word_is(word, length, "LOAD"), is_scalar = word_is(word, length, "SCALAR");
         const char *open = skip_blanks(at), *name = *open == '(' ? skip_blanks(open + 1) : open;
         if ((is_load || is_scalar) && *open == '(' && word_length(name) > 0 &&
             add_input(is_load ? text->load : text->scalar, name, word_length(name), is_load ? "LOAD" : "SCALAR",

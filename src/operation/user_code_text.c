@@ -1,9 +1,9 @@
 /* Rules on the text of a user's code: a look at its words, no more; what it means is the compiler's to say. */
 #include <string.h>
 
-#include "base/ascii.h"
 #include "base/error.h"
 #include "base/utf8.h"
+#include "base/words.h"
 #include "operation/user_code.h"
 
 static const struct {
@@ -27,33 +27,9 @@ struct reader {
     uint32_t found;        /* functions whose names were there */
 };
 
-static int is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static int is_name_character(char c)
-{
-    return is_letter(c) || (c >= '0' && c <= '9');
-}
-
-static size_t word_length(const char *at)
-{
-    size_t length = 0;
-    while (is_name_character(at[length])) {
-        ++length;
-    }
-    return length;
-}
-
-static int is_word(const char *at, size_t length, const char *word)
-{
-    return strlen(word) == length && memcmp(at, word, length) == 0;
-}
-
 const char *user_code_name_fault(const char *name)
 {
-    if (!is_letter(name[0]) || word_length(name) != strlen(name)) {
+    if (!word_has_letter(name[0]) || word_length(name) != strlen(name)) {
         return "must be a letter, then letters, digits and _";
     }
     if (strlen(name) >= CODE_NAME_BYTES) {
@@ -91,7 +67,7 @@ static clattn_status check_directive(const struct reader *reader)
         return CLATTN_OK; /* # alone is nothing */
     }
     for (size_t i = 0; i < sizeof(directives) / sizeof(directives[0]); ++i) {
-        if (is_word(word, length, directives[i])) {
+        if (word_is(word, length, directives[i])) {
             return CLATTN_OK;
         }
     }
@@ -107,7 +83,7 @@ static clattn_status check_word(struct reader *reader, size_t length)
         return CLATTN_OK;
     }
     for (size_t i = 0; i < FUNCTIONS; ++i) {
-        if (is_word(reader->at, length, functions[i].name)) {
+        if (word_is(reader->at, length, functions[i].name)) {
             reader->found |= functions[i].function;
             return CLATTN_OK;
         }
