@@ -223,9 +223,8 @@ static int make_tensors(const clattn_problem *p, struct bench_data *data, struct
 
 /* ---- placing them ---- */
 
-/* With the bytes of `content`; NULL: of an output, which has none. */
-static int make_buffer(clattn_context *context, const void *content, size_t bytes, cl_mem *buffer,
-                       struct failure *failure)
+int bench_data_buffer(clattn_context *context, const void *content, size_t bytes, cl_mem *buffer,
+                      struct failure *failure)
 {
     cl_int code = CL_SUCCESS;
     *buffer = clCreateBuffer(clattn_context_cl(context), content ? CL_MEM_READ_ONLY : CL_MEM_READ_WRITE,
@@ -247,7 +246,7 @@ static int make_pools(const clattn_problem *p, clattn_context *context, struct b
     for (int pool = 0; pool < pools_of(p) && result == 0; pool++) {
         const size_t bytes = page_bytes * (size_t)pools_pages(p->pages, p->pool_pages, pool);
         cl_mem *buffer = pool == 0 ? &data->buffer[id] : &data->more[id - BENCH_KEY][pool - 1];
-        result = make_buffer(context, content, bytes, buffer, failure);
+        result = bench_data_buffer(context, content, bytes, buffer, failure);
         content += bytes;
     }
     return result;
@@ -262,8 +261,8 @@ static int make_buffers(const clattn_problem *p, clattn_context *context, struct
         if (tensor->data && (id == BENCH_KEY || id == BENCH_VALUE) && pools_of(p) > 1) {
             result = make_pools(p, context, data, (enum bench_tensor)id, failure);
         } else if (tensor->data) {
-            result = make_buffer(context, id < BENCH_OUTPUTS ? tensor->data : NULL, tensor_bytes(tensor),
-                                 &data->buffer[id], failure);
+            result = bench_data_buffer(context, id < BENCH_OUTPUTS ? tensor->data : NULL, tensor_bytes(tensor),
+                                       &data->buffer[id], failure);
         }
     }
     return result;

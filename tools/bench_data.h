@@ -30,7 +30,7 @@ struct bench_data {
     cl_mem more[2][3];                   /* the others, of keys and of values; clattn_tensors.key_pools, value_pools */
     clattn_host_tensors host;
     clattn_tensors device;
-    cl_mem code_buffer[8], block_buffer; /* of a text of the user's own */
+    cl_mem code_buffer[USER_TEXT_MOST], block_buffer; /* of a text of the user's own */
     struct user_blocks blocks;
     clattn_call values;
 };
@@ -39,6 +39,10 @@ struct bench_data {
  * those of bench_key_length, pages in an order of chance. The caller ends with bench_data_free, after failures too. */
 int bench_data_make(const clattn_problem *problem, clattn_context *context, struct bench_data *data,
                     struct failure *failure);
+
+/* A buffer with the bytes of `content`; NULL: of an output, which has none. */
+int bench_data_buffer(clattn_context *context, const void *content, size_t bytes, cl_mem *buffer,
+                      struct failure *failure);
 
 /* The tensors and scalars of a text, which is the problem's, and its blocks, where the problem has such. */
 int bench_data_add_text(const struct user_text *text, const clattn_problem *problem, clattn_context *context,

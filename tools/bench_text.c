@@ -3,15 +3,6 @@
 
 #include "bench_data.h"
 
-static int make_buffer(clattn_context *context, const struct tensor *tensor, cl_mem *buffer, struct failure *failure)
-{
-    const size_t bytes = tensor_bytes(tensor);
-    cl_int code = CL_SUCCESS;
-    *buffer =
-        clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, tensor->data, &code);
-    return code == CL_SUCCESS ? 0 : failure_failed(failure, "%zu bytes on the device: OpenCL error %d", bytes, code);
-}
-
 static int add_blocks(const struct options *options, const clattn_problem *problem, clattn_context *context,
                       struct bench_data *data, struct failure *failure)
 {
@@ -22,7 +13,8 @@ static int add_blocks(const struct options *options, const clattn_problem *probl
         return failure_misuse(failure, "--shape: has no pairs of rows and keys, whose blocks --blocks could ask for");
     }
     memcpy(data->device.block_mask.stride, data->host.block_mask.stride, sizeof data->host.block_mask.stride);
-    const int status = make_buffer(context, &data->blocks.mask, &data->block_buffer, failure);
+    const struct tensor *mask = &data->blocks.mask;
+    const int status = bench_data_buffer(context, mask->data, tensor_bytes(mask), &data->block_buffer, failure);
     data->device.block_mask.buffer = data->block_buffer;
     return status;
 }
@@ -32,7 +24,8 @@ int bench_data_add_text(const struct user_text *text, const clattn_problem *prob
 {
     user_text_place(text, &data->values, &data->host);
     for (int i = 0; i < text->code.tensor_count; i++) {
-        if (make_buffer(context, &text->load[i].tensor, &data->code_buffer[i], failure) != 0) {
+        const struct tensor *tensor = &text->load[i].tensor;
+        if (bench_data_buffer(context, tensor->data, tensor_bytes(tensor), &data->code_buffer[i], failure) != 0) {
             return -1;
         }
         data->device.code_tensors[i].buffer = data->code_buffer[i];
