@@ -14,11 +14,6 @@ clattn_status play_fails(struct failure *failure, clattn_status status, const ch
 
 /* ---- beginning ---------------------------------------------------------------------------------- */
 
-static const int32_t *values_of(const clattn_host_tensor *tensor)
-{
-    return tensor->data ? (const int32_t *)tensor->data + tensor->offset : NULL;
-}
-
 static clattn_status make_ring(struct play *play)
 {
     const struct rank_call *c = play->c;
@@ -28,8 +23,8 @@ static clattn_status make_ring(struct play *play)
     options.layout = c->layout;
     options.algorithm = c->algorithm;
     options.gradients = c->backward != NULL;
-    options.key_lengths = values_of(&c->tensors->key_lengths);
-    options.query_offsets = values_of(&c->tensors->query_offsets);
+    options.key_lengths = integers_of(&c->tensors->key_lengths);
+    options.query_offsets = integers_of(&c->tensors->query_offsets);
     clattn_status status = clattn_ring_create(&play->whole, &options, &play->ring);
     if (status == CLATTN_OK && clattn_ring_chosen(play->ring) == CLATTN_RING_HEADS) {
         if (c->algorithm == CLATTN_RING_HEADS) {
@@ -155,7 +150,7 @@ clattn_status play_begin(struct play *play)
     if (!reserve_all(play, largest_of(play, clattn_ring_rows), largest_of(play, clattn_ring_keys))) {
         return play_fails(play->failure, CLATTN_OUT_OF_HOST_MEMORY, "out of memory for shards");
     }
-    sum_clear(play, &play->results, clattn_ring_rows(play->ring, rank), play->own);
+    sum_clear(&play->results, clattn_ring_rows(play->ring, rank), play->own);
     const clattn_host_tensor *const keys[2] = { &t->key, &t->value }, *const queries[2] = { &t->query, NULL };
     if (play->moves_keys) {
         shard_pack(&play->keys, clattn_ring_keys(play->ring, rank), keys, play->slot[0]);
@@ -184,9 +179,8 @@ static int is_of_results(const struct shard_shape *shape)
     return shape->types[0] == CLATTN_FLOAT64;
 }
 
-void sum_clear(const struct play *play, const struct shard_shape *shape, int64_t rows, char *sum)
+void sum_clear(const struct shard_shape *shape, int64_t rows, char *sum)
 {
-    (void)play;
     memset(sum, 0, shard_bytes(shape, rows));
     double *lse = (double *)(void *)(sum + shard_at(shape, rows, 1));
     for (int64_t n = 0; n < shape->batch * shape->heads * rows && is_of_results(shape); ++n) {
@@ -194,9 +188,8 @@ void sum_clear(const struct play *play, const struct shard_shape *shape, int64_t
     }
 }
 
-void sum_add(const struct play *play, const struct shard_shape *shape, int64_t rows, char *first, const char *second)
+void sum_add(const struct shard_shape *shape, int64_t rows, char *first, const char *second)
 {
-    (void)play;
     const size_t lse = shard_at(shape, rows, 1);
     if (is_of_results(shape)) {
         clattn_ring_merge_sums(shape->batch * shape->heads * rows, shape->columns[0],

@@ -34,10 +34,10 @@ clattn_status play_begin(struct play *play);
 void play_end(struct play *play);
 
 /* Sums begin as nothing. */
-void sum_clear(const struct play *play, const struct shard_shape *shape, int64_t rows, char *sum);
+void sum_clear(const struct shard_shape *shape, int64_t rows, char *sum);
 
 /* Adds `second` to `first`. */
-void sum_add(const struct play *play, const struct shard_shape *shape, int64_t rows, char *first, const char *second);
+void sum_add(const struct shard_shape *shape, int64_t rows, char *first, const char *second);
 
 /* A partial call, added to the sums. */
 clattn_status play_task(struct play *play, const clattn_ring_task *task);

@@ -51,14 +51,11 @@ static int64_t hash_of(const struct play *play)
                                 call->mask_key_len,
                                 call->bias_key_len };
     const double reals[] = { p->softcap, p->dropout, call->scale };
-    const size_t bytes = (size_t)p->batch * sizeof(int32_t);
+    const clattn_host_tensor *const lists[] = { &c->tensors->key_lengths, &c->tensors->query_offsets };
     hash_bytes(&hash, numbers, sizeof(numbers));
     hash_bytes(&hash, reals, sizeof(reals));
-    if (c->tensors->key_lengths.data) {
-        hash_bytes(&hash, (const int32_t *)c->tensors->key_lengths.data + c->tensors->key_lengths.offset, bytes);
-    }
-    if (c->tensors->query_offsets.data) {
-        hash_bytes(&hash, (const int32_t *)c->tensors->query_offsets.data + c->tensors->query_offsets.offset, bytes);
+    for (size_t n = 0; n < sizeof(lists) / sizeof(lists[0]); ++n) {
+        hash_bytes(&hash, integers_of(lists[n]), lists[n]->data ? (size_t)p->batch * sizeof(int32_t) : 0);
     }
     return (int64_t)(hash >> 2);
 }
@@ -163,11 +160,11 @@ static void take_sum(struct play *play, const clattn_ring_message *message)
     char **own = play->has_sums ? &play->sum[FRESH] : &play->own;
     const struct shard_shape *shape = shape_of(play, message->content);
     if (message->use == CLATTN_RING_USE_AFTER) {
-        sum_add(play, shape, rows_of(play, message), *own, play->sum[RECEIVED]);
+        sum_add(shape, rows_of(play, message), *own, play->sum[RECEIVED]);
         return;
     }
     if (message->use == CLATTN_RING_USE_BEFORE) {
-        sum_add(play, shape, rows_of(play, message), play->sum[RECEIVED], *own);
+        sum_add(shape, rows_of(play, message), play->sum[RECEIVED], *own);
     }
     swap(own, &play->sum[RECEIVED]);
 }
@@ -227,7 +224,7 @@ static void clear_fresh(struct play *play, const clattn_ring_step *step)
     for (int64_t n = 0; n < step->messages; ++n) {
         of = step->message[n].when == CLATTN_RING_WHEN_END ? step->message[n] : of;
     }
-    sum_clear(play, shape_of(play, content), rows_of(play, &of), play->sum[FRESH]);
+    sum_clear(shape_of(play, content), rows_of(play, &of), play->sum[FRESH]);
 }
 
 static void play_step(struct play *play, const clattn_ring_step *step, int is_first, void **handles)

@@ -8,7 +8,7 @@
 struct carrier {
     void *self;
     int64_t rank, ranks;
-    /* Starts a message, whose memory must stay as it is until `wait` or `is_done` has said so; a handle, never NULL. */
+    /* Starts a message, whose memory must stay as it is until `is_done` has said so; a handle, never NULL. */
     void *(*send)(void *self, int64_t peer, int tag, const void *data, size_t bytes);
     void *(*receive)(void *self, int64_t peer, int tag, void *data, size_t bytes);
     int (*is_done)(void *self, void *handle); /* and frees the handle where it is */

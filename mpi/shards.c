@@ -48,6 +48,11 @@ void shard_pack(const struct shard_shape *shape, int64_t rows, const clattn_host
     }
 }
 
+const int32_t *integers_of(const clattn_host_tensor *tensor)
+{
+    return tensor->data ? (const int32_t *)tensor->data + tensor->offset : NULL;
+}
+
 clattn_host_tensor rows_from(const clattn_host_tensor *tensor, int64_t place)
 {
     clattn_host_tensor rows = *tensor;

@@ -20,6 +20,9 @@ clattn_host_tensor shard_tensor(const struct shard_shape *shape, void *data, int
 /* From the caller's tensors into dense memory. */
 void shard_pack(const struct shard_shape *shape, int64_t rows, const clattn_host_tensor *const tensors[2], char *data);
 
+/* Elements of an int32 tensor that is dense; NULL: it is not given. */
+const int32_t *integers_of(const clattn_host_tensor *tensor);
+
 /* Some rows of the caller's: from `place` on. */
 clattn_host_tensor rows_from(const clattn_host_tensor *tensor, int64_t place);
 

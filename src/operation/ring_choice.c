@@ -1,6 +1,7 @@
 /* Which algorithm takes a problem, and what it costs: products of the rows and keys that see each other, and bytes, as
  * far as they are not hidden behind the products. */
 #include <inttypes.h>
+#include <math.h>
 
 #include "base/decimal.h"
 #include "base/error.h"
@@ -111,11 +112,6 @@ clattn_status ring_check(const clattn_ring *ring, clattn_ring_algorithm algorith
 
 /* ---- costs ------------------------------------------------------------------------------------- */
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 /* Bytes of a row of keys and values, of queries and what goes with them, and of results, over all heads. */
 struct row_bytes {
     double keys, queries, results, key_results;
@@ -173,7 +169,7 @@ static double cost_s(const clattn_ring *ring, clattn_ring_algorithm algorithm)
                    per_s +
                2 * steps * o->latency_s;
     }
-    return computed_s / ranks + steps * larger(computed_s / ranks, sent_s);
+    return computed_s / ranks + steps * fmax(computed_s / ranks, sent_s);
 }
 
 clattn_status ring_choose(clattn_ring *ring)

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "operation/field_rules.h"
 #include "operation/ring.h"
@@ -40,7 +41,7 @@ int ring_pieces(clattn_ring_layout layout, int64_t ranks, int64_t rank, int64_t 
         pieces[1] = piece_at(2 * ranks - 1 - rank, 2 * ranks, length, pieces[0].count);
         return 2;
     case CLATTN_RING_STRIPED:
-        pieces[0] = (clattn_ring_piece){ rank, ranks, rank < length ? (length - rank + ranks - 1) / ranks : 0, 0 };
+        pieces[0] = (clattn_ring_piece){ rank, ranks, rank < length ? ceil_div(length - rank, ranks) : 0, 0 };
         return 1;
     default:
         pieces[0] = piece_at(rank, ranks, length, 0);
@@ -63,7 +64,7 @@ int64_t ring_before(const clattn_ring_piece *piece, int64_t end)
     if (end <= piece->first) {
         return 0;
     }
-    const int64_t count = (end - piece->first + piece->step - 1) / piece->step;
+    const int64_t count = ceil_div(end - piece->first, piece->step);
     return count < piece->count ? count : piece->count;
 }
 

@@ -1,8 +1,10 @@
 /* Which rows of a piece see which keys of another, and the partial call that computes them. Row i of the piece is row
  * p + n i of the whole, key j is key k + n j: so n stands on both sides of each mask, and rows see keys by their places
  * in the pieces as they do in the whole, but for a remainder that is rounded to where the next key is. */
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/growth.h"
+#include "operation/problem.h"
 #include "operation/ring.h"
 
 GROWTH_ELSEWHERE(clattn_problem);
@@ -69,7 +71,7 @@ static int64_t largest(const clattn_ring *ring, int64_t length, int is_whole)
 {
     const int64_t ranks = ring->options.ranks;
     const int64_t pieces = ring->options.layout == CLATTN_RING_ZIGZAG ? 2 * ranks : ranks;
-    return is_whole ? length : (length + pieces - 1) / pieces;
+    return is_whole ? length : ceil_div(length, pieces);
 }
 
 /* Where pieces have other places than the whole, a band stands for causal and window. */
@@ -136,7 +138,7 @@ static void set_problem(const clattn_ring *ring, const clattn_ring_task *task, i
 clattn_status ring_call(const clattn_ring *ring, const clattn_ring_task *task, clattn_problem *problem,
                         clattn_call *call, int32_t *offsets, int32_t *lengths)
 {
-    const int64_t group = ring->whole.kv_heads > 0 ? ring->whole.query_heads / ring->whole.kv_heads : 1;
+    const int64_t group = problem_group(&ring->whole);
     clattn_problem part;
     clattn_call values;
     clattn_status status = growth_copy(GROWTH_OF(clattn_call), call, &values);
