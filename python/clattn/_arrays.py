@@ -76,6 +76,15 @@ class View(NamedTuple):
         return self._replace(address=self.address - back * sizes.get(self.type, 1), offset=back)
 
 
+_NO_CODE = Code("", 1, 1)
+_CODE_NAMED = {code.name: code for code in CODES.values()}
+
+
+def code_of(stored: View) -> Code:
+    """What a view's elements are codes of; a Code that has nothing beside it where they are numbers."""
+    return _CODE_NAMED.get(stored.type, _NO_CODE)
+
+
 _numpy_names: Dict[Any, str] = {}  # dtype.name takes microseconds
 
 

@@ -4,7 +4,7 @@ import ctypes
 from typing import Any, Dict, Iterable, Optional, Tuple
 
 from . import _library as lib
-from ._arrays import CODES, STORED, TYPES, Scales, View, maker_of, view
+from ._arrays import CODES, STORED, TYPES, Scales, View, code_of, maker_of, view
 from ._context import Context, default_context
 from ._derivatives import is_written, refuse_gradients
 from ._errors import InvalidArgument, InvalidShape, check
@@ -162,9 +162,9 @@ def append(key: Any, value: Any, key_cache: Any, value_cache: Any, *, starts: It
                       head_dim_v=v.shape[3], capacity=caches[0].shape[2], features=lib.CLATTN_WITH_STARTS)
     for name, cache, scales in (("key", caches[0], key_scales), ("value", caches[1], value_scales)):
         shares: Dict[str, int] = {}
-        is_made = any(x.name == cache.type and x.makes_scales for x in CODES.values())
+        made = f"{name}_scales" if code_of(cache).makes_scales else None
         for field, found, axes in scale_fields(scales, name, cache, shares) if scales is not None else ():
-            places.append((f"{field}_out" if is_made and field == f"{name}_scales" else field, found, axes))
+            places.append((f"{field}_out" if field == made else field, found, axes))
         for field, share in shares.items():
             setattr(problem, field, share)
         problem.features |= _SCALES[name] if scales is not None else 0

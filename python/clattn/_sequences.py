@@ -3,7 +3,7 @@ codes, ranges of keys a row, lists of keys."""
 import ctypes
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ._arrays import CODES, Code, Scales, View, view
+from ._arrays import CODES, Code, Scales, View, code_of, view
 from ._errors import InvalidArgument, InvalidShape
 from ._fields import _DENSE, _ROWS, broadcast, check_shapes, check_types, dense_integers
 from ._prepared import Field
@@ -83,12 +83,9 @@ def _longest(seams: List[int]) -> int:
     return max([b - a for a, b in zip(seams, seams[1:])], default=0)
 
 
-_NO_CODE = Code("", 1, 1)
-
-
 def scale_fields(given: Any, name: str, stored: View, problem: Dict[str, int]) -> List[Field]:
     """What lies beside codes: an array of scales, or Scales."""
-    code = next((x for x in CODES.values() if x.name == stored.type), _NO_CODE)
+    code = code_of(stored)
     parts = given if isinstance(given, Scales) else Scales(given)
     fields = [_scales(parts.scales, name, "scales", stored.shape, problem, code)]
     if code.has_zero_points != (parts.zero_points is not None):
@@ -202,8 +199,7 @@ def _lists(query: View, key: View, lists: Any, rows: int, problem: Dict[str, int
         raise InvalidShape(f"key_lists: has shape {shape}; must be [batch, kv_heads, lists of {rows} rows, keys of a "
                            f"list], here of {wanted}, or 1")
     problem.update(key_list_rows=rows, key_list_keys=shape[3])
-    strides = tuple(0 if n == 1 else step for n, step in zip(shape[:3], found.strides)) + (found.strides[3],)
-    return [("key_lists", found._replace(shape=wanted + shape[3:], strides=strides), _ROWS)]
+    return [("key_lists", broadcast(found, wanted + shape[3:], "key_lists"), _ROWS)]
 
 
 def _check_alone(said: Dict[str, Any]) -> None:
