@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention_extras.h"
+#include "attention_scales.h"
 #include "insides.h"
 #include "problem_options.h"
 
@@ -223,80 +224,6 @@ static int prepare_pages(struct inputs *inputs, struct attention *attention, str
     return 0;
 }
 
-/* ---- scales ---- */
-
-/* Where a tensor's scales are, and what they are of. */
-struct scales {
-    enum role role;
-    enum option_id group;
-    clattn_type type;
-    uint32_t feature;
-    const struct axes *axes;
-    clattn_host_tensor *host;
-    int64_t *rows, *columns; /* the problem's */
-};
-
-/* How many of an axis share a scale: as given (-1: not), or what the extent alone tells. */
-static int read_share(const struct scales *scales, const char *what, int64_t extent, int64_t all, int64_t given,
-                      int64_t *share, struct failure *failure)
-{
-    *share = given >= 0 ? given : extent == all && extent != 1;
-    const int64_t wanted = *share > 0 ? (all + *share - 1) / *share : 1;
-    if (extent == wanted || extent == 1) {
-        return 0;
-    }
-    return failure_misuse(failure, "%s: its %lld %s: of %lld in groups of %lld they must be %lld; see --%s",
-                          role_name(scales->role), (long long)extent, what, (long long)all, (long long)*share,
-                          (long long)wanted, option_name(scales->group));
-}
-
-static int prepare_scales(const struct options *options, struct inputs *inputs, struct attention *attention,
-                          const struct scales *scales, struct failure *failure)
-{
-    struct tensor *tensor = &inputs->tensor[scales->role];
-    const char *name = role_name(scales->role);
-    const enum option_id role_option[] = { scales->role == ROLE_KEY_SCALES ? OPTION_KEY_SCALES : OPTION_VALUE_SCALES,
-                                           OPTION_NONE };
-    int64_t group[2] = { -1, -1 }, step = 1;
-    size_t n = 2;
-    if (!tensor->data) {
-        return option_needs(options, scales->group, role_option, failure);
-    }
-    if (!type_takes_scales(scales->type)) {
-        return failure_misuse(failure, "%s: are those of int8, e4m3 or e5m2, and not of %s", name,
-                              clattn_type_name(scales->type));
-    }
-    if (!tensor_is_float(tensor->type) || tensor->dims != 4 ||
-        (tensor->shape[0] != 1 && tensor->shape[0] != scales->axes->batch) ||
-        (tensor->shape[1] != 1 && tensor->shape[1] != scales->axes->heads)) {
-        char text[TENSOR_SHAPE_TEXT];
-        return failure_misuse(failure,
-                              "%s: shape %s %s: must be of a float type, [%lld or 1, %lld or 1, rows, columns]", name,
-                              tensor_shape_text(tensor, text), tensor_type_name(tensor->type),
-                              (long long)scales->axes->batch, (long long)scales->axes->heads);
-    }
-    if (option_integers(options, scales->group, group, 2, &n, failure) != 0) {
-        return -1;
-    }
-    if (n != 2 || (options->value[scales->group] && (group[0] < 0 || group[1] < 0))) {
-        return failure_misuse(failure, "--%s %s: must be ROWS,COLUMNS, each >= 0", option_name(scales->group),
-                              options->value[scales->group]);
-    }
-    if (read_share(scales, "rows", tensor->shape[2], scales->axes->rows, group[0], scales->rows, failure) != 0 ||
-        read_share(scales, "columns", tensor->shape[3], scales->axes->columns, group[1], scales->columns, failure) !=
-            0 ||
-        tensor_convert(tensor, TENSOR_FLOAT32, name, failure) != 0) {
-        return -1;
-    }
-    attention->problem.features |= scales->feature;
-    scales->host->data = tensor->data;
-    for (int axis = 3; axis >= 0; axis--) {
-        scales->host->stride[axis] = tensor->shape[axis] > 1 ? step : 0;
-        step *= tensor->shape[axis];
-    }
-    return 0;
-}
-
 /* ---- row ranges ---- */
 
 static int prepare_row_range(struct attention *attention, struct tensor *tensor, const char *name,
@@ -343,30 +270,8 @@ static int prepare_row_ranges(struct inputs *inputs, struct attention *attention
 int attention_prepare_cache(const struct options *options, struct inputs *inputs, struct attention *attention,
                             struct failure *failure)
 {
-    clattn_problem *problem = &attention->problem;
-    const struct scales keys = {
-        ROLE_KEY_SCALES,
-        OPTION_KEY_GROUP,
-        problem->key_type ? problem->key_type : problem->type,
-        CLATTN_WITH_KEY_SCALES,
-        &attention->key,
-        &attention->host.key_scales,
-        &problem->key_scale_rows,
-        &problem->key_scale_columns,
-    };
-    const struct scales values = {
-        ROLE_VALUE_SCALES,
-        OPTION_VALUE_GROUP,
-        problem->value_type ? problem->value_type : problem->type,
-        CLATTN_WITH_VALUE_SCALES,
-        &attention->value,
-        &attention->host.value_scales,
-        &problem->value_scale_rows,
-        &problem->value_scale_columns,
-    };
     if (read_lengths(inputs, attention, failure) != 0 || prepare_pages(inputs, attention, failure) != 0 ||
-        prepare_scales(options, inputs, attention, &keys, failure) != 0 ||
-        prepare_scales(options, inputs, attention, &values, failure) != 0) {
+        attention_prepare_scales(options, inputs, attention, failure) != 0) {
         return -1;
     }
     return prepare_row_ranges(inputs, attention, failure) != 0

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "bench_codes.h"
 #include "bench_pairs.h"
 #include "insides.h"
 #include "page_pools.h"
@@ -83,62 +84,51 @@ static const struct {
     [BENCH_OUT] = FIELD(out),
     [BENCH_LSE] = FIELD(lse),
     [BENCH_PAGE_TABLE] = FIELD(page_table),
+    [BENCH_KEY_SCALES] = FIELD(key_scales),
+    [BENCH_VALUE_SCALES] = FIELD(value_scales),
+    [BENCH_KEY_ZERO_POINTS] = FIELD(key_zero_points),
+    [BENCH_VALUE_ZERO_POINTS] = FIELD(value_zero_points),
+    [BENCH_KEY_TENSOR_SCALE] = FIELD(key_tensor_scale),
+    [BENCH_VALUE_TENSOR_SCALE] = FIELD(value_tensor_scale),
 };
 
-struct extents {
-    int there;
-    enum tensor_type type;
-    int64_t shape[4];
-};
-
-static int is_codes(clattn_type type)
-{
-    return type >= CLATTN_INT8;
-}
-
-/* Keys or values; codes are bytes here, a row of them as long as it is in memory. */
-static struct extents cache_extents(const clattn_problem *p, clattn_type stored, int64_t columns)
-{
-    const clattn_type type = stored ? stored : p->type;
-    const int64_t packs = p->page_size > 0 ? p->pages : p->batch;
-    const int64_t rows = p->page_size > 0 ? p->page_size : problem_kept_rows(p);
-    return (struct extents){ 1,
-                             is_codes(type) ? TENSOR_UINT8 : tensor_type_of_storage(type),
-                             { packs, p->kv_heads, rows,
-                               is_codes(type) ? (int64_t)clattn_row_bytes(type, columns) : columns } };
-}
-
-static struct extents extents_of(const clattn_problem *p, enum bench_tensor id)
+static struct bench_extents extents_of(const clattn_problem *p, enum bench_tensor id)
 {
     const enum tensor_type type = tensor_type_of_storage(p->type);
     const int64_t batch = p->batch, heads = p->query_heads, rows = p->query_len;
     const uint32_t with = p->features;
     switch (id) {
     case BENCH_QUERY:
-        return (struct extents){ 1, type, { batch, heads, rows, p->head_dim } };
+        return (struct bench_extents){ 1, type, { batch, heads, rows, p->head_dim } };
     case BENCH_KEY:
-        return cache_extents(p, p->key_type, p->head_dim);
     case BENCH_VALUE:
-        return cache_extents(p, p->value_type, p->head_dim_v);
+    case BENCH_KEY_SCALES:
+    case BENCH_VALUE_SCALES:
+    case BENCH_KEY_ZERO_POINTS:
+    case BENCH_VALUE_ZERO_POINTS:
+    case BENCH_KEY_TENSOR_SCALE:
+    case BENCH_VALUE_TENSOR_SCALE:
+        return bench_cache_extents(p, id);
     case BENCH_PAGE_TABLE:
-        return (
-            struct extents){ with & CLATTN_WITH_PAGES, TENSOR_INT32, { batch, 1, 1, batch ? p->pages / batch : 0 } };
+        return (struct bench_extents){ with & CLATTN_WITH_PAGES,
+                                       TENSOR_INT32,
+                                       { batch, 1, 1, batch ? p->pages / batch : 0 } };
     case BENCH_MASK:
-        return (struct extents){ with & CLATTN_WITH_MASK, TENSOR_UINT8, { 1, 1, rows, p->key_len } };
+        return (struct bench_extents){ with & CLATTN_WITH_MASK, TENSOR_UINT8, { 1, 1, rows, p->key_len } };
     case BENCH_BIAS:
-        return (struct extents){ p->bias_type != CLATTN_TYPE_NONE, type, { 1, 1, rows, p->key_len } };
+        return (struct bench_extents){ p->bias_type != CLATTN_TYPE_NONE, type, { 1, 1, rows, p->key_len } };
     case BENCH_SLOPES:
-        return (struct extents){ with & CLATTN_WITH_SLOPES, TENSOR_FLOAT32, { 1, heads, 1, 1 } };
+        return (struct bench_extents){ with & CLATTN_WITH_SLOPES, TENSOR_FLOAT32, { 1, heads, 1, 1 } };
     case BENCH_SINKS:
-        return (struct extents){ with & CLATTN_WITH_SINKS, TENSOR_FLOAT32, { 1, heads, 1, 1 } };
+        return (struct bench_extents){ with & CLATTN_WITH_SINKS, TENSOR_FLOAT32, { 1, heads, 1, 1 } };
     case BENCH_KEY_LENGTHS:
-        return (struct extents){ with & CLATTN_WITH_KEY_LENGTHS, TENSOR_INT32, { batch, 1, 1, 1 } };
+        return (struct bench_extents){ with & CLATTN_WITH_KEY_LENGTHS, TENSOR_INT32, { batch, 1, 1, 1 } };
     case BENCH_OUT:
-        return (struct extents){ 1, type, { batch, heads, rows, p->head_dim_v } };
+        return (struct bench_extents){ 1, type, { batch, heads, rows, p->head_dim_v } };
     case BENCH_LSE:
-        return (struct extents){ with & CLATTN_WITH_LSE, TENSOR_FLOAT32, { batch, heads, rows, 1 } };
+        return (struct bench_extents){ with & CLATTN_WITH_LSE, TENSOR_FLOAT32, { batch, heads, rows, 1 } };
     default:
-        return (struct extents){ 0, type, { 0 } };
+        return (struct bench_extents){ 0, type, { 0 } };
     }
 }
 
@@ -164,31 +154,14 @@ static int check_memory(const clattn_problem *p, struct failure *failure)
     return 0;
 }
 
-/* Rows of normal numbers, as they are stored; scales of int8, int4, e4m3 and e5m2 are 1. */
-static int fill_codes(struct tensor *tensor, clattn_type type, int64_t columns, uint64_t seed, struct failure *failure)
-{
-    const int64_t rows = tensor_count(tensor) / (tensor->shape[3] ? tensor->shape[3] : 1), shape[] = { columns };
-    struct tensor row = TENSOR_INIT;
-    int result = tensor_create(&row, TENSOR_FLOAT32, 1, shape, "a row", failure);
-    for (int64_t i = 0; i < rows && result == 0; i++) {
-        bench_data_fill_normal(&row, seed + 7919 * (uint64_t)i);
-        if (clattn_quantise(type, columns, row.data, NULL, 0, (char *)tensor->data + i * tensor->shape[3]) !=
-            CLATTN_OK) {
-            result = failure_of_library(failure, EXIT_FAILED, clattn_last_error());
-        }
-    }
-    tensor_free(&row);
-    return result;
-}
-
 static int fill(const clattn_problem *p, struct bench_data *data, enum bench_tensor id, struct failure *failure)
 {
     struct tensor *tensor = &data->tensor[id];
-    if (id == BENCH_KEY && is_codes(p->key_type)) {
-        return fill_codes(tensor, p->key_type, p->head_dim, (uint64_t)id + 1, failure);
+    if (bench_is_codes(p, id)) {
+        return bench_fill_codes(p, data, id, failure);
     }
-    if (id == BENCH_VALUE && is_codes(p->value_type)) {
-        return fill_codes(tensor, p->value_type, p->head_dim_v, (uint64_t)id + 1, failure);
+    if (id >= BENCH_KEY_SCALES && id <= BENCH_VALUE_TENSOR_SCALE) {
+        return 0; /* they are made with the codes */
     }
     if (id == BENCH_MASK) {
         fill_mask(tensor, 9);
@@ -211,10 +184,14 @@ static int fill(const clattn_problem *p, struct bench_data *data, enum bench_ten
 static int make_tensors(const clattn_problem *p, struct bench_data *data, struct failure *failure)
 {
     for (int id = 0; id < BENCH_TENSORS; id++) {
-        const struct extents extents = extents_of(p, (enum bench_tensor)id);
+        const struct bench_extents extents = extents_of(p, (enum bench_tensor)id);
         if (extents.there &&
-            (tensor_create(&data->tensor[id], extents.type, 4, extents.shape, fields[id].name, failure) != 0 ||
-             fill(p, data, (enum bench_tensor)id, failure) != 0)) {
+            tensor_create(&data->tensor[id], extents.type, 4, extents.shape, fields[id].name, failure) != 0) {
+            return -1;
+        }
+    }
+    for (int id = 0; id < BENCH_TENSORS; id++) {
+        if (data->tensor[id].data && fill(p, data, (enum bench_tensor)id, failure) != 0) {
             return -1;
         }
     }

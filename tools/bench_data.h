@@ -18,6 +18,12 @@ enum bench_tensor {
     BENCH_SINKS,
     BENCH_KEY_LENGTHS,
     BENCH_PAGE_TABLE,
+    BENCH_KEY_SCALES, /* what lies beside codes, keys' before values' */
+    BENCH_VALUE_SCALES,
+    BENCH_KEY_ZERO_POINTS,
+    BENCH_VALUE_ZERO_POINTS,
+    BENCH_KEY_TENSOR_SCALE,
+    BENCH_VALUE_TENSOR_SCALE,
     BENCH_OUTPUTS, /* from here on */
     BENCH_OUT = BENCH_OUTPUTS,
     BENCH_LSE,

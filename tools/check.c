@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_keys.h"
 #include "check_row.h"
 #include "check_text.h"
 #include "insides.h"
@@ -56,35 +57,6 @@ static void read_queries(const struct entry *entry, int64_t first, int64_t rows,
     }
 }
 
-/* Where a ring has key j. */
-static int64_t ring_row(const clattn_problem *p, int64_t j)
-{
-    const int64_t pinned = p->always_visible_keys;
-    return p->ring > 0 && j >= pinned ? pinned + (j - pinned) % (p->ring - pinned) : j;
-}
-
-/* All keys of the entry, or their values; out of pages too, of which `bench` has no holes and one table each. Keys of a
- * ring that were overwritten are what came after them: no row's window reaches them. */
-static void read_keys(const struct entry *entry, const clattn_host_tensor *tensor, clattn_type type, int64_t columns,
-                      double *to)
-{
-    const clattn_problem *p = entry->problem;
-    const clattn_host_tensor *table = &entry->tensors->page_table;
-    for (int64_t h = 0; h < p->kv_heads; h++) {
-        for (int64_t j = 0; j < entry->key_len; j++) {
-            const int64_t kept = ring_row(p, j);
-            int64_t batch = p->features & CLATTN_WITH_VARLEN ? 0 : entry->index, row = entry->key_first + kept;
-            if (p->page_size > 0) {
-                batch = integer(table, entry->index * table->stride[0] + kept / p->page_size * table->stride[3]);
-                row = kept % p->page_size;
-            }
-            for (int64_t c = 0; c < columns; c++) {
-                *to++ = load(tensor, type ? type : p->type, batch, h, row, c);
-            }
-        }
-    }
-}
-
 /* ---- one batch entry ---- */
 
 static void find_entry(struct entry *entry)
@@ -131,8 +103,9 @@ static int fill_entry(struct entry *entry, int64_t piece_rows, struct failure *f
         !entry->weights || !entry->lse) {
         return failure_failed(failure, "check: out of memory");
     }
-    read_keys(entry, &entry->tensors->key, p->key_type, p->head_dim, entry->key);
-    read_keys(entry, &entry->tensors->value, p->value_type, p->head_dim_v, entry->value);
+    const struct check_keys keys = { p, entry->tensors, entry->index, entry->key_first, entry->key_len };
+    check_read_keys(&keys, entry->key);
+    check_read_values(&keys, entry->value);
     return 0;
 }
 
@@ -207,9 +180,11 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     p.query_len = rows;
     p.key_len = entry->key_len;
     p.features &= ~(uint32_t)(CLATTN_WITH_VARLEN | CLATTN_WITH_KEY_LENGTHS | CLATTN_WITH_PAGES |
+                              CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES |
                               CLATTN_WITH_BLOCK_MASK); /* the text, which blocks were made of, says it again */
     p.block_mask_rows = p.block_mask_keys = 0;
     p.page_size = p.pages = p.pool_pages = p.ring = 0;
+    p.key_scale_rows = p.key_scale_columns = p.value_scale_rows = p.value_scale_columns = 0;
     p.allow_tf32 = 0;
     p.allow_rounded_weights = 0;
     p.features |= CLATTN_WITH_LSE;

@@ -12,63 +12,96 @@
 #include "npy.h"
 #include "number.h"
 #include "problem_options.h"
+#include "quantise_scales.h"
 #include "standard_files.h"
 #include "summary.h"
 
-struct job {
-    const struct options *options;
-    clattn_type type;
-    int back;
-    struct tensor input, scales, result; /* scales: of the input's number of axes, the last two in groups */
-    int64_t group[2];                    /* rows and columns that share a scale; 0: all */
-    int64_t rows, columns;               /* of the last two axes; columns as numbers */
-    double largest_error, error_squares, value_squares;
-};
-
-static double largest_number(clattn_type type)
-{
-    return type == CLATTN_INT8 ? 127 : type == CLATTN_INT4 ? 7 : type == CLATTN_E4M3 ? 448 : 57344;
-}
-
-static int64_t groups_of(int64_t all, int64_t group)
-{
-    return group > 0 ? (all + group - 1) / group : 1;
-}
-
 /* ---- options ---- */
 
-static int read_options(struct job *job, struct failure *failure)
+/* Options about what lies beside codes go with types that have it, and with what is given or made of it. */
+static int check_beside(const struct quantise_job *job, struct failure *failure)
+{
+    const struct {
+        enum option_id id;
+        int is_had;
+        const char *rule;
+    } all[] = {
+        { OPTION_SCALES, type_takes_scales(job->type), "have scales of their own" },
+        { OPTION_SCALES_FILE, type_takes_scales(job->type), "have scales of their own" },
+        { OPTION_SCALE_GROUP, type_takes_scales(job->type), "have scales of their own" },
+        { OPTION_ZERO_POINTS, type_has_zero_points(job->type), "have no zero points" },
+        { OPTION_ZERO_POINTS_FILE, type_has_zero_points(job->type), "have no zero points" },
+        { OPTION_TENSOR_SCALE, type_has_tensor_scale(job->type), "have no scale of the tensor" },
+    };
+    const char *const *value = job->options->value;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (value[all[i].id] && !all[i].is_had) {
+            return failure_misuse(failure, "--%s: %s of %s %s", option_name(all[i].id),
+                                  type_is_blocks(job->type) ? "blocks" : "codes", clattn_type_name(job->type),
+                                  all[i].rule);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        const enum option_id written = i ? OPTION_ZERO_POINTS_FILE : OPTION_SCALES_FILE;
+        if (value[written] && (job->back || value[OPTION_SCALES])) {
+            return failure_misuse(failure, "--%s: writes what is made; here it is given", option_name(written));
+        }
+    }
+    if (type_has_zero_points(job->type) && !value[OPTION_SCALES] != !value[OPTION_ZERO_POINTS]) {
+        return failure_misuse(failure, "--%s: is missing; codes of %s have both scales and zero points",
+                              option_name(value[OPTION_SCALES] ? OPTION_ZERO_POINTS : OPTION_SCALES),
+                              clattn_type_name(job->type));
+    }
+    return 0;
+}
+
+/* Rows and columns that share a scale: one row, or as --scale-group says where the type leaves it open. */
+static int read_group(struct quantise_job *job, struct failure *failure)
+{
+    const char *given = job->options->value[OPTION_SCALE_GROUP];
+    const int64_t of_type = type_scale_columns(job->type);
+    size_t n = 2;
+    job->group[0] = 1;
+    job->group[1] = of_type;
+    if (option_integers(job->options, OPTION_SCALE_GROUP, job->group, 2, &n, failure) != 0) {
+        return -1;
+    }
+    if (n != 2 || job->group[0] < 0 || job->group[1] < 0) {
+        return failure_misuse(failure, "--scale-group %s: must be ROWS,COLUMNS, each >= 0", given);
+    }
+    if (of_type > 0 && (job->group[0] != 1 || job->group[1] != of_type)) {
+        return failure_misuse(failure, "--scale-group %s: must be 1,%lld of %s, or left out", given, (long long)of_type,
+                              clattn_type_name(job->type));
+    }
+    if (quantise_makes_scales(job) && job->group[0] != 1) {
+        return failure_misuse(failure, "--scale-group %s: scales of %s are made for each row; must be 1,COLUMNS", given,
+                              clattn_type_name(job->type));
+    }
+    return 0;
+}
+
+static int read_options(struct quantise_job *job, struct failure *failure)
 {
     const struct options *options = job->options;
-    const char *output = options->value[OPTION_CODES];
-    size_t n = 2;
+    const char *outputs[] = { options->value[OPTION_CODES], options->value[OPTION_SCALES_FILE],
+                              options->value[OPTION_ZERO_POINTS_FILE] };
     job->back = options->value[OPTION_BACK] != NULL;
-    job->group[0] = 1;
     if (!options->operand || !options->value[OPTION_CODE_TYPE]) {
         return failure_misuse(failure, "%s",
                               options->operand ? "--type: is missing; name the type of the codes, such as int8"
                                                : "INPUT: is missing; give an .npy file of numbers");
     }
-    if (problem_type_read(options, OPTION_CODE_TYPE, &job->type, failure) != 0 ||
-        option_integers(options, OPTION_SCALE_GROUP, job->group, 2, &n, failure) != 0) {
+    if (problem_type_read(options, OPTION_CODE_TYPE, &job->type, failure) != 0 || check_beside(job, failure) != 0 ||
+        read_group(job, failure) != 0 ||
+        option_number(options, OPTION_TENSOR_SCALE, &job->tensor_scale, failure) != 0) {
         return -1;
     }
-    if (n != 2 || job->group[0] < 0 || job->group[1] < 0) {
-        return failure_misuse(failure, "--scale-group %s: must be ROWS,COLUMNS, each >= 0",
-                              options->value[OPTION_SCALE_GROUP]);
+    if (!((float)job->tensor_scale > 0)) {
+        return failure_misuse(failure, "--tensor-scale %s: must be > 0, as float32",
+                              options->value[OPTION_TENSOR_SCALE]);
     }
-    for (int i = 0; i < 3 && !type_takes_scales(job->type); i++) {
-        const enum option_id ids[] = { OPTION_SCALES, OPTION_SCALES_FILE, OPTION_SCALE_GROUP };
-        if (options->value[ids[i]]) {
-            return failure_misuse(failure, "--%s: blocks of %s have scales of their own", option_name(ids[i]),
-                                  clattn_type_name(job->type));
-        }
-    }
-    if (options->value[OPTION_SCALES_FILE] && (job->back || options->value[OPTION_SCALES])) {
-        return failure_misuse(failure, "--scales-output: writes scales that are made; here they are given");
-    }
-    for (int i = 0; i < 2; i++) {
-        const char *path = i ? options->value[OPTION_SCALES_FILE] : output;
+    for (int i = 0; i < 3; i++) {
+        const char *path = outputs[i];
         if (path && !file_has_suffix(path, ".npy") && !is_standard_file(path)) {
             return failure_misuse(failure, "%s: must end in .npy, or be -", path);
         }
@@ -81,7 +114,7 @@ static int read_options(struct job *job, struct failure *failure)
 
 /* ---- shapes ---- */
 
-static int check_input(struct job *job, struct failure *failure)
+static int check_input(struct quantise_job *job, struct failure *failure)
 {
     struct tensor *in = &job->input;
     const int is_bytes = in->type == TENSOR_UINT8 || in->type == TENSOR_INT8;
@@ -105,64 +138,9 @@ static int check_input(struct job *job, struct failure *failure)
     return job->back ? 0 : tensor_convert(in, TENSOR_FLOAT32, "INPUT", failure);
 }
 
-/* The shape of the scales: the input's, the last two axes in groups. */
-static int make_scales(struct job *job, struct failure *failure)
-{
-    const struct tensor *in = &job->input;
-    int64_t shape[TENSOR_DIMS_MAX], count = 1;
-    char text[TENSOR_SHAPE_TEXT];
-    memcpy(shape, in->shape, sizeof shape);
-    shape[in->dims - 1] = groups_of(job->columns, job->group[1]);
-    if (in->dims > 1) {
-        shape[in->dims - 2] = groups_of(job->rows, job->group[0]);
-    }
-    for (int i = 0; i < in->dims; i++) {
-        count *= shape[i];
-    }
-    if (!job->options->value[OPTION_SCALES]) {
-        return job->back ? failure_misuse(failure, "--scales: is missing; codes of %s have them in a file",
-                                          clattn_type_name(job->type))
-                         : tensor_create(&job->scales, TENSOR_FLOAT32, in->dims, shape, "scales", failure);
-    }
-    if (npy_read(job->options->value[OPTION_SCALES], &job->scales, failure) != 0) {
-        return -1;
-    }
-    if (!tensor_is_float(job->scales.type) || tensor_count(&job->scales) != count) {
-        return failure_misuse(failure,
-                              "--scales %s: shape %s %s: must be the %lld scales of a float type that "
-                              "--scale-group %lld,%lld asks for",
-                              job->options->value[OPTION_SCALES], tensor_shape_text(&job->scales, text),
-                              tensor_type_name(job->scales.type), (long long)count, (long long)job->group[0],
-                              (long long)job->group[1]);
-    }
-    return tensor_convert(&job->scales, TENSOR_FLOAT32, "--scales", failure);
-}
-
-/* The first scale of row n, counted through all axes but the last. NULL: none. */
-static float *scales_of_row(const struct job *job, int64_t n)
-{
-    const int64_t groups = groups_of(job->rows, job->group[0]), i = n % job->rows;
-    const int64_t at = n / job->rows * groups + (job->group[0] > 0 ? i / job->group[0] : 0);
-    return job->scales.data ? (float *)job->scales.data + at * groups_of(job->columns, job->group[1]) : NULL;
-}
-
-/* The smallest scales by which no number is beyond the codes. */
-static void find_scales(struct job *job, int64_t rows)
-{
-    const double most = largest_number(job->type);
-    for (int64_t n = 0; n < rows; n++) {
-        float *scales = scales_of_row(job, n);
-        for (int64_t c = 0; c < job->columns; c++) {
-            float *scale = &scales[job->group[1] > 0 ? c / job->group[1] : 0];
-            const double x = fabs((double)((const float *)job->input.data)[n * job->columns + c]) / most;
-            *scale = isfinite(x) && x > (double)*scale ? (float)x : *scale;
-        }
-    }
-}
-
 /* ---- rows ---- */
 
-static void measure(struct job *job, const float *values, const float *again)
+static void measure(struct quantise_job *job, const float *values, const float *again)
 {
     for (int64_t c = 0; c < job->columns; c++) {
         const double error = fabs((double)again[c] - (double)values[c]);
@@ -172,17 +150,33 @@ static void measure(struct job *job, const float *values, const float *again)
     }
 }
 
-static int convert_rows(struct job *job, int64_t rows, float *again, struct failure *failure)
+static clattn_status quantise(const struct quantise_job *job, int64_t n, const float *values, void *codes)
+{
+    if (!type_takes_scales(job->type)) {
+        return clattn_quantise(job->type, job->columns, values, NULL, 0, codes);
+    }
+    const clattn_row_scales scales = quantise_scales_of_row(job, n);
+    return clattn_quantise_row(job->type, job->columns, values, quantise_makes_scales(job), &scales, codes);
+}
+
+static clattn_status dequantise(const struct quantise_job *job, int64_t n, const void *codes, float *values)
+{
+    if (!type_takes_scales(job->type)) {
+        return clattn_dequantise(job->type, job->columns, codes, NULL, 0, values);
+    }
+    const clattn_row_scales scales = quantise_scales_of_row(job, n);
+    return clattn_dequantise_row(job->type, job->columns, codes, &scales, values);
+}
+
+static int convert_rows(struct quantise_job *job, int64_t rows, float *again, struct failure *failure)
 {
     const size_t bytes = clattn_row_bytes(job->type, job->columns);
     const float *from = job->input.data;
     for (int64_t n = 0; n < rows; n++) {
-        const float *scales = scales_of_row(job, n);
         char *codes = (char *)(job->back ? job->input.data : job->result.data) + (size_t)n * bytes;
         float *values = job->back ? (float *)job->result.data + n * job->columns : again;
-        if ((!job->back && clattn_quantise(job->type, job->columns, from + n * job->columns, scales, job->group[1],
-                                           codes) != CLATTN_OK) ||
-            clattn_dequantise(job->type, job->columns, codes, scales, job->group[1], values) != CLATTN_OK) {
+        if ((!job->back && quantise(job, n, from + n * job->columns, codes) != CLATTN_OK) ||
+            dequantise(job, n, codes, values) != CLATTN_OK) {
             return failure_failed(failure, "%s", clattn_last_error());
         }
         if (!job->back) {
@@ -192,16 +186,16 @@ static int convert_rows(struct job *job, int64_t rows, float *again, struct fail
     return 0;
 }
 
-static int convert(struct job *job, struct failure *failure)
+static int convert(struct quantise_job *job, struct failure *failure)
 {
     struct tensor *in = &job->input;
     const int64_t rows = in->shape[in->dims - 1] > 0 ? tensor_count(in) / in->shape[in->dims - 1] : 0;
     int64_t shape[TENSOR_DIMS_MAX];
-    if (type_takes_scales(job->type) && make_scales(job, failure) != 0) {
+    if (type_takes_scales(job->type) && quantise_scales_read(job, failure) != 0) {
         return -1;
     }
-    if (job->scales.data && !job->options->value[OPTION_SCALES]) {
-        find_scales(job, rows);
+    if (job->scales.data && !job->options->value[OPTION_SCALES] && !quantise_makes_scales(job)) {
+        quantise_scales_find(job, rows);
     }
     memcpy(shape, in->shape, sizeof shape);
     shape[in->dims - 1] = job->back ? job->columns : (int64_t)clattn_row_bytes(job->type, job->columns);
@@ -220,11 +214,12 @@ static int convert(struct job *job, struct failure *failure)
 
 /* ---- telling ---- */
 
-static void tell_results(const struct job *job, cJSON *document)
+static void tell_results(const struct quantise_job *job, cJSON *document)
 {
     const double numbers = (double)tensor_count(job->back ? &job->result : &job->input);
     const double bytes = (double)tensor_bytes(job->back ? &job->input : &job->result) +
-                         (job->scales.data ? (double)tensor_bytes(&job->scales) : 0);
+                         (job->scales.data ? (double)tensor_bytes(&job->scales) : 0) +
+                         (job->zero_points.data ? (double)tensor_bytes(&job->zero_points) : 0);
     const double bits = numbers > 0 ? 8 * bytes / numbers : 0;
     const double relative = job->value_squares > 0 ? sqrt(job->error_squares / job->value_squares) : 0;
     char text[3][NUMBER_TEXT];
@@ -232,6 +227,9 @@ static void tell_results(const struct job *job, cJSON *document)
     summary_tensor(document, "result", &job->result);
     if (job->scales.data) {
         summary_tensor(document, "scales", &job->scales);
+    }
+    if (job->zero_points.data) {
+        summary_tensor(document, "zeros", &job->zero_points);
     }
     if (document) {
         cJSON_AddStringToObject(document, "type", clattn_type_name(job->type));
@@ -249,18 +247,28 @@ static void tell_results(const struct job *job, cJSON *document)
     }
 }
 
-static int run_job(struct job *job, struct failure *failure)
+static int write_results(const struct quantise_job *job, struct failure *failure)
+{
+    const char *const *value = job->options->value;
+    const struct {
+        const char *path;
+        const struct tensor *tensor;
+    } all[] = { { value[OPTION_CODES], &job->result },
+                { value[OPTION_SCALES_FILE], &job->scales },
+                { value[OPTION_ZERO_POINTS_FILE], &job->zero_points } };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].path && npy_write(all[i].path, all[i].tensor, failure) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int run_job(struct quantise_job *job, struct failure *failure)
 {
     const struct options *options = job->options;
     if (read_options(job, failure) != 0 || npy_read(options->operand, &job->input, failure) != 0 ||
-        check_input(job, failure) != 0 || convert(job, failure) != 0) {
-        return -1;
-    }
-    if (options->value[OPTION_CODES] && npy_write(options->value[OPTION_CODES], &job->result, failure) != 0) {
-        return -1;
-    }
-    if (options->value[OPTION_SCALES_FILE] &&
-        npy_write(options->value[OPTION_SCALES_FILE], &job->scales, failure) != 0) {
+        check_input(job, failure) != 0 || convert(job, failure) != 0 || write_results(job, failure) != 0) {
         return -1;
     }
     cJSON *document = summary_begin(options, "quantise", NULL);
@@ -270,20 +278,22 @@ static int run_job(struct job *job, struct failure *failure)
 
 static int run(const struct options *options, struct failure *failure)
 {
-    struct job job;
+    struct quantise_job job;
     memset(&job, 0, sizeof job);
     job.options = options;
+    job.tensor_scale = 1;
     const int result = run_job(&job, failure);
     tensor_free(&job.input);
     tensor_free(&job.scales);
+    tensor_free(&job.zero_points);
     tensor_free(&job.result);
     return result;
 }
 
 static const struct option_group groups[] = {
     { "Options",
-      { OPTION_CODE_TYPE, OPTION_CODES, OPTION_BACK, OPTION_SCALES, OPTION_SCALES_FILE, OPTION_SCALE_GROUP, OPTION_JSON,
-        OPTION_HELP } },
+      { OPTION_CODE_TYPE, OPTION_CODES, OPTION_BACK, OPTION_SCALES, OPTION_SCALES_FILE, OPTION_SCALE_GROUP,
+        OPTION_ZERO_POINTS, OPTION_ZERO_POINTS_FILE, OPTION_TENSOR_SCALE, OPTION_JSON, OPTION_HELP } },
     { NULL, { OPTION_NONE } },
 };
 

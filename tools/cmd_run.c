@@ -364,7 +364,8 @@ static const struct option_group groups[] = {
         OPTION_ROW_HIGH, OPTION_KEY_LISTS, OPTION_LIST_ROWS } },
     { "Caches",
       { OPTION_PAGE_TABLE, OPTION_PAGE_STARTS, OPTION_POOL, OPTION_RING, OPTION_STORED_KEYS, OPTION_STORED_VALUES,
-        OPTION_KEY_SCALES, OPTION_VALUE_SCALES, OPTION_KEY_GROUP, OPTION_VALUE_GROUP } },
+        OPTION_KEY_SCALES, OPTION_VALUE_SCALES, OPTION_KEY_GROUP, OPTION_VALUE_GROUP, OPTION_KEY_ZERO_POINTS,
+        OPTION_VALUE_ZERO_POINTS, OPTION_KEY_TENSOR_SCALE, OPTION_VALUE_TENSOR_SCALE } },
     { "Scores", { OPTION_SCALE, OPTION_SOFTCAP, OPTION_BIAS_FILE, OPTION_ALIBI, OPTION_SINKS } },
     { "Scores of your own", { OPTION_SCORE, OPTION_SCORE_TEXT, OPTION_MASK_TEXT, OPTION_TEXT_INPUTS, OPTION_BLOCKS } },
     { "How", { OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_ROUNDED_WEIGHTS } },
@@ -381,7 +382,7 @@ const struct command command_run = {
     "three .npy files, and compares with the outputs that the file has stored. The file may also "
     "have mask, "
     "bias, key_lengths, past_key, past_value, slopes, sinks, query_offsets, cu_q, cu_k, page_table, page_starts, "
-    "key_scales, value_scales, row_low, row_high, key_lists; or x, wq, "
+    "key_scales, key_zero_points, key_tensor_scale, those of values, row_low, row_high, key_lists; or x, wq, "
     "wk, wv, wo "
     "of a whole multi-head layer.",
     "INPUT.safetensors [OPTION]...\n       clattn run --q FILE --k FILE --v FILE [OPTION]...",

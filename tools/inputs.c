@@ -33,8 +33,12 @@ static const struct {
     [ROLE_CU_KEY] = { "cu_k", { "cu_k", "cu_key", "cu_seqlens_k" }, OPTION_CU_K },
     [ROLE_PAGE_TABLE] = { "page_table", { "page_table", "block_table" }, OPTION_PAGE_TABLE },
     [ROLE_PAGE_STARTS] = { "page_starts", { "page_starts" }, OPTION_PAGE_STARTS },
-    [ROLE_KEY_SCALES] = { "key_scales", { "key_scales" }, OPTION_KEY_SCALES },
-    [ROLE_VALUE_SCALES] = { "value_scales", { "value_scales" }, OPTION_VALUE_SCALES },
+    [ROLE_KEY_SCALES] = { "key_scales", { "key_scales", "key_block_scales" }, OPTION_KEY_SCALES },
+    [ROLE_VALUE_SCALES] = { "value_scales", { "value_scales", "value_block_scales" }, OPTION_VALUE_SCALES },
+    [ROLE_KEY_ZERO_POINTS] = { "key_zero_points", { "key_zero_points" }, OPTION_KEY_ZERO_POINTS },
+    [ROLE_VALUE_ZERO_POINTS] = { "value_zero_points", { "value_zero_points" }, OPTION_VALUE_ZERO_POINTS },
+    [ROLE_KEY_TENSOR_SCALE] = { "key_tensor_scale", { "key_tensor_scale" }, OPTION_KEY_TENSOR_SCALE },
+    [ROLE_VALUE_TENSOR_SCALE] = { "value_tensor_scale", { "value_tensor_scale" }, OPTION_VALUE_TENSOR_SCALE },
     [ROLE_ROW_LOW] = { "row_low", { "row_low" }, OPTION_ROW_LOW },
     [ROLE_ROW_HIGH] = { "row_high", { "row_high" }, OPTION_ROW_HIGH },
     [ROLE_KEY_LISTS] = { "key_lists", { "key_lists" }, OPTION_KEY_LISTS },
@@ -200,6 +204,11 @@ static int read_safetensors(const char *path, enum role end, struct inputs *inpu
 
 /* ---- options ---- */
 
+static int is_number_option(enum option_id id)
+{
+    return id == OPTION_KEY_TENSOR_SCALE || id == OPTION_VALUE_TENSOR_SCALE;
+}
+
 /* What an option says in words instead of by a file: a list of integers, or standard slopes, which
  * attention.c makes. */
 static int is_list_option(enum option_id id)
@@ -224,6 +233,9 @@ static int read_option(const struct options *options, enum role role, struct inp
     }
     if (is_list_option(id) && !is_standard_file(value) && text_is_integer_list(value)) {
         return option_integer_tensor(options, id, tensor, failure);
+    }
+    if (is_number_option(id) && !is_standard_file(value) && !file_has_suffix(value, ".npy")) {
+        return option_number_tensor(options, id, tensor, failure);
     }
     if (npy_read(value, tensor, failure) == 0) {
         return 0;

@@ -9,12 +9,16 @@ libclattn_tool_la_SOURCES = \
 	tools/attention_cache.c \
 	tools/attention_cache.h \
 	tools/attention_extras.c \
-	tools/attention_lists.c \
 	tools/attention_extras.h \
+	tools/attention_lists.c \
+	tools/attention_scales.c \
+	tools/attention_scales.h \
 	tools/bench_backward.c \
 	tools/bench_backward.h \
 	tools/bench_call.c \
 	tools/bench_call.h \
+	tools/bench_codes.c \
+	tools/bench_codes.h \
 	tools/bench_data.c \
 	tools/bench_data.h \
 	tools/bench_text.c \
@@ -34,6 +38,8 @@ libclattn_tool_la_SOURCES = \
 	tools/check_cache.h \
 	tools/check_gradients.c \
 	tools/check_gradients.h \
+	tools/check_keys.c \
+	tools/check_keys.h \
 	tools/check_row.c \
 	tools/check_row.h \
 	tools/child.h \
@@ -145,6 +151,8 @@ libclattn_tool_la_SOURCES = \
 	tools/problem_options.h \
 	tools/progress.c \
 	tools/progress.h \
+	tools/quantise_scales.c \
+	tools/quantise_scales.h \
 	tools/results.c \
 	tools/results.h \
 	tools/safetensors.c \

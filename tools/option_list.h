@@ -6,7 +6,11 @@
 #define CHOICE(id, name, value, words, help) OPTION(id, name, value, help)
 #endif
 #define NUMBER_TYPES "f32", "f16", "bf16", "f64"
-#define CODE_TYPES "int8", "e4m3", "e5m2", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "mxfp4_ggml", "nvfp4_ggml", "int4"
+#define CODE_TYPES                                                                                                     \
+    "int8", "e4m3", "e5m2", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "mxfp4_ggml", "nvfp4_ggml", "int4", "u8", "u4",    \
+        "mxfp8", "mxfp4", "nvfp4"
+#define CODE_TYPES_TEXT                                                                                                \
+    "int8, e4m3, e5m2, int4, u8, u4, mxfp8, mxfp4, nvfp4, q8_0, q4_0, q4_1, q5_0, q5_1, mxfp4_ggml or nvfp4_ggml"
 #define ALIGNMENTS "top-left", "bottom-right"
 
 /* input */
@@ -31,14 +35,18 @@ OPTION(PAGE_TABLE, "page-table", "FILE",
 OPTION(PAGE_STARTS, "page-starts", "FILE|LIST", "the table is one line: where each sequence's pages start, and the end")
 CHOICE(POOL, "pool", "LAYOUT", WORDS("nhd", "hnd"), "axes of pages: nhd (default): [pages, tokens, heads, dim], or hnd")
 CHOICE(STORED_KEYS, "key-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
-       "keys are stored as f32, .., f64, int8, e4m3, e5m2, int4, q8_0, q4_0, q4_1, q5_0, q5_1, mxfp4_ggml or "
-       "nvfp4_ggml; a file of bytes needs it")
+       "keys are stored as f32, .., f64, " CODE_TYPES_TEXT "; a file of bytes needs it")
 CHOICE(STORED_VALUES, "value-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES), "the same of values")
 OPTION(KEY_SCALES, "key-scales", "FILE",
-       "of int8, e4m3, e5m2, int4: [batch or pages, heads, rows, columns], an axis of 1 for all")
+       "of codes but those of blocks: [batch or pages, heads, rows, columns], an axis of 1 for all; of mxfp8, mxfp4 "
+       "and nvfp4 bytes")
 OPTION(VALUE_SCALES, "value-scales", "FILE", "the same of values")
 OPTION(KEY_GROUP, "key-scale-group", "ROWS,COLUMNS", "so many share a scale; 0: all. Default: all where the axis is 1")
 OPTION(VALUE_GROUP, "value-scale-group", "ROWS,COLUMNS", "the same of values")
+OPTION(KEY_ZERO_POINTS, "key-zero-points", "FILE", "of u8, u4: in the shape of their scales")
+OPTION(VALUE_ZERO_POINTS, "value-zero-points", "FILE", "the same of values")
+OPTION(KEY_TENSOR_SCALE, "key-tensor-scale", "FILE|X", "of nvfp4: a number that multiplies every scale")
+OPTION(VALUE_TENSOR_SCALE, "value-tensor-scale", "FILE|X", "the same of values")
 OPTION(ROW_LOW, "row-low", "FILE",
        "row i sees keys row_low[i] <= j < row_high[i]; int32, [queries] or [batch, heads, queries]")
 OPTION(ROW_HIGH, "row-high", "FILE", "the end of these")
@@ -77,9 +85,7 @@ CHOICE(MASK_KIND, "mask", "KIND", WORDS("none", "bool", "float"), "none (default
 OPTION(WITH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths")
 OPTION(PAGE_SIZE, "page-size", "KEYS", "keys and values lie in pages of so many keys; batch entries have key lengths")
 OPTION(POOLS, "pools", "N", "the pages lie in N buffers, 1 to 4; default: one")
-CHOICE(KEY_TYPE, "key-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
-       "keys are stored as f32, .., f64, int8, e4m3, e5m2, int4, q8_0, q4_0, q4_1, q5_0, q5_1, mxfp4_ggml or "
-       "nvfp4_ggml")
+CHOICE(KEY_TYPE, "key-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES), "keys are stored as f32, .., f64, " CODE_TYPES_TEXT)
 CHOICE(VALUE_TYPE, "value-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
        "the same of values; where one is not given, it is --dtype")
 OPTION(RING, "ring", "ROWS", "the last ROWS keys are kept, of which --always N stay; needs --window LEFT,..")
@@ -162,14 +168,18 @@ OPTION(LESSON_PLOT, "plot", "FILE", "draw the lesson's picture, .png or .svg")
 OPTION(BINARIES, "output", "DIR", "folder for the compiled programs; is made where it is missing")
 
 /* quantise */
-CHOICE(CODE_TYPE, "type", "T", WORDS(CODE_TYPES),
-       "int8, e4m3, e5m2, int4, q8_0, q4_0, q4_1, q5_0, q5_1, mxfp4_ggml or nvfp4_ggml")
+CHOICE(CODE_TYPE, "type", "T", WORDS(CODE_TYPES), CODE_TYPES_TEXT)
 OPTION(CODES, "output", "FILE", "write the codes, or the numbers; .npy, -: stdout")
 OPTION(BACK, "back", NULL, "from codes to numbers")
 OPTION(SCALES, "scales", "FILE",
-       "of int8, e4m3, e5m2, int4; default: the smallest by which no number is beyond the codes")
-OPTION(SCALES_FILE, "scales-output", "FILE", "write the scales")
-OPTION(SCALE_GROUP, "scale-group", "ROWS,COLUMNS", "so many of the last two axes share a scale, 0: all; default: 1,0")
+       "of int8, e4m3, e5m2, int4, default: the smallest by which no number is beyond the codes; of u8, u4, mxfp8, "
+       "mxfp4, nvfp4, default: made of each row")
+OPTION(ZERO_POINTS, "zero-points", "FILE", "of u8, u4, beside --scales")
+OPTION(TENSOR_SCALE, "tensor-scale", "X", "of nvfp4: multiplies every scale; default: 1")
+OPTION(SCALES_FILE, "scales-output", "FILE", "write the scales; of mxfp8, mxfp4, nvfp4 bytes")
+OPTION(ZERO_POINTS_FILE, "zero-points-output", "FILE", "write the zero points of u8, u4")
+OPTION(SCALE_GROUP, "scale-group", "ROWS,COLUMNS",
+       "so many of the last two axes share a scale, 0: all; default: 1,0; of mxfp8, mxfp4, nvfp4 their type says it")
 
 /* tune */
 OPTION(TIME, "time", "S", "end after so many seconds, which shapes have one after another; default 60")
@@ -187,4 +197,5 @@ OPTION(HELP, "help", NULL, "print this and exit")
 #undef CHOICE
 #undef NUMBER_TYPES
 #undef CODE_TYPES
+#undef CODE_TYPES_TEXT
 #undef ALIGNMENTS

@@ -258,6 +258,19 @@ int option_number(const struct options *options, enum option_id id, double *valu
     return 0;
 }
 
+int option_number_tensor(const struct options *options, enum option_id id, struct tensor *tensor,
+                         struct failure *failure)
+{
+    const int64_t shape[] = { 1 };
+    double value = 0;
+    if (option_number(options, id, &value, failure) != 0 ||
+        tensor_create(tensor, TENSOR_FLOAT32, 1, shape, option_name(id), failure) != 0) {
+        return -1;
+    }
+    tensor_store(tensor, 0, value);
+    return 0;
+}
+
 const char *option_meant(const struct options *options, enum option_id id, char hint[CLOSEST_HINT])
 {
     struct closest closest;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "insides.h"
 #include "page_pools.h"
 
 int problem_type_read(const struct options *options, enum option_id id, clattn_type *type, struct failure *failure)
@@ -24,7 +25,12 @@ int problem_type_read(const struct options *options, enum option_id id, clattn_t
                   { "q5_1", CLATTN_Q5_1 },
                   { "mxfp4_ggml", CLATTN_MXFP4_GGML },
                   { "nvfp4_ggml", CLATTN_NVFP4_GGML },
-                  { "int4", CLATTN_INT4 } };
+                  { "int4", CLATTN_INT4 },
+                  { "u8", CLATTN_U8 },
+                  { "u4", CLATTN_U4 },
+                  { "mxfp8", CLATTN_MXFP8 },
+                  { "mxfp4", CLATTN_MXFP4 },
+                  { "nvfp4", CLATTN_NVFP4 } };
     int chosen;
     if (option_choice(options, id, &chosen, failure) != 0) {
         return -1;
@@ -251,6 +257,14 @@ static int read_cache(const struct options *options, clattn_problem *problem, st
         const int64_t rows = problem_kept_rows(problem);
         problem->features |= CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS;
         problem->pages = problem->batch * ((rows + problem->page_size - 1) / problem->page_size);
+    }
+    if (type_makes_scales(problem->key_type)) {
+        problem->features |= CLATTN_WITH_KEY_SCALES;
+        problem->key_scale_rows = 1;
+    }
+    if (type_makes_scales(problem->value_type)) {
+        problem->features |= CLATTN_WITH_VALUE_SCALES;
+        problem->value_scale_rows = 1;
     }
     return page_pools_read(options, problem, failure);
 }

@@ -22,6 +22,7 @@ static const struct {
     [TENSOR_BOOL] = { "bool", 1, CLATTN_TYPE_NONE },
     [TENSOR_E4M3] = { "e4m3", 1, CLATTN_E4M3 },
     [TENSOR_E5M2] = { "e5m2", 1, CLATTN_E5M2 },
+    [TENSOR_E8M0] = { "e8m0", 1, CLATTN_E8M0 },
 };
 
 size_t tensor_type_size(enum tensor_type type)

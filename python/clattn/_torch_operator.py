@@ -5,7 +5,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor
 
-from ._arrays import torch_view
+from ._arrays import Scales, torch_view
 from ._attention import call_of, run
 from ._context import default_context
 from ._errors import Unsupported
@@ -40,6 +40,8 @@ class Given(NamedTuple):
     row_high: Optional[Tensor] = None
     key_scales: Optional[Tensor] = None
     value_scales: Optional[Tensor] = None
+    key_zero_points: Optional[Tensor] = None
+    value_zero_points: Optional[Tensor] = None
 
 
 class Said(NamedTuple):
@@ -56,6 +58,8 @@ class Said(NamedTuple):
     tf32: bool = False
     key_type: str = ""
     value_type: str = ""
+    key_tensor_scale: float = 1.0
+    value_tensor_scale: float = 1.0
 
 
 _LEARNED = "bias", "slopes", "sinks", "scale"  # whose gradients are computed where they are wanted
@@ -73,11 +77,19 @@ def options(said: Said, has_offsets: bool) -> Options:
                       allow_tf32=said.tf32)
 
 
+def _scales_of(given: Given, said: Said, name: str) -> Optional[Scales]:
+    """What lies beside the codes of keys or values."""
+    scales = getattr(given, f"{name}_scales")
+    return None if scales is None else Scales(scales, getattr(given, f"{name}_zero_points"),
+                                              getattr(said, f"{name}_tensor_scale"))
+
+
 def _call(given: Given, said: Said, floating: Sequence[str] = ("query",)) -> BothWays:
     q, k, v = four_axes(given.query, given.key, given.value, floating)
     numbers = {name: None if getattr(given, name) is None else getattr(given, name).tolist() for name in _NUMBERS}
     more = {**{name: getattr(given, name, getattr(said, name, None) or None) for name in NAMES},
-            **{name: x for name, x in numbers.items() if name in NAMES}}
+            **{name: x for name, x in numbers.items() if name in NAMES},
+            **{f"{name}_scales": _scales_of(given, said, name) for name in ("key", "value")}}
     of = sequences_of(q, k, v, numbers["key_lengths"], more)
     shape = of.batch, q.shape[1], of.rows, of.keys
     fields = of.fields + optional_fields(shape, of.batch, shape[1], given.mask, given.bias, given.slopes, given.sinks,

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _xla
-from ._arrays import View
+from ._arrays import Scales, View
 from ._attention import call_of, run
 from ._code import MOST, code_fields, code_options, text_of
 from ._context import default_context
@@ -28,7 +28,7 @@ __all__ = ["attention", "dot_product_attention"]
 
 _NUMBERS = ("key_lengths", "offsets", "cu_query", "cu_key", "page_starts")  # which are read before a call
 _TABLES = ("page_table", "row_low", "row_high")
-_SCALES = ("key_scales", "value_scales")
+_SCALES = ("key_scales", "value_scales", "key_zero_points", "value_zero_points")
 _LOADED = tuple(f"loaded_{i}" for i in range(MOST))  # what a text loads
 _OPTIONAL = ("mask", "bias", "slopes", "sinks", *_NUMBERS, *_TABLES, *_SCALES, *_LOADED)  # in the order of XLA's
 _WITH_GRADIENTS = ("bias", "slopes", "sinks")
@@ -38,6 +38,12 @@ def _numbers(found: View) -> Any:
     return (ctypes.c_int32 * found.shape[0]).from_address(found.address) if found.shape[0] else ()
 
 
+def _scales_of(given: Dict[str, Any], said: Any, name: str) -> Optional[Scales]:
+    """What lies beside the codes of keys or values."""
+    scales = given.get(f"{name}_scales")
+    return None if scales is None else Scales(scales, given.get(f"{name}_zero_points"), said["tensor_scales"][name])
+
+
 def _arguments(said: Any, views: List[View]) -> Tuple[BothWays, List[View]]:
     """The call, and the views that are left."""
     query, key, value, *rest = views
@@ -45,7 +51,9 @@ def _arguments(said: Any, views: List[View]) -> Tuple[BothWays, List[View]]:
     rest = rest[len(given):]
     given.update({name: _numbers(given[name]) for name in _NUMBERS if name in given})
     lengths, offsets = given.get("key_lengths"), given.get("offsets")
-    of = sequences_of(query, key, value, lengths, {**{name: given.get(name) for name in NAMES}, **said["types"]})
+    beside = {f"{name}_scales": _scales_of(given, said, name) for name in ("key", "value")}
+    of = sequences_of(query, key, value, lengths,
+                      {**{name: given.get(name) for name in NAMES}, **said["types"], **beside})
     shape = of.batch, query.shape[1], of.rows, of.keys
     mask, bias, slopes, sinks = map(given.get, _OPTIONAL[:4])
     fields = of.fields + optional_fields(shape, of.batch, shape[1], mask, bias, slopes, sinks, lengths, offsets)
@@ -102,7 +110,8 @@ def _call(name: str, results: Any, arrays: Sequence[Any], optional: Sequence[Any
     """An operator of XLA."""
     given = {name: array for name, array in zip(_OPTIONAL, optional) if array is not None}
     words = dict(said)
-    text = json.dumps({**words, "types": dict(words["types"]), "optional": list(given), **more})
+    text = json.dumps({**words, "types": dict(words["types"]), "tensor_scales": dict(words["tensor_scales"]),
+                       "optional": list(given), **more})
     operator: Any = jax.ffi.ffi_call(name, results, vmap_method="sequential")
     return operator(*arrays[:3], *given.values(), *arrays[3:], call=text)
 
@@ -207,10 +216,12 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
 
     score, and mask where it is a str, are texts as of clattn.attention; gradients of a score need score_slope, its
     derivative with respect to s. Arrays in inputs may be traced and have no gradient, numbers are of Python.
+    key_scales and value_scales are arrays, or clattn.Scales of arrays, whose tensor_scale is a number of Python.
     """
     if others:
         refuse_words("attention", others)
     axes = _check_axes(query, key, value)
+    beside = [x if isinstance(x, Scales) else Scales(x) for x in (key_scales, value_scales)]
     text, loaded = _text(score, mask if isinstance(mask, str) else None, score_slope, inputs)
     mask = None if isinstance(mask, str) else mask
     query, key, value = (x.reshape((1,) * (4 - axes) + x.shape) for x in (query, key, value))
@@ -227,9 +238,12 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     options = (causal, alignment, window_of(window), whole(always_visible_keys, "always_visible_keys"), softcap,
                bool(allow_rounded_weights), bool(allow_tf32))
     said = (("options", options), ("scale", scale), ("has_lse", bool(return_lse)),
-            ("types", (("key_type", key_type), ("value_type", value_type))), ("text", text))
+            ("types", (("key_type", key_type), ("value_type", value_type))),
+            ("tensor_scales", tuple((name, number(x.tensor_scale, f"{name}_scales.tensor_scale"))
+                                    for name, x in zip(("key", "value"), beside))), ("text", text))
     loaded += [None] * (MOST - len(loaded))
-    out, lse = _attention(query, key, value, (mask, bias, *learned, *integers, key_scales, value_scales, *loaded), said)
+    scales = *(x.scales for x in beside), *(x.zero_points for x in beside)
+    out, lse = _attention(query, key, value, (mask, bias, *learned, *integers, *scales, *loaded), said)
     out, lse = out.reshape(out.shape[4 - axes:]), lse.reshape(lse.shape[4 - axes:])
     return (out, lse) if return_lse else out
 

@@ -14,6 +14,7 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 
+from ._arrays import Scales
 from ._derivatives import has_tangent
 from ._errors import InvalidArgument, Unsupported
 from ._problem import number, refuse_words, whole, window_of
@@ -99,7 +100,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Optional[Tenso
               dropout: float = 0.0, seed: Optional[int] = None, return_lse: bool = False, cu_query: Any = None,
               cu_key: Any = None, page_table: Any = None, page_starts: Any = None, row_low: Any = None,
               row_high: Any = None, key_type: Optional[str] = None, value_type: Optional[str] = None,
-              key_scales: Optional[Tensor] = None, value_scales: Optional[Tensor] = None,
+              key_scales: Union[None, Tensor, Scales] = None, value_scales: Union[None, Tensor, Scales] = None,
               allow_rounded_weights: bool = False, allow_tf32: bool = False,
               **others: Any) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """clattn.attention as a differentiable operator, whole in torch.compile.
@@ -108,14 +109,16 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Optional[Tenso
     slopes, sinks and of scale where that is a tensor; through out and lse; packed sequences and row ranges too, but not
     keys in pages and codes. dropout draws by `seed`, or by a seed that PyTorch's generator draws. Derivatives in
     forward mode and second ones are computed by PyTorch's own operators, with all scores in memory, and not with
-    dropout.
+    dropout. key_scales and value_scales are tensors, or clattn.Scales of tensors.
     """
     if others:
         refuse_words("attention", others)
     left, right = window_of(window)
+    beside_keys, beside_values = (x if isinstance(x, Scales) else Scales(x) for x in (key_scales, value_scales))
     said = Said(causal or "", alignment or "", left, right, 0.0 if softcap is None else _constant(softcap, "softcap"),
                 _constant(dropout, "dropout"), whole(always_visible_keys, "always_visible_keys"),
-                bool(allow_rounded_weights), bool(allow_tf32), key_type or "", value_type or "")
+                bool(allow_rounded_weights), bool(allow_tf32), key_type or "", value_type or "",
+                beside_keys.tensor_scale, beside_values.tensor_scale)
     whole_numbers = {name: _integers(array, name, kind) for name, array, kind in (
         ("key_lengths", key_lengths, torch.int64), ("offsets", offsets, torch.int64),
         ("cu_query", cu_query, torch.int64),
@@ -124,7 +127,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Optional[Tenso
         ("row_low", row_low, torch.int32), ("row_high", row_high, torch.int32))}
     scale = _scale_of(scale)
     given = Given(query, key, value, mask, bias, slopes, sinks, scale=scale, seed=_seed_of(said.dropout, seed),
-                  key_scales=key_scales, value_scales=value_scales, **whole_numbers)
+                  key_scales=beside_keys.scales, value_scales=beside_values.scales,
+                  key_zero_points=beside_keys.zero_points, value_zero_points=beside_values.zero_points, **whole_numbers)
     _refuse_gradients(given, said)
     if is_plain([x for x in given if isinstance(x, Tensor)]):
         found: Any = compute(given, said, bool(return_lse))

@@ -174,6 +174,18 @@ class Operator(unittest.TestCase):
         self.close(jax.jit(ours.attention)(query, *pools, **paged), right)
         codes = [jnp.asarray(clattn.quantise(np.asarray(x), "q8_0")) for x in pools]
         self.close(ours.attention(query, *codes, key_type="q8_0", value_type="q8_0", **paged), right, 0.02)
+        for kind, more in (("u8", {"columns": 16}), ("nvfp4", {"tensor_scale": 0.5})):
+            made = [clattn.quantise_rows(np.asarray(x), kind, **more) for x in (key, value)]
+            right = ours.attention(query, *(jnp.asarray(clattn.dequantise_rows(codes, kind, by)) for codes, by in made))
+            codes = [jnp.asarray(codes) for codes, _ in made]
+
+            def of_codes(query, by):
+                return ours.attention(query, *codes, key_type=kind, value_type=kind, key_scales=made[0][1]._replace(
+                    scales=by), value_scales=made[1][1])
+
+            self.close(jax.jit(of_codes)(query, made[0][1].scales), right)
+            with self.assertRaisesRegex(clattn.InvalidArgument, "key_scales: keys in pages"):
+                jax.grad(lambda query: of_codes(query, made[0][1].scales).sum())(query)
         with self.assertRaisesRegex(clattn.InvalidArgument, "page_table: keys in pages"):
             jax.grad(lambda q: ours.attention(q, *pools, **paged).sum())(query)
 

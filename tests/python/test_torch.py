@@ -6,6 +6,7 @@ import subprocess
 import sys
 import unittest
 import warnings
+from functools import partial
 from unittest import mock
 
 import torch
@@ -308,6 +309,22 @@ class Operator(unittest.TestCase):
         found = clattn.torch.attention(*inputs(), window=(None, 1), alignment="top-left")
         mask = torch.ones(9, 9, dtype=torch.bool).tril(1)
         self.assertLessEqual((found - scaled_dot_product_attention(*inputs(), attn_mask=mask)).abs().max().item(), 5e-6)
+
+    def test_scales_beside_codes(self):
+        """Those with zero points, and with a scale of the tensor; in torch.compile too."""
+        query, key, value = normal(1, 4, 2, 32), normal(1, 2, 6, 32, seed=1), normal(1, 2, 6, 32, seed=2)
+        for kind, more in (("u4", {"columns": 16}), ("nvfp4", {"tensor_scale": 0.5})):
+            made = [clattn.quantise_rows(x.numpy(), kind, **more) for x in (key, value)]
+            right = clattn.torch.attention(query, *(torch.from_numpy(clattn.dequantise_rows(codes, kind, by))
+                                                    for codes, by in made))
+            codes = [torch.from_numpy(codes) for codes, _ in made]
+            by = [clattn.Scales(*(x if x is None else torch.from_numpy(x) for x in by[:2]), by[2]) for _, by in made]
+            call = partial(clattn.torch.attention, key=codes[0], value=codes[1], key_type=kind, value_type=kind,
+                           key_scales=by[0], value_scales=by[1])
+            torch.testing.assert_close(call(query), right, rtol=1e-5, atol=1e-5)
+            compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
+            self.assertTrue(torch.equal(compiled(query), call(query)))
+            self.assertRaisesRegex(clattn.InvalidArgument, "gradients", call, query.clone().requires_grad_())
 
     def test_gradients_are_never_lost_in_silence(self):
         query, key, value = inputs()
