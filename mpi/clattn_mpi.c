@@ -175,12 +175,12 @@ clattn_status clattn_mpi_forward(clattn_mpi *mpi, const clattn_problem *whole, c
 }
 
 clattn_status clattn_mpi_backward(clattn_mpi *mpi, const clattn_backward_problem *problem, clattn_ring_layout layout,
-                                  const clattn_call *call, const clattn_host_tensors *tensors,
-                                  const clattn_host_gradients *gradients)
+                                  clattn_ring_algorithm algorithm, const clattn_call *call,
+                                  const clattn_host_tensors *tensors, const clattn_host_gradients *gradients)
 {
     struct rank_call of = { .backward = problem,
                             .layout = layout,
-                            .algorithm = CLATTN_RING_KEYS,
+                            .algorithm = algorithm,
                             .call = call,
                             .tensors = tensors,
                             .gradients = gradients };

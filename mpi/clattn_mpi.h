@@ -12,7 +12,8 @@
  * While messages are on their way the device computes, in a thread of its own that calls no MPI: MPI must have been
  * initialised with MPI_THREAD_FUNNELED at least, and calls come from the thread that did it. Who waits sleeps between
  * looks, so that a CPU device has the core. Memory of a rank, beside the caller's: two shards of keys and values, one
- * partial result and, where sums travel, three of them. */
+ * partial result and, where sums travel, three of them; where heads go apart, all rows and keys of its heads, and what is
+ * on its way. */
 #ifndef CLATTN_MPI_H
 #define CLATTN_MPI_H
 
@@ -36,21 +37,22 @@ CLATTN_API void clattn_mpi_destroy(clattn_mpi *mpi);
 CLATTN_API const char *clattn_mpi_last_error(const clattn_mpi *mpi);
 
 /* As clattn_forward_host, of this rank's rows. `whole` is the problem of all ranks together, as clattn_ring_create
- * takes it; query, out, lse, mask and bias have this rank's rows in the order of the layout (clattn_ring_permute brings whole
- * tensors there), key and value its keys; masks and biases have columns for all keys of the whole, in their own order.
- * Key lengths, offsets, slopes and sinks are those of the whole, on each rank. Innermost strides are 1; types of blocks
- * are CLATTN_UNSUPPORTED. Partial results are summed in float64 in the order of the schedule: the same bits every time.
- * algorithm: KEYS, QUERIES or AUTO. HEADS is not driven yet, and AUTO takes KEYS in its place. */
+ * takes it; query, out, lse, mask and bias have this rank's rows in the order of the layout (clattn_ring_permute brings
+ * whole tensors there), key and value its keys; masks and biases have columns for all keys of the whole, in their own
+ * order. Key lengths, offsets, slopes and sinks are those of the whole, on each rank. Innermost strides are 1; types of
+ * blocks are CLATTN_UNSUPPORTED. Partial results are summed in float64 in the order of the schedule: the same bits every
+ * time. algorithm: KEYS, QUERIES, HEADS or AUTO. */
 CLATTN_API clattn_status clattn_mpi_forward(clattn_mpi *mpi, const clattn_problem *whole, clattn_ring_layout layout,
                                             clattn_ring_algorithm algorithm, const clattn_call *call,
                                             const clattn_host_tensors *tensors);
 
-/* Gradients, after clattn_mpi_forward with lse: keys and values go around again, their gradients with them. dout and
- * dlse are as out and lse, dquery, dkey and dvalue as this rank's query, key and value. problem->forward is the whole;
- * gradients: all of CLATTN_GRADIENT_QUERY, _KEY and _VALUE, no others, nothing accumulated. */
+/* Gradients, after clattn_mpi_forward with lse: keys and values go around again, their gradients with them, or heads go
+ * apart, by whichever algorithm, whatever the forward call took: KEYS, HEADS or AUTO. dout and dlse are as out and lse,
+ * dquery, dkey and dvalue as this rank's query, key and value. problem->forward is the whole; gradients: all of
+ * CLATTN_GRADIENT_QUERY, _KEY and _VALUE, no others, nothing accumulated. */
 CLATTN_API clattn_status clattn_mpi_backward(clattn_mpi *mpi, const clattn_backward_problem *problem,
-                                             clattn_ring_layout layout, const clattn_call *call,
-                                             const clattn_host_tensors *tensors,
+                                             clattn_ring_layout layout, clattn_ring_algorithm algorithm,
+                                             const clattn_call *call, const clattn_host_tensors *tensors,
                                              const clattn_host_gradients *gradients);
 
 /* Decoding: every rank has all rows of query, out and lse (and of mask and bias), and its contiguous part of the keys.

@@ -4,6 +4,8 @@
 # By the public API alone, whoever carries messages: tests do it without MPI.
 noinst_LTLIBRARIES += libclattn_ranks.la
 libclattn_ranks_la_SOURCES = \
+	mpi/heads.c \
+	mpi/heads.h \
 	mpi/play.c \
 	mpi/play.h \
 	mpi/ranks.c \

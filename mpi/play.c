@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heads.h"
+
 clattn_status play_fails(struct failure *failure, clattn_status status, const char *text)
 {
     failure->status = status;
@@ -26,10 +28,10 @@ static clattn_status make_ring(struct play *play)
     options.key_lengths = integers_of(&c->tensors->key_lengths);
     options.query_offsets = integers_of(&c->tensors->query_offsets);
     clattn_status status = clattn_ring_create(&play->whole, &options, &play->ring);
-    if (status == CLATTN_OK && clattn_ring_chosen(play->ring) == CLATTN_RING_HEADS) {
-        if (c->algorithm == CLATTN_RING_HEADS) {
+    if (status == CLATTN_OK && c->backward && clattn_ring_chosen(play->ring) == CLATTN_RING_QUERIES) {
+        if (c->algorithm == CLATTN_RING_QUERIES) {
             return play_fails(play->failure, CLATTN_UNSUPPORTED,
-                              "algorithm CLATTN_RING_HEADS: is not driven over MPI yet; take CLATTN_RING_KEYS");
+                              "algorithm CLATTN_RING_QUERIES: has no gradients over MPI; take CLATTN_RING_KEYS");
         }
         clattn_ring_destroy(play->ring);
         options.algorithm = CLATTN_RING_KEYS;
@@ -125,10 +127,15 @@ static int reserve_all(struct play *play, int64_t rows, int64_t keys)
     for (int n = 0; n < SUMS && (play->has_sums || !play->moves_keys); ++n) {
         is_there = is_there && reserve(&play->sum[n], sum_bytes);
     }
+    return is_there;
+}
+
+static int reserve_lengths(struct play *play)
+{
     const size_t batch = (size_t)(play->whole.batch > 0 ? play->whole.batch : 1);
     play->offsets = malloc(batch * sizeof(*play->offsets));
     play->lengths = malloc(batch * sizeof(*play->lengths));
-    return is_there && play->offsets && play->lengths;
+    return play->offsets && play->lengths;
 }
 
 clattn_status play_begin(struct play *play)
@@ -143,6 +150,12 @@ clattn_status play_begin(struct play *play)
     status = status == CLATTN_OK ? check_call(play) : status;
     if (status != CLATTN_OK) {
         return status;
+    }
+    if (!reserve_lengths(play)) {
+        return play_fails(play->failure, CLATTN_OUT_OF_HOST_MEMORY, "out of memory for lengths");
+    }
+    if (clattn_ring_chosen(play->ring) == CLATTN_RING_HEADS) {
+        return heads_begin(play);
     }
     play->moves_keys = clattn_ring_chosen(play->ring) == CLATTN_RING_KEYS;
     play->moves_queries = clattn_ring_chosen(play->ring) == CLATTN_RING_QUERIES;
@@ -167,6 +180,7 @@ void play_end(struct play *play)
     for (size_t n = 0; n < sizeof(all) / sizeof(all[0]); ++n) {
         free(all[n]);
     }
+    heads_end(play);
     free(play->offsets);
     free(play->lengths);
     clattn_ring_destroy(play->ring);
@@ -204,13 +218,20 @@ void sum_add(const struct shard_shape *shape, int64_t rows, char *first, const c
 
 /* ---- one partial call ----------------------------------------------------------------------------- */
 
+void play_lengths(const struct play *play, const clattn_problem *p, clattn_host_tensors *t)
+{
+    const clattn_host_tensor none = CLATTN_TENSOR_NONE;
+    const clattn_host_tensor offsets = { play->offsets, 0, { 0, 0, 0, 1 } };
+    const clattn_host_tensor lengths = { play->lengths, 0, { 0, 0, 0, 1 } };
+    t->key_lengths = p->features & CLATTN_WITH_KEY_LENGTHS ? lengths : none;
+    t->query_offsets = p->alignment == CLATTN_ALIGN_OFFSETS ? offsets : none;
+}
+
 /* The tensors of a task, but for its results. */
 static void place_task(struct play *play, const clattn_ring_task *task, const clattn_problem *p, clattn_host_tensors *t)
 {
     const clattn_host_tensors *given = play->c->tensors;
     const clattn_host_tensor none = CLATTN_TENSOR_NONE;
-    const clattn_host_tensor offsets = { play->offsets, 0, { 0, 0, 0, 1 } };
-    const clattn_host_tensor lengths = { play->lengths, 0, { 0, 0, 0, 1 } };
     clattn_host_tensor *const by_key[] = { &t->mask, &t->bias };
     *t = *given;
     t->query = play->moves_queries ? shard_tensor(&play->queries, play->slot[play->here],
@@ -228,8 +249,7 @@ static void place_task(struct play *play, const clattn_ring_task *task, const cl
         by_key[n]->stride[3] *= task->keys.step;
     }
     t->sinks = task->has_sinks ? t->sinks : none;
-    t->key_lengths = p->features & CLATTN_WITH_KEY_LENGTHS ? lengths : none;
-    t->query_offsets = p->alignment == CLATTN_ALIGN_OFFSETS ? offsets : none;
+    play_lengths(play, p, t);
 }
 
 /* Each plane's rows into those of the sum. */

@@ -24,7 +24,8 @@ struct play {
     char *own_keys;  /* gradients: for its keys */
     char *part;      /* a partial result: out, then lse */
     int32_t *offsets, *lengths;
-    void *sending; /* what has sum[SENDING] on its way; NULL: none */
+    void *sending;       /* what has sum[SENDING] on its way; NULL: none */
+    struct heads *heads; /* heads.h; NULL but where heads go apart */
 };
 
 clattn_status play_fails(struct failure *failure, clattn_status status, const char *text);
@@ -38,6 +39,9 @@ void sum_clear(const struct shard_shape *shape, int64_t rows, char *sum);
 
 /* Adds `second` to `first`. */
 void sum_add(const struct shard_shape *shape, int64_t rows, char *first, const char *second);
+
+/* Key lengths and offsets of a partial call, which clattn_ring_call made. */
+void play_lengths(const struct play *play, const clattn_problem *p, clattn_host_tensors *t);
 
 /* A partial call, added to the sums. */
 clattn_status play_task(struct play *play, const clattn_ring_task *task);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "play.h"
+#include "heads.h"
 
 /* ---- agreeing ------------------------------------------------------------------------------------ */
 
@@ -45,6 +45,8 @@ static int64_t hash_of(const struct play *play)
                                 c->layout,
                                 c->algorithm,
                                 c->backward != NULL,
+                                c->backward ? c->backward->features : 0,
+                                c->backward ? c->backward->gradient_type : 0,
                                 call->has_scale,
                                 (int64_t)call->dropout_seed,
                                 call->dropout_offset,
@@ -139,7 +141,7 @@ static void *start(struct play *play, const clattn_ring_message *message)
                             : carrier->receive(carrier->self, message->peer, message->tag, memory, bytes);
 }
 
-static void wait_for(const struct carrier *carrier, void **handle)
+void carrier_wait(const struct carrier *carrier, void **handle)
 {
     while (*handle && !carrier->is_done(carrier->self, *handle)) {
         carrier->rest(carrier->self);
@@ -179,7 +181,7 @@ static void compute_meanwhile(struct play *play, const clattn_ring_step *step, v
         compute(&computing);
     }
     for (int64_t n = 0; n < count; ++n) {
-        wait_for(play->carrier, &handles[n]);
+        carrier_wait(play->carrier, &handles[n]);
     }
     if (has_thread) {
         while (!atomic_load(&computing.is_done)) {
@@ -198,7 +200,7 @@ static void end_step(struct play *play, const clattn_ring_step *step, int is_fir
             take_sum(play, &step->message[n]);
         }
     }
-    wait_for(play->carrier, &play->sending);
+    carrier_wait(play->carrier, &play->sending);
     for (int64_t n = 0; n < step->messages; ++n) {
         if (step->message[n].when == CLATTN_RING_WHEN_END) {
             play->sending = start(play, &step->message[n]);
@@ -264,8 +266,8 @@ static void play_all(struct play *play, void **handles)
         clattn_ring_step_at(play->ring, index, &step);
         play_step(play, &step, index == 0, handles);
     }
-    wait_for(play->carrier, &play->sending);
-    wait_for(play->carrier, &last);
+    carrier_wait(play->carrier, &play->sending);
+    carrier_wait(play->carrier, &last);
     if (play->failure->status == CLATTN_OK) {
         play_give(play);
     }
@@ -281,7 +283,11 @@ clattn_status ranks_run(const struct carrier *carrier, const struct rank_call *c
     const clattn_status own = play_begin(&play);
     clattn_status status = agree(carrier, own == CLATTN_OK ? hash_of(&play) : 0, failure);
     if (status == CLATTN_OK) {
-        play_all(&play, handles);
+        if (play.heads) {
+            heads_play(&play);
+        } else {
+            play_all(&play, handles);
+        }
         status = agree(carrier, 0, failure);
     }
     play_end(&play);

@@ -18,6 +18,9 @@ struct carrier {
     void (*tell)(void *self, int64_t root, char *text, int bytes);
 };
 
+/* Until a message is done, whose handle becomes NULL; NULL: there is none. */
+void carrier_wait(const struct carrier *carrier, void **handle);
+
 #define FAILURE_BYTES 1024
 struct failure {
     clattn_status status;

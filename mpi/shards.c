@@ -26,7 +26,7 @@ clattn_host_tensor shard_tensor(const struct shard_shape *shape, void *data, int
     return tensor;
 }
 
-static char *row_of(const clattn_host_tensor *tensor, size_t element, int64_t b, int64_t h, int64_t i)
+char *tensor_row(const clattn_host_tensor *tensor, size_t element, int64_t b, int64_t h, int64_t i)
 {
     const int64_t at = tensor->offset + b * tensor->stride[0] + h * tensor->stride[1] + i * tensor->stride[2];
     return (char *)tensor->data + at * (int64_t)element;
@@ -40,8 +40,8 @@ void shard_pack(const struct shard_shape *shape, int64_t rows, const clattn_host
         for (int64_t plane = 0; plane < shape->batch * shape->heads; ++plane) {
             for (int64_t i = 0; i < rows; ++i, to += bytes) {
                 memcpy(to,
-                       row_of(tensors[n], clattn_type_size(shape->types[n]), plane / shape->heads, plane % shape->heads,
-                              i),
+                       tensor_row(tensors[n], clattn_type_size(shape->types[n]), plane / shape->heads,
+                                  plane % shape->heads, i),
                        bytes);
             }
         }
@@ -71,7 +71,7 @@ int rows_give(clattn_type type, const int64_t shape[4], const double *wide, cons
             row[c] = wide ? (float)wide[n * columns + c] : single[n * columns + c];
         }
         clattn_quantise(type, columns, row, NULL, 0,
-                        row_of(tensor, clattn_type_size(type), plane / shape[1], plane % shape[1], n % shape[2]));
+                        tensor_row(tensor, clattn_type_size(type), plane / shape[1], plane % shape[1], n % shape[2]));
     }
     const int failed = !row;
     free(row);

@@ -17,6 +17,9 @@ size_t shard_bytes(const struct shard_shape *shape, int64_t rows);
 size_t shard_at(const struct shard_shape *shape, int64_t rows, int n);
 clattn_host_tensor shard_tensor(const struct shard_shape *shape, void *data, int64_t rows, int n, int64_t place);
 
+/* Row (b, h, i) of a tensor, whose elements have so many bytes. */
+char *tensor_row(const clattn_host_tensor *tensor, size_t element, int64_t b, int64_t h, int64_t i);
+
 /* From the caller's tensors into dense memory. */
 void shard_pack(const struct shard_shape *shape, int64_t rows, const clattn_host_tensor *const tensors[2], char *data);
 

@@ -1,5 +1,5 @@
 /* One sequence on all ranks of MPI, causal, in zigzag order, and its gradients; each rank compares its rows with the
- * reference of the whole: mpirun -n 4 ./sequence */
+ * reference of the whole: mpirun -n 4 ./sequence, or, heads apart, mpirun -n 2 ./sequence heads */
 #include "mpi_example.h"
 
 enum { HEADS = 4, KV_HEADS = 2, ROWS = 192, DIM = 32, ROW = DIM * (int)sizeof(float) };
@@ -22,6 +22,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    const clattn_ring_algorithm algorithm = argc > 1 ? CLATTN_RING_HEADS : CLATTN_RING_KEYS;
     clattn_context *context;
     clattn_mpi *mpi;
     must_all(clattn_context_open(NULL, NULL, &context), clattn_last_error());
@@ -67,7 +68,7 @@ int main(int argc, char **argv)
     options.rank = rank;
     options.ranks = ranks;
     options.layout = CLATTN_RING_ZIGZAG;
-    options.algorithm = CLATTN_RING_KEYS;
+    options.algorithm = algorithm;
     must_all(clattn_ring_create(&whole, &options, &ring), clattn_last_error());
     const int64_t rows = clattn_ring_rows(ring, rank);
     int64_t begin = 0;
@@ -87,9 +88,9 @@ int main(int argc, char **argv)
     g.dquery = clattn_host_tensor_bhsd(own_dquery, HEADS, rows, DIM);
     g.dkey = clattn_host_tensor_bhsd(own_dkey, KV_HEADS, rows, DIM);
     g.dvalue = clattn_host_tensor_bhsd(own_dvalue, KV_HEADS, rows, DIM);
-    must_all(clattn_mpi_forward(mpi, &whole, CLATTN_RING_ZIGZAG, CLATTN_RING_KEYS, NULL, &t),
+    must_all(clattn_mpi_forward(mpi, &whole, CLATTN_RING_ZIGZAG, algorithm, NULL, &t), clattn_mpi_last_error(mpi));
+    must_all(clattn_mpi_backward(mpi, &backward, CLATTN_RING_ZIGZAG, algorithm, NULL, &t, &g),
              clattn_mpi_last_error(mpi));
-    must_all(clattn_mpi_backward(mpi, &backward, CLATTN_RING_ZIGZAG, NULL, &t, &g), clattn_mpi_last_error(mpi));
 
     int right = all_are_right("out", largest_difference(own_out, shard(out, HEADS, ranks, begin, rows), own), 1e-5);
     right &=

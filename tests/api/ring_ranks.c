@@ -34,6 +34,14 @@ static double any_value(struct random *random, const int64_t index[4], const voi
     return random_normal(random);
 }
 
+/* As ALiBi's: the rounding of a large lse, which parts have from the whole, would be in all weights of its row. */
+static double a_slope(struct random *random, const int64_t index[4], const void *unused)
+{
+    (void)index;
+    (void)unused;
+    return 1.0 / (double)(1 << random_between(random, 1, 8));
+}
+
 static double a_bit(struct random *random, const int64_t index[4], const void *unused)
 {
     (void)index;
@@ -52,7 +60,7 @@ static void random_problem(struct random *random, int kind, clattn_problem *p)
     const clattn_problem start = CLATTN_PROBLEM_INIT;
     *p = start;
     p->batch = random_between(random, 1, 2);
-    p->kv_heads = random_between(random, 1, 2);
+    p->kv_heads = 1 << random_between(random, 0, 2);
     p->query_heads = p->kv_heads * random_between(random, 1, 2);
     p->query_len = random_between(random, 1, 40);
     p->key_len = random_between(random, 1, 40);
@@ -78,6 +86,7 @@ static void random_test(struct random *random, int kind, struct test_call *test)
             test_call_fill(test, (enum tensor_id)id, random,
                            id == TENSOR_KEY_LENGTHS ? a_length
                            : id == TENSOR_MASK      ? a_bit
+                           : id == TENSOR_SLOPES    ? a_slope
                                                     : any_value,
                            &p.key_len);
         }
@@ -179,14 +188,18 @@ static int calls(int count)
     return wanted ? atoi(wanted) : count;
 }
 
-static struct setting random_setting(struct random *random, int kind, int gradients)
+static struct setting random_setting(struct random *random, int kind, int gradients, int64_t kv_heads)
 {
-    static const clattn_ring_algorithm any[] = { CLATTN_RING_KEYS, CLATTN_RING_TREE, CLATTN_RING_QUERIES,
-                                                 CLATTN_RING_AUTO };
+    static const clattn_ring_algorithm any[] = { CLATTN_RING_TREE, CLATTN_RING_KEYS, CLATTN_RING_HEADS,
+                                                 CLATTN_RING_AUTO, CLATTN_RING_QUERIES };
+    const int first = gradients ? 1 : 0, last = kind == 2 ? 1 : gradients ? 3 : 4;
     struct setting setting = { random_between(random, 1, 8), (clattn_ring_layout)random_between(random, 0, 2),
-                               any[random_between(random, 0, kind == 2 ? 1 : 3)] };
-    setting.algorithm = gradients ? CLATTN_RING_KEYS : setting.algorithm;
-    if (setting.algorithm == CLATTN_RING_TREE) {
+                               any[random_between(random, first, last)] };
+    if (setting.algorithm == CLATTN_RING_HEADS) {
+        while (kv_heads % setting.ranks != 0) {
+            setting.ranks--;
+        }
+    } else if (setting.algorithm == CLATTN_RING_TREE) {
         setting.layout = CLATTN_RING_CONTIGUOUS;
     } else if (setting.layout == CLATTN_RING_STRIPED && kind > 0) {
         setting.layout = CLATTN_RING_ZIGZAG; /* kinds 1 and 2 have what stripes refuse */
@@ -200,7 +213,6 @@ START_TEST(test_forward_is_within_the_bound)
     for (int n = 0; n < calls(60); ++n) {
         struct random random = random_start(SEED, (uint64_t)n);
         const int kind = n % 3;
-        const struct setting setting = random_setting(&random, kind, 0);
         struct test_call test;
         struct expected expected;
         struct verdict verdict;
@@ -208,6 +220,7 @@ START_TEST(test_forward_is_within_the_bound)
         struct rank ranks[8];
         clattn_host_gradients none = CLATTN_HOST_GRADIENTS_INIT;
         random_test(&random, kind, &test);
+        const struct setting setting = random_setting(&random, kind, 0, test.problem.kv_heads);
         EXPECT_OK(test_call_validate(&test));
         EXPECT_OK(expected_create(&expected, &test));
         const struct rank_call call = { .context = context,
@@ -241,7 +254,6 @@ START_TEST(test_gradients_are_within_the_bound)
     for (int n = 0; n < calls(60) / 2; ++n) {
         struct random random = random_start(SEED + 1, (uint64_t)n);
         const int kind = getenv("CLATTN_TEST_LONG") ? n % 3 : n % 2 * 2; /* the others compile for seconds */
-        const struct setting setting = random_setting(&random, kind, 1);
         const clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
         struct gradient_call g = { .problem = problem };
         struct gradient_expected expected;
@@ -249,6 +261,7 @@ START_TEST(test_gradients_are_within_the_bound)
         struct permuted list[PERMUTED];
         struct rank ranks[8];
         random_test(&random, kind, &g.test);
+        const struct setting setting = random_setting(&random, kind, 1, g.test.problem.kv_heads);
         g.problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
         EXPECT_OK(gradient_call_start(&g));
         gradient_call_place_all(&g);
