@@ -11,6 +11,7 @@ EXTRA_DIST += \
 	python/clattn/_derivatives.py \
 	python/clattn/_errors.py \
 	python/clattn/_fields.py \
+	python/clattn/_flex_captured.py \
 	python/clattn/_flex_text.py \
 	python/clattn/_flex_trace.py \
 	python/clattn/_gradients.py \

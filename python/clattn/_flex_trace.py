@@ -97,7 +97,7 @@ def _told(value: Any, slots: List[Tensor], within: Tuple[Any, ...]) -> Any:
 
 # ---- what it computes ----
 
-class _Watch(TorchFunctionMode):
+class Watch(TorchFunctionMode):
     """Makes an index of elements of captured[b, h], which is a number of Python's elsewhere, and notes questions of
     Python's about numbers of tensors."""
 
@@ -124,8 +124,8 @@ class Traced:
         self.hosted: Set[Any] = set()
         self.constants: Dict[Any, Any] = {}
         self.slots: Dict[Any, int] = {}
-        #: Whether a tensor that no slot has wants a gradient.
-        self.wants_gradient = False
+        #: Tensors that no slot has and that want a gradient. Where there is one, the graph is not kept.
+        self.learned: List[Tensor] = []
         for node in self.graph.nodes:
             if node.op == "get_attr":
                 self._constant(node, getattr(module, node.target), slots)
@@ -146,7 +146,8 @@ class Traced:
             if known is tensor:
                 self.slots[node] = slot
                 return
-        self.wants_gradient |= tensor.requires_grad
+        if tensor.requires_grad and not any(known is tensor for known in self.learned):
+            self.learned.append(tensor)
         # what torch.tensor() made in the function is told by its code; an attribute may be another tensor next time
         self.is_kept &= all(name_of(user) == "lift_fresh_copy" for user in node.users)
         self.constants[node] = tensor.detach()
@@ -200,7 +201,7 @@ def trace(function: Callable[..., Any], name: str, slots: List[Tensor], kinds: T
     """The graph of a function of 0-d tensors of these types; `name`: what the caller calls it."""
     from torch.fx.experimental.proxy_tensor import make_fx
     pair = [torch.zeros((), dtype=kind) for kind in kinds]
-    watch = _Watch()
+    watch = Watch()
     try:
         with torch.no_grad(), watch:
             # it may have more parameters, with defaults

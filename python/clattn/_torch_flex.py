@@ -13,6 +13,7 @@ from ._code import code_fields, code_options
 from ._context import default_context
 from ._derivatives import has_tangent
 from ._errors import InvalidArgument, InvalidShape, Unsupported
+from ._flex_captured import gradients_of_captured
 from ._flex_text import Writer
 from ._flex_trace import Traced, slope_of, told, trace
 from ._gradients import run_backward
@@ -197,19 +198,26 @@ class _Ready(NamedTuple):
     options: Options
 
 
-def _refuse(text: Text, slots: Dict[str, List[Tensor]], every: List[Tensor]) -> None:
-    """Raises where derivatives are wanted that there are not: of what a function captures, and in forward mode."""
-    captured = [x for tensors in slots.values() for x in tensors]
-    if torch.is_grad_enabled() and (any(x.requires_grad for x in captured) or
-                                    any(traced.wants_gradient for traced in text.traced.values())):
-        raise Unsupported("flex_attention: has no gradients of what score_mod and mask_mod capture; give it detached, "
-                          "or, where it is a bias, to clattn.torch.attention(bias=...), which has its gradient")
-    if has_tangent(*every, *captured):
+def _learned(text: Text, slots: Dict[str, List[Tensor]], every: List[Tensor]) -> List[Tensor]:
+    """What score_mod captures of which a gradient is wanted. Raises where there are no such derivatives: of what
+    mask_mod captures, and in forward mode."""
+    if has_tangent(*every, *[x for tensors in slots.values() for x in tensors]):
         raise Unsupported("flex_attention: has no derivatives in forward mode; give tensors without tangents")
+    wanted = {name: [*[x for x in slots[name] if x.requires_grad], *traced.learned]
+              for name, traced in text.traced.items() if torch.is_grad_enabled()}
+    if wanted.get(_MASK):
+        raise Unsupported("flex_attention: has no gradients of what mask_mod captures, which says yes or no; give it "
+                          "detached")
+    return wanted.get(_SCORE, [])
+
+
+def _real(query: Tensor) -> torch.dtype:
+    """What logits are."""
+    return torch.float64 if query.dtype == torch.float64 else torch.float32
 
 
 def _ready(query: Tensor, key: Tensor, asked: _Asked, has_slope: bool) -> Tuple[_Ready, Text, Dict[str, List[Tensor]]]:
-    dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
+    dtype = _real(query)
     lengths = {"b": query.shape[0], "h": query.shape[1], "i": query.shape[2], "j": key.shape[2]}
     text, slots = _text(asked.functions, dtype, lengths, has_slope)
     tensors, scalars = _given(text, slots)
@@ -249,40 +257,51 @@ def _compute(query: Tensor, key: Tensor, value: Tensor, ready: _Ready, scale: Op
 
 
 class _Differentiable(torch.autograd.Function):
-    """(out, lse), with gradients of query, key and value, by the text that has the score's slope too."""
+    """(out, lse), with gradients of query, key, value and what score_mod captures, by the text that has the score's
+    slope too."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, ready: _Ready,
-                scale: Optional[float]) -> Tuple[Tensor, Tensor]:
-        out, lse = _compute(query, key, value, ready, scale, True)
-        ctx.save_for_backward(query, key, value, out, lse, ready.blocks, *ready.tensors)
-        ctx.scalars, ctx.options, ctx.scale = ready.scalars, ready.options, scale
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, ready: _Ready, asked: _Asked,
+                *learned: Tensor) -> Tuple[Tensor, Tensor]:
+        out, lse = _compute(query, key, value, ready, asked.scale, True)
+        ctx.save_for_backward(query, key, value, out, lse, ready.blocks, *learned, *ready.tensors)
+        ctx.scalars, ctx.options, ctx.asked, ctx.learned = ready.scalars, ready.options, asked, len(learned)
         ctx.set_materialize_grads(False)
         return out, lse
 
     @staticmethod
     def backward(ctx: Any, grad_out: Optional[Tensor], grad_lse: Optional[Tensor]) -> Any:
-        query, key, value, out, lse, blocks, *tensors = ctx.saved_tensors
+        query, key, value, out, lse, blocks, *others = ctx.saved_tensors
         if grad_out is None and grad_lse is None:
-            return (None,) * 5
+            return (None,) * (5 + ctx.learned)
+        learned, tensors = others[:ctx.learned], others[ctx.learned:]
         grad_out = torch.zeros_like(out) if grad_out is None else grad_out
         q, k, v = views(query, key, value)
         gradients = [torch.empty(x.shape, dtype=x.dtype) for x in (query, key, value)]
-        run_backward(default_context(), q, k, v, _fields(tensors, blocks), _call(q, k, ctx.scale, ctx.scalars),
+        fields, scale = _fields(tensors, blocks), ctx.asked.scale
+        if learned:  # the gradient of a bias of 0 is that of each logit
+            shape, real = (*query.shape[:3], key.shape[2]), _real(query)
+            fields.append(("bias", torch_view(torch.zeros((), dtype=real).expand(shape)), (0, 1, 2, 3)))
+            gradients.append(torch.empty(shape, dtype=real))
+        run_backward(default_context(), q, k, v, fields, _call(q, k, scale, ctx.scalars),
                      ctx.options, torch_view(out), torch_view(lse), torch_view(grad_out),
-                     dict(zip(("dquery", "dkey", "dvalue"), map(torch_view, gradients))),
+                     dict(zip(("dquery", "dkey", "dvalue", "dbias"), map(torch_view, gradients))),
                      None if grad_lse is None else torch_view(grad_lse))
         count(served, "flex_attention, backward")
-        return (*gradients, None, None)
+        of_learned = gradients_of_captured(ctx.asked.functions[_SCORE], learned, query, key, scale,
+                                           gradients[3]) if learned else []
+        return (*gradients[:3], None, None, *of_learned)
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, asked: _Asked, has_lse: bool) -> List[Tensor]:
     views(query, key, value)
     has_gradients = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
     ready, text, slots = _ready(query, key, asked, has_gradients)
-    _refuse(text, slots, [query, key, value])
-    if has_gradients:
-        return list(_Differentiable.apply(query, key, value, ready, asked.scale))
+    learned = _learned(text, slots, [query, key, value])
+    if learned and not has_gradients:
+        ready = _ready(query, key, asked, True)[0]
+    if learned or has_gradients:
+        return list(_Differentiable.apply(query, key, value, ready, asked, *learned))
     return _compute(query, key, value, ready, asked.scale, has_lse)
 
 
@@ -301,8 +320,9 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
     changed. A row that sees no key is 0, its lse -inf. A BlockMask is taken as it is: blocks that
     it does not list are skipped, of full ones its mask_mod is not asked.
 
-    Gradients: of query, key and value, through out and lse, by PyTorch's derivative of score_mod. One of what a
-    function captures is refused. torch.compile breaks its graph here.
+    Gradients: of query, key and value, through out and lse, by PyTorch's derivative of score_mod; and of floating
+    tensors that score_mod captures, for which the derivatives of all logits are in memory, [batch, heads, rows, keys].
+    torch.compile breaks its graph here.
     """
     tell_of_spinning_threads()
     if not enable_gqa and query.dim() == 4 and key.dim() == 4 and query.shape[1] != key.shape[1]:

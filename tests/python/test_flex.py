@@ -292,15 +292,60 @@ class Flex(unittest.TestCase):
         self.check_gradients(inputs(kv_heads=2), soft_cap, scale=0.4, enable_gqa=True)
         self.check_gradients((inputs()[0], *(x[:1] for x in inputs()[1:])), alibi)
 
-    def test_gradients_of_what_is_captured_are_refused(self):
-        query, key, value = inputs()
-        table = normal(HEADS, 41).requires_grad_()
-        holder = types.SimpleNamespace(table=table)
-        for score_mod in (relative_bias(table), lambda s, b, h, q, k: s + holder.table[h, q % 41]):
-            with self.assertRaisesRegex(NotImplementedError, "no gradients of what score_mod and mask_mod capture"):
-                clattn.torch.flex_attention(query, key, value, score_mod)
-            with torch.no_grad():
-                clattn.torch.flex_attention(query, key, value, score_mod)
+    def check_captured(self, score_mod, learned, three, mask=None):
+        """Gradients of tensors that it captures, beside PyTorch's of the dense formula in float64."""
+        dout, found = normal(2, HEADS, three[0].shape[2], 16, seed=7), []
+        for function, dtype in ((clattn.torch.flex_attention, three[0].dtype), (self.dense, torch.float64)):
+            out, _ = function(*(x.to(dtype) for x in three), score_mod, mask, return_lse=True)
+            found.append([x.double() for x in torch.autograd.grad((out.double() * dout).sum(), learned)])
+        for one, other in zip(*found):
+            largest = other.abs().max().item()
+            self.assertGreater(largest, 0)
+            self.assertLessEqual((one - other).abs().max().item(), 8 * TOLERANCE[three[0].dtype] * largest)
+
+    def test_gradients_of_what_is_captured(self):
+        """A closure's tensors, an object's, those that others are made of; where no input wants a gradient,
+        where all do, with rows that see nothing, and by a score that is no sum."""
+        table, gate = normal(HEADS, 41).requires_grad_(), normal(ROWS, seed=3).requires_grad_()
+        holder, made = types.SimpleNamespace(table=table), torch.tanh(table)
+        every_third = block_mask(lambda b, h, q, k: (q % 3 != 1) & (k <= q + 9))
+        wanting = [x.requires_grad_() for x in inputs()]
+        for score_mod, learned, three, mask in (
+                (relative_bias(table), [table], inputs(), None),
+                (relative_bias(made), [made], wanting, block_mask(causal_window)),
+                (lambda s, b, h, q, k: s + holder.table[h, q % 41] * k * 0.01, [table], inputs(), every_third),
+                (lambda s, b, h, q, k: torch.tanh(s * gate[k]) + table[h, k % 41] * gate[q], [table, gate],
+                 inputs(kv_heads=HEADS), every_third),
+                (relative_bias(table), [table], inputs(torch.bfloat16), None)):
+            self.check_captured(score_mod, learned, three, mask)
+        found = [torch.autograd.grad(clattn.torch.flex_attention(*inputs(), relative_bias(table)).square().sum(),
+                                     table)[0] for _ in range(2)]
+        self.assertTrue(torch.equal(*found))
+        self.assertFalse(torch.are_deterministic_algorithms_enabled())
+
+    def test_gradients_of_what_a_mask_captures_are_refused(self):
+        edge = torch.tensor(3.5, requires_grad=True)
+        with self.assertRaisesRegex(NotImplementedError, "no gradients of what mask_mod captures"):
+            clattn.torch.flex_attention(*inputs(), None, block_mask(lambda b, h, q, k: k < q + edge))
+
+    def test_a_relative_bias_is_learned(self):
+        """A layer with a table of its own, 100 steps beside PyTorch's dense formula: the losses agree."""
+        target, losses = normal(2, HEADS, ROWS, 16, seed=11), []
+        for function in (clattn.torch.flex_attention, self.dense):
+            three = [x.clone().requires_grad_() for x in inputs()]
+            table = torch.zeros(HEADS, 41, requires_grad=True)
+            optimizer = torch.optim.Adam([*three, table], 0.03)
+            losses.append([])
+            for _ in range(100):
+                optimizer.zero_grad()
+                out, _ = function(*three, relative_bias(table), None, return_lse=True)
+                loss = (out - target).square().mean()
+                loss.backward()
+                optimizer.step()
+                losses[-1].append(loss.item())
+        self.assertLess(losses[0][-1], 0.7 * losses[0][0])
+        for one, other in zip(*losses):
+            self.assertLessEqual(abs(one - other), 2e-3 * other)
 
     def test_a_changed_tensor_is_noticed_by_gradients(self):
         query, key, value = inputs()
