@@ -41,7 +41,7 @@
  *       window        i + offset[b] - window_left <= j <= i + offset[b] + window_right,
  *                     or j < always_visible_keys
  *       key lengths   j < key_length[b]
- *       mask          mask[b,h,i,j] != 0
+ *       mask          mask[b,h,i,j] != 0, or j < mask_first_key
  *       bias          bias[b,h,i,j] != -inf
  *       varlen        query and key in the same packed sequence
  *       code          a mask of your own, or a block mask that says FULL
@@ -418,13 +418,14 @@ typedef struct clattn_problem {
     int64_t block_mask_keys; /* keys of one; the same */
     int64_t key_list_rows;   /* rows that share a list of tensors.key_lists, >= 1, with CLATTN_WITH_KEY_LISTS; else 0 */
     int64_t key_list_keys;   /* numbers of a list, >= 1; the same */
+    int64_t mask_bits;       /* with CLATTN_WITH_MASK: nonzero: the mask has a bit for each key, not a byte */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
             CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0                            \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0                         \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
@@ -533,16 +534,16 @@ typedef struct clattn_call {
     int64_t first_head;
     int64_t first_row;
     int64_t first_key;
-    int64_t whole_heads;   /* query heads of the whole problem; 0: of this one */
-    float code_scalars[8]; /* what SCALAR loads, in the order of problem.code.scalars; 0 behind the last one */
+    int64_t whole_heads;    /* query heads of the whole problem; 0: of this one */
+    float code_scalars[8];  /* what SCALAR loads, in the order of problem.code.scalars; 0 behind the last one */
+    int64_t mask_first_key; /* mask and bias are of the keys from this one on, and so count mask_key_len (-1: all from
+                             * there) and bias_key_len; keys before it pass the mask and have a bias of 0: trees of
+                             * guesses behind a cache. 0 to key_len; gradients of a bias: 0 */
 } clattn_call;
 
 #define CLATTN_CALL_INIT                                                                                               \
     {                                                                                                                  \
-        sizeof(clattn_call), -1, -1, -1, -1, 0, 0.0, 0, 0, 0, 0, 0, 0, 0,                                              \
-        {                                                                                                              \
-            0, 0, 0, 0, 0, 0, 0, 0                                                                                     \
-        }                                                                                                              \
+        sizeof(clattn_call), -1, -1, -1, -1, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0, 0, 0, 0, 0 }, 0                \
     }
 CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
 
@@ -551,7 +552,9 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *   key      [batch, kv_heads, key_len, head_dim]           value [.., key_len, head_dim_v]
  *            varlen: the batch stride is not used; rows of sequence b start at row cu_query[b] (cu_key[b])
  *   lse      [batch, query_heads, query_len], float32, natural logarithm (stride[3] not used)
- *   mask     [batch, query_heads, query_len, key_len], uint8, nonzero = may be seen
+ *   mask     [batch, query_heads, query_len, key_len], uint8, nonzero = may be seen; column 0 is of mask_first_key
+ *            mask_bits: [.., ceil(key_len / 8)], uint8: column c is bit c % 8 (1 << c % 8) of byte c / 8, so of
+ *            little-endian words of any size too; strides count bytes; bits behind the last column are not looked at
  *   bias     the same shape, of bias_type
  *   weights  the same shape, float32 (float64 for type CLATTN_FLOAT64), an output
  *   slopes   [batch, query_heads], float32: stride[0], stride[1]

@@ -22,8 +22,8 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2317 # called by judge
 cases_of() {
     case $1,${CLATTN_TEST_LONG:-} in
-    reference,* | *,?*) (cd "$cases" && echo J_* O_* P_*) ;;
-    plain,*) echo J_everything O_tail_mask_per_batch_lens P_intervals_4_lens_bf16 ;;
+    reference,* | *,?*) (cd "$cases" && echo J_* P_*) ;;
+    plain,*) echo J_everything P_intervals_4_lens_bf16 ;;
     fused_simd,*) echo J_everything J_leaky ;;
     split,*) echo J_kerple_decode ;;
     fused_mma,*) echo P_intervals_4_lens_bf16 ;;

@@ -130,8 +130,31 @@ static int prepare_sequences(struct inputs *inputs, struct attention *attention,
 
 /* ---- masks, lengths, slopes, sinks ---- */
 
-static int prepare_masks(struct inputs *inputs, struct attention *attention, struct failure *failure)
+/* A mask whose columns are bits of its last axis's words. */
+static int prepare_bits(const struct tensor *mask, const struct axes *rows, int64_t keys, struct attention *attention,
+                        struct failure *failure)
 {
+    const int64_t words = (keys + 31) / 32;
+    int64_t *stride = attention->host.mask.stride, covered = -1;
+    if (layout_broadcast(mask, rows, words, "mask", stride, &covered, failure) != 0) {
+        return -1;
+    }
+    if (covered >= 0 || (words > 1 && stride[3] == 0)) {
+        return failure_misuse(failure, "mask uint32: must have %lld words, a bit for each of %lld keys",
+                              (long long)words, (long long)keys);
+    }
+    for (int axis = 0; axis < 3; axis++) {
+        stride[axis] *= (int64_t)sizeof(uint32_t);
+    }
+    stride[3] = 1;
+    attention->problem.mask_bits = 1;
+    return 0;
+}
+
+static int prepare_masks(const struct options *options, struct inputs *inputs, struct attention *attention,
+                         struct failure *failure)
+{
+    static const enum option_id needed[] = { OPTION_MASK_FILE, OPTION_BIAS_FILE, OPTION_NONE };
     clattn_host_tensors *host = &attention->host;
     struct axes rows = attention->query;
     int64_t keys = attention->problem.key_len;
@@ -141,14 +164,22 @@ static int prepare_masks(struct inputs *inputs, struct attention *attention, str
         rows.lead[0] = attention->problem.batch;
         rows.rows = attention->problem.query_len;
     }
+    if (!mask->data && !bias->data && option_needs(options, OPTION_MASK_FIRST_KEY, needed, failure) != 0) {
+        return -1;
+    }
+    if (option_integer(options, OPTION_MASK_FIRST_KEY, 0, keys, &attention->values.mask_first_key, failure) != 0) {
+        return -1;
+    }
+    keys -= attention->values.mask_first_key;
     if (mask->data) {
-        if (mask->type != TENSOR_BOOL && mask->type != TENSOR_UINT8) {
-            return failure_misuse(failure, "mask %s: must be bool or uint8", tensor_type_name(mask->type));
+        if (mask->type != TENSOR_BOOL && mask->type != TENSOR_UINT8 && mask->type != TENSOR_UINT32) {
+            return failure_misuse(failure, "mask %s: must be bool, uint8 or uint32", tensor_type_name(mask->type));
         }
         attention->problem.features |= CLATTN_WITH_MASK;
         host->mask.data = mask->data;
-        if (layout_broadcast(mask, &rows, keys, "mask", host->mask.stride, &attention->values.mask_key_len, failure) !=
-            0) {
+        if ((mask->type == TENSOR_UINT32 ? prepare_bits(mask, &rows, keys, attention, failure)
+                                         : layout_broadcast(mask, &rows, keys, "mask", host->mask.stride,
+                                                            &attention->values.mask_key_len, failure)) != 0) {
             return -1;
         }
     }
@@ -277,7 +308,8 @@ int attention_prepare_extras(const struct options *options, struct inputs *input
 {
     if (prepare_sequences(inputs, attention, failure) != 0 ||
         attention_prepare_cache(options, inputs, attention, failure) != 0 ||
-        prepare_masks(inputs, attention, failure) != 0 || prepare_key_lengths(inputs, attention, failure) != 0 ||
+        prepare_masks(options, inputs, attention, failure) != 0 ||
+        prepare_key_lengths(inputs, attention, failure) != 0 ||
         prepare_offsets(inputs, offsets, attention, failure) != 0 ||
         prepare_slopes(options, inputs, attention, failure) != 0) {
         return -1;

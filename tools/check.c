@@ -163,9 +163,13 @@ static void fill_magnitudes(struct entry *entry, int64_t rows)
     }
 }
 
-static int64_t covered(int64_t given, int64_t key_len)
+/* Masks end where the keys of an entry do, which may be fewer than the call's. */
+static void set_masked_keys(const struct entry *entry, clattn_call *call)
 {
-    return given >= 0 && given < key_len ? given : -1;
+    const int64_t left = entry->key_len - call->mask_first_key;
+    call->mask_first_key = left < 0 ? entry->key_len : call->mask_first_key;
+    call->mask_key_len = call->mask_key_len < left ? call->mask_key_len : -1;
+    call->bias_key_len = call->bias_key_len < left ? call->bias_key_len : -1;
 }
 
 static int reference(struct entry *entry, int64_t first, int64_t rows, struct failure *failure)
@@ -198,8 +202,7 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     }
     clattn_call call = *entry->call;
     call.query_len = call.key_len = -1;
-    call.mask_key_len = covered(entry->call->mask_key_len, entry->key_len);
-    call.bias_key_len = covered(entry->call->bias_key_len, entry->key_len);
+    set_masked_keys(entry, &call);
     read_queries(entry, first, rows, entry->query);
     dense(&host.query, entry->query, rows, p.head_dim);
     dense(&host.key, entry->key, p.key_len, p.head_dim);

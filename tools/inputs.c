@@ -101,11 +101,12 @@ static int sort_mask(struct inputs *inputs, struct failure *failure)
 {
     struct tensor *mask = &inputs->tensor[ROLE_MASK], *bias = &inputs->tensor[ROLE_BIAS];
     const struct tensor none = TENSOR_INIT;
-    if (!mask->data || mask->type == TENSOR_BOOL || mask->type == TENSOR_UINT8) {
+    if (!mask->data || mask->type == TENSOR_BOOL || mask->type == TENSOR_UINT8 || mask->type == TENSOR_UINT32) {
         return 0;
     }
     if (!tensor_is_float(mask->type)) {
-        return failure_misuse(failure, "mask %s: must be bool, uint8 or a float type", tensor_type_name(mask->type));
+        return failure_misuse(failure, "mask %s: must be bool, uint8, uint32 (bits) or a float type",
+                              tensor_type_name(mask->type));
     }
     if (bias->data) {
         return failure_misuse(failure,

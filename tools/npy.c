@@ -23,7 +23,7 @@ static const struct {
     { "<f4", TENSOR_FLOAT32 },  { "<f2", TENSOR_FLOAT16 }, { "<f8", TENSOR_FLOAT64 }, { "<V2", TENSOR_BFLOAT16 },
     { "|V2", TENSOR_BFLOAT16 }, { "V2", TENSOR_BFLOAT16 }, { "<i4", TENSOR_INT32 },   { "<i8", TENSOR_INT64 },
     { "|u1", TENSOR_UINT8 },    { "<u1", TENSOR_UINT8 },   { "|i1", TENSOR_INT8 },    { "<i1", TENSOR_INT8 },
-    { "|b1", TENSOR_BOOL },     { "<b1", TENSOR_BOOL },
+    { "|b1", TENSOR_BOOL },     { "<b1", TENSOR_BOOL },    { "<u4", TENSOR_UINT32 },
 };
 
 #define N_DESCRIPTIONS (sizeof descriptions / sizeof *descriptions)

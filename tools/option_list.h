@@ -77,7 +77,8 @@ CHOICE(ALIGN, "align", "MODE", WORDS(ALIGNMENTS, "offsets"),
 OPTION(WINDOW, "window", "LEFT,RIGHT", "visible keys before and after a query's own position; -1: all")
 OPTION(ALWAYS, "always", "N", "the first N keys are visible outside the window too")
 OPTION(KEY_LENGTHS, "key-lengths", "FILE|LIST", "valid keys of each batch entry, such as 10,5")
-OPTION(MASK_FILE, "mask", "FILE", "bool or uint8: 1 may be seen; float: added to the scores")
+OPTION(MASK_FILE, "mask", "FILE", "bool or uint8: 1 may be seen; uint32: a bit a key; float: added to the scores")
+OPTION(MASK_FIRST_KEY, "mask-first-key", "N", "mask and bias are of the keys from N on; default: 0")
 OPTION(BIAS_FILE, "bias", "FILE", "float, added to the scores; beside a bool mask")
 
 /* problems without data name kinds instead of files */

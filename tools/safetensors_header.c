@@ -10,14 +10,15 @@ const char *const safetensors_type_names[TENSOR_TYPES] = {
     [TENSOR_FLOAT32] = "F32", [TENSOR_FLOAT16] = "F16",  [TENSOR_BFLOAT16] = "BF16", [TENSOR_FLOAT64] = "F64",
     [TENSOR_INT32] = "I32",   [TENSOR_INT64] = "I64",    [TENSOR_UINT8] = "U8",      [TENSOR_INT8] = "I8",
     [TENSOR_BOOL] = "BOOL",   [TENSOR_E4M3] = "F8_E4M3", [TENSOR_E5M2] = "F8_E5M2",  [TENSOR_E8M0] = "F8_E8M0",
+    [TENSOR_UINT32] = "U32",
 };
 
 /* The format's other types, which a file may have and nothing here reads. */
 static const struct {
     const char *name;
     int bits;
-} foreign_types[] = { { "I16", 16 },    { "U16", 16 },    { "U32", 32 }, { "U64", 64 },        { "C64", 64 },
-                      { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "F4", 4 },   { "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 } };
+} foreign_types[] = { { "I16", 16 },    { "U16", 16 }, { "U64", 64 },        { "C64", 64 },       { "F6_E2M3", 6 },
+                      { "F6_E3M2", 6 }, { "F4", 4 },   { "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 } };
 enum { FOREIGN_TYPES = sizeof foreign_types / sizeof foreign_types[0] };
 
 #define FOREIGN_COUNT_MAX ((int64_t)1 << 53) /* elements; times 64 bits they fit */

@@ -159,6 +159,11 @@ static void tell_masks(cJSON *document, const struct attention *attention)
     } else if (attention->sequences) {
         printf("sequences %lld, packed\n", (long long)attention->sequences);
     }
+    if (attention->values.mask_first_key && document) {
+        cJSON_AddNumberToObject(document, "mask_first_key", (double)attention->values.mask_first_key);
+    } else if (attention->values.mask_first_key) {
+        printf("mask      of the keys from %lld on\n", (long long)attention->values.mask_first_key);
+    }
     tell_cover(document, "mask", "mask_keys", attention->values.mask_key_len);
     tell_cover(document, "bias", "bias_keys", attention->values.bias_key_len);
 }

@@ -23,6 +23,7 @@ static const struct {
     [TENSOR_E4M3] = { "e4m3", 1, CLATTN_E4M3 },
     [TENSOR_E5M2] = { "e5m2", 1, CLATTN_E5M2 },
     [TENSOR_E8M0] = { "e8m0", 1, CLATTN_E8M0 },
+    [TENSOR_UINT32] = { "uint32", 4, CLATTN_TYPE_NONE },
 };
 
 size_t tensor_type_size(enum tensor_type type)
@@ -127,6 +128,8 @@ double tensor_load(const struct tensor *tensor, int64_t index)
         return ((const int32_t *)tensor->data)[index];
     case TENSOR_INT64:
         return (double)((const int64_t *)tensor->data)[index];
+    case TENSOR_UINT32:
+        return ((const uint32_t *)tensor->data)[index];
     case TENSOR_UINT8:
         return ((const uint8_t *)tensor->data)[index];
     case TENSOR_INT8:
@@ -146,6 +149,9 @@ void tensor_store(struct tensor *tensor, int64_t index, double value)
         break;
     case TENSOR_INT64:
         ((int64_t *)tensor->data)[index] = (int64_t)value;
+        break;
+    case TENSOR_UINT32:
+        ((uint32_t *)tensor->data)[index] = (uint32_t)value;
         break;
     case TENSOR_UINT8:
         ((uint8_t *)tensor->data)[index] = (uint8_t)value;

@@ -20,7 +20,8 @@ enum tensor_type {
     TENSOR_BOOL, /* one byte each, 0 or 1 */
     TENSOR_E4M3, /* 8-bit floats, as CLATTN_E4M3 and CLATTN_E5M2 */
     TENSOR_E5M2,
-    TENSOR_E8M0, /* scales, as CLATTN_E8M0 */
+    TENSOR_E8M0,   /* scales, as CLATTN_E8M0 */
+    TENSOR_UINT32, /* words of bits */
     TENSOR_TYPES
 };
 

@@ -64,7 +64,8 @@ typedef struct clattn_params {
     int batch, query_heads, kv_heads;
     int query_len, key_len; /* of this call; varlen: the longest that is computed */
     int head_dim, head_dim_v;
-    int mask_key_len, bias_key_len; /* <= key_len */
+    int mask_first_key, mask_key_len; /* of key_len: mask and bias are of keys from mask_first_key on */
+    int bias_key_len, unused_length;
     int window_left, window_right;  /* -1: no bound */
     int always_visible_keys;
     int page_size, pages; /* keys of a page, pages of the pool */

@@ -118,6 +118,7 @@
 #define CLATTN_FIELDS_OF_ALL(FIELD)                                                                                   \
     FIELD(CAUSAL, BOUNDS, p->causal)                                                                                  \
     FIELD(WINDOW, BOUNDS, p->window_left >= 0 || p->window_right >= 0)                                                \
+    FIELD(MASK_BITS, NOTHING, p->mask_bits)                                                                           \
     FIELD(SOFTCAP, CHANGES, p->softcap > 0)                                                                           \
     FIELD(DROPOUT, NOTHING, p->dropout > 0)                                                                           \
     FIELD(RING, BOUNDS, forward_ring_turns(p))

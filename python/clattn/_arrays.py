@@ -72,7 +72,7 @@ class View(NamedTuple):
         else:
             return self
         back = -sum(stride * (count - 1) for stride, count in zip(self.strides, self.shape) if stride < 0)
-        sizes = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2}
+        sizes = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "uint32": 4, "float16": 2, "bfloat16": 2}
         return self._replace(address=self.address - back * sizes.get(self.type, 1), offset=back)
 
 
@@ -156,7 +156,7 @@ class _DLTensor(ctypes.Structure):
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
-_DL_TYPES = {(0, 8): "int8", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8", (2, 16): "float16",
+_DL_TYPES = {(0, 8): "int8", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8", (1, 32): "uint32", (2, 16): "float16",
              (2, 32): "float32",
              (2, 64): "float64", (4, 16): "bfloat16", (6, 8): "bool"}
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -215,7 +215,7 @@ def _interface_view(array: Any) -> View:
         if key not in interface:
             raise InvalidArgument(f"an array interface without {key}, which it must have")
     kinds = {"f2": "float16", "f4": "float32", "f8": "float64", "i1": "int8", "i4": "int32", "i8": "int64",
-             "u1": "uint8", "b1": "bool"}
+             "u1": "uint8", "u4": "uint32", "b1": "bool"}
     order, kind = interface["typestr"][0], interface["typestr"][1:]
     if kind not in kinds or order == (">" if sys.byteorder == "little" else "<"):
         raise InvalidArgument(f"typestr {interface['typestr']!r}: there is no such type here")

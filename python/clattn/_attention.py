@@ -9,7 +9,7 @@ from ._code import written
 from ._context import Context, default_context
 from ._derivatives import is_written, refuse_gradients
 from ._errors import InvalidArgument, InvalidShape, check
-from ._fields import _OUT_TYPES, _ROWS, features_of, four_axes, optional_fields, output_field
+from ._fields import _OUT_TYPES, _ROWS, features_of, four_axes, mask_of_bits, optional_fields, output_field
 from ._prepared import Again, Field, Prepared, identity_of, is_kept, numpy_address, of_numpy, prepared_for
 from ._problem import Options, key_maximum, number, options_of, problem_of, refuse_words, whole, wholes
 from ._sequences import NAMES, sequences_of
@@ -57,7 +57,7 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
               cu_query: Any = None, cu_key: Any = None, page_table: Any = None, page_starts: Any = None,
               row_low: Any = None, row_high: Any = None, key_type: Optional[str] = None,
               value_type: Optional[str] = None, key_scales: Any = None, value_scales: Any = None,
-              key_lists: Any = None, list_rows: Optional[int] = None,
+              key_lists: Any = None, list_rows: Optional[int] = None, mask_first_key: int = 0,
               score: Optional[str] = None, inputs: Optional[Dict[str, Any]] = None,
               context: Optional[Context] = None, **others: Any) -> Any:
     """softmax(scale * query key^T + bias, masked) value, on the device of `context`.
@@ -69,8 +69,10 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     query, key, value   [batch, heads, rows, columns], [batch, kv_heads, keys, columns], [batch, kv_heads, keys,
                         columns of a value]; without batch, or without both; heads is a multiple of kv_heads. float32,
                         float16, bfloat16 or float64; keys and values also int8 and 8-bit floats
-    mask                broadcasts to [batch, heads, rows, keys]; bool or uint8: True where a row sees a key. Or a text
+    mask                broadcasts to [batch, heads, rows, keys]; bool or uint8: True where a row sees a key; or uint32,
+                        [.., ceil(keys / 32)]: key j is bit j % 32 of word j / 32. Or a text
                         in OpenCL C, an expression of b, h, i and j: "j <= POSITION(i)"; or the function clattn_mask
+    mask_first_key      mask and bias are of the keys from this one on; keys before it pass the mask
     score               such a text, of s too, that becomes the score: "s - SCALAR(rate) * TO_NUMBER(j)"; or the
                         function clattn_score. docs/scores.md has the words of texts
     inputs              {name: array or number}, what a text has as LOAD(name, index) and SCALAR(name)
@@ -115,11 +117,13 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     InvalidShape, InvalidArgument (ValueErrors), Unsupported (a NotImplementedError), OutOfMemory, Error.
     """
     said = (causal, alignment, window, always_visible_keys, scale, softcap, dropout, seed, return_lse, return_weights,
-            strategy, allow_rounded_weights, allow_tf32)
+            strategy, allow_rounded_weights, allow_tf32, mask_first_key)
     more = dict(zip(NAMES, (cu_query, cu_key, page_table, page_starts, row_low, row_high, key_type, value_type,
                             key_scales, value_scales, key_lists, list_rows)))
     code = written(score, mask if isinstance(mask, str) else None, inputs)
     mask = None if isinstance(mask, str) else mask
+    if mask_first_key and mask is bias is None:
+        raise InvalidArgument(f"mask_first_key {mask_first_key}: needs a mask or a bias")
     has_more = code is not None or any(x is not None for x in more.values())
     if others:
         refuse_words("attention", others)
@@ -134,9 +138,9 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     options = options_of(causal, alignment, offsets is not None, window, always_visible_keys, softcap, dropout,
                          return_weights, strategy, allow_rounded_weights, allow_tf32)
     if type(query).__module__ == "pyopencl.array":
-        if has_more or any(x is not None for x in (key_lengths, offsets, return_weights, context)):
-            raise InvalidArgument("key_lengths, offsets, return_weights, context, texts, and what is packed, in pages "
-                                  "or codes: not with arrays of pyopencl")
+        if has_more or mask_first_key or any(x is not None for x in (key_lengths, offsets, return_weights, context)):
+            raise InvalidArgument("key_lengths, offsets, return_weights, context, mask_first_key, texts, and what is "
+                                  "packed, in pages or codes: not with arrays of pyopencl")
         from . import _opencl
         return _opencl.attention(query, key, value, (mask, bias, slopes, sinks), options, scale, seed, out, return_lse)
     refuse_gradients("attention", query=query, key=key, value=value, bias=bias, slopes=slopes, sinks=sinks,
@@ -147,9 +151,13 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     of = sequences_of(q, k, v, key_lengths, more)
     q, k, v, heads = of.query, of.key, of.value, q.shape[1]
     fields: Sequence[Field] = of.fields
+    masked = of.batch, heads, of.rows, of.keys - whole(mask_first_key, "mask_first_key", least=0)
+    if masked[3] < 0:
+        raise InvalidShape(f"mask_first_key {mask_first_key}: must be 0 to the {of.keys} keys")
+    if mask is not None and view(mask, "mask").type == "uint32":
+        fields, mask, options = [*fields, mask_of_bits(mask, masked)], None, options + (("mask_bits", 1),)
     if not (mask is bias is slopes is sinks is key_lengths is offsets is None):
-        fields = of.fields + optional_fields((of.batch, heads, of.rows, of.keys), of.batch, heads, mask, bias, slopes,
-                                             sinks, key_lengths, offsets)
+        fields = [*fields, *optional_fields(masked, of.batch, heads, mask, bias, slopes, sinks, key_lengths, offsets)]
     shape, kind = q.shape[:3] + v.shape[3:], "float64" if q.type == "float64" else "float32"
     wanted: List[Tuple[str, Tuple[int, ...], Tuple[str, ...]]] = [
         ("out", shape, _OUT_TYPES if out is not None else (q.type,))]
@@ -164,6 +172,7 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
             array[...] = -math.inf if name == "lse" else 0.0
     outputs = [output_field(array, *each) for array, each in zip(results, wanted)]
     call = call_of(q, k, scale, seed, of.has_key_len)
+    call.mask_first_key = mask_first_key
     if code is not None:
         fields, options = [*fields, *code.fields], options + code.options
         call.code_scalars[:len(code.scalars)] = code.scalars

@@ -98,6 +98,16 @@ _FEATURES = {"mask": lib.CLATTN_WITH_MASK, "slopes": lib.CLATTN_WITH_SLOPES, "si
 _ROWS, _HEADS, _HEAD, _DENSE = (0, 1, 2, 3), (0, 1), (1,), ()
 
 
+def mask_of_bits(mask: Any, shape: Sequence[int]) -> Field:
+    """The field of a mask that has a bit for each key, in words of 32: bytes to the library."""
+    words = -(-shape[3] // 32)
+    found = broadcast(mask, (*shape[:3], words), "mask")
+    if words > 1 and found.strides[3] != 1:
+        raise InvalidShape(f"mask: words of bits, {words} for {shape[3]} keys, must be neighbours; give a copy")
+    strides = tuple(4 * step for step in found.strides[:3]) + (1,)
+    return "mask", found._replace(type="uint8", shape=(*found.shape[:3], -(-shape[3] // 8)), strides=strides), _ROWS
+
+
 def optional_fields(shape: Sequence[int], batch: int, heads: int, mask: Any, bias: Any, slopes: Any, sinks: Any,
                     key_lengths: Any, offsets: Any, opencl: int = 0) -> List[Field]:
     """(name, view, axes) of the tensors that a call may have, as far as it has them. `opencl`: see view()."""

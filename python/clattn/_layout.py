@@ -12,7 +12,7 @@ STRUCTS = {
         ("columns", "int64", 16),
         ("tensor_scale", "double", 24),
     )),
-    "clattn_problem": (280, (
+    "clattn_problem": (288, (
         ("struct_size", "uint64", 0),
         ("type", "uint32", 8),
         ("batch", "int64", 16),
@@ -53,6 +53,7 @@ STRUCTS = {
         ("block_mask_keys", "int64", 256),
         ("key_list_rows", "int64", 264),
         ("key_list_keys", "int64", 272),
+        ("mask_bits", "int64", 280),
     )),
     "clattn_tensor": (48, (
         ("buffer", "pointer", 0),
@@ -68,7 +69,7 @@ STRUCTS = {
         ("buffer", "pointer", 0),
         ("offset", "int64", 8),
     )),
-    "clattn_call": (144, (
+    "clattn_call": (152, (
         ("struct_size", "uint64", 0),
         ("query_len", "int64", 8),
         ("key_len", "int64", 16),
@@ -84,6 +85,7 @@ STRUCTS = {
         ("first_key", "int64", 96),
         ("whole_heads", "int64", 104),
         ("code_scalars", "float[8]", 112),
+        ("mask_first_key", "int64", 144),
     )),
     "clattn_tensors": (1936, (
         ("struct_size", "uint64", 0),
@@ -649,8 +651,8 @@ STRUCTS = {
 # As the INIT macros leave them, without the zeros at the end.
 DEFAULTS = {
     "clattn_context_options": "18",
-    "clattn_problem": "180100000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
-    "clattn_call": "9000000000000000ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    "clattn_problem": "200100000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
+    "clattn_call": "9800000000000000ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
     "clattn_tensors": "9007",
     "clattn_host_tensors": "8807",
     "clattn_merge_problem": "30000000000000000100000000000000010000000000000001",

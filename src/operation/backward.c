@@ -203,8 +203,15 @@ void backward_ask(const struct backward_problem *b, struct operands *operands)
 
 static clattn_status measure(const struct any_problem *problem, const void *values, struct operands *operands)
 {
+    const struct backward_problem *b = backward_problem(problem);
     const clattn_status status = call_measure(problem, values, operands);
-    backward_ask(backward_problem(problem), operands);
+    backward_ask(b, operands);
+    if (status == CLATTN_OK && b->p.gradients & CLATTN_GRADIENT_BIAS && attention_call(operands)->mask_first_key > 0) {
+        return error_set(CLATTN_UNSUPPORTED,
+                         "mask_first_key %lld: a gradient of the bias is of all keys; give a bias of all, or leave "
+                         "CLATTN_GRADIENT_BIAS out",
+                         (long long)attention_call(operands)->mask_first_key);
+    }
     return status;
 }
 

@@ -13,7 +13,7 @@
 #include "operation/field_rules.h"
 #include "operation/pools.h"
 
-GROWTH(clattn_call, "call", bias_key_len, code_scalars, CLATTN_CALL_INIT);
+GROWTH(clattn_call, "call", bias_key_len, mask_first_key, CLATTN_CALL_INIT);
 
 static clattn_status resolve_length(const char *name, int64_t given, int64_t most, int64_t *length)
 {
@@ -30,13 +30,27 @@ static clattn_status resolve_lengths(const clattn_problem *p, const clattn_call 
     if (status == CLATTN_OK) {
         status = resolve_length("key_len", given->key_len, p->key_len, &call->key_len);
     }
-    if (status == CLATTN_OK) {
-        status = resolve_length("mask_key_len", given->mask_key_len, call->key_len, &call->mask_key_len);
-    }
-    if (status == CLATTN_OK) {
-        status = resolve_length("bias_key_len", given->bias_key_len, call->key_len, &call->bias_key_len);
-    }
     return status;
+}
+
+/* Which keys mask and bias are of. */
+static clattn_status resolve_masked(const struct problem *problem, const clattn_call *given, struct call *call)
+{
+    const int64_t first = given->mask_first_key, left = call->key_len - first;
+    if (first < 0 || left < 0) {
+        return error_set(CLATTN_INVALID_SHAPE, "mask_first_key %" PRId64 ": must be 0 to key_len %" PRId64, first,
+                         call->key_len);
+    }
+    if (first > 0 && !(problem->flags & (CLATTN_FLAG_MASK | CLATTN_FLAG_BIAS))) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "mask_first_key %" PRId64 ": the problem has no mask and no bias, and it would be ignored; "
+                         "set CLATTN_WITH_MASK or bias_type, or leave it 0",
+                         first);
+    }
+    call->mask_first_key = first;
+    const clattn_status status = resolve_length("mask_key_len", given->mask_key_len, left, &call->mask_key_len);
+    return status == CLATTN_OK ? resolve_length("bias_key_len", given->bias_key_len, left, &call->bias_key_len)
+                               : status;
 }
 
 /* Where the call stands in a larger problem. */
@@ -85,6 +99,9 @@ static clattn_status resolve(const struct problem *problem, const clattn_call *v
     clattn_status status = values ? growth_copy(GROWTH_OF(clattn_call), values, &given) : CLATTN_OK;
     if (status == CLATTN_OK) {
         status = resolve_lengths(&problem->p, &given, call);
+    }
+    if (status == CLATTN_OK) {
+        status = resolve_masked(problem, &given, call);
     }
     if (status == CLATTN_OK) {
         status = problem_check_scale(given.has_scale, given.scale);

@@ -9,7 +9,7 @@
 struct call {
     struct operands operands; /* first: see attention_call */
     int64_t query_len, key_len;
-    int64_t mask_key_len, bias_key_len; /* <= key_len; key_len where there is none */
+    int64_t mask_first_key, mask_key_len, bias_key_len; /* from that key on, <= key_len in all; all where not said */
     double scale;
     uint64_t dropout_seed;
     uint32_t dropout_offset;

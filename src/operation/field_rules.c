@@ -86,6 +86,17 @@ clattn_status check_scales_of_type(const struct shared_scales *scales)
                          scales->name, scales->rows, scales->name, scales->columns, clattn_type_name(scales->type),
                          columns);
     }
+    if (!scales->are_there && (scales->rows != 0 || scales->columns != 0)) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "%s_scale_rows %" PRId64 ", %s_scale_columns %" PRId64
+                         ": would be ignored without %s scales; set their feature, or leave them 0",
+                         scales->name, scales->rows, scales->name, scales->columns, scales->name);
+    }
+    if (scales->rows < 0 || scales->rows > DIMENSION_MAX || scales->columns < 0 || scales->columns > DIMENSION_MAX) {
+        return error_set(CLATTN_INVALID_ARGUMENT,
+                         "%s_scale_rows %" PRId64 ", %s_scale_columns %" PRId64 ": must be 0 (all) to %d", scales->name,
+                         scales->rows, scales->name, scales->columns, DIMENSION_MAX);
+    }
     return CLATTN_OK;
 }
 

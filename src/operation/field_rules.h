@@ -16,6 +16,9 @@ struct dimension {
 clattn_status check_dimensions(const struct dimension *dimensions, size_t count);
 clattn_status check_tiled_dimensions(const struct dimension *dimensions, size_t count);
 
+/* Lengths are 32-bit in kernels; positions are 64-bit. */
+#define DIMENSION_MAX INT32_MAX
+
 /* What queries are of: a floating-point type. */
 clattn_status check_type(clattn_type type);
 

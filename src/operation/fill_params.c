@@ -78,8 +78,10 @@ size_t params_fill(const struct problem *problem, const struct call *call, uint3
     params->key_len = (int)call->key_len;
     params->head_dim = (int)p->head_dim;
     params->head_dim_v = (int)p->head_dim_v;
+    params->mask_first_key = (int)call->mask_first_key;
     params->mask_key_len = (int)call->mask_key_len;
     params->bias_key_len = (int)call->bias_key_len;
+    params->unused_length = 0;
     params->alignment = (clattn_i8)(p->alignment == CLATTN_ALIGN_UNSET ? CLATTN_ALIGN_TOP_LEFT : p->alignment);
     params->window_left = (int)p->window_left;
     params->window_right = (int)p->window_right;

@@ -197,7 +197,7 @@ void forward_measure(const clattn_problem *p, const struct user_code *code, cons
         [EXTENT_KEY_ROWS] = key_rows,
         [EXTENT_QUERY_LEN] = lengths->query_len,
         [EXTENT_KEY_LEN] = lengths->key_len,
-        [EXTENT_MASK_KEYS] = lengths->mask_key_len,
+        [EXTENT_MASK_KEYS] = p->mask_bits ? groups_of(lengths->mask_key_len, 8) : lengths->mask_key_len,
         [EXTENT_BIAS_KEYS] = lengths->bias_key_len,
         [EXTENT_HEAD_DIM] = p->head_dim,
         [EXTENT_HEAD_DIM_V] = head_dim_v,
@@ -240,7 +240,7 @@ static const clattn_host_tensors clattn_host_tensors_defaults = CLATTN_HOST_TENS
 GROWTH_OF_BYTES(clattn_tensors, "tensors", "CLATTN_TENSORS_INIT", out, TENSORS_BYTES(clattn_tensors, clattn_tensor));
 GROWTH_OF_BYTES(clattn_host_tensors, "tensors", "CLATTN_HOST_TENSORS_INIT", out,
                 TENSORS_BYTES(clattn_host_tensors, clattn_host_tensor));
-GROWTH(clattn_problem, "problem", head_dim, key_list_keys, CLATTN_PROBLEM_INIT);
+GROWTH(clattn_problem, "problem", head_dim, mask_bits, CLATTN_PROBLEM_INIT);
 CALL_HAS_ROOM(struct call);
 
 const struct operation operation_forward = {

@@ -16,9 +16,6 @@
 #include "operation/forward.h"
 #include "operation/pools.h"
 
-/* Lengths are 32-bit in kernels; positions are 64-bit. */
-#define DIMENSION_MAX INT32_MAX
-
 clattn_status problem_check_scale(int has_scale, double scale)
 {
     if (!has_scale && scale != 0) {
@@ -171,25 +168,8 @@ static clattn_status check_scales(const clattn_problem *p)
         { "key", p->key_type, p->features & CLATTN_WITH_KEY_SCALES, p->key_scale_rows, p->key_scale_columns },
         { "value", p->value_type, p->features & CLATTN_WITH_VALUE_SCALES, p->value_scale_rows, p->value_scale_columns }
     };
-    for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); ++i) {
-        const int has = of[i].are_there != 0;
-        const clattn_status status = check_scales_of_type(&of[i]);
-        if (status != CLATTN_OK) {
-            return status;
-        }
-        if (!has && (of[i].rows != 0 || of[i].columns != 0)) {
-            return error_set(CLATTN_INVALID_ARGUMENT,
-                             "%s_scale_rows %" PRId64 ", %s_scale_columns %" PRId64
-                             ": would be ignored without %s scales; set their feature, or leave them 0",
-                             of[i].name, of[i].rows, of[i].name, of[i].columns, of[i].name);
-        }
-        if (of[i].rows < 0 || of[i].rows > DIMENSION_MAX || of[i].columns < 0 || of[i].columns > DIMENSION_MAX) {
-            return error_set(CLATTN_INVALID_ARGUMENT,
-                             "%s_scale_rows %" PRId64 ", %s_scale_columns %" PRId64 ": must be 0 (all) to %d",
-                             of[i].name, of[i].rows, of[i].name, of[i].columns, DIMENSION_MAX);
-        }
-    }
-    return CLATTN_OK;
+    const clattn_status status = check_scales_of_type(&of[0]);
+    return status == CLATTN_OK ? check_scales_of_type(&of[1]) : status;
 }
 
 /* Keys are overwritten: no row may lose some of its window without a word. */
@@ -258,6 +238,15 @@ static clattn_status check_key_lists(const clattn_problem *p)
     return check_tiled_dimensions(dimensions, 2);
 }
 
+static clattn_status check_mask_bits(const clattn_problem *p)
+{
+    return !p->mask_bits || p->features & CLATTN_WITH_MASK
+               ? CLATTN_OK
+               : error_set(CLATTN_INVALID_ARGUMENT,
+                           "mask_bits %" PRId64 ": needs CLATTN_WITH_MASK, and would be ignored; set it, or leave it 0",
+                           p->mask_bits);
+}
+
 static clattn_status check_numbers(const clattn_problem *p)
 {
     if (!isfinite(p->softcap) || p->softcap < 0 || (p->softcap > 0 && !((float)p->softcap > 0)) ||
@@ -276,8 +265,8 @@ clattn_status problem_resolve(struct any_problem *any)
     struct problem *problem = (struct problem *)any;
     clattn_problem *p = &problem->p;
     clattn_status (*const checks[])(const clattn_problem *) = {
-        check_types, check_shape, check_own_types,  check_scales,    check_lengths, check_masking,
-        check_pages, check_ring,  check_block_mask, check_key_lists, check_numbers,
+        check_types, check_shape, check_own_types,  check_scales,    check_lengths,   check_masking,
+        check_pages, check_ring,  check_block_mask, check_key_lists, check_mask_bits, check_numbers,
     };
     clattn_status status = CLATTN_OK;
     p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
@@ -294,6 +283,7 @@ clattn_status problem_resolve(struct any_problem *any)
     }
     p->code = NULL; /* the caller's memory */
     p->causal = p->causal != 0;
+    p->mask_bits = p->mask_bits != 0;
     p->strided_columns = p->strided_columns != 0;
     p->allow_tf32 = p->allow_tf32 != 0;
     p->allow_rounded_weights = p->allow_rounded_weights != 0;
@@ -318,7 +308,7 @@ int attention_problem_equal(const struct any_problem *a, const struct any_proble
            x->ring == y->ring && x->allow_rounded_weights == y->allow_rounded_weights &&
            x->pool_pages == y->pool_pages && x->block_mask_rows == y->block_mask_rows &&
            x->block_mask_keys == y->block_mask_keys && x->key_list_rows == y->key_list_rows &&
-           x->key_list_keys == y->key_list_keys;
+           x->key_list_keys == y->key_list_keys && x->mask_bits == y->mask_bits;
 }
 
 int problem_mixes_types(const struct problem *problem)

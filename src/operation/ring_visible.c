@@ -146,6 +146,11 @@ clattn_status ring_call(const clattn_ring *ring, const clattn_ring_task *task, c
         status = error_set(CLATTN_INVALID_ARGUMENT,
                            "call: query_len and key_len of a whole must be -1; a schedule is of the problem's lengths");
     }
+    if (status == CLATTN_OK && values.mask_first_key != 0) {
+        status = error_set(CLATTN_UNSUPPORTED,
+                           "call: mask_first_key %lld: a schedule's masks are of all keys; make one of all, and set 0",
+                           (long long)values.mask_first_key);
+    }
     if (status != CLATTN_OK) {
         return status;
     }

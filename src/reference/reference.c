@@ -197,7 +197,6 @@ static double head_value(const struct work *work, enum tensor_id id, uint32_t fl
 
 static void apply_bias_and_masks(struct work *work)
 {
-    const struct tensor_place *bias = &work->call->operands.tensor[TENSOR_BIAS];
     const double slope = head_value(work, TENSOR_SLOPES, CLATTN_FLAG_SLOPES, work->b);
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         if (!work->allowed[j]) {
@@ -205,8 +204,7 @@ static void apply_bias_and_masks(struct work *work)
             continue;
         }
         if (work->problem->flags & CLATTN_FLAG_BIAS) {
-            long double value =
-                type_load(work->problem->p.bias_type, bias->data, place_index(bias, work->b, work->h, work->i, j));
+            const long double value = bias_of_pair(work->problem, work->call, work->b, work->h, work->i, j);
             work->score[j] += value;
             work->magnitude[j] += fabsl(value);
         }

@@ -119,7 +119,7 @@ static void compute_logit(const struct work *w, int64_t j, struct pair *pair)
         pair->loose = pair->loose * fabsl(own) + 2;
     }
     if (problem->flags & CLATTN_FLAG_BIAS) {
-        const long double bias = load(w, TENSOR_BIAS, w->b, w->h, w->i, j);
+        const long double bias = bias_of_pair(problem, w->call, w->b, w->h, w->i, j);
         pair->logit += bias;
         pair->magnitude += fabsl(bias);
     }

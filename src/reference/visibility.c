@@ -107,20 +107,33 @@ static int window_allows(const clattn_problem *p, int64_t position, int64_t j)
     return (after_left && before_right) || j < p->always_visible_keys;
 }
 
-static int mask_allows(const struct call *call, int64_t b, int64_t h, int64_t i, int64_t j)
+static int mask_allows(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i,
+                       int64_t j)
 {
+    const int is_bits = (problem->flags & CLATTN_FLAG_MASK_BITS) != 0;
     const struct tensor_place *mask = &call->operands.tensor[TENSOR_MASK];
-    return j < call->mask_key_len && ((const uint8_t *)mask->data)[place_index(mask, b, h, i, j)] != 0;
+    const int64_t column = j - call->mask_first_key;
+    if (column < 0 || column >= call->mask_key_len) {
+        return column < 0;
+    }
+    const uint8_t byte = ((const uint8_t *)mask->data)[place_index(mask, b, h, i, is_bits ? column / 8 : column)];
+    return is_bits ? byte >> column % 8 & 1 : byte != 0;
+}
+
+double bias_of_pair(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    const struct tensor_place *bias = &call->operands.tensor[TENSOR_BIAS];
+    const int64_t column = j - call->mask_first_key;
+    if (column < 0 || column >= call->bias_key_len) {
+        return column < 0 ? 0 : -(double)INFINITY;
+    }
+    return type_load(problem->p.bias_type, bias->data, place_index(bias, b, h, i, column));
 }
 
 static int bias_allows(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i,
                        int64_t j)
 {
-    const struct tensor_place *bias = &call->operands.tensor[TENSOR_BIAS];
-    if (j >= call->bias_key_len) {
-        return 0;
-    }
-    double value = type_load(problem->p.bias_type, bias->data, place_index(bias, b, h, i, j));
+    const double value = bias_of_pair(problem, call, b, h, i, j);
     return !(isinf(value) && value < 0);
 }
 
@@ -164,7 +177,7 @@ int key_is_allowed(const struct problem *problem, const struct call *call, const
            (!(flags & CLATTN_FLAG_WINDOW) || window_allows(&problem->p, position, j)) &&
            key_is_stored(problem, call, sequence, b, h / problem_group(&problem->p), j) &&
            (!(flags & CLATTN_FLAG_ROW_RANGES) || range_allows(problem, call, sequence, b, h, i, j)) &&
-           (!(flags & CLATTN_FLAG_MASK) || mask_allows(call, b, h, i, j)) &&
+           (!(flags & CLATTN_FLAG_MASK) || mask_allows(problem, call, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_BIAS) || bias_allows(problem, call, b, h, i, j)) &&
            (!(flags & CLATTN_FLAG_KEY_LISTS) || list_allows(problem, call, b, h, i, j)) &&
            blocks_and_text_allow(problem, call, sequence, b, h, i, j);

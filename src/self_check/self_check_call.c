@@ -236,7 +236,7 @@ static clattn_status make_tensor(struct check_call *check, const struct operands
     return status == CLATTN_OK && !forward_is_output(id) ? check_fill(check, operands, id, n, &tensor) : status;
 }
 
-/* Masks and biases end before the keys do, in turn. */
+/* Masks and biases end before the keys do, in turn, and in one begin after the first. */
 static void choose_values(struct check_call *check, int64_t rows, int64_t keys)
 {
     const enum check_turn turn = check->turn;
@@ -247,6 +247,12 @@ static void choose_values(struct check_call *check, int64_t rows, int64_t keys)
     const int64_t fewer = keys > 2 ? keys - keys / 5 - 1 : keys, hardly_fewer = keys - keys / 20;
     values->mask_key_len = turn == CHECK_TILES ? fewer : turn == CHECK_LONG ? check_before_last_split(keys) : keys;
     values->bias_key_len = turn == CHECK_FEW ? fewer : turn == CHECK_TALL ? hardly_fewer : keys;
+    if (turn == CHECK_TALL && !check->of_gradients &&
+        (p->features & CLATTN_WITH_MASK || p->bias_type != CLATTN_TYPE_NONE)) {
+        values->mask_first_key = keys / 3;
+        values->mask_key_len -= keys / 3;
+        values->bias_key_len -= keys / 3;
+    }
     values->has_scale = 1;
     values->scale = 0.9 / sqrt((double)p->head_dim);
     values->dropout_seed = 0x0123456789abcdefu + (uint64_t)turn;

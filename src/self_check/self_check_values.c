@@ -41,7 +41,8 @@ struct index {
 
 static int is_masked(const struct check_call *check, const struct index *at)
 {
-    const int is_in_block = check->turn == CHECK_LONG && at->c >= 200 && at->c < 430; /* which no row sees */
+    const int64_t key = at->c * (check->problem.p.mask_bits ? 8 : 1);
+    const int is_in_block = check->turn == CHECK_LONG && key >= 200 && key < 430; /* which no row sees */
     const int is_chosen = (at->i == 1 && check->turn != CHECK_LONG) || !chance(check, TENSOR_MASK, at->all, 0.7);
     return check->turn == CHECK_NONE || is_in_block || (is_chosen && check->turn != CHECK_EQUAL);
 }

@@ -42,21 +42,16 @@ static void window(clattn_problem *p)
     p->alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
 }
 
-static void score_text(clattn_problem *p)
-{
-    static clattn_user_code code = CLATTN_USER_CODE_INIT;
-    code.source = "clattn_score"; /* nobody compiles it */
-    code.functions = CLATTN_CODE_SCORE;
-    p->code = &code;
-}
-
-static void mask_text(clattn_problem *p)
-{
-    static clattn_user_code code = CLATTN_USER_CODE_INIT;
-    code.source = "clattn_mask";
-    code.functions = CLATTN_CODE_MASK;
-    p->code = &code;
-}
+#define TEXT(name, function, bit)                                                                                      \
+    static void name(clattn_problem *p)                                                                                \
+    {                                                                                                                  \
+        static clattn_user_code code = CLATTN_USER_CODE_INIT;                                                          \
+        code.source = function;                                                                                        \
+        code.functions = bit;                                                                                          \
+        p->code = &code;                                                                                               \
+    }
+TEXT(score_text, "clattn_score", CLATTN_CODE_SCORE)
+TEXT(mask_text, "clattn_mask", CLATTN_CODE_MASK)
 
 /* What asks for a tensor and no more. */
 #define WITH(name, feature)                                                                                            \
@@ -174,6 +169,12 @@ static void codes(clattn_problem *p)
     p->features = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES;
 }
 
+static void mask_bits(clattn_problem *p)
+{
+    mask(p);
+    p->mask_bits = 1;
+}
+
 static void block_mask(clattn_problem *p)
 {
     p->features = CLATTN_WITH_BLOCK_MASK;
@@ -207,6 +208,7 @@ static const struct feature {
     { "window, always visible keys", window },
     { "key lengths", lengths },
     { "mask", mask },
+    { "a mask of bits", mask_bits },
     { "bias", bias },
     { "ALiBi slopes", slopes },
     { "softcap", softcap },

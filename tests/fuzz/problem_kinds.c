@@ -36,7 +36,7 @@ const char *fuzz_strategy(unsigned number)
     P(out_type), P(page_size), P(pages), P(key_scale_rows), P(key_scale_columns), P(value_scale_rows), \
     P(value_scale_columns), P(ring), P(allow_rounded_weights), P(pool_pages), V(query_len), V(key_len), \
     V(mask_key_len), V(bias_key_len), V(has_scale), V(scale), V(dropout_seed), V(dropout_offset), V(first_batch), \
-    V(first_head), V(first_row), V(first_key), V(whole_heads)
+    V(first_head), V(first_row), V(first_key), V(whole_heads), V(mask_first_key), P(mask_bits)
 static const struct field forward_fields[] = { FORWARD_FIELDS };
 static const struct field backward_fields[] = {
     FORWARD_FIELDS, B(gradients), B(accumulate), B(features), B(gradient_type), B(strategy) };

@@ -69,7 +69,8 @@ struct row {
 static const struct row rows[] = {
     STRUCT(clattn_params) PARAM(scale_real) PARAM(softcap_real) PARAM(keep_scale_real)
     PARAM(batch) PARAM(query_heads) PARAM(kv_heads) PARAM(query_len) PARAM(key_len) PARAM(head_dim)
-    PARAM(head_dim_v) PARAM(mask_key_len) PARAM(bias_key_len) PARAM(window_left)
+    PARAM(head_dim_v) PARAM(mask_first_key) PARAM(mask_key_len) PARAM(bias_key_len)
+    PARAM(unused_length) PARAM(window_left)
     PARAM(window_right) PARAM(always_visible_keys) PARAM(page_size) PARAM(pages) PARAM(ring) PARAM(flags)
     PARAM(alignment) PARAM(bias_type) PARAM(weights) PARAM(unused)
     PARAM(dropout_threshold) PARAM(dropout_seed) PARAM(dropout_offset) PARAM(first_plane)

@@ -61,10 +61,8 @@ static double head_slope_of(const struct row *row)
 
 static double bias_of(const struct row *row, int64_t j)
 {
-    const struct tensor_place *place = &row->host->operands.tensor[TENSOR_BIAS];
-    return row->problem->flags & CLATTN_FLAG_BIAS
-               ? type_load(row->problem->p.bias_type, place->data, place_index(place, row->b, row->h, row->i, j))
-               : 0;
+    return row->problem->flags & CLATTN_FLAG_BIAS ? bias_of_pair(row->problem, row->host, row->b, row->h, row->i, j)
+                                                  : 0;
 }
 
 static void judge_scale_mask_row(const struct row *row, void *context)

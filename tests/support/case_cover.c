@@ -9,15 +9,15 @@
 #define TILE_ROWS 64 /* more need several tiles of any kernel */
 #define BLOCK_KEYS 128
 
-/* Bits 0 to 13 are the flags of cl/forward/forward_params.h; of a bias, its type is told as well. */
+/* Bits 0 to 14 are the flags of cl/forward/forward_params.h; of a bias, its type is told as well. */
 enum {
-    TRAIT_BIAS = 14, /* and two more: float32, float16, bfloat16 */
-    TRAIT_GROUPED = 17,
+    TRAIT_BIAS = 15, /* and two more: float32, float16, bfloat16 */
+    TRAIT_GROUPED = 18,
     TRAIT_FEW_ROWS,
     FEATURES,                  /* traits before it count in pairs */
     TRAIT_HEAD_DIM = FEATURES, /* six classes */
-    TRAIT_ALIGNMENT = 25,      /* and three more */
-    TRAIT_OTHER_HEAD_DIM_V = 29,
+    TRAIT_ALIGNMENT = 26,      /* and three more */
+    TRAIT_OTHER_HEAD_DIM_V = 30,
     TRAIT_ODD_HEAD_DIM,
     TRAIT_TILES_OF_ROWS,
     TRAIT_BLOCKS_OF_KEYS

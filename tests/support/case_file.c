@@ -11,6 +11,7 @@
 #include "base/stored_types.h"
 #include "case_codes.h"
 #include "case_layout.h"
+#include "case_mask.h"
 #include "case_meta.h"
 #include "case_text.h"
 
@@ -22,7 +23,7 @@ static const struct {
     [CASE_Q] = { { "q", NULL } },
     [CASE_K] = { { "k", "key_pool" } },
     [CASE_V] = { { "v", "value_pool" } },
-    [CASE_MASK] = { { "mask", NULL } },
+    [CASE_MASK] = { { "mask", "mask_bits" } },
     [CASE_PAST_KEY] = { { "past_key", NULL } },
     [CASE_PAST_VALUE] = { { "past_value", NULL } },
     [CASE_KEY_LENGTHS] = { { "nonpad_kv_seqlen", "kv_lens" } },
@@ -119,57 +120,6 @@ static int convert_inputs(struct attention_case *c, struct failure *failure)
 }
 
 /* ---- parameters ----------------------------------------------------------------------------- */
-
-static int has_tag(const struct attention_case *c, const char *tag)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach(item, meta_field(c->meta, NULL, "tags"))
-    {
-        if (strcmp(meta_text(item), tag) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Right-aligned broadcast; a key axis that is shorter than the keys hides the rest (of one element: only
- * where the case says so, else it is broadcast as every axis is). */
-static int place_mask(struct attention_case *c, struct failure *failure)
-{
-    struct tensor *mask = &c->input[CASE_MASK];
-    if (!mask->data || case_text_masks_tail(c)) {
-        return 0;
-    }
-    const clattn_problem *p = &c->problem;
-    const int64_t full[4] = { p->batch, p->query_heads, p->query_len, p->key_len };
-    clattn_host_tensor place = { mask->data, 0, { 0, 0, 0, 0 } };
-    int64_t *key_len = &c->values.mask_key_len, dense = 1, keys = p->key_len;
-    for (int axis = 3, dim = mask->dims - 1; dim >= 0; --axis, --dim) {
-        int64_t extent = mask->shape[dim];
-        int is_short = axis == 3 && extent < full[3] && (extent != 1 || has_tag(c, "short_mask"));
-        if (axis < 0 || (extent != full[axis] && extent != 1 && !is_short)) {
-            return failure_misuse(failure, "mask: axis %d of %" PRId64 " does not fit", dim, extent);
-        }
-        keys = is_short ? extent : keys;
-        place.stride[axis] = extent == 1 ? 0 : dense;
-        dense *= extent;
-    }
-    if (mask->type == TENSOR_BOOL || mask->type == TENSOR_UINT8) {
-        c->problem.features |= CLATTN_WITH_MASK;
-        c->tensors.mask = place;
-    } else {
-        if (mask->type == TENSOR_FLOAT64 && p->type != CLATTN_FLOAT64 &&
-            tensor_convert(mask, TENSOR_FLOAT32, "mask", failure) != 0) {
-            return -1;
-        }
-        place.data = mask->data;
-        c->problem.bias_type = tensor_storage_type(mask->type);
-        c->tensors.bias = place;
-        key_len = &c->values.bias_key_len;
-    }
-    *key_len = keys;
-    return 0;
-}
 
 static int place_offsets(struct attention_case *c, struct failure *failure)
 {
@@ -325,7 +275,7 @@ int case_read(const char *folder, struct attention_case *c, struct failure *fail
     }
     if (status != 0 || read_inputs(folder, c, failure) != 0 || convert_inputs(c, failure) != 0 ||
         case_read_shape(c, layout, failure) != 0 || case_place_inputs(c, layout, joins_past(c), failure) != 0 ||
-        place_mask(c, failure) != 0 || place_offsets(c, failure) != 0) {
+        case_place_mask(c, failure) != 0 || place_offsets(c, failure) != 0) {
         case_free(c);
         return -1;
     }

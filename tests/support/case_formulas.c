@@ -139,18 +139,6 @@ MASK(intervals,
     }
     return seen;)
 
-MASK(tail,
-    const INDEX first = TO_INDEX((NUMBER)SCALAR(first));
-    const INDEX row = b * TO_INDEX((NUMBER)SCALAR(of_b)) + h * TO_INDEX((NUMBER)SCALAR(of_h)) +
-                      i * TO_INDEX((NUMBER)SCALAR(of_i));
-    return j < first || LOAD(tail, row + max(j - first, (INDEX)0)) != 0;)
-
-SCORE(tail_bias,
-    const INDEX first = TO_INDEX((NUMBER)SCALAR(first));
-    const INDEX row = b * TO_INDEX((NUMBER)SCALAR(of_b)) + h * TO_INDEX((NUMBER)SCALAR(of_h)) +
-                      i * TO_INDEX((NUMBER)SCALAR(of_i));
-    return s + WHERE(j < first, (NUMBER)0, LOAD(tail, row + max(j - first, (INDEX)0)));)
-
 MASK(prefix, return j <= i || j < TO_INDEX(LOAD(prefix, b));)
 
 SCORE(softsign, return SCALAR(gain) * s / (1 + fabs(s));)
@@ -194,8 +182,6 @@ static const struct {
     OF_SCORE(softcap, softcap),
     OF_SCORE(softsign, softsign),
     OF_SCORE(t5, unchanged),
-    OF_MASK(tail),
-    OF_SCORE(tail_bias, unchanged),
 };
 #define FORMULAS (sizeof(formulas) / sizeof(formulas[0]))
 

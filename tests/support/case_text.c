@@ -71,38 +71,13 @@ static int add_table(const char *folder, const char *name, struct attention_case
     return 0;
 }
 
-int case_text_masks_tail(const struct attention_case *c)
-{
-    return meta_number(meta_field(c->meta, "params", "mask_first_key"), 0) > 0 && c->input[CASE_MASK].data;
-}
-
-/* The mask of the last keys, and its strides: 0 along an axis that is broadcast. */
-static int add_tail(const char *folder, struct attention_case *c, struct failure *failure)
-{
-    static const char *const names[] = { "of_b", "of_h", "of_i" };
-    const struct tensor *mask = &c->input[CASE_MASK];
-    int64_t dense = 1, stride[4] = { 0, 0, 0, 0 };
-    for (int axis = 3, dim = mask->dims - 1; axis >= 0 && dim >= 0; --axis, --dim) {
-        stride[axis] = mask->shape[dim] > 1 ? dense : 0;
-        dense *= mask->shape[dim];
-    }
-    int status = add_scalar(c, "first", meta_number(meta_field(c->meta, "params", "mask_first_key"), 0), failure);
-    for (int axis = 0; axis < 3 && status == 0; ++axis) {
-        status = add_scalar(c, names[axis], (double)stride[axis], failure);
-    }
-    status = status ? status : add_table(folder, "mask", c, failure);
-    c->text.code.tensors[0].name = "tail";
-    return status;
-}
-
 int case_text_read(const char *folder, struct attention_case *c, struct failure *failure)
 {
     const cJSON *item, *user = meta_field(c->meta, NULL, "user");
     const int has_intervals = meta_field(c->meta, "inputs", INTERVALS) != NULL;
-    const int of_tail = case_text_masks_tail(c), is_bias = tensor_is_float(c->input[CASE_MASK].type);
-    const char *formula = has_intervals ? "intervals" : !of_tail ? formula_name(c) : is_bias ? "tail_bias" : "tail";
+    const char *formula = has_intervals ? "intervals" : formula_name(c);
     int status = 0;
-    if (!user && !has_intervals && !of_tail) {
+    if (!user && !has_intervals) {
         return 0;
     }
     clattn_user_code_init(&c->text.code, sizeof(c->text.code));
@@ -119,9 +94,6 @@ int case_text_read(const char *folder, struct attention_case *c, struct failure 
     }
     if (status == 0 && has_intervals) {
         status = add_table(folder, INTERVALS, c, failure);
-    }
-    if (status == 0 && of_tail) {
-        status = add_tail(folder, c, failure);
     }
     c->problem.code = &c->text.code;
     return status;

@@ -7,7 +7,4 @@
 /* Nothing where the case has none. On failure case_free frees what there is. */
 int case_text_read(const char *folder, struct attention_case *c, struct failure *failure);
 
-/* The mask is of the last keys alone (params.mask_first_key): a text says so. */
-int case_text_masks_tail(const struct attention_case *c);
-
 #endif

@@ -214,7 +214,8 @@ clattn_status gradient_call_random(struct gradient_call *g, struct random *rando
 {
     const clattn_backward_problem defaults = CLATTN_BACKWARD_PROBLEM_INIT;
     const clattn_problem *p = &g->test.problem;
-    const uint32_t can = 0x47u | (p->bias_type != CLATTN_TYPE_NONE ? CLATTN_GRADIENT_BIAS : 0u) |
+    const int has_bias = p->bias_type != CLATTN_TYPE_NONE && g->test.values.mask_first_key == 0;
+    const uint32_t can = 0x47u | (has_bias ? CLATTN_GRADIENT_BIAS : 0u) |
                          (p->features & CLATTN_WITH_SLOPES ? CLATTN_GRADIENT_SLOPES : 0u) |
                          (p->features & CLATTN_WITH_SINKS ? CLATTN_GRADIENT_SINKS : 0u);
     const double size = random_chance(random, 0.1) ? 100 : 1;

@@ -40,6 +40,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/case_layout.h \
 	tests/support/case_list.c \
 	tests/support/case_list.h \
+	tests/support/case_mask.c \
+	tests/support/case_mask.h \
 	tests/support/case_meta.c \
 	tests/support/case_meta.h \
 	tests/support/case_rotary.c \

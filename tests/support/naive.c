@@ -142,6 +142,18 @@ static int is_listed(const struct naive *n, int64_t j)
     return 0;
 }
 
+static int is_masked(const struct naive *n, int64_t column)
+{
+    if (!n->p->mask_bits) {
+        return !(test_call_get(n->test, TENSOR_MASK, n->b, n->h, n->i, column) > 0);
+    }
+    double byte = test_call_get(n->test, TENSOR_MASK, n->b, n->h, n->i, column / 8);
+    for (int64_t bit = 0; bit < column % 8; ++bit) {
+        byte = floor(byte / 2);
+    }
+    return !(fmod(byte, 2) > 0);
+}
+
 static int hidden(const struct naive *n, int64_t j)
 {
     const clattn_problem *p = n->p;
@@ -173,12 +185,14 @@ static int hidden(const struct naive *n, int64_t j)
                                                      j / p->block_mask_keys) > 0)) {
         return 1;
     }
-    if (has(n, TENSOR_MASK) && ((call->mask_key_len >= 0 && j >= call->mask_key_len) ||
-                                !(test_call_get(n->test, TENSOR_MASK, n->b, n->h, n->i, j) > 0))) {
+    const int64_t column = j - call->mask_first_key;
+    if (has(n, TENSOR_MASK) && column >= 0 &&
+        ((call->mask_key_len >= 0 && column >= call->mask_key_len) || is_masked(n, column))) {
         return 1;
     }
-    return has(n, TENSOR_BIAS) && ((call->bias_key_len >= 0 && j >= call->bias_key_len) ||
-                                   test_call_get(n->test, TENSOR_BIAS, n->b, n->h, n->i, j) < -1.7e308);
+    return has(n, TENSOR_BIAS) && column >= 0 &&
+           ((call->bias_key_len >= 0 && column >= call->bias_key_len) ||
+            test_call_get(n->test, TENSOR_BIAS, n->b, n->h, n->i, column) < -1.7e308);
 }
 
 static double logit(const struct naive *n, int64_t j)
@@ -195,8 +209,8 @@ static double logit(const struct naive *n, int64_t j)
     }
     double s = n->round_store(n->round_sum(sum * n->round_sum(scale)));
     s = p->softcap > 0 ? n->round_store(p->softcap * tanh(s / p->softcap)) : s;
-    if (has(n, TENSOR_BIAS)) {
-        s = n->round_store(s + test_call_get(n->test, TENSOR_BIAS, n->b, n->h, n->i, j));
+    if (has(n, TENSOR_BIAS) && j >= call->mask_first_key) {
+        s = n->round_store(s + test_call_get(n->test, TENSOR_BIAS, n->b, n->h, n->i, j - call->mask_first_key));
     }
     if (has(n, TENSOR_SLOPES)) {
         double distance = fabs((double)(n->i + n->offset - j));

@@ -202,7 +202,7 @@ static void random_places(uint64_t seed, uint64_t index, clattn_problem *p)
     p->features |= ranged ? (uint32_t)CLATTN_WITH_ROW_RANGES : 0;
 }
 
-/* Likewise: masks of blocks of every size, and lists of keys. */
+/* Masks of blocks of every size, lists of keys, masks of bits, by themselves too. */
 static void random_blocks(uint64_t seed, uint64_t index, const struct random_call_options *options, clattn_problem *p)
 {
     struct random random = random_start(seed ^ 0x626c6f636b73, index);
@@ -212,6 +212,7 @@ static void random_blocks(uint64_t seed, uint64_t index, const struct random_cal
     if (random_chance(&random, 0.06)) {
         random_features_add("lists", seed, index, p);
     }
+    p->mask_bits = p->features & CLATTN_WITH_MASK && random_chance(&random, 0.3);
 }
 
 /* What kernels are told at run time takes other values; what they were built for stays. */
@@ -252,13 +253,7 @@ static void random_call_values(struct random *random, struct test_call *test)
     if (!varlen && random_chance(random, 0.15)) {
         call->key_len = random_between(random, 0, p->key_len);
     }
-    int64_t keys = call->key_len == -1 ? p->key_len : call->key_len;
-    if ((p->features & CLATTN_WITH_MASK) && random_chance(random, 0.2)) {
-        call->mask_key_len = random_between(random, 0, keys);
-    }
-    if (p->bias_type != CLATTN_TYPE_NONE && random_chance(random, 0.2)) {
-        call->bias_key_len = random_between(random, 0, keys);
-    }
+    random_masked_keys(random, p, call);
     if (random_chance(random, 0.3)) {
         static const double scales[] = { 0, -0.25, 1, 0.125, 0.05 };
         call->has_scale = 1;

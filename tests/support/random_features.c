@@ -59,6 +59,12 @@ static void add_starts(struct random *random, clattn_problem *p)
     p->features |= CLATTN_WITH_PAGE_STARTS;
 }
 
+static void add_bits(struct random *random, clattn_problem *p)
+{
+    (void)random;
+    p->mask_bits = 1;
+}
+
 static void add_blocks(struct random *random, clattn_problem *p)
 {
     static const int64_t sizes[] = { 1, 7, 16, 16, 24, 32, 64, 64, 128, 200 };
@@ -206,6 +212,7 @@ static const struct {
     { "window", add_window, 0 },
     { "pinned", add_pinned, 0 },
     { "mask", add_nothing, CLATTN_WITH_MASK },
+    { "bits", add_bits, CLATTN_WITH_MASK },
     { "lengths", add_nothing, CLATTN_WITH_KEY_LENGTHS },
     { "slopes", add_nothing, CLATTN_WITH_SLOPES },
     { "sinks", add_nothing, CLATTN_WITH_SINKS },
@@ -284,4 +291,21 @@ void random_features_add(const char *names, uint64_t seed, uint64_t index, clatt
     const int positional = p->causal || p->window_left >= 0 || p->window_right >= 0 ||
                            (p->features & CLATTN_WITH_SLOPES) != 0;
     p->alignment = positional && p->alignment == CLATTN_ALIGN_UNSET ? CLATTN_ALIGN_BOTTOM_RIGHT : p->alignment;
+}
+
+void random_masked_keys(struct random *random, const clattn_problem *p, clattn_call *call)
+{
+    const int has_mask = (p->features & CLATTN_WITH_MASK) != 0, has_bias = p->bias_type != CLATTN_TYPE_NONE;
+    int64_t keys = call->key_len == -1 ? p->key_len : call->key_len;
+    if ((has_mask || has_bias) && random_chance(random, 0.4)) {
+        const int64_t few = keys < 9 ? keys : 9;
+        call->mask_first_key = some(random, 0, random_chance(random, 0.5) ? keys : few);
+        keys -= call->mask_first_key;
+    }
+    if (has_mask && random_chance(random, 0.2)) {
+        call->mask_key_len = some(random, 0, keys);
+    }
+    if (has_bias && random_chance(random, 0.2)) {
+        call->bias_key_len = some(random, 0, keys);
+    }
 }

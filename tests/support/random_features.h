@@ -4,11 +4,15 @@
 #define CLATTN_TESTS_SUPPORT_RANDOM_FEATURES_H
 
 #include "clattn.h"
+#include "random.h"
 
 /* `names`: "window,pages,bottom", of those that random_features.c lists; NULL or "": none. -1: a name is none. */
 int random_features_known(const char *names);
 
 /* A mask that hides by position is narrow enough to hide something. */
 void random_features_add(const char *names, uint64_t seed, uint64_t index, clattn_problem *p);
+
+/* Which keys mask and bias are of: all, the first ones, the last ones, or some between. */
+void random_masked_keys(struct random *random, const clattn_problem *p, clattn_call *call);
 
 #endif

@@ -67,8 +67,8 @@ static struct operands measure(const struct test_call *test)
     const struct forward_lengths lengths = {
         length_or(v->query_len, test->problem.query_len),
         keys,
-        length_or(v->mask_key_len, keys),
-        length_or(v->bias_key_len, keys),
+        length_or(v->mask_key_len, keys - v->mask_first_key),
+        length_or(v->bias_key_len, keys - v->mask_first_key),
         test->packed_queries,
         test->packed_keys,
         test->table_pages,

@@ -115,6 +115,25 @@ START_TEST(test_lengths)
 }
 END_TEST
 
+START_TEST(test_masks_of_the_last_keys)
+{
+    struct fixture f;
+    start(&f, CLATTN_WITH_MASK);
+    f.values.mask_first_key = 3;
+    ck_assert_int_eq(validate(&f), CLATTN_OK);
+    ck_assert_int_eq(f.call.mask_key_len, 1);
+    f.values.mask_key_len = 2;
+    ck_refused(&f, CLATTN_INVALID_SHAPE, "mask_key_len 2: must be -1 or 0 to 1");
+    f.values.mask_first_key = 5;
+    ck_refused(&f, CLATTN_INVALID_SHAPE, "mask_first_key 5: must be 0 to key_len 4");
+    f.values.mask_first_key = -1;
+    ck_refused(&f, CLATTN_INVALID_SHAPE, "mask_first_key -1: must be 0 to key_len 4");
+    start(&f, 0);
+    f.values.mask_first_key = 1;
+    ck_refused(&f, CLATTN_INVALID_ARGUMENT, "mask_first_key 1: the problem has no mask");
+}
+END_TEST
+
 START_TEST(test_scale)
 {
     const double bad[] = { (double)NAN, (double)INFINITY, 1e300 };
@@ -332,6 +351,6 @@ START_TEST(test_blocks)
 }
 END_TEST
 
-SUITE("call", test_blocks, test_a_right_call, test_lengths, test_scale, test_strides_and_offsets,
-      test_outputs_have_a_place_an_element, test_slices, test_key_lengths, test_seams, test_page_tables,
-      test_page_starts, test_struct_size, test_empty_tensors, test_empty_strides)
+SUITE("call", test_blocks, test_a_right_call, test_lengths, test_masks_of_the_last_keys, test_scale,
+      test_strides_and_offsets, test_outputs_have_a_place_an_element, test_slices, test_key_lengths, test_seams,
+      test_page_tables, test_page_starts, test_struct_size, test_empty_tensors, test_empty_strides)

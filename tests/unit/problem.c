@@ -74,6 +74,7 @@ static const struct refusal refusals[] = {
     INTEGER(block_mask_keys, 4, CLATTN_INVALID_ARGUMENT, "block_mask_rows 0", "block_mask_keys 4", "ignored"),
     INTEGER(features, CLATTN_WITH_KEY_LISTS, CLATTN_INVALID_SHAPE, "key_list_rows 0", "> 0", ""),
     INTEGER(key_list_keys, 4, CLATTN_INVALID_ARGUMENT, "key_list_rows 0", "key_list_keys 4", "ignored"),
+    INTEGER(mask_bits, 1, CLATTN_INVALID_ARGUMENT, "mask_bits 1", "CLATTN_WITH_MASK", "ignored"),
     INTEGER(features, 1 << 20, CLATTN_INVALID_ARGUMENT, "features", "0x100000", "not known"),
     INTEGER(weights, 5, CLATTN_INVALID_ARGUMENT, "weights 5", "", ""),
     INTEGER(matmul, -1, CLATTN_INVALID_ARGUMENT, "matmul -1", "", ""),
@@ -271,11 +272,10 @@ static const struct {
     FIELD(key_type), FIELD(value_type), FIELD(out_type), FIELD(page_size), FIELD(pages), FIELD(key_scale_rows),
     FIELD(key_scale_columns), FIELD(value_scale_rows), FIELD(value_scale_columns), FIELD(ring),
     FIELD(allow_rounded_weights), FIELD(pool_pages), FIELD(code), FIELD(block_mask_rows), FIELD(block_mask_keys),
-    FIELD(key_list_rows), FIELD(key_list_keys),
+    FIELD(key_list_rows), FIELD(key_list_keys), FIELD(mask_bits),
 };
 /* clang-format on */
-_Static_assert(offsetof(clattn_problem, key_list_keys) + sizeof(int64_t) == sizeof(clattn_problem),
-               "key_list_keys is the last field: `fields` has a line for each");
+_Static_assert(offsetof(clattn_problem, mask_bits) + 8 == sizeof(clattn_problem), "`fields` has no line for a field");
 
 START_TEST(test_every_field_is_known)
 {
