@@ -34,6 +34,7 @@ produced=$(mktemp -d)
 trap 'rm -rf "$produced"' EXIT
 passed=0 failed=0 skipped=0
 # judge STRATEGY CHOOSE [VARIABLE=VALUE...]: computes those cases in that environment, and counts.
+# Other operations than attention have no strategy of its names.
 judge() {
     strategy=$1 choose=$2
     shift 2
@@ -44,9 +45,10 @@ judge() {
     }
     needed=out,lse,present_key,present_value,qk_matmul_output,key_quantised,value_quantised
     case $strategy in
-    reference | auto | plain) missing='' ;;
-    staged) missing='--not-tag paged --not-tag quantised --not-tag key_lists' ;;
-    *) missing=--skip-missing ;;
+    reference | auto) missing='' ;;
+    plain) missing='--op attention,backward' ;;
+    staged) missing='--op attention,backward --not-tag paged --not-tag quantised --not-tag key_lists' ;;
+    *) missing='--op attention,backward --skip-missing' ;;
     esac
     case " reference auto $gradients " in
     *" $strategy "*) needed=$needed,dq,dk,dv,dbias,dslopes,dsinks ;;

@@ -3,8 +3,9 @@
  * Computes every case folder of CASES (tests/cases/README.md tells the format) and writes
  * PRODUCED/NAME/out.npy and each other output that the case lists, gradients where the strategy that was
  * named has them; check.py judges them. S: a strategy's name, "auto" (the default), or "reference", which
- * needs no device. --choose cover, or few: of attention only the cases that stand for all (support/case_cover.h), and
- * those of stored types and rings, of which few has one of each type, where a strategy compiles for each.
+ * needs no device. One that is named is attention's: other operations' cases it declines. --choose cover, or few: of
+ * attention only the cases that stand for all (support/case_cover.h), and those of stored types and rings, of which few
+ * has one of each type, where a strategy compiles for each.
  * Exit status: 0 all computed or declined by the strategy that was named, 1 some failed, 2 misuse. */
 #include <errno.h>
 #include <stdio.h>
@@ -126,7 +127,7 @@ static int solve(const struct options *options, clattn_context *context, const c
     char from[PATH_BYTES], to[PATH_BYTES];
     snprintf(from, sizeof(from), "%s/%s", options->cases, name);
     snprintf(to, sizeof(to), "%s/%s", options->produced, name);
-    struct case_run run = { options->reference ? NULL : context, options->strategy, from, to, NULL };
+    struct case_run run = { options->reference ? NULL : context, from, to, NULL };
     if (case_meta_read(from, &run.meta, failure) != 0) {
         return -1;
     }
@@ -135,9 +136,10 @@ static int solve(const struct options *options, clattn_context *context, const c
     while (i < sizeof(operations) / sizeof(operations[0]) && strcmp(operations[i].op, op) != 0) {
         ++i;
     }
-    const int status = i < sizeof(operations) / sizeof(operations[0])
-                           ? operations[i].solve(&run, failure)
-                           : solve_attention(options, context, from, to, failure);
+    const int is_attention = i == sizeof(operations) / sizeof(operations[0]);
+    const int status = is_attention        ? solve_attention(options, context, from, to, failure)
+                       : options->strategy ? 1
+                                           : operations[i].solve(&run, failure);
     cJSON_Delete(run.meta);
     return status;
 }
@@ -235,7 +237,7 @@ static int solve_all(const struct options *options, clattn_context *context)
     free(names);
     free(chosen);
     printf("solve_cases: %d computed, %d not, %d declined\n", solved, failed, declined);
-    return failed || !solved ? EXIT_FAILED : EXIT_GOOD;
+    return failed || !(solved || declined) ? EXIT_FAILED : EXIT_GOOD;
 }
 
 int main(int argc, char **argv)

@@ -43,9 +43,7 @@ judge() {
     fused_mma,*_f16*) ;; # gradients of float16 are float32 in the cases, which it declines
     *) case " reference $gradients " in *" $strategy "*) needed=$needed,dq,dk,dv,dsinks ;; esac ;;
     esac
-    # Where it declines all, solve_cases ends with 1, and says that there was no failure.
-    "$builddir/tests/solve_cases" "$work/cases" "$work/$strategy" --strategy "$strategy" >"$work/log" 2>&1 ||
-        grep -q ' 0 not,' "$work/log" || {
+    "$builddir/tests/solve_cases" "$work/cases" "$work/$strategy" --strategy "$strategy" >"$work/log" 2>&1 || {
         tail -n 5 "$work/log"
         echo "0 passed, 1 failed, 0 skipped"
         return

@@ -268,7 +268,7 @@ static int solve(const struct case_run *run, struct append_case *c, struct failu
                     { "value_block_scales_out", &c->input[VALUE_BLOCK_SCALES] },
                     { "key_zero_points_out", &c->input[KEY_ZERO_POINTS] },
                     { "value_zero_points_out", &c->input[VALUE_ZERO_POINTS] } };
-    int result = case_status(run, status, failure);
+    int result = case_status(status, failure);
     for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]) && result == 0; ++i) {
         result = case_output_write(run, outputs[i].name, outputs[i].tensor, failure);
     }

@@ -96,13 +96,10 @@ int case_output_write(const struct case_run *run, const char *name, const struct
     return npy_write(path, tensor, failure);
 }
 
-int case_status(const struct case_run *run, clattn_status status, struct failure *failure)
+int case_status(clattn_status status, struct failure *failure)
 {
     if (status == CLATTN_OK) {
         return 0;
-    }
-    if (status == CLATTN_UNSUPPORTED && run->strategy && run->context) {
-        return 1;
     }
     return failure_failed(failure, "%s: %s", clattn_status_name(status), clattn_last_error());
 }

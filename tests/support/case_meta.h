@@ -10,7 +10,6 @@
 /* Who computes a case, and where it is. */
 struct case_run {
     clattn_context *context; /* NULL: by the reference */
-    const char *strategy;    /* NULL: the best */
     const char *from, *to;   /* folders; that of the outputs is made when there is one */
     cJSON *meta;
 };
@@ -31,8 +30,8 @@ int case_input_read(const struct case_run *run, const char *name, enum tensor_ty
 int case_output_write(const struct case_run *run, const char *name, const struct tensor *tensor,
                       struct failure *failure);
 
-/* 0, -1 and a failure, or 1: the strategy declines. */
-int case_status(const struct case_run *run, clattn_status status, struct failure *failure);
+/* 0, or -1 and a failure. */
+int case_status(clattn_status status, struct failure *failure);
 
 /* The type that the case says by its name, in `group` or, where group is NULL, at the top; CLATTN_TYPE_NONE: none. */
 clattn_type meta_type(const cJSON *meta, const char *group, const char *name);

@@ -72,7 +72,7 @@ static int solve_table(const struct case_run *run, struct failure *failure)
     }
     if (status == 0) {
         status = case_status(
-            run, clattn_rotary_table(&scaling, columns, rows, positions.data, tables[0].data, tables[1].data), failure);
+            clattn_rotary_table(&scaling, columns, rows, positions.data, tables[0].data, tables[1].data), failure);
     }
     if (status == 0) {
         status = case_output_write(run, "cosine", &tables[0], failure) ||
@@ -210,8 +210,7 @@ static int solve_rows(const struct case_run *run, struct case_turning *turning, 
     tensors.positions = places.positions;
     tensors.starts = places.starts;
     tensors.cu_query = places.cu_query;
-    return case_status(run,
-                       run->context ? clattn_rotary_host(run->context, &problem, NULL, &tensors)
+    return case_status(run->context ? clattn_rotary_host(run->context, &problem, NULL, &tensors)
                                     : clattn_reference_rotary(&problem, NULL, &tensors),
                        failure);
 }
