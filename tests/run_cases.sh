@@ -6,16 +6,16 @@
 # staged all but pages, codes and lists of keys; what another strategy declines is skipped. Strategies that compile
 # for each problem compute the cases that stand for all, those for GPUs the fewest of them: of a CPU's, auto has all.
 # CLATTN_TEST_LONG: all; CLATTN_TEST_CHOOSE=cover: the others those that stand for all too. In make check, auto has
-# the cases that stand for all as users get them; all others have programs that its quick layer compiles, of some
-# without optimising (tests/icd/quick_layer.c). The last line is "N passed, N failed, N skipped" over all strategies.
-# srcdir and builddir say where the sources and tests/solve_cases are (default: here).
+# the cases that stand for all as users get them, and the rest, as all others, by its quick layer, which compiles some
+# programs without optimising (tests/icd/quick_layer.c). The last line is "N passed, N failed, N skipped" over all
+# strategies. srcdir and builddir say where the sources and tests/solve_cases are (default: here).
 set -u
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 quick=''
 case ${OPENCL_LAYERS:-} in
 */quick_layer.so*)
-    quick=$OPENCL_LAYERS # the kernels are those that users get, where a strategy does not take it (quickly)
+    quick=$OPENCL_LAYERS # the kernels are those that users get, where a strategy does not take it (compute)
     OPENCL_LAYERS=$(echo "$quick" | tr : '\n' | grep -v '/quick_layer\.so$' | paste -s -d : -)
     [ -n "$OPENCL_LAYERS" ] || unset OPENCL_LAYERS
     ;;
@@ -33,16 +33,24 @@ python=$(command -v python3) || {
 produced=$(mktemp -d)
 trap 'rm -rf "$produced"' EXIT
 passed=0 failed=0 skipped=0
-# judge STRATEGY CHOOSE [VARIABLE=VALUE...]: computes those cases in that environment, and counts.
-# Other operations than attention have no strategy of its names.
-judge() {
-    strategy=$1 choose=$2
-    shift 2
-    rm -rf "${produced:?}/$strategy"
-    env "$@" "$builddir/tests/solve_cases" "$cases" "$produced/$strategy" --strategy "$strategy" --choose "$choose" || {
+# compute CHOOSE [VARIABLE]: those cases by $strategy, as users get its kernels; with a VARIABLE, which says what the
+# layer takes, by that, where there is one.
+compute() {
+    if [ -n "${2:-}" ] && [ -n "$quick" ]; then
+        set -- "$1" OPENCL_LAYERS="$quick" "$2=1"
+    else
+        set -- "$1"
+    fi
+    chosen=$1
+    shift
+    env "$@" "$builddir/tests/solve_cases" "$cases" "$produced/$strategy" --strategy "$strategy" --choose "$chosen" || {
         echo "FAIL $strategy: solve_cases ended with status $?"
         failed=$((failed + 1))
     }
+}
+
+# judge CHOOSE: counts what was computed of those cases. Other operations than attention have no strategy of its names.
+judge() {
     needed=out,lse,present_key,present_value,qk_matmul_output,key_quantised,value_quantised
     case $strategy in
     reference | auto) missing='' ;;
@@ -53,7 +61,7 @@ judge() {
     case " reference auto $gradients " in
     *" $strategy "*) needed=$needed,dq,dk,dv,dbias,dslopes,dsinks ;;
     esac
-    [ "$choose" = all ] || missing="$missing --skip-missing"
+    [ "$1" = all ] || missing="$missing --skip-missing"
     # shellcheck disable=SC2086 # options, or nothing
     judged=$("$python" "$cases/check.py" "$cases" "$produced/$strategy" --failures $missing \
         --need "$needed")
@@ -75,31 +83,20 @@ judge() {
 
 wanted=${CLATTN_TEST_CHOOSE:-all} cover=cover few=few
 [ -z "${CLATTN_TEST_LONG:-}" ] || cover=$wanted few=$wanted quick=''
-# quickly VARIABLE STRATEGY CHOOSE: by the layer, where there is one; VARIABLE says which programs it takes.
-quickly() {
-    mode=$1
-    shift
-    if [ -n "$quick" ]; then
-        judge "$@" OPENCL_LAYERS="$quick" "$mode=1"
-    else
-        judge "$@"
-    fi
-}
 for strategy; do
+    rm -rf "${produced:?}/$strategy"
     case $strategy in
-    reference) judge reference "$wanted" ;;
-    fused_simd | split | fused_amx) quickly QUICK_LAYER_MOST "$strategy" "$cover" ;;
-    *_simt | *_mma) quickly QUICK_LAYER_ALL "$strategy" "$few" ;;
+    reference) compute "$wanted"; judge "$wanted" ;;
     auto)
         case $quick,$wanted in
-        ,* | *,cover) judge auto "$wanted" ;;
-        *)
-            judge auto cover
-            quickly QUICK_LAYER_ALL auto "$wanted"
-            ;;
+        ?*,all) compute cover; compute rest QUICK_LAYER_ALL ;;
+        *) compute "$wanted" ;;
         esac
+        judge "$wanted"
         ;;
-    *) quickly QUICK_LAYER_MOST "$strategy" "$wanted" ;;
+    fused_simd | split | fused_amx) compute "$cover" QUICK_LAYER_MOST; judge "$cover" ;;
+    *_simt | *_mma) compute "$few" QUICK_LAYER_ALL; judge "$few" ;;
+    *) compute "$wanted" QUICK_LAYER_MOST; judge "$wanted" ;;
     esac
 done
 echo "$passed passed, $failed failed, $skipped skipped"

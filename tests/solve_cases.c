@@ -1,11 +1,11 @@
-/* usage: solve_cases CASES PRODUCED [--strategy S] [--device D] [--choose all|cover|few]
+/* usage: solve_cases CASES PRODUCED [--strategy S] [--device D] [--choose all|cover|rest|few]
  *
  * Computes every case folder of CASES (tests/cases/README.md tells the format) and writes
  * PRODUCED/NAME/out.npy and each other output that the case lists, gradients where the strategy that was
  * named has them; check.py judges them. S: a strategy's name, "auto" (the default), or "reference", which
  * needs no device. One that is named is attention's: other operations' cases it declines. --choose cover, or few: of
  * attention only the cases that stand for all (support/case_cover.h), and those of stored types and rings, of which few
- * has one of each type, where a strategy compiles for each.
+ * has one of each type, where a strategy compiles for each; rest: those that cover leaves.
  * Exit status: 0 all computed or declined by the strategy that was named, 1 some failed, 2 misuse. */
 #include <errno.h>
 #include <stdio.h>
@@ -31,13 +31,14 @@ struct options {
     const char *strategy; /* NULL: the best */
     const char *device;   /* NULL: CLATTN_DEVICE, then the best */
     enum case_choice choice;
+    int is_rest; /* those that the choice leaves */
     int reference;
 };
 
 static int usage(void)
 {
-    fprintf(stderr,
-            "usage: solve_cases CASES PRODUCED [--strategy S|auto|reference] [--device D] [--choose all|cover|few]\n");
+    fprintf(stderr, "usage: solve_cases CASES PRODUCED [--strategy S|auto|reference] [--device D] "
+                    "[--choose all|cover|rest|few]\n");
     return EXIT_MISUSE;
 }
 
@@ -63,7 +64,8 @@ static int parse(int argc, char **argv, struct options *options)
     if (options->strategy && (options->reference || strcmp(options->strategy, "auto") == 0)) {
         options->strategy = NULL;
     }
-    return n == 2 ? case_choice_named(choose, &options->choice) : -1;
+    options->is_rest = strcmp(choose, "rest") == 0;
+    return n == 2 ? case_choice_named(options->is_rest ? "cover" : choose, &options->choice) : -1;
 }
 
 static int make_folder(const char *path, struct failure *failure)
@@ -206,7 +208,8 @@ static void choose(const struct options *options, char **names, int n, unsigned 
     }
     case_cover(traits, n, 1, options->choice, chosen);
     for (int i = 0; i < n; ++i) {
-        chosen[i] |= traits[i] == 0 && is_case(options, names[i]);
+        const int is_chosen = chosen[i] || traits[i] == 0;
+        chosen[i] = is_chosen != options->is_rest && is_case(options, names[i]);
     }
     free(traits);
 }
@@ -242,7 +245,7 @@ static int solve_all(const struct options *options, clattn_context *context)
 
 int main(int argc, char **argv)
 {
-    struct options options = { NULL, NULL, NULL, NULL, CASES_ALL, 0 };
+    struct options options = { NULL, NULL, NULL, NULL, CASES_ALL, 0, 0 };
     struct failure failure;
     if (parse(argc, argv, &options) != 0) {
         return usage();
