@@ -16,6 +16,7 @@ struct clattn_mpi {
     MPI_Comm communicator;
     clattn_context *context;
     struct failure failure;
+    char *explained; /* NULL: nothing was */
 };
 
 /* ---- a carrier ------------------------------------------------------------------------------------ */
@@ -142,6 +143,7 @@ void clattn_mpi_destroy(clattn_mpi *mpi)
 {
     if (mpi) {
         MPI_Comm_free(&mpi->communicator);
+        free(mpi->explained);
         free(mpi);
     }
 }
@@ -151,15 +153,26 @@ const char *clattn_mpi_last_error(const clattn_mpi *mpi)
     return mpi ? mpi->failure.text : "";
 }
 
+const char *clattn_mpi_explain(const clattn_mpi *mpi)
+{
+    return mpi && mpi->explained ? mpi->explained : "";
+}
+
 /* What succeeds leaves the message of what failed before. */
 static clattn_status run(clattn_mpi *mpi, struct rank_call *call)
 {
     const struct carrier carrier = carrier_of(mpi);
     struct failure failure;
+    char *explained = NULL;
     call->context = mpi->context;
+    call->explained = &explained;
     const clattn_status status = ranks_run(&carrier, call, &failure);
     if (status != CLATTN_OK) {
         mpi->failure = failure;
+    }
+    if (explained) {
+        free(mpi->explained);
+        mpi->explained = explained;
     }
     return status;
 }

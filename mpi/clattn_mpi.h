@@ -5,9 +5,10 @@
  *     clattn_mpi_create(MPI_COMM_WORLD, context, &mpi);
  *     clattn_mpi_forward(mpi, &whole, CLATTN_RING_ZIGZAG, CLATTN_RING_KEYS, NULL, &shards);
  *
- * Every function but clattn_mpi_last_error is collective: all ranks call it with the same problem, layout, algorithm,
- * call, key_lengths and query_offsets, each with its own shards. What one rank finds wrong all ranks return, with the
- * same message, and none of them waits for another for ever. A rank that dies ends the others as MPI does it.
+ * Every function but clattn_mpi_last_error and clattn_mpi_explain is collective: all ranks call it with the same problem,
+ * layout, algorithm, call, key_lengths and query_offsets, each with its own shards. What one rank finds wrong all ranks
+ * return, with the same message, and none of them waits for another for ever. A rank that dies ends the others as MPI
+ * does it.
  *
  * While messages are on their way the device computes, in a thread of its own that calls no MPI: MPI must have been
  * initialised with MPI_THREAD_FUNNELED at least, and calls come from the thread that did it. Who waits sleeps between
@@ -35,6 +36,10 @@ CLATTN_API void clattn_mpi_destroy(clattn_mpi *mpi);
 
 /* What the last call that failed had to say, the same on all ranks; "" when none did. Owned by *mpi. */
 CLATTN_API const char *clattn_mpi_last_error(const clattn_mpi *mpi);
+
+/* What this rank did in the last call that was played: clattn_ring_explain's lines, with what AUTO took and the estimates
+ * that it compared; "" when none was. Owned by *mpi, until the next call. */
+CLATTN_API const char *clattn_mpi_explain(const clattn_mpi *mpi);
 
 /* As clattn_forward_host, of this rank's rows. `whole` is the problem of all ranks together, as clattn_ring_create
  * takes it; query, out, lse, mask and bias have this rank's rows in the order of the layout (clattn_ring_permute brings

@@ -289,6 +289,9 @@ clattn_status ranks_run(const struct carrier *carrier, const struct rank_call *c
             play_all(&play, handles);
         }
         status = agree(carrier, 0, failure);
+        if (call->explained) {
+            *call->explained = strdup(clattn_ring_explain(play.ring));
+        }
     }
     play_end(&play);
     return status;

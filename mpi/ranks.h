@@ -36,6 +36,8 @@ struct rank_call {
     const clattn_call *call; /* NULL: the defaults */
     const clattn_host_tensors *tensors;
     const clattn_host_gradients *gradients;
+    char *
+        *explained; /* NULL, or becomes what clattn_ring_explain says of the schedule, where there is one; free() it */
 };
 
 /* Collective: what one rank fails with all do. */

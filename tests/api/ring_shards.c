@@ -22,7 +22,7 @@ void list_permuted(const clattn_problem *p, clattn_host_tensors *t, clattn_host_
                    struct permuted list[PERMUTED])
 {
     const int64_t of_rows = p->batch * p->query_heads, of_keys = p->batch * p->kv_heads;
-    const size_t row = DIM * sizeof(float), key_row = (size_t)p->key_len;
+    const size_t row = DIM * clattn_type_size(p->type), key_row = (size_t)p->key_len;
     const struct permuted all[PERMUTED] = { { &t->query, of_rows, p->query_len, row, NULL },
                                             { &t->out, of_rows, p->query_len, row, NULL },
                                             { &t->lse, of_rows, p->query_len, sizeof(float), NULL },
@@ -85,6 +85,8 @@ void run_ranks(const struct setting *setting, const struct rank_call *call, cons
         rank->call = *call;
         rank->call.tensors = &rank->tensors;
         rank->call.gradients = &rank->gradients;
+        rank->explained = NULL;
+        rank->call.explained = &rank->explained;
         if (spoil) {
             spoil(rank);
         }
@@ -92,6 +94,10 @@ void run_ranks(const struct setting *setting, const struct rank_call *call, cons
     }
     for (int64_t n = 0; n < setting->ranks; ++n) {
         pthread_join(ranks[n].thread, NULL);
+        if (ranks[n].status == CLATTN_OK && setting->algorithm == CLATTN_RING_AUTO && !call->backward) {
+            ck_assert_msg(strstr(ranks[n].explained, ": estimated ") != NULL, "%s", ranks[n].explained);
+        }
+        free(ranks[n].explained);
     }
     post_close(post);
 }

@@ -39,6 +39,7 @@ struct rank {
     clattn_host_gradients gradients;
     struct failure failure;
     clattn_status status;
+    char *explained; /* NULL: nothing was played */
     pthread_t thread;
 };
 
