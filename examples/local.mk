@@ -88,6 +88,7 @@ nobase_dist_doc_DATA += \
 	examples/packed.c \
 	examples/python/attention_picture.py \
 	examples/python/decoder_cache.py \
+	examples/python/draft_tree.py \
 	examples/python/numpy_attention.py \
 	examples/python/sentence_encoder.py \
 	examples/python/torch_model.py \

@@ -92,6 +92,23 @@ class Attention(unittest.TestCase):
         if "used where it lies" in clattn.explain((2, 4, 9, 16)):
             self.assertEqual(context.bytes_copied, before)
 
+    def test_masks_of_the_last_keys_and_of_bits(self):
+        three, mask = (self.query, self.key, self.value), normal(2, 1, 9, 9) > 0
+        right = reference(*three, mask=np.concatenate([np.ones((2, 1, 9, 4), bool), mask], -1))
+        bits = np.packbits(np.pad(mask, ((0, 0),) * 3 + ((0, 23),)), axis=-1, bitorder="little").view("<u4")
+        for kind in mask, bits, bits.repeat(4, 1):
+            for _ in range(2):  # the second time by what the first one prepared
+                self.close(clattn.attention(*three, mask=kind, mask_first_key=4), right)
+        bias = normal(9, 9)
+        self.close(clattn.attention(*three, bias=bias, mask_first_key=4),
+                   reference(*three, bias=np.pad(bias, ((0, 0), (4, 0)))))
+        with self.assertRaisesRegex(clattn.InvalidArgument, "mask_first_key 4: needs a mask or a bias"):
+            clattn.attention(*three, mask_first_key=4)
+        with self.assertRaisesRegex(clattn.InvalidShape, "mask_first_key 14: must be 0 to the 13 keys"):
+            clattn.attention(*three, mask=mask, mask_first_key=14)
+        with self.assertRaisesRegex(clattn.InvalidShape, "mask: has shape"):
+            clattn.attention(*three, mask=bits[..., :0], mask_first_key=4)
+
     def test_masks(self):
         rows, keys = np.arange(9)[:, None], np.arange(13)[None, :]
         mask = normal(2, 1, 9, 13) > 0
