@@ -5,7 +5,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from . import _library as lib
 from ._arrays import View
 from ._context import Context
-from ._errors import InvalidShape, check
+from ._errors import InvalidArgument, InvalidShape, check
 from ._fields import _FEATURES, _HEAD, _HEADS, _ROWS
 from ._prepared import Field, place
 from ._problem import Options, problem_of
@@ -45,6 +45,10 @@ def run_backward(context: Context, query: View, key: View, value: View, fields: 
     _check_results(query, value, out, lse, grad_out)
     if grad_lse is not None and (grad_lse.shape != lse.shape or grad_lse.type != "float32"):
         raise InvalidShape(f"dlse: is {grad_lse.type} of shape {grad_lse.shape}; must be float32 of shape {lse.shape}")
+    of_heads = "float64" if query.type == "float64" else "float32"
+    for name in _AXES:
+        if name in gradients and gradients[name].type != of_heads:
+            raise InvalidArgument(f"{name}: is {gradients[name].type}; must be {of_heads}, as query is {query.type}")
     kinds = {name: found.type for name, found, _ in fields}
     features = sum(_FEATURES.get(name, 0) for name in kinds) | lib.CLATTN_WITH_LSE
     forward = problem_of(query, key, value, features, kinds.get("bias"), options)

@@ -13,8 +13,8 @@ from ._errors import Error, InvalidArgument, InvalidShape, OutOfMemory, Unsuppor
 
 _MAJOR, _MINOR = 0, 1  # of the interface that this file is written for
 _METADATA, _EXECUTE, _STRING = 1, 3, 4  # an extension's type, a stage, an attribute's type
-_TYPES = {1: "bool", 2: "int8", 4: "int32", 6: "uint8", 10: "float16", 11: "float32", 12: "float64", 16: "bfloat16",
-          19: "float8_e5m2", 20: "float8_e4m3fn"}
+_TYPES = {1: "bool", 2: "int8", 4: "int32", 6: "uint8", 8: "uint32", 10: "float16", 11: "float32", 12: "float64",
+          16: "bfloat16", 19: "float8_e5m2", 20: "float8_e4m3fn"}
 _CODES = ((OutOfMemory, 8), (Unsupported, 12), ((InvalidArgument, InvalidShape), 3), (Error, 13), (Exception, 2))
 
 _size, _pointer, _int = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int

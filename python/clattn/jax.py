@@ -30,8 +30,9 @@ _NUMBERS = ("key_lengths", "offsets", "cu_query", "cu_key", "page_starts")  # wh
 _TABLES = ("page_table", "row_low", "row_high")
 _SCALES = ("key_scales", "value_scales", "key_zero_points", "value_zero_points")
 _LOADED = tuple(f"loaded_{i}" for i in range(MOST))  # what a text loads
-_OPTIONAL = ("mask", "bias", "slopes", "sinks", *_NUMBERS, *_TABLES, *_SCALES, *_LOADED)  # in the order of XLA's
-_WITH_GRADIENTS = ("bias", "slopes", "sinks")
+_OF_CALL = ("scale", "seed")  # one number each, which may be traced
+_OPTIONAL = ("mask", "bias", "slopes", "sinks", *_OF_CALL, *_NUMBERS, *_TABLES, *_SCALES, *_LOADED)  # in XLA's order
+_WITH_GRADIENTS = ("bias", "slopes", "sinks", "scale")
 
 
 def _numbers(found: View) -> Any:
@@ -42,6 +43,18 @@ def _scales_of(given: Dict[str, Any], said: Any, name: str) -> Optional[Scales]:
     """What lies beside the codes of keys or values."""
     scales = given.get(f"{name}_scales")
     return None if scales is None else Scales(scales, given.get(f"{name}_zero_points"), said["tensor_scales"][name])
+
+
+def _scale_in(found: View) -> float:
+    """The number of a scale that may be traced."""
+    kind = ctypes.c_double if found.type == "float64" else ctypes.c_float
+    return float(kind.from_address(found.address).value)
+
+
+def _seed_in(found: Optional[View]) -> int:
+    """The number of two words of 32 bits, the lower one first."""
+    low, high = (ctypes.c_uint32 * 2).from_address(found.address) if found else (0, 0)
+    return int(low) | int(high) << 32
 
 
 def _arguments(said: Any, views: List[View]) -> Tuple[BothWays, List[View]]:
@@ -57,10 +70,11 @@ def _arguments(said: Any, views: List[View]) -> Tuple[BothWays, List[View]]:
     shape = of.batch, query.shape[1], of.rows, of.keys
     mask, bias, slopes, sinks = map(given.get, _OPTIONAL[:4])
     fields = of.fields + optional_fields(shape, of.batch, shape[1], mask, bias, slopes, sinks, lengths, offsets)
-    causal, alignment, window, always, softcap, rounded, tf32 = said["options"]
-    options = options_of(causal, alignment, offsets is not None, tuple(window), always, softcap,
+    causal, alignment, window, always, softcap, dropout, rounded, tf32 = said["options"]
+    options = options_of(causal, alignment, offsets is not None, tuple(window), always, softcap, dropout,
                          allow_rounded_weights=rounded, allow_tf32=tf32)
-    call = call_of(query, of.key, said["scale"], has_key_len=of.has_key_len)
+    scale = said["scale"] if "scale" not in given else _scale_in(given["scale"])
+    call = call_of(query, of.key, scale, _seed_in(given.get("seed")), of.has_key_len)
     if said["text"]:
         source, functions, names, scalars, numbers = said["text"]
         loaded = [given[name] for name in _LOADED[:len(names)]]
@@ -92,7 +106,7 @@ def _forward(said: Any, views: List[View], results: List[View]) -> None:
 
 def _backward(said: Any, views: List[View], results: List[View]) -> None:
     (of, shape, fields, call, options), (out, lse, dout, *dlse) = _arguments(said, views)
-    full = {"bias": shape, "slopes": shape[:2], "sinks": shape[1:2]}
+    full = {"bias": shape, "slopes": shape[:2], "sinks": shape[1:2], "scale": (1,)}
     _blank(results[:3], of)
     gradients = dict(zip(("dquery", "dkey", "dvalue"), results))
     for name, found in zip(said["gradients"], results[3:]):
@@ -142,11 +156,14 @@ def _attention_backward(said: Any, kept: Any, cotangents: Any) -> Any:
     if unlike:
         raise InvalidArgument(f"{unlike[0]}: keys in pages, and keys and values as codes, have no gradients; give key "
                               "and value dense, in a floating-point type")
-    results = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (query, key, value, *map(given.get, wanted))]
+    of_heads = jnp.float64 if query.dtype == jnp.float64 else jnp.float32  # what the library makes of single numbers
+    results = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (query, key, value)]
+    results += [jax.ShapeDtypeStruct(given[name].shape, given[name].dtype if name == "bias" else of_heads)
+                for name in wanted]
     found = _call("clattn_backward", results, (query, key, value, out, lse, *cotangents[:2 if words["has_lse"] else 1]),
                   optional, said,
                   gradients=wanted)
-    gradients = dict(zip(wanted, found[3:]))
+    gradients = {name: x.astype(given[name].dtype) for name, x in zip(wanted, found[3:])}
     return (*found[:3], tuple(gradients.get(name) for name in _OPTIONAL))
 
 
@@ -198,11 +215,42 @@ def _text(score: Optional[str], mask: Optional[str], slope: Optional[str],
     return (text[0], tuple(text[1]), tuple(arrays), tuple(scalars), tuple(scalars.values())), loaded
 
 
+def _scale_of(scale: Any) -> Tuple[Optional[float], Any]:
+    """A number of Python, or an array of one, which may be traced and has a gradient."""
+    if scale is None or not hasattr(scale, "dtype"):
+        return None if scale is None else number(scale, "scale"), None
+    scale = jnp.asarray(_of_kind(scale, "scale", jnp.floating))
+    if scale.size != 1:
+        raise InvalidShape(f"scale: has shape {scale.shape}; must be one number")
+    return None, scale.astype(jnp.promote_types(scale.dtype, jnp.float32)).reshape(1)
+
+
+def _seed_of(dropout: float, seed: Any) -> Any:
+    """Two words of 32 bits, the lower one first, of a number of Python or of an array, which may be traced: integers,
+    or a key of jax.random, which is two words."""
+    if not dropout:
+        if seed is not None:
+            raise InvalidArgument("seed: would be ignored without dropout")
+        return None
+    if seed is None:
+        raise InvalidArgument("dropout: needs a seed, a number or a key of jax.random: one that is drawn here would be "
+                              "the same in each call of a compiled function")
+    if not hasattr(seed, "dtype"):
+        seed = whole(seed, "seed", 64, least=0)
+        return jnp.asarray([seed & 0xffffffff, seed >> 32], jnp.uint32)
+    words = jax.random.key_data(seed) if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) else jnp.asarray(seed)
+    if not jnp.issubdtype(words.dtype, jnp.integer) or words.shape not in ((), (2,)):
+        raise InvalidArgument(f"seed: {words.dtype} of shape {words.shape}; must be an integer, or a key of jax.random "
+                              "of two words")
+    return words.astype(jnp.uint32) if words.ndim else jnp.stack([words.astype(jnp.uint32), jnp.uint32(0)])
+
+
 def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any = None, causal: Optional[str] = None,
               alignment: Optional[str] = None, offsets: Any = None, window: Any = None, always_visible_keys: int = 0,
-              scale: Optional[float] = None, softcap: Optional[float] = None, slopes: Any = None, sinks: Any = None,
-              key_lengths: Any = None, return_lse: bool = False, cu_query: Any = None, cu_key: Any = None,
-              page_table: Any = None, page_starts: Any = None, row_low: Any = None, row_high: Any = None,
+              scale: Any = None, softcap: Optional[float] = None, slopes: Any = None, sinks: Any = None,
+              key_lengths: Any = None, dropout: float = 0.0, seed: Any = None, return_lse: bool = False,
+              cu_query: Any = None, cu_key: Any = None, page_table: Any = None, page_starts: Any = None,
+              row_low: Any = None, row_high: Any = None,
               key_type: Optional[str] = None, value_type: Optional[str] = None, key_scales: Any = None,
               value_scales: Any = None, allow_rounded_weights: bool = False, allow_tf32: bool = False,
               score: Optional[str] = None, score_slope: Optional[str] = None,
@@ -210,9 +258,12 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     """clattn.attention as an operator of XLA on the CPU: in jit, in vmap (one after the other), with gradients.
 
     Shapes and meanings are those of clattn.attention: [batch, heads, rows, columns], without batch or without both,
-    where JAX's own has rows before heads. Arrays may be traced; causal, alignment, window, scale and softcap are of
-    Python. Gradients: query, key, value, bias, slopes, sinks; through out and lse; packed sequences and row ranges too,
-    but not keys in pages and codes.
+    where JAX's own has rows before heads. Arrays may be traced; causal, alignment, window, softcap and dropout are of
+    Python. Gradients: query, key, value, bias, slopes, sinks, and scale where that is an array; through out and lse;
+    packed sequences and row ranges too, but not keys in pages and codes.
+
+    dropout draws by `seed`, which it needs: a number, an array of one, or a key of jax.random. As a number it drops
+    what clattn.attention drops by that.
 
     score, and mask where it is a str, are texts as of clattn.attention; gradients of a score need score_slope, its
     derivative with respect to s. Arrays in inputs may be traced and have no gradient, numbers are of Python.
@@ -234,15 +285,18 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
         if array is not None and (array.ndim != 1 or (name in _NUMBERS[:2] and array.size != batch)):
             raise InvalidShape(f"{name}: has shape {array.shape}; must be [batch], here {(batch,)}, or of where "
                                "sequences begin and the last one ends")
-    softcap, scale = (None if x is None else number(x, name) for x, name in ((softcap, "softcap"), (scale, "scale")))
+    softcap = None if softcap is None else number(softcap, "softcap")
+    dropout = number(dropout, "dropout")
+    scale, of_scale = _scale_of(scale)
     options = (causal, alignment, window_of(window), whole(always_visible_keys, "always_visible_keys"), softcap,
-               bool(allow_rounded_weights), bool(allow_tf32))
+               dropout, bool(allow_rounded_weights), bool(allow_tf32))
     said = (("options", options), ("scale", scale), ("has_lse", bool(return_lse)),
             ("types", (("key_type", key_type), ("value_type", value_type))),
             ("tensor_scales", tuple((name, number(x.tensor_scale, f"{name}_scales.tensor_scale"))
                                     for name, x in zip(("key", "value"), beside))), ("text", text))
     loaded += [None] * (MOST - len(loaded))
     scales = *(x.scales for x in beside), *(x.zero_points for x in beside)
+    learned += [of_scale, _seed_of(dropout, seed)]
     out, lse = _attention(query, key, value, (mask, bias, *learned, *integers, *scales, *loaded), said)
     out, lse = out.reshape(out.shape[4 - axes:]), lse.reshape(lse.shape[4 - axes:])
     return (out, lse) if return_lse else out

@@ -227,6 +227,60 @@ class Operator(unittest.TestCase):
                     ours.attention(*self.three, **{name: wrong})
 
 
+class ScaleAndDropout(unittest.TestCase):
+    """Numbers of a call that may be traced: a scale, which has a gradient, and the seed of dropout."""
+
+    def setUp(self):
+        self.three = normal(1, 2, 7, 16), normal(1, 2, 9, 16, seed=1), normal(1, 2, 9, 16, seed=2)
+        self.dout = normal(1, 2, 7, 16, seed=3)
+
+    def loss(self, call, scale, query, **more):
+        return (call(query, *(x.astype(query.dtype) for x in self.three[1:]), scale=scale, **more) * self.dout).sum()
+
+    def test_scale_has_a_gradient(self):
+        for kind, shape in (("float32", ()), ("float64", (1,))):
+            query, scale = self.three[0].astype(kind), jnp.full(shape, 0.3, kind)
+            right = jax.grad(self.loss, (1, 2))(formula, scale.astype("float64"), query)
+            for transform in (lambda x: x, jax.jit):
+                found = transform(jax.grad(partial(self.loss, ours.attention), (0, 1)))(scale, query)
+                for one, other, like in zip(found, right, (scale, query)):
+                    self.assertEqual((one.shape, one.dtype), (like.shape, like.dtype))
+                    self.assertLessEqual(float(abs(one - other).max()), 2e-5 if kind == "float32" else 1e-12)
+        self.assertEqual(ours.attention(*self.three, scale=0.3).tolist(),
+                         ours.attention(*self.three, scale=jnp.float32(0.3)).tolist())
+
+    def test_gradients_of_heads_in_float64(self):
+        query = self.three[0].astype("float64")
+        given = {"slopes": jnp.array([0.5, 0.25]), "sinks": jnp.array([0.1, -0.2])}
+        found, right = (jax.grad(lambda given: self.loss(call, 0.3, query, causal="bottom-right", **given))(given)
+                        for call in (ours.attention, formula))
+        for name in given:
+            self.assertEqual(found[name].dtype, jnp.float64)
+            self.assertLessEqual(float(abs(found[name] - right[name]).max()), 1e-6)
+
+    def test_dropout(self):
+        seed, words = 2**40 + 3, jnp.array([3, 2**8], jnp.uint32)
+        query, key, value = map(np.asarray, self.three)
+        right = clattn.attention(query, key, value, dropout=0.4, seed=seed)
+        call = jax.jit(lambda seed: ours.attention(*self.three, dropout=0.4, seed=seed))
+        for found in (ours.attention(*self.three, dropout=0.4, seed=seed), call(words)):
+            self.assertEqual(found.tolist(), right.tolist())
+        self.assertNotEqual(call(jnp.int32(1)).tolist(), call(jnp.int32(2)).tolist())
+        self.assertEqual(call(jnp.int32(7)).tolist(), ours.attention(*self.three, dropout=0.4, seed=7).tolist())
+        self.assertEqual(call(jax.random.key(5)).tolist(), call(jax.random.PRNGKey(5)).tolist())
+        dquery = clattn.gradients(query, key, value, np.asarray(self.dout), dropout=0.4, seed=seed)["query"]
+        found = jax.grad(lambda query: self.loss(ours.attention, None, query, dropout=0.4, seed=words))(self.three[0])
+        self.assertEqual(found.tolist(), dquery.tolist())
+
+    def test_what_is_refused(self):
+        for says, words in (("seed: would be ignored", {"seed": 1}), ("needs a seed", {"dropout": 0.1}),
+                            ("seed: float64", {"dropout": 0.1, "seed": jnp.ones(())}),
+                            ("scale: has shape", {"scale": jnp.ones(2)}),
+                            ("scale: type int32", {"scale": jnp.int32(1)})):
+            with self.assertRaisesRegex(ValueError, says):
+                ours.attention(*self.three, **words)
+
+
 class Signature(unittest.TestCase):
     """clattn.jax.dot_product_attention beside jax.nn.dot_product_attention, on its arguments."""
 
