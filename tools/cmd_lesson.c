@@ -311,7 +311,8 @@ static const struct option_group groups[] = {
 const struct command command_lesson = {
     "lesson",
     "An experiment on attention: measures on the device, prints a table and what follows from it. NAME is one "
-    "of row, variance, saturation, gradient, training, mask, stability, complexity, additive, money-bank-grows.",
+    "of row, variance, saturation, gradient, training, mask, score, stability, complexity, additive, "
+    "money-bank-grows.",
     "NAME [OPTION]...\n       clattn lesson --all --output DIR [OPTION]...",
     "NAME",
     groups,

@@ -120,6 +120,7 @@ libclattn_tool_la_SOURCES = \
 	tools/lesson/sentence_data.h \
 	tools/lesson/sentence_head.c \
 	tools/lesson/sentence_head.h \
+	tools/lesson/score.c \
 	tools/lesson/stability.c \
 	tools/lesson/trainer.c \
 	tools/lesson/trainer.h \

@@ -1,7 +1,6 @@
 /* usage: lessons [NAME...]
  *
- * Every lesson on the device, its claims held against theory, its picture drawn. The lessons' own arithmetic
- * (backward formulas, fits) against finite differences and known data. Bad input ends in messages. */
+ * Every lesson: claims held against theory, picture drawn; its arithmetic against known data. Bad input: messages. */
 #define _XOPEN_SOURCE 700
 #include <cairo.h>
 #include <sys/stat.h>
@@ -44,6 +43,9 @@ static const struct claim claims[] = {
     { "training", "learned undivided", 80, 200 },
     { "mask", "hidden", 10, 10 },
     { "mask", "weight on later keys", 0, 0 },
+    { "score", "distance gained", -4, -0.5 },
+    { "score", "entropy capped", 3.4, 3.585 }, /* log2(12), and not all of it */
+    { "score", "keys of a lattice", 36, 36 },
     { "stability", "high float32 naive", 80, 88.73 },
     { "stability", "high float16 naive", 5, 11.1 },
     { "stability", "low float16 naive", -22, -10 },

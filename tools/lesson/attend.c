@@ -24,6 +24,7 @@ clattn_status attend(struct lesson_run *run, const struct attend *call)
     problem.head_dim_v = call->value ? call->dim_v : 1;
     problem.weights = call->weights ? call->mode : CLATTN_WEIGHTS_NONE;
     problem.causal = call->causal;
+    problem.code = call->code;
     problem.alignment = call->causal ? CLATTN_ALIGN_TOP_LEFT : CLATTN_ALIGN_UNSET;
     problem.features = call->key_lengths ? CLATTN_WITH_KEY_LENGTHS : 0;
     if (!call->value) {

@@ -2,6 +2,7 @@
 #ifndef CLATTN_TOOLS_LESSON_ATTEND_H
 #define CLATTN_TOOLS_LESSON_ATTEND_H
 
+#include "clattn_code.h"
 #include "lesson.h"
 
 struct attend {
@@ -14,6 +15,7 @@ struct attend {
     float *weights; /* [batch, rows, keys]; NULL: not wanted */
     int causal;     /* top left */
     const int32_t *key_lengths;
+    const clattn_user_code *code; /* a text that loads nothing, or NULL */
 };
 
 clattn_status attend(struct lesson_run *run, const struct attend *call);

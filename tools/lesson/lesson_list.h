@@ -10,6 +10,7 @@ int lesson_saturation(struct lesson_run *run);
 int lesson_gradient(struct lesson_run *run);
 int lesson_training(struct lesson_run *run);
 int lesson_mask(struct lesson_run *run);
+int lesson_score(struct lesson_run *run);
 int lesson_stability(struct lesson_run *run);
 int lesson_complexity(struct lesson_run *run);
 int lesson_additive(struct lesson_run *run);

@@ -12,6 +12,7 @@ const struct lesson lessons[] = {
     { "gradient", "Gradient: where learning stops", lesson_gradient },
     { "training", "Training: a layer learns to write backwards, with and without the square root", lesson_training },
     { "mask", "Mask: what may not be seen", lesson_mask },
+    { "score", "Score: a function of your own, and who attends to whom", lesson_score },
     { "stability", "Stability: three ways to compute softmax, and where each breaks", lesson_stability },
     { "complexity", "Complexity: time and memory against length", lesson_complexity },
     { "additive", "Additive attention: what the dot product replaced", lesson_additive },
