@@ -86,8 +86,8 @@ probe_product(__global const float *a, __global const float *b, __global float *
     value_products_begin(output, words);
     UNROLL
     for (int k = 0; k < TILE_KEYS / 16; ++k) {
-        product_of_keys(&u, score, words + 4 * k, keys, DEPTHS_FURTHER(k), k > 0);
-        product_of_values(&u, output, words + 4 * k, values, KEYS_FURTHER(k));
+        product_of_keys(&u, score, words + 4 * k, product_tile_of(keys), DEPTHS_FURTHER(k), k > 0);
+        product_of_values(&u, output, words + 4 * k, product_tile_of(values), KEYS_FURTHER(k));
     }
     products_commit();
     value_products_wait(output, words);

@@ -64,7 +64,7 @@ INLINE void load_all_queries(const unit *u, __local element *tiles, const matrix
     }
 }
 
-INLINE void begin_scores(const unit *u, __local const element *keys, uint query[DEPTH_BLOCKS][N_BLOCKS][B_WORDS],
+INLINE void begin_scores(const unit *u, product_tile keys, uint query[DEPTH_BLOCKS][N_BLOCKS][B_WORDS],
                          float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS])
 {
     score_products_begin();
@@ -75,7 +75,7 @@ INLINE void begin_scores(const unit *u, __local const element *keys, uint query[
     products_commit();
 }
 
-INLINE void sum_values(const unit *u, __local const element *values,
+INLINE void sum_values(const unit *u, product_tile values,
                        uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED],
                        float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS])
 {
@@ -98,8 +98,7 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
 {
     ATTENTION_INPUTS(p, in);
     LOCAL_ELEMENTS(tiles, LOCAL_SIZE);
-    __local ulong arrivals[PLACES];
-    __local uint done[PLACES];
+    __local place_counts counts[PLACES];
     __local int not_finite; /* some output may have to be, because of a value */
     __local int first_not_finite, last_not_finite; /* keys */
 #if EMULATED
@@ -122,9 +121,10 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     int row_count = max(at.rows.last_row + 1 - at.rows.first_row, 0);
     const int low = key_low(p, &at.rows.s, at.rows.first_row);
     const int high = row_count > 0 ? key_high(p, &at.rows.s, at.rows.last_row) : 0;
-    const float log2_of_score = score_in_log2(p);
     /* The softmax multiplies by it on its way, where it and its quarter are normal numbers. */
-    const int folds = log2_of_score >= 0x1p-120f;
+    const int folds = score_in_log2(p) >= 0x1p-120f;
+    float log2_of_score = folds ? score_in_log2(p) : 1;
+    settle(&log2_of_score); /* else made anew for each tile */
 
     uint query_words[DEPTH_BLOCKS][N_BLOCKS][B_WORDS];
     load_all_queries(u, tiles, &query_m, query_at, STRIDE(query, 2), row_count, query_words);
@@ -144,7 +144,7 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     if (RUNS) {
         begin_total(away, &total);
     }
-    ring r = { tiles, arrivals, done, 0, 0, low, high };
+    ring r = { tiles, product_tile_of(tiles), counts, 0, 0, low, high };
     ring_begin(p, &in, &at.rows, u, &r);
     for (int from = low; from < high;) {
         const int next = next_tile(p, &at.rows, from), sees_all = all_see(p, &at, from);
@@ -153,7 +153,7 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         const place_of_ring keys = ring_take(&r), values = ring_take(&r);
         renew(&at.u);
         ring_wait(&r, &keys);
-        begin_scores(u, ring_tile(&r, &keys), query_words, score);
+        begin_scores(u, ring_products(&r, &keys), query_words, score);
         if (ADDS & !PARKS_SCORES) {
             read_added(p, &in, &at, from, added); /* on its way meanwhile */
         }
@@ -163,7 +163,7 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             finish_parked(p, &in, &at, from, sees_all, (__local float *)(tiles + PLACES * PLACE), score);
         }
         if (!folds) {
-            FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] *= log2_of_score;
+            FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] *= score_in_log2(p);
         }
         ring_wait(&r, &values);
         if (sees_all) {
@@ -186,8 +186,8 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         if (ASKS(DROPOUT)) {
             find_kept(p, &at, from, sees_all, visible, kept, &seen);
         }
-        weigh_scores(u, folds ? log2_of_score : 1, kept, score, base, kept_base, row_sum, accumulator, packed);
-        sum_values(u, ring_tile(&r, &values), packed, accumulator);
+        weigh_scores(u, log2_of_score, kept, score, base, kept_base, row_sum, accumulator, packed);
+        sum_values(u, ring_products(&r, &values), packed, accumulator);
         ring_give_back(p, &in, &at.rows, u, &r, &values, 1);
         if (RUNS && next < high && next / RUN_KEYS != from / RUN_KEYS) {
             runs_ended = 1;

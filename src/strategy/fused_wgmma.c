@@ -17,7 +17,7 @@
 #define LOCAL_BYTES_MOST (48 * 1024)
 
 /* A place has its arrivals and its count of warps, a work-group says which values are not finite. */
-#define PLACE_OWN_BYTES 12
+#define PLACE_OWN_BYTES 16
 #define GROUP_OWN_BYTES 64
 
 /* Features that take more registers than most rows leave, or local memory for all scores; and where 256 rows leave

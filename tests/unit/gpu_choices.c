@@ -139,11 +139,11 @@ int main(void)
         failed += 3 - gradients;
         clattn_context_destroy(context);
     }
-    const int rings = test_ring(0, 64, "ring: 5 places", " 41084 bytes of local memory") +
-                      test_ring(1, 64, "ring: 12 places", " 98512 bytes of local memory") +
-                      test_ring(1, 128, "ring: 12 places", " 98512 bytes of local memory") +
-                      test_ring(0, 256, "ring: 2 places", " 33880 bytes of local memory") +
-                      test_ring(1, 256, "ring: 6 places", " 98440 bytes of local memory");
+    const int rings = test_ring(0, 64, "ring: 5 places", " 41104 bytes of local memory") +
+                      test_ring(1, 64, "ring: 12 places", " 98560 bytes of local memory") +
+                      test_ring(1, 128, "ring: 12 places", " 98560 bytes of local memory") +
+                      test_ring(0, 256, "ring: 2 places", " 33888 bytes of local memory") +
+                      test_ring(1, 256, "ring: 6 places", " 98464 bytes of local memory");
     passed += rings;
     failed += 5 - rings;
     printf("%d passed, %d failed, 0 skipped\n", passed, failed);
