@@ -206,6 +206,7 @@ START_TEST(test_refusals)
     REFUSED(g.test.problem.features &= ~(uint32_t)CLATTN_WITH_SINKS, CLATTN_INVALID_ARGUMENT, "dsinks needs");
     REFUSED(g.test.problem.features &= ~(uint32_t)CLATTN_WITH_SLOPES, CLATTN_INVALID_ARGUMENT, "dslopes needs");
     REFUSED(g.problem.gradients = 1; g.problem.accumulate = 2, CLATTN_INVALID_ARGUMENT, "accumulate 0x2");
+    REFUSED(g.test.values.mask_first_key = 1, CLATTN_UNSUPPORTED, "mask_first_key 1: a gradient of the bias");
     REFUSED(g.gradients.dkey.data = NULL, CLATTN_INVALID_ARGUMENT, "dkey: must be given");
     REFUSED(g.gradients.dout.data = NULL, CLATTN_INVALID_ARGUMENT, "dout: must be given");
     REFUSED(g.test.tensors.lse.data = NULL, CLATTN_INVALID_ARGUMENT, "lse: must be given");

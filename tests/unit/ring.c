@@ -155,6 +155,9 @@ static void show(const struct whole *whole, struct player *player, const clattn_
     clattn_problem p = CLATTN_PROBLEM_INIT;
     clattn_call call = CLATTN_CALL_INIT;
     int32_t offsets[BATCH] = { 0 }, lengths[BATCH];
+    call.mask_first_key = 1; /* a mask of the last keys is of no piece's */
+    ck_assert_int_eq(clattn_ring_call(player->ring, task, &p, &call, offsets, lengths), CLATTN_UNSUPPORTED);
+    call.mask_first_key = 0;
     ck_assert_int_eq(clattn_ring_call(player->ring, task, &p, &call, offsets, lengths), CLATTN_OK);
     ck_assert(call.query_len == task->rows.count && call.key_len == task->keys.count);
     ck_assert(p.query_len >= call.query_len && p.key_len >= call.key_len);
