@@ -85,7 +85,8 @@ static inline void go_to_row(const clattn_params *p, const attention_buffers *in
 static inline int find_logit(const clattn_params *p, const attention_buffers *in, const row *r, int j, REAL *dot,
                              REAL *slack, REAL *logit)
 {
-    if (!key_allowed(p, in, &r->s, &r->at, j)) {
+    const int key = key_at_place(&r->s, j);
+    if (!key_allowed(p, in, &r->s, &r->at, key)) {
         return 0;
     }
     const clattn_i64 key_at = kv_row(&r->keys, j);
@@ -97,9 +98,9 @@ static inline int find_logit(const clattn_params *p, const attention_buffers *in
     }
     *dot = total + sum;
     *logit = *dot * PARAM_REAL(p, scale);
-    const pair_place place = place_of_pair(&r->s, &r->at, j);
+    const pair_place place = place_of_pair(&r->s, &r->at, key);
     *slack = HAS_ANY(CHANGING) ? score_slope(p, in, &place, *logit) : 1;
-    return finish_logit(p, in, &r->s, &r->at, r->slope, j, logit);
+    return finish_logit(p, in, &r->s, &r->at, r->slope, key, logit);
 }
 
 static inline int weight_is_kept(const clattn_params *p, const row *r, int j)

@@ -100,9 +100,10 @@ static inline softmax softmax_of_row(const clattn_params *p, const attention_buf
     for (int start = low; start < high; start += BLOCK) {
         REAL block_sum = 0;
         for (int j = start; j < min(start + BLOCK, high); ++j) {
-            if (key_allowed(p, in, &r->s, &r->at, j)) {
+            const int key = key_at_place(&r->s, j);
+            if (key_allowed(p, in, &r->s, &r->at, key)) {
                 REAL logit = scaled_dot(p, in, r, j);
-                if (finish_logit(p, in, &r->s, &r->at, r->slope, j, &logit)) {
+                if (finish_logit(p, in, &r->s, &r->at, r->slope, key, &logit)) {
                     add_score(&soft, &block_sum, logit);
                 }
             }
@@ -129,7 +130,7 @@ static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in
     }
     const REAL score = stored ? scaled_dot(p, in, r, j) : 0;
     REAL logit = score;
-    *allowed = r->exists && finish_logit(p, in, &r->s, &r->at, r->slope, j, &logit);
+    *allowed = r->exists && finish_logit(p, in, &r->s, &r->at, r->slope, key, &logit);
     const REAL weight = *allowed ? exp(logit - soft->row_maximum) / soft->row_sum : 0;
     *weight_out = p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
                   : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? cap_score(p, score)
@@ -218,7 +219,7 @@ __kernel LEAST_SUB_GROUP void plain(ATTENTION_ARGUMENTS, int first_row, int firs
     for (int start = low; start < high; start += BLOCK) {
         REAL sums[COLUMNS] = { 0 };
         for (int j = start; j < min(start + BLOCK, high); ++j) {
-            if (!writes_weights && !key_allowed(p, &in, &r.s, &r.at, j)) {
+            if (!writes_weights && !key_allowed(p, &in, &r.s, &r.at, key_at_place(&r.s, j))) {
                 continue;
             }
             int allowed;

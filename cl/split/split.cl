@@ -70,7 +70,7 @@ static inline void mix_row_hiding(const clattn_params *p, const attention_buffer
                 total += sum;
                 sum = 0.0f;
             }
-            if (sees_key(p, in, &t->s, &row, t->from + j, &bias) &&
+            if (sees_key(p, in, &t->s, &row, key_at_place(&t->s, t->from + j), &bias) &&
                 !(TEXT_HAS(SCORE) && IS_HIDDEN_WEIGHT(weights[j]))) {
                 scale_row scales;
                 if (VALUE_SCALED) {
