@@ -20,6 +20,7 @@
  * of all rows in registers. Codes become float32 where they are multiplied (split_simt/codes.clh). Every sum is taken
  * in an order that depends on head dims and types alone, so the bits of a row do not depend on the rows beside it. */
 #define HAS_BARRIERS 1
+#define FINDS_LIST_ENDS 0
 #include "split_simt/scores.clh"
 #include "common/sum_and_rest.clh"
 
@@ -140,11 +141,37 @@ INLINE void write_sums(const work_group *g, int sub, int run, int first_run, flo
     }
 }
 
+/* The split's list ends where its first negative number stands, of those that do not lie behind the split. `end`: room
+ * for the work-group, whose items look together. */
+INLINE void find_list_end(const clattn_params *p, kv_split *t, __local int *end)
+{
+    const int item = (int)get_local_id(0), bound = t->rows > 0 ? min(t->from + SPLIT_KEYS, KEY_LIST_KEYS) : 0;
+    int found = bound;
+    if (item == 0) {
+        *end = bound;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    #pragma unroll 4
+    for (int place = item; place < bound; place += ITEMS) {
+        found = t->s.list.first[place * t->s.list.step] < 0 ? min(found, place) : found;
+    }
+    if (found < bound) {
+        atomic_min(end, found);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    end_list(&t->s, *end);
+    set_split(p, t, t->n);
+}
+
 #define SPLIT_SIMT_KERNEL __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) LEAST_SUB_GROUP void
 
 SPLIT_SIMT_KERNEL split_simt_attend(ATTENTION_ARGUMENTS, __global float *splits, int n_splits)
 {
     SPLIT_PLACE(get_group_id(0) / n_splits, get_group_id(1) / BLOCKS, get_group_id(0) % n_splits);
+#if LISTED
+    __local int list_end;
+    find_list_end(p, &t, &list_end);
+#endif
     __local uint4 area[AREA];
     __local float floats[SPLIT_SIMT_FLOATS(ROWS_AT_ONCE, TILE_KEYS, HEAD_DIM, KEY_RUN)] __attribute__((aligned(16)));
     __local float *queries = floats, *partial = queries + ROWS_AT_ONCE * DEPTH;
