@@ -9,7 +9,7 @@
  * whole pool. What has no such row is not written: no address is made of it. */
 #include "cache/append_params.h"
 #include "cache/rotary.clh"
-#if KEY_TYPE > CLATTN_CL_FLOAT64 || VALUE_TYPE > CLATTN_CL_FLOAT64
+#if IS_CODES(KEY_TYPE) || IS_CODES(VALUE_TYPE)
 #include "cache/made_scales.clh"
 #else
 typedef struct scale_target { int none; } scale_target; /* no codes, no scales */
@@ -265,20 +265,20 @@ DEFINE_STORE_ROW(store_value, plain_value, HEAD_DIM_V, VALUE_TYPE, VALUE_SCALE_C
 #define SCALES_AT(name, to, h, share)                                                                  \
     (p->name##_offset + (to).pack * p->name##_stride[0] + (h) * p->name##_stride[1] +                  \
      GROUP_OF((to).row, share) * p->name##_stride[2])
-#if KEY_TYPE > CLATTN_CL_FLOAT64 || VALUE_TYPE > CLATTN_CL_FLOAT64
+#if IS_CODES(KEY_TYPE) || IS_CODES(VALUE_TYPE)
 #define GIVEN_SCALES(name, NAME, to, h)                                                                \
-    WITH(NAME##_SCALES) && NAME##_TYPE <= CLATTN_CL_INT4                                               \
+    WITH(NAME##_SCALES) && !MAKES_SCALES(NAME##_TYPE)                                                  \
         ? name##_scales + SCALES_AT(name##_scales, to, h, p->name##_scale_rows)                        \
         : 0
 #define TARGET_OF(name, NAME, to, h)                                                                   \
     {                                                                                                  \
         GIVEN_SCALES(name, NAME, to, h), p->name##_scales_stride[3],                                   \
-            NAME##_TYPE > CLATTN_CL_INT4 ? name##_scales_out + SCALES_AT(name##_scales_out, to, h, 1) * \
-                                               (HAS_BYTE_SCALES(NAME##_TYPE) ? 1 : (int)sizeof(float)) \
-                                         : 0,                                                          \
+            MAKES_SCALES(NAME##_TYPE)                                                                  \
+                ? name##_scales_out + SCALES_AT(name##_scales_out, to, h, 1) * SCALE_BYTES(NAME##_TYPE) \
+                : 0,                                                                                   \
             p->name##_scales_out_stride[3], p->name##_zero_points_stride[3],                           \
             HAS_ZERO_POINTS(NAME##_TYPE) ? name##_zero_points + SCALES_AT(name##_zero_points, to, h, 1) : 0, \
-            NAME##_TYPE == CLATTN_CL_NVFP4 ? name##_tensor_scale[p->name##_tensor_scale_offset] : 1.0f \
+            HAS_TENSOR_SCALE(NAME##_TYPE) ? name##_tensor_scale[p->name##_tensor_scale_offset] : 1.0f  \
     }
 #else
 #define TARGET_OF(name, NAME, to, h) { 0 }
