@@ -419,13 +419,16 @@ typedef struct clattn_problem {
     int64_t key_list_rows;   /* rows that share a list of tensors.key_lists, >= 1, with CLATTN_WITH_KEY_LISTS; else 0 */
     int64_t key_list_keys;   /* numbers of a list, >= 1; the same */
     int64_t mask_bits;       /* with CLATTN_WITH_MASK: nonzero: the mask has a bit for each key, not a byte */
+    int64_t value_in_key; /* nonzero: values are the first head_dim_v columns of keys, whose type, scales, zero points
+                              * and pools are theirs too, as in latent attention: leave value_type, value_scale_rows,
+                              * value_scale_columns and the tensors value, value_... unset. Not for gradients */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
             CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0                         \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0                      \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
@@ -584,6 +587,7 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *   key_zero_points  in u8 and u4: the shape of key_scales, float32, strides of their own; (code - zero point) * scale
  *   key_tensor_scale  in nvfp4: one float32, by which each scale is multiplied. value_zero_points, value_tensor_scale
  *            are those of values
+ *   with problem.value_in_key value, value_scales, value_zero_points, value_tensor_scale, value_pools are left out
  *   code_tensors  one for each of problem.code.tensors: its elements, dense from offset (below 2^32) on
  *
  * Offsets and strides of keys and values of block types and codes of four bits count columns, in multiples of

@@ -152,6 +152,8 @@ libclattn_core_la_SOURCES = \
 	src/operation/user_code_text.c \
 	src/operation/turning.c \
 	src/operation/turning.h \
+	src/operation/value_in_key.c \
+	src/operation/value_in_key.h \
 	src/plan/amx.c \
 	src/plan/amx.h \
 	src/plan/ask.c \

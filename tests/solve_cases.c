@@ -20,6 +20,7 @@
 #include "support/case_call.h"
 #include "support/case_cover.h"
 #include "support/case_file.h"
+#include "support/case_layout.h"
 #include "support/case_rotary.h"
 #include "support/folder_list.h"
 
@@ -100,6 +101,7 @@ static int solve_attention(const struct options *options, clattn_context *contex
     if (case_read(from, &c, failure) != 0) {
         return -1;
     }
+    case_leave_values(&c);
     int status = compute(options, context, &c, failure);
     if (status == 0) {
         status = make_folder(to, failure);

@@ -47,17 +47,19 @@ struct bench_extents bench_cache_extents(const clattn_problem *p, enum bench_ten
     const int64_t packs = p->page_size > 0 ? p->pages : p->batch;
     const int64_t rows = p->page_size > 0 ? p->page_size : problem_kept_rows(p);
     const int64_t groups = of.scale_columns > 0 ? (of.columns + of.scale_columns - 1) / of.scale_columns : 0;
-    struct bench_extents extents = { 1, TENSOR_FLOAT32, { packs, p->kv_heads, rows, groups } };
+    struct bench_extents extents = { !p->value_in_key || is_of_keys(id),
+                                     TENSOR_FLOAT32,
+                                     { packs, p->kv_heads, rows, groups } };
     if (id == BENCH_KEY || id == BENCH_VALUE) {
         extents.type = is_codes(of.type) ? TENSOR_UINT8 : tensor_type_of_storage(of.type);
         extents.shape[3] = is_codes(of.type) ? (int64_t)clattn_row_bytes(of.type, of.columns) : of.columns;
     } else if (id == of.scales) {
-        extents.there = groups > 0;
+        extents.there &= groups > 0;
         extents.type = type_of_scales(of.type) == CLATTN_FLOAT32 ? TENSOR_FLOAT32 : TENSOR_UINT8;
     } else if (id == of.zero_points) {
-        extents.there = type_has_zero_points(of.type);
+        extents.there &= type_has_zero_points(of.type);
     } else {
-        extents.there = type_has_tensor_scale(of.type);
+        extents.there &= type_has_tensor_scale(of.type);
         extents.shape[0] = extents.shape[1] = extents.shape[2] = extents.shape[3] = 1;
     }
     return extents;

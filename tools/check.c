@@ -180,6 +180,7 @@ static int reference(struct entry *entry, int64_t first, int64_t rows, struct fa
     int32_t offset = (int32_t)(entry->offset + first);
     p.type = CLATTN_FLOAT64;
     p.key_type = p.value_type = p.out_type = CLATTN_TYPE_NONE;
+    p.value_in_key = 0;
     p.batch = 1;
     p.query_len = rows;
     p.key_len = entry->key_len;

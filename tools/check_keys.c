@@ -62,11 +62,11 @@ static void read(const struct check_keys *keys, const struct stored *of, double 
     }
 }
 
-void check_read_keys(const struct check_keys *keys, double *to)
+static struct stored keys_of(const struct check_keys *keys)
 {
     const clattn_problem *p = keys->problem;
     const clattn_host_tensors *t = keys->tensors;
-    const struct stored of = {
+    return (struct stored){
         &t->key,
         &t->key_scales,
         &t->key_zero_points,
@@ -77,6 +77,11 @@ void check_read_keys(const struct check_keys *keys, double *to)
         p->key_scale_columns,
         (p->features & CLATTN_WITH_KEY_SCALES) != 0,
     };
+}
+
+void check_read_keys(const struct check_keys *keys, double *to)
+{
+    const struct stored of = keys_of(keys);
     read(keys, &of, to);
 }
 
@@ -84,6 +89,12 @@ void check_read_values(const struct check_keys *keys, double *to)
 {
     const clattn_problem *p = keys->problem;
     const clattn_host_tensors *t = keys->tensors;
+    if (p->value_in_key) {
+        struct stored columns = keys_of(keys);
+        columns.columns = p->head_dim_v;
+        read(keys, &columns, to);
+        return;
+    }
     const struct stored of = {
         &t->value,
         &t->value_scales,

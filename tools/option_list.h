@@ -90,6 +90,7 @@ CHOICE(KEY_TYPE, "key-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES), "keys are sto
 CHOICE(VALUE_TYPE, "value-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
        "the same of values; where one is not given, it is --dtype")
 OPTION(RING, "ring", "ROWS", "the last ROWS keys are kept, of which --always N stay; needs --window LEFT,..")
+OPTION(VALUE_IN_KEY, "value-in-key", NULL, "values are the first DV columns of keys, as in latent attention")
 OPTION(WITH_ALIBI, "alibi", NULL, "ALiBi slopes")
 OPTION(WITH_SINKS, "sinks", NULL, "sink logits")
 OPTION(WITH_VARLEN, "varlen", NULL, "packed sequences: B of them, LQ and LK the longest")

@@ -258,6 +258,11 @@ static int read_cache(const struct options *options, clattn_problem *problem, st
         problem->features |= CLATTN_WITH_PAGES | CLATTN_WITH_KEY_LENGTHS;
         problem->pages = problem->batch * ((rows + problem->page_size - 1) / problem->page_size);
     }
+    problem->value_in_key = options->value[OPTION_VALUE_IN_KEY] != NULL;
+    if (problem->value_in_key && options->value[OPTION_VALUE_TYPE]) {
+        return failure_misuse(failure, "--value-type %s: values are columns of keys, by --value-in-key; leave it out",
+                              options->value[OPTION_VALUE_TYPE]);
+    }
     if (type_makes_scales(problem->key_type)) {
         problem->features |= CLATTN_WITH_KEY_SCALES;
         problem->key_scale_rows = 1;

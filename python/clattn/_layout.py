@@ -12,7 +12,7 @@ STRUCTS = {
         ("columns", "int64", 16),
         ("tensor_scale", "double", 24),
     )),
-    "clattn_problem": (288, (
+    "clattn_problem": (296, (
         ("struct_size", "uint64", 0),
         ("type", "uint32", 8),
         ("batch", "int64", 16),
@@ -54,6 +54,7 @@ STRUCTS = {
         ("key_list_rows", "int64", 264),
         ("key_list_keys", "int64", 272),
         ("mask_bits", "int64", 280),
+        ("value_in_key", "int64", 288),
     )),
     "clattn_tensor": (48, (
         ("buffer", "pointer", 0),
@@ -651,7 +652,7 @@ STRUCTS = {
 # As the INIT macros leave them, without the zeros at the end.
 DEFAULTS = {
     "clattn_context_options": "18",
-    "clattn_problem": "200100000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
+    "clattn_problem": "280100000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
     "clattn_call": "9800000000000000ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
     "clattn_tensors": "9007",
     "clattn_host_tensors": "8807",

@@ -84,6 +84,11 @@ static clattn_status check_keys(const clattn_problem *p)
                              stored[i].name, clattn_type_name(stored[i].type));
         }
     }
+    if (p->value_in_key) {
+        return error_set(CLATTN_UNSUPPORTED,
+                         "value_in_key: gradients are of keys and values apart; give value as a view "
+                         "of key, and add dvalue to the columns of dkey");
+    }
     return p->ring == 0
                ? CLATTN_OK
                : error_set(CLATTN_UNSUPPORTED, "ring %lld: keys that a ring no longer has would lack their gradients",

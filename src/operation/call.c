@@ -12,6 +12,7 @@
 #include "cl/forward/forward_params.h"
 #include "operation/field_rules.h"
 #include "operation/pools.h"
+#include "operation/value_in_key.h"
 
 GROWTH(clattn_call, "call", bias_key_len, mask_first_key, CLATTN_CALL_INIT);
 
@@ -131,8 +132,12 @@ clattn_status call_measure(const struct any_problem *any, const void *values, st
 {
     const struct problem *problem = attention_problem(any);
     struct call *call = (struct call *)operands;
+    clattn_status status = value_in_key_place(&problem->p, operands);
+    if (status != CLATTN_OK) {
+        return status;
+    }
     forward_drop_batch_strides(&problem->p, operands);
-    const clattn_status status = resolve(problem, values, call);
+    status = resolve(problem, values, call);
     if (status != CLATTN_OK) {
         return status;
     }

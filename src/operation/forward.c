@@ -240,7 +240,7 @@ static const clattn_host_tensors clattn_host_tensors_defaults = CLATTN_HOST_TENS
 GROWTH_OF_BYTES(clattn_tensors, "tensors", "CLATTN_TENSORS_INIT", out, TENSORS_BYTES(clattn_tensors, clattn_tensor));
 GROWTH_OF_BYTES(clattn_host_tensors, "tensors", "CLATTN_HOST_TENSORS_INIT", out,
                 TENSORS_BYTES(clattn_host_tensors, clattn_host_tensor));
-GROWTH(clattn_problem, "problem", head_dim, mask_bits, CLATTN_PROBLEM_INIT);
+GROWTH(clattn_problem, "problem", head_dim, value_in_key, CLATTN_PROBLEM_INIT);
 CALL_HAS_ROOM(struct call);
 
 const struct operation operation_forward = {

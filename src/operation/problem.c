@@ -15,6 +15,7 @@
 #include "operation/field_rules.h"
 #include "operation/forward.h"
 #include "operation/pools.h"
+#include "operation/value_in_key.h"
 
 clattn_status problem_check_scale(int has_scale, double scale)
 {
@@ -268,8 +269,8 @@ clattn_status problem_resolve(struct any_problem *any)
         check_types, check_shape, check_own_types,  check_scales,    check_lengths,   check_masking,
         check_pages, check_ring,  check_block_mask, check_key_lists, check_mask_bits, check_numbers,
     };
-    clattn_status status = CLATTN_OK;
     p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
+    clattn_status status = value_in_key_resolve(p);
     p->key_type = forward_type(p, p->key_type);
     p->value_type = forward_type(p, p->value_type);
     p->out_type = forward_type(p, p->out_type);
@@ -308,7 +309,7 @@ int attention_problem_equal(const struct any_problem *a, const struct any_proble
            x->ring == y->ring && x->allow_rounded_weights == y->allow_rounded_weights &&
            x->pool_pages == y->pool_pages && x->block_mask_rows == y->block_mask_rows &&
            x->block_mask_keys == y->block_mask_keys && x->key_list_rows == y->key_list_rows &&
-           x->key_list_keys == y->key_list_keys && x->mask_bits == y->mask_bits;
+           x->key_list_keys == y->key_list_keys && x->mask_bits == y->mask_bits && x->value_in_key == y->value_in_key;
 }
 
 int problem_mixes_types(const struct problem *problem)
@@ -349,7 +350,7 @@ void attention_problem_describe(const struct any_problem *any, struct text *text
     text_append(text, ", %" PRId64 " queries x %" PRId64 " keys, head_dim %" PRId64, p->query_len, p->key_len,
                 p->head_dim);
     if (p->head_dim_v != p->head_dim) {
-        text_append(text, " -> %" PRId64, p->head_dim_v);
+        text_append(text, " -> %" PRId64 "%s", p->head_dim_v, p->value_in_key ? ", values in keys" : "");
     }
     const char *rounding = p->allow_tf32 ? " or tf32" : p->allow_rounded_weights ? ", rounded weights" : "";
     text_append(text, ", %s%s", clattn_type_name(p->type), rounding);

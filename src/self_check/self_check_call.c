@@ -281,6 +281,7 @@ clattn_status check_call_create(const struct problem *problem, enum check_turn t
     check->values = (clattn_call)CLATTN_CALL_INIT;
     check->tensors = (clattn_host_tensors)CLATTN_HOST_TENSORS_INIT;
     clattn_problem *p = &check->problem.p;
+    p->value_in_key = 0; /* kernels are the same: values of its own tell them apart */
     int64_t rows, keys;
     const int64_t most = turn == CHECK_EQUAL ? 1 : 2, kv_heads = min64(p->kv_heads, most);
     p->query_heads = p->query_heads / p->kv_heads * kv_heads;

@@ -85,6 +85,23 @@ int case_values_in_keys(const struct attention_case *c)
     return meta_is_true(meta_field(c->meta, "params", "value_in_key"));
 }
 
+void case_leave_values(struct attention_case *c)
+{
+    const clattn_host_tensors none = CLATTN_HOST_TENSORS_INIT;
+    const char *op = meta_text(meta_field(c->meta, NULL, "op"));
+    if (!case_values_in_keys(c) || strcmp(op, "attention") != 0) {
+        return;
+    }
+    c->problem.value_in_key = 1;
+    c->problem.value_type = CLATTN_TYPE_NONE;
+    c->problem.features &= ~(uint32_t)CLATTN_WITH_VALUE_SCALES;
+    c->problem.value_scale_rows = c->problem.value_scale_columns = 0;
+    c->tensors.value = none.value;
+    c->tensors.value_scales = none.value_scales;
+    c->tensors.value_zero_points = none.value_zero_points;
+    c->tensors.value_tensor_scale = none.value_tensor_scale;
+}
+
 int case_read_shape(struct attention_case *c, const struct layout *layout, struct failure *failure)
 {
     struct case_shape *s = &c->shape;

@@ -29,4 +29,7 @@ int case_place_inputs(struct attention_case *c, const struct layout *layout, int
 /* Values are the first columns of keys, and there is no file of theirs. */
 int case_values_in_keys(const struct attention_case *c);
 
+/* Says so of such a case, whose values are then left out; its gradients, which are of two tensors, need them. */
+void case_leave_values(struct attention_case *c);
+
 #endif

@@ -272,10 +272,10 @@ static const struct {
     FIELD(key_type), FIELD(value_type), FIELD(out_type), FIELD(page_size), FIELD(pages), FIELD(key_scale_rows),
     FIELD(key_scale_columns), FIELD(value_scale_rows), FIELD(value_scale_columns), FIELD(ring),
     FIELD(allow_rounded_weights), FIELD(pool_pages), FIELD(code), FIELD(block_mask_rows), FIELD(block_mask_keys),
-    FIELD(key_list_rows), FIELD(key_list_keys), FIELD(mask_bits),
+    FIELD(key_list_rows), FIELD(key_list_keys), FIELD(mask_bits), FIELD(value_in_key),
 };
 /* clang-format on */
-_Static_assert(offsetof(clattn_problem, mask_bits) + 8 == sizeof(clattn_problem), "`fields` has no line for a field");
+_Static_assert(offsetof(clattn_problem, value_in_key) + 8 == sizeof(clattn_problem), "a field has no line above");
 
 START_TEST(test_every_field_is_known)
 {
