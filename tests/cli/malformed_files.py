@@ -64,7 +64,7 @@ npy_case("header length one too long", npy(HEAD, b"", length=len(HEAD) + 1), "tr
 npy_case("header length 0", npy("", DATA, length=0), "header")
 for cut in range(2, len(HEAD) - 2, 4):
     npy_case("header cut at %d" % cut, npy(HEAD[:cut], DATA), "header")
-for descr in ("'>f4'", "'<f3'", "'<f16'", "'<c8'", "'<i2'", "'<i1x'", "'<u4'", "'|O'", "'O'", "'|S4'", "'<U4'",
+for descr in ("'>f4'", "'<f3'", "'<f16'", "'<c8'", "'<i2'", "'<i1x'", "'<u2'", "'|O'", "'O'", "'|S4'", "'<U4'",
               "'<M8[ns]'", "'|V4'", "'f4'", "''", "'<f4 '", "'=f4'", "'>i8'", "'|f4'"):
     npy_case("descr " + descr, npy(dictionary(descr), DATA), "descr")
 for descr in ("[('a', '<f4')]", "None", "4", "<f4", "u'<f4'", "'\\x3cf4'", "'" + "f" * 40 + "'",
