@@ -97,7 +97,7 @@ def _told(value: Any, slots: List[Tensor], within: Tuple[Any, ...]) -> Any:
 
 # ---- what it computes ----
 
-class Watch(TorchFunctionMode):
+class _Watch(TorchFunctionMode):
     """Makes an index of elements of captured[b, h], which is a number of Python's elsewhere, and notes questions of
     Python's about numbers of tensors."""
 
@@ -124,8 +124,6 @@ class Traced:
         self.hosted: Set[Any] = set()
         self.constants: Dict[Any, Any] = {}
         self.slots: Dict[Any, int] = {}
-        #: Tensors that no slot has and that want a gradient. Where there is one, the graph is not kept.
-        self.learned: List[Tensor] = []
         for node in self.graph.nodes:
             if node.op == "get_attr":
                 self._constant(node, getattr(module, node.target), slots)
@@ -146,11 +144,9 @@ class Traced:
             if known is tensor:
                 self.slots[node] = slot
                 return
-        if tensor.requires_grad and not any(known is tensor for known in self.learned):
-            self.learned.append(tensor)
         # what torch.tensor() made in the function is told by its code; an attribute may be another tensor next time
         self.is_kept &= all(name_of(user) == "lift_fresh_copy" for user in node.users)
-        self.constants[node] = tensor.detach()
+        self.constants[node] = tensor  # one that wants a gradient is no such: the graph is not kept
 
     def _reads_captured(self, node: Any) -> bool:
         return node in self.slots or any(map(self._reads_captured, node.all_input_nodes))
@@ -162,12 +158,37 @@ class Traced:
         if node in self.slots:
             found = slots[self.slots[node]].detach()
         elif node in self.constants:
-            found = self.constants[node]
+            found = self.constants[node].detach()
         else:
             args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), lambda x: self.host(x, slots, known))
             found = node.target(*args, **kwargs)
         known[node] = found
         return found
+
+    def captured(self, slots: List[Tensor]) -> Dict[Any, Tensor]:
+        """The tensors that the graph reads, by its nodes."""
+        return {**self.constants, **{node: slots[slot] for node, slot in self.slots.items()}}
+
+    def result(self, pair: Tuple[Tensor, ...], captured: Dict[Any, Tensor]) -> Any:
+        """What the function returns, of other tensors in the place of those captured, with their gradients."""
+        known: Dict[Any, Any] = dict(captured)
+        rest = iter(pair)
+        for node in self.graph.nodes:
+            args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), known.get)
+            if node.op == "output":
+                break
+            if node.op == "placeholder":
+                known[node] = next(rest)
+            elif node.op == "call_function":
+                known[node] = _within(*args) if name_of(node) == "index" else node.target(*args, **kwargs)
+        return args[0]
+
+
+def _within(tensor: Tensor, indices: List[Tensor]) -> Tensor:
+    """An element of a captured tensor, by the text's rule for indices out of bounds."""
+    inside = [torch.where(index < 0, index + count, index).clamp(0, count - 1)
+              for index, count in zip(indices, tensor.shape)]
+    return torch.ops.aten.index.Tensor(tensor, inside)
 
 
 def told(function: Callable[..., Any]) -> Tuple[Any, List[Tensor]]:
@@ -201,7 +222,7 @@ def trace(function: Callable[..., Any], name: str, slots: List[Tensor], kinds: T
     """The graph of a function of 0-d tensors of these types; `name`: what the caller calls it."""
     from torch.fx.experimental.proxy_tensor import make_fx
     pair = [torch.zeros((), dtype=kind) for kind in kinds]
-    watch = Watch()
+    watch = _Watch()
     try:
         with torch.no_grad(), watch:
             # it may have more parameters, with defaults

@@ -13,7 +13,7 @@ from ._code import code_fields, code_options
 from ._context import default_context
 from ._derivatives import has_tangent
 from ._errors import InvalidArgument, InvalidShape, Unsupported
-from ._flex_captured import gradients_of_captured
+from ._flex_captured import Captured, captured_of, gradients_of_captured
 from ._flex_text import Writer
 from ._flex_trace import Traced, slope_of, told, trace
 from ._gradients import run_backward
@@ -198,17 +198,17 @@ class _Ready(NamedTuple):
     options: Options
 
 
-def _learned(text: Text, slots: Dict[str, List[Tensor]], every: List[Tensor]) -> List[Tensor]:
-    """What score_mod captures of which a gradient is wanted. Raises where there are no such derivatives: of what
-    mask_mod captures, and in forward mode."""
+def _learned(text: Text, slots: Dict[str, List[Tensor]],
+             every: List[Tensor]) -> Tuple[Optional[Captured], List[Tensor]]:
+    """What score_mod captures, and of which of its tensors a gradient is wanted. Raises where there are no such
+    derivatives: of what mask_mod captures, and in forward mode."""
     if has_tangent(*every, *[x for tensors in slots.values() for x in tensors]):
         raise Unsupported("flex_attention: has no derivatives in forward mode; give tensors without tangents")
-    wanted = {name: [*[x for x in slots[name] if x.requires_grad], *traced.learned]
-              for name, traced in text.traced.items() if torch.is_grad_enabled()}
-    if wanted.get(_MASK):
+    found = {name: captured_of(traced, slots[name]) for name, traced in text.traced.items()}
+    if _MASK in found and found[_MASK][1]:
         raise Unsupported("flex_attention: has no gradients of what mask_mod captures, which says yes or no; give it "
                           "detached")
-    return wanted.get(_SCORE, [])
+    return found.get(_SCORE, (None, []))
 
 
 def _real(query: Tensor) -> torch.dtype:
@@ -261,11 +261,12 @@ class _Differentiable(torch.autograd.Function):
     slope too."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, ready: _Ready, asked: _Asked,
-                *learned: Tensor) -> Tuple[Tensor, Tensor]:
-        out, lse = _compute(query, key, value, ready, asked.scale, True)
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, ready: _Ready,
+                scale: Optional[float], captured: Optional[Captured], *learned: Tensor) -> Tuple[Tensor, Tensor]:
+        out, lse = _compute(query, key, value, ready, scale, True)
         ctx.save_for_backward(query, key, value, out, lse, ready.blocks, *learned, *ready.tensors)
-        ctx.scalars, ctx.options, ctx.asked, ctx.learned = ready.scalars, ready.options, asked, len(learned)
+        ctx.scalars, ctx.options, ctx.scale = ready.scalars, ready.options, scale
+        ctx.captured, ctx.learned = captured, len(learned)
         ctx.set_materialize_grads(False)
         return out, lse
 
@@ -273,35 +274,35 @@ class _Differentiable(torch.autograd.Function):
     def backward(ctx: Any, grad_out: Optional[Tensor], grad_lse: Optional[Tensor]) -> Any:
         query, key, value, out, lse, blocks, *others = ctx.saved_tensors
         if grad_out is None and grad_lse is None:
-            return (None,) * (5 + ctx.learned)
+            return (None,) * (6 + ctx.learned)
         learned, tensors = others[:ctx.learned], others[ctx.learned:]
         grad_out = torch.zeros_like(out) if grad_out is None else grad_out
         q, k, v = views(query, key, value)
         gradients = [torch.empty(x.shape, dtype=x.dtype) for x in (query, key, value)]
-        fields, scale = _fields(tensors, blocks), ctx.asked.scale
+        fields = _fields(tensors, blocks)
         if learned:  # the gradient of a bias of 0 is that of each logit
             shape, real = (*query.shape[:3], key.shape[2]), _real(query)
             fields.append(("bias", torch_view(torch.zeros((), dtype=real).expand(shape)), (0, 1, 2, 3)))
             gradients.append(torch.empty(shape, dtype=real))
-        run_backward(default_context(), q, k, v, fields, _call(q, k, scale, ctx.scalars),
+        run_backward(default_context(), q, k, v, fields, _call(q, k, ctx.scale, ctx.scalars),
                      ctx.options, torch_view(out), torch_view(lse), torch_view(grad_out),
                      dict(zip(("dquery", "dkey", "dvalue", "dbias"), map(torch_view, gradients))),
                      None if grad_lse is None else torch_view(grad_lse))
         count(served, "flex_attention, backward")
-        of_learned = gradients_of_captured(ctx.asked.functions[_SCORE], learned, query, key, scale,
+        of_learned = gradients_of_captured(ctx.captured, learned, query, key, ctx.scale,
                                            gradients[3]) if learned else []
-        return (*gradients[:3], None, None, *of_learned)
+        return (*gradients[:3], None, None, None, *of_learned)
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, asked: _Asked, has_lse: bool) -> List[Tensor]:
     views(query, key, value)
     has_gradients = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
     ready, text, slots = _ready(query, key, asked, has_gradients)
-    learned = _learned(text, slots, [query, key, value])
+    captured, learned = _learned(text, slots, [query, key, value])
     if learned and not has_gradients:
         ready = _ready(query, key, asked, True)[0]
     if learned or has_gradients:
-        return list(_Differentiable.apply(query, key, value, ready, asked, *learned))
+        return list(_Differentiable.apply(query, key, value, ready, asked.scale, captured, *learned))
     return _compute(query, key, value, ready, asked.scale, has_lse)
 
 

@@ -323,6 +323,22 @@ class Flex(unittest.TestCase):
         self.assertTrue(torch.equal(*found))
         self.assertFalse(torch.are_deterministic_algorithms_enabled())
 
+    def test_gradients_are_of_what_a_call_captured(self):
+        """A function may read another tensor by then, as that of a loop does; one that is made of another has its own;
+        an index of a hidden pair may be out of bounds."""
+        tables, window = [normal(ROWS, seed=n).requires_grad_() for n in range(3)], block_mask(causal_window)
+        short, found = normal(HEADS, 12, seed=5).requires_grad_(), []
+        for function, least in ((clattn.torch.flex_attention, -ROWS), (self.dense, 0)):
+            total = torch.zeros(())
+            for table in tables:
+                made = table * table
+                out, _ = function(*inputs(), lambda s, b, h, q, k: s + table[k] * made[q] +
+                                  short[h, (q - k).clamp(least, ROWS if least else 11)], window, return_lse=True)
+                total = total + out.square().sum()
+            found.append(torch.autograd.grad(total, [*tables, short]))
+        for one, other in zip(*found):
+            self.assertLessEqual((one - other).abs().max().item(), 1e-4 * other.abs().max().item())
+
     def test_gradients_of_what_a_mask_captures_are_refused(self):
         edge = torch.tensor(3.5, requires_grad=True)
         with self.assertRaisesRegex(NotImplementedError, "no gradients of what mask_mod captures"):
