@@ -105,7 +105,8 @@ def mask_of_bits(mask: Any, shape: Sequence[int]) -> Field:
     if words > 1 and found.strides[3] != 1:
         raise InvalidShape(f"mask: words of bits, {words} for {shape[3]} keys, must be neighbours; give a copy")
     strides = tuple(4 * step for step in found.strides[:3]) + (1,)
-    return "mask", found._replace(type="uint8", shape=(*found.shape[:3], -(-shape[3] // 8)), strides=strides), _ROWS
+    return "mask", found._replace(type="uint8", shape=(*found.shape[:3], -(-shape[3] // 8)), strides=strides,
+                                  offset=4 * found.offset), _ROWS
 
 
 def optional_fields(shape: Sequence[int], batch: int, heads: int, mask: Any, bias: Any, slopes: Any, sinks: Any,

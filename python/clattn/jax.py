@@ -235,14 +235,17 @@ def _seed_of(dropout: float, seed: Any) -> Any:
     if seed is None:
         raise InvalidArgument("dropout: needs a seed, a number or a key of jax.random: one that is drawn here would be "
                               "the same in each call of a compiled function")
-    if not hasattr(seed, "dtype"):
+    if not isinstance(seed, jax.Array) and getattr(seed, "shape", ()) == ():  # JAX may cut it off at 32 bits
         seed = whole(seed, "seed", 64, least=0)
         return jnp.asarray([seed & 0xffffffff, seed >> 32], jnp.uint32)
     words = jax.random.key_data(seed) if jnp.issubdtype(seed.dtype, jax.dtypes.prng_key) else jnp.asarray(seed)
     if not jnp.issubdtype(words.dtype, jnp.integer) or words.shape not in ((), (2,)):
         raise InvalidArgument(f"seed: {words.dtype} of shape {words.shape}; must be an integer, or a key of jax.random "
                               "of two words")
-    return words.astype(jnp.uint32) if words.ndim else jnp.stack([words.astype(jnp.uint32), jnp.uint32(0)])
+    if words.ndim:
+        return words.astype(jnp.uint32)
+    high = words >> 32 if words.dtype.itemsize > 4 else jnp.uint32(0)
+    return jnp.stack([words.astype(jnp.uint32), high.astype(jnp.uint32)])  # the lower 32 bits
 
 
 def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any = None, causal: Optional[str] = None,
@@ -262,8 +265,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     Python. Gradients: query, key, value, bias, slopes, sinks, and scale where that is an array; through out and lse;
     packed sequences and row ranges too, but not keys in pages and codes.
 
-    dropout draws by `seed`, which it needs: a number, an array of one, or a key of jax.random. As a number it drops
-    what clattn.attention drops by that.
+    dropout draws by `seed`, which it needs: a number, an array without axes, or a key of jax.random. As a number it
+    drops what clattn.attention drops by that.
 
     score, and mask where it is a str, are texts as of clattn.attention; gradients of a score need score_slope, its
     derivative with respect to s. Arrays in inputs may be traced and have no gradient, numbers are of Python.

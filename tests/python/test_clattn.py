@@ -96,7 +96,7 @@ class Attention(unittest.TestCase):
         three, mask = (self.query, self.key, self.value), normal(2, 1, 9, 9) > 0
         right = reference(*three, mask=np.concatenate([np.ones((2, 1, 9, 4), bool), mask], -1))
         bits = np.packbits(np.pad(mask, ((0, 0),) * 3 + ((0, 23),)), axis=-1, bitorder="little").view("<u4")
-        for kind in mask, bits, bits.repeat(4, 1):
+        for kind in mask, bits, bits.repeat(4, 1), bits[..., ::-1, :].copy()[..., ::-1, :]:
             for _ in range(2):  # the second time by what the first one prepared
                 self.close(clattn.attention(*three, mask=kind, mask_first_key=4), right)
         bias = normal(9, 9)

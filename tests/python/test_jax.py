@@ -263,7 +263,9 @@ class ScaleAndDropout(unittest.TestCase):
         query, key, value = map(np.asarray, self.three)
         right = clattn.attention(query, key, value, dropout=0.4, seed=seed)
         call = jax.jit(lambda seed: ours.attention(*self.three, dropout=0.4, seed=seed))
-        for found in (ours.attention(*self.three, dropout=0.4, seed=seed), call(words)):
+        whole = seed, np.int64(seed), np.array(seed), jnp.int64(seed)
+        for found in (*(ours.attention(*self.three, dropout=0.4, seed=x) for x in whole), call(words),
+                      call(jnp.int64(seed))):
             self.assertEqual(found.tolist(), right.tolist())
         self.assertNotEqual(call(jnp.int32(1)).tolist(), call(jnp.int32(2)).tolist())
         self.assertEqual(call(jnp.int32(7)).tolist(), ours.attention(*self.three, dropout=0.4, seed=7).tolist())
