@@ -63,9 +63,9 @@ typedef struct clattn_ring clattn_ring; /* the schedule of one rank: immutable *
 
 /* Schedules `whole`, whose query_len and key_len are those of all ranks together. Reads `whole` and `options`, and
  * keeps none of them. The caller owns *ring. CLATTN_UNSUPPORTED, with the field in the message:
- *   always      packed sequences, pages, rings of caches, scales, row ranges, block masks, key lists, texts of the
- *               user's own, a weights output; float64 but with HEADS (lse is float32, and partial results would be
- *               merged by its rounding)
+ *   always      packed sequences, pages, rings of caches, scales, row ranges, block masks, key lists, masks of bits,
+ *               values in keys, texts of the user's own, a weights output; float64 but with HEADS (lse is float32, and
+ *               partial results would be merged by its rounding)
  *   STRIPED     slopes, dropout, always_visible_keys; a window that ends on both sides (causal is an end too) where
  *               rows of the batch entries stand at places that are not alike modulo ranks
  *   QUERIES, HEADS   a mask or a bias, whose rows lie on one rank

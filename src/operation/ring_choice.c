@@ -24,11 +24,16 @@ static clattn_status check_any(const clattn_problem *p)
         return error_set(CLATTN_UNSUPPORTED, "features: %s is not divided among ranks; compute it on one",
                          forward_feature_name(others));
     }
-    if (p->ring != 0 || p->weights != CLATTN_WEIGHTS_NONE) {
-        return error_set(CLATTN_UNSUPPORTED, "%s: is not divided among ranks; compute it on one",
-                         p->ring != 0 ? "ring" : "weights");
+    const char *field = p->ring != 0                        ? "ring"
+                        : p->weights != CLATTN_WEIGHTS_NONE ? "weights"
+                        : p->value_in_key                   ? "value_in_key"
+                                                            : NULL;
+    if (field) {
+        return error_set(CLATTN_UNSUPPORTED, "%s: is not divided among ranks; compute it on one", field);
     }
-    return CLATTN_OK;
+    return p->mask_bits ? error_set(CLATTN_UNSUPPORTED,
+                                    "mask_bits: a part's keys may begin inside a byte; give a mask of bytes to ranks")
+                        : CLATTN_OK;
 }
 
 /* Whether batch entries stand at different places between two stripes. */

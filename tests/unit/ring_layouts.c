@@ -126,8 +126,15 @@ START_TEST(test_refused)
     p.features = CLATTN_WITH_KEY_LISTS;
     p.key_list_rows = p.key_list_keys = 2;
     expect(&p, &o, CLATTN_UNSUPPORTED, "CLATTN_WITH_KEY_LISTS is not divided among ranks");
-    p.features = 0;
+    p.features = CLATTN_WITH_MASK;
     p.key_list_rows = p.key_list_keys = 0;
+    p.mask_bits = 1;
+    expect(&p, &o, CLATTN_UNSUPPORTED, "mask_bits: a part's keys may begin inside a byte");
+    p.features = 0;
+    p.mask_bits = 0;
+    p.value_in_key = 1;
+    expect(&p, &o, CLATTN_UNSUPPORTED, "value_in_key: is not divided among ranks");
+    p.value_in_key = 0;
     p.type = CLATTN_FLOAT64;
     o.layout = CLATTN_RING_ZIGZAG;
     expect(&p, &o, CLATTN_UNSUPPORTED, "type float64");
