@@ -308,3 +308,25 @@ int infinite_query_spoils_its_row_alone(struct exact *e)
     const clattn_problem p = exact_problem(e, 2, 2, 2, 260, 150, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
     return compare(e, &p, put_query, kind_or_value_differs, NULL);
 }
+
+/* The list of row 0 has every number below 15 and the largest there is, that of row 1 the last key, which is NaN. */
+#define LISTED_KEYS 16
+static void put_lists(struct test_call *test)
+{
+    const int64_t last = test->problem.key_len - 1;
+    for (int64_t n = 0; n < LISTED_KEYS; ++n) {
+        const int is_end = n == LISTED_KEYS - 1;
+        test_call_set(test, TENSOR_KEY_LISTS, 0, 0, 0, n, (double)(is_end ? INT32_MAX : n));
+        test_call_set(test, TENSOR_KEY_LISTS, 0, 0, 1, n, (double)(is_end ? last : n));
+    }
+    test_call_set(test, TENSOR_VALUE, 0, 0, last, 0, (double)NAN);
+}
+
+int listed_numbers_of_no_key_are_hidden(struct exact *e)
+{
+    clattn_problem p = exact_problem(e, 1, 1, 1, 2, 40, EXACT_HEAD_DIM, EXACT_HEAD_DIM_V);
+    p.features = CLATTN_WITH_KEY_LISTS;
+    p.key_list_rows = 1;
+    p.key_list_keys = LISTED_KEYS;
+    return compare(e, &p, put_lists, kind_or_value_differs, NULL);
+}

@@ -27,4 +27,7 @@ int infinite_logits_count_nothing_beside_sinks(struct exact *e);
 /* An infinite query makes NaN of its row, and nothing of the other rows, however many are computed together. */
 int infinite_query_spoils_its_row_alone(struct exact *e);
 
+/* A number of a list that is of no key, as large as there is, brings no other key to the row. */
+int listed_numbers_of_no_key_are_hidden(struct exact *e);
+
 #endif
