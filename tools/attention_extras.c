@@ -135,13 +135,15 @@ static int prepare_bits(const struct tensor *mask, const struct axes *rows, int6
                         struct failure *failure)
 {
     const int64_t words = (keys + 31) / 32;
+    const int64_t given = mask->dims > 0 ? mask->shape[mask->dims - 1] : 1;
     int64_t *stride = attention->host.mask.stride, covered = -1;
+    if (words > 0 && given != words) {
+        return failure_misuse(failure,
+                              "mask uint32: has rows of %lld words; must have %lld, a bit for each of %lld keys",
+                              (long long)given, (long long)words, (long long)keys);
+    }
     if (layout_broadcast(mask, rows, words, "mask", stride, &covered, failure) != 0) {
         return -1;
-    }
-    if (covered >= 0 || (words > 1 && stride[3] == 0)) {
-        return failure_misuse(failure, "mask uint32: must have %lld words, a bit for each of %lld keys",
-                              (long long)words, (long long)keys);
     }
     for (int axis = 0; axis < 3; axis++) {
         stride[axis] *= (int64_t)sizeof(uint32_t);

@@ -96,8 +96,8 @@ static int read_options(struct quantise_job *job, struct failure *failure)
         option_number(options, OPTION_TENSOR_SCALE, &job->tensor_scale, failure) != 0) {
         return -1;
     }
-    if (!((float)job->tensor_scale > 0)) {
-        return failure_misuse(failure, "--tensor-scale %s: must be > 0, as float32",
+    if (!((float)job->tensor_scale > 0) || !isfinite((float)job->tensor_scale)) {
+        return failure_misuse(failure, "--tensor-scale %s: must be > 0 and finite, as float32",
                               options->value[OPTION_TENSOR_SCALE]);
     }
     for (int i = 0; i < 3; i++) {

@@ -100,7 +100,7 @@ static int parse_descr(struct cursor *cursor, enum tensor_type *type)
         }
     }
     return failure_misuse(cursor->failure,
-                          "file %s: descr '%s': must be a little-endian f2, f4, f8, i4, i8, u1, b1 or V2 "
+                          "file %s: descr '%s': must be a little-endian f2, f4, f8, i1, i4, i8, u1, u4, b1 or V2 "
                           "(bfloat16); convert with array.astype",
                           cursor->path, descr);
 }

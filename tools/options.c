@@ -263,8 +263,13 @@ int option_number_tensor(const struct options *options, enum option_id id, struc
 {
     const int64_t shape[] = { 1 };
     double value = 0;
-    if (option_number(options, id, &value, failure) != 0 ||
-        tensor_create(tensor, TENSOR_FLOAT32, 1, shape, option_name(id), failure) != 0) {
+    if (option_number(options, id, &value, failure) != 0) {
+        return -1;
+    }
+    if (!isfinite((float)value)) {
+        return failure_misuse(failure, "--%s %s: must be finite as float32", rows[id].name, options->value[id]);
+    }
+    if (tensor_create(tensor, TENSOR_FLOAT32, 1, shape, option_name(id), failure) != 0) {
         return -1;
     }
     tensor_store(tensor, 0, value);

@@ -72,7 +72,7 @@ int option_integers(const struct options *options, enum option_id id, int64_t *v
 int option_integer_tensor(const struct options *options, enum option_id id, struct tensor *tensor,
                           struct failure *failure);
 
-/* A finite number, as a float32 tensor of one that the caller frees. */
+/* A number that is finite in float32, as a tensor of one that the caller frees. */
 int option_number_tensor(const struct options *options, enum option_id id, struct tensor *tensor,
                          struct failure *failure);
 

@@ -9,7 +9,7 @@ from counted import check
 FOLDER = tempfile.mkdtemp(prefix="clattn-cli-")
 
 FORMATS = {"F32": "f", "F64": "d", "F16": "e", "I32": "i", "I64": "q", "U8": "B", "BOOL": "?"}
-NPY_FORMATS = {"<f4": "f", "<f8": "d", "<f2": "e", "<i4": "i", "<i8": "q", "|b1": "?", "|u1": "B"}
+NPY_FORMATS = {"<f4": "f", "<f8": "d", "<f2": "e", "<i4": "i", "<u4": "I", "<i8": "q", "|b1": "?", "|u1": "B"}
 
 
 def count(shape):
