@@ -13,14 +13,19 @@
 #include "user_blocks.h"
 #include "user_text.h"
 
+/* A row of keys or values, with the scales and zero points that it has beside it. */
 static int64_t row_bytes(clattn_type stored, clattn_type type, int64_t columns)
 {
-    return (int64_t)clattn_row_bytes(stored ? stored : type, columns);
+    const clattn_type of = stored ? stored : type;
+    const int64_t share = type_scale_columns(of) > 0 ? type_scale_columns(of) : columns;
+    const int64_t groups = type_makes_scales(of) && share > 0 ? (columns + share - 1) / share : 0;
+    const size_t beside = clattn_type_size(type_of_scales(of)) + (type_has_zero_points(of) ? sizeof(float) : 0);
+    return (int64_t)clattn_row_bytes(of, columns) + groups * (int64_t)beside;
 }
 
 /* What a decoder's next token reads of its sequence: the rows of all heads that its position may see. */
 struct token_reads {
-    int64_t bytes, keys, heads, key_bytes, value_bytes; /* key_bytes, value_bytes: of a row */
+    int64_t bytes, keys, heads, key_bytes, value_bytes; /* of a row; values that are columns of keys: 0 */
 };
 
 static struct token_reads find_token_reads(const clattn_problem *p)
@@ -28,7 +33,7 @@ static struct token_reads find_token_reads(const clattn_problem *p)
     const int64_t seen = p->window_left + 1 + p->always_visible_keys;
     struct token_reads reads = { 0, p->window_left >= 0 && seen < p->key_len ? seen : p->key_len, p->kv_heads,
                                  row_bytes(p->key_type, p->type, p->head_dim),
-                                 row_bytes(p->value_type, p->type, p->head_dim_v) };
+                                 p->value_in_key ? 0 : row_bytes(p->value_type, p->type, p->head_dim_v) };
     reads.bytes = reads.keys * reads.heads * (reads.key_bytes + reads.value_bytes);
     return reads;
 }

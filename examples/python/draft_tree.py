@@ -31,7 +31,7 @@ class Model:
         return ((out[0, 0] + 3 * embedding[tokens]) @ to_logits).argmax(-1)
 
     def keep(self, nodes):
-        """Of the tokens behind the cache these stay, in this order."""
+        """These tokens behind the cache stay, in this order."""
         self.cache[0, 0, self.end:self.end + len(nodes)] = self.cache[0, 0, self.end + np.array(nodes, int)]
         self.end += len(nodes)
 

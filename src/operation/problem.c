@@ -350,8 +350,9 @@ void attention_problem_describe(const struct any_problem *any, struct text *text
     text_append(text, ", %" PRId64 " queries x %" PRId64 " keys, head_dim %" PRId64, p->query_len, p->key_len,
                 p->head_dim);
     if (p->head_dim_v != p->head_dim) {
-        text_append(text, " -> %" PRId64 "%s", p->head_dim_v, p->value_in_key ? ", values in keys" : "");
+        text_append(text, " -> %" PRId64, p->head_dim_v);
     }
+    text_append(text, "%s", p->value_in_key ? ", values in keys" : "");
     const char *rounding = p->allow_tf32 ? " or tf32" : p->allow_rounded_weights ? ", rounded weights" : "";
     text_append(text, ", %s%s", clattn_type_name(p->type), rounding);
     if (problem_mixes_types(problem)) {
