@@ -103,4 +103,22 @@ START_TEST(test_other_values)
 }
 END_TEST
 
-SUITE("value_in_key", test_values_in_keys_that_contradict, test_values_are_where_keys_are, test_other_values)
+/* They are told where they have as many columns as keys, too. */
+START_TEST(test_values_in_keys_are_told)
+{
+    for (int64_t columns = 1; columns <= 2; ++columns) {
+        struct problem problem;
+        char line[256];
+        clattn_problem p = CLATTN_PROBLEM_INIT;
+        p.head_dim = 2;
+        p.head_dim_v = columns;
+        p.value_in_key = 1;
+        ck_assert_int_eq(problem_init(&problem, &p), CLATTN_OK);
+        problem_describe(&problem.any, line, sizeof(line));
+        ck_assert_msg(strstr(line, ", values in keys") != NULL, "%s", line);
+    }
+}
+END_TEST
+
+SUITE("value_in_key", test_values_in_keys_that_contradict, test_values_are_where_keys_are, test_other_values,
+      test_values_in_keys_are_told)
