@@ -66,20 +66,26 @@ WITH(varlen, VARLEN)
 WITH(row_ranges, ROW_RANGES)
 WITH(lse, LSE)
 
-static void bias(clattn_problem *p)
-{
-    p->bias_type = CLATTN_FLOAT32;
-}
+/* What sets one field. */
+#define SETS(name, field, value)                                                                                       \
+    static void name(clattn_problem *p)                                                                                \
+    {                                                                                                                  \
+        p->field = value;                                                                                              \
+    }
+SETS(bias, bias_type, CLATTN_FLOAT32)
+SETS(softcap, softcap, 30)
+SETS(weights, weights, CLATTN_WEIGHTS_SOFTMAX)
+SETS(dropout, dropout, 0.1)
+SETS(grouped, query_heads, 4)
+SETS(many_rows, query_len, 100)
+SETS(wide_values, head_dim_v, 80)
+SETS(wide_heads, head_dim, 512)
+SETS(strided, strided_columns, 1)
 
 static void slopes(clattn_problem *p)
 {
     p->features = CLATTN_WITH_SLOPES;
     p->alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-}
-
-static void softcap(clattn_problem *p)
-{
-    p->softcap = 30;
 }
 
 static void pages(clattn_problem *p)
@@ -101,39 +107,10 @@ static void pools(clattn_problem *p)
     p->pool_pages = 4;
 }
 
-static void weights(clattn_problem *p)
+static void latent(clattn_problem *p)
 {
-    p->weights = CLATTN_WEIGHTS_SOFTMAX;
-}
-
-static void dropout(clattn_problem *p)
-{
-    p->dropout = 0.1;
-}
-
-static void grouped(clattn_problem *p)
-{
-    p->query_heads = 4;
-}
-
-static void many_rows(clattn_problem *p)
-{
-    p->query_len = 100;
-}
-
-static void wide_values(clattn_problem *p)
-{
-    p->head_dim_v = 80;
-}
-
-static void wide_heads(clattn_problem *p)
-{
-    p->head_dim = 512;
-}
-
-static void strided(clattn_problem *p)
-{
-    p->strided_columns = 1;
+    p->head_dim_v = 32;
+    p->value_in_key = 1;
 }
 
 static void small_cache(clattn_problem *p)
@@ -202,6 +179,7 @@ static const struct feature {
     { "grouped heads", grouped },
     { "more than 16 query rows a key head", many_rows },
     { "head_dim_v other than head_dim", wide_values },
+    { "values that are the first columns of keys", latent },
     { "head_dim 512", wide_heads },
     { "columns of any stride", strided },
     { "causal", causal },
