@@ -188,7 +188,8 @@ def _within(tensor: Tensor, indices: List[Tensor]) -> Tensor:
     """An element of a captured tensor, by the text's rule for indices out of bounds."""
     inside = [torch.where(index < 0, index + count, index).clamp(0, count - 1)
               for index, count in zip(indices, tensor.shape)]
-    return torch.ops.aten.index.Tensor(tensor, inside)
+    found: Tensor = torch.ops.aten.index.Tensor(tensor, inside)
+    return found
 
 
 def told(function: Callable[..., Any]) -> Tuple[Any, List[Tensor]]:
