@@ -44,7 +44,7 @@ static void read_row(const struct stored *of, int64_t b, int64_t h, int64_t row,
     }
 }
 
-static void read(const struct check_keys *keys, const struct stored *of, double *to)
+static void read_key(const struct check_keys *keys, const struct stored *of, double *to)
 {
     const clattn_problem *p = keys->problem;
     const clattn_host_tensor *table = &keys->tensors->page_table;
@@ -82,7 +82,7 @@ static struct stored keys_of(const struct check_keys *keys)
 void check_read_keys(const struct check_keys *keys, double *to)
 {
     const struct stored of = keys_of(keys);
-    read(keys, &of, to);
+    read_key(keys, &of, to);
 }
 
 void check_read_values(const struct check_keys *keys, double *to)
@@ -92,7 +92,7 @@ void check_read_values(const struct check_keys *keys, double *to)
     if (p->value_in_key) {
         struct stored columns = keys_of(keys);
         columns.columns = p->head_dim_v;
-        read(keys, &columns, to);
+        read_key(keys, &columns, to);
         return;
     }
     const struct stored of = {
@@ -106,5 +106,5 @@ void check_read_values(const struct check_keys *keys, double *to)
         p->value_scale_columns,
         (p->features & CLATTN_WITH_VALUE_SCALES) != 0,
     };
-    read(keys, &of, to);
+    read_key(keys, &of, to);
 }

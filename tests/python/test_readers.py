@@ -20,8 +20,8 @@ ARRAYS = "<f4", "<f2", "<f8", "<i4", "<i8", "|u1", "|i1", "|b1", "V2", ">f4", "<
 KINDS = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "|u1", "I8": "|i1", "BOOL": "|b1",
          "BF16": "<u2", "U16": "<u2", "U32": "<u4", "U64": "<u8", "I16": "<i2", "F8_E4M3": "|u1", "F8_E5M2": "|u1"}
 NAMES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "I32": "int32", "I64": "int64",
-         "U8": "uint8", "I8": "int8", "BOOL": "bool", "F8_E4M3": "e4m3", "F8_E5M2": "e5m2"}
-NEVER_READ = "U16", "U32", "U64", "I16"  # ours takes a file that has them, and tells their shapes
+         "U32": "uint32", "U8": "uint8", "I8": "int8", "BOOL": "bool", "F8_E4M3": "e4m3", "F8_E5M2": "e5m2"}
+NEVER_READ = "U16", "U64", "I16"  # ours takes a file that has them, and tells their shapes
 TOKENS = (b"1e0", b"-1", b"1.0", b"01", b"+1", b"0x1", b"1_0", b"1L", b"9223372036854775808", b"4294967297", b"null",
           b"true", b"NaN", b'"a"', b"[]", b"{}", b"True", b"()", b"(1)", b"(1,)", b"'<f4'", b"\x01", b"\x00", b"\xff",
           b"\xc3\xa4", b"\xc0\x80", b"\xed\xa0\x80", b"\\u0000", b"\\ud800", b"\\n", b"\t", b"\n", b" ", b",", b":",
