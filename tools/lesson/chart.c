@@ -79,3 +79,15 @@ struct chart_heat *chart_heat(struct chart *chart, struct chart_panel *panel, in
     panel->heat->columns = columns;
     return panel->heat;
 }
+
+struct chart_heat *chart_numbered_heat(struct chart *chart, struct chart_panel *panel, int rows, int columns)
+{
+    struct chart_heat *heat = chart_heat(chart, panel, rows, columns);
+    for (int i = 0; heat && i < rows; ++i) {
+        snprintf(heat->row_labels[i], sizeof(heat->row_labels[i]), "%d", i);
+    }
+    for (int j = 0; heat && j < columns; ++j) {
+        snprintf(heat->column_labels[j], sizeof(heat->column_labels[j]), "%d", j);
+    }
+    return heat;
+}

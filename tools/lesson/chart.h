@@ -62,6 +62,9 @@ void chart_line(struct chart *chart, struct chart_panel *panel, const char *labe
 /* An empty heat map for the panel; NULL when out of memory. */
 struct chart_heat *chart_heat(struct chart *chart, struct chart_panel *panel, int rows, int columns);
 
+/* One whose rows and columns are labelled by their numbers, from 0. */
+struct chart_heat *chart_numbered_heat(struct chart *chart, struct chart_panel *panel, int rows, int columns);
+
 /* A misuse unless the name ends in .png or .svg. It takes its place when the caller says so. */
 int chart_write(const struct chart *chart, const char *path, struct output *output, struct failure *failure);
 

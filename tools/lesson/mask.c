@@ -59,10 +59,8 @@ static void tell_step(struct page *page, enum step step, const float *values)
 static void draw_step(struct chart *chart, enum step step, const float *values)
 {
     struct chart_panel *panel = chart_add(chart, steps[step].title, "key", "query", AXIS_LINEAR, AXIS_LINEAR);
-    struct chart_heat *heat = chart_heat(chart, panel, TOKENS, TOKENS);
+    struct chart_heat *heat = chart_numbered_heat(chart, panel, TOKENS, TOKENS);
     for (int i = 0; heat && i < TOKENS; ++i) {
-        snprintf(heat->row_labels[i], sizeof(heat->row_labels[i]), "%d", i);
-        snprintf(heat->column_labels[i], sizeof(heat->column_labels[i]), "%d", i);
         for (int j = 0; j < TOKENS; ++j) {
             const double value = values[i * TOKENS + j];
             /* Scores from -2 to 2, weights from 0 to 1; what is hidden is crossed out. */

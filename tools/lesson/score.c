@@ -54,10 +54,8 @@ static struct looks measure(const float *weights)
 static void draw(struct chart *chart, enum formula text, const float *weights)
 {
     struct chart_panel *panel = chart_add(chart, texts[text].title, "key", "query", AXIS_LINEAR, AXIS_LINEAR);
-    struct chart_heat *heat = chart_heat(chart, panel, TOKENS, TOKENS);
+    struct chart_heat *heat = chart_numbered_heat(chart, panel, TOKENS, TOKENS);
     for (int i = 0; heat && i < TOKENS; ++i) {
-        snprintf(heat->row_labels[i], sizeof(heat->row_labels[i]), "%d", i);
-        snprintf(heat->column_labels[i], sizeof(heat->column_labels[i]), "%d", i);
         for (int j = 0; j < TOKENS; ++j) {
             const double p = weights[i * TOKENS + j];
             heat->values[i][j] = p > 0 ? p : NAN;

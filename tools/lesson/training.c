@@ -167,10 +167,8 @@ static void draw_weights(struct chart *chart, const struct study *study, int sca
     struct chart_panel *panel =
         chart_add(chart, scaled ? "Weights in % at the end, divided" : "Weights in % at the end, undivided",
                   "key: place that is looked at", "query: place that looks", AXIS_LINEAR, AXIS_LINEAR);
-    struct chart_heat *heat = chart_heat(chart, panel, TRAINER_LENGTH, TRAINER_LENGTH);
+    struct chart_heat *heat = chart_numbered_heat(chart, panel, TRAINER_LENGTH, TRAINER_LENGTH);
     for (int i = 0; heat && i < TRAINER_LENGTH; ++i) {
-        snprintf(heat->row_labels[i], sizeof(heat->row_labels[i]), "%d", i);
-        snprintf(heat->column_labels[i], sizeof(heat->column_labels[i]), "%d", i);
         for (int j = 0; j < TRAINER_LENGTH; ++j) {
             const double weight = (double)study->weights[scaled][i * TRAINER_LENGTH + j];
             heat->values[i][j] = weight;
