@@ -227,22 +227,33 @@ static long resident_kib(void)
     return pages[1] * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* Backends that come, compute with what a first one compiled, and go. A backend is 10 KB: that of each round would be
- * 100 MB. Allocators and drivers keep up to 800 KiB of their own. */
+static int compare_long(const void *a, const void *b)
+{
+    return (*(const long *)a > *(const long *)b) - (*(const long *)a < *(const long *)b);
+}
+
+/* Backends that come, compute with what a first one compiled, and go: what each round of them leaves behind. Allocators
+ * and drivers take megabytes for their own at times that threads decide, so that one round may say anything; what leaks
+ * is in every round, and the median tells it. A backend is 10 KB, so that one in 300 that is not freed is seen. */
 static void test_leaks(void)
 {
-    enum { WARM = 200, ROUNDS = 10000, ALLOWED_KIB = 2048 };
-    long before = 0;
-    for (int n = 0; n < WARM + ROUNDS; ++n) {
-        before = n == WARM ? resident_kib() : before;
-        ggml_backend_t one = ggml_backend_dev_init(ggml_backend_reg_dev_get(library, 0), NULL);
-        if (n % 10 == 0) {
-            compute(one, &cases[8], 1);
+    enum { BACKENDS = 2000, ROUNDS = 5, ALLOWED_KIB = 64 };
+    long grown[1 + ROUNDS], before = 0;
+    for (int round = 0; round < 1 + ROUNDS; ++round) {
+        for (int n = 0; n < BACKENDS; ++n) {
+            ggml_backend_t one = ggml_backend_dev_init(ggml_backend_reg_dev_get(library, 0), NULL);
+            if (n % 10 == 0) {
+                compute(one, &cases[8], 1);
+            }
+            ggml_backend_free(one);
         }
-        ggml_backend_free(one);
+        const long after = resident_kib();
+        grown[round] = after - before;
+        before = after;
     }
-    const long grown = resident_kib() - before;
-    judge("10,000 backends", grown <= ALLOWED_KIB, "KiB left behind", (double)grown);
+    qsort(grown + 1, ROUNDS, sizeof(*grown), compare_long); /* the first is what the process had */
+    const long median = grown[1 + ROUNDS / 2];
+    judge("10,000 backends", median <= ALLOWED_KIB, "KiB that 2,000 leave behind", (double)median);
 }
 
 /* ---- cost -------------------------------------------------------------------------------------- */
