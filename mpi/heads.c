@@ -55,17 +55,17 @@ static clattn_status add_part(struct play *play, clattn_ring_content content, co
         ++part;
     }
     *part = (struct part){ type, columns, shard, NULL };
-    part->whole = calloc((size_t)(play->whole.batch * side->heads * side->length) + 1, row_bytes(part));
+    part->whole = calloc((size_t)(play->given.whole.batch * side->heads * side->length) + 1, row_bytes(part));
     return part->whole ? CLATTN_OK
                        : play_fails(play->failure, CLATTN_OUT_OF_HOST_MEMORY, "out of memory for all rows of heads");
 }
 
 static clattn_status add_parts(struct play *play)
 {
-    const clattn_problem *p = &play->whole;
-    const clattn_host_tensors *t = play->c->tensors;
+    const clattn_problem *p = &play->given.whole;
+    const clattn_host_tensors *t = &play->given.tensors;
     const clattn_backward_problem *backward = play->c->backward;
-    const clattn_host_gradients *g = play->c->gradients;
+    const clattn_host_gradients *g = &play->given.gradients;
     const clattn_type wanted = backward ? backward->gradient_type : CLATTN_TYPE_NONE;
     const clattn_ring_content out = backward ? CLATTN_RING_OF_QUERIES : CLATTN_RING_OF_RESULTS;
     const struct {
@@ -81,15 +81,13 @@ static clattn_status add_parts(struct play *play)
         { 1, CLATTN_RING_OF_KEYS, "value", p->value_type, p->head_dim_v, &t->value },
         { 1, out, "out", p->out_type, p->head_dim_v, &t->out },
         { backward || p->features & CLATTN_WITH_LSE, out, "lse", CLATTN_FLOAT32, 1, &t->lse },
-        { backward != NULL, CLATTN_RING_OF_QUERIES, "dout", p->out_type, p->head_dim_v, g ? &g->dout : NULL },
+        { backward != NULL, CLATTN_RING_OF_QUERIES, "dout", p->out_type, p->head_dim_v, &g->dout },
         { backward && backward->features & CLATTN_WITH_DLSE, CLATTN_RING_OF_QUERIES, "dlse", CLATTN_FLOAT32, 1,
-          g ? &g->dlse : NULL },
-        { backward != NULL, CLATTN_RING_OF_RESULTS, "dquery", wanted ? wanted : p->type, p->head_dim,
-          g ? &g->dquery : NULL },
-        { backward != NULL, CLATTN_RING_OF_KEY_RESULTS, "dkey", wanted ? wanted : p->key_type, p->head_dim,
-          g ? &g->dkey : NULL },
+          &g->dlse },
+        { backward != NULL, CLATTN_RING_OF_RESULTS, "dquery", wanted ? wanted : p->type, p->head_dim, &g->dquery },
+        { backward != NULL, CLATTN_RING_OF_KEY_RESULTS, "dkey", wanted ? wanted : p->key_type, p->head_dim, &g->dkey },
         { backward != NULL, CLATTN_RING_OF_KEY_RESULTS, "dvalue", wanted ? wanted : p->value_type, p->head_dim_v,
-          g ? &g->dvalue : NULL },
+          &g->dvalue },
     };
     clattn_status status = CLATTN_OK;
     for (size_t n = 0; n < sizeof(parts) / sizeof(parts[0]) && status == CLATTN_OK; ++n) {
@@ -120,7 +118,7 @@ static size_t message_bytes(const struct play *play, const clattn_ring_message *
 {
     const struct side *side = side_of(play->heads, message->content);
     const size_t rows =
-        (size_t)(play->whole.batch * message->kv_heads * side->group * side->count(play->ring, message->shard));
+        (size_t)(play->given.whole.batch * message->kv_heads * side->group * side->count(play->ring, message->shard));
     size_t bytes = 0;
     for (const struct part *part = play->heads->part[message->content]; part->shard; ++part) {
         bytes += rows * row_bytes(part);
@@ -131,7 +129,7 @@ static size_t message_bytes(const struct play *play, const clattn_ring_message *
 /* This rank's rows of its own heads, which no message is of. */
 static clattn_ring_message own_message(const struct play *play, clattn_ring_content content, int is_send)
 {
-    const int64_t heads = play->whole.kv_heads / play->carrier->ranks, rank = play->carrier->rank;
+    const int64_t heads = play->given.whole.kv_heads / play->carrier->ranks, rank = play->carrier->rank;
     const clattn_ring_message own = {
         .is_send = is_send, .content = content, .shard = rank, .first_kv_head = rank * heads, .kv_heads = heads
     };
@@ -164,7 +162,7 @@ static int make_mail(struct play *play)
 
 clattn_status heads_begin(struct play *play)
 {
-    const clattn_problem *p = &play->whole;
+    const clattn_problem *p = &play->given.whole;
     const int64_t heads = p->kv_heads / play->carrier->ranks;
     const int64_t group = p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
     play->heads = calloc(1, sizeof(*play->heads));
@@ -220,7 +218,7 @@ static void carry(const struct play *play, const clattn_ring_message *message, c
     const int64_t *place = side->place + shard_begin(play, side, message->shard);
     for (const struct part *part = play->heads->part[message->content]; part->shard; ++part) {
         const size_t bytes = row_bytes(part), element = clattn_type_size(part->type);
-        for (int64_t n = 0; n < play->whole.batch * heads * rows; ++n, mail += bytes) {
+        for (int64_t n = 0; n < play->given.whole.batch * heads * rows; ++n, mail += bytes) {
             const int64_t plane = n / rows, i = n % rows;
             char *row = of_whole ? part->whole + (size_t)(plane * side->length + place[i]) * bytes
                                  : tensor_row(part->shard, element, plane / heads, first + plane % heads, i);
@@ -283,8 +281,8 @@ static void skip_heads(clattn_host_tensor *tensor, int64_t heads)
 static void compute(struct play *play, const clattn_ring_task *task)
 {
     clattn_problem p = CLATTN_PROBLEM_INIT;
-    clattn_call call = play->call;
-    clattn_host_tensors t = *play->c->tensors;
+    clattn_call call = play->given.call;
+    clattn_host_tensors t = play->given.tensors;
     clattn_host_gradients g = CLATTN_HOST_GRADIENTS_INIT;
     clattn_status status = clattn_ring_call(play->ring, task, &p, &call, play->offsets, play->lengths);
     const clattn_ring_content out = play->c->backward ? CLATTN_RING_OF_QUERIES : CLATTN_RING_OF_RESULTS;
@@ -298,7 +296,7 @@ static void compute(struct play *play, const clattn_ring_task *task)
     t.out = whole_of(play, out, first);
     t.lse = whole_of(play, out, first + 1);
     if (status == CLATTN_OK && play->c->backward) {
-        clattn_backward_problem backward = *play->c->backward;
+        clattn_backward_problem backward = play->given.backward;
         backward.forward = &p;
         g.dout = whole_of(play, CLATTN_RING_OF_QUERIES, 3);
         g.dlse = whole_of(play, CLATTN_RING_OF_QUERIES, 4);

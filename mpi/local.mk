@@ -4,6 +4,8 @@
 # By the public API alone, whoever carries messages: tests do it without MPI.
 noinst_LTLIBRARIES += libclattn_ranks.la
 libclattn_ranks_la_SOURCES = \
+	mpi/given.c \
+	mpi/given.h \
 	mpi/heads.c \
 	mpi/heads.h \
 	mpi/play.c \
@@ -12,6 +14,9 @@ libclattn_ranks_la_SOURCES = \
 	mpi/ranks.h \
 	mpi/shards.c \
 	mpi/shards.h
+
+# What they read of structs.
+tests_unit_ring_given_LDADD = libclattn_ranks.la $(LDADD)
 
 # Ranks that are threads.
 tests_api_ring_ranks_SOURCES = \

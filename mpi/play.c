@@ -27,7 +27,7 @@ static clattn_status make_ring(struct play *play)
     options.gradients = c->backward != NULL;
     options.key_lengths = integers_of(&c->tensors->key_lengths);
     options.query_offsets = integers_of(&c->tensors->query_offsets);
-    clattn_status status = clattn_ring_create(&play->whole, &options, &play->ring);
+    clattn_status status = clattn_ring_create(&play->given.whole, &options, &play->ring);
     if (status == CLATTN_OK && c->backward && clattn_ring_chosen(play->ring) == CLATTN_RING_QUERIES) {
         if (c->algorithm == CLATTN_RING_QUERIES) {
             return play_fails(play->failure, CLATTN_UNSUPPORTED,
@@ -35,14 +35,14 @@ static clattn_status make_ring(struct play *play)
         }
         clattn_ring_destroy(play->ring);
         options.algorithm = CLATTN_RING_KEYS;
-        status = clattn_ring_create(&play->whole, &options, &play->ring);
+        status = clattn_ring_create(&play->given.whole, &options, &play->ring);
     }
     return status == CLATTN_OK ? status : play_fails(play->failure, status, clattn_last_error());
 }
 
 static void set_shapes(struct play *play)
 {
-    clattn_problem *p = &play->whole;
+    clattn_problem *p = &play->given.whole;
     p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
     p->key_type = p->key_type ? p->key_type : p->type;
     p->value_type = p->value_type ? p->value_type : p->type;
@@ -68,7 +68,7 @@ static void set_shapes(struct play *play)
 
 static clattn_status check_call(struct play *play)
 {
-    const clattn_host_tensors *t = play->c->tensors;
+    const clattn_host_tensors *t = &play->given.tensors;
     const clattn_host_tensor *const given[] = { &t->query, &t->key, &t->value, &t->out };
     const uint32_t all = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
     for (size_t n = 0; n < sizeof(given) / sizeof(given[0]); ++n) {
@@ -77,14 +77,15 @@ static clattn_status check_call(struct play *play)
                               "query, key, value, out: must be given, with an innermost stride of 1");
         }
     }
-    if (clattn_type_columns(play->whole.key_type) != 1 || clattn_type_columns(play->whole.value_type) != 1) {
+    if (clattn_type_columns(play->given.whole.key_type) != 1 ||
+        clattn_type_columns(play->given.whole.value_type) != 1) {
         return play_fails(play->failure, CLATTN_UNSUPPORTED, "key_type, value_type: of blocks are not sent over MPI");
     }
     if (!play->c->backward) {
         return CLATTN_OK;
     }
-    const clattn_host_gradients *g = play->c->gradients;
-    if (play->c->backward->gradients != all || play->c->backward->accumulate) {
+    const clattn_host_gradients *g = &play->given.gradients;
+    if (play->given.backward.gradients != all || play->given.backward.accumulate) {
         return play_fails(play->failure, CLATTN_UNSUPPORTED,
                           "gradients: must be those of query, key and value, and accumulate 0, over MPI");
     }
@@ -113,9 +114,10 @@ static int reserve(char **data, size_t bytes)
 static int reserve_all(struct play *play, int64_t rows, int64_t keys)
 {
     const struct shard_shape *moving = play->moves_keys ? &play->keys : &play->queries;
-    const struct shard_shape part = {
-        play->whole.batch, play->whole.query_heads, { CLATTN_FLOAT32, CLATTN_FLOAT32 }, { play->whole.head_dim_v, 1 }
-    };
+    const struct shard_shape part = { play->given.whole.batch,
+                                      play->given.whole.query_heads,
+                                      { CLATTN_FLOAT32, CLATTN_FLOAT32 },
+                                      { play->given.whole.head_dim_v, 1 } };
     const size_t sum_bytes = play->c->backward ? shard_bytes(&play->key_results, keys)
                                                : shard_bytes(&play->results, rows);
     int is_there = reserve(&play->own, shard_bytes(&play->results, rows)) &&
@@ -132,7 +134,7 @@ static int reserve_all(struct play *play, int64_t rows, int64_t keys)
 
 static int reserve_lengths(struct play *play)
 {
-    const size_t batch = (size_t)(play->whole.batch > 0 ? play->whole.batch : 1);
+    const size_t batch = (size_t)(play->given.whole.batch > 0 ? play->given.whole.batch : 1);
     play->offsets = malloc(batch * sizeof(*play->offsets));
     play->lengths = malloc(batch * sizeof(*play->lengths));
     return play->offsets && play->lengths;
@@ -141,12 +143,12 @@ static int reserve_lengths(struct play *play)
 clattn_status play_begin(struct play *play)
 {
     const int64_t rank = play->carrier->rank;
-    const clattn_host_tensors *t = play->c->tensors;
-    const clattn_call defaults = CLATTN_CALL_INIT;
-    play->whole = play->c->backward ? *play->c->backward->forward : *play->c->whole;
-    play->call = play->c->call ? *play->c->call : defaults;
-    set_shapes(play);
-    clattn_status status = make_ring(play);
+    const clattn_host_tensors *t = &play->given.tensors;
+    clattn_status status = given_read(play->c, &play->given, play->failure);
+    if (status == CLATTN_OK) {
+        set_shapes(play);
+        status = make_ring(play);
+    }
     status = status == CLATTN_OK ? check_call(play) : status;
     if (status != CLATTN_OK) {
         return status;
@@ -230,7 +232,7 @@ void play_lengths(const struct play *play, const clattn_problem *p, clattn_host_
 /* The tensors of a task, but for its results. */
 static void place_task(struct play *play, const clattn_ring_task *task, const clattn_problem *p, clattn_host_tensors *t)
 {
-    const clattn_host_tensors *given = play->c->tensors;
+    const clattn_host_tensors *given = &play->given.tensors;
     const clattn_host_tensor none = CLATTN_TENSOR_NONE;
     clattn_host_tensor *const by_key[] = { &t->mask, &t->bias };
     *t = *given;
@@ -255,8 +257,8 @@ static void place_task(struct play *play, const clattn_ring_task *task, const cl
 /* Each plane's rows into those of the sum. */
 static void merge_part(struct play *play, const clattn_ring_task *task, char *sum, int64_t rows)
 {
-    const int64_t columns = play->whole.head_dim_v, count = task->rows.count;
-    const int64_t planes = play->whole.batch * play->whole.query_heads;
+    const int64_t columns = play->given.whole.head_dim_v, count = task->rows.count;
+    const int64_t planes = play->given.whole.batch * play->given.whole.query_heads;
     const float *out = (const float *)(void *)play->part, *lse = out + planes * count * columns;
     double *sum_out = (double *)(void *)sum;
     double *sum_lse = (double *)(void *)(sum + shard_at(&play->results, rows, 1));
@@ -270,10 +272,11 @@ static void merge_part(struct play *play, const clattn_ring_task *task, char *su
 static clattn_status forward_task(struct play *play, const clattn_ring_task *task, const clattn_problem *p,
                                   const clattn_call *call, clattn_host_tensors *t)
 {
-    const int64_t columns = play->whole.head_dim_v, heads = play->whole.query_heads, count = task->rows.count;
+    const int64_t columns = play->given.whole.head_dim_v, heads = play->given.whole.query_heads,
+                  count = task->rows.count;
     float *out = (float *)(void *)play->part;
     t->out = clattn_host_tensor_bhsd(out, heads, count, columns);
-    t->lse = clattn_host_tensor_bhsd(out + play->whole.batch * heads * count * columns, heads, count, 1);
+    t->lse = clattn_host_tensor_bhsd(out + play->given.whole.batch * heads * count * columns, heads, count, 1);
     const clattn_status status = clattn_forward_host(play->c->context, p, call, t);
     if (status == CLATTN_OK) {
         merge_part(play, task, play->moves_queries ? play->sum[FRESH] : play->own,
@@ -285,16 +288,16 @@ static clattn_status forward_task(struct play *play, const clattn_ring_task *tas
 static clattn_status backward_task(struct play *play, const clattn_ring_task *task, const clattn_problem *p,
                                    const clattn_call *call, clattn_host_tensors *t)
 {
-    const clattn_host_gradients *given = play->c->gradients;
+    const clattn_host_gradients *given = &play->given.gradients;
     const int64_t rows = clattn_ring_rows(play->ring, play->carrier->rank);
     const int64_t keys = clattn_ring_keys(play->ring, task->key_shard);
-    clattn_backward_problem backward = *play->c->backward;
+    clattn_backward_problem backward = play->given.backward;
     clattn_host_gradients g = CLATTN_HOST_GRADIENTS_INIT;
     backward.forward = p;
     backward.accumulate = backward.gradients;
     backward.gradient_type = CLATTN_FLOAT32;
-    t->out = rows_from(&play->c->tensors->out, task->rows.place);
-    t->lse = rows_from(&play->c->tensors->lse, task->rows.place);
+    t->out = rows_from(&play->given.tensors.out, task->rows.place);
+    t->lse = rows_from(&play->given.tensors.lse, task->rows.place);
     g.dout = rows_from(&given->dout, task->rows.place);
     g.dlse = rows_from(&given->dlse, task->rows.place);
     g.dquery = shard_tensor(&play->results, play->own, rows, 0, task->rows.place);
@@ -306,7 +309,7 @@ static clattn_status backward_task(struct play *play, const clattn_ring_task *ta
 clattn_status play_task(struct play *play, const clattn_ring_task *task)
 {
     clattn_problem p = CLATTN_PROBLEM_INIT;
-    clattn_call call = play->call;
+    clattn_call call = play->given.call;
     clattn_host_tensors t;
     clattn_status status = clattn_ring_call(play->ring, task, &p, &call, play->offsets, play->lengths);
     if (status == CLATTN_OK) {
@@ -320,9 +323,9 @@ clattn_status play_task(struct play *play, const clattn_ring_task *task)
 
 static int give_gradients(struct play *play, int64_t rows, int64_t keys)
 {
-    const clattn_problem *p = &play->whole;
-    const clattn_host_gradients *g = play->c->gradients;
-    const clattn_type wanted = play->c->backward->gradient_type;
+    const clattn_problem *p = &play->given.whole;
+    const clattn_host_gradients *g = &play->given.gradients;
+    const clattn_type wanted = play->given.backward.gradient_type;
     const float *dkey = (const float *)(void *)play->own_keys;
     const float *dvalue = (const float *)(void *)(play->own_keys + shard_at(&play->key_results, keys, 1));
     const int64_t of_query[4] = { p->batch, p->query_heads, rows, p->head_dim };
@@ -335,8 +338,8 @@ static int give_gradients(struct play *play, int64_t rows, int64_t keys)
 
 static int give_results(struct play *play, int64_t rows)
 {
-    const clattn_problem *p = &play->whole;
-    const clattn_host_tensors *t = play->c->tensors;
+    const clattn_problem *p = &play->given.whole;
+    const clattn_host_tensors *t = &play->given.tensors;
     const double *out = (const double *)(void *)play->own;
     const double *lse = (const double *)(void *)(play->own + shard_at(&play->results, rows, 1));
     const int64_t of_out[4] = { p->batch, p->query_heads, rows, p->head_dim_v };

@@ -2,7 +2,7 @@
 #ifndef CLATTN_MPI_PLAY_H
 #define CLATTN_MPI_PLAY_H
 
-#include "ranks.h"
+#include "given.h"
 #include "shards.h"
 
 enum { FRESH, RECEIVED, SENDING, SUMS };
@@ -10,8 +10,7 @@ enum { FRESH, RECEIVED, SENDING, SUMS };
 struct play {
     const struct carrier *carrier;
     const struct rank_call *c;
-    clattn_problem whole; /* with its types and head_dim_v */
-    clattn_call call;
+    struct given given; /* the problem with its types and head_dim_v */
     clattn_ring *ring;
     struct failure *failure; /* of this rank, so far */
     struct shard_shape keys, queries, results, key_results;

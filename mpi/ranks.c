@@ -10,76 +10,39 @@
 
 /* ---- agreeing ------------------------------------------------------------------------------------ */
 
-static void hash_bytes(uint64_t *hash, const void *data, size_t bytes)
-{
-    for (size_t n = 0; n < bytes; ++n) {
-        *hash = (*hash ^ ((const unsigned char *)data)[n]) * 1099511628211u;
-    }
-}
-
-/* What all ranks must say alike, as a number. */
-static int64_t hash_of(const struct play *play)
-{
-    const clattn_problem *p = &play->whole;
-    const clattn_call *call = &play->call;
-    const struct rank_call *c = play->c;
-    uint64_t hash = 14695981039346656037u;
-    const int64_t numbers[] = { p->type,
-                                p->batch,
-                                p->query_heads,
-                                p->kv_heads,
-                                p->query_len,
-                                p->key_len,
-                                p->head_dim,
-                                p->head_dim_v,
-                                p->features,
-                                p->bias_type,
-                                p->causal,
-                                p->alignment,
-                                p->window_left,
-                                p->window_right,
-                                p->always_visible_keys,
-                                p->key_type,
-                                p->value_type,
-                                p->out_type,
-                                c->layout,
-                                c->algorithm,
-                                c->backward != NULL,
-                                c->backward ? c->backward->features : 0,
-                                c->backward ? c->backward->gradient_type : 0,
-                                call->has_scale,
-                                (int64_t)call->dropout_seed,
-                                call->dropout_offset,
-                                call->mask_key_len,
-                                call->bias_key_len };
-    const double reals[] = { p->softcap, p->dropout, call->scale };
-    const clattn_host_tensor *const lists[] = { &c->tensors->key_lengths, &c->tensors->query_offsets };
-    hash_bytes(&hash, numbers, sizeof(numbers));
-    hash_bytes(&hash, reals, sizeof(reals));
-    for (size_t n = 0; n < sizeof(lists) / sizeof(lists[0]); ++n) {
-        hash_bytes(&hash, integers_of(lists[n]), lists[n]->data ? (size_t)p->batch * sizeof(int32_t) : 0);
-    }
-    return (int64_t)(hash >> 2);
-}
-
-/* The worst of all ranks becomes the failure of each; 0 for `hash`: what they said is not compared. */
-static clattn_status agree(const struct carrier *carrier, int64_t hash, struct failure *failure)
+/* The worst of all ranks becomes the failure of each. */
+static clattn_status agree(const struct carrier *carrier, struct failure *failure)
 {
     const int64_t place = carrier->ranks + 1;
     char text[FAILURE_BYTES];
-    int64_t values[3] = { failure->status ? (int64_t)failure->status * place + carrier->ranks - carrier->rank : 0, hash,
-                          -hash };
-    carrier->largest(carrier->self, values, 3);
-    if (values[0] > 0) {
-        const int64_t worst = carrier->ranks - values[0] % place;
-        snprintf(text, sizeof(text), "rank %d: %.900s", (int)carrier->rank, failure->text);
-        carrier->tell(carrier->self, worst, text, FAILURE_BYTES);
-        return play_fails(failure, (clattn_status)(values[0] / place), text);
+    int64_t worst = failure->status ? (int64_t)failure->status * place + carrier->ranks - carrier->rank : 0;
+    carrier->largest(carrier->self, &worst, 1);
+    if (worst == 0) {
+        return CLATTN_OK;
     }
-    if (values[1] != -values[2]) {
-        return play_fails(
-            failure, CLATTN_INVALID_ARGUMENT,
-            "problem, layout, algorithm, call, key_lengths and query_offsets must be the same on all ranks");
+    snprintf(text, sizeof(text), "rank %d: %.900s", (int)carrier->rank, failure->text);
+    carrier->tell(carrier->self, carrier->ranks - worst % place, text, FAILURE_BYTES);
+    return play_fails(failure, (clattn_status)(worst / place), text);
+}
+
+/* That all ranks say alike what they must, once none has failed; the first thing that they do not is named. */
+static clattn_status agree_on(const struct play *play)
+{
+    const struct carrier *carrier = play->carrier;
+    struct alike alike[ALIKE_MOST];
+    int64_t values[2 * ALIKE_MOST];
+    char text[FAILURE_BYTES];
+    const int count = given_alike(play->c, &play->given, alike);
+    for (int n = 0; n < count; ++n) {
+        values[2 * n] = alike[n].value;
+        values[2 * n + 1] = -alike[n].value;
+    }
+    carrier->largest(carrier->self, values, 2 * count);
+    for (int n = 0; n < count; ++n) {
+        if (values[2 * n] != -values[2 * n + 1]) {
+            snprintf(text, sizeof(text), "%s: must be the same on all ranks", alike[n].name);
+            return play_fails(play->failure, CLATTN_INVALID_ARGUMENT, text);
+        }
     }
     return CLATTN_OK;
 }
@@ -280,15 +243,18 @@ clattn_status ranks_run(const struct carrier *carrier, const struct rank_call *c
     struct play play = { .carrier = carrier, .c = call, .failure = failure };
     failure->status = CLATTN_OK;
     failure->text[0] = '\0';
-    const clattn_status own = play_begin(&play);
-    clattn_status status = agree(carrier, own == CLATTN_OK ? hash_of(&play) : 0, failure);
+    play_begin(&play);
+    clattn_status status = agree(carrier, failure);
+    if (status == CLATTN_OK) {
+        status = agree_on(&play);
+    }
     if (status == CLATTN_OK) {
         if (play.heads) {
             heads_play(&play);
         } else {
             play_all(&play, handles);
         }
-        status = agree(carrier, 0, failure);
+        status = agree(carrier, failure);
         if (call->explained) {
             *call->explained = strdup(clattn_ring_explain(play.ring));
         }

@@ -137,6 +137,7 @@ libclattn_core_la_SOURCES = \
 	src/operation/operation.h \
 	src/operation/problem.c \
 	src/operation/problem.h \
+	src/operation/problem_fields.h \
 	src/operation/ring.c \
 	src/operation/ring.h \
 	src/operation/ring_choice.c \

@@ -103,7 +103,7 @@ test_programs = \
 	tests/unit/program_text \
 	tests/unit/reference \
 	tests/unit/ring \
-	tests/unit/ring_layouts \
+	tests/unit/ring_given tests/unit/ring_layouts \
 	tests/unit/rotary \
 	tests/unit/self_check \
 	tests/unit/self_check_gradients \

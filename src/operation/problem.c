@@ -15,6 +15,7 @@
 #include "operation/field_rules.h"
 #include "operation/forward.h"
 #include "operation/pools.h"
+#include "operation/problem_fields.h"
 #include "operation/value_in_key.h"
 
 clattn_status problem_check_scale(int has_scale, double scale)
@@ -295,21 +296,11 @@ clattn_status problem_resolve(struct any_problem *any)
 int attention_problem_equal(const struct any_problem *a, const struct any_problem *b)
 {
     const clattn_problem *x = &attention_problem(a)->p, *y = &attention_problem(b)->p;
-    return x->type == y->type && x->batch == y->batch && x->query_heads == y->query_heads &&
-           x->kv_heads == y->kv_heads && x->query_len == y->query_len && x->key_len == y->key_len &&
-           x->head_dim == y->head_dim && x->head_dim_v == y->head_dim_v && x->features == y->features &&
-           x->bias_type == y->bias_type && x->weights == y->weights && x->causal == y->causal &&
-           x->alignment == y->alignment && x->window_left == y->window_left && x->window_right == y->window_right &&
-           x->always_visible_keys == y->always_visible_keys && !(x->softcap != y->softcap) &&
-           !(x->dropout != y->dropout) && x->strided_columns == y->strided_columns && x->matmul == y->matmul &&
-           x->allow_tf32 == y->allow_tf32 && x->key_type == y->key_type && x->value_type == y->value_type &&
-           x->out_type == y->out_type && x->page_size == y->page_size && x->pages == y->pages &&
-           x->key_scale_rows == y->key_scale_rows && x->key_scale_columns == y->key_scale_columns &&
-           x->value_scale_rows == y->value_scale_rows && x->value_scale_columns == y->value_scale_columns &&
-           x->ring == y->ring && x->allow_rounded_weights == y->allow_rounded_weights &&
-           x->pool_pages == y->pool_pages && x->block_mask_rows == y->block_mask_rows &&
-           x->block_mask_keys == y->block_mask_keys && x->key_list_rows == y->key_list_rows &&
-           x->key_list_keys == y->key_list_keys && x->mask_bits == y->mask_bits && x->value_in_key == y->value_in_key;
+#define SAME(field) &&!(x->field != y->field)
+#define IS_ELSEWHERE(field) /* strategy_name and code of any_problem */
+    return 1 PROBLEM_FIELDS(SAME, IS_ELSEWHERE);
+#undef SAME
+#undef IS_ELSEWHERE
 }
 
 int problem_mixes_types(const struct problem *problem)

@@ -326,7 +326,7 @@ START_TEST(test_what_one_fails_with_all_do)
         const char *said;
     } faults[] = { { no_query, "rank 1: query, key, value, out: must be given" },
                    { no_mask, "rank 2: mask: must be given" },
-                   { another_layout, "must be the same on all ranks" } };
+                   { another_layout, "layout: must be the same on all ranks" } };
     const struct setting setting = { 4, CLATTN_RING_CONTIGUOUS, CLATTN_RING_KEYS };
     struct random random = random_start(SEED, 2);
     struct test_call test;
