@@ -80,7 +80,8 @@ class Threads(unittest.TestCase):
 
     @unittest.skipUnless(LONG, "10,000 runs and 100 sessions: CLATTN_TEST_LONG")
     def test_no_leak(self):
-        """Runs, with inputs that are made anew, and sessions: what is resident stays within 1 MiB."""
+        """Runs, with inputs that are made anew, and sessions. Allocators take room at times, which they keep; what
+        leaks grows in each part, so the one that grows least is judged: by 256 KiB in 2,500 runs."""
         def rounds(runs, sessions):
             session = ort_session.session(model())
             for n in range(runs):
@@ -91,8 +92,8 @@ class Threads(unittest.TestCase):
             return resident_kib()
 
         rounds(2000, 100)
-        before = rounds(100, 20)
-        self.assertLess(rounds(10000, 100) - before, 1024)
+        had = [rounds(100, 20)] + [rounds(2500, 25) for _ in range(4)]
+        self.assertLess(min(after - before for before, after in zip(had, had[1:])), 256, had)
 
 
 if __name__ == "__main__":

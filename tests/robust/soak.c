@@ -1,5 +1,7 @@
 /* Calls, again and again in one process: of each sample on each strategy that takes it, a quarter of them with a plan
  * of their own; of layers, gradients, caches. Outputs keep their bits; memory, descriptors and threads do not grow.
+ * What is resident grows at times because malloc or a driver's threads take room that they keep; what leaks grows in
+ * each part of the calls, so the part that grows least is judged.
  *
  * CLATTN_SOAK_CALLS: how many calls; 6,000 where it is not set, a million once by hand. The first tenth, or three
  * rounds, warm up. */
@@ -19,6 +21,7 @@
 
 #define CASES_MAX 120
 #define GROWTH_MAX (1 << 20)
+#define PARTS 4
 
 /* ---- what a process has ------------------------------------------------------------------------- */
 
@@ -235,11 +238,36 @@ static int judge(const char *what, long before, long after, long most)
     return good;
 }
 
+/* Calls, and what the process has after each of PARTS parts of them, behind what it has before. */
+static void soak(long count, struct holdings had[PARTS + 1])
+{
+    had[0] = holdings_now();
+    for (int part = 0; part < PARTS; ++part) {
+        for (long i = count * part / PARTS; i < count * (part + 1) / PARTS; ++i) {
+            call(i);
+        }
+        had[part + 1] = holdings_now();
+        printf("part %d of %d: heap %ld, resident %ld\n", part + 1, PARTS, had[part + 1].heap, had[part + 1].resident);
+    }
+}
+
+/* The part in which resident memory grew least: that is what it had before and after it. */
+static int least_growing(const struct holdings had[PARTS + 1])
+{
+    int least = 0;
+    for (int part = 1; part < PARTS; ++part) {
+        if (had[part + 1].resident - had[part].resident < had[least + 1].resident - had[least].resident) {
+            least = part;
+        }
+    }
+    return least;
+}
+
 int main(void)
 {
     const char *wanted = getenv("CLATTN_SOAK_CALLS");
     const long count = wanted && wanted[0] ? atol(wanted) : 6000;
-    struct holdings before, after;
+    struct holdings had[PARTS + 1];
     setvbuf(stdout, NULL, _IOLBF, 0);
     must(clattn_context_open(NULL, NULL, &context) == CLATTN_OK, "a context");
     queue = clCreateCommandQueue(clattn_context_cl(context), clattn_context_device(context), 0, NULL);
@@ -249,21 +277,14 @@ int main(void)
     for (long i = 0; i < warm; ++i) {
         call(i);
     }
-    before = holdings_now();
-    for (long i = 0; i < count; ++i) {
-        if (count >= 100000 && i % (count / 10) == 0) {
-            after = holdings_now();
-            printf("%ld calls: heap %ld, resident %ld\n", i, after.heap, after.resident);
-        }
-        call(i);
-    }
-    after = holdings_now();
+    soak(count, had);
     printf("%d samples on strategies; %ld calls to warm up, %ld then\n%-12s %12s %12s\n", case_count, warm, count, "",
            "before", "after");
-    int good = judge("heap", before.heap, after.heap, GROWTH_MAX);
-    good &= judge("resident", before.resident, after.resident, GROWTH_MAX);
-    good &= judge("descriptors", before.descriptors, after.descriptors, 0);
-    good &= judge("threads", before.threads, after.threads, 0);
+    const struct holdings *before = &had[0], *after = &had[PARTS], *part = &had[least_growing(had)];
+    int good = judge("heap", before->heap, after->heap, GROWTH_MAX);
+    good &= judge("resident", part[0].resident, part[1].resident, GROWTH_MAX / PARTS);
+    good &= judge("descriptors", before->descriptors, after->descriptors, 0);
+    good &= judge("threads", before->threads, after->threads, 0);
     for (int i = 0; i < case_count; ++i) {
         sample_release(&cases[i].device);
         clattn_plan_destroy(cases[i].plan);
