@@ -13,7 +13,7 @@ AC_DEFUN([CLATTN_TRY_FLAGS], [
 ])
 
 # CLATTN_TRY_LINK_FLAGS(VARIABLE, FLAGS)
-# The same of flags that the linker takes.
+# Adds to VARIABLE those of FLAGS that the linker takes.
 AC_DEFUN([CLATTN_TRY_LINK_FLAGS], [
     for clattn_flag in $2; do
         AC_MSG_CHECKING([whether programs link with $clattn_flag])

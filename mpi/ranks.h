@@ -1,4 +1,5 @@
-/* A rank that plays its schedule (clattn_ring.h) on host memory, whoever carries the messages. By the public API alone. */
+/* A rank that plays its schedule (clattn_ring.h) on host memory, whoever carries the messages. By the public API
+ * alone. */
 #ifndef CLATTN_MPI_RANKS_H
 #define CLATTN_MPI_RANKS_H
 

@@ -1,5 +1,5 @@
-# What puts clattn into other engines: source, which is compiled against the engine's own. Included by the Makefile.am at
-# the top; installed beside the examples.
+# What puts clattn into other engines: source, which is compiled against the engine's own. Included by the
+# Makefile.am at the top; installed beside the examples.
 nobase_dist_doc_DATA += \
 	plugins/ggml/CMakeLists.txt \
 	plugins/ggml/attention.c \

@@ -89,7 +89,7 @@ static int64_t rounded_up(int64_t length, int64_t least)
     return rounded < LENGTH_MAX ? rounded : LENGTH_MAX;
 }
 
-/* Of what nodes differ in. */
+/* Whether what nodes differ in is equal. */
 static int is_same_problem(const clattn_problem *a, const clattn_problem *b)
 {
     return a->batch == b->batch && a->query_heads == b->query_heads && a->kv_heads == b->kv_heads &&

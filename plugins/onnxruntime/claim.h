@@ -1,5 +1,5 @@
-/* A claim: nodes that become one kernel. It is made twice alike, in the whole graph to claim the nodes, and in the graph
- * of the claimed nodes alone to compile them. */
+/* A claim: nodes that become one kernel. It is made twice alike, in the whole graph to claim the nodes, and in the
+ * graph of the claimed nodes alone to compile them. */
 #ifndef CLATTN_ORT_CLAIM_H
 #define CLATTN_ORT_CLAIM_H
 

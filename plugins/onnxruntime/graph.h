@@ -10,13 +10,13 @@
 /* The node whose output this value is. *is_found 0: it is an input or a constant of the graph. */
 OrtStatus *graph_producer(const struct value *value, struct node *producer, int *is_found);
 
-/* The same, where one node alone reads the value. */
+/* That node, where one node alone reads the value. */
 OrtStatus *graph_own_producer(const struct value *value, struct node *producer, int *is_found);
 
 /* Nodes that read a value, at most `max` of them; *count 0 where there are more. */
 OrtStatus *graph_readers(const struct value *value, const OrtNode **readers, size_t max, size_t *count);
 
-/* The same of a value that nobody else gets: *count 0 also where the graph hands it out. */
+/* Nodes that read a value which nobody else gets: *count 0 also where the graph hands it out. */
 OrtStatus *graph_consumers(const struct value *value, const OrtNode **consumers, size_t max, size_t *count);
 
 /* The node of this operation that alone reads a value. */

@@ -1,6 +1,6 @@
-/* com.microsoft GroupQueryAttention: new keys, turned by their positions, go into the cache, and rows see what is behind
- * them, of a window where there is one. Of entry b, T = seqlens_k[b] + 1 keys are valid when the call is done; its new
- * rows stand at T - rows, at 0 where a prompt is padded on its right. */
+/* com.microsoft GroupQueryAttention: new keys, turned by their positions, go into the cache, and rows see what is
+ * behind them, of a window where there is one. When the call is done entry b has T = seqlens_k[b] + 1 valid keys;
+ * its new rows stand at T - rows, at 0 where a prompt is padded on its right. */
 #include "claim.h"
 #include "rotary.h"
 

@@ -43,7 +43,7 @@ extern const struct kind kind_attention, kind_multi_head, kind_group_query, kind
 /* The node's scale, where it has one. */
 OrtStatus *node_scale(const struct node *node, struct attributes *attributes);
 
-/* The same of com.microsoft's operations, for which 0 is none. */
+/* The node's scale where the operation is com.microsoft's: 0 says that it has none. */
 OrtStatus *node_contributed_scale(const struct node *node, struct attributes *attributes);
 
 /* A value that a kernel reads or writes: axis n of what the kind computes with is axis[n] of four of that value. */

@@ -1,5 +1,6 @@
-/* com.microsoft MultiHeadAttention: heads packed in any of its ways, padding by key, a past. What its padding mask hides
- * is not seen, where ONNX Runtime's providers add mask_filter_value: a row that sees no key at all becomes 0 here. */
+/* com.microsoft MultiHeadAttention: heads packed in any of its ways, padding by key, a past. What its padding mask
+ * hides is not seen, where ONNX Runtime's providers add mask_filter_value: a row that sees no key at all becomes 0
+ * here. */
 #include "claim.h"
 #include "operands.h"
 

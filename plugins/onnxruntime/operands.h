@@ -12,8 +12,8 @@ struct heads {
     clattn_host_tensor at;
 };
 
-/* Of [batch, heads, rows, columns], or of [batch, rows, heads * columns] with as many heads as the node says. `name` is
- * for the message. */
+/* Heads of a tensor [batch, heads, rows, columns], or [batch, rows, heads * columns] with as many heads as the node
+ * says. `name` is for the message. */
 OrtStatus *heads_of(const struct tensor *tensor, int64_t heads, const char *name, struct heads *of);
 
 /* Copies rows to first_row and those behind it. */

@@ -77,8 +77,8 @@ struct tensor {
     int64_t extent[RANK_MAX], stride[RANK_MAX]; /* in elements */
 };
 
-/* Of a value that ONNX Runtime owns. Fails for more than RANK_MAX axes, and for what is no tensor in the host's memory.
- */
+/* What ONNX Runtime owns as a value. Fails for more than RANK_MAX axes, and for what is no tensor in the host's
+ * memory. */
 OrtStatus *tensor_read(const OrtValue *value, struct tensor *tensor);
 
 /* The first `count` elements, of any floating type but float64, as they lie. */

@@ -23,8 +23,8 @@ int counts_are_logged(const struct counts *counts);
 /* How often this came before. */
 unsigned long counts_add(const struct counts *counts, size_t row);
 
-/* Lines "COUNT WHAT", in the rows' order. Writes at most `size` bytes, with the 0 behind, and returns how many the whole
- * text has without it. */
+/* Lines "COUNT WHAT", in the rows' order. Writes at most `size` bytes, with the 0 behind, and returns how many the
+ * whole text has without it. */
 size_t counts_report(const struct counts *counts, char *text, size_t size);
 
 /* Those lines on stderr, where they are logged. */

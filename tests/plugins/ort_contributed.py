@@ -19,7 +19,7 @@ def numbers(*shape, type_name="float32"):
 
 
 def model(operation, inputs, outputs, type_name="float32", domain="com.microsoft", **attributes):
-    """Of one node. inputs: names, "" for one that is left out, with arrays whose axes are all free."""
+    """A model of one node. inputs: names, "" for one that is left out, with arrays whose axes are all free."""
     given = [(name, array) for name, array in inputs.items() if array is not None]
     names = [name if array is not None else "" for name, array in inputs.items()]
     while names and not names[-1]:

@@ -14,7 +14,7 @@ ONNX_TYPES = {"float16": 10, "bfloat16": 16}
 
 
 def session(model, provider=True, threads=2):
-    """Of a model's bytes or file: with the provider, or by ONNX Runtime's own of CPUs alone."""
+    """A session of a model's bytes or file: with the provider, or by ONNX Runtime's own of CPUs alone."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = threads

@@ -1,7 +1,7 @@
 """Builds libclattn_ort.so by CMake into the package, with the libclattn that CMake finds beside it.
 
-CMAKE_PREFIX_PATH names the folder where clattn is installed, CLATTN_ORT_INCLUDE that of onnxruntime_c_api.h; both may be
-left out where the system has them.
+CMAKE_PREFIX_PATH names the folder where clattn is installed, CLATTN_ORT_INCLUDE that of onnxruntime_c_api.h; both
+may be left out where the system has them.
 """
 import os
 import pathlib

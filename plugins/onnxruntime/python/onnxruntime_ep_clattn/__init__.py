@@ -23,8 +23,8 @@ def ep_name():
 
 
 def report():
-    """What was counted in this process, as {what: count}: nodes claimed, nodes computed, plans made, and each reason for
-    which a node of attention was left to another provider, with how often ONNX Runtime was told so."""
+    """What was counted in this process, as {what: count}: nodes claimed, nodes computed, plans made, and each reason
+    for which a node of attention was left to another provider, with how often ONNX Runtime was told so."""
     function = ctypes.CDLL(library_path()).clattn_ort_report
     function.restype = ctypes.c_size_t
     function.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
