@@ -41,13 +41,15 @@ suite() {
 }
 
 # What the sanitizers look at: our programs, as the choice has them (tests/choice.txt), and every fifth fault, since
-# host code is the same for all and twice as slow there; but those that are about bits, numbers or what kernels load,
-# whose host code the others reach. Oclgrind and odd devices have nothing to add there. --long: all programs.
+# host code is the same for all and twice as slow there; but those that are about bits, numbers, times or what kernels
+# load, whose host code the others reach. What is resident is not judged there, nor what reaches kernels by chance, so
+# a few calls are enough of soak and random_calls. Oclgrind and odd devices have nothing to add there. --long: all
+# programs.
 suite_sanitizers() { # BUILD
     numbers=''
     [ -n "${CLATTN_TEST_LONG:-}" ] || for name in gradients/identities gradients/long_gradients \
         gradients/sharp_gradients gradients/two_ways kernels/staged layers/additive_derivatives layers/equal_terms \
-        layers/mha_derivatives long_sums robust/guards; do
+        layers/lessons layers/mha_derivatives long_sums robust/guards; do
         numbers="$numbers tests/$name"
     done
     looked_at="\$(filter-out tests/exact tests/metamorphic tests/gradients/exact_gradients$numbers,\$(test_programs))"
@@ -55,6 +57,7 @@ suite_sanitizers() { # BUILD
     looked_at="tests/run_cases.sh $looked_at "'$(example_programs) tests/generate/hostile' # the longest first
     looked_at="$looked_at tests/fuzz/short tests/cli/run tests/cli/malformed tests/cli/edges tests/cli/manners"
     CLATTN_TEST_CHOICE=$(pwd)/tests/choice.txt CLATTN_TEST_GRADIENT_COUNT=16 CLATTN_TEST_FAULTS=5 \
+        CLATTN_SOAK_CALLS=500 CLATTN_TEST_COUNT="${CLATTN_TEST_COUNT:-120}" \
         suite "$1" check TESTS="$looked_at"
 }
 
@@ -229,11 +232,13 @@ debian_packages() {
 }
 
 # The tarball builds, passes the tests that need files of it and those that CLBlast concerns, which this build does
-# without (the rest just ran, with it), installs, serves programs outside, and cleans up after itself.
+# without (the rest just ran, with it: of strategies staged is computed otherwise), installs, serves programs outside,
+# and cleans up after itself. Compiled without optimising, since it asks whether all files are there.
 distcheck() {
     looked_at='tests/exports tests/rules tests/run_cases.sh tests/cli/run tests/kernels/staged'
     # shellcheck disable=SC2016 # make expands it
     looked_at="$looked_at "'$(filter tests/unit/%,$(test_programs))'
-    CLATTN_TEST_CHOOSE=cover make -C build/check/gcc -j "$(jobs)" VERBOSE=1 distcheck \
-        DISTCHECK_CONFIGURE_FLAGS=--without-clblast TESTS="$looked_at"
+    echo 'tests/run_cases.sh auto staged CLATTN_TEST_CHOOSE=cover' >build/check/distcheck.txt
+    CLATTN_TEST_CHOICE=$(pwd)/build/check/distcheck.txt make -C build/check/gcc -j "$(jobs)" VERBOSE=1 distcheck \
+        DISTCHECK_CONFIGURE_FLAGS='--without-clblast CFLAGS=-O0' TESTS="$looked_at"
 }

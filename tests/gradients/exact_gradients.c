@@ -24,12 +24,14 @@ static const struct kind kinds[] = {
     { "rectangles", 2, 2, 1, 2100, 70, 8, 8, 1, CLATTN_WITH_KEY_LENGTHS },
 };
 
-/* Emulated units take minutes for those: without CLATTN_TEST_LONG they have this one, and no others beside it. */
+/* On a CPU the kernels of GPUs take minutes for those: without CLATTN_TEST_LONG they have this one, and no others
+ * beside it. No mutant needs more of them. */
 static const struct kind few_kind = { "few", 2, 4, 2, 70, 140, 20, 12, 0, 0 };
 
 static int has_few(const char *strategy)
 {
-    return strcmp(strategy, "fused_mma") == 0 && !getenv("CLATTN_TEST_LONG");
+    const int is_of_gpus = strcmp(strategy, "fused_mma") == 0 || strcmp(strategy, "fused_simt") == 0;
+    return is_of_gpus && !getenv("CLATTN_TEST_LONG");
 }
 
 static void begin(struct gradient_call *g, const struct kind *kind, const char *strategy, test_value *value)

@@ -2,8 +2,8 @@
  * the time. Those for GPUs always: on a CPU they stand for what GPUs compute, not for how fast. Some never, which run
  * so much slower then that all takes longer. The environment says which others:
  *   QUICK_LAYER_ALL    all: of tests that are not about kernels, or that compare bits of two programs
- *   QUICK_LAYER_MOST   all but every eighth, by a hash of its options, so that a program is the one or the other in all
- *                      tests, and each file's programs are compiled in some test as users get them
+ *   QUICK_LAYER_MOST   all but every sixteenth, by a hash of its options, so that a program is the one or the other in
+ *                      all tests, and each file's programs are compiled in some test as users get them
  *   QUICK_LAYER_WELL   with either: FILE of cl/ whose programs are none of them
  * make check loads it into its tests (tests/local.mk); tests/limited and tests/short.txt say what it does in which. */
 #define CL_TARGET_OPENCL_VERSION 300
@@ -37,13 +37,13 @@ static int is_one_of(const char *name, const char *const *names)
 }
 
 /* FNV-1a of the options, whose last bits are the least alike. */
-static int is_every_eighth(const char *options)
+static int is_every_sixteenth(const char *options)
 {
     uint32_t hash = 2166136261;
     for (; *options; ++options) {
         hash = (hash ^ (unsigned char)*options) * 16777619;
     }
-    return (hash >> 16) % 8 == 0;
+    return (hash >> 16) % 16 == 0;
 }
 
 /* The caller frees it. NULL: a program made of a binary has none, and is not meant. */
@@ -65,7 +65,7 @@ static char *source_of(cl_program program)
 static int is_asked_for(const char *name, const char *options)
 {
     const char *well = getenv("QUICK_LAYER_WELL");
-    const int is_one = getenv("QUICK_LAYER_ALL") || (getenv("QUICK_LAYER_MOST") && !is_every_eighth(options));
+    const int is_one = getenv("QUICK_LAYER_ALL") || (getenv("QUICK_LAYER_MOST") && !is_every_sixteenth(options));
     return is_one && !(well && strcmp(well, name) == 0) && !is_one_of(name, never);
 }
 
