@@ -7,6 +7,7 @@ KERNEL_FILES = \
 	cl/backward/lse_rest.clh \
 	cl/backward/plain_sums.clh \
 	cl/backward/row.clh \
+	cl/backward/weight_sum.clh \
 	cl/backward_gpu/backward_mma.cl \
 	cl/backward_gpu/backward_owner_layout.h \
 	cl/backward_gpu/backward_simt.cl \

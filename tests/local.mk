@@ -30,6 +30,7 @@ test_programs = \
 	tests/layers/mha_gradients \
 	tests/layers/mha_derivatives \
 	tests/layers/equal_terms \
+	tests/layers/sharp \
 	tests/kernels/staged \
 	tests/layers/lessons \
 	tests/api/host \
@@ -130,8 +131,7 @@ tests_gradients_two_ways_SOURCES = $(gradient_kinds) tests/gradients/two_ways.c
 tests_kernels_staged_SOURCES = \
 	tests/kernels/twin_rows.c \
 	tests/kernels/twin_rows.h \
-	tests/kernels/run.c \
-	tests/kernels/run.h \
+	tests/kernels/run.c tests/kernels/run.h \
 	tests/kernels/staged.c \
 	tests/kernels/twins.h \
 	tests/kernels/twins_scores.c \

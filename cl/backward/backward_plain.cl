@@ -25,7 +25,7 @@
 /* Adds a block's sum, so that the number of blocks changes no error. */
 DEFINE_ADD_EXACTLY(add_exactly, REAL)
 
-DEFINE_WEIGHT_SUM(weight_sum, REAL, exp)
+DEFINE_WEIGHT_SUM(weight_sum, REAL, exp, FINDS_D)
 
 /* A row and the keys of its head. */
 typedef struct row {

@@ -12,6 +12,9 @@
 #define TERM_D 1
 #define TERM_REST 2
 
+/* Rows whose |lse| is beyond this have rests, where gradients are kept in float32. */
+#define LSE_RESTS_FROM 16.0f
+
 /* A rest that is more than so much of |lse| is none: the caller's lse is that of other keys too. float64 computes lse
  * to far more than float32 holds of it; in float32 it has the errors of two kernels' logits as well. */
 #define LSE_REST_MOST(real_bytes) ((real_bytes) == 8 ? 0x1p-23f : 0x1p-20f)

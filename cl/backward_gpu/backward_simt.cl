@@ -249,7 +249,7 @@ key_gradients(OWNER_ARGUMENTS)
 
 #else
 
-DEFINE_WEIGHT_SUM(weight_sum, REAL, EXP)
+DEFINE_WEIGHT_SUM(weight_sum, REAL, EXP, FINDS_D)
 
 static inline int some_have_rests(const clattn_params *p, __global const REAL *workspace, const row_block *rows,
                                   float rests_from)

@@ -7,6 +7,7 @@
 
 #define ADDITIVE_ROWS 8       /* query rows of a work-item */
 #define ADDITIVE_SUM_ROWS 4   /* own rows of a work-item that sums over pairs */
+#define ADDITIVE_TERMS 2      /* of a row: D, and what float32 does not hold of its lse */
 #define ADDITIVE_ALIGNMENT 16 /* rows of keys, scores and hidden units are padded to a multiple of it */
 
 typedef struct clattn_additive_values {
@@ -20,7 +21,8 @@ typedef struct clattn_additive_values {
 
 /* Places of the derivatives at the scores, all in float; dout where it is given, the rest in the workspace. */
 typedef struct clattn_additive_ds {
-    clattn_i64 dout_at, out_at, lse_at, d_at;
+    clattn_i64 dout_at, out_at, lse_at;
+    clattn_i64 terms_at; /* ADDITIVE_TERMS of each row */
     clattn_i64 scores_at, ds_at;
     clattn_i64 score_stride; /* from a row of scores to the next */
     int value_dim, all_rows;

@@ -120,7 +120,7 @@ static clattn_additive_ds ds_values(const struct clattn_additive_backward *b, co
         .dout_at = steps_matrix(run, b->dout).offset,
         .out_at = element_of(run, ADDITIVE_BACKWARD_OUT),
         .lse_at = element_of(run, ADDITIVE_BACKWARD_LSE),
-        .d_at = element_of(run, ADDITIVE_BACKWARD_D),
+        .terms_at = element_of(run, ADDITIVE_BACKWARD_TERMS),
         .scores_at = element_of(run, ADDITIVE_BACKWARD_SCORES),
         .ds_at = element_of(run, ADDITIVE_BACKWARD_DS),
         .score_stride = b->scores.key_stride,
@@ -130,35 +130,44 @@ static clattn_additive_ds ds_values(const struct clattn_additive_backward *b, co
     return values;
 }
 
-static clattn_status enqueue_row_terms(const struct step *step, const struct run *run)
-{
-    const struct clattn_additive_backward *b = step->of;
-    const clattn_additive_ds values = ds_values(b, run);
-    const struct matrix dout = steps_matrix(run, b->dout);
-    const size_t items = b->ds_items, rows = (size_t)round_up(values.all_rows, (int64_t)items);
-    const struct launch_argument arguments[] = { ARGUMENT(values), ARGUMENT(dout.buffer),
-                                                 ARGUMENT(run->operands->workspace) };
-    return launch(run->chain, b->row_terms, 1, &rows, &items, 3, arguments);
-}
-
-static clattn_status enqueue_ds(const struct step *step, const struct run *run)
+/* Either kernel: their arguments are the same. */
+static clattn_status enqueue_of_rows(const struct step *step, const struct run *run, struct kernel *kernel,
+                                     size_t items_all, size_t items)
 {
     const struct clattn_additive_backward *b = step->of;
     const clattn_additive_ds values = ds_values(b, run);
     const struct tensor_place *given = run->operands->tensor;
-    const size_t local[3] = { b->ds_items, 1, 1 }, global[3] = { b->ds_items * (size_t)values.all_rows, 1, 1 };
+    const struct matrix dout = steps_matrix(run, b->dout);
+    const size_t local[3] = { items, 1, 1 }, global[3] = { items_all, 1, 1 };
     struct call call;
     clattn_params params;
     const clattn_status status = call_forward(b, run, NULL, &call); /* whose masks hide */
-    const struct launch_argument arguments[] = { ARGUMENT(params), ARGUMENT(values),
+    const struct launch_argument arguments[] = { ARGUMENT(params),
+                                                 ARGUMENT(values),
                                                  ARGUMENT(given[ADDITIVE_MASK].buffer),
                                                  ARGUMENT(given[ADDITIVE_KEY_LENGTHS].buffer),
+                                                 ARGUMENT(dout.buffer),
                                                  ARGUMENT(run->operands->workspace) };
     if (status != CLATTN_OK) {
         return status;
     }
     params_fill(&b->problem->forward, &call, CLATTN_TAKES_ALL, &params);
-    return launch(run->chain, b->ds, 3, global, local, 5, arguments);
+    return launch(run->chain, kernel, 3, global, local, 6, arguments);
+}
+
+static clattn_status enqueue_row_terms(const struct step *step, const struct run *run)
+{
+    const struct clattn_additive_backward *b = step->of;
+    const clattn_additive_problem *p = &b->problem->layer.p;
+    const size_t rows = (size_t)round_up(p->batch * p->rows, (int64_t)b->ds_items);
+    return enqueue_of_rows(step, run, b->row_terms, rows, b->ds_items);
+}
+
+static clattn_status enqueue_ds(const struct step *step, const struct run *run)
+{
+    const struct clattn_additive_backward *b = step->of;
+    const clattn_additive_problem *p = &b->problem->layer.p;
+    return enqueue_of_rows(step, run, b->ds, b->ds_items * (size_t)(p->batch * p->rows), b->ds_items);
 }
 
 /* dP [batch][rows][keys] = dout value^T, then dS in its place. */
@@ -170,7 +179,7 @@ static void differentiate_softmax(struct clattn_additive_backward *b)
     struct steps *steps = &b->layer.steps;
     matrices_multiply_batch(steps, &b->matrices.projector, b->dout, b->value,
                             layer_section(ADDITIVE_BACKWARD_DS, 0, p->keys), p->rows, p->keys, p->value_dim, batch);
-    steps_need(steps, layer_section(ADDITIVE_BACKWARD_D, 0, 0), p->batch * p->rows, 1);
+    steps_need(steps, layer_section(ADDITIVE_BACKWARD_TERMS, 0, 0), p->batch * p->rows, ADDITIVE_TERMS);
     steps_add(steps, &row_terms);
     steps_add(steps, &ds);
 }

@@ -23,7 +23,7 @@ enum additive_backward_section {
     ADDITIVE_BACKWARD_SCORES,      /* [batch][rows][key_stride] */
     ADDITIVE_BACKWARD_OUT,
     ADDITIVE_BACKWARD_LSE,
-    ADDITIVE_BACKWARD_D,
+    ADDITIVE_BACKWARD_TERMS, /* [batch * rows][ADDITIVE_TERMS] */
     ADDITIVE_BACKWARD_DVALUE,
     ADDITIVE_BACKWARD_DS, /* [batch][rows][keys]; dP before */
     ADDITIVE_BACKWARD_DQUERY_UNITS,

@@ -153,7 +153,7 @@ float backward_rests_from(const struct backward_problem *b)
     const clattn_type kept[] = { b->dquery_type, b->dkey_type, b->dvalue_type };
     float from = RESTS_FROM_OF_16_BITS;
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); ++i) {
-        from = kept[i] == CLATTN_FLOAT32 ? 16 : from;
+        from = kept[i] == CLATTN_FLOAT32 ? LSE_RESTS_FROM : from;
     }
     return b->attention.p.type == CLATTN_FLOAT64 ? 0 : from;
 }

@@ -94,7 +94,7 @@ static const struct row rows[] = {
     STRUCT(clattn_additive_values) ADDITIVE(zero_at) ADDITIVE(queries_at) ADDITIVE(keys_at) ADDITIVE(score_at)
     ADDITIVE(scores_at) ADDITIVE(key_stride) ADDITIVE(hidden_dim) ADDITIVE(hidden_stride)
 
-    STRUCT(clattn_additive_ds) OF_DS(dout_at) OF_DS(out_at) OF_DS(lse_at) OF_DS(d_at) OF_DS(scores_at) OF_DS(ds_at)
+    STRUCT(clattn_additive_ds) OF_DS(dout_at) OF_DS(out_at) OF_DS(lse_at) OF_DS(terms_at) OF_DS(scores_at) OF_DS(ds_at)
     OF_DS(score_stride) OF_DS(value_dim) OF_DS(all_rows)
 
     STRUCT(clattn_additive_sums) PAIRS(own_at) PAIRS(other_at) PAIRS(score_at) PAIRS(ds_at) PAIRS(sums_at)
