@@ -11,6 +11,8 @@ EXTRA_DIST += \
 	python/clattn/_derivatives.py \
 	python/clattn/_errors.py \
 	python/clattn/_fields.py \
+	python/clattn/_flex_blocks.py \
+	python/clattn/_flex_call.py \
 	python/clattn/_flex_captured.py \
 	python/clattn/_flex_text.py \
 	python/clattn/_flex_trace.py \
@@ -28,6 +30,8 @@ EXTRA_DIST += \
 	python/clattn/_torch_calls.py \
 	python/clattn/_torch_dispatch.py \
 	python/clattn/_torch_flex.py \
+	python/clattn/_torch_flex_eager.py \
+	python/clattn/_torch_flex_graph.py \
 	python/clattn/_torch_flex_served.py \
 	python/clattn/_torch_formula.py \
 	python/clattn/_torch_operator.py \

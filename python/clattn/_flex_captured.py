@@ -1,6 +1,6 @@
 """Gradients of what a score_mod captures: PyTorch's derivative of its graph, by the library's of each logit."""
 import contextlib
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -17,12 +17,13 @@ class Captured(NamedTuple):
     others: Dict[Any, Tensor]
 
 
-def captured_of(traced: Traced, slots: List[Tensor]) -> Tuple[Captured, List[Tensor]]:
+def captured_of(traced: Traced, slots: List[Tensor],
+                is_wanted: Callable[[Tensor], bool]) -> Tuple[Captured, List[Tensor]]:
     """..., and the tensors of which a gradient is wanted."""
     learned: List[Tensor] = []
     found = Captured(traced, {}, {})
     for node, tensor in traced.captured(slots).items():
-        if tensor.requires_grad and torch.is_grad_enabled():
+        if is_wanted(tensor):
             place = next((n for n, known in enumerate(learned) if known is tensor), len(learned))
             learned[place:] = learned[place:] or [tensor]
             found.places[node] = place
@@ -40,6 +41,15 @@ def _in_a_fixed_order() -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+@contextlib.contextmanager
+def _recorded() -> Iterator[None]:
+    """What is computed has gradients, within an operator's kernel too, where PyTorch leaves autograd out."""
+    autograd = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradFunctionality)
+    left_out = torch._C._dispatch_tls_local_exclude_set() - autograd
+    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), left_out), torch.enable_grad():
+        yield
 
 
 def _scores_of_head(traced: Traced, captured: Dict[Any, Tensor], scores: Tensor, b: int, h: int) -> Tensor:
@@ -68,7 +78,7 @@ def gradients_of_captured(of: Captured, learned: Sequence[Tensor], query: Tensor
     for b in range(query.shape[0]):
         for h in range(query.shape[1]):
             scores = query[b, h].detach().to(real) @ key[b, h // group].detach().to(real).T * factor
-            with torch.enable_grad(), _in_a_fixed_order():
+            with _recorded(), _in_a_fixed_order():
                 found = _scores_of_head(of.traced, captured, scores, b, h)
                 parts = torch.autograd.grad(found, leaves, dlogits[b, h], allow_unused=True) \
                     if found.requires_grad else ()

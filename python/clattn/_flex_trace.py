@@ -5,6 +5,7 @@ functions in its closure, its defaults and the globals that its code names. What
 function that reads something else (an object's attributes, a module's but PyTorch's and math's), or that asks Python
 about a tensor's numbers, is traced again in each call.
 """
+import concurrent.futures
 import dis
 import functools
 import math
@@ -218,16 +219,22 @@ def _decompositions() -> Dict[Any, Any]:
     return dict(torch._decomp.get_decompositions(operators))
 
 
+def _graph_of(function: Callable[..., Any], pair: List[Tensor], watch: _Watch) -> Any:
+    from torch.fx.experimental.proxy_tensor import make_fx
+    with torch.no_grad(), watch:
+        # it may have more parameters, with defaults
+        return make_fx(lambda *each: function(*each), decomposition_table=_decompositions())(*pair)
+
+
 def trace(function: Callable[..., Any], name: str, slots: List[Tensor], kinds: Tuple[torch.dtype, ...],
           is_told: bool) -> Traced:
     """The graph of a function of 0-d tensors of these types; `name`: what the caller calls it."""
-    from torch.fx.experimental.proxy_tensor import make_fx
     pair = [torch.zeros((), dtype=kind) for kind in kinds]
     watch = _Watch()
     try:
-        with torch.no_grad(), watch:
-            # it may have more parameters, with defaults
-            module = make_fx(lambda *each: function(*each), decomposition_table=_decompositions())(*pair)
+        # hooks of saved tensors, which checkpoints set, autocast and a mode of the caller's are of the caller's thread
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            module = thread.submit(_graph_of, function, pair, watch).result()
     except (RuntimeError, NotImplementedError) as error:
         if isinstance(error, Unsupported) or "BlockMask" in str(error):
             raise

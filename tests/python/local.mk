@@ -12,6 +12,7 @@ EXTRA_DIST += \
 	tests/python/test_derivatives.py \
 	tests/python/test_flash_attn.py \
 	tests/python/test_flex.py \
+	tests/python/test_flex_models.py \
 	tests/python/test_diffusers_keras.py \
 	tests/python/test_dispatch.py \
 	tests/python/test_jax.py \

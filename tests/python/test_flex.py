@@ -9,7 +9,7 @@ import torch
 from torch.nn.attention import flex_attention as stock
 
 import clattn.torch
-from clattn import _torch_flex
+from clattn import _flex_call
 
 HAS_FLOAT64 = next(device["float64"] for device in clattn.devices() if device["chosen"])
 HEADS, ROWS = 4, 70
@@ -83,7 +83,7 @@ def eight():
 class Flex(unittest.TestCase):
     def setUp(self):
         warnings.simplefilter("ignore")  # PyTorch says in each call that eager is slow
-        _torch_flex._texts.clear()
+        _flex_call._texts.clear()
 
     def check(self, three, score_mod=None, mask=None, **options):
         expected = stock.flex_attention(*(x.double() for x in three), score_mod, mask, return_lse=True, **options)
@@ -405,12 +405,12 @@ class Flex(unittest.TestCase):
         def make(table, strength):
             return lambda s, b, h, q, k: s + table[h, torch.clamp(k - q + 20, 0, 40)] * strength
 
-        with unittest.mock.patch.object(_torch_flex, "trace", wraps=_torch_flex.trace) as traced:
+        with unittest.mock.patch.object(_flex_call, "trace", wraps=_flex_call.trace) as traced:
             for _ in range(3):
                 self.check(inputs(), make(table, strength), block_mask(causal_window))
                 table, strength = table + 1, strength + 1
             self.assertEqual(traced.call_count, 2)
-        sources = {text.writer.source for text in _torch_flex._texts.values()}
+        sources = {text.writer.source for text in _flex_call._texts.values()}
         self.assertEqual(len(sources), 1)
 
     def test_a_longer_sequence_compiles_nothing(self):
@@ -418,7 +418,7 @@ class Flex(unittest.TestCase):
         for rows in (90, 101):
             ids = torch.arange(rows).expand(2, rows) // 9
             self.check(inputs(rows=rows, keys=rows), None, block_mask(documents(ids), 2, rows=rows, keys=rows))
-            sources |= {text.writer.source for text in _torch_flex._texts.values()}
+            sources |= {text.writer.source for text in _flex_call._texts.values()}
         self.assertEqual(len(sources), 1)
 
     def test_inside_torch_compile(self):
