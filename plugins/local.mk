@@ -20,6 +20,8 @@ nobase_dist_doc_DATA += \
 	plugins/onnxruntime/graph.c \
 	plugins/onnxruntime/graph.h \
 	plugins/onnxruntime/group_query.c \
+	plugins/onnxruntime/group_query.h \
+	plugins/onnxruntime/group_query_cache.c \
 	plugins/onnxruntime/kernel.c \
 	plugins/onnxruntime/kernel.h \
 	plugins/onnxruntime/multi_head.c \

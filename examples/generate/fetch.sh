@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# Sourced by fetch_model.sh and by tests/python/fetch_minilm.sh, which set what they want first:
+# Sourced by fetch_model.sh, tests/python/fetch_minilm.sh and tests/plugins/fetch_published, which set what they want
+# first:
 #
 #     package       a Python package and its version, as pip takes them; kind: how pip shall get it
 #     name          of the file or folder that it ships and that is kept

@@ -55,6 +55,7 @@ size_t element_bytes(ONNXTensorElementDataType type)
     switch (type) {
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
         return 1;
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
         return 4;
@@ -165,6 +166,28 @@ OrtStatus *node_number(const struct node *node, const char *name, float by_defau
     size_t bytes;
     *number = by_default;
     return attribute ? ort->ReadOpAttr(attribute, ORT_OP_ATTR_FLOAT, number, sizeof(*number), &bytes) : NULL;
+}
+
+OrtStatus *node_choice(const struct node *node, const char *name, const char *const *words, int count, int *choice)
+{
+    const OrtOpAttr *attribute = find_attribute(node, name);
+    char text[32];
+    size_t bytes = 0;
+    *choice = attribute ? -1 : 0;
+    if (!attribute) {
+        return NULL;
+    }
+    OrtStatus *status = ort->ReadOpAttr(attribute, ORT_OP_ATTR_STRING, text, sizeof(text), &bytes);
+    if (status) { /* longer than any of the words */
+        ort->ReleaseStatus(status);
+        return NULL;
+    }
+    for (int n = 0; n < count; ++n) {
+        if (strlen(words[n]) == bytes && memcmp(words[n], text, bytes) == 0) {
+            *choice = n;
+        }
+    }
+    return NULL;
 }
 
 OrtStatus *node_integers(const struct node *node, const char *name, int64_t *numbers, size_t max, size_t *count)

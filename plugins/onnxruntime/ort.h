@@ -64,6 +64,8 @@ int node_has_output(const struct node *node, int index);
 /* An attribute; what it is by default where the node has none. */
 OrtStatus *node_integer(const struct node *node, const char *name, int64_t by_default, int64_t *number);
 OrtStatus *node_number(const struct node *node, const char *name, float by_default, float *number);
+/* Which of the `count` words a text is; the first where the node has none, -1 for another one. */
+OrtStatus *node_choice(const struct node *node, const char *name, const char *const *words, int count, int *choice);
 /* At most `max` numbers; *count 0 where the node has none, or more. */
 OrtStatus *node_integers(const struct node *node, const char *name, int64_t *numbers, size_t max, size_t *count);
 

@@ -8,7 +8,7 @@
 
 #define LENGTH_MIN 64                           /* of keys: shorter ones share a plan */
 #define LENGTH_MAX (INT64_C(2147483647) - 4096) /* clattn_problem's */
-#define KEY_FIELDS 20
+#define KEY_FIELDS 21
 
 /* All in which the problems of nodes differ. */
 struct plan_key {
@@ -35,11 +35,27 @@ int64_t length_rounded_up(int64_t length, int64_t least)
 
 static struct plan_key key_of(const clattn_problem *p)
 {
-    const struct plan_key key = { { p->type,      p->batch,       p->query_heads,  p->kv_heads,
-                                    p->query_len, p->key_len,     p->head_dim,     p->head_dim_v,
-                                    p->features,  p->bias_type,   p->weights,      p->causal,
-                                    p->alignment, p->window_left, p->window_right, p->strided_columns,
-                                    p->key_type,  p->value_type,  p->out_type,     p->key_scale_columns },
+    const struct plan_key key = { { p->type,
+                                    p->batch,
+                                    p->query_heads,
+                                    p->kv_heads,
+                                    p->query_len,
+                                    p->key_len,
+                                    p->head_dim,
+                                    p->head_dim_v,
+                                    p->features,
+                                    p->bias_type,
+                                    p->weights,
+                                    p->causal,
+                                    p->alignment,
+                                    p->window_left,
+                                    p->window_right,
+                                    p->strided_columns,
+                                    p->key_type,
+                                    p->value_type,
+                                    p->out_type,
+                                    p->key_scale_columns,
+                                    p->value_scale_columns },
                                   p->softcap };
     return key;
 }

@@ -1,5 +1,6 @@
 # Tests of plugins/, by ./check --all: each needs an engine, which is fetched.
 EXTRA_DIST += \
+	tests/plugins/fetch_published \
 	tests/plugins/ggml \
 	tests/plugins/ggml_nodes.c \
 	tests/plugins/ggml_source \
@@ -12,6 +13,7 @@ EXTRA_DIST += \
 	tests/plugins/ort_models.py \
 	tests/plugins/ort_nodes.py \
 	tests/plugins/ort_patterns.py \
+	tests/plugins/ort_published.py \
 	tests/plugins/ort_refused.py \
 	tests/plugins/ort_session.py \
 	tests/plugins/ort_speed.py \

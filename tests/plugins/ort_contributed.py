@@ -1,5 +1,6 @@
 """Operations of com.microsoft beside ONNX Runtime's own provider of CPUs, and in float64."""
 import itertools
+import os
 import unittest
 
 import numpy as np
@@ -8,9 +9,10 @@ from onnx import TensorProto, helper
 
 import ort_session
 
+LONG = bool(os.environ.get("CLATTN_TEST_LONG"))
 RANDOM = np.random.default_rng(7)
 TYPES = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int32": TensorProto.INT32,
-         "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+         "int64": TensorProto.INT64, "bool": TensorProto.BOOL, "int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 TOLERANCE = {"float32": 1e-5, "float16": 4e-3}
 
 
@@ -19,7 +21,8 @@ def numbers(*shape, type_name="float32"):
 
 
 def model(operation, inputs, outputs, type_name="float32", domain="com.microsoft", **attributes):
-    """A model of one node. inputs: names, "" for one that is left out, with arrays whose axes are all free."""
+    """A model of one node. inputs: names, "" for one that is left out, with arrays whose axes are all free. Present
+    caches are of the past's type."""
     given = [(name, array) for name, array in inputs.items() if array is not None]
     names = [name if array is not None else "" for name, array in inputs.items()]
     while names and not names[-1]:
@@ -28,7 +31,9 @@ def model(operation, inputs, outputs, type_name="float32", domain="com.microsoft
         [helper.make_node(operation, names, outputs, domain=domain, **attributes)], "one",
         [helper.make_tensor_value_info(name, TYPES[array.dtype.name], [f"{name}_{axis}" for axis in range(array.ndim)])
          for name, array in given],
-        [helper.make_tensor_value_info(name, TYPES[type_name], None) for name in outputs])
+        [helper.make_tensor_value_info(name, TYPES[type_name if inputs.get(past) is None else inputs[past].dtype.name],
+                                       None) for name, past in ((name, name.replace("present", "past"))
+                                                                for name in outputs)])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23), helper.make_opsetid(domain, 1)],
                              ir_version=10)
     return made.SerializeToString()
@@ -54,10 +59,12 @@ class Contributed(unittest.TestCase):
 
 class GroupQuery(Contributed):
     heads, kv_heads, columns = 4, 2, 16
+    OF_COLUMNS = 1, kv_heads, 1, columns
 
     def check_step(self, batch, new, before, type_name="float32", packed=False, rotary=False, spare=0, ragged=False,
-                   interleaved=0, **attributes):
-        """`new` tokens behind `before` of them, in a cache that has `spare` rows more."""
+                   interleaved=0, codes=None, **attributes):
+        """`new` tokens behind `before` of them, in a cache that has `spare` rows more. codes: bits of those in the
+        cache, and the shape of their scales."""
         columns, total = self.columns, before + new
         lengths = np.full(batch, total, np.int32)
         if ragged:
@@ -70,13 +77,28 @@ class GroupQuery(Contributed):
             inputs[name] = numbers(batch, self.kv_heads, before + spare, columns, type_name=type_name)
         inputs["seqlens_k"] = lengths - 1
         inputs["total_sequence_length"] = np.array([total], np.int32)
+        if codes:
+            attributes |= self.in_codes(inputs, *codes)
         if rotary:
             angles = np.arange(64)[:, None] * 10000.0 ** (-2 * np.arange(columns // 2) / columns)
             inputs |= {"cos_cache": np.cos(angles).astype(type_name), "sin_cache": np.sin(angles).astype(type_name)}
+        order = ["query", "key", "value", "past_key", "past_value", "seqlens_k", "total_sequence_length", "cos_cache",
+                 "sin_cache", "position_ids", "attention_bias", "head_sink", "k_scale", "v_scale"]
         kept = {"output": np.minimum(lengths, new), "present_key": lengths, "present_value": lengths}
-        self.compare("GroupQueryAttention", inputs, ["output", "present_key", "present_value"], type_name, kept,
-                     num_heads=self.heads, kv_num_heads=self.kv_heads, do_rotary=int(rotary),
-                     rotary_interleaved=interleaved, **attributes)
+        return self.compare("GroupQueryAttention", {name: inputs.get(name) for name in order},
+                            ["output", "present_key", "present_value"], type_name, kept, num_heads=self.heads,
+                            kv_num_heads=self.kv_heads, do_rotary=int(rotary), rotary_interleaved=interleaved,
+                            **attributes)
+
+    def in_codes(self, inputs, bits, shape):
+        """Random codes as the past, and their scales; the attributes."""
+        for name, part in (("past_key", "k"), ("past_value", "v")):
+            axes = inputs[name].shape
+            inputs[name] = (RANDOM.integers(-128, 128, axes).astype(np.int8) if bits == 8 else
+                            RANDOM.integers(0, 256, (*axes[:3], axes[3] // 2)).astype(np.uint8))
+            inputs[f"{part}_scale"] = ((1 + RANDOM.random(shape)) * 3 / 2 ** bits).astype(np.float32)
+        mode = "PER_TENSOR" if len(shape) == 1 else "PER_CHANNEL"
+        return {"kv_cache_bit_width": bits, "k_quant_type": mode, "v_quant_type": mode}
 
     def test_prompt_and_step(self):
         for packed, rotary, (new, before), batch in itertools.product((False, True), (False, True),
@@ -109,6 +131,17 @@ class GroupQuery(Contributed):
 
     def test_smooth_softmax(self):
         self.check_step(1, 5, 0, smooth_softmax=1)
+
+    def test_codes(self):
+        """In int8 and int4, with a scale for all and for each column; the codes are ONNX Runtime's too. One token, and
+        a prompt; CLATTN_TEST_LONG: both of each."""
+        kinds = itertools.product(((8, (1,)), (4, (1,)), (8, self.OF_COLUMNS), (4, self.OF_COLUMNS)), (False, True))
+        for codes, is_prompt in kinds if LONG else (((8, (1,)), False), ((4, self.OF_COLUMNS), True)):
+            with self.subTest(codes=codes, is_prompt=is_prompt):
+                if is_prompt:
+                    self.check_step(2, 7, 0, "float16", packed=True, codes=codes)
+                else:
+                    self.check_step(2, 1, 9, ragged=True, spare=4, rotary=True, codes=codes)
 
     def test_cache_in_place(self):
         """Past and present in one buffer, longer than what is in it: 12 steps beside a cache that is copied."""
@@ -201,6 +234,22 @@ class Declined(unittest.TestCase):
         with ort_session.counted() as counts:
             ort_session.session(of)
         self.assertEqual(list(counts), ["an output that clattn has nothing for"])
+
+    def test_codes(self):
+        """A scale without codes, and codes of 8 bits that are not signed."""
+        operands = {name: numbers(1, 1, 16) for name in ("query", "key", "value")}
+        lengths = {name: np.zeros(1, np.int32) for name in ("seqlens_k", "total_sequence_length")}
+        modes = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}
+        for type_name, attributes, reason in (("float32", {}, "an input that clattn has nothing for"),
+                                              ("uint8", modes, "an attribute has a value that clattn does not know")):
+            cache = {name: np.zeros((1, 2, 4, 8), type_name) for name in ("past_key", "past_value")}
+            without = dict.fromkeys(("cos_cache", "sin_cache", "position_ids", "attention_bias", "head_sink"))
+            of = model("GroupQueryAttention", {**operands, **cache, **lengths, **without, "k_scale": numbers(1),
+                                               "v_scale": numbers(1)}, ["output", "present_key", "present_value"],
+                       num_heads=2, kv_num_heads=2, **attributes)
+            with ort_session.counted() as counts:
+                ort_session.session(of)
+            self.assertEqual(list(counts), [reason])
 
 
 if __name__ == "__main__":
