@@ -93,10 +93,10 @@ static void largest(void *self, int64_t *values, int count)
     MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_INT64_T, MPI_MAX, mpi->communicator);
 }
 
-static void tell(void *self, int64_t root, char *text, int bytes)
+static void tell(void *self, int64_t root, void *data, int bytes)
 {
     struct clattn_mpi *mpi = self;
-    MPI_Bcast(text, bytes, MPI_CHAR, (int)root, mpi->communicator);
+    MPI_Bcast(data, bytes, MPI_BYTE, (int)root, mpi->communicator);
 }
 
 static struct carrier carrier_of(struct clattn_mpi *mpi)

@@ -51,10 +51,12 @@ CLATTN_API clattn_status clattn_mpi_forward(clattn_mpi *mpi, const clattn_proble
                                             clattn_ring_algorithm algorithm, const clattn_call *call,
                                             const clattn_host_tensors *tensors);
 
-/* Gradients, after clattn_mpi_forward with lse: keys and values go around again, their gradients with them, or heads go
- * apart, by whichever algorithm, whatever the forward call took: KEYS, HEADS or AUTO. dout and dlse are as out and lse,
- * dquery, dkey and dvalue as this rank's query, key and value. problem->forward is the whole; gradients: all of
- * CLATTN_GRADIENT_QUERY, _KEY and _VALUE, no others, nothing accumulated. */
+/* Gradients, after clattn_mpi_forward with lse: keys and values go around again, their gradients with them, or heads
+ * go apart, by whichever algorithm, whatever the forward call took: KEYS, HEADS or AUTO. dout and dlse are as out and
+ * lse, dquery, dkey and dvalue as this rank's query, key and value, dbias as its bias. dslopes, dsinks, dscale, and a
+ * dbias that is a sum over rows (a stride of 0), are those of the whole: sums over all ranks, in their order, the same
+ * bits on each; strides of 0 must be alike on all. problem->forward is the whole; gradients: CLATTN_GRADIENT_QUERY,
+ * _KEY and _VALUE, and any others; nothing accumulated. A dbias takes twice its memory in float32 beside it. */
 CLATTN_API clattn_status clattn_mpi_backward(clattn_mpi *mpi, const clattn_backward_problem *problem,
                                              clattn_ring_layout layout, clattn_ring_algorithm algorithm,
                                              const clattn_call *call, const clattn_host_tensors *tensors,

@@ -114,7 +114,7 @@ static const struct field problem_fields[] = { PROBLEM_FIELDS(PROBLEM_FIELD, NUL
 static const struct field backward_fields[] = { BACKWARD_FIELD(gradients) BACKWARD_FIELD(accumulate)
                                                     BACKWARD_FIELD(features) BACKWARD_FIELD(gradient_type) };
 static const struct field call_fields[] = { CALL_FIELDS(CALL_FIELD, CALL_FIELD) };
-_Static_assert(COUNT(problem_fields) + COUNT(backward_fields) + COUNT(call_fields) + 6 <= ALIKE_MOST, "have room");
+_Static_assert(COUNT(problem_fields) + COUNT(backward_fields) + COUNT(call_fields) + 9 <= ALIKE_MOST, "have room");
 
 static struct alike *add_fields(const void *of, const struct field *fields, int count, struct alike *alike)
 {
@@ -122,6 +122,16 @@ static struct alike *add_fields(const void *of, const struct field *fields, int 
         *alike++ = (struct alike){ fields[n].name, number_of((const char *)of + fields[n].at, fields[n].bytes) };
     }
     return alike;
+}
+
+/* Which axes a gradient is summed over: a bit each. */
+static int64_t summed(const clattn_host_tensor *tensor)
+{
+    int64_t bits = 0;
+    for (int axis = 0; axis < 4; ++axis) {
+        bits |= (int64_t)(tensor->stride[axis] == 0) << axis;
+    }
+    return tensor->data ? bits : -1;
 }
 
 int given_alike(const struct rank_call *c, const struct given *given, struct alike alike[ALIKE_MOST])
@@ -135,7 +145,10 @@ int given_alike(const struct rank_call *c, const struct given *given, struct ali
                                     { "algorithm", c->algorithm },
                                     { "problem.strategy", number_of(strategy, strlen(strategy)) },
                                     { "tensors.key_lengths", lengths ? number_of(lengths, bytes) : -1 },
-                                    { "tensors.query_offsets", offsets ? number_of(offsets, bytes) : -1 } };
+                                    { "tensors.query_offsets", offsets ? number_of(offsets, bytes) : -1 },
+                                    { "strides of 0 of dbias", summed(&given->gradients.dbias) },
+                                    { "strides of 0 of dslopes", summed(&given->gradients.dslopes) },
+                                    { "strides of 0 of dsinks", summed(&given->gradients.dsinks) } };
     struct alike *end = alike;
     for (int n = 0; n < COUNT(others); ++n) {
         *end++ = others[n];

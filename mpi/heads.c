@@ -303,7 +303,12 @@ static void compute(struct play *play, const clattn_ring_task *task)
         g.dquery = whole_of(play, CLATTN_RING_OF_RESULTS, 0);
         g.dkey = whole_of(play, CLATTN_RING_OF_KEY_RESULTS, 0);
         g.dvalue = whole_of(play, CLATTN_RING_OF_KEY_RESULTS, 1);
+        const struct total_place place = play_place(play, task);
+        totals_place(play, &place, &g);
         status = clattn_backward_host(play->c->context, &backward, &call, &t, &g);
+        if (status == CLATTN_OK) {
+            totals_add(play, &place, backward.gradients);
+        }
     } else if (status == CLATTN_OK) {
         status = clattn_forward_host(play->c->context, &p, &call, &t);
     }

@@ -13,13 +13,17 @@ libclattn_ranks_la_SOURCES = \
 	mpi/ranks.c \
 	mpi/ranks.h \
 	mpi/shards.c \
-	mpi/shards.h
+	mpi/shards.h \
+	mpi/totals.c \
+	mpi/totals.h
 
 # What they read of structs.
 tests_unit_ring_given_LDADD = libclattn_ranks.la $(LDADD)
 
 # Ranks that are threads.
 tests_api_ring_ranks_SOURCES = \
+	tests/api/ring_direct.c \
+	tests/api/ring_direct.h \
 	tests/api/ring_mail.c \
 	tests/api/ring_mail.h \
 	tests/api/ring_ranks.c \

@@ -85,9 +85,9 @@ static clattn_status check_call(struct play *play)
         return CLATTN_OK;
     }
     const clattn_host_gradients *g = &play->given.gradients;
-    if (play->given.backward.gradients != all || play->given.backward.accumulate) {
+    if ((play->given.backward.gradients & all) != all || play->given.backward.accumulate) {
         return play_fails(play->failure, CLATTN_UNSUPPORTED,
-                          "gradients: must be those of query, key and value, and accumulate 0, over MPI");
+                          "gradients: must have those of query, key and value, and accumulate be 0, over MPI");
     }
     if (!g->dquery.data || !g->dkey.data || !g->dvalue.data || !t->lse.data) {
         return play_fails(play->failure, CLATTN_INVALID_ARGUMENT, "lse, dquery, dkey, dvalue: must be given");
@@ -156,13 +156,18 @@ clattn_status play_begin(struct play *play)
     if (!reserve_lengths(play)) {
         return play_fails(play->failure, CLATTN_OUT_OF_HOST_MEMORY, "out of memory for lengths");
     }
+    const int64_t most_rows = largest_of(play, clattn_ring_rows), most_keys = largest_of(play, clattn_ring_keys);
+    status = totals_begin(play, most_rows, most_keys);
+    if (status != CLATTN_OK) {
+        return status;
+    }
     if (clattn_ring_chosen(play->ring) == CLATTN_RING_HEADS) {
         return heads_begin(play);
     }
     play->moves_keys = clattn_ring_chosen(play->ring) == CLATTN_RING_KEYS;
     play->moves_queries = clattn_ring_chosen(play->ring) == CLATTN_RING_QUERIES;
     play->has_sums = play->moves_queries || (play->moves_keys && play->c->backward);
-    if (!reserve_all(play, largest_of(play, clattn_ring_rows), largest_of(play, clattn_ring_keys))) {
+    if (!reserve_all(play, most_rows, most_keys)) {
         return play_fails(play->failure, CLATTN_OUT_OF_HOST_MEMORY, "out of memory for shards");
     }
     sum_clear(&play->results, clattn_ring_rows(play->ring, rank), play->own);
@@ -183,6 +188,7 @@ void play_end(struct play *play)
         free(all[n]);
     }
     heads_end(play);
+    totals_end(play);
     free(play->offsets);
     free(play->lengths);
     clattn_ring_destroy(play->ring);
@@ -285,6 +291,14 @@ static clattn_status forward_task(struct play *play, const clattn_ring_task *tas
     return status;
 }
 
+struct total_place play_place(const struct play *play, const clattn_ring_task *task)
+{
+    const clattn_problem *p = &play->given.whole;
+    const int64_t group = p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
+    return (struct total_place){ task->rows.count, task->rows.place,       task->keys.count,           task->keys.first,
+                                 task->keys.step,  task->kv_heads * group, task->first_kv_head * group };
+}
+
 static clattn_status backward_task(struct play *play, const clattn_ring_task *task, const clattn_problem *p,
                                    const clattn_call *call, clattn_host_tensors *t)
 {
@@ -294,7 +308,8 @@ static clattn_status backward_task(struct play *play, const clattn_ring_task *ta
     clattn_backward_problem backward = play->given.backward;
     clattn_host_gradients g = CLATTN_HOST_GRADIENTS_INIT;
     backward.forward = p;
-    backward.accumulate = backward.gradients;
+    backward.accumulate = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
+    backward.gradients &= task->has_sinks ? ~(uint32_t)0 : ~(uint32_t)CLATTN_GRADIENT_SINKS;
     backward.gradient_type = CLATTN_FLOAT32;
     t->out = rows_from(&play->given.tensors.out, task->rows.place);
     t->lse = rows_from(&play->given.tensors.lse, task->rows.place);
@@ -303,7 +318,14 @@ static clattn_status backward_task(struct play *play, const clattn_ring_task *ta
     g.dquery = shard_tensor(&play->results, play->own, rows, 0, task->rows.place);
     g.dkey = shard_tensor(&play->key_results, play->sum[FRESH], keys, 0, task->keys.place);
     g.dvalue = shard_tensor(&play->key_results, play->sum[FRESH], keys, 1, task->keys.place);
-    return clattn_backward_host(play->c->context, &backward, call, t, &g);
+    const struct total_place place = play_place(play, task);
+    totals_place(play, &place, &g);
+    g.dsinks.data = task->has_sinks ? g.dsinks.data : NULL;
+    const clattn_status status = clattn_backward_host(play->c->context, &backward, call, t, &g);
+    if (status == CLATTN_OK) {
+        totals_add(play, &place, backward.gradients);
+    }
+    return status;
 }
 
 clattn_status play_task(struct play *play, const clattn_ring_task *task)

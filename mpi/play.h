@@ -4,6 +4,7 @@
 
 #include "given.h"
 #include "shards.h"
+#include "totals.h"
 
 enum { FRESH, RECEIVED, SENDING, SUMS };
 
@@ -18,10 +19,12 @@ struct play {
     int has_sums;                  /* of what moves */
     char *slot[2];                 /* shards that move: slot[here] is computed with, the other one comes */
     int here;
-    char *sum[SUMS]; /* for what moves, or of a tree what comes */
-    char *own;       /* for this rank's rows */
-    char *own_keys;  /* gradients: for its keys */
-    char *part;      /* a partial result: out, then lse */
+    char *sum[SUMS];                 /* for what moves, or of a tree what comes */
+    char *own;                       /* for this rank's rows */
+    char *own_keys;                  /* gradients: for its keys */
+    char *part;                      /* a partial result: out, then lse */
+    struct total total[TOTALS_MOST]; /* gradients that are neither of rows nor of keys, as many as are asked for */
+    int totals;
     int32_t *offsets, *lengths;
     void *sending;       /* what has sum[SENDING] on its way; NULL: none */
     struct heads *heads; /* heads.h; NULL but where heads go apart */
@@ -44,6 +47,9 @@ void play_lengths(const struct play *play, const clattn_problem *p, clattn_host_
 
 /* A partial call, added to the sums. */
 clattn_status play_task(struct play *play, const clattn_ring_task *task);
+
+/* Where gradients of a task belong. */
+struct total_place play_place(const struct play *play, const clattn_ring_task *task);
 
 /* Sums into the caller's tensors. */
 clattn_status play_give(struct play *play);

@@ -254,6 +254,10 @@ clattn_status ranks_run(const struct carrier *carrier, const struct rank_call *c
         } else {
             play_all(&play, handles);
         }
+        totals_join(&play);
+        if (failure->status == CLATTN_OK) {
+            totals_give(&play);
+        }
         status = agree(carrier, failure);
         if (call->explained) {
             *call->explained = strdup(clattn_ring_explain(play.ring));

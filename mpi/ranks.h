@@ -14,9 +14,9 @@ struct carrier {
     void *(*receive)(void *self, int64_t peer, int tag, void *data, size_t bytes);
     int (*is_done)(void *self, void *handle); /* and frees the handle where it is */
     void (*rest)(void *self);                 /* between looks */
-    /* All ranks meet: `values` become the largest of all ranks; `text` becomes that of `root`. */
+    /* All ranks meet: `values` become the largest of all ranks; `data` become those of `root`. */
     void (*largest)(void *self, int64_t *values, int count);
-    void (*tell)(void *self, int64_t root, char *text, int bytes);
+    void (*tell)(void *self, int64_t root, void *data, int bytes);
 };
 
 /* Until a message is done, whose handle becomes NULL; NULL: there is none. */

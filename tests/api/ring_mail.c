@@ -22,7 +22,7 @@ struct post {
     int64_t ranks, met;
     uint64_t meeting;
     int64_t values[2][VALUES]; /* of a meeting, and of the one before, which some still read */
-    char text[2][FAILURE_BYTES];
+    char *told[2];             /* the same */
     struct mail *first, **last;
     unsigned drawn;
 };
@@ -54,6 +54,8 @@ void post_close(struct post *post)
 {
     pthread_cond_destroy(&post->all_met);
     pthread_mutex_destroy(&post->lock);
+    free(post->told[0]);
+    free(post->told[1]);
     free(post);
 }
 
@@ -157,17 +159,18 @@ static void largest(void *self, int64_t *values, int count)
     pthread_mutex_unlock(&post->lock);
 }
 
-static void tell(void *self, int64_t root, char *text, int bytes)
+static void tell(void *self, int64_t root, void *data, int bytes)
 {
     struct place *place = self;
     struct post *post = place->post;
     pthread_mutex_lock(&post->lock);
-    char *told = post->text[post->meeting % 2];
+    char **told = &post->told[post->meeting % 2];
     if (place->rank == root) {
-        memcpy(told, text, (size_t)bytes);
+        *told = realloc(*told, (size_t)bytes);
+        memcpy(*told, data, (size_t)bytes);
     }
     meet(post);
-    memcpy(text, told, (size_t)bytes);
+    memcpy(data, *told, (size_t)bytes);
     pthread_mutex_unlock(&post->lock);
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api.h"
-#include "api/ring_shards.h"
+#include "api/ring_direct.h"
 #include "operation/ring.h"
 #include "support/gradient_call.h"
 #include "support/random_call.h"
@@ -29,7 +29,8 @@ static const struct {
               { CLATTN_WITH_MASK | CLATTN_WITH_SLOPES, 0, 0, 1, 5, 0.25, CLATTN_FLOAT32 },
               { 0, 1, 0, 0, 0, 0, CLATTN_FLOAT16 },
               { 0, 1, 0, 0, 0, 0, CLATTN_BFLOAT16 },
-              { 0, 1, 0, 0, 0, 0, CLATTN_FLOAT64 } };
+              { 0, 1, 0, 0, 0, 0, CLATTN_FLOAT64 },
+              { CLATTN_WITH_MASK | CLATTN_WITH_SINKS, 0, 0, 1, 0, 0, CLATTN_FLOAT32 } };
 
 static int is_long(void)
 {
@@ -105,91 +106,6 @@ static void random_test(struct random *random, int kind, struct test_call *test)
     test->sum_roundings = 64;
 }
 
-/* ---- one after the other ------------------------------------------------------------------------------- */
-
-/* What ranks that pass keys on must have, to the last bit: their tasks in order, without messages, of whole tensors in
- * the order of the layout. */
-static void direct_rank(const struct setting *setting, const struct test_call *test, const struct permuted *list,
-                        int64_t rank, float *out)
-{
-    clattn_ring_options o = CLATTN_RING_OPTIONS_INIT;
-    const clattn_problem *p = &test->problem;
-    clattn_ring *ring;
-    clattn_ring_step step;
-    o.rank = rank;
-    o.ranks = setting->ranks;
-    o.layout = setting->layout;
-    o.algorithm = setting->algorithm;
-    o.key_lengths = test->tensors.key_lengths.data;
-    EXPECT_OK(clattn_ring_create(p, &o, &ring));
-    const int64_t rows = clattn_ring_rows(ring, rank), planes = p->batch * p->query_heads;
-    double *sum = calloc((size_t)(planes * rows * DIM) + 1, sizeof(double));
-    double *lse = malloc((size_t)(planes * rows + 1) * sizeof(double));
-    float *part = malloc((size_t)(planes * rows + 1) * (DIM + 1) * sizeof(float));
-    for (int64_t n = 0; n < planes * rows; ++n) {
-        lse[n] = (double)-INFINITY;
-    }
-    for (int64_t index = 0; index < clattn_ring_steps(ring); ++index) {
-        EXPECT_OK(clattn_ring_step_at(ring, index, &step));
-        for (int64_t n = 0; n < step.tasks; ++n) {
-            const clattn_ring_task *task = &step.task[n];
-            clattn_problem problem = CLATTN_PROBLEM_INIT;
-            clattn_call call = test->values;
-            int32_t offsets[2], lengths[2];
-            clattn_host_tensors t = test->tensors;
-            EXPECT_OK(clattn_ring_call(ring, task, &problem, &call, offsets, lengths));
-            const int64_t row = shard_begin(setting, rank, p->query_len) + task->rows.place;
-            const int64_t key = shard_begin(setting, task->key_shard, p->key_len) + task->keys.place;
-            t.query = (clattn_host_tensor){ list[0].data, row * DIM, { 0 } };
-            memcpy(t.query.stride, test->tensors.query.stride, sizeof(t.query.stride));
-            t.key.data = list[BY_ROW].data;
-            t.value.data = list[BY_ROW + 1].data;
-            t.key.offset = t.value.offset = key * DIM;
-            t.mask.data = list[3].data;
-            t.bias.data = list[4].data;
-            t.mask.offset = t.bias.offset = row * p->key_len + task->keys.first;
-            t.mask.stride[3] = t.bias.stride[3] = task->keys.step;
-            t.sinks.data = task->has_sinks ? t.sinks.data : NULL;
-            if (problem.features & CLATTN_WITH_KEY_LENGTHS) {
-                t.key_lengths.data = lengths;
-            }
-            if (problem.alignment == CLATTN_ALIGN_OFFSETS) {
-                t.query_offsets = (clattn_host_tensor){ offsets, 0, { 0, 0, 0, 1 } };
-            }
-            t.out = clattn_host_tensor_bhsd(part, p->query_heads, task->rows.count, DIM);
-            t.lse =
-                clattn_host_tensor_bhsd(part + planes * task->rows.count * DIM, p->query_heads, task->rows.count, 1);
-            EXPECT_OK(clattn_forward_host(context, &problem, &call, &t));
-            for (int64_t plane = 0; plane < planes; ++plane) {
-                const int64_t at = plane * rows + task->rows.place;
-                clattn_ring_merge(task->rows.count, DIM, part + plane * task->rows.count * DIM,
-                                  (float *)t.lse.data + plane * task->rows.count, sum + at * DIM, lse + at);
-            }
-        }
-    }
-    for (int64_t plane = 0; plane < planes; ++plane) {
-        for (int64_t n = 0; n < rows * DIM; ++n) {
-            out[(plane * p->query_len + shard_begin(setting, rank, p->query_len)) * DIM + n] =
-                (float)sum[plane * rows * DIM + n];
-        }
-    }
-    free(part);
-    free(lse);
-    free(sum);
-    clattn_ring_destroy(ring);
-}
-
-static void check_bits(const struct setting *setting, const struct test_call *test, const struct permuted *list)
-{
-    const size_t bytes = (size_t)(list[1].outer * list[1].rows) * list[1].row_bytes;
-    float *direct = malloc(bytes);
-    for (int64_t rank = 0; rank < setting->ranks; ++rank) {
-        direct_rank(setting, test, list, rank, direct);
-    }
-    ck_assert_mem_eq(direct, list[1].data, bytes);
-    free(direct);
-}
-
 /* ---- the tests ------------------------------------------------------------------------------------------- */
 
 static int calls(int count)
@@ -202,7 +118,7 @@ static struct setting random_setting(struct random *random, int kind, int gradie
 {
     static const clattn_ring_algorithm any[] = { CLATTN_RING_TREE, CLATTN_RING_KEYS, CLATTN_RING_HEADS,
                                                  CLATTN_RING_AUTO, CLATTN_RING_QUERIES };
-    const int first = gradients ? 1 : 0, last = kind == 2 ? 1 : gradients ? 3 : 4;
+    const int first = gradients ? 1 : 0, last = kinds[kind].has_bias ? 1 : gradients ? 3 : 4;
     struct setting setting = { random_between(random, 1, 8), (clattn_ring_layout)random_between(random, 0, 2),
                                any[random_between(random, first, last)] };
     setting.algorithm = kinds[kind].type == CLATTN_FLOAT64 ? CLATTN_RING_HEADS : setting.algorithm;
@@ -212,8 +128,8 @@ static struct setting random_setting(struct random *random, int kind, int gradie
         }
     } else if (setting.algorithm == CLATTN_RING_TREE) {
         setting.layout = CLATTN_RING_CONTIGUOUS;
-    } else if (setting.layout == CLATTN_RING_STRIPED && kind > 0) {
-        setting.layout = CLATTN_RING_ZIGZAG; /* kinds 1 and 2 have what stripes refuse */
+    } else if (setting.layout == CLATTN_RING_STRIPED && (kind == 1 || kind == 2)) {
+        setting.layout = CLATTN_RING_ZIGZAG; /* these have what stripes refuse */
     }
     return setting;
 }
@@ -223,7 +139,7 @@ START_TEST(test_forward_is_within_the_bound)
     double needed = 0;
     for (int n = 0; n < calls(60); ++n) {
         struct random random = random_start(SEED, (uint64_t)n);
-        const int kind = n % (is_long() ? 6 : 4);
+        const int kind = n % (is_long() ? 7 : 4);
         struct test_call test;
         struct expected expected;
         struct verdict verdict;
@@ -260,11 +176,53 @@ START_TEST(test_forward_is_within_the_bound)
 }
 END_TEST
 
+/* All that the problem has; a sum over rows, or heads, now and then. */
+static void random_gradients(struct random *random, struct gradient_call *g)
+{
+    const struct test_layout dense = TEST_LAYOUT_DENSE;
+    const clattn_problem *p = &g->test.problem;
+    struct test_layout summed = dense;
+    g->problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
+    g->problem.gradients |= p->bias_type != CLATTN_TYPE_NONE ? CLATTN_GRADIENT_BIAS | CLATTN_GRADIENT_SCALE : 0;
+    g->problem.gradients |= p->features & CLATTN_WITH_SLOPES ? CLATTN_GRADIENT_SLOPES : 0;
+    g->problem.gradients |= p->features & CLATTN_WITH_SINKS ? CLATTN_GRADIENT_SINKS : 0;
+    EXPECT_OK(gradient_call_start(g));
+    gradient_call_place_all(g);
+    summed.broadcast[random_between(random, 0, 1)] = 1;
+    summed.broadcast[2] = random_chance(random, 0.5);
+    for (int id = GRADIENT_DBIAS; id <= GRADIENT_DSLOPES; ++id) {
+        if (gradient_call_has(g, id) && random_chance(random, 0.5)) {
+            free(g->arrays[id].data);
+            free(g->arrays[id].reached);
+            gradient_call_place(g, id, &summed);
+        }
+    }
+}
+
+/* All ranks have the same; it becomes the whole's. */
+static void take_shared(struct gradient_call *g, const struct rank *ranks, int64_t count)
+{
+    clattn_host_tensor *shared[SHARED];
+    shared_fields(&g->gradients, shared);
+    for (int64_t rank = 1; rank < count; ++rank) {
+        ck_assert_mem_eq(ranks[rank].shared, ranks[0].shared, sizeof(ranks[0].shared));
+    }
+    for (int n = 0; n < SHARED; ++n) {
+        for (int id = GRADIENT_DBIAS; id < BACKWARD_TENSOR_COUNT && shared[n]->data; ++id) {
+            const struct test_array *array = &g->arrays[id];
+            if (array->data == shared[n]->data) {
+                ck_assert_uint_le((size_t)array->count * array->element_bytes, sizeof(ranks[0].shared[n]));
+                memcpy(array->data, ranks[0].shared[n], (size_t)array->count * array->element_bytes);
+            }
+        }
+    }
+}
+
 START_TEST(test_gradients_are_within_the_bound)
 {
-    for (int n = 0; n < calls(60) / 2; ++n) {
+    for (int n = 0; n < calls(60) / (is_long() ? 1 : 3); ++n) {
         struct random random = random_start(SEED + 1, (uint64_t)n);
-        const int kind = is_long() ? n % 6 : n % 2 * 2; /* the others compile for seconds */
+        const int kind = is_long() ? n % 7 : 2; /* the others compile for seconds */
         const clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
         struct gradient_call g = { .problem = problem };
         struct gradient_expected expected;
@@ -273,9 +231,7 @@ START_TEST(test_gradients_are_within_the_bound)
         struct rank ranks[8];
         random_test(&random, kind, &g.test);
         const struct setting setting = random_setting(&random, kind, 1, g.test.problem.kv_heads);
-        g.problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
-        EXPECT_OK(gradient_call_start(&g));
-        gradient_call_place_all(&g);
+        random_gradients(&random, &g);
         gradient_call_fill(&g, GRADIENT_DOUT, &random, any_value, NULL);
         gradient_call_keep(&g);
         g.sum_roundings = 64;
@@ -291,6 +247,7 @@ START_TEST(test_gradients_are_within_the_bound)
             ck_assert_msg(ranks[rank].status == CLATTN_OK, "%d: %s", n, ranks[rank].failure.text);
         }
         permute_all(&setting, list, 1);
+        take_shared(&g, ranks, setting.ranks);
         EXPECT_OK(gradient_call_expect(&g, &expected));
         gradient_call_judge(&g, &expected, &verdict);
         ck_assert_msg(verdict.wrong == 0, "call %d, %d ranks, layout %d: %s", n, (int)setting.ranks,

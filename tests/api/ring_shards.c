@@ -8,6 +8,8 @@
 
 /* ---- shards --------------------------------------------------------------------------------------- */
 
+static clattn_host_tensor nobodys; /* is not there */
+
 static void permute(const struct setting *setting, struct permuted *of, int back)
 {
     if (!back) {
@@ -22,6 +24,7 @@ void list_permuted(const clattn_problem *p, clattn_host_tensors *t, clattn_host_
                    struct permuted list[PERMUTED])
 {
     const int64_t of_rows = p->batch * p->query_heads, of_keys = p->batch * p->kv_heads;
+    const int64_t of_bias = (g->dbias.stride[0] ? p->batch : 1) * (g->dbias.stride[1] ? p->query_heads : 1);
     const size_t row = DIM * clattn_type_size(p->type), key_row = (size_t)p->key_len;
     const struct permuted all[PERMUTED] = { { &t->query, of_rows, p->query_len, row, NULL },
                                             { &t->out, of_rows, p->query_len, row, NULL },
@@ -30,11 +33,21 @@ void list_permuted(const clattn_problem *p, clattn_host_tensors *t, clattn_host_
                                             { &t->bias, of_rows, p->query_len, key_row * sizeof(float), NULL },
                                             { &g->dout, of_rows, p->query_len, row, NULL },
                                             { &g->dquery, of_rows, p->query_len, row, NULL },
+                                            { &g->dbias, of_bias, p->query_len, key_row * sizeof(float), NULL },
                                             { &t->key, of_keys, p->key_len, row, NULL },
                                             { &t->value, of_keys, p->key_len, row, NULL },
                                             { &g->dkey, of_keys, p->key_len, row, NULL },
                                             { &g->dvalue, of_keys, p->key_len, row, NULL } };
     memcpy(list, all, sizeof(all));
+    list[BY_ROW - 1].field = g->dbias.stride[2] != 0 ? &g->dbias : &nobodys;
+}
+
+void shared_fields(clattn_host_gradients *g, clattn_host_tensor *fields[SHARED])
+{
+    fields[0] = &g->dslopes;
+    fields[1] = &g->dsinks;
+    fields[2] = &g->dscale;
+    fields[3] = g->dbias.stride[2] == 0 ? &g->dbias : &nobodys;
 }
 
 int64_t shard_begin(const struct setting *setting, int64_t rank, int64_t length)
@@ -60,9 +73,18 @@ static void place_rank(const struct setting *setting, const struct permuted *lis
                        const clattn_host_gradients *g, struct rank *rank)
 {
     const char *const from[2] = { (const char *)t, (const char *)g };
+    clattn_host_tensor *shared[SHARED];
     rank->tensors = *t;
     rank->gradients = *g;
+    shared_fields(&rank->gradients, shared);
+    memset(rank->shared, 0, sizeof(rank->shared));
+    for (int n = 0; n < SHARED; ++n) {
+        shared[n]->data = shared[n]->data ? rank->shared[n] : NULL;
+    }
     for (int n = 0; n < PERMUTED; ++n) {
+        if (!list[n].field->data) {
+            continue;
+        }
         const char *field = (const char *)list[n].field;
         const int is_gradient = field < from[0] || field >= from[0] + sizeof(*t);
         char *own = is_gradient ? (char *)&rank->gradients : (char *)&rank->tensors;
@@ -105,7 +127,7 @@ void run_ranks(const struct setting *setting, const struct rank_call *call, cons
 void permute_all(const struct setting *setting, struct permuted *list, int back)
 {
     for (int n = 0; n < PERMUTED; ++n) {
-        const int is_output = n == 1 || n == 2 || n == BY_ROW - 1 || n >= BY_ROW + 2;
+        const int is_output = n == 1 || n == 2 || n == BY_ROW - 2 || n == BY_ROW - 1 || n >= BY_ROW + 2;
         if (list[n].field->data && (!back || is_output)) {
             permute(setting, &list[n], back);
         }

@@ -20,9 +20,9 @@ struct permuted {
     char *data;
 };
 
-enum { BY_ROW = 7, BY_KEY = 4, PERMUTED = 11 };
+enum { BY_ROW = 8, BY_KEY = 4, PERMUTED = 12, SHARED = 4 };
 
-/* The tensors of a call and its gradients: seven with rows, four with keys. */
+/* The tensors of a call and its gradients: eight with rows (dbias where it is not a sum over them), four with keys. */
 void list_permuted(const clattn_problem *p, clattn_host_tensors *t, clattn_host_gradients *g,
                    struct permuted list[PERMUTED]);
 
@@ -41,7 +41,11 @@ struct rank {
     clattn_status status;
     char *explained; /* NULL: nothing was played */
     pthread_t thread;
+    double shared[SHARED][512]; /* memory of shared_fields */
 };
+
+/* Gradients that all ranks get: dslopes, dsinks, dscale, dbias. */
+void shared_fields(clattn_host_gradients *g, clattn_host_tensor *fields[SHARED]);
 
 /* Tensors of rank `spoilt` lose what `spoil` takes from them; NULL: nobody's do. */
 void run_ranks(const struct setting *setting, const struct rank_call *call, const clattn_host_tensors *t,
