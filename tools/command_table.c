@@ -9,6 +9,7 @@ const struct command_row command_table[] = {
     { &command_lesson, "an experiment on attention: measured, told, drawn" },
     { &command_devices, "list the devices, and which one is taken" },
     { &command_explain, "tell how a problem would be computed" },
+    { &command_ring, "tell what each of several ranks has, computes and sends" },
     { &command_bench, "measure time, speed and error of shapes" },
     { &command_compile, "write the compiled programs of a problem, for CLATTN_BINARY_DIR" },
     { &command_tune, "measure which tiles are the fastest here, for later plans" },

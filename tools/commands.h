@@ -6,7 +6,7 @@
 
 extern const struct command command_devices, command_run, command_grad, command_explain, command_bench;
 extern const struct command command_mha, command_lesson, command_compile, command_tune, command_report;
-extern const struct command command_completions, command_selfcheck, command_quantise;
+extern const struct command command_completions, command_selfcheck, command_quantise, command_ring;
 
 struct command_row {
     const struct command *command;

@@ -31,6 +31,9 @@
 #include "program/gemm.h"
 #include "program/program_folder.h"
 
+/* `clattn ring`: what a schedule's tasks and messages come to. */
+#include "operation/ring.h"
+
 /* `clattn lesson`: kernels of its own, launched as the library's are, and their random numbers. */
 #include "base/error.h"
 #include "program/embedded_cl.h"

@@ -57,6 +57,7 @@ libclattn_tool_la_SOURCES = \
 	tools/cmd_run.c \
 	tools/cmd_quantise.c \
 	tools/cmd_report.c \
+	tools/cmd_ring.c \
 	tools/cmd_selfcheck.c \
 	tools/cmd_tune.c \
 	tools/command_table.c \

@@ -156,6 +156,17 @@ CHOICE(BENCH_ALIGN, "align", "MODE", WORDS(ALIGNMENTS),
        "top-left or bottom-right, for --window and --alibi where nothing is causal")
 OPTION(BENCH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths: even steps, up to LK in the last one")
 
+/* ring */
+OPTION(RANKS, "ranks", "N", "ranks, each with a part of the rows and keys; default 4")
+OPTION(RANK, "rank", "N", "tell what rank N does, step by step")
+CHOICE(RING_LAYOUT, "layout", "LAYOUT", WORDS("contiguous", "zigzag", "striped"),
+       "contiguous (default), zigzag or striped: which rows and keys a rank has")
+CHOICE(ALGORITHM, "algorithm", "NAME", WORDS("auto", "keys", "queries", "tree", "heads"),
+       "auto (default: what is estimated to be fastest), keys, queries, tree or heads")
+OPTION(FLOP_RATE, "flop-per-s", "X", "of a rank, for the estimates; default 1e11")
+OPTION(LINK_RATE, "bytes-per-s", "X", "of a link; default 1.25e9, which is 10 Gbit/s")
+OPTION(LATENCY, "latency-s", "X", "of a message; default 5e-5")
+
 /* layers and lessons */
 CHOICE(PROJECTION, "projection", "NAME", WORDS("auto", "lanes", "tiles", "clblast"),
        "what multiplies by weights: auto (default), lanes, tiles or clblast")

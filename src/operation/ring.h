@@ -59,6 +59,10 @@ int ring_sees(const clattn_ring *ring, const clattn_ring_piece *rows, const clat
 /* How many elements of a piece are before element `end` of the whole. */
 int64_t ring_before(const clattn_ring_piece *piece, int64_t end);
 
+/* Pairs of a row and a key that a task computes, over batch and heads, as causal, window and lengths leave them; of
+ * more than 4,096 rows so many are looked at, evenly. */
+double ring_pairs(const clattn_ring *ring, const clattn_ring_task *task);
+
 /* What clattn_ring_call says. `problem` and `call` are whole structs of any version. */
 clattn_status ring_call(const clattn_ring *ring, const clattn_ring_task *task, clattn_problem *problem,
                         clattn_call *call, int32_t *offsets, int32_t *lengths);
@@ -71,6 +75,9 @@ clattn_status ring_check(const clattn_ring *ring, clattn_ring_algorithm algorith
 /* Replaces CLATTN_RING_AUTO in the options. */
 clattn_status ring_choose(clattn_ring *ring);
 clattn_status ring_explain(clattn_ring *ring);
+
+/* What a message takes. */
+double ring_bytes(const clattn_ring *ring, const clattn_ring_message *message);
 
 void ring_add_step(struct ring_list *list);
 void ring_add_message(struct ring_list *list, const clattn_ring_message *message);

@@ -140,6 +140,18 @@ static struct row_bytes row_bytes(const clattn_ring *ring, int is_sum)
     return bytes;
 }
 
+double ring_bytes(const clattn_ring *ring, const clattn_ring_message *message)
+{
+    const clattn_problem *p = &ring->whole;
+    const struct row_bytes bytes = row_bytes(ring, ring->options.algorithm != CLATTN_RING_HEADS);
+    const double of_row[] = { 0, bytes.keys, bytes.queries, bytes.results, bytes.key_results };
+    const int is_of_keys = message->content == CLATTN_RING_OF_KEYS || message->content == CLATTN_RING_OF_KEY_RESULTS;
+    const int64_t length = is_of_keys ? p->key_len : p->query_len;
+    const int64_t rows =
+        message->shard < 0 ? length : ring_shard(ring->options.layout, ring->options.ranks, message->shard, length);
+    return of_row[message->content] * (double)(p->batch * rows) * (double)message->kv_heads / (double)p->kv_heads;
+}
+
 /* What the rank that has most of it has, of all products of rows and keys: causal masks leave half of them, but not to
  * the last rank of contiguous parts. */
 static double largest_share(const clattn_ring *ring, clattn_ring_algorithm algorithm)
@@ -183,18 +195,16 @@ clattn_status ring_choose(clattn_ring *ring)
     if (ring->options.algorithm != CLATTN_RING_AUTO) {
         return ring_check(ring, ring->options.algorithm);
     }
-    clattn_status status = CLATTN_OK;
     for (size_t n = 0; n < sizeof(offered) / sizeof(offered[0]); ++n) {
         const clattn_ring_algorithm best = ring->options.algorithm;
-        status = ring_check(ring, offered[n]);
-        if (status == CLATTN_OK) {
+        if (ring_check(ring, offered[n]) == CLATTN_OK) {
             ring->cost_s[offered[n]] = cost_s(ring, offered[n]);
             if (best == CLATTN_RING_AUTO || ring->cost_s[offered[n]] < ring->cost_s[best]) {
                 ring->options.algorithm = offered[n];
             }
         }
     }
-    return ring->options.algorithm == CLATTN_RING_AUTO ? status : CLATTN_OK;
+    return ring->options.algorithm == CLATTN_RING_AUTO ? ring_check(ring, offered[0]) : CLATTN_OK;
 }
 
 /* ---- telling ----------------------------------------------------------------------------------- */

@@ -64,6 +64,46 @@ int ring_sees(const clattn_ring *ring, const clattn_ring_piece *rows, const clat
     return 0;
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t at_least_0(int64_t a)
+{
+    return a > 0 ? a : 0;
+}
+
+#define ROWS_LOOKED_AT 4096
+
+/* Row i sees keys low to high - 1, and those before `pinned`. */
+static double sequence_pairs(const clattn_ring *ring, int64_t b, const clattn_ring_piece *rows,
+                             const clattn_ring_piece *keys)
+{
+    const int64_t end = ring_before(keys, ring->length[b]), every = rows->count / ROWS_LOOKED_AT + 1;
+    const int64_t always = smaller(end, ring_before(keys, ring->whole.always_visible_keys));
+    struct ring_band band;
+    double seen = 0;
+    int64_t looked_at = 0;
+    ring_band(ring, b, rows, keys, &band);
+    for (int64_t i = every / 2; i < rows->count; i += every, ++looked_at) {
+        const int64_t low = band.has_low ? at_least_0(i + band.low) : 0;
+        const int64_t high = band.has_high ? smaller(end, i + band.high + 1) : end;
+        const int64_t pinned = ring->whole.causal ? smaller(always, i + band.causal_high + 1) : always;
+        seen += (double)(at_least_0(high - low) + at_least_0(pinned) - at_least_0(smaller(pinned, high) - low));
+    }
+    return looked_at > 0 ? seen / (double)looked_at * (double)rows->count : 0;
+}
+
+double ring_pairs(const clattn_ring *ring, const clattn_ring_task *task)
+{
+    double pairs = 0;
+    for (int64_t b = 0; b < ring->whole.batch; ++b) {
+        pairs += sequence_pairs(ring, b, &task->rows, &task->keys);
+    }
+    return pairs * (double)(task->kv_heads * problem_group(&ring->whole));
+}
+
 /* ---- the partial call -------------------------------------------------------------------------- */
 
 /* The rows or keys of the largest task. */

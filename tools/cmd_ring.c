@@ -1,0 +1,265 @@
+/* clattn ring: what each rank of a ring has, computes and sends (clattn_ring.h), without a device or a network. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "clattn_ring.h"
+#include "commands.h"
+#include "document.h"
+#include "insides.h"
+#include "library.h"
+#include "problem_options.h"
+
+#define RANKS_USUAL 4
+#define RANKS_SHOWN 32 /* of the table: more are told as JSON */
+
+static const char *const content_names[CLATTN_RING_CONTENTS] = { "", "keys", "queries", "results",
+                                                                 "gradients of keys" };
+
+/* What a rank comes to. */
+struct share {
+    int64_t rows, keys, calls, sends;
+    double pairs, sent_bytes;
+};
+
+static struct share share_of(const clattn_ring *ring)
+{
+    const int64_t rank = ring->options.rank;
+    struct share share = { clattn_ring_rows(ring, rank), clattn_ring_keys(ring, rank), 0, 0, 0, 0 };
+    clattn_ring_step step;
+    for (int64_t n = 0; n < clattn_ring_steps(ring) && clattn_ring_step_at(ring, n, &step) == CLATTN_OK; n++) {
+        share.calls += step.tasks;
+        for (int64_t i = 0; i < step.tasks; i++) {
+            share.pairs += ring_pairs(ring, &step.task[i]);
+        }
+        for (int64_t i = 0; i < step.messages; i++) {
+            share.sends += step.message[i].is_send;
+            share.sent_bytes += step.message[i].is_send ? ring_bytes(ring, &step.message[i]) : 0;
+        }
+    }
+    return share;
+}
+
+/* ---- reading ---- */
+
+static int read_options(const struct options *options, clattn_ring_options *o, struct failure *failure)
+{
+    int layout = CLATTN_RING_CONTIGUOUS, algorithm = CLATTN_RING_AUTO;
+    o->ranks = RANKS_USUAL;
+    if (option_integer(options, OPTION_RANKS, 1, RING_RANKS_MOST, &o->ranks, failure) != 0 ||
+        option_integer(options, OPTION_RANK, 0, o->ranks - 1, &o->rank, failure) != 0 ||
+        option_choice(options, OPTION_RING_LAYOUT, &layout, failure) != 0 ||
+        option_choice(options, OPTION_ALGORITHM, &algorithm, failure) != 0 ||
+        option_number(options, OPTION_FLOP_RATE, &o->flop_per_s, failure) != 0 ||
+        option_number(options, OPTION_LINK_RATE, &o->bytes_per_s, failure) != 0 ||
+        option_number(options, OPTION_LATENCY, &o->latency_s, failure) != 0) {
+        return -1;
+    }
+    o->layout = (clattn_ring_layout)layout;
+    o->algorithm = (clattn_ring_algorithm)algorithm;
+    o->gradients = options->value[OPTION_EXPLAIN_BACKWARD] != NULL;
+    return 0;
+}
+
+static int read_problem(const struct options *options, clattn_problem *problem, struct failure *failure)
+{
+    if (problem_without_data_read(options, problem, failure) != 0) {
+        return -1;
+    }
+    if (problem->alignment == CLATTN_ALIGN_OFFSETS) {
+        return failure_misuse(failure, "--causal, --align: offsets are a call's; give top-left or bottom-right");
+    }
+    return 0;
+}
+
+/* ---- telling ---- */
+
+/* "1.2 M", 6 characters at most. */
+static const char *amount(double value, char text[16])
+{
+    static const char units[] = " kMGTPE";
+    int unit = 0;
+    for (; value >= 999.5 && unit < 6; unit++) {
+        value /= 1000;
+    }
+    snprintf(text, 16, value < 9.95 && unit > 0 ? "%.1f %c" : "%.0f %c", value, units[unit]);
+    return text;
+}
+
+static void print_share(int64_t rank, const struct share *share, double mean)
+{
+    char pairs[16], bytes[16];
+    printf("%6lld %10lld %10lld %7lld %8s %7.1f %% %7lld %7sB\n", (long long)rank, (long long)share->rows,
+           (long long)share->keys, (long long)share->calls, amount(share->pairs, pairs),
+           mean > 0 ? 100 * share->pairs / mean : 100, (long long)share->sends, amount(share->sent_bytes, bytes));
+}
+
+static void print_table(const struct share *shares, int64_t ranks, double mean)
+{
+    printf("\n%6s %10s %10s %7s %8s %9s %7s %8s\n", "rank", "rows", "keys", "calls", "pairs", "of mean", "sends",
+           "bytes");
+    for (int64_t rank = 0; rank < ranks; rank++) {
+        if (ranks > RANKS_SHOWN && rank == RANKS_SHOWN / 2) {
+            rank = ranks - RANKS_SHOWN / 2;
+            printf("%6s\n", "...");
+        }
+        print_share(rank, &shares[rank], mean);
+    }
+}
+
+static void print_piece(const char *what, const clattn_ring_piece *piece)
+{
+    printf("%s ", what);
+    if (piece->count == 0) {
+        printf("none");
+    } else if (piece->count == 1) {
+        printf("%lld", (long long)piece->first);
+    } else if (piece->step == 1) {
+        printf("%lld-%lld", (long long)piece->first, (long long)(piece->first + piece->count - 1));
+    } else {
+        printf("%lld, %lld, .. %lld", (long long)piece->first, (long long)(piece->first + piece->step),
+               (long long)(piece->first + (piece->count - 1) * piece->step));
+    }
+}
+
+static void print_message(const clattn_ring *ring, const clattn_ring_message *message)
+{
+    static const char *const when[] = { "", ", once computed", ", until the end" };
+    char bytes[16];
+    printf("      %s %s", message->is_send ? "sends" : "takes", content_names[message->content]);
+    if (message->shard >= 0) {
+        printf(" of rank %lld", (long long)message->shard);
+    }
+    printf(" %s %lld: %sB%s\n", message->is_send ? "to" : "from", (long long)message->peer,
+           amount(ring_bytes(ring, message), bytes), when[message->when]);
+}
+
+static void print_steps(const clattn_ring *ring)
+{
+    clattn_ring_step step;
+    printf("\nrank %lld, step by step:\n", (long long)ring->options.rank);
+    for (int64_t n = 0; n < clattn_ring_steps(ring) && clattn_ring_step_at(ring, n, &step) == CLATTN_OK; n++) {
+        printf("%4lld\n", (long long)n);
+        for (int64_t i = 0; i < step.messages; i++) {
+            print_message(ring, &step.message[i]);
+        }
+        for (int64_t i = 0; i < step.tasks; i++) {
+            char pairs[16];
+            print_piece("      computes rows", &step.task[i].rows);
+            print_piece(" on keys", &step.task[i].keys);
+            printf(": %s pairs\n", amount(ring_pairs(ring, &step.task[i]), pairs));
+        }
+    }
+}
+
+static void print_text(const struct options *options, const clattn_ring *ring, const struct share *shares, double mean,
+                       double most)
+{
+    fputs(clattn_ring_explain(ring), stdout);
+    print_table(shares, ring->options.ranks, mean);
+    printf("\nbalance: the rank with most to compute has %.2f times the mean\n", mean > 0 ? most / mean : 1);
+    if (options->value[OPTION_RANK]) {
+        print_steps(ring);
+    }
+}
+
+static cJSON *share_document(const struct share *share)
+{
+    cJSON *one = cJSON_CreateObject();
+    cJSON_AddNumberToObject(one, "rows", (double)share->rows);
+    cJSON_AddNumberToObject(one, "keys", (double)share->keys);
+    cJSON_AddNumberToObject(one, "calls", (double)share->calls);
+    cJSON_AddNumberToObject(one, "pairs", share->pairs);
+    cJSON_AddNumberToObject(one, "sends", (double)share->sends);
+    cJSON_AddNumberToObject(one, "sent_bytes", share->sent_bytes);
+    return one;
+}
+
+static int print_json(const clattn_ring *ring, const struct share *shares, double mean, double most,
+                      struct failure *failure)
+{
+    cJSON *document = document_begin("ring", NULL);
+    cJSON *ranks = cJSON_AddArrayToObject(document, "ranks");
+    for (int64_t rank = 0; rank < ring->options.ranks; rank++) {
+        cJSON_AddItemToArray(ranks, share_document(&shares[rank]));
+    }
+    cJSON_AddNumberToObject(document, "balance", mean > 0 ? most / mean : 1);
+    document_add_lines(document, "explanation", clattn_ring_explain(ring));
+    return document_print(document, failure);
+}
+
+/* ---- */
+
+/* Every rank's schedule, one after the other; that of the rank which is asked for stays. */
+static int find_shares(const struct options *options, const clattn_problem *problem, const clattn_ring_options *o,
+                       struct share *shares, clattn_ring **kept, struct failure *failure)
+{
+    for (int64_t rank = 0; rank < o->ranks; rank++) {
+        clattn_ring_options of_rank = *o;
+        clattn_ring *ring;
+        of_rank.rank = rank;
+        const clattn_status status = clattn_ring_create(problem, &of_rank, &ring);
+        if (status != CLATTN_OK) {
+            return status == CLATTN_UNSUPPORTED ? failure_misuse(failure, "%s", clattn_last_error())
+                                                : library_failure(options, status, failure);
+        }
+        shares[rank] = share_of(ring);
+        if (rank == o->rank) {
+            *kept = ring;
+        } else {
+            clattn_ring_destroy(ring);
+        }
+    }
+    return 0;
+}
+
+static int run(const struct options *options, struct failure *failure)
+{
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    clattn_ring_options o = CLATTN_RING_OPTIONS_INIT;
+    clattn_ring *ring = NULL;
+    double sum = 0, most = 0;
+    if (read_problem(options, &problem, failure) != 0 || read_options(options, &o, failure) != 0) {
+        return -1;
+    }
+    struct share *shares = calloc((size_t)o.ranks, sizeof *shares);
+    if (!shares) {
+        return failure_failed(failure, "out of memory for %lld ranks", (long long)o.ranks);
+    }
+    int result = find_shares(options, &problem, &o, shares, &ring, failure);
+    for (int64_t rank = 0; rank < o.ranks; rank++) {
+        sum += shares[rank].pairs;
+        most = shares[rank].pairs > most ? shares[rank].pairs : most;
+    }
+    const double mean = sum / (double)o.ranks;
+    if (result == 0 && options->value[OPTION_JSON]) {
+        result = print_json(ring, shares, mean, most, failure);
+    } else if (result == 0) {
+        print_text(options, ring, shares, mean, most);
+    }
+    clattn_ring_destroy(ring);
+    free(shares);
+    return result;
+}
+
+static const struct option_group groups[] = {
+    { "The problem, of all ranks together",
+      { OPTION_SHAPE, OPTION_TYPE, OPTION_CAUSAL, OPTION_ALIGN, OPTION_WINDOW, OPTION_ALWAYS, OPTION_MASK_KIND,
+        OPTION_SOFTCAP, OPTION_WITH_ALIBI, OPTION_WITH_SINKS } },
+    { "The ranks",
+      { OPTION_RANKS, OPTION_RING_LAYOUT, OPTION_ALGORITHM, OPTION_EXPLAIN_BACKWARD, OPTION_FLOP_RATE, OPTION_LINK_RATE,
+        OPTION_LATENCY } },
+    { "What is told", { OPTION_RANK, OPTION_JSON, OPTION_HELP } },
+    { NULL, { OPTION_NONE } },
+};
+
+const struct command command_ring = {
+    "ring",
+    "Tells of attention whose rows and keys lie on several ranks what each of them has, computes and sends: the "
+    "schedule "
+    "that programs play by clattn_ring.h or MPI. Needs no device.",
+    "--shape B,HQ,HKV,LQ,LK,D[,DV] [OPTION]...",
+    NULL,
+    groups,
+    "Example:\n  clattn ring --shape 1,32,8,65536,65536,128 --causal top-left --layout zigzag --rank 0\n",
+    run,
+};
