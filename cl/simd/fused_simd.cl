@@ -18,6 +18,8 @@
  *
  *     group id 0: block of TILES * ROWS rows     1: key/value head     2: batch entry or packed sequence
  *
+ * With lists of keys a block has rows of one list, whose places are walked over as keys are.
+ *
  * Keys that only some rows see go through `terms`: -inf hides a score whatever it is. A hidden value that is
  * not finite would still reach the rows that must not see it, as 0 * NaN, and there it stays: where results are
  * NaN in the end, the tiles are computed again with care, and blocks whose values are not all finite take a slow
@@ -93,23 +95,24 @@ static inline void store_out(const clattn_params *p, const attention_buffers *in
 GROUP_KERNEL(fused_simd, ATTENTION_ARGUMENTS, ATTENTION_NAMES)
 {
     ATTENTION_INPUTS(p, in);
-    const int kv_head = group.id[1], b = group.id[2], first = row_block(p, &group) * TILES;
+    const int kv_head = group.id[1], b = group.id[2], block_number = row_block(p, &group);
     const sequence s = sequence_of(p, &in, b);
     tile t[TILES];
     query_vector query_t[TILES][QUERY_PARTS * QUERY_STEPS * VECTORS];
     float16 accumulator[TILES][OUT_COLUMNS * VECTORS];
     int tiles = 0;
-    for (; tiles < TILES && place_tile(p, &in, &t[tiles], s, b, kv_head, first + tiles); ++tiles) {
+    for (; tiles < TILES && place_tile(p, &in, &t[tiles], s, b, kv_head, block_number, tiles); ++tiles) {
     }
     int low = NARROWS ? INT_MAX : 0, high = 0;
     for (int n = 0; n < tiles; ++n) {
         low = min(low, t[n].low);
         high = max(high, t[n].high);
     }
+    const sequence *of_keys = LISTED && tiles > 0 ? &t[0].mask.s : &s; /* which knows the list */
     const kv_source source = { in.key,
                                in.value,
-                               key_rows_of(p, &in, &s, b, kv_head),
-                               value_rows_of(p, &in, &s, b, kv_head),
+                               key_rows_of(p, &in, of_keys, b, kv_head),
+                               value_rows_of(p, &in, of_keys, b, kv_head),
                                key_scales_of(p, &in, &s, b, kv_head),
                                value_scales_of(p, &in, &s, b, kv_head) };
     tile_room tile_room;
@@ -133,7 +136,7 @@ GROUP_KERNEL(fused_simd, ATTENTION_ARGUMENTS, ATTENTION_NAMES)
                 }
             }
             to = from + KEYS;
-            if (HAS(BLOCK_MASK)) {
+            if (HAS(BLOCK_MASK) && IN_KEY_ORDER) {
                 from = next_seen_key(p, t, tiles, from, high);
                 to = end_of_seen_keys(p, t, tiles, from, min(from + KEYS, high));
                 if (from >= high) {

@@ -2,6 +2,7 @@
 #include "base/checked_math.h"
 #include "plan/attention_arguments.h"
 #include "plan/code_programs.h"
+#include "plan/kv_split.h"
 #include "strategy/fused_simd_tile.h"
 
 #define COLUMNS_MAX 4096 /* head_dim + head_dim_v: queries and sums of a tile live in private memory */
@@ -34,7 +35,7 @@ static double weight_rounding(const clattn_problem *p, enum simd_product product
 /* Calls of no more keys than a run has need no totals. */
 static int has_runs(const clattn_problem *p, const struct simd_choice *choice)
 {
-    return p->key_len > SIMD_RUN_BLOCKS * (int64_t)choice->keys;
+    return kv_keys_of(p, p->key_len) > SIMD_RUN_BLOCKS * (int64_t)choice->keys;
 }
 
 static void append_options(struct ask *ask, const struct clattn_plan *plan, const struct simd_choice *choice,
@@ -108,9 +109,11 @@ clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands
     struct launch_argument arguments[ATTENTION_ARGUMENTS_MOST];
     attention_give(plan, operands, &given);
     const size_t count = attention_arguments(&given, arguments);
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
     const int64_t rows = (int64_t)given.params.query_len * state->group;
-    const size_t global[3] = { (size_t)ceil_div(rows, state->group_rows), (size_t)given.params.kv_heads,
-                               (size_t)given.params.batch };
+    const int64_t blocks = p->features & CLATTN_WITH_KEY_LISTS ? kv_row_blocks_of(p, state->group_rows).blocks
+                                                               : ceil_div(rows, state->group_rows);
+    const size_t global[3] = { (size_t)blocks, (size_t)given.params.kv_heads, (size_t)given.params.batch };
     const size_t local[3] = { 1, 1, 1 };
     chain_final(chain);
     return launch(chain, state->kernel, 3, global, local, count, arguments);

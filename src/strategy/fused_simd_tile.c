@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/checked_math.h"
+#include "plan/kv_split.h"
 #include "plan/register_file.h"
 #include "plan/tile_choice.h"
 #include "plan/tuning.h"
@@ -29,7 +30,7 @@ static const struct product {
 int simd_converts(const clattn_problem *p, clattn_type type, enum simd_product product)
 {
     return product != SIMD_FMA || type != CLATTN_FLOAT32 || p->strided_columns || p->page_size > 0 ||
-           (p->ring > 0 && p->ring < p->key_len);
+           (p->ring > 0 && p->ring < p->key_len) || (p->features & CLATTN_WITH_KEY_LISTS);
 }
 
 /* Columns of a key and its value that are converted. */
@@ -47,12 +48,12 @@ static int64_t bytes_of_a_key(const clattn_problem *p)
 /* Whether tiles gain from a common work-group, which reads each block once for all. */
 static int shares_blocks(const clattn_problem *p, enum simd_product product)
 {
-    return converted_columns(p, product) > 0 || p->key_len * bytes_of_a_key(p) > FAR_BYTES;
+    return converted_columns(p, product) > 0 || kv_keys_of(p, p->key_len) * bytes_of_a_key(p) > FAR_BYTES;
 }
 
 static int64_t blocks_of(const clattn_problem *p, int64_t rows)
 {
-    return ceil_div(problem_head_rows(p), rows) * p->batch * p->kv_heads;
+    return kv_row_blocks_of(p, (int)rows).blocks * p->batch * p->kv_heads;
 }
 
 /* The product's rows of the tuning table. */
@@ -101,11 +102,13 @@ static int64_t private_bytes(const clattn_problem *p, const struct simd_choice *
 }
 
 /* As many keys as private memory has room for, since each block rescales what was summed before. They
- * decide the bits of a result, so they depend on the head dims and types alone; tile, tiles and pages change no bit. */
+ * decide the bits of a result, so they depend on the head dims and types alone; tile, tiles, pages and lists change no
+ * bit. */
 static int choose_keys(struct ask *ask, enum simd_product product)
 {
     clattn_problem dense = attention_problem(ask->problem)->p;
     dense.page_size = dense.ring = 0;
+    dense.features &= ~(uint32_t)CLATTN_WITH_KEY_LISTS;
     struct simd_choice choice = { .product = product, .tile = { .shared = 1 } };
     const struct tile *tile;
     for (int rank = 0; (tile = tile_of(ask, product, rank)) != NULL; ++rank) {
@@ -213,14 +216,14 @@ struct work simd_work(struct ask *ask, enum simd_product product)
 {
     const clattn_problem *p = &attention_problem(ask->problem)->p;
     const double columns = (double)(p->head_dim + p->head_dim_v) / products[product].gain + 16; /* 16: the softmax */
-    const double visible = p->causal && p->query_len == p->key_len ? 0.5 : 1;
+    const int64_t keys = kv_keys_of(p, p->key_len);
+    const double visible = p->causal && p->query_len == p->key_len && keys == p->key_len ? 0.5 : 1;
     double rows = INFINITY;
     const struct tile *tile;
     for (int rank = 0; (tile = tile_of(ask, product, rank)) != NULL; ++rank) {
         rows = fmin(rows, row_cost(p, tile));
     }
     return (struct work){ .rate = RATE_SIMD,
-                          .multiply_adds = visible * rows * (double)p->key_len * columns,
-                          .bytes = (double)p->batch * (double)p->kv_heads * (double)p->key_len *
-                                   (double)bytes_of_a_key(p) };
+                          .multiply_adds = visible * rows * (double)keys * columns,
+                          .bytes = (double)p->batch * (double)p->kv_heads * (double)keys * (double)bytes_of_a_key(p) };
 }
