@@ -1,10 +1,11 @@
 #!/bin/sh
 # usage: tests/text_cases.sh [STRATEGY...]
 #
-# The cases of scores and masks of the user's own (tests/text_cases: seventeen formulas, forward, backward), judged by
-# check.py: all by the reference's callbacks, and by each strategy (default: the library's table) those that it takes.
-# As each case compiles a text, strategies have a few of them; CLATTN_TEST_LONG: all. The last line is
-# "N passed, N failed, N skipped". srcdir and builddir: as in run_cases.sh.
+# The cases of scores and masks of the user's own (tests/text_cases: eighteen formulas, forward, backward), and of
+# biases that are views of a line of numbers, where other libraries want a matrix or a text, judged by check.py: all by
+# the reference's callbacks, and by each strategy (default: the library's table) those that it takes. As each case
+# compiles a text, strategies have a few of them; CLATTN_TEST_LONG: all. The last line is "N passed, N failed, N
+# skipped". srcdir and builddir: as in run_cases.sh.
 set -eu
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
@@ -23,9 +24,9 @@ trap 'rm -rf "$work"' EXIT
 cases_of() {
     case $1,${CLATTN_TEST_LONG:-} in
     reference,* | *,?*) (cd "$cases" && echo J_* P_*) ;;
-    plain,*) echo J_everything P_intervals_4_lens_bf16 ;;
+    plain,*) echo J_everything P_intervals_4_lens_bf16 P_factored_short_last_line P_toeplitz_t5_cache ;;
     fused_simd,*) echo J_everything J_leaky ;;
-    split,*) echo J_kerple_decode ;;
+    split,*) echo J_kerple_decode P_toeplitz_t5_cache ;;
     fused_mma,*) echo P_intervals_4_lens_bf16 ;;
     esac
 }

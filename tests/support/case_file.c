@@ -55,9 +55,11 @@ static const cJSON *field(const struct attention_case *c, const char *group, con
 
 static int read_inputs(const char *folder, struct attention_case *c, struct failure *failure)
 {
+    const char *view = meta_text(meta_field(c->meta, "bias_view", "of"));
     for (int id = 0; id < CASE_INPUTS; ++id) {
         for (int n = 0; n < 2 && input_names[id].name[n]; ++n) {
-            const cJSON *entry = field(c, "inputs", input_names[id].name[n]);
+            const char *name = id == CASE_MASK && *view && n == 0 ? view : input_names[id].name[n];
+            const cJSON *entry = field(c, "inputs", name);
             char path[PATH_BYTES];
             snprintf(path, sizeof(path), "%s/%s", folder, meta_text(meta_field(entry, NULL, "file")));
             if (entry && npy_read(path, &c->input[id], failure) != 0) {

@@ -107,6 +107,12 @@ MASK(forgetting, return TO_NUMBER(j) <= TO_NUMBER(i) + SCALAR(shift);)
 SCORE(gate, return s * LOAD(gate, h * TO_INDEX((NUMBER)SCALAR(gate_1)) + i);)
 SLOPE(gate, return LOAD(gate, h * TO_INDEX((NUMBER)SCALAR(gate_1)) + i);)
 
+SCORE(factored,
+    const INDEX row = (b * TO_INDEX((NUMBER)SCALAR(rel_h_1)) + h) * TO_INDEX((NUMBER)SCALAR(rel_h_2)) + i;
+    const INDEX columns = TO_INDEX((NUMBER)SCALAR(rel_w_3));
+    return s + LOAD(rel_h, row * TO_INDEX((NUMBER)SCALAR(rel_h_3)) + j / columns) +
+           LOAD(rel_w, row * columns + j % columns);)
+
 SCORE(gaussian,
     const NUMBER x = (TO_NUMBER(i - j) + SCALAR(shift)) / SCALAR(width);
     return s - x * x;)
@@ -169,6 +175,7 @@ static const struct {
     }
     OF_SCORE(alibi, unchanged),
     OF_ALL(both, softcap),
+    OF_SCORE(factored, unchanged),
     OF_ALL(forgetting, unchanged),
     OF_SCORE(gate, gate),
     OF_SCORE(gaussian, unchanged),

@@ -51,8 +51,18 @@ static void place_bits(struct attention_case *c, clattn_host_tensor *place)
     place->stride[3] = 1;
 }
 
+/* A bias that lies in fewer numbers than it has elements: meta.bias_view. */
+static void place_view(const cJSON *view, clattn_host_tensor *place)
+{
+    place->offset = (int64_t)meta_number(meta_field(view, NULL, "offset"), 0);
+    for (int axis = 0; axis < 4; ++axis) {
+        place->stride[axis] = (int64_t)meta_number(cJSON_GetArrayItem(meta_field(view, NULL, "strides"), axis), 0);
+    }
+}
+
 int case_place_mask(struct attention_case *c, struct failure *failure)
 {
+    const cJSON *view = meta_field(c->meta, NULL, "bias_view");
     struct tensor *mask = &c->input[CASE_MASK];
     clattn_host_tensor place = { mask->data, 0, { 0, 0, 0, 0 } };
     const int is_bits = mask->type == TENSOR_UINT32;
@@ -62,7 +72,11 @@ int case_place_mask(struct attention_case *c, struct failure *failure)
     }
     c->values.mask_first_key = (int64_t)meta_number(meta_field(c->meta, "params", "mask_first_key"), 0);
     const int64_t keys = c->problem.key_len - c->values.mask_first_key;
-    if (broadcast(c, is_bits ? (keys + WORD_BITS - 1) / WORD_BITS : keys, place.stride, &covered, failure) != 0) {
+    const int64_t columns = is_bits ? (keys + WORD_BITS - 1) / WORD_BITS : keys;
+    if (view) {
+        place_view(view, &place);
+        covered = keys;
+    } else if (broadcast(c, columns, place.stride, &covered, failure) != 0) {
         return -1;
     }
     if (is_bits || mask->type == TENSOR_BOOL || mask->type == TENSOR_UINT8) {

@@ -9,7 +9,16 @@
 
 #define PATH_BYTES 4096
 #define FORMULA_TAG "formula_"
-#define INTERVALS "row_intervals" /* of keys, several a row: a mask text says what they mean */
+
+/* Inputs of which a formula says what they mean. */
+static const struct {
+    const char *formula, *input[2];
+} of_inputs[] = {
+    { "intervals", { "row_intervals", NULL } },
+    { "factored", { "rel_h", "rel_w" } },
+};
+static const char *const no_inputs[] = { NULL };
+#define INPUTS_MOST 2
 
 /* The formula's name stands in a tag. */
 static const char *formula_name(const struct attention_case *c)
@@ -74,10 +83,15 @@ static int add_table(const char *folder, const char *name, struct attention_case
 int case_text_read(const char *folder, struct attention_case *c, struct failure *failure)
 {
     const cJSON *item, *user = meta_field(c->meta, NULL, "user");
-    const int has_intervals = meta_field(c->meta, "inputs", INTERVALS) != NULL;
-    const char *formula = has_intervals ? "intervals" : formula_name(c);
+    const char *formula = user ? formula_name(c) : NULL, *const *inputs = no_inputs;
     int status = 0;
-    if (!user && !has_intervals) {
+    for (size_t n = 0; n < sizeof(of_inputs) / sizeof(of_inputs[0]); ++n) {
+        if (meta_field(c->meta, "inputs", of_inputs[n].input[0])) {
+            formula = of_inputs[n].formula;
+            inputs = of_inputs[n].input;
+        }
+    }
+    if (!formula) {
         return 0;
     }
     clattn_user_code_init(&c->text.code, sizeof(c->text.code));
@@ -92,8 +106,8 @@ int case_text_read(const char *folder, struct attention_case *c, struct failure 
     {
         status = status ? status : add_table(folder, meta_text(item), c, failure);
     }
-    if (status == 0 && has_intervals) {
-        status = add_table(folder, INTERVALS, c, failure);
+    for (int n = 0; n < INPUTS_MOST && inputs[n] && status == 0; ++n) {
+        status = add_table(folder, inputs[n], c, failure);
     }
     c->problem.code = &c->text.code;
     return status;
