@@ -290,10 +290,11 @@ static clattn_status no_match(const struct device_listing *listing, const char *
     }
     struct text text = TEXT_INIT;
     append_there_is(listing, &text);
-    clattn_status status = error_set(CLATTN_NO_DEVICE,
-                                     "%s \"%s\": matches nothing; give gpu, cpu, accelerator, PLATFORM:DEVICE or part "
-                                     "of a name. There is: %s",
-                                     asked_by, wanted, text.data ? text.data : "(out of memory)");
+    const char *rule = wanted && strchr(wanted, '+')
+                           ? "several devices are for clattn_group_open (clattn_group.h); name one"
+                           : "give gpu, cpu, accelerator, PLATFORM:DEVICE or part of a name";
+    clattn_status status = error_set(CLATTN_NO_DEVICE, "%s \"%s\": matches nothing; %s. There is: %s", asked_by, wanted,
+                                     rule, text.data ? text.data : "(out of memory)");
     text_free(&text);
     return status;
 }
