@@ -17,50 +17,52 @@
 
 #define ERROR_BOUND 1e-5
 
-#define TYPES(T) T(F32) T(F16) T(BF16) T(Q8_0) T(Q4_0) T(Q4_1) T(Q5_0) T(Q5_1)
-#define PROMPT(type)                                                                                                   \
-    { "prompt, " #type, GGML_TYPE_##type, GGML_TYPE_##type, 64, 64, 9, 3, 33, 256, 1, MASK_PADDED, 1, 1, 0, 1, 0, 0 },
-#define TOKEN(type)                                                                                                    \
-    { "token, " #type, GGML_TYPE_##type, GGML_TYPE_##type, 64, 64, 9, 3, 1, 512, 1, MASK_PADDED, 1, 1, 0, 1, 0, 0 },
-#define OTHER(name, rows, keys, batch, mask, heads, mask_heads, mask_batch, sinks, max_bias, softcap)                  \
-    { name,  GGML_TYPE_F16, GGML_TYPE_F16, 64,         64,    heads, heads / 3, rows,   keys,                          \
-      batch, mask,          mask_heads,    mask_batch, sinks, 0,     max_bias,  softcap },
+/* A row: name, types of keys and values, head_dim, head_dim_v, heads, kv_heads, rows, keys, batch, mask, mask_heads,
+ * mask_batch, has_sinks, is_permuted, max_bias, softcap. */
+#define ROW(name, key_type, value_type, dim, dim_v, heads, kv_heads, rows, keys, batch, mask, ...)                     \
+    {                                                                                                                  \
+        name, GGML_TYPE_##key_type, GGML_TYPE_##value_type, dim, dim_v, heads, kv_heads, rows, keys, batch,            \
+            MASK_##mask, __VA_ARGS__                                                                                   \
+    }
+#define PROMPT(type) ROW("prompt, " #type, type, type, 64, 64, 9, 3, 33, 256, 1, PADDED, 1, 1, 0, 1, 0, 0)
+#define TOKEN(type) ROW("token, " #type, type, type, 64, 64, 9, 3, 1, 512, 1, PADDED, 1, 1, 0, 1, 0, 0)
+#define TYPES(T) T(F32), T(F16), T(BF16), T(Q8_0), T(Q4_0), T(Q4_1), T(Q5_0), T(Q5_1)
 
+/* clang-format off */
 static const struct node_case cases[] = {
-    TYPES(PROMPT) TYPES(TOKEN) OTHER("no mask", 20, 100, 2, MASK_NONE, 6, 1, 1, 0, 0,
-                                     0) OTHER("a window", 50, 200, 1, MASK_WINDOW, 6, 1, 1, 0, 0,
-                                              0) OTHER("a window, one token", 1, 300, 1, MASK_WINDOW, 6, 1, 1, 0, 0, 0)
-        OTHER("rows that see nothing", 20, 64, 2, MASK_BLIND, 6, 1, 2, 0, 0,
-              0) OTHER("rows that see nothing but a sink", 20, 64, 2, MASK_BLIND, 6, 1, 1, 1, 0, 0)
-            OTHER("nobody sees anything", 5, 64, 1, MASK_NOBODY, 6, 1, 1, 0, 0,
-                  0) OTHER("holes", 20, 100, 1, MASK_HOLES, 6, 1, 1, 0, 0, 0)
-                OTHER("holes, one token", 1, 100, 1, MASK_HOLES, 6, 1, 1, 0, 0,
-                      0) OTHER("numbers, a mask a head", 20, 100, 2, MASK_NUMBERS, 6, 6, 1, 0, 0, 0)
-                    OTHER("numbers, a mask a head and entry", 20, 100, 2, MASK_NUMBERS, 6, 6, 2, 0, 0,
-                          0) OTHER("a causal mask a head and entry", 20, 100, 2, MASK_CAUSAL, 6, 6, 2, 0, 0,
-                                   0) OTHER("sinks", 20, 100, 1, MASK_CAUSAL, 6, 1, 1, 1, 0, 0)
-                        OTHER("softcap, and numbers behind it", 20, 100, 1, MASK_NUMBERS, 6, 1, 1, 0, 0,
-                              5) OTHER("ALiBi", 20, 100, 2, MASK_DISTANCE, 12, 1, 2, 0, 8, 0)
-                            OTHER("ALiBi, one token, sinks", 1, 300, 1, MASK_DISTANCE, 12, 1, 1, 1, 8, 0)
-                                OTHER("ALiBi, a mask for two entries", 20, 100, 2, MASK_DISTANCE, 12, 1, 1, 0, 8, 0)
-                                    OTHER("ALiBi, twice as steep", 20, 100, 1, MASK_STEEP, 12, 1, 1, 0, 8, 0)
-                                        OTHER("ALiBi, all rows at one place", 20, 100, 1, MASK_SAME, 12, 1, 1, 0, 8, 0)
-                                            OTHER("rows that begin later", 20, 100, 1, MASK_LATE, 6, 1, 1, 0, 0, 0)
-                                                OTHER("the same numbers without a softcap", 20, 100, 1, MASK_NUMBERS, 6,
-                                                      1, 1, 0, 0, 0){ "only keys of another type", GGML_TYPE_F32,
-                                                                      GGML_TYPE_F16, 64, 64, 9, 3, 1, 512, 1,
-                                                                      MASK_PADDED, 1, 1, 0, 1, 0, 0 },
-    OTHER("ALiBi, max_bias 3", 20, 100, 1, MASK_DISTANCE, 12, 1, 1, 0, 3, 0)
-        OTHER("ALiBi both ways", 20, 100, 2, MASK_BOTH_WAYS, 12, 1, 1, 0, 8, 0)
-            OTHER("ALiBi beyond what float16 counts", 2, 3000, 1, MASK_DISTANCE, 3, 1, 1, 0, 8, 0)
-                OTHER("ALiBi of a mask that is causal only", 20, 100, 1, MASK_CAUSAL, 12, 1, 1, 0, 8, 0)
-                    OTHER("ALiBi, numbers, a mask a head, sinks", 20, 100, 2, MASK_NUMBERS, 12, 12, 2, 1, 8,
-                          0){ "values narrower than keys", GGML_TYPE_F16, GGML_TYPE_F16, 192, 128, 4, 1, 9, 100, 1,
-                              MASK_CAUSAL, 1, 1, 0, 1, 0, 0 },
-    { "keys q8_0, values q4_0", GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, 128, 128, 4, 2, 7, 100, 1, MASK_CAUSAL, 1, 1, 0, 1, 0,
-      0 },
-    { "any head dim", GGML_TYPE_F32, GGML_TYPE_F16, 40, 24, 4, 2, 7, 100, 1, MASK_CAUSAL, 1, 1, 0, 0, 0, 0 },
+    TYPES(PROMPT),
+    TYPES(TOKEN),
+    ROW("no mask",                            F16,  F16,   64,  64,  6, 2, 20,  100, 2, NONE,       1, 1, 0, 0, 0,  0),
+    ROW("a window",                           F16,  F16,   64,  64,  6, 2, 50,  200, 1, WINDOW,     1, 1, 0, 0, 0,  0),
+    ROW("a window, one token",                F16,  F16,   64,  64,  6, 2,  1,  300, 1, WINDOW,     1, 1, 0, 0, 0,  0),
+    ROW("rows that see nothing",              F16,  F16,   64,  64,  6, 2, 20,   64, 2, BLIND,      1, 2, 0, 0, 0,  0),
+    ROW("rows that see nothing but a sink",   F16,  F16,   64,  64,  6, 2, 20,   64, 2, BLIND,      1, 1, 1, 0, 0,  0),
+    ROW("nobody sees anything",               F16,  F16,   64,  64,  6, 2,  5,   64, 1, NOBODY,     1, 1, 0, 0, 0,  0),
+    ROW("holes",                              F16,  F16,   64,  64,  6, 2, 20,  100, 1, HOLES,      1, 1, 0, 0, 0,  0),
+    ROW("holes, one token",                   F16,  F16,   64,  64,  6, 2,  1,  100, 1, HOLES,      1, 1, 0, 0, 0,  0),
+    ROW("numbers, a mask a head",             F16,  F16,   64,  64,  6, 2, 20,  100, 2, NUMBERS,    6, 1, 0, 0, 0,  0),
+    ROW("numbers, a mask a head and entry",   F16,  F16,   64,  64,  6, 2, 20,  100, 2, NUMBERS,    6, 2, 0, 0, 0,  0),
+    ROW("a causal mask a head and entry",     F16,  F16,   64,  64,  6, 2, 20,  100, 2, CAUSAL,     6, 2, 0, 0, 0,  0),
+    ROW("sinks",                              F16,  F16,   64,  64,  6, 2, 20,  100, 1, CAUSAL,     1, 1, 1, 0, 0,  0),
+    ROW("softcap, and numbers behind it",     F16,  F16,   64,  64,  6, 2, 20,  100, 1, NUMBERS,    1, 1, 0, 0, 0,  5),
+    ROW("ALiBi",                              F16,  F16,   64,  64, 12, 4, 20,  100, 2, DISTANCE,   1, 2, 0, 0, 8,  0),
+    ROW("ALiBi, one token, sinks",            F16,  F16,   64,  64, 12, 4,  1,  300, 1, DISTANCE,   1, 1, 1, 0, 8,  0),
+    ROW("ALiBi, a mask for two entries",      F16,  F16,   64,  64, 12, 4, 20,  100, 2, DISTANCE,   1, 1, 0, 0, 8,  0),
+    ROW("ALiBi, twice as steep",              F16,  F16,   64,  64, 12, 4, 20,  100, 1, STEEP,      1, 1, 0, 0, 8,  0),
+    ROW("ALiBi, all rows at one place",       F16,  F16,   64,  64, 12, 4, 20,  100, 1, SAME,       1, 1, 0, 0, 8,  0),
+    ROW("rows that begin later",              F16,  F16,   64,  64,  6, 2, 20,  100, 1, LATE,       1, 1, 0, 0, 0,  0),
+    ROW("the same numbers without a softcap", F16,  F16,   64,  64,  6, 2, 20,  100, 1, NUMBERS,    1, 1, 0, 0, 0,  0),
+    ROW("only keys of another type",          F32,  F16,   64,  64,  9, 3,  1,  512, 1, PADDED,     1, 1, 0, 1, 0,  0),
+    ROW("ALiBi, max_bias 3",                  F16,  F16,   64,  64, 12, 4, 20,  100, 1, DISTANCE,   1, 1, 0, 0, 3,  0),
+    ROW("ALiBi both ways",                    F16,  F16,   64,  64, 12, 4, 20,  100, 2, BOTH_WAYS,  1, 1, 0, 0, 8,  0),
+    ROW("ALiBi beyond what float16 counts",   F16,  F16,   64,  64,  3, 1,  2, 3000, 1, DISTANCE,   1, 1, 0, 0, 8,  0),
+    ROW("ALiBi, a mask that is causal only",  F16,  F16,   64,  64, 12, 4, 20,  100, 1, CAUSAL,     1, 1, 0, 0, 8,  0),
+    ROW("ALiBi, numbers for a head, sinks",   F16,  F16,   64,  64, 12, 4, 20,  100, 2, NUMBERS,   12, 2, 1, 0, 8,  0),
+    ROW("values narrower than keys",          F16,  F16,  192, 128,  4, 1,  9,  100, 1, CAUSAL,     1, 1, 0, 1, 0,  0),
+    ROW("keys q8_0, values q4_0",             Q8_0, Q4_0, 128, 128,  4, 2,  7,  100, 1, CAUSAL,     1, 1, 0, 1, 0,  0),
+    ROW("any head dim",                       F32,  F16,   40,  24,  4, 2,  7,  100, 1, CAUSAL,     1, 1, 0, 0, 0,  0),
 };
+/* clang-format on */
 
 static ggml_backend_reg_t library;
 static ggml_backend_t backend;
