@@ -85,7 +85,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 
-    float base[QUERY_SLOTS], kept_base[QUERY_SLOTS], row_sum[QUERY_SLOTS];
+    float base[QUERY_SLOTS], limit[QUERY_SLOTS], kept_base[QUERY_SLOTS], row_sum[QUERY_SLOTS];
     float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
     uint seen = 0;
     if (u->item == 0) {
@@ -93,7 +93,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         first_not_finite = INT_MAX;
         last_not_finite = -1;
     }
-    begin_rows(base, kept_base, row_sum, accumulator);
+    begin_rows(base, limit, kept_base, row_sum, accumulator);
     clear_tiles(u->item, tiles, KEYS_AREA + VALUE_TILE, key_m.columns < DEPTH || value_m.columns < COLUMNS);
     barrier(CLK_LOCAL_MEM_FENCE);
     stage_keys(u->item, keys, &key_m, &key_rows, from, there);
@@ -149,7 +149,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         if (ASKS(DROPOUT)) {
             find_kept(p, &at, from, all_see, visible, kept, &seen);
         }
-        weigh_scores(u, folds ? log2_of_score : 1, kept, score, base, kept_base, row_sum, accumulator, packed);
+        weigh_scores(u, folds ? log2_of_score : 1, kept, score, base, limit, kept_base, row_sum, accumulator, packed);
         multiply_values(u, values, packed, accumulator);
         if (RUNS && next < high && next / RUN_KEYS != from / RUN_KEYS) {
             runs_ended = 1;

@@ -35,7 +35,7 @@ __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
 probe_product(__global const float *a, __global const float *b, __global float *product)
 {
     LOCAL_ELEMENTS(whole, FIRST_TILE + PLACES * PLACE);
-    __local ulong arrivals[WORK_ITEMS / 32];
+    __local place_counts counts[WORK_ITEMS / 32];
     __local element *keys = whole + FIRST_TILE, *values = keys + PLACE;
     unit u;
     u.item = (int)get_local_id(0);
@@ -57,16 +57,16 @@ probe_product(__global const float *a, __global const float *b, __global float *
     }
 #if !EMULATED
     if (u.lane == 0) {
-        arrivals_begin(arrivals + u.item / SUB_GROUP_ITEMS);
+        arrivals_begin(&counts[u.item / SUB_GROUP_ITEMS].arrivals);
     }
 #endif
     barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
     copy_runs(u.item, values, waiting, COLUMNS);
     copy_runs(u.item, keys, waiting + WAITING_KEYS, DEPTH);
 #if !EMULATED
-    arrive_with_copies(arrivals + u.item / SUB_GROUP_ITEMS);
+    arrive_with_copies(&counts[u.item / SUB_GROUP_ITEMS].arrivals);
     for (int warp = 0; warp < WORK_ITEMS / SUB_GROUP_ITEMS; ++warp) {
-        arrivals_wait(arrivals + warp, 0);
+        arrivals_wait(counts + warp, 0);
     }
     show_to_products();
 #endif

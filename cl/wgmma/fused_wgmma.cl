@@ -85,12 +85,31 @@ INLINE void sum_values(const unit *u, product_tile values,
     value_products_wait(accumulator[0][0], packed[0][0][0]);
 }
 
-/* Whether all rows of a warpgroup see all keys of the tile by their place. */
-INLINE int all_see(const clattn_params *p, const place *at, int from)
+/* Whether keys may be hidden by more than the end that a row has by causal masks and lengths. */
+#define HIDES_BY_MORE (HAS(WINDOW) || HAS(BLOCK_MASK) || HAS(ROW_RANGES) || LISTED || PAGED)
+
+/* Whether all rows of a warpgroup, the first of which is `first`, see all keys of the tile by their place. */
+INLINE int all_see(const clattn_params *p, const row_block *rows, int first, int from)
 {
-    const int first = at->rows.first_row + at->u.item / WARPGROUP_ITEMS * WARPGROUP_ROWS;
-    const int last = min(first + WARPGROUP_ROWS - 1, at->rows.last_row);
-    return !ADDS && first <= last && all_rows_see(p, &at->rows.s, first, last, from, TILE_KEYS);
+    const int last = min(first + WARPGROUP_ROWS - 1, rows->last_row);
+    const int see = HIDES_BY_MORE ? all_rows_see(p, &rows->s, first, last, from, TILE_KEYS)
+                                  : from + TILE_KEYS <= last_key_bound(p, &rows->s, first);
+    return !ADDS && first <= last && see;
+}
+
+/* Logits of a tile in which some row may not see some key. 0 * NaN must not reach a row that does not see it, so values
+ * are made finite; whether some were not. */
+INLINE int hide_some(const clattn_params *p, const attention_buffers *in, const place *at, int from,
+                     float added[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], __local element *values,
+                     float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], uint visible[BIT_WORDS], uint *seen)
+{
+    change_scores(p, in, at, from, 1, added, score, visible, seen);
+    const int some_not_finite = make_finite(at->u.item, values);
+#if !EMULATED
+    show_to_products();
+    warpgroup_meet(&at->u);
+#endif
+    return some_not_finite;
 }
 
 __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
@@ -105,6 +124,7 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     __local int scratch[SUB_GROUPS * SCRATCH];
 #endif
     const int sub_group = (int)get_local_id(0) / SUB_GROUP_ITEMS;
+    const int warpgroup = (int)get_local_id(0) / WARPGROUP_ITEMS;
 
     place at;
     at.rows = row_block_here(p, &in, first_row, first_head, blocks);
@@ -124,12 +144,16 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     /* The softmax multiplies by it on its way, where it and its quarter are normal numbers. */
     const int folds = score_in_log2(p) >= 0x1p-120f;
     float log2_of_score = folds ? score_in_log2(p) : 1;
-    settle(&log2_of_score); /* else made anew for each tile */
+    settle(&log2_of_score); /* else made anew for each tile, as these would be */
+    float unfolded = score_in_log2(p);
+    settle(&unfolded);
+    int own_first = at.rows.first_row + warpgroup * WARPGROUP_ROWS; /* of the rows of the warpgroup */
+    settle_word((uint *)&own_first);
 
     uint query_words[DEPTH_BLOCKS][N_BLOCKS][B_WORDS];
     load_all_queries(u, tiles, &query_m, query_at, STRIDE(query, 2), row_count, query_words);
 
-    float base[QUERY_SLOTS], kept_base[QUERY_SLOTS], row_sum[QUERY_SLOTS];
+    float base[QUERY_SLOTS], limit[QUERY_SLOTS], kept_base[QUERY_SLOTS], row_sum[QUERY_SLOTS];
     float accumulator[COLUMN_BLOCKS][N_BLOCKS][C_ELEMENTS];
     uint seen = 0;
     if (u->item == 0) {
@@ -137,17 +161,17 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         first_not_finite = INT_MAX;
         last_not_finite = -1;
     }
-    begin_rows(base, kept_base, row_sum, accumulator);
+    begin_rows(base, limit, kept_base, row_sum, accumulator);
     item_total total;
     const int away = not_known(p);
     int runs_ended = 0;
     if (RUNS) {
         begin_total(away, &total);
     }
-    ring r = { tiles, product_tile_of(tiles), counts, 0, 0, low, high };
+    ring r = { tiles, counts, 0, 0, low, high };
     ring_begin(p, &in, &at.rows, u, &r);
     for (int from = low; from < high;) {
-        const int next = next_tile(p, &at.rows, from), sees_all = all_see(p, &at, from);
+        const int next = tile_after(p, &at.rows, from), sees_all = all_see(p, &at.rows, own_first, from);
         float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], added[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
         uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED], visible[BIT_WORDS], kept[BIT_WORDS];
         const place_of_ring keys = ring_take(&r), values = ring_take(&r);
@@ -163,22 +187,14 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
             finish_parked(p, &in, &at, from, sees_all, (__local float *)(tiles + PLACES * PLACE), score);
         }
         if (!folds) {
-            FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] *= score_in_log2(p);
+            FOR_KEYS FOR_QUERIES FOR_ELEMENTS score[k][n][i] *= unfolded;
         }
         ring_wait(&r, &values);
         if (sees_all) {
             seen |= ALL_SLOTS;
             change_scores(p, &in, &at, from, 0, added, score, visible, &seen);
-        } else {
-            change_scores(p, &in, &at, from, 1, added, score, visible, &seen);
-            /* 0 * NaN must not reach a row that does not see it. */
-            if (make_finite(u->item, ring_tile(&r, &values))) {
-                not_finite = 1;
-            }
-#if !EMULATED
-            show_to_products();
-            warpgroup_meet(u);
-#endif
+        } else if (hide_some(p, &in, &at, from, added, ring_tile(&r, &values), score, visible, &seen)) {
+            not_finite = 1;
         }
         if (EMULATED) {
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -186,7 +202,7 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         if (ASKS(DROPOUT)) {
             find_kept(p, &at, from, sees_all, visible, kept, &seen);
         }
-        weigh_scores(u, log2_of_score, kept, score, base, kept_base, row_sum, accumulator, packed);
+        weigh_scores(u, log2_of_score, kept, score, base, limit, kept_base, row_sum, accumulator, packed);
         sum_values(u, ring_products(&r, &values), packed, accumulator);
         ring_give_back(p, &in, &at.rows, u, &r, &values, 1);
         if (RUNS && next < high && next / RUN_KEYS != from / RUN_KEYS) {

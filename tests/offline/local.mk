@@ -19,7 +19,8 @@ EXTRA_DIST += \
 	tests/offline/run \
 	tests/offline/run-cpus \
 	tests/offline/shares \
-	tests/offline/to_assembly
+	tests/offline/to_assembly \
+	tests/offline/ways.py
 
 # Random calls on a device that plays the PTX of its programs.
 tests_offline_played_SOURCES = \

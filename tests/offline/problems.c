@@ -115,7 +115,7 @@ static const struct problem_row gpu_rows[] = {
     { "d80", HALF, 0, { ONE_RUN(2048, 80), .strategy = "fused_wgmma" }, "sm_90" },
     { "d96", HALF, 0, { ONE_RUN(2048, 96), .strategy = "fused_wgmma" }, "sm_90" },
     { "d128", F16, ROW_QUICK, { ONE_RUN(2048, 128), .strategy = "fused_wgmma" }, "sm_90" },
-    { "d256", HALF, ROW_MAY_SPILL, { ONE_RUN(2048, 256), .strategy = "fused_wgmma" }, "sm_90" }, /* 20 bytes */
+    { "d256", HALF, ROW_MAY_SPILL, { ONE_RUN(2048, 256), .strategy = "fused_wgmma" }, "sm_90" }, /* 28 bytes */
     { "d64-causal", HALF, 0, { ONE_RUN(2048, 64), .strategy = "fused_wgmma", CAUSAL }, "sm_90" },
     { "d128-causal", HALF, 0, { ONE_RUN(2048, 128), .strategy = "fused_wgmma", CAUSAL }, "sm_90" },
     { "d64-mask", HALF, 0,
