@@ -17,7 +17,7 @@ test_programs = \
 	tests/random_calls \
 	tests/gradients/exact_gradients \
 	tests/gradients/identities \
-	tests/gradients/two_ways \
+	tests/gradients/texts tests/gradients/two_ways \
 	tests/gradients/sharp_gradients \
 	tests/gradients/ends \
 	tests/gradients/long_gradients \
@@ -110,8 +110,7 @@ test_programs = \
 	tests/unit/self_check_gradients \
 	tests/unit/standard_input \
 	tests/unit/stored_types \
-	tests/unit/value_in_key \
-	tests/unit/verdicts \
+	tests/unit/value_in_key tests/unit/verdicts \
 	tests/unit/wisdom
 
 # The gradients' tests that share their problems.
@@ -126,6 +125,7 @@ tests_gradients_exact_gradients_SOURCES = \
 tests_gradients_identities_SOURCES = $(gradient_kinds) tests/gradients/identities.c
 tests_gradients_ends_SOURCES = $(gradient_kinds) tests/gradients/ends.c
 tests_gradients_sharp_gradients_SOURCES = $(gradient_kinds) tests/gradients/sharp_gradients.c
+tests_gradients_texts_SOURCES = $(gradient_kinds) tests/gradients/texts.c
 tests_gradients_two_ways_SOURCES = $(gradient_kinds) tests/gradients/two_ways.c
 # Each kernel by itself, against its twin on the host.
 tests_kernels_staged_SOURCES = \

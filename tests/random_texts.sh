@@ -17,6 +17,9 @@ calls "calls with texts" "$builddir/tests/random_calls" --strategy plain,staged,
 [ -z "${CLATTN_TEST_LONG:-}" ] ||
     calls "calls with texts, matrix units" "$builddir/tests/random_calls" --strategy fused_mma,fused_wgmma \
         --type float16,bfloat16 --work 100000
+[ -z "${CLATTN_TEST_LONG:-}" ] ||
+    calls "calls with texts, GPUs without matrix units" "$builddir/tests/random_calls" \
+        --strategy fused_simt,split_simt --work 60000
 calls "gradients with texts" "$builddir/tests/gradients/random_gradients" --strategy plain,fused_simd --work 100000
 [ -z "${CLATTN_TEST_LONG:-}" ] ||
     calls "gradients with texts, fused_simt" "$builddir/tests/gradients/random_gradients" --strategy fused_simt \

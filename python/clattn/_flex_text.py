@@ -244,6 +244,15 @@ class Writer:
 
     # ---- operators that are more than a line ----
 
+    def dot(self, a: Any, b: Any) -> Value:
+        """That of two rows of captured tensors."""
+        if not (isinstance(a, Part) and isinstance(b, Part)):
+            raise Unsupported("dot: of something else than rows of captured tensors")
+        def element(x: Part, n: int) -> str:
+            return self.as_kind(self.load(x._replace(place=f"({x.place or 0}) * {x.shape[0]} + {n}")), NUMBER).text
+        terms = [f"{element(a, n)} * {element(b, n)}" for n in range(a.shape[0])]
+        return self.variable(NUMBER, " + ".join(terms))
+
     def floor_divide(self, a: Value, b: Value) -> Value:
         if a.kind == NUMBER:
             return self.variable(NUMBER, f"floor({a.text} / {b.text})")
@@ -308,6 +317,8 @@ class Writer:
             return self.index(node)
         if name in _THE_SAME:
             return self.value(node.args[0])
+        if name == "dot":
+            return self.dot(*(self.values[x] for x in node.args))
         if node.meta["val"].dim():
             raise Unsupported(f"{name}: of a captured tensor that depends on the pair; index it down to one element")
         if name == "_to_copy":

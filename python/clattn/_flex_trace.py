@@ -126,6 +126,9 @@ class Traced:
         self.constants: Dict[Any, Any] = {}
         self.slots: Dict[Any, int] = {}
         for node in self.graph.nodes:
+            if node.op == "call_function" and not isinstance(node.meta["val"], Tensor):
+                raise Unsupported(f"{name_of(node)}: this operator of PyTorch returns several results, and has no line "
+                                  "in the text")
             if node.op == "get_attr":
                 self._constant(node, getattr(module, node.target), slots)
             elif node.op == "call_function" and all(x in self.hosted for x in node.all_input_nodes):
@@ -206,7 +209,8 @@ def told(function: Callable[..., Any]) -> Tuple[Any, List[Tensor]]:
 
 # Operators of derivatives that are made of others, which have lines in the text.
 _MADE_OF_OTHERS = ("tanh_backward", "sigmoid_backward", "silu_backward", "threshold_backward", "masked_fill",
-                   "gelu", "gelu_backward", "softplus", "softplus_backward", "elu_backward", "leaky_relu_backward")
+                   "gelu", "gelu_backward", "softplus", "softplus_backward", "elu_backward", "leaky_relu_backward",
+                   "log_sigmoid_forward", "log_sigmoid_backward")
 
 
 def slope_of(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -279,7 +279,9 @@ static void check_differences(const char *strategy)
     p.softcap = 2;
     kind_begin(&g, &p, strategy, kind_normal);
     g.problem.gradients = ALL_THREE | CLATTN_GRADIENT_BIAS;
+    g.problem.gradient_type = CLATTN_TYPE_NONE; /* float64, too */
     int good = run(&g);
+    kind_report(strategy, "gradients in float64", good);
     for (int n = 0; n < 4 && good; ++n) {
         struct test_array *array = &g.test.arrays[inputs[n]];
         double *x = (double *)(void *)array->data, *direction = calloc((size_t)array->count, sizeof(double));
