@@ -280,6 +280,8 @@ libclattn_core_la_SOURCES = \
 	src/reference/reference_rotary.h \
 	src/reference/rotary_table.c \
 	src/reference/rotary_table.h \
+	src/reference/score_terms.c \
+	src/reference/score_terms.h \
 	src/reference/sum_bound.h \
 	src/reference/stored_rows.c \
 	src/reference/stored_rows.h \

@@ -3,9 +3,6 @@
 #include "reference/alibi.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-#define SLOPE_MOST 0x1p95
 
 /* Number i of the sequence for `count` heads, a power of two: 2^(-8 (i + 1) / count). */
 static float slope_of(int64_t i, int64_t count)
@@ -22,12 +19,4 @@ void alibi_slopes(int64_t heads, float *slopes)
     for (int64_t i = 0; i < heads; ++i) {
         slopes[i] = i < power ? slope_of(i, power) : slope_of(2 * (i - power), 2 * power);
     }
-}
-
-long double alibi_of(double slope, int64_t distance)
-{
-    const double counted = slope > SLOPE_MOST    ? SLOPE_MOST
-                           : slope < -SLOPE_MOST ? -SLOPE_MOST
-                                                 : slope; /* a NaN stays */
-    return (long double)counted * (long double)llabs(distance);
 }

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/stored_types.h"
 #include "cl/forward/forward_params.h"
-#include "reference/alibi.h"
+#include "reference/score_terms.h"
 #include "reference/stored_rows.h"
 #include "reference/user_pairs.h"
 
@@ -186,32 +186,22 @@ static void apply_user_score(struct work *work)
     }
 }
 
-static double head_value(const struct work *work, enum tensor_id id, uint32_t flag, int64_t b)
+static void apply_terms_and_masks(struct work *work)
 {
-    const struct tensor_place *place = &work->call->operands.tensor[id];
-    if (!(work->problem->flags & flag)) {
-        return 0;
-    }
-    return ((const float *)place->data)[place_index(place, b, work->h, 0, 0)];
-}
-
-static void apply_bias_and_masks(struct work *work)
-{
-    const double slope = head_value(work, TENSOR_SLOPES, CLATTN_FLAG_SLOPES, work->b);
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         if (!work->allowed[j]) {
             work->score[j] = -(long double)INFINITY;
             continue;
         }
-        if (work->problem->flags & CLATTN_FLAG_BIAS) {
-            const long double value = bias_of_pair(work->problem, work->call, work->b, work->h, work->i, j);
-            work->score[j] += value;
-            work->magnitude[j] += fabsl(value);
-        }
-        const long double alibi = alibi_of(slope, work->i + work->sequence.offset - j);
-        work->score[j] -= alibi;
-        work->magnitude[j] += fabsl(alibi);
+        add_terms(work->problem, work->call, &work->sequence, work->b, work->h, work->i, j, &work->score[j],
+                  &work->magnitude[j]);
     }
+}
+
+static double sink_of(const struct work *work)
+{
+    const struct tensor_place *place = &work->call->operands.tensor[TENSOR_SINKS];
+    return ((const float *)place->data)[place_index(place, 0, work->h, 0, 0)];
 }
 
 /* Logits to weights, lse, and the row's mean magnitude. A row that may see no key has weights 0, and lse -inf or the
@@ -219,7 +209,7 @@ static void apply_bias_and_masks(struct work *work)
 static void apply_softmax(struct work *work)
 {
     int has_sink = (work->problem->flags & CLATTN_FLAG_SINKS) != 0;
-    long double sink = head_value(work, TENSOR_SINKS, CLATTN_FLAG_SINKS, 0);
+    long double sink = has_sink ? sink_of(work) : 0;
     long double maximum = has_sink ? sink : -(long double)INFINITY;
     for (int64_t j = 0; j < work->sequence.stored_keys; ++j) {
         if (work->allowed[j] && !(work->score[j] <= maximum)) {
@@ -332,7 +322,7 @@ static void compute_row(struct work *work)
     record_weights(work, CLATTN_WEIGHTS_SOFTCAP);
     if (exists) {
         apply_user_score(work);
-        apply_bias_and_masks(work);
+        apply_terms_and_masks(work);
     }
     record_weights(work, CLATTN_WEIGHTS_LOGITS);
     if (exists) {

@@ -13,7 +13,7 @@
 #include "base/stored_types.h"
 #include "cl/backward/backward_plain_layout.h"
 #include "cl/forward/forward_params.h"
-#include "reference/alibi.h"
+#include "reference/score_terms.h"
 #include "reference/stored_rows.h"
 #include "reference/user_pairs.h"
 
@@ -118,17 +118,7 @@ static void compute_logit(const struct work *w, int64_t j, struct pair *pair)
         pair->slack *= own;
         pair->loose = pair->loose * fabsl(own) + 2;
     }
-    if (problem->flags & CLATTN_FLAG_BIAS) {
-        const long double bias = bias_of_pair(problem, w->call, w->b, w->h, w->i, j);
-        pair->logit += bias;
-        pair->magnitude += fabsl(bias);
-    }
-    if (problem->flags & CLATTN_FLAG_SLOPES) {
-        const double slope = load(w, TENSOR_SLOPES, w->b, w->h, 0, 0);
-        const long double alibi = alibi_of(slope, w->i + w->sequence.offset - j);
-        pair->logit -= alibi;
-        pair->magnitude += fabsl(alibi);
-    }
+    add_terms(problem, w->call, &w->sequence, w->b, w->h, w->i, j, &pair->logit, &pair->magnitude);
 }
 
 static void find_pairs(struct work *w)

@@ -6,6 +6,7 @@
 #include "base/stored_types.h"
 #include "cl/forward/forward_params.h"
 #include "reference/philox.h"
+#include "reference/score_terms.h"
 #include "reference/user_pairs.h"
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
@@ -118,16 +119,6 @@ static int mask_allows(const struct problem *problem, const struct call *call, i
     }
     const uint8_t byte = ((const uint8_t *)mask->data)[place_index(mask, b, h, i, is_bits ? column / 8 : column)];
     return is_bits ? byte >> column % 8 & 1 : byte != 0;
-}
-
-double bias_of_pair(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i, int64_t j)
-{
-    const struct tensor_place *bias = &call->operands.tensor[TENSOR_BIAS];
-    const int64_t column = j - call->mask_first_key;
-    if (column < 0 || column >= call->bias_key_len) {
-        return column < 0 ? 0 : -(double)INFINITY;
-    }
-    return type_load(problem->p.bias_type, bias->data, place_index(bias, b, h, i, column));
 }
 
 static int bias_allows(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i,

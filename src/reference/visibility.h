@@ -35,9 +35,6 @@ int key_is_stored(const struct problem *problem, const struct call *call, const 
 void dropout_of_row(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i,
                     int64_t count, unsigned char *kept);
 
-/* bias[b, h, i, j]: 0 of the keys before those that a bias is of, -inf of those behind. */
-double bias_of_pair(const struct problem *problem, const struct call *call, int64_t b, int64_t h, int64_t i, int64_t j);
-
 /* allowed(b, h, i, j) of the formula, for j < stored_keys. A bias of -inf hides a key as a mask does. */
 int key_is_allowed(const struct problem *problem, const struct call *call, const struct sequence *sequence, int64_t b,
                    int64_t h, int64_t i, int64_t j);

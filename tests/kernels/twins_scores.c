@@ -1,4 +1,5 @@
 /* Twins of score and scale_mask. */
+#include "reference/score_terms.h"
 #include "twin_rows.h"
 
 /* ---- score ------------------------------------------------------------------------------------ */
@@ -51,20 +52,6 @@ void prepare_scale_mask(struct kernel_run *run, struct random *random)
     for_each_row(run, prepare_scores_row, &preparing);
 }
 
-static double head_slope_of(const struct row *row)
-{
-    const struct tensor_place *place = &row->host->operands.tensor[TENSOR_SLOPES];
-    return row->problem->flags & CLATTN_FLAG_SLOPES
-               ? (double)((const float *)place->data)[place_index(place, row->b, row->h, 0, 0)]
-               : 0;
-}
-
-static double bias_of(const struct row *row, int64_t j)
-{
-    return row->problem->flags & CLATTN_FLAG_BIAS ? bias_of_pair(row->problem, row->host, row->b, row->h, row->i, j)
-                                                  : 0;
-}
-
 static void judge_scale_mask_row(const struct row *row, void *context)
 {
     struct judging *judging = context;
@@ -79,11 +66,12 @@ static void judge_scale_mask_row(const struct row *row, void *context)
         const int stored = row->exists && j < row->sequence.stored_keys, allowed = is_allowed(row, j);
         const double score = stored ? score_get(&judging->inputs->before, at(row, j)) : 0;
         const double capped = softcap > 0 ? softcap * tanh(score / softcap) : score;
-        const double bias = allowed ? bias_of(row, j) : 0;
-        const double alibi = head_slope_of(row) * fabs((double)(row->i + row->sequence.offset - j));
-        const double logit = allowed ? capped + bias - alibi : -INFINITY;
-        const double bound = C * U(row->run) * 8 *
-                             (fabs(score) + fabs(capped) + fabs(bias) + fabs(alibi) + TINY(row->run));
+        long double finished = capped, size = fabs(score) + fabs(capped);
+        if (allowed) {
+            add_terms(row->problem, row->host, &row->sequence, row->b, row->h, row->i, j, &finished, &size);
+        }
+        const double logit = allowed ? (double)finished : -INFINITY;
+        const double bound = C * U(row->run) * 8 * ((double)size + TINY(row->run));
         if (allowed) {
             check(judging, row, "logit", j, score_get(row->run, at(row, j)), logit, bound);
         } else if (row->exists && j > first && j < last && !score_is_hidden_logit(row->run, at(row, j))) {
