@@ -38,9 +38,14 @@ ROWS_HAVE_ROOM(BACKWARD_TENSOR_COUNT, FORWARD_EXTENTS, BACKWARD_ELEMENTS);
 #define ALWAYS 0
 #define FEATURE(name) 0
 #define GRADIENT(name) CLATTN_GRADIENT_##name
+#define GRADIENT_OF(name, asked_by) CLATTN_GRADIENT_##name
 #define ROW(id, field, axes, element, access, place, asked_by) { asked_by, #field },
 static const struct gradient_row gradient_rows[] = { CLATTN_GRADIENT_TENSORS(ROW) };
 #undef ROW
+#undef ALWAYS
+#undef FEATURE
+#undef GRADIENT
+#undef GRADIENT_OF
 static const struct gradients known_gradients = { "CLATTN_GRADIENT", ALL_TENSOR_COUNT,
                                                   BACKWARD_TENSOR_COUNT - ALL_TENSOR_COUNT, gradient_rows };
 
@@ -51,9 +56,17 @@ static const struct {
     uint32_t gradient, flag;
     const char *name;
 } needed[] = {
-    { CLATTN_GRADIENT_BIAS, CLATTN_FLAG_BIAS, "bias_type" },
-    { CLATTN_GRADIENT_SLOPES, CLATTN_FLAG_SLOPES, "CLATTN_WITH_SLOPES" },
-    { CLATTN_GRADIENT_SINKS, CLATTN_FLAG_SINKS, "CLATTN_WITH_SINKS" },
+#define ALWAYS
+#define FEATURE(name)
+#define GRADIENT(name)
+#define GRADIENT_OF(name, asked_by) { CLATTN_GRADIENT_##name, CLATTN_FLAG_##name, asked_by },
+#define ROW(id, field, axes, element, access, place, asked_by) asked_by
+    CLATTN_GRADIENT_TENSORS(ROW)
+#undef ROW
+#undef ALWAYS
+#undef FEATURE
+#undef GRADIENT
+#undef GRADIENT_OF
 };
 
 clattn_status gradients_check_flags(uint32_t flags)
@@ -225,8 +238,16 @@ static clattn_status measure(const struct any_problem *problem, const void *valu
 GROWTH_ELSEWHERE(clattn_tensors);
 GROWTH_ELSEWHERE(clattn_host_tensors);
 GROWTH(clattn_backward_problem, "problem", gradients, strategy, CLATTN_BACKWARD_PROBLEM_INIT);
-GROWTH(clattn_gradients, "gradients", dvalue, dscale, CLATTN_GRADIENTS_INIT);
-GROWTH(clattn_host_gradients, "gradients", dvalue, dscale, CLATTN_HOST_GRADIENTS_INIT);
+
+/* From the first tensor on, each field has a row of the table. */
+#define GRADIENTS_BYTES(type, tensor)                                                                                  \
+    (offsetof(type, dout) + (BACKWARD_TENSOR_COUNT - ALL_TENSOR_COUNT) * sizeof(tensor))
+static const clattn_gradients clattn_gradients_defaults = CLATTN_GRADIENTS_INIT;
+static const clattn_host_gradients clattn_host_gradients_defaults = CLATTN_HOST_GRADIENTS_INIT;
+GROWTH_OF_BYTES(clattn_gradients, "gradients", "CLATTN_GRADIENTS_INIT", dvalue,
+                GRADIENTS_BYTES(clattn_gradients, clattn_tensor));
+GROWTH_OF_BYTES(clattn_host_gradients, "gradients", "CLATTN_HOST_GRADIENTS_INIT", dvalue,
+                GRADIENTS_BYTES(clattn_host_gradients, clattn_host_tensor));
 
 const struct operation operation_backward = {
     .name = "backward",
