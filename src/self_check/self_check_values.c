@@ -95,8 +95,13 @@ static double side_value(const struct check_call *check, int id, const struct in
     case TENSOR_KEY_ZERO_POINTS:
     case TENSOR_VALUE_ZERO_POINTS:
         return 3 * any;
-    default: /* scales of keys and of values */
+    case TENSOR_KEY_SCALES:
+    case TENSOR_VALUE_SCALES:
+    case TENSOR_KEY_TENSOR_SCALE:
+    case TENSOR_VALUE_TENSOR_SCALE:
         return 0.01 * (1.5 + any);
+    default: /* what is added to scores */
+        return 2 * any;
     }
 }
 
