@@ -62,49 +62,34 @@ static void read_key(const struct check_keys *keys, const struct stored *of, dou
     }
 }
 
-static struct stored keys_of(const struct check_keys *keys)
+/* The fields of the problem and of its tensors by which keys, or values, are told. */
+#define STORED(NAME, name, dim)                                                                                        \
+    {                                                                                                                  \
+        &t->name, &t->name##_scales, &t->name##_zero_points, &t->name##_tensor_scale,                                  \
+            p->name##_type ? p->name##_type : p->type, p->dim, p->name##_scale_rows, p->name##_scale_columns,          \
+            (p->features & CLATTN_WITH_##NAME##_SCALES) != 0                                                           \
+    }
+
+static struct stored stored_of(const struct check_keys *keys, int of_value)
 {
     const clattn_problem *p = keys->problem;
     const clattn_host_tensors *t = keys->tensors;
-    return (struct stored){
-        &t->key,
-        &t->key_scales,
-        &t->key_zero_points,
-        &t->key_tensor_scale,
-        p->key_type ? p->key_type : p->type,
-        p->head_dim,
-        p->key_scale_rows,
-        p->key_scale_columns,
-        (p->features & CLATTN_WITH_KEY_SCALES) != 0,
-    };
+    struct stored of[] = { STORED(KEY, key, head_dim), STORED(VALUE, value, head_dim_v) };
+    if (p->value_in_key) {
+        of[1] = of[0];
+        of[1].columns = p->head_dim_v;
+    }
+    return of[of_value];
 }
 
 void check_read_keys(const struct check_keys *keys, double *to)
 {
-    const struct stored of = keys_of(keys);
+    const struct stored of = stored_of(keys, 0);
     read_key(keys, &of, to);
 }
 
 void check_read_values(const struct check_keys *keys, double *to)
 {
-    const clattn_problem *p = keys->problem;
-    const clattn_host_tensors *t = keys->tensors;
-    if (p->value_in_key) {
-        struct stored columns = keys_of(keys);
-        columns.columns = p->head_dim_v;
-        read_key(keys, &columns, to);
-        return;
-    }
-    const struct stored of = {
-        &t->value,
-        &t->value_scales,
-        &t->value_zero_points,
-        &t->value_tensor_scale,
-        p->value_type ? p->value_type : p->type,
-        p->head_dim_v,
-        p->value_scale_rows,
-        p->value_scale_columns,
-        (p->features & CLATTN_WITH_VALUE_SCALES) != 0,
-    };
+    const struct stored of = stored_of(keys, 1);
     read_key(keys, &of, to);
 }
