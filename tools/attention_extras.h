@@ -4,6 +4,23 @@
 
 #include "attention.h"
 
+/* Their options, among the groups of a command's. */
+#define GROUP_OF_WHAT_IS_SEEN                                                                                          \
+    {                                                                                                                  \
+        "What may be seen",                                                                                            \
+        {                                                                                                              \
+            OPTION_CAUSAL, OPTION_WINDOW, OPTION_ALWAYS, OPTION_ALIGN, OPTION_KEY_LENGTHS, OPTION_MASK_FILE,           \
+                OPTION_MASK_FIRST_KEY, OPTION_ROW_LOW, OPTION_ROW_HIGH, OPTION_KEY_LISTS, OPTION_LIST_ROWS             \
+        }                                                                                                              \
+    }
+#define GROUP_OF_SCORES                                                                                                \
+    {                                                                                                                  \
+        "Scores",                                                                                                      \
+        {                                                                                                              \
+            OPTION_SCALE, OPTION_SOFTCAP, OPTION_BIAS_FILE, OPTION_ALIBI, OPTION_SINKS                                 \
+        }                                                                                                              \
+    }
+
 /* Packed sequences, mask, bias, key lengths, offsets (those of the options, or none), slopes and
  * sinks: converts them, checks them against the problem, which has its shapes already, and places
  * them. */

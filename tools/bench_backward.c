@@ -223,7 +223,7 @@ static int check_samples(const struct bench_backward *backward, const struct ben
 int bench_backward_check(struct bench_backward *b, clattn_context *context, const struct bench_data *data,
                          double *share, struct failure *failure)
 {
-    struct gradient_check found[CHECKED_GRADIENTS] = { { 0, 0, 0 } };
+    struct gradient_check found[GRADIENT_KINDS] = { { 0, 0, 0 } };
     const clattn_problem *p = b->problem.forward;
     const double whole = bench_visible_pairs(p) * (double)p->query_heads * (double)(p->head_dim + p->head_dim_v);
     if (read_outputs(b, context, failure) != 0) {
@@ -233,7 +233,7 @@ int bench_backward_check(struct bench_backward *b, clattn_context *context, cons
                        : whole > CHECK_WHOLE
                            ? check_samples(b, data, found, failure)
                            : check_gradients(&b->problem, NULL, &data->host, &b->host, b->plan, found, failure);
-    for (int i = 0; i < CHECKED_GRADIENTS; i++) {
+    for (int i = 0; i < GRADIENT_KINDS; i++) {
         *share = fmax(*share, found[i].share);
     }
     return result;

@@ -5,7 +5,7 @@
 
 #include "insides.h"
 
-_Static_assert(BACKWARD_TENSOR_COUNT - GRADIENT_DQUERY == CHECKED_GRADIENTS, "a gradient more: its place in checks");
+_Static_assert(BACKWARD_TENSOR_COUNT - GRADIENT_DQUERY == GRADIENT_KINDS, "a gradient more: its place in checks");
 
 static void check_one(const struct call *call, const struct gradient_sums *sums, int id, int is_float64,
                       const clattn_plan *plan, struct gradient_check *check)

@@ -4,8 +4,7 @@
 
 #include "clattn_backward.h"
 #include "failure.h"
-
-enum { CHECKED_GRADIENTS = 7 }; /* dquery, dkey, dvalue, dbias, dslopes, dsinks, dscale */
+#include "role_list.h"
 
 struct gradient_check {
     int there;
@@ -14,7 +13,7 @@ struct gradient_check {
 
 /* All elements, from the call's own out and lse. Gradients that were accumulated cannot be checked. It takes about a
  * second for 20 million products of an element of a query with one of a key. `plan`: what ran, which tells what it
- * rounds. `check` has CHECKED_GRADIENTS elements, and keeps the most of several calls. */
+ * rounds. `check` has GRADIENT_KINDS elements, and keeps the most of several calls. */
 int check_gradients(const clattn_backward_problem *problem, const clattn_call *call, const clattn_host_tensors *tensors,
                     const clattn_host_gradients *gradients, const clattn_plan *plan, struct gradient_check *check,
                     struct failure *failure);

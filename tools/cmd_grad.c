@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention_extras.h"
 #include "check_gradients.h"
 #include "commands.h"
 #include "files.h"
@@ -179,7 +180,7 @@ static int compare(const struct job *job)
     return wrong;
 }
 
-static void tell_check(cJSON *document, const struct gradient_check found[CHECKED_GRADIENTS])
+static void tell_check(cJSON *document, const struct gradient_check found[GRADIENT_KINDS])
 {
     cJSON *all = document ? cJSON_AddObjectToObject(document, "check") : NULL;
     for (int i = 0; i < GRADIENT_KINDS; i++) {
@@ -197,7 +198,7 @@ static void tell_check(cJSON *document, const struct gradient_check found[CHECKE
 
 static int check(const struct job *job, struct failure *failure)
 {
-    struct gradient_check found[CHECKED_GRADIENTS] = { { 0, 0, 0 } };
+    struct gradient_check found[GRADIENT_KINDS] = { { 0, 0, 0 } };
     if (job->attention.problem.code) {
         return failure_misuse(failure, "--check: gradients with a text have no reference here; "
                                        "INPUT's dq, dk and dv are compared without it");
@@ -264,10 +265,8 @@ static const struct option_group groups[] = {
     { "Input",
       { OPTION_Q, OPTION_K, OPTION_V, OPTION_DOUT, OPTION_DLSE, OPTION_FORWARD_OUT, OPTION_FORWARD_LSE, OPTION_PAST_KEY,
         OPTION_PAST_VALUE, OPTION_LAYOUT, OPTION_HEADS, OPTION_KV_HEADS, OPTION_CU_Q, OPTION_CU_K, OPTION_DTYPE } },
-    { "What may be seen",
-      { OPTION_CAUSAL, OPTION_WINDOW, OPTION_ALWAYS, OPTION_ALIGN, OPTION_KEY_LENGTHS, OPTION_MASK_FILE,
-        OPTION_MASK_FIRST_KEY, OPTION_ROW_LOW, OPTION_ROW_HIGH, OPTION_KEY_LISTS, OPTION_LIST_ROWS } },
-    { "Scores", { OPTION_SCALE, OPTION_SOFTCAP, OPTION_BIAS_FILE, OPTION_ALIBI, OPTION_SINKS } },
+    GROUP_OF_WHAT_IS_SEEN,
+    GROUP_OF_SCORES,
     { "Scores of your own",
       { OPTION_SCORE, OPTION_SCORE_TEXT, OPTION_MASK_TEXT, OPTION_SLOPE_TEXT, OPTION_TEXT_INPUTS } },
     { "How", { OPTION_GRADIENTS, OPTION_GRADIENT_TYPE, OPTION_DEVICE, OPTION_STRATEGY } },
@@ -279,8 +278,8 @@ const struct command command_grad = {
     "grad",
     "Computes the gradients of attention, for training: of a loss whose derivative at the output is dout, at q, k, v "
     "and, where there are such, at bias, slopes and sinks. INPUT has q, k, v and dout, as clattn run reads them, and "
-    "may have dlse; out and lse of the forward pass, which are computed where one of them is missing; and dq, dk, dv, "
-    "dbias, dslopes, dsinks, dscale to compare with.",
+    "may have dlse; out and lse of the forward pass, which are computed where one of them is missing; "
+    "and " GRADIENT_ROLES(NAME_OF_ROLE, NAME_OF_ROLE) "to compare with.",
     "INPUT.safetensors [OPTION]...\n       clattn grad --q FILE --k FILE --v FILE --dout FILE [OPTION]...",
     "INPUT",
     groups,

@@ -6,16 +6,12 @@
 #include "problem_options.h"
 
 #define AT(gradient, tensor) offsetof(clattn_host_gradients, gradient), offsetof(clattn_host_tensors, tensor)
-const struct gradient_kind gradient_kinds[GRADIENT_KINDS] = {
-    { "q", CLATTN_GRADIENT_QUERY, ROLE_DQUERY, ROLE_QUERY, AT(dquery, query) },
-    { "k", CLATTN_GRADIENT_KEY, ROLE_DKEY, ROLE_KEY, AT(dkey, key) },
-    { "v", CLATTN_GRADIENT_VALUE, ROLE_DVALUE, ROLE_VALUE, AT(dvalue, value) },
-    { "bias", CLATTN_GRADIENT_BIAS, ROLE_DBIAS, ROLE_BIAS, AT(dbias, bias) },
-    { "slopes", CLATTN_GRADIENT_SLOPES, ROLE_DSLOPES, ROLE_SLOPES, AT(dslopes, slopes) },
-    { "sinks", CLATTN_GRADIENT_SINKS, ROLE_DSINKS, ROLE_SINKS, AT(dsinks, sinks) },
-    { "scale", CLATTN_GRADIENT_SCALE, ROLE_DSCALE, ROLES, AT(dscale, query) },
-};
+#define GRADIENT(id, word, field, ...) { word, CLATTN_GRADIENT_##id, ROLE_D##id, ROLE_##id, AT(d##field, field) },
+#define OF_NUMBER(id, word, field, ...) { word, CLATTN_GRADIENT_##id, ROLE_D##id, ROLES, AT(d##field, query) },
+const struct gradient_kind gradient_kinds[GRADIENT_KINDS] = { GRADIENT_ROLES(GRADIENT, OF_NUMBER) };
 #undef AT
+#undef GRADIENT
+#undef OF_NUMBER
 
 /* ---- which ---- */
 
@@ -46,7 +42,7 @@ static int choose(const struct options *options, const struct inputs *inputs, ui
         const size_t length = strcspn(word, ",");
         const struct gradient_kind *kind = kind_of(word, length);
         if (!kind) {
-            return failure_misuse(failure, "--of %s: must be a list of q, k, v, bias, slopes, sinks, scale", list);
+            return failure_misuse(failure, "--of %s: must be a list of %s", list, GRADIENT_WORDS);
         }
         if (*chosen & (uint32_t)kind->bit) {
             return failure_misuse(failure, "--of %s: %s is there twice", list, kind->word);

@@ -8,8 +8,6 @@
 #include "attention.h"
 #include "clattn_backward.h"
 
-enum { GRADIENT_KINDS = 7 };
-
 /* What there are gradients of. */
 struct gradient_kind {
     const char *word; /* of --of: "q" */

@@ -5,63 +5,18 @@
 
 #include "failure.h"
 #include "options.h"
+#include "role_list.h"
 #include "tensor.h"
 #include "user_text.h"
 
 enum role {
-    ROLE_QUERY,
-    ROLE_KEY,
-    ROLE_VALUE,
-    ROLE_PAST_KEY,
-    ROLE_PAST_VALUE,
-    ROLE_MASK, /* bool or uint8 */
-    ROLE_BIAS, /* a float type */
-    ROLE_KEY_LENGTHS,
-    ROLE_QUERY_OFFSETS,
-    ROLE_SLOPES,
-    ROLE_SINKS,
-    ROLE_CU_QUERY,
-    ROLE_CU_KEY,
-    /* Inputs of caches (attention_cache.h), and row ranges. */
-    ROLE_PAGE_TABLE,
-    ROLE_PAGE_STARTS,
-    ROLE_KEY_SCALES,
-    ROLE_VALUE_SCALES,
-    ROLE_KEY_ZERO_POINTS,
-    ROLE_VALUE_ZERO_POINTS,
-    ROLE_KEY_TENSOR_SCALE,
-    ROLE_VALUE_TENSOR_SCALE,
-    ROLE_ROW_LOW,
-    ROLE_ROW_HIGH,
-    ROLE_KEY_LISTS,
-    /* What an earlier computation gave, to compare with. */
-    ROLE_OUT,
-    ROLE_WEIGHTS,
-    ROLE_LSE,
-    /* A whole multi-head layer: x, the projections and their biases, and its result y. */
-    ROLE_X,
-    ROLE_CONTEXT, /* of cross-attention: keys and values are made of it */
-    ROLE_WQ,
-    ROLE_WK,
-    ROLE_WV,
-    ROLE_WO,
-    ROLE_BQ,
-    ROLE_BK,
-    ROLE_BV,
-    ROLE_BO,
-    ROLE_Y,
-    ROLES_FORWARD,
-    /* What gradients are made of, and what an earlier computation made of it: clattn grad alone. */
-    ROLE_DOUT = ROLES_FORWARD,
-    ROLE_DLSE,
-    ROLE_DQUERY,
-    ROLE_DKEY,
-    ROLE_DVALUE,
-    ROLE_DBIAS,
-    ROLE_DSLOPES,
-    ROLE_DSINKS,
-    ROLE_DSCALE,
-    ROLES
+#define ROLE(id, name, option, ...) ROLE_##id,
+#define GRADIENT(id, word, field, ...) ROLE_D##id,
+    FORWARD_ROLES(ROLE) ROLES_FORWARD,
+    ROLES_BEFORE_LOSS = ROLES_FORWARD - 1,
+    LOSS_ROLES(ROLE) GRADIENT_ROLES(GRADIENT, GRADIENT) ROLES
+#undef ROLE
+#undef GRADIENT
 };
 
 struct inputs {

@@ -157,6 +157,7 @@ libclattn_tool_la_SOURCES = \
 	tools/quantise_scales.h \
 	tools/results.c \
 	tools/results.h \
+	tools/role_list.h \
 	tools/safetensors.c \
 	tools/safetensors.h \
 	tools/safetensors_header.c \
