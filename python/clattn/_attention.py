@@ -135,6 +135,7 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
         if again is not None and (out is None or out.flags.writeable):
             new = again.compute(context or default_context(), [x for x in arrays if x is not None])
             return _returned(_results(out, new))
+    learned = {"bias": bias, "slopes": slopes, "sinks": sinks}
     options = options_of(causal, alignment, offsets is not None, window, always_visible_keys, softcap, dropout,
                          return_weights, strategy, allow_rounded_weights, allow_tf32)
     if type(query).__module__ == "pyopencl.array":
@@ -142,9 +143,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
             raise InvalidArgument("key_lengths, offsets, return_weights, context, mask_first_key, texts, and what is "
                                   "packed, in pages or codes: not with arrays of pyopencl")
         from . import _opencl
-        return _opencl.attention(query, key, value, (mask, bias, slopes, sinks), options, scale, seed, out, return_lse)
-    refuse_gradients("attention", query=query, key=key, value=value, bias=bias, slopes=slopes, sinks=sinks,
-                     scale=scale, softcap=softcap)
+        return _opencl.attention(query, key, value, dict(learned, mask=mask), options, scale, seed, out, return_lse)
+    refuse_gradients("attention", query=query, key=key, value=value, scale=scale, softcap=softcap, **learned)
     q = view(query, "query")
     axes = len(q.shape)
     q, k, v = four_axes(q, "query"), four_axes(view(key, "key"), "key"), four_axes(view(value, "value"), "value")
@@ -156,8 +156,9 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
         raise InvalidShape(f"mask_first_key {mask_first_key}: must be 0 to the {of.keys} keys")
     if mask is not None and view(mask, "mask").type == "uint32":
         fields, mask, options = [*fields, mask_of_bits(mask, masked)], None, options + (("mask_bits", 1),)
-    if not (mask is bias is slopes is sinks is key_lengths is offsets is None):
-        fields = [*fields, *optional_fields(masked, of.batch, heads, mask, bias, slopes, sinks, key_lengths, offsets)]
+    given = dict(learned, mask=mask, key_lengths=key_lengths, offsets=offsets)
+    if any(x is not None for x in given.values()):
+        fields = [*fields, *optional_fields(masked, given)]
     shape, kind = q.shape[:3] + v.shape[3:], "float64" if q.type == "float64" else "float32"
     wanted: List[Tuple[str, Tuple[int, ...], Tuple[str, ...]]] = [
         ("out", shape, _OUT_TYPES if out is not None else (q.type,))]

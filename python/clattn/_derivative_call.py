@@ -6,12 +6,12 @@ from ._attention import attention, call_of
 from ._context import Context, default_context
 from ._derivatives import refuse_gradients
 from ._errors import InvalidArgument, InvalidShape
-from ._fields import _OUT_TYPES, broadcast, four_axes, optional_fields
+from ._fields import _OUT_TYPES, WITH_GRADIENTS, broadcast, four_axes, learned_shapes, optional_fields
 from ._gradients import run_backward
 from ._problem import number, options_of, refuse_words
 from ._sequences import NAMES, sequences_of
 
-_OF = ("query", "key", "value", "bias", "slopes", "sinks", "scale")
+_OF = ("query", "key", "value", *WITH_GRADIENTS)
 _REFUSED = ("page_table", "page_starts", "key_type", "value_type", "key_scales", "value_scales")
 
 
@@ -60,7 +60,7 @@ def _new(names: Iterable[str], query: Any, axes: int, three: Sequence[View], lea
     """Arrays for the gradients of these names, of the package of `query`; and views by the library's names. `shape`:
     [batch, heads, rows, keys]."""
     kind = "float64" if three[0].type == "float64" else "float32"
-    full = {"bias": shape, "slopes": shape[:2], "sinks": shape[1:2], "scale": (1,)}
+    full = learned_shapes(shape)
     inputs = dict(zip(("query", "key", "value"), three))
     results: Dict[str, Any] = {}
     places: Dict[str, View] = {}
@@ -114,8 +114,8 @@ def gradients(query: Any, key: Any, value: Any, dout: Any, *, of: Iterable[str] 
     ranges = {"cu_query": cu_query, "cu_key": cu_key, "row_low": row_low, "row_high": row_high}
     sequences = sequences_of(q, k, v, key_lengths, {**dict.fromkeys(NAMES), **ranges})
     shape = sequences.batch, q.shape[1], sequences.rows, sequences.keys
-    fields = sequences.fields + optional_fields(shape, shape[0], shape[1], mask, bias, slopes, sinks, key_lengths,
-                                                offsets)
+    fields = sequences.fields + optional_fields(shape, dict(learned, mask=mask, key_lengths=key_lengths,
+                                                            offsets=offsets))
     out, lse = _forward_results(out, lse, (query, key, value), dict(
         learned, **ranges, mask=mask, causal=causal, alignment=alignment, offsets=offsets, window=window,
         always_visible_keys=always_visible_keys, scale=scale, softcap=softcap, key_lengths=key_lengths,

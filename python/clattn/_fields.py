@@ -1,6 +1,6 @@
 """The tensors of a call as fields of the library's structs: views of arrays, the shapes that they must have."""
 import ctypes
-from typing import Any, Iterable, List, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
 from . import _library as lib
 from ._arrays import STORED, TYPES, View, view
@@ -109,29 +109,45 @@ def mask_of_bits(mask: Any, shape: Sequence[int]) -> Field:
                                   offset=4 * found.offset), _ROWS
 
 
-def optional_fields(shape: Sequence[int], batch: int, heads: int, mask: Any, bias: Any, slopes: Any, sinks: Any,
-                    key_lengths: Any, offsets: Any, opencl: int = 0) -> List[Field]:
-    """(name, view, axes) of the tensors that a call may have, as far as it has them. `opencl`: see view()."""
+class Learned(NamedTuple):
+    """A tensor of a call that has a gradient, beside queries, keys and values."""
+
+    axes: Tuple[int, ...]  # of [batch, heads, rows, keys]
+    is_float32: bool  # whatever type the queries have, and its gradient too, but for those in float64
+
+
+LEARNED = {"bias": Learned(_ROWS, False), "slopes": Learned(_HEADS, True), "sinks": Learned(_HEAD, True)}
+WITH_GRADIENTS = (*LEARNED, "scale")
+
+
+def learned_shapes(shape: Sequence[int]) -> Dict[str, Tuple[int, ...]]:
+    """Shapes of those in WITH_GRADIENTS, in a call of these [batch, heads, rows, keys]."""
+    return {**{name: tuple(shape[axis] for axis in of.axes) for name, of in LEARNED.items()}, "scale": (1,)}
+
+
+def optional_fields(shape: Sequence[int], given: Mapping[str, Any], opencl: int = 0) -> List[Field]:
+    """(name, view, axes) of the tensors that a call may have, as far as `given` has them: mask, those in LEARNED,
+    key_lengths, offsets. shape: [batch, heads, rows, keys]. `opencl`: see view()."""
     fields: List[Field] = []
+    mask = given.get("mask")
     if mask is not None:
         found = broadcast(mask, shape, "mask", opencl)
         if found.type not in ("bool", "uint8"):
             raise InvalidArgument(f"mask: type {found.type}; must be bool or uint8, True where a key may be seen; "
                                   "numbers that are added to the scores are a bias")
         fields.append(("mask", found, _ROWS))
-    if bias is not None:
-        found = broadcast(bias, shape, "bias", opencl)
-        if found.type not in _OUT_TYPES:
-            raise InvalidArgument(f"bias: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
-        fields.append(("bias", found, _ROWS))
-    if slopes is not None:
-        fields.append(("slopes", broadcast(float32(slopes, "slopes", opencl), (batch, heads), "slopes", opencl),
-                       _HEADS))
-    if sinks is not None:
-        fields.append(("sinks", broadcast(float32(sinks, "sinks", opencl), (heads,), "sinks", opencl), _HEAD))
-    for name, said, given in (("key_lengths", "key_lengths", key_lengths), ("query_offsets", "offsets", offsets)):
-        if given is not None:
-            fields.append((name, dense_integers(int32(given, batch, said)), _DENSE))
+    shapes = learned_shapes(shape)
+    for name, of in LEARNED.items():
+        array = given.get(name)
+        if array is not None:
+            found = broadcast(float32(array, name, opencl) if of.is_float32 else array, shapes[name], name, opencl)
+            if found.type not in _OUT_TYPES:
+                raise InvalidArgument(f"{name}: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
+            fields.append((name, found, of.axes))
+    for name, said in (("key_lengths", "key_lengths"), ("query_offsets", "offsets")):
+        numbers = given.get(said)
+        if numbers is not None:
+            fields.append((name, dense_integers(int32(numbers, shape[0], said)), _DENSE))
     return fields
 
 

@@ -6,16 +6,14 @@ from . import _library as lib
 from ._arrays import View
 from ._context import Context
 from ._errors import InvalidArgument, InvalidShape, check
-from ._fields import _FEATURES, _HEAD, _HEADS, _ROWS
+from ._fields import _FEATURES, _ROWS, LEARNED, WITH_GRADIENTS
 from ._prepared import Field, place
 from ._problem import Options, problem_of
 from ._sequences import Sequences
 
-_WANTED = {"dquery": lib.CLATTN_GRADIENT_QUERY, "dkey": lib.CLATTN_GRADIENT_KEY, "dvalue": lib.CLATTN_GRADIENT_VALUE,
-           "dbias": lib.CLATTN_GRADIENT_BIAS, "dslopes": lib.CLATTN_GRADIENT_SLOPES,
-           "dsinks": lib.CLATTN_GRADIENT_SINKS,
-           "dscale": lib.CLATTN_GRADIENT_SCALE}
-_AXES = {"dslopes": _HEADS, "dsinks": _HEAD, "dscale": ()}
+_WANTED = {f"d{name}": getattr(lib, f"CLATTN_GRADIENT_{name.upper()}")
+           for name in ("query", "key", "value", *WITH_GRADIENTS)}
+_AXES = {"dscale": (), **{f"d{name}": of.axes for name, of in LEARNED.items() if of.is_float32}}
 
 
 class BothWays(NamedTuple):

@@ -2,7 +2,7 @@
 import ctypes
 import threading
 from collections import OrderedDict
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 import pyopencl
 import pyopencl.array
@@ -75,9 +75,9 @@ def _place(tensors: Any, name: str, found: View, axes: Tuple[int, ...]) -> None:
     place_elements(field, found, axes)
 
 
-def attention(query: Any, key: Any, value: Any, arrays: Sequence[Any], options: Options, scale: Optional[float],
+def attention(query: Any, key: Any, value: Any, arrays: Mapping[str, Any], options: Options, scale: Optional[float],
               seed: int, out: Any, return_lse: bool) -> Any:
-    """As clattn.attention; `arrays`: mask, bias, slopes, sinks, of pyopencl too."""
+    """As clattn.attention; `arrays`: by name, what optional_fields knows of them, of pyopencl too."""
     queue = query.queue
     if queue is None:
         raise InvalidArgument("query: has no queue; make the array with one")
@@ -94,8 +94,7 @@ def attention(query: Any, key: Any, value: Any, arrays: Sequence[Any], options: 
     if return_lse:
         results.append(pyopencl.array.empty(queue, shape[4 - axes:3], "float32"))
         outputs.append(output_field(results[1], "lse", shape[:3], ("float32",), cl))
-    mask, bias, slopes, sinks = arrays
-    fields = optional_fields((batch, heads, rows, k.shape[2]), batch, heads, mask, bias, slopes, sinks, None, None, cl)
+    fields = optional_fields((batch, heads, rows, k.shape[2]), arrays, cl)
     every: List[Field] = [("query", q, _ROWS), ("key", k, _ROWS), ("value", v, _ROWS), *fields, *outputs]
     plan = _plan_of(_context_of(queue), every, options)
     tensors = lib.new("clattn_tensors")

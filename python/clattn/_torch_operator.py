@@ -9,7 +9,7 @@ from ._arrays import Scales, torch_view
 from ._attention import call_of, run
 from ._context import default_context
 from ._errors import Unsupported
-from ._fields import broadcast, optional_fields
+from ._fields import WITH_GRADIENTS, broadcast, learned_shapes, optional_fields
 from ._gradients import BothWays, run_backward
 from ._prepared import Prepared
 from ._problem import Options, options_of
@@ -62,12 +62,11 @@ class Said(NamedTuple):
     value_tensor_scale: float = 1.0
 
 
-_LEARNED = "bias", "slopes", "sinks", "scale"  # whose gradients are computed where they are wanted
-_DIFFERENTIABLE = tuple(map(Given._fields.index, ("query", "key", "value", *_LEARNED)))
+_DIFFERENTIABLE = tuple(map(Given._fields.index, ("query", "key", "value", *WITH_GRADIENTS)))
 _IN_PLACE = {"query", "key", "value", "mask", "bias",
              "scale"}  # what goes to the library where it is; others a call makes
 _NUMBERS = "key_lengths", "offsets", "cu_query", "cu_key", "page_starts"  # tensors that are read before a call
-_COUNT = len(Given._fields)
+_COUNT, _WANTED = len(Given._fields), len(WITH_GRADIENTS)
 
 
 def options(said: Said, has_offsets: bool) -> Options:
@@ -92,8 +91,7 @@ def _call(given: Given, said: Said, floating: Sequence[str] = ("query",)) -> Bot
             **{f"{name}_scales": _scales_of(given, said, name) for name in ("key", "value")}}
     of = sequences_of(q, k, v, numbers["key_lengths"], more)
     shape = of.batch, q.shape[1], of.rows, of.keys
-    fields = of.fields + optional_fields(shape, of.batch, shape[1], given.mask, given.bias, given.slopes, given.sinks,
-                                         numbers["key_lengths"], numbers["offsets"])
+    fields = of.fields + optional_fields(shape, {**given._asdict(), **numbers})
     scale = given.scale.item() if isinstance(given.scale, Tensor) else given.scale
     call = call_of(q, of.key, scale, 0 if given.seed is None else int(given.seed.item()), of.has_key_len)
     return BothWays(of, shape, fields, call, options(said, given.offsets is not None) + of.options)
@@ -142,11 +140,11 @@ def _fake(*arguments: Any) -> Tuple[Tensor, Tensor]:
 
 
 def _new_gradients(given: Given, wanted: Sequence[bool]) -> List[Tensor]:
-    """Those of _LEARNED: of the shapes of what they are of, or empty. Where a head has one number, that is of float32
-    or float64."""
+    """Those in WITH_GRADIENTS: of the shapes of what they are of, or empty. Where a head has one number, that is of
+    float32 or float64."""
     kind = torch.float64 if given.query.dtype == torch.float64 else torch.float32
     found = []
-    for name, is_wanted in zip(_LEARNED, wanted):
+    for name, is_wanted in zip(WITH_GRADIENTS, wanted):
         of = getattr(given, name)
         found.append(given.query.new_empty(of.shape if is_wanted else (0,),
                                            dtype=of.dtype if is_wanted and name == "bias" else kind))
@@ -155,17 +153,18 @@ def _new_gradients(given: Given, wanted: Sequence[bool]) -> List[Tensor]:
 
 def backward(grad_out: Tensor, grad_lse: Optional[Tensor], out: Tensor, lse: Tensor,
              *arguments: Any) -> Tuple[Tensor, ...]:
-    """Gradients of query, key, value and of those of _LEARNED that the last arguments ask for."""
-    given, said, wanted = Given(*arguments[:_COUNT]), Said(*arguments[_COUNT:-4]), arguments[-4:]
+    """Gradients of query, key, value and of those of WITH_GRADIENTS that the last arguments ask for."""
+    given, said, wanted = Given(*arguments[:_COUNT]), Said(*arguments[_COUNT:-_WANTED]), arguments[-_WANTED:]
     of, shape, fields, call, own = _call(given, said, ("query", "key", "value"))
     grads = [like(x, x.shape[3]) for x in given[:3]]
     for grad in grads if of.is_packed else ():
         grad.zero_()
     gradients = dict(zip(("dquery", "dkey", "dvalue"), map(torch_view, grads)))
     learned = _new_gradients(given, wanted)
-    for name, grad, full, is_wanted in zip(_LEARNED, learned, (shape, shape[:2], shape[1:2], (1,)), wanted):
+    full = learned_shapes(shape)
+    for name, grad, is_wanted in zip(WITH_GRADIENTS, learned, wanted):
         if is_wanted:
-            gradients[f"d{name}"] = broadcast(grad, full, f"d{name}")
+            gradients[f"d{name}"] = broadcast(grad, full[name], f"d{name}")
     run_backward(default_context(), of.query, of.key, of.value, fields, call, own, torch_view(out), torch_view(lse),
                  torch_view(grad_out), gradients, None if grad_lse is None else torch_view(grad_lse))
     count(served, "attention, backward")
@@ -174,7 +173,7 @@ def backward(grad_out: Tensor, grad_lse: Optional[Tensor], out: Tensor, lse: Ten
 
 def _backward_fake(grad_out: Tensor, grad_lse: Any, out: Tensor, lse: Tensor, *arguments: Any) -> Tuple[Tensor, ...]:
     given = Given(*arguments[:_COUNT])
-    return tuple([*(like(x, x.shape[3]) for x in given[:3]), *_new_gradients(given, arguments[-4:])])
+    return tuple([*(like(x, x.shape[3]) for x in given[:3]), *_new_gradients(given, arguments[-_WANTED:])])
 
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
@@ -199,7 +198,7 @@ def _gradients(ctx: Any, grad_out: Optional[Tensor], grad_lse: Optional[Tensor])
 def _setup_second(ctx: Any, inputs: Any, output: Any) -> None:
     grad_out, grad_lse, _, _, *rest = inputs
     ctx.save_for_backward(grad_out, grad_lse, *rest[:_COUNT])
-    ctx.said, ctx.wanted = Said(*rest[_COUNT:-4]), rest[-4:]
+    ctx.said, ctx.wanted = Said(*rest[_COUNT:-_WANTED]), rest[-_WANTED:]
     ctx.set_materialize_grads(False)
 
 
@@ -238,7 +237,7 @@ operator: Any = _custom("clattn::attention", _attention, schema=f"({_INPUTS}) ->
 _backward_operator: Any = _custom(
     "clattn::attention_backward", backward,
     schema=f"(Tensor grad_out, Tensor? grad_lse, Tensor out, Tensor lse, {_INPUTS}, "
-           f"{', '.join(f'bool of_{name}' for name in _LEARNED)}) -> ({', '.join(['Tensor'] * 7)})")
+           f"{', '.join(f'bool of_{name}' for name in WITH_GRADIENTS)}) -> ({', '.join(['Tensor'] * (3 + _WANTED))})")
 operator.register_fake(_fake)
 _backward_operator.register_fake(_backward_fake)
 operator.register_autograd(_gradients, setup_context=_setup)

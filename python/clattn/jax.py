@@ -19,7 +19,7 @@ from ._attention import call_of, run
 from ._code import MOST, code_fields, code_options, text_of
 from ._context import default_context
 from ._errors import InvalidArgument, InvalidShape
-from ._fields import _ROWS, broadcast, optional_fields
+from ._fields import _ROWS, LEARNED, WITH_GRADIENTS, broadcast, learned_shapes, optional_fields
 from ._gradients import BothWays, run_backward
 from ._problem import number, options_of, refuse_words, whole, window_of
 from ._sequences import NAMES, Sequences, columns_of, sequences_of
@@ -31,8 +31,7 @@ _TABLES = ("page_table", "row_low", "row_high")
 _SCALES = ("key_scales", "value_scales", "key_zero_points", "value_zero_points")
 _LOADED = tuple(f"loaded_{i}" for i in range(MOST))  # what a text loads
 _OF_CALL = ("scale", "seed")  # one number each, which may be traced
-_OPTIONAL = ("mask", "bias", "slopes", "sinks", *_OF_CALL, *_NUMBERS, *_TABLES, *_SCALES, *_LOADED)  # in XLA's order
-_WITH_GRADIENTS = ("bias", "slopes", "sinks", "scale")
+_OPTIONAL = ("mask", *LEARNED, *_OF_CALL, *_NUMBERS, *_TABLES, *_SCALES, *_LOADED)  # in XLA's order
 
 
 def _numbers(found: View) -> Any:
@@ -68,8 +67,7 @@ def _arguments(said: Any, views: List[View]) -> Tuple[BothWays, List[View]]:
     of = sequences_of(query, key, value, lengths,
                       {**{name: given.get(name) for name in NAMES}, **said["types"], **beside})
     shape = of.batch, query.shape[1], of.rows, of.keys
-    mask, bias, slopes, sinks = map(given.get, _OPTIONAL[:4])
-    fields = of.fields + optional_fields(shape, of.batch, shape[1], mask, bias, slopes, sinks, lengths, offsets)
+    fields = of.fields + optional_fields(shape, given)
     causal, alignment, window, always, softcap, dropout, rounded, tf32 = said["options"]
     options = options_of(causal, alignment, offsets is not None, tuple(window), always, softcap, dropout,
                          allow_rounded_weights=rounded, allow_tf32=tf32)
@@ -106,7 +104,7 @@ def _forward(said: Any, views: List[View], results: List[View]) -> None:
 
 def _backward(said: Any, views: List[View], results: List[View]) -> None:
     (of, shape, fields, call, options), (out, lse, dout, *dlse) = _arguments(said, views)
-    full = {"bias": shape, "slopes": shape[:2], "sinks": shape[1:2], "scale": (1,)}
+    full = learned_shapes(shape)
     _blank(results[:3], of)
     gradients = dict(zip(("dquery", "dkey", "dvalue"), results))
     for name, found in zip(said["gradients"], results[3:]):
@@ -149,7 +147,7 @@ def _attention_forward(query: Any, key: Any, value: Any, optional: Any, said: An
 def _attention_backward(said: Any, kept: Any, cotangents: Any) -> Any:
     query, key, value, optional, out, lse = kept
     given = dict(zip(_OPTIONAL, optional))
-    wanted = [name for name in _WITH_GRADIENTS if given[name] is not None]
+    wanted = [name for name in WITH_GRADIENTS if given[name] is not None]
     words = dict(said)
     unlike = [name for name in ("page_table", *_SCALES) if given[name] is not None]
     unlike += [name for name, kind in words["types"] if kind]
