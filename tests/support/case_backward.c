@@ -16,12 +16,9 @@ static const struct {
     clattn_gradient gradient;
     enum case_input of;
 } gradient_table[CASE_GRADIENTS] = {
-    [CASE_DQ] = { "dq", CLATTN_GRADIENT_QUERY, CASE_Q },
-    [CASE_DK] = { "dk", CLATTN_GRADIENT_KEY, CASE_K },
-    [CASE_DV] = { "dv", CLATTN_GRADIENT_VALUE, CASE_V },
-    [CASE_DBIAS] = { "dbias", CLATTN_GRADIENT_BIAS, CASE_MASK },
-    [CASE_DSLOPES] = { "dslopes", CLATTN_GRADIENT_SLOPES, CASE_SLOPES },
-    [CASE_DSINKS] = { "dsinks", CLATTN_GRADIENT_SINKS, CASE_SINKS },
+#define GRADIENT(id, file, gradient, of, field) [CASE_##id] = { file, CLATTN_GRADIENT_##gradient, CASE_##of },
+    CASE_GRADIENT_LIST(GRADIENT)
+#undef GRADIENT
 };
 
 static const cJSON *entry(const struct attention_case *c, const char *group, const char *name)
@@ -53,12 +50,9 @@ static void place_gradients(const struct attention_case *c, struct backward_case
         clattn_host_tensor *place;
         const clattn_host_tensor *of;
     } places[CASE_GRADIENTS] = {
-        [CASE_DQ] = { &b->gradients.dquery, &c->tensors.query },
-        [CASE_DK] = { &b->gradients.dkey, &c->tensors.key },
-        [CASE_DV] = { &b->gradients.dvalue, &c->tensors.value },
-        [CASE_DBIAS] = { &b->gradients.dbias, &c->tensors.bias },
-        [CASE_DSLOPES] = { &b->gradients.dslopes, &c->tensors.slopes },
-        [CASE_DSINKS] = { &b->gradients.dsinks, &c->tensors.sinks },
+#define GRADIENT(id, file, gradient, of, field) [CASE_##id] = { &b->gradients.d##field, &c->tensors.field },
+        CASE_GRADIENT_LIST(GRADIENT)
+#undef GRADIENT
     };
     for (int g = 0; g < CASE_GRADIENTS; ++g) {
         *places[g].place = *places[g].of;

@@ -5,7 +5,11 @@
 #include "case_file.h"
 #include "clattn_backward.h"
 
-enum case_gradient { CASE_DQ, CASE_DK, CASE_DV, CASE_DBIAS, CASE_DSLOPES, CASE_DSINKS, CASE_GRADIENTS };
+enum case_gradient {
+#define GRADIENT(id, file, gradient, of, field) CASE_##id,
+    CASE_GRADIENT_LIST(GRADIENT) CASE_GRADIENTS
+#undef GRADIENT
+};
 
 struct backward_case {
     struct tensor dout, dlse;

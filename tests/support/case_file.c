@@ -20,30 +20,9 @@
 static const struct {
     const char *name[2]; /* two names for the same thing: either may be there */
 } input_names[CASE_INPUTS] = {
-    [CASE_Q] = { { "q", NULL } },
-    [CASE_K] = { { "k", "key_pool" } },
-    [CASE_V] = { { "v", "value_pool" } },
-    [CASE_MASK] = { { "mask", "mask_bits" } },
-    [CASE_PAST_KEY] = { { "past_key", NULL } },
-    [CASE_PAST_VALUE] = { { "past_value", NULL } },
-    [CASE_KEY_LENGTHS] = { { "nonpad_kv_seqlen", "kv_lens" } },
-    [CASE_SLOPES] = { { "alibi_slopes", NULL } },
-    [CASE_CU_QUERY] = { { "cu_seqlens_q", NULL } },
-    [CASE_CU_KEY] = { { "cu_seqlens_k", NULL } },
-    [CASE_SINKS] = { { "sinks", NULL } },
-    [CASE_PAGE_TABLE] = { { "page_table", NULL } },
-    [CASE_PAGE_STARTS] = { { "page_starts", NULL } },
-    [CASE_ROW_LOW] = { { "row_low", NULL } },
-    [CASE_ROW_HIGH] = { { "row_high", NULL } },
-    [CASE_KEY_LISTS] = { { "key_lists", NULL } },
-    [CASE_KEY_SCALES] = { { "key_scales", "key_block_scales" } },
-    [CASE_VALUE_SCALES] = { { "value_scales", "value_block_scales" } },
-    [CASE_KEY_ZERO_POINTS] = { { "key_zero_points", NULL } },
-    [CASE_VALUE_ZERO_POINTS] = { { "value_zero_points", NULL } },
-    [CASE_KEY_TENSOR_SCALE] = { { "key_tensor_scale", NULL } },
-    [CASE_VALUE_TENSOR_SCALE] = { { "value_tensor_scale", NULL } },
-    [CASE_KEY_F32] = { { "key_f32", NULL } },
-    [CASE_VALUE_F32] = { { "value_f32", NULL } },
+#define INPUT(id, ...) [CASE_##id] = { { __VA_ARGS__ } },
+    CASE_INPUT_LIST(INPUT)
+#undef INPUT
 };
 
 /* ---- reading -------------------------------------------------------------------------------- */

@@ -9,32 +9,47 @@
 #include "../../tools/tensor.h"
 #include "clattn_code.h"
 
+/* The inputs that a case may have, and their files' names, of which either may be there; KEY_F32 and VALUE_F32: what
+ * keys and values were quantised from. */
+#define CASE_INPUT_LIST(INPUT)                                                                                         \
+    INPUT(Q, "q")                                                                                                      \
+    INPUT(K, "k", "key_pool")                                                                                          \
+    INPUT(V, "v", "value_pool")                                                                                        \
+    INPUT(MASK, "mask", "mask_bits")                                                                                   \
+    INPUT(PAST_KEY, "past_key")                                                                                        \
+    INPUT(PAST_VALUE, "past_value")                                                                                    \
+    INPUT(KEY_LENGTHS, "nonpad_kv_seqlen", "kv_lens")                                                                  \
+    INPUT(SLOPES, "alibi_slopes")                                                                                      \
+    INPUT(CU_QUERY, "cu_seqlens_q")                                                                                    \
+    INPUT(CU_KEY, "cu_seqlens_k")                                                                                      \
+    INPUT(SINKS, "sinks")                                                                                              \
+    INPUT(PAGE_TABLE, "page_table")                                                                                    \
+    INPUT(PAGE_STARTS, "page_starts")                                                                                  \
+    INPUT(ROW_LOW, "row_low")                                                                                          \
+    INPUT(ROW_HIGH, "row_high")                                                                                        \
+    INPUT(KEY_LISTS, "key_lists")                                                                                      \
+    INPUT(KEY_SCALES, "key_scales", "key_block_scales")                                                                \
+    INPUT(VALUE_SCALES, "value_scales", "value_block_scales")                                                          \
+    INPUT(KEY_ZERO_POINTS, "key_zero_points")                                                                          \
+    INPUT(VALUE_ZERO_POINTS, "value_zero_points")                                                                      \
+    INPUT(KEY_TENSOR_SCALE, "key_tensor_scale")                                                                        \
+    INPUT(VALUE_TENSOR_SCALE, "value_tensor_scale")                                                                    \
+    INPUT(KEY_F32, "key_f32")                                                                                          \
+    INPUT(VALUE_F32, "value_f32")
+
+/* Gradients: file, CLATTN_GRADIENT_*, the input that they are of, and its field. */
+#define CASE_GRADIENT_LIST(GRADIENT)                                                                                   \
+    GRADIENT(DQ, "dq", QUERY, Q, query)                                                                                \
+    GRADIENT(DK, "dk", KEY, K, key)                                                                                    \
+    GRADIENT(DV, "dv", VALUE, V, value)                                                                                \
+    GRADIENT(DBIAS, "dbias", BIAS, MASK, bias)                                                                         \
+    GRADIENT(DSLOPES, "dslopes", SLOPES, SLOPES, slopes)                                                               \
+    GRADIENT(DSINKS, "dsinks", SINKS, SINKS, sinks)
+
 enum case_input {
-    CASE_Q,
-    CASE_K,
-    CASE_V,
-    CASE_MASK,
-    CASE_PAST_KEY,
-    CASE_PAST_VALUE,
-    CASE_KEY_LENGTHS,
-    CASE_SLOPES,
-    CASE_CU_QUERY,
-    CASE_CU_KEY,
-    CASE_SINKS,
-    CASE_PAGE_TABLE,
-    CASE_PAGE_STARTS,
-    CASE_ROW_LOW,
-    CASE_ROW_HIGH,
-    CASE_KEY_LISTS,
-    CASE_KEY_SCALES,
-    CASE_VALUE_SCALES,
-    CASE_KEY_ZERO_POINTS,
-    CASE_VALUE_ZERO_POINTS,
-    CASE_KEY_TENSOR_SCALE,
-    CASE_VALUE_TENSOR_SCALE,
-    CASE_KEY_F32, /* what keys and values were quantised from */
-    CASE_VALUE_F32,
-    CASE_INPUTS
+#define INPUT(id, ...) CASE_##id,
+    CASE_INPUT_LIST(INPUT) CASE_INPUTS
+#undef INPUT
 };
 
 /* What the layouts come down to. */
