@@ -12,6 +12,8 @@
 set -u
 : "${srcdir:=$(dirname "$0")/..}" "${builddir:=.}"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
+# It plans all of them, whose programs need no optimising.
+here=$(QUICK_LAYER_ALL=1 "$builddir/tests/emulated/probe" --here | paste -s -d ' ' -)
 quick=''
 case ${OPENCL_LAYERS:-} in
 */quick_layer.so*)
@@ -23,7 +25,6 @@ esac
 cases=$srcdir/tests/cases
 # shellcheck disable=SC2046 # one word a strategy
 [ $# -gt 0 ] || set -- reference auto $("$builddir/tests/emulated/probe" --strategies | grep -v /)
-here=$("$builddir/tests/emulated/probe" --here | paste -s -d ' ' -)
 gradients=$("$builddir/tests/emulated/probe" --gradients | paste -s -d ' ' -)
 python=$(command -v python3) || {
     echo "run_cases: needs python3"

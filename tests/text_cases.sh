@@ -12,12 +12,12 @@ export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 # shellcheck source=tests/counts.sh
 . "$srcdir/tests/counts.sh"
 cases=$(cd "$srcdir/tests/text_cases" && pwd)
+[ -n "${CLATTN_TEST_LONG:-}" ] || export QUICK_LAYER_ALL=1
 # shellcheck disable=SC2046 # one word a strategy
 [ $# -gt 0 ] || set -- reference $("$builddir/tests/emulated/probe" --here | grep -v /)
 gradients=$("$builddir/tests/emulated/probe" --gradients | paste -s -d ' ' -)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-[ -n "${CLATTN_TEST_LONG:-}" ] || export QUICK_LAYER_ALL=1
 
 # cases_of STRATEGY: names; where tests are short those few that together have forward and backward, scores and masks.
 # shellcheck disable=SC2317 # called by judge
