@@ -4,6 +4,7 @@
  *   QUICK_LAYER_ALL    all: of tests that are not about kernels, or that compare bits of two programs
  *   QUICK_LAYER_MOST   all but every sixteenth, by a hash of its options, so that a program is the one or the other in
  *                      all tests, and each file's programs are compiled in some test as users get them
+ *   QUICK_LAYER_SMALL  with either: calls are so small that those too are compiled quickly that never are else
  *   QUICK_LAYER_WELL   with either: FILE of cl/ whose programs are none of them
  * make check loads it into its tests (tests/local.mk); tests/limited and tests/short.txt say what it does in which. */
 #define CL_TARGET_OPENCL_VERSION 300
@@ -66,7 +67,7 @@ static int is_asked_for(const char *name, const char *options)
 {
     const char *well = getenv("QUICK_LAYER_WELL");
     const int is_one = getenv("QUICK_LAYER_ALL") || (getenv("QUICK_LAYER_MOST") && !is_every_sixteenth(options));
-    return is_one && !(well && strcmp(well, name) == 0) && !is_one_of(name, never);
+    return is_one && !(well && strcmp(well, name) == 0) && (getenv("QUICK_LAYER_SMALL") || !is_one_of(name, never));
 }
 
 static int is_compiled_quickly(cl_program program, const char *options)
