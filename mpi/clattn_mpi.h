@@ -42,11 +42,11 @@ CLATTN_API const char *clattn_mpi_last_error(const clattn_mpi *mpi);
 CLATTN_API const char *clattn_mpi_explain(const clattn_mpi *mpi);
 
 /* As clattn_forward_host, of this rank's rows. `whole` is the problem of all ranks together, as clattn_ring_create
- * takes it; query, out, lse, mask and bias have this rank's rows in the order of the layout (clattn_ring_permute brings
- * whole tensors there), key and value its keys; masks and biases have columns for all keys of the whole, in their own
- * order. Key lengths, offsets, slopes and sinks are those of the whole, on each rank. Innermost strides are 1; types of
- * blocks are CLATTN_UNSUPPORTED. Partial results are summed in float64 in the order of the schedule: the same bits
- * every time. algorithm: KEYS, QUERIES, HEADS or AUTO. */
+ * takes it; query, out, lse, mask and bias have this rank's rows in the order of the layout (clattn_ring_pieces tells
+ * which; clattn_ring_permute brings whole tensors there), key and value its keys; masks and biases have columns for
+ * all keys of the whole, in their own order. Key lengths, offsets, slopes and sinks are those of the whole, on each
+ * rank. Innermost strides are 1; types of blocks are CLATTN_UNSUPPORTED. Partial results are summed in float64 in the
+ * order of the schedule: the same bits every time. algorithm: KEYS, QUERIES, HEADS or AUTO. */
 CLATTN_API clattn_status clattn_mpi_forward(clattn_mpi *mpi, const clattn_problem *whole, clattn_ring_layout layout,
                                             clattn_ring_algorithm algorithm, const clattn_call *call,
                                             const clattn_host_tensors *tensors);

@@ -1,18 +1,21 @@
 /* One sequence on all ranks of MPI, causal, in zigzag order, and its gradients; each rank compares its rows with the
  * reference of the whole: mpirun -n 4 ./sequence, or, heads apart, mpirun -n 2 ./sequence heads */
+#include <string.h>
+
 #include "mpi_example.h"
 
-enum { HEADS = 4, KV_HEADS = 2, ROWS = 192, DIM = 32, ROW = DIM * (int)sizeof(float) };
+enum { HEADS = 4, KV_HEADS = 2, ROWS = 192, DIM = 32 };
 
-/* This rank's rows of a whole tensor, which lie behind those of the ranks before it once all are permuted. */
-static float *shard(const float *whole, int heads, int ranks, int64_t begin, int64_t rows)
+/* This rank's rows of a whole tensor; a rank that reads them from a file needs nothing else. */
+static float *shard(const float *whole, int heads, const clattn_ring_piece *pieces, int count, int64_t rows)
 {
-    float *all = numbers((size_t)(heads * ROWS * DIM)), *own = numbers((size_t)(heads * rows * DIM));
-    must_all(clattn_ring_permute(CLATTN_RING_ZIGZAG, ranks, heads, ROWS, ROW, 0, whole, all), clattn_last_error());
-    for (int64_t n = 0; n < heads * rows * DIM; ++n) {
-        own[n] = all[n / (rows * DIM) * ROWS * DIM + begin * DIM + n % (rows * DIM)];
+    float *own = numbers((size_t)(heads * rows * DIM));
+    for (int64_t h = 0; h < heads; ++h) {
+        for (int n = 0; n < count; ++n) { /* in zigzag order a piece's rows lie behind one another: its step is 1 */
+            memcpy(own + (h * rows + pieces[n].place) * DIM, whole + (h * ROWS + pieces[n].first) * DIM,
+                   (size_t)(pieces[n].count * DIM) * sizeof(float));
+        }
     }
-    free(all);
     return own;
 }
 
@@ -63,28 +66,22 @@ int main(int argc, char **argv)
     must_all(clattn_reference_backward(&backward, NULL, &t, &g), clattn_last_error());
 
     /* This rank's part. */
-    clattn_ring_options options = CLATTN_RING_OPTIONS_INIT;
-    clattn_ring *ring;
-    options.rank = rank;
-    options.ranks = ranks;
-    options.layout = CLATTN_RING_ZIGZAG;
-    options.algorithm = algorithm;
-    must_all(clattn_ring_create(&whole, &options, &ring), clattn_last_error());
-    const int64_t rows = clattn_ring_rows(ring, rank);
-    int64_t begin = 0;
-    for (int before = 0; before < rank; ++before) {
-        begin += clattn_ring_rows(ring, before);
+    clattn_ring_piece pieces[2];
+    int count;
+    int64_t rows = 0;
+    must_all(clattn_ring_pieces(CLATTN_RING_ZIGZAG, ranks, rank, ROWS, pieces, &count), clattn_last_error());
+    for (int n = 0; n < count; ++n) {
+        rows += pieces[n].count;
     }
-    clattn_ring_destroy(ring);
     const size_t own = (size_t)(HEADS * rows * DIM), own_keys = (size_t)(KV_HEADS * rows * DIM);
     float *own_out = numbers(own), *own_lse = numbers((size_t)(HEADS * rows)), *own_dquery = numbers(own);
     float *own_dkey = numbers(own_keys), *own_dvalue = numbers(own_keys);
-    t.query = clattn_host_tensor_bhsd(shard(query, HEADS, ranks, begin, rows), HEADS, rows, DIM);
-    t.key = clattn_host_tensor_bhsd(shard(key, KV_HEADS, ranks, begin, rows), KV_HEADS, rows, DIM);
-    t.value = clattn_host_tensor_bhsd(shard(value, KV_HEADS, ranks, begin, rows), KV_HEADS, rows, DIM);
+    t.query = clattn_host_tensor_bhsd(shard(query, HEADS, pieces, count, rows), HEADS, rows, DIM);
+    t.key = clattn_host_tensor_bhsd(shard(key, KV_HEADS, pieces, count, rows), KV_HEADS, rows, DIM);
+    t.value = clattn_host_tensor_bhsd(shard(value, KV_HEADS, pieces, count, rows), KV_HEADS, rows, DIM);
     t.out = clattn_host_tensor_bhsd(own_out, HEADS, rows, DIM);
     t.lse = clattn_host_tensor_bhsd(own_lse, HEADS, rows, 1);
-    g.dout = clattn_host_tensor_bhsd(shard(dout, HEADS, ranks, begin, rows), HEADS, rows, DIM);
+    g.dout = clattn_host_tensor_bhsd(shard(dout, HEADS, pieces, count, rows), HEADS, rows, DIM);
     g.dquery = clattn_host_tensor_bhsd(own_dquery, HEADS, rows, DIM);
     g.dkey = clattn_host_tensor_bhsd(own_dkey, KV_HEADS, rows, DIM);
     g.dvalue = clattn_host_tensor_bhsd(own_dvalue, KV_HEADS, rows, DIM);
@@ -92,13 +89,13 @@ int main(int argc, char **argv)
     must_all(clattn_mpi_backward(mpi, &backward, CLATTN_RING_ZIGZAG, algorithm, NULL, &t, &g),
              clattn_mpi_last_error(mpi));
 
-    int right = all_are_right("out", largest_difference(own_out, shard(out, HEADS, ranks, begin, rows), own), 1e-5);
+    int right = all_are_right("out", largest_difference(own_out, shard(out, HEADS, pieces, count, rows), own), 1e-5);
     right &=
-        all_are_right("dquery", largest_difference(own_dquery, shard(dquery, HEADS, ranks, begin, rows), own), 1e-4);
+        all_are_right("dquery", largest_difference(own_dquery, shard(dquery, HEADS, pieces, count, rows), own), 1e-4);
     right &=
-        all_are_right("dkey", largest_difference(own_dkey, shard(dkey, KV_HEADS, ranks, begin, rows), own_keys), 1e-4);
-    right &= all_are_right("dvalue",
-                           largest_difference(own_dvalue, shard(dvalue, KV_HEADS, ranks, begin, rows), own_keys), 1e-4);
+        all_are_right("dkey", largest_difference(own_dkey, shard(dkey, KV_HEADS, pieces, count, rows), own_keys), 1e-4);
+    right &= all_are_right(
+        "dvalue", largest_difference(own_dvalue, shard(dvalue, KV_HEADS, pieces, count, rows), own_keys), 1e-4);
     clattn_mpi_destroy(mpi);
     clattn_context_destroy(context);
     MPI_Finalize();

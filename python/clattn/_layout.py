@@ -999,6 +999,7 @@ FUNCTIONS = {
     "clattn_ring_keys": ("int64", ('pointer', 'int64', )),
     "clattn_ring_chosen": ("int32", ('pointer', )),
     "clattn_ring_explain": ("text", ('pointer', )),
+    "clattn_ring_pieces": ("int32", ('int32', 'int64', 'int64', 'int64', 'pointer', 'pointer', )),
     "clattn_ring_steps": ("int64", ('pointer', )),
     "clattn_ring_step_at": ("int32", ('pointer', 'int64', 'pointer', )),
     "clattn_ring_call": ("int32", ('pointer', 'pointer', 'pointer', 'pointer', 'pointer', 'pointer', )),

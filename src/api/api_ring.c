@@ -25,6 +25,30 @@ void clattn_ring_destroy(clattn_ring *ring)
     ring_free(ring);
 }
 
+clattn_status clattn_ring_pieces(clattn_ring_layout layout, int64_t ranks, int64_t rank, int64_t length,
+                                 clattn_ring_piece pieces[2], int *count)
+{
+    UNCANCELLED;
+    clattn_ring_piece all[RING_PIECES];
+    REQUIRE(pieces);
+    REQUIRE(count);
+    *count = 0;
+    const clattn_status status = ring_check_layout(layout, ranks, rank);
+    if (status != CLATTN_OK) {
+        return status;
+    }
+    if (length < 0 || length > INT32_MAX) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "length %lld: must be 0 to %d", (long long)length, INT32_MAX);
+    }
+    const int made = ring_pieces(layout, ranks, rank, length, all);
+    for (int n = 0; n < made; ++n) {
+        if (all[n].count > 0) {
+            pieces[(*count)++] = all[n];
+        }
+    }
+    return CLATTN_OK;
+}
+
 static int64_t shard_of(const clattn_ring *ring, int64_t rank, int64_t length)
 {
     return rank >= 0 && rank < ring->options.ranks ? ring_shard(ring->options.layout, ring->options.ranks, rank, length)

@@ -172,5 +172,52 @@ START_TEST(test_the_cheapest_is_taken)
 }
 END_TEST
 
-SUITE("ring_layouts", test_what_no_row_sees_stays, test_refused, test_the_cheapest_is_taken,
-      test_rows_go_into_a_layout_and_back)
+/* The pieces of all ranks are all rows, each once, in the order in which permute has them. */
+START_TEST(test_pieces_are_what_permute_says)
+{
+    enum { LENGTH = 11 };
+    for (int layout = CLATTN_RING_CONTIGUOUS; layout <= CLATTN_RING_STRIPED; ++layout) {
+        for (int64_t ranks = 1; ranks <= 14; ++ranks) {
+            int64_t in_order[LENGTH], there[LENGTH], at = 0;
+            for (int64_t n = 0; n < LENGTH; ++n) {
+                in_order[n] = n;
+            }
+            ck_assert_int_eq(clattn_ring_permute((clattn_ring_layout)layout, ranks, 1, LENGTH, sizeof(int64_t), 0,
+                                                 in_order, there),
+                             CLATTN_OK);
+            for (int64_t rank = 0; rank < ranks; ++rank) {
+                clattn_ring_piece pieces[2];
+                int count;
+                int64_t place = 0;
+                ck_assert_int_eq(clattn_ring_pieces((clattn_ring_layout)layout, ranks, rank, LENGTH, pieces, &count),
+                                 CLATTN_OK);
+                for (int n = 0; n < count; place += pieces[n++].count) {
+                    ck_assert_int_gt(pieces[n].count, 0);
+                    ck_assert_int_eq(pieces[n].place, place);
+                    for (int64_t i = 0; i < pieces[n].count; ++i) {
+                        ck_assert_int_eq(there[at++], pieces[n].first + i * pieces[n].step);
+                    }
+                }
+            }
+            ck_assert_int_eq(at, LENGTH);
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_pieces_that_there_are_not)
+{
+    clattn_ring_piece pieces[2];
+    int count = 7;
+    ck_assert_int_eq(clattn_ring_pieces(CLATTN_RING_ZIGZAG, 4, 4, 8, pieces, &count), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(count, 0);
+    ck_assert_int_eq(clattn_ring_pieces(CLATTN_RING_ZIGZAG, 4, 0, -1, pieces, &count), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(clattn_last_error(), "length -1"));
+    ck_assert_int_eq(clattn_ring_pieces(CLATTN_RING_ZIGZAG, 4, 0, INT64_MAX, pieces, &count), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_ring_pieces((clattn_ring_layout)3, 4, 0, 8, pieces, &count), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_ring_pieces(CLATTN_RING_ZIGZAG, 4, 0, 8, NULL, &count), CLATTN_INVALID_ARGUMENT);
+}
+END_TEST
+
+SUITE("ring_layouts", test_pieces_are_what_permute_says, test_pieces_that_there_are_not, test_what_no_row_sees_stays,
+      test_refused, test_the_cheapest_is_taken, test_rows_go_into_a_layout_and_back)
