@@ -51,15 +51,20 @@ def tell_of_spinning_threads() -> None:
                       "environment variable OMP_WAIT_POLICY=PASSIVE before Python starts", RuntimeWarning, stacklevel=3)
 
 
+def check_axes(name: str, shape: Sequence[int], kind: str, is_floating: bool) -> None:
+    """Raises where one of the three tensors has other axes, or must be of a floating-point type and is not."""
+    if len(shape) != 4:
+        raise InvalidShape(f"{name}: has shape {tuple(shape)}; must be [batch, heads, rows, columns]")
+    if is_floating and kind not in _OUT_TYPES:
+        raise InvalidArgument(f"{name}: type {kind}; must be one of {', '.join(_OUT_TYPES)}")
+
+
 def four_axes(query: Tensor, key: Tensor, value: Tensor, floating: Sequence[str] = ("query",)) -> List[View]:
     """Views of three tensors; those in `floating` must be of a floating-point type."""
     every = []
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         found = torch_view(tensor)
-        if len(found.shape) != 4:
-            raise InvalidShape(f"{name}: has shape {found.shape}; must be [batch, heads, rows, columns]")
-        if name in floating and found.type not in _OUT_TYPES:
-            raise InvalidArgument(f"{name}: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
+        check_axes(name, found.shape, found.type, name in floating)
         every.append(found)
     return every
 

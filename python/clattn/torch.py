@@ -11,14 +11,13 @@
 from typing import Any, Optional, Tuple, Union
 
 import torch
-import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 
 from ._arrays import Scales
 from ._derivatives import has_tangent
 from ._errors import InvalidArgument, Unsupported
 from ._problem import number, refuse_words, whole, window_of
-from ._torch_calls import four_axes, report
+from ._torch_calls import check_axes, report
 from ._torch_dispatch import is_plain
 from ._torch_flex import flex_attention
 from ._torch_formula import formula
@@ -87,7 +86,8 @@ def _in_forward_mode(given: Given, said: Said) -> Tuple[Tensor, Tensor]:
     name = _without_derivatives(given, said) or ("dropout" if said.dropout else None)
     if name:
         raise Unsupported(f"{name}: has no derivatives in forward mode here; give tensors without tangents")
-    four_axes(*(forward_ad.unpack_dual(x).primal for x in given[:3]))
+    for tensor, word in zip(given[:3], ("query", "key", "value")):  # of torch.func's they have no memory to look at
+        check_axes(word, tensor.shape, str(tensor.dtype)[6:], word == "query")
     options(said, given.offsets is not None)
     return formula(given, said)
 

@@ -102,6 +102,18 @@ class Derivatives(unittest.TestCase):
             self.close(found.tangent, (ends[0] - ends[1]) / (2 * step))
             self.close(found.primal, clattn.torch.attention(*tensors[:3], **way, **dict(zip(names, tensors[3:]))))
 
+    def test_functions_of_functions(self):
+        """torch.func's transforms, whose tensors have no memory of their own."""
+        query, key, value = inputs()
+        tangent = normal(*query.shape, seed=5)
+        call = lambda x: clattn.torch.attention(x, key, value, causal="bottom-right")
+        with forward_ad.dual_level():
+            right = forward_ad.unpack_dual(call(forward_ad.make_dual(query, tangent))).tangent
+        self.close(torch.func.jvp(call, (query,), (tangent,))[1], right)
+        self.close(torch.func.jacfwd(call)(query).mul(tangent).sum((-4, -3, -2, -1)), right)
+        with self.assertRaisesRegex(clattn.InvalidShape, "query: has shape"):
+            torch.func.jvp(call, (query[0],), (tangent[0],))
+
     def test_dropout(self):
         leaves = self.leaves(inputs())
         call = lambda *three: clattn.torch.attention(*three, dropout=0.4, seed=11)
