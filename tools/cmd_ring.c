@@ -187,7 +187,7 @@ static int print_json(const clattn_ring *ring, const struct share *shares, doubl
     return document_print(document, failure);
 }
 
-/* ---- */
+/* ---- running ---- */
 
 /* Every rank's schedule, one after the other; that of the rank which is asked for stays. */
 static int find_shares(const struct options *options, const clattn_problem *problem, const clattn_ring_options *o,
