@@ -91,8 +91,8 @@ typedef struct clattn_ring_piece {
 } clattn_ring_piece;
 
 /* Which rows (or keys, of a whole that long) are a rank's, without a problem or a schedule: who reads its own part of a
- * file needs no more. Into `pieces`, in the order of its shard; *count is how many, 0 to 2, none of
- * them empty. (TREE: rows are all on every rank.) */
+ * file needs no more. Into `pieces`, in the order of its shard; *count is how many, 0 to 2, none of them empty.
+ * (TREE: rows are all on every rank.) */
 CLATTN_API clattn_status clattn_ring_pieces(clattn_ring_layout layout, int64_t ranks, int64_t rank, int64_t length,
                                             clattn_ring_piece pieces[2], int *count);
 

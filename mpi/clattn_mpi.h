@@ -56,7 +56,8 @@ CLATTN_API clattn_status clattn_mpi_forward(clattn_mpi *mpi, const clattn_proble
  * lse, dquery, dkey and dvalue as this rank's query, key and value, dbias as its bias. dslopes, dsinks, dscale, and a
  * dbias that is a sum over rows (a stride of 0), are those of the whole: sums over all ranks, in their order, the same
  * bits on each; strides of 0 must be alike on all. problem->forward is the whole; gradients: CLATTN_GRADIENT_QUERY,
- * _KEY and _VALUE, and any others; nothing accumulated. A dbias takes twice its memory in float32 beside it. */
+ * _KEY and _VALUE, and any others; nothing accumulated. A dbias takes twice its float32
+ * memory beside it, and a part; one that is a sum over rows six times. */
 CLATTN_API clattn_status clattn_mpi_backward(clattn_mpi *mpi, const clattn_backward_problem *problem,
                                              clattn_ring_layout layout, clattn_ring_algorithm algorithm,
                                              const clattn_call *call, const clattn_host_tensors *tensors,

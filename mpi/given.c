@@ -124,11 +124,13 @@ static struct alike *add_fields(const void *of, const struct field *fields, int 
     return alike;
 }
 
-/* Which axes a gradient is summed over: a bit each. */
-static int64_t summed(const clattn_host_tensor *tensor)
+/* Which axes a gradient that ranks add up is summed over: a bit each. What is of a rank's own rows stays with the rank,
+ * and where that has none all its strides are 0. */
+static int64_t summed(const clattn_host_tensor *tensor, int is_of_rows)
 {
+    const int stays = is_of_rows && tensor->stride[2] != 0;
     int64_t bits = 0;
-    for (int axis = 0; axis < 4; ++axis) {
+    for (int axis = 0; axis < 4 && !stays; ++axis) {
         bits |= (int64_t)(tensor->stride[axis] == 0) << axis;
     }
     return tensor->data ? bits : -1;
@@ -146,9 +148,9 @@ int given_alike(const struct rank_call *c, const struct given *given, struct ali
                                     { "problem.strategy", number_of(strategy, strlen(strategy)) },
                                     { "tensors.key_lengths", lengths ? number_of(lengths, bytes) : -1 },
                                     { "tensors.query_offsets", offsets ? number_of(offsets, bytes) : -1 },
-                                    { "strides of 0 of dbias", summed(&given->gradients.dbias) },
-                                    { "strides of 0 of dslopes", summed(&given->gradients.dslopes) },
-                                    { "strides of 0 of dsinks", summed(&given->gradients.dsinks) } };
+                                    { "strides of 0 of dbias", summed(&given->gradients.dbias, 1) },
+                                    { "strides of 0 of dslopes", summed(&given->gradients.dslopes, 0) },
+                                    { "strides of 0 of dsinks", summed(&given->gradients.dsinks, 0) } };
     struct alike *end = alike;
     for (int n = 0; n < COUNT(others); ++n) {
         *end++ = others[n];

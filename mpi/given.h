@@ -23,8 +23,8 @@ struct alike {
     int64_t value; /* never INT64_MIN */
 };
 
-/* All that they must say alike, in the same order on each rank: every field of problem and call, and the values of
- * key_lengths and query_offsets; how many there are. */
+/* All that they must say alike, in the same order on each rank: every field of problem, backward problem and call, the
+ * values of key_lengths and query_offsets, and where gradients that are sums have strides of 0; how many there are. */
 #define ALIKE_MOST 80
 int given_alike(const struct rank_call *c, const struct given *given, struct alike alike[ALIKE_MOST]);
 

@@ -64,7 +64,7 @@ static clattn_status add_parts(struct play *play)
 {
     const clattn_problem *p = &play->given.whole;
     const clattn_host_tensors *t = &play->given.tensors;
-    const clattn_backward_problem *backward = play->c->backward;
+    const clattn_backward_problem *backward = play->c->backward ? &play->given.backward : NULL;
     const clattn_host_gradients *g = &play->given.gradients;
     const clattn_type wanted = backward ? backward->gradient_type : CLATTN_TYPE_NONE;
     const clattn_ring_content out = backward ? CLATTN_RING_OF_QUERIES : CLATTN_RING_OF_RESULTS;

@@ -1,7 +1,7 @@
 # Ranks that play clattn_ring.h's schedules, and, where MPI is, libclattn_mpi, which carries their messages by it.
 # Included by the Makefile.am at the top.
 
-# By the public API alone, whoever carries messages: tests do it without MPI.
+# Whoever carries messages: tests do it without MPI.
 noinst_LTLIBRARIES += libclattn_ranks.la
 libclattn_ranks_la_SOURCES = \
 	mpi/given.c \

@@ -25,8 +25,8 @@ static clattn_status make_ring(struct play *play)
     options.layout = c->layout;
     options.algorithm = c->algorithm;
     options.gradients = c->backward != NULL;
-    options.key_lengths = integers_of(&c->tensors->key_lengths);
-    options.query_offsets = integers_of(&c->tensors->query_offsets);
+    options.key_lengths = integers_of(&play->given.tensors.key_lengths);
+    options.query_offsets = integers_of(&play->given.tensors.query_offsets);
     clattn_status status = clattn_ring_create(&play->given.whole, &options, &play->ring);
     if (status == CLATTN_OK && c->backward && clattn_ring_chosen(play->ring) == CLATTN_RING_QUERIES) {
         if (c->algorithm == CLATTN_RING_QUERIES) {

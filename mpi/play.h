@@ -23,7 +23,7 @@ struct play {
     char *own;                       /* for this rank's rows */
     char *own_keys;                  /* gradients: for its keys */
     char *part;                      /* a partial result: out, then lse */
-    struct total total[TOTALS_MOST]; /* gradients that are neither of rows nor of keys, as many as are asked for */
+    struct total total[TOTALS_MOST]; /* gradients of what is added to scores, and of the scale: those asked for */
     int totals;
     int32_t *offsets, *lengths;
     void *sending;       /* what has sum[SENDING] on its way; NULL: none */

@@ -1,5 +1,5 @@
-/* A rank that plays its schedule (clattn_ring.h) on host memory, whoever carries the messages. By the public API
- * alone. */
+/* A rank that plays its schedule (clattn_ring.h) on host memory, whoever carries the messages. By the public API,
+ * and the list of a problem's fields (src/operation/problem_fields.h). */
 #ifndef CLATTN_MPI_RANKS_H
 #define CLATTN_MPI_RANKS_H
 

@@ -16,7 +16,7 @@ static size_t elements(const int64_t extent[4])
     return (size_t)(extent[0] * extent[1] * extent[2] * extent[3]);
 }
 
-/* Sums of this rank's rows stay here. */
+/* Whether ranks add up: the bias of a rank's own rows stays with it. */
 static int is_joined(const struct total *total)
 {
     return !total->is_of_keys || total->given->stride[2] == 0;
@@ -66,6 +66,10 @@ clattn_status totals_begin(struct play *play, int64_t rows, int64_t keys)
         }
         struct total *total = &play->total[play->totals++];
         *total = all[n].total;
+        if (total->is_of_keys && p->bias_type == CLATTN_TYPE_NONE) { /* parts would have no room for whole heads */
+            return play_fails(play->failure, CLATTN_INVALID_ARGUMENT,
+                              "gradients: CLATTN_GRADIENT_BIAS needs problem.bias_type");
+        }
         if (!total->given->data) {
             snprintf(text, sizeof(text), "%s: must be given", all[n].name);
             return play_fails(play->failure, CLATTN_INVALID_ARGUMENT, text);

@@ -10,7 +10,8 @@
 #include "problem_options.h"
 
 #define RANKS_USUAL 4
-#define RANKS_SHOWN 32 /* of the table: more are told as JSON */
+#define RANKS_MOST 1024 /* schedules of all of them are made */
+#define RANKS_SHOWN 32  /* of the table: more are told as JSON */
 
 static const char *const content_names[CLATTN_RING_CONTENTS] = { "", "keys", "queries", "results",
                                                                  "gradients of keys" };
@@ -45,7 +46,7 @@ static int read_options(const struct options *options, clattn_ring_options *o, s
 {
     int layout = CLATTN_RING_CONTIGUOUS, algorithm = CLATTN_RING_AUTO;
     o->ranks = RANKS_USUAL;
-    if (option_integer(options, OPTION_RANKS, 1, RING_RANKS_MOST, &o->ranks, failure) != 0 ||
+    if (option_integer(options, OPTION_RANKS, 1, RANKS_MOST, &o->ranks, failure) != 0 ||
         option_integer(options, OPTION_RANK, 0, o->ranks - 1, &o->rank, failure) != 0 ||
         option_choice(options, OPTION_RING_LAYOUT, &layout, failure) != 0 ||
         option_choice(options, OPTION_ALGORITHM, &algorithm, failure) != 0 ||
@@ -174,8 +175,55 @@ static cJSON *share_document(const struct share *share)
     return one;
 }
 
-static int print_json(const clattn_ring *ring, const struct share *shares, double mean, double most,
-                      struct failure *failure)
+static cJSON *piece_document(const clattn_ring_piece *piece)
+{
+    cJSON *one = cJSON_CreateObject();
+    cJSON_AddNumberToObject(one, "first", (double)piece->first);
+    cJSON_AddNumberToObject(one, "step", (double)piece->step);
+    cJSON_AddNumberToObject(one, "count", (double)piece->count);
+    return one;
+}
+
+static cJSON *message_document(const clattn_ring *ring, const clattn_ring_message *message)
+{
+    cJSON *one = cJSON_CreateObject();
+    cJSON_AddBoolToObject(one, "is_send", message->is_send);
+    cJSON_AddStringToObject(one, "content", content_names[message->content]);
+    cJSON_AddNumberToObject(one, "shard", (double)message->shard);
+    cJSON_AddNumberToObject(one, "peer", (double)message->peer);
+    cJSON_AddNumberToObject(one, "bytes", ring_bytes(ring, message));
+    return one;
+}
+
+static cJSON *step_document(const clattn_ring *ring, const clattn_ring_step *step)
+{
+    cJSON *one = cJSON_CreateObject();
+    cJSON *messages = cJSON_AddArrayToObject(one, "messages"), *tasks = cJSON_AddArrayToObject(one, "tasks");
+    for (int64_t i = 0; i < step->messages; i++) {
+        cJSON_AddItemToArray(messages, message_document(ring, &step->message[i]));
+    }
+    for (int64_t i = 0; i < step->tasks; i++) {
+        cJSON *task = cJSON_CreateObject();
+        cJSON_AddItemToObject(task, "rows", piece_document(&step->task[i].rows));
+        cJSON_AddItemToObject(task, "keys", piece_document(&step->task[i].keys));
+        cJSON_AddNumberToObject(task, "pairs", ring_pairs(ring, &step->task[i]));
+        cJSON_AddItemToArray(tasks, task);
+    }
+    return one;
+}
+
+/* What print_steps tells. */
+static void add_steps(cJSON *document, const clattn_ring *ring)
+{
+    cJSON *steps = cJSON_AddArrayToObject(document, "steps");
+    clattn_ring_step step;
+    for (int64_t n = 0; n < clattn_ring_steps(ring) && clattn_ring_step_at(ring, n, &step) == CLATTN_OK; n++) {
+        cJSON_AddItemToArray(steps, step_document(ring, &step));
+    }
+}
+
+static int print_json(const struct options *options, const clattn_ring *ring, const struct share *shares, double mean,
+                      double most, struct failure *failure)
 {
     cJSON *document = document_begin("ring", NULL);
     cJSON *ranks = cJSON_AddArrayToObject(document, "ranks");
@@ -184,6 +232,9 @@ static int print_json(const clattn_ring *ring, const struct share *shares, doubl
     }
     cJSON_AddNumberToObject(document, "balance", mean > 0 ? most / mean : 1);
     document_add_lines(document, "explanation", clattn_ring_explain(ring));
+    if (options->value[OPTION_RANK]) {
+        add_steps(document, ring);
+    }
     return document_print(document, failure);
 }
 
@@ -232,7 +283,7 @@ static int run(const struct options *options, struct failure *failure)
     }
     const double mean = sum / (double)o.ranks;
     if (result == 0 && options->value[OPTION_JSON]) {
-        result = print_json(ring, shares, mean, most, failure);
+        result = print_json(options, ring, shares, mean, most, failure);
     } else if (result == 0) {
         print_text(options, ring, shares, mean, most);
     }

@@ -60,7 +60,7 @@ int ring_sees(const clattn_ring *ring, const clattn_ring_piece *rows, const clat
 int64_t ring_before(const clattn_ring_piece *piece, int64_t end);
 
 /* Pairs of a row and a key that a task computes, over batch and heads, as causal, window and lengths leave them; of
- * more than 4,096 rows so many are looked at, evenly. */
+ * more than 4,096 rows at most so many are looked at, evenly. */
 double ring_pairs(const clattn_ring *ring, const clattn_ring_task *task);
 
 /* What clattn_ring_call says. `problem` and `call` are whole structs of any version. */

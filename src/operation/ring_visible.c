@@ -80,7 +80,7 @@ static int64_t at_least_0(int64_t a)
 static double sequence_pairs(const clattn_ring *ring, int64_t b, const clattn_ring_piece *rows,
                              const clattn_ring_piece *keys)
 {
-    const int64_t end = ring_before(keys, ring->length[b]), every = rows->count / ROWS_LOOKED_AT + 1;
+    const int64_t end = ring_before(keys, ring->length[b]), every = (rows->count - 1) / ROWS_LOOKED_AT + 1;
     const int64_t always = smaller(end, ring_before(keys, ring->whole.always_visible_keys));
     struct ring_band band;
     double seen = 0;

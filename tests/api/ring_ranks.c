@@ -310,11 +310,55 @@ START_TEST(test_what_one_fails_with_all_do)
 }
 END_TEST
 
+/* Parts of a rank that computes whole heads are larger than its own rows of a bias that is not there. */
+static void a_gradient_of_no_bias(struct rank *rank)
+{
+    static float room[2 * 8 * 40 * 40];
+    rank->gradients.dbias = clattn_host_tensor_bhsd(room, 8, 40, 40);
+}
+
+START_TEST(test_a_bias_that_is_not_there_has_no_gradient)
+{
+    const clattn_backward_problem problem = CLATTN_BACKWARD_PROBLEM_INIT;
+    const struct setting setting = { 2, CLATTN_RING_CONTIGUOUS, CLATTN_RING_HEADS };
+    struct gradient_call g = { .problem = problem };
+    struct permuted list[PERMUTED];
+    struct rank ranks[8];
+    for (uint64_t n = 0; g.test.problem.kv_heads % 2 != 0 || n == 0; ++n) {
+        struct random random = random_start(SEED, n);
+        if (n > 0) {
+            test_call_free(&g.test);
+        }
+        random_test(&random, 0, &g.test);
+    }
+    g.problem.gradients = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
+    EXPECT_OK(gradient_call_start(&g));
+    gradient_call_place_all(&g);
+    g.problem.gradients |= CLATTN_GRADIENT_BIAS;
+    const struct rank_call call = { .context = context,
+                                    .backward = &g.problem,
+                                    .layout = setting.layout,
+                                    .algorithm = setting.algorithm,
+                                    .call = &g.test.values };
+    list_permuted(&g.test.problem, &g.test.tensors, &g.gradients, list);
+    permute_all(&setting, list, 0);
+    run_ranks(&setting, &call, &g.test.tensors, &g.gradients, list, a_gradient_of_no_bias, ranks);
+    for (int64_t rank = 0; rank < setting.ranks; ++rank) {
+        ck_assert_int_eq(ranks[rank].status, CLATTN_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(ranks[rank].failure.text, "CLATTN_GRADIENT_BIAS needs problem.bias_type") != NULL, "%s",
+                      ranks[rank].failure.text);
+    }
+    permute_all(&setting, list, 1);
+    gradient_call_free(&g);
+}
+END_TEST
+
 static void add(TCase *tests)
 {
     tcase_add_test(tests, test_forward_is_within_the_bound);
     tcase_add_test(tests, test_gradients_are_within_the_bound);
     tcase_add_test(tests, test_what_one_fails_with_all_do);
+    tcase_add_test(tests, test_a_bias_that_is_not_there_has_no_gradient);
 }
 
 int main(void)
