@@ -2,6 +2,7 @@
 #include "reference/score_terms.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/stored_types.h"
 
