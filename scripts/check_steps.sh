@@ -43,23 +43,26 @@ suite() {
 # What the sanitizers look at: our programs, as the choice has them (tests/choice.txt), and every fifth fault, since
 # host code is the same for all and twice as slow there; but those that are about bits, numbers, times or what kernels
 # load, whose host code the others reach. What is resident is not judged there, nor what reaches kernels by chance, so
-# a few calls are enough of soak and random_calls. Oclgrind and odd devices have nothing to add there. --long: all
-# programs.
-suite_sanitizers() { # BUILD
+# a few calls are enough of soak and random_calls. Oclgrind and odd devices have nothing to add there. --long: those
+# about numbers too, and as many calls as elsewhere.
+suite_sanitizers() ( # BUILD
     numbers=''
-    [ -n "${CLATTN_TEST_LONG:-}" ] || for name in gradients/identities gradients/long_gradients \
-        gradients/sharp_gradients gradients/two_ways kernels/staged layers/additive_derivatives layers/equal_terms \
-        layers/lessons layers/mha_derivatives long_sums robust/guards; do
-        numbers="$numbers tests/$name"
-    done
+    if [ -z "${CLATTN_TEST_LONG:-}" ]; then
+        for name in gradients/identities gradients/long_gradients gradients/sharp_gradients gradients/texts \
+            gradients/two_ways kernels/staged layers/additive_derivatives layers/equal_terms layers/lessons \
+            layers/mha_derivatives layers/sharp long_sums robust/guards; do
+            numbers="$numbers tests/$name"
+        done
+        export CLATTN_SOAK_CALLS="${CLATTN_SOAK_CALLS:-500}" CLATTN_TEST_COUNT="${CLATTN_TEST_COUNT:-120}"
+    fi
     looked_at="\$(filter-out tests/exact tests/metamorphic tests/gradients/exact_gradients$numbers,\$(test_programs))"
     # shellcheck disable=SC2016 # make expands it
     looked_at="tests/run_cases.sh $looked_at "'$(example_programs) tests/generate/hostile' # the longest first
     looked_at="$looked_at tests/fuzz/short tests/cli/run tests/cli/malformed tests/cli/edges tests/cli/manners"
-    CLATTN_TEST_CHOICE=$(pwd)/tests/choice.txt CLATTN_TEST_GRADIENT_COUNT=16 CLATTN_TEST_FAULTS=5 \
-        CLATTN_SOAK_CALLS=500 CLATTN_TEST_COUNT="${CLATTN_TEST_COUNT:-120}" \
-        suite "$1" check TESTS="$looked_at"
-}
+    CLATTN_TEST_CHOICE=$(pwd)/tests/choice.txt
+    export CLATTN_TEST_CHOICE CLATTN_TEST_GRADIENT_COUNT=16 CLATTN_TEST_FAULTS=5
+    suite "$1" check TESTS="$looked_at"
+)
 
 install_for_consumers() {
     rm -rf "$prefix"
