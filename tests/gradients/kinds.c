@@ -253,6 +253,12 @@ void kind_report(const char *strategy, const char *what, int good)
     }
 }
 
+void kind_skip(const char *strategy, const char *what, const char *why)
+{
+    ++skipped;
+    printf("SKIP %s: %s: %s\n", strategy, what, why);
+}
+
 static int takes(const char *strategy, clattn_type type)
 {
     const struct kind one = { "one", 1, 1, 1, 1, 1, 8, 8, 0, 0 };

@@ -21,6 +21,9 @@ extern clattn_context *kind_context;
 /* Counts a property, and names it where it does not hold. */
 void kind_report(const char *strategy, const char *what, int good);
 
+/* Counts a property as skipped, and says why. */
+void kind_skip(const char *strategy, const char *what, const char *why);
+
 /* A program's main: `check` for each strategy that has gradients but fused_mma, or that --strategy names; prints the
  * counts. Those that do not take float32 on this device are checked in bfloat16, with float32 gradients, where the
  * program says that its properties hold in that too, and else are skipped. */
