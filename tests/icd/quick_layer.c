@@ -3,7 +3,7 @@
  * so much slower then that all takes longer. The environment says which others:
  *   QUICK_LAYER_ALL    all: of tests that are not about kernels, or that compare bits of two programs
  *   QUICK_LAYER_MOST   all but every sixteenth, by a hash of its options, so that a program is the one or the other in
- *                      all tests, and each file's programs are compiled in some test as users get them
+ *                      all tests
  *   QUICK_LAYER_SMALL  with either: calls are so small that those too are compiled quickly that never are else
  *   QUICK_LAYER_WELL   with either: FILE of cl/ whose programs are none of them
  * make check loads it into its tests (tests/local.mk); tests/limited and tests/short.txt say what it does in which. */
