@@ -1,7 +1,7 @@
 #!/bin/sh
 # usage: tests/text_cases.sh [STRATEGY...]
 #
-# The cases of scores and masks of the user's own (tests/text_cases: eighteen formulas, forward, backward), and of
+# The cases of scores and masks of the user's own (tests/text_cases: sixteen formulas, forward, backward), and of
 # biases that are views of a line of numbers, where other libraries want a matrix or a text, judged by check.py: all by
 # the reference's callbacks, and by each strategy (default: the library's table) those that it takes. As each case
 # compiles a text, strategies have a few of them; CLATTN_TEST_LONG: all. The last line is "N passed, N failed, N
