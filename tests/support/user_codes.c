@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SCORE "NUMBER clattn_score(NUMBER s, INDEX b, INDEX h, INDEX i, INDEX j, USER)\n"
@@ -262,6 +263,9 @@ void test_code_fill(const struct test_code *code, struct test_call *test)
     struct random random = random_start(0x74657874, 1);
     for (int n = 0; n < code->code.tensor_count; ++n) {
         const struct test_layout behind = { { 0, 1, 2, 3 }, { 0 }, { 0 }, { 0 }, 3 + n, 1 };
+        struct test_array *array = &test->arrays[TENSOR_CODE_0 + n];
+        free(array->data); /* where it has a place already */
+        free(array->reached);
         test_call_place(test, (enum tensor_id)(TENSOR_CODE_0 + n), &behind);
         test_call_fill(test, (enum tensor_id)(TENSOR_CODE_0 + n), &random, value_of, code);
     }
