@@ -4,14 +4,14 @@ import os
 import threading
 import warnings
 from collections import Counter
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from ._arrays import View, torch_address, torch_view
 from ._context import default_context
-from ._errors import InvalidArgument, InvalidShape
+from ._errors import InvalidArgument, InvalidShape, Unsupported
 from ._fields import _OUT_TYPES, _ROWS, check_shapes
 from ._prepared import Again, Field, MadeBefore, Prepared
 
@@ -79,6 +79,26 @@ def views(query: Tensor, key: Tensor, value: Tensor) -> List[View]:
 def outputs(results: Sequence[Tensor]) -> List[Field]:
     """Fields of out and, where there is a second, lse."""
     return [(name, torch_view(x), axes) for x, name, axes in zip(results, ("out", "lse"), (_ROWS, _ROWS[:3]))]
+
+
+class _Last(torch.autograd.Function):
+    """Gradients of which there are none."""
+
+    @staticmethod
+    def forward(ctx: Any, function: str, found: int, *tensors: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
+        ctx.function = function
+        return tensors[:found]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Optional[Tensor]) -> Any:
+        raise Unsupported(f"{ctx.function}: has no second derivatives")
+
+
+def last_derivatives(function: str, found: Sequence[Optional[Tensor]],
+                     *of: Optional[Tensor]) -> List[Optional[Tensor]]:
+    """Gradients that a function computed without a graph, `of` what they depend on. Where PyTorch is asked for a graph
+    of them, theirs is an error in the backward pass; without one they would be constants there, in silence."""
+    return list(_Last.apply(function, len(found), *found, *of)) if torch.is_grad_enabled() else list(found)
 
 
 _CPU = torch.device("cpu")

@@ -3,13 +3,12 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from ._derivatives import has_tangent
 from ._errors import Unsupported
 from ._flex_call import MASK, MASKS_LEARN_NOTHING, SCORE, Asked, Loss, Ready, Text, compute, gradients, prepare
 from ._flex_captured import Captured, captured_of
-from ._torch_calls import tell_of_spinning_threads, views
+from ._torch_calls import last_derivatives, tell_of_spinning_threads, views
 
 
 class _Differentiable(torch.autograd.Function):
@@ -26,15 +25,16 @@ class _Differentiable(torch.autograd.Function):
         return out, lse
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad_out: Optional[Tensor], grad_lse: Optional[Tensor]) -> Any:
         query, key, value, out, lse, blocks, *others = ctx.saved_tensors
         if grad_out is None and grad_lse is None:
             return (None,) * (5 + ctx.learned)
         ready = ctx.ready._replace(tensors=others[ctx.learned:], blocks=blocks)
-        found = gradients(query, key, value, ready, Loss(out, lse, grad_out, grad_lse), ctx.captured,
-                          others[:ctx.learned])
-        return (*found[:3], None, None, *found[3:])
+        with torch.no_grad():
+            found = gradients(query, key, value, ready, Loss(out, lse, grad_out, grad_lse), ctx.captured,
+                              others[:ctx.learned])
+        last = last_derivatives("flex_attention", found, query, key, value, grad_out, grad_lse, *others[:ctx.learned])
+        return (*last[:3], None, None, *last[3:])
 
 
 def _wants_gradient(tensor: Tensor) -> bool:

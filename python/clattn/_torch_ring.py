@@ -17,7 +17,7 @@ from ._errors import Error, InvalidArgument, InvalidShape, Unsupported
 from ._fields import broadcast, optional_fields
 from ._gradients import run_backward
 from ._problem import number, options_of, refuse_words, whole, window_of
-from ._torch_calls import count, outputs, served, views
+from ._torch_calls import count, last_derivatives, outputs, served, views
 
 _LAYOUTS = "contiguous", "zigzag"
 
@@ -241,6 +241,12 @@ class _Ring(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor, grad_lse: Tensor) -> Any:
+        with torch.no_grad():
+            found = _Ring.gradients(ctx, grad_out, grad_lse)
+        return *last_derivatives("ring_attention", found, *ctx.saved_tensors[:5], grad_out, grad_lse), *[None] * 4
+
+    @staticmethod
+    def gradients(ctx: Any, grad_out: Tensor, grad_lse: Tensor) -> List[Optional[Tensor]]:
         query, key, value, slopes, sinks, out, lse = ctx.saved_tensors
         said, shape, group = ctx.said, ctx.shape, ctx.group
         rank, steps = dist.get_rank(group), steps_of(said, shape)
@@ -258,8 +264,8 @@ class _Ring(torch.autograd.Function):
         if steps > 1:
             grads = Exchange(group, grads, 1 - steps).wait()
         dk, dv = _part(grads, key.shape, value.shape)
-        return (sums.query.to(query.dtype), dk.to(key.dtype), dv.to(value.dtype), sums.of(slopes, sums.slopes),
-                sums.of(sinks, sums.sinks), *[None] * 4)
+        return [sums.query.to(query.dtype), dk.to(key.dtype), dv.to(value.dtype), sums.of(slopes, sums.slopes),
+                sums.of(sinks, sums.sinks)]
 
 
 class _Gradients:

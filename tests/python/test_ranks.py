@@ -144,6 +144,13 @@ class Rank(unittest.TestCase):
         self.assertEqual((calls["declined"], calls["served"]),
                          ({}, {"forward": 3 * self.ranks, "backward": 3 * self.ranks}))
 
+    def test_a_ring_has_no_second_derivatives(self):
+        query = torch.randn(1, 1, ROWS, 16, requires_grad=True)
+        out = clattn.torch.ring_attention(query, query.detach(), query.detach())
+        (grad,) = torch.autograd.grad(out.sum(), query, create_graph=True)
+        with self.assertRaisesRegex(NotImplementedError, "ring_attention: has no second derivatives"):
+            (grad.sum() + query.sum()).backward()
+
     def ring(self, layout="contiguous", kv_heads=2, dtype=torch.float32, rows=ROWS, keys=ROWS, near=None, **options):
         """ring_attention, forward and backward, against clattn.torch.attention of the whole."""
         ranks, learned = self.ranks, {name: options.pop(name) for name in ("slopes", "sinks") if name in options}
