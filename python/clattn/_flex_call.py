@@ -109,7 +109,8 @@ def _stored(tensor: Tensor, is_float64: bool) -> Tensor:
     elif tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.uint8,
                               torch.bool):
         raise Unsupported(f"a captured tensor of {tensor.dtype}: has no element type in the text")
-    return tensor.contiguous().view(-1)
+    # of one without elements nothing is loaded, and the library takes none
+    return tensor.contiguous().view(-1) if tensor.numel() else tensor.new_zeros(1)
 
 
 def _whole_part(whole: int, part: str) -> float:

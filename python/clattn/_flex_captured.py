@@ -77,8 +77,8 @@ def gradients_of_captured(of: Captured, learned: Sequence[Tensor], query: Tensor
     totals = [torch.zeros(x.shape, dtype=torch.promote_types(x.dtype, real)) for x in leaves]
     for b in range(query.shape[0]):
         for h in range(query.shape[1]):
-            scores = query[b, h].detach().to(real) @ key[b, h // group].detach().to(real).T * factor
-            with _recorded(), _in_a_fixed_order():
+            with _recorded(), _in_a_fixed_order(), torch.autocast("cpu", enabled=False):
+                scores = query[b, h].detach().to(real) @ key[b, h // group].detach().to(real).T * factor
                 found = _scores_of_head(of.traced, captured, scores, b, h)
                 parts = torch.autograd.grad(found, leaves, dlogits[b, h], allow_unused=True) \
                     if found.requires_grad else ()

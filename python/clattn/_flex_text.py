@@ -65,8 +65,7 @@ _SIGN = Line(None, "WHERE({0} > 0, (NUMBER)(1), WHERE({0} < 0, (NUMBER)(-1), {0}
 _LINES: Dict[str, Line] = {
     "add": _both("{0} + {1}", True), "sub": _both("{0} - {1}"), "rsub": _both("{1} - {0}"), 
     "mul": _both("{0} * {1}", True), "div": Line(NUMBER, "{0} / {1}"), "neg": _both("-{0}"),
-    "reciprocal": Line(NUMBER, "1 / {0}"),
-    "abs": Line(None, "fabs({0})", "WHERE({0} < 0, -{0}, {0})"),
+    "reciprocal": Line(NUMBER, "1 / {0}"), "abs": Line(None, "fabs({0})", "WHERE({0} < 0, -{0}, {0})"),
     "sign": _SIGN, "sgn": _SIGN,
     "square": _both("{0} * {0}"), "relu": Line(None, "WHERE({0} < 0, (NUMBER)(0), {0})", "max({0}, (INDEX)(0))"),
     "exp": _function("exp"), "exp2": _function("exp2"), "expm1": _function("expm1"), "log": _function("log"),
@@ -83,9 +82,8 @@ _LINES: Dict[str, Line] = {
     "eq": _compared("=="), "ne": _compared("!="), "lt": _compared("<"), "le": _compared("<="), "gt": _compared(">"),
     "ge": _compared(">="),
     "logical_and": Line(TRUTH, "{0} & {1}"), "logical_or": Line(TRUTH, "{0} | {1}"), 
-    "logical_xor": Line(TRUTH, "{0} ^ {1}"),
-    "logical_not": Line(TRUTH, "({0} == 0)"), "isnan": Line(NUMBER, "({0} != {0})"),
-    "isinf": Line(NUMBER, "(fabs({0}) == INFINITY)"),
+    "logical_xor": Line(TRUTH, "{0} ^ {1}"), "logical_not": Line(TRUTH, "({0} == 0)"),
+    "isnan": Line(NUMBER, "({0} != {0})"), "isinf": Line(NUMBER, "(fabs({0}) == INFINITY)"),
     "bitwise_and": Line(None, None, "{0} & {1}", True), "bitwise_or": Line(None, None, "{0} | {1}", True),
     "bitwise_xor": Line(None, None, "{0} ^ {1}", True), "bitwise_not": Line(None, None, "~{0}"),
     "bitwise_left_shift": Line(None, None, "{0} << {1}"), "bitwise_right_shift": Line(None, None, "{0} >> {1}", True),
@@ -248,10 +246,12 @@ class Writer:
         """That of two rows of captured tensors."""
         if not (isinstance(a, Part) and isinstance(b, Part)):
             raise Unsupported("dot: of something else than rows of captured tensors")
+        if a.shape[0] > 192:  # each three lines, here and in the slope, of 65536 bytes
+            raise Unsupported(f"dot: of rows of {a.shape[0]} elements; must be at most 192")
         def element(x: Part, n: int) -> str:
             return self.as_kind(self.load(x._replace(place=f"({x.place or 0}) * {x.shape[0]} + {n}")), NUMBER).text
         terms = [f"{element(a, n)} * {element(b, n)}" for n in range(a.shape[0])]
-        return self.variable(NUMBER, " + ".join(terms))
+        return self.variable(NUMBER, " + ".join(terms) or "(NUMBER)(0)")
 
     def floor_divide(self, a: Value, b: Value) -> Value:
         if a.kind == NUMBER:

@@ -156,7 +156,12 @@ class Traced:
         return node in self.slots or any(map(self._reads_captured, node.all_input_nodes))
 
     def host(self, node: Any, slots: List[Tensor], known: Dict[Any, Tensor]) -> Tensor:
-        """A node that does not depend on the pair, of the tensors in the slots."""
+        """A node that does not depend on the pair, of the tensors in the slots. The caller's autocast is of its own
+        operators, not of the text's."""
+        with torch.autocast("cpu", enabled=False):
+            return self._of_slots(node, slots, known)
+
+    def _of_slots(self, node: Any, slots: List[Tensor], known: Dict[Any, Tensor]) -> Tensor:
         if node in known:
             return known[node]
         if node in self.slots:
@@ -164,7 +169,8 @@ class Traced:
         elif node in self.constants:
             found = self.constants[node].detach()
         else:
-            args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), lambda x: self.host(x, slots, known))
+            args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)),
+                                                 lambda x: self._of_slots(x, slots, known))
             found = node.target(*args, **kwargs)
         known[node] = found
         return found

@@ -47,8 +47,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
     if query.dim() == key.dim() == value.dim() == 4 and key.shape[0] == 1 < query.shape[0]:
         key, value = (x.expand(query.shape[0], -1, -1, -1) for x in (key, value))
     if torch.is_autocast_enabled("cpu"):
-        query, key, value = (x if x.dtype == torch.float64 else x.to(torch.get_autocast_dtype("cpu"))
-                             for x in (query, key, value))
+        query, key, value = (x.to(torch.get_autocast_dtype("cpu"))
+                             if x.is_floating_point() and x.dtype != torch.float64 else x for x in (query, key, value))
     scale = None if scale is None else number(scale, "scale")
     if torch.compiler.is_dynamo_compiling() and is_known_to_dynamo:
         found = attend_in_graph(query, key, value, score_mod, block_mask, scale)

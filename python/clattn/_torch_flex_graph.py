@@ -58,7 +58,7 @@ class _Call(NamedTuple):
     key: Tensor
     value: Tensor
     captured: List[Tensor]  # by both functions
-    numbers: List[int]  # captured ones
+    numbers: List[int]  # captured whole ones
     lists: List[Tensor]  # of the BlockMask, or none
     sizes: List[int]  # rows and keys of its blocks, and in all
     functions: str
@@ -88,8 +88,14 @@ def _asked(of: _Call) -> Asked:
     return Asked(functions, told, _blocks(of.lists, of.sizes, of.query, of.key, MASK in functions), of.scale)
 
 
-def _forward(*arguments: Any) -> Tuple[Tensor, Tensor]:
+def _call_of(arguments: Sequence[Any]) -> _Call:
+    """A tensor that a graph gives twice, as it does where two were computed alike, is two: each has its gradient."""
     of = _Call(*arguments)
+    return of._replace(captured=[x.detach() for x in of.captured])
+
+
+def _forward(*arguments: Any) -> Tuple[Tensor, Tensor]:
+    of = _call_of(arguments)
     tell_of_spinning_threads()
     views(*of[:3])
     out, lse = compute(*of[:3], prepare(of.query, of.key, _asked(of), False)[0], True)
@@ -104,7 +110,7 @@ def _forward_fake(*arguments: Any) -> Tuple[Tensor, Tensor]:
 def _backward(grad_out: Optional[Tensor], grad_lse: Optional[Tensor], out: Tensor, lse: Tensor,
               wanted: Sequence[bool], *arguments: Any) -> List[Tensor]:
     """Gradients of query, key and value, and of each captured tensor; empty ones where none is wanted."""
-    of = _Call(*arguments)
+    of = _call_of(arguments)
     wanted_ones = [x for x, is_wanted in zip(of.captured, wanted) if is_wanted]
     ready, text, slots = prepare(of.query, of.key, _asked(of), True)
     captured: Optional[Captured] = None
@@ -200,7 +206,9 @@ class _HigherOrder(HigherOrderOperator):
 
 
 def _place(x: Any, captured: List[Tensor], numbers: List[int]) -> Tuple[bool, int]:
-    """Where it is, now."""
+    """Where it is, now. A number that is not whole is in a tensor without axes, so that another compiles nothing."""
+    if isinstance(x, (float, torch.SymFloat)):
+        x = torch.scalar_tensor(x, dtype=torch.float64, device="cpu")
     if not isinstance(x, Tensor):
         numbers.append(x)
         return False, len(numbers) - 1
@@ -216,7 +224,10 @@ _higher_order: Any = _HigherOrder()
 
 def _tell_dynamo() -> bool:
     """Whether this PyTorch's Dynamo makes graphs of functions for us as it does for its own flex_attention; where it
-    does not, torch.compile breaks its graph at ours."""
+    does not, torch.compile breaks its graph at ours. What is called there is Dynamo's own, and may mean something else
+    in versions before the first that was tried."""
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15):
+        return False
     try:
         from torch._dynamo.variables import higher_order_ops as known
         known._hop_name_to_variable_class[_higher_order.__name__] = known.FlexAttentionHigherOrderVariable

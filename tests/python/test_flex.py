@@ -197,7 +197,7 @@ class Flex(unittest.TestCase):
         """Each beside PyTorch's, of numbers below 0, too."""
         scalar, whole = torch.tensor(0.37), torch.tensor(-3)
         flags, doubles = normal(ROWS) > 0, normal(HEADS, ROWS, dtype=torch.float64)
-        rows_of_query = normal(2, HEADS, ROWS, 8)
+        rows_of_query, empty = normal(2, HEADS, ROWS, 8), normal(ROWS, 0)
         for at, function in enumerate((
                 lambda s, b, h, q, k: s * scalar + (k - q) // whole,
                 lambda s, b, h, q, k: s + (k - q) // 7 + (k - q) % 7 + (q - k) // 8 + (q - k) % 8,
@@ -217,7 +217,8 @@ class Flex(unittest.TestCase):
                 torch.rsqrt(s.exp())),
                 lambda s, b, h, q, k: s + torch.softmax(doubles, -1)[h, k],
                 lambda s, b, h, q, k: torch.nn.functional.logsigmoid(s) - torch.nn.functional.softplus(s - 1),
-                lambda s, b, h, q, k: s + torch.dot(rows_of_query[b, h, q], rows_of_query[b, 0, k]))):
+                lambda s, b, h, q, k: s + torch.dot(rows_of_query[b, h, q], rows_of_query[b, 0, k]) +
+                torch.dot(empty[q], empty[k]))):
             with self.subTest(at):
                 self.check(inputs(), function)
 
@@ -225,6 +226,7 @@ class Flex(unittest.TestCase):
         for name, function in (("erfinv", lambda s, b, h, q, k: torch.erfinv(s)),
                                ("frexp.*several results", lambda s, b, h, q, k: torch.frexp(s)[0]),
                                ("rand", lambda s, b, h, q, k: s + torch.rand(())),
+                               ("dot.*300.*192", lambda s, b, h, q, k, x=normal(ROWS, 300): s + torch.dot(x[q], x[k])),
                                ("score_mod", lambda s, b, h, q, k: s if q > k else -s)):
             with self.assertRaisesRegex(NotImplementedError, name):
                 clattn.torch.flex_attention(*inputs(), function)

@@ -2,6 +2,7 @@
 of saved tensors, autocast and transforms of functions; each beside the eager call."""
 import os
 import unittest
+import unittest.mock
 import warnings
 
 import torch
@@ -9,7 +10,7 @@ from torch.nn.attention import flex_attention as stock
 from torch.utils.checkpoint import checkpoint
 
 import clattn.torch
-from clattn import _torch_flex_graph
+from clattn import _torch_flex, _torch_flex_graph
 
 HEADS, ROWS = 4, 70
 IS_LONG = bool(os.environ.get("CLATTN_TEST_LONG"))  # each graph costs Dynamo a second
@@ -76,7 +77,7 @@ class Models(unittest.TestCase):
         """Bit for bit the eager call's, for a second length too, which compiles the graph for any."""
         layer = Layer()
         compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
-        for rows in (ROWS, ROWS + 13)[:2 if IS_LONG else 1]:
+        for rows in (ROWS, ROWS + 13):
             given = *inputs(rows), torch.arange(rows) // 20
             self.assert_same(self.results(compiled, given, [layer.table]), self.results(layer, given, [layer.table]))
         with torch.no_grad():
@@ -98,23 +99,45 @@ class Models(unittest.TestCase):
             self.assert_same(self.results(torch.compile(function, backend="aot_eager", fullgraph=True), given),
                              self.results(function, given))
 
-    @unittest.skipUnless(IS_LONG, "CLATTN_TEST_LONG is not set")
-    def test_functions_of_two_graphs_are_told_apart(self):
-        """They differ in a number alone."""
-        given, found = [x.detach() for x in inputs()], []
-        for strength in (0.5, 0.25):
-            def function(query, key, value):
-                return clattn.torch.flex_attention(query, key, value, lambda s, b, h, q, k: s * strength)
+    def test_graphs_are_told_apart(self):
+        """They differ in a number alone, of what the function captures or its own: two that are computed alike are one
+        tensor in a graph, and have two gradients."""
+        table = normal(ROWS).requires_grad_()
+        for factor, strength in ((2, 0.5), (3, 0.5), (3, 0.25))[:3 if IS_LONG else 2]:
+            def function(query, key, value, table):
+                doubled, other = table * 2, table * factor
+                return clattn.torch.flex_attention(query, key, value, lambda s, b, h, q, k: torch.tanh(
+                    s * doubled[q]) + other[k] * strength, return_lse=True)
             torch._dynamo.reset()
-            compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
-            self.assertTrue(torch.equal(compiled(*given), function(*given)))
-            found.append(compiled(*given))
-        self.assertFalse(torch.equal(*found))
+            given = *[x.detach() for x in inputs()], table
+            self.assert_same(self.results(torch.compile(function, backend="aot_eager", fullgraph=True), given),
+                             self.results(function, given))
+
+    def test_numbers_that_a_function_captures(self):
+        """The second value makes the graph one of any; none is cut to a whole number."""
+        def function(query, key, value, number):
+            return clattn.torch.flex_attention(query, key, value, lambda s, b, h, q, k: s * number)
+        given = [x.detach() for x in inputs()]
+        compiled = torch.compile(function, backend="eager", fullgraph=True)
+        for number in (0.5, 0.25, 0.75):
+            self.assertTrue(torch.equal(compiled(*given, number), function(*given, number)))
+
+    def test_another_dynamo(self):
+        """Where PyTorch is older than those that were tried, the graph breaks."""
+        with unittest.mock.patch.object(torch, "__version__", "2.14.1"):
+            self.assertFalse(_torch_flex_graph._tell_dynamo())
+        given = [x.detach() for x in inputs()]
+        with unittest.mock.patch.object(_torch_flex, "is_known_to_dynamo", False):
+            compiled = torch.compile(lambda *x: clattn.torch.flex_attention(*x, alibi) + 1, backend="eager")
+            self.assertTrue(torch.equal(compiled(*given), clattn.torch.flex_attention(*given, alibi) + 1))
 
     def test_operator(self):
         """By PyTorch's own checks of operators: what it says of its results, aliases, gradients in graphs."""
-        module = torch.fx.symbolic_trace(lambda s, b, h, i, j, table: s + table[h, (i - j).clamp(0, 40)])
-        known = _torch_flex_graph._known_as({"clattn_score": _torch_flex_graph._Function(module, ((True, 0),))})
+        every = [torch.fx.symbolic_trace(lambda s, b, h, i, j, table: s + table[h, (i - j).clamp(0, last)])
+                 for last in (39, 40)]
+        other, known = [_torch_flex_graph._known_as({"clattn_score": _torch_flex_graph._Function(x, ((True, 0),))})
+                        for x in every]
+        self.assertNotEqual(other, known)
         table = normal(HEADS, 41).requires_grad_()
         torch.library.opcheck(_torch_flex_graph._operator, (*inputs(), [table], [], [], [], known, None))
 
@@ -162,15 +185,31 @@ class Models(unittest.TestCase):
                 self.assertEqual(stock.flex_attention(*three, alibi).dtype, torch.bfloat16)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             found = self.results(layer, given, [layer.table])
+            with self.assertRaisesRegex(clattn.InvalidArgument, "query: type int32"):
+                clattn.torch.flex_attention(*(x.int() for x in given[:3]))
         self.assertEqual([x.dtype for x in found[2:]], [torch.float32] * 4)
+
+    def test_autocast_is_not_of_the_text(self):
+        """Products of what a function captures, and gradients of that, are what they are outside of autocast."""
+        table, turn = normal(HEADS, 41, seed=9).requires_grad_(), normal(41, 41, seed=3)
+
+        def function(query, key, value):
+            return clattn.torch.flex_attention(query, key, value, lambda s, b, h, q, k: torch.tanh(
+                s * (table @ turn)[h, (q - k).clamp(0, 40)]), return_lse=True)
+        expected = self.results(function, inputs(dtype=torch.bfloat16), [table])
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = self.results(function, inputs(), [table])
+        self.assert_same([*found[:2], found[-1]], [*expected[:2], expected[-1]])
 
     def test_second_derivatives_are_refused(self):
         three = inputs()
         compiled = torch.compile(clattn.torch.flex_attention, backend="eager", fullgraph=True)
         for function in (clattn.torch.flex_attention, compiled)[:2 if IS_LONG else 1]:
-            (grad,) = torch.autograd.grad(function(*three, alibi).square().sum(), three[0], create_graph=True)
-            with self.assertRaises(RuntimeError):
-                grad.square().sum().backward()
+            for loss in (lambda out: out.square().sum(), torch.sum):
+                (grad,) = torch.autograd.grad(loss(function(*three, alibi)), three[0], create_graph=True)
+                self.assertTrue(grad.requires_grad)
+                with self.assertRaisesRegex(RuntimeError, "second derivatives|no autograd formula"):
+                    grad.square().sum().backward()
 
 
 if __name__ == "__main__":
