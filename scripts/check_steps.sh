@@ -44,7 +44,7 @@ suite() {
 # host code is the same for all and twice as slow there; but those that are about bits, numbers, times or what kernels
 # load, whose host code the others reach. What is resident is not judged there, nor what reaches kernels by chance, so
 # a few calls are enough of soak and random_calls. Oclgrind and odd devices have nothing to add there. --long: those
-# about numbers too, and as many calls as elsewhere.
+# about numbers too, all calls of soak, and those of random_calls that the choice has.
 suite_sanitizers() ( # BUILD
     numbers=''
     if [ -z "${CLATTN_TEST_LONG:-}" ]; then
