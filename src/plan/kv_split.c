@@ -23,6 +23,11 @@ struct kv_row_blocks kv_row_blocks_of(const clattn_problem *p, int most)
     return (struct kv_row_blocks){ (int)ceil_div(of_list, blocks), (int)(blocks * lists) };
 }
 
+int64_t kv_call_blocks(const clattn_problem *p, int64_t head_rows, int most)
+{
+    return has_lists(p) ? kv_row_blocks_of(p, most).blocks : ceil_div(head_rows, most);
+}
+
 int64_t kv_keys_of(const clattn_problem *p, int64_t key_len)
 {
     return has_lists(p) ? p->key_list_keys : key_len;

@@ -14,6 +14,10 @@ struct kv_row_blocks {
 };
 struct kv_row_blocks kv_row_blocks_of(const clattn_problem *p, int most);
 
+/* How many blocks of `most` rows the rows of a call, so many of a key/value head, are cut into: 0 of none, and with
+ * lists as many as the problem's rows. */
+int64_t kv_call_blocks(const clattn_problem *p, int64_t head_rows, int most);
+
 /* Keys that a row may meet, of `key_len`: those of its list, where it has one. */
 int64_t kv_keys_of(const clattn_problem *p, int64_t key_len);
 

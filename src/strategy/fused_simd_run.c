@@ -111,8 +111,7 @@ clattn_status simd_enqueue(const struct clattn_plan *plan, const struct operands
     const size_t count = attention_arguments(&given, arguments);
     const clattn_problem *p = &attention_problem(plan->problem)->p;
     const int64_t rows = (int64_t)given.params.query_len * state->group;
-    const int64_t blocks = p->features & CLATTN_WITH_KEY_LISTS ? kv_row_blocks_of(p, state->group_rows).blocks
-                                                               : ceil_div(rows, state->group_rows);
+    const int64_t blocks = kv_call_blocks(p, rows, state->group_rows);
     const size_t global[3] = { (size_t)blocks, (size_t)given.params.kv_heads, (size_t)given.params.batch };
     const size_t local[3] = { 1, 1, 1 };
     chain_final(chain);

@@ -53,9 +53,7 @@ static int shares_blocks(const clattn_problem *p, enum simd_product product)
 
 static int64_t blocks_of(const clattn_problem *p, int64_t rows)
 {
-    const int has_lists = (p->features & CLATTN_WITH_KEY_LISTS) != 0;
-    const int64_t blocks = has_lists ? kv_row_blocks_of(p, (int)rows).blocks : ceil_div(problem_head_rows(p), rows);
-    return blocks * p->batch * p->kv_heads;
+    return kv_call_blocks(p, problem_head_rows(p), (int)rows) * p->batch * p->kv_heads;
 }
 
 /* The product's rows of the tuning table. */

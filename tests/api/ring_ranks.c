@@ -238,6 +238,20 @@ static void take_shared(struct gradient_call *g, const struct rank *ranks, int64
     }
 }
 
+/* The gradients of `g` by the ranks of a setting; `list` is what has gone into shards, to be taken back. */
+static void run_gradients(const struct setting *setting, struct gradient_call *g, void (*spoil)(struct rank *rank),
+                          struct permuted list[PERMUTED], struct rank *ranks)
+{
+    const struct rank_call call = { .context = context,
+                                    .backward = &g->problem,
+                                    .layout = setting->layout,
+                                    .algorithm = setting->algorithm,
+                                    .call = &g->test.values };
+    list_permuted(&g->test.problem, &g->test.tensors, &g->gradients, list);
+    permute_all(setting, list, 0);
+    run_ranks(setting, &call, &g->test.tensors, &g->gradients, list, spoil, ranks);
+}
+
 START_TEST(test_gradients_are_within_the_bound)
 {
     for (int n = 0; n < calls(60) / (is_long() ? 1 : 3); ++n) {
@@ -257,14 +271,7 @@ START_TEST(test_gradients_are_within_the_bound)
         gradient_call_fill(&g, GRADIENT_DOUT, &random, any_value, NULL);
         gradient_call_keep(&g);
         g.sum_roundings = 64;
-        const struct rank_call call = { .context = context,
-                                        .backward = &g.problem,
-                                        .layout = setting.layout,
-                                        .algorithm = setting.algorithm,
-                                        .call = &g.test.values };
-        list_permuted(&g.test.problem, &g.test.tensors, &g.gradients, list);
-        permute_all(&setting, list, 0);
-        run_ranks(&setting, &call, &g.test.tensors, &g.gradients, list, NULL, ranks);
+        run_gradients(&setting, &g, NULL, list, ranks);
         for (int64_t rank = 0; rank < setting.ranks; ++rank) {
             ck_assert_msg(ranks[rank].status == CLATTN_OK, "%d: %s", n, ranks[rank].failure.text);
         }
@@ -357,14 +364,7 @@ START_TEST(test_a_bias_that_is_not_there_has_no_gradient)
     EXPECT_OK(gradient_call_start(&g));
     gradient_call_place_all(&g);
     g.problem.gradients |= CLATTN_GRADIENT_BIAS;
-    const struct rank_call call = { .context = context,
-                                    .backward = &g.problem,
-                                    .layout = setting.layout,
-                                    .algorithm = setting.algorithm,
-                                    .call = &g.test.values };
-    list_permuted(&g.test.problem, &g.test.tensors, &g.gradients, list);
-    permute_all(&setting, list, 0);
-    run_ranks(&setting, &call, &g.test.tensors, &g.gradients, list, a_gradient_of_no_bias, ranks);
+    run_gradients(&setting, &g, a_gradient_of_no_bias, list, ranks);
     for (int64_t rank = 0; rank < setting.ranks; ++rank) {
         ck_assert_int_eq(ranks[rank].status, CLATTN_INVALID_ARGUMENT);
         ck_assert_msg(strstr(ranks[rank].failure.text, "CLATTN_GRADIENT_BIAS needs problem.bias_type") != NULL, "%s",
