@@ -8,8 +8,8 @@
  *     additive_ds: group id 0: row of all batch entries, whose keys the work-items share
  *
  * Exactly 0 where the row may not see the key, whatever dP and the score are there. The rest is 0 but where lse is
- * large: there it is found, and D too, as backward/lse_rest.clh has it (without its
- * limit: lse is of these keys alone), so that a row's dS adds up to 0. */
+ * large: there it is found, and D too, as backward/lse_rest.clh has it, so that a row's dS adds up to 0. A limit of the
+ * rest is not needed, since lse is of these keys alone. */
 #include "backward/backward_plain_layout.h"
 #include "backward/weight_sum.clh"
 #include "layers/additive_params.h"
